@@ -22,7 +22,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use hipdnn_tool::backend::{Backend, Handle};
+use hipdnn::{Backend, Handle};
 use hipdnn_tool::failure::{Failure, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 

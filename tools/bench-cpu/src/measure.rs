@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use hipdnn_tool::backend::{Backend, Handle};
+use hipdnn::{Backend, Handle};
 use hipdnn_tool::failure::{Failure, Result};
 use serde_json::{Value, json};
 
@@ -130,7 +130,7 @@ pub struct Bench<'b> {
     /// The library.
     pub backend: &'b Backend,
     /// A handle of it.
-    pub handle: &'b Handle<'b>,
+    pub handle: &'b Handle,
     /// Our engine.
     pub engine: i64,
     /// The others.

@@ -3,8 +3,8 @@
 use std::ffi::c_void;
 use std::time::{Duration, Instant};
 
-use hipdnn_tool::backend::{
-    Backend, Binding, Engine, EngineConfig, ExecutionPlan, Handle, KnobSetting, KnobValue, OperationGraph,
+use hipdnn::{
+    Backend, Engine, EngineConfig, ExecutionPlan, Handle, KnobSetting, KnobValue, OperationGraph, VariantPack,
 };
 use hipdnn_tool::failure::{Failure, Result};
 
@@ -18,11 +18,11 @@ const PROMISE: &str = "constant_weights";
 
 /// Plans with their memory.
 pub struct Ours<'b> {
-    handle: &'b Handle<'b>,
-    plan: ExecutionPlan<'b>,
+    handle: &'b Handle,
+    plan: ExecutionPlan,
     /// The same without the promise; none where there are no weights.
-    unpromised: Option<ExecutionPlan<'b>>,
-    binding: Binding<'b>,
+    unpromised: Option<ExecutionPlan>,
+    binding: VariantPack,
     // Memory that the binding points at.
     arrays: Vec<(i64, Array)>,
     _workspace: Array,
@@ -61,7 +61,7 @@ pub fn inputs(case: &Case) -> Vec<(i64, Array)> {
 impl<'b> Ours<'b> {
     /// Plans a case and executes it once.
     pub fn new(
-        handle: &'b Handle<'b>,
+        handle: &'b Handle,
         backend: &'b Backend,
         engine: i64,
         case: &Case,
@@ -87,7 +87,7 @@ impl<'b> Ours<'b> {
             Ok(Array::new(plan.workspace_size()?.div_ceil(size_of::<f32>()).max(1), 0.0))
         };
         let mut workspace = room(&plan)?;
-        let binding = Binding::new(backend, &memory, workspace.pointer())?;
+        let binding = VariantPack::new(backend, &memory, workspace.pointer())?;
         let mut made = Self {
             handle,
             plan,
@@ -103,7 +103,7 @@ impl<'b> Ours<'b> {
             let plan = ExecutionPlan::new(&EngineConfig::new(&engine, &[])?)?;
             if plan.workspace_size()? > made.plan.workspace_size()? {
                 let mut workspace = room(&plan)?;
-                made.binding = Binding::new(backend, &memory, workspace.pointer())?;
+                made.binding = VariantPack::new(backend, &memory, workspace.pointer())?;
                 made._workspace = workspace;
             }
             made.unpromised = Some(plan);
@@ -123,7 +123,7 @@ impl<'b> Ours<'b> {
             _ => &self.plan,
         };
         // SAFETY: each array has as many elements as its tensor, the workspace what the plan that wants more asked for.
-        unsafe { plan.execute(self.handle, &self.binding) }
+        unsafe { plan.execute(self.handle, &self.binding) }.map_err(Failure::from)
     }
 
     /// Executes for some time, and answers the mean of one execution in milliseconds.

@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::backend::{
-    Binding, Engine, EngineConfig, EngineInfo, ExecutionPlan, Handle, KnobSetting, OperationGraph,
-};
 use crate::failure::{Failure, Result, one_line};
 use crate::fill::fill;
 use crate::graph::{Graph, Tensor};
 use crate::tensor::{
     Array, Comparison, Memory, Place, Tolerance, bytes, compare, count, npy, require_host_memory,
+};
+use hipdnn::{
+    Engine, EngineConfig, EngineInfo, ExecutionPlan, Handle, KnobSetting, OperationGraph, VariantPack,
 };
 
 /// The engine that others are compared with.
@@ -160,20 +160,16 @@ pub fn find_engine<'e>(engines: &'e [EngineInfo], name: &str) -> Result<&'e Engi
 }
 
 /// A plan of an engine with knobs, given as `K=V`.
-pub fn plan<'b>(
-    operations: &OperationGraph<'b>,
-    engine: &EngineInfo,
-    knobs: &[String],
-) -> Result<ExecutionPlan<'b>> {
+pub fn plan(operations: &OperationGraph, engine: &EngineInfo, knobs: &[String]) -> Result<ExecutionPlan> {
     let made = Engine::new(operations, engine.id)
-        .map_err(|_| Failure::work(crate::commands::reason(operations, engine, "")).during(&engine.name))?;
+        .map_err(|_| Failure::work(operations.reason(engine, "")).during(&engine.name))?;
     let settings = settings(engine, &made, knobs)?;
     plan_with(&made, &settings)
 }
 
 /// A plan of an engine with its knobs set.
-pub fn plan_with<'b>(engine: &Engine<'b>, settings: &[KnobSetting]) -> Result<ExecutionPlan<'b>> {
-    ExecutionPlan::new(&EngineConfig::new(engine, settings)?)
+pub fn plan_with(engine: &Engine, settings: &[KnobSetting]) -> Result<ExecutionPlan> {
+    Ok(ExecutionPlan::new(&EngineConfig::new(engine, settings)?)?)
 }
 
 fn settings(engine: &EngineInfo, made: &Engine, knobs: &[String]) -> Result<Vec<KnobSetting>> {
@@ -207,9 +203,9 @@ pub fn place_of(engine: &EngineInfo, asked: Option<Place>) -> Place {
 }
 
 /// A plan with memory bound to it.
-pub struct Computation<'b> {
-    plan: ExecutionPlan<'b>,
-    binding: Binding<'b>,
+pub struct Computation {
+    plan: ExecutionPlan,
+    binding: VariantPack,
     memory: Vec<(i64, Memory)>,
     // The binding has its address.
     _workspace: Memory,
@@ -217,12 +213,12 @@ pub struct Computation<'b> {
     place: Place,
 }
 
-impl<'b> Computation<'b> {
+impl Computation {
     /// Binds memory for all tensors, filled with the inputs.
     pub fn new(
-        handle: &Handle<'b>,
+        handle: &Handle,
         graph: &Graph,
-        plan: ExecutionPlan<'b>,
+        plan: ExecutionPlan,
         inputs: &Arrays,
         place: Place,
     ) -> Result<Self> {
@@ -242,7 +238,7 @@ impl<'b> Computation<'b> {
             memory.push((tensor.uid, room));
         }
         let addresses: Vec<_> = memory.iter_mut().map(|(uid, memory)| (*uid, memory.address())).collect();
-        let binding = Binding::new(handle.backend(), &addresses, workspace.address())?;
+        let binding = VariantPack::new(handle.backend(), &addresses, workspace.address())?;
         Ok(Self { plan, binding, memory, _workspace: workspace, workspace_size, place })
     }
 
@@ -252,7 +248,7 @@ impl<'b> Computation<'b> {
     }
 
     /// Executes once, and answers how long that took, its work on a device included.
-    pub fn execute(&mut self, handle: &Handle<'b>) -> Result<Duration> {
+    pub fn execute(&mut self, handle: &Handle) -> Result<Duration> {
         let started = Instant::now();
         // SAFETY: the memory was made for these tensors, this plan's workspace and the place that the engine needs.
         unsafe { self.plan.execute(handle, &self.binding) }?;
@@ -309,18 +305,17 @@ pub fn compare_all<'g>(
 }
 
 /// A graph as the library has it and as this tool has it.
-pub struct Loaded<'b> {
+pub struct Loaded {
     /// The library's.
-    pub operations: OperationGraph<'b>,
+    pub operations: OperationGraph,
     /// Ours.
     pub graph: Graph,
 }
 
-impl<'b> Loaded<'b> {
+impl Loaded {
     /// Finalizes a graph of a file and reads it back.
-    pub fn new(handle: &Handle<'b>, operations: OperationGraph<'b>, path: &Path) -> Result<Self> {
-        let of_file = |failure: Failure| failure.of_file(path);
-        operations.finalize(handle).map_err(of_file)?;
+    pub fn new(handle: &Handle, operations: OperationGraph, path: &Path) -> Result<Self> {
+        operations.finalize(handle).map_err(|error| Failure::from(error).of_file(path))?;
         let graph = Graph::from_json(&operations.json()?)?;
         Ok(Self { operations, graph })
     }

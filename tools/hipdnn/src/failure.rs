@@ -3,6 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
+pub use hipdnn::one_line;
+
 /// Why a command did not do what it was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
@@ -66,18 +68,17 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Text on one line: line ends become `; ` (or a space after a colon), other control characters are escaped.
-pub fn one_line(text: &str) -> String {
-    let mut line = String::with_capacity(text.len());
-    for part in text.lines().map(str::trim).filter(|part| !part.is_empty()) {
-        if !line.is_empty() {
-            line.push_str(if line.ends_with([':', ';', ',']) { " " } else { "; " });
-        }
-        for c in part.chars() {
-            if c.is_control() { line.extend(c.escape_default()) } else { line.push(c) }
+/// What the library could not do. A library or an argument that cannot be used is bad input.
+impl From<hipdnn::Error> for Failure {
+    fn from(error: hipdnn::Error) -> Self {
+        let text = error.to_string();
+        match error {
+            hipdnn::Error::Library(_) | hipdnn::Error::Argument(_) => Self::input(text),
+            hipdnn::Error::Status { .. } => Self::refused(text),
+            hipdnn::Error::Function { .. } => Self::work(format!("{text}, which this command needs")),
+            _ => Self::work(text),
         }
     }
-    line
 }
 
 #[cfg(test)]
@@ -88,5 +89,11 @@ mod tests {
     fn a_failure_is_one_line() {
         let failure = Failure::input("No engine:\n  A: no\n  B: never\u{1b}[31m\n");
         assert_eq!(failure.to_string(), "No engine: A: no; B: never\\u{1b}[31m");
+    }
+
+    #[test]
+    fn a_library_that_cannot_be_opened_is_bad_input() {
+        let failure = Failure::from(hipdnn::Error::Library("no backend".to_owned()));
+        assert_eq!((failure.exit_code(), failure.to_string()), (ExitCode::from(2), "no backend".to_owned()));
     }
 }

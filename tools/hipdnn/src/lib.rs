@@ -1,5 +1,4 @@
-//! What the command line tool and the project's other programs share: the C interface made safe, failures, tables of text.
+//! What the command line tool and the project's other programs share: failures, tables of text.
 
-pub mod backend;
 pub mod failure;
 pub mod table;

@@ -19,7 +19,7 @@ use clap::error::ErrorKind;
 
 use cli::{Cli, Command};
 use commands::Outcome;
-use hipdnn_tool::backend::{self, Backend};
+use hipdnn::Backend;
 use hipdnn_tool::failure::{self, Failure, Result};
 use hipdnn_tool::table;
 
@@ -54,7 +54,7 @@ fn keep_log_quiet() {
 }
 
 fn run(cli: &Cli) -> Result<Outcome> {
-    let open = || Backend::open(cli.backend.as_deref());
+    let open = || Backend::open(cli.backend.as_deref()).map_err(Failure::from);
     match &cli.command {
         Command::Device(arguments) => commands::device(arguments),
         Command::Engines(arguments) => commands::engines(&open()?, arguments),

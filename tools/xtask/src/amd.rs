@@ -13,7 +13,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::Failure;
-use crate::install::{ENGINES, LIBRARY, PLUGINS, TOOL};
+use crate::install::{ENGINES, LIBRARY, PLUGINS, TOOL_PACKAGE};
 use crate::plugin_host;
 use crate::process::{run, run_within};
 use crate::steps::{Check, Steps};
@@ -174,7 +174,7 @@ fn build(workspace: &Workspace, userland: &Userland) -> Result<String, Failure> 
     for plugin in PLUGINS {
         cargo.args(["-p", plugin.package]);
     }
-    cargo.args(["-p", TOOL]);
+    cargo.args(["-p", TOOL_PACKAGE]);
     run(&mut cargo)?;
     let built = workspace.release_dir();
     let to = userland.path(INSIDE);

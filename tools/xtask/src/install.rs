@@ -13,8 +13,11 @@ pub const ENGINES: &str = "hipdnn_plugins/engines";
 /// The library's file, which is also its SONAME.
 pub const LIBRARY: &str = "libhipdnn_backend.so";
 
-/// The command line tool: its package, its program, and its file.
+/// The command line tool: its program, and its file.
 pub const TOOL: &str = "hipdnn";
+
+/// The package of the tool.
+pub const TOOL_PACKAGE: &str = "hipdnn-tool";
 
 /// The programs of that package: the tool, and the one that lists engines as AMD's does.
 pub const PROGRAMS: [&str; 2] = [TOOL, "hipdnn_list_engines"];
@@ -55,7 +58,7 @@ pub fn build(workspace: &Workspace, quiet: bool) -> Result<(), Failure> {
     for plugin in PLUGINS {
         cargo.args(["-p", plugin.package]);
     }
-    cargo.args(["-p", TOOL]);
+    cargo.args(["-p", TOOL_PACKAGE]);
     for program in PROGRAMS {
         cargo.args(["--bin", program]);
     }

@@ -12,12 +12,14 @@ mod lint;
 mod nvidia;
 mod plugin_host;
 mod process;
+mod python;
 mod smoke;
 mod steps;
 mod test;
 mod tools;
 mod userland;
 mod venv;
+mod wheel;
 mod workspace;
 
 use std::path::PathBuf;
@@ -85,6 +87,12 @@ enum Command {
     },
     /// Build for release and lay the result out in target/stage.
     Build,
+    /// Build the Python package as a wheel with the library and its plugins.
+    Wheel {
+        /// An installed tree to take these from, in place of a build.
+        #[arg(long, value_name = "DIR")]
+        tree: Option<PathBuf>,
+    },
     /// Build for release and install.
     Install {
         /// Where to.
@@ -142,6 +150,12 @@ fn run(command: &Command) -> Result<(), Failure> {
             println!("laid out in {}", workspace.relative(&stage));
             Ok(())
         }
+        Command::Wheel { tree } => {
+            let tree = tree.clone().map_or_else(|| install::stage(&workspace, false), Ok)?;
+            let (_, note) = wheel::build(&workspace, &python::Environment::ready()?, &tree)?;
+            println!("{note}");
+            Ok(())
+        }
         Command::Install { prefix, libdir } => {
             install::build(&workspace, false)?;
             install::install(&workspace, prefix, libdir)?;
@@ -191,7 +205,9 @@ mod tests {
     #[test]
     fn the_help_names_every_command_and_group() {
         let help = read(&["--help"]).unwrap_err();
-        for word in ["demo", "test", "amd-smoke", "bench-cpu", "generate", "lint", "exports", "cmake"] {
+        for word in
+            ["demo", "test", "amd-smoke", "bench-cpu", "generate", "lint", "wheel", "exports", "cmake"]
+        {
             let line = |line: &&str| line.split_whitespace().next() == Some(word);
             assert_eq!(help.lines().filter(line).count(), 1, "{word}\n{help}");
         }

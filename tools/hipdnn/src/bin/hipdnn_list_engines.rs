@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use hipdnn_tool::backend::{Backend, EngineInfo, Handle};
+use hipdnn::{Backend, EngineInfo, Handle};
 use hipdnn_tool::failure::{Failure, Result};
 
 const USAGE: &str = "\

@@ -6,13 +6,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use super::{Outcome, json, read_graph};
-use crate::backend::{Backend, Engine, EngineInfo, Handle, KnobSetting, RankingOutcome};
 use crate::cli;
 use crate::computation::{
     Arrays, Computation, Loaded, REFERENCE, compare_all, find_engine, inputs, place_of, plan_with, reference,
 };
 use crate::failure::{Failure, Result, one_line};
 use crate::table::Table;
+use hipdnn::{Backend, Engine, EngineInfo, Handle, KnobSetting, RankingOutcome};
 
 /// With more combinations of knob values than this, one knob is changed at a time.
 const MOST_COMBINATIONS: usize = 32;
@@ -198,9 +198,9 @@ fn progress(configurations: usize, arguments: &cli::Bench) -> ProgressBar {
 }
 
 #[expect(clippy::too_many_arguments, reason = "all of it belongs to one measurement")]
-fn measure<'b>(
-    handle: &Handle<'b>,
-    loaded: &Loaded<'b>,
+fn measure(
+    handle: &Handle,
+    loaded: &Loaded,
     engine: &EngineInfo,
     settings: &[KnobSetting],
     inputs: &Arrays,

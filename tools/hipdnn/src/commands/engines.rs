@@ -3,10 +3,10 @@
 use serde::Serialize;
 
 use super::{Outcome, hexadecimal, json};
-use crate::backend::{Backend, EngineInfo, Handle, listen};
 use crate::cli::List;
 use crate::failure::Result;
 use crate::table::Table;
+use hipdnn::{Backend, EngineInfo, Handle, listen};
 
 #[derive(Serialize)]
 struct Answer<'a> {

@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use super::{Outcome, json, read_graph};
-use crate::backend::{Backend, Engine, EngineInfo, Handle, Knob, OperationGraph, listen};
 use crate::cli::Explain;
 use crate::failure::{Failure, Result, one_line};
+use hipdnn::{Backend, Engine, Handle, Knob};
 
 /// What is to be said of an engine.
 #[derive(Serialize)]
@@ -38,20 +38,18 @@ struct KnobAnswer {
 pub fn explain(backend: &Backend, arguments: &Explain) -> Result<Outcome> {
     let graph = read_graph(backend, &arguments.graph)?;
     let handle = Handle::new(backend)?;
-    let engines = handle.engines()?;
-    graph.finalize(&handle).map_err(|failure| failure.of_file(&arguments.graph))?;
+    graph.finalize(&handle).map_err(|error| Failure::from(error).of_file(&arguments.graph))?;
     let offer = graph.offer()?;
-    let rank =
-        |engine: &EngineInfo| offer.engines.iter().position(|id| *id == engine.id).map(|rank| rank + 1);
-    let mut answers: Vec<Answer> = engines
-        .iter()
-        .map(|engine| Answer {
-            engine: engine.name.clone(),
-            id: engine.id,
-            plugin: engine.plugin.clone(),
-            applies: rank(engine).is_some(),
-            rank: rank(engine),
-            reason: rank(engine).is_none().then(|| reason(&graph, engine, &offer.reasons)),
+    let mut answers: Vec<Answer> = graph
+        .explain_offer(&handle, &offer)?
+        .into_iter()
+        .map(|verdict| Answer {
+            engine: verdict.engine.name,
+            id: verdict.engine.id,
+            plugin: verdict.engine.plugin,
+            applies: verdict.rank.is_some(),
+            rank: verdict.rank,
+            reason: verdict.reason,
             knobs: Vec::new(),
             behavior_notes: Vec::new(),
         })
@@ -62,8 +60,6 @@ pub fn explain(backend: &Backend, arguments: &Explain) -> Result<Outcome> {
         answer.knobs = engine.knobs().unwrap_or_default().iter().map(KnobAnswer::new).collect();
         answer.behavior_notes = engine.behavior_notes().unwrap_or_default();
     }
-    // The library's order among those that apply, its list's order among the rest.
-    answers.sort_by_key(|answer| answer.rank.unwrap_or(usize::MAX));
     let failure = offer.engines.is_empty().then(|| {
         Failure::work(match answers.is_empty() {
             true => one_line(&offer.reasons),
@@ -104,22 +100,4 @@ fn text(answer: &Answer) -> String {
         text.push_str(&format!("  {note}\n"));
     }
     text
-}
-
-/// Why an engine cannot run a graph, in the words of its plugin or else of the library.
-pub fn reason(graph: &OperationGraph, engine: &EngineInfo, told: &str) -> String {
-    // Where no engine applies the library has told everything: a line with the name of each.
-    let heading = format!("{} ({}):", engine.name, engine.plugin);
-    if let Some(reason) = told.lines().find_map(|line| line.trim().strip_prefix(&heading)) {
-        return one_line(reason.trim());
-    }
-    // Else the engine is asked for, and its plugin logs why that is refused.
-    let (asked, lines) = listen(graph.descriptor().backend(), || Engine::new(graph, engine.id));
-    let own = format!("{}:", engine.name);
-    let logged = lines.iter().flat_map(|text| text.lines()).find_map(|line| line.trim().strip_prefix(&own));
-    match (logged, asked) {
-        (Some(reason), _) => one_line(reason.trim()),
-        (None, Err(failure)) => failure.to_string(),
-        (None, Ok(_)) => "the heuristic left it out".to_owned(),
-    }
 }

@@ -1,12 +1,12 @@
 //! `hipdnn graph`
 
 use super::{Outcome, read_graph, write};
-use crate::backend::Backend;
 use crate::cli;
 use crate::failure::Result;
 use crate::graph::{Graph, Node, Port, shape};
 use crate::picture;
 use crate::table::Table;
+use hipdnn::Backend;
 
 /// Shows a graph, as text or as a picture.
 pub fn graph(backend: &Backend, arguments: &cli::Graph) -> Result<Outcome> {

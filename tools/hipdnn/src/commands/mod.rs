@@ -15,15 +15,15 @@ use std::path::Path;
 pub use bench::bench;
 pub use device::device;
 pub use engines::engines;
-pub use explain::{explain, reason};
+pub use explain::explain;
 pub use graph::graph;
 pub use plan::plan;
 pub use policies::policies;
 pub use run::run;
 use serde::Serialize;
 
-use crate::backend::{Backend, OperationGraph};
 use crate::failure::{Failure, Result};
+use hipdnn::{Backend, OperationGraph};
 
 /// What a command has to say, and whether the program fails in spite of it.
 #[derive(Debug)]
@@ -64,12 +64,12 @@ fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 }
 
 /// The graph in a file: JSON where it begins with a brace, else bytes.
-fn read_graph<'b>(backend: &'b Backend, path: &Path) -> Result<OperationGraph<'b>> {
+fn read_graph(backend: &Backend, path: &Path) -> Result<OperationGraph> {
     let bytes = read(path)?;
     let graph = match bytes.trim_ascii_start().first() {
         None => Err(Failure::input("the file is empty, expected a graph")),
-        Some(b'{') => OperationGraph::from_json(backend, &bytes),
-        Some(_) => OperationGraph::from_bytes(backend, &bytes),
+        Some(b'{') => OperationGraph::from_json(backend, &bytes).map_err(Failure::from),
+        Some(_) => OperationGraph::from_bytes(backend, &bytes).map_err(Failure::from),
     };
     graph.map_err(|failure| failure.of_file(path))
 }

@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use super::run::run_plan;
 use super::{Outcome, hexadecimal, json, read, read_graph, write};
-use crate::backend::{Backend, Contents, EngineInfo, ExecutionPlan, Handle, OperationGraph};
 use crate::cli::{Plan, PlanInfo, PlanLoad, PlanSave};
 use crate::computation::{Loaded, choose_engine, plan as make_plan};
 use crate::failure::{Failure, Result};
+use hipdnn::{Backend, Contents, EngineInfo, ExecutionPlan, Handle, OperationGraph};
 
 /// Saves, loads or describes a plan.
 pub fn plan(backend: &Backend, command: &Plan) -> Result<Outcome> {
@@ -38,14 +38,11 @@ fn save(backend: &Backend, arguments: &PlanSave) -> Result<Outcome> {
 }
 
 /// The plan in a file, and the graph where that is in it.
-fn open<'b>(
-    handle: &Handle<'b>,
-    path: &Path,
-) -> Result<(ExecutionPlan<'b>, Option<OperationGraph<'b>>, usize)> {
-    let of_file = |failure: Failure| failure.of_file(path);
+fn open(handle: &Handle, path: &Path) -> Result<(ExecutionPlan, Option<OperationGraph>, usize)> {
+    let of_file = |error: hipdnn::Error| Failure::from(error).of_file(path);
     let bytes = read(path)?;
     if bytes.is_empty() {
-        return Err(of_file(Failure::input("the file is empty, expected a saved plan")));
+        return Err(Failure::input("the file is empty, expected a saved plan").of_file(path));
     }
     let contents = Contents::of(handle.backend(), &bytes).map_err(of_file)?;
     let plan = ExecutionPlan::from_bytes(handle, &bytes).map_err(of_file)?;

@@ -3,10 +3,10 @@
 use serde::Serialize;
 
 use super::{Outcome, hexadecimal, json};
-use crate::backend::{Backend, Handle, PolicyInfo};
 use crate::cli::List;
 use crate::failure::Result;
 use crate::table::Table;
+use hipdnn::{Backend, Handle, PolicyInfo};
 
 #[derive(Serialize)]
 struct Answer<'a> {

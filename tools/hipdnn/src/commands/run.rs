@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::{Outcome, read_graph};
-use crate::backend::{Backend, EngineInfo, ExecutionPlan, Handle};
 use crate::cli;
 use crate::computation::{
     Computation, Loaded, REFERENCE, check_outputs, choose_engine, compare_all, inputs, place_of, plan,
@@ -13,6 +12,7 @@ use crate::failure::{Failure, Result};
 use crate::graph::shape;
 use crate::table::Table;
 use crate::tensor::{Array, Comparison};
+use hipdnn::{Backend, EngineInfo, ExecutionPlan, Handle};
 
 /// Runs a graph once.
 pub fn run(backend: &Backend, arguments: &cli::Run) -> Result<Outcome> {
@@ -26,11 +26,11 @@ pub fn run(backend: &Backend, arguments: &cli::Run) -> Result<Outcome> {
 }
 
 /// Runs a plan once and says what came out.
-pub fn run_plan<'b>(
-    handle: &Handle<'b>,
-    loaded: &Loaded<'b>,
+pub fn run_plan(
+    handle: &Handle,
+    loaded: &Loaded,
     engine: &EngineInfo,
-    plan: ExecutionPlan<'b>,
+    plan: ExecutionPlan,
     data: &cli::Data,
 ) -> Result<Outcome> {
     let graph = &loaded.graph;

@@ -1,6 +1,6 @@
 //! The program as a user runs it: what it prints, and its exit status.
 //!
-//! It is the one that cargo has built, with the library and the engines that lie beside this test; or, with
+//! It is the one that cargo has built, with the library and the engines of the tree that `cargo xtask build` lays out; or, with
 //! `HIPDNN_TEST_PREFIX`, the one of an installed tree, with what it finds there by itself.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failure here is a failure of the test")]
@@ -33,21 +33,24 @@ pub fn prefix() -> Option<PathBuf> {
     std::env::var_os("HIPDNN_TEST_PREFIX").map(PathBuf::from)
 }
 
+/// The tree that the library and the engines are taken from.
+fn tree() -> PathBuf {
+    prefix().unwrap_or_else(|| {
+        // The test lies in `debug/deps` of what cargo builds into.
+        let stage = std::env::current_exe().unwrap().ancestors().nth(3).unwrap().join("stage");
+        assert!(stage.is_dir(), "{} is missing: `cargo xtask build` makes it", stage.display());
+        stage
+    })
+}
+
 /// The library that the program uses.
 pub fn library() -> PathBuf {
-    match prefix() {
-        Some(prefix) => prefix.join("lib/libhipdnn_backend.so"),
-        // Cargo puts libraries beside the tests.
-        None => std::env::current_exe().unwrap().with_file_name("libhipdnn_backend.so"),
-    }
+    tree().join("lib/libhipdnn_backend.so")
 }
 
 /// The plugin with the CPU engines.
 pub fn cpu_plugin() -> PathBuf {
-    match prefix() {
-        Some(prefix) => prefix.join("lib/hipdnn_plugins/engines/libhipdnn_cpu_plugin.so"),
-        None => std::env::current_exe().unwrap().with_file_name("libhipdnn_cpu_plugin.so"),
-    }
+    tree().join("lib/hipdnn_plugins/engines/libhipdnn_cpu_plugin.so")
 }
 
 /// The program, with no setting of the environment it is tested in but the CPU engines.

@@ -10,6 +10,7 @@ mod headers;
 mod hip;
 mod install;
 mod plugins;
+mod python;
 mod tool;
 mod wire;
 
@@ -109,6 +110,13 @@ const GROUPS: &[Group] = &[
         run: tool::run,
     },
     Group {
+        name: "python",
+        about: "the Python package from its wheel, in a virtual environment outside of the clone",
+        tools: &[&CC],
+        staged: true,
+        run: python::run,
+    },
+    Group {
         name: "install",
         about: "programs that use an installed copy",
         tools: &[&CC, &CXX, &CMAKE, &MAKE, &PKG_CONFIG],
@@ -199,7 +207,8 @@ fn rust(context: &Context, steps: &mut Steps) {
             continue;
         }
         steps.run(&format!("{name}: tests"), || {
-            let out = run(&mut cargo())?;
+            // The examples of the crate `hipdnn` look for a library here.
+            let out = run(cargo().env("HIPDNN_BACKEND_LIBRARY_PATH", context.stage.join("lib")))?;
             let passed: usize = out
                 .lines()
                 .filter_map(|line| line.strip_prefix("test result: ok. "))
@@ -213,7 +222,6 @@ fn rust(context: &Context, steps: &mut Steps) {
     }
 }
 
-/// A check that does not depend on others: its name and what it does.
 /// Runs checks on as many threads as the machine has cores and reports them in their order.
 fn run_all(steps: &mut Steps, checks: &[Check]) {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);

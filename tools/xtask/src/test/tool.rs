@@ -2,7 +2,7 @@
 
 use super::{Context, without_settings};
 use crate::Failure;
-use crate::install::TOOL;
+use crate::install::{TOOL, TOOL_PACKAGE};
 use crate::process::run as run_program;
 use crate::steps::Steps;
 
@@ -20,7 +20,7 @@ pub fn run(context: &Context, steps: &mut Steps) {
             "ci",
             "--locked",
             "-p",
-            TOOL,
+            TOOL_PACKAGE,
             "--test",
             "commands",
         ]);

@@ -3,21 +3,21 @@
 use std::ffi::c_char;
 use std::ptr;
 
-use super::constants::{
+use crate::constants::{
     HIPDNN_ATTR_ENGINE_GLOBAL_INDEX, HIPDNN_ATTR_ENGINECFG_ENGINE, HIPDNN_ATTR_ENGINEHEUR_MODE,
     HIPDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, HIPDNN_ATTR_ENGINEHEUR_RESULTS,
     HIPDNN_ATTR_OPERATIONGRAPH_HANDLE, HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR,
     HIPDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, HIPDNN_HEUR_MODE_FALLBACK, HIPDNN_TYPE_BACKEND_DESCRIPTOR,
     HIPDNN_TYPE_HANDLE, HIPDNN_TYPE_HEUR_MODE,
 };
-use super::functions::RawDescriptor;
-use super::serialized::two_calls;
-use super::{Backend, Descriptor, Handle};
-use crate::failure::{Failure, Result};
+use crate::error::{Error, Result};
+use crate::functions::RawDescriptor;
+use crate::serialized::two_calls;
+use crate::{Backend, Descriptor, Handle};
 
 /// An operation graph.
-pub struct OperationGraph<'b> {
-    descriptor: Descriptor<'b>,
+pub struct OperationGraph {
+    descriptor: Descriptor,
 }
 
 /// The engines that can run a graph, best first, and what the library says where there is none.
@@ -28,9 +28,9 @@ pub struct Offer {
     pub reasons: String,
 }
 
-impl<'b> OperationGraph<'b> {
+impl OperationGraph {
     /// A graph from JSON text.
-    pub fn from_json(backend: &'b Backend, text: &[u8]) -> Result<Self> {
+    pub fn from_json(backend: &Backend, text: &[u8]) -> Result<Self> {
         let read = backend.functions.hipdnnBackendCreateAndDeserializeJsonGraph_ext()?;
         let descriptor = Descriptor::made_by(backend, "reading the JSON graph", |to| {
             // SAFETY: the output is valid, the text has the length that is given.
@@ -40,7 +40,7 @@ impl<'b> OperationGraph<'b> {
     }
 
     /// A graph from FlatBuffers bytes or from a container that has one.
-    pub fn from_bytes(backend: &'b Backend, bytes: &[u8]) -> Result<Self> {
+    pub fn from_bytes(backend: &Backend, bytes: &[u8]) -> Result<Self> {
         let read = backend.functions.hipdnnBackendCreateAndDeserializeGraph_ext()?;
         let descriptor = Descriptor::made_by(backend, "reading the binary graph", |to| {
             // SAFETY: the output is valid, the bytes have the length that is given.
@@ -50,7 +50,7 @@ impl<'b> OperationGraph<'b> {
     }
 
     /// The descriptor.
-    pub fn descriptor(&self) -> &Descriptor<'b> {
+    pub fn descriptor(&self) -> &Descriptor {
         &self.descriptor
     }
 
@@ -65,11 +65,11 @@ impl<'b> OperationGraph<'b> {
         while bytes.last() == Some(&0) {
             bytes.pop();
         }
-        String::from_utf8(bytes).map_err(|_| Failure::work("the library's JSON is not UTF-8"))
+        String::from_utf8(bytes).map_err(|_| Error::answer("the library's JSON is not UTF-8"))
     }
 
     /// Gives the graph the plugins of a handle, and finalizes it.
-    pub fn finalize(&self, handle: &Handle<'b>) -> Result<()> {
+    pub fn finalize(&self, handle: &Handle) -> Result<()> {
         // SAFETY: HANDLE elements are the pointers that C has of handles.
         unsafe {
             self.descriptor.set_array(HIPDNN_ATTR_OPERATIONGRAPH_HANDLE, HIPDNN_TYPE_HANDLE, &[handle.raw()])

@@ -1,25 +1,30 @@
 //! A handle: the plugins of a library, their engines, the policies.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 
-use super::constants::{
+use crate::backend::text_of;
+use crate::constants::{
     HIPDNN_AUTOTUNE_CACHE_WRITE_DECLINED_DISABLED, HIPDNN_AUTOTUNE_CACHE_WRITE_DECLINED_NO_ENGINES,
     HIPDNN_AUTOTUNE_CACHE_WRITE_DECLINED_UNKEYABLE_OR_UNFINALIZED, HIPDNN_AUTOTUNE_CACHE_WRITE_UNCHANGED,
     HIPDNN_AUTOTUNE_CACHE_WRITE_WRITTEN,
 };
-use super::functions::{RawHandle, Status};
-use super::{Backend, OperationGraph, text_of};
-use crate::failure::{Failure, Result};
+use crate::error::{Error, Result};
+use crate::functions::{RawHandle, Status};
+use crate::{Backend, OperationGraph};
 
 /// A text that is longer is not believed.
 const LONGEST: usize = 1 << 20;
 
 /// A `hipdnnHandle_t`, destroyed when it is dropped.
-pub struct Handle<'b> {
-    backend: &'b Backend,
+pub struct Handle {
+    backend: Backend,
     raw: RawHandle,
 }
+
+// SAFETY: a handle is a number to the library and bound to no thread. Its stream is set by one thread at a time, because this type is not
+// `Sync`.
+unsafe impl Send for Handle {}
 
 /// What a library says of an engine.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -69,14 +74,14 @@ pub enum RankingOutcome {
     Unknown(c_int),
 }
 
-impl<'b> Handle<'b> {
+impl Handle {
     /// A new handle, which loads the plugins.
-    pub fn new(backend: &'b Backend) -> Result<Self> {
+    pub fn new(backend: &Backend) -> Result<Self> {
         let create = backend.functions.hipdnnCreate()?;
         let mut raw = ptr::null_mut();
         // SAFETY: the output is valid.
         backend.check("creating a handle", unsafe { create(&raw mut raw) })?;
-        Ok(Self { backend, raw })
+        Ok(Self { backend: backend.clone(), raw })
     }
 
     /// What C calls it.
@@ -85,8 +90,18 @@ impl<'b> Handle<'b> {
     }
 
     /// The library it is of.
-    pub fn backend(&self) -> &'b Backend {
-        self.backend
+    pub fn backend(&self) -> &Backend {
+        &self.backend
+    }
+
+    /// Sets the stream of a device that executions are put on; null is its default stream.
+    ///
+    /// # Safety
+    /// The stream lives as long as executions with this handle.
+    pub unsafe fn set_stream(&self, stream: *mut c_void) -> Result<()> {
+        let set = self.backend.functions.hipdnnSetStream()?;
+        // SAFETY: the handle is alive, and the caller vouches for the stream.
+        self.backend.check("setting the stream", unsafe { set(self.raw, stream) })
     }
 
     /// Every engine that is loaded, in the library's order.
@@ -139,7 +154,7 @@ impl<'b> Handle<'b> {
         let status = call(lengths.each_mut().map(|length| (ptr::null_mut(), ptr::from_mut(length))));
         self.backend.check(what, status)?;
         if let Some(length) = lengths.iter().find(|length| **length > LONGEST) {
-            return Err(Failure::work(format!("{what}: a text is said to have {length} bytes")));
+            return Err(Error::answer(format!("{what}: a text is said to have {length} bytes")));
         }
         let mut texts = lengths.map(|length| vec![0_u8; length.max(1)]);
         let [a, b, c, d] = &mut texts;
@@ -153,7 +168,7 @@ impl<'b> Handle<'b> {
     }
 
     /// Hands over which engines are best for a graph, best first.
-    pub fn write_ranking(&self, graph: &OperationGraph<'b>, best_first: &[i64]) -> Result<RankingOutcome> {
+    pub fn write_ranking(&self, graph: &OperationGraph, best_first: &[i64]) -> Result<RankingOutcome> {
         let write = self.backend.functions.hipdnnBackendWriteEngineRankingResults_ext()?;
         let mut outcome = 0;
         // SAFETY: handle and graph are alive, the array has the number of ids that is given.
@@ -172,7 +187,7 @@ impl<'b> Handle<'b> {
     }
 }
 
-impl Drop for Handle<'_> {
+impl Drop for Handle {
     fn drop(&mut self) {
         if let Ok(destroy) = self.backend.functions.hipdnnDestroy() {
             // SAFETY: the handle is ours, and this is its last use.

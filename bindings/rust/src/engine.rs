@@ -1,22 +1,25 @@
 //! An engine for a graph, and its configuration.
 
-use super::constants::{
+use crate::constants::{
     BEHAVIOR_NOTES, HIPDNN_ATTR_ENGINE_BEHAVIOR_NOTE, HIPDNN_ATTR_ENGINE_GLOBAL_INDEX,
     HIPDNN_ATTR_ENGINE_KNOB_INFO, HIPDNN_ATTR_ENGINE_OPERATION_GRAPH, HIPDNN_ATTR_ENGINECFG_ENGINE,
     HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES, HIPDNN_BACKEND_ENGINE_DESCRIPTOR,
     HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR, HIPDNN_TYPE_BEHAVIOR_NOTE,
 };
-use super::{Descriptor, Knob, KnobSetting, OperationGraph};
-use crate::failure::Result;
+use crate::error::Result;
+use crate::{Descriptor, Knob, KnobSetting, OperationGraph};
 
 /// One engine, for one graph.
-pub struct Engine<'b> {
-    descriptor: Descriptor<'b>,
+pub struct Engine {
+    descriptor: Descriptor,
 }
 
-impl<'b> Engine<'b> {
+// SAFETY: an engine is finalized when it is made, and what is finalized does not change any more.
+unsafe impl Sync for Engine {}
+
+impl Engine {
     /// The engine with an id, if it can run the graph.
-    pub fn new(graph: &OperationGraph<'b>, id: i64) -> Result<Self> {
+    pub fn new(graph: &OperationGraph, id: i64) -> Result<Self> {
         let descriptor = Descriptor::new(graph.descriptor().backend(), HIPDNN_BACKEND_ENGINE_DESCRIPTOR)?;
         descriptor.set_descriptors(HIPDNN_ATTR_ENGINE_OPERATION_GRAPH, &[graph.descriptor()])?;
         descriptor.set_i64s(HIPDNN_ATTR_ENGINE_GLOBAL_INDEX, &[id])?;
@@ -44,13 +47,16 @@ impl<'b> Engine<'b> {
 }
 
 /// An engine with its knobs set.
-pub struct EngineConfig<'b> {
-    descriptor: Descriptor<'b>,
+pub struct EngineConfig {
+    descriptor: Descriptor,
 }
 
-impl<'b> EngineConfig<'b> {
+// SAFETY: as for the engine.
+unsafe impl Sync for EngineConfig {}
+
+impl EngineConfig {
     /// Sets the knobs of an engine; those that are not set keep their defaults.
-    pub fn new(engine: &Engine<'b>, settings: &[KnobSetting]) -> Result<Self> {
+    pub fn new(engine: &Engine, settings: &[KnobSetting]) -> Result<Self> {
         let backend = engine.descriptor.backend();
         let descriptor = Descriptor::new(backend, HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR)?;
         descriptor.set_descriptors(HIPDNN_ATTR_ENGINECFG_ENGINE, &[&engine.descriptor])?;
@@ -65,7 +71,7 @@ impl<'b> EngineConfig<'b> {
     }
 
     /// The descriptor.
-    pub fn descriptor(&self) -> &Descriptor<'b> {
+    pub fn descriptor(&self) -> &Descriptor {
         &self.descriptor
     }
 }

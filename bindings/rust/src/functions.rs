@@ -1,13 +1,13 @@
 //! The functions of a `libhipdnn_backend.so`, found by name when it is opened.
 //!
-//! A library may lack any of them, being older or newer than this tool; that is said when the function is asked for.
+//! A library may lack any of them, being older or newer than this crate; that is said when the function is asked for.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::path::Path;
 
 use hipdnn_plugin_sdk::dynlib::Library;
 
-use crate::failure::{Failure, Result};
+use crate::error::{Error, Result};
 
 /// A `hipdnnStatus_t`.
 pub type Status = c_int;
@@ -32,7 +32,7 @@ macro_rules! functions {
         impl Functions {
             /// Opens a library by its path or, where the name has no slash, by the loader's search.
             pub fn open(path: &Path) -> Result<Self> {
-                let library = Library::open(path).map_err(|error| Failure::input(error.to_string()))?;
+                let library = Library::open(path).map_err(|error| Error::Library(error.to_string()))?;
                 Ok(Self {
                     // SAFETY: these are the signatures of the functions with these names.
                     $($name: unsafe { library.function(stringify!($name)) },)+
@@ -53,6 +53,7 @@ macro_rules! functions {
 functions! {
     fn hipdnnCreate(handle: *mut RawHandle) -> Status;
     fn hipdnnDestroy(handle: RawHandle) -> Status;
+    fn hipdnnSetStream(handle: RawHandle, stream: *mut c_void) -> Status;
     fn hipdnnBackendCreateDescriptor(kind: c_int, descriptor: *mut RawDescriptor) -> Status;
     fn hipdnnBackendDestroyDescriptor(descriptor: RawDescriptor) -> Status;
     fn hipdnnBackendExecute(handle: RawHandle, plan: RawDescriptor, pack: RawDescriptor) -> Status;
@@ -72,7 +73,6 @@ functions! {
         count: i64,
         array: *const c_void,
     ) -> Status;
-    fn hipdnnGetErrorString(status: Status) -> *const c_char;
     fn hipdnnGetLastErrorString(message: *mut c_char, size: usize);
     fn hipdnnBackendCreateAndDeserializeGraph_ext(
         descriptor: *mut RawDescriptor,
@@ -163,8 +163,8 @@ impl Functions {
         self.library.name()
     }
 
-    fn lacks(&self, function: &str) -> Failure {
-        Failure::work(format!("{} has no function {function}, which this command needs", self.path()))
+    fn lacks(&self, function: &'static str) -> Error {
+        Error::Function { library: self.path().to_owned(), function }
     }
 }
 
@@ -175,13 +175,13 @@ mod tests {
     #[test]
     fn a_function_that_a_library_lacks_is_named() {
         let functions = Functions::open(Path::new("libm.so.6")).unwrap();
-        let failure = functions.hipdnnCreate().unwrap_err();
-        assert_eq!(failure.to_string(), "libm.so.6 has no function hipdnnCreate, which this command needs");
+        let error = functions.hipdnnCreate().unwrap_err();
+        assert_eq!(error.to_string(), "libm.so.6 has no function hipdnnCreate");
     }
 
     #[test]
     fn a_library_that_is_not_there_is_named() {
-        let failure = Functions::open(Path::new("/no/such/libhipdnn_backend.so")).err().unwrap();
-        assert!(failure.to_string().contains("/no/such/libhipdnn_backend.so"), "{failure}");
+        let error = Functions::open(Path::new("/no/such/libhipdnn_backend.so")).err().unwrap();
+        assert!(error.to_string().contains("/no/such/libhipdnn_backend.so"), "{error}");
     }
 }

@@ -2,30 +2,36 @@
 
 use std::ffi::c_void;
 
-use super::constants::{
+use crate::constants::{
     HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_GLOBAL_INDEX_EXT,
     HIPDNN_ATTR_EXECUTION_PLAN_IS_OVERRIDE_SHAPE_ENABLED_EXT, HIPDNN_ATTR_EXECUTION_PLAN_TENSOR_UIDS_EXT,
     HIPDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, HIPDNN_ATTR_VARIANT_PACK_DATA_POINTERS,
     HIPDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, HIPDNN_ATTR_VARIANT_PACK_WORKSPACE,
     HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, HIPDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, HIPDNN_TYPE_VOID_PTR,
 };
-use super::serialized::two_calls;
-use super::{Backend, Descriptor, EngineConfig, Handle, OperationGraph};
-use crate::failure::{Failure, Result};
+use crate::error::{Error, Result};
+use crate::serialized::two_calls;
+use crate::{Backend, Descriptor, EngineConfig, Handle, OperationGraph};
 
-/// A plan, ready to be executed.
-pub struct ExecutionPlan<'b> {
-    descriptor: Descriptor<'b>,
+/// A plan, ready to be executed, also by several threads at a time.
+pub struct ExecutionPlan {
+    descriptor: Descriptor,
 }
+
+// SAFETY: a plan is finalized when it is made, and what is finalized does not change any more.
+unsafe impl Sync for ExecutionPlan {}
 
 /// Memory bound to tensors.
-pub struct Binding<'b> {
-    pack: Descriptor<'b>,
+pub struct VariantPack {
+    descriptor: Descriptor,
 }
 
-impl<'b> ExecutionPlan<'b> {
+// SAFETY: a variant pack is finalized when it is made; whoever executes a plan with it vouches for the memory.
+unsafe impl Sync for VariantPack {}
+
+impl ExecutionPlan {
     /// The plan of an engine for its graph.
-    pub fn new(config: &EngineConfig<'b>) -> Result<Self> {
+    pub fn new(config: &EngineConfig) -> Result<Self> {
         let backend = config.descriptor().backend();
         let descriptor = Descriptor::new(backend, HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)?;
         descriptor.set_descriptors(HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, &[config.descriptor()])?;
@@ -34,7 +40,7 @@ impl<'b> ExecutionPlan<'b> {
     }
 
     /// A plan that was saved, alone or in a container.
-    pub fn from_bytes(handle: &Handle<'b>, bytes: &[u8]) -> Result<Self> {
+    pub fn from_bytes(handle: &Handle, bytes: &[u8]) -> Result<Self> {
         let backend = handle.backend();
         let read = backend.functions.hipdnnBackendCreateAndDeserializeExecutionPlan_ext()?;
         let descriptor = Descriptor::made_by(backend, "reading the saved plan", |to| {
@@ -55,7 +61,7 @@ impl<'b> ExecutionPlan<'b> {
     }
 
     /// The bytes of a container with the plan and its graph.
-    pub fn bytes_with(&self, graph: &OperationGraph<'b>) -> Result<Vec<u8>> {
+    pub fn bytes_with(&self, graph: &OperationGraph) -> Result<Vec<u8>> {
         let backend = self.descriptor.backend();
         let write = backend.functions.hipdnnBackendGetSerializedBinaryGraphAndPlan_ext()?;
         two_calls(backend, "saving the graph and its plan", |room, size, to| {
@@ -68,7 +74,7 @@ impl<'b> ExecutionPlan<'b> {
     pub fn workspace_size(&self) -> Result<usize> {
         let size = self.descriptor.i64(HIPDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)?;
         usize::try_from(size)
-            .map_err(|_| Failure::work(format!("the plan asks for a workspace of {size} bytes")))
+            .map_err(|_| Error::answer(format!("the plan asks for a workspace of {size} bytes")))
     }
 
     /// The uids of its tensors.
@@ -89,28 +95,28 @@ impl<'b> ExecutionPlan<'b> {
     /// Executes the plan and returns when the engine does.
     ///
     /// # Safety
-    /// The binding's memory is as large as the tensors and the workspace, and where the engine can reach it.
-    pub unsafe fn execute(&self, handle: &Handle<'b>, binding: &Binding<'b>) -> Result<()> {
+    /// The pack's memory is as large as the tensors and the workspace, and where the engine can reach it.
+    pub unsafe fn execute(&self, handle: &Handle, pack: &VariantPack) -> Result<()> {
         let backend = self.descriptor.backend();
         let execute = backend.functions.hipdnnBackendExecute()?;
         // SAFETY: all three are alive; the caller vouches for the memory.
-        let status = unsafe { execute(handle.raw(), self.descriptor.raw(), binding.pack.raw()) };
+        let status = unsafe { execute(handle.raw(), self.descriptor.raw(), pack.descriptor.raw()) };
         backend.check("executing the plan", status)
     }
 }
 
-impl<'b> Binding<'b> {
+impl VariantPack {
     /// Binds memory to tensors, by their uids.
-    pub fn new(backend: &'b Backend, memory: &[(i64, *mut c_void)], workspace: *mut c_void) -> Result<Self> {
-        let pack = Descriptor::new(backend, HIPDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)?;
+    pub fn new(backend: &Backend, memory: &[(i64, *mut c_void)], workspace: *mut c_void) -> Result<Self> {
+        let descriptor = Descriptor::new(backend, HIPDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)?;
         let (uids, pointers): (Vec<i64>, Vec<*mut c_void>) = memory.iter().copied().unzip();
         // SAFETY: VOID_PTR elements are addresses.
         unsafe {
-            pack.set_array(HIPDNN_ATTR_VARIANT_PACK_DATA_POINTERS, HIPDNN_TYPE_VOID_PTR, &pointers)?;
-            pack.set_array(HIPDNN_ATTR_VARIANT_PACK_WORKSPACE, HIPDNN_TYPE_VOID_PTR, &[workspace])?;
+            descriptor.set_array(HIPDNN_ATTR_VARIANT_PACK_DATA_POINTERS, HIPDNN_TYPE_VOID_PTR, &pointers)?;
+            descriptor.set_array(HIPDNN_ATTR_VARIANT_PACK_WORKSPACE, HIPDNN_TYPE_VOID_PTR, &[workspace])?;
         }
-        pack.set_i64s(HIPDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, &uids)?;
-        pack.finalize("binding memory")?;
-        Ok(Self { pack })
+        descriptor.set_i64s(HIPDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, &uids)?;
+        descriptor.finalize("binding memory")?;
+        Ok(Self { descriptor })
     }
 }

@@ -3,26 +3,31 @@
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-use super::constants::{
+use crate::Backend;
+use crate::backend::text_of;
+use crate::constants::{
     HIPDNN_TYPE_BACKEND_DESCRIPTOR, HIPDNN_TYPE_BOOLEAN, HIPDNN_TYPE_CHAR, HIPDNN_TYPE_DOUBLE,
     HIPDNN_TYPE_INT64,
 };
-use super::functions::RawDescriptor;
-use super::{Backend, text_of};
-use crate::failure::{Failure, Result};
+use crate::error::{Error, Result};
+use crate::functions::RawDescriptor;
 
-/// No attribute that this tool reads has more elements; a library that says so is not believed.
+/// No attribute that this crate reads has more elements; a library that says so is not believed.
 const MOST_ELEMENTS: i64 = 1 << 24;
 
 /// A `hipdnnBackendDescriptor_t`, destroyed when it is dropped.
-pub struct Descriptor<'b> {
-    backend: &'b Backend,
+pub struct Descriptor {
+    backend: Backend,
     raw: RawDescriptor,
 }
 
-impl<'b> Descriptor<'b> {
+// SAFETY: a descriptor is a number to the library, which any thread may use; a change of it takes `&self` on one thread only, because this
+// type is not `Sync`.
+unsafe impl Send for Descriptor {}
+
+impl Descriptor {
     /// A new descriptor of a kind.
-    pub fn new(backend: &'b Backend, kind: c_int) -> Result<Self> {
+    pub fn new(backend: &Backend, kind: c_int) -> Result<Self> {
         let create = backend.functions.hipdnnBackendCreateDescriptor()?;
         Self::made_by(backend, &format!("creating descriptor kind {kind}"), |to| {
             // SAFETY: the output is valid.
@@ -31,8 +36,8 @@ impl<'b> Descriptor<'b> {
     }
 
     /// A descriptor that a function hands out.
-    pub(super) fn made_by(
-        backend: &'b Backend,
+    pub(crate) fn made_by(
+        backend: &Backend,
         what: &str,
         make: impl FnOnce(*mut RawDescriptor) -> c_int,
     ) -> Result<Self> {
@@ -40,9 +45,9 @@ impl<'b> Descriptor<'b> {
         let status = make(&raw mut raw);
         backend.check(what, status)?;
         if raw.is_null() {
-            return Err(Failure::work(format!("{what} gave a null descriptor")));
+            return Err(Error::answer(format!("{what} gave a null descriptor")));
         }
-        Ok(Self { backend, raw })
+        Ok(Self { backend: backend.clone(), raw })
     }
 
     /// What C calls it.
@@ -51,8 +56,8 @@ impl<'b> Descriptor<'b> {
     }
 
     /// The library it is of.
-    pub fn backend(&self) -> &'b Backend {
-        self.backend
+    pub fn backend(&self) -> &Backend {
+        &self.backend
     }
 
     /// Finalizes it.
@@ -66,9 +71,9 @@ impl<'b> Descriptor<'b> {
     ///
     /// # Safety
     /// `T` is what an element of `kind` is.
-    pub(super) unsafe fn set_array<T>(&self, name: c_int, kind: c_int, values: &[T]) -> Result<()> {
+    pub(crate) unsafe fn set_array<T>(&self, name: c_int, kind: c_int, values: &[T]) -> Result<()> {
         let set = self.backend.functions.hipdnnBackendSetAttribute()?;
-        let count = i64::try_from(values.len()).map_err(|_| Failure::work("too many elements"))?;
+        let count = i64::try_from(values.len()).map_err(|_| Error::answer("too many elements"))?;
         // SAFETY: the array has `count` elements of the attribute's type, by the caller's word.
         let status = unsafe { set(self.raw, name, kind, count, values.as_ptr().cast()) };
         self.backend.check(&format!("setting attribute {name}"), status)
@@ -100,7 +105,7 @@ impl<'b> Descriptor<'b> {
     }
 
     /// How many elements an attribute has.
-    pub(super) fn count(&self, name: c_int, kind: c_int) -> Result<usize> {
+    pub(crate) fn count(&self, name: c_int, kind: c_int) -> Result<usize> {
         let get = self.backend.functions.hipdnnBackendGetAttribute()?;
         let mut count = 0;
         // SAFETY: without an array only the count is written.
@@ -108,7 +113,7 @@ impl<'b> Descriptor<'b> {
         self.backend.check(&format!("reading the size of attribute {name}"), status)?;
         match count {
             0..=MOST_ELEMENTS => Ok(usize::try_from(count).unwrap_or(0)),
-            _ => Err(Failure::work(format!("attribute {name} is said to have {count} elements"))),
+            _ => Err(Error::answer(format!("attribute {name} is said to have {count} elements"))),
         }
     }
 
@@ -116,7 +121,7 @@ impl<'b> Descriptor<'b> {
     ///
     /// # Safety
     /// `T` is what an element of `kind` is.
-    pub(super) unsafe fn get_into<T>(&self, name: c_int, kind: c_int, to: &mut [T]) -> Result<usize> {
+    pub(crate) unsafe fn get_into<T>(&self, name: c_int, kind: c_int, to: &mut [T]) -> Result<usize> {
         let get = self.backend.functions.hipdnnBackendGetAttribute()?;
         let room = i64::try_from(to.len()).unwrap_or(i64::MAX);
         let mut count = 0;
@@ -131,7 +136,7 @@ impl<'b> Descriptor<'b> {
     ///
     /// # Safety
     /// `T` is what an element of `kind` is.
-    pub(super) unsafe fn get_all<T: Copy + Default>(&self, name: c_int, kind: c_int) -> Result<Vec<T>> {
+    pub(crate) unsafe fn get_all<T: Copy + Default>(&self, name: c_int, kind: c_int) -> Result<Vec<T>> {
         let mut values = vec![T::default(); self.count(name, kind)?];
         if !values.is_empty() {
             // SAFETY: the caller names the type.
@@ -185,7 +190,7 @@ impl<'b> Descriptor<'b> {
     }
 
     /// Reads the descriptors of an attribute that hands out new ones.
-    pub fn descriptors(&self, name: c_int) -> Result<Vec<Descriptor<'b>>> {
+    pub fn descriptors(&self, name: c_int) -> Result<Vec<Descriptor>> {
         let mut raw: Vec<RawDescriptor> =
             vec![ptr::null_mut(); self.count(name, HIPDNN_TYPE_BACKEND_DESCRIPTOR)?];
         if raw.is_empty() {
@@ -195,11 +200,11 @@ impl<'b> Descriptor<'b> {
         let got = unsafe { self.get_into(name, HIPDNN_TYPE_BACKEND_DESCRIPTOR, &mut raw) }?;
         raw.truncate(got);
         raw.retain(|raw| !raw.is_null());
-        Ok(raw.into_iter().map(|raw| Descriptor { backend: self.backend, raw }).collect())
+        Ok(raw.into_iter().map(|raw| Descriptor { backend: self.backend.clone(), raw }).collect())
     }
 }
 
-impl Drop for Descriptor<'_> {
+impl Drop for Descriptor {
     fn drop(&mut self) {
         if let Ok(destroy) = self.backend.functions.hipdnnBackendDestroyDescriptor() {
             // SAFETY: the descriptor is ours, and this is its last use. A library that refuses keeps it.

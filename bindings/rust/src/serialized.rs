@@ -2,16 +2,16 @@
 
 use std::ptr;
 
-use super::Backend;
-use super::constants::{HIPDNN_SERIALIZED_CONTENT_EXECUTION_PLAN, HIPDNN_SERIALIZED_CONTENT_GRAPH};
-use super::functions::Status;
-use crate::failure::{Failure, Result};
+use crate::Backend;
+use crate::constants::{HIPDNN_SERIALIZED_CONTENT_EXECUTION_PLAN, HIPDNN_SERIALIZED_CONTENT_GRAPH};
+use crate::error::{Error, Result};
+use crate::functions::Status;
 
 /// More is not believed.
 const LARGEST: usize = 1 << 34;
 
 /// Asks for the number of bytes, then for the bytes.
-pub(super) fn two_calls(
+pub(crate) fn two_calls(
     backend: &Backend,
     what: &str,
     mut call: impl FnMut(usize, *mut usize, *mut u8) -> Status,
@@ -20,7 +20,7 @@ pub(super) fn two_calls(
     let status = call(0, &raw mut size, ptr::null_mut());
     backend.check(what, status)?;
     if size > LARGEST {
-        return Err(Failure::work(format!("{what} is said to need {size} bytes")));
+        return Err(Error::answer(format!("{what} is said to need {size} bytes")));
     }
     let mut bytes = vec![0; size];
     let mut written = size;

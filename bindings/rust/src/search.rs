@@ -2,10 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use super::functions::Functions;
-use crate::failure::{Failure, Result};
+use crate::error::{Error, Result};
+use crate::functions::Functions;
 
 const LIBRARY: &str = "libhipdnn_backend.so";
+
+/// The folder that is looked in besides.
+const VARIABLE: &str = "HIPDNN_BACKEND_LIBRARY_PATH";
 
 /// Opens the library that was named, or else the first that is there.
 ///
@@ -17,17 +20,22 @@ pub fn open(named: Option<&Path>) -> Result<Functions> {
         let path = if path.is_dir() { path.join(LIBRARY) } else { path.to_owned() };
         // Without a slash the loader would search, and not find what lies in the working directory.
         let path = if path.is_file() { std::path::absolute(&path).unwrap_or(path) } else { path };
-        return Functions::open(&path).map_err(|failure| failure.during("cannot open the backend"));
+        return Functions::open(&path)
+            .map_err(|error| Error::Library(format!("cannot open the backend: {error}")));
     }
     let program = std::env::current_exe().ok();
-    let folder = std::env::var_os("HIPDNN_BACKEND_LIBRARY_PATH").filter(|folder| !folder.is_empty());
+    let folder = std::env::var_os(VARIABLE).filter(|folder| !folder.is_empty());
     let places = places(program.as_deref(), folder.as_deref().map(Path::new));
     if let Some(path) = places.iter().find(|path| path.is_file()) {
-        return Functions::open(path).map_err(|failure| failure.during("cannot open the backend"));
+        return Functions::open(path)
+            .map_err(|error| Error::Library(format!("cannot open the backend: {error}")));
     }
-    Functions::open(Path::new(LIBRARY)).map_err(|failure| {
+    Functions::open(Path::new(LIBRARY)).map_err(|error| {
         let places: Vec<_> = places.iter().map(|path| path.display().to_string()).collect();
-        Failure::input(format!("no backend was found; looked for {}, and {failure}", places.join(", ")))
+        Error::Library(format!(
+            "no backend was found; looked for {}, and {error}; {VARIABLE} may name the folder that has it",
+            places.join(", ")
+        ))
     })
 }
 
@@ -73,9 +81,9 @@ mod tests {
     }
 
     #[test]
-    fn a_named_library_that_is_not_there_is_an_input_error() {
-        let failure = open(Some(Path::new("/no/such/file.so"))).err().unwrap();
-        assert!(failure.to_string().starts_with("cannot open the backend: /no/such/file.so"), "{failure}");
-        assert_eq!(failure.exit_code(), std::process::ExitCode::from(2));
+    fn a_named_library_that_is_not_there_is_named() {
+        let error = open(Some(Path::new("/no/such/file.so"))).err().unwrap();
+        assert!(error.to_string().starts_with("cannot open the backend: /no/such/file.so"), "{error}");
+        assert!(matches!(error, Error::Library(_)));
     }
 }

@@ -1,4 +1,4 @@
-//! The numbers of the C interface that this tool uses, under their C names.
+//! The numbers of the C interface that this crate uses, under their C names.
 //!
 //! The library is opened at run time and may be another one: what is taken from ours are the numbers alone.
 
@@ -14,6 +14,21 @@ macro_rules! constants {
 constants! {
     hipdnnStatus_t {
         HIPDNN_STATUS_SUCCESS,
+        HIPDNN_STATUS_NOT_INITIALIZED,
+        HIPDNN_STATUS_BAD_PARAM,
+        HIPDNN_STATUS_BAD_PARAM_NULL_POINTER,
+        HIPDNN_STATUS_BAD_PARAM_NOT_FINALIZED,
+        HIPDNN_STATUS_BAD_PARAM_OUT_OF_BOUND,
+        HIPDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT,
+        HIPDNN_STATUS_BAD_PARAM_STREAM_MISMATCH,
+        HIPDNN_STATUS_NOT_SUPPORTED,
+        HIPDNN_STATUS_INTERNAL_ERROR,
+        HIPDNN_STATUS_ALLOC_FAILED,
+        HIPDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED,
+        HIPDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED,
+        HIPDNN_STATUS_EXECUTION_FAILED,
+        HIPDNN_STATUS_PLUGIN_ERROR,
+        HIPDNN_STATUS_VERSION_MISMATCH,
     }
 
     hipdnnBackendDescriptorType_t {

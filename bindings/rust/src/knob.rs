@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::constants::{
+use crate::constants::{
     HIPDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, HIPDNN_ATTR_KNOB_CHOICE_KNOB_VALUE,
     HIPDNN_ATTR_KNOB_INFO_DEFAULT_VALUE, HIPDNN_ATTR_KNOB_INFO_DEFAULT_VALUE_TYPE,
     HIPDNN_ATTR_KNOB_INFO_DEPRECATED, HIPDNN_ATTR_KNOB_INFO_DESCRIPTION, HIPDNN_ATTR_KNOB_INFO_MAXIMUM_VALUE,
@@ -10,8 +10,8 @@ use super::constants::{
     HIPDNN_ATTR_KNOB_INFO_VALID_VALUES_INT, HIPDNN_ATTR_KNOB_INFO_VALID_VALUES_STRING,
     HIPDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, HIPDNN_TYPE_CHAR, HIPDNN_TYPE_DOUBLE, HIPDNN_TYPE_INT64,
 };
-use super::{Backend, Descriptor};
-use crate::failure::{Failure, Result};
+use crate::error::{Error, Result};
+use crate::{Backend, Descriptor};
 
 /// The value of a knob.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
@@ -69,7 +69,7 @@ pub struct Knob {
 
 impl Knob {
     /// Reads a knob info descriptor.
-    pub(super) fn read(info: &Descriptor) -> Result<Self> {
+    pub(crate) fn read(info: &Descriptor) -> Result<Self> {
         let kind = info.i64(HIPDNN_ATTR_KNOB_INFO_DEFAULT_VALUE_TYPE)?;
         let (default, range) = if kind == i64::from(HIPDNN_TYPE_INT64) {
             // What has no list or no bounds reads as empty or zero.
@@ -92,7 +92,7 @@ impl Knob {
             let default = KnobValue::Text(info.text(HIPDNN_ATTR_KNOB_INFO_DEFAULT_VALUE)?);
             (default, KnobRange::Text(values))
         } else {
-            return Err(Failure::work(format!("a knob has a default of the unknown attribute type {kind}")));
+            return Err(Error::answer(format!("a knob has a default of the unknown attribute type {kind}")));
         };
         Ok(Self {
             id: info.text(HIPDNN_ATTR_KNOB_INFO_TYPE)?,
@@ -125,7 +125,7 @@ impl Knob {
     /// Reads what somebody typed as a value of this knob's type.
     pub fn parse(&self, text: &str) -> Result<KnobValue> {
         let wrong = |expected| {
-            Failure::input(format!("knob {}: the value is {text:?}, expected {expected}", self.id))
+            Error::argument(format!("knob {}: the value is {text:?}, expected {expected}", self.id))
         };
         match self.default {
             KnobValue::Int(_) => text.parse().map(KnobValue::Int).map_err(|_| wrong("a whole number")),
@@ -194,7 +194,7 @@ impl fmt::Display for KnobSetting {
 
 impl KnobSetting {
     /// The descriptor of the choice.
-    pub(super) fn choice<'b>(&self, backend: &'b Backend) -> Result<Descriptor<'b>> {
+    pub(crate) fn choice(&self, backend: &Backend) -> Result<Descriptor> {
         let choice = Descriptor::new(backend, HIPDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR)?;
         choice.set_text(HIPDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, &self.id)?;
         match &self.value {

@@ -3,8 +3,8 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::Mutex;
 
-use super::Backend;
-use super::constants::{HIPDNN_LOG_CALLBACK_SYNC, HIPDNN_SEV_INFO, HIPDNN_SEV_OFF, HIPDNN_STATUS_SUCCESS};
+use crate::Backend;
+use crate::constants::{HIPDNN_LOG_CALLBACK_SYNC, HIPDNN_SEV_INFO, HIPDNN_SEV_OFF, HIPDNN_STATUS_SUCCESS};
 
 /// Lines that were logged.
 type Lines = Mutex<Vec<String>>;
@@ -42,14 +42,24 @@ pub fn listen<R>(backend: &Backend, f: impl FnOnce() -> R) -> (R, Vec<String>) {
         set_level(HIPDNN_SEV_INFO);
         status == HIPDNN_STATUS_SUCCESS
     };
-    let result = f();
-    // SAFETY: once it is removed, the callback is not called any more.
-    unsafe {
-        set_level(level);
-        if heard {
-            set_callback(Some(keep), HIPDNN_SEV_OFF, HIPDNN_LOG_CALLBACK_SYNC, user);
+    // Also where `f` panics: the lines are gone then.
+    struct Restore<F: FnMut()>(F);
+    impl<F: FnMut()> Drop for Restore<F> {
+        fn drop(&mut self) {
+            (self.0)();
         }
     }
+    let restore = Restore(|| {
+        // SAFETY: once it is removed, the callback is not called any more.
+        unsafe {
+            set_level(level);
+            if heard {
+                set_callback(Some(keep), HIPDNN_SEV_OFF, HIPDNN_LOG_CALLBACK_SYNC, user);
+            }
+        }
+    });
+    let result = f();
+    drop(restore);
     let lines = lines.into_inner().unwrap_or_default();
     (result, lines)
 }

@@ -1,0 +1,56 @@
+"""Graphs of tensor operations for Python: hipDNN's library, its engines for CPUs and GPUs, and nothing else to install.
+
+>>> import hipdnn, numpy as np
+>>> g = hipdnn.Graph()
+>>> a, b = g.tensor([1, 2, 3]), g.tensor([1, 3, 2])
+>>> c = g.matmul(a, b)
+>>> g(np.ones((1, 2, 3), np.float32), np.ones((1, 3, 2), np.float32))
+array([[[3., 3.],
+        [3., 3.]]], dtype=float32)
+
+Names and the order of arguments are those of cuDNN's Python graph API where an operation is the same.
+"""
+
+from ._native import __version__
+from .errors import ArrayError, Error, GraphError, NoEngineError
+from .graph import Graph, Verdict
+from .library import Engine, engines, library
+from .saved import load
+from .tensor import Tensor
+from .types import (
+    convolution_mode,
+    data_type,
+    diagonal_alignment,
+    moe_grouped_matmul_mode,
+    norm_forward_phase,
+    padding_mode,
+    reduction_mode,
+    resample_mode,
+)
+
+#: cuDNN's name of a graph.
+pygraph = Graph
+
+__all__ = [
+    "ArrayError",
+    "Engine",
+    "Error",
+    "Graph",
+    "GraphError",
+    "NoEngineError",
+    "Tensor",
+    "Verdict",
+    "__version__",
+    "convolution_mode",
+    "data_type",
+    "diagonal_alignment",
+    "engines",
+    "library",
+    "load",
+    "moe_grouped_matmul_mode",
+    "norm_forward_phase",
+    "padding_mode",
+    "pygraph",
+    "reduction_mode",
+    "resample_mode",
+]

@@ -1,0 +1,54 @@
+"""``python -m hipdnn``: the environment, as one would paste it into a report."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import sys
+
+from . import __version__, engines, library
+from .errors import Error
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            return next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def _devices() -> list[str]:
+    found = [name for name in ("/dev/kfd", "/dev/nvidiactl") if os.path.exists(name)]
+    return [f"GPU driver  {name}" for name in found] or ["GPU driver  none"]
+
+
+def main() -> int:
+    print(f"hipdnn      {__version__}")
+    print(f"Python      {sys.version.split()[0]}, {platform.platform()}")
+    print(f"processor   {_processor()}, {os.cpu_count()} threads")
+    print("\n".join(_devices()))
+    for package in ("numpy", "torch", "jax", "cupy", "ml_dtypes"):
+        try:
+            print(f"{package:<11} {importlib.metadata.version(package)}")
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    failed = False
+    try:
+        print(f"library     {library().version or 'of no version'}, {library().path}")
+        for engine in engines():
+            print(f"engine      {engine.name} ({engine.plugin} {engine.version})")
+    except Error as error:
+        print(f"library     {error}")
+        failed = True
+    settings = {
+        name: value for name, value in os.environ.items() if name.startswith(("HIPDNN_", "HIP_", "CUDA_", "ROCM_"))
+    }
+    for name, value in sorted(settings.items()):
+        print(f"variable    {name}={value}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

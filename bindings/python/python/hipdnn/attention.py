@@ -1,0 +1,175 @@
+"""Scaled dot product attention and its gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .errors import GraphError
+from .node import Operations
+from .tensor import Tensor
+from .types import DataTypeLike, data_type, diagonal_alignment
+
+Compute = DataTypeLike
+
+
+class Attention(Operations):
+    """Scaled dot product attention and its gradients."""
+
+    def _attention(self, node: str, of: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What both directions have in common: the tensors beside q, k and v, and the settings."""
+        inputs: dict[str, Tensor | None] = {}
+        settings: dict[str, Any] = {
+            "alibi_mask": bool(of["use_alibi_mask"]),
+            "padding_mask": bool(of["use_padding_mask"]),
+            "causal_mask": bool(of["use_causal_mask"]),
+            "causal_mask_bottom_right": bool(of["use_causal_mask_bottom_right"]),
+            "attn_scale_value": None,
+            "dropout_probability": None,
+            "left_bound": of["diagonal_band_left_bound"],
+            "right_bound": of["diagonal_band_right_bound"],
+            "diagonal_alignment": of["diagonal_alignment"].value,
+        }
+        if of["use_causal_mask"] and of["use_causal_mask_bottom_right"]:
+            raise GraphError(
+                node, "use_causal_mask", "is set beside use_causal_mask_bottom_right, expected one of them"
+            )
+        if of["sliding_window_length"] is not None:
+            if settings["left_bound"] is not None:
+                raise GraphError(
+                    node, "sliding_window_length", "is given beside diagonal_band_left_bound, expected one of them"
+                )
+            settings["left_bound"] = int(of["sliding_window_length"])
+        scale = of["attn_scale"]
+        inputs["scale"] = None
+        if isinstance(scale, Tensor):
+            inputs["scale"] = self._operand(node, "attn_scale", scale)
+        elif scale is not None and of["q"].data_type is data_type.DOUBLE:
+            # The setting is of single precision.
+            one = (1, 1, 1, 1)
+            inputs["scale"] = self._new_tensor(dim=one, stride=one, data_type=data_type.DOUBLE, value=float(scale))
+        elif scale is not None:
+            settings["attn_scale_value"] = float(scale)
+        for key, argument in (("attn_mask", "bias"), ("seq_len_q", "seq_len_q"), ("seq_len_kv", "seq_len_kv")):
+            inputs[key] = None if of[argument] is None else self._operand(node, argument, of[argument])
+        if of["use_padding_mask"] and (of["seq_len_q"] is None or of["seq_len_kv"] is None):
+            raise GraphError(node, "use_padding_mask", "expected together with seq_len_q and seq_len_kv")
+        inputs.update(dict.fromkeys(("seed", "offset", "dropout_mask", "dropout_scale")))
+        dropout = of["dropout"]
+        if dropout is not None:
+            if len(dropout) == 3 and not isinstance(dropout[0], Tensor):
+                settings["dropout_probability"] = float(dropout[0])
+                inputs["seed"] = self._operand(node, "dropout", dropout[1])
+                inputs["offset"] = self._operand(node, "dropout", dropout[2])
+            elif len(dropout) in (2, 3):
+                names = ("dropout_mask", "dropout_scale", "dropout_scale_inv")
+                inputs.update({key: self._operand(node, "dropout", tensor) for key, tensor in zip(names, dropout)})
+            else:
+                raise GraphError(node, "dropout", "expected (probability, seed, offset) or (mask, scale)")
+        return inputs, settings
+
+    def _heads(self, node: str, q: Tensor, k: Tensor, v: Tensor) -> tuple[Any, Any, Any]:
+        shapes = [self._dims(node, key, tensor, 4) for key, tensor in (("q", q), ("k", k), ("v", v))]
+        if shapes[0][3] != shapes[1][3]:
+            raise GraphError(node, "k", f"has {shapes[1][3]} elements a head, expected {shapes[0][3]} as q")
+        return shapes[0], shapes[1], shapes[2]
+
+    def sdpa(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        is_inference: bool | None = None,
+        attn_scale: Tensor | float | None = None,
+        bias: Tensor | None = None,
+        block_mask: Tensor | None = None,
+        use_alibi_mask: bool = False,
+        use_padding_mask: bool = False,
+        seq_len_q: Tensor | None = None,
+        seq_len_kv: Tensor | None = None,
+        use_causal_mask: bool = False,
+        use_causal_mask_bottom_right: bool = False,
+        sliding_window_length: int | None = None,
+        diagonal_alignment: diagonal_alignment = diagonal_alignment.TOP_LEFT,
+        diagonal_band_left_bound: int | None = None,
+        diagonal_band_right_bound: int | None = None,
+        dropout: tuple[Any, ...] | None = None,
+        rng_dump: Tensor | None = None,
+        paged_attention_k_table: Tensor | None = None,
+        paged_attention_v_table: Tensor | None = None,
+        paged_attention_max_seq_len_kv: int | None = None,
+        compute_data_type: Compute | None = None,
+        name: str = "",
+        *,
+        generate_stats: bool | None = None,
+    ) -> list[Tensor | None]:
+        """softmax(q · kᵀ · attn_scale + bias) · v, with q [B, H, Sq, D], k [B, Hk, Skv, D] and v [B, Hk, Skv, Dv].
+
+        Answers O [B, H, Sq, Dv] and, with ``generate_stats=True`` or ``is_inference=False``, the statistics that the
+        gradients need, [B, H, Sq, 1] in single precision (else None). ``dropout`` is (probability, seed, offset) or (mask, scale).
+        """
+        node = self._name("sdpa", name)
+        q, k, v = (self._operand(node, key, tensor) for key, tensor in (("q", q), ("k", k), ("v", v)))
+        shape, _, values = self._heads(node, q, k, v)
+        stats = generate_stats if generate_stats is not None else is_inference is False
+        beside, settings = self._attention(node, locals())
+        tables = {
+            "block_mask": block_mask, "page_table_k": paged_attention_k_table, "page_table_v": paged_attention_v_table
+        }  # fmt: skip
+        for key, tensor in tables.items():
+            beside[key] = None if tensor is None else self._operand(node, key, tensor)
+        outputs = {"o": self._output(node, "O", (*shape[:3], values[3]), q)}
+        if stats:
+            kind = data_type.DOUBLE if q.data_type is data_type.DOUBLE else data_type.FLOAT
+            outputs["stats"] = self._output(node, "Stats", (*shape[:3], 1), None, kind)
+        if rng_dump is not None:
+            outputs["rng_dump"] = self._operand(node, "rng_dump", rng_dump)
+            rng_dump.producer = node
+        settings["generate_stats"] = bool(stats)
+        settings["max_seq_len_kv"] = paged_attention_max_seq_len_kv
+        inputs = {"q": q, "k": k, "v": v, **beside}
+        self._add("SdpaAttributes", node, inputs, outputs, compute_data_type=compute_data_type, attributes=settings)
+        return [outputs["o"], outputs.get("stats")]
+
+    def sdpa_backward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        o: Tensor,
+        dO: Tensor,
+        stats: Tensor,
+        attn_scale: Tensor | float | None = None,
+        bias: Tensor | None = None,
+        dBias: Tensor | None = None,
+        use_alibi_mask: bool = False,
+        use_padding_mask: bool = False,
+        seq_len_q: Tensor | None = None,
+        seq_len_kv: Tensor | None = None,
+        use_causal_mask: bool = False,
+        use_causal_mask_bottom_right: bool = False,
+        sliding_window_length: int | None = None,
+        diagonal_alignment: diagonal_alignment = diagonal_alignment.TOP_LEFT,
+        diagonal_band_left_bound: int | None = None,
+        diagonal_band_right_bound: int | None = None,
+        dropout: tuple[Any, ...] | None = None,
+        compute_data_type: Compute | None = None,
+        name: str = "",
+    ) -> list[Tensor]:
+        """The gradients of q, k and v of ``sdpa``, from its result, that one's gradient and the statistics; ``dBias`` is written, too."""
+        node = self._name("sdpa_backward", name)
+        tensors = {"q": q, "k": k, "v": v, "o": o, "do": dO, "stats": stats}
+        inputs: dict[str, Any] = {key: self._operand(node, key, tensor) for key, tensor in tensors.items()}
+        self._heads(node, inputs["q"], inputs["k"], inputs["v"])
+        beside, settings = self._attention(node, locals())
+        outputs = {
+            f"d{key}": self._output(node, f"d{key.upper()}", inputs[key].dim, inputs[key]) for key in ("q", "k", "v")
+        }
+        gradients = list(outputs.values())
+        if dBias is not None:
+            outputs["dbias"] = self._operand(node, "dBias", dBias)
+            dBias.producer = node
+        inputs.update(beside)
+        self._add(
+            "SdpaBackwardAttributes", node, inputs, outputs, compute_data_type=compute_data_type, parameters=settings
+        )
+        return gradients

@@ -1,0 +1,25 @@
+"""What can go wrong."""
+
+from __future__ import annotations
+
+from ._native import ArrayError, Error
+
+__all__ = ["ArrayError", "Error", "GraphError", "NoEngineError"]
+
+
+class GraphError(Error, ValueError):
+    """A graph that makes no sense: names the node, the argument and what was expected."""
+
+    def __init__(self, node: str, argument: str, expected: str) -> None:
+        super().__init__(f"{node}: {argument}: {expected}")
+        self.node = node
+        self.argument = argument
+        self.expected = expected
+
+
+class NoEngineError(Error):
+    """No engine can run a graph. ``reasons`` has the reason of each, by its name."""
+
+    def __init__(self, message: str, reasons: dict[str, str]) -> None:
+        super().__init__(message)
+        self.reasons = reasons

@@ -1,0 +1,421 @@
+"""Graphs of operations."""
+
+from __future__ import annotations
+
+import collections
+import json
+import os
+import threading
+from typing import Any, Mapping, NamedTuple, Sequence
+
+from . import _native
+from .attention import Attention
+from .errors import GraphError, NoEngineError
+from .infer import packed
+from .library import host_engines, library, quiet_log
+from .node import Node
+from .norm import Norms
+from .operations import Windows
+from .pointwise import Pointwise
+from .tensor import Tensor
+from .types import DataTypeLike, data_type, to_data_type
+
+__all__ = ["Graph", "Verdict"]
+
+#: What arrays are promised to begin at; others get a plan of their own.
+ALIGNMENT = 16
+
+_SIZES = {"double": 8, "int64": 8, "float": 4, "int32": 4, "half": 2, "bfloat16": 2}
+
+
+class Verdict(NamedTuple):
+    """What the library says of an engine and a graph."""
+
+    engine: str
+    id: int
+    plugin: str
+    rank: int | None
+    reason: str | None
+
+
+class _Plans:
+    """Graphs and plans by what they compute, so that no graph is planned twice."""
+
+    def __init__(self, most: int = 512) -> None:
+        self.most = most
+        self.lock = threading.Lock()
+        self.made: collections.OrderedDict[Any, Any] = collections.OrderedDict()
+
+    def get(self, key: Any, make: Any) -> Any:
+        with self.lock:
+            if key in self.made:
+                self.made.move_to_end(key)
+                return self.made[key]
+        made = make()
+        with self.lock:
+            self.made[key] = made
+            while len(self.made) > self.most:
+                self.made.popitem(last=False)
+        return made
+
+
+_plans = _Plans()
+
+
+class Graph(Windows, Pointwise, Norms, Attention):
+    """A graph of operations, which a library plans and executes.
+
+    Tensors come from ``tensor``, ``tensor_like`` and from operations, whose results exist only between nodes unless
+    ``set_output(True)`` is called. If it is called for none, the results that no node reads are handed out.
+
+    >>> import numpy as np, hipdnn
+    >>> with hipdnn.Graph() as graph:
+    ...     x, w = graph.tensor([1, 3, 8, 8]), graph.tensor([4, 3, 3, 3])
+    ...     y = graph.relu(graph.conv_fprop(x, w, padding=[1, 1]))
+    >>> graph(np.ones((1, 3, 8, 8), np.float32), np.ones((4, 3, 3, 3), np.float32)).shape
+    (1, 4, 8, 8)
+    """
+
+    def __init__(
+        self,
+        name: str = "",
+        io_data_type: DataTypeLike | None = None,
+        intermediate_data_type: DataTypeLike | None = None,
+        compute_data_type: DataTypeLike | None = None,
+        handle: Any = None,
+    ) -> None:
+        """``io_data_type`` is that of tensors that do not say theirs (by default the first that is said, or single precision).
+
+        Between nodes and within them it is single precision, or double where tensors are. ``handle`` is there for porting.
+        """
+        self.name = name
+        self.io_data_type = to_data_type(io_data_type)
+        self.intermediate_data_type = to_data_type(intermediate_data_type)
+        self.compute_data_type = to_data_type(compute_data_type)
+        self.tensors: list[Tensor] = []
+        self._nodes: list[Node] = []
+        self._choice: tuple[int | None, tuple[tuple[str, Any], ...]] = (None, ())
+        self._change()
+
+    def _change(self) -> None:
+        self._plan: _native.Plan | None = None
+        self._outputs: list[Tensor] = []
+        self._inputs: list[Tensor] = []
+
+    def _new_tensor(self, **options: Any) -> Tensor:
+        self._change()
+        tensor = Tensor(self, len(self.tensors) + 1, **options)
+        self.tensors.append(tensor)
+        return tensor
+
+    def tensor(
+        self,
+        dim: Sequence[int],
+        stride: Sequence[int] | None = None,
+        data_type: DataTypeLike | None = None,
+        is_virtual: bool = False,
+        is_pass_by_value: bool = False,
+        name: str = "",
+    ) -> Tensor:
+        """A tensor in the caller's memory, without gaps unless strides (in elements) are given."""
+        dim = [int(d) for d in dim]
+        label = f"tensor {name!r}" if name else f"tensor {len(self.tensors) + 1}"
+        if any(d < 0 for d in dim):
+            raise GraphError(label, "dim", f"is {dim}, expected no negative sizes")
+        if stride is not None and len(stride) != len(dim):
+            raise GraphError(label, "stride", f"is {list(stride)}, expected {len(dim)} numbers")
+        return self._new_tensor(
+            name=name, dim=dim, stride=packed(dim) if stride is None else stride, data_type=data_type,
+            is_virtual=is_virtual, is_pass_by_value=is_pass_by_value,
+        )  # fmt: skip
+
+    def tensor_like(self, like: Any, name: str = "") -> Tensor:
+        """A tensor with the shape, strides and type of another, or of an array of any library."""
+        if isinstance(like, Tensor):
+            kind = like.data_type
+            return self._new_tensor(name=name, dim=like.dim, stride=like.stride, data_type=kind)
+        dim, stride, kind, _, _ = _native.describe(like)
+        return self._new_tensor(name=name, dim=dim or [1], stride=stride or [1], data_type=kind)
+
+    # What is handed to the library.
+
+    def _types(self) -> dict[str, data_type]:
+        io = self.io_data_type
+        if io is data_type.NOT_SET:
+            said = (t.data_type for t in self.tensors if not t.producer and not t.is_virtual and t.value is None)
+            io = next((kind for kind in said if kind is not data_type.NOT_SET), data_type.FLOAT)
+        kinds = [t.data_type for t in self.tensors if not t.is_virtual] + [io]
+        wide = data_type.DOUBLE if data_type.DOUBLE in kinds else data_type.FLOAT
+        pick = lambda kind: wide if kind is data_type.NOT_SET else kind  # noqa: E731
+        return {
+            "io": io, "intermediate": pick(self.intermediate_data_type), "compute": pick(self.compute_data_type)
+        }  # fmt: skip
+
+    def _finish(self) -> None:
+        """Finds what goes in and out, and marks results where nobody did."""
+        written = {t.uid for node in self._nodes for t in node.outputs.values()}
+        read = {t.uid for node in self._nodes for t in node.inputs.values() if t is not None}
+        if not any(t.uid in written and not t.is_virtual for t in self.tensors):
+            for node in self._nodes:
+                for key, tensor in node.outputs.items():
+                    if tensor.uid not in read and key not in node.optional:
+                        tensor.is_virtual = False
+        self._outputs = [t for t in self.tensors if t.uid in written and not t.is_virtual]
+        self._inputs = [
+            t for t in self.tensors if t.uid in read and t.uid not in written and not t.is_virtual and t.value is None
+        ]
+
+    def validate(self) -> None:
+        """Raises GraphError for what makes no sense, naming node and argument. Engines are not asked."""
+        if not self._nodes:
+            raise GraphError(f"graph {self.name!r}", "nodes", "has none, expected at least one operation")
+        self._finish()
+        known: set[int] = {t.uid for t in self.tensors if t.producer is None and not t.is_virtual}
+        for node in self._nodes:
+            for key, tensor in node.inputs.items():
+                if tensor is not None and tensor.uid not in known:
+                    raise GraphError(node.name, key, f"{tensor._label()} is virtual, and no node before this writes it")
+            known.update(tensor.uid for tensor in node.outputs.values())
+        for tensor in self.tensors:
+            place = tensor.producer or tensor._label()
+            if tensor.dim is None:
+                raise GraphError(place, tensor.name or "dim", "has no shape, call set_dim")
+            if tensor.stride is None:
+                tensor.stride = packed(tensor.dim)
+            if len(tensor.stride) != len(tensor.dim):
+                expected = f"has the strides {list(tensor.stride)}, expected {len(tensor.dim)} numbers"
+                raise GraphError(place, tensor.name or "stride", expected)
+
+    def _data_type(self, tensor: Tensor, types: Mapping[str, data_type]) -> str:
+        if tensor.data_type is not data_type.NOT_SET:
+            return tensor.data_type.value
+        return types["intermediate" if tensor.is_virtual else "io"].value
+
+    def to_json(self, *, indent: int | None = None, aligned: bool = True) -> str:
+        """The graph in hipDNN's JSON form."""
+        self.validate()
+        types = self._types()
+        read = {t.uid for node in self._nodes for t in node.inputs.values() if t is not None}
+        wanted = read | {t.uid for t in self._outputs}
+        used = read | {node.outputs[key].uid for node in self._nodes for key in node.kept(wanted)}
+        peers = [uid for node in self._nodes for uid in node.rest.get("in_inputs", {}).get("peer_stats_tensor_uid", ())]
+        tensors = []
+        for tensor in self.tensors:
+            if tensor.uid not in used and tensor.uid not in peers and not self._is_setting(tensor):
+                continue
+            kind = self._data_type(tensor, types)
+            entry: dict[str, Any] = {
+                "uid": tensor.uid, "name": tensor.name, "dims": tensor.dim, "strides": tensor.stride,
+                "data_type": kind, "virtual": tensor.is_virtual,
+            }  # fmt: skip
+            if tensor.value is not None:
+                entry.update(value_type="Float64Value" if kind == "double" else "Float32Value", value=tensor.value)
+            if tensor.is_pass_by_value:
+                entry["is_runtime_pass_by_value"] = True
+            if not aligned and not tensor.is_virtual:
+                entry["alignment"] = _SIZES.get(kind, 1)
+            tensors.append(entry)
+        graph = {
+            "name": self.name,
+            "io_data_type": types["io"].value,
+            "intermediate_data_type": types["intermediate"].value,
+            "compute_data_type": types["compute"].value,
+            "nodes": [node.json(wanted) for node in self._nodes],
+            "tensors": tensors,
+        }
+        return json.dumps(graph, indent=indent)
+
+    def _is_setting(self, tensor: Tensor) -> bool:
+        """Whether a node names the tensor beside its inputs."""
+        return any(node.rest.get("in_inputs", {}).get("epsilon_uid") == tensor.uid for node in self._nodes)
+
+    def _specs(self, aligned: bool = True) -> list[dict[str, Any]]:
+        types = self._types()
+        outputs = {t.uid for t in self._outputs}
+        specs = []
+        for tensor in (*self._inputs, *self._outputs):
+            kind = self._data_type(tensor, types)
+            alignment = _SIZES.get(kind, 1) if not aligned or tensor.is_pass_by_value else ALIGNMENT
+            specs.append({
+                "uid": tensor.uid, "name": tensor.name, "data_type": kind, "dims": list(tensor.dim or ()),
+                "strides": list(tensor.stride or ()), "alignment": alignment, "is_output": tensor.uid in outputs,
+            })  # fmt: skip
+        return specs
+
+    def _native_graph(self, text: str) -> _native.OperationGraph:
+        return _plans.get((os.getpid(), text), lambda: library().graph(text))
+
+    # Engines and plans.
+
+    def explain(self) -> list[Verdict]:
+        """Every engine: its rank, or the reason why it cannot run the graph. Those that apply come first, best first."""
+        with quiet_log():
+            return [Verdict(*verdict) for verdict in self._native_graph(self.to_json()).explain()]
+
+    def engines(self) -> list[str]:
+        """The names of the engines that can run the graph, best first."""
+        return [verdict.engine for verdict in self.explain() if verdict.rank is not None]
+
+    def knobs(self, engine: str | int) -> dict[str, dict[str, str]]:
+        """What can be tuned at an engine: description, default and choices of each knob."""
+        knobs = self._native_graph(self.to_json()).knobs(self._engine_id(engine))
+        return {
+            id: {"description": text, "default": default, "choices": choices} for id, text, default, choices in knobs
+        }
+
+    def _engine_id(self, engine: str | int) -> int:
+        if isinstance(engine, int):
+            return engine
+        ids = {name: id for name, id, *_ in library().engines()}
+        if engine not in ids:
+            raise GraphError("build", "engine", f"is {engine!r}, expected one of {', '.join(ids)}")
+        return ids[engine]
+
+    def build(
+        self, heur_modes: Any = None, *, engine: str | int | None = None, knobs: Mapping[str, Any] | None = None
+    ) -> Graph:
+        """Plans the graph with the engine that the library offers first, or with the one named, its knobs set.
+
+        Raises NoEngineError with the reason of each engine where none applies. ``heur_modes`` is there for porting.
+        """
+        self._choice = (None if engine is None else self._engine_id(engine), tuple(sorted((knobs or {}).items())))
+        self._plan = self._make_plan()
+        return self
+
+    def _make_plan(self, aligned: bool = True) -> _native.Plan:
+        text = self.to_json(aligned=aligned)
+
+        def make() -> _native.Plan:
+            graph = self._native_graph(text)
+            engine, knobs = self._choice
+            if engine is None:
+                on_host = host_engines()
+                offered = [id for id in graph.offer()[0] if id in on_host]
+                if not offered:
+                    raise self._no_engine(graph)
+                engine = offered[0]
+            return graph.plan(engine, list(knobs), self._specs(aligned))
+
+        return _plans.get((os.getpid(), text, self._choice), make)
+
+    def _no_engine(self, graph: _native.OperationGraph) -> NoEngineError:
+        with quiet_log():
+            reasons = {
+                name: reason or "applies, but does not compute in host memory"
+                for name, _, _, _, reason in graph.explain()
+            }
+        lines = [f"  {name}: {reason}" for name, reason in reasons.items()]
+        return NoEngineError("\n".join([f"no engine can run graph {self.name!r}:", *lines]), reasons)
+
+    @property
+    def plan(self) -> _native.Plan:
+        """The plan; the graph is built first where it is not yet."""
+        return self._plan or self.build()._plan  # type: ignore[return-value]
+
+    @property
+    def engine(self) -> str:
+        """The name of the engine that runs it."""
+        id = self.plan.engine_id
+        return next((name for name, of, *_ in library().engines() if of == id), hex(id))
+
+    def get_workspace_size(self) -> int:
+        """The bytes that an execution needs besides the tensors. The plan brings them itself."""
+        return self.plan.workspace_size
+
+    # Executions.
+
+    def execute(self, tensors: Mapping[Any, Any], workspace: Any = None, handle: Any = None) -> None:
+        """Computes the graph with an array for each tensor, by tensor or uid: inputs are read, outputs written, nothing is copied.
+
+        Arrays are those of NumPy, PyTorch, JAX, CuPy, ml_dtypes, or anything with DLPack, the buffer protocol or
+        ``__cuda_array_interface__``, each with its tensor's shape, strides and type (dimensions of 1 may be left out).
+        Other Python threads go on meanwhile. ``workspace`` and ``handle`` are there for porting.
+        """
+        plan = self._plan
+        if plan is None:
+            plan = self.plan
+        try:
+            plan.execute(tensors)
+        except _native.Misaligned:
+            self._plan = plan = self._make_plan(aligned=False)
+            plan.execute(tensors)
+
+    def __call__(self, *arrays: Any, **named: Any) -> Any:
+        """Computes the graph with arrays for its inputs, in the order they were made or by name, and answers new arrays."""
+        plan = self.plan
+        inputs = self._inputs
+        if len(arrays) > len(inputs):
+            raise TypeError(f"{len(arrays)} arrays, expected at most {len(inputs)}")
+        given: dict[Tensor, Any] = dict(zip(inputs, arrays))
+        by_name = {tensor.name: tensor for tensor in inputs if tensor.name}
+        for name, array in named.items():
+            tensor = by_name.get(name)
+            if tensor is None or tensor in given:
+                raise TypeError(f"{name!r} is no input that lacks an array, expected one of {', '.join(by_name)}")
+            given[tensor] = array
+        del plan
+        first = next(iter(given.values()), None)
+        types = self._types()
+        results = [_empty_like(first, t.dim or (), t.stride or (), self._data_type(t, types)) for t in self._outputs]
+        self.execute({**given, **dict(zip(self._outputs, results))})
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def __enter__(self) -> Graph:
+        return self
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        if kind is None:
+            self.build()
+
+    # Plans in files, measurements.
+
+    def save(self, path: str | os.PathLike[str] | None = None) -> bytes:
+        """The bytes of the graph and its plan, written to a file as well where one is named; ``hipdnn.load`` reads them."""
+        saved = bytes(self._native_graph(self.to_json()).save(self.plan))
+        if path is not None:
+            with open(path, "wb") as file:
+                file.write(saved)
+        return saved
+
+    def autotune(self, tensors: Mapping[Any, Any], *, seconds: float = 0.2, progress: bool = True) -> dict[str, float]:
+        """Measures every engine that applies on these arrays, takes the fastest, and tells the library which were best.
+
+        Answers the milliseconds of each engine. Outputs are overwritten.
+        """
+        from .tune import autotune
+
+        return autotune(self, tensors, seconds, progress)
+
+    def __repr__(self) -> str:
+        nodes = ", ".join(node.name for node in self._nodes[:8]) + (", ..." if len(self._nodes) > 8 else "")
+        return f"<Graph {self.name!r}: {nodes or 'empty'}>"
+
+
+def _empty_like(array: Any, dim: Sequence[int], stride: Sequence[int], kind: str) -> Any:
+    """A new array of the library of another, or of NumPy."""
+    module = type(array).__module__.partition(".")[0]
+    if module == "torch":
+        import torch
+
+        name = {"float": "float32", "double": "float64", "half": "float16", "boolean": "bool"}.get(kind, kind)
+        name = {"fp8_e4m3": "float8_e4m3fn", "fp8_e5m2": "float8_e5m2", "fp8_e8m0": "float8_e8m0fnu"}.get(name, name)
+        return torch.empty_strided(dim, stride, dtype=getattr(torch, name), device=array.device)
+    import numpy
+
+    names = {"float": "float32", "double": "float64", "half": "float16", "boolean": "bool"}
+    small = {
+        "bfloat16": "bfloat16",
+        "fp8_e4m3": "float8_e4m3fn",
+        "fp8_e5m2": "float8_e5m2",
+        "fp8_e8m0": "float8_e8m0fnu",
+    }
+    if kind in small:
+        import ml_dtypes
+
+        dtype = numpy.dtype(getattr(ml_dtypes, small[kind]))
+    else:
+        dtype = numpy.dtype(names.get(kind, kind))
+    # Laid out in the order of the strides, which have no gaps.
+    order = sorted(range(len(dim)), key=lambda at: (-stride[at], at))
+    laid_out = numpy.empty([dim[at] for at in order], dtype)
+    return laid_out.transpose([order.index(at) for at in range(len(dim))])

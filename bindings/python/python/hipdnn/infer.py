@@ -1,0 +1,42 @@
+"""Shapes and strides that follow from others."""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+
+def packed(dim: Sequence[int]) -> tuple[int, ...]:
+    """Strides without gaps, the last dimension innermost."""
+    stride, strides = 1, []
+    for d in reversed(dim):
+        strides.append(stride)
+        stride *= max(int(d), 1)
+    return tuple(reversed(strides))
+
+
+def strides_in_order(dim: Sequence[int], like: Sequence[int] | None) -> tuple[int, ...]:
+    """Strides without gaps whose dimensions lie in the order of other strides, as channels last."""
+    if like is None or len(like) != len(dim):
+        return packed(dim)
+    order = sorted(range(len(dim)), key=lambda at: (like[at], -at))
+    stride, strides = 1, [0] * len(dim)
+    for at in order:
+        strides[at] = stride
+        stride *= max(int(dim[at]), 1)
+    return tuple(strides)
+
+
+def broadcast(shapes: Sequence[Sequence[int]]) -> tuple[int, ...] | None:
+    """The shape that shapes of one rank are stretched to; none where they do not fit."""
+    result = []
+    for sizes in zip(*shapes):
+        longer = {size for size in sizes if size != 1}
+        if len(longer) > 1:
+            return None
+        result.append(longer.pop() if longer else 1)
+    return tuple(result)
+
+
+def window(size: int, pre: int, post: int, stride: int, dilation: int, filter: int) -> int:
+    """How often a window fits along a dimension."""
+    return (size + pre + post - (dilation * (filter - 1) + 1)) // stride + 1

@@ -1,0 +1,122 @@
+"""Tensors of a graph."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Sequence
+
+from ._native import TensorBase
+from .types import DataTypeLike, data_type, to_data_type
+
+if TYPE_CHECKING:
+    from .graph import Graph
+
+
+class Tensor(TensorBase):
+    """A tensor of a graph: its shape, strides and type; memory comes with an execution.
+
+    The setters answer the tensor itself, so that they can be chained, as in cuDNN:
+    ``y.set_output(True).set_data_type(hipdnn.data_type.HALF)``.
+    """
+
+    def __new__(cls, graph: Graph, uid: int, **_: Any) -> Tensor:
+        tensor: Tensor = super().__new__(cls, uid)
+        return tensor
+
+    def __init__(
+        self,
+        graph: Graph,
+        uid: int,
+        *,
+        name: str = "",
+        dim: Sequence[int] | None = None,
+        stride: Sequence[int] | None = None,
+        data_type: DataTypeLike | None = None,
+        is_virtual: bool = False,
+        is_pass_by_value: bool = False,
+        value: float | int | None = None,
+    ) -> None:
+        self.graph = graph
+        self.name = name
+        self.dim = None if dim is None else tuple(int(d) for d in dim)
+        self.stride = None if stride is None else tuple(int(s) for s in stride)
+        self.data_type = to_data_type(data_type)
+        self.is_virtual = is_virtual
+        self.is_pass_by_value = is_pass_by_value
+        self.value = value
+        #: The node that writes it; none of what the caller gives.
+        self.producer: str | None = None
+
+    def __repr__(self) -> str:
+        shape = "?" if self.dim is None else "×".join(map(str, self.dim))
+        kind = "" if self.data_type is data_type.NOT_SET else f" {self.data_type.value}"
+        return f"<Tensor {self.uid}{f' {self.name!r}' if self.name else ''} {shape}{kind}>"
+
+    def _label(self) -> str:
+        return f"tensor {self.name!r}" if self.name else f"tensor {self.uid}"
+
+    def set_output(self, is_output: bool = True) -> Tensor:
+        """Whether an execution hands it out; what a node writes is not unless it is said."""
+        return self.set_is_virtual(not is_output)
+
+    def set_is_virtual(self, is_virtual: bool) -> Tensor:
+        """Whether it exists only between nodes."""
+        self.graph._change()
+        self.is_virtual = bool(is_virtual)
+        return self
+
+    def set_name(self, name: str) -> Tensor:
+        """A name for people."""
+        self.graph._change()
+        self.name = name
+        return self
+
+    def set_dim(self, dim: Sequence[int]) -> Tensor:
+        """The number of elements along each dimension, outermost first. Strides follow, unless they are set after."""
+        self.graph._change()
+        self.dim = tuple(int(d) for d in dim)
+        if self.stride is not None and len(self.stride) != len(self.dim):
+            self.stride = None
+        elif self.stride is not None:
+            from .infer import strides_in_order
+
+            self.stride = strides_in_order(self.dim, self.stride)
+        return self
+
+    def set_stride(self, stride: Sequence[int]) -> Tensor:
+        """The distance in elements of neighbours along each dimension."""
+        self.graph._change()
+        self.stride = tuple(int(s) for s in stride)
+        return self
+
+    def set_data_type(self, data_type: DataTypeLike) -> Tensor:
+        """The type of an element."""
+        self.graph._change()
+        self.data_type = to_data_type(data_type)
+        return self
+
+    def set_is_pass_by_value(self, is_pass_by_value: bool) -> Tensor:
+        """Whether it is a number that lies in host memory at an execution."""
+        self.graph._change()
+        self.is_pass_by_value = bool(is_pass_by_value)
+        return self
+
+    def get_uid(self) -> int:
+        return self.uid
+
+    def get_name(self) -> str:
+        return self.name
+
+    def get_dim(self) -> list[int]:
+        return list(self.dim or ())
+
+    def get_stride(self) -> list[int]:
+        return list(self.stride or ())
+
+    def get_data_type(self) -> data_type:
+        return self.data_type
+
+    def get_is_virtual(self) -> bool:
+        return self.is_virtual
+
+    def get_is_pass_by_value(self) -> bool:
+        return self.is_pass_by_value

@@ -1,0 +1,132 @@
+"""Names of types and modes, with cuDNN's spelling for those who come from there."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any, Union
+
+__all__ = [
+    "DataTypeLike",
+    "convolution_mode",
+    "data_type",
+    "diagonal_alignment",
+    "moe_grouped_matmul_mode",
+    "norm_forward_phase",
+    "padding_mode",
+    "reduction_mode",
+    "resample_mode",
+    "to_data_type",
+]
+
+
+class data_type(enum.Enum):
+    """The type of an element or of a computation."""
+
+    NOT_SET = "unset"
+    FLOAT = "float"
+    DOUBLE = "double"
+    HALF = "half"
+    BFLOAT16 = "bfloat16"
+    INT8 = "int8"
+    INT32 = "int32"
+    INT64 = "int64"
+    UINT8 = "uint8"
+    BOOLEAN = "boolean"
+    FP8_E4M3 = "fp8_e4m3"
+    FP8_E5M2 = "fp8_e5m2"
+    FP8_E8M0 = "fp8_e8m0"
+    FP4_E2M1 = "fp4_e2m1"
+    INT4 = "int4"
+    FP8_E4M3_FNUZ = "fp8_e4m3_fnuz"
+    FP8_E5M2_FNUZ = "fp8_e5m2_fnuz"
+
+
+class convolution_mode(enum.Enum):
+    """Whether the filter is mirrored."""
+
+    CONVOLUTION = "CONVOLUTION"
+    CROSS_CORRELATION = "CROSS_CORRELATION"
+
+
+class norm_forward_phase(enum.Enum):
+    """Whether a normalization keeps its statistics."""
+
+    NOT_SET = 0
+    INFERENCE = 1
+    TRAINING = 2
+
+
+class reduction_mode(enum.Enum):
+    """How many elements become one."""
+
+    ADD = "add"
+    MUL = "mul"
+    MIN = "min"
+    MAX = "max"
+    AMAX = "amax"
+    AVG = "avg"
+    NORM1 = "norm1"
+    NORM2 = "norm2"
+    MUL_NO_ZEROS = "mul_no_zeros"
+
+
+class resample_mode(enum.Enum):
+    """What a window of elements becomes."""
+
+    MAXPOOL = "maxpool"
+    AVGPOOL_EXCLUDE_PADDING = "avgpool_exclude_padding"
+    AVGPOOL_INCLUDE_PADDING = "avgpool_include_padding"
+
+
+class padding_mode(enum.Enum):
+    """What lies around an image that is resampled."""
+
+    NEG_INF_PAD = "neg_inf_pad"
+    ZERO_PAD = "zero_pad"
+
+
+class diagonal_alignment(enum.Enum):
+    """Where the diagonal of a mask begins."""
+
+    TOP_LEFT = "TOP_LEFT"
+    BOTTOM_RIGHT = "BOTTOM_RIGHT"
+
+
+class moe_grouped_matmul_mode(enum.Enum):
+    """How tokens come to their experts."""
+
+    NONE = "none"
+    GATHER = "gather"
+    SCATTER = "scatter"
+
+
+#: A member of ``data_type``, its name, or a type of NumPy, PyTorch, JAX or ml_dtypes.
+DataTypeLike = Union[data_type, str, Any]
+
+_OTHER_NAMES = {
+    "float32": "float",
+    "float64": "double",
+    "float16": "half",
+    "bool": "boolean",
+    "float8_e4m3fn": "fp8_e4m3",
+    "float8_e5m2": "fp8_e5m2",
+    "float8_e8m0fnu": "fp8_e8m0",
+    "float8_e4m3fnuz": "fp8_e4m3_fnuz",
+    "float8_e5m2fnuz": "fp8_e5m2_fnuz",
+    "float4_e2m1fn": "fp4_e2m1",
+}
+
+
+def to_data_type(of: DataTypeLike | None) -> data_type:
+    """The data type that something stands for: a member, a name, or a type of NumPy, PyTorch or JAX."""
+    if of is None:
+        return data_type.NOT_SET
+    if isinstance(of, data_type):
+        return of
+    name = getattr(of, "name", None) or getattr(of, "__name__", None) or str(of)
+    name = str(name).rsplit(".", 1)[-1].lower()
+    try:
+        return data_type(_OTHER_NAMES.get(name, name))
+    except ValueError:
+        known = ", ".join(member.name for member in data_type)
+        raise ValueError(f"{of!r} is no data type, expected one of {known}, or a type of NumPy or PyTorch") from None

@@ -1,0 +1,195 @@
+//! Libraries and their graphs.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hipdnn::{Backend, Engine, EngineConfig, ExecutionPlan, Handle, KnobSetting, KnobValue};
+use pyo3::prelude::*;
+
+use crate::plan::{Plan, Spec};
+use crate::raise;
+
+/// A library and handles that no thread uses at the moment.
+pub struct Session {
+    pub backend: Backend,
+    free: Mutex<Vec<Handle>>,
+}
+
+impl Session {
+    /// Runs `f` with a handle of its own.
+    pub fn with<R>(&self, f: impl FnOnce(&Handle) -> hipdnn::Result<R>) -> hipdnn::Result<R> {
+        let free = || self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = free().pop();
+        let handle = match waiting {
+            Some(handle) => handle,
+            None => Handle::new(&self.backend)?,
+        };
+        let result = f(&handle);
+        free().push(handle);
+        result
+    }
+}
+
+/// An open `libhipdnn_backend.so`.
+#[pyclass(frozen, module = "hipdnn._native")]
+pub struct Library {
+    session: Arc<Session>,
+}
+
+/// Name, id, plugin, version and kind.
+type EngineTuple = (String, i64, String, String, String);
+
+impl Library {
+    fn finalized(
+        &self,
+        py: Python<'_>,
+        read: impl FnOnce(&Backend) -> hipdnn::Result<hipdnn::OperationGraph> + Send,
+    ) -> PyResult<OperationGraph> {
+        let session = Arc::clone(&self.session);
+        let graph = py.detach(|| {
+            let graph = read(&session.backend)?;
+            session.with(|handle| graph.finalize(handle))?;
+            Ok(graph)
+        });
+        let graph = graph.map_err(|error| raise(&error))?;
+        Ok(OperationGraph { session, graph: Mutex::new(graph) })
+    }
+}
+
+#[pymethods]
+impl Library {
+    /// Opens the library at `path`, or the one that is found.
+    #[new]
+    #[pyo3(signature = (path=None))]
+    fn new(py: Python<'_>, path: Option<PathBuf>) -> PyResult<Self> {
+        let backend = py.detach(|| Backend::open(path.as_deref())).map_err(|error| raise(&error))?;
+        Ok(Self { session: Arc::new(Session { backend, free: Mutex::default() }) })
+    }
+
+    /// The file it was opened by.
+    #[getter]
+    fn path(&self) -> &str {
+        self.session.backend.path()
+    }
+
+    /// Its version, of libraries that say it.
+    #[getter]
+    fn version(&self) -> Option<String> {
+        self.session.backend.version()
+    }
+
+    /// Every engine that is loaded.
+    fn engines(&self, py: Python<'_>) -> PyResult<Vec<EngineTuple>> {
+        let engines = py.detach(|| self.session.with(Handle::engines)).map_err(|error| raise(&error))?;
+        Ok(engines.into_iter().map(|e| (e.name, e.id, e.plugin, e.version, e.kind)).collect())
+    }
+
+    /// A finalized graph, of JSON text.
+    fn graph(&self, py: Python<'_>, json: &str) -> PyResult<OperationGraph> {
+        self.finalized(py, |backend| hipdnn::OperationGraph::from_json(backend, json.as_bytes()))
+    }
+
+    /// The graph in a container, finalized.
+    fn graph_of(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<OperationGraph> {
+        self.finalized(py, |backend| hipdnn::OperationGraph::from_bytes(backend, bytes))
+    }
+
+    /// A saved plan, with the tensors of its graph.
+    fn load(&self, py: Python<'_>, bytes: &[u8], tensors: Vec<Spec>) -> PyResult<Plan> {
+        let session = Arc::clone(&self.session);
+        let plan = py
+            .detach(|| session.with(|handle| ExecutionPlan::from_bytes(handle, bytes)))
+            .map_err(|error| raise(&error))?;
+        Plan::new(session, plan, tensors)
+    }
+}
+
+/// A finalized graph of operations.
+#[pyclass(frozen, module = "hipdnn._native")]
+pub struct OperationGraph {
+    session: Arc<Session>,
+    graph: Mutex<hipdnn::OperationGraph>,
+}
+
+impl OperationGraph {
+    /// Runs `f` beside the interpreter.
+    fn with<R: Send>(
+        &self,
+        py: Python<'_>,
+        f: impl FnOnce(&hipdnn::OperationGraph, &Handle) -> hipdnn::Result<R> + Send,
+    ) -> PyResult<R> {
+        py.detach(|| {
+            let graph = self.graph.lock().unwrap_or_else(PoisonError::into_inner);
+            self.session.with(|handle| f(&graph, handle))
+        })
+        .map_err(|error| raise(&error))
+    }
+}
+
+#[pymethods]
+impl OperationGraph {
+    /// The library's JSON of the graph.
+    fn json(&self, py: Python<'_>) -> PyResult<String> {
+        self.with(py, |graph, _| graph.json())
+    }
+
+    /// The ids of the engines that apply, best first, and the library's reasons where there is none.
+    fn offer(&self, py: Python<'_>) -> PyResult<(Vec<i64>, String)> {
+        self.with(py, |graph, _| graph.offer().map(|offer| (offer.engines, offer.reasons)))
+    }
+
+    /// Each engine: its name, id and plugin, its rank where it applies, and the reason where it does not.
+    #[expect(clippy::type_complexity, reason = "a tuple for Python")]
+    fn explain(&self, py: Python<'_>) -> PyResult<Vec<(String, i64, String, Option<usize>, Option<String>)>> {
+        let verdicts = self.with(py, hipdnn::OperationGraph::explain)?;
+        Ok(verdicts
+            .into_iter()
+            .map(|v| (v.engine.name, v.engine.id, v.engine.plugin, v.rank, v.reason))
+            .collect())
+    }
+
+    /// The knobs of an engine: id, description, default in words, choices in words.
+    fn knobs(&self, py: Python<'_>, engine: i64) -> PyResult<Vec<(String, String, String, String)>> {
+        let knobs = self.with(py, |graph, _| Engine::new(graph, engine)?.knobs())?;
+        Ok(knobs
+            .into_iter()
+            .map(|knob| (knob.id.clone(), knob.description.clone(), knob.default.to_string(), knob.choices()))
+            .collect())
+    }
+
+    /// The plan of an engine with its knobs set, given as text or number.
+    fn plan(
+        &self,
+        py: Python<'_>,
+        engine: i64,
+        knobs: Vec<(String, Bound<'_, PyAny>)>,
+        tensors: Vec<Spec>,
+    ) -> PyResult<Plan> {
+        let mut settings = Vec::new();
+        for (id, value) in knobs {
+            let value = if let Ok(number) = value.extract::<i64>() {
+                KnobValue::Int(number)
+            } else if let Ok(number) = value.extract::<f64>() {
+                KnobValue::Float(number)
+            } else {
+                KnobValue::Text(value.extract()?)
+            };
+            settings.push(KnobSetting { id, value });
+        }
+        let plan = self.with(py, |graph, _| {
+            ExecutionPlan::new(&EngineConfig::new(&Engine::new(graph, engine)?, &settings)?)
+        })?;
+        Plan::new(Arc::clone(&self.session), plan, tensors)
+    }
+
+    /// The bytes of the graph and a plan of it.
+    fn save(&self, py: Python<'_>, plan: &Plan) -> PyResult<Vec<u8>> {
+        self.with(py, |graph, _| plan.plan.bytes_with(graph))
+    }
+
+    /// Hands over which engines are best, best first; whether that was kept.
+    fn write_ranking(&self, py: Python<'_>, engines: Vec<i64>) -> PyResult<bool> {
+        let outcome = self.with(py, |graph, handle| handle.write_ranking(graph, &engines))?;
+        Ok(matches!(outcome, hipdnn::RankingOutcome::Written | hipdnn::RankingOutcome::Unchanged))
+    }
+}

@@ -1,0 +1,17 @@
+"""What the tests share. They run with the installed package, or with the library in HIPDNN_BACKEND_LIBRARY_PATH."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hipdnn
+
+
+@pytest.fixture
+def random() -> np.random.Generator:
+    return np.random.default_rng(7)
+
+
+def pytest_report_header(config: object) -> str:
+    return f"hipdnn {hipdnn.__version__}, {hipdnn.library().path}"

@@ -1,0 +1,119 @@
+"""Every operation on each element, against NumPy."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import hipdnn
+
+erf = np.vectorize(math.erf, otypes=[float])
+sigmoid = lambda x: 1 / (1 + np.exp(-x))
+gelu = lambda x: x / 2 * (1 + erf(x / math.sqrt(2)))
+gelu_tanh = lambda x: x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+softplus = lambda x, beta=1.0: np.log1p(np.exp(beta * x)) / beta
+swish = lambda x, beta=1.0: x * sigmoid(beta * x)
+elu = lambda x, alpha=1.0: np.where(x > 0, x, alpha * np.expm1(x))
+relu = lambda x, slope=0.0, low=0.0, high=np.inf: np.where(x < low, low + slope * (x - low), np.minimum(x, high))
+
+
+def slope(f):
+    """The derivative, by a central difference in double precision."""
+    return lambda x: (f(x + 1e-6) - f(x - 1e-6)) / 2e-6
+
+
+UNARY = {
+    "identity": lambda x: x, "abs": np.abs, "ceil": np.ceil, "floor": np.floor, "exp": np.exp, "neg": np.negative,
+    "sin": np.sin, "tan": np.tan, "erf": erf, "sigmoid": sigmoid, "tanh": np.tanh, "gelu": gelu,
+    "gelu_approx_tanh": gelu_tanh, "relu": relu, "elu": elu, "softplus": softplus, "swish": swish,
+    "logical_not": lambda x: (x == 0) * 1.0,
+}  # fmt: skip
+POSITIVE = {"log": np.log, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "reciprocal": lambda x: 1 / x}
+BINARY = {
+    "add": np.add, "bias": np.add, "sub": np.subtract, "mul": np.multiply, "scale": np.multiply, "div": np.divide,
+    "add_square": lambda a, b: a + b * b, "max": np.maximum, "min": np.minimum,
+    "cmp_eq": lambda a, b: (a == b) * 1.0, "cmp_neq": lambda a, b: (a != b) * 1.0, "cmp_gt": lambda a, b: (a > b) * 1.0,
+    "cmp_ge": lambda a, b: (a >= b) * 1.0, "cmp_lt": lambda a, b: (a < b) * 1.0, "cmp_le": lambda a, b: (a <= b) * 1.0,
+    "logical_and": lambda a, b: ((a != 0) & (b != 0)) * 1.0, "logical_or": lambda a, b: ((a != 0) | (b != 0)) * 1.0,
+}  # fmt: skip
+BACKWARD = {
+    "sigmoid": sigmoid, "tanh": np.tanh, "gelu": gelu, "gelu_approx_tanh": gelu_tanh, "relu": relu, "elu": elu,
+    "softplus": softplus, "swish": swish,
+}  # fmt: skip
+TOLERANCES = {np.float32: 2e-5, np.float16: 4e-3, np.float64: 1e-6}
+
+
+def check(got, wanted, dtype):
+    np.testing.assert_allclose(got.astype(float), wanted, rtol=TOLERANCES[dtype], atol=TOLERANCES[dtype])
+
+
+def run(method, arrays, *more):
+    with hipdnn.Graph() as graph:
+        tensors = [graph.tensor_like(array) for array in arrays]
+        getattr(graph, method)(*tensors, *more)
+    return graph(*arrays)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize("method", [*UNARY, *POSITIVE])
+def test_of_one_operand(method, dtype, random):
+    x = random.uniform(-2, 2, (2, 3, 4, 5)).astype(dtype)
+    if method in POSITIVE:
+        x = np.abs(x) + dtype(0.1)
+    check(run(method, [x]), {**UNARY, **POSITIVE}[method](x.astype(float)), dtype)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize("method", BINARY)
+@pytest.mark.parametrize("shape", [(2, 3, 4, 5), (1, 3, 1, 1)])
+def test_of_two_operands(method, shape, dtype, random):
+    a = random.uniform(-2, 2, (2, 3, 4, 5)).astype(dtype)
+    b = random.uniform(0.5, 2, shape).astype(dtype)
+    a.flat[0] = b.flat[0]
+    check(run(method, [a, b]), BINARY[method](a.astype(float), b.astype(float)), dtype)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize("method", BACKWARD)
+def test_gradients(method, dtype, random):
+    dy = random.uniform(-2, 2, (2, 3, 4)).astype(dtype)
+    x = random.uniform(-2, 2, (2, 3, 4)).astype(dtype)
+    x[np.abs(x) < 0.05] = 0.5
+    check(run(f"{method}_backward", [dy, x]), dy.astype(float) * slope(BACKWARD[method])(x.astype(float)), dtype)
+
+
+@pytest.mark.parametrize(
+    "method, numbers, wanted",
+    [
+        ("relu", (0.1, 0.5, 1.5), lambda x: relu(x, 0.1, 0.5, 1.5)),
+        ("leaky_relu", (0.2,), lambda x: relu(x, 0.2)),
+        ("elu", (0.5,), lambda x: elu(x, 0.5)),
+        ("softplus", (2.0,), lambda x: softplus(x, 2.0)),
+        ("swish", (1.5,), lambda x: swish(x, 1.5)),
+    ],
+)
+def test_numbers_of_activations(method, numbers, wanted, random):
+    x = random.uniform(-2, 2, (2, 3, 4)).astype(np.float32)
+    check(run(method, [x], *numbers), wanted(x.astype(float)), np.float32)
+
+
+def test_selection_and_index(random):
+    a, b, mask = (random.integers(0, 2, (2, 3)).astype(np.float32) for _ in range(3))
+    np.testing.assert_array_equal(run("binary_select", [a, b, mask]), np.where(mask != 0, a, b))
+    np.testing.assert_array_equal(run("gen_index", [a], 1), [[0, 1, 2], [0, 1, 2]])
+
+
+def test_a_number_is_an_operand(random):
+    x = random.uniform(-2, 2, (2, 3)).astype(np.float32)
+    with hipdnn.Graph() as graph:
+        graph.mul(graph.add(graph.tensor_like(x), 1.5), 2.0)
+    np.testing.assert_allclose(graph(x), (x + 1.5) * 2)
+
+
+def test_channels_last_stays_channels_last(random):
+    x = random.uniform(-2, 2, (2, 4, 5, 3)).astype(np.float32).transpose(0, 3, 1, 2)
+    result = run("relu", [x])
+    assert result.strides == x.strides
+    np.testing.assert_array_equal(result, np.maximum(x, 0))

@@ -1,0 +1,263 @@
+"""`hipdnn.torch`: PyTorch's functions routed to graphs, with their gradients."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
+import torch.nn.functional as F  # noqa: E402
+
+import hipdnn.torch  # noqa: E402
+
+TOLERANCES = {torch.float64: 1e-9, torch.float32: 2e-4, torch.float16: 3e-2, torch.bfloat16: 2e-1}
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    torch.manual_seed(7)
+    hipdnn.torch.reset()
+
+
+def rand(*shape):
+    return lambda dtype: torch.randn(*shape, dtype=dtype)
+
+
+CALLS = {
+    "conv1d": (lambda x, w, b: F.conv1d(x, w, b, stride=2, padding=1), rand(2, 4, 9), rand(6, 4, 3), rand(6)),
+    "conv2d": (lambda x, w, b: F.conv2d(x, w, b, padding=1), rand(2, 4, 6, 5), rand(6, 4, 3, 3), rand(6)),
+    "conv2d groups": (lambda x, w: F.conv2d(x, w, groups=2, dilation=2), rand(2, 4, 7, 8), rand(6, 2, 3, 3)),
+    "conv2d same": (lambda x, w: F.conv2d(x, w, padding="same"), rand(2, 4, 7, 8), rand(6, 4, 3, 3)),
+    "conv2d one image": (lambda x, w: F.conv2d(x, w), rand(4, 7, 8), rand(6, 4, 3, 3)),
+    "conv3d": (lambda x, w: F.conv3d(x, w, stride=(1, 2, 1)), rand(1, 2, 4, 5, 4), rand(3, 2, 2, 2, 2)),
+    "conv_transpose1d": (lambda x, w, b: F.conv_transpose1d(x, w, b, stride=2), rand(2, 4, 5), rand(4, 3, 3), rand(3)),
+    "conv_transpose2d": (
+        lambda x, w: F.conv_transpose2d(x, w, stride=2, padding=1, output_padding=1),
+        rand(2, 4, 5, 6),
+        rand(4, 3, 3, 3),
+    ),
+    "linear": (F.linear, rand(3, 5, 8), rand(6, 8), rand(6)),
+    "linear of a row": (F.linear, rand(8), rand(6, 8)),
+    "matmul": (torch.matmul, rand(2, 1, 3, 4), rand(5, 4, 6)),
+    "bmm": (torch.bmm, rand(2, 3, 4), rand(2, 4, 6)),
+    "operator": (lambda a, b: a @ b, rand(3, 4), rand(4, 6)),
+    "batch_norm": (lambda x, w, b: F.batch_norm(x, None, None, w, b, True), rand(4, 3, 5, 5), rand(3), rand(3)),
+    "batch_norm of rows": (lambda x, w, b: F.batch_norm(x, None, None, w, b, True), rand(8, 3), rand(3), rand(3)),
+    "layer_norm": (lambda x, w, b: F.layer_norm(x, (8,), w, b), rand(3, 5, 8), rand(8), rand(8)),
+    "layer_norm alone": (lambda x: F.layer_norm(x, (5, 8)), rand(3, 5, 8)),
+    "group_norm": (lambda x, w, b: F.group_norm(x, 2, w, b), rand(3, 4, 5, 5), rand(4), rand(4)),
+    "rms_norm": (lambda x, w: F.rms_norm(x, (8,), w, 1e-5), rand(3, 5, 8), rand(8)),
+    "scaled_dot_product_attention": (F.scaled_dot_product_attention, *[rand(2, 4, 6, 8)] * 3),
+    "causal attention": (
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
+        *[rand(2, 4, 6, 8)] * 3,
+    ),
+    "grouped attention": (
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True, scale=0.2),
+        rand(2, 4, 6, 8),
+        rand(2, 2, 6, 8),
+        rand(2, 2, 6, 8),
+    ),
+    "masked attention": (
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, torch.ones(6, 6, dtype=torch.bool).tril()),
+        *[rand(2, 4, 6, 8)] * 3,
+    ),
+    "attention of one head": (F.scaled_dot_product_attention, *[rand(2, 6, 8)] * 3),
+    "vectors": (torch.matmul, rand(4), rand(4)),
+    "batch_norm after training": (
+        lambda x, w, b: F.batch_norm(x, torch.zeros(3, dtype=x.dtype), torch.ones(3, dtype=x.dtype), w, b),
+        rand(4, 3, 5, 5),
+        rand(3),
+        rand(3),
+    ),
+    "softmax": (lambda x: F.softmax(x, dim=1), rand(3, 5, 4)),
+    "gelu": (F.gelu, rand(3, 5)),
+    "gelu tanh": (lambda x: F.gelu(x, approximate="tanh"), rand(3, 5)),
+    "silu": (F.silu, rand(3, 5)),
+    "relu": (F.relu, rand(3, 5)),
+    "leaky_relu": (F.leaky_relu, rand(3, 5)),
+    "elu": (F.elu, rand(3, 5)),
+    "sigmoid": (torch.sigmoid, rand(3, 5)),
+    "tanh": (torch.tanh, rand(3, 5)),
+}
+
+
+def with_gradients(call, inputs):
+    inputs = [x.detach().requires_grad_() for x in inputs]
+    y = call(*inputs)
+    torch.manual_seed(1)
+    y.backward(torch.randn(y.shape, dtype=torch.float64).to(y.dtype))
+    return [y.detach(), *(x.grad for x in inputs)]
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+@pytest.mark.parametrize("name", CALLS)
+def test_results_and_gradients_are_pytorchs(name, dtype):
+    call, *inputs = CALLS[name]
+    inputs = [make(dtype) for make in inputs]
+    wanted = with_gradients(call, [x.double() if dtype != torch.float64 else x for x in inputs])
+    with hipdnn.torch.enable():
+        got = with_gradients(call, inputs)
+    rows = hipdnn.torch.report()
+    routed = sum(row.routed for row in rows)
+    if not routed and any("engine" in reason for row in rows for reason in row.reasons):
+        pytest.xfail(f"no engine: {rows[0].reasons[0][:300]}")
+    assert routed and not any(row.passed_on for row in rows), rows
+    for g, w in zip(got, wanted):
+        assert g.dtype == dtype and g.shape == w.shape
+        torch.testing.assert_close(g.double(), w, rtol=TOLERANCES[dtype], atol=TOLERANCES[dtype] * 4)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_gradients_by_differences(name):
+    call, *inputs = CALLS[name]
+    inputs = [make(torch.float64).requires_grad_() for make in inputs]
+    with hipdnn.torch.enable():
+        try:
+            assert torch.autograd.gradcheck(call, inputs, fast_mode=True, atol=1e-4, rtol=1e-3)
+        finally:
+            rows = hipdnn.torch.report()
+    if any(row.passed_on for row in rows):
+        pytest.xfail(str(rows[0].reasons)[:300])
+
+
+def test_dropout_of_attention_keeps_its_share():
+    q, k, v = (torch.randn(4, 4, 32, 16, requires_grad=True) for _ in range(3))
+    eye = torch.eye(32).expand(4, 4, 32, 32)
+    with hipdnn.torch.enable():
+        o = F.scaled_dot_product_attention(q, k, eye, dropout_p=0.25)
+        kept = o.detach() != 0
+        assert kept.double().mean() == pytest.approx(0.75, abs=0.02)
+        # What is kept is a constant of the function, so gradients are those of this.
+        torch.manual_seed(1)
+        got = torch.autograd.grad(F.scaled_dot_product_attention(q, k, v, dropout_p=0.25).sum(), (q, k, v))
+        torch.manual_seed(1)
+        mask = torch.empty(4, 4, 32, 32).bernoulli_(0.75)
+    p = torch.softmax(q @ k.mT / 4, -1) * mask / 0.75
+    for g, w in zip(got, torch.autograd.grad((p @ v).sum(), (q, k, v))):
+        torch.testing.assert_close(g, w, rtol=1e-3, atol=1e-4)
+
+
+def test_running_statistics_follow():
+    ours, theirs = torch.nn.BatchNorm2d(3), torch.nn.BatchNorm2d(3)
+    for _ in range(3):
+        x = torch.randn(4, 3, 5, 5)
+        with hipdnn.torch.enable():
+            got = ours(x)
+        torch.testing.assert_close(got, theirs(x), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(ours.running_mean, theirs.running_mean)
+    torch.testing.assert_close(ours.running_var, theirs.running_var)
+
+
+def network():
+    return torch.nn.Sequential(
+        torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.Flatten(),
+        torch.nn.Linear(8 * 6 * 6, 10), torch.nn.GELU(), torch.nn.LayerNorm(10), torch.nn.Linear(10, 2),
+    )  # fmt: skip
+
+
+def train(steps=20):
+    torch.manual_seed(3)
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), 0.05)
+    x, y = torch.randn(16, 3, 6, 6), torch.randint(0, 2, (16,))
+    losses = []
+    for _ in range(steps):
+        loss = F.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def test_training_is_the_same():
+    wanted = train()
+    with hipdnn.torch.enable():
+        got = train()
+    assert got == pytest.approx(wanted, rel=0.01)
+    routed = {row.function for row in hipdnn.torch.report() if row.routed}
+    assert {"conv2d", "linear", "gelu", "relu", "layer_norm", "batch_norm"} <= routed
+
+
+def test_what_is_not_supported_goes_on_and_is_counted():
+    with hipdnn.torch.enable():
+        assert torch.equal(F.relu(torch.tensor([-1, 2])), torch.tensor([0, 2]))
+        F.softmax(torch.ones(0, 3), 1)
+        with pytest.raises(RuntimeError):
+            F.linear(torch.ones(2, 3), torch.ones(2, 4))
+    rows = {row.function: row for row in hipdnn.torch.report()}
+    assert all(row.passed_on == 1 and not row.routed for row in rows.values())
+    assert "torch.int64" in rows["relu"].reasons[0] and "without elements" in rows["softmax"].reasons[0]
+    assert all(row.place.startswith(__file__ + ":") for row in rows.values())
+
+
+def test_enable_lasts_until_disable():
+    hipdnn.torch.enable()
+    F.gelu(torch.ones(2))
+    hipdnn.torch.disable()
+    F.gelu(torch.ones(2))
+    assert [(row.function, row.routed) for row in hipdnn.torch.report()] == [("gelu", 1)]
+
+
+def test_autocast():
+    layer = torch.nn.Linear(8, 4)
+    with hipdnn.torch.enable(), torch.autocast("cpu", torch.bfloat16):
+        y = layer(torch.randn(3, 8))
+    assert y.dtype == torch.bfloat16 and hipdnn.torch.report()[0].routed
+    y.float().sum().backward()
+    assert layer.weight.grad.dtype == torch.float32
+
+
+def test_operations_have_fake_versions():
+    x, w = torch.randn(2, 4, 6, 5).to(memory_format=torch.channels_last), torch.randn(6, 4, 3, 3)
+    of = ([2, 1], [1, 0], [1, 1])
+    samples = {
+        "conv": (x, w, torch.randn(6), *of),
+        "conv_data": (torch.ops.hipdnn.conv(x, w, None, *of), w, [2, 4, 6, 5], *of),
+        "conv_weights": (x, torch.ops.hipdnn.conv(x, w, None, *of), [6, 4, 3, 3], *of),
+        "matmul": (torch.randn(2, 3, 4), torch.randn(1, 4, 5), torch.randn(5)),
+        "layer_norm": (torch.randn(3, 8), torch.randn(8), torch.randn(8), 1e-5),
+        "rms_norm": (torch.randn(3, 8), torch.randn(8), 1e-5),
+        "batch_norm": (x, *(torch.rand(4) + 1 for _ in range(4)), 0.1, 1e-5),
+        "sdpa": (*(torch.randn(2, 4, 6, 8) for _ in range(3)), None, None, True, 0.3, 0.0),
+        "pointwise": (x, "gelu", []),
+        "softmax": (x, 1),
+    }
+    tests = ("test_schema", "test_faketensor", "test_autograd_registration")
+    for name, arguments in samples.items():
+        arguments = [a.requires_grad_() if isinstance(a, torch.Tensor) and a.is_leaf else a for a in arguments]
+        torch.library.opcheck(getattr(torch.ops.hipdnn, name).default, arguments, test_utils=tests)
+
+
+def test_operations_are_compiled():
+    def f(x, w, b):
+        y = torch.ops.hipdnn.conv(x, w, b, [1, 1], [1, 1], [1, 1])
+        return torch.ops.hipdnn.pointwise(y, "gelu", []).sum()
+
+    inputs = [t.requires_grad_() for t in (torch.randn(2, 4, 6, 5), torch.randn(6, 4, 3, 3), torch.randn(6))]
+    compiled = torch.compile(f, backend="aot_eager", fullgraph=True)
+    wanted, got = f(*inputs), compiled(*inputs)
+    torch.testing.assert_close(got, wanted)
+    for g, w in zip(torch.autograd.grad(got, inputs), torch.autograd.grad(wanted, inputs)):
+        torch.testing.assert_close(g, w)
+
+
+def test_threads_route_on_their_own():
+    import threading
+
+    failures = []
+
+    def work():
+        with hipdnn.torch.enable():
+            for _ in itertools.repeat(None, 20):
+                if not torch.allclose(F.linear(torch.ones(2, 3), torch.ones(4, 3)), torch.full((2, 4), 3.0)):
+                    failures.append(1)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures

@@ -1,0 +1,67 @@
+"""The functions that are routed, on PyTorch's own sample inputs: never a wrong result, and most of them computed here."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
+database = pytest.importorskip(
+    "torch.testing._internal.common_methods_invocations", reason="a PyTorch without its tests"
+)
+
+import hipdnn.torch  # noqa: E402
+
+NAMES = """nn.functional.conv1d nn.functional.conv2d nn.functional.conv3d nn.functional.conv_transpose1d
+nn.functional.conv_transpose2d nn.functional.conv_transpose3d nn.functional.linear matmul bmm mm __rmatmul__
+nn.functional.batch_norm nn.functional.layer_norm nn.functional.group_norm nn.functional.rms_norm
+nn.functional.scaled_dot_product_attention softmax nn.functional.gelu nn.functional.silu nn.functional.relu
+nn.functional.leaky_relu nn.functional.elu sigmoid tanh""".split()
+SAMPLES = {f"{op.name}{op.variant_test_name}": op for op in database.op_db if op.name in NAMES}
+#: The share of the calls with a routed function that is computed here, at least.
+LEAST = 0.8
+_shares: dict[str, tuple[int, int]] = {}
+
+
+def run(op, sample):
+    """The result of a sample and the gradients of its inputs, from copies."""
+    copy = lambda x: x.detach().clone().requires_grad_(x.requires_grad) if isinstance(x, torch.Tensor) else x
+    first, *args = (copy(x) for x in (sample.input, *sample.args))
+    kwargs = {key: copy(value) for key, value in sample.kwargs.items()}
+    torch.manual_seed(0)
+    result = op(first, *args, **kwargs)
+    inputs = [x for x in (first, *args, *kwargs.values()) if isinstance(x, torch.Tensor) and x.requires_grad]
+    if not inputs or not result.requires_grad:
+        return [result]
+    torch.manual_seed(0)
+    return [result, *torch.autograd.grad(result, inputs, torch.randn_like(result), allow_unused=True)]
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_samples(name):
+    op, routed, passed_on, reasons = SAMPLES[name], 0, 0, {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for sample in op.sample_inputs("cpu", torch.float32, requires_grad=op.supports_autograd):
+            wanted = run(op.op, sample)
+            hipdnn.torch.reset()
+            with hipdnn.torch.enable():
+                got = run(op.op, sample)
+            for row in hipdnn.torch.report():
+                routed += row.routed
+                passed_on += row.passed_on
+                for reason in row.reasons:
+                    reasons[reason[:200]] = reasons.get(reason[:200], 0) + 1
+            if sample.kwargs.get("dropout_p"):
+                continue
+            for g, w in zip(got, wanted, strict=True):
+                torch.testing.assert_close(g, w, rtol=1e-3, atol=1e-3, equal_nan=True, check_stride=False)
+    _shares[name] = routed, routed + passed_on
+    print(f"{name}: {routed} of {routed + passed_on} routed; {reasons}")
+
+
+def test_most_are_routed():
+    routed, all_calls = (sum(numbers) for numbers in zip(*_shares.values()))
+    print(f"\n{routed} of {all_calls} calls routed, {100 * routed / all_calls:.1f} %")
+    assert routed >= LEAST * all_calls

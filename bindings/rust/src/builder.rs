@@ -1,0 +1,130 @@
+//! Graphs made in Rust.
+
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, Tensor, TensorValue};
+use hipdnn_plugin_sdk::wire::{self, Layout};
+
+use crate::error::{Error, Result};
+use crate::{Handle, OperationGraph};
+
+/// A graph that is being made. Tensors are known by the numbers (uids) that it hands out; nodes are added in an order in which every
+/// tensor is written before it is read.
+///
+/// ```
+/// use hipdnn::graph::{ConvMode, DataType, operation::ConvolutionForward};
+/// use hipdnn::{Backend, GraphBuilder, Handle};
+///
+/// # fn main() -> hipdnn::Result<()> {
+/// let handle = Handle::new(&Backend::open(None)?)?;
+/// let mut graph = GraphBuilder::new("conv", DataType::Float);
+/// let (x, w) = (graph.tensor(&[1, 3, 8, 8]), graph.tensor(&[4, 3, 3, 3]));
+/// let y = graph.tensor(&[1, 4, 8, 8]);
+/// graph.node("conv", ConvolutionForward {
+///     x, w, y,
+///     pre_padding: vec![1, 1], post_padding: vec![1, 1], stride: vec![1, 1], dilation: vec![1, 1],
+///     conv_mode: ConvMode::CrossCorrelation,
+/// });
+/// for verdict in graph.build(&handle)?.explain(&handle)? {
+///     println!("{}: {}", verdict.engine.name, verdict.reason.as_deref().unwrap_or("applies"));
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct GraphBuilder {
+    graph: Graph,
+}
+
+impl GraphBuilder {
+    /// A graph without nodes, whose tensors are of one type and which computes in single precision.
+    pub fn new(name: &str, io_type: DataType) -> Self {
+        let graph = Graph {
+            name: name.to_owned(),
+            io_type,
+            compute_type: DataType::Float,
+            intermediate_type: DataType::Float,
+            ..Graph::default()
+        };
+        Self { graph }
+    }
+
+    /// The type that nodes compute in.
+    #[must_use]
+    pub fn compute_type(mut self, data_type: DataType) -> Self {
+        self.graph.compute_type = data_type;
+        self
+    }
+
+    /// The type of tensors that exist only between nodes.
+    #[must_use]
+    pub fn intermediate_type(mut self, data_type: DataType) -> Self {
+        self.graph.intermediate_type = data_type;
+        self
+    }
+
+    /// A tensor in the caller's memory, densely packed with the last dimension innermost.
+    pub fn tensor(&mut self, dims: &[i64]) -> i64 {
+        let tensor = Tensor::new(0, self.graph.io_type, dims, &packed(dims));
+        self.add(tensor)
+    }
+
+    /// A tensor that exists only between nodes.
+    pub fn virtual_tensor(&mut self, dims: &[i64]) -> i64 {
+        let tensor = Tensor::new(0, self.graph.intermediate_type, dims, &packed(dims));
+        self.add(Tensor { is_virtual: true, ..tensor })
+    }
+
+    /// A number in the graph itself, of as many dimensions as what it is used with.
+    pub fn number(&mut self, value: f32, rank: usize) -> i64 {
+        let dims = vec![1; rank];
+        let tensor = Tensor::new(0, DataType::Float, &dims, &dims);
+        self.add(Tensor { value: Some(TensorValue::Float32(value)), ..tensor })
+    }
+
+    /// Any tensor. Its uid is replaced by the one that is answered.
+    pub fn add(&mut self, tensor: Tensor) -> i64 {
+        let uid = i64::try_from(self.graph.tensors.len()).unwrap_or(i64::MAX).saturating_add(1);
+        self.graph.tensors.push(Tensor { uid, ..tensor });
+        uid
+    }
+
+    /// A node.
+    pub fn node(&mut self, name: &str, operation: impl Into<Operation>) {
+        let (name, operation) = (name.to_owned(), operation.into());
+        self.graph.nodes.push(Node { name, compute_type: DataType::Unset, operation });
+    }
+
+    /// Hands the graph to the library, which checks it.
+    pub fn build(&self, handle: &Handle) -> Result<OperationGraph> {
+        let bytes = wire::write(&self.graph, Layout::G2)
+            .map_err(|error| Error::argument(format!("graph {:?}: {error}", self.graph.name)))?;
+        let graph = OperationGraph::from_bytes(handle.backend(), &bytes)?;
+        graph.finalize(handle)?;
+        Ok(graph)
+    }
+}
+
+/// Strides without gaps, the last dimension innermost.
+fn packed(dims: &[i64]) -> Vec<i64> {
+    let mut strides = vec![1_i64; dims.len()];
+    let mut stride = 1_i64;
+    for (to, dim) in strides.iter_mut().zip(dims).rev() {
+        *to = stride;
+        stride = stride.saturating_mul(*dim);
+    }
+    strides
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tensors_are_packed_and_numbered() {
+        let mut graph = GraphBuilder::new("g", DataType::Half);
+        assert_eq!((graph.tensor(&[2, 3, 4]), graph.virtual_tensor(&[5]), graph.number(0.5, 2)), (1, 2, 3));
+        let tensors = &graph.graph.tensors;
+        assert_eq!(tensors[0].strides, [12, 4, 1]);
+        assert_eq!((tensors[0].data_type, tensors[1].data_type), (DataType::Half, DataType::Float));
+        assert!(tensors[1].is_virtual && tensors[2].value == Some(TensorValue::Float32(0.5)));
+    }
+}

@@ -1,0 +1,112 @@
+//! Safe Rust over the C functions of a `libhipdnn_backend.so`, this project's or another, found at run time.
+//!
+//! A [`Backend`] is the open library, a [`Handle`] the engines that its plugins have. A graph of operations is made with
+//! [`GraphBuilder`] (or read from JSON or bytes) and becomes an [`OperationGraph`], which says which engines can run it and
+//! why the others cannot. An [`Engine`] with its knobs set is an [`EngineConfig`], which makes an [`ExecutionPlan`]; a
+//! [`VariantPack`] binds memory to its tensors.
+//!
+//! ```
+//! use hipdnn::graph::{DataType, PointwiseMode, operation::{Matmul, Pointwise}};
+//! use hipdnn::{Backend, Engine, EngineConfig, ExecutionPlan, GraphBuilder, Handle, VariantPack};
+//!
+//! # fn main() -> hipdnn::Result<()> {
+//! let backend = Backend::open(None)?;
+//! let handle = Handle::new(&backend)?;
+//!
+//! // relu(a · b), whose product has no memory of its own.
+//! let mut graph = GraphBuilder::new("matmul_relu", DataType::Float);
+//! let (a, b) = (graph.tensor(&[1, 2, 3]), graph.tensor(&[1, 3, 2]));
+//! let (c, y) = (graph.virtual_tensor(&[1, 2, 2]), graph.tensor(&[1, 2, 2]));
+//! graph.node("product", Matmul { a, b, c });
+//! graph.node("relu", Pointwise::new(PointwiseMode::ReluFwd, c, None, y));
+//! let graph = graph.build(&handle)?;
+//!
+//! let offer = graph.offer()?;
+//! let best = *offer.engines.first().expect("the CPU engines run this");
+//! let plan = ExecutionPlan::new(&EngineConfig::new(&Engine::new(&graph, best)?, &[])?)?;
+//!
+//! // Tensors that do not say otherwise begin at a multiple of 16 bytes.
+//! #[repr(align(16))]
+//! struct Array<const N: usize>([f32; N]);
+//! let mut left = Array([1.0, 2.0, 3.0, -4.0, 5.0, -6.0]);
+//! let mut right = Array([1.0, 0.0, 0.0, 1.0, 1.0, 1.0]);
+//! let mut result = Array([0.0; 4]);
+//! let mut workspace = vec![0_u8; plan.workspace_size()?];
+//! let memory = [
+//!     (a, left.0.as_mut_ptr().cast()),
+//!     (b, right.0.as_mut_ptr().cast()),
+//!     (y, result.0.as_mut_ptr().cast()),
+//! ];
+//! let pack = VariantPack::new(&backend, &memory, workspace.as_mut_ptr().cast())?;
+//! // SAFETY: each array is as large as its tensor, and all are in memory that a CPU engine reaches.
+//! unsafe { plan.execute(&handle, &pack) }?;
+//! assert_eq!(result.0, [4.0, 5.0, 0.0, 0.0]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Threads
+//!
+//! What is finalized does not change any more and is [`Sync`]. A [`Handle`] has a stream that can be set, so it is [`Send`] and not
+//! `Sync`: one for each thread. An [`OperationGraph`] changes when it is finalized, and is `Send` only. Everything keeps the library open.
+//!
+//! ```
+//! fn shared<T: Send + Sync>() {}
+//! shared::<hipdnn::Backend>();
+//! shared::<hipdnn::ExecutionPlan>();
+//! ```
+//! ```compile_fail
+//! fn shared<T: Sync>() {}
+//! shared::<hipdnn::Handle>();
+//! ```
+//!
+//! # Errors
+//!
+//! An [`Error`] from the library has its [`Status`] and its words.
+//!
+//! ```
+//! use hipdnn::{Backend, Error, OperationGraph, Status};
+//!
+//! # fn main() -> hipdnn::Result<()> {
+//! let backend = Backend::open(None)?;
+//! match OperationGraph::from_json(&backend, b"{}") {
+//!     Err(Error::Status { status, text, .. }) => {
+//!         assert_eq!(status, Status::BadParam);
+//!         assert!(text.contains("nodes") || text.contains("tensors"), "{text}");
+//!     }
+//!     _ => panic!("a graph without nodes was read"),
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod backend;
+mod builder;
+pub mod constants;
+mod descriptor;
+mod engine;
+mod error;
+mod explain;
+mod functions;
+mod graph_descriptor;
+mod handle;
+mod knob;
+mod log;
+mod plan;
+mod search;
+mod serialized;
+
+pub use backend::Backend;
+pub use builder::GraphBuilder;
+pub use descriptor::Descriptor;
+pub use engine::{Engine, EngineConfig};
+pub use error::{Error, Result, Status, one_line};
+pub use explain::Verdict;
+pub use graph_descriptor::{Offer, OperationGraph};
+pub use handle::{EngineInfo, Handle, PolicyInfo, RankingOutcome};
+/// Graphs as plain data: tensors, nodes and their operations.
+pub use hipdnn_plugin_sdk::graph;
+pub use knob::{Knob, KnobRange, KnobSetting, KnobValue};
+pub use log::listen;
+pub use plan::{ExecutionPlan, VariantPack};
+pub use serialized::Contents;

@@ -1,0 +1,17 @@
+"""A convolution with its activation, in ten lines: python examples_python/convolution.py"""
+
+import numpy as np
+
+import hipdnn
+
+x = np.random.default_rng(0).standard_normal((1, 3, 32, 32), np.float32)
+w = np.ones((8, 3, 3, 3), np.float32)
+with hipdnn.Graph("conv_relu") as graph:
+    graph.relu(graph.conv_fprop(graph.tensor_like(x), graph.tensor_like(w), padding=[1, 1]))
+y = graph(x, w)
+
+# What the middle of the image has to be.
+assert np.allclose(y[0, 0, 5, 7], max(x[0, :, 4:7, 6:9].sum(), 0), atol=1e-4)
+print(f"{y.shape} by {graph.engine}")
+for verdict in graph.explain():
+    print(f"  {verdict.engine}: {'applies' if verdict.rank else verdict.reason[:90]}")

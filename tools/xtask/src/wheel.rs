@@ -1,0 +1,82 @@
+//! `cargo xtask wheel`: the Python package, with the library and its plugins inside.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::Failure;
+use crate::install::{self, ENGINES, LIBRARY, PLUGINS};
+use crate::process::{command, run};
+use crate::python::Environment;
+use crate::workspace::Workspace;
+
+/// The package, below the project's folder.
+pub const PACKAGE: &str = "bindings/python";
+
+/// What the wheel may have at most.
+const LARGEST: u64 = 25 << 20;
+
+/// Makes the wheel of an installed tree, and answers where it is and what there is to know of it.
+pub fn build(workspace: &Workspace, python: &Environment, tree: &Path) -> Result<(PathBuf, String), Failure> {
+    let lib = workspace.path(PACKAGE).join("python/hipdnn/lib");
+    install::remove(&lib)?;
+    let files = std::iter::once(PathBuf::from(LIBRARY))
+        .chain(PLUGINS.iter().map(|plugin| Path::new(ENGINES).join(plugin.file)));
+    let mut newest = 0;
+    for file in files {
+        let (from, to) = (tree.join("lib").join(&file), lib.join(&file));
+        fs::create_dir_all(to.parent().unwrap_or(&lib))?;
+        run(command("strip", ["--strip-unneeded", "-o"]).arg(&to).arg(from))?;
+        newest = newest.max(newest_glibc(&to)?);
+    }
+    let out = workspace.scratch("wheel");
+    install::remove(&out)?;
+    let mut maturin = command(python.program("maturin"), ["build", "--release", "--strip", "--locked"]);
+    // Which glibc it needs is found here: maturin looks at the module alone.
+    maturin.args(["--auditwheel", "skip", "--compatibility", &format!("manylinux_2_{newest}"), "--out"]);
+    maturin.arg(&out).arg("--manifest-path").arg(workspace.path(PACKAGE).join("Cargo.toml"));
+    run(maturin.env("CARGO_TARGET_DIR", workspace.target_dir()))?;
+    let module = newest_glibc(&workspace.release_dir().join("libhipdnn_python.so"))?;
+    if module > newest {
+        return Err(Failure::new(format!("the module needs glibc 2.{module}, the library 2.{newest}")));
+    }
+    let wheel = fs::read_dir(&out)?.flatten().map(|entry| entry.path()).find(|path| is_wheel(path));
+    let wheel = wheel.ok_or_else(|| Failure::new(format!("maturin left no wheel in {}", out.display())))?;
+    let size = fs::metadata(&wheel)?.len();
+    let note = format!("{}, {:.1} MiB", workspace.relative(&wheel), size as f64 / f64::from(1 << 20));
+    if size > LARGEST {
+        return Err(Failure::new(format!("{note}, expected at most {} MiB", LARGEST >> 20)));
+    }
+    Ok((wheel, note))
+}
+
+fn is_wheel(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "whl")
+}
+
+/// The newest version 2.N of glibc whose symbols a library names.
+fn newest_glibc(library: &Path) -> Result<u32, Failure> {
+    let bytes = fs::read(library)
+        .map_err(|error| Failure::new(format!("cannot read {}: {error}", library.display())))?;
+    Ok(newest_in(&bytes))
+}
+
+fn newest_in(bytes: &[u8]) -> u32 {
+    const NAME: &[u8] = b"\0GLIBC_2.";
+    let minor = |rest: &[u8]| {
+        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit());
+        digits.fold(0_u32, |number, digit| number.saturating_mul(10).saturating_add(u32::from(digit - b'0')))
+    };
+    let found = bytes.windows(NAME.len()).enumerate().filter(|(_, window)| *window == NAME);
+    found.filter_map(|(at, _)| bytes.get(at + NAME.len()..)).map(minor).max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_symbol_counts() {
+        assert_eq!(newest_in(b"\0GLIBC_2.2.5\0GLIBC_2.34\0GLIBC_2.17\0GLIBCXX_3.4.99\0"), 34);
+        assert_eq!(newest_in(b"nothing"), 0);
+    }
+}
