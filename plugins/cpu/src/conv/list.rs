@@ -6,6 +6,7 @@
 
 use std::marker::PhantomData;
 
+use crate::conv::as_matmul;
 use crate::conv::backward_weights::channels::{self, BackwardWeightsByChannel};
 use crate::conv::backward_weights::rows::BackwardWeights;
 use crate::conv::converted::Converted;
@@ -17,7 +18,6 @@ use crate::conv::implicit_gemm::kernel::ImplicitGemm;
 use crate::conv::problem::Problem;
 use crate::conv::winograd::choice::fastest;
 use crate::conv::winograd::problem::Winograd;
-use crate::conv::{as_matmul, plan};
 use crate::dtype::element::Compute;
 use crate::gemm::accumulator::Accumulator;
 #[cfg(target_arch = "x86_64")]
@@ -25,7 +25,9 @@ use crate::gemm::pairs::Pairs;
 use crate::kernel::{Choice, Chosen, Kernel, Refusal};
 use crate::matmul;
 use crate::pointwise::Epilogue;
-use crate::settings::Algorithm;
+use crate::problem::convolution::{Convolution, Direction};
+use crate::settings::{Algorithm, Settings};
+use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
 use crate::tensor::row_converter::RowConverter;
 
@@ -104,6 +106,28 @@ impl<T: Float> List<T> {
 /// The entry of an algorithm that the knob can ask for.
 const fn asked(algorithm: Algorithm, plan: fn(&Problem<'_>) -> Result<Candidate, Refusal>) -> Entry {
     Entry { name: algorithm.name(), tried: Tried::AutomaticOr(algorithm), plan }
+}
+
+/// Plans a convolution for an instruction set; only the forward direction has an epilogue.
+pub(crate) fn plan(
+    convolution: &Convolution,
+    compute: Compute,
+    isa: Isa,
+    settings: Settings,
+    epilogue: Option<Epilogue>,
+) -> Result<Box<dyn Kernel>, Refusal> {
+    let c = convolution;
+    if c.direction != Direction::Forward {
+        for operand in [&c.x, &c.w, &c.y] {
+            RowConverter::<f64>::of(operand.data_type)?;
+        }
+    }
+    let terms = c.in_channels as f64 * c.window[..c.spatial].iter().map(|side| *side as f64).product::<f64>();
+    let problem = Problem::new(c, compute, isa, settings, epilogue);
+    Ok(Box::new(match matmul::exact([c.x.data_type, c.w.data_type], terms, compute) {
+        Compute::Single => choose::<f32>(&problem)?,
+        Compute::Double => choose::<f64>(&problem)?,
+    }))
 }
 
 /// Chooses and plans an algorithm: the one that the knob asks for, if it computes the problem. Otherwise the list

@@ -29,34 +29,4 @@ pub(crate) mod strided_backward_data;
 pub(crate) mod tests;
 pub(crate) mod winograd;
 
-use crate::conv::problem::Problem;
-use crate::dtype::element::Compute;
-use crate::kernel::{Kernel, Refusal};
-use crate::matmul;
-use crate::pointwise::Epilogue;
-use crate::problem::convolution::{Convolution, Direction};
-use crate::settings::Settings;
-use crate::simd::isa::Isa;
-use crate::tensor::row_converter::RowConverter;
-
-/// Plans a convolution for an instruction set; only the forward direction has an epilogue.
-pub(crate) fn plan(
-    convolution: &Convolution,
-    compute: Compute,
-    isa: Isa,
-    settings: Settings,
-    epilogue: Option<Epilogue>,
-) -> Result<Box<dyn Kernel>, Refusal> {
-    let c = convolution;
-    if c.direction != Direction::Forward {
-        for operand in [&c.x, &c.w, &c.y] {
-            RowConverter::<f64>::of(operand.data_type)?;
-        }
-    }
-    let terms = c.in_channels as f64 * c.window[..c.spatial].iter().map(|side| *side as f64).product::<f64>();
-    let problem = Problem::new(c, compute, isa, settings, epilogue);
-    Ok(Box::new(match matmul::exact([c.x.data_type, c.w.data_type], terms, compute) {
-        Compute::Single => list::choose::<f32>(&problem)?,
-        Compute::Double => list::choose::<f64>(&problem)?,
-    }))
-}
+pub(crate) use crate::conv::list::plan;

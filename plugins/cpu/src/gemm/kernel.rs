@@ -7,7 +7,7 @@
 use std::marker::PhantomData;
 
 use crate::gemm::prefetch::{PREFETCH_ROWS, PREFETCH_WORDS, prefetch};
-use crate::gemm::register::Register;
+use crate::gemm::register::{Register, load};
 use crate::gemm::tile::{Lhs, Order, Panel, RegisterEpilogue, Rows, Tile};
 use crate::simd::isa::{Isa, IsaTask};
 use crate::simd::vector::Float;
@@ -276,22 +276,6 @@ impl<A, T: Copy + 'static> Position<A, T> {
 #[inline(always)]
 fn prefetch_row<R: Register, const NR: usize>(row: *const R::Word) {
     (0..NR).for_each(|v| prefetch(row.wrapping_add(v * R::LANES)));
-}
-
-/// Loads a row of vectors.
-///
-/// # Safety
-/// They are readable, and the processor has the register's instructions.
-#[inline(always)]
-pub(crate) unsafe fn load<R: Register, const NR: usize>(from: *const R::Word) -> [R; NR] {
-    // SAFETY: the caller has the instructions and the row.
-    unsafe {
-        let mut row = [R::zero(); NR];
-        for (v, vector) in row.iter_mut().enumerate() {
-            *vector = R::load(from.add(v * R::LANES));
-        }
-        row
-    }
 }
 
 /// Stores a row of vectors.

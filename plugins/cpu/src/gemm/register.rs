@@ -58,3 +58,19 @@ unsafe impl<V: Vector> Register for V {
         fn run<W: IsaTask>(task: W) -> W::Output { V::dispatch(task) }
     }
 }
+
+/// Loads a row of vectors.
+///
+/// # Safety
+/// They are readable, and the processor has the register's instructions.
+#[inline(always)]
+pub(crate) unsafe fn load<R: Register, const NR: usize>(from: *const R::Word) -> [R; NR] {
+    // SAFETY: the caller has the instructions and the row.
+    unsafe {
+        let mut row = [R::zero(); NR];
+        for (v, vector) in row.iter_mut().enumerate() {
+            *vector = R::load(from.add(v * R::LANES));
+        }
+        row
+    }
+}

@@ -1,8 +1,7 @@
 //! What the micro-kernel is given: the arguments of a tile, and how operand A is addressed.
 
-use crate::gemm::kernel::load;
 use crate::gemm::prefetch::{PREFETCH_WORDS, TilePrefetch, prefetch};
-use crate::gemm::register::Register;
+use crate::gemm::register::{Register, load};
 
 /// How the elements of operand A lie in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
