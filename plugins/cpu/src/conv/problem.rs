@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 
 use crate::conv::backward_weights;
-use crate::conv::operands::Operands;
+use crate::conv::operands::{Operands, fill_of, pack_of, store_of};
 use crate::conv::spatial::Spatial;
 use crate::dtype::element::{Compute, is_float_of_eight_bits};
 use crate::kernel::Refusal;
@@ -47,18 +47,23 @@ impl<'a> Problem<'a> {
         Spatial::of(c)
     }
 
-    /// The operands of the forward direction and of backward data.
+    /// The operands of the forward direction and of backward data, of dtypes that all algorithms may meet.
     pub(crate) fn operands(&self) -> Result<&Operands, Refusal> {
-        let operands = self.operands.get_or_init(|| {
-            let spatial = self.spatial()?;
-            match self.convolution.direction {
-                Direction::Forward => Ok(spatial.forward()),
-                Direction::BackwardData if self.epilogue.is_some() => Err(alone()),
-                Direction::BackwardData => spatial.backward_data(),
-                Direction::BackwardFilter => Err("it is backward weights".to_owned()),
-            }
-        });
-        operands.as_ref().map_err(Clone::clone)
+        self.operands.get_or_init(|| self.find_operands()).as_ref().map_err(Clone::clone)
+    }
+
+    fn find_operands(&self) -> Result<Operands, Refusal> {
+        let spatial = self.spatial()?;
+        let operands = match self.convolution.direction {
+            Direction::Forward => spatial.forward(),
+            Direction::BackwardData if self.epilogue.is_some() => return Err(alone()),
+            Direction::BackwardData => spatial.backward_data()?,
+            Direction::BackwardFilter => return Err("it is backward weights".to_owned()),
+        };
+        fill_of::<f32>(operands.input.data_type)?;
+        pack_of::<f32>(operands.weights.data_type)?;
+        store_of::<f32>(operands.output.data_type)?;
+        Ok(operands)
     }
 
     /// The operands of backward weights.

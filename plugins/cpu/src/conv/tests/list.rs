@@ -106,7 +106,9 @@ fn choices(isa: Isa) -> Vec<String> {
         let constant = direction == Direction::Forward;
         let kernel =
             kernel(&layer(types, batch, layer_), direction, isa, settings(Algorithm::Automatic, constant));
-        let names: Vec<_> = kernel.choices().iter().map(|choice| choice.name).collect();
+        // The cascade had one name for both forms of direct convolution.
+        let name = |name| if name == "direct-two-tiles" { "direct" } else { name };
+        let names: Vec<_> = kernel.choices().iter().map(|choice| name(choice.name)).collect();
         let [channels, rows, side, window, stride] = layer_;
         let dtypes: Vec<_> = types.iter().map(|data_type| data_type.name()).collect();
         lines.push(format!(
@@ -225,10 +227,12 @@ fn a_choice_names_what_was_passed_over() {
 
 #[test]
 fn the_reference_is_last() {
-    let mut case = layer([DataType::Float; 3], 1, [1, 1, 4, 1, 1]);
-    let far = 1 << 40;
-    for (array, dims) in [(&mut case.x, [1, 1, far, 4]), (&mut case.y, [1, 1, far, 4])] {
-        array.tensor = Tensor::new(array.tensor.uid, DataType::Float, &dims, &[far, far, 4, 1]);
+    let mut case = layer([DataType::Float; 3], 1, [2, 2, 4, 1, 1]);
+    for (array, dims) in
+        [(&mut case.x, [1, 2, 1, 20_005]), (&mut case.w, [2, 2, 1, 20_000]), (&mut case.y, [1, 2, 1, 6])]
+    {
+        let strides = strides(&dims, &order(4, 0), 0);
+        array.tensor = Tensor::new(array.tensor.uid, DataType::Float, &dims, &strides);
     }
     let prepared = prepare(&graph(&case, Direction::Forward)).unwrap();
     let plan =
@@ -236,5 +240,5 @@ fn the_reference_is_last() {
     let [(0, choice)] = plan.choices()[..] else { panic!("{:?}", plan.choices()) };
     assert_eq!(choice.name, "reference");
     let [(_, reason)] = &choice.passed_over[..] else { panic!("{choice:?}") };
-    assert!(reason.contains("implicit-gemm: a padded image has"), "{reason}");
+    assert!(reason.contains("implicit-gemm: the window has 20000 elements"), "{reason}");
 }
