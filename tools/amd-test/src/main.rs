@@ -128,8 +128,10 @@ fn is_wanted(name: &str, words: &[String]) -> bool {
 /// The engine that runs a case of an engine for AMD GPUs on this device; `None` where there is none.
 fn engine_for(gpu: Gpu, engine: &'static str) -> Option<&'static str> {
     match (gpu, engine) {
+        (Gpu::Hip(_), cases::CUDNN | cases::CUBLASLT) => None,
         (Gpu::Hip(_), engine) => Some(engine),
         (Gpu::Cuda(_), cases::RTC) => Some("NVRTC_ENGINE"),
+        (Gpu::Cuda(_), cases::CUDNN | cases::CUBLASLT) => Some(engine),
         (Gpu::Cuda(_), _) => None,
     }
 }

@@ -1,0 +1,206 @@
+//! The shapes in which cuDNN takes tensors: three dimensions at least, images with two spatial ones at least, rows of a normalization
+//! as [rows, elements, 1, 1].
+
+use hipdnn_plugin_problem::Refusal;
+use hipdnn_plugin_problem::layout::Layout;
+use hipdnn_plugin_problem::problem::convolution::Convolution;
+use hipdnn_plugin_problem::problem::normalization::Normalization;
+use hipdnn_plugin_problem::problem::resample::Resample;
+use hipdnn_plugin_sdk::graph::{Graph, Operation};
+
+/// Dims and strides of a tensor.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Shape {
+    /// Elements along each dimension.
+    pub dims: Vec<i64>,
+    /// Elements from one to the next along each.
+    pub strides: Vec<i64>,
+}
+
+/// How all tensors of a graph become those of cuDNN.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum View {
+    /// Ones in front, up to this rank.
+    Leading(usize),
+    /// Ones in front up to the first number, then ones before the last dimension for images and behind it for channels without pixels.
+    Image(usize),
+    /// Rows of a normalization: these dims, of which the first so many count rows.
+    Rows(Vec<i64>, usize),
+}
+
+/// A shape without gaps.
+pub fn packed(dims: &[i64]) -> Shape {
+    let mut strides = vec![1; dims.len()];
+    let mut next = 1_i64;
+    for (stride, dim) in strides.iter_mut().zip(dims).rev() {
+        *stride = next;
+        next = next.saturating_mul(*dim);
+    }
+    Shape { dims: dims.to_vec(), strides }
+}
+
+impl Shape {
+    /// The last two dimensions exchanged.
+    pub fn transposed(mut self) -> Self {
+        let last = self.dims.len();
+        if last >= 2 {
+            self.dims.swap(last - 2, last - 1);
+            self.strides.swap(last - 2, last - 1);
+        }
+        self
+    }
+
+    fn of(layout: &Layout) -> Self {
+        // A layout's numbers are within the address space.
+        let numbers = |values: &[usize]| values.iter().map(|value| *value as i64).collect();
+        let mut shape = Self { dims: numbers(layout.dims()), strides: numbers(layout.strides()) };
+        let extent = shape.extent();
+        for (dim, stride) in shape.dims.iter().zip(&mut shape.strides) {
+            if *dim == 1 && *stride == 0 {
+                *stride = extent;
+            }
+        }
+        shape
+    }
+
+    /// The stride of one more dimension outside all others.
+    fn extent(&self) -> i64 {
+        let ends = self.dims.iter().zip(&self.strides).map(|(dim, stride)| dim * stride);
+        ends.max().unwrap_or(1).max(1)
+    }
+
+    fn lead(mut self, rank: usize) -> Self {
+        let extent = self.extent();
+        while self.dims.len() < rank {
+            self.dims.insert(0, 1);
+            self.strides.insert(0, extent);
+        }
+        self
+    }
+}
+
+impl View {
+    /// What the operations of a graph ask for.
+    ///
+    /// # Errors
+    /// When they ask for shapes that do not go together.
+    pub fn of(graph: &Graph) -> Result<Self, Refusal> {
+        let mut rows = None;
+        let mut image = None;
+        for node in &graph.nodes {
+            let operation = &node.operation;
+            if let Some(norm) = Normalization::of(graph, operation) {
+                let (x, leading) = match norm? {
+                    Normalization::Forward(norm) => (norm.x, norm.leading),
+                    Normalization::Backward(norm) => (norm.x, norm.leading),
+                };
+                let found = (Shape::of(&x.layout).dims, leading);
+                if rows.as_ref().is_some_and(|known| *known != found) {
+                    return Err("normalizations of rows of different shapes in one graph".to_owned());
+                }
+                rows = Some(found);
+            }
+            let spatial = if let Some(convolution) = Convolution::of(graph, operation) {
+                Some(convolution?.spatial + 2)
+            } else if let Some(resample) = Resample::of(graph, operation) {
+                Some(resample?.spatial + 2)
+            } else {
+                batchnorm_rank(graph, operation)
+            };
+            image = image.max(spatial);
+        }
+        let most = graph.tensors.iter().map(|tensor| tensor.dims.len()).max().unwrap_or(0);
+        match (rows, image) {
+            (Some(_), Some(_)) => Err("a normalization of rows and one of images in one graph".to_owned()),
+            (Some((dims, leading)), None) => Ok(Self::Rows(dims, leading)),
+            (None, Some(rank)) => Ok(Self::Image(rank)),
+            (None, None) => Ok(Self::Leading(most.max(3))),
+        }
+    }
+
+    /// A tensor's shape for cuDNN.
+    ///
+    /// # Errors
+    /// When rows or their elements do not lie so that they count as one dimension.
+    pub fn shape(&self, layout: &Layout) -> Result<Shape, Refusal> {
+        let shape = Shape::of(layout);
+        match self {
+            Self::Leading(rank) => Ok(shape.lead(*rank)),
+            Self::Image(rank) => Ok(image(shape.lead(*rank))),
+            Self::Rows(dims, leading) => collapse(shape.lead(dims.len()), dims, *leading),
+        }
+    }
+
+    /// The shape of one number for each row: dims of rows, perhaps with ones behind.
+    ///
+    /// # Errors
+    /// As [`View::shape`].
+    pub fn of_rows(&self, layout: &Layout) -> Result<Shape, Refusal> {
+        let Self::Rows(dims, leading) = self else { return self.shape(layout) };
+        let mut shape = Shape::of(layout);
+        while shape.dims.len() < dims.len() {
+            shape.dims.push(1);
+            shape.strides.push(1);
+        }
+        collapse(shape, dims, *leading)
+    }
+}
+
+fn batchnorm_rank(graph: &Graph, operation: &Operation) -> Option<usize> {
+    let x = match operation {
+        Operation::BatchnormInference(operation) => operation.x,
+        Operation::BatchnormInferenceVariance(operation) => operation.x,
+        Operation::Batchnorm(operation) => operation.x,
+        Operation::BatchnormBackward(operation) => operation.x,
+        _ => return None,
+    };
+    graph.tensor(x).map(|tensor| tensor.dims.len())
+}
+
+/// Two spatial dimensions at least.
+fn image(mut shape: Shape) -> Shape {
+    if let (&[_, channels], &[_, stride]) = (shape.dims.as_slice(), shape.strides.as_slice()) {
+        let pixel = channels * stride;
+        shape.dims.extend([1, 1]);
+        shape.strides.extend([pixel, pixel]);
+    } else if let (&[_, _, width], &[_, _, stride]) = (shape.dims.as_slice(), shape.strides.as_slice()) {
+        shape.dims.insert(2, 1);
+        shape.strides.insert(2, width * stride);
+    }
+    shape
+}
+
+/// [rows, elements, 1, 1], either of which may be one.
+fn collapse(shape: Shape, dims: &[i64], leading: usize) -> Result<Shape, Refusal> {
+    let part = |from: usize, to: usize| -> Result<(i64, i64), Refusal> {
+        let own = shape.dims.get(from..to).unwrap_or_default();
+        let strides = shape.strides.get(from..to).unwrap_or_default();
+        if own.iter().all(|dim| *dim == 1) {
+            return Ok((1, 1));
+        }
+        let refuse = || {
+            format!(
+                "dims {:?} with strides {:?}, expected dims {dims:?} or ones for the first {leading} and for the others, each lying like one dimension",
+                shape.dims, shape.strides
+            )
+        };
+        if Some(own) != dims.get(from..to) {
+            return Err(refuse());
+        }
+        let mut long: Vec<(i64, i64)> =
+            own.iter().copied().zip(strides.iter().copied()).filter(|(dim, _)| *dim > 1).collect();
+        let Some((mut count, stride)) = long.pop() else { return Ok((1, 1)) };
+        while let Some((dim, step)) = long.pop() {
+            if step != stride * count {
+                return Err(refuse());
+            }
+            count *= dim;
+        }
+        Ok((count, stride))
+    };
+    let (rows, row_stride) = part(0, leading)?;
+    let (elements, stride) = part(leading, dims.len())?;
+    let row_stride = if rows == 1 { elements * stride } else { row_stride };
+    let behind = elements * stride;
+    Ok(Shape { dims: vec![rows, elements, 1, 1], strides: vec![row_stride, stride, behind, behind] })
+}

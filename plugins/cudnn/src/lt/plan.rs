@@ -1,0 +1,230 @@
+//! A graph as calls of cuBLASLt in order, and where each finds its tensors.
+
+use std::collections::HashMap;
+use std::ffi::{c_int, c_void};
+
+use hipdnn_plugin_problem::prepare::{in_node, mark_outputs, prepare};
+use hipdnn_plugin_problem::workspace::place_in_steps;
+use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
+use hipdnn_plugin_sdk::gpu::Gpu;
+use hipdnn_plugin_sdk::gpu::plan_memory::PlanMemory;
+use hipdnn_plugin_sdk::gpu::workspace::{ALIGNMENT, Workspace, same_device};
+use hipdnn_plugin_sdk::graph::{Graph, Operation};
+use hipdnn_plugin_sdk::payload::Payload;
+use hipdnn_plugin_sdk::wire::{self, EngineConfig, Layout};
+use hipdnn_plugin_sdk::{PluginError, Refusal, bound, buffer};
+
+use super::algorithm::Run;
+use super::library::cublasLtMatmulAlgo_t;
+use crate::chain::{Part, Tensors, explain, longest, readers};
+use crate::handle::Entered;
+use crate::knob::Options;
+use crate::plan::device_memory;
+
+/// The form of saved plans.
+const PAYLOAD: Payload = Payload { mark: *b"CULT", version: 1, owner: "CUBLASLT_ENGINE" };
+
+/// Bytes of a saved algorithm, behind the last node of its chain.
+const SAVED: usize = 4 + size_of::<cublasLtMatmulAlgo_t>();
+
+/// A graph with every decision made. It may run with any handle of the device that it was made on.
+#[derive(Debug)]
+pub struct Plan {
+    graph: Graph,
+    config: EngineConfig,
+    steps: Vec<Step>,
+    device: c_int,
+    memory: PlanMemory,
+}
+
+#[derive(Debug)]
+struct Step {
+    run: Run,
+    /// The last node of the chain.
+    last: usize,
+    slots: Tensors<Slot>,
+}
+
+/// Where a tensor lies.
+#[derive(Clone, Copy, Debug)]
+enum Slot {
+    /// In the caller's memory.
+    Bound(i64),
+    /// In the workspace, at this offset in bytes.
+    Workspace(usize),
+    /// Where the caller binds it, else in the workspace at this offset.
+    Unmarked(i64, usize),
+}
+
+/// Whether every node of the graph belongs to a chain that begins with a product, found out without a device.
+///
+/// # Errors
+/// The first node that does not, and why.
+pub fn check(graph: &Graph) -> Result<(), Refusal> {
+    let mut graph = prepare(graph)?;
+    mark_outputs(&mut graph);
+    parts(&graph).map(drop)
+}
+
+/// The chains that a graph falls into, each as long as it can be, in an order in which they can be computed.
+fn parts(graph: &Graph) -> Result<Vec<Part>, Refusal> {
+    let readers = readers(graph);
+    let mut parts: Vec<Part> = Vec::new();
+    for (first, node) in graph.nodes.iter().enumerate() {
+        if parts.iter().any(|part| part.nodes.contains(&first)) {
+            continue;
+        }
+        let refuse = |refusal| Refusal::new(in_node(first, node, refusal));
+        // A node behind a product is refused for what keeps it out of the product's call.
+        let before = parts.iter().find(|part| node.operation.inputs().contains(&part.tensors.c));
+        if !matches!(node.operation, Operation::Matmul(_))
+            && let Some(before) = before
+        {
+            explain(graph, before, first).map_err(refuse)?;
+        }
+        parts.push(longest(graph, first, &readers).map_err(refuse)?);
+    }
+    // What a chain reads may be written between its nodes.
+    parts.sort_by_key(|part| part.nodes.last().copied());
+    Ok(parts)
+}
+
+/// The algorithm that was saved for the chain that ends with a node.
+fn saved_for(saved: &[u8], last: usize) -> Option<cublasLtMatmulAlgo_t> {
+    saved.chunks_exact(SAVED).find_map(|chunk| {
+        let (node, words) = chunk.split_first_chunk::<4>()?;
+        if u32::from_le_bytes(*node) as usize != last {
+            return None;
+        }
+        let mut algorithm = cublasLtMatmulAlgo_t::default();
+        for (word, bytes) in algorithm.data.iter_mut().zip(words.as_chunks::<8>().0) {
+            *word = u64::from_le_bytes(*bytes);
+        }
+        Some(algorithm)
+    })
+}
+
+impl Plan {
+    /// Plans a graph that [`check`] accepts. `saved` is what [`Plan::read`] answers of a saved plan, or empty.
+    ///
+    /// # Errors
+    /// What cuBLASLt does not compute, and its own errors; they name the node.
+    pub fn new(
+        entered: &Entered<'_>,
+        original: &Graph,
+        config: EngineConfig,
+        options: &Options,
+        saved: &[u8],
+    ) -> Result<Self, PluginError> {
+        let mut graph = prepare(original).map_err(Refusal::new)?;
+        let unmarked = mark_outputs(&mut graph);
+        let parts = parts(&graph)?;
+        let touched: Vec<Vec<i64>> = parts.iter().map(|part| part.tensors.all().collect()).collect();
+        let virtuals = place_in_steps(&graph, &unmarked, touched.iter().map(Vec::as_slice), ALIGNMENT)
+            .map_err(Refusal::new)?;
+        let offsets: HashMap<i64, usize> =
+            virtuals.places.iter().map(|place| (place.uid, place.offset)).collect();
+        let promised = |uid: i64| {
+            let tensor = graph.tensor(uid).filter(|_| !offsets.contains_key(&uid) || unmarked.contains(&uid));
+            let promised = tensor.and_then(|tensor| usize::try_from(tensor.alignment).ok());
+            promised.map_or(ALIGNMENT, |bytes| if bytes.is_power_of_two() { bytes } else { 1 })
+        };
+        let mut steps = Vec::with_capacity(parts.len());
+        let mut scratch = 0;
+        for part in &parts {
+            let last = part.nodes.last().copied().unwrap_or_default();
+            let alignment = part.tensors.all().map(promised).min().unwrap_or(1);
+            let made = Run::new(&entered.device, &part.chain, alignment, options, saved_for(saved, last));
+            let run = made.map_err(|error| match graph.nodes.get(last) {
+                Some(node) => error.with_context(|text| in_node(last, node, text)),
+                None => error,
+            })?;
+            scratch = scratch.max(run.workspace_size());
+            let slots = part.tensors.try_map(|uid| {
+                Ok::<_, PluginError>(match offsets.get(&uid) {
+                    Some(offset) if unmarked.contains(&uid) => Slot::Unmarked(uid, *offset),
+                    Some(offset) => Slot::Workspace(*offset),
+                    None => Slot::Bound(uid),
+                })
+            })?;
+            steps.push(Step { run, last, slots });
+        }
+        let workspace = Workspace::new(virtuals.size, scratch)?;
+        let memory = PlanMemory::new(Gpu::Cuda(entered.device), workspace);
+        Ok(Self { graph: original.clone(), config, steps, device: entered.device.number, memory })
+    }
+
+    /// Makes the memory that a plan has itself, for a plan that will be executed.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn with_memory(self) -> Result<Self, PluginError> {
+        self.memory.make_first()?;
+        Ok(self)
+    }
+
+    /// Bytes of device memory that callers of [`Plan::execute`] are asked for, at any address.
+    pub fn workspace_size(&self) -> usize {
+        self.memory.workspace_size()
+    }
+
+    /// The plan as bytes: the configuration, the algorithms, and the graph.
+    ///
+    /// # Errors
+    /// When a part is larger than the form allows.
+    pub fn save(&self) -> Result<Vec<u8>, PluginError> {
+        let mut algorithms = Vec::with_capacity(self.steps.len() * SAVED);
+        for step in &self.steps {
+            algorithms.extend((step.last as u32).to_le_bytes());
+            algorithms.extend(step.run.algorithm().data.iter().flat_map(|word| word.to_le_bytes()));
+        }
+        PAYLOAD.write(&[
+            &wire::write_engine_config(&self.config),
+            &algorithms,
+            &wire::write(&self.graph, Layout::G2)?,
+        ])
+    }
+
+    /// The graph, the configuration and the algorithms of a saved plan.
+    ///
+    /// # Errors
+    /// When the bytes are no saved plan of this engine.
+    pub fn read(bytes: &[u8]) -> Result<(Graph, EngineConfig, Vec<u8>), PluginError> {
+        let [config, algorithms, graph] = PAYLOAD.read(bytes)?;
+        Ok((wire::read(graph)?, wire::read_engine_config(config)?, algorithms.to_vec()))
+    }
+
+    /// Puts the work of the graph on the stream. Returns when cuBLASLt has taken it, not when it is done.
+    ///
+    /// # Errors
+    /// When the handle is another device's, a buffer is missing or cuBLASLt fails.
+    ///
+    /// # Safety
+    /// The buffers are device memory, valid for their tensors until the work is done, and `workspace` is null or valid for
+    /// [`Plan::workspace_size`] bytes as long.
+    pub unsafe fn execute(
+        &self,
+        entered: &Entered<'_>,
+        buffers: &[hipdnnPluginDeviceBuffer_t],
+        workspace: *mut c_void,
+    ) -> Result<(), PluginError> {
+        same_device(self.device, entered.device.number)?;
+        let (device, stream) = (entered.device, entered.stream);
+        self.memory.run(workspace, stream, |[virtuals, scratch]| {
+            for Step { run, slots, .. } in &self.steps {
+                let tensors = slots.try_map(|slot| match slot {
+                    Slot::Bound(uid) => device_memory(device, uid, buffer(buffers, uid)?, run.alignment),
+                    Slot::Workspace(offset) => Ok(virtuals.wrapping_byte_add(offset)),
+                    Slot::Unmarked(uid, offset) => match bound(buffers, uid) {
+                        Some(pointer) => device_memory(device, uid, pointer, run.alignment),
+                        None => Ok(virtuals.wrapping_byte_add(offset)),
+                    },
+                })?;
+                // SAFETY: the caller vouches for the bound tensors and for a workspace that, once aligned, has room for the
+                // virtual tensors and for what the largest run needs.
+                unsafe { run.run(&tensors, scratch, stream) }?;
+            }
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,1 @@
+../../hipblaslt/src/product.rs
