@@ -86,7 +86,8 @@ impl Parts {
 
     fn bias(&mut self) -> std::option::Option<i64> {
         let [_, heads, queries, keys, _] = self.shape.0;
-        (self.option == Option::Bias).then(|| self.case.input(self.data_type, &[1, heads, queries, keys], FIRST, RANGE))
+        (self.option == Option::Bias)
+            .then(|| self.case.input(self.data_type, &[1, heads, queries, keys], FIRST, RANGE))
     }
 
     fn length(&mut self, most: i64) -> std::option::Option<i64> {

@@ -27,7 +27,11 @@ const SHAPES: [Shape; 8] = [
 impl Shape {
     fn y(&self) -> Vec<i64> {
         let Self(_, x, w, [before, behind], stride, dilation) = self;
-        let pooled = x.iter().zip(*w).skip(2).map(|(x, w)| (x + before + behind - dilation * (w - 1) - 1) / stride + 1);
+        let pooled = x
+            .iter()
+            .zip(*w)
+            .skip(2)
+            .map(|(x, w)| (x + before + behind - dilation * (w - 1) - 1) / stride + 1);
         x.iter().take(1).chain(w.iter().take(1)).copied().chain(pooled).collect()
     }
 }
@@ -172,7 +176,11 @@ fn training(kept: usize, activation: bool, data_type: DataType, order: Order) ->
     let mut case = Case::new(format!("batchnorm training{relu}, kept {kept} {} {order:?}", data_type.name()));
     case.tolerance = case.tolerance.max(1e-4);
     let x = case.input(data_type, &IMAGE, order, [-2.0, 3.0]);
-    let y = if activation { case.between(data_type, &IMAGE, order) } else { case.output(data_type, &IMAGE, order) };
+    let y = if activation {
+        case.between(data_type, &IMAGE, order)
+    } else {
+        case.output(data_type, &IMAGE, order)
+    };
     let (scale, bias) = (given(&mut case, [-1.0, 2.0]), given(&mut case, RANGE));
     let mut node = Batchnorm::new(x, scale, bias, case.value(1e-3), y);
     if kept & 1 != 0 {
@@ -222,7 +230,10 @@ pub fn cases() -> Vec<Case> {
     for data_type in TYPES {
         for order in ORDERS {
             for shape in &SHAPES {
-                cases.extend(["forward", "data", "filter"].map(|direction| convolution(shape, direction, data_type, order)));
+                cases.extend(
+                    ["forward", "data", "filter"]
+                        .map(|direction| convolution(shape, direction, data_type, order)),
+                );
             }
             cases.extend([false, true].map(|has_residual| block(has_residual, data_type, order)));
             let modes = [

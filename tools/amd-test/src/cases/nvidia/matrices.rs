@@ -31,9 +31,15 @@ fn product(data_type: DataType, dims: [&[i64]; 3], columns: [bool; 3]) -> Case {
 }
 
 /// A product with nodes behind it: bias or residual, activation.
-fn chain(data_type: DataType, bias: bool, residual: bool, activation: std::option::Option<PointwiseMode>) -> Case {
+fn chain(
+    data_type: DataType,
+    bias: bool,
+    residual: bool,
+    activation: std::option::Option<PointwiseMode>,
+) -> Case {
     let name = activation.map_or("nothing", PointwiseMode::name);
-    let mut case = Case::new(format!("matmul, bias {bias}, residual {residual}, {name}, {}", data_type.name()));
+    let mut case =
+        Case::new(format!("matmul, bias {bias}, residual {residual}, {name}, {}", data_type.name()));
     case.tolerance = case.tolerance.max(2e-5);
     let dims = [2, 32, 48];
     let a = case.input(data_type, &[2, 32, 64], FIRST, RANGE);
@@ -63,11 +69,21 @@ fn chain(data_type: DataType, bias: bool, residual: bool, activation: std::optio
 pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for data_type in TYPES {
-        for columns in [[false; 3], [true, false, false], [false, true, false], [true, true, false], [false, false, true]] {
+        for columns in [
+            [false; 3],
+            [true, false, false],
+            [false, true, false],
+            [true, true, false],
+            [false, false, true],
+        ] {
             cases.push(product(data_type, [&[32, 64], &[64, 48], &[32, 48]], columns));
         }
         cases.push(product(data_type, [&[3, 16, 40], &[3, 40, 24], &[3, 16, 24]], [false; 3]));
-        cases.push(product(data_type, [&[2, 4, 16, 32], &[2, 4, 32, 8], &[2, 4, 16, 8]], [false, true, false]));
+        cases.push(product(
+            data_type,
+            [&[2, 4, 16, 32], &[2, 4, 32, 8], &[2, 4, 16, 8]],
+            [false, true, false],
+        ));
         cases.push(product(data_type, [&[3, 16, 40], &[1, 40, 24], &[3, 16, 24]], [false; 3]));
         cases.push(product(data_type, [&[33, 40], &[40, 23], &[33, 23]], [false; 3]));
         for activation in [PointwiseMode::ReluFwd, PointwiseMode::GeluApproxTanhFwd] {

@@ -21,7 +21,15 @@ fn is_logical(mode: PointwiseMode) -> bool {
     use PointwiseMode as M;
     matches!(
         mode,
-        M::CmpEq | M::CmpGe | M::CmpGt | M::CmpLe | M::CmpLt | M::CmpNeq | M::LogicalAnd | M::LogicalOr | M::LogicalNot
+        M::CmpEq
+            | M::CmpGe
+            | M::CmpGt
+            | M::CmpLe
+            | M::CmpLt
+            | M::CmpNeq
+            | M::LogicalAnd
+            | M::LogicalOr
+            | M::LogicalNot
     )
 }
 
@@ -87,7 +95,8 @@ fn reduction(mode: ReductionMode, to: [i64; 4], data_type: DataType) -> Case {
     let mut case = Case::new(format!("reduction {} to {to:?} {}", mode.name(), data_type.name()));
     case.tolerance = case.tolerance.max(1e-4);
     // Products stay near one.
-    let range = if matches!(mode, ReductionMode::Mul | ReductionMode::MulNoZeros) { [0.9, 1.1] } else { [-1.0, 1.5] };
+    let range =
+        if matches!(mode, ReductionMode::Mul | ReductionMode::MulNoZeros) { [0.9, 1.1] } else { [-1.0, 1.5] };
     let in_ = case.input(data_type, &DIMS, FIRST, range);
     let out = case.output(DataType::Float, &to, FIRST);
     case.node(Reduction { in_, out, mode, is_deterministic: false });
@@ -103,7 +112,9 @@ pub fn cases() -> Vec<Case> {
         for to in [[2, 8, 4, 1], [2, 1, 1, 1], [1, 8, 1, 1], [1, 1, 1, 1]] {
             cases.push(reduction(ReductionMode::Add, to, data_type));
         }
-        cases.extend((2..=9).filter_map(ReductionMode::from_wire).map(|mode| reduction(mode, [2, 8, 4, 1], data_type)));
+        cases.extend(
+            (2..=9).filter_map(ReductionMode::from_wire).map(|mode| reduction(mode, [2, 8, 4, 1], data_type)),
+        );
     }
     cases
 }

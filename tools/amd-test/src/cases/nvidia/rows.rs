@@ -9,7 +9,8 @@ use crate::cases::TYPES;
 const FIRST: Order = Order::ChannelsFirst;
 
 /// Dims of x, and how many of them are normalized.
-const SHAPES: [(&[i64], usize); 4] = [(&[24, 128], 1), (&[2, 6, 256], 1), (&[3, 4, 8, 16], 2), (&[64, 1024], 1)];
+const SHAPES: [(&[i64], usize); 4] =
+    [(&[24, 128], 1), (&[2, 6, 256], 1), (&[3, 4, 8, 16], 2), (&[64, 1024], 1)];
 
 struct Parts {
     case: Case,
@@ -25,7 +26,10 @@ impl Parts {
         case.tolerance = case.tolerance.max(1e-4);
         let leading = dims.len() - count;
         let part = |rows: bool| {
-            dims.iter().enumerate().map(|(axis, dim)| if (axis < leading) == rows { *dim } else { 1 }).collect()
+            dims.iter()
+                .enumerate()
+                .map(|(axis, dim)| if (axis < leading) == rows { *dim } else { 1 })
+                .collect()
         };
         Self { case, data_type, dims, rows: part(true), places: part(false) }
     }
@@ -47,7 +51,12 @@ impl Parts {
     }
 }
 
-fn layernorm(statistics: bool, parameters: DataType, shape: (&'static [i64], usize), data_type: DataType) -> Case {
+fn layernorm(
+    statistics: bool,
+    parameters: DataType,
+    shape: (&'static [i64], usize),
+    data_type: DataType,
+) -> Case {
     let with = if statistics { " with statistics" } else { "" };
     let mut p = Parts::new(&format!("layernorm{with}, parameters {}", parameters.name()), shape, data_type);
     let x = p.x();
@@ -58,7 +67,17 @@ fn layernorm(statistics: bool, parameters: DataType, shape: (&'static [i64], usi
     let (mean, inv_variance) = (statistic(), statistic());
     let forward_phase = if statistics { NormFwdPhase::Training } else { NormFwdPhase::Inference };
     let normalized_dim_count = shape.1 as i64;
-    p.case.node(Layernorm { x, scale, bias, epsilon, y, mean, inv_variance, forward_phase, normalized_dim_count });
+    p.case.node(Layernorm {
+        x,
+        scale,
+        bias,
+        epsilon,
+        y,
+        mean,
+        inv_variance,
+        forward_phase,
+        normalized_dim_count,
+    });
     p.case
 }
 
