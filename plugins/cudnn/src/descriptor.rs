@@ -188,26 +188,39 @@ impl OperationGraph {
         handle: *mut c_void,
         described: &Described,
     ) -> Result<Self, PluginError> {
-        let tensors: Vec<Object> = described
-            .tensors
-            .iter()
-            .enumerate()
-            .map(|(place, described)| tensor(cudnn, place, described))
-            .collect::<Result<_, _>>()?;
-        let mut parts = Vec::new();
-        let mut operations = Vec::with_capacity(described.operations.len());
-        for described in &described.operations {
-            let operation = object(cudnn, described, &tensors, &mut parts)?;
-            operations.push(operation.get());
-            parts.push(operation);
-        }
-        parts.extend(tensors);
+        let (operations, mut parts) = operations(cudnn, described)?;
+        let pointers: Vec<*mut c_void> = operations.iter().map(Object::get).collect();
+        parts.extend(operations);
         let open = Open::new(cudnn, BACKEND_OPERATIONGRAPH_DESCRIPTOR)?;
         // SAFETY: the types are those of the attributes; the caller vouches for the handle.
         unsafe {
-            open.set(ATTR_OPERATIONGRAPH_OPS, TYPE_BACKEND_DESCRIPTOR, &operations)?;
+            open.set(ATTR_OPERATIONGRAPH_OPS, TYPE_BACKEND_DESCRIPTOR, &pointers)?;
             open.set(ATTR_OPERATIONGRAPH_HANDLE, TYPE_HANDLE, &[handle])?;
         }
         Ok(Self { graph: open.finalize()?, _parts: parts })
     }
+}
+
+/// The operations of a graph, and what they consist of. No device is needed for these.
+///
+/// # Errors
+/// What cuDNN refuses, in its words.
+pub fn operations(
+    cudnn: &'static Cudnn,
+    described: &Described,
+) -> Result<(Vec<Object>, Vec<Object>), PluginError> {
+    let tensors: Vec<Object> = described
+        .tensors
+        .iter()
+        .enumerate()
+        .map(|(place, described)| tensor(cudnn, place, described))
+        .collect::<Result<_, _>>()?;
+    let mut parts = Vec::new();
+    let operations = described
+        .operations
+        .iter()
+        .map(|described| object(cudnn, described, &tensors, &mut parts))
+        .collect::<Result<_, _>>()?;
+    parts.extend(tensors);
+    Ok((operations, parts))
 }

@@ -119,15 +119,18 @@ impl Plan {
         ])
     }
 
-    /// The graph, the configuration and cuDNN's part of a saved plan; `None` where the bytes are of another kind of plan.
+    /// Whether bytes are a saved plan of this engine, perhaps a damaged one.
+    pub fn is_of(bytes: &[u8]) -> bool {
+        bytes.starts_with(&PAYLOAD.mark)
+    }
+
+    /// The graph, the configuration and cuDNN's part of a saved plan.
     ///
     /// # Errors
-    /// When the bytes are damaged.
-    pub fn read(bytes: &[u8]) -> Option<Result<(Graph, EngineConfig, Vec<u8>), PluginError>> {
-        bytes.starts_with(&PAYLOAD.mark).then(|| {
-            let [config, json, graph] = PAYLOAD.read(bytes)?;
-            Ok((wire::read(graph)?, wire::read_engine_config(config)?, json.to_vec()))
-        })
+    /// When the bytes are no saved plan of this engine.
+    pub fn read(bytes: &[u8]) -> Result<(Graph, EngineConfig, Vec<u8>), PluginError> {
+        let [config, json, graph] = PAYLOAD.read(bytes)?;
+        Ok((wire::read(graph)?, wire::read_engine_config(config)?, json.to_vec()))
     }
 
     /// Puts the work of the graph on the stream. Returns when cuDNN has taken it, not when it is done.

@@ -39,7 +39,7 @@ pub enum Plan {
     /// cuDNN's.
     Cudnn(Box<plan::Plan>),
     /// Calls of cuBLASLt.
-    Lt(lt::plan::Plan),
+    Lt(Box<lt::plan::Plan>),
 }
 
 impl EnginePlugin for CudnnPlugin {
@@ -132,10 +132,9 @@ impl EnginePlugin for CudnnPlugin {
     }
 
     fn deserialize(handle: &Handle, bytes: &[u8]) -> Result<Plan, PluginError> {
-        let (graph, config, saved) = match plan::Plan::read(bytes) {
-            Some(read) => read?,
-            None => lt::plan::Plan::read(bytes)?,
-        };
+        let of_cudnn = plan::Plan::is_of(bytes);
+        let read = if of_cudnn { plan::Plan::read(bytes) } else { lt::plan::Plan::read(bytes) };
+        let (graph, config, saved) = read?;
         let engine = Self::engine_of_saved_plan(config.engine_id)?;
         check_settings(&if engine == LT { lt_knobs() } else { cudnn_knobs() }, &config.knobs)?;
         make(handle, engine, &graph, &config.knobs, &saved)?.with_memory()
@@ -146,7 +145,7 @@ impl Plan {
     fn with_memory(self) -> Result<Self, PluginError> {
         Ok(match self {
             Self::Cudnn(plan) => Self::Cudnn(Box::new(plan.with_memory()?)),
-            Self::Lt(plan) => Self::Lt(plan.with_memory()?),
+            Self::Lt(plan) => Self::Lt(Box::new(plan.with_memory()?)),
         })
     }
 }
@@ -163,7 +162,8 @@ fn make(
     let config = EngineConfig { engine_id: engine_id(name), knobs: knobs.to_vec() };
     let mut entered = handle.enter()?;
     Ok(if engine == LT {
-        Plan::Lt(lt::plan::Plan::new(&entered, graph, config, &Options::of_lt(knobs), saved)?)
+        let options = Options::of_lt(knobs);
+        Plan::Lt(Box::new(lt::plan::Plan::new(&entered, graph, config, &options, saved)?))
     } else {
         let options = Options::of_cudnn(knobs);
         Plan::Cudnn(Box::new(plan::Plan::new(&mut entered, graph, config, &options, saved)?))

@@ -253,10 +253,11 @@ pub(super) fn lower(
     let exponentials = scores.with(builder, POINTWISE_EXP, below, None);
     let sum = row(builder, operation.sum_exp)?;
     builder.reduce(REDUCE_TENSOR_ADD, compute_type, exponentials, sum);
-    if let Some(stats) = operation.stats {
+    // Kernels are found by the logarithms, whether somebody wants them or not.
+    if operation.stats.is_some() || (operation.max.is_none() && operation.sum_exp.is_none()) {
         let logarithm = builder.between(DATA_FLOAT, &of_rows);
         builder.pointwise(POINTWISE_LOG, compute_type, sum, None, logarithm);
-        let stats = builder.tensor(stats)?;
+        let stats = row(builder, operation.stats)?;
         builder.pointwise(POINTWISE_ADD, compute_type, most, Some(logarithm), stats);
     }
     // The second product takes factors of the type of the first.

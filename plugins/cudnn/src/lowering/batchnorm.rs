@@ -32,6 +32,9 @@ impl Builder<'_> {
         let layout = self.layout(uid)?;
         let long = layout.dims().iter().zip(layout.strides()).find(|(dim, _)| **dim > 1);
         let (count, stride) = long.map_or((1, 1), |(dim, stride)| (*dim as i64, *stride as i64));
+        if stride != 1 {
+            return Err(format!("tensor {uid}: the numbers of the channels lie {stride} apart, expected 1"));
+        }
         let mut shape = Shape { dims: vec![1; rank], strides: vec![count * stride; rank] };
         if let (Some(dim), Some(step)) = (shape.dims.get_mut(1), shape.strides.get_mut(1)) {
             (*dim, *step) = (count, stride);
@@ -45,7 +48,7 @@ impl Builder<'_> {
             Some(uid) => self.channels(x, uid),
             None => {
                 let shape = self.channel_shape(x, like)?;
-                self.scratch(&shape.dims)
+                self.scratch(shape)
             }
         }
     }
@@ -53,8 +56,7 @@ impl Builder<'_> {
 
 /// y = (x - mean) · factor · scale + bias
 fn apply(builder: &mut Builder<'_>, compute_type: i32, [x, mean, factor, scale, bias, y]: [TensorPlace; 6]) {
-    let shape =
-        builder.lowered.described.tensors.get(x).map(|tensor| tensor.shape.clone()).unwrap_or_default();
+    let shape = builder.shape(x);
     let mut last = x;
     for (mode, other) in [(POINTWISE_SUB, mean), (POINTWISE_MUL, factor), (POINTWISE_MUL, scale)] {
         let next = builder.between_as(DATA_FLOAT, shape.clone());

@@ -48,7 +48,7 @@ pub(super) fn lower(
     let summed = builder.between(DATA_FLOAT, &of_rows);
     builder.reduce(REDUCE_TENSOR_ADD, compute_type, product, summed);
     let one = builder.float(1.0);
-    let row_sums = builder.scratch(&of_rows)?;
+    let row_sums = builder.scratch(packed(&of_rows))?;
     builder.pointwise(POINTWISE_MUL, compute_type, summed, Some(one), row_sums);
 
     // The weights again, from the logarithms that the forward pass kept.
@@ -89,7 +89,7 @@ pub(super) fn lower(
     // dQ = dS · K, summed in single precision.
     let shape = builder.view.shape(&builder.layout(operation.k)?)?;
     let keys = builder.reshape(k, of_io, shape);
-    let sums = builder.scratch(&[batch, heads, rows, depth])?;
+    let sums = builder.scratch(packed(&[batch, heads, rows, depth]))?;
     let counts = Counts { m: scores.queries, n: None, k: scores.keys, pads: false };
     builder.product(compute_type, last, keys, sums, counts);
     let dq = builder.tensor(operation.dq)?;

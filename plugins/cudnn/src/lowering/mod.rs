@@ -209,6 +209,7 @@ pub fn lower(graph: &Graph) -> Result<Lowered, Refusal> {
     for (place, node) in graph.nodes.iter().enumerate() {
         builder.node(node).map_err(|refusal| in_node(place, node, refusal))?;
     }
+    view::innermost_second(&mut builder.lowered.described);
     if builder.lowered.uids.len() > MAX_BOUND {
         return Err(format!(
             "the graph has {} tensors that are bound, expected at most {MAX_BOUND}",
@@ -321,6 +322,11 @@ impl Builder<'_> {
         Ok(offset)
     }
 
+    /// The shape of a tensor.
+    fn shape(&self, place: TensorPlace) -> Shape {
+        self.lowered.described.tensors.get(place).map(|tensor| tensor.shape.clone()).unwrap_or_default()
+    }
+
     /// A tensor that only cuDNN has.
     fn between(&mut self, data_type: c_int, dims: &[i64]) -> TensorPlace {
         self.add(data_type, packed(dims), 16, Place::Virtual)
@@ -331,15 +337,17 @@ impl Builder<'_> {
         self.add(data_type, shape, 16, Place::Virtual)
     }
 
-    /// A tensor of floats in the workspace.
-    fn scratch(&mut self, dims: &[i64]) -> Result<TensorPlace, Refusal> {
+    /// A tensor of floats in the workspace, without gaps.
+    fn scratch(&mut self, shape: Shape) -> Result<TensorPlace, Refusal> {
+        let dims = &shape.dims;
         let elements = dims.iter().try_fold(1_usize, |product, dim| {
             usize::try_from(*dim).ok().and_then(|dim| product.checked_mul(dim))
         });
         let elements = elements.filter(|elements| *elements <= isize::MAX as usize / 8);
         let elements = elements.ok_or_else(|| format!("dims {dims:?} reach beyond the address space"))?;
         let offset = self.take_scratch(4 * elements)?;
-        Ok(self.add(DATA_FLOAT, packed(dims), ALIGNMENT, Place::Scratch(offset)))
+        // As aligned as other tensors: cuDNN compares some.
+        Ok(self.add(DATA_FLOAT, shape, 16, Place::Scratch(offset)))
     }
 
     /// A number.

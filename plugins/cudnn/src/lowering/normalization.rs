@@ -3,7 +3,7 @@
 use hipdnn_plugin_problem::Refusal;
 use hipdnn_plugin_sdk::graph::operation;
 
-use super::view::View;
+use super::view::{View, packed};
 use super::{Builder, Descriptor, TensorPlace};
 use crate::names::{
     ATTR_OPERATION_NORM_BWD_DBIAS_DESC, ATTR_OPERATION_NORM_BWD_DSCALE_DESC, ATTR_OPERATION_NORM_BWD_DXDESC,
@@ -33,7 +33,7 @@ impl Builder<'_> {
                     return Err("operation is no normalization of rows".to_owned());
                 };
                 let rows = dims.iter().take(*leading).product();
-                self.scratch(&[rows, 1, 1, 1])
+                self.scratch(packed(&[rows, 1, 1, 1]))
             }
         }
     }

@@ -106,7 +106,7 @@ pub(super) fn lower(
     }
     let output = builder.tensor(operation.out_0)?;
     if operation.operation == PointwiseMode::GenIndex {
-        let rank = builder.lowered.described.tensors.get(output).map_or(0, |tensor| tensor.shape.dims.len());
+        let rank = builder.shape(output).dims.len();
         let own = builder.dims(operation.out_0)?.len();
         let axis = operation.axis.unwrap_or(0) + rank.saturating_sub(own) as i64;
         pointwise = pointwise.integers(ATTR_POINTWISE_AXIS, &[axis]);

@@ -8,6 +8,11 @@ use hipdnn_plugin_problem::problem::normalization::Normalization;
 use hipdnn_plugin_problem::problem::resample::Resample;
 use hipdnn_plugin_sdk::graph::{Graph, Operation};
 
+use super::{Described, Descriptor, Place, Value};
+use crate::names::{
+    ATTR_POINTWISE_AXIS, BACKEND_OPERATION_POINTWISE_DESCRIPTOR, BACKEND_OPERATION_REDUCTION_DESCRIPTOR,
+};
+
 /// Dims and strides of a tensor.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Shape {
@@ -67,6 +72,25 @@ impl Shape {
     fn extent(&self) -> i64 {
         let ends = self.dims.iter().zip(&self.strides).map(|(dim, stride)| dim * stride);
         ends.max().unwrap_or(1).max(1)
+    }
+
+    /// These dimensions in this order.
+    fn picked(&self, axes: &[usize]) -> Self {
+        let pick = |values: &[i64]| axes.iter().filter_map(|axis| values.get(*axis).copied()).collect();
+        if self.dims.len() != axes.len() {
+            return self.clone();
+        }
+        Self { dims: pick(&self.dims), strides: pick(&self.strides) }
+    }
+
+    /// Matrices as images, whose channels are the columns.
+    fn into_image(self) -> Self {
+        match (self.dims.as_slice(), self.strides.as_slice()) {
+            (&[batch, rows, columns], &[step, row, column]) => {
+                Self { dims: vec![batch, columns, rows, 1], strides: vec![step, column, row, row] }
+            }
+            _ => self,
+        }
     }
 
     fn lead(mut self, rank: usize) -> Self {
@@ -144,6 +168,115 @@ impl View {
         }
         collapse(shape, dims, *leading)
     }
+}
+
+/// Gives graphs of operations on each element and of reductions the order of dimensions that cuDNN has kernels for: of four and more the
+/// second is the innermost in memory, as with channels last. Nothing in such a graph knows which dimension is which.
+pub(super) fn innermost_second(described: &mut Described) {
+    let (pointwise, reduction) =
+        (BACKEND_OPERATION_POINTWISE_DESCRIPTOR, BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
+    if !described.operations.iter().all(|operation| [pointwise, reduction].contains(&operation.kind)) {
+        return;
+    }
+    let in_memory = described.tensors.iter().filter(|tensor| tensor.place != Place::Virtual);
+    let elements = |shape: &Shape| shape.dims.iter().product::<i64>();
+    let Some(largest) = in_memory.max_by_key(|tensor| elements(&tensor.shape)) else { return };
+    let rank = largest.shape.dims.len();
+    let has_axis = described.operations.iter().any(axis_of);
+    if rank < 4 || described.tensors.iter().any(|tensor| tensor_rank(&tensor.shape, rank) != rank) {
+        return;
+    }
+    let mut axes: Vec<usize> = (0..rank).collect();
+    let (dims, strides) = (largest.shape.dims.clone(), largest.shape.strides.clone());
+    let stride = |axis: &usize| match (dims.get(*axis), strides.get(*axis)) {
+        (Some(2..), Some(stride)) => *stride,
+        // Along a dimension of 1 there is no distance.
+        _ => i64::MAX,
+    };
+    axes.sort_by_key(|axis| std::cmp::Reverse(stride(axis)));
+    let matrices = if has_axis { None } else { merged(described, &axes) };
+    if let Some(shapes) = matrices {
+        let reduces = described.operations.iter().any(|operation| operation.kind == reduction);
+        for (tensor, shape) in described.tensors.iter_mut().zip(shapes) {
+            tensor.shape = if reduces { shape.into_image() } else { shape };
+        }
+        return;
+    }
+    if let Some(innermost) = axes.pop() {
+        axes.insert(1, innermost);
+    }
+    for tensor in &mut described.tensors {
+        if tensor.shape.dims.len() == rank {
+            tensor.shape = tensor.shape.picked(&axes);
+        }
+    }
+    for operation in &mut described.operations {
+        for (_, value) in &mut operation.attributes {
+            let Value::Descriptor(inner) = value else { continue };
+            for (name, value) in &mut inner.attributes {
+                if let (&mut ATTR_POINTWISE_AXIS, Value::Integers(axis)) = (name, value)
+                    && let [axis] = axis.as_mut_slice()
+                {
+                    let place = axes.iter().position(|other| i64::try_from(*other) == Ok(*axis));
+                    *axis = place.map_or(*axis, |place| place as i64);
+                }
+            }
+        }
+    }
+}
+
+/// Whether an operation names a dimension.
+fn axis_of(operation: &Descriptor) -> bool {
+    operation.attributes.iter().any(|(_, value)| match value {
+        Value::Descriptor(inner) => inner.attributes.iter().any(|(name, _)| *name == ATTR_POINTWISE_AXIS),
+        _ => false,
+    })
+}
+
+/// The shapes of all tensors as batches of matrices, with dimensions in this order and neighbours joined that lie like one in each
+/// tensor; `None` where more than three are left.
+fn merged(described: &Described, axes: &[usize]) -> Option<Vec<Shape>> {
+    let mut shapes: Vec<Shape> = described.tensors.iter().map(|tensor| tensor.shape.picked(axes)).collect();
+    let joins = |shape: &Shape, at: usize| {
+        let (dims, strides) = (shape.dims.get(at..at + 2), shape.strides.get(at..at + 2));
+        match (dims, strides) {
+            (Some([1, 1]), _) => true,
+            (Some([outer, inner]), Some([step, stride])) => {
+                *outer > 1 && *inner > 1 && *step == *inner * *stride
+            }
+            // A single element.
+            _ => true,
+        }
+    };
+    let mut rank = axes.len();
+    let mut at = 0;
+    while at + 1 < rank {
+        let ones = shapes.iter().all(|shape| shape.dims.get(at).is_none_or(|dim| *dim == 1));
+        if ones || shapes.iter().all(|shape| joins(shape, at)) {
+            for shape in shapes.iter_mut().filter(|shape| shape.dims.len() == rank) {
+                let outer = shape.dims.remove(at);
+                shape.strides.remove(at);
+                if let Some(inner) = shape.dims.get_mut(at) {
+                    *inner *= outer;
+                }
+            }
+            rank -= 1;
+        } else {
+            at += 1;
+        }
+    }
+    for shape in &mut shapes {
+        if shape.dims.len() != rank {
+            *shape = packed(&[1; 3]);
+        }
+        *shape = std::mem::take(shape).lead(3);
+    }
+    (rank <= 3).then_some(shapes)
+}
+
+/// The rank that counts: a single element has any.
+fn tensor_rank(shape: &Shape, rank: usize) -> usize {
+    if shape.dims.iter().all(|dim| *dim == 1) { rank } else { shape.dims.len() }
 }
 
 fn batchnorm_rank(graph: &Graph, operation: &Operation) -> Option<usize> {
