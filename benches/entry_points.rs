@@ -19,6 +19,10 @@ use std::process::Command;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
+use hipdnn_abi::{
+    hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type,
+    hipdnnBackendDescriptorType_t as Kind,
+};
 use hipdnn_plugin_sdk::graph::operation::ConvolutionForward;
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Graph, Node, Tensor};
 use hipdnn_plugin_sdk::wire::{self, Layout};
@@ -26,16 +30,16 @@ use hipdnn_plugin_sdk::wire::{self, Layout};
 type Handle = *mut c_void;
 type Descriptor = *mut c_void;
 
-const HANDLE: c_int = 0;
-const INT64: c_int = 3;
-const VOID_PTR: c_int = 6;
-const HEUR_MODE: c_int = 7;
-const BACKEND_DESCRIPTOR: c_int = 13;
+const HANDLE: c_int = Type::HIPDNN_TYPE_HANDLE as c_int;
+const INT64: c_int = Type::HIPDNN_TYPE_INT64 as c_int;
+const VOID_PTR: c_int = Type::HIPDNN_TYPE_VOID_PTR as c_int;
+const HEUR_MODE: c_int = Type::HIPDNN_TYPE_HEUR_MODE as c_int;
+const BACKEND_DESCRIPTOR: c_int = Type::HIPDNN_TYPE_BACKEND_DESCRIPTOR as c_int;
 
-const ENGINECFG: c_int = 2;
-const ENGINEHEUR: c_int = 3;
-const EXECUTION_PLAN: c_int = 4;
-const VARIANT_PACK: c_int = 11;
+const ENGINECFG: c_int = Kind::HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR as c_int;
+const ENGINEHEUR: c_int = Kind::HIPDNN_BACKEND_ENGINEHEUR_DESCRIPTOR as c_int;
+const EXECUTION_PLAN: c_int = Kind::HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR as c_int;
+const VARIANT_PACK: c_int = Kind::HIPDNN_BACKEND_VARIANT_PACK_DESCRIPTOR as c_int;
 
 /// The functions under test.
 struct Api {
@@ -90,9 +94,11 @@ impl Api {
         descriptor
     }
 
-    fn set<T>(&self, descriptor: Descriptor, name: c_int, kind: c_int, values: &[T]) {
+    fn set<T>(&self, descriptor: Descriptor, name: Name, kind: c_int, values: &[T]) {
         // SAFETY: the array holds as many elements.
-        ok(unsafe { (self.set)(descriptor, name, kind, values.len() as i64, values.as_ptr().cast()) });
+        ok(unsafe {
+            (self.set)(descriptor, name as c_int, kind, values.len() as i64, values.as_ptr().cast())
+        });
     }
 
     fn finalize(&self, descriptor: Descriptor) {
@@ -115,38 +121,61 @@ impl Api {
 
     /// An open graph to a finalized plan.
     fn plan_graph(&self, handle: Handle, graph: Descriptor) -> [Descriptor; 4] {
-        self.set(graph, 600, HANDLE, &[handle]);
+        self.set(graph, Name::HIPDNN_ATTR_OPERATIONGRAPH_HANDLE, HANDLE, &[handle]);
         self.finalize(graph);
         let heuristic = self.descriptor(ENGINEHEUR);
-        self.set(heuristic, 101, BACKEND_DESCRIPTOR, &[graph]);
-        self.set(heuristic, 100, HEUR_MODE, &[0_i32]);
+        self.set(heuristic, Name::HIPDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, BACKEND_DESCRIPTOR, &[graph]);
+        self.set(heuristic, Name::HIPDNN_ATTR_ENGINEHEUR_MODE, HEUR_MODE, &[0_i32]);
         self.finalize(heuristic);
         let mut count = 0;
         // SAFETY: a query writes the count only.
         ok(unsafe {
-            (self.get)(heuristic, 102, BACKEND_DESCRIPTOR, 0, &raw mut count, std::ptr::null_mut())
+            (self.get)(
+                heuristic,
+                Name::HIPDNN_ATTR_ENGINEHEUR_RESULTS as c_int,
+                BACKEND_DESCRIPTOR,
+                0,
+                &raw mut count,
+                std::ptr::null_mut(),
+            )
         });
         assert_eq!(count, 1);
         let mut config = self.descriptor(ENGINECFG);
         // SAFETY: the array holds one configuration.
         ok(unsafe {
-            (self.get)(heuristic, 102, BACKEND_DESCRIPTOR, 1, &raw mut count, (&raw mut config).cast())
+            (self.get)(
+                heuristic,
+                Name::HIPDNN_ATTR_ENGINEHEUR_RESULTS as c_int,
+                BACKEND_DESCRIPTOR,
+                1,
+                &raw mut count,
+                (&raw mut config).cast(),
+            )
         });
         self.finalize(config);
         let plan = self.descriptor(EXECUTION_PLAN);
-        self.set(plan, 301, BACKEND_DESCRIPTOR, &[config]);
+        self.set(plan, Name::HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, BACKEND_DESCRIPTOR, &[config]);
         self.finalize(plan);
         let mut workspace = 0_i64;
         // SAFETY: the array has room for one number.
-        ok(unsafe { (self.get)(plan, 302, INT64, 1, std::ptr::null_mut(), (&raw mut workspace).cast()) });
+        ok(unsafe {
+            (self.get)(
+                plan,
+                Name::HIPDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE as c_int,
+                INT64,
+                1,
+                std::ptr::null_mut(),
+                (&raw mut workspace).cast(),
+            )
+        });
         [graph, heuristic, config, plan]
     }
 
     fn pack(&self, pointers: &[*mut c_void; 3]) -> Descriptor {
         let pack = self.descriptor(VARIANT_PACK);
-        self.set(pack, 701, VOID_PTR, pointers);
-        self.set(pack, 700, INT64, &[1_i64, 2, 3]);
-        self.set(pack, 703, VOID_PTR, &[std::ptr::null_mut::<c_void>()]);
+        self.set(pack, Name::HIPDNN_ATTR_VARIANT_PACK_DATA_POINTERS, VOID_PTR, pointers);
+        self.set(pack, Name::HIPDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, INT64, &[1_i64, 2, 3]);
+        self.set(pack, Name::HIPDNN_ATTR_VARIANT_PACK_WORKSPACE, VOID_PTR, &[std::ptr::null_mut::<c_void>()]);
         self.finalize(pack);
         pack
     }
@@ -217,6 +246,15 @@ fn main() {
         // SAFETY: the plugin does nothing with the memory.
         ok(unsafe { (api.execute)(handle, plan, pack) });
     };
+    let flow = || {
+        let made = api.plan(handle, &bytes);
+        let [.., plan] = made;
+        let pack = api.pack(&pointers);
+        // SAFETY: the plugin does nothing with the memory.
+        ok(unsafe { (api.execute)(handle, plan, pack) });
+        api.drop(pack);
+        made.into_iter().for_each(|descriptor| api.drop(descriptor));
+    };
     let row = |name, goal, peer, calls, run| Row { name, goal, peer, calls, run, costs: Vec::new() };
     let mut rows = vec![
         row(
@@ -237,21 +275,7 @@ fn main() {
                 api.drop(pack);
             }),
         ),
-        row(
-            "one convolution: bytes to result, destroy all",
-            130.0,
-            313.0,
-            10_000,
-            Box::new(|| {
-                let made = api.plan(handle, &bytes);
-                let [.., plan] = made;
-                let pack = api.pack(&pointers);
-                // SAFETY: the plugin does nothing with the memory.
-                ok(unsafe { (api.execute)(handle, plan, pack) });
-                api.drop(pack);
-                made.into_iter().for_each(|descriptor| api.drop(descriptor));
-            }),
-        ),
+        row("one convolution: bytes to result, destroy all", 130.0, 313.0, 10_000, Box::new(flow)),
         row(
             "error path: hipdnnDestroy(NULL)",
             10.0,
@@ -312,7 +336,40 @@ fn main() {
         "{:<50} {:>8.2} {:>8.2} {:>14}{mark}",
         "two threads sharing a plan, times one thread", ratio, 1.7, "0.5 to 0.8"
     );
+    let ratio = beside_sleepers(&api, flow);
+    let mark = if ratio <= 1.1 { "" } else { "  missed" };
+    println!(
+        "{:<50} {:>8.2} {:>8.2}{mark}",
+        "one convolution beside 256 sleeping threads, times alone", ratio, 1.1
+    );
     graph_size::print(&api, handle);
+}
+
+/// What a flow costs beside threads that have used the library and sleep, over what it costs alone.
+fn beside_sleepers(api: &Api, flow: impl Fn()) -> f64 {
+    const SLEEPERS: usize = 256;
+    let cost = || median((0..15).map(|_| time(10_000, &flow)).collect());
+    let (all_are_there, end) = (Barrier::new(SLEEPERS + 1), Barrier::new(SLEEPERS + 1));
+    std::thread::scope(|scope| {
+        let before = cost();
+        for _ in 0..SLEEPERS {
+            let (all_are_there, end) = (&all_are_there, &end);
+            scope.spawn(move || {
+                let mut handle = std::ptr::null_mut();
+                // SAFETY: the pointer is writable, and the handle is this thread's own.
+                unsafe {
+                    ok((api.create)(&mut handle));
+                    ok((api.destroy)(handle));
+                }
+                all_are_there.wait();
+                end.wait();
+            });
+        }
+        all_are_there.wait();
+        let beside = cost();
+        end.wait();
+        beside / before
+    })
 }
 
 /// The throughput of two threads, each with a handle and a pack of its own, over that of one.

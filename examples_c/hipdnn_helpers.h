@@ -54,7 +54,7 @@ static inline void hd_fail(const char* text)
     exit(EXIT_FAILURE);
 }
 
-/* Memory: that of the host, or, with hd_use_device of hip_memory.h, that of a GPU, which the program cannot touch itself */
+/* Memory: that of the host, or, with hd_use_device of gpu_memory.h, that of a GPU, which the program cannot touch itself */
 
 static inline void* hd_host_allocate(size_t bytes)
 {

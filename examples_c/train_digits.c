@@ -9,14 +9,14 @@
  * hipDNN runs. The C code here reads the file, shuffles, counts correct answers and draws the progress bar.
  *
  * Usage: train_digits [--device] [--steps N] [DIGITS.CSV [ENGINE]]
- *   --device   tensors are in the memory of an AMD GPU, and each graph goes to the library's first choice of engines
+ *   --device   tensors are in the memory of an AMD or NVIDIA GPU, and each graph goes to the library's first choice of engines
  *   --steps N  trains only so many steps, and prints the loss of each
  * Exit status: 0 when at least 97 % of the held-out digits are recognised, or, with --steps, when each loss is a number.
  */
 #define _POSIX_C_SOURCE 200809L
 
 #include "digits.h"
-#include "hip_memory.h"
+#include "gpu_memory.h"
 #include "hipdnn_helpers.h"
 
 #include <math.h>

@@ -1,17 +1,12 @@
 //! Calls into foreign code that may end in a C++ exception.
 //!
 //! Plugins and callbacks are C functions, but may be written in C++, and an exception that escapes from one must not
-//! end the program. Rust cannot catch such an exception, and passing it on to frames that do not expect it is undefined. So
-//! every call goes through [`enter`], a frame that ends any exception, as a `catch (...)` in C++ does: its unwind table names a
-//! personality that stops each exception there, at a landing pad that gives it back to the runtime it came from.
-//!
-//! What pthread_exit or a cancellation unwinds is not an exception and passes through; like everywhere in C++ code without
-//! handlers for it, the program does not survive that.
+//! end the program. So every call goes through [`enter`], a frame that ends any exception: see [`exception`].
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 
-use hipdnn_plugin_sdk::dynlib::loaded;
+use hipdnn_plugin_sdk::exception::{self, Exception};
 use hipdnn_plugin_sdk::ffi::hipdnnPluginStatus_t as PluginStatus;
 
 /// What [`call`] returns where the plugin threw. A plugin may return it too, so [`has_thrown`] tells.
@@ -87,28 +82,6 @@ pub unsafe fn call<const N: usize>(function: *const (), arguments: [usize; N]) -
     unsafe { enter_with_stack(&words, function) }
 }
 
-// The numbers of the Itanium C++ ABI for exception handling.
-const SEARCH_PHASE: c_int = 1;
-const HANDLER_FRAME: c_int = 4;
-const FORCED: c_int = 8;
-const FATAL: c_int = 3;
-const HANDLER_FOUND: c_int = 6;
-const INSTALL_CONTEXT: c_int = 7;
-const CONTINUE: c_int = 8;
-
-/// The head of every exception; what follows is its runtime's own.
-#[repr(C)]
-struct Exception {
-    class: u64,
-    cleanup: Option<unsafe extern "C" fn(c_int, *mut Exception)>,
-}
-
-unsafe extern "C" {
-    fn _Unwind_SetIP(context: *mut c_void, address: usize);
-    fn _Unwind_SetGR(context: *mut c_void, register: c_int, value: usize);
-    fn _Unwind_DeleteException(exception: *mut Exception);
-}
-
 /// Decides for [`enter`] what an exception does there: it goes no further, but to [`land`].
 unsafe extern "C" fn personality(
     version: c_int,
@@ -118,7 +91,7 @@ unsafe extern "C" fn personality(
     context: *mut c_void,
 ) -> c_int {
     // SAFETY: the unwinder's own arguments, passed on.
-    unsafe { stop(version, actions, exception, context, land as *const ()) }
+    unsafe { exception::stop(version, actions, exception, context, land as *const ()) }
 }
 
 /// The same for [`enter_with_stack`] and [`land_with_stack`].
@@ -130,76 +103,15 @@ unsafe extern "C" fn personality_with_stack(
     context: *mut c_void,
 ) -> c_int {
     // SAFETY: the unwinder's own arguments, passed on.
-    unsafe { stop(version, actions, exception, context, land_with_stack as *const ()) }
-}
-
-/// What a personality answers whose frame goes on at `landing`.
-unsafe fn stop(
-    version: c_int,
-    actions: c_int,
-    exception: *mut Exception,
-    context: *mut c_void,
-    landing: *const (),
-) -> c_int {
-    if version != 1 {
-        return FATAL;
-    }
-    if actions & FORCED != 0 {
-        return CONTINUE;
-    }
-    if actions & SEARCH_PHASE != 0 {
-        return HANDLER_FOUND;
-    }
-    if actions & HANDLER_FRAME == 0 {
-        return CONTINUE;
-    }
-    // SAFETY: the unwinder passes its own context, of the frame whose table named this function. Register 0 is the one
-    // that the landing pad takes the exception from.
-    unsafe {
-        _Unwind_SetGR(context, 0, exception.expose_provenance());
-        _Unwind_SetIP(context, landing as usize);
-    }
-    INSTALL_CONTEXT
+    unsafe { exception::stop(version, actions, exception, context, land_with_stack as *const ()) }
 }
 
 /// Ends an exception that was stopped.
 unsafe extern "C" fn end(exception: *mut Exception) -> PluginStatus {
     THROWN.set(true);
     // SAFETY: the unwinder handed the exception over, and nobody else ends it.
-    unsafe {
-        match runtime(&*exception) {
-            Some((begin, end)) => {
-                begin(exception);
-                end();
-            }
-            // A panic of another Rust runtime does not let itself be ended from here; its memory is lost.
-            None if (*exception).class == u64::from_be_bytes(*b"MOZ\0RUST") => {}
-            None => _Unwind_DeleteException(exception),
-        }
-    }
+    unsafe { exception::end(exception) };
     THREW
-}
-
-type Begin = unsafe extern "C" fn(*mut Exception) -> *mut c_void;
-type End = unsafe extern "C" fn();
-
-/// The functions with which the C++ runtime that threw an exception catches it. It counts the exceptions in flight, so
-/// those are better than only to delete it. There may be several such runtimes in the process: the exception's own is where
-/// its cleanup function is. The loader is not asked: it may be waiting for this thread.
-fn runtime(exception: &Exception) -> Option<(Begin, End)> {
-    // The class is the vendor's four letters, then the language; the last byte tells a copy from the original.
-    if exception.class.to_be_bytes().get(4..7) != Some(b"C++") {
-        return None;
-    }
-    let cleanup = exception.cleanup? as usize;
-    let (begin, end) = loaded::find(|object| {
-        let names = [c"__cxa_begin_catch", c"__cxa_end_catch"];
-        object.contains(cleanup).then(|| names.map(|name| object.function(name))).map(|[a, b]| a.zip(b))
-    })??;
-    // SAFETY: these are the functions of that name, and the runtime stays as long as there are exceptions of its own.
-    Some(unsafe {
-        (std::mem::transmute::<*const (), Begin>(begin), std::mem::transmute::<*const (), End>(end))
-    })
 }
 
 /// Calls `function` with the five words and returns its status, or [`THREW`].

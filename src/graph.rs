@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use hipdnn_plugin_sdk::graph::{ApiVersion, DataType, Graph};
 use hipdnn_plugin_sdk::wire::{self, Layout, Summary};
 
+use crate::memory;
 use crate::status::{Error, Result};
 
 /// The newest plugin interface whose graphs are understood here.
@@ -26,6 +27,8 @@ impl FrozenGraph {
     /// # Errors
     /// BAD_PARAM when they are not a graph, NOT_SUPPORTED when they ask for a newer plugin interface than any.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Arc<Self>> {
+        // A tensor that is checked leaves three words, and its place in the bytes may have four.
+        memory::require("the tensors of the graph", bytes.len().saturating_mul(6))?;
         let summary = wire::verify(&bytes)
             .map_err(|error| Error::bad_param(format!("serializedGraph ({} bytes): {error}", bytes.len())))?;
         let required = summary.required_api_version;
@@ -44,6 +47,11 @@ impl FrozenGraph {
         Ok(self)
     }
 
+    /// The name that the caller gave the graph, for the log.
+    pub fn name(&self) -> Option<String> {
+        wire::graph_name(&self.bytes)
+    }
+
     /// The handle that the graph was finalized with.
     pub fn handle(&self) -> usize {
         self.handle
@@ -59,6 +67,11 @@ impl FrozenGraph {
         self.summary.required_api_version
     }
 
+    /// Fails where there is no memory for what the bytes are unpacked into.
+    pub fn require_unpacking(&self) -> Result<()> {
+        memory::require("the unpacked graph", self.bytes.len().saturating_mul(wire::MAX_EXPANSION))
+    }
+
     /// The bytes in a layout.
     ///
     /// # Errors
@@ -72,6 +85,7 @@ impl FrozenGraph {
                 "the plugin reads graphs of November 2025, which cannot express this one",
             ));
         }
+        self.require_unpacking()?;
         self.converted.get_or_init(|| convert(&self.bytes, layout)).as_deref().map_err(Clone::clone)
     }
 }

@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use hipdnn_plugin_sdk::environment;
 use hipdnn_plugin_sdk::hash::Fnv1a;
 use hipdnn_plugin_sdk::json;
 use hipdnn_plugin_sdk::wire::{self, Layout};
@@ -17,10 +18,7 @@ static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
 /// Writes a graph where a folder for graphs is set. What goes wrong is only logged.
 #[inline]
 pub fn write_if_wanted(graph: &FrozenGraph) {
-    let folder = FOLDER.get_or_init(|| {
-        let folder = std::env::var_os("HIPDNN_LOG_GRAPH_DIR").filter(|folder| !folder.is_empty());
-        folder.map(PathBuf::from)
-    });
+    let folder = FOLDER.get_or_init(|| environment::path("HIPDNN_LOG_GRAPH_DIR").map(PathBuf::from));
     if let Some(folder) = folder {
         write(graph, folder);
     }

@@ -9,15 +9,17 @@ pub mod c_api;
 mod call;
 pub mod descriptor;
 pub mod device;
-pub mod ffi;
 pub mod graph;
 mod graph_file;
 pub mod handle;
 pub mod last_error;
 mod lock;
 pub mod log;
+pub mod memory;
 pub mod object;
 pub mod plugin;
 pub mod selection;
 pub mod status;
 mod thread_word;
+
+pub use hipdnn_abi as ffi;

@@ -16,6 +16,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
 
+use hipdnn_plugin_sdk::environment;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -39,18 +40,36 @@ pub fn level() -> c_int {
 
 #[cold]
 fn read_level() -> c_int {
-    let level = match std::env::var("HIPDNN_LOG_LEVEL").as_deref() {
-        Ok("info") => Severity::HIPDNN_SEV_INFO,
-        Ok("warn") => Severity::HIPDNN_SEV_WARN,
-        Ok("error") => Severity::HIPDNN_SEV_ERROR,
-        Ok("fatal") => Severity::HIPDNN_SEV_FATAL,
-        _ => Severity::HIPDNN_SEV_OFF,
-    } as c_int;
+    let word = std::env::var_os("HIPDNN_LOG_LEVEL").unwrap_or_default().to_string_lossy().into_owned();
+    let known = level_of(&word);
+    let level = known.unwrap_or(Severity::HIPDNN_SEV_OFF) as c_int;
     // A level that was set meanwhile stays.
     match LEVEL.compare_exchange(UNREAD, level, Ordering::Relaxed, Ordering::Relaxed) {
-        Ok(_) => level,
+        Ok(_) => {
+            if known.is_none() {
+                // Whatever the level is: who asks for a log would wait for it.
+                write_text(Severity::HIPDNN_SEV_WARN, || {
+                    format!(
+                        "HIPDNN_LOG_LEVEL is {word:?}, expected trace, debug, info, warn, error, fatal or off; the log stays off"
+                    )
+                });
+            }
+            level
+        }
         Err(set) => set,
     }
+}
+
+/// The level that a word means, in any case of letters. There is nothing below info here.
+fn level_of(word: &str) -> Option<Severity> {
+    Some(match word.trim().to_ascii_lowercase().as_str() {
+        "trace" | "debug" | "info" => Severity::HIPDNN_SEV_INFO,
+        "warn" | "warning" => Severity::HIPDNN_SEV_WARN,
+        "error" => Severity::HIPDNN_SEV_ERROR,
+        "fatal" | "critical" => Severity::HIPDNN_SEV_FATAL,
+        "" | "off" => Severity::HIPDNN_SEV_OFF,
+        _ => return None,
+    })
 }
 
 /// Sets the lowest severity that is written, OFF for none, in place of `HIPDNN_LOG_LEVEL`.
@@ -80,7 +99,7 @@ struct Sink {
 
 fn sink() -> &'static Sink {
     SINK.get_or_init(|| {
-        let path = std::env::var_os("HIPDNN_LOG_FILE").filter(|path| !path.is_empty());
+        let path = environment::path("HIPDNN_LOG_FILE");
         let opened = path.map(|path| {
             open(Path::new(&path)).map_err(|error| {
                 let path = Path::new(&path).display();
@@ -96,7 +115,9 @@ fn sink() -> &'static Sink {
                 libc::STDERR_FILENO
             }
         };
-        Sink { file, zone: TimeZone::system() }
+        // TZ may name a file, too.
+        let is_safe = !environment::is_secure() || std::env::var_os("TZ").is_none();
+        Sink { file, zone: if is_safe { TimeZone::system() } else { TimeZone::UTC } }
     })
 }
 

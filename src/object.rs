@@ -11,14 +11,20 @@
 //! there later. Hazards are only stored with release, so a destroyer that finds a later one also sees the end of the use
 //! before it. A handle has its slot's generation and is never given out twice, so a slot that was filled anew is not taken
 //! for the old one, and a slot is filled anew only after its object was dropped.
+//!
+//! Most objects are used by the thread that made them only, and then nobody else's record can have their handle: a slot has the record
+//! of its maker, and whoever looks the handle up with another one first marks the slot as shared, and then looks once more whether the
+//! handle is live. Mark, look, clear and the destroyer's load of the mark are sequentially consistent. So either that second look comes
+//! after the clear, and finds the handle dead, or the destroyer finds the mark and looks through all records.
 
-use std::cell::{Cell, RefCell, RefMut, UnsafeCell};
-use std::ffi::c_void;
+mod record;
+
+use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};
 
+use self::record::{NO_SLOT, Record, is_in_use};
 use crate::lock::Mutex;
 use crate::status::{Error, Result};
 
@@ -29,8 +35,6 @@ compile_error!("a handle packs a generation, an index and a tag into 64 bits");
 const CHUNK: usize = 256;
 /// Chunks in a table, which bounds the objects that live at one time to 4 million.
 const CHUNKS: usize = 16_384;
-/// Objects that one thread may have in use at one time: three for a call, and calls from within callbacks.
-const HAZARDS: usize = 7;
 /// Free slots that a thread takes or gives back at one time, and half of what it keeps.
 const BATCH: usize = 32;
 /// Where the generation begins in a handle; below are the index and, in the lowest four bits, the table's tag.
@@ -44,9 +48,14 @@ struct Slot<T> {
     handle: AtomicUsize,
     /// Initialized from before `handle` is set until nobody uses the object any more after it was cleared.
     object: UnsafeCell<MaybeUninit<T>>,
+    /// The address of the maker's record, and [`SHARED`] once another record was used to look the object up.
+    owner: AtomicUsize,
     /// The generation of the last object here; only the thread that has taken the slot touches it.
     generation: AtomicU32,
 }
+
+/// No record has an odd address.
+const SHARED: usize = 1;
 
 // SAFETY: the object is written and dropped only by the thread that has taken the slot, while no handle names it and no
 // thread has announced one that did; in between it is only shared.
@@ -117,6 +126,7 @@ impl<T: Send + Sync> Table<T> {
         slot.generation.store(generation, Ordering::Relaxed);
         // SAFETY: this thread has taken the slot, and nothing lies in it.
         unsafe { (*slot.object.get()).write(make()) };
+        slot.owner.store(Record::of_thread().number(), Ordering::Relaxed);
         let handle = ((generation as usize) << GENERATION_SHIFT) | ((index as usize) << 4) | self.tag;
         slot.handle.store(handle, Ordering::Release);
         Ok(handle)
@@ -128,7 +138,9 @@ impl<T: Send + Sync> Table<T> {
         if slot.handle.compare_exchange(handle, 0, Ordering::SeqCst, Ordering::Relaxed).is_err() {
             return Err(self.dead(handle));
         }
-        if is_in_use(handle) {
+        let record = Record::of_thread();
+        let is_own = slot.owner.load(Ordering::SeqCst) == record.number();
+        if if is_own { record.uses(handle) } else { is_in_use(handle) } {
             self.leave_to_users(handle);
         } else {
             self.empty(handle);
@@ -261,6 +273,7 @@ fn new_chunk<T>() -> *mut Chunk<T> {
         .map(|_| Slot {
             handle: AtomicUsize::new(0),
             object: UnsafeCell::new(MaybeUninit::uninit()),
+            owner: AtomicUsize::new(0),
             generation: AtomicU32::new(0),
         })
         .collect();
@@ -311,6 +324,16 @@ impl<const N: usize> Using<N> {
         if slot.handle.load(Ordering::SeqCst) != handle {
             return Err(table.dead(handle));
         }
+        let owner = slot.owner.load(Ordering::SeqCst);
+        if owner != self.record.number() {
+            if owner & SHARED == 0 {
+                slot.owner.fetch_or(SHARED, Ordering::SeqCst);
+            }
+            // A destroyer that did not see the mark has cleared the handle before.
+            if slot.handle.load(Ordering::SeqCst) != handle {
+                return Err(table.dead(handle));
+            }
+        }
         // SAFETY: the handle was live after the announcement, so its object is dropped only after the hazard is cleared,
         // which happens when `self` is dropped.
         Ok(unsafe { (*slot.object.get()).assume_init_ref() })
@@ -333,7 +356,7 @@ impl<const N: usize> Drop for Using<N> {
 /// A number that stands for this thread, not 0. Another thread may have it once this one has ended.
 #[inline]
 pub fn thread_number() -> usize {
-    ptr::from_ref(Record::of_thread()).addr()
+    Record::of_thread().number()
 }
 
 /// What drops an object that was destroyed while in use.
@@ -356,128 +379,6 @@ fn bury() {
     // After the lock is gone: what is dropped may call a plugin, and a plugin anything.
     for (_, burial) in unused {
         burial();
-    }
-}
-
-/// What a thread keeps: the handles that it is using, for all to see, and things of its own. Records are never freed; one
-/// whose thread has ended serves another.
-#[repr(align(128))]
-struct Record {
-    hazards: [AtomicUsize; HAZARDS],
-    taken: AtomicBool,
-    next: AtomicPtr<Record>,
-    /// How many hazards are in use.
-    depth: Cell<usize>,
-    /// The slot of each table that the thread freed last, which it takes next; [`NO_SLOT`] for none.
-    spares: [Cell<u32>; TABLES],
-    /// Further free slots of each table.
-    stores: RefCell<[Vec<u32>; TABLES]>,
-}
-
-/// No slot has this number: there are not as many.
-const NO_SLOT: u32 = u32::MAX;
-
-// SAFETY: `depth`, `spares` and `stores` are used only by the thread that has taken the record, everything else is atomic.
-unsafe impl Sync for Record {}
-
-static RECORDS: AtomicPtr<Record> = AtomicPtr::new(ptr::null_mut());
-
-fn records() -> impl Iterator<Item = &'static Record> {
-    // SAFETY: records are leaked, so every pointer in the list stays valid.
-    let mut at = unsafe { RECORDS.load(Ordering::SeqCst).as_ref() };
-    std::iter::from_fn(move || {
-        let record = at?;
-        // SAFETY: as above.
-        at = unsafe { record.next.load(Ordering::Acquire).as_ref() };
-        Some(record)
-    })
-}
-
-/// Whether a thread has announced a handle. Whoever asks has made the handle unusable before, by a sequentially consistent
-/// operation: a thread that announced it later finds it unusable.
-fn is_in_use(handle: usize) -> bool {
-    records().any(|record| record.hazards.iter().any(|hazard| hazard.load(Ordering::SeqCst) == handle))
-}
-
-thread_local! {
-    // Without a destructor, so that the common path is one load, and it works as long as the thread does.
-    static RECORD: Cell<Option<&'static Record>> = const { Cell::new(None) };
-}
-
-/// The key whose destructor gives a thread's record back when the thread ends; none if the system has no key left, and then
-/// records are not given back. Not a destructor of thread-local storage: other such destructors may still call the library
-/// after that, and the record that they took would be lost. That of a key is called again.
-static RETURN: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
-
-fn return_key() -> Option<libc::pthread_key_t> {
-    *RETURN.get_or_init(|| {
-        let mut key = 0;
-        // SAFETY: the call writes one number, and the destructor stays in memory: the library is never unloaded.
-        (unsafe { libc::pthread_key_create(&raw mut key, Some(give_back)) } == 0).then_some(key)
-    })
-}
-
-/// Gives the ending thread's record to others.
-unsafe extern "C" fn give_back(_: *mut c_void) {
-    let Some(record) = RECORD.take() else { return };
-    // Slots in store would be lost to other threads.
-    for (free, store) in FREE.iter().zip(record.stores.borrow_mut().iter_mut()) {
-        free.lock().indices.append(store);
-    }
-    record.taken.store(false, Ordering::Release);
-}
-
-impl Record {
-    /// This thread's record.
-    #[inline]
-    fn of_thread() -> &'static Self {
-        RECORD.get().unwrap_or_else(Self::take)
-    }
-
-    #[cold]
-    fn take() -> &'static Self {
-        let free = records().find(|record| {
-            record.taken.compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-        });
-        let record = free.unwrap_or_else(Self::add);
-        RECORD.set(Some(record));
-        if let Some(key) = return_key() {
-            // SAFETY: the key is this library's; any pointer but null makes its destructor run.
-            unsafe { libc::pthread_setspecific(key, ptr::from_ref(record).cast()) };
-        }
-        record
-    }
-
-    fn add() -> &'static Self {
-        let record: &'static Self = Box::leak(Box::new(Self {
-            hazards: [const { AtomicUsize::new(0) }; HAZARDS],
-            taken: AtomicBool::new(true),
-            next: AtomicPtr::new(RECORDS.load(Ordering::Acquire)),
-            depth: Cell::new(0),
-            spares: [const { Cell::new(NO_SLOT) }; TABLES],
-            stores: RefCell::new([const { Vec::new() }; TABLES]),
-        }));
-        let new = ptr::from_ref(record).cast_mut();
-        loop {
-            let head = record.next.load(Ordering::Relaxed);
-            match RECORDS.compare_exchange(head, new, Ordering::SeqCst, Ordering::Acquire) {
-                Ok(_) => break record,
-                Err(actual) => record.next.store(actual, Ordering::Relaxed),
-            }
-        }
-    }
-
-    /// The slot of a table that this thread freed last.
-    #[inline]
-    #[expect(clippy::indexing_slicing, reason = "`Table::new` has checked the number")]
-    fn spare(&self, table: usize) -> &Cell<u32> {
-        &self.spares[table]
-    }
-
-    /// The free slots of a table that this thread has in store.
-    #[expect(clippy::indexing_slicing, reason = "`Table::new` has checked the number")]
-    fn store(&self, table: usize) -> RefMut<'_, Vec<u32>> {
-        RefMut::map(self.stores.borrow_mut(), |stores| &mut stores[table])
     }
 }
 

@@ -2,29 +2,31 @@
 
 use std::ffi::c_int;
 
-use crate::{Api, BACKEND_DESCRIPTOR, Handle, INT64, median, time};
+use hipdnn_abi::{hipdnnDataType_t, hipdnnPointwiseMode_t};
 
-const GRAPH: c_int = 10;
-const TENSOR: c_int = 14;
-const POINTWISE: c_int = 18;
+use crate::{Api, BACKEND_DESCRIPTOR, Handle, INT64, Kind, Name, Type, median, time};
 
-const DATA_TYPE: c_int = 1;
-const BOOLEAN: c_int = 2;
-const POINTWISE_MODE: c_int = 25;
+const GRAPH: c_int = Kind::HIPDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR as c_int;
+const TENSOR: c_int = Kind::HIPDNN_BACKEND_TENSOR_DESCRIPTOR as c_int;
+const POINTWISE: c_int = Kind::HIPDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR as c_int;
 
-const FLOAT: c_int = 0;
-const RELU: c_int = 34;
+const DATA_TYPE: c_int = Type::HIPDNN_TYPE_DATA_TYPE as c_int;
+const BOOLEAN: c_int = Type::HIPDNN_TYPE_BOOLEAN as c_int;
+const POINTWISE_MODE: c_int = Type::HIPDNN_TYPE_POINTWISE_MODE as c_int;
+
+const FLOAT: i32 = hipdnnDataType_t::HIPDNN_DATA_FLOAT as i32;
+const RELU: i32 = hipdnnPointwiseMode_t::HIPDNN_POINTWISE_RELU_FWD as i32;
 
 /// Makes a chain of so many activations, plans it, and destroys everything.
 fn chain(api: &Api, handle: Handle, nodes: usize) {
     let tensors: Vec<_> = (0..=nodes)
         .map(|uid| {
             let tensor = api.descriptor(TENSOR);
-            api.set(tensor, 1300, INT64, &[uid as i64 + 1]);
-            api.set(tensor, 1302, DATA_TYPE, &[FLOAT]);
-            api.set(tensor, 1303, INT64, &[2_i64, 3, 4, 5]);
-            api.set(tensor, 1304, INT64, &[60_i64, 20, 5, 1]);
-            api.set(tensor, 1305, BOOLEAN, &[uid > 0 && uid < nodes]);
+            api.set(tensor, Name::HIPDNN_ATTR_TENSOR_UNIQUE_ID, INT64, &[uid as i64 + 1]);
+            api.set(tensor, Name::HIPDNN_ATTR_TENSOR_DATA_TYPE, DATA_TYPE, &[FLOAT]);
+            api.set(tensor, Name::HIPDNN_ATTR_TENSOR_DIMENSIONS, INT64, &[2_i64, 3, 4, 5]);
+            api.set(tensor, Name::HIPDNN_ATTR_TENSOR_STRIDES, INT64, &[60_i64, 20, 5, 1]);
+            api.set(tensor, Name::HIPDNN_ATTR_TENSOR_IS_VIRTUAL, BOOLEAN, &[uid > 0 && uid < nodes]);
             api.finalize(tensor);
             tensor
         })
@@ -33,16 +35,16 @@ fn chain(api: &Api, handle: Handle, nodes: usize) {
         .array_windows()
         .map(|[x, y]| {
             let operation = api.descriptor(POINTWISE);
-            api.set(operation, 2200, BACKEND_DESCRIPTOR, &[*x]);
-            api.set(operation, 2201, BACKEND_DESCRIPTOR, &[*y]);
-            api.set(operation, 2300, POINTWISE_MODE, &[RELU]);
-            api.set(operation, 2307, DATA_TYPE, &[FLOAT]);
+            api.set(operation, Name::HIPDNN_ATTR_OPERATION_POINTWISE_IN_0_EXT, BACKEND_DESCRIPTOR, &[*x]);
+            api.set(operation, Name::HIPDNN_ATTR_OPERATION_POINTWISE_OUT_0_EXT, BACKEND_DESCRIPTOR, &[*y]);
+            api.set(operation, Name::HIPDNN_ATTR_POINTWISE_MODE, POINTWISE_MODE, &[RELU]);
+            api.set(operation, Name::HIPDNN_ATTR_POINTWISE_MATH_PREC, DATA_TYPE, &[FLOAT]);
             api.finalize(operation);
             operation
         })
         .collect();
     let graph = api.descriptor(GRAPH);
-    api.set(graph, 601, BACKEND_DESCRIPTOR, &operations);
+    api.set(graph, Name::HIPDNN_ATTR_OPERATIONGRAPH_OPS, BACKEND_DESCRIPTOR, &operations);
     let planned = api.plan_graph(handle, graph);
     for descriptor in planned.into_iter().chain(operations).chain(tensors) {
         api.drop(descriptor);

@@ -6,17 +6,24 @@
 
 #include "../fixture.h"
 
+#include <HipdnnAttentionImplementation.h>
+#include <HipdnnDiagonalAlignment.h>
+#include <HipdnnNormFwdPhase.h>
+
 /* How many elements an attribute has. */
 typedef enum { ONE, MANY, TEXT, BYTES } shape;
 
 /* Who may ask for how many. EXACTLY: requestedElementCount must be 1. SIZED: null or 0 asks for the number. */
 typedef enum { UNREADABLE, EXACTLY, SIZED } reading;
 
+/* What an operation does without an attribute: it has a default, it has no element, or it cannot be finalized. */
+enum { DEFAULT = 1, OPTIONAL, REQUIRED };
+
 typedef struct {
     hipdnnBackendAttributeName_t name;
     hipdnnBackendAttributeType_t type;
     shape shape;
-    bool settable;
+    int settable; /* false, true, or of an operation DEFAULT, OPTIONAL or REQUIRED */
     reading reading;
     const void* value;
     int64_t count;
@@ -52,29 +59,39 @@ static const int64_t knob_type = HIPDNN_TYPE_INT64;
 static const bool no = false;
 static const float number = 0.25f;
 static const char text[] = "a name";
-static const hipdnnDataType_t data_type = HIPDNN_DATA_FLOAT;
+static const unsigned char raw_bytes[] = {0, 255, 0, 7};
+static const int32_t block = 32;
+static const int32_t blocks[] = {32, 1};
 static const hipdnnDataType_t half_type = HIPDNN_DATA_HALF;
-static const hipdnnConvolutionMode_t convolution_mode = HIPDNN_CROSS_CORRELATION;
-static const hipdnnPointwiseMode_t pointwise_mode = HIPDNN_POINTWISE_RELU_FWD;
 /* SelectionHeuristic::StaticOrdering, SelectionHeuristic::Config */
 static const int64_t policies[] = {-0x46f46a1c3b64fde3, 0x79dac33209e0d5c1};
 static const hipdnnBackendHeurMode_t heuristic_mode = HIPDNN_HEUR_MODE_FALLBACK;
+/* One of each enumeration that operations have, under its attribute type. */
+static const hipdnnDataType_t a_HIPDNN_TYPE_DATA_TYPE = HIPDNN_DATA_FLOAT;
+static const hipdnnConvolutionMode_t a_HIPDNN_TYPE_CONVOLUTION_MODE = HIPDNN_CROSS_CORRELATION;
+static const hipdnnPointwiseMode_t a_HIPDNN_TYPE_POINTWISE_MODE = HIPDNN_POINTWISE_RELU_FWD;
+static const hipdnnNormFwdPhase_t a_HIPDNN_TYPE_NORM_FWD_PHASE = HIPDNN_NORM_FWD_TRAINING;
+static const hipdnnDiagonalAlignment_t a_HIPDNN_TYPE_DIAGONAL_ALIGNMENT_EXT = HIPDNN_DIAGONAL_ALIGNMENT_BOTTOM_RIGHT_EXT;
+static const hipdnnAttentionImplementation_t a_HIPDNN_TYPE_ATTENTION_IMPLEMENTATION_EXT =
+    HIPDNN_ATTENTION_IMPLEMENTATION_UNIFIED_EXT;
+static const hipdnnReduceTensorOp_t a_HIPDNN_TYPE_REDUCTION_OPERATOR_TYPE = HIPDNN_REDUCE_TENSOR_NORM2;
+static const hipdnnResampleMode_t a_HIPDNN_TYPE_RESAMPLE_MODE = HIPDNN_RESAMPLE_MAXPOOL;
+static const hipdnnPaddingMode_t a_HIPDNN_TYPE_PADDING_MODE = HIPDNN_PADDING_NEG_INF_PAD;
+static const hipdnnMoeGroupedMatmulMode_t a_HIPDNN_TYPE_MOE_GROUPED_MATMUL_MODE = HIPDNN_MOE_GROUPED_MATMUL_MODE_SCATTER;
 
-#define TENSOR(name) {name, HIPDNN_TYPE_BACKEND_DESCRIPTOR, ONE, true, SIZED, &tensor, 1, sizeof tensor}
-#define TENSORS(name) {name, HIPDNN_TYPE_BACKEND_DESCRIPTOR, MANY, true, SIZED, &tensor, 1, sizeof tensor}
-#define DATA_TYPE(name) {name, HIPDNN_TYPE_DATA_TYPE, ONE, true, SIZED, &data_type, 1, sizeof data_type}
-#define FLOAT(name) {name, HIPDNN_TYPE_FLOAT, ONE, true, SIZED, &number, 1, sizeof number}
-#define PAIR(name) {name, HIPDNN_TYPE_INT64, MANY, true, SIZED, pair, 2, sizeof pair[0]}
+#define TENSOR(name, need) {name, HIPDNN_TYPE_BACKEND_DESCRIPTOR, ONE, need, SIZED, &tensor, 1, sizeof tensor}
+#define TENSORS(name, need) {name, HIPDNN_TYPE_BACKEND_DESCRIPTOR, MANY, need, SIZED, &tensor, 1, sizeof tensor}
+#define INT64(name, need) {name, HIPDNN_TYPE_INT64, ONE, need, SIZED, &axis, 1, sizeof axis}
+#define INT64S(name, need) {name, HIPDNN_TYPE_INT64, MANY, need, SIZED, pair, 2, sizeof pair[0]}
+#define INT32(name, need) {name, HIPDNN_TYPE_INT32, ONE, need, SIZED, &block, 1, sizeof block}
+#define INT32S(name, need) {name, HIPDNN_TYPE_INT32, MANY, need, SIZED, blocks, 2, sizeof blocks[0]}
+#define FLOAT(name, need) {name, HIPDNN_TYPE_FLOAT, ONE, need, SIZED, &number, 1, sizeof number}
+#define FLAG(name, need) {name, HIPDNN_TYPE_BOOLEAN, ONE, need, SIZED, &no, 1, sizeof no}
+#define STRING(name, need) {name, HIPDNN_TYPE_CHAR, TEXT, need, SIZED, text, sizeof text - 1, 1}
+#define RAW(name, need) {name, HIPDNN_TYPE_CHAR, BYTES, need, SIZED, raw_bytes, sizeof raw_bytes, 1}
+#define ENUM(name, type, need) {name, type, ONE, need, SIZED, &a_##type, 1, sizeof a_##type}
+#define DATA_TYPE(name) ENUM(name, HIPDNN_TYPE_DATA_TYPE, true)
 #define CHILD(name, child) {name, HIPDNN_TYPE_BACKEND_DESCRIPTOR, ONE, true, EXACTLY, &child, 1, sizeof child}
-#define OPERATION_NAME \
-    {HIPDNN_ATTR_OPERATION_NAME_EXT, HIPDNN_TYPE_CHAR, TEXT, true, SIZED, text, sizeof text - 1, 1}
-#define CONVOLUTION                                                                                         \
-    DATA_TYPE(HIPDNN_ATTR_CONVOLUTION_COMP_TYPE), PAIR(HIPDNN_ATTR_CONVOLUTION_DILATIONS),                  \
-        PAIR(HIPDNN_ATTR_CONVOLUTION_FILTER_STRIDES), PAIR(HIPDNN_ATTR_CONVOLUTION_POST_PADDINGS),          \
-        PAIR(HIPDNN_ATTR_CONVOLUTION_PRE_PADDINGS),                                                         \
-        {HIPDNN_ATTR_CONVOLUTION_CONV_MODE, HIPDNN_TYPE_CONVOLUTION_MODE, ONE, true, SIZED, &convolution_mode, 1, \
-         sizeof convolution_mode},                                                                          \
-        OPERATION_NAME
 
 static const attribute TENSOR_ATTRIBUTES[] = {
     {HIPDNN_ATTR_TENSOR_UNIQUE_ID, HIPDNN_TYPE_INT64, ONE, true, SIZED, &uid, 1, sizeof uid},
@@ -88,101 +105,13 @@ static const attribute TENSOR_ATTRIBUTES[] = {
     {HIPDNN_ATTR_TENSOR_BYTE_ALIGNMENT, HIPDNN_TYPE_INT64, ONE, true, SIZED, &alignment, 1, sizeof alignment},
 };
 
-static const attribute CONVOLUTION_FORWARD[] = {
-    TENSOR(HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W),
-    TENSOR(HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X),
-    TENSOR(HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y),
-    CONVOLUTION,
-};
-
-static const attribute CONVOLUTION_BACKWARD_FILTER[] = {
-    TENSOR(HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X),
-    TENSOR(HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY),
-    TENSOR(HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW),
-    CONVOLUTION,
-};
-
-static const attribute CONVOLUTION_BACKWARD_DATA[] = {
-    TENSOR(HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY),
-    TENSOR(HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W),
-    TENSOR(HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX),
-    CONVOLUTION,
-};
-
-static const attribute BATCHNORM_INFERENCE[] = {
-    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_X_EXT),
-    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_MEAN_EXT),
-    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_INV_VARIANCE_EXT),
-    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_SCALE_EXT),
-    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_BIAS_EXT),
-    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_Y_EXT),
-    DATA_TYPE(HIPDNN_ATTR_BATCHNORM_INF_COMP_TYPE_EXT),
-    OPERATION_NAME,
-};
-
-static const attribute BATCHNORM_INFERENCE_VARIANCE[] = {
-    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_X_EXT),
-    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_MEAN_EXT),
-    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_VARIANCE_EXT),
-    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_SCALE_EXT),
-    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_BIAS_EXT),
-    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_Y_EXT),
-    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_EPSILON_EXT),
-    DATA_TYPE(HIPDNN_ATTR_BATCHNORM_INF_VAR_COMP_TYPE_EXT),
-    OPERATION_NAME,
-};
-
-static const attribute BATCHNORM_TRAINING[] = {
-    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_X_EXT),
-    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_SCALE_EXT),
-    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_BIAS_EXT),
-    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_EPSILON_EXT),
-    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_Y_EXT),
-    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_PREV_RUNNING_MEAN_EXT),
-    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_PREV_RUNNING_VARIANCE_EXT),
-    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_MOMENTUM_EXT),
-    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_MEAN_EXT),
-    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_INV_VARIANCE_EXT),
-    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_NEXT_RUNNING_MEAN_EXT),
-    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_NEXT_RUNNING_VARIANCE_EXT),
-    TENSORS(HIPDNN_ATTR_OPERATION_BATCHNORM_PEER_STATS_EXT),
-    DATA_TYPE(HIPDNN_ATTR_BATCHNORM_COMP_TYPE_EXT),
-    OPERATION_NAME,
-};
-
-static const attribute BATCHNORM_BACKWARD[] = {
-    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_DY_EXT),
-    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_X_EXT),
-    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_SCALE_EXT),
-    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_DX_EXT),
-    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_DSCALE_EXT),
-    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_DBIAS_EXT),
-    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_MEAN_EXT),
-    TENSOR(HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_INV_VARIANCE_EXT),
-    TENSORS(HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_PEER_STATS_EXT),
-    DATA_TYPE(HIPDNN_ATTR_BATCHNORM_BACKWARD_COMP_TYPE_EXT),
-    OPERATION_NAME,
-};
-
-static const attribute POINTWISE[] = {
-    TENSOR(HIPDNN_ATTR_OPERATION_POINTWISE_IN_0_EXT),
-    TENSOR(HIPDNN_ATTR_OPERATION_POINTWISE_OUT_0_EXT),
-    TENSOR(HIPDNN_ATTR_OPERATION_POINTWISE_IN_1_EXT),
-    TENSOR(HIPDNN_ATTR_OPERATION_POINTWISE_IN_2_EXT),
-    {HIPDNN_ATTR_POINTWISE_MODE, HIPDNN_TYPE_POINTWISE_MODE, ONE, true, SIZED, &pointwise_mode, 1,
-     sizeof pointwise_mode},
-    FLOAT(HIPDNN_ATTR_POINTWISE_RELU_LOWER_CLIP),
-    FLOAT(HIPDNN_ATTR_POINTWISE_RELU_UPPER_CLIP),
-    FLOAT(HIPDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE),
-    FLOAT(HIPDNN_ATTR_POINTWISE_SWISH_BETA),
-    FLOAT(HIPDNN_ATTR_POINTWISE_ELU_ALPHA),
-    FLOAT(HIPDNN_ATTR_POINTWISE_SOFTPLUS_BETA),
-    DATA_TYPE(HIPDNN_ATTR_POINTWISE_MATH_PREC),
-    {HIPDNN_ATTR_POINTWISE_AXIS, HIPDNN_TYPE_INT64, ONE, true, SIZED, &axis, 1, sizeof axis},
-    OPERATION_NAME,
-};
-
-#include "operations_2026.h"
+/* The operations. */
+#define TABLE(name, type, operation, compute_type)                      \
+    static const attribute OF_##name[] = {                              \
+        ATTRIBUTES_##name ENUM(compute_type, HIPDNN_TYPE_DATA_TYPE, REQUIRED), \
+        STRING(HIPDNN_ATTR_OPERATION_NAME_EXT, DEFAULT),                \
+    };
+OPERATIONS(TABLE)
 
 static const attribute GRAPH[] = {
     {HIPDNN_ATTR_OPERATIONGRAPH_HANDLE, HIPDNN_TYPE_HANDLE, ONE, true, UNREADABLE, &handle, 1, sizeof handle},
@@ -246,22 +175,10 @@ static const attribute KNOB_CHOICE[] = {
 };
 
 #define KIND(type, name, list, open_get, once) {type, name, list, COUNT(list), open_get, once}
-#define OPERATION(type, name, list) KIND(type, name, list, HIPDNN_STATUS_NOT_INITIALIZED, true)
+#define OPERATION(name, type, operation, compute_type) KIND(type, #name, OF_##name, HIPDNN_STATUS_NOT_INITIALIZED, true),
 static const kind KINDS[] = {
     KIND(HIPDNN_BACKEND_TENSOR_DESCRIPTOR, "tensor", TENSOR_ATTRIBUTES, HIPDNN_STATUS_NOT_INITIALIZED, true),
-    OPERATION(HIPDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, "conv forward", CONVOLUTION_FORWARD),
-    OPERATION(HIPDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR, "conv backward filter",
-              CONVOLUTION_BACKWARD_FILTER),
-    OPERATION(HIPDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR, "conv backward data",
-              CONVOLUTION_BACKWARD_DATA),
-    OPERATION(HIPDNN_BACKEND_OPERATION_BATCHNORM_INFERENCE_DESCRIPTOR_EXT, "batchnorm inference",
-              BATCHNORM_INFERENCE),
-    OPERATION(HIPDNN_BACKEND_OPERATION_BATCHNORM_INFERENCE_VARIANCE_DESCRIPTOR_EXT, "batchnorm inference, variance",
-              BATCHNORM_INFERENCE_VARIANCE),
-    OPERATION(HIPDNN_BACKEND_OPERATION_BATCHNORM_DESCRIPTOR_EXT, "batchnorm training", BATCHNORM_TRAINING),
-    OPERATION(HIPDNN_BACKEND_OPERATION_BATCHNORM_BACKWARD_DESCRIPTOR_EXT, "batchnorm backward", BATCHNORM_BACKWARD),
-    OPERATION(HIPDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, "pointwise", POINTWISE),
-    OPERATIONS_2026,
+    OPERATIONS(OPERATION)
     KIND(HIPDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, "graph", GRAPH, HIPDNN_STATUS_SUCCESS, false),
     KIND(HIPDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, "heuristic", HEURISTIC, HIPDNN_STATUS_BAD_PARAM_NOT_FINALIZED, true),
     KIND(HIPDNN_BACKEND_ENGINE_DESCRIPTOR, "engine", ENGINE, HIPDNN_STATUS_NOT_INITIALIZED, true),

@@ -42,7 +42,16 @@ int main(void)
         CHECK_OK(hipdnnBackendDestroyDescriptor(other));
     }
     /* Kinds that have a number and cannot be made, and numbers without a meaning */
-    const int reserved[] = {0, 5, 8, 9, 12, 13, 39, 40, 100, 9999, 1 << 20};
+    int refused = 0;
+    for (int type = 0; type < 200; type++) {
+        if (!is_creatable(type)) {
+            check_about("type %d", type);
+            expect_refused(type);
+            refused++;
+        }
+    }
+    CHECK_EQ(refused, 200 - COUNT(CREATABLE));
+    const int reserved[] = {0, 5, 8, 9, 12, 13, 9999, 1 << 20};
     for (size_t i = 0; i < sizeof reserved / sizeof reserved[0]; i++) {
         check_about("type %d", reserved[i]);
         CHECK(!is_creatable(reserved[i]));

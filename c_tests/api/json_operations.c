@@ -236,13 +236,15 @@ static void test_results(void)
     check_about("%s", "");
 }
 
+#define AND_ONE(name, type, operation, compute_type) +1
+
 int main(void)
 {
     handle = make_handle();
     tensor = make_tensor(5, 2, 3, 4, 4, false);
     operation = open_single_convolution();
     REQUIRE_OK(hipdnnBackendFinalize(operation));
-    CHECK_EQ(test_operations(), 23);
+    CHECK_EQ(test_operations(), 0 OPERATIONS(AND_ONE));
     test_results();
     drop(operation);
     drop(tensor);

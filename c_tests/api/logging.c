@@ -77,6 +77,17 @@ static void test_level(const char* level, bool info, bool warn, bool error, bool
     free(text);
 }
 
+/* Said once, in the log that stays off. */
+static void test_unknown_level(void)
+{
+    check_about("unknown level");
+    char* text = log_of("verbose", LOG);
+    const char* const line = strstr(text, "[warning] [hipdnn_backend] HIPDNN_LOG_LEVEL is \"verbose\", expected trace, debug, info, ");
+    CHECK(line != NULL);
+    CHECK(line != NULL && strchr(line, '\n') == text + strlen(text) - 1);
+    free(text);
+}
+
 int main(void)
 {
     test_level("info", true, true, true, true);
@@ -86,8 +97,12 @@ int main(void)
     test_level("off", false, false, false, false);
     test_level(NULL, false, false, false, false);
     test_level("", false, false, false, false);
-    test_level("INFO", false, false, false, false);
-    test_level("debug", false, false, false, false);
+    test_level("INFO", true, true, true, true);
+    test_level("debug", true, true, true, true);
+    test_level("Trace", true, true, true, true);
+    test_level("Warning", false, true, true, true);
+    test_level("OFF", false, false, false, false);
+    test_unknown_level();
     /* A file that cannot be written: the library works all the same. */
     check_about("unusable file");
     char* text = log_of("info", "/proc/no/such/folder/log.txt");

@@ -28,28 +28,85 @@ typedef struct {
     role roles[MOST_TENSORS]; /* ends with attribute 0 */
 } operation;
 
-static const operation OPERATIONS[] = {
-    {HIPDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, 1500, "conv forward",
-     {{1401, false, false}, {1400, false, false}, {1402, true, false}, {0, false, false}}},
-    {HIPDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR, 1500, "conv backward data",
-     {{1702, true, false}, {1701, false, false}, {1700, false, false}, {0, false, false}}},
-    {HIPDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR, 1500, "conv backward filter",
-     {{1600, false, false}, {1602, true, false}, {1601, false, false}, {0, false, false}}},
-    {HIPDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, 2307, "pointwise",
-     {{2200, false, false}, {2202, false, false}, {2203, false, false}, {2201, true, false}, {0, false, false}}},
-    {HIPDNN_BACKEND_OPERATION_BATCHNORM_INFERENCE_DESCRIPTOR_EXT, 1806, "batchnorm inference",
-     {{1800, false, false}, {1801, false, true}, {1802, false, true}, {1803, false, true}, {1804, false, true},
-      {1805, true, false}, {0, false, false}}},
-    {HIPDNN_BACKEND_OPERATION_BATCHNORM_INFERENCE_VARIANCE_DESCRIPTOR_EXT, 1907, "batchnorm inference, variance",
-     {{1900, false, false}, {1901, false, true}, {1902, false, true}, {1903, false, true}, {1904, false, true},
-      {1905, true, false}, {1906, false, true}, {0, false, false}}},
-    {HIPDNN_BACKEND_OPERATION_BATCHNORM_DESCRIPTOR_EXT, 2912, "batchnorm training",
-     {{2900, false, false}, {2901, false, true}, {2902, false, true}, {2903, false, true}, {2904, true, false},
-      {2905, false, true}, {2906, false, true}, {2907, false, true}, {2908, true, true}, {2909, true, true},
-      {2910, true, true}, {2911, true, true}, {0, false, false}}},
-    {HIPDNN_BACKEND_OPERATION_BATCHNORM_BACKWARD_DESCRIPTOR_EXT, 2100, "batchnorm backward",
-     {{2000, false, false}, {2001, false, false}, {2002, false, true}, {2003, true, false}, {2004, true, true},
-      {2005, true, true}, {2006, false, true}, {2007, false, true}, {0, false, false}}},
+static const operation TRIED[] = {
+    {HIPDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+     HIPDNN_ATTR_CONVOLUTION_COMP_TYPE,
+     "conv forward",
+     {{HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, false, false},
+      {HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, false, false},
+      {HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, true, false},
+      {0, false, false}}},
+    {HIPDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+     HIPDNN_ATTR_CONVOLUTION_COMP_TYPE,
+     "conv backward data",
+     {{HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, true, false},
+      {HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, false, false},
+      {HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, false, false},
+      {0, false, false}}},
+    {HIPDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+     HIPDNN_ATTR_CONVOLUTION_COMP_TYPE,
+     "conv backward filter",
+     {{HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, false, false},
+      {HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, true, false},
+      {HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY, false, false},
+      {0, false, false}}},
+    {HIPDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR,
+     HIPDNN_ATTR_POINTWISE_MATH_PREC,
+     "pointwise",
+     {{HIPDNN_ATTR_OPERATION_POINTWISE_IN_0_EXT, false, false},
+      {HIPDNN_ATTR_OPERATION_POINTWISE_IN_1_EXT, false, false},
+      {HIPDNN_ATTR_OPERATION_POINTWISE_IN_2_EXT, false, false},
+      {HIPDNN_ATTR_OPERATION_POINTWISE_OUT_0_EXT, true, false},
+      {0, false, false}}},
+    {HIPDNN_BACKEND_OPERATION_BATCHNORM_INFERENCE_DESCRIPTOR_EXT,
+     HIPDNN_ATTR_BATCHNORM_INF_COMP_TYPE_EXT,
+     "batchnorm inference",
+     {{HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_X_EXT, false, false},
+      {HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_MEAN_EXT, false, true},
+      {HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_INV_VARIANCE_EXT, false, true},
+      {HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_SCALE_EXT, false, true},
+      {HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_BIAS_EXT, false, true},
+      {HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_Y_EXT, true, false},
+      {0, false, false}}},
+    {HIPDNN_BACKEND_OPERATION_BATCHNORM_INFERENCE_VARIANCE_DESCRIPTOR_EXT,
+     HIPDNN_ATTR_BATCHNORM_INF_VAR_COMP_TYPE_EXT,
+     "batchnorm inference, variance",
+     {{HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_X_EXT, false, false},
+      {HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_MEAN_EXT, false, true},
+      {HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_VARIANCE_EXT, false, true},
+      {HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_SCALE_EXT, false, true},
+      {HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_BIAS_EXT, false, true},
+      {HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_Y_EXT, true, false},
+      {HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_EPSILON_EXT, false, true},
+      {0, false, false}}},
+    {HIPDNN_BACKEND_OPERATION_BATCHNORM_DESCRIPTOR_EXT,
+     HIPDNN_ATTR_BATCHNORM_COMP_TYPE_EXT,
+     "batchnorm training",
+     {{HIPDNN_ATTR_OPERATION_BATCHNORM_X_EXT, false, false},
+      {HIPDNN_ATTR_OPERATION_BATCHNORM_SCALE_EXT, false, true},
+      {HIPDNN_ATTR_OPERATION_BATCHNORM_BIAS_EXT, false, true},
+      {HIPDNN_ATTR_OPERATION_BATCHNORM_EPSILON_EXT, false, true},
+      {HIPDNN_ATTR_OPERATION_BATCHNORM_Y_EXT, true, false},
+      {HIPDNN_ATTR_OPERATION_BATCHNORM_PREV_RUNNING_MEAN_EXT, false, true},
+      {HIPDNN_ATTR_OPERATION_BATCHNORM_PREV_RUNNING_VARIANCE_EXT, false, true},
+      {HIPDNN_ATTR_OPERATION_BATCHNORM_MOMENTUM_EXT, false, true},
+      {HIPDNN_ATTR_OPERATION_BATCHNORM_MEAN_EXT, true, true},
+      {HIPDNN_ATTR_OPERATION_BATCHNORM_INV_VARIANCE_EXT, true, true},
+      {HIPDNN_ATTR_OPERATION_BATCHNORM_NEXT_RUNNING_MEAN_EXT, true, true},
+      {HIPDNN_ATTR_OPERATION_BATCHNORM_NEXT_RUNNING_VARIANCE_EXT, true, true},
+      {0, false, false}}},
+    {HIPDNN_BACKEND_OPERATION_BATCHNORM_BACKWARD_DESCRIPTOR_EXT,
+     HIPDNN_ATTR_BATCHNORM_BACKWARD_COMP_TYPE_EXT,
+     "batchnorm backward",
+     {{HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_DY_EXT, false, false},
+      {HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_X_EXT, false, false},
+      {HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_SCALE_EXT, false, true},
+      {HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_DX_EXT, true, false},
+      {HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_DSCALE_EXT, true, true},
+      {HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_DBIAS_EXT, true, true},
+      {HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_MEAN_EXT, false, true},
+      {HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_INV_VARIANCE_EXT, false, true},
+      {0, false, false}}},
 };
 
 /* A tensor's memory: pages, with one before and one behind that cannot be used */
@@ -270,20 +327,20 @@ static void run_engines(hipdnnHandle_t handle, hipdnnBackendDescriptor_t graph, 
 
 static void random_graph(hipdnnHandle_t handle)
 {
-    const operation* op = &OPERATIONS[pick((int)COUNT(OPERATIONS))];
+    const operation* op = &TRIED[pick((int)COUNT(TRIED))];
     const shapes s = pick_shapes();
     hipdnnBackendDescriptor_t tensors[MOST_TENSORS];
     guarded memory[MOST_TENSORS];
     int count = 0;
     bool sane = true;
     const bool same_type = pick(4) != 0;
-    const bool is_convolution = op->compute_type == 1500;
-    const int operands = op->compute_type == 2307 ? 1 + pick(3) : 3;
+    const bool is_convolution = op->compute_type == HIPDNN_ATTR_CONVOLUTION_COMP_TYPE;
+    const int operands = op->compute_type == HIPDNN_ATTR_POINTWISE_MATH_PREC ? 1 + pick(3) : 3;
     hipdnnBackendDescriptor_t descriptor = make(op->type);
     for (int i = 0; op->roles[i].attribute != 0; i++) {
         const role* r = &op->roles[i];
         int64_t dims[MOST_RANK];
-        const bool is_operand = op->compute_type == 2307 && !r->output;
+        const bool is_operand = op->compute_type == HIPDNN_ATTR_POINTWISE_MATH_PREC && !r->output;
         if (is_operand && i >= operands) {
             continue;
         }
@@ -297,7 +354,7 @@ static void random_graph(hipdnnHandle_t handle)
             }
         }
         /* Epsilon and momentum are one number. */
-        if (r->attribute == 2903 || r->attribute == 2907 || r->attribute == 1906) {
+        if (r->attribute == HIPDNN_ATTR_OPERATION_BATCHNORM_EPSILON_EXT || r->attribute == HIPDNN_ATTR_OPERATION_BATCHNORM_MOMENTUM_EXT || r->attribute == HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_EPSILON_EXT) {
             dims[1] = 1;
         }
         sane = make_random_tensor(count + 1, s.rank, dims, same_type, &memory[count], &tensors[count]) && sane;
@@ -313,7 +370,7 @@ static void random_graph(hipdnnHandle_t handle)
     put(descriptor, (hipdnnBackendAttributeName_t)op->compute_type, HIPDNN_TYPE_DATA_TYPE, 1, &compute);
     if (is_convolution) {
         put_convolution_parameters(descriptor, &s);
-    } else if (op->compute_type == 2307) {
+    } else if (op->compute_type == HIPDNN_ATTR_POINTWISE_MATH_PREC) {
         const int mode = 1 + pick(47);
         const int64_t axis = pick(4);
         put(descriptor, HIPDNN_ATTR_POINTWISE_MODE, HIPDNN_TYPE_POINTWISE_MODE, 1, &mode);

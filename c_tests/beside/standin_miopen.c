@@ -8,6 +8,7 @@
  * have _impl behind their names, and it forwards nothing.
  */
 #include "forwarding.h"
+#include "may_throw.h"
 
 #include <stdatomic.h>
 
@@ -103,6 +104,7 @@ MIOPEN(miopenGetVersion, size_t* major, size_t* minor, size_t* patch)
 MIOPEN(miopenCreateWithStream, void** handle, void* stream)
 {
     (void)stream;
+    may_throw("miopenCreateWithStream");
     ask();
     if (make_object(handle) != 0) {
         return 1;
@@ -124,6 +126,7 @@ MIOPEN(miopenDestroy, void* handle)
 MIOPEN(miopenFindSolutions, void* handle, void* problem, void* options, void** solutions, size_t* count, size_t most)
 {
     (void)handle, (void)problem, (void)options;
+    may_throw("miopenFindSolutions");
     ask();
     *count = 0;
     if (most == 0 || make_object(&solutions[0]) != 0) {
@@ -143,6 +146,7 @@ MIOPEN(miopenRunSolution, void* handle, void* solution, size_t count, const argu
 {
     enum { CONVOLUTION_Y = 3 };
     (void)handle, (void)solution, (void)workspace, (void)size;
+    may_throw("miopenRunSolution");
     ask();
     atomic_fetch_add(&NAME(standin).runs, 1);
     for (size_t i = 0; i < count; i++) {

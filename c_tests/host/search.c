@@ -146,6 +146,30 @@ static void test_missing(void)
     unlink("b/text.so");
 }
 
+/* A file that is still being copied, or was not copied as a whole. */
+static void test_cut_short(void)
+{
+    struct stat whole;
+    char text[HIPDNN_ERROR_STRING_MAX_LENGTH];
+    const char* path = absolute("b/libcut.so");
+    check_about("cut short");
+    copy_plugin("good", "b/libcut.so");
+    REQUIRE(stat("b/libcut.so", &whole) == 0);
+    for (int part = 0; part < 20; part++) {
+        copy_plugin("good", "b/libcut.so");
+        REQUIRE(truncate("b/libcut.so", whole.st_size * part / 40) == 0);
+        REQUIRE_OK(hipdnnSetEnginePluginPaths_ext(1, &path, HIPDNN_PLUGIN_LOADING_ABSOLUTE));
+        hipdnnHandle_t handle = NULL;
+        check_forget_error();
+        REQUIRE_OK(hipdnnCreate(&handle));
+        hipdnnGetLastErrorString(text, sizeof text);
+        CHECK_CONTAINS(text, part == 0 ? "too short" : "cut short");
+        CHECK_EQ(count_loaded(handle), 0);
+        CHECK_OK(hipdnnDestroy(handle));
+    }
+    unlink("b/libcut.so");
+}
+
 static void test_modes(void)
 {
     const char* a[] = {absolute("a")};
@@ -243,6 +267,7 @@ int main(void)
     make_folders();
     test_paths();
     test_missing();
+    test_cut_short();
     test_modes();
     test_environment();
     test_reload();

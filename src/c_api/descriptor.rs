@@ -2,10 +2,14 @@
 
 use std::ffi::c_void;
 
-use super::guard::{guard, require};
+use super::describe::{self, named};
+use super::guard::{guard, guard_with_results, require};
 use crate::descriptor::attribute::{Incoming, Outgoing};
 use crate::descriptor::{DESCRIPTORS, Descriptor};
-use crate::ffi::{hipdnnBackendDescriptor_t, hipdnnHandle_t, raw};
+use crate::ffi::{
+    hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type, hipdnnBackendDescriptor_t,
+    hipdnnBackendDescriptorType_t as Kind, hipdnnHandle_t, raw,
+};
 use crate::handle::HANDLES;
 use crate::object::with_handles;
 
@@ -25,14 +29,18 @@ pub unsafe extern "C" fn hipdnnBackendCreateDescriptor(
     descriptorType: raw::hipdnnBackendDescriptorType_t,
     descriptor: *mut hipdnnBackendDescriptor_t,
 ) -> raw::hipdnnStatus_t {
-    let describe = move || format!("descriptorType={descriptorType}, descriptor={descriptor:p}");
-    guard("hipdnnBackendCreateDescriptor", describe, || {
+    let describe =
+        move || format!("descriptorType={}, descriptor={descriptor:p}", named::<Kind>(descriptorType));
+    let body = || {
         require!(descriptor);
         let created = Descriptor::create(descriptorType)?;
         // SAFETY: the pointer is writable.
         unsafe { descriptor.write_unaligned(std::ptr::with_exposed_provenance_mut(created)) };
         Ok(())
-    })
+    };
+    // SAFETY: the call succeeded, so the pointer is not null and was written.
+    let results = || format!("descriptor={:p}", unsafe { descriptor.read_unaligned() });
+    guard_with_results("hipdnnBackendCreateDescriptor", describe, body, results)
 }
 
 /// Ends a descriptor. What other descriptors share of it lives on with them, so the order of destruction is free.
@@ -51,7 +59,7 @@ pub unsafe extern "C" fn hipdnnBackendDestroyDescriptor(
 ) -> raw::hipdnnStatus_t {
     guard(
         "hipdnnBackendDestroyDescriptor",
-        || format!("descriptor={descriptor:p}"),
+        || format!("descriptor={}", describe::descriptor(descriptor.cast())),
         || {
             require!(descriptor);
             DESCRIPTORS.remove(descriptor.addr())
@@ -80,8 +88,14 @@ pub unsafe extern "C" fn hipdnnBackendExecute(
     executionPlan: hipdnnBackendDescriptor_t,
     variantPack: hipdnnBackendDescriptor_t,
 ) -> raw::hipdnnStatus_t {
-    let describe =
-        || format!("handle={handle:p}, executionPlan={executionPlan:p}, variantPack={variantPack:p}");
+    let describe = || {
+        format!(
+            "handle={}, executionPlan={}, variantPack={}",
+            describe::handle(handle.cast()),
+            describe::descriptor(executionPlan.cast()),
+            describe::descriptor(variantPack.cast())
+        )
+    };
     guard("hipdnnBackendExecute", describe, || {
         require!(handle);
         require!(executionPlan);
@@ -114,7 +128,7 @@ pub unsafe extern "C" fn hipdnnBackendExecute(
 pub unsafe extern "C" fn hipdnnBackendFinalize(descriptor: hipdnnBackendDescriptor_t) -> raw::hipdnnStatus_t {
     guard(
         "hipdnnBackendFinalize",
-        || format!("descriptor={descriptor:p}"),
+        || format!("descriptor={}", describe::descriptor(descriptor.cast())),
         || {
             require!(descriptor);
             Descriptor::with(descriptor.addr(), Descriptor::finalize)
@@ -154,19 +168,36 @@ pub unsafe extern "C" fn hipdnnBackendGetAttribute(
 ) -> raw::hipdnnStatus_t {
     let describe = move || {
         format!(
-            "descriptor={descriptor:p}, attributeName={attributeName}, attributeType={attributeType}, \
-             requestedElementCount={requestedElementCount}, elementCount={elementCount:p}, \
-             arrayOfElements={arrayOfElements:p}"
+            "descriptor={}, attributeName={}, attributeType={}, requestedElementCount={requestedElementCount}, \
+             elementCount={elementCount:p}, arrayOfElements={arrayOfElements:p}",
+            describe::descriptor(descriptor.cast()),
+            named::<Name>(attributeName),
+            named::<Type>(attributeType)
         )
     };
-    guard("hipdnnBackendGetAttribute", describe, || {
+    let body = || {
         require!(descriptor);
         // SAFETY: the caller vouches for the array and the count.
         let outgoing = unsafe {
             Outgoing::new(attributeName, attributeType, requestedElementCount, elementCount, arrayOfElements)
         };
         Descriptor::with(descriptor.addr(), |descriptor| descriptor.get(&outgoing))
-    })
+    };
+    let results = || {
+        // SAFETY: the pointer is null or writable, and a call that succeeds has written it.
+        let count = (!elementCount.is_null()).then(|| unsafe { elementCount.read_unaligned() });
+        let told =
+            count.map_or_else(|| "elementCount=null".to_owned(), |count| format!("elementCount={count}"));
+        if arrayOfElements.is_null() || requestedElementCount <= 0 {
+            return told;
+        }
+        // Without a count one value was read.
+        let count = count.unwrap_or(1).min(requestedElementCount);
+        // SAFETY: as many were written, of the type that the attribute has.
+        let elements = unsafe { describe::elements(attributeType, count, arrayOfElements) };
+        format!("{told}, arrayOfElements={elements}")
+    };
+    guard_with_results("hipdnnBackendGetAttribute", describe, body, results)
 }
 
 /// Sets an attribute of an open descriptor. Values are copied; what is needed of descriptors is shared, so they may be
@@ -197,14 +228,24 @@ pub unsafe extern "C" fn hipdnnBackendSetAttribute(
 ) -> raw::hipdnnStatus_t {
     let describe = move || {
         format!(
-            "descriptor={descriptor:p}, attributeName={attributeName}, attributeType={attributeType}, \
-             elementCount={elementCount}, arrayOfElements={arrayOfElements:p}"
+            "descriptor={}, attributeName={}, attributeType={}, elementCount={elementCount}, \
+             arrayOfElements={arrayOfElements:p}",
+            describe::descriptor(descriptor.cast()),
+            named::<Name>(attributeName),
+            named::<Type>(attributeType)
         )
     };
-    guard("hipdnnBackendSetAttribute", describe, || {
+    let body = || {
         require!(descriptor);
         // SAFETY: the caller vouches for the array.
         let incoming = unsafe { Incoming::new(attributeName, attributeType, elementCount, arrayOfElements) };
         Descriptor::with(descriptor.addr(), |descriptor| descriptor.set(&incoming))
-    })
+    };
+    // Not before: only what was accepted is sure to be what the caller says.
+    let results = || {
+        // SAFETY: the elements were read, by their type and number.
+        let elements = unsafe { describe::elements(attributeType, elementCount, arrayOfElements) };
+        format!("arrayOfElements={elements}")
+    };
+    guard_with_results("hipdnnBackendSetAttribute", describe, body, results)
 }

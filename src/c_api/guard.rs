@@ -17,10 +17,24 @@ pub fn guard(
     describe: impl FnOnce() -> String,
     body: impl FnOnce() -> Result<()>,
 ) -> raw::hipdnnStatus_t {
+    guard_with_results(name, describe, body, String::new)
+}
+
+/// The same. `results` gives for the log what a call that succeeded has answered, or what it has read.
+#[inline]
+pub fn guard_with_results(
+    name: &'static str,
+    describe: impl FnOnce() -> String,
+    body: impl FnOnce() -> Result<()>,
+    results: impl FnOnce() -> String,
+) -> raw::hipdnnStatus_t {
     log::info(|| format!("API called: [{name}] {}", describe()));
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => {
-            log::info(|| format!("API success: [{name}]"));
+            log::info(|| match results() {
+                results if results.is_empty() => format!("API success: [{name}]"),
+                results => format!("API success: [{name}] {results}"),
+            });
             SUCCESS
         }
         Ok(Err(error)) => fail(name, &error),

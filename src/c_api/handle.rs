@@ -1,6 +1,6 @@
 //! Handles: a stream, and the plugins that answer for it.
 
-use super::guard::{guard, require};
+use super::guard::{guard, guard_with_results, require};
 use crate::ffi::{hipStream_t, hipdnnHandle_t, raw};
 use crate::handle as handles;
 
@@ -21,7 +21,7 @@ use crate::handle as handles;
 /// `handle` is null or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipdnnCreate(handle: *mut hipdnnHandle_t) -> raw::hipdnnStatus_t {
-    guard(
+    guard_with_results(
         "hipdnnCreate",
         || format!("handle={handle:p}"),
         || {
@@ -31,6 +31,8 @@ pub unsafe extern "C" fn hipdnnCreate(handle: *mut hipdnnHandle_t) -> raw::hipdn
             unsafe { handle.write_unaligned(std::ptr::with_exposed_provenance_mut(created)) };
             Ok(())
         },
+        // SAFETY: the call succeeded, so the pointer is not null and was written.
+        || format!("handle={:p}", unsafe { handle.read_unaligned() }),
     )
 }
 

@@ -7,6 +7,7 @@
 #![expect(rustdoc::broken_intra_doc_links, reason = "`@param[out]` is a command of the header, not a link")]
 
 mod bytes;
+mod describe;
 mod descriptor;
 mod engines;
 mod error;

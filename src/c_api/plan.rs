@@ -8,8 +8,8 @@ use super::bytes::{check_size, give_bytes};
 use super::guard::{guard, require};
 use crate::descriptor::{Descriptor, saved_plan};
 use crate::ffi::{hipdnnBackendDescriptor_t, hipdnnHandle_t, hipdnnSerializedContentFlags_t as Content, raw};
-use crate::handle;
 use crate::status::Error;
+use crate::{handle, memory};
 
 /// Gives the bytes of an execution plan, to be loaded later with hipdnnBackendCreateAndDeserializeExecutionPlan_ext, without
 /// the graph. They say which plugin and device the plan was made with, and are sealed with a checksum.
@@ -147,6 +147,10 @@ pub unsafe extern "C" fn hipdnnBackendGetSerializedBinaryGraphAndPlan_ext(
         require!(blobByteSize);
         let graph = Descriptor::with(graphDescriptor.addr(), Descriptor::serialized_graph)?;
         let pack = |plan: &[u8]| {
+            memory::require(
+                "the graph and the plan",
+                graph.len().saturating_add(plan.len()).saturating_mul(4),
+            )?;
             wire::write_container(Container { graph: &graph, plan })
                 .map_err(|error| Error::bad_param(error.0))
         };

@@ -6,10 +6,14 @@ use super::Descriptor;
 use crate::ffi::{
     CEnum, hipdnnBackendAttributeName_t, hipdnnBackendAttributeType_t as Type, hipdnnBackendFlatbufferData_t,
 };
+use crate::memory::{collect, require};
 use crate::status::{Error, Result};
 
 /// More elements than any attribute has: a larger count is a caller's mistake and not an amount of memory to ask for.
 const MAX_COUNT: i64 = 1 << 28;
+
+/// What lists are called where there is no memory for them.
+const THE_VALUES: &str = "the values of an attribute";
 
 fn attribute_name(name: c_int) -> String {
     match hipdnnBackendAttributeName_t::from_raw(name) {
@@ -156,12 +160,14 @@ impl Incoming {
         if self.count == 0 {
             return Err(self.wrong_count("1 or more"));
         }
-        Ok(self.array(expected)?.collect())
+        collect(THE_VALUES, self.array(expected)?)
     }
 
     /// A text; its end is given by the count, and a NUL before ends it as well.
     pub fn text(&self) -> Result<String> {
         let bytes = self.bytes()?;
+        // What is not UTF-8 becomes three bytes for one.
+        require("a text", bytes.len().saturating_mul(4))?;
         let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
         Ok(String::from_utf8_lossy(text).into_owned())
     }
@@ -170,7 +176,7 @@ impl Incoming {
     pub fn bytes(&self) -> Result<Vec<u8>> {
         self.require_type(Type::HIPDNN_TYPE_CHAR)?;
         self.require_array()?;
-        Ok(self.array(Type::HIPDNN_TYPE_CHAR)?.collect())
+        collect(THE_VALUES, self.array(Type::HIPDNN_TYPE_CHAR)?)
     }
 
     /// Exactly one descriptor, from which `take` gets what it needs.
@@ -182,6 +188,7 @@ impl Incoming {
     /// One descriptor or more.
     pub fn descriptors<T>(&self, take: impl Fn(&Descriptor) -> Result<T>) -> Result<Vec<T>> {
         let handles = self.some::<usize>(Type::HIPDNN_TYPE_BACKEND_DESCRIPTOR)?;
+        require(THE_VALUES, handles.len().saturating_mul(2 * size_of::<T>()))?;
         handles.into_iter().map(|handle| self.child(handle, &take)).collect()
     }
 

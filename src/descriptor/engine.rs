@@ -96,7 +96,11 @@ impl Draft for EngineDraft {
             .id
             .ok_or_else(|| Error::bad_param("HIPDNN_ATTR_ENGINE_GLOBAL_INDEX of the engine is not set"))?;
         let session = session_of(graph)?;
-        let engine = session.find_engine(id).ok_or_else(|| Error::bad_param(NOT_AN_ENGINE))?;
+        let engine = session.find_engine(id).ok_or_else(|| {
+            // Callers compare the text of the error, so it is the log that says more.
+            log::warn(|| format!("no engine has the id {id}; there are {}", session.list_engines()));
+            Error::bad_param(NOT_AN_ENGINE)
+        })?;
         let mut said = String::new();
         if !log::capture(&mut said, || ask::is_applicable(&session, engine, graph))? {
             log::warn(|| format!("engine {id} does not run this graph: {}", said.trim_end()));

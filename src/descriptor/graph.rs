@@ -9,16 +9,21 @@ use hipdnn_plugin_sdk::json;
 use hipdnn_plugin_sdk::wire::{self, Layout};
 
 use super::attribute::{Incoming, Outgoing, unknown};
-use super::operation::FrozenOperation;
+use super::operation::{FrozenOperation, size_of_values};
 use super::tensor::FrozenTensor;
 use super::{Descriptor, Draft, Lifecycle, saved_plan};
 use crate::ffi::{hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type};
 use crate::graph::{FrozenGraph, with_compute_types};
 use crate::graph_file;
 use crate::handle as handles;
+use crate::log;
+use crate::memory::{self, copy};
 use crate::status::{Error, Result};
 
 const KIND: &str = "operation graph";
+
+/// About as many bytes as a tensor or a node has besides its lists and texts.
+const TABLE: usize = 256;
 
 const HANDLE: c_int = Name::HIPDNN_ATTR_OPERATIONGRAPH_HANDLE as c_int;
 const OPS: c_int = Name::HIPDNN_ATTR_OPERATIONGRAPH_OPS as c_int;
@@ -64,6 +69,7 @@ impl GraphDraft {
         match &self.content {
             Content::Nothing => self.content = Content::Parts(Box::default()),
             Content::Bytes(graph) => {
+                graph.require_unpacking()?;
                 let graph = wire::read(graph.bytes(graph.summary().layout)?)
                     .map_err(|error| Error::not_supported(format!("the graph: {error}")))?;
                 self.content = Content::Parts(Box::new(unpack(with_compute_types(graph))?));
@@ -157,6 +163,7 @@ impl Draft for GraphDraft {
     }
 
     fn get(&self, frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()> {
+        frozen.require_unpacking()?;
         let graph = wire::read(frozen.bytes(Layout::G2)?);
         let graph = graph.map_err(|error| Error::not_supported(format!("the graph: {error}")))?;
         get(&unpack(graph)?, outgoing)
@@ -170,11 +177,11 @@ impl Descriptor {
             Self::Graph(lifecycle) => lifecycle.look(
                 |draft| match &draft.content {
                     Content::Bytes(graph) if graph.summary().layout == Layout::G2 => {
-                        graph.bytes(Layout::G2).map(<[u8]>::to_vec)
+                        copy("the bytes of the graph", graph.bytes(Layout::G2)?)
                     }
                     _ => pack(draft.parts()?, None),
                 },
-                |graph| graph.bytes(Layout::G2).map(<[u8]>::to_vec),
+                |graph| copy("the bytes of the graph", graph.bytes(Layout::G2)?),
             ),
             other => Err(other.wrong_kind(KIND)),
         }
@@ -183,21 +190,27 @@ impl Descriptor {
     /// An open operation graph with the content of verified bytes, or of the graph in a container.
     pub fn graph_from_bytes(bytes: &[u8]) -> Result<Self> {
         let bytes = saved_plan::graph_in("serializedGraph", bytes)?;
-        let content = Content::Bytes(FrozenGraph::from_bytes(bytes.to_vec())?);
+        let content = Content::Bytes(FrozenGraph::from_bytes(copy("the bytes of the graph", bytes)?)?);
         Ok(Self::Graph(Lifecycle::open(GraphDraft { handle: 0, content })))
     }
 
     /// An operation graph as JSON, finalized or not.
     pub fn json_graph(&self) -> Result<String> {
-        let graph = wire::read(&self.serialized_graph()?);
-        graph
+        let bytes = self.serialized_graph()?;
+        // The graph, and its text: a number of eight bytes has up to twenty digits.
+        memory::require("the JSON of the graph", bytes.len().saturating_mul(wire::MAX_EXPANSION))?;
+        wire::read(&bytes)
             .map(|graph| json::write(&graph))
             .map_err(|error| Error::not_supported(format!("the graph: {error}")))
     }
 
     /// An open operation graph with the content of a JSON text.
     pub fn graph_from_json(text: &[u8]) -> Result<Self> {
-        let bytes = json::read_bytes(text).and_then(|graph| wire::write(&graph, Layout::G2));
+        memory::require("the graph in the JSON", json::memory_for(text.len()))?;
+        let bytes = json::read_with_remarks(text).and_then(|(graph, remarks)| {
+            remarks.iter().for_each(|remark| log::warn(|| format!("jsonGraph: {remark}")));
+            wire::write(&graph, Layout::G2)
+        });
         let bytes = bytes.map_err(|error| Error::bad_param(format!("jsonGraph: {error}")))?;
         let content = Content::Bytes(FrozenGraph::from_bytes(bytes)?);
         Ok(Self::Graph(Lifecycle::open(GraphDraft { handle: 0, content })))
@@ -267,7 +280,8 @@ fn unpack(mut graph: Graph) -> Result<Parts> {
             })
         };
         let tensors = uids.iter().map(of_uid).collect::<Result<_>>()?;
-        Ok(Arc::new(FrozenOperation { node, tensors }))
+        let size = size_of_values(&node.name, &node.operation.values());
+        Ok(Arc::new(FrozenOperation { node, tensors, size }))
     });
     let operations = operations.collect::<Result<_>>()?;
     let unused =
@@ -278,6 +292,7 @@ fn unpack(mut graph: Graph) -> Result<Parts> {
 /// Packs the parts: tensors in the order of their first use, one for each uid, those with ragged offsets right after the
 /// tensor that names them. A graph without an id gets `id`.
 fn pack(parts: &Parts, id: Option<[u8; 16]>) -> Result<Vec<u8>> {
+    require_packing(parts)?;
     let mut header = parts.header.clone();
     let count = parts.operations.iter().map(|operation| operation.tensors.len()).sum();
     let mut seen: HashMap<i64, &Arc<FrozenTensor>> = HashMap::with_capacity(count);
@@ -301,6 +316,21 @@ fn pack(parts: &Parts, id: Option<[u8; 16]>) -> Result<Vec<u8>> {
     header.min_required_engine_api_version = Some(header.required_api_version_of(tensors.iter().copied()));
     header.id = header.id.or(id);
     Ok(wire::write_parts(&header, &tensors, &nodes))
+}
+
+/// Fails where there is no memory for packing the parts.
+fn require_packing(parts: &Parts) -> Result<()> {
+    let tensor = |tensor: &Arc<FrozenTensor>| {
+        let Tensor { name, dims, strides, .. } = &tensor.tensor;
+        TABLE + name.len() + 8 * (dims.len() + strides.len())
+    };
+    let node = |operation: &Arc<FrozenOperation>| {
+        TABLE + operation.size + operation.tensors.iter().map(tensor).sum::<usize>()
+    };
+    let nodes: usize = parts.operations.iter().map(node).sum();
+    let size = nodes + parts.unused.iter().map(tensor).sum::<usize>() + parts.header.name.len();
+    // A buffer that doubles while its content is moved, the bytes themselves, and a copy of a node's lists.
+    memory::require("the bytes of the graph", size.saturating_mul(6))
 }
 
 /// A random 128-bit number, in the form of a version 4 UUID.

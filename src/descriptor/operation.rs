@@ -21,6 +21,21 @@ pub struct FrozenOperation {
     pub node: Node,
     /// Its tensors, in the order in which the operation declares them.
     pub tensors: Vec<Arc<FrozenTensor>>,
+    /// The bytes that its texts and lists have.
+    pub size: usize,
+}
+
+/// The bytes that texts and lists have.
+pub fn size_of_values(name: &str, values: &[Value]) -> usize {
+    values.iter().fold(name.len(), |size, value| {
+        size + match value {
+            Value::Uids(list) | Value::Ints(list) => size_of_val(&**list),
+            Value::Int32s(list) => size_of_val(&**list),
+            Value::Bytes(bytes) => bytes.len(),
+            Value::Text(text) => text.len(),
+            _ => 0,
+        }
+    })
 }
 
 /// An operation that is being set up.
@@ -85,6 +100,7 @@ impl Draft for OperationDraft {
             values.push(finished(name, field, setting)?);
         }
         check_spatial(name, self.spec.fields, &values)?;
+        let size = size_of_values(&self.name, &values);
         let operation = (self.spec.from_values)(values)
             .and_then(|operation| (self.spec.check)(&operation).map(|()| operation))
             .map_err(|error| Error::bad_param(error.0))?;
@@ -93,7 +109,7 @@ impl Draft for OperationDraft {
         let mut tensors = Vec::with_capacity(fields.iter().map(|setting| setting.tensors.len()).sum());
         fields.into_iter().for_each(|setting| tensors.extend(setting.tensors));
         let node = Node { name: std::mem::take(&mut self.name), compute_type: self.compute_type, operation };
-        Ok(Arc::new(FrozenOperation { node, tensors }))
+        Ok(Arc::new(FrozenOperation { node, tensors, size }))
     }
 
     fn get(&self, frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()> {

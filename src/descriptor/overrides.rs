@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use super::attribute::{Incoming, Outgoing};
 use crate::ffi::hipdnnBackendAttributeType_t as Type;
+use crate::memory;
 use crate::plugin::OverrideArrays;
 use crate::status::{Error, Result};
 
@@ -61,7 +62,7 @@ impl Overrides {
 
     /// Sets a list.
     pub fn set(&mut self, list: List, incoming: &Incoming) -> Result<()> {
-        let values = incoming.array::<i64>(Type::HIPDNN_TYPE_INT64)?.collect();
+        let values = memory::collect("overrides", incoming.array::<i64>(Type::HIPDNN_TYPE_INT64)?)?;
         *match list {
             List::Uids => &mut self.uids,
             List::Lengths => &mut self.lengths,
@@ -91,6 +92,10 @@ impl Overrides {
                 lengths.len()
             ));
         }
+        // Both sets, and three words for each tensor.
+        let (tensors, most) = bound.size_hint();
+        let sets = most.unwrap_or(tensors).saturating_add(uids.len()).saturating_mul(32);
+        memory::require("overrides", sets.saturating_add(uids.len().saturating_mul(40)))?;
         let bound: HashSet<i64> = bound.collect();
         let mut seen = HashSet::new();
         for uid in uids {

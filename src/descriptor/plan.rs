@@ -1,7 +1,10 @@
 //! EXECUTION_PLAN: a graph compiled by an engine, ready to run.
 
+use std::collections::{HashMap, HashSet};
 use std::ffi::c_int;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use hipdnn_plugin_sdk::graph::ApiVersion;
 use hipdnn_plugin_sdk::wire::TensorSummary;
@@ -10,12 +13,18 @@ use super::attribute::{Incoming, Outgoing, unknown};
 use super::engine_config::FrozenConfig;
 use super::overrides::Overrides;
 use super::{Descriptor, Draft, Pack, take_checked};
-use crate::ffi::{hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type};
+use crate::ffi::{
+    hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type, hipdnnSeverity_t as Severity,
+};
 use crate::lock::Mutex;
-use crate::plugin::{Context, EngineRef, Owner, PluginSet, Session, check, context};
+use crate::log;
+use crate::plugin::{Context, Engine, EngineRef, Owner, PluginSet, Session, check, context};
 use crate::status::{Error, Result};
 
 const KIND: &str = "execution plan";
+
+/// How many things that are odd about a pack are told.
+const MOST_REMARKS: usize = 4;
 
 const HANDLE: c_int = Name::HIPDNN_ATTR_EXECUTION_PLAN_HANDLE as c_int;
 const ENGINE_CONFIG: c_int = Name::HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG as c_int;
@@ -47,6 +56,8 @@ pub struct FrozenPlan {
     workspace_size: i64,
     /// The bytes of the saved plan, between a call that asks for their number and one that fetches them.
     saved: Mutex<Option<Vec<u8>>>,
+    /// Whether the log has what is odd about a pack; said once for each plan.
+    has_told: AtomicBool,
 }
 
 /// Which set of plugins it is.
@@ -93,6 +104,14 @@ impl Source {
         match self {
             Self::Config(config) => &config.engine.graph.summary().tensors,
             Self::Saved(saved) => &saved.tensors,
+        }
+    }
+
+    /// The name of the graph; a saved plan does not have it.
+    fn graph_name(&self) -> Option<String> {
+        match self {
+            Self::Config(config) => config.engine.graph.name(),
+            Self::Saved(_) => None,
         }
     }
 
@@ -187,8 +206,17 @@ impl FrozenPlan {
         let (set, plugin) = (Identity(Arc::as_ptr(session.set())), engine.plugin);
         let tensors = context.owner().tensors();
         let alignment_mask = tensors.iter().fold(0, |mask, tensor| mask | alignment_bits(tensor.alignment));
-        let saved = Mutex::new(None);
-        Self { context, set, plugin, is_override_shape_enabled, alignment_mask, workspace_size, saved }
+        let (saved, has_told) = (Mutex::new(None), AtomicBool::new(false));
+        Self {
+            has_told,
+            context,
+            set,
+            plugin,
+            is_override_shape_enabled,
+            alignment_mask,
+            workspace_size,
+            saved,
+        }
     }
 
     /// The plugin's context.
@@ -216,6 +244,73 @@ impl FrozenPlan {
     /// Returns when the plugin does, which need not be when the work is done. Takes no lock and allocates nothing.
     #[inline]
     pub fn execute(&self, session: &Session, pack: &Pack) -> Result<()> {
+        if log::is_on(Severity::HIPDNN_SEV_WARN) {
+            return self.execute_and_tell(session, pack);
+        }
+        self.run(session, pack).map_err(|error| self.with_remarks(error, pack))
+    }
+
+    /// The same with lines of the log: what was run for how long, and what is odd about the pack.
+    #[cold]
+    fn execute_and_tell(&self, session: &Session, pack: &Pack) -> Result<()> {
+        let start = Instant::now();
+        let result = self.run(session, pack);
+        let taken = start.elapsed();
+        let source = self.context.owner();
+        log::info(|| {
+            let (session, engine) = source.engine();
+            let name = session.engine(engine).map(Engine::display_name).unwrap_or_default();
+            let graph =
+                source.graph_name().map_or_else(|| "a graph".into(), |name| format!("graph {name:?}"));
+            let end = if result.is_ok() { "returned" } else { "failed" };
+            format!("execute: {name} ran {graph} and {end} after {:.1} µs", taken.as_secs_f64() * 1e6)
+        });
+        match result {
+            Ok(()) => {
+                let remark = self.remarks(pack);
+                if let Some(remark) = remark.filter(|_| !self.has_told.swap(true, Ordering::Relaxed)) {
+                    log::warn(|| remark);
+                }
+                Ok(())
+            }
+            Err(error) => Err(self.with_remarks(error, pack)),
+        }
+    }
+
+    /// What is odd about the pack beside what a plugin says, which may be its cause.
+    #[cold]
+    fn with_remarks(&self, error: Error, pack: &Pack) -> Error {
+        match self.remarks(pack) {
+            Some(remark) => Error::new(error.status, format!("{}; {remark}", error.message)),
+            None => error,
+        }
+    }
+
+    /// What is odd about a pack, and allowed: engines pass over what they do not need.
+    #[cold]
+    fn remarks(&self, pack: &Pack) -> Option<String> {
+        let tensors: HashMap<i64, bool> =
+            self.context.owner().tensors().iter().map(|tensor| (tensor.uid, tensor.is_virtual)).collect();
+        let mut seen = HashSet::new();
+        let mut remarks = Vec::new();
+        for uid in pack.buffers().iter().map(|buffer| buffer.uid) {
+            match tensors.get(&uid) {
+                _ if !seen.insert(uid) => remarks.push(format!("tensor {uid} twice")),
+                None => remarks.push(format!("tensor {uid}, which the graph does not have")),
+                Some(true) => remarks.push(format!("tensor {uid}, which is virtual")),
+                Some(false) => {}
+            }
+        }
+        let more = remarks.len().saturating_sub(MOST_REMARKS);
+        remarks.truncate(MOST_REMARKS);
+        if more > 0 {
+            remarks.push(format!("{more} more such"));
+        }
+        (!remarks.is_empty()).then(|| format!("the variant pack binds {}", remarks.join(", ")))
+    }
+
+    #[inline]
+    fn run(&self, session: &Session, pack: &Pack) -> Result<()> {
         if Identity(Arc::as_ptr(session.set())) != self.set {
             return Err(Error::bad_param(
                 "the handle has other plugins loaded than those that made the execution plan",

@@ -8,6 +8,7 @@ use hipdnn_plugin_sdk::wire::{self, Container, Origin, SAVED_PLAN_VERSION, Saved
 use super::plan::{PlanDraft, SavedSource, Source};
 use super::{Descriptor, FrozenPlan, Lifecycle};
 use crate::device;
+use crate::memory;
 use crate::plugin::{Context, EngineRef, Owner, Plugin, Session, context};
 use crate::status::{Error, Result};
 
@@ -161,6 +162,8 @@ impl Descriptor {
     /// A finalized execution plan from the bytes of one, or of a container.
     pub fn plan_from_bytes(session: &Arc<Session>, argument: &str, bytes: &[u8]) -> Result<Self> {
         let bytes = plan_in(argument, bytes)?;
+        // A uid of eight bytes becomes a summary of three words, and the list may double.
+        memory::require("the plan", bytes.len().saturating_mul(8))?;
         let plan = wire::read_plan(bytes).map_err(|error| about(argument, bytes, &error))?;
         check(&plan)?;
         let engine = engine_of(session, &plan)?;

@@ -10,6 +10,7 @@ use super::attribute::{Incoming, Outgoing, unknown};
 use super::overrides::{List, Overrides};
 use super::{Descriptor, Draft};
 use crate::ffi::{hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type};
+use crate::memory;
 use crate::status::{Error, Result};
 
 const KIND: &str = "variant pack";
@@ -110,9 +111,13 @@ impl Pack {
 
     /// Makes room for `count` ids and `other` pointers, or the other way round.
     #[inline]
-    fn resize(&mut self, count: usize, other: usize) {
+    fn resize(&mut self, count: usize, other: usize) -> Result<()> {
         let nothing = Buffer(DeviceBuffer { uid: 0, ptr: ptr::null_mut() });
-        self.buffers.resize(count.max(other), nothing);
+        let size = count.max(other);
+        // The list may double.
+        memory::require("the tensors of a variant pack", size.saturating_mul(2 * size_of::<Buffer>()))?;
+        self.buffers.resize(size, nothing);
+        Ok(())
     }
 }
 
@@ -131,7 +136,7 @@ impl Draft for Pack {
         match incoming.name() {
             UNIQUE_IDS => {
                 let ids = incoming.array::<i64>(Type::HIPDNN_TYPE_INT64)?;
-                self.resize(ids.len(), self.pointers);
+                self.resize(ids.len(), self.pointers)?;
                 self.ids = ids.len();
                 for (buffer, uid) in self.buffers.iter_mut().zip(ids) {
                     buffer.0.uid = uid;
@@ -139,7 +144,7 @@ impl Draft for Pack {
             }
             DATA_POINTERS => {
                 let pointers = incoming.array::<usize>(Type::HIPDNN_TYPE_VOID_PTR)?;
-                self.resize(pointers.len(), self.ids);
+                self.resize(pointers.len(), self.ids)?;
                 self.pointers = pointers.len();
                 self.addresses = 0;
                 for (buffer, pointer) in self.buffers.iter_mut().zip(pointers) {
@@ -166,14 +171,14 @@ impl Draft for Pack {
     fn get(&self, (): &(), outgoing: &Outgoing) -> Result<()> {
         match outgoing.name() {
             UNIQUE_IDS => {
-                let ids: Vec<i64> = self.buffers().iter().map(|buffer| buffer.uid).collect();
+                let ids = memory::collect(KIND, self.buffers().iter().map(|buffer| buffer.uid))?;
                 outgoing.many(Type::HIPDNN_TYPE_INT64, &ids)
             }
             DATA_POINTERS => {
                 outgoing.require_type(Type::HIPDNN_TYPE_VOID_PTR)?;
                 // In both generations.
                 outgoing.require_count()?;
-                let pointers: Vec<usize> = self.buffers().iter().map(|buffer| buffer.ptr.addr()).collect();
+                let pointers = memory::collect(KIND, self.buffers().iter().map(|buffer| buffer.ptr.addr()))?;
                 outgoing.many(Type::HIPDNN_TYPE_VOID_PTR, &pointers)
             }
             WORKSPACE => outgoing.exactly_one(Type::HIPDNN_TYPE_VOID_PTR, self.workspace),

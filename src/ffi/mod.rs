@@ -1,4 +1,5 @@
-//! The types of the C interface, under their C names: one file per public header.
+//! The types of the C interface, under their C names: one file per public header. Its numbers are written nowhere else: the
+//! library, the plugin SDK and the tools name them.
 //!
 //! The headers in `include/hipdnn/backend` are generated from these files by `cargo xtask generate`, so the text here
 //! is written for readers of C. A number that C hands over is never taken as one of these enums: entry points take the

@@ -69,7 +69,7 @@ mod tests {
     use strum::VariantArray;
 
     use super::*;
-    use crate::ffi::{hipdnnBackendAttributeName_t, hipdnnStatus_t};
+    use crate::{hipdnnBackendAttributeName_t, hipdnnStatus_t};
 
     #[test]
     fn every_attribute_comes_back_from_its_number() {

@@ -1,5 +1,6 @@
 use std::sync::atomic::AtomicUsize as Counter;
 
+use super::record::{HAZARDS, records};
 use super::*;
 
 /// Counts its drops.

@@ -120,6 +120,7 @@ fn explain(session: &Session, told: &[(u32, String)]) -> String {
         text.push_str(if places.is_empty() { "no place" } else { "" });
         text.push_str(&places.join(", "));
     }
+    let mut engines: Vec<(u32, String, &str)> = Vec::new();
     let mut lines: Vec<String> = Vec::new();
     for (place, plugin) in (0..).zip(&set.plugins) {
         if let Some(reason) = session.reason_left_out(place) {
@@ -130,20 +131,37 @@ fn explain(session: &Session, told: &[(u32, String)]) -> String {
         for engine in &plugin.engines {
             let name = engine.display_name();
             let reason = reason(said, &name, plugin).unwrap_or("the plugin gave no reason");
-            lines.push(format!("{name} ({}): {reason}", plugin.name));
+            engines.push((place, format!("{name} ({})", plugin.name), reason));
         }
         if plugin.engines.is_empty() {
             lines.push(format!("plugin {} has no engine that could be admitted", plugin.name));
         }
         lines.extend(plugin.dropped.iter().map(|reason| format!("plugin {}: {reason}", plugin.name)));
     }
+    let lines = merge(&engines).into_iter().chain(lines);
     // What was not loaded comes last: where the text is cut, the reasons of engines are worth more.
-    lines.extend(set.refused.iter().map(|reason| format!("not loaded: {reason}")));
-    for line in lines {
+    for line in lines.chain(set.refused.iter().map(|reason| format!("not loaded: {reason}"))) {
         text.push_str("\n  ");
         text.push_str(&line);
     }
     text
+}
+
+/// A line for each engine; one line for all engines of several plugins with the same reason, mostly a library that is not there.
+/// Each engine comes with the place of its plugin, its name and its reason.
+fn merge(engines: &[(u32, String, &str)]) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for (index, (place, name, reason)) in engines.iter().enumerate() {
+        let same = || engines.iter().enumerate().filter(|(_, (_, _, other))| other == reason);
+        let is_shared = same().any(|(_, (other, ..))| other != place);
+        let names: Vec<&str> = match is_shared {
+            true if same().next().is_some_and(|(first, _)| first != index) => continue,
+            true => same().map(|(_, (_, name, _))| name.as_str()).collect(),
+            false => vec![name],
+        };
+        lines.push(format!("{}: {reason}", names.join(", ")));
+    }
+    lines
 }
 
 /// What a plugin's lines say of an engine: a line that begins with the engine's name and a colon, or else the last one that
@@ -158,4 +176,25 @@ fn reason<'a>(said: &'a str, name: &str, plugin: &Plugin) -> Option<&'a str> {
 /// What a line says of the engine that it begins with.
 fn about<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     line.strip_prefix(name)?.strip_prefix(':').map(str::trim)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn engines_of_several_plugins_share_a_line_and_those_of_one_do_not() {
+        let engine = |place: u32, name: &str, reason: &'static str| (place, name.to_owned(), reason);
+        let lines = merge(&[
+            engine(0, "A (a)", "too large"),
+            engine(0, "B (a)", "too large"),
+            engine(1, "C (b)", "no HIP"),
+            engine(1, "D (b)", "no HIP"),
+            engine(2, "E (c)", "too small"),
+            engine(2, "F (c)", "no HIP"),
+        ]);
+        let expected =
+            ["A (a): too large", "B (a): too large", "C (b), D (b), F (c): no HIP", "E (c): too small"];
+        assert_eq!(lines, expected);
+    }
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use hipdnn_plugin_sdk::environment;
 use hipdnn_plugin_sdk::hip::Hip;
 
 use super::gate;
@@ -171,11 +172,12 @@ pub fn set_paths(kind: Kind, paths: Vec<PathBuf>, mode: Mode, handles: usize) ->
 fn load(engines: &Paths, heuristics: &Paths) -> Result<PluginSet> {
     let library = own_path()?;
     let folder = library.parent().unwrap_or(Path::new("/"));
-    let (engines, places) = find(&library, Path::new(paths::ENGINES_FOLDER), "HIPDNN_PLUGIN_DIR", engines);
+    let (engines, places) =
+        find(&library, Path::new(paths::ENGINES_FOLDER), "engine", "HIPDNN_PLUGIN_DIR", engines);
     // Nobody needs heuristic plugins: where there is no folder of them, that is nothing to warn of.
     let default = Path::new(paths::HEURISTICS_FOLDER);
     let default = if folder.join(default).is_dir() { default } else { Path::new("") };
-    let (heuristics, _) = find(&library, default, "HIPDNN_HEURISTIC_PLUGIN_DIR", heuristics);
+    let (heuristics, _) = find(&library, default, "heuristic", "HIPDNN_HEURISTIC_PLUGIN_DIR", heuristics);
     let (plugins, refused) = load_files(engines, &Setting::from_environment(folder));
     let heuristics = load_heuristics(heuristics);
     // If plugins have brought HIP, its functions are found here, where the loader may be asked.
@@ -184,9 +186,15 @@ fn load(engines: &Paths, heuristics: &Paths) -> Result<PluginSet> {
 }
 
 /// The files of one kind of plugins, and the places where they were looked for.
-fn find(library: &Path, default: &Path, variable: &str, own: &Paths) -> (BTreeSet<PathBuf>, Vec<PathBuf>) {
+fn find(
+    library: &Path,
+    default: &Path,
+    kind: &str,
+    variable: &str,
+    own: &Paths,
+) -> (BTreeSet<PathBuf>, Vec<PathBuf>) {
     let folder = library.parent().unwrap_or(Path::new("/"));
-    let environment = std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let environment = environment::path(variable).map(PathBuf::from);
     let is_nowhere = environment.is_none() && default.as_os_str().is_empty();
     let search = Search {
         library_folder: folder,
@@ -200,7 +208,15 @@ fn find(library: &Path, default: &Path, variable: &str, own: &Paths) -> (BTreeSe
     for warning in warnings {
         log::warn(|| warning);
     }
-    (files, paths::places(&search).map(|path| folder.join(path)).collect())
+    let places: Vec<PathBuf> = paths::places(&search).map(|path| folder.join(path)).collect();
+    if !places.is_empty() {
+        log::info(|| {
+            let places: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
+            let (count, s) = (files.len(), if files.len() == 1 { "" } else { "s" });
+            format!("looked for {kind} plugins in {}: {count} file{s}", places.join(", "))
+        });
+    }
+    (files, places)
 }
 
 fn complain(path: &Path, reason: &str) {

@@ -154,6 +154,13 @@ impl Session {
         all
     }
 
+    /// The engines for a message: their names and ids.
+    pub fn list_engines(&self) -> String {
+        let engines: Vec<_> =
+            self.engines().iter().map(|engine| format!("{} ({})", engine.name, engine.id)).collect();
+        if engines.is_empty() { "none".into() } else { engines.join(", ") }
+    }
+
     /// The engine with this id, if a plugin that gave a handle has it.
     pub fn find_engine(&self, id: i64) -> Option<EngineRef> {
         self.opened().find_map(|(plugin, loaded, _)| {

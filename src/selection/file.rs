@@ -25,10 +25,19 @@ pub fn open(path: &Path, options: &mut OpenOptions) -> std::io::Result<File> {
 /// # Errors
 /// When it cannot be read or is larger than any file of ours.
 pub fn read(file: &mut File) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    file.take(MOST + 1).read_to_end(&mut bytes)?;
+    let bytes = read_start(file, MOST + 1)?;
     if bytes.len() as u64 > MOST {
         return Err(std::io::Error::other(format!("it has more than {MOST} bytes")));
     }
+    Ok(bytes)
+}
+
+/// At most so many bytes of a file, from its beginning on.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn read_start(file: &mut File, most: u64) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes)?;
     Ok(bytes)
 }

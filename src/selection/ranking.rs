@@ -1,7 +1,7 @@
 //! The rankings of engines that were measured, on disk: a file for each graph and device.
 //!
 //! A file has the version of the format in its first line and a JSON object in each other: the key of graph and device, the
-//! engines that were measured, and their order, best first. Files only grow, the last line counts, and what cannot be read is
+//! engines that were measured, and their order, best first. Files grow until they are full, the last line counts, and what cannot be read is
 //! passed over: a line that a dying process left unfinished, too. Processes keep out of each other's way by a lock on the
 //! file, threads by a mutex. Nothing here fails the caller: a cache that cannot be used says why, once, in the log.
 
@@ -226,20 +226,21 @@ impl Cache {
         options.read(true).append(true).create(true).mode(0o644);
         let mut file = file::open(path, &mut options).map_err(text)?;
         lock(&file, libc::F_WRLCK as libc::c_short)?;
-        let bytes = file::read(&mut file).map_err(text)?;
+        let bytes = file::read_start(&mut file, file::MOST).map_err(text)?;
+        let size = file.metadata().map_err(text)?.len();
         let new = Record { sampled: order.to_vec(), order: order.to_vec() };
         let line = new.line(key);
+        // Nobody would read a file of ours that has grown beyond that; the last line is all that counts in it.
+        let is_full = size.saturating_add(line.len() as u64) >= file::MOST;
         let line = match parse(&bytes, key)? {
+            _ if is_full => start_anew(&mut file, &line).map_err(text)?,
             Content::Lines { record: Some(old), .. } if old.says_as_much_as(&new) => {
                 return Ok(Stored::Unchanged);
             }
             Content::Lines { ends_well: true, .. } => line,
             // What was left unfinished becomes a line of its own, which nobody understands.
             Content::Lines { ends_well: false, .. } => format!("\n{line}"),
-            Content::Fresh => {
-                file.set_len(0).and_then(|()| file.rewind()).map_err(text)?;
-                format!("{VERSION}\n{line}")
-            }
+            Content::Fresh => start_anew(&mut file, &line).map_err(text)?,
         };
         // In one piece: who dies here leaves a line that is cut, and not two that are mixed.
         match file.write(line.as_bytes()) {
@@ -248,6 +249,13 @@ impl Cache {
             Err(error) => Err(error.to_string()),
         }
     }
+}
+
+/// Empties a file, and answers what it has to begin with for a line.
+fn start_anew(file: &mut File, line: &str) -> std::io::Result<String> {
+    file.set_len(0)?;
+    file.rewind()?;
+    Ok(format!("{VERSION}\n{line}"))
 }
 
 /// Locks a whole file, for reading or writing, until it is closed.

@@ -1,8 +1,9 @@
 //! What the environment says of how engines are chosen.
 
-use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+
+use hipdnn_plugin_sdk::environment;
 
 use super::Cache;
 use crate::plugin::engine_id;
@@ -25,7 +26,7 @@ pub struct Settings {
 impl Settings {
     /// Reads the environment.
     pub fn from_environment() -> Self {
-        Self::read(|name| env::var_os(name).filter(|value| !value.is_empty()))
+        Self::read(environment::path)
     }
 
     fn read(variable: impl Fn(&str) -> Option<OsString>) -> Self {

@@ -59,8 +59,9 @@ fn write(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), Error> {
 
 fn run(folder: &Path) -> Result<(), Error> {
     let engine = CpuPlugin::ENGINES.iter().position(|name| *name == CPU_REFERENCE_ENGINE);
-    let compiled = CpuPlugin::plan(&(), engine.ok_or("there is no reference engine")?, &graph(), &[])?;
-    let payload = CpuPlugin::serialize(&(), &compiled)?;
+    let compiled =
+        CpuPlugin::plan(&Default::default(), engine.ok_or("there is no reference engine")?, &graph(), &[])?;
+    let payload = CpuPlugin::serialize(&Default::default(), &compiled)?;
     let mut plan = SavedPlan {
         version: SAVED_PLAN_VERSION,
         engine_id: engine_id(CPU_REFERENCE_ENGINE),

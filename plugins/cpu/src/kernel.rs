@@ -1,20 +1,19 @@
-//! What both engines make of one node: a kernel that is planned once and run many times.
+//! The kernel of a node in both engines: planned once, run many times.
 
-pub use hipdnn_plugin_problem::Refusal;
-use hipdnn_plugin_sdk::graph::{Graph, Node};
+pub use hipdnn_plugin_planner::Refusal;
+use hipdnn_plugin_sdk::graph::Graph;
 
-use crate::prepare::in_node;
+use crate::prepare::CheckedNode;
 use crate::problem::pointers;
 
-/// The computation of one node, with every decision made.
+/// The planned computation of a node or a fused part.
 pub trait Kernel: Send + Sync {
-    /// Bytes of memory that a run may use for itself, aligned to 64 bytes.
+    /// Bytes of scratch memory of a run, aligned to 64 bytes.
     fn scratch_size(&self) -> usize {
         0
     }
 
-    /// Whether what the tensors say of places in other tensors (lengths, offsets, indices) is in range. Called before each
-    /// run; allocates nothing unless it fails.
+    /// Whether lengths, offsets and indices in tensors are in range. Called before each run; allocates nothing unless it fails.
     ///
     /// # Safety
     /// As for [`Kernel::run`].
@@ -25,10 +24,9 @@ pub trait Kernel: Send + Sync {
     /// Computes the node. Allocates nothing and takes no lock.
     ///
     /// # Safety
-    /// `tensors` are the first elements of the operation's tensors in the order of [`pointers`], each
-    /// valid for its extent, and [`Kernel::check`] found no fault with them; what is written overlaps nothing else, except that
-    /// the new running statistics of a batch normalization may lie exactly where the old ones do. `scratch` is valid for
-    /// [`Kernel::scratch_size`] bytes.
+    /// `tensors` are the first elements of the operation's tensors in the order of [`pointers`], each valid for its extent, and
+    /// [`Kernel::check`] found no fault with them; what is written overlaps nothing else, except that the new running statistics
+    /// of a batch normalization may lie exactly where the old ones do. `scratch` is valid for [`Kernel::scratch_size`] bytes.
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8);
 }
 
@@ -38,7 +36,7 @@ pub struct Part {
     pub node: usize,
     /// The tensors that the kernel gets pointers to, in its order.
     pub tensors: Vec<i64>,
-    /// What computes it.
+    /// The kernel.
     pub kernel: Box<dyn Kernel>,
 }
 
@@ -46,12 +44,11 @@ impl Part {
     /// The part of one node.
     pub fn of_node(
         graph: &Graph,
-        place: usize,
-        node: &Node,
-        choose: impl Fn(&Graph, &Node) -> Result<Box<dyn Kernel>, Refusal>,
+        node: CheckedNode<'_>,
+        choose: impl FnOnce(&CheckedNode<'_>) -> Result<Box<dyn Kernel>, Refusal>,
     ) -> Result<Self, Refusal> {
-        let kernel = choose(graph, node).map_err(|refusal| in_node(place, node, refusal))?;
-        Ok(Self { node: place, tensors: pointers(graph, &node.operation), kernel })
+        let kernel = choose(&node).map_err(|refusal| node.refusal(refusal))?;
+        Ok(Self { node: node.place, tensors: pointers(graph, &node.node.operation), kernel })
     }
 }
 

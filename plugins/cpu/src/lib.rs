@@ -1,6 +1,6 @@
 //! The CPU engines of hipDNN, as an engine plugin.
 //!
-//! [`prepare`](hipdnn_plugin_problem::prepare::prepare) resolves and checks a graph. Each of its nodes becomes a [`kernel`],
+//! [`prepare`](hipdnn_plugin_planner::prepare::prepare) resolves and checks a graph. Each of its nodes becomes a [`kernel`],
 //! which a [`plan`](plan::steps::Plan) runs in order. [`mod@reference`] has a plain kernel for every operation.
 
 mod attention;
@@ -27,5 +27,8 @@ pub mod threading;
 
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+#[path = "../tests/mod.rs"]
+mod tests;
 
-use hipdnn_plugin_problem::{layout, prepare, problem, workspace};
+use hipdnn_plugin_planner::{layout, prepare, problem, workspace};

@@ -1,7 +1,7 @@
-//! Memory that the processor cannot read: a caller who hands it in is told so.
+//! Refuses device memory, which the processor cannot read.
 //!
-//! HIP knows which memory that is, where the process has it loaded. It is looked for when handles and plans are made, not at
-//! executions, whose price without HIP stays what it was; and it is never loaded for this.
+//! HIP is asked, if the process has loaded it. It is looked up when handles and plans are made, not at executions, and never loaded for
+//! this.
 
 use std::ffi::c_void;
 use std::sync::OnceLock;
@@ -10,10 +10,10 @@ use hipdnn_plugin_sdk::PluginError;
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::hip::{Hip, MemoryKind};
 
-/// HIP, once it was found to be loaded; none where it has no device.
+/// HIP, once it was found to be loaded; none without a device.
 static HIP: OnceLock<Option<&Hip>> = OnceLock::new();
 
-/// Looks whether the process has HIP by now.
+/// Looks HIP up, unless it was found.
 pub fn look_for_devices() {
     if HIP.get().is_some() {
         return;
@@ -23,7 +23,7 @@ pub fn look_for_devices() {
     }
 }
 
-/// That nothing which an execution touches is device memory, as far as HIP was found. `bound` are the tensors that count.
+/// Checks that no tensor in `bound` and no workspace is device memory, if HIP was found.
 ///
 /// # Errors
 /// The first tensor that is in device memory, or the workspace.
@@ -39,7 +39,7 @@ pub fn check(
     }
 }
 
-/// The same, with the kind of memory that an address is of.
+/// The same with a function for the kind of an address.
 fn check_with(
     kind: impl Fn(*const c_void) -> Option<MemoryKind>,
     bound: &[i64],
@@ -90,7 +90,7 @@ mod tests {
         let check = |buffers: &[_], workspace: *mut c_void| check_with(kind, &[1, 2], buffers, workspace);
 
         for place in 0..4 {
-            // A buffer of no tensor is not looked at, and a missing one is found missing elsewhere.
+            // Buffers of unknown tensors are ignored; missing ones are found elsewhere.
             let buffers = [buffer(1, at(place)), buffer(2, ptr::null_mut()), buffer(7, at(4))];
             assert_eq!(check(&buffers, ptr::null_mut()), Ok(()));
             assert_eq!(check(&buffers, at(place)), Ok(()));

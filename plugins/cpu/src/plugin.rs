@@ -1,18 +1,18 @@
 //! The engine plugin: two engines over the same plans, which differ in how they choose kernels.
 
-use crate::plan::planner::Planner;
-use crate::plan::planner::fast_knobs;
 use std::ffi::c_void;
 
 use hipdnn_plugin_sdk::engine_plugin::SUPPORTS_SERIALIZATION;
 use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::graph::Graph;
-use hipdnn_plugin_sdk::wire::{self, EngineConfig, EngineDetails, KnobSetting};
-use hipdnn_plugin_sdk::{EnginePlugin, Overrides, PluginError, Refusal, engine_id};
+use hipdnn_plugin_sdk::payload::Request;
+use hipdnn_plugin_sdk::wire::{self, EngineDetails, KnobSetting};
+use hipdnn_plugin_sdk::{EnginePlugin, Overrides, PluginError, Refusal};
 
+use crate::memory;
 use crate::plan::compiled::Compiled;
-use crate::plan::steps::Plan;
-use crate::{memory, reference};
+use crate::plan::handle::Handle;
+use crate::plan::planner::{Planner, fast_knobs};
 
 /// The engines of this library.
 ///
@@ -34,36 +34,41 @@ impl EnginePlugin for CpuPlugin {
     /// Any alignment will do, a scalar passed at execution is memory like any other, and other shapes are planned when they
     /// come.
     const API_VERSION: &'static str = "1.3.0";
-    type Handle = ();
+    type Handle = Handle;
     type Plan = Compiled;
 
-    fn create_handle() -> Result<(), PluginError> {
+    fn create_handle() -> Result<Handle, PluginError> {
         memory::look_for_devices();
+        Ok(Handle::default())
+    }
+
+    fn set_stream(_: &Handle, _: hipStream_t) -> Result<(), PluginError> {
         Ok(())
     }
 
-    fn set_stream(_: &(), _: hipStream_t) -> Result<(), PluginError> {
+    fn supports(handle: &Handle, _: usize, graph: &Graph) -> Result<(), Refusal> {
+        // The reference computes whatever either engine does.
+        handle.checked(graph)?;
         Ok(())
     }
 
-    fn supports(_: &(), _: usize, graph: &Graph) -> Result<(), Refusal> {
-        // The reference computes whatever either engine does, and its plans cost next to nothing.
-        Plan::new(graph, reference::plan_node)?;
-        Ok(())
-    }
-
-    fn details(_: &(), engine: usize, _: &Graph) -> Result<EngineDetails, PluginError> {
+    fn details(_: &Handle, engine: usize, _: &Graph) -> Result<EngineDetails, PluginError> {
         let knobs = if engine == 0 { fast_knobs() } else { Vec::new() };
         // Nothing is compiled at run time, captured or asked of another library.
         Ok(EngineDetails { knobs, behavior_notes: vec![SUPPORTS_SERIALIZATION], ..EngineDetails::default() })
     }
 
-    fn plan(_: &(), engine: usize, graph: &Graph, knobs: &[KnobSetting]) -> Result<Compiled, PluginError> {
+    fn plan(
+        handle: &Handle,
+        engine: usize,
+        graph: &Graph,
+        knobs: &[KnobSetting],
+    ) -> Result<Compiled, PluginError> {
         memory::look_for_devices();
         let planner = Planner::new(engine, knobs)?;
-        let name = Self::ENGINES.get(engine).copied().unwrap_or_default();
-        let config = EngineConfig { engine_id: engine_id(name), knobs: knobs.to_vec() };
-        Ok(Compiled::new(graph, config, planner)?)
+        let checked = handle.checked(graph).map_err(Refusal::new)?;
+        let request = Self::request(engine, graph, knobs);
+        Ok(Compiled::new(request, &checked.prepared, planner)?)
     }
 
     fn plan_workspace_size(plan: &Compiled) -> usize {
@@ -71,7 +76,7 @@ impl EnginePlugin for CpuPlugin {
     }
 
     unsafe fn execute(
-        _: &(),
+        _: &Handle,
         plan: &Compiled,
         workspace: *mut c_void,
         buffers: &[hipdnnPluginDeviceBuffer_t],
@@ -81,7 +86,7 @@ impl EnginePlugin for CpuPlugin {
     }
 
     unsafe fn execute_with_overrides(
-        _: &(),
+        _: &Handle,
         plan: &Compiled,
         workspace: *mut c_void,
         buffers: &[hipdnnPluginDeviceBuffer_t],
@@ -91,14 +96,13 @@ impl EnginePlugin for CpuPlugin {
         unsafe { plan.execute_with(buffers, workspace.cast(), overrides) }
     }
 
-    fn serialize(_: &(), plan: &Compiled) -> Result<Vec<u8>, PluginError> {
+    fn serialize(_: &Handle, plan: &Compiled) -> Result<Vec<u8>, PluginError> {
         plan.save()
     }
 
-    fn deserialize(handle: &(), bytes: &[u8]) -> Result<Compiled, PluginError> {
-        let (graph, config) = Compiled::read(bytes)?;
+    fn deserialize(handle: &Handle, bytes: &[u8]) -> Result<Compiled, PluginError> {
+        let Request { graph, config } = Compiled::read(bytes)?;
         let engine = Self::engine_of_saved_plan(config.engine_id)?;
-        Self::supports(handle, engine, &graph)?;
         wire::check_settings(&Self::details(handle, engine, &graph)?.knobs, &config.knobs)?;
         Self::plan(handle, engine, &graph, &config.knobs)
     }
@@ -108,11 +112,13 @@ hipdnn_plugin_sdk::export_engine_plugin!(CpuPlugin, overrides, serialization);
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
+
     use crate::settings::Algorithm;
     use crate::settings::Settings;
     use hipdnn_plugin_sdk::engine_id;
     use hipdnn_plugin_sdk::graph::operation::{CustomOp, Pointwise};
-    use hipdnn_plugin_sdk::graph::{DataType, Node, Operation, PointwiseMode, Tensor};
+    use hipdnn_plugin_sdk::graph::{DataType, Node, Operation, PointwiseMode, Tensor, TensorValue};
 
     use super::*;
     use crate::threading::partition::Threads;
@@ -142,12 +148,12 @@ mod tests {
     #[test]
     fn both_engines_compute_a_sum() {
         CpuPlugin::create_handle().unwrap();
-        CpuPlugin::set_stream(&(), std::ptr::null_mut()).unwrap();
+        CpuPlugin::set_stream(&Handle::default(), std::ptr::null_mut()).unwrap();
         for engine in 0..CpuPlugin::ENGINES.len() {
-            CpuPlugin::supports(&(), engine, &sum()).unwrap();
-            let plan = CpuPlugin::plan(&(), engine, &sum(), &[]).unwrap();
+            CpuPlugin::supports(&Handle::default(), engine, &sum()).unwrap();
+            let plan = CpuPlugin::plan(&Handle::default(), engine, &sum(), &[]).unwrap();
             assert_eq!(
-                CpuPlugin::workspace_size(&(), engine, &sum(), &[]),
+                CpuPlugin::workspace_size(&Handle::default(), engine, &sum(), &[]),
                 Ok(CpuPlugin::plan_workspace_size(&plan))
             );
             let (mut a, mut b, mut c) = ([1.0_f32, 2.0, 3.0, 4.0], [10.0_f32; 4], [0.0_f32; 4]);
@@ -155,12 +161,67 @@ mod tests {
                 .map(|(uid, values)| hipdnnPluginDeviceBuffer_t { uid, ptr: values.as_mut_ptr().cast() });
             let mut workspace = vec![0_u8; CpuPlugin::plan_workspace_size(&plan)];
             // SAFETY: every tensor has its four elements.
-            unsafe { CpuPlugin::execute(&(), &plan, workspace.as_mut_ptr().cast(), &buffers) }.unwrap();
+            unsafe { CpuPlugin::execute(&Handle::default(), &plan, workspace.as_mut_ptr().cast(), &buffers) }
+                .unwrap();
             assert_eq!(c, [11.0, 12.0, 13.0, 14.0]);
             // SAFETY: nothing is bound, so nothing is touched.
             let error =
-                unsafe { CpuPlugin::execute(&(), &plan, workspace.as_mut_ptr().cast(), &[]) }.unwrap_err();
+                unsafe { CpuPlugin::execute(&Handle::default(), &plan, workspace.as_mut_ptr().cast(), &[]) }
+                    .unwrap_err();
             assert!(error.message().contains("tensor 1"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_graph_is_checked_once_for_all_questions_and_plans() {
+        let handle = Handle::default();
+        let checks = || handle.checks.load(Ordering::Relaxed);
+        let ask = |graph: &Graph| {
+            for engine in 0..CpuPlugin::ENGINES.len() {
+                CpuPlugin::supports(&handle, engine, graph).unwrap();
+                CpuPlugin::details(&handle, engine, graph).unwrap();
+                CpuPlugin::workspace_size(&handle, engine, graph, &[]).unwrap();
+                CpuPlugin::plan(&handle, engine, graph, &[]).unwrap();
+            }
+        };
+        ask(&sum());
+        assert_eq!(checks(), 1);
+        // Another value, type or shape makes another graph.
+        let mut other = sum();
+        other.tensors[1].value = Some(TensorValue::Float32(2.0));
+        other.tensors[1].dims = vec![1, 1];
+        ask(&other);
+        assert_eq!(checks(), 2);
+        other.tensors[1].value = Some(TensorValue::Float32(3.0));
+        ask(&other);
+        assert_eq!(checks(), 3);
+        // What is refused is asked about again, with the same answer.
+        other.tensors[0].data_type = DataType::Unset;
+        let refusal = CpuPlugin::supports(&handle, 0, &other).unwrap_err();
+        assert_eq!(CpuPlugin::supports(&handle, 1, &other), Err(refusal));
+        assert_eq!(checks(), 5);
+    }
+
+    #[test]
+    fn the_check_refuses_what_no_engine_plans() {
+        let mut large = sum();
+        large.nodes.push(Node {
+            operation: Pointwise::new(PointwiseMode::Neg, 3, None, 4).into(),
+            ..large.nodes[0].clone()
+        });
+        large.tensors.push(Tensor::new(4, DataType::Float, &[2, 2], &[2, 1]));
+        for tensor in &mut large.tensors {
+            tensor.dims = vec![1 << 60, 2];
+        }
+        large.tensors[2].is_virtual = true;
+        let mut integers = sum();
+        integers.nodes[0].compute_type = DataType::Int32;
+        for (graph, expected) in [(large, "address space"), (integers, "compute type is int32")] {
+            let refusal = CpuPlugin::supports(&Handle::default(), 0, &graph).unwrap_err().to_string();
+            assert!(refusal.contains(expected), "{refusal}");
+            for engine in 0..CpuPlugin::ENGINES.len() {
+                assert!(CpuPlugin::plan(&Handle::default(), engine, &graph, &[]).is_err(), "{expected}");
+            }
         }
     }
 
@@ -172,17 +233,17 @@ mod tests {
             custom_op_id: "sum".to_owned(),
             data: vec![],
         };
-        let refusal = CpuPlugin::supports(&(), 0, &graph(custom)).unwrap_err();
+        let refusal = CpuPlugin::supports(&Handle::default(), 0, &graph(custom)).unwrap_err();
         assert!(refusal.to_string().contains("node 0 \"sum\" (CustomOp)"), "{refusal}");
     }
 
     #[test]
     fn knobs_are_the_fast_engines_and_make_sense() {
-        let knobs = CpuPlugin::details(&(), 0, &sum()).unwrap().knobs;
+        let knobs = CpuPlugin::details(&Handle::default(), 0, &sum()).unwrap().knobs;
         let ids: Vec<&str> = knobs.iter().map(|knob| knob.knob_id.as_str()).collect();
         assert_eq!(ids, ["threads", "deterministic", "constant_weights", "convolution"]);
         knobs.iter().for_each(|knob| knob.verify().unwrap());
-        assert!(CpuPlugin::details(&(), 1, &sum()).unwrap().knobs.is_empty());
+        assert!(CpuPlugin::details(&Handle::default(), 1, &sum()).unwrap().knobs.is_empty());
 
         let set = |id: &str, value: i64| KnobSetting { knob_id: id.to_owned(), value: value.into() };
         let all =

@@ -9,9 +9,8 @@ use crate::threading::partition::Threads;
 pub struct Settings {
     /// The threads to use.
     pub threads: Threads,
-    /// Whether weights stay the same from one execution of the plan to the next: the weights of convolutions
-    /// and of their data gradients, and operand B of matrix multiplications. Kernels may then keep prepacked
-    /// weights in the plan's memory.
+    /// Whether weights stay the same from one execution of the plan to the next: the weights of convolutions and of their data
+    /// gradients, and operand B of matrix multiplications. Kernels may then keep prepacked weights in the plan's memory.
     pub constant_weights: bool,
     /// The algorithm of convolutions.
     pub convolution: Algorithm,

@@ -1,6 +1,5 @@
 //! What the kernels' tests have in common.
 
-use half::{bf16, f16};
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, Tensor};
 
@@ -8,12 +7,18 @@ use crate::dtype::element::Element;
 use crate::fusion::graph::parts_at;
 use crate::fusion::node::plan_node_at;
 use crate::kernel::{Kernel, Refusal};
+use crate::layout::{Layout, Walk};
 use crate::plan::steps::Plan;
+use crate::prepare::{CheckedNode, prepare};
+use crate::problem::convolution::Convolution;
+use crate::problem::matmul::Matmul;
+use crate::problem::{Operand, Problem};
+use crate::reference;
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
 use crate::simd::vector::{Vector, VectorTask};
 
-/// Numbers that look random and are the same in every run.
+/// Pseudo-random values, the same in every run.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -28,7 +33,7 @@ impl Random {
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 16
     }
 
-    /// A number from `low` to `high`, both included.
+    /// An integer from `low` to `high`, both included.
     pub(crate) fn within(&mut self, low: usize, high: usize) -> usize {
         low + (self.next() as usize) % (high - low + 1)
     }
@@ -38,22 +43,22 @@ impl Random {
         items[self.within(0, items.len() - 1)]
     }
 
-    /// A small whole number, so that sums of products are exact.
+    /// A small integer: sums of products are exact.
     pub(crate) fn whole(&mut self) -> f64 {
         self.within(0, 6) as f64 - 3.0
     }
 
-    /// A number from -3 to 3.
+    /// A value from -3 to 3.
     pub(crate) fn real(&mut self) -> f64 {
         (self.next() % 60_001) as f64 / 10_000.0 - 3.0
     }
 }
 
-/// The floats of 8 bits.
+/// The floating-point types of 8 bits.
 pub(crate) const EIGHT_BITS: [DataType; 4] =
     [DataType::Fp8E4m3, DataType::Fp8E5m2, DataType::Fp8E4m3Fnuz, DataType::Fp8E5m2Fnuz];
 
-/// Strides for an order of the dimensions, the first of `order` being the farthest apart, with `gap` elements between rows.
+/// Strides for an order of the dimensions, the slowest first, with `gap` elements between rows.
 pub(crate) fn strides(dims: &[i64], order: &[usize], gap: i64) -> Vec<i64> {
     let mut strides = vec![0; dims.len()];
     let mut next = 1;
@@ -67,7 +72,7 @@ pub(crate) fn strides(dims: &[i64], order: &[usize], gap: i64) -> Vec<i64> {
     strides
 }
 
-/// Dimension orders of [N, C, ...]: channels first, channels last, and one that nobody uses.
+/// Dimension orders of [N, C, ...]: channels first, channels last, and reversed.
 pub(crate) fn order(rank: usize, which: usize) -> Vec<usize> {
     match which {
         0 => (0..rank).collect(),
@@ -76,7 +81,7 @@ pub(crate) fn order(rank: usize, which: usize) -> Vec<usize> {
     }
 }
 
-/// A function of numbers of single precision, computed on vectors.
+/// A function in single precision, computed on vectors.
 pub(crate) trait Function: Copy {
     /// The function of each lane.
     ///
@@ -85,7 +90,7 @@ pub(crate) trait Function: Copy {
     unsafe fn of<V: Vector<Scalar = f32>>(self, x: V) -> V;
 }
 
-/// A function of each of some numbers.
+/// A function of each element of a slice.
 struct Each<'a, F>(F, &'a mut [f32]);
 
 impl<F: Function> VectorTask<f32> for Each<'_, F> {
@@ -94,19 +99,19 @@ impl<F: Function> VectorTask<f32> for Each<'_, F> {
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = f32>>(self) {
         for chunk in self.1.chunks_mut(V::LANES) {
-            let mut numbers = [0.0; 16];
-            numbers[..chunk.len()].copy_from_slice(chunk);
-            // SAFETY: the vector is no longer than the numbers, and run at its instruction set.
-            unsafe { self.0.of(V::load(numbers.as_ptr())).store(numbers.as_mut_ptr()) };
-            chunk.copy_from_slice(&numbers[..chunk.len()]);
+            let mut values = [0.0; 16];
+            values[..chunk.len()].copy_from_slice(chunk);
+            // SAFETY: no vector has more lanes than there are values; the processor has its instructions.
+            unsafe { self.0.of(V::load(values.as_ptr())).store(values.as_mut_ptr()) };
+            chunk.copy_from_slice(&values[..chunk.len()]);
         }
     }
 }
 
-/// A function of each of some numbers, at an instruction set that the processor supports.
+/// A function of each element, at an instruction set that the processor supports.
 pub(crate) fn each(isa: Isa, function: impl Function, x: &[f32]) -> Vec<f32> {
     let mut y = x.to_vec();
-    // SAFETY: only levels that the processor has are tested.
+    // SAFETY: only instruction sets of the processor are tested.
     unsafe { isa.run_vectors(Each(function, &mut y)) };
     y
 }
@@ -126,36 +131,25 @@ impl Array {
         Self { tensor: Tensor::new(uid, data_type, dims, strides), bytes: vec![0xAB; size + 1] }
     }
 
-    pub(crate) fn filled(mut self, mut number: impl FnMut() -> f64) -> Self {
-        let mut index = vec![0; self.tensor.dims.len()];
-        loop {
-            self.set(&index, number());
-            if !self.advance(&mut index) {
-                return self;
-            }
-        }
+    /// All indices with the offsets of their elements, the last dimension fastest.
+    fn walk(&self) -> Walk<1> {
+        let of = |values: &[i64]| values.iter().map(|value| *value as usize).collect::<Vec<_>>();
+        Walk::new(&of(&self.tensor.dims), [&of(&self.tensor.strides)])
+    }
+
+    pub(crate) fn filled(mut self, mut value: impl FnMut() -> f64) -> Self {
+        self.walk().for_each(|(_, [offset])| self.set_at(offset, value()));
+        self
     }
 
     /// All indices, the last dimension fastest.
     pub(crate) fn indices(&self) -> Vec<Vec<usize>> {
-        let mut index = vec![0; self.tensor.dims.len()];
-        let mut indices = vec![index.clone()];
-        while self.advance(&mut index) {
-            indices.push(index.clone());
-        }
-        indices
+        self.walk().map(|(index, _)| index[..self.tensor.dims.len()].to_vec()).collect()
     }
 
-    /// All numbers, the last dimension fastest.
+    /// All elements, the last dimension fastest.
     pub(crate) fn numbers(&self) -> Vec<f64> {
-        let mut index = vec![0; self.tensor.dims.len()];
-        let mut numbers = Vec::new();
-        loop {
-            numbers.push(self.get(&index));
-            if !self.advance(&mut index) {
-                return numbers;
-            }
-        }
+        self.walk().map(|(_, [offset])| self.get_at(offset)).collect()
     }
 
     /// The address of the first element.
@@ -163,88 +157,99 @@ impl Array {
         self.bytes[1..].as_mut_ptr()
     }
 
-    fn advance(&self, index: &mut [usize]) -> bool {
-        for (i, dim) in index.iter_mut().zip(&self.tensor.dims).rev() {
-            *i += 1;
-            if *i < *dim as usize {
-                return true;
-            }
-            *i = 0;
-        }
-        false
+    fn offset(&self, index: &[usize]) -> usize {
+        index.iter().zip(&self.tensor.strides).map(|(i, s)| i * *s as usize).sum()
     }
 
-    fn place(&self, index: &[usize]) -> usize {
-        let offset: usize = index.iter().zip(&self.tensor.strides).map(|(i, s)| i * *s as usize).sum();
-        1 + offset * self.tensor.data_type.size().unwrap()
+    fn element(&self, offset: usize) -> Element<f64> {
+        assert!((offset + 1) * self.tensor.data_type.size().unwrap() < self.bytes.len());
+        Element::of(self.tensor.data_type).unwrap()
+    }
+
+    fn get_at(&self, offset: usize) -> f64 {
+        // SAFETY: the element is inside the array, as `element` asserts.
+        unsafe { self.element(offset).load(self.bytes[1..].as_ptr(), offset) }
+    }
+
+    fn set_at(&mut self, offset: usize, value: f64) {
+        // SAFETY: the element is inside the array, as `element` asserts.
+        unsafe { self.element(offset).store(self.first(), offset, value) };
     }
 
     pub(crate) fn get(&self, index: &[usize]) -> f64 {
-        let at = &self.bytes[self.place(index)..];
-        match self.tensor.data_type {
-            DataType::Float => f64::from(f32::from_ne_bytes(at[..4].try_into().unwrap())),
-            DataType::Double => f64::from_ne_bytes(at[..8].try_into().unwrap()),
-            DataType::Half => f16::from_ne_bytes(at[..2].try_into().unwrap()).to_f64(),
-            DataType::Bfloat16 => bf16::from_ne_bytes(at[..2].try_into().unwrap()).to_f64(),
-            DataType::Boolean => f64::from(at[0]),
-            DataType::Int8 => f64::from(at[0].cast_signed()),
-            DataType::Uint8 => f64::from(at[0]),
-            DataType::Int32 => f64::from(i32::from_ne_bytes(at[..4].try_into().unwrap())),
-            other => {
-                assert!(at.len() >= other.size().unwrap());
-                // SAFETY: the element is inside the array.
-                unsafe { Element::<f64>::of(other).unwrap().load(at.as_ptr(), 0) }
-            }
-        }
+        self.get_at(self.offset(index))
     }
 
-    pub(crate) fn set(&mut self, index: &[usize], number: f64) {
-        let place = self.place(index);
-        let at = &mut self.bytes[place..];
-        match self.tensor.data_type {
-            DataType::Float => at[..4].copy_from_slice(&(number as f32).to_ne_bytes()),
-            DataType::Double => at[..8].copy_from_slice(&number.to_ne_bytes()),
-            DataType::Half => at[..2].copy_from_slice(&f16::from_f64(number).to_ne_bytes()),
-            DataType::Bfloat16 => at[..2].copy_from_slice(&bf16::from_f64(number).to_ne_bytes()),
-            DataType::Boolean => at[0] = u8::from(number != 0.0),
-            DataType::Int8 => at[0] = (number as i8).cast_unsigned(),
-            DataType::Uint8 => at[0] = number as u8,
-            DataType::Int32 => at[..4].copy_from_slice(&(number as i32).to_ne_bytes()),
-            other => {
-                assert!(at.len() >= other.size().unwrap());
-                // SAFETY: the element is inside the array.
-                unsafe { Element::<f64>::of(other).unwrap().store(at.as_mut_ptr(), 0, number) };
-            }
-        }
+    pub(crate) fn set(&mut self, index: &[usize], value: f64) {
+        self.set_at(self.offset(index), value);
     }
 
     /// Writes an element of 8 bits as it is stored.
     pub(crate) fn set_code(&mut self, index: &[usize], code: u8) {
         assert_eq!(self.tensor.data_type.size(), Some(1));
-        let place = self.place(index);
-        self.bytes[place] = code;
+        let offset = self.offset(index);
+        self.bytes[1 + offset] = code;
     }
 
-    /// What a number becomes when it is stored.
-    pub(crate) fn rounded(&self, number: f64) -> f64 {
-        match self.tensor.data_type {
-            DataType::Float => f64::from(number as f32),
-            DataType::Half => f16::from_f64(number).to_f64(),
-            DataType::Bfloat16 => bf16::from_f64(number).to_f64(),
-            DataType::Int32 => f64::from(number as i32),
-            DataType::Int8 => f64::from(number as i8),
-            DataType::Uint8 => f64::from(number as u8),
-            DataType::Double | DataType::Boolean => number,
-            other => {
-                let mut element = Self::new(0, other, &[1], &[1]);
-                element.set(&[0], number);
-                element.get(&[0])
-            }
+    /// The value as it is when it was stored.
+    pub(crate) fn rounded(&self, value: f64) -> f64 {
+        let mut bytes = [0; 8];
+        let element = self.element(0);
+        // SAFETY: an element has at most eight bytes.
+        unsafe {
+            element.store(bytes.as_mut_ptr(), 0, value);
+            element.load(bytes.as_ptr(), 0)
         }
     }
 }
 
-/// Plans the operation and runs it on the arrays. The scratch memory is full of NaN before.
+/// Runs a kernel on tensors that it was planned for. The scratch memory is full of NaN before.
+///
+/// # Safety
+/// As for [`Kernel::run`].
+pub(crate) unsafe fn run_kernel(kernel: &dyn Kernel, tensors: &[*mut u8]) {
+    let mut scratch = vec![0xFF_u8; kernel.scratch_size() + 128];
+    let aligned = scratch.as_ptr().align_offset(64);
+    // SAFETY: the scratch memory is what the kernel asked for, and the tensors are valid, as this function requires.
+    unsafe { kernel.run(tensors, scratch.as_mut_ptr().add(aligned)) };
+    let used = aligned + kernel.scratch_size();
+    assert!(scratch[used..].iter().all(|byte| *byte == 0xFF), "wrote beyond the scratch memory");
+}
+
+/// Runs an operation at an instruction set and with the reference, and compares all elements of the tensors `results`: `agree` makes of
+/// an expected array the function that compares a result with what is expected.
+pub(crate) fn check_with_reference<F: Fn(f64, f64) -> bool>(
+    operation: &Operation,
+    compute: DataType,
+    isa: Isa,
+    arrays: &[Array],
+    results: &[i64],
+    agree: impl Fn(&Array) -> F,
+) {
+    let (mut got, mut expected) = (arrays.to_vec(), arrays.to_vec());
+    run(operation.clone(), compute, isa, &mut got).unwrap();
+    run_planned(operation.clone(), compute, &mut expected, |_, node| reference::plan_node(node)).unwrap();
+    let tensors = || arrays.iter().map(|array| &array.tensor).collect::<Vec<_>>();
+    for (got, expected) in got.iter().zip(&expected).filter(|(a, _)| results.contains(&a.tensor.uid)) {
+        let agree = agree(expected);
+        for (i, (a, b)) in got.numbers().into_iter().zip(expected.numbers()).enumerate() {
+            assert!(
+                same(a, b) || agree(a, b),
+                "{operation:?} at {isa:?} in {compute:?}: element {i} of tensor {} is {a}, expected {b}\n{:?}",
+                got.tensor.uid,
+                tensors(),
+            );
+        }
+    }
+}
+
+/// The layout of a tensor as an operand.
+pub(crate) fn operand(slot: usize, data_type: DataType, dims: &[i64], strides: &[i64]) -> Operand {
+    let layout = Layout::of(&Tensor::new(1, data_type, dims, strides)).unwrap();
+    Operand { slot, data_type, layout }
+}
+
+/// Plans the operation and runs it on the arrays.
 pub(crate) fn run(
     operation: Operation,
     compute_type: DataType,
@@ -256,19 +261,18 @@ pub(crate) fn run(
     })
 }
 
-/// The same as another planner has it.
+/// As [`run`], with another planner.
 pub(crate) fn run_planned(
     operation: Operation,
     compute_type: DataType,
     arrays: &mut [Array],
-    plan: impl FnOnce(&Graph, &Node) -> Result<Box<dyn Kernel>, Refusal>,
+    plan: impl FnOnce(&Graph, &CheckedNode<'_>) -> Result<Box<dyn Kernel>, Refusal>,
 ) -> Result<(), Refusal> {
     let order = operation.tensors();
     let graph = Graph { tensors: arrays.iter().map(|a| a.tensor.clone()).collect(), ..Graph::default() };
     let node = Node { name: String::new(), compute_type, operation };
-    let kernel = plan(&graph, &node)?;
-    let mut scratch = vec![0xFF_u8; kernel.scratch_size() + 128];
-    let aligned = scratch.as_ptr().align_offset(64);
+    let problem = Problem::of(&graph, &node.operation)?;
+    let kernel = plan(&graph, &CheckedNode { place: 0, node: &node, problem: &problem })?;
     let tensors: Vec<*mut u8> = order
         .iter()
         .map(|uid| {
@@ -276,14 +280,28 @@ pub(crate) fn run_planned(
             array.first()
         })
         .collect();
-    // SAFETY: the arrays cover their tensors, and the scratch memory what the kernel asked for.
-    unsafe { kernel.run(&tensors, scratch.as_mut_ptr().add(aligned)) };
-    let used = aligned + kernel.scratch_size();
-    assert!(scratch[used..].iter().all(|byte| *byte == 0xFF), "wrote beyond the scratch memory");
+    // SAFETY: the arrays cover their tensors.
+    unsafe { run_kernel(&*kernel, &tensors) };
     Ok(())
 }
 
-/// Runs the operations as one graph, whose tensors without memory are `between`.
+/// The numbers of a convolution.
+pub(crate) fn convolution_of(graph: &Graph, operation: &Operation) -> Convolution {
+    match Problem::of(graph, operation) {
+        Ok(Problem::Convolution(convolution)) => *convolution,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The numbers of a matrix multiplication.
+pub(crate) fn matmul_of(graph: &Graph, operation: &Operation) -> Matmul {
+    match Problem::of(graph, operation) {
+        Ok(Problem::Matmul(matmul)) => *matmul,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Runs the operations as one graph; `between` are its virtual tensors.
 pub(crate) fn run_together(
     operations: &[Operation],
     compute_type: DataType,
@@ -310,7 +328,8 @@ pub(crate) fn run_together_for(
         nodes: operations.iter().map(node).collect(),
         ..Graph::default()
     };
-    let plan = Plan::in_parts(&graph, |graph| parts_at(graph, isa, settings)).unwrap();
+    let plan =
+        Plan::in_parts(&prepare(&graph).unwrap(), |prepared| parts_at(prepared, isa, settings)).unwrap();
     let buffers: Vec<hipdnnPluginDeviceBuffer_t> = arrays
         .iter_mut()
         .map(|array| hipdnnPluginDeviceBuffer_t { uid: array.tensor.uid, ptr: array.first().cast() })
@@ -320,7 +339,7 @@ pub(crate) fn run_together_for(
     unsafe { plan.execute(&buffers, workspace.as_mut_ptr()) }.unwrap();
 }
 
-/// Numbers are equal, or both are NaN.
+/// Whether values are equal, or both NaN.
 pub(crate) fn same(a: f64, b: f64) -> bool {
     a == b || (a.is_nan() && b.is_nan())
 }

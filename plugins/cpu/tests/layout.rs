@@ -1,7 +1,5 @@
 //! The plugin's modules use each other in one direction: folders as listed here, and files without circles.
 
-#![expect(clippy::unwrap_used, reason = "tests: a failure is what a panic is for")]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 

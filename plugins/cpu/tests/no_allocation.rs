@@ -1,13 +1,12 @@
 //! An execution allocates nothing, on no thread, however many its work is worth.
 
-#![expect(clippy::indexing_slicing, reason = "tests: a failure is what a panic is for")]
-
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::Mutex;
+use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use hipdnn_cpu_plugin::plan::compiled::Compiled;
-use hipdnn_cpu_plugin::plan::planner::{Planner, planner};
+use crate::plan::compiled::Compiled;
+use crate::plan::planner::{Planner, planner};
+use hipdnn_plugin_planner::prepare::prepare;
 use hipdnn_plugin_sdk::Overrides;
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::operation::{
@@ -18,12 +17,10 @@ use hipdnn_plugin_sdk::graph::{
     ConvMode, DataType, Graph, Node, NormFwdPhase, Operation, PaddingMode, PointwiseMode, ReductionMode,
     ResampleMode, Tensor, TensorValue,
 };
+use hipdnn_plugin_sdk::payload::Request;
 use hipdnn_plugin_sdk::wire::EngineConfig;
 
 struct Counting;
-
-/// Held by the test that counts: the count is that of all threads.
-static COUNTING: Mutex<()> = Mutex::new(());
 
 /// Of all threads.
 static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
@@ -44,6 +41,16 @@ unsafe impl GlobalAlloc for Counting {
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
+
+/// The count is that of all threads, so these tests run in a process of their own, one after the other.
+#[test]
+fn executions_allocate_nothing() {
+    let program = std::env::current_exe().unwrap();
+    let options = ["--ignored", "--test-threads=1", "tests::no_allocation::"];
+    let output = Command::new(program).args(options).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("5 passed"), "{text}");
+}
 
 /// y = relu(batchnorm(convolution(x, w))) with images of the given size, and x and w of this type.
 fn graph(size: i64, of: DataType) -> Graph {
@@ -84,8 +91,8 @@ fn graph(size: i64, of: DataType) -> Graph {
 }
 
 #[test]
+#[ignore = "run in a process of its own by `executions_allocate_nothing`"]
 fn an_execution_allocates_nothing() {
-    let _counting = COUNTING.lock();
     for engine in 0..2 {
         let types = [DataType::Float, DataType::Fp8E4m3];
         for (size, of) in [3, 5, 64].into_iter().flat_map(|size| types.map(|of| (size, of))) {
@@ -121,8 +128,8 @@ fn an_execution_allocates_nothing() {
 
 /// Products whose factors are read in place, copied, and converted, of sizes for one thread and for several.
 #[test]
+#[ignore = "run in a process of its own by `executions_allocate_nothing`"]
 fn products_of_matrices_allocate_nothing() {
-    let _counting = COUNTING.lock();
     for (data_type, bytes) in [(DataType::Float, 4), (DataType::Half, 2)] {
         for size in [7, 300] {
             let packed = [size, 1];
@@ -154,8 +161,8 @@ fn products_of_matrices_allocate_nothing() {
 
 /// Attention with a mask, and with factors of 8 bits, of sizes for one thread and for several.
 #[test]
+#[ignore = "run in a process of its own by `executions_allocate_nothing`"]
 fn attention_allocates_nothing() {
-    let _counting = COUNTING.lock();
     let types = [DataType::Float, DataType::Fp8E4m3];
     for (queries, of) in [3, 400].into_iter().flat_map(|queries| types.map(|of| (queries, of))) {
         let rows = |uid| Tensor::new(uid, of, &[1, 3, queries, 8], &[24 * queries, 8, 24, 1]);
@@ -270,8 +277,8 @@ fn chain() -> Graph {
 }
 
 #[test]
+#[ignore = "run in a process of its own by `executions_allocate_nothing`"]
 fn kernels_of_a_chain_allocate_nothing() {
-    let _counting = COUNTING.lock();
     for engine in 0..2 {
         let plan = planner(engine).plan(&chain()).unwrap();
         let (mut x, mut w, mut scale, mut sums) =
@@ -296,15 +303,13 @@ fn kernels_of_a_chain_allocate_nothing() {
 
 /// The first execution with other shapes plans them; those after it only find the plan, and its memory where the workspace is not enough.
 #[test]
+#[ignore = "run in a process of its own by `executions_allocate_nothing`"]
 fn an_execution_with_shapes_seen_before_allocates_nothing() {
-    let _counting = COUNTING.lock();
     for (engine, size) in [(0, 5), (1, 5), (0, 70), (1, 70)] {
-        let planned = Compiled::new(
-            &graph(9, DataType::Float),
-            EngineConfig::default(),
-            Planner::new(engine, &[]).unwrap(),
-        )
-        .unwrap();
+        let graph = graph(9, DataType::Float);
+        let prepared = prepare(&graph).unwrap();
+        let request = Request { graph, config: EngineConfig::default() };
+        let planned = Compiled::new(request, &prepared, Planner::new(engine, &[]).unwrap()).unwrap();
         let dims = [2, 8, size, size];
         let strides = [8 * size * size, size * size, size, 1];
         let uids = [1_i64, 3, 6, 7];

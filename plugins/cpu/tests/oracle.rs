@@ -7,28 +7,16 @@
 //! An element `x` of a result may differ from the expected `e` by `u · (|e| + m)`, where `m` is the largest finite magnitude
 //! that is expected in the tensor and `u` is that of [`unit`] for the type of the tensor. NaN has to meet NaN.
 
-#![expect(
-    clippy::indexing_slicing,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests: a failure is what a panic is for"
-)]
-
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
 use std::path::Path;
 
-use hipdnn_cpu_plugin::plan::planner::planner;
+use crate::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation, Tensor};
 use hipdnn_plugin_sdk::json;
 use safetensors::{Dtype, SafeTensors};
 
-#[expect(dead_code, reason = "the other tests use the rest")]
-#[path = "engines/common.rs"]
-mod common;
-
-use common::{Case, Memory};
+use crate::tests::engines::common::{Case, Memory};
 
 /// The operations without a case here. Attention and mixtures of experts have their cases in `engines/oracle_attention.rs`; a
 /// custom operation is whatever a plugin makes of it.

@@ -193,7 +193,7 @@ fn notes(cudnn: &'static Cudnn, config: &Object) -> Result<Vec<c_int>, PluginErr
 fn forbidden(notes: &[c_int], described: &Described, options: &Options) -> Option<&'static str> {
     let has = |note| notes.contains(&note);
     let rounds = has(NUMERICAL_NOTE_TENSOR_CORE) || has(NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
-    if described.may_use_tf32 && rounds && !options.tf32 {
+    if (described.rounds_to_tf32 || described.may_use_tf32 && rounds) && !options.tf32 {
         Some("rounds floats to TF32, which cudnn.tf32 does not allow")
     } else if options.deterministic && has(NUMERICAL_NOTE_NONDETERMINISTIC) {
         Some("is not deterministic, which cudnn.deterministic asks for")
@@ -269,12 +269,16 @@ mod tests {
     fn notes_decide_what_is_taken() {
         let floats = Described { may_use_tf32: true, ..Described::default() };
         let halves = Described::default();
+        let matrices = Described { rounds_to_tf32: true, ..Described::default() };
         let options = Options::default();
         let allowed = Options { tf32: true, ..Options::default() };
         let exact = Options { deterministic: true, ..Options::default() };
         let cores = [NUMERICAL_NOTE_TENSOR_CORE];
         assert!(forbidden(&cores, &floats, &options).is_some());
         assert!(forbidden(&cores, &floats, &allowed).is_none());
+        assert!(forbidden(&[], &floats, &options).is_none());
+        assert!(forbidden(&[], &matrices, &options).is_some());
+        assert!(forbidden(&[], &matrices, &allowed).is_none());
         assert!(forbidden(&cores, &halves, &options).is_none());
         assert!(forbidden(&[NUMERICAL_NOTE_NONDETERMINISTIC], &halves, &exact).is_some());
         assert!(forbidden(&[NUMERICAL_NOTE_NONDETERMINISTIC], &halves, &options).is_none());

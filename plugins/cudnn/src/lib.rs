@@ -9,7 +9,6 @@
 //! `CUBLASLT_ENGINE`: a [`chain`] of nodes becomes one call of cuBLASLt with one of the algorithms of [`lt`]. Chains and [`product`]s are
 //! those of the engine for AMD GPUs: the files are shared.
 
-pub mod chain;
 pub mod compiled;
 pub mod cudnn;
 pub mod descriptor;
@@ -21,4 +20,3 @@ pub mod lt;
 pub mod names;
 pub mod plan;
 pub mod plugin;
-pub mod product;

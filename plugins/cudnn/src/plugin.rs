@@ -70,7 +70,7 @@ impl EnginePlugin for CudnnPlugin {
             lower(graph)?;
         }
         // Only the libraries know what they have kernels for. What is found here need not be looked for again.
-        make(handle, engine, graph, &[], &[])
+        make(handle, engine, graph, &[], &[], false)
             .map(drop)
             .map_err(|error| Refusal::new(error.message().to_owned()))
     }
@@ -89,7 +89,7 @@ impl EnginePlugin for CudnnPlugin {
         graph: &Graph,
         knobs: &[KnobSetting],
     ) -> Result<Plan, PluginError> {
-        make(handle, engine, graph, knobs, &[])?.with_memory()
+        make(handle, engine, graph, knobs, &[], true)
     }
 
     fn workspace_size(
@@ -98,7 +98,7 @@ impl EnginePlugin for CudnnPlugin {
         graph: &Graph,
         knobs: &[KnobSetting],
     ) -> Result<usize, PluginError> {
-        make(handle, engine, graph, knobs, &[]).map(|plan| Self::plan_workspace_size(&plan))
+        make(handle, engine, graph, knobs, &[], false).map(|plan| Self::plan_workspace_size(&plan))
     }
 
     fn plan_workspace_size(plan: &Plan) -> usize {
@@ -137,7 +137,7 @@ impl EnginePlugin for CudnnPlugin {
         let (graph, config, saved) = read?;
         let engine = Self::engine_of_saved_plan(config.engine_id)?;
         check_settings(&if engine == LT { lt_knobs() } else { cudnn_knobs() }, &config.knobs)?;
-        make(handle, engine, &graph, &config.knobs, &saved)?.with_memory()
+        make(handle, engine, &graph, &config.knobs, &saved, true)
     }
 }
 
@@ -150,24 +150,27 @@ impl Plan {
     }
 }
 
-/// A plan of an engine; `saved` is what a saved plan has of its decisions.
+/// A plan of an engine; `saved` is what a saved plan has of its decisions. One that `runs` has its memory, made while the device is the
+/// thread's.
 fn make(
     handle: &Handle,
     engine: usize,
     graph: &Graph,
     knobs: &[KnobSetting],
     saved: &[u8],
+    runs: bool,
 ) -> Result<Plan, PluginError> {
     let name = CudnnPlugin::ENGINES.get(engine).copied().unwrap_or_default();
     let config = EngineConfig { engine_id: engine_id(name), knobs: knobs.to_vec() };
     let mut entered = handle.enter()?;
-    Ok(if engine == LT {
+    let plan = if engine == LT {
         let options = Options::of_lt(knobs);
         Plan::Lt(Box::new(lt::plan::Plan::new(&entered, graph, config, &options, saved)?))
     } else {
         let options = Options::of_cudnn(knobs);
         Plan::Cudnn(Box::new(plan::Plan::new(&mut entered, graph, config, &options, saved)?))
-    })
+    };
+    if runs { plan.with_memory() } else { Ok(plan) }
 }
 
 hipdnn_plugin_sdk::export_engine_plugin!(CudnnPlugin, serialization);

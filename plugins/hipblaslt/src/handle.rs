@@ -1,70 +1,44 @@
-//! What a plugin handle stands for: a stream, and the libraries' handles on one device.
+//! The libraries' handles on the device of a plugin's handle.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicPtr, Ordering};
 
 use hipdnn_plugin_sdk::dynlib::Object;
 use hipdnn_plugin_sdk::ffi::hipStream_t;
-use hipdnn_plugin_sdk::hip::{EnteredDevice, Hip};
-use hipdnn_plugin_sdk::{PluginError, Refusal};
+use hipdnn_plugin_sdk::gpu::handle::Entered;
+use hipdnn_plugin_sdk::hip::Hip;
+use hipdnn_plugin_sdk::{PluginError, Refusal, gpu};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::hipblaslt::{HipblasLt, OLDEST, hipblasLtHandle_t};
 use crate::rocblas::{Rocblas, rocblas_handle};
 
-/// The HIP runtime with at least one device to work on, and one of the libraries.
-#[derive(Clone, Copy, Debug)]
-pub struct Runtime {
-    /// The HIP runtime.
-    pub hip: &'static Hip,
-}
-
-impl Runtime {
-    /// What this process has. Once there is a device the answer stays the same; HIP is asked again after an error.
-    ///
-    /// # Errors
-    /// Which library was not found, or that there is no device.
-    pub fn get() -> Result<Self, Refusal> {
-        static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-        if let Some(runtime) = RUNTIME.get() {
-            return Ok(*runtime);
-        }
-        let hip = Hip::with_device()?;
-        // rocBLAS is looked for where hipBLASLt does not do.
-        if let Err(hipblaslt) = HipblasLt::get()
-            && let Err(rocblas) = Rocblas::get()
-        {
-            return Err(Refusal::new(format!("{hipblaslt}; {rocblas}")));
-        }
-        Ok(*RUNTIME.get_or_init(|| Self { hip }))
-    }
-}
-
 /// A handle of the host's with this plugin.
-///
-/// The libraries and the device come into play when a graph is asked about for the first time. The device is the one that
-/// is current then, and stays.
-#[derive(Debug, Default)]
-pub struct Handle {
-    stream: AtomicPtr<c_void>,
-    device: OnceLock<Device>,
-    opening: Mutex<()>,
-}
+pub type Handle = gpu::handle::Handle<Mutex<Libraries>>;
 
-/// A device with the libraries' handles.
-#[derive(Debug)]
-pub struct Device {
-    runtime: Runtime,
-    /// HIP's number of the device.
-    number: c_int,
-    libraries: Mutex<Libraries>,
+/// The HIP runtime with at least one device to work on, where there is one of the libraries. Once there is, the answer stays the same.
+///
+/// # Errors
+/// Which library was not found, or that there is no device.
+pub fn runtime() -> Result<&'static Hip, Refusal> {
+    static RUNTIME: OnceLock<&Hip> = OnceLock::new();
+    if let Some(hip) = RUNTIME.get() {
+        return Ok(hip);
+    }
+    let hip = Hip::with_device()?;
+    // rocBLAS is looked for where hipBLASLt does not do.
+    if let Err(hipblaslt) = HipblasLt::get()
+        && let Err(rocblas) = Rocblas::get()
+    {
+        return Err(Refusal::new(format!("{hipblaslt}; {rocblas}")));
+    }
+    Ok(RUNTIME.get_or_init(|| hip))
 }
 
 /// The libraries' handles, each made when it is first wanted.
 #[derive(Debug, Default)]
-struct Libraries {
+pub struct Libraries {
     hipblaslt: Option<Object>,
     rocblas: Option<RocblasHandle>,
 }
@@ -82,51 +56,19 @@ unsafe impl Send for RocblasHandle {}
 
 /// The libraries, ready to be called by this thread, whose device is the handle's until this is dropped.
 pub struct Ready<'a> {
-    /// HIP.
-    pub runtime: Runtime,
-    /// HIP's number of the device.
-    pub device: c_int,
-    /// The stream that work goes to.
-    pub stream: hipStream_t,
     libraries: MutexGuard<'a, Libraries>,
-    /// Last, so that the device is left last.
-    _entered: EnteredDevice<'a>,
+    /// The device and the stream. Last, so that the device is left last.
+    pub entered: Entered<'a, Mutex<Libraries>>,
 }
 
-impl Handle {
-    /// Sets the stream of later executions.
-    pub fn set_stream(&self, stream: hipStream_t) {
-        self.stream.store(stream, Ordering::Release);
-    }
-
-    fn device(&self) -> Result<&Device, PluginError> {
-        if let Some(device) = self.device.get() {
-            return Ok(device);
-        }
-        let _one_at_a_time = self.opening.lock();
-        if let Some(device) = self.device.get() {
-            return Ok(device);
-        }
-        let runtime = Runtime::get()?;
-        let number = runtime.hip.current_device()?;
-        Ok(self.device.get_or_init(|| Device { runtime, number, libraries: Mutex::default() }))
-    }
-
+impl<'a> Ready<'a> {
     /// The libraries, for this thread.
     ///
     /// # Errors
     /// When all libraries or the device are missing, or HIP fails.
-    pub fn ready(&self) -> Result<Ready<'_>, PluginError> {
-        let device = self.device()?;
-        let runtime = device.runtime;
-        let entered = runtime.hip.enter(device.number)?;
-        Ok(Ready {
-            runtime,
-            device: device.number,
-            stream: self.stream.load(Ordering::Acquire),
-            libraries: device.libraries.lock(),
-            _entered: entered,
-        })
+    pub fn new(handle: &'a Handle) -> Result<Self, PluginError> {
+        let entered = handle.enter_hip(runtime()?, |_| Ok(Mutex::default()))?;
+        Ok(Self { libraries: entered.device.own.lock(), entered })
     }
 }
 
@@ -149,7 +91,7 @@ impl Ready<'_> {
     /// # Errors
     /// Why it cannot be had, or that the stream cannot be set.
     pub fn rocblas(&mut self) -> Result<(&'static Rocblas, rocblas_handle), PluginError> {
-        let stream = self.stream;
+        let stream = self.entered.stream;
         let (library, rocblas) = self.open_rocblas()?;
         let handle = rocblas.handle.get();
         if rocblas.stream != stream {

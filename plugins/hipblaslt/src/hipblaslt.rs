@@ -7,6 +7,7 @@
 
 use std::ffi::{c_int, c_void};
 
+use hipdnn_plugin_sdk::dynlib::guard::thrown;
 use hipdnn_plugin_sdk::ffi::hipStream_t;
 use hipdnn_plugin_sdk::{PluginError, function_table};
 
@@ -214,6 +215,9 @@ impl HipblasLt {
 /// hipBLASLt has no function for the text of a status: its name in the header says as much.
 #[cold]
 fn error(function: &str, status: hipblasStatus_t) -> PluginError {
+    if let Some(message) = thrown(function, status) {
+        return PluginError::internal(message);
+    }
     let name = match status {
         1 => "HIPBLAS_STATUS_NOT_INITIALIZED",
         2 => "HIPBLAS_STATUS_ALLOC_FAILED",

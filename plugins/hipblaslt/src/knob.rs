@@ -1,9 +1,7 @@
 //! What a caller can choose of a plan.
 
-use hipdnn_plugin_sdk::wire::{Knob, KnobSetting, int_setting};
+use hipdnn_plugin_sdk::wire::{Knob, KnobSetting, WORKSPACE_SIZE_LIMIT, positive_setting};
 
-/// The most bytes of workspace that one call may need; 0 for the default.
-pub const WORKSPACE_SIZE_LIMIT: &str = "global.workspace_size_limit";
 /// The library that computes: 0 for the first that can, 1 for hipBLASLt, 2 for rocBLAS.
 pub const LIBRARY: &str = "hipblaslt.library";
 /// The place in hipBLASLt's list of algorithms, the best first.
@@ -64,17 +62,14 @@ pub fn knobs() -> Vec<Knob> {
 impl Options {
     /// The choices that settings of these knobs make.
     pub fn of(settings: &[KnobSetting]) -> Self {
-        let positive = |id| int_setting(settings, id).and_then(|value| usize::try_from(value).ok());
         Self {
-            library: match positive(LIBRARY) {
-                Some(1) => Some(Library::HipblasLt),
+            library: match positive_setting(settings, LIBRARY) {
+                Some(1_i64) => Some(Library::HipblasLt),
                 Some(2) => Some(Library::Rocblas),
                 _ => None,
             },
-            algorithm: positive(ALGORITHM).unwrap_or(0),
-            workspace_size_limit: positive(WORKSPACE_SIZE_LIMIT)
-                .filter(|limit| *limit > 0)
-                .unwrap_or(DEFAULT_LIMIT),
+            algorithm: positive_setting(settings, ALGORITHM).unwrap_or(0),
+            workspace_size_limit: positive_setting(settings, WORKSPACE_SIZE_LIMIT).unwrap_or(DEFAULT_LIMIT),
         }
     }
 

@@ -1,28 +1,34 @@
-//! A graph made ready to run: calls in order, and where each finds its tensors.
+//! A graph as calls of the libraries, in order.
 
-use std::collections::HashMap;
 use std::ffi::c_void;
 
-use hipdnn_plugin_problem::prepare::{in_node, mark_outputs, prepare};
-use hipdnn_plugin_problem::workspace::place_in_steps;
+use hipdnn_plugin_planner::plan::{self, Found, Placed, StepTensors};
+use hipdnn_plugin_planner::prepare::{Prepared, prepare};
+use hipdnn_plugin_planner::problem::Problem;
 use hipdnn_plugin_sdk::ffi::{HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR, hipdnnPluginDeviceBuffer_t};
-use hipdnn_plugin_sdk::gpu::Gpu;
-use hipdnn_plugin_sdk::gpu::plan_memory::PlanMemory;
-use hipdnn_plugin_sdk::gpu::workspace::{ALIGNMENT, Workspace, same_device};
-use hipdnn_plugin_sdk::graph::{Graph, Operation};
-use hipdnn_plugin_sdk::payload::Payload;
-use hipdnn_plugin_sdk::wire::{self, EngineConfig, Layout};
-use hipdnn_plugin_sdk::{PluginError, Refusal, bound, buffer};
+use hipdnn_plugin_sdk::graph::Graph;
+use hipdnn_plugin_sdk::payload::{Payload, Request};
+use hipdnn_plugin_sdk::{PluginError, Refusal};
 
 use crate::algorithm::{AlgorithmName, AlgorithmRun};
-use crate::chain::{Chain, Part, Tensors, explain, longest, readers};
 use crate::gemm::GemmRun;
 use crate::handle::Ready;
 use crate::knob::{Library, Options};
-use crate::product::Product;
+use hipdnn_plugin_planner::chain::{Chain, Part, Tensors, explain, longest};
+use hipdnn_plugin_planner::product::Product;
 
 /// The form of saved plans.
-const PAYLOAD: Payload = Payload { mark: *b"HBLT", version: 1, owner: "HIPBLASLT_ENGINE" };
+pub const PAYLOAD: Payload = Payload { mark: *b"HBLT", version: 2, owner: "HIPBLASLT_ENGINE" };
+
+/// A graph with every decision made.
+pub type Plan = plan::Plan<Step>;
+
+/// A chain with what computes it.
+pub struct Step {
+    part: Part,
+    run: Box<dyn Run>,
+    choice: Choice,
+}
 
 /// A chain that is ready to run.
 pub trait Run: Send + Sync {
@@ -51,7 +57,7 @@ pub(crate) fn offset(
     tensors: &Tensors<*mut c_void>,
 ) -> [*mut c_void; 4] {
     let [a, b, c, summand] = *begins;
-    let at = |tensor: *mut c_void, elements: usize, matrix: &crate::product::Matrix| {
+    let at = |tensor: *mut c_void, elements: usize, matrix: &hipdnn_plugin_planner::product::Matrix| {
         tensor.wrapping_byte_add(elements * matrix.data_type.size().unwrap_or(1))
     };
     let result = at(tensors.c, c, &product.c);
@@ -62,109 +68,37 @@ pub(crate) fn offset(
     [at(tensors.a, a, &product.a), at(tensors.b, b, &product.b), result, added]
 }
 
-/// A graph with every decision made. It may run with any handle of the device that it was made on.
-pub struct Plan {
-    graph: Graph,
-    config: EngineConfig,
-    steps: Vec<Placed>,
-    /// HIP's number of the device that the algorithms are for.
-    device: i32,
-    memory: PlanMemory,
-}
-
-struct Placed {
-    run: Box<dyn Run>,
-    choice: Choice,
-    slots: Tensors<Slot>,
-}
-
-/// Where a tensor lies.
-#[derive(Clone, Copy, Debug)]
-enum Slot {
-    /// In the caller's memory.
-    Bound(i64),
-    /// In the workspace, at this offset in bytes.
-    Workspace(usize),
-    /// An output that nobody marked as one: where the caller binds it, else in the workspace at this offset.
-    Unmarked(i64, usize),
-}
-
 /// What was decided for a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Choice {
-    /// Its last node, and the number of its nodes.
-    last: usize,
-    nodes: usize,
     library: Library,
     algorithm: AlgorithmName,
 }
 
-/// The decisions of a saved plan.
-#[derive(Clone, Debug, Default)]
-pub struct Saved(Vec<Choice>);
-
 impl Choice {
-    /// Bytes of a saved choice.
-    const SIZE: usize = 25;
-
-    fn write(&self, bytes: &mut Vec<u8>) -> Result<(), PluginError> {
-        for number in [self.last, self.nodes] {
-            let number = u32::try_from(number).map_err(|_| {
-                PluginError::internal(format!("{number} is too large a number for a saved plan"))
-            })?;
-            bytes.extend(number.to_le_bytes());
-        }
-        bytes.push(match self.library {
+    fn write(&self) -> Vec<u8> {
+        let library = match self.library {
             Library::HipblasLt => 1,
             Library::Rocblas => 2,
-        });
-        bytes.extend(self.algorithm);
-        Ok(())
+        };
+        std::iter::once(library).chain(self.algorithm).collect()
     }
 
     fn read(bytes: &[u8]) -> Option<Self> {
-        let (last, bytes) = bytes.split_first_chunk::<4>()?;
-        let (nodes, bytes) = bytes.split_first_chunk::<4>()?;
-        let (library, bytes) = bytes.split_first()?;
-        let number = |bytes: &[u8; 4]| u32::from_le_bytes(*bytes) as usize;
-        Some(Self {
-            last: number(last),
-            nodes: number(nodes),
-            library: match library {
-                1 => Library::HipblasLt,
-                2 => Library::Rocblas,
-                _ => return None,
-            },
-            algorithm: bytes.try_into().ok()?,
-        })
-    }
-}
-
-impl Saved {
-    /// What was decided for a chain, if it was.
-    fn of(&self, part: &Part) -> Option<&Choice> {
-        let last = part.nodes.last()?;
-        self.0.iter().find(|choice| choice.last == *last && choice.nodes == part.nodes.len())
+        let (library, algorithm) = bytes.split_first()?;
+        let library = match library {
+            1 => Library::HipblasLt,
+            2 => Library::Rocblas,
+            _ => return None,
+        };
+        Some(Self { library, algorithm: algorithm.try_into().ok()? })
     }
 
-    /// The graph and the configuration of a saved plan, and what was decided.
-    ///
-    /// # Errors
-    /// When the bytes are no saved plan of this plugin.
-    pub fn read(bytes: &[u8]) -> Result<(Graph, EngineConfig, Self), PluginError> {
-        let [config, choices, graph] = PAYLOAD.read(bytes)?;
-        let choices: Option<Vec<Choice>> = choices.chunks(Choice::SIZE).map(Choice::read).collect();
-        let choices = choices
-            .ok_or_else(|| PluginError::invalid_value("a saved choice is of no library or ends too early"))?;
-        Ok((wire::read(graph)?, wire::read_engine_config(config)?, Self(choices)))
+    /// What a saved plan decided for the chain of these nodes.
+    fn of(saved: &Found, nodes: &[usize]) -> Result<Option<Self>, PluginError> {
+        let wrong = || PluginError::invalid_value("a saved choice is of no library or ends too early");
+        saved.of(nodes).map(|bytes| Self::read(bytes).ok_or_else(wrong)).transpose()
     }
-}
-
-/// A chain with what computes it.
-struct Made {
-    part: Part,
-    run: Box<dyn Run>,
-    choice: Choice,
 }
 
 /// Whether every node of the graph may belong to a chain that begins with a product, found out without a device.
@@ -172,9 +106,7 @@ struct Made {
 /// # Errors
 /// The first node that does not, and why.
 pub fn check(graph: &Graph) -> Result<(), Refusal> {
-    let mut graph = prepare(graph)?;
-    mark_outputs(&mut graph);
-    match parts(&graph, Ok) {
+    match parts(&prepare(graph)?, Ok) {
         Ok(_) => Ok(()),
         Err(error) => Err(Refusal::new(error.message().to_owned())),
     }
@@ -183,27 +115,28 @@ pub fn check(graph: &Graph) -> Result<(), Refusal> {
 /// The chains that a graph falls into, each as long as it can be, in an order in which they can be computed, and what `make`
 /// makes of them. Nothing computes what a shorter chain would leave over.
 fn parts<T: AsRef<Part>>(
-    graph: &Graph,
+    prepared: &Prepared,
     mut make: impl FnMut(Part) -> Result<T, PluginError>,
 ) -> Result<Vec<T>, PluginError> {
-    let readers = readers(graph);
+    let readers = prepared.readers();
     let mut parts: Vec<T> = Vec::new();
-    let mut taken = vec![false; graph.nodes.len()];
-    for (first, node) in graph.nodes.iter().enumerate() {
+    let mut taken = vec![false; prepared.problems.len()];
+    for node in prepared.nodes() {
+        let first = node.place;
         if taken.get(first) == Some(&true) {
             continue;
         }
-        let refuse = |refusal| Refusal::new(in_node(first, node, refusal));
+        let refuse = |refusal| Refusal::new(node.refusal(refusal));
         // A node behind a product is refused for what keeps it out of the product's call.
-        let before =
-            parts.iter().map(T::as_ref).find(|part| node.operation.inputs().contains(&part.tensors.c));
-        if !matches!(node.operation, Operation::Matmul(_))
+        let inputs = node.node.operation.inputs();
+        let before = parts.iter().map(T::as_ref).find(|part| inputs.contains(&part.tensors.c));
+        if !matches!(node.problem, Problem::Matmul(_))
             && let Some(before) = before
         {
-            explain(graph, before, first).map_err(refuse)?;
+            explain(prepared, before, first).map_err(refuse)?;
         }
-        let part = longest(graph, first, &readers).map_err(refuse)?;
-        let made = make(part).map_err(|error| error.with_context(|text| in_node(first, node, text)))?;
+        let part = longest(prepared, first, &readers).map_err(refuse)?;
+        let made = make(part).map_err(|error| error.with_context(|text| node.refusal(text)))?;
         for place in &made.as_ref().nodes {
             if let Some(taken) = taken.get_mut(*place) {
                 *taken = true;
@@ -216,13 +149,7 @@ fn parts<T: AsRef<Part>>(
     Ok(parts)
 }
 
-impl AsRef<Self> for Part {
-    fn as_ref(&self) -> &Self {
-        self
-    }
-}
-
-impl AsRef<Part> for Made {
+impl AsRef<Part> for Step {
     fn as_ref(&self) -> &Part {
         &self.part
     }
@@ -233,7 +160,7 @@ fn make(
     ready: &mut Ready<'_>,
     chain: &Chain,
     options: &Options,
-    saved: Option<&Choice>,
+    saved: Option<Choice>,
 ) -> Result<(Box<dyn Run>, Library, AlgorithmName), PluginError> {
     let mut reasons: Vec<PluginError> = Vec::new();
     let mut order = [Library::HipblasLt, Library::Rocblas];
@@ -261,121 +188,62 @@ fn make(
     Err(if failed { PluginError::internal(words) } else { PluginError::not_applicable(words) })
 }
 
-/// The steps of a prepared graph, in order.
-fn steps(
+/// Plans a graph that [`check`] accepts. `saved` is what was once decided for it.
+///
+/// # Errors
+/// What neither library computes, and the libraries' own errors; they name the node.
+pub fn plan(
     ready: &mut Ready<'_>,
-    graph: &Graph,
+    request: Request,
     options: &Options,
-    saved: &Saved,
-) -> Result<Vec<Made>, PluginError> {
-    parts(graph, |part| {
-        let (run, library, algorithm) = make(ready, &part.chain, options, saved.of(&part))?;
-        let last = part.nodes.last().copied().unwrap_or_default();
-        let choice = Choice { last, nodes: part.nodes.len(), library, algorithm };
-        Ok(Made { part, run, choice })
-    })
+    saved: &Found,
+) -> Result<Plan, PluginError> {
+    let prepared = prepare(&request.graph).map_err(Refusal::new)?;
+    let steps = parts(&prepared, |part| {
+        let saved = Choice::of(saved, &part.nodes)?;
+        let (run, library, algorithm) = make(ready, &part.chain, options, saved)?;
+        Ok(Step { part, run, choice: Choice { library, algorithm } })
+    })?;
+    let tensors: Vec<StepTensors> =
+        steps.iter().map(|step| step.part.tensors.all().collect::<Vec<_>>().into()).collect();
+    let placed = Placed::new(&prepared.graph, &prepared.unmarked, tensors.iter()).map_err(Refusal::new)?;
+    let scratch = steps.iter().map(|step| step.run.workspace_size()).max().unwrap_or(0);
+    Plan::new(ready.entered.device, request, steps, placed, scratch)
 }
 
-impl Plan {
-    /// Plans a graph that [`check`] accepts. `saved` is what was once decided for it.
-    ///
-    /// # Errors
-    /// What neither library computes, and the libraries' own errors; they name the node.
-    pub fn new(
-        ready: &mut Ready<'_>,
-        original: &Graph,
-        config: EngineConfig,
-        options: &Options,
-        saved: &Saved,
-    ) -> Result<Self, PluginError> {
-        let mut graph = prepare(original).map_err(Refusal::new)?;
-        let unmarked = mark_outputs(&mut graph);
-        let made = steps(ready, &graph, options, saved)?;
-        let touched: Vec<Vec<i64>> = made.iter().map(|made| made.part.tensors.all().collect()).collect();
-        let virtuals = place_in_steps(&graph, &unmarked, touched.iter().map(Vec::as_slice), ALIGNMENT)
-            .map_err(Refusal::new)?;
-        let offsets: HashMap<i64, usize> =
-            virtuals.places.iter().map(|place| (place.uid, place.offset)).collect();
-        let mut steps = Vec::with_capacity(made.len());
-        let mut scratch = 0;
-        for Made { part, run, choice } in made {
-            scratch = scratch.max(run.workspace_size());
-            let slots = part.tensors.try_map(|uid| {
-                Ok::<_, PluginError>(match offsets.get(&uid) {
-                    Some(offset) if unmarked.contains(&uid) => Slot::Unmarked(uid, *offset),
-                    Some(offset) => Slot::Workspace(*offset),
-                    None => Slot::Bound(uid),
-                })
-            })?;
-            steps.push(Placed { run, choice, slots });
-        }
-        let workspace = Workspace::new(virtuals.size, scratch)?;
-        let memory = PlanMemory::new(Gpu::Hip(ready.runtime.hip), workspace);
-        Ok(Self { graph: original.clone(), config, steps, device: ready.device, memory })
+/// The plan as bytes.
+///
+/// # Errors
+/// When a part is larger than the form allows.
+pub fn save(plan: &Plan) -> Result<Vec<u8>, PluginError> {
+    let mut found = Found::default();
+    for step in plan.steps() {
+        found.add(&step.part.nodes, step.choice.write());
     }
+    PAYLOAD.write_plan(plan.request(), &found.write()?)
+}
 
-    /// Makes the memory that a plan has itself, for a plan that will be executed.
-    ///
-    /// # Errors
-    /// HIP's.
-    pub fn with_memory(self) -> Result<Self, PluginError> {
-        self.memory.make_first()?;
-        Ok(self)
-    }
-
-    /// The plan as bytes: the configuration, what was decided, and the graph.
-    ///
-    /// # Errors
-    /// When a part is larger than the form allows.
-    pub fn save(&self) -> Result<Vec<u8>, PluginError> {
-        let mut choices = Vec::new();
-        for step in &self.steps {
-            step.choice.write(&mut choices)?;
-        }
-        PAYLOAD.write(&[
-            &wire::write_engine_config(&self.config),
-            &choices,
-            &wire::write(&self.graph, Layout::G2)?,
-        ])
-    }
-
-    /// Bytes of device memory that callers of [`Plan::execute`] are asked for, at any address.
-    pub fn workspace_size(&self) -> usize {
-        self.memory.workspace_size()
-    }
-
-    /// Puts the work of the graph on the stream of `ready`. Returns when the libraries have taken it, not when it is done.
-    ///
-    /// # Errors
-    /// When the handle is another device's, a buffer is missing or a library fails.
-    ///
-    /// # Safety
-    /// The buffers are device memory, valid for their tensors until the work is done, and `workspace` is null or valid for
-    /// [`Plan::workspace_size`] bytes as long.
-    pub unsafe fn execute(
-        &self,
-        ready: &mut Ready<'_>,
-        buffers: &[hipdnnPluginDeviceBuffer_t],
-        workspace: *mut c_void,
-    ) -> Result<(), PluginError> {
-        same_device(self.device, ready.device)?;
-        let stream = ready.stream;
-        self.memory.run(workspace, stream, |[virtuals, scratch]| {
-            for Placed { run, slots, .. } in &self.steps {
-                let tensors = slots.try_map(|slot| match slot {
-                    Slot::Bound(uid) => buffer(buffers, uid),
-                    Slot::Workspace(offset) => Ok(virtuals.wrapping_byte_add(offset)),
-                    Slot::Unmarked(uid, offset) => {
-                        Ok(bound(buffers, uid).unwrap_or(virtuals.wrapping_byte_add(offset)))
-                    }
-                })?;
-                // SAFETY: the caller vouches for the bound tensors and for a workspace that, once aligned, has room for the virtual
-                // tensors and for what the largest run needs.
-                unsafe { run.run(ready, &tensors, scratch) }?;
-            }
-            Ok(())
-        })
-    }
+/// Puts the work of a plan on the stream of `ready`. Returns when the libraries have taken it, not when it is done.
+///
+/// # Errors
+/// When the handle is another device's, a buffer is missing or a library fails.
+///
+/// # Safety
+/// As for [`plan::Plan::execute`].
+pub unsafe fn execute(
+    plan: &Plan,
+    ready: &mut Ready<'_>,
+    buffers: &[hipdnnPluginDeviceBuffer_t],
+    workspace: *mut c_void,
+) -> Result<(), PluginError> {
+    let (device, stream) = (ready.entered.device, ready.entered.stream);
+    let run = |step: &Step, tensors: &[*mut c_void], scratch| {
+        let tensors = step.part.tensors.filled(tensors);
+        // SAFETY: the caller vouches for the memory, and the workspace has room for what the largest run needs.
+        unsafe { step.run.run(ready, &tensors, scratch) }
+    };
+    // SAFETY: as promised by the caller.
+    unsafe { plan.execute(device, stream, buffers, workspace, run) }
 }
 
 #[cfg(test)]

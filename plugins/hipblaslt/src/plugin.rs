@@ -2,15 +2,17 @@
 
 use std::ffi::c_void;
 
-use hipdnn_plugin_sdk::engine_plugin::SUPPORTS_SERIALIZATION;
+use hipdnn_plugin_planner::plan::Found;
+use hipdnn_plugin_sdk::engine_plugin::{EXTERNAL_LIBRARY, SUPPORTS_SERIALIZATION};
 use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::graph::Graph;
-use hipdnn_plugin_sdk::wire::{EngineConfig, EngineDetails, KnobSetting, check_settings};
-use hipdnn_plugin_sdk::{EnginePlugin, PluginError, Refusal, engine_id};
+use hipdnn_plugin_sdk::payload::Request;
+use hipdnn_plugin_sdk::wire::{EngineDetails, KnobSetting};
+use hipdnn_plugin_sdk::{EnginePlugin, PluginError, Refusal};
 
-use crate::handle::{Handle, Runtime};
+use crate::handle::{Handle, Ready, runtime};
 use crate::knob::{Options, knobs};
-use crate::plan::{Plan, Saved, check};
+use crate::plan::{self, PAYLOAD, Plan, check};
 
 /// The engine of this library.
 ///
@@ -21,8 +23,8 @@ pub struct HipblasLtPlugin;
 /// The name of the engine.
 pub const HIPBLASLT_ENGINE: &str = "HIPBLASLT_ENGINE";
 
-/// Behavior notes, by their numbers in the C API: another library is needed, and plans can be saved.
-const NOTES: [i32; 2] = [3, SUPPORTS_SERIALIZATION];
+/// What the engine says of itself.
+const NOTES: [i32; 2] = [EXTERNAL_LIBRARY, SUPPORTS_SERIALIZATION];
 
 impl EnginePlugin for HipblasLtPlugin {
     const NAME: &'static str = "hipBLASLt";
@@ -42,11 +44,11 @@ impl EnginePlugin for HipblasLtPlugin {
         Ok(())
     }
 
-    fn supports(handle: &Handle, _: usize, graph: &Graph) -> Result<(), Refusal> {
-        Runtime::get()?;
+    fn supports(handle: &Handle, engine: usize, graph: &Graph) -> Result<(), Refusal> {
+        runtime()?;
         check(graph)?;
         // Only the libraries know which products they have kernels for.
-        plan(handle, graph, &[], &Saved::default())
+        plan(handle, Self::request(engine, graph, &[]), &Found::default())
             .map(drop)
             .map_err(|error| Refusal::new(error.message().to_owned()))
     }
@@ -55,17 +57,23 @@ impl EnginePlugin for HipblasLtPlugin {
         Ok(EngineDetails { knobs: knobs(), behavior_notes: NOTES.to_vec(), ..EngineDetails::default() })
     }
 
-    fn plan(handle: &Handle, _: usize, graph: &Graph, knobs: &[KnobSetting]) -> Result<Plan, PluginError> {
-        plan(handle, graph, knobs, &Saved::default())?.with_memory()
+    fn plan(
+        handle: &Handle,
+        engine: usize,
+        graph: &Graph,
+        knobs: &[KnobSetting],
+    ) -> Result<Plan, PluginError> {
+        plan(handle, Self::request(engine, graph, knobs), &Found::default())?.with_memory()
     }
 
     fn workspace_size(
         handle: &Handle,
-        _: usize,
+        engine: usize,
         graph: &Graph,
         knobs: &[KnobSetting],
     ) -> Result<usize, PluginError> {
-        plan(handle, graph, knobs, &Saved::default()).map(|plan| plan.workspace_size())
+        let plan = plan(handle, Self::request(engine, graph, knobs), &Found::default())?;
+        Ok(plan.workspace_size())
     }
 
     fn plan_workspace_size(plan: &Plan) -> usize {
@@ -79,24 +87,22 @@ impl EnginePlugin for HipblasLtPlugin {
         buffers: &[hipdnnPluginDeviceBuffer_t],
     ) -> Result<(), PluginError> {
         // SAFETY: the host passes what the caller promised of the buffers and the workspace.
-        unsafe { plan.execute(&mut handle.ready()?, buffers, workspace) }
+        unsafe { plan::execute(plan, &mut Ready::new(handle)?, buffers, workspace) }
     }
 
     fn serialize(_: &Handle, plan: &Plan) -> Result<Vec<u8>, PluginError> {
-        plan.save()
+        plan::save(plan)
     }
 
     fn deserialize(handle: &Handle, bytes: &[u8]) -> Result<Plan, PluginError> {
-        let (graph, config, saved) = Saved::read(bytes)?;
-        Self::engine_of_saved_plan(config.engine_id)?;
-        check_settings(&knobs(), &config.knobs)?;
-        plan(handle, &graph, &config.knobs, &saved)?.with_memory()
+        let (_, request, found) = Self::saved_request(&PAYLOAD, bytes, &knobs())?;
+        plan(handle, request, &Found::read(found)?)?.with_memory()
     }
 }
 
-fn plan(handle: &Handle, graph: &Graph, knobs: &[KnobSetting], saved: &Saved) -> Result<Plan, PluginError> {
-    let config = EngineConfig { engine_id: engine_id(HIPBLASLT_ENGINE), knobs: knobs.to_vec() };
-    Plan::new(&mut handle.ready()?, graph, config, &Options::of(knobs), saved)
+fn plan(handle: &Handle, request: Request, saved: &Found) -> Result<Plan, PluginError> {
+    let options = Options::of(&request.config.knobs);
+    plan::plan(&mut Ready::new(handle)?, request, &options, saved)
 }
 
 hipdnn_plugin_sdk::export_engine_plugin!(HipblasLtPlugin, serialization);

@@ -7,6 +7,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
+use hipdnn_plugin_sdk::dynlib::guard::thrown;
 use hipdnn_plugin_sdk::ffi::hipStream_t;
 use hipdnn_plugin_sdk::{PluginError, function_table};
 
@@ -109,6 +110,9 @@ impl Rocblas {
 
     #[cold]
     fn error(&self, function: &str, status: rocblas_status) -> PluginError {
+        if let Some(message) = thrown(function, status) {
+            return PluginError::internal(message);
+        }
         // SAFETY: any number is fine.
         let text = unsafe { (self.rocblas_status_to_string)(status) };
         let text = if text.is_null() {

@@ -2,12 +2,10 @@
 
 use std::ffi::c_int;
 
-use hipdnn_plugin_sdk::wire::{Knob, KnobSetting, int_setting};
+use hipdnn_plugin_sdk::wire::{Knob, KnobSetting, WORKSPACE_SIZE_LIMIT, int_setting, positive_setting};
 
 /// Whether kernels are timed and tuned when a plan is made.
 pub const BENCHMARKING: &str = "global.benchmarking";
-/// The most bytes of workspace that a solution may need; 0 for any number.
-pub const WORKSPACE_SIZE_LIMIT: &str = "global.workspace_size_limit";
 /// How MIOpen looks for solutions, in its own numbers; 0 for MIOpen's default.
 pub const FIND_MODE: &str = "miopen.find_mode";
 /// Whether kernels are taken whose results do not change from run to run.
@@ -67,13 +65,12 @@ impl Options {
     /// The choices that settings of these knobs make with an engine that is deterministic in any case or not. `HIPDNN_FORCE_BENCHMARKING` overrides the knob.
     pub fn of(deterministic: bool, settings: &[KnobSetting]) -> Self {
         let forbidden = |id| int_setting(settings, id) == Some(0);
-        let positive = |id| int_setting(settings, id).filter(|value| *value > 0);
+        let is_set = |id| positive_setting::<i64>(settings, id).is_some();
         Self {
-            deterministic: deterministic || positive(DETERMINISTIC).is_some(),
-            benchmarking: forced_benchmarking().unwrap_or_else(|| positive(BENCHMARKING).is_some()),
-            workspace_size_limit: positive(WORKSPACE_SIZE_LIMIT)
-                .and_then(|bytes| usize::try_from(bytes).ok()),
-            find_mode: positive(FIND_MODE).and_then(|mode| c_int::try_from(mode).ok()),
+            deterministic: deterministic || is_set(DETERMINISTIC),
+            benchmarking: forced_benchmarking().unwrap_or_else(|| is_set(BENCHMARKING)),
+            workspace_size_limit: positive_setting(settings, WORKSPACE_SIZE_LIMIT),
+            find_mode: positive_setting(settings, FIND_MODE),
             keeps_padding: forbidden(PAD_IN_WORKSPACE),
         }
     }

@@ -8,6 +8,7 @@
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fmt;
 
+use hipdnn_plugin_sdk::dynlib::guard::thrown;
 use hipdnn_plugin_sdk::ffi::hipStream_t;
 use hipdnn_plugin_sdk::{PluginError, function_table};
 
@@ -698,6 +699,9 @@ impl Miopen {
 
     #[cold]
     fn error(&self, function: &str, status: miopenStatus_t) -> MiopenError {
+        if let Some(message) = thrown(function, status) {
+            return MiopenError { status, message };
+        }
         // SAFETY: any number is fine.
         let text = unsafe { (self.miopenGetErrorString)(status) };
         let text = if text.is_null() {

@@ -2,9 +2,9 @@
 
 use std::ffi::c_int;
 
-use hipdnn_plugin_problem::Refusal;
-use hipdnn_plugin_problem::layout::Layout;
-use hipdnn_plugin_problem::problem::Operand;
+use hipdnn_plugin_planner::Refusal;
+use hipdnn_plugin_planner::layout::Layout;
+use hipdnn_plugin_planner::problem::Operand;
 use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::miopen::{BFLOAT16, FLOAT, HALF, Miopen, MiopenError};

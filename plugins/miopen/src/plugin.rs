@@ -2,16 +2,18 @@
 
 use std::ffi::c_void;
 
-use hipdnn_plugin_sdk::engine_plugin::SUPPORTS_SERIALIZATION;
+use hipdnn_plugin_planner::plan::Found;
+use hipdnn_plugin_sdk::engine_plugin::{EXTERNAL_LIBRARY, RUNTIME_COMPILATION, SUPPORTS_SERIALIZATION};
 use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::graph::Graph;
-use hipdnn_plugin_sdk::wire::{EngineConfig, EngineDetails, KnobSetting, check_settings};
-use hipdnn_plugin_sdk::{EnginePlugin, PluginError, Refusal, engine_id};
+use hipdnn_plugin_sdk::payload::Request;
+use hipdnn_plugin_sdk::wire::{EngineDetails, KnobSetting};
+use hipdnn_plugin_sdk::{EnginePlugin, PluginError, Refusal};
 
-use crate::handle::{Handle, Runtime};
+use crate::handle::{Handle, Ready, Runtime};
 use crate::inside::Inside;
 use crate::knob::{Options, knobs};
-use crate::plan::{Plan, Saved, check};
+use crate::plan::{self, PAYLOAD, Plan, check};
 
 /// The engines of this library.
 ///
@@ -24,9 +26,8 @@ pub const MIOPEN_ENGINE: &str = "MIOPEN_ENGINE";
 /// The name of the engine that takes kernels whose results do not change from run to run.
 pub const MIOPEN_ENGINE_DETERMINISTIC: &str = "MIOPEN_ENGINE_DETERMINISTIC";
 
-/// Behavior notes, by their numbers in the C API: kernels are compiled at run time, another library is needed, and plans
-/// can be saved.
-const NOTES: [i32; 3] = [0, 3, SUPPORTS_SERIALIZATION];
+/// What the engines say of themselves.
+const NOTES: [i32; 3] = [RUNTIME_COMPILATION, EXTERNAL_LIBRARY, SUPPORTS_SERIALIZATION];
 
 impl EnginePlugin for MiopenPlugin {
     const NAME: &'static str = "MIOpen";
@@ -51,7 +52,7 @@ impl EnginePlugin for MiopenPlugin {
         Runtime::get()?;
         if check(graph)? {
             // The solutions that are found here need not be looked for again.
-            make(handle, engine, graph, &[], &Saved::default())
+            make(handle, engine, Self::request(engine, graph, &[]), &Found::default())
                 .map_err(|error| Refusal::new(error.message().to_owned()))?;
         }
         Ok(())
@@ -68,7 +69,7 @@ impl EnginePlugin for MiopenPlugin {
         knobs: &[KnobSetting],
     ) -> Result<Plan, PluginError> {
         let _inside = Inside::enter()?;
-        make(handle, engine, graph, knobs, &Saved::default())?.with_memory()
+        make(handle, engine, Self::request(engine, graph, knobs), &Found::default())?.with_memory()
     }
 
     fn workspace_size(
@@ -78,7 +79,8 @@ impl EnginePlugin for MiopenPlugin {
         knobs: &[KnobSetting],
     ) -> Result<usize, PluginError> {
         let _inside = Inside::enter()?;
-        make(handle, engine, graph, knobs, &Saved::default()).map(|plan| plan.workspace_size())
+        let plan = make(handle, engine, Self::request(engine, graph, knobs), &Found::default())?;
+        Ok(plan.workspace_size())
     }
 
     fn plan_workspace_size(plan: &Plan) -> usize {
@@ -93,39 +95,31 @@ impl EnginePlugin for MiopenPlugin {
     ) -> Result<(), PluginError> {
         let _inside = Inside::enter()?;
         // SAFETY: the host passes what the caller promised of the buffers and the workspace.
-        unsafe { plan.execute(&handle.ready()?, buffers, workspace) }
+        unsafe { plan::execute(plan, &Ready::new(handle)?, buffers, workspace) }
     }
 
     fn serialize(_: &Handle, plan: &Plan) -> Result<Vec<u8>, PluginError> {
-        plan.save()
+        plan::save(plan)
     }
 
     fn deserialize(handle: &Handle, bytes: &[u8]) -> Result<Plan, PluginError> {
         let _inside = Inside::enter()?;
-        let (graph, config, saved) = Saved::read(bytes)?;
-        let engine = Self::engine_of_saved_plan(config.engine_id)?;
-        check_settings(&knobs(), &config.knobs)?;
-        make(handle, engine, &graph, &config.knobs, &saved)?.with_memory()
+        let (engine, request, found) = Self::saved_request(&PAYLOAD, bytes, &knobs())?;
+        make(handle, engine, request, &Found::read(found)?)?.with_memory()
     }
 }
 
-fn make(
-    handle: &Handle,
-    engine: usize,
-    graph: &Graph,
-    knobs: &[KnobSetting],
-    saved: &Saved,
-) -> Result<Plan, PluginError> {
-    let name = MiopenPlugin::ENGINES.get(engine).copied().unwrap_or_default();
-    let config = EngineConfig { engine_id: engine_id(name), knobs: knobs.to_vec() };
-    let options = Options::of(name == MIOPEN_ENGINE_DETERMINISTIC, knobs);
-    Plan::new(&handle.ready()?, graph, config, &options, saved)
+fn make(handle: &Handle, engine: usize, request: Request, saved: &Found) -> Result<Plan, PluginError> {
+    let deterministic = MiopenPlugin::ENGINES.get(engine) == Some(&MIOPEN_ENGINE_DETERMINISTIC);
+    let options = Options::of(deterministic, &request.config.knobs);
+    plan::plan(&Ready::new(handle)?, request, &options, saved)
 }
 
 hipdnn_plugin_sdk::export_engine_plugin!(MiopenPlugin, serialization);
 
 #[cfg(test)]
 mod tests {
+    use hipdnn_plugin_sdk::engine_id;
     use hipdnn_plugin_sdk::graph::operation::{ConvolutionForward, Matmul};
     use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Node, Operation, Tensor};
 
@@ -183,7 +177,7 @@ mod tests {
                     "{missing}"
                 );
                 // Planning needs what asking needs, and a handle without a device ends without one.
-                let error = Handle::default().device().unwrap_err();
+                let error = Ready::new(&Handle::default()).map(drop).unwrap_err();
                 assert_eq!(error.message(), missing);
             }
         }

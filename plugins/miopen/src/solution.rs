@@ -69,7 +69,7 @@ impl Solution {
         saved: &[u8],
     ) -> Result<Option<Self>, PluginError> {
         let miopen = ready.runtime.miopen;
-        let key = Key { device: ready.device, subject, options: options.clone() };
+        let key = Key { device: ready.entered.device.number, subject, options: options.clone() };
         let known = match saved {
             [] => FOUND.lock().get(&key).cloned(),
             saved => Some(Some(saved.into())),

@@ -3,7 +3,6 @@
 //! A file is written under another name and renamed when it is whole, so readers find the old content, the new or none. A file
 //! that is damaged, or of another key that has the same name, counts as none.
 
-use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{Read, Write};
@@ -11,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
+use hipdnn_plugin_sdk::environment;
 use hipdnn_plugin_sdk::hash::Fnv1a;
 use hipdnn_plugin_sdk::payload::Payload;
 
@@ -37,7 +37,7 @@ impl Cache {
 
     /// The cache that the environment names, unless it is switched off.
     pub fn from_environment() -> Option<Self> {
-        Self::read(|name| env::var_os(name).filter(|value| !value.is_empty()))
+        Self::read(environment::path)
     }
 
     fn read(variable: impl Fn(&str) -> Option<OsString>) -> Option<Self> {
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     fn scratch(name: &str) -> PathBuf {
-        let root = env::temp_dir().join(format!("hipdnn_rtc_{name}_{}", std::process::id()));
+        let root = std::env::temp_dir().join(format!("hipdnn_rtc_{name}_{}", std::process::id()));
         let _ = fs::remove_dir_all(&root);
         root
     }

@@ -4,6 +4,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
 
 use hipdnn_plugin_sdk::PluginError;
+use hipdnn_plugin_sdk::dynlib::guard::thrown;
 
 /// What a function of a compiler answers; 0 is success.
 pub type RtcResult = c_int;
@@ -82,6 +83,9 @@ impl Compiler {
     fn check(&self, function: &str, result: RtcResult) -> Result<(), PluginError> {
         if result == SUCCESS {
             return Ok(());
+        }
+        if let Some(message) = thrown(&format!("{}{function}", self.prefix), result) {
+            return Err(PluginError::internal(message));
         }
         // SAFETY: any number is fine.
         let text = unsafe { (self.error_string)(result) };

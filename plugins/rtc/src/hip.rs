@@ -58,21 +58,21 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// The libraries of this process, with at least one device to work on. Once there is one the answer stays the same; HIP is
-    /// asked again after an error.
+    /// The libraries of this process, with at least one device to work on.
     ///
     /// # Errors
     /// Which library was not found, or that there is no device.
     pub fn get() -> Result<Self, Refusal> {
         static MODULES: OnceLock<Modules> = OnceLock::new();
-        static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-        if let Some(runtime) = RUNTIME.get() {
-            return Ok(*runtime);
-        }
         let hip = Hip::with_device()?;
-        // The same library, whichever it was.
-        let modules = Modules::load_from(&[hip.library().name()])?;
-        let found = Self { hip, modules: MODULES.get_or_init(|| modules) };
-        Ok(*RUNTIME.get_or_init(|| found))
+        let modules = match MODULES.get() {
+            Some(modules) => modules,
+            None => {
+                // The same library, whichever it was.
+                let modules = Modules::load_from(&[hip.library().name()])?;
+                MODULES.get_or_init(|| modules)
+            }
+        };
+        Ok(Self { hip, modules })
     }
 }

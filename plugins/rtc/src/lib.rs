@@ -18,4 +18,4 @@ pub mod plan;
 pub mod plugin;
 pub mod source;
 
-pub use hipdnn_plugin_problem::Refusal;
+pub use hipdnn_plugin_planner::Refusal;

@@ -1,113 +1,64 @@
-//! A graph made ready to run: compiled kernels, and where each finds its arguments.
+//! A graph as compiled kernels, and what each is passed.
 
-use std::collections::HashMap;
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 
 use half::{bf16, f16};
-use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
-use hipdnn_plugin_sdk::gpu::plan_memory::PlanMemory;
-use hipdnn_plugin_sdk::gpu::workspace::{Workspace, same_device};
-use hipdnn_plugin_sdk::graph::{DataType, Graph};
-use hipdnn_plugin_sdk::payload::Payload;
-use hipdnn_plugin_sdk::wire::{self, EngineConfig, Layout};
-use hipdnn_plugin_sdk::{PluginError, Refusal, bound, buffer, log};
+use hipdnn_plugin_planner::plan;
+use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
+use hipdnn_plugin_sdk::gpu::handle::Entered;
+use hipdnn_plugin_sdk::graph::DataType;
+use hipdnn_plugin_sdk::payload::{Payload, Request};
+use hipdnn_plugin_sdk::{PluginError, Refusal, log};
 
 use crate::cache::Cache;
-use crate::handle::{Device, Entered, Platform};
-use crate::module::{Function, Module};
+use crate::handle::{Platform, Target};
+use crate::module::{Driver, Function, Module};
+use crate::source::generate;
 use crate::source::group::MAX_TENSORS;
 use crate::source::kernel::Argument;
-use crate::source::{Program, generate};
 
 /// The form of saved plans.
-const PAYLOAD: Payload = Payload { mark: *b"HRTP", version: 1, owner: "an engine of generated kernels" };
+pub const PAYLOAD: Payload = Payload { mark: *b"HRTP", version: 1, owner: "an engine of generated kernels" };
 
 /// Code of a saved plan: the source and the architecture that it was compiled for and from, and the code object.
 const CODE: Payload = Payload { mark: *b"HRTO", version: 1, owner: "an engine of generated kernels" };
 
-/// A graph with compiled kernels. It may run with any handle of the device that it was made on.
+/// A graph with compiled kernels.
 #[derive(Debug)]
 pub struct Plan {
-    graph: Graph,
-    config: EngineConfig,
-    steps: Vec<Step>,
+    plan: plan::Plan<Step>,
     /// Empty where there is nothing to compute.
     code: Vec<u8>,
     platform: Platform,
-    /// The driver's number of the device that has the kernels.
-    device: c_int,
-    memory: PlanMemory,
     /// Behind the functions of the steps; last, so that it is dropped last.
     _module: Option<Module>,
 }
 
+/// A kernel that is ready to be started.
 #[derive(Debug)]
 struct Step {
     function: Function,
-    arguments: Box<[Slot]>,
+    arguments: Box<[Argument]>,
     grid: u32,
     block: u32,
 }
 
-/// An argument of a kernel.
-#[derive(Clone, Copy, Debug)]
-enum Slot {
-    /// The address of the caller's memory, a multiple of the number.
-    Bound(i64, usize),
-    /// The address of this offset in bytes from the beginning of the workspace.
-    Workspace(usize),
-    /// An output that nobody marked as one: the address of the caller's memory, a multiple of the first number, where it is bound,
-    /// else of the other number's offset in the workspace.
-    Unmarked(i64, usize, usize),
-    /// The number in the caller's host memory.
-    Number(i64, DataType),
-}
-
-/// What a saved plan has.
-pub struct Saved {
-    /// The graph.
-    pub graph: Graph,
-    /// The configuration.
-    pub config: EngineConfig,
-    code: Vec<u8>,
-}
-
-impl Saved {
-    /// Reads a saved plan.
-    ///
-    /// # Errors
-    /// When the bytes are no saved plan of this plugin.
-    pub fn read(bytes: &[u8]) -> Result<Self, PluginError> {
-        let [config, code, graph] = PAYLOAD.read(bytes)?;
-        Ok(Self { graph: wire::read(graph)?, config: wire::read_engine_config(config)?, code: code.to_vec() })
-    }
-
-    /// The code object, where it is of this source and for this architecture.
-    fn code_for(&self, source: &str, architecture: &str) -> Option<Vec<u8>> {
-        let [of, for_, code] = CODE.read(&self.code).ok()?;
-        (of == source.as_bytes() && for_ == architecture.as_bytes() && !code.is_empty())
-            .then(|| code.to_vec())
-    }
-}
-
-/// The workspace of a program, each of whose kernels is a step that needs nothing for itself.
-///
-/// # Errors
-/// When it is larger than the address space.
-pub fn workspace(program: &Program) -> Result<Workspace, Refusal> {
-    Workspace::new(program.places.size, 0)
+/// The code object of a saved plan, where it is of this source and for this architecture.
+fn saved_code(saved: &[u8], source: &str, architecture: &str) -> Option<Vec<u8>> {
+    let [of, for_, code] = CODE.read(saved).ok()?;
+    (of == source.as_bytes() && for_ == architecture.as_bytes() && !code.is_empty()).then(|| code.to_vec())
 }
 
 /// A code object on the device: the saved one, the one in the cache, or a new one.
 fn load(
     platform: Platform,
-    device: &Device,
+    target: &Target,
     source: &str,
-    saved: Option<&Saved>,
+    saved: &[u8],
 ) -> Result<(Module, Vec<u8>), PluginError> {
-    let architecture = &device.architecture;
-    if let Some(code) = saved.and_then(|saved| saved.code_for(source, architecture))
-        && let Ok(module) = Module::load(device.driver, &code)
+    let Target { driver, architecture } = target;
+    if let Some(code) = saved_code(saved, source, architecture)
+        && let Ok(module) = Module::load(*driver, &code)
     {
         return Ok((module, code));
     }
@@ -115,12 +66,12 @@ fn load(
     let key = format!("{}\n{}\n{architecture}\n{source}", compiler.name()?, compiler.options.join(" "));
     let cache = Cache::from_environment();
     if let Some(code) = cache.as_ref().and_then(|cache| cache.find(&key))
-        && let Ok(module) = Module::load(device.driver, &code)
+        && let Ok(module) = Module::load(*driver, &code)
     {
         return Ok((module, code));
     }
     let code = compiler.compile(source, architecture)?;
-    let module = Module::load(device.driver, &code)?;
+    let module = Module::load(*driver, &code)?;
     if let Some(Err(reason)) = cache.map(|cache| cache.store(&key, &code)) {
         log::warn(format!("compiled kernels are not kept: {reason}"));
     }
@@ -128,76 +79,45 @@ fn load(
 }
 
 impl Plan {
-    /// Plans a graph, with the code of `saved` where that fits.
+    /// Plans a graph, with the code of a saved plan where that fits.
     ///
     /// # Errors
     /// What the engine does not compute, and the errors of the driver and the compiler.
     pub fn new(
         platform: Platform,
-        entered: &Entered<'_>,
-        original: &Graph,
-        config: EngineConfig,
-        saved: Option<&Saved>,
+        entered: &Entered<'_, Target>,
+        request: Request,
+        saved: &[u8],
     ) -> Result<Self, PluginError> {
-        let device = entered.device;
-        let program = generate(original).map_err(Refusal::new)?;
+        let target = &entered.device.own;
+        let program = generate(&request.graph).map_err(Refusal::new)?;
         let (module, code) = if program.kernels.is_empty() {
             (None, Vec::new())
         } else {
             let source = program.source(platform.language());
-            let (module, code) = load(platform, device, &source, saved)?;
-            let parts = [source.as_bytes(), device.architecture.as_bytes(), &code];
-            (Some(module), CODE.write(&parts)?)
+            let (module, code) = load(platform, target, &source, saved)?;
+            (Some(module), CODE.write(&[source.as_bytes(), target.architecture.as_bytes(), &code])?)
         };
-        let places: HashMap<i64, usize> =
-            program.places.places.iter().map(|place| (place.uid, place.offset)).collect();
         let mut steps = Vec::with_capacity(program.kernels.len());
-        for kernel in &program.kernels {
+        for kernel in program.kernels {
             let Some(module) = &module else { continue };
-            if kernel.arguments.len() > MAX_TENSORS {
-                return Err(PluginError::internal(format!("{} has too many arguments", kernel.name)));
-            }
-            let arguments = kernel.arguments.iter().map(|argument| match *argument {
-                Argument::Memory { uid, alignment } => match places.get(&uid) {
-                    Some(offset) if program.unmarked.contains(&uid) => {
-                        Slot::Unmarked(uid, alignment, *offset)
-                    }
-                    Some(offset) => Slot::Workspace(*offset),
-                    None => Slot::Bound(uid, alignment),
-                },
-                Argument::Number { uid, data_type } => Slot::Number(uid, data_type),
-            });
             steps.push(Step {
                 function: module.function(&kernel.name)?,
-                arguments: arguments.collect(),
+                arguments: kernel.arguments.into(),
                 grid: kernel.grid,
                 block: kernel.block,
             });
         }
-        let memory = PlanMemory::new(device.gpu()?, workspace(&program)?);
-        memory.make_first()?;
-        Ok(Self {
-            graph: original.clone(),
-            config,
-            steps,
-            code,
-            platform,
-            device: device.number,
-            memory,
-            _module: module,
-        })
+        let plan = plan::Plan::new(entered.device, request, steps, program.placed, 0)?.with_memory()?;
+        Ok(Self { plan, code, platform, _module: module })
     }
 
-    /// The plan as bytes: the configuration, the code object, and the graph.
+    /// The plan as bytes.
     ///
     /// # Errors
     /// When a part is larger than the form allows.
     pub fn save(&self) -> Result<Vec<u8>, PluginError> {
-        PAYLOAD.write(&[
-            &wire::write_engine_config(&self.config),
-            &self.code,
-            &wire::write(&self.graph, Layout::G2)?,
-        ])
+        PAYLOAD.write_plan(self.plan.request(), &self.code)
     }
 
     /// Whose devices the plan is for.
@@ -207,7 +127,7 @@ impl Plan {
 
     /// Bytes of device memory that callers of [`Plan::execute`] are asked for, at any address.
     pub fn workspace_size(&self) -> usize {
-        self.memory.workspace_size()
+        self.plan.workspace_size()
     }
 
     /// Puts the work of the graph on the stream of `entered`. Returns when the driver has taken it, not when it is done.
@@ -216,67 +136,48 @@ impl Plan {
     /// When the handle is another device's, a buffer is missing or not aligned, or the driver fails.
     ///
     /// # Safety
-    /// The buffers are device memory (host memory where a tensor is passed by value at execution), valid for their tensors
-    /// until the work is done, and `workspace` is null or valid for [`Plan::workspace_size`] bytes as long.
+    /// As for [`plan::Plan::execute`].
     pub unsafe fn execute(
         &self,
-        entered: &Entered<'_>,
+        entered: &Entered<'_, Target>,
         buffers: &[hipdnnPluginDeviceBuffer_t],
         workspace: *mut c_void,
     ) -> Result<(), PluginError> {
-        same_device(self.device, entered.device.number)?;
-        self.memory.run(workspace, entered.stream, |[virtuals, _]| {
-            // SAFETY: as promised by the caller.
-            self.steps.iter().try_for_each(|step| unsafe { step.run(entered, buffers, virtuals) })
-        })
+        let Entered { device, stream, .. } = entered;
+        let run = |step: &Step, tensors: &[*mut c_void], _| {
+            // SAFETY: as promised by the caller; the module is alive with the plan.
+            unsafe { step.run(device.own.driver, *stream, tensors) }
+        };
+        // SAFETY: as promised by the caller.
+        unsafe { self.plan.execute(device, *stream, buffers, workspace, run) }
     }
 }
 
 impl Step {
-    /// Puts the kernel on the stream, with the virtual tensors from this address on.
+    /// Puts the kernel on a stream.
     ///
     /// # Safety
-    /// As for [`Plan::execute`].
+    /// The module of the function is loaded, and each tensor is valid for its extent until the work is done.
     unsafe fn run(
         &self,
-        entered: &Entered<'_>,
-        buffers: &[hipdnnPluginDeviceBuffer_t],
-        virtuals: *mut c_void,
+        driver: Driver,
+        stream: hipStream_t,
+        tensors: &[*mut c_void],
     ) -> Result<(), PluginError> {
         let mut words = [0_u64; MAX_TENSORS];
         let mut parameters = [std::ptr::null_mut(); MAX_TENSORS];
-        let place = |offset: usize| virtuals.wrapping_byte_add(offset).expose_provenance() as u64;
-        for ((word, parameter), slot) in words.iter_mut().zip(&mut parameters).zip(&self.arguments) {
-            *word = match *slot {
-                Slot::Bound(uid, alignment) => {
-                    let pointer = buffer(buffers, uid)?;
-                    entered.device.check_memory(uid, pointer)?;
-                    aligned(uid, pointer, alignment)?
-                }
-                Slot::Workspace(offset) => place(offset),
-                Slot::Unmarked(uid, alignment, offset) => match bound(buffers, uid) {
-                    Some(pointer) => aligned(uid, pointer, alignment)?,
-                    None => place(offset),
-                },
-                Slot::Number(uid, data_type) => {
-                    let pointer = buffer(buffers, uid)?;
-                    // SAFETY: the caller vouches for the host memory of what is passed by value.
-                    unsafe { number(pointer, data_type) }.to_bits()
-                }
+        let arguments = self.arguments.iter().zip(tensors);
+        for ((word, parameter), (argument, pointer)) in words.iter_mut().zip(&mut parameters).zip(arguments) {
+            *word = match *argument {
+                Argument::Memory { uid, alignment } => aligned(uid, *pointer, alignment)?,
+                // SAFETY: the caller vouches for the host memory of what is passed by value.
+                Argument::Number { data_type, .. } => unsafe { number(*pointer, data_type) }.to_bits(),
             };
             *parameter = std::ptr::from_mut(word).cast();
         }
-        // SAFETY: the module is alive with the plan, and the arguments are those that the kernel was written with, each of
-        // eight bytes; the caller vouches for the memory.
-        unsafe {
-            entered.device.driver.launch(
-                self.function,
-                self.grid,
-                self.block,
-                entered.stream,
-                &mut parameters,
-            )
-        }
+        // SAFETY: the arguments are those that the kernel was written with, each of eight bytes; the caller vouches for the module
+        // and the memory.
+        unsafe { driver.launch(self.function, self.grid, self.block, stream, &mut parameters) }
     }
 }
 

@@ -2,14 +2,16 @@
 
 use std::ffi::c_void;
 
-use hipdnn_plugin_sdk::engine_plugin::SUPPORTS_SERIALIZATION;
+use hipdnn_plugin_sdk::engine_plugin::{
+    EXTERNAL_LIBRARY, RUNTIME_COMPILATION, SUPPORTS_GRAPH_CAPTURE, SUPPORTS_SERIALIZATION,
+};
 use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::graph::Graph;
-use hipdnn_plugin_sdk::wire::{EngineConfig, EngineDetails, KnobSetting, check_settings};
-use hipdnn_plugin_sdk::{EnginePlugin, PluginError, Refusal, engine_id};
+use hipdnn_plugin_sdk::wire::{EngineDetails, KnobSetting};
+use hipdnn_plugin_sdk::{EnginePlugin, PluginError, Refusal};
 
-use crate::handle::{Handle, Platform};
-use crate::plan::{self, Plan, Saved};
+use crate::handle::{Handle, Platform, enter};
+use crate::plan::{PAYLOAD, Plan};
 use crate::source::generate;
 
 /// The engines of this library.
@@ -34,9 +36,9 @@ fn platform(engine: usize) -> Result<Platform, PluginError> {
         .ok_or_else(|| PluginError::internal(format!("there is no engine {engine}")))
 }
 
-/// Behavior notes, by their numbers in the C API: kernels are compiled at run time, executions can be captured (they only start kernels,
-/// which were loaded with the plan), another library is needed, and plans can be saved.
-const NOTES: [i32; 4] = [0, 2, 3, SUPPORTS_SERIALIZATION];
+/// What the engines say of themselves. Executions can be captured: they only start kernels, which were loaded with the plan.
+const NOTES: [i32; 4] =
+    [RUNTIME_COMPILATION, SUPPORTS_GRAPH_CAPTURE, EXTERNAL_LIBRARY, SUPPORTS_SERIALIZATION];
 
 impl EnginePlugin for RtcPlugin {
     const NAME: &'static str = "RTC";
@@ -67,14 +69,12 @@ impl EnginePlugin for RtcPlugin {
     }
 
     fn plan(handle: &Handle, engine: usize, graph: &Graph, _: &[KnobSetting]) -> Result<Plan, PluginError> {
-        let name = Self::ENGINES.get(engine).copied().unwrap_or_default();
-        let config = EngineConfig { engine_id: engine_id(name), knobs: Vec::new() };
         let platform = platform(engine)?;
-        Plan::new(platform, &handle.enter(platform)?, graph, config, None)
+        Plan::new(platform, &enter(handle, platform)?, Self::request(engine, graph, &[]), &[])
     }
 
     fn workspace_size(_: &Handle, _: usize, graph: &Graph, _: &[KnobSetting]) -> Result<usize, PluginError> {
-        Ok(plan::workspace(&generate(graph).map_err(Refusal::new)?)?.asked())
+        Ok(generate(graph).map_err(Refusal::new)?.placed.workspace(0)?.asked())
     }
 
     fn plan_workspace_size(plan: &Plan) -> usize {
@@ -88,7 +88,7 @@ impl EnginePlugin for RtcPlugin {
         buffers: &[hipdnnPluginDeviceBuffer_t],
     ) -> Result<(), PluginError> {
         // SAFETY: the host passes what the caller promised of the buffers and the workspace.
-        unsafe { plan.execute(&handle.enter(plan.platform())?, buffers, workspace) }
+        unsafe { plan.execute(&enter(handle, plan.platform())?, buffers, workspace) }
     }
 
     fn serialize(_: &Handle, plan: &Plan) -> Result<Vec<u8>, PluginError> {
@@ -96,11 +96,9 @@ impl EnginePlugin for RtcPlugin {
     }
 
     fn deserialize(handle: &Handle, bytes: &[u8]) -> Result<Plan, PluginError> {
-        let saved = Saved::read(bytes)?;
-        let platform = platform(Self::engine_of_saved_plan(saved.config.engine_id)?)?;
-        check_settings(&[], &saved.config.knobs)?;
-        let (graph, config) = (saved.graph.clone(), saved.config.clone());
-        Plan::new(platform, &handle.enter(platform)?, &graph, config, Some(&saved))
+        let (engine, request, code) = Self::saved_request(&PAYLOAD, bytes, &[])?;
+        let platform = platform(engine)?;
+        Plan::new(platform, &enter(handle, platform)?, request, code)
     }
 }
 
@@ -108,9 +106,10 @@ hipdnn_plugin_sdk::export_engine_plugin!(RtcPlugin, serialization);
 
 #[cfg(test)]
 mod tests {
+    use hipdnn_plugin_sdk::engine_id;
     use hipdnn_plugin_sdk::graph::operation::Reduction;
     use hipdnn_plugin_sdk::graph::{DataType, Node, Operation, ReductionMode, Tensor};
-    use hipdnn_plugin_sdk::wire::{self, Layout};
+    use hipdnn_plugin_sdk::wire::{self, EngineConfig, Layout};
 
     use super::*;
 

@@ -4,12 +4,14 @@
 //! asked for. A library that is not installed is no panic and no failed start but an [`Error`], which an engine hands on as
 //! its reason not to compute anything.
 
+mod elf;
+pub mod guard;
 pub mod loaded;
 
 use std::ffi::{CStr, OsStr, c_int, c_void};
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use libloading::os::unix;
 
@@ -66,9 +68,13 @@ impl Library {
     /// now, and none of them is visible to other libraries.
     ///
     /// # Errors
-    /// The loader's own words.
+    /// The loader's own words, or that the file is cut short.
     pub fn open(name: impl AsRef<OsStr>) -> Result<Self, Error> {
         let name = name.as_ref();
+        // Names without a slash are those of files that the system has installed.
+        if name.as_bytes().contains(&b'/') {
+            elf::check(Path::new(name)).map_err(Error)?;
+        }
         // SAFETY: opening runs the library's initializers; whoever names a library asks for just that.
         let opened = unsafe { unix::Library::open(Some(name), unix::RTLD_NOW | unix::RTLD_LOCAL) };
         let name = name.to_string_lossy().into_owned();
@@ -89,8 +95,13 @@ impl Library {
 
     /// Whether the library has something of this name.
     pub fn has(&self, name: &str) -> bool {
-        // SAFETY: the address is not used.
-        unsafe { self.find::<*const ()>(name) }.is_some()
+        self.address(name).is_some()
+    }
+
+    /// The address of what the library has under this name. A symbol may be found and have none.
+    fn address(&self, name: &str) -> Option<*const ()> {
+        // SAFETY: what is at the address is not touched.
+        unsafe { self.find::<*const ()>(name) }.filter(|address| !address.is_null())
     }
 
     /// What the library has under this name, with its suffix.
@@ -132,6 +143,18 @@ impl Library {
         // SAFETY: the caller names the type.
         unsafe { self.find(name) }
     }
+
+    /// The function of this name, by an entry that ends its exceptions: where it throws, it returns what [`guard::Answer`] says.
+    /// None if the library has it not.
+    ///
+    /// # Safety
+    /// `F` is the type of a pointer to the function, which takes as many arguments of a word at most and returns an `R`.
+    pub unsafe fn guarded<F: Copy, R: guard::Answer>(&self, name: &str, arguments: usize) -> Option<F> {
+        const { assert!(size_of::<F>() == size_of::<fn()>(), "F is a function pointer") };
+        let entry = guard::entry(self.address(name)?, arguments, R::THREW)?;
+        // SAFETY: the entry is called as the function, whose type the caller names.
+        Some(unsafe { std::mem::transmute_copy::<*const (), F>(&entry) })
+    }
 }
 
 /// A function of a table as it is declared, in Rust's words.
@@ -156,20 +179,30 @@ pub fn first<'a, T>(
     candidates: &[impl Copy + Into<Candidate<'a>>],
     fill: impl Fn(Library) -> Result<T, Vec<&'static str>>,
 ) -> Result<T, Error> {
-    let mut reasons = Vec::with_capacity(candidates.len());
+    // What is the same of several is said once.
+    let mut reasons: Vec<(String, String)> = Vec::with_capacity(candidates.len());
+    let mut add = |file: &str, reason: String| match reasons.last_mut() {
+        Some((files, last)) if *last == reason => *files += &format!(", {file}"),
+        _ => reasons.push((file.to_owned(), reason)),
+    };
     for candidate in candidates {
         let Candidate { file, suffix } = (*candidate).into();
         match Library::open(file) {
-            Err(Error(reason)) => reasons.push(format!("{file} ({reason})")),
+            Err(Error(reason)) => {
+                // The loader begins with the name.
+                let words = reason.strip_prefix(file).and_then(|rest| rest.strip_prefix(": "));
+                add(file, words.unwrap_or(&reason).to_owned());
+            }
             Ok(library) => match fill(Library { suffix, ..library }) {
                 Ok(table) => return Ok(table),
                 Err(missing) => {
                     let missing: Vec<_> = missing.iter().map(|name| format!("{name}{suffix}")).collect();
-                    reasons.push(format!("{file} (it lacks {})", missing.join(", ")));
+                    add(file, format!("it lacks {}", missing.join(", ")));
                 }
             },
         }
     }
+    let reasons: Vec<_> = reasons.iter().map(|(files, reason)| format!("{files} ({reason})")).collect();
     Err(Error(format!("no library for {what} was found; looked for {}", reasons.join(", "))))
 }
 
@@ -237,8 +270,14 @@ impl Drop for Object {
 /// the answer, whichever it is. Names that are not in snake case need an `#[expect(non_snake_case)]` on the struct. `TABLE::load_from(names)` does so anew with other libraries. An error says of each library
 /// why it was not taken: the loader's words, or all required functions that it lacks. `"libx_private.so" + "_impl"` is a library
 /// whose functions have that behind their names.
+///
+/// A C++ exception out of a function ends where it was called: the function returns [`guard::THREW`], and [`guard::thrown`] has the words.
 #[macro_export]
 macro_rules! function_table {
+    (@result) => { () };
+    (@result $result:ty) => { $result };
+    // Each argument is passed in one word, or it is none that a guard can pass on.
+    (@count $($argument:ty),*) => { <[()]>::len(&[$(const { assert!(size_of::<$argument>() <= 8) }),*]) };
     (
         $(#[$meta:meta])*
         $vis:vis struct $table:ident: $what:literal, [$($file:literal $(+ $suffix:literal)?),+ $(,)?] {
@@ -305,18 +344,20 @@ macro_rules! function_table {
                     ::std::result::Result::Ok(Self {
                         $($required: {
                             type Function = unsafe extern "C" fn($($rtype),*) $(-> $rret)?;
+                            const ARGUMENTS: usize = $crate::function_table!(@count $($rtype),*);
                             let name = stringify!($required);
                             // SAFETY: the type is that of the declaration, and the table keeps the library open.
-                            match unsafe { library.function::<Function>(name) } {
+                            match unsafe { library.guarded::<Function, $crate::function_table!(@result $($rret)?)>(name, ARGUMENTS) } {
                                 ::std::option::Option::Some(function) => function,
                                 ::std::option::Option::None => return ::std::result::Result::Err(::std::vec![name]),
                             }
                         },)*
                         $($optional: {
                             type Function = unsafe extern "C" fn($($otype),*) $(-> $oret)?;
+                            const ARGUMENTS: usize = $crate::function_table!(@count $($otype),*);
                             let name = stringify!($optional);
                             // SAFETY: the type is that of the declaration, and the table keeps the library open.
-                            unsafe { library.function::<Function>(name) }
+                            unsafe { library.guarded::<Function, $crate::function_table!(@result $($oret)?)>(name, ARGUMENTS) }
                         },)*
                         library,
                     })

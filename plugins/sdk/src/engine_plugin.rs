@@ -13,7 +13,8 @@ use crate::ffi::{
 use crate::graph::{Graph, GraphError};
 use crate::hash::Fnv1a;
 use crate::overrides::Overrides;
-use crate::wire::{EngineDetails, KnobSetting};
+use crate::payload::{Payload, Request};
+use crate::wire::{EngineConfig, EngineDetails, Knob, KnobSetting, check_settings};
 
 /// A library with engines.
 ///
@@ -175,6 +176,28 @@ pub trait EnginePlugin: Sized + 'static {
         Err(PluginError::not_applicable(format!("{} cannot load plans", Self::NAME)))
     }
 
+    /// What a plan of an engine is asked for.
+    fn request(engine: usize, graph: &Graph, knobs: &[KnobSetting]) -> Request {
+        let name = Self::ENGINES.get(engine).copied().unwrap_or_default();
+        let config = EngineConfig { engine_id: engine_id(name), knobs: knobs.to_vec() };
+        Request { graph: graph.clone(), config }
+    }
+
+    /// The engine of a saved plan, what the plan was asked for, with settings of these knobs, and what it took long to find out.
+    ///
+    /// # Errors
+    /// When the bytes are no plan of this form, are of another engine, or set other knobs.
+    fn saved_request<'a>(
+        form: &Payload,
+        bytes: &'a [u8],
+        knobs: &[Knob],
+    ) -> Result<(usize, Request, &'a [u8]), PluginError> {
+        let (request, found) = form.read_plan(bytes)?;
+        let engine = Self::engine_of_saved_plan(request.config.engine_id)?;
+        check_settings(knobs, &request.config.knobs)?;
+        Ok((engine, request, found))
+    }
+
     /// The place in [`EnginePlugin::ENGINES`] of the engine that a saved plan names by its id.
     ///
     /// # Errors
@@ -187,6 +210,12 @@ pub trait EnginePlugin: Sized + 'static {
     }
 }
 
+/// The behavior note of an engine that compiles kernels at run time.
+pub const RUNTIME_COMPILATION: i32 = 0;
+/// The behavior note of an engine whose executions can be captured in a graph of the device.
+pub const SUPPORTS_GRAPH_CAPTURE: i32 = 2;
+/// The behavior note of an engine that stands on another library.
+pub const EXTERNAL_LIBRARY: i32 = 3;
 /// The behavior note of an engine whose plans can be saved.
 pub const SUPPORTS_SERIALIZATION: i32 = 4;
 

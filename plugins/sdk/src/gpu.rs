@@ -1,8 +1,10 @@
 //! The GPU of a process, whoever made it: memory, copies, events and waiting.
 //!
-//! Programs feed an engine with its memory; plans have a [`workspace`] in it, and [`plan_memory`] of their own.
+//! Programs feed an engine with its memory; plans have a [`workspace`] in it, and [`plan_memory`] of their own. A [`handle`] keeps the
+//! stream and what a plugin has on each device, and makes a device that of the thread.
 
 mod event;
+pub mod handle;
 pub mod plan_memory;
 pub mod workspace;
 
@@ -133,6 +135,22 @@ impl Gpu {
                 let answer = unsafe { (device.cuda.cuMemcpyDtoH_v2)(room, from, bytes) };
                 Ok(device.cuda.check("cuMemcpyDtoH", answer)?)
             }
+        }
+    }
+
+    /// Refuses memory of a tensor that a device of CUDA cannot reach; HIP is not asked.
+    ///
+    /// # Errors
+    /// When the driver does not know the address, with the tensor's uid.
+    #[inline]
+    pub fn check_memory(&self, uid: i64, pointer: *const c_void) -> Result<(), PluginError> {
+        match self {
+            Self::Cuda(device) if !device.cuda.is_device_memory(pointer) => {
+                Err(PluginError::bad_param(format!(
+                    "the buffer of tensor {uid} is at {pointer:?}, which the CUDA driver does not know, expected device memory"
+                )))
+            }
+            _ => Ok(()),
         }
     }
 

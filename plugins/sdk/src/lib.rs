@@ -18,6 +18,8 @@
 pub mod cuda;
 pub mod dynlib;
 pub mod engine_plugin;
+pub mod environment;
+pub mod exception;
 #[doc(hidden)]
 pub mod export;
 pub mod ffi;

@@ -1,7 +1,9 @@
 //! What an engine keeps in a saved plan: a few parts behind a mark, a version and a checksum.
 
 use crate::engine_plugin::PluginError;
+use crate::graph::Graph;
 use crate::hash::Fnv1a;
+use crate::wire::{self, EngineConfig, Layout};
 
 /// The form of one plugin's saved plans.
 ///
@@ -17,7 +19,35 @@ pub struct Payload {
     pub owner: &'static str,
 }
 
+/// What a plan was asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// The graph.
+    pub graph: Graph,
+    /// The engine, and how its knobs are set.
+    pub config: EngineConfig,
+}
+
 impl Payload {
+    /// A plan as bytes: what it was asked for, and what it took long to find out.
+    ///
+    /// # Errors
+    /// When a part is larger than its size can say.
+    pub fn write_plan(&self, request: &Request, found: &[u8]) -> Result<Vec<u8>, PluginError> {
+        let config = wire::write_engine_config(&request.config);
+        self.write(&[&config, found, &wire::write(&request.graph, Layout::G2)?])
+    }
+
+    /// Takes apart what [`Payload::write_plan`] wrote.
+    ///
+    /// # Errors
+    /// When the bytes are no such plan.
+    pub fn read_plan<'a>(&self, bytes: &'a [u8]) -> Result<(Request, &'a [u8]), PluginError> {
+        let [config, found, graph] = self.read(bytes)?;
+        let config = wire::read_engine_config(config)?;
+        Ok((Request { graph: wire::read(graph)?, config }, found))
+    }
+
     /// Puts parts together.
     ///
     /// # Errors
@@ -91,6 +121,16 @@ mod tests {
         let bytes = PAYLOAD.write(&[b"one", b"", b"three"]).unwrap();
         assert_eq!(PAYLOAD.read(&bytes).unwrap(), [b"one".as_slice(), b"", b"three"]);
         assert_eq!(PAYLOAD.read(&PAYLOAD.write(&[b"x"]).unwrap()).unwrap(), [b"x"]);
+    }
+
+    #[test]
+    fn plans_come_back_as_they_were_asked_for() {
+        let config = EngineConfig { engine_id: 7, knobs: Vec::new() };
+        let request = Request { graph: Graph { name: "it".to_owned(), ..Graph::default() }, config };
+        let bytes = PAYLOAD.write_plan(&request, b"found").unwrap();
+        assert_eq!(PAYLOAD.read_plan(&bytes).unwrap(), (request, b"found".as_slice()));
+        let no_graph = PAYLOAD.write(&[b"", b"", b""]).unwrap();
+        assert!(PAYLOAD.read_plan(&no_graph).is_err());
     }
 
     #[test]

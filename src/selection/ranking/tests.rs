@@ -144,6 +144,22 @@ fn whatever_a_file_has_is_read_or_refused() {
     // Larger than any file of ours; sparse, so that it costs nothing.
     fs::File::create(&path).unwrap().set_len(file::MOST + 1).unwrap();
     assert!(cache.find(&one).unwrap_err().contains("more than"));
+    // The next ranking takes its place.
+    assert_eq!(cache.store(&one, &[2, 1]), Ok(Stored::Written));
+    assert_eq!(cache.find(&one).unwrap().unwrap().rank(&[1, 2]), Some(vec![2, 1]));
+    // So it does when the lines are ours, and it is not larger than it may be even then.
+    let line = format!("{}\n", "-".repeat(1 << 16));
+    let filled = (good.clone() + &line.repeat(256)).into_bytes();
+    assert!(filled.len() as u64 > file::MOST);
+    for size in [filled.len(), usize::try_from(file::MOST).unwrap() - 10] {
+        fs::write(&path, &filled[..size]).unwrap();
+        assert_eq!(cache.store(&one, &[2, 1]), Ok(Stored::Written));
+        assert!(fs::metadata(&path).unwrap().len() < 200);
+        assert_eq!(cache.find(&one).unwrap().unwrap().rank(&[1, 2]), Some(vec![2, 1]));
+    }
+    // What is of another version stays, whatever its size.
+    fs::write(&path, [b"9.9.9\n", &filled[..]].concat()).unwrap();
+    assert!(cache.store(&one, &[2, 1]).unwrap_err().contains("its version is 9.9.9"));
     // Not even a file.
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();

@@ -5,6 +5,10 @@ use std::path::Path;
 use std::ptr;
 use std::sync::Mutex;
 
+use hipdnn_abi::{
+    hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type,
+    hipdnnBackendDescriptorType_t as Kind,
+};
 use hipdnn_plugin_sdk::function_table;
 use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::wire;
@@ -72,40 +76,39 @@ function_table! {
     }
 }
 
-// Descriptor types, attribute types and attributes, by their numbers in the C interface.
-const ENGINE: c_int = 1;
-const ENGINE_CONFIG: c_int = 2;
-const HEURISTIC: c_int = 3;
-const PLAN: c_int = 4;
-const KNOB_CHOICE: c_int = 6;
-const VARIANT_PACK: c_int = 11;
-const TYPE_HANDLE: c_int = 0;
-const TYPE_INT64: c_int = 3;
-const TYPE_VOID_PTR: c_int = 6;
-const TYPE_HEURISTIC_MODE: c_int = 7;
-const TYPE_DESCRIPTOR: c_int = 13;
-const TYPE_CHAR: c_int = 19;
-const HEURISTIC_MODE: c_int = 100;
-const HEURISTIC_GRAPH: c_int = 101;
-const HEURISTIC_RESULTS: c_int = 102;
-const CONFIG_ENGINE: c_int = 200;
-const CONFIG_KNOBS: c_int = 202;
-const PLAN_CONFIG: c_int = 301;
-const PLAN_WORKSPACE_SIZE: c_int = 302;
-const KNOB_NAME: c_int = 500;
-const KNOB_VALUE: c_int = 501;
-const GRAPH_HANDLE: c_int = 600;
-const PACK_UIDS: c_int = 700;
-const PACK_POINTERS: c_int = 701;
-const PACK_WORKSPACE: c_int = 703;
-const ENGINE_GRAPH: c_int = 1000;
-const ENGINE_ID: c_int = 1001;
-const ENGINE_NAME: c_int = 1008;
+const ENGINE: c_int = Kind::HIPDNN_BACKEND_ENGINE_DESCRIPTOR as c_int;
+const ENGINE_CONFIG: c_int = Kind::HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR as c_int;
+const HEURISTIC: c_int = Kind::HIPDNN_BACKEND_ENGINEHEUR_DESCRIPTOR as c_int;
+const PLAN: c_int = Kind::HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR as c_int;
+const KNOB_CHOICE: c_int = Kind::HIPDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR as c_int;
+const VARIANT_PACK: c_int = Kind::HIPDNN_BACKEND_VARIANT_PACK_DESCRIPTOR as c_int;
+const TYPE_HANDLE: c_int = Type::HIPDNN_TYPE_HANDLE as c_int;
+const TYPE_INT64: c_int = Type::HIPDNN_TYPE_INT64 as c_int;
+const TYPE_VOID_PTR: c_int = Type::HIPDNN_TYPE_VOID_PTR as c_int;
+const TYPE_HEURISTIC_MODE: c_int = Type::HIPDNN_TYPE_HEUR_MODE as c_int;
+const TYPE_DESCRIPTOR: c_int = Type::HIPDNN_TYPE_BACKEND_DESCRIPTOR as c_int;
+const TYPE_CHAR: c_int = Type::HIPDNN_TYPE_CHAR as c_int;
+const HEURISTIC_MODE: c_int = Name::HIPDNN_ATTR_ENGINEHEUR_MODE as c_int;
+const HEURISTIC_GRAPH: c_int = Name::HIPDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH as c_int;
+const HEURISTIC_RESULTS: c_int = Name::HIPDNN_ATTR_ENGINEHEUR_RESULTS as c_int;
+const CONFIG_ENGINE: c_int = Name::HIPDNN_ATTR_ENGINECFG_ENGINE as c_int;
+const CONFIG_KNOBS: c_int = Name::HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES as c_int;
+const PLAN_CONFIG: c_int = Name::HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG as c_int;
+const PLAN_WORKSPACE_SIZE: c_int = Name::HIPDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE as c_int;
+const KNOB_NAME: c_int = Name::HIPDNN_ATTR_KNOB_CHOICE_KNOB_TYPE as c_int;
+const KNOB_VALUE: c_int = Name::HIPDNN_ATTR_KNOB_CHOICE_KNOB_VALUE as c_int;
+const GRAPH_HANDLE: c_int = Name::HIPDNN_ATTR_OPERATIONGRAPH_HANDLE as c_int;
+const PACK_UIDS: c_int = Name::HIPDNN_ATTR_VARIANT_PACK_UNIQUE_IDS as c_int;
+const PACK_POINTERS: c_int = Name::HIPDNN_ATTR_VARIANT_PACK_DATA_POINTERS as c_int;
+const PACK_WORKSPACE: c_int = Name::HIPDNN_ATTR_VARIANT_PACK_WORKSPACE as c_int;
+const ENGINE_GRAPH: c_int = Name::HIPDNN_ATTR_ENGINE_OPERATION_GRAPH as c_int;
+const ENGINE_ID: c_int = Name::HIPDNN_ATTR_ENGINE_GLOBAL_INDEX as c_int;
+const ENGINE_NAME: c_int = Name::HIPDNN_ATTR_ENGINE_NAME_EXT as c_int;
 /// Severities of the log: every line, and none.
 const LOG_ALL: c_int = 0;
 const LOG_NONE: c_int = 4;
 /// The mode of heuristics that every library has.
-const FALLBACK: c_int = 0;
+const FALLBACK: c_int = hipdnn_abi::hipdnnBackendHeurMode_t::HIPDNN_HEUR_MODE_FALLBACK as c_int;
 
 /// Receives the lines of the log.
 type LogCallback = unsafe extern "C" fn(*mut c_void, c_int, *const c_char);

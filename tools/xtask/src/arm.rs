@@ -7,6 +7,7 @@ use std::fs;
 use std::time::Duration;
 
 use crate::Failure;
+use crate::install::ENGINES;
 use crate::process::{run, run_within};
 use crate::steps::Steps;
 use crate::userland::{Contents, Userland};
@@ -32,10 +33,11 @@ const INSIDE: &str = "hipdnn";
 
 /// What is tested: the package, and the options that choose tests of it.
 const PACKAGES: &[(&str, &[&str])] = &[
+    ("hipdnn-abi", &[]),
     ("hipdnn-backend", &["--lib"]),
     ("hipdnn-plugin-sdk", &[]),
-    ("hipdnn-plugin-problem", &[]),
-    ("hipdnn-cpu-plugin", &["--lib", "--tests"]),
+    ("hipdnn-plugin-planner", &[]),
+    ("hipdnn-cpu-plugin", &["--lib"]),
 ];
 
 /// The emulator takes ten to fifty times as long as a processor.
@@ -48,6 +50,7 @@ pub fn test(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
     let mut steps = Steps::new();
     steps.group("set-up");
     if steps.run("the sources and the crates", || carry(workspace, &userland)) {
+        steps.run("the CPU plugin, laid out for the test that loads it", || lay_out(&userland));
         steps.group("arm: tests on an emulated processor");
         let chosen = PACKAGES.iter().filter(|(package, _)| {
             words.is_empty() || words.iter().any(|word| package.contains(word.as_str()))
@@ -63,6 +66,18 @@ pub fn test(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
         }
     }
     steps.summary()
+}
+
+/// Builds the CPU plugin, and puts it where its tests look for the staged one.
+fn lay_out(userland: &Userland) -> Result<String, Failure> {
+    let words = ["cargo", "build", "--offline", "--target", TARGET, "-p", "hipdnn-cpu-plugin", "--lib"];
+    let mut cargo = userland.command(&["env", "--chdir", &format!("/{INSIDE}/source")]);
+    run_within(cargo.args(words).env_remove("CARGO_TARGET_DIR"), LIMIT)?;
+    let target = userland.path(INSIDE).join("source/target").join(TARGET);
+    let engines = target.join("stage/lib").join(ENGINES);
+    fs::create_dir_all(&engines)?;
+    fs::copy(target.join("debug/libhipdnn_cpu_plugin.so"), engines.join("libhipdnn_cpu_plugin.so"))?;
+    Ok(String::new())
 }
 
 /// The number in the line that ends a test program's output.

@@ -1,13 +1,12 @@
 //! The benchmark of the CPU engine: everything it needs, then the run.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::Failure;
 use crate::process::{command, run, run_within, show};
 use crate::workspace::Workspace;
-use crate::{demo, install, tools};
+use crate::{demo, install, tools, venv};
 
 /// What the Python beside the benchmark has. Versions are not fixed: the newest is the one to be measured against.
 const PACKAGES: &[&str] = &["numpy", "onnx", "onnxruntime", "onednn-cpu-gomp", "onednn-devel-cpu-gomp"];
@@ -23,7 +22,7 @@ pub fn bench(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
             workspace.cargo(["run", "--release", "--locked", "-q", "-p", "bench-cpu", "--"]).args(words),
         );
     }
-    let venv = packages(&folder)?;
+    let venv = venv::ready(&folder.join("venv"), PACKAGES, "bench-cpu")?;
     let onednn = onednn(workspace, &folder, &venv)?;
     println!("building the library, its engines and the benchmark");
     let stage = install::stage(workspace, false)?;
@@ -52,27 +51,6 @@ fn digits(workspace: &Workspace, stage: &Path) -> Result<(), Failure> {
         out.lines().find(|line| line.starts_with("Training  ")).unwrap_or("Training       no time was said");
     println!("\ntrain_digits: {}", line.trim_start_matches("Training").trim());
     Ok(())
-}
-
-/// A Python of its own with the packages, in the target folder.
-fn packages(folder: &Path) -> Result<PathBuf, Failure> {
-    let venv = folder.join("venv");
-    let mark = venv.join("installed");
-    if fs::read_to_string(&mark).is_ok_and(|text| text == PACKAGES.join(" ")) {
-        return Ok(venv);
-    }
-    println!("installing {} in {}", PACKAGES.join(", "), venv.display());
-    let cannot = |failure: Failure| {
-        let text = failure.to_string();
-        let last = text.lines().rev().map(str::trim).find(|line| line.starts_with("ERROR")).unwrap_or("");
-        Failure::new(format!("bench-cpu needs Python 3 with venv and its packages {}, which cannot be installed here. {last}", PACKAGES.join(", ")).trim_end().to_owned())
-    };
-    run(command("python3", ["-m", "venv"]).arg(&venv)).map_err(cannot)?;
-    let mut pip =
-        command(venv.join("bin/python"), ["-m", "pip", "install", "-q", "--disable-pip-version-check"]);
-    run(pip.args(PACKAGES)).map_err(cannot)?;
-    fs::write(mark, PACKAGES.join(" "))?;
-    Ok(venv)
 }
 
 /// The program that measures oneDNN, compiled with the package's headers.

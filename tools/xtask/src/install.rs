@@ -47,6 +47,11 @@ pub const PLUGINS: &[Plugin] = &[
         file: "libhipdnn_hipblaslt_plugin.so",
         exports: "exports_hipblaslt_plugin.txt",
     },
+    Plugin {
+        package: "hipdnn-cudnn-plugin",
+        file: "libhipdnn_cudnn_plugin.so",
+        exports: "exports_cudnn_plugin.txt",
+    },
 ];
 
 /// Builds the library, its plugins and the programs for release. cargo's words go to the terminal, or are kept until it fails.
@@ -141,7 +146,8 @@ pub fn remove(folder: &Path) -> Result<(), Failure> {
     }
 }
 
-fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
+/// Copies a file to a folder that need not exist yet.
+pub fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
     let copied = to.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| {
         // A program may have the old file mapped: it keeps it, and the new one gets the name.
         let _ = fs::remove_file(to);

@@ -9,6 +9,7 @@ mod failure;
 mod generate;
 mod install;
 mod lint;
+mod nvidia;
 mod plugin_host;
 mod process;
 mod smoke;
@@ -16,6 +17,7 @@ mod steps;
 mod test;
 mod tools;
 mod userland;
+mod venv;
 mod workspace;
 
 use std::path::PathBuf;
@@ -53,6 +55,14 @@ enum Command {
         #[arg(value_name = "WORD")]
         words: Vec<String>,
     },
+    /// Test the engines for NVIDIA GPUs: without a GPU what can be without, and a package for a machine that has one.
+    NvidiaTest {
+        /// Only cases on the GPU whose names contain one of the words.
+        #[arg(value_name = "WORD")]
+        words: Vec<String>,
+    },
+    /// Run what takes too long for every change: all tests, the emulated AMD GPU in both orders of workgroups, the ARM processor.
+    Nightly,
     /// Test the library and CPU_ENGINE on an emulated 64-bit ARM processor.
     ArmTest {
         /// Only packages whose names contain one of the words.
@@ -108,7 +118,9 @@ fn run(command: &Command) -> Result<(), Failure> {
     match command {
         Command::Demo { arguments } => demo::run(&workspace, arguments),
         Command::Test { groups } => test::run_groups(&workspace, groups),
-        Command::AmdTest { words } => amd::test(&workspace, words),
+        Command::AmdTest { words } => amd::test(&workspace, words, amd::Order::Forward),
+        Command::NvidiaTest { words } => nvidia::test(&workspace, words),
+        Command::Nightly => nightly(&workspace),
         Command::AmdSmoke => smoke::smoke(&workspace),
         Command::ArmTest { words } => arm::test(&workspace, words),
         Command::BenchCpu { options } => bench_cpu::bench(&workspace, options),
@@ -136,6 +148,18 @@ fn run(command: &Command) -> Result<(), Failure> {
             Ok(())
         }
     }
+}
+
+/// Each part runs, whatever came of those before it.
+fn nightly(workspace: &Workspace) -> Result<(), Failure> {
+    let parts = [
+        test::run_groups(workspace, &[]),
+        amd::test(workspace, &[], amd::Order::Both),
+        arm::test(workspace, &[]),
+    ];
+    let failed: Vec<String> =
+        parts.into_iter().filter_map(Result::err).map(|failure| failure.to_string()).collect();
+    if failed.is_empty() { Ok(()) } else { Err(Failure::new(failed.join("\n"))) }
 }
 
 #[cfg(test)]

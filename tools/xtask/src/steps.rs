@@ -7,6 +7,9 @@ use crate::Failure;
 
 const NAME: usize = 64;
 
+/// Steps that are listed at the end as the slowest.
+const SLOWEST: usize = 20;
+
 /// A step with its name.
 pub type Check<'a> = (String, Box<dyn Fn() -> Result<String, Failure> + Send + Sync + 'a>);
 
@@ -18,12 +21,14 @@ pub struct Steps {
     started: Instant,
     passed: usize,
     failed: Vec<String>,
+    /// Every step with its seconds.
+    took: Vec<(f64, String)>,
 }
 
 impl Steps {
     /// No step yet.
     pub fn new() -> Self {
-        Self { started: Instant::now(), passed: 0, failed: Vec::new() }
+        Self { started: Instant::now(), passed: 0, failed: Vec::new(), took: Vec::new() }
     }
 
     /// A heading over the steps that follow.
@@ -76,6 +81,7 @@ impl Steps {
     fn finish(&mut self, name: &str, took: Duration, result: Result<String, Failure>) -> bool {
         let dots = ".".repeat(NAME.saturating_sub(name.len()).max(2));
         let seconds = took.as_secs_f64();
+        self.took.push((seconds, name.to_owned()));
         match result {
             Ok(note) => {
                 let note = if note.is_empty() { note } else { format!("   {note}") };
@@ -94,9 +100,16 @@ impl Steps {
         }
     }
 
-    /// The summary: an error when a step failed.
-    pub fn summary(self) -> Result<(), Failure> {
+    /// The summary, with the slowest steps where there are many: an error when a step failed.
+    pub fn summary(mut self) -> Result<(), Failure> {
         let took = self.started.elapsed().as_secs_f64();
+        if self.took.len() > SLOWEST {
+            self.took.sort_by(|a, b| b.0.total_cmp(&a.0));
+            println!("\nthe {SLOWEST} slowest steps");
+            for (seconds, name) in self.took.iter().take(SLOWEST) {
+                println!("  {seconds:6.1} s  {name}");
+            }
+        }
         println!("\n{} passed, {} failed, {took:.0} s", self.passed, self.failed.len());
         if self.failed.is_empty() {
             return Ok(());

@@ -7,14 +7,14 @@
 use std::ops::Range;
 
 use crate::attention::forward::{KEYS, MAX_DEPTH, WEIGHT};
-use crate::attention::gemm::PanelGemm;
+use crate::attention::gemm::{PanelGemm, WeightedRows};
 use crate::attention::rows::{At, Matrix, Rows};
 use crate::attention::scales::ScaleSource;
 use crate::attention::scores::{MAX_COLUMNS, ScoreBlock, Scores, VisibleKeys};
 use crate::attention::slopes::{Dot, Slopes};
 use crate::attention::softmax::{CheckedScaling, LEAST, Scaling};
-use crate::attention::tile::{TransposedTile, TransposedTileKernel};
-use crate::gemm::tile::{Tile, TileKernel, fused};
+use crate::gemm::kernel::{MicroKernel, fused};
+use crate::gemm::tile::Order;
 use crate::kernel::{Kernel, Refusal};
 use crate::pointwise::functions::Functions;
 use crate::problem::attention::AttentionGradients;
@@ -22,6 +22,7 @@ use crate::problem::attention::shape::{Sequences, Shape, Start};
 use crate::reference::attention::sequences::{Lengths, Sequence};
 use crate::simd::isa::Isa;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
+use crate::tensor::view::Pointers;
 use crate::threading::partition::{Threads, Workers, part};
 
 /// Backward attention with every decision made.
@@ -29,8 +30,7 @@ pub(crate) struct Backward<T: 'static> {
     pub(crate) shape: Shape,
     pub(crate) lengths: Lengths,
     pub(crate) isa: Isa,
-    pub(crate) tiles: TileKernel<T>,
-    pub(crate) growth: TransposedTileKernel<T>,
+    pub(crate) kernel: MicroKernel<T>,
     pub(crate) factor: ScaleSource<T>,
     pub(crate) scores: Scores<T>,
     pub(crate) q: Rows<T>,
@@ -93,14 +93,13 @@ impl<T: Functions> Backward<T> {
         let shape = gradients.shape;
         refuse(gradients)?;
         let rows = |name, sequences: &Sequences| Rows::<T>::of(name, sequences);
-        let tiles = TileKernel::<T>::of(isa);
-        let vectors = tiles.vectors.min(MAX_COLUMNS / tiles.lanes);
+        let kernel = MicroKernel::<T>::of(isa);
+        let vectors = kernel.vectors.min(MAX_COLUMNS / kernel.lanes);
         let scores = shape.scores().iter().map(|dim| *dim as f64).product::<f64>();
         let terms = (3 * shape.depth + 2 * shape.value_depth) as f64;
         let work = scores * (terms * fused::<T>(isa) + 2.0 * WEIGHT);
         Ok(Self {
             lengths: Lengths { shape, lengths: gradients.options.lengths },
-            growth: TransposedTileKernel::of(isa),
             factor: ScaleSource::of(&gradients.options.scale)?,
             scores: Scores::of(&gradients.options, &shape)?,
             q: rows("q", &gradients.q)?,
@@ -112,18 +111,18 @@ impl<T: Functions> Backward<T> {
             dq: rows("dq", &gradients.dq)?,
             dk: rows("dk", &gradients.dk)?,
             dv: rows("dv", &gradients.dv)?,
-            panels: shape.queries.div_ceil(tiles.lanes).div_ceil(vectors),
-            widths: [shape.depth, shape.value_depth].map(|depth| depth.next_multiple_of(tiles.lanes)),
+            panels: shape.queries.div_ceil(kernel.lanes).div_ceil(vectors),
+            widths: [shape.depth, shape.value_depth].map(|depth| depth.next_multiple_of(kernel.lanes)),
             workers: threads.workers(work, shape.batch * shape.key_heads),
             isa,
-            tiles,
+            kernel,
             shape,
         })
     }
 
     /// Columns of the largest panel.
     pub(crate) fn columns(&self) -> usize {
-        let lanes = self.tiles.lanes;
+        let lanes = self.kernel.lanes;
         self.shape.queries.div_ceil(lanes).div_ceil(self.panels) * lanes
     }
 
@@ -181,12 +180,12 @@ impl<T: Functions> Backward<T> {
                 }
             }
             let at = self.at(of, of.heads.start, 0);
-            for (factor, numbers, width, rows) in
+            for (factor, values, width, rows) in
                 [(self.factor.get(of.tensors), dk, width, &self.dk), (T::ONE, dv, value_width, &self.dv)]
             {
-                let scaling = Scaling { factors: &raw const factor, rows: 1, numbers, width: keys * width };
+                let scaling = Scaling { factors: &raw const factor, rows: 1, values, width: keys * width };
                 is_finite &= self.isa.run(CheckedScaling(scaling));
-                rows.write(with, at, keys, numbers.cast_const(), width);
+                rows.write(with, at, keys, values.cast_const(), width);
             }
             is_finite
         }
@@ -203,7 +202,7 @@ impl<T: Functions> Backward<T> {
         number: usize,
         areas: &ScratchLayout<T>,
     ) -> bool {
-        let (lanes, [width, value_width]) = (self.tiles.lanes, self.widths);
+        let (lanes, [width, value_width]) = (self.kernel.lanes, self.widths);
         let vectors = part(self.shape.queries.div_ceil(lanes), self.panels, number);
         let all = vectors.start * lanes..(vectors.end * lanes).min(self.shape.queries);
         let queries = all.start.min(of.sequence.queries)..all.end.min(of.sequence.queries);
@@ -216,9 +215,9 @@ impl<T: Functions> Backward<T> {
             if count > 0 {
                 self.q.copy(with, at, count, areas.q, width);
                 self.q.copy_turned(with, at, count, areas.q_columns, (columns, columns));
-                let (factors, numbers) = (&raw const factor, areas.q_columns);
+                let (factors, values) = (&raw const factor, areas.q_columns);
                 let width = columns * self.shape.depth;
-                self.isa.run(Scaling { factors, rows: 1, numbers, width });
+                self.isa.run(Scaling { factors, rows: 1, values, width });
                 self.d_o.copy(with, at, count, areas.d_o, value_width);
                 self.d_o.copy_turned(with, at, count, areas.d_o_columns, (columns, columns));
                 self.o.copy(with, at, count, areas.o, value_width);
@@ -239,8 +238,8 @@ impl<T: Functions> Backward<T> {
                     self.keys(of, &panel, keys, areas);
                 }
             }
-            let (factors, numbers) = (&raw const factor, areas.dq);
-            let scaling = Scaling { factors, rows: 1, numbers, width: count * width };
+            let (factors, values) = (&raw const factor, areas.dq);
+            let scaling = Scaling { factors, rows: 1, values, width: count * width };
             let is_finite = self.isa.run(CheckedScaling(scaling));
             self.dq.write(with, at, all.len(), areas.dq.cast_const(), width);
             is_finite
@@ -266,7 +265,7 @@ impl<T: Functions> Backward<T> {
         let ScratchLayout { scores, slopes, .. } = *areas;
         // SAFETY: the areas have room for a block, and the tensors a row for each key.
         unsafe {
-            let k = match self.k.is_plain(self.tiles.lanes) {
+            let k = match self.k.is_plain(self.kernel.lanes) {
                 true => self.k.in_place(of.tensors, at),
                 false => self.k.copy(with, at, keys.len(), areas.k, width),
             };
@@ -274,9 +273,9 @@ impl<T: Functions> Backward<T> {
                 true => self.v.in_place(of.tensors, at),
                 false => self.v.copy(with, at, keys.len(), areas.v, value_width),
             };
-            let (isa, tiles) = (self.isa, self.tiles);
+            let (isa, kernel) = (self.isa, self.kernel);
             let right = areas.q_columns.cast_const();
-            PanelGemm { isa, tiles, seen, columns, depth, right }.of(&keys, k, scores);
+            PanelGemm { isa, kernel, seen, columns, depth, right }.of(&keys, k, scores);
             let block = ScoreBlock {
                 scores,
                 row_stride: columns,
@@ -287,96 +286,26 @@ impl<T: Functions> Backward<T> {
             };
             self.scores.apply(isa, of.tensors, &of.sequence, *head, seen, &block);
             let right = areas.d_o_columns.cast_const();
-            PanelGemm { isa, tiles, seen, columns, depth: value_depth, right }.of(&keys, v, slopes);
+            PanelGemm { isa, kernel, seen, columns, depth: value_depth, right }.of(&keys, v, slopes);
             let least = if of.any { T::from_f64(LEAST) } else { T::ZERO };
             let (stats, deltas) = (areas.known.cast_const(), areas.known.add(columns).cast_const());
             isa.run(Slopes { scores, slopes, columns, rows: keys.len(), stats, deltas, least });
             let dk = areas.of_keys.add(keys.start * width);
             let dv = areas.of_keys.add(all_keys * width + keys.start * value_width);
             let (q, d_o) = (areas.q.cast_const(), areas.d_o.cast_const());
-            let a = |first: *mut T| Matrix { first: first.cast_const(), row_stride: columns };
-            let rows = keys.len();
-            self.add(of.any, rows, count, a(slopes), Matrix { first: q, row_stride: width }, dk);
-            self.add(of.any, rows, count, a(scores), Matrix { first: d_o, row_stride: value_width }, dv);
-            for first in (0..count).step_by(self.growth.rows) {
-                let rows = (count - first).min(self.growth.rows);
-                let growth = TransposedTile {
-                    a: slopes.add(first).cast_const(),
-                    a_stride: columns,
-                    b: k.first,
-                    b_stride: k.row_stride,
-                    depth: keys.len(),
-                    to: areas.dq.add(first * width),
-                    to_stride: width,
-                };
+            let (q, d_o) =
+                (Matrix { first: q, row_stride: width }, Matrix { first: d_o, row_stride: value_width });
+            let add = |a: *mut T, order, (rows, depth), b: Matrix<T>, (to, width)| {
+                let a = Matrix { first: a.cast_const(), row_stride: columns };
+                let sums = WeightedRows { a, order, b, depth, to, width };
                 match of.any {
-                    true => growth.run_with_any(rows, width, |factor| factor == T::ZERO),
-                    false => self.growth.run(&growth, rows, width),
+                    true => sums.add_with_any(rows, |weight| weight == T::ZERO),
+                    false => sums.add(&self.kernel, rows),
                 }
-            }
-        }
-    }
-
-    /// Adds the product of `rows` rows of `terms` terms to as many rows, whose row stride is that of operand B.
-    ///
-    /// # Safety
-    /// Operands and accumulators are valid.
-    pub(crate) unsafe fn add(
-        &self,
-        any: bool,
-        rows: usize,
-        terms: usize,
-        a: Matrix<T>,
-        b: Matrix<T>,
-        to: *mut T,
-    ) {
-        let TileKernel { rows: most_rows, lanes, vectors, .. } = self.tiles;
-        let (all, width) = (b.row_stride / lanes, b.row_stride);
-        let parts = all.div_ceil(vectors);
-        for first in (0..rows).step_by(most_rows) {
-            let rows = (rows - first).min(most_rows);
-            // SAFETY: everything read and written here is valid, as this function requires.
-            unsafe {
-                let (a, to) = (a.skip(first), to.add(first * width));
-                if any {
-                    for row in 0..rows {
-                        let to = to.add(row * width);
-                        // The terms of one row are contiguous.
-                        let a = a.skip(row).first;
-                        let (a_stride, b_stride) = (1, b.row_stride);
-                        let growth = TransposedTile {
-                            a,
-                            a_stride,
-                            b: b.first,
-                            b_stride,
-                            depth: terms,
-                            to,
-                            to_stride: width,
-                        };
-                        growth.run_with_any(1, width, |factor| factor == T::ZERO);
-                    }
-                    continue;
-                }
-                for number in 0..parts {
-                    let vectors = part(all, parts, number);
-                    let to = to.add(vectors.start * lanes);
-                    let tile = Tile {
-                        a: a.first,
-                        a_stride: a.row_stride,
-                        b: b.first.add(vectors.start * lanes),
-                        b_stride: b.row_stride,
-                        prefetches: false,
-                        keep: std::ptr::null_mut(),
-                        depth: terms,
-                        from: to.cast_const(),
-                        from_stride: width,
-                        add: std::ptr::null(),
-                        to,
-                        to_stride: width,
-                    };
-                    self.tiles.run(&tile, rows, vectors.len());
-                }
-            }
+            };
+            add(slopes, Order::Rows, (keys.len(), count), q, (dk, width));
+            add(scores, Order::Rows, (keys.len(), count), d_o, (dv, value_width));
+            add(slopes, Order::Panel, (count, keys.len()), k, (areas.dq, width));
         }
     }
 }
@@ -386,7 +315,7 @@ pub(crate) fn refuse(gradients: &AttentionGradients) -> Result<(), Refusal> {
     let Shape { keys, depth, value_depth, key_heads, value_heads, .. } = gradients.shape;
     for (name, depth) in [("q", depth), ("v", value_depth)] {
         if depth > MAX_DEPTH {
-            return Err(format!("{name}: has rows of {depth} numbers, expected at most {MAX_DEPTH}"));
+            return Err(format!("{name}: has rows of {depth} values, expected at most {MAX_DEPTH}"));
         }
     }
     if keys > MAX_KEYS {
@@ -435,8 +364,8 @@ impl<T: Functions> Kernel for Backward<T> {
     }
 
     unsafe fn check(&self, tensors: &[*mut u8]) -> Result<(), Refusal> {
-        // SAFETY: the function called requires what this one requires.
-        unsafe { self.lengths.check(tensors) }
+        // SAFETY: the tensors are those of the operation, among which the lengths are.
+        self.lengths.check(unsafe { Pointers::new(tensors) })
     }
 
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
@@ -449,7 +378,7 @@ impl<T: Functions> Kernel for Backward<T> {
             // SAFETY: the tensors are those of the operation; no two heads have a key or a query in
             // common, and every worker has its areas.
             unsafe {
-                let sequence = self.lengths.sequence(tensors, place);
+                let sequence = self.lengths.sequence(Pointers::new(tensors), place);
                 let heads = head * group..(head + 1) * group;
                 let of = Head { tensors, sequence, heads, any: false };
                 if !self.head(&of, &areas) {

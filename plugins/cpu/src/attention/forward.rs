@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use crate::attention::gemm::PanelGemm;
+use crate::attention::gemm::{PanelGemm, WeightedRows};
 use crate::attention::rows::{At, Matrix, Rows};
 use crate::attention::scales::{ScaleSource, Scales, read};
 use crate::attention::scores::{MAX_COLUMNS, ScoreBlock, Scores, VisibleKeys};
 use crate::attention::softmax::{Scaling, Softmax, Sums, Weight};
-use crate::attention::tile::{TransposedTile, TransposedTileKernel};
-use crate::gemm::tile::{TileKernel, fused};
+use crate::gemm::kernel::{MicroKernel, fused};
+use crate::gemm::tile::Order;
 use crate::kernel::{Kernel, Refusal};
 use crate::pointwise::functions::Functions;
 use crate::problem::attention::Attention;
@@ -18,6 +18,7 @@ use crate::simd::isa::Isa;
 use crate::tensor::combine::{Combine, LargestMagnitude};
 use crate::tensor::row_converter::RowConverter;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
+use crate::tensor::view::Pointers;
 use crate::threading::partition::{Threads, Workers, part};
 
 /// Keys of a block: the scores of a panel stay in the L1 cache, with 64 scores per key. A multiple of the tile
@@ -41,8 +42,7 @@ pub(crate) struct Forward<T: 'static> {
     pub(crate) shape: Shape,
     pub(crate) lengths: Lengths,
     pub(crate) isa: Isa,
-    pub(crate) tiles: TileKernel<T>,
-    pub(crate) growth: TransposedTileKernel<T>,
+    pub(crate) kernel: MicroKernel<T>,
     pub(crate) factor: ScaleSource<T>,
     pub(crate) factors: Scales<T>,
     pub(crate) scores: Scores<T>,
@@ -53,7 +53,7 @@ pub(crate) struct Forward<T: 'static> {
     pub(crate) v: Rows<T>,
     pub(crate) o: Rows<T>,
     /// Where statistics, maxima and sums are written.
-    pub(crate) kept: [Option<Rows<T>>; 3],
+    pub(crate) statistics: [Option<Rows<T>>; 3],
     /// Whether keys and values are read in place.
     pub(crate) in_place: [bool; 2],
     /// Panels of a head, and parts into which they are divided for the workers.
@@ -114,22 +114,22 @@ impl<T: Weight> Forward<T> {
         let shape = attention.shape;
         for (name, depth) in [("q", shape.depth), ("v", shape.value_depth)] {
             if depth > MAX_DEPTH {
-                return Err(format!("{name}: has rows of {depth} numbers, expected at most {MAX_DEPTH}"));
+                return Err(format!("{name}: has rows of {depth} values, expected at most {MAX_DEPTH}"));
             }
         }
         let sink = attention.sink.as_ref().map(|sink| {
             let run = RowConverter::of(sink.data_type).map_err(|refusal| format!("sink_token: {refusal}"));
             run.map(|run| (sink.slot, run, sink.stride))
         });
-        let kept = |name, sequences: &Option<Sequences>| {
+        let statistics = |name, sequences: &Option<Sequences>| {
             sequences.as_ref().map(|sequences| Rows::<T>::of(name, sequences)).transpose()
         };
-        let (tiles, growth) = (TileKernel::<T>::of(isa), TransposedTileKernel::<T>::of(isa));
+        let kernel = MicroKernel::<T>::of(isa);
         let (k, v) = (Rows::<T>::of("k", &attention.k)?, Rows::<T>::of("v", &attention.v)?);
-        let in_place = [k.is_plain(1), v.is_plain(tiles.lanes)];
+        let in_place = [k.is_plain(1), v.is_plain(kernel.lanes)];
         let heads = shape.batch * shape.heads;
-        let vectors = tiles.vectors.min(MAX_COLUMNS / tiles.lanes);
-        let panels = shape.queries.div_ceil(tiles.lanes).div_ceil(vectors);
+        let vectors = kernel.vectors.min(MAX_COLUMNS / kernel.lanes);
+        let panels = shape.queries.div_ceil(kernel.lanes).div_ceil(vectors);
         let mut together = if in_place == [true; 2] { 1 } else { PANELS };
         while together > 1 && heads * panels.div_ceil(together) < PARTS {
             together -= 1;
@@ -147,26 +147,25 @@ impl<T: Weight> Forward<T> {
             k,
             v,
             o: Rows::of("o", &attention.o)?,
-            kept: [
-                kept("stats", &attention.stats)?,
-                kept("max", &attention.max)?,
-                kept("sum_exp", &attention.sum_exp)?,
+            statistics: [
+                statistics("stats", &attention.stats)?,
+                statistics("max", &attention.max)?,
+                statistics("sum_exp", &attention.sum_exp)?,
             ],
             in_place,
             panels,
             parts,
-            width: shape.value_depth.next_multiple_of(tiles.lanes),
+            width: shape.value_depth.next_multiple_of(kernel.lanes),
             workers: threads.workers(work, heads * parts),
             isa,
-            tiles,
-            growth,
+            kernel,
             shape,
         })
     }
 
     /// Columns of the largest panel.
     pub(crate) fn columns(&self) -> usize {
-        let lanes = self.tiles.lanes;
+        let lanes = self.kernel.lanes;
         self.shape.queries.div_ceil(lanes).div_ceil(self.panels) * lanes
     }
 
@@ -201,7 +200,7 @@ impl<T: Weight> Forward<T> {
 
     /// One of a part's panels, limited to queries of the sequence.
     pub(crate) fn panel(&self, part_: &Part<'_>, number: usize, areas: &ScratchLayout<T>) -> Panel<T> {
-        let lanes = self.tiles.lanes;
+        let lanes = self.kernel.lanes;
         let vectors = part(self.shape.queries.div_ceil(lanes), self.panels, number);
         let of = |query: usize| query.min(part_.sequence.queries);
         let queries = of(vectors.start * lanes)..of(vectors.end * lanes);
@@ -293,7 +292,7 @@ impl<T: Weight> Forward<T> {
             self.q.copy_turned((self.isa, tensors), at, count, panel.q, width);
             let factor = self.factor.get(tensors) * self.factors.of_scores(tensors, &part.sequence, *head);
             let (factors, width) = (&raw const factor, self.shape.depth * panel.columns);
-            self.isa.run(Scaling { factors, rows: 1, numbers: panel.q, width });
+            self.isa.run(Scaling { factors, rows: 1, values: panel.q, width });
             let sink = self.sink.as_ref().map(|(slot, run, stride)| {
                 let at = tensors[*slot].add(head * stride * run.size);
                 read(run, at)
@@ -324,15 +323,15 @@ impl<T: Weight> Forward<T> {
         (pass, any): (Pass, bool),
     ) {
         let Panel { queries, columns, seen, sums, .. } = panel;
-        let (count, columns, lanes) = (queries.len(), *columns, self.tiles.lanes);
+        let (count, columns, lanes) = (queries.len(), *columns, self.kernel.lanes);
         let of_panel = seen.by(0..count);
         let keys_seen = of_panel.start.max(keys.start)..of_panel.end.min(keys.end);
         let (k, v) = (k.skip(keys_seen.start - keys.start), v.skip(keys_seen.start - keys.start));
         let keys = keys_seen;
-        // SAFETY: passed on, and the areas have room for a block.
+        // SAFETY: the tensors have the keys, and the areas room for a block.
         unsafe {
-            let (isa, tiles, right) = (self.isa, self.tiles, panel.q.cast_const());
-            let products = PanelGemm { isa, tiles, seen, columns, depth: self.shape.depth, right };
+            let (isa, kernel, right) = (self.isa, self.kernel, panel.q.cast_const());
+            let products = PanelGemm { isa, kernel, seen, columns, depth: self.shape.depth, right };
             products.of(&keys, k, areas.scores);
             let block = ScoreBlock {
                 scores: areas.scores,
@@ -358,33 +357,32 @@ impl<T: Weight> Forward<T> {
             if pass == Pass::Rounded {
                 self.round(areas.scores, keys.len() * columns, any);
             } else if keys.start > of_panel.start {
-                let (factors, numbers) = (sums.factor.cast_const(), panel.results);
-                self.isa.run(Scaling { factors, rows: count, numbers, width: self.width });
+                let (factors, values) = (sums.factor.cast_const(), panel.results);
+                self.isa.run(Scaling { factors, rows: count, values, width: self.width });
             }
-            for first in (0..count).step_by(self.growth.rows) {
-                let rows = (count - first).min(self.growth.rows);
+            for first in (0..count).step_by(self.kernel.rows) {
+                let rows = (count - first).min(self.kernel.rows);
                 let seen = seen.by(first..first + rows);
                 let seen = seen.start.max(keys.start)..seen.end.min(keys.end);
                 if seen.is_empty() {
                     continue;
                 }
                 let skipped = seen.start - keys.start;
-                let v = v.skip(skipped);
-                let growth = TransposedTile {
-                    a: areas.scores.add(skipped * columns + first).cast_const(),
-                    a_stride: columns,
-                    b: v.first,
-                    b_stride: v.row_stride,
+                let weights = areas.scores.add(skipped * columns + first).cast_const();
+                let values = WeightedRows {
+                    a: Matrix { first: weights, row_stride: columns },
+                    order: Order::Panel,
+                    b: v.skip(skipped),
                     depth: seen.len(),
                     to: panel.results.add(first * self.width),
-                    to_stride: self.width,
+                    width: self.width,
                 };
                 if any && pass == Pass::Rounded {
-                    growth.run_with_any(rows, self.width, is_hidden);
+                    values.add_with_any(rows, is_hidden);
                 } else if any {
-                    growth.run_with_any(rows, self.width, |weight| weight == T::ZERO);
+                    values.add_with_any(rows, |weight| weight == T::ZERO);
                 } else {
-                    self.growth.run(&growth, rows, self.width);
+                    values.add(&self.kernel, rows);
                 }
             }
         }
@@ -402,8 +400,8 @@ impl<T: Weight> Kernel for Forward<T> {
     }
 
     unsafe fn check(&self, tensors: &[*mut u8]) -> Result<(), Refusal> {
-        // SAFETY: the function called requires what this one requires.
-        unsafe { self.lengths.check(tensors) }
+        // SAFETY: the tensors are those of the operation, among which the lengths are.
+        self.lengths.check(unsafe { Pointers::new(tensors) })
     }
 
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
@@ -422,7 +420,7 @@ impl<T: Weight> Kernel for Forward<T> {
             // SAFETY: the tensors are those of the operation; no two parts have a query in common, and
             // every worker has its areas.
             unsafe {
-                let sequence = self.lengths.sequence(tensors, head / heads);
+                let sequence = self.lengths.sequence(Pointers::new(tensors), head / heads);
                 let panels = part(self.panels, self.parts, number);
                 let part = Part { tensors, sequence, head: head % heads, panels };
                 let before = areas.largest.read();

@@ -8,7 +8,7 @@ use crate::threading::partition::part;
 
 /// The largest magnitude, NaN if there is one.
 pub(crate) struct Largest<T> {
-    pub(crate) numbers: *const T,
+    pub(crate) values: *const T,
     pub(crate) len: usize,
 }
 
@@ -17,8 +17,8 @@ impl<T: Float> VectorTask<T> for Largest<T> {
 
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) -> T {
-        // SAFETY: made of numbers that are there, and run at the vector's instruction set.
-        unsafe { fold_row::<V, LargestMagnitude>(self.numbers, self.len) }
+        // SAFETY: whoever makes the task has `len` values; tasks run with the instructions.
+        unsafe { fold_row::<V, LargestMagnitude>(self.values, self.len) }
     }
 }
 
@@ -46,7 +46,7 @@ impl<T: Weight> Forward<T> {
     /// The probabilities are valid.
     pub(crate) unsafe fn round(&self, probabilities: *mut T, len: usize, any: bool) {
         let Some(run) = &self.factors.rounding else { return };
-        // SAFETY: the values are readable and writable, as this function requires.
+        // SAFETY: the caller has the probabilities.
         unsafe {
             if !any {
                 return run.round(probabilities, len);
@@ -69,7 +69,7 @@ impl<T: Weight> Forward<T> {
         let (count, tensors) = (queries.len(), part.tensors);
         // SAFETY: the tensors have a row for every query.
         unsafe {
-            let known = |numbers: *mut T| std::slice::from_raw_parts_mut(numbers, count);
+            let known = |values: *mut T| std::slice::from_raw_parts_mut(values, count);
             let (max, sum, factor) = (known(sums.max), known(sums.sum), known(sums.factor));
             let of_sums = self.factors.of_sums(tensors, &part.sequence, part.head);
             let [of_probabilities, of_results] = self.factors.asks_for_largest();
@@ -89,32 +89,32 @@ impl<T: Weight> Forward<T> {
                 *probability =
                     sums.fold(*probability, |most, sum| LargestMagnitude::merge(T::ONE / *sum, most));
             }
-            let (factors, numbers, width) = (factor.as_ptr(), *results, self.width);
-            let scaling = Scaling { factors, rows: count, numbers, width };
+            let (factors, values, width) = (factor.as_ptr(), *results, self.width);
+            let scaling = Scaling { factors, rows: count, values, width };
             let is_finite = self.isa.run(CheckedScaling(scaling));
             if of_results {
                 let len = self.shape.value_depth;
                 for row in 0..count {
-                    let of_row = self.isa.run_vectors(Largest { numbers: numbers.add(row * width), len });
+                    let of_row = self.isa.run_vectors(Largest { values: values.add(row * width), len });
                     *result = LargestMagnitude::merge(of_row, *result);
                 }
             }
             if let Some(scale) = self.factors.of_results(tensors) {
                 let (factors, width) = (&raw const scale, count * width);
-                self.isa.run(Scaling { factors, rows: 1, numbers, width });
+                self.isa.run(Scaling { factors, rows: 1, values, width });
             }
             let with = (self.isa, tensors);
             self.o.write(with, self.at(part, queries.start), count, results.cast_const(), width);
-            let [stats, maxima, all] = &self.kept;
+            let [stats, maxima, all] = &self.statistics;
             if let Some(rows) = stats {
                 for ((stats, max), sum) in factor.iter_mut().zip(max.iter()).zip(sum.iter()) {
                     *stats = if *sum == T::ZERO { *max } else { *max + sum.ln() };
                 }
                 rows.write(with, self.at(part, queries.start), count, factor.as_ptr(), 1);
             }
-            for (rows, numbers) in [(maxima, sums.max), (all, sums.sum)] {
+            for (rows, values) in [(maxima, sums.max), (all, sums.sum)] {
                 if let Some(rows) = rows {
-                    rows.write(with, self.at(part, queries.start), count, numbers.cast_const(), 1);
+                    rows.write(with, self.at(part, queries.start), count, values.cast_const(), 1);
                 }
             }
             is_finite
@@ -126,7 +126,7 @@ impl<T: Weight> Forward<T> {
     /// # Safety
     /// As [`Forward::part`].
     pub(crate) unsafe fn pad(&self, part_: &Part<'_>, areas: &ScratchLayout<T>) {
-        let (lanes, shape) = (self.tiles.lanes, &self.shape);
+        let (lanes, shape) = (self.kernel.lanes, &self.shape);
         let all = shape.queries.div_ceil(lanes);
         let [begin, end] = [
             part(all, self.panels, part_.panels.start).start,
@@ -142,12 +142,12 @@ impl<T: Weight> Forward<T> {
         unsafe {
             areas.results.write_bytes(0, count * self.width);
             self.o.write(with, at, count, areas.results.cast_const(), self.width);
-            let numbers = std::slice::from_raw_parts_mut(areas.sums.factor, count);
-            let nothing = -(T::ONE / T::ZERO);
-            for (rows, number) in self.kept.iter().zip([nothing, nothing, T::ZERO]) {
+            let values = std::slice::from_raw_parts_mut(areas.sums.factor, count);
+            let masked = -(T::ONE / T::ZERO);
+            for (rows, number) in self.statistics.iter().zip([masked, masked, T::ZERO]) {
                 if let Some(rows) = rows {
-                    numbers.fill(number);
-                    rows.write(with, at, count, numbers.as_ptr(), 1);
+                    values.fill(number);
+                    rows.write(with, at, count, values.as_ptr(), 1);
                 }
             }
         }

@@ -1,17 +1,20 @@
-//! The GEMM of a panel's queries with a block of keys or values, which skips masked tiles.
+//! The GEMMs of attention: of a panel's queries with a block of keys, which skips masked tiles, and sums of rows
+//! weighted by scores.
 
 use std::ops::Range;
 
 use crate::attention::rows::Matrix;
 use crate::attention::scores::{MaskColumns, VisibleKeys};
-use crate::gemm::tile::{Tile, TileKernel};
+use crate::gemm::kernel::MicroKernel;
+use crate::gemm::tile::{Order, Tile};
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
+use crate::threading::partition::part;
 
 /// The columns of a panel, and which keys they see.
 pub(crate) struct PanelGemm<'a, T: 'static> {
     pub(crate) isa: Isa,
-    pub(crate) tiles: TileKernel<T>,
+    pub(crate) kernel: MicroKernel<T>,
     pub(crate) seen: &'a VisibleKeys,
     /// Columns, a multiple of the vector length; also the row stride of operand B and of the results.
     pub(crate) columns: usize,
@@ -27,8 +30,8 @@ impl<T: Float> PanelGemm<'_, T> {
     /// # Safety
     /// The processor supports the instruction set, and operands and results are valid.
     pub(crate) unsafe fn of(&self, keys: &Range<usize>, rows: Matrix<T>, to: *mut T) {
-        let Self { isa, tiles, seen, columns, depth, right } = self;
-        let TileKernel { rows: most_rows, lanes, .. } = *tiles;
+        let Self { isa, kernel, seen, columns, depth, right } = self;
+        let MicroKernel { rows: most_rows, lanes, .. } = *kernel;
         let vectors = columns / lanes;
         for first in (0..keys.len()).step_by(most_rows) {
             let count = (keys.len() - first).min(most_rows);
@@ -41,7 +44,7 @@ impl<T: Float> PanelGemm<'_, T> {
             while begin < end && !touches(end - 1) {
                 end -= 1;
             }
-            // SAFETY: everything read and written here is valid, as this function requires.
+            // SAFETY: the caller has checked the instruction set, and operands and results have the tile.
             unsafe {
                 let to = to.add(first * columns);
                 if end - begin < vectors {
@@ -50,21 +53,89 @@ impl<T: Float> PanelGemm<'_, T> {
                     }
                 }
                 if begin < end {
-                    let tile = Tile {
+                    let mut tile = Tile {
                         a: rows.skip(first).first,
                         a_stride: rows.row_stride,
                         b: right.add(begin * lanes),
                         b_stride: *columns,
-                        prefetches: false,
-                        keep: std::ptr::null_mut(),
                         depth: *depth,
-                        from: std::ptr::null(),
-                        from_stride: 0,
-                        add: std::ptr::null(),
                         to: to.add(begin * lanes),
                         to_stride: *columns,
+                        ..Tile::EMPTY
                     };
-                    tiles.run(&tile, count, end - begin);
+                    kernel.run(&mut tile, count, end - begin);
+                }
+            }
+        }
+    }
+}
+
+/// Rows that are added, weighted, to other rows: `to[r][j] = to[r][j] + Σ a[r][l] · b[l][j]` over the depth l.
+pub(crate) struct WeightedRows<T> {
+    /// The weights, and how they lie in memory.
+    pub(crate) a: Matrix<T>,
+    pub(crate) order: Order,
+    pub(crate) b: Matrix<T>,
+    pub(crate) depth: usize,
+    pub(crate) to: *mut T,
+    /// Elements of a row, also the row stride of `to`: whole vectors.
+    pub(crate) width: usize,
+}
+
+impl<T: Float> WeightedRows<T> {
+    /// Computes `rows` rows.
+    ///
+    /// # Safety
+    /// The processor supports the kernel's instruction set, and operands and accumulators are valid.
+    pub(crate) unsafe fn add(&self, kernel: &MicroKernel<T>, rows: usize) {
+        let Self { a, order, b, depth, to, width } = *self;
+        let all = width / kernel.lanes;
+        let parts = all.div_ceil(kernel.vectors);
+        for first in (0..rows).step_by(kernel.rows) {
+            for number in 0..parts {
+                let vectors = part(all, parts, number);
+                // SAFETY: the caller has checked the instruction set, and operands and accumulators have the tile.
+                unsafe {
+                    let to = to.add(first * width + vectors.start * kernel.lanes);
+                    let mut tile = Tile {
+                        a: a.first.add(if order == Order::Rows { first * a.row_stride } else { first }),
+                        order,
+                        a_stride: a.row_stride,
+                        b: b.first.add(vectors.start * kernel.lanes),
+                        b_stride: b.row_stride,
+                        depth,
+                        from: to,
+                        from_stride: width,
+                        to,
+                        to_stride: width,
+                        ..Tile::EMPTY
+                    };
+                    kernel.run(&mut tile, (rows - first).min(kernel.rows), vectors.len());
+                }
+            }
+        }
+    }
+
+    /// The same if elements of B may be infinite or NaN: a term whose weight is `skipped` is left out, whatever its
+    /// B is.
+    ///
+    /// # Safety
+    /// Operands and accumulators are valid.
+    pub(crate) unsafe fn add_with_any(&self, rows: usize, skipped: impl Fn(T) -> bool) {
+        let Self { a, order, b, depth, to, width } = *self;
+        for l in 0..depth {
+            for r in 0..rows {
+                let (row, term) = if order == Order::Rows { (r, l) } else { (l, r) };
+                // SAFETY: the operands have the term, and the accumulators the row.
+                unsafe {
+                    let weight = a.skip(row).first.add(term).read();
+                    if !skipped(weight) {
+                        let to = std::slice::from_raw_parts_mut(to.add(r * width), width);
+                        let b = b.skip(l).first;
+                        for (j, to) in to.iter_mut().enumerate() {
+                            *to = *to + weight * b.add(j).read_unaligned();
+                        }
+                    }
                 }
             }
         }

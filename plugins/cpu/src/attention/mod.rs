@@ -3,7 +3,7 @@
 //! For each block of keys a GEMM computes the scores of a panel of queries ([`forward`]), with a row for each key
 //! and a column for each query: so keys are read in place, and maxima and sums need no reduction across a vector.
 //! Then come bias and mask ([`scores`]), the exponentials against the largest score so far, by which earlier
-//! results are rescaled ([`softmax`]), and a second GEMM that applies these weights to the values ([`tile`]). If
+//! results are rescaled ([`softmax`]), and a second GEMM that applies these weights to the values ([`gemm`]). If
 //! weights are rounded to 8 bits ([`scales`]), all blocks of keys are computed twice, first for the sums of their
 //! weights. The gradients compute the same scores again ([`backward`]).
 
@@ -23,7 +23,6 @@ pub(crate) mod slopes;
 pub(crate) mod softmax;
 #[cfg(test)]
 mod tests;
-pub(crate) mod tile;
 
 use crate::attention::backward::Backward;
 use crate::attention::forward::Forward;

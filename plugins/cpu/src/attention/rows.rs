@@ -82,7 +82,7 @@ impl<T: Functions> Rows<T> {
     pub(crate) unsafe fn row(&self, tensors: &[*mut u8], at: At) -> *mut u8 {
         let head = at.head / (at.heads / self.heads);
         let offset = at.place * self.strides[0] + head * self.strides[1] + at.row * self.strides[2];
-        // SAFETY: the row is valid, as this function requires.
+        // SAFETY: the tensor has the row.
         unsafe { tensors[self.slot].add(offset * self.run.size) }
     }
 
@@ -91,7 +91,7 @@ impl<T: Functions> Rows<T> {
     /// # Safety
     /// As [`Rows::row`].
     pub(crate) unsafe fn in_place(&self, tensors: &[*mut u8], at: At) -> Matrix<T> {
-        // SAFETY: the function called requires what this one requires.
+        // SAFETY: the caller has checked the instruction set, the rows and the room for them.
         Matrix { first: unsafe { self.row(tensors, at).cast_const().cast() }, row_stride: self.strides[2] }
     }
 
@@ -108,7 +108,7 @@ impl<T: Functions> Rows<T> {
         width: usize,
     ) -> Matrix<T> {
         let copy = PackSource {
-            // SAFETY: the function called requires what this one requires.
+            // SAFETY: the caller has checked the instruction set, the rows and the room for them.
             from: unsafe { self.row(tensors, at) },
             rows: count,
             row: self.strides[2],
@@ -117,7 +117,7 @@ impl<T: Functions> Rows<T> {
             width,
             row_stride: width,
         };
-        // SAFETY: the function called requires what this one requires.
+        // SAFETY: the caller has checked the instruction set, the rows and the room for them.
         unsafe { (self.pack)(isa, &copy, to) };
         Matrix { first: to.cast_const(), row_stride: width }
     }
@@ -135,7 +135,7 @@ impl<T: Functions> Rows<T> {
         (width, row_stride): (usize, usize),
     ) {
         let copy = PackSource {
-            // SAFETY: the function called requires what this one requires.
+            // SAFETY: the caller has checked the instruction set, the rows and the room for them.
             from: unsafe { self.row(tensors, at) },
             rows: self.depth,
             row: self.strides[3],
@@ -144,7 +144,7 @@ impl<T: Functions> Rows<T> {
             width,
             row_stride,
         };
-        // SAFETY: the function called requires what this one requires.
+        // SAFETY: the caller has checked the instruction set, the rows and the room for them.
         unsafe { (self.pack)(isa, &copy, to) };
     }
 
@@ -168,7 +168,7 @@ impl<T: Functions> Rows<T> {
             row: self.strides[2],
             column: self.strides[3],
         };
-        // SAFETY: the function called requires what this one requires.
+        // SAFETY: the caller has checked the instruction set, the rows and the room for them.
         unsafe { (self.store)(isa, &sums, self.row(tensors, at)) };
     }
 }

@@ -36,7 +36,7 @@ impl<T: Functions> ScaleSource<T> {
     pub(crate) unsafe fn get(&self, tensors: &[*mut u8]) -> T {
         match self {
             Self::Value(value) => *value,
-            // SAFETY: the function called requires what this one requires.
+            // SAFETY: the tensors are those of the operation, so they have the scales.
             Self::Tensor(slot, run) => unsafe { read(run, tensors[*slot]) },
         }
     }
@@ -48,7 +48,7 @@ impl<T: Functions> ScaleSource<T> {
 /// It is readable.
 pub(crate) unsafe fn read<T: Functions>(run: &RowConverter<T>, from: *const u8) -> T {
     let mut number = T::ZERO;
-    // SAFETY: the function called requires what this one requires.
+    // SAFETY: the tensors are those of the operation, so they have the scales.
     unsafe { (run.load)(from, 1, &raw mut number, 1) };
     number
 }
@@ -129,7 +129,7 @@ impl<T: Functions> Scales<T> {
     /// The tensors, the sequence and the head are those of the operation.
     pub(crate) unsafe fn of_scores(&self, tensors: &[*mut u8], sequence: &Sequence, head: usize) -> T {
         let [q, k, _] = &self.heads;
-        // SAFETY: the function called requires what this one requires.
+        // SAFETY: the tensors are those of the operation, so they have the scales.
         unsafe { at(q, tensors, sequence, head) * at(k, tensors, sequence, head) }
     }
 
@@ -138,7 +138,7 @@ impl<T: Functions> Scales<T> {
     /// # Safety
     /// The tensors are those of the operation.
     pub(crate) unsafe fn of_probabilities(&self, tensors: &[*mut u8]) -> T {
-        // SAFETY: the function called requires what this one requires.
+        // SAFETY: the tensors are those of the operation, so they have the scales.
         unsafe { self.scale_s.get(tensors) }
     }
 
@@ -148,7 +148,7 @@ impl<T: Functions> Scales<T> {
     /// As [`Scales::of_scores`].
     pub(crate) unsafe fn of_sums(&self, tensors: &[*mut u8], sequence: &Sequence, head: usize) -> T {
         let [_, _, v] = &self.heads;
-        // SAFETY: the function called requires what this one requires.
+        // SAFETY: the tensors are those of the operation, so they have the scales.
         unsafe { self.descale_s.get(tensors) * at(v, tensors, sequence, head) }
     }
 
@@ -157,7 +157,7 @@ impl<T: Functions> Scales<T> {
     /// # Safety
     /// The tensors are those of the operation.
     pub(crate) unsafe fn of_results(&self, tensors: &[*mut u8]) -> Option<T> {
-        // SAFETY: the function called requires what this one requires.
+        // SAFETY: the tensors are those of the operation, so they have the scales.
         self.scale_o.as_ref().map(|factor| unsafe { factor.get(tensors) })
     }
 
@@ -168,7 +168,7 @@ impl<T: Functions> Scales<T> {
     pub(crate) unsafe fn write_largest(&self, tensors: &[*mut u8], largest: [T; 2]) {
         for (to, largest) in self.largest.iter().zip(&largest) {
             if let Some((slot, run)) = to {
-                // SAFETY: the function called requires what this one requires.
+                // SAFETY: the tensors are those of the operation, so they have the scales.
                 unsafe { (run.store)(largest, tensors[*slot], 1, 1) };
             }
         }
@@ -185,6 +185,6 @@ unsafe fn at<T: Functions>(
     sequence: &Sequence,
     head: usize,
 ) -> T {
-    // SAFETY: the function called requires what this one requires.
+    // SAFETY: the tensors are those of the operation, so they have the scales.
     factor.as_ref().map_or(T::ONE, |factor| unsafe { factor.get(tensors, sequence, head) })
 }

@@ -229,15 +229,15 @@ impl<T: Float> IsaTask for AddBias<T> {
     #[inline(always)]
     fn run(self) {
         let Self { scores, added, row_stride, rows, columns, each, is_boolean } = self;
-        let nothing = -(T::ONE / T::ZERO);
+        let masked = -(T::ONE / T::ZERO);
         for row in 0..rows {
             // SAFETY: the scores and what is added to them are there.
             unsafe {
                 let scores = std::slice::from_raw_parts_mut(scores.add(row * row_stride), columns);
                 if !each {
                     let added = added.add(row).read();
-                    if added == nothing || (is_boolean && added == T::ZERO) {
-                        scores.fill(nothing);
+                    if added == masked || (is_boolean && added == T::ZERO) {
+                        scores.fill(masked);
                     } else if !is_boolean {
                         scores.iter_mut().for_each(|score| *score = *score + added);
                     }
@@ -247,12 +247,12 @@ impl<T: Float> IsaTask for AddBias<T> {
                     scores.iter_mut().zip(std::slice::from_raw_parts(added.add(row * row_stride), columns));
                 if is_boolean {
                     pairs.for_each(|(score, counts)| {
-                        *score = if *counts == T::ZERO { nothing } else { *score }
+                        *score = if *counts == T::ZERO { masked } else { *score }
                     });
                 } else {
                     // -∞ masks a score that is NaN, too.
                     pairs.for_each(|(score, added)| {
-                        *score = if *added == nothing { nothing } else { *score + *added };
+                        *score = if *added == masked { masked } else { *score + *added };
                     });
                 }
             }

@@ -18,7 +18,7 @@ impl<T: Functions> IsaTask for Dot<T> {
         const STEP: usize = 16;
         let mut sums = [T::ZERO; STEP];
         for i in 0..self.len {
-            // SAFETY: made where there are as many numbers.
+            // SAFETY: whoever makes the task has these values.
             let product = unsafe { self.a.add(i).read() * self.b.add(i).read() };
             sums[i % STEP] = sums[i % STEP] + product;
         }
@@ -43,8 +43,8 @@ impl<T: Functions> IsaTask for Slopes<T> {
 
     #[inline(always)]
     fn run(self) {
-        let nothing = -(T::ONE / T::ZERO);
-        // SAFETY: made where there are as many numbers.
+        let masked = -(T::ONE / T::ZERO);
+        // SAFETY: whoever makes the task has these values.
         unsafe {
             let stats = std::slice::from_raw_parts(self.stats, self.columns);
             let deltas = std::slice::from_raw_parts(self.deltas, self.columns);
@@ -57,7 +57,7 @@ impl<T: Functions> IsaTask for Slopes<T> {
                     let probability = (*score - *stats).exponential();
                     let probability = if probability < self.least { self.least } else { probability };
                     // If all keys are masked, no score contributes.
-                    let counts = *score != nothing && *stats != nothing;
+                    let counts = *score != masked && *stats != masked;
                     let from_value = probability * (*slope - *delta);
                     *slope = if counts { from_value } else { T::ZERO };
                     *score = if counts { probability } else { T::ZERO };

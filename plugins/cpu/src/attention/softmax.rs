@@ -118,7 +118,7 @@ struct RoundedColumns<T, const LANES: usize, const FUSED: bool>(Softmax<T>);
 /// Runs a task on columns, as many at a time as suit vectors of this many lanes.
 macro_rules! dispatch {
     ($isa:expr, $lanes:expr, $work:ident, $softmax:expr) => {
-        // SAFETY: the function called requires what this one requires.
+        // SAFETY: the caller has checked the instruction set, and has the scores and the sums.
         unsafe {
             match ($isa == Isa::Portable, $lanes) {
                 (true, 4) => $isa.run($work::<T, 4, false>($softmax)),
@@ -156,7 +156,7 @@ impl<T: Weight> Softmax<T> {
     pub(crate) unsafe fn known_with_any(self) {
         let Self { scores, row_stride, keys, columns, sums } = self;
         for (key, column) in (0..keys).flat_map(|key| (0..columns).map(move |column| (key, column))) {
-            // SAFETY: the scores and sums are valid, as this function requires.
+            // SAFETY: the caller has the scores and the sums.
             unsafe {
                 let score = scores.add(key * row_stride + column);
                 let (max, factor) = (sums.max.add(column).read(), sums.factor.add(column).read());
@@ -173,13 +173,13 @@ impl<T: Weight> Softmax<T> {
     /// The scores and the sums are valid.
     pub(crate) unsafe fn run_with_any(self) {
         let Self { scores, row_stride, keys, columns, sums } = self;
-        let (nothing, least) = (-(T::ONE / T::ZERO), T::from_f64(LEAST));
+        let (masked, least) = (-(T::ONE / T::ZERO), T::from_f64(LEAST));
         let of = |score: T| {
             let weight = score.weight::<false>();
             if weight < least { least } else { weight }
         };
         for column in 0..columns {
-            // SAFETY: the scores and sums are valid, as this function requires.
+            // SAFETY: the caller has the scores and the sums.
             unsafe {
                 let score = |key: usize| scores.add(key * row_stride + column);
                 let (max, sum) = (sums.max.add(column), sums.sum.add(column));
@@ -191,8 +191,7 @@ impl<T: Weight> Softmax<T> {
                 let mut all = T::ZERO;
                 for key in 0..keys {
                     let score = score(key);
-                    let weight =
-                        if score.read() == nothing { T::ZERO } else { of(score.read() - base(most)) };
+                    let weight = if score.read() == masked { T::ZERO } else { of(score.read() - base(most)) };
                     score.write(weight);
                     all = all + weight;
                 }
@@ -215,7 +214,7 @@ impl<T: Weight, const LANES: usize, const FUSED: bool> IsaTask for Columns<T, LA
             // SAFETY: the scores and the sums are there.
             unsafe {
                 let row = |key: usize| scores.add(key * row_stride + first).cast::<[T; LANES]>();
-                let of = |numbers: *mut T| numbers.add(first).cast::<[T; LANES]>();
+                let of = |values: *mut T| values.add(first).cast::<[T; LANES]>();
                 let before = of(sums.max).read_unaligned();
                 // Two accumulators, so that operations overlap.
                 let (mut max, mut odd) = (before, [-(T::ONE / T::ZERO); LANES]);
@@ -268,7 +267,7 @@ impl<T: Weight, const LANES: usize, const FUSED: bool> IsaTask for RoundedColumn
         for first in (0..columns).step_by(LANES) {
             // SAFETY: the scores and the sums are there.
             unsafe {
-                let of = |numbers: *mut T| numbers.add(first).cast::<[T; LANES]>().read_unaligned();
+                let of = |values: *mut T| values.add(first).cast::<[T; LANES]>().read_unaligned();
                 let (bases, factors) = (of(sums.max).map(base), of(sums.factor));
                 for key in 0..keys {
                     let row = scores.add(key * row_stride + first).cast::<[T; LANES]>();
@@ -290,7 +289,7 @@ pub(crate) struct Scaling<T> {
     /// Number of rows.
     pub(crate) rows: usize,
     /// The first row.
-    pub(crate) numbers: *mut T,
+    pub(crate) values: *mut T,
     /// Elements of a row.
     pub(crate) width: usize,
 }
@@ -300,9 +299,9 @@ impl<T: Functions> Scaling<T> {
     /// The factor and the row are valid.
     #[inline(always)]
     unsafe fn row(&self, number: usize) -> (*mut [T], T) {
-        // SAFETY: everything read and written here is valid, as this function requires.
+        // SAFETY: the caller has the factor and the row.
         unsafe {
-            let row = self.numbers.add(number * self.width);
+            let row = self.values.add(number * self.width);
             (std::ptr::slice_from_raw_parts_mut(row, self.width), self.factors.add(number).read())
         }
     }

@@ -1,9 +1,8 @@
 //! Batch normalization: inference, training and gradients.
 //!
-//! Channels first: an inference goes through memory in order ([`planes`]); for the other forms each worker has
-//! channels of its own ([`runs`] for short runs with one stride, else [`planar`]). Channels last: each worker has
-//! rows of its own and sums by channel ([`rows`]). Any other order of the dimensions is read through a buffer,
-//! channel by channel.
+//! Channels first: an inference goes through memory in order ([`planes`]); for the other forms each worker has channels of its
+//! own ([`runs`] for short runs with one stride, else [`planar`]). Channels last: each worker has rows of its own and sums by
+//! channel ([`rows`]). Any other order of the dimensions is read through a buffer, channel by channel.
 //!
 //! Sums of up to some hundred values are in the compute type, sums of these in double precision. Mean and variance
 //! are computed from deviations from a shift close to the mean: in rows the mean of a pass before, in a channel the
@@ -16,6 +15,7 @@
 
 pub(crate) mod channel;
 pub(crate) mod loops;
+pub(crate) mod parameters;
 pub(crate) mod planar;
 pub(crate) mod planes;
 pub(crate) mod rows;
@@ -24,15 +24,15 @@ pub(crate) mod shape;
 #[cfg(test)]
 mod tests;
 
-use hipdnn_plugin_sdk::graph::{Graph, Node};
-
-use crate::batchnorm::channel::{Memory, Parameters};
+use crate::batchnorm::channel::Memory;
+use crate::batchnorm::parameters::Parameters;
 use crate::batchnorm::shape::{PlaneEpilogue, ReluInput, Shape};
-use crate::dtype::element::Compute;
+use crate::dtype::element::{Compute, with_compute};
 use crate::kernel::{Kernel, Refusal};
 use crate::pointwise::Epilogue;
-use crate::problem::Operand;
+use crate::prepare::CheckedNode;
 use crate::problem::batchnorm::{Backward, Batchnorm};
+use crate::problem::{Operand, Problem};
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
 use crate::tensor::loop_nest::LoopNest;
@@ -70,13 +70,11 @@ pub(crate) fn plan_gated(
 }
 
 /// Whether a node is an inference that goes through memory plane by plane.
-pub(crate) fn has_planes(graph: &Graph, node: &Node) -> bool {
-    let Some(Ok(Batchnorm::Inference(problem))) = Batchnorm::of(graph, &node.operation) else { return false };
-    match Compute::of(node.compute_type) {
-        Ok(Compute::Single) => planes::covers::<f32>(&problem),
-        Ok(Compute::Double) => planes::covers::<f64>(&problem),
-        Err(_) => false,
-    }
+pub(crate) fn has_planes(node: &CheckedNode<'_>) -> bool {
+    let Problem::Batchnorm(batchnorm) = node.problem else { return false };
+    let Batchnorm::Inference(problem) = &**batchnorm else { return false };
+    let Ok(compute) = Compute::of(node.node.compute_type) else { return false };
+    with_compute!(compute, T => planes::covers::<T>(problem))
 }
 
 fn plan_with(
@@ -87,10 +85,7 @@ fn plan_with(
     after: Option<Epilogue<'_>>,
     gate: Option<ReluInput>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
-    match compute {
-        Compute::Single => plan_in::<f32>(batchnorm, isa, threads, after, gate),
-        Compute::Double => plan_in::<f64>(batchnorm, isa, threads, after, gate),
-    }
+    with_compute!(compute, T => plan_in::<T>(batchnorm, isa, threads, after, gate))
 }
 
 fn plan_in<T: Float>(
@@ -106,8 +101,7 @@ fn plan_in<T: Float>(
     {
         return Ok(Box::new(planes::Planes::plan(problem, parameters, isa, threads, after)?));
     }
-    // Three operands in each form, so that one kernel serves all: x stands for dy if there is none and nothing
-    // is added.
+    // Three operands in each form, so that one kernel serves all: x stands for dy if there is none and nothing is added.
     let operands = match batchnorm {
         Batchnorm::Inference(p) => [p.x, p.x, p.y],
         Batchnorm::Training(p) => [p.x, p.x, p.y],

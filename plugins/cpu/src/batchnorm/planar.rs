@@ -1,13 +1,16 @@
 //! Channels first: each worker has channels of its own.
 
-use crate::batchnorm::channel::{BUFFER, Moments, Parameters, Role};
+use crate::batchnorm::channel::BUFFER;
 use crate::batchnorm::loops;
+use crate::batchnorm::parameters::{Parameters, Role};
 use crate::batchnorm::planes::Part;
 use crate::batchnorm::shape::Shape;
 use crate::kernel::Kernel;
 use crate::layout::MAX_RANK;
 use crate::simd::vector::{Float, Vector, VectorTask};
 use crate::tensor::loop_nest::Chunks;
+use crate::tensor::moments;
+use crate::tensor::moments::Moments;
 use crate::tensor::scratch::Tensors;
 use crate::threading::partition::Workers;
 
@@ -51,8 +54,7 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
         let ChannelsFirst { shape, parameters, .. } = self.planar;
         let mut buffers = [[T::ZERO; BUFFER]; 3];
         for channel in self.channels.clone() {
-            // SAFETY: the instructions and tensors are valid, as this function requires; the channel is
-            // this thread's.
+            // SAFETY: the instructions and tensors are valid, as this function requires; the channel is this thread's.
             unsafe {
                 let moments = if parameters.wants_moments() {
                     self.moments::<V>(channel, &mut buffers[1])
@@ -63,7 +65,7 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
                     self.gradient::<V>(channel, &moments, &mut buffers);
                     continue;
                 }
-                let by = parameters.forward(self.tensors, channel, &moments, shape.elements);
+                let by = parameters.affine(self.tensors, channel, &moments, shape.elements);
                 match (shape.epilogue.added.is_some(), shape.epilogue.relu) {
                     (false, false) => self.scale::<V, false, false>(channel, by, &mut buffers),
                     (false, true) => self.scale::<V, false, true>(channel, by, &mut buffers),
@@ -101,7 +103,7 @@ impl<T: Float> Task<'_, T> {
         unsafe {
             let about = match Chunks::new(&shape.nest, base, chunk).next() {
                 Some(([_, at, _], len)) => {
-                    loops::first_mean::<V>(x.numbers(from, at, stride, len, buffer), len)
+                    moments::first_mean::<V>(x.values(from, at, stride, len, buffer), len)
                 }
                 None => T::ZERO,
             };
@@ -109,10 +111,10 @@ impl<T: Float> Task<'_, T> {
             if moments.are_near(n) {
                 return moments;
             }
-            let mut total = loops::Totals::<V, 1>::new();
+            let mut total = moments::Totals::<V, 1>::new();
             let mut chunks = Chunks::new(&shape.nest, base, chunk);
             while let Some(([_, at, _], len)) = chunks.next() {
-                loops::sum(&mut total, x.numbers(from, at, stride, len, buffer), len);
+                moments::sum(&mut total, x.values(from, at, stride, len, buffer), len);
                 total.keep();
             }
             let [total] = total.finished();
@@ -136,11 +138,11 @@ impl<T: Float> Task<'_, T> {
         let from = self.tensors[x.slot];
         // SAFETY: as in `moments`.
         unsafe {
-            let mut totals = loops::Totals::<V, 2>::new();
+            let mut totals = moments::Totals::<V, 2>::new();
             let mut chunks = Chunks::new(&shape.nest, self.base(channel), shape.chunk().min(BUFFER));
             while let Some(([_, at, _], len)) = chunks.next() {
-                let x = x.numbers(from, at, stride, len, buffer);
-                loops::deviations(&mut totals, x, about, len);
+                let x = x.values(from, at, stride, len, buffer);
+                moments::deviations(&mut totals, x, about, len);
                 totals.keep();
             }
             let [sum, squares] = totals.finished();
@@ -169,9 +171,9 @@ impl<T: Float> Task<'_, T> {
             let numbers = [V::splat(by[0]), V::splat(by[1]), V::splat(by[2])];
             let mut chunks = Chunks::new(&shape.nest, self.base(channel), shape.chunk());
             while let Some(([at_added, at_x, at], len)) = chunks.next() {
-                let x = x.numbers(x_at, at_x, shape.inner_strides[1], len, x_buffer);
+                let x = x.values(x_at, at_x, shape.inner_strides[1], len, x_buffer);
                 let added = if ADDED {
-                    added.numbers(added_at, at_added, shape.inner_strides[0], len, added_buffer)
+                    added.values(added_at, at_added, shape.inner_strides[0], len, added_buffer)
                 } else {
                     x
                 };
@@ -201,20 +203,20 @@ impl<T: Float> Task<'_, T> {
         let [dy_buffer, x_buffer, dx_buffer] = buffers;
         // SAFETY: as in `scale`.
         unsafe {
-            let statistics = parameters.statistics(self.tensors, channel, moments, n);
-            let mut totals = loops::Totals::<V, 2>::new();
+            let statistics = parameters.saved_or_computed(self.tensors, channel, moments, n);
+            let mut totals = moments::Totals::<V, 2>::new();
             let mut chunks = Chunks::new(&shape.nest, base, chunk.min(BUFFER));
             while let Some(([at_dy, at_x, _], len)) = chunks.next() {
-                let dy = dy.numbers(dy_at, at_dy, dy_stride, len, dy_buffer);
-                let x = x.numbers(x_at, at_x, x_stride, len, x_buffer);
-                loops::gradient_sums(&mut totals, dy, x, statistics.0, len);
+                let dy = dy.values(dy_at, at_dy, dy_stride, len, dy_buffer);
+                let x = x.values(x_at, at_x, x_stride, len, x_buffer);
+                loops::gradient_sums(&mut totals, dy, x, statistics[0], len);
                 totals.keep();
             }
-            let by = parameters.backward(self.tensors, channel, statistics, totals.finished(), n);
+            let by = parameters.gradient(self.tensors, channel, statistics, totals.finished(), n);
             let mut chunks = Chunks::new(&shape.nest, base, chunk);
             while let Some(([at_dy, at_x, at], len)) = chunks.next() {
-                let dy = dy.numbers(dy_at, at_dy, dy_stride, len, dy_buffer);
-                let x = x.numbers(x_at, at_x, x_stride, len, x_buffer);
+                let dy = dy.values(dy_at, at_dy, dy_stride, len, dy_buffer);
+                let x = x.values(x_at, at_x, x_stride, len, x_buffer);
                 let target = dx.target(dx_at, at, dx_buffer);
                 loops::gradient::<V>(dy, x, &by, target, len);
                 dx.written(dx_at, at, dx_stride, len, dx_buffer);

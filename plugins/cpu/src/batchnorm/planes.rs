@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use crate::batchnorm::channel::{Moments, Parameters};
+use crate::batchnorm::parameters::Parameters;
 use crate::batchnorm::shape::PlaneEpilogue;
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::MAX_RANK;
@@ -15,7 +15,9 @@ use crate::problem::batchnorm::Inference;
 use crate::simd::isa::Isa;
 use crate::simd::stream::{before_aligned, is_worth, settle};
 use crate::simd::vector::{Float, Lanewise, Vector, VectorTask};
+use crate::tensor::image::read;
 use crate::tensor::loop_nest::LoopNest;
+use crate::tensor::moments::Moments;
 use crate::tensor::row_converter::is_number;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::{Threads, Workers};
@@ -110,10 +112,9 @@ impl<T: Float> Kernel for Planes<T> {
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
         let numbers = scratch.cast::<Affine<T>>();
         for channel in 0..self.channels {
-            // SAFETY: this function requires the tensors and scratch memory, which has room for the numbers
-            // of each channel.
+            // SAFETY: this function requires the tensors and scratch memory, which has room for the values of each channel.
             unsafe {
-                let by = self.parameters.forward(tensors, channel, &Moments::default(), 1.0);
+                let by = self.parameters.affine(tensors, channel, &Moments::default(), 1.0);
                 numbers.add(channel).write(by);
             }
         }
@@ -143,7 +144,7 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) {
         let epilogue = &self.by.epilogue;
-        // SAFETY: the instructions, tensors and numbers are valid, as this function requires.
+        // SAFETY: the instructions, tensors and values are valid, as this function requires.
         unsafe {
             match (&epilogue.block_epilogue, epilogue.added, epilogue.relu) {
                 (Some(block_epilogue), ..) => {
@@ -174,8 +175,7 @@ impl<T: Float> Task<'_, T> {
     /// Computes some elements.
     ///
     /// # Safety
-    /// The processor has the vector's instructions; tensors and parameters are those of a run, which has the
-    /// elements.
+    /// The processor has the vector's instructions; tensors and parameters are those of a run, which has the elements.
     #[inline(always)]
     unsafe fn planes<V: Vector<Scalar = T>, const ADDED: bool, const RELU: bool>(
         &self,
@@ -190,7 +190,7 @@ impl<T: Float> Task<'_, T> {
         while at < elements.end {
             let len = (nest.len - first).min(elements.end - at);
             let [x_at, y_at, added_at, channel] = place.offsets;
-            // SAFETY: the elements and numbers are valid, as this function requires.
+            // SAFETY: the elements and values are valid, as this function requires.
             unsafe {
                 let [mean, factor, summand] = self.numbers.add(channel).read();
                 let part = Part {
@@ -221,8 +221,7 @@ impl<V: Vector> Part<V> {
     /// The processor has the vector's instructions; `len` values are readable, and of y writable.
     #[inline(always)]
     pub(crate) unsafe fn compute<const ADDED: bool, const RELU: bool>(&self, len: usize) {
-        // SAFETY: the processor has the vector's instructions and the values are valid, as this function
-        // requires.
+        // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
         unsafe {
             if len < V::LANES {
                 self.few::<ADDED, RELU>(0, len);
@@ -230,10 +229,10 @@ impl<V: Vector> Part<V> {
             }
             // The last vector is computed first, because y may overwrite x.
             let last = len - V::LANES;
-            let end = self.vector::<ADDED, RELU>(last);
+            let end = self.vector::<ADDED, RELU>(last, None);
             let mut at = 0;
             while at < last {
-                self.vector::<ADDED, RELU>(at).store(self.y.add(at));
+                self.vector::<ADDED, RELU>(at, None).store(self.y.add(at));
                 at += V::LANES;
             }
             end.store(self.y.add(last));
@@ -246,8 +245,7 @@ impl<V: Vector> Part<V> {
     /// As [`Part::compute`].
     #[inline(always)]
     unsafe fn stream<const ADDED: bool, const RELU: bool>(&self, len: usize) {
-        // SAFETY: the processor has the vector's instructions and the values are valid, as this function
-        // requires.
+        // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
         unsafe {
             let first = before_aligned::<V>(self.y);
             let Some(mut at) = first.filter(|first| *first < len) else {
@@ -256,7 +254,7 @@ impl<V: Vector> Part<V> {
             };
             self.few::<ADDED, RELU>(0, at);
             while at + V::LANES <= len {
-                self.vector::<ADDED, RELU>(at).stream(self.y.add(at));
+                self.vector::<ADDED, RELU>(at, None).stream(self.y.add(at));
                 at += V::LANES;
             }
             self.few::<ADDED, RELU>(at, len - at);
@@ -269,42 +267,26 @@ impl<V: Vector> Part<V> {
     /// As [`Part::compute`], for these elements.
     #[inline(always)]
     unsafe fn few<const ADDED: bool, const RELU: bool>(&self, at: usize, len: usize) {
-        // SAFETY: the processor has the vector's instructions and the values are valid, as this function
-        // requires.
+        // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
         unsafe {
             let lanes = V::lanes(0, len);
-            let added = if ADDED { V::load_lanes(self.added.add(at), lanes) } else { V::zero() };
-            let y = self.of::<ADDED, RELU>(V::load_lanes(self.x.add(at), lanes), added);
-            y.store_lanes(self.y.add(at), lanes);
+            self.vector::<ADDED, RELU>(at, Some(lanes)).store_lanes(self.y.add(at), lanes);
         }
     }
 
-    /// The results from an index on.
+    /// The results from an index on: a vector, or some lanes.
     ///
     /// # Safety
-    /// As [`Part::compute`], for the elements of a vector.
+    /// As [`Part::compute`], for these elements.
     #[inline(always)]
-    unsafe fn vector<const ADDED: bool, const RELU: bool>(&self, at: usize) -> V {
-        // SAFETY: the processor has the vector's instructions and the values are valid, as this function
-        // requires.
-        unsafe {
-            let added = if ADDED { V::load(self.added.add(at)) } else { V::zero() };
-            self.of::<ADDED, RELU>(V::load(self.x.add(at)), added)
-        }
-    }
-
-    /// The results of these values.
-    ///
-    /// # Safety
-    /// The processor has the vector's instructions.
-    #[inline(always)]
-    unsafe fn of<const ADDED: bool, const RELU: bool>(&self, x: V, added: V) -> V {
+    unsafe fn vector<const ADDED: bool, const RELU: bool>(&self, at: usize, lanes: Option<V::Lanes>) -> V {
         let [mean, factor, summand] = self.numbers;
-        // SAFETY: the processor has the vector's instructions, as this function requires.
+        // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
         unsafe {
+            let x = read::<V>(self.x.add(at), lanes);
             let mut y = x.lanewise(Lanewise::Sub, mean).mul_add(factor, summand);
             if ADDED {
-                y = y.lanewise(Lanewise::Add, added);
+                y = y.lanewise(Lanewise::Add, read(self.added.add(at), lanes));
             }
             if RELU { y.lanewise(Lanewise::Relu, y) } else { y }
         }
@@ -330,8 +312,7 @@ mod tests {
         #[inline(always)]
         unsafe fn run<V: Vector<Scalar = T>>(self) {
             let Self { x, added, stored, streamed } = self;
-            // SAFETY: the processor supports the instruction set; the slices are as long as what is
-            // written.
+            // SAFETY: the processor supports the instruction set; the slices are as long as what is written.
             unsafe {
                 let numbers = [0.5, 1.25, -0.25].map(T::from_f64);
                 let numbers = [V::splat(numbers[0]), V::splat(numbers[1]), V::splat(numbers[2])];
@@ -351,8 +332,7 @@ mod tests {
                     let (x, added) = numbers.split_at(len);
                     let mut results = [0, 1].map(|_| vec![T::ONE; first + len + 1]);
                     let [stored, streamed] = results.each_mut().map(|all| all[first..].as_mut_ptr());
-                    // SAFETY: the processor supports the instruction set; there is room for all
-                    // numbers.
+                    // SAFETY: the processor supports the instruction set; there is room for all values.
                     unsafe { isa.run_vectors(Both { x, added, stored, streamed }) };
                     assert_eq!(results[0], results[1], "{len} numbers from {first} on at {isa:?}");
                     assert!(results[0][..first].iter().all(|number| *number == T::ONE));

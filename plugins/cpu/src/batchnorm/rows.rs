@@ -1,12 +1,14 @@
 //! Channels last: each worker has rows of its own.
 
-use crate::batchnorm::channel::{BUFFER, Moments, Parameters, Role};
+use crate::batchnorm::channel::BUFFER;
 use crate::batchnorm::loops;
+use crate::batchnorm::parameters::{Parameters, Role};
 use crate::batchnorm::shape::Shape;
 use crate::kernel::Kernel;
 use crate::pointwise::NEAR;
 use crate::simd::vector::{Float, Vector, VectorTask};
 use crate::tensor::loop_nest::Elements;
+use crate::tensor::moments::Moments;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::Workers;
 
@@ -66,8 +68,7 @@ impl<T: Float> ChannelsLast<T> {
         let shared = (Tensors(tensors), Shared([scratch]));
         self.workers.run(|worker| {
             let rows = self.workers.share(worker, self.rows);
-            // SAFETY: the processor supports the instruction set; each worker has its own rows and its
-            // own sums.
+            // SAFETY: the processor supports the instruction set; each worker has its own rows and its own sums.
             unsafe {
                 let areas = self.areas(shared.1.get(0), worker);
                 self.shape.isa.run_vectors(Task { by: self, pass, tensors: shared.0.all(), rows, areas });
@@ -112,7 +113,7 @@ impl<T: Float> ChannelsLast<T> {
     /// The pass has written the sums.
     unsafe fn finish<const N: usize>(&self, scratch: *mut u8, each: impl Fn(usize, [f64; 2]) -> [T; N]) {
         for channel in 0..self.shape.channels {
-            // SAFETY: the sums are valid, as this function requires; there are four numbers a channel.
+            // SAFETY: the sums are valid, as this function requires; there are four values a channel.
             unsafe {
                 let numbers = self.areas(scratch, 0).numbers;
                 for (i, number) in each(channel, self.sums(scratch, channel)).into_iter().enumerate() {
@@ -148,7 +149,7 @@ impl<T: Float> Kernel for ChannelsLast<T> {
             match parameters.role() {
                 Role::Inference => {
                     for channel in 0..channels {
-                        let by = parameters.forward(tensors, channel, &Moments::default(), n);
+                        let by = parameters.affine(tensors, channel, &Moments::default(), n);
                         for (i, number) in by.into_iter().enumerate() {
                             numbers.add(i * channels + channel).write(number);
                         }
@@ -157,7 +158,7 @@ impl<T: Float> Kernel for ChannelsLast<T> {
                 }
                 Role::Training => {
                     self.finish(scratch, |channel, sums| {
-                        parameters.forward(tensors, channel, &moments(channel, sums), n)
+                        parameters.affine(tensors, channel, &moments(channel, sums), n)
                     });
                     self.pass(Pass::Scale, tensors, scratch);
                 }
@@ -168,15 +169,14 @@ impl<T: Float> Kernel for ChannelsLast<T> {
                         } else {
                             moments(channel, self.sums(scratch, channel))
                         };
-                        let (mean, inv) = parameters.statistics(tensors, channel, &moments, n);
+                        let [mean, inv] = parameters.saved_or_computed(tensors, channel, &moments, n);
                         numbers.add(channel).write(mean);
                         numbers.add(channels + channel).write(inv);
                     }
                     self.pass(Pass::Gradients, tensors, scratch);
                     self.finish(scratch, |channel, sums| {
-                        let statistics =
-                            (numbers.add(channel).read(), numbers.add(channels + channel).read());
-                        let by = parameters.backward(tensors, channel, statistics, sums, n);
+                        let statistics = [0, channels].map(|first| numbers.add(first + channel).read());
+                        let by = parameters.gradient(tensors, channel, statistics, sums, n);
                         [by.mean, by.factor, by.bias, by.slope]
                     });
                     self.pass(Pass::Gradient, tensors, scratch);
@@ -258,12 +258,12 @@ impl<T: Float> Task<'_, T> {
                 });
                 let mut elements = Elements::new(&shape.nest, from..end);
                 while let Some([at_dy, at_x, _]) = elements.next() {
-                    let x = x.numbers(x_at, at_x + first, 1, len, x_buffer);
+                    let x = x.values(x_at, at_x + first, 1, len, x_buffer);
                     match self.pass {
                         Pass::Sum => loops::add_row::<V>(x, one, len),
                         Pass::Deviations => loops::add_deviations::<V>(x, means, [one, other], len),
                         _ => {
-                            let dy = dy.numbers(dy_at, at_dy + first, 1, len, dy_buffer);
+                            let dy = dy.values(dy_at, at_dy + first, 1, len, dy_buffer);
                             loops::add_gradients::<V>(dy, x, means, [one, other], len);
                         }
                     }
@@ -289,18 +289,18 @@ impl<T: Float> Task<'_, T> {
         let [dy_at, x_at, result_at] = [dy.slot, x.slot, result.slot].map(|slot| self.tensors[slot]);
         let mut buffers = [[T::ZERO; BUFFER]; 3];
         let [dy_buffer, x_buffer, result_buffer] = &mut buffers;
-        // SAFETY: rows have `channels` elements, the areas four numbers for each of these.
+        // SAFETY: rows have `channels` elements, the areas four values for each of these.
         unsafe {
             let [mean, factor, bias, slope] =
                 [0, 1, 2, 3].map(|i| self.areas.numbers.add(i * shape.channels + first).cast_const());
             let mut elements = Elements::new(&shape.nest, rows);
             while let Some([at_dy, at_x, at]) = elements.next() {
-                let x = x.numbers(x_at, at_x + first, 1, len, x_buffer);
+                let x = x.values(x_at, at_x + first, 1, len, x_buffer);
                 let to = result.target(result_at, at + first, result_buffer);
                 if self.pass == Pass::Scale {
                     loops::scale_row::<V>(x, [mean, factor, bias], to, len);
                 } else {
-                    let dy = dy.numbers(dy_at, at_dy + first, 1, len, dy_buffer);
+                    let dy = dy.values(dy_at, at_dy + first, 1, len, dy_buffer);
                     loops::gradient_row::<V>(dy, x, [mean, factor, bias, slope], to, len);
                 }
                 result.written(result_at, at + first, 1, len, result_buffer);

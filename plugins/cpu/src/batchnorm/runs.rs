@@ -1,16 +1,16 @@
 //! Channels first, for channels of short runs with one stride, such as the planes of a batch of small images.
 //!
-//! Planes of small images are a few vectors each. Sums stay in registers from one plane to the next, and several
-//! planes of one or two vectors are summed in parallel. The gradient of a RELU before the batch normalization is
-//! computed while dy is read.
+//! Planes of small images are a few vectors each. Sums stay in registers from one plane to the next, and several planes of one or
+//! two vectors are summed in parallel. The gradient of a RELU before the batch normalization is computed while dy is read.
 
-use crate::batchnorm::channel::{Moments, Parameters, Role};
-use crate::batchnorm::loops::{SUMS, first_mean, of_lanes};
+use crate::batchnorm::parameters::{Parameters, Role};
 use crate::batchnorm::planes::Part;
 use crate::batchnorm::shape::{ReluInput, Shape};
-use crate::gemm::pack::prefetch;
+use crate::gemm::prefetch::prefetch;
 use crate::kernel::Kernel;
 use crate::simd::vector::{Float, Lanewise, Vector, VectorTask};
+use crate::tensor::image::read;
+use crate::tensor::moments::{Moments, SUMS, first_mean, of_lanes};
 use crate::tensor::scratch::{CACHE_LINE, Tensors};
 use crate::threading::partition::Workers;
 
@@ -89,8 +89,7 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
     unsafe fn run<V: Vector<Scalar = T>>(self) {
         let Runs { shape, parameters, gate, .. } = self.by;
         for channel in self.channels.clone() {
-            // SAFETY: the instructions and tensors are valid, as this function requires; the channel is
-            // this thread's.
+            // SAFETY: the instructions and tensors are valid, as this function requires; the channel is this thread's.
             unsafe {
                 let at = self.channel(channel);
                 let moments =
@@ -99,7 +98,7 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
                     (Role::Backward { .. }, None) => self.gradient::<V, false>(channel, at, &moments),
                     (Role::Backward { .. }, Some(_)) => self.gradient::<V, true>(channel, at, &moments),
                     _ => {
-                        let by = parameters.forward(self.tensors, channel, &moments, shape.elements);
+                        let by = parameters.affine(self.tensors, channel, &moments, shape.elements);
                         match (shape.epilogue.added.is_some(), shape.epilogue.relu) {
                             (false, false) => self.scale::<V, false, false>(at, by),
                             (false, true) => self.scale::<V, false, true>(at, by),
@@ -155,8 +154,7 @@ impl<T: Float> Task<'_, T> {
             for from in (0..len).step_by(most) {
                 let to = (from + most).min(len);
                 let (whole, rest) = ((to - from) / V::LANES, (to - from) % V::LANES);
-                // SAFETY: this function requires the instructions, and the lanes are fewer than a vector
-                // has.
+                // SAFETY: this function requires the instructions, and the lanes are fewer than a vector has.
                 let (mut sums, lanes) = unsafe { ([[V::zero(); N]; SUMS], V::lanes(0, rest)) };
                 let mut run = first;
                 while whole < SUMS && run + SUMS <= end {
@@ -212,8 +210,7 @@ impl<T: Float> Task<'_, T> {
     #[inline(always)]
     unsafe fn moments<V: Vector<Scalar = T>>(&self, at: Channel<T>) -> Moments {
         let n = self.by.shape.elements;
-        // SAFETY: the processor has the vector's instructions and the values are valid, as this function
-        // requires.
+        // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
         unsafe {
             let about = first_mean::<V>(at.x, self.by.shape.nest.len);
             let moments = self.moments_about::<V>(at, about);
@@ -234,8 +231,7 @@ impl<T: Float> Task<'_, T> {
     /// As [`Task::moments`].
     #[inline(always)]
     unsafe fn moments_about<V: Vector<Scalar = T>>(&self, at: Channel<T>, about: T) -> Moments {
-        // SAFETY: the instructions and numbers are valid, as this function requires; a buffer has a
-        // vector's.
+        // SAFETY: the instructions and values are valid, as this function requires; no vector has more lanes than the buffer.
         unsafe {
             let means = V::splat(about);
             let prefetch_at = |[_, place]: [usize; 2]| prefetch(at.x.wrapping_add(place));
@@ -264,8 +260,7 @@ impl<T: Float> Task<'_, T> {
         by: [T; 3],
     ) {
         let Runs { shape, runs, stride, .. } = self.by;
-        // SAFETY: the processor has the vector's instructions and the values are valid, as this function
-        // requires.
+        // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
         unsafe {
             let numbers = [V::splat(by[0]), V::splat(by[1]), V::splat(by[2])];
             for run in 0..*runs {
@@ -289,11 +284,10 @@ impl<T: Float> Task<'_, T> {
     ) {
         let Runs { shape, parameters, runs, stride, .. } = self.by;
         let n = shape.elements;
-        // SAFETY: the processor has the vector's instructions and the values are valid, as this function
-        // requires.
+        // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
         unsafe {
-            let statistics = parameters.statistics(self.tensors, channel, moments, n);
-            let means = V::splat(statistics.0);
+            let statistics = parameters.saved_or_computed(self.tensors, channel, moments, n);
+            let means = V::splat(statistics[0]);
             let prefetch_at = |[dy_at, x_at]: [usize; 2]| {
                 prefetch(at.dy.wrapping_add(dy_at));
                 prefetch(at.x.wrapping_add(x_at));
@@ -306,7 +300,7 @@ impl<T: Float> Task<'_, T> {
                 let deviation = read::<V>(at.x.add(x_at), lanes).lanewise(Lanewise::Sub, means);
                 [sum.lanewise(Lanewise::Add, dy), dy.mul_add(deviation, product)]
             });
-            let by = parameters.backward(self.tensors, channel, statistics, sums, n);
+            let by = parameters.gradient(self.tensors, channel, statistics, sums, n);
             let (factor, zero) = (V::splat(by.factor), V::zero());
             let [bias, slope] = [V::splat(by.bias), V::splat(-by.slope)];
             let of = |dy_at: usize, x_at: usize, lanes| {
@@ -340,8 +334,7 @@ impl<T: Float> Channel<T> {
         at: usize,
         lanes: Option<V::Lanes>,
     ) -> V {
-        // SAFETY: the processor has the vector's instructions and the values are valid, as this function
-        // requires.
+        // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
         unsafe {
             let dy = read::<V>(self.dy.add(at), lanes);
             if !GATED {
@@ -350,21 +343,6 @@ impl<T: Float> Channel<T> {
             let gate = read::<V>(self.gate.add(at), lanes);
             // NaN counts as above 0.
             V::splat(T::ONE).lanewise(Lanewise::NotAbove, gate).where_above_0(dy, V::zero())
-        }
-    }
-}
-
-/// A vector, or some of its lanes and zeros.
-///
-/// # Safety
-/// The processor has the vector's instructions, and the elements are readable.
-#[inline(always)]
-unsafe fn read<V: Vector>(from: *const V::Scalar, lanes: Option<V::Lanes>) -> V {
-    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
-    unsafe {
-        match lanes {
-            None => V::load(from),
-            Some(lanes) => V::load_lanes(from, lanes),
         }
     }
 }

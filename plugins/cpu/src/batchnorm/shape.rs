@@ -1,7 +1,8 @@
 //! The tensors of a batch normalization, and the loops over them.
 
 use crate::batchnorm::channel;
-use crate::batchnorm::channel::{Memory, Role};
+use crate::batchnorm::channel::Memory;
+use crate::batchnorm::parameters::Role;
 use crate::pointwise::elements::BlockEpilogue;
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;

@@ -32,7 +32,7 @@ use std::collections::HashMap;
 use crate::conv::backward_weights::channels::BackwardWeightsByChannel;
 use crate::conv::backward_weights::rows::BackwardWeights;
 use crate::conv::converted::Converted;
-use crate::conv::direct::problem::{Accumulator, Direct, Scheme};
+use crate::conv::direct::problem::{Direct, Scheme};
 use crate::conv::direct_small::kernel::DirectSmall;
 use crate::conv::geometry::{Strides, Windows};
 use crate::conv::im2col::problem::Im2col;
@@ -98,7 +98,7 @@ pub(crate) fn plan(
     }
 }
 
-fn plan_in<T: Float + Accumulator>(
+fn plan_in<T: Float>(
     c: &Convolution,
     isa: Isa,
     settings: Settings,
@@ -153,7 +153,7 @@ fn plan_in<T: Float + Accumulator>(
     let is_single = TypeId::of::<T>() == TypeId::of::<f32>();
     #[cfg(target_arch = "x86_64")]
     {
-        let bytes = if pairs.whole { Scheme::bytes(&operands, isa) } else { None };
+        let bytes = if pairs.integers { Scheme::bytes(&operands, isa) } else { None };
         if let Some(scheme) = bytes
             && let Some(channels) = Direct::plan(operands.clone(), scheme?, isa, settings, spatial, epilogue)?
             && channels.time < best

@@ -3,12 +3,11 @@
 use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::conv::geometry::{Block, Geometry, Strides};
-use crate::gemm::pack::prefetch;
+use crate::gemm::prefetch::prefetch_all;
 use crate::kernel::Refusal;
 use crate::simd::stored::{Stored, with_stored};
 use crate::simd::vector::Float;
 use crate::tensor::row_converter::{not_a_float, store_run};
-use crate::tensor::scratch::CACHE_LINE;
 
 /// Elements that are written together.
 const TOGETHER: usize = 8;
@@ -92,10 +91,7 @@ impl StridedBackwardData {
             for channel in 0..rows {
                 for row in 0..area.rows {
                     let place = area.first + channel * strides.channel + row * area.row;
-                    let first = to_channel.wrapping_add(place * size);
-                    for byte in (0..area.columns * size).step_by(CACHE_LINE) {
-                        prefetch(first.wrapping_add(byte));
-                    }
+                    prefetch_all(to_channel.wrapping_add(place * size), area.columns * size);
                 }
             }
         });

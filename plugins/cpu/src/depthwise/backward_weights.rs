@@ -1,9 +1,7 @@
-//! The gradient of the filters: for each channel and each element of its window, the sum of the products of the
-//! output's gradient with what of the image the element meets. Nothing is multiplied with zeros that stand for what
-//! is outside.
+//! Backward weights. Nothing is multiplied with padding.
 //!
-//! A worker adds up the products of some images or rows of its own; the sums of the workers are added in their
-//! order, so equal numbers of workers give equal bits.
+//! Each worker has images or rows of its own. The sums of the workers are added in order: results are the same bits for the same number
+//! of workers.
 
 use std::ops::Range;
 
@@ -16,34 +14,26 @@ use crate::tensor::image::Image;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::{Threads, Workers};
 
-/// Rows of the output's gradient in a part, where the channels of an element lie side by side; copies are made of so many.
+/// Rows of dy in a part with channels last, and in a copy.
 const COPIED: usize = 8;
 
-/// Parts that the work is made of at least, where there are as many channels.
+/// The least parts, if there are enough channels.
 const PARTS: usize = 16;
 
-/// The gradient with every decision made.
+/// A planned gradient.
 pub(crate) struct BackwardWeights<T> {
     shape: Shape,
     isa: Isa,
     x: Image<T>,
     w: Image<T>,
     y: Image<T>,
-    /// The distances in bytes of the elements of a channel's window.
+    /// Offsets in bytes of the elements of a filter.
     offsets: Vec<usize>,
-    /// Whether vectors are of contiguous channels, and not of elements of a row.
+    /// Whether vectors are runs of channels, not of rows.
     last: bool,
     /// Channels of a part.
     channels: usize,
     workers: Workers,
-}
-
-/// Offsets in bytes of areas of the scratch memory: one of each for each worker.
-#[derive(Clone, Copy)]
-pub(crate) struct ScratchLayout {
-    sums: usize,
-    input: usize,
-    gradient: usize,
 }
 
 impl<T: Float> BackwardWeights<T> {
@@ -60,7 +50,7 @@ impl<T: Float> BackwardWeights<T> {
         let bands = shape.batch * if last { shape.output[0].div_ceil(COPIED) } else { 1 };
         let mut channels = 1;
         if last {
-            // All of them as long as there are enough rows, since these are one piece of memory.
+            // All channels if there are enough rows, since these are contiguous.
             channels = shape.channels.div_ceil(PARTS.div_ceil(bands)).next_multiple_of(TOGETHER);
         }
         let parts = bands * shape.channels.div_ceil(channels);
@@ -69,31 +59,23 @@ impl<T: Float> BackwardWeights<T> {
         Self { shape, isa, x, w, y, offsets, last, channels, workers }
     }
 
-    /// The rows of an image that meet some rows of the output's gradient, at most.
-    fn most_lines(&self) -> usize {
-        let Shape { stride, window, dilation, input, .. } = self.shape;
-        ((COPIED - 1) * stride[0] + (window[0] - 1) * dilation[0] + 1).min(input[0])
+    /// Elements of a worker's areas: sums, rows of x, and rows of y.
+    fn areas(&self) -> [usize; 3] {
+        let Shape { input, output, .. } = self.shape;
+        let (lines, rows, channels) = if self.last {
+            (self.shape.most_lines(COPIED), COPIED.min(output[0]), self.channels)
+        } else {
+            (input[0], output[0], 1)
+        };
+        let copied = |image: &Image<T>, rows: usize, columns: usize| {
+            let direct = if self.last { image.run.same } else { image.has_rows() };
+            if direct { 0 } else { rows * columns * channels }
+        };
+        [self.numbers(), copied(&self.x, lines, input[1]), copied(&self.y, rows, output[1])]
     }
 
-    fn layout(&self, scratch: &mut Scratch) -> ScratchLayout {
-        let Shape { input, output, .. } = self.shape;
-        let workers = self.workers.count();
-        let (of_input, of_gradient) = if self.last {
-            let copied = |image: &Image<T>, rows: usize, columns: usize| {
-                if image.run.same { 0 } else { rows * columns * self.channels }
-            };
-            (copied(&self.x, self.most_lines(), input[1]), copied(&self.y, COPIED.min(output[0]), output[1]))
-        } else {
-            let copied = |image: &Image<T>, size: [usize; 2]| {
-                if image.has_rows() { 0 } else { size[0] * size[1] }
-            };
-            (copied(&self.x, input), copied(&self.y, output))
-        };
-        ScratchLayout {
-            sums: scratch.area::<T>(self.numbers(), workers),
-            input: scratch.area::<T>(of_input, workers),
-            gradient: scratch.area::<T>(of_gradient, workers),
-        }
+    fn layout(&self, scratch: &mut Scratch) -> [usize; 3] {
+        self.areas().map(|elements| scratch.area::<T>(elements, self.workers.count()))
     }
 
     /// Parts that an image is divided into.
@@ -101,7 +83,7 @@ impl<T: Float> BackwardWeights<T> {
         if self.last { self.shape.output[0].div_ceil(COPIED) } else { 1 }
     }
 
-    /// Numbers of a lane's sums. Where vectors are of channels, the last ones have channels of those before.
+    /// Values of a worker's sums. With vectors of channels the last group overlaps the one before.
     fn numbers(&self) -> usize {
         let channels = self.shape.channels;
         let padded = if self.last { channels.next_multiple_of(TOGETHER) } else { channels };
@@ -111,8 +93,7 @@ impl<T: Float> BackwardWeights<T> {
     /// Adds up the sums of all workers.
     ///
     /// # Safety
-    /// The tensors are those of the kernel; each worker's sums begin `worker_stride` bytes after those of the
-    /// one before.
+    /// The tensors are those of the kernel; each worker's sums begin `worker_stride` bytes after those of the one before.
     unsafe fn finish(&self, tensors: &[*mut u8], sums: *const u8, worker_stride: usize) {
         let taps = self.shape.taps();
         for channel in 0..self.shape.channels {
@@ -131,8 +112,7 @@ impl<T: Float> BackwardWeights<T> {
         }
     }
 
-    /// The place of a sum among a worker's: channel by channel, or of some channels together element by element
-    /// of the window.
+    /// The index of a sum: channel by channel, or element by element of the filter for groups of channels.
     fn place(&self, channel: usize, tap: usize) -> usize {
         let taps = self.shape.taps();
         if !self.last {
@@ -142,13 +122,13 @@ impl<T: Float> BackwardWeights<T> {
         (group * taps + tap) * TOGETHER + channel - self.first(group)
     }
 
-    /// The first channel of a group: all groups are whole, so the last one begins where the one before has not ended.
+    /// The first channel of a group; the last group overlaps the one before.
     fn first(&self, group: usize) -> usize {
         (group * TOGETHER).min(self.shape.channels - TOGETHER)
     }
 }
 
-/// What a worker adds up.
+/// Some parts, on one worker.
 struct Task<'a, T> {
     by: &'a BackwardWeights<T>,
     tensors: &'a [*mut u8],
@@ -178,7 +158,7 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
 }
 
 impl<T: Float> Task<'_, T> {
-    /// Channel by channel, of one image after the other.
+    /// Channels first.
     #[inline(always)]
     unsafe fn rows<V: Vector<Scalar = T>>(&self) {
         let BackwardWeights { shape, x, y, .. } = self.by;
@@ -188,11 +168,7 @@ impl<T: Float> Task<'_, T> {
             unsafe {
                 let plane = |of: &Image<T>, channel: usize, size: [usize; 2], copy: *mut T| {
                     let from = of.at(self.tensors[of.slot], [image, channel, 0, 0]);
-                    if of.has_rows() {
-                        return (from.cast_const().cast(), of.strides[2]);
-                    }
-                    of.load(from, 0..size[0], size[1], copy);
-                    (copy.cast_const(), size[1])
+                    of.rows(from, 0..size[0], size[1], copy)
                 };
                 let (input, input_row) = plane(x, channel / shape.multiplier, shape.input, self.input);
                 let (gradient, gradient_row) = plane(y, channel, shape.output, self.gradient);
@@ -202,7 +178,7 @@ impl<T: Float> Task<'_, T> {
         }
     }
 
-    /// Some channels together, of some rows.
+    /// Channels last.
     #[inline(always)]
     unsafe fn pixels<V: Vector<Scalar = T>>(&self) {
         let BackwardWeights { shape, x, y, .. } = self.by;
@@ -215,10 +191,12 @@ impl<T: Float> Task<'_, T> {
             let end = shape.channels.min((piece + 1) * self.by.channels);
             // SAFETY: the tensors have the rows, and there is room for copies of them.
             unsafe {
-                let of = [image, first, end];
-                let (input, input_strides) = self.lines(x, of, shape.rows(&rows), shape.input[1], self.input);
-                let (gradient, gradient_strides) =
-                    self.lines(y, of, rows.clone(), shape.output[1], self.gradient);
+                let pixels = |of: &Image<T>, rows: Range<usize>, width: usize, copy: *mut T| {
+                    let from = of.at(self.tensors[of.slot], [image, first, 0, 0]);
+                    of.pixels(from, rows, (width, end - first), copy)
+                };
+                let (input, input_strides) = pixels(x, shape.rows(&rows), shape.input[1], self.input);
+                let (gradient, gradient_strides) = pixels(y, rows.clone(), shape.output[1], self.gradient);
                 let pixels = Pixels { shape, input, input_strides, gradient, gradient_strides };
                 for group in piece * self.by.channels / TOGETHER..end.div_ceil(TOGETHER) {
                     let channel = self.by.first(group) - first;
@@ -232,34 +210,6 @@ impl<T: Float> Task<'_, T> {
             }
         }
     }
-
-    /// Rows of some channels of an image, as if it began with row 0: in place, or a copy. With the distances of rows and columns.
-    #[inline(always)]
-    unsafe fn lines(
-        &self,
-        of: &Image<T>,
-        [image, first, end]: [usize; 3],
-        lines: Range<usize>,
-        width: usize,
-        copy: *mut T,
-    ) -> (*const T, [usize; 2]) {
-        let count = end - first;
-        // SAFETY: the rows are valid, as this function requires.
-        unsafe {
-            let from = of.at(self.tensors[of.slot], [image, first, 0, 0]);
-            if of.run.same {
-                return (from.cast_const().cast(), [of.strides[2], of.strides[3]]);
-            }
-            for (number, line) in lines.clone().enumerate() {
-                for column in 0..width {
-                    let offset = line * of.strides[2] + column * of.strides[3];
-                    let to = copy.add((number * width + column) * count);
-                    (of.run.load)(from.add(offset * of.run.size), 1, to, count);
-                }
-            }
-            (copy.wrapping_sub(lines.start * width * count).cast_const(), [width * count, count])
-        }
-    }
 }
 
 impl<T: Float> Kernel for BackwardWeights<T> {
@@ -268,24 +218,18 @@ impl<T: Float> Kernel for BackwardWeights<T> {
     }
 
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
-        let areas = self.layout(&mut Scratch::default());
-        let end = self.scratch_size();
-        let workers = self.workers.count();
-        let [sums, input, gradient] =
-            [(areas.sums, areas.input), (areas.input, areas.gradient), (areas.gradient, end)]
-                .map(|(begin, end)| (begin, (end - begin) / workers));
+        let offsets = self.layout(&mut Scratch::default());
+        let sizes = self.areas().map(|elements| Scratch::padded::<T>(elements) * size_of::<T>());
         let parts = self.shape.batch * self.bands() * self.shape.channels.div_ceil(self.channels);
         let (shared, memory) = (Tensors(tensors), Shared([scratch]));
         self.workers.run(|worker| {
-            let area = |(begin, worker_stride): (usize, usize)| {
-                memory.get(0).wrapping_add(begin + worker * worker_stride).cast()
-            };
+            let area = |i: usize| memory.get(0).wrapping_add(offsets[i] + worker * sizes[i]).cast();
             let work = Task {
                 by: self,
                 tensors: shared.all(),
-                sums: area(sums),
-                input: area(input),
-                gradient: area(gradient),
+                sums: area(0),
+                input: area(1),
+                gradient: area(2),
                 parts: self.workers.share(worker, parts),
             };
             // SAFETY: the processor supports the instruction set; the caller promises tensors and
@@ -293,6 +237,6 @@ impl<T: Float> Kernel for BackwardWeights<T> {
             unsafe { self.isa.run_vectors::<T, _>(work) };
         });
         // SAFETY: all workers have written their sums.
-        unsafe { self.finish(tensors, scratch.add(sums.0), sums.1) };
+        unsafe { self.finish(tensors, scratch.add(offsets[0]), sizes[0]) };
     }
 }

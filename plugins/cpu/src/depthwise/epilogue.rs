@@ -1,4 +1,4 @@
-//! What is done with results while they are in registers: a factor and a summand of their channel, and bounds.
+//! Epilogues: in registers as a factor and a summand of the channel and a clamp, else on stored results.
 
 use std::ops::Range;
 
@@ -13,44 +13,44 @@ use crate::problem::Operand;
 use crate::simd::vector::Float;
 use crate::tensor::row_converter::RowConverter;
 
-/// What follows the sums.
+/// The epilogue of a convolution.
 pub(crate) struct AffineEpilogue<T> {
-    /// The form in registers; none where there is none.
-    pub(crate) near: Option<Affine<T>>,
-    /// All of it, on a block of results that are written.
-    tail: Box<dyn BlockEpilogue>,
+    /// The form in registers, if there is one.
+    pub(crate) affine: Option<Affine<T>>,
+    /// The same on a block of stored results.
+    block: Box<dyn BlockEpilogue>,
 }
 
-/// `sum * factor + summand`, between bounds.
+/// `clamp(accumulator * factor + summand)`.
 pub(crate) struct Affine<T> {
-    links: Vec<ChannelOperation<T>>,
-    /// The bounds.
+    operations: Vec<ChannelOperation<T>>,
+    /// The bounds of the clamp.
     pub(crate) bounds: Option<(T, T)>,
 }
 
-/// An operation with a number of the channel.
+/// An operation with one value per channel.
 struct ChannelOperation<T> {
     mode: PointwiseMode,
-    /// Whether the result so far is the first operand.
+    /// Whether the accumulator is the first operand.
     first: bool,
     slot: usize,
     run: RowConverter<T>,
-    /// From one channel to the next.
+    /// Stride of channels.
     stride: usize,
 }
 
 impl<T: Float> AffineEpilogue<T> {
-    /// Plans what follows.
+    /// Plans an epilogue.
     pub(crate) fn of(epilogue: Epilogue<'_>) -> Result<Self, Refusal> {
-        let near = Affine::of(epilogue.chain, epilogue.output);
-        Ok(Self { near, tail: epilogue.plan()? })
+        let affine = Affine::of(epilogue.chain, epilogue.output);
+        Ok(Self { affine, block: epilogue.plan()? })
     }
 
-    /// Does all of it with a box of the output.
+    /// Computes the epilogue of some stored results.
     ///
     /// # Safety
-    /// The tensors are those of the kernel, whose sums are written in the box.
-    pub(crate) unsafe fn finish(
+    /// The tensors are those of the kernel, which has stored the results.
+    pub(crate) unsafe fn run(
         &self,
         shape: &Shape,
         tensors: &[*mut u8],
@@ -65,26 +65,26 @@ impl<T: Float> AffineEpilogue<T> {
             (origin[2], size[2]) = (0, size[3]);
         }
         // SAFETY: the tensors are those of the operation, as this function requires.
-        unsafe { self.tail.run_on_box(tensors, &origin[..rank], &size[..rank]) };
+        unsafe { self.block.run_on_box(tensors, &origin[..rank], &size[..rank]) };
     }
 }
 
 impl<T: Float> Affine<T> {
     fn of(chain: &Chain, output: &Operand) -> Option<Self> {
-        // Results between are rounded to the type that they would be stored in.
+        // Intermediate results would be rounded to their dtype.
         if !RowConverter::<T>::of(output.data_type).ok()?.same {
             return None;
         }
-        let mut near = Self { links: Vec::new(), bounds: None };
+        let mut affine = Self { operations: Vec::new(), bounds: None };
         for (number, step) in chain.steps.iter().enumerate() {
             let stored = RowConverter::<T>::of_number(step.stored).ok()?;
-            if step.one || near.bounds.is_some() || !(stored.same || stored.wider) {
+            if step.one || affine.bounds.is_some() || !(stored.same || stored.wider) {
                 return None;
             }
             let before = number.checked_sub(1).map_or(Value::Input(0), Value::Step);
-            near.add(step, before, &chain.inputs, output.layout.dims())?;
+            affine.add(step, before, &chain.inputs, output.layout.dims())?;
         }
-        Some(near)
+        Some(affine)
     }
 
     fn add(&mut self, step: &Step, before: Value, inputs: &[Input], dims: &[usize]) -> Option<()> {
@@ -111,7 +111,7 @@ impl<T: Float> Affine<T> {
             return None;
         }
         let run = RowConverter::of_number(other.data_type).ok()?;
-        self.links.push(ChannelOperation {
+        self.operations.push(ChannelOperation {
             mode: *mode,
             first,
             slot: other.slot,
@@ -121,33 +121,34 @@ impl<T: Float> Affine<T> {
         Some(())
     }
 
-    /// The factor and the summand of a channel; none where one of the numbers is not finite.
+    /// Factor and summand of a channel; none if one is NaN or infinite: its operations then have to run in the graph's order.
     ///
     /// # Safety
     /// The tensors are those of the kernel, which have the channel.
     #[inline(always)]
-    pub(crate) unsafe fn numbers(&self, tensors: &[*mut u8], channel: usize) -> Option<(T, T)> {
+    pub(crate) unsafe fn coefficients(&self, tensors: &[*mut u8], channel: usize) -> Option<(T, T)> {
         let (mut factor, mut summand) = (T::ONE, T::ZERO);
-        for link in &self.links {
+        for operation in &self.operations {
             // SAFETY: the tensors are those of the operation, as this function requires.
             let number = unsafe {
-                let from = tensors[link.slot].add(channel * link.stride * link.run.size);
-                if link.run.same {
+                let from = tensors[operation.slot].add(channel * operation.stride * operation.run.size);
+                if operation.run.same {
                     from.cast::<T>().read_unaligned()
                 } else {
                     let mut number = T::ZERO;
-                    (link.run.load)(from, 1, &raw mut number, 1);
+                    (operation.run.load)(from, 1, &raw mut number, 1);
                     number
                 }
             };
-            (factor, summand) = match (link.mode, link.first) {
+            (factor, summand) = match (operation.mode, operation.first) {
                 (PointwiseMode::Mul, _) => (factor * number, summand * number),
                 (PointwiseMode::Sub, true) => (factor, summand - number),
                 (PointwiseMode::Sub, false) => (-factor, number - summand),
                 _ => (factor, summand + number),
             };
         }
-        let vanishes = (factor * T::ZERO + summand * T::ZERO) == T::ZERO;
-        vanishes.then_some((factor, summand))
+        // NaN and infinity times 0 are NaN.
+        let are_finite = (factor * T::ZERO + summand * T::ZERO) == T::ZERO;
+        are_finite.then_some((factor, summand))
     }
 }

@@ -1,11 +1,11 @@
-//! Images with gaps between their rows and columns, which gradients have of convolutions with steps.
+//! Dilated input: backward data of convolutions with strides.
 
 use crate::depthwise::band::Band;
-use crate::depthwise::shape::{MAX_SIDE, Shape, number};
-use crate::simd::vector::{Float, Vector};
-use crate::tensor::image::{MAX_LANES, inside};
+use crate::depthwise::shape::{MAX_SIDE, Shape, index_of};
+use crate::simd::vector::{Float, MAX_LANES, Vector};
+use crate::tensor::image::inside;
 
-/// Numbers that are in a row of the output, the columns that meet the same elements of a window side by side; 0 without gaps.
+/// Values of the buffer for a row of the output, sorted by phase; 0 without dilation. Columns of one phase use the same elements of the filter.
 pub(crate) fn room(shape: &Shape) -> usize {
     let [rows, columns] = shape.input_dilation;
     if [rows, columns] == [1, 1] {
@@ -15,42 +15,43 @@ pub(crate) fn room(shape: &Shape) -> usize {
     }
 }
 
-/// Room for every column that meets the same elements of a window, in whole vectors.
+/// Room for the columns of one phase, in whole vectors.
 fn run_of(columns: usize, input_dilation: usize) -> usize {
     columns.div_ceil(input_dilation).next_multiple_of(MAX_LANES)
 }
 
 impl<T: Float> Band<T> {
-    /// An image with gaps, row by row: of the columns that meet the same elements of the window one vector after the other.
+    /// Any dilated input, row by row and phase by phase.
     #[inline(always)]
-    pub(crate) unsafe fn with_gaps<V: Vector<Scalar = T>, const EXACT: bool>(&self) {
-        let [height, width] = self.size;
-        let run = run_of(self.columns, self.input_dilation[1]);
-        // SAFETY: as the caller promises; rows and lanes outside of the image are not read. There is room for each of the columns.
+    pub(crate) unsafe fn dilated<V: Vector<Scalar = T>, const EXACT: bool>(&self) {
+        let [height, width] = self.shape.input;
+        let run = run_of(self.shape.output[1], self.shape.input_dilation[1]);
+        // SAFETY: the operands are valid, as this function requires; rows and lanes outside of the image are not read. There is room for each of the columns.
         unsafe {
             for row in self.rows.clone() {
                 let mut lines = [(self.input, self.taps); MAX_SIDE];
                 let mut met = 0;
-                for i in 0..self.window[0] {
-                    let place = (row * self.stride[0] + i * self.dilation[0]) as isize - self.padding[0];
-                    if let Some(line) = number(place, self.input_dilation[0], height) {
-                        let taps = self.taps.add(i * self.window[1]);
+                for i in 0..self.shape.window[0] {
+                    let place = (row * self.shape.stride[0] + i * self.shape.dilation[0]) as isize
+                        - self.shape.padding[0];
+                    if let Some(line) = index_of(place, self.shape.input_dilation[0], height) {
+                        let taps = self.taps.add(i * self.shape.window[1]);
                         lines[met] = (self.input.wrapping_add(line * self.input_row), taps);
                         met += 1;
                     }
                 }
-                for phase in 0..self.input_dilation[1].min(self.columns) {
+                for phase in 0..self.shape.input_dilation[1].min(self.shape.output[1]) {
                     let mut elements = [(0, 0); MAX_SIDE];
                     let mut count = 0;
-                    for j in 0..self.window[1] {
-                        let place = (phase + j * self.dilation[1]) as isize - self.padding[1];
-                        let step = self.input_dilation[1] as isize;
+                    for j in 0..self.shape.window[1] {
+                        let place = (phase + j * self.shape.dilation[1]) as isize - self.shape.padding[1];
+                        let step = self.shape.input_dilation[1] as isize;
                         if place.rem_euclid(step) == 0 {
                             elements[count] = (place.div_euclid(step), j);
                             count += 1;
                         }
                     }
-                    let columns = (self.columns - phase).div_ceil(self.input_dilation[1]);
+                    let columns = (self.shape.output[1] - phase).div_ceil(self.shape.input_dilation[1]);
                     for column in (0..columns).step_by(V::LANES) {
                         let mut sum = V::zero();
                         for (line, taps) in &lines[..met] {
@@ -73,45 +74,47 @@ impl<T: Float> Band<T> {
                             }
                         }
                         let mut sums = [sum];
-                        self.finish(&mut sums, 0);
-                        sums[0].store(self.between.add(phase * run + column));
+                        self.apply_epilogue(&mut sums, 0);
+                        sums[0].store(self.phases.add(phase * run + column));
                     }
                 }
                 let to = self.output.add((row - self.rows.start) * self.output_row);
-                self.side_by_side(to, run);
+                self.interleave(to, run);
             }
         }
     }
 
-    /// Writes a row of which each run has the columns of a phase.
+    /// Writes a row from the buffer, which is sorted by phase.
     #[inline(always)]
-    unsafe fn side_by_side(&self, to: *mut T, run: usize) {
-        let from = self.between.cast_const();
+    unsafe fn interleave(&self, to: *mut T, run: usize) {
+        let from = self.phases.cast_const();
         // SAFETY: this function requires the row, and that all of its columns are there.
         unsafe {
-            if self.input_dilation[1] == 2 {
-                for i in 0..self.columns / 2 {
+            if self.shape.input_dilation[1] == 2 {
+                for i in 0..self.shape.output[1] / 2 {
                     to.add(2 * i).write_unaligned(from.add(i).read());
                     to.add(2 * i + 1).write_unaligned(from.add(run + i).read());
                 }
-                if self.columns % 2 == 1 {
-                    to.add(self.columns - 1).write_unaligned(from.add(self.columns / 2).read());
+                if self.shape.output[1] % 2 == 1 {
+                    to.add(self.shape.output[1] - 1)
+                        .write_unaligned(from.add(self.shape.output[1] / 2).read());
                 }
                 return;
             }
-            for column in 0..self.columns {
-                let (i, phase) = (column / self.input_dilation[1], column % self.input_dilation[1]);
+            for column in 0..self.shape.output[1] {
+                let (i, phase) =
+                    (column / self.shape.input_dilation[1], column % self.shape.input_dilation[1]);
                 to.add(column).write_unaligned(from.add(phase * run + i).read());
             }
         }
     }
 
-    /// The form [`Form::ThreeApart`](crate::depthwise::band::Form): two rows of the output at a time, and a vector of even and one of odd columns.
+    /// [`Form::ThreeDilated`](crate::depthwise::band::Form): two rows of the output, and a vector of even and one of odd columns at a time.
     #[inline(always)]
     pub(crate) unsafe fn pairs<V: Vector<Scalar = T>>(&self) {
-        // SAFETY: everything read and written here is valid, as this function requires.
+        // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
         unsafe {
-            if V::Half::LANES < V::LANES && self.columns <= 2 * V::Half::LANES {
+            if V::Half::LANES < V::LANES && self.shape.output[1] <= 2 * V::Half::LANES {
                 self.pairs_of::<V::Half>();
             } else {
                 self.pairs_of::<V>();
@@ -121,22 +124,23 @@ impl<T: Float> Band<T> {
 
     #[inline(always)]
     unsafe fn pairs_of<V: Vector<Scalar = T>>(&self) {
-        let width = self.size[1];
-        // What windows of row 0 and column 0 meet.
-        let [top, left] = self.padding.map(|n| (1 - n) / 2);
+        let width = self.shape.input[1];
+        // The input of row 0 and column 0.
+        let [top, left] = self.shape.padding.map(|n| (1 - n) / 2);
         let pairs = self.rows.start / 2..self.rows.end.div_ceil(2);
-        // SAFETY: as the caller promises; what is outside of the image is not read, what is outside of the rows not written.
+        // SAFETY: the operands are valid, as this function requires; what is outside of the image is not read, what is outside of the rows not written.
         unsafe {
-            for column in (0..self.columns).step_by(2 * V::LANES) {
+            for column in (0..self.shape.output[1]).step_by(2 * V::LANES) {
                 let first = left + (column / 2) as isize;
                 let read = [inside::<V>(first, 1, width), inside::<V>(first + 1, 1, width)];
-                let count = self.columns - column;
+                let count = self.shape.output[1] - column;
                 let written = [count.min(V::LANES), count.saturating_sub(V::LANES).min(V::LANES)];
                 let written = [V::lanes(0, written[0]), V::lanes(0, written[1])];
                 for channel in 0..self.channels {
                     let taps = self.window_of::<V, 3>(channel);
-                    let input = self.input.wrapping_add(channel * self.steps[0]).wrapping_offset(first);
-                    let output = self.output.wrapping_add(channel * self.steps[1] + column);
+                    let input =
+                        self.input.wrapping_add(channel * self.channel_strides[0]).wrapping_offset(first);
+                    let output = self.output.wrapping_add(channel * self.channel_strides[1] + column);
                     let mut above = self.neighbours::<V>(input, top + pairs.start as isize, &read);
                     for pair in pairs.clone() {
                         let below = self.neighbours::<V>(input, top + pair as isize + 1, &read);
@@ -150,7 +154,7 @@ impl<T: Float> Band<T> {
                         sums[3] = above[1].mul_add(taps[0][2], sums[3]);
                         sums[3] = below[0].mul_add(taps[2][0], sums[3]);
                         sums[3] = below[1].mul_add(taps[2][2], sums[3]);
-                        self.finish(&mut sums, channel);
+                        self.apply_epilogue(&mut sums, channel);
                         for i in 0..2 {
                             let row = 2 * pair + i;
                             if self.rows.contains(&row) {
@@ -167,7 +171,7 @@ impl<T: Float> Band<T> {
         }
     }
 
-    /// Numbers of a line from a place on, and from the next one on; zeros where there is no line. `from` is the place in line 0.
+    /// Two vectors of a row, the second one element later; zeros if the row is outside. `from` is the element of row 0.
     #[inline(always)]
     unsafe fn neighbours<V: Vector<Scalar = T>>(
         &self,
@@ -175,9 +179,9 @@ impl<T: Float> Band<T> {
         line: isize,
         read: &[V::Lanes; 2],
     ) -> [V; 2] {
-        // SAFETY: the processor has the vector's instructions, and the lanes' numbers are valid.
+        // SAFETY: the processor has the vector's instructions, and the lanes' values are valid.
         unsafe {
-            if line < 0 || line >= self.size[0] as isize {
+            if line < 0 || line >= self.shape.input[0] as isize {
                 return [V::zero(); 2];
             }
             let from = from.wrapping_add(line as usize * self.input_row);

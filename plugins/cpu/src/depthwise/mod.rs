@@ -1,8 +1,7 @@
-//! Convolutions whose channels do not meet: each channel of the output is made of one channel of the input.
+//! Depthwise convolutions: each channel of the output depends on one channel of the input.
 //!
-//! There is no matrix multiplication in them, and little to compute for each number that is read: the kernels read
-//! images in place where they can and keep rows of the output in registers until everything that is added to them
-//! is.
+//! There is no matrix multiplication, and little arithmetic per element: the kernels read images in place if they can, and keep rows of
+//! the output in registers until they are complete.
 
 #![expect(
     clippy::indexing_slicing,
@@ -28,13 +27,14 @@ use crate::depthwise::channels_last::{ChannelsLast, Transposition};
 use crate::depthwise::epilogue::AffineEpilogue;
 use crate::depthwise::planar::ChannelsFirst;
 use crate::depthwise::shape::{LONGEST, MAX_MULTIPLIER, MAX_SIDE, MAX_TAPS, SPATIAL, Shape};
-use crate::dtype::element::Compute;
+use crate::dtype::element::{Compute, with_compute};
 use crate::kernel::{Kernel, Refusal};
 use crate::pointwise::Epilogue;
 use crate::problem::convolution::{Convolution, Direction};
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
 use crate::tensor::image::Image;
+use crate::tensor::parts::InParts;
 use crate::tensor::row_converter::RowConverter;
 use crate::threading::partition::Threads;
 
@@ -45,20 +45,20 @@ pub(crate) fn covers(c: &Convolution) -> bool {
         && c.in_channels == 1
         && match c.direction {
             Direction::Forward => true,
-            // The same with rows and columns of the window in the opposite order.
+            // The same with the filter reversed.
             Direction::BackwardData => {
                 let in_steps = |i: usize| c.stride[i] > 1;
                 let fits = (0..c.spatial).all(|i| c.window[i] <= MAX_SIDE);
                 c.out_channels == 1 && (fits || !(0..c.spatial).any(in_steps))
             }
-            // With many, the matrix multiplication reads the image fewer times.
+            // With more, a GEMM reads the image fewer times.
             Direction::BackwardFilter => c.out_channels <= MAX_MULTIPLIER,
         }
         && (c.groups > 1 || c.out_channels == 1)
         && [&c.x, &c.w, &c.y].iter().all(|operand| RowConverter::<f64>::of(operand.data_type).is_ok())
         && c.window[..c.spatial].iter().product::<usize>() <= MAX_TAPS
         && (0..c.spatial).all(|i| {
-            // Each is small, and so is every place of a window.
+            // No position of a window overflows.
             sizes.iter().all(|size| size[i] < LONGEST)
                 && c.window[i].saturating_mul(c.dilation[i]) < LONGEST
                 && c.output[i].saturating_mul(c.stride[i]) < LONGEST
@@ -73,10 +73,7 @@ pub(crate) fn plan(
     threads: Threads,
     epilogue: Option<Epilogue<'_>>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
-    match compute {
-        Compute::Single => plan_in::<f32>(convolution, isa, threads, epilogue),
-        Compute::Double => plan_in::<f64>(convolution, isa, threads, epilogue),
-    }
+    with_compute!(compute, T => plan_in::<T>(convolution, isa, threads, epilogue))
 }
 
 fn plan_in<T: Float>(
@@ -86,21 +83,21 @@ fn plan_in<T: Float>(
     epilogue: Option<Epilogue<'_>>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     let backward = c.direction == Direction::BackwardData;
-    let shape = if backward { Shape::of(c).turned() } else { Shape::of(c) };
+    let shape = if backward { Shape::of(c).backward_data() } else { Shape::of(c) };
     let (from, to) = if backward { (&c.y, &c.x) } else { (&c.x, &c.y) };
     let [x, w, y] = [from, &c.w, to].map(|operand| Image::<T>::of(operand, c.spatial));
     let images = [x?, w?, y?];
     if c.direction == Direction::BackwardFilter {
         return match epilogue {
             None => Ok(Box::new(BackwardWeights::plan(shape, images, isa, threads))),
-            Some(_) => Err("what follows is not done with gradients of filters".to_owned()),
+            Some(_) => Err("gradients of weights have no epilogue".to_owned()),
         };
     }
     let channel_epilogue = epilogue.map(AffineEpilogue::of).transpose()?;
-    let turn = Transposition::of(&shape, from, &images, isa)?;
-    Ok(if turn.is_some() || ChannelsLast::covers(&shape, &images[0], &images[2]) {
-        Box::new(ChannelsLast::plan(shape, images, isa, threads, channel_epilogue, turn))
+    let transposition = Transposition::of(&shape, from, &images, isa)?;
+    Ok(if transposition.is_some() || ChannelsLast::covers(&shape, &images[0], &images[2]) {
+        InParts::boxed(ChannelsLast::plan(shape, images, isa, threads, channel_epilogue, transposition))
     } else {
-        Box::new(ChannelsFirst::plan(shape, images, isa, threads, channel_epilogue))
+        InParts::boxed(ChannelsFirst::plan(shape, images, isa, threads, channel_epilogue))
     })
 }

@@ -1,48 +1,38 @@
-//! Rows of images whose channels lie side by side: a vector is a run of channels of one element of the output.
+//! Channels last: a vector is a run of channels of one element of the output.
 //!
-//! Loops over registers are over indices: what iterators and closures do may be compiled without the instructions of their caller.
+//! Loops over registers are over indices: iterators and closures may be compiled without the instructions of their caller.
 
 #![expect(clippy::needless_range_loop, reason = "see above")]
 
 use crate::depthwise::band::Form;
-use crate::depthwise::shape::{MAX_SIDE, number};
+use crate::depthwise::shape::{MAX_SIDE, Shape, index_of};
 use crate::simd::vector::{Float, Vector};
 
-/// Elements of a row of the output that are computed together: they share elements of the input, and the weights.
+/// Elements of a row of the output that are computed together: they share loads of the input and the filter.
 pub(crate) const TOGETHER: usize = 4;
 
-/// The largest side of a window whose form is known, and the columns that such windows of a tile meet at most.
+/// The longest side of filters with their own loops, and the most columns of the input that a tile reads.
 const SIDE: usize = 5;
 
 const COLUMNS: usize = (TOGETHER - 1) * 2 + SIDE;
 
-/// Some rows of the output in some channels, and what they are made of.
+/// Some rows of the output in some channels, and their operands.
 pub(crate) struct Band<T> {
-    /// The image, as if it began with row 0, and the distance of its rows and columns.
+    pub(crate) shape: Shape,
+    /// The image, as if it began with row 0, and the strides of its rows and columns.
     pub(crate) input: *const T,
     pub(crate) input_strides: [usize; 2],
-    /// Its rows and columns.
-    pub(crate) size: [usize; 2],
-    /// The first of the output's rows that are computed, the distance of its rows and columns, and which rows these are.
+    /// The first of the rows of the output, the strides of rows and columns, and the range of rows.
     pub(crate) output: *mut T,
     pub(crate) output_strides: [usize; 2],
     pub(crate) rows: std::ops::Range<usize>,
-    /// Columns of the output.
-    pub(crate) columns: usize,
     /// Number of channels.
     pub(crate) channels: usize,
-    /// For each element of the window, row by row, a number for each channel; then what sums are multiplied with, and what is
-    /// added to them.
+    /// For each element of the filter, row by row, a value per channel; then the factors and summands of the channels.
     pub(crate) taps: *const T,
-    /// A zero for each channel.
+    /// A zero per channel.
     pub(crate) zeros: *const T,
-    pub(crate) window: [usize; 2],
-    pub(crate) stride: [usize; 2],
-    pub(crate) dilation: [usize; 2],
-    pub(crate) padding: [isize; 2],
-    /// How far the image's rows and columns are apart where windows meet them.
-    pub(crate) input_dilation: [usize; 2],
-    /// Where sums end.
+    /// The bounds of the results.
     pub(crate) bounds: Option<(T, T)>,
 }
 
@@ -51,15 +41,15 @@ impl<T: Float> Band<T> {
     ///
     /// # Safety
     /// The processor has the vector's instructions; the rows of the output are writable, the taps, zeros and the elements of the
-    /// input that windows meet are readable. The form is that of the convolution.
+    /// input in their windows are readable. The form is that of the convolution.
     #[inline(always)]
     pub(crate) unsafe fn run<V: Vector<Scalar = T>>(&self, form: Form) {
-        // SAFETY: everything read and written here is valid, as this function requires.
+        // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
         unsafe {
-            if matches!(form, Form::Apart | Form::ThreeApart) {
-                return self.with_gaps::<V>();
+            if matches!(form, Form::Dilated | Form::ThreeDilated) {
+                return self.dilated::<V>();
             }
-            if self.columns < TOGETHER || self.channels < V::LANES {
+            if self.shape.output[1] < TOGETHER || self.channels < V::LANES {
                 return self.any::<V>();
             }
             match form {
@@ -67,15 +57,15 @@ impl<T: Float> Band<T> {
                 Form::ThreeByTwo => self.tiles::<V, 3, 2>(),
                 Form::Five => self.tiles::<V, 5, 1>(),
                 Form::FiveByTwo => self.tiles::<V, 5, 2>(),
-                Form::Any | Form::Apart | Form::ThreeApart => self.any::<V>(),
+                Form::Any | Form::Dilated | Form::ThreeDilated => self.any::<V>(),
             }
         }
     }
 
-    /// The element in this row and column, zeros where there is none.
+    /// The element in this row and column; zeros in the padding.
     #[inline(always)]
     fn element(&self, row: isize, column: isize) -> *const T {
-        let (height, width) = (self.size[0] as isize, self.size[1] as isize);
+        let (height, width) = (self.shape.input[0] as isize, self.shape.input[1] as isize);
         if row < 0 || row >= height || column < 0 || column >= width {
             return self.zeros;
         }
@@ -83,17 +73,17 @@ impl<T: Float> Band<T> {
         self.input.wrapping_add(row as usize * rows + column as usize * columns)
     }
 
-    /// Windows of `K` by `K` neighbours, `S` apart.
+    /// Filters of `K` × `K` with stride `S`.
     #[inline(always)]
     unsafe fn tiles<V: Vector<Scalar = T>, const K: usize, const S: usize>(&self) {
         for row in self.rows.clone() {
             let mut column = 0;
-            while column < self.columns {
-                // The last are computed once more with those before them, where they are fewer.
-                column = column.min(self.columns - TOGETHER);
+            while column < self.shape.output[1] {
+                // The last tile overlaps the one before.
+                column = column.min(self.shape.output[1] - TOGETHER);
                 let mut elements = [[self.zeros; COLUMNS]; K];
-                let top = (row * S) as isize - self.padding[0];
-                let left = (column * S) as isize - self.padding[1];
+                let top = (row * S) as isize - self.shape.padding[0];
+                let left = (column * S) as isize - self.shape.padding[1];
                 for i in 0..K {
                     for j in 0..(TOGETHER - 1) * S + K {
                         elements[i][j] = self.element(top + i as isize, left + j as isize);
@@ -103,7 +93,7 @@ impl<T: Float> Band<T> {
                 let mut channel = 0;
                 while channel < self.channels {
                     channel = channel.min(self.channels - V::LANES);
-                    // SAFETY: as the caller promises; a vector of channels lies inside of them.
+                    // SAFETY: the operands are valid, as this function requires; a vector of channels lies inside of them.
                     unsafe {
                         let to = self.output.add((row - self.rows.start) * rows + column * columns + channel);
                         self.tile::<V, K, S>(&elements, channel, to);
@@ -123,7 +113,7 @@ impl<T: Float> Band<T> {
         channel: usize,
         to: *mut T,
     ) {
-        // SAFETY: everything read and written here is valid, as this function requires.
+        // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
         unsafe {
             let mut sums = [V::zero(); TOGETHER];
             let taps = self.taps.add(channel);
@@ -132,7 +122,7 @@ impl<T: Float> Band<T> {
                 for j in 0..K {
                     row[j] = V::load(taps.add((i * K + j) * self.channels));
                 }
-                // Written out, so that sums and window stay in registers.
+                // Unrolled, so that accumulators and filter stay in registers.
                 macro_rules! columns {
                     ($($at:literal)*) => {$(
                         if $at < (TOGETHER - 1) * S + K {
@@ -150,14 +140,14 @@ impl<T: Float> Band<T> {
             let values = taps.add(K * K * self.channels);
             let (factor, summand) = (V::load(values), V::load(values.add(self.channels)));
             for r in 0..TOGETHER {
-                self.finished(sums[r], factor, summand).store(to.add(r * self.output_strides[1]));
+                self.with_epilogue(sums[r], factor, summand).store(to.add(r * self.output_strides[1]));
             }
         }
     }
 
-    /// What is done with a sum.
+    /// The epilogue of an accumulator.
     #[inline(always)]
-    unsafe fn finished<V: Vector<Scalar = T>>(&self, sum: V, factor: V, summand: V) -> V {
+    unsafe fn with_epilogue<V: Vector<Scalar = T>>(&self, sum: V, factor: V, summand: V) -> V {
         // SAFETY: the processor has the vector's instructions, as this function requires.
         unsafe {
             let sum = sum.mul_add(factor, summand);
@@ -168,21 +158,21 @@ impl<T: Float> Band<T> {
         }
     }
 
-    /// Any window, element by element; nothing is multiplied with zeros that stand for what is outside.
+    /// Any filter, element by element; nothing is multiplied with padding.
     ///
     /// # Safety
     /// As [`Band::run`].
     #[inline(always)]
     pub(crate) unsafe fn any<V: Vector<Scalar = T>>(&self) {
-        if self.input_dilation != [1, 1] {
-            // SAFETY: everything read and written here is valid, as this function requires.
-            return unsafe { self.with_gaps::<V>() };
+        if self.shape.input_dilation != [1, 1] {
+            // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
+            return unsafe { self.dilated::<V>() };
         }
         for row in self.rows.clone() {
-            for column in 0..self.columns {
+            for column in 0..self.shape.output[1] {
                 let mut channel = 0;
                 while channel < self.channels {
-                    // SAFETY: as the caller promises; lanes beyond the last channel are not touched.
+                    // SAFETY: the operands are valid, as this function requires; lanes beyond the last channel are not touched.
                     unsafe { self.vector::<V>(row, column, channel) };
                     channel += V::LANES;
                 }
@@ -190,31 +180,32 @@ impl<T: Float> Band<T> {
         }
     }
 
-    /// An image with gaps, element by element of the output.
+    /// Dilated input, element by element of the output.
     #[inline(always)]
-    unsafe fn with_gaps<V: Vector<Scalar = T>>(&self) {
-        let [height, width] = self.size;
+    unsafe fn dilated<V: Vector<Scalar = T>>(&self) {
+        let [height, width] = self.shape.input;
         let mut lines = [(self.input, self.taps); MAX_SIDE];
         let mut elements = [(0, 0); MAX_SIDE];
-        let values = self.taps.wrapping_add(self.window[0] * self.window[1] * self.channels);
-        // SAFETY: as the caller promises; lanes beyond the last channel are not touched.
+        let values = self.taps.wrapping_add(self.shape.window[0] * self.shape.window[1] * self.channels);
+        // SAFETY: the operands are valid, as this function requires; lanes beyond the last channel are not touched.
         unsafe {
             for row in self.rows.clone() {
                 let mut met = 0;
-                for i in 0..self.window[0] {
-                    let place = (row * self.stride[0] + i * self.dilation[0]) as isize - self.padding[0];
-                    if let Some(line) = number(place, self.input_dilation[0], height) {
-                        let taps = self.taps.add(i * self.window[1] * self.channels);
+                for i in 0..self.shape.window[0] {
+                    let place = (row * self.shape.stride[0] + i * self.shape.dilation[0]) as isize
+                        - self.shape.padding[0];
+                    if let Some(line) = index_of(place, self.shape.input_dilation[0], height) {
+                        let taps = self.taps.add(i * self.shape.window[1] * self.channels);
                         lines[met] = (self.input.wrapping_add(line * self.input_strides[0]), taps);
                         met += 1;
                     }
                 }
-                for column in 0..self.columns {
+                for column in 0..self.shape.output[1] {
                     let mut count = 0;
-                    for j in 0..self.window[1] {
-                        let place =
-                            (column * self.stride[1] + j * self.dilation[1]) as isize - self.padding[1];
-                        if let Some(at) = number(place, self.input_dilation[1], width) {
+                    for j in 0..self.shape.window[1] {
+                        let place = (column * self.shape.stride[1] + j * self.shape.dilation[1]) as isize
+                            - self.shape.padding[1];
+                        if let Some(at) = index_of(place, self.shape.input_dilation[1], width) {
                             elements[count] = (at * self.input_strides[1], j * self.channels);
                             count += 1;
                         }
@@ -233,7 +224,7 @@ impl<T: Float> Band<T> {
                         }
                         let factor = V::load_lanes(values.wrapping_add(channel), lanes);
                         let summand = V::load_lanes(values.wrapping_add(self.channels + channel), lanes);
-                        self.finished(sum, factor, summand).store_lanes(to.add(channel), lanes);
+                        self.with_epilogue(sum, factor, summand).store_lanes(to.add(channel), lanes);
                     }
                 }
             }
@@ -242,33 +233,35 @@ impl<T: Float> Band<T> {
 
     #[inline(always)]
     unsafe fn vector<V: Vector<Scalar = T>>(&self, row: usize, column: usize, channel: usize) {
-        let (height, width) = (self.size[0] as isize, self.size[1] as isize);
-        // SAFETY: everything read and written here is valid, as this function requires.
+        let (height, width) = (self.shape.input[0] as isize, self.shape.input[1] as isize);
+        // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
         unsafe {
             let lanes = V::lanes(0, (self.channels - channel).min(V::LANES));
             let taps = self.taps.add(channel);
             let mut sum = V::zero();
-            for i in 0..self.window[0] {
-                let y = (row * self.stride[0] + i * self.dilation[0]) as isize - self.padding[0];
+            for i in 0..self.shape.window[0] {
+                let y = (row * self.shape.stride[0] + i * self.shape.dilation[0]) as isize
+                    - self.shape.padding[0];
                 if y < 0 || y >= height {
                     continue;
                 }
-                for j in 0..self.window[1] {
-                    let x = (column * self.stride[1] + j * self.dilation[1]) as isize - self.padding[1];
+                for j in 0..self.shape.window[1] {
+                    let x = (column * self.shape.stride[1] + j * self.shape.dilation[1]) as isize
+                        - self.shape.padding[1];
                     if x < 0 || x >= width {
                         continue;
                     }
                     let value = V::load_lanes(self.element(y, x).add(channel), lanes);
-                    let tap = taps.add((i * self.window[1] + j) * self.channels);
+                    let tap = taps.add((i * self.shape.window[1] + j) * self.channels);
                     sum = value.mul_add(V::load_lanes(tap, lanes), sum);
                 }
             }
-            let values = taps.add(self.window[0] * self.window[1] * self.channels);
+            let values = taps.add(self.shape.window[0] * self.shape.window[1] * self.channels);
             let factor = V::load_lanes(values, lanes);
             let summand = V::load_lanes(values.add(self.channels), lanes);
             let [rows, columns] = self.output_strides;
             let to = self.output.add((row - self.rows.start) * rows + column * columns + channel);
-            self.finished(sum, factor, summand).store_lanes(to, lanes);
+            self.with_epilogue(sum, factor, summand).store_lanes(to, lanes);
         }
     }
 }

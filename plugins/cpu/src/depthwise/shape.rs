@@ -3,37 +3,36 @@
 use crate::problem::convolution::Convolution;
 use crate::tensor::image::{Image, two};
 
-/// Spatial dimensions that the kernels know.
+/// The most spatial dimensions.
 pub(crate) const SPATIAL: usize = 2;
 
-/// Elements of a window above which the general kernel computes.
+/// The most elements of a filter.
 pub(crate) const MAX_TAPS: usize = 1 << 10;
 
-/// Filters for a channel above which the general kernel computes their gradients.
+/// The most filters per channel for their gradients.
 pub(crate) const MAX_MULTIPLIER: usize = 4;
 
-/// Elements along a side of a window above which the general kernel computes gradients of the image with steps.
+/// The longest side of a filter for backward data with strides.
 pub(crate) const MAX_SIDE: usize = 32;
 
-/// Numbers along a side of the padded image above which the general kernel computes, so that no place in it overflows.
+/// The longest side of a padded image, so that no position overflows.
 pub(crate) const LONGEST: usize = 1 << 28;
 
-/// A convolution with two spatial dimensions, the first 1 where it has but one.
+/// A convolution with two spatial dimensions; the first is 1 if there is only one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) batch: usize,
-    /// Channels of the output, and how many there are for each channel of the input.
+    /// Channels of the output, and their number per channel of the input.
     pub(crate) channels: usize,
     pub(crate) multiplier: usize,
     pub(crate) input: [usize; 2],
     pub(crate) output: [usize; 2],
     pub(crate) window: [usize; 2],
     pub(crate) stride: [usize; 2],
-    /// How far rows and columns of the input are apart where windows meet it: the steps of the convolution whose gradient is
-    /// computed.
+    /// The dilation of the input: in a backward pass the strides of the convolution.
     pub(crate) input_dilation: [usize; 2],
     pub(crate) dilation: [usize; 2],
-    /// Rows and columns before the image; negative where the first windows begin inside.
+    /// Rows and columns before the image; negative if the first windows begin inside.
     pub(crate) padding: [isize; 2],
     pub(crate) mirrored: bool,
     /// Spatial dimensions of the tensors.
@@ -59,8 +58,8 @@ impl Shape {
         }
     }
 
-    /// The convolution that makes the gradient of x of that of y: its steps are 1, and that of y has gaps where x had steps.
-    pub(crate) fn turned(self) -> Self {
+    /// The convolution for backward data: dy as its input, dilated by the strides, and strides of 1.
+    pub(crate) fn backward_data(self) -> Self {
         let reach = |i: usize| ((self.window[i] - 1) * self.dilation[i]) as isize;
         Self {
             input: self.output,
@@ -73,12 +72,12 @@ impl Shape {
         }
     }
 
-    /// Elements of the window.
+    /// Elements of a filter.
     pub(crate) fn taps(&self) -> usize {
         self.window[0] * self.window[1]
     }
 
-    /// The distances in bytes of the elements of a channel's window, in the order in which these meet the image, row by row.
+    /// Offsets in bytes of the elements of a channel's filter, in the order of the image, row by row.
     pub(crate) fn offsets<T>(&self, w: &Image<T>) -> Vec<usize> {
         let [rows, columns] = self.window;
         let place = |at: usize, len: usize| if self.mirrored { len - 1 - at } else { at };
@@ -86,12 +85,12 @@ impl Shape {
         (0..self.taps()).map(|tap| offset(tap / columns, tap % columns) * w.run.size).collect()
     }
 
-    /// The place of the first row of a window of this row of the output, among the input's and its gaps.
+    /// The first row of the window for this row of the output, in the dilated input.
     pub(crate) fn first_row(&self, row: usize) -> isize {
         (row * self.stride[0]) as isize - self.padding[0]
     }
 
-    /// The rows of the input that windows of these rows of the output meet.
+    /// The rows of the input that these rows of the output read.
     pub(crate) fn rows(&self, rows: &std::ops::Range<usize>) -> std::ops::Range<usize> {
         let row = |place: isize| (place.max(0) as usize).div_ceil(self.input_dilation[0]).min(self.input[0]);
         let first = row(self.first_row(rows.start));
@@ -99,7 +98,12 @@ impl Shape {
         first..row(last).max(first)
     }
 
-    /// Whether some window reaches beyond the image, or meets gaps.
+    /// The most rows of the input that so many rows of the output read.
+    pub(crate) fn most_lines(&self, rows: usize) -> usize {
+        ((rows - 1) * self.stride[0] + (self.window[0] - 1) * self.dilation[0] + 1).min(self.input[0])
+    }
+
+    /// Whether some window has padding or gaps of dilated input.
     pub(crate) fn is_padded(&self) -> bool {
         (0..2).any(|i| {
             let last =
@@ -111,9 +115,9 @@ impl Shape {
     }
 }
 
-/// The row or column at a place of an image whose rows or columns are `input_dilation`; none in gaps and beside the image.
+/// The row or column of the image at a position in the dilated input; none in gaps and in the padding.
 #[inline(always)]
-pub(crate) fn number(place: isize, input_dilation: usize, len: usize) -> Option<usize> {
+pub(crate) fn index_of(place: isize, input_dilation: usize, len: usize) -> Option<usize> {
     if place < 0 {
         return None;
     }

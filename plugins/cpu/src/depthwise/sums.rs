@@ -1,6 +1,6 @@
-//! Sums of the products of two images, one for each element of a window, in registers.
+//! The accumulators of backward weights, one for each element of a filter, in registers.
 //!
-//! Loops over registers are over indices: what iterators and closures do may be compiled without the instructions of their caller.
+//! Loops over registers are over indices: iterators and closures may be compiled without the instructions of their caller.
 
 #![expect(clippy::needless_range_loop, reason = "see above")]
 
@@ -8,22 +8,22 @@ use crate::depthwise::shape::Shape;
 use crate::simd::vector::{Float, Vector};
 use crate::tensor::image::{inside, load_strided};
 
-/// Channels whose sums lie side by side: a cache line, and the largest vector.
+/// Channels whose sums are contiguous: a cache line, and the longest vector.
 pub(crate) const TOGETHER: usize = 16;
 
-/// Elements of a row of a window that are summed together, where its form is not known.
+/// Elements of a row of a filter that are summed together, unless it is 3 × 3.
 const SIDE: usize = 5;
 
-/// The planes of a channel, whose rows lie side by side: a vector is a run of neighbours.
+/// The planes of a channel with contiguous rows: a vector is a run of a row.
 pub(crate) struct Rows<'a, T> {
     pub(crate) shape: &'a Shape,
-    /// The image, and the distance of its rows.
+    /// The image, and the stride of its rows.
     pub(crate) input: *const T,
     pub(crate) input_row: usize,
-    /// The output's gradient, and the distance of its rows.
+    /// The output's gradient, and the stride of its rows.
     pub(crate) gradient: *const T,
     pub(crate) gradient_row: usize,
-    /// Where sums are added, row by row of the window.
+    /// The sums, row by row of the filter.
     pub(crate) sums: *mut T,
 }
 
@@ -35,7 +35,7 @@ impl<T: Float> Rows<'_, T> {
     #[inline(always)]
     pub(crate) unsafe fn run<V: Vector<Scalar = T>>(&self) {
         let Shape { window, stride, dilation, .. } = *self.shape;
-        // SAFETY: everything read and written here is valid, as this function requires.
+        // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
         unsafe {
             match (window, stride, dilation) {
                 ([3, 3], [_, 1], [_, 1]) => self.block::<V, 3, 3, 1>([0, 0]),
@@ -51,8 +51,7 @@ impl<T: Float> Rows<'_, T> {
         }
     }
 
-    /// `R` rows of `K` elements of the window, from this one on. The step along a row is `S`, or any where that is 0; where it is
-    /// not, the elements are neighbours.
+    /// `R` rows of `K` elements of the filter, from this one on. The stride along a row is `S`, without dilation; with `S` = 0 any.
     #[inline(always)]
     unsafe fn block<V: Vector<Scalar = T>, const R: usize, const K: usize, const S: usize>(
         &self,
@@ -62,7 +61,7 @@ impl<T: Float> Rows<'_, T> {
         let step = if S == 0 { stride[1] } else { S };
         let count = K.min(window[1] - j0);
         let left = (j0 * dilation[1]) as isize - padding[1];
-        // Vectors of the output's gradient of which all that is read lies inside of the image.
+        // Vectors of dy whose windows are inside the image.
         let mut inner = 0..0;
         if S > 0 {
             let first = (padding[1].max(0) as usize).div_ceil(S * V::LANES);
@@ -71,7 +70,7 @@ impl<T: Float> Rows<'_, T> {
             let last = (output[1] / V::LANES).min(room.max(0) as usize / (S * V::LANES));
             inner = first..last.max(first);
         }
-        // SAFETY: as the caller promises; rows and lanes outside of the image are not read.
+        // SAFETY: the operands are valid, as this function requires; rows and lanes outside of the image are not read.
         unsafe {
             let mut sums = [[V::zero(); K]; R];
             for row in 0..output[0] {
@@ -94,7 +93,7 @@ impl<T: Float> Rows<'_, T> {
             for vector in (0..inner.start).chain(inner.end..output[1].div_ceil(V::LANES)) {
                 let column = vector * V::LANES;
                 let columns = (output[1] - column).min(V::LANES);
-                // Of each element of the window: the first place, where places end, and the lanes whose places lie between.
+                // For each element of the filter: the first and the end position in a row, and the lanes between.
                 let mut met = [(0, 0, V::lanes(0, 0)); K];
                 for j in 0..count {
                     let first = (column * step + j * dilation[1]) as isize + left;
@@ -126,7 +125,7 @@ impl<T: Float> Rows<'_, T> {
         }
     }
 
-    /// The rows of the image that rows of the window meet for this row of the output; none beside the image.
+    /// The rows of the image for rows of the filter and this row of the output; none in the padding.
     #[inline(always)]
     fn lines<const R: usize>(&self, row: usize, i0: usize) -> [Option<*const T>; R] {
         let mut lines = [None; R];
@@ -140,10 +139,10 @@ impl<T: Float> Rows<'_, T> {
     }
 }
 
-/// Numbers `S` apart, from each of `K` neighbours on.
+/// Values with stride `S`, from each of `K` neighbours on.
 #[inline(always)]
 unsafe fn neighbours<V: Vector, const K: usize, const S: usize>(from: *const V::Scalar) -> [V; K] {
-    // SAFETY: the processor has the vector's instructions, and the numbers are valid.
+    // SAFETY: the processor has the vector's instructions, and the values are valid.
     unsafe {
         let mut values = [V::zero(); K];
         if S == 1 {
@@ -164,28 +163,28 @@ unsafe fn neighbours<V: Vector, const K: usize, const S: usize>(from: *const V::
     }
 }
 
-/// Images whose channels lie side by side: a vector is a run of channels.
+/// Images whose channels are contiguous: a vector is a run of channels.
 pub(crate) struct Pixels<'a, T> {
     pub(crate) shape: &'a Shape,
-    /// The image, as if it began with row 0, and the distances of its rows and columns.
+    /// The image, as if it began with row 0, and the strides of its rows and columns.
     pub(crate) input: *const T,
     pub(crate) input_strides: [usize; 2],
-    /// The output's gradient, and the distances of its rows and columns.
+    /// The output's gradient, and the strides of its rows and columns.
     pub(crate) gradient: *const T,
     pub(crate) gradient_strides: [usize; 2],
 }
 
 impl<T: Float> Pixels<'_, T> {
-    /// Adds the products of a row of the output's gradient, in a vector of channels from `channel` on, to the sums: for each
-    /// element of the window [`TOGETHER`] of them, of which this vector's are the first.
+    /// Adds the products of a row of dy, in a vector of channels from `channel` on, to the sums, [`TOGETHER`] for each element of the
+    /// filter.
     ///
     /// # Safety
-    /// The processor has the vector's instructions; the row and those of the image that windows meet are readable and have the
+    /// The processor has the vector's instructions; the row and the rows of the image in its windows are readable and have the
     /// channels, the sums are writable.
     #[inline(always)]
     pub(crate) unsafe fn row<V: Vector<Scalar = T>>(&self, row: usize, channel: usize, sums: *mut T) {
         let window = self.shape.window;
-        // SAFETY: everything read and written here is valid, as this function requires.
+        // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
         unsafe {
             if window == [3, 3] {
                 self.block::<V, 3, 3>(row, channel, [0, 0], sums);
@@ -210,16 +209,16 @@ impl<T: Float> Pixels<'_, T> {
         let Shape { window, stride, dilation, padding, input, output, .. } = *self.shape;
         let count = K.min(window[1] - j0);
         let width = input[1] as isize;
-        // The first of an element's columns of the image, as the vector's first column meets it.
+        // The column of the image for column 0 of dy.
         let first = |j: usize| ((j0 + j) * dilation[1]) as isize - padding[1];
-        // Columns of the output's gradient of which an element of the window meets the image.
+        // Columns of dy for which an element of the filter is inside the image.
         let meets = |j: usize| {
             let (low, high) = (-first(j), width - first(j));
             let step = stride[1] as isize;
             let [low, high] = [low, high].map(|at| (at.max(0) + step - 1) / step);
             low.min(output[1] as isize) as usize..high.min(output[1] as isize) as usize
         };
-        // SAFETY: as the caller promises; what is beside the image is not read.
+        // SAFETY: the operands are valid, as this function requires; what is beside the image is not read.
         unsafe {
             let mut lines = [None; R];
             for i in 0..R {
@@ -235,7 +234,7 @@ impl<T: Float> Pixels<'_, T> {
                     sums[i][j] = V::load(to.add(((i0 + i) * window[1] + j0 + j) * TOGETHER));
                 }
             }
-            // All of the window's elements together where all meet the image, each alone in the columns beside them.
+            // All elements of the filter together where all are inside the image, each alone in the other columns.
             let inner = if count == K { meets(0).start..meets(K - 1).end } else { 0..0 };
             for column in inner.clone() {
                 let d = V::load(gradient.add(column * self.gradient_strides[1]));

@@ -50,7 +50,7 @@ fn small_images() {
 
 #[test]
 fn equals_plain_sums() {
-    // Small whole numbers: every sum is exact, in whatever order it is computed.
+    // Small integers: every sum is exact, in whatever order it is computed.
     let mut random = Random::new(11);
     for _ in 0..250 {
         let case = depthwise(&mut random);

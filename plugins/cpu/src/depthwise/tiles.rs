@@ -1,40 +1,41 @@
-//! Windows of a few neighbours, tile by tile: some rows of one vector of columns.
+//! Small filters, tile by tile: some rows of one vector of columns.
 //!
-//! Loops over registers are over indices: what iterators and closures do may be compiled without the instructions of their caller.
+//! Loops over registers are over indices: iterators and closures may be compiled without the instructions of their caller.
 
 #![expect(clippy::needless_range_loop, reason = "see above")]
 
 use crate::depthwise::band::Band;
+use crate::depthwise::shape::Shape;
 use crate::simd::vector::{Float, Vector};
 use crate::tensor::image::inside;
 
-/// The largest side of a window whose form is known.
+/// The longest side of these filters.
 const SIDE: usize = 5;
 
-/// Some rows of a column of tiles.
+/// The rows of a tile.
 #[derive(Clone, Copy)]
 struct Lines {
-    /// The first of the output's rows, and how many there are.
+    /// The first row of the output, and the number of rows.
     row: usize,
     count: usize,
-    /// The place of the first line of the input, which may lie above the image, and a bit for each line that is met.
+    /// The first row of the input, which may be above the image, and a bit for each row that is inside.
     top: isize,
     met: u32,
 }
 
-/// Columns of the output that a tile of this vector has: as many as the vectors that it reads have windows.
+/// Columns of the output in a tile.
 #[inline(always)]
 const fn columns_of<V: Vector, const K: usize, const S: usize>() -> usize {
     if S == 1 { V::LANES } else { V::LANES - (K - 1) / 2 }
 }
 
-/// The numbers of a line of the input that the first tile's window and those behind it meet with each of its columns.
+/// The values of a row of the input for each column of the filter.
 #[inline(always)]
 unsafe fn met<V: Vector, const K: usize, const S: usize, const EDGE: bool>(
     from: *const V::Scalar,
     lanes: &[V::Lanes; SIDE],
 ) -> [V; K] {
-    // SAFETY: the processor has the vector's instructions, and the numbers are valid.
+    // SAFETY: the processor has the vector's instructions, and the values are valid.
     unsafe {
         let mut values = [V::zero(); K];
         if S == 1 {
@@ -59,36 +60,35 @@ unsafe fn met<V: Vector, const K: usize, const S: usize, const EDGE: bool>(
 }
 
 impl<T: Float> Band<T> {
-    /// Windows of `K` by `K` neighbours, `S` apart, in tiles of `R` rows and one vector of columns, or half of one where that has all
-    /// that are left.
+    /// Filters of `K` × `K` with stride `S`, in tiles of `R` rows and one vector of columns, or half a vector for the last columns.
     #[inline(always)]
     pub(crate) unsafe fn strips<V: Vector<Scalar = T>, const K: usize, const S: usize, const R: usize>(
         &self,
     ) {
-        // What is read of a line for a vector with so few lanes has no window.
+        // A vector with so few lanes has no complete window.
         if columns_of::<V, K, S>() == 0 {
             for channel in 0..self.channels {
-                // SAFETY: everything read and written here is valid, as this function requires.
+                // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
                 unsafe { self.alone(channel).any::<V, false>() };
             }
             return;
         }
         let has_half = V::Half::LANES < V::LANES;
         let of_half = if has_half { columns_of::<V::Half, K, S>() } else { 0 };
-        // SAFETY: everything read and written here is valid, as this function requires.
+        // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
         unsafe {
-            if self.columns <= of_half {
+            if self.shape.output[1] <= of_half {
                 return self.narrow::<V::Half, K, S, R>();
             }
-            if self.columns <= columns_of::<V, K, S>() {
+            if self.shape.output[1] <= columns_of::<V, K, S>() {
                 return self.narrow::<V, K, S, R>();
             }
-            let left = self.columns % columns_of::<V, K, S>();
-            let end = if left <= of_half { self.columns - left } else { self.columns };
+            let left = self.shape.output[1] % columns_of::<V, K, S>();
+            let end = if left <= of_half { self.shape.output[1] - left } else { self.shape.output[1] };
             for channel in 0..self.channels {
                 self.wide::<V, K, S, R, true>(channel, 0..end);
-                if end < self.columns {
-                    self.wide::<V::Half, K, S, R, false>(channel, end..self.columns);
+                if end < self.shape.output[1] {
+                    self.wide::<V::Half, K, S, R, false>(channel, end..self.shape.output[1]);
                 }
             }
         }
@@ -97,7 +97,7 @@ impl<T: Float> Band<T> {
     /// The rows of tiles.
     #[inline(always)]
     fn lines<const K: usize, const S: usize, const R: usize>(&self) -> impl Iterator<Item = Lines> {
-        let Self { padding, size, .. } = *self;
+        let Shape { padding, input: size, .. } = self.shape;
         let end = self.rows.end;
         self.rows.clone().step_by(R).map(move |row| {
             let count = (end - row).min(R);
@@ -108,7 +108,7 @@ impl<T: Float> Band<T> {
         })
     }
 
-    /// The lanes of the vectors that are read for a tile, whose first place in a line this is, that lie inside.
+    /// The lanes inside the image of the vectors of a tile that begins at this column of the input.
     #[inline(always)]
     unsafe fn read<V: Vector<Scalar = T>, const S: usize>(&self, first: isize) -> [V::Lanes; SIDE] {
         // SAFETY: the processor has the vector's instructions, as this function requires.
@@ -116,19 +116,19 @@ impl<T: Float> Band<T> {
             let mut lanes = [V::lanes(0, 0); SIDE];
             for i in 0..SIDE {
                 let place = if S == 1 { i } else { i * V::LANES };
-                lanes[i] = inside::<V>(first + place as isize, 1, self.size[1]);
+                lanes[i] = inside::<V>(first + place as isize, 1, self.shape.input[1]);
             }
             lanes
         }
     }
 
-    /// Images of one tile's columns: what is known of a row of tiles is known for all channels.
+    /// Images with the columns of one tile: masks are the same for all channels.
     #[inline(always)]
     unsafe fn narrow<V: Vector<Scalar = T>, const K: usize, const S: usize, const R: usize>(&self) {
-        // SAFETY: everything read and written here is valid, as this function requires.
+        // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
         unsafe {
-            let read = self.read::<V, S>(-self.padding[1]);
-            let written = V::lanes(0, self.columns);
+            let read = self.read::<V, S>(-self.shape.padding[1]);
+            let written = V::lanes(0, self.shape.output[1]);
             for lines in self.lines::<K, S, R>() {
                 for channel in 0..self.channels {
                     let taps = self.window_of::<V, K>(channel);
@@ -138,7 +138,7 @@ impl<T: Float> Band<T> {
         }
     }
 
-    /// Some columns of a channel, which begin at a tile; `INNER` where tiles may lie inside of the image's sides.
+    /// Some columns of a channel, from a tile on; `INNER` if tiles may need no masks.
     #[inline(always)]
     unsafe fn wide<V, const K: usize, const S: usize, const R: usize, const INNER: bool>(
         &self,
@@ -147,13 +147,13 @@ impl<T: Float> Band<T> {
     ) where
         V: Vector<Scalar = T>,
     {
-        let width = self.size[1] as isize;
+        let width = self.shape.input[1] as isize;
         let reach = (V::LANES * S + if S == 1 { K - 1 } else { 0 }) as isize;
-        // SAFETY: as the caller promises; a vector that is read or written without lanes lies inside of its row.
+        // SAFETY: the operands are valid, as this function requires; a vector that is read or written without lanes lies inside of its row.
         unsafe {
             let taps = self.window_of::<V, K>(channel);
-            let first = |column: usize| (column * S) as isize - self.padding[1];
-            // Mostly the first and the last tile reach beyond the image.
+            let first = |column: usize| (column * S) as isize - self.shape.padding[1];
+            // Mostly only the first and the last tile need masks.
             let last =
                 columns.start + (columns.len() - 1) / columns_of::<V, K, S>() * columns_of::<V, K, S>();
             let edges = [self.read::<V, S>(first(columns.start)), self.read::<V, S>(first(last))];
@@ -163,7 +163,7 @@ impl<T: Float> Band<T> {
                     let is_inner = INNER && first >= 0 && first + reach <= width;
                     let place = (channel, lines, column);
                     if is_inner && column + V::LANES <= columns.end {
-                        // Columns behind the tile's are written once more, by the next one.
+                        // The next tile overwrites the columns after this one.
                         let none = V::lanes(0, 0);
                         self.tile::<V, K, S, R, false>(&taps, place, &[none; SIDE], none);
                     } else {
@@ -182,15 +182,15 @@ impl<T: Float> Band<T> {
         }
     }
 
-    /// The window of a channel, each of its numbers in all lanes.
+    /// The filter of a channel, each element broadcast.
     #[inline(always)]
     pub(crate) unsafe fn window_of<V: Vector<Scalar = T>, const K: usize>(
         &self,
         channel: usize,
     ) -> [[V; K]; K] {
-        // SAFETY: everything read and written here is valid, as this function requires.
+        // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
         unsafe {
-            let from = self.taps.add(channel * self.steps[2]);
+            let from = self.taps.add(channel * self.channel_strides[2]);
             let mut taps = [[V::zero(); K]; K];
             for i in 0..K {
                 for j in 0..K {
@@ -201,7 +201,7 @@ impl<T: Float> Band<T> {
         }
     }
 
-    /// Some rows of one vector of columns; `EDGE` where it or what it is made of may reach beyond the image's sides.
+    /// One tile; `EDGE` if it needs masks.
     #[inline(always)]
     unsafe fn tile<V, const K: usize, const S: usize, const R: usize, const EDGE: bool>(
         &self,
@@ -212,13 +212,13 @@ impl<T: Float> Band<T> {
     ) where
         V: Vector<Scalar = T>,
     {
-        let first = (column * S) as isize - self.padding[1];
+        let first = (column * S) as isize - self.shape.padding[1];
         let place = lines.top * self.input_row as isize + first;
-        let mut from = self.input.wrapping_add(channel * self.steps[0]).wrapping_offset(place);
-        // SAFETY: as the caller promises; rows outside of the image are not read.
+        let mut from = self.input.wrapping_add(channel * self.channel_strides[0]).wrapping_offset(place);
+        // SAFETY: the operands are valid, as this function requires; rows outside of the image are not read.
         unsafe {
             let mut sums = [V::zero(); R];
-            // Written out, so that sums and window stay in registers.
+            // Unrolled, so that accumulators and filter stay in registers.
             macro_rules! each {
                 ($($at:literal)*) => {$(
                     if $at < (R - 1) * S + K {
@@ -237,9 +237,9 @@ impl<T: Float> Band<T> {
                 )*};
             }
             each!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14);
-            self.finish(&mut sums, channel);
+            self.apply_epilogue(&mut sums, channel);
             let row = (lines.row - self.rows.start) * self.output_row;
-            let mut to = self.output.wrapping_add(channel * self.steps[1] + row + column);
+            let mut to = self.output.wrapping_add(channel * self.channel_strides[1] + row + column);
             for r in 0..R {
                 if r < lines.count {
                     if EDGE {

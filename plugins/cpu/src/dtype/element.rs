@@ -1,4 +1,4 @@
-//! Elements: how they lie in memory and the numbers that they become.
+//! Elements of any dtype in memory, and their values.
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
@@ -32,7 +32,7 @@ pub trait Real:
     fn from_f64(value: f64) -> Self;
     /// The same value as a double.
     fn to_f64(self) -> f64;
-    /// Whether the value is no number.
+    /// Whether the value is NaN.
     fn is_nan(self) -> bool;
     /// The magnitude.
     fn abs(self) -> Self;
@@ -65,9 +65,8 @@ pub trait Real:
 
 /// How elements of one data type are read and written as `R`.
 ///
-/// Elements of less than a byte lie bit after bit, the first in the lowest bits, so `index` counts elements and not bytes.
-/// Integers are written toward zero, what is out of range as the nearest value in range and NaN as 0. BOOLEAN is read as 0 or
-/// 1 and written as 1 where the number is not zero.
+/// Elements of less than a byte are packed, the first in the lowest bits; `index` counts elements. Stores to integers truncate and
+/// saturate; NaN becomes 0. BOOLEAN is read as 0 or 1, and written as 1 for all values but 0.
 pub struct Element<R> {
     load: unsafe fn(*const u8, usize) -> R,
     store: unsafe fn(*mut u8, usize, R),
@@ -82,7 +81,7 @@ impl<R> Clone for Element<R> {
 impl<R> Copy for Element<R> {}
 
 impl<R: Real> Element<R> {
-    /// The element of a data type that holds numbers; the refusal names the type.
+    /// The element of a dtype; the error names the dtype.
     pub fn of(data_type: DataType) -> Result<Self, Refusal> {
         R::element(data_type)
             .ok_or_else(|| format!("data type is {}, expected one that is set", data_type.name()))
@@ -107,7 +106,7 @@ impl<R: Real> Element<R> {
     }
 }
 
-/// Whether elements are floats of 8 bits, whose range is so small that they come with factors.
+/// Whether elements are floats of 8 bits.
 pub(crate) fn is_float_of_eight_bits(data_type: DataType) -> bool {
     use DataType::{Fp8E4m3, Fp8E4m3Fnuz, Fp8E5m2, Fp8E5m2Fnuz};
     matches!(data_type, Fp8E4m3 | Fp8E5m2 | Fp8E4m3Fnuz | Fp8E5m2Fnuz)
@@ -167,6 +166,15 @@ macro_rules! float {
     };
 }
 
+/// Functions that the type has itself.
+macro_rules! unary {
+    ($($name:ident)*) => {$(
+        fn $name(self) -> Self {
+            self.$name()
+        }
+    )*};
+}
+
 macro_rules! real {
     ($real:ident, $to:ident, $from:ident, $erf:path) => {
         impl Real for $real {
@@ -183,39 +191,7 @@ macro_rules! real {
             fn is_nan(self) -> bool {
                 self.is_nan()
             }
-            fn abs(self) -> Self {
-                self.abs()
-            }
-            fn ceil(self) -> Self {
-                self.ceil()
-            }
-            fn floor(self) -> Self {
-                self.floor()
-            }
-            fn sqrt(self) -> Self {
-                self.sqrt()
-            }
-            fn exp(self) -> Self {
-                self.exp()
-            }
-            fn exp_m1(self) -> Self {
-                self.exp_m1()
-            }
-            fn ln(self) -> Self {
-                self.ln()
-            }
-            fn ln_1p(self) -> Self {
-                self.ln_1p()
-            }
-            fn sin(self) -> Self {
-                self.sin()
-            }
-            fn tan(self) -> Self {
-                self.tan()
-            }
-            fn tanh(self) -> Self {
-                self.tanh()
-            }
+            unary!(abs ceil floor sqrt exp exp_m1 ln ln_1p sin tan tanh);
             fn erf(self) -> Self {
                 $erf(self)
             }
@@ -283,6 +259,23 @@ impl Compute {
         }
     }
 }
+
+/// Evaluates an expression with the type of a [`Compute`] as `$t`.
+macro_rules! with_compute {
+    ($compute:expr, $t:ident => $call:expr) => {
+        match $compute {
+            $crate::dtype::element::Compute::Single => {
+                type $t = f32;
+                $call
+            }
+            $crate::dtype::element::Compute::Double => {
+                type $t = f64;
+                $call
+            }
+        }
+    };
+}
+pub(crate) use with_compute;
 
 #[cfg(test)]
 mod tests {

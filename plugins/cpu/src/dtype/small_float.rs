@@ -3,7 +3,7 @@
 //! The types are those of the OCP 8-bit Floating Point Specification (OFP8) 1.0 and the OCP Microscaling Formats (MX)
 //! Specification 1.0, and the two with one zero and one NaN (FNUZ).
 
-/// Which codes are no finite number.
+/// Which codes are not finite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Special {
     /// The largest exponent is infinity and NaN.
@@ -80,12 +80,12 @@ impl Format {
         self.decode(self.largest_code())
     }
 
-    /// The number that a code stands for. Bits above the format do not count.
+    /// The value of a code. Bits above the format are ignored.
     pub(crate) const fn decode(self, code: u8) -> f64 {
         self.decode_single(code) as f64
     }
 
-    /// The numbers of all codes of 8 bits, which single precision holds.
+    /// The values of all codes of 8 bits.
     #[expect(clippy::indexing_slicing, reason = "the index is below the length")]
     pub(crate) const fn numbers(self) -> DecodeTable {
         let mut numbers = [0.0; 256];
@@ -97,7 +97,7 @@ impl Format {
         DecodeTable(numbers)
     }
 
-    /// [`Format::decode`] in single precision, which holds all of them, without branches: the compiler makes vectors of it.
+    /// [`Format::decode`] in single precision, which is exact; without branches, for automatic vectorization.
     #[inline(always)]
     pub(crate) const fn decode_single(self, code: u8) -> f32 {
         let magnitude = (code & (self.sign_bit() - 1)) as u32;
@@ -117,7 +117,7 @@ impl Format {
         f32::from_bits(bits | sign << (31 - self.exponent_bits - self.mantissa_bits))
     }
 
-    /// [`Format::encode`] of single precision, without branches: the compiler makes vectors of it.
+    /// [`Format::encode`] of single precision, without branches, for automatic vectorization.
     #[inline(always)]
     pub(crate) const fn encode_single(self, value: f32) -> u8 {
         const DIGITS: u32 = f32::MANTISSA_DIGITS - 1;
@@ -131,7 +131,7 @@ impl Format {
             ((magnitude + half) >> below).wrapping_sub(((126 + lowest) as u32) << self.mantissa_bits)
         };
         let subnormal = {
-            // A number whose last digit is that of the smallest magnitude: adding it rounds to that digit.
+            // Adding a value whose last bit is the smallest magnitude rounds to that bit.
             let large = power(lowest - self.mantissa_bits as i32 + DIGITS as i32) as f32;
             (f32::from_bits(magnitude) + large).to_bits().wrapping_sub(large.to_bits())
         };
@@ -144,7 +144,7 @@ impl Format {
         if magnitude > f32::INFINITY.to_bits() { self.nan() } else { code }
     }
 
-    /// The code of NaN, or 0 where there is none.
+    /// The code of NaN, or 0 without one.
     const fn nan(self) -> u8 {
         match self.special {
             Special::InfinityAndNan | Special::Nan => self.sign_bit() - 1,
@@ -153,8 +153,7 @@ impl Format {
         }
     }
 
-    /// The code of the nearest number, of two as near the one with an even code. What is beyond the largest, infinity too,
-    /// becomes the largest; NaN becomes NaN, or 0 where there is none.
+    /// The code of the nearest value, ties to even codes. Larger values and infinity saturate; NaN becomes NaN, or 0 without one.
     pub(crate) fn encode(self, value: f64) -> u8 {
         if value.is_nan() {
             return self.nan();
@@ -166,7 +165,7 @@ impl Format {
             let lowest = 1 - self.bias;
             let exponent = exponent(magnitude).max(lowest);
             let digits = (magnitude / power(exponent - self.mantissa_bits as i32)).round_ties_even();
-            // A carry of the digits goes to the exponent by itself; below the lowest exponent there is none to add.
+            // A carry of the mantissa increments the exponent; subnormal codes have exponent 0.
             (((exponent - lowest) << self.mantissa_bits) + digits as i32) as u8
         };
         let signed = value.is_sign_negative() && !(code == 0 && self.special == Special::NanForNegativeZero);
@@ -174,11 +173,11 @@ impl Format {
     }
 }
 
-/// The numbers that the codes of a format stand for.
+/// The values of a format's codes.
 pub(crate) struct DecodeTable([f32; 256]);
 
 impl DecodeTable {
-    /// The number of a code.
+    /// The value of a code.
     #[inline(always)]
     #[expect(clippy::indexing_slicing, reason = "there is one for every code")]
     pub(crate) const fn of(&self, code: u8) -> f32 {
@@ -186,13 +185,12 @@ impl DecodeTable {
     }
 }
 
-/// The number of an `fp8_e8m0` code: 2 to the code less 127, and NaN for 255.
+/// The value of an `fp8_e8m0` code: 2 to the code less 127, and NaN for 255.
 pub(crate) fn decode_e8m0(code: u8) -> f64 {
     if code == u8::MAX { f64::NAN } else { power(i32::from(code) - 127) }
 }
 
-/// The code of the nearest power of two, of two as near the one with an even code; of what is not positive that of the
-/// smallest, and of what is beyond the largest that of the largest.
+/// The code of the nearest power of two, ties to even codes, saturating at both ends; values that are not positive become the smallest.
 pub(crate) fn encode_e8m0(value: f64) -> u8 {
     if value.is_nan() {
         return u8::MAX;
@@ -208,7 +206,7 @@ pub(crate) fn encode_e8m0(value: f64) -> u8 {
     if part > 1.5 || (part == 1.5 && lower % 2 == 1) { lower + 1 } else { lower }
 }
 
-/// Where an element of `BITS` bits, 4 or 6, lies: the byte with its lowest bit, and how far that bit is from the byte's lowest.
+/// The byte and bit where an element of `BITS` bits, 4 or 6, begins.
 fn place<const BITS: usize>(index: usize) -> (usize, usize) {
     // Eight elements take BITS bytes. Nothing overflows: BITS is less than 8.
     let bit = index % 8 * BITS;
@@ -221,8 +219,7 @@ fn place<const BITS: usize>(index: usize) -> (usize, usize) {
 /// The bytes with the element are readable.
 pub(crate) unsafe fn load_bits<const BITS: usize>(base: *const u8, index: usize) -> u8 {
     let (byte, shift) = place::<BITS>(index);
-    // SAFETY: the bytes are valid, as this function requires; the second is looked at only if the element
-    // reaches into it.
+    // SAFETY: the bytes are valid, as this function requires; the second is looked at only if the element reaches into it.
     let word = unsafe {
         let low = u16::from(base.add(byte).read());
         if shift + BITS > 8 { low | u16::from(base.add(byte + 1).read()) << 8 } else { low }

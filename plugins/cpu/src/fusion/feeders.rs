@@ -28,8 +28,11 @@ fn is_fed(fusion: &Fusion<'_>, uid: i64, taken: &[bool], feeders: &mut BTreeSet<
     if !tensor.is_virtual || fusion.values.contains_key(&uid) {
         return true;
     }
-    let Some((place, node)) =
-        fusion.uses.writers.get(&uid).and_then(|place| Some((*place, fusion.graph.nodes.get(*place)?)))
+    let Some((place, node)) = fusion
+        .uses
+        .writers
+        .get(&uid)
+        .and_then(|place| Some((*place, fusion.prepared.graph.nodes.get(*place)?)))
     else {
         return false;
     };
@@ -54,6 +57,7 @@ mod tests {
 
     use super::*;
     use crate::fusion::graph::parts_at;
+    use crate::prepare::prepare;
     use crate::settings::Settings;
     use crate::simd::isa::Isa;
     use crate::testing::{Array, Random, order, run_together, strides};
@@ -94,7 +98,7 @@ mod tests {
         tensors.extend(between());
         tensors.extend(more);
         let graph = Graph { tensors, nodes: operations.into_iter().map(node).collect(), ..Graph::default() };
-        parts_at(&graph, Isa::detect(), Settings::default()).unwrap().len()
+        parts_at(&prepare(&graph).unwrap(), Isa::detect(), Settings::default()).unwrap().len()
     }
 
     #[test]

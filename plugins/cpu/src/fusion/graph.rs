@@ -1,14 +1,13 @@
-//! A graph as a short list of fused steps.
+//! Divides a graph into fused parts.
 //!
-//! What follows a node element by element is computed with it, while its results are near: operations on each element in
-//! one pass over memory, and behind a convolution on each block of its output. Tensors in between that nobody else reads
-//! are never stored. The gradient of a RELU is computed with that of the batch normalization before it. What fits no rule is a
-//! part of its own, so that every graph runs.
+//! Element-wise operations after a node are computed with it, while its results are in cache: chains of them in one pass over memory, and
+//! epilogues on each block of a producer's output. Intermediate tensors that nobody else reads are never stored. The gradient of a RELU
+//! is computed with that of the batch normalization before it. Any other node is a part of its own.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
 
-use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, PointwiseMode, Tensor};
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation, PointwiseMode, Tensor};
 
 use crate::dtype::element::Compute;
 use crate::fusion::node::plan_node_at;
@@ -20,13 +19,11 @@ use crate::norm::rows::Fused;
 use crate::pointwise::chain::{Chain, Input, MAX_INPUTS, MAX_STEPS, Value};
 use crate::pointwise::program::can_compute;
 use crate::pointwise::{Epilogue, plan_chain, plan_rows};
+use crate::prepare::{CheckedNode, Prepared};
 use crate::problem::batchnorm::{Batchnorm, Parameter, Spread};
-use crate::problem::convolution::Convolution;
-use crate::problem::matmul::Matmul;
-use crate::problem::normalization::Normalization;
-use crate::problem::pointwise::{Broadcast, Pointwise};
+use crate::problem::pointwise::Broadcast;
 use crate::problem::reduction::Reduction;
-use crate::problem::{Operand, pointers};
+use crate::problem::{Operand, Problem, pointers};
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
 use crate::{batchnorm, conv, depthwise, matmul, norm, reference};
@@ -35,30 +32,36 @@ use crate::{batchnorm, conv, depthwise, matmul, norm, reference};
 ///
 /// # Errors
 /// When a node can be planned by no engine.
-pub fn parts(graph: &Graph, settings: Settings) -> Result<Vec<Part>, Refusal> {
-    parts_at(graph, Isa::detect(), settings)
+pub fn parts(prepared: &Prepared, settings: Settings) -> Result<Vec<Part>, Refusal> {
+    parts_at(prepared, Isa::detect(), settings)
 }
 
-pub(crate) fn parts_at(graph: &Graph, isa: Isa, settings: impl Into<Settings>) -> Result<Vec<Part>, Refusal> {
+pub(crate) fn parts_at(
+    prepared: &Prepared,
+    isa: Isa,
+    settings: impl Into<Settings>,
+) -> Result<Vec<Part>, Refusal> {
     let settings = settings.into();
+    let graph = &prepared.graph;
     let uses = Uses::of(graph);
     let mut parts = Vec::with_capacity(graph.nodes.len());
     let mut taken = vec![false; graph.nodes.len()];
-    for (place, node) in graph.nodes.iter().enumerate() {
+    for node in prepared.nodes() {
+        let place = node.place;
         if taken[place] {
             continue;
         }
         if let Some((members, part)) =
-            crate::fusion::relu_backward::part(graph, &uses, place, isa, settings.threads)
+            crate::fusion::relu_backward::part(prepared, &uses, place, isa, settings.threads)
         {
             members.into_iter().for_each(|member| taken[member] = true);
             parts.push(part);
             continue;
         }
-        let begun = |is_producer| Fusion::begin(graph, &uses, place, &taken, is_producer);
-        let mut fusion = begun(!is_of_chains(&node.operation));
-        // An inference by planes is faster than the chain of its four operations, unless the chain goes on for longer.
-        if batchnorm::has_planes(graph, node) {
+        let begun = |is_producer| Fusion::begin(prepared, &uses, place, &taken, is_producer);
+        let mut fusion = begun(!is_of_chains(&node.node.operation));
+        // A batch normalization by planes is faster than the chain of its four operations, unless the chain is longer.
+        if batchnorm::has_planes(&node) {
             let reach = fusion.as_ref().map_or(0, Fusion::reach);
             fusion = begun(true).filter(|own| own.reach() >= reach).or(fusion);
         }
@@ -69,12 +72,12 @@ pub(crate) fn parts_at(graph: &Graph, isa: Isa, settings: impl Into<Settings>) -
             members.into_iter().for_each(|member| taken[member] = true);
             parts.push(part);
         } else {
-            parts.push(Part::of_node(graph, place, node, |graph, node| {
-                plan_node_at(graph, node, isa, settings).or_else(|_| reference::plan_node(graph, node))
+            parts.push(Part::of_node(graph, node, |node| {
+                plan_node_at(graph, node, isa, settings).or_else(|_| reference::plan_node(node))
             })?);
         }
     }
-    // A part runs where its last node stands: everything that it reads is there by then.
+    // A part runs at the position of its last node: all operands exist by then.
     parts.sort_by_key(|part| part.node);
     Ok(parts)
 }
@@ -83,13 +86,14 @@ impl<'a> Fusion<'a> {
     /// A fusion that begins with a node, in a chain or as what the chain follows, and has all that it can have of the nodes that
     /// are not taken; none where nothing can follow it.
     pub(crate) fn begin(
-        graph: &'a Graph,
+        prepared: &'a Prepared,
         uses: &'a Uses<'a>,
         place: usize,
         taken: &[bool],
         is_producer: bool,
     ) -> Option<Self> {
-        let node = graph.nodes.get(place)?;
+        let checked = prepared.node(place)?;
+        let node = checked.node;
         let uid = result(&node.operation)?;
         let tensor = uses.tensors.get(&uid)?;
         if !tensor.is_virtual {
@@ -101,7 +105,7 @@ impl<'a> Fusion<'a> {
             _ => tensor.dims.clone(),
         };
         let mut fusion = Self {
-            graph,
+            prepared,
             uses,
             compute,
             dims,
@@ -125,18 +129,18 @@ impl<'a> Fusion<'a> {
             fusion.chain.inputs.push(Input::replaced(&operand));
             fusion.values.insert(uid, Value::Input(0));
         } else {
-            fusion.add(place, node)?;
+            fusion.add(checked)?;
         }
         fusion.grow(taken);
         Some(fusion)
     }
 
-    /// How many nodes there are in the part that it can be.
+    /// The nodes of its largest part.
     fn reach(&self) -> usize {
         self.whole.map_or(0, |whole| whole.members)
     }
 
-    /// Adds nodes as long as there are such that follow element by element.
+    /// Adds element-wise nodes as long as there are some.
     fn grow(&mut self, taken: &[bool]) {
         let mut candidates = BinaryHeap::new();
         let mut seen = BTreeSet::new();
@@ -153,24 +157,21 @@ impl<'a> Fusion<'a> {
             }
             // In the order of the graph, so that what a candidate reads is in the chain if it ever will be.
             let next = std::iter::from_fn(|| candidates.pop().map(|Reverse(place)| place)).find(|place| {
-                let node = self.graph.nodes.get(*place);
+                let node = self.prepared.graph.nodes.get(*place);
                 !taken.get(*place).copied().unwrap_or(true)
                     && self.members.last().is_none_or(|last| last < place)
                     && node.is_some_and(|node| is_of_chains(&node.operation))
             });
-            let Some((place, node)) = next.and_then(|place| Some((place, self.graph.nodes.get(place)?)))
-            else {
-                return;
-            };
-            let feeders = crate::fusion::feeders::of(self, node, taken);
+            let Some(node) = next.and_then(|place| self.prepared.node(place)) else { return };
+            let feeders = crate::fusion::feeders::of(self, node.node, taken);
             let before = (!feeders.is_empty()).then(|| self.clone());
-            let fed = feeders.into_iter().all(|feeder| {
-                self.graph.nodes.get(feeder).is_some_and(|node| self.add(feeder, node).is_some())
-            });
-            let mut added = fed && self.add(place, node).is_some();
+            let fed = feeders
+                .into_iter()
+                .all(|feeder| self.prepared.node(feeder).is_some_and(|node| self.add(node).is_some()));
+            let mut added = fed && self.add(node).is_some();
             if let Some(before) = before.filter(|_| !added) {
                 *self = before;
-                added = self.add(place, node).is_some();
+                added = self.add(node).is_some();
             }
             if added {
                 self.note_candidate();
@@ -179,11 +180,11 @@ impl<'a> Fusion<'a> {
     }
 
     pub(crate) fn last_result(&self) -> Option<i64> {
-        self.members.last().and_then(|last| result(&self.graph.nodes.get(*last)?.operation))
+        self.members.last().and_then(|last| result(&self.prepared.graph.nodes.get(*last)?.operation))
     }
 
     /// Adds a node to the chain. `None`, and nothing changed, where that cannot be.
-    fn add(&mut self, place: usize, node: &Node) -> Option<()> {
+    fn add(&mut self, node: CheckedNode<'_>) -> Option<()> {
         let (steps, inputs, reads) = (self.chain.steps.len(), self.chain.inputs.len(), self.reads.len());
         let reduced = self.reduced.clone();
         let value = self.append(node);
@@ -194,46 +195,43 @@ impl<'a> Fusion<'a> {
             self.reduced = reduced;
             return None;
         }
-        self.values.insert(result(&node.operation)?, value?);
-        self.members.push(place);
+        self.values.insert(result(&node.node.operation)?, value?);
+        self.members.push(node.place);
         Some(())
     }
 
-    fn append(&mut self, node: &Node) -> Option<Value> {
+    fn append(&mut self, checked: CheckedNode<'_>) -> Option<Value> {
+        let CheckedNode { node, problem, .. } = checked;
         let tensor = self.uses.tensors.get(&result(&node.operation)?)?;
         if Compute::of(node.compute_type).ok()? != self.compute
             || !can_compute(self.compute, tensor.data_type)
         {
             return None;
         }
-        if let Operation::Reduction(operation) = &node.operation {
-            return self.append_reduction(node, operation.in_, tensor);
+        if let (Operation::Reduction(operation), Problem::Reduction(reduction)) = (&node.operation, problem) {
+            return self.append_reduction(reduction, operation.in_, tensor);
         }
         let one = self.is_of_rows(&tensor.dims);
         if tensor.dims != self.dims && !one {
             return None;
         }
-        match &node.operation {
-            // One number for each row is not worth more than its function.
-            Operation::BatchnormInference(_) if one => None,
-            Operation::Pointwise(operation) => {
-                let pointwise = Pointwise::of(self.graph, &node.operation)?.ok()?;
+        match (&node.operation, problem) {
+            // Operations on one value per row are not fused further.
+            (Operation::BatchnormInference(_), _) if one => None,
+            (Operation::Pointwise(operation), Problem::Pointwise(pointwise)) => {
                 let uids = [Some(operation.in_0), operation.in_1, operation.in_2];
                 let mut operands = Vec::with_capacity(pointwise.inputs.len());
                 for (input, uid) in pointwise.inputs.iter().zip(uids) {
                     operands.push(self.operand(*input, uid?)?);
                 }
-                let value = self.chain.push(&pointwise, operands);
+                let value = self.chain.push(pointwise, operands);
                 if let Some(step) = self.chain.steps.last_mut() {
                     step.one = one;
                 }
                 Some(value)
             }
-            Operation::BatchnormInference(operation) => {
-                let Batchnorm::Inference(inference) = Batchnorm::of(self.graph, &node.operation)?.ok()?
-                else {
-                    return None;
-                };
+            (Operation::BatchnormInference(operation), Problem::Batchnorm(batchnorm)) => {
+                let Batchnorm::Inference(inference) = **batchnorm else { return None };
                 let Spread::InvVariance(inv) = inference.spread else { return None };
                 let x = self.operand(spread(&inference.x), operation.x)?;
                 let parameters = [
@@ -255,7 +253,7 @@ impl<'a> Fusion<'a> {
         }
     }
 
-    /// Whether these are the dimensions of one number for each row.
+    /// Whether these are the dimensions of one value per row.
     fn is_of_rows(&self, dims: &[i64]) -> bool {
         let Some(reduced) = &self.reduced else { return false };
         dims.len() == self.dims.len()
@@ -266,12 +264,11 @@ impl<'a> Fusion<'a> {
                 .all(|((own, dim), reduced)| *own == if *reduced { 1 } else { *dim })
     }
 
-    /// Adds a reduction of all of the chain's shape to one number for each row.
-    fn append_reduction(&mut self, node: &Node, input: i64, result: &Tensor) -> Option<Value> {
+    /// Adds a reduction of the chain's shape to one value per row.
+    fn append_reduction(&mut self, reduction: &Reduction, input: i64, result: &Tensor) -> Option<Value> {
         if self.producer.is_some() || self.uses.tensors.get(&input)?.dims != self.dims {
             return None;
         }
-        let reduction = Reduction::of(self.graph, &node.operation)?.ok()?;
         let reduced = reduction.reduced.get(..self.dims.len())?.to_vec();
         if self.reduced.get_or_insert_with(|| reduced.clone()) != &reduced {
             return None;
@@ -285,7 +282,7 @@ impl<'a> Fusion<'a> {
         if let Some(value) = self.values.get(&uid) {
             return Some(*value);
         }
-        let written_by_producer = self.producer.and_then(|place| self.graph.nodes.get(place));
+        let written_by_producer = self.producer.and_then(|place| self.prepared.graph.nodes.get(place));
         if written_by_producer.is_some_and(|node| node.operation.outputs().contains(&uid))
             || !can_compute(self.compute, broadcast.operand.data_type)
         {
@@ -300,7 +297,7 @@ impl<'a> Fusion<'a> {
         let [inner @ .., _] = self.members.as_slice() else { return };
         let Some(last) = self.last_result() else { return };
         let swallowed = inner.iter().all(|member| {
-            let Some(node) = self.graph.nodes.get(*member) else { return false };
+            let Some(node) = self.prepared.graph.nodes.get(*member) else { return false };
             let own = result(&node.operation);
             node.operation.outputs().iter().all(|uid| {
                 // What a producer writes besides, as statistics, is there when the last member is done.
@@ -313,7 +310,7 @@ impl<'a> Fusion<'a> {
         });
         // A producer computes into the memory of the last result, with the rounding of its own.
         let fits = self.producer.is_none_or(|producer| {
-            let own = self.graph.nodes.get(producer).and_then(|node| result(&node.operation));
+            let own = self.prepared.graph.nodes.get(producer).and_then(|node| result(&node.operation));
             let data_type = |uid| self.uses.tensors.get(&uid).map(|tensor| tensor.data_type);
             own.and_then(data_type) == data_type(last)
         });
@@ -337,14 +334,14 @@ impl<'a> Fusion<'a> {
         part.or_else(|| self.part_of(without_rows?, isa, settings))
     }
 
-    /// Forgets what comes behind a state.
+    /// Goes back to a state.
     pub(crate) fn end_with(&mut self, whole: Candidate) {
         self.members.truncate(whole.members);
         self.chain.steps.truncate(whole.steps);
         self.chain.inputs.truncate(whole.inputs);
     }
 
-    /// Gives what the chain reads places among the pointers.
+    /// Gives the chain's inputs their slots.
     pub(crate) fn seat(&mut self, tensors: &mut Vec<i64>) -> Option<()> {
         for input in &mut self.chain.inputs {
             if let Some(read) = input.slot.checked_sub(READS) {
@@ -354,7 +351,7 @@ impl<'a> Fusion<'a> {
         Some(())
     }
 
-    /// The chain behind its producer, whose result the last one replaces.
+    /// The epilogue of a producer, whose result is overwritten.
     pub(crate) fn behind<'b>(&'b mut self, output: &'b Operand, isa: Isa) -> Option<Epilogue<'b>> {
         *self.chain.inputs.first_mut()? = Input::replaced(output);
         Some(Epilogue { chain: &self.chain, output, compute: self.compute, isa })
@@ -363,13 +360,14 @@ impl<'a> Fusion<'a> {
     fn part_of(mut self, whole: Candidate, isa: Isa, settings: Settings) -> Option<(Vec<usize>, Part)> {
         self.end_with(whole);
         let place = *self.members.last()?;
-        let (mut tensors, operation) = match self.producer.and_then(|place| self.graph.nodes.get(place)) {
-            Some(node) => {
-                let operation = with_result(&node.operation, whole.result)?;
-                (pointers(self.graph, &operation), Some(operation))
-            }
-            None => (vec![whole.result], None),
-        };
+        let (mut tensors, operation) =
+            match self.producer.and_then(|place| self.prepared.graph.nodes.get(place)) {
+                Some(node) => {
+                    let operation = with_result(&node.operation, whole.result)?;
+                    (pointers(&self.prepared.graph, &operation), Some(operation))
+                }
+                None => (vec![whole.result], None),
+            };
         self.seat(&mut tensors)?;
         let slot = tensors.iter().position(|uid| *uid == whole.result)?;
         let output = self.uses.operand(whole.result, slot)?;
@@ -381,7 +379,7 @@ impl<'a> Fusion<'a> {
             }
             None => plan_chain(&self.chain, &output, self.compute, isa, settings.threads).ok()?,
             Some(operation) => {
-                let graph = self.graph;
+                let graph = &self.prepared.graph;
                 plan_producer(graph, &operation, settings, self.behind(&output, isa)?).ok()?
             }
         };
@@ -389,7 +387,7 @@ impl<'a> Fusion<'a> {
     }
 }
 
-/// Plans a node that has a chain behind it.
+/// Plans a node with an epilogue.
 fn plan_producer(
     graph: &Graph,
     operation: &Operation,
@@ -397,28 +395,37 @@ fn plan_producer(
     epilogue: Epilogue,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     let Epilogue { compute, isa, .. } = epilogue;
-    if let Some(convolution) = Convolution::of(graph, operation) {
-        let convolution = convolution?;
-        if depthwise::covers(&convolution) {
-            return depthwise::plan(&convolution, compute, isa, settings.threads, Some(epilogue));
+    match &Problem::of(graph, operation)? {
+        Problem::Convolution(convolution) if depthwise::covers(convolution) => {
+            depthwise::plan(convolution, compute, isa, settings.threads, Some(epilogue))
         }
-        let settings = settings.of(graph, operation);
-        return conv::plan(&convolution, compute, isa, settings, Some(epilogue));
+        Problem::Convolution(convolution) => {
+            conv::plan(convolution, compute, isa, settings.of(graph, operation), Some(epilogue))
+        }
+        Problem::Matmul(matmul) => {
+            matmul::plan(matmul, compute, isa, settings.of(graph, operation), Some(epilogue))
+        }
+        Problem::Batchnorm(batchnorm) => {
+            batchnorm::plan(batchnorm, compute, isa, settings.threads, Some(epilogue))
+        }
+        Problem::Normalization(normalization) => {
+            let fused = Fused { prologue: None, epilogue: Some(epilogue.plan()?) };
+            norm::plan(normalization, compute, isa, settings.threads, fused)
+        }
+        Problem::Pointwise(_)
+        | Problem::Attention(_)
+        | Problem::AttentionGradients(_)
+        | Problem::Mixture(_)
+        | Problem::MixtureGradient(_)
+        | Problem::Reduction(_)
+        | Problem::Resample(_)
+        | Problem::BlockScale(_) => {
+            Err(format!("operation is {}, which nothing is computed with", operation.spec().name))
+        }
     }
-    if let Some(matmul) = Matmul::of(graph, operation) {
-        return matmul::plan(&matmul?, compute, isa, settings.of(graph, operation), Some(epilogue));
-    }
-    if let Some(batchnorm) = Batchnorm::of(graph, operation) {
-        return batchnorm::plan(&batchnorm?, compute, isa, settings.threads, Some(epilogue));
-    }
-    if let Some(normalization) = Normalization::of(graph, operation) {
-        let fused = Fused { prologue: None, epilogue: Some(epilogue.plan()?) };
-        return norm::plan(&normalization?, compute, isa, settings.threads, fused);
-    }
-    Err(format!("operation is {}, which nothing is computed with", operation.spec().name))
 }
 
-/// The type of the numbers that are computed with.
+/// The dtype of the compute type.
 fn number(compute: Compute) -> DataType {
     match compute {
         Compute::Single => DataType::Float,
@@ -435,7 +442,7 @@ fn spread(operand: &Operand) -> Broadcast {
     Broadcast { operand: *operand, strides }
 }
 
-/// A number for each channel of x.
+/// A value per channel of x.
 fn by_channel(x: &Operand, parameter: &Parameter) -> Broadcast {
     let operand = Operand { slot: parameter.slot, data_type: parameter.data_type, layout: x.layout };
     let mut strides = [0; MAX_RANK];

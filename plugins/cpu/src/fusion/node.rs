@@ -7,73 +7,53 @@ use hipdnn_plugin_sdk::graph::{Graph, Node};
 
 use crate::dtype::element::Compute;
 use crate::kernel::{Kernel, Refusal};
-use crate::problem::attention::{Attention, AttentionGradients};
-use crate::problem::batchnorm::Batchnorm;
-use crate::problem::convolution::Convolution;
-use crate::problem::matmul::Matmul;
-use crate::problem::normalization::Normalization;
-use crate::problem::pointwise::Pointwise;
-use crate::problem::reduction::Reduction;
-use crate::problem::resample::Resample;
+use crate::norm::rows::Fused;
+use crate::prepare::CheckedNode;
+use crate::problem::Problem;
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
-use crate::threading::partition::Threads;
+use crate::{attention, batchnorm, conv, depthwise, matmul, norm, pointwise, pooling, reduction};
 
 /// Plans one node of a graph whose types are resolved. A refusal says why the reference is to compute the node.
 pub fn plan_node(graph: &Graph, node: &Node) -> Result<Box<dyn Kernel>, Refusal> {
-    plan_node_at(graph, node, Isa::detect(), Settings::default())
-}
-
-/// Plans one node for these threads.
-pub fn plan_node_for(graph: &Graph, node: &Node, threads: Threads) -> Result<Box<dyn Kernel>, Refusal> {
-    plan_node_at(graph, node, Isa::detect(), threads)
+    let problem = Problem::of(graph, &node.operation)?;
+    plan_node_at(
+        graph,
+        &CheckedNode { place: 0, node, problem: &problem },
+        Isa::detect(),
+        Settings::default(),
+    )
 }
 
 pub(crate) fn plan_node_at(
     graph: &Graph,
-    node: &Node,
+    node: &CheckedNode<'_>,
     isa: Isa,
     settings: impl Into<Settings>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     let settings = settings.into();
     let threads = settings.threads;
-    let compute = Compute::of(node.compute_type)?;
-    if let Some(convolution) = Convolution::of(graph, &node.operation) {
-        let convolution = convolution?;
-        if crate::depthwise::covers(&convolution) {
-            return crate::depthwise::plan(&convolution, compute, isa, threads, None);
+    let operation = &node.node.operation;
+    let compute = Compute::of(node.node.compute_type)?;
+    match node.problem {
+        Problem::Convolution(convolution) if depthwise::covers(convolution) => {
+            depthwise::plan(convolution, compute, isa, threads, None)
         }
-        return crate::conv::plan(&convolution, compute, isa, settings.of(graph, &node.operation), None);
+        Problem::Convolution(convolution) => {
+            conv::plan(convolution, compute, isa, settings.of(graph, operation), None)
+        }
+        Problem::Matmul(matmul) => matmul::plan(matmul, compute, isa, settings.of(graph, operation), None),
+        Problem::Attention(attention) => attention::plan(attention, compute, isa, threads),
+        Problem::AttentionGradients(gradients) => attention::plan_gradients(gradients, compute, isa, threads),
+        Problem::Batchnorm(batchnorm) => batchnorm::plan(batchnorm, compute, isa, threads, None),
+        Problem::Pointwise(pointwise) => pointwise::plan(pointwise, compute, isa, threads),
+        Problem::Normalization(normalization) => {
+            norm::plan(normalization, compute, isa, threads, Fused::default())
+        }
+        Problem::Reduction(reduction) => reduction::plan(reduction, compute, isa, threads),
+        Problem::Resample(resample) => pooling::plan(resample, compute, isa, threads),
+        Problem::Mixture(_) | Problem::MixtureGradient(_) | Problem::BlockScale(_) => {
+            Err(format!("operation is {}, which has no fast kernel", operation.spec().name))
+        }
     }
-    if let Some(matmul) = Matmul::of(graph, &node.operation) {
-        return crate::matmul::plan(&matmul?, compute, isa, settings.of(graph, &node.operation), None);
-    }
-    if let Some(attention) = Attention::of(graph, &node.operation) {
-        return crate::attention::plan(&attention?, compute, isa, threads);
-    }
-    if let Some(gradients) = AttentionGradients::of(graph, &node.operation) {
-        return crate::attention::plan_gradients(&gradients?, compute, isa, threads);
-    }
-    if let Some(batchnorm) = Batchnorm::of(graph, &node.operation) {
-        return crate::batchnorm::plan(&batchnorm?, compute, isa, threads, None);
-    }
-    if let Some(pointwise) = Pointwise::of(graph, &node.operation) {
-        return crate::pointwise::plan(&pointwise?, compute, isa, threads);
-    }
-    if let Some(normalization) = Normalization::of(graph, &node.operation) {
-        return crate::norm::plan(
-            &normalization?,
-            compute,
-            isa,
-            threads,
-            crate::norm::rows::Fused::default(),
-        );
-    }
-    if let Some(reduction) = Reduction::of(graph, &node.operation) {
-        return crate::reduction::plan(&reduction?, compute, isa, threads);
-    }
-    if let Some(resample) = Resample::of(graph, &node.operation) {
-        return crate::pooling::plan(&resample?, compute, isa, threads);
-    }
-    Err(format!("operation is {}, which has no fast kernel", node.operation.spec().name))
 }

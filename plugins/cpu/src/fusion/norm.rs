@@ -1,6 +1,6 @@
-//! A normalization with the operations on each element that make what it reads.
+//! A normalization with an element-wise prologue.
 //!
-//! These are computed of some rows at a time, into the memory of the result, where the normalization finds and replaces them.
+//! The prologue computes some rows at a time into the memory of the result, which the normalization overwrites.
 
 use hipdnn_plugin_sdk::graph::Operation;
 
@@ -10,8 +10,7 @@ use crate::kernel::Part;
 use crate::norm;
 use crate::norm::rows::Fused;
 use crate::pointwise::plan_epilogue;
-use crate::problem::normalization::Normalization;
-use crate::problem::pointers;
+use crate::problem::{Problem, pointers};
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
 
@@ -24,7 +23,7 @@ fn normalized(operation: &Operation) -> Option<i64> {
     }
 }
 
-/// A normalization of what is in the memory of its result, which is that of another tensor.
+/// A normalization in place, in the memory of another tensor.
 fn in_place(operation: &Operation, uid: i64) -> Option<Operation> {
     let mut operation = with_result(operation, uid)?;
     match &mut operation {
@@ -43,13 +42,13 @@ impl Fusion<'_> {
         isa: Isa,
         settings: Settings,
     ) -> Option<(Vec<usize>, Part)> {
-        let Self { graph, uses, .. } = *self;
+        let Self { prepared, uses, .. } = *self;
         let whole = self.without_rows.or_else(|| self.of_one())?;
         if self.producer.is_some() || !uses.tensors.get(&whole.result)?.is_virtual {
             return None;
         }
         let [place] = *uses.readers(whole.result) else { return None };
-        let node = graph.nodes.get(place)?;
+        let node = prepared.graph.nodes.get(place)?;
         let reads = node.operation.inputs().into_iter().filter(|uid| *uid == whole.result).count();
         if *taken.get(place)?
             || normalized(&node.operation) != Some(whole.result)
@@ -60,7 +59,7 @@ impl Fusion<'_> {
         }
         let mut before = self.clone();
         before.end_with(whole);
-        let after = Fusion::begin(graph, uses, place, taken, true).and_then(|mut after| {
+        let after = Fusion::begin(prepared, uses, place, taken, true).and_then(|mut after| {
             let whole = after.whole?;
             after.end_with(whole);
             Some((after, whole.result))
@@ -86,14 +85,14 @@ impl Fusion<'_> {
         isa: Isa,
         settings: Settings,
     ) -> Option<(Vec<usize>, Part)> {
-        let node = self.graph.nodes.get(place)?;
-        // The result's memory rounds as the tensor in between.
+        let node = self.prepared.graph.nodes.get(place)?;
+        // The result rounds as the intermediate tensor would.
         let data_type = |uid| self.uses.tensors.get(&uid).map(|tensor| tensor.data_type);
         if data_type(normalized(&node.operation)?)? != data_type(result)? {
             return None;
         }
         let operation = in_place(&node.operation, result)?;
-        let mut tensors = pointers(self.graph, &operation);
+        let mut tensors = pointers(&self.prepared.graph, &operation);
         self.seat(&mut tensors)?;
         let slot = tensors.iter().position(|uid| *uid == result)?;
         let output = self.uses.operand(result, slot)?;
@@ -108,7 +107,8 @@ impl Fusion<'_> {
             fused.epilogue = Some(after.behind(&output, isa)?.plan().ok()?);
             members.extend(after.members.into_iter().filter(|member| *member != place));
         }
-        let normalization = Normalization::of(self.graph, &operation)?.ok()?;
+        let problem = Problem::of(&self.prepared.graph, &operation).ok()?;
+        let Problem::Normalization(normalization) = problem else { return None };
         let kernel = norm::plan(&normalization, self.compute, isa, settings.threads, fused).ok()?;
         let node = *members.last()?;
         Some((members, Part { node, tensors, kernel }))

@@ -1,27 +1,29 @@
 //! The gradient of a RELU as a part of the gradient of the batch normalization before it.
 
-use hipdnn_plugin_sdk::graph::{Graph, Operation, PointwiseMode};
+use hipdnn_plugin_sdk::graph::{Operation, PointwiseMode};
 
 use crate::batchnorm::plan_gated;
 use crate::dtype::element::Compute;
 use crate::fusion::state::place_of;
 use crate::fusion::uses::Uses;
 use crate::kernel::Part;
+use crate::prepare::Prepared;
 use crate::problem::batchnorm::Batchnorm;
-use crate::problem::pointers;
-use crate::problem::pointwise::{Activation, Pointwise};
+use crate::problem::pointwise::Activation;
+use crate::problem::{Problem, pointers};
 use crate::simd::isa::Isa;
 use crate::threading::partition::Threads;
 
 /// The part of a gradient of a RELU and of the gradient of a batch normalization that alone reads it; none where the node is
 /// something else or there is no kernel for both.
 pub(crate) fn part(
-    graph: &Graph,
+    prepared: &Prepared,
     uses: &Uses<'_>,
     place: usize,
     isa: Isa,
     threads: Threads,
 ) -> Option<([usize; 2], Part)> {
+    let graph = &prepared.graph;
     let node = graph.nodes.get(place)?;
     let Operation::Pointwise(operation) = &node.operation else { return None };
     let between = uses.tensors.get(&operation.out_0)?;
@@ -36,7 +38,7 @@ pub(crate) fn part(
     {
         return None;
     }
-    let relu = Pointwise::of(graph, &node.operation)?.ok()?;
+    let Problem::Pointwise(relu) = prepared.problems.get(place)? else { return None };
     let [dy, input] = relu.inputs.as_slice() else { return None };
     let spreads = [dy, input].into_iter().any(|read| read.operand.layout.dims() != relu.output.layout.dims());
     let Activation { lower_clip, upper_clip, lower_clip_slope, .. } = relu.activation;
@@ -51,7 +53,8 @@ pub(crate) fn part(
     if together.inputs().contains(&operation.out_0) {
         return None;
     }
-    let Batchnorm::Backward(batchnorm) = Batchnorm::of(graph, &together)?.ok()? else { return None };
+    let Problem::Batchnorm(batchnorm) = Problem::of(graph, &together).ok()? else { return None };
+    let Batchnorm::Backward(batchnorm) = *batchnorm else { return None };
     let mut tensors = pointers(graph, &together);
     let gate = operation.in_1?;
     let slot = place_of(&mut tensors, gate);
@@ -62,10 +65,11 @@ pub(crate) fn part(
 #[cfg(test)]
 mod tests {
     use hipdnn_plugin_sdk::graph::operation::{BatchnormBackward, Pointwise as PointwiseOperation};
-    use hipdnn_plugin_sdk::graph::{DataType, Node, Tensor};
+    use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Tensor};
 
     use super::*;
     use crate::fusion::graph::parts_at;
+    use crate::prepare::prepare;
     use crate::settings::Settings;
     use crate::testing::{Array, order, strides};
 
@@ -104,7 +108,7 @@ mod tests {
     }
 
     fn parts_of(graph: &Graph) -> usize {
-        parts_at(graph, Isa::detect(), Settings::default()).unwrap().len()
+        parts_at(&prepare(graph).unwrap(), Isa::detect(), Settings::default()).unwrap().len()
     }
 
     fn relu(graph: &mut Graph) -> &mut PointwiseOperation {

@@ -1,31 +1,32 @@
-//! The nodes that one kernel may compute, while they are collected.
+//! The nodes of a part, while they are collected.
 
 use std::collections::HashMap;
 
-use hipdnn_plugin_sdk::graph::{Graph, Operation, PointwiseMode};
+use hipdnn_plugin_sdk::graph::{Operation, PointwiseMode};
 
 use crate::dtype::element::Compute;
 use crate::fusion::uses::Uses;
 use crate::pointwise::chain::{Chain, Value};
+use crate::prepare::Prepared;
 
 /// Nodes that one kernel may compute.
 #[derive(Clone)]
 pub(crate) struct Fusion<'a> {
-    pub(crate) graph: &'a Graph,
+    pub(crate) prepared: &'a Prepared,
     pub(crate) uses: &'a Uses<'a>,
     pub(crate) compute: Compute,
-    /// The shape of everything that is computed, but for what is one number for each row.
+    /// The shape of all results but those with one value per row.
     pub(crate) dims: Vec<i64>,
     /// Which dimensions a row has, if there are rows.
     pub(crate) reduced: Option<Vec<bool>>,
-    /// The node that the rest follows, unless it is element by element itself.
+    /// The producer, unless all nodes are element-wise.
     pub(crate) producer: Option<usize>,
     /// The nodes, in order.
     pub(crate) members: Vec<usize>,
     pub(crate) chain: Chain,
     /// The tensors that the chain reads, by slot; slots of the producer come later.
     pub(crate) reads: Vec<i64>,
-    /// What the members have computed, by uid.
+    /// The results of the members, by uid.
     pub(crate) values: HashMap<i64, Value>,
     /// How much of it can be a part, and how much where reductions cannot.
     pub(crate) whole: Option<Candidate>,
@@ -82,7 +83,7 @@ pub(crate) fn is_of_chains(operation: &Operation) -> bool {
     }
 }
 
-/// The place of a uid in a list, which it is added to unless it is there.
+/// The index of a uid in a list, to which it is added unless it is there.
 pub(crate) fn place_of(uids: &mut Vec<i64>, uid: i64) -> usize {
     uids.iter().position(|known| *known == uid).unwrap_or_else(|| {
         uids.push(uid);

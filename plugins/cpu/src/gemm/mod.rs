@@ -8,8 +8,14 @@
     reason = "indices come from shapes that are checked when a node is planned; checks in the loops would hide nothing but cost time"
 )]
 
+pub(crate) mod accumulator;
+pub(crate) mod kernel;
+#[cfg(test)]
+mod kernel_tests;
 pub(crate) mod pack;
 pub(crate) mod pairs;
 #[cfg(test)]
 mod pairs_tests;
+pub(crate) mod prefetch;
+pub(crate) mod register;
 pub(crate) mod tile;

@@ -6,6 +6,7 @@ use std::any::TypeId;
 use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::dtype::element::Real;
+use crate::gemm::prefetch::{PREFETCH_ROWS, prefetch_all};
 use crate::kernel::Refusal;
 use crate::simd::convert::{block, narrow, transpose, widen};
 use crate::simd::isa::Isa;
@@ -67,14 +68,14 @@ pub(crate) fn packing_of<T: Float>(
 /// The processor supports the instruction set, the matrix is readable, and rows of `width` values with stride
 /// `row_stride` are writable.
 unsafe fn pack<S: Stored, T: Float>(isa: Isa, copy: &PackSource, to: *mut T) {
-    // SAFETY: the instruction set is valid, as this function requires.
+    // SAFETY: the caller has checked the instruction set, the matrix and the room for the result.
     unsafe { isa.run_vectors(Packing::<S, T> { copy, from: copy.from.cast(), to }) };
 }
 
 /// # Safety
 /// The processor supports the instruction set, the accumulators are readable, and the elements are writable.
 unsafe fn store<S: Stored, T: Float>(isa: Isa, sums: &Accumulators<T>, to: *mut u8) {
-    // SAFETY: the instruction set is valid, as this function requires.
+    // SAFETY: the caller has checked the instruction set, the matrix and the room for the result.
     unsafe { isa.run_vectors(Storing::<S, T> { sums, to: to.cast() }) };
 }
 
@@ -86,10 +87,6 @@ struct Packing<'a, S, T> {
 
 /// Columns that are read in parallel if a row's elements are not contiguous.
 const STREAMS: usize = 16;
-
-/// How many rows ahead are prefetched while packing: rows are often in different pages, where hardware prefetching
-/// does not follow.
-pub(crate) const PREFETCH_ROWS: usize = 16;
 
 impl<S: Stored, T: Float> VectorTask<T> for Packing<'_, S, T> {
     type Output = ();
@@ -104,9 +101,7 @@ impl<S: Stored, T: Float> VectorTask<T> for Packing<'_, S, T> {
             if column == 1 {
                 for i in 0..rows {
                     let (from, to) = (from.add(i * row), to.add(i * row_stride));
-                    let later = from.wrapping_add(PREFETCH_ROWS * row);
-                    let bytes = columns * size_of::<S>();
-                    (0..bytes).step_by(64).for_each(|byte| prefetch(later.wrapping_byte_add(byte)));
+                    prefetch_all(from.wrapping_add(PREFETCH_ROWS * row), columns);
                     copy_row::<S, V>(from, to, columns);
                 }
             } else {
@@ -188,7 +183,7 @@ unsafe fn copy_columns<S: Stored, V: Vector>(
 /// They are readable, `to` is writable, and the processor has the vector's instructions.
 #[inline(always)]
 unsafe fn copy_row<S: Stored, V: Vector>(from: *const S, to: *mut V::Scalar, len: usize) {
-    // SAFETY: everything read and written here is valid, as this function requires.
+    // SAFETY: the caller has the instructions and `len` elements on both sides.
     unsafe {
         let mut j = 0;
         if TypeId::of::<S>() == TypeId::of::<V::Scalar>() {
@@ -255,11 +250,11 @@ impl<S: Stored, T: Float> VectorTask<T> for Storing<'_, S, T> {
     not(target_arch = "x86_64"),
     expect(dead_code, reason = "other processors have no instructions for pairs")
 )]
-pub(crate) fn store_whole(data_type: DataType) -> Result<Store<i32>, Refusal> {
-    Ok(with_stored!(data_type, S => whole::<S>, other => match other {
-        DataType::Int8 => whole::<i8>,
-        DataType::Uint8 => whole::<u8>,
-        DataType::Int32 => whole::<i32>,
+pub(crate) fn store_integers(data_type: DataType) -> Result<Store<i32>, Refusal> {
+    Ok(with_stored!(data_type, S => integers::<S>, other => match other {
+        DataType::Int8 => integers::<i8>,
+        DataType::Uint8 => integers::<u8>,
+        DataType::Int32 => integers::<i32>,
         other => return Err(format!(
             "c: data type is {}, expected float, double, half, bfloat16, int32, int8 or uint8",
             other.name()
@@ -269,14 +264,10 @@ pub(crate) fn store_whole(data_type: DataType) -> Result<Store<i32>, Refusal> {
 
 /// # Safety
 /// As [`store`].
-#[cfg_attr(
-    not(target_arch = "x86_64"),
-    expect(dead_code, reason = "other processors have no instructions for pairs")
-)]
-unsafe fn whole<S: Stored>(_level: Isa, sums: &Accumulators<i32>, to: *mut u8) {
+unsafe fn integers<S: Stored>(_level: Isa, sums: &Accumulators<i32>, to: *mut u8) {
     let Accumulators { from, row_stride, rows, columns, row, column } = sums;
     for i in 0..*rows {
-        // SAFETY: readable sums and writable elements are valid, as this function requires.
+        // SAFETY: the caller has the accumulators and the elements.
         unsafe {
             let (from, to) = (from.add(i * row_stride), to.cast::<S>().add(i * row));
             if TypeId::of::<S>() == TypeId::of::<i32>() && *column == 1 {
@@ -288,21 +279,4 @@ unsafe fn whole<S: Stored>(_level: Isa, sums: &Accumulators<i32>, to: *mut u8) {
             }
         }
     }
-}
-
-/// Prefetches a cache line; the address need not be valid.
-#[inline(always)]
-pub(crate) fn prefetch<S>(at: *const S) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch does not fault.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
-    }
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: a prefetch does not fault and changes neither registers nor memory.
-    unsafe {
-        std::arch::asm!("prfm pldl1keep, [{}]", in(reg) at, options(nostack, readonly, preserves_flags));
-    }
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    let _ = at;
 }

@@ -9,10 +9,12 @@
 )]
 
 use half::bf16;
+use hipdnn_plugin_sdk::graph::DataType;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use self::x86::{Bfloat16Pairs, IntegerPairs};
-use crate::gemm::pack::{PREFETCH_ROWS, Pack, PackSource, prefetch};
+use crate::gemm::pack::{Pack, PackSource};
+use crate::gemm::prefetch::{PREFETCH_ROWS, prefetch_all};
 use crate::simd::convert;
 use crate::simd::isa::{Isa, IsaTask};
 
@@ -22,7 +24,7 @@ pub(crate) struct Pairs {
     /// For `bfloat16`, with accumulators in single precision.
     pub(crate) bfloat16: bool,
     /// For integers, with accumulators of 32 bits.
-    pub(crate) whole: bool,
+    pub(crate) integers: bool,
 }
 
 impl Pairs {
@@ -32,7 +34,7 @@ impl Pairs {
         if isa == Isa::Avx512 {
             return Self {
                 bfloat16: is_x86_feature_detected!("avx512bf16"),
-                whole: is_x86_feature_detected!("avx512vnni"),
+                integers: is_x86_feature_detected!("avx512vnni"),
             };
         }
         let _ = isa;
@@ -42,14 +44,14 @@ impl Pairs {
 
 /// An element that half of a word is made of.
 pub(crate) trait PairElement: std::marker::Copy + Send + Sync + 'static {
-    /// Whether the element is stored as it is.
-    const IS_WHOLE: bool;
+    /// Whether the element itself is half of a word, so that two neighbours in memory are a word.
+    const IS_HALF_WORD: bool;
     /// The half of a word.
     fn bits(self) -> u16;
 }
 
 impl PairElement for bf16 {
-    const IS_WHOLE: bool = true;
+    const IS_HALF_WORD: bool = true;
     #[inline(always)]
     fn bits(self) -> u16 {
         self.to_bits()
@@ -57,7 +59,7 @@ impl PairElement for bf16 {
 }
 
 impl PairElement for i8 {
-    const IS_WHOLE: bool = false;
+    const IS_HALF_WORD: bool = false;
     #[inline(always)]
     fn bits(self) -> u16 {
         i16::from(self).cast_unsigned()
@@ -65,7 +67,7 @@ impl PairElement for i8 {
 }
 
 impl PairElement for u8 {
-    const IS_WHOLE: bool = false;
+    const IS_HALF_WORD: bool = false;
     #[inline(always)]
     fn bits(self) -> u16 {
         u16::from(self)
@@ -83,17 +85,29 @@ pub(crate) fn packs<S: PairElement, T: 'static>() -> (Pack<T>, Pack<T>) {
     (pack_left::<S, T>, pack_right::<S, T>)
 }
 
+/// Terms up to which a sum of products of bytes stays below 2³¹.
+pub(crate) const MAX_BYTE_TERMS: usize = 1 << 15;
+
+/// The same for bytes; `None` if the dtype is another.
+pub(crate) fn byte_packs(data_type: DataType) -> Option<(Pack<i32>, Pack<i32>)> {
+    match data_type {
+        DataType::Int8 => Some(packs::<i8, i32>()),
+        DataType::Uint8 => Some(packs::<u8, i32>()),
+        _ => None,
+    }
+}
+
 /// # Safety
 /// As [`Pack`], with the row stride in words.
 unsafe fn pack_left<S: PairElement, T>(isa: Isa, copy: &PackSource, to: *mut T) {
-    // SAFETY: the instruction set is valid, as this function requires.
+    // SAFETY: the caller has checked the instruction set, the matrix and the room for the result.
     unsafe { isa.run(Left::<S> { copy, from: copy.from.cast(), to: to.cast() }) };
 }
 
 /// # Safety
 /// As [`Pack`], with half as many rows in the copy.
 unsafe fn pack_right<S: PairElement, T>(isa: Isa, copy: &PackSource, to: *mut T) {
-    // SAFETY: the instruction set is valid, as this function requires.
+    // SAFETY: the caller has checked the instruction set, the matrix and the room for the result.
     unsafe { isa.run(Right::<S> { isa, copy, from: copy.from.cast(), to: to.cast() }) };
 }
 
@@ -153,9 +167,8 @@ impl<S: PairElement> IsaTask for Right<'_, S> {
             if column == 1 {
                 for l in 0..pairs {
                     let (first, second) = (from.add(2 * l * row), from.add((2 * l + 1) * row));
-                    for row in [first, second].map(|of| of.wrapping_add(PREFETCH_ROWS * row)) {
-                        let bytes = columns * size_of::<S>();
-                        (0..bytes).step_by(64).for_each(|byte| prefetch(row.wrapping_byte_add(byte)));
+                    for from in [first, second] {
+                        prefetch_all(from.wrapping_add(PREFETCH_ROWS * row), columns);
                     }
                     let to = to.add(l * row_stride);
                     for j in 0..columns {
@@ -168,7 +181,7 @@ impl<S: PairElement> IsaTask for Right<'_, S> {
                     let present = (columns - first).min(STREAMS);
                     let mut done = 0;
                     // Pairs are contiguous already, so packing is a transposition of words.
-                    if S::IS_WHOLE && row == 1 && column.is_multiple_of(2) {
+                    if S::IS_HALF_WORD && row == 1 && column.is_multiple_of(2) {
                         let from = from.add(first * column).cast::<f32>();
                         let side = convert::block::<f32, f32>(isa);
                         if side > 0 && (width - first).min(STREAMS).is_multiple_of(side) {
@@ -210,72 +223,49 @@ impl<S: PairElement> IsaTask for Right<'_, S> {
 mod x86 {
     use std::arch::x86_64::*;
 
-    use crate::gemm::tile::Register;
+    use crate::gemm::register::Register;
     use crate::simd::isa::IsaTask;
+    use crate::simd::vector::{Vector, by_contract};
+    use crate::simd::x86::F32x16;
 
     #[target_feature(enable = "avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
-    fn run_bfloat16<W: IsaTask>(work: W) -> W::Output {
-        work.run()
+    fn run_bfloat16<W: IsaTask>(task: W) -> W::Output {
+        task.run()
     }
 
     #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
-    fn run_whole<W: IsaTask>(work: W) -> W::Output {
-        work.run()
+    fn run_integers<W: IsaTask>(task: W) -> W::Output {
+        task.run()
     }
 
     /// A register of single-precision accumulators, or of pairs of `bfloat16`.
     #[derive(Clone, Copy)]
-    pub(crate) struct Bfloat16Pairs(__m512);
+    pub(crate) struct Bfloat16Pairs(F32x16);
+
+    impl Bfloat16Pairs {
+        #[inline(always)]
+        fn pairs(self) -> __m512bh {
+            // SAFETY: the types have as many bits, and any bits are values of both.
+            unsafe { std::mem::transmute::<__m512, __m512bh>(self.0.0) }
+        }
+    }
 
     // SAFETY: what the functions need is what `run` compiles for.
     unsafe impl Register for Bfloat16Pairs {
         type Word = f32;
         const LANES: usize = 16;
 
-        #[inline(always)]
-        unsafe fn zero() -> Self {
-            // SAFETY: everything read and written here is valid, as this function requires.
-            Self(unsafe { _mm512_setzero_ps() })
-        }
-
-        #[inline(always)]
-        unsafe fn splat(word: f32) -> Self {
-            // SAFETY: everything read and written here is valid, as this function requires.
-            Self(unsafe { _mm512_set1_ps(word) })
-        }
-
-        #[inline(always)]
-        unsafe fn load(from: *const f32) -> Self {
-            // SAFETY: everything read and written here is valid, as this function requires.
-            Self(unsafe { _mm512_loadu_ps(from) })
-        }
-
-        #[inline(always)]
-        unsafe fn store(self, to: *mut f32) {
-            // SAFETY: everything read and written here is valid, as this function requires.
-            unsafe { _mm512_storeu_ps(to, self.0) };
-        }
-
-        #[inline(always)]
-        unsafe fn add_product(self, factor: Self, other: Self) -> Self {
-            // SAFETY: as the caller promises; the types are as large and hold any bits.
-            unsafe {
-                let factor: __m512bh = std::mem::transmute(factor.0);
-                let other: __m512bh = std::mem::transmute(other.0);
-                Self(_mm512_dpbf16_ps(self.0, factor, other))
+        by_contract! {
+            fn zero() -> Self { Self(<F32x16 as Vector>::zero()) }
+            fn splat(word: f32) -> Self { Self(<F32x16 as Vector>::splat(word)) }
+            fn load(from: *const f32) -> Self { Self(<F32x16 as Vector>::load(from)) }
+            fn store(self: Self, to: *mut f32) { Vector::store(self.0, to) }
+            fn add_product(self: Self, a: Self, b: Self) -> Self {
+                Self(F32x16(_mm512_dpbf16_ps(self.0.0, a.pairs(), b.pairs())))
             }
-        }
-
-        #[inline(always)]
-        unsafe fn plus(self, other: Self) -> Self {
-            // SAFETY: everything read and written here is valid, as this function requires.
-            Self(unsafe { _mm512_add_ps(self.0, other.0) })
-        }
-
-        #[inline(always)]
-        unsafe fn run<W: IsaTask>(work: W) -> W::Output {
-            // SAFETY: everything read and written here is valid, as this function requires.
-            unsafe { run_bfloat16(work) }
+            fn plus(self: Self, other: Self) -> Self { Self(self.0.plus(other.0)) }
+            fn relu(self: Self) -> Self { Self(self.0.relu()) }
+            fn run<W: IsaTask>(task: W) -> W::Output { run_bfloat16(task) }
         }
     }
 
@@ -288,46 +278,15 @@ mod x86 {
         type Word = i32;
         const LANES: usize = 16;
 
-        #[inline(always)]
-        unsafe fn zero() -> Self {
-            // SAFETY: everything read and written here is valid, as this function requires.
-            Self(unsafe { _mm512_setzero_si512() })
-        }
-
-        #[inline(always)]
-        unsafe fn splat(word: i32) -> Self {
-            // SAFETY: everything read and written here is valid, as this function requires.
-            Self(unsafe { _mm512_set1_epi32(word) })
-        }
-
-        #[inline(always)]
-        unsafe fn load(from: *const i32) -> Self {
-            // SAFETY: everything read and written here is valid, as this function requires.
-            Self(unsafe { _mm512_loadu_epi32(from) })
-        }
-
-        #[inline(always)]
-        unsafe fn store(self, to: *mut i32) {
-            // SAFETY: everything read and written here is valid, as this function requires.
-            unsafe { _mm512_storeu_epi32(to, self.0) };
-        }
-
-        #[inline(always)]
-        unsafe fn add_product(self, factor: Self, other: Self) -> Self {
-            // SAFETY: everything read and written here is valid, as this function requires.
-            Self(unsafe { _mm512_dpwssd_epi32(self.0, factor.0, other.0) })
-        }
-
-        #[inline(always)]
-        unsafe fn plus(self, other: Self) -> Self {
-            // SAFETY: everything read and written here is valid, as this function requires.
-            Self(unsafe { _mm512_add_epi32(self.0, other.0) })
-        }
-
-        #[inline(always)]
-        unsafe fn run<W: IsaTask>(work: W) -> W::Output {
-            // SAFETY: everything read and written here is valid, as this function requires.
-            unsafe { run_whole(work) }
+        by_contract! {
+            fn zero() -> Self { Self(_mm512_setzero_si512()) }
+            fn splat(word: i32) -> Self { Self(_mm512_set1_epi32(word)) }
+            fn load(from: *const i32) -> Self { Self(_mm512_loadu_epi32(from)) }
+            fn store(self: Self, to: *mut i32) { _mm512_storeu_epi32(to, self.0) }
+            fn add_product(self: Self, a: Self, b: Self) -> Self { Self(_mm512_dpwssd_epi32(self.0, a.0, b.0)) }
+            fn plus(self: Self, other: Self) -> Self { Self(_mm512_add_epi32(self.0, other.0)) }
+            fn relu(self: Self) -> Self { Self(_mm512_max_epi32(self.0, _mm512_setzero_si512())) }
+            fn run<W: IsaTask>(task: W) -> W::Output { run_integers(task) }
         }
     }
 }

@@ -3,7 +3,6 @@ use hipdnn_plugin_sdk::graph::{DataType, operation};
 use crate::dtype::element::Compute;
 use crate::gemm::pairs::Pairs;
 use crate::matmul::plan_with;
-use crate::problem::matmul::Matmul;
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
 use crate::testing::{Array, Random, run_planned, same, strides};
@@ -15,7 +14,7 @@ fn product(arrays: &[Array; 3], pairs: Pairs) -> Vec<f64> {
         DataType::Float,
         &mut arrays,
         |graph, node| {
-            let matmul = Matmul::of(graph, &node.operation).unwrap()?;
+            let matmul = crate::testing::matmul_of(graph, &node.node.operation);
             plan_with(&matmul, Compute::Single, Isa::detect(), pairs, Settings::default(), None)
         },
     )
@@ -143,7 +142,7 @@ fn product_in_double(arrays: &[Array; 3]) -> Vec<f64> {
         DataType::Double,
         &mut arrays,
         |graph, node| {
-            let matmul = Matmul::of(graph, &node.operation).unwrap()?;
+            let matmul = crate::testing::matmul_of(graph, &node.node.operation);
             plan_with(&matmul, Compute::Double, Isa::detect(), Pairs::default(), Settings::default(), None)
         },
     )

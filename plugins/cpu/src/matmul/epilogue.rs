@@ -2,9 +2,10 @@
 
 use hipdnn_plugin_sdk::graph::Tensor;
 
+use crate::gemm::accumulator::Accumulator;
 use crate::kernel::Refusal;
 use crate::layout::Layout;
-use crate::matmul::problem::{Accumulator, Problem};
+use crate::matmul::problem::Problem;
 use crate::pointwise::Epilogue;
 use crate::pointwise::chain::{Chain, Input};
 use crate::pointwise::elements::BlockEpilogue;
@@ -40,7 +41,9 @@ impl TileEpilogue {
         let mut tile_epilogue = Self::default();
         let Some(epilogue) = epilogue else { return Ok(tile_epilogue) };
         let axis = problem.columns_axis();
-        let divided = T::is_in(&problem.c)
+        let divided = problem
+            .c
+            .holds::<T>()
             .then(|| epilogue.chain.without_row(epilogue.output.layout.dims(), axis, T::TYPE))
             .flatten();
         let divided = divided.filter(|(row, _)| row.strides[axis] == 1 || problem.n == 1);
@@ -54,7 +57,7 @@ impl TileEpilogue {
         let epilogue = Epilogue { chain, ..epilogue };
         match chain.inputs.as_slice() {
             _ if chain.steps.is_empty() => {}
-            [_] if T::is_in(&problem.c) => tile_epilogue.near = Some(near::<T>(epilogue, most)?),
+            [_] if problem.c.holds::<T>() => tile_epilogue.near = Some(near::<T>(epilogue, most)?),
             _ => tile_epilogue.block_epilogue = Some(epilogue.plan()?),
         }
         Ok(tile_epilogue)

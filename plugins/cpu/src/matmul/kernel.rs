@@ -2,10 +2,12 @@
 
 use std::ops::Range;
 
+use crate::gemm::accumulator::Accumulator;
+use crate::gemm::kernel::{MAX_LINE, MicroKernel, WIDE_ROWS};
 use crate::gemm::pack::{Accumulators, PackSource};
-use crate::gemm::tile::{MAX_LINE, Tile, TileKernel, WIDE_ROWS};
+use crate::gemm::tile::{RegisterEpilogue, Tile};
 use crate::kernel::{Kernel, Refusal};
-use crate::matmul::problem::{Accumulator, Problem};
+use crate::matmul::problem::Problem;
 use crate::matmul::scheme::Scheme;
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
@@ -207,7 +209,7 @@ impl<T: Accumulator> Gemm<T> {
             return;
         }
         let [offset, ..] = self.problem.offsets(block / self.row_blocks);
-        // SAFETY: the rows are inside the factor.
+        // SAFETY: the rows are inside operand A.
         unsafe {
             let copy = PackSource {
                 from: a.add((offset + (rows.start + first) * factor.row) * factor.size),
@@ -236,7 +238,7 @@ impl<T: Accumulator> Gemm<T> {
         let lanes = self.scheme.kernel.lanes;
         let terms = self.terms(words);
         let first = vectors.start * lanes;
-        // SAFETY: the terms and columns are inside the factor.
+        // SAFETY: the terms and columns are inside operand B.
         unsafe {
             let copy = PackSource {
                 from: b.add((terms.start * right.row + first * right.column) * right.size),
@@ -296,7 +298,7 @@ impl<T: Accumulator> Gemm<T> {
     ) {
         let Problem { b: right, c: result, m, n, .. } = &self.problem;
         let Scheme { kernel, tile_epilogue, .. } = &self.scheme;
-        let TileKernel { lanes, rows: most_rows, .. } = *kernel;
+        let MicroKernel { lanes, rows: most_rows, .. } = *kernel;
         let rows = part(*m, self.row_blocks, block % self.row_blocks);
         let vectors = self.vectors(number);
         let columns = vectors.start * lanes..(vectors.end * lanes).min(*n);
@@ -309,8 +311,8 @@ impl<T: Accumulator> Gemm<T> {
         // The first tile of a panel reads it in place and leaves a packed copy for the others.
         let copied_by_first = self.scheme.b_readable && whole && !in_place && !is_kept;
         let near = tile_epilogue.near.as_deref();
-        let straight = whole && T::is_in(result) && result.column == 1 && near.is_none();
-        // SAFETY: rows, columns and terms are inside the factors and the product, of which whole vectors are only touched in whole
+        let straight = whole && result.holds::<T>() && result.column == 1 && near.is_none();
+        // SAFETY: rows, columns and terms are inside the operands and the result, whose whole vectors are only touched in whole
         // panels; the areas have room for a panel and for a block's sums.
         unsafe {
             let c = c.add((c_offset + rows.start * result.row + columns.start * result.column) * result.size);
@@ -349,7 +351,7 @@ impl<T: Accumulator> Gemm<T> {
                     let (to, to_stride) =
                         if last && straight { (c.cast::<T>(), result.row) } else { (prepacked, width) };
                     let copies = copied_by_first && number == 0;
-                    let tile = Tile {
+                    let mut tile = Tile {
                         a: a.add(rows.start * a_stride + words.start),
                         a_stride,
                         b: if copies { from.cast_const() } else { b },
@@ -361,11 +363,15 @@ impl<T: Accumulator> Gemm<T> {
                         depth: words.len(),
                         from: if first { std::ptr::null() } else { prepacked.cast_const() },
                         from_stride: width,
-                        add: if last { added } else { std::ptr::null() },
+                        epilogue: RegisterEpilogue {
+                            residual: if last { added } else { std::ptr::null() },
+                            ..RegisterEpilogue::NONE
+                        },
                         to,
                         to_stride,
+                        ..Tile::EMPTY
                     };
-                    kernel.run(&tile, rows.len(), vectors.len());
+                    kernel.run(&mut tile, rows.len(), vectors.len());
                     if let Some(near) = near.filter(|_| last) {
                         near.run_on_box(&[prepacked.cast()], &[0], &[rows.len() * width]);
                     }

@@ -1,6 +1,6 @@
 //! Matrix multiplication, the operation.
 //!
-//! Tiles of the result are computed by the micro-kernels of [`crate::gemm::tile`] from rows of operand A and a
+//! Tiles of the result are computed by the micro-kernels of [`crate::gemm::kernel`] from rows of operand A and a
 //! panel of columns of operand B. A panel is packed ([`crate::gemm::pack`]) unless only one tile reads it. Rows of
 //! A are read in place if they are contiguous values of the compute type, and packed otherwise.
 
@@ -55,7 +55,7 @@ pub(crate) fn plan_with(
     let problem = Problem::of(matmul);
     #[cfg(target_arch = "x86_64")]
     {
-        let bytes = if pairs.whole { Scheme::bytes(&problem, isa, epilogue) } else { None };
+        let bytes = if pairs.integers { Scheme::bytes(&problem, isa, epilogue) } else { None };
         if let Some(scheme) = bytes {
             return Ok(Box::new(Gemm::plan(problem, isa, settings, scheme?)?));
         }

@@ -3,6 +3,7 @@
 
 use hipdnn_plugin_sdk::graph::DataType;
 
+use crate::gemm::accumulator::Accumulator;
 use crate::layout::MAX_RANK;
 use crate::problem::Operand;
 use crate::problem::matmul::Matmul;
@@ -21,6 +22,13 @@ pub(crate) struct Matrices {
     pub(crate) column: usize,
     /// For each batch dimension how many neighbours share a matrix, and the stride of matrices.
     batch: [(usize, usize); MAX_RANK],
+}
+
+impl Matrices {
+    /// Whether elements are of this type.
+    pub(crate) fn holds<T: Accumulator>(&self) -> bool {
+        self.data_type == T::TYPE
+    }
 }
 
 /// c = a · b for each matrix of c.
@@ -186,27 +194,4 @@ impl Problem {
             row += count;
         }
     }
-}
-
-/// The type of the accumulators.
-pub(crate) trait Accumulator: Copy + Send + Sync + 'static {
-    /// Its dtype.
-    const TYPE: DataType;
-
-    /// Whether a matrix has this dtype.
-    fn is_in(matrices: &Matrices) -> bool {
-        matrices.data_type == Self::TYPE
-    }
-}
-
-impl Accumulator for f32 {
-    const TYPE: DataType = DataType::Float;
-}
-
-impl Accumulator for f64 {
-    const TYPE: DataType = DataType::Double;
-}
-
-impl Accumulator for i32 {
-    const TYPE: DataType = DataType::Int32;
 }

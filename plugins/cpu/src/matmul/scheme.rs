@@ -1,17 +1,17 @@
 //! The two ways to multiply: values of the compute type, or pairs of 16 bits.
 
+use crate::gemm::kernel::{MAX_LINE, MicroKernel, WIDE_ROWS, fused};
 use crate::gemm::pack::{Pack, Store, packing_of};
-use crate::gemm::tile::{MAX_LINE, TileKernel, WIDE_ROWS, fused};
 use crate::kernel::Refusal;
 use crate::matmul::epilogue::TileEpilogue;
-use crate::matmul::problem::{Accumulator, Problem};
+use crate::matmul::problem::Problem;
 use crate::pointwise::Epilogue;
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
 
 /// How operands are packed, and which micro-kernel runs.
 pub(crate) struct Scheme<T: 'static> {
-    pub(crate) kernel: TileKernel<T>,
+    pub(crate) kernel: MicroKernel<T>,
     /// Terms of a sum per word.
     pub(crate) terms: usize,
     /// Whether rows of operand A can be read in place, and rows of operand B.
@@ -26,20 +26,20 @@ pub(crate) struct Scheme<T: 'static> {
 }
 
 /// Elements of a tile at most.
-fn most<T: 'static>(kernel: &TileKernel<T>) -> usize {
+fn most<T: 'static>(kernel: &MicroKernel<T>) -> usize {
     (kernel.rows * kernel.columns()).max(kernel.lanes * (WIDE_ROWS * kernel.wide).max(MAX_LINE))
 }
 
-impl<T: Float + Accumulator> Scheme<T> {
+impl<T: Float> Scheme<T> {
     /// Values of the compute type.
     pub(crate) fn numbers(problem: &Problem, isa: Isa, epilogue: Option<Epilogue>) -> Result<Self, Refusal> {
         let Problem { a, b, c, n, k, .. } = problem;
-        let kernel = TileKernel::<T>::of(isa);
+        let kernel = MicroKernel::<T>::of(isa);
         Ok(Self {
             kernel,
             terms: 1,
-            a_readable: T::is_in(a) && (a.column == 1 || *k == 1),
-            b_readable: T::is_in(b) && (b.column == 1 || *n == 1),
+            a_readable: a.holds::<T>() && (a.column == 1 || *k == 1),
+            b_readable: b.holds::<T>() && (b.column == 1 || *n == 1),
             pack_a: packing_of("a", a.data_type)?.0,
             pack_b: packing_of("b", b.data_type)?.0,
             store: packing_of("c", c.data_type)?.1,
@@ -55,11 +55,8 @@ mod pairs {
     use hipdnn_plugin_sdk::graph::DataType;
 
     use super::*;
-    use crate::gemm::pack::store_whole;
-    use crate::gemm::pairs::{Bfloat16Pairs, IntegerPairs, packs};
-
-    /// Terms up to which a sum of products of bytes stays below 2³¹.
-    const MAX_TERMS: usize = 1 << 15;
+    use crate::gemm::pack::store_integers;
+    use crate::gemm::pairs::{Bfloat16Pairs, IntegerPairs, MAX_BYTE_TERMS, byte_packs, packs};
 
     impl Scheme<f32> {
         /// Pairs of `bfloat16`; `None` if the operands have another dtype.
@@ -72,7 +69,7 @@ mod pairs {
             if [a, b].iter().any(|factor| factor.data_type != DataType::Bfloat16) {
                 return None;
             }
-            let kernel = TileKernel::of_eight::<Bfloat16Pairs>();
+            let kernel = MicroKernel::of_eight::<Bfloat16Pairs>();
             let (pack_a, pack_b) = packs::<bf16, f32>();
             // Rows, and matrices, begin with whole words.
             let is_even = k.is_multiple_of(2) && (*m == 1 || a.row.is_multiple_of(2));
@@ -101,19 +98,14 @@ mod pairs {
             epilogue: Option<Epilogue>,
         ) -> Option<Result<Self, Refusal>> {
             let Problem { a, b, c, k, .. } = problem;
-            let packs = |data_type| match data_type {
-                DataType::Int8 => Some(packs::<i8, i32>()),
-                DataType::Uint8 => Some(packs::<u8, i32>()),
-                _ => None,
-            };
-            let (pack_a, _) = packs(a.data_type)?;
-            let (_, pack_b) = packs(b.data_type)?;
-            if *k > MAX_TERMS {
+            let (pack_a, _) = byte_packs(a.data_type)?;
+            let (_, pack_b) = byte_packs(b.data_type)?;
+            if *k > MAX_BYTE_TERMS {
                 return None;
             }
-            let made = store_whole(c.data_type).and_then(|store| {
+            let made = store_integers(c.data_type).and_then(|store| {
                 Ok(Self {
-                    kernel: TileKernel::of_eight::<IntegerPairs>(),
+                    kernel: MicroKernel::of_eight::<IntegerPairs>(),
                     terms: 2,
                     a_readable: false,
                     b_readable: false,

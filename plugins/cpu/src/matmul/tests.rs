@@ -1,7 +1,6 @@
 use hipdnn_plugin_sdk::graph::operation::Pointwise;
 use hipdnn_plugin_sdk::graph::{DataType, Operation, PointwiseMode, Tensor, operation};
 
-use crate::gemm::tile::{Tile, TileKernel};
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
 use crate::testing::{Array, EIGHT_BITS, Random, run, run_together, run_together_for, same, strides};
@@ -164,44 +163,6 @@ fn many_rows_and_weights_that_stay_the_same() {
             let settings = Settings { constant_weights: true, ..Settings::default() };
             run_together_for(&[product()], DataType::Float, (*isa, settings), &mut arrays, &[]);
             assert!(arrays[2].numbers() == expected, "{m} × {n} × {k} at {isa:?}");
-        }
-    }
-}
-
-/// What is asked for is not always there, and changes no result.
-#[test]
-fn tiles_that_ask_ahead() {
-    const DEPTH: usize = 20;
-    for isa in Isa::available() {
-        let kernel = TileKernel::<f32>::of(*isa);
-        let random = &mut Random::new(5000);
-        let mut numbers = |count: usize| -> Vec<f32> { (0..count).map(|_| random.real() as f32).collect() };
-        let (a, b) = (numbers(kernel.rows * DEPTH), numbers(DEPTH * kernel.columns()));
-        for rows in 1..=kernel.rows {
-            for vectors in 1..=kernel.vectors {
-                let width = vectors * kernel.lanes;
-                let sums = [false, true].map(|prefetches| {
-                    let mut sums = vec![f32::NAN; rows * width];
-                    let tile = Tile {
-                        a: a.as_ptr(),
-                        a_stride: DEPTH,
-                        b: b.as_ptr(),
-                        b_stride: width,
-                        prefetches,
-                        keep: std::ptr::null_mut(),
-                        depth: DEPTH,
-                        from: std::ptr::null(),
-                        from_stride: 0,
-                        add: std::ptr::null(),
-                        to: sums.as_mut_ptr(),
-                        to_stride: width,
-                    };
-                    // SAFETY: the factors and the sums are as large as the tile.
-                    unsafe { kernel.run(&tile, rows, vectors) };
-                    sums
-                });
-                assert!(sums[0] == sums[1], "{rows} rows of {vectors} vectors at {isa:?}");
-            }
         }
     }
 }

@@ -1,10 +1,9 @@
 //! Backward: the gradients of the input and of the parameters.
 
-use crate::dtype::element::Element;
 use crate::kernel::{Kernel, Refusal};
 use crate::norm::loops;
 use crate::norm::loops::Gradient;
-use crate::norm::rows::{Each, leading_strides, per_element};
+use crate::norm::rows::{leading_strides, per_element, per_row};
 use crate::norm::statistics::{EXACT, statistics};
 use crate::problem::normalization as problem;
 use crate::problem::normalization::{Spread, Statistics};
@@ -14,6 +13,7 @@ use crate::simd::vector::{Float, Vector, VectorTask};
 use crate::tensor::loop_nest::{Elements, LoopNest};
 use crate::tensor::row::Row;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
+use crate::tensor::view::{Memory, Pointers};
 use crate::threading::partition::{Threads, Workers};
 
 /// Rows whose contributions to the parameters' gradients are summed in the compute type before they are added in
@@ -25,8 +25,8 @@ const MAX_SUMS: usize = 4 << 20;
 
 /// Where the statistics come from.
 enum Source<T> {
-    Saved { mean: Option<Each<T>>, inverse: Each<T> },
-    Computed { slot: usize, epsilon: Element<T> },
+    Saved { mean: Option<Memory<T>>, inverse: Memory<T> },
+    Computed { epsilon: Memory<T> },
 }
 
 /// A backward normalization with every decision made.
@@ -47,19 +47,6 @@ pub(crate) struct Backward<T> {
     source: Source<T>,
 }
 
-/// Offsets in the scratch memory.
-pub(crate) struct ScratchLayout {
-    /// Scale, if it is not read in place.
-    scale: usize,
-    /// For each worker the gradients of scale and bias, in double precision.
-    totals: usize,
-    /// For each worker the same sums of a few rows.
-    sums: usize,
-    /// For each worker a row of x, which becomes that of dx, and one of dy, if they are not in place.
-    x: usize,
-    dy: usize,
-}
-
 impl<T: Float + Stored> Backward<T> {
     pub(crate) fn plan(p: &problem::Backward, isa: Isa, threads: Threads) -> Result<Self, Refusal> {
         let (dims, leading) = (p.x.layout.dims(), p.leading);
@@ -73,9 +60,16 @@ impl<T: Float + Stored> Backward<T> {
             row(operand.slot, operand.data_type, operand.layout.strides())
         };
         let (dy, x, dx) = (whole(&p.dy)?, whole(&p.x)?, whole(&p.dx)?);
-        let (kept_mean, kept_inverse) = match &p.statistics {
+        let (saved_mean, saved_inverse) = match &p.statistics {
             Statistics::Saved { mean, inverse } => (mean.as_ref(), Some(inverse)),
             Statistics::Computed(_) => (None, None),
+        };
+        let source = match (per_row(dims, saved_inverse)?, &p.statistics) {
+            (Some(inverse), _) => Source::Saved { mean: per_row(dims, saved_mean)?, inverse },
+            (None, Statistics::Computed(epsilon)) => {
+                Source::Computed { epsilon: Memory::of_scalar("epsilon", epsilon)? }
+            }
+            (None, Statistics::Saved { .. }) => return Err("inverse: absent, expected a tensor".to_owned()),
         };
         let rows = LoopNest::new(
             &dims[..leading],
@@ -83,8 +77,8 @@ impl<T: Float + Stored> Backward<T> {
                 &p.dy.layout.strides()[..leading],
                 &xs[..leading],
                 &p.dx.layout.strides()[..leading],
-                leading_strides(kept_mean, leading),
-                leading_strides(kept_inverse, leading),
+                leading_strides(saved_mean, leading),
+                leading_strides(saved_inverse, leading),
             ],
             1,
         );
@@ -105,34 +99,28 @@ impl<T: Float + Stored> Backward<T> {
             scale: parameter(&p.scale)?,
             dscale: parameter(&p.dscale)?,
             dbias: p.dbias.as_ref().map(parameter).transpose()?,
-            source: match &p.statistics {
-                Statistics::Saved { mean, inverse } => {
-                    Source::Saved { mean: Each::optional(mean.as_ref())?, inverse: Each::of(inverse)? }
-                }
-                Statistics::Computed(scalar) => {
-                    Source::Computed { slot: scalar.slot, epsilon: Element::of(scalar.data_type)? }
-                }
-            },
+            source,
         })
     }
 
-    fn layout(&self, scratch: &mut Scratch) -> ScratchLayout {
+    /// Offsets of the areas: scale, and for each worker the gradients of scale and bias in double precision, those of a few rows,
+    /// a row of x and dx, and a row of dy.
+    fn layout(&self, scratch: &mut Scratch) -> [usize; 5] {
         let workers = self.workers.count();
         let needed = |direct: bool| if direct { 0 } else { self.len };
-        ScratchLayout {
-            scale: scratch.area::<T>(needed(self.scale.direct), 1),
-            totals: scratch.area::<f64>(2 * self.len, workers),
-            sums: scratch.area::<T>(2 * self.len, workers),
-            x: scratch.area::<T>(needed(self.x.direct && self.dx.direct), workers),
-            dy: scratch.area::<T>(needed(self.dy.direct), workers),
-        }
+        [
+            scratch.area::<T>(needed(self.scale.direct), 1),
+            scratch.area::<f64>(2 * self.len, workers),
+            scratch.area::<T>(2 * self.len, workers),
+            scratch.area::<T>(needed(self.x.direct && self.dx.direct), workers),
+            scratch.area::<T>(needed(self.dy.direct), workers),
+        ]
     }
 
     /// Adds the workers' sums for the gradient of a parameter, and writes it.
     ///
     /// # Safety
-    /// The workers have written their totals; `which` is 0 for scale and 1 for bias; `buffer` has room for a
-    /// row.
+    /// The workers have written their totals; `which` is 0 for scale and 1 for bias; `buffer` has room for a row.
     unsafe fn finish(
         &self,
         row: &Row<T>,
@@ -163,18 +151,18 @@ impl<T: Float + Stored> Kernel for Backward<T> {
     }
 
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
-        let areas = self.layout(&mut Scratch::default());
+        let [scale_at, totals_at, sums_at, x_at, dy_at] = self.layout(&mut Scratch::default());
         let len = self.len;
         // SAFETY: the tensors and scratch memory are valid, as this function requires; the areas are inside
         // of it, and each worker has its own rows, sums and buffers.
         unsafe {
-            let scale = self.scale.numbers(tensors, 0, scratch.wrapping_add(areas.scale).cast());
+            let scale = self.scale.values(tensors, 0, scratch.wrapping_add(scale_at).cast());
             let shared = (Tensors(tensors), Shared([scratch, scale.cast_mut().cast()]));
             self.workers.run(|worker| {
                 let area = |at: usize, bytes: usize| shared.1.get(0).wrapping_add(at + worker * bytes);
                 let row = Scratch::padded::<T>(len) * size_of::<T>();
-                let totals = area(areas.totals, Scratch::padded::<f64>(2 * len) * size_of::<f64>());
-                let sums = area(areas.sums, Scratch::padded::<T>(2 * len) * size_of::<T>());
+                let totals = area(totals_at, Scratch::padded::<f64>(2 * len) * size_of::<f64>());
+                let sums = area(sums_at, Scratch::padded::<T>(2 * len) * size_of::<T>());
                 self.isa.run_vectors(Task {
                     by: self,
                     tensors: shared.0.all(),
@@ -182,11 +170,11 @@ impl<T: Float + Stored> Kernel for Backward<T> {
                     scale: shared.1.get(1).cast::<T>(),
                     totals: totals.cast(),
                     sums: sums.cast(),
-                    x: area(areas.x, row).cast(),
-                    dy: area(areas.dy, row).cast(),
+                    x: area(x_at, row).cast(),
+                    dy: area(dy_at, row).cast(),
                 });
             });
-            let (totals, buffer) = (scratch.add(areas.totals).cast(), scratch.add(areas.sums).cast());
+            let (totals, buffer) = (scratch.add(totals_at).cast(), scratch.add(sums_at).cast());
             self.finish(&self.dscale, 0, tensors, totals, buffer);
             if let Some(dbias) = &self.dbias {
                 self.finish(dbias, 1, tensors, totals, buffer);
@@ -250,15 +238,16 @@ impl<T: Float + Stored> Task<'_, T> {
             // SAFETY: the offsets are those of rows of the tensors, which have `len` elements, as have scale and the buffers that
             // are needed.
             unsafe {
-                let x = self.by.x.numbers(self.tensors, x_at, self.x);
-                let dy = self.by.dy.numbers(self.tensors, dy_at, self.dy);
-                let (mean, inverse) = match &self.by.source {
-                    Source::Saved { mean, inverse } => (
-                        mean.as_ref().map_or(0.0, |mean| mean.get(self.tensors, mean_at).to_f64()),
-                        inverse.get(self.tensors, inverse_at).to_f64(),
-                    ),
-                    Source::Computed { slot, epsilon } => {
-                        let epsilon = epsilon.load(self.tensors[*slot], 0).to_f64();
+                let tensors = Pointers::new(self.tensors);
+                let x = self.by.x.values(self.tensors, x_at, self.x);
+                let dy = self.by.dy.values(self.tensors, dy_at, self.dy);
+                let [mean, inverse] = match &self.by.source {
+                    Source::Saved { mean, inverse } => [
+                        mean.map_or(0.0, |mean| mean.get(tensors, mean_at).to_f64()),
+                        inverse.get(tensors, inverse_at).to_f64(),
+                    ],
+                    Source::Computed { epsilon } => {
+                        let epsilon = epsilon.get(tensors, 0).to_f64();
                         let nowhere = std::ptr::null_mut();
                         let [found] = statistics::<T, V, 1>(&[x], len, centered, epsilon, nowhere);
                         found

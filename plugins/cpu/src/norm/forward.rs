@@ -3,11 +3,10 @@
 use half::{bf16, f16};
 use hipdnn_plugin_sdk::graph::DataType;
 
-use crate::dtype::element::Element;
 use crate::kernel::{Kernel, Refusal};
 use crate::norm::loops;
 use crate::norm::loops::Normalized;
-use crate::norm::rows::{Each, Fused, leading_strides, per_element};
+use crate::norm::rows::{Fused, leading_strides, per_element, per_row};
 use crate::norm::statistics::{EXACT, statistics};
 use crate::pointwise::NEAR;
 use crate::problem::normalization as problem;
@@ -19,6 +18,7 @@ use crate::simd::vector::{Float, Vector, VectorTask};
 use crate::tensor::loop_nest::{Elements, LoopNest};
 use crate::tensor::row::Row;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
+use crate::tensor::view::{Memory, Pointers};
 use crate::threading::partition::{Threads, Workers};
 
 /// Rows that are computed together.
@@ -49,10 +49,9 @@ pub(crate) struct Forward<T> {
     y: Row<T>,
     scale: Row<T>,
     bias: Option<Row<T>>,
-    epsilon_slot: usize,
-    epsilon: Element<T>,
-    mean: Option<Each<T>>,
-    inverse: Option<Each<T>>,
+    epsilon: Memory<T>,
+    mean: Option<Memory<T>>,
+    inverse: Option<Memory<T>>,
     access: Access,
     /// Rows of a worker that are computed together.
     together: usize,
@@ -119,10 +118,9 @@ impl<T: Float + Stored> Forward<T> {
             y,
             scale: parameter(&p.scale)?,
             bias: p.bias.as_ref().map(parameter).transpose()?,
-            epsilon_slot: p.epsilon.slot,
-            epsilon: Element::of(p.epsilon.data_type)?,
-            mean: Each::optional(p.mean.as_ref())?,
-            inverse: Each::optional(p.inverse.as_ref())?,
+            epsilon: Memory::of_scalar("epsilon", &p.epsilon)?,
+            mean: per_row(dims, p.mean.as_ref())?,
+            inverse: per_row(dims, p.inverse.as_ref())?,
             access,
             // Copies have to stay in the L1 cache.
             together: if access != Access::Copied || len <= EXACT { TOGETHER } else { 1 },
@@ -161,12 +159,12 @@ impl<T: Float + Stored> Kernel for Forward<T> {
         // SAFETY: the tensors and scratch memory are valid, as this function requires; the areas are inside
         // of it, and each worker has its own rows and its own buffer.
         unsafe {
-            let scale = self.scale.numbers(tensors, 0, scratch.wrapping_add(scale_at).cast());
+            let scale = self.scale.values(tensors, 0, scratch.wrapping_add(scale_at).cast());
             let bias = self
                 .bias
                 .as_ref()
-                .map(|bias| bias.numbers(tensors, 0, scratch.wrapping_add(bias_at).cast()).cast_mut());
-            let epsilon = self.epsilon.load(tensors[self.epsilon_slot], 0).to_f64();
+                .map(|bias| bias.values(tensors, 0, scratch.wrapping_add(bias_at).cast()).cast_mut());
+            let epsilon = self.epsilon.get(Pointers::new(tensors), 0).to_f64();
             let shared = (
                 Tensors(tensors),
                 Shared([
@@ -270,15 +268,14 @@ impl<T: Float + Stored> Task<'_, T> {
         let none = Normalized { x: nowhere.cast_const(), mean: T::ZERO, inverse: T::ZERO, y: nowhere };
         let (mut normalized, mut places) = ([none; ROWS], [[0; 4]; ROWS]);
         let (mut from, mut buffers) = ([nowhere.cast_const(); ROWS], [self.buffer; ROWS]);
-        // SAFETY: the instructions and rows are valid, as this function requires; the buffer has room for
-        // what is copied.
+        // SAFETY: the instructions and rows are valid, as this function requires; the buffer has room for what is copied.
         unsafe {
             for i in 0..ROWS {
                 let Some(place) = rows.next() else { return };
                 places[i] = place;
                 if access == Access::Copied {
                     buffers[i] = self.buffer.wrapping_add(i * len);
-                    from[i] = x.numbers(self.tensors, place[0], buffers[i]).cast();
+                    from[i] = x.values(self.tensors, place[0], buffers[i]).cast();
                 } else {
                     from[i] = x.first(self.tensors, place[0]).cast_const().cast();
                 }
@@ -291,12 +288,11 @@ impl<T: Float + Stored> Task<'_, T> {
                     Access::Copied => y.target(self.tensors, y_at, buffers[i]).cast(),
                     _ => y.first(self.tensors, y_at).cast(),
                 };
-                (row.mean, row.inverse) = (T::from_f64(found[i].0), T::from_f64(found[i].1));
-                if let Some(kept) = mean {
-                    kept.set(self.tensors, mean_at, row.mean);
-                }
-                if let Some(kept) = inverse {
-                    kept.set(self.tensors, inverse_at, row.inverse);
+                [row.mean, row.inverse] = found[i].map(T::from_f64);
+                for (output, at, value) in [(mean, mean_at, row.mean), (inverse, inverse_at, row.inverse)] {
+                    if let Some(output) = output {
+                        output.set(Pointers::new(self.tensors), at, value);
+                    }
                 }
             }
             loops::normalize::<S, V, ROWS>(&normalized, self.scale, self.bias, len);

@@ -1,9 +1,9 @@
 //! The loops over the elements of a row.
 
-use crate::batchnorm::loops::total;
 use crate::simd::convert;
 use crate::simd::stored::Stored;
 use crate::simd::vector::{Lanewise, Vector};
+use crate::tensor::moments::total;
 
 /// A row of x, its mean and inverse, and the destination.
 #[derive(Clone, Copy)]
@@ -17,8 +17,7 @@ pub(crate) struct Normalized<S, T> {
 /// y = (x - mean) · inverse · scale, plus bias if there is one, for some rows, which share loads of scale and bias.
 ///
 /// # Safety
-/// The processor has the vector's instructions; `len` elements of the operands are readable, and of `y` writable.
-/// `y` may be `x`.
+/// The processor has the vector's instructions; `len` elements of the operands are readable, and of `y` writable. `y` may be `x`.
 #[inline(always)]
 pub(crate) unsafe fn normalize<S: Stored, V: Vector, const ROWS: usize>(
     rows: &[Normalized<S, V::Scalar>; ROWS],
@@ -118,8 +117,7 @@ pub(crate) struct Gradient<T> {
     pub(crate) slope: T,
 }
 
-/// dx of a row, and its contribution to the gradients of the parameters: dscale += dy · (x - mean) · inverse, dbias
-/// += dy.
+/// dx of a row, and its contribution to the gradients of the parameters: dscale += dy · (x - mean) · inverse, dbias += dy.
 ///
 /// # Safety
 /// As [`normalize`]; `dx` and the two sums are writable, and `dx` may be `x`.

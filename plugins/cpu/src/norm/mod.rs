@@ -19,7 +19,7 @@ pub(crate) mod statistics;
 #[cfg(test)]
 mod tests;
 
-use crate::dtype::element::Compute;
+use crate::dtype::element::{Compute, with_compute};
 use crate::kernel::{Kernel, Refusal};
 use crate::norm::rows::Fused;
 use crate::problem::normalization::Normalization;
@@ -28,8 +28,7 @@ use crate::simd::stored::Stored;
 use crate::simd::vector::Float;
 use crate::threading::partition::Threads;
 
-/// Plans a normalization with prologue and epilogue for an instruction set; with a prologue, its `x` and `y` are
-/// one tensor.
+/// Plans a normalization with prologue and epilogue for an instruction set; with a prologue, its `x` and `y` are one tensor.
 pub(crate) fn plan(
     normalization: &Normalization,
     compute: Compute,
@@ -37,10 +36,7 @@ pub(crate) fn plan(
     threads: Threads,
     fused: Fused,
 ) -> Result<Box<dyn Kernel>, Refusal> {
-    match compute {
-        Compute::Single => plan_in::<f32>(normalization, isa, threads, fused),
-        Compute::Double => plan_in::<f64>(normalization, isa, threads, fused),
-    }
+    with_compute!(compute, T => plan_in::<T>(normalization, isa, threads, fused))
 }
 
 fn plan_in<T: Float + Stored>(

@@ -1,11 +1,11 @@
 //! Common parts of the normalization kernels: tensors with one value per row, and fused operations.
 
-use crate::dtype::element::Element;
 use crate::kernel::Refusal;
 use crate::pointwise::elements::BlockEpilogue;
 use crate::problem::normalization::Spread;
-use crate::reference::memory::float_element;
 use crate::simd::vector::Float;
+use crate::tensor::view;
+use crate::tensor::view::Memory;
 
 /// Operations that are fused with a normalization, computed on some rows at a time.
 #[derive(Default)]
@@ -16,34 +16,16 @@ pub(crate) struct Fused {
     pub(crate) epilogue: Option<Box<dyn BlockEpilogue>>,
 }
 
-/// A tensor with one value per row.
-pub(crate) struct Each<T> {
-    pub(crate) slot: usize,
-    pub(crate) element: Element<T>,
-}
-
-impl<T: Float> Each<T> {
-    pub(crate) fn of(spread: &Spread) -> Result<Self, Refusal> {
-        Ok(Self { slot: spread.slot, element: float_element("statistics", spread.data_type)? })
-    }
-
-    pub(crate) fn optional(spread: Option<&Spread>) -> Result<Option<Self>, Refusal> {
-        spread.map(Self::of).transpose()
-    }
-
-    /// # Safety
-    /// The tensors are those of the kernel, and `at` is the offset of an element.
-    pub(crate) unsafe fn get(&self, tensors: &[*mut u8], at: usize) -> T {
-        // SAFETY: the element is valid, as this function requires.
-        unsafe { self.element.load(tensors[self.slot], at) }
-    }
-
-    /// # Safety
-    /// As [`Each::get`], and the kernel writes the tensor.
-    pub(crate) unsafe fn set(&self, tensors: &[*mut u8], at: usize, number: T) {
-        // SAFETY: the element is valid, as this function requires.
-        unsafe { self.element.store(tensors[self.slot], at, number) };
-    }
+/// A tensor with one value per row of x, whose dimensions these are.
+pub(crate) fn per_row<T: Float>(
+    dims: &[usize],
+    spread: Option<&Spread>,
+) -> Result<Option<Memory<T>>, Refusal> {
+    let memory = |spread: &Spread| {
+        let of = (spread.slot, spread.data_type);
+        Ok(view::Spread::of("statistics", of, dims, spread.strides)?.memory)
+    };
+    spread.map(memory).transpose()
 }
 
 /// Strides of a tensor along the leading dimensions; zeros if it is absent.

@@ -1,10 +1,10 @@
 //! Mean and inverse of rows.
 
-use crate::batchnorm::loops::{NEAR, Totals, deviations, first_mean};
 use crate::dtype::element::Real;
 use crate::simd::convert;
 use crate::simd::stored::Stored;
 use crate::simd::vector::{Lanewise, MAX_LANES, Vector};
+use crate::tensor::moments::{Moments, NEAR, Totals, deviations, first_mean};
 
 /// Values that are summed in the compute type before the sum is added in double precision.
 pub(crate) const EXACT: usize = 4096;
@@ -24,9 +24,9 @@ pub(crate) unsafe fn statistics<S: Stored, V: Vector, const ROWS: usize>(
     centered: bool,
     epsilon: f64,
     buffer: *mut V::Scalar,
-) -> [(f64, f64); ROWS] {
-    let (mut about, mut found) = ([V::Scalar::ZERO; ROWS], [(0.0, 0.0); ROWS]);
-    // SAFETY: the numbers, and the buffer where they are elements are valid, as this function requires.
+) -> [[f64; 2]; ROWS] {
+    let (mut about, mut found) = ([V::Scalar::ZERO; ROWS], [[0.0; 2]; ROWS]);
+    // SAFETY: the rows and the buffer are valid, as this function requires.
     unsafe {
         if centered {
             for (about, x) in about.iter_mut().zip(rows) {
@@ -40,21 +40,21 @@ pub(crate) unsafe fn statistics<S: Stored, V: Vector, const ROWS: usize>(
                 *found = moments::<V>(rows[i].cast(), len, about[i], centered);
             }
         }
-        for (i, (mean, variance)) in found.iter_mut().enumerate() {
+        for (i, [mean, variance]) in found.iter_mut().enumerate() {
             let deviation = *mean - about[i].to_f64();
             let is_far = centered && deviation * deviation > NEAR * *variance;
             if is_far || !(mean.is_finite() && variance.is_finite()) {
                 let x = numbers::<S, V>(rows[i], len, buffer);
                 if is_far {
-                    (*mean, *variance) = moments::<V>(x, len, V::Scalar::from_f64(*mean), true);
+                    [*mean, *variance] = moments::<V>(x, len, V::Scalar::from_f64(*mean), true);
                 }
                 if !(mean.is_finite() && variance.is_finite()) {
-                    (*mean, *variance) = in_double(x, len, centered);
+                    [*mean, *variance] = in_double(x, len, centered);
                 }
             }
         }
     }
-    for (_, variance) in &mut found {
+    for [_, variance] in &mut found {
         *variance = 1.0 / (*variance + epsilon).sqrt();
     }
     found
@@ -68,7 +68,7 @@ pub(crate) unsafe fn statistics<S: Stored, V: Vector, const ROWS: usize>(
 unsafe fn beginning<S: Stored, V: Vector>(x: *const S, len: usize) -> V::Scalar {
     let mut first = [V::Scalar::ZERO; MAX_LANES];
     // SAFETY: the instructions and elements are valid, as this function requires; no vector has more lanes than
-    // there are numbers.
+    // there is room for.
     unsafe {
         if len < V::LANES {
             first[0] = x.read_unaligned().number();
@@ -113,8 +113,8 @@ unsafe fn moments_of_some<S: Stored, V: Vector, const ROWS: usize>(
     len: usize,
     about: &[V::Scalar; ROWS],
     centered: bool,
-) -> [(f64, f64); ROWS] {
-    let mut found = [(0.0, 0.0); ROWS];
+) -> [[f64; 2]; ROWS] {
+    let mut found = [[0.0; 2]; ROWS];
     // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
     unsafe {
         let (mut means, mut sums, mut squares) = ([V::zero(); ROWS], [V::zero(); ROWS], [V::zero(); ROWS]);
@@ -138,13 +138,10 @@ unsafe fn moments_of_some<S: Stored, V: Vector, const ROWS: usize>(
             }
             at += 1;
         }
-        let part = 1.0 / len as f64;
         for i in 0..ROWS {
-            let sum = (sums[i].sum() + rest[i][0]).to_f64();
+            let sum = if centered { (sums[i].sum() + rest[i][0]).to_f64() } else { 0.0 };
             let squares = (squares[i].sum() + rest[i][1]).to_f64();
-            let deviation = if centered { sum * part } else { 0.0 };
-            let variance = squares * part - deviation * deviation;
-            found[i] = (about[i].to_f64() + deviation, if variance < 0.0 { 0.0 } else { variance });
+            found[i] = Moments { about: about[i].to_f64(), sum, squares }.statistics(len as f64);
         }
     }
     found
@@ -155,15 +152,9 @@ unsafe fn moments_of_some<S: Stored, V: Vector, const ROWS: usize>(
 /// # Safety
 /// As [`statistics`].
 #[inline(always)]
-unsafe fn moments<V: Vector>(
-    x: *const V::Scalar,
-    len: usize,
-    about: V::Scalar,
-    centered: bool,
-) -> (f64, f64) {
-    let n = len as f64;
-    // SAFETY: the numbers are valid, as this function requires; the pieces are inside of them.
-    let [deviation, squares] = unsafe {
+unsafe fn moments<V: Vector>(x: *const V::Scalar, len: usize, about: V::Scalar, centered: bool) -> [f64; 2] {
+    // SAFETY: the values are valid, as this function requires; the pieces are inside of them.
+    let [sum, squares] = unsafe {
         let mut totals = Totals::<V, 2>::new();
         let mut at = 0;
         while at < len {
@@ -174,9 +165,8 @@ unsafe fn moments<V: Vector>(
         }
         totals.finished()
     };
-    let deviation = if centered { deviation / n } else { 0.0 };
-    let variance = squares / n - deviation * deviation;
-    (about.to_f64() + deviation, if variance < 0.0 { 0.0 } else { variance })
+    let sum = if centered { sum } else { 0.0 };
+    Moments { about: about.to_f64(), sum, squares }.statistics(len as f64)
 }
 
 /// Mean and mean squared deviation, in double precision throughout.
@@ -184,10 +174,10 @@ unsafe fn moments<V: Vector>(
 /// # Safety
 /// `len` values are readable.
 #[cold]
-unsafe fn in_double<T: Real>(x: *const T, len: usize, centered: bool) -> (f64, f64) {
+unsafe fn in_double<T: Real>(x: *const T, len: usize, centered: bool) -> [f64; 2] {
     let n = len as f64;
     // SAFETY: the values are readable and writable, as this function requires.
     let numbers = || (0..len).map(|i| unsafe { x.add(i).read_unaligned() }.to_f64());
     let mean = if centered { numbers().sum::<f64>() / n } else { 0.0 };
-    (mean, numbers().map(|x| (x - mean) * (x - mean)).sum::<f64>() / n)
+    [mean, numbers().map(|x| (x - mean) * (x - mean)).sum::<f64>() / n]
 }

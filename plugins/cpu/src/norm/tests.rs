@@ -2,9 +2,8 @@ use hipdnn_plugin_sdk::graph::operation::{Layernorm, LayernormBackward, RmsNorm,
 use hipdnn_plugin_sdk::graph::{DataType, NormFwdPhase, Operation};
 
 use crate::fusion::node::plan_node_at;
-use crate::reference;
 use crate::simd::isa::Isa;
-use crate::testing::{Array, Random, order, run, run_planned, same, strides};
+use crate::testing::{Array, Random, check_with_reference, order, run, run_planned, same, strides};
 use crate::threading::partition::Threads;
 
 const X: i64 = 1;
@@ -43,7 +42,6 @@ const SHAPES: [(&[i64], usize); 9] = [
 
 #[derive(Clone)]
 struct Case {
-    dims: Vec<i64>,
     count: usize,
     centered: bool,
     data_type: DataType,
@@ -85,7 +83,7 @@ impl Case {
             arrays.push(Array::new(uid, own, dims, &steps).filled(|| random.real().abs() + 0.25));
         }
         arrays.push(Array::new(EPSILON, DataType::Float, &[1], &[1]).filled(|| 0.125));
-        Self { dims: dims.to_vec(), count, centered, data_type, arrays }
+        Self { count, centered, data_type, arrays }
     }
 
     fn compute(&self) -> DataType {
@@ -162,26 +160,12 @@ impl Case {
             DataType::Bfloat16 => 1.6e-2,
             _ => 2e-5,
         };
-        let mut expected = self.clone();
-        run_planned(operation.clone(), self.compute(), &mut expected.arrays, reference::plan_node).unwrap();
-        let mut got = self.clone();
-        run(operation.clone(), self.compute(), isa, &mut got.arrays).unwrap();
-        for (got, expected) in got.arrays.iter().zip(&expected.arrays) {
-            let uid = got.tensor.uid;
-            let (got, expected) = (got.numbers(), expected.numbers());
-            let finite = expected.iter().filter(|number| number.is_finite());
+        let uids: Vec<i64> = self.arrays.iter().map(|array| array.tensor.uid).collect();
+        check_with_reference(operation, self.compute(), isa, &self.arrays, &uids, |expected| {
+            let finite = expected.numbers().into_iter().filter(|number| number.is_finite());
             let largest = finite.fold(1.0_f64, |largest, number| largest.max(number.abs()));
-            for (i, (got, expected)) in got.into_iter().zip(expected).enumerate() {
-                assert!(
-                    same(got, expected) || (got - expected).abs() <= tolerance * largest,
-                    "{} at {isa:?}: tensor {uid} element {i} is {got}, expected {expected}\n{:?} {} {:?}",
-                    operation.spec().name,
-                    self.dims,
-                    self.count,
-                    self.data_type,
-                );
-            }
-        }
+            move |got, expected| (got - expected).abs() <= tolerance * largest
+        });
     }
 
     fn all(&self, isa: Isa) {
@@ -292,7 +276,7 @@ fn a_row_does_not_depend_on_the_rows_beside_it() {
     let mut random = Random::new(27);
     for (data_type, len) in [(DataType::Float, 83), (DataType::Bfloat16, 83), (DataType::Float, 5000)] {
         let mut case = Case::new(&mut random, (&[11, len], 1), true, 0, data_type, 0);
-        // A row whose first numbers are far from its mean, and one with an infinity.
+        // A row whose first values are far from its mean, and one with an infinity.
         for column in 0..16 {
             case.array(X).set(&[2, column], 1000.0);
         }

@@ -7,14 +7,14 @@ use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
-use hipdnn_plugin_sdk::graph::Graph;
-use hipdnn_plugin_sdk::payload::Payload;
-use hipdnn_plugin_sdk::wire::{EngineConfig, Layout};
+use hipdnn_plugin_sdk::payload::{Payload, Request};
+use hipdnn_plugin_sdk::wire::Layout;
 use hipdnn_plugin_sdk::{Overrides, PluginError, Refusal, wire};
 
 use crate::memory;
 use crate::plan::planner::Planner;
 use crate::plan::steps::Plan;
+use crate::prepare::Prepared;
 
 /// How many plans for other shapes are kept, those that were used last.
 const KEPT: usize = 8;
@@ -26,10 +26,9 @@ const SMALL: usize = 64 << 10;
 /// The form of saved plans.
 const PAYLOAD: Payload = Payload { mark: *b"HCPU", version: 1, owner: "the CPU engines" };
 
-/// A graph, how it was configured, and its plan.
+/// What was asked for, and its plan.
 pub struct Compiled {
-    graph: Graph,
-    config: EngineConfig,
+    request: Request,
     planner: Planner,
     plan: Plan,
     /// Plans for other shapes, the one that was used last first.
@@ -59,10 +58,10 @@ impl Other {
 }
 
 impl Compiled {
-    /// Plans a graph.
-    pub fn new(graph: &Graph, config: EngineConfig, planner: Planner) -> Result<Self, Refusal> {
-        let plan = planner.plan(graph)?;
-        Ok(Self { graph: graph.clone(), config, planner, plan, others: Mutex::default() })
+    /// Plans what is asked for, of which `prepared` is the graph.
+    pub fn new(request: Request, prepared: &Prepared, planner: Planner) -> Result<Self, Refusal> {
+        let plan = planner.plan_prepared(prepared)?;
+        Ok(Self { request, planner, plan, others: Mutex::default() })
     }
 
     /// The plan for the shapes of the graph.
@@ -130,7 +129,7 @@ impl Compiled {
                 }
             }
         }
-        let mut graph = self.graph.clone();
+        let mut graph = self.request.graph.clone();
         let mut shapes = Vec::with_capacity(overrides.len());
         for shape in overrides.iter() {
             let tensor = graph.tensors.iter_mut().find(|tensor| tensor.uid == shape.uid);
@@ -153,12 +152,14 @@ impl Compiled {
 
     /// The plan as bytes: the configuration and the graph, of which the same plan is made again.
     pub fn save(&self) -> Result<Vec<u8>, PluginError> {
-        PAYLOAD.write(&[&wire::write_engine_config(&self.config), &wire::write(&self.graph, Layout::G2)?])
+        let Request { graph, config } = &self.request;
+        PAYLOAD.write(&[&wire::write_engine_config(config), &wire::write(graph, Layout::G2)?])
     }
 
     /// The graph and the configuration of a saved plan.
-    pub fn read(bytes: &[u8]) -> Result<(Graph, EngineConfig), PluginError> {
+    pub fn read(bytes: &[u8]) -> Result<Request, PluginError> {
         let [config, graph] = PAYLOAD.read(bytes)?;
-        Ok((wire::read(graph)?, wire::read_engine_config(config)?))
+        let config = wire::read_engine_config(config)?;
+        Ok(Request { graph: wire::read(graph)?, config })
     }
 }

@@ -4,7 +4,10 @@ use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::wire::{Knob, KnobSetting};
 use hipdnn_plugin_sdk::{PluginError, wire};
 
+use crate::fusion::graph::parts;
+use crate::kernel::Refusal;
 use crate::plan::steps::Plan;
+use crate::prepare::{Prepared, prepare};
 use crate::reference;
 use crate::settings::{Algorithm, Settings};
 use crate::threading::partition::Threads;
@@ -64,13 +67,16 @@ impl Planner {
         Ok(Self::Fast(Settings { threads, constant_weights, convolution }))
     }
 
+    /// Prepares and plans a graph.
+    pub fn plan(self, graph: &Graph) -> Result<Plan, Refusal> {
+        self.plan_prepared(&prepare(graph)?)
+    }
+
     /// Plans a graph.
-    pub fn plan(self, graph: &Graph) -> Result<Plan, crate::kernel::Refusal> {
+    pub fn plan_prepared(self, prepared: &Prepared) -> Result<Plan, Refusal> {
         match self {
-            Self::Fast(settings) => {
-                Plan::in_parts(graph, |graph| crate::fusion::graph::parts(graph, settings))
-            }
-            Self::Reference => Plan::new(graph, reference::plan_node),
+            Self::Fast(settings) => Plan::in_parts(prepared, |prepared| parts(prepared, settings)),
+            Self::Reference => Plan::new(prepared, reference::plan_node),
         }
     }
 }

@@ -7,13 +7,16 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
-use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Tensor, TensorValue};
+use hipdnn_plugin_sdk::graph::{DataType, Tensor, TensorValue};
 use hipdnn_plugin_sdk::{PluginError, bound};
 
 use crate::dtype::element::Element;
 use crate::kernel::{Kernel, MAX_TENSORS, Part, Refusal};
+use crate::layout::{Layout, storage_size};
 use crate::plan::own_memory::OwnMemory;
-use crate::prepare::{in_node, mark_outputs, prepare};
+use crate::prepare::{CheckedNode, Prepared};
+use crate::problem::pointers;
+use crate::reference;
 use crate::workspace::{Place, place_in_steps};
 
 /// Alignment in bytes of what lies in the workspace.
@@ -88,28 +91,25 @@ impl From<ExecuteError> for PluginError {
 }
 
 impl Plan {
-    /// Prepares the graph and plans each node with `choose`. The refusal names the node and what is wrong with it.
+    /// Plans each node with `choose`. The refusal names the node and what is wrong with it.
     pub fn new(
-        graph: &Graph,
-        choose: impl Fn(&Graph, &Node) -> Result<Box<dyn Kernel>, Refusal>,
+        prepared: &Prepared,
+        choose: impl Fn(&CheckedNode<'_>) -> Result<Box<dyn Kernel>, Refusal>,
     ) -> Result<Self, Refusal> {
-        Self::in_parts(graph, |graph| {
-            let nodes = graph.nodes.iter().enumerate();
-            nodes.map(|(place, node)| Part::of_node(graph, place, node, &choose)).collect()
+        Self::in_parts(prepared, |prepared| {
+            prepared.nodes().map(|node| Part::of_node(&prepared.graph, node, &choose)).collect()
         })
     }
 
-    /// Prepares the graph and plans it with `divide`, which yields parts that together are all nodes, in an order in which
-    /// they can run.
+    /// Plans the graph with `divide`, which yields parts that together are all nodes, in an order in which they can run.
     pub fn in_parts(
-        graph: &Graph,
-        divide: impl FnOnce(&Graph) -> Result<Vec<Part>, Refusal>,
+        prepared: &Prepared,
+        divide: impl FnOnce(&Prepared) -> Result<Vec<Part>, Refusal>,
     ) -> Result<Self, Refusal> {
-        let mut graph = prepare(graph)?;
-        let unmarked = mark_outputs(&mut graph);
-        let parts = divide(&graph)?;
+        let Prepared { graph, unmarked, .. } = prepared;
+        let parts = divide(prepared)?;
         let tensors_of = parts.iter().map(|part| part.tensors.as_slice());
-        let virtuals = place_in_steps(&graph, &unmarked, tensors_of, ALIGNMENT)?;
+        let virtuals = place_in_steps(graph, unmarked, tensors_of, ALIGNMENT)?;
         let tensors: HashMap<i64, &Tensor> =
             graph.tensors.iter().map(|tensor| (tensor.uid, tensor)).collect();
         let slot = |place: &Place| match unmarked.contains(&place.uid) {
@@ -131,14 +131,8 @@ impl Plan {
         let mut constants = Vec::new();
         let mut scratch = 0;
         for part in parts {
-            let refuse = |refusal: Refusal| match graph.nodes.get(part.node) {
-                Some(node) => in_node(part.node, node, refusal),
-                None => refusal,
-            };
-            if part.tensors.len() > MAX_TENSORS {
-                let count = part.tensors.len();
-                return Err(refuse(format!("has {count} tensors, expected at most {MAX_TENSORS}")));
-            }
+            let refuse = |refusal: Refusal| prepared.refusal(part.node, refusal);
+            check_count(part.tensors.len()).map_err(refuse)?;
             scratch = scratch.max(part.kernel.scratch_size());
             let mut slots = Vec::with_capacity(part.tensors.len());
             for uid in &part.tensors {
@@ -252,6 +246,43 @@ impl Plan {
         }
         Ok(())
     }
+}
+
+/// Whether the reference computes a graph, and so each engine does: what [`Plan::new`] refuses, found out without a plan.
+///
+/// # Errors
+/// The first node that it does not compute, and why.
+pub fn check(prepared: &Prepared) -> Result<(), Refusal> {
+    let graph = &prepared.graph;
+    let mut scratch = 0;
+    for node in prepared.nodes() {
+        let mut check_node = || {
+            scratch = scratch.max(reference::plan_node(&node)?.scratch_size());
+            check_count(pointers(graph, &node.node.operation).len())
+        };
+        check_node().map_err(|refusal| node.refusal(refusal))?;
+    }
+    // As if every virtual tensor lived to the end.
+    let mut size = scratch;
+    let in_workspace = |tensor: &&Tensor| tensor.is_virtual || prepared.unmarked.contains(&tensor.uid);
+    for tensor in graph.tensors.iter().filter(in_workspace) {
+        let own = storage_size(tensor.data_type, Layout::of(tensor)?.extent())?;
+        size = own
+            .checked_next_multiple_of(ALIGNMENT)
+            .and_then(|own| own.checked_add(size))
+            .filter(|size| *size <= isize::MAX as usize - 2 * ALIGNMENT)
+            .ok_or_else(|| {
+                format!("virtual tensor {}: the workspace would be larger than the address space", tensor.uid)
+            })?;
+    }
+    Ok(())
+}
+
+fn check_count(count: usize) -> Result<(), Refusal> {
+    if count > MAX_TENSORS {
+        return Err(format!("has {count} tensors, expected at most {MAX_TENSORS}"));
+    }
+    Ok(())
 }
 
 /// The pointer bound to `uid`, tried first where it stands when the caller binds in the plan's order.

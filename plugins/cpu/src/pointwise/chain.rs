@@ -1,4 +1,4 @@
-//! Pointwise operations that are computed together, as a kernel sees them before anything is decided.
+//! Pointwise operations that are computed together, and reductions between them.
 
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode, ReductionMode};
 
@@ -12,30 +12,30 @@ pub(crate) const MAX_INPUTS: usize = 11;
 /// The most operations of a chain.
 pub(crate) const MAX_STEPS: usize = 32;
 
-/// What an operation of a chain reads.
+/// An operand in a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Value {
-    /// The input with this number.
+    /// The input with this index.
     Input(usize),
-    /// The result of the operation with this number.
+    /// The result of the step with this index.
     Step(usize),
 }
 
 /// An input of a chain: a tensor spread over the chain's shape.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Input {
-    /// Its place among the pointers that a kernel gets.
+    /// The slot of its pointer.
     pub(crate) slot: usize,
-    /// The type of its elements.
+    /// Its dtype.
     pub(crate) data_type: DataType,
     /// Its strides along the dimensions of the shape: 0 where it repeats.
     pub(crate) strides: [usize; MAX_RANK],
-    /// Whether the result takes its place.
+    /// Whether the result is written to its memory.
     pub(crate) replaced: bool,
 }
 
 impl Input {
-    /// A tensor of the chain's own shape, whose memory the result takes.
+    /// A tensor of the chain's shape, to whose memory the result is written.
     pub(crate) fn replaced(operand: &Operand) -> Self {
         let mut strides = [0; MAX_RANK];
         strides[..operand.layout.rank()].copy_from_slice(operand.layout.strides());
@@ -48,42 +48,42 @@ impl Input {
     }
 }
 
-/// What a step of a chain computes.
+/// The operation of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Operation {
-    /// A function of each element, with its numbers.
+    /// A function of each element, with its parameters.
     Pointwise(PointwiseMode, Activation),
-    /// One number of each row.
+    /// A reduction of each row.
     Reduce(ReductionMode),
 }
 
-/// An operation of a chain.
+/// A step of a chain.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Step {
-    /// What is computed.
+    /// The operation.
     pub(crate) operation: Operation,
-    /// Whether the result is one number for each row.
+    /// Whether the result is one value per row.
     pub(crate) one: bool,
-    /// What it reads.
+    /// Its operands.
     pub(crate) operands: Vec<Value>,
-    /// The type that the result would be stored in, which rounds it.
+    /// The dtype of its result, to which it is rounded.
     pub(crate) stored: DataType,
 }
 
 impl Step {
-    /// Whether it makes zeros of what is negative, and nothing else.
+    /// Whether it is max(x, 0).
     pub(crate) fn is_relu(&self) -> bool {
         let Operation::Pointwise(PointwiseMode::ReluFwd, activation) = &self.operation else { return false };
         activation.lower_clip == 0.0 && activation.lower_clip_slope == 0.0 && activation.upper_clip.is_none()
     }
 }
 
-/// Operations on each element, of which the last one's result is written.
+/// A chain of operations; the result of the last one is written.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Chain {
-    /// What is read.
+    /// The inputs.
     pub(crate) inputs: Vec<Input>,
-    /// What is computed, each from what is before it.
+    /// The steps, each of inputs and of earlier steps.
     pub(crate) steps: Vec<Step>,
 }
 
@@ -96,7 +96,7 @@ impl Chain {
         chain
     }
 
-    /// The value of an input, which is added unless it is there.
+    /// The value of an input, which is added unless it is known.
     pub(crate) fn input(&mut self, broadcast: &Broadcast) -> Value {
         let input = Input::of(broadcast);
         let number = self.inputs.iter().position(|known| *known == input).unwrap_or_else(|| {
@@ -117,14 +117,14 @@ impl Chain {
         Value::Step(self.steps.len() - 1)
     }
 
-    /// Adds an operation that has no numbers of its own.
+    /// Adds an operation without parameters.
     pub(crate) fn push_mode(&mut self, mode: PointwiseMode, operands: Vec<Value>, stored: DataType) -> Value {
         let operation = Operation::Pointwise(mode, Activation::default());
         self.steps.push(Step { operation, one: false, operands, stored });
         Value::Step(self.steps.len() - 1)
     }
 
-    /// Adds a reduction of a value to one number for each row.
+    /// Adds a reduction of a value to one per row.
     pub(crate) fn push_reduction(&mut self, mode: ReductionMode, value: Value, stored: DataType) -> Value {
         self.steps.push(Step {
             operation: Operation::Reduce(mode),
@@ -140,7 +140,7 @@ impl Chain {
         self.steps.iter().any(|step| matches!(step.operation, Operation::Reduce(_)))
     }
 
-    /// The tensor that is added to input 0, and whether RELU follows, where this is all there is to do with numbers of this type.
+    /// The residual that is added to input 0, and whether RELU follows, if the chain is this alone, in this dtype.
     pub(crate) fn sum_and_relu(&self, number: DataType) -> Option<(Option<Input>, bool)> {
         let (sum, relu) = match self.steps.as_slice() {
             [relu] if relu.is_relu() => (None, Some(relu)),
@@ -166,9 +166,9 @@ impl Chain {
         (is_exact && is_of_last).then_some((added, relu.is_some()))
     }
 
-    /// The row that the first operation adds to input 0 of these dimensions, the same in all places along the other dimensions
-    /// than `axis`, and what is left without it: a chain whose input 0 is the sum. None where the chain does not begin so,
-    /// needs input 0 otherwise, or rounds it or the sum to less than a `number`.
+    /// The bias along `axis` that the first step adds to input 0 of these dimensions, and the other steps: a chain whose input 0 is
+    /// the sum. None if the chain does not begin with a bias, reads input 0 again, or has another dtype than `number` before or after
+    /// the sum.
     pub(crate) fn without_row(&self, dims: &[usize], axis: usize, number: DataType) -> Option<(Input, Self)> {
         let (first, rest) = self.steps.split_first()?;
         let row = match first.operands.as_slice() {

@@ -16,36 +16,36 @@ use crate::threading::partition::{Threads, Workers};
 /// Bytes of a buffer: few enough that all of them stay in the L1 cache.
 const BYTES: usize = 2048;
 
-/// Memory for some numbers.
+/// A buffer.
 #[repr(align(64))]
 #[derive(Clone, Copy)]
 struct Buffer(std::mem::MaybeUninit<[u8; BYTES]>);
 
 impl Buffer {
-    /// Memory that holds nothing yet.
+    /// An uninitialized buffer.
     const EMPTY: Self = Self(std::mem::MaybeUninit::uninit());
 
-    /// How many numbers there is room for.
+    /// Its capacity in values.
     const fn len<T>() -> usize {
         BYTES / size_of::<T>()
     }
 
-    /// The numbers.
-    fn numbers<T>(&mut self) -> *mut T {
+    /// Its first value.
+    fn values<T>(&mut self) -> *mut T {
         self.0.as_mut_ptr().cast()
     }
 }
 
-/// How an operand of the inner loop becomes contiguous values.
+/// How an operand of the inner loop is read as contiguous values.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Access {
-    /// It is.
+    /// It is contiguous.
     InPlace,
-    /// One number repeats.
+    /// One value, repeated in a buffer.
     Repeated,
-    /// One number stands for all.
+    /// One value, broadcast in registers.
     One,
-    /// The elements are converted or brought together.
+    /// Converted or gathered into a buffer.
     Copied,
 }
 
@@ -53,9 +53,9 @@ enum Access {
 struct Memory<T> {
     slot: usize,
     run: RowConverter<T>,
-    /// Whether the result goes to the same memory.
+    /// Whether the result is written to the same memory.
     replaced: bool,
-    /// Whether the program takes one number of it for all of the inner loop.
+    /// Whether the program reads one value of it for the whole inner loop.
     one: bool,
 }
 
@@ -75,7 +75,7 @@ impl<T: Functions> Memory<T> {
     }
 }
 
-/// A chain with every decision made; its inputs and, last, its result are at most `N`.
+/// A planned chain; its inputs and, last, its result are at most `N`.
 pub(crate) struct Elements<T, const N: usize> {
     program: Program<T>,
     /// The dimensions, and the strides of the inputs and, last, of the result along them.
@@ -83,15 +83,15 @@ pub(crate) struct Elements<T, const N: usize> {
     nest: LoopNest<N>,
     inputs: Vec<Memory<T>>,
     output: Memory<T>,
-    /// Whether the result goes around the caches.
+    /// Whether the result is written with non-temporal stores.
     streamed: bool,
-    /// Nanoseconds that one thread takes for an element, about.
+    /// Estimated nanoseconds per element on one thread.
     time: f64,
     workers: Workers,
 }
 
-/// Whether an input is read by nothing but operations in registers that have another operand, so that one number of it is enough
-/// where it repeats.
+/// Whether all readers of an input compute in registers and have another operand that is a row: one value of a broadcast input is then
+/// enough.
 fn is_for_registers<T: Functions>(chain: &Chain, input: usize, repeats: impl Fn(usize) -> bool) -> bool {
     let is_row =
         |value: &Value| matches!(*value, Value::Step(_)) || matches!(*value, Value::Input(i) if !repeats(i));
@@ -100,7 +100,7 @@ fn is_for_registers<T: Functions>(chain: &Chain, input: usize, repeats: impl Fn(
 }
 
 impl<T: Functions, const N: usize> Elements<T, N> {
-    /// Plans a chain, which may be computed of any box of its shape if it is a tail.
+    /// Plans a chain; an epilogue may run on any box of its shape.
     pub(crate) fn plan(
         chain: &Chain,
         output: &Operand,
@@ -129,7 +129,7 @@ impl<T: Functions, const N: usize> Elements<T, N> {
         let mut inputs = chain.inputs.iter().map(Memory::of).collect::<Result<Vec<_>, _>>()?;
         for (number, input) in inputs.iter_mut().enumerate() {
             input.one = is_one(number);
-            // What is done in registers reads a number before it writes the result there.
+            // Operations in registers read a value before they overwrite it.
             input.replaced &= !program.is_line();
         }
         let output = Memory {
@@ -171,7 +171,7 @@ impl<T: Functions, const N: usize> Elements<T, N> {
         let mut buffers = [Buffer::EMPTY; N];
         let mut places = Places::nowhere();
         for (number, register) in registers.iter_mut().enumerate() {
-            *places.register(number) = register.numbers();
+            *places.register(number) = register.values();
         }
         let mut access = [Access::InPlace; N];
         for ((access, input), stride) in access.iter_mut().zip(&self.inputs).zip(nest.inner_strides) {
@@ -186,7 +186,7 @@ impl<T: Functions, const N: usize> Elements<T, N> {
             Buffer::len::<T>()
         };
         places.streamed = self.streamed;
-        // The element that a repeated operand's buffer is full of, and how full.
+        // The offset of the element in a repeated operand's buffer, and how often it is there.
         let mut repeated = [(usize::MAX, 0); N];
         let mut at = elements.start;
         let mut place = nest.place(at / nest.len);
@@ -202,7 +202,7 @@ impl<T: Functions, const N: usize> Elements<T, N> {
                     let offset = |i: usize| base[i] + place.offsets[i] + from * nest.inner_strides[i];
                     for (i, input) in self.inputs.iter().enumerate() {
                         let base = tensors[input.slot].cast_const().add(offset(i) * input.run.size);
-                        let buffer = buffers[i].numbers::<T>();
+                        let buffer = buffers[i].values::<T>();
                         *places.input(i) = match access[i] {
                             Access::InPlace => base.cast_mut().cast(),
                             Access::One => {
@@ -231,7 +231,7 @@ impl<T: Functions, const N: usize> Elements<T, N> {
                         *places.out() = to.cast();
                         self.program.run(&mut places, len);
                     } else {
-                        let out = buffers[N - 1].numbers::<T>();
+                        let out = buffers[N - 1].values::<T>();
                         *places.out() = out;
                         self.program.run(&mut places, len);
                         (self.output.run.store)(out, to, end_stride, len);
@@ -248,10 +248,10 @@ impl<T: Functions, const N: usize> Elements<T, N> {
     }
 }
 
-/// Writes a number `len` times.
+/// Writes a value `len` times.
 ///
 /// # Safety
-/// `to` is writable for `len` numbers.
+/// `to` is writable for `len` values.
 unsafe fn fill<T: Copy>(to: *mut T, number: T, len: usize) {
     for i in 0..len {
         // SAFETY: the values are readable and writable, as this function requires.
@@ -264,28 +264,27 @@ impl<T: Functions, const N: usize> Kernel for Elements<T, N> {
         let shared = Tensors(tensors);
         let elements = self.nest.runs() * self.nest.len;
         self.workers.run(|worker| {
-            // SAFETY: the tensors are valid, as this function requires; each worker computes elements of
-            // its own.
+            // SAFETY: the tensors are valid, as this function requires; each worker computes elements of its own.
             unsafe { self.part(shared.all(), &self.nest, [0; N], self.workers.share(worker, elements)) };
         });
     }
 }
 
-/// What is computed of each block of a kernel's results while they are near.
+/// An epilogue on blocks of a kernel's results that are still in cache.
 pub(crate) trait BlockEpilogue: Send + Sync {
-    /// Computes a box of the result, of which the kernel has written its own results there. Runs on the calling thread.
+    /// Computes a box of the results, which the kernel has written. Runs on the calling thread.
     ///
     /// # Safety
-    /// As [`Kernel::run`]; the box lies inside of the result's dimensions.
+    /// As [`Kernel::run`]; the box is inside the dimensions of the result.
     unsafe fn run_on_box(&self, tensors: &[*mut u8], origin: &[usize], size: &[usize]);
 
-    /// The same of some elements, counted in the order in which those of the result lie in memory.
+    /// The same for some elements, counted in the order of the result's memory.
     ///
     /// # Safety
-    /// As `BlockEpilogue`, for the elements.
+    /// As [`BlockEpilogue::run_on_box`], for the elements.
     unsafe fn run_on_range(&self, tensors: &[*mut u8], elements: std::ops::Range<usize>);
 
-    /// Nanoseconds that it takes for an element, about.
+    /// Estimated nanoseconds per element.
     fn time(&self) -> f64;
 }
 

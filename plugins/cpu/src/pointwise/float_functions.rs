@@ -18,7 +18,7 @@ impl Functions for f64 {
 
     #[inline(always)]
     fn in_registers(smooth: Smooth) -> bool {
-        // Loops over these alone become vectors.
+        // The loops over these alone are vectorized.
         use Smooth::{AddSquare, Reciprocal, ReluBwd, Rsqrt};
         !matches!(smooth, AddSquare | Reciprocal | ReluBwd | Rsqrt)
     }
@@ -26,8 +26,7 @@ impl Functions for f64 {
     #[inline(always)]
     unsafe fn smooth<V: Vector<Scalar = Self>>(all: &All<Self>) {
         for i in 0..all.count {
-            // SAFETY: the processor has the vector's instructions and the values are valid, as this
-            // function requires.
+            // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
             unsafe {
                 let [x, y] = all.operands::<V>(i);
                 exactly(all.smooth, x, y, all.number).store(all.to.add(i * V::LANES));
@@ -38,13 +37,13 @@ impl Functions for f64 {
 
 impl Functions for f32 {
     const TIME: f64 = 0.4;
-    // SAFETY: whoever calls it promises level and numbers.
+    // SAFETY: the caller of a `RowFunction` promises the instruction set and the rows.
     const SOFTMAX: Option<RowFunction<Self>> = Some(|isa, rows| unsafe { isa.run_vectors(rows) });
 
     #[inline(always)]
     fn exponential(self) -> Self {
         let (one, mut result) = (self, 0.0);
-        // SAFETY: a plain vector needs no instructions of its own; both numbers are there.
+        // SAFETY: a portable vector needs no instructions; both values are valid.
         unsafe { exponential(PortableVector::<Self, 1>::load(&raw const one)).store(&raw mut result) };
         result
     }
@@ -56,8 +55,7 @@ impl Functions for f32 {
 
     #[inline(always)]
     unsafe fn smooth<V: Vector<Scalar = Self>>(all: &All<Self>) {
-        // SAFETY: the processor has the vector's instructions and the values are valid, as this function
-        // requires.
+        // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
         unsafe {
             with_constant!(all.smooth, S => {
                 for i in 0..all.count {

@@ -1,8 +1,8 @@
 //! The functions behind the activations, on vectors.
 //!
-//! In single precision the exponential is a polynomial times a power of 2, the logarithm one of what is left when a power of 2 is taken
-//! away, and tanh and erf are quotients of polynomials within the range in which they are not 1; results are within 8 units in the last place, most within 2. There are no branches, and
-//! NaN and infinities pass as they do through the plain functions. In double precision they are the plain functions.
+//! In single precision the exponential is a polynomial times a power of 2, the logarithm a polynomial of the mantissa, and tanh and erf are
+//! quotients of polynomials where they are not 1. Results are within 8 units in the last place, most within 2. There are no branches. NaN
+//! and infinities give the same as the scalar functions. Double precision uses the scalar functions.
 
 use crate::pointwise::smooth::Smooth;
 use crate::pointwise::softmax::Softmax;
@@ -12,36 +12,36 @@ use crate::simd::vector::{Float, Vector};
 /// Computes rows at an instruction set that the processor supports.
 pub(crate) type RowFunction<T> = unsafe fn(Isa, Softmax<T>);
 
-/// Numbers with functions.
+/// Scalars with functions.
 pub(crate) trait Functions: Float {
-    /// Nanoseconds that a function takes for one number, about.
+    /// Estimated nanoseconds of a function per element.
     const TIME: f64;
 
     /// e to the value.
     fn exponential(self) -> Self;
 
-    /// Whether vectors have the function, and not only numbers one by one.
+    /// Whether the function works on vectors.
     fn in_registers(smooth: Smooth) -> bool;
 
-    /// Softmax of rows, where it has a form of its own.
+    /// Softmax of rows, if it has its own kernel.
     const SOFTMAX: Option<RowFunction<Self>>;
 
-    /// A function of each number of some vectors.
+    /// A function of each element of some vectors.
     ///
     /// # Safety
-    /// The processor has the vector's instructions; the operands and the results are there.
+    /// The processor has the vector's instructions; the operands are readable and the results are writable.
     unsafe fn smooth<V: Vector<Scalar = Self>>(all: &All<Self>);
 }
 
-/// Vectors of operands, and where the function of them goes.
+/// Vectors of operands and results.
 pub(crate) struct All<T> {
     /// Which function.
     pub(crate) smooth: Smooth,
-    /// The number that it has of its own.
+    /// Its parameter.
     pub(crate) number: T,
-    /// The operands, and how far apart their vectors are.
+    /// The operands, and the strides of their vectors.
     pub(crate) from: [(*const T, usize); 2],
-    /// The results, side by side; they may be where operands are.
+    /// The results, contiguous; they may be operands.
     pub(crate) to: *mut T,
     /// How many vectors.
     pub(crate) count: usize,
@@ -51,7 +51,7 @@ impl<T> All<T> {
     /// The operands of a vector.
     ///
     /// # Safety
-    /// As [`Functions::smooth`]; the number is below the count.
+    /// As [`Functions::smooth`]; `number` is below the count.
     #[inline(always)]
     pub(crate) unsafe fn operands<V: Vector<Scalar = T>>(&self, number: usize) -> [V; 2] {
         // SAFETY: the operands are valid, as this function requires.

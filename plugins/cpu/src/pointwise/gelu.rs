@@ -1,4 +1,4 @@
-//! GELU by a table of polynomials, where vectors look numbers up as fast as they add them.
+//! GELU by a table of polynomials, on vectors with fast table lookups.
 //!
 //! x · Φ(x) is what is positive of x, less h(|x|) with h(a) = a · (1 - Φ(a)), which is below 0.17 everywhere and nothing from 5.6 on. So
 //! little of the result depends on h, and it needs no division: each sixteenth of its range has a polynomial of its own.
@@ -173,7 +173,7 @@ mod tests {
             for (x, y) in x.iter().zip(each(*isa, Gelu, &x)) {
                 let (x, y) = (f64::from(*x), f64::from(y));
                 let exact = x * 0.5 * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2);
-                // Of the result, of h, which is taken for 0 where the table ends, and of numbers with fewer bits.
+                // Of the result, of h, which is taken for 0 where the table ends, and of values with fewer bits.
                 let h = if x < -5.0 { 2.0_f64.powi(-24) } else { x.abs().min(0.2) * 2.0_f64.powi(-25) };
                 let bound = exact.abs() * 2.0_f64.powi(-22) + h + 2.0_f64.powi(-148);
                 assert!((y - exact).abs() <= bound, "{y} of {x} at {isa:?}, expected {exact}");

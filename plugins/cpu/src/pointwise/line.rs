@@ -1,7 +1,7 @@
-//! Operations one behind the other, whose results stay in registers.
+//! Several operations in one loop, whose results stay in registers.
 //!
-//! A loop for each operation would read and write the L1 cache for each. Instead some vectors go through all of
-//! them: what an operation makes is what the next one goes on with. Only what is read again later is stored.
+//! A loop for each operation would read and write the L1 cache each time. Here some vectors go through all operations: each works on the
+//! result of the one before. Only results that are read again later are stored.
 
 #[cfg(test)]
 mod tests;
@@ -21,28 +21,29 @@ use crate::simd::stored::Stored;
 use crate::simd::stream::before_aligned;
 use crate::simd::vector::{Lanewise, MAX_LANES, Vector, VectorTask};
 use crate::tensor::combine::{Combine, finalized, fold_lanes, with_combine};
+use crate::tensor::image::{read, write};
 use crate::tensor::row_converter::{Float16, RowConverter};
 
-/// Vectors that go through the operations together: enough that each of the operations has something to wait for.
+/// Vectors that go through the operations together: enough to hide the latency of each operation.
 const TOGETHER: usize = 8;
 
 /// The most reductions of a line.
 pub(crate) const MAX_TOTALS: usize = 2;
 
-/// Places that a line reads and writes, at most.
+/// The most rows that a line reads and writes.
 pub(crate) const MAX_PLACES: usize = 24;
 
 /// An operation in registers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Applied<T> {
-    /// Of a few instructions.
+    /// A few instructions.
     Lanewise(Lanewise),
-    /// A function, with the number that it has of its own.
+    /// A function, with its parameter.
     Smooth(Smooth, T),
 }
 
 impl<T: Functions> Applied<T> {
-    /// The form in registers of an operation; none where it has none.
+    /// The operation in registers, if there is such a form.
     pub(crate) fn of(step: &Step) -> Option<Self> {
         use PointwiseMode as M;
         let Operation::Pointwise(mode, activation) = &step.operation else { return None };
@@ -65,7 +66,7 @@ impl<T: Functions> Applied<T> {
         }))
     }
 
-    /// Nanoseconds that one number takes, about.
+    /// Estimated nanoseconds per element.
     pub(crate) fn time(&self) -> f64 {
         match self {
             Self::Lanewise(_) => 0.1,
@@ -74,62 +75,61 @@ impl<T: Functions> Applied<T> {
     }
 }
 
-/// The side of an operation that the result of the one before it is on.
+/// Which operand the result of the operation before is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     First,
     Second,
-    /// It is both operands, or the only one.
+    /// Both operands, or the only one.
     Both,
 }
 
-/// An operand that is not the result of the operation before.
+/// The other operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Other {
-    /// Numbers side by side, by their place.
+    /// Values contiguous, by their place.
     Row(usize),
-    /// One number, by its place among those.
+    /// A single value: its index.
     One(usize),
 }
 
 /// A step of a line.
 #[derive(Clone, Copy)]
 pub(crate) enum Link<T> {
-    /// Goes on with the numbers of a place.
+    /// Loads a row.
     Load(usize),
-    /// Does an operation.
+    /// Computes an operation.
     Apply(Applied<T>, Side, Other),
-    /// Rounds as if the numbers were stored and read again.
+    /// Rounds to a dtype.
     Round(RowConverter<T>),
-    /// Writes the numbers to a place.
+    /// Stores to a row.
     Store(usize),
-    /// Adds the numbers to a total.
+    /// Adds the values to a reduction.
     Combine(ReductionMode, usize),
 }
 
-/// Steps over all numbers of a row.
+/// Operations over all values of a row.
 pub(crate) struct Line<T> {
     pub(crate) links: Vec<Link<T>>,
 }
 
-/// Where a line finds its numbers.
+/// The operands of a line.
 #[derive(Clone, Copy)]
 pub(crate) struct Memory<'a, T> {
-    /// Numbers side by side, by place.
+    /// Values contiguous, by place.
     pub(crate) rows: &'a [*mut T; MAX_PLACES],
-    /// Single numbers.
+    /// Single values.
     pub(crate) ones: *const T,
-    /// The place that is written around the caches, until [`crate::simd::stream::settle`].
+    /// The place that is written with non-temporal stores, until [`crate::simd::stream::settle`].
     pub(crate) streamed: Option<usize>,
 }
 
 impl<T: Functions> Line<T> {
-    /// Runs `len` numbers through the line, and yields what its reductions make of them.
+    /// Runs `len` values through the line, and returns its reductions.
     ///
     /// # Safety
-    /// The processor supports the instruction set. The places that are read are readable and those that are
-    /// written are writable for `len` numbers, without alignment; two places may be the same, but not overlap
-    /// otherwise.
+    /// The processor supports the instruction set. Rows that are loaded are readable and rows that are stored are writable for `len`
+    /// values, without alignment. Two rows are the same or do not overlap.
     pub(crate) unsafe fn run(&self, isa: Isa, memory: &Memory<'_, T>, len: usize) -> [T; MAX_TOTALS] {
         // SAFETY: the instruction set is valid, as this function requires.
         unsafe { isa.run_vectors::<T, _>(LineTask { links: &self.links, memory, len }) }
@@ -142,13 +142,13 @@ struct LineTask<'a, T> {
     len: usize,
 }
 
-/// Totals next to each other, so that an addition does not wait for the one before.
+/// Independent accumulators, so that additions overlap.
 const SUMS: usize = 4;
 
-/// What the reductions of a line have so far.
+/// The accumulators of a line's reductions.
 struct Totals<V: Vector> {
     vectors: [[V; SUMS]; MAX_TOTALS],
-    /// Of the numbers that fill no vector.
+    /// For the values after the last whole vector.
     rest: [V::Scalar; MAX_TOTALS],
 }
 
@@ -158,7 +158,7 @@ impl<T: Functions> VectorTask<T> for LineTask<'_, T> {
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) -> [T; MAX_TOTALS] {
         let Self { links, memory, len } = self;
-        // SAFETY: the processor has the vector's instructions, and the numbers are valid.
+        // SAFETY: the processor has the vector's instructions, and the values are valid.
         unsafe {
             let zero = V::zero();
             let mut totals = Totals { vectors: [[zero; SUMS]; MAX_TOTALS], rest: [T::ZERO; MAX_TOTALS] };
@@ -168,7 +168,7 @@ impl<T: Functions> VectorTask<T> for LineTask<'_, T> {
                     totals.vectors[total] = [V::splat(totals.rest[total]); SUMS];
                 }
             }
-            // Where there is no place that a vector can be streamed to, nothing is.
+            // No element of the row is aligned: nothing is streamed.
             let aligned = memory.streamed.map(|place| before_aligned::<V>(memory.rows[place]));
             let unaligned = Memory { streamed: None, ..*memory };
             let memory = if aligned == Some(None) { &unaligned } else { memory };
@@ -185,7 +185,7 @@ impl<T: Functions> VectorTask<T> for LineTask<'_, T> {
                 None,
             ) = (links, memory.streamed)
             {
-                // Nothing but a function: it reads and writes the rows itself.
+                // A function alone reads and writes the rows itself.
                 let (from, to, count) = (memory.rows[*from].cast_const(), memory.rows[*to], len / V::LANES);
                 let all = All { smooth: *smooth, number: *number, from: [(from, V::LANES); 2], to, count };
                 V::dispatch(FunctionTask::<'_, T, V>(&all, PhantomData));
@@ -211,7 +211,7 @@ impl<T: Functions> VectorTask<T> for LineTask<'_, T> {
     }
 }
 
-/// The total of vectors and a number.
+/// Combines accumulators.
 ///
 /// # Safety
 /// The processor has the vector's instructions.
@@ -225,10 +225,10 @@ unsafe fn joined<V: Vector, J: Combine>(vectors: &[V; SUMS], rest: V::Scalar) ->
     }
 }
 
-/// Takes numbers through the line vector by vector. The last of them may fill only some lanes of one.
+/// Takes values through the line vector by vector, the last ones in some lanes of one.
 ///
 /// # Safety
-/// As [`Line::run`], for the numbers in the range.
+/// As [`Line::run`], for the values in the range.
 #[inline(always)]
 unsafe fn rest<T: Functions, V: Vector<Scalar = T>>(
     links: &[Link<T>],
@@ -239,7 +239,7 @@ unsafe fn rest<T: Functions, V: Vector<Scalar = T>>(
     let mut at = range.start;
     while at < range.end {
         let count = V::LANES.min(range.end - at);
-        // SAFETY: the numbers, and the instructions are valid, as this function requires.
+        // SAFETY: the values, and the instructions are valid, as this function requires.
         unsafe {
             let part = (count < V::LANES).then(|| V::lanes(0, count));
             let streamed = memory.streamed.filter(|_| part.is_none());
@@ -250,22 +250,7 @@ unsafe fn rest<T: Functions, V: Vector<Scalar = T>>(
     }
 }
 
-/// A vector from a place on, or some lanes of one and zeros.
-///
-/// # Safety
-/// The processor has the vector's instructions, and the numbers are readable.
-#[inline(always)]
-unsafe fn read<V: Vector>(from: *const V::Scalar, part: Option<V::Lanes>) -> V {
-    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
-    unsafe {
-        match part {
-            None => V::load(from),
-            Some(lanes) => V::load_lanes(from, lanes),
-        }
-    }
-}
-
-/// Takes `K` vectors through the line, of which all lanes count, or the first `lanes` of one, which `part` says then.
+/// Takes `K` vectors through the line, or the first `lanes` of one vector, which `part` masks then.
 ///
 /// # Safety
 /// As [`Line::run`], for the vectors from `at` on.
@@ -277,7 +262,7 @@ unsafe fn block<T: Functions, V: Vector<Scalar = T>, const K: usize>(
     (lanes, part): (usize, Option<V::Lanes>),
     totals: &mut Totals<V>,
 ) {
-    // SAFETY: the processor has the vector's instructions, and the numbers are valid.
+    // SAFETY: the processor has the vector's instructions, and the values are valid.
     unsafe {
         let mut vectors = [V::zero(); K];
         for link in links {
@@ -289,7 +274,7 @@ unsafe fn block<T: Functions, V: Vector<Scalar = T>, const K: usize>(
                     }
                 }
                 Link::Apply(Applied::Lanewise(operation), side, other) => {
-                    // Whatever the other operand is, it comes into registers first, so that each operation has one loop.
+                    // The other operand is loaded first, so that each operation has one loop.
                     let mut others = vectors;
                     if side != Side::Both {
                         match other {
@@ -332,10 +317,7 @@ unsafe fn block<T: Functions, V: Vector<Scalar = T>, const K: usize>(
                         }
                     } else {
                         for (i, vector) in vectors.iter().enumerate() {
-                            match part {
-                                None => vector.store(to.add(i * V::LANES)),
-                                Some(lanes) => vector.store_lanes(to.add(i * V::LANES), lanes),
-                            }
+                            write(*vector, to.add(i * V::LANES), part);
                         }
                     }
                 }
@@ -354,7 +336,7 @@ unsafe fn block<T: Functions, V: Vector<Scalar = T>, const K: usize>(
                     let rest = &mut totals.rest[total];
                     with_combine!(mode, J => {
                         for number in &numbers[..lanes] {
-                            *rest = J::number(*rest, *number);
+                            *rest = J::value(*rest, *number);
                         }
                     });
                 }
@@ -377,7 +359,7 @@ unsafe fn functions<T: Functions, V: Vector<Scalar = T>, const K: usize>(
 ) -> [V; K] {
     let mut near = vectors;
     let mut spread = [T::ZERO; MAX_LANES];
-    // SAFETY: the processor has the vector's instructions, and the numbers are valid.
+    // SAFETY: the processor has the vector's instructions, and the values are valid.
     unsafe {
         let to = near.as_mut_ptr().cast::<T>();
         let own = (to.cast_const(), V::LANES);
@@ -404,7 +386,7 @@ unsafe fn functions<T: Functions, V: Vector<Scalar = T>, const K: usize>(
     near
 }
 
-/// The function of some vectors, which is compiled apart from the loops that use it.
+/// The function of some vectors, compiled once for all loops that use it.
 struct FunctionTask<'a, T, V>(&'a All<T>, PhantomData<V>);
 
 impl<T: Functions, V: Vector<Scalar = T>> IsaTask for FunctionTask<'_, T, V> {
@@ -412,12 +394,12 @@ impl<T: Functions, V: Vector<Scalar = T>> IsaTask for FunctionTask<'_, T, V> {
 
     #[inline(always)]
     fn run(self) {
-        // SAFETY: made where the numbers are, and run at the vector's instruction set.
+        // SAFETY: made for valid operands, and run on a processor with the vector's instructions.
         unsafe { T::smooth::<V>(self.0) };
     }
 }
 
-/// The vectors as they are when they have been stored.
+/// Rounds vectors to a dtype.
 ///
 /// # Safety
 /// The processor has the vector's instructions.
@@ -426,7 +408,7 @@ unsafe fn rounded<T: Functions, V: Vector<Scalar = T>, const K: usize>(
     vectors: [V; K],
     run: RowConverter<T>,
 ) -> [V; K] {
-    // SAFETY: the function called requires what this one requires.
+    // SAFETY: this function has the same requirements.
     unsafe {
         if V::ISA != Isa::Portable && convert::same::<T, f32>() {
             match run.float16 {
@@ -439,7 +421,7 @@ unsafe fn rounded<T: Functions, V: Vector<Scalar = T>, const K: usize>(
     }
 }
 
-/// The same with the instructions that the instruction set has for such elements.
+/// The same with instructions for such elements.
 ///
 /// # Safety
 /// As [`rounded`].
@@ -457,7 +439,7 @@ unsafe fn as_stored<S: Stored, V: Vector, const K: usize>(mut vectors: [V; K]) -
     vectors
 }
 
-/// The same by what reads and writes elements of any type.
+/// The same for any dtype, through memory.
 ///
 /// # Safety
 /// As [`rounded`].
@@ -467,7 +449,7 @@ unsafe fn one_by_one<T: Functions, V: Vector<Scalar = T>, const K: usize>(
     run: RowConverter<T>,
 ) -> [V; K] {
     let mut numbers = [T::ZERO; MAX_LANES * TOGETHER];
-    // What is stored is no larger than the numbers.
+    // No element is larger than a value.
     let mut stored = [T::ZERO; MAX_LANES * TOGETHER];
     // SAFETY: the processor has the instructions, as this function requires; there is room for all vectors.
     unsafe {

@@ -14,6 +14,7 @@ pub(crate) mod line;
 pub(crate) mod mode;
 pub(crate) mod program;
 pub(crate) mod rows;
+pub(crate) mod scalar;
 pub(crate) mod schedule;
 pub(crate) mod smooth;
 pub(crate) mod smooth_vectors;
@@ -22,7 +23,7 @@ pub(crate) mod softmax;
 mod tests;
 pub(crate) mod transcendental;
 
-use crate::dtype::element::Compute;
+use crate::dtype::element::{Compute, with_compute};
 use crate::kernel::{Kernel, Refusal};
 use crate::pointwise::chain::{Chain, MAX_INPUTS};
 use crate::pointwise::elements::{BlockEpilogue, Elements};
@@ -54,7 +55,7 @@ pub(crate) fn plan_chain(
     Ok(plan_elements(chain, output, compute, isa, threads, false)?)
 }
 
-/// Plans a chain over `dims` with reductions, where `reduced` says which dimensions these make one.
+/// Plans a chain with reductions over the dimensions of `dims` that `reduced` marks.
 pub(crate) fn plan_rows(
     chain: &Chain,
     dims: &[usize],
@@ -64,20 +65,17 @@ pub(crate) fn plan_rows(
     isa: Isa,
     threads: Threads,
 ) -> Result<Box<dyn Kernel>, Refusal> {
-    Ok(match compute {
-        Compute::Single => Box::new(Rows::<f32>::plan(chain, dims, reduced, output, isa, threads)?),
-        Compute::Double => Box::new(Rows::<f64>::plan(chain, dims, reduced, output, isa, threads)?),
-    })
+    Ok(with_compute!(compute, T => Box::new(Rows::<T>::plan(chain, dims, reduced, output, isa, threads)?)))
 }
 
-/// A chain that a kernel applies to its own results, which are input 0 and are replaced.
+/// A chain on the results of a kernel, which are input 0 and are overwritten.
 #[derive(Clone, Copy)]
 pub(crate) struct Epilogue<'a> {
     /// The chain.
     pub(crate) chain: &'a Chain,
     /// The result, of the kernel and of the chain.
     pub(crate) output: &'a Operand,
-    /// What is computed in.
+    /// The compute type.
     pub(crate) compute: Compute,
     /// The instruction set.
     pub(crate) isa: Isa,
@@ -91,7 +89,7 @@ impl Epilogue<'_> {
     }
 }
 
-/// Plans a chain that another kernel computes, of some elements of its result at a time.
+/// Plans a chain that another kernel runs on blocks of its result.
 pub(crate) fn plan_epilogue(
     chain: &Chain,
     output: &Operand,
@@ -101,11 +99,10 @@ pub(crate) fn plan_epilogue(
     Ok(plan_elements(chain, output, compute, isa, Threads { most: 1, deterministic: false }, true)?)
 }
 
-/// Numbers that a kernel computes before what follows is computed of them: few enough that they are still in a near
-/// cache (L1 or L2).
+/// Elements that a kernel computes before its epilogue runs on them: few enough to be still in the L1 or L2 cache.
 pub(crate) const NEAR: usize = 4096;
 
-/// A chain alone, or behind a kernel.
+/// A chain as a kernel or as an epilogue.
 trait Elementwise: Kernel + BlockEpilogue {}
 
 impl<E: Kernel + BlockEpilogue> Elementwise for E {}
@@ -125,15 +122,12 @@ fn plan_elements(
         threads: Threads,
         is_epilogue: bool,
     ) -> Result<Box<dyn Elementwise>, Refusal> {
-        // Most have few operands, for which the loops are shorter.
+        // With few operands, as most have, the loops are shorter.
         Ok(if chain.inputs.len() < 4 {
             Box::new(Elements::<T, 4>::plan(chain, output, isa, threads, is_epilogue)?)
         } else {
             Box::new(Elements::<T, { MAX_INPUTS + 1 }>::plan(chain, output, isa, threads, is_epilogue)?)
         })
     }
-    match compute {
-        Compute::Single => plan_in::<f32>(chain, output, isa, threads, is_epilogue),
-        Compute::Double => plan_in::<f64>(chain, output, isa, threads, is_epilogue),
-    }
+    with_compute!(compute, T => plan_in::<T>(chain, output, isa, threads, is_epilogue))
 }

@@ -1,49 +1,49 @@
-//! What the modes do to contiguous values.
+//! The modes over contiguous values.
 //!
-//! Modes that are a few instructions are compiled into loops over vectors for each instruction set. The others call
-//! the reference's function for each number: there the time goes into the logarithm or the sine, not into the call.
-//! What [`crate::pointwise::line`] has in registers comes here only as a single number of a row.
+//! Modes of a few instructions that [`crate::pointwise::line`] does not compute in registers are compiled into loops over vectors for
+//! each instruction set. The others call the scalar function for each value: logarithms and sines take longer than the call, and
+//! modes in registers come here with a single value per row only.
 
 use hipdnn_plugin_sdk::graph::PointwiseMode;
 
 use crate::pointwise::functions::Functions;
-use crate::reference::pointwise::{Function, Numbers, function};
+use crate::pointwise::scalar::{ActivationParameters, Function, function};
 use crate::simd::isa::{Isa, IsaTask};
 
-/// Computes `len` numbers from as many of each operand. Operands that the mode does not read point to anything readable.
+/// Computes `len` values. Operands that the mode does not read are readable too.
 pub(crate) type Loop<T> = unsafe fn(&Mode<T>, [*const T; 3], *mut T, usize);
 
 /// A mode with its loop.
 pub(crate) struct Mode<T> {
-    numbers: Numbers<T>,
+    parameters: ActivationParameters<T>,
     upper_clip: T,
     function: Function<T>,
     run: Loop<T>,
-    /// Nanoseconds that one number takes, about.
+    /// Estimated nanoseconds per element.
     pub(crate) time: f64,
 }
 
 impl<T: Functions> Mode<T> {
-    /// The mode at an instruction set; none for those that no function of the operands is.
-    pub(crate) fn of(mode: PointwiseMode, numbers: Numbers<T>, isa: Isa) -> Option<Self> {
+    /// The mode at an instruction set; none if it is no function of its operands.
+    pub(crate) fn of(mode: PointwiseMode, parameters: ActivationParameters<T>, isa: Isa) -> Option<Self> {
         let function = function::<T>(mode)?;
         let (run, time) = if let Some(run) = simple_loop(mode, isa) {
             (run, 0.3)
         } else {
             (by_function::<T> as Loop<T>, 8.0)
         };
-        let upper_clip = numbers.upper_clip.unwrap_or(T::LARGEST);
-        Some(Self { numbers, upper_clip, function, run, time })
+        let upper_clip = parameters.upper_clip.unwrap_or(T::LARGEST);
+        Some(Self { parameters, upper_clip, function, run, time })
     }
 
-    /// Computes `len` numbers.
+    /// Computes `len` values.
     ///
     /// # Safety
     /// The processor supports the instruction set. The operands are readable and `out` is writable for `len`
-    /// numbers, without alignment; `out` is none of the operands.
+    /// values, without alignment; `out` is none of the operands.
     #[inline(always)]
     pub(crate) unsafe fn run(&self, operands: [*const T; 3], out: *mut T, len: usize) {
-        // SAFETY: the function called requires what this one requires.
+        // SAFETY: this function has the same requirements.
         unsafe { (self.run)(self, operands, out, len) };
     }
 }
@@ -54,10 +54,10 @@ impl<T: Functions> Mode<T> {
 /// As [`Mode::run`].
 unsafe fn by_function<T: Functions>(mode: &Mode<T>, operands: [*const T; 3], out: *mut T, len: usize) {
     for i in 0..len {
-        // SAFETY: the numbers are valid, as this function requires.
+        // SAFETY: the values are valid, as this function requires.
         unsafe {
-            let numbers = operands.map(|operand| operand.add(i).read_unaligned());
-            out.add(i).write_unaligned((mode.function)(numbers, &mode.numbers));
+            let values = operands.map(|operand| operand.add(i).read_unaligned());
+            out.add(i).write_unaligned((mode.function)(values, &mode.parameters));
         }
     }
 }
@@ -83,7 +83,7 @@ impl<T: Functions, S: Simple<T>> IsaTask for SimpleTask<'_, T, S> {
     fn run(self) {
         let [x, y, z] = self.operands;
         for i in 0..self.len {
-            // SAFETY: `Mode::run` is called with numbers.
+            // SAFETY: the operands are valid for `len` values, as `Mode::run` requires.
             unsafe {
                 let operands =
                     [x.add(i).read_unaligned(), y.add(i).read_unaligned(), z.add(i).read_unaligned()];
@@ -93,7 +93,7 @@ impl<T: Functions, S: Simple<T>> IsaTask for SimpleTask<'_, T, S> {
     }
 }
 
-/// The loop at one instruction set, which is a number because only that can be a constant argument.
+/// The loop at one instruction set: an integer, as const arguments have to be.
 ///
 /// # Safety
 /// As [`Mode::run`].
@@ -125,7 +125,7 @@ fn dispatch<T: Functions, S: Simple<T>>(isa: Isa) -> Loop<T> {
     }
 }
 
-/// Declares a mode's function and yields its loop at an instruction set.
+/// Declares a mode's function; its loop at an instruction set.
 macro_rules! declared {
     ($isa:ident, |$mode:ident, $x:ident, $y:ident, $z:ident| $result:expr) => {{
         struct This;
@@ -146,21 +146,11 @@ fn simple_loop<T: Functions>(mode: PointwiseMode, isa: Isa) -> Option<Loop<T>> {
         ($($function:tt)*) => { declared!(isa, $($function)*) };
     }
     Some(match mode {
-        M::Abs => simple!(|_m, x, _y, _z| x.abs()),
-        M::Neg => simple!(|_m, x, _y, _z| -x),
-        M::Identity => simple!(|_m, x, _y, _z| x),
         M::Ceil => simple!(|_m, x, _y, _z| x.ceil()),
         M::Floor => simple!(|_m, x, _y, _z| x.floor()),
-        M::Sqrt => simple!(|_m, x, _y, _z| x.sqrt()),
         M::Rsqrt => simple!(|_m, x, _y, _z| T::ONE / x.sqrt()),
         M::Reciprocal => simple!(|_m, x, _y, _z| T::ONE / x),
-        M::Add => simple!(|_m, x, y, _z| x + y),
-        M::Sub => simple!(|_m, x, y, _z| x - y),
-        M::Mul => simple!(|_m, x, y, _z| x * y),
-        M::Div => simple!(|_m, x, y, _z| x / y),
         M::AddSquare => simple!(|_m, x, y, _z| x + y * y),
-        M::Max => simple!(|_m, x, y, _z| if x >= y || is_nan(x) { x } else { y }),
-        M::Min => simple!(|_m, x, y, _z| if x <= y || is_nan(x) { x } else { y }),
         M::CmpEq => simple!(|_m, x, y, _z| truth(x == y)),
         M::CmpNeq => simple!(|_m, x, y, _z| truth(x != y)),
         M::CmpGe => simple!(|_m, x, y, _z| truth(x >= y)),
@@ -172,20 +162,20 @@ fn simple_loop<T: Functions>(mode: PointwiseMode, isa: Isa) -> Option<Loop<T>> {
         M::LogicalNot => simple!(|_m, x, _y, _z| truth(x == T::ZERO)),
         M::BinarySelect => simple!(|_m, x, y, z| if z != T::ZERO { x } else { y }),
         M::ReluFwd => simple!(|m, x, _y, _z| {
-            let lower = m.numbers.lower_clip;
+            let lower = m.parameters.lower_clip;
             // A slope of 0 is flat also at minus infinity.
-            let slope = m.numbers.lower_clip_slope;
+            let slope = m.parameters.lower_clip_slope;
             let below = if slope == T::ZERO { T::ZERO } else { slope * (x - lower) } + lower;
             let above = if x >= m.upper_clip { m.upper_clip } else { x };
             if x <= lower { below } else { above }
         }),
         M::ReluBwd => simple!(|m, dy, x, _z| {
             // A slope of 0 lets nothing through, not even an infinite gradient.
-            let slope = m.numbers.lower_clip_slope;
+            let slope = m.parameters.lower_clip_slope;
             let below = if slope == T::ZERO { T::ZERO } else { slope * dy };
-            let ends = m.numbers.upper_clip.is_some();
+            let ends = m.parameters.upper_clip.is_some();
             let above = if ends & (x > m.upper_clip) { T::ZERO } else { dy };
-            if x <= m.numbers.lower_clip { below } else { above }
+            if x <= m.parameters.lower_clip { below } else { above }
         }),
         _ => return None,
     })
@@ -194,10 +184,4 @@ fn simple_loop<T: Functions>(mode: PointwiseMode, isa: Isa) -> Option<Loop<T>> {
 #[inline(always)]
 fn truth<T: Functions>(holds: bool) -> T {
     if holds { T::ONE } else { T::ZERO }
-}
-
-#[inline(always)]
-#[expect(clippy::eq_op, reason = "only NaN differs from itself")]
-fn is_nan<T: Functions>(number: T) -> bool {
-    number != number
 }

@@ -1,11 +1,11 @@
 //! The operations of a chain over contiguous values.
 //!
-//! They are divided into lines, as few as can be: a line ends where something needs a total of it, or where an
-//! operation has no form in registers. Results that only the next operation of a line reads are never stored.
+//! They are divided into as few lines as possible: a line ends before an operation that reads one of its reductions, and before an
+//! operation that has no form in registers. Results that only the next operation of a line reads are never stored.
 
 use hipdnn_plugin_sdk::graph::{PointwiseMode, ReductionMode};
 
-use crate::dtype::element::Compute;
+use crate::dtype::element::{Compute, with_compute};
 use crate::kernel::Refusal;
 use crate::pointwise::chain::{Chain, MAX_INPUTS, MAX_STEPS, Operation, Step as Spec, Value};
 use crate::pointwise::functions::{Functions, RowFunction};
@@ -16,16 +16,16 @@ use crate::pointwise::softmax::Softmax;
 use crate::simd::isa::Isa;
 use crate::tensor::row_converter::RowConverter;
 
-/// Results of a chain that are stored at the same time, at most.
+/// The most results of a chain that are stored at the same time.
 pub(crate) const REGISTERS: usize = 8;
 
-/// Rows for numbers that an operation without a form in registers needs repeated.
+/// Rows of repeated values for operations without a form in registers.
 pub(crate) const SPREADS: usize = 3;
 
-/// Single numbers: results, and inputs behind them.
+/// Single values: results, then inputs.
 pub(crate) const ONES: usize = MAX_STEPS + MAX_INPUTS;
 
-/// The places of rows: inputs, registers, numbers that are repeated, and the result.
+/// The rows: inputs, registers, repeated values, and the result.
 pub(crate) const FIRST_REGISTER: usize = MAX_INPUTS;
 
 pub(crate) const FIRST_SPREAD: usize = FIRST_REGISTER + REGISTERS;
@@ -34,23 +34,23 @@ pub(crate) const OUT: usize = FIRST_SPREAD + SPREADS;
 
 const _: () = assert!(OUT < MAX_PLACES);
 
-/// Something that is done on its own.
+/// A loop of a program.
 pub(crate) enum Item<T> {
-    /// Some operations in registers, and what becomes of the totals of reductions.
+    /// Operations in registers, and the results of their reductions.
     Line(Line<T>, Vec<Total<T>>),
-    /// Softmax of a row, and the place of its result.
+    /// Softmax of a row.
     Softmax { run: RowFunction<T>, from: usize, to: usize },
-    /// An operation on rows that has no form in registers, and the place of its result.
+    /// An operation on rows that has no form in registers.
     Mode { mode: Mode<T>, operands: Vec<Other>, to: usize, rounded: Option<RowConverter<T>> },
-    /// An operation on single numbers, and the place of its result.
+    /// An operation on single values.
     One { mode: Mode<T>, operands: Vec<usize>, to: usize, rounded: Option<RowConverter<T>> },
 }
 
-/// A total of a line.
+/// A reduction of a line.
 pub(crate) struct Total<T> {
-    /// Which of the line's.
+    /// Its index in the line.
     pub(crate) number: usize,
-    /// The place of the result.
+    /// The index of the result.
     pub(crate) to: usize,
     pub(crate) rounded: Option<RowConverter<T>>,
 }
@@ -59,56 +59,56 @@ pub(crate) struct Total<T> {
 pub(crate) struct Program<T> {
     pub(crate) isa: Isa,
     pub(crate) items: Vec<Item<T>>,
-    /// Registers that are used.
+    /// Registers in use.
     pub(crate) registers: usize,
-    /// The single number that is the result; none where it is a row.
+    /// The index of the result, if it is a single value.
     pub(crate) one: Option<usize>,
-    /// Nanoseconds that one number takes, about.
+    /// Estimated nanoseconds per element.
     pub(crate) time: f64,
 }
 
-/// Where the rows and single numbers of a run are.
+/// The rows and single values of a run.
 pub(crate) struct Places<T> {
     pub(crate) rows: [*mut T; MAX_PLACES],
     pub(crate) ones: [T; ONES],
-    /// Whether the result goes around the caches.
+    /// Whether the result is written with non-temporal stores.
     pub(crate) streamed: bool,
 }
 
 impl<T: Functions> Places<T> {
-    /// Places that are all nowhere.
+    /// Null rows.
     pub(crate) fn nowhere() -> Self {
         Self { rows: [std::ptr::null_mut(); MAX_PLACES], ones: [T::ZERO; ONES], streamed: false }
     }
 
-    /// The place of an input.
+    /// The row of an input.
     pub(crate) fn input(&mut self, input: usize) -> &mut *mut T {
         &mut self.rows[input]
     }
 
-    /// The place of an input that is one number.
+    /// An input that is a single value.
     pub(crate) fn one(&mut self, input: usize) -> &mut T {
         &mut self.ones[MAX_STEPS + input]
     }
 
-    /// The place of a register.
+    /// The row of a register.
     pub(crate) fn register(&mut self, register: usize) -> &mut *mut T {
         &mut self.rows[FIRST_REGISTER + register]
     }
 
-    /// The place of a row of one number.
+    /// A row for a repeated value.
     pub(crate) fn spread(&mut self, spread: usize) -> &mut *mut T {
         &mut self.rows[FIRST_SPREAD + spread]
     }
 
-    /// The place of the result.
+    /// The row of the result.
     pub(crate) fn out(&mut self) -> &mut *mut T {
         &mut self.rows[OUT]
     }
 }
 
 impl<T: Functions> Program<T> {
-    /// Plans a chain for an instruction set, where `input_is_one` says which inputs are one number for a row.
+    /// Plans a chain for an instruction set; `input_is_one` says which inputs are one value per row.
     pub(crate) fn plan(
         chain: &Chain,
         isa: Isa,
@@ -137,7 +137,7 @@ impl<T: Functions> Program<T> {
             }
         }
         schedule.close();
-        // The last one goes to the result.
+        // The last step writes the result.
         schedule.stored[count - 1] = false;
         let places = places(chain, &schedule.stored)?;
         let place = |value: &Value| match *value {
@@ -211,17 +211,17 @@ impl<T: Functions> Program<T> {
         })
     }
 
-    /// Whether the program needs no memory besides its inputs and the result, so that rows may be of any length.
+    /// Whether the program needs no buffers, so that rows may have any length.
     pub(crate) fn is_single(&self) -> bool {
         self.items.len() == 1 && self.registers == 0 && !matches!(self.items[0], Item::One { .. })
     }
 
-    /// Whether all of it is done in registers.
+    /// Whether the program is one line.
     pub(crate) fn is_line(&self) -> bool {
         self.is_single() && matches!(self.items[0], Item::Line(..))
     }
 
-    /// The input that the result is the softmax of, with the function; none where the program is another one.
+    /// The input and the function, if the program is a softmax.
     pub(crate) fn softmax(&self) -> Option<(usize, RowFunction<T>)> {
         match self.items.as_slice() {
             [Item::Softmax { run, from, to: OUT }] if *from < FIRST_REGISTER => Some((*from, *run)),
@@ -229,17 +229,15 @@ impl<T: Functions> Program<T> {
         }
     }
 
-    /// Computes `len` numbers.
+    /// Computes `len` values.
     ///
     /// # Safety
-    /// The processor supports the instruction set. Inputs are readable; registers, repeated numbers and the
-    /// result are writable for `len` numbers. The result may be one of the inputs where every operation has a
-    /// form in registers.
+    /// The processor supports the instruction set. Inputs are readable; registers, rows of repeated values and the result are writable
+    /// for `len` values. The result may be an input if the program is one line.
     #[inline(always)]
     pub(crate) unsafe fn run(&self, places: &mut Places<T>, len: usize) {
         for item in &self.items {
-            // SAFETY: the places are valid, as this function requires; a register was written before it
-            // is read.
+            // SAFETY: the places are valid, as this function requires; a register was written before it is read.
             unsafe {
                 match item {
                     Item::Line(line, ends) => {
@@ -298,10 +296,10 @@ impl<T: Functions> Program<T> {
     }
 }
 
-/// How many operations a softmax has.
+/// The number of operations of a softmax.
 pub(crate) const SOFTMAX: usize = 5;
 
-/// What the softmax that begins at a step is of; none where its operations are others, or are read by others too.
+/// The operand of the softmax that begins at a step; none if there is no softmax, or others read its intermediate results.
 pub(crate) fn softmax<T: Functions>(
     chain: &Chain,
     first: usize,
@@ -330,7 +328,7 @@ pub(crate) fn softmax<T: Functions>(
     (operations && operands && exact && !is_one(&x) && !others.any(is_inner)).then_some(x)
 }
 
-/// A register for each result that is stored, other than the last.
+/// The registers of stored results, except the last.
 pub(crate) fn places(chain: &Chain, stored: &[bool; MAX_STEPS]) -> Result<[usize; MAX_STEPS], Refusal> {
     let last_read = |result: usize| {
         let reads = |step: &Spec| step.operands.contains(&Value::Step(result));
@@ -339,7 +337,7 @@ pub(crate) fn places(chain: &Chain, stored: &[bool; MAX_STEPS]) -> Result<[usize
     let mut places = [0; MAX_STEPS];
     let mut owners: [Option<usize>; REGISTERS] = [None; REGISTERS];
     for step in (0..chain.steps.len()).filter(|step| stored[*step]) {
-        // A result is not written over what the same step reads.
+        // A step does not overwrite its own operands.
         let free = owners.iter().position(|owner| owner.is_none_or(|owner| last_read(owner) < step));
         let register = free.ok_or_else(|| format!("a chain keeps more than {REGISTERS} results"))?;
         owners[register] = Some(step);
@@ -348,10 +346,7 @@ pub(crate) fn places(chain: &Chain, stored: &[bool; MAX_STEPS]) -> Result<[usize
     Ok(places)
 }
 
-/// Whether results of a type can be computed in a chain.
+/// Whether a chain can compute results of a dtype.
 pub(crate) fn can_compute(compute: Compute, stored: hipdnn_plugin_sdk::graph::DataType) -> bool {
-    match compute {
-        Compute::Single => RowConverter::<f32>::of_number(stored).is_ok(),
-        Compute::Double => RowConverter::<f64>::of_number(stored).is_ok(),
-    }
+    with_compute!(compute, T => RowConverter::<T>::of_number(stored).is_ok())
 }

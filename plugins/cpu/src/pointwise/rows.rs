@@ -1,7 +1,7 @@
-//! A chain with reductions along the last dimensions of its shape: softmax, norms and their kin, row by row.
+//! Chains with reductions, such as softmax, row by row. A row is reduced to one value.
 //!
-//! A row is what a reduction makes one number of. It is small enough that the results of all operations on it stay
-//! in a near cache (L1 or L2), so the tensors are read once and the result is written once.
+//! Rows are short enough that the results of all operations on one stay in the L1 or L2 cache: the tensors are read once and the result
+//! is written once.
 
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::MAX_RANK;
@@ -17,7 +17,7 @@ use crate::tensor::row_converter::RowConverter;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::{Threads, Workers};
 
-/// The longest row, whose results still stay in the second cache.
+/// The longest row, whose results still stay in the L2 cache.
 pub(crate) const LONGEST: usize = 1 << 15;
 
 /// Rows of a softmax that are converted together.
@@ -26,18 +26,18 @@ const TOGETHER: usize = 4;
 /// Inputs and results.
 const TENSORS: usize = crate::pointwise::chain::MAX_INPUTS + 1;
 
-// Buffers are for an input, the repeated numbers and the result at least.
+// There are buffers for an input, the repeated values and the result.
 const _: () = assert!(TOGETHER <= SPREADS + 2);
 
-/// How a tensor's part of a row is read or written.
+/// How a row of a tensor is read or written.
 enum Access<T> {
-    /// Elements of its own for the elements of the row.
+    /// An element for each element of the row.
     Row(Box<Row<T>>),
-    /// One element for all of the row.
+    /// One element for the whole row.
     One(usize, RowConverter<T>),
 }
 
-/// A chain with reductions, every decision made.
+/// A planned chain with reductions.
 pub(crate) struct Rows<T> {
     program: Program<T>,
     inputs: Vec<Access<T>>,
@@ -46,13 +46,13 @@ pub(crate) struct Rows<T> {
     nest: LoopNest<TENSORS>,
     /// Elements of a row.
     len: usize,
-    /// The input and the function, where the softmax of rows is all there is to do and the elements of each lie side by side.
+    /// The input and the function, if the chain is a softmax of contiguous rows.
     softmax: Option<(usize, RowFunction<T>)>,
     workers: Workers,
 }
 
 impl<T: Functions> Rows<T> {
-    /// Plans a chain over `dims`, where `reduced` says which dimensions its reductions make one.
+    /// Plans a chain with reductions over the dimensions of `dims` that `reduced` marks.
     pub(crate) fn plan(
         chain: &Chain,
         dims: &[usize],
@@ -81,7 +81,7 @@ impl<T: Functions> Rows<T> {
         let one = program.one.is_some();
         let mut end = [0; MAX_RANK];
         end[..output.layout.rank()].copy_from_slice(output.layout.strides());
-        // Rows are walked through in the order of the result, or of the first input where the result has one element of each.
+        // Rows are in the order of the result, or of the first input if the result has one element per row.
         let by = if one { chain.inputs.first().map_or(end, |input| input.strides) } else { end };
         let by = pick(&by[..dims.len()], true);
         let access = |slot, data_type, strides: &[usize], one: bool| -> Result<Access<T>, Refusal> {
@@ -112,21 +112,20 @@ impl<T: Functions> Rows<T> {
         Ok(Self { program, inputs, output, nest, len, softmax, workers })
     }
 
-    /// Numbers of a buffer for a row.
+    /// Values of a row's buffer.
     fn row_stride(&self) -> usize {
         Scratch::padded::<T>(self.len)
     }
 
-    /// Numbers that a lane needs: a row for each input, register and spread number, and one for the result.
+    /// Values of a worker's buffers: a row for each input, register and repeated value, and one for the result.
     fn room(&self) -> usize {
         (self.inputs.len() + self.program.registers + SPREADS + 1) * self.row_stride()
     }
 
-    /// Computes the softmax of rows, as many at once as lie at the same distance, but no more than [`TOGETHER`] that are converted.
+    /// Computes the softmax of rows: those with one stride together, but at most [`TOGETHER`] that are converted.
     ///
     /// # Safety
-    /// As [`Kernel::run`]; the elements of a row of the input and the result lie side by side, and there is room for as many rows in
-    /// the buffer.
+    /// As [`Kernel::run`]; rows of the input and the result are contiguous, and the buffer has room for those that are converted.
     unsafe fn softmax(
         &self,
         tensors: &[*mut u8],
@@ -180,7 +179,7 @@ impl<T: Functions> Rows<T> {
     /// Computes the row whose first elements have these offsets.
     ///
     /// # Safety
-    /// As [`Kernel::run`]; `buffers` has [`Rows::room`] numbers, and `places` has registers and spreads in them.
+    /// As [`Kernel::run`]; `buffers` has [`Rows::room`] values, and `places` has registers and spreads in them.
     #[inline(always)]
     unsafe fn row(
         &self,
@@ -195,7 +194,7 @@ impl<T: Functions> Rows<T> {
             for (number, input) in self.inputs.iter().enumerate() {
                 match input {
                     Access::Row(row) => {
-                        let numbers = row.numbers(tensors, offsets[number], buffer(number));
+                        let numbers = row.values(tensors, offsets[number], buffer(number));
                         *places.input(number) = numbers.cast_mut();
                     }
                     Access::One(slot, run) => {
@@ -222,7 +221,7 @@ impl<T: Functions> Rows<T> {
                     self.program.run(places, self.len);
                     (run.store)(last, tensors[*slot].add(end * run.size), 1, 1);
                 }
-                // Planned together.
+                // Never planned.
                 (Access::Row(_), Some(_)) => {}
             }
         }
@@ -243,13 +242,12 @@ impl<T: Functions> Kernel for Rows<T> {
             let buffers =
                 unsafe { buffers.get(0).cast::<T>().add(worker * Scratch::padded::<T>(self.room())) };
             if let Some(softmax) = self.softmax {
-                // SAFETY: the tensors are valid, as this function requires; each worker computes
-                // rows of its own.
+                // SAFETY: the tensors are valid, as this function requires; each worker computes rows of its own.
                 unsafe { self.softmax(shared.all(), softmax, rows, buffers) };
                 return;
             }
             let mut places = Places::nowhere();
-            // SAFETY: there is room for all of these behind the inputs' rows and the result's.
+            // SAFETY: there is room for all of these after the rows of the inputs and the result.
             let buffer =
                 |number: usize| unsafe { buffers.add((self.inputs.len() + 1 + number) * self.row_stride()) };
             for register in 0..self.program.registers {
@@ -260,8 +258,7 @@ impl<T: Functions> Kernel for Rows<T> {
             }
             let mut elements = crate::tensor::loop_nest::Elements::new(&self.nest, rows);
             while let Some(offsets) = elements.next() {
-                // SAFETY: the tensors are valid, as this function requires; each worker computes
-                // rows of its own.
+                // SAFETY: the tensors are valid, as this function requires; each worker computes rows of its own.
                 unsafe { self.row(shared.all(), &offsets, buffers, &mut places) };
             }
         });

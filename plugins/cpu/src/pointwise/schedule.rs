@@ -1,4 +1,4 @@
-//! How the steps of a chain are put into lines.
+//! Divides the steps of a chain into lines.
 
 use hipdnn_plugin_sdk::graph::ReductionMode;
 
@@ -7,35 +7,35 @@ use crate::pointwise::chain::{MAX_STEPS, Operation, Step as Spec, Value};
 use crate::pointwise::functions::{Functions, RowFunction};
 use crate::pointwise::line::{Applied, MAX_TOTALS, Side};
 use crate::pointwise::mode::Mode;
-use crate::reference::pointwise::Numbers;
+use crate::pointwise::scalar::ActivationParameters;
 use crate::simd::isa::Isa;
 
-/// A step of a line, before it is known where its operands are.
+/// A step of a line whose operands have no rows yet.
 pub(crate) enum LinkDraft<T> {
     Load(Value),
-    /// The number of the step, and its operand that is not near.
+    /// The index of the step, and its operand that is not in registers.
     Apply(usize, Applied<T>, Side, Value),
     Combine(usize, ReductionMode),
 }
 
-/// An `Item`, likewise.
+/// A loop whose operands have no rows yet.
 pub(crate) enum Draft<T> {
     Line(Vec<LinkDraft<T>>),
-    /// The number of its last step, and what it is of.
+    /// The index of its last step, and its operand.
     Softmax(usize, Value, RowFunction<T>),
     Mode(usize, Mode<T>),
     One(usize, Mode<T>),
 }
 
-/// The items so far, and the line that the next operation may continue.
+/// The loops so far, and the line that the next operation may continue.
 pub(crate) struct Schedule<T> {
     pub(crate) items: Vec<Draft<T>>,
     pub(crate) line: Vec<LinkDraft<T>>,
-    /// What is in registers of the processor.
+    /// The value in registers.
     pub(crate) near: Option<Value>,
     /// The reductions of the line.
     pub(crate) totals: Vec<usize>,
-    /// Which results are read from memory.
+    /// The results that are read from memory.
     pub(crate) stored: [bool; MAX_STEPS],
     pub(crate) time: f64,
 }
@@ -69,7 +69,7 @@ impl<T: Functions> Schedule<T> {
         match &spec.operation {
             Operation::Reduce(mode) => {
                 let Some(value) = spec.operands.first().filter(|value| !is_one(value)) else {
-                    return Err("a reduction of what is one number".to_owned());
+                    return Err("a reduction of a single value".to_owned());
                 };
                 if self.totals.len() == MAX_TOTALS {
                     self.close();
@@ -82,7 +82,7 @@ impl<T: Functions> Schedule<T> {
             Operation::Pointwise(mode, activation) => {
                 let rows: Vec<Value> = spec.operands.iter().filter(|value| !is_one(value)).copied().collect();
                 if spec.one && !rows.is_empty() {
-                    return Err("one number of what is a row".to_owned());
+                    return Err("a single value computed from a row".to_owned());
                 }
                 let applied = Applied::of(spec).filter(|_| !rows.is_empty());
                 if let Some(applied) = applied {
@@ -90,10 +90,10 @@ impl<T: Functions> Schedule<T> {
                     self.apply(number, spec, applied, &rows);
                     return Ok(());
                 }
-                let mode = Mode::of(*mode, Numbers::of(activation), isa)
+                let mode = Mode::of(*mode, ActivationParameters::of(activation), isa)
                     .ok_or_else(|| format!("{} is no function of its operands", mode.name()))?;
                 if spec.one {
-                    // Nothing that the line computes is needed for it, so it comes before the line.
+                    // It reads nothing of the line and comes before it.
                     self.items.push(Draft::One(number, mode));
                 } else {
                     self.time += mode.time;
@@ -116,7 +116,7 @@ impl<T: Functions> Schedule<T> {
         self.items.push(Draft::Softmax(last, value, run));
     }
 
-    /// Continues the line with an operation, of whose operands `rows` are rows.
+    /// Continues the line with an operation; `rows` are the operands that are rows.
     pub(crate) fn apply(&mut self, number: usize, spec: &Spec, applied: Applied<T>, rows: &[Value]) {
         let is_near = rows.iter().any(|value| Some(*value) == self.near);
         if let (false, Some(first)) = (is_near, rows.first()) {
@@ -135,7 +135,7 @@ impl<T: Functions> Schedule<T> {
         self.near = Some(Value::Step(number));
     }
 
-    /// Makes a value the one in registers.
+    /// Loads a value into registers.
     pub(crate) fn load(&mut self, value: Value) {
         if self.near != Some(value) {
             self.read(&value);

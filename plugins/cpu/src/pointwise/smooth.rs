@@ -7,7 +7,7 @@ use crate::problem::pointwise::Activation;
 /// Which function, and the mode that it is.
 macro_rules! smooth {
     ($($mode:ident),*) => {
-        /// Which function. Of a gradient the first operand is that of the result, the second is what the function is of.
+        /// A function. Gradients have two operands: the gradient of the result, and the operand of the function.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Smooth {
             $(

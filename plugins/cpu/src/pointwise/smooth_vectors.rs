@@ -6,15 +6,15 @@ use hipdnn_plugin_sdk::graph::PointwiseMode;
 
 use crate::pointwise::functions::Functions;
 use crate::pointwise::gelu::gelu;
+use crate::pointwise::scalar::{ActivationParameters, function};
 use crate::pointwise::smooth::Smooth;
 use crate::pointwise::transcendental::{
     error_function, exponential, exponential_less_1, hyperbolic_tangent, logarithm, logarithm_of_1_more,
     normal_function,
 };
-use crate::reference::pointwise::{Numbers, function};
 use crate::simd::vector::{Lanewise, MAX_LANES, Vector};
 
-/// The reference's function of each lane.
+/// The scalar function of each lane.
 ///
 /// # Safety
 /// The processor has the vector's instructions.
@@ -37,7 +37,7 @@ where
 
 #[inline(never)]
 fn one_by_one<T: Functions>(mode: PointwiseMode, results: &mut [T], others: &[T], number: T) {
-    let numbers = Numbers {
+    let parameters = ActivationParameters {
         lower_clip: T::ZERO,
         upper_clip: None,
         lower_clip_slope: T::ZERO,
@@ -47,7 +47,7 @@ fn one_by_one<T: Functions>(mode: PointwiseMode, results: &mut [T], others: &[T]
     };
     let Some(function) = function::<T>(mode) else { return };
     for (result, other) in results.iter_mut().zip(others) {
-        *result = function([*result, *other, T::ZERO], &numbers);
+        *result = function([*result, *other, T::ZERO], &parameters);
     }
 }
 

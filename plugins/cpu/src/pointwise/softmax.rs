@@ -1,8 +1,7 @@
-//! Softmax of rows in three passes: the largest number, the exponentials and their sum, the quotients.
+//! Softmax of rows in three passes: the maximum, the exponentials and their sum, the quotients.
 //!
-//! As a line of operations it would be the same three passes, but softmax is what rows are most often made for, and rows of a
-//! hundred numbers leave no time to look at a list of operations. Nor to wait for the largest of them and their sum, so that each
-//! pass goes over some short rows before the next one begins.
+//! Lines of operations would have the same passes. But rows of a hundred values are too short for the overhead of lists of operations, and
+//! for the latency of the horizontal maximum and sum: each pass goes over several short rows before the next one begins.
 
 use crate::pointwise::transcendental::LN_2;
 use crate::simd::isa::Isa;
@@ -12,14 +11,14 @@ use crate::tensor::combine::{Largest, Sum, fold_lanes};
 /// Vectors of a row that are computed together.
 const TOGETHER: usize = 4;
 
-/// Short rows that are computed together: more of them are too many numbers in flight.
+/// Short rows that are computed together: more would not fit the registers.
 const ROWS: usize = 2;
 
 /// The longest of these: together they stay in the L1 cache.
 const SHORT: usize = 1024;
 
-/// e to a value that is not above 0: of two operations less than the exponential, and off by up to 8 units in the last place where the
-/// result is nothing beside 1, and 3 where it is not. That of 0 is 1.
+/// e to a value that is at most 0, with two operations less than the exponential: within 3 units in the last place, or 8 for results that
+/// are negligible beside 1. That of 0 is exactly 1.
 ///
 /// # Safety
 /// The processor has the vector's instructions.
@@ -35,7 +34,7 @@ unsafe fn weight<V: Vector<Scalar = f32>>(x: V) -> V {
         let shifted = x.mul_add(V::splat(std::f32::consts::LOG2_E), V::splat(WHOLE));
         let whole = shifted.lanewise(Lanewise::Sub, V::splat(WHOLE));
         let rest = if V::ISA == Isa::Portable {
-            // A product that is rounded is too far off.
+            // Without fused multiply-add the rounded product is too inexact.
             whole.mul_add(V::splat(-LN_2[1]), whole.mul_add(V::splat(-LN_2[0]), x))
         } else {
             whole.mul_add(V::splat(-std::f32::consts::LN_2), x)
@@ -52,10 +51,10 @@ unsafe fn weight<V: Vector<Scalar = f32>>(x: V) -> V {
 pub(crate) struct Softmax<T> {
     pub(crate) x: *const T,
     pub(crate) y: *mut T,
-    /// Numbers of a row.
+    /// Values of a row.
     pub(crate) len: usize,
     pub(crate) rows: usize,
-    /// How far apart the rows of x and of y are.
+    /// Strides of the rows of x and y.
     pub(crate) strides: [usize; 2],
 }
 
@@ -85,15 +84,15 @@ impl Softmax<f32> {
     /// Computes `R` rows.
     ///
     /// # Safety
-    /// The processor has the vector's instructions, and the rows from number `first` on are there.
+    /// The processor has the vector's instructions; the rows from `first` on exist.
     #[inline(always)]
     unsafe fn some<V: Vector<Scalar = f32>, const R: usize>(&self, first: usize) {
         let len = self.len;
         let whole = len - len % V::LANES;
         let many = whole - whole % (TOGETHER * V::LANES);
-        // What fills no vector: minus infinity behind it is never the largest, and adds 0 to the sum.
+        // The values after the last whole vector; the lanes of minus infinity are never the maximum, and add 0 to the sum.
         let mut last = [[f32::NEG_INFINITY; MAX_LANES]; R];
-        // SAFETY: this function requires the instructions, and `len` numbers of x and y in each row.
+        // SAFETY: this function requires the instructions, and `len` values of x and y in each row.
         unsafe {
             let mut most = [V::zero(); R];
             for (row, most) in most.iter_mut().enumerate() {
@@ -101,7 +100,7 @@ impl Softmax<f32> {
                 for i in whole..len {
                     last[row][i - whole] = x.add(i).read_unaligned();
                 }
-                // A NaN is passed over, but makes the sum NaN.
+                // NaN is ignored here, but makes the sum NaN.
                 let mut largest = [V::splat(f32::NEG_INFINITY); TOGETHER];
                 for at in (0..many).step_by(TOGETHER * V::LANES) {
                     for (i, largest) in largest.iter_mut().enumerate() {
@@ -168,7 +167,7 @@ impl Softmax<f32> {
         }
     }
 
-    /// The numbers of a row of y.
+    /// A row of y.
     #[inline(always)]
     fn y(&self, row: usize) -> *mut f32 {
         self.y.wrapping_add(row * self.strides[1])

@@ -3,12 +3,12 @@ use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode, ReductionMode};
 
 use crate::dtype::element::{Compute, Real};
 use crate::pointwise::chain::{Chain, Input, Value};
+use crate::pointwise::scalar::{ActivationParameters, function};
 use crate::pointwise::{plan_chain, plan_rows};
 use crate::problem::pointwise::Activation;
-use crate::reference::pointwise::{Numbers, function};
 use crate::simd::isa::Isa;
 use crate::tensor::row_converter::RowConverter;
-use crate::testing::{Array, Random, order, run, same, strides};
+use crate::testing::{Array, Random, operand, order, run, run_kernel, same, strides};
 use crate::threading::partition::Threads;
 
 fn operation(mode: PointwiseMode, inputs: usize, random: &mut Random) -> Pointwise {
@@ -29,11 +29,11 @@ fn operation(mode: PointwiseMode, inputs: usize, random: &mut Random) -> Pointwi
     }
 }
 
-/// The numbers that an operation computes with.
-fn numbers<T: Real>(operation: &Pointwise) -> Numbers<T> {
+/// The values that an operation computes with.
+fn parameters<T: Real>(operation: &Pointwise) -> ActivationParameters<T> {
     let real = |value: f32| T::from_f64(f64::from(value));
     let number = |value: Option<f32>, otherwise: f32| real(value.unwrap_or(otherwise));
-    Numbers {
+    ActivationParameters {
         lower_clip: number(operation.relu_lower_clip, 0.0),
         upper_clip: operation.relu_upper_clip.map(real),
         lower_clip_slope: number(operation.relu_lower_clip_slope, 0.0),
@@ -72,7 +72,7 @@ fn check(mode: PointwiseMode, dims: &[i64], random: &mut Random, isa: Isa) {
     let inputs = arrays.clone();
     arrays.push(Array::new(9, data_type, dims, &output));
     let operation = operation(mode, inputs.len(), random);
-    let numbers = numbers::<f64>(&operation);
+    let numbers = parameters::<f64>(&operation);
     run(operation.into(), DataType::Double, isa, &mut arrays).unwrap();
     let function = function::<f64>(mode).unwrap();
     let result = arrays.last().unwrap();
@@ -132,7 +132,7 @@ fn single_precision_is_close_to_the_functions() {
             let inputs: Vec<Vec<f64>> = arrays.iter().map(Array::numbers).collect();
             arrays.push(Array::new(9, DataType::Float, &[len], &[1]));
             let operation = operation(*mode, inputs.len(), &mut random);
-            let numbers = numbers::<f32>(&operation);
+            let numbers = parameters::<f32>(&operation);
             run(operation.into(), DataType::Float, *isa, &mut arrays).unwrap();
             for (i, got) in arrays.last().unwrap().numbers().into_iter().enumerate() {
                 let mut operands = [0.0; 3];
@@ -188,7 +188,7 @@ const OF_CHAINS: [PointwiseMode; 14] = [
     PointwiseMode::Floor,
 ];
 
-/// A chain over `len` numbers in double precision gives, bit for bit, what its functions give one by one.
+/// A chain over `len` values in double precision gives, bit for bit, what its functions give one by one.
 fn check_chain(random: &mut Random, isa: Isa, len: usize) {
     let special = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -0.0];
     let mut inputs: Vec<Vec<f64>> = (0..random.within(1, 5))
@@ -216,7 +216,7 @@ fn check_chain(random: &mut Random, isa: Isa, len: usize) {
         let half = random.within(0, 9) == 0;
         let stored = if half { DataType::Half } else { DataType::Double };
         chain.push_mode(mode, operands.clone(), stored);
-        let numbers = Numbers::of(&Activation::default());
+        let numbers = ActivationParameters::of(&Activation::default());
         let at = |value: &Value, i: usize| match value {
             Value::Input(input) => inputs[*input][i],
             Value::Step(step) => expected[*step][i],
@@ -237,10 +237,8 @@ fn check_chain(random: &mut Random, isa: Isa, len: usize) {
     let negated = expected[expected.len() - 1].iter().map(|number| -number).collect();
     expected.push(negated);
     let steps = chain.steps.len();
-    let tensor = hipdnn_plugin_sdk::graph::Tensor::new(1, DataType::Double, &[len as i64], &[1]);
-    let layout = crate::layout::Layout::of(&tensor).unwrap();
     let slot = if replaced { 0 } else { inputs.len() };
-    let output = crate::problem::Operand { slot, data_type: DataType::Double, layout };
+    let output = operand(slot, DataType::Double, &[len as i64], &[1]);
     let kernel = plan_chain(&chain, &output, Compute::Double, isa, Threads::default());
     let kernel = match kernel {
         Ok(kernel) => kernel,
@@ -252,8 +250,8 @@ fn check_chain(random: &mut Random, isa: Isa, len: usize) {
     let mut out = vec![f64::NAN; len];
     let mut pointers: Vec<*mut u8> = inputs.iter_mut().map(|input| input.as_mut_ptr().cast()).collect();
     pointers.push(out.as_mut_ptr().cast());
-    // SAFETY: every input and the result have `len` numbers, and no scratch memory was asked for.
-    unsafe { kernel.run(&pointers, std::ptr::null_mut()) };
+    // SAFETY: every input and the result have `len` elements.
+    unsafe { run_kernel(&*kernel, &pointers) };
     let result = if replaced { &inputs[0] } else { &out };
     for (i, (got, expected)) in result.iter().zip(&expected[steps - 1]).enumerate() {
         assert!(same(*got, *expected), "{got} at {i} of {len}, expected {expected}, at {isa:?}: {chain:#?}");
@@ -271,7 +269,7 @@ fn chains_give_what_their_operations_give() {
     }
 }
 
-/// What a reduction makes of numbers, one after the other.
+/// What a reduction makes of values, one after the other.
 fn reduced(mode: ReductionMode, numbers: &[f64]) -> f64 {
     let nan = numbers.iter().any(|number| number.is_nan());
     let sizes = || numbers.iter().map(|number| number.abs());
@@ -311,7 +309,7 @@ fn rows_are_reduced_at_every_level() {
                 .map(|_| match random.within(0, 20) {
                     0 if special => random.of(&[f64::NAN, f64::INFINITY, f64::NEG_INFINITY]),
                     1 => 0.0,
-                    // Small whole numbers, so that sums are exact in any order.
+                    // Small integers, so that sums are exact in any order.
                     _ => {
                         if mode == ReductionMode::Mul || mode == ReductionMode::MulNoZeros {
                             random.of(&[1.0, -1.0, 2.0, 0.5])
@@ -327,10 +325,7 @@ fn rows_are_reduced_at_every_level() {
             chain.inputs.push(Input { slot: 0, data_type: DataType::Double, strides, replaced: false });
             let one = chain.push_reduction(mode, Value::Input(0), DataType::Double);
             chain.push_mode(PointwiseMode::Sub, vec![one, Value::Input(0)], DataType::Double);
-            let dims = [rows as i64, len as i64];
-            let tensor = hipdnn_plugin_sdk::graph::Tensor::new(1, DataType::Double, &dims, &[len as i64, 1]);
-            let layout = crate::layout::Layout::of(&tensor).unwrap();
-            let output = crate::problem::Operand { slot: 1, data_type: DataType::Double, layout };
+            let output = operand(1, DataType::Double, &[rows as i64, len as i64], &[len as i64, 1]);
             let kernel = plan_rows(
                 &chain,
                 &[rows, len],
@@ -342,11 +337,9 @@ fn rows_are_reduced_at_every_level() {
             )
             .unwrap();
             let mut out = vec![7.0_f64; rows * len];
-            let mut scratch = vec![0_u64; kernel.scratch_size() / 8 + 8];
-            let aligned = scratch.as_ptr().align_offset(64);
             let pointers = [x.as_mut_ptr().cast(), out.as_mut_ptr().cast()];
-            // SAFETY: both tensors have their numbers, and the scratch memory is as large as the kernel asked for.
-            unsafe { kernel.run(&pointers, scratch[aligned..].as_mut_ptr().cast()) };
+            // SAFETY: both tensors have their elements.
+            unsafe { run_kernel(&*kernel, &pointers) };
             for (x, out) in x.chunks(len).zip(out.chunks(len)) {
                 let one = reduced(mode, x);
                 for (x, got) in x.iter().zip(out) {
@@ -363,7 +356,7 @@ fn softmax_is_that_of_its_operations_at_every_level() {
     let mut random = Random::new(41);
     for isa in Isa::available() {
         for len in (2..70).chain([127, 128, 129, 200, 512, 1000]) {
-            // Some rows are computed together, others alone; they need not lie one behind the other.
+            // Some rows are computed together, others alone; they need not lie one after the other.
             let (rows, row_stride) = (random.within(3, 9), len + random.of(&[0, 0, 3]));
             let mut x: Vec<f32> = (0..rows * row_stride).map(|_| 8.0 * random.real() as f32).collect();
             // The second row has minus infinities, as a mask makes them; the third what makes all of it NaN.
@@ -376,7 +369,7 @@ fn softmax_is_that_of_its_operations_at_every_level() {
                 .map(|()| random.of(&[DataType::Float, DataType::Float, DataType::Half, DataType::Bfloat16]));
             let [from, to] = stored.map(|data_type| RowConverter::<f32>::of(data_type).unwrap());
             let mut bytes = vec![0_u8; from.size * x.len()];
-            // SAFETY: there are as many elements as numbers.
+            // SAFETY: there are as many elements as values.
             unsafe {
                 (from.store)(x.as_ptr(), bytes.as_mut_ptr(), 1, x.len());
                 (from.load)(bytes.as_ptr(), 1, x.as_mut_ptr(), x.len());
@@ -397,22 +390,17 @@ fn softmax_is_that_of_its_operations_at_every_level() {
                 let last = if other { sum } else { quotient };
                 chain.push_mode(PointwiseMode::Mul, vec![quotient, last], DataType::Float);
             }
-            let shape = [rows as i64, len as i64];
-            let tensor = hipdnn_plugin_sdk::graph::Tensor::new(1, stored[1], &shape, &[len as i64, 1]);
-            let layout = crate::layout::Layout::of(&tensor).unwrap();
-            let output = crate::problem::Operand { slot: 1, data_type: stored[1], layout };
+            let output = operand(1, stored[1], &[rows as i64, len as i64], &[len as i64, 1]);
             let (dims, reduced) = ([rows, len], [false, true]);
             let single = Compute::Single;
             let kernel =
                 plan_rows(&chain, &dims, &reduced, &output, single, *isa, Threads::default()).unwrap();
             let mut written = vec![7_u8; to.size * rows * len];
-            let mut scratch = vec![0_u64; kernel.scratch_size() / 8 + 8];
-            let aligned = scratch.as_ptr().align_offset(64);
             let pointers = [bytes.as_mut_ptr(), written.as_mut_ptr()];
-            // SAFETY: both tensors have their numbers, and the scratch memory is as large as the kernel asked for.
-            unsafe { kernel.run(&pointers, scratch[aligned..].as_mut_ptr().cast()) };
+            // SAFETY: both tensors have their elements.
+            unsafe { run_kernel(&*kernel, &pointers) };
             let mut out = vec![7.0_f32; rows * len];
-            // SAFETY: there are as many elements as numbers.
+            // SAFETY: there are as many elements as values.
             unsafe { (to.load)(written.as_ptr(), 1, out.as_mut_ptr(), out.len()) };
             let unit = match stored[1] {
                 DataType::Half => 2.0_f64.powi(-11),

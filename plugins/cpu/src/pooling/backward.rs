@@ -1,32 +1,23 @@
-//! The gradient of x: each element of dy is added where its window was, or its largest element.
+//! The gradient: each element of dy is added to all elements of its window, or to the maximum.
 
 use std::ops::Range;
 
-use crate::kernel::Kernel;
-use crate::pooling::shape::{PARTS, PoolPlan, Span};
-use crate::simd::vector::{Float, Vector, VectorTask};
-use crate::tensor::scratch::{Scratch, Shared, Tensors};
-use crate::threading::partition::{Threads, Workers};
+use crate::pooling::shape::{PoolPlan, Span};
+use crate::simd::vector::{Float, Vector};
+use crate::tensor::parts::{Part, PartKernel, Parts};
+use crate::threading::partition::Threads;
 
-/// Channels are divided at multiples of this where they lie side by side, a few cache lines.
+/// Contiguous channels are divided at multiples of this: a few cache lines.
 const CHANNELS: usize = 64;
 
-/// A gradient with every decision made.
+/// A planned gradient.
 pub(crate) struct Backward<T> {
     pool: PoolPlan<T>,
-    /// Whether the channels of an element lie side by side.
+    /// Whether channels are contiguous.
     last: bool,
-    /// Columns of dy whose windows lie inside of dx.
+    /// Columns of dy whose windows are inside dx.
     inner: Range<usize>,
-    /// Channels that are computed by one worker, one after the other.
-    channels: usize,
-    workers: Workers,
-}
-
-/// Offsets in bytes of a worker's areas of the scratch memory.
-pub(crate) struct ScratchLayout {
-    plane: usize,
-    row: usize,
+    parts: Parts,
 }
 
 impl<T: Float> Backward<T> {
@@ -34,92 +25,80 @@ impl<T: Float> Backward<T> {
     pub(crate) fn plan(pool: PoolPlan<T>, threads: Threads) -> Self {
         let shape = pool.shape;
         let x = &pool.x;
-        // Places count elements without gaps.
+        // Indices are those of planes without gaps.
         let last = pool.is_last() && x.strides[2] == shape.input[1] * x.strides[3];
         let work = pool.work();
-        let wanted = threads.workers(work, usize::MAX).count();
-        let wanted = if wanted > 1 { PARTS * wanted } else { 1 };
+        let wanted = Parts::wanted(threads, work);
         let channels = if last {
             let pieces = wanted.div_ceil(shape.batch).min(shape.channels.div_ceil(CHANNELS));
             shape.channels.div_ceil(pieces).next_multiple_of(CHANNELS).min(shape.channels)
         } else {
             (shape.batch * shape.channels / wanted).clamp(1, shape.channels)
         };
-        let workers = threads.workers(work, shape.batch * shape.channels.div_ceil(channels));
-        Self { inner: shape.inner(), pool, last, channels, workers }
+        // A part has whole planes of x.
+        let parts = Parts::new(pool.isa, (threads, work), shape.batch, [shape.channels, 1], [channels, 1]);
+        Self { inner: shape.inner(), pool, last, parts }
     }
 
-    /// Whether a plane of dx is computed where it lies.
+    /// Whether planes of dx are computed in place.
     fn is_direct(&self) -> bool {
         self.pool.x.has_rows() && self.pool.x.strides[2] == self.pool.shape.input[1]
     }
+}
 
-    fn layout(&self, scratch: &mut Scratch) -> ScratchLayout {
-        let PoolPlan { shape, .. } = &self.pool;
+impl<T: Float> PartKernel<T, 2> for Backward<T> {
+    fn parts(&self) -> &Parts {
+        &self.parts
+    }
+
+    /// A plane of dx, and a row of dy.
+    fn areas(&self) -> [usize; 2] {
+        let shape = &self.pool.shape;
         let copied = !self.last && !self.is_direct();
-        ScratchLayout {
-            plane: scratch.area::<T>(if copied { shape.input[0] * shape.input[1] } else { 0 }, 1),
-            row: scratch.area::<T>(if self.last { self.channels } else { shape.output[1] }, 1),
-        }
+        [
+            if copied { shape.input[0] * shape.input[1] } else { 0 },
+            if self.last { self.parts.channels } else { shape.output[1] },
+        ]
     }
-
-    /// Bytes of a worker's scratch memory.
-    fn room(&self) -> usize {
-        Scratch::size_of(|scratch| self.layout(scratch))
-    }
-}
-
-/// Some channels of one image.
-struct Task<'a, T> {
-    kernel: &'a Backward<T>,
-    tensors: &'a [*mut u8],
-    scratch: *mut u8,
-    image: usize,
-    channels: Range<usize>,
-}
-
-impl<T: Float> VectorTask<T> for Task<'_, T> {
-    type Output = ();
 
     #[inline(always)]
-    unsafe fn run<V: Vector<Scalar = T>>(self) {
-        // SAFETY: the tensors and the scratch memory are valid, as this function requires.
+    unsafe fn run_part<V: Vector<Scalar = T>>(&self, part: &Part<'_, T, 2>) {
+        // SAFETY: this function requires the tensors and the areas.
         unsafe {
-            if self.kernel.last {
-                self.side_by_side();
+            if self.last {
+                self.side_by_side(part);
             } else {
-                self.planes();
+                self.planes(part);
             }
         }
     }
 }
 
-impl<T: Float> Task<'_, T> {
+impl<T: Float> Backward<T> {
     /// Plane by plane.
     ///
     /// # Safety
-    /// The tensors are those of the kernel, the scratch memory has its areas.
+    /// As [`PartKernel::run_part`].
     #[inline(always)]
-    unsafe fn planes(&self) {
-        let PoolPlan { shape, x, y, index, .. } = &self.kernel.pool;
-        let areas = self.kernel.layout(&mut Scratch::default());
+    unsafe fn planes(&self, part: &Part<'_, T, 2>) {
+        let PoolPlan { shape, x, y, index, .. } = &self.pool;
+        let Part { tensors, areas: [plane_copy, row_copy], image, .. } = *part;
         let [height, width] = shape.input;
         let columns = shape.output[1];
-        let direct = self.kernel.is_direct();
-        // SAFETY: the tensors have all of the elements; places are checked.
+        let direct = self.is_direct();
+        // SAFETY: the tensors have all of the elements; indices are checked.
         unsafe {
-            let row_copy = self.scratch.add(areas.row).cast::<T>();
-            for channel in self.channels.clone() {
-                let place = x.at(self.tensors[x.slot], [self.image, channel, 0, 0]);
-                let plane: *mut T = if direct { place.cast() } else { self.scratch.add(areas.plane).cast() };
-                // Bytes, since what is the caller's may lie anywhere.
+            for channel in part.channels.clone() {
+                let place = x.at(tensors[x.slot], [image, channel, 0, 0]);
+                let plane: *mut T = if direct { place.cast() } else { plane_copy };
+                // As bytes: the caller's memory may be unaligned.
                 plane.cast::<u8>().write_bytes(0, height * width * size_of::<T>());
                 for row in 0..shape.output[0] {
-                    let from = y.at(self.tensors[y.slot], [self.image, channel, row, 0]);
+                    let from = y.at(tensors[y.slot], [image, channel, row, 0]);
                     (y.run.load)(from, y.strides[3], row_copy, columns);
                     match index {
                         Some(index) => {
-                            let places = index.at(self.tensors, [self.image, channel, row, 0]);
+                            let places = index.at(tensors, [image, channel, row, 0]);
                             for column in 0..columns {
                                 let at = places.add(column * index.strides[3]).read_unaligned();
                                 if at >= 0 && (at as usize) < height * width {
@@ -140,10 +119,10 @@ impl<T: Float> Task<'_, T> {
     /// Adds a row of dy to all elements of its windows.
     #[inline(always)]
     unsafe fn spread(&self, plane: *mut T, rows: Span, numbers: *mut T) {
-        let shape = &self.kernel.pool.shape;
-        let inner = self.kernel.inner.clone();
+        let shape = &self.pool.shape;
+        let inner = self.inner.clone();
         let columns = shape.output[1];
-        // SAFETY: the positions of spans lie inside of the plane, and the row has its numbers.
+        // SAFETY: the positions of spans are inside the plane, and the row has its values.
         unsafe {
             for column in (0..inner.start).chain(inner.end..columns) {
                 let span = shape.span(1, column);
@@ -181,20 +160,19 @@ impl<T: Float> Task<'_, T> {
         }
     }
 
-    /// Where the channels of an element lie side by side.
+    /// Channels last.
     ///
     /// # Safety
-    /// As [`Task::planes`].
+    /// As [`PartKernel::run_part`].
     #[inline(always)]
-    unsafe fn side_by_side(&self) {
-        let PoolPlan { shape, x, y, index, .. } = &self.kernel.pool;
-        let areas = self.kernel.layout(&mut Scratch::default());
+    unsafe fn side_by_side(&self, part: &Part<'_, T, 2>) {
+        let PoolPlan { shape, x, y, index, .. } = &self.pool;
+        let Part { tensors, areas: [_, numbers], image, .. } = *part;
         let [height, width] = shape.input;
-        let (first, count) = (self.channels.start, self.channels.len());
-        // SAFETY: the tensors have all of the elements; places are checked.
+        let (first, count) = (part.channels.start, part.channels.len());
+        // SAFETY: the tensors have all of the elements; indices are checked.
         unsafe {
-            let numbers = self.scratch.add(areas.row).cast::<T>();
-            let to = x.at(self.tensors[x.slot], [self.image, first, 0, 0]).cast::<T>();
+            let to = x.at(tensors[x.slot], [image, first, 0, 0]).cast::<T>();
             let pixel = x.strides[3];
             for at in 0..height * width {
                 to.add(at * pixel).cast::<u8>().write_bytes(0, count * size_of::<T>());
@@ -202,9 +180,9 @@ impl<T: Float> Task<'_, T> {
             for row in 0..shape.output[0] {
                 let rows = shape.span(0, row);
                 for column in 0..shape.output[1] {
-                    let from = y.at(self.tensors[y.slot], [self.image, first, row, column]).cast::<T>();
+                    let from = y.at(tensors[y.slot], [image, first, row, column]).cast::<T>();
                     if let Some(index) = index {
-                        let places = index.at(self.tensors, [self.image, first, row, column]);
+                        let places = index.at(tensors, [image, first, row, column]);
                         for channel in 0..count {
                             let at = places.add(channel * index.strides[1]).read_unaligned();
                             if at >= 0 && (at as usize) < height * width {
@@ -233,38 +211,12 @@ impl<T: Float> Task<'_, T> {
     }
 }
 
-/// Adds to a number.
+/// Adds to a value.
 ///
 /// # Safety
-/// It is valid.
+/// The value is readable and writable.
 #[inline(always)]
 unsafe fn add<T: Float>(to: *mut T, number: T) {
     // SAFETY: the number is valid, as this function requires.
     unsafe { to.write_unaligned(to.read_unaligned() + number) };
-}
-
-impl<T: Float> Kernel for Backward<T> {
-    fn scratch_size(&self) -> usize {
-        self.room() * self.workers.count()
-    }
-
-    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
-        let (shared, memory, room) = (Tensors(tensors), Shared([scratch]), self.room());
-        let shape = &self.pool.shape;
-        let groups = shape.channels.div_ceil(self.channels);
-        self.workers.for_each_part(shape.batch * groups, |worker, number| {
-            let (image, group) = (number / groups, number % groups);
-            let part = Task {
-                kernel: self,
-                tensors: shared.all(),
-                // SAFETY: the scratch memory has room for each worker.
-                scratch: unsafe { memory.get(0).add(worker * room) },
-                image,
-                channels: group * self.channels..shape.channels.min((group + 1) * self.channels),
-            };
-            // SAFETY: the processor supports the instruction set; the caller promises tensors and
-            // scratch memory, and no two parts write the same elements.
-            unsafe { self.pool.isa.run_vectors::<T, _>(part) };
-        });
-    }
 }

@@ -1,78 +1,63 @@
-//! Element by element of y, where the channels of an element lie side by side.
+//! Channels last: a vector is a run of channels of one element of y.
 
-use std::ops::Range;
+use crate::pooling::shape::{PoolPlan, Span, Zero, store_places};
+use crate::simd::vector::{Float, Lanewise, Vector};
+use crate::tensor::parts::{Part, PartKernel, Parts};
+use crate::threading::partition::Threads;
 
-use crate::kernel::Kernel;
-use crate::pooling::shape::{PARTS, PoolPlan, Span, Zero};
-use crate::simd::vector::{Float, Lanewise, Vector, VectorTask};
-use crate::tensor::image::MAX_LANES;
-use crate::tensor::scratch::Tensors;
-use crate::threading::partition::{Threads, Workers};
-
-/// A pooling with every decision made.
+/// A planned pooling.
 pub(crate) struct ChannelsLast<T> {
     pool: PoolPlan<T>,
-    workers: Workers,
-    /// Rows of y that are computed by one worker, one after the other.
-    rows: usize,
+    parts: Parts,
 }
 
 impl<T: Float> ChannelsLast<T> {
     /// Plans it.
     pub(crate) fn plan(pool: PoolPlan<T>, threads: Threads) -> Self {
-        let work = pool.work();
-        let wanted = threads.workers(work, usize::MAX).count();
-        let wanted = if wanted > 1 { PARTS * wanted } else { 1 };
-        let rows = pool.shape.output[0].div_ceil(wanted.div_ceil(pool.shape.batch));
-        let workers = threads.workers(work, pool.shape.batch * pool.shape.output[0].div_ceil(rows));
-        Self { pool, workers, rows }
+        let (shape, work) = (pool.shape, pool.work());
+        let rows = shape.output[0].div_ceil(Parts::wanted(threads, work).div_ceil(shape.batch));
+        let whole = [shape.channels, shape.output[0]];
+        let parts = Parts::new(pool.isa, (threads, work), shape.batch, whole, [shape.channels, rows]);
+        Self { pool, parts }
     }
 }
 
-/// Some rows of one image.
-struct Task<'a, T> {
-    kernel: &'a ChannelsLast<T>,
-    tensors: &'a [*mut u8],
-    image: usize,
-    rows: Range<usize>,
-}
+impl<T: Float> PartKernel<T, 0> for ChannelsLast<T> {
+    fn parts(&self) -> &Parts {
+        &self.parts
+    }
 
-impl<T: Float> VectorTask<T> for Task<'_, T> {
-    type Output = ();
+    fn areas(&self) -> [usize; 0] {
+        []
+    }
 
     #[inline(always)]
-    unsafe fn run<V: Vector<Scalar = T>>(self) {
-        let PoolPlan { shape, x, y, index, .. } = &self.kernel.pool;
+    unsafe fn run_part<V: Vector<Scalar = T>>(&self, part: &Part<'_, T, 0>) {
+        let PoolPlan { shape, x, y, index, .. } = &self.pool;
+        let Part { tensors, image, .. } = *part;
         // SAFETY: this function requires the tensors, which have all of the elements.
         unsafe {
-            let input = x.at(self.tensors[x.slot], [self.image, 0, 0, 0]).cast_const().cast::<T>();
-            for row in self.rows.clone() {
+            let input = x.at(tensors[x.slot], [image, 0, 0, 0]).cast_const().cast::<T>();
+            for row in part.rows.clone() {
                 let rows = shape.span(0, row);
                 for column in 0..shape.output[1] {
                     let columns = shape.span(1, column);
-                    let to = y.at(self.tensors[y.slot], [self.image, 0, row, column]).cast::<T>();
-                    let index = index.map(|index| {
-                        (index.at(self.tensors, [self.image, 0, row, column]), index.strides[1])
-                    });
+                    let to = y.at(tensors[y.slot], [image, 0, row, column]).cast::<T>();
+                    let index =
+                        index.map(|index| (index.at(tensors, [image, 0, row, column]), index.strides[1]));
                     let mut channel = 0;
                     while channel < shape.channels {
                         let count = (shape.channels - channel).min(V::LANES);
                         let lanes = V::lanes(0, count);
                         let from = input.add(channel);
                         let number = if shape.is_maximum() {
-                            let (number, places) = self.kernel.largest::<V>(from, rows, columns, lanes);
+                            let (number, places) = self.largest::<V>(from, rows, columns, lanes);
                             if let Some((index, index_stride)) = index {
-                                let mut numbers = [T::ZERO; MAX_LANES];
-                                places.store(numbers.as_mut_ptr());
-                                for (i, number) in numbers[..count].iter().enumerate() {
-                                    index
-                                        .add((channel + i) * index_stride)
-                                        .write_unaligned(number.to_f64() as i32);
-                                }
+                                store_places(places, count, index.add(channel * index_stride), index_stride);
                             }
                             number
                         } else {
-                            self.kernel.mean::<V>(from, rows, columns, lanes)
+                            self.mean::<V>(from, rows, columns, lanes)
                         };
                         number.store_lanes(to.add(channel), lanes);
                         channel += V::LANES;
@@ -84,7 +69,7 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
 }
 
 impl<T: Float> ChannelsLast<T> {
-    /// The largest numbers of a window in some channels, and their places.
+    /// The maxima of a window in some channels, and their indices.
     #[inline(always)]
     unsafe fn largest<V: Vector<Scalar = T>>(
         &self,
@@ -96,7 +81,7 @@ impl<T: Float> ChannelsLast<T> {
         let PoolPlan { shape, x, index, .. } = &self.pool;
         let zero = shape.zero(&rows, &columns);
         let empty = rows.len == 0 || columns.len == 0;
-        // SAFETY: the positions of spans lie inside of x.
+        // SAFETY: the positions of spans are inside x.
         unsafe {
             let none = V::splat(-T::ONE);
             let mut places = none;
@@ -110,7 +95,7 @@ impl<T: Float> ChannelsLast<T> {
                 for at in columns.first..columns.first + columns.len {
                     let number = V::load_lanes(from.add(line * x.strides[2] + at * x.strides[3]), lanes);
                     if !begun {
-                        // The first is the largest even if it is minus infinity.
+                        // The first one counts even if it is minus infinity.
                         (best, begun) = (number, true);
                         places = V::splat(T::from_f64((line * shape.input[1] + at) as f64));
                     } else if index.is_some() {
@@ -142,7 +127,7 @@ impl<T: Float> ChannelsLast<T> {
         lanes: V::Lanes,
     ) -> V {
         let PoolPlan { shape, x, .. } = &self.pool;
-        // SAFETY: the positions of spans lie inside of x.
+        // SAFETY: the positions of spans are inside x.
         unsafe {
             let mut sums = V::zero();
             for line in rows.first..rows.first + rows.len {
@@ -154,21 +139,5 @@ impl<T: Float> ChannelsLast<T> {
             }
             sums.lanewise(Lanewise::Div, V::splat(shape.divisor(&rows, &columns)))
         }
-    }
-}
-
-impl<T: Float> Kernel for ChannelsLast<T> {
-    unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
-        let shared = Tensors(tensors);
-        let shape = &self.pool.shape;
-        let bands = shape.output[0].div_ceil(self.rows);
-        self.workers.for_each_part(shape.batch * bands, |_, number| {
-            let (image, band) = (number / bands, number % bands);
-            let rows = band * self.rows..shape.output[0].min((band + 1) * self.rows);
-            let part = Task { kernel: self, tensors: shared.all(), image, rows };
-            // SAFETY: the processor supports the instruction set; the caller promises the tensors, and
-            // no two parts write the same elements.
-            unsafe { self.pool.isa.run_vectors::<T, _>(part) };
-        });
     }
 }

@@ -22,9 +22,10 @@ use crate::problem::resample::Resample;
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
 use crate::tensor::image::{Image, two};
+use crate::tensor::parts::InParts;
 use crate::threading::partition::Threads;
 
-/// Spatial dimensions that the kernels know.
+/// The most spatial dimensions.
 pub(crate) const SPATIAL: usize = 2;
 
 /// Plans a pooling or its gradient for an instruction set.
@@ -40,7 +41,7 @@ pub(crate) fn plan(
     }
 }
 
-/// `most` is how many elements of a plane can be told apart by a number.
+/// `most` is the largest plane whose indices are exact in the compute type.
 fn plan_in<T: Float>(
     problem: &Resample,
     isa: Isa,
@@ -63,10 +64,10 @@ fn plan_in<T: Float>(
     });
     let pool = PoolPlan { shape, isa, x, y, index };
     Ok(if problem.backward {
-        Box::new(Backward::plan(pool, threads))
+        InParts::boxed(Backward::plan(pool, threads))
     } else if pool.is_last() {
-        Box::new(ChannelsLast::plan(pool, threads))
+        InParts::boxed(ChannelsLast::plan(pool, threads))
     } else {
-        Box::new(ChannelsFirst::plan(pool, threads))
+        InParts::boxed(ChannelsFirst::plan(pool, threads))
     })
 }

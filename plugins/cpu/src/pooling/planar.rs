@@ -1,29 +1,19 @@
-//! Plane by plane, where the elements of a row lie side by side; of other layouts and types a plane is copied first.
+//! Channels first, plane by plane. Planes of other layouts and dtypes are copied first.
 
 use std::ops::Range;
 
-use crate::kernel::Kernel;
-use crate::pooling::shape::{PARTS, PoolPlan, Span, Zero};
-use crate::simd::vector::{Float, Lanewise, Vector, VectorTask};
-use crate::tensor::image::{MAX_LANES, load_strided};
-use crate::tensor::scratch::{Scratch, Shared, Tensors};
-use crate::threading::partition::{Threads, Workers};
+use crate::pooling::shape::{PoolPlan, Span, Zero, store_places};
+use crate::simd::vector::{Float, Lanewise, MAX_LANES, Vector};
+use crate::tensor::image::load_strided;
+use crate::tensor::parts::{Part, PartKernel, Parts};
+use crate::threading::partition::Threads;
 
-/// A pooling with every decision made.
+/// A planned pooling.
 pub(crate) struct ChannelsFirst<T> {
     pool: PoolPlan<T>,
-    /// Columns whose windows lie inside of x.
+    /// Columns whose windows are inside x.
     inner: Range<usize>,
-    /// Channels and rows of y that are computed by one worker, one after the other.
-    channels: usize,
-    rows: usize,
-    workers: Workers,
-}
-
-/// Offsets in bytes of a worker's areas of the scratch memory.
-pub(crate) struct ScratchLayout {
-    input: usize,
-    output: usize,
+    parts: Parts,
 }
 
 impl<T: Float> ChannelsFirst<T> {
@@ -31,103 +21,73 @@ impl<T: Float> ChannelsFirst<T> {
     pub(crate) fn plan(pool: PoolPlan<T>, threads: Threads) -> Self {
         let shape = pool.shape;
         let work = pool.work();
-        let wanted = threads.workers(work, usize::MAX).count();
-        let wanted = if wanted > 1 { PARTS * wanted } else { 1 };
+        let wanted = Parts::wanted(threads, work);
         let planes = shape.batch * shape.channels;
         let rows = shape.output[0].div_ceil(wanted.div_ceil(planes));
         let channels = if rows == shape.output[0] { (planes / wanted).clamp(1, shape.channels) } else { 1 };
-        let parts = shape.batch * shape.channels.div_ceil(channels) * shape.output[0].div_ceil(rows);
-        let workers = threads.workers(work, parts);
-        Self { inner: shape.inner(), pool, channels, rows, workers }
-    }
-
-    fn layout(&self, scratch: &mut Scratch) -> ScratchLayout {
-        let PoolPlan { shape, x, y, .. } = &self.pool;
-        let lines = ((self.rows - 1) * shape.stride[0]).saturating_add(shape.window[0]).min(shape.input[0]);
-        let copied = |direct: bool, rows: usize, columns: usize| if direct { 0 } else { rows * columns };
-        ScratchLayout {
-            input: scratch.area::<T>(copied(x.has_rows(), lines, shape.input[1]), 1),
-            output: scratch.area::<T>(copied(y.has_rows(), 1, shape.output[1]), 1),
-        }
-    }
-
-    /// Bytes of a worker's scratch memory.
-    fn room(&self) -> usize {
-        Scratch::size_of(|scratch| self.layout(scratch))
+        let whole = [shape.channels, shape.output[0]];
+        let parts = Parts::new(pool.isa, (threads, work), shape.batch, whole, [channels, rows]);
+        Self { inner: shape.inner(), pool, parts }
     }
 }
 
-/// Some channels and rows of one image.
-struct Task<'a, T> {
-    kernel: &'a ChannelsFirst<T>,
-    tensors: &'a [*mut u8],
-    scratch: *mut u8,
-    image: usize,
-    channels: Range<usize>,
-    rows: Range<usize>,
-}
-
-/// A plane of x as if it began with row 0, and the distance of its rows.
+/// A plane of x as if it began with row 0, and the stride of its rows.
 #[derive(Clone, Copy)]
 struct Plane<T> {
     first: *const T,
     row: usize,
 }
 
-impl<T: Float> VectorTask<T> for Task<'_, T> {
-    type Output = ();
+impl<T: Float> PartKernel<T, 2> for ChannelsFirst<T> {
+    fn parts(&self) -> &Parts {
+        &self.parts
+    }
+
+    /// Rows of x, and a row of y.
+    fn areas(&self) -> [usize; 2] {
+        let PoolPlan { shape, x, y, .. } = &self.pool;
+        let lines =
+            ((self.parts.rows - 1) * shape.stride[0]).saturating_add(shape.window[0]).min(shape.input[0]);
+        let copied = |direct: bool, rows: usize, columns: usize| if direct { 0 } else { rows * columns };
+        [copied(x.has_rows(), lines, shape.input[1]), copied(y.has_rows(), 1, shape.output[1])]
+    }
 
     #[inline(always)]
-    unsafe fn run<V: Vector<Scalar = T>>(self) {
-        let PoolPlan { shape, x, y, index, .. } = &self.kernel.pool;
-        let areas = self.kernel.layout(&mut Scratch::default());
-        let inner = self.kernel.inner.clone();
-        let (top, bottom) = (shape.span(0, self.rows.start), shape.span(0, self.rows.end - 1));
+    unsafe fn run_part<V: Vector<Scalar = T>>(&self, part: &Part<'_, T, 2>) {
+        let PoolPlan { shape, x, y, index, .. } = &self.pool;
+        let Part { tensors, areas: [input_copy, copy], image, .. } = *part;
+        let (top, bottom) = (shape.span(0, part.rows.start), shape.span(0, part.rows.end - 1));
         let end = (bottom.first + bottom.len).min(shape.input[0]);
         let lines = top.first..end.max(top.first);
-        let [_, width] = shape.input;
         let columns = shape.output[1];
-        // SAFETY: this function requires the tensors, which have all of the elements, and the scratch memory
-        // with its areas.
+        // SAFETY: this function requires the tensors, which have all of the elements, and the scratch memory with its areas.
         unsafe {
-            for channel in self.channels.clone() {
-                let input = x.at(self.tensors[x.slot], [self.image, channel, 0, 0]);
-                let mut plane = Plane { first: input.cast_const().cast(), row: x.strides[2] };
-                if !x.has_rows() {
-                    let to = self.scratch.add(areas.input).cast::<T>();
-                    x.load(input, lines.clone(), width, to);
-                    plane = Plane { first: to.cast_const().wrapping_sub(lines.start * width), row: width };
-                }
-                for row in self.rows.clone() {
+            for channel in part.channels.clone() {
+                let input = x.at(tensors[x.slot], [image, channel, 0, 0]);
+                let (first, row) = x.rows(input, lines.clone(), shape.input[1], input_copy);
+                let plane = Plane { first, row };
+                for row in part.rows.clone() {
                     let span = shape.span(0, row);
-                    let place = y.at(self.tensors[y.slot], [self.image, channel, row, 0]);
-                    let copy = self.scratch.add(areas.output).cast::<T>();
+                    let place = y.at(tensors[y.slot], [image, channel, row, 0]);
                     let to: *mut T = if y.has_rows() { place.cast() } else { copy };
-                    let index = index.map(|index| {
-                        (index.at(self.tensors, [self.image, channel, row, 0]), index.strides[3])
-                    });
-                    for column in (0..inner.start).chain(inner.end..columns) {
-                        let (number, at) = self.kernel.element::<V>(plane, span, column);
+                    let index =
+                        index.map(|index| (index.at(tensors, [image, channel, row, 0]), index.strides[3]));
+                    for column in (0..self.inner.start).chain(self.inner.end..columns) {
+                        let (number, at) = self.element::<V>(plane, span, column);
                         to.add(column).write_unaligned(number);
                         if let Some((index, index_stride)) = index {
                             index.add(column * index_stride).write_unaligned(at);
                         }
                     }
-                    let mut column = inner.start;
-                    while column < inner.end {
-                        let count = (inner.end - column).min(V::LANES);
+                    let mut column = self.inner.start;
+                    while column < self.inner.end {
+                        let count = (self.inner.end - column).min(V::LANES);
                         let number = match index {
-                            None if shape.is_maximum() => self.kernel.largest::<V>(plane, span, column),
-                            None => self.kernel.mean::<V>(plane, span, column),
+                            None if shape.is_maximum() => self.largest::<V>(plane, span, column),
+                            None => self.mean::<V>(plane, span, column),
                             Some((index, index_stride)) => {
-                                let (number, places) = self.kernel.largest_at::<V>(plane, span, column);
-                                let mut numbers = [T::ZERO; MAX_LANES];
-                                places.store(numbers.as_mut_ptr());
-                                for (i, number) in numbers[..count].iter().enumerate() {
-                                    index
-                                        .add((column + i) * index_stride)
-                                        .write_unaligned(number.to_f64() as i32);
-                                }
+                                let (number, places) = self.largest_at::<V>(plane, span, column);
+                                store_places(places, count, index.add(column * index_stride), index_stride);
                                 number
                             }
                         };
@@ -144,7 +104,7 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
 }
 
 impl<T: Float> ChannelsFirst<T> {
-    /// One element of y, and the place of the largest element of its window.
+    /// One element of y, and the index of the maximum of its window.
     ///
     /// # Safety
     /// The processor has the vector's instructions; the plane has the window's rows.
@@ -152,7 +112,7 @@ impl<T: Float> ChannelsFirst<T> {
     unsafe fn element<V: Vector<Scalar = T>>(&self, plane: Plane<T>, rows: Span, column: usize) -> (T, i32) {
         let shape = &self.pool.shape;
         let columns = shape.span(1, column);
-        // SAFETY: the positions of spans lie inside of the plane.
+        // SAFETY: the positions of spans are inside the plane.
         unsafe {
             if !shape.is_maximum() {
                 let mut sums = V::zero();
@@ -192,7 +152,7 @@ impl<T: Float> ChannelsFirst<T> {
         }
     }
 
-    /// The largest numbers of windows that lie inside of the columns.
+    /// The maxima of windows inside the columns.
     #[inline(always)]
     unsafe fn largest<V: Vector<Scalar = T>>(&self, plane: Plane<T>, rows: Span, column: usize) -> V {
         let shape = &self.pool.shape;
@@ -213,7 +173,7 @@ impl<T: Float> ChannelsFirst<T> {
         }
     }
 
-    /// The same and their places.
+    /// The same with their indices.
     #[inline(always)]
     unsafe fn largest_at<V: Vector<Scalar = T>>(&self, plane: Plane<T>, rows: Span, column: usize) -> (V, V) {
         let shape = &self.pool.shape;
@@ -242,7 +202,7 @@ impl<T: Float> ChannelsFirst<T> {
                         places = number.where_larger(best, own, places);
                         best = number.where_larger(best, number, best);
                     } else {
-                        // The first is the largest even if it is minus infinity.
+                        // The first one counts even if it is minus infinity.
                         (best, places, begun) = (number, own, true);
                     }
                 }
@@ -255,7 +215,7 @@ impl<T: Float> ChannelsFirst<T> {
         }
     }
 
-    /// The means of windows that lie inside of the columns.
+    /// The means of windows inside the columns.
     #[inline(always)]
     unsafe fn mean<V: Vector<Scalar = T>>(&self, plane: Plane<T>, rows: Span, column: usize) -> V {
         let shape = &self.pool.shape;
@@ -273,34 +233,5 @@ impl<T: Float> ChannelsFirst<T> {
             }
             sums.lanewise(Lanewise::Div, V::splat(shape.divisor(&rows, &columns)))
         }
-    }
-}
-
-impl<T: Float> Kernel for ChannelsFirst<T> {
-    fn scratch_size(&self) -> usize {
-        self.room() * self.workers.count()
-    }
-
-    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
-        let (shared, memory, room) = (Tensors(tensors), Shared([scratch]), self.room());
-        let shape = &self.pool.shape;
-        let groups = shape.channels.div_ceil(self.channels);
-        let bands = shape.output[0].div_ceil(self.rows);
-        self.workers.for_each_part(shape.batch * groups * bands, |worker, number| {
-            let (rest, band) = (number / bands, number % bands);
-            let (image, group) = (rest / groups, rest % groups);
-            let part = Task {
-                kernel: self,
-                tensors: shared.all(),
-                // SAFETY: the scratch memory has room for each worker.
-                scratch: unsafe { memory.get(0).add(worker * room) },
-                image,
-                channels: group * self.channels..shape.channels.min((group + 1) * self.channels),
-                rows: band * self.rows..shape.output[0].min((band + 1) * self.rows),
-            };
-            // SAFETY: the processor supports the instruction set; the caller promises tensors and
-            // scratch memory, and no two parts write the same elements.
-            unsafe { self.pool.isa.run_vectors::<T, _>(part) };
-        });
     }
 }

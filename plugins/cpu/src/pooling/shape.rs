@@ -1,23 +1,21 @@
 //! The shape of a pooling, and the positions of its windows.
 
+use crate::dtype::element::Real;
 use crate::problem::resample::{Pooling, Resample};
 use crate::simd::isa::Isa;
-use crate::simd::vector::Float;
+use crate::simd::vector::{Float, MAX_LANES, Vector};
 use crate::tensor::image::{Image, two};
 
-/// Parts for each lane: few enough to be worth a turn, enough that lanes end together.
-pub(crate) const PARTS: usize = 6;
-
-/// The tensor of places.
+/// The index tensor.
 #[derive(Clone, Copy)]
 pub(crate) struct Index {
     pub(crate) slot: usize,
-    /// Of images, channels, rows and columns.
+    /// Strides of images, channels, rows and columns.
     pub(crate) strides: [usize; 4],
 }
 
 impl Index {
-    /// The place of an element.
+    /// The address of an element.
     ///
     /// # Safety
     /// The tensors are those of the kernel; the element exists.
@@ -34,7 +32,7 @@ impl Index {
     }
 }
 
-/// What both directions and all layouts have.
+/// The operands of both directions and all layouts.
 pub(crate) struct PoolPlan<T> {
     pub(crate) shape: Shape,
     pub(crate) isa: Isa,
@@ -46,13 +44,13 @@ pub(crate) struct PoolPlan<T> {
 }
 
 impl<T: Float> PoolPlan<T> {
-    /// Whether both images are numbers with the channels of an element side by side.
+    /// Whether both images are channels last in the compute type.
     pub(crate) fn is_last(&self) -> bool {
         let last = |image: &Image<T>| image.run.same && image.strides[1] == 1;
         self.shape.channels >= 4 && last(&self.x) && last(&self.y)
     }
 
-    /// Nanoseconds that one thread takes, about.
+    /// Estimated nanoseconds on one thread.
     pub(crate) fn work(&self) -> f64 {
         let planes = (self.shape.batch * self.shape.channels) as f64;
         let [inputs, outputs] = [self.shape.input, self.shape.output].map(|size| (size[0] * size[1]) as f64);
@@ -61,7 +59,7 @@ impl<T: Float> PoolPlan<T> {
     }
 }
 
-/// A pooling with two spatial dimensions, the first 1 where it has but one.
+/// A pooling with two spatial dimensions; the first is 1 if there is only one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) pooling: Pooling,
@@ -77,20 +75,20 @@ pub(crate) struct Shape {
 /// The positions of a window along one dimension.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
-    /// The first that lies inside of x, and how many do.
+    /// The first position inside x, and the number of positions inside.
     pub(crate) first: usize,
     pub(crate) len: usize,
-    /// Whether some lie before x, or behind.
+    /// Whether there are positions before x, or after it.
     pub(crate) before: bool,
     pub(crate) after: bool,
 }
 
-/// When zeros outside of x are compared with what is inside.
+/// When zeros of the padding are compared with elements of x.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Zero {
     Never,
     First,
-    /// After the first row that is inside.
+    /// After the first row inside.
     AfterRow,
     ChannelsLast,
 }
@@ -123,7 +121,7 @@ impl Shape {
         Span { first: first - pre, len, before: begin < pre, after: end > pre + input }
     }
 
-    /// The columns of y whose windows lie inside of x.
+    /// The columns of y whose windows are inside x.
     pub(crate) fn inner(&self) -> std::ops::Range<usize> {
         let (stride, end) = (self.stride[1], self.padding[1] + self.input[1]);
         let high = if end < self.window[1] { 0 } else { (end - self.window[1]) / stride + 1 };
@@ -131,7 +129,7 @@ impl Shape {
         self.padding[1].div_ceil(stride).min(high)..high
     }
 
-    /// When zeros come in a window.
+    /// When the zeros of a window are compared.
     #[inline(always)]
     pub(crate) fn zero(&self, rows: &Span, columns: &Span) -> Zero {
         if self.pooling != (Pooling::Maximum { zeros: true }) {
@@ -147,7 +145,7 @@ impl Shape {
         }
     }
 
-    /// What a sum is divided by.
+    /// The divisor of a sum.
     #[inline(always)]
     pub(crate) fn divisor<T: Float>(&self, rows: &Span, columns: &Span) -> T {
         T::from_f64(match self.pooling {
@@ -159,5 +157,21 @@ impl Shape {
 
     pub(crate) fn is_maximum(&self) -> bool {
         matches!(self.pooling, Pooling::Maximum { .. })
+    }
+}
+
+/// Writes the first `count` lanes, which are indices, to an index tensor.
+///
+/// # Safety
+/// The processor has the vector's instructions; the elements from `to` on are writable.
+#[inline(always)]
+pub(crate) unsafe fn store_places<V: Vector>(places: V, count: usize, to: *mut i32, stride: usize) {
+    let mut values = [V::Scalar::ZERO; MAX_LANES];
+    // SAFETY: the instructions and elements are valid, as this function requires; no vector has more lanes than there are values.
+    unsafe {
+        places.store(values.as_mut_ptr());
+        for (i, value) in values[..count].iter().enumerate() {
+            to.add(i * stride).write_unaligned(value.to_f64() as i32);
+        }
     }
 }

@@ -1,14 +1,14 @@
-//! Many results at once: their elements lie side by side.
+//! Many results at once: the fastest dimension is kept.
 
 use crate::reduction::shape::{BUFFER, Task};
 use crate::simd::vector::{Float, Vector};
 use crate::tensor::combine::{Combine, fold_columns};
 use crate::tensor::loop_nest::Elements;
 
-/// Rows whose totals are in their own type, before they are joined with others in double precision.
+/// Rows that are combined in the compute type before the totals are combined in double precision.
 const EXACT_ROWS: usize = 256;
 
-impl<T: Float, R: Float> Task<'_, T, R> {
+impl<T: Float> Task<'_, T> {
     /// # Safety
     /// The processor has the vector's instructions; tensors and scratch memory are those of a run.
     #[inline(always)]
@@ -34,7 +34,7 @@ impl<T: Float, R: Float> Task<'_, T, R> {
                 sums[..len].fill(J::start::<T>());
                 let mut rows = Elements::new(&shape.reduced, from..end);
                 while let Some([row, _]) = rows.next() {
-                    // SAFETY: the elements are those of the block's results, no more at once than the buffer has room for.
+                    // SAFETY: the elements are those of the block's results, at most as many as the buffer holds.
                     unsafe {
                         let from = x.add((base + row) * size);
                         let numbers = if shape.direct {
@@ -54,7 +54,7 @@ impl<T: Float, R: Float> Task<'_, T, R> {
             for (column, total) in totals[..len].iter().enumerate() {
                 let place =
                     (run * kept.len + first + column, y_at + (first + column) * kept.inner_strides[1]);
-                // SAFETY: the place is that of the result.
+                // SAFETY: the offset is that of the result.
                 unsafe { shape.put(y, self.scratch, part, place, *total) };
             }
         }

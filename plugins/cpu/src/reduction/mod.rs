@@ -1,11 +1,10 @@
 //! Reductions: sums, products, extremes and norms along some dimensions.
 //!
-//! Where the elements that become one lie nearest to each other, they are taken along (`rows`); where those of different
-//! results do, many results are computed at once (`columns`). Few results of many elements are divided into parts, whose number
-//! depends on the shape alone.
+//! If the fastest dimension is reduced, results are computed one by one ([`rows`]), else many at once ([`columns`]). Few results of many
+//! elements are divided into parts, whose number depends on the shape alone.
 //!
-//! Sums of up to some thousand numbers and extremes are in the compute type, sums of these in double precision; products and squares,
-//! which leave the range of single precision soon, are in double precision throughout.
+//! Sums of up to some thousand values, maxima and minima are in the compute type, sums of these in double precision. Products and sums of
+//! squares, which may overflow single precision, are in double precision.
 
 #![expect(
     clippy::indexing_slicing,
@@ -50,28 +49,29 @@ pub(crate) fn plan(
     let float = matches!(x, DataType::Float | DataType::Half | DataType::Bfloat16 | DataType::Double);
     let wide = !float || matches!(reduction.mode, Mul | MulNoZeros | Norm2);
     match compute {
-        // The reference rounds these to single precision before anything else.
+        // The reference rounds their elements to single precision first.
         Compute::Single if wide && matches!(x, DataType::Double | DataType::Int32) => {
             Err(format!("in: data type is {}, which single precision does not hold", x.name()))
         }
-        Compute::Single if wide => plan_in::<f64, f32>(reduction, isa, threads),
-        Compute::Single => plan_in::<f32, f32>(reduction, isa, threads),
-        Compute::Double => plan_in::<f64, f64>(reduction, isa, threads),
+        Compute::Single if wide => plan_in::<f64>(reduction, compute, isa, threads),
+        Compute::Single => plan_in::<f32>(reduction, compute, isa, threads),
+        Compute::Double => plan_in::<f64>(reduction, compute, isa, threads),
     }
 }
 
-/// Plans a reduction with totals of type `T` and results of the compute type `R`.
-fn plan_in<T: Float, R: Float>(
+/// Plans a reduction with totals of type `T`.
+fn plan_in<T: Float>(
     reduction: &Reduction,
+    compute: Compute,
     isa: Isa,
     threads: Threads,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     let (x, y) = (&reduction.x, &reduction.y);
     let run = RowConverter::<T>::of_number(x.data_type)?;
     // Elements of less than a byte could not be written by several threads.
-    RowConverter::<R>::of_number(y.data_type)?;
+    RowConverter::<f64>::of_number(y.data_type)?;
     let (dims, strides) = (x.layout.dims(), x.layout.strides());
-    // A dimension of the other kind counts as one of 1.
+    // Dimensions of the other kind count as 1.
     let nest_over = |reduced: bool| {
         let mut own = [1; crate::layout::MAX_RANK];
         for (axis, dim) in dims.iter().enumerate() {
@@ -104,7 +104,9 @@ fn plan_in<T: Float, R: Float>(
         by_rows,
         direct,
         y_slot: y.slot,
-        y_element: Element::<R>::of(y.data_type)?,
+        compute,
+        y_single: Element::of(y.data_type)?,
+        y_double: Element::of(y.data_type)?,
         kept,
         reduced,
         outputs,
@@ -114,8 +116,8 @@ fn plan_in<T: Float, R: Float>(
     Ok(Box::new(shape))
 }
 
-impl<T: Float, R: Float> Kernel for Shape<T, R> {
-    /// Bytes for the totals of the parts.
+impl<T: Float> Kernel for Shape<T> {
+    /// Bytes of the partial results.
     fn scratch_size(&self) -> usize {
         if self.parts == 1 { 0 } else { self.parts * self.outputs * size_of::<f64>() }
     }
@@ -136,7 +138,7 @@ impl<T: Float, R: Float> Kernel for Shape<T, R> {
     }
 }
 
-impl<T: Float, R: Float> VectorTask<T> for Task<'_, T, R> {
+impl<T: Float> VectorTask<T> for Task<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -152,16 +154,32 @@ impl<T: Float, R: Float> VectorTask<T> for Task<'_, T, R> {
     }
 }
 
-impl<T: Float, R: Float> Shape<T, R> {
+impl<T: Float> Shape<T> {
     /// The elements of one result that belong to a part.
     fn part(&self, part: usize) -> std::ops::Range<usize> {
         self.count * part / self.parts..self.count * (part + 1) / self.parts
     }
 
-    /// Keeps the total of a part of a result, or writes the result where there is one part.
+    /// Writes a result, rounded to the compute type first.
     ///
     /// # Safety
-    /// `y` and `scratch` are those of a run, `y_at` is the place of result number `output`.
+    /// `y` is that of a run, and `y_at` is inside it.
+    #[inline(always)]
+    unsafe fn store(&self, y: *mut u8, y_at: usize, total: f64) {
+        let result = finalized(self.mode, total, self.count);
+        // SAFETY: the element is valid, as this function requires.
+        unsafe {
+            match self.compute {
+                Compute::Single => self.y_single.store(y, y_at, result as f32),
+                Compute::Double => self.y_double.store(y, y_at, result),
+            }
+        }
+    }
+
+    /// Stores a partial result, or the result if there is one part.
+    ///
+    /// # Safety
+    /// `y` and `scratch` are those of a run, `y_at` is the offset of the result with index `output`.
     #[inline(always)]
     unsafe fn put(
         &self,
@@ -174,14 +192,14 @@ impl<T: Float, R: Float> Shape<T, R> {
         // SAFETY: the memory is valid, as this function requires.
         unsafe {
             if self.parts == 1 {
-                self.y_element.store(y, y_at, R::from_f64(finalized(self.mode, total, self.count)));
+                self.store(y, y_at, total);
             } else {
                 scratch.add(part * self.outputs + output).write(total);
             }
         }
     }
 
-    /// Writes the results from the totals of their parts.
+    /// Combines the partial results.
     ///
     /// # Safety
     /// As [`Shape::put`]; all totals are there.
@@ -197,8 +215,8 @@ impl<T: Float, R: Float> Shape<T, R> {
                 // SAFETY: the totals are valid, as this function requires.
                 total = J::merge(total, unsafe { scratch.add(part * self.outputs + output).read() });
             }
-            // SAFETY: the place is one of y's.
-            unsafe { self.y_element.store(y, y_at, R::from_f64(finalized(self.mode, total, self.count))) };
+            // SAFETY: the offset is inside y.
+            unsafe { self.store(y, y_at, total) };
             output += 1;
         }
     }

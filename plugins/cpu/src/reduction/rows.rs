@@ -1,20 +1,20 @@
-//! Result by result: the elements that become one lie nearest to each other.
+//! Result by result: the fastest dimension is reduced.
 
 use crate::reduction::shape::{BUFFER, Task};
 use crate::simd::vector::{Float, Vector};
 use crate::tensor::combine::{Combine, fold_row};
 use crate::tensor::loop_nest::Elements;
 
-/// Numbers whose total is in the type of the totals, before it is joined with others in double precision.
+/// Values that are combined in the compute type before the total is combined in double precision.
 const EXACT: usize = 4096;
 
-impl<T: Float, R: Float> Task<'_, T, R> {
+impl<T: Float> Task<'_, T> {
     /// # Safety
     /// The processor has the vector's instructions; tensors and scratch memory are those of a run.
     #[inline(always)]
     pub(crate) unsafe fn rows<V: Vector<Scalar = T>, J: Combine>(&self) {
         let parts = self.shape.parts;
-        // SAFETY: passed on; tasks are numbered result by result.
+        // SAFETY: this function has the same requirements; tasks are in the order of results.
         unsafe {
             if parts == 1 {
                 self.outputs::<V, J>(self.tasks.clone(), 0);
@@ -51,7 +51,7 @@ impl<T: Float, R: Float> Task<'_, T, R> {
             let mut place = nest.place(part_of.start / nest.len);
             while left > 0 {
                 let len = (nest.len - done).min(most).min(left);
-                // SAFETY: the elements are those of the result, no more at once than the buffer has room for.
+                // SAFETY: the elements are those of the result, at most as many as the buffer holds.
                 unsafe {
                     let from = x.add((base + place.offsets[0] + done * nest.inner_strides[0]) * size);
                     let numbers = if shape.direct {
@@ -69,7 +69,7 @@ impl<T: Float, R: Float> Task<'_, T, R> {
                     nest.advance(&mut place);
                 }
             }
-            // SAFETY: the place is that of the result.
+            // SAFETY: the offset is that of the result.
             unsafe { shape.put(y, self.scratch, part, (output, y_at), total) };
             output += 1;
         }

@@ -1,45 +1,48 @@
-//! A reduction with every decision made.
+//! A planned reduction.
 
 use hipdnn_plugin_sdk::graph::ReductionMode;
 
-use crate::dtype::element::Element;
+use crate::dtype::element::{Compute, Element};
 use crate::simd::isa::Isa;
 use crate::tensor::loop_nest::LoopNest;
 use crate::tensor::row_converter::RowConverter;
 use crate::threading::partition::Workers;
 
-/// Numbers in a buffer for what cannot be read in place, and columns whose totals are computed at once.
+/// Values of a buffer for elements that are not read in place, and columns that are reduced together.
 pub(crate) const BUFFER: usize = 1024;
 
-/// A reduction with every decision made.
-pub(crate) struct Shape<T, R> {
+/// A planned reduction.
+pub(crate) struct Shape<T> {
     pub(crate) isa: Isa,
     pub(crate) workers: Workers,
     pub(crate) mode: ReductionMode,
-    /// How many elements become one.
+    /// Elements per result.
     pub(crate) count: usize,
     pub(crate) x_slot: usize,
     pub(crate) run: RowConverter<T>,
-    /// Whether the elements that become one lie nearest to each other.
+    /// Whether the fastest dimension is reduced.
     pub(crate) by_rows: bool,
     /// Whether the innermost elements are read in place.
     pub(crate) direct: bool,
     pub(crate) y_slot: usize,
-    pub(crate) y_element: Element<R>,
+    pub(crate) compute: Compute,
+    /// The element of y from values of single, and of double precision.
+    pub(crate) y_single: Element<f32>,
+    pub(crate) y_double: Element<f64>,
     /// The loops over the results, in x and y.
     pub(crate) kept: LoopNest<2>,
     /// The loops over the elements of one result, in x.
     pub(crate) reduced: LoopNest<2>,
     pub(crate) outputs: usize,
-    /// Pieces of work for each part.
+    /// Tasks of each part.
     pub(crate) tasks: usize,
-    /// Parts that the elements of one result are divided into.
+    /// Parts into which the elements of a result are divided.
     pub(crate) parts: usize,
 }
 
 /// Some results or blocks of columns, or parts of them.
-pub(crate) struct Task<'a, T, R> {
-    pub(crate) shape: &'a Shape<T, R>,
+pub(crate) struct Task<'a, T> {
+    pub(crate) shape: &'a Shape<T>,
     pub(crate) tensors: &'a [*mut u8],
     pub(crate) scratch: *mut f64,
     pub(crate) tasks: std::ops::Range<usize>,

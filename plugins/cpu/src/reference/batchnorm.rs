@@ -1,346 +1,113 @@
 //! Batch normalization, one channel after the other.
 //!
-//! Sums over a channel are taken in double precision whatever the compute type, and the variance in a second pass over the
-//! differences from the mean. So the statistics are those of exact arithmetic, rounded once to the compute type, and an engine
-//! that sums in another order is measured against them alone and not against the rounding of one particular order.
+//! Sums over a channel are in double precision for any compute type, and the variance is computed in a second pass from
+//! deviations from the mean. So the statistics are those of exact arithmetic, rounded once to the compute type, and do not depend
+//! on an order of summation.
 
+use crate::batchnorm::parameters::Parameters;
 use crate::dtype::element::Real;
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::{Layout, MAX_RANK, Walk};
-use crate::problem::batchnorm as problem;
-use crate::problem::batchnorm::{Batchnorm, Spread};
-use crate::reference::memory::{Channels, Memory, Single, View};
-
-/// The weight of the new value in the running statistics where no momentum is given.
-const DEFAULT_MOMENTUM: f64 = 0.1;
-
-/// What is added to the variance where a backward pass has no statistics kept for it.
-const BACKWARD_EPSILON: f64 = 1e-5;
+use crate::problem::Operand;
+use crate::problem::batchnorm::Batchnorm;
+use crate::reference::kernel::Reference;
+use crate::tensor::view::{Memory, Pointers, View, sum};
 
 pub(crate) fn plan<R: Real>(batchnorm: Batchnorm) -> Result<Box<dyn Kernel>, Refusal> {
-    Ok(match batchnorm {
-        Batchnorm::Inference(p) => Box::new(Inference::<R>::new(&p)?),
-        Batchnorm::Training(p) => Box::new(Training::<R>::new(&p)?),
-        Batchnorm::Backward(p) => Box::new(Backward::<R>::new(&p)?),
-    })
-}
-
-/// The elements of one channel, as dimensions and strides without the channel's own.
-struct Plane {
-    channels: usize,
-    rank: usize,
-    dims: [usize; MAX_RANK],
-}
-
-impl Plane {
-    fn of(layout: &Layout) -> Self {
-        let (rank, dims) = without_channel(layout.dims());
-        Self { channels: layout.dims().get(1).copied().unwrap_or(1), rank, dims }
-    }
-
-    fn walk<const N: usize>(&self, layouts: [&Layout; N]) -> Walk<N> {
-        let strides = layouts.map(|layout| without_channel(layout.strides()).1);
-        Walk::new(self.dims.get(..self.rank).unwrap_or_default(), strides.each_ref().map(|s| s.as_slice()))
-    }
-
-    /// Number of elements of one channel.
-    fn elements(&self) -> f64 {
-        self.dims.iter().take(self.rank).map(|dim| *dim as f64).product()
-    }
-}
-
-fn without_channel(numbers: &[usize]) -> (usize, [usize; MAX_RANK]) {
-    let mut rest = [0; MAX_RANK];
-    let mut rank = 0;
-    let kept = numbers.iter().enumerate().filter(|(axis, _)| *axis != 1);
-    for (to, (_, from)) in rest.iter_mut().zip(kept) {
-        *to = *from;
-        rank += 1;
-    }
-    (rank, rest)
-}
-
-/// Distance from one channel to the next.
-fn channel_stride(layout: &Layout) -> usize {
-    layout.strides().get(1).copied().unwrap_or(0)
-}
-
-/// Mean and biased variance of one channel that begins at `base`.
-///
-/// # Safety
-/// `x` is the view of a tensor with the layout, `base` the offset of one of its channels.
-unsafe fn statistics<R: Real>(plane: &Plane, layout: &Layout, x: &View<R>, base: usize) -> (f64, f64) {
-    let n = plane.elements();
-    let sum = |term: &dyn Fn(f64) -> f64| {
-        let mut total = 0.0;
-        let mut at = plane.walk([layout]);
-        loop {
-            // SAFETY: the walk is over the channel's elements.
-            total += term(unsafe { x.get(base + at.offsets[0]) }.to_f64());
-            if !at.advance() {
-                break total;
-            }
-        }
+    let (dy, result) = match &batchnorm {
+        Batchnorm::Inference(p) => (None, Tensor::of("y", &p.y)?),
+        Batchnorm::Training(p) => (None, Tensor::of("y", &p.y)?),
+        Batchnorm::Backward(p) => (Some(Tensor::of("dy", &p.dy)?), Tensor::of("dx", &p.dx)?),
     };
-    let mean = sum(&|x| x) / n;
-    (mean, sum(&|x| (x - mean) * (x - mean)) / n)
+    let x = Tensor::of("x", batchnorm.x())?;
+    // The dims with one channel.
+    let mut dims = [1; MAX_RANK];
+    for (axis, (to, from)) in dims.iter_mut().zip(x.layout.dims()).enumerate() {
+        *to = if axis == 1 { 1 } else { *from };
+    }
+    let channels = batchnorm.channels();
+    Ok(Box::new(Channels::<R> { parameters: Parameters::of(&batchnorm)?, channels, dims, dy, x, result }))
 }
 
-struct Inference<R> {
-    plane: Plane,
-    x_layout: Layout,
-    y_layout: Layout,
-    x: Memory<R>,
-    y: Memory<R>,
-    mean: Channels<R>,
-    spread: Channels<R>,
-    epsilon: Option<Single<R>>,
-    scale: Channels<R>,
-    bias: Channels<R>,
+struct Tensor<R> {
+    memory: Memory<R>,
+    layout: Layout,
 }
 
-impl<R: Real> Inference<R> {
-    fn new(p: &problem::Inference) -> Result<Self, Refusal> {
-        let (spread, epsilon) = match &p.spread {
-            Spread::InvVariance(inv) => (Channels::of("inv_variance", inv)?, None),
-            Spread::Variance(variance, epsilon) => {
-                (Channels::of("variance", variance)?, Some(Single::of("epsilon", epsilon)?))
-            }
-        };
-        Ok(Self {
-            plane: Plane::of(&p.x.layout),
-            x_layout: p.x.layout,
-            y_layout: p.y.layout,
-            x: Memory::of("x", &p.x)?,
-            y: Memory::of("y", &p.y)?,
-            mean: Channels::of("mean", &p.mean)?,
-            spread,
-            epsilon,
-            scale: Channels::of("scale", &p.scale)?,
-            bias: Channels::of("bias", &p.bias)?,
+impl<R: Real> Tensor<R> {
+    fn of(argument: &str, operand: &Operand) -> Result<Self, Refusal> {
+        Ok(Self { memory: Memory::of(argument, operand)?, layout: operand.layout })
+    }
+}
+
+struct Channels<R> {
+    parameters: Parameters<R>,
+    channels: usize,
+    /// The dims of one channel.
+    dims: [usize; MAX_RANK],
+    /// In a backward pass.
+    dy: Option<Tensor<R>>,
+    x: Tensor<R>,
+    /// y, or dx.
+    result: Tensor<R>,
+}
+
+impl<R: Real> Channels<R> {
+    /// Elements of a channel.
+    fn len(&self) -> f64 {
+        self.dims.iter().map(|dim| *dim as f64).product()
+    }
+
+    /// The offsets of a channel's elements.
+    fn elements<const N: usize>(
+        &self,
+        channel: usize,
+        tensors: [&Tensor<R>; N],
+    ) -> impl Iterator<Item = [usize; N]> {
+        let strides = tensors.map(|tensor| tensor.layout.strides());
+        let base = strides.map(|strides| strides.get(1).map_or(0, |stride| channel * stride));
+        let dims = self.dims.get(..self.x.layout.rank()).unwrap_or_default();
+        Walk::new(dims, strides).map(move |(_, mut offsets)| {
+            offsets.iter_mut().zip(base).for_each(|(offset, base)| *offset += base);
+            offsets
         })
     }
-}
 
-impl<R: Real> Kernel for Inference<R> {
-    unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
-        // SAFETY: the tensors and the scratch memory are those of the kernel's contract; channels and walks
-        // stay below the dims of x, which y shares.
-        unsafe {
-            let (x, y) = (self.x.bind(tensors), self.y.bind(tensors));
-            for channel in 0..self.plane.channels {
-                let mean = self.mean.get(tensors, channel);
-                let spread = self.spread.get(tensors, channel);
-                let inv = match &self.epsilon {
-                    None => spread,
-                    Some(epsilon) => R::ONE / (spread + epsilon.get(tensors)).sqrt(),
-                };
-                let (scale, bias) = (self.scale.get(tensors, channel), self.bias.get(tensors, channel));
-                let x_base = channel * channel_stride(&self.x_layout);
-                let y_base = channel * channel_stride(&self.y_layout);
-                let mut at = self.plane.walk([&self.x_layout, &self.y_layout]);
-                loop {
-                    let [x_at, y_at] = at.offsets;
-                    y.set(y_base + y_at, scale * (x.get(x_base + x_at) - mean) * inv + bias);
-                    if !at.advance() {
-                        break;
-                    }
-                }
-            }
-        }
+    /// Mean and biased variance of a channel.
+    fn statistics(&self, x: &View<'_, R>, channel: usize) -> [f64; 2] {
+        let values = || self.elements(channel, [&self.x]).map(|[at]| x.get(at).to_f64());
+        let mean = sum(values()) / self.len();
+        [mean, sum(values().map(|x| (x - mean) * (x - mean))) / self.len()]
     }
 }
 
-struct Training<R> {
-    plane: Plane,
-    x_layout: Layout,
-    y_layout: Layout,
-    x: Memory<R>,
-    y: Memory<R>,
-    scale: Channels<R>,
-    bias: Channels<R>,
-    epsilon: Single<R>,
-    mean: Option<Channels<R>>,
-    inv_variance: Option<Channels<R>>,
-    running: Option<Running<R>>,
-}
-
-struct Running<R> {
-    prev_mean: Channels<R>,
-    prev_variance: Channels<R>,
-    next_mean: Channels<R>,
-    next_variance: Channels<R>,
-    momentum: Option<Single<R>>,
-}
-
-impl<R: Real> Training<R> {
-    fn new(p: &problem::Training) -> Result<Self, Refusal> {
-        let running = match &p.running {
-            None => None,
-            Some(running) => Some(Running {
-                prev_mean: Channels::of("prev_running_mean", &running.prev_mean)?,
-                prev_variance: Channels::of("prev_running_variance", &running.prev_variance)?,
-                next_mean: Channels::of("next_running_mean", &running.next_mean)?,
-                next_variance: Channels::of("next_running_variance", &running.next_variance)?,
-                momentum: running.momentum.as_ref().map(|m| Single::of("momentum", m)).transpose()?,
-            }),
-        };
-        Ok(Self {
-            plane: Plane::of(&p.x.layout),
-            x_layout: p.x.layout,
-            y_layout: p.y.layout,
-            x: Memory::of("x", &p.x)?,
-            y: Memory::of("y", &p.y)?,
-            scale: Channels::of("scale", &p.scale)?,
-            bias: Channels::of("bias", &p.bias)?,
-            epsilon: Single::of("epsilon", &p.epsilon)?,
-            mean: p.mean.as_ref().map(|m| Channels::of("mean", m)).transpose()?,
-            inv_variance: p.inv_variance.as_ref().map(|v| Channels::of("inv_variance", v)).transpose()?,
-            running,
-        })
-    }
-}
-
-impl<R: Real> Kernel for Training<R> {
-    unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
-        // SAFETY: the tensors and the scratch memory are those of the kernel's contract; channels and walks
-        // stay below the dims of x, which y shares.
-        unsafe {
-            let (x, y) = (self.x.bind(tensors), self.y.bind(tensors));
-            let epsilon = self.epsilon.get(tensors);
-            let n = self.plane.elements();
-            for channel in 0..self.plane.channels {
-                let x_base = channel * channel_stride(&self.x_layout);
-                let y_base = channel * channel_stride(&self.y_layout);
-                let (exact_mean, variance) = statistics(&self.plane, &self.x_layout, &x, x_base);
-                let mean = R::from_f64(exact_mean);
-                let inv = R::ONE / (R::from_f64(variance) + epsilon).sqrt();
-                let (scale, bias) = (self.scale.get(tensors, channel), self.bias.get(tensors, channel));
-                let mut at = self.plane.walk([&self.x_layout, &self.y_layout]);
-                loop {
-                    let [x_at, y_at] = at.offsets;
-                    y.set(y_base + y_at, scale * (x.get(x_base + x_at) - mean) * inv + bias);
-                    if !at.advance() {
-                        break;
-                    }
+impl<R: Real> Reference for Channels<R> {
+    fn compute(&self, tensors: Pointers<'_>, _: &mut [f64]) {
+        let (parameters, n) = (&self.parameters, self.len());
+        let (x, result) = (self.x.memory.bind(tensors), self.result.memory.bind(tensors));
+        for channel in 0..self.channels {
+            let moments = if parameters.wants_moments() { self.statistics(&x, channel) } else { [0.0; 2] };
+            let Some(dy) = &self.dy else {
+                let [mean, inverse, scale, bias] = parameters.forward(tensors, channel, moments, n);
+                for [x_at, y_at] in self.elements(channel, [&self.x, &self.result]) {
+                    result.set(y_at, scale * (x.get(x_at) - mean) * inverse + bias);
                 }
-                if let Some(kept) = &self.mean {
-                    kept.set(tensors, channel, mean);
-                }
-                if let Some(kept) = &self.inv_variance {
-                    kept.set(tensors, channel, inv);
-                }
-                if let Some(running) = &self.running {
-                    let unbiased = if n > 1.0 { variance * n / (n - 1.0) } else { variance };
-                    running.update(tensors, channel, mean, R::from_f64(unbiased));
-                }
-            }
-        }
-    }
-}
-
-impl<R: Real> Running<R> {
-    /// Reads both old values before it writes a new one, so old and new may share their memory.
-    ///
-    /// # Safety
-    /// As for [`Channels::get`].
-    unsafe fn update(&self, tensors: &[*mut u8], channel: usize, mean: R, variance: R) {
-        // SAFETY: the function called requires what this one requires.
-        unsafe {
-            let weight = match &self.momentum {
-                Some(momentum) => momentum.get(tensors),
-                None => R::from_f64(DEFAULT_MOMENTUM),
+                continue;
             };
-            let (old_mean, old_variance) =
-                (self.prev_mean.get(tensors, channel), self.prev_variance.get(tensors, channel));
-            let kept = R::ONE - weight;
-            self.next_mean.set(tensors, channel, kept * old_mean + weight * mean);
-            self.next_variance.set(tensors, channel, kept * old_variance + weight * variance);
-        }
-    }
-}
-
-struct Backward<R> {
-    plane: Plane,
-    dy_layout: Layout,
-    x_layout: Layout,
-    dx_layout: Layout,
-    dy: Memory<R>,
-    x: Memory<R>,
-    dx: Memory<R>,
-    scale: Channels<R>,
-    dscale: Channels<R>,
-    dbias: Channels<R>,
-    saved: Option<(Channels<R>, Channels<R>)>,
-}
-
-impl<R: Real> Backward<R> {
-    fn new(p: &problem::Backward) -> Result<Self, Refusal> {
-        let saved = match &p.saved {
-            None => None,
-            Some((mean, inv)) => Some((Channels::of("mean", mean)?, Channels::of("inv_variance", inv)?)),
-        };
-        Ok(Self {
-            plane: Plane::of(&p.x.layout),
-            dy_layout: p.dy.layout,
-            x_layout: p.x.layout,
-            dx_layout: p.dx.layout,
-            dy: Memory::of("dy", &p.dy)?,
-            x: Memory::of("x", &p.x)?,
-            dx: Memory::of("dx", &p.dx)?,
-            scale: Channels::of("scale", &p.scale)?,
-            dscale: Channels::of("dscale", &p.dscale)?,
-            dbias: Channels::of("dbias", &p.dbias)?,
-            saved,
-        })
-    }
-}
-
-impl<R: Real> Kernel for Backward<R> {
-    unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
-        // SAFETY: the tensors and the scratch memory are those of the kernel's contract; channels and walks
-        // stay below the dims of x, which dy and dx share.
-        unsafe {
-            let (dy, x, dx) = (self.dy.bind(tensors), self.x.bind(tensors), self.dx.bind(tensors));
-            let n = self.plane.elements();
-            for channel in 0..self.plane.channels {
-                let dy_base = channel * channel_stride(&self.dy_layout);
-                let x_base = channel * channel_stride(&self.x_layout);
-                let dx_base = channel * channel_stride(&self.dx_layout);
-                let (mean, inv) = match &self.saved {
-                    Some((mean, inv)) => (mean.get(tensors, channel), inv.get(tensors, channel)),
-                    None => {
-                        let (mean, variance) = statistics(&self.plane, &self.x_layout, &x, x_base);
-                        let epsilon = R::from_f64(BACKWARD_EPSILON);
-                        (R::from_f64(mean), R::ONE / (R::from_f64(variance) + epsilon).sqrt())
-                    }
-                };
-                let (mut dbias, mut dscale) = (0.0, 0.0);
-                let mut at = self.plane.walk([&self.dy_layout, &self.x_layout]);
-                loop {
-                    let [dy_at, x_at] = at.offsets;
-                    let gradient = dy.get(dy_base + dy_at).to_f64();
-                    let normal = (x.get(x_base + x_at) - mean) * inv;
-                    dbias += gradient;
-                    dscale += gradient * normal.to_f64();
-                    if !at.advance() {
-                        break;
-                    }
-                }
-                let factor = self.scale.get(tensors, channel) * inv;
-                let (mean_dy, mean_product) = (R::from_f64(dbias / n), R::from_f64(dscale / n));
-                let mut at = self.plane.walk([&self.dy_layout, &self.x_layout, &self.dx_layout]);
-                loop {
-                    let [dy_at, x_at, dx_at] = at.offsets;
-                    let normal = (x.get(x_base + x_at) - mean) * inv;
-                    let gradient = dy.get(dy_base + dy_at) - mean_dy - normal * mean_product;
-                    dx.set(dx_base + dx_at, factor * gradient);
-                    if !at.advance() {
-                        break;
-                    }
-                }
-                self.dscale.set(tensors, channel, R::from_f64(dscale));
-                self.dbias.set(tensors, channel, R::from_f64(dbias));
+            let [mean, inverse] = parameters.statistics(tensors, channel, moments);
+            let dy_view = dy.memory.bind(tensors);
+            let normal = |x_at| (x.get(x_at) - mean) * inverse;
+            let (mut dscale, mut dbias) = (0.0, 0.0);
+            for [dy_at, x_at] in self.elements(channel, [dy, &self.x]) {
+                let gradient = dy_view.get(dy_at).to_f64();
+                dbias += gradient;
+                dscale += gradient * normal(x_at).to_f64();
+            }
+            let factor = parameters.backward(tensors, channel, [dscale, dbias]) * inverse;
+            let (mean_dy, mean_product) = (R::from_f64(dbias / n), R::from_f64(dscale / n));
+            for [dy_at, x_at, dx_at] in self.elements(channel, [dy, &self.x, &self.result]) {
+                let gradient = dy_view.get(dy_at) - mean_dy - normal(x_at) * mean_product;
+                result.set(dx_at, factor * gradient);
             }
         }
     }

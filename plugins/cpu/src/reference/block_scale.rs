@@ -10,40 +10,39 @@ use crate::kernel::{Kernel, Refusal};
 use crate::layout::{MAX_RANK, Walk};
 use crate::problem::block_scale as problem;
 use crate::problem::block_scale::BlockScale;
-use crate::reference::memory::Memory;
+use crate::reference::kernel::Reference;
+use crate::tensor::view::{Memory, Pointers};
 
 pub(crate) fn plan(problem: BlockScale) -> Result<Box<dyn Kernel>, Refusal> {
     Ok(match problem {
         BlockScale::Quantize(problem) => Box::new(Quantize {
             x: Memory::of("x", &problem.x)?,
-            y: Memory::of_numbers("y", &problem.y)?,
+            y: Memory::of_any("y", &problem.y)?,
             largest: largest_of(problem.y.data_type)?,
             whole: matches!(problem.y.data_type, DataType::Int4 | DataType::Int8),
-            scale: Memory::of_numbers("scale", &problem.scale)?,
+            scale: Memory::of_any("scale", &problem.scale)?,
             scale_type: scale_type(problem.scale.data_type)?,
             problem: *problem,
         }),
         BlockScale::Dequantize(problem) => Box::new(Dequantize {
-            x: Memory::of_numbers("x", &problem.x)?,
-            scale: Memory::of_numbers("scale", &problem.scale)?,
+            x: Memory::of_any("x", &problem.x)?,
+            scale: Memory::of_any("scale", &problem.scale)?,
             y: Memory::of("y", &problem.y)?,
             problem: *problem,
         }),
     })
 }
 
-/// The largest number of a type to quantize to.
+/// The largest value of a dtype to quantize to.
 fn largest_of(data_type: DataType) -> Result<f64, Refusal> {
+    use DataType as D;
     Ok(match data_type {
-        DataType::Fp8E4m3 => small_float::E4M3.largest(),
-        DataType::Fp8E5m2 => small_float::E5M2.largest(),
-        DataType::Fp8E4m3Fnuz => small_float::E4M3_FNUZ.largest(),
-        DataType::Fp8E5m2Fnuz => small_float::E5M2_FNUZ.largest(),
-        DataType::Fp6E2m3 => small_float::E2M3.largest(),
-        DataType::Fp6E3m2 => small_float::E3M2.largest(),
-        DataType::Fp4E2m1 => small_float::E2M1.largest(),
-        DataType::Int4 => 7.0,
-        DataType::Int8 => 127.0,
+        D::Fp6E2m3 => small_float::E2M3.largest(),
+        D::Fp6E3m2 => small_float::E3M2.largest(),
+        D::Fp4E2m1 => small_float::E2M1.largest(),
+        D::Int4 => 7.0,
+        D::Int8 => 127.0,
+        D::Fp8E4m3 | D::Fp8E5m2 | D::Fp8E4m3Fnuz | D::Fp8E5m2Fnuz => scale_type(data_type)?.largest,
         other => {
             return Err(format!(
                 "y: data type is {}, expected a floating-point type of 4 to 8 bits with a sign, int4 or int8",
@@ -53,7 +52,7 @@ fn largest_of(data_type: DataType) -> Result<f64, Refusal> {
     })
 }
 
-/// A type of scales: its largest number, and the number of each code from 0 up, which rise with it.
+/// A dtype of scales: its largest value, and the conversion of values to codes, which are in the order of the values, and back.
 #[derive(Clone, Copy)]
 struct ScaleType {
     largest: f64,
@@ -62,7 +61,7 @@ struct ScaleType {
 }
 
 impl ScaleType {
-    /// The smallest number of the type that is not below `exact`, a finite one; at most the largest.
+    /// The smallest value of the dtype that is not below the finite value `exact`; at most the largest.
     fn round_up(&self, exact: f64) -> f64 {
         if exact >= self.largest {
             return self.largest;
@@ -124,23 +123,23 @@ struct Quantize {
     problem: problem::Quantize,
     x: Memory<f64>,
     y: Memory<f64>,
-    /// The largest number of y's type.
+    /// The largest value of y's dtype.
     largest: f64,
-    /// Whether y's type has whole numbers only.
+    /// Whether y's dtype has integers only.
     whole: bool,
     scale: Memory<f64>,
     scale_type: ScaleType,
 }
 
 impl Quantize {
-    /// The number of elements of a block, which begins where the walk over the blocks stands.
+    /// The number of elements of the block at `index`.
     fn len(&self, index: &[usize; MAX_RANK]) -> usize {
         let p = &self.problem;
         let dim = p.x.layout.dims()[p.axis];
         p.block.min(dim - index[p.axis] * p.block)
     }
 
-    /// A walk over the blocks, with the offsets in x, y and scale where each begins.
+    /// The blocks, with the offsets of their first elements in x, y and scale.
     fn blocks(&self) -> Walk<3> {
         let p = &self.problem;
         let (mut dims, mut x_strides, mut y_strides) = ([1; MAX_RANK], [0; MAX_RANK], p.y_strides);
@@ -148,60 +147,42 @@ impl Quantize {
         dims[..rank].copy_from_slice(p.x.layout.dims());
         x_strides[..rank].copy_from_slice(p.x.layout.strides());
         dims[p.axis] = dims[p.axis].div_ceil(p.block);
-        // With a single block this distance is not used, and may be any number.
+        // With a single block this stride is not used, and may be anything.
         x_strides[p.axis] = x_strides[p.axis].wrapping_mul(p.block);
         y_strides[p.axis] = y_strides[p.axis].wrapping_mul(p.block);
         Walk::new(&dims[..rank], [&x_strides, &y_strides, &p.scale_strides])
     }
 }
 
-impl Kernel for Quantize {
-    unsafe fn check(&self, tensors: &[*mut u8]) -> Result<(), Refusal> {
+impl Reference for Quantize {
+    fn check_values(&self, tensors: Pointers<'_>) -> Result<(), Refusal> {
         let layout = &self.problem.x.layout;
-        // SAFETY: the tensors and the scratch memory are those of the kernel's contract.
-        let x = unsafe { self.x.bind(tensors) };
-        let mut at = Walk::new(layout.dims(), [layout.strides()]);
-        loop {
-            // SAFETY: the walk is over the dims of x.
-            let value = unsafe { x.get(at.offsets[0]) };
+        let x = self.x.bind(tensors);
+        for (index, [at]) in Walk::new(layout.dims(), [layout.strides()]) {
+            let value = x.get(at);
             if !value.is_finite() {
-                let index = &at.index[..layout.rank()];
+                let index = &index[..layout.rank()];
                 return Err(format!("x: is {value} at {index:?}, expected finite numbers"));
             }
-            if !at.advance() {
-                return Ok(());
-            }
         }
+        Ok(())
     }
 
-    unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
+    fn compute(&self, tensors: Pointers<'_>, _: &mut [f64]) {
         let p = &self.problem;
         let (x_step, y_step) = (p.x.layout.strides()[p.axis], p.y_strides[p.axis]);
-        // SAFETY: the tensors and the scratch memory are those of the kernel's contract; blocks and their
-        // elements are inside x, and so inside y and scale.
-        unsafe {
-            let (x, y) = (self.x.bind(tensors), self.y.bind(tensors));
-            let scales = self.scale.bind(tensors);
-            let mut at = self.blocks();
-            loop {
-                let [x_at, y_at, scale_at] = at.offsets;
-                let len = self.len(&at.index);
-                let amax = (0..len).map(|i| x.get(x_at + i * x_step).abs()).fold(0.0, |a: f64, b| a.max(b));
-                let scale = self.scale_type.round_up(amax / self.largest);
-                scales.set(scale_at, scale);
-                for i in 0..len {
-                    let value = match scale {
-                        0.0 => 0.0,
-                        scale => x.get(x_at + i * x_step) / scale,
-                    };
-                    let value = value.clamp(-self.largest, self.largest);
-                    // Writing whole numbers cuts.
-                    let value = if self.whole { value.round_ties_even() } else { value };
-                    y.set(y_at + i * y_step, value);
-                }
-                if !at.advance() {
-                    break;
-                }
+        let (x, y, scales) = (self.x.bind(tensors), self.y.bind(tensors), self.scale.bind(tensors));
+        for (index, [x_at, y_at, scale_at]) in self.blocks() {
+            let len = self.len(&index);
+            let amax = (0..len).map(|i| x.get(x_at + i * x_step).abs()).fold(0.0, f64::max);
+            let scale = self.scale_type.round_up(amax / self.largest);
+            scales.set(scale_at, scale);
+            for i in 0..len {
+                let value = if scale == 0.0 { 0.0 } else { x.get(x_at + i * x_step) / scale };
+                let value = value.clamp(-self.largest, self.largest);
+                // Stores of integers truncate.
+                let value = if self.whole { value.round_ties_even() } else { value };
+                y.set(y_at + i * y_step, value);
             }
         }
     }
@@ -214,28 +195,18 @@ struct Dequantize {
     y: Memory<f64>,
 }
 
-impl Kernel for Dequantize {
-    unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
+impl Reference for Dequantize {
+    fn compute(&self, tensors: Pointers<'_>, _: &mut [f64]) {
         let p = &self.problem;
         let strides = p.scale.layout.strides();
-        // SAFETY: the tensors and the scratch memory are those of the kernel's contract; the walk is over
-        // the dims of x and y, and a block that has an element has a scale.
-        unsafe {
-            let (x, y, scales) = (self.x.bind(tensors), self.y.bind(tensors), self.scale.bind(tensors));
-            let mut at = Walk::new(p.x.layout.dims(), [p.x.layout.strides(), p.y.layout.strides()]);
-            loop {
-                let scale_at = strides
-                    .iter()
-                    .enumerate()
-                    .map(|(axis, stride)| at.index[axis] / p.block[axis] * stride)
-                    .sum();
-                let scale = scales.get(scale_at);
-                let factor = if p.is_negative_scale { (-scale).exp2() } else { scale };
-                y.set(at.offsets[1], x.get(at.offsets[0]) * factor);
-                if !at.advance() {
-                    break;
-                }
-            }
+        let (x, y, scales) = (self.x.bind(tensors), self.y.bind(tensors), self.scale.bind(tensors));
+        for (index, [x_at, y_at]) in
+            Walk::new(p.x.layout.dims(), [p.x.layout.strides(), p.y.layout.strides()])
+        {
+            let blocks = strides.iter().enumerate();
+            let scale = scales.get(blocks.map(|(axis, stride)| index[axis] / p.block[axis] * stride).sum());
+            let factor = if p.is_negative_scale { (-scale).exp2() } else { scale };
+            y.set(y_at, x.get(x_at) * factor);
         }
     }
 }

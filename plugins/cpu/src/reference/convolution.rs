@@ -9,9 +9,10 @@ use crate::dtype::element::Real;
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::{MAX_RANK, Walk};
 use crate::problem::convolution::{Convolution, Direction, MAX_SPATIAL};
-use crate::reference::memory::{Memory, View};
+use crate::reference::kernel::Reference;
+use crate::tensor::view::{Memory, Pointers, View};
 
-struct PortableVector<R> {
+struct Loops<R> {
     problem: Convolution,
     x: Memory<R>,
     w: Memory<R>,
@@ -25,8 +26,8 @@ pub(crate) fn plan<R: Real>(problem: Convolution) -> Result<Box<dyn Kernel>, Ref
         Direction::BackwardFilter => ["x", "dw", "dy"],
     };
     // Gradients are of floats.
-    let memory = if problem.direction == Direction::Forward { Memory::of_numbers } else { Memory::of };
-    Ok(Box::new(PortableVector::<R> {
+    let memory = if problem.direction == Direction::Forward { Memory::of_any } else { Memory::of };
+    Ok(Box::new(Loops::<R> {
         x: memory(x, &problem.x)?,
         w: memory(w, &problem.w)?,
         y: memory(y, &problem.y)?,
@@ -34,128 +35,79 @@ pub(crate) fn plan<R: Real>(problem: Convolution) -> Result<Box<dyn Kernel>, Ref
     }))
 }
 
-impl<R: Real> Kernel for PortableVector<R> {
-    unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
-        // SAFETY: the tensors and the scratch memory are those of the kernel's contract; every offset below
-        // is made of indices inside the tensors' dims.
-        unsafe {
-            let (x, w, y) = (self.x.bind(tensors), self.w.bind(tensors), self.y.bind(tensors));
-            match self.problem.direction {
-                Direction::Forward => self.forward(&x, &w, &y),
-                Direction::BackwardData => self.backward_data(&x, &w, &y),
-                Direction::BackwardFilter => self.backward_filter(&x, &w, &y),
-            }
+impl<R: Real> Reference for Loops<R> {
+    fn compute(&self, tensors: Pointers<'_>, _: &mut [f64]) {
+        let (x, w, y) = (self.x.bind(tensors), self.w.bind(tensors), self.y.bind(tensors));
+        match self.problem.direction {
+            Direction::Forward => self.forward(&x, &w, &y),
+            Direction::BackwardData => self.backward_data(&x, &w, &y),
+            Direction::BackwardFilter => self.backward_weights(&x, &w, &y),
         }
     }
 }
 
-impl<R: Real> PortableVector<R> {
-    /// # Safety
-    /// The views are those of the problem's tensors; y may be written.
-    unsafe fn forward(&self, x: &View<R>, w: &View<R>, y: &View<R>) {
-        let p = &self.problem;
-        let (xs, ws, ys) = (p.x.layout.strides(), p.w.layout.strides(), p.y.layout.strides());
+impl<R: Real> Loops<R> {
+    fn strides(&self) -> [&[usize]; 3] {
+        [&self.problem.x, &self.problem.w, &self.problem.y].map(|operand| operand.layout.strides())
+    }
+
+    fn forward(&self, x: &View<'_, R>, w: &View<'_, R>, y: &View<'_, R>) {
+        let (p, [xs, ws, ys]) = (&self.problem, self.strides());
         let dims = joined([p.batch, p.groups, p.out_channels], &p.output[..p.spatial]);
         let strides = joined([ys[0], p.out_channels * ys[1], ys[1]], &ys[2..]);
-        let mut at = Walk::new(&dims[..3 + p.spatial], [&strides]);
-        loop {
-            let [n, group, k, output @ ..] = at.index;
+        for ([n, group, k, output @ ..], [y_at]) in Walk::new(&dims[..3 + p.spatial], [&strides]) {
             let x_base = n * xs[0] + group * p.in_channels * xs[1];
             let w_base = (group * p.out_channels + k) * ws[0];
             let mut sum = R::ZERO;
-            let mut window = Walk::new(&p.window[..p.spatial], []);
-            loop {
-                if let Some(x_at) = self.input_offset(&output, &window.index, &xs[2..]) {
-                    let w_at = self.window_offset(&window.index, &ws[2..]);
-                    for c in 0..p.in_channels {
-                        // SAFETY: n, group, c, k and the positions are below the dims of x and w.
-                        sum = sum
-                            + unsafe { x.get(x_base + x_at + c * xs[1]) * w.get(w_base + w_at + c * ws[1]) };
-                    }
-                }
-                if !window.advance() {
-                    break;
+            for (window, []) in Walk::new(&p.window[..p.spatial], []) {
+                let Some(x_at) = self.input_offset(&output, &window, &xs[2..]) else { continue };
+                let w_at = self.window_offset(&window, &ws[2..]);
+                for c in 0..p.in_channels {
+                    sum = sum + x.get(x_base + x_at + c * xs[1]) * w.get(w_base + w_at + c * ws[1]);
                 }
             }
-            // SAFETY: the walk is over the dims of y.
-            unsafe { y.set(at.offsets[0], sum) };
-            if !at.advance() {
-                break;
-            }
+            y.set(y_at, sum);
         }
     }
 
-    /// # Safety
-    /// The views are those of the problem's tensors; x may be written.
-    unsafe fn backward_data(&self, x: &View<R>, w: &View<R>, y: &View<R>) {
-        let p = &self.problem;
-        let (xs, ws, ys) = (p.x.layout.strides(), p.w.layout.strides(), p.y.layout.strides());
+    fn backward_data(&self, x: &View<'_, R>, w: &View<'_, R>, y: &View<'_, R>) {
+        let (p, [xs, ws, ys]) = (&self.problem, self.strides());
         let dims = joined([p.batch, p.groups, p.in_channels], &p.input[..p.spatial]);
         let strides = joined([xs[0], p.in_channels * xs[1], xs[1]], &xs[2..]);
-        let mut at = Walk::new(&dims[..3 + p.spatial], [&strides]);
-        loop {
-            let [n, group, c, input @ ..] = at.index;
+        for ([n, group, c, input @ ..], [x_at]) in Walk::new(&dims[..3 + p.spatial], [&strides]) {
             let y_base = n * ys[0] + group * p.out_channels * ys[1];
             let w_base = group * p.out_channels * ws[0] + c * ws[1];
             let mut sum = R::ZERO;
-            let mut window = Walk::new(&p.window[..p.spatial], []);
-            loop {
-                if let Some(y_at) = self.output_offset(&input, &window.index, &ys[2..]) {
-                    let w_at = self.window_offset(&window.index, &ws[2..]);
-                    for k in 0..p.out_channels {
-                        // SAFETY: n, group, c, k and the positions are below the dims of y and w.
-                        sum = sum
-                            + unsafe { y.get(y_base + y_at + k * ys[1]) * w.get(w_base + w_at + k * ws[0]) };
-                    }
-                }
-                if !window.advance() {
-                    break;
+            for (window, []) in Walk::new(&p.window[..p.spatial], []) {
+                let Some(y_at) = self.output_offset(&input, &window, &ys[2..]) else { continue };
+                let w_at = self.window_offset(&window, &ws[2..]);
+                for k in 0..p.out_channels {
+                    sum = sum + y.get(y_base + y_at + k * ys[1]) * w.get(w_base + w_at + k * ws[0]);
                 }
             }
-            // SAFETY: the walk is over the dims of x.
-            unsafe { x.set(at.offsets[0], sum) };
-            if !at.advance() {
-                break;
-            }
+            x.set(x_at, sum);
         }
     }
 
-    /// # Safety
-    /// The views are those of the problem's tensors; w may be written.
-    unsafe fn backward_filter(&self, x: &View<R>, w: &View<R>, y: &View<R>) {
-        let p = &self.problem;
-        let (xs, ws, ys) = (p.x.layout.strides(), p.w.layout.strides(), p.y.layout.strides());
+    fn backward_weights(&self, x: &View<'_, R>, w: &View<'_, R>, y: &View<'_, R>) {
+        let (p, [xs, ws, ys]) = (&self.problem, self.strides());
         let dims = joined([p.groups, p.out_channels, p.in_channels], &p.window[..p.spatial]);
-        let mut at = Walk::new(&dims[..3 + p.spatial], []);
-        loop {
-            let [group, k, c, window @ ..] = at.index;
+        for ([group, k, c, window @ ..], []) in Walk::new(&dims[..3 + p.spatial], []) {
             let x_base = (group * p.in_channels + c) * xs[1];
             let y_base = (group * p.out_channels + k) * ys[1];
             let mut sum = R::ZERO;
-            let mut output = Walk::new(&p.output[..p.spatial], [&ys[2..]]);
-            loop {
-                if let Some(x_at) = self.input_offset(&output.index, &window, &xs[2..]) {
-                    let y_at = output.offsets[0];
-                    for n in 0..p.batch {
-                        // SAFETY: n, group, c, k and the positions are below the dims of x and y.
-                        sum = sum
-                            + unsafe { x.get(x_base + x_at + n * xs[0]) * y.get(y_base + y_at + n * ys[0]) };
-                    }
-                }
-                if !output.advance() {
-                    break;
+            for (output, [y_at]) in Walk::new(&p.output[..p.spatial], [&ys[2..]]) {
+                let Some(x_at) = self.input_offset(&output, &window, &xs[2..]) else { continue };
+                for n in 0..p.batch {
+                    sum = sum + x.get(x_base + x_at + n * xs[0]) * y.get(y_base + y_at + n * ys[0]);
                 }
             }
-            let w_at = self.window_offset(&window, &ws[2..]);
-            // SAFETY: group, k, c and the window are below the dims of w.
-            unsafe { w.set((group * p.out_channels + k) * ws[0] + c * ws[1] + w_at, sum) };
-            if !at.advance() {
-                break;
-            }
+            let w_base = (group * p.out_channels + k) * ws[0] + c * ws[1];
+            w.set(w_base + self.window_offset(&window, &ws[2..]), sum);
         }
     }
 
-    /// The offset in x of what window element `window` meets for output element `output`; none in the padding.
+    /// The offset in x under window element `window` of output element `output`; none in the padding.
     fn input_offset(&self, output: &[usize], window: &[usize], strides: &[usize]) -> Option<usize> {
         let p = &self.problem;
         let mut offset = 0;
@@ -167,8 +119,7 @@ impl<R: Real> PortableVector<R> {
         Some(offset)
     }
 
-    /// The offset in y of the element for which window element `window` meets input element `input`; none where there is
-    /// no such element.
+    /// The offset in y of the output element whose window element `window` is on input element `input`, if there is one.
     fn output_offset(&self, input: &[usize], window: &[usize], strides: &[usize]) -> Option<usize> {
         let p = &self.problem;
         let mut offset = 0;
@@ -196,7 +147,7 @@ impl<R: Real> PortableVector<R> {
     }
 }
 
-/// Three numbers and then one for each spatial dimension.
+/// Dimensions or strides: three, then the spatial ones.
 fn joined(first: [usize; 3], spatial: &[usize]) -> [usize; MAX_RANK] {
     let mut all = [0; MAX_RANK];
     for (to, from) in all.iter_mut().zip(first.iter().chain(spatial)) {

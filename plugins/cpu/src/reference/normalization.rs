@@ -1,13 +1,15 @@
-//! Layer normalization, normalization by the root of the mean square, and their gradients, row by row.
+//! Layer normalization, RMS normalization, and their gradients, row by row.
 
-#![expect(clippy::indexing_slicing, reason = "axes run below the rank of x, at most MAX_RANK")]
+#![expect(clippy::indexing_slicing, reason = "axes are below the rank of x, at most MAX_RANK")]
 
 use crate::dtype::element::Real;
 use crate::kernel::{Kernel, Refusal};
-use crate::layout::{Layout, MAX_RANK, Walk};
+use crate::layout::{MAX_RANK, Walk};
+use crate::problem::Operand;
 use crate::problem::normalization as problem;
 use crate::problem::normalization::{Normalization, Spread, Statistics};
-use crate::reference::memory::{Memory, Single, View, float_element};
+use crate::reference::kernel::Reference;
+use crate::tensor::view::{Memory, Pointers, View, sum};
 
 pub(crate) fn plan<R: Real>(problem: Normalization) -> Result<Box<dyn Kernel>, Refusal> {
     Ok(match problem {
@@ -16,316 +18,216 @@ pub(crate) fn plan<R: Real>(problem: Normalization) -> Result<Box<dyn Kernel>, R
     })
 }
 
-/// A tensor spread over x.
-struct Part<R> {
-    memory: Memory<R>,
+/// The shape of x, and which of its tensors' dimensions are rows.
+struct Rows {
+    rank: usize,
+    dims: [usize; MAX_RANK],
+    leading: usize,
+    centered: bool,
+}
+
+impl Rows {
+    fn of(x: &Operand, leading: usize, centered: bool) -> Self {
+        let mut dims = [1; MAX_RANK];
+        dims[..x.layout.rank()].copy_from_slice(x.layout.dims());
+        Self { rank: x.layout.rank(), dims, leading, centered }
+    }
+
+    /// The offsets of all rows.
+    fn each<R, const N: usize>(&self, tensors: [&Tensor<R>; N]) -> impl Iterator<Item = [usize; N]> {
+        let strides = tensors.map(|tensor| &tensor.strides[..self.leading]);
+        Walk::new(&self.dims[..self.leading], strides).map(|(_, offsets)| offsets)
+    }
+
+    /// The offsets of the elements of a row from those of the row.
+    fn elements<R, const N: usize>(&self, tensors: [&Tensor<R>; N]) -> impl Iterator<Item = [usize; N]> {
+        let strides = tensors.map(|tensor| &tensor.strides[self.leading..self.rank]);
+        Walk::new(&self.dims[self.leading..self.rank], strides).map(|(_, offsets)| offsets)
+    }
+
+    fn rows(&self) -> usize {
+        self.dims[..self.leading].iter().product()
+    }
+
+    /// Elements of a row.
+    fn len(&self) -> f64 {
+        self.dims[self.leading..self.rank].iter().product::<usize>() as f64
+    }
+
+    /// Mean and inverse of the row at `base`.
+    fn statistics<R: Real>(&self, x: &Tensor<R>, view: &View<'_, R>, base: usize, epsilon: f64) -> [f64; 2] {
+        let values = || self.elements([x]).map(|[at]| view.get(base + at).to_f64());
+        let mean = if self.centered { sum(values()) / self.len() } else { 0.0 };
+        let variance = sum(values().map(|x| (x - mean) * (x - mean))) / self.len();
+        [mean, 1.0 / (variance + epsilon).sqrt()]
+    }
+}
+
+/// A tensor with strides over the dimensions of x; strides of 0 and no memory if it is absent.
+struct Tensor<R> {
+    memory: Option<Memory<R>>,
     strides: [usize; MAX_RANK],
 }
 
-impl<R: Real> Part<R> {
-    fn of(argument: &str, part: &Spread) -> Result<Self, Refusal> {
-        let element = float_element(argument, part.data_type)?;
-        Ok(Self { memory: Memory { slot: part.slot, element }, strides: part.strides })
+impl<R: Real> Tensor<R> {
+    fn of(argument: &str, operand: &Operand) -> Result<Self, Refusal> {
+        let mut strides = [0; MAX_RANK];
+        strides[..operand.layout.rank()].copy_from_slice(operand.layout.strides());
+        Ok(Self { memory: Some(Memory::of(argument, operand)?), strides })
     }
 
-    fn optional(argument: &str, part: Option<&Spread>) -> Result<Option<Self>, Refusal> {
-        part.map(|part| Self::of(argument, part)).transpose()
+    fn spread(rows: &Rows, argument: &str, part: Option<&Spread>) -> Result<Self, Refusal> {
+        let Some(part) = part else { return Ok(Self { memory: None, strides: [0; MAX_RANK] }) };
+        let of = (part.slot, part.data_type);
+        let spread = crate::tensor::view::Spread::of(argument, of, &rows.dims, part.strides)?;
+        Ok(Self { memory: Some(spread.memory), strides: spread.strides })
     }
-}
 
-/// Strides of a part that may be absent.
-fn strides<R>(part: Option<&Part<R>>) -> &[usize] {
-    part.map_or(&[0; MAX_RANK], |part| &part.strides)
-}
+    fn get(&self, tensors: Pointers<'_>, at: usize) -> Option<R> {
+        self.memory.map(|memory| memory.get(tensors, at))
+    }
 
-/// Mean and inverse of the row that begins at `base`.
-///
-/// # Safety
-/// `x` is the view of a tensor with the layout, `base` the offset of one of its rows.
-unsafe fn statistics<R: Real>(
-    layout: &Layout,
-    leading: usize,
-    centered: bool,
-    epsilon: f64,
-    x: &View<R>,
-    base: usize,
-) -> (f64, f64) {
-    let dims = &layout.dims()[leading..];
-    let count = dims.iter().product::<usize>() as f64;
-    let sum = |term: &dyn Fn(f64) -> f64| {
-        let mut total = 0.0;
-        let mut at = Walk::new(dims, [&layout.strides()[leading..]]);
-        loop {
-            // SAFETY: the walk is over the elements of the row.
-            total += term(unsafe { x.get(base + at.offsets[0]) }.to_f64());
-            if !at.advance() {
-                break total;
-            }
+    fn set(&self, tensors: Pointers<'_>, at: usize, value: f64) {
+        if let Some(memory) = &self.memory {
+            memory.set(tensors, at, R::from_f64(value));
         }
-    };
-    let mean = if centered { sum(&|x| x) / count } else { 0.0 };
-    let spread = sum(&|x| (x - mean) * (x - mean)) / count;
-    (mean, 1.0 / (spread + epsilon).sqrt())
+    }
+}
+
+fn inverse_name(centered: bool) -> &'static str {
+    if centered { "inv_variance" } else { "inv_rms" }
 }
 
 struct Forward<R> {
-    x_layout: Layout,
-    y_layout: Layout,
-    leading: usize,
-    centered: bool,
-    x: Memory<R>,
-    y: Memory<R>,
-    scale: Part<R>,
-    bias: Option<Part<R>>,
-    epsilon: Single<R>,
-    mean: Option<Part<R>>,
-    inverse: Option<Part<R>>,
+    rows: Rows,
+    x: Tensor<R>,
+    y: Tensor<R>,
+    scale: Tensor<R>,
+    bias: Tensor<R>,
+    epsilon: Memory<R>,
+    mean: Tensor<R>,
+    inverse: Tensor<R>,
 }
 
 impl<R: Real> Forward<R> {
     fn new(p: &problem::Forward) -> Result<Self, Refusal> {
-        let inverse = if p.centered { "inv_variance" } else { "inv_rms" };
+        let rows = Rows::of(&p.x, p.leading, p.centered);
         Ok(Self {
-            x_layout: p.x.layout,
-            y_layout: p.y.layout,
-            leading: p.leading,
-            centered: p.centered,
-            x: Memory::of("x", &p.x)?,
-            y: Memory::of("y", &p.y)?,
-            scale: Part::of("scale", &p.scale)?,
-            bias: Part::optional("bias", p.bias.as_ref())?,
-            epsilon: Single::of("epsilon", &p.epsilon)?,
-            mean: Part::optional("mean", p.mean.as_ref())?,
-            inverse: Part::optional(inverse, p.inverse.as_ref())?,
+            x: Tensor::of("x", &p.x)?,
+            y: Tensor::of("y", &p.y)?,
+            scale: Tensor::spread(&rows, "scale", Some(&p.scale))?,
+            bias: Tensor::spread(&rows, "bias", p.bias.as_ref())?,
+            epsilon: Memory::of_scalar("epsilon", &p.epsilon)?,
+            mean: Tensor::spread(&rows, "mean", p.mean.as_ref())?,
+            inverse: Tensor::spread(&rows, inverse_name(p.centered), p.inverse.as_ref())?,
+            rows,
         })
     }
 }
 
-impl<R: Real> Kernel for Forward<R> {
-    unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
-        let (dims, leading) = (self.x_layout.dims(), self.leading);
-        let (xs, ys) = (self.x_layout.strides(), self.y_layout.strides());
-        // SAFETY: the tensors and the scratch memory are those of the kernel's contract; the walks stay
-        // below the dims of x, over which all parts are spread.
-        unsafe {
-            let (x, y) = (self.x.bind(tensors), self.y.bind(tensors));
-            let scale = self.scale.memory.bind(tensors);
-            let bias = self.bias.as_ref().map(|bias| bias.memory.bind(tensors));
-            let epsilon = self.epsilon.get(tensors).to_f64();
-            let (mean_strides, inverse_strides) =
-                (strides(self.mean.as_ref()), strides(self.inverse.as_ref()));
-            let mut row = Walk::new(&dims[..leading], [xs, ys, mean_strides, inverse_strides]);
-            loop {
-                let [x_base, y_base, mean_at, inverse_at] = row.offsets;
-                let (mean, inverse) = statistics(&self.x_layout, leading, self.centered, epsilon, &x, x_base);
-                let (mean, inverse) = (R::from_f64(mean), R::from_f64(inverse));
-                if let Some(part) = &self.mean {
-                    part.memory.bind(tensors).set(mean_at, mean);
-                }
-                if let Some(part) = &self.inverse {
-                    part.memory.bind(tensors).set(inverse_at, inverse);
-                }
-                let mut at = Walk::new(
-                    &dims[leading..],
-                    [
-                        &xs[leading..],
-                        &ys[leading..],
-                        &self.scale.strides[leading..],
-                        &strides(self.bias.as_ref())[leading..],
-                    ],
-                );
-                loop {
-                    let [x_at, y_at, scale_at, bias_at] = at.offsets;
-                    let scaled = scale.get(scale_at) * (x.get(x_base + x_at) - mean) * inverse;
-                    let value = match &bias {
-                        Some(bias) => scaled + bias.get(bias_at),
-                        None => scaled,
-                    };
-                    y.set(y_base + y_at, value);
-                    if !at.advance() {
-                        break;
-                    }
-                }
-                if !row.advance() {
-                    break;
-                }
+impl<R: Real> Reference for Forward<R> {
+    fn compute(&self, tensors: Pointers<'_>, _: &mut [f64]) {
+        let Self { rows, x, y, scale, bias, .. } = self;
+        let views = [x, y, scale, bias].map(|tensor| tensor.memory.map(|memory| memory.bind(tensors)));
+        let [Some(x_view), Some(y_view), Some(scale_view), bias_view] = views else { return };
+        let epsilon = self.epsilon.get(tensors, 0).to_f64();
+        for [x_base, y_base, mean_at, inverse_at] in rows.each([x, y, &self.mean, &self.inverse]) {
+            let [mean, inverse] = rows.statistics(x, &x_view, x_base, epsilon);
+            self.mean.set(tensors, mean_at, mean);
+            self.inverse.set(tensors, inverse_at, inverse);
+            let (mean, inverse) = (R::from_f64(mean), R::from_f64(inverse));
+            for [x_at, y_at, scale_at, bias_at] in rows.elements([x, y, scale, bias]) {
+                let scaled = scale_view.get(scale_at) * (x_view.get(x_base + x_at) - mean) * inverse;
+                let value = bias_view.as_ref().map_or(scaled, |bias| scaled + bias.get(bias_at));
+                y_view.set(y_base + y_at, value);
             }
         }
     }
 }
 
-/// Where the statistics come from.
-enum Source<R> {
-    Saved { mean: Option<Part<R>>, inverse: Part<R> },
-    Computed(Single<R>),
-}
-
-/// The statistics of all rows stand in scratch, mean and inverse as two doubles for each.
+/// Mean and inverse of each row are in scratch memory between the gradients.
 struct Backward<R> {
-    x_layout: Layout,
-    dy_layout: Layout,
-    dx_layout: Layout,
-    leading: usize,
-    centered: bool,
-    x: Memory<R>,
-    dy: Memory<R>,
-    dx: Memory<R>,
-    scale: Part<R>,
-    dscale: Part<R>,
-    dbias: Option<Part<R>>,
-    source: Source<R>,
+    rows: Rows,
+    x: Tensor<R>,
+    dy: Tensor<R>,
+    dx: Tensor<R>,
+    scale: Tensor<R>,
+    dscale: Tensor<R>,
+    dbias: Tensor<R>,
+    /// The saved statistics; `inverse` is absent if they are computed.
+    mean: Tensor<R>,
+    inverse: Tensor<R>,
+    epsilon: Option<Memory<R>>,
 }
 
 impl<R: Real> Backward<R> {
     fn new(p: &problem::Backward) -> Result<Self, Refusal> {
-        let inverse_name = if p.centered { "inv_variance" } else { "inv_rms" };
-        let source = match &p.statistics {
-            Statistics::Saved { mean, inverse } => Source::Saved {
-                mean: Part::optional("mean", mean.as_ref())?,
-                inverse: Part::of(inverse_name, inverse)?,
-            },
-            Statistics::Computed(epsilon) => Source::Computed(Single::of("epsilon", epsilon)?),
+        let rows = Rows::of(&p.x, p.leading, p.centered);
+        let (mean, inverse, epsilon) = match &p.statistics {
+            Statistics::Saved { mean, inverse } => (mean.as_ref(), Some(inverse), None),
+            Statistics::Computed(epsilon) => (None, None, Some(Memory::of_scalar("epsilon", epsilon)?)),
         };
         Ok(Self {
-            x_layout: p.x.layout,
-            dy_layout: p.dy.layout,
-            dx_layout: p.dx.layout,
-            leading: p.leading,
-            centered: p.centered,
-            x: Memory::of("x", &p.x)?,
-            dy: Memory::of("dy", &p.dy)?,
-            dx: Memory::of("dx", &p.dx)?,
-            scale: Part::of("scale", &p.scale)?,
-            dscale: Part::of("dscale", &p.dscale)?,
-            dbias: Part::optional("dbias", p.dbias.as_ref())?,
-            source,
+            mean: Tensor::spread(&rows, "mean", mean)?,
+            inverse: Tensor::spread(&rows, inverse_name(p.centered), inverse)?,
+            epsilon,
+            x: Tensor::of("x", &p.x)?,
+            dy: Tensor::of("dy", &p.dy)?,
+            dx: Tensor::of("dx", &p.dx)?,
+            scale: Tensor::spread(&rows, "scale", Some(&p.scale))?,
+            dscale: Tensor::spread(&rows, "dscale", Some(&p.dscale))?,
+            dbias: Tensor::spread(&rows, "dbias", p.dbias.as_ref())?,
+            rows,
         })
-    }
-
-    /// Writes dx, and the statistics of each row to `rows`.
-    ///
-    /// # Safety
-    /// The kernel contract; `rows` has room for every row.
-    unsafe fn input_gradient(&self, tensors: &[*mut u8], rows: *mut [f64; 2]) {
-        let (dims, leading) = (self.x_layout.dims(), self.leading);
-        let count = dims[leading..].iter().product::<usize>() as f64;
-        let (xs, dys, dxs) = (self.x_layout.strides(), self.dy_layout.strides(), self.dx_layout.strides());
-        let (mean_strides, inverse_strides) = match &self.source {
-            Source::Saved { mean, inverse } => (strides(mean.as_ref()), &inverse.strides[..]),
-            Source::Computed(_) => (strides::<R>(None), strides::<R>(None)),
-        };
-        // SAFETY: the tensors and the scratch memory are those of the kernel's contract; the walks stay
-        // below the dims of x, over which all parts are spread.
-        unsafe {
-            let (x, dy, dx) = (self.x.bind(tensors), self.dy.bind(tensors), self.dx.bind(tensors));
-            let scale = self.scale.memory.bind(tensors);
-            let mut row = Walk::new(&dims[..leading], [xs, dys, dxs, mean_strides, inverse_strides]);
-            let mut place = 0;
-            loop {
-                let [x_base, dy_base, dx_base, mean_at, inverse_at] = row.offsets;
-                let (mean, inverse) = match &self.source {
-                    Source::Saved { mean, inverse } => (
-                        mean.as_ref().map_or(0.0, |mean| mean.memory.bind(tensors).get(mean_at).to_f64()),
-                        inverse.memory.bind(tensors).get(inverse_at).to_f64(),
-                    ),
-                    Source::Computed(epsilon) => {
-                        let epsilon = epsilon.get(tensors).to_f64();
-                        statistics(&self.x_layout, leading, self.centered, epsilon, &x, x_base)
-                    }
-                };
-                rows.add(place).write([mean, inverse]);
-                place += 1;
-                let walk = || {
-                    Walk::new(
-                        &dims[leading..],
-                        [&xs[leading..], &dys[leading..], &dxs[leading..], &self.scale.strides[leading..]],
-                    )
-                };
-                let terms = |[x_at, dy_at, _, scale_at]: [usize; 4]| {
-                    let hat = (x.get(x_base + x_at).to_f64() - mean) * inverse;
-                    (hat, dy.get(dy_base + dy_at).to_f64() * scale.get(scale_at).to_f64())
-                };
-                let (mut sum, mut sum_hat) = (0.0, 0.0);
-                let mut at = walk();
-                loop {
-                    let (hat, g) = terms(at.offsets);
-                    sum += g;
-                    sum_hat += g * hat;
-                    if !at.advance() {
-                        break;
-                    }
-                }
-                let of_mean = if self.centered { sum / count } else { 0.0 };
-                let mut at = walk();
-                loop {
-                    let (hat, g) = terms(at.offsets);
-                    let value = inverse * (g - of_mean - hat * sum_hat / count);
-                    dx.set(dx_base + at.offsets[2], R::from_f64(value));
-                    if !at.advance() {
-                        break;
-                    }
-                }
-                if !row.advance() {
-                    break;
-                }
-            }
-        }
-    }
-
-    /// Writes dscale and dbias from the statistics of each row.
-    ///
-    /// # Safety
-    /// The kernel contract; `rows` has the statistics of every row.
-    unsafe fn parameter_gradients(&self, tensors: &[*mut u8], rows: *const [f64; 2]) {
-        let (dims, leading) = (self.x_layout.dims(), self.leading);
-        let (xs, dys) = (self.x_layout.strides(), self.dy_layout.strides());
-        let dbias_strides = strides(self.dbias.as_ref());
-        // SAFETY: as in `input_gradient`.
-        unsafe {
-            let (x, dy) = (self.x.bind(tensors), self.dy.bind(tensors));
-            let mut at = Walk::new(
-                &dims[leading..],
-                [&xs[leading..], &dys[leading..], &self.dscale.strides[leading..], &dbias_strides[leading..]],
-            );
-            loop {
-                let [x_at, dy_at, dscale_at, dbias_at] = at.offsets;
-                let (mut dscale, mut dbias) = (0.0, 0.0);
-                let mut row = Walk::new(&dims[..leading], [xs, dys]);
-                let mut place = 0;
-                loop {
-                    let [mean, inverse] = *rows.add(place);
-                    place += 1;
-                    let dy = dy.get(row.offsets[1] + dy_at).to_f64();
-                    dscale += dy * (x.get(row.offsets[0] + x_at).to_f64() - mean) * inverse;
-                    dbias += dy;
-                    if !row.advance() {
-                        break;
-                    }
-                }
-                self.dscale.memory.bind(tensors).set(dscale_at, R::from_f64(dscale));
-                if let Some(part) = &self.dbias {
-                    part.memory.bind(tensors).set(dbias_at, R::from_f64(dbias));
-                }
-                if !at.advance() {
-                    break;
-                }
-            }
-        }
     }
 }
 
-impl<R: Real> Kernel for Backward<R> {
-    fn scratch_size(&self) -> usize {
-        let rows = self.x_layout.dims()[..self.leading].iter().product::<usize>();
-        rows.saturating_mul(size_of::<[f64; 2]>())
+impl<R: Real> Reference for Backward<R> {
+    fn scratch(&self) -> usize {
+        self.rows.rows().saturating_mul(2)
     }
 
-    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
-        // SAFETY: the tensors and the scratch memory are those of the kernel's contract: scratch is aligned
-        // and has room for every row.
-        unsafe {
-            self.input_gradient(tensors, scratch.cast());
-            self.parameter_gradients(tensors, scratch.cast());
+    fn compute(&self, tensors: Pointers<'_>, scratch: &mut [f64]) {
+        let Self { rows, x, dy, dx, scale, .. } = self;
+        let views = [x, dy, dx, scale].map(|tensor| tensor.memory.map(|memory| memory.bind(tensors)));
+        let [Some(x_view), Some(dy_view), Some(dx_view), Some(scale_view)] = views else { return };
+        let (statistics, _) = scratch.as_chunks_mut::<2>();
+        let all = rows.each([x, dy, dx, &self.mean, &self.inverse]);
+        for ([x_base, dy_base, dx_base, mean_at, inverse_at], kept) in all.zip(&mut *statistics) {
+            let [mean, inverse] = match self.inverse.get(tensors, inverse_at) {
+                Some(inverse) => [self.mean.get(tensors, mean_at).map_or(0.0, R::to_f64), inverse.to_f64()],
+                None => {
+                    let epsilon = self.epsilon.map_or(R::ZERO, |epsilon| epsilon.get(tensors, 0));
+                    rows.statistics(x, &x_view, x_base, epsilon.to_f64())
+                }
+            };
+            *kept = [mean, inverse];
+            let terms = |[x_at, dy_at, _, scale_at]: [usize; 4]| {
+                let hat = (x_view.get(x_base + x_at).to_f64() - mean) * inverse;
+                (hat, dy_view.get(dy_base + dy_at).to_f64() * scale_view.get(scale_at).to_f64())
+            };
+            let (mut sum, mut sum_hat) = (0.0, 0.0);
+            for offsets in rows.elements([x, dy, dx, scale]) {
+                let (hat, g) = terms(offsets);
+                sum += g;
+                sum_hat += g * hat;
+            }
+            let of_mean = if rows.centered { sum / rows.len() } else { 0.0 };
+            for offsets in rows.elements([x, dy, dx, scale]) {
+                let (hat, g) = terms(offsets);
+                let value = inverse * (g - of_mean - hat * sum_hat / rows.len());
+                dx_view.set(dx_base + offsets[2], R::from_f64(value));
+            }
+        }
+        for [x_at, dy_at, dscale_at, dbias_at] in rows.elements([x, dy, &self.dscale, &self.dbias]) {
+            let (mut dscale, mut dbias) = (0.0, 0.0);
+            for ([x_base, dy_base], [mean, inverse]) in rows.each([x, dy]).zip(&*statistics) {
+                let dy = dy_view.get(dy_base + dy_at).to_f64();
+                dscale += dy * (x_view.get(x_base + x_at).to_f64() - mean) * inverse;
+                dbias += dy;
+            }
+            self.dscale.set(tensors, dscale_at, dscale);
+            self.dbias.set(tensors, dbias_at, dbias);
         }
     }
 }

@@ -8,9 +8,10 @@ use crate::dtype::element::Real;
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::{MAX_RANK, Walk};
 use crate::problem::reduction::Reduction;
-use crate::reference::memory::Memory;
+use crate::reference::kernel::Reference;
+use crate::tensor::view::{Memory, Pointers};
 
-struct PortableVector<R> {
+struct Loops<R> {
     problem: Reduction,
     x: Memory<R>,
     y: Memory<R>,
@@ -25,43 +26,29 @@ pub(crate) fn plan<R: Real>(problem: Reduction) -> Result<Box<dyn Kernel>, Refus
             window[axis] = *dim;
         }
     }
-    Ok(Box::new(PortableVector::<R> {
-        x: Memory::of_numbers("in", &problem.x)?,
-        y: Memory::of_numbers("out", &problem.y)?,
+    Ok(Box::new(Loops::<R> {
+        x: Memory::of_any("in", &problem.x)?,
+        y: Memory::of_any("out", &problem.y)?,
         window,
         problem,
     }))
 }
 
-impl<R: Real> Kernel for PortableVector<R> {
-    unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
-        // SAFETY: the tensors and the scratch memory are those of the kernel's contract.
-        let (x, y) = unsafe { (self.x.bind(tensors), self.y.bind(tensors)) };
+impl<R: Real> Reference for Loops<R> {
+    fn compute(&self, tensors: Pointers<'_>, _: &mut [f64]) {
+        let (x, y) = (self.x.bind(tensors), self.y.bind(tensors));
         let p = &self.problem;
-        let x_strides = p.x.layout.strides();
-        let mut at = Walk::new(p.y.layout.dims(), [x_strides, p.y.layout.strides()]);
-        loop {
-            let [x_base, y_at] = at.offsets;
-            let mut total = start(p.mode);
-            let mut inner = Walk::new(&self.window[..x_strides.len()], [x_strides]);
-            loop {
-                // SAFETY: the two walks together are over the dims of x.
-                let value = unsafe { x.get(x_base + inner.offsets[0]) }.to_f64();
-                total = joined(p.mode, total, value);
-                if !inner.advance() {
-                    break;
-                }
-            }
-            // SAFETY: the walk is over the dims of y.
-            unsafe { y.set(y_at, R::from_f64(finished(p.mode, total, p.count))) };
-            if !at.advance() {
-                break;
-            }
+        let xs = p.x.layout.strides();
+        for (_, [x_base, y_at]) in Walk::new(p.y.layout.dims(), [xs, p.y.layout.strides()]) {
+            let window = Walk::new(&self.window[..xs.len()], [xs]);
+            let values = window.map(|(_, [x_at])| x.get(x_base + x_at).to_f64());
+            let total = values.fold(start(p.mode), |total, value| combined(p.mode, total, value));
+            y.set(y_at, R::from_f64(finished(p.mode, total, p.count)));
         }
     }
 }
 
-/// What no element at all would give.
+/// The result for no elements.
 fn start(mode: ReductionMode) -> f64 {
     match mode {
         ReductionMode::Mul | ReductionMode::MulNoZeros => 1.0,
@@ -71,7 +58,7 @@ fn start(mode: ReductionMode) -> f64 {
     }
 }
 
-fn joined(mode: ReductionMode, total: f64, value: f64) -> f64 {
+fn combined(mode: ReductionMode, total: f64, value: f64) -> f64 {
     match mode {
         ReductionMode::Mul => total * value,
         ReductionMode::MulNoZeros if value == 0.0 => total,
@@ -85,7 +72,7 @@ fn joined(mode: ReductionMode, total: f64, value: f64) -> f64 {
     }
 }
 
-/// The value where it is beyond, and NaN where either is NaN.
+/// `value` if it is `beyond` the total; NaN if either is NaN.
 fn extreme(total: f64, value: f64, beyond: bool) -> f64 {
     if !total.is_nan() && (beyond || value.is_nan()) { value } else { total }
 }

@@ -7,19 +7,20 @@
 
 use crate::dtype::element::Real;
 use crate::kernel::{Kernel, Refusal};
-use crate::layout::Walk;
-use crate::problem::Operand;
+use crate::layout::{MAX_RANK, Walk};
 use crate::problem::convolution::MAX_SPATIAL;
 use crate::problem::resample::{Pooling, Resample};
-use crate::reference::memory::{Memory, View};
+use crate::reference::kernel::Reference;
+use crate::tensor::view::{Memory, Pointers, View, offset, sum};
 
 pub(crate) fn plan<R: Real>(problem: Resample) -> Result<Box<dyn Kernel>, Refusal> {
     let [x, y] = if problem.backward { ["dx", "dy"] } else { ["x", "y"] };
-    let (x, y) = (Memory::of_numbers(x, &problem.x)?, Memory::of_numbers(y, &problem.y)?);
+    let (x, y) = (Memory::of_any(x, &problem.x)?, Memory::of_any(y, &problem.y)?);
+    let index = problem.index.as_ref().map(|index| Memory::of_any("index", index)).transpose()?;
     Ok(if problem.backward {
-        Box::new(Backward::<R> { problem, dx: x, dy: y })
+        Box::new(Backward::<R> { problem, dx: x, dy: y, index })
     } else {
-        Box::new(Forward::<R> { problem, x, y })
+        Box::new(Forward::<R> { problem, x, y, index })
     })
 }
 
@@ -80,25 +81,16 @@ impl Inside {
         self.extent[..problem.spatial].iter().product()
     }
 
-    /// Calls `visit` for each position, the last dimension fastest, with the index from the first position and the offset under
-    /// `strides`.
-    fn each(&self, problem: &Resample, strides: &[usize], mut visit: impl FnMut(&[usize], usize)) {
-        if self.count(problem) == 0 {
-            return;
-        }
+    /// Each position, the last dimension fastest: its index from the first position, and its offset.
+    fn positions(
+        &self,
+        problem: &Resample,
+        strides: &[usize],
+    ) -> impl Iterator<Item = ([usize; MAX_RANK], usize)> {
         let base = offset(&self.first, strides);
-        let mut at = Walk::new(&self.extent[..problem.spatial], [strides]);
-        loop {
-            visit(&at.index[..MAX_SPATIAL], base + at.offsets[0]);
-            if !at.advance() {
-                break;
-            }
-        }
+        let walk = (self.count(problem) > 0).then(|| Walk::new(&self.extent[..problem.spatial], [strides]));
+        walk.into_iter().flatten().map(move |(index, [at])| (index, base + at))
     }
-}
-
-fn offset(index: &[usize], strides: &[usize]) -> usize {
-    index.iter().zip(strides).map(|(index, stride)| index * stride).sum()
 }
 
 /// The number that a sum is divided by.
@@ -119,184 +111,116 @@ fn plane_strides(problem: &Resample) -> [usize; MAX_SPATIAL] {
     strides
 }
 
-/// Elements of the index tensor.
-///
-/// # Safety
-/// As for [`Memory::bind`].
-unsafe fn indices(tensors: &[*mut u8], operand: &Operand) -> *mut i32 {
-    // SAFETY: a pointer for every tensor of the operation is valid, as this function requires.
-    unsafe { *tensors.get_unchecked(operand.slot) }.cast()
-}
-
 struct Forward<R> {
     problem: Resample,
     x: Memory<R>,
     y: Memory<R>,
+    index: Option<Memory<f64>>,
 }
 
-impl<R: Real> Kernel for Forward<R> {
-    unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
+impl<R: Real> Reference for Forward<R> {
+    fn compute(&self, tensors: Pointers<'_>, _: &mut [f64]) {
         let p = &self.problem;
-        // SAFETY: the tensors and the scratch memory are those of the kernel's contract.
-        let (x, y) = unsafe { (self.x.bind(tensors), self.y.bind(tensors)) };
-        let index = p.index.as_ref().map(|operand| {
-            // SAFETY: the tensors and the scratch memory are those of the kernel's contract.
-            (unsafe { indices(tensors, operand) }, operand.layout.strides())
-        });
-        let index_strides = index.map_or(&[][..], |(_, strides)| strides);
+        let (x, y) = (self.x.bind(tensors), self.y.bind(tensors));
+        let index_strides = p.index.as_ref().map_or(&[][..], |operand| operand.layout.strides());
         let xs = p.x.layout.strides();
-        let mut at = Walk::new(p.y.layout.dims(), [p.y.layout.strides(), index_strides]);
-        loop {
-            let [n, c, output @ ..] = at.index;
+        let walk = Walk::new(p.y.layout.dims(), [p.y.layout.strides(), index_strides]);
+        for ([n, c, output @ ..], [y_at, index_at]) in walk {
             let base = n * xs[0] + c * xs[1];
             let inside = Inside::of(p, &output);
-            let [y_at, index_at] = at.offsets;
-            // SAFETY: the walk is over the dims of y, which the index tensor shares; `Inside` has only positions inside x.
-            unsafe {
-                match p.pooling {
-                    Pooling::Maximum { zeros } => {
-                        let (largest, place) = largest(p, &x, base, &inside, zeros);
-                        y.set(y_at, largest);
-                        if let Some((index, _)) = index {
-                            index.add(index_at).write_unaligned(place);
-                        }
-                    }
-                    Pooling::MeanInside | Pooling::MeanOfWindow => {
-                        let mut sum = 0.0;
-                        inside.each(p, &xs[2..], |_, x_at| sum += x.get(base + x_at).to_f64());
-                        y.set(y_at, R::from_f64(sum / divisor(p, &inside)));
-                    }
+            if let Pooling::Maximum { zeros } = p.pooling {
+                let (largest, place) = largest(p, &x, base, &inside, zeros);
+                y.set(y_at, largest);
+                if let Some(index) = &self.index {
+                    index.set(tensors, index_at, place.into());
                 }
-            }
-            if !at.advance() {
-                break;
+            } else {
+                let values = inside.positions(p, &xs[2..]).map(|(_, x_at)| x.get(base + x_at).to_f64());
+                y.set(y_at, R::from_f64(sum(values) / divisor(p, &inside)));
             }
         }
     }
 }
 
 /// The largest element of a window and its index in the plane. The first NaN is larger than all else.
-///
-/// # Safety
-/// `x` is the view of the problem's x, `base` the offset of one of its planes.
-unsafe fn largest<R: Real>(
+fn largest<R: Real>(
     problem: &Resample,
-    x: &View<R>,
+    x: &View<'_, R>,
     base: usize,
     inside: &Inside,
     zeros: bool,
 ) -> (R, i32) {
-    let xs = problem.x.layout.strides();
-    let mut best: Option<(R, [usize; MAX_SPATIAL])> = None;
-    inside.each(problem, &xs[2..], |index, x_at| {
-        // SAFETY: the position lies inside x.
-        let value = unsafe { x.get(base + x_at) };
-        let wins = match &best {
-            None => true,
-            Some((best, _)) => value > *best || (value.is_nan() && !best.is_nan()),
-        };
+    let mut best: Option<(R, [usize; MAX_RANK])> = None;
+    for (index, x_at) in inside.positions(problem, &problem.x.layout.strides()[2..]) {
+        let value = x.get(base + x_at);
+        let wins = best.is_none_or(|(best, _)| value > best || (value.is_nan() && !best.is_nan()));
         if wins {
-            let mut place = [0; MAX_SPATIAL];
-            place.copy_from_slice(index);
-            best = Some((value, place));
+            best = Some((value, index));
         }
-    });
+    }
     if let (true, Some(outside)) = (zeros, inside.outside) {
-        let zero_wins = match &best {
+        let zero_wins = match best {
             None => true,
             Some((best, _)) if best.is_nan() => false,
-            Some((best, place)) if *best == R::ZERO => match outside {
+            Some((best, place)) if best == R::ZERO => match outside {
                 Outside::First => true,
-                Outside::At(index) => index < *place,
+                Outside::At(index) => index[..] < place[..MAX_SPATIAL],
             },
-            Some((best, _)) => *best < R::ZERO,
+            Some((best, _)) => best < R::ZERO,
         };
         if zero_wins {
             return (R::ZERO, -1);
         }
     }
-    match best {
-        None => (R::from_f64(f64::NEG_INFINITY), -1),
-        Some((value, place)) => {
-            let mut position = inside.first;
-            for (to, from) in position.iter_mut().zip(place) {
-                *to += from;
-            }
-            let index = offset(&position[..problem.spatial], &plane_strides(problem));
-            // Without an index tensor a plane may be larger than int32 counts, and then nobody reads the number.
-            (value, i32::try_from(index).unwrap_or(-1))
-        }
-    }
+    let Some((value, index)) = best else { return (R::from_f64(f64::NEG_INFINITY), -1) };
+    let strides = plane_strides(problem);
+    let place =
+        offset(&inside.first[..problem.spatial], &strides) + offset(&index[..problem.spatial], &strides);
+    // Without an index tensor, which would be of int32, a plane may be larger.
+    (value, i32::try_from(place).unwrap_or(-1))
 }
 
-/// The gradient is summed in scratch, one double for each element of a plane.
+/// The gradient is summed in scratch memory, one double for each element of a plane.
 struct Backward<R> {
     problem: Resample,
     dx: Memory<R>,
     dy: Memory<R>,
+    index: Option<Memory<f64>>,
 }
 
-impl<R: Real> Backward<R> {
-    fn plane(&self) -> usize {
-        let p = &self.problem;
-        p.input[..p.spatial].iter().product()
-    }
-}
-
-impl<R: Real> Kernel for Backward<R> {
-    fn scratch_size(&self) -> usize {
-        self.plane().saturating_mul(size_of::<f64>())
+impl<R: Real> Reference for Backward<R> {
+    fn scratch(&self) -> usize {
+        self.problem.input[..self.problem.spatial].iter().product()
     }
 
-    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
+    fn compute(&self, tensors: Pointers<'_>, sums: &mut [f64]) {
         let p = &self.problem;
         let (dxs, dys) = (p.x.layout.strides(), p.y.layout.strides());
-        // SAFETY: the tensors and the scratch memory are those of the kernel's contract: scratch is aligned
-        // and has room for a plane. Walks stay below the dims of dx and dy, and an index is used only if it
-        // lies in the plane.
-        unsafe {
-            let (dx, dy) = (self.dx.bind(tensors), self.dy.bind(tensors));
-            let sums = scratch.cast::<f64>();
-            let plane = self.plane();
-            let add = |place: usize, value: f64| *sums.add(place) += value;
-            let mut planes = Walk::new(&p.x.layout.dims()[..2], [dxs, dys]);
-            loop {
-                let [dx_base, dy_base] = planes.offsets;
-                for place in 0..plane {
-                    sums.add(place).write(0.0);
-                }
-                let index = p.index.as_ref().map(|operand| {
-                    let strides = operand.layout.strides();
-                    (indices(tensors, operand).add(offset(&planes.index[..2], strides)), &strides[2..])
-                });
-                let mut at =
-                    Walk::new(&p.output[..p.spatial], [&dys[2..], index.map_or(&[][..], |(_, s)| s)]);
-                loop {
-                    let value = dy.get(dy_base + at.offsets[0]).to_f64();
-                    if let Some((index, _)) = index {
-                        let place = usize::try_from(index.add(at.offsets[1]).read_unaligned());
-                        if let Some(place) = place.ok().filter(|place| *place < plane) {
-                            add(place, value);
-                        }
-                    } else {
-                        let inside = Inside::of(p, &at.index);
-                        let part = value / divisor(p, &inside);
-                        inside.each(p, &plane_strides(p), |_, place| add(place, part));
+        let (dx, dy) = (self.dx.bind(tensors), self.dy.bind(tensors));
+        let index = self.index.as_ref().map(|index| index.bind(tensors));
+        let index_strides = p.index.as_ref().map_or(&[0; MAX_RANK][..], |operand| operand.layout.strides());
+        for (_, [dx_base, dy_base, index_base]) in
+            Walk::new(&p.x.layout.dims()[..2], [dxs, dys, index_strides])
+        {
+            sums.fill(0.0);
+            for (output, [dy_at, index_at]) in
+                Walk::new(&p.output[..p.spatial], [&dys[2..], &index_strides[2..]])
+            {
+                let value = dy.get(dy_base + dy_at).to_f64();
+                if let Some(index) = &index {
+                    // An index that is no place of the plane is skipped.
+                    let place = index.get(index_base + index_at);
+                    if let Some(sum) = sums.get_mut(place as usize).filter(|_| place >= 0.0) {
+                        *sum += value;
                     }
-                    if !at.advance() {
-                        break;
-                    }
+                } else {
+                    let inside = Inside::of(p, &output);
+                    let part = value / divisor(p, &inside);
+                    inside.positions(p, &plane_strides(p)).for_each(|(_, place)| sums[place] += part);
                 }
-                let mut at = Walk::new(&p.input[..p.spatial], [&dxs[2..], &plane_strides(p)]);
-                loop {
-                    dx.set(dx_base + at.offsets[0], R::from_f64(*sums.add(at.offsets[1])));
-                    if !at.advance() {
-                        break;
-                    }
-                }
-                if !planes.advance() {
-                    break;
-                }
+            }
+            for (_, [dx_at, place]) in Walk::new(&p.input[..p.spatial], [&dxs[2..], &plane_strides(p)]) {
+                dx.set(dx_base + dx_at, R::from_f64(sums[place]));
             }
         }
     }

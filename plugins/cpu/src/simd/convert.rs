@@ -25,7 +25,7 @@ pub(crate) fn same<A: 'static, B: 'static>() -> bool {
 /// The processor has the vector's instructions, and as many elements as it has lanes are readable.
 #[inline(always)]
 pub(crate) unsafe fn load<S: Stored, V: Vector>(from: *const S) -> V {
-    // SAFETY: as the caller promises; no vector has more lanes than there are numbers.
+    // SAFETY: the caller has the instructions and the elements; no vector has more lanes than the array.
     unsafe {
         if same::<S, V::Scalar>() {
             return V::load(from.cast());
@@ -46,7 +46,7 @@ pub(crate) unsafe fn load<S: Stored, V: Vector>(from: *const S) -> V {
 /// The processor has the vector's instructions, and as many elements as it has lanes are writable.
 #[inline(always)]
 pub(crate) unsafe fn store<S: Stored, V: Vector>(vector: V, to: *mut S) {
-    // SAFETY: as the caller promises; no vector has more lanes than there are numbers.
+    // SAFETY: the caller has the instructions and the elements; no vector has more lanes than the array.
     unsafe {
         if same::<S, V::Scalar>() {
             return vector.store(to.cast());
@@ -68,7 +68,7 @@ pub(crate) unsafe fn store<S: Stored, V: Vector>(vector: V, to: *mut S) {
 #[inline(always)]
 pub(crate) unsafe fn widen<S: Stored, T: Float>(isa: Isa, from: *const S, to: *mut T, len: usize) -> usize {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: everything read and written here is valid, as this function requires.
+    // SAFETY: the caller has checked the instruction set, and has all elements on both sides.
     unsafe {
         if same::<T, f32>() {
             match isa {
@@ -83,7 +83,7 @@ pub(crate) unsafe fn widen<S: Stored, T: Float>(isa: Isa, from: *const S, to: *m
         return 0;
     }
     for i in 0..len {
-        // SAFETY: everything read and written here is valid, as this function requires.
+        // SAFETY: the caller has checked the instruction set, and has all elements on both sides.
         unsafe { to.add(i).write(from.add(i).read_unaligned().in_line()) };
     }
     len
@@ -96,7 +96,7 @@ pub(crate) unsafe fn widen<S: Stored, T: Float>(isa: Isa, from: *const S, to: *m
 #[inline(always)]
 pub(crate) unsafe fn narrow<S: Stored, T: Float>(isa: Isa, from: *const T, to: *mut S, len: usize) -> usize {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: everything read and written here is valid, as this function requires.
+    // SAFETY: the caller has checked the instruction set, and has all elements on both sides.
     unsafe {
         if same::<T, f32>() && same::<S, f16>() {
             match isa {
@@ -118,7 +118,7 @@ pub(crate) unsafe fn narrow<S: Stored, T: Float>(isa: Isa, from: *const T, to: *
         return 0;
     }
     for i in 0..len {
-        // SAFETY: everything read and written here is valid, as this function requires.
+        // SAFETY: the caller has checked the instruction set, and has all elements on both sides.
         unsafe { to.add(i).write_unaligned(S::nearest(from.add(i).read())) };
     }
     len
@@ -152,7 +152,7 @@ pub(crate) unsafe fn transpose<S: 'static, T: 'static>(
     (to, row_stride): (*mut T, usize),
 ) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: everything read and written here is valid, as this function requires.
+    // SAFETY: the caller has checked the instruction set, and has all elements on both sides.
     unsafe {
         match isa {
             Isa::Avx512 => x86::transpose_512(from, column, columns, to.cast(), row_stride),
@@ -192,7 +192,7 @@ mod x86 {
     /// 16 elements.
     #[inline(always)]
     unsafe fn load_512<S: 'static>(from: *const S) -> __m512 {
-        // SAFETY: this function requires elements of a type that is read, and the instructions.
+        // SAFETY: the caller has the instructions and the elements, whose type `reads` accepts.
         unsafe {
             if same::<S, f32>() {
                 _mm512_loadu_ps(from.cast())
@@ -208,7 +208,7 @@ mod x86 {
     /// 8 elements.
     #[inline(always)]
     unsafe fn load_256<S: 'static>(from: *const S) -> __m256 {
-        // SAFETY: this function requires elements of a type that is read, and the instructions.
+        // SAFETY: the caller has the instructions and the elements, whose type `reads` accepts.
         unsafe {
             if same::<S, f32>() {
                 _mm256_loadu_ps(from.cast())
@@ -221,61 +221,13 @@ mod x86 {
         }
     }
 
-    #[inline(always)]
-    pub(crate) unsafe fn widen_512<S: 'static>(from: *const S, to: *mut f32, len: usize) -> usize {
-        for i in blocks(len, 16) {
-            // SAFETY: `len` elements and numbers, and the instructions are valid, as this function
-            // requires.
-            unsafe { _mm512_storeu_ps(to.add(i), load_512(from.add(i))) };
-        }
-        done(len, 16)
-    }
-
-    #[inline(always)]
-    pub(crate) unsafe fn widen_256<S: 'static>(from: *const S, to: *mut f32, len: usize) -> usize {
-        for i in blocks(len, 8) {
-            // SAFETY: `len` elements and numbers, and the instructions are valid, as this function
-            // requires.
-            unsafe { _mm256_storeu_ps(to.add(i), load_256(from.add(i))) };
-        }
-        done(len, 8)
-    }
-
-    #[inline(always)]
-    pub(crate) unsafe fn halve_512(from: *const f32, to: *mut f16, len: usize) -> usize {
-        for i in blocks(len, 16) {
-            // SAFETY: `len` numbers and elements, and the instructions are valid, as this function
-            // requires.
-            unsafe {
-                let numbers = _mm512_loadu_ps(from.add(i));
-                let halves = _mm512_cvtps_ph::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(numbers);
-                _mm256_storeu_si256(to.add(i).cast(), halves);
-            }
-        }
-        done(len, 16)
-    }
-
-    #[inline(always)]
-    pub(crate) unsafe fn halve_256(from: *const f32, to: *mut f16, len: usize) -> usize {
-        for i in blocks(len, 8) {
-            // SAFETY: `len` numbers and elements, and the instructions are valid, as this function
-            // requires.
-            unsafe {
-                let numbers = _mm256_loadu_ps(from.add(i));
-                let halves = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(numbers);
-                _mm_storeu_si128(to.add(i).cast(), halves);
-            }
-        }
-        done(len, 8)
-    }
-
     /// Rounds to the upper half of the bits, ties to even. Written so that the compiler vectorises it.
     #[inline(always)]
     pub(crate) unsafe fn truncate(from: *const f32, to: *mut bf16, len: usize) -> usize {
         const TOGETHER: usize = 16;
         let whole = len - len % TOGETHER;
         for i in (0..whole).step_by(TOGETHER) {
-            // SAFETY: `len` numbers and elements are valid, as this function requires.
+            // SAFETY: the caller has `len` values and elements.
             unsafe {
                 let bits = from.add(i).cast::<[u32; TOGETHER]>().read_unaligned();
                 let mut elements = [0_u16; TOGETHER];
@@ -290,49 +242,71 @@ mod x86 {
         whole
     }
 
-    /// The same.
-    #[inline(always)]
-    pub(crate) unsafe fn truncate_512(from: *const f32, to: *mut bf16, len: usize) -> usize {
-        for i in blocks(len, 16) {
-            // SAFETY: `len` numbers and elements, and the instructions are valid, as this function
-            // requires.
-            unsafe {
-                let numbers = _mm512_loadu_ps(from.add(i));
-                let bits = _mm512_castps_si512(numbers);
-                let upper = _mm512_srli_epi32::<16>(bits);
-                let odd = _mm512_and_si512(upper, _mm512_set1_epi32(1));
-                let half = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF));
-                let nearest = _mm512_srli_epi32::<16>(_mm512_add_epi32(bits, half));
-                let is_nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(numbers, numbers);
-                let elements = _mm512_mask_or_epi32(nearest, is_nan, upper, _mm512_set1_epi32(0x40));
-                _mm256_storeu_si256(to.add(i).cast(), _mm512_cvtepi32_epi16(elements));
+    /// Defines functions that convert contiguous elements in blocks of as many lanes as a register has, and return how
+    /// many they converted.
+    macro_rules! by_blocks {
+        ($(fn $name:ident $(<$s:ident>)? ($from:ident: *const $element:ty, $to:ident: *mut $result:ty) of $lanes:literal $block:block)*) => { $(
+            #[inline(always)]
+            pub(crate) unsafe fn $name $(<$s: 'static>)? (from: *const $element, to: *mut $result, len: usize) -> usize {
+                for i in blocks(len, $lanes) {
+                    // SAFETY: callers have the instructions and `len` elements on both sides, among which the block is.
+                    unsafe {
+                        let ($from, $to) = (from.add(i), to.add(i));
+                        $block
+                    }
+                }
+                done(len, $lanes)
             }
-        }
-        done(len, 16)
+        )* };
     }
 
-    /// The same.
-    #[inline(always)]
-    pub(crate) unsafe fn truncate_256(from: *const f32, to: *mut bf16, len: usize) -> usize {
-        for i in blocks(len, 8) {
-            // SAFETY: `len` numbers and elements, and the instructions are valid, as this function
-            // requires.
-            unsafe {
-                let numbers = _mm256_loadu_ps(from.add(i));
-                let bits = _mm256_castps_si256(numbers);
-                let upper = _mm256_srli_epi32::<16>(bits);
-                let odd = _mm256_and_si256(upper, _mm256_set1_epi32(1));
-                let half = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7FFF));
-                let nearest = _mm256_srli_epi32::<16>(_mm256_add_epi32(bits, half));
-                let nan = _mm256_or_si256(upper, _mm256_set1_epi32(0x40));
-                let is_nan = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(numbers, numbers));
-                let elements = _mm256_blendv_epi8(nearest, nan, is_nan);
-                // The lower halves of both packed quarters.
-                let packed = _mm256_permute4x64_epi64::<0x08>(_mm256_packus_epi32(elements, elements));
-                _mm_storeu_si128(to.add(i).cast(), _mm256_castsi256_si128(packed));
-            }
+    by_blocks! {
+        fn widen_512<S>(from: *const S, to: *mut f32) of 16 {
+            _mm512_storeu_ps(to, load_512(from))
         }
-        done(len, 8)
+
+        fn widen_256<S>(from: *const S, to: *mut f32) of 8 {
+            _mm256_storeu_ps(to, load_256(from))
+        }
+
+        fn halve_512(from: *const f32, to: *mut f16) of 16 {
+            let halves = _mm512_cvtps_ph::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(_mm512_loadu_ps(from));
+            _mm256_storeu_si256(to.cast(), halves)
+        }
+
+        fn halve_256(from: *const f32, to: *mut f16) of 8 {
+            let halves = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm256_loadu_ps(from));
+            _mm_storeu_si128(to.cast(), halves)
+        }
+
+        // As `truncate`.
+        fn truncate_512(from: *const f32, to: *mut bf16) of 16 {
+            let values = _mm512_loadu_ps(from);
+            let bits = _mm512_castps_si512(values);
+            let upper = _mm512_srli_epi32::<16>(bits);
+            let odd = _mm512_and_si512(upper, _mm512_set1_epi32(1));
+            let half = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF));
+            let nearest = _mm512_srli_epi32::<16>(_mm512_add_epi32(bits, half));
+            let is_nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(values, values);
+            let elements = _mm512_mask_or_epi32(nearest, is_nan, upper, _mm512_set1_epi32(0x40));
+            _mm256_storeu_si256(to.cast(), _mm512_cvtepi32_epi16(elements))
+        }
+
+        // As `truncate`.
+        fn truncate_256(from: *const f32, to: *mut bf16) of 8 {
+            let values = _mm256_loadu_ps(from);
+            let bits = _mm256_castps_si256(values);
+            let upper = _mm256_srli_epi32::<16>(bits);
+            let odd = _mm256_and_si256(upper, _mm256_set1_epi32(1));
+            let half = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7FFF));
+            let nearest = _mm256_srli_epi32::<16>(_mm256_add_epi32(bits, half));
+            let nan = _mm256_or_si256(upper, _mm256_set1_epi32(0x40));
+            let is_nan = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(values, values));
+            let elements = _mm256_blendv_epi8(nearest, nan, is_nan);
+            // The lower halves of both packed quarters.
+            let packed = _mm256_permute4x64_epi64::<0x08>(_mm256_packus_epi32(elements, elements));
+            _mm_storeu_si128(to.cast(), _mm256_castsi256_si128(packed))
+        }
     }
 
     #[inline(always)]
@@ -343,7 +317,7 @@ mod x86 {
         to: *mut f32,
         row_stride: usize,
     ) {
-        // SAFETY: the block and the instructions are valid, as this function requires.
+        // SAFETY: the caller has the instructions and the block.
         unsafe {
             let mut a = [_mm512_setzero_ps(); 16];
             if columns >= 16 {
@@ -394,7 +368,7 @@ mod x86 {
         to: *mut f32,
         row_stride: usize,
     ) {
-        // SAFETY: the block and the instructions are valid, as this function requires.
+        // SAFETY: the caller has the instructions and the block.
         unsafe {
             let mut a = [_mm256_setzero_ps(); 8];
             for (j, register) in a.iter_mut().enumerate() {
@@ -441,8 +415,7 @@ mod tests {
         #[inline(always)]
         unsafe fn of<V: Vector<Scalar = f32>>(self, x: V) -> V {
             let mut stored = [S::nearest(0.0_f32); MAX_LANES];
-            // SAFETY: the instructions, and no vector has more lanes are valid, as this function
-            // requires.
+            // SAFETY: the caller has the instructions, and no vector has more lanes than the array.
             unsafe {
                 store(x, stored.as_mut_ptr());
                 load(stored.as_ptr())

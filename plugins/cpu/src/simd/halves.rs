@@ -4,7 +4,7 @@
 use std::arch::x86_64::*;
 
 use crate::simd::isa::{Isa, IsaTask, run_avx512};
-use crate::simd::vector::{Lanewise, PartialVector, Vector};
+use crate::simd::vector::{Lanewise, PartialVector, Vector, by_contract};
 use crate::simd::x86::{F32x8, F64x4};
 
 macro_rules! half {
@@ -18,66 +18,19 @@ macro_rules! half {
             const ISA: Isa = Isa::Avx512;
             const LANES: usize = $vector::LANES;
 
-            #[inline(always)]
-            unsafe fn dispatch<W: IsaTask>(work: W) -> W::Output {
-                // SAFETY: the processor has the vector's instructions, as this function requires.
-                unsafe { run_avx512(work) }
-            }
-
-            #[inline(always)]
-            unsafe fn zero() -> Self {
-                // SAFETY: the processor has the vector's instructions, as this function requires.
-                Self(unsafe { $vector::zero() })
-            }
-
-            #[inline(always)]
-            unsafe fn splat(number: $number) -> Self {
-                // SAFETY: the processor has the vector's instructions, as this function requires.
-                Self(unsafe { $vector::splat(number) })
-            }
-
-            #[inline(always)]
-            unsafe fn load(from: *const $number) -> Self {
-                // SAFETY: the processor has the vector's instructions, and there are readable
-                // numbers.
-                Self(unsafe { $vector::load(from) })
-            }
-
-            #[inline(always)]
-            unsafe fn store(self, to: *mut $number) {
-                // SAFETY: the processor has the vector's instructions, and there are writable
-                // numbers.
-                unsafe { self.0.store(to) };
-            }
-
-            #[inline(always)]
-            unsafe fn mul_add(self, factor: Self, summand: Self) -> Self {
-                // SAFETY: the processor has the vector's instructions, as this function requires.
-                Self(unsafe { self.0.mul_add(factor.0, summand.0) })
-            }
-
-            #[inline(always)]
-            unsafe fn sum(self) -> $number {
-                // SAFETY: the processor has the vector's instructions, as this function requires.
-                unsafe { self.0.sum() }
-            }
-
-            #[inline(always)]
-            unsafe fn lanewise(self, operation: Lanewise, other: Self) -> Self {
-                // SAFETY: the processor has the vector's instructions, as this function requires.
-                Self(unsafe { self.0.lanewise(operation, other.0) })
-            }
-
-            #[inline(always)]
-            unsafe fn swapped(self, distance: usize) -> Self {
-                // SAFETY: the processor has the vector's instructions, as this function requires.
-                Self(unsafe { self.0.swapped(distance) })
-            }
-
-            #[inline(always)]
-            unsafe fn where_above_0(self, yes: Self, no: Self) -> Self {
-                // SAFETY: the processor has the vector's instructions, as this function requires.
-                Self(unsafe { self.0.where_above_0(yes.0, no.0) })
+            by_contract! {
+                fn dispatch<W: IsaTask>(work: W) -> W::Output { run_avx512(work) }
+                fn zero() -> Self { Self($vector::zero()) }
+                fn splat(number: $number) -> Self { Self($vector::splat(number)) }
+                fn load(from: *const $number) -> Self { Self($vector::load(from)) }
+                fn store(self: Self, to: *mut $number) { self.0.store(to) }
+                fn mul_add(self: Self, factor: Self, summand: Self) -> Self { Self(self.0.mul_add(factor.0, summand.0)) }
+                fn sum(self: Self) -> $number { self.0.sum() }
+                fn lanewise(self: Self, operation: Lanewise, other: Self) -> Self {
+                    Self(self.0.lanewise(operation, other.0))
+                }
+                fn swapped(self: Self, distance: usize) -> Self { Self(self.0.swapped(distance)) }
+                fn where_above_0(self: Self, yes: Self, no: Self) -> Self { Self(self.0.where_above_0(yes.0, no.0)) }
             }
         }
 
@@ -93,50 +46,20 @@ macro_rules! half {
                 below(high) & !below(low)
             }
 
-            #[inline(always)]
-            unsafe fn load_lanes(from: *const $number, lanes: __mmask8) -> Self {
-                // SAFETY: the processor has the vector's instructions, and there are the lanes'
-                // numbers.
-                Self($vector(unsafe { $load(lanes, from) }))
-            }
-
-            #[inline(always)]
-            unsafe fn store_lanes(self, to: *mut $number, lanes: __mmask8) {
-                // SAFETY: the processor has the vector's instructions, and there are the lanes'
-                // numbers.
-                unsafe { $store(to, lanes, self.0.0) };
-            }
-
-            #[inline(always)]
-            unsafe fn unzip(self, next: Self) -> (Self, Self) {
-                // SAFETY: the processor has the vector's instructions, as this function requires.
-                let (even, odd) = unsafe { self.0.unzip(next.0) };
-                (Self(even), Self(odd))
-            }
-
-            #[inline(always)]
-            unsafe fn zip(self, other: Self) -> (Self, Self) {
-                // SAFETY: the processor has the vector's instructions, as this function requires.
-                let (lower, upper) = unsafe { self.0.zip(other.0) };
-                (Self(lower), Self(upper))
-            }
-
-            #[inline(always)]
-            unsafe fn following(self) -> Self {
-                // SAFETY: the processor has the vector's instructions, as this function requires.
-                Self(unsafe { self.0.following() })
-            }
-
-            #[inline(always)]
-            unsafe fn clamp(self, low: Self, high: Self) -> Self {
-                // SAFETY: the processor has the vector's instructions, as this function requires.
-                Self(unsafe { self.0.clamp(low.0, high.0) })
-            }
-
-            #[inline(always)]
-            unsafe fn where_larger(self, than: Self, yes: Self, no: Self) -> Self {
-                // SAFETY: the processor has the vector's instructions, as this function requires.
-                Self(unsafe { self.0.where_larger(than.0, yes.0, no.0) })
+            by_contract! {
+                fn load_lanes(from: *const $number, lanes: __mmask8) -> Self { Self($vector($load(lanes, from))) }
+                fn store_lanes(self: Self, to: *mut $number, lanes: __mmask8) { $store(to, lanes, self.0.0) }
+                fn unzip(self: Self, next: Self) -> (Self, Self) {
+                    match self.0.unzip(next.0) { (even, odd) => (Self(even), Self(odd)) }
+                }
+                fn zip(self: Self, other: Self) -> (Self, Self) {
+                    match self.0.zip(other.0) { (lower, upper) => (Self(lower), Self(upper)) }
+                }
+                fn following(self: Self) -> Self { Self(self.0.following()) }
+                fn clamp(self: Self, low: Self, high: Self) -> Self { Self(self.0.clamp(low.0, high.0)) }
+                fn where_larger(self: Self, than: Self, yes: Self, no: Self) -> Self {
+                    Self(self.0.where_larger(than.0, yes.0, no.0))
+                }
             }
         }
     };

@@ -70,7 +70,8 @@ impl Isa {
     ///
     /// # Safety
     /// The instruction set is one of [`Isa::available`].
-    #[inline]
+    // Not inlined: every code unit that calls it would compile the portable kernel again.
+    #[inline(never)]
     pub(crate) unsafe fn run<W: IsaTask>(self, work: W) -> W::Output {
         match self {
             Self::Portable => run_portable(work),

@@ -3,7 +3,7 @@
 use std::arch::aarch64::*;
 
 use crate::simd::isa::{Isa, IsaTask, run_portable};
-use crate::simd::vector::{Lanewise, PartialVector, Vector, implement_vector};
+use crate::simd::vector::{Lanewise, PartialVector, Vector, by_contract, implement_vector};
 
 implement_vector!(
     F32x4,
@@ -148,7 +148,7 @@ macro_rules! pieces {
             #[inline(always)]
             unsafe fn load_lanes(from: *const $number, (low, high): (usize, usize)) -> Self {
                 let mut numbers = [0.0; Self::LANES];
-                // SAFETY: the lanes' numbers are valid, as this function requires.
+                // SAFETY: the lanes' elements are valid, as the trait requires.
                 unsafe {
                     for i in low..high {
                         numbers[i] = from.wrapping_add(i).read_unaligned();
@@ -160,7 +160,7 @@ macro_rules! pieces {
             #[inline(always)]
             unsafe fn store_lanes(self, to: *mut $number, (low, high): (usize, usize)) {
                 let mut numbers = [0.0; Self::LANES];
-                // SAFETY: the lanes' numbers are valid, as this function requires.
+                // SAFETY: the lanes' elements are valid, as the trait requires.
                 unsafe {
                     self.store(numbers.as_mut_ptr());
                     for i in low..high {
@@ -169,36 +169,19 @@ macro_rules! pieces {
                 }
             }
 
-            #[inline(always)]
-            unsafe fn unzip(self, next: Self) -> (Self, Self) {
-                // SAFETY: the lanes' numbers are valid, as this function requires.
-                unsafe { (Self($unzip(self.0, next.0)), Self($unzip_odd(self.0, next.0))) }
-            }
-
-            #[inline(always)]
-            unsafe fn zip(self, other: Self) -> (Self, Self) {
-                // SAFETY: the lanes' numbers are valid, as this function requires.
-                unsafe { (Self($zip(self.0, other.0)), Self($zip_high(self.0, other.0))) }
-            }
-
-            #[inline(always)]
-            unsafe fn following(self) -> Self {
-                // SAFETY: the lanes' numbers are valid, as this function requires.
-                Self(unsafe { $ext::<1>(self.0, self.0) })
-            }
-
-            #[inline(always)]
-            unsafe fn clamp(self, low: Self, high: Self) -> Self {
+            by_contract! {
+                fn unzip(self: Self, next: Self) -> (Self, Self) {
+                    (Self($unzip(self.0, next.0)), Self($unzip_odd(self.0, next.0)))
+                }
+                fn zip(self: Self, other: Self) -> (Self, Self) {
+                    (Self($zip(self.0, other.0)), Self($zip_high(self.0, other.0)))
+                }
+                fn following(self: Self) -> Self { Self($ext::<1>(self.0, self.0)) }
                 // NaN where one is NaN.
-                // SAFETY: the lanes' numbers are valid, as this function requires.
-                Self(unsafe { $min(high.0, $max(low.0, self.0)) })
-            }
-
-            #[inline(always)]
-            unsafe fn where_larger(self, than: Self, yes: Self, no: Self) -> Self {
-                let ($x, $than) = (self.0, than.0);
-                // SAFETY: the lanes' numbers are valid, as this function requires.
-                Self(unsafe { $select($larger, yes.0, no.0) })
+                fn clamp(self: Self, low: Self, high: Self) -> Self { Self($min(high.0, $max(low.0, self.0))) }
+                fn where_larger(self: Self, than: Self, yes: Self, no: Self) -> Self {
+                    match (self.0, than.0) { ($x, $than) => Self($select($larger, yes.0, no.0)) }
+                }
             }
         }
     };

@@ -29,13 +29,13 @@ unsafe impl<T: Float, const N: usize> Vector for PortableVector<T, N> {
 
     #[inline(always)]
     unsafe fn load(from: *const T) -> Self {
-        // SAFETY: the N readable numbers are valid, as this function requires.
+        // SAFETY: N values are readable, as the trait requires.
         Self(unsafe { from.cast::<[T; N]>().read_unaligned() })
     }
 
     #[inline(always)]
     unsafe fn store(self, to: *mut T) {
-        // SAFETY: the N writable numbers are valid, as this function requires.
+        // SAFETY: N values are writable, as the trait requires.
         unsafe { to.cast::<[T; N]>().write_unaligned(self.0) };
     }
 
@@ -137,7 +137,7 @@ unsafe impl<T: Float, const N: usize> PartialVector for PortableVector<T, N> {
         let mut numbers = [T::ZERO; N];
         for (i, number) in numbers.iter_mut().enumerate() {
             if low <= i && i < high {
-                // SAFETY: the lanes' numbers are valid, as this function requires.
+                // SAFETY: the lanes' elements are valid, as the trait requires.
                 *number = unsafe { from.wrapping_add(i).read_unaligned() };
             }
         }
@@ -148,7 +148,7 @@ unsafe impl<T: Float, const N: usize> PartialVector for PortableVector<T, N> {
     unsafe fn store_lanes(self, to: *mut T, (low, high): (usize, usize)) {
         for (i, number) in self.0.into_iter().enumerate() {
             if low <= i && i < high {
-                // SAFETY: the lanes' numbers are valid, as this function requires.
+                // SAFETY: the lanes' elements are valid, as the trait requires.
                 unsafe { to.wrapping_add(i).write_unaligned(number) };
             }
         }

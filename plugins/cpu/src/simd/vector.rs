@@ -50,11 +50,29 @@ pub(crate) trait Float: Real {
     fn into_bfloat16(self) -> bf16;
 }
 
+/// Defines those unsafe functions of a trait that are one expression each. The trait's contract is why all of them
+/// are sound: callers have made sure that the processor has the instructions and that pointers are valid.
+macro_rules! by_contract {
+    ($(fn $name:ident $(<$generic:ident: $bound:ident>)? ($($argument:ident: $type:ty),*) $(-> $result:ty)? {
+        $body:expr
+    })*) => { $(
+        #[inline(always)]
+        unsafe fn $name $(<$generic: $bound>)? ($($argument: $type),*) $(-> $result)? {
+            // SAFETY: the processor has the instructions and memory is valid, as the trait requires of callers.
+            unsafe { $body }
+        }
+    )* };
+}
+pub(crate) use by_contract;
+
 /// A vector register.
 ///
 /// # Safety
 /// An implementation's functions need no instructions but those of its instruction set. They are
 /// `#[inline(always)]`, and fast only when called below [`Isa::run`].
+///
+/// Callers call them only on a processor with these instructions, and with pointers to as many readable or writable
+/// values as a vector has, or to those of the lanes that are named.
 pub(crate) unsafe trait Vector: PartialVector {
     /// The instruction set that the functions need.
     const ISA: Isa;
@@ -62,74 +80,41 @@ pub(crate) unsafe trait Vector: PartialVector {
     const LANES: usize;
 
     /// Runs a task compiled for the vector's instruction set.
-    ///
-    /// # Safety
-    /// The processor has the vector's instructions.
     unsafe fn dispatch<W: IsaTask>(work: W) -> W::Output;
 
     /// Zero in all lanes.
-    ///
-    /// # Safety
-    /// The processor has the vector's instructions.
     unsafe fn zero() -> Self;
 
     /// The same value in all lanes.
-    ///
-    /// # Safety
-    /// As [`Vector::zero`].
     unsafe fn splat(number: Self::Scalar) -> Self;
 
     /// Reads `LANES` values; no alignment is needed.
-    ///
-    /// # Safety
-    /// As [`Vector::zero`], and `LANES` values are readable.
     unsafe fn load(from: *const Self::Scalar) -> Self;
 
     /// Writes `LANES` values; no alignment is needed.
-    ///
-    /// # Safety
-    /// As [`Vector::zero`], and `LANES` values are writable.
     unsafe fn store(self, to: *mut Self::Scalar);
 
     /// Writes `LANES` values with a non-temporal store if the instruction set has one. Call
-    /// [`crate::simd::stream::settle`] afterwards.
-    ///
-    /// # Safety
-    /// As [`Vector::store`], and `to` is aligned to the size of the vector.
+    /// [`crate::simd::stream::settle`] afterwards. `to` is aligned to the size of the vector.
     #[inline(always)]
     unsafe fn stream(self, to: *mut Self::Scalar) {
-        // SAFETY: the processor has the vector's instructions, and there are writable numbers.
+        // SAFETY: the trait requires the same of both functions.
         unsafe { self.store(to) };
     }
 
     /// `self * factor + summand` in each lane.
-    ///
-    /// # Safety
-    /// As [`Vector::zero`].
     unsafe fn mul_add(self, factor: Self, summand: Self) -> Self;
 
     /// The sum of all lanes.
-    ///
-    /// # Safety
-    /// As [`Vector::zero`].
     unsafe fn sum(self) -> Self::Scalar;
 
     /// An element-wise operation on one or two vectors.
-    ///
-    /// # Safety
-    /// As [`Vector::zero`].
     unsafe fn lanewise(self, operation: Lanewise, other: Self) -> Self;
 
     /// Exchanges lanes at this distance, a power of 2 below [`Vector::LANES`].
-    ///
-    /// # Safety
-    /// As [`Vector::zero`].
     unsafe fn swapped(self, distance: usize) -> Self;
 
     /// In each lane `yes` if the value is above 0, else `no`, also for NaN.
-    ///
-    /// # Safety
-    /// As [`Vector::zero`].
     unsafe fn where_above_0(self, yes: Self, no: Self) -> Self;
 
     /// Whether [`Vector::look_up`] is about as fast as an addition.
@@ -137,13 +122,10 @@ pub(crate) unsafe trait Vector: PartialVector {
 
     /// In each lane entry n of the table, from 0 to 15, if the value is [`WHOLE`] + n; any entry if it is
     /// something else.
-    ///
-    /// # Safety
-    /// As [`Vector::zero`].
     #[inline(always)]
     unsafe fn look_up(self, table: &[Self::Scalar; 16]) -> Self {
         let mut numbers = [Self::Scalar::ZERO; MAX_LANES];
-        // SAFETY: the processor has the instructions, as this function requires; no vector has more lanes.
+        // SAFETY: the processor has the instructions, as the trait requires; no vector has more lanes.
         unsafe {
             self.store(numbers.as_mut_ptr());
             for number in &mut numbers {
@@ -154,13 +136,10 @@ pub(crate) unsafe trait Vector: PartialVector {
     }
 
     /// [`Float::parted`] in each lane.
-    ///
-    /// # Safety
-    /// As [`Vector::zero`].
     #[inline(always)]
     unsafe fn parted(self) -> (Self, Self) {
         let mut numbers = [[Self::Scalar::ZERO; MAX_LANES]; 2];
-        // SAFETY: the processor has the instructions, as this function requires; no vector has more lanes.
+        // SAFETY: the processor has the instructions, as the trait requires; no vector has more lanes.
         unsafe {
             self.store(numbers[0].as_mut_ptr());
             let [parts, powers] = &mut numbers;
@@ -184,52 +163,28 @@ pub(crate) unsafe trait PartialVector: Copy {
     /// A range of lanes.
     type Lanes: Copy;
 
-    /// The lanes `low..high`.
-    ///
-    /// # Safety
-    /// The processor has the vector's instructions; neither bound is more than the number of lanes.
+    /// The lanes `low..high`; neither bound is more than their number.
     unsafe fn lanes(low: usize, high: usize) -> Self::Lanes;
 
     /// Reads these lanes, and sets all others to zero without touching their memory.
-    ///
-    /// # Safety
-    /// The processor has the vector's instructions, and the lanes' elements are readable.
     unsafe fn load_lanes(from: *const Self::Scalar, lanes: Self::Lanes) -> Self;
 
     /// Writes these lanes and nothing else.
-    ///
-    /// # Safety
-    /// The processor has the vector's instructions, and the lanes' elements are writable.
     unsafe fn store_lanes(self, to: *mut Self::Scalar, lanes: Self::Lanes);
 
     /// The even and the odd elements of this vector followed by the next.
-    ///
-    /// # Safety
-    /// The processor has the vector's instructions.
     unsafe fn unzip(self, next: Self) -> (Self, Self);
 
     /// The elements of both vectors interleaved, as two vectors.
-    ///
-    /// # Safety
-    /// The processor has the vector's instructions.
     unsafe fn zip(self, other: Self) -> (Self, Self);
 
     /// In each lane the element of the next lane; in the last lane anything.
-    ///
-    /// # Safety
-    /// The processor has the vector's instructions.
     unsafe fn following(self) -> Self;
 
     /// Each element clamped to `low` and `high`, which are not NaN; NaN stays NaN.
-    ///
-    /// # Safety
-    /// The processor has the vector's instructions.
     unsafe fn clamp(self, low: Self, high: Self) -> Self;
 
     /// In each lane `yes` if this element is larger than `than`, or if it is NaN and `than` is not; else `no`.
-    ///
-    /// # Safety
-    /// The processor has the vector's instructions.
     unsafe fn where_larger(self, than: Self, yes: Self, no: Self) -> Self;
 }
 
@@ -303,7 +258,8 @@ impl Isa {
     ///
     /// # Safety
     /// The instruction set is one of [`Isa::available`].
-    #[inline]
+    // Not inlined: every code unit that calls it would compile the portable kernel again.
+    #[inline(never)]
     pub(crate) unsafe fn run_vectors<T: Float, W: VectorTask<T>>(self, work: W) -> W::Output {
         use std::marker::PhantomData;
         // Not `Isa::run`, of which each vector would get the code of every instruction set.
@@ -334,98 +290,33 @@ macro_rules! implement_vector {
             const ISA: Isa = Isa::$isa;
             const LANES: usize = $lanes;
 
-            #[inline(always)]
-            unsafe fn dispatch<W: IsaTask>(work: W) -> W::Output {
-                // SAFETY: the processor has the vector's instructions, as this function requires.
-                unsafe { $run(work) }
-            }
-
-            #[inline(always)]
-            unsafe fn zero() -> Self {
-                // SAFETY: the processor has the vector's instructions, as this function requires.
-                Self(unsafe { $zero() })
-            }
-
-            #[inline(always)]
-            unsafe fn splat(number: $number) -> Self {
-                // SAFETY: the processor has the vector's instructions, as this function requires.
-                Self(unsafe { $splat(number) })
-            }
-
-            #[inline(always)]
-            unsafe fn load(from: *const $number) -> Self {
-                // SAFETY: the processor has the vector's instructions, and there are readable
-                // numbers.
-                Self(unsafe { $load(from) })
-            }
-
-            #[inline(always)]
-            unsafe fn store(self, to: *mut $number) {
-                // SAFETY: the processor has the vector's instructions, and there are writable
-                // numbers.
-                unsafe { $store(to, self.0) };
-            }
-
-            #[inline(always)]
-            unsafe fn mul_add(self, factor: Self, summand: Self) -> Self {
-                // SAFETY: the processor has the vector's instructions, as this function requires.
-                Self(unsafe { $fma(self.0, factor.0, summand.0) })
-            }
-
-            #[inline(always)]
-            unsafe fn sum(self) -> $number {
-                let $v = self.0;
-                // SAFETY: the processor has the vector's instructions, as this function requires.
-                unsafe { $sum }
-            }
-
-            #[inline(always)]
-            unsafe fn lanewise(self, $operation: Lanewise, other: Self) -> Self {
-                let ($x, $y) = (self.0, other.0);
-                // SAFETY: the processor has the vector's instructions, as this function requires.
-                Self(unsafe { $lanewise })
-            }
-
-            #[inline(always)]
-            unsafe fn swapped(self, $distance: usize) -> Self {
-                let $swap = self.0;
-                // SAFETY: the processor has the vector's instructions, as this function requires.
-                Self(unsafe { $swapped })
-            }
-
-            #[inline(always)]
-            unsafe fn where_above_0(self, yes: Self, no: Self) -> Self {
-                let ($c, $yes, $no) = (self.0, yes.0, no.0);
-                // SAFETY: the processor has the vector's instructions, as this function requires.
-                Self(unsafe { $where })
-            }
-            $(
-                #[inline(always)]
-                unsafe fn stream(self, to: *mut $number) {
-                    // SAFETY: the processor has the vector's instructions, and there are
-                    // aligned, writable numbers.
-                    unsafe { $stream(to, self.0) };
+            crate::simd::vector::by_contract! {
+                fn dispatch<W: IsaTask>(work: W) -> W::Output { $run(work) }
+                fn zero() -> Self { Self($zero()) }
+                fn splat(number: $number) -> Self { Self($splat(number)) }
+                fn load(from: *const $number) -> Self { Self($load(from)) }
+                fn store(self: Self, to: *mut $number) { $store(to, self.0) }
+                fn mul_add(self: Self, factor: Self, summand: Self) -> Self { Self($fma(self.0, factor.0, summand.0)) }
+                fn sum(self: Self) -> $number { match self.0 { $v => $sum } }
+                fn lanewise(self: Self, $operation: Lanewise, other: Self) -> Self {
+                    match (self.0, other.0) { ($x, $y) => Self($lanewise) }
                 }
-            )?
+                fn swapped(self: Self, $distance: usize) -> Self { match self.0 { $swap => Self($swapped) } }
+                fn where_above_0(self: Self, yes: Self, no: Self) -> Self {
+                    match (self.0, yes.0, no.0) { ($c, $yes, $no) => Self($where) }
+                }
+                $( fn stream(self: Self, to: *mut $number) { $stream(to, self.0) } )?
+                $(
+                    fn parted(self: Self) -> (Self, Self) {
+                        match self.0 { $whole => match $parted { (part, power) => (Self(part), Self(power)) } }
+                    }
+                )?
+            }
             $(
                 const LOOKS_UP: bool = true;
 
-                #[inline(always)]
-                unsafe fn look_up(self, $table: &[$number; 16]) -> Self {
-                    let $at = self.0;
-                    // SAFETY: the processor has the instructions, as this function requires; the table
-                    // has a number for each lane.
-                    Self(unsafe { $look_up })
-                }
-            )?
-            $(
-                #[inline(always)]
-                unsafe fn parted(self) -> (Self, Self) {
-                    let $whole = self.0;
-                    // SAFETY: the processor has the vector's instructions, as this function
-                    // requires.
-                    let (part, power) = unsafe { $parted };
-                    (Self(part), Self(power))
+                crate::simd::vector::by_contract! {
+                    fn look_up(self: Self, $table: &[$number; 16]) -> Self { match self.0 { $at => Self($look_up) } }
                 }
             )?
         }

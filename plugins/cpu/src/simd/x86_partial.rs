@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use crate::simd::halves::{Half32x8, Half64x4};
-use crate::simd::vector::PartialVector;
+use crate::simd::vector::{PartialVector, by_contract};
 use crate::simd::x86::{F32x8, F32x16, F64x4, F64x8};
 
 macro_rules! pieces {
@@ -22,62 +22,22 @@ macro_rules! pieces {
             type Half = $half;
             type Lanes = $lanes;
 
-            #[inline(always)]
-            unsafe fn lanes($low: usize, $high: usize) -> $lanes {
-                // SAFETY: the processor has the vector's instructions, as this function requires.
-                unsafe { $make }
-            }
-
-            #[inline(always)]
-            unsafe fn load_lanes($from: *const $number, $read: $lanes) -> Self {
-                // SAFETY: the processor has the vector's instructions, and there are the lanes'
-                // numbers.
-                Self(unsafe { $load })
-            }
-
-            #[inline(always)]
-            unsafe fn store_lanes(self, $to: *mut $number, $written: $lanes) {
-                let $stored = self.0;
-                // SAFETY: the processor has the vector's instructions, and there are the lanes'
-                // numbers.
-                unsafe { $store };
-            }
-
-            #[inline(always)]
-            unsafe fn unzip(self, next: Self) -> (Self, Self) {
-                let ($a, $b) = (self.0, next.0);
-                // SAFETY: the processor has the vector's instructions, as this function requires.
-                let (even, odd) = unsafe { $unzip };
-                (Self(even), Self(odd))
-            }
-
-            #[inline(always)]
-            unsafe fn zip(self, other: Self) -> (Self, Self) {
-                let ($first, $second) = (self.0, other.0);
-                // SAFETY: the processor has the vector's instructions, as this function requires.
-                let (low, high) = unsafe { $zip };
-                (Self(low), Self(high))
-            }
-
-            #[inline(always)]
-            unsafe fn following(self) -> Self {
-                let $f = self.0;
-                // SAFETY: the processor has the vector's instructions, as this function requires.
-                Self(unsafe { $following })
-            }
-
-            #[inline(always)]
-            unsafe fn clamp(self, low: Self, high: Self) -> Self {
-                // The second operand where one is NaN.
-                // SAFETY: the processor has the vector's instructions, as this function requires.
-                Self(unsafe { $min(high.0, $max(low.0, self.0)) })
-            }
-
-            #[inline(always)]
-            unsafe fn where_larger(self, than: Self, yes: Self, no: Self) -> Self {
-                let ($x, $than, $yes, $no) = (self.0, than.0, yes.0, no.0);
-                // SAFETY: the processor has the vector's instructions, as this function requires.
-                Self(unsafe { $larger })
+            by_contract! {
+                fn lanes($low: usize, $high: usize) -> $lanes { $make }
+                fn load_lanes($from: *const $number, $read: $lanes) -> Self { Self($load) }
+                fn store_lanes(self: Self, $to: *mut $number, $written: $lanes) { match self.0 { $stored => $store } }
+                fn unzip(self: Self, next: Self) -> (Self, Self) {
+                    match (self.0, next.0) { ($a, $b) => match $unzip { (even, odd) => (Self(even), Self(odd)) } }
+                }
+                fn zip(self: Self, other: Self) -> (Self, Self) {
+                    match (self.0, other.0) { ($first, $second) => match $zip { (low, high) => (Self(low), Self(high)) } }
+                }
+                fn following(self: Self) -> Self { match self.0 { $f => Self($following) } }
+                // The instructions return their second operand if one is NaN.
+                fn clamp(self: Self, low: Self, high: Self) -> Self { Self($min(high.0, $max(low.0, self.0))) }
+                fn where_larger(self: Self, than: Self, yes: Self, no: Self) -> Self {
+                    match (self.0, than.0, yes.0, no.0) { ($x, $than, $yes, $no) => Self($larger) }
+                }
             }
         }
     };

@@ -10,13 +10,13 @@ pub(crate) trait Combine {
     /// The result for no elements.
     fn start<T: Float>() -> T;
 
-    /// The total after one more element.
-    fn number<T: Float>(total: T, element: T) -> T;
+    /// The total with one more element.
+    fn value<T: Float>(total: T, element: T) -> T;
 
     /// The combination of two totals.
     fn merge<T: Float>(one: T, other: T) -> T;
 
-    /// [`Combine::number`] in each lane.
+    /// [`Combine::value`] in each lane.
     ///
     /// # Safety
     /// The processor has the vector's instructions.
@@ -29,23 +29,23 @@ pub(crate) trait Combine {
     unsafe fn merge_vector<V: Vector>(one: V, other: V) -> V;
 }
 
-macro_rules! join {
-    ($name:ident, $what:literal, $start:ident, |$x:ident: $t:ident| $number:expr, |$v:ident| $vector:expr, $merge:ident, $by:ident) => {
+macro_rules! combine {
+    ($name:ident, $what:literal, $start:expr, |$x:ident: $t:ident| $value:expr, |$v:ident| $vector:expr, |$a:ident, $b:ident| $merge:expr, $by:ident) => {
         #[doc = $what]
         pub(crate) struct $name;
 
         impl Combine for $name {
             #[inline(always)]
-            fn start<T: Float>() -> T {
-                $start()
+            fn start<$t: Float>() -> $t {
+                $start
             }
             #[inline(always)]
-            fn number<$t: Float>(total: $t, $x: $t) -> $t {
-                $merge(total, $number)
+            fn value<$t: Float>(total: $t, $x: $t) -> $t {
+                Self::merge(total, $value)
             }
             #[inline(always)]
-            fn merge<T: Float>(one: T, other: T) -> T {
-                $merge(one, other)
+            fn merge<T: Float>($a: T, $b: T) -> T {
+                $merge
             }
             #[inline(always)]
             unsafe fn vector<V: Vector>(total: V, $v: V) -> V {
@@ -61,67 +61,53 @@ macro_rules! join {
     };
 }
 
-join!(Sum, "Σ x.", zero, |x: T| x, |v| v, add, Add);
+combine!(Sum, "Σ x.", T::ZERO, |x: T| x, |v| v, |a, b| a + b, Add);
 
-join!(Magnitudes, "Σ |x|.", zero, |x: T| x.abs(), |v| v.lanewise(Lanewise::Abs, v), add, Add);
+combine!(Magnitudes, "Σ |x|.", T::ZERO, |x: T| x.abs(), |v| v.lanewise(Lanewise::Abs, v), |a, b| a + b, Add);
 
-join!(Squares, "Σ x².", zero, |x: T| x * x, |v| v.lanewise(Lanewise::Mul, v), add, Add);
+combine!(Squares, "Σ x².", T::ZERO, |x: T| x * x, |v| v.lanewise(Lanewise::Mul, v), |a, b| a + b, Add);
 
-join!(Product, "Π x.", one, |x: T| x, |v| v, multiply, Mul);
+combine!(Product, "Π x.", T::ONE, |x: T| x, |v| v, |a, b| a * b, Mul);
 
-join!(
+combine!(
     ProductOfOthers,
     "Π x over all x that are not 0.",
-    one,
+    T::ONE,
     |x: T| if x == T::ZERO { T::ONE } else { x },
     |v| without_zeros(v),
-    multiply,
+    |a, b| a * b,
     Mul
 );
 
-join!(Largest, "The largest x, NaN if there is one.", lowest, |x: T| x, |v| v, larger, Max);
-
-join!(Smallest, "The smallest x, NaN if there is one.", highest, |x: T| x, |v| v, smaller, Min);
-
-join!(
-    LargestMagnitude,
-    "The largest |x|, NaN if there is one.",
-    zero,
-    |x: T| x.abs(),
-    |v| v.lanewise(Lanewise::Abs, v),
-    larger,
+combine!(
+    Largest,
+    "The largest x, NaN if there is one.",
+    -T::ONE / T::ZERO,
+    |x: T| x,
+    |v| v,
+    |a, b| larger(a, b),
     Max
 );
 
-#[inline(always)]
-fn zero<T: Float>() -> T {
-    T::ZERO
-}
+combine!(
+    Smallest,
+    "The smallest x, NaN if there is one.",
+    T::ONE / T::ZERO,
+    |x: T| x,
+    |v| v,
+    |a, b| smaller(a, b),
+    Min
+);
 
-#[inline(always)]
-fn one<T: Float>() -> T {
-    T::ONE
-}
-
-#[inline(always)]
-fn lowest<T: Float>() -> T {
-    -T::ONE / T::ZERO
-}
-
-#[inline(always)]
-fn highest<T: Float>() -> T {
-    T::ONE / T::ZERO
-}
-
-#[inline(always)]
-fn add<T: Float>(x: T, y: T) -> T {
-    x + y
-}
-
-#[inline(always)]
-fn multiply<T: Float>(x: T, y: T) -> T {
-    x * y
-}
+combine!(
+    LargestMagnitude,
+    "The largest |x|, NaN if there is one.",
+    T::ZERO,
+    |x: T| x.abs(),
+    |v| v.lanewise(Lanewise::Abs, v),
+    |a, b| larger(a, b),
+    Max
+);
 
 #[inline(always)]
 #[expect(clippy::eq_op, reason = "only NaN differs from itself")]
@@ -163,7 +149,7 @@ pub(crate) unsafe fn fold_row<V: Vector, J: Combine>(x: *const V::Scalar, len: u
         let mut total = J::start::<V::Scalar>();
         let mut at = 0;
         if len >= V::LANES {
-            // Several independent totals, so that additions overlap.
+            // Independent accumulators, so that additions overlap.
             let mut totals = [V::splat(total); 4];
             while at + 4 * V::LANES <= len {
                 for (i, total) in totals.iter_mut().enumerate() {
@@ -180,7 +166,7 @@ pub(crate) unsafe fn fold_row<V: Vector, J: Combine>(x: *const V::Scalar, len: u
             total = fold_lanes::<V, J>(all);
         }
         while at < len {
-            total = J::number(total, x.add(at).read_unaligned());
+            total = J::value(total, x.add(at).read_unaligned());
             at += 1;
         }
         total
@@ -225,7 +211,7 @@ pub(crate) unsafe fn fold_columns<V: Vector, J: Combine>(
         }
         while at < len {
             let total = totals.add(at);
-            total.write(J::number(total.read(), x.add(at).read_unaligned()));
+            total.write(J::value(total.read(), x.add(at).read_unaligned()));
             at += 1;
         }
     }
@@ -245,38 +231,38 @@ macro_rules! with_combine {
     ($mode:expr, $j:ident => $call:expr) => {{
         use hipdnn_plugin_sdk::graph::ReductionMode as Mode;
 
-        use $crate::tensor::combine as join;
+        use $crate::tensor::combine as kinds;
         match $mode {
             Mode::NotSet | Mode::Add | Mode::Avg => {
-                type $j = join::Sum;
+                type $j = kinds::Sum;
                 $call
             }
             Mode::Norm1 => {
-                type $j = join::Magnitudes;
+                type $j = kinds::Magnitudes;
                 $call
             }
             Mode::Norm2 => {
-                type $j = join::Squares;
+                type $j = kinds::Squares;
                 $call
             }
             Mode::Mul => {
-                type $j = join::Product;
+                type $j = kinds::Product;
                 $call
             }
             Mode::MulNoZeros => {
-                type $j = join::ProductOfOthers;
+                type $j = kinds::ProductOfOthers;
                 $call
             }
             Mode::Max => {
-                type $j = join::Largest;
+                type $j = kinds::Largest;
                 $call
             }
             Mode::Min => {
-                type $j = join::Smallest;
+                type $j = kinds::Smallest;
                 $call
             }
             Mode::Amax => {
-                type $j = join::LargestMagnitude;
+                type $j = kinds::LargestMagnitude;
                 $call
             }
         }

@@ -1,15 +1,12 @@
-//! Tensors of images, and vectors of the elements of their rows.
+//! Images and their rows, and vectors of rows.
 
 use std::ops::Range;
 
 use crate::dtype::element::Real;
 use crate::kernel::Refusal;
 use crate::problem::Operand;
-use crate::simd::vector::{Float, Vector};
+use crate::simd::vector::{Float, MAX_LANES, Vector};
 use crate::tensor::row_converter::RowConverter;
-
-/// The most lanes of a vector.
-pub(crate) const MAX_LANES: usize = 16;
 
 /// The last two spatial dimensions; `fill` for the first if there is only one.
 pub(crate) fn two<N: Copy>(spatial: usize, fill: N, values: &[N]) -> [N; 2] {
@@ -45,34 +42,82 @@ impl<T: Float> Image<T> {
         self.run.same && self.strides[3] == 1
     }
 
-    /// Reads rows of a channel whose first element is `from`, one after the other.
+    /// Rows of a channel, as if the channel began with row 0, and their stride: in place, or copied. `from` is the first
+    /// element of the channel.
     ///
     /// # Safety
-    /// The channel has the rows, of `width` elements; `to` is writable for all of them.
+    /// The channel has the rows, of `width` elements; `copy` is writable for all of them unless the image
+    /// [has rows](Image::has_rows).
     #[inline(always)]
-    pub(crate) unsafe fn load(&self, from: *const u8, lines: Range<usize>, width: usize, to: *mut T) {
+    pub(crate) unsafe fn rows(
+        &self,
+        from: *const u8,
+        lines: Range<usize>,
+        width: usize,
+        copy: *mut T,
+    ) -> (*const T, usize) {
         let [_, _, rows, columns] = self.strides;
-        // SAFETY: the elements and the numbers are valid, as this function requires.
+        if self.has_rows() {
+            return (from.cast(), rows);
+        }
+        // SAFETY: the rows and the copy are valid, as this function requires.
         unsafe {
             if columns == 1 && rows == width {
-                (self.run.load)(from.add(lines.start * rows * self.run.size), 1, to, lines.len() * width);
-                return;
-            }
-            for line in lines.clone() {
-                let to = to.add((line - lines.start) * width);
-                (self.run.load)(from.add(line * rows * self.run.size), columns, to, width);
+                (self.run.load)(from.add(lines.start * rows * self.run.size), 1, copy, lines.len() * width);
+            } else {
+                for (number, line) in lines.clone().enumerate() {
+                    let to = copy.add(number * width);
+                    (self.run.load)(from.add(line * rows * self.run.size), columns, to, width);
+                }
             }
         }
+        (copy.cast_const().wrapping_sub(lines.start * width), width)
     }
 
-    /// Writes rows of a channel, beginning at `to`.
+    /// Rows of some channels that are contiguous, as if the image began with row 0, and the strides of rows and columns: in place,
+    /// or copied. `from` is the first of the channels of the first element.
     ///
     /// # Safety
-    /// The channel has the rows, of `width` elements; `from` is readable for all of them.
+    /// The image has the rows, of `width` elements, and the channels; `copy` is writable for all of them unless elements have the
+    /// compute type.
+    #[inline(always)]
+    pub(crate) unsafe fn pixels(
+        &self,
+        from: *const u8,
+        lines: Range<usize>,
+        (width, channels): (usize, usize),
+        copy: *mut T,
+    ) -> (*const T, [usize; 2]) {
+        let [_, _, rows, columns] = self.strides;
+        if self.run.same {
+            return (from.cast(), [rows, columns]);
+        }
+        for (number, line) in lines.clone().enumerate() {
+            for column in 0..width {
+                // SAFETY: the rows and the copy are valid, as this function requires.
+                unsafe {
+                    let to = copy.add((number * width + column) * channels);
+                    (self.run.load)(
+                        from.add((line * rows + column * columns) * self.run.size),
+                        1,
+                        to,
+                        channels,
+                    );
+                }
+            }
+        }
+        let first = copy.cast_const().wrapping_sub(lines.start * width * channels);
+        (first, [width * channels, channels])
+    }
+
+    /// Writes rows of a channel from a copy.
+    ///
+    /// # Safety
+    /// From `to` on the channel has the rows, of `width` elements; `from` is readable for all of them.
     #[inline(always)]
     pub(crate) unsafe fn store(&self, from: *const T, to: *mut u8, lines: usize, width: usize) {
         let [_, _, rows, columns] = self.strides;
-        // SAFETY: the elements and the numbers are valid, as this function requires.
+        // SAFETY: the rows and the copy are valid, as this function requires.
         unsafe {
             if columns == 1 && rows == width {
                 (self.run.store)(from, to, 1, lines * width);
@@ -94,6 +139,36 @@ impl<T: Float> Image<T> {
         let offset = image * images + channel * channels + row * rows + column * columns;
         // SAFETY: the element is valid, as this function requires.
         unsafe { base.add(offset * self.run.size) }
+    }
+}
+
+/// A vector, or some of its lanes and zeros.
+///
+/// # Safety
+/// The processor has the vector's instructions, and the elements are readable.
+#[inline(always)]
+pub(crate) unsafe fn read<V: Vector>(from: *const V::Scalar, lanes: Option<V::Lanes>) -> V {
+    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
+    unsafe {
+        match lanes {
+            None => V::load(from),
+            Some(lanes) => V::load_lanes(from, lanes),
+        }
+    }
+}
+
+/// Writes a vector, or some of its lanes.
+///
+/// # Safety
+/// The processor has the vector's instructions, and the elements are writable.
+#[inline(always)]
+pub(crate) unsafe fn write<V: Vector>(vector: V, to: *mut V::Scalar, lanes: Option<V::Lanes>) {
+    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
+    unsafe {
+        match lanes {
+            None => vector.store(to),
+            Some(lanes) => vector.store_lanes(to, lanes),
+        }
     }
 }
 
@@ -123,7 +198,7 @@ pub(crate) unsafe fn load_strided<V: Vector>(
     len: usize,
 ) -> V {
     let from = row.wrapping_offset(first);
-    // SAFETY: the numbers are valid, as this function requires; places outside of the row are not read.
+    // SAFETY: the row is valid, as this function requires; positions outside are not read.
     unsafe {
         match stride {
             1 => V::load_lanes(from, inside::<V>(first, 1, len)),

@@ -1,4 +1,4 @@
-//! Prepacked weights: what a plan makes of constant weights in its first execution and keeps.
+//! Prepacked weights: packed by the first execution of a plan with constant weights.
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
@@ -44,14 +44,12 @@ unsafe impl<T: Send> Send for Prepacked<T> {}
 unsafe impl<T: Sync> Sync for Prepacked<T> {}
 
 impl<T> Prepacked<T> {
-    /// Memory for this many elements if `wanted`. Without it, or if memory is short, every execution packs
-    /// anew.
+    /// Memory for this many elements if `wanted`. Without it, or if memory is short, every execution packs anew.
     pub(crate) fn new(numbers: usize, wanted: bool) -> Self {
         Self::aligned(numbers.saturating_mul(size_of::<T>()), wanted, size_of::<Line>())
     }
 
-    /// The same in large pages, if the memory fills them and the system has them: faster for data that is read
-    /// only a few times.
+    /// The same in large pages, if the memory fills them and the system has them: faster for data that is read only a few times.
     pub(crate) fn in_large_pages(numbers: usize, wanted: bool) -> Self {
         let bytes = numbers.saturating_mul(size_of::<T>());
         if bytes < LARGE_PAGE {
@@ -59,7 +57,7 @@ impl<T> Prepacked<T> {
         }
         let kept = Self::aligned(bytes, wanted, LARGE_PAGE);
         if kept.lines.capacity() > 0 {
-            // SAFETY: the memory has these bytes, and larger pages change nothing in them. Whether there are any does not matter.
+            // SAFETY: the memory has these bytes, and advice does not change them. Failure is harmless.
             unsafe { libc::madvise(kept.first.cast(), bytes, libc::MADV_HUGEPAGE) };
         }
         kept
@@ -68,7 +66,7 @@ impl<T> Prepacked<T> {
     /// Memory whose first element has an address that is a multiple of `alignment`.
     fn aligned(bytes: usize, wanted: bool, alignment: usize) -> Self {
         let mut lines: Vec<MaybeUninit<Line>> = Vec::new();
-        // What lies before that address is never touched.
+        // The bytes before that address are unused.
         let most = bytes.saturating_add(alignment - size_of::<Line>());
         if wanted && lines.try_reserve_exact(most.div_ceil(size_of::<Line>())).is_err() {
             lines = Vec::new();
@@ -125,11 +123,11 @@ mod tests {
         let mut scratch = vec![0; weights.len()];
         let (made, note) = kept.get(weights.as_mut_ptr().cast(), scratch.as_mut_ptr(), |to| {
             fills.fetch_add(1, Ordering::Relaxed);
-            // SAFETY: the kept memory and the scratch memory have as many numbers.
+            // SAFETY: both memories have as many values.
             weights.iter().enumerate().for_each(|(i, weight)| unsafe { to.add(i).write(weight * 2) });
             weights.contains(&7)
         });
-        // SAFETY: all numbers are written.
+        // SAFETY: all values are written.
         let numbers = unsafe { std::slice::from_raw_parts(made, weights.len()) }.to_vec();
         (numbers, note, std::ptr::eq(made, scratch.as_ptr()))
     }
@@ -194,7 +192,7 @@ mod tests {
         let mut own = 0;
         kept.get(source, &raw mut own, |to| {
             assert_eq!(doubled(&kept, &mut weights, &fills), (vec![2], false, true));
-            // SAFETY: there is one number.
+            // SAFETY: there is one value.
             unsafe { to.write(2) };
             false
         });

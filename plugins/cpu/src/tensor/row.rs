@@ -18,8 +18,7 @@ pub(crate) struct Row<T> {
 }
 
 impl<T: Float> Row<T> {
-    /// The rows of a floating-point tensor over `dims`, at most `MAX_RANK` of them, sorted by the strides of
-    /// tensor `by`.
+    /// The rows of a floating-point tensor over `dims`, at most `MAX_RANK` of them, sorted by the strides of tensor `by`.
     pub(crate) fn of(
         slot: usize,
         data_type: DataType,
@@ -54,7 +53,7 @@ impl<T: Float> Row<T> {
     /// # Safety
     /// The tensors are those of the kernel, which have the row; the buffer has room for it.
     #[inline(always)]
-    pub(crate) unsafe fn numbers(&self, tensors: &[*mut u8], base: usize, buffer: *mut T) -> *const T {
+    pub(crate) unsafe fn values(&self, tensors: &[*mut u8], base: usize, buffer: *mut T) -> *const T {
         let tensor = tensors[self.slot];
         // SAFETY: the row and buffer are valid, as this function requires.
         unsafe {
@@ -74,7 +73,7 @@ impl<T: Float> Row<T> {
     /// Reads contiguous elements.
     ///
     /// # Safety
-    /// As [`Row::numbers`], for these elements.
+    /// As [`Row::values`], for these elements.
     pub(crate) unsafe fn load(&self, tensors: &[*mut u8], first: usize, to: *mut T, len: usize) {
         // SAFETY: the elements and room are valid, as this function requires.
         unsafe { (self.run.load)(self.first(tensors, first), 1, to, len) };
@@ -83,17 +82,16 @@ impl<T: Float> Row<T> {
     /// Writes contiguous elements.
     ///
     /// # Safety
-    /// As [`Row::numbers`], for these elements.
+    /// As [`Row::values`], for these elements.
     pub(crate) unsafe fn store(&self, tensors: &[*mut u8], first: usize, from: *const T, len: usize) {
-        // SAFETY: the elements and numbers are valid, as this function requires.
+        // SAFETY: the elements and values are valid, as this function requires.
         unsafe { (self.run.store)(from, self.first(tensors, first), 1, len) };
     }
 
-    /// Where the values of the row are to be written: in place, or into the buffer. Call [`Row::written`]
-    /// afterwards.
+    /// Where the values of the row are to be written: in place, or into the buffer. Call [`Row::written`] afterwards.
     ///
     /// # Safety
-    /// As [`Row::numbers`].
+    /// As [`Row::values`].
     #[inline(always)]
     pub(crate) unsafe fn target(&self, tensors: &[*mut u8], base: usize, buffer: *mut T) -> *mut T {
         if self.direct {
@@ -107,7 +105,7 @@ impl<T: Float> Row<T> {
     /// Copies the buffer to the row.
     ///
     /// # Safety
-    /// As [`Row::numbers`].
+    /// As [`Row::values`].
     #[inline(always)]
     pub(crate) unsafe fn written(&self, tensors: &[*mut u8], base: usize, buffer: *const T) {
         if self.direct {

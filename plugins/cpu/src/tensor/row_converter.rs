@@ -76,7 +76,7 @@ impl<T: Float> RowConverter<T> {
         let mut at = 0;
         while at < len {
             let part = TOGETHER.min(len - at);
-            // SAFETY: the numbers are valid, as this function requires; there is room for a part.
+            // SAFETY: the values are valid, as this function requires; there is room for a part.
             unsafe {
                 (self.store)(numbers.add(at), stored.as_mut_ptr().cast(), 1, part);
                 (self.load)(stored.as_ptr().cast(), 1, numbers.add(at), part);
@@ -98,30 +98,29 @@ impl<T: Float> RowConverter<T> {
     }
 }
 
-/// The refusal of a data type.
+/// Why a dtype is unsupported.
 pub(crate) fn not_a_float(data_type: DataType) -> Refusal {
     format!("data type is {}, expected float, double, half, bfloat16 or a float of 8 bits", data_type.name())
 }
 
-/// Elements that are moved at once: rows of images are often only a few elements long, for which a loop that the compiler
-/// makes vectors of has not even begun.
+/// Elements that are converted at once: rows of images are often shorter than one iteration of an automatically vectorized loop.
 const TOGETHER: usize = 8;
 
-/// Elements from which on those that need not be converted are left to the function of the system that copies memory.
+/// Elements from which on `memcpy` is faster.
 const COPIED: usize = 12;
 
 /// Reads `len` elements that are `stride` elements apart.
 ///
 /// # Safety
-/// The elements are readable and `to` is writable for `len` numbers, elsewhere.
+/// The elements are readable and `to` is writable for `len` values, without overlap.
 #[inline(always)]
 pub(crate) unsafe fn load_run<S: Stored, T: Float>(from: *const u8, stride: usize, to: *mut T, len: usize) {
     let from = from.cast::<S>();
     let mut i = 0;
-    // SAFETY: this function requires both runs, which do not lie in each other.
+    // SAFETY: both runs are valid and do not overlap, as this function requires.
     unsafe {
         if stride == 1 && len >= COPIED && TypeId::of::<S>() == TypeId::of::<T>() {
-            // As bytes, whatever the alignment.
+            // As bytes: they may be unaligned.
             std::ptr::copy_nonoverlapping(from.cast::<u8>(), to.cast(), len * size_of::<T>());
             return;
         }
@@ -149,12 +148,12 @@ pub(crate) unsafe fn load_run<S: Stored, T: Float>(from: *const u8, stride: usiz
 /// Writes `len` elements that are `stride` elements apart.
 ///
 /// # Safety
-/// The elements are writable and `from` is readable for `len` numbers.
+/// The elements are writable and `from` is readable for `len` values.
 #[inline(always)]
 pub(crate) unsafe fn store_run<S: Stored, T: Float>(from: *const T, to: *mut u8, stride: usize, len: usize) {
     let to = to.cast::<S>();
     let mut i = 0;
-    // SAFETY: the both runs are valid, as this function requires.
+    // SAFETY: both runs are valid, as this function requires.
     unsafe {
         if stride == 1 && has_vectors::<S, T>() {
             i = Isa::detect().run(Narrow(from, to, len));
@@ -177,7 +176,7 @@ pub(crate) unsafe fn store_run<S: Stored, T: Float>(from: *const T, to: *mut u8,
     }
 }
 
-/// Whether [`convert`] has instructions of this processor for the elements and numbers.
+/// Whether [`convert`] has vector instructions for these types.
 #[inline(always)]
 fn has_vectors<S: Stored, T: Float>() -> bool {
     (S::IN_LINE || TypeId::of::<S>() == TypeId::of::<f16>() || TypeId::of::<S>() == TypeId::of::<bf16>())
@@ -185,7 +184,7 @@ fn has_vectors<S: Stored, T: Float>() -> bool {
         && Isa::detect() != Isa::Portable
 }
 
-/// Elements that become numbers with the processor's instructions; yields how many are done.
+/// Converts elements to values with vector instructions; returns how many are done.
 struct Widen<S, T>(*const S, *mut T, usize);
 
 impl<S: Stored, T: Float> IsaTask for Widen<S, T> {
@@ -193,12 +192,12 @@ impl<S: Stored, T: Float> IsaTask for Widen<S, T> {
 
     #[inline(always)]
     fn run(self) -> usize {
-        // SAFETY: made where both runs are valid, and run with the processor's instructions.
+        // SAFETY: made for valid runs, and run with the processor's instructions.
         unsafe { convert::widen(Isa::detect(), self.0, self.1, self.2) }
     }
 }
 
-/// Numbers that become elements, likewise.
+/// Converts values to elements.
 struct Narrow<S, T>(*const T, *mut S, usize);
 
 impl<S: Stored, T: Float> IsaTask for Narrow<S, T> {
@@ -206,29 +205,29 @@ impl<S: Stored, T: Float> IsaTask for Narrow<S, T> {
 
     #[inline(always)]
     fn run(self) -> usize {
-        // SAFETY: made where both runs are valid, and run with the processor's instructions.
+        // SAFETY: made for valid runs, and run with the processor's instructions.
         unsafe { convert::narrow(Isa::detect(), self.0, self.1, self.2) }
     }
 }
 
-/// Whether `len` numbers are finite, all of them.
+/// Whether all of `len` values are finite.
 ///
 /// # Safety
-/// The numbers are readable.
+/// The values are readable.
 pub(crate) unsafe fn all_finite<T: Float>(numbers: *const T, len: usize) -> bool {
-    // A finite number times zero is zero, everything else is NaN. Several sums, so that they can be vectors.
+    // NaN and infinity times 0 are NaN. Several sums, so that the loop is vectorized.
     let mut sums = [T::ZERO; 32];
     let mut at = 0;
     while at + sums.len() <= len {
         for (i, sum) in sums.iter_mut().enumerate() {
-            // SAFETY: `len` numbers are valid, as this function requires.
+            // SAFETY: `len` values are valid, as this function requires.
             *sum = *sum + unsafe { numbers.add(at + i).read_unaligned() } * T::ZERO;
         }
         at += sums.len();
     }
     let mut sum = sums.into_iter().fold(T::ZERO, |sum, number| sum + number);
     for i in at..len {
-        // SAFETY: `len` numbers are valid, as this function requires.
+        // SAFETY: `len` values are valid, as this function requires.
         sum = sum + unsafe { numbers.add(i).read_unaligned() } * T::ZERO;
     }
     sum == T::ZERO
@@ -246,7 +245,7 @@ mod tests {
         for skipped in [0, 1, 5] {
             let from = &elements[skipped..];
             let mut numbers = vec![0.0_f32; from.len()];
-            // SAFETY: both have as many.
+            // SAFETY: both slices have this length.
             unsafe { load_run::<S, f32>(from.as_ptr().cast(), 1, numbers.as_mut_ptr(), from.len()) };
             for (expected, number) in read[skipped..].iter().zip(&numbers) {
                 assert!(
@@ -260,7 +259,7 @@ mod tests {
         let ties = read.windows(2).map(|pair| (pair[0] + pair[1]) / 2.0);
         for numbers in [numbers, ties.collect()] {
             let mut stored = vec![of(0); numbers.len()];
-            // SAFETY: both have as many.
+            // SAFETY: both slices have this length.
             unsafe {
                 store_run::<S, f32>(numbers.as_ptr(), stored.as_mut_ptr().cast(), 1, numbers.len());
             }

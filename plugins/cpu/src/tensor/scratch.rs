@@ -1,33 +1,33 @@
 //! How a kernel divides its scratch memory.
 
-/// Bytes of a cache line: areas begin at multiples of it, so that lanes do not write each other's lines.
+/// Bytes of a cache line: areas begin at multiples of it, so that workers do not write each other's lines.
 pub(crate) const CACHE_LINE: usize = 64;
 
-/// Gives out areas one after another.
+/// Divides memory into areas.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch(usize);
 
 impl Scratch {
-    /// Numbers in an area of at least `numbers` that ends at a cache line's end.
+    /// `numbers` rounded up to whole cache lines.
     pub(crate) fn padded<T>(numbers: usize) -> usize {
         numbers.next_multiple_of(CACHE_LINE / size_of::<T>())
     }
 
-    /// The offset in bytes of an area of `count` times [`Scratch::padded`] numbers.
+    /// The offset in bytes of an area of `count` times [`Scratch::padded`] values.
     pub(crate) fn area<T>(&mut self, numbers: usize, count: usize) -> usize {
         let offset = self.0;
         self.0 += Self::padded::<T>(numbers) * count * size_of::<T>();
         offset
     }
 
-    /// The bytes that a layout gives out.
+    /// The bytes of a layout.
     pub(crate) fn size_of<A>(layout: impl FnOnce(&mut Self) -> A) -> usize {
         let mut scratch = Self::default();
         layout(&mut scratch);
         scratch.size()
     }
 
-    /// Bytes given out.
+    /// Bytes in areas.
     pub(crate) fn size(&self) -> usize {
         self.0
     }
@@ -36,11 +36,11 @@ impl Scratch {
 /// Pointers that several threads use, each for a part of its own.
 pub(crate) struct Shared<const N: usize>(pub(crate) [*mut u8; N]);
 
-// SAFETY: the lanes of a run write disjoint parts.
+// SAFETY: the workers of a run write disjoint parts.
 unsafe impl<const N: usize> Sync for Shared<N> {}
 
 impl<const N: usize> Shared<N> {
-    /// The pointer with this number.
+    /// The pointer with this index.
     pub(crate) fn get(&self, index: usize) -> *mut u8 {
         self.0[index]
     }
@@ -49,7 +49,7 @@ impl<const N: usize> Shared<N> {
 /// The tensors' pointers, where each thread writes elements of its own.
 pub(crate) struct Tensors<'a>(pub(crate) &'a [*mut u8]);
 
-// SAFETY: the lanes of a run write disjoint elements.
+// SAFETY: the workers of a run write disjoint elements.
 unsafe impl Sync for Tensors<'_> {}
 
 impl Tensors<'_> {

@@ -1,9 +1,9 @@
 //! Graphs with memory, for tests: builds them, fills them, runs them and reads the results.
 
-use hipdnn_cpu_plugin::dtype::element::{Element, Real};
-use hipdnn_cpu_plugin::plan::planner::Planner;
-use hipdnn_cpu_plugin::plan::steps::{ExecuteError, Plan};
-use hipdnn_plugin_problem::layout::{Layout, Walk, element_bits, storage_size};
+use crate::dtype::element::{Element, Real};
+use crate::plan::planner::Planner;
+use crate::plan::steps::{ExecuteError, Plan};
+use hipdnn_plugin_planner::layout::{Layout, Walk, element_bits, storage_size};
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, Tensor, TensorValue};
 
@@ -66,36 +66,26 @@ impl Memory {
         Self { tensor: tensor.clone(), layout, bytes, shift }
     }
 
-    fn walk(&self) -> Walk<1> {
-        Walk::new(self.layout.dims(), [self.layout.strides()])
+    /// The offset of every element, in the order of the indices.
+    fn offsets(&self) -> impl Iterator<Item = usize> + use<> {
+        Walk::new(self.layout.dims(), [self.layout.strides()]).map(|(_, [offset])| offset)
     }
 
     /// Writes every element, in the order of the indices.
     pub fn fill(&mut self, mut value: impl FnMut() -> f64) {
         let element = f64::element(self.tensor.data_type).unwrap();
-        let mut at = self.walk();
-        loop {
+        for offset in self.offsets() {
             // SAFETY: the memory was made for the layout's extent.
-            unsafe { element.store(self.first(), at.offsets[0], value()) };
-            if !at.advance() {
-                break;
-            }
+            unsafe { element.store(self.first(), offset, value()) };
         }
     }
 
     /// Every element, in the order of the indices.
     pub fn values(&self) -> Vec<f64> {
         let element: Element<f64> = f64::element(self.tensor.data_type).unwrap();
-        let mut values = Vec::with_capacity(self.layout.elements());
-        let mut at = self.walk();
         let first = self.bytes[GUARD + self.shift..].as_ptr();
-        loop {
-            // SAFETY: the memory was made for the layout's extent.
-            values.push(unsafe { element.load(first, at.offsets[0]) });
-            if !at.advance() {
-                break values;
-            }
-        }
+        // SAFETY: the memory was made for the layout's extent.
+        self.offsets().map(|offset| unsafe { element.load(first, offset) }).collect()
     }
 
     pub fn first(&mut self) -> *mut u8 {
@@ -106,14 +96,10 @@ impl Memory {
     pub fn check_untouched(&self) {
         let bits = element_bits(self.tensor.data_type).unwrap();
         let mut free = vec![true; self.bytes.len()];
-        let mut at = self.walk();
-        loop {
-            let begin = GUARD + self.shift + at.offsets[0] * bits / 8;
-            let end = GUARD + self.shift + ((at.offsets[0] + 1) * bits).div_ceil(8);
+        for offset in self.offsets() {
+            let begin = GUARD + self.shift + offset * bits / 8;
+            let end = GUARD + self.shift + ((offset + 1) * bits).div_ceil(8);
             free[begin..end].fill(false);
-            if !at.advance() {
-                break;
-            }
         }
         for (place, (byte, free)) in self.bytes.iter().zip(free).enumerate() {
             let place = place as i64 - (GUARD + self.shift) as i64;

@@ -1,7 +1,7 @@
 //! Attentions and mixtures of experts with random damage, and with random numbers where lengths, offsets and indices should
 //! be: whatever is accepted runs inside its tensors or says what is out of range, and nothing panics.
 
-use hipdnn_cpu_plugin::plan::planner::planner;
+use crate::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::operation::{MoeGroupedMatmul, MoeGroupedMatmulBackward, Sdpa};
 use hipdnn_plugin_sdk::graph::{DataType, DiagonalAlignment, Graph, MoeGroupedMatmulMode};
 
@@ -148,7 +148,7 @@ fn damage_is_refused_or_harmless() {
         if !small(&graph) {
             continue;
         }
-        let prepared = hipdnn_plugin_problem::prepare::prepare(&graph).unwrap();
+        let prepared = hipdnn_plugin_planner::prepare::prepare(&graph).unwrap().graph;
         // Half of the time numbers that are never out of range, so that not everything fails.
         let most = random.one_of(&[1.0, 7.0]);
         let memory = plan.bound().iter().map(|uid| {

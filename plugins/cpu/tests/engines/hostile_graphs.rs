@@ -1,6 +1,6 @@
 //! Graphs with random damage: whatever the engines accept runs inside its tensors, and nothing panics.
 
-use hipdnn_cpu_plugin::plan::planner::planner;
+use crate::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::operation::{
     Batchnorm, BatchnormBackward, BatchnormInferenceVariance, BlockScaleDequantize, BlockScaleQuantize,
     ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward, Layernorm, LayernormBackward,
@@ -308,7 +308,7 @@ fn damage_is_refused_or_harmless() {
             if !small(&graph) {
                 continue;
             }
-            let prepared = hipdnn_plugin_problem::prepare::prepare(&graph).unwrap();
+            let prepared = hipdnn_plugin_planner::prepare::prepare(&graph).unwrap().graph;
             let memory = plan.bound().iter().map(|uid| {
                 let mut memory = Memory::new(prepared.tensor(*uid).unwrap(), 0);
                 memory.fill(|| random.real(-3.0, 3.0));

@@ -2,8 +2,8 @@
 
 use std::sync::Barrier;
 
-use hipdnn_cpu_plugin::plan::compiled::Compiled;
-use hipdnn_cpu_plugin::plugin::CpuPlugin;
+use crate::plan::compiled::Compiled;
+use crate::plugin::CpuPlugin;
 use hipdnn_plugin_sdk::EnginePlugin;
 use hipdnn_plugin_sdk::graph::operation::{
     Batchnorm, BatchnormBackward, ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward,
@@ -166,7 +166,7 @@ impl Work {
     fn run(&self, threads: i64, deterministic: bool) -> Vec<f64> {
         let set = |id: &str, value: i64| KnobSetting { knob_id: id.to_owned(), value: value.into() };
         let knobs = [set("threads", threads), set("deterministic", deterministic.into())];
-        let plan = CpuPlugin::plan(&(), 0, &self.case.graph, &knobs).unwrap();
+        let plan = CpuPlugin::plan(&Default::default(), 0, &self.case.graph, &knobs).unwrap();
         let mut case = self.case.clone();
         case.execute(plan.plan());
         case.values(self.result)
@@ -213,8 +213,8 @@ fn a_saved_plan_keeps_its_knobs() {
     let work = convolution("filter gradient", packed, false);
     let set = |id: &str, value: i64| KnobSetting { knob_id: id.to_owned(), value: value.into() };
     let knobs = [set("threads", 3), set("deterministic", 1), set("constant_weights", 1)];
-    let plan = CpuPlugin::plan(&(), 0, &work.case.graph, &knobs).unwrap();
-    let (_, config) = Compiled::read(&plan.save().unwrap()).unwrap();
+    let plan = CpuPlugin::plan(&Default::default(), 0, &work.case.graph, &knobs).unwrap();
+    let config = Compiled::read(&plan.save().unwrap()).unwrap().config;
     assert_eq!(config.knobs, knobs);
 }
 
@@ -258,7 +258,7 @@ const FILTER_UID: i64 = 2;
 
 fn plan_with_constant_weights(graph: &Graph, promised: bool) -> Compiled {
     let knob = KnobSetting { knob_id: "constant_weights".to_owned(), value: i64::from(promised).into() };
-    CpuPlugin::plan(&(), 0, graph, &[knob]).unwrap()
+    CpuPlugin::plan(&Default::default(), 0, graph, &[knob]).unwrap()
 }
 
 fn weighted() -> Vec<Work> {

@@ -3,8 +3,8 @@
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-use hipdnn_cpu_plugin::plan::planner::planner;
-use hipdnn_cpu_plugin::plugin::{CPU_ENGINE, CPU_REFERENCE_ENGINE};
+use crate::plan::planner::planner;
+use crate::plugin::{CPU_ENGINE, CPU_REFERENCE_ENGINE};
 use hipdnn_plugin_sdk::engine_id;
 use hipdnn_plugin_sdk::ffi::{
     hipdnnPluginConstData_t as ConstData, hipdnnPluginDeviceBuffer_t as DeviceBuffer,
@@ -23,10 +23,13 @@ fn data(bytes: &[u8]) -> ConstData {
 
 #[test]
 fn a_training_step_through_the_c_interface() {
-    // Cargo puts the library beside its tests.
-    let path = std::env::current_exe().unwrap().with_file_name("libhipdnn_cpu_plugin.so");
+    // The staged one, two folders above that of the tests: building another would take minutes.
+    let program = std::env::current_exe().unwrap();
+    let target = program.ancestors().nth(3).unwrap();
+    let path = target.join("stage/lib/hipdnn_plugins/engines/libhipdnn_cpu_plugin.so");
     // SAFETY: the library does nothing when it is loaded.
-    let library = unsafe { Library::new(&path) }.unwrap();
+    let library =
+        unsafe { Library::new(&path) }.unwrap_or_else(|e| panic!("{e}; `cargo xtask build` lays it out"));
     macro_rules! call {
         ($name:literal, $($type:ty = $value:expr),+) => {
             // SAFETY: the signature is that of the plugin interface, and the arguments live during the call.

@@ -1,6 +1,6 @@
 //! Attention and mixtures of experts against what NumPy computes (`tests/oracle/make_attention.py`).
 
-use hipdnn_cpu_plugin::plan::planner::planner;
+use crate::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::operation::{FieldKind, OperationSpec, Value};
 use hipdnn_plugin_sdk::graph::{DataType, Operation};
 

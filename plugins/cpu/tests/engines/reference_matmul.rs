@@ -1,6 +1,6 @@
 //! The reference product of matrices against sums over plain arrays, and its refusals.
 
-use hipdnn_cpu_plugin::plan::planner::planner;
+use crate::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::DataType;
 use hipdnn_plugin_sdk::graph::operation::Matmul;
 

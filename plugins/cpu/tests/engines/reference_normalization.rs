@@ -1,6 +1,6 @@
 //! The reference layer normalization and that by the root of the mean square against results by hand.
 
-use hipdnn_cpu_plugin::plan::planner::planner;
+use crate::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::operation::{Layernorm, LayernormBackward, RmsNorm, RmsNormBackward};
 use hipdnn_plugin_sdk::graph::{DataType, NormFwdPhase, TensorValue};
 

@@ -1,6 +1,6 @@
 //! The reference reductions against results by hand and sums over plain arrays, and their refusals.
 
-use hipdnn_cpu_plugin::plan::planner::planner;
+use crate::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::operation::Reduction;
 use hipdnn_plugin_sdk::graph::{DataType, ReductionMode};
 

@@ -1,6 +1,6 @@
 //! The reference pooling against results by hand and windows over padded arrays, and its gradient against sums over windows.
 
-use hipdnn_cpu_plugin::plan::planner::planner;
+use crate::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::operation::{ResampleBackward, ResampleForward};
 use hipdnn_plugin_sdk::graph::{DataType, PaddingMode, ResampleMode};
 

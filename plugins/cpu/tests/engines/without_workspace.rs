@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 
-use hipdnn_cpu_plugin::plan::compiled::Compiled;
-use hipdnn_cpu_plugin::plugin::CpuPlugin;
+use crate::plan::compiled::Compiled;
+use crate::plugin::CpuPlugin;
 use hipdnn_plugin_sdk::EnginePlugin;
 use hipdnn_plugin_sdk::graph::DataType;
 use hipdnn_plugin_sdk::json;
@@ -42,12 +42,12 @@ fn case_of(path: &Path) -> Case {
 fn plan_of(case: &Case, engine: usize) -> Compiled {
     let deterministic = KnobSetting { knob_id: "deterministic".to_owned(), value: 1_i64.into() };
     let knobs: &[KnobSetting] = if engine == 0 { &[deterministic] } else { &[] };
-    CpuPlugin::plan(&(), engine, &case.graph, knobs).unwrap()
+    CpuPlugin::plan(&Default::default(), engine, &case.graph, knobs).unwrap()
 }
 
 fn run(case: &mut Case, plan: &Compiled, workspace: *mut u8) {
     // SAFETY: every tensor has its memory, and the workspace is null or as large as the plan asks for.
-    unsafe { CpuPlugin::execute(&(), plan, workspace.cast(), &case.buffers()) }.unwrap();
+    unsafe { CpuPlugin::execute(&Default::default(), plan, workspace.cast(), &case.buffers()) }.unwrap();
     case.memory.iter().for_each(Memory::check_untouched);
 }
 

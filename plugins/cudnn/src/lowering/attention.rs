@@ -1,9 +1,9 @@
 //! Scaled dot product attention, as the graph of products, masks and reductions that cuDNN's attention kernels are found by.
 
-use hipdnn_plugin_problem::Refusal;
-use hipdnn_plugin_problem::problem::attention::Attention;
-use hipdnn_plugin_problem::problem::attention::options::{Options, Scale};
-use hipdnn_plugin_problem::problem::attention::shape::Shape as Numbers;
+use hipdnn_plugin_planner::Refusal;
+use hipdnn_plugin_planner::problem::attention::Attention;
+use hipdnn_plugin_planner::problem::attention::options::{Options, Scale};
+use hipdnn_plugin_planner::problem::attention::shape::Shape as Numbers;
 use hipdnn_plugin_sdk::graph::{DataType, Node, operation};
 
 use super::matmul::Counts;
@@ -217,8 +217,8 @@ pub(super) fn lower(
     builder: &mut Builder<'_>,
     node: &Node,
     operation: &operation::Sdpa,
+    problem: &Attention,
 ) -> Result<(), Refusal> {
-    let problem = Attention::of(builder.graph, &node.operation).ok_or("operation is no attention")??;
     for (is_there, name) in [
         (operation.page_table_k.is_some() || operation.page_table_v.is_some(), "page_table"),
         (operation.block_mask.is_some(), "block_mask"),

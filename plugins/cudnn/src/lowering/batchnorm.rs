@@ -1,7 +1,7 @@
 //! Batch normalization. With given statistics it is a chain of operations on each element.
 
-use hipdnn_plugin_problem::Refusal;
-use hipdnn_plugin_sdk::graph::{Node, operation};
+use hipdnn_plugin_planner::Refusal;
+use hipdnn_plugin_sdk::graph::{Node, Operation, operation};
 
 use super::view::Shape;
 use super::{Builder, Descriptor, TensorPlace, data_type};
@@ -54,6 +54,16 @@ impl Builder<'_> {
     }
 }
 
+pub(super) fn lower(builder: &mut Builder<'_>, node: &Node, operation: &Operation) -> Result<(), Refusal> {
+    match operation {
+        Operation::BatchnormInference(operation) => inference(builder, node, operation),
+        Operation::BatchnormInferenceVariance(operation) => inference_with_variance(builder, node, operation),
+        Operation::Batchnorm(operation) => training(builder, operation),
+        Operation::BatchnormBackward(operation) => backward(builder, operation),
+        _ => Err("operation is no batch normalization".to_owned()),
+    }
+}
+
 /// y = (x - mean) · factor · scale + bias
 fn apply(builder: &mut Builder<'_>, compute_type: i32, [x, mean, factor, scale, bias, y]: [TensorPlace; 6]) {
     let shape = builder.shape(x);
@@ -66,7 +76,7 @@ fn apply(builder: &mut Builder<'_>, compute_type: i32, [x, mean, factor, scale, 
     builder.pointwise(POINTWISE_ADD, compute_type, last, Some(bias), y);
 }
 
-pub(super) fn inference(
+fn inference(
     builder: &mut Builder<'_>,
     node: &Node,
     operation: &operation::BatchnormInference,
@@ -84,7 +94,7 @@ pub(super) fn inference(
     Ok(())
 }
 
-pub(super) fn inference_with_variance(
+fn inference_with_variance(
     builder: &mut Builder<'_>,
     node: &Node,
     operation: &operation::BatchnormInferenceVariance,
@@ -110,7 +120,7 @@ pub(super) fn inference_with_variance(
     Ok(())
 }
 
-pub(super) fn training(builder: &mut Builder<'_>, operation: &operation::Batchnorm) -> Result<(), Refusal> {
+fn training(builder: &mut Builder<'_>, operation: &operation::Batchnorm) -> Result<(), Refusal> {
     let x = operation.x;
     let like = operation.scale;
     let mut lowered = Descriptor::new(BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR)
@@ -150,10 +160,7 @@ pub(super) fn training(builder: &mut Builder<'_>, operation: &operation::Batchno
     Ok(())
 }
 
-pub(super) fn backward(
-    builder: &mut Builder<'_>,
-    operation: &operation::BatchnormBackward,
-) -> Result<(), Refusal> {
+fn backward(builder: &mut Builder<'_>, operation: &operation::BatchnormBackward) -> Result<(), Refusal> {
     let x = operation.x;
     let (Some(mean), Some(inv_variance)) = (operation.mean, operation.inv_variance) else {
         return Err("mean and inv_variance: absent, expected what the forward pass kept".to_owned());

@@ -1,7 +1,7 @@
 //! Convolution and its two gradients.
 
-use hipdnn_plugin_problem::Refusal;
-use hipdnn_plugin_problem::problem::convolution::{Convolution, Direction};
+use hipdnn_plugin_planner::Refusal;
+use hipdnn_plugin_planner::problem::convolution::{Convolution, Direction};
 use hipdnn_plugin_sdk::graph::{Node, Operation};
 
 use super::{Builder, Descriptor, data_type};
@@ -83,8 +83,7 @@ macro_rules! parts {
     };
 }
 
-pub(super) fn lower(builder: &mut Builder<'_>, node: &Node) -> Result<(), Refusal> {
-    let problem = Convolution::of(builder.graph, &node.operation).ok_or("operation is no convolution")??;
+pub(super) fn lower(builder: &mut Builder<'_>, node: &Node, problem: &Convolution) -> Result<(), Refusal> {
     let parts = match &node.operation {
         Operation::ConvolutionForward(operation) => parts!(operation, [x, w], y),
         Operation::ConvolutionBackwardData(operation) => parts!(operation, [dy, w], dx),

@@ -1,7 +1,7 @@
 //! The gradients of attention, as the graph that cuDNN's kernels are found by.
 
-use hipdnn_plugin_problem::Refusal;
-use hipdnn_plugin_problem::problem::attention::AttentionGradients;
+use hipdnn_plugin_planner::Refusal;
+use hipdnn_plugin_planner::problem::attention::AttentionGradients;
 use hipdnn_plugin_sdk::graph::{Node, operation};
 
 use super::attention::Scores;
@@ -17,9 +17,8 @@ pub(super) fn lower(
     builder: &mut Builder<'_>,
     node: &Node,
     operation: &operation::SdpaBackward,
+    problem: &AttentionGradients,
 ) -> Result<(), Refusal> {
-    let problem =
-        AttentionGradients::of(builder.graph, &node.operation).ok_or("operation is no attention")??;
     if operation.dbias.is_some() {
         return Err("dbias: given, which this engine does not compute".to_owned());
     }

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use hipdnn_plugin_problem::Refusal;
+use hipdnn_plugin_planner::Refusal;
 use hipdnn_plugin_sdk::graph::{Node, operation};
 
 use super::{Builder, Descriptor, TensorPlace, data_type};
@@ -29,9 +29,20 @@ pub(super) fn lower(
     node: &Node,
     operation: &operation::Matmul,
 ) -> Result<(), Refusal> {
-    builder.multiplies([operation.a, operation.b]);
+    let rounds = builder.multiplies([operation.a, operation.b]);
+    builder.lowered.described.rounds_to_tf32 |= rounds;
     let (a, b) = (builder.tensor(operation.a)?, builder.tensor(operation.b)?);
     let c = builder.tensor(operation.c)?;
+    let [of_a, of_b] = [a, b].map(|place| builder.shape(place).dims);
+    // Where nothing follows the product, cuDNN 9.19 reads behind the end of a factor that every index of the batch shares.
+    let outer = of_a.len().saturating_sub(2);
+    if builder.graph.nodes.len() == 1 && of_a.get(..outer) != of_b.get(..outer) {
+        return Err(format!(
+            "a and b: batches {:?} and {:?}, expected equal ones",
+            of_a.get(..outer).unwrap_or_default(),
+            of_b.get(..outer).unwrap_or_default()
+        ));
+    }
     builder.product(data_type(node.compute_type)?, a, b, c, Counts::default());
     Ok(())
 }

@@ -17,11 +17,12 @@ pub mod view;
 use std::collections::{HashMap, HashSet};
 use std::ffi::c_int;
 
-use hipdnn_plugin_problem::Refusal;
-use hipdnn_plugin_problem::layout::{Layout, storage_size};
-use hipdnn_plugin_problem::prepare::{in_node, mark_outputs, prepare};
+use hipdnn_plugin_planner::Refusal;
+use hipdnn_plugin_planner::layout::{Layout, storage_size};
+use hipdnn_plugin_planner::prepare::{CheckedNode, prepare};
+use hipdnn_plugin_planner::problem::Problem;
 use hipdnn_plugin_sdk::gpu::workspace::ALIGNMENT;
-use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, TensorValue};
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation, TensorValue};
 
 use crate::names::{
     DATA_BFLOAT16, DATA_BOOLEAN, DATA_DOUBLE, DATA_FLOAT, DATA_FP8_E4M3, DATA_FP8_E5M2, DATA_HALF, DATA_INT8,
@@ -102,6 +103,8 @@ pub struct Described {
     pub scratch: usize,
     /// Whether a product or a convolution has operands of single precision.
     pub may_use_tf32: bool,
+    /// Whether a product of matrices has such operands. cuDNN rounds them to TF32 without a note that says so.
+    pub rounds_to_tf32: bool,
 }
 
 /// A graph in cuDNN's terms.
@@ -185,7 +188,7 @@ fn data_type(data_type: DataType) -> Result<c_int, Refusal> {
 /// What is known while a graph is lowered.
 struct Builder<'a> {
     graph: &'a Graph,
-    unmarked: HashSet<i64>,
+    unmarked: &'a HashSet<i64>,
     view: View,
     lowered: Lowered,
     /// The tensors of the graph that were looked at, with the shape that they were given.
@@ -197,17 +200,16 @@ struct Builder<'a> {
 /// # Errors
 /// What does not make sense, or is not lowered; the text names the node.
 pub fn lower(graph: &Graph) -> Result<Lowered, Refusal> {
-    let mut graph = prepare(graph)?;
-    let unmarked = mark_outputs(&mut graph);
+    let prepared = prepare(graph)?;
     let mut builder = Builder {
-        view: View::of(&graph)?,
-        graph: &graph,
-        unmarked,
+        view: View::of(&prepared)?,
+        graph: &prepared.graph,
+        unmarked: &prepared.unmarked,
         lowered: Lowered { described: Described::default(), uids: Vec::new() },
         known: HashMap::new(),
     };
-    for (place, node) in graph.nodes.iter().enumerate() {
-        builder.node(node).map_err(|refusal| in_node(place, node, refusal))?;
+    for node in prepared.nodes() {
+        builder.node(node).map_err(|refusal| node.refusal(refusal))?;
     }
     view::innermost_second(&mut builder.lowered.described);
     if builder.lowered.uids.len() > MAX_BOUND {
@@ -221,28 +223,37 @@ pub fn lower(graph: &Graph) -> Result<Lowered, Refusal> {
 
 impl Builder<'_> {
     /// The one place that knows which module lowers what.
-    fn node(&mut self, node: &Node) -> Result<(), Refusal> {
-        match &node.operation {
-            Operation::ConvolutionForward(_)
-            | Operation::ConvolutionBackwardData(_)
-            | Operation::ConvolutionBackwardFilter(_) => convolution::lower(self, node),
-            Operation::Matmul(operation) => matmul::lower(self, node, operation),
-            Operation::Pointwise(operation) => pointwise::lower(self, node, operation),
-            Operation::Reduction(operation) => reduction::lower(self, node, operation),
-            Operation::ResampleForward(_) | Operation::ResampleBackward(_) => resample::lower(self, node),
-            Operation::BatchnormInference(operation) => batchnorm::inference(self, node, operation),
-            Operation::BatchnormInferenceVariance(operation) => {
-                batchnorm::inference_with_variance(self, node, operation)
+    fn node(&mut self, checked: CheckedNode<'_>) -> Result<(), Refusal> {
+        let node = checked.node;
+        match (checked.problem, &node.operation) {
+            (Problem::Convolution(problem), _) => convolution::lower(self, node, problem),
+            (Problem::Resample(problem), _) => resample::lower(self, node, problem),
+            (Problem::Matmul(_), Operation::Matmul(operation)) => matmul::lower(self, node, operation),
+            (Problem::Pointwise(_), Operation::Pointwise(operation)) => {
+                pointwise::lower(self, node, operation)
             }
-            Operation::Batchnorm(operation) => batchnorm::training(self, operation),
-            Operation::BatchnormBackward(operation) => batchnorm::backward(self, operation),
-            Operation::Layernorm(operation) => normalization::layernorm(self, operation),
-            Operation::LayernormBackward(operation) => normalization::layernorm_backward(self, operation),
-            Operation::RmsNorm(operation) => normalization::rms(self, operation),
-            Operation::RmsNormBackward(operation) => normalization::rms_backward(self, operation),
-            Operation::Sdpa(operation) => attention::lower(self, node, operation),
-            Operation::SdpaBackward(operation) => gradient::lower(self, node, operation),
-            _ => Err("operation is not one that this engine computes".to_owned()),
+            (Problem::Reduction(_), Operation::Reduction(operation)) => {
+                reduction::lower(self, node, operation)
+            }
+            (Problem::Batchnorm(_), operation) => batchnorm::lower(self, node, operation),
+            (Problem::Normalization(_), operation) => normalization::lower(self, operation),
+            (Problem::Attention(problem), Operation::Sdpa(operation)) => {
+                attention::lower(self, node, operation, problem)
+            }
+            (Problem::AttentionGradients(problem), Operation::SdpaBackward(operation)) => {
+                gradient::lower(self, node, operation, problem)
+            }
+            (
+                Problem::Matmul(_)
+                | Problem::Pointwise(_)
+                | Problem::Reduction(_)
+                | Problem::Attention(_)
+                | Problem::AttentionGradients(_)
+                | Problem::Mixture(_)
+                | Problem::MixtureGradient(_)
+                | Problem::BlockScale(_),
+                _,
+            ) => Err("operation is not one that this engine computes".to_owned()),
         }
     }
 
@@ -378,11 +389,13 @@ impl Builder<'_> {
         Ok(tensor.dims.clone())
     }
 
-    /// Notes that a product reads these tensors.
-    fn multiplies(&mut self, uids: [i64; 2]) {
+    /// Notes that a product reads these tensors, and says whether any is of single precision.
+    fn multiplies(&mut self, uids: [i64; 2]) -> bool {
         let is_float =
             |uid: &i64| self.graph.tensor(*uid).is_some_and(|tensor| tensor.data_type == DataType::Float);
-        self.lowered.described.may_use_tf32 |= uids.iter().any(is_float);
+        let multiplies = uids.iter().any(is_float);
+        self.lowered.described.may_use_tf32 |= multiplies;
+        multiplies
     }
 }
 

@@ -1,7 +1,7 @@
 //! Layernorm and RMSNorm with their gradients, as rows of [rows, elements, 1, 1].
 
-use hipdnn_plugin_problem::Refusal;
-use hipdnn_plugin_sdk::graph::operation;
+use hipdnn_plugin_planner::Refusal;
+use hipdnn_plugin_sdk::graph::{Operation, operation};
 
 use super::view::{View, packed};
 use super::{Builder, Descriptor, TensorPlace};
@@ -39,6 +39,16 @@ impl Builder<'_> {
     }
 }
 
+pub(super) fn lower(builder: &mut Builder<'_>, operation: &Operation) -> Result<(), Refusal> {
+    match operation {
+        Operation::Layernorm(operation) => layernorm(builder, operation),
+        Operation::LayernormBackward(operation) => layernorm_backward(builder, operation),
+        Operation::RmsNorm(operation) => rms(builder, operation),
+        Operation::RmsNormBackward(operation) => rms_backward(builder, operation),
+        _ => Err("operation is no normalization of rows".to_owned()),
+    }
+}
+
 fn forward(mode: i32, is_training: bool) -> Descriptor {
     let phase = if is_training { NORM_FWD_TRAINING } else { NORM_FWD_INFERENCE };
     Descriptor::new(BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR)
@@ -46,7 +56,7 @@ fn forward(mode: i32, is_training: bool) -> Descriptor {
         .number(ATTR_OPERATION_NORM_FWD_PHASE, TYPE_NORM_FWD_PHASE, phase)
 }
 
-pub(super) fn layernorm(builder: &mut Builder<'_>, operation: &operation::Layernorm) -> Result<(), Refusal> {
+fn layernorm(builder: &mut Builder<'_>, operation: &operation::Layernorm) -> Result<(), Refusal> {
     let is_training = operation.mean.is_some() || operation.inv_variance.is_some();
     let mut lowered =
         forward(LAYER_NORM, is_training).tensor(ATTR_OPERATION_NORM_FWD_XDESC, builder.tensor(operation.x)?);
@@ -66,7 +76,7 @@ pub(super) fn layernorm(builder: &mut Builder<'_>, operation: &operation::Layern
     Ok(())
 }
 
-pub(super) fn rms(builder: &mut Builder<'_>, operation: &operation::RmsNorm) -> Result<(), Refusal> {
+fn rms(builder: &mut Builder<'_>, operation: &operation::RmsNorm) -> Result<(), Refusal> {
     let mut lowered = forward(RMS_NORM, operation.inv_rms.is_some())
         .tensor(ATTR_OPERATION_NORM_FWD_XDESC, builder.tensor(operation.x)?);
     if let Some(inverse) = operation.inv_rms {
@@ -83,7 +93,7 @@ pub(super) fn rms(builder: &mut Builder<'_>, operation: &operation::RmsNorm) -> 
     Ok(())
 }
 
-pub(super) fn layernorm_backward(
+fn layernorm_backward(
     builder: &mut Builder<'_>,
     operation: &operation::LayernormBackward,
 ) -> Result<(), Refusal> {
@@ -103,10 +113,7 @@ pub(super) fn layernorm_backward(
     Ok(())
 }
 
-pub(super) fn rms_backward(
-    builder: &mut Builder<'_>,
-    operation: &operation::RmsNormBackward,
-) -> Result<(), Refusal> {
+fn rms_backward(builder: &mut Builder<'_>, operation: &operation::RmsNormBackward) -> Result<(), Refusal> {
     let inverse = operation.inv_rms.ok_or("inv_rms: absent, expected what the forward pass kept")?;
     let mut lowered = backward(RMS_NORM)
         .tensor(ATTR_OPERATION_NORM_BWD_XDESC, builder.tensor(operation.x)?)

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use hipdnn_plugin_problem::Refusal;
+use hipdnn_plugin_planner::Refusal;
 use hipdnn_plugin_sdk::graph::{Node, PointwiseMode, operation};
 
 use super::{Builder, Descriptor, TensorPlace, data_type};
@@ -12,9 +12,9 @@ use crate::names::{
     ATTR_OPERATION_POINTWISE_YDESC, ATTR_POINTWISE_AXIS, ATTR_POINTWISE_ELU_ALPHA, ATTR_POINTWISE_MATH_PREC,
     ATTR_POINTWISE_MODE, ATTR_POINTWISE_RELU_LOWER_CLIP, ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE,
     ATTR_POINTWISE_RELU_UPPER_CLIP, ATTR_POINTWISE_SOFTPLUS_BETA, ATTR_POINTWISE_SWISH_BETA,
-    BACKEND_OPERATION_POINTWISE_DESCRIPTOR, BACKEND_POINTWISE_DESCRIPTOR, POINTWISE_ABS, POINTWISE_ADD,
-    POINTWISE_ADD_SQUARE, POINTWISE_BINARY_SELECT, POINTWISE_CEIL, POINTWISE_CMP_EQ, POINTWISE_CMP_GE,
-    POINTWISE_CMP_GT, POINTWISE_CMP_LE, POINTWISE_CMP_LT, POINTWISE_CMP_NEQ, POINTWISE_DIV,
+    BACKEND_OPERATION_POINTWISE_DESCRIPTOR, BACKEND_POINTWISE_DESCRIPTOR, DATA_BOOLEAN, POINTWISE_ABS,
+    POINTWISE_ADD, POINTWISE_ADD_SQUARE, POINTWISE_BINARY_SELECT, POINTWISE_CEIL, POINTWISE_CMP_EQ,
+    POINTWISE_CMP_GE, POINTWISE_CMP_GT, POINTWISE_CMP_LE, POINTWISE_CMP_LT, POINTWISE_CMP_NEQ, POINTWISE_DIV,
     POINTWISE_ELU_BWD, POINTWISE_ELU_FWD, POINTWISE_ERF, POINTWISE_EXP, POINTWISE_FLOOR,
     POINTWISE_GELU_APPROX_TANH_BWD, POINTWISE_GELU_APPROX_TANH_FWD, POINTWISE_GELU_BWD, POINTWISE_GELU_FWD,
     POINTWISE_GEN_INDEX, POINTWISE_IDENTITY, POINTWISE_LOG, POINTWISE_LOGICAL_AND, POINTWISE_LOGICAL_NOT,
@@ -101,6 +101,9 @@ pub(super) fn lower(
         (ATTR_POINTWISE_SWISH_BETA, operation.swish_beta),
     ] {
         if let Some(number) = number {
+            // cuDNN's gradient is zero from the bound on, hipDNN's above it.
+            let above = attribute == ATTR_POINTWISE_RELU_UPPER_CLIP && operation.operation.is_backward();
+            let number = if above { number.next_up() } else { number };
             pointwise = pointwise.double(attribute, f64::from(number));
         }
     }
@@ -113,7 +116,7 @@ pub(super) fn lower(
     }
     let first = builder.tensor(operation.in_0)?;
     let second = operation.in_1.map(|uid| builder.tensor(uid)).transpose()?;
-    let third = operation.in_2.map(|uid| builder.tensor(uid)).transpose()?;
+    let third = operation.in_2.map(|uid| builder.truth(uid)).transpose()?;
     let lowered = Descriptor::new(BACKEND_OPERATION_POINTWISE_DESCRIPTOR)
         .descriptor(ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, pointwise);
     builder.operation(if operation.operation.is_backward() {
@@ -132,6 +135,18 @@ pub(super) fn lower(
 }
 
 impl Builder<'_> {
+    /// A tensor as truth values: whatever is not zero is true.
+    fn truth(&mut self, uid: i64) -> Result<TensorPlace, Refusal> {
+        let tensor = self.tensor(uid)?;
+        if self.type_of(uid)? == DATA_BOOLEAN {
+            return Ok(tensor);
+        }
+        let (shape, zero) = (self.shape(tensor), self.float(0.0));
+        let truth = self.between_as(DATA_BOOLEAN, shape);
+        self.pointwise(POINTWISE_CMP_NEQ, DATA_BOOLEAN, tensor, Some(zero), truth);
+        Ok(truth)
+    }
+
     /// y = mode(x, b).
     pub(super) fn pointwise(
         &mut self,

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use hipdnn_plugin_problem::Refusal;
+use hipdnn_plugin_planner::Refusal;
 use hipdnn_plugin_sdk::graph::{Node, ReductionMode, operation};
 
 use super::{Builder, Descriptor, TensorPlace, data_type};

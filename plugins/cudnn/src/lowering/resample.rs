@@ -1,8 +1,8 @@
 //! Pooling and its gradient. cuDNN's indices of a maximum say which place of the window it was, hipDNN's which element of the plane: what
 //! needs indices is refused.
 
-use hipdnn_plugin_problem::Refusal;
-use hipdnn_plugin_problem::problem::resample::{Pooling, Resample};
+use hipdnn_plugin_planner::Refusal;
+use hipdnn_plugin_planner::problem::resample::{Pooling, Resample};
 use hipdnn_plugin_sdk::graph::{Node, Operation};
 
 use super::{Builder, Descriptor, data_type};
@@ -14,13 +14,12 @@ use crate::names::{
     ATTR_RESAMPLE_MODE, ATTR_RESAMPLE_NAN_PROPAGATION, ATTR_RESAMPLE_PADDING_MODE,
     ATTR_RESAMPLE_POST_PADDINGS, ATTR_RESAMPLE_PRE_PADDINGS, ATTR_RESAMPLE_SPATIAL_DIMS,
     ATTR_RESAMPLE_STRIDES, ATTR_RESAMPLE_WINDOW_DIMS, BACKEND_OPERATION_RESAMPLE_BWD_DESCRIPTOR,
-    BACKEND_OPERATION_RESAMPLE_FWD_DESCRIPTOR, BACKEND_RESAMPLE_DESCRIPTOR, NEG_INF_PAD, PROPAGATE_NAN,
-    RESAMPLE_AVGPOOL_EXCLUDE_PADDING, RESAMPLE_AVGPOOL_INCLUDE_PADDING, RESAMPLE_MAXPOOL,
+    BACKEND_OPERATION_RESAMPLE_FWD_DESCRIPTOR, BACKEND_RESAMPLE_DESCRIPTOR, DATA_BFLOAT16, NEG_INF_PAD,
+    PROPAGATE_NAN, RESAMPLE_AVGPOOL_EXCLUDE_PADDING, RESAMPLE_AVGPOOL_INCLUDE_PADDING, RESAMPLE_MAXPOOL,
     TYPE_NAN_PROPOGATION, TYPE_PADDING_MODE, TYPE_RESAMPLE_MODE, ZERO_PAD,
 };
 
-pub(super) fn lower(builder: &mut Builder<'_>, node: &Node) -> Result<(), Refusal> {
-    let problem = Resample::of(builder.graph, &node.operation).ok_or("operation is no pooling")??;
+pub(super) fn lower(builder: &mut Builder<'_>, node: &Node, problem: &Resample) -> Result<(), Refusal> {
     if problem.index.is_some() {
         return Err("index: given, expected none, since cuDNN counts within the window".to_owned());
     }
@@ -36,6 +35,17 @@ pub(super) fn lower(builder: &mut Builder<'_>, node: &Node) -> Result<(), Refusa
         }
         _ => return Err("operation is no pooling".to_owned()),
     };
+    let shape = builder.view.shape(&builder.layout(read)?)?;
+    let channels_last = shape.strides.get(1) == Some(&1);
+    // What cuDNN 9.19 does: it fails when it runs, and it gives numbers that are none.
+    if problem.backward && !channels_last {
+        return Err("dy: channels are not innermost, expected a gradient with channels last".to_owned());
+    }
+    if !problem.backward && channels_last && builder.type_of(read)? == DATA_BFLOAT16 {
+        return Err(
+            "x: data type is bfloat16 with channels last, expected channels first or another type".to_owned()
+        );
+    }
     let compute_type = data_type(node.compute_type)?;
     let spatial = problem.spatial.max(2);
     let numbers = |values: &[i64], of_one: i64| {

@@ -1,6 +1,6 @@
-use hipdnn_plugin_sdk::graph::Tensor;
 use hipdnn_plugin_sdk::graph::operation::{ConvolutionForward, Layernorm, Matmul, Pointwise, Sdpa};
 use hipdnn_plugin_sdk::graph::{ConvMode, NormFwdPhase, PointwiseMode};
+use hipdnn_plugin_sdk::graph::{Node, Tensor};
 
 use super::*;
 use crate::names::{
@@ -151,4 +151,45 @@ fn booleans_in_memory_are_refused_since_cudnn_packs_them() {
     let compare = Pointwise::new(PointwiseMode::CmpGt, 1, Some(2), 3);
     let refusal = lower(&graph(tensors, vec![compare.into()])).unwrap_err();
     assert!(refusal.contains("tensor 3") && refusal.contains("boolean"), "{refusal}");
+}
+
+#[test]
+fn a_factor_that_all_products_share_needs_something_behind_the_product() {
+    let of = |batch| {
+        let tensors = vec![tensor(1, &[3, 4, 8]), tensor(2, &[batch, 8, 6]), tensor(3, &[3, 4, 6])];
+        graph(tensors, vec![Matmul { a: 1, b: 2, c: 3 }.into()])
+    };
+    assert!(lower(&of(3)).is_ok());
+    let refusal = lower(&of(1)).unwrap_err();
+    assert!(refusal.contains("batches [3] and [1], expected equal ones"), "{refusal}");
+    let mut chain = of(1);
+    chain.tensors[2].is_virtual = true;
+    chain.tensors.push(tensor(4, &[3, 4, 6]));
+    let relu = graph(Vec::new(), vec![Pointwise::new(PointwiseMode::ReluFwd, 3, None, 4).into()]);
+    chain.nodes.extend(relu.nodes);
+    assert!(lower(&chain).is_ok());
+}
+
+#[test]
+fn numbers_that_choose_become_truth_values() {
+    let tensors = (1..=4).map(|uid| tensor(uid, &[2, 3, 4, 5])).collect();
+    let mut select = Pointwise::new(PointwiseMode::BinarySelect, 1, Some(2), 4);
+    select.in_2 = Some(3);
+    let lowered = lower(&graph(tensors, vec![select.into()])).unwrap();
+    assert_eq!(kinds(&lowered), [BACKEND_OPERATION_POINTWISE_DESCRIPTOR; 2]);
+    let truth = lowered.described.tensors.iter().find(|tensor| tensor.data_type == DATA_BOOLEAN).unwrap();
+    assert_eq!(truth.place, Place::Virtual);
+}
+
+#[test]
+fn a_number_for_each_channel_keeps_images_from_becoming_matrices() {
+    let shapes = |dims: &[i64]| {
+        let tensors = vec![tensor(1, &[4, 16, 8, 10]), tensor(2, dims), tensor(3, &[4, 16, 8, 10])];
+        let add = Pointwise::new(PointwiseMode::Add, 1, Some(2), 3);
+        let lowered = lower(&graph(tensors, vec![add.into()])).unwrap();
+        lowered.described.tensors.iter().map(|tensor| tensor.shape.dims.len()).collect::<Vec<_>>()
+    };
+    assert_eq!(shapes(&[4, 16, 8, 10]), [3; 3]);
+    assert_eq!(shapes(&[1, 1, 1, 1]), [3; 3]);
+    assert_eq!(shapes(&[1, 16, 1, 1]), [4; 3]);
 }

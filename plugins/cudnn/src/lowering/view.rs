@@ -1,11 +1,11 @@
 //! The shapes in which cuDNN takes tensors: three dimensions at least, images with two spatial ones at least, rows of a normalization
 //! as [rows, elements, 1, 1].
 
-use hipdnn_plugin_problem::Refusal;
-use hipdnn_plugin_problem::layout::Layout;
-use hipdnn_plugin_problem::problem::convolution::Convolution;
-use hipdnn_plugin_problem::problem::normalization::Normalization;
-use hipdnn_plugin_problem::problem::resample::Resample;
+use hipdnn_plugin_planner::Refusal;
+use hipdnn_plugin_planner::layout::Layout;
+use hipdnn_plugin_planner::prepare::Prepared;
+use hipdnn_plugin_planner::problem::Problem;
+use hipdnn_plugin_planner::problem::normalization::Normalization;
 use hipdnn_plugin_sdk::graph::{Graph, Operation};
 
 use super::{Described, Descriptor, Place, Value};
@@ -108,28 +108,35 @@ impl View {
     ///
     /// # Errors
     /// When they ask for shapes that do not go together.
-    pub fn of(graph: &Graph) -> Result<Self, Refusal> {
+    pub fn of(prepared: &Prepared) -> Result<Self, Refusal> {
         let mut rows = None;
         let mut image = None;
-        for node in &graph.nodes {
-            let operation = &node.operation;
-            if let Some(norm) = Normalization::of(graph, operation) {
-                let (x, leading) = match norm? {
-                    Normalization::Forward(norm) => (norm.x, norm.leading),
-                    Normalization::Backward(norm) => (norm.x, norm.leading),
-                };
-                let found = (Shape::of(&x.layout).dims, leading);
-                if rows.as_ref().is_some_and(|known| *known != found) {
-                    return Err("normalizations of rows of different shapes in one graph".to_owned());
+        let graph = &prepared.graph;
+        for (node, problem) in graph.nodes.iter().zip(&prepared.problems) {
+            let spatial = match problem {
+                Problem::Normalization(norm) => {
+                    let (x, leading) = match norm {
+                        Normalization::Forward(norm) => (norm.x, norm.leading),
+                        Normalization::Backward(norm) => (norm.x, norm.leading),
+                    };
+                    let found = (Shape::of(&x.layout).dims, leading);
+                    if rows.as_ref().is_some_and(|known| *known != found) {
+                        return Err("normalizations of rows of different shapes in one graph".to_owned());
+                    }
+                    rows = Some(found);
+                    None
                 }
-                rows = Some(found);
-            }
-            let spatial = if let Some(convolution) = Convolution::of(graph, operation) {
-                Some(convolution?.spatial + 2)
-            } else if let Some(resample) = Resample::of(graph, operation) {
-                Some(resample?.spatial + 2)
-            } else {
-                batchnorm_rank(graph, operation)
+                Problem::Convolution(convolution) => Some(convolution.spatial + 2),
+                Problem::Resample(resample) => Some(resample.spatial + 2),
+                Problem::Batchnorm(_) => batchnorm_rank(graph, &node.operation),
+                Problem::Pointwise(_)
+                | Problem::Attention(_)
+                | Problem::AttentionGradients(_)
+                | Problem::Mixture(_)
+                | Problem::MixtureGradient(_)
+                | Problem::Matmul(_)
+                | Problem::Reduction(_)
+                | Problem::BlockScale(_) => None,
             };
             image = image.max(spatial);
         }
@@ -271,7 +278,11 @@ fn merged(described: &Described, axes: &[usize]) -> Option<Vec<Shape>> {
         }
         *shape = std::mem::take(shape).lead(3);
     }
-    (rank <= 3).then_some(shapes)
+    // cuDNN 9.19 reads behind the end of a matrix that every index of the batch shares.
+    let batch = shapes.iter().filter_map(|shape| shape.dims.first()).max().copied();
+    let shared =
+        |shape: &Shape| shape.dims.first() != batch.as_ref() && shape.dims.iter().any(|dim| *dim > 1);
+    (rank <= 3 && !shapes.iter().any(shared)).then_some(shapes)
 }
 
 /// The rank that counts: a single element has any.

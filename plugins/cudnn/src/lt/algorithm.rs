@@ -22,9 +22,9 @@ use super::library::{
     STATUS_NOT_SUPPORTED, STATUS_SUCCESS, cublasLtHandle_t, cublasLtMatmulAlgo_t,
     cublasLtMatmulHeuristicResult_t,
 };
-use crate::chain::{Activation, Chain, Tensors};
 use crate::knob::{ALGORITHMS, Options};
-use crate::product::Matrix;
+use hipdnn_plugin_planner::chain::{Activation, Chain, Tensors};
+use hipdnn_plugin_planner::product::Matrix;
 
 /// The most that is promised of addresses.
 const MOST_ALIGNED: usize = 256;

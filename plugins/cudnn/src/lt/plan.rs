@@ -3,29 +3,33 @@
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 
-use hipdnn_plugin_problem::prepare::{in_node, mark_outputs, prepare};
-use hipdnn_plugin_problem::workspace::place_in_steps;
+use hipdnn_plugin_planner::prepare::{Prepared, prepare};
+use hipdnn_plugin_planner::problem::Problem;
+use hipdnn_plugin_planner::workspace::place_in_steps;
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::gpu::Gpu;
 use hipdnn_plugin_sdk::gpu::plan_memory::PlanMemory;
 use hipdnn_plugin_sdk::gpu::workspace::{ALIGNMENT, Workspace, same_device};
-use hipdnn_plugin_sdk::graph::{Graph, Operation};
+use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::payload::Payload;
 use hipdnn_plugin_sdk::wire::{self, EngineConfig, Layout};
 use hipdnn_plugin_sdk::{PluginError, Refusal, bound, buffer};
 
 use super::algorithm::Run;
 use super::library::cublasLtMatmulAlgo_t;
-use crate::chain::{Part, Tensors, explain, longest, readers};
 use crate::handle::Entered;
 use crate::knob::Options;
 use crate::plan::device_memory;
+use hipdnn_plugin_planner::chain::{Part, Tensors, explain, longest};
 
 /// The form of saved plans.
 const PAYLOAD: Payload = Payload { mark: *b"CULT", version: 1, owner: "CUBLASLT_ENGINE" };
 
 /// Bytes of a saved algorithm, behind the last node of its chain.
 const SAVED: usize = 4 + size_of::<cublasLtMatmulAlgo_t>();
+
+/// The most tensors of a chain.
+const MOST_TENSORS: usize = 5;
 
 /// A graph with every decision made. It may run with any handle of the device that it was made on.
 #[derive(Debug)]
@@ -42,7 +46,9 @@ struct Step {
     run: Run,
     /// The last node of the chain.
     last: usize,
-    slots: Tensors<Slot>,
+    tensors: Tensors<i64>,
+    /// Where each of them is, in their order.
+    slots: Vec<Slot>,
 }
 
 /// Where a tensor lies.
@@ -61,28 +67,34 @@ enum Slot {
 /// # Errors
 /// The first node that does not, and why.
 pub fn check(graph: &Graph) -> Result<(), Refusal> {
-    let mut graph = prepare(graph)?;
-    mark_outputs(&mut graph);
-    parts(&graph).map(drop)
+    parts(&prepare(graph)?).map(drop)
 }
 
 /// The chains that a graph falls into, each as long as it can be, in an order in which they can be computed.
-fn parts(graph: &Graph) -> Result<Vec<Part>, Refusal> {
-    let readers = readers(graph);
+fn parts(prepared: &Prepared) -> Result<Vec<Part>, Refusal> {
+    let readers = prepared.readers();
     let mut parts: Vec<Part> = Vec::new();
-    for (first, node) in graph.nodes.iter().enumerate() {
-        if parts.iter().any(|part| part.nodes.contains(&first)) {
+    let mut taken = vec![false; prepared.problems.len()];
+    for node in prepared.nodes() {
+        if taken.get(node.place) == Some(&true) {
             continue;
         }
-        let refuse = |refusal| Refusal::new(in_node(first, node, refusal));
+        let refuse = |refusal| Refusal::new(node.refusal(refusal));
         // A node behind a product is refused for what keeps it out of the product's call.
-        let before = parts.iter().find(|part| node.operation.inputs().contains(&part.tensors.c));
-        if !matches!(node.operation, Operation::Matmul(_))
+        let inputs = node.node.operation.inputs();
+        let before = parts.iter().find(|part| inputs.contains(&part.tensors.c));
+        if !matches!(node.problem, Problem::Matmul(_))
             && let Some(before) = before
         {
-            explain(graph, before, first).map_err(refuse)?;
+            explain(prepared, before, node.place).map_err(refuse)?;
         }
-        parts.push(longest(graph, first, &readers).map_err(refuse)?);
+        let part = longest(prepared, node.place, &readers).map_err(refuse)?;
+        for place in &part.nodes {
+            if let Some(taken) = taken.get_mut(*place) {
+                *taken = true;
+            }
+        }
+        parts.push(part);
     }
     // What a chain reads may be written between its nodes.
     parts.sort_by_key(|part| part.nodes.last().copied());
@@ -116,11 +128,11 @@ impl Plan {
         options: &Options,
         saved: &[u8],
     ) -> Result<Self, PluginError> {
-        let mut graph = prepare(original).map_err(Refusal::new)?;
-        let unmarked = mark_outputs(&mut graph);
-        let parts = parts(&graph)?;
+        let prepared = prepare(original).map_err(Refusal::new)?;
+        let (graph, unmarked) = (&prepared.graph, &prepared.unmarked);
+        let parts = parts(&prepared)?;
         let touched: Vec<Vec<i64>> = parts.iter().map(|part| part.tensors.all().collect()).collect();
-        let virtuals = place_in_steps(&graph, &unmarked, touched.iter().map(Vec::as_slice), ALIGNMENT)
+        let virtuals = place_in_steps(graph, unmarked, touched.iter().map(Vec::as_slice), ALIGNMENT)
             .map_err(Refusal::new)?;
         let offsets: HashMap<i64, usize> =
             virtuals.places.iter().map(|place| (place.uid, place.offset)).collect();
@@ -135,19 +147,14 @@ impl Plan {
             let last = part.nodes.last().copied().unwrap_or_default();
             let alignment = part.tensors.all().map(promised).min().unwrap_or(1);
             let made = Run::new(&entered.device, &part.chain, alignment, options, saved_for(saved, last));
-            let run = made.map_err(|error| match graph.nodes.get(last) {
-                Some(node) => error.with_context(|text| in_node(last, node, text)),
-                None => error,
-            })?;
+            let run = made.map_err(|error| error.with_context(|text| prepared.refusal(last, text)))?;
             scratch = scratch.max(run.workspace_size());
-            let slots = part.tensors.try_map(|uid| {
-                Ok::<_, PluginError>(match offsets.get(&uid) {
-                    Some(offset) if unmarked.contains(&uid) => Slot::Unmarked(uid, *offset),
-                    Some(offset) => Slot::Workspace(*offset),
-                    None => Slot::Bound(uid),
-                })
-            })?;
-            steps.push(Step { run, last, slots });
+            let slots = part.tensors.all().map(|uid| match offsets.get(&uid) {
+                Some(offset) if unmarked.contains(&uid) => Slot::Unmarked(uid, *offset),
+                Some(offset) => Slot::Workspace(*offset),
+                None => Slot::Bound(uid),
+            });
+            steps.push(Step { run, last, tensors: part.tensors, slots: slots.collect() });
         }
         let workspace = Workspace::new(virtuals.size, scratch)?;
         let memory = PlanMemory::new(Gpu::Cuda(entered.device), workspace);
@@ -211,15 +218,20 @@ impl Plan {
         same_device(self.device, entered.device.number)?;
         let (device, stream) = (entered.device, entered.stream);
         self.memory.run(workspace, stream, |[virtuals, scratch]| {
-            for Step { run, slots, .. } in &self.steps {
-                let tensors = slots.try_map(|slot| match slot {
+            for Step { run, tensors, slots, .. } in &self.steps {
+                let find = |slot: Slot| match slot {
                     Slot::Bound(uid) => device_memory(device, uid, buffer(buffers, uid)?, run.alignment),
                     Slot::Workspace(offset) => Ok(virtuals.wrapping_byte_add(offset)),
                     Slot::Unmarked(uid, offset) => match bound(buffers, uid) {
                         Some(pointer) => device_memory(device, uid, pointer, run.alignment),
                         None => Ok(virtuals.wrapping_byte_add(offset)),
                     },
-                })?;
+                };
+                let mut pointers = [std::ptr::null_mut(); MOST_TENSORS];
+                for (pointer, slot) in pointers.iter_mut().zip(slots) {
+                    *pointer = find(*slot)?;
+                }
+                let tensors = tensors.filled(&pointers);
                 // SAFETY: the caller vouches for the bound tensors and for a workspace that, once aligned, has room for the
                 // virtual tensors and for what the largest run needs.
                 unsafe { run.run(&tensors, scratch, stream) }?;

@@ -1,23 +1,25 @@
 use hipdnn_plugin_sdk::graph::operation::Matmul;
-use hipdnn_plugin_sdk::graph::{DataType, Node, Tensor};
+use hipdnn_plugin_sdk::graph::{DataType, Node, Operation, Tensor};
 
 use super::*;
 
 #[test]
 fn choices_are_read_as_they_were_written() {
-    let choice = Choice { last: 3, nodes: 2, library: Library::HipblasLt, algorithm: [7; 16] };
-    let other = Choice { last: 4, library: Library::Rocblas, ..choice };
-    let mut bytes = Vec::new();
-    choice.write(&mut bytes).unwrap();
-    other.write(&mut bytes).unwrap();
-    assert_eq!(bytes.len(), 2 * Choice::SIZE);
-    let read: Vec<_> = bytes.chunks(Choice::SIZE).map(Choice::read).collect();
-    assert_eq!(read, [Some(choice), Some(other)]);
-    for cut in 0..Choice::SIZE {
+    let choice = Choice { library: Library::HipblasLt, algorithm: [7; 16] };
+    let other = Choice { library: Library::Rocblas, ..choice };
+    let mut found = Found::default();
+    found.add(&[2, 3], choice.write());
+    found.add(&[4], other.write());
+    assert_eq!(Choice::of(&found, &[2, 3]), Ok(Some(choice)));
+    assert_eq!(Choice::of(&found, &[4]), Ok(Some(other)));
+    assert_eq!(Choice::of(&found, &[3]), Ok(None));
+    let mut bytes = choice.write();
+    for cut in 0..bytes.len() {
         assert_eq!(Choice::read(&bytes[..cut]), None, "{cut} bytes");
     }
-    bytes[8] = 3;
-    assert_eq!(Choice::read(&bytes[..Choice::SIZE]), None);
+    bytes[0] = 3;
+    found.add(&[5], bytes);
+    assert!(Choice::of(&found, &[5]).unwrap_err().message().contains("a saved choice"));
 }
 
 #[test]

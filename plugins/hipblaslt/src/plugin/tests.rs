@@ -3,6 +3,9 @@ use hipdnn_plugin_sdk::graph::{DataType, Node, Operation, Tensor};
 use hipdnn_plugin_sdk::payload::Payload;
 use hipdnn_plugin_sdk::wire::{self, Layout};
 
+use hipdnn_plugin_sdk::engine_id;
+use hipdnn_plugin_sdk::wire::EngineConfig;
+
 use super::*;
 
 fn graph() -> Graph {
@@ -29,7 +32,7 @@ fn the_engines_id_is_that_of_amds_own_plugin() {
 #[test]
 fn without_libraries_or_device_the_reason_says_so() {
     let refusal = HipblasLtPlugin::supports(&Handle::default(), 0, &graph());
-    match Runtime::get() {
+    match runtime() {
         // Which products the libraries have kernels for is theirs to say.
         Ok(_) => {}
         Err(missing) => {
@@ -46,7 +49,7 @@ fn without_libraries_or_device_the_reason_says_so() {
 
 #[test]
 fn saved_plans_are_checked_before_they_are_used() {
-    const PLANS: Payload = Payload { mark: *b"HBLT", version: 1, owner: "the test" };
+    const PLANS: Payload = Payload { mark: *b"HBLT", version: 2, owner: "the test" };
     let config = |engine_id| wire::write_engine_config(&EngineConfig { engine_id, knobs: Vec::new() });
     let graph = wire::write(&graph(), Layout::G2).unwrap();
     let load = |bytes: &[u8]| {
@@ -56,9 +59,9 @@ fn saved_plans_are_checked_before_they_are_used() {
     assert!(load(b"something else").contains("not a saved plan of HIPBLASLT_ENGINE"));
     assert!(load(&PLANS.write(&[&config(5), b"", &graph]).unwrap()).contains("of engine 5"));
     let own = config(engine_id(HIPBLASLT_ENGINE));
-    assert!(load(&PLANS.write(&[&own, b"too short", &graph]).unwrap()).contains("a saved choice"));
+    assert!(load(&PLANS.write(&[&own, b"too short", &graph]).unwrap()).contains("ends too early"));
     assert!(!load(&PLANS.write(&[&own, b"", b"no graph"]).unwrap()).is_empty());
-    if let Err(missing) = Runtime::get() {
+    if let Err(missing) = runtime() {
         assert_eq!(load(&PLANS.write(&[&own, b"", &graph]).unwrap()), missing.to_string());
     }
 }

@@ -2,11 +2,11 @@
 
 use std::ffi::{c_int, c_void};
 
-use hipdnn_plugin_problem::Refusal;
-use hipdnn_plugin_problem::problem::Operand;
-use hipdnn_plugin_problem::problem::pointwise::{Activation, Pointwise};
+use hipdnn_plugin_planner::Refusal;
+use hipdnn_plugin_planner::problem::Operand;
+use hipdnn_plugin_planner::problem::pointwise::{Activation, Pointwise};
 use hipdnn_plugin_sdk::PluginError;
-use hipdnn_plugin_sdk::graph::{Graph, Operation, PointwiseMode};
+use hipdnn_plugin_sdk::graph::PointwiseMode;
 
 use super::{Design, ONE, Step, Tensors, ZERO, factor};
 use crate::handle::Ready;
@@ -85,12 +85,11 @@ pub struct ActivationDesign {
 }
 
 impl ActivationDesign {
-    /// The activation that an operation asks for.
+    /// An activation.
     ///
     /// # Errors
     /// The first thing that MIOpen does not do.
-    pub fn of(graph: &Graph, operation: &Operation) -> Result<Self, Refusal> {
-        let pointwise = Pointwise::of(graph, operation).ok_or("operation: is not pointwise")??;
+    pub fn of(pointwise: &Pointwise) -> Result<Self, Refusal> {
         let function = Function::of(pointwise.mode, &pointwise.activation)?;
         let output = pointwise.output;
         for (place, input) in pointwise.inputs.iter().enumerate() {

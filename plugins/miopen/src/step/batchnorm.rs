@@ -3,9 +3,9 @@
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-use hipdnn_plugin_problem::Refusal;
-use hipdnn_plugin_problem::problem::Operand;
-use hipdnn_plugin_problem::problem::batchnorm::{Batchnorm, Parameter, Scalar, Spread};
+use hipdnn_plugin_planner::Refusal;
+use hipdnn_plugin_planner::problem::Operand;
+use hipdnn_plugin_planner::problem::batchnorm::{Batchnorm, Parameter, Scalar, Spread};
 use hipdnn_plugin_sdk::PluginError;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation};
 use hipdnn_plugin_sdk::hip::HIP_MEMCPY_DEVICE_TO_DEVICE;
@@ -85,12 +85,11 @@ pub(super) struct Backward {
 }
 
 impl BatchnormDesign {
-    /// The batch normalization that an operation asks for.
+    /// The batch normalization of a node.
     ///
     /// # Errors
     /// The first thing that MIOpen does not do.
-    pub fn of(graph: &Graph, operation: &Operation) -> Result<Self, Refusal> {
-        let batchnorm = Batchnorm::of(graph, operation).ok_or("operation: is no batch normalization")??;
+    pub fn of(graph: &Graph, operation: &Operation, batchnorm: &Batchnorm) -> Result<Self, Refusal> {
         let channels = batchnorm.channels();
         let parameter = |name: &str, parameter: Parameter| {
             if parameter.data_type != DataType::Float {
@@ -102,7 +101,7 @@ impl BatchnormDesign {
             Ok(parameter.slot)
         };
         let scalar = |name: &str, scalar: Scalar| HostScalar::of(graph, operation, name, scalar);
-        let (shape, form) = match &batchnorm {
+        let (shape, form) = match batchnorm {
             Batchnorm::Inference(b) => {
                 let (spread, epsilon) = match b.spread {
                     Spread::InvVariance(inv) => (parameter("inv_variance", inv)?, None),
@@ -389,7 +388,7 @@ impl Running {
                 let hip = ready.runtime.hip;
                 // SAFETY: both are valid for the size.
                 let answer = unsafe {
-                    (hip.hipMemcpyAsync)(next, prev, size, HIP_MEMCPY_DEVICE_TO_DEVICE, ready.stream)
+                    (hip.hipMemcpyAsync)(next, prev, size, HIP_MEMCPY_DEVICE_TO_DEVICE, ready.entered.stream)
                 };
                 hip.check("hipMemcpyAsync", answer)?;
             }

@@ -5,12 +5,12 @@ mod margin;
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-use hipdnn_plugin_problem::Refusal;
-use hipdnn_plugin_problem::layout::storage_size;
-use hipdnn_plugin_problem::problem::Operand;
-use hipdnn_plugin_problem::problem::convolution::{Convolution, Direction, MAX_SPATIAL};
+use hipdnn_plugin_planner::Refusal;
+use hipdnn_plugin_planner::layout::storage_size;
+use hipdnn_plugin_planner::problem::Operand;
+use hipdnn_plugin_planner::problem::convolution::{Convolution, Direction, MAX_SPATIAL};
 use hipdnn_plugin_sdk::PluginError;
-use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation};
+use hipdnn_plugin_sdk::graph::DataType;
 
 use super::{Design, Step, Tensors};
 use crate::handle::Ready;
@@ -71,13 +71,12 @@ impl Padding {
 }
 
 impl ConvolutionDesign {
-    /// The convolution that an operation asks for.
+    /// A convolution.
     ///
     /// # Errors
     /// The first thing that MIOpen does not do.
-    pub fn of(graph: &Graph, operation: &Operation) -> Result<Self, Refusal> {
-        let convolution = Convolution::of(graph, operation).ok_or("operation: is no convolution")??;
-        let Convolution { x, w, y, spatial, .. } = &convolution;
+    pub fn of(convolution: &Convolution) -> Result<Self, Refusal> {
+        let Convolution { x, w, y, spatial, .. } = convolution;
         if convolution.mirrored {
             return Err("conv_mode: is CONVOLUTION, expected CROSS_CORRELATION".to_owned());
         }

@@ -4,11 +4,12 @@
 mod problem;
 mod training;
 
-use std::collections::HashMap;
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr;
 
-use hipdnn_plugin_problem::problem::pointwise::Pointwise;
+use hipdnn_plugin_planner::prepare::{CheckedNode, Prepared, Readers};
+use hipdnn_plugin_planner::problem::Problem;
+use hipdnn_plugin_planner::problem::convolution::Direction;
 use hipdnn_plugin_sdk::PluginError;
 use hipdnn_plugin_sdk::ffi::HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE;
 use hipdnn_plugin_sdk::graph::{Graph, Operation, PointwiseMode};
@@ -79,20 +80,9 @@ struct Spread {
     channels: c_int,
 }
 
-/// The nodes that read each tensor, for each time that they do.
-pub fn readers(graph: &Graph) -> HashMap<i64, Vec<usize>> {
-    let mut readers: HashMap<i64, Vec<usize>> = HashMap::new();
-    for (place, node) in graph.nodes.iter().enumerate() {
-        for uid in node.operation.inputs() {
-            readers.entry(uid).or_default().push(place);
-        }
-    }
-    readers
-}
-
 /// What a chain looks like while it is followed through the graph.
 struct Builder<'a> {
-    graph: &'a Graph,
+    prepared: &'a Prepared,
     nodes: Vec<usize>,
     links: Vec<Link>,
     shape: Shape,
@@ -105,16 +95,16 @@ struct Builder<'a> {
 }
 
 /// The chains that begin at a node, the longest first. Tensors between their nodes are virtual and read by nothing else.
-pub fn chains(graph: &Graph, first: usize, readers: &HashMap<i64, Vec<usize>>) -> Vec<Fusion> {
-    if let Some(fusion) = training::forward(graph, first, readers) {
+pub fn chains(prepared: &Prepared, first: usize, readers: &Readers) -> Vec<Fusion> {
+    if let Some(fusion) = training::forward(prepared, first, readers) {
         return vec![fusion];
     }
-    if let Some(fusion) = training::gradient(graph, first, readers) {
+    if let Some(fusion) = training::gradient(prepared, first, readers) {
         return vec![fusion];
     }
     let mut found = Vec::new();
-    let Some(mut builder) = Builder::begin(graph, first) else { return found };
-    while let Some(next) = next(graph, builder.result.0, readers) {
+    let Some(mut builder) = Builder::begin(prepared, first) else { return found };
+    while let Some(next) = next(&prepared.graph, builder.result.0, readers) {
         if builder.add(next).is_none() {
             break;
         }
@@ -125,7 +115,7 @@ pub fn chains(graph: &Graph, first: usize, readers: &HashMap<i64, Vec<usize>>) -
 }
 
 /// The only reader of a virtual tensor.
-fn next(graph: &Graph, uid: i64, readers: &HashMap<i64, Vec<usize>>) -> Option<usize> {
+fn next(graph: &Graph, uid: i64, readers: &Readers) -> Option<usize> {
     match readers.get(&uid)?.as_slice() {
         [reader] if graph.tensor(uid)?.is_virtual => Some(*reader),
         _ => None,
@@ -141,10 +131,11 @@ fn bits(function: &Function) -> [u64; 3] {
 }
 
 impl<'a> Builder<'a> {
-    fn begin(graph: &'a Graph, first: usize) -> Option<Self> {
-        let operation = &graph.nodes.get(first)?.operation;
+    fn begin(prepared: &'a Prepared, first: usize) -> Option<Self> {
+        let CheckedNode { node, problem, .. } = prepared.node(first)?;
+        let operation = &node.operation;
         let mut builder = Self {
-            graph,
+            prepared,
             nodes: vec![first],
             links: Vec::new(),
             shape: Shape { data_type: FLOAT, dims: Vec::new(), strides: Vec::new() },
@@ -153,23 +144,23 @@ impl<'a> Builder<'a> {
             tensors: operation.tensors().len(),
             result: (0, 0),
         };
-        match operation {
-            Operation::ConvolutionForward(convolution) => {
-                let design =
-                    ConvolutionDesign::of(graph, operation).ok().filter(|design| !design.has_margin())?;
+        match problem {
+            Problem::Convolution(convolution) if convolution.direction == Direction::Forward => {
+                let design = ConvolutionDesign::of(convolution).ok().filter(|design| !design.has_margin())?;
                 let [x, w, y] = design.slots;
                 builder.arguments.extend([(CONVOLUTION_X, x), (CONVOLUTION_W, w)]);
                 builder.shape = design.y.clone();
                 builder.links.push(Link::Convolution(Box::new(design)));
-                builder.result = (convolution.y, y);
+                builder.result = (*operation.outputs().first()?, y);
             }
-            Operation::BatchnormInference(_) | Operation::BatchnormInferenceVariance(_) => {
-                let design = BatchnormDesign::of(graph, operation).ok()?;
+            Problem::Batchnorm(batchnorm) => {
+                let design = BatchnormDesign::of(&prepared.graph, operation, batchnorm).ok()?;
                 builder.shape = design.shape.clone();
                 builder.arguments.push((BATCHNORM_X, design.inference()?.x));
                 builder.batchnorm(&design, 0)?;
                 builder.result.0 = *operation.outputs().first()?;
             }
+            // Others begin no chain and are computed alone.
             _ => return None,
         }
         Some(builder)
@@ -177,17 +168,19 @@ impl<'a> Builder<'a> {
 
     /// Takes in the node that reads the last result. None where MIOpen has no kernel with it.
     fn add(&mut self, place: usize) -> Option<()> {
-        let operation = &self.graph.nodes.get(place)?.operation;
+        let CheckedNode { node, problem, .. } = self.prepared.node(place)?;
+        let (graph, operation) = (&self.prepared.graph, &node.operation);
         let base = self.tensors;
-        let input = self.graph.tensor(self.result.0)?;
+        let input = graph.tensor(self.result.0)?;
         let last = self.links.last()?;
-        match operation {
-            Operation::Pointwise(node) if node.operation == PointwiseMode::Add => {
+        match (operation, problem) {
+            (Operation::Pointwise(node), Problem::Pointwise(pointwise))
+                if pointwise.mode == PointwiseMode::Add =>
+            {
                 if !matches!(last, Link::Convolution(_)) {
                     return None;
                 }
-                TensorOpDesign::of(self.graph, operation).ok()?;
-                let pointwise = Pointwise::of(self.graph, operation)?.ok()?;
+                TensorOpDesign::of(graph, operation, pointwise).ok()?;
                 let other = if node.in_0 == self.result.0 { node.in_1? } else { node.in_0 };
                 let bias = pointwise
                     .inputs
@@ -197,7 +190,7 @@ impl<'a> Builder<'a> {
                 let channel = dims.len().checked_sub(out.len().checked_sub(1)?)?;
                 let is_bias = dims.get(channel) == out.get(1)
                     && dims.iter().enumerate().all(|(axis, dim)| axis == channel || *dim == 1);
-                let output = self.graph.tensor(node.out_0)?;
+                let output = graph.tensor(node.out_0)?;
                 let same = output.dims == input.dims && output.strides == input.strides;
                 if !is_bias || !same {
                     return None;
@@ -206,11 +199,11 @@ impl<'a> Builder<'a> {
                 self.arguments.push((BIAS, base + bias.operand.slot));
                 self.result = (node.out_0, base + pointwise.output.slot);
             }
-            Operation::BatchnormInference(_) | Operation::BatchnormInferenceVariance(_) => {
+            (_, Problem::Batchnorm(batchnorm)) => {
                 if !matches!(last, Link::Convolution(_) | Link::Bias) {
                     return None;
                 }
-                let design = BatchnormDesign::of(self.graph, operation).ok()?;
+                let design = BatchnormDesign::of(graph, operation, batchnorm).ok()?;
                 // What is scaled by the result cannot be the statistics.
                 if position(operation, self.result.0) != Some(design.inference()?.x) {
                     return None;
@@ -218,12 +211,11 @@ impl<'a> Builder<'a> {
                 self.batchnorm(&design, base)?;
                 self.result.0 = *operation.outputs().first()?;
             }
-            Operation::Pointwise(node) if node.operation.operands() == 1 => {
+            (Operation::Pointwise(node), Problem::Pointwise(pointwise)) if pointwise.inputs.len() == 1 => {
                 if matches!(last, Link::Activation(..)) {
                     return None;
                 }
-                ActivationDesign::of(self.graph, operation).ok()?;
-                let pointwise = Pointwise::of(self.graph, operation)?.ok()?;
+                ActivationDesign::of(pointwise).ok()?;
                 let function = Function::of(pointwise.mode, &pointwise.activation).ok()?;
                 self.links.push(Link::Activation(function.mode, bits(&function)));
                 self.result = (node.out_0, base + pointwise.output.slot);

@@ -15,14 +15,24 @@ pub mod tensor_op;
 
 use std::ffi::c_void;
 
-use hipdnn_plugin_problem::Refusal;
-use hipdnn_plugin_problem::problem::batchnorm::Scalar;
-use hipdnn_plugin_problem::problem::named_tensors;
+use hipdnn_plugin_planner::Refusal;
+use hipdnn_plugin_planner::prepare::CheckedNode;
+use hipdnn_plugin_planner::problem::batchnorm::Scalar;
+use hipdnn_plugin_planner::problem::normalization::Normalization;
+use hipdnn_plugin_planner::problem::{Problem, named_tensors};
 use hipdnn_plugin_sdk::PluginError;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation};
 
 use crate::handle::Ready;
 use crate::knob::Options;
+use crate::step::activation::ActivationDesign;
+use crate::step::batchnorm::BatchnormDesign;
+use crate::step::convolution::ConvolutionDesign;
+use crate::step::normalization::NormalizationDesign;
+use crate::step::normalization::gradient::GradientDesign;
+use crate::step::pooling::PoolingDesign;
+use crate::step::reduction::ReductionDesign;
+use crate::step::tensor_op::TensorOpDesign;
 
 /// The computation of one node, ready to run.
 pub trait Step: Send + Sync {
@@ -61,44 +71,36 @@ pub trait Design {
     fn make(&self, ready: &Ready<'_>, options: &Options, saved: &[u8]) -> Result<Box<dyn Step>, PluginError>;
 }
 
-/// The design of a node of a prepared graph.
+/// The design of a node of a graph.
 ///
 /// # Errors
 /// The first thing that MIOpen does not do.
-pub fn design(graph: &Graph, node: &Node) -> Result<Box<dyn Design>, Refusal> {
-    if node.compute_type != DataType::Float {
-        return Err(format!("compute type is {}, expected float", node.compute_type.name()));
+pub fn design(graph: &Graph, node: &CheckedNode<'_>) -> Result<Box<dyn Design>, Refusal> {
+    let Node { compute_type, operation, .. } = node.node;
+    if *compute_type != DataType::Float {
+        return Err(format!("compute type is {}, expected float", compute_type.name()));
     }
-    Ok(match &node.operation {
-        Operation::ConvolutionForward(_)
-        | Operation::ConvolutionBackwardData(_)
-        | Operation::ConvolutionBackwardFilter(_) => {
-            Box::new(convolution::ConvolutionDesign::of(graph, &node.operation)?)
+    Ok(match node.problem {
+        Problem::Convolution(convolution) => Box::new(ConvolutionDesign::of(convolution)?),
+        Problem::Batchnorm(batchnorm) => Box::new(BatchnormDesign::of(graph, operation, batchnorm)?),
+        Problem::Pointwise(pointwise) if tensor_op::operation(pointwise.mode).is_some() => {
+            Box::new(TensorOpDesign::of(graph, operation, pointwise)?)
         }
-        Operation::Batchnorm(_)
-        | Operation::BatchnormInference(_)
-        | Operation::BatchnormInferenceVariance(_)
-        | Operation::BatchnormBackward(_) => {
-            Box::new(batchnorm::BatchnormDesign::of(graph, &node.operation)?)
+        Problem::Pointwise(pointwise) => Box::new(ActivationDesign::of(pointwise)?),
+        Problem::Resample(pooling) => Box::new(PoolingDesign::of(pooling)?),
+        Problem::Reduction(reduction) => Box::new(ReductionDesign::of(reduction)?),
+        Problem::Normalization(Normalization::Forward(forward)) => {
+            Box::new(NormalizationDesign::of(graph, operation, forward)?)
         }
-        Operation::Pointwise(pointwise) if tensor_op::operation(pointwise.operation).is_some() => {
-            Box::new(tensor_op::TensorOpDesign::of(graph, &node.operation)?)
-        }
-        Operation::ResampleForward(_) | Operation::ResampleBackward(_) => {
-            Box::new(pooling::PoolingDesign::of(graph, &node.operation)?)
-        }
-        Operation::Reduction(_) => Box::new(reduction::ReductionDesign::of(graph, &node.operation)?),
-        Operation::Layernorm(_) | Operation::RmsNorm(_) => {
-            Box::new(normalization::NormalizationDesign::of(graph, &node.operation)?)
-        }
-        Operation::LayernormBackward(_) | Operation::RmsNormBackward(_) => {
-            Box::new(normalization::gradient::GradientDesign::of(graph, &node.operation)?)
-        }
-        Operation::Pointwise(_) => Box::new(activation::ActivationDesign::of(graph, &node.operation)?),
-        _ => {
+        Problem::Normalization(Normalization::Backward(backward)) => Box::new(GradientDesign::of(backward)?),
+        Problem::Attention(_)
+        | Problem::AttentionGradients(_)
+        | Problem::Mixture(_)
+        | Problem::MixtureGradient(_)
+        | Problem::Matmul(_)
+        | Problem::BlockScale(_) => {
             return Err(
-                "operation is none that this plugin computes (convolutions, normalizations, softmax, pooling, \
-                        reductions, activations, add, sub, mul, min, max)"
+                "operation is none that this plugin computes (convolutions, normalizations, softmax, pooling,                         reductions, activations, add, sub, mul, min, max)"
                     .to_owned(),
             );
         }

@@ -4,10 +4,10 @@ pub mod gradient;
 
 use std::ffi::c_void;
 
-use hipdnn_plugin_problem::Refusal;
-use hipdnn_plugin_problem::layout::Layout;
-use hipdnn_plugin_problem::problem::Operand;
-use hipdnn_plugin_problem::problem::normalization::{Forward, Normalization, Spread};
+use hipdnn_plugin_planner::Refusal;
+use hipdnn_plugin_planner::layout::Layout;
+use hipdnn_plugin_planner::problem::Operand;
+use hipdnn_plugin_planner::problem::normalization::{Forward, Spread};
 use hipdnn_plugin_sdk::PluginError;
 use hipdnn_plugin_sdk::graph::{Graph, Operation};
 
@@ -44,16 +44,12 @@ struct Slots {
 }
 
 impl NormalizationDesign {
-    /// The normalization that an operation asks for.
+    /// The normalization of a node.
     ///
     /// # Errors
     /// The first thing that MIOpen does not do.
-    pub fn of(graph: &Graph, operation: &Operation) -> Result<Self, Refusal> {
-        let normalization = Normalization::of(graph, operation).ok_or("operation: is no normalization")??;
-        let Normalization::Forward(forward) = &normalization else {
-            return Err("operation: is a gradient".to_owned());
-        };
-        let Forward { x, y, leading, centered, .. } = forward.as_ref();
+    pub fn of(graph: &Graph, operation: &Operation, forward: &Forward) -> Result<Self, Refusal> {
+        let Forward { x, y, leading, centered, .. } = forward;
         without_gaps("x", x)?;
         without_gaps("y", y)?;
         if y.data_type != x.data_type {

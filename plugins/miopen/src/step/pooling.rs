@@ -2,10 +2,9 @@
 
 use std::ffi::{c_int, c_void};
 
-use hipdnn_plugin_problem::Refusal;
-use hipdnn_plugin_problem::problem::resample::{Pooling, Resample};
+use hipdnn_plugin_planner::Refusal;
+use hipdnn_plugin_planner::problem::resample::{Pooling, Resample};
 use hipdnn_plugin_sdk::PluginError;
-use hipdnn_plugin_sdk::graph::{Graph, Operation};
 
 use super::{Design, ONE, Step, Tensors, ZERO, factor, missing};
 use crate::handle::Ready;
@@ -31,13 +30,12 @@ pub struct PoolingDesign {
 }
 
 impl PoolingDesign {
-    /// The pooling that an operation asks for.
+    /// A pooling.
     ///
     /// # Errors
     /// The first thing that MIOpen does not do.
-    pub fn of(graph: &Graph, operation: &Operation) -> Result<Self, Refusal> {
-        let pooling = Resample::of(graph, operation).ok_or("operation: is no pooling")??;
-        let Resample { x, y, spatial, .. } = &pooling;
+    pub fn of(pooling: &Resample) -> Result<Self, Refusal> {
+        let Resample { x, y, spatial, .. } = pooling;
         let [x_name, y_name] = if pooling.backward { ["dx", "dy"] } else { ["x", "y"] };
         if *spatial > 3 {
             return Err(format!("{x_name}: has {spatial} spatial dimensions, expected at most 3"));
@@ -51,7 +49,7 @@ impl PoolingDesign {
             ));
         }
         for axis in 0..*spatial {
-            pooling_axis(&pooling, axis)?;
+            pooling_axis(pooling, axis)?;
         }
         let layout = ImageLayout::common(&[(x_name, x), (y_name, y)])?;
         if layout == ImageLayout::ChannelsLast {

@@ -2,10 +2,10 @@
 
 use std::ffi::{c_int, c_void};
 
-use hipdnn_plugin_problem::Refusal;
-use hipdnn_plugin_problem::problem::reduction::Reduction;
+use hipdnn_plugin_planner::Refusal;
+use hipdnn_plugin_planner::problem::reduction::Reduction;
 use hipdnn_plugin_sdk::PluginError;
-use hipdnn_plugin_sdk::graph::{Graph, Operation, ReductionMode};
+use hipdnn_plugin_sdk::graph::ReductionMode;
 
 use super::{Design, ONE, Step, Tensors, ZERO, factor, missing};
 use crate::handle::Ready;
@@ -27,13 +27,12 @@ pub struct ReductionDesign {
 }
 
 impl ReductionDesign {
-    /// The reduction that an operation asks for.
+    /// A reduction.
     ///
     /// # Errors
     /// The first thing that MIOpen does not do.
-    pub fn of(graph: &Graph, operation: &Operation) -> Result<Self, Refusal> {
-        let reduction = Reduction::of(graph, operation).ok_or("operation: is no reduction")??;
-        let Reduction { x, y, mode, .. } = &reduction;
+    pub fn of(reduction: &Reduction) -> Result<Self, Refusal> {
+        let Reduction { x, y, mode, .. } = reduction;
         let operation = match mode {
             ReductionMode::Add => REDUCE_ADD,
             ReductionMode::Mul => REDUCE_MUL,
@@ -53,7 +52,7 @@ impl ReductionDesign {
                 x.data_type.name()
             ));
         }
-        let shape = |name: &str, operand: &hipdnn_plugin_problem::problem::Operand| {
+        let shape = |name: &str, operand: &hipdnn_plugin_planner::problem::Operand| {
             Shape::new(name, operand.data_type, operand.layout.dims(), operand.layout.strides())
         };
         let (from, to) = (shape("in", x)?, shape("out", y)?);

@@ -10,8 +10,8 @@
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 
-use hipdnn_plugin_problem::Refusal;
-use hipdnn_plugin_problem::layout::Layout;
+use hipdnn_plugin_planner::Refusal;
+use hipdnn_plugin_planner::layout::Layout;
 use hipdnn_plugin_sdk::PluginError;
 use hipdnn_plugin_sdk::graph::operation::{Pointwise, Reduction};
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation, PointwiseMode, ReductionMode};

@@ -2,9 +2,9 @@
 
 use std::ffi::{c_int, c_void};
 
-use hipdnn_plugin_problem::Refusal;
-use hipdnn_plugin_problem::problem::Operand;
-use hipdnn_plugin_problem::problem::pointwise::{Broadcast, Pointwise};
+use hipdnn_plugin_planner::Refusal;
+use hipdnn_plugin_planner::problem::Operand;
+use hipdnn_plugin_planner::problem::pointwise::{Broadcast, Pointwise};
 use hipdnn_plugin_sdk::PluginError;
 use hipdnn_plugin_sdk::graph::{Graph, Operation, PointwiseMode};
 
@@ -38,12 +38,11 @@ pub struct TensorOpDesign {
 }
 
 impl TensorOpDesign {
-    /// What an operation asks for.
+    /// The operation of a node.
     ///
     /// # Errors
     /// The first thing that MIOpen does not do.
-    pub fn of(graph: &Graph, node: &Operation) -> Result<Self, Refusal> {
-        let pointwise = Pointwise::of(graph, node).ok_or("operation: is not pointwise")??;
+    pub fn of(graph: &Graph, node: &Operation, pointwise: &Pointwise) -> Result<Self, Refusal> {
         let (operation, subtract) =
             operation(pointwise.mode).ok_or_else(|| format!("operation: is {}", pointwise.mode.name()))?;
         let [first, second] = pointwise.inputs.as_slice() else {

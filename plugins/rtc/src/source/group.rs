@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use hipdnn_plugin_problem::layout::MAX_RANK;
+use hipdnn_plugin_planner::layout::MAX_RANK;
 use hipdnn_plugin_sdk::gpu::workspace::ALIGNMENT;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Tensor, TensorValue};
 
@@ -236,7 +236,7 @@ fn given(value: &TensorValue) -> Result<f64, Refusal> {
 
 /// A tensor spread over a domain.
 fn access(tensor: &Tensor, place: Place, strides: [usize; MAX_RANK]) -> Result<Access, Refusal> {
-    let layout = hipdnn_plugin_problem::layout::Layout::of(tensor)?;
+    let layout = hipdnn_plugin_planner::layout::Layout::of(tensor)?;
     if layout.elements() > MAX_ELEMENTS || layout.extent() > MAX_ELEMENTS {
         return Err(format!(
             "tensor {} \"{}\": dims {:?} with strides {:?} reach over {} elements, expected at most {MAX_ELEMENTS}",

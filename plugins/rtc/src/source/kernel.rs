@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use hipdnn_plugin_planner::plan::StepTensors;
 use hipdnn_plugin_sdk::graph::DataType;
 
 use super::group::Group;
@@ -37,6 +38,15 @@ pub enum Argument {
     },
 }
 
+impl Argument {
+    /// The tensor.
+    pub fn uid(&self) -> i64 {
+        match self {
+            Self::Memory { uid, .. } | Self::Number { uid, .. } => *uid,
+        }
+    }
+}
+
 /// A kernel that was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kernel {
@@ -50,6 +60,13 @@ pub struct Kernel {
     pub block: u32,
     /// Workgroups.
     pub grid: u32,
+}
+
+impl Kernel {
+    /// The tensors of the arguments.
+    pub fn tensors(&self) -> StepTensors {
+        self.arguments.iter().map(Argument::uid).collect::<Vec<_>>().into()
+    }
 }
 
 /// Writes the kernel of a group, whose stores are those that go to memory.

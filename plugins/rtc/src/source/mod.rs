@@ -12,16 +12,15 @@ pub mod value;
 pub mod walk;
 pub mod window;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
-use hipdnn_plugin_problem::layout::{Layout, storage_size};
-use hipdnn_plugin_problem::prepare::{in_node, mark_outputs, prepare};
-use hipdnn_plugin_problem::workspace::{Place, Places, arrange};
+use hipdnn_plugin_planner::plan::{Placed, StepTensors};
+use hipdnn_plugin_planner::prepare::{Prepared, in_node, prepare};
+use hipdnn_plugin_planner::problem::Problem;
 use hipdnn_plugin_sdk::graph::Graph;
 
 use crate::Refusal;
 use group::Group;
-use hipdnn_plugin_sdk::gpu::workspace::ALIGNMENT;
 use kernel::Kernel;
 use node::Item;
 use statistics::spelled_out;
@@ -38,10 +37,9 @@ pub const PRELUDE: &str = include_str!("prelude.h");
 pub struct Program {
     /// The kernels, in their order.
     pub kernels: Vec<Kernel>,
-    /// The virtual tensors that one kernel leaves for another, and the outputs that nobody marked. Each kernel is one step.
-    pub places: Places,
-    /// The latter, which lie where the caller binds them.
-    pub unmarked: HashSet<i64>,
+    /// Where the tensors of each kernel lie, in the order of its arguments. In the workspace are the virtual tensors that one kernel
+    /// leaves for another, and the outputs that nobody marked, where they are not bound.
+    pub placed: Placed,
 }
 
 impl Program {
@@ -57,17 +55,25 @@ impl Program {
 /// # Errors
 /// The first node that is not computed, and why.
 pub fn generate(graph: &Graph) -> Result<Program, Refusal> {
-    let mut graph = prepare(graph)?;
-    let unmarked = mark_outputs(&mut graph);
-    let mut nodes = Vec::with_capacity(graph.nodes.len());
-    for (place, node) in graph.nodes.clone().iter().enumerate() {
-        let spelled = spelled_out(&mut graph, node).map_err(|refusal| in_node(place, node, refusal))?;
-        nodes.extend(spelled.into_iter().map(|node| (place, node)));
-    }
+    let Prepared { mut graph, problems, unmarked } = prepare(graph)?;
     let mut groups: Vec<Group> = Vec::new();
-    for (place, node) in &nodes {
-        let mut add = || {
-            let mut next = Some(Item::of(&graph, node)?);
+    let given = std::mem::take(&mut graph.nodes);
+    let mut nodes = Vec::with_capacity(given.len());
+    for (place, (node, problem)) in given.into_iter().zip(problems).enumerate() {
+        match spelled_out(&mut graph, &node, &problem) {
+            None => nodes.push((place, node, problem)),
+            Some(spelled) => {
+                for node in spelled {
+                    let problem = Problem::of(&graph, &node.operation)
+                        .map_err(|refusal| in_node(place, &node, refusal))?;
+                    nodes.push((place, node, problem));
+                }
+            }
+        }
+    }
+    for (place, node, problem) in nodes {
+        let add = || {
+            let mut next = Some(Item::of(&node, problem)?);
             while let Some(item) = next {
                 match groups.last_mut() {
                     Some(group) if item.fits(group) => item.add(group, &graph)?,
@@ -81,34 +87,21 @@ pub fn generate(graph: &Graph) -> Result<Program, Refusal> {
             }
             Ok(())
         };
-        add().map_err(|refusal| in_node(*place, node, refusal))?;
+        add().map_err(|refusal| in_node(place, &node, refusal))?;
     }
-    // The last group that reads each tensor from memory.
-    let mut readers: HashMap<i64, usize> = HashMap::new();
-    for (number, group) in groups.iter().enumerate() {
-        readers.extend(group.reads().map(|uid| (uid, number)));
-    }
+    let read: HashSet<i64> = groups.iter().flat_map(Group::reads).collect();
     let virtuals: HashSet<i64> =
         graph.tensors.iter().filter(|tensor| tensor.is_virtual).map(|tensor| tensor.uid).collect();
-    let mut places = Vec::new();
-    let mut kernels = Vec::new();
-    for (number, group) in groups.iter_mut().enumerate() {
-        group.stores.retain(|store| !virtuals.contains(&store.uid) || readers.contains_key(&store.uid));
-        for store in &group.stores {
-            if (virtuals.contains(&store.uid) || unmarked.contains(&store.uid))
-                && let Some(tensor) = graph.tensor(store.uid)
-            {
-                let last = readers.get(&store.uid).copied().unwrap_or(number);
-                let size = storage_size(tensor.data_type, Layout::of(tensor)?.extent())?;
-                places.push(Place { uid: store.uid, first: number, last, size, offset: 0 });
-            }
-        }
+    let mut kernels: Vec<Kernel> = Vec::new();
+    for group in &mut groups {
+        group.stores.retain(|store| !virtuals.contains(&store.uid) || read.contains(&store.uid));
         // What nobody reads and nobody asked for need not be computed.
         if !group.stores.is_empty() {
             kernels.push(kernel::write(group, format!("kernel_{}", kernels.len()))?);
         }
     }
-    Ok(Program { kernels, places: arrange(places, ALIGNMENT)?, unmarked })
+    let tensors: Vec<StepTensors> = kernels.iter().map(Kernel::tensors).collect();
+    Ok(Program { placed: Placed::new(&graph, &unmarked, tensors.iter())?, kernels })
 }
 
 #[cfg(test)]

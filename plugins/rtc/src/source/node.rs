@@ -2,12 +2,12 @@
 
 #![expect(clippy::indexing_slicing, reason = "axes run below the rank of the domain, at most MAX_RANK")]
 
-use hipdnn_plugin_problem::layout::MAX_RANK;
-use hipdnn_plugin_problem::problem::batchnorm::{self, Batchnorm};
-use hipdnn_plugin_problem::problem::normalization::{Backward, Forward, Normalization, Spread, Statistics};
-use hipdnn_plugin_problem::problem::pointwise::Pointwise;
-use hipdnn_plugin_problem::problem::reduction::Reduction;
-use hipdnn_plugin_problem::problem::{Operand, pointers};
+use hipdnn_plugin_planner::layout::MAX_RANK;
+use hipdnn_plugin_planner::problem::batchnorm::{self, Batchnorm};
+use hipdnn_plugin_planner::problem::normalization::{Backward, Forward, Normalization, Spread, Statistics};
+use hipdnn_plugin_planner::problem::pointwise::Pointwise;
+use hipdnn_plugin_planner::problem::reduction::Reduction;
+use hipdnn_plugin_planner::problem::{Operand, Problem};
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, PointwiseMode, ReductionMode};
 
 use super::group::{Domain, Group};
@@ -19,14 +19,15 @@ use crate::Refusal;
 /// A node that kernels can compute.
 #[derive(Debug)]
 pub struct Item {
-    problem: Problem,
+    form: Form,
     real: Real,
     /// The tensors, by the slots of the problem.
     uids: Vec<i64>,
 }
 
+/// What is computed of a problem.
 #[derive(Debug)]
-enum Problem {
+enum Form {
     Pointwise(Pointwise),
     Reduction(Reduction),
     /// With given statistics.
@@ -40,76 +41,77 @@ enum Problem {
 }
 
 impl Item {
-    /// The numbers of a node; the refusal says what of it is not computed here.
-    pub fn of(graph: &Graph, node: &Node) -> Result<Self, Refusal> {
-        let operation = &node.operation;
-        let problem = if let Some(problem) = Pointwise::of(graph, operation) {
-            Problem::Pointwise(problem?)
-        } else if let Some(problem) = Reduction::of(graph, operation) {
-            Problem::Reduction(problem?)
-        } else if let Some(problem) = Normalization::of(graph, operation) {
-            match problem? {
-                Normalization::Forward(forward) => Problem::Normalization(forward),
-                Normalization::Backward(backward) => {
-                    // Statistics that were not kept are nodes of their own before this one.
-                    if let Statistics::Computed(_) = backward.statistics {
-                        return Err("mean: absent, expected mean and inv_variance".to_owned());
-                    }
-                    Problem::InputGradient(backward)
+    /// The numbers of a node that asks for a problem; the refusal says what of it is not computed here.
+    pub fn of(node: &Node, problem: Problem) -> Result<Self, Refusal> {
+        let form = match problem {
+            Problem::Pointwise(pointwise) => Form::Pointwise(*pointwise),
+            Problem::Reduction(reduction) => Form::Reduction(*reduction),
+            Problem::Normalization(Normalization::Forward(forward)) => Form::Normalization(forward),
+            Problem::Normalization(Normalization::Backward(backward)) => {
+                // Statistics that were not kept are nodes of their own before this one.
+                if let Statistics::Computed(_) = backward.statistics {
+                    return Err("mean: absent, expected mean and inv_variance".to_owned());
                 }
+                Form::InputGradient(backward)
             }
-        } else if let Some(problem) = Batchnorm::of(graph, operation) {
-            match problem? {
-                Batchnorm::Inference(inference) => Problem::Batchnorm(inference),
+            Problem::Batchnorm(batchnorm) => match *batchnorm {
+                Batchnorm::Inference(inference) => Form::Batchnorm(inference),
                 Batchnorm::Training(_) | Batchnorm::Backward(_) => {
                     return Err(
                         "operation: is a batchnorm that computes statistics, expected one with given ones"
                             .to_owned(),
                     );
                 }
+            },
+            Problem::Convolution(convolution) => Form::Window(Box::new(Window::convolution(*convolution)?)),
+            Problem::Resample(pooling) => Form::Window(Box::new(Window::pooling(*pooling)?)),
+            Problem::Attention(_)
+            | Problem::AttentionGradients(_)
+            | Problem::Mixture(_)
+            | Problem::MixtureGradient(_)
+            | Problem::Matmul(_)
+            | Problem::BlockScale(_) => {
+                return Err(
+                    "is not computed by this engine, expected pointwise, reduction, layernorm, RMSnorm, \
+                            batchnorm inference, forward convolution or pooling"
+                        .to_owned(),
+                );
             }
-        } else if let Some(window) = Window::of(graph, operation) {
-            Problem::Window(Box::new(window?))
-        } else {
-            return Err(
-                "is not computed by this engine, expected pointwise, reduction, layernorm, RMSnorm, \
-                        batchnorm inference, forward convolution or pooling"
-                    .to_owned(),
-            );
         };
         let real = Real::of(node.compute_type)?;
-        Ok(Self { problem, real, uids: pointers(graph, operation) })
+        // None of these operations has ragged tensors.
+        Ok(Self { form, real, uids: node.operation.tensors() })
     }
 
     /// What is left to compute of the node, in another kernel that walks along other dimensions.
     pub fn rest(&self) -> Option<Self> {
-        let Problem::InputGradient(backward) = &self.problem else { return None };
-        let problem = Problem::ParameterGradient(backward.clone());
-        Some(Self { problem, real: self.real, uids: self.uids.clone() })
+        let Form::InputGradient(backward) = &self.form else { return None };
+        let form = Form::ParameterGradient(backward.clone());
+        Some(Self { form, real: self.real, uids: self.uids.clone() })
     }
 
     /// The dimensions that the node walks over.
     pub fn domain(&self) -> Domain {
-        let (dims, reduced) = match &self.problem {
-            Problem::Pointwise(p) => (p.output.layout.dims(), None),
-            Problem::Batchnorm(p) => (p.y.layout.dims(), None),
-            Problem::Reduction(p) => {
+        let (dims, reduced) = match &self.form {
+            Form::Pointwise(p) => (p.output.layout.dims(), None),
+            Form::Batchnorm(p) => (p.y.layout.dims(), None),
+            Form::Reduction(p) => {
                 let dims = p.x.layout.dims();
                 (dims, Some(p.reduced[..dims.len()].to_vec()))
             }
-            Problem::Normalization(p) => {
+            Form::Normalization(p) => {
                 let dims = p.x.layout.dims();
                 (dims, Some((0..dims.len()).map(|axis| axis >= p.leading).collect()))
             }
-            Problem::InputGradient(p) => {
+            Form::InputGradient(p) => {
                 let dims = p.x.layout.dims();
                 (dims, Some((0..dims.len()).map(|axis| axis >= p.leading).collect()))
             }
-            Problem::ParameterGradient(p) => {
+            Form::ParameterGradient(p) => {
                 let dims = p.x.layout.dims();
                 (dims, Some((0..dims.len()).map(|axis| axis < p.leading).collect()))
             }
-            Problem::Window(p) => (p.output().layout.dims(), None),
+            Form::Window(p) => (p.output().layout.dims(), None),
         };
         Domain { dims: dims.to_vec(), reduced }
     }
@@ -118,24 +120,22 @@ impl Item {
     pub fn fits(&self, group: &Group) -> bool {
         let domain = self.domain();
         let rows = group.domain.rows();
-        let level = match &self.problem {
-            Problem::Pointwise(_) | Problem::Batchnorm(_) if domain.dims == group.domain.dims => {
-                Level::Element
-            }
-            Problem::Pointwise(_) if rows.as_ref() == Some(&domain.dims) => Level::Row,
-            Problem::Pointwise(_) | Problem::Batchnorm(_) => return false,
-            Problem::Reduction(_)
-            | Problem::Normalization(_)
-            | Problem::InputGradient(_)
-            | Problem::ParameterGradient(_) => {
+        let level = match &self.form {
+            Form::Pointwise(_) | Form::Batchnorm(_) if domain.dims == group.domain.dims => Level::Element,
+            Form::Pointwise(_) if rows.as_ref() == Some(&domain.dims) => Level::Row,
+            Form::Pointwise(_) | Form::Batchnorm(_) => return false,
+            Form::Reduction(_)
+            | Form::Normalization(_)
+            | Form::InputGradient(_)
+            | Form::ParameterGradient(_) => {
                 let same = group.domain.reduced.is_none() || group.domain.reduced == domain.reduced;
                 if domain.dims != group.domain.dims || !same || group.gathers() {
                     return false;
                 }
                 Level::Element
             }
-            Problem::Window(_) if domain == group.domain => Level::Element,
-            Problem::Window(_) => return false,
+            Form::Window(_) if domain == group.domain => Level::Element,
+            Form::Window(_) => return false,
         };
         // What was written here is at hand only for the element or row that it belongs to.
         let at_hand = |operand: &Operand| match group.level_of(self.uids[operand.slot]) {
@@ -143,19 +143,19 @@ impl Item {
             Some(Level::Element) => level == Level::Element && operand.layout.dims() == group.domain.dims,
             Some(Level::Row) => rows.as_deref() == Some(operand.layout.dims()),
         };
-        let fits = match &self.problem {
-            Problem::Pointwise(p) => p.inputs.iter().all(|input| at_hand(&input.operand)),
-            Problem::Reduction(p) => at_hand(&p.x),
-            Problem::Batchnorm(p) => {
+        let fits = match &self.form {
+            Form::Pointwise(p) => p.inputs.iter().all(|input| at_hand(&input.operand)),
+            Form::Reduction(p) => at_hand(&p.x),
+            Form::Batchnorm(p) => {
                 let others = channels(p).into_iter().map(|(_, part)| part.slot).chain(epsilon(p));
                 at_hand(&p.x) && others.into_iter().all(|slot| group.level_of(self.uids[slot]).is_none())
             }
-            Problem::Normalization(p) => {
+            Form::Normalization(p) => {
                 let others = [Some(p.scale.slot), p.bias.map(|bias| bias.slot), Some(p.epsilon.slot)];
                 at_hand(&p.x)
                     && others.into_iter().flatten().all(|slot| group.level_of(self.uids[slot]).is_none())
             }
-            Problem::InputGradient(p) | Problem::ParameterGradient(p) => {
+            Form::InputGradient(p) | Form::ParameterGradient(p) => {
                 let [mean, inverse] = saved(p);
                 let others =
                     [Some(p.scale.slot), mean.map(|mean| mean.slot), inverse.map(|inverse| inverse.slot)];
@@ -163,7 +163,7 @@ impl Item {
                     && at_hand(&p.dy)
                     && others.into_iter().flatten().all(|slot| group.level_of(self.uids[slot]).is_none())
             }
-            Problem::Window(p) => {
+            Form::Window(p) => {
                 p.inputs().all(|(_, operand)| group.level_of(self.uids[operand.slot]).is_none())
             }
         };
@@ -173,14 +173,14 @@ impl Item {
     /// Adds the numbers of the node.
     pub fn add(&self, group: &mut Group, graph: &Graph) -> Result<(), Refusal> {
         group.tensors += self.uids.len();
-        match &self.problem {
-            Problem::Pointwise(p) => self.pointwise(p, group, graph),
-            Problem::Reduction(p) => self.reduction(p, group, graph),
-            Problem::Batchnorm(p) => self.batchnorm(p, group, graph),
-            Problem::Normalization(p) => self.normalization(p, group, graph),
-            Problem::InputGradient(p) => self.input_gradient(p, group, graph),
-            Problem::ParameterGradient(p) => self.parameter_gradient(p, group, graph),
-            Problem::Window(p) => self.window(p, group, graph),
+        match &self.form {
+            Form::Pointwise(p) => self.pointwise(p, group, graph),
+            Form::Reduction(p) => self.reduction(p, group, graph),
+            Form::Batchnorm(p) => self.batchnorm(p, group, graph),
+            Form::Normalization(p) => self.normalization(p, group, graph),
+            Form::InputGradient(p) => self.input_gradient(p, group, graph),
+            Form::ParameterGradient(p) => self.parameter_gradient(p, group, graph),
+            Form::Window(p) => self.window(p, group, graph),
         }
     }
 

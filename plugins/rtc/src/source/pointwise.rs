@@ -1,6 +1,6 @@
 //! The pointwise modes as expressions.
 
-use hipdnn_plugin_problem::problem::pointwise::Activation;
+use hipdnn_plugin_planner::problem::pointwise::Activation;
 use hipdnn_plugin_sdk::graph::PointwiseMode;
 
 use super::value::Real;

@@ -1,20 +1,17 @@
 //! Gradients of a layernorm whose statistics were not kept: the statistics as nodes of their own, before it.
 
-use hipdnn_plugin_problem::problem::normalization::{Normalization, Statistics};
+use hipdnn_plugin_planner::problem::Problem;
+use hipdnn_plugin_planner::problem::normalization::{Normalization, Statistics};
 use hipdnn_plugin_sdk::graph::operation::{Pointwise, Reduction};
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, PointwiseMode, ReductionMode, Tensor};
 
-use crate::Refusal;
-
-/// A node of a prepared graph as nodes that have their statistics. The tensors between them become part of the graph.
-pub fn spelled_out(graph: &mut Graph, node: &Node) -> Result<Vec<Node>, Refusal> {
-    let Operation::LayernormBackward(gradient) = &node.operation else { return Ok(vec![node.clone()]) };
-    let problem = Normalization::of(graph, &node.operation).transpose()?;
-    let (Some(Normalization::Backward(problem)), Some(epsilon)) = (problem, gradient.epsilon) else {
-        return Ok(vec![node.clone()]);
-    };
+/// A node as nodes that have their statistics; none where it has them itself. The tensors between them become part of the graph.
+pub fn spelled_out(graph: &mut Graph, node: &Node, problem: &Problem) -> Option<Vec<Node>> {
+    let Operation::LayernormBackward(gradient) = &node.operation else { return None };
+    let Problem::Normalization(Normalization::Backward(problem)) = problem else { return None };
+    let epsilon = gradient.epsilon?;
     if matches!(problem.statistics, Statistics::Saved { .. }) {
-        return Ok(vec![node.clone()]);
+        return None;
     }
     let dims = graph.tensor(gradient.x).map(|x| x.dims.clone()).unwrap_or_default();
     let rows: Vec<i64> =
@@ -44,7 +41,7 @@ pub fn spelled_out(graph: &mut Graph, node: &Node) -> Result<Vec<Node>, Refusal>
         }),
     ];
     let of = |operation| Node { name: node.name.clone(), compute_type: node.compute_type, operation };
-    Ok(operations.map(of).into())
+    Some(operations.map(of).into())
 }
 
 /// The smallest number that is no tensor's.

@@ -1,3 +1,4 @@
+use hipdnn_plugin_sdk::gpu::workspace::ALIGNMENT;
 use hipdnn_plugin_sdk::graph::operation::{
     BatchnormInference, ConvolutionBackwardData, ConvolutionForward, LayernormBackward, Matmul, Pointwise,
     Reduction, ResampleForward, RmsNorm,
@@ -71,7 +72,7 @@ fn a_chain_is_one_kernel_that_touches_inputs_and_outputs_once() {
         ],
     );
     let program = generate(&chain).unwrap();
-    assert_eq!((program.kernels.len(), program.places.size), (1, 0));
+    assert_eq!((program.kernels.len(), program.placed.virtuals().size), (1, 0));
     assert_eq!(memory(&program, 0), [1, 2, 5]);
     let text = &program.kernels[0].text;
     assert_eq!(text.matches("= *(const pack<f32::type, 4> *)").count(), 2, "{text}");
@@ -106,7 +107,7 @@ fn what_one_kernel_leaves_for_another_has_a_place_in_the_workspace() {
     );
     let program = generate(&graph).unwrap();
     assert_eq!((memory(&program, 0), memory(&program, 1)), (vec![1, 2], vec![2, 3]));
-    assert_eq!((program.places.places.len(), program.places.size), (1, ALIGNMENT));
+    assert_eq!((program.placed.virtuals().places.len(), program.placed.virtuals().size), (1, ALIGNMENT));
 }
 
 #[test]
@@ -115,8 +116,7 @@ fn what_nobody_reads_is_an_output_with_a_place_in_the_workspace() {
     let nodes = vec![pointwise(PointwiseMode::Exp, 1, None, 2), pointwise(PointwiseMode::Neg, 2, None, 3)];
     let program = generate(&graph(&[WHOLE, BETWEEN, BETWEEN], nodes)).unwrap();
     assert_eq!((program.kernels.len(), memory(&program, 0)), (1, vec![1, 3]));
-    assert_eq!(program.unmarked, [3].into());
-    assert_eq!(program.places.places.iter().map(|place| place.uid).collect::<Vec<_>>(), [3]);
+    assert_eq!(program.placed.virtuals().places.iter().map(|place| place.uid).collect::<Vec<_>>(), [3]);
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn gradients_are_two_kernels_and_a_third_where_statistics_were_not_kept() {
     assert_eq!(first, [mean, 2, 6, inverse]);
     assert_eq!(memory(&program, 1), [2, 1, inverse, mean, 3, 7]);
     assert_eq!(memory(&program, 2), [2, 1, inverse, mean, 8, 9]);
-    assert_eq!((program.places.places.len(), program.places.size), (2, 2 * ALIGNMENT));
+    assert_eq!((program.placed.virtuals().places.len(), program.placed.virtuals().size), (2, 2 * ALIGNMENT));
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn what_follows_a_convolution_is_in_its_kernel() {
         graph.tensors[uid - 1].data_type = DataType::Half;
     }
     let program = generate(&graph).unwrap();
-    assert_eq!((program.kernels.len(), program.places.size), (1, 0));
+    assert_eq!((program.kernels.len(), program.placed.virtuals().size), (1, 0));
     assert_eq!(memory(&program, 0), [1, 2, 4, 6]);
     let kernel = &program.kernels[0];
     // One element for each thread, whose sum is in float until the end.
@@ -269,7 +269,7 @@ fn a_batchnorm_with_given_statistics_joins_the_kernel_before_it() {
         vec![convolution(1).into(), normalization.into(), pointwise(PointwiseMode::ReluFwd, 8, None, 9)];
     let tensors = [X, W, CONVOLVED, CHANNELS, CHANNELS, CHANNELS, CHANNELS, CONVOLVED, (CONVOLVED.0, false)];
     let program = generate(&graph(&tensors, operations)).unwrap();
-    assert_eq!((program.kernels.len(), program.places.size), (1, 0));
+    assert_eq!((program.kernels.len(), program.placed.virtuals().size), (1, 0));
     assert_eq!(memory(&program, 0), [1, 2, 4, 5, 6, 7, 9]);
     let text = &program.kernels[0].text;
     assert!(text.contains("= (v0 - v1) * v2 * v3 + v4;"), "{text}");

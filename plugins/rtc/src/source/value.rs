@@ -1,6 +1,6 @@
 //! What one kernel computes: numbers that depend on each other, and the memory that they come from and go to.
 
-use hipdnn_plugin_problem::layout::MAX_RANK;
+use hipdnn_plugin_planner::layout::MAX_RANK;
 use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::Refusal;

@@ -5,7 +5,7 @@
     reason = "axes run below the rank of the domain, and each walk has strides for every access"
 )]
 
-use hipdnn_plugin_problem::layout::MAX_RANK;
+use hipdnn_plugin_planner::layout::MAX_RANK;
 
 use super::value::{Access, Place};
 

@@ -9,10 +9,9 @@
 
 use std::fmt::Write;
 
-use hipdnn_plugin_problem::problem::Operand;
-use hipdnn_plugin_problem::problem::convolution::{Convolution, Direction, MAX_SPATIAL};
-use hipdnn_plugin_problem::problem::resample::{Pooling, Resample};
-use hipdnn_plugin_sdk::graph::{Graph, Operation};
+use hipdnn_plugin_planner::problem::Operand;
+use hipdnn_plugin_planner::problem::convolution::{Convolution, Direction, MAX_SPATIAL};
+use hipdnn_plugin_planner::problem::resample::{Pooling, Resample};
 
 use super::value::{Real, element};
 use crate::Refusal;
@@ -33,15 +32,8 @@ pub enum Window {
 }
 
 impl Window {
-    /// The window of an operation; the refusal says what of it is not computed here. `None` where it has none.
-    pub fn of(graph: &Graph, operation: &Operation) -> Option<Result<Self, Refusal>> {
-        if let Some(convolution) = Convolution::of(graph, operation) {
-            return Some(convolution.and_then(Self::convolution));
-        }
-        Resample::of(graph, operation).map(|pooling| pooling.and_then(Self::pooling))
-    }
-
-    fn convolution(p: Convolution) -> Result<Self, Refusal> {
+    /// The window of a convolution; the refusal says what of it is not computed here, as for a pooling.
+    pub fn convolution(p: Convolution) -> Result<Self, Refusal> {
         if p.direction != Direction::Forward {
             return Err(
                 "operation: is the gradient of a convolution, expected a forward convolution".to_owned()
@@ -60,7 +52,8 @@ impl Window {
         Ok(Self::Convolution(p))
     }
 
-    fn pooling(p: Resample) -> Result<Self, Refusal> {
+    /// The window of a pooling or its gradient.
+    pub fn pooling(p: Resample) -> Result<Self, Refusal> {
         for axis in 0..p.spatial {
             let reached = (p.output[axis] - 1).saturating_mul(p.stride[axis]).saturating_add(p.window[axis]);
             check_padded("window", axis, reached.max(p.input[axis].saturating_add(p.pre_padding[axis])))?;

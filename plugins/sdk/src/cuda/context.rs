@@ -86,6 +86,23 @@ fn first_context(cuda: &'static Cuda) -> Result<CUcontext, CudaError> {
     Ok(context)
 }
 
+/// Makes a context this thread's until what this answers is dropped.
+///
+/// # Errors
+/// The driver's.
+#[inline]
+pub(crate) fn enter(cuda: &'static Cuda, context: CUcontext) -> Result<EnteredContext, CudaError> {
+    let mut current = ptr::null_mut();
+    // SAFETY: the output is valid.
+    cuda.check("cuCtxGetCurrent", unsafe { (cuda.cuCtxGetCurrent)(&mut current) })?;
+    let is_other = current != context;
+    if is_other {
+        // SAFETY: the context is alive: it is the stream's, the caller's own or a primary one that is retained.
+        cuda.check("cuCtxPushCurrent", unsafe { (cuda.cuCtxPushCurrent_v2)(context) })?;
+    }
+    Ok(EnteredContext { pushed: is_other.then_some(cuda), not_send: PhantomData })
+}
+
 impl Device {
     /// The device of a context.
     ///
@@ -112,15 +129,7 @@ impl Device {
     /// The driver's.
     #[inline]
     pub fn enter(&self) -> Result<EnteredContext, CudaError> {
-        let mut current = ptr::null_mut();
-        // SAFETY: the output is valid.
-        self.cuda.check("cuCtxGetCurrent", unsafe { (self.cuda.cuCtxGetCurrent)(&mut current) })?;
-        let is_other = current != self.context;
-        if is_other {
-            // SAFETY: the context is alive: it is the stream's, the caller's own or a primary one that is retained.
-            self.cuda.check("cuCtxPushCurrent", unsafe { (self.cuda.cuCtxPushCurrent_v2)(self.context) })?;
-        }
-        Ok(EnteredContext { pushed: is_other.then_some(self.cuda), not_send: PhantomData })
+        enter(self.cuda, self.context)
     }
 
     /// The device's architecture, `sm_90` for instance.

@@ -10,8 +10,10 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fmt;
 use std::sync::OnceLock;
 
+use crate::dynlib::guard::thrown;
 use crate::{PluginError, Refusal, function_table};
 
+pub(crate) use context::enter;
 pub use context::{Device, EnteredContext, context_of};
 
 /// What a function of the driver answers; 0 is success.
@@ -188,6 +190,9 @@ impl Cuda {
 
     #[cold]
     fn error(&self, function: &str, answer: CUresult) -> CudaError {
+        if let Some(message) = thrown(function, answer) {
+            return CudaError { code: answer, message };
+        }
         let words = [self.cuGetErrorName, self.cuGetErrorString].map(|ask| {
             let mut text = std::ptr::null();
             // SAFETY: the output is valid, and any number is fine.

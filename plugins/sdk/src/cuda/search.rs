@@ -3,20 +3,20 @@
 //! In this order: the folder in `HIPDNN_CUDA_PATH`, the loader's own search, the toolkit in `CUDA_PATH`, and the folders in
 //! which pip installs NVIDIA's packages, beside the Python that runs.
 
-use std::env;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::environment;
+
 /// The paths at which a library may lie, by its file names in the order of preference.
 pub fn candidates(names: &[&str]) -> Vec<String> {
-    // A program with more rights than its user does not let the user choose its libraries.
-    // SAFETY: the call reads a number that the kernel gave the process.
-    let is_secure = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
-    let folder =
-        |name: &str| env::var_os(name).filter(|value| !value.is_empty() && !is_secure).map(PathBuf::from);
-    let maps =
-        if is_secure { String::new() } else { fs::read_to_string("/proc/self/maps").unwrap_or_default() };
+    let folder = |name: &str| environment::path(name).map(PathBuf::from);
+    let maps = if environment::is_secure() {
+        String::new()
+    } else {
+        fs::read_to_string("/proc/self/maps").unwrap_or_default()
+    };
     let packages = python_packages(&maps, folder("VIRTUAL_ENV").as_deref());
     let pip: Vec<PathBuf> = packages.iter().flat_map(|packages| pip_folders(packages)).collect();
     list(names, folder("HIPDNN_CUDA_PATH").as_deref(), folder("CUDA_PATH").as_deref(), &pip)
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn libraries_are_looked_for_in_the_order_that_is_documented() {
-        let root = env::temp_dir().join(format!("cuda_search_{}", std::process::id()));
+        let root = std::env::temp_dir().join(format!("cuda_search_{}", std::process::id()));
         let file = |path: &str| {
             let path = root.join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();

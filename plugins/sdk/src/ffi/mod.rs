@@ -16,6 +16,7 @@ pub mod plugin_api;
 use std::ffi::{c_char, c_int, c_void};
 
 use data_types::{hipdnnPluginStatus_t as status, hipdnnPluginType_t as kind};
+use hipdnn_abi::hipdnnSeverity_t as severity;
 
 pub use data_types::{
     HipdnnEnginePluginExecutionContext, HipdnnEnginePluginHandle, HipdnnHeuristicHandle,
@@ -60,15 +61,15 @@ pub const HIPDNN_PLUGIN_TYPE_HEURISTIC: hipdnnPluginType_t = kind::HIPDNN_PLUGIN
 /// How much a log line matters: one of the `HIPDNN_SEV_*` values.
 pub type hipdnnSeverity_t = c_int;
 /// What happens.
-pub const HIPDNN_SEV_INFO: hipdnnSeverity_t = 0;
+pub const HIPDNN_SEV_INFO: hipdnnSeverity_t = severity::HIPDNN_SEV_INFO as c_int;
 /// What looks wrong and is survived.
-pub const HIPDNN_SEV_WARN: hipdnnSeverity_t = 1;
+pub const HIPDNN_SEV_WARN: hipdnnSeverity_t = severity::HIPDNN_SEV_WARN as c_int;
 /// What failed.
-pub const HIPDNN_SEV_ERROR: hipdnnSeverity_t = 2;
+pub const HIPDNN_SEV_ERROR: hipdnnSeverity_t = severity::HIPDNN_SEV_ERROR as c_int;
 /// What ends the work.
-pub const HIPDNN_SEV_FATAL: hipdnnSeverity_t = 3;
+pub const HIPDNN_SEV_FATAL: hipdnnSeverity_t = severity::HIPDNN_SEV_FATAL as c_int;
 /// Nothing is logged.
-pub const HIPDNN_SEV_OFF: hipdnnSeverity_t = 4;
+pub const HIPDNN_SEV_OFF: hipdnnSeverity_t = severity::HIPDNN_SEV_OFF as c_int;
 
 /// Where a plugin sends its log lines; `message` is a NUL terminated text that lives as long as the call.
 pub type hipdnnCallback_t = Option<unsafe extern "C" fn(severity: hipdnnSeverity_t, message: *const c_char)>;

@@ -2,9 +2,9 @@
 
 use super::operation::EnumKind;
 
-/// Declares an enumeration as `Variant = wire number, C number, JSON spelling`; `none` where the C API has no such value.
+/// Declares an enumeration as `Variant = wire number, name in the C API, JSON spelling`; `none` where that has no such value.
 macro_rules! enumeration {
-    ($(#[$meta:meta])* $name:ident { $($(#[$vmeta:meta])* $variant:ident = $wire:literal, $c:tt, $json:literal;)+ }) => {
+    ($(#[$meta:meta])* $name:ident: $enumeration:ident { $($(#[$vmeta:meta])* $variant:ident = $wire:literal, $c:ident, $json:literal;)+ }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         #[repr(u8)]
@@ -31,7 +31,7 @@ macro_rules! enumeration {
 
             /// The number in the C API, where it has the value at all.
             pub fn c(self) -> Option<i32> {
-                match self { $(Self::$variant => enumeration!(@c $c),)+ }
+                match self { $(Self::$variant => enumeration!(@c $enumeration $c),)+ }
             }
 
             /// The spelling in JSON.
@@ -40,52 +40,52 @@ macro_rules! enumeration {
             }
         }
     };
-    (@c none) => { None };
-    (@c $c:literal) => { Some($c) };
+    (@c $enumeration:ident none) => { None };
+    (@c $enumeration:ident $c:ident) => { Some(hipdnn_abi::$enumeration::$c as i32) };
 }
 
 enumeration! {
     /// The type of an element or of a computation.
-    DataType {
+    DataType: hipdnnDataType_t {
         /// Not said.
         #[default]
         Unset = 0, none, "unset";
         /// 32-bit IEEE float.
-        Float = 1, 0, "float";
+        Float = 1, HIPDNN_DATA_FLOAT, "float";
         /// 16-bit IEEE float.
-        Half = 2, 2, "half";
+        Half = 2, HIPDNN_DATA_HALF, "half";
         /// The upper half of a 32-bit float.
-        Bfloat16 = 3, 6, "bfloat16";
+        Bfloat16 = 3, HIPDNN_DATA_BFLOAT16, "bfloat16";
         /// 64-bit IEEE float.
-        Double = 4, 1, "double";
+        Double = 4, HIPDNN_DATA_DOUBLE, "double";
         /// 8-bit unsigned integer.
-        Uint8 = 5, 5, "uint8";
+        Uint8 = 5, HIPDNN_DATA_UINT8, "uint8";
         /// 32-bit integer.
-        Int32 = 6, 4, "int32";
+        Int32 = 6, HIPDNN_DATA_INT32, "int32";
         /// 8-bit integer.
-        Int8 = 7, 3, "int8";
+        Int8 = 7, HIPDNN_DATA_INT8, "int8";
         /// 8-bit float, 4 exponent bits.
-        Fp8E4m3 = 8, 7, "fp8_e4m3";
+        Fp8E4m3 = 8, HIPDNN_DATA_FP8_E4M3, "fp8_e4m3";
         /// 8-bit float, 5 exponent bits.
-        Fp8E5m2 = 9, 8, "fp8_e5m2";
+        Fp8E5m2 = 9, HIPDNN_DATA_FP8_E5M2, "fp8_e5m2";
         /// 8-bit power of two.
-        Fp8E8m0 = 10, 9, "fp8_e8m0";
+        Fp8E8m0 = 10, HIPDNN_DATA_FP8_E8M0, "fp8_e8m0";
         /// 4-bit float, 2 exponent bits.
-        Fp4E2m1 = 11, 10, "fp4_e2m1";
+        Fp4E2m1 = 11, HIPDNN_DATA_FP4_E2M1, "fp4_e2m1";
         /// 6-bit float, 2 exponent bits.
-        Fp6E2m3 = 12, 12, "fp6_e2m3";
+        Fp6E2m3 = 12, HIPDNN_DATA_FP6_E2M3_EXT, "fp6_e2m3";
         /// 6-bit float, 3 exponent bits.
-        Fp6E3m2 = 13, 13, "fp6_e3m2";
+        Fp6E3m2 = 13, HIPDNN_DATA_FP6_E3M2_EXT, "fp6_e3m2";
         /// 4-bit integer.
-        Int4 = 14, 11, "int4";
+        Int4 = 14, HIPDNN_DATA_INT4, "int4";
         /// 64-bit integer.
-        Int64 = 15, 14, "int64";
+        Int64 = 15, HIPDNN_DATA_INT64, "int64";
         /// One byte, 0 or 1.
-        Boolean = 16, 15, "boolean";
+        Boolean = 16, HIPDNN_DATA_BOOLEAN, "boolean";
         /// 8-bit float, 4 exponent bits, no negative zero.
-        Fp8E4m3Fnuz = 17, 16, "fp8_e4m3_fnuz";
+        Fp8E4m3Fnuz = 17, HIPDNN_DATA_FP8_E4M3_FNUZ, "fp8_e4m3_fnuz";
         /// 8-bit float, 5 exponent bits, no negative zero.
-        Fp8E5m2Fnuz = 18, 17, "fp8_e5m2_fnuz";
+        Fp8E5m2Fnuz = 18, HIPDNN_DATA_FP8_E5M2_FNUZ, "fp8_e5m2_fnuz";
     }
 }
 
@@ -111,117 +111,117 @@ impl DataType {
 
 enumeration! {
     /// Whether the filter is mirrored.
-    ConvMode {
+    ConvMode: hipdnnConvolutionMode_t {
         /// Not said.
         #[default]
         Unset = 0, none, "UNSET";
         /// The filter is mirrored along every spatial dimension.
-        Convolution = 1, 0, "CONVOLUTION";
+        Convolution = 1, HIPDNN_CONVOLUTION, "CONVOLUTION";
         /// The filter is taken as it lies.
-        CrossCorrelation = 2, 1, "CROSS_CORRELATION";
+        CrossCorrelation = 2, HIPDNN_CROSS_CORRELATION, "CROSS_CORRELATION";
     }
 }
 
 enumeration! {
     /// What a pointwise operation does with x = in_0, y = in_1 and in_2.
-    PointwiseMode {
+    PointwiseMode: hipdnnPointwiseMode_t {
         /// Not said.
         #[default]
         Unset = 0, none, "unset";
         /// abs(x).
-        Abs = 1, 1, "abs";
+        Abs = 1, HIPDNN_POINTWISE_ABS, "abs";
         /// x + y.
-        Add = 2, 2, "add";
+        Add = 2, HIPDNN_POINTWISE_ADD, "add";
         /// x + y².
-        AddSquare = 3, 3, "add_square";
+        AddSquare = 3, HIPDNN_POINTWISE_ADD_SQUARE, "add_square";
         /// in_0 where in_2 is not zero, else in_1.
-        BinarySelect = 4, 4, "binary_select";
+        BinarySelect = 4, HIPDNN_POINTWISE_BINARY_SELECT, "binary_select";
         /// The smallest integer not below x.
-        Ceil = 5, 5, "ceil";
+        Ceil = 5, HIPDNN_POINTWISE_CEIL, "ceil";
         /// 1 where x = y, else 0.
-        CmpEq = 6, 6, "cmp_eq";
+        CmpEq = 6, HIPDNN_POINTWISE_CMP_EQ, "cmp_eq";
         /// 1 where x ≥ y, else 0.
-        CmpGe = 7, 7, "cmp_ge";
+        CmpGe = 7, HIPDNN_POINTWISE_CMP_GE, "cmp_ge";
         /// 1 where x > y, else 0.
-        CmpGt = 8, 8, "cmp_gt";
+        CmpGt = 8, HIPDNN_POINTWISE_CMP_GT, "cmp_gt";
         /// 1 where x ≤ y, else 0.
-        CmpLe = 9, 9, "cmp_le";
+        CmpLe = 9, HIPDNN_POINTWISE_CMP_LE, "cmp_le";
         /// 1 where x < y, else 0.
-        CmpLt = 10, 10, "cmp_lt";
+        CmpLt = 10, HIPDNN_POINTWISE_CMP_LT, "cmp_lt";
         /// 1 where x ≠ y, else 0.
-        CmpNeq = 11, 11, "cmp_neq";
+        CmpNeq = 11, HIPDNN_POINTWISE_CMP_NEQ, "cmp_neq";
         /// x / y.
-        Div = 12, 12, "div";
+        Div = 12, HIPDNN_POINTWISE_DIV, "div";
         /// dy times the derivative of EluFwd, dy = in_0, x = in_1.
-        EluBwd = 13, 13, "elu_bwd";
+        EluBwd = 13, HIPDNN_POINTWISE_ELU_BWD, "elu_bwd";
         /// x where positive, else α(eˣ - 1).
-        EluFwd = 14, 14, "elu_fwd";
+        EluFwd = 14, HIPDNN_POINTWISE_ELU_FWD, "elu_fwd";
         /// The error function of x.
-        Erf = 15, 15, "erf";
+        Erf = 15, HIPDNN_POINTWISE_ERF, "erf";
         /// e to the x.
-        Exp = 16, 16, "exp";
+        Exp = 16, HIPDNN_POINTWISE_EXP, "exp";
         /// The largest integer not above x.
-        Floor = 17, 17, "floor";
+        Floor = 17, HIPDNN_POINTWISE_FLOOR, "floor";
         /// dy times the derivative of GeluApproxTanhFwd, dy = in_0, x = in_1.
-        GeluApproxTanhBwd = 18, 18, "gelu_approx_tanh_bwd";
+        GeluApproxTanhBwd = 18, HIPDNN_POINTWISE_GELU_APPROX_TANH_BWD, "gelu_approx_tanh_bwd";
         /// x/2 · (1 + tanh(√(2/π)(x + 0.044715x³))).
-        GeluApproxTanhFwd = 19, 19, "gelu_approx_tanh_fwd";
+        GeluApproxTanhFwd = 19, HIPDNN_POINTWISE_GELU_APPROX_TANH_FWD, "gelu_approx_tanh_fwd";
         /// dy times the derivative of GeluFwd, dy = in_0, x = in_1.
-        GeluBwd = 20, 20, "gelu_bwd";
+        GeluBwd = 20, HIPDNN_POINTWISE_GELU_BWD, "gelu_bwd";
         /// x/2 · (1 + erf(x/√2)).
-        GeluFwd = 21, 21, "gelu_fwd";
+        GeluFwd = 21, HIPDNN_POINTWISE_GELU_FWD, "gelu_fwd";
         /// Each element's index along the axis.
-        GenIndex = 22, 22, "gen_index";
+        GenIndex = 22, HIPDNN_POINTWISE_GEN_INDEX, "gen_index";
         /// x.
-        Identity = 23, 23, "identity";
+        Identity = 23, HIPDNN_POINTWISE_IDENTITY, "identity";
         /// The natural logarithm of x.
-        Log = 24, 24, "log";
+        Log = 24, HIPDNN_POINTWISE_LOG, "log";
         /// 1 where both are not zero, else 0.
-        LogicalAnd = 25, 25, "logical_and";
+        LogicalAnd = 25, HIPDNN_POINTWISE_LOGICAL_AND, "logical_and";
         /// 1 where x is zero, else 0.
-        LogicalNot = 26, 26, "logical_not";
+        LogicalNot = 26, HIPDNN_POINTWISE_LOGICAL_NOT, "logical_not";
         /// 1 where one is not zero, else 0.
-        LogicalOr = 27, 27, "logical_or";
+        LogicalOr = 27, HIPDNN_POINTWISE_LOGICAL_OR, "logical_or";
         /// The larger of x and y.
-        Max = 28, 28, "max_op";
+        Max = 28, HIPDNN_POINTWISE_MAX, "max_op";
         /// The smaller of x and y.
-        Min = 29, 29, "min_op";
+        Min = 29, HIPDNN_POINTWISE_MIN, "min_op";
         /// x · y.
-        Mul = 30, 30, "mul";
+        Mul = 30, HIPDNN_POINTWISE_MUL, "mul";
         /// -x.
-        Neg = 31, 31, "neg";
+        Neg = 31, HIPDNN_POINTWISE_NEG, "neg";
         /// 1 / x.
-        Reciprocal = 32, 32, "reciprocal";
+        Reciprocal = 32, HIPDNN_POINTWISE_RECIPROCAL, "reciprocal";
         /// dy times the derivative of ReluFwd, dy = in_0, x = in_1.
-        ReluBwd = 33, 33, "relu_bwd";
+        ReluBwd = 33, HIPDNN_POINTWISE_RELU_BWD, "relu_bwd";
         /// x clipped to [lower, upper], with a slope below.
-        ReluFwd = 34, 34, "relu_fwd";
+        ReluFwd = 34, HIPDNN_POINTWISE_RELU_FWD, "relu_fwd";
         /// 1 / √x.
-        Rsqrt = 35, 35, "rsqrt";
+        Rsqrt = 35, HIPDNN_POINTWISE_RSQRT, "rsqrt";
         /// dy times the derivative of SigmoidFwd, dy = in_0, x = in_1.
-        SigmoidBwd = 36, 36, "sigmoid_bwd";
+        SigmoidBwd = 36, HIPDNN_POINTWISE_SIGMOID_BWD, "sigmoid_bwd";
         /// 1 / (1 + e⁻ˣ).
-        SigmoidFwd = 37, 37, "sigmoid_fwd";
+        SigmoidFwd = 37, HIPDNN_POINTWISE_SIGMOID_FWD, "sigmoid_fwd";
         /// The sine of x.
-        Sin = 38, 38, "sin";
+        Sin = 38, HIPDNN_POINTWISE_SIN, "sin";
         /// dy times the derivative of SoftplusFwd, dy = in_0, x = in_1.
-        SoftplusBwd = 39, 39, "softplus_bwd";
+        SoftplusBwd = 39, HIPDNN_POINTWISE_SOFTPLUS_BWD, "softplus_bwd";
         /// ln(1 + e^(βx)) / β.
-        SoftplusFwd = 40, 40, "softplus_fwd";
+        SoftplusFwd = 40, HIPDNN_POINTWISE_SOFTPLUS_FWD, "softplus_fwd";
         /// √x.
-        Sqrt = 41, 41, "sqrt";
+        Sqrt = 41, HIPDNN_POINTWISE_SQRT, "sqrt";
         /// x - y.
-        Sub = 42, 42, "sub";
+        Sub = 42, HIPDNN_POINTWISE_SUB, "sub";
         /// dy times the derivative of SwishFwd, dy = in_0, x = in_1.
-        SwishBwd = 43, 43, "swish_bwd";
+        SwishBwd = 43, HIPDNN_POINTWISE_SWISH_BWD, "swish_bwd";
         /// x / (1 + e^(-βx)).
-        SwishFwd = 44, 44, "swish_fwd";
+        SwishFwd = 44, HIPDNN_POINTWISE_SWISH_FWD, "swish_fwd";
         /// The tangent of x.
-        Tan = 45, 45, "tan";
+        Tan = 45, HIPDNN_POINTWISE_TAN, "tan";
         /// dy times the derivative of TanhFwd, dy = in_0, x = in_1.
-        TanhBwd = 46, 46, "tanh_bwd";
+        TanhBwd = 46, HIPDNN_POINTWISE_TANH_BWD, "tanh_bwd";
         /// The hyperbolic tangent of x.
-        TanhFwd = 47, 47, "tanh_fwd";
+        TanhFwd = 47, HIPDNN_POINTWISE_TANH_FWD, "tanh_fwd";
     }
 }
 
@@ -269,135 +269,138 @@ impl PointwiseMode {
 
 enumeration! {
     /// Whether a normalization keeps what its backward pass needs.
-    NormFwdPhase {
+    NormFwdPhase: hipdnnNormFwdPhase_t {
         /// Not said.
         #[default]
         NotSet = 0, none, "NOT_SET";
         /// Only the result.
-        Inference = 1, 1, "INFERENCE";
+        Inference = 1, HIPDNN_NORM_FWD_INFERENCE, "INFERENCE";
         /// The result and the statistics.
-        Training = 2, 2, "TRAINING";
+        Training = 2, HIPDNN_NORM_FWD_TRAINING, "TRAINING";
     }
 }
 
 enumeration! {
     /// How elements become one.
-    ReductionMode {
+    ReductionMode: hipdnnReduceTensorOp_t {
         /// Not said.
         #[default]
         NotSet = 0, none, "not_set";
         /// The sum.
-        Add = 1, 1, "add";
+        Add = 1, HIPDNN_REDUCE_TENSOR_ADD, "add";
         /// The product.
-        Mul = 2, 2, "mul";
+        Mul = 2, HIPDNN_REDUCE_TENSOR_MUL, "mul";
         /// The smallest.
-        Min = 3, 3, "min";
+        Min = 3, HIPDNN_REDUCE_TENSOR_MIN, "min";
         /// The largest.
-        Max = 4, 4, "max";
+        Max = 4, HIPDNN_REDUCE_TENSOR_MAX, "max";
         /// The largest magnitude.
-        Amax = 5, 5, "amax";
+        Amax = 5, HIPDNN_REDUCE_TENSOR_AMAX, "amax";
         /// The mean.
-        Avg = 6, 6, "avg";
+        Avg = 6, HIPDNN_REDUCE_TENSOR_AVG, "avg";
         /// The sum of magnitudes.
-        Norm1 = 7, 7, "norm1";
+        Norm1 = 7, HIPDNN_REDUCE_TENSOR_NORM1, "norm1";
         /// The root of the sum of squares.
-        Norm2 = 8, 8, "norm2";
+        Norm2 = 8, HIPDNN_REDUCE_TENSOR_NORM2, "norm2";
         /// The product of what is not zero.
-        MulNoZeros = 9, 9, "mul_no_zeros";
+        MulNoZeros = 9, HIPDNN_REDUCE_TENSOR_MUL_NO_ZEROS, "mul_no_zeros";
     }
 }
 
 enumeration! {
     /// How a window becomes one element.
-    ResampleMode {
+    ResampleMode: hipdnnResampleMode_t {
         /// Not said.
         #[default]
         NotSet = 0, none, "not_set";
         /// The largest.
-        Maxpool = 1, 1, "maxpool";
+        Maxpool = 1, HIPDNN_RESAMPLE_MAXPOOL, "maxpool";
         /// The mean of the elements inside the tensor.
-        AvgpoolExcludePadding = 2, 2, "avgpool_exclude_padding";
+        AvgpoolExcludePadding = 2, HIPDNN_RESAMPLE_AVGPOOL_EXCLUDE_PADDING, "avgpool_exclude_padding";
         /// The sum over the volume of the window.
-        AvgpoolIncludePadding = 3, 3, "avgpool_include_padding";
+        AvgpoolIncludePadding = 3, HIPDNN_RESAMPLE_AVGPOOL_INCLUDE_PADDING, "avgpool_include_padding";
     }
 }
 
 enumeration! {
     /// What lies outside the tensor.
-    PaddingMode {
+    PaddingMode: hipdnnPaddingMode_t {
         /// Not said.
         #[default]
-        NotSet = 0, 0, "padding_not_set";
+        NotSet = 0, HIPDNN_PADDING_NOT_SET, "padding_not_set";
         /// Minus infinity.
-        NegInfPad = 1, 1, "neg_inf_pad";
+        NegInfPad = 1, HIPDNN_PADDING_NEG_INF_PAD, "neg_inf_pad";
         /// Zero.
-        ZeroPad = 2, 2, "zero_pad";
+        ZeroPad = 2, HIPDNN_PADDING_ZERO_PAD, "zero_pad";
     }
 }
 
 enumeration! {
     /// Where the diagonal of an attention mask begins.
-    DiagonalAlignment {
+    DiagonalAlignment: hipdnnDiagonalAlignment_t {
         /// At the first query and the first key.
         #[default]
-        TopLeft = 0, 0, "TOP_LEFT";
+        TopLeft = 0, HIPDNN_DIAGONAL_ALIGNMENT_TOP_LEFT_EXT, "TOP_LEFT";
         /// At the last query and the last key.
-        BottomRight = 1, 1, "BOTTOM_RIGHT";
+        BottomRight = 1, HIPDNN_DIAGONAL_ALIGNMENT_BOTTOM_RIGHT_EXT, "BOTTOM_RIGHT";
     }
 }
 
 enumeration! {
     /// How attention is to be computed.
-    AttentionImplementation {
+    AttentionImplementation: hipdnnAttentionImplementation_t {
         /// As the engine likes.
         #[default]
-        Auto = 0, 0, "AUTO";
+        Auto = 0, HIPDNN_ATTENTION_IMPLEMENTATION_AUTO_EXT, "AUTO";
         /// As a sequence of operations.
-        Composite = 1, 1, "COMPOSITE";
+        Composite = 1, HIPDNN_ATTENTION_IMPLEMENTATION_COMPOSITE_EXT, "COMPOSITE";
         /// As one operation.
-        Unified = 2, 2, "UNIFIED";
+        Unified = 2, HIPDNN_ATTENTION_IMPLEMENTATION_UNIFIED_EXT, "UNIFIED";
     }
 }
 
 enumeration! {
     /// Where the rows of a grouped product come from and go.
-    MoeGroupedMatmulMode {
+    MoeGroupedMatmulMode: hipdnnMoeGroupedMatmulMode_t {
         /// Row to row.
         #[default]
-        None = 0, 0, "none";
+        None = 0, HIPDNN_MOE_GROUPED_MATMUL_MODE_NONE, "none";
         /// The source row is looked up.
-        Gather = 1, 1, "gather";
+        Gather = 1, HIPDNN_MOE_GROUPED_MATMUL_MODE_GATHER, "gather";
         /// The destination row is looked up.
-        Scatter = 2, 2, "scatter";
+        Scatter = 2, HIPDNN_MOE_GROUPED_MATMUL_MODE_SCATTER, "scatter";
     }
 }
 
 /// Ties an enumeration to its attribute type in the C API, and says whether an operation may leave it out.
 macro_rules! attribute_types {
-    ($($name:ident = $attribute_type:literal, $has_default:literal;)+) => {
+    ($($name:ident = $attribute_type:ident, $has_default:literal;)+) => {
         $(impl $name {
             /// The enumeration as code sees it that treats all alike.
             pub const KIND: EnumKind = EnumKind {
                 name: stringify!($name),
-                attribute_type: $attribute_type,
+                attribute_type: hipdnn_abi::hipdnnBackendAttributeType_t::$attribute_type as i32,
                 wire_from_c: |number| Self::from_c(number).map(Self::wire),
                 c_from_wire: |number| Self::from_wire(number).and_then(Self::c),
                 spelling: |number| Self::from_wire(number).map(Self::name),
                 has_default: $has_default,
             };
         })+
+
+        /// Every enumeration.
+        pub const ENUMERATIONS: &[EnumKind] = &[$($name::KIND,)+];
     };
 }
 
 attribute_types! {
-    DataType = 1, true;
-    ConvMode = 24, false;
-    PointwiseMode = 25, false;
-    NormFwdPhase = 22, true;
-    ReductionMode = 28, false;
-    ResampleMode = 29, false;
-    PaddingMode = 30, true;
-    DiagonalAlignment = 26, true;
-    AttentionImplementation = 27, true;
-    MoeGroupedMatmulMode = 31, true;
+    DataType = HIPDNN_TYPE_DATA_TYPE, true;
+    ConvMode = HIPDNN_TYPE_CONVOLUTION_MODE, false;
+    PointwiseMode = HIPDNN_TYPE_POINTWISE_MODE, false;
+    NormFwdPhase = HIPDNN_TYPE_NORM_FWD_PHASE, true;
+    ReductionMode = HIPDNN_TYPE_REDUCTION_OPERATOR_TYPE, false;
+    ResampleMode = HIPDNN_TYPE_RESAMPLE_MODE, false;
+    PaddingMode = HIPDNN_TYPE_PADDING_MODE, true;
+    DiagonalAlignment = HIPDNN_TYPE_DIAGONAL_ALIGNMENT_EXT, true;
+    AttentionImplementation = HIPDNN_TYPE_ATTENTION_IMPLEMENTATION_EXT, true;
+    MoeGroupedMatmulMode = HIPDNN_TYPE_MOE_GROUPED_MATMUL_MODE, true;
 }

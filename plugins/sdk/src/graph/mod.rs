@@ -7,8 +7,8 @@ mod enums;
 pub mod operation;
 
 pub use enums::{
-    AttentionImplementation, ConvMode, DataType, DiagonalAlignment, MoeGroupedMatmulMode, NormFwdPhase,
-    PaddingMode, PointwiseMode, ReductionMode, ResampleMode,
+    AttentionImplementation, ConvMode, DataType, DiagonalAlignment, ENUMERATIONS, MoeGroupedMatmulMode,
+    NormFwdPhase, PaddingMode, PointwiseMode, ReductionMode, ResampleMode,
 };
 pub use operation::Operation;
 

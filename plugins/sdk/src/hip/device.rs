@@ -2,6 +2,7 @@
 
 use std::ffi::c_int;
 use std::marker::PhantomData;
+use std::sync::OnceLock;
 
 use super::{Hip, HipError};
 use crate::Refusal;
@@ -18,15 +19,19 @@ pub struct EnteredDevice<'a> {
 }
 
 impl Hip {
-    /// The library of this process, with at least one device to work on.
+    /// The library of this process, with at least one device to work on. Once there is a device the answer stays the same.
     ///
     /// # Errors
     /// What was looked for, or that there is no device.
     pub fn with_device() -> Result<&'static Self, Refusal> {
+        static HIP: OnceLock<&'static Hip> = OnceLock::new();
+        if let Some(hip) = HIP.get() {
+            return Ok(hip);
+        }
         let hip = Self::get()?;
         match hip.device_count()? {
             0 => Err(Refusal::new(format!("the HIP runtime ({}) finds no device", hip.library().name()))),
-            _ => Ok(hip),
+            _ => Ok(HIP.get_or_init(|| hip)),
         }
     }
 

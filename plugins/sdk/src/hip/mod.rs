@@ -13,6 +13,7 @@ mod signatures;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fmt;
 
+use crate::dynlib::guard::thrown;
 use crate::ffi::hipStream_t;
 use crate::function_table;
 use crate::wire::DeviceProperties;
@@ -237,6 +238,9 @@ impl Hip {
     pub fn check(&self, function: &str, answer: hipError_t) -> Result<(), HipError> {
         if answer == HIP_SUCCESS {
             return Ok(());
+        }
+        if let Some(message) = thrown(function, answer) {
+            return Err(HipError { code: answer, message });
         }
         // SAFETY: any number is fine.
         let text = unsafe {

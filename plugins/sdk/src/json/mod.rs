@@ -3,6 +3,7 @@
 //! What is written is on one line with keys in alphabetical order, as hipDNN writes it. What is read may leave out whatever
 //! has a default, and may be of either generation. No text, however it is made, does more than fail with a message.
 
+mod nearest;
 mod operation;
 mod path;
 mod reader;
@@ -13,6 +14,9 @@ mod uuid;
 mod value;
 mod writer;
 
+use std::cell::RefCell;
+
+use self::path::At;
 use self::writer::{ObjectWriter, float, list, plain, text};
 use crate::graph::{Graph, GraphError, Node, Tensor, TensorValue};
 
@@ -24,7 +28,7 @@ pub use uuid::format as format_id;
 /// When the text is not JSON or not a graph; the message begins with the path of what is wrong, as in
 /// `nodes[2].inputs.x_tensor_uid: is "one", expected an integer`.
 pub fn read(text: &str) -> Result<Graph, GraphError> {
-    reader::graph(&value::parse(text)?)
+    read_with_remarks(text.as_bytes()).map(|(graph, _)| graph)
 }
 
 /// Reads a graph from the bytes of a JSON text, which may have a byte order mark before it and NULs behind.
@@ -32,9 +36,27 @@ pub fn read(text: &str) -> Result<Graph, GraphError> {
 /// # Errors
 /// Those of [`read`], and when the bytes are not UTF-8.
 pub fn read_bytes(bytes: &[u8]) -> Result<Graph, GraphError> {
+    read_with_remarks(bytes).map(|(graph, _)| graph)
+}
+
+/// The same, with remarks on words that are none of those known and therefore count as not said.
+///
+/// # Errors
+/// Those of [`read_bytes`].
+pub fn read_with_remarks(bytes: &[u8]) -> Result<(Graph, Vec<String>), GraphError> {
     let text = std::str::from_utf8(bytes)
         .map_err(|error| GraphError(format!("the text is not UTF-8 at byte {}", error.valid_up_to())))?;
-    read(text.strip_prefix('\u{feff}').unwrap_or(text).trim_end_matches('\0'))
+    let value = value::parse(text.strip_prefix('\u{feff}').unwrap_or(text).trim_end_matches('\0'))?;
+    let remarks = RefCell::default();
+    let graph = reader::graph(&value, &At::root(&remarks))?;
+    Ok((graph, remarks.into_inner()))
+}
+
+/// The most memory that reading so many bytes of text takes, about.
+pub fn memory_for(size: usize) -> usize {
+    // Each value has two bytes of the text at least, and lists double while they grow; texts are there twice, and the graph is besides.
+    let values = (size / 2).min(value::MAX_VALUES);
+    values.saturating_mul(256).saturating_add(size.saturating_mul(4))
 }
 
 /// Writes a graph as JSON. Numbers that are not finite become null, and so are not read back.

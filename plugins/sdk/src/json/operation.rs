@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::nearest::{nearest, suggestion};
 use super::path::At;
 use super::scalar;
 use super::value::{Json, Object};
@@ -102,9 +103,10 @@ pub fn read(node: &Object, at: &At<'_>) -> Result<Operation> {
     let name = scalar::text(node.get("type").unwrap_or(&Json::Null), &place)?;
     let spec = Operation::SPECS.iter().find(|spec| spec.table == name);
     let spec = spec.ok_or_else(|| {
+        let near = suggestion(name, Operation::SPECS.iter().map(|spec| spec.table));
         let name = Json::Text(name.to_owned());
         place.error(&format!(
-            "is {}, expected the name of an operation's table, as \"MatmulAttributes\"",
+            "is {}, expected the name of an operation's table, as \"MatmulAttributes\"{near}",
             name.describe()
         ))
     })?;
@@ -141,10 +143,15 @@ fn read_field(spec: &OperationSpec, field: &Field, node: &Object, at: &At<'_>) -
     if let (FieldKind::Output { required: true }, Some(value)) = (field.kind, listed_output(spec, node)) {
         return read_value(spec, field, value, &at.key(OUTPUTS));
     }
-    match home {
+    let read = match home {
         Some(home) => read_value(spec, field, &Json::Null, &at.key(home).key(&key)),
         None => read_value(spec, field, &Json::Null, &at.key(&key)),
-    }
+    };
+    read.map_err(|GraphError(text)| {
+        let beside = object_of(node, at, home).map(|(object, _)| object);
+        let near = nearest(&key, beside.into_iter().flat_map(Object::keys));
+        GraphError(near.map_or(text.clone(), |near| format!("{text}; there is {near}")))
+    })
 }
 
 /// One of a node's objects, and its place where that is not the node's own.
@@ -217,7 +224,17 @@ fn read_enum(kind: EnumKind, value: &Json, at: &At<'_>) -> Result<u8> {
     let missing = || Err(at.error(&format!("is missing, expected a value of {}", kind.name)));
     match value {
         Json::Null if !kind.has_default => missing(),
-        Json::Text(text) => Ok(spelled(text).and_then(|wire| u8::try_from(wire).ok()).unwrap_or(0)),
+        Json::Text(text) => Ok(spelled(text).and_then(|wire| u8::try_from(wire).ok()).unwrap_or_else(|| {
+            let names = (0..=u8::MAX).map_while(|wire| (kind.spelling)(wire));
+            at.remark(&format!(
+                "is {}, which is no value of {} and counts as {:?}{}",
+                value.describe(),
+                kind.name,
+                (kind.spelling)(0).unwrap_or_default(),
+                suggestion(text, names)
+            ));
+            0
+        })),
         Json::Int(number) => {
             let wire = u8::try_from(*number).ok().filter(|wire| (kind.spelling)(*wire).is_some());
             wire.ok_or_else(|| at.error(&format!("is {number}, which is no value of {}", kind.name)))

@@ -1,5 +1,7 @@
 //! Where in a JSON text something is, for messages: `nodes[2].inputs.x_tensor_uid`.
 
+use std::cell::RefCell;
+
 use crate::graph::GraphError;
 
 /// One step of a path.
@@ -36,14 +38,16 @@ pub struct At<'a> {
 
 #[derive(Clone, Copy)]
 enum Step<'a> {
-    Root,
+    Root(&'a RefCell<Vec<String>>),
     Key(&'a str),
     Index(usize),
 }
 
 impl<'a> At<'a> {
-    /// The whole text.
-    pub const ROOT: At<'static> = At { above: None, step: Step::Root };
+    /// The whole text, and where remarks go.
+    pub fn root(remarks: &'a RefCell<Vec<String>>) -> Self {
+        Self { above: None, step: Step::Root(remarks) }
+    }
 
     /// The place of a key's value.
     pub fn key(&'a self, key: &'a str) -> Self {
@@ -58,9 +62,20 @@ impl<'a> At<'a> {
     fn path(&self) -> String {
         let above = self.above.map(Self::path).unwrap_or_default();
         match self.step {
-            Step::Root => above,
+            Step::Root(_) => above,
             Step::Key(key) => Segment::Key(key.to_owned()).after(above),
             Step::Index(index) => Segment::Index(index).after(above),
+        }
+    }
+
+    /// Remarks on something at this place that is no mistake, and may be none of the writer's meaning.
+    pub fn remark(&self, text: &str) {
+        let mut top = self;
+        while let Some(above) = top.above {
+            top = above;
+        }
+        if let Step::Root(remarks) = top.step {
+            remarks.borrow_mut().push(self.error(text).0);
         }
     }
 

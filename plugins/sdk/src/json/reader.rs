@@ -1,5 +1,6 @@
 //! Reads a graph from JSON, of either generation.
 
+use super::nearest::suggestion;
 use super::path::At;
 use super::scalar::{flag, int, ints, list, object, optional, required, text};
 use super::value::{Json, Object};
@@ -9,26 +10,24 @@ use crate::graph::{ApiVersion, DataType, Graph, GraphError, Node, Tensor, Tensor
 type Result<T> = std::result::Result<T, GraphError>;
 
 /// Makes a graph of a JSON value, with every type filled in that is not said.
-pub fn graph(value: &Json) -> Result<Graph> {
-    let at = At::ROOT;
-    let members = object(value, &at)?;
+pub fn graph(value: &Json, at: &At<'_>) -> Result<Graph> {
+    let members = object(value, at)?;
     let mut graph = Graph {
-        name: name(members, &at)?,
-        compute_type: data_type(members, &["compute_data_type", "compute_type"]),
-        intermediate_type: data_type(members, &["intermediate_data_type", "intermediate_type"]),
-        io_type: data_type(members, &["io_data_type", "io_type"]),
-        tensors: required(members, "tensors", &at, |value, at| all(value, at, tensor))?,
-        nodes: required(members, "nodes", &at, |value, at| all(value, at, node))?,
-        preferred_engine_id: optional(members, "preferred_engine_id", &at, int)?,
-        is_override_shape_enabled: optional(members, "is_override_shape_enabled", &at, flag)?
-            .unwrap_or(false),
+        name: name(members, at)?,
+        compute_type: data_type(members, &["compute_data_type", "compute_type"], at),
+        intermediate_type: data_type(members, &["intermediate_data_type", "intermediate_type"], at),
+        io_type: data_type(members, &["io_data_type", "io_type"], at),
+        tensors: required(members, "tensors", at, |value, at| all(value, at, tensor))?,
+        nodes: required(members, "nodes", at, |value, at| all(value, at, node))?,
+        preferred_engine_id: optional(members, "preferred_engine_id", at, int)?,
+        is_override_shape_enabled: optional(members, "is_override_shape_enabled", at, flag)?.unwrap_or(false),
         min_required_engine_api_version: optional(
             members,
             "min_required_engine_api_version",
-            &at,
+            at,
             api_version,
         )?,
-        id: optional(members, "id", &at, id)?,
+        id: optional(members, "id", at, id)?,
     };
     fill_types(&mut graph);
     Ok(graph)
@@ -60,20 +59,25 @@ fn name(object: &Object, at: &At<'_>) -> Result<String> {
 }
 
 /// The type under the first key that is there. What is no name of a type, in any case of letters, is not said.
-fn data_type(object: &Object, keys: &[&str]) -> DataType {
-    match keys.iter().find_map(|key| object.get(key)) {
-        Some(Json::Text(name)) => {
-            let mut types = DataType::ALL.iter().copied();
-            types.find(|data_type| data_type.name().eq_ignore_ascii_case(name)).unwrap_or_default()
-        }
-        _ => DataType::Unset,
+fn data_type(object: &Object, keys: &[&str], at: &At<'_>) -> DataType {
+    let found = keys.iter().find_map(|key| Some((key, object.get(key)?)));
+    let Some((key, value)) = found.filter(|(_, value)| **value != Json::Null) else { return DataType::Unset };
+    let names = || DataType::ALL.iter().map(|data_type| data_type.name());
+    if let Json::Text(text) = value
+        && let Some(known) = DataType::ALL.iter().find(|known| known.name().eq_ignore_ascii_case(text))
+    {
+        return *known;
     }
+    let suggestion = if let Json::Text(text) = value { suggestion(text, names()) } else { String::new() };
+    let got = value.describe();
+    at.key(key).remark(&format!("is {got}, which is no data type and counts as \"unset\"{suggestion}"));
+    DataType::Unset
 }
 
 fn node(members: &Object, at: &At<'_>) -> Result<Node> {
     Ok(Node {
         name: name(members, at)?,
-        compute_type: data_type(members, &["compute_data_type", "compute_type"]),
+        compute_type: data_type(members, &["compute_data_type", "compute_type"], at),
         operation: operation::read(members, at)?,
     })
 }
@@ -82,7 +86,7 @@ fn tensor(members: &Object, at: &At<'_>) -> Result<Tensor> {
     Ok(Tensor {
         uid: required(members, "uid", at, int)?,
         name: name(members, at)?,
-        data_type: data_type(members, &["data_type"]),
+        data_type: data_type(members, &["data_type"], at),
         dims: required(members, "dims", at, ints)?,
         strides: required(members, "strides", at, ints)?,
         is_virtual: optional(members, "virtual", at, flag)?.unwrap_or(false),

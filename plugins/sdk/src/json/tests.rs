@@ -132,7 +132,8 @@ fn every_operation_has_its_keys() {
         };
         every_operation(value).nodes.iter().map(shape).collect()
     };
-    let golden: Vec<&str> = include_str!("golden/keys.txt").lines().collect();
+    let (_, golden) = include_str!("../../../../c_tests/golden/abi.txt").split_once("\njson\n").unwrap();
+    let golden: Vec<&str> = golden.lines().collect();
     let (full, empty) = (lines(full), lines(empty));
     let both: Vec<&str> = full.iter().zip(&empty).flat_map(|(a, b)| [a.as_str(), b.as_str()]).collect();
     assert_eq!(both, golden, "\n{}", both.join("\n"));
@@ -334,6 +335,41 @@ fn mistakes_are_named_with_their_path() {
     fails("", &["EOF"]);
     fails("{} x", &["after the graph", "column 4"]);
     assert!(read_bytes(b"{\"\xff\"}").unwrap_err().0.contains("UTF-8 at byte 2"));
+}
+
+#[test]
+fn words_that_nobody_knows_are_remarked_or_refused_with_the_nearest_that_are_known() {
+    let graph = |tensor: &str, node: &str| {
+        format!(
+            "{{\"tensors\": [{{\"uid\": 1, \"dims\": [1], \"strides\": [1], {tensor}}}], \"nodes\": [{{{node}, \"inputs\": \
+             {{\"in_0_tensor_uid\": 1}}, \"outputs\": {{\"out_0_tensor_uid\": 2}}}}]}}"
+        )
+    };
+    let remarks = |tensor: &str, mode: &str| {
+        let node = format!("\"type\": \"PointwiseAttributes\", \"parameters\": {{\"operation\": {mode}}}");
+        read_with_remarks(graph(tensor, &node).as_bytes()).unwrap().1
+    };
+    let float = "\"data_type\": \"float\"";
+    assert_eq!(remarks(float, "\"relu_fwd\""), [""; 0]);
+    assert_eq!(remarks("\"data_type\": \"UNSET\"", "\"unset\""), [""; 0]);
+    assert_eq!(remarks("\"data_type\": null", "\"RELU_FWD\""), [""; 0]);
+    let is = "which is no data type and counts as \"unset\"";
+    assert_eq!(
+        remarks("\"data_type\": \"flaot\"", "\"relu_fw\""),
+        [
+            format!("tensors[0].data_type: is \"flaot\", {is}; did you mean \"float\"?"),
+            "nodes[0].parameters.operation: is \"relu_fw\", which is no value of PointwiseMode and counts as \"unset\"; did you mean \"relu_fwd\"?".to_owned(),
+        ]
+    );
+    assert_eq!(remarks("\"data_type\": 3", "\"relu_fwd\""), [format!("tensors[0].data_type: is 3, {is}")]);
+    fails(
+        &graph(float, "\"type\": \"PointwizeAttributes\""),
+        &["nodes[0].type: is \"PointwizeAttributes\"", "did you mean \"PointwiseAttributes\"?"],
+    );
+    let misspelled =
+        graph(float, "\"type\": \"PointwiseAttributes\", \"parameters\": {\"operation\": \"relu_fwd\"}")
+            .replace("in_0_tensor_uid", "in_0_tensr_uid");
+    fails(&misspelled, &["nodes[0].inputs.in_0_tensor_uid: is missing", "; there is \"in_0_tensr_uid\""]);
 }
 
 #[test]

@@ -42,6 +42,11 @@ pub enum Json {
 pub struct Object(Vec<(String, Json)>);
 
 impl Object {
+    /// The keys.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(key, _)| key.as_str())
+    }
+
     /// The value of a key.
     pub fn get(&self, key: &str) -> Option<&Json> {
         let found = self.0.binary_search_by(|(other, _)| other.as_str().cmp(key)).ok()?;

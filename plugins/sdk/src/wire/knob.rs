@@ -6,7 +6,9 @@ use crate::graph::GraphError;
 
 mod settings;
 
-pub use settings::{check_settings, int_setting, setting, take_unknown};
+pub use settings::{
+    WORKSPACE_SIZE_LIMIT, check_settings, int_setting, positive_setting, setting, take_unknown,
+};
 
 /// The most bytes of a knob's id.
 const MAX_ID: usize = 4096;

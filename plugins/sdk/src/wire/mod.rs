@@ -22,14 +22,14 @@ pub use engine::{
 pub use graph_reader::read;
 pub use graph_writer::{write, write_parts};
 pub use knob::{
-    Knob, KnobConstraint, KnobLimits, KnobSetting, KnobValue, MAX_KNOB_CHOICES, check_knob_id,
-    check_settings, int_setting, setting, take_unknown, verify_knob,
+    Knob, KnobConstraint, KnobLimits, KnobSetting, KnobValue, MAX_KNOB_CHOICES, WORKSPACE_SIZE_LIMIT,
+    check_knob_id, check_settings, int_setting, positive_setting, setting, take_unknown, verify_knob,
 };
 pub use saved::{
     Container, Origin, SAVED_PLAN_VERSION, SavedPlan, is_container, read_container, read_plan,
     write_container, write_plan,
 };
-pub use verify::{Summary, TensorSummary, verify};
+pub use verify::{MAX_EXPANSION, Summary, TensorSummary, graph_name, verify};
 
 /// The generation of a graph's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ type Result<T> = std::result::Result<T, GraphError>;
 /// How many tables a graph may have, the limit of the format's own verifier.
 const MAX_TABLES: usize = 1_000_000;
 /// How much larger than its bytes a graph may become when parts are shared between tables.
-const MAX_EXPANSION: usize = 16;
+pub const MAX_EXPANSION: usize = 16;
 
 /// What the backend needs to know of a graph without unpacking it.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,6 +81,12 @@ pub fn verify(bytes: &[u8]) -> Result<Summary> {
     }
     extent.check(bytes.len())?;
     Ok(summary)
+}
+
+/// The name of a graph that was verified; none where it has none.
+pub fn graph_name(bytes: &[u8]) -> Option<String> {
+    let name = Table::root(bytes).ok()?.text(graph_field::NAME).ok()?;
+    (!name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned())
 }
 
 /// The stamp of the oldest plugin interface, from its three numbers.

@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use cbindgen::{Builder, Config, RenameRule, Style};
+use hipdnn_abi::CEnum;
+use hipdnn_abi::attribute_name::{ABOUT, ATTRIBUTES};
 
 use crate::Failure;
 use crate::generate::headers::Alias;
@@ -55,6 +57,17 @@ pub fn types(source: &Path, items: &[&str]) -> Result<String, Failure> {
     let mut config = config()?;
     config.export.include = items.iter().map(|&item| item.to_owned()).collect();
     run(config, &[source])
+}
+
+/// The attributes. They are declared through a macro, which cbindgen cannot read.
+pub fn attributes() -> String {
+    let mut text: String = ABOUT.iter().map(|line| format!("///{line}\n")).collect();
+    text.push_str("typedef enum\n{\n");
+    for (name, doc) in ATTRIBUTES {
+        doc.lines().for_each(|line| text.push_str(&format!("    /// {line}\n")));
+        text.push_str(&format!("    {} = {},\n", name.name(), name.raw()));
+    }
+    text + "} hipdnnBackendAttributeName_t;\n"
 }
 
 /// Opaque structs and the pointers to them, named by tag alone.

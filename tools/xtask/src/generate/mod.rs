@@ -1,10 +1,14 @@
-//! The committed files that are made from other files: the public C headers.
+//! The committed files that are made from other files: the public C headers, the schema, a table for C tests.
 
 mod aliases;
+mod c_table;
 mod diff;
 mod fragment;
+#[cfg(test)]
+mod golden;
 mod headers;
 mod plugin_headers;
+mod schema;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -64,12 +68,17 @@ fn outputs(workspace: &Workspace) -> Result<Vec<Output>, Failure> {
         text: version_header(&workspace.version),
     });
     outputs.extend(plugin_headers::outputs(workspace)?);
+    outputs.push(schema::output(workspace)?);
+    outputs.push(c_table::output(workspace)?);
     Ok(outputs)
 }
 
 fn types_header(workspace: &Workspace, header: &Header) -> Result<String, Failure> {
     let source = workspace.path("src/ffi").join(header.source);
-    let mut body = fragment::types(&source, header.items)?;
+    let mut body = match header.source {
+        "attribute_name.rs" => fragment::attributes(),
+        _ => fragment::types(&source, header.items)?,
+    };
     if header.open {
         for item in header.items {
             body = fragment::open_enum(&body, item)?;
@@ -234,7 +243,7 @@ fn file(name: &str, doc: &[String], source: &str, preamble: &str, body: &str) ->
     if !preamble.is_empty() {
         text.push_str(&format!("{}\n\n", preamble.trim_end()));
     }
-    if body.lines().any(|line| !line.is_empty() && !line.starts_with(['#', '/'])) {
+    if body.lines().any(|line| !line.is_empty() && !line.starts_with(['#', '/', ' '])) {
         text.push_str(&format!(
             "#ifdef __cplusplus\nextern \"C\" {{\n#endif\n\n{body}\n\n#ifdef __cplusplus\n}}\n#endif\n"
         ));

@@ -25,6 +25,7 @@ pub fn run(context: &Context, steps: &mut Steps) {
         };
         steps.run(name, || forwarding(context, &scratch.join(taken), taken, others));
     }
+    steps.run("a HIP and a MIOpen that throw", || throwing(context, &scratch.join("throwing")));
     two_libraries(context, &scratch.join("two"), steps);
 }
 
@@ -47,18 +48,34 @@ fn compile(context: &Context, name: &str, arguments: &[&str], target: &Path) -> 
 
 /// The staged engines for MIOpen, with stand-ins for HIP and MIOpen: the one that is to be taken, and those beside it.
 fn forwarding(context: &Context, folder: &Path, taken: &str, others: &[&str]) -> Result<String, Failure> {
+    run_with_standins(context, folder, "forwarding", &[&[taken], others].concat(), &[taken])
+}
+
+/// The staged engines for MIOpen, with stand-ins whose functions throw.
+fn throwing(context: &Context, folder: &Path) -> Result<String, Failure> {
+    run_with_standins(context, folder, "throwing", &["libMIOpen_private.so.1"], &[])
+}
+
+/// A program with the staged engines for MIOpen, a stand-in for HIP and these for MIOpen.
+fn run_with_standins(
+    context: &Context,
+    folder: &Path,
+    name: &str,
+    libraries: &[&str],
+    words: &[&str],
+) -> Result<String, Failure> {
     crate::install::remove(folder)?;
-    let shared = ["-shared", "-fPIC", "-lhipdnn_backend"];
+    let shared = ["-shared", "-fPIC", "-fexceptions", "-lhipdnn_backend", "-lstdc++"];
     compile(context, "standin_hip.c", &shared, &folder.join("libamdhip64.so.7"))?;
-    for library in others.iter().chain([&taken]) {
+    for library in libraries {
         let kind = if library.contains("_private") { "-DPRIVATE" } else { "-DPUBLIC" };
         let soname = format!("-Wl,-soname,{library}");
         let arguments = [&shared[..], &[kind, &soname]].concat();
         compile(context, "standin_miopen.c", &arguments, &folder.join(library))?;
     }
-    let program = folder.join("forwarding");
-    compile(context, "forwarding.c", &["-lhipdnn_backend", "-lpthread", "-ldl"], &program)?;
-    let mut test = command(&program, [taken]);
+    let program = folder.join(name);
+    compile(context, &format!("{name}.c"), &["-lhipdnn_backend", "-lpthread", "-ldl"], &program)?;
+    let mut test = command(&program, words);
     without_settings(&mut test);
     let lib = context.stage.join("lib");
     test.env(

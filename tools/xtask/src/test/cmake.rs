@@ -40,7 +40,9 @@ pub fn run(context: &Context, steps: &mut Steps) {
     steps.run("the components Runtime and Development are apart", || components(&build, &scratch));
     steps.run("ctest knows the tests", || {
         let out = run_program(command("ctest", ["-N"]).current_dir(&build))?;
-        for group in ["rust", "headers", "exports", "c", "client", "examples", "tool", "install"] {
+        for group in
+            ["rust", "headers", "exports", "c", "plugins", "client", "examples", "tool", "install", "beside"]
+        {
             if !out.contains(&format!("hipdnn_backend.{group}")) {
                 return Err(Failure::new(format!("no test hipdnn_backend.{group} in\n{out}")));
             }

@@ -12,9 +12,18 @@ const PREFIX: &str = "HIPDNN_TEST_PREFIX";
 pub fn run(context: &Context, steps: &mut Steps) {
     steps.run(&format!("{TOOL} from the installed tree"), || {
         // The plugins that the tests load.
-        let examples = ["build", "--locked", "-p", "hipdnn-plugin-sdk", "--examples"];
+        let examples = ["build", "--profile", "ci", "--locked", "-p", "hipdnn-plugin-sdk", "--examples"];
         run_program(&mut context.workspace.cargo(examples))?;
-        let mut cargo = context.workspace.cargo(["test", "--locked", "-p", TOOL, "--test", "commands"]);
+        let mut cargo = context.workspace.cargo([
+            "test",
+            "--profile",
+            "ci",
+            "--locked",
+            "-p",
+            TOOL,
+            "--test",
+            "commands",
+        ]);
         without_settings(&mut cargo);
         let out = run_program(cargo.env(PREFIX, context.stage))?;
         let passed = out.lines().find_map(|line| line.strip_prefix("test result: ok. "));

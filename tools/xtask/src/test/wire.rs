@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use hipdnn_plugin_sdk::graph::Operation;
+
 use super::{Context, without_settings};
 use crate::Failure;
 use crate::c_program::{Language, STRICT};
@@ -34,10 +36,13 @@ const OLDER_SDK: &str = "hipdnn_sdk::data_objects";
 const PRESUMED: &str = "presumed, as neither exports nor names in its file tell";
 const SETTING: &str = "HIPDNN_PLUGIN_GENERATION says so";
 
-const VERSION: Expected = (23, "it exports hipdnnPluginGetApiVersion");
-const NAME: Expected = (23, "it exports hipdnnEnginePluginGetEngineName");
-const BY_FLATBUFFERS_SDK: Expected = (23, "names the C++ namespace hipdnn_flatbuffers_sdk");
-const BY_DATA_SDK: Expected = (23, "names the C++ namespace hipdnn_data_sdk");
+/// How many kinds of nodes there are.
+const KINDS: usize = Operation::SPECS.len();
+
+const VERSION: Expected = (KINDS, "it exports hipdnnPluginGetApiVersion");
+const NAME: Expected = (KINDS, "it exports hipdnnEnginePluginGetEngineName");
+const BY_FLATBUFFERS_SDK: Expected = (KINDS, "names the C++ namespace hipdnn_flatbuffers_sdk");
+const BY_DATA_SDK: Expected = (KINDS, "names the C++ namespace hipdnn_data_sdk");
 const BY_OLDER_SDK: Expected = (7, "names the C++ namespace hipdnn_sdk::data_objects");
 
 /// How many kinds of nodes a plugin reads back right, and how its generation is known.
@@ -167,7 +172,7 @@ fn generations(wire: &Wire) -> Result<String, Failure> {
         if stripped.0 == 0 {
             let told = wire.folder.join(format!("libwire_{name}_told.so"));
             std::fs::copy(&bare, &told)?;
-            expect(&told, 23, SETTING);
+            expect(&told, KINDS, SETTING);
         }
     }
     run_within(&mut test, LIMIT)?;

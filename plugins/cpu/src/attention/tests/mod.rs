@@ -207,12 +207,9 @@ impl Case {
     /// What the reference computes.
     fn expected(&self) -> Vec<Array> {
         let mut arrays = self.arrays.clone();
-        run_planned(
-            self.operation.clone().into(),
-            self.compute_type,
-            &mut arrays,
-            crate::reference::plan_node,
-        )
+        run_planned(self.operation.clone().into(), self.compute_type, &mut arrays, |_, node| {
+            crate::reference::plan_node(node)
+        })
         .unwrap();
         arrays
     }
@@ -346,7 +343,7 @@ fn refusal(change: impl FnOnce(&mut Sdpa, &mut Vec<Array>)) -> Refusal {
     let graph = Graph { tensors: arrays.iter().map(|a| a.tensor.clone()).collect(), ..Graph::default() };
     let operation: Operation = operation.into();
     let node = Node { name: String::new(), compute_type: DataType::Float, operation };
-    plan_node_at(&graph, &node, Isa::detect(), Threads::default()).err().unwrap()
+    crate::fusion::node::plan_node(&graph, &node).err().unwrap()
 }
 
 #[test]
@@ -365,7 +362,7 @@ fn what_the_reference_alone_computes_is_refused() {
     let deep = refusal(|_, arrays| {
         *arrays = (1..5).map(|uid| Array::new(uid, DataType::Float, &[1, 1, 1, 4096], &[4096; 4])).collect();
     });
-    assert_eq!(deep, "q: has rows of 4096 numbers, expected at most 2048");
+    assert_eq!(deep, "q: has rows of 4096 values, expected at most 2048");
 }
 
 #[test]

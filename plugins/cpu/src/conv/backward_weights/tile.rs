@@ -1,5 +1,8 @@
 //! The micro-kernel of scalar products along the columns.
 
+use crate::gemm::kernel::multiply;
+use crate::gemm::register::Register;
+use crate::gemm::tile::{Lhs, Tile};
 use crate::simd::isa::{Isa, IsaTask};
 use crate::simd::vector::{Float, Vector};
 
@@ -20,6 +23,7 @@ pub(crate) struct DotTile<'a, T> {
 }
 
 /// The micro-kernel of scalar products of one instruction set.
+#[derive(Clone, Copy)]
 pub(crate) struct DotTileKernel<T> {
     /// Rows of `a` and of the tile.
     pub(crate) rows: usize,
@@ -29,14 +33,6 @@ pub(crate) struct DotTileKernel<T> {
     pub(crate) lanes: usize,
     pub(crate) run: unsafe fn(&DotTile<'_, T>),
 }
-
-impl<T> Clone for DotTileKernel<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T> Copy for DotTileKernel<T> {}
 
 impl<T: Float> DotTileKernel<T> {
     /// The micro-kernel of an instruction set.
@@ -69,6 +65,23 @@ impl<T: Float> DotTileKernel<T> {
     }
 }
 
+/// Operand A, of which a register holds consecutive terms of one row.
+#[derive(Clone, Copy)]
+struct Vectors<T, const MR: usize>([*const T; MR]);
+
+// SAFETY: loading is a function of the register.
+unsafe impl<R: Register, const MR: usize> Lhs<R, MR> for Vectors<R::Word, MR> {
+    fn of(tile: &Tile<'_, R::Word>) -> Self {
+        Self(std::array::from_fn(|row| tile.a.wrapping_add(row * tile.a_stride)))
+    }
+
+    #[inline(always)]
+    unsafe fn get(&self, row: usize, at: usize) -> R {
+        // SAFETY: the caller has the instructions and the terms.
+        unsafe { R::load(self.0[row].add(at)) }
+    }
+}
+
 /// A tile of one size.
 pub(crate) struct DotTileTask<'a, 'b, V: Vector, const ROWS: usize, const PAIRS: usize>(
     &'a DotTile<'b, V::Scalar>,
@@ -80,27 +93,18 @@ impl<V: Vector, const ROWS: usize, const PAIRS: usize> IsaTask for DotTileTask<'
     #[inline(always)]
     fn run(self) {
         let DotTile { columns, a, row_stride, b, pairs, tile } = *self.0;
+        let rows = <Vectors<_, ROWS> as Lhs<V, ROWS>>::of(&Tile { a, a_stride: row_stride, ..Tile::EMPTY });
+        let runs: [_; PAIRS] = std::array::from_fn(|pair| b.wrapping_add(pairs[pair]));
         // SAFETY: `dots` is called with memory as `DotTileKernel::run` describes it, at the vector's
         // instruction set.
         unsafe {
-            let mut runs = [b; PAIRS];
-            for (run, pair) in runs.iter_mut().zip(pairs) {
-                *run = b.add(*pair);
-            }
             let mut sums = [[V::zero(); PAIRS]; ROWS];
-            let mut column = 0;
-            while column < columns {
-                let mut rows = [V::zero(); ROWS];
-                for (r, row) in rows.iter_mut().enumerate() {
-                    *row = V::load(a.add(r * row_stride + column));
+            for column in (0..columns).step_by(V::LANES) {
+                let mut right = [V::zero(); PAIRS];
+                for (right, run) in right.iter_mut().zip(runs) {
+                    *right = Vector::load(run.add(column));
                 }
-                for (p, run) in runs.iter().enumerate() {
-                    let number = V::load(run.add(column));
-                    for (sum, row) in sums.iter_mut().zip(rows) {
-                        sum[p] = row.mul_add(number, sum[p]);
-                    }
-                }
-                column += V::LANES;
+                multiply::<V, Vectors<V::Scalar, ROWS>, ROWS, PAIRS>(&rows, column, right, &mut sums);
             }
             for (r, row) in sums.iter().enumerate() {
                 for (p, sum) in row.iter().enumerate() {

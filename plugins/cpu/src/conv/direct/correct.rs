@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use half::bf16;
 
-use crate::conv::direct::problem::{Accumulator, Direct};
+use crate::conv::direct::problem::Direct;
 use crate::conv::geometry::Block;
 use crate::simd::isa::IsaTask;
 use crate::simd::vector::Float;
@@ -15,7 +15,7 @@ const TOGETHER: usize = 16;
 
 /// # Safety
 /// As [`Direct::multiply`], with one panel's weights and accumulators of outputs of the block.
-pub(crate) unsafe fn correct<T: Float + Accumulator>(
+pub(crate) unsafe fn correct<T: Float>(
     channels: &Direct<T>,
     (block, pixels): (&Block, Range<usize>),
     weights: *const T,
@@ -47,7 +47,7 @@ pub(crate) unsafe fn correct_pairs(
     unsafe { channels.correct((block, pixels), (weights, columns, sums), product) };
 }
 
-impl<T: Float + Accumulator> Direct<T> {
+impl<T: Float> Direct<T> {
     /// Computes NaN among the outputs that meet the padding again, without the padding.
     ///
     /// # Safety
@@ -86,7 +86,7 @@ impl<T: Float + Accumulator> Direct<T> {
                     if !(0..count).any(|channel| is_nan(to.add(channel).read())) {
                         continue;
                     }
-                    let mut again = [<T as Accumulator>::ZERO; TOGETHER];
+                    let mut again = [T::ZERO; TOGETHER];
                     for (tap, distance) in self.taps.iter().enumerate() {
                         if !self.geometry.meets(at, tap) {
                             continue;

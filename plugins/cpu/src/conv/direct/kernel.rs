@@ -6,14 +6,17 @@
 //! packed, and results have to be transposed unless the output is channels last.
 
 use crate::conv::direct::choice::{MAX_TILES, blocks, mean_taps};
-use crate::conv::direct::problem::{Accumulator, Direct, Scheme};
+use crate::conv::direct::problem::{Direct, Scheme};
 use crate::conv::direct::store::Panel;
-use crate::conv::direct::tile::{MAX_PIXELS, Tile};
+use crate::conv::direct::tile::MAX_PIXELS;
 use crate::conv::epilogue::TileEpilogue;
 use crate::conv::geometry::{Block, Geometry, Strides};
 use crate::conv::operands::Operands;
-use crate::conv::prefetch::{BlockPrefetch, CacheLines, TilePrefetch, pays};
+use crate::conv::prefetch::{BlockPrefetch, pays};
+use crate::gemm::accumulator::Accumulator;
 use crate::gemm::pack::PackSource;
+use crate::gemm::prefetch::{CacheLines, TilePrefetch};
+use crate::gemm::tile::Tile;
 use crate::kernel::{Kernel, Refusal};
 use crate::pointwise::Epilogue;
 use crate::settings::Settings;
@@ -352,29 +355,24 @@ impl<T: Accumulator> Direct<T> {
                         (at.taps.0.min(behind.taps.0), at.taps.1.max(behind.taps.1))
                     });
                     done += if behind.is_some() { 2 } else { 1 };
+                    let of_both = [at.pixels, behind.map_or(at.pixels, |behind| behind.pixels)];
+                    let mut lines = self.prefetches.then(|| tile_prefetch(panel, number, done - number));
                     let mut tile = Tile {
-                        a: weights.add(begin * width),
-                        left_out: self.taps.len() - (end - begin),
-                        b: columns,
+                        a: columns,
+                        a_stride: self.channel_stride,
+                        rows: of_both.as_flattened(),
                         taps: &self.taps[begin..end],
-                        channels: self.words,
-                        channel_stride: self.channel_stride,
-                        pixels: &at.pixels,
-                        tile_prefetch: if self.prefetches {
-                            tile_prefetch(panel, number, done - number)
-                        } else {
-                            TilePrefetch::NONE
-                        },
+                        depth: self.words,
+                        b: weights.add(begin * width),
+                        b_stride: self.taps.len() * width,
+                        prefetches: behind.is_some(),
+                        tile_prefetch: lines.as_mut(),
                         to: sums.add(number * self.kernel.pixels * width),
+                        to_stride: width,
+                        ..Tile::EMPTY
                     };
-                    match at.stride.zip(behind) {
-                        Some((stride, behind)) => {
-                            self.kernel.run_two(
-                                &mut tile,
-                                stride,
-                                behind.pixels[0].wrapping_sub(at.pixels[0]),
-                            );
-                        }
+                    match at.stride.filter(|_| behind.is_some()) {
+                        Some(stride) => self.kernel.run_two(&mut tile, stride),
                         None => self.kernel.run(&mut tile),
                     }
                     if !done.is_multiple_of(together) && done < count {

@@ -15,15 +15,6 @@ use crate::threading::partition::Workers;
 /// Rounds accumulators to elements of another dtype with this stride.
 pub(crate) type Write<T> = unsafe fn(from: *const T, to: *mut u8, stride: usize, len: usize);
 
-/// The type of the accumulators.
-pub(crate) trait Accumulator: Copy + Send + Sync + 'static {
-    const ZERO: Self;
-    /// The sum of both.
-    fn plus(self, other: Self) -> Self;
-    /// RELU.
-    fn relu(self) -> Self;
-}
-
 /// Computes NaN that padding caused again: for some outputs of a block, with one panel's weights, the columns and
 /// the accumulators.
 pub(crate) type Correct<T> = unsafe fn(&Direct<T>, (&Block, Range<usize>), *const T, *const T, *mut T);

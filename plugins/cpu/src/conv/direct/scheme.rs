@@ -2,7 +2,7 @@
 
 use crate::conv::cost::Cost;
 use crate::conv::direct::correct::correct;
-use crate::conv::direct::problem::{Accumulator, Scheme, Write};
+use crate::conv::direct::problem::{Scheme, Write};
 use crate::conv::direct::tile::TileKernel;
 use crate::conv::epilogue::ChannelEpilogue;
 use crate::conv::operands::{Operands, fill_of};
@@ -13,39 +13,7 @@ use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
 use crate::tensor::row_converter::{RowConverter, is_number};
 
-macro_rules! float_sum {
-    ($float:ty) => {
-        impl Accumulator for $float {
-            const ZERO: Self = 0.0;
-            #[inline(always)]
-            fn plus(self, other: Self) -> Self {
-                self + other
-            }
-            #[inline(always)]
-            fn relu(self) -> Self {
-                crate::simd::vector::relu(self)
-            }
-        }
-    };
-}
-
-float_sum!(f32);
-
-float_sum!(f64);
-
-impl Accumulator for i32 {
-    const ZERO: Self = 0;
-    #[inline(always)]
-    fn plus(self, other: Self) -> Self {
-        self.wrapping_add(other)
-    }
-    #[inline(always)]
-    fn relu(self) -> Self {
-        self.max(0)
-    }
-}
-
-impl<T: Float + Accumulator> Scheme<T> {
+impl<T: Float> Scheme<T> {
     /// Values of the compute type.
     pub(crate) fn numbers(
         operands: &Operands,
@@ -86,12 +54,8 @@ mod pairs {
     use crate::conv::geometry::Block;
     use crate::conv::geometry::{Geometry, Strides};
     use crate::conv::operands::Fill;
-    use crate::gemm::pack::Pack;
-    use crate::gemm::pairs::{Bfloat16Pairs, IntegerPairs, PairElement, packs};
+    use crate::gemm::pairs::{Bfloat16Pairs, IntegerPairs, MAX_BYTE_TERMS, PairElement, byte_packs, packs};
     use crate::simd::stored::{Stored, with_stored};
-
-    /// Terms up to which a sum of products of bytes stays below 2³¹.
-    const MAX_TERMS: usize = 1 << 15;
 
     /// # Safety
     /// As [`Geometry::fill_pairs`].
@@ -148,16 +112,13 @@ mod pairs {
     impl Scheme<i32> {
         /// Pairs of bytes; `None` if input or weights have another dtype, or sums may overflow.
         pub(crate) fn bytes(operands: &Operands, isa: Isa) -> Option<Result<Self, Refusal>> {
-            let of = |data_type| -> Option<(Fill<i32>, Pack<i32>)> {
-                match data_type {
-                    DataType::Int8 => Some((fill::<i8, i32>, packs::<i8, i32>().1)),
-                    DataType::Uint8 => Some((fill::<u8, i32>, packs::<u8, i32>().1)),
-                    _ => None,
-                }
+            let fill: Fill<i32> = match operands.input.data_type {
+                DataType::Int8 => fill::<i8, i32>,
+                DataType::Uint8 => fill::<u8, i32>,
+                _ => return None,
             };
-            let (fill, _) = of(operands.input.data_type)?;
-            let (_, pack) = of(operands.weights.data_type)?;
-            if operands.channels * operands.windows.taps.len() > MAX_TERMS {
+            let (_, pack) = byte_packs(operands.weights.data_type)?;
+            if operands.channels * operands.windows.taps.len() > MAX_BYTE_TERMS {
                 return None;
             }
             let data_type = operands.output.data_type;

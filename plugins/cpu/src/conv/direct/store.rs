@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
-use crate::conv::direct::problem::{Accumulator, Direct, Write};
+use crate::conv::direct::problem::{Direct, Write};
 use crate::conv::geometry::{Block, Strides};
+use crate::gemm::accumulator::Accumulator;
 use crate::simd::convert;
 use crate::simd::isa::IsaTask;
 

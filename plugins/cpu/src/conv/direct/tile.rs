@@ -1,47 +1,26 @@
-//! The micro-kernel: a tile of a few outputs times vectors of output channels.
+//! The micro-kernels of direct convolutions: operand A is the input, with a row for each output of a tile, and
+//! operand B the packed weights, with vectors of output channels.
 
-use crate::conv::implicit_gemm::tile::WEIGHTS_AHEAD;
-use crate::conv::prefetch::TilePrefetch;
-use crate::gemm::pack::{PREFETCH_ROWS, prefetch};
-use crate::gemm::tile::Register;
-use crate::simd::isa::{Isa, IsaTask};
+use crate::gemm::kernel::run_tile;
+use crate::gemm::prefetch::{PREFETCH_ROWS, prefetch};
+use crate::gemm::register::Register;
+use crate::gemm::tile::{Gathered, Lhs, Tile};
+use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
 
 /// Outputs of the largest tile.
 pub(crate) const MAX_PIXELS: usize = 7;
 
-/// Arguments of the micro-kernel: `to[p][j] = Σ a[c][t][j] · b[taps[t] + c · channel_stride + pixels[p]]` over
-/// channels c and taps t.
-pub(crate) struct Tile<'a, T> {
-    /// Packed weights: for each channel and tap [`TileKernel::width`] values, from the first tap on.
-    pub(crate) a: *const T,
-    /// Taps in `a` that are skipped after those of each channel.
-    pub(crate) left_out: usize,
-    /// The input.
-    pub(crate) b: *const T,
-    /// Offset of each tap in `b`.
-    pub(crate) taps: &'a [usize],
-    /// Number of input channels.
-    pub(crate) channels: usize,
-    /// Stride of channels in `b`.
-    pub(crate) channel_stride: usize,
-    /// Offset of each output in `b`.
-    pub(crate) pixels: &'a [usize; MAX_PIXELS],
-    /// What is prefetched meanwhile.
-    pub(crate) tile_prefetch: TilePrefetch,
-    /// Where accumulators go: [`TileKernel::pixels`] rows of [`TileKernel::width`] values.
-    pub(crate) to: *mut T,
-}
-
-type RunTile<T> = unsafe fn(&mut Tile<'_, T>);
-
-/// The argument is the offset of the second tile's outputs from the first one's.
-type RunTwo<T> = unsafe fn(&mut Tile<'_, T>, usize);
+/// Vectors of channels in a tile.
+const VECTORS: usize = 2;
 
 /// Output strides with a micro-kernel for two tiles.
 const MAX_STEP: usize = 2;
 
+type RunTile<T> = unsafe fn(&mut Tile<'_, T>);
+
 /// The micro-kernel of an instruction set.
+#[derive(Clone, Copy)]
 pub(crate) struct TileKernel<T> {
     /// Outputs of a tile.
     pub(crate) pixels: usize,
@@ -50,16 +29,8 @@ pub(crate) struct TileKernel<T> {
     run: RunTile<T>,
     /// Two tiles at once, by output stride minus 1; for processors where loading weights for a single tile is
     /// the bottleneck.
-    two: Option<[RunTwo<T>; MAX_STEP]>,
+    two: Option<[RunTile<T>; MAX_STEP]>,
 }
-
-impl<T> Clone for TileKernel<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T> Copy for TileKernel<T> {}
 
 impl<T: Float> TileKernel<T> {
     /// The micro-kernel of an instruction set. Two vectors of channels are enough to hide the latency of an
@@ -75,7 +46,7 @@ impl<T: Float> TileKernel<T> {
             Isa::Avx2 => Self::with::<T::Avx2, 6>(),
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 => {
-                let two = [two::<T::Avx512, 1> as RunTwo<T>, two::<T::Avx512, 2>];
+                let two = [two::<T::Avx512, 1> as RunTile<T>, two::<T::Avx512, 2>];
                 Self { two: isa.has_whole_vectors().then_some(two), ..Self::with::<T::Avx512, 7>() }
             }
         }
@@ -85,7 +56,8 @@ impl<T: Float> TileKernel<T> {
 impl<T> TileKernel<T> {
     /// The micro-kernel of a register type.
     pub(crate) fn with<R: Register<Word = T>, const PIXELS: usize>() -> Self {
-        Self { pixels: PIXELS, width: VECTORS * R::LANES, run: tile::<R, PIXELS>, two: None }
+        let run = run_tile::<R, Gathered<T, PIXELS>, PIXELS, VECTORS>;
+        Self { pixels: PIXELS, width: VECTORS * R::LANES, run, two: None }
     }
 
     /// The output stride that [`TileKernel::run_two`] takes; `None` if there is no micro-kernel for two such
@@ -96,165 +68,60 @@ impl<T> TileKernel<T> {
         (self.two.is_some() && (1..=MAX_STEP).contains(&step) && are_apart()).then_some(step)
     }
 
-    /// Computes a tile.
+    /// Computes a tile of [`TileKernel::pixels`] rows.
     ///
     /// # Safety
-    /// The processor supports the kernel's instructions, `a` and `b` are readable wherever the formula reads
-    /// them, and `to` is writable.
+    /// The processor supports the kernel's instructions, both operands are readable for each channel and tap, and
+    /// `to` is writable.
     #[inline(always)]
     pub(crate) unsafe fn run(&self, tile: &mut Tile<'_, T>) {
         // SAFETY: the kernel requires what this function requires.
         unsafe { (self.run)(tile) };
     }
 
-    /// Computes a tile and the next one, whose outputs are `second` elements after the first one's; outputs of
-    /// each have stride `step`. Accumulators of the second tile follow those of the first.
+    /// Computes two tiles of [`MAX_PIXELS`] rows each, whose outputs have stride `step` within each tile.
     ///
     /// # Safety
-    /// As [`TileKernel::run`] for both tiles, and [`TileKernel::step`] returned this stride.
+    /// As [`TileKernel::run`] for both tiles, and [`TileKernel::step`] returned this stride for both.
     #[inline(always)]
-    pub(crate) unsafe fn run_two(&self, tile: &mut Tile<'_, T>, step: usize, second: usize) {
+    pub(crate) unsafe fn run_two(&self, tile: &mut Tile<'_, T>, step: usize) {
         if let Some(two) = self.two {
             // SAFETY: the kernel requires what this function requires.
-            unsafe { two[step - 1](tile, second) };
+            unsafe { two[step - 1](tile) };
         }
     }
 }
 
-/// Vectors of channels in a tile.
-const VECTORS: usize = 2;
+/// The inputs of two tiles' outputs. With a constant stride between outputs, all addresses need two registers only.
+#[derive(Clone, Copy)]
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    expect(dead_code, reason = "other processors read weights fast enough")
+)]
+struct TwoTiles<T, const STEP: usize>([*const T; 2]);
 
-/// A tile of one size.
-struct TileTask<'a, 'b, R: Register, const PIXELS: usize>(&'a mut Tile<'b, R::Word>);
-
-impl<R: Register, const PIXELS: usize> IsaTask for TileTask<'_, '_, R, PIXELS> {
-    type Output = ();
+// SAFETY: one element in all lanes is a function of the register.
+unsafe impl<R: Register, const STEP: usize> Lhs<R, { 2 * MAX_PIXELS }> for TwoTiles<R::Word, STEP> {
+    const TAPS: bool = true;
 
     #[inline(always)]
-    fn run(self) {
-        // The prefetch state is updated in place; a copy would have to wait for it.
-        let Self(tile) = self;
-        let Tile { mut a, left_out, mut b, taps, channels, channel_stride, pixels, to, .. } = *tile;
-        let mut places = [0; PIXELS];
-        places.copy_from_slice(&pixels[..PIXELS]);
-        // SAFETY: `tile` is called with memory as `TileKernel::run` describes it, with the register's instructions.
-        unsafe {
-            let mut sums = [[R::zero(); VECTORS]; PIXELS];
-            let mut left = channels;
-            while left > 0 {
-                let run = tile.tile_prefetch.until(left);
-                left -= run;
-                for _ in 0..run {
-                    for tap in taps {
-                        let b = b.add(*tap);
-                        let mut weights = [R::zero(); VECTORS];
-                        for (v, weights) in weights.iter_mut().enumerate() {
-                            *weights = R::load(a.add(v * R::LANES));
-                        }
-                        for (sums, place) in sums.iter_mut().zip(places) {
-                            let number = R::splat(b.add(place).read_unaligned());
-                            for (sum, weights) in sums.iter_mut().zip(weights) {
-                                *sum = sum.add_product(weights, number);
-                            }
-                        }
-                        a = a.add(VECTORS * R::LANES);
-                    }
-                    a = a.wrapping_add(left_out * VECTORS * R::LANES);
-                    b = b.wrapping_add(channel_stride);
-                }
-                tile.tile_prefetch.prefetch();
-            }
-            for (p, sums) in sums.iter().enumerate() {
-                for (v, sum) in sums.iter().enumerate() {
-                    sum.store(to.add((p * VECTORS + v) * R::LANES));
-                }
-            }
-        }
+    fn of(tile: &Tile<'_, R::Word>) -> Self {
+        Self([0, MAX_PIXELS].map(|row| tile.a.wrapping_add(tile.rows[row])))
     }
-}
-
-/// Two tiles at once. With a constant stride between outputs, all addresses need two registers only.
-struct TwoTask<'a, 'b, R: Register, const STEP: usize>(&'a mut Tile<'b, R::Word>, usize);
-
-impl<R: Register, const STEP: usize> IsaTask for TwoTask<'_, '_, R, STEP> {
-    type Output = ();
 
     #[inline(always)]
-    fn run(self) {
-        let Self(tile, second) = self;
-        let Tile { mut a, left_out, mut b, taps, channels, channel_stride, pixels, to, .. } = *tile;
-        b = b.wrapping_add(pixels[0]);
-        // SAFETY: `two` is called with memory as `TileKernel::run_two` describes it, with the register's instructions.
-        unsafe {
-            let mut sums = [[[R::zero(); VECTORS]; MAX_PIXELS]; 2];
-            let mut left = channels;
-            while left > 0 {
-                let run = tile.tile_prefetch.until(left);
-                left -= run;
-                if let [tap] = taps {
-                    for _ in 0..run {
-                        two_products::<R, STEP>(a, b.wrapping_add(*tap), second, channel_stride, &mut sums);
-                        a = a.wrapping_add((1 + left_out) * VECTORS * R::LANES);
-                        b = b.wrapping_add(channel_stride);
-                    }
-                } else {
-                    for _ in 0..run {
-                        for tap in taps {
-                            two_products::<R, STEP>(
-                                a,
-                                b.wrapping_add(*tap),
-                                second,
-                                channel_stride,
-                                &mut sums,
-                            );
-                            a = a.wrapping_add(VECTORS * R::LANES);
-                        }
-                        a = a.wrapping_add(left_out * VECTORS * R::LANES);
-                        b = b.wrapping_add(channel_stride);
-                    }
-                }
-                tile.tile_prefetch.prefetch();
-            }
-            for (tile, sums) in sums.iter().enumerate() {
-                for (p, sums) in sums.iter().enumerate() {
-                    for (v, sum) in sums.iter().enumerate() {
-                        sum.store(to.add(((tile * MAX_PIXELS + p) * VECTORS + v) * R::LANES));
-                    }
-                }
-            }
-        }
+    unsafe fn get(&self, row: usize, at: usize) -> R {
+        let [first, second] = self.0;
+        let (first, pixel) = if row < MAX_PIXELS { (first, row) } else { (second, row - MAX_PIXELS) };
+        // SAFETY: the caller has the instructions and the input.
+        unsafe { R::splat(first.wrapping_add(at).add(pixel * STEP).read_unaligned()) }
     }
-}
 
-/// Adds the products of one channel and tap for two tiles.
-///
-/// # Safety
-/// As [`TileKernel::run_two`] for this channel and tap.
-#[inline(always)]
-unsafe fn two_products<R: Register, const STEP: usize>(
-    a: *const R::Word,
-    b: *const R::Word,
-    second: usize,
-    channel_stride: usize,
-    sums: &mut [[[R; VECTORS]; MAX_PIXELS]; 2],
-) {
-    // SAFETY: the weights and numbers are valid, as this function requires.
-    unsafe {
-        let mut weights = [R::zero(); VECTORS];
-        for (v, weights) in weights.iter_mut().enumerate() {
-            *weights = R::load(a.add(v * R::LANES));
-            prefetch(a.wrapping_add(WEIGHTS_AHEAD + v * R::LANES));
-        }
-        for (tile, sums) in sums.iter_mut().enumerate() {
-            let from = b.wrapping_add(tile * second);
-            // Channels are often in different pages, where the hardware prefetcher does not follow.
-            prefetch(from.wrapping_add(PREFETCH_ROWS * channel_stride));
-            for (p, sums) in sums.iter_mut().enumerate() {
-                let number = R::splat(from.add(p * STEP).read_unaligned());
-                for (sum, weights) in sums.iter_mut().zip(weights) {
-                    *sum = sum.add_product(weights, number);
-                }
-            }
+    #[inline(always)]
+    fn prefetch(&self, at: usize, channel_stride: usize) {
+        // Channels are often in different pages, where the hardware prefetcher does not follow.
+        for first in self.0 {
+            prefetch(first.wrapping_add(at.wrapping_add(PREFETCH_ROWS * channel_stride)));
         }
     }
 }
@@ -263,16 +130,8 @@ unsafe fn two_products<R: Register, const STEP: usize>(
 ///
 /// # Safety
 /// As [`TileKernel::run_two`].
-unsafe fn two<R: Register, const STEP: usize>(tile: &mut Tile<'_, R::Word>, second: usize) {
-    // SAFETY: the processor has the instructions. This function requires it.
-    unsafe { R::run(TwoTask::<R, STEP>(tile, second)) };
-}
-
-/// Computes one size of tile.
-///
-/// # Safety
-/// As [`TileKernel::run`].
-unsafe fn tile<R: Register, const PIXELS: usize>(tile: &mut Tile<'_, R::Word>) {
-    // SAFETY: the processor has the instructions. This function requires it.
-    unsafe { R::run(TileTask::<R, PIXELS>(tile)) };
+#[cfg(target_arch = "x86_64")]
+unsafe fn two<R: Register, const STEP: usize>(tile: &mut Tile<'_, R::Word>) {
+    // SAFETY: the caller has the instructions and both tiles.
+    unsafe { run_tile::<R, TwoTiles<R::Word, STEP>, { 2 * MAX_PIXELS }, VECTORS>(tile) };
 }

@@ -2,7 +2,7 @@
 //! if the instruction set has half vectors.
 
 use crate::conv::cost::Cost;
-use crate::gemm::pack::prefetch;
+use crate::gemm::prefetch::prefetch;
 use crate::simd::isa::{Isa, IsaTask};
 use crate::simd::vector::{Float, Lanewise, Vector};
 
@@ -30,12 +30,14 @@ pub(crate) struct AccumulatorTile<'a, T> {
 type RunTile<T> = unsafe fn(&AccumulatorTile<'_, T>);
 
 /// Rows of the highest tile of any width.
+#[cfg(target_arch = "x86_64")]
 const ROWS: usize = 8;
 
 /// Rows of the highest tile: the taps of a 3 × 3 filter.
 pub(crate) const MAX_ROWS: usize = 9;
 
 /// The micro-kernel of one instruction set.
+#[derive(Clone, Copy)]
 pub(crate) struct AccumulatorTileKernel<T: 'static> {
     /// Its rows.
     pub(crate) rows: usize,
@@ -48,14 +50,6 @@ pub(crate) struct AccumulatorTileKernel<T: 'static> {
     /// The same with [`MAX_ROWS`] rows, for few pieces.
     tall: &'static [RunTile<T>],
 }
-
-impl<T> Clone for AccumulatorTileKernel<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T> Copy for AccumulatorTileKernel<T> {}
 
 /// The micro-kernels of one vector type.
 struct Tiles<V, const ROWS: usize>(V);

@@ -1,8 +1,8 @@
 //! Whether im2col applies to a convolution, and whether it is likely to be the fastest algorithm.
 
-use crate::conv::implicit_gemm::tile::GemmTileKernel;
 use crate::conv::operands::{Operands, are_columns};
 use crate::conv::prefetch::pays;
+use crate::gemm::kernel::MicroKernel;
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
 use crate::tensor::row_converter::is_number;
@@ -49,7 +49,7 @@ pub(crate) fn has_form<T: Float>(operands: &Operands) -> bool {
 
 /// Whether im2col is likely to be the fastest algorithm on processors with full 512-bit vector units.
 pub(crate) fn suits<T: Float>(operands: &Operands, isa: Isa) -> bool {
-    let kernel = GemmTileKernel::<T>::of(isa);
+    let kernel = MicroKernel::<T>::of(isa);
     let [columns, in_vain] = columns(operands, kernel.lanes);
     let is_small =
         are_columns::<T>(operands) && operands.rows.max(operands.channels) <= SMALL && !pays(operands);
@@ -63,7 +63,7 @@ pub(crate) fn suits<T: Float>(operands: &Operands, isa: Isa) -> bool {
 /// Whether so many columns are computed for nothing that vectors of output channels are faster. Those waste no
 /// columns, but read the weights more often and transpose the results, which is expensive for short sums.
 pub(crate) fn wastes<T: Float>(operands: &Operands, isa: Isa) -> bool {
-    let [columns, in_vain] = columns(operands, GemmTileKernel::<T>::of(isa).lanes);
+    let [columns, in_vain] = columns(operands, MicroKernel::<T>::of(isa).lanes);
     let divisor = WASTE[usize::from(!are_columns::<T>(operands))];
     suits::<T>(operands, isa)
         && in_vain * divisor > columns

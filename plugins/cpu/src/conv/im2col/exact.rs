@@ -1,9 +1,10 @@
-//! NaN that padding may have caused: columns at the padding are computed again without its zeros.
+//! Columns at the padding, computed again without its zeros.
 
 use std::ops::Range;
 
 use crate::conv::im2col::problem::Im2col;
-use crate::conv::implicit_gemm::tile::GemmTile;
+use crate::conv::implicit_gemm::nan::compute_column_again;
+use crate::gemm::tile::Tile;
 use crate::simd::vector::Float;
 
 impl<T: Float> Im2col<T> {
@@ -11,13 +12,8 @@ impl<T: Float> Im2col<T> {
     /// infinity is NaN.
     ///
     /// # Safety
-    /// As [`GemmTileKernel::run`](crate::conv::implicit_gemm::tile::GemmTileKernel::run).
-    pub(crate) unsafe fn multiply_exactly(
-        &self,
-        product: &GemmTile<'_, T>,
-        columns: &Range<usize>,
-        rows: usize,
-    ) {
+    /// As [`MicroKernel::run`](crate::gemm::kernel::MicroKernel::run).
+    pub(crate) unsafe fn multiply_exactly(&self, tile: &Tile<'_, T>, columns: &Range<usize>, rows: usize) {
         let meets = |output: [usize; 2], tap: &[isize; 2]| {
             (0..2).all(|i| {
                 let at = (output[i] * self.stride[i]) as isize + tap[i];
@@ -27,9 +23,8 @@ impl<T: Float> Im2col<T> {
         self.runs(columns, |run| {
             for (column, at) in (run.column..run.column + run.len).zip(run.at..) {
                 let meets = |tap: usize| meets([run.line, at], &self.taps[tap]);
-                let rows = (rows, self.kernel.rows);
-                // SAFETY: the weights, columns and the tile are valid, as this function requires.
-                unsafe { product.column_again(rows, column, self.taps.len(), meets) };
+                // SAFETY: the caller has the weights, the columns and the tile.
+                unsafe { compute_column_again(tile, rows, column, self.taps.len(), meets) };
             }
         });
     }

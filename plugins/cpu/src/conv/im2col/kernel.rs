@@ -17,9 +17,11 @@ use crate::conv::im2col::copy::Im2colTile;
 use crate::conv::im2col::prefetch::InputPrefetch;
 use crate::conv::im2col::problem::{Im2col, LineRun, ScratchLayout};
 use crate::conv::implicit_gemm::nan::{are_finite, has_nan};
-use crate::conv::implicit_gemm::tile::{GemmTile, GemmTileKernel};
 use crate::conv::operands::{Operands, are_columns, pack_of, rows_stride};
-use crate::conv::prefetch::{TilePrefetch, bytes};
+use crate::conv::prefetch::bytes;
+use crate::gemm::kernel::MicroKernel;
+use crate::gemm::prefetch::TilePrefetch;
+use crate::gemm::tile::{Order, RegisterEpilogue, Tile};
 use crate::kernel::{Kernel, Refusal};
 use crate::pointwise::Epilogue;
 use crate::settings::Settings;
@@ -113,7 +115,7 @@ impl<T: Float> Im2col<T> {
         if channel_epilogue.residual.is_some_and(|(_, strides)| !strides.are_flat(windows.output)) {
             return Ok(None);
         }
-        let kernel = GemmTileKernel::<T>::of(isa);
+        let kernel = MicroKernel::<T>::of(isa);
         let threads = settings.threads;
         let is_flat = are_columns::<T>(operands);
         let lines = |[_, lines, len]: [usize; 3]| if is_flat { [1, lines * len] } else { [lines, len] };
@@ -271,12 +273,12 @@ impl<T: Float> Im2col<T> {
                         (tensors[slot].cast::<T>().add((group * rows + row) * stride).cast_const(), stride)
                     });
                     let channels = (group * rows + row, present);
-                    let (to, row_stride) = self.target(tensors, *alone, channels, buffers[0]);
+                    let (to, to_stride) = self.target(tensors, *alone, channels.0, buffers[0]);
                     let residual = self.added(tensors, (columns, *alone), channels, buffers[1]);
                     let copied = copied.add(number * self.depth * self.kernel.columns());
                     let width = vectors * self.kernel.lanes;
                     let place = alone.filter(|_| copies && panel == panels.start);
-                    let (b, stride_of_b, keep) = match place {
+                    let (b, b_stride, keep) = match place {
                         Some((image, place)) => {
                             let from = self.operands.input_of(tensors, group, size_of::<T>()).cast::<T>();
                             (
@@ -287,27 +289,32 @@ impl<T: Float> Im2col<T> {
                         }
                         None => (copied.cast_const(), width, std::ptr::null_mut()),
                     };
-                    let mut product = GemmTile {
-                        taps: &[0],
-                        channels: self.depth,
-                        channel_stride: stride_of_b,
-                        a: weights.add(match self.weights_stride {
-                            Some(stride) => row * stride,
-                            None => panel * self.depth * height,
-                        }),
-                        stride: self.weights_stride,
+                    let (of_panel, order, a_stride) = match self.weights_stride {
+                        Some(stride) => (row * stride, Order::Rows, stride),
+                        None => (panel * self.depth * height, Order::Panel, height),
+                    };
+                    let mut tile_prefetch = TilePrefetch::of(next.take(), self.depth, [INTERVAL, TOGETHER]);
+                    let mut product = Tile {
+                        a: weights.add(of_panel),
+                        order,
+                        a_stride,
                         b,
-                        tile: to,
-                        row: row_stride,
-                        bias: bias.map_or(std::ptr::null(), |(bias, _)| bias),
-                        bias_stride: bias.map_or(0, |(_, stride)| stride),
-                        residual: residual.0,
-                        residual_row: residual.1,
-                        relu: self.channel_epilogue.relu,
-                        tile_prefetch: TilePrefetch::of(next.take(), self.depth, [INTERVAL, TOGETHER]),
-                        is_far: self.prefetches && to != buffers[0],
-                        prefetches_rows: true,
+                        b_stride,
+                        depth: self.depth,
+                        to,
+                        to_stride,
+                        epilogue: RegisterEpilogue {
+                            bias: bias.map_or(std::ptr::null(), |(bias, _)| bias),
+                            bias_stride: bias.map_or(0, |(_, stride)| stride),
+                            residual: residual.0,
+                            residual_stride: residual.1,
+                            relu: self.channel_epilogue.relu,
+                        },
+                        tile_prefetch: Some(&mut tile_prefetch),
+                        prefetches_results: self.prefetches && to != buffers[0],
+                        prefetches: true,
                         keep,
+                        ..Tile::EMPTY
                     };
                     if self.prefetches && to == buffers[0] {
                         self.prefetch(tensors, columns, channels);
@@ -316,8 +323,8 @@ impl<T: Float> Im2col<T> {
                     // A weight that is NaN or infinite times a zero of the padding is NaN.
                     if self.is_padded
                         && !is_finite
-                        && has_nan(to, (present, row_stride), columns.len())
-                        && !are_finite(&product, present, height)
+                        && has_nan(to, (present, to_stride), columns.len())
+                        && !are_finite(&product, present)
                     {
                         self.multiply_exactly(&product, columns, present);
                     }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::conv::im2col::problem::Im2col;
-use crate::conv::prefetch::CacheLines;
+use crate::gemm::prefetch::CacheLines;
 use crate::simd::vector::Float;
 use crate::tensor::scratch::CACHE_LINE;
 

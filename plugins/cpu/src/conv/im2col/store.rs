@@ -6,9 +6,8 @@ use std::ops::Range;
 use crate::conv::geometry::Strides;
 use crate::conv::im2col::problem::Im2col;
 use crate::conv::operands::Operands;
-use crate::gemm::pack::prefetch;
+use crate::gemm::prefetch::{prefetch, prefetch_all};
 use crate::simd::vector::{Float, Vector, VectorTask};
-use crate::tensor::scratch::CACHE_LINE;
 
 /// Copies rows of a few elements.
 struct Rows<T> {
@@ -44,8 +43,8 @@ impl<T: Float> VectorTask<T> for Rows<T> {
 }
 
 impl<T: Float> Im2col<T> {
-    /// The destination of `rows` rows of results from channel `first` on, and its row stride, for a tile that
-    /// can be written directly.
+    /// The destination of the results from a channel on, and its row stride: the output itself if the tile is
+    /// alone in its image.
     ///
     /// # Safety
     /// The output has them.
@@ -53,12 +52,12 @@ impl<T: Float> Im2col<T> {
         &self,
         tensors: &[*mut u8],
         alone: Option<(usize, usize)>,
-        (channel, rows): (usize, usize),
+        channel: usize,
         buffer: *mut T,
     ) -> (*mut T, usize) {
         let Operands { output, .. } = &self.operands;
         let Strides { batch, channel: to_stride, .. } = output.strides;
-        match alone.filter(|_| self.kernel.is_height(rows)) {
+        match alone {
             // SAFETY: the place is valid, as this function requires.
             Some((image, place)) => unsafe {
                 (tensors[output.slot].cast::<T>().add(image * batch + channel * to_stride + place), to_stride)
@@ -140,9 +139,7 @@ impl<T: Float> Im2col<T> {
         self.images(columns, |_, len, image, place| {
             for row in channel..channel + rows {
                 let to = to.wrapping_add(image * batch + row * stride + place);
-                for at in (0..len).step_by(CACHE_LINE / size_of::<T>()) {
-                    prefetch(to.wrapping_add(at));
-                }
+                prefetch_all(to, len);
                 prefetch(to.wrapping_add(len - 1));
             }
         });

@@ -1,8 +1,9 @@
-//! NaN that padding may have caused: columns at the padding are computed again without its zeros.
+//! Columns at the padding, computed again without its zeros.
 
 use crate::conv::geometry::Block;
 use crate::conv::implicit_gemm::kernel::{ImplicitGemm, Planned};
-use crate::conv::implicit_gemm::tile::GemmTile;
+use crate::conv::implicit_gemm::nan::compute_column_again;
+use crate::gemm::tile::Tile;
 use crate::simd::vector::Float;
 
 impl<T: Float> ImplicitGemm<T> {
@@ -10,11 +11,11 @@ impl<T: Float> ImplicitGemm<T> {
     /// infinity is NaN.
     ///
     /// # Safety
-    /// As [`GemmTileKernel::run`](crate::conv::implicit_gemm::tile::GemmTileKernel::run).
+    /// As [`MicroKernel::run`](crate::gemm::kernel::MicroKernel::run).
     pub(crate) unsafe fn multiply_exactly(
         &self,
         planned: &Planned,
-        product: &GemmTile<'_, T>,
+        tile: &Tile<'_, T>,
         block: &Block,
         (from, end): (usize, usize),
         rows: usize,
@@ -24,9 +25,8 @@ impl<T: Float> ImplicitGemm<T> {
             for i in 0..run.len {
                 let at = [run.at[0], run.at[1], run.at[2] + i];
                 let meets = |tap: usize| self.geometry.meets(at, taps[tap].0);
-                let rows = (rows, self.kernel.rows);
-                // SAFETY: the weights, planes and the tile are valid, as this function requires.
-                unsafe { product.column_again(rows, run.column - from + i, taps.len(), meets) };
+                // SAFETY: the caller has the weights, the planes and the tile.
+                unsafe { compute_column_again(tile, rows, run.column - from + i, taps.len(), meets) };
             }
         });
     }

@@ -7,12 +7,13 @@ use crate::conv::cost::{BUFFER, Cost, Shape};
 use crate::conv::epilogue::{ChannelEpilogue, TileEpilogue};
 use crate::conv::geometry::{Block, Geometry, Strides};
 use crate::conv::implicit_gemm::nan::{are_finite, has_nan};
-use crate::conv::implicit_gemm::tile::{GemmTile, GemmTileKernel};
 use crate::conv::operands::{
     Fill, Operands, Pack, Store, SubProblem, are_columns, fill_of, pack_of, rows_stride, store_of,
 };
-use crate::conv::prefetch::{BlockPrefetch, TilePrefetch, pays};
+use crate::conv::prefetch::{BlockPrefetch, pays};
 use crate::conv::strided_backward_data::{Spread, spread_of};
+use crate::gemm::kernel::MicroKernel;
+use crate::gemm::tile::{Order, RegisterEpilogue, Tile};
 use crate::kernel::{Kernel, Refusal};
 use crate::pointwise::Epilogue;
 use crate::settings::{Algorithm, Settings};
@@ -42,7 +43,7 @@ pub(crate) struct ImplicitGemm<T: 'static> {
     operands: Operands,
     parts: Vec<Planned>,
     pub(crate) geometry: Geometry,
-    pub(crate) kernel: GemmTileKernel<T>,
+    pub(crate) kernel: MicroKernel<T>,
     /// Panels of output channels in a group, and pieces into which they are divided for the workers.
     panels: usize,
     pieces: usize,
@@ -104,7 +105,7 @@ impl<T: Float> ImplicitGemm<T> {
         epilogue: Option<Epilogue>,
     ) -> Result<Self, Refusal> {
         let threads = settings.threads;
-        let kernel = GemmTileKernel::<T>::of(isa);
+        let kernel = MicroKernel::<T>::of(isa);
         let mut shape = Shape {
             windows: &operands.windows,
             taps: operands.parts.iter().map(|part| part.taps.len()).sum(),
@@ -250,7 +251,7 @@ impl<T: Float> ImplicitGemm<T> {
         // In a channels-last output a panel is scattered, so the epilogue runs on the whole block.
         let by_panel = self.tile_epilogue.is_some() && output.strides.channel != 1;
         let weights_stay = !by_panel && panels.len() * planned.panel * size_of::<T>() <= RESIDENT_WEIGHTS;
-        let (offsets, channel_stride): (&[usize], _) = if self.in_place {
+        let (taps, b_stride): (&[usize], _) = if self.in_place {
             (&[0], input.strides.channel)
         } else {
             (&planned.offsets, self.geometry.channel())
@@ -279,8 +280,8 @@ impl<T: Float> ImplicitGemm<T> {
             unsafe {
                 let to = tensors[output.slot]
                     .add((planned.part.first + channel * output.strides.channel) * self.store_size);
-                let stored = self.written_in_place && self.kernel.is_height(height);
-                let (tile, stride_of_rows) = if stored {
+                let stored = self.written_in_place;
+                let (tile, to_stride) = if stored {
                     let offset = output.strides.offset(block.image, block.origin) + from;
                     (to.cast::<T>().add(offset), output.strides.channel)
                 } else {
@@ -293,29 +294,31 @@ impl<T: Float> ImplicitGemm<T> {
                 let residual = self.channel_epilogue.residual.as_ref();
                 let residual = residual
                     .map(|(slot, strides)| (tensors[*slot].cast::<T>().add(at(strides)), strides.channel));
-                let mut product = GemmTile {
-                    taps: offsets,
-                    channels: *channels,
-                    channel_stride,
-                    a: share.weights.add(match self.weights_stride {
-                        Some(stride) => row * stride,
-                        None => panel * planned.panel,
-                    }),
-                    stride: self.weights_stride,
+                let (weights, order, a_stride) = match self.weights_stride {
+                    Some(stride) => (row * stride, Order::Rows, stride),
+                    None => (panel * planned.panel, Order::Panel, self.kernel.rows),
+                };
+                let mut tile_prefetch = share.next.map(|next| next.for_tile(number, panels.len() * tiles));
+                let mut product = Tile {
+                    a: share.weights.add(weights),
+                    order,
+                    a_stride,
                     b: share.columns.add(from),
-                    tile,
-                    row: stride_of_rows,
-                    bias: bias.map_or(std::ptr::null(), |(bias, _)| bias),
-                    bias_stride: bias.map_or(0, |(_, stride)| stride),
-                    residual: residual.map_or(std::ptr::null(), |(residual, _)| residual),
-                    residual_row: residual.map_or(0, |(_, stride)| stride),
-                    relu: self.channel_epilogue.relu,
-                    tile_prefetch: share
-                        .next
-                        .map_or(TilePrefetch::NONE, |next| next.for_tile(number, panels.len() * tiles)),
-                    is_far: stored && self.prefetches,
-                    prefetches_rows: false,
-                    keep: std::ptr::null_mut(),
+                    b_stride,
+                    taps,
+                    depth: *channels,
+                    to: tile,
+                    to_stride,
+                    epilogue: RegisterEpilogue {
+                        bias: bias.map_or(std::ptr::null(), |(bias, _)| bias),
+                        bias_stride: bias.map_or(0, |(_, stride)| stride),
+                        residual: residual.map_or(std::ptr::null(), |(residual, _)| residual),
+                        residual_stride: residual.map_or(0, |(_, stride)| stride),
+                        relu: self.channel_epilogue.relu,
+                    },
+                    tile_prefetch: tile_prefetch.as_mut(),
+                    prefetches_results: stored && self.prefetches,
+                    ..Tile::EMPTY
                 };
                 if self.prefetches
                     && let Some(between) = &self.operands.between
@@ -327,7 +330,7 @@ impl<T: Float> ImplicitGemm<T> {
                 // A weight that is NaN or infinite times a zero of the padding is NaN.
                 if self.geometry.is_padded()
                     && has_nan(tile, (height, width), vectors * self.kernel.lanes)
-                    && !are_finite(&product, height, self.kernel.rows)
+                    && !are_finite(&product, height)
                 {
                     self.multiply_exactly(planned, &product, &block, (from, end), height);
                 }

@@ -3,4 +3,3 @@
 pub(crate) mod exact;
 pub(crate) mod kernel;
 pub(crate) mod nan;
-pub(crate) mod tile;

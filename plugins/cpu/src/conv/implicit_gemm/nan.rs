@@ -1,7 +1,9 @@
-//! Whether a tile has NaN, and whether its weights are finite.
+//! NaN that padding may have caused: zero times a weight that is NaN or infinite is NaN. Columns at the padding are
+//! computed again without its zeros.
 
-use crate::conv::implicit_gemm::tile::GemmTile;
-use crate::simd::vector::Float;
+use crate::gemm::kernel::MAX_ROWS;
+use crate::gemm::tile::{Order, Tile};
+use crate::simd::vector::{Float, relu};
 use crate::tensor::row_converter::all_finite;
 
 /// Whether a tile of (rows, row stride) and this many columns has NaN.
@@ -16,25 +18,83 @@ pub(crate) unsafe fn has_nan<T: Float>(
     let mut found = false;
     for row in 0..rows {
         for column in 0..columns {
-            // SAFETY: the tile is valid, as this function requires.
-            let number = unsafe { tile.add(row * row_stride + column).read_unaligned() };
-            found |= number.partial_cmp(&number).is_none();
+            // SAFETY: the tile has the row and the column.
+            let value = unsafe { tile.add(row * row_stride + column).read_unaligned() };
+            found |= value.partial_cmp(&value).is_none();
         }
     }
     found
 }
 
-/// Whether the weights of a tile's rows are finite; a packed panel has `height` rows.
+/// Whether the weights of a tile's rows are finite. A panel has a value for each row of the micro-kernel.
 ///
 /// # Safety
 /// There are so many rows.
-pub(crate) unsafe fn are_finite<T: Float>(product: &GemmTile<'_, T>, rows: usize, height: usize) -> bool {
-    let row = product.channels * product.taps.len();
-    // SAFETY: the rows are valid, as this function requires.
+pub(crate) unsafe fn are_finite<T: Float>(tile: &Tile<'_, T>, rows: usize) -> bool {
+    let terms = tile.depth * tile.taps.len();
+    // SAFETY: the weights of these rows are there.
     unsafe {
-        match product.stride {
-            Some(stride) => (0..rows).all(|r| all_finite(product.a.add(r * stride), row)),
-            None => all_finite(product.a, row * height),
+        match tile.order {
+            Order::Rows => (0..rows).all(|r| all_finite(tile.a.add(r * tile.a_stride), terms)),
+            Order::Panel => all_finite(tile.a, terms * tile.a_stride),
+        }
+    }
+}
+
+/// Computes a column of the tile again if some of its taps are in the padding, without these taps.
+///
+/// # Safety
+/// The tile has the rows and the column, and the filter's taps have as many channels each.
+pub(crate) unsafe fn compute_column_again<T: Float>(
+    tile: &Tile<'_, T>,
+    rows: usize,
+    column: usize,
+    window: usize,
+    meets: impl Fn(usize) -> bool,
+) {
+    if (0..window).all(&meets) {
+        return;
+    }
+    let mut sums = [T::ZERO; MAX_ROWS];
+    // Here a filter of several taps may be given as one tap with more channels.
+    let (taps, terms) = (tile.taps.len(), tile.depth * tile.taps.len() / window);
+    let stride = tile.b_stride * (window / taps);
+    for tap in (0..window).filter(|tap| meets(*tap)) {
+        let first = tile.taps[tap % taps] + tap / taps * tile.b_stride + column;
+        for l in 0..terms {
+            let term = tap + l * window;
+            // SAFETY: the weights and the columns are there; panels have memory for all of their rows.
+            unsafe {
+                let b = tile.b.add(first + l * stride).read_unaligned();
+                if tile.order == Order::Panel && tile.a_stride == MAX_ROWS {
+                    let weights = tile.a.add(term * MAX_ROWS).cast::<[T; MAX_ROWS]>().read_unaligned();
+                    for (sum, weight) in sums.iter_mut().zip(weights) {
+                        *sum = *sum + weight * b;
+                    }
+                    continue;
+                }
+                for (row, sum) in sums.iter_mut().enumerate().take(rows) {
+                    let at = match tile.order {
+                        Order::Rows => row * tile.a_stride + term,
+                        Order::Panel => term * tile.a_stride + row,
+                    };
+                    *sum = *sum + tile.a.add(at).read_unaligned() * b;
+                }
+            }
+        }
+    }
+    let epilogue = tile.epilogue;
+    for (row, mut sum) in sums.into_iter().enumerate().take(rows) {
+        // SAFETY: the tile, and what is added, have the row and the column.
+        unsafe {
+            if !epilogue.bias.is_null() {
+                sum = sum + epilogue.bias.add(row * epilogue.bias_stride).read_unaligned();
+            }
+            if !epilogue.residual.is_null() {
+                sum = sum + epilogue.residual.add(row * epilogue.residual_stride + column).read_unaligned();
+            }
+            let sum = if epilogue.relu { relu(sum) } else { sum };
+            tile.to.add(row * tile.to_stride + column).write_unaligned(sum);
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::conv::geometry::Windows;
 use crate::conv::implicit_gemm::kernel::ImplicitGemm;
 use crate::conv::tests::{Case, DIRECTIONS, plain};
 use crate::fusion::node::plan_node_at;
-use crate::problem::convolution::{Convolution, Direction};
+use crate::problem::convolution::Direction;
 use crate::settings::{Algorithm, Settings};
 use crate::simd::isa::Isa;
 use crate::testing::{Random, run_planned, same};
@@ -77,7 +77,7 @@ fn vectors_of_channels_are_chosen_where_they_pay() {
     let is_chosen = |case: &Case, isa: Isa| {
         let tensors = [&case.x, &case.w, &case.y].map(|array| array.tensor.clone()).to_vec();
         let graph = Graph { tensors, ..Graph::default() };
-        let c = Convolution::of(&graph, &case.operation(Direction::Forward)).unwrap().unwrap();
+        let c = crate::testing::convolution_of(&graph, &case.operation(Direction::Forward));
         let operands = Problem::of(&c).unwrap().forward();
         let threads = Threads { most: 1, deterministic: false };
         let settings = Settings { threads, constant_weights: true, ..Settings::default() };

@@ -5,7 +5,7 @@ use crate::conv::direct::problem::{Direct, Scheme};
 use crate::conv::im2col::choice;
 use crate::conv::tests::{Case, plain};
 use crate::fusion::node::plan_node_at;
-use crate::problem::convolution::{Convolution, Direction};
+use crate::problem::convolution::Direction;
 use crate::settings::{Algorithm, Settings};
 use crate::simd::isa::Isa;
 use crate::testing::{Random, run_planned, same};
@@ -28,7 +28,7 @@ fn check(case: &Case, two: bool, wastes: bool, algorithm: Algorithm) {
     let settings = Settings { convolution: algorithm, constant_weights: true, ..Settings::default() };
     let mut arrays = [case.x.clone(), case.w.clone(), case.y.clone()];
     run_planned(case.operation(Direction::Forward), case.compute, &mut arrays, |graph, node| {
-        let convolution = Convolution::of(graph, &node.operation).unwrap().unwrap();
+        let convolution = crate::testing::convolution_of(graph, &node.node.operation);
         let operands = Problem::of(&convolution).unwrap().forward();
         let scheme = Scheme::<f32>::numbers(&operands, isa, 2, None).unwrap();
         let places = Direct::<f32>::plan(operands.clone(), scheme, isa, settings, 2, None).unwrap().unwrap();

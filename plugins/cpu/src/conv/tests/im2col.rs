@@ -4,7 +4,7 @@ use crate::conv::Problem;
 use crate::conv::im2col::problem::Im2col;
 use crate::conv::tests::{Case, Outline};
 use crate::fusion::node::plan_node_at;
-use crate::problem::convolution::{Convolution, Direction};
+use crate::problem::convolution::Direction;
 use crate::settings::{Algorithm, Settings};
 use crate::simd::isa::Isa;
 use crate::testing::{Array, Random, order, run_planned, strides};
@@ -43,7 +43,7 @@ fn tiles_go_on_in_lines_and_images_with_any_number_of_threads() {
                 let settings = Settings { threads, constant_weights, convolution: Algorithm::Im2col };
                 let mut arrays = [case.x.clone(), case.w.clone(), case.y.clone()];
                 run_planned(case.operation(Direction::Forward), case.compute, &mut arrays, |graph, node| {
-                    let convolution = Convolution::of(graph, &node.operation).unwrap().unwrap();
+                    let convolution = crate::testing::convolution_of(graph, &node.node.operation);
                     let operands = Problem::of(&convolution).unwrap().forward();
                     let plan = Im2col::<f32>::plan(&operands, Isa::detect(), settings, outline.spatial, None);
                     assert!(plan.unwrap().is_some(), "{:?}", case.x.tensor);

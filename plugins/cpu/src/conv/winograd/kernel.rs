@@ -12,7 +12,6 @@
 use crate::conv::cost::{BUFFER, Cost, Shape};
 use crate::conv::epilogue::{ChannelEpilogue, TileEpilogue};
 use crate::conv::geometry::{Block, Columns, Geometry, Windows};
-use crate::conv::implicit_gemm::tile::GemmTileKernel;
 use crate::conv::operands::{Operands, fill_of};
 use crate::conv::prefetch;
 use crate::conv::prefetch::BlockPrefetch;
@@ -20,6 +19,7 @@ use crate::conv::winograd::filter::{pack, weight};
 use crate::conv::winograd::problem::{Pack, Weight, Winograd, WorkerMemory, Write};
 use crate::conv::winograd::product::write;
 use crate::conv::winograd::transform::{MAX_SIDE, Tile};
+use crate::gemm::kernel::MicroKernel;
 use crate::kernel::{Kernel, Refusal};
 use crate::pointwise::Epilogue;
 use crate::settings::{Algorithm, Settings};
@@ -125,7 +125,7 @@ impl<T: Float> Winograd<T> {
             .collect();
         let tiles = [output[0], output[1].div_ceil(outputs), output[2].div_ceil(outputs)];
         let windows = Windows { batch, output: tiles, input, stride: [1, stride, stride], taps };
-        let kernel = GemmTileKernel::<T>::of(isa);
+        let kernel = MicroKernel::<T>::of(isa);
         let threads = settings.threads;
         let cost = Cost::of::<T>(isa);
         let panels = operands.rows.div_ceil(kernel.rows);

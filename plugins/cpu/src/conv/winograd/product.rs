@@ -1,11 +1,11 @@
 //! Transforms tiles, multiplies them, and transforms the results back.
 
 use crate::conv::geometry::{Block, Strides};
-use crate::conv::implicit_gemm::tile::GemmTile;
 use crate::conv::operands::Operands;
-use crate::conv::prefetch::{BlockPrefetch, TilePrefetch};
+use crate::conv::prefetch::BlockPrefetch;
 use crate::conv::winograd::problem::{Winograd, WorkerMemory};
 use crate::conv::winograd::transform::{Inputs, Line, Outputs, with_sides};
+use crate::gemm::tile::{Order, Tile};
 use crate::simd::stored::Stored;
 use crate::simd::vector::Float;
 use crate::tensor::row_converter::store_run;
@@ -104,27 +104,22 @@ impl<T: Float> Winograd<T> {
                     for (place, panel) in
                         (0..places).flat_map(|place| some.clone().map(move |panel| (place, panel)))
                     {
-                        let mut product = GemmTile {
-                            taps: &[0],
-                            channels: *channels,
-                            channel_stride: self.width(),
+                        let mut tile_prefetch = next.map(|next| {
+                            let number = (tile * panels.len() + panel - panels.start) * places + place;
+                            next.for_tile(number, tiles * panels.len() * places)
+                        });
+                        let mut product = Tile {
+                            order: Order::Panel,
+                            a_stride: height,
+                            depth: *channels,
+                            b_stride: self.width(),
                             a: packed.add((place * self.panels + panel) * self.panel()),
-                            stride: None,
                             b: lane.inputs.add(place * self.place()),
-                            tile: lane.sums.add(((panel - first) * places + place) * height * width),
-                            row: width,
-                            bias: std::ptr::null(),
-                            bias_stride: 0,
-                            residual: std::ptr::null(),
-                            residual_row: 0,
-                            relu: false,
-                            tile_prefetch: next.map_or(TilePrefetch::NONE, |next| {
-                                let number = (tile * panels.len() + panel - panels.start) * places + place;
-                                next.for_tile(number, tiles * panels.len() * places)
-                            }),
-                            is_far: false,
-                            prefetches_rows: self.isa.has_whole_vectors(),
-                            keep: std::ptr::null_mut(),
+                            to: lane.sums.add(((panel - first) * places + place) * height * width),
+                            to_stride: width,
+                            tile_prefetch: tile_prefetch.as_mut(),
+                            prefetches: self.isa.has_whole_vectors(),
+                            ..Tile::EMPTY
                         };
                         self.kernel.run(&mut product, (rows - panel * height).min(height), count);
                     }

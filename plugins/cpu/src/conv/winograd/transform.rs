@@ -1,29 +1,28 @@
-//! The transformations of F(2 × 2, 3 × 3), for windows with step 1 and with step 2, and of F(4 × 4, 3 × 3).
+//! The transforms of Winograd F(2 × 2, 3 × 3), for convolutions with stride 1 and with stride 2, and of F(4 × 4, 3 × 3).
 //!
-//! Along each dimension a tile of F(2 × 2, 3 × 3) with step 1 has the elements a, b, c, e, of which a - c, b + c, c - b and b - e are
-//! multiplied with f, (f + g + h) / 2, (f - g + h) / 2 and h of the window f, g, h. With step 2 it has a, b, c, d, e, of which a - c, c,
-//! c - e, b and d are multiplied with f, f + h, h, g and g.
+//! Along each dimension a tile of F(2 × 2, 3 × 3) with stride 1 has the elements a, b, c, e. The transformed elements a - c, b + c,
+//! c - b and b - e are multiplied with f, (f + g + h) / 2, (f - g + h) / 2 and h of the filter f, g, h. With stride 2 a tile has
+//! a, b, c, d, e, and a - c, c, c - e, b and d are multiplied with f, f + h, h, g and g.
 //!
-//! F(4 × 4, 3 × 3) takes polynomials at 0, ±[`POINTS`] and infinity: window and outputs are the values there of polynomials with these
-//! coefficients, and elements the coefficients of what is 0 at all points but one. Of points whose powers are exact these have
-//! nearly the smallest errors: half of those of 0, ±1, ±2. Where signs alone differ, sums are shared.
+//! F(4 × 4, 3 × 3) is Toom-Cook interpolation at 0, ±[`POINTS`] and infinity. Among points whose powers are exact these have
+//! nearly the smallest errors: half of those of 0, ±1, ±2. Points that differ in sign only share partial sums.
 
 use crate::dtype::element::Real;
-use crate::simd::vector::{Float, Lanewise, MAX_LANES, Vector, VectorTask};
+use crate::simd::vector::{Float, Lanewise, MAX_LANES, Vector, VectorTask, by_contract};
 
-/// A tile of outputs, and what it meets.
+/// The size of a tile.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Tile {
-    /// Elements along a side in the input, and places along it in what is multiplied.
+    /// Elements along a side, of the input and of the transformed input.
     pub(crate) side: usize,
     /// Outputs along a side.
     pub(crate) outputs: usize,
-    /// Step of the window.
+    /// Stride of the convolution.
     pub(crate) stride: usize,
 }
 
 impl Tile {
-    /// The tile of so many outputs along a side, for windows with a step; none where there is no such form.
+    /// The tile of F(`outputs` × `outputs`, 3 × 3) for a stride; `None` if there is no such transform.
     pub(crate) fn of(outputs: usize, stride: usize) -> Option<Self> {
         matches!((outputs, stride), (2, 1 | 2) | (4, 1)).then_some(Self {
             side: (outputs - 1) * stride + 3,
@@ -32,18 +31,18 @@ impl Tile {
         })
     }
 
-    /// Numbers that are multiplied.
+    /// Transformed elements of a tile.
     pub(crate) fn places(self) -> usize {
         self.side * self.side
     }
 
-    /// Distance of tiles in the input.
+    /// Stride of tiles in the input.
     pub(crate) const fn input_stride(self) -> usize {
         self.outputs * self.stride
     }
 }
 
-/// Does work with the elements and the outputs along a side of a tile as constants.
+/// Evaluates an expression with the elements and the outputs along a side of a tile as constants.
 macro_rules! with_sides {
     ($tile:expr, $side:ident, $outputs:ident => $work:expr) => {
         match $tile.side {
@@ -78,7 +77,7 @@ pub(crate) const POINTS: [f64; 2] = [0.625, 1.5];
 
 const SQUARES: [f64; 2] = [POINTS[0] * POINTS[0], POINTS[1] * POINTS[1]];
 
-/// The first of six numbers.
+/// The first of six vectors.
 #[inline(always)]
 fn first<V: Copy, const COUNT: usize>(numbers: [V; MAX_SIDE]) -> [V; COUNT] {
     let mut some = [numbers[0]; COUNT];
@@ -86,45 +85,32 @@ fn first<V: Copy, const COUNT: usize>(numbers: [V; MAX_SIDE]) -> [V; COUNT] {
     some
 }
 
-#[inline(always)]
-unsafe fn sum<V: Vector>(a: V, b: V) -> V {
-    // SAFETY: the processor has the vector's instructions, as this function requires.
-    unsafe { a.lanewise(Lanewise::Add, b) }
+by_contract! {
+    fn sum<V: Vector>(a: V, b: V) -> V { a.lanewise(Lanewise::Add, b) }
+    fn difference<V: Vector>(a: V, b: V) -> V { a.lanewise(Lanewise::Sub, b) }
+    fn times<V: Vector>(factor: f64, a: V) -> V { a.lanewise(Lanewise::Mul, V::splat(V::Scalar::from_f64(factor))) }
+    // summand + factor · a
+    fn plus<V: Vector>(summand: V, factor: f64, a: V) -> V { a.mul_add(V::splat(V::Scalar::from_f64(factor)), summand) }
 }
 
-#[inline(always)]
-unsafe fn difference<V: Vector>(a: V, b: V) -> V {
-    // SAFETY: the processor has the vector's instructions, as this function requires.
-    unsafe { a.lanewise(Lanewise::Sub, b) }
-}
-
-/// A vector, and another multiplied by a number.
-#[inline(always)]
-unsafe fn plus<V: Vector>(summand: V, factor: f64, a: V) -> V {
-    // SAFETY: the processor has the vector's instructions, as this function requires.
-    unsafe { a.mul_add(V::splat(V::Scalar::from_f64(factor)), summand) }
-}
-
-#[inline(always)]
-unsafe fn times<V: Vector>(factor: f64, a: V) -> V {
-    // SAFETY: the processor has the vector's instructions, as this function requires.
-    unsafe { a.lanewise(Lanewise::Mul, V::splat(V::Scalar::from_f64(factor))) }
-}
-
-/// G g Gᵀ of windows.
+/// G g Gᵀ of filters.
 pub(crate) struct Filters<T, const SIDE: usize> {
-    /// Element by element of the window `len` numbers, so far apart.
+    /// For each element of the filter `len` values, and the stride of elements.
     pub(crate) from: *const T,
     pub(crate) stride: usize,
     pub(crate) len: usize,
-    /// Place by place as many, so far apart.
+    /// The same for each transformed element.
     pub(crate) to: *mut T,
     pub(crate) to_stride: usize,
 }
 
+/// One dimension of the filter's transform.
+///
+/// # Safety
+/// The processor has the vector's instructions.
 #[inline(always)]
 unsafe fn filter<V: Vector, const SIDE: usize>([a, b, c]: [V; 3]) -> [V; SIDE] {
-    // SAFETY: the processor has the vector's instructions, as this function requires.
+    // SAFETY: the caller has the instructions.
     unsafe {
         let places = match SIDE {
             4 => {
@@ -133,7 +119,8 @@ unsafe fn filter<V: Vector, const SIDE: usize>([a, b, c]: [V; 3]) -> [V; SIDE] {
             }
             5 => [a, sum(a, c), c, b, b, b],
             _ => {
-                // A value, divided by the product of the point's distances from the others.
+                // The filter's polynomial at both signs of a point, divided by the product of the point's differences from
+                // the others.
                 let pair = |number: usize| {
                     let (point, square) = (POINTS[number], SQUARES[number]);
                     let by = 1.0 / (2.0 * square * (square - SQUARES[1 - number]));
@@ -154,8 +141,7 @@ impl<T: Float, const SIDE: usize> VectorTask<T> for Filters<T, SIDE> {
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) {
         let Self { from, stride, len, to, to_stride } = self;
-        // SAFETY: the numbers, and the instructions are valid, as this function requires; lanes beyond the
-        // last number are not touched.
+        // SAFETY: there are `len` values for each element; lanes beyond the last one are not touched.
         unsafe {
             for first in (0..len).step_by(V::LANES) {
                 let lanes = V::lanes(0, (len - first).min(V::LANES));
@@ -179,10 +165,10 @@ impl<T: Float, const SIDE: usize> VectorTask<T> for Filters<T, SIDE> {
     }
 }
 
-/// Tiles that lie side by side in the planes.
+/// Tiles that are neighbours in the planes.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Line {
-    /// The first one among those that are transformed, and its column in the planes.
+    /// The index of the first one among the tiles that are transformed, and its column in the planes.
     pub(crate) place: usize,
     pub(crate) column: usize,
     pub(crate) len: usize,
@@ -191,43 +177,43 @@ pub(crate) struct Line {
 /// Bᵀ d B of tiles, for each channel.
 pub(crate) struct Inputs<'a, T, const SIDE: usize, const OUTPUTS: usize> {
     pub(crate) planes: *const T,
-    /// Distance of each row of a tile.
+    /// Offset of each row of a tile.
     pub(crate) rows: [usize; MAX_SIDE],
     pub(crate) channels: usize,
-    /// Distance of channels in the planes.
+    /// Stride of channels in the planes.
     pub(crate) row_stride: usize,
-    /// The tiles, in their order and without gaps.
+    /// The tiles, in order and without gaps.
     pub(crate) lines: &'a [Line],
-    /// Numbers from a row of what is written to the next: a vector more than there are tiles.
+    /// Row stride of the transformed input: a vector more than there are tiles.
     pub(crate) width: usize,
-    /// Place by place, so far apart, a row for each channel.
+    /// For each transformed element a row for each channel, and the stride of transformed elements.
     pub(crate) place: usize,
     pub(crate) to: *mut T,
 }
 
-/// The elements at even and at odd places of two vectors.
+/// The elements at even and at odd offsets of two vectors.
 ///
 /// # Safety
-/// They are readable, and the processor has the vector's instructions.
+/// Two vectors are readable, and the processor has the vector's instructions.
 #[inline(always)]
 unsafe fn pair<V: Vector>(from: *const V::Scalar) -> (V, V) {
-    // SAFETY: both are valid, as this function requires.
+    // SAFETY: the caller has the instructions and both vectors.
     unsafe { V::load(from).unzip(V::load(from.add(V::LANES))) }
 }
 
-/// What each tile of a vector has in a row, element by element, given the first tile's first.
+/// For each element of a row of a tile a vector with that element of consecutive tiles, of which `from` is the first.
 ///
 /// # Safety
-/// So many numbers are readable as a vector of tiles meets, and a vector more, and the processor has the vector's instructions.
+/// The row of a vector of tiles and one more vector are readable, and the processor has the vector's instructions.
 #[inline(always)]
 pub(crate) unsafe fn elements<V: Vector, const SIDE: usize>(from: *const V::Scalar) -> [V; SIDE] {
-    // SAFETY: both are valid, as this function requires.
+    // SAFETY: the caller has the instructions and the row.
     unsafe {
         let elements = if SIDE == 4 {
             let ((a, b), (c, e)) = (pair::<V>(from), pair::<V>(from.add(2)));
             [a, b, c, e, e, e]
         } else {
-            // Tiles are four elements apart.
+            // Tiles have stride 4.
             let (low, high) = (pair::<V>(from), pair::<V>(from.add(2 * V::LANES)));
             let ((a, c), (b, d)) = (low.0.unzip(high.0), low.1.unzip(high.1));
             let (low, high) = (pair::<V>(from.add(4)), pair::<V>(from.add(4 + 2 * V::LANES)));
@@ -237,9 +223,13 @@ pub(crate) unsafe fn elements<V: Vector, const SIDE: usize>(from: *const V::Scal
     }
 }
 
+/// One dimension of the input's transform.
+///
+/// # Safety
+/// The processor has the vector's instructions.
 #[inline(always)]
 unsafe fn input<V: Vector, const SIDE: usize>(elements: [V; SIDE]) -> [V; SIDE] {
-    // SAFETY: the processor has the vector's instructions, as this function requires.
+    // SAFETY: the caller has the instructions.
     unsafe {
         let [a, b, c, d] = [elements[0], elements[1], elements[2], elements[3]];
         let last = elements[SIDE - 1];
@@ -266,25 +256,25 @@ unsafe fn input<V: Vector, const SIDE: usize>(elements: [V; SIDE]) -> [V; SIDE] 
     }
 }
 
-/// Columns of the planes that are transformed down before they are transformed across.
+/// Columns of the planes whose columns are transformed before their rows are.
 const COLUMNS: usize = 384;
 
-/// Elements, transformed down: for each place the columns of some lines.
+/// The planes' columns, transformed: for each transformed element of a column the columns of some lines.
 #[repr(align(64))]
 struct Downward<T, const SIDE: usize>([[T; COLUMNS + MAX_LANES]; SIDE]);
 
 impl<T: Float, const SIDE: usize, const OUTPUTS: usize> Inputs<'_, T, SIDE, OUTPUTS> {
-    /// Distance of tiles in a line.
-    const APART: usize = OUTPUTS * (SIDE - 3) / (OUTPUTS - 1);
+    /// Stride of tiles in a line.
+    const STRIDE: usize = OUTPUTS * (SIDE - 3) / (OUTPUTS - 1);
 
-    /// Transforms the columns of a channel down.
+    /// Transforms columns of a channel.
     ///
     /// # Safety
-    /// There are so many columns and a vector more, and the processor has the vector's instructions.
+    /// There are `count` columns and a vector more, and the processor has the vector's instructions.
     #[inline(always)]
     unsafe fn down<V: Vector<Scalar = T>>(&self, from: *const T, count: usize, to: &mut Downward<T, SIDE>) {
         for column in (0..count).step_by(V::LANES) {
-            // SAFETY: both are valid, as this function requires.
+            // SAFETY: the caller has the instructions and the columns.
             unsafe {
                 let mut elements = [V::zero(); SIDE];
                 for (element, row) in elements.iter_mut().zip(&self.rows) {
@@ -297,17 +287,17 @@ impl<T: Float, const SIDE: usize, const OUTPUTS: usize> Inputs<'_, T, SIDE, OUTP
         }
     }
 
-    /// Transforms a line of tiles across, given the row of its places and its first column.
+    /// Transforms the rows of a line of tiles, given the row among the transformed elements and its first column.
     ///
     /// # Safety
-    /// There are whole vectors behind the line to read and to write, and the processor has the vector's instructions.
+    /// Whole vectors after the line are readable and writable, and the processor has the vector's instructions.
     #[inline(always)]
     unsafe fn across<V: Vector<Scalar = T>>(&self, row: usize, line: &Line, from: *const T, to: *mut T) {
         for first in (0..line.len).step_by(V::LANES) {
-            // Lanes beyond the line are written again by the next one.
-            // SAFETY: everything read and written here is valid, as this function requires.
+            // Lanes beyond the line are overwritten by the next one.
+            // SAFETY: the caller has the instructions and whole vectors after the line.
             unsafe {
-                let places = input(elements::<V, SIDE>(from.add(Self::APART * first)));
+                let places = input(elements::<V, SIDE>(from.add(Self::STRIDE * first)));
                 for (column, number) in places.into_iter().enumerate() {
                     number.store(to.add((SIDE * row + column) * self.place + line.place + first));
                 }
@@ -324,14 +314,14 @@ impl<T: Float, const SIDE: usize, const OUTPUTS: usize> VectorTask<T> for Inputs
         let lines = self.lines;
         let count = lines.last().map_or(0, |line| line.place + line.len);
         let mut down = Downward([[T::ZERO; COLUMNS + MAX_LANES]; SIDE]);
-        // The column behind the last one of a line that is read, and behind the last one of a tile.
-        let reach = |line: &Line| line.column + Self::APART * line.len.next_multiple_of(V::LANES) + 4;
-        let end = |line: &Line| line.column + Self::APART * (line.len - 1) + SIDE;
-        // SAFETY: there are whole vectors of planes behind each line, and rows to write to; the caller promises the instructions.
+        // The end of the columns that a line reads, and of those that its tiles have.
+        let reach = |line: &Line| line.column + Self::STRIDE * line.len.next_multiple_of(V::LANES) + 4;
+        let end = |line: &Line| line.column + Self::STRIDE * (line.len - 1) + SIDE;
+        // SAFETY: `run` is called with the instructions; planes have whole vectors after each line, and the result its rows.
         unsafe {
             for channel in 0..self.channels {
                 let to = self.to.add(channel * self.width);
-                // What is beyond the last tile is a number like others, too.
+                // Lanes beyond the last tile are multiplied, too, so they have to be initialised.
                 if !count.is_multiple_of(V::LANES) {
                     for number in 0..SIDE * SIDE {
                         V::zero().store(to.add(number * self.place + count / V::LANES * V::LANES));
@@ -364,27 +354,31 @@ impl<T: Float, const SIDE: usize, const OUTPUTS: usize> VectorTask<T> for Inputs
     }
 }
 
-/// Aᵀ m A of vectors of tiles, for each row, and what is computed of it. Tells whether the sums of the rows are finite.
+/// Aᵀ m A of vectors of tiles, for each row, then the epilogue. Reinterleaved whether the sums of the rows are finite.
 pub(crate) struct Outputs<T, const SIDE: usize, const OUTPUTS: usize> {
-    /// Place by place `rows` rows.
+    /// For each transformed element `rows` rows.
     pub(crate) sums: *const T,
     pub(crate) rows: usize,
-    /// Rows that there are.
+    /// Rows with results.
     pub(crate) present: usize,
     pub(crate) vectors: usize,
-    /// Numbers in a row of the sums.
+    /// Row stride of the sums.
     pub(crate) width: usize,
-    /// A number for each row that is added, and their distance.
+    /// A value that is added to each row, and the stride of these values.
     pub(crate) bias: Option<(*const T, usize)>,
-    /// Whether what is negative becomes zero, at last.
+    /// Whether RELU follows.
     pub(crate) relu: bool,
-    /// For each row as many lines as a tile has, with the outputs of `width` tiles.
+    /// For each row `OUTPUTS` lines, with the outputs of `width` tiles.
     pub(crate) to: *mut T,
 }
 
+/// One dimension of the output's transform.
+///
+/// # Safety
+/// The processor has the vector's instructions.
 #[inline(always)]
 unsafe fn output<V: Vector, const SIDE: usize, const OUTPUTS: usize>(m: [V; SIDE]) -> [V; OUTPUTS] {
-    // SAFETY: the processor has the vector's instructions, as this function requires.
+    // SAFETY: the caller has the instructions.
     unsafe {
         let last = m[SIDE - 1];
         let lines = match SIDE {
@@ -415,15 +409,15 @@ unsafe fn output<V: Vector, const SIDE: usize, const OUTPUTS: usize>(m: [V; SIDE
     }
 }
 
-/// Writes the numbers of some vectors by turns.
+/// Writes vectors with their elements interleaved.
 ///
 /// # Safety
-/// There is room for all of them, and the processor has the vector's instructions.
+/// All of them are writable, and the processor has the vector's instructions.
 #[inline(always)]
-unsafe fn store_by_turns<V: Vector, const OUTPUTS: usize>(numbers: [V; OUTPUTS], to: *mut V::Scalar) {
-    // SAFETY: both are valid, as this function requires.
+unsafe fn store_interleaved<V: Vector, const OUTPUTS: usize>(numbers: [V; OUTPUTS], to: *mut V::Scalar) {
+    // SAFETY: the caller has the instructions and room for the vectors.
     unsafe {
-        let turns = if OUTPUTS == 2 {
+        let interleaved = if OUTPUTS == 2 {
             let (first, second) = numbers[0].zip(numbers[1]);
             [first, second, second, second]
         } else {
@@ -431,7 +425,7 @@ unsafe fn store_by_turns<V: Vector, const OUTPUTS: usize>(numbers: [V; OUTPUTS],
             let (low, high) = (even.0.zip(odd.0), even.1.zip(odd.1));
             [low.0, low.1, high.0, high.1]
         };
-        for (vector, numbers) in turns.into_iter().enumerate().take(OUTPUTS) {
+        for (vector, numbers) in interleaved.into_iter().enumerate().take(OUTPUTS) {
             numbers.store(to.add(vector * V::LANES));
         }
     }
@@ -443,7 +437,7 @@ impl<T: Float, const SIDE: usize, const OUTPUTS: usize> VectorTask<T> for Output
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) -> bool {
         let Self { sums, rows, present, vectors, width, bias, relu, to } = self;
-        // SAFETY: all rows, and the instructions are valid, as this function requires.
+        // SAFETY: `run` is called with the instructions; the sums, the bias and the result have all rows.
         unsafe {
             let mut zeros = V::zero();
             for row in 0..present {
@@ -464,7 +458,7 @@ impl<T: Float, const SIDE: usize, const OUTPUTS: usize> VectorTask<T> for Output
                     for (line, numbers) in lines.into_iter().enumerate() {
                         let mut outputs = output::<V, SIDE, OUTPUTS>(numbers);
                         for number in &mut outputs {
-                            // Not zero where it is not finite.
+                            // Zero times infinity or NaN is NaN.
                             zeros = number.mul_add(V::zero(), zeros);
                             if let Some(bias) = bias {
                                 *number = sum(*number, bias);
@@ -474,7 +468,7 @@ impl<T: Float, const SIDE: usize, const OUTPUTS: usize> VectorTask<T> for Output
                             }
                         }
                         let place = (OUTPUTS * row + line) * width + vector * V::LANES;
-                        store_by_turns(outputs, to.add(OUTPUTS * place));
+                        store_interleaved(outputs, to.add(OUTPUTS * place));
                     }
                 }
             }

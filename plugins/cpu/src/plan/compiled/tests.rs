@@ -1,11 +1,12 @@
 use std::ffi::c_void;
 
 use hipdnn_plugin_sdk::graph::operation::Pointwise;
-use hipdnn_plugin_sdk::graph::{DataType, Node, PointwiseMode, Tensor};
-use hipdnn_plugin_sdk::wire::{KnobSetting, KnobValue};
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, PointwiseMode, Tensor};
+use hipdnn_plugin_sdk::wire::{EngineConfig, KnobSetting, KnobValue};
 
 use super::*;
 use crate::plan::planner::Planner;
+use crate::prepare::prepare;
 
 /// y = max(2 x, 0) in two steps, the one between virtual: tensors 1, 2 and 3, and 4 with the 2.
 fn graph(dims: &[i64], strides: &[i64]) -> Graph {
@@ -23,7 +24,12 @@ fn graph(dims: &[i64], strides: &[i64]) -> Graph {
 }
 
 fn compiled(engine: usize, dims: &[i64], strides: &[i64]) -> Compiled {
-    Compiled::new(&graph(dims, strides), EngineConfig::default(), Planner::new(engine, &[]).unwrap()).unwrap()
+    planned(Request { graph: graph(dims, strides), config: EngineConfig::default() }, engine)
+}
+
+fn planned(request: Request, engine: usize) -> Compiled {
+    let prepared = prepare(&request.graph).unwrap();
+    Compiled::new(request, &prepared, Planner::new(engine, &[]).unwrap()).unwrap()
 }
 
 /// Runs with this shape for every tensor but the scalar, and checks the result.
@@ -107,9 +113,9 @@ fn shapes_that_make_no_sense_are_refused_and_not_kept() {
 fn a_saved_plan_is_the_graph_and_its_configuration() {
     let knobs = vec![KnobSetting { knob_id: "knob".to_owned(), value: KnobValue::Int(3) }];
     let config = EngineConfig { engine_id: -5, knobs };
-    let graph = graph(&[2, 3], &[3, 1]);
-    let bytes = Compiled::new(&graph, config.clone(), Planner::new(1, &[]).unwrap()).unwrap().save().unwrap();
-    assert_eq!(Compiled::read(&bytes).unwrap(), (graph, config));
+    let request = Request { graph: graph(&[2, 3], &[3, 1]), config };
+    let bytes = planned(request.clone(), 1).save().unwrap();
+    assert_eq!(Compiled::read(&bytes).unwrap(), request);
 }
 
 #[test]
@@ -131,17 +137,17 @@ fn a_loaded_plan_has_the_engine_and_the_settings_of_the_saved_one() {
     let graph = graph(&[2, 3], &[3, 1]);
     let threads = [KnobSetting { knob_id: "threads".to_owned(), value: KnobValue::Int(1) }];
     for (engine, knobs) in [(0, &threads[..]), (0, &[]), (1, &[])] {
-        let bytes = CpuPlugin::plan(&(), engine, &graph, knobs).unwrap().save().unwrap();
-        let loaded = CpuPlugin::deserialize(&(), &bytes).unwrap();
-        assert_eq!(loaded.config.knobs, knobs);
+        let bytes = CpuPlugin::plan(&Default::default(), engine, &graph, knobs).unwrap().save().unwrap();
+        let loaded = CpuPlugin::deserialize(&Default::default(), &bytes).unwrap();
+        assert_eq!(loaded.request.config.knobs, knobs);
         assert_eq!(loaded.save().unwrap(), bytes);
         check(&loaded, &[1, 2, 3], &[4, 3], &[3, 1]).unwrap();
     }
     // What no engine of this plugin made
     let other = |engine_id, knobs: &[KnobSetting]| {
         let config = EngineConfig { engine_id, knobs: knobs.to_vec() };
-        let bytes = Compiled { config, ..compiled(1, &[2, 3], &[3, 1]) }.save().unwrap();
-        CpuPlugin::deserialize(&(), &bytes).map(|_| ()).unwrap_err()
+        let bytes = planned(Request { graph: graph.clone(), config }, 1).save().unwrap();
+        CpuPlugin::deserialize(&Default::default(), &bytes).map(|_| ()).unwrap_err()
     };
     assert!(other(12, &[]).message().contains("of engine 12"));
     let wrong = [KnobSetting { knob_id: "threads".to_owned(), value: KnobValue::Int(-1) }];

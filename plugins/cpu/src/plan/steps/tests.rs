@@ -1,8 +1,9 @@
 use hipdnn_plugin_sdk::graph::operation::Pointwise;
-use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, PointwiseMode};
 
 use super::*;
-use crate::reference::plan_node;
+use crate::plan::planner::Planner;
+use crate::prepare::prepare;
 use crate::workspace::place_virtuals;
 
 fn pointwise(operation: PointwiseMode, in_0: i64, in_1: Option<i64>, out_0: i64) -> Node {
@@ -36,9 +37,13 @@ fn buffer(uid: i64, values: &mut [f32]) -> hipdnnPluginDeviceBuffer_t {
     hipdnnPluginDeviceBuffer_t { uid, ptr: values.as_mut_ptr().cast() }
 }
 
+fn reference(graph: &Graph) -> Result<Plan, Refusal> {
+    Planner::Reference.plan(graph)
+}
+
 #[test]
 fn dead_tensors_give_their_memory_back() {
-    let plan = Plan::new(&chain(), plan_node).unwrap();
+    let plan = reference(&chain()).unwrap();
     // 400 bytes are 448 with alignment; only neighbours live at the same time.
     assert_eq!(plan.workspace_size(), 2 * 448 + 63);
     assert_eq!(plan.bound(), [1, 5]);
@@ -53,7 +58,7 @@ fn dead_tensors_give_their_memory_back() {
 
 #[test]
 fn without_a_workspace_the_plan_has_one() {
-    let plan = Plan::new(&chain(), plan_node).unwrap();
+    let plan = reference(&chain()).unwrap();
     for round in 0..3 {
         let mut x: Vec<f32> = (0..100).map(|i| (i * round) as f32).collect();
         let mut y = vec![f32::NAN; 100];
@@ -64,7 +69,7 @@ fn without_a_workspace_the_plan_has_one() {
     }
     let mut large = chain();
     large.tensors.iter_mut().for_each(|tensor| tensor.dims = vec![1 << 58]);
-    let plan = Plan::new(&large, plan_node).unwrap();
+    let plan = reference(&large).unwrap();
     let (mut x, mut y) = ([0.0], [0.0]);
     // SAFETY: nothing is read or written without a workspace, of which there is none this large.
     let error = unsafe { plan.execute(&[buffer(1, &mut x), buffer(5, &mut y)], std::ptr::null_mut()) };
@@ -140,7 +145,7 @@ fn places_of_live_tensors_do_not_overlap() {
             let earlier = [0; 2].map(|_| random(uid) as i64);
             graph.nodes.push(pointwise(PointwiseMode::Add, earlier[0], Some(earlier[1]), uid as i64));
         }
-        let virtuals = place_virtuals(&prepare(&graph).unwrap(), ALIGNMENT).unwrap();
+        let virtuals = place_virtuals(&prepare(&graph).unwrap().graph, ALIGNMENT).unwrap();
         assert_eq!(virtuals.places.len(), 38);
         for (i, a) in virtuals.places.iter().enumerate() {
             assert_eq!(a.offset % ALIGNMENT, 0);
@@ -174,7 +179,7 @@ fn values_of_the_graph_have_the_type_of_their_tensor() {
         };
         graph.tensors[0].data_type = data_type;
         graph.tensors[0].value = Some(value);
-        let plan = Plan::new(&graph, plan_node).unwrap();
+        let plan = reference(&graph).unwrap();
         assert_eq!(plan.workspace_size(), 0);
         let (mut x, mut y) = ([1.0_f32, 2.0, 3.0], [0.0_f32; 3]);
         let buffers = [buffer(2, &mut x), buffer(3, &mut y)];
@@ -204,7 +209,7 @@ fn a_long_graph_is_planned_at_once() {
         nodes: (0..length).map(|uid| pointwise(PointwiseMode::Neg, uid, None, uid + 1)).collect(),
         ..Graph::default()
     };
-    let plan = Plan::new(&graph, plan_node).unwrap();
+    let plan = reference(&graph).unwrap();
     assert_eq!(plan.workspace_size(), 2 * 64 + 63);
     let (mut x, mut y) = ([1.0_f32, -2.0, 3.0], [0.0_f32; 3]);
     let mut workspace = vec![0_u8; plan.workspace_size()];
@@ -213,12 +218,12 @@ fn a_long_graph_is_planned_at_once() {
     unsafe { plan.execute(&buffers, workspace.as_mut_ptr()) }.unwrap();
     assert_eq!(x, y);
     graph.nodes = vec![graph.nodes.remove(0); 10_001];
-    assert!(Plan::new(&graph, plan_node).err().unwrap().contains("10001 nodes, expected at most 10000"));
+    assert!(reference(&graph).err().unwrap().contains("10001 nodes, expected at most 10000"));
 }
 
 #[test]
 fn what_is_not_bound_is_named() {
-    let plan = Plan::new(&chain(), plan_node).unwrap();
+    let plan = reference(&chain()).unwrap();
     let (mut x, mut y) = (vec![1.0; 100], vec![7.0; 100]);
     let null = hipdnnPluginDeviceBuffer_t { uid: 5, ptr: std::ptr::null_mut() };
     for (buffers, parts) in [
@@ -238,7 +243,7 @@ fn what_is_not_bound_is_named() {
 fn refusals_of_a_kernel_name_the_node() {
     let mut graph = chain();
     graph.nodes[2].compute_type = DataType::Int32;
-    let refusal = Plan::new(&graph, plan_node).err().unwrap();
+    let refusal = reference(&graph).err().unwrap();
     assert!(refusal.starts_with("node 2 \"it\" (Pointwise): compute type is int32"), "{refusal}");
 }
 
@@ -249,14 +254,14 @@ fn a_workspace_beyond_the_address_space_is_refused() {
         tensor.dims = vec![1 << 60];
     }
     // Each tensor alone would fit.
-    let refusal = Plan::new(&graph, plan_node).err().unwrap();
+    let refusal = reference(&graph).err().unwrap();
     assert!(refusal.contains("workspace"), "{refusal}");
 }
 
 #[test]
 fn plans_are_shared_between_threads() {
     fn shared<T: Send + Sync>(_: &T) {}
-    let plan = Plan::new(&chain(), plan_node).unwrap();
+    let plan = reference(&chain()).unwrap();
     shared(&plan);
     std::thread::scope(|scope| {
         for thread in 0..4 {

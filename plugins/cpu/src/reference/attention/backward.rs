@@ -1,15 +1,17 @@
 //! The gradients of an attention.
 //!
-//! The probabilities are made again from the scores and the statistics that the forward direction kept. Each gradient is a
-//! sum of its own, so nothing is kept between them and no number is rounded before its sum is whole.
+//! The probabilities are computed again from the scores and the saved statistics. Each gradient is a sum of its own, in double
+//! precision, and rounded once.
 
-use hipdnn_plugin_problem::problem::attention::AttentionGradients;
-use hipdnn_plugin_problem::problem::attention::shape::Shape;
+use hipdnn_plugin_planner::problem::attention::AttentionGradients;
+use hipdnn_plugin_planner::problem::attention::shape::Shape;
 
-use crate::kernel::{Kernel, Refusal};
+use crate::kernel::Refusal;
+use crate::layout::Walk;
 use crate::reference::attention::scores::{BoundScores, Scores};
 use crate::reference::attention::sequences::{Bound, Lengths, Rows, Sequence};
-use crate::reference::memory::Memory;
+use crate::reference::kernel::Reference;
+use crate::tensor::view::{Memory, Pointers, Spread};
 
 pub(crate) struct Backward {
     shape: Shape,
@@ -26,12 +28,10 @@ pub(crate) struct Backward {
     scratch: usize,
 }
 
-/// The gradient of the mask that is added.
+/// The gradient of an additive mask, whose dimensions are aligned with the last of the scores.
 struct Bias {
-    memory: Memory<f64>,
-    /// Dimensions and strides, aligned at the last of the scores.
     dims: [usize; 4],
-    strides: [usize; 4],
+    spread: Spread<f64, 4>,
 }
 
 impl Backward {
@@ -45,10 +45,11 @@ impl Backward {
                 dims[4 - layout.rank() + axis] = *dim;
                 strides[4 - layout.rank() + axis] = *stride;
             }
-            Memory::of("dbias", dbias).map(|memory| Bias { memory, dims, strides })
+            Memory::of("dbias", dbias).map(|memory| Bias { dims, spread: Spread { memory, strides } })
         });
         // Room for a query or a value.
-        let scratch = shape.depth.max(shape.value_depth).checked_mul(size_of::<f64>());
+        let fits = |count: &usize| count.checked_mul(size_of::<f64>()).is_some();
+        let scratch = Some(shape.depth.max(shape.value_depth)).filter(fits);
         Ok(Self {
             lengths: Lengths { shape, lengths: gradients.options.lengths },
             scores: Scores::new(shape, q, k, &gradients.options)?,
@@ -61,7 +62,7 @@ impl Backward {
             dv: Rows::of("dv", &gradients.dv)?,
             dbias: dbias.transpose()?,
             scratch: scratch
-                .ok_or_else(|| format!("q: has {} numbers for each query, expected fewer", shape.depth))?,
+                .ok_or_else(|| format!("q: has {} elements for each query, expected fewer", shape.depth))?,
             shape,
         })
     }
@@ -76,217 +77,133 @@ struct Run<'a> {
     stats: Bound<'a>,
 }
 
-impl Kernel for Backward {
-    fn scratch_size(&self) -> usize {
+impl Reference for Backward {
+    fn scratch(&self) -> usize {
         self.scratch
     }
 
-    unsafe fn check(&self, tensors: &[*mut u8]) -> Result<(), Refusal> {
-        // SAFETY: passed on; what is used is checked before.
-        unsafe {
-            self.lengths.check(tensors)?;
-            let sequence = |place| self.lengths.sequence(tensors, place);
-            self.scores.check(tensors, sequence)?;
-            for rows in [&self.o, &self.d_o, &self.stats, &self.dq] {
-                rows.check(tensors, self.shape.batch, |place| sequence(place).queries)?;
-            }
-            for rows in [&self.v, &self.dk, &self.dv] {
-                rows.check(tensors, self.shape.batch, |place| sequence(place).keys)?;
-            }
+    fn check_values(&self, tensors: Pointers<'_>) -> Result<(), Refusal> {
+        self.lengths.check(tensors)?;
+        let sequence = |place| self.lengths.sequence(tensors, place);
+        self.scores.check(tensors, sequence)?;
+        for rows in [&self.o, &self.d_o, &self.stats, &self.dq] {
+            rows.check(tensors, self.shape.batch, |place| sequence(place).queries)?;
+        }
+        for rows in [&self.v, &self.dk, &self.dv] {
+            rows.check(tensors, self.shape.batch, |place| sequence(place).keys)?;
         }
         Ok(())
     }
 
-    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
-        let count = self.scratch / size_of::<f64>();
-        // SAFETY: the pointers are those of the operation, what they say was checked, and the scratch is aligned and large
-        // enough; all zeros are doubles.
-        unsafe {
-            scratch.write_bytes(0, self.scratch);
-            let sums = std::slice::from_raw_parts_mut(scratch.cast::<f64>(), count);
-            let run = Run {
-                backward: self,
-                scores: self.scores.bind(tensors),
-                v: self.v.bind(tensors),
-                o: self.o.bind(tensors),
-                d_o: self.d_o.bind(tensors),
-                stats: self.stats.bind(tensors),
-            };
-            let (dq, dk, dv) = (self.dq.bind(tensors), self.dk.bind(tensors), self.dv.bind(tensors));
-            for place in 0..self.shape.batch {
-                let sequence = self.lengths.sequence(tensors, place);
-                run.of_queries(&sequence, &dq, &mut sums[..self.shape.depth]);
-                run.of_keys(&sequence, &dk, &mut sums[..self.shape.depth]);
-                run.of_values(&sequence, &dv, &mut sums[..self.shape.value_depth]);
-            }
-            if let Some(bias) = &self.dbias {
-                run.of_bias(bias, tensors);
-            }
+    fn compute(&self, tensors: Pointers<'_>, sums: &mut [f64]) {
+        let run = Run {
+            backward: self,
+            scores: self.scores.bind(tensors),
+            v: self.v.bind(tensors),
+            o: self.o.bind(tensors),
+            d_o: self.d_o.bind(tensors),
+            stats: self.stats.bind(tensors),
+        };
+        let (dq, dk, dv) = (self.dq.bind(tensors), self.dk.bind(tensors), self.dv.bind(tensors));
+        for place in 0..self.shape.batch {
+            let sequence = self.lengths.sequence(tensors, place);
+            run.of_queries(&sequence, &dq, &mut sums[..self.shape.depth]);
+            run.of_keys(&sequence, &dk, &mut sums[..self.shape.depth]);
+            run.of_values(&sequence, &dv, &mut sums[..self.shape.value_depth]);
+        }
+        if let Some(bias) = &self.dbias {
+            run.of_bias(bias, tensors);
         }
     }
 }
 
 impl Run<'_> {
     /// Σ dO · O of a query.
-    ///
-    /// # Safety
-    /// The head and the query are of the sequence.
-    unsafe fn delta(&self, sequence: &Sequence, head: usize, query: usize) -> f64 {
-        // SAFETY: the function called requires what this one requires.
-        unsafe { self.d_o.row(sequence, head, query).dot(&self.o.row(sequence, head, query)) }
+    fn delta(&self, sequence: &Sequence, head: usize, query: usize) -> f64 {
+        self.d_o.row(sequence, head, query).dot(&self.o.row(sequence, head, query))
     }
 
-    /// The probability of a score, and what dropout multiplies it by; none where the key does not count.
-    ///
-    /// # Safety
-    /// The head and the query are of the sequence, and the query may see the key.
-    unsafe fn probability(
-        &self,
-        sequence: &Sequence,
-        head: usize,
-        query: usize,
-        key: usize,
-    ) -> Option<(f64, f64)> {
-        // SAFETY: the function called requires what this one requires.
-        unsafe {
-            let score = self.scores.score(sequence, head, query, key);
-            let stats = self.stats.row(sequence, head, query).get(0);
-            if score == f64::NEG_INFINITY || stats == f64::NEG_INFINITY {
-                return None;
-            }
-            Some(((score - stats).exp(), self.scores.kept(sequence, head, query, key)))
+    /// The probability of a key that the query sees, and its factor from dropout; none if the key is masked.
+    fn probability(&self, sequence: &Sequence, head: usize, query: usize, key: usize) -> Option<(f64, f64)> {
+        let score = self.scores.score(sequence, head, query, key);
+        let stats = self.stats.row(sequence, head, query).get(0);
+        if score == f64::NEG_INFINITY || stats == f64::NEG_INFINITY {
+            return None;
         }
+        Some(((score - stats).exp(), self.scores.kept(sequence, head, query, key)))
     }
 
-    /// The gradient of a score; none where the key does not count.
-    ///
-    /// # Safety
-    /// The head and the query are of the sequence, and the query may see the key. `delta` is the query's.
-    unsafe fn slope(
-        &self,
-        sequence: &Sequence,
-        head: usize,
-        query: usize,
-        key: usize,
-        delta: f64,
-    ) -> Option<f64> {
+    /// The gradient of the score of a key that the query sees, from the query's `delta`; none if the key is masked.
+    fn slope(&self, sequence: &Sequence, head: usize, query: usize, key: usize, delta: f64) -> Option<f64> {
         let heads = self.backward.shape.heads;
-        // SAFETY: the function called requires what this one requires.
-        unsafe {
-            let (probability, kept) = self.probability(sequence, head, query, key)?;
-            // What is dropped has no part, whatever its value is.
-            let from_value = if kept == 0.0 {
-                0.0
-            } else {
-                kept * self.d_o.row(sequence, head, query).dot(&self.v.shared(sequence, head, heads, key))
-            };
-            Some(probability * (from_value - delta))
-        }
+        let (probability, kept) = self.probability(sequence, head, query, key)?;
+        // A dropped probability contributes nothing, not even NaN.
+        let from_value = if kept == 0.0 {
+            0.0
+        } else {
+            kept * self.d_o.row(sequence, head, query).dot(&self.v.shared(sequence, head, heads, key))
+        };
+        Some(probability * (from_value - delta))
     }
 
     /// dQ = scale · dS · K.
-    ///
-    /// # Safety
-    /// The sequence is of the operation, and the slice is as long as a query.
-    unsafe fn of_queries(&self, sequence: &Sequence, dq: &Bound<'_>, sums: &mut [f64]) {
+    fn of_queries(&self, sequence: &Sequence, dq: &Bound<'_>, sums: &mut [f64]) {
         let Shape { heads, queries, .. } = self.backward.shape;
         for head in 0..heads {
             for query in 0..queries {
-                // SAFETY: the indices are of the operation.
-                unsafe {
-                    if query >= sequence.queries {
-                        if self.backward.dq.has_padding() {
-                            dq.row(sequence, head, query).fill(0.0);
-                        }
-                        continue;
+                let row = dq.row(sequence, head, query);
+                if query >= sequence.queries {
+                    if self.backward.dq.has_padding() {
+                        row.fill(0.0);
                     }
-                    let delta = self.delta(sequence, head, query);
-                    sums.fill(0.0);
-                    for key in self.scores.keys(sequence, query) {
-                        let Some(slope) = self.slope(sequence, head, query, key, delta) else { continue };
-                        let k = self.scores.k.shared(sequence, head, heads, key);
-                        for (place, sum) in sums.iter_mut().enumerate() {
-                            *sum += self.scores.scale * slope * k.get(place);
-                        }
-                    }
-                    let row = dq.row(sequence, head, query);
-                    for (place, sum) in sums.iter().enumerate() {
-                        row.set(place, *sum);
+                    continue;
+                }
+                let delta = self.delta(sequence, head, query);
+                sums.fill(0.0);
+                for key in self.scores.keys(sequence, query) {
+                    if let Some(slope) = self.slope(sequence, head, query, key, delta) {
+                        self.scores
+                            .k
+                            .shared(sequence, head, heads, key)
+                            .add_to(sums, self.scores.scale * slope);
                     }
                 }
+                sums.iter().enumerate().for_each(|(place, sum)| row.set(place, *sum));
             }
         }
     }
 
     /// dK = scale · dSᵀ · Q, summed over the heads that share a key.
-    ///
-    /// # Safety
-    /// The sequence is of the operation, and the slice is as long as a key.
-    unsafe fn of_keys(&self, sequence: &Sequence, dk: &Bound<'_>, sums: &mut [f64]) {
-        let Shape { heads, key_heads, .. } = self.backward.shape;
-        // SAFETY: passed on; the indices are of the operation.
-        unsafe {
-            self.for_each_key(
-                sequence,
-                &self.backward.dk,
-                dk,
-                heads / key_heads,
-                sums,
-                |head, query, key, sums| {
-                    let delta = self.delta(sequence, head, query);
-                    if let Some(slope) = self.slope(sequence, head, query, key, delta) {
-                        let q = self.scores.q.row(sequence, head, query);
-                        for (place, sum) in sums.iter_mut().enumerate() {
-                            *sum += self.scores.scale * slope * q.get(place);
-                        }
-                    }
-                },
-            );
-        }
+    fn of_keys(&self, sequence: &Sequence, dk: &Bound<'_>, sums: &mut [f64]) {
+        self.for_each_key(sequence, &self.backward.dk, dk, sums, |head, query, key, sums| {
+            let delta = self.delta(sequence, head, query);
+            if let Some(slope) = self.slope(sequence, head, query, key, delta) {
+                self.scores.q.row(sequence, head, query).add_to(sums, self.scores.scale * slope);
+            }
+        });
     }
 
     /// dV = Pᵀ · dO, summed over the heads that share a value.
-    ///
-    /// # Safety
-    /// The sequence is of the operation, and the slice is as long as a value.
-    unsafe fn of_values(&self, sequence: &Sequence, dv: &Bound<'_>, sums: &mut [f64]) {
-        let Shape { heads, value_heads, .. } = self.backward.shape;
-        // SAFETY: passed on; the indices are of the operation.
-        unsafe {
-            self.for_each_key(
-                sequence,
-                &self.backward.dv,
-                dv,
-                heads / value_heads,
-                sums,
-                |head, query, key, sums| {
-                    let Some((probability, kept)) = self.probability(sequence, head, query, key) else {
-                        return;
-                    };
-                    if kept != 0.0 {
-                        let d_o = self.d_o.row(sequence, head, query);
-                        for (place, sum) in sums.iter_mut().enumerate() {
-                            *sum += probability * kept * d_o.get(place);
-                        }
-                    }
-                },
-            );
-        }
+    fn of_values(&self, sequence: &Sequence, dv: &Bound<'_>, sums: &mut [f64]) {
+        self.for_each_key(sequence, &self.backward.dv, dv, sums, |head, query, key, sums| {
+            if let Some((probability, kept)) = self.probability(sequence, head, query, key)
+                && kept != 0.0
+            {
+                self.d_o.row(sequence, head, query).add_to(sums, probability * kept);
+            }
+        });
     }
 
-    /// Sums up for each key over the queries that see it, `group` heads together, and writes the sums.
-    ///
-    /// # Safety
-    /// The sequence is of the operation, `rows` its keys or values and `bound` these of the run.
-    unsafe fn for_each_key(
+    /// Sums up for each key over the queries that see it, of all heads that share it, and writes the sums.
+    fn for_each_key(
         &self,
         sequence: &Sequence,
         rows: &Rows,
         bound: &Bound<'_>,
-        group: usize,
         sums: &mut [f64],
         mut add: impl FnMut(usize, usize, usize, &mut [f64]),
     ) {
+        let group = self.backward.shape.heads / rows.heads();
         for head in 0..rows.heads() {
             for key in 0..self.backward.shape.keys {
                 if key >= sequence.keys && !rows.has_padding() {
@@ -302,56 +219,35 @@ impl Run<'_> {
                         }
                     }
                 }
-                // SAFETY: the key is of the sequence, or of the padding that the tensor has.
-                let row = unsafe { bound.row(sequence, head, key) };
-                for (place, sum) in sums.iter().enumerate() {
-                    // SAFETY: the sums are as many as the row's numbers.
-                    unsafe { row.set(place, *sum) };
-                }
+                let row = bound.row(sequence, head, key);
+                sums.iter().enumerate().for_each(|(place, sum)| row.set(place, *sum));
             }
         }
     }
 
-    /// dS, summed over the scores to which the same element of the mask was added.
-    ///
-    /// # Safety
-    /// `tensors` are the pointers of the operation.
-    unsafe fn of_bias(&self, bias: &Bias, tensors: &[*mut u8]) {
+    /// dS, summed over the scores that share an element of the mask.
+    fn of_bias(&self, bias: &Bias, tensors: Pointers<'_>) {
         let backward = self.backward;
         let scores = backward.shape.scores();
-        // All the indices along a dimension that share an element.
+        // All indices along a dimension that share an element.
         let along = |axis: usize, index: usize| {
             if bias.dims[axis] == 1 { 0..scores[axis] } else { index..index + 1 }
         };
-        let [batches, heads, queries, keys] = bias.dims;
-        for place in 0..batches {
-            for head in 0..heads {
-                for query in 0..queries {
-                    for key in 0..keys {
-                        let mut sum = 0.0;
-                        for place in along(0, place) {
-                            // SAFETY: the indices are of the operation.
-                            unsafe {
-                                let sequence = backward.lengths.sequence(tensors, place);
-                                for head in along(1, head) {
-                                    for query in along(2, query).take_while(|q| *q < sequence.queries) {
-                                        let delta = self.delta(&sequence, head, query);
-                                        let seen = self.scores.keys(&sequence, query);
-                                        for key in along(3, key).filter(|key| seen.contains(key)) {
-                                            let slope = self.slope(&sequence, head, query, key, delta);
-                                            sum += slope.unwrap_or(0.0);
-                                        }
-                                    }
-                                }
-                            }
+        for ([place, head, query, key, ..], []) in Walk::new(&bias.dims, []) {
+            let mut sum = 0.0;
+            for place in along(0, place) {
+                let sequence = backward.lengths.sequence(tensors, place);
+                for head in along(1, head) {
+                    for query in along(2, query).take_while(|q| *q < sequence.queries) {
+                        let delta = self.delta(&sequence, head, query);
+                        let visible = self.scores.keys(&sequence, query);
+                        for key in along(3, key).filter(|key| visible.contains(key)) {
+                            sum += self.slope(&sequence, head, query, key, delta).unwrap_or(0.0);
                         }
-                        let indices = [place, head, query, key];
-                        let at = indices.iter().zip(bias.strides).map(|(index, stride)| index * stride).sum();
-                        // SAFETY: the indices are inside the tensor.
-                        unsafe { bias.memory.bind(tensors).set(at, sum) };
                     }
                 }
             }
+            bias.spread.set(tensors, [place, head, query, key], sum);
         }
     }
 }

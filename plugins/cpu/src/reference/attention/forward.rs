@@ -1,15 +1,16 @@
 //! The attention itself.
 
-use hipdnn_plugin_problem::problem::attention::Attention;
-use hipdnn_plugin_problem::problem::attention::options::Dropout;
-use hipdnn_plugin_problem::problem::attention::shape::Shape;
+use hipdnn_plugin_planner::problem::attention::Attention;
+use hipdnn_plugin_planner::problem::attention::options::Dropout;
+use hipdnn_plugin_planner::problem::attention::shape::Shape;
 
 use crate::dtype::element::{Element, is_float_of_eight_bits};
-use crate::kernel::{Kernel, Refusal};
-use crate::reference::attention::scalars::{factor, single};
+use crate::kernel::Refusal;
+use crate::problem::batchnorm::Scalar;
 use crate::reference::attention::scores::{BoundScores, Heads, Scores};
 use crate::reference::attention::sequences::{Bound, Lengths, Rows, Sequence};
-use crate::reference::memory::{Channels, Memory, Single};
+use crate::reference::kernel::Reference;
+use crate::tensor::view::{Memory, Pointers, Spread};
 
 pub(crate) struct Forward {
     shape: Shape,
@@ -17,20 +18,20 @@ pub(crate) struct Forward {
     scores: Scores,
     v: Rows,
     o: Rows,
-    sink: Option<Channels<f64>>,
+    sink: Option<Spread<f64, 1>>,
     descale_v: Option<Heads>,
-    descale_s: Option<Single<f64>>,
-    scale_s: Option<Single<f64>>,
-    scale_o: Option<Single<f64>>,
-    /// How a probability is rounded before it meets a value of eight bits.
+    descale_s: Option<Memory<f64>>,
+    scale_s: Option<Memory<f64>>,
+    scale_o: Option<Memory<f64>>,
+    /// The dtype to which probabilities are rounded before they multiply values of eight bits.
     rounding: Option<Element<f64>>,
-    /// Rows of one number each: statistics, maxima and sums.
+    /// Rows of one element each: statistics, maxima and sums.
     stats: Option<Rows>,
     max: Option<Rows>,
     sum_exp: Option<Rows>,
-    dump: Option<(Memory<f64>, [usize; 4])>,
-    amax_s: Option<Single<f64>>,
-    amax_o: Option<Single<f64>>,
+    dump: Option<Spread<f64, 4>>,
+    amax_s: Option<Memory<f64>>,
+    amax_o: Option<Memory<f64>>,
     scratch: usize,
 }
 
@@ -42,25 +43,32 @@ impl Forward {
             Heads::of("descale_k", factors.descale_k.as_ref())?,
         ];
         let (q, k) = (Rows::of("q", &attention.q)?, Rows::of("k", &attention.k)?);
-        let scores = Scores::new(shape, q, k, &attention.options)?.with(descales, attention.block_mask);
+        let scores = Scores::new(shape, q, k, &attention.options)?.with(descales, attention.block_mask)?;
         let rows = |name, sequences: &Option<_>| sequences.as_ref().map(|s| Rows::of(name, s)).transpose();
-        let scratch = shape.keys.checked_add(shape.value_depth);
-        let scratch = scratch.and_then(|count| count.checked_mul(size_of::<f64>()));
+        let single = |name, scalar: &Option<Scalar>| {
+            scalar.as_ref().map(|scalar| Memory::of_scalar(name, scalar)).transpose()
+        };
+        let fits = |count: &usize| count.checked_mul(size_of::<f64>()).is_some();
+        let scratch = shape.keys.checked_add(shape.value_depth).filter(fits);
         let value_type = attention.v.operand.data_type;
         let rounds = factors.scale_s.is_some() && is_float_of_eight_bits(value_type);
         let dump = attention.rng_dump.as_ref().filter(|_| {
-            // Without a generator there is nothing to dump, which was refused.
+            // Refused before: a dump without a generator.
             matches!(attention.options.dropout, Some(Dropout::Random { .. }))
         });
         Ok(Self {
             lengths: Lengths { shape, lengths: attention.options.lengths },
             v: Rows::of("v", &attention.v)?,
             o: Rows::of("o", &attention.o)?,
-            sink: attention.sink.as_ref().map(|sink| Channels::of("sink_token", sink)).transpose()?,
+            sink: attention
+                .sink
+                .as_ref()
+                .map(|sink| Spread::of_channels("sink_token", sink, shape.heads))
+                .transpose()?,
             descale_v: Heads::of("descale_v", factors.descale_v.as_ref())?,
-            descale_s: single("descale_s", factors.descale_s.as_ref())?,
-            scale_s: single("scale_s", factors.scale_s.as_ref())?,
-            scale_o: single("scale_o", factors.scale_o.as_ref())?,
+            descale_s: single("descale_s", &factors.descale_s)?,
+            scale_s: single("scale_s", &factors.scale_s)?,
+            scale_o: single("scale_o", &factors.scale_o)?,
             rounding: if rounds { Some(Element::of(value_type)?) } else { None },
             stats: rows("stats", &attention.stats)?,
             max: rows("max", &attention.max)?,
@@ -69,11 +77,11 @@ impl Forward {
                 .map(|dump| {
                     let mut strides = [0; 4];
                     strides.copy_from_slice(dump.layout.strides());
-                    Memory::of("rng_dump", dump).map(|memory| (memory, strides))
+                    Memory::of("rng_dump", dump).map(|memory| Spread { memory, strides })
                 })
                 .transpose()?,
-            amax_s: single("amax_s", attention.amax_s.as_ref())?,
-            amax_o: single("amax_o", attention.amax_o.as_ref())?,
+            amax_s: single("amax_s", &attention.amax_s)?,
+            amax_o: single("amax_o", &attention.amax_o)?,
             scratch: scratch.ok_or_else(|| format!("k: has {} keys, expected fewer", shape.keys))?,
             shape,
             scores,
@@ -86,10 +94,10 @@ impl Forward {
     }
 }
 
-/// What a run needs beside the scores.
+/// A run.
 struct Run<'a> {
     forward: &'a Forward,
-    tensors: &'a [*mut u8],
+    tensors: Pointers<'a>,
     scores: BoundScores<'a>,
     v: Bound<'a>,
     o: Bound<'a>,
@@ -100,74 +108,62 @@ struct Run<'a> {
     largest_result: f64,
 }
 
-impl Kernel for Forward {
-    fn scratch_size(&self) -> usize {
+impl Reference for Forward {
+    fn scratch(&self) -> usize {
         self.scratch
     }
 
-    unsafe fn check(&self, tensors: &[*mut u8]) -> Result<(), Refusal> {
-        // SAFETY: passed on; what is used is checked before.
-        unsafe {
-            self.lengths.check(tensors)?;
-            let sequence = |place| self.lengths.sequence(tensors, place);
-            self.scores.check(tensors, sequence)?;
-            self.v.check(tensors, self.shape.batch, |place| sequence(place).keys)?;
-            for rows in self.of_queries() {
-                rows.check(tensors, self.shape.batch, |place| sequence(place).queries)?;
-            }
-        }
-        Ok(())
+    fn check_values(&self, tensors: Pointers<'_>) -> Result<(), Refusal> {
+        self.lengths.check(tensors)?;
+        let sequence = |place| self.lengths.sequence(tensors, place);
+        self.scores.check(tensors, sequence)?;
+        self.v.check(tensors, self.shape.batch, |place| sequence(place).keys)?;
+        let mut of_queries = self.of_queries();
+        of_queries.try_for_each(|rows| rows.check(tensors, self.shape.batch, |place| sequence(place).queries))
     }
 
-    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
-        let count = self.scratch / size_of::<f64>();
-        // SAFETY: the pointers are those of the operation, what they say was checked, and the scratch is aligned and large
-        // enough; all zeros are doubles.
-        unsafe {
-            scratch.write_bytes(0, self.scratch);
-            let scratch = std::slice::from_raw_parts_mut(scratch.cast::<f64>(), count);
-            let (probabilities, sums) = scratch.split_at_mut(self.shape.keys);
-            let mut run = Run {
-                forward: self,
-                tensors,
-                scores: self.scores.bind(tensors),
-                v: self.v.bind(tensors),
-                o: self.o.bind(tensors),
-                scale_s: factor(self.scale_s.as_ref(), tensors),
-                descale_s: factor(self.descale_s.as_ref(), tensors),
-                scale_o: factor(self.scale_o.as_ref(), tensors),
-                largest_probability: 0.0,
-                largest_result: 0.0,
-            };
-            let mut used = 0;
-            for place in 0..self.shape.batch {
-                let sequence = self.lengths.sequence(tensors, place);
-                used += sequence.queries;
-                let queries = if self.shape.packed { sequence.queries } else { self.shape.queries };
-                for head in 0..self.shape.heads {
-                    for query in 0..queries {
-                        if query < sequence.queries {
-                            run.query(&sequence, head, query, probabilities, sums);
-                        } else {
-                            run.nothing(&sequence, head, query);
-                        }
-                        run.dump(&sequence, head, query);
+    fn compute(&self, tensors: Pointers<'_>, scratch: &mut [f64]) {
+        let (probabilities, sums) = scratch.split_at_mut(self.shape.keys);
+        let factor = |memory: &Option<Memory<f64>>| memory.map_or(1.0, |memory| memory.get(tensors, 0));
+        let mut run = Run {
+            forward: self,
+            tensors,
+            scores: self.scores.bind(tensors),
+            v: self.v.bind(tensors),
+            o: self.o.bind(tensors),
+            scale_s: factor(&self.scale_s),
+            descale_s: factor(&self.descale_s),
+            scale_o: factor(&self.scale_o),
+            largest_probability: 0.0,
+            largest_result: 0.0,
+        };
+        let mut used = 0;
+        for place in 0..self.shape.batch {
+            let sequence = self.lengths.sequence(tensors, place);
+            used += sequence.queries;
+            let queries = if self.shape.packed { sequence.queries } else { self.shape.queries };
+            for head in 0..self.shape.heads {
+                for query in 0..queries {
+                    if query < sequence.queries {
+                        run.query(&sequence, head, query, probabilities, sums);
+                    } else {
+                        run.padding(&sequence, head, query);
                     }
+                    run.dump(&sequence, head, query);
                 }
             }
-            if self.shape.packed {
-                let rest = Sequence { place: 0, queries: 0, keys: 0, first: used };
-                for head in 0..self.shape.heads {
-                    for query in 0..self.shape.queries - used {
-                        run.nothing(&rest, head, query);
-                    }
+        }
+        if self.shape.packed {
+            let rest = Sequence { place: 0, queries: 0, keys: 0, first: used };
+            for head in 0..self.shape.heads {
+                for query in 0..self.shape.queries - used {
+                    run.padding(&rest, head, query);
                 }
             }
-            for (amax, value) in [(&self.amax_s, run.largest_probability), (&self.amax_o, run.largest_result)]
-            {
-                if let Some(amax) = amax {
-                    amax.memory.bind(tensors).set(0, value);
-                }
+        }
+        for (amax, value) in [(&self.amax_s, run.largest_probability), (&self.amax_o, run.largest_result)] {
+            if let Some(amax) = amax {
+                amax.set(tensors, 0, value);
             }
         }
     }
@@ -179,9 +175,8 @@ fn larger(a: f64, b: f64) -> f64 {
 }
 
 impl Run<'_> {
-    /// # Safety
-    /// The head and the query are of the sequence, and the slices have room for all keys and for a result.
-    unsafe fn query(
+    /// Computes a query; `probabilities` has room for all keys, `sums` for a result.
+    fn query(
         &mut self,
         sequence: &Sequence,
         head: usize,
@@ -192,48 +187,41 @@ impl Run<'_> {
         let forward = self.forward;
         let heads = forward.shape.heads;
         let keys = self.scores.keys(sequence, query);
-        // SAFETY: the indices are valid, as this function requires.
-        unsafe {
-            let sink = forward.sink.as_ref().map(|sink| sink.get(self.tensors, head));
-            let mut max = sink.unwrap_or(f64::NEG_INFINITY);
-            for key in keys.clone() {
-                let score = self.scores.score(sequence, head, query, key);
-                probabilities[key] = score;
-                max = larger(max, score);
-            }
-            // Against a maximum of -∞ there is nothing to compare: no key counts.
-            let weight = |score: f64| if score == f64::NEG_INFINITY { 0.0 } else { (score - max).exp() };
-            let mut sum = sink.map_or(0.0, weight);
-            for key in keys.clone() {
-                sum += weight(probabilities[key]);
-            }
-            sums.fill(0.0);
-            for key in keys {
-                if probabilities[key] == f64::NEG_INFINITY {
-                    continue;
-                }
-                let probability = weight(probabilities[key]) / sum;
-                self.largest_probability = larger(probability, self.largest_probability);
-                let kept = self.scores.kept(sequence, head, query, key);
-                if kept == 0.0 {
-                    continue;
-                }
-                let weight = self.rounded(probability * kept * self.scale_s);
-                let value = self.v.shared(sequence, head, heads, key);
-                for (place, sum) in sums.iter_mut().enumerate() {
-                    *sum += weight * value.get(place);
-                }
-            }
-            let descale_v = forward.descale_v.as_ref();
-            let descale_v = descale_v.map_or(1.0, |d| d.get(self.tensors, sequence, head, heads));
-            let o = self.o.row(sequence, head, query);
-            for (place, sum) in sums.iter().enumerate() {
-                let result = sum * self.descale_s * descale_v;
-                self.largest_result = larger(result.abs(), self.largest_result);
-                o.set(place, result * self.scale_o);
-            }
-            self.statistics(sequence, head, query, max, sum);
+        let sink = forward.sink.as_ref().map(|sink| sink.get(self.tensors, [head]));
+        let mut max = sink.unwrap_or(f64::NEG_INFINITY);
+        for key in keys.clone() {
+            let score = self.scores.score(sequence, head, query, key);
+            probabilities[key] = score;
+            max = larger(max, score);
         }
+        // With a maximum of -∞ all keys are masked.
+        let weight = |score: f64| if score == f64::NEG_INFINITY { 0.0 } else { (score - max).exp() };
+        let mut sum = sink.map_or(0.0, weight);
+        for key in keys.clone() {
+            sum += weight(probabilities[key]);
+        }
+        sums.fill(0.0);
+        for key in keys {
+            if probabilities[key] == f64::NEG_INFINITY {
+                continue;
+            }
+            let probability = weight(probabilities[key]) / sum;
+            self.largest_probability = larger(probability, self.largest_probability);
+            let kept = self.scores.kept(sequence, head, query, key);
+            if kept != 0.0 {
+                let weight = self.rounded(probability * kept * self.scale_s);
+                self.v.shared(sequence, head, heads, key).add_to(sums, weight);
+            }
+        }
+        let descale_v = forward.descale_v.as_ref();
+        let descale_v = descale_v.map_or(1.0, |d| d.get(self.tensors, sequence, head, heads));
+        let o = self.o.row(sequence, head, query);
+        for (place, sum) in sums.iter().enumerate() {
+            let result = sum * self.descale_s * descale_v;
+            self.largest_result = larger(result.abs(), self.largest_result);
+            o.set(place, result * self.scale_o);
+        }
+        self.statistics(sequence, head, query, max, sum);
     }
 
     fn rounded(&self, probability: f64) -> f64 {
@@ -246,47 +234,31 @@ impl Run<'_> {
         }
     }
 
-    /// What a query has that is none.
-    ///
-    /// # Safety
-    /// The head is of the operation, the query is padding.
-    unsafe fn nothing(&self, sequence: &Sequence, head: usize, query: usize) {
+    /// Writes the results of a query of the padding.
+    fn padding(&self, sequence: &Sequence, head: usize, query: usize) {
         if self.forward.o.has_padding() {
-            // SAFETY: the tensor has room for padding.
-            unsafe { self.o.row(sequence, head, query).fill(0.0) };
+            self.o.row(sequence, head, query).fill(0.0);
         }
-        // SAFETY: the function called requires what this one requires.
-        unsafe { self.statistics(sequence, head, query, f64::NEG_INFINITY, 0.0) };
+        self.statistics(sequence, head, query, f64::NEG_INFINITY, 0.0);
     }
 
-    /// # Safety
-    /// The head is of the operation; the query is of the sequence, or padding.
-    unsafe fn statistics(&self, sequence: &Sequence, head: usize, query: usize, max: f64, sum: f64) {
+    fn statistics(&self, sequence: &Sequence, head: usize, query: usize, max: f64, sum: f64) {
         let forward = self.forward;
         let stats = if max == f64::NEG_INFINITY { max } else { max + sum.ln() };
         for (rows, value) in [(&forward.stats, stats), (&forward.max, max), (&forward.sum_exp, sum)] {
             if let Some(rows) = rows
                 && (query < sequence.queries || rows.has_padding())
             {
-                // SAFETY: this function requires the indices, and padding has a row where the tensor has
-                // padding.
-                unsafe { rows.bind(self.tensors).row(sequence, head, query).set(0, value) };
+                rows.bind(self.tensors).row(sequence, head, query).set(0, value);
             }
         }
     }
 
-    /// # Safety
-    /// The head and the query are of the operation.
-    unsafe fn dump(&self, sequence: &Sequence, head: usize, query: usize) {
-        let Some((memory, strides)) = &self.forward.dump else { return };
+    fn dump(&self, sequence: &Sequence, head: usize, query: usize) {
+        let Some(dump) = &self.forward.dump else { return };
         for key in 0..self.forward.shape.keys {
-            let indices = [sequence.place, head, query, key];
-            let at = indices.iter().zip(strides).map(|(index, stride)| index * stride).sum();
-            // SAFETY: the tensor has a number for every score.
-            unsafe {
-                let kept = self.scores.kept(sequence, head, query, key) != 0.0;
-                memory.bind(self.tensors).set(at, f64::from(u8::from(kept)));
-            }
+            let kept = self.scores.kept(sequence, head, query, key) != 0.0;
+            dump.set(self.tensors, [sequence.place, head, query, key], f64::from(u8::from(kept)));
         }
     }
 }

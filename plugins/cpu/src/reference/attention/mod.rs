@@ -1,7 +1,7 @@
-//! Attention, one query after the other, as the formulas say.
+//! Attention, one query after the other.
 //!
-//! All is computed in double precision whatever the compute type, and rounded once, when it is written. So a difference
-//! between an engine and the reference is that engine's own error.
+//! Results are computed in double precision for any compute type and rounded once. So a difference between an engine and the
+//! reference is that engine's own error.
 
 #![expect(
     clippy::indexing_slicing,
@@ -11,11 +11,10 @@
 pub(crate) mod backward;
 pub(crate) mod forward;
 pub(crate) mod philox;
-pub(crate) mod scalars;
 pub(crate) mod scores;
 pub(crate) mod sequences;
 
-use hipdnn_plugin_problem::problem::attention::{Attention, AttentionGradients};
+use hipdnn_plugin_planner::problem::attention::{Attention, AttentionGradients};
 
 use crate::kernel::{Kernel, Refusal};
 

@@ -3,13 +3,13 @@
 //! A score is a sum of as many terms as a query has numbers, and is off by δ = (depth + 4) · eps · Σ|t|. Its weight is then off by
 //! 2 δ, relatively, and so is the sum of weights; a result is a mean of values, whose sum adds an error for each key.
 
-use hipdnn_cpu_plugin::plan::planner::planner;
+use crate::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::DataType;
 use hipdnn_plugin_sdk::graph::operation::Sdpa;
 
 use super::{FAST, REFERENCE, both, compare, compute, fill, roundoff, tensor, types};
-use crate::common::{Case, EIGHT_BITS, Random};
-use crate::reference_attention::{Sizes, filled, gradients_of};
+use crate::tests::engines::common::{Case, EIGHT_BITS, Random};
+use crate::tests::engines::reference_attention::{Sizes, filled, gradients_of};
 
 fn sizes(random: &mut Random, longest: i64) -> Sizes {
     let heads = random.one_of(&[1, 2, 4, 6]);

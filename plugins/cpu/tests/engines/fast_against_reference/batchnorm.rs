@@ -6,7 +6,7 @@ use hipdnn_plugin_sdk::graph::operation::{
 use hipdnn_plugin_sdk::graph::{DataType, TensorValue};
 
 use super::{both, compare, compute, fill, roundoff, tensor, types};
-use crate::common::{Case, Random};
+use crate::tests::engines::common::{Case, Random};
 
 /// What a batch normalization is made of: a shape, and parameters of the shapes that are allowed.
 struct Channels {

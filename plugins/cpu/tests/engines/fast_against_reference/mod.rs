@@ -21,7 +21,7 @@ mod pointwise;
 mod reduction;
 mod resample;
 
-use hipdnn_cpu_plugin::plan::planner::planner;
+use crate::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::DataType;
 
 use super::common::{Case, EIGHT_BITS, Random, fill, tensor};

@@ -4,7 +4,7 @@ use hipdnn_plugin_sdk::graph::operation::Pointwise;
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
 
 use super::{both, compare, compute, roundoff, tensor, types};
-use crate::common::{Case, Random};
+use crate::tests::engines::common::{Case, Random};
 
 /// How far two engines may be apart in a mode.
 fn pointwise_bound(mode: PointwiseMode, eps: f64, operands: [f64; 3], result: f64, parameters: f64) -> f64 {
@@ -112,7 +112,7 @@ fn pointwise(seed: u64, mode: PointwiseMode) {
 
 /// The values of a tensor repeated over a larger shape, aligned at the last dimension.
 fn spread(values: &[f64], from: &[i64], to: &[i64]) -> Vec<f64> {
-    let steps = crate::common::packed(from);
+    let steps = crate::tests::engines::common::packed(from);
     let missing = to.len() - from.len();
     let total: i64 = to.iter().product();
     let place = |mut at: i64| {

@@ -4,8 +4,8 @@ use hipdnn_plugin_sdk::graph::operation::Sdpa;
 use hipdnn_plugin_sdk::graph::{DataType, DiagonalAlignment, TensorValue};
 
 use super::{Check, DOUBLE};
-use crate::common::{Case, Random, fill};
-use crate::reference_attention::{SMALL, Sizes, filled, gradients_of, random_case};
+use crate::tests::engines::common::{Case, Random, fill};
+use crate::tests::engines::reference_attention::{SMALL, Sizes, filled, gradients_of, random_case};
 
 /// Checks dq, dk, dv and, with a mask, dbias, where `options` adds the options.
 #[track_caller]

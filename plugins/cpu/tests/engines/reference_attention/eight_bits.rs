@@ -1,11 +1,11 @@
 //! Attention over 8-bit floating point.
 
-use hipdnn_cpu_plugin::plan::planner::planner;
+use crate::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::DataType;
 use hipdnn_plugin_sdk::graph::operation::Sdpa;
 
 use super::{assert_close, filled};
-use crate::common::{Case, EIGHT_BITS, Random};
+use crate::tests::engines::common::{Case, EIGHT_BITS, Random};
 
 /// The same as of the numbers that the elements are, times their factors.
 #[test]

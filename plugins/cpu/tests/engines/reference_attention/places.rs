@@ -1,12 +1,12 @@
 //! Sequences of different lengths, and wherever they lie: padded, ragged, paged, packed.
 
-use hipdnn_cpu_plugin::plan::planner::Planner;
-use hipdnn_cpu_plugin::plan::planner::planner;
+use crate::plan::planner::Planner;
+use crate::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::operation::Sdpa;
 use hipdnn_plugin_sdk::graph::{DataType, DiagonalAlignment};
 
 use super::{SMALL, Sizes, assert_close, filled, gradients_of, random_case};
-use crate::common::{Case, Memory, Random, strides};
+use crate::tests::engines::common::{Case, Memory, Random, strides};
 
 const LENGTHS: [[f64; 2]; 2] = [[2.0, 3.0], [4.0, 1.0]];
 

@@ -1,11 +1,11 @@
 //! Attentions that make no sense, and what is said of them.
 
-use hipdnn_cpu_plugin::plan::planner::planner;
+use crate::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::operation::Sdpa;
 use hipdnn_plugin_sdk::graph::{DataType, DiagonalAlignment};
 
 use super::{SMALL, filled, gradients_of, random_case};
-use crate::common::{Case, Random};
+use crate::tests::engines::common::{Case, Random};
 
 #[track_caller]
 fn refused(change: impl Fn(&mut Case, &mut Sdpa), message: &str) {
@@ -21,7 +21,7 @@ fn refused(change: impl Fn(&mut Case, &mut Sdpa), message: &str) {
 fn reshape(case: &mut Case, uid: i64, dims: &[i64]) {
     let tensor = case.graph.tensors.iter_mut().find(|tensor| tensor.uid == uid).unwrap();
     tensor.dims = dims.to_vec();
-    tensor.strides = crate::common::packed(dims);
+    tensor.strides = crate::tests::engines::common::packed(dims);
 }
 
 #[test]

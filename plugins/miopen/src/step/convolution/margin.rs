@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use hipdnn_plugin_problem::Refusal;
+use hipdnn_plugin_planner::Refusal;
 use hipdnn_plugin_sdk::PluginError;
 
 use crate::handle::Ready;

@@ -1,3 +1,4 @@
+use hipdnn_plugin_planner::prepare::prepare;
 use hipdnn_plugin_sdk::graph::operation::{ConvolutionForward, Pointwise as PointwiseNode};
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Node, Tensor};
 
@@ -47,14 +48,16 @@ fn graph() -> Graph {
 
 /// The nodes of each chain that begins with the first.
 fn nodes(graph: &Graph) -> Vec<Vec<usize>> {
-    chains(graph, 0, &readers(graph)).into_iter().map(|fusion| fusion.nodes).collect()
+    let prepared = prepare(graph).unwrap();
+    chains(&prepared, 0, &prepared.readers()).into_iter().map(|fusion| fusion.nodes).collect()
 }
 
 #[test]
 fn a_chain_is_followed_to_its_end() {
     let graph = graph();
     assert_eq!(nodes(&graph), [vec![0, 1, 2], vec![0, 1]]);
-    let chains = chains(&graph, 0, &readers(&graph));
+    let prepared = prepare(&graph).unwrap();
+    let chains = chains(&prepared, 0, &prepared.readers());
     let (all, between) = chains[0].tensors(&graph);
     assert_eq!(between, [3, 5]);
     let arguments: Vec<(c_uint, i64)> =

@@ -1,10 +1,11 @@
 //! Chains of training: a batch normalization with the statistics of x and an activation, and the gradient of a batch
 //! normalization and an activation whose input is computed again.
 
-use std::collections::HashMap;
 use std::ffi::{c_uint, c_void};
 
-use hipdnn_plugin_problem::problem::pointwise::Pointwise;
+use hipdnn_plugin_planner::prepare::{CheckedNode, Prepared, Readers};
+use hipdnn_plugin_planner::problem::Problem;
+use hipdnn_plugin_planner::problem::batchnorm::Batchnorm;
 use hipdnn_plugin_sdk::PluginError;
 use hipdnn_plugin_sdk::graph::{Graph, Operation};
 
@@ -96,24 +97,31 @@ fn is_plain(graph: &Graph, x: i64, shape: &Shape) -> bool {
             .all(|(stride, expected)| usize::try_from(*stride) == Ok(expected))
 }
 
+/// The batch normalization at a place of the graph.
+fn batchnorm(prepared: &Prepared, place: usize) -> Option<(&Operation, &Batchnorm)> {
+    let CheckedNode { node, problem, .. } = prepared.node(place)?;
+    let Problem::Batchnorm(batchnorm) = problem else { return None };
+    Some((&node.operation, batchnorm))
+}
+
 /// The chain of a batch normalization in training and the activation behind it.
-pub(super) fn forward(graph: &Graph, first: usize, readers: &HashMap<i64, Vec<usize>>) -> Option<Fusion> {
-    let operation = &graph.nodes.get(first)?.operation;
+pub(super) fn forward(prepared: &Prepared, first: usize, readers: &Readers) -> Option<Fusion> {
+    let graph = &prepared.graph;
+    let (operation, batchnorm) = batchnorm(prepared, first)?;
     let Operation::Batchnorm(node) = operation else { return None };
-    let design = BatchnormDesign::of(graph, operation).ok()?;
+    let design = BatchnormDesign::of(graph, operation, batchnorm).ok()?;
     let training = design.training()?;
     if !is_plain(graph, node.x, &design.shape) {
         return None;
     }
     let last = next(graph, node.y, readers)?;
-    let operation = &graph.nodes.get(last)?.operation;
-    ActivationDesign::of(graph, operation).ok()?;
-    let activation = Pointwise::of(graph, operation)?.ok()?;
+    let Problem::Pointwise(activation) = prepared.problems.get(last)? else { return None };
+    ActivationDesign::of(activation).ok()?;
     if activation.inputs.len() != 1 {
         return None;
     }
     let function = Function::of(activation.mode, &activation.activation).ok()?;
-    let base = graph.nodes.get(first)?.operation.tensors().len();
+    let base = operation.tensors().len();
     let arguments = vec![
         (BATCHNORM_X, training.x),
         (BATCHNORM_SCALE, training.scale),
@@ -132,17 +140,18 @@ pub(super) fn forward(graph: &Graph, first: usize, readers: &HashMap<i64, Vec<us
 }
 
 /// The chain of a batch normalization from kept statistics, the gradient of an activation of it, and its own gradient.
-pub(super) fn gradient(graph: &Graph, first: usize, readers: &HashMap<i64, Vec<usize>>) -> Option<Fusion> {
-    let operation = &graph.nodes.get(first)?.operation;
+pub(super) fn gradient(prepared: &Prepared, first: usize, readers: &Readers) -> Option<Fusion> {
+    let graph = &prepared.graph;
+    let (operation, own) = batchnorm(prepared, first)?;
     let Operation::BatchnormInference(forward) = operation else { return None };
-    let design = BatchnormDesign::of(graph, operation).ok()?;
+    let design = BatchnormDesign::of(graph, operation, own).ok()?;
     let inference = design.inference()?;
     let to_activation = operation.tensors().len();
     let middle = next(graph, forward.y, readers)?;
     let operation = &graph.nodes.get(middle)?.operation;
     let Operation::Pointwise(through) = operation else { return None };
-    ActivationDesign::of(graph, operation).ok()?;
-    let activation = Pointwise::of(graph, operation)?.ok()?;
+    let Problem::Pointwise(activation) = prepared.problems.get(middle)? else { return None };
+    ActivationDesign::of(activation).ok()?;
     let [dy, _] = activation.inputs.as_slice() else { return None };
     if through.in_1 != Some(forward.y) || through.in_0 == forward.y {
         return None;
@@ -154,11 +163,11 @@ pub(super) fn gradient(graph: &Graph, first: usize, readers: &HashMap<i64, Vec<u
     }
     let to_gradient = to_activation + operation.tensors().len();
     let last = next(graph, through.out_0, readers)?;
-    let operation = &graph.nodes.get(last)?.operation;
+    let (operation, own) = batchnorm(prepared, last)?;
     let Operation::BatchnormBackward(node) = operation else { return None };
     let same = (node.dy, node.x, node.scale) == (through.out_0, forward.x, forward.scale)
         && (node.mean, node.inv_variance) == (Some(forward.mean), Some(forward.inv_variance));
-    let backward = BatchnormDesign::of(graph, operation).ok()?;
+    let backward = BatchnormDesign::of(graph, operation, own).ok()?;
     let slots = backward.backward()?;
     if !same || slots.saved.is_none() || !is_plain(graph, node.x, &backward.shape) {
         return None;

@@ -2,10 +2,9 @@
 
 use std::ffi::c_void;
 
-use hipdnn_plugin_problem::Refusal;
-use hipdnn_plugin_problem::problem::normalization::{Backward, Normalization, Statistics};
+use hipdnn_plugin_planner::Refusal;
+use hipdnn_plugin_planner::problem::normalization::{Backward, Statistics};
 use hipdnn_plugin_sdk::PluginError;
-use hipdnn_plugin_sdk::graph::{Graph, Operation};
 
 use super::{Design, Step, Tensors, missing, part, without_gaps};
 use crate::handle::Ready;
@@ -34,16 +33,12 @@ struct Slots {
 }
 
 impl GradientDesign {
-    /// The gradient that an operation asks for.
+    /// A gradient.
     ///
     /// # Errors
     /// The first thing that MIOpen does not do.
-    pub fn of(graph: &Graph, operation: &Operation) -> Result<Self, Refusal> {
-        let normalization = Normalization::of(graph, operation).ok_or("operation: is no normalization")??;
-        let Normalization::Backward(backward) = &normalization else {
-            return Err("operation: is no gradient".to_owned());
-        };
-        let Backward { dy, x, dx, leading, centered, scale, dscale, dbias, statistics } = backward.as_ref();
+    pub fn of(backward: &Backward) -> Result<Self, Refusal> {
+        let Backward { dy, x, dx, leading, centered, scale, dscale, dbias, statistics } = backward;
         if *centered {
             return Err("operation: is the gradient of a layernorm, which MIOpen does not have".to_owned());
         }

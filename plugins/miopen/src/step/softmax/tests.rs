@@ -1,8 +1,8 @@
+use hipdnn_plugin_planner::prepare::prepare;
 use hipdnn_plugin_sdk::graph::{Node, Tensor};
 
 use super::*;
 use crate::plan::check;
-use crate::step::fusion::readers;
 
 fn tensor(uid: i64, dims: &[i64], is_virtual: bool) -> Tensor {
     let mut strides = vec![1; dims.len()];
@@ -71,7 +71,8 @@ fn gradient() -> Graph {
 }
 
 fn found(graph: &Graph) -> Vec<Softmax> {
-    find(graph, &readers(graph)).unwrap()
+    let prepared = prepare(graph).unwrap();
+    find(&prepared.graph, &prepared.readers()).unwrap()
 }
 
 fn refused(graph: &Graph, expected: &str) {

@@ -2,33 +2,37 @@
 
 operation! {
     /// Batch normalization in training: statistics of x by channel, and running statistics where all four are there.
-    Batchnorm: "BatchnormAttributes", descriptor 27, operation 7, compute 2912 {
+    Batchnorm: "BatchnormAttributes",
+        descriptor HIPDNN_BACKEND_OPERATION_BATCHNORM_DESCRIPTOR_EXT,
+        operation HIPDNN_OPERATION_TYPE_BATCHNORM_EXT,
+        compute HIPDNN_ATTR_BATCHNORM_COMP_TYPE_EXT
+    {
         /// The input.
-        x: input = 2900 @ 0,
+        x: input = HIPDNN_ATTR_OPERATION_BATCHNORM_X_EXT @ 0,
         /// The factor.
-        scale: input = 2901 @ 1,
+        scale: input = HIPDNN_ATTR_OPERATION_BATCHNORM_SCALE_EXT @ 1,
         /// The summand.
-        bias: input = 2902 @ 2,
+        bias: input = HIPDNN_ATTR_OPERATION_BATCHNORM_BIAS_EXT @ 2,
         /// What is added to the variance, a scalar.
-        epsilon: input = 2903 @ 3,
+        epsilon: input = HIPDNN_ATTR_OPERATION_BATCHNORM_EPSILON_EXT @ 3,
         /// The result.
-        y: output = 2904 @ 8,
+        y: output = HIPDNN_ATTR_OPERATION_BATCHNORM_Y_EXT @ 8,
         /// The running mean before.
-        prev_running_mean: optional_input = 2905 @ 5,
+        prev_running_mean: optional_input = HIPDNN_ATTR_OPERATION_BATCHNORM_PREV_RUNNING_MEAN_EXT @ 5,
         /// The running variance before.
-        prev_running_variance: optional_input = 2906 @ 6,
+        prev_running_variance: optional_input = HIPDNN_ATTR_OPERATION_BATCHNORM_PREV_RUNNING_VARIANCE_EXT @ 6,
         /// The weight of the new value in the running statistics, a scalar.
-        momentum: optional_input = 2907 @ 7,
+        momentum: optional_input = HIPDNN_ATTR_OPERATION_BATCHNORM_MOMENTUM_EXT @ 7,
         /// The mean of each channel.
-        mean: optional_output = 2908 @ 9,
+        mean: optional_output = HIPDNN_ATTR_OPERATION_BATCHNORM_MEAN_EXT @ 9,
         /// 1/√(variance + ε) of each channel.
-        inv_variance: optional_output = 2909 @ 10,
+        inv_variance: optional_output = HIPDNN_ATTR_OPERATION_BATCHNORM_INV_VARIANCE_EXT @ 10,
         /// The running mean after.
-        next_running_mean: optional_output = 2910 @ 11,
+        next_running_mean: optional_output = HIPDNN_ATTR_OPERATION_BATCHNORM_NEXT_RUNNING_MEAN_EXT @ 11,
         /// The running variance after.
-        next_running_variance: optional_output = 2911 @ 12,
+        next_running_variance: optional_output = HIPDNN_ATTR_OPERATION_BATCHNORM_NEXT_RUNNING_VARIANCE_EXT @ 12,
         /// Statistics of other devices.
-        peer_stats: inputs = 2913 @ 4 as "peer_stats_tensor_uid",
+        peer_stats: inputs = HIPDNN_ATTR_OPERATION_BATCHNORM_PEER_STATS_EXT @ 4 as "peer_stats_tensor_uid",
     }
 }
 

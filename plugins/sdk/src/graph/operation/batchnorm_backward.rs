@@ -2,24 +2,28 @@
 
 operation! {
     /// The gradients of batch normalization in training.
-    BatchnormBackward: "BatchnormBackwardAttributes", descriptor 20, operation 5, compute 2100 {
+    BatchnormBackward: "BatchnormBackwardAttributes",
+        descriptor HIPDNN_BACKEND_OPERATION_BATCHNORM_BACKWARD_DESCRIPTOR_EXT,
+        operation HIPDNN_OPERATION_TYPE_BATCHNORM_BACKWARD_EXT,
+        compute HIPDNN_ATTR_BATCHNORM_BACKWARD_COMP_TYPE_EXT
+    {
         /// The gradient of the result.
-        dy: input = 2000 @ 0,
+        dy: input = HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_DY_EXT @ 0,
         /// The input.
-        x: input = 2001 @ 1,
+        x: input = HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_X_EXT @ 1,
         /// The factor.
-        scale: input = 2002 @ 4,
+        scale: input = HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_SCALE_EXT @ 4,
         /// The gradient of the input.
-        dx: output = 2003 @ 6,
+        dx: output = HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_DX_EXT @ 6,
         /// The gradient of the factor.
-        dscale: output = 2004 @ 7,
+        dscale: output = HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_DSCALE_EXT @ 7,
         /// The gradient of the summand.
-        dbias: output = 2005 @ 8,
+        dbias: output = HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_DBIAS_EXT @ 8,
         /// The mean of each channel.
-        mean: optional_input = 2006 @ 2,
+        mean: optional_input = HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_MEAN_EXT @ 2,
         /// 1/√(variance + ε) of each channel.
-        inv_variance: optional_input = 2007 @ 3,
+        inv_variance: optional_input = HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_INV_VARIANCE_EXT @ 3,
         /// Statistics of other devices.
-        peer_stats: inputs = 2101 @ 5 as "peer_stats_tensor_uid",
+        peer_stats: inputs = HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_PEER_STATS_EXT @ 5 as "peer_stats_tensor_uid",
     }
 }

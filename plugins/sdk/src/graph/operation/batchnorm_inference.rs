@@ -2,18 +2,22 @@
 
 operation! {
     /// Batch normalization with given statistics: y = scale · (x - mean) · inv_variance + bias, by channel.
-    BatchnormInference: "BatchnormInferenceAttributes", descriptor 17, operation 4, compute 1806 {
+    BatchnormInference: "BatchnormInferenceAttributes",
+        descriptor HIPDNN_BACKEND_OPERATION_BATCHNORM_INFERENCE_DESCRIPTOR_EXT,
+        operation HIPDNN_OPERATION_TYPE_BATCHNORM_INFERENCE_EXT,
+        compute HIPDNN_ATTR_BATCHNORM_INF_COMP_TYPE_EXT
+    {
         /// The input.
-        x: input = 1800 @ 0,
+        x: input = HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_X_EXT @ 0,
         /// The mean of each channel.
-        mean: input = 1801 @ 1,
+        mean: input = HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_MEAN_EXT @ 1,
         /// 1/√(variance + ε) of each channel.
-        inv_variance: input = 1802 @ 2,
+        inv_variance: input = HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_INV_VARIANCE_EXT @ 2,
         /// The factor.
-        scale: input = 1803 @ 3,
+        scale: input = HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_SCALE_EXT @ 3,
         /// The summand.
-        bias: input = 1804 @ 4,
+        bias: input = HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_BIAS_EXT @ 4,
         /// The result.
-        y: output = 1805 @ 5,
+        y: output = HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_Y_EXT @ 5,
     }
 }

@@ -2,20 +2,24 @@
 
 operation! {
     /// Batch normalization with given statistics: y = scale · (x - mean) / √(variance + epsilon) + bias, by channel.
-    BatchnormInferenceVariance: "BatchnormInferenceAttributesVarianceExt", descriptor 21, operation 6, compute 1907 {
+    BatchnormInferenceVariance: "BatchnormInferenceAttributesVarianceExt",
+        descriptor HIPDNN_BACKEND_OPERATION_BATCHNORM_INFERENCE_VARIANCE_DESCRIPTOR_EXT,
+        operation HIPDNN_OPERATION_TYPE_BATCHNORM_INFERENCE_VARIANCE_EXT,
+        compute HIPDNN_ATTR_BATCHNORM_INF_VAR_COMP_TYPE_EXT
+    {
         /// The input.
-        x: input = 1900 @ 0,
+        x: input = HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_X_EXT @ 0,
         /// The mean of each channel.
-        mean: input = 1901 @ 1,
+        mean: input = HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_MEAN_EXT @ 1,
         /// The variance of each channel.
-        variance: input = 1902 @ 2,
+        variance: input = HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_VARIANCE_EXT @ 2,
         /// The factor.
-        scale: input = 1903 @ 3,
+        scale: input = HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_SCALE_EXT @ 3,
         /// The summand.
-        bias: input = 1904 @ 4,
+        bias: input = HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_BIAS_EXT @ 4,
         /// The result.
-        y: output = 1905 @ 5,
+        y: output = HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_Y_EXT @ 5,
         /// What is added to the variance, a scalar.
-        epsilon: input = 1906 @ 6,
+        epsilon: input = HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_EPSILON_EXT @ 6,
     }
 }

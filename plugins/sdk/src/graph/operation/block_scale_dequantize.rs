@@ -4,17 +4,22 @@ use crate::graph::GraphError;
 
 operation! {
     /// Values of a small type times the scale of their block.
-    BlockScaleDequantize: "BlockScaleDequantizeAttributes", descriptor 28, operation 15, compute 2812, check check_block_sizes {
+    BlockScaleDequantize: "BlockScaleDequantizeAttributes",
+        descriptor HIPDNN_BACKEND_OPERATION_BLOCK_SCALE_DEQUANTIZE_DESCRIPTOR,
+        operation HIPDNN_OPERATION_TYPE_BLOCK_SCALE_DEQUANTIZE_EXT,
+        compute HIPDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_MATH_PREC,
+        check check_block_sizes
+    {
         /// The input.
-        x: input = 2807 @ 0,
+        x: input = HIPDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_XDESC @ 0,
         /// The factor.
-        scale: input = 2808 @ 1,
+        scale: input = HIPDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_SCALE_DESC @ 1,
         /// The result.
-        y: output = 2809 @ 2,
+        y: output = HIPDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_YDESC @ 2,
         /// Elements that share a scale.
-        block_size: int32s = 2810 @ 3,
+        block_size: int32s = HIPDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_BLOCK_SIZE @ 3,
         /// Whether scales are negated exponents.
-        is_negative_scale: flag = 2811 @ 4,
+        is_negative_scale: flag = HIPDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_NEG_SCALE @ 4,
     }
 }
 

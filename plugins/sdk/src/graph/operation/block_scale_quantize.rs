@@ -4,19 +4,24 @@ use crate::graph::GraphError;
 
 operation! {
     /// Values divided by a scale for each block and rounded to a small type.
-    BlockScaleQuantize: "BlockScaleQuantizeAttributes", descriptor 26, operation 13, compute 2806, json sparse, check check_block_size {
+    BlockScaleQuantize: "BlockScaleQuantizeAttributes",
+        descriptor HIPDNN_BACKEND_OPERATION_BLOCK_SCALE_QUANTIZE_DESCRIPTOR,
+        operation HIPDNN_OPERATION_TYPE_BLOCK_SCALE_QUANTIZE_EXT,
+        compute HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_MATH_PREC,
+        json sparse, check check_block_size
+    {
         /// The input.
-        x: input = 2800 @ 0,
+        x: input = HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_XDESC @ 0,
         /// The result.
-        y: output = 2801 @ 1,
+        y: output = HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_YDESC @ 1,
         /// The factor.
-        scale: output = 2802 @ 2,
+        scale: output = HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_SCALE_DESC @ 2,
         /// Elements that share a scale.
-        block_size: int32 = 2803 @ 3 as unless_zero,
+        block_size: int32 = HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_BLOCK_SIZE @ 3 as unless_zero,
         /// The dimension of GEN_INDEX.
-        axis: optional_int = 2804 @ 4,
+        axis: optional_int = HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_AXIS_EXT @ 4,
         /// Whether the result is transposed.
-        transpose: flag = 2805 @ 5,
+        transpose: flag = HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_TRANSPOSE_EXT @ 5,
     }
 }
 

@@ -2,22 +2,27 @@
 
 operation! {
     /// Convolution of x [N, C, …] with w [K, C/groups, …] into y [N, K, …].
-    ConvolutionForward: "ConvolutionFwdAttributes", descriptor 15, operation 1, compute 1500, json parameters {
+    ConvolutionForward: "ConvolutionFwdAttributes",
+        descriptor HIPDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+        operation HIPDNN_OPERATION_TYPE_CONVOLUTION_FORWARD_EXT,
+        compute HIPDNN_ATTR_CONVOLUTION_COMP_TYPE,
+        json parameters
+    {
         /// The input.
-        x: input = 1401 @ 0,
+        x: input = HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X @ 0,
         /// The filter [K, C/groups, …].
-        w: input = 1400 @ 1,
+        w: input = HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W @ 1,
         /// The result.
-        y: output = 1402 @ 2,
+        y: output = HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y @ 2,
         /// Elements of zero padding before each spatial dimension.
-        pre_padding: ints = 1505 @ 3,
+        pre_padding: ints = HIPDNN_ATTR_CONVOLUTION_PRE_PADDINGS @ 3,
         /// Elements of zero padding after each spatial dimension.
-        post_padding: ints = 1504 @ 4,
+        post_padding: ints = HIPDNN_ATTR_CONVOLUTION_POST_PADDINGS @ 4,
         /// Step of the window along each spatial dimension.
-        stride: ints = 1503 @ 5,
+        stride: ints = HIPDNN_ATTR_CONVOLUTION_FILTER_STRIDES @ 5,
         /// Distance between filter elements along each spatial dimension.
-        dilation: ints = 1502 @ 6,
+        dilation: ints = HIPDNN_ATTR_CONVOLUTION_DILATIONS @ 6,
         /// Whether the filter is mirrored.
-        conv_mode: one_of(ConvMode) = 1501 @ 7,
+        conv_mode: one_of(ConvMode) = HIPDNN_ATTR_CONVOLUTION_CONV_MODE @ 7,
     }
 }

@@ -4,15 +4,20 @@ use crate::graph::GraphError;
 
 operation! {
     /// An operation that only a plugin knows.
-    CustomOp: "CustomOpAttributes", descriptor 29, operation 16, compute 3004, json flat, check check_id {
+    CustomOp: "CustomOpAttributes",
+        descriptor HIPDNN_BACKEND_OPERATION_CUSTOM_OP_DESCRIPTOR_EXT,
+        operation HIPDNN_OPERATION_TYPE_CUSTOM_OP_EXT,
+        compute HIPDNN_ATTR_CUSTOM_OP_COMP_TYPE_EXT,
+        json flat, check check_id
+    {
         /// The tensors read.
-        input_tensor_uids: inputs = 3000 @ 1,
+        input_tensor_uids: inputs = HIPDNN_ATTR_OPERATION_CUSTOM_OP_INPUTS_EXT @ 1,
         /// The tensors written.
-        output_tensor_uids: outputs = 3001 @ 2,
+        output_tensor_uids: outputs = HIPDNN_ATTR_OPERATION_CUSTOM_OP_OUTPUTS_EXT @ 2,
         /// The name by which plugins know it.
-        custom_op_id: text = 3002 @ 0,
+        custom_op_id: text = HIPDNN_ATTR_OPERATION_CUSTOM_OP_ID_EXT @ 0,
         /// Bytes that only the plugin understands.
-        data: bytes = 3003 @ 3,
+        data: bytes = HIPDNN_ATTR_OPERATION_CUSTOM_OP_DATA_EXT @ 3,
     }
 }
 

@@ -165,14 +165,14 @@ pub struct OperationSpec {
 }
 
 /// Declares an operation: `field: kind = attribute in the C API @ index on the wire as spelling in JSON`, the spelling only
-/// where it is not the plain one. `json` says where fields lie in JSON, where that is not in `inputs`, `outputs` and beside
+/// where it is not the plain one. What the C API numbers is named as the C API names it. `json` says where fields lie in JSON, where that is not in `inputs`, `outputs` and beside
 /// the node's name, with null for what is absent.
 macro_rules! operation {
     (
         $(#[$meta:meta])*
-        $name:ident: $table:literal, descriptor $descriptor:literal, operation $operation:literal, compute $compute:literal
+        $name:ident: $table:literal, descriptor $descriptor:ident, operation $operation:ident, compute $compute:ident
         $(, json $json:ident)? $(, check $check:path)? {
-            $($(#[$fmeta:meta])* $field:ident: $kind:ident $(($enumeration:ident))? = $attribute:literal @ $index:literal
+            $($(#[$fmeta:meta])* $field:ident: $kind:ident $(($enumeration:ident))? = $attribute:ident @ $index:literal
                 $(as $spelling:tt)?,)+
         }
     ) => {
@@ -188,13 +188,13 @@ macro_rules! operation {
                 name: stringify!($name),
                 table: $table,
                 wire: Self::WIRE,
-                descriptor_type: $descriptor,
-                operation_type: $operation,
-                compute_attribute: $compute,
+                descriptor_type: hipdnn_abi::hipdnnBackendDescriptorType_t::$descriptor as i32,
+                operation_type: hipdnn_abi::hipdnnOperationType_ext_t::$operation as i32,
+                compute_attribute: hipdnn_abi::hipdnnBackendAttributeName_t::$compute as i32,
                 fields: &[$($crate::graph::operation::Field {
                     name: operation!(@name $field),
                     kind: operation!(@kind $kind $($enumeration)?),
-                    attribute: $attribute,
+                    attribute: hipdnn_abi::hipdnnBackendAttributeName_t::$attribute as i32,
                     index: $index,
                     json: operation!(@spelling $($spelling)?),
                 },)+],

@@ -2,24 +2,28 @@
 
 operation! {
     /// Normalization over the last dimensions.
-    Layernorm: "LayernormAttributes", descriptor 25, operation 11, compute 2708 {
+    Layernorm: "LayernormAttributes",
+        descriptor HIPDNN_BACKEND_OPERATION_LAYERNORM_DESCRIPTOR_EXT,
+        operation HIPDNN_OPERATION_TYPE_LAYERNORM_EXT,
+        compute HIPDNN_ATTR_LAYERNORM_COMP_TYPE_EXT
+    {
         /// The input.
-        x: input = 2700 @ 0,
+        x: input = HIPDNN_ATTR_OPERATION_LAYERNORM_X_EXT @ 0,
         /// The factor.
-        scale: input = 2701 @ 1,
+        scale: input = HIPDNN_ATTR_OPERATION_LAYERNORM_SCALE_EXT @ 1,
         /// The summand.
-        bias: input = 2702 @ 2,
+        bias: input = HIPDNN_ATTR_OPERATION_LAYERNORM_BIAS_EXT @ 2,
         /// What is added to the variance, a scalar.
-        epsilon: input = 2703 @ 3,
+        epsilon: input = HIPDNN_ATTR_OPERATION_LAYERNORM_EPSILON_EXT @ 3,
         /// The result.
-        y: output = 2704 @ 4,
+        y: output = HIPDNN_ATTR_OPERATION_LAYERNORM_Y_EXT @ 4,
         /// The mean of each channel.
-        mean: optional_output = 2705 @ 6,
+        mean: optional_output = HIPDNN_ATTR_OPERATION_LAYERNORM_MEAN_EXT @ 6,
         /// 1/√(variance + ε) of each channel.
-        inv_variance: optional_output = 2706 @ 7,
+        inv_variance: optional_output = HIPDNN_ATTR_OPERATION_LAYERNORM_INV_VARIANCE_EXT @ 7,
         /// Whether the statistics are kept.
-        forward_phase: one_of(NormFwdPhase) = 2707 @ 8 as number,
+        forward_phase: one_of(NormFwdPhase) = HIPDNN_ATTR_OPERATION_LAYERNORM_FWD_PHASE_EXT @ 8 as number,
         /// How many of the last dimensions are normalized.
-        normalized_dim_count: int = 2709 @ 5,
+        normalized_dim_count: int = HIPDNN_ATTR_OPERATION_LAYERNORM_NORMALIZED_DIM_COUNT_EXT @ 5,
     }
 }

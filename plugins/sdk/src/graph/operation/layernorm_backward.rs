@@ -2,26 +2,30 @@
 
 operation! {
     /// The gradients of normalization over the last dimensions.
-    LayernormBackward: "LayernormBackwardAttributes", descriptor 35, operation 20, compute 3610 {
+    LayernormBackward: "LayernormBackwardAttributes",
+        descriptor HIPDNN_BACKEND_OPERATION_LAYERNORM_BACKWARD_DESCRIPTOR_EXT,
+        operation HIPDNN_OPERATION_TYPE_LAYERNORM_BACKWARD_EXT,
+        compute HIPDNN_ATTR_LAYERNORM_BACKWARD_COMP_TYPE_EXT
+    {
         /// The gradient of the result.
-        dy: input = 3600 @ 0,
+        dy: input = HIPDNN_ATTR_OPERATION_LAYERNORM_BACKWARD_DY_EXT @ 0,
         /// The input.
-        x: input = 3601 @ 1,
+        x: input = HIPDNN_ATTR_OPERATION_LAYERNORM_BACKWARD_X_EXT @ 1,
         /// The factor.
-        scale: input = 3602 @ 2,
+        scale: input = HIPDNN_ATTR_OPERATION_LAYERNORM_BACKWARD_SCALE_EXT @ 2,
         /// The mean of each channel.
-        mean: optional_input = 3603 @ 3,
+        mean: optional_input = HIPDNN_ATTR_OPERATION_LAYERNORM_BACKWARD_MEAN_EXT @ 3,
         /// 1/√(variance + ε) of each channel.
-        inv_variance: optional_input = 3604 @ 4,
+        inv_variance: optional_input = HIPDNN_ATTR_OPERATION_LAYERNORM_BACKWARD_INV_VARIANCE_EXT @ 4,
         /// What is added to the variance, a scalar.
-        epsilon: optional_input = 3605 @ 5 as "epsilon_uid",
+        epsilon: optional_input = HIPDNN_ATTR_OPERATION_LAYERNORM_BACKWARD_EPSILON_EXT @ 5 as "epsilon_uid",
         /// The gradient of the input.
-        dx: output = 3606 @ 6,
+        dx: output = HIPDNN_ATTR_OPERATION_LAYERNORM_BACKWARD_DX_EXT @ 6,
         /// The gradient of the factor.
-        dscale: output = 3607 @ 7,
+        dscale: output = HIPDNN_ATTR_OPERATION_LAYERNORM_BACKWARD_DSCALE_EXT @ 7,
         /// The gradient of the summand.
-        dbias: output = 3608 @ 8,
+        dbias: output = HIPDNN_ATTR_OPERATION_LAYERNORM_BACKWARD_DBIAS_EXT @ 8,
         /// How many of the last dimensions are normalized.
-        normalized_dim_count: int = 3609 @ 9,
+        normalized_dim_count: int = HIPDNN_ATTR_LAYERNORM_BACKWARD_NORMALIZED_DIM_COUNT_EXT @ 9,
     }
 }

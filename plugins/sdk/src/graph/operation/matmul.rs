@@ -2,12 +2,16 @@
 
 operation! {
     /// A product of matrices in the last two dimensions.
-    Matmul: "MatmulAttributes", descriptor 22, operation 9, compute 2503 {
+    Matmul: "MatmulAttributes",
+        descriptor HIPDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR,
+        operation HIPDNN_OPERATION_TYPE_MATMUL_EXT,
+        compute HIPDNN_ATTR_MATMUL_COMP_TYPE
+    {
         /// The left factor [..., M, K].
-        a: input = 2500 @ 0,
+        a: input = HIPDNN_ATTR_OPERATION_MATMUL_ADESC @ 0,
         /// The right factor [..., K, N].
-        b: input = 2501 @ 1,
+        b: input = HIPDNN_ATTR_OPERATION_MATMUL_BDESC @ 1,
         /// The product [..., M, N].
-        c: output = 2502 @ 2,
+        c: output = HIPDNN_ATTR_OPERATION_MATMUL_CDESC @ 2,
     }
 }

@@ -1,8 +1,8 @@
 //! The operations a node can be.
 //!
 //! An operation is declared once, in a file of its own: its fields with their place on the wire and their attribute in the
-//! C API. Everything that treats operations alike (reading and writing bytes, descriptors, checks) works from that
-//! declaration, so a new operation is one new file and one line in the table below.
+//! C API. Everything that treats operations alike (reading and writing bytes, descriptors, checks, the schema) works from that
+//! declaration. What else a new operation needs is listed in `docs/architecture.md`.
 
 #[macro_use]
 mod declare;

@@ -4,23 +4,28 @@ use crate::graph::{GraphError, MoeGroupedMatmulMode};
 
 operation! {
     /// Products of groups of rows, each with its expert's factor.
-    MoeGroupedMatmul: "MoeGroupedMatmulAttributes", descriptor 37, operation 22, compute 3708, json sparse, check check_routing {
+    MoeGroupedMatmul: "MoeGroupedMatmulAttributes",
+        descriptor HIPDNN_BACKEND_OPERATION_MOE_GROUPED_MATMUL_DESCRIPTOR,
+        operation HIPDNN_OPERATION_TYPE_MOE_GROUPED_MATMUL_EXT,
+        compute HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_MATH_PREC,
+        json sparse, check check_routing
+    {
         /// The rows [.., tokens, K].
-        token: input = 3700 @ 0,
+        token: input = HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_TOKEN_DESC @ 0,
         /// The experts' factors [E, K, N].
-        weight: input = 3701 @ 1,
+        weight: input = HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_WEIGHT_DESC @ 1,
         /// The first row of each group, int32.
-        first_token_offset: input = 3702 @ 2,
+        first_token_offset: input = HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_FIRST_TOKEN_OFFSET_DESC @ 2,
         /// The row looked up for each row, int32.
-        token_index: optional_input = 3703 @ 3,
+        token_index: optional_input = HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_TOKEN_INDEX_DESC @ 3,
         /// Which of a token's experts each row is for, int32.
-        token_ks: optional_input = 3704 @ 4,
+        token_ks: optional_input = HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_TOKEN_KS_DESC @ 4,
         /// The result.
-        output: output = 3705 @ 5,
+        output: output = HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_OUTPUT_DESC @ 5,
         /// How it is computed.
-        mode: one_of(MoeGroupedMatmulMode) = 3706 @ 6,
+        mode: one_of(MoeGroupedMatmulMode) = HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_MODE @ 6,
         /// Experts for each token.
-        top_k: int32 = 3707 @ 7,
+        top_k: int32 = HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_TOP_K @ 7,
     }
 }
 

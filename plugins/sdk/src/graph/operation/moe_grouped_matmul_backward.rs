@@ -2,14 +2,18 @@
 
 operation! {
     /// The gradient of the experts' factors.
-    MoeGroupedMatmulBackward: "MoeGroupedMatmulBwdAttributes", descriptor 38, operation 23, compute 3804 {
+    MoeGroupedMatmulBackward: "MoeGroupedMatmulBwdAttributes",
+        descriptor HIPDNN_BACKEND_OPERATION_MOE_GROUPED_MATMUL_BWD_DESCRIPTOR,
+        operation HIPDNN_OPERATION_TYPE_MOE_GROUPED_MATMUL_BWD_EXT,
+        compute HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_BWD_MATH_PREC
+    {
         /// The gradient of the result.
-        doutput: input = 3800 @ 0,
+        doutput: input = HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_BWD_DOUTPUT_DESC @ 0,
         /// The rows [.., tokens, K].
-        token: input = 3801 @ 1,
+        token: input = HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_BWD_TOKEN_DESC @ 1,
         /// The first row of each group, int32.
-        first_token_offset: input = 3802 @ 2,
+        first_token_offset: input = HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_BWD_FIRST_TOKEN_OFFSET_DESC @ 2,
         /// The gradient of the factors.
-        dweight: output = 3803 @ 3,
+        dweight: output = HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_BWD_DWEIGHT_DESC @ 3,
     }
 }

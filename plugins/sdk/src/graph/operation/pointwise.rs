@@ -2,31 +2,36 @@
 
 operation! {
     /// An operation on each element, operands broadcast to the result's shape.
-    Pointwise: "PointwiseAttributes", descriptor 18, operation 8, compute 2307, json inputs {
+    Pointwise: "PointwiseAttributes",
+        descriptor HIPDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR,
+        operation HIPDNN_OPERATION_TYPE_POINTWISE_EXT,
+        compute HIPDNN_ATTR_POINTWISE_MATH_PREC,
+        json inputs
+    {
         /// The first operand; dy for the backward modes.
-        in_0: input = 2200 @ 5,
+        in_0: input = HIPDNN_ATTR_OPERATION_POINTWISE_IN_0_EXT @ 5,
         /// The result.
-        out_0: output = 2201 @ 8,
+        out_0: output = HIPDNN_ATTR_OPERATION_POINTWISE_OUT_0_EXT @ 8,
         /// The second operand; the forward input for the backward modes.
-        in_1: optional_input = 2202 @ 6,
+        in_1: optional_input = HIPDNN_ATTR_OPERATION_POINTWISE_IN_1_EXT @ 6,
         /// The third operand.
-        in_2: optional_input = 2203 @ 7,
+        in_2: optional_input = HIPDNN_ATTR_OPERATION_POINTWISE_IN_2_EXT @ 7,
         /// The dimension of GEN_INDEX.
-        axis: optional_int = 2308 @ 4 as "axis_tensor_uid",
+        axis: optional_int = HIPDNN_ATTR_POINTWISE_AXIS @ 4 as "axis_tensor_uid",
         /// What is computed.
-        operation: one_of(PointwiseMode) = 2300 @ 0,
+        operation: one_of(PointwiseMode) = HIPDNN_ATTR_POINTWISE_MODE @ 0,
         /// Where RELU begins, 0 by default.
-        relu_lower_clip: float = 2301 @ 1,
+        relu_lower_clip: float = HIPDNN_ATTR_POINTWISE_RELU_LOWER_CLIP @ 1,
         /// Where RELU ends, the largest finite value by default.
-        relu_upper_clip: float = 2302 @ 2,
+        relu_upper_clip: float = HIPDNN_ATTR_POINTWISE_RELU_UPPER_CLIP @ 2,
         /// The slope of RELU below its beginning, 0 by default.
-        relu_lower_clip_slope: float = 2303 @ 3,
+        relu_lower_clip_slope: float = HIPDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE @ 3,
         /// β of SWISH, 1 by default.
-        swish_beta: float = 2304 @ 9,
+        swish_beta: float = HIPDNN_ATTR_POINTWISE_SWISH_BETA @ 9,
         /// α of ELU, 1 by default.
-        elu_alpha: float = 2305 @ 10,
+        elu_alpha: float = HIPDNN_ATTR_POINTWISE_ELU_ALPHA @ 10,
         /// β of SOFTPLUS, 1 by default.
-        softplus_beta: float = 2306 @ 11,
+        softplus_beta: float = HIPDNN_ATTR_POINTWISE_SOFTPLUS_BETA @ 11,
     }
 }
 

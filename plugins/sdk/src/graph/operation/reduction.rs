@@ -2,14 +2,19 @@
 
 operation! {
     /// Elements along the dimensions where the result has 1 become one.
-    Reduction: "ReductionAttributes", descriptor 31, operation 17, compute 3203, json flat {
+    Reduction: "ReductionAttributes",
+        descriptor HIPDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR,
+        operation HIPDNN_OPERATION_TYPE_REDUCTION_EXT,
+        compute HIPDNN_ATTR_REDUCTION_COMP_TYPE,
+        json flat
+    {
         /// The input.
-        in_: input = 3200 @ 1,
+        in_: input = HIPDNN_ATTR_OPERATION_REDUCTION_XDESC @ 1,
         /// The result.
-        out: output = 3201 @ 2,
+        out: output = HIPDNN_ATTR_OPERATION_REDUCTION_YDESC @ 2,
         /// How it is computed.
-        mode: one_of(ReductionMode) = 3202 @ 0,
+        mode: one_of(ReductionMode) = HIPDNN_ATTR_REDUCTION_OPERATOR @ 0,
         /// Whether every run must give the same bits.
-        is_deterministic: flag = 3204 @ 3,
+        is_deterministic: flag = HIPDNN_ATTR_REDUCTION_IS_DETERMINISTIC @ 3,
     }
 }

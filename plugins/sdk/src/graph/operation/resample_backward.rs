@@ -2,24 +2,29 @@
 
 operation! {
     /// The gradient of resampling.
-    ResampleBackward: "ResampleBwdAttributes", descriptor 36, operation 21, compute 3407, json flat {
+    ResampleBackward: "ResampleBwdAttributes",
+        descriptor HIPDNN_BACKEND_OPERATION_RESAMPLE_BWD_DESCRIPTOR,
+        operation HIPDNN_OPERATION_TYPE_RESAMPLE_BWD_EXT,
+        compute HIPDNN_ATTR_RESAMPLE_COMP_TYPE,
+        json flat
+    {
         /// The gradient of the result.
-        dy: input = 3408 @ 0,
+        dy: input = HIPDNN_ATTR_OPERATION_RESAMPLE_BWD_DYDESC @ 0,
         /// The gradient of the input.
-        dx: output = 3409 @ 1,
+        dx: output = HIPDNN_ATTR_OPERATION_RESAMPLE_BWD_DXDESC @ 1,
         /// Where each maximum came from.
-        index: optional_input = 3410 @ 2,
+        index: optional_input = HIPDNN_ATTR_OPERATION_RESAMPLE_BWD_IDXDESC @ 2,
         /// Elements of zero padding before each spatial dimension.
-        pre_padding: ints = 3401 @ 3,
+        pre_padding: ints = HIPDNN_ATTR_RESAMPLE_PRE_PADDINGS @ 3,
         /// Elements of zero padding after each spatial dimension.
-        post_padding: ints = 3402 @ 4,
+        post_padding: ints = HIPDNN_ATTR_RESAMPLE_POST_PADDINGS @ 4,
         /// Step of the window along each spatial dimension.
-        stride: ints = 3403 @ 5,
+        stride: ints = HIPDNN_ATTR_RESAMPLE_STRIDES @ 5,
         /// Extent of the window along each spatial dimension.
-        window: ints = 3404 @ 6,
+        window: ints = HIPDNN_ATTR_RESAMPLE_WINDOW_DIMS @ 6,
         /// How a window becomes one element.
-        resample_mode: one_of(ResampleMode) = 3400 @ 7,
+        resample_mode: one_of(ResampleMode) = HIPDNN_ATTR_RESAMPLE_MODE @ 7,
         /// What lies outside the input.
-        padding_mode: one_of(PaddingMode) = 3405 @ 8,
+        padding_mode: one_of(PaddingMode) = HIPDNN_ATTR_RESAMPLE_PADDING_MODE @ 8,
     }
 }

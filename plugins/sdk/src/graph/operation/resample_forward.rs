@@ -2,26 +2,31 @@
 
 operation! {
     /// A window over the spatial dimensions becomes one element.
-    ResampleForward: "ResampleFwdAttributes", descriptor 32, operation 18, compute 3407, json flat {
+    ResampleForward: "ResampleFwdAttributes",
+        descriptor HIPDNN_BACKEND_OPERATION_RESAMPLE_FWD_DESCRIPTOR,
+        operation HIPDNN_OPERATION_TYPE_RESAMPLE_FWD,
+        compute HIPDNN_ATTR_RESAMPLE_COMP_TYPE,
+        json flat
+    {
         /// The input.
-        x: input = 3300 @ 0,
+        x: input = HIPDNN_ATTR_OPERATION_RESAMPLE_FWD_XDESC @ 0,
         /// The result.
-        y: output = 3301 @ 1,
+        y: output = HIPDNN_ATTR_OPERATION_RESAMPLE_FWD_YDESC @ 1,
         /// Where each maximum came from.
-        index: optional_output = 3302 @ 2,
+        index: optional_output = HIPDNN_ATTR_OPERATION_RESAMPLE_FWD_IDXDESC @ 2,
         /// Elements of zero padding before each spatial dimension.
-        pre_padding: ints = 3401 @ 3,
+        pre_padding: ints = HIPDNN_ATTR_RESAMPLE_PRE_PADDINGS @ 3,
         /// Elements of zero padding after each spatial dimension.
-        post_padding: ints = 3402 @ 4,
+        post_padding: ints = HIPDNN_ATTR_RESAMPLE_POST_PADDINGS @ 4,
         /// Step of the window along each spatial dimension.
-        stride: ints = 3403 @ 5,
+        stride: ints = HIPDNN_ATTR_RESAMPLE_STRIDES @ 5,
         /// Extent of the window along each spatial dimension.
-        window: ints = 3404 @ 6,
+        window: ints = HIPDNN_ATTR_RESAMPLE_WINDOW_DIMS @ 6,
         /// How a window becomes one element.
-        resample_mode: one_of(ResampleMode) = 3400 @ 7,
+        resample_mode: one_of(ResampleMode) = HIPDNN_ATTR_RESAMPLE_MODE @ 7,
         /// What lies outside the input.
-        padding_mode: one_of(PaddingMode) = 3405 @ 8,
+        padding_mode: one_of(PaddingMode) = HIPDNN_ATTR_RESAMPLE_PADDING_MODE @ 8,
         /// Whether the index tensor is written.
-        generate_index: optional_flag = 3406 @ 9,
+        generate_index: optional_flag = HIPDNN_ATTR_RESAMPLE_GENERATE_INDEX_EXT @ 9,
     }
 }

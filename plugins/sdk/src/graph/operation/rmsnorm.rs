@@ -2,20 +2,25 @@
 
 operation! {
     /// Normalization by the root of the mean square.
-    RmsNorm: "RMSNormAttributes", descriptor 23, operation 10, compute 2407, json sparse {
+    RmsNorm: "RMSNormAttributes",
+        descriptor HIPDNN_BACKEND_OPERATION_RMSNORM_DESCRIPTOR_EXT,
+        operation HIPDNN_OPERATION_TYPE_RMSNORM_EXT,
+        compute HIPDNN_ATTR_RMSNORM_COMP_TYPE_EXT,
+        json sparse
+    {
         /// The input.
-        x: input = 2400 @ 0,
+        x: input = HIPDNN_ATTR_OPERATION_RMSNORM_X_EXT @ 0,
         /// The factor.
-        scale: input = 2401 @ 1,
+        scale: input = HIPDNN_ATTR_OPERATION_RMSNORM_SCALE_EXT @ 1,
         /// What is added to the variance, a scalar.
-        epsilon: input = 2402 @ 2,
+        epsilon: input = HIPDNN_ATTR_OPERATION_RMSNORM_EPSILON_EXT @ 2,
         /// The result.
-        y: output = 2403 @ 3,
+        y: output = HIPDNN_ATTR_OPERATION_RMSNORM_Y_EXT @ 3,
         /// The summand.
-        bias: optional_input = 2404 @ 4,
+        bias: optional_input = HIPDNN_ATTR_OPERATION_RMSNORM_BIAS_EXT @ 4,
         /// 1/√(mean square + ε).
-        inv_rms: optional_output = 2405 @ 5,
+        inv_rms: optional_output = HIPDNN_ATTR_OPERATION_RMSNORM_INV_RMS_EXT @ 5,
         /// Whether the statistics are kept.
-        forward_phase: one_of(NormFwdPhase) = 2406 @ 6 as unless_zero,
+        forward_phase: one_of(NormFwdPhase) = HIPDNN_ATTR_OPERATION_RMSNORM_FWD_PHASE_EXT @ 6 as unless_zero,
     }
 }

@@ -2,20 +2,25 @@
 
 operation! {
     /// The gradients of normalization by the root of the mean square.
-    RmsNormBackward: "RMSNormBackwardAttributes", descriptor 33, operation 19, compute 3507, json sparse {
+    RmsNormBackward: "RMSNormBackwardAttributes",
+        descriptor HIPDNN_BACKEND_OPERATION_RMSNORM_BACKWARD_DESCRIPTOR_EXT,
+        operation HIPDNN_OPERATION_TYPE_RMSNORM_BACKWARD_EXT,
+        compute HIPDNN_ATTR_RMSNORM_BACKWARD_COMP_TYPE_EXT,
+        json sparse
+    {
         /// The gradient of the result.
-        dy: input = 3500 @ 0,
+        dy: input = HIPDNN_ATTR_OPERATION_RMSNORM_BACKWARD_DY_EXT @ 0,
         /// The input.
-        x: input = 3501 @ 1,
+        x: input = HIPDNN_ATTR_OPERATION_RMSNORM_BACKWARD_X_EXT @ 1,
         /// The factor.
-        scale: input = 3502 @ 2,
+        scale: input = HIPDNN_ATTR_OPERATION_RMSNORM_BACKWARD_SCALE_EXT @ 2,
         /// 1/√(mean square + ε).
-        inv_rms: optional_input = 3503 @ 3,
+        inv_rms: optional_input = HIPDNN_ATTR_OPERATION_RMSNORM_BACKWARD_INV_RMS_EXT @ 3,
         /// The gradient of the input.
-        dx: output = 3504 @ 4,
+        dx: output = HIPDNN_ATTR_OPERATION_RMSNORM_BACKWARD_DX_EXT @ 4,
         /// The gradient of the factor.
-        dscale: output = 3505 @ 5,
+        dscale: output = HIPDNN_ATTR_OPERATION_RMSNORM_BACKWARD_DSCALE_EXT @ 5,
         /// The gradient of the summand.
-        dbias: optional_output = 3506 @ 6,
+        dbias: optional_output = HIPDNN_ATTR_OPERATION_RMSNORM_BACKWARD_DBIAS_EXT @ 6,
     }
 }

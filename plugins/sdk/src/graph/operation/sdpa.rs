@@ -2,89 +2,94 @@
 
 operation! {
     /// Scaled dot product attention.
-    Sdpa: "SdpaAttributes", descriptor 24, operation 12, compute 2641, json attributes {
+    Sdpa: "SdpaAttributes",
+        descriptor HIPDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR,
+        operation HIPDNN_OPERATION_TYPE_SDPA_FORWARD_EXT,
+        compute HIPDNN_ATTR_SDPA_FWD_COMP_TYPE_EXT,
+        json attributes
+    {
         /// The queries [B, H, Sq, D].
-        q: input = 2600 @ 0,
+        q: input = HIPDNN_ATTR_OPERATION_SDPA_FWD_QDESC @ 0,
         /// The keys [B, Hk, Skv, D].
-        k: input = 2601 @ 1,
+        k: input = HIPDNN_ATTR_OPERATION_SDPA_FWD_KDESC @ 1,
         /// The values [B, Hv, Skv, Dv].
-        v: input = 2602 @ 2,
+        v: input = HIPDNN_ATTR_OPERATION_SDPA_FWD_VDESC @ 2,
         /// The result [B, H, Sq, Dv].
-        o: output = 2603 @ 3,
+        o: output = HIPDNN_ATTR_OPERATION_SDPA_FWD_ODESC @ 3,
         /// What is added to the scores.
-        attn_mask: optional_input = 2604 @ 4,
+        attn_mask: optional_input = HIPDNN_ATTR_OPERATION_SDPA_FWD_ATTN_MASK_EXT @ 4,
         /// The factor.
-        scale: optional_input = 2605 @ 5,
+        scale: optional_input = HIPDNN_ATTR_OPERATION_SDPA_FWD_SCALEDESC @ 5,
         /// The length of each sequence of queries, int32.
-        seq_len_q: optional_input = 2606 @ 6,
+        seq_len_q: optional_input = HIPDNN_ATTR_OPERATION_SDPA_FWD_SEQ_LEN_QDESC @ 6,
         /// The length of each sequence of keys, int32.
-        seq_len_kv: optional_input = 2607 @ 7,
+        seq_len_kv: optional_input = HIPDNN_ATTR_OPERATION_SDPA_FWD_SEQ_LEN_KVDESC @ 7,
         /// The seed of dropout.
-        seed: optional_input = 2608 @ 8,
+        seed: optional_input = HIPDNN_ATTR_OPERATION_SDPA_FWD_SEED_EXT @ 8,
         /// The offset of dropout.
-        offset: optional_input = 2609 @ 9,
+        offset: optional_input = HIPDNN_ATTR_OPERATION_SDPA_FWD_OFFSET_EXT @ 9,
         /// Which scores are kept.
-        dropout_mask: optional_input = 2610 @ 10,
+        dropout_mask: optional_input = HIPDNN_ATTR_OPERATION_SDPA_FWD_DROPOUT_MASK_EXT @ 10,
         /// What kept scores are multiplied by.
-        dropout_scale: optional_input = 2611 @ 11,
+        dropout_scale: optional_input = HIPDNN_ATTR_OPERATION_SDPA_FWD_DROPOUT_SCALE_EXT @ 11,
         /// The blocks of each sequence of keys.
-        page_table_k: optional_input = 2612 @ 12,
+        page_table_k: optional_input = HIPDNN_ATTR_OPERATION_SDPA_FWD_PAGE_TABLE_KDESC @ 12,
         /// The blocks of each sequence of values.
-        page_table_v: optional_input = 2613 @ 13,
+        page_table_v: optional_input = HIPDNN_ATTR_OPERATION_SDPA_FWD_PAGE_TABLE_VDESC @ 13,
         /// Which blocks of scores are computed.
-        block_mask: optional_input = 2614 @ 14,
+        block_mask: optional_input = HIPDNN_ATTR_OPERATION_SDPA_FWD_BLOCK_MASK_DESC @ 14,
         /// The score of a token that takes attention and gives nothing.
-        sink_token: optional_input = 2615 @ 15,
+        sink_token: optional_input = HIPDNN_ATTR_OPERATION_SDPA_FWD_SINK_TOKEN_EXT @ 15,
         /// What the queries are multiplied by.
-        descale_q: optional_input = 2616 @ 16,
+        descale_q: optional_input = HIPDNN_ATTR_OPERATION_SDPA_FWD_DESCALE_Q_EXT @ 16,
         /// What the keys are multiplied by.
-        descale_k: optional_input = 2617 @ 17,
+        descale_k: optional_input = HIPDNN_ATTR_OPERATION_SDPA_FWD_DESCALE_K_EXT @ 17,
         /// What the values are multiplied by.
-        descale_v: optional_input = 2618 @ 18,
+        descale_v: optional_input = HIPDNN_ATTR_OPERATION_SDPA_FWD_DESCALE_V_EXT @ 18,
         /// What the probabilities are multiplied by.
-        descale_s: optional_input = 2619 @ 19,
+        descale_s: optional_input = HIPDNN_ATTR_OPERATION_SDPA_FWD_DESCALE_S_EXT @ 19,
         /// What the probabilities are multiplied by before they are rounded.
-        scale_s: optional_input = 2620 @ 20,
+        scale_s: optional_input = HIPDNN_ATTR_OPERATION_SDPA_FWD_SCALE_S_EXT @ 20,
         /// What the result is multiplied by before it is rounded.
-        scale_o: optional_input = 2621 @ 21,
+        scale_o: optional_input = HIPDNN_ATTR_OPERATION_SDPA_FWD_SCALE_O_EXT @ 21,
         /// The logarithm of each row's sum of exponentials.
-        stats: optional_output = 2622 @ 22,
+        stats: optional_output = HIPDNN_ATTR_OPERATION_SDPA_FWD_STATSDESC @ 22,
         /// The maximum of each row of scores.
-        max: optional_output = 2623 @ 23,
+        max: optional_output = HIPDNN_ATTR_OPERATION_SDPA_FWD_MAX_EXT @ 23,
         /// The sum of exponentials of each row.
-        sum_exp: optional_output = 2624 @ 24,
+        sum_exp: optional_output = HIPDNN_ATTR_OPERATION_SDPA_FWD_SUM_EXP_EXT @ 24,
         /// The random numbers of dropout.
-        rng_dump: optional_output = 2625 @ 25,
+        rng_dump: optional_output = HIPDNN_ATTR_OPERATION_SDPA_FWD_RNG_DUMP_EXT @ 25,
         /// The largest probability.
-        amax_s: optional_output = 2626 @ 26,
+        amax_s: optional_output = HIPDNN_ATTR_OPERATION_SDPA_FWD_AMAX_S_EXT @ 26,
         /// The largest magnitude of the result.
-        amax_o: optional_output = 2627 @ 27,
+        amax_o: optional_output = HIPDNN_ATTR_OPERATION_SDPA_FWD_AMAX_O_EXT @ 27,
         /// Whether the statistics are written.
-        generate_stats: optional_flag = 2628 @ 28,
+        generate_stats: optional_flag = HIPDNN_ATTR_SDPA_FWD_GENERATE_STATS_EXT @ 28,
         /// Whether scores get a slope by distance.
-        alibi_mask: flag = 2629 @ 29,
+        alibi_mask: flag = HIPDNN_ATTR_SDPA_FWD_ALIBI_MASK_EXT @ 29,
         /// Whether the sequence lengths count.
-        padding_mask: flag = 2630 @ 30,
+        padding_mask: flag = HIPDNN_ATTR_SDPA_FWD_PADDING_MASK_EXT @ 30,
         /// Whether later keys are hidden, diagonal at the top left.
-        causal_mask: flag = 2631 @ 31,
+        causal_mask: flag = HIPDNN_ATTR_SDPA_FWD_CAUSAL_MASK_EXT @ 31,
         /// Whether later keys are hidden, diagonal at the bottom right.
-        causal_mask_bottom_right: flag = 2632 @ 32,
+        causal_mask_bottom_right: flag = HIPDNN_ATTR_SDPA_FWD_CAUSAL_MASK_BOTTOM_RIGHT_EXT @ 32,
         /// The share of scores that is dropped.
-        dropout_probability: float = 2633 @ 33,
+        dropout_probability: float = HIPDNN_ATTR_SDPA_FWD_DROPOUT_PROBABILITY_EXT @ 33,
         /// What the scores are multiplied by.
-        attn_scale_value: float = 2634 @ 34,
+        attn_scale_value: float = HIPDNN_ATTR_SDPA_FWD_ATTN_SCALE_VALUE_EXT @ 34,
         /// How many keys before the diagonal count.
-        left_bound: optional_int = 2635 @ 35,
+        left_bound: optional_int = HIPDNN_ATTR_SDPA_FWD_LEFT_BOUND_EXT @ 35,
         /// How many keys after the diagonal count.
-        right_bound: optional_int = 2636 @ 36,
+        right_bound: optional_int = HIPDNN_ATTR_SDPA_FWD_RIGHT_BOUND_EXT @ 36,
         /// The longest sequence of keys.
-        max_seq_len_kv: optional_int32 = 2637 @ 37,
+        max_seq_len_kv: optional_int32 = HIPDNN_ATTR_SDPA_FWD_MAX_SEQ_LEN_KV_EXT @ 37,
         /// Where the diagonal begins.
-        diagonal_alignment: one_of(DiagonalAlignment) = 2638 @ 38,
+        diagonal_alignment: one_of(DiagonalAlignment) = HIPDNN_ATTR_SDPA_FWD_DIAGONAL_ALIGNMENT_EXT @ 38,
         /// The type of the matrix products.
-        mma_core_mode: one_of(DataType) = 2639 @ 39,
+        mma_core_mode: one_of(DataType) = HIPDNN_ATTR_SDPA_FWD_MMA_CORE_MODE_EXT @ 39,
         /// How it is to be computed.
-        implementation: one_of(AttentionImplementation) = 2640 @ 40,
+        implementation: one_of(AttentionImplementation) = HIPDNN_ATTR_SDPA_FWD_IMPLEMENTATION_EXT @ 40,
     }
 }
 

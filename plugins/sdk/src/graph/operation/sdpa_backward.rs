@@ -2,62 +2,67 @@
 
 operation! {
     /// The gradients of scaled dot product attention.
-    SdpaBackward: "SdpaBackwardAttributes", descriptor 30, operation 14, compute 3128, json parameters {
+    SdpaBackward: "SdpaBackwardAttributes",
+        descriptor HIPDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR_EXT,
+        operation HIPDNN_OPERATION_TYPE_SDPA_BACKWARD_EXT,
+        compute HIPDNN_ATTR_SDPA_BWD_COMP_TYPE_EXT,
+        json parameters
+    {
         /// The queries [B, H, Sq, D].
-        q: input = 3100 @ 0,
+        q: input = HIPDNN_ATTR_OPERATION_SDPA_BWD_Q_EXT @ 0,
         /// The keys [B, Hk, Skv, D].
-        k: input = 3101 @ 1,
+        k: input = HIPDNN_ATTR_OPERATION_SDPA_BWD_K_EXT @ 1,
         /// The values [B, Hv, Skv, Dv].
-        v: input = 3102 @ 2,
+        v: input = HIPDNN_ATTR_OPERATION_SDPA_BWD_V_EXT @ 2,
         /// The result [B, H, Sq, Dv].
-        o: input = 3103 @ 3,
+        o: input = HIPDNN_ATTR_OPERATION_SDPA_BWD_O_EXT @ 3,
         /// The gradient of the result.
-        do_: input = 3104 @ 4,
+        do_: input = HIPDNN_ATTR_OPERATION_SDPA_BWD_DO_EXT @ 4,
         /// The logarithm of each row's sum of exponentials.
-        stats: input = 3105 @ 5,
+        stats: input = HIPDNN_ATTR_OPERATION_SDPA_BWD_STATS_EXT @ 5,
         /// The gradient of the queries.
-        dq: output = 3106 @ 6,
+        dq: output = HIPDNN_ATTR_OPERATION_SDPA_BWD_DQ_EXT @ 6,
         /// The gradient of the keys.
-        dk: output = 3107 @ 7,
+        dk: output = HIPDNN_ATTR_OPERATION_SDPA_BWD_DK_EXT @ 7,
         /// The gradient of the values.
-        dv: output = 3108 @ 8,
+        dv: output = HIPDNN_ATTR_OPERATION_SDPA_BWD_DV_EXT @ 8,
         /// The factor.
-        scale: optional_input = 3109 @ 9,
+        scale: optional_input = HIPDNN_ATTR_OPERATION_SDPA_BWD_SCALE_EXT @ 9,
         /// What is added to the scores.
-        attn_mask: optional_input = 3110 @ 10,
+        attn_mask: optional_input = HIPDNN_ATTR_OPERATION_SDPA_BWD_ATTN_MASK_EXT @ 10,
         /// The length of each sequence of queries, int32.
-        seq_len_q: optional_input = 3111 @ 11,
+        seq_len_q: optional_input = HIPDNN_ATTR_OPERATION_SDPA_BWD_SEQ_LEN_Q_EXT @ 11,
         /// The length of each sequence of keys, int32.
-        seq_len_kv: optional_input = 3112 @ 12,
+        seq_len_kv: optional_input = HIPDNN_ATTR_OPERATION_SDPA_BWD_SEQ_LEN_KV_EXT @ 12,
         /// The seed of dropout.
-        seed: optional_input = 3113 @ 13,
+        seed: optional_input = HIPDNN_ATTR_OPERATION_SDPA_BWD_SEED_EXT @ 13,
         /// The offset of dropout.
-        offset: optional_input = 3114 @ 14,
+        offset: optional_input = HIPDNN_ATTR_OPERATION_SDPA_BWD_OFFSET_EXT @ 14,
         /// Which scores are kept.
-        dropout_mask: optional_input = 3115 @ 15,
+        dropout_mask: optional_input = HIPDNN_ATTR_OPERATION_SDPA_BWD_DROPOUT_MASK_EXT @ 15,
         /// What kept scores are multiplied by.
-        dropout_scale: optional_input = 3116 @ 16,
+        dropout_scale: optional_input = HIPDNN_ATTR_OPERATION_SDPA_BWD_DROPOUT_SCALE_EXT @ 16,
         /// The inverse of the dropout scale.
-        dropout_scale_inv: optional_input = 3117 @ 17,
+        dropout_scale_inv: optional_input = HIPDNN_ATTR_OPERATION_SDPA_BWD_DROPOUT_SCALE_INV_EXT @ 17,
         /// The gradient of the summand.
-        dbias: optional_output = 3118 @ 18,
+        dbias: optional_output = HIPDNN_ATTR_OPERATION_SDPA_BWD_DBIAS_EXT @ 18,
         /// Whether scores get a slope by distance.
-        alibi_mask: flag = 3119 @ 19,
+        alibi_mask: flag = HIPDNN_ATTR_SDPA_BWD_ALIBI_MASK_EXT @ 19,
         /// Whether the sequence lengths count.
-        padding_mask: flag = 3120 @ 20,
+        padding_mask: flag = HIPDNN_ATTR_SDPA_BWD_PADDING_MASK_EXT @ 20,
         /// Whether later keys are hidden, diagonal at the top left.
-        causal_mask: flag = 3121 @ 21,
+        causal_mask: flag = HIPDNN_ATTR_SDPA_BWD_CAUSAL_MASK_EXT @ 21,
         /// Whether later keys are hidden, diagonal at the bottom right.
-        causal_mask_bottom_right: flag = 3122 @ 22,
+        causal_mask_bottom_right: flag = HIPDNN_ATTR_SDPA_BWD_CAUSAL_MASK_BOTTOM_RIGHT_EXT @ 22,
         /// The share of scores that is dropped.
-        dropout_probability: float = 3123 @ 23,
+        dropout_probability: float = HIPDNN_ATTR_SDPA_BWD_DROPOUT_PROBABILITY_EXT @ 23,
         /// What the scores are multiplied by.
-        attn_scale_value: float = 3124 @ 24,
+        attn_scale_value: float = HIPDNN_ATTR_SDPA_BWD_ATTN_SCALE_VALUE_EXT @ 24,
         /// How many keys before the diagonal count.
-        left_bound: optional_int = 3125 @ 25,
+        left_bound: optional_int = HIPDNN_ATTR_SDPA_BWD_LEFT_BOUND_EXT @ 25,
         /// How many keys after the diagonal count.
-        right_bound: optional_int = 3126 @ 26,
+        right_bound: optional_int = HIPDNN_ATTR_SDPA_BWD_RIGHT_BOUND_EXT @ 26,
         /// Where the diagonal begins.
-        diagonal_alignment: one_of(DiagonalAlignment) = 3127 @ 27,
+        diagonal_alignment: one_of(DiagonalAlignment) = HIPDNN_ATTR_SDPA_BWD_DIAGONAL_ALIGNMENT_EXT @ 27,
     }
 }

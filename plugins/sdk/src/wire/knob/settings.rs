@@ -72,3 +72,11 @@ pub fn int_setting(settings: &[KnobSetting], id: &str) -> Option<i64> {
         _ => None,
     }
 }
+
+/// The knob of engines for the most bytes of workspace that one step may need; 0 leaves it to the engine.
+pub const WORKSPACE_SIZE_LIMIT: &str = "global.workspace_size_limit";
+
+/// What a knob is set to, if it is set to an integer above 0.
+pub fn positive_setting<T: TryFrom<i64>>(settings: &[KnobSetting], id: &str) -> Option<T> {
+    int_setting(settings, id).filter(|value| *value > 0).and_then(|value| T::try_from(value).ok())
+}

@@ -2,8 +2,8 @@
 
 mod normalization;
 use super::{FAST, REFERENCE, both, compare};
-use crate::common::{Case, Random, channels_last, packed};
-use hipdnn_cpu_plugin::plan::planner::planner;
+use crate::plan::planner::planner;
+use crate::tests::engines::common::{Case, Random, channels_last, packed};
 use hipdnn_plugin_sdk::graph::operation::{BatchnormInference, ConvolutionForward, Pointwise, Reduction};
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType, PointwiseMode, ReductionMode, TensorValue};
 

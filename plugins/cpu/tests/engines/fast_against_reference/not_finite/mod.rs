@@ -4,9 +4,9 @@
 mod problems;
 use self::problems::*;
 use super::{FAST, FLOATS, REFERENCE, roundoff};
-use crate::common::{Case, Random};
-use hipdnn_cpu_plugin::plan::planner::planner;
-use hipdnn_cpu_plugin::plan::steps::Plan;
+use crate::plan::planner::planner;
+use crate::plan::steps::Plan;
+use crate::tests::engines::common::{Case, Random};
 use hipdnn_plugin_sdk::graph::{DataType, PaddingMode, PointwiseMode, ReductionMode, ResampleMode};
 
 /// Every operation that takes floating point numbers and does not refuse what is not finite.

@@ -1,7 +1,7 @@
 //! One problem of every operation.
 
-use crate::common::{Case, Random, fill, tensor};
-use crate::reference_attention::gradients_of;
+use crate::tests::engines::common::{Case, Random, fill, tensor};
+use crate::tests::engines::reference_attention::gradients_of;
 use hipdnn_plugin_sdk::graph::operation::{
     Batchnorm, BatchnormBackward, BatchnormInference, BatchnormInferenceVariance, BlockScaleDequantize,
     ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward, Layernorm, LayernormBackward,

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Sizes that a caller decides, where memory is short: a call succeeds, fails as it would anyway, or answers ALLOC_FAILED, and the process
+ * goes on. Each case runs in children whose address space is limited, to more and more.
+ */
+#include "../fixture.h"
+
+#include <malloc.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MIB = 1 << 20, MANY = 1 << 20 };
+
+static hipdnnHandle_t handle;
+static int64_t* numbers; /* MANY ones */
+static char* text;       /* 4 * MANY letters */
+static uint8_t* bytes;   /* a graph with long lists */
+static size_t byte_size;
+static char* json; /* the same */
+static size_t json_size;
+static hipdnnBackendDescriptor_t operation; /* the one of that graph */
+
+static hipdnnStatus_t set_dims(void)
+{
+    hipdnnBackendDescriptor_t tensor = make(HIPDNN_BACKEND_TENSOR_DESCRIPTOR);
+    return hipdnnBackendSetAttribute(tensor, HIPDNN_ATTR_TENSOR_DIMENSIONS, HIPDNN_TYPE_INT64, MANY, numbers);
+}
+
+static hipdnnStatus_t set_name(void)
+{
+    hipdnnBackendDescriptor_t tensor = make(HIPDNN_BACKEND_TENSOR_DESCRIPTOR);
+    return hipdnnBackendSetAttribute(tensor, HIPDNN_ATTR_TENSOR_NAME_EXT, HIPDNN_TYPE_CHAR, 4 * MANY, text);
+}
+
+static hipdnnStatus_t set_uids(void)
+{
+    hipdnnBackendDescriptor_t pack = make(HIPDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+    return hipdnnBackendSetAttribute(pack, HIPDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, HIPDNN_TYPE_INT64, MANY, numbers);
+}
+
+static hipdnnStatus_t set_pointers(void)
+{
+    hipdnnBackendDescriptor_t pack = make(HIPDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+    return hipdnnBackendSetAttribute(pack, HIPDNN_ATTR_VARIANT_PACK_DATA_POINTERS, HIPDNN_TYPE_VOID_PTR, MANY, numbers);
+}
+
+static hipdnnStatus_t set_overrides(void)
+{
+    static const int64_t uids[] = {1, 2};
+    hipdnnBackendDescriptor_t pack = make(HIPDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+    put(pack, HIPDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, HIPDNN_TYPE_INT64, 2, uids);
+    put(pack, HIPDNN_ATTR_VARIANT_PACK_DATA_POINTERS, HIPDNN_TYPE_VOID_PTR, 2, uids);
+    const hipdnnStatus_t status = hipdnnBackendSetAttribute(pack, HIPDNN_ATTR_VARIANT_PACK_OVERRIDE_UNIQUE_IDS_EXT,
+                                                            HIPDNN_TYPE_INT64, MANY, numbers);
+    if (status != HIPDNN_STATUS_SUCCESS) {
+        return status;
+    }
+    const hipdnnStatus_t lengths = hipdnnBackendSetAttribute(pack, HIPDNN_ATTR_VARIANT_PACK_OVERRIDE_LENGTHS_EXT,
+                                                             HIPDNN_TYPE_INT64, MANY, numbers);
+    return lengths != HIPDNN_STATUS_SUCCESS ? lengths : hipdnnBackendFinalize(pack);
+}
+
+static hipdnnStatus_t read_bytes(void)
+{
+    hipdnnBackendDescriptor_t graph = NULL;
+    return hipdnnBackendCreateAndDeserializeGraph_ext(&graph, bytes, byte_size);
+}
+
+static hipdnnStatus_t read_plan(void)
+{
+    hipdnnBackendDescriptor_t plan = NULL;
+    return hipdnnBackendCreateAndDeserializeExecutionPlan_ext(handle, &plan, bytes, byte_size);
+}
+
+static hipdnnStatus_t read_json(void)
+{
+    hipdnnBackendDescriptor_t graph = NULL;
+    return hipdnnBackendCreateAndDeserializeJsonGraph_ext(&graph, json, json_size);
+}
+
+/* Values that are small in the text and large in memory. */
+static hipdnnStatus_t read_values(const char* value)
+{
+    const size_t length = strlen(value);
+    const size_t size = MANY - MANY % length;
+    hipdnnBackendDescriptor_t graph = NULL;
+    for (size_t i = 0; i < size; i++) {
+        text[i] = value[i % length];
+    }
+    text[0] = '[';
+    text[size] = ']';
+    return hipdnnBackendCreateAndDeserializeJsonGraph_ext(&graph, text, size + 1);
+}
+
+static hipdnnStatus_t read_numbers(void)
+{
+    return read_values(",0");
+}
+
+static hipdnnStatus_t read_objects(void)
+{
+    return read_values(",{\"\":[]}");
+}
+
+static hipdnnBackendDescriptor_t open_large_graph(void)
+{
+    hipdnnBackendDescriptor_t graph = make(HIPDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    put(graph, HIPDNN_ATTR_OPERATIONGRAPH_HANDLE, HIPDNN_TYPE_HANDLE, 1, &handle);
+    put_descriptor(graph, HIPDNN_ATTR_OPERATIONGRAPH_OPS, operation);
+    put_float_type(graph, HIPDNN_ATTR_OPERATIONGRAPH_COMPUTE_DATA_TYPE_EXT);
+    return graph;
+}
+
+static hipdnnStatus_t finalize_graph(void)
+{
+    return hipdnnBackendFinalize(open_large_graph());
+}
+
+static hipdnnStatus_t write_bytes(void)
+{
+    size_t size = 0;
+    return hipdnnBackendGetSerializedBinaryGraph_ext(open_large_graph(), 0, &size, NULL);
+}
+
+static hipdnnStatus_t write_json(void)
+{
+    size_t size = 0;
+    return hipdnnBackendGetSerializedJsonGraph_ext(open_large_graph(), 0, &size, NULL);
+}
+
+/* Packed bytes are unpacked when they are to be changed. */
+static hipdnnStatus_t change_bytes(void)
+{
+    hipdnnBackendDescriptor_t graph = NULL;
+    const hipdnnDataType_t type = HIPDNN_DATA_FLOAT;
+    const hipdnnStatus_t status = hipdnnBackendCreateAndDeserializeGraph_ext(&graph, bytes, byte_size);
+    return status != HIPDNN_STATUS_SUCCESS
+               ? status
+               : hipdnnBackendSetAttribute(graph, HIPDNN_ATTR_OPERATIONGRAPH_IO_DATA_TYPE_EXT, HIPDNN_TYPE_DATA_TYPE, 1, &type);
+}
+
+typedef struct {
+    const char* name;
+    hipdnnStatus_t (*call)(void);
+    hipdnnStatus_t with_memory; /* what it answers where there is enough */
+} row;
+
+static const row ROWS[] = {
+    {"dims", set_dims, HIPDNN_STATUS_SUCCESS},
+    {"name", set_name, HIPDNN_STATUS_SUCCESS},
+    {"uids", set_uids, HIPDNN_STATUS_SUCCESS},
+    {"pointers", set_pointers, HIPDNN_STATUS_SUCCESS},
+    {"overrides", set_overrides, HIPDNN_STATUS_BAD_PARAM},
+    {"graph bytes", read_bytes, HIPDNN_STATUS_SUCCESS},
+    {"plan bytes", read_plan, HIPDNN_STATUS_BAD_PARAM},
+    {"JSON", read_json, HIPDNN_STATUS_SUCCESS},
+    {"JSON of numbers", read_numbers, HIPDNN_STATUS_BAD_PARAM},
+    {"JSON of objects", read_objects, HIPDNN_STATUS_BAD_PARAM},
+    {"finalizing a graph", finalize_graph, HIPDNN_STATUS_SUCCESS},
+    {"bytes of a graph", write_bytes, HIPDNN_STATUS_SUCCESS},
+    {"JSON of a graph", write_json, HIPDNN_STATUS_SUCCESS},
+    {"changing bytes", change_bytes, HIPDNN_STATUS_SUCCESS},
+};
+
+/* The bytes of address space that this process has. */
+static rlim_t used(void)
+{
+    unsigned long pages = 0;
+    FILE* file = fopen("/proc/self/statm", "r");
+    REQUIRE(file != NULL && fscanf(file, "%lu", &pages) == 1);
+    fclose(file);
+    return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
+}
+
+enum { ENOUGH, TOO_LITTLE, OTHER, WITHOUT_WORDS };
+
+/* Where a call gets with so much memory more than there is now. */
+static int run(const row* it, rlim_t more)
+{
+    const pid_t pid = fork();
+    REQUIRE(pid >= 0);
+    if (pid == 0) {
+        char words[HIPDNN_ERROR_STRING_MAX_LENGTH] = "";
+        const rlim_t most = used() + more;
+        const struct rlimit limit = {most, most};
+        if (setrlimit(RLIMIT_AS, &limit) != 0) {
+            _exit(99);
+        }
+        const hipdnnStatus_t status = it->call();
+        hipdnnGetLastErrorString(words, sizeof words);
+        if (status == HIPDNN_STATUS_ALLOC_FAILED) {
+            _exit(strstr(words, "there is no memory for ") != NULL ? TOO_LITTLE : WITHOUT_WORDS);
+        }
+        _exit(status == it->with_memory ? ENOUGH : OTHER);
+    }
+    int status = -1;
+    REQUIRE(waitpid(pid, &status, 0) == pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
+}
+
+static void make_inputs(void)
+{
+    numbers = malloc(MANY * sizeof *numbers);
+    text = malloc(4 * MANY);
+    REQUIRE(numbers != NULL && text != NULL);
+    for (int i = 0; i < MANY; i++) {
+        numbers[i] = 1;
+    }
+    memset(text, 'x', 4 * MANY);
+    handle = make_handle();
+    const int64_t one = 1;
+    hipdnnBackendDescriptor_t large = open_tensor(7, 1, &one, false);
+    put(large, HIPDNN_ATTR_TENSOR_DIMENSIONS, HIPDNN_TYPE_INT64, MANY / 4, numbers);
+    put(large, HIPDNN_ATTR_TENSOR_STRIDES, HIPDNN_TYPE_INT64, MANY / 4, numbers);
+    REQUIRE_OK(hipdnnBackendFinalize(large));
+    operation = open_single_convolution();
+    put_descriptor(operation, HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, large);
+    REQUIRE_OK(hipdnnBackendFinalize(operation));
+    hipdnnBackendDescriptor_t graph = open_large_graph();
+    REQUIRE_OK(hipdnnBackendGetSerializedBinaryGraph_ext(graph, 0, &byte_size, NULL));
+    bytes = malloc(byte_size);
+    REQUIRE_OK(hipdnnBackendGetSerializedBinaryGraph_ext(graph, byte_size, &byte_size, bytes));
+    REQUIRE_OK(hipdnnBackendGetSerializedJsonGraph_ext(graph, 0, &json_size, NULL));
+    json = malloc(json_size);
+    REQUIRE_OK(hipdnnBackendGetSerializedJsonGraph_ext(graph, json_size, &json_size, json));
+    drop(graph);
+    drop(large);
+}
+
+int main(void)
+{
+    /* What is large goes back to the system when it is freed, so that none is left over from before. */
+    mallopt(M_MMAP_THRESHOLD, MIB / 8);
+    make_inputs();
+    for (int64_t i = 0; i < COUNT(ROWS); i++) {
+        check_about("%s", ROWS[i].name);
+        CHECK_EQ(run(&ROWS[i], 2 * MIB), TOO_LITTLE);
+        /* Ever more, until it does. */
+        int last = TOO_LITTLE;
+        for (rlim_t more = 4 * MIB; more < (rlim_t)4096 * MIB && last == TOO_LITTLE; more += more / 4) {
+            last = run(&ROWS[i], more);
+        }
+        CHECK_EQ(last, ENOUGH);
+    }
+    return check_result();
+}

@@ -1,0 +1,48 @@
+//! The types in which terms are summed.
+
+use hipdnn_plugin_sdk::graph::DataType;
+
+use crate::dtype::element::Real;
+use crate::simd::vector::{Float, relu};
+
+/// The type of the accumulators: a compute type, or integers of 32 bits.
+pub(crate) trait Accumulator: Copy + Send + Sync + 'static {
+    /// Its dtype.
+    const TYPE: DataType;
+    const ZERO: Self;
+    /// The sum of both.
+    fn plus(self, other: Self) -> Self;
+    /// RELU.
+    fn relu(self) -> Self;
+}
+
+impl<T: Float> Accumulator for T {
+    const TYPE: DataType =
+        if size_of::<T>() == size_of::<f64>() { DataType::Double } else { DataType::Float };
+    const ZERO: Self = <T as Real>::ZERO;
+
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        self + other
+    }
+
+    #[inline(always)]
+    fn relu(self) -> Self {
+        relu(self)
+    }
+}
+
+impl Accumulator for i32 {
+    const TYPE: DataType = DataType::Int32;
+    const ZERO: Self = 0;
+
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        self.wrapping_add(other)
+    }
+
+    #[inline(always)]
+    fn relu(self) -> Self {
+        self.max(0)
+    }
+}

@@ -1,0 +1,60 @@
+//! A register as the micro-kernel sees it.
+
+use crate::simd::isa::IsaTask;
+use crate::simd::vector::{Lanewise, Vector, by_contract};
+
+/// A register of accumulators, or of operands, which have as many bits but may be several smaller values.
+///
+/// # Safety
+/// An implementation's functions need no instructions but those that `run` compiles for. They are
+/// `#[inline(always)]`.
+///
+/// Callers call them only on a processor with these instructions, and with pointers to as many readable or writable
+/// words as a register has.
+pub(crate) unsafe trait Register: Copy {
+    /// An accumulator, or an operand of as many bits.
+    type Word: Copy + 'static;
+    /// Words of a register.
+    const LANES: usize;
+
+    /// Zero in all lanes.
+    unsafe fn zero() -> Self;
+
+    /// The same word in all lanes.
+    unsafe fn splat(word: Self::Word) -> Self;
+
+    /// Reads words; no alignment is needed.
+    unsafe fn load(from: *const Self::Word) -> Self;
+
+    /// Writes words; no alignment is needed.
+    unsafe fn store(self, to: *mut Self::Word);
+
+    /// The accumulators plus the product of two operands in each lane.
+    unsafe fn add_product(self, a: Self, b: Self) -> Self;
+
+    /// The sum of two registers of accumulators.
+    unsafe fn plus(self, other: Self) -> Self;
+
+    /// RELU of accumulators.
+    unsafe fn relu(self) -> Self;
+
+    /// Runs a task compiled for the instructions.
+    unsafe fn run<W: IsaTask>(task: W) -> W::Output;
+}
+
+// SAFETY: a vector's functions need no instructions but those of its instruction set.
+unsafe impl<V: Vector> Register for V {
+    type Word = V::Scalar;
+    const LANES: usize = V::LANES;
+
+    by_contract! {
+        fn zero() -> Self { V::zero() }
+        fn splat(word: V::Scalar) -> Self { V::splat(word) }
+        fn load(from: *const V::Scalar) -> Self { V::load(from) }
+        fn store(self: Self, to: *mut V::Scalar) { Vector::store(self, to) }
+        fn add_product(self: Self, a: Self, b: Self) -> Self { a.mul_add(b, self) }
+        fn plus(self: Self, other: Self) -> Self { self.lanewise(Lanewise::Add, other) }
+        fn relu(self: Self) -> Self { self.lanewise(Lanewise::Relu, self) }
+        fn run<W: IsaTask>(task: W) -> W::Output { V::dispatch(task) }
+    }
+}

@@ -1,0 +1,51 @@
+//! What a handle of the host's stands for: the graph that it was asked about last.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hipdnn_plugin_sdk::graph::Graph;
+
+use crate::kernel::Refusal;
+use crate::plan::steps::check;
+use crate::prepare::{Prepared, prepare};
+
+/// A handle of the host's with this plugin.
+///
+/// Before a host has a plan it asks about the graph several times: which engines apply, what knobs they have, how large the
+/// workspace is. The graph is prepared and checked for the first of these questions; the others and the plan use the result.
+#[derive(Default)]
+pub struct Handle {
+    last: Mutex<Option<Arc<Checked>>>,
+    #[cfg(test)]
+    pub(crate) checks: std::sync::atomic::AtomicUsize,
+}
+
+/// A graph that the engines compute.
+pub struct Checked {
+    graph: Graph,
+    /// The same, prepared.
+    pub prepared: Prepared,
+}
+
+impl Handle {
+    /// The graph, prepared.
+    ///
+    /// # Errors
+    /// The first thing that the engines do not compute.
+    pub fn checked(&self, graph: &Graph) -> Result<Arc<Checked>, Refusal> {
+        if let Some(last) = self.last().as_ref().filter(|last| last.graph == *graph) {
+            return Ok(Arc::clone(last));
+        }
+        #[cfg(test)]
+        self.checks.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let prepared = prepare(graph)?;
+        check(&prepared)?;
+        let checked = Arc::new(Checked { graph: graph.clone(), prepared });
+        *self.last() = Some(Arc::clone(&checked));
+        Ok(checked)
+    }
+
+    fn last(&self) -> MutexGuard<'_, Option<Arc<Checked>>> {
+        // What is kept is whole at any time, also when a thread panicked.
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,243 @@
+//! Sums, means and variances of values that come in pieces.
+//!
+//! Sums of some hundred values are in the compute type, sums of these in double precision. Mean and variance are computed from deviations
+//! from a shift that is close to the mean.
+
+use crate::dtype::element::Real;
+use crate::simd::vector::{Lanewise, Vector};
+
+/// Independent accumulators, so that additions overlap.
+pub(crate) const SUMS: usize = 4;
+
+/// Values that are summed in the compute type before they are added in double precision.
+const EXACT: usize = 512;
+
+/// The largest ratio of the squared distance between mean and shift to the variance: the rounding error of the sum
+/// of squares grows with it.
+pub(crate) const NEAR: f64 = 4.0;
+
+/// Sums of values that come in several pieces.
+pub(crate) struct Totals<V: Vector, const N: usize> {
+    vectors: [[V; N]; SUMS],
+    rest: [V::Scalar; N],
+    /// How many values were added since the last [`Totals::keep`].
+    count: usize,
+    /// The sums before these, in double precision.
+    sums: [f64; N],
+}
+
+impl<V: Vector, const N: usize> Totals<V, N> {
+    /// Zero.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions.
+    #[inline(always)]
+    pub(crate) unsafe fn new() -> Self {
+        // SAFETY: the processor has the vector's instructions, as this function requires.
+        let zero = unsafe { V::zero() };
+        Self { vectors: [[zero; N]; SUMS], rest: [V::Scalar::ZERO; N], count: 0, sums: [0.0; N] }
+    }
+
+    /// Adds the values of all indices below `len`: `vector` adds those of a vector's lanes from an index on to a sum.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions, and the closures can be called with all indices.
+    #[inline(always)]
+    pub(crate) unsafe fn add(
+        &mut self,
+        len: usize,
+        vector: impl Fn(usize, [V; N]) -> [V; N],
+        number: impl Fn(usize, [V::Scalar; N]) -> [V::Scalar; N],
+    ) {
+        let mut at = 0;
+        while at + SUMS * V::LANES <= len {
+            for (i, sum) in self.vectors.iter_mut().enumerate() {
+                *sum = vector(at + i * V::LANES, *sum);
+            }
+            at += SUMS * V::LANES;
+        }
+        for sum in &mut self.vectors {
+            if at + V::LANES > len {
+                break;
+            }
+            *sum = vector(at, *sum);
+            at += V::LANES;
+        }
+        while at < len {
+            self.rest = number(at, self.rest);
+            at += 1;
+        }
+        self.count += len;
+    }
+
+    /// The recent sums, in the compute type.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions.
+    #[inline(always)]
+    unsafe fn joined(&self) -> [V::Scalar; N] {
+        // SAFETY: the processor has the vector's instructions, as this function requires.
+        let mut result = unsafe { of_lanes(self.vectors) };
+        for (result, rest) in result.iter_mut().zip(self.rest) {
+            *result = *result + rest;
+        }
+        result
+    }
+
+    /// Moves the sums to double precision if enough values were added. To be called after each piece.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions.
+    #[inline(always)]
+    pub(crate) unsafe fn keep(&mut self) {
+        if self.count >= EXACT {
+            // SAFETY: the processor has the vector's instructions, as this function requires.
+            unsafe { *self = Self { sums: self.finished(), ..Self::new() } };
+        }
+    }
+
+    /// The sums of all pieces.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions.
+    #[inline(always)]
+    pub(crate) unsafe fn finished(&self) -> [f64; N] {
+        // SAFETY: the processor has the vector's instructions, as this function requires.
+        let last = unsafe { self.joined() };
+        let mut sums = self.sums;
+        for (sum, last) in sums.iter_mut().zip(last) {
+            *sum += last.to_f64();
+        }
+        sums
+    }
+}
+
+/// Adds all lanes of each of the sums.
+///
+/// # Safety
+/// The processor has the vector's instructions.
+#[inline(always)]
+pub(crate) unsafe fn of_lanes<V: Vector, const N: usize>(vectors: [[V; N]; SUMS]) -> [V::Scalar; N] {
+    let [a, b, c, d] = vectors;
+    let mut sums = [V::Scalar::ZERO; N];
+    for (i, sum) in sums.iter_mut().enumerate() {
+        // SAFETY: the processor has the vector's instructions, as this function requires.
+        *sum = unsafe {
+            let halves = [(a, b), (c, d)].map(|(x, y)| x[i].lanewise(Lanewise::Add, y[i]));
+            halves[0].lanewise(Lanewise::Add, halves[1]).sum()
+        };
+    }
+    sums
+}
+
+/// Sums the values of all indices below `len`; the closures are as in [`Totals`].
+///
+/// # Safety
+/// The processor has the vector's instructions, and the closures can be called with all indices.
+#[inline(always)]
+pub(crate) unsafe fn total<V: Vector, const N: usize>(
+    len: usize,
+    vector: impl Fn(usize, [V; N]) -> [V; N],
+    number: impl Fn(usize, [V::Scalar; N]) -> [V::Scalar; N],
+) -> [V::Scalar; N] {
+    // SAFETY: the processor has the vector's instructions, as this function requires.
+    unsafe {
+        let mut totals = Totals::<V, N>::new();
+        totals.add(len, vector, number);
+        totals.joined()
+    }
+}
+
+/// Adds Σ x.
+///
+/// # Safety
+/// The processor has the vector's instructions, and `len` values are readable.
+#[inline(always)]
+pub(crate) unsafe fn sum<V: Vector>(totals: &mut Totals<V, 1>, x: *const V::Scalar, len: usize) {
+    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
+    unsafe {
+        totals.add(
+            len,
+            |i, [sum]| [sum.lanewise(Lanewise::Add, V::load(x.add(i)))],
+            |i, [sum]| [sum + x.add(i).read_unaligned()],
+        );
+    }
+}
+
+/// The mean of the first values; exact if all values are the same.
+///
+/// # Safety
+/// As [`sum`], and there is a value.
+#[inline(always)]
+pub(crate) unsafe fn first_mean<V: Vector>(x: *const V::Scalar, len: usize) -> V::Scalar {
+    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
+    unsafe {
+        let first = x.read_unaligned();
+        if len < V::LANES {
+            return first;
+        }
+        let deviation = V::load(x).lanewise(Lanewise::Sub, V::splat(first));
+        first + deviation.sum() / V::Scalar::from_f64(V::LANES as f64)
+    }
+}
+
+/// Adds Σ (x - mean) and Σ (x - mean)².
+///
+/// # Safety
+/// As [`sum`].
+#[inline(always)]
+pub(crate) unsafe fn deviations<V: Vector>(
+    totals: &mut Totals<V, 2>,
+    x: *const V::Scalar,
+    mean: V::Scalar,
+    len: usize,
+) {
+    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
+    unsafe {
+        // Subtraction and multiply-add use different execution units.
+        let means = V::splat(mean);
+        totals.add(
+            len,
+            |i, [sum, squares]| {
+                let deviation = V::load(x.add(i)).lanewise(Lanewise::Sub, means);
+                [sum.lanewise(Lanewise::Add, deviation), deviation.mul_add(deviation, squares)]
+            },
+            |i, [sum, squares]| {
+                let deviation = x.add(i).read_unaligned() - mean;
+                [sum + deviation, deviation * deviation + squares]
+            },
+        );
+    }
+}
+
+/// The sums that give mean and variance.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Moments {
+    /// The shift: deviations are from this value.
+    pub(crate) about: f64,
+    /// The sum of the deviations.
+    pub(crate) sum: f64,
+    /// The sum of their squares.
+    pub(crate) squares: f64,
+}
+
+impl Moments {
+    /// Whether the shift is close enough to the mean of `n` elements, and all elements are finite.
+    pub(crate) fn are_near(&self, n: f64) -> bool {
+        let [mean, variance] = self.statistics(n);
+        let deviation = mean - self.about;
+        // False for NaN.
+        deviation * deviation <= NEAR * variance && variance.is_finite()
+    }
+
+    /// Mean and biased variance of `n` elements.
+    pub(crate) fn statistics(&self, n: f64) -> [f64; 2] {
+        if !self.about.is_finite() {
+            return [self.about, f64::NAN];
+        }
+        let deviation = self.sum / n;
+        // Rounding must not make it negative, but NaN stays.
+        let variance = self.squares / n - deviation * deviation;
+        [self.about + deviation, if variance < 0.0 { 0.0 } else { variance }]
+    }
+}

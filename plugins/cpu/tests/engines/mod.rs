@@ -1,0 +1,22 @@
+//! The engines from outside: the reference against independent results, the fast engine against the reference.
+
+pub(crate) mod common;
+mod fast_against_reference;
+mod gradients;
+mod hostile_attention;
+mod hostile_graphs;
+mod knobs;
+mod loaded;
+mod oracle_attention;
+mod reference_attention;
+mod reference_batchnorm;
+mod reference_block_scale;
+mod reference_convolution;
+mod reference_matmul;
+mod reference_mixture;
+mod reference_normalization;
+mod reference_pointwise;
+mod reference_reduction;
+mod reference_resample;
+mod whole_graphs;
+mod without_workspace;

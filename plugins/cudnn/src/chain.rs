@@ -1,1 +1,0 @@
-../../hipblaslt/src/chain.rs

@@ -1,1 +1,0 @@
-../../hipblaslt/src/product.rs

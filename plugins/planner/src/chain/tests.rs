@@ -1,0 +1,192 @@
+use crate::prepare::prepare;
+use hipdnn_plugin_sdk::graph::{Graph, Tensor, TensorValue};
+
+use super::*;
+
+/// A graph that grows from a product of 2 x 3 and 3 x 4 in half precision: tensors 1, 2 and, virtual, 3.
+struct Growing {
+    graph: Graph,
+    result: i64,
+}
+
+impl Growing {
+    fn new(data_type: DataType) -> Self {
+        let mut growing =
+            Self { graph: Graph { compute_type: DataType::Float, ..Graph::default() }, result: 0 };
+        let (a, b) = (growing.tensor(data_type, &[2, 3]), growing.tensor(data_type, &[3, 4]));
+        let c = growing.between(data_type);
+        growing.node(operation::Matmul { a, b, c });
+        growing.result = c;
+        growing
+    }
+
+    fn tensor(&mut self, data_type: DataType, dims: &[i64]) -> i64 {
+        let uid = self.graph.tensors.len() as i64 + 1;
+        let strides: Vec<i64> = (0..dims.len()).map(|axis| dims[axis + 1..].iter().product()).collect();
+        self.graph.tensors.push(Tensor::new(uid, data_type, dims, &strides));
+        uid
+    }
+
+    fn between(&mut self, data_type: DataType) -> i64 {
+        let uid = self.tensor(data_type, &[2, 4]);
+        self.graph.tensors.last_mut().unwrap().is_virtual = true;
+        uid
+    }
+
+    fn value(&mut self, value: f32) -> i64 {
+        let uid = self.tensor(DataType::Float, &[1]);
+        self.graph.tensors.last_mut().unwrap().value = Some(TensorValue::Float32(value));
+        uid
+    }
+
+    fn node(&mut self, operation: impl Into<Operation>) {
+        let compute_type = if self.graph.tensors[0].data_type == DataType::Double {
+            DataType::Double
+        } else {
+            DataType::Float
+        };
+        self.graph.nodes.push(Node { name: "n".to_owned(), compute_type, operation: operation.into() });
+    }
+
+    fn pointwise(mut self, operation: PointwiseMode, in_1: Option<i64>) -> Self {
+        let data_type = self.graph.tensors[0].data_type;
+        let out_0 = self.between(data_type);
+        let node = operation::Pointwise::new(operation, self.result, in_1, out_0);
+        self.node(node);
+        self.result = out_0;
+        self
+    }
+
+    fn with(mut self, mode: PointwiseMode, data_type: DataType, dims: &[i64]) -> Self {
+        let other = self.tensor(data_type, dims);
+        self.pointwise(mode, Some(other))
+    }
+
+    fn prepared(&self) -> Prepared {
+        prepare(&self.graph).unwrap()
+    }
+
+    fn longest(&mut self) -> Result<Part, Refusal> {
+        let result = self.result;
+        self.graph.tensors.iter_mut().for_each(|tensor| tensor.is_virtual &= tensor.uid != result);
+        let prepared = self.prepared();
+        longest(&prepared, 0, &prepared.readers())
+    }
+
+    /// Why the last node is not in the chain before it.
+    fn refusal(mut self) -> Refusal {
+        match self.longest() {
+            Err(refusal) => refusal,
+            Ok(part) => {
+                assert_eq!(part.nodes.len() + 1, self.graph.nodes.len());
+                explain(&self.prepared(), &part, part.nodes.len()).unwrap_err()
+            }
+        }
+    }
+}
+
+#[test]
+fn a_chain_takes_a_factor_a_summand_a_bias_and_an_activation() {
+    use PointwiseMode::{Add, GeluApproxTanhFwd, Mul};
+    let mut growing = Growing::new(DataType::Half);
+    let half = growing.value(0.5);
+    let mut growing = growing
+        .pointwise(Mul, Some(half))
+        .with(Add, DataType::Half, &[2, 4])
+        .with(Add, DataType::Float, &[1, 4])
+        .pointwise(GeluApproxTanhFwd, None);
+    let Part { nodes, chain, tensors } = growing.longest().unwrap();
+    assert_eq!(nodes, [0, 1, 2, 3, 4]);
+    assert_eq!(f64::from_bits(chain.alpha), 0.5);
+    assert_eq!((chain.bias, chain.activation), (Some(DataType::Float), Some(Activation::Gelu)));
+    // Rows lie side by side, so what the library calls a is b.
+    assert_eq!((tensors.a, tensors.b, tensors.c), (2, 1, growing.result));
+    assert_eq!((tensors.summand, tensors.bias), (Some(6), Some(8)));
+    assert!(chain.product.swapped && chain.product.summand.is_some());
+    // A bias for each row takes the product as it is, which these strides do not allow.
+    let refusal = Growing::new(DataType::Half).with(Add, DataType::Half, &[2, 1]).refusal();
+    assert!(refusal.starts_with("c: strides"), "{refusal}");
+}
+
+#[test]
+fn what_lies_between_nodes_may_have_any_floating_type() {
+    use PointwiseMode::{Add, ReluFwd};
+    for between in [DataType::Float, DataType::Double, DataType::Bfloat16] {
+        let mut growing =
+            Growing::new(DataType::Half).with(Add, DataType::Half, &[1, 4]).pointwise(ReluFwd, None);
+        let result = growing.result;
+        for tensor in growing.graph.tensors.iter_mut().filter(|tensor| tensor.is_virtual) {
+            tensor.data_type = if tensor.uid == result { DataType::Half } else { between };
+        }
+        assert_eq!(growing.longest().unwrap().nodes, [0, 1, 2], "{}", between.name());
+    }
+    // What would be cut to whole numbers is not left as it is.
+    let mut whole = Growing::new(DataType::Half).pointwise(ReluFwd, None);
+    whole.graph.tensors[2].data_type = DataType::Int32;
+    assert!(whole.refusal().starts_with("c: data type is int32"));
+    // A bias that only a wider result keeps from being added is named.
+    let mut wide = Growing::new(DataType::Half).with(Add, DataType::Half, &[1, 4]);
+    let result = wide.result;
+    for tensor in wide.graph.tensors.iter_mut().filter(|tensor| tensor.is_virtual) {
+        tensor.data_type = DataType::Float;
+    }
+    assert_eq!(wide.result, result);
+    assert!(wide.refusal().starts_with("the bias: data type is half, expected float"));
+}
+
+#[test]
+fn what_is_read_twice_ends_a_chain() {
+    use PointwiseMode::{Add, ReluFwd};
+    let mut growing = Growing::new(DataType::Float).pointwise(ReluFwd, None);
+    let product = growing.graph.nodes[0].operation.outputs()[0];
+    growing.result = product;
+    let mut growing = growing.with(Add, DataType::Float, &[1, 4]);
+    assert_eq!(growing.longest().unwrap().nodes, [0]);
+    let part = growing.longest().unwrap();
+    let refusal = explain(&growing.prepared(), &part, 1).unwrap_err();
+    assert!(refusal.starts_with("reads tensor 3, which others read"), "{refusal}");
+    // x + x is no bias.
+    let twice = Growing::new(DataType::Float);
+    let result = twice.result;
+    assert_eq!(twice.pointwise(Add, Some(result)).longest().unwrap().nodes, [0]);
+}
+
+#[test]
+fn refusals_name_the_first_thing_that_is_not_taken() {
+    use PointwiseMode::{Add, Div, GeluFwd, Mul, ReluFwd};
+    let half = || Growing::new(DataType::Half);
+    for (refusal, expected) in [
+        (Growing::new(DataType::Int8).refusal(), "a: data type is int8"),
+        (half().pointwise(GeluFwd, None).refusal(), "operation: is gelu_fwd"),
+        (half().with(Div, DataType::Half, &[1, 4]).refusal(), "operation: is div"),
+        (half().with(Mul, DataType::Half, &[1, 4]).refusal(), "in_1: is in memory"),
+        (half().with(Add, DataType::Half, &[1, 1]).refusal(), "in_1: dims [1, 1]"),
+        (half().with(Add, DataType::Float, &[2, 4]).refusal(), "the summand: data type is float"),
+        (half().with(Add, DataType::Bfloat16, &[1, 4]).refusal(), "the bias: data type is bfloat16"),
+        (half().pointwise(ReluFwd, None).pointwise(ReluFwd, None).refusal(), "comes after an activation"),
+    ] {
+        assert!(refusal.starts_with(expected), "{refusal}");
+    }
+    let mut mixed = half();
+    mixed.graph.tensors[1].data_type = DataType::Bfloat16;
+    assert!(mixed.refusal().starts_with("b: data type is bfloat16, expected half"));
+    let mut wide = Growing::new(DataType::Double);
+    wide.graph.nodes[0].compute_type = DataType::Float;
+    assert!(wide.refusal().starts_with("compute type is float, expected double"));
+    let mut by_value = half();
+    by_value.graph.tensors[0].is_runtime_pass_by_value = true;
+    assert!(by_value.refusal().starts_with("a: is passed by value"));
+    let mut clipped = half().pointwise(ReluFwd, None);
+    let Operation::Pointwise(node) = &mut clipped.graph.nodes[1].operation else { unreachable!() };
+    node.relu_upper_clip = Some(6.0);
+    assert!(clipped.refusal().starts_with("relu_upper_clip: is 6"));
+}
+
+#[test]
+fn tensors_are_filled_in_the_order_of_all() {
+    let of = Tensors { a: 5, b: 6, c: 7, summand: None, bias: Some(8) };
+    assert_eq!(of.all().collect::<Vec<_>>(), [5, 6, 7, 8]);
+    let filled = of.filled(&[50, 60, 70, 80]);
+    assert_eq!(filled, Tensors { a: 50, b: 60, c: 70, summand: None, bias: Some(80) });
+    assert_eq!(of.filled::<i64>(&[50]), Tensors { a: 50, b: 0, c: 0, summand: None, bias: Some(0) });
+}

@@ -1,0 +1,16 @@
+//! From a graph as a plugin gets it to numbers that its kernels are planned with, the same for every processor.
+//!
+//! [`prepare`](prepare::prepare) resolves and checks a graph and says what each node asks for, one [`problem`] for each kind of
+//! node. [`layout`] has where the elements of a tensor lie, [`workspace`] the places of the tensors that exist only between nodes, and
+//! [`plan`] what plans for a GPU have in common.
+
+pub mod chain;
+pub mod layout;
+pub mod plan;
+pub mod prepare;
+pub mod problem;
+pub mod product;
+pub mod workspace;
+
+/// Why a graph is not computed: names the first thing that is not supported.
+pub type Refusal = String;

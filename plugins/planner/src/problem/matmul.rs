@@ -1,0 +1,78 @@
+//! A product of matrices.
+
+#![expect(clippy::indexing_slicing, reason = "every index is below a rank that is checked first")]
+
+use super::{Operand, Operands};
+use crate::Refusal;
+use crate::layout::MAX_RANK;
+
+/// A product whose shapes agree: c = a · b in the last two dimensions, for every index of the others.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Matmul {
+    /// The left factor [batch..., m, k].
+    pub a: Operand,
+    /// The right factor [batch..., k, n].
+    pub b: Operand,
+    /// The product [batch..., m, n].
+    pub c: Operand,
+    /// Rows of the product.
+    pub m: usize,
+    /// Columns of the product.
+    pub n: usize,
+    /// Terms of each sum.
+    pub k: usize,
+    /// Number of dimensions before the last two. As many entries of the arrays below count.
+    pub batch: usize,
+    /// How many neighbours along each batch dimension of c share a matrix of a.
+    pub a_share: [usize; MAX_RANK],
+    /// The same for b.
+    pub b_share: [usize; MAX_RANK],
+}
+
+impl Matmul {
+    /// The product. The refusal names the argument that does not fit the others.
+    pub(crate) fn of(operands: &Operands<'_>) -> Result<Self, Refusal> {
+        let [a, b, c] = [operands.required("a")?, operands.required("b")?, operands.required("c")?];
+        let rank = c.layout.rank();
+        if rank < 2 {
+            return Err(format!("c: dims are {:?}, expected two or more", c.layout.dims()));
+        }
+        for (name, operand) in [("a", &a), ("b", &b)] {
+            if operand.layout.rank() != rank {
+                return Err(format!(
+                    "{name}: dims {:?} has {} entries, expected {rank} as in c",
+                    operand.layout.dims(),
+                    operand.layout.rank()
+                ));
+            }
+        }
+        let batch = rank - 2;
+        let (ad, bd, cd) = (a.layout.dims(), b.layout.dims(), c.layout.dims());
+        let (m, n, k) = (cd[batch], cd[batch + 1], ad[batch + 1]);
+        for (name, axis, got, expected, source) in [
+            ("a", batch, ad[batch], m, "the rows of c"),
+            ("b", batch, bd[batch], k, "the columns of a"),
+            ("b", batch + 1, bd[batch + 1], n, "the columns of c"),
+        ] {
+            if got != expected {
+                return Err(format!("{name}: dims[{axis}] is {got}, expected {expected} as {source}"));
+            }
+        }
+        let [a_share, b_share] = [share("a", ad, &cd[..batch])?, share("b", bd, &cd[..batch])?];
+        Ok(Self { a, b, c, m, n, k, batch, a_share, b_share })
+    }
+}
+
+/// How many neighbours along each batch dimension of c share one matrix.
+fn share(name: &str, dims: &[usize], of_c: &[usize]) -> Result<[usize; MAX_RANK], Refusal> {
+    let mut share = [1; MAX_RANK];
+    for (axis, (dim, of_c)) in dims.iter().zip(of_c).enumerate() {
+        if of_c % dim != 0 {
+            return Err(format!(
+                "{name}: dims[{axis}] is {dim}, expected a divisor of dims[{axis}] of c, {of_c}"
+            ));
+        }
+        share[axis] = of_c / dim;
+    }
+    Ok(share)
+}

@@ -1,0 +1,211 @@
+//! What a node asks for: the numbers of its operation, with every shape checked against the others.
+//!
+//! A plugin matches on [`Problem`] without a wildcard arm: an operation that is added then stops it from compiling until it says
+//! what it does with it.
+
+pub mod attention;
+pub mod batchnorm;
+pub mod block_scale;
+pub mod convolution;
+pub mod matmul;
+pub mod mixture;
+pub mod normalization;
+pub mod pointwise;
+pub mod reduction;
+pub mod resample;
+
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation};
+
+use self::attention::{Attention, AttentionGradients};
+use self::batchnorm::Batchnorm;
+use self::block_scale::BlockScale;
+use self::convolution::Convolution;
+use self::matmul::Matmul;
+use self::mixture::{Mixture, MixtureGradient};
+use self::normalization::Normalization;
+use self::pointwise::Pointwise;
+use self::reduction::Reduction;
+use self::resample::Resample;
+use crate::Refusal;
+use crate::layout::Layout;
+
+/// What a node asks for, one variant for each kind of operation.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Problem {
+    /// A convolution or one of its gradients.
+    Convolution(Box<Convolution>),
+    /// A batch normalization in one of its forms.
+    Batchnorm(Box<Batchnorm>),
+    /// An operation on each element.
+    Pointwise(Box<Pointwise>),
+    /// An attention.
+    Attention(Box<Attention>),
+    /// The gradients of an attention.
+    AttentionGradients(Box<AttentionGradients>),
+    /// The matrix products of a mixture of experts.
+    Mixture(Box<Mixture>),
+    /// The gradient of their matrices.
+    MixtureGradient(Box<MixtureGradient>),
+    /// A matrix multiplication.
+    Matmul(Box<Matmul>),
+    /// Many elements that become one.
+    Reduction(Box<Reduction>),
+    /// A pooling or its gradient.
+    Resample(Box<Resample>),
+    /// A normalization of rows or its gradients.
+    Normalization(Normalization),
+    /// Blocks of elements that share a scale.
+    BlockScale(BlockScale),
+}
+
+impl Problem {
+    /// What an operation of a graph asks for.
+    ///
+    /// # Errors
+    /// The argument that does not fit the others.
+    pub fn of(graph: &Graph, operation: &Operation) -> Result<Self, Refusal> {
+        let operands = Operands::new(graph, operation);
+        Ok(match operation {
+            Operation::ConvolutionForward(c) => Convolution::forward(&operands, c)?.into(),
+            Operation::ConvolutionBackwardData(c) => Convolution::backward_data(&operands, c)?.into(),
+            Operation::ConvolutionBackwardFilter(c) => Convolution::backward_filter(&operands, c)?.into(),
+            Operation::BatchnormInference(_) => Batchnorm::inference(operands)?.into(),
+            Operation::BatchnormInferenceVariance(_) => Batchnorm::inference_variance(operands)?.into(),
+            Operation::Batchnorm(b) => Batchnorm::training(operands, b)?.into(),
+            Operation::BatchnormBackward(b) => Batchnorm::backward(operands, b)?.into(),
+            Operation::Pointwise(p) => Pointwise::of(&operands, p)?.into(),
+            Operation::Sdpa(s) => Attention::of(graph, operation, s)?.into(),
+            Operation::SdpaBackward(s) => AttentionGradients::of(graph, operation, s)?.into(),
+            Operation::MoeGroupedMatmul(m) => Mixture::of(&operands, m)?.into(),
+            Operation::MoeGroupedMatmulBackward(_) => MixtureGradient::of(&operands)?.into(),
+            Operation::Matmul(_) => Matmul::of(&operands)?.into(),
+            Operation::Reduction(r) => Reduction::of(&operands, r.mode)?.into(),
+            Operation::ResampleForward(r) => Resample::forward(&operands, r)?.into(),
+            Operation::ResampleBackward(r) => Resample::backward(&operands, r)?.into(),
+            Operation::Layernorm(n) => {
+                Self::Normalization(Normalization::layernorm(operands, n.normalized_dim_count)?)
+            }
+            Operation::LayernormBackward(n) => {
+                Self::Normalization(Normalization::layernorm_backward(operands, n.normalized_dim_count)?)
+            }
+            Operation::RmsNorm(_) => Self::Normalization(Normalization::rms(operands)?),
+            Operation::RmsNormBackward(_) => Self::Normalization(Normalization::rms_backward(operands)?),
+            Operation::BlockScaleQuantize(q) => Self::BlockScale(BlockScale::quantize(&operands, q)?),
+            Operation::BlockScaleDequantize(d) => Self::BlockScale(BlockScale::dequantize(&operands, d)?),
+            Operation::CustomOp(_) => return Err("operation is not one that the engines compute".to_owned()),
+        })
+    }
+}
+
+macro_rules! from_boxed {
+    ($($name:ident)+) => {
+        $(impl From<$name> for Problem {
+            fn from(problem: $name) -> Self {
+                Self::$name(Box::new(problem))
+            }
+        })+
+    };
+}
+
+from_boxed! { Convolution Batchnorm Pointwise Attention AttentionGradients Mixture MixtureGradient Matmul Reduction Resample }
+
+/// A tensor as a node sees it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Operand {
+    /// Its place among the pointers that a kernel gets.
+    pub slot: usize,
+    /// The type of its elements.
+    pub data_type: DataType,
+    /// Where its elements lie.
+    pub layout: Layout,
+}
+
+impl Operand {
+    /// The number of elements along the only dimension that is not 1, none where there are several, and their distance.
+    pub(crate) fn line(&self) -> (Option<usize>, usize) {
+        let dims = self.layout.dims().iter().zip(self.layout.strides());
+        let mut long = dims.filter(|(dim, _)| **dim != 1);
+        match (long.next(), long.next()) {
+            (None, _) => (Some(1), 0),
+            (Some((dim, stride)), None) => (Some(*dim), *stride),
+            _ => (None, 0),
+        }
+    }
+}
+
+/// Finds the operands of one operation. A kernel's pointers come in the order of [`pointers`], where absent optional tensors
+/// leave no gap.
+pub struct Operands<'a> {
+    graph: &'a Graph,
+    slots: Vec<(&'static str, i64)>,
+}
+
+impl<'a> Operands<'a> {
+    /// The operands of this operation of the graph.
+    pub fn new(graph: &'a Graph, operation: &Operation) -> Self {
+        Self { graph, slots: named_tensors(operation) }
+    }
+
+    /// The operand in the field `name`, if the field is set.
+    pub fn optional(&self, name: &str) -> Result<Option<Operand>, Refusal> {
+        let Some((slot, uid)) = self
+            .slots
+            .iter()
+            .enumerate()
+            .find(|(_, (field, _))| *field == name)
+            .map(|(i, (_, uid))| (i, *uid))
+        else {
+            return Ok(None);
+        };
+        let tensor = self
+            .graph
+            .tensor(uid)
+            .ok_or_else(|| format!("{name}: no tensor of the graph has the uid {uid}"))?;
+        let layout = Layout::of(tensor).map_err(|refusal| format!("{name}: {refusal}"))?;
+        Ok(Some(Operand { slot, data_type: tensor.data_type, layout }))
+    }
+
+    /// The operand in the field `name`.
+    pub fn required(&self, name: &str) -> Result<Operand, Refusal> {
+        self.optional(name)?.ok_or_else(|| format!("{name}: absent, expected a tensor"))
+    }
+}
+
+/// The tensors that a kernel gets pointers to: those of the operation in the order of `Operation::tensors`, then for each
+/// of these that is ragged the tensor with its offsets.
+pub fn pointers(graph: &Graph, operation: &Operation) -> Vec<i64> {
+    let mut uids = operation.tensors();
+    uids.extend(ragged_tensors(graph, operation).into_iter().map(|(_, _, offsets)| offsets));
+    uids
+}
+
+/// The ragged tensors of an operation that can have such: the field's name, the tensor and the tensor with its offsets.
+pub(crate) fn ragged_tensors(graph: &Graph, operation: &Operation) -> Vec<(&'static str, i64, i64)> {
+    if !may_be_ragged(operation) {
+        return Vec::new();
+    }
+    let ragged = named_tensors(operation).into_iter().filter_map(|(name, uid)| {
+        let offsets = graph.tensor(uid)?.ragged_offset_uid?;
+        Some((name, uid, offsets))
+    });
+    ragged.collect()
+}
+
+/// Whether an operation knows sequences of different lengths that lie one after the other.
+pub(crate) fn may_be_ragged(operation: &Operation) -> bool {
+    matches!(operation, Operation::Sdpa(_) | Operation::SdpaBackward(_))
+}
+
+/// The tensors of an operation in the order of `Operation::tensors`, each with the name of its field.
+pub fn named_tensors(operation: &Operation) -> Vec<(&'static str, i64)> {
+    use hipdnn_plugin_sdk::graph::operation::Value;
+    let mut tensors = Vec::new();
+    for (field, value) in operation.spec().fields.iter().zip(operation.values()) {
+        match value {
+            Value::Uid(Some(uid)) => tensors.push((field.name, uid)),
+            Value::Uids(uids) => tensors.extend(uids.into_iter().map(|uid| (field.name, uid))),
+            _ => {}
+        }
+    }
+    tensors
+}

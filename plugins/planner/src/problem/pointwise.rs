@@ -1,0 +1,130 @@
+//! An operation on each element.
+
+use hipdnn_plugin_sdk::graph::{PointwiseMode, operation};
+
+use super::{Operand, Operands};
+use crate::Refusal;
+use crate::layout::MAX_RANK;
+
+/// An operand of a pointwise operation, spread over the result's shape.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Broadcast {
+    /// The tensor.
+    pub operand: Operand,
+    /// Its strides along the dimensions of the result: 0 where it repeats. As many count as the result has dimensions.
+    pub strides: [usize; MAX_RANK],
+}
+
+/// The numbers of the activations.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Activation {
+    /// Where RELU begins.
+    pub lower_clip: f32,
+    /// Where RELU ends; none where it does not.
+    pub upper_clip: Option<f32>,
+    /// The slope of RELU below its beginning.
+    pub lower_clip_slope: f32,
+    /// β of SWISH.
+    pub swish_beta: f32,
+    /// α of ELU.
+    pub elu_alpha: f32,
+    /// β of SOFTPLUS.
+    pub softplus_beta: f32,
+}
+
+impl Default for Activation {
+    fn default() -> Self {
+        Self {
+            lower_clip: 0.0,
+            upper_clip: None,
+            lower_clip_slope: 0.0,
+            swish_beta: 1.0,
+            elu_alpha: 1.0,
+            softplus_beta: 1.0,
+        }
+    }
+}
+
+/// A pointwise operation whose shapes agree.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pointwise {
+    /// What is computed.
+    pub mode: PointwiseMode,
+    /// The operands that the mode reads: in_0, then in_1, then in_2.
+    pub inputs: Vec<Broadcast>,
+    /// The result.
+    pub output: Operand,
+    /// The dimension of GEN_INDEX; 0 for other modes.
+    pub axis: usize,
+    /// The numbers of the activations, with the defaults filled in.
+    pub activation: Activation,
+}
+
+impl Pointwise {
+    /// The pointwise operation. The refusal names the argument that does not fit the others.
+    pub(crate) fn of(operands: &Operands<'_>, pointwise: &operation::Pointwise) -> Result<Self, Refusal> {
+        let mode = pointwise.operation;
+        if mode == PointwiseMode::Unset {
+            return Err("operation: is unset, expected a pointwise mode".to_owned());
+        }
+        let output = operands.required("out_0")?;
+        let mut inputs = Vec::with_capacity(3);
+        for (place, name) in ["in_0", "in_1", "in_2"].into_iter().enumerate() {
+            match operands.optional(name)? {
+                Some(operand) if place < mode.operands() => inputs.push(broadcast(name, operand, &output)?),
+                Some(_) => {
+                    return Err(format!(
+                        "{name}: given, but {} reads {} operand(s)",
+                        mode.name(),
+                        mode.operands()
+                    ));
+                }
+                None if place < mode.operands() => {
+                    return Err(format!("{name}: absent, expected the tensor that {} reads", mode.name()));
+                }
+                None => {}
+            }
+        }
+        let rank = output.layout.rank();
+        let axis = match (mode, pointwise.axis) {
+            (PointwiseMode::GenIndex, Some(axis)) => usize::try_from(axis)
+                .ok()
+                .filter(|axis| *axis < rank)
+                .ok_or_else(|| {
+                format!("axis: is {axis}, expected 0 to {} as out_0 has {rank} dimensions", rank as i64 - 1)
+            })?,
+            (PointwiseMode::GenIndex, None) => {
+                return Err("axis: absent, expected the dimension whose index gen_index writes".to_owned());
+            }
+            _ => 0,
+        };
+        let default = Activation::default();
+        let activation = Activation {
+            lower_clip: pointwise.relu_lower_clip.unwrap_or(default.lower_clip),
+            upper_clip: pointwise.relu_upper_clip,
+            lower_clip_slope: pointwise.relu_lower_clip_slope.unwrap_or(default.lower_clip_slope),
+            swish_beta: pointwise.swish_beta.unwrap_or(default.swish_beta),
+            elu_alpha: pointwise.elu_alpha.unwrap_or(default.elu_alpha),
+            softplus_beta: pointwise.softplus_beta.unwrap_or(default.softplus_beta),
+        };
+        Ok(Self { mode, inputs, output, axis, activation })
+    }
+}
+
+/// Aligns the operand's last dimension with the result's; what is missing or 1 repeats.
+fn broadcast(name: &str, operand: Operand, output: &Operand) -> Result<Broadcast, Refusal> {
+    let (dims, out) = (operand.layout.dims(), output.layout.dims());
+    let fits = dims.len() <= out.len()
+        && dims.iter().rev().zip(out.iter().rev()).all(|(dim, out)| *dim == 1 || dim == out);
+    if !fits {
+        return Err(format!(
+            "{name}: dims {dims:?} do not spread over the dims {out:?} of out_0, aligned at the last"
+        ));
+    }
+    let mut strides = [0; MAX_RANK];
+    let spread = operand.layout.dims().iter().zip(operand.layout.strides());
+    for (to, (dim, stride)) in strides.iter_mut().skip(out.len() - dims.len()).zip(spread) {
+        *to = if *dim == 1 { 0 } else { *stride };
+    }
+    Ok(Broadcast { operand, strides })
+}

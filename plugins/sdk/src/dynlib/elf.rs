@@ -1,0 +1,111 @@
+//! Whether a file has all that the loader will map of it.
+//!
+//! The loader maps what a file's program headers say and reads it. Where the file ends before, for instance because it is still being
+//! copied, that is SIGBUS. So the headers are compared with the file's size first. What is no shared library of this machine's is
+//! left to the loader, which says so itself.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+// Where things are in the headers of a 64-bit file, and how large those are.
+const HEADER: usize = 64;
+const CLASS: usize = 4;
+const PROGRAM_HEADERS: usize = 32;
+const PROGRAM_HEADER_SIZE: usize = 54;
+const PROGRAM_HEADER_COUNT: usize = 56;
+const PROGRAM_HEADER: usize = 56;
+const LOAD: u64 = 1;
+
+/// The number of so many bytes at a place, the lower ones first.
+fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<u64> {
+    let mut number = [0; 8];
+    number.get_mut(..N)?.copy_from_slice(bytes.get(at..)?.get(..N)?);
+    Some(u64::from_le_bytes(number))
+}
+
+/// How many bytes of a file the loader maps, if it is one for it; what cannot be read counts as the end of the file.
+fn mapped(file: &File) -> Option<u64> {
+    let mut header = [0; HEADER];
+    file.read_exact_at(&mut header, 0).ok()?;
+    // 64 bits, the lower byte first: the only ones there are.
+    if !header.starts_with(b"\x7fELF") || header.get(CLASS..CLASS + 2)? != [2, 1] {
+        return None;
+    }
+    let start = number::<8>(&header, PROGRAM_HEADERS)?;
+    let size = number::<2>(&header, PROGRAM_HEADER_SIZE)?;
+    let count = number::<2>(&header, PROGRAM_HEADER_COUNT)?;
+    if size != PROGRAM_HEADER as u64 {
+        return None;
+    }
+    let mut end = start.saturating_add(count * size);
+    for index in 0..count {
+        let mut entry = [0; PROGRAM_HEADER];
+        if file.read_exact_at(&mut entry, start.saturating_add(index * size)).is_err() {
+            break;
+        }
+        let (kind, offset, length) =
+            (number::<4>(&entry, 0)?, number::<8>(&entry, 8)?, number::<8>(&entry, 32)?);
+        if kind == LOAD {
+            end = end.max(offset.saturating_add(length));
+        }
+    }
+    Some(end)
+}
+
+/// Says so if a file ends before what the loader would map of it.
+///
+/// # Errors
+/// How many bytes there are, and how many are expected.
+pub fn check(path: &Path) -> Result<(), String> {
+    let Ok(metadata) = path.metadata() else { return Ok(()) };
+    // Opening a pipe would wait.
+    if !metadata.is_file() {
+        return Ok(());
+    }
+    let expected = File::open(path).ok().and_then(|file| mapped(&file));
+    match expected {
+        Some(expected) if expected > metadata.len() => Err(format!(
+            "{}: the file is cut short: it has {} bytes, and its headers count on {expected}",
+            path.display(),
+            metadata.len()
+        )),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_are_cut_short_are_refused_and_others_are_not() {
+        let whole = std::fs::read("/proc/self/exe").unwrap();
+        let path = std::env::temp_dir().join(format!("elf_{}.so", std::process::id()));
+        let check_bytes = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).unwrap();
+            check(&path)
+        };
+        assert_eq!(check(Path::new("/proc/self/exe")), Ok(()));
+        let expected = usize::try_from(mapped(&File::open("/proc/self/exe").unwrap()).unwrap()).unwrap();
+        assert!(expected > whole.len() / 20 && expected <= whole.len(), "{expected} of {}", whole.len());
+        assert_eq!(check_bytes(&whole[..expected]), Ok(()));
+        for length in [HEADER, HEADER + 1, HEADER + PROGRAM_HEADER, 1000, expected / 2, expected - 1] {
+            let message = check_bytes(&whole[..length]).unwrap_err();
+            assert!(
+                message.contains(&format!("it has {length} bytes, and its headers count on ")),
+                "{message}"
+            );
+        }
+        // A table of headers at the end of the address space, and files that are none.
+        let mut far = whole[..4096].to_vec();
+        far[PROGRAM_HEADERS..PROGRAM_HEADERS + 8].fill(0xff);
+        assert!(check_bytes(&far).unwrap_err().contains("count on 18446744073709551615"));
+        for other in [&b""[..], b"\x7fELF", &[0; 100], b"no library"] {
+            assert_eq!(check_bytes(other), Ok(()));
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(check(&path), Ok(()));
+        assert_eq!(check(Path::new("/dev/zero")), Ok(()));
+    }
+}

@@ -1,0 +1,435 @@
+//! The way into the functions of a table: frames that end C++ exceptions.
+//!
+//! What a table has is not a library's function itself but an entry of [`entries`], one for each function. An entry goes to [`frame`],
+//! which finds the function in the entry's [`Slot`], calls it with the same arguments and lets no exception out: see [`crate::exception`].
+
+use std::ffi::{c_int, c_void};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+use crate::exception::{self, Exception};
+
+/// What a function returns that threw, where its result is an integer; [`thrown`] tells it from the library's own.
+pub const THREW: c_int = c_int::MIN;
+
+/// The words for a function that threw, if `answer` says that the last one on this thread did.
+#[cold]
+pub fn thrown(function: &str, answer: c_int) -> Option<String> {
+    (answer == THREW)
+        .then(exception::take)
+        .flatten()
+        .map(|what| format!("{function} threw a C++ exception: {what}"))
+}
+
+/// The result of a function of a table.
+pub trait Answer {
+    /// What it is where the function threw.
+    const THREW: usize;
+}
+
+impl Answer for () {
+    const THREW: usize = 0;
+}
+
+impl Answer for c_int {
+    const THREW: usize = THREW as u32 as usize;
+}
+
+impl<T> Answer for *const T {
+    const THREW: usize = 0;
+}
+
+impl<T> Answer for *mut T {
+    const THREW: usize = 0;
+}
+
+/// A version or a size: none.
+impl Answer for usize {
+    const THREW: usize = 0;
+}
+
+/// Whatever the register of such results has: a number.
+impl Answer for f32 {
+    const THREW: usize = 0;
+}
+
+/// As for `f32`.
+impl Answer for f64 {
+    const THREW: usize = 0;
+}
+
+/// What is behind an entry, at the offsets that [`frame`] counts on.
+#[repr(C)]
+struct Slot {
+    function: AtomicPtr<()>,
+    /// The words on the stack that may be arguments, an even number.
+    stack: AtomicUsize,
+    /// What is returned where the function throws.
+    threw: AtomicUsize,
+}
+
+/// More than the functions of all tables in a process.
+const COUNT: usize = 1024;
+
+static SLOTS: [Slot; COUNT] = [const {
+    Slot {
+        function: AtomicPtr::new(std::ptr::null_mut()),
+        stack: AtomicUsize::new(0),
+        threw: AtomicUsize::new(0),
+    }
+}; COUNT];
+
+/// Held while a slot is looked for.
+static TAKING: Mutex<()> = Mutex::new(());
+
+/// The words that the registers for arguments hold; there are more for floating point numbers.
+const REGISTERS: usize = if cfg!(target_arch = "x86_64") { 6 } else { 8 };
+
+/// The entry for a function with that many arguments, each of a word at most, that returns `threw` where it throws; none when there
+/// are more functions than entries. A slot keeps its function for ever, so the same one finds the same slot when it is asked for again.
+pub fn entry(function: *const (), arguments: usize, threw: usize) -> Option<*const ()> {
+    let stack = arguments.saturating_sub(REGISTERS).next_multiple_of(2);
+    let _taking = TAKING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let index = SLOTS.iter().position(|slot| {
+        let known = slot.function.load(Ordering::Relaxed).cast_const();
+        let says = || (slot.stack.load(Ordering::Relaxed), slot.threw.load(Ordering::Relaxed));
+        known.is_null() || (known == function && says() == (stack, threw))
+    })?;
+    let slot = SLOTS.get(index)?;
+    slot.stack.store(stack, Ordering::Relaxed);
+    slot.threw.store(threw, Ordering::Relaxed);
+    slot.function.store(function.cast_mut(), Ordering::Relaxed);
+    Some((entries as *const ()).wrapping_byte_add(index * ENTRY))
+}
+
+/// Decides for [`frame`] what an exception does there: it goes no further, but to [`land`].
+unsafe extern "C" fn personality(
+    version: c_int,
+    actions: c_int,
+    _: u64,
+    exception: *mut Exception,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: the unwinder's own arguments, passed on.
+    unsafe { exception::stop(version, actions, exception, context, land as *const ()) }
+}
+
+/// Ends an exception that was stopped.
+unsafe extern "C" fn end(exception: *mut Exception) {
+    // SAFETY: the unwinder handed it over, and nobody else ends it.
+    unsafe { exception::end(exception) };
+}
+
+/// The bytes of one of the [`entries`].
+const ENTRY: usize = if cfg!(target_arch = "x86_64") { 12 } else { 8 };
+/// As many bytes of slots as of an entry, in halves on x86-64: the code multiplies by this.
+const _: () = assert!(size_of::<Slot>() == 24);
+
+/// The entries: each goes to [`frame`] with its own address in a register that no argument has.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+unsafe extern "C" fn entries() {
+    core::arch::naked_asm!(
+        ".rept {count}",
+        // lea r11, [rip - 7], and a jump of 32 bits: 12 bytes, whatever the distance.
+        ".byte 0x4c, 0x8d, 0x1d",
+        ".long -7",
+        ".byte 0xe9",
+        ".long {frame} - . - 4",
+        ".endr",
+        count = const COUNT,
+        frame = sym frame,
+    )
+}
+
+/// Calls the function of an entry with the registers and the words on the stack that this was called with.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+unsafe extern "C" fn frame() {
+    core::arch::naked_asm!(
+        ".cfi_startproc",
+        ".cfi_personality 0x1b, {personality}",
+        "push rbp",
+        ".cfi_def_cfa_offset 16",
+        ".cfi_offset rbp, -16",
+        "mov rbp, rsp",
+        ".cfi_def_cfa_register rbp",
+        "sub rsp, 16",
+        // An entry has 12 bytes, a slot 24.
+        "lea r10, [rip + {entries}]",
+        "sub r11, r10",
+        "lea r10, [rip + {slots}]",
+        "lea r11, [r10 + 2 * r11]",
+        "mov [rbp - 8], r11",
+        "mov r10, [r11 + 8]",
+        "2:",
+        "test r10, r10",
+        "jz 3f",
+        "push qword ptr [rbp + 8 * r10 + 8]",
+        "dec r10",
+        "jmp 2b",
+        "3:",
+        "call [r11]",
+        "leave",
+        ".cfi_def_cfa rsp, 8",
+        "ret",
+        ".cfi_endproc",
+        personality = sym personality,
+        entries = sym entries,
+        slots = sym SLOTS,
+    )
+}
+
+/// Goes on in [`frame`] after its call, with the exception in the register of a result.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+unsafe extern "C" fn land() {
+    core::arch::naked_asm!(
+        ".cfi_startproc",
+        ".cfi_def_cfa rbp, 16",
+        ".cfi_offset rbp, -16",
+        "mov rdi, rax",
+        "call {end}",
+        "mov rax, [rbp - 8]",
+        "mov rax, [rax + 16]",
+        "leave",
+        ".cfi_def_cfa rsp, 8",
+        "ret",
+        ".cfi_endproc",
+        end = sym end,
+    )
+}
+
+/// The entries: each goes to [`frame`] with its own address in a register that no argument has.
+#[cfg(target_arch = "aarch64")]
+#[unsafe(naked)]
+unsafe extern "C" fn entries() {
+    core::arch::naked_asm!(
+        ".rept {count}",
+        "adr x16, .",
+        "b {frame}",
+        ".endr",
+        count = const COUNT,
+        frame = sym frame,
+    )
+}
+
+/// Calls the function of an entry with the registers and the words on the stack that this was called with.
+#[cfg(target_arch = "aarch64")]
+#[unsafe(naked)]
+unsafe extern "C" fn frame() {
+    core::arch::naked_asm!(
+        ".cfi_startproc",
+        ".cfi_personality 0x1b, {personality}",
+        "stp x29, x30, [sp, #-32]!",
+        ".cfi_def_cfa_offset 32",
+        ".cfi_offset x29, -32",
+        ".cfi_offset x30, -24",
+        "mov x29, sp",
+        ".cfi_def_cfa_register x29",
+        // An entry has 8 bytes, a slot 24.
+        "adrp x17, {entries}",
+        "add x17, x17, :lo12:{entries}",
+        "sub x16, x16, x17",
+        "add x16, x16, x16, lsl #1",
+        "adrp x17, {slots}",
+        "add x17, x17, :lo12:{slots}",
+        "add x16, x16, x17",
+        "str x16, [x29, #16]",
+        "ldr x17, [x16, #8]",
+        "2:",
+        "cbz x17, 3f",
+        "sub x17, x17, #2",
+        "add x9, x29, x17, lsl #3",
+        "ldp x10, x11, [x9, #32]",
+        "stp x10, x11, [sp, #-16]!",
+        "b 2b",
+        "3:",
+        "ldr x16, [x16]",
+        "blr x16",
+        "mov sp, x29",
+        "ldp x29, x30, [sp], #32",
+        ".cfi_def_cfa sp, 0",
+        ".cfi_restore x29",
+        ".cfi_restore x30",
+        "ret",
+        ".cfi_endproc",
+        personality = sym personality,
+        entries = sym entries,
+        slots = sym SLOTS,
+    )
+}
+
+/// Goes on in [`frame`] after its call, with the exception in the register of a result.
+#[cfg(target_arch = "aarch64")]
+#[unsafe(naked)]
+unsafe extern "C" fn land() {
+    core::arch::naked_asm!(
+        ".cfi_startproc",
+        ".cfi_def_cfa x29, 32",
+        ".cfi_offset x29, -32",
+        ".cfi_offset x30, -24",
+        "bl {end}",
+        "ldr x16, [x29, #16]",
+        "ldr x0, [x16, #16]",
+        "mov sp, x29",
+        "ldp x29, x30, [sp], #32",
+        ".cfi_def_cfa sp, 0",
+        ".cfi_restore x29",
+        ".cfi_restore x30",
+        "ret",
+        ".cfi_endproc",
+        end = sym end,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::{CStr, c_char};
+
+    use super::*;
+
+    crate::function_table! {
+        /// Functions of the C++ library that throw.
+        #[expect(non_snake_case, reason = "the names of the compiler")]
+        struct Throwing: "C++", ["libstdc++.so.6"] {
+            required {
+                /// Throws `std::bad_alloc`.
+                fn _ZSt17__throw_bad_allocv() -> c_int;
+            }
+            optional {
+                /// Throws `std::length_error`.
+                fn _ZSt20__throw_length_errorPKc(text: *const c_char) -> *const c_char;
+            }
+        }
+    }
+
+    #[test]
+    fn an_exception_becomes_an_answer() {
+        let table = Throwing::get().unwrap();
+        for _ in 0..1000 {
+            // SAFETY: the function takes nothing.
+            let answer = unsafe { (table._ZSt17__throw_bad_allocv)() };
+            assert_eq!(answer, THREW);
+            assert_eq!(thrown("f", answer).as_deref(), Some("f threw a C++ exception: std::bad_alloc"));
+            // It was told, and the next answer like this is the library's own.
+            assert_eq!(thrown("f", answer), None);
+        }
+        let throw = table._ZSt20__throw_length_errorPKc.unwrap();
+        // SAFETY: the text ends with a NUL.
+        assert!(unsafe { throw(c"too long".as_ptr()) }.is_null());
+        assert_eq!(thrown("f", 0), None);
+        assert_eq!(exception::take().as_deref(), Some("std::length_error"));
+    }
+
+    type Many = unsafe extern "C" fn(
+        i32,
+        *const c_char,
+        f64,
+        u64,
+        f32,
+        i64,
+        u8,
+        bool,
+        i32,
+        f64,
+        i64,
+        i32,
+        *const c_char,
+        u64,
+        i32,
+        f64,
+    ) -> f64;
+
+    /// What is done where an argument is not what was passed.
+    extern "C-unwind" fn many(
+        a: i32,
+        b: *const c_char,
+        c: f64,
+        d: u64,
+        e: f32,
+        f: i64,
+        g: u8,
+        h: bool,
+        i: i32,
+        j: f64,
+        k: i64,
+        l: i32,
+        m: *const c_char,
+        n: u64,
+        o: i32,
+        p: f64,
+    ) -> f64 {
+        // SAFETY: both are texts.
+        let texts = unsafe { (CStr::from_ptr(b), CStr::from_ptr(m)) };
+        assert_eq!(texts, (c"one", c"two"));
+        assert_eq!((a, c, d, e, f, g), (-1, 2.5, u64::MAX, 4.5, i64::MIN, 200));
+        assert_eq!((h, i, j, k, l), (true, -9, 10.5, -11, 12));
+        assert_eq!((n, o), (14, -15));
+        if p < 0.0 {
+            // SAFETY: the function of the type above; it unwinds, as this does.
+            unsafe {
+                let table = Throwing::get().unwrap();
+                let throw = table.library().function::<extern "C-unwind" fn()>("_ZSt17__throw_bad_allocv");
+                throw.unwrap()();
+            }
+        }
+        p
+    }
+
+    #[test]
+    fn arguments_in_all_places_arrive_and_results_come_back() {
+        let address = many as *const ();
+        let entry_of_many = entry(address, 16, 0).unwrap();
+        assert_eq!(entry(address, 16, 0), Some(entry_of_many), "the entry is used again");
+        // SAFETY: the entry is called as the function.
+        let many = unsafe { std::mem::transmute::<*const (), Many>(entry_of_many) };
+        let call = |last: f64| {
+            // SAFETY: the arguments are what the function takes.
+            unsafe {
+                many(
+                    -1,
+                    c"one".as_ptr(),
+                    2.5,
+                    u64::MAX,
+                    4.5,
+                    i64::MIN,
+                    200,
+                    true,
+                    -9,
+                    10.5,
+                    -11,
+                    12,
+                    c"two".as_ptr(),
+                    14,
+                    -15,
+                    last,
+                )
+            }
+        };
+        assert_eq!(call(16.5), 16.5);
+        assert_eq!(exception::take(), None);
+        let _ = call(-1.0);
+        assert_eq!(exception::take().as_deref(), Some("std::bad_alloc"));
+        assert_eq!(call(17.5), 17.5);
+    }
+
+    #[test]
+    fn every_entry_leads_to_its_own_function() {
+        extern "C" fn one() -> i32 {
+            1
+        }
+        extern "C" fn two() -> i32 {
+            2
+        }
+        for (function, number) in [(one as *const (), 1), (two as *const (), 2)] {
+            // More distance between the entries, and as many results.
+            for threw in 0..40 {
+                let entry = entry(function, 0, threw).unwrap();
+                // SAFETY: both functions are of this type.
+                let call = unsafe { std::mem::transmute::<*const (), extern "C" fn() -> i32>(entry) };
+                assert_eq!(call(), number);
+            }
+        }
+    }
+}

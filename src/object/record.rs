@@ -1,0 +1,146 @@
+//! What each thread keeps for [`super::Table`]: the handles that it is using, and free slots.
+
+use std::cell::{Cell, RefCell, RefMut};
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+
+use super::{FREE, TABLES};
+
+/// Objects that one thread may have in use at one time: three for a call, and calls from within callbacks.
+pub const HAZARDS: usize = 7;
+
+/// What a thread keeps: the handles that it is using, for all to see, and things of its own. Records are never freed; one
+/// whose thread has ended serves another.
+#[repr(align(128))]
+pub struct Record {
+    pub hazards: [AtomicUsize; HAZARDS],
+    taken: AtomicBool,
+    next: AtomicPtr<Record>,
+    /// How many hazards are in use.
+    pub depth: Cell<usize>,
+    /// The slot of each table that the thread freed last, which it takes next; [`NO_SLOT`] for none.
+    spares: [Cell<u32>; TABLES],
+    /// Further free slots of each table.
+    stores: RefCell<[Vec<u32>; TABLES]>,
+}
+
+/// No slot has this number: there are not as many.
+pub const NO_SLOT: u32 = u32::MAX;
+
+// SAFETY: `depth`, `spares` and `stores` are used only by the thread that has taken the record, everything else is atomic.
+unsafe impl Sync for Record {}
+
+static RECORDS: AtomicPtr<Record> = AtomicPtr::new(ptr::null_mut());
+
+pub fn records() -> impl Iterator<Item = &'static Record> {
+    // SAFETY: records are leaked, so every pointer in the list stays valid.
+    let mut at = unsafe { RECORDS.load(Ordering::SeqCst).as_ref() };
+    std::iter::from_fn(move || {
+        let record = at?;
+        // SAFETY: as above.
+        at = unsafe { record.next.load(Ordering::Acquire).as_ref() };
+        Some(record)
+    })
+}
+
+/// Whether a thread has announced a handle. Whoever asks has made the handle unusable before, by a sequentially consistent
+/// operation: a thread that announced it later finds it unusable.
+pub fn is_in_use(handle: usize) -> bool {
+    records().any(|record| record.uses(handle))
+}
+
+thread_local! {
+    // Without a destructor, so that the common path is one load, and it works as long as the thread does.
+    static RECORD: Cell<Option<&'static Record>> = const { Cell::new(None) };
+}
+
+/// The key whose destructor gives a thread's record back when the thread ends; none if the system has no key left, and then
+/// records are not given back. Not a destructor of thread-local storage: other such destructors may still call the library
+/// after that, and the record that they took would be lost. That of a key is called again.
+static RETURN: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
+
+fn return_key() -> Option<libc::pthread_key_t> {
+    *RETURN.get_or_init(|| {
+        let mut key = 0;
+        // SAFETY: the call writes one number, and the destructor stays in memory: the library is never unloaded.
+        (unsafe { libc::pthread_key_create(&raw mut key, Some(give_back)) } == 0).then_some(key)
+    })
+}
+
+/// Gives the ending thread's record to others.
+unsafe extern "C" fn give_back(_: *mut c_void) {
+    let Some(record) = RECORD.take() else { return };
+    // Slots in store would be lost to other threads.
+    for (free, store) in FREE.iter().zip(record.stores.borrow_mut().iter_mut()) {
+        free.lock().indices.append(store);
+    }
+    record.taken.store(false, Ordering::Release);
+}
+
+impl Record {
+    /// This thread's record.
+    #[inline]
+    pub fn of_thread() -> &'static Self {
+        RECORD.get().unwrap_or_else(Self::take)
+    }
+
+    #[cold]
+    fn take() -> &'static Self {
+        let free = records().find(|record| {
+            record.taken.compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        });
+        let record = free.unwrap_or_else(Self::add);
+        RECORD.set(Some(record));
+        if let Some(key) = return_key() {
+            // SAFETY: the key is this library's; any pointer but null makes its destructor run.
+            unsafe { libc::pthread_setspecific(key, ptr::from_ref(record).cast()) };
+        }
+        record
+    }
+
+    fn add() -> &'static Self {
+        let record: &'static Self = Box::leak(Box::new(Self {
+            hazards: [const { AtomicUsize::new(0) }; HAZARDS],
+            taken: AtomicBool::new(true),
+            next: AtomicPtr::new(RECORDS.load(Ordering::Acquire)),
+            depth: Cell::new(0),
+            spares: [const { Cell::new(NO_SLOT) }; TABLES],
+            stores: RefCell::new([const { Vec::new() }; TABLES]),
+        }));
+        let new = ptr::from_ref(record).cast_mut();
+        loop {
+            let head = record.next.load(Ordering::Relaxed);
+            match RECORDS.compare_exchange(head, new, Ordering::SeqCst, Ordering::Acquire) {
+                Ok(_) => break record,
+                Err(actual) => record.next.store(actual, Ordering::Relaxed),
+            }
+        }
+    }
+
+    /// What the record is known by: its address.
+    #[inline]
+    pub fn number(&self) -> usize {
+        ptr::from_ref(self).addr()
+    }
+
+    /// Whether the record has a handle.
+    #[inline]
+    pub fn uses(&self, handle: usize) -> bool {
+        self.hazards.iter().any(|hazard| hazard.load(Ordering::SeqCst) == handle)
+    }
+
+    /// The slot of a table that this thread freed last.
+    #[inline]
+    #[expect(clippy::indexing_slicing, reason = "`Table::new` has checked the number")]
+    pub fn spare(&self, table: usize) -> &Cell<u32> {
+        &self.spares[table]
+    }
+
+    /// The free slots of a table that this thread has in store.
+    #[expect(clippy::indexing_slicing, reason = "`Table::new` has checked the number")]
+    pub fn store(&self, table: usize) -> RefMut<'_, Vec<u32>> {
+        RefMut::map(self.stores.borrow_mut(), |stores| &mut stores[table])
+    }
+}

@@ -1,0 +1,31 @@
+//! A Python environment with packages, made once in the target folder.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::Failure;
+use crate::process::{command, run};
+
+/// The environment in `folder`, with the newest of the packages unless it has them. The failure says what `wanted_by` lacks.
+pub fn ready(folder: &Path, packages: &[&str], wanted_by: &str) -> Result<PathBuf, Failure> {
+    let mark = folder.join("installed");
+    if fs::read_to_string(&mark).is_ok_and(|text| text == packages.join(" ")) {
+        return Ok(folder.to_owned());
+    }
+    println!("installing {} in {}", packages.join(", "), folder.display());
+    let cannot = |failure: Failure| {
+        let text = failure.to_string();
+        let last = text.lines().rev().map(str::trim).find(|line| line.starts_with("ERROR")).unwrap_or("");
+        let packages = packages.join(", ");
+        let lacks = format!(
+            "{wanted_by} needs Python 3 with venv and its packages {packages}, which cannot be installed here. {last}"
+        );
+        Failure::new(lacks.trim_end().to_owned())
+    };
+    run(command("python3", ["-m", "venv"]).arg(folder)).map_err(cannot)?;
+    let mut pip =
+        command(folder.join("bin/python"), ["-m", "pip", "install", "-q", "--disable-pip-version-check"]);
+    run(pip.args(packages)).map_err(cannot)?;
+    fs::write(mark, packages.join(" "))?;
+    Ok(folder.to_owned())
+}
