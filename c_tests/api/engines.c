@@ -44,11 +44,12 @@ static void descriptions(void)
 {
     size_t count = 0;
     REQUIRE_OK(hipdnnGetEngineCount_ext(handle, &count));
-    REQUIRE(count == 7);
+    REQUIRE(count == 9);
     /* Whether a device is there makes no difference to the list. */
-    const char* const names[] = {"CPU_ENGINE",    "CPU_REFERENCE_ENGINE",        "HIPBLASLT_ENGINE", "HIPRTC_ENGINE",
-                                 "MIOPEN_ENGINE", "MIOPEN_ENGINE_DETERMINISTIC", "NVRTC_ENGINE"};
-    const char* const plugins[] = {"CPU", "CPU", "hipBLASLt", "RTC", "MIOpen", "MIOpen", "RTC"};
+    const char* const names[] = {"CPU_ENGINE",       "CPU_REFERENCE_ENGINE", "CUBLASLT_ENGINE",
+                                 "CUDNN_ENGINE",     "HIPBLASLT_ENGINE",     "HIPRTC_ENGINE",
+                                 "MIOPEN_ENGINE",    "MIOPEN_ENGINE_DETERMINISTIC", "NVRTC_ENGINE"};
+    const char* const plugins[] = {"CPU", "CPU", "cuDNN", "cuDNN", "hipBLASLt", "RTC", "MIOpen", "MIOpen", "RTC"};
     for (size_t i = 0; i < count; i++) {
         struct texts texts;
         const int64_t id = describe(i, &texts);

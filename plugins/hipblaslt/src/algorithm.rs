@@ -10,7 +10,6 @@ use hipdnn_plugin_sdk::graph::DataType;
 use hipdnn_plugin_sdk::{PluginError, Refusal};
 use parking_lot::Mutex;
 
-use crate::chain::{Activation, Chain, Tensors};
 use crate::handle::Ready;
 use crate::hipblaslt::{
     COMPUTE_32F, COMPUTE_64F, DESC_BIAS_POINTER, DESC_BIAS_TYPE, DESC_EPILOGUE, DESC_TRANSA, DESC_TRANSB,
@@ -21,7 +20,8 @@ use crate::hipblaslt::{
 };
 use crate::knob::{ALGORITHMS, Options};
 use crate::plan::{Run, offset};
-use crate::product::Matrix;
+use hipdnn_plugin_planner::chain::{Activation, Chain, Tensors};
+use hipdnn_plugin_planner::product::Matrix;
 
 /// What was found in this process. Looking for algorithms loads their tables from disk.
 static FOUND: LazyLock<Mutex<HashMap<Key, Arc<[Found]>>>> = LazyLock::new(Mutex::default);

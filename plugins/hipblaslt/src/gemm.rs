@@ -6,15 +6,15 @@ use hipdnn_plugin_sdk::graph::DataType;
 use hipdnn_plugin_sdk::{PluginError, Refusal};
 
 use crate::algorithm::Scalar;
-use crate::chain::{Chain, Tensors};
 use crate::handle::Ready;
 use crate::knob::Options;
 use crate::plan::{Run, offset};
-use crate::product::Matrix;
 use crate::rocblas::{
     ALGO_STANDARD, BF16, F16, F32, F64, FLAGS_NONE, OPERATION_NONE, OPERATION_TRANSPOSE,
     STATUS_NOT_IMPLEMENTED, STATUS_SIZE_INCREASED, STATUS_SIZE_UNCHANGED, STATUS_SUCCESS, rocblas_status,
 };
+use hipdnn_plugin_planner::chain::{Chain, Tensors};
+use hipdnn_plugin_planner::product::Matrix;
 
 /// A product, perhaps with a factor and a summand, that is ready to run.
 pub struct GemmRun {

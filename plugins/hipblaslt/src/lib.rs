@@ -7,12 +7,10 @@
 //! [`gemm`] alone is enough. A [`plan`] makes the calls in order on the stream of a [`handle`].
 
 pub mod algorithm;
-pub mod chain;
 pub mod gemm;
 pub mod handle;
 pub mod hipblaslt;
 pub mod knob;
 pub mod plan;
 pub mod plugin;
-pub mod product;
 pub mod rocblas;

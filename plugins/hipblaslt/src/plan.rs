@@ -11,11 +11,11 @@ use hipdnn_plugin_sdk::payload::{Payload, Request};
 use hipdnn_plugin_sdk::{PluginError, Refusal};
 
 use crate::algorithm::{AlgorithmName, AlgorithmRun};
-use crate::chain::{Chain, Part, Tensors, explain, longest};
 use crate::gemm::GemmRun;
 use crate::handle::Ready;
 use crate::knob::{Library, Options};
-use crate::product::Product;
+use hipdnn_plugin_planner::chain::{Chain, Part, Tensors, explain, longest};
+use hipdnn_plugin_planner::product::Product;
 
 /// The form of saved plans.
 pub const PAYLOAD: Payload = Payload { mark: *b"HBLT", version: 2, owner: "HIPBLASLT_ENGINE" };
@@ -57,7 +57,7 @@ pub(crate) fn offset(
     tensors: &Tensors<*mut c_void>,
 ) -> [*mut c_void; 4] {
     let [a, b, c, summand] = *begins;
-    let at = |tensor: *mut c_void, elements: usize, matrix: &crate::product::Matrix| {
+    let at = |tensor: *mut c_void, elements: usize, matrix: &hipdnn_plugin_planner::product::Matrix| {
         tensor.wrapping_byte_add(elements * matrix.data_type.size().unwrap_or(1))
     };
     let result = at(tensors.c, c, &product.c);
@@ -147,12 +147,6 @@ fn parts<T: AsRef<Part>>(
     // What a chain reads may be written between its nodes.
     parts.sort_by_key(|made| made.as_ref().nodes.last().copied());
     Ok(parts)
-}
-
-impl AsRef<Self> for Part {
-    fn as_ref(&self) -> &Self {
-        self
-    }
 }
 
 impl AsRef<Part> for Step {

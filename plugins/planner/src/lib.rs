@@ -4,10 +4,12 @@
 //! node. [`layout`] has where the elements of a tensor lie, [`workspace`] the places of the tensors that exist only between nodes, and
 //! [`plan`] what plans for a GPU have in common.
 
+pub mod chain;
 pub mod layout;
 pub mod plan;
 pub mod prepare;
 pub mod problem;
+pub mod product;
 pub mod workspace;
 
 /// Why a graph is not computed: names the first thing that is not supported.

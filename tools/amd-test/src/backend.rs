@@ -3,6 +3,7 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
 use std::ptr;
+use std::sync::Mutex;
 
 use hipdnn_abi::{
     hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type,
@@ -63,6 +64,13 @@ function_table! {
                 size: usize
             ) -> c_int;
             fn hipdnnBackendExecute(handle: Handle, plan: Descriptor, pack: Descriptor) -> c_int;
+            fn hipdnnBackendSetGlobalLogLevel_ext(level: c_int) -> c_int;
+            fn hipdnnSetUserLogCallback_ext(
+                callback: LogCallback,
+                level: c_int,
+                mode: c_int,
+                user: *mut c_void
+            ) -> c_int;
         }
         optional {}
     }
@@ -96,8 +104,22 @@ const PACK_WORKSPACE: c_int = Name::HIPDNN_ATTR_VARIANT_PACK_WORKSPACE as c_int;
 const ENGINE_GRAPH: c_int = Name::HIPDNN_ATTR_ENGINE_OPERATION_GRAPH as c_int;
 const ENGINE_ID: c_int = Name::HIPDNN_ATTR_ENGINE_GLOBAL_INDEX as c_int;
 const ENGINE_NAME: c_int = Name::HIPDNN_ATTR_ENGINE_NAME_EXT as c_int;
+/// Severities of the log: every line, and none.
+const LOG_ALL: c_int = 0;
+const LOG_NONE: c_int = 4;
 /// The mode of heuristics that every library has.
 const FALLBACK: c_int = hipdnn_abi::hipdnnBackendHeurMode_t::HIPDNN_HEUR_MODE_FALLBACK as c_int;
+
+/// Receives the lines of the log.
+type LogCallback = unsafe extern "C" fn(*mut c_void, c_int, *const c_char);
+
+unsafe extern "C" fn keep(lines: *mut c_void, _: c_int, line: *const c_char) {
+    // SAFETY: the library hands back the lines that `refusal` gave it, and a text that ends with a NUL.
+    let (lines, line) = unsafe { (&*lines.cast::<Mutex<Vec<String>>>(), CStr::from_ptr(line)) };
+    if let Ok(mut lines) = lines.lock() {
+        lines.push(line.to_string_lossy().into_owned());
+    }
+}
 
 /// A handle of the library.
 pub struct Backend {
@@ -213,6 +235,30 @@ impl Backend {
             names.push(String::from_utf8_lossy(name).into_owned());
         }
         Ok(names)
+    }
+
+    /// What the engine of this name says when it refuses the graph; `None` where it does not.
+    ///
+    /// # Errors
+    /// The library's own words.
+    pub fn refusal(&self, engine: &str, graph: &Graph) -> Result<Option<String>, Failure> {
+        let lines = Mutex::new(Vec::new());
+        let user = (&raw const lines).cast::<c_void>().cast_mut();
+        let set = |level| {
+            // SAFETY: the lines live until the callback is removed, below.
+            let status = unsafe {
+                (self.functions.hipdnnBackendSetGlobalLogLevel_ext)(level);
+                (self.functions.hipdnnSetUserLogCallback_ext)(keep, level, 0, user)
+            };
+            self.check("hipdnnSetUserLogCallback_ext", status)
+        };
+        set(LOG_ALL)?;
+        // Which engines apply is found out here; that none does is an error whose words the lines have as well.
+        let _ = self.engines(graph);
+        set(LOG_NONE)?;
+        let lines: Vec<String> = lines.into_inner().unwrap_or_default();
+        let said = |line: &String| line.split_once(&format!("{engine}: ")).map(|(_, said)| said.to_owned());
+        Ok(lines.iter().find_map(said))
     }
 
     /// Has the engine of this name make a plan of the graph with these values of knobs.

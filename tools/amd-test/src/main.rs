@@ -128,10 +128,26 @@ fn is_wanted(name: &str, words: &[String]) -> bool {
 /// The engine that runs a case of an engine for AMD GPUs on this device; `None` where there is none.
 fn engine_for(gpu: Gpu, engine: &'static str) -> Option<&'static str> {
     match (gpu, engine) {
+        (Gpu::Hip(_), cases::CUDNN | cases::CUBLASLT) => None,
         (Gpu::Hip(_), engine) => Some(engine),
         (Gpu::Cuda(_), cases::RTC) => Some("NVRTC_ENGINE"),
+        (Gpu::Cuda(_), cases::CUDNN | cases::CUBLASLT) => Some(engine),
         (Gpu::Cuda(_), _) => None,
     }
+}
+
+/// Why one of NVIDIA's libraries does not take a case: which cases those are depends on its version and on the device.
+fn refusal(
+    backend: &Backend,
+    engine: &str,
+    case: &case::Case,
+    failure: &Failure,
+) -> Result<Option<String>, Failure> {
+    let is_refused = failure.0.contains(calls::DOES_NOT_APPLY);
+    if !is_refused || ![cases::CUDNN, cases::CUBLASLT].contains(&engine) {
+        return Ok(None);
+    }
+    backend.refusal(engine, &case.graph)
 }
 
 fn run(library: &Path, (part, parts): (usize, usize), words: &[String]) -> Result<usize, Failure> {
@@ -141,6 +157,7 @@ fn run(library: &Path, (part, parts): (usize, usize), words: &[String]) -> Resul
     let loader = Backend::open(library)?;
     let mut failed = 0;
     let mut passed = 0;
+    let mut refused = 0;
     // What is meant may be in another part.
     let mut is_known = false;
     for (place, (engine, case)) in cases::all().into_iter().enumerate() {
@@ -167,10 +184,16 @@ fn run(library: &Path, (part, parts): (usize, usize), words: &[String]) -> Resul
                 passed += 1;
                 println!("{name:<90} error {error:.1e}  {seconds:5.2} s");
             }
-            Err(failure) => {
-                failed += 1;
-                println!("{name:<90} FAILED: {failure}");
-            }
+            Err(failure) => match refusal(&backend, engine, &case, &failure)? {
+                Some(reason) => {
+                    refused += 1;
+                    println!("{name:<90} refused: {reason}");
+                }
+                None => {
+                    failed += 1;
+                    println!("{name:<90} FAILED: {failure}");
+                }
+            },
         }
     }
     for (name, check) in checks::CHECKS {
@@ -194,6 +217,9 @@ fn run(library: &Path, (part, parts): (usize, usize), words: &[String]) -> Resul
         }
     }
     println!("{passed} passed");
+    if refused > 0 {
+        println!("{refused} refused by NVIDIA's libraries");
+    }
     if !is_known {
         return Err(Failure(format!("no case has {} in its name", words.join(" or "))));
     }

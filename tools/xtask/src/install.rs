@@ -50,6 +50,11 @@ pub const PLUGINS: &[Plugin] = &[
         file: "libhipdnn_hipblaslt_plugin.so",
         exports: "exports_hipblaslt_plugin.txt",
     },
+    Plugin {
+        package: "hipdnn-cudnn-plugin",
+        file: "libhipdnn_cudnn_plugin.so",
+        exports: "exports_cudnn_plugin.txt",
+    },
 ];
 
 /// Builds the library, its plugins and the programs for release. cargo's words go to the terminal, or are kept until it fails.

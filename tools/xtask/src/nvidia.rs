@@ -15,16 +15,17 @@ use crate::venv;
 use crate::workspace::Workspace;
 
 /// The compiler for kernels, and headers.
-const PACKAGES: &[&str] = &["nvidia-cuda-nvrtc", "nvidia-cuda-runtime"];
+const PACKAGES: &[&str] = &["nvidia-cuda-nvrtc", "nvidia-cuda-runtime", "nvidia-cudnn-cu13", "nvidia-cublas"];
 
 /// Packages, and their examples that print a program which compiles where NVIDIA's headers agree with our declarations.
-const DECLARED: &[(&str, &str)] = &[("hipdnn-rtc-plugin", "cuda_prototypes")];
+const DECLARED: &[(&str, &str)] =
+    &[("hipdnn-rtc-plugin", "cuda_prototypes"), ("hipdnn-cudnn-plugin", "cuda_library_prototypes")];
 
 /// The program that compares the engines with the reference.
 const PROGRAM: &str = "amd-test";
 
 /// The plugins that a machine with an NVIDIA GPU is sent: the reference, and what runs there.
-const SENT: &[&str] = &["libhipdnn_cpu_plugin.so", "libhipdnn_rtc_plugin.so"];
+const SENT: &[&str] = &["libhipdnn_cpu_plugin.so", "libhipdnn_rtc_plugin.so", "libhipdnn_cudnn_plugin.so"];
 
 /// What is sent has to be at most this large, compressed.
 const LARGEST: u64 = 64 << 20;

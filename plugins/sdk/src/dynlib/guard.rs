@@ -43,6 +43,11 @@ impl<T> Answer for *mut T {
     const THREW: usize = 0;
 }
 
+/// A version or a size: none.
+impl Answer for usize {
+    const THREW: usize = 0;
+}
+
 /// Whatever the register of such results has: a number.
 impl Answer for f32 {
     const THREW: usize = 0;

@@ -7,6 +7,7 @@ mod fusion;
 mod graph;
 mod matmul;
 mod normalization;
+mod nvidia;
 mod pooling;
 mod reduction;
 mod rtc;
@@ -27,6 +28,12 @@ pub const RTC: &str = "HIPRTC_ENGINE";
 
 /// The engine of products of matrices.
 pub const HIPBLASLT: &str = "HIPBLASLT_ENGINE";
+
+/// The engine that hands whole graphs to cuDNN.
+pub const CUDNN: &str = "CUDNN_ENGINE";
+
+/// The engine of products of matrices with cuBLASLt.
+pub const CUBLASLT: &str = "CUBLASLT_ENGINE";
 
 /// The types that the engines compute.
 const TYPES: [DataType; 3] = [DataType::Float, DataType::Half, DataType::Bfloat16];
@@ -52,5 +59,6 @@ pub fn all() -> Vec<(&'static str, Case)> {
     cases.extend(fusion::cases());
     cases.extend(rtc::cases());
     cases.extend(matmul::cases());
+    cases.extend(nvidia::cases());
     cases
 }

@@ -95,6 +95,8 @@ fn an_installed_tree_has_all_its_engines_with_no_setting() {
     let expected = [
         "CPU_ENGINE",
         "CPU_REFERENCE_ENGINE",
+        "CUBLASLT_ENGINE",
+        "CUDNN_ENGINE",
         "HIPBLASLT_ENGINE",
         "HIPRTC_ENGINE",
         "MIOPEN_ENGINE",

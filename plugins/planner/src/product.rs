@@ -1,9 +1,9 @@
 //! A product as the libraries see it: columns first, with one batch dimension.
 
-use hipdnn_plugin_planner::Refusal;
-use hipdnn_plugin_planner::layout::MAX_RANK;
-use hipdnn_plugin_planner::problem::Operand;
-use hipdnn_plugin_planner::problem::matmul::Matmul;
+use crate::Refusal;
+use crate::layout::MAX_RANK;
+use crate::problem::Operand;
+use crate::problem::matmul::Matmul;
 use hipdnn_plugin_sdk::graph::DataType;
 
 /// The most calls that one product may take. Batch dimensions that cannot be walked with one distance take more than one.

@@ -1,16 +1,16 @@
 //! Chains of nodes that one call can compute: a product, a factor, a summand, a bias and an activation, in this order.
 
-use hipdnn_plugin_planner::Refusal;
-use hipdnn_plugin_planner::layout::MAX_RANK;
-use hipdnn_plugin_planner::prepare::{CheckedNode, Prepared, Readers};
-use hipdnn_plugin_planner::problem::matmul::Matmul;
-use hipdnn_plugin_planner::problem::pointwise::{Broadcast, Pointwise};
-use hipdnn_plugin_planner::problem::{Operand, Problem};
+use crate::Refusal;
+use crate::layout::MAX_RANK;
+use crate::prepare::{CheckedNode, Prepared, Readers};
+use crate::problem::matmul::Matmul;
+use crate::problem::pointwise::{Broadcast, Pointwise};
+use crate::problem::{Operand, Problem};
 use hipdnn_plugin_sdk::graph::{DataType, Node, Operation, PointwiseMode, operation};
 
 use crate::product::Product;
 
-/// What hipBLASLt applies to each element of a result.
+/// What the libraries apply to each element of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Activation {
     /// max(0, x)
@@ -80,6 +80,12 @@ pub struct Part {
     pub chain: Chain,
     /// Of which tensors.
     pub tensors: Tensors<i64>,
+}
+
+impl AsRef<Self> for Part {
+    fn as_ref(&self) -> &Self {
+        self
+    }
 }
 
 /// The longest chain that begins with this product.
@@ -382,7 +388,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// hipBLASLt's activation for a mode.
+/// The libraries' activation for a mode.
 fn activation(mode: PointwiseMode, pointwise: &Pointwise) -> Result<Activation, Refusal> {
     let numbers = &pointwise.activation;
     match mode {

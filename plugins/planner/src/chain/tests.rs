@@ -1,4 +1,4 @@
-use hipdnn_plugin_planner::prepare::prepare;
+use crate::prepare::prepare;
 use hipdnn_plugin_sdk::graph::{Graph, Tensor, TensorValue};
 
 use super::*;

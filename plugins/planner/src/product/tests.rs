@@ -1,5 +1,5 @@
-use hipdnn_plugin_planner::layout::Layout;
-use hipdnn_plugin_planner::problem::Problem;
+use crate::layout::Layout;
+use crate::problem::Problem;
 use hipdnn_plugin_sdk::graph::operation;
 use hipdnn_plugin_sdk::graph::{Graph, Operation, Tensor};
 

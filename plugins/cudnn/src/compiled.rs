@@ -1,0 +1,295 @@
+//! The plans that cuDNN makes, each once in a process.
+
+use std::collections::VecDeque;
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::Arc;
+
+use hipdnn_plugin_sdk::dynlib::Object;
+use hipdnn_plugin_sdk::{PluginError, Refusal};
+use parking_lot::Mutex;
+
+use crate::cudnn::Cudnn;
+use crate::descriptor::{Open, OperationGraph, get};
+use crate::knob::Options;
+use crate::lowering::Described;
+use crate::names::{
+    ATTR_ENGINE_NUMERICAL_NOTE, ATTR_ENGINECFG_ENGINE, ATTR_ENGINEHEUR_MODE, ATTR_ENGINEHEUR_OPERATION_GRAPH,
+    ATTR_ENGINEHEUR_RESULTS, ATTR_EXECUTION_PLAN_ENGINE_CONFIG, ATTR_EXECUTION_PLAN_HANDLE,
+    ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, BACKEND_ENGINE_DESCRIPTOR,
+    BACKEND_ENGINECFG_DESCRIPTOR, BACKEND_ENGINEHEUR_DESCRIPTOR, BACKEND_EXECUTION_PLAN_DESCRIPTOR,
+    HEUR_MODE_A, HEUR_MODE_FALLBACK, NUMERICAL_NOTE_DOWN_CONVERT_INPUTS, NUMERICAL_NOTE_NONDETERMINISTIC,
+    NUMERICAL_NOTE_TENSOR_CORE, TYPE_BACKEND_DESCRIPTOR, TYPE_CHAR, TYPE_HANDLE, TYPE_HEUR_MODE, TYPE_INT64,
+    TYPE_NUMERICAL_NOTE,
+};
+
+/// How many plans are kept that nobody uses.
+const KEPT: usize = 128;
+
+/// How many configurations of one heuristic are looked at.
+const MOST: usize = 64;
+
+/// A plan of cuDNN's.
+#[derive(Debug)]
+pub struct Compiled {
+    plan: Object,
+    /// Bytes of workspace that it needs.
+    pub workspace_size: usize,
+}
+
+/// What decides which plan is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Key {
+    device: c_int,
+    context: usize,
+    described: Described,
+    options: Options,
+}
+
+/// The plans of this process, the last used at the end.
+static PLANS: Mutex<VecDeque<(Key, Arc<Compiled>)>> = Mutex::new(VecDeque::new());
+
+/// A device that plans are made on, with cuDNN and a handle of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Maker {
+    /// The library.
+    pub cudnn: &'static Cudnn,
+    /// A handle that is alive.
+    pub handle: *mut c_void,
+    /// The driver's number of the device.
+    pub device: c_int,
+    /// Its context.
+    pub context: *mut c_void,
+}
+
+impl Compiled {
+    /// cuDNN's plan.
+    pub fn plan(&self) -> *mut c_void {
+        self.plan.get()
+    }
+
+    /// The plan of a graph with these options, made now or before.
+    ///
+    /// # Errors
+    /// Why cuDNN has none, in its words.
+    pub fn of(maker: Maker, described: &Described, options: &Options) -> Result<Arc<Self>, PluginError> {
+        let key = Key {
+            device: maker.device,
+            context: maker.context.addr(),
+            described: described.clone(),
+            options: options.clone(),
+        };
+        let mut plans = PLANS.lock();
+        if let Some(place) = plans.iter().position(|(other, _)| *other == key)
+            && let Some(entry) = plans.remove(place)
+        {
+            let found = Arc::clone(&entry.1);
+            plans.push_back(entry);
+            return Ok(found);
+        }
+        drop(plans);
+        let made = Arc::new(search(maker, described, options)?);
+        let mut plans = PLANS.lock();
+        if plans.len() >= KEPT {
+            plans.pop_front();
+        }
+        plans.push_back((key, Arc::clone(&made)));
+        Ok(made)
+    }
+
+    /// The plan as cuDNN's JSON.
+    ///
+    /// # Errors
+    /// When cuDNN cannot write it.
+    pub fn json(&self, cudnn: &Cudnn) -> Result<Vec<u8>, PluginError> {
+        let (plan, name) = (self.plan.get(), ATTR_EXECUTION_PLAN_JSON_REPRESENTATION);
+        // SAFETY: the plan is alive, and the type that of the attribute.
+        unsafe {
+            let size = get::<u8>(cudnn, plan, name, TYPE_CHAR, &mut [])?;
+            let mut text = vec![0_u8; size];
+            let size = get(cudnn, plan, name, TYPE_CHAR, &mut text)?;
+            text.truncate(size);
+            Ok(text)
+        }
+    }
+
+    /// A plan of what [`Compiled::json`] wrote.
+    ///
+    /// # Errors
+    /// When cuDNN cannot read it here.
+    pub fn load(maker: Maker, json: &[u8]) -> Result<Self, PluginError> {
+        let Maker { cudnn, handle, .. } = maker;
+        let open = Open::new(cudnn, BACKEND_EXECUTION_PLAN_DESCRIPTOR)?;
+        let text: Vec<c_char> = json.iter().map(|byte| byte.cast_signed()).collect();
+        // SAFETY: the types are those of the attributes, and the handle is alive.
+        unsafe {
+            open.set(ATTR_EXECUTION_PLAN_HANDLE, TYPE_HANDLE, &[handle])?;
+            open.set(ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, TYPE_CHAR, &text)?;
+        }
+        Self::finalized(cudnn, open)
+    }
+
+    fn of_config(maker: Maker, config: *mut c_void) -> Result<Self, PluginError> {
+        let open = Open::new(maker.cudnn, BACKEND_EXECUTION_PLAN_DESCRIPTOR)?;
+        // SAFETY: the types are those of the attributes, and the handle and the configuration are alive.
+        unsafe {
+            open.set(ATTR_EXECUTION_PLAN_HANDLE, TYPE_HANDLE, &[maker.handle])?;
+            open.set(ATTR_EXECUTION_PLAN_ENGINE_CONFIG, TYPE_BACKEND_DESCRIPTOR, &[config])?;
+        }
+        Self::finalized(maker.cudnn, open)
+    }
+
+    fn finalized(cudnn: &Cudnn, open: Open) -> Result<Self, PluginError> {
+        let plan = open.finalize()?;
+        let mut size = [0_i64];
+        // SAFETY: the plan is alive, and the type that of the attribute.
+        unsafe { get(cudnn, plan.get(), ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, TYPE_INT64, &mut size)? };
+        let [size] = size;
+        Ok(Self { plan, workspace_size: usize::try_from(size).unwrap_or(0) })
+    }
+}
+
+/// The configurations that a heuristic recommends, the best first.
+fn configurations(
+    cudnn: &'static Cudnn,
+    graph: &OperationGraph,
+    mode: c_int,
+) -> Result<Vec<Object>, PluginError> {
+    let open = Open::new(cudnn, BACKEND_ENGINEHEUR_DESCRIPTOR)?;
+    // SAFETY: the types are those of the attributes, and the graph is alive.
+    unsafe {
+        open.set(ATTR_ENGINEHEUR_OPERATION_GRAPH, TYPE_BACKEND_DESCRIPTOR, &[graph.graph.get()])?;
+        open.set(ATTR_ENGINEHEUR_MODE, TYPE_HEUR_MODE, &[mode])?;
+    }
+    let heuristic = open.finalize()?;
+    let (name, kind) = (ATTR_ENGINEHEUR_RESULTS, TYPE_BACKEND_DESCRIPTOR);
+    // SAFETY: the heuristic is alive, and its results are objects of the kind that is made here.
+    unsafe {
+        let count = get::<*mut c_void>(cudnn, heuristic.get(), name, kind, &mut [])?.min(MOST);
+        let made: Vec<Object> = (0..count)
+            .map(|_| Open::new(cudnn, BACKEND_ENGINECFG_DESCRIPTOR).map(Open::into_object))
+            .collect::<Result<_, _>>()?;
+        let mut pointers: Vec<*mut c_void> = made.iter().map(Object::get).collect();
+        let count = get(cudnn, heuristic.get(), name, kind, &mut pointers)?;
+        Ok(made.into_iter().take(count).collect())
+    }
+}
+
+/// What cuDNN says of the numbers that a configuration computes.
+fn notes(cudnn: &'static Cudnn, config: &Object) -> Result<Vec<c_int>, PluginError> {
+    let engine = Open::new(cudnn, BACKEND_ENGINE_DESCRIPTOR)?.into_object();
+    // Room for more notes than there are.
+    let mut notes = vec![-1; 32];
+    // SAFETY: the objects are alive, and the types are those of the attributes.
+    let count = unsafe {
+        let mut place = [engine.get()];
+        get(cudnn, config.get(), ATTR_ENGINECFG_ENGINE, TYPE_BACKEND_DESCRIPTOR, &mut place)?;
+        get(cudnn, engine.get(), ATTR_ENGINE_NUMERICAL_NOTE, TYPE_NUMERICAL_NOTE, &mut notes)?
+    };
+    notes.truncate(count);
+    Ok(notes)
+}
+
+/// Why a configuration is not to be taken.
+fn forbidden(notes: &[c_int], described: &Described, options: &Options) -> Option<&'static str> {
+    let has = |note| notes.contains(&note);
+    let rounds = has(NUMERICAL_NOTE_TENSOR_CORE) || has(NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
+    if (described.rounds_to_tf32 || described.may_use_tf32 && rounds) && !options.tf32 {
+        Some("rounds floats to TF32, which cudnn.tf32 does not allow")
+    } else if options.deterministic && has(NUMERICAL_NOTE_NONDETERMINISTIC) {
+        Some("is not deterministic, which cudnn.deterministic asks for")
+    } else {
+        None
+    }
+}
+
+/// The plan in the place that the options ask for, of those that can be made: first those of heuristic A, then the fallback's.
+fn search(maker: Maker, described: &Described, options: &Options) -> Result<Compiled, PluginError> {
+    let cudnn = maker.cudnn;
+    // SAFETY: the handle is alive.
+    let graph = unsafe { OperationGraph::new(cudnn, maker.handle, described) }.map_err(refused)?;
+    let mut reasons: Vec<String> = Vec::new();
+    let mut found = 0;
+    for mode in [HEUR_MODE_A, HEUR_MODE_FALLBACK] {
+        let configurations = match configurations(cudnn, &graph, mode) {
+            Ok(configurations) => configurations,
+            Err(error) => {
+                note(&mut reasons, error.message());
+                continue;
+            }
+        };
+        for configuration in &configurations {
+            let notes = notes(cudnn, configuration)?;
+            if let Some(reason) = forbidden(&notes, described, options) {
+                note(&mut reasons, &format!("an engine of cuDNN's {reason}"));
+                continue;
+            }
+            match Compiled::of_config(maker, configuration.get()) {
+                Ok(made) if options.workspace_size_limit.is_some_and(|limit| made.workspace_size > limit) => {
+                    note(
+                        &mut reasons,
+                        &format!("an engine of cuDNN's needs {} bytes of workspace", made.workspace_size),
+                    );
+                }
+                Ok(made) if found == options.engine => return Ok(made),
+                Ok(_) => found += 1,
+                Err(error) => note(&mut reasons, error.message()),
+            }
+        }
+    }
+    Err(if found > 0 {
+        Refusal::new(format!(
+            "cuDNN has {found} plans for it, and the one in place {} was chosen",
+            options.engine
+        ))
+        .into()
+    } else if reasons.is_empty() {
+        Refusal::new("cuDNN has no engine for it").into()
+    } else {
+        Refusal::new(format!("cuDNN has no engine for it: {}", reasons.join("; "))).into()
+    })
+}
+
+/// Keeps a reason, if it is a new one, and not too many.
+fn note(reasons: &mut Vec<String>, reason: &str) {
+    if reasons.len() < 4 && !reasons.iter().any(|known| known == reason) {
+        reasons.push(reason.to_owned());
+    }
+}
+
+/// What cuDNN does not take is no failure of ours.
+fn refused(error: PluginError) -> PluginError {
+    PluginError::not_applicable(format!("cuDNN refuses the graph: {}", error.message()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_decide_what_is_taken() {
+        let floats = Described { may_use_tf32: true, ..Described::default() };
+        let halves = Described::default();
+        let matrices = Described { rounds_to_tf32: true, ..Described::default() };
+        let options = Options::default();
+        let allowed = Options { tf32: true, ..Options::default() };
+        let exact = Options { deterministic: true, ..Options::default() };
+        let cores = [NUMERICAL_NOTE_TENSOR_CORE];
+        assert!(forbidden(&cores, &floats, &options).is_some());
+        assert!(forbidden(&cores, &floats, &allowed).is_none());
+        assert!(forbidden(&[], &floats, &options).is_none());
+        assert!(forbidden(&[], &matrices, &options).is_some());
+        assert!(forbidden(&[], &matrices, &allowed).is_none());
+        assert!(forbidden(&cores, &halves, &options).is_none());
+        assert!(forbidden(&[NUMERICAL_NOTE_NONDETERMINISTIC], &halves, &exact).is_some());
+        assert!(forbidden(&[NUMERICAL_NOTE_NONDETERMINISTIC], &halves, &options).is_none());
+    }
+
+    #[test]
+    fn each_reason_is_said_once() {
+        let mut reasons = Vec::new();
+        for reason in ["a", "b", "a", "c", "d", "e"] {
+            note(&mut reasons, reason);
+        }
+        assert_eq!(reasons, ["a", "b", "c", "d"]);
+    }
+}

@@ -1,0 +1,158 @@
+//! The part of cuDNN that the engine needs, looked for at run time.
+//!
+//! The signatures are those of cuDNN 9; the example `cuda_library_prototypes` writes a program that compares them and [`names`](crate::names)
+//! with the header.
+
+#![expect(non_camel_case_types, reason = "the names of cuDNN")]
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::OnceLock;
+
+use hipdnn_plugin_sdk::dynlib::{self, Object};
+use hipdnn_plugin_sdk::ffi::hipStream_t;
+use hipdnn_plugin_sdk::{PluginError, function_table};
+
+use crate::library;
+use crate::names::STATUS_SUCCESS;
+
+/// What a function of cuDNN answers; 0 is success.
+pub type cudnnStatus_t = c_int;
+/// cuDNN on one device.
+pub type cudnnHandle_t = *mut c_void;
+/// Any object of the graph API.
+pub type cudnnBackendDescriptor_t = *mut c_void;
+/// What kind of object.
+pub type cudnnBackendDescriptorType_t = c_int;
+/// An attribute of an object.
+pub type cudnnBackendAttributeName_t = c_int;
+/// The type of an attribute's elements.
+pub type cudnnBackendAttributeType_t = c_int;
+
+function_table! {
+    /// The functions of cuDNN's graph API.
+    #[expect(non_snake_case, reason = "the names of cuDNN")]
+    pub struct Cudnn: "cuDNN", ["libcudnn.so.9"] {
+        required {
+            /// The version, 91900 for 9.19.0.
+            fn cudnnGetVersion() -> usize;
+            /// The text of a status.
+            fn cudnnGetErrorString(status: cudnnStatus_t) -> *const c_char;
+            /// What went wrong last on this thread.
+            fn cudnnGetLastErrorString(text: *mut c_char, size: usize);
+            /// Makes a handle on the thread's device.
+            fn cudnnCreate(handle: *mut cudnnHandle_t) -> cudnnStatus_t;
+            /// Ends a handle, and waits for the device.
+            fn cudnnDestroy(handle: cudnnHandle_t) -> cudnnStatus_t;
+            /// The stream of later executions.
+            fn cudnnSetStream(handle: cudnnHandle_t, stream: hipStream_t) -> cudnnStatus_t;
+            /// Makes an object.
+            fn cudnnBackendCreateDescriptor(
+                kind: cudnnBackendDescriptorType_t,
+                descriptor: *mut cudnnBackendDescriptor_t
+            ) -> cudnnStatus_t;
+            /// Ends an object.
+            fn cudnnBackendDestroyDescriptor(descriptor: cudnnBackendDescriptor_t) -> cudnnStatus_t;
+            /// Checks an object, which stays as it is from now on.
+            fn cudnnBackendFinalize(descriptor: cudnnBackendDescriptor_t) -> cudnnStatus_t;
+            /// Sets an attribute before that.
+            fn cudnnBackendSetAttribute(
+                descriptor: cudnnBackendDescriptor_t,
+                name: cudnnBackendAttributeName_t,
+                kind: cudnnBackendAttributeType_t,
+                count: i64,
+                elements: *const c_void
+            ) -> cudnnStatus_t;
+            /// Gets an attribute after that.
+            fn cudnnBackendGetAttribute(
+                descriptor: cudnnBackendDescriptor_t,
+                name: cudnnBackendAttributeName_t,
+                kind: cudnnBackendAttributeType_t,
+                room: i64,
+                count: *mut i64,
+                elements: *mut c_void
+            ) -> cudnnStatus_t;
+            /// Puts the work of a plan on the handle's stream.
+            fn cudnnBackendExecute(
+                handle: cudnnHandle_t,
+                plan: cudnnBackendDescriptor_t,
+                variant_pack: cudnnBackendDescriptor_t
+            ) -> cudnnStatus_t;
+        }
+        optional {}
+    }
+}
+
+impl Cudnn {
+    /// cuDNN, where one was found.
+    ///
+    /// # Errors
+    /// What was looked for.
+    pub fn find() -> Result<&'static Self, dynlib::Error> {
+        static CUDNN: OnceLock<Result<Cudnn, dynlib::Error>> = OnceLock::new();
+        let load = || {
+            let found = library::load(Self::LIBRARIES, |candidates| Self::load_from(candidates))?;
+            // cuDNN opens these by name when it needs them, and would not look where pip keeps them.
+            library::keep_open(&["libcublasLt.so.13", "libcublasLt.so.12"]);
+            library::keep_open(&["libnvrtc.so.13", "libnvrtc.so.12"]);
+            Ok(found)
+        };
+        CUDNN.get_or_init(load).as_ref().map_err(Clone::clone)
+    }
+
+    /// Makes an error of an answer that is not success, with cuDNN's own words.
+    ///
+    /// # Errors
+    /// When `status` is an error.
+    #[inline]
+    pub fn check(&self, function: &str, status: cudnnStatus_t) -> Result<(), PluginError> {
+        if status == STATUS_SUCCESS { Ok(()) } else { Err(self.error(function, status)) }
+    }
+
+    #[cold]
+    fn error(&self, function: &str, status: cudnnStatus_t) -> PluginError {
+        let mut text: [c_char; 512] = [0; 512];
+        // SAFETY: the text has room for one byte less than it is; the other texts of cuDNN live for ever.
+        let (name, words) = unsafe {
+            (self.cudnnGetLastErrorString)(text.as_mut_ptr(), text.len() - 1);
+            let name = (self.cudnnGetErrorString)(status);
+            let name = if name.is_null() { c"" } else { CStr::from_ptr(name) };
+            (name.to_string_lossy(), CStr::from_ptr(text.as_ptr()).to_string_lossy().into_owned())
+        };
+        PluginError::internal(format!("{function} failed with status {status}: {name}: {}", words.trim()))
+    }
+
+    /// Makes a handle on the device of this thread.
+    ///
+    /// # Errors
+    /// cuDNN's.
+    pub fn handle(&'static self) -> Result<Object, PluginError> {
+        let mut handle = std::ptr::null_mut();
+        // SAFETY: the output is valid, and what is made is taken over at once.
+        unsafe {
+            self.check("cudnnCreate", (self.cudnnCreate)(&mut handle))?;
+            Ok(Object::new(handle, self.cudnnDestroy))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_library_is_found_or_the_error_says_what_was_looked_for() {
+        match Cudnn::find() {
+            Ok(cudnn) => {
+                // SAFETY: the function takes nothing.
+                assert!(unsafe { (cudnn.cudnnGetVersion)() } >= 90000);
+                let error = cudnn.check("f", 3000).unwrap_err();
+                assert!(error.message().starts_with("f failed with status 3000: CUDNN_STATUS_NOT_SUPPORTED"));
+            }
+            Err(error) => {
+                let message = error.to_string();
+                assert!(message.starts_with("no library for cuDNN was found"), "{message}");
+                assert!(message.contains("libcudnn.so.9"), "{message}");
+            }
+        }
+    }
+}

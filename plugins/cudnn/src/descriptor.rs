@@ -1,0 +1,226 @@
+//! The objects of cuDNN's graph API, made of what a graph was lowered to.
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+
+use hipdnn_plugin_sdk::PluginError;
+use hipdnn_plugin_sdk::dynlib::Object;
+
+use crate::cudnn::Cudnn;
+use crate::lowering::{Described, Descriptor, Place, Tensor, Value};
+use crate::names::{
+    ATTR_OPERATIONGRAPH_HANDLE, ATTR_OPERATIONGRAPH_OPS, ATTR_TENSOR_BYTE_ALIGNMENT, ATTR_TENSOR_DATA_TYPE,
+    ATTR_TENSOR_DIMENSIONS, ATTR_TENSOR_IS_BY_VALUE, ATTR_TENSOR_IS_VIRTUAL, ATTR_TENSOR_STRIDES,
+    ATTR_TENSOR_UNIQUE_ID, BACKEND_OPERATIONGRAPH_DESCRIPTOR, BACKEND_TENSOR_DESCRIPTOR,
+    TYPE_BACKEND_DESCRIPTOR, TYPE_BOOLEAN, TYPE_DATA_TYPE, TYPE_DOUBLE, TYPE_FLOAT, TYPE_HANDLE, TYPE_INT64,
+};
+
+/// An object whose attributes can be set.
+#[derive(Debug)]
+pub struct Open {
+    cudnn: &'static Cudnn,
+    object: Object,
+}
+
+impl Open {
+    /// An object of a kind.
+    ///
+    /// # Errors
+    /// cuDNN's.
+    pub fn new(cudnn: &'static Cudnn, kind: c_int) -> Result<Self, PluginError> {
+        let mut object = ptr::null_mut();
+        // SAFETY: the output is valid, and what is made is taken over at once.
+        let object = unsafe {
+            let status = (cudnn.cudnnBackendCreateDescriptor)(kind, &mut object);
+            cudnn.check("cudnnBackendCreateDescriptor", status)?;
+            Object::new(object, cudnn.cudnnBackendDestroyDescriptor)
+        };
+        Ok(Self { cudnn, object })
+    }
+
+    /// Sets an attribute.
+    ///
+    /// # Errors
+    /// cuDNN's, with the attribute's number.
+    ///
+    /// # Safety
+    /// `T` is what elements of the attribute type are.
+    pub unsafe fn set<T>(&self, name: c_int, kind: c_int, elements: &[T]) -> Result<(), PluginError> {
+        // SAFETY: the object is alive and not finalized, and the elements are as many as is said; the caller vouches for their type.
+        let status = unsafe {
+            (self.cudnn.cudnnBackendSetAttribute)(
+                self.object.get(),
+                name,
+                kind,
+                elements.len() as i64,
+                elements.as_ptr().cast(),
+            )
+        };
+        self.cudnn
+            .check("cudnnBackendSetAttribute", status)
+            .map_err(|error| error.with_context(|text| format!("{text} (attribute {name})")))
+    }
+
+    /// The object, finalized.
+    ///
+    /// # Errors
+    /// cuDNN's.
+    pub fn finalize(self) -> Result<Object, PluginError> {
+        // SAFETY: the object is alive.
+        let status = unsafe { (self.cudnn.cudnnBackendFinalize)(self.object.get()) };
+        self.cudnn.check("cudnnBackendFinalize", status)?;
+        Ok(self.object)
+    }
+
+    /// cuDNN's pointer, for functions that fill an object.
+    pub fn get(&self) -> *mut c_void {
+        self.object.get()
+    }
+
+    /// The object as it is, for what cuDNN finalizes itself.
+    pub fn into_object(self) -> Object {
+        self.object
+    }
+}
+
+/// Up to as many elements of an attribute of a finalized object as `room` has; the answer is how many there are.
+///
+/// # Errors
+/// cuDNN's.
+///
+/// # Safety
+/// `T` is what elements of the attribute type are, and the object is alive.
+pub unsafe fn get<T>(
+    cudnn: &Cudnn,
+    object: *mut c_void,
+    name: c_int,
+    kind: c_int,
+    room: &mut [T],
+) -> Result<usize, PluginError> {
+    let mut count = 0;
+    let elements = if room.is_empty() { ptr::null_mut() } else { room.as_mut_ptr().cast() };
+    // SAFETY: the outputs are valid for as many elements as is said; the caller vouches for their type and the object.
+    let status = unsafe {
+        (cudnn.cudnnBackendGetAttribute)(object, name, kind, room.len() as i64, &mut count, elements)
+    };
+    cudnn.check("cudnnBackendGetAttribute", status)?;
+    Ok(usize::try_from(count).unwrap_or(0))
+}
+
+/// cuDNN's uid of the tensor in a place.
+pub fn uid(place: usize) -> i64 {
+    place as i64 + 1
+}
+
+fn tensor(cudnn: &'static Cudnn, place: usize, tensor: &Tensor) -> Result<Object, PluginError> {
+    let open = Open::new(cudnn, BACKEND_TENSOR_DESCRIPTOR)?;
+    let is_by_value = matches!(tensor.place, Place::Constant(_) | Place::Host(_));
+    // SAFETY: the types are those of the attributes.
+    unsafe {
+        open.set(ATTR_TENSOR_DATA_TYPE, TYPE_DATA_TYPE, &[tensor.data_type])?;
+        open.set(ATTR_TENSOR_DIMENSIONS, TYPE_INT64, &tensor.shape.dims)?;
+        open.set(ATTR_TENSOR_STRIDES, TYPE_INT64, &tensor.shape.strides)?;
+        open.set(ATTR_TENSOR_UNIQUE_ID, TYPE_INT64, &[uid(place)])?;
+        open.set(ATTR_TENSOR_BYTE_ALIGNMENT, TYPE_INT64, &[tensor.alignment])?;
+        open.set(ATTR_TENSOR_IS_VIRTUAL, TYPE_BOOLEAN, &[tensor.place == Place::Virtual])?;
+        open.set(ATTR_TENSOR_IS_BY_VALUE, TYPE_BOOLEAN, &[is_by_value])?;
+    }
+    open.finalize().map_err(|error| {
+        error.with_context(|text| {
+            format!(
+                "{text} (a tensor of dims {:?} and strides {:?})",
+                tensor.shape.dims, tensor.shape.strides
+            )
+        })
+    })
+}
+
+fn object(
+    cudnn: &'static Cudnn,
+    described: &Descriptor,
+    tensors: &[Object],
+    inner: &mut Vec<Object>,
+) -> Result<Object, PluginError> {
+    let open = Open::new(cudnn, described.kind)?;
+    for (name, value) in &described.attributes {
+        // SAFETY: each variant has the type of its attribute type.
+        unsafe {
+            match value {
+                Value::Tensor(place) => {
+                    let tensor = tensors
+                        .get(*place)
+                        .ok_or_else(|| PluginError::internal("an operation without its tensor"))?;
+                    open.set(*name, TYPE_BACKEND_DESCRIPTOR, &[tensor.get()])?;
+                }
+                Value::Integers(values) => open.set(*name, TYPE_INT64, values)?,
+                Value::Number(kind, value) => open.set(*name, *kind, &[*value])?,
+                Value::Double(bits) => open.set(*name, TYPE_DOUBLE, &[f64::from_bits(*bits)])?,
+                Value::Float(bits) => open.set(*name, TYPE_FLOAT, &[f32::from_bits(*bits)])?,
+                Value::Descriptor(described) => {
+                    let made = object(cudnn, described, tensors, inner)?;
+                    open.set(*name, TYPE_BACKEND_DESCRIPTOR, &[made.get()])?;
+                    inner.push(made);
+                }
+            }
+        }
+    }
+    open.finalize()
+}
+
+/// An operation graph with what it consists of.
+#[derive(Debug)]
+pub struct OperationGraph {
+    /// The graph.
+    pub graph: Object,
+    _parts: Vec<Object>,
+}
+
+impl OperationGraph {
+    /// The operation graph of what a graph was lowered to.
+    ///
+    /// # Errors
+    /// What cuDNN refuses, in its words.
+    ///
+    /// # Safety
+    /// `handle` is alive.
+    pub unsafe fn new(
+        cudnn: &'static Cudnn,
+        handle: *mut c_void,
+        described: &Described,
+    ) -> Result<Self, PluginError> {
+        let (operations, mut parts) = operations(cudnn, described)?;
+        let pointers: Vec<*mut c_void> = operations.iter().map(Object::get).collect();
+        parts.extend(operations);
+        let open = Open::new(cudnn, BACKEND_OPERATIONGRAPH_DESCRIPTOR)?;
+        // SAFETY: the types are those of the attributes; the caller vouches for the handle.
+        unsafe {
+            open.set(ATTR_OPERATIONGRAPH_OPS, TYPE_BACKEND_DESCRIPTOR, &pointers)?;
+            open.set(ATTR_OPERATIONGRAPH_HANDLE, TYPE_HANDLE, &[handle])?;
+        }
+        Ok(Self { graph: open.finalize()?, _parts: parts })
+    }
+}
+
+/// The operations of a graph, and what they consist of. No device is needed for these.
+///
+/// # Errors
+/// What cuDNN refuses, in its words.
+pub fn operations(
+    cudnn: &'static Cudnn,
+    described: &Described,
+) -> Result<(Vec<Object>, Vec<Object>), PluginError> {
+    let tensors: Vec<Object> = described
+        .tensors
+        .iter()
+        .enumerate()
+        .map(|(place, described)| tensor(cudnn, place, described))
+        .collect::<Result<_, _>>()?;
+    let mut parts = Vec::new();
+    let operations = described
+        .operations
+        .iter()
+        .map(|described| object(cudnn, described, &tensors, &mut parts))
+        .collect::<Result<_, _>>()?;
+    parts.extend(tensors);
+    Ok((operations, parts))
+}

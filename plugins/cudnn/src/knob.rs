@@ -1,0 +1,133 @@
+//! What a caller can choose of a plan.
+
+use hipdnn_plugin_sdk::wire::{Knob, KnobSetting, int_setting};
+
+/// The most bytes of workspace that cuDNN or a call of cuBLASLt may need; 0 for the default.
+pub const WORKSPACE_SIZE_LIMIT: &str = "global.workspace_size_limit";
+/// Whether algorithms are timed when a plan is made.
+pub const BENCHMARKING: &str = "global.benchmarking";
+/// The place in cuDNN's list of configurations that it can make a plan of, the best first.
+pub const CUDNN_ENGINE_CHOICE: &str = "cudnn.engine";
+/// Whether cuDNN may round floats to TF32 in products.
+pub const CUDNN_TF32: &str = "cudnn.tf32";
+/// Whether results have to be the same from run to run.
+pub const CUDNN_DETERMINISTIC: &str = "cudnn.deterministic";
+/// The place in cuBLASLt's list of algorithms, the best first.
+pub const LT_ALGORITHM: &str = "cublaslt.algorithm";
+/// Whether cuBLASLt may round floats to TF32.
+pub const LT_TF32: &str = "cublaslt.tf32";
+
+/// What cuBLASLt may need where nothing else is said, as NVIDIA recommends for recent devices.
+const LT_LIMIT: usize = 32 << 20;
+
+/// The number of cuBLASLt's algorithms that are asked for.
+pub const ALGORITHMS: usize = 16;
+
+/// The choices for one plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Options {
+    /// The place of the configuration or algorithm.
+    pub engine: usize,
+    /// The most bytes of workspace, where there is a limit.
+    pub workspace_size_limit: Option<usize>,
+    /// Whether floats may be rounded to TF32.
+    pub tf32: bool,
+    /// Whether equal inputs have to give equal bits.
+    pub deterministic: bool,
+    /// Whether algorithms are timed.
+    pub benchmarking: bool,
+}
+
+fn limit(description: &'static str) -> Knob {
+    Knob::int(WORKSPACE_SIZE_LIMIT, description, 0, 0, i64::MAX)
+}
+
+/// The knobs of the engine with cuDNN.
+pub fn cudnn_knobs() -> Vec<Knob> {
+    vec![
+        limit("the most bytes of workspace of cuDNN's plan; 0 for any number"),
+        Knob::int(CUDNN_ENGINE_CHOICE, "the place in cuDNN's list of plans, the best first", 0, 0, 255),
+        Knob::flag(CUDNN_TF32, "lets cuDNN round floats to TF32 in products and convolutions", false),
+        Knob::flag(CUDNN_DETERMINISTIC, "takes engines whose results do not change from run to run", false),
+    ]
+}
+
+/// The knobs of the engine with cuBLASLt.
+pub fn lt_knobs() -> Vec<Knob> {
+    vec![
+        limit("the most bytes of workspace of one product; 0 for 32 MiB"),
+        Knob::flag(BENCHMARKING, "times the algorithms when the plan is made", false),
+        Knob::int(
+            LT_ALGORITHM,
+            "the place in cuBLASLt's list of algorithms, the best first",
+            0,
+            0,
+            ALGORITHMS as i64 - 1,
+        ),
+        Knob::flag(LT_TF32, "lets cuBLASLt round floats to TF32", false),
+    ]
+}
+
+impl Options {
+    /// The choices that settings of the engine's knobs make.
+    pub fn of_cudnn(settings: &[KnobSetting]) -> Self {
+        Self {
+            engine: positive(settings, CUDNN_ENGINE_CHOICE).unwrap_or(0),
+            workspace_size_limit: positive(settings, WORKSPACE_SIZE_LIMIT),
+            tf32: positive(settings, CUDNN_TF32).is_some(),
+            deterministic: positive(settings, CUDNN_DETERMINISTIC).is_some(),
+            benchmarking: false,
+        }
+    }
+
+    /// The choices that settings of the engine's knobs make.
+    pub fn of_lt(settings: &[KnobSetting]) -> Self {
+        Self {
+            engine: positive(settings, LT_ALGORITHM).unwrap_or(0),
+            workspace_size_limit: Some(positive(settings, WORKSPACE_SIZE_LIMIT).unwrap_or(LT_LIMIT)),
+            tf32: positive(settings, LT_TF32).is_some(),
+            deterministic: false,
+            benchmarking: positive(settings, BENCHMARKING).is_some(),
+        }
+    }
+}
+
+fn positive(settings: &[KnobSetting], id: &str) -> Option<usize> {
+    int_setting(settings, id).and_then(|value| usize::try_from(value).ok()).filter(|value| *value > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use hipdnn_plugin_sdk::wire::{KnobValue, check_settings};
+
+    use super::*;
+
+    fn setting(knob_id: &str, value: i64) -> KnobSetting {
+        KnobSetting { knob_id: knob_id.to_owned(), value: KnobValue::Int(value) }
+    }
+
+    #[test]
+    fn settings_become_options() {
+        assert_eq!(Options::of_cudnn(&[]), Options::default());
+        let chosen = Options::of_cudnn(&[
+            setting(CUDNN_ENGINE_CHOICE, 3),
+            setting(CUDNN_TF32, 1),
+            setting(WORKSPACE_SIZE_LIMIT, 9),
+        ]);
+        assert_eq!((chosen.engine, chosen.tf32, chosen.workspace_size_limit), (3, true, Some(9)));
+        assert_eq!(Options::of_lt(&[]).workspace_size_limit, Some(32 << 20));
+        assert!(Options::of_lt(&[setting(BENCHMARKING, 1)]).benchmarking);
+    }
+
+    #[test]
+    fn the_knobs_are_valid_and_know_their_values() {
+        for knobs in [cudnn_knobs(), lt_knobs()] {
+            for knob in &knobs {
+                knob.verify().unwrap();
+            }
+            assert!(check_settings(&knobs, &[setting(WORKSPACE_SIZE_LIMIT, -1)]).is_err());
+        }
+        assert!(check_settings(&lt_knobs(), &[setting(LT_ALGORITHM, 16)]).is_err());
+        assert!(check_settings(&cudnn_knobs(), &[setting(CUDNN_TF32, 2)]).is_err());
+    }
+}

@@ -1,0 +1,22 @@
+//! The cuDNN and cuBLASLt engines of hipDNN, as an engine plugin for NVIDIA GPUs.
+//!
+//! Nothing of NVIDIA's is linked. The driver, [`cudnn`] and [`lt`] are opened when a graph is first asked about; without them, or
+//! without a device, an engine does not apply and the reason says what was looked for.
+//!
+//! `CUDNN_ENGINE`: [`lowering`] says which objects of cuDNN's graph API a graph becomes, [`descriptor`] makes them, [`compiled`]
+//! finds the plan that cuDNN makes of them, and [`plan`] runs it on the stream of a [`handle`].
+//!
+//! `CUBLASLT_ENGINE`: a [`chain`] of nodes becomes one call of cuBLASLt with one of the algorithms of [`lt`]. Chains and [`product`]s are
+//! those of the engine for AMD GPUs: the files are shared.
+
+pub mod compiled;
+pub mod cudnn;
+pub mod descriptor;
+pub mod handle;
+pub mod knob;
+pub mod library;
+pub mod lowering;
+pub mod lt;
+pub mod names;
+pub mod plan;
+pub mod plugin;

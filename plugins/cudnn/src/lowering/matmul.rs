@@ -1,0 +1,76 @@
+//! Products of matrices.
+
+use std::ffi::c_int;
+
+use hipdnn_plugin_planner::Refusal;
+use hipdnn_plugin_sdk::graph::{Node, operation};
+
+use super::{Builder, Descriptor, TensorPlace, data_type};
+use crate::names::{
+    ATTR_MATMUL_COMP_TYPE, ATTR_MATMUL_PADDING_VALUE, ATTR_OPERATION_MATMUL_ADESC,
+    ATTR_OPERATION_MATMUL_BDESC, ATTR_OPERATION_MATMUL_CDESC, ATTR_OPERATION_MATMUL_DESC,
+    ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC, ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC,
+    ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC, BACKEND_MATMUL_DESCRIPTOR,
+    BACKEND_OPERATION_MATMUL_DESCRIPTOR,
+};
+
+/// Tensors with the rows, columns and terms that count in each matrix of the batch.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Counts {
+    pub(super) m: Option<TensorPlace>,
+    pub(super) n: Option<TensorPlace>,
+    pub(super) k: Option<TensorPlace>,
+    /// Whether what does not count is zero in the result.
+    pub(super) pads: bool,
+}
+
+pub(super) fn lower(
+    builder: &mut Builder<'_>,
+    node: &Node,
+    operation: &operation::Matmul,
+) -> Result<(), Refusal> {
+    let rounds = builder.multiplies([operation.a, operation.b]);
+    builder.lowered.described.rounds_to_tf32 |= rounds;
+    let (a, b) = (builder.tensor(operation.a)?, builder.tensor(operation.b)?);
+    let c = builder.tensor(operation.c)?;
+    let [of_a, of_b] = [a, b].map(|place| builder.shape(place).dims);
+    // Where nothing follows the product, cuDNN 9.19 reads behind the end of a factor that every index of the batch shares.
+    let outer = of_a.len().saturating_sub(2);
+    if builder.graph.nodes.len() == 1 && of_a.get(..outer) != of_b.get(..outer) {
+        return Err(format!(
+            "a and b: batches {:?} and {:?}, expected equal ones",
+            of_a.get(..outer).unwrap_or_default(),
+            of_b.get(..outer).unwrap_or_default()
+        ));
+    }
+    builder.product(data_type(node.compute_type)?, a, b, c, Counts::default());
+    Ok(())
+}
+
+impl Builder<'_> {
+    /// c = a · b.
+    pub(super) fn product(
+        &mut self,
+        compute_type: c_int,
+        a: TensorPlace,
+        b: TensorPlace,
+        c: TensorPlace,
+        counts: Counts,
+    ) {
+        let mut matmul =
+            Descriptor::new(BACKEND_MATMUL_DESCRIPTOR).compute_type(ATTR_MATMUL_COMP_TYPE, compute_type);
+        if counts.pads {
+            matmul = matmul.double(ATTR_MATMUL_PADDING_VALUE, 0.0);
+        }
+        self.operation(
+            Descriptor::new(BACKEND_OPERATION_MATMUL_DESCRIPTOR)
+                .tensor(ATTR_OPERATION_MATMUL_ADESC, a)
+                .tensor(ATTR_OPERATION_MATMUL_BDESC, b)
+                .tensor(ATTR_OPERATION_MATMUL_CDESC, c)
+                .descriptor(ATTR_OPERATION_MATMUL_DESC, matmul)
+                .optional(ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC, counts.m)
+                .optional(ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC, counts.n)
+                .optional(ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC, counts.k),
+        );
+    }
+}

@@ -1,0 +1,427 @@
+//! From a graph to the objects of cuDNN's graph API, as plain data: what a graph becomes is known, and can be compared, without cuDNN.
+//!
+//! [`lower`] walks the nodes, and each kind of operation has a module that says which objects it becomes. The whole graph
+//! becomes one operation graph. Tensors take the shapes that cuDNN asks for on the way: see [`view`].
+
+mod attention;
+mod batchnorm;
+mod convolution;
+mod gradient;
+mod matmul;
+mod normalization;
+mod pointwise;
+mod reduction;
+mod resample;
+pub mod view;
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::c_int;
+
+use hipdnn_plugin_planner::Refusal;
+use hipdnn_plugin_planner::layout::{Layout, storage_size};
+use hipdnn_plugin_planner::prepare::{CheckedNode, prepare};
+use hipdnn_plugin_planner::problem::Problem;
+use hipdnn_plugin_sdk::gpu::workspace::ALIGNMENT;
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation, TensorValue};
+
+use crate::names::{
+    DATA_BFLOAT16, DATA_BOOLEAN, DATA_DOUBLE, DATA_FLOAT, DATA_FP8_E4M3, DATA_FP8_E5M2, DATA_HALF, DATA_INT8,
+    DATA_INT32, DATA_INT64, DATA_UINT8, TYPE_DATA_TYPE,
+};
+use view::{Shape, View, packed};
+
+/// The most tensors that an execution binds.
+pub const MAX_BOUND: usize = 64;
+
+/// A tensor of a [`Lowered`] graph, by its place among them.
+pub type TensorPlace = usize;
+
+/// An object that is not a tensor, with its attributes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Descriptor {
+    /// cuDNN's number of the kind.
+    pub kind: c_int,
+    /// The attributes, by cuDNN's numbers, in the order in which they are set.
+    pub attributes: Vec<(c_int, Value)>,
+}
+
+/// What an attribute is set to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Value {
+    /// A tensor.
+    Tensor(TensorPlace),
+    /// Integers of 64 bits.
+    Integers(Vec<i64>),
+    /// A number of an enumeration, with cuDNN's number of the attribute type.
+    Number(c_int, c_int),
+    /// The bits of a float in double precision.
+    Double(u64),
+    /// The bits of a float in single precision.
+    Float(u32),
+    /// Another object.
+    Descriptor(Box<Descriptor>),
+}
+
+/// Where the elements of a tensor are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// Nowhere: cuDNN has them while it computes.
+    Virtual,
+    /// In the caller's device memory, in this place of [`Lowered::uids`].
+    Bound(usize),
+    /// There where the caller binds it, else at this offset of our part of the workspace.
+    Unmarked(usize, usize),
+    /// In the caller's host memory.
+    Host(usize),
+    /// A number, as its bytes.
+    Constant([u8; 8]),
+    /// At this offset of our part of the workspace.
+    Scratch(usize),
+}
+
+/// A tensor as cuDNN sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Tensor {
+    /// cuDNN's number of the type.
+    pub data_type: c_int,
+    /// Dims and strides.
+    pub shape: Shape,
+    /// The alignment in bytes that is promised.
+    pub alignment: i64,
+    /// Where its elements are.
+    pub place: Place,
+}
+
+/// What decides which plan cuDNN makes. The tensors of two such graphs may have other uids.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Described {
+    /// The tensors; the place of each, counted from 1, is its uid for cuDNN.
+    pub tensors: Vec<Tensor>,
+    /// The operations in order.
+    pub operations: Vec<Descriptor>,
+    /// Bytes of workspace that the tensors take that are neither virtual nor the caller's.
+    pub scratch: usize,
+    /// Whether a product or a convolution has operands of single precision.
+    pub may_use_tf32: bool,
+    /// Whether a product of matrices has such operands. cuDNN rounds them to TF32 without a note that says so.
+    pub rounds_to_tf32: bool,
+}
+
+/// A graph in cuDNN's terms.
+#[derive(Clone, Debug)]
+pub struct Lowered {
+    /// What cuDNN gets.
+    pub described: Described,
+    /// The uids of the tensors that the caller binds.
+    pub uids: Vec<i64>,
+}
+
+impl Descriptor {
+    fn new(kind: c_int) -> Self {
+        Self { kind, attributes: Vec::new() }
+    }
+
+    fn with(mut self, attribute: c_int, value: Value) -> Self {
+        self.attributes.push((attribute, value));
+        self
+    }
+
+    fn tensor(self, attribute: c_int, tensor: TensorPlace) -> Self {
+        self.with(attribute, Value::Tensor(tensor))
+    }
+
+    fn optional(self, attribute: c_int, tensor: Option<TensorPlace>) -> Self {
+        match tensor {
+            Some(tensor) => self.tensor(attribute, tensor),
+            None => self,
+        }
+    }
+
+    fn integers(self, attribute: c_int, values: &[i64]) -> Self {
+        self.with(attribute, Value::Integers(values.to_vec()))
+    }
+
+    fn number(self, attribute: c_int, kind: c_int, value: c_int) -> Self {
+        self.with(attribute, Value::Number(kind, value))
+    }
+
+    fn double(self, attribute: c_int, value: f64) -> Self {
+        self.with(attribute, Value::Double(value.to_bits()))
+    }
+
+    /// A factor, in the precision that the operation computes in.
+    fn factor(self, attribute: c_int, value: f32, compute_type: c_int) -> Self {
+        if compute_type == DATA_DOUBLE {
+            self.double(attribute, f64::from(value))
+        } else {
+            self.with(attribute, Value::Float(value.to_bits()))
+        }
+    }
+
+    fn compute_type(self, attribute: c_int, data_type: c_int) -> Self {
+        self.number(attribute, TYPE_DATA_TYPE, data_type)
+    }
+
+    fn descriptor(self, attribute: c_int, descriptor: Self) -> Self {
+        self.with(attribute, Value::Descriptor(Box::new(descriptor)))
+    }
+}
+
+/// cuDNN's number of a type.
+fn data_type(data_type: DataType) -> Result<c_int, Refusal> {
+    Ok(match data_type {
+        DataType::Float => DATA_FLOAT,
+        DataType::Double => DATA_DOUBLE,
+        DataType::Half => DATA_HALF,
+        DataType::Bfloat16 => DATA_BFLOAT16,
+        DataType::Int8 => DATA_INT8,
+        DataType::Uint8 => DATA_UINT8,
+        DataType::Int32 => DATA_INT32,
+        DataType::Int64 => DATA_INT64,
+        DataType::Boolean => DATA_BOOLEAN,
+        DataType::Fp8E4m3 => DATA_FP8_E4M3,
+        DataType::Fp8E5m2 => DATA_FP8_E5M2,
+        other => return Err(format!("data type is {}, expected one that this engine takes", other.name())),
+    })
+}
+
+/// What is known while a graph is lowered.
+struct Builder<'a> {
+    graph: &'a Graph,
+    unmarked: &'a HashSet<i64>,
+    view: View,
+    lowered: Lowered,
+    /// The tensors of the graph that were looked at, with the shape that they were given.
+    known: HashMap<(i64, Shape), TensorPlace>,
+}
+
+/// A graph as cuDNN's objects.
+///
+/// # Errors
+/// What does not make sense, or is not lowered; the text names the node.
+pub fn lower(graph: &Graph) -> Result<Lowered, Refusal> {
+    let prepared = prepare(graph)?;
+    let mut builder = Builder {
+        view: View::of(&prepared)?,
+        graph: &prepared.graph,
+        unmarked: &prepared.unmarked,
+        lowered: Lowered { described: Described::default(), uids: Vec::new() },
+        known: HashMap::new(),
+    };
+    for node in prepared.nodes() {
+        builder.node(node).map_err(|refusal| node.refusal(refusal))?;
+    }
+    view::innermost_second(&mut builder.lowered.described);
+    if builder.lowered.uids.len() > MAX_BOUND {
+        return Err(format!(
+            "the graph has {} tensors that are bound, expected at most {MAX_BOUND}",
+            builder.lowered.uids.len()
+        ));
+    }
+    Ok(builder.lowered)
+}
+
+impl Builder<'_> {
+    /// The one place that knows which module lowers what.
+    fn node(&mut self, checked: CheckedNode<'_>) -> Result<(), Refusal> {
+        let node = checked.node;
+        match (checked.problem, &node.operation) {
+            (Problem::Convolution(problem), _) => convolution::lower(self, node, problem),
+            (Problem::Resample(problem), _) => resample::lower(self, node, problem),
+            (Problem::Matmul(_), Operation::Matmul(operation)) => matmul::lower(self, node, operation),
+            (Problem::Pointwise(_), Operation::Pointwise(operation)) => {
+                pointwise::lower(self, node, operation)
+            }
+            (Problem::Reduction(_), Operation::Reduction(operation)) => {
+                reduction::lower(self, node, operation)
+            }
+            (Problem::Batchnorm(_), operation) => batchnorm::lower(self, node, operation),
+            (Problem::Normalization(_), operation) => normalization::lower(self, operation),
+            (Problem::Attention(problem), Operation::Sdpa(operation)) => {
+                attention::lower(self, node, operation, problem)
+            }
+            (Problem::AttentionGradients(problem), Operation::SdpaBackward(operation)) => {
+                gradient::lower(self, node, operation, problem)
+            }
+            (
+                Problem::Matmul(_)
+                | Problem::Pointwise(_)
+                | Problem::Reduction(_)
+                | Problem::Attention(_)
+                | Problem::AttentionGradients(_)
+                | Problem::Mixture(_)
+                | Problem::MixtureGradient(_)
+                | Problem::BlockScale(_),
+                _,
+            ) => Err("operation is not one that this engine computes".to_owned()),
+        }
+    }
+
+    fn operation(&mut self, operation: Descriptor) {
+        self.lowered.described.operations.push(operation);
+    }
+
+    fn add(&mut self, data_type: c_int, shape: Shape, alignment: usize, place: Place) -> TensorPlace {
+        let alignment = i64::try_from(alignment).unwrap_or(1);
+        let tensors = &mut self.lowered.described.tensors;
+        tensors.push(Tensor { data_type, shape, alignment, place });
+        tensors.len() - 1
+    }
+
+    /// A tensor of the graph in the shape that the graph's operations take.
+    fn tensor(&mut self, uid: i64) -> Result<TensorPlace, Refusal> {
+        let shape = self.view.shape(&self.layout(uid)?)?;
+        self.tensor_as(uid, shape)
+    }
+
+    fn layout(&self, uid: i64) -> Result<Layout, Refusal> {
+        let tensor =
+            self.graph.tensor(uid).ok_or_else(|| format!("no tensor of the graph has the uid {uid}"))?;
+        Layout::of(tensor)
+    }
+
+    /// A tensor of the graph in another shape of the same elements.
+    fn tensor_as(&mut self, uid: i64, shape: Shape) -> Result<TensorPlace, Refusal> {
+        let key = (uid, shape);
+        if let Some(place) = self.known.get(&key) {
+            return Ok(*place);
+        }
+        let (uid, shape) = (key.0, key.1.clone());
+        let graph = self.graph;
+        let tensor = graph.tensor(uid).ok_or_else(|| format!("no tensor of the graph has the uid {uid}"))?;
+        let named = |refusal: Refusal| format!("tensor {uid} \"{}\": {refusal}", tensor.name);
+        let number = data_type(tensor.data_type).map_err(named)?;
+        if tensor.ragged_offset_uid.is_some() {
+            return Err(named("has ragged offsets, expected a dense tensor".to_owned()));
+        }
+        let alignment = usize::try_from(tensor.alignment).ok().filter(|bytes| bytes.is_power_of_two());
+        let alignment = alignment.unwrap_or(1);
+        let place = match &tensor.value {
+            Some(value) => {
+                let (number, bytes) = constant(value).map_err(named)?;
+                self.add(number, shape, alignment, Place::Constant(bytes))
+            }
+            None if tensor.is_virtual => self.add(number, shape, 16, Place::Virtual),
+            None if number == DATA_BOOLEAN => {
+                return Err(named(
+                    "is boolean and in memory, where cuDNN has a bit for each element, expected another type or a virtual tensor"
+                        .to_owned(),
+                ));
+            }
+            None => {
+                let index = self.lowered.uids.len();
+                self.lowered.uids.push(uid);
+                let place = if tensor.is_runtime_pass_by_value {
+                    Place::Host(index)
+                } else if self.unmarked.contains(&uid) {
+                    let size = storage_size(tensor.data_type, Layout::of(tensor)?.extent())?;
+                    Place::Unmarked(index, self.take_scratch(size)?)
+                } else {
+                    Place::Bound(index)
+                };
+                self.add(number, shape, alignment, place)
+            }
+        };
+        self.known.insert(key, place);
+        Ok(place)
+    }
+
+    fn take_scratch(&mut self, size: usize) -> Result<usize, Refusal> {
+        let offset = self.lowered.described.scratch;
+        let end = offset.checked_add(size).and_then(|end| end.checked_next_multiple_of(ALIGNMENT));
+        self.lowered.described.scratch = end.ok_or("the workspace would be larger than the address space")?;
+        Ok(offset)
+    }
+
+    /// The shape of a tensor.
+    fn shape(&self, place: TensorPlace) -> Shape {
+        self.lowered.described.tensors.get(place).map(|tensor| tensor.shape.clone()).unwrap_or_default()
+    }
+
+    /// A tensor that only cuDNN has.
+    fn between(&mut self, data_type: c_int, dims: &[i64]) -> TensorPlace {
+        self.add(data_type, packed(dims), 16, Place::Virtual)
+    }
+
+    /// The same in a given order of strides.
+    fn between_as(&mut self, data_type: c_int, shape: Shape) -> TensorPlace {
+        self.add(data_type, shape, 16, Place::Virtual)
+    }
+
+    /// A tensor of floats in the workspace, without gaps.
+    fn scratch(&mut self, shape: Shape) -> Result<TensorPlace, Refusal> {
+        let dims = &shape.dims;
+        let elements = dims.iter().try_fold(1_usize, |product, dim| {
+            usize::try_from(*dim).ok().and_then(|dim| product.checked_mul(dim))
+        });
+        let elements = elements.filter(|elements| *elements <= isize::MAX as usize / 8);
+        let elements = elements.ok_or_else(|| format!("dims {dims:?} reach beyond the address space"))?;
+        let offset = self.take_scratch(4 * elements)?;
+        // As aligned as other tensors: cuDNN compares some.
+        Ok(self.add(DATA_FLOAT, shape, 16, Place::Scratch(offset)))
+    }
+
+    /// A number.
+    fn float(&mut self, value: f32) -> TensorPlace {
+        let bytes = bytes_of(&value.to_ne_bytes());
+        self.add(DATA_FLOAT, packed(&[1; 4]), 4, Place::Constant(bytes))
+    }
+
+    /// A whole number.
+    fn int(&mut self, value: i32) -> TensorPlace {
+        let bytes = bytes_of(&value.to_ne_bytes());
+        self.add(DATA_INT32, packed(&[1; 4]), 4, Place::Constant(bytes))
+    }
+
+    /// A tensor with one element that has to be passed by value.
+    fn by_value(&mut self, name: &str, uid: i64) -> Result<TensorPlace, Refusal> {
+        let tensor = self.graph.tensor(uid);
+        if tensor.is_some_and(|tensor| tensor.value.is_none() && !tensor.is_runtime_pass_by_value) {
+            return Err(format!("{name}: is in device memory, expected a number that is passed by value"));
+        }
+        self.tensor_as(uid, packed(&[1; 4]))
+    }
+
+    /// The dims of a tensor of the graph, as they are.
+    fn dims(&self, uid: i64) -> Result<Vec<i64>, Refusal> {
+        let tensor =
+            self.graph.tensor(uid).ok_or_else(|| format!("no tensor of the graph has the uid {uid}"))?;
+        Ok(tensor.dims.clone())
+    }
+
+    /// Notes that a product reads these tensors, and says whether any is of single precision.
+    fn multiplies(&mut self, uids: [i64; 2]) -> bool {
+        let is_float =
+            |uid: &i64| self.graph.tensor(*uid).is_some_and(|tensor| tensor.data_type == DataType::Float);
+        let multiplies = uids.iter().any(is_float);
+        self.lowered.described.may_use_tf32 |= multiplies;
+        multiplies
+    }
+}
+
+fn bytes_of(bytes: &[u8]) -> [u8; 8] {
+    let mut all = [0; 8];
+    for (to, from) in all.iter_mut().zip(bytes) {
+        *to = *from;
+    }
+    all
+}
+
+/// The type that cuDNN gets a number in, and the number's bytes.
+fn constant(value: &TensorValue) -> Result<(c_int, [u8; 8]), Refusal> {
+    Ok(match *value {
+        TensorValue::Float32(value) | TensorValue::Float16(value) | TensorValue::BFloat16(value) => {
+            (DATA_FLOAT, bytes_of(&value.to_ne_bytes()))
+        }
+        TensorValue::Float64(value) => (DATA_DOUBLE, value.to_ne_bytes()),
+        TensorValue::Int32(value) => (DATA_INT32, bytes_of(&value.to_ne_bytes())),
+        TensorValue::Int64(value) => (DATA_INT64, value.to_ne_bytes()),
+        TensorValue::Bool(value) => (DATA_FLOAT, bytes_of(&f32::from(u8::from(value)).to_ne_bytes())),
+        TensorValue::Float8(_) => {
+            return Err("has an 8-bit float as its value, expected a wider type".to_owned());
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests;

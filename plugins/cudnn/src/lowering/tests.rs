@@ -1,0 +1,195 @@
+use hipdnn_plugin_sdk::graph::operation::{ConvolutionForward, Layernorm, Matmul, Pointwise, Sdpa};
+use hipdnn_plugin_sdk::graph::{ConvMode, NormFwdPhase, PointwiseMode};
+use hipdnn_plugin_sdk::graph::{Node, Tensor};
+
+use super::*;
+use crate::names::{
+    BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, BACKEND_OPERATION_MATMUL_DESCRIPTOR,
+    BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR, BACKEND_OPERATION_POINTWISE_DESCRIPTOR,
+    BACKEND_OPERATION_REDUCTION_DESCRIPTOR,
+};
+
+fn graph(tensors: Vec<hipdnn_plugin_sdk::graph::Tensor>, operations: Vec<Operation>) -> Graph {
+    let nodes = operations.into_iter().map(|operation| Node {
+        name: "n".to_owned(),
+        compute_type: DataType::Float,
+        operation,
+    });
+    Graph {
+        intermediate_type: DataType::Float,
+        io_type: DataType::Float,
+        compute_type: DataType::Float,
+        nodes: nodes.collect(),
+        tensors,
+        ..Graph::default()
+    }
+}
+
+fn tensor(uid: i64, dims: &[i64]) -> hipdnn_plugin_sdk::graph::Tensor {
+    Tensor::new(uid, DataType::Half, dims, &packed(dims).strides)
+}
+
+fn kinds(lowered: &Lowered) -> Vec<c_int> {
+    lowered.described.operations.iter().map(|operation| operation.kind).collect()
+}
+
+fn convolution(first: i64, dims: &[i64]) -> Graph {
+    let spatial = dims.len() - 2;
+    let filter: Vec<i64> = [&[6, dims[1]][..], &vec![1; spatial]].concat();
+    let result: Vec<i64> = [&[dims[0], 6][..], &dims[2..]].concat();
+    let mut product = tensor(first + 2, &result);
+    product.is_virtual = true;
+    let tensors = vec![tensor(first, dims), tensor(first + 1, &filter), product, tensor(first + 3, &result)];
+    let convolution = ConvolutionForward {
+        x: first,
+        w: first + 1,
+        y: first + 2,
+        pre_padding: vec![0; spatial],
+        post_padding: vec![0; spatial],
+        stride: vec![1; spatial],
+        dilation: vec![1; spatial],
+        conv_mode: ConvMode::CrossCorrelation,
+    };
+    let relu = Pointwise::new(PointwiseMode::ReluFwd, first + 2, None, first + 3);
+    graph(tensors, vec![convolution.into(), relu.into()])
+}
+
+#[test]
+fn a_graph_becomes_one_list_of_operations_whatever_its_uids_are() {
+    let lowered = lower(&convolution(7, &[2, 4, 5, 5])).unwrap();
+    assert_eq!(
+        kinds(&lowered),
+        [BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, BACKEND_OPERATION_POINTWISE_DESCRIPTOR]
+    );
+    let mut uids = lowered.uids.clone();
+    uids.sort_unstable();
+    assert_eq!(uids, [7, 8, 10]);
+    let virtuals = lowered.described.tensors.iter().filter(|tensor| tensor.place == Place::Virtual);
+    assert_eq!(virtuals.count(), 1);
+    assert_eq!(lower(&convolution(-5, &[2, 4, 5, 5])).unwrap().described, lowered.described);
+    assert_ne!(lower(&convolution(7, &[2, 4, 5, 6])).unwrap().described, lowered.described);
+}
+
+#[test]
+fn images_have_two_spatial_dimensions_at_least() {
+    let lowered = lower(&convolution(1, &[2, 4, 5])).unwrap();
+    assert!(lowered.described.tensors.iter().all(|tensor| tensor.shape.dims.len() == 4));
+    assert_eq!(lowered.described.tensors[0].shape, packed(&[2, 4, 1, 5]));
+}
+
+#[test]
+fn matrices_have_a_batch_and_products_of_floats_may_use_tf32() {
+    let of = |data_type| {
+        let tensors: Vec<_> = [(1, [3, 4]), (2, [4, 5]), (3, [3, 5])]
+            .iter()
+            .map(|(uid, dims)| Tensor::new(*uid, data_type, dims, &packed(dims).strides))
+            .collect();
+        lower(&graph(tensors, vec![Matmul { a: 1, b: 2, c: 3 }.into()])).unwrap()
+    };
+    let lowered = of(DataType::Half);
+    assert_eq!(kinds(&lowered), [BACKEND_OPERATION_MATMUL_DESCRIPTOR]);
+    assert_eq!(lowered.described.tensors[0].shape, packed(&[1, 3, 4]));
+    assert!(!lowered.described.may_use_tf32);
+    assert!(of(DataType::Float).described.may_use_tf32);
+}
+
+#[test]
+fn rows_of_a_normalization_are_counted_by_one_dimension() {
+    let mut epsilon = Tensor::new(4, DataType::Float, &[1], &[1]);
+    epsilon.value = Some(TensorValue::Float32(1e-5));
+    let tensors = vec![
+        tensor(1, &[2, 3, 8]),
+        tensor(2, &[8]),
+        tensor(3, &[1, 1, 8]),
+        epsilon,
+        tensor(5, &[2, 3, 8]),
+        Tensor::new(6, DataType::Float, &[2, 3], &[3, 1]),
+    ];
+    let norm = Layernorm {
+        x: 1,
+        scale: 2,
+        bias: 3,
+        epsilon: 4,
+        y: 5,
+        mean: Some(6),
+        inv_variance: None,
+        forward_phase: NormFwdPhase::NotSet,
+        normalized_dim_count: 1,
+    };
+    let lowered = lower(&graph(tensors, vec![norm.into()])).unwrap();
+    assert_eq!(kinds(&lowered), [BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR]);
+    let dims: Vec<&[i64]> =
+        lowered.described.tensors.iter().map(|tensor| tensor.shape.dims.as_slice()).collect();
+    assert!(dims.contains(&[6, 8, 1, 1].as_slice()) && dims.contains(&[1, 8, 1, 1].as_slice()), "{dims:?}");
+    // What nobody asked for has a place in the workspace.
+    assert_eq!(dims.iter().filter(|dims| **dims == [6, 1, 1, 1]).count(), 2);
+    assert!(lowered.described.scratch >= 24);
+}
+
+#[test]
+fn attention_is_two_products_around_a_softmax() {
+    let tensors = (1..=4).map(|uid| tensor(uid, &[2, 3, 8, 16])).collect();
+    let sdpa = Sdpa { attn_scale_value: Some(0.25), causal_mask: true, ..Sdpa::new(1, 2, 3, 4) };
+    let lowered = lower(&graph(tensors, vec![sdpa.clone().into()])).unwrap();
+    let kinds = kinds(&lowered);
+    let count = |kind| kinds.iter().filter(|other| **other == kind).count();
+    assert_eq!(count(BACKEND_OPERATION_MATMUL_DESCRIPTOR), 2);
+    assert_eq!(count(BACKEND_OPERATION_REDUCTION_DESCRIPTOR), 2);
+    let keys = lowered.described.tensors.iter().find(|tensor| tensor.shape.dims == [2, 3, 16, 8]).unwrap();
+    assert_eq!(keys.shape.strides, [384, 128, 1, 16]);
+
+    let tensors = (1..=4).map(|uid| tensor(uid, &[2, 3, 8, 16])).collect();
+    let alibi = Sdpa { alibi_mask: true, ..sdpa };
+    let refusal = lower(&graph(tensors, vec![alibi.into()])).unwrap_err();
+    assert!(refusal.contains("alibi_mask: is true, which this engine does not compute"), "{refusal}");
+}
+
+#[test]
+fn booleans_in_memory_are_refused_since_cudnn_packs_them() {
+    let mut tensors = vec![tensor(1, &[4, 4]), tensor(2, &[4, 4]), tensor(3, &[4, 4])];
+    tensors[2].data_type = DataType::Boolean;
+    let compare = Pointwise::new(PointwiseMode::CmpGt, 1, Some(2), 3);
+    let refusal = lower(&graph(tensors, vec![compare.into()])).unwrap_err();
+    assert!(refusal.contains("tensor 3") && refusal.contains("boolean"), "{refusal}");
+}
+
+#[test]
+fn a_factor_that_all_products_share_needs_something_behind_the_product() {
+    let of = |batch| {
+        let tensors = vec![tensor(1, &[3, 4, 8]), tensor(2, &[batch, 8, 6]), tensor(3, &[3, 4, 6])];
+        graph(tensors, vec![Matmul { a: 1, b: 2, c: 3 }.into()])
+    };
+    assert!(lower(&of(3)).is_ok());
+    let refusal = lower(&of(1)).unwrap_err();
+    assert!(refusal.contains("batches [3] and [1], expected equal ones"), "{refusal}");
+    let mut chain = of(1);
+    chain.tensors[2].is_virtual = true;
+    chain.tensors.push(tensor(4, &[3, 4, 6]));
+    let relu = graph(Vec::new(), vec![Pointwise::new(PointwiseMode::ReluFwd, 3, None, 4).into()]);
+    chain.nodes.extend(relu.nodes);
+    assert!(lower(&chain).is_ok());
+}
+
+#[test]
+fn numbers_that_choose_become_truth_values() {
+    let tensors = (1..=4).map(|uid| tensor(uid, &[2, 3, 4, 5])).collect();
+    let mut select = Pointwise::new(PointwiseMode::BinarySelect, 1, Some(2), 4);
+    select.in_2 = Some(3);
+    let lowered = lower(&graph(tensors, vec![select.into()])).unwrap();
+    assert_eq!(kinds(&lowered), [BACKEND_OPERATION_POINTWISE_DESCRIPTOR; 2]);
+    let truth = lowered.described.tensors.iter().find(|tensor| tensor.data_type == DATA_BOOLEAN).unwrap();
+    assert_eq!(truth.place, Place::Virtual);
+}
+
+#[test]
+fn a_number_for_each_channel_keeps_images_from_becoming_matrices() {
+    let shapes = |dims: &[i64]| {
+        let tensors = vec![tensor(1, &[4, 16, 8, 10]), tensor(2, dims), tensor(3, &[4, 16, 8, 10])];
+        let add = Pointwise::new(PointwiseMode::Add, 1, Some(2), 3);
+        let lowered = lower(&graph(tensors, vec![add.into()])).unwrap();
+        lowered.described.tensors.iter().map(|tensor| tensor.shape.dims.len()).collect::<Vec<_>>()
+    };
+    assert_eq!(shapes(&[4, 16, 8, 10]), [3; 3]);
+    assert_eq!(shapes(&[1, 1, 1, 1]), [3; 3]);
+    assert_eq!(shapes(&[1, 16, 1, 1]), [4; 3]);
+}

@@ -1,0 +1,350 @@
+//! The shapes in which cuDNN takes tensors: three dimensions at least, images with two spatial ones at least, rows of a normalization
+//! as [rows, elements, 1, 1].
+
+use hipdnn_plugin_planner::Refusal;
+use hipdnn_plugin_planner::layout::Layout;
+use hipdnn_plugin_planner::prepare::Prepared;
+use hipdnn_plugin_planner::problem::Problem;
+use hipdnn_plugin_planner::problem::normalization::Normalization;
+use hipdnn_plugin_sdk::graph::{Graph, Operation};
+
+use super::{Described, Descriptor, Place, Value};
+use crate::names::{
+    ATTR_POINTWISE_AXIS, BACKEND_OPERATION_POINTWISE_DESCRIPTOR, BACKEND_OPERATION_REDUCTION_DESCRIPTOR,
+};
+
+/// Dims and strides of a tensor.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Shape {
+    /// Elements along each dimension.
+    pub dims: Vec<i64>,
+    /// Elements from one to the next along each.
+    pub strides: Vec<i64>,
+}
+
+/// How all tensors of a graph become those of cuDNN.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum View {
+    /// Ones in front, up to this rank.
+    Leading(usize),
+    /// Ones in front up to the first number, then ones before the last dimension for images and behind it for channels without pixels.
+    Image(usize),
+    /// Rows of a normalization: these dims, of which the first so many count rows.
+    Rows(Vec<i64>, usize),
+}
+
+/// A shape without gaps.
+pub fn packed(dims: &[i64]) -> Shape {
+    let mut strides = vec![1; dims.len()];
+    let mut next = 1_i64;
+    for (stride, dim) in strides.iter_mut().zip(dims).rev() {
+        *stride = next;
+        next = next.saturating_mul(*dim);
+    }
+    Shape { dims: dims.to_vec(), strides }
+}
+
+impl Shape {
+    /// The last two dimensions exchanged.
+    pub fn transposed(mut self) -> Self {
+        let last = self.dims.len();
+        if last >= 2 {
+            self.dims.swap(last - 2, last - 1);
+            self.strides.swap(last - 2, last - 1);
+        }
+        self
+    }
+
+    fn of(layout: &Layout) -> Self {
+        // A layout's numbers are within the address space.
+        let numbers = |values: &[usize]| values.iter().map(|value| *value as i64).collect();
+        let mut shape = Self { dims: numbers(layout.dims()), strides: numbers(layout.strides()) };
+        let extent = shape.extent();
+        for (dim, stride) in shape.dims.iter().zip(&mut shape.strides) {
+            if *dim == 1 && *stride == 0 {
+                *stride = extent;
+            }
+        }
+        shape
+    }
+
+    /// The stride of one more dimension outside all others.
+    fn extent(&self) -> i64 {
+        let ends = self.dims.iter().zip(&self.strides).map(|(dim, stride)| dim * stride);
+        ends.max().unwrap_or(1).max(1)
+    }
+
+    /// These dimensions in this order.
+    fn picked(&self, axes: &[usize]) -> Self {
+        let pick = |values: &[i64]| axes.iter().filter_map(|axis| values.get(*axis).copied()).collect();
+        if self.dims.len() != axes.len() {
+            return self.clone();
+        }
+        Self { dims: pick(&self.dims), strides: pick(&self.strides) }
+    }
+
+    /// Matrices as images, whose channels are the columns.
+    fn into_image(self) -> Self {
+        match (self.dims.as_slice(), self.strides.as_slice()) {
+            (&[batch, rows, columns], &[step, row, column]) => {
+                Self { dims: vec![batch, columns, rows, 1], strides: vec![step, column, row, row] }
+            }
+            _ => self,
+        }
+    }
+
+    fn lead(mut self, rank: usize) -> Self {
+        let extent = self.extent();
+        while self.dims.len() < rank {
+            self.dims.insert(0, 1);
+            self.strides.insert(0, extent);
+        }
+        self
+    }
+}
+
+impl View {
+    /// What the operations of a graph ask for.
+    ///
+    /// # Errors
+    /// When they ask for shapes that do not go together.
+    pub fn of(prepared: &Prepared) -> Result<Self, Refusal> {
+        let mut rows = None;
+        let mut image = None;
+        let graph = &prepared.graph;
+        for (node, problem) in graph.nodes.iter().zip(&prepared.problems) {
+            let spatial = match problem {
+                Problem::Normalization(norm) => {
+                    let (x, leading) = match norm {
+                        Normalization::Forward(norm) => (norm.x, norm.leading),
+                        Normalization::Backward(norm) => (norm.x, norm.leading),
+                    };
+                    let found = (Shape::of(&x.layout).dims, leading);
+                    if rows.as_ref().is_some_and(|known| *known != found) {
+                        return Err("normalizations of rows of different shapes in one graph".to_owned());
+                    }
+                    rows = Some(found);
+                    None
+                }
+                Problem::Convolution(convolution) => Some(convolution.spatial + 2),
+                Problem::Resample(resample) => Some(resample.spatial + 2),
+                Problem::Batchnorm(_) => batchnorm_rank(graph, &node.operation),
+                Problem::Pointwise(_)
+                | Problem::Attention(_)
+                | Problem::AttentionGradients(_)
+                | Problem::Mixture(_)
+                | Problem::MixtureGradient(_)
+                | Problem::Matmul(_)
+                | Problem::Reduction(_)
+                | Problem::BlockScale(_) => None,
+            };
+            image = image.max(spatial);
+        }
+        let most = graph.tensors.iter().map(|tensor| tensor.dims.len()).max().unwrap_or(0);
+        match (rows, image) {
+            (Some(_), Some(_)) => Err("a normalization of rows and one of images in one graph".to_owned()),
+            (Some((dims, leading)), None) => Ok(Self::Rows(dims, leading)),
+            (None, Some(rank)) => Ok(Self::Image(rank)),
+            (None, None) => Ok(Self::Leading(most.max(3))),
+        }
+    }
+
+    /// A tensor's shape for cuDNN.
+    ///
+    /// # Errors
+    /// When rows or their elements do not lie so that they count as one dimension.
+    pub fn shape(&self, layout: &Layout) -> Result<Shape, Refusal> {
+        let shape = Shape::of(layout);
+        match self {
+            Self::Leading(rank) => Ok(shape.lead(*rank)),
+            Self::Image(rank) => Ok(image(shape.lead(*rank))),
+            Self::Rows(dims, leading) => collapse(shape.lead(dims.len()), dims, *leading),
+        }
+    }
+
+    /// The shape of one number for each row: dims of rows, perhaps with ones behind.
+    ///
+    /// # Errors
+    /// As [`View::shape`].
+    pub fn of_rows(&self, layout: &Layout) -> Result<Shape, Refusal> {
+        let Self::Rows(dims, leading) = self else { return self.shape(layout) };
+        let mut shape = Shape::of(layout);
+        while shape.dims.len() < dims.len() {
+            shape.dims.push(1);
+            shape.strides.push(1);
+        }
+        collapse(shape, dims, *leading)
+    }
+}
+
+/// Gives graphs of operations on each element and of reductions the order of dimensions that cuDNN has kernels for: of four and more the
+/// second is the innermost in memory, as with channels last. Nothing in such a graph knows which dimension is which.
+pub(super) fn innermost_second(described: &mut Described) {
+    let (pointwise, reduction) =
+        (BACKEND_OPERATION_POINTWISE_DESCRIPTOR, BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
+    if !described.operations.iter().all(|operation| [pointwise, reduction].contains(&operation.kind)) {
+        return;
+    }
+    let in_memory = described.tensors.iter().filter(|tensor| tensor.place != Place::Virtual);
+    let elements = |shape: &Shape| shape.dims.iter().product::<i64>();
+    let Some(largest) = in_memory.max_by_key(|tensor| elements(&tensor.shape)) else { return };
+    let rank = largest.shape.dims.len();
+    let has_axis = described.operations.iter().any(axis_of);
+    if rank < 4 || described.tensors.iter().any(|tensor| tensor_rank(&tensor.shape, rank) != rank) {
+        return;
+    }
+    let mut axes: Vec<usize> = (0..rank).collect();
+    let (dims, strides) = (largest.shape.dims.clone(), largest.shape.strides.clone());
+    let stride = |axis: &usize| match (dims.get(*axis), strides.get(*axis)) {
+        (Some(2..), Some(stride)) => *stride,
+        // Along a dimension of 1 there is no distance.
+        _ => i64::MAX,
+    };
+    axes.sort_by_key(|axis| std::cmp::Reverse(stride(axis)));
+    let matrices = if has_axis { None } else { merged(described, &axes) };
+    if let Some(shapes) = matrices {
+        let reduces = described.operations.iter().any(|operation| operation.kind == reduction);
+        for (tensor, shape) in described.tensors.iter_mut().zip(shapes) {
+            tensor.shape = if reduces { shape.into_image() } else { shape };
+        }
+        return;
+    }
+    if let Some(innermost) = axes.pop() {
+        axes.insert(1, innermost);
+    }
+    for tensor in &mut described.tensors {
+        if tensor.shape.dims.len() == rank {
+            tensor.shape = tensor.shape.picked(&axes);
+        }
+    }
+    for operation in &mut described.operations {
+        for (_, value) in &mut operation.attributes {
+            let Value::Descriptor(inner) = value else { continue };
+            for (name, value) in &mut inner.attributes {
+                if let (&mut ATTR_POINTWISE_AXIS, Value::Integers(axis)) = (name, value)
+                    && let [axis] = axis.as_mut_slice()
+                {
+                    let place = axes.iter().position(|other| i64::try_from(*other) == Ok(*axis));
+                    *axis = place.map_or(*axis, |place| place as i64);
+                }
+            }
+        }
+    }
+}
+
+/// Whether an operation names a dimension.
+fn axis_of(operation: &Descriptor) -> bool {
+    operation.attributes.iter().any(|(_, value)| match value {
+        Value::Descriptor(inner) => inner.attributes.iter().any(|(name, _)| *name == ATTR_POINTWISE_AXIS),
+        _ => false,
+    })
+}
+
+/// The shapes of all tensors as batches of matrices, with dimensions in this order and neighbours joined that lie like one in each
+/// tensor; `None` where more than three are left.
+fn merged(described: &Described, axes: &[usize]) -> Option<Vec<Shape>> {
+    let mut shapes: Vec<Shape> = described.tensors.iter().map(|tensor| tensor.shape.picked(axes)).collect();
+    let joins = |shape: &Shape, at: usize| {
+        let (dims, strides) = (shape.dims.get(at..at + 2), shape.strides.get(at..at + 2));
+        match (dims, strides) {
+            (Some([1, 1]), _) => true,
+            (Some([outer, inner]), Some([step, stride])) => {
+                *outer > 1 && *inner > 1 && *step == *inner * *stride
+            }
+            // A single element.
+            _ => true,
+        }
+    };
+    let mut rank = axes.len();
+    let mut at = 0;
+    while at + 1 < rank {
+        let ones = shapes.iter().all(|shape| shape.dims.get(at).is_none_or(|dim| *dim == 1));
+        if ones || shapes.iter().all(|shape| joins(shape, at)) {
+            for shape in shapes.iter_mut().filter(|shape| shape.dims.len() == rank) {
+                let outer = shape.dims.remove(at);
+                shape.strides.remove(at);
+                if let Some(inner) = shape.dims.get_mut(at) {
+                    *inner *= outer;
+                }
+            }
+            rank -= 1;
+        } else {
+            at += 1;
+        }
+    }
+    for shape in &mut shapes {
+        if shape.dims.len() != rank {
+            *shape = packed(&[1; 3]);
+        }
+        *shape = std::mem::take(shape).lead(3);
+    }
+    // cuDNN 9.19 reads behind the end of a matrix that every index of the batch shares.
+    let batch = shapes.iter().filter_map(|shape| shape.dims.first()).max().copied();
+    let shared =
+        |shape: &Shape| shape.dims.first() != batch.as_ref() && shape.dims.iter().any(|dim| *dim > 1);
+    (rank <= 3 && !shapes.iter().any(shared)).then_some(shapes)
+}
+
+/// The rank that counts: a single element has any.
+fn tensor_rank(shape: &Shape, rank: usize) -> usize {
+    if shape.dims.iter().all(|dim| *dim == 1) { rank } else { shape.dims.len() }
+}
+
+fn batchnorm_rank(graph: &Graph, operation: &Operation) -> Option<usize> {
+    let x = match operation {
+        Operation::BatchnormInference(operation) => operation.x,
+        Operation::BatchnormInferenceVariance(operation) => operation.x,
+        Operation::Batchnorm(operation) => operation.x,
+        Operation::BatchnormBackward(operation) => operation.x,
+        _ => return None,
+    };
+    graph.tensor(x).map(|tensor| tensor.dims.len())
+}
+
+/// Two spatial dimensions at least.
+fn image(mut shape: Shape) -> Shape {
+    if let (&[_, channels], &[_, stride]) = (shape.dims.as_slice(), shape.strides.as_slice()) {
+        let pixel = channels * stride;
+        shape.dims.extend([1, 1]);
+        shape.strides.extend([pixel, pixel]);
+    } else if let (&[_, _, width], &[_, _, stride]) = (shape.dims.as_slice(), shape.strides.as_slice()) {
+        shape.dims.insert(2, 1);
+        shape.strides.insert(2, width * stride);
+    }
+    shape
+}
+
+/// [rows, elements, 1, 1], either of which may be one.
+fn collapse(shape: Shape, dims: &[i64], leading: usize) -> Result<Shape, Refusal> {
+    let part = |from: usize, to: usize| -> Result<(i64, i64), Refusal> {
+        let own = shape.dims.get(from..to).unwrap_or_default();
+        let strides = shape.strides.get(from..to).unwrap_or_default();
+        if own.iter().all(|dim| *dim == 1) {
+            return Ok((1, 1));
+        }
+        let refuse = || {
+            format!(
+                "dims {:?} with strides {:?}, expected dims {dims:?} or ones for the first {leading} and for the others, each lying like one dimension",
+                shape.dims, shape.strides
+            )
+        };
+        if Some(own) != dims.get(from..to) {
+            return Err(refuse());
+        }
+        let mut long: Vec<(i64, i64)> =
+            own.iter().copied().zip(strides.iter().copied()).filter(|(dim, _)| *dim > 1).collect();
+        let Some((mut count, stride)) = long.pop() else { return Ok((1, 1)) };
+        while let Some((dim, step)) = long.pop() {
+            if step != stride * count {
+                return Err(refuse());
+            }
+            count *= dim;
+        }
+        Ok((count, stride))
+    };
+    let (rows, row_stride) = part(0, leading)?;
+    let (elements, stride) = part(leading, dims.len())?;
+    let row_stride = if rows == 1 { elements * stride } else { row_stride };
+    let behind = elements * stride;
+    Ok(Shape { dims: vec![rows, elements, 1, 1], strides: vec![row_stride, stride, behind, behind] })
+}

@@ -1,0 +1,255 @@
+use hipdnn_plugin_sdk::graph::operation::{
+    Batchnorm, BatchnormBackward, BatchnormInference, BatchnormInferenceVariance, ConvolutionBackwardData,
+    ConvolutionBackwardFilter, ConvolutionForward, Pointwise, ResampleBackward, ResampleForward,
+};
+use hipdnn_plugin_sdk::graph::{ConvMode, DataType, PaddingMode, PointwiseMode, ResampleMode};
+
+use crate::case::{Case, Order};
+use crate::cases::{ORDERS, TYPES};
+
+const RANGE: [f32; 2] = [-1.0, 1.0];
+const FIRST: Order = Order::ChannelsFirst;
+
+/// A convolution: x, w, padding before and behind, stride, dilation.
+struct Shape(&'static str, &'static [i64], &'static [i64], [i64; 2], i64, i64);
+
+const SHAPES: [Shape; 8] = [
+    Shape("3x3", &[2, 16, 10, 12], &[24, 16, 3, 3], [1, 1], 1, 1),
+    Shape("1x1", &[2, 32, 8, 8], &[16, 32, 1, 1], [0, 0], 1, 1),
+    Shape("7x7 stride 2", &[1, 8, 18, 18], &[16, 8, 7, 7], [3, 3], 2, 1),
+    Shape("dilation 2", &[2, 16, 9, 9], &[16, 16, 3, 3], [2, 2], 1, 2),
+    Shape("padding behind", &[2, 16, 8, 8], &[16, 16, 3, 3], [0, 1], 2, 1),
+    Shape("2 groups", &[2, 32, 8, 8], &[32, 16, 3, 3], [1, 1], 1, 1),
+    Shape("1-D", &[2, 16, 20], &[16, 16, 3], [1, 1], 1, 1),
+    Shape("3-D", &[1, 16, 6, 6, 8], &[16, 16, 3, 3, 3], [1, 1], 1, 1),
+];
+
+impl Shape {
+    fn y(&self) -> Vec<i64> {
+        let Self(_, x, w, [before, behind], stride, dilation) = self;
+        let pooled = x
+            .iter()
+            .zip(*w)
+            .skip(2)
+            .map(|(x, w)| (x + before + behind - dilation * (w - 1) - 1) / stride + 1);
+        x.iter().take(1).chain(w.iter().take(1)).copied().chain(pooled).collect()
+    }
+}
+
+macro_rules! convolution {
+    ($shape:expr, $operation:ident { $($tensor:ident),+ }) => {{
+        let Shape(_, x, _, [before, behind], stride, dilation) = $shape;
+        let all = |value: i64| vec![value; x.len() - 2];
+        $operation {
+            $($tensor,)+
+            pre_padding: all(*before),
+            post_padding: all(*behind),
+            stride: all(*stride),
+            dilation: all(*dilation),
+            conv_mode: ConvMode::CrossCorrelation,
+        }
+    }};
+}
+
+fn convolution(shape: &Shape, direction: &str, data_type: DataType, order: Order) -> Case {
+    let Shape(name, x_dims, w_dims, ..) = shape;
+    let mut case = Case::new(format!("conv {direction} {name} {} {order:?}", data_type.name()));
+    let y_dims = shape.y();
+    match direction {
+        "forward" => {
+            let x = case.input(data_type, x_dims, order, RANGE);
+            let w = case.input(data_type, w_dims, order, RANGE);
+            let y = case.output(data_type, &y_dims, order);
+            case.node(convolution!(shape, ConvolutionForward { x, w, y }));
+        }
+        "data" => {
+            let dy = case.input(data_type, &y_dims, order, RANGE);
+            let w = case.input(data_type, w_dims, order, RANGE);
+            let dx = case.output(data_type, x_dims, order);
+            case.node(convolution!(shape, ConvolutionBackwardData { dy, w, dx }));
+        }
+        _ => {
+            let x = case.input(data_type, x_dims, order, RANGE);
+            let dy = case.input(data_type, &y_dims, order, RANGE);
+            let dw = case.output(data_type, w_dims, order);
+            case.node(convolution!(shape, ConvolutionBackwardFilter { x, dy, dw }));
+        }
+    }
+    case
+}
+
+/// A convolution with nodes behind it: bias, perhaps a residual, RELU.
+fn block(has_residual: bool, data_type: DataType, order: Order) -> Case {
+    let residual = if has_residual { " + residual" } else { "" };
+    let mut case = Case::new(format!("conv + bias{residual} + relu {} {order:?}", data_type.name()));
+    let dims = [2, 24, 10, 12];
+    let x = case.input(data_type, &[2, 16, 10, 12], order, RANGE);
+    let w = case.input(data_type, &[24, 16, 3, 3], order, RANGE);
+    let y = case.between(DataType::Float, &dims, order);
+    case.node(convolution!(&SHAPES[0], ConvolutionForward { x, w, y }));
+    let bias = case.input(data_type, &[1, 24, 1, 1], order, RANGE);
+    let mut last = case.between(DataType::Float, &dims, order);
+    case.node(Pointwise::new(PointwiseMode::Add, y, Some(bias), last));
+    if has_residual {
+        let residual = case.input(data_type, &dims, order, RANGE);
+        let sum = case.between(DataType::Float, &dims, order);
+        case.node(Pointwise::new(PointwiseMode::Add, last, Some(residual), sum));
+        last = sum;
+    }
+    let out = case.output(data_type, &dims, order);
+    case.node(Pointwise::new(PointwiseMode::ReluFwd, last, None, out));
+    case
+}
+
+const IMAGE: [i64; 4] = [4, 16, 8, 10];
+const CHANNELS: [i64; 4] = [1, 16, 1, 1];
+
+fn pooling(mode: ResampleMode, backward: bool, data_type: DataType, order: Order) -> Case {
+    let direction = if backward { "backward" } else { "forward" };
+    let mut case = Case::new(format!("{} {direction} {} {order:?}", mode.name(), data_type.name()));
+    let (x_dims, y_dims) = ([2, 8, 8, 10], [2, 8, 4, 5]);
+    let (pre_padding, post_padding, stride, window) = (vec![1, 1], vec![1, 1], vec![2, 2], vec![3, 3]);
+    let padding_mode =
+        if mode == ResampleMode::Maxpool { PaddingMode::NegInfPad } else { PaddingMode::ZeroPad };
+    if backward {
+        let dy = case.input(data_type, &y_dims, order, RANGE);
+        let dx = case.output(data_type, &x_dims, order);
+        case.node(ResampleBackward {
+            dy,
+            dx,
+            index: None,
+            pre_padding,
+            post_padding,
+            stride,
+            window,
+            resample_mode: mode,
+            padding_mode,
+        });
+    } else {
+        let x = case.input(data_type, &x_dims, order, RANGE);
+        let y = case.output(data_type, &y_dims, order);
+        case.node(ResampleForward {
+            x,
+            y,
+            index: None,
+            pre_padding,
+            post_padding,
+            stride,
+            window,
+            resample_mode: mode,
+            padding_mode,
+            generate_index: None,
+        });
+    }
+    case
+}
+
+fn given(case: &mut Case, range: [f32; 2]) -> i64 {
+    case.input(DataType::Float, &CHANNELS, FIRST, range)
+}
+
+fn made(case: &mut Case) -> i64 {
+    case.output(DataType::Float, &CHANNELS, FIRST)
+}
+
+fn inference(with_variance: bool, data_type: DataType, order: Order) -> Case {
+    let how = if with_variance { " with variance" } else { "" };
+    let mut case = Case::new(format!("batchnorm inference{how} {} {order:?}", data_type.name()));
+    case.tolerance = case.tolerance.max(1e-4);
+    let x = case.input(data_type, &IMAGE, order, [-2.0, 3.0]);
+    let (mean, spread) = (given(&mut case, RANGE), given(&mut case, [0.5, 2.0]));
+    let (scale, bias) = (given(&mut case, [-1.0, 2.0]), given(&mut case, RANGE));
+    if with_variance {
+        let epsilon = case.value(1e-3);
+        let y = case.output(data_type, &IMAGE, order);
+        case.node(BatchnormInferenceVariance { x, mean, variance: spread, scale, bias, epsilon, y });
+    } else {
+        let y = case.output(data_type, &IMAGE, order);
+        case.node(BatchnormInference { x, mean, inv_variance: spread, scale, bias, y });
+    }
+    case
+}
+
+/// What a training keeps: 0 nothing, 1 its statistics, 2 running statistics, 3 both.
+fn training(kept: usize, activation: bool, data_type: DataType, order: Order) -> Case {
+    let relu = if activation { " + relu" } else { "" };
+    let mut case = Case::new(format!("batchnorm training{relu}, kept {kept} {} {order:?}", data_type.name()));
+    case.tolerance = case.tolerance.max(1e-4);
+    let x = case.input(data_type, &IMAGE, order, [-2.0, 3.0]);
+    let y = if activation {
+        case.between(data_type, &IMAGE, order)
+    } else {
+        case.output(data_type, &IMAGE, order)
+    };
+    let (scale, bias) = (given(&mut case, [-1.0, 2.0]), given(&mut case, RANGE));
+    let mut node = Batchnorm::new(x, scale, bias, case.value(1e-3), y);
+    if kept & 1 != 0 {
+        node.mean = Some(made(&mut case));
+        node.inv_variance = Some(made(&mut case));
+    }
+    if kept & 2 != 0 {
+        node.prev_running_mean = Some(given(&mut case, RANGE));
+        node.prev_running_variance = Some(given(&mut case, [0.5, 2.0]));
+        node.momentum = Some(case.value(0.3));
+        node.next_running_mean = Some(made(&mut case));
+        node.next_running_variance = Some(made(&mut case));
+    }
+    case.node(node);
+    if activation {
+        let out = case.output(data_type, &IMAGE, order);
+        case.node(Pointwise::new(PointwiseMode::ReluFwd, y, None, out));
+    }
+    case
+}
+
+fn backward(data_type: DataType, order: Order) -> Case {
+    let mut case = Case::new(format!("batchnorm backward {} {order:?}", data_type.name()));
+    case.tolerance = case.tolerance.max(1e-4);
+    let dy = case.input(data_type, &IMAGE, order, RANGE);
+    let x = case.input(data_type, &IMAGE, order, [-2.0, 2.0]);
+    let scale = given(&mut case, [0.5, 2.0]);
+    let (mean, inv_variance) = (given(&mut case, [-0.5, 0.5]), given(&mut case, [0.5, 1.0]));
+    let dx = case.output(data_type, &IMAGE, order);
+    let (dscale, dbias) = (made(&mut case), made(&mut case));
+    case.node(BatchnormBackward {
+        dy,
+        x,
+        scale,
+        dx,
+        dscale,
+        dbias,
+        mean: Some(mean),
+        inv_variance: Some(inv_variance),
+        peer_stats: Vec::new(),
+    });
+    case
+}
+
+pub fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for data_type in TYPES {
+        for order in ORDERS {
+            for shape in &SHAPES {
+                cases.extend(
+                    ["forward", "data", "filter"]
+                        .map(|direction| convolution(shape, direction, data_type, order)),
+                );
+            }
+            cases.extend([false, true].map(|has_residual| block(has_residual, data_type, order)));
+            let modes = [
+                ResampleMode::Maxpool,
+                ResampleMode::AvgpoolExcludePadding,
+                ResampleMode::AvgpoolIncludePadding,
+            ];
+            cases.extend(modes.map(|mode| pooling(mode, false, data_type, order)));
+            cases.extend([modes[1], modes[2]].map(|mode| pooling(mode, true, data_type, order)));
+            cases.extend([false, true].map(|with_variance| inference(with_variance, data_type, order)));
+            for kept in 0..4 {
+                cases.push(training(kept, false, data_type, order));
+            }
+            cases.push(training(1, true, data_type, order));
+            cases.push(backward(data_type, order));
+        }
+    }
+    cases
+}
