@@ -1,6 +1,6 @@
 """Trains a small GPT on text twice, in PyTorch alone and with its functions routed to hipDNN, and compares the losses.
 
-python examples_python/train_gpt.py [--steps 200] [--layers 6] [--check]
+python examples_python/train_gpt.py [--steps 200] [--layers 6] [--size 128] [--check]
 """
 
 import argparse
@@ -25,16 +25,24 @@ class Block(nn.Module):
         self.up, self.down = nn.Linear(size, 4 * size), nn.Linear(4 * size, size)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.qkv(self.before(x)).chunk(3, -1))
+        q, k, v = (
+            t.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for t in self.qkv(self.before(x)).chunk(3, -1)
+        )
         attended = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.out(attended.transpose(1, 2).flatten(2))
         return x + self.down(F.gelu(self.up(self.after(x))))
 
 
 class GPT(nn.Module):
-    def __init__(self, letters: int, size: int, heads: int, layers: int, length: int) -> None:
+    def __init__(
+        self, letters: int, size: int, heads: int, layers: int, length: int
+    ) -> None:
         super().__init__()
-        self.letters, self.places = nn.Embedding(letters, size), nn.Embedding(length, size)
+        self.letters, self.places = (
+            nn.Embedding(letters, size),
+            nn.Embedding(length, size),
+        )
         self.blocks = nn.Sequential(*(Block(size, heads) for _ in range(layers)))
         self.norm, self.head = nn.LayerNorm(size), nn.Linear(size, letters)
 
@@ -43,7 +51,14 @@ class GPT(nn.Module):
         return self.head(self.norm(self.blocks(x)))
 
 
-def train(steps: int, layers: int, size: int = 128, heads: int = 4, length: int = 64, batch: int = 16) -> tuple[list[float], float]:
+def train(
+    steps: int,
+    layers: int,
+    size: int,
+    heads: int = 4,
+    length: int = 64,
+    batch: int = 16,
+) -> tuple[list[float], float]:
     torch.manual_seed(0)
     text = TEXT.read_text(encoding="utf-8")
     letters = sorted(set(text))
@@ -56,7 +71,9 @@ def train(steps: int, layers: int, size: int = 128, heads: int = 4, length: int 
             # The first steps plan their graphs.
             started = time.perf_counter()
         at = torch.randint(len(data) - length - 1, (batch,))
-        x, y = (torch.stack([data[a + by : a + by + length] for a in at]) for by in (0, 1))
+        x, y = (
+            torch.stack([data[a + by : a + by + length] for a in at]) for by in (0, 1)
+        )
         loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
         optimizer.zero_grad()
         loss.backward()
@@ -69,20 +86,37 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--layers", type=int, default=6)
-    parser.add_argument("--check", action="store_true", help="fail where a loss differs by more than 1 percent")
+    parser.add_argument("--size", type=int, default=128, help="numbers for each letter")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="fail where a loss differs by more than 1 percent",
+    )
     arguments = parser.parse_args()
 
-    theirs, their_time = train(arguments.steps, arguments.layers)
+    theirs, their_time = train(arguments.steps, arguments.layers, arguments.size)
     with hipdnn.torch.enable():
-        ours, our_time = train(arguments.steps, arguments.layers)
+        ours, our_time = train(arguments.steps, arguments.layers, arguments.size)
     apart = max(abs(a / b - 1) for a, b in zip(ours, theirs))
-    print(f"loss {theirs[0]:.3f} -> {theirs[-1]:.3f} in PyTorch, {ours[-1]:.3f} with hipDNN; at most {100 * apart:.3f} % apart")
-    print(f"a step takes {their_time:.1f} ms in PyTorch, {our_time:.1f} ms with hipDNN: {their_time / our_time:.2f} x")
+    print(
+        f"loss {theirs[0]:.3f} -> {theirs[-1]:.3f} in PyTorch, {ours[-1]:.3f} with hipDNN; at most {100 * apart:.3f} % apart"
+    )
+    print(
+        f"a step takes {their_time:.1f} ms in PyTorch, {our_time:.1f} ms with hipDNN: {their_time / our_time:.2f} x"
+    )
     for row in sorted(hipdnn.torch.report(), key=lambda row: -row.routed):
-        why = f", in PyTorch {row.passed_on}: {'; '.join(row.reasons)}" if row.passed_on else ""
+        why = (
+            f", in PyTorch {row.passed_on}: {'; '.join(row.reasons)}"
+            if row.passed_on
+            else ""
+        )
         print(f"  {row.function:<30} {row.routed:>6} here{why}  ({row.place})")
-    if arguments.check and (apart > 0.01 or any(row.passed_on for row in hipdnn.torch.report())):
-        raise SystemExit("the losses are more than 1 % apart, or something was not computed by hipDNN")
+    if arguments.check and (
+        apart > 0.01 or any(row.passed_on for row in hipdnn.torch.report())
+    ):
+        raise SystemExit(
+            "the losses are more than 1 % apart, or something was not computed by hipDNN"
+        )
 
 
 if __name__ == "__main__":

@@ -261,3 +261,14 @@ def test_threads_route_on_their_own():
     for thread in threads:
         thread.join()
     assert not failures
+
+
+def test_another_thread_ends_nothing_here():
+    import threading
+
+    with hipdnn.torch.enable():
+        other = threading.Thread(target=hipdnn.torch.disable)
+        other.start()
+        other.join()
+        F.gelu(torch.ones(2))
+    assert [(row.function, row.routed) for row in hipdnn.torch.report()] == [("gelu", 1)]

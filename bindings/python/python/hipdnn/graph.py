@@ -132,8 +132,7 @@ class Graph(Windows, Pointwise, Norms, Attention):
     def tensor_like(self, like: Any, name: str = "") -> Tensor:
         """A tensor with the shape, strides and type of another, or of an array of any library."""
         if isinstance(like, Tensor):
-            kind = like.data_type
-            return self._new_tensor(name=name, dim=like.dim, stride=like.stride, data_type=kind)
+            return self._new_tensor(name=name, dim=like.dim, stride=like.stride, data_type=like.data_type)
         dim, stride, kind, _, _ = _native.describe(like)
         return self._new_tensor(name=name, dim=dim or [1], stride=stride or [1], data_type=kind)
 

@@ -87,8 +87,8 @@ class Products(Operations):
             )
         of = self._window(node, len(x) - 2, padding, pre_padding, post_padding, stride, dilation)
         spatial = [
-            window(*sizes, filter)
-            for *sizes, filter in zip(x[2:], of["pre_padding"], of["post_padding"], of["stride"], of["dilation"], w[2:])
+            window(*sizes)
+            for sizes in zip(x[2:], of["pre_padding"], of["post_padding"], of["stride"], of["dilation"], w[2:])
         ]
         if min(spatial) < 1:
             raise GraphError(node, "weight", f"the window {list(w[2:])} does not fit into the image {list(x[2:])}")

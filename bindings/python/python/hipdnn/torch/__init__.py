@@ -16,6 +16,7 @@ from __future__ import annotations
 import collections
 import os
 import sys
+import threading
 from typing import Any, Iterable, NamedTuple
 
 import torch
@@ -60,11 +61,11 @@ def _place() -> str:
 
 
 class enable(TorchFunctionMode):
-    """Routes PyTorch's functions to hipDNN: for good when it is called, or as a context manager until its end."""
+    """Routes this thread's calls of PyTorch's functions to hipDNN: until ``disable()``, or as a context manager."""
 
     def __init__(self) -> None:
         super().__init__()
-        _on.append(self)
+        _modes().append(self)
         super().__enter__()
 
     def __enter__(self) -> enable:
@@ -72,8 +73,8 @@ class enable(TorchFunctionMode):
         return self
 
     def __exit__(self, *error: Any) -> None:
-        if self in _on:
-            _on.remove(self)
+        if self in _modes():
+            _modes().remove(self)
             super().__exit__(*error)
 
     def __torch_function__(self, func: Any, types: Iterable[type], args: Any = (), kwargs: Any = None) -> Any:
@@ -93,13 +94,21 @@ class enable(TorchFunctionMode):
         return result
 
 
-_on: list[enable] = []
+_local = threading.local()
+
+
+def _modes() -> list[enable]:
+    """What is on in this thread, the last one last."""
+    if not hasattr(_local, "modes"):
+        _local.modes = []
+    modes: list[enable] = _local.modes
+    return modes
 
 
 def disable() -> None:
-    """Ends what ``enable()`` began."""
-    while _on:
-        _on[-1].__exit__(None, None, None)
+    """Ends what ``enable()`` began in this thread."""
+    while _modes():
+        _modes()[-1].__exit__(None, None, None)
 
 
 def report() -> list[Routed]:
