@@ -6,8 +6,8 @@
 //! `CUDNN_ENGINE`: [`lowering`] says which objects of cuDNN's graph API a graph becomes, [`descriptor`] makes them, [`compiled`]
 //! finds the plan that cuDNN makes of them, and [`plan`] runs it on the stream of a [`handle`].
 //!
-//! `CUBLASLT_ENGINE`: a [`chain`] of nodes becomes one call of cuBLASLt with one of the algorithms of [`lt`]. Chains and [`product`]s are
-//! those of the engine for AMD GPUs: the files are shared.
+//! `CUBLASLT_ENGINE`: a `chain` of nodes becomes one call of cuBLASLt with one of the algorithms of [`lt`]. Chains and `product`s are
+//! the planner's, which the engine of hipBLASLt has in common.
 
 pub mod compiled;
 pub mod cudnn;

@@ -3,7 +3,7 @@
 //! Nothing of AMD's is linked. [`hipblaslt`], [`rocblas`] and the HIP runtime are opened when a graph is first asked about;
 //! without them, or without a device, the engine does not apply and the reason says what was looked for.
 //!
-//! A [`chain`] of nodes of a graph becomes one call: of hipBLASLt where that finds an [`algorithm`], else of rocBLAS where a
+//! A `chain` of nodes of a graph becomes one call: of hipBLASLt where that finds an [`algorithm`], else of rocBLAS where a
 //! [`gemm`] alone is enough. A [`plan`] makes the calls in order on the stream of a [`handle`].
 
 pub mod algorithm;

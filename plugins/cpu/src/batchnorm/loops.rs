@@ -7,7 +7,7 @@ use crate::tensor::moments::Totals;
 /// Adds Σ dy and Σ dy · (x - mean).
 ///
 /// # Safety
-/// As [`sum`], for both.
+/// `dy` and `x` are readable for `len` values, and the processor has the instructions of `V`.
 #[inline(always)]
 pub(crate) unsafe fn gradient_sums<V: Vector>(
     totals: &mut Totals<V, 2>,
@@ -63,7 +63,7 @@ macro_rules! each {
 /// dx of one channel.
 ///
 /// # Safety
-/// As [`sum`] for both, and `dx` is writable for `len` values.
+/// As for [`gradient_sums`], and `dx` is writable for `len` values.
 #[inline(always)]
 pub(crate) unsafe fn gradient<V: Vector>(
     dy: *const V::Scalar,

@@ -1,5 +1,6 @@
 //! Products of matrices with cuBLASLt.
 
 pub mod algorithm;
+pub mod description;
 pub mod library;
 pub mod plan;

@@ -1,7 +1,7 @@
 //! The way into the functions of a table: frames that end C++ exceptions.
 //!
-//! What a table has is not a library's function itself but an entry of [`entries`], one for each function. An entry goes to [`frame`],
-//! which finds the function in the entry's [`Slot`], calls it with the same arguments and lets no exception out: see [`crate::exception`].
+//! What a table has is not a library's function itself but an entry of `entries`, one for each function. An entry goes to `frame`,
+//! which finds the function in the entry's `Slot`, calls it with the same arguments and lets no exception out: see [`crate::exception`].
 
 use std::ffi::{c_int, c_void};
 use std::sync::Mutex;

@@ -1,0 +1,134 @@
+//! What cuBLASLt is told of a chain: the product, its epilogue and the layouts of its matrices.
+
+use std::ffi::c_int;
+
+use hipdnn_plugin_planner::chain::{Activation, Chain};
+use hipdnn_plugin_planner::product::Matrix;
+use hipdnn_plugin_sdk::dynlib::Object;
+use hipdnn_plugin_sdk::graph::DataType;
+use hipdnn_plugin_sdk::{PluginError, Refusal};
+
+use crate::knob::Options;
+use crate::lt::library::{
+    COMPUTE_32F, COMPUTE_32F_FAST_TF32, COMPUTE_64F, CublasLt, DESC_BIAS_TYPE, DESC_EPILOGUE, DESC_TRANSA,
+    DESC_TRANSB, EPILOGUE_BIAS, EPILOGUE_DEFAULT, EPILOGUE_GELU, EPILOGUE_GELU_BIAS, EPILOGUE_RELU,
+    EPILOGUE_RELU_BIAS, LAYOUT_BATCH_COUNT, LAYOUT_BATCH_OFFSET, OPERATION_N, OPERATION_T, R_16BF, R_16F,
+    R_32F, R_64F,
+};
+
+/// A description of a chain for cuBLASLt.
+#[derive(Debug)]
+pub(crate) struct Description {
+    pub(crate) product: Object,
+    pub(crate) a: Object,
+    pub(crate) b: Object,
+    /// Of the summand, or of the result where there is none.
+    pub(crate) c: Object,
+    pub(crate) d: Object,
+}
+
+impl Description {
+    /// Describes the chain, whose result goes through this epilogue.
+    pub(crate) fn new(
+        lt: &'static CublasLt,
+        chain: &Chain,
+        epilogue: c_int,
+        options: &Options,
+    ) -> Result<Self, PluginError> {
+        let product = &chain.product;
+        let (compute_type, scale_type) = match (chain.double, options.tf32) {
+            (true, _) => (COMPUTE_64F, R_64F),
+            (false, true) if product.a.data_type == DataType::Float => (COMPUTE_32F_FAST_TF32, R_32F),
+            (false, _) => (COMPUTE_32F, R_32F),
+        };
+        let described = lt.made("cublasLtMatmulDescCreate", lt.cublasLtMatmulDescDestroy, |described| {
+            // SAFETY: the output is valid.
+            unsafe { (lt.cublasLtMatmulDescCreate)(described, compute_type, scale_type) }
+        })?;
+        let operation = |matrix: &Matrix| if matrix.transposed { OPERATION_T } else { OPERATION_N };
+        let mut numbers = vec![
+            (DESC_TRANSA, operation(&product.a)),
+            (DESC_TRANSB, operation(&product.b)),
+            (DESC_EPILOGUE, epilogue),
+        ];
+        if let Some(bias) = chain.bias {
+            numbers.push((DESC_BIAS_TYPE, data_type(bias)));
+        }
+        for (attribute, value) in numbers {
+            // SAFETY: the description is alive, and the value has its size.
+            let status = unsafe {
+                let value: *const c_int = &value;
+                (lt.cublasLtMatmulDescSetAttribute)(
+                    described.get(),
+                    attribute,
+                    value.cast(),
+                    size_of::<c_int>(),
+                )
+            };
+            lt.check("cublasLtMatmulDescSetAttribute", status)?;
+        }
+        let layout = |matrix: &Matrix, rows, columns| layout(lt, matrix, rows, columns, product.batch);
+        let summand = product.summand.unwrap_or(product.c);
+        Ok(Self {
+            product: described,
+            a: layout(&product.a, product.m, product.k)?,
+            b: layout(&product.b, product.k, product.n)?,
+            c: layout(&summand, product.m, product.n)?,
+            d: layout(&product.c, product.m, product.n)?,
+        })
+    }
+}
+
+/// cuBLASLt's number of the chain's epilogue.
+pub(crate) fn epilogue(chain: &Chain) -> Result<c_int, Refusal> {
+    Ok(match (chain.activation, chain.bias.is_some()) {
+        (None, false) => EPILOGUE_DEFAULT,
+        (None, true) => EPILOGUE_BIAS,
+        (Some(Activation::Relu), false) => EPILOGUE_RELU,
+        (Some(Activation::Relu), true) => EPILOGUE_RELU_BIAS,
+        (Some(Activation::Gelu), false) => EPILOGUE_GELU,
+        (Some(Activation::Gelu), true) => EPILOGUE_GELU_BIAS,
+        (Some(Activation::Swish), _) => {
+            return Err(
+                "operation: is SWISH after a product, expected RELU or GELU by the formula with tanh".into(),
+            );
+        }
+    })
+}
+
+/// CUDA's number of a type of a chain, which has no others.
+fn data_type(data_type: DataType) -> c_int {
+    match data_type {
+        DataType::Half => R_16F,
+        DataType::Bfloat16 => R_16BF,
+        DataType::Double => R_64F,
+        _ => R_32F,
+    }
+}
+
+/// The layout of a matrix with so many rows and columns once it is transposed as it should be.
+fn layout(
+    lt: &'static CublasLt,
+    matrix: &Matrix,
+    rows: usize,
+    columns: usize,
+    batch: usize,
+) -> Result<Object, PluginError> {
+    let (rows, columns) = if matrix.transposed { (columns, rows) } else { (rows, columns) };
+    let data_type = data_type(matrix.data_type);
+    let layout = lt.made("cublasLtMatrixLayoutCreate", lt.cublasLtMatrixLayoutDestroy, |layout| {
+        let (rows, columns, leading) = (rows as u64, columns as u64, matrix.leading as i64);
+        // SAFETY: the output is valid.
+        unsafe { (lt.cublasLtMatrixLayoutCreate)(layout, data_type, rows, columns, leading) }
+    })?;
+    let (count, stride) = (batch as i32, matrix.stride as i64);
+    // SAFETY: the layout is alive, and the values have their sizes.
+    unsafe {
+        let set = lt.cublasLtMatrixLayoutSetAttribute;
+        let status = set(layout.get(), LAYOUT_BATCH_COUNT, (&raw const count).cast(), size_of::<i32>());
+        lt.check("cublasLtMatrixLayoutSetAttribute", status)?;
+        let status = set(layout.get(), LAYOUT_BATCH_OFFSET, (&raw const stride).cast(), size_of::<i64>());
+        lt.check("cublasLtMatrixLayoutSetAttribute", status)?;
+    }
+    Ok(layout)
+}
