@@ -50,7 +50,7 @@ static const char* absolute(const char* relative)
 }
 
 /* What the library's own folder for plugins has. */
-#define DEFAULT "hipdnn_cpu_plugin hipdnn_hipblaslt_plugin hipdnn_miopen_plugin hipdnn_rtc_plugin "
+#define DEFAULT "hipdnn_cpu_plugin hipdnn_cudnn_plugin hipdnn_hipblaslt_plugin hipdnn_miopen_plugin hipdnn_rtc_plugin "
 
 /* What is loaded with these paths; the rest of the search stays as it is. */
 static void expect_loaded(const char* expected, size_t count, const char* const paths[],
@@ -182,7 +182,7 @@ static void test_modes(void)
     REQUIRE_OK(hipdnnSetEnginePluginPaths_ext(1, a, HIPDNN_PLUGIN_LOADING_ADDITIVE));
     REQUIRE_OK(hipdnnSetEnginePluginPaths_ext(1, b, HIPDNN_PLUGIN_LOADING_ADDITIVE));
     hipdnnHandle_t handle = make_handle();
-    CHECK_EQ(count_loaded(handle), 6);
+    CHECK_EQ(count_loaded(handle), 7);
     loaded_names(handle, names, sizeof names);
     CHECK_CONTAINS(names, "good same ");
     CHECK_CONTAINS(names, DEFAULT);
@@ -191,7 +191,7 @@ static void test_modes(void)
     expect_loaded("same ", 1, b, HIPDNN_PLUGIN_LOADING_ABSOLUTE);
     REQUIRE_OK(hipdnnSetEnginePluginPaths_ext(1, a, HIPDNN_PLUGIN_LOADING_ADDITIVE));
     handle = make_handle();
-    CHECK_EQ(count_loaded(handle), 6);
+    CHECK_EQ(count_loaded(handle), 7);
     CHECK_OK(hipdnnDestroy(handle));
 }
 
