@@ -130,6 +130,9 @@ fn pack(workspace: &Workspace, folder: &Path) -> Result<String, Failure> {
         run(command("strip", ["--strip-unneeded"]).arg(package.join(file)))?;
     }
     copy(&workspace.path("tools/amd-test/nvidia.sh"), &package.join("run.sh"))?;
+    for script in ["nvidia_bench.py", "hipdnn_plans.py"] {
+        copy(&workspace.path("tools/amd-test").join(script), &package.join(script))?;
+    }
     for file in files(&workspace.path("examples_graphs"))? {
         copy(&workspace.path("examples_graphs").join(&file), &package.join("examples_graphs").join(&file))?;
     }
