@@ -64,7 +64,7 @@ enum Command {
         words: Vec<String>,
     },
     /// Run what takes too long for every change: all tests, the CPU engines with checked arithmetic, the emulated AMD GPU in both
-    /// orders of workgroups, the ARM processor.
+    /// orders of workgroups, the engines for NVIDIA GPUs, the ARM processor.
     Nightly,
     /// Test the library and CPU_ENGINE on an emulated 64-bit ARM processor.
     ArmTest {
@@ -171,6 +171,7 @@ fn nightly(workspace: &Workspace) -> Result<(), Failure> {
         test::run_groups(workspace, &[]),
         process::show(&mut workspace.cargo(["test", "--locked", "-p", "hipdnn-cpu-plugin", "--lib"])),
         amd::test(workspace, &[], amd::Order::Both),
+        nvidia::test(workspace, &[]),
         arm::test(workspace, &[]),
     ];
     let failed: Vec<String> =

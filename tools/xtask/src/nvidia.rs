@@ -15,7 +15,8 @@ use crate::venv;
 use crate::workspace::Workspace;
 
 /// The compiler for kernels, and headers.
-const PACKAGES: &[&str] = &["nvidia-cuda-nvrtc", "nvidia-cuda-runtime", "nvidia-cudnn-cu13", "nvidia-cublas"];
+const PACKAGES: &[&str] =
+    &["nvidia-cuda-nvrtc", "nvidia-cuda-runtime", "nvidia-cuda-crt", "nvidia-cudnn-cu13", "nvidia-cublas"];
 
 /// Packages, and their examples that print a program which compiles where NVIDIA's headers agree with our declarations.
 const DECLARED: &[(&str, &str)] =

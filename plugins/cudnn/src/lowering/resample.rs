@@ -37,7 +37,7 @@ pub(super) fn lower(builder: &mut Builder<'_>, node: &Node, problem: &Resample) 
     };
     let shape = builder.view.shape(&builder.layout(read)?)?;
     let channels_last = shape.strides.get(1) == Some(&1);
-    // What cuDNN 9.19 does: it fails when it runs, and it gives numbers that are none.
+    // What cuDNN 9.14 does: it fails when it runs, and it gives numbers that are none.
     if problem.backward && !channels_last {
         return Err("dy: channels are not innermost, expected a gradient with channels last".to_owned());
     }

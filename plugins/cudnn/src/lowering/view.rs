@@ -278,7 +278,7 @@ fn merged(described: &Described, axes: &[usize]) -> Option<Vec<Shape>> {
         }
         *shape = std::mem::take(shape).lead(3);
     }
-    // cuDNN 9.19 reads behind the end of a matrix that every index of the batch shares.
+    // cuDNN 9.14 reads behind the end of a matrix that every index of the batch shares.
     let batch = shapes.iter().filter_map(|shape| shape.dims.first()).max().copied();
     let shared =
         |shape: &Shape| shape.dims.first() != batch.as_ref() && shape.dims.iter().any(|dim| *dim > 1);
