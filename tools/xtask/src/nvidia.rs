@@ -15,8 +15,14 @@ use crate::venv;
 use crate::workspace::Workspace;
 
 /// The compiler for kernels, and headers.
-const PACKAGES: &[&str] =
-    &["nvidia-cuda-nvrtc", "nvidia-cuda-runtime", "nvidia-cuda-crt", "nvidia-cudnn-cu13", "nvidia-cublas"];
+const PACKAGES: &[&str] = &[
+    "nvidia-cuda-nvrtc",
+    "nvidia-cuda-runtime",
+    "nvidia-cuda-crt",
+    "nvidia-cuda-cccl",
+    "nvidia-cudnn-cu13",
+    "nvidia-cublas",
+];
 
 /// Packages, and their examples that print a program which compiles where NVIDIA's headers agree with our declarations.
 const DECLARED: &[(&str, &str)] =
@@ -102,7 +108,8 @@ fn includes(venv: &Path) -> Result<Vec<PathBuf>, Failure> {
     let mut found = Vec::new();
     for python in fs::read_dir(venv.join("lib"))? {
         for package in fs::read_dir(python?.path().join("site-packages/nvidia"))? {
-            found.push(package?.path().join("include"));
+            let include = package?.path().join("include");
+            found.extend([include.join("cccl"), include]);
         }
     }
     Ok(found)
