@@ -1,29 +1,37 @@
 //! Refuses device memory, which the processor cannot read.
 //!
-//! HIP is asked, if the process has loaded it. It is looked up when handles and plans are made, not at executions, and never loaded for
-//! this.
+//! HIP and the CUDA driver are asked, if the process has loaded them. They are looked up when handles and plans are made, not at
+//! executions, and never loaded for this.
 
 use std::ffi::c_void;
 use std::sync::OnceLock;
 
 use hipdnn_plugin_sdk::PluginError;
+use hipdnn_plugin_sdk::cuda::Cuda;
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::hip::{Hip, MemoryKind};
 
 /// HIP, once it was found to be loaded; none without a device.
 static HIP: OnceLock<Option<&Hip>> = OnceLock::new();
 
-/// Looks HIP up, unless it was found.
+/// The CUDA driver, once it was found to be loaded.
+static CUDA: OnceLock<&Cuda> = OnceLock::new();
+
+/// Looks HIP and the CUDA driver up, unless they were found.
 pub fn look_for_devices() {
-    if HIP.get().is_some() {
-        return;
-    }
-    if let Some(hip) = Hip::loaded() {
+    if HIP.get().is_none()
+        && let Some(hip) = Hip::loaded()
+    {
         HIP.get_or_init(|| hip.device_count().is_ok_and(|count| count > 0).then_some(hip));
+    }
+    if CUDA.get().is_none()
+        && let Some(cuda) = Cuda::loaded()
+    {
+        CUDA.get_or_init(|| cuda);
     }
 }
 
-/// Checks that no tensor in `bound` and no workspace is device memory, if HIP was found.
+/// Checks that no tensor in `bound` and no workspace is device memory, if HIP or the CUDA driver was found.
 ///
 /// # Errors
 /// The first tensor that is in device memory, or the workspace.
@@ -33,26 +41,34 @@ pub fn check(
     buffers: &[hipdnnPluginDeviceBuffer_t],
     workspace: *const c_void,
 ) -> Result<(), PluginError> {
-    match HIP.get() {
-        Some(Some(hip)) => check_with(|pointer| hip.memory_kind(pointer).ok(), bound, buffers, workspace),
-        _ => Ok(()),
+    let (hip, cuda) = (HIP.get().copied().flatten(), CUDA.get());
+    if hip.is_none() && cuda.is_none() {
+        return Ok(());
     }
+    let is_beyond_host = |pointer| {
+        hip.is_some_and(|hip| is_device(hip.memory_kind(pointer).ok()))
+            || cuda.is_some_and(|cuda| cuda.is_beyond_host(pointer))
+    };
+    check_with(is_beyond_host, bound, buffers, workspace)
 }
 
-/// The same with a function for the kind of an address.
+/// Whether memory of a kind that HIP names is out of the host's reach.
+fn is_device(kind: Option<MemoryKind>) -> bool {
+    matches!(kind, Some(MemoryKind::Device | MemoryKind::Array))
+}
+
+/// The same with a function that says which addresses the host cannot read.
 fn check_with(
-    kind: impl Fn(*const c_void) -> Option<MemoryKind>,
+    is_beyond_host: impl Fn(*const c_void) -> bool,
     bound: &[i64],
     buffers: &[hipdnnPluginDeviceBuffer_t],
     workspace: *const c_void,
 ) -> Result<(), PluginError> {
-    let out_of_reach = |pointer: *const c_void| {
-        !pointer.is_null() && matches!(kind(pointer), Some(MemoryKind::Device | MemoryKind::Array))
-    };
+    let out_of_reach = |pointer: *const c_void| !pointer.is_null() && is_beyond_host(pointer);
     let refuse = |what: String| {
         Err(PluginError::invalid_value(format!(
-            "{what} is device memory, which the CPU engines do not read; expected memory of the host: plain, of \
-             hipHostMalloc, registered or managed"
+            "{what} is device memory, which the CPU engines do not read; expected memory of the host: plain, \
+             allocated for the host by HIP or CUDA, registered or managed"
         )))
     };
     for buffer in buffers {
@@ -85,7 +101,7 @@ mod tests {
         ];
         let base = bytes.as_mut_ptr();
         let at = |place: usize| base.wrapping_add(place).cast::<c_void>();
-        let kind = |pointer: *const c_void| kinds[pointer.addr() - base.addr()];
+        let kind = |pointer: *const c_void| is_device(kinds[pointer.addr() - base.addr()]);
         let buffer = |uid, ptr| hipdnnPluginDeviceBuffer_t { uid, ptr };
         let check = |buffers: &[_], workspace: *mut c_void| check_with(kind, &[1, 2], buffers, workspace);
 

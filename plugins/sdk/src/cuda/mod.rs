@@ -11,6 +11,7 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use crate::dynlib::guard::thrown;
+use crate::dynlib::loaded::is_loaded;
 use crate::{PluginError, Refusal, function_table};
 
 pub(crate) use context::enter;
@@ -44,6 +45,12 @@ crate::header_constants! {
     CAPABILITY_MINOR: c_int = CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR 76;
     /// What an address is asked for: the kind of memory.
     MEMORY_TYPE: c_int = CU_POINTER_ATTRIBUTE_MEMORY_TYPE 2;
+    /// What an address is asked for: whether the memory is managed, so that the host can use it, too.
+    IS_MANAGED: c_int = CU_POINTER_ATTRIBUTE_IS_MANAGED 8;
+    /// Memory of a device.
+    MEMORYTYPE_DEVICE: c_int = CU_MEMORYTYPE_DEVICE 2;
+    /// An array of a device.
+    MEMORYTYPE_ARRAY: c_int = CU_MEMORYTYPE_ARRAY 3;
 }
 
 function_table! {
@@ -179,6 +186,18 @@ impl Cuda {
         }
     }
 
+    /// The functions of the driver, if the process has it loaded by now. Nothing is loaded to find out.
+    pub fn loaded() -> Option<&'static Self> {
+        static CUDA: OnceLock<Option<Cuda>> = OnceLock::new();
+        if let Some(cuda) = CUDA.get() {
+            return cuda.as_ref();
+        }
+        if !is_loaded(c"libcuda.so.1") {
+            return None;
+        }
+        CUDA.get_or_init(|| Self::load_from(Self::LIBRARIES).ok()).as_ref()
+    }
+
     /// Makes an error of an answer that is not success.
     ///
     /// # Errors
@@ -234,16 +253,29 @@ impl Cuda {
     /// registered with the driver. The address may be any.
     #[inline]
     pub fn is_device_memory(&self, pointer: *const c_void) -> bool {
-        let mut kind: c_uint = 0;
-        // SAFETY: the output is valid for the attribute, and the driver looks the address up only.
+        self.pointer_attribute(MEMORY_TYPE, pointer).is_some()
+    }
+
+    /// Whether the host cannot read and write at an address: device memory that is not managed. The address may be any.
+    pub fn is_beyond_host(&self, pointer: *const c_void) -> bool {
+        let kind = self.pointer_attribute(MEMORY_TYPE, pointer);
+        kind.is_some_and(|kind| [MEMORYTYPE_DEVICE, MEMORYTYPE_ARRAY].contains(&kind))
+            && self.pointer_attribute(IS_MANAGED, pointer) != Some(1)
+    }
+
+    /// A number that the driver knows of an address.
+    #[inline]
+    fn pointer_attribute(&self, attribute: c_int, pointer: *const c_void) -> Option<c_int> {
+        let mut number: c_int = 0;
+        // SAFETY: the output has the size of these attributes, and the driver looks the address up only.
         let answer = unsafe {
             (self.cuPointerGetAttribute)(
-                (&raw mut kind).cast(),
-                MEMORY_TYPE,
+                (&raw mut number).cast(),
+                attribute,
                 pointer.expose_provenance() as u64,
             )
         };
-        answer == CUDA_SUCCESS
+        (answer == CUDA_SUCCESS).then_some(number)
     }
 }
 
