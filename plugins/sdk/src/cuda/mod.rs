@@ -11,7 +11,7 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use crate::dynlib::guard::thrown;
-use crate::dynlib::loaded::is_loaded;
+use crate::dynlib::loaded::table_of_loaded;
 use crate::{PluginError, Refusal, function_table};
 
 pub(crate) use context::enter;
@@ -189,13 +189,7 @@ impl Cuda {
     /// The functions of the driver, if the process has it loaded by now. Nothing is loaded to find out.
     pub fn loaded() -> Option<&'static Self> {
         static CUDA: OnceLock<Option<Cuda>> = OnceLock::new();
-        if let Some(cuda) = CUDA.get() {
-            return cuda.as_ref();
-        }
-        if !is_loaded(c"libcuda.so.1") {
-            return None;
-        }
-        CUDA.get_or_init(|| Self::load_from(Self::LIBRARIES).ok()).as_ref()
+        table_of_loaded(&CUDA, Self::LIBRARIES, |library| Self::load_from(&[library]))
     }
 
     /// Makes an error of an answer that is not success.

@@ -4,10 +4,13 @@
 //! list of loaded objects has a lock of its own, under which nothing foreign runs; what an object is called and has to offer
 //! lies in its memory.
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, CString, c_int, c_void};
+use std::sync::OnceLock;
 use std::{ptr, slice};
 
 use libc::{Elf64_Phdr, Elf64_Sym, dl_phdr_info};
+
+use crate::dynlib::{Candidate, Error};
 
 const PT_LOAD: u32 = 1;
 const PT_DYNAMIC: u32 = 2;
@@ -53,6 +56,21 @@ unsafe extern "C" fn visit(info: *mut dl_phdr_info, _: usize, look: *mut c_void)
         let look = &mut *look.cast::<Look>();
         c_int::from(look(Object { name, base: info.dlpi_addr as usize, headers }))
     }
+}
+
+/// The table of the first of these libraries that is loaded by now, kept in `table` once there is one. It is of the very library
+/// that is loaded: another version beside it would see another world.
+pub fn table_of_loaded<T>(
+    table: &'static OnceLock<Option<T>>,
+    libraries: &[Candidate<'static>],
+    load: impl FnOnce(Candidate<'static>) -> Result<T, Error>,
+) -> Option<&'static T> {
+    if let Some(found) = table.get() {
+        return found.as_ref();
+    }
+    let is_there = |library: &&Candidate<'_>| CString::new(library.file).is_ok_and(|name| is_loaded(&name));
+    let library = libraries.iter().find(is_there)?;
+    table.get_or_init(|| load(*library).ok()).as_ref()
 }
 
 /// Whether a library of this name is loaded: the name of its file, or the one that it gives itself.

@@ -1,11 +1,9 @@
 //! HIP where the process has it anyway.
 
-use std::ffi::CString;
 use std::sync::OnceLock;
 
 use super::Hip;
-use crate::dynlib::Candidate;
-use crate::dynlib::loaded::is_loaded;
+use crate::dynlib::loaded::table_of_loaded;
 
 impl Hip {
     /// The functions of HIP, if the process has it loaded by now. Nothing is loaded to find out: that takes long, starts
@@ -15,13 +13,6 @@ impl Hip {
     /// system's loader.
     pub fn loaded() -> Option<&'static Self> {
         static HIP: OnceLock<Option<Hip>> = OnceLock::new();
-        if let Some(hip) = HIP.get() {
-            return hip.as_ref();
-        }
-        // The very library that is loaded: another version beside it would see another world.
-        let is_there =
-            |library: &&Candidate<'_>| CString::new(library.file).is_ok_and(|name| is_loaded(&name));
-        let library = Self::LIBRARIES.iter().find(is_there)?;
-        HIP.get_or_init(|| Self::load_from(&[*library]).ok()).as_ref()
+        table_of_loaded(&HIP, Self::LIBRARIES, |library| Self::load_from(&[library]))
     }
 }
