@@ -4,7 +4,8 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use crate::Failure;
-use crate::process::{command, exists, run};
+use crate::process::command;
+use crate::venv;
 
 /// The folder of the environment, in place of the user's cache.
 const VARIABLE: &str = "HIPDNN_PYTHON_ENV";
@@ -20,24 +21,7 @@ pub struct Environment {
 impl Environment {
     /// The environment, made and filled where it is not there yet; or why there can be none.
     pub fn ready() -> Result<Self, Failure> {
-        if !exists("python3") {
-            return Err(Failure::new("python3 is not installed (Debian: apt-get install python3-venv)"));
-        }
-        let environment = Self { folder: folder()? };
-        if !environment.program("python").is_file() {
-            let folder = environment.folder.display();
-            run(command("python3", ["-m", "venv"]).arg(&environment.folder)).map_err(|failure| {
-                Failure::new(format!(
-                    "no environment in {folder} (Debian: apt-get install python3-venv): {failure}"
-                ))
-            })?;
-        }
-        let filled = run(&mut environment.python(["-c", "import pytest, numpy, ml_dtypes, maturin"]));
-        if filled.is_err() {
-            let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
-            run(environment.python(install).args(PACKAGES))?;
-        }
-        Ok(environment)
+        Ok(Self { folder: venv::ready(&folder()?, &PACKAGES, "the Python package")? })
     }
 
     /// Its interpreter.

@@ -1,4 +1,4 @@
-//! A Python environment with packages, made once in the target folder.
+//! A Python environment with packages, made once.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,8 @@ pub fn ready(folder: &Path, packages: &[&str], wanted_by: &str) -> Result<PathBu
         let last = text.lines().rev().map(str::trim).find(|line| line.starts_with("ERROR")).unwrap_or("");
         let packages = packages.join(", ");
         let lacks = format!(
-            "{wanted_by} needs Python 3 with venv and its packages {packages}, which cannot be installed here. {last}"
+            "{wanted_by} needs Python 3 with venv (Debian: apt-get install python3-venv) and its packages {packages}, which cannot be \
+             installed here. {last}"
         );
         Failure::new(lacks.trim_end().to_owned())
     };
