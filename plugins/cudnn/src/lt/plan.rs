@@ -15,10 +15,10 @@ use hipdnn_plugin_sdk::payload::Payload;
 use hipdnn_plugin_sdk::wire::{self, EngineConfig, Layout};
 use hipdnn_plugin_sdk::{PluginError, Refusal, bound, buffer};
 
-use super::algorithm::Run;
-use super::library::cublasLtMatmulAlgo_t;
 use crate::handle::Entered;
 use crate::knob::Options;
+use crate::lt::algorithm::Run;
+use crate::lt::library::cublasLtMatmulAlgo_t;
 use crate::plan::device_memory;
 use hipdnn_plugin_planner::chain::{Part, Tensors, explain, longest};
 
