@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 
+use hipdnn_plugin_planner::chain;
 use hipdnn_plugin_sdk::engine_plugin::SUPPORTS_SERIALIZATION;
 use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::graph::Graph;
@@ -64,7 +65,7 @@ impl EnginePlugin for CudnnPlugin {
         // What can be said without a device comes first.
         if engine == LT {
             check_lt()?;
-            lt::plan::check(graph)?;
+            chain::check(graph)?;
         } else {
             check_cudnn()?;
             lower(graph)?;

@@ -3,10 +3,8 @@
 use std::ffi::c_void;
 
 use hipdnn_plugin_planner::plan::{self, Found, Placed, StepTensors};
-use hipdnn_plugin_planner::prepare::{Prepared, prepare};
-use hipdnn_plugin_planner::problem::Problem;
+use hipdnn_plugin_planner::prepare::prepare;
 use hipdnn_plugin_sdk::ffi::{HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR, hipdnnPluginDeviceBuffer_t};
-use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::payload::{Payload, Request};
 use hipdnn_plugin_sdk::{PluginError, Refusal};
 
@@ -14,7 +12,7 @@ use crate::algorithm::{AlgorithmName, AlgorithmRun};
 use crate::gemm::GemmRun;
 use crate::handle::Ready;
 use crate::knob::{Library, Options};
-use hipdnn_plugin_planner::chain::{Chain, Part, Tensors, explain, longest};
+use hipdnn_plugin_planner::chain::{Chain, Part, Tensors, partition};
 use hipdnn_plugin_planner::product::Product;
 
 /// The form of saved plans.
@@ -101,54 +99,6 @@ impl Choice {
     }
 }
 
-/// Whether every node of the graph may belong to a chain that begins with a product, found out without a device.
-///
-/// # Errors
-/// The first node that does not, and why.
-pub fn check(graph: &Graph) -> Result<(), Refusal> {
-    match parts(&prepare(graph)?, Ok) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(Refusal::new(error.message().to_owned())),
-    }
-}
-
-/// The chains that a graph falls into, each as long as it can be, in an order in which they can be computed, and what `make`
-/// makes of them. Nothing computes what a shorter chain would leave over.
-fn parts<T: AsRef<Part>>(
-    prepared: &Prepared,
-    mut make: impl FnMut(Part) -> Result<T, PluginError>,
-) -> Result<Vec<T>, PluginError> {
-    let readers = prepared.readers();
-    let mut parts: Vec<T> = Vec::new();
-    let mut taken = vec![false; prepared.problems.len()];
-    for node in prepared.nodes() {
-        let first = node.place;
-        if taken.get(first) == Some(&true) {
-            continue;
-        }
-        let refuse = |refusal| Refusal::new(node.refusal(refusal));
-        // A node behind a product is refused for what keeps it out of the product's call.
-        let inputs = node.node.operation.inputs();
-        let before = parts.iter().map(T::as_ref).find(|part| inputs.contains(&part.tensors.c));
-        if !matches!(node.problem, Problem::Matmul(_))
-            && let Some(before) = before
-        {
-            explain(prepared, before, first).map_err(refuse)?;
-        }
-        let part = longest(prepared, first, &readers).map_err(refuse)?;
-        let made = make(part).map_err(|error| error.with_context(|text| node.refusal(text)))?;
-        for place in &made.as_ref().nodes {
-            if let Some(taken) = taken.get_mut(*place) {
-                *taken = true;
-            }
-        }
-        parts.push(made);
-    }
-    // What a chain reads may be written between its nodes.
-    parts.sort_by_key(|made| made.as_ref().nodes.last().copied());
-    Ok(parts)
-}
-
 impl AsRef<Part> for Step {
     fn as_ref(&self) -> &Part {
         &self.part
@@ -188,7 +138,7 @@ fn make(
     Err(if failed { PluginError::internal(words) } else { PluginError::not_applicable(words) })
 }
 
-/// Plans a graph that [`check`] accepts. `saved` is what was once decided for it.
+/// Plans a graph that [`check`](hipdnn_plugin_planner::chain::check) accepts. `saved` is what was once decided for it.
 ///
 /// # Errors
 /// What neither library computes, and the libraries' own errors; they name the node.
@@ -199,7 +149,7 @@ pub fn plan(
     saved: &Found,
 ) -> Result<Plan, PluginError> {
     let prepared = prepare(&request.graph).map_err(Refusal::new)?;
-    let steps = parts(&prepared, |part| {
+    let steps = partition(&prepared, |part| {
         let saved = Choice::of(saved, &part.nodes)?;
         let (run, library, algorithm) = make(ready, &part.chain, options, saved)?;
         Ok(Step { part, run, choice: Choice { library, algorithm } })

@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 
+use hipdnn_plugin_planner::chain;
 use hipdnn_plugin_planner::plan::Found;
 use hipdnn_plugin_sdk::engine_plugin::{EXTERNAL_LIBRARY, SUPPORTS_SERIALIZATION};
 use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
@@ -12,7 +13,7 @@ use hipdnn_plugin_sdk::{EnginePlugin, PluginError, Refusal};
 
 use crate::handle::{Handle, Ready, runtime};
 use crate::knob::{Options, knobs};
-use crate::plan::{self, PAYLOAD, Plan, check};
+use crate::plan::{self, PAYLOAD, Plan};
 
 /// The engine of this library.
 ///
@@ -46,7 +47,7 @@ impl EnginePlugin for HipblasLtPlugin {
 
     fn supports(handle: &Handle, engine: usize, graph: &Graph) -> Result<(), Refusal> {
         runtime()?;
-        check(graph)?;
+        chain::check(graph)?;
         // Only the libraries know which products they have kernels for.
         plan(handle, Self::request(engine, graph, &[]), &Found::default())
             .map(drop)

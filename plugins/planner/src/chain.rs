@@ -2,11 +2,12 @@
 
 use crate::Refusal;
 use crate::layout::MAX_RANK;
-use crate::prepare::{CheckedNode, Prepared, Readers};
+use crate::prepare::{CheckedNode, Prepared, Readers, prepare};
 use crate::problem::matmul::Matmul;
 use crate::problem::pointwise::{Broadcast, Pointwise};
 use crate::problem::{Operand, Problem};
-use hipdnn_plugin_sdk::graph::{DataType, Node, Operation, PointwiseMode, operation};
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, PointwiseMode, operation};
+use hipdnn_plugin_sdk::{PluginError, Refusal as PluginRefusal};
 
 use crate::product::Product;
 
@@ -92,7 +93,7 @@ impl AsRef<Self> for Part {
 ///
 /// # Errors
 /// Why neither the product alone nor a chain behind it can be computed.
-pub fn longest(prepared: &Prepared, first: usize, readers: &Readers) -> Result<Part, Refusal> {
+fn longest(prepared: &Prepared, first: usize, readers: &Readers) -> Result<Part, Refusal> {
     let mut builder = Builder::begin(prepared, first)?;
     let mut longest = builder.part();
     // A node that is no link of the chain is said to be so when its turn comes.
@@ -113,7 +114,7 @@ pub fn longest(prepared: &Prepared, first: usize, readers: &Readers) -> Result<P
 ///
 /// # Errors
 /// The first thing that is not taken.
-pub fn explain(prepared: &Prepared, chain: &Part, place: usize) -> Result<(), Refusal> {
+fn explain(prepared: &Prepared, chain: &Part, place: usize) -> Result<(), Refusal> {
     let Some((first, rest)) = chain.nodes.split_first() else { return Ok(()) };
     let mut builder = Builder::begin(prepared, *first)?;
     for node in rest {
@@ -125,6 +126,57 @@ pub fn explain(prepared: &Prepared, chain: &Part, place: usize) -> Result<(), Re
     Err(format!(
         "reads tensor {result}, which others read, too, or which is not virtual, expected a product that only it reads"
     ))
+}
+
+/// Whether every node of the graph may belong to a chain that begins with a product, found out without a device.
+///
+/// # Errors
+/// The first node that does not, and why.
+pub fn check(graph: &Graph) -> Result<(), PluginRefusal> {
+    match partition(&prepare(graph)?, Ok) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(PluginRefusal::new(error.message().to_owned())),
+    }
+}
+
+/// The chains that a graph falls into, each as long as it can be, in an order in which they can be computed, and what `make`
+/// makes of them. Nothing computes what a shorter chain would leave over.
+///
+/// # Errors
+/// Those of `make`, and why a node is in no chain; they name the node.
+pub fn partition<T: AsRef<Part>>(
+    prepared: &Prepared,
+    mut make: impl FnMut(Part) -> Result<T, PluginError>,
+) -> Result<Vec<T>, PluginError> {
+    let readers = prepared.readers();
+    let mut parts: Vec<T> = Vec::new();
+    let mut taken = vec![false; prepared.problems.len()];
+    for node in prepared.nodes() {
+        let first = node.place;
+        if taken.get(first) == Some(&true) {
+            continue;
+        }
+        let refuse = |refusal| PluginRefusal::new(node.refusal(refusal));
+        // A node behind a product is refused for what keeps it out of the product's call.
+        let inputs = node.node.operation.inputs();
+        let before = parts.iter().map(T::as_ref).find(|part| inputs.contains(&part.tensors.c));
+        if !matches!(node.problem, Problem::Matmul(_))
+            && let Some(before) = before
+        {
+            explain(prepared, before, first).map_err(refuse)?;
+        }
+        let part = longest(prepared, first, &readers).map_err(refuse)?;
+        let made = make(part).map_err(|error| error.with_context(|text| node.refusal(text)))?;
+        for place in &made.as_ref().nodes {
+            if let Some(taken) = taken.get_mut(*place) {
+                *taken = true;
+            }
+        }
+        parts.push(made);
+    }
+    // What a chain reads may be written between its nodes.
+    parts.sort_by_key(|made| made.as_ref().nodes.last().copied());
+    Ok(parts)
 }
 
 /// An operand that is added.

@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 
-use hipdnn_plugin_planner::prepare::{Prepared, prepare};
-use hipdnn_plugin_planner::problem::Problem;
+use hipdnn_plugin_planner::prepare::prepare;
 use hipdnn_plugin_planner::workspace::place_in_steps;
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::gpu::Gpu;
@@ -20,7 +19,7 @@ use crate::knob::Options;
 use crate::lt::algorithm::Run;
 use crate::lt::library::cublasLtMatmulAlgo_t;
 use crate::plan::device_memory;
-use hipdnn_plugin_planner::chain::{Part, Tensors, explain, longest};
+use hipdnn_plugin_planner::chain::{Tensors, partition};
 
 /// The form of saved plans.
 const PAYLOAD: Payload = Payload { mark: *b"CULT", version: 1, owner: "CUBLASLT_ENGINE" };
@@ -62,45 +61,6 @@ enum Slot {
     Unmarked(i64, usize),
 }
 
-/// Whether every node of the graph belongs to a chain that begins with a product, found out without a device.
-///
-/// # Errors
-/// The first node that does not, and why.
-pub fn check(graph: &Graph) -> Result<(), Refusal> {
-    parts(&prepare(graph)?).map(drop)
-}
-
-/// The chains that a graph falls into, each as long as it can be, in an order in which they can be computed.
-fn parts(prepared: &Prepared) -> Result<Vec<Part>, Refusal> {
-    let readers = prepared.readers();
-    let mut parts: Vec<Part> = Vec::new();
-    let mut taken = vec![false; prepared.problems.len()];
-    for node in prepared.nodes() {
-        if taken.get(node.place) == Some(&true) {
-            continue;
-        }
-        let refuse = |refusal| Refusal::new(node.refusal(refusal));
-        // A node behind a product is refused for what keeps it out of the product's call.
-        let inputs = node.node.operation.inputs();
-        let before = parts.iter().find(|part| inputs.contains(&part.tensors.c));
-        if !matches!(node.problem, Problem::Matmul(_))
-            && let Some(before) = before
-        {
-            explain(prepared, before, node.place).map_err(refuse)?;
-        }
-        let part = longest(prepared, node.place, &readers).map_err(refuse)?;
-        for place in &part.nodes {
-            if let Some(taken) = taken.get_mut(*place) {
-                *taken = true;
-            }
-        }
-        parts.push(part);
-    }
-    // What a chain reads may be written between its nodes.
-    parts.sort_by_key(|part| part.nodes.last().copied());
-    Ok(parts)
-}
-
 /// The algorithm that was saved for the chain that ends with a node.
 fn saved_for(saved: &[u8], last: usize) -> Option<cublasLtMatmulAlgo_t> {
     saved.chunks_exact(SAVED).find_map(|chunk| {
@@ -117,7 +77,7 @@ fn saved_for(saved: &[u8], last: usize) -> Option<cublasLtMatmulAlgo_t> {
 }
 
 impl Plan {
-    /// Plans a graph that [`check`] accepts. `saved` is what [`Plan::read`] answers of a saved plan, or empty.
+    /// Plans a graph that [`check`](hipdnn_plugin_planner::chain::check) accepts. `saved` is what [`Plan::read`] answers of a saved plan, or empty.
     ///
     /// # Errors
     /// What cuBLASLt does not compute, and its own errors; they name the node.
@@ -130,7 +90,7 @@ impl Plan {
     ) -> Result<Self, PluginError> {
         let prepared = prepare(original).map_err(Refusal::new)?;
         let (graph, unmarked) = (&prepared.graph, &prepared.unmarked);
-        let parts = parts(&prepared)?;
+        let parts = partition(&prepared, Ok)?;
         let touched: Vec<Vec<i64>> = parts.iter().map(|part| part.tensors.all().collect()).collect();
         let virtuals = place_in_steps(graph, unmarked, touched.iter().map(Vec::as_slice), ALIGNMENT)
             .map_err(Refusal::new)?;

@@ -1,5 +1,6 @@
+use hipdnn_plugin_planner::chain::check;
 use hipdnn_plugin_sdk::graph::operation::Matmul;
-use hipdnn_plugin_sdk::graph::{DataType, Node, Operation, Tensor};
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, Tensor};
 
 use super::*;
 
