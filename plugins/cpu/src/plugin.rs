@@ -7,7 +7,7 @@ use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::payload::Request;
 use hipdnn_plugin_sdk::wire::{self, EngineDetails, KnobSetting};
-use hipdnn_plugin_sdk::{EnginePlugin, Overrides, PluginError, Refusal};
+use hipdnn_plugin_sdk::{EnginePlugin, Overrides, PluginError, Refusal, Step};
 
 use crate::memory;
 use crate::plan::compiled::Compiled;
@@ -96,6 +96,10 @@ impl EnginePlugin for CpuPlugin {
         unsafe { plan.execute_with(buffers, workspace.cast(), overrides) }
     }
 
+    fn describe(plan: &Compiled) -> Option<Vec<Step>> {
+        plan.steps()
+    }
+
     fn serialize(_: &Handle, plan: &Compiled) -> Result<Vec<u8>, PluginError> {
         plan.save()
     }
@@ -108,7 +112,7 @@ impl EnginePlugin for CpuPlugin {
     }
 }
 
-hipdnn_plugin_sdk::export_engine_plugin!(CpuPlugin, overrides, serialization);
+hipdnn_plugin_sdk::export_engine_plugin!(CpuPlugin, overrides, serialization, description);
 
 #[cfg(test)]
 mod tests {

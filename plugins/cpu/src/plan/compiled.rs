@@ -9,12 +9,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::payload::{Payload, Request};
 use hipdnn_plugin_sdk::wire::Layout;
-use hipdnn_plugin_sdk::{Overrides, PluginError, Refusal, wire};
+use hipdnn_plugin_sdk::{Overrides, PluginError, Refusal, Step, wire};
 
 use crate::memory;
+use crate::plan::description;
 use crate::plan::planner::Planner;
 use crate::plan::steps::Plan;
-use crate::prepare::Prepared;
+use crate::prepare::{Prepared, prepare};
 
 /// How many plans for other shapes are kept, those that were used last.
 const KEPT: usize = 8;
@@ -61,12 +62,20 @@ impl Compiled {
     /// Plans what is asked for, of which `prepared` is the graph.
     pub fn new(request: Request, prepared: &Prepared, planner: Planner) -> Result<Self, Refusal> {
         let plan = planner.plan_prepared(prepared)?;
+        if matches!(planner, Planner::Fast(_)) {
+            description::warn_of_reference(prepared, &plan);
+        }
         Ok(Self { request, planner, plan, others: Mutex::default() })
     }
 
     /// The plan for the shapes of the graph.
     pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// What an execution does. The graph is prepared once more: nobody asks often, and plans need not keep it.
+    pub fn steps(&self) -> Option<Vec<Step>> {
+        Some(description::steps(&prepare(&self.request.graph).ok()?, &self.plan))
     }
 
     /// Bytes of workspace that callers are asked for: none where the plan has them itself.

@@ -41,6 +41,8 @@ pub struct Plan {
 struct Step {
     /// The node at whose place it runs.
     node: usize,
+    /// All nodes that it computes.
+    members: Vec<usize>,
     kernel: Box<dyn Kernel>,
     slots: Box<[Slot]>,
 }
@@ -156,7 +158,8 @@ impl Plan {
                 };
                 slots.push(slot);
             }
-            plan.steps.push(Step { node: part.node, kernel: part.kernel, slots: slots.into_boxed_slice() });
+            let slots = slots.into_boxed_slice();
+            plan.steps.push(Step { node: part.node, members: part.members, kernel: part.kernel, slots });
         }
         plan.required = plan.bound.len();
         plan.bound.extend(virtuals.places.iter().map(|place| place.uid).filter(|uid| unmarked.contains(uid)));
@@ -194,6 +197,11 @@ impl Plan {
     /// What was chosen where there was a choice, in the order of the steps, each with the node at whose place it runs.
     pub fn choices(&self) -> Vec<(usize, &Choice)> {
         self.steps.iter().flat_map(|step| step.kernel.choices().into_iter().map(|c| (step.node, c))).collect()
+    }
+
+    /// Each step's nodes and kernel, in order.
+    pub(crate) fn kernels(&self) -> impl Iterator<Item = (&[usize], &dyn Kernel)> {
+        self.steps.iter().map(|step| (step.members.as_slice(), &*step.kernel))
     }
 
     /// Runs the graph and returns when all results are written. Takes no lock and allocates nothing, unless it fails or, with a null

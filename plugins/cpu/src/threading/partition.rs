@@ -119,6 +119,11 @@ impl Workers {
         self.count
     }
 
+    /// The most threads that run them.
+    pub(crate) fn threads(self) -> usize {
+        self.threads
+    }
+
     /// Calls `work` once with each worker's index, and returns when all calls have returned. Allocates nothing.
     pub(crate) fn run(self, work: impl Fn(usize) + Sync) {
         match POOL.get() {
