@@ -9,6 +9,7 @@ mod data_type;
 mod fill;
 mod graph;
 mod picture;
+mod steps;
 mod tensor;
 
 use std::io::Write;
