@@ -149,10 +149,11 @@ fn number(to: &mut Vec<u8>, number: u64) {
 
 /// A whole number as one with so many decimals.
 fn decimal(to: &mut Vec<u8>, mut number: u64, decimals: usize) {
+    let least = if decimals == 0 { 1 } else { decimals + 2 };
     let mut digits = [0_u8; 24];
     let mut used = 0;
     for digit in digits.iter_mut().rev() {
-        if used > decimals && number == 0 {
+        if used >= least && number == 0 {
             break;
         }
         if used == decimals && decimals > 0 {
@@ -162,9 +163,6 @@ fn decimal(to: &mut Vec<u8>, mut number: u64, decimals: usize) {
             number /= 10;
         }
         used += 1;
-    }
-    if decimals == 0 && used == 0 {
-        used = 1;
     }
     to.extend_from_slice(digits.get(digits.len() - used..).unwrap_or_default());
 }
