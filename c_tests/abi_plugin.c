@@ -117,6 +117,12 @@ hipdnnPluginStatus_t
 hipdnnPluginStatus_t
     hipdnnEnginePluginDestroySerializedExecutionContext(hipdnnEnginePluginHandle_t handle,
                                                         hipdnnPluginConstData_t* serialized_context);
+hipdnnPluginStatus_t
+    hipdnnEnginePluginDescribeExecutionContext_ext(hipdnnEnginePluginHandle_t handle,
+                                                   hipdnnEnginePluginExecutionContext_t execution_context,
+                                                   size_t requested_size,
+                                                   size_t* size,
+                                                   char* json);
 hipdnnPluginStatus_t hipdnnEnginePluginCreateExecutionContextFromSerialized(
     hipdnnEnginePluginHandle_t handle,
     const hipdnnPluginConstData_t* serialized_context,

@@ -28,6 +28,7 @@ const MOST_REMARKS: usize = 4;
 const HANDLE: c_int = Name::HIPDNN_ATTR_EXECUTION_PLAN_HANDLE as c_int;
 const ENGINE_CONFIG: c_int = Name::HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG as c_int;
 const WORKSPACE_SIZE: c_int = Name::HIPDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE as c_int;
+const JSON: c_int = Name::HIPDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION as c_int;
 const TENSOR_UIDS: c_int = Name::HIPDNN_ATTR_EXECUTION_PLAN_TENSOR_UIDS_EXT as c_int;
 const ENGINE_GLOBAL_INDEX: c_int = Name::HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_GLOBAL_INDEX_EXT as c_int;
 const IS_OVERRIDE_SHAPE_ENABLED: c_int =
@@ -109,7 +110,7 @@ impl Source {
     }
 
     /// The name of the graph; a saved plan does not have it.
-    fn graph_name(&self) -> Option<String> {
+    pub(super) fn graph_name(&self) -> Option<String> {
         match self {
             Self::Config(config) => config.engine.graph.name(),
             Self::Saved(_) => None,
@@ -184,6 +185,7 @@ impl Draft for PlanDraft {
                 )),
             },
             WORKSPACE_SIZE => outgoing.exactly_one(Type::HIPDNN_TYPE_INT64, frozen.workspace_size),
+            JSON => outgoing.text(&frozen.json()?),
             TENSOR_UIDS => {
                 let uids: Vec<i64> = source.tensors().iter().map(|tensor| tensor.uid).collect();
                 outgoing.many(Type::HIPDNN_TYPE_INT64, &uids)

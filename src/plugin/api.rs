@@ -143,6 +143,8 @@ table! {
             (handle: PluginHandle, serialized: *mut ConstData);
         create_context_from_serialized: "hipdnnEnginePluginCreateExecutionContextFromSerialized",
             (handle: PluginHandle, serialized: *const ConstData, context: *mut Context);
+        describe_context: "hipdnnEnginePluginDescribeExecutionContext_ext",
+            (handle: PluginHandle, context: Context, requested_size: usize, size: *mut usize, json: *mut c_char);
     }
     called_below {
         execute_with_overrides: "hipdnnEnginePluginExecuteOpGraphWithOverrides";

@@ -142,6 +142,19 @@ unsafe extern "C" {
         serialized_context: *mut hipdnnPluginConstData_t,
     ) -> hipdnnPluginStatus_t;
 
+    /// Optional, of this library's own. What an execution does, as JSON with a NUL behind it: an object whose key `steps` has a
+    /// list of objects with the keys `nodes` (places in the graph), `operation`, `algorithm`, `kernel`, `isa`, `threads`,
+    /// `bytes`, `flops` and, for plain loops, `reference` (why nothing faster applied); a key that is not there is not told.
+    /// Writes the size with the NUL, and where `requested_size` is not 0 the text, for which there has to be room. Hosts call it
+    /// with 0 first, where `json` may be null. HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE where the plugin does not tell.
+    pub fn hipdnnEnginePluginDescribeExecutionContext_ext(
+        handle: hipdnnEnginePluginHandle_t,
+        execution_context: hipdnnEnginePluginExecutionContext_t,
+        requested_size: usize,
+        size: *mut usize,
+        json: *mut c_char,
+    ) -> hipdnnPluginStatus_t;
+
     /// Optional. Makes an execution context from its bytes, which may come from anywhere.
     pub fn hipdnnEnginePluginCreateExecutionContextFromSerialized(
         handle: hipdnnEnginePluginHandle_t,
