@@ -313,8 +313,12 @@ impl FrozenPlan {
                 Source::Saved(_) => None,
             };
             let (engine, graph) = (source.engine_name(), graph.and_then(std::result::Result::ok));
-            let about = trace::About { engine: &engine, graph: graph.as_ref(), description: None };
-            trace::Plan::of(&about)
+            let description = self.context.description();
+            trace::Plan::of(&trace::About {
+                engine: &engine,
+                graph: graph.as_ref(),
+                description: description.as_deref(),
+            })
         })
     }
 

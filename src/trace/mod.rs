@@ -13,6 +13,7 @@ mod recorder;
 
 use std::ffi::{CStr, c_char};
 
+pub use hipdnn_plugin_sdk::trace::now;
 pub use plan::{About, Plan};
 pub use recorder::{in_place, start};
 
@@ -63,14 +64,6 @@ pub struct Record {
     begin: u64,
     end: u64,
     event: Event,
-}
-
-/// Nanoseconds of the monotonic clock.
-pub fn now() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the output is valid, and every system has this clock.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }
 
 /// Whether something may have to be recorded: the one load that everything here costs while it is off.

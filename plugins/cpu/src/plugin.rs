@@ -108,7 +108,7 @@ impl EnginePlugin for CpuPlugin {
     }
 }
 
-hipdnn_plugin_sdk::export_engine_plugin!(CpuPlugin, overrides, serialization);
+hipdnn_plugin_sdk::export_engine_plugin!(CpuPlugin, overrides, serialization, steps);
 
 #[cfg(test)]
 mod tests {
