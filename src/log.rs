@@ -61,10 +61,7 @@ fn read_level() -> c_int {
                     "HIPDNN_LOG_LEVEL is {word:?}, expected trace, debug, info, warn, error, fatal or off; the log stays off"
                 ));
             }
-            // Whatever the level is: who asks for a log or a trace would wait for it.
-            for complaint in complaints {
-                write_text(Severity::HIPDNN_SEV_WARN, || complaint);
-            }
+            complaints.into_iter().for_each(complain);
             level
         }
         Err(set) => set,
@@ -209,6 +206,11 @@ fn write_own(severity: Severity, text: &str) {
 fn write_text(severity: Severity, text: impl FnOnce() -> String) {
     // A line that cannot be written is lost; the call that it is about goes on.
     let _ = catch_unwind(AssertUnwindSafe(|| write_own(severity, &text())));
+}
+
+/// Writes a warning whatever the level is: about a setting, to whoever asks for a log or a trace and would wait for it.
+pub fn complain(text: String) {
+    write_text(Severity::HIPDNN_SEV_WARN, || text);
 }
 
 macro_rules! severities {

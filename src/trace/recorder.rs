@@ -227,7 +227,7 @@ impl Recorder {
             let added = trace.lock().add(&records, process, &text);
             // Outside the lock: a callback that gets the line may call anything.
             if let Err(complaint) = added {
-                log::warn(|| complaint);
+                log::complain(complaint);
             }
         }
     }
