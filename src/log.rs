@@ -170,9 +170,16 @@ fn open(path: &Path) -> std::io::Result<std::fs::File> {
     OpenOptions::new().create(true).append(true).open(path)
 }
 
-/// Writes whole lines that are no log's, each with its end.
-pub fn write_lines(lines: &[u8]) {
-    write_bytes(sink().file, lines);
+/// Writes whole lines that are no log's, each with its end. As many at once as stay together in a pipe to which others write.
+pub fn write_lines(mut lines: &[u8]) {
+    let is_end = |byte: &u8| *byte == b'\n';
+    while !lines.is_empty() {
+        let together = lines.get(..libc::PIPE_BUF).unwrap_or(lines);
+        let end = together.iter().rposition(is_end).or_else(|| lines.iter().position(is_end));
+        let (now, later) = lines.split_at(end.map_or(lines.len(), |end| end + 1));
+        write_bytes(sink().file, now);
+        lines = later;
+    }
 }
 
 /// Writes a line, and gives it to the callbacks that users have set.
