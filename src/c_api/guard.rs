@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::ffi::{CEnum, hipdnnSeverity_t as Severity, raw};
 use crate::status::{Error, Result, Status};
-use crate::{last_error, log};
+use crate::{last_error, log, trace};
 
 const SUCCESS: raw::hipdnnStatus_t = Status::HIPDNN_STATUS_SUCCESS as raw::hipdnnStatus_t;
 
@@ -28,8 +28,8 @@ pub fn guard_with_results(
     body: impl FnOnce() -> Result<()>,
     results: impl FnOnce() -> String,
 ) -> raw::hipdnnStatus_t {
-    // Apart, so that nothing is kept for the log while it is off.
-    if log::is_on(Severity::HIPDNN_SEV_INFO) {
+    // Apart, so that nothing is kept for the log or a trace while they are off.
+    if log::is_watched(Severity::HIPDNN_SEV_INFO) {
         return guard_and_tell(name, describe, body, results);
     }
     match catch_unwind(AssertUnwindSafe(body)) {
@@ -48,7 +48,16 @@ fn guard_and_tell(
     results: impl FnOnce() -> String,
 ) -> raw::hipdnnStatus_t {
     log::info(|| format!("API called: [{name}] {}", describe()));
-    match catch_unwind(AssertUnwindSafe(body)) {
+    let call = trace::call(name);
+    let result = catch_unwind(AssertUnwindSafe(body));
+    if let Some(call) = call {
+        call.end(match &result {
+            Ok(Ok(())) => SUCCESS,
+            Ok(Err(error)) => error.status.raw(),
+            Err(_) => Status::HIPDNN_STATUS_INTERNAL_ERROR as raw::hipdnnStatus_t,
+        });
+    }
+    match result {
         Ok(Ok(())) => {
             log::info(|| match results() {
                 results if results.is_empty() => format!("API success: [{name}]"),

@@ -114,7 +114,7 @@ impl EnginePlugin for CpuPlugin {
     }
 }
 
-hipdnn_plugin_sdk::export_engine_plugin!(CpuPlugin, overrides, serialization, description);
+hipdnn_plugin_sdk::export_engine_plugin!(CpuPlugin, overrides, serialization, description, steps);
 
 #[cfg(test)]
 mod tests {
