@@ -42,16 +42,17 @@ const GENERATION_SHIFT: u32 = 32;
 
 /// A place for one object. On cache lines of its own, so that making and ending one object does not slow down threads that
 /// use its neighbour.
-#[repr(align(64))]
+#[repr(C, align(64))]
 struct Slot<T> {
     /// The handle of what lies here, 0 while nothing does that may be looked up.
     handle: AtomicUsize,
-    /// Initialized from before `handle` is set until nobody uses the object any more after it was cleared.
-    object: UnsafeCell<MaybeUninit<T>>,
     /// The address of the maker's record, and [`SHARED`] once another record was used to look the object up.
     owner: AtomicUsize,
     /// The generation of the last object here; only the thread that has taken the slot touches it.
     generation: AtomicU32,
+    /// Initialized from before `handle` is set until nobody uses the object any more after it was cleared. Behind what every look-up
+    /// reads, so that its beginning is on the same cache line.
+    object: UnsafeCell<MaybeUninit<T>>,
 }
 
 /// No record has an odd address.

@@ -28,12 +28,18 @@ pub fn guard_with_results(
     body: impl FnOnce() -> Result<()>,
     results: impl FnOnce() -> String,
 ) -> raw::hipdnnStatus_t {
-    // Apart, so that nothing is kept for the log while it is off.
-    if log::is_on(Severity::HIPDNN_SEV_INFO) {
-        return guard_and_tell(name, describe, body, results);
+    // The body is compiled once, so that it is a part of the C function itself.
+    let is_told = log::is_on(Severity::HIPDNN_SEV_INFO);
+    if is_told {
+        tell_call(name, describe);
     }
     match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(Ok(())) => SUCCESS,
+        Ok(Ok(())) => {
+            if is_told {
+                tell_success(name, results);
+            }
+            SUCCESS
+        }
         Ok(Err(error)) => fail(name, &error),
         Err(panic) => fail(name, &panicked(&*panic)),
     }
@@ -41,24 +47,17 @@ pub fn guard_with_results(
 
 #[cold]
 #[inline(never)]
-fn guard_and_tell(
-    name: &'static str,
-    describe: impl FnOnce() -> String,
-    body: impl FnOnce() -> Result<()>,
-    results: impl FnOnce() -> String,
-) -> raw::hipdnnStatus_t {
+fn tell_call(name: &'static str, describe: impl FnOnce() -> String) {
     log::info(|| format!("API called: [{name}] {}", describe()));
-    match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(Ok(())) => {
-            log::info(|| match results() {
-                results if results.is_empty() => format!("API success: [{name}]"),
-                results => format!("API success: [{name}] {results}"),
-            });
-            SUCCESS
-        }
-        Ok(Err(error)) => fail(name, &error),
-        Err(panic) => fail(name, &panicked(&*panic)),
-    }
+}
+
+#[cold]
+#[inline(never)]
+fn tell_success(name: &'static str, results: impl FnOnce() -> String) {
+    log::info(|| match results() {
+        results if results.is_empty() => format!("API success: [{name}]"),
+        results => format!("API success: [{name}] {results}"),
+    });
 }
 
 #[cold]
