@@ -123,6 +123,7 @@ hipdnnPluginStatus_t
                                                    size_t requested_size,
                                                    size_t* size,
                                                    char* json);
+hipdnnPluginStatus_t hipdnnEnginePluginSetStepCallback_ext(void (*callback)(const char* name, uint64_t begin, uint64_t end));
 hipdnnPluginStatus_t hipdnnEnginePluginCreateExecutionContextFromSerialized(
     hipdnnEnginePluginHandle_t handle,
     const hipdnnPluginConstData_t* serialized_context,

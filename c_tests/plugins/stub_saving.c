@@ -188,6 +188,29 @@ hipdnnPluginStatus_t hipdnnEnginePluginDescribeExecutionContext_ext(
 }
 #endif
 
+/* STEPS: each execution is a step of this name. */
+#ifdef STEPS
+static void (*step_callback)(const char *name, uint64_t begin, uint64_t end);
+
+hipdnnPluginStatus_t hipdnnEnginePluginSetStepCallback_ext(
+    void (*callback)(const char *name, uint64_t begin, uint64_t end))
+{
+    record("SetStepCallback");
+    step_callback = callback;
+    return OK;
+}
+#endif
+
+void tell_step(void)
+{
+#ifdef STEPS
+    if (step_callback != NULL)
+    {
+        step_callback(STEPS, 1000, 3500);
+    }
+#endif
+}
+
 /* OVERRIDES: shapes may be replaced. OVERRIDES_STATUS: the execution fails. */
 #ifdef OVERRIDES
 #ifndef OVERRIDES_STATUS

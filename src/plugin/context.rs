@@ -10,8 +10,8 @@ use hipdnn_plugin_sdk::ffi::{
 
 use super::{EngineRef, Plugin, Session, check, gate};
 use crate::graph::FrozenGraph;
-use crate::log;
 use crate::status::{Error, Result};
+use crate::{log, trace};
 
 /// What a context is kept with: it holds the session with which the context is given back.
 pub trait Owner {
@@ -86,6 +86,7 @@ pub fn compile(
     let (plugin, handle) = opened(session, engine)?;
     let graph = const_data(graph.bytes(plugin.generation.layout)?);
     let config = const_data(config);
+    let _phase = trace::phase("compile", || plugin.name.clone());
     let mut context = ptr::null_mut();
     // SAFETY: the handle is the plugin's own and the bytes outlive the call, which writes one pointer.
     let status = unsafe {
@@ -103,6 +104,7 @@ pub fn load(session: &Session, engine: EngineRef, payload: &[u8]) -> Result<(Raw
     let _visit = gate::visit("a plan cannot be loaded")?;
     let (plugin, handle) = opened(session, engine)?;
     require_saving(plugin)?;
+    let _phase = trace::phase("load a saved plan", || plugin.name.clone());
     let payload = const_data(payload);
     let mut context = ptr::null_mut();
     // SAFETY: the handle is the plugin's own and the bytes outlive the call, which writes one pointer.

@@ -100,6 +100,7 @@ constants! {
     }
 
     hipdnnPluginLoadingMode_ext_t {
+        HIPDNN_PLUGIN_LOADING_ADDITIVE,
         HIPDNN_PLUGIN_LOADING_ABSOLUTE,
     }
 

@@ -38,6 +38,7 @@ pub mod payload;
 pub mod prototypes;
 pub mod step;
 pub mod thread;
+pub mod trace;
 pub mod wire;
 
 pub use engine_plugin::{EnginePlugin, PluginError, Refusal, bound, buffer, engine_id};

@@ -174,6 +174,15 @@ HIPDNN_PLUGIN_NODISCARD HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnEnginePl
     size_t *size,
     char *json);
 
+/// Optional, of this library's own. Has the plugin tell the steps of executions from now on; null for no longer. It calls back at the
+/// end of each step, on the thread that executes, with the step's name and when it began and ended, in nanoseconds of
+/// CLOCK_MONOTONIC. Hosts call it only where somebody wants a trace. The callback stays valid as long as the library is
+/// loaded.
+HIPDNN_PLUGIN_NODISCARD HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnEnginePluginSetStepCallback_ext(
+    void (*callback)(const char *name,
+    uint64_t begin,
+    uint64_t end));
+
 /// Optional. Makes an execution context from its bytes, which may come from anywhere.
 HIPDNN_PLUGIN_NODISCARD HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnEnginePluginCreateExecutionContextFromSerialized(
     hipdnnEnginePluginHandle_t handle,

@@ -5,4 +5,5 @@ mod description;
 pub mod handle;
 pub mod own_memory;
 pub mod planner;
+mod staging;
 pub mod steps;

@@ -77,7 +77,7 @@ unsafe fn write<T>(output: *mut T, value: T) {
 /// `export_engine_plugin!(MyPlugin, overrides, serialization, description)`. `overrides` exports
 /// [`execute_with_overrides`](crate::EnginePlugin::execute_with_overrides), `serialization`
 /// [`serialize`](crate::EnginePlugin::serialize) and [`deserialize`](crate::EnginePlugin::deserialize), `description`
-/// [`describe`](crate::EnginePlugin::describe).
+/// [`describe`](crate::EnginePlugin::describe), and `steps` lets a host ask for what [`trace`](crate::trace) tells.
 #[macro_export]
 macro_rules! export_engine_plugin {
     ($plugin:ty $(, $more:ident)* $(,)?) => {
@@ -164,6 +164,11 @@ macro_rules! export_engine_plugin {
                 size: *mut usize,
                 json: *mut ::std::ffi::c_char
             );
+        }
+    };
+    (@more steps $plugin:ty) => {
+        $crate::exported_functions! { $plugin;
+            hipdnnEnginePluginSetStepCallback_ext = set_step_callback(callback: $crate::trace::Callback);
         }
     };
     (@more serialization $plugin:ty) => {

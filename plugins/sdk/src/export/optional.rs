@@ -11,7 +11,7 @@ use crate::ffi::{
     hipdnnPluginDeviceBuffer_t, hipdnnPluginStatus_t,
 };
 use crate::overrides::Overrides;
-use crate::step;
+use crate::{step, trace};
 
 /// `hipdnnEnginePluginExecuteOpGraphWithOverrides`.
 ///
@@ -203,6 +203,17 @@ pub unsafe fn describe_execution_context<P: EnginePlugin>(
             }
             write(size, text.len());
         }
+        Ok(())
+    })
+}
+
+/// `hipdnnEnginePluginSetStepCallback_ext`: steps are told to this callback from now on, or to nobody without one.
+///
+/// # Safety
+/// The callback may be called from any thread until the library is closed.
+pub unsafe fn set_step_callback<P: EnginePlugin>(callback: trace::Callback) -> hipdnnPluginStatus_t {
+    guard(|| {
+        trace::set_callback(callback);
         Ok(())
     })
 }

@@ -156,6 +156,14 @@ unsafe extern "C" {
         json: *mut c_char,
     ) -> hipdnnPluginStatus_t;
 
+    /// Optional, of this library's own. Has the plugin tell the steps of executions from now on; null for no longer. It calls back at the
+    /// end of each step, on the thread that executes, with the step's name and when it began and ended, in nanoseconds of
+    /// CLOCK_MONOTONIC. Hosts call it only where somebody wants a trace. The callback stays valid as long as the library is
+    /// loaded.
+    pub fn hipdnnEnginePluginSetStepCallback_ext(
+        callback: Option<unsafe extern "C" fn(name: *const c_char, begin: u64, end: u64)>,
+    ) -> hipdnnPluginStatus_t;
+
     /// Optional. Makes an execution context from its bytes, which may come from anywhere.
     pub fn hipdnnEnginePluginCreateExecutionContextFromSerialized(
         handle: hipdnnEnginePluginHandle_t,
