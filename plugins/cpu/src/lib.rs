@@ -13,6 +13,7 @@ mod gemm;
 pub mod kernel;
 mod matmul;
 pub mod memory;
+mod moe;
 mod norm;
 pub mod plan;
 pub mod plugin;

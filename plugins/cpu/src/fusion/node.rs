@@ -12,7 +12,7 @@ use crate::prepare::CheckedNode;
 use crate::problem::Problem;
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
-use crate::{attention, batchnorm, conv, depthwise, matmul, norm, pointwise, pooling, reduction};
+use crate::{attention, batchnorm, conv, depthwise, matmul, moe, norm, pointwise, pooling, reduction};
 
 /// Plans one node of a graph whose types are resolved. A refusal says why the reference is to compute the node.
 pub fn plan_node(graph: &Graph, node: &Node) -> Result<Box<dyn Kernel>, Refusal> {
@@ -52,7 +52,9 @@ pub(crate) fn plan_node_at(
         }
         Problem::Reduction(reduction) => reduction::plan(reduction, compute, isa, threads),
         Problem::Resample(resample) => pooling::plan(resample, compute, isa, threads),
-        Problem::Mixture(_) | Problem::MixtureGradient(_) | Problem::BlockScale(_) => {
+        Problem::Mixture(mixture) => moe::plan(mixture, compute, isa, threads),
+        Problem::MixtureGradient(gradient) => moe::plan_gradient(gradient, compute, isa, threads),
+        Problem::BlockScale(_) => {
             Err(format!("operation is {}, which has no fast kernel", operation.spec().name))
         }
     }
