@@ -5,6 +5,7 @@
 
 mod attention;
 mod batchnorm;
+mod block_scale;
 mod conv;
 mod depthwise;
 pub mod dtype;
