@@ -25,11 +25,17 @@ def handles(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any
     return register
 
 
+_KINDS = (Tensor, torch.nn.Parameter)
+
+
 def _check(*tensors: Tensor | None) -> None:
     for tensor in tensors:
-        if tensor is None:
+        if tensor is None or (
+            type(tensor) in _KINDS and tensor.is_cpu and tensor.dtype in TYPES and tensor.layout is torch.strided
+            and not tensor.is_neg() and tensor.numel()
+        ):  # fmt: skip
             continue
-        if type(tensor) not in (Tensor, torch.nn.Parameter):
+        if type(tensor) not in _KINDS:
             raise Unsupported(f"a {type(tensor).__name__}")
         if tensor.device.type != "cpu":
             raise Unsupported(f"device {tensor.device}")
@@ -134,8 +140,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         return linear(input, weight.unsqueeze(0), None if bias is None else bias.view(1)).squeeze(-1)
     if weight.dim() != 2 or input.shape[-1] != weight.shape[1] or (bias is not None and bias.shape != weight.shape[:1]):
         raise Unsupported("shapes that do not fit")
-    rows = input.reshape(1, -1, input.shape[-1])
-    return ops.matmul(rows, weight.mT.unsqueeze(0), bias).view(*input.shape[:-1], weight.shape[0])
+    return ops.linear(input, weight, bias)
 
 
 @handles(torch.matmul, torch.bmm, torch.mm, Tensor.matmul, Tensor.__matmul__, Tensor.bmm, Tensor.mm)
@@ -151,7 +156,7 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     batch = torch.broadcast_shapes(input.shape[:-2], other.shape[:-2])
     a = input.expand(*batch, *input.shape[-2:]).reshape(-1, *input.shape[-2:])
     b = other.expand(*batch, *other.shape[-2:]).reshape(-1, *other.shape[-2:])
-    return ops.matmul(a, b, None).view(*batch, input.shape[-2], other.shape[-1])
+    return ops.matmul(a, b).view(*batch, input.shape[-2], other.shape[-1])
 
 
 def _factor(given: Tensor | None, like: Tensor, size: int, value: float) -> Tensor:
@@ -159,6 +164,8 @@ def _factor(given: Tensor | None, like: Tensor, size: int, value: float) -> Tens
     dtype = torch.float64 if like.dtype == torch.float64 else torch.float32
     if given is None:
         return torch.full((size,), value, dtype=dtype)
+    if given.dtype is dtype and given.dim() == 1:
+        return given
     return given.reshape(-1).to(dtype)
 
 
@@ -191,10 +198,6 @@ def batch_norm(
     return y if input.dim() > 2 else y.squeeze(2)
 
 
-def _rows(input: Tensor, count: int) -> Tensor:
-    return input.reshape(-1, count)
-
-
 @handles(F.layer_norm, torch.layer_norm)
 def layer_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any
@@ -204,7 +207,7 @@ def layer_norm(
     if tuple(input.shape[input.dim() - len(normalized_shape) :]) != tuple(normalized_shape):
         raise Unsupported("shapes that do not fit")
     factors = _factor(weight, input, size, 1), _factor(bias, input, size, 0)
-    return ops.layer_norm(_rows(input, size), *factors, eps)[0].view(input.shape)
+    return ops.layer_norm(input, *factors, eps)[0]
 
 
 @handles(F.group_norm, torch.group_norm)
@@ -216,7 +219,7 @@ def group_norm(
         raise Unsupported("shapes that do not fit")
     size = input[0].numel() // num_groups
     factors = _factor(None, input, size, 1), _factor(None, input, size, 0)
-    y = ops.layer_norm(_rows(input, size), *factors, eps)[0].view(input.shape)
+    y = ops.layer_norm(input, *factors, eps)[0]
     shape = (1, -1, *(1 for _ in input.shape[2:]))
     y = y if weight is None else y * weight.view(shape).to(y.dtype)
     return y if bias is None else y + bias.view(shape).to(y.dtype)
@@ -229,7 +232,7 @@ def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Any = None,
     if tuple(input.shape[input.dim() - len(normalized_shape) :]) != tuple(normalized_shape):
         raise Unsupported("shapes that do not fit")
     eps = torch.finfo(input.dtype).eps if eps is None else eps
-    return ops.rms_norm(_rows(input, size), _factor(weight, input, size, 1), eps)[0].view(input.shape)
+    return ops.rms_norm(input, _factor(weight, input, size, 1), eps)[0]
 
 
 @handles(F.scaled_dot_product_attention)
