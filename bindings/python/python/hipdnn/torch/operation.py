@@ -34,9 +34,16 @@ class Operation:
 
     def register_autograd(self, backward: Callable[..., Any], *, setup_context: Callable[..., None]) -> None:
         self.custom.register_autograd(backward, setup_context=setup_context)
-        methods = {"forward": self.forward, "setup_context": setup_context, "backward": backward}
-        methods = {name: staticmethod(method) for name, method in methods.items()}
-        self.function = type(self.forward.__name__, (torch.autograd.Function,), methods)
+        forward = self.forward
+
+        def run(ctx: Any, *args: Any) -> Any:
+            result = forward(*args)
+            setup_context(ctx, args, result)
+            return result
+
+        # With a `setup_context` of its own PyTorch would look at the signature in each call.
+        methods = {"forward": staticmethod(run), "backward": staticmethod(backward)}
+        self.function = type(forward.__name__, (torch.autograd.Function,), methods)
 
     def __call__(self, *args: Any) -> Any:
         if not plain(*args):

@@ -21,7 +21,8 @@ def total(graph: Any, x: Any, axes: Sequence[int]) -> Any:
     return graph.reduction(x, SUM, axis=axes) if any(x.dim[at] > 1 for at in axes) else graph.identity(x)
 
 
-def _window(of: Sequence[Sequence[int]]) -> dict[str, Any]:
+def window_of(of: Sequence[Sequence[int]]) -> dict[str, Any]:
+    """Stride, padding and dilation, by name."""
     stride, padding, dilation = of
     return {"padding": padding, "stride": stride, "dilation": dilation}
 
@@ -35,7 +36,7 @@ def conv(
     tensors = [x, w] if bias is None else [x, w, channels(bias, x.dim())]
 
     def build(graph: Any, x: Any, w: Any, bias: Any = None) -> Any:
-        y = graph.conv_fprop(x, w, **_window(of))
+        y = graph.conv_fprop(x, w, **window_of(of))
         return y if bias is None else graph.add(y, bias)
 
     return compute("conv", of, tensors, build)[0]
@@ -53,7 +54,7 @@ def conv_data(
 ) -> Tensor:
     """The gradient of a convolution's image, which has this shape."""
     of = tuple(stride), tuple(padding), tuple(dilation)
-    build = lambda graph, dy, w: graph.conv_dgrad(dy, w, **_window(of)).set_dim(shape)  # noqa: E731
+    build = lambda graph, dy, w: graph.conv_dgrad(dy, w, **window_of(of)).set_dim(shape)  # noqa: E731
     return compute("conv_data", (of, tuple(shape)), [dy, w], build)[0]
 
 
@@ -68,7 +69,7 @@ def conv_weights(
 ) -> Tensor:
     """The gradient of a convolution's filter, which has this shape."""
     of = tuple(stride), tuple(padding), tuple(dilation)
-    build = lambda graph, x, dy: graph.conv_wgrad(x, dy, **_window(of)).set_dim(shape)  # noqa: E731
+    build = lambda graph, x, dy: graph.conv_wgrad(x, dy, **window_of(of)).set_dim(shape)  # noqa: E731
     return compute("conv_weights", (of, tuple(shape)), [x, dy], build)[0]
 
 
@@ -87,9 +88,9 @@ def conv_gradients(graph: Any, dy: Any, x: Any, w: Any, of: Any, wanted: Sequenc
     """The gradients of image, filter and bias that are wanted, as parts of a graph."""
     results = []
     if wanted[0]:
-        results.append(graph.conv_dgrad(dy, w, **_window(of)).set_dim(x.dim))
+        results.append(graph.conv_dgrad(dy, w, **window_of(of)).set_dim(x.dim))
     if wanted[1]:
-        results.append(graph.conv_wgrad(x, dy, **_window(of)).set_dim(w.dim))
+        results.append(graph.conv_wgrad(x, dy, **window_of(of)).set_dim(w.dim))
     if wanted[2]:
         results.append(total(graph, dy, [0, *range(2, len(dy.dim))]))
     return results
@@ -185,13 +186,15 @@ def _linear_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
     ctx.save_for_backward(x, w)
 
 
-def linear_gradients(graph: Any, dy: Any, turned: Any, x: Any, w: Any, wanted: Sequence[bool]) -> list[Any]:
-    """The gradients of rows, weights and bias that are wanted, as parts of a graph that has `dy` both ways around."""
+def linear_gradients(graph: Any, dy: Any, turned: Any, w: Any, wanted: Sequence[bool]) -> list[Any]:
+    """The gradients of rows, weights and bias that are wanted, as parts of a graph that has the rows as columns."""
     results = []
     if wanted[0]:
         results.append(graph.matmul(dy, w))
     if wanted[1]:
-        results.append(graph.matmul(turned, x))
+        (_, n, k) = w.dim
+        # Written as columns, so that it lies as the weights do.
+        results.append(graph.matmul(turned, dy).set_stride((n * k, 1, k)))
     if wanted[2]:
         results.append(total(graph, dy, [1]))
     return results
@@ -207,11 +210,11 @@ def _linear_backward(ctx, dy):  # type: ignore[no-untyped-def]
         dw = matmul(dy.mT, x_rows).squeeze(0) if wanted[1] else None
         return dx, dw, dy.sum((0, 1)) if wanted[2] else None
     build = lambda graph, *t: linear_gradients(graph, *t, wanted)  # noqa: E731
-    found = iter(compute("linear_gradients", wanted, [dy, dy.mT, x_rows, w.unsqueeze(0)], build, gaps=True))
+    found = iter(compute("linear_gradients", wanted, [dy, x_rows.mT, w.unsqueeze(0)], build, gaps=True))
     dx, dw, db = (next(found) if want else None for want in wanted)
     return (
         None if dx is None else dx.view(x.shape),
-        None if dw is None else dw.view(n, k),
+        None if dw is None else dw[0].t(),
         None if db is None else db.view(n),
     )
 
