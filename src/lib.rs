@@ -12,6 +12,7 @@ pub mod device;
 pub mod graph;
 mod graph_file;
 pub mod handle;
+mod hints;
 pub mod last_error;
 mod lock;
 pub mod log;
