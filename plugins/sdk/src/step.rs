@@ -1,6 +1,6 @@
 //! What a plan does, told to people: the steps of an execution, each with what computes it.
 
-use crate::json_text::{ObjectWriter, list, plain};
+use crate::json_text::{ObjectWriter, list, plain, text};
 
 /// A step of an execution. What is left at its default is not told.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub struct Step {
     pub bytes: u64,
     /// Its floating point operations, a multiplication and an addition being two.
     pub flops: u64,
+    /// The algorithms that did not apply or were estimated to be slower, each with the reason.
+    pub passed_over: Vec<String>,
     /// Why no fast kernel applied, where the plain loops of a reference compute it.
     pub reference: Option<String>,
 }
@@ -39,6 +41,9 @@ impl Step {
         let numbers = [("threads", self.threads as u64), ("bytes", self.bytes), ("flops", self.flops)];
         numbers.iter().filter(|(_, it)| *it > 0).for_each(|(key, number)| object.plain(key, number));
         object.put("nodes", |to| list(to, &self.nodes, plain));
+        if !self.passed_over.is_empty() {
+            object.put("passed_over", |to| list(to, &self.passed_over, |to, reason| text(to, reason)));
+        }
         object.write(to);
     }
 }
@@ -63,10 +68,11 @@ mod tests {
             operation: "Matmul".into(),
             algorithm: "reference".into(),
             flops: 128,
+            passed_over: vec!["one: slow".into()],
             reference: Some("a \"stride\" is 3".into()),
             ..Step::default()
         };
-        let expected = r#"{"steps":[{"algorithm":"reference","flops":128,"nodes":[0,2],"operation":"Matmul","reference":"a \"stride\" is 3"},{"nodes":[]}]}"#;
+        let expected = r#"{"steps":[{"algorithm":"reference","flops":128,"nodes":[0,2],"operation":"Matmul","passed_over":["one: slow"],"reference":"a \"stride\" is 3"},{"nodes":[]}]}"#;
         assert_eq!(write(&[told, Step::default()]), expected);
         assert_eq!(write(&[]), r#"{"steps":[]}"#);
     }

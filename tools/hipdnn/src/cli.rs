@@ -105,6 +105,7 @@ Examples:
 Examples:
   hipdnn graph graph.json
   hipdnn graph graph.json --svg graph.svg
+  hipdnn graph graph.json --svg graph.svg --plan --engine CPU_ENGINE
   hipdnn graph graph.json --dot | dot -Tpng > graph.png")]
     Graph(Graph),
 }
@@ -135,6 +136,12 @@ pub struct Graph {
     /// Draw it into this file.
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
+    /// Draw into it what an engine's plan computes together, and how.
+    #[arg(long, requires = "svg")]
+    pub plan: bool,
+    /// The engine of the plan, by name or id; without it the one that the backend offers first.
+    #[arg(long, value_name = "NAME", requires = "plan")]
+    pub engine: Option<String>,
     /// Write it for Graphviz, in the DOT language.
     #[arg(long, conflicts_with = "svg")]
     pub dot: bool,

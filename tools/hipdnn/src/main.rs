@@ -10,6 +10,7 @@ mod fill;
 mod graph;
 mod loading;
 mod picture;
+mod steps;
 mod tensor;
 
 use std::io::Write;

@@ -5,7 +5,7 @@
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode, Tensor};
 
 use crate::dtype::element::{Compute, is_float_of_eight_bits};
-use crate::kernel::{Choice, Kernel, MAX_TENSORS, Refusal};
+use crate::kernel::{Choice, Facts, Kernel, MAX_TENSORS, Refusal};
 use crate::layout::{Layout, MAX_RANK, storage_size};
 use crate::pointwise::chain::{Chain, Value};
 use crate::pointwise::{Epilogue, plan_chain};
@@ -164,6 +164,10 @@ impl Copied {
 }
 
 impl Kernel for Converted {
+    fn facts(&self) -> Facts {
+        self.convolution.facts()
+    }
+
     fn scratch_size(&self) -> usize {
         let constant = self.constant.as_ref().map_or(0, |constant| constant.convolution.scratch_size());
         self.size + self.convolution.scratch_size().max(constant)

@@ -45,6 +45,8 @@ pub struct Plan {
 struct Step {
     /// The node at whose place it runs.
     node: usize,
+    /// All nodes that it computes.
+    members: Vec<usize>,
     kernel: Box<dyn Kernel>,
     slots: Box<[Slot]>,
 }
@@ -161,7 +163,8 @@ impl Plan {
                 };
                 slots.push(slot);
             }
-            plan.steps.push(Step { node: part.node, kernel: part.kernel, slots: slots.into_boxed_slice() });
+            let slots = slots.into_boxed_slice();
+            plan.steps.push(Step { node: part.node, members: part.members, kernel: part.kernel, slots });
         }
         plan.required = plan.bound.len();
         plan.bound.extend(virtuals.places.iter().map(|place| place.uid).filter(|uid| unmarked.contains(uid)));
@@ -201,13 +204,22 @@ impl Plan {
         self.steps.iter().flat_map(|step| step.kernel.choices().into_iter().map(|c| (step.node, c))).collect()
     }
 
+    /// Each step's nodes and kernel, in order.
+    pub(crate) fn kernels(&self) -> impl Iterator<Item = (&[usize], &dyn Kernel)> {
+        self.steps.iter().map(|step| (step.members.as_slice(), &*step.kernel))
+    }
+
     /// What a trace calls each step: its algorithms, and the node at whose place it runs.
     #[cold]
     fn names(&self) -> &[CString] {
         self.names.get_or_init(|| {
             let name = |step: &Step| {
                 let names: Vec<_> = step.kernel.choices().iter().map(|choice| choice.name).collect();
-                let what = if names.is_empty() { "step".to_owned() } else { names.join(", ") };
+                let what = if names.is_empty() {
+                    step.kernel.facts().algorithm.to_owned()
+                } else {
+                    names.join(", ")
+                };
                 CString::new(format!("{what} (node {})", step.node)).unwrap_or_default()
             };
             self.steps.iter().map(name).collect()
