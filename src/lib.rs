@@ -9,6 +9,7 @@ pub mod c_api;
 mod call;
 pub mod descriptor;
 pub mod device;
+mod events;
 pub mod graph;
 mod graph_file;
 pub mod handle;
