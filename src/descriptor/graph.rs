@@ -12,10 +12,13 @@ use super::attribute::{Incoming, Outgoing, unknown};
 use super::operation::{FrozenOperation, size_of_values};
 use super::tensor::FrozenTensor;
 use super::{Descriptor, Draft, Lifecycle, saved_plan};
-use crate::ffi::{hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type};
+use crate::ffi::{
+    hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type, hipdnnSeverity_t as Severity,
+};
 use crate::graph::{FrozenGraph, with_compute_types};
 use crate::graph_file;
 use crate::handle as handles;
+use crate::hints;
 use crate::log;
 use crate::memory::{self, copy};
 use crate::status::{Error, Result};
@@ -161,6 +164,9 @@ impl Draft for GraphDraft {
         };
         let frozen = frozen.with_handle(self.handle)?;
         graph_file::write_if_wanted(&frozen);
+        if log::is_on(Severity::HIPDNN_SEV_WARN) {
+            hints::look_at(&frozen);
+        }
         Ok(frozen)
     }
 

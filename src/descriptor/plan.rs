@@ -269,11 +269,17 @@ impl FrozenPlan {
     fn execute_and_tell(&self, session: &Session, pack: &Pack) -> Result<()> {
         let range = trace::ranges::push(|| self.label().title.clone());
         let label = trace::in_place().map(|_| self.label());
+        let memory = pack.buffers().first().map_or(std::ptr::null(), |buffer| buffer.ptr.cast_const());
+        // SAFETY: whoever set the handle's stream vouches for it.
+        let launch = label.and_then(|_| unsafe { trace::device::begin(session.stream(), memory) });
         let begin = trace::now();
         let result = self.run(session, pack);
         let taken = trace::now().saturating_sub(begin);
         drop(range);
         if let Some(label) = label {
+            if let Some(launch) = launch {
+                launch.end(label, begin);
+            }
             trace::end(begin, trace::Event::Executed(label, result.is_err()));
         }
         let source = self.context.owner();
@@ -307,6 +313,8 @@ impl FrozenPlan {
     #[cold]
     fn label(&self) -> &'static trace::Plan {
         self.label.get_or_init(|| {
+            // An engine that needs a device has loaded what it takes by now.
+            trace::device::look();
             let source = self.context.owner();
             let graph = match source {
                 Source::Config(config) => config.engine.graph.bytes(Layout::G2).ok().map(wire::read),
