@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::block_scale::types::{ScaleType, check_finite, is_whole, largest_of, scale_type};
 use crate::dtype::small_float::to_odd;
-use crate::kernel::{Kernel, Refusal};
+use crate::kernel::{Facts, Kernel, Refusal};
 use crate::problem::Operand;
 use crate::problem::block_scale as problem;
 use crate::simd::isa::{Isa, IsaTask};
@@ -233,6 +233,10 @@ impl IsaTask for QuantizeRun<'_> {
 }
 
 impl Kernel for Quantize {
+    fn facts(&self) -> Facts {
+        Facts::new("block-quantize", self.workers)
+    }
+
     unsafe fn check(&self, tensors: &[*mut u8]) -> Result<(), Refusal> {
         let (all, is_finite) = (Tensors(tensors), AtomicBool::new(true));
         self.for_each_run(|run| {

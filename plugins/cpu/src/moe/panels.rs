@@ -8,7 +8,7 @@ use crate::dtype::element::Compute;
 use crate::gemm::kernel::{MicroKernel, fused};
 use crate::gemm::pack::{Accumulators, Pack, PackSource, Store, packing_of};
 use crate::gemm::tile::{Order, Tile};
-use crate::kernel::Refusal;
+use crate::kernel::{Facts, Refusal};
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
 use crate::tensor::row_converter::is_number;
@@ -79,6 +79,11 @@ pub(crate) enum Lhs<'a> {
 }
 
 impl<T: Float> Panels<T> {
+    /// What computes them.
+    pub(crate) fn facts(&self) -> Facts {
+        Facts::tiled::<T>("grouped-gemm", self.workers, [self.kernel.rows, self.kernel.columns()], 1)
+    }
+
     /// The division of `matrices` products, which have `terms` multiply-adds for an element of one of them.
     pub(crate) fn plan(
         [rows, columns, matrices]: [usize; 3],

@@ -3,7 +3,7 @@
 use hipdnn_plugin_planner::problem::mixture::{Mixture, MixtureGradient, Routing};
 
 use crate::dtype::element::{Compute, with_compute};
-use crate::kernel::{Kernel, Refusal};
+use crate::kernel::{Facts, Kernel, Refusal};
 use crate::moe::groups::{Groups, Routes};
 use crate::moe::panels::{Lhs, Matrix, Panels, compute_of};
 use crate::simd::isa::Isa;
@@ -99,6 +99,10 @@ impl<T: Float> Products<T> {
 }
 
 impl<T: Float> Kernel for Products<T> {
+    fn facts(&self) -> Facts {
+        self.panels.facts()
+    }
+
     fn scratch_size(&self) -> usize {
         Scratch::size_of(|scratch| self.layout(scratch))
     }
@@ -202,6 +206,10 @@ impl<T: Float> Gradient<T> {
 }
 
 impl<T: Float> Kernel for Gradient<T> {
+    fn facts(&self) -> Facts {
+        self.panels.facts()
+    }
+
     fn scratch_size(&self) -> usize {
         Scratch::size_of(|scratch| self.layout(scratch))
     }

@@ -5,7 +5,7 @@
 use hipdnn_plugin_sdk::graph::{DataType, Tensor};
 
 use crate::dtype::element::{Compute, with_compute};
-use crate::kernel::{Choice, Kernel, MAX_TENSORS, Refusal};
+use crate::kernel::{Choice, Facts, Kernel, MAX_TENSORS, Refusal};
 use crate::layout::{Layout, storage_size};
 use crate::problem::Operand;
 use crate::tensor::prepacked::Prepacked;
@@ -138,6 +138,10 @@ impl Copied {
 }
 
 impl Kernel for Converted {
+    fn facts(&self) -> Facts {
+        self.kernel.facts()
+    }
+
     fn scratch_size(&self) -> usize {
         let constant = self.constant.as_ref().map_or(0, |constant| constant.kernel.scratch_size());
         self.size + self.kernel.scratch_size().max(constant)

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::kernel::{Kernel, Refusal};
+use crate::kernel::{Facts, Kernel, Refusal};
 use crate::layout::MAX_RANK;
 use crate::problem::Operand;
 use crate::simd::vector::Float;
@@ -176,6 +176,10 @@ impl Axis {
 }
 
 impl<T: Float> Kernel for Recode<T> {
+    fn facts(&self) -> Facts {
+        Facts::new("recode", self.workers)
+    }
+
     unsafe fn run(&self, tensors: &[*mut u8], _: *mut u8) {
         let (parts, count) = (self.parts_of_row(), self.count());
         let all = Tensors(tensors);
