@@ -24,7 +24,7 @@ nn.functional.adaptive_max_pool1d nn.functional.adaptive_max_pool2d nn.functiona
 SAMPLES = {f"{op.name}{op.variant_test_name}": op for op in database.op_db if op.name in NAMES}
 #: The share of the calls with a routed function that is computed here, at least; many samples of pooling have windows with gaps or
 #: of several sizes.
-LEAST, LEAST_OF_POOLING = 0.8, 0.5
+LEAST, LEAST_OF_POOLING = 0.8, 0.4
 #: The samples of a function, at most: pooling has a thousand.
 MOST = 24
 _shares: dict[str, tuple[int, int]] = {}
