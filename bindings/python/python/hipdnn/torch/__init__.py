@@ -25,7 +25,7 @@ from . import ops
 from .compiler import backend
 from .counts import Routed, caller, counts_of, report, reset
 from .graphs import Unsupported
-from .route import HANDLERS
+from .pooling import HANDLERS
 
 __all__ = ["Routed", "backend", "disable", "enable", "ops", "report", "reset"]
 
