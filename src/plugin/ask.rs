@@ -6,8 +6,8 @@ use smallvec::SmallVec;
 use super::admission::first_duplicate;
 use super::{EngineRef, Plugin, Session, check, gate};
 use crate::graph::FrozenGraph;
-use crate::log;
 use crate::status::{Error, Result, Status};
+use crate::{log, trace};
 
 /// The engines that can run a graph, in the order of the plugins and of each plugin's answer.
 pub type Engines = SmallVec<[EngineRef; 4]>;
@@ -28,6 +28,7 @@ pub fn applicable(session: &Session, graph: &FrozenGraph, find_first: bool) -> A
     let mut answer = Answer { engines: Engines::new(), refusals: String::new(), failure: None };
     let mut told = Vec::new();
     for (place, plugin, handle) in session.opened() {
+        let _phase = trace::phase("ask which engines apply", || plugin.name.clone());
         let mut said = String::new();
         let result = log::capture(&mut said, || ask(place, plugin, handle, graph, &mut answer.engines));
         if let Err(error) = result {

@@ -14,7 +14,8 @@ use crate::log;
 use crate::selection::Settings;
 use crate::status::{Error, Result};
 
-/// The plugins that were loaded at one time, in the order of their paths.
+/// The plugins that were loaded at one time, in the order of their paths. Apart from its reference count, which each new handle writes to.
+#[repr(align(128))]
 pub struct PluginSet {
     /// The plugins.
     pub plugins: Vec<Plugin>,
