@@ -18,6 +18,7 @@ use crate::ffi::{
 };
 use crate::lock::Mutex;
 use crate::log;
+use crate::plugin::cache::SharedContext;
 use crate::plugin::{Context, Engine, EngineRef, Owner, PluginSet, Session, check, context};
 use crate::status::{Error, Result};
 
@@ -58,6 +59,14 @@ pub struct FrozenPlan {
     saved: Mutex<Option<Vec<u8>>>,
     /// Whether the log has what is odd about a pack; said once for each plan.
     has_told: AtomicBool,
+}
+
+/// What a plugin made of a graph.
+enum Compiled {
+    /// For this plan alone, with the workspace that it needs.
+    Own(context::Raw, i64),
+    /// For every plan of an equal graph.
+    Shared(Arc<SharedContext>),
 }
 
 /// Which set of plugins it is.
@@ -152,12 +161,23 @@ impl Draft for PlanDraft {
     fn finalize(&mut self) -> Result<Self::Frozen> {
         let missing =
             || Error::bad_param("HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG of the execution plan is not set");
-        let (config, (context, workspace_size)) = take_checked(&mut self.config, missing, |config| {
+        let (config, compiled) = take_checked(&mut self.config, missing, |config| {
             let engine = &config.engine;
-            context::compile(&engine.session, engine.engine, &engine.graph, config.bytes()?)
+            let compile = || context::compile(&engine.session, engine.engine, &engine.graph, config.bytes()?);
+            match config.shared_plan() {
+                Some(known) => known.plan(&engine.session, compile).map(Compiled::Shared),
+                None => compile().map(|(context, size)| Compiled::Own(context, size)),
+            }
         })?;
         let is_override_shape_enabled = config.engine.graph.summary().is_override_shape_enabled;
-        let context = Context::new(context, Source::Config(config));
+        let source = Source::Config(config);
+        let (context, workspace_size) = match compiled {
+            Compiled::Own(context, size) => (Context::new(context, source), size),
+            Compiled::Shared(plan) => {
+                let size = plan.workspace_size();
+                (Context::of_shared(plan, source)?, size)
+            }
+        };
         Ok(FrozenPlan::new(context, workspace_size, is_override_shape_enabled))
     }
 
