@@ -21,5 +21,6 @@ pub mod plugin;
 pub mod selection;
 pub mod status;
 mod thread_word;
+pub mod trace;
 
 pub use hipdnn_abi as ffi;

@@ -19,6 +19,7 @@ use crate::handle as handles;
 use crate::log;
 use crate::memory::{self, copy};
 use crate::status::{Error, Result};
+use crate::trace;
 
 const KIND: &str = "operation graph";
 
@@ -151,6 +152,7 @@ impl Draft for GraphDraft {
         let frozen = match std::mem::take(&mut self.content) {
             Content::Bytes(graph) => graph,
             Content::Parts(parts) => {
+                let _phase = trace::phase("pack the graph", String::new);
                 let packed = pack(&parts, Some(random_id()));
                 self.content = Content::Parts(parts);
                 FrozenGraph::from_own(packed?)?

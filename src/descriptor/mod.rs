@@ -14,6 +14,7 @@ mod lifecycle;
 mod operation;
 mod overrides;
 mod plan;
+mod plan_json;
 mod profiling;
 pub mod saved_plan;
 mod tensor;

@@ -14,6 +14,7 @@ use hipdnn_plugin_sdk::wire::{EngineConfig, write_engine_config};
 
 use super::api::{Api, foreign_text};
 use super::{Generation, Library, Setting, engine_id};
+use crate::trace;
 
 /// More engines than any plugin has: a larger count is a plugin's mistake and not an amount of memory to ask for.
 const MAX_ENGINES: u32 = 65_536;
@@ -114,6 +115,10 @@ impl Plugin {
             crate::log::warn(|| api.failure("set the logging callback", status));
         }
         tell_log_level(&api);
+        if trace::wants_steps() {
+            // SAFETY: the callback lives as long as this library. A plugin that refuses it only tells no steps.
+            unsafe { api.set_step_callback(Some(trace::plugin_step)) };
+        }
         let declared = engine_ids(&api)?;
         let (engines, dropped) = admit(&api, &declared, owner);
         let path = library.path().to_owned();

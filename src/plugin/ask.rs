@@ -7,7 +7,7 @@ use super::admission::first_duplicate;
 use super::{EngineRef, Plugin, Session, check, gate};
 use crate::graph::FrozenGraph;
 use crate::status::{Error, Result, Status};
-use crate::{device, log};
+use crate::{device, log, trace};
 
 /// The engines that can run a graph, in the order of the plugins and of each plugin's answer.
 pub type Engines = SmallVec<[EngineRef; 4]>;
@@ -31,6 +31,7 @@ pub fn applicable(session: &Session, graph: &FrozenGraph, find_first: bool) -> A
         Answer { engines: Engines::new(), refusals: String::new(), failure: None, is_whole: true };
     let mut told = Vec::new();
     for (place, plugin, handle) in session.opened() {
+        let _phase = trace::phase("ask which engines apply", || plugin.name.clone());
         let mut said = String::new();
         let result = log::capture(&mut said, || ask(place, plugin, handle, graph, &mut answer.engines));
         if let Err(error) = result {

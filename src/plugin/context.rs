@@ -5,14 +5,15 @@ use std::slice;
 use std::sync::Arc;
 
 use hipdnn_plugin_sdk::ffi::{
-    HipdnnEnginePluginExecutionContext, hipdnnEnginePluginHandle_t, hipdnnPluginConstData_t as ConstData,
+    HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE, HipdnnEnginePluginExecutionContext, hipdnnEnginePluginHandle_t,
+    hipdnnPluginConstData_t as ConstData,
 };
 
 use super::cache::SharedContext;
 use super::{EngineRef, Plugin, Session, check, gate};
 use crate::graph::FrozenGraph;
 use crate::status::{Error, Result};
-use crate::{device, log};
+use crate::{device, log, trace};
 
 /// What a context is kept with: it holds the session with which the context is given back.
 pub trait Owner {
@@ -103,6 +104,7 @@ pub fn compile(
     let (plugin, handle) = opened(session, engine)?;
     let graph = const_data(graph.bytes(plugin.generation.layout)?);
     let config = const_data(config);
+    let _phase = trace::phase("compile", || plugin.name.clone());
     let mut context = ptr::null_mut();
     // SAFETY: the handle is the plugin's own and the bytes outlive the call, which writes one pointer.
     let status = unsafe {
@@ -121,6 +123,7 @@ pub fn load(session: &Session, engine: EngineRef, payload: &[u8]) -> Result<(Raw
     let _visit = gate::visit("a plan cannot be loaded")?;
     let (plugin, handle) = opened(session, engine)?;
     require_saving(plugin)?;
+    let _phase = trace::phase("load a saved plan", || plugin.name.clone());
     let payload = const_data(payload);
     let mut context = ptr::null_mut();
     // SAFETY: the handle is the plugin's own and the bytes outlive the call, which writes one pointer.
@@ -163,6 +166,54 @@ pub fn save<O: Owner>(context: &Context<O>, engine_id: i64) -> Result<Vec<u8>> {
         log::error(|| plugin.api.failure("destroy serialized execution context", status));
     }
     bytes
+}
+
+/// The most bytes of a description that are read.
+const MAX_DESCRIPTION: usize = 1 << 20;
+
+impl<O: Owner> Context<O> {
+    /// What the plugin tells of an execution: a text of its own in JSON, of which only its size and encoding were checked. Asks
+    /// the plugin each time, so not for an execution. None where the plugin does not tell, or not well, which the log has.
+    pub fn description(&self) -> Option<String> {
+        let (session, engine) = self.owner.engine();
+        let (plugin, handle) = opened(session, engine).ok()?;
+        let text = describe(plugin, handle, self.context);
+        text.unwrap_or_else(|error| {
+            log::warn(|| format!("plugin {}: {error}", plugin.name));
+            None
+        })
+    }
+}
+
+fn describe(plugin: &Plugin, handle: hipdnnEnginePluginHandle_t, context: Raw) -> Result<Option<String>> {
+    const ACTION: &str = "describe execution context";
+    let mut size = 0;
+    // SAFETY: handle and context are the plugin's own; the call writes one number.
+    let status =
+        unsafe { plugin.api.describe_context(handle, context.as_ptr(), 0, &raw mut size, ptr::null_mut()) };
+    match status {
+        None | Some(HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE) => return Ok(None),
+        Some(status) => check(&plugin.api, ACTION, status)?,
+    }
+    if !(1..=MAX_DESCRIPTION).contains(&size) {
+        return Err(Error::plugin(format!(
+            "the description of an execution context has {size} bytes, expected 1 to {MAX_DESCRIPTION}"
+        )));
+    }
+    let mut text = vec![0_u8; size];
+    let mut written = size;
+    // SAFETY: handle and context are the plugin's own; the text has room for `size` bytes.
+    let status = unsafe {
+        let text = text.as_mut_ptr().cast();
+        plugin.api.describe_context(handle, context.as_ptr(), size, &raw mut written, text)
+    };
+    check(&plugin.api, ACTION, status.unwrap_or_default())?;
+    // What a plugin says of the size the second time is of no use: the text ends at a NUL.
+    let end = text.iter().position(|byte| *byte == 0).unwrap_or(size);
+    text.truncate(end);
+    String::from_utf8(text).map(Some).map_err(|error| {
+        Error::plugin(format!("the description of an execution context is not UTF-8: {}", error.utf8_error()))
+    })
 }
 
 fn require_saving(plugin: &Plugin) -> Result<()> {

@@ -216,8 +216,9 @@ def test_operations_have_fake_versions():
     samples = {
         "conv": (x, w, torch.randn(6), *of),
         "conv_data": (torch.ops.hipdnn.conv(x, w, None, *of), w, [2, 4, 6, 5], *of),
+        "linear": (torch.randn(2, 3, 4), torch.randn(5, 4), torch.randn(5)),
         "conv_weights": (x, torch.ops.hipdnn.conv(x, w, None, *of), [6, 4, 3, 3], *of),
-        "matmul": (torch.randn(2, 3, 4), torch.randn(1, 4, 5), torch.randn(5)),
+        "matmul": (torch.randn(2, 3, 4), torch.randn(1, 4, 5)),
         "layer_norm": (torch.randn(3, 8), torch.randn(8), torch.randn(8), 1e-5),
         "rms_norm": (torch.randn(3, 8), torch.randn(8), 1e-5),
         "batch_norm": (x, *(torch.rand(4) + 1 for _ in range(4)), 0.1, 1e-5),

@@ -2,6 +2,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::process::Command;
+use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::plan::compiled::Compiled;
@@ -329,7 +330,8 @@ fn an_execution_with_shapes_seen_before_allocates_nothing() {
             let before = ALLOCATIONS.load(Ordering::Relaxed);
             for _ in 0..if size > 8 { 2 } else { 100 } {
                 // SAFETY: every tensor has memory for its extent, and the workspace has the size that the plan asks for.
-                unsafe { planned.execute_with(&buffers, workspace.as_mut_ptr(), overrides) }.unwrap();
+                unsafe { planned.execute_with(&buffers, workspace.as_mut_ptr(), overrides, null_mut()) }
+                    .unwrap();
             }
             ALLOCATIONS.load(Ordering::Relaxed) - before
         };

@@ -154,22 +154,13 @@ impl Format {
     }
 
     /// The code of the nearest value, ties to even codes. Larger values and infinity saturate; NaN becomes NaN, or 0 without one.
+    #[inline(always)]
     pub(crate) fn encode(self, value: f64) -> u8 {
-        if value.is_nan() {
-            return self.nan();
-        }
-        let magnitude = value.abs();
-        let code = if magnitude >= self.largest() {
-            self.largest_code()
-        } else {
-            let lowest = 1 - self.bias;
-            let exponent = exponent(magnitude).max(lowest);
-            let digits = (magnitude / power(exponent - self.mantissa_bits as i32)).round_ties_even();
-            // A carry of the mantissa increments the exponent; subnormal codes have exponent 0.
-            (((exponent - lowest) << self.mantissa_bits) + digits as i32) as u8
-        };
-        let signed = value.is_sign_negative() && !(code == 0 && self.special == Special::NanForNegativeZero);
-        if signed { code | self.sign_bit() } else { code }
+        // Rounded to odd: a last bit stands for all that is cut off, so that rounding what is left is rounding the value.
+        const CUT: u64 = (1 << (f64::MANTISSA_DIGITS - f32::MANTISSA_DIGITS)) - 1;
+        let bits = value.to_bits();
+        let last = if bits & CUT == 0 { 0 } else { CUT + 1 };
+        self.encode_single(f64::from_bits(bits & !CUT | last) as f32)
     }
 }
 
