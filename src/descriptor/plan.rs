@@ -16,6 +16,7 @@ use crate::ffi::{
     hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type, hipdnnSeverity_t as Severity,
 };
 use crate::lock::Mutex;
+use crate::plugin::cache::SharedContext;
 use crate::plugin::{Context, Engine, EngineRef, Owner, PluginSet, Session, check, context};
 use crate::status::{Error, Result};
 use crate::{log, trace};
@@ -60,6 +61,14 @@ pub struct FrozenPlan {
     has_told: AtomicBool,
     /// What the profile and the trace say of the plan, once they do.
     label: OnceLock<&'static trace::Plan>,
+}
+
+/// What a plugin made of a graph.
+enum Compiled {
+    /// For this plan alone, with the workspace that it needs.
+    Own(context::Raw, i64),
+    /// For every plan of an equal graph.
+    Shared(Arc<SharedContext>),
 }
 
 /// Which set of plugins it is.
@@ -160,12 +169,23 @@ impl Draft for PlanDraft {
         let missing =
             || Error::bad_param("HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG of the execution plan is not set");
         let begin = trace::begin();
-        let (config, (context, workspace_size)) = take_checked(&mut self.config, missing, |config| {
+        let (config, compiled) = take_checked(&mut self.config, missing, |config| {
             let engine = &config.engine;
-            context::compile(&engine.session, engine.engine, &engine.graph, config.bytes()?)
+            let compile = || context::compile(&engine.session, engine.engine, &engine.graph, config.bytes()?);
+            match config.shared_plan() {
+                Some(known) => known.plan(&engine.session, compile).map(Compiled::Shared),
+                None => compile().map(|(context, size)| Compiled::Own(context, size)),
+            }
         })?;
         let is_override_shape_enabled = config.engine.graph.summary().is_override_shape_enabled;
-        let context = Context::new(context, Source::Config(config));
+        let source = Source::Config(config);
+        let (context, workspace_size) = match compiled {
+            Compiled::Own(context, size) => (Context::new(context, source), size),
+            Compiled::Shared(plan) => {
+                let size = plan.workspace_size();
+                (Context::of_shared(plan, source)?, size)
+            }
+        };
         let plan = FrozenPlan::new(context, workspace_size, is_override_shape_enabled);
         if let Some(begin) = begin {
             plan.record_making(begin);
