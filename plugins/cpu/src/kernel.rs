@@ -30,10 +30,8 @@ pub trait Kernel: Send + Sync {
     /// of a batch normalization may lie exactly where the old ones do. `scratch` is valid for [`Kernel::scratch_size`] bytes.
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8);
 
-    /// What it is. The default is that of the reference.
-    fn facts(&self) -> Facts {
-        Facts::default()
-    }
+    /// What it is.
+    fn facts(&self) -> Facts;
 
     /// What was chosen to compute the node, where there was a choice; after it what was chosen to compute its parts.
     fn choices(&self) -> Vec<&Choice> {
@@ -55,13 +53,12 @@ pub struct Facts {
 /// The algorithm of the reference.
 pub const REFERENCE: &str = "reference";
 
-impl Default for Facts {
-    fn default() -> Self {
+impl Facts {
+    /// Those of the reference.
+    pub(crate) const fn reference() -> Self {
         Self { algorithm: REFERENCE, tile: String::new(), threads: 1 }
     }
-}
 
-impl Facts {
     /// Those of a kernel without a micro-kernel.
     pub(crate) fn new(algorithm: &'static str, workers: Workers) -> Self {
         Self { algorithm, tile: String::new(), threads: workers.threads() }

@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn every_case_has_a_peer_and_results_to_compare() {
-        for case in chosen(&[]) {
+        for case in chosen(&[]).iter().filter(|case| case.suite != "converted") {
             assert!(!case.onnx.is_empty() || case.onednn.is_some(), "{}", case.name);
             assert!(case.outputs.iter().any(|output| output.name.is_some()), "{}", case.name);
         }

@@ -409,15 +409,21 @@ class Graph(Windows, Pointwise, Norms, Attention):
         return f"<Graph {self.name!r}: {nodes or 'empty'}>"
 
 
+def torch_type(kind: str) -> Any:
+    """PyTorch's type of a name of the library's."""
+    import torch
+
+    name = {"float": "float32", "double": "float64", "half": "float16", "boolean": "bool"}.get(kind, kind)
+    name = {"fp8_e4m3": "float8_e4m3fn", "fp8_e5m2": "float8_e5m2", "fp8_e8m0": "float8_e8m0fnu"}.get(name, name)
+    return getattr(torch, name)
+
+
 def _empty_like(array: Any, dim: Sequence[int], stride: Sequence[int], kind: str) -> Any:
     """A new array of the library of another, or of NumPy."""
-    module = type(array).__module__.partition(".")[0]
-    if module == "torch":
+    if type(array).__module__.partition(".")[0] == "torch":
         import torch
 
-        name = {"float": "float32", "double": "float64", "half": "float16", "boolean": "bool"}.get(kind, kind)
-        name = {"fp8_e4m3": "float8_e4m3fn", "fp8_e5m2": "float8_e5m2", "fp8_e8m0": "float8_e8m0fnu"}.get(name, name)
-        return torch.empty_strided(dim, stride, dtype=getattr(torch, name), device=array.device)
+        return torch.empty_strided(dim, stride, dtype=torch_type(kind), device=array.device)
     import numpy
 
     names = {"float": "float32", "double": "float64", "half": "float16", "boolean": "bool"}
