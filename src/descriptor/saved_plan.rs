@@ -11,6 +11,7 @@ use crate::device;
 use crate::memory;
 use crate::plugin::{Context, EngineRef, Owner, Plugin, Session, context};
 use crate::status::{Error, Result};
+use crate::trace;
 
 impl FrozenPlan {
     fn save(&self) -> Result<Vec<u8>> {
@@ -167,6 +168,7 @@ impl Descriptor {
         let plan = wire::read_plan(bytes).map_err(|error| about(argument, bytes, &error))?;
         check(&plan)?;
         let engine = engine_of(session, &plan)?;
+        let begin = trace::begin();
         let (context, workspace_size) = context::load(session, engine, plan.payload)?;
         // Without an origin nothing was promised of the addresses.
         let alignments = plan.origin.iter().flat_map(|origin| origin.tensor_alignments.iter().copied());
@@ -180,6 +182,9 @@ impl Descriptor {
         }));
         let context = Context::new(context, source);
         let frozen = FrozenPlan::new(context, workspace_size, plan.is_override_shape_enabled);
+        if let Some(begin) = begin {
+            frozen.record_making(begin);
+        }
         Ok(Self::Plan(Lifecycle::finalized(PlanDraft::default(), frozen)))
     }
 }

@@ -10,6 +10,7 @@ pub mod plan;
 pub mod prepare;
 pub mod problem;
 pub mod product;
+pub mod step;
 pub mod workspace;
 
 /// Why a graph is not computed: names the first thing that is not supported.

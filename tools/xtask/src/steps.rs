@@ -1,11 +1,14 @@
 //! Named steps with their durations, and how many of them passed.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use crate::Failure;
 
 const NAME: usize = 64;
+
+/// What the note of a step begins with that could not be done here, before the reason.
+pub const LEFT_OUT: &str = "left out: ";
 
 /// Steps that are listed at the end as the slowest.
 const SLOWEST: usize = 20;
@@ -21,6 +24,7 @@ pub struct Steps {
     started: Instant,
     passed: usize,
     failed: Vec<String>,
+    left_out: Vec<String>,
     /// Every step with its seconds.
     took: Vec<(f64, String)>,
 }
@@ -28,7 +32,13 @@ pub struct Steps {
 impl Steps {
     /// No step yet.
     pub fn new() -> Self {
-        Self { started: Instant::now(), passed: 0, failed: Vec::new(), took: Vec::new() }
+        Self {
+            started: Instant::now(),
+            passed: 0,
+            failed: Vec::new(),
+            left_out: Vec::new(),
+            took: Vec::new(),
+        }
     }
 
     /// A heading over the steps that follow.
@@ -39,10 +49,14 @@ impl Steps {
     /// Runs a step and prints its line. True when it passed.
     pub fn run(&mut self, name: &str, step: impl FnOnce() -> Result<String, Failure>) -> bool {
         print!("  {name} ");
-        // The line is finished when the step is; a terminal that cannot show the half is no reason to stop.
+        // A terminal that cannot show what is being done is no reason to stop.
         let _ = std::io::stdout().flush();
         let started = Instant::now();
         let result = step();
+        if std::io::stdout().is_terminal() {
+            // The step may have drawn over the half line.
+            print!("\r\x1b[K  {name} ");
+        }
         self.finish(name, started.elapsed(), result)
     }
 
@@ -78,11 +92,21 @@ impl Steps {
         self.finish(name, took, result)
     }
 
+    /// Prints the line of a step that cannot be done here.
+    pub fn leave_out(&mut self, name: &str, reason: &str) {
+        self.report(name, Duration::ZERO, Ok(format!("{LEFT_OUT}{reason}")));
+    }
+
     fn finish(&mut self, name: &str, took: Duration, result: Result<String, Failure>) -> bool {
         let dots = ".".repeat(NAME.saturating_sub(name.len()).max(2));
         let seconds = took.as_secs_f64();
         self.took.push((seconds, name.to_owned()));
         match result {
+            Ok(note) if note.starts_with(LEFT_OUT) => {
+                println!("{dots} {note}");
+                self.left_out.push(name.to_owned());
+                true
+            }
             Ok(note) => {
                 let note = if note.is_empty() { note } else { format!("   {note}") };
                 println!("{dots} ok     {seconds:6.1} s{note}");
@@ -110,10 +134,35 @@ impl Steps {
                 println!("  {seconds:6.1} s  {name}");
             }
         }
-        println!("\n{} passed, {} failed, {took:.0} s", self.passed, self.failed.len());
+        if !self.left_out.is_empty() {
+            println!("\nleft out: {}", self.left_out.join(", "));
+        }
+        println!("\n{}", self.counts(took));
         if self.failed.is_empty() {
             return Ok(());
         }
         Err(Failure::new(format!("failed: {}", self.failed.join(", "))))
+    }
+
+    fn counts(&self, took: f64) -> String {
+        let (failed, left_out) = (self.failed.len(), self.left_out.len());
+        format!("{} passed, {failed} failed, {left_out} left out, {took:.0} s", self.passed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_out_is_neither_passed_nor_failed() {
+        let mut steps = Steps::new();
+        assert!(steps.run("a", || Ok("12 tests".to_owned())));
+        assert!(steps.run("b", || Ok(format!("{LEFT_OUT}no tool"))));
+        assert!(!steps.run("c", || Err(Failure::new("why"))));
+        steps.leave_out("d", "no headers");
+        assert_eq!(steps.counts(1.6), "1 passed, 1 failed, 2 left out, 2 s");
+        assert_eq!(steps.left_out, ["b", "d"]);
+        assert!(steps.summary().is_err_and(|failure| failure.to_string() == "failed: c"));
     }
 }

@@ -51,10 +51,9 @@ pub(crate) fn parts_at(
         if taken[place] {
             continue;
         }
-        if let Some((members, part)) =
-            crate::fusion::relu_backward::part(prepared, &uses, place, isa, settings.threads)
+        if let Some(part) = crate::fusion::relu_backward::part(prepared, &uses, place, isa, settings.threads)
         {
-            members.into_iter().for_each(|member| taken[member] = true);
+            part.members.iter().for_each(|member| taken[*member] = true);
             parts.push(part);
             continue;
         }
@@ -68,8 +67,8 @@ pub(crate) fn parts_at(
         let fused = fusion.and_then(|fusion| {
             fusion.normalized(&taken, isa, settings).or_else(|| fusion.part(isa, settings))
         });
-        if let Some((members, part)) = fused {
-            members.into_iter().for_each(|member| taken[member] = true);
+        if let Some(part) = fused {
+            part.members.iter().for_each(|member| taken[*member] = true);
             parts.push(part);
         } else {
             parts.push(Part::of_node(graph, node, |node| {
@@ -329,7 +328,7 @@ impl<'a> Fusion<'a> {
     }
 
     /// The part of several nodes; none where they are not worth one, or have no kernel.
-    fn part(self, isa: Isa, settings: Settings) -> Option<(Vec<usize>, Part)> {
+    fn part(self, isa: Isa, settings: Settings) -> Option<Part> {
         let Self { whole, without_rows, .. } = self;
         let part = whole.and_then(|whole| self.clone().part_of(whole, isa, settings));
         part.or_else(|| self.part_of(without_rows?, isa, settings))
@@ -358,7 +357,7 @@ impl<'a> Fusion<'a> {
         Some(Epilogue { chain: &self.chain, output, compute: self.compute, isa })
     }
 
-    fn part_of(mut self, whole: Candidate, isa: Isa, settings: Settings) -> Option<(Vec<usize>, Part)> {
+    fn part_of(mut self, whole: Candidate, isa: Isa, settings: Settings) -> Option<Part> {
         self.end_with(whole);
         let place = *self.members.last()?;
         let (mut tensors, operation) =
@@ -384,7 +383,7 @@ impl<'a> Fusion<'a> {
                 plan_producer(graph, &operation, settings, self.behind(&output, isa)?).ok()?
             }
         };
-        Some((self.members, Part { node: place, tensors, kernel }))
+        Some(Part { node: place, members: self.members, tensors, kernel })
     }
 }
 

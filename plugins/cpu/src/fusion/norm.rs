@@ -36,12 +36,7 @@ fn in_place(operation: &Operation, uid: i64) -> Option<Operation> {
 
 impl Fusion<'_> {
     /// The part of a chain, the normalization of its result, which nobody else reads, and what follows; none where that cannot be.
-    pub(crate) fn normalized(
-        &self,
-        taken: &[bool],
-        isa: Isa,
-        settings: Settings,
-    ) -> Option<(Vec<usize>, Part)> {
+    pub(crate) fn normalized(&self, taken: &[bool], isa: Isa, settings: Settings) -> Option<Part> {
         let Self { prepared, uses, .. } = *self;
         let whole = self.without_rows.or_else(|| self.of_one())?;
         if self.producer.is_some() || !uses.tensors.get(&whole.result)?.is_virtual {
@@ -84,7 +79,7 @@ impl Fusion<'_> {
         result: i64,
         isa: Isa,
         settings: Settings,
-    ) -> Option<(Vec<usize>, Part)> {
+    ) -> Option<Part> {
         let node = self.prepared.graph.nodes.get(place)?;
         // The result rounds as the intermediate tensor would.
         let data_type = |uid| self.uses.tensors.get(&uid).map(|tensor| tensor.data_type);
@@ -111,6 +106,6 @@ impl Fusion<'_> {
         let Problem::Normalization(normalization) = problem else { return None };
         let kernel = norm::plan(&normalization, self.compute, isa, settings.threads, fused).ok()?;
         let node = *members.last()?;
-        Some((members, Part { node, tensors, kernel }))
+        Some(Part { node, members, tensors, kernel })
     }
 }

@@ -22,7 +22,7 @@ pub(crate) fn part(
     place: usize,
     isa: Isa,
     threads: Threads,
-) -> Option<([usize; 2], Part)> {
+) -> Option<Part> {
     let graph = &prepared.graph;
     let node = graph.nodes.get(place)?;
     let Operation::Pointwise(operation) = &node.operation else { return None };
@@ -59,7 +59,7 @@ pub(crate) fn part(
     let gate = operation.in_1?;
     let slot = place_of(&mut tensors, gate);
     let kernel = plan_gated(&batchnorm, &uses.operand(gate, slot)?, compute, isa, threads).ok()?;
-    Some(([place, *reader], Part { node: *reader, tensors, kernel }))
+    Some(Part { node: *reader, members: vec![place, *reader], tensors, kernel })
 }
 
 #[cfg(test)]

@@ -327,6 +327,10 @@ struct InferenceStep {
 }
 
 impl Step for InferenceStep {
+    fn call(&self) -> &'static str {
+        "miopenBatchNormalizationForwardInference"
+    }
+
     fn workspace_size(&self) -> usize {
         self.inverse.as_ref().map_or(0, Inverse::size)
     }
@@ -404,6 +408,10 @@ struct TrainingStep {
 }
 
 impl Step for TrainingStep {
+    fn call(&self) -> &'static str {
+        "miopenBatchNormalizationForwardTraining"
+    }
+
     unsafe fn run(
         &self,
         ready: &Ready<'_>,
@@ -452,6 +460,10 @@ struct BackwardStep {
 }
 
 impl Step for BackwardStep {
+    fn call(&self) -> &'static str {
+        "miopenBatchNormalizationBackward"
+    }
+
     unsafe fn run(
         &self,
         ready: &Ready<'_>,

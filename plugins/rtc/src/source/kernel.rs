@@ -52,6 +52,8 @@ impl Argument {
 pub struct Kernel {
     /// Its name.
     pub name: String,
+    /// The nodes that it computes.
+    pub nodes: Vec<usize>,
     /// Its source.
     pub text: String,
     /// What is passed to it.
@@ -101,7 +103,7 @@ pub fn write(group: &Group, name: String) -> Result<Kernel, Refusal> {
     let mut text = format!("{functions}KERNEL({block}) {name}({parameters})\n{{\n");
     text.push_str(&body);
     text.push_str("}\n");
-    Ok(Kernel { name, text, arguments, block, grid })
+    Ok(Kernel { name, nodes: group.nodes.clone(), text, arguments, block, grid })
 }
 
 /// The place of an access among the arguments, for vectors of so many bytes or for single elements.

@@ -71,22 +71,22 @@ function_table! {
 
 /// A library of AMD's that engines look for.
 #[derive(Debug, Serialize)]
-struct Found {
-    library: &'static str,
+pub struct Found {
+    pub library: &'static str,
     name: Option<String>,
-    version: Option<String>,
-    file: Option<PathBuf>,
+    pub version: Option<String>,
+    pub file: Option<PathBuf>,
     /// What was looked for, where it is not there.
     missing: Option<String>,
 }
 
 /// A device of HIP's.
 #[derive(Debug, Serialize)]
-struct Device {
-    number: i32,
-    architecture: String,
-    compute_units: i32,
-    memory_bytes: u64,
+pub struct Device {
+    pub number: i32,
+    pub architecture: String,
+    pub compute_units: i32,
+    pub memory_bytes: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -107,7 +107,7 @@ pub fn device(arguments: &List) -> Result<Outcome> {
 }
 
 /// All devices, in HIP's order.
-fn devices() -> std::result::Result<Vec<Device>, String> {
+pub fn devices() -> std::result::Result<Vec<Device>, String> {
     let hip = Hip::with_device().map_err(|refusal| refusal.to_string())?;
     let count = hip.device_count().map_err(|error| error.message)?;
     let mut devices = Vec::with_capacity(count);
@@ -126,7 +126,7 @@ fn devices() -> std::result::Result<Vec<Device>, String> {
 }
 
 /// The libraries that engines for AMD GPUs stand on.
-fn libraries() -> Vec<Found> {
+pub fn libraries() -> Vec<Found> {
     vec![
         found("HIP runtime", HipVersions::get(), HipVersions::library, "hipRuntimeGetVersion", |hip| {
             let (mut runtime, mut driver) = (0, 0);
@@ -187,6 +187,14 @@ fn found<T>(
     }
 }
 
+/// The files that were looked for, where that there are none is all that is wrong.
+fn names_of_absent(reason: &str) -> Option<&str> {
+    let (_, looked_for) = reason.split_once("; looked for ")?;
+    let (names, why) = looked_for.split_once(" (")?;
+    why.strip_suffix(')').filter(|why| why.ends_with("No such file or directory") && !why.contains(" ("))?;
+    Some(names)
+}
+
 fn text(answer: &Answer) -> String {
     let mut table = Table::new(&["LIBRARY", "NAME", "VERSION", "FILE"]);
     let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
@@ -200,9 +208,18 @@ fn text(answer: &Answer) -> String {
         ]);
     }
     let mut text = table.text();
-    for reason in answer.libraries.iter().filter_map(|library| library.missing.as_deref()) {
-        text.push_str(&format!("{}\n", one_line(reason)));
+    // What is only absent is told in one line, with what was looked for.
+    let reasons = answer.libraries.iter().filter_map(|it| Some((it.library, it.missing.as_deref()?)));
+    let (absent, broken): (Vec<_>, Vec<_>) =
+        reasons.partition(|(_, reason)| names_of_absent(reason).is_some());
+    let absent: Vec<_> = absent
+        .iter()
+        .filter_map(|(library, reason)| Some(format!("{library} ({})", names_of_absent(reason)?)))
+        .collect();
+    if !absent.is_empty() {
+        text.push_str(&format!("not there: {}\n", absent.join(", ")));
     }
+    broken.iter().for_each(|(_, reason)| text.push_str(&format!("{}\n", one_line(reason))));
     if !answer.devices.is_empty() {
         let mut table = Table::new(&["DEVICE", "ARCHITECTURE", "COMPUTE UNITS", "MEMORY MIB"]);
         for device in &answer.devices {
@@ -217,4 +234,18 @@ fn text(answer: &Answer) -> String {
         text.push_str(&table.text());
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names_of_absent;
+
+    #[test]
+    fn only_what_is_not_there_is_absent() {
+        let gone = "cannot open shared object file: No such file or directory";
+        let reason = |why| format!("no library for HIP was found; looked for liba.so.7, liba.so.6 ({why})");
+        assert_eq!(names_of_absent(&reason(gone)), Some("liba.so.7, liba.so.6"));
+        assert_eq!(names_of_absent(&reason("it lacks hipMalloc")), None);
+        assert_eq!(names_of_absent(&reason(&format!("it lacks x), libb.so ({gone}"))), None);
+    }
 }

@@ -2,6 +2,7 @@
 
 mod bench;
 mod device;
+mod doctor;
 mod engines;
 mod explain;
 mod graph;
@@ -14,6 +15,7 @@ use std::path::Path;
 
 pub use bench::bench;
 pub use device::device;
+pub use doctor::doctor;
 pub use engines::engines;
 pub use explain::explain;
 pub use graph::graph;

@@ -37,6 +37,22 @@ fn the_picture_in_the_documentation_is_what_is_drawn() {
 }
 
 #[test]
+fn what_a_plan_computes_together_is_drawn_together() {
+    let scratch = Scratch::new("planned");
+    let path = scratch.file("graph.svg");
+    let arguments = ["graph", &example("conv_bias_relu"), "--svg", &path, "--plan", "--engine"];
+    succeed(&[&arguments[..], &["CPU_ENGINE"]].concat());
+    let fused = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(fused.matches("stroke-dasharray=\"7 4\"").count(), 1, "{fused}");
+    assert!(fused.contains(" · CPU_ENGINE<"), "{fused}");
+    succeed(&[&arguments[..], &["CPU_REFERENCE_ENGINE"]].concat());
+    let alone = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(alone.matches("stroke-dasharray=\"7 4\"").count(), 0, "{alone}");
+    assert_eq!(alone.matches(": reference loops<").count(), 3, "{alone}");
+    assert!(refuse(&["graph", &example("matmul"), "--plan"], 2).contains("--svg"));
+}
+
+#[test]
 fn every_example_is_drawn() {
     let scratch = Scratch::new("examples");
     for name in ["attention", "batchnorm", "conv_bias_relu", "layernorm", "matmul"] {

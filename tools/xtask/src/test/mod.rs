@@ -9,6 +9,7 @@ mod exports;
 mod headers;
 mod hip;
 mod install;
+mod package;
 mod plugins;
 mod python;
 mod tool;
@@ -20,10 +21,12 @@ use std::time::{Duration, Instant};
 
 use crate::Failure;
 use crate::generate;
-use crate::install::stage;
+use crate::install::{build, lay_out};
 use crate::process::run;
 use crate::steps::{Check, Done, Steps};
-use crate::tools::{self, CC, CMAKE, CXX, FLATBUFFERS, FLATC, MAKE, PKG_CONFIG, Tool};
+use crate::tools::{
+    self, CC, CMAKE, CXX, DPKG_DEB, FLATBUFFERS, FLATC, MAKE, OBJCOPY, PKG_CONFIG, PYTHON, Tool, VALGRIND, XZ,
+};
 use crate::workspace::Workspace;
 
 /// What a group is given.
@@ -124,6 +127,13 @@ const GROUPS: &[Group] = &[
         run: install::run,
     },
     Group {
+        name: "package",
+        about: "what is installed: stripped, no path of this machine; its packages, unpacked and used",
+        tools: &[&CC, &CXX, &CMAKE, &MAKE, &PKG_CONFIG, &OBJCOPY, &DPKG_DEB, &XZ],
+        staged: true,
+        run: package::run,
+    },
+    Group {
         name: "beside",
         about: "AMD's other packages, a MIOpen that forwards, another hipdnn: stand-ins of each",
         tools: &[&CC, &CXX, &CMAKE, &MAKE],
@@ -138,6 +148,9 @@ const GROUPS: &[Group] = &[
         run: cmake::run,
     },
 ];
+
+/// Tools without which steps of a group are left out.
+const OPTIONAL: &[(&str, &Tool)] = &[("c", &VALGRIND), ("plugins", &VALGRIND), ("python", &PYTHON)];
 
 /// The names of the groups.
 pub fn names() -> Vec<&'static str> {
@@ -157,16 +170,21 @@ pub fn run_groups(workspace: &Workspace, names: &[String]) -> Result<(), Failure
 
     let mut steps = Steps::new();
     let needed: Vec<&Tool> = chosen.iter().flat_map(|group| group.tools.iter().copied()).collect();
+    let is_run = |name: &str| chosen.iter().any(|group| group.name == name);
+    let optional = OPTIONAL.iter().filter(|(group, _)| is_run(group)).map(|(_, tool)| *tool);
+    let optional: Vec<&Tool> = optional.collect();
     if !needed.is_empty() {
         steps.group("set-up");
-        if !steps.run("compilers and tools", || tools::require(&needed).map(|()| String::new())) {
+        if !steps.run("compilers and tools", || tools::prepare(&needed, &optional)) {
             return steps.summary();
         }
     }
     let folder = workspace.stage_dir();
     if chosen.iter().any(|group| group.staged)
         && !steps.run("release build of the library and its plugins", || {
-            stage(workspace, true).map(|path| workspace.relative(&path))
+            let note = build(workspace)?;
+            lay_out(workspace)?;
+            Ok(note)
         })
     {
         return steps.summary();
