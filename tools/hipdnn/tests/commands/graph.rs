@@ -69,7 +69,8 @@ fn a_graph_is_written_for_graphviz() {
     // Three operations and six tensors, with an edge for each tensor that an operation reads or writes.
     assert_eq!(text.matches(" [label=").count(), 3 + 6 + 8, "{text}");
     assert_eq!(text.matches(" -> ").count(), 8, "{text}");
-    for part in ["label=\"matmul\\nproduct\"", "label=\"a\\nbfloat16 4×48×64\\npacked\"", "[label=\"in_0\"]"] {
+    for part in ["label=\"matmul\\nproduct\"", "label=\"a\\nbfloat16 4×48×64\\npacked\"", "[label=\"in_0\"]"]
+    {
         assert!(text.contains(part), "{part}\n{text}");
     }
     assert!(refuse(&["graph", &example("matmul"), "--dot", "--svg", "a.svg"], 2).contains("--dot"));
