@@ -1,14 +1,11 @@
 //! Batch normalization in its four forms.
 
 use std::ffi::{c_int, c_void};
-use std::ptr;
 
-use hipdnn_plugin_planner::Refusal;
-use hipdnn_plugin_planner::problem::Operand;
 use hipdnn_plugin_planner::problem::batchnorm::{Batchnorm, Parameter, Scalar, Spread};
-use hipdnn_plugin_sdk::PluginError;
+use hipdnn_plugin_planner::{Refusal, problem::Operand};
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation};
-use hipdnn_plugin_sdk::hip::HIP_MEMCPY_DEVICE_TO_DEVICE;
+use hipdnn_plugin_sdk::{PluginError, hip::HIP_MEMCPY_DEVICE_TO_DEVICE};
 
 use super::{Design, HostScalar, ONE, Step, Tensors, ZERO, factor};
 use crate::handle::Ready;
@@ -421,7 +418,7 @@ impl Step for TrainingStep {
         let miopen = ready.runtime.miopen;
         let Training { x, y, scale, bias, epsilon, mean, inv_variance, running } = &self.form;
         let Objects { x: descriptor, parameter, .. } = &self.objects;
-        let (mut statistics, mut momentum) = ([ptr::null_mut(); 2], MOMENTUM);
+        let (mut statistics, mut momentum) = ([std::ptr::null_mut(); 2], MOMENTUM);
         if let Some(running) = running {
             // SAFETY: the caller vouches for the tensors.
             (statistics, momentum) = unsafe { running.begin(ready, tensors, self.objects.parameter_size()) }?;
