@@ -19,6 +19,8 @@ class Block(nn.Module):
         self.first = nn.Conv2d(before, width, 3, stride, 1, bias=False)
         self.second = nn.Conv2d(width, width, 3, 1, 1, bias=False)
         self.norms = nn.ModuleList([nn.BatchNorm2d(width), nn.BatchNorm2d(width)])
+        # A block begins as its input alone, which keeps the first steps from magnifying differences of rounding.
+        nn.init.zeros_(self.norms[1].weight)
         self.relu = nn.ReLU()
         self.around = nn.Sequential()
         if before != width or stride != 1:
@@ -60,7 +62,7 @@ def main() -> None:
 
     def model() -> tuple[nn.Module, torch.optim.Optimizer]:
         made = resnet18(1, arguments.width, 10)
-        return made, torch.optim.SGD(made.parameters(), 0.02, momentum=0.9)
+        return made, torch.optim.SGD(made.parameters(), 0.01, momentum=0.9)
 
     def batch() -> tuple[torch.Tensor, torch.Tensor]:
         at = torch.randint(len(images), (arguments.images,))

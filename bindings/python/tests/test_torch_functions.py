@@ -286,3 +286,19 @@ def test_another_thread_ends_nothing_here():
         other.join()
         F.gelu(torch.ones(2))
     assert [(row.function, row.routed) for row in hipdnn.torch.report()] == [("gelu", 1)]
+
+
+def test_nothing_is_lost_in_many_calls():
+    import resource
+
+    x, w, b = torch.randn(4, 8), torch.randn(8, 8, requires_grad=True), torch.randn(8, requires_grad=True)
+
+    def work(count):
+        with hipdnn.torch.enable():
+            for _ in range(count):
+                F.gelu(F.linear(x, w, b)).sum().backward()
+
+    work(500)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    work(5000)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 4096

@@ -58,7 +58,7 @@ fn every_step_of_every_example_has_an_algorithm() {
             expect_steps(path.to_str().unwrap());
         }
     }
-    let (answers, _) = explained(&example("conv_bias_relu"));
+    let (answers, _) = explained(&example("conv_half"));
     let (_, steps) = answers.iter().find(|(engine, _)| engine == "CPU_ENGINE").unwrap();
     assert_eq!(steps[0]["nodes"], serde_json::json!([0, 1, 2]), "{steps:?}");
     assert_eq!(steps[0]["operation"], "ConvolutionForward + ADD + RELU_FWD");

@@ -40,7 +40,7 @@ fn the_picture_in_the_documentation_is_what_is_drawn() {
 fn what_a_plan_computes_together_is_drawn_together() {
     let scratch = Scratch::new("planned");
     let path = scratch.file("graph.svg");
-    let arguments = ["graph", &example("conv_bias_relu"), "--svg", &path, "--plan", "--engine"];
+    let arguments = ["graph", &example("conv_half"), "--svg", &path, "--plan", "--engine"];
     succeed(&[&arguments[..], &["CPU_ENGINE"]].concat());
     let fused = std::fs::read_to_string(&path).unwrap();
     assert_eq!(fused.matches("stroke-dasharray=\"7 4\"").count(), 1, "{fused}");
@@ -69,7 +69,8 @@ fn a_graph_is_written_for_graphviz() {
     // Three operations and six tensors, with an edge for each tensor that an operation reads or writes.
     assert_eq!(text.matches(" [label=").count(), 3 + 6 + 8, "{text}");
     assert_eq!(text.matches(" -> ").count(), 8, "{text}");
-    for part in ["label=\"matmul\\nproduct\"", "label=\"a\\nbfloat16 4×48×64\"", "[label=\"in_0\"]"] {
+    for part in ["label=\"matmul\\nproduct\"", "label=\"a\\nbfloat16 4×48×64\\npacked\"", "[label=\"in_0\"]"]
+    {
         assert!(text.contains(part), "{part}\n{text}");
     }
     assert!(refuse(&["graph", &example("matmul"), "--dot", "--svg", "a.svg"], 2).contains("--dot"));

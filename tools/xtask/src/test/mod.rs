@@ -34,6 +34,10 @@ struct Context<'a> {
     workspace: &'a Workspace,
     /// The installed tree that programs are built against.
     stage: &'a Path,
+    /// What C programs are compiled and linked with besides.
+    words: &'a [&'a str],
+    /// C programs that are not run.
+    left_out: &'a [&'a str],
 }
 
 /// A group: its name, what it does, the tools and whether the staged library are needed.
@@ -189,12 +193,17 @@ pub fn run_groups(workspace: &Workspace, names: &[String]) -> Result<(), Failure
     {
         return steps.summary();
     }
-    let context = Context { workspace, stage: &folder };
+    let context = Context { workspace, stage: &folder, words: &[], left_out: &[] };
     for group in chosen {
         steps.group(&format!("{}: {}", group.name, group.about));
         (group.run)(&context, &mut steps);
     }
     steps.summary()
+}
+
+/// Runs the C programs, but for some, against another tree, compiled with some words more.
+pub fn c_programs(workspace: &Workspace, stage: &Path, words: &[&str], left_out: &[&str], steps: &mut Steps) {
+    c::run(&Context { workspace, stage, words, left_out }, steps);
 }
 
 fn format(context: &Context, steps: &mut Steps) {
