@@ -259,6 +259,7 @@ static const variant VARIANTS[] = {
     RUNS("throws_in_load", "STUB_ENGINE"),
     RUNS("throws_in_overrides", "STUB_ENGINE"),
     RUNS("throws_in_describe", "STUB_ENGINE"),
+    RUNS("throws_in_step_callback", "STUB_ENGINE"),
     PLUGIN("throws_in_error_text", EXECUTE, "Error: (the plugin threw an exception when it was asked)"),
 };
 

@@ -294,13 +294,14 @@ impl FrozenPlan {
         let launch = label.and_then(|_| unsafe { trace::device::begin(session.stream(), memory) });
         let begin = trace::now();
         let result = self.run(session, pack);
-        let taken = trace::now().saturating_sub(begin);
+        let end = trace::now();
+        let taken = end.saturating_sub(begin);
         drop(range);
         if let Some(label) = label {
             if let Some(launch) = launch {
                 launch.end(label, begin);
             }
-            trace::end(begin, trace::Event::Executed(label, result.is_err()));
+            trace::record(begin, end, trace::Event::Executed(label, result.is_err()));
         }
         let source = self.context.owner();
         log::info(|| {
@@ -326,7 +327,9 @@ impl FrozenPlan {
     /// Records that the plan was made, from `begin` until now.
     #[cold]
     pub(super) fn record_making(&self, begin: u64) {
-        trace::end(begin, trace::Event::Planned(self.label()));
+        // What is said of the plan takes time, too.
+        let end = trace::now();
+        trace::record(begin, end, trace::Event::Planned(self.label()));
     }
 
     /// What the profile and the trace say of the plan.

@@ -115,9 +115,11 @@ impl Plugin {
             crate::log::warn(|| api.failure("set the logging callback", status));
         }
         tell_log_level(&api);
-        if trace::wants_steps() {
-            // SAFETY: the callback lives as long as this library. A plugin that refuses it only tells no steps.
-            unsafe { api.set_step_callback(Some(trace::plugin_step)) };
+        // SAFETY: the callback lives as long as this library. A plugin that refuses it only tells no steps.
+        let ask = || unsafe { api.set_step_callback(Some(trace::plugin_step)) };
+        let status = if trace::wants_steps() { ask() } else { None };
+        if let Some(status) = status.filter(|status| *status != HIPDNN_PLUGIN_STATUS_SUCCESS) {
+            crate::log::warn(|| api.failure("set the step callback", status));
         }
         let declared = engine_ids(&api)?;
         let (engines, dropped) = admit(&api, &declared, owner);

@@ -17,8 +17,8 @@ use super::{EngineDetails, EngineRef, Session};
 use crate::device::{self, Place};
 use crate::graph::{FrozenGraph, VerifiedGraph};
 use crate::lock::Mutex;
-use crate::log;
 use crate::status::Result;
+use crate::{log, trace};
 
 /// The variable with the most bytes that all caches have together, 0 for no caches.
 const VARIABLE: &str = "HIPDNN_PLAN_CACHE_BYTES";
@@ -178,6 +178,7 @@ impl Known {
     ) -> Result<Arc<SharedContext>> {
         if let Some(plan) = self.plan.get() {
             log::info(|| "the plan cache has the plan".into());
+            drop(trace::phase("found in the plan cache", String::new));
             return Ok(Arc::clone(plan));
         }
         let (context, workspace_size) = compile()?;
