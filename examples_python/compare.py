@@ -68,7 +68,8 @@ def train(
         f"loss {theirs[0]:.3f} -> {theirs[-1]:.3f} in PyTorch, {ours[-1]:.3f} with hipDNN; at most {100 * apart:.3f} % apart"
     )
     their_time, our_time = (
-        statistics.median(times[PLANNED:] or times) for times in (their_times, our_times)
+        statistics.median(times[PLANNED:] or times)
+        for times in (their_times, our_times)
     )
     print(
         f"a step takes {their_time:.1f} ms in PyTorch, {our_time:.1f} ms with hipDNN: {their_time / our_time:.2f} x"

@@ -40,9 +40,7 @@ def resnet18(colours: int, width: int, classes: int) -> nn.Module:
     before = width
     for stage in range(4):
         for at in range(2):
-            layers.append(
-                Block(before, width << stage, 2 if stage and not at else 1)
-            )
+            layers.append(Block(before, width << stage, 2 if stage and not at else 1))
             before = width << stage
     return nn.Sequential(
         *layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, classes)
@@ -62,7 +60,7 @@ def main() -> None:
 
     def model() -> tuple[nn.Module, torch.optim.Optimizer]:
         made = resnet18(1, arguments.width, 10)
-        return made, torch.optim.SGD(made.parameters(), 0.01, momentum=0.9)
+        return made, torch.optim.SGD(made.parameters(), 0.002, momentum=0.9)
 
     def batch() -> tuple[torch.Tensor, torch.Tensor]:
         at = torch.randint(len(images), (arguments.images,))

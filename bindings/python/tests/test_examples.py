@@ -70,7 +70,9 @@ def test_a_convolution_in_ten_lines(capsys):
     assert "(1, 8, 32, 32) by CPU_ENGINE" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("arguments", [["train_gpt.py", "--layers", "2", "--size", "32"], ["train_resnet.py", "--width", "4"]])
+@pytest.mark.parametrize(
+    "arguments", [["train_gpt.py", "--layers", "2", "--size", "32"], ["train_resnet.py", "--width", "4"]]
+)
 def test_training_is_compared(arguments, monkeypatch, capsys):
     pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
     monkeypatch.syspath_prepend(str(EXAMPLES))

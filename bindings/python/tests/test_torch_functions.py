@@ -237,7 +237,16 @@ def test_operations_have_fake_versions():
         "pointwise": (x, "gelu", []),
         "softmax": (x, 1),
         "pool": (x, "maxpool", True, [2, 2], [2, 2], [0, 0], [0, 1]),
-        "pool_backward": (torch.randn(2, 4, 3, 3), None, [2, 4, 6, 6], "avgpool_exclude_padding", [2, 2], [2, 2], [0, 0], [0, 0]),
+        "pool_backward": (
+            torch.randn(2, 4, 3, 3),
+            None,
+            [2, 4, 6, 6],
+            "avgpool_exclude_padding",
+            [2, 2],
+            [2, 2],
+            [0, 0],
+            [0, 0],
+        ),
     }
     tests = ("test_schema", "test_faketensor", "test_autograd_registration")
     for name, arguments in samples.items():

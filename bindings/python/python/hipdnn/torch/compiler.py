@@ -16,8 +16,7 @@ from torch import Tensor, fx
 from .counts import counts_of
 from .fused import Chain, Norm, run
 from .graphs import TYPES, Unsupported
-from .pooling import HANDLERS
-from .route import cast, check, factor, numbers
+from .route import HANDLERS, cast, check, factor, numbers
 
 CONVOLUTIONS = {torch.conv1d: 1, torch.conv2d: 2, torch.conv3d: 3}
 PRODUCTS = (torch.matmul, torch.mm, operator.matmul, Tensor.matmul, Tensor.mm, Tensor.__matmul__)
