@@ -5,7 +5,6 @@ use hipdnn_plugin_sdk::graph::Graph;
 
 use crate::prepare::CheckedNode;
 use crate::problem::pointers;
-use crate::threading::partition::Workers;
 
 /// The planned computation of a node or a fused part.
 pub trait Kernel: Send + Sync {
@@ -60,15 +59,15 @@ impl Facts {
     }
 
     /// Those of a kernel without a micro-kernel.
-    pub(crate) fn new(algorithm: &'static str, workers: Workers) -> Self {
-        Self { algorithm, tile: String::new(), threads: workers.threads() }
+    pub(crate) fn new(algorithm: &'static str, threads: usize) -> Self {
+        Self { algorithm, tile: String::new(), threads }
     }
 
     /// Those of a kernel around a micro-kernel with so many rows and columns of accumulators of a type, each of which takes up so
     /// many terms at once.
     pub(crate) fn tiled<T>(
         algorithm: &'static str,
-        workers: Workers,
+        threads: usize,
         [rows, columns]: [usize; 2],
         terms: usize,
     ) -> Self {
@@ -80,7 +79,7 @@ impl Facts {
         };
         let pairs = if terms > 1 { ", sums of pairs" } else { "" };
         let tile = format!("{rows} x {columns} {number}{pairs}");
-        Self { algorithm, tile, threads: workers.threads() }
+        Self { algorithm, tile, threads }
     }
 }
 
