@@ -131,7 +131,8 @@ impl VerifiedGraph {
         self.bytes.capacity() + key + self.summary.tensors.len() * size_of::<TensorSummary>()
     }
 
-    fn equal_bytes(&self) -> Option<&[u8]> {
+    /// The bytes that equal graphs have in common.
+    pub fn equal_bytes(&self) -> Option<&[u8]> {
         if self.is_own { self.key().map(|key| key.bytes.as_slice()) } else { Some(&self.bytes) }
     }
 
