@@ -3,6 +3,7 @@
 /* Plans that are found again: when plugins are asked once more and when not, who ends a shared context, and how much is kept. */
 #include "host.h"
 
+#include <dirent.h>
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -291,6 +292,65 @@ static void test_off(void)
     CHECK_OK(hipdnnDestroy(handle));
 }
 
+static const char* plugin;
+static int made, loaded;
+
+/* One plan, which the plugin makes or loads. */
+static void test_stored(void)
+{
+    check_about("stored, %s", plugin);
+    use_plugin(plugin);
+    start_recording();
+    hipdnnHandle_t handle = make_handle();
+    hipdnnBackendDescriptor_t plan = plan_of(make_named(handle, made == 1 ? "one" : "two", SIDE, UID_X));
+    expect_recorded(made, "\nCreateExecutionContext handle=");
+    expect_recorded(loaded, "\nCreateExecutionContextFromSerialized handle=");
+    expect_alike(handle, plan, plan);
+    drop(plan);
+    CHECK_OK(hipdnnDestroy(handle));
+    expect_recorded(1, "\nDestroyExecutionContext");
+}
+
+static void expect_files(int expected)
+{
+    int count = 0;
+    DIR* const folder = opendir("plans");
+    REQUIRE(folder != NULL || expected == 0);
+    for (const struct dirent* entry = folder == NULL ? NULL : readdir(folder); entry != NULL; entry = readdir(folder)) {
+        count += entry->d_name[0] != '.';
+        CHECK(entry->d_name[0] == '.' || strstr(entry->d_name, ".plan") != NULL);
+    }
+    CHECK_EQ(count, expected);
+    if (folder != NULL) {
+        closedir(folder);
+    }
+}
+
+/* Cuts the stored plans short, or changes a byte of them. */
+static void damage(bool cut)
+{
+    DIR* const folder = opendir("plans");
+    REQUIRE(folder != NULL);
+    for (const struct dirent* entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
+        char path[512];
+        if (entry->d_name[0] == '.') {
+            continue;
+        }
+        snprintf(path, sizeof path, "plans/%.200s", entry->d_name);
+        FILE* const file = fopen(path, "r+b");
+        REQUIRE(file != NULL);
+        if (cut) {
+            REQUIRE(ftruncate(fileno(file), 100) == 0);
+        } else {
+            REQUIRE(fseek(file, -9, SEEK_END) == 0);
+            const int byte = fgetc(file);
+            REQUIRE(fseek(file, -9, SEEK_END) == 0 && fputc(byte ^ 1, file) != EOF);
+        }
+        fclose(file);
+    }
+    closedir(folder);
+}
+
 /* Runs a test in a process of its own, where the variable has this value. */
 static void with_bytes(const char* value, void (*test)(void))
 {
@@ -308,12 +368,43 @@ static void with_bytes(const char* value, void (*test)(void))
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+static void expect_stored(const char* name, bool is_loaded, int files)
+{
+    plugin = name;
+    made = !is_loaded;
+    loaded = is_loaded;
+    with_bytes("", test_stored);
+    expect_files(files);
+}
+
+/* What the next process finds: only of plugins that can save, of the same version, whole, and only where a folder is named. */
+static void test_disk(void)
+{
+    expect_stored("saves", false, 0);
+    setenv("HIPDNN_PLAN_CACHE_DIR", "plans", 1);
+    expect_stored("good", false, 0);
+    expect_stored("saves", false, 1);
+    expect_stored("saves", true, 1);
+    expect_stored("saves_other_version", false, 2);
+    expect_stored("saves", true, 2);
+    for (int cut = 0; cut < 2; cut++) {
+        damage(cut == 1);
+        expect_stored("saves", false, 2);
+        expect_stored("saves", true, 2);
+    }
+    /* Where no file can be written, plans are made. */
+    setenv("HIPDNN_PLAN_CACHE_DIR", "/dev/null/plans", 1);
+    expect_stored("saves", false, 2);
+    unsetenv("HIPDNN_PLAN_CACHE_DIR");
+}
+
 int main(void)
 {
     /* Before this process has read the variable. */
     with_bytes("0", test_off);
     with_bytes("100000", test_room);
     with_bytes("no number", test_hit);
+    test_disk();
     test_hit();
     test_bytes();
     test_misses();

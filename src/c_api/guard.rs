@@ -36,7 +36,7 @@ pub fn guard_with_results(
         call = tell_call(name, describe);
     }
     let result = catch_unwind(AssertUnwindSafe(body));
-    if let Some(call) = call {
+    if is_told && let Some(call) = call {
         end_call(call, &result);
     }
     match result {

@@ -72,7 +72,12 @@ impl FrozenConfig {
 
     /// Where the plan is kept that the engine makes of the graph; none where a knob is set, which may tie a plan to its caller.
     pub fn shared_plan(&self) -> Option<&Known> {
-        self.engine.known.as_deref().filter(|_| self.bytes.is_none())
+        self.engine.known.as_deref().filter(|_| !self.sets_knobs())
+    }
+
+    /// Whether a knob is set, be it to its default.
+    pub fn sets_knobs(&self) -> bool {
+        self.bytes.is_some()
     }
 }
 

@@ -4,6 +4,7 @@
 //! without any. What other descriptors need of a frozen one is shared, so a caller may destroy them in any order.
 
 pub mod attribute;
+mod compile;
 mod engine;
 mod engine_config;
 mod graph;
@@ -17,6 +18,7 @@ mod plan;
 mod plan_json;
 mod profiling;
 pub mod saved_plan;
+mod stored_plan;
 mod tensor;
 mod variant_pack;
 

@@ -11,13 +11,12 @@ use hipdnn_plugin_sdk::wire::{self, Layout, TensorSummary};
 use super::attribute::{Incoming, Outgoing, unknown};
 use super::engine_config::FrozenConfig;
 use super::overrides::Overrides;
-use super::{Descriptor, Draft, Pack, take_checked};
+use super::{Descriptor, Draft, Pack, compile, stored_plan, take_checked};
 use crate::ffi::{
     hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type, hipdnnSeverity_t as Severity,
 };
 use crate::lock::Mutex;
-use crate::plugin::cache::SharedContext;
-use crate::plugin::{Context, Engine, EngineRef, Owner, PluginSet, Session, check, context};
+use crate::plugin::{Context, Engine, EngineRef, Owner, PluginSet, Session, check};
 use crate::status::{Error, Result};
 use crate::{log, trace};
 
@@ -61,14 +60,6 @@ pub struct FrozenPlan {
     has_told: AtomicBool,
     /// What the profile and the trace say of the plan, once they do.
     label: OnceLock<&'static trace::Plan>,
-}
-
-/// What a plugin made of a graph.
-enum Compiled {
-    /// For this plan alone, with the workspace that it needs.
-    Own(context::Raw, i64),
-    /// For every plan of an equal graph.
-    Shared(Arc<SharedContext>),
 }
 
 /// Which set of plugins it is.
@@ -169,24 +160,14 @@ impl Draft for PlanDraft {
         let missing =
             || Error::bad_param("HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG of the execution plan is not set");
         let begin = trace::begin();
-        let (config, compiled) = take_checked(&mut self.config, missing, |config| {
-            let engine = &config.engine;
-            let compile = || context::compile(&engine.session, engine.engine, &engine.graph, config.bytes()?);
-            match config.shared_plan() {
-                Some(known) => known.plan(&engine.session, compile).map(Compiled::Shared),
-                None => compile().map(|(context, size)| Compiled::Own(context, size)),
-            }
-        })?;
+        let (config, (compiled, is_new)) =
+            take_checked(&mut self.config, missing, |config| compile::compile(config))?;
         let is_override_shape_enabled = config.engine.graph.summary().is_override_shape_enabled;
-        let source = Source::Config(config);
-        let (context, workspace_size) = match compiled {
-            Compiled::Own(context, size) => (Context::new(context, source), size),
-            Compiled::Shared(plan) => {
-                let size = plan.workspace_size();
-                (Context::of_shared(plan, source)?, size)
-            }
-        };
+        let (context, workspace_size) = compiled.with_owner(Source::Config(config))?;
         let plan = FrozenPlan::new(context, workspace_size, is_override_shape_enabled);
+        if is_new {
+            plan.store();
+        }
         if let Some(begin) = begin {
             plan.record_making(begin);
         }
@@ -256,6 +237,14 @@ impl FrozenPlan {
     /// The plugin's context.
     pub(super) fn context(&self) -> &Context<Source> {
         &self.context
+    }
+
+    /// Stores the plan for other processes.
+    #[cold]
+    fn store(&self) {
+        if let Source::Config(config) = self.context.owner() {
+            stored_plan::store(self, config);
+        }
     }
 
     /// Bytes of workspace that an execution needs.

@@ -11,28 +11,47 @@ const GRAPHS: usize = 16;
 /// Larger ones are not remembered, which bounds what a thread keeps.
 const LARGEST: usize = 1 << 16;
 
-/// What one thread remembers: each graph has one place where it may be.
+/// What one thread remembers.
 #[derive(Default)]
-pub struct Recent([Option<Arc<VerifiedGraph>>; GRAPHS]);
-
-impl Recent {
-    /// The graph with these bytes, whose number is `hash`.
-    pub fn find(&self, hash: u64, bytes: &[u8]) -> Option<&Arc<VerifiedGraph>> {
-        self.0.get(place(hash))?.as_ref().filter(|graph| graph.bytes == bytes)
-    }
-
-    /// Remembers a graph in place of an older one.
-    pub fn remember(&mut self, hash: u64, graph: &Arc<VerifiedGraph>) {
-        if graph.bytes.len() <= LARGEST
-            && let Some(place) = self.0.get_mut(place(hash))
-        {
-            *place = Some(Arc::clone(graph));
-        }
-    }
+pub struct Recent {
+    graphs: [Option<Arc<VerifiedGraph>>; GRAPHS],
+    /// The place of the graph that came last.
+    last: usize,
+    /// The place of the one that was remembered last; that of the oldest follows.
+    newest: usize,
 }
 
-fn place(hash: u64) -> usize {
-    hash as usize % GRAPHS
+impl Recent {
+    /// The graph with these bytes where it is the one that came after the last one before, or the last one itself: programs repeat
+    /// themselves.
+    #[inline]
+    pub fn guess(&mut self, bytes: &[u8]) -> Option<Arc<VerifiedGraph>> {
+        [self.last + 1, self.last].into_iter().find_map(|place| self.at(place, |graph| graph.bytes == bytes))
+    }
+
+    /// The graph with these bytes, whose number is `hash`.
+    pub fn find(&mut self, hash: u64, bytes: &[u8]) -> Option<Arc<VerifiedGraph>> {
+        (0..GRAPHS).find_map(|place| self.at(place, |graph| graph.hash == hash && graph.bytes == bytes))
+    }
+
+    #[inline]
+    fn at(&mut self, place: usize, is_it: impl Fn(&VerifiedGraph) -> bool) -> Option<Arc<VerifiedGraph>> {
+        let place = place % GRAPHS;
+        let graph = self.graphs.get(place)?.as_ref().filter(|graph| is_it(graph))?;
+        self.last = place;
+        Some(Arc::clone(graph))
+    }
+
+    /// Remembers a graph in place of the oldest.
+    pub fn remember(&mut self, graph: &Arc<VerifiedGraph>) {
+        let place = (self.newest + 1) % GRAPHS;
+        if graph.bytes.len() <= LARGEST
+            && let Some(oldest) = self.graphs.get_mut(place)
+        {
+            *oldest = Some(Arc::clone(graph));
+            (self.newest, self.last) = (place, place);
+        }
+    }
 }
 
 /// A number for bytes, which differ where it does. Quick, and no more: who finds something by it compares the bytes.

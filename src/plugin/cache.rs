@@ -55,8 +55,10 @@ pub struct Cache(Mutex<State>);
 struct State {
     /// By the number of the graph and of the device.
     entries: BTreeMap<u64, Used>,
-    /// Counts the times that a graph was looked for.
+    /// How often a graph was looked for.
     clock: u64,
+    /// How often it was known.
+    hits: u64,
     bytes: usize,
 }
 
@@ -114,7 +116,13 @@ impl Cache {
             && used.entry.graph.is_equal(graph)
         {
             used.last = last;
-            return Some(Arc::clone(&used.entry));
+            let entry = Arc::clone(&used.entry);
+            state.hits += 1;
+            let hits = state.hits;
+            drop(state);
+            // For the trace.
+            drop(trace::phase("the plan cache knows the graph", || format!("{hits} of {last} graphs")));
+            return Some(entry);
         }
         let (entry, evicted) = state.add(number, graph, place)?;
         // After the lock is gone: what is dropped calls plugins.

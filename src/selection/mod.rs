@@ -5,7 +5,7 @@
 //! bring more.
 
 mod content_hash;
-mod file;
+pub mod file;
 mod ranking;
 mod rules;
 mod settings;

@@ -72,8 +72,10 @@ fn may_be_on() -> bool {
     log::is_watched(Severity::HIPDNN_SEV_INFO)
 }
 
-/// Something that takes time, recorded when it is dropped.
-pub struct Span {
+/// Something that takes time, recorded when it is dropped. In a box, so that none costs nothing.
+pub struct Span(Box<Running>);
+
+struct Running {
     begin: u64,
     event: Option<Event>,
     _range: Option<ranges::Range>,
@@ -94,13 +96,13 @@ fn begin_phase(name: &'static str, detail: impl FnOnce() -> String) -> Option<Sp
         return None;
     }
     let event = records.then(|| Event::Phase(name, detail().into_boxed_str()));
-    Some(Span { begin: now(), event, _range: range })
+    Some(Span(Box::new(Running { begin: now(), event, _range: range })))
 }
 
 impl Drop for Span {
     fn drop(&mut self) {
-        if let Some((recorder, event)) = in_place().zip(self.event.take()) {
-            recorder.record(self.begin, now(), event);
+        if let Some((recorder, event)) = in_place().zip(self.0.event.take()) {
+            recorder.record(self.0.begin, now(), event);
         }
     }
 }
