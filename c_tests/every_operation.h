@@ -111,7 +111,8 @@ typedef struct {
     int64_t uids[MOST_TENSORS];
     void* pointers[MOST_TENSORS];
     int64_t count;
-    /* How many plans were executed. */
+    bool only_plan;
+    /* How many plans were made, and executed unless they are only planned. */
     int64_t executed;
 } trial;
 
@@ -191,6 +192,11 @@ static inline void plan_and_execute(trial* t, hipdnnBackendDescriptor_t config, 
     hipdnnBackendDescriptor_t plan = make(HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     put_descriptor(plan, HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
     CHECK_OK(hipdnnBackendFinalize(plan));
+    t->executed++;
+    if (t->only_plan) {
+        drop(plan);
+        return;
+    }
     hipdnnBackendDescriptor_t pack = make(HIPDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
     void* const workspace = malloc((size_t)plan_workspace(plan) + 1);
     put(pack, HIPDNN_ATTR_VARIANT_PACK_DATA_POINTERS, HIPDNN_TYPE_VOID_PTR, t->count, t->pointers);
@@ -201,7 +207,6 @@ static inline void plan_and_execute(trial* t, hipdnnBackendDescriptor_t config, 
     free(workspace);
     drop(pack);
     drop(plan);
-    t->executed++;
 }
 
 /* Reads the graph, and plans and executes it with every engine, with weights that may change and with constant ones. */

@@ -1,6 +1,7 @@
 //! The kernel of a node in both engines: planned once, run many times.
 
 pub use hipdnn_plugin_planner::Refusal;
+use hipdnn_plugin_planner::in_own_frame;
 use hipdnn_plugin_sdk::graph::Graph;
 
 use crate::prepare::CheckedNode;
@@ -92,6 +93,13 @@ pub struct Choice {
     pub estimate: Option<f64>,
     /// The algorithms that were passed over, each with the reason.
     pub passed_over: Vec<(&'static str, Refusal)>,
+}
+
+/// Plans a kernel in a stack frame of its own.
+pub(crate) fn boxed<K: Kernel + 'static>(
+    plan: impl FnOnce() -> Result<K, Refusal>,
+) -> Result<Box<dyn Kernel>, Refusal> {
+    in_own_frame(|| Ok(Box::new(plan()?) as Box<dyn Kernel>))
 }
 
 /// A kernel that was chosen.

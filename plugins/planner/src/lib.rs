@@ -13,5 +13,12 @@ pub mod product;
 pub mod step;
 pub mod workspace;
 
+/// Calls a function in a stack frame of its own. Threads that plan may have little stack: what makes one of many large things, each
+/// in an arm of a match, would else have room for all of them.
+#[inline(never)]
+pub fn in_own_frame<R>(call: impl FnOnce() -> R) -> R {
+    call()
+}
+
 /// Why a graph is not computed: names the first thing that is not supported.
 pub type Refusal = String;

@@ -26,8 +26,8 @@ mod tests;
 
 use crate::attention::backward::Backward;
 use crate::attention::forward::Forward;
-use crate::dtype::element::Compute;
-use crate::kernel::{Kernel, Refusal};
+use crate::dtype::element::{Compute, with_compute};
+use crate::kernel::{Kernel, Refusal, boxed};
 use crate::problem::attention::shape::Start;
 use crate::problem::attention::{Attention, AttentionGradients};
 use crate::simd::isa::Isa;
@@ -41,10 +41,7 @@ pub(crate) fn plan(
     threads: Threads,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     refuse(attention)?;
-    Ok(match compute {
-        Compute::Single => Box::new(Forward::<f32>::plan(attention, isa, threads)?),
-        Compute::Double => Box::new(Forward::<f64>::plan(attention, isa, threads)?),
-    })
+    with_compute!(compute, T => boxed(|| Forward::<T>::plan(attention, isa, threads)))
 }
 
 /// Plans backward attention for an instruction set.
@@ -54,10 +51,7 @@ pub(crate) fn plan_gradients(
     isa: Isa,
     threads: Threads,
 ) -> Result<Box<dyn Kernel>, Refusal> {
-    Ok(match compute {
-        Compute::Single => Box::new(Backward::<f32>::plan(gradients, isa, threads)?),
-        Compute::Double => Box::new(Backward::<f64>::plan(gradients, isa, threads)?),
-    })
+    with_compute!(compute, T => boxed(|| Backward::<T>::plan(gradients, isa, threads)))
 }
 
 /// Refuses what only the reference computes.

@@ -235,15 +235,16 @@ fn backward_weights<T: Float>(p: &Problem<'_>) -> Result<Candidate, Refusal> {
 }
 
 /// Plans a direct convolution of a single sub-problem.
-fn plan_direct<T: Accumulator>(p: &Problem<'_>, scheme: Scheme<T>) -> Result<Direct<T>, Refusal> {
+#[inline(never)]
+fn plan_direct<T: Accumulator>(p: &Problem<'_>, scheme: Scheme<T>) -> Result<Box<Direct<T>>, Refusal> {
     let operands = p.operands()?.clone();
     Direct::plan(operands, scheme, p.isa, p.settings, p.convolution.spatial, p.epilogue)?
+        .map(Box::new)
         .ok_or_else(|| "backward data with a stride, or blocks that are too large".to_owned())
 }
 
-fn competing<T: Accumulator>(direct: Direct<T>) -> Candidate {
-    let time = direct.time;
-    Candidate { estimate: Some(time), ..Candidate::new(direct) }
+fn competing<T: Accumulator>(direct: Box<Direct<T>>) -> Candidate {
+    Candidate { estimate: Some(direct.time), kernel: direct }
 }
 
 /// Pairs of bytes, summed as integers.
@@ -269,7 +270,8 @@ fn direct_bfloat16(p: &Problem<'_>) -> Result<Candidate, Refusal> {
         return Err(format!("{} output channels, expected at least {LEAST_ROWS}", operands.rows));
     }
     let scheme = Scheme::bfloat16(operands, p.isa, p.convolution.spatial, p.epilogue);
-    plan_direct(p, scheme.ok_or("operands are not bfloat16")??).map(Candidate::new)
+    let direct = plan_direct(p, scheme.ok_or("operands are not bfloat16")??)?;
+    Ok(Candidate { kernel: direct, estimate: None })
 }
 
 fn scheme<T: Float>(p: &Problem<'_>) -> Result<Scheme<T>, Refusal> {
@@ -289,7 +291,7 @@ fn direct_two_tiles<T: Float>(p: &Problem<'_>) -> Result<Candidate, Refusal> {
     }
     let direct = plan_direct(p, scheme::<T>(p)?)?;
     if direct.are_two() {
-        Ok(Candidate::new(direct))
+        Ok(Candidate { kernel: direct, estimate: None })
     } else {
         Err("most tiles are computed one by one".to_owned())
     }

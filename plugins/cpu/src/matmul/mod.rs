@@ -18,10 +18,10 @@ mod tests;
 
 use hipdnn_plugin_sdk::graph::DataType;
 
-use crate::dtype::element::Compute;
+use crate::dtype::element::{Compute, with_compute};
 use crate::gemm::pack::packing_of;
 use crate::gemm::pairs::Pairs;
-use crate::kernel::{Kernel, Refusal};
+use crate::kernel::{Kernel, Refusal, boxed};
 use crate::matmul::kernel::Gemm;
 use crate::matmul::problem::Problem;
 use crate::matmul::scheme::Scheme;
@@ -73,27 +73,21 @@ pub(crate) fn plan_with(
     {
         let bytes = if pairs.integers { Scheme::bytes(&problem, isa, epilogue) } else { None };
         if let Some(scheme) = bytes {
-            return Ok(Box::new(Gemm::plan(problem, isa, settings, scheme?)?));
+            return boxed(|| Gemm::plan(problem, isa, settings, scheme?));
         }
         let is_single = compute == Compute::Single && pairs.bfloat16;
         let bfloat16 = if is_single { Scheme::bfloat16(&problem, isa, epilogue) } else { None };
         if let Some(scheme) = bfloat16 {
-            return Ok(Box::new(Gemm::plan(problem, isa, settings, scheme?)?));
+            return boxed(|| Gemm::plan(problem, isa, settings, scheme?));
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = pairs;
     let compute = exact([problem.a.data_type, problem.b.data_type], problem.k as f64, compute);
-    Ok(match compute {
-        Compute::Single => {
-            let scheme = Scheme::<f32>::numbers(&problem, isa, epilogue)?;
-            Box::new(Gemm::plan(problem, isa, settings, scheme)?)
-        }
-        Compute::Double => {
-            let scheme = Scheme::<f64>::numbers(&problem, isa, epilogue)?;
-            Box::new(Gemm::plan(problem, isa, settings, scheme)?)
-        }
-    })
+    with_compute!(compute, T => boxed(|| {
+        let scheme = Scheme::<T>::numbers(&problem, isa, epilogue)?;
+        Gemm::plan(problem, isa, settings, scheme)
+    }))
 }
 
 /// The type in which `terms` products of these dtypes are summed: sums of bytes have to be exact, and single

@@ -20,7 +20,7 @@ pub(crate) mod statistics;
 mod tests;
 
 use crate::dtype::element::{Compute, with_compute};
-use crate::kernel::{Kernel, Refusal};
+use crate::kernel::{Kernel, Refusal, boxed};
 use crate::norm::rows::Fused;
 use crate::problem::normalization::Normalization;
 use crate::simd::isa::Isa;
@@ -45,13 +45,13 @@ fn plan_in<T: Float + Stored>(
     threads: Threads,
     fused: Fused,
 ) -> Result<Box<dyn Kernel>, Refusal> {
-    Ok(match normalization {
+    match normalization {
         Normalization::Forward(problem) => {
-            Box::new(forward::Forward::<T>::plan(problem, isa, threads, fused)?)
+            boxed(|| forward::Forward::<T>::plan(problem, isa, threads, fused))
         }
         Normalization::Backward(_) if fused.prologue.is_some() || fused.epilogue.is_some() => {
-            return Err("a gradient, which nothing is computed with".to_owned());
+            Err("a gradient, which nothing is computed with".to_owned())
         }
-        Normalization::Backward(problem) => Box::new(backward::Backward::<T>::plan(problem, isa, threads)?),
-    })
+        Normalization::Backward(problem) => boxed(|| backward::Backward::<T>::plan(problem, isa, threads)),
+    }
 }

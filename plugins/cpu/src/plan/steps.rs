@@ -3,8 +3,8 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::ffi::CString;
 use std::sync::OnceLock;
 
@@ -17,7 +17,7 @@ use crate::kernel::{Choice, Kernel, MAX_TENSORS, Part, Refusal};
 use crate::layout::{Layout, storage_size};
 use crate::plan::own_memory::OwnMemory;
 use crate::prepare::{CheckedNode, Prepared};
-use crate::problem::pointers;
+use crate::problem::{index_tensors, pointers};
 use crate::reference;
 use crate::workspace::{Place, place_in_steps};
 
@@ -49,6 +49,48 @@ struct Step {
     members: Vec<usize>,
     kernel: Box<dyn Kernel>,
     slots: Box<[Slot]>,
+    /// Tensors of lengths, offsets and indices, which kernels read again after they were checked, and the tensors that are written.
+    indices: Box<[Extent]>,
+    written: Box<[Extent]>,
+}
+
+/// The memory of a tensor of a step.
+#[derive(Clone, Copy)]
+struct Extent {
+    uid: i64,
+    /// Its place among the tensors of the step.
+    place: usize,
+    /// Its bytes.
+    size: usize,
+}
+
+impl Step {
+    /// Whether no index lies where the step, or what works in the workspace, writes: it would change after it was checked.
+    fn check_indices(&self, tensors: &[*mut u8], workspace: (*mut u8, usize)) -> Result<(), ExecuteError> {
+        let overlap = |(one, size): (*mut u8, usize), (other, other_size): (*mut u8, usize)| {
+            one.addr() < other.addr().saturating_add(other_size)
+                && other.addr() < one.addr().saturating_add(size)
+        };
+        let memory = |of: &Extent| tensors.get(of.place).map(|first| (*first, of.size));
+        for index in &self.indices {
+            let Some(own) = memory(index) else { continue };
+            let is_bound = matches!(self.slots.get(index.place), Some(Slot::Bound { .. }));
+            let text = if is_bound && workspace.1 > 0 && overlap(own, workspace) {
+                "the workspace".to_owned()
+            } else {
+                let mut written = self.written.iter().filter(|written| written.uid != index.uid);
+                let Some(met) = written.find(|of| memory(of).is_some_and(|other| overlap(own, other))) else {
+                    continue;
+                };
+                format!("tensor {}, which is written", met.uid)
+            };
+            return Err(ExecuteError::Invalid(format!(
+                "node {}: tensor {} of {} bytes overlaps {text}, expected lengths, offsets and indices in memory of their own",
+                self.node, index.uid, index.size
+            )));
+        }
+        Ok(())
+    }
 }
 
 /// Where a tensor of a step lies.
@@ -135,6 +177,9 @@ impl Plan {
             own: OwnMemory::default(),
             names: OnceLock::new(),
         };
+        let operations = || graph.nodes.iter().map(|node| &node.operation);
+        let indices: HashSet<i64> = operations().flat_map(|it| index_tensors(graph, it)).collect();
+        let written: HashSet<i64> = operations().flat_map(|it| it.outputs()).collect();
         let mut constants = Vec::new();
         let mut scratch = 0;
         for part in parts {
@@ -163,8 +208,11 @@ impl Plan {
                 };
                 slots.push(slot);
             }
-            let slots = slots.into_boxed_slice();
-            plan.steps.push(Step { node: part.node, members: part.members, kernel: part.kernel, slots });
+            let extents = |of: &HashSet<i64>| extents(&part.tensors, of, &tensors).map_err(refuse);
+            let indices = extents(&indices)?;
+            let written = if indices.is_empty() { Box::default() } else { extents(&written)? };
+            let (slots, Part { node, members, kernel, .. }) = (slots.into_boxed_slice(), part);
+            plan.steps.push(Step { node, members, kernel, slots, indices, written });
         }
         plan.required = plan.bound.len();
         plan.bound.extend(virtuals.places.iter().map(|place| place.uid).filter(|uid| unmarked.contains(uid)));
@@ -272,6 +320,7 @@ impl Plan {
                 };
             }
             let tensors = pointers.get(..step.slots.len()).unwrap_or_default();
+            step.check_indices(tensors, (aligned, self.workspace))?;
             // SAFETY: the tensors are in the order of the operation. The caller promises the bound memory and a workspace
             // that, once aligned, has room for all virtual tensors and the largest scratch; live tensors do not overlap in it.
             unsafe {
@@ -316,6 +365,21 @@ pub fn check(prepared: &Prepared) -> Result<(), Refusal> {
             })?;
     }
     Ok(())
+}
+
+/// Those of a step's tensors that are among some.
+fn extents(
+    step: &[i64],
+    among: &HashSet<i64>,
+    tensors: &HashMap<i64, &Tensor>,
+) -> Result<Box<[Extent]>, Refusal> {
+    let mut extents = Vec::new();
+    for (place, uid) in step.iter().enumerate().filter(|(_, uid)| among.contains(uid)) {
+        let Some(tensor) = tensors.get(uid) else { continue };
+        let size = storage_size(tensor.data_type, Layout::of(tensor)?.extent())?;
+        extents.push(Extent { uid: *uid, place, size });
+    }
+    Ok(extents.into_boxed_slice())
 }
 
 fn check_count(count: usize) -> Result<(), Refusal> {

@@ -24,7 +24,7 @@ mod tests;
 pub(crate) mod transcendental;
 
 use crate::dtype::element::{Compute, with_compute};
-use crate::kernel::{Kernel, Refusal};
+use crate::kernel::{Kernel, Refusal, boxed};
 use crate::pointwise::chain::{Chain, MAX_INPUTS};
 use crate::pointwise::elements::{BlockEpilogue, Elements};
 use crate::pointwise::functions::Functions;
@@ -65,7 +65,7 @@ pub(crate) fn plan_rows(
     isa: Isa,
     threads: Threads,
 ) -> Result<Box<dyn Kernel>, Refusal> {
-    Ok(with_compute!(compute, T => Box::new(Rows::<T>::plan(chain, dims, reduced, output, isa, threads)?)))
+    with_compute!(compute, T => boxed(|| Rows::<T>::plan(chain, dims, reduced, output, isa, threads)))
 }
 
 /// A chain on the results of a kernel, which are input 0 and are overwritten.
@@ -115,6 +115,16 @@ fn plan_elements(
     threads: Threads,
     is_epilogue: bool,
 ) -> Result<Box<dyn Elementwise>, Refusal> {
+    #[inline(never)]
+    fn plan_for<T: Functions, const N: usize>(
+        chain: &Chain,
+        output: &Operand,
+        isa: Isa,
+        threads: Threads,
+        is_epilogue: bool,
+    ) -> Result<Box<dyn Elementwise>, Refusal> {
+        Ok(Box::new(Elements::<T, N>::plan(chain, output, isa, threads, is_epilogue)?))
+    }
     fn plan_in<T: Functions>(
         chain: &Chain,
         output: &Operand,
@@ -123,11 +133,11 @@ fn plan_elements(
         is_epilogue: bool,
     ) -> Result<Box<dyn Elementwise>, Refusal> {
         // With few operands, as most have, the loops are shorter.
-        Ok(if chain.inputs.len() < 4 {
-            Box::new(Elements::<T, 4>::plan(chain, output, isa, threads, is_epilogue)?)
+        if chain.inputs.len() < 4 {
+            plan_for::<T, 4>(chain, output, isa, threads, is_epilogue)
         } else {
-            Box::new(Elements::<T, { MAX_INPUTS + 1 }>::plan(chain, output, isa, threads, is_epilogue)?)
-        })
+            plan_for::<T, { MAX_INPUTS + 1 }>(chain, output, isa, threads, is_epilogue)
+        }
     }
     with_compute!(compute, T => plan_in::<T>(chain, output, isa, threads, is_epilogue))
 }

@@ -76,7 +76,8 @@ pub(crate) unsafe fn in_single<V: Vector<Scalar = f32>>(smooth: Smooth, x: V, y:
             Smooth::Log => logarithm(x),
             Smooth::Rsqrt => one.lanewise(Div, x.lanewise(Sqrt, x)),
             Smooth::Reciprocal => one.lanewise(Div, x),
-            Smooth::AddSquare => y.mul_add(y, x),
+            // The square is rounded, as in the reference: it may overflow where the sum does not.
+            Smooth::AddSquare => x.lanewise(Add, y.lanewise(Mul, y)),
             // A NaN counts as above 0.
             Smooth::ReluBwd => one.lanewise(NotAbove, y).where_above_0(x, zero),
             Smooth::SigmoidFwd => sigmoid(x),

@@ -12,6 +12,8 @@ pub(crate) mod pointwise;
 pub(crate) mod reduction;
 pub(crate) mod resample;
 
+use hipdnn_plugin_planner::in_own_frame;
+
 use crate::dtype::element::{Compute, Real};
 use crate::kernel::{Kernel, Refusal};
 use crate::prepare::CheckedNode;
@@ -29,17 +31,17 @@ pub fn plan_node(node: &CheckedNode<'_>) -> Result<Box<dyn Kernel>, Refusal> {
 
 fn plan_in<R: Real>(problem: &Problem) -> Result<Box<dyn Kernel>, Refusal> {
     match problem {
-        Problem::Convolution(problem) => convolution::plan::<R>(**problem),
-        Problem::Batchnorm(problem) => batchnorm::plan::<R>(**problem),
-        Problem::Pointwise(problem) => pointwise::plan::<R>((**problem).clone()),
-        Problem::Attention(problem) => attention::plan(problem),
-        Problem::AttentionGradients(problem) => attention::plan_gradients(problem),
-        Problem::Mixture(problem) => mixture::plan(problem),
-        Problem::MixtureGradient(problem) => mixture::plan_gradient(problem),
-        Problem::Matmul(problem) => matmul::plan::<R>(**problem),
-        Problem::Reduction(problem) => reduction::plan::<R>(**problem),
-        Problem::Resample(problem) => resample::plan::<R>(**problem),
-        Problem::Normalization(problem) => normalization::plan::<R>(problem.clone()),
-        Problem::BlockScale(problem) => block_scale::plan(problem.clone()),
+        Problem::Convolution(problem) => in_own_frame(|| convolution::plan::<R>(**problem)),
+        Problem::Batchnorm(problem) => in_own_frame(|| batchnorm::plan::<R>(**problem)),
+        Problem::Pointwise(problem) => in_own_frame(|| pointwise::plan::<R>((**problem).clone())),
+        Problem::Attention(problem) => in_own_frame(|| attention::plan(problem)),
+        Problem::AttentionGradients(problem) => in_own_frame(|| attention::plan_gradients(problem)),
+        Problem::Mixture(problem) => in_own_frame(|| mixture::plan(problem)),
+        Problem::MixtureGradient(problem) => in_own_frame(|| mixture::plan_gradient(problem)),
+        Problem::Matmul(problem) => in_own_frame(|| matmul::plan::<R>(**problem)),
+        Problem::Reduction(problem) => in_own_frame(|| reduction::plan::<R>(**problem)),
+        Problem::Resample(problem) => in_own_frame(|| resample::plan::<R>(**problem)),
+        Problem::Normalization(problem) => in_own_frame(|| normalization::plan::<R>(problem.clone())),
+        Problem::BlockScale(problem) => in_own_frame(|| block_scale::plan(problem.clone())),
     }
 }

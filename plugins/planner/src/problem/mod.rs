@@ -26,8 +26,8 @@ use self::normalization::Normalization;
 use self::pointwise::Pointwise;
 use self::reduction::Reduction;
 use self::resample::Resample;
-use crate::Refusal;
 use crate::layout::Layout;
+use crate::{Refusal, in_own_frame};
 
 /// What a node asks for, one variant for each kind of operation.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,36 +65,38 @@ impl Problem {
     /// The argument that does not fit the others.
     pub fn of(graph: &Graph, operation: &Operation) -> Result<Self, Refusal> {
         let operands = Operands::new(graph, operation);
-        Ok(match operation {
-            Operation::ConvolutionForward(c) => Convolution::forward(&operands, c)?.into(),
-            Operation::ConvolutionBackwardData(c) => Convolution::backward_data(&operands, c)?.into(),
-            Operation::ConvolutionBackwardFilter(c) => Convolution::backward_filter(&operands, c)?.into(),
-            Operation::BatchnormInference(_) => Batchnorm::inference(operands)?.into(),
-            Operation::BatchnormInferenceVariance(_) => Batchnorm::inference_variance(operands)?.into(),
-            Operation::Batchnorm(b) => Batchnorm::training(operands, b)?.into(),
-            Operation::BatchnormBackward(b) => Batchnorm::backward(operands, b)?.into(),
-            Operation::Pointwise(p) => Pointwise::of(&operands, p)?.into(),
-            Operation::Sdpa(s) => Attention::of(graph, operation, s)?.into(),
-            Operation::SdpaBackward(s) => AttentionGradients::of(graph, operation, s)?.into(),
-            Operation::MoeGroupedMatmul(m) => Mixture::of(&operands, m)?.into(),
-            Operation::MoeGroupedMatmulBackward(_) => MixtureGradient::of(&operands)?.into(),
-            Operation::Matmul(_) => Matmul::of(&operands)?.into(),
-            Operation::Reduction(r) => Reduction::of(&operands, r.mode)?.into(),
-            Operation::ResampleForward(r) => Resample::forward(&operands, r)?.into(),
-            Operation::ResampleBackward(r) => Resample::backward(&operands, r)?.into(),
-            Operation::Layernorm(n) => {
-                Self::Normalization(Normalization::layernorm(operands, n.normalized_dim_count)?)
-            }
+        match operation {
+            Operation::ConvolutionForward(c) => made(|| Convolution::forward(&operands, c)),
+            Operation::ConvolutionBackwardData(c) => made(|| Convolution::backward_data(&operands, c)),
+            Operation::ConvolutionBackwardFilter(c) => made(|| Convolution::backward_filter(&operands, c)),
+            Operation::BatchnormInference(_) => made(|| Batchnorm::inference(operands)),
+            Operation::BatchnormInferenceVariance(_) => made(|| Batchnorm::inference_variance(operands)),
+            Operation::Batchnorm(b) => made(|| Batchnorm::training(operands, b)),
+            Operation::BatchnormBackward(b) => made(|| Batchnorm::backward(operands, b)),
+            Operation::Pointwise(p) => made(|| Pointwise::of(&operands, p)),
+            Operation::Sdpa(s) => made(|| Attention::of(graph, operation, s)),
+            Operation::SdpaBackward(s) => made(|| AttentionGradients::of(graph, operation, s)),
+            Operation::MoeGroupedMatmul(m) => made(|| Mixture::of(&operands, m)),
+            Operation::MoeGroupedMatmulBackward(_) => made(|| MixtureGradient::of(&operands)),
+            Operation::Matmul(_) => made(|| Matmul::of(&operands)),
+            Operation::Reduction(r) => made(|| Reduction::of(&operands, r.mode)),
+            Operation::ResampleForward(r) => made(|| Resample::forward(&operands, r)),
+            Operation::ResampleBackward(r) => made(|| Resample::backward(&operands, r)),
+            Operation::Layernorm(n) => made(|| Normalization::layernorm(operands, n.normalized_dim_count)),
             Operation::LayernormBackward(n) => {
-                Self::Normalization(Normalization::layernorm_backward(operands, n.normalized_dim_count)?)
+                made(|| Normalization::layernorm_backward(operands, n.normalized_dim_count))
             }
-            Operation::RmsNorm(_) => Self::Normalization(Normalization::rms(operands)?),
-            Operation::RmsNormBackward(_) => Self::Normalization(Normalization::rms_backward(operands)?),
-            Operation::BlockScaleQuantize(q) => Self::BlockScale(BlockScale::quantize(&operands, q)?),
-            Operation::BlockScaleDequantize(d) => Self::BlockScale(BlockScale::dequantize(&operands, d)?),
-            Operation::CustomOp(_) => return Err("operation is not one that the engines compute".to_owned()),
-        })
+            Operation::RmsNorm(_) => made(|| Normalization::rms(operands)),
+            Operation::RmsNormBackward(_) => made(|| Normalization::rms_backward(operands)),
+            Operation::BlockScaleQuantize(q) => made(|| BlockScale::quantize(&operands, q)),
+            Operation::BlockScaleDequantize(d) => made(|| BlockScale::dequantize(&operands, d)),
+            Operation::CustomOp(_) => Err("operation is not one that the engines compute".to_owned()),
+        }
     }
+}
+
+fn made<P: Into<Problem>>(make: impl FnOnce() -> Result<P, Refusal>) -> Result<Problem, Refusal> {
+    in_own_frame(|| Ok(make()?.into()))
 }
 
 macro_rules! from_boxed {
@@ -105,6 +107,18 @@ macro_rules! from_boxed {
             }
         })+
     };
+}
+
+impl From<Normalization> for Problem {
+    fn from(problem: Normalization) -> Self {
+        Self::Normalization(problem)
+    }
+}
+
+impl From<BlockScale> for Problem {
+    fn from(problem: BlockScale) -> Self {
+        Self::BlockScale(problem)
+    }
 }
 
 from_boxed! { Convolution Batchnorm Pointwise Attention AttentionGradients Mixture MixtureGradient Matmul Reduction Resample }
@@ -189,6 +203,22 @@ pub(crate) fn ragged_tensors(graph: &Graph, operation: &Operation) -> Vec<(&'sta
         Some((name, uid, offsets))
     });
     ragged.collect()
+}
+
+/// The tensors of an operation whose integers say where others are read and written.
+pub fn index_tensors(graph: &Graph, operation: &Operation) -> Vec<i64> {
+    const NAMES: &[&str] = &[
+        "seq_len_q",
+        "seq_len_kv",
+        "page_table_k",
+        "page_table_v",
+        "first_token_offset",
+        "token_index",
+        "token_ks",
+    ];
+    let named = named_tensors(operation).into_iter();
+    let named = named.filter(|(name, _)| NAMES.contains(name)).map(|(_, uid)| uid);
+    named.chain(ragged_tensors(graph, operation).into_iter().map(|(_, _, offsets)| offsets)).collect()
 }
 
 /// Whether an operation knows sequences of different lengths that lie one after the other.

@@ -10,6 +10,7 @@ mod tests;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use hipdnn_plugin_planner::in_own_frame;
 use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::conv::backward_weights::partition::{MAX_SUMS, Partition, WorkerShare};
@@ -56,7 +57,7 @@ pub(crate) struct BackwardWeightsByChannel<T: 'static> {
     /// Transposes sums into weights that are contiguous in the sums' order.
     transpose: Option<Pack<T>>,
     /// Computes instead if padding meets gradients that are NaN or infinite.
-    exact: Option<BackwardWeights<T>>,
+    exact: Option<Box<BackwardWeights<T>>>,
 }
 
 /// Offsets in the scratch memory.
@@ -163,7 +164,9 @@ impl<T: Float> BackwardWeightsByChannel<T> {
             let met = if planes.are_padded() { met } else { Vec::new() };
             (planes, outputs, met)
         };
-        let exact = planes.are_padded().then(|| BackwardWeights::plan(operands.clone(), isa, settings));
+        let plan_exact =
+            || in_own_frame(|| BackwardWeights::plan(operands.clone(), isa, settings).map(Box::new));
+        let exact = planes.are_padded().then(plan_exact);
         let bytes = |data_type: DataType| data_type.size().unwrap_or(1);
         let are_rows = weights.are_rows::<T>(taps.iter().copied());
         let transpose = are_rows.then(|| packing_of("sums", weights.data_type)).transpose()?;
@@ -396,7 +399,7 @@ impl<T: Float> Kernel for BackwardWeightsByChannel<T> {
 
     fn scratch_size(&self) -> usize {
         Scratch::size_of(|scratch| self.layout(scratch))
-            .max(self.exact.as_ref().map_or(0, Kernel::scratch_size))
+            .max(self.exact.as_ref().map_or(0, |exact| exact.scratch_size()))
     }
 
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {

@@ -74,6 +74,7 @@ impl Far {
 
 impl<T: Accumulator> Direct<T> {
     /// Plans the convolution with its epilogue; `None` if there is more than one sub-problem.
+    #[inline(never)]
     pub(crate) fn plan(
         operands: Operands,
         scheme: Scheme<T>,

@@ -126,6 +126,7 @@ impl<T: Float> DirectSmall<T> {
     }
 
     /// Plans the convolution with its epilogue. `exact` computes the same.
+    #[inline(never)]
     pub(crate) fn plan(
         operands: Operands,
         isa: Isa,

@@ -94,6 +94,7 @@ fn largest(weight_bytes: usize, flat: Option<[usize; 2]>) -> usize {
 
 impl<T: Float> Im2col<T> {
     /// Plans the convolution with its epilogue; `None` if im2col does not apply.
+    #[inline(never)]
     pub(crate) fn plan(
         operands: &Operands,
         isa: Isa,

@@ -97,6 +97,7 @@ struct BlockTask<'a, T> {
 
 impl<T: Float> ImplicitGemm<T> {
     /// Plans the convolution with its epilogue. With `unrolled`, the input is copied for each tap.
+    #[inline(never)]
     pub(crate) fn plan(
         operands: Operands,
         unrolled: bool,

@@ -103,6 +103,7 @@ fn halved(tiles: &Windows, geometry: &Geometry, lanes: usize) -> Option<Geometry
 impl<T: Float> Winograd<T> {
     /// Plans the convolution with its epilogue and tiles of `outputs` × `outputs`, 2 or 4; `None` if the
     /// algorithm does not apply.
+    #[inline(never)]
     pub(crate) fn plan(
         operands: &Operands,
         outputs: usize,

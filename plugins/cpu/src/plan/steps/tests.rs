@@ -259,6 +259,89 @@ fn a_workspace_beyond_the_address_space_is_refused() {
     assert!(refusal.contains("workspace"), "{refusal}");
 }
 
+/// Rows 1 of 2 × 3 tokens times the matrices of 2 experts: 4 = 1 · 2, where 3 has the first row of each group.
+fn mixture() -> Graph {
+    use hipdnn_plugin_sdk::graph::MoeGroupedMatmulMode;
+    use hipdnn_plugin_sdk::graph::operation::MoeGroupedMatmul;
+    let tensor =
+        |uid, data_type, dims: [i64; 3]| Tensor::new(uid, data_type, &dims, &[dims[1] * dims[2], dims[2], 1]);
+    let node = MoeGroupedMatmul {
+        token: 1,
+        weight: 2,
+        first_token_offset: 3,
+        token_index: None,
+        token_ks: None,
+        output: 4,
+        mode: MoeGroupedMatmulMode::None,
+        top_k: 1,
+    };
+    Graph {
+        tensors: vec![
+            tensor(1, DataType::Float, [1, 2, 3]),
+            tensor(2, DataType::Float, [2, 3, 4]),
+            tensor(3, DataType::Int32, [2, 1, 1]),
+            tensor(4, DataType::Float, [1, 2, 4]),
+        ],
+        nodes: vec![Node { name: String::new(), compute_type: DataType::Float, operation: node.into() }],
+        ..Graph::default()
+    }
+}
+
+#[test]
+fn indices_do_not_lie_where_the_step_writes() {
+    for engine in 0..2 {
+        let plan = crate::plan::planner::planner(engine).plan(&mixture()).unwrap();
+        let (mut token, mut weight) = ([1.0; 6], [1.0; 24]);
+        // The offsets of the groups are the last two words of the result, the two behind it, or elsewhere.
+        for (place, overlaps) in [(6, true), (7, true), (8, false)] {
+            let mut result = [0.0_f32; 10];
+            let (mut workspace, first) = (vec![0_u8; plan.workspace_size()], result.as_mut_ptr());
+            let buffers = [
+                buffer(1, &mut token),
+                buffer(2, &mut weight),
+                hipdnnPluginDeviceBuffer_t { uid: 3, ptr: first.wrapping_add(place).cast() },
+                hipdnnPluginDeviceBuffer_t { uid: 4, ptr: first.cast() },
+            ];
+            // SAFETY: the tensors have their elements, and the workspace its size.
+            let done = unsafe { plan.execute(&buffers, workspace.as_mut_ptr()) };
+            let Err(error) = done else {
+                assert!(!overlaps);
+                assert_eq!(result[..8], [3.0; 8]);
+                continue;
+            };
+            let text = error.to_string();
+            assert!(text.contains("tensor 3 of 8 bytes overlaps tensor 4, which is written"), "{text}");
+            assert!(overlaps && result == [0.0; 10]);
+        }
+    }
+}
+
+#[test]
+fn indices_do_not_lie_in_the_workspace() {
+    let mut graph = mixture();
+    // A virtual tensor behind, so that there is a workspace.
+    graph.tensors[3].is_virtual = true;
+    let result = &graph.tensors[3];
+    let mut negative = Tensor::new(5, DataType::Float, &result.dims, &result.strides);
+    negative.is_virtual = false;
+    graph.tensors.push(negative);
+    graph.nodes.push(pointwise(PointwiseMode::Neg, 4, None, 5));
+    let plan = reference(&graph).unwrap();
+    let (mut token, mut weight, mut result) = ([1.0; 6], [1.0; 24], [0.0; 8]);
+    let mut workspace = vec![0_u64; plan.workspace_size().div_ceil(8)];
+    let inside = workspace.as_mut_ptr().wrapping_add(7);
+    let buffers = [
+        buffer(1, &mut token),
+        buffer(2, &mut weight),
+        hipdnnPluginDeviceBuffer_t { uid: 3, ptr: inside.cast() },
+        buffer(5, &mut result),
+    ];
+    // SAFETY: the tensors have their elements, and the workspace its size.
+    let error = unsafe { plan.execute(&buffers, workspace.as_mut_ptr().cast()) }.unwrap_err().to_string();
+    assert!(error.contains("tensor 3 of 8 bytes overlaps the workspace"), "{error}");
+    assert_eq!(result, [0.0; 8]);
+}
+
 #[test]
 fn plans_are_shared_between_threads() {
     fn shared<T: Send + Sync>(_: &T) {}

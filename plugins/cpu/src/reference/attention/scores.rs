@@ -64,6 +64,7 @@ pub(crate) struct Scores {
 }
 
 impl Scores {
+    #[inline(never)]
     pub(crate) fn new(shape: Shape, q: Rows, k: Rows, options: &Options) -> Result<Self, Refusal> {
         let mask = options.mask.as_ref();
         Ok(Self {

@@ -70,6 +70,7 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
+    #[inline(never)]
     pub(crate) fn of(name: &'static str, sequences: &Sequences) -> Result<Self, Refusal> {
         Ok(Self {
             name,

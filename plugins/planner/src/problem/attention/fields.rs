@@ -7,8 +7,8 @@ use super::options::{Band, Dropout, Options, Scale};
 use super::shape::{Integers, Sequences, Shape, Start, four};
 use super::tensors::expect_dims;
 use super::{Attention, AttentionGradients, Factors};
-use crate::Refusal;
 use crate::problem::{Operand, Operands, ragged_tensors};
+use crate::{Refusal, in_own_frame};
 
 /// The fields that both directions have, besides tensors.
 struct Numbers {
@@ -59,7 +59,7 @@ impl<'a> Fields<'a> {
             scale: sdpa.attn_scale_value,
             probability: sdpa.dropout_probability,
         };
-        let options = self.options(&numbers, &shape)?;
+        let options = in_own_frame(|| self.options(&numbers, &shape).map(Box::new))?;
         if (tables[0].is_some() || tables[1].is_some()) && options.lengths.is_none() {
             return Err("padding_mask: is false, expected true as there is a page table".to_owned());
         }
@@ -128,7 +128,7 @@ impl<'a> Fields<'a> {
             amax_s: self.optional_scalar("amax_s")?,
             amax_o: self.optional_scalar("amax_o")?,
             shape,
-            options,
+            options: *options,
         })
     }
 
@@ -148,7 +148,7 @@ impl<'a> Fields<'a> {
             scale: sdpa.attn_scale_value,
             probability: sdpa.dropout_probability,
         };
-        let options = self.options(&numbers, &shape)?;
+        let options = in_own_frame(|| self.options(&numbers, &shape).map(Box::new))?;
         // 1 / dropout_scale says nothing new.
         self.optional_scalar("dropout_scale_inv")?;
         let dims = |operand: &Operand| four(operand.layout.dims(), 1);
@@ -179,7 +179,7 @@ impl<'a> Fields<'a> {
             v: tensor("v", dims(&v))?,
             dbias,
             shape,
-            options,
+            options: *options,
         })
     }
 
@@ -191,6 +191,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A tensor of four dimensions.
+    #[inline(never)]
     fn tensor(&self, name: &str) -> Result<Operand, Refusal> {
         let operand = self.operands.required(name)?;
         match operand.layout.rank() {
@@ -202,6 +203,7 @@ impl<'a> Fields<'a> {
         }
     }
 
+    #[inline(never)]
     fn shape(
         &self,
         [q, k, v]: [&Operand; 3],
@@ -277,6 +279,7 @@ impl<'a> Fields<'a> {
         }
     }
 
+    #[inline(never)]
     fn options(&self, numbers: &Numbers, shape: &Shape) -> Result<Options, Refusal> {
         let scale = match (self.optional_scalar("scale")?, numbers.scale) {
             (Some(scalar), _) => Scale::Tensor(scalar),

@@ -11,12 +11,14 @@ use crate::problem::batchnorm::{Parameter, Scalar};
 
 impl Fields<'_> {
     /// A tensor spread over the scores.
+    #[inline(never)]
     pub(super) fn spread(&self, name: &str, shape: &Shape) -> Result<Option<Spread>, Refusal> {
         let Some(operand) = self.operands.optional(name)? else { return Ok(None) };
         let strides = spread_over(name, &operand, shape.scores())?;
         Ok(Some(Spread { operand, strides }))
     }
 
+    #[inline(never)]
     pub(super) fn block_mask(&self, shape: &Shape) -> Result<Option<BlockMask>, Refusal> {
         let Some(operand) = self.operands.optional("block_mask")? else { return Ok(None) };
         if operand.data_type != DataType::Uint8 {
@@ -36,6 +38,7 @@ impl Fields<'_> {
         Ok(Some(BlockMask { slot: operand.slot, strides }))
     }
 
+    #[inline(never)]
     pub(super) fn sink(&self, shape: &Shape) -> Result<Option<Parameter>, Refusal> {
         let Some(operand) = self.operands.optional("sink_token")? else { return Ok(None) };
         let (count, stride) = operand.line();
@@ -49,6 +52,7 @@ impl Fields<'_> {
         Ok(Some(Parameter { slot: operand.slot, data_type: operand.data_type, stride }))
     }
 
+    #[inline(never)]
     pub(super) fn head_factor(&self, name: &str, shape: &Shape) -> Result<Option<HeadFactor>, Refusal> {
         let Some(operand) = self.operands.optional(name)? else { return Ok(None) };
         if operand.layout.elements() == 1 {
@@ -77,6 +81,7 @@ impl Fields<'_> {
         }))
     }
 
+    #[inline(never)]
     pub(super) fn optional_scalar(&self, name: &str) -> Result<Option<Scalar>, Refusal> {
         let Some(operand) = self.operands.optional(name)? else { return Ok(None) };
         if operand.layout.elements() != 1 {
@@ -97,6 +102,7 @@ impl Fields<'_> {
     }
 
     /// The table of the blocks of the tensor `container`: [sequences, blocks] or [sequences, 1, blocks, 1].
+    #[inline(never)]
     pub(super) fn table(
         &self,
         name: &str,
@@ -123,6 +129,7 @@ impl Fields<'_> {
     }
 
     /// Where the sequences of a tensor begin that is not paged.
+    #[inline(never)]
     pub(super) fn start(&self, name: &str, shape: &Shape, padded: bool) -> Result<Start, Refusal> {
         let Some(place) = self.ragged.iter().position(|(ragged, ..)| *ragged == name) else {
             let of_queries = !matches!(name, "k" | "v" | "dk" | "dv");
@@ -151,6 +158,7 @@ impl Fields<'_> {
         Ok(Start::Ragged { offsets, multiplier })
     }
 
+    #[inline(never)]
     pub(super) fn sequences(
         &self,
         name: &'static str,
@@ -162,6 +170,7 @@ impl Fields<'_> {
         sequences.ok_or_else(|| format!("{name}: absent, expected a tensor"))
     }
 
+    #[inline(never)]
     pub(super) fn optional_sequences(
         &self,
         name: &'static str,
