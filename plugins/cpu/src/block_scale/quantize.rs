@@ -234,7 +234,7 @@ impl IsaTask for QuantizeRun<'_> {
 
 impl Kernel for Quantize {
     fn facts(&self) -> Facts {
-        Facts::new("block-quantize", self.workers)
+        Facts::new("block-quantize", self.workers.threads())
     }
 
     unsafe fn check(&self, tensors: &[*mut u8]) -> Result<(), Refusal> {
