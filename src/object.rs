@@ -376,6 +376,11 @@ pub fn thread_number() -> usize {
     Record::of_thread().number()
 }
 
+/// What this thread keeps.
+pub fn thread_store() -> &'static Record {
+    Record::of_thread()
+}
+
 /// What drops an object that was destroyed while in use.
 type Burial = Box<dyn FnOnce() + Send>;
 

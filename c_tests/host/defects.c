@@ -208,6 +208,8 @@ static const variant VARIANTS[] = {
     RUNS("load_workspace", "STUB_ENGINE"),
     PLUGIN("load_workspace_fails", PLAN, "Failed to get workspace size from execution context. " STATUS_3),
     {"load_workspace_huge", PLAN, HIPDNN_STATUS_INTERNAL_ERROR, "18446744073709551615"},
+    /* trace.c goes on from here. */
+    RUNS("steps", "STUB_ENGINE"),
     /* descriptions.c goes on from here. */
     RUNS("describes", "STUB_ENGINE"),
     RUNS("describes_no_steps", "STUB_ENGINE"),
@@ -257,6 +259,7 @@ static const variant VARIANTS[] = {
     RUNS("throws_in_load", "STUB_ENGINE"),
     RUNS("throws_in_overrides", "STUB_ENGINE"),
     RUNS("throws_in_describe", "STUB_ENGINE"),
+    RUNS("throws_in_step_callback", "STUB_ENGINE"),
     PLUGIN("throws_in_error_text", EXECUTE, "Error: (the plugin threw an exception when it was asked)"),
 };
 

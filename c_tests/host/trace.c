@@ -218,7 +218,7 @@ static int child(const char* how, int threads, long count)
 {
     pthread_t workers[64];
     executions = count;
-    use_plugin("steps");
+    use_plugin(strcmp(how, "throws") == 0 ? "throws_in_step_callback" : "steps");
     handle = make_handle();
     hipdnnBackendDescriptor_t graph = open_graph(handle);
     put(graph, HIPDNN_ATTR_OPERATIONGRAPH_NAME_EXT, HIPDNN_TYPE_CHAR, 6, "traced");
@@ -349,6 +349,21 @@ static void test_busy_exit(void)
     CHECK(trace.executions > 100 && profile.profiled > 100);
 }
 
+/* A plugin that throws where it is asked for its steps has none, and works. */
+static void test_throwing_plugin(void)
+{
+    check_about("a plugin that throws");
+    static stream trace;
+    static stream profile;
+    trace = (stream){.path = "trace_pipe", .is_trace = true};
+    profile = (stream){.path = "profile_pipe"};
+    run("throws", 1, 10, "0", &trace, &profile);
+    CHECK(trace.began && trace.ended);
+    CHECK_EQ(trace.executions, 10);
+    CHECK_EQ(trace.steps, 0);
+    CHECK_EQ(profile.profiled, 0);
+}
+
 /* The events of a trace in a file; -1 where it is not whole. */
 static long executions_in(const char* path)
 {
@@ -423,6 +438,7 @@ int main(int count, char** words)
     test_threads(1, 1, false);
     test_threads(16, 5000, false);
     test_busy_exit();
+    test_throwing_plugin();
     test_fork();
     test_bad_settings();
     return check_result();

@@ -196,8 +196,9 @@ hipdnnPluginStatus_t hipdnnEnginePluginSetStepCallback_ext(
     void (*callback)(const char *name, uint64_t begin, uint64_t end))
 {
     record("SetStepCallback");
+    const hipdnnPluginStatus_t status = answer(OK, __func__);
     step_callback = callback;
-    return OK;
+    return status;
 }
 #endif
 

@@ -232,7 +232,8 @@ impl<D: Draft> Exclusive<'_, D> {
             self.lifecycle.finalizing.store(thread_number(), Ordering::Relaxed);
         }
         // What asks plugins takes long enough to be told apart.
-        let _phase = if D::ASKS_PLUGINS { trace::phase(self.lifecycle.name, String::new) } else { None };
+        let _phase =
+            if D::ASKS_PLUGINS { trace::phase("finalize", || self.lifecycle.name.to_owned()) } else { None };
         let frozen = self.with(D::finalize)?;
         // SAFETY: the state is BUSY by this thread's doing.
         unsafe { (*self.lifecycle.content.get()).frozen = Some(frozen) };

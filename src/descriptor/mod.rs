@@ -6,7 +6,6 @@
 pub mod attribute;
 mod engine;
 mod engine_config;
-mod engine_details;
 mod graph;
 mod heuristic;
 mod knob_choice;
@@ -157,7 +156,7 @@ impl Descriptor {
     ///
     /// # Errors
     /// BAD_PARAM when this is something else.
-    pub fn finalized_graph(&self) -> Result<Option<Arc<crate::graph::FrozenGraph>>> {
+    pub fn finalized_graph(&self) -> Result<Option<crate::graph::FrozenGraph>> {
         match self {
             Self::Graph(lifecycle) => Ok(lifecycle.frozen().cloned()),
             other => Err(other.wrong_kind("operation graph")),
@@ -205,7 +204,7 @@ child_of_kind! {
     /// The tensor in a finalized tensor descriptor.
     tensor, Tensor, Arc<tensor::FrozenTensor>, "tensor";
     /// The graph in a finalized operation graph.
-    graph, Graph, Arc<crate::graph::FrozenGraph>, "operation graph";
+    graph, Graph, crate::graph::FrozenGraph, "operation graph";
     /// The engine in a finalized engine descriptor.
     engine, Engine, engine::FrozenEngine, "engine";
     /// The setting in a finalized knob choice.

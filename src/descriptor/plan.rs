@@ -16,6 +16,7 @@ use crate::ffi::{
     hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type, hipdnnSeverity_t as Severity,
 };
 use crate::lock::Mutex;
+use crate::plugin::cache::SharedContext;
 use crate::plugin::{Context, Engine, EngineRef, Owner, PluginSet, Session, check, context};
 use crate::status::{Error, Result};
 use crate::{log, trace};
@@ -60,6 +61,14 @@ pub struct FrozenPlan {
     has_told: AtomicBool,
     /// What the profile and the trace say of the plan, once they do.
     label: OnceLock<&'static trace::Plan>,
+}
+
+/// What a plugin made of a graph.
+enum Compiled {
+    /// For this plan alone, with the workspace that it needs.
+    Own(context::Raw, i64),
+    /// For every plan of an equal graph.
+    Shared(Arc<SharedContext>),
 }
 
 /// Which set of plugins it is.
@@ -160,12 +169,23 @@ impl Draft for PlanDraft {
         let missing =
             || Error::bad_param("HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG of the execution plan is not set");
         let begin = trace::begin();
-        let (config, (context, workspace_size)) = take_checked(&mut self.config, missing, |config| {
+        let (config, compiled) = take_checked(&mut self.config, missing, |config| {
             let engine = &config.engine;
-            context::compile(&engine.session, engine.engine, &engine.graph, config.bytes()?)
+            let compile = || context::compile(&engine.session, engine.engine, &engine.graph, config.bytes()?);
+            match config.shared_plan() {
+                Some(known) => known.plan(&engine.session, compile).map(Compiled::Shared),
+                None => compile().map(|(context, size)| Compiled::Own(context, size)),
+            }
         })?;
         let is_override_shape_enabled = config.engine.graph.summary().is_override_shape_enabled;
-        let context = Context::new(context, Source::Config(config));
+        let source = Source::Config(config);
+        let (context, workspace_size) = match compiled {
+            Compiled::Own(context, size) => (Context::new(context, source), size),
+            Compiled::Shared(plan) => {
+                let size = plan.workspace_size();
+                (Context::of_shared(plan, source)?, size)
+            }
+        };
         let plan = FrozenPlan::new(context, workspace_size, is_override_shape_enabled);
         if let Some(begin) = begin {
             plan.record_making(begin);
@@ -269,12 +289,19 @@ impl FrozenPlan {
     fn execute_and_tell(&self, session: &Session, pack: &Pack) -> Result<()> {
         let range = trace::ranges::push(|| self.label().title.clone());
         let label = trace::in_place().map(|_| self.label());
+        let memory = pack.buffers().first().map_or(std::ptr::null(), |buffer| buffer.ptr.cast_const());
+        // SAFETY: whoever set the handle's stream vouches for it.
+        let launch = label.and_then(|_| unsafe { trace::device::begin(session.stream(), memory) });
         let begin = trace::now();
         let result = self.run(session, pack);
-        let taken = trace::now().saturating_sub(begin);
+        let end = trace::now();
+        let taken = end.saturating_sub(begin);
         drop(range);
         if let Some(label) = label {
-            trace::end(begin, trace::Event::Executed(label, result.is_err()));
+            if let Some(launch) = launch {
+                launch.end(label, begin);
+            }
+            trace::record(begin, end, trace::Event::Executed(label, result.is_err()));
         }
         let source = self.context.owner();
         log::info(|| {
@@ -300,13 +327,17 @@ impl FrozenPlan {
     /// Records that the plan was made, from `begin` until now.
     #[cold]
     pub(super) fn record_making(&self, begin: u64) {
-        trace::end(begin, trace::Event::Planned(self.label()));
+        // What is said of the plan takes time, too.
+        let end = trace::now();
+        trace::record(begin, end, trace::Event::Planned(self.label()));
     }
 
     /// What the profile and the trace say of the plan.
     #[cold]
     fn label(&self) -> &'static trace::Plan {
         self.label.get_or_init(|| {
+            // An engine that needs a device has loaded what it takes by now.
+            trace::device::look();
             let source = self.context.owner();
             let graph = match source {
                 Source::Config(config) => config.engine.graph.bytes(Layout::G2).ok().map(wire::read),

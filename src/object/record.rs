@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 use super::{FREE, TABLES};
+use crate::graph::recent::Recent;
 
 /// Objects that one thread may have in use at one time: three for a call, and calls from within callbacks.
 pub const HAZARDS: usize = 7;
@@ -27,12 +28,14 @@ pub struct Record {
     spares: [Cell<u32>; TABLES],
     /// Further free slots of each table.
     stores: RefCell<[Vec<u32>; TABLES]>,
+    /// The graphs that it was given last.
+    pub graphs: RefCell<Recent>,
 }
 
 /// No slot has this number: there are not as many.
 pub const NO_SLOT: u32 = u32::MAX;
 
-// SAFETY: `depth`, `spares` and `stores` are used only by the thread that has taken the record, everything else is atomic.
+// SAFETY: `depth`, `spares`, `stores` and `graphs` are used only by the thread that has taken the record, everything else is atomic.
 unsafe impl Sync for Record {}
 
 /// All groups.
@@ -89,6 +92,7 @@ unsafe extern "C" fn give_back(_: *mut c_void) {
     for (free, store) in FREE.iter().zip(record.stores.borrow_mut().iter_mut()) {
         free.lock().indices.append(store);
     }
+    record.graphs.take();
     record.taken.store(false, Ordering::Release);
 }
 
@@ -124,6 +128,7 @@ impl Record {
             depth: Cell::new(0),
             spares: [const { Cell::new(NO_SLOT) }; TABLES],
             stores: RefCell::new([const { Vec::new() }; TABLES]),
+            graphs: RefCell::default(),
         }));
         let new = ptr::from_ref(record).cast_mut();
         loop {

@@ -3,6 +3,7 @@
 use std::ffi::c_char;
 use std::path::{Path, PathBuf};
 use std::ptr;
+use std::sync::atomic::AtomicBool;
 
 use hipdnn_plugin_sdk::ffi::{
     HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE, HIPDNN_PLUGIN_STATUS_SUCCESS, HIPDNN_PLUGIN_TYPE_ENGINE,
@@ -58,6 +59,9 @@ pub struct Plugin {
     pub dropped: Vec<String>,
     /// The canonical path of its file.
     pub path: PathBuf,
+    /// Whether it has answered which engines apply, and whether it has made a plan: it may have loaded the library of a GPU then.
+    pub(super) has_answered: AtomicBool,
+    pub(super) has_compiled: AtomicBool,
     /// Every id the plugin declared, also those of engines that were dropped.
     pub(super) declared: Vec<i64>,
     // Last, so that the code outlives everything above.
@@ -111,9 +115,11 @@ impl Plugin {
             crate::log::warn(|| api.failure("set the logging callback", status));
         }
         tell_log_level(&api);
-        if trace::wants_steps() {
-            // SAFETY: the callback lives as long as this library. A plugin that refuses it only tells no steps.
-            unsafe { api.set_step_callback(Some(trace::plugin_step)) };
+        // SAFETY: the callback lives as long as this library. A plugin that refuses it only tells no steps.
+        let ask = || unsafe { api.set_step_callback(Some(trace::plugin_step)) };
+        let status = if trace::wants_steps() { ask() } else { None };
+        if let Some(status) = status.filter(|status| *status != HIPDNN_PLUGIN_STATUS_SUCCESS) {
+            crate::log::warn(|| api.failure("set the step callback", status));
         }
         let declared = engine_ids(&api)?;
         let (engines, dropped) = admit(&api, &declared, owner);
@@ -127,6 +133,8 @@ impl Plugin {
             engines,
             dropped,
             path,
+            has_answered: AtomicBool::new(false),
+            has_compiled: AtomicBool::new(false),
             declared,
             _library: library,
         })

@@ -2,16 +2,18 @@
 
 use std::ptr::{self, NonNull};
 use std::slice;
+use std::sync::Arc;
 
 use hipdnn_plugin_sdk::ffi::{
     HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE, HipdnnEnginePluginExecutionContext, hipdnnEnginePluginHandle_t,
     hipdnnPluginConstData_t as ConstData,
 };
 
+use super::cache::SharedContext;
 use super::{EngineRef, Plugin, Session, check, gate};
 use crate::graph::FrozenGraph;
 use crate::status::{Error, Result};
-use crate::{log, trace};
+use crate::{device, log, trace};
 
 /// What a context is kept with: it holds the session with which the context is given back.
 pub trait Owner {
@@ -21,7 +23,9 @@ pub trait Owner {
 
 /// A plugin's execution context, given back to the plugin when it is dropped.
 pub struct Context<O: Owner> {
-    context: NonNull<HipdnnEnginePluginExecutionContext>,
+    context: Raw,
+    /// The one that it is, where plans share it and the last of them gives it back. Before the owner, which outlives it.
+    shared: Option<Arc<SharedContext>>,
     owner: O,
 }
 
@@ -31,12 +35,19 @@ unsafe impl<O: Owner + Send> Send for Context<O> {}
 unsafe impl<O: Owner + Sync> Sync for Context<O> {}
 
 /// A context that has no owner yet.
-type Raw = NonNull<HipdnnEnginePluginExecutionContext>;
+pub type Raw = NonNull<HipdnnEnginePluginExecutionContext>;
 
 impl<O: Owner> Context<O> {
     /// Puts a context that this owner's engine made into its hands.
     pub fn new(context: Raw, owner: O) -> Self {
-        Self { context, owner }
+        Self { context, shared: None, owner }
+    }
+
+    /// A context that plans share. The owner has its session.
+    pub fn of_shared(shared: Arc<SharedContext>, owner: O) -> Result<Self> {
+        let context = shared.context();
+        let context = context.ok_or_else(|| Error::internal("a plan was given back while it was in use"))?;
+        Ok(Self { context, shared: Some(shared), owner })
     }
 
     /// The context's owner.
@@ -54,10 +65,17 @@ impl<O: Owner> Context<O> {
 
 impl<O: Owner> Drop for Context<O> {
     fn drop(&mut self) {
-        let (session, engine) = self.owner.engine();
-        if let Ok((plugin, handle)) = opened(session, engine) {
-            destroy(plugin, handle, self.context);
+        if self.shared.is_none() {
+            let (session, engine) = self.owner.engine();
+            give_back(session, engine, self.context);
         }
+    }
+}
+
+/// Gives a context of an engine back to the plugin. It is not used any more.
+pub(super) fn give_back(session: &Session, engine: EngineRef, context: Raw) {
+    if let Ok((plugin, handle)) = opened(session, engine) {
+        destroy(plugin, handle, context);
     }
 }
 
@@ -93,6 +111,7 @@ pub fn compile(
         plugin.api.create_execution_context(handle, &raw const config, &raw const graph, &raw mut context)
     };
     check(&plugin.api, "create execution context", status)?;
+    device::look_for_gpu_once(&plugin.has_compiled);
     with_workspace_size(plugin, handle, context)
 }
 

@@ -11,7 +11,8 @@ mod rules;
 mod settings;
 mod static_order;
 
-pub use ranking::{Cache, Key, Stored};
+pub use ranking::{Cache, Key, Record, Stored, read as read_rankings};
+pub use rules::Rules;
 pub use settings::Settings;
 
 use std::fmt::Write;
@@ -25,7 +26,6 @@ use crate::plugin::ask::Engines;
 use crate::plugin::{EngineRef, Session, engine_id};
 use crate::status::{Error, Result};
 use crate::{device, log, trace};
-use rules::Rules;
 
 /// The policy that knows measured rankings and the rules of `HIPDNN_HEUR_CONFIG_PATH`.
 pub const CONFIG: i64 = engine_id("SelectionHeuristic::Config");

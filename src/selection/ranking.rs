@@ -112,6 +112,17 @@ fn parse(bytes: &[u8], key: &Key) -> Result<Content, String> {
     Ok(Content::Lines { record, ends_well: bytes.ends_with(b"\n") })
 }
 
+/// What is stored for a key in a file with these bytes.
+///
+/// # Errors
+/// When they are of another version.
+pub fn read(bytes: &[u8], key: &Key) -> Result<Option<Record>, String> {
+    Ok(match parse(bytes, key)? {
+        Content::Fresh => None,
+        Content::Lines { record, .. } => record,
+    })
+}
+
 /// What became of a ranking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
@@ -198,10 +209,7 @@ impl Cache {
         let bytes = file::read(&mut file).map_err(|error| error.to_string())?;
         let stamp =
             file.metadata().map(|metadata| Stamp::of(&metadata)).map_err(|error| error.to_string())?;
-        let record = match parse(&bytes, key)? {
-            Content::Fresh => None,
-            Content::Lines { record, .. } => record,
-        };
+        let record = read(&bytes, key)?;
         if known.len() >= MOST_FILES {
             known.clear();
         }

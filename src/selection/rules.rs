@@ -79,7 +79,11 @@ impl Rules {
             .map_err(|reason| format!("{}: {reason}", path.display()))
     }
 
-    fn parse(bytes: &[u8]) -> Result<Self, String> {
+    /// Reads what is in a file.
+    ///
+    /// # Errors
+    /// What is wrong with it, with the place in the file.
+    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let root: Json = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
         let root = root.as_object().ok_or("the file is no JSON object")?;
         let by_name = match root.get("version") {

@@ -8,6 +8,9 @@ use crate::ffi::{CEnum, hipdnnStatus_t as Status};
 /// What every line of the profile begins with.
 const MARK: &str = "hipdnn_verbose";
 
+/// What a device is among the threads: a row below theirs.
+pub const DEVICE: i32 = i32::MAX;
+
 /// The lines that come first: what the fields are, and what writes them.
 pub fn head_of_profile() -> String {
     let version = env!("HIPDNN_BACKEND_VERSION_STRING");
@@ -55,8 +58,7 @@ pub fn of_trace(record: &Record, process: u32, to: &mut Vec<u8>) {
         Event::Phase(..) | Event::Planned(..) => ("plan", record.thread),
         Event::Executed(..) => ("execute", record.thread),
         Event::Step(..) => ("step", record.thread),
-        // A row of its own, below those of threads.
-        Event::OnDevice(..) => ("device", i32::MAX),
+        Event::OnDevice(..) => ("device", DEVICE),
     };
     add(to, &["{\"ph\":\"X\",\"cat\":\"", category, "\",\"name\":\""]);
     match &record.event {

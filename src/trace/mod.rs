@@ -140,11 +140,11 @@ fn begin_if_on() -> Option<u64> {
     in_place().map(|_| now())
 }
 
-/// Records an event that began earlier and ends now.
+/// Records an event that is over.
 #[cold]
-pub fn end(begin: u64, event: Event) {
+pub fn record(begin: u64, end: u64, event: Event) {
     if let Some(recorder) = in_place() {
-        recorder.record(begin, now(), event);
+        recorder.record(begin, end, event);
     }
 }
 

@@ -102,8 +102,18 @@ impl Steps {
         let steps = description.get("steps").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let number = |step: &Value, name: &str| step.get(name).and_then(Value::as_u64).unwrap_or(0);
         let sum = |name: &str| steps.iter().fold(0_u64, |sum, step| sum.saturating_add(number(step, name)));
-        let names = steps.iter().filter_map(|step| step.get("algorithm").and_then(Value::as_str));
-        let algorithm = names.collect::<Vec<_>>().join(" + ");
+        let mut runs: Vec<(usize, &str)> = Vec::new();
+        for name in steps.iter().filter_map(|step| step.get("algorithm").and_then(Value::as_str)) {
+            match runs.last_mut() {
+                Some((count, last)) if *last == name => *count += 1,
+                _ => runs.push((1, name)),
+            }
+        }
+        let said = |(count, name): &(usize, &str)| match count {
+            1 => (*name).to_owned(),
+            count => format!("{count} x {name}"),
+        };
+        let algorithm = runs.iter().map(said).collect::<Vec<_>>().join(" + ");
         Self { algorithm, bytes: sum("bytes"), operations: sum("flops") }
     }
 }
@@ -137,8 +147,8 @@ mod tests {
 
     #[test]
     fn steps_are_summed_and_what_is_no_description_says_nothing() {
-        let text = r#"{"steps": [{"algorithm": "gemm", "bytes": 10, "flops": 5}, {"algorithm": "relu", "bytes": 2}]}"#;
-        let steps = Steps { algorithm: "gemm + relu".to_owned(), bytes: 12, operations: 5 };
+        let text = r#"{"steps": [{"algorithm": "gemm", "bytes": 10, "flops": 5}, {"algorithm": "gemm"}, {"algorithm": "relu", "bytes": 2}]}"#;
+        let steps = Steps { algorithm: "2 x gemm + relu".to_owned(), bytes: 12, operations: 5 };
         assert_eq!(Steps::read(text), steps);
         assert_eq!(Steps::read("nothing"), Steps::default());
         assert_eq!(Steps::read("{\"steps\": 7}"), Steps::default());

@@ -138,14 +138,13 @@ fn publish(recorder: Recorder) {
 fn work() {
     while let Some(recorder) = current() {
         std::thread::sleep(PATIENCE);
-        device::collect(recorder, false);
+        device::collect();
         recorder.flush();
     }
 }
 
 extern "C" fn at_exit() {
     let Some(recorder) = current() else { return };
-    device::collect(recorder, true);
     recorder.flush();
     if let Some(trace) = &recorder.trace {
         trace.lock().finish();
@@ -256,6 +255,11 @@ impl Trace {
                 );
             }
             last = thread;
+        }
+        if records.iter().any(|record| matches!(record.event, Event::OnDevice(..)))
+            && self.named.insert(line::DEVICE)
+        {
+            line::of_name("thread_name", process, line::DEVICE, "device", &mut names);
         }
         self.begin(process)?;
         self.write(&names)?;

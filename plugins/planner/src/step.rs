@@ -6,13 +6,29 @@ use hipdnn_plugin_sdk::Step;
 use hipdnn_plugin_sdk::graph::{Graph, Node, Operation};
 
 use crate::layout::{Layout, storage_size};
-use crate::prepare::{Prepared, Readers};
+use crate::prepare::{Prepared, Readers, prepare};
 use crate::problem::batchnorm::Batchnorm;
 use crate::problem::block_scale::BlockScale;
 use crate::problem::convolution::Convolution;
 use crate::problem::normalization::Normalization;
 use crate::problem::resample::Resample;
 use crate::problem::{Operand, Problem, pointers};
+
+/// The steps of a plan of a graph, each with its nodes, the library or other means that computes them, and what is called of that;
+/// none where the graph makes no sense.
+pub fn described(
+    graph: &Graph,
+    calls: impl Iterator<Item = (Vec<usize>, &'static str, String)>,
+) -> Option<Vec<Step>> {
+    let prepared = prepare(graph).ok()?;
+    let steps = Steps::new(&prepared);
+    let step = |(nodes, algorithm, kernel): (Vec<usize>, &str, String)| Step {
+        algorithm: algorithm.to_owned(),
+        kernel,
+        ..steps.of(&nodes)
+    };
+    Some(calls.map(step).collect())
+}
 
 /// Describes the steps of a plan of one graph.
 pub struct Steps<'a> {
@@ -133,7 +149,6 @@ mod tests {
     use hipdnn_plugin_sdk::graph::{ConvMode, DataType, PointwiseMode, Tensor};
 
     use super::*;
-    use crate::prepare::prepare;
 
     /// A convolution, and RELU of its result in half precision.
     fn graph() -> Graph {
@@ -162,6 +177,16 @@ mod tests {
             ],
             ..Graph::default()
         }
+    }
+
+    #[test]
+    fn calls_become_steps() {
+        let steps = described(&graph(), [(vec![0, 1], "cuDNN", "a call".to_owned())].into_iter()).unwrap();
+        let told: Vec<_> =
+            steps.iter().map(|step| (step.nodes.len(), &*step.algorithm, &*step.kernel)).collect();
+        assert_eq!(told, [(2, "cuDNN", "a call")]);
+        assert!(steps[0].bytes > 0 && steps[0].flops > 0);
+        assert_eq!(described(&Graph::default(), [].into_iter()), None);
     }
 
     #[test]

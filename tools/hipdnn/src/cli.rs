@@ -142,6 +142,9 @@ pub struct Graph {
     /// The engine of the plan, by name or id; without it the one that the backend offers first.
     #[arg(long, value_name = "NAME", requires = "plan")]
     pub engine: Option<String>,
+    /// A trace of executions of the graph with that engine (HIPDNN_TRACE_FILE), for the times of the steps.
+    #[arg(long, value_name = "FILE", requires = "plan")]
+    pub times: Option<PathBuf>,
     /// Write it for Graphviz, in the DOT language.
     #[arg(long, conflicts_with = "svg")]
     pub dot: bool,

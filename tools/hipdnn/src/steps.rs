@@ -56,6 +56,33 @@ pub fn of(plan: &ExecutionPlan) -> Result<Option<Vec<Step>>> {
     Ok(description.steps)
 }
 
+/// An event of a trace, of which a line each is one.
+#[derive(Deserialize)]
+struct Event<'a> {
+    cat: &'a str,
+    name: String,
+    /// Microseconds.
+    dur: f64,
+}
+
+/// The milliseconds that each step took in a trace of executions of the plan, the median of all; none of a step that is not there.
+pub fn times(steps: &[Step], trace: &str) -> Vec<Option<f64>> {
+    let events: Vec<Event> = trace
+        .lines()
+        .filter_map(|line| serde_json::from_str(line.trim_end_matches([',', ']'])).ok())
+        .filter(|event: &Event| event.cat == "step")
+        .collect();
+    let of_step = |step: &Step| {
+        let nodes: Vec<String> = step.nodes.iter().map(usize::to_string).collect();
+        let name = format!("{} (nodes {})", step.algorithm.replace(" + ", ", "), nodes.join(" "));
+        let mut times: Vec<f64> =
+            events.iter().filter(|event| event.name == name).map(|event| event.dur / 1e3).collect();
+        times.sort_by(f64::total_cmp);
+        times.get(times.len() / 2).copied()
+    };
+    steps.iter().map(of_step).collect()
+}
+
 /// A number with three digits or so, and the unit with a prefix.
 fn amount(number: u64, unit: &str) -> String {
     const PREFIXES: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
@@ -127,6 +154,31 @@ mod tests {
         ] {
             assert_eq!(amount(number, "B"), expected);
         }
+    }
+
+    #[test]
+    fn times_are_those_of_the_steps_in_a_trace() {
+        let step = |algorithm: &str, nodes: &[usize]| Step {
+            algorithm: algorithm.to_owned(),
+            nodes: nodes.to_vec(),
+            ..Step::default()
+        };
+        let steps = [step("converted + im2col", &[0, 1]), step("row by row", &[2]), step("row by row", &[3])];
+        let event = |category: &str, name: &str, time: f64| {
+            format!(
+                r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":1,"tid":1,"ts":0.000,"dur":{time}}}"#
+            )
+        };
+        let trace = [
+            "[".to_owned(),
+            r#"{"ph":"M","name":"process_name"},"#.to_owned(),
+            event("step", "converted, im2col (nodes 0 1)", 500.0) + ",",
+            event("step", "converted, im2col (nodes 0 1)", 90.0) + ",",
+            event("step", "converted, im2col (nodes 0 1)", 100.0) + ",",
+            event("api", "row by row (nodes 2)", 1.0) + ",",
+            event("step", "row by row (nodes 3)", 7.0) + "]",
+        ];
+        assert_eq!(times(&steps, &trace.join("\n")), [Some(0.1), None, Some(0.007)]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod bench_cpu;
 mod c_program;
 mod demo;
 mod failure;
+mod fuzz;
 mod generate;
 mod install;
 mod lint;
@@ -16,7 +17,9 @@ mod process;
 mod progress;
 mod python;
 mod reproducible;
+mod sanitize;
 mod smoke;
+mod soak;
 mod split;
 mod steps;
 mod test;
@@ -93,6 +96,29 @@ enum Command {
         #[arg(value_name = "OPTION", trailing_var_arg = true, allow_hyphen_values = true)]
         options: Vec<String>,
     },
+    /// Feed hostile input to everything that reads some, and learn from what it reaches.
+    Fuzz {
+        /// Seconds for each target.
+        #[arg(long, default_value_t = 60)]
+        seconds: u64,
+        /// Watch memory with AddressSanitizer (nightly compiler).
+        #[arg(long)]
+        addresses: bool,
+        /// The target; all if none is named.
+        target: Option<String>,
+    },
+    /// Run the C programs under AddressSanitizer, and the tests of what threads share under ThreadSanitizer (nightly compiler).
+    Sanitize {
+        /// One of the two.
+        #[arg(value_parser = ["address", "thread"])]
+        name: Option<String>,
+    },
+    /// Plan, execute and destroy graphs for a while, with the memory watched.
+    Soak {
+        /// For how long.
+        #[arg(long, default_value_t = 10.0)]
+        minutes: f64,
+    },
     /// Write the generated files.
     Generate {
         /// Write nothing; fail with the difference.
@@ -156,6 +182,11 @@ fn run(line: &Line) -> Result<(), Failure> {
         Command::ArmTest { words } => arm::test(&workspace, words),
         Command::BenchCpu { options } => bench_cpu::bench(&workspace, options),
         Command::Reproducible => reproducible::check(&workspace),
+        Command::Fuzz { seconds, addresses, target } => {
+            fuzz::fuzz(&workspace, *seconds, *addresses, target.as_deref())
+        }
+        Command::Sanitize { name } => sanitize::sanitize(&workspace, name.as_deref()),
+        Command::Soak { minutes } => soak::soak(&workspace, *minutes),
         Command::Lint => lint::lint(&workspace),
         Command::Generate { check: false } => {
             for path in generate::write(&workspace)? {

@@ -404,6 +404,12 @@ class Graph(Windows, Pointwise, Norms, Attention):
 
         return autotune(self, tensors, seconds, progress)
 
+    def _repr_svg_(self) -> str:
+        """What a notebook shows."""
+        from .picture import svg
+
+        return svg(self)
+
     def __repr__(self) -> str:
         nodes = ", ".join(node.name for node in self._nodes[:8]) + (", ..." if len(self._nodes) > 8 else "")
         return f"<Graph {self.name!r}: {nodes or 'empty'}>"

@@ -164,7 +164,8 @@ HIPDNN_PLUGIN_NODISCARD HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnEnginePl
 
 /// Optional, of this library's own. What an execution does, as JSON with a NUL behind it: an object whose key `steps` has a
 /// list of objects with the keys `nodes` (places in the graph), `operation`, `algorithm`, `kernel`, `isa`, `threads`,
-/// `bytes`, `flops` and, for plain loops, `reference` (why nothing faster applied); a key that is not there is not told.
+/// `bytes`, `flops`, `passed_over` (a list of algorithms with reasons) and, for plain loops, `reference` (why nothing faster
+/// applied); a key that is not there is not told.
 /// Writes the size with the NUL, and where `requested_size` is not 0 the text, for which there has to be room. Hosts call it
 /// with 0 first, where `json` may be null. HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE where the plugin does not tell.
 HIPDNN_PLUGIN_NODISCARD HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnEnginePluginDescribeExecutionContext_ext(

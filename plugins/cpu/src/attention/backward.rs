@@ -362,7 +362,7 @@ impl<T: Functions> Kernel for Backward<T> {
     fn facts(&self) -> Facts {
         Facts::tiled::<T>(
             "attention gradients by panels",
-            self.workers,
+            self.workers.threads(),
             [self.kernel.rows, self.kernel.columns()],
             1,
         )

@@ -396,7 +396,12 @@ pub(crate) fn is_hidden<T: Functions>(probability: T) -> bool {
 
 impl<T: Weight> Kernel for Forward<T> {
     fn facts(&self) -> Facts {
-        Facts::tiled::<T>("attention by panels", self.workers, [self.kernel.rows, self.kernel.columns()], 1)
+        Facts::tiled::<T>(
+            "attention by panels",
+            self.workers.threads(),
+            [self.kernel.rows, self.kernel.columns()],
+            1,
+        )
     }
 
     fn scratch_size(&self) -> usize {

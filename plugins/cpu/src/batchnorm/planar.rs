@@ -30,7 +30,7 @@ impl<T: Float> ChannelsFirst<T> {
 
 impl<T: Float> Kernel for ChannelsFirst<T> {
     fn facts(&self) -> Facts {
-        Facts::new("channels first", self.workers)
+        Facts::new("channels first", self.workers.threads())
     }
 
     unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {

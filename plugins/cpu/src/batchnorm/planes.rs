@@ -106,7 +106,7 @@ impl<T: Float> Planes<T> {
 
 impl<T: Float> Kernel for Planes<T> {
     fn facts(&self) -> Facts {
-        Facts::new("plane by plane", self.workers)
+        Facts::new("plane by plane", self.workers.threads())
     }
 
     fn scratch_size(&self) -> usize {

@@ -126,7 +126,7 @@ impl<T: Float> ChannelsLast<T> {
 
 impl<T: Float> Kernel for ChannelsLast<T> {
     fn facts(&self) -> Facts {
-        Facts::new("channels last", self.workers)
+        Facts::new("channels last", self.workers.threads())
     }
 
     fn scratch_size(&self) -> usize {

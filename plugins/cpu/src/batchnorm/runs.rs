@@ -54,7 +54,7 @@ impl<T: Float> Runs<T> {
 
 impl<T: Float> Kernel for Runs<T> {
     fn facts(&self) -> Facts {
-        Facts::new("channels as runs", self.workers)
+        Facts::new("channels as runs", self.workers.threads())
     }
 
     unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::block_scale::types::{ScaleType, check_finite, is_whole, largest_of, scale_type};
+use crate::dtype::small_float::to_odd;
 use crate::kernel::{Facts, Kernel, Refusal};
 use crate::problem::Operand;
 use crate::problem::block_scale as problem;
@@ -36,7 +37,8 @@ pub(crate) struct Quantize {
     /// The same, for the error that names what is not finite.
     operand: Operand,
     memory: Memory<f64>,
-    y: Slot,
+    /// Written from single precision, of which the rounding is exact.
+    y: (usize, RowCodec<f32>),
     scale: Slot,
     scale_type: ScaleType,
     largest: f64,
@@ -59,7 +61,6 @@ impl Quantize {
             dim: p.x.layout.dims()[number],
             strides: [p.x.layout.strides()[number], p.y_strides[number], p.scale_strides[number]],
         };
-        let codec = |operand: &Operand| Ok::<_, Refusal>((operand.slot, RowCodec::of(operand.data_type)?));
         let mut others: Vec<Axis> = (0..p.x.layout.rank())
             .filter(|number| *number != p.axis)
             .map(of)
@@ -71,11 +72,11 @@ impl Quantize {
         let is_across = line.is_some();
         let line = line.unwrap_or(Axis { dim: 1, strides: [0; 3] });
         let mut planned = Self {
-            x: codec(&p.x)?,
+            x: (p.x.slot, RowCodec::of(p.x.data_type)?),
             operand: p.x,
             memory: Memory::of("x", &p.x)?,
-            y: codec(&p.y)?,
-            scale: codec(&p.scale)?,
+            y: (p.y.slot, RowCodec::of(p.y.data_type)?),
+            scale: (p.scale.slot, RowCodec::of(p.scale.data_type)?),
             scale_type: scale_type(p.scale.data_type)?,
             largest: largest_of(p.y.data_type)?,
             is_whole: is_whole(p.y.data_type),
@@ -211,6 +212,7 @@ impl IsaTask for QuantizeRun<'_> {
             scales = [scales[0]; TOGETHER];
         }
         let (slot, codec) = q.y;
+        let mut rounded = [0.0_f32; TOGETHER];
         q.for_each_line(&run, |[x, y], len| {
             let values = &mut values[..len];
             // SAFETY: as above.
@@ -223,15 +225,16 @@ impl IsaTask for QuantizeRun<'_> {
                 // Stores of integers truncate.
                 values.iter_mut().for_each(|value| *value = value.round_ties_even());
             }
+            rounded.iter_mut().zip(&*values).for_each(|(to, value)| *to = to_odd(*value));
             // SAFETY: as above; no other run writes these elements.
-            unsafe { codec.store(values.as_ptr(), tensors[slot], y, q.line_strides()[1], len) };
+            unsafe { codec.store(rounded.as_ptr(), tensors[slot], y, q.line_strides()[1], len) };
         });
     }
 }
 
 impl Kernel for Quantize {
     fn facts(&self) -> Facts {
-        Facts::new("block-quantize", self.workers)
+        Facts::new("block-quantize", self.workers.threads())
     }
 
     unsafe fn check(&self, tensors: &[*mut u8]) -> Result<(), Refusal> {

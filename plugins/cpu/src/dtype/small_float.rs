@@ -60,6 +60,16 @@ fn exponent(value: f64) -> i32 {
     (value.to_bits() >> 52 & 0x7FF) as i32 - 1023
 }
 
+/// Single precision rounded to odd: a last bit stands for all that is cut off, so that rounding the result to a small format is
+/// rounding the value.
+#[inline(always)]
+pub(crate) fn to_odd(value: f64) -> f32 {
+    const CUT: u64 = (1 << (f64::MANTISSA_DIGITS - f32::MANTISSA_DIGITS)) - 1;
+    let bits = value.to_bits();
+    let last = if bits & CUT == 0 { 0 } else { CUT + 1 };
+    f64::from_bits(bits & !CUT | last) as f32
+}
+
 impl Format {
     const fn sign_bit(self) -> u8 {
         1 << (self.exponent_bits + self.mantissa_bits)
@@ -156,11 +166,7 @@ impl Format {
     /// The code of the nearest value, ties to even codes. Larger values and infinity saturate; NaN becomes NaN, or 0 without one.
     #[inline(always)]
     pub(crate) fn encode(self, value: f64) -> u8 {
-        // Rounded to odd: a last bit stands for all that is cut off, so that rounding what is left is rounding the value.
-        const CUT: u64 = (1 << (f64::MANTISSA_DIGITS - f32::MANTISSA_DIGITS)) - 1;
-        let bits = value.to_bits();
-        let last = if bits & CUT == 0 { 0 } else { CUT + 1 };
-        self.encode_single(f64::from_bits(bits & !CUT | last) as f32)
+        self.encode_single(to_odd(value))
     }
 }
 

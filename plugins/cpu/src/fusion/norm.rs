@@ -38,26 +38,26 @@ impl Fusion<'_> {
     /// The part of a chain, the normalization of its result, which nobody else reads, and what follows; none where that cannot be.
     pub(crate) fn normalized(&self, taken: &[bool], isa: Isa, settings: Settings) -> Option<Part> {
         let Self { prepared, uses, .. } = *self;
-        let whole = self.without_rows.or_else(|| self.of_one())?;
-        if self.producer.is_some() || !uses.tensors.get(&whole.result)?.is_virtual {
+        let largest = self.without_reductions.or_else(|| self.of_one())?;
+        if self.producer.is_some() || !uses.tensors.get(&largest.result)?.is_virtual {
             return None;
         }
-        let [place] = *uses.readers(whole.result) else { return None };
+        let [place] = *uses.readers(largest.result) else { return None };
         let node = prepared.graph.nodes.get(place)?;
-        let reads = node.operation.inputs().into_iter().filter(|uid| *uid == whole.result).count();
+        let reads = node.operation.inputs().into_iter().filter(|uid| *uid == largest.result).count();
         if *taken.get(place)?
-            || normalized(&node.operation) != Some(whole.result)
+            || normalized(&node.operation) != Some(largest.result)
             || reads != 1
             || Compute::of(node.compute_type).ok()? != self.compute
         {
             return None;
         }
         let mut before = self.clone();
-        before.end_with(whole);
+        before.truncate_to(largest);
         let after = Fusion::begin(prepared, uses, place, taken, true).and_then(|mut after| {
-            let whole = after.whole?;
-            after.end_with(whole);
-            Some((after, whole.result))
+            let largest = after.largest?;
+            after.truncate_to(largest);
+            Some((after, largest.result))
         });
         let with_after =
             after.and_then(|(after, result)| before.clone().fused(place, Some(after), result, isa, settings));
@@ -88,7 +88,7 @@ impl Fusion<'_> {
         }
         let operation = in_place(&node.operation, result)?;
         let mut tensors = pointers(&self.prepared.graph, &operation);
-        self.seat(&mut tensors)?;
+        self.assign_slots(&mut tensors)?;
         let slot = tensors.iter().position(|uid| *uid == result)?;
         let output = self.uses.operand(result, slot)?;
         let mut fused = Fused {
@@ -98,8 +98,8 @@ impl Fusion<'_> {
         let mut members = self.members;
         members.push(place);
         if let Some(mut after) = after {
-            after.seat(&mut tensors)?;
-            fused.epilogue = Some(after.behind(&output, isa)?.plan().ok()?);
+            after.assign_slots(&mut tensors)?;
+            fused.epilogue = Some(after.epilogue_of(&output, isa)?.plan().ok()?);
             members.extend(after.members.into_iter().filter(|member| *member != place));
         }
         let problem = Problem::of(&self.prepared.graph, &operation).ok()?;

@@ -395,7 +395,7 @@ impl<T: Accumulator> Gemm<T> {
 impl<T: Accumulator> Kernel for Gemm<T> {
     fn facts(&self) -> Facts {
         let kernel = &self.scheme.kernel;
-        Facts::tiled::<T>("gemm", self.workers, [kernel.rows, kernel.columns()], self.scheme.terms)
+        Facts::tiled::<T>("gemm", self.workers.threads(), [kernel.rows, kernel.columns()], self.scheme.terms)
     }
 
     fn scratch_size(&self) -> usize {

@@ -81,7 +81,12 @@ pub(crate) enum Lhs<'a> {
 impl<T: Float> Panels<T> {
     /// What computes them.
     pub(crate) fn facts(&self) -> Facts {
-        Facts::tiled::<T>("grouped-gemm", self.workers, [self.kernel.rows, self.kernel.columns()], 1)
+        Facts::tiled::<T>(
+            "grouped-gemm",
+            self.workers.threads(),
+            [self.kernel.rows, self.kernel.columns()],
+            1,
+        )
     }
 
     /// The division of `matrices` products, which have `terms` multiply-adds for an element of one of them.

@@ -135,15 +135,15 @@ fn compare(
 
 #[test]
 fn any_groups_and_routes() {
-    (0..150).for_each(|seed| check(seed, Values::Whole));
+    (0..70).for_each(|seed| check(seed, Values::Whole));
 }
 
 #[test]
 fn what_is_not_finite_shows_where_the_formula_has_it() {
-    (1000..1050).for_each(|seed| check(seed, Values::NonFinite));
+    (1000..1020).for_each(|seed| check(seed, Values::NonFinite));
 }
 
 #[test]
 fn sums_of_real_numbers() {
-    (2000..2060).for_each(|seed| check(seed, Values::Real));
+    (2000..2025).for_each(|seed| check(seed, Values::Real));
 }

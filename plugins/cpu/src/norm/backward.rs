@@ -147,7 +147,7 @@ impl<T: Float + Stored> Backward<T> {
 
 impl<T: Float + Stored> Kernel for Backward<T> {
     fn facts(&self) -> Facts {
-        Facts::new("row by row", self.workers)
+        Facts::new("row by row", self.workers.threads())
     }
 
     fn scratch_size(&self) -> usize {

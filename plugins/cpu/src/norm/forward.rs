@@ -151,7 +151,7 @@ impl<T: Float + Stored> Forward<T> {
 
 impl<T: Float + Stored> Kernel for Forward<T> {
     fn facts(&self) -> Facts {
-        Facts::new("row by row", self.workers)
+        Facts::new("row by row", self.workers.threads())
     }
 
     fn scratch_size(&self) -> usize {

@@ -32,16 +32,18 @@ pub(crate) fn steps(prepared: &Prepared, plan: &Plan) -> Vec<Step> {
         let (facts, choices, reference) = (kernel.facts(), kernel.choices(), reason(kernel));
         let names: Vec<&str> = choices.iter().map(|choice| choice.name).collect();
         let passed_over = choices.iter().flat_map(|choice| &choice.passed_over);
+        let mut passed_over: Vec<String> =
+            passed_over.map(|(name, reason)| format!("{name}: {reason}")).collect();
+        // A convolution within another has the same list.
+        let mut seen = HashSet::new();
+        passed_over.retain(|reason| seen.insert(reason.clone()));
         Step {
             algorithm: if names.is_empty() { facts.algorithm.to_owned() } else { names.join(" + ") },
             kernel: facts.tile,
             // The reference is compiled for any processor.
             isa: if reference.is_some() { Isa::Portable } else { Isa::detect() }.name().to_owned(),
             threads: facts.threads,
-            passed_over: match reference {
-                Some(_) => Vec::new(),
-                None => passed_over.map(|(name, reason)| format!("{name}: {reason}")).collect(),
-            },
+            passed_over: if reference.is_some() { Vec::new() } else { passed_over },
             reference,
             ..described.of(members)
         }

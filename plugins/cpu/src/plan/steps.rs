@@ -209,7 +209,7 @@ impl Plan {
         self.steps.iter().map(|step| (step.members.as_slice(), &*step.kernel))
     }
 
-    /// What a trace calls each step: its algorithms, and the node at whose place it runs.
+    /// What a trace calls each step: its algorithms, and the nodes that it computes.
     #[cold]
     fn names(&self) -> &[CString] {
         self.names.get_or_init(|| {
@@ -220,7 +220,8 @@ impl Plan {
                 } else {
                     names.join(", ")
                 };
-                CString::new(format!("{what} (node {})", step.node)).unwrap_or_default()
+                let nodes: Vec<_> = step.members.iter().map(ToString::to_string).collect();
+                CString::new(format!("{what} (nodes {})", nodes.join(" "))).unwrap_or_default()
             };
             self.steps.iter().map(name).collect()
         })

@@ -261,7 +261,7 @@ unsafe fn fill<T: Copy>(to: *mut T, number: T, len: usize) {
 
 impl<T: Functions, const N: usize> Kernel for Elements<T, N> {
     fn facts(&self) -> Facts {
-        Facts::new("element by element", self.workers)
+        Facts::new("element by element", self.workers.threads())
     }
 
     unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {

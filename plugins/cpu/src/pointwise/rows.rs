@@ -230,7 +230,10 @@ impl<T: Functions> Rows<T> {
 
 impl<T: Functions> Kernel for Rows<T> {
     fn facts(&self) -> Facts {
-        Facts::new(if self.softmax.is_some() { "softmax of rows" } else { "row by row" }, self.workers)
+        Facts::new(
+            if self.softmax.is_some() { "softmax of rows" } else { "row by row" },
+            self.workers.threads(),
+        )
     }
 
     fn scratch_size(&self) -> usize {

@@ -118,7 +118,7 @@ fn plan_in<T: Float>(
 
 impl<T: Float> Kernel for Shape<T> {
     fn facts(&self) -> Facts {
-        Facts::new(if self.by_rows { "row by row" } else { "columns" }, self.workers)
+        Facts::new(if self.by_rows { "row by row" } else { "columns" }, self.workers.threads())
     }
 
     /// Bytes of the partial results.

@@ -101,7 +101,7 @@ impl<T: Float, const N: usize, K: PartKernel<T, N>> VectorTask<T> for Task<'_, T
 
 impl<T: Float, const N: usize, K: PartKernel<T, N> + 'static> Kernel for InParts<T, K, N> {
     fn facts(&self) -> Facts {
-        Facts::new(K::NAME, self.0.parts().workers)
+        Facts::new(K::NAME, self.0.parts().workers.threads())
     }
 
     fn scratch_size(&self) -> usize {

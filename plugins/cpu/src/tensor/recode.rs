@@ -177,7 +177,7 @@ impl Axis {
 
 impl<T: Float> Kernel for Recode<T> {
     fn facts(&self) -> Facts {
-        Facts::new("recode", self.workers)
+        Facts::new("recode", self.workers.threads())
     }
 
     unsafe fn run(&self, tensors: &[*mut u8], _: *mut u8) {

@@ -142,4 +142,4 @@ impl EnginePlugin for Probe {
     }
 }
 
-hipdnn_plugin_sdk::export_engine_plugin!(Probe, overrides, serialization, description);
+hipdnn_plugin_sdk::export_engine_plugin!(Probe, overrides, serialization, description, steps);

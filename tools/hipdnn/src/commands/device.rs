@@ -1,6 +1,7 @@
 //! `hipdnn device`
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::ptr;
 
@@ -9,7 +10,7 @@ use hipdnn_plugin_sdk::function_table;
 use hipdnn_plugin_sdk::hip::Hip;
 use serde::Serialize;
 
-use super::{Outcome, json};
+use super::{Outcome, json, nvidia};
 use crate::cli::List;
 use crate::failure::{Failure, Result, one_line};
 use crate::table::Table;
@@ -69,7 +70,7 @@ function_table! {
     }
 }
 
-/// A library of AMD's that engines look for.
+/// A library that engines look for.
 #[derive(Debug, Serialize)]
 pub struct Found {
     pub library: &'static str,
@@ -77,10 +78,10 @@ pub struct Found {
     pub version: Option<String>,
     pub file: Option<PathBuf>,
     /// What was looked for, where it is not there.
-    missing: Option<String>,
+    pub missing: Option<String>,
 }
 
-/// A device of HIP's.
+/// A device of HIP's or CUDA's.
 #[derive(Debug, Serialize)]
 pub struct Device {
     pub number: i32,
@@ -95,7 +96,7 @@ struct Answer {
     devices: Vec<Device>,
 }
 
-/// Lists AMD's libraries and the devices.
+/// Lists AMD's and NVIDIA's libraries and the devices.
 pub fn device(arguments: &List) -> Result<Outcome> {
     let (devices, problem) = match devices() {
         Ok(devices) => (devices, None),
@@ -106,8 +107,16 @@ pub fn device(arguments: &List) -> Result<Outcome> {
     Ok(Outcome { text, failure: problem.map(|reason| Failure::work(reason).during("no device")) })
 }
 
-/// All devices, in HIP's order.
+/// The devices of both, or why neither has any.
 pub fn devices() -> std::result::Result<Vec<Device>, String> {
+    match (of_hip(), nvidia::devices()) {
+        (Err(hip), Err(cuda)) => Err(format!("{hip}; {cuda}")),
+        (hip, cuda) => Ok([hip, cuda].into_iter().flatten().flatten().collect()),
+    }
+}
+
+/// All devices, in HIP's order.
+fn of_hip() -> std::result::Result<Vec<Device>, String> {
     let hip = Hip::with_device().map_err(|refusal| refusal.to_string())?;
     let count = hip.device_count().map_err(|error| error.message)?;
     let mut devices = Vec::with_capacity(count);
@@ -125,8 +134,14 @@ pub fn devices() -> std::result::Result<Vec<Device>, String> {
     Ok(devices)
 }
 
-/// The libraries that engines for AMD GPUs stand on.
+/// The libraries that engines for GPUs stand on.
 pub fn libraries() -> Vec<Found> {
+    let mut found = of_amd();
+    found.extend(nvidia::libraries());
+    found
+}
+
+fn of_amd() -> Vec<Found> {
     vec![
         found("HIP runtime", HipVersions::get(), HipVersions::library, "hipRuntimeGetVersion", |hip| {
             let (mut runtime, mut driver) = (0, 0);
@@ -165,9 +180,10 @@ pub fn libraries() -> Vec<Found> {
     ]
 }
 
-fn found<T>(
+/// What is told of a library whose functions were looked for.
+pub fn found<T>(
     library: &'static str,
-    table: std::result::Result<&'static T, Error>,
+    table: std::result::Result<impl Deref<Target = T>, Error>,
     opened: impl Fn(&T) -> &Library,
     function: &str,
     version: impl Fn(&T) -> Option<String>,
@@ -175,10 +191,11 @@ fn found<T>(
     match table {
         Ok(table) => Found {
             library,
-            name: Some(opened(table).name().to_owned()),
-            version: version(table),
+            // NVIDIA's are asked for by their paths.
+            name: opened(&table).name().rsplit('/').next().map(str::to_owned),
+            version: version(&table),
             // Behind its links, since the file's own name says more than the one it was asked for by.
-            file: opened(table).file_of(function).map(|file| file.canonicalize().unwrap_or(file)),
+            file: opened(&table).file_of(function).map(|file| file.canonicalize().unwrap_or(file)),
             missing: None,
         },
         Err(error) => {

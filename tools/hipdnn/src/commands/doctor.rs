@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use super::Outcome;
 use super::device::{self, Found};
-use super::{Outcome, hexadecimal};
 use crate::failure::{Failure, Result, one_line};
 use crate::loading::{self, Loading};
 use hipdnn::Backend;
@@ -60,8 +60,7 @@ fn library(report: &mut Report, backend: &Backend, plugins: &[PathBuf]) -> Resul
     let handle = handle?;
     let engines = handle.engines()?;
     for engine in &engines {
-        let id = hexadecimal(engine.id);
-        report.line("engine", &format!("{} ({} {}), {id}", engine.name, engine.plugin, engine.version));
+        report.line("engine", &format!("{} ({} {})", engine.name, engine.plugin, engine.version));
     }
     // Older libraries have none.
     for policy in handle.policies().unwrap_or_default() {

@@ -1,6 +1,6 @@
 //! `hipdnn graph`
 
-use super::{Outcome, read_graph, write};
+use super::{Outcome, read, read_graph, write};
 use crate::cli;
 use crate::computation::{Loaded, choose_engine, plan};
 use crate::failure::{Failure, Result};
@@ -42,7 +42,17 @@ fn planned(
     let engine = choose_engine(&handle, &loaded.operations, &loaded.graph, named)?;
     let plan = plan(&loaded.operations, &engine, &[])?;
     match steps::of(&plan)? {
-        Some(steps) => Ok(picture::Planned { engine: engine.name, steps }),
+        Some(steps) => {
+            let mut times = Vec::new();
+            if let Some(path) = &arguments.times {
+                times = steps::times(&steps, &String::from_utf8_lossy(&read(path)?));
+                if times.iter().all(Option::is_none) {
+                    let reason = format!("the trace has no step of this plan of {}", engine.name);
+                    return Err(Failure::input(reason).of_file(path));
+                }
+            }
+            Ok(picture::Planned { engine: engine.name, steps, times })
+        }
         None => Err(Failure::work(format!("{} does not tell what its plans do", engine.name))),
     }
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::Planned;
 use super::text::{short, width};
 use crate::graph::{Graph, Node, Tensor, shape};
+use crate::steps::Step;
 
 /// Font sizes.
 pub const TITLE: f64 = 13.0;
@@ -243,6 +244,9 @@ fn operation((place, node): (usize, &Node), planned: Option<&Planned>) -> Item {
     let step = steps.find(|(_, step)| step.nodes.contains(&place));
     let told = step.map(|(number, step)| format!("\nstep {}: {}", number + 1, step.algorithm()));
     lines.extend(step.map(|(number, step)| short(&format!("{}: {}", number + 1, step.name()), LONGEST)));
+    let is_first = |step: &Step| step.nodes.iter().min() == Some(&place);
+    let time = step.filter(|(_, step)| is_first(step)).and_then(|(number, _)| *planned?.times.get(number)?);
+    lines.extend(time.map(|time| format!("{time:.3} ms")));
     let all = node.parameters.iter().map(|(key, value)| format!("\n{key}: {value}")).collect::<String>();
     let told = told.unwrap_or_default();
     let tip = format!("{} {}\ncompute type: {}{all}{told}", node.operation, node.name, node.compute_type);

@@ -24,6 +24,8 @@ pub struct Planned {
     pub engine: String,
     /// The steps of its plan.
     pub steps: Vec<Step>,
+    /// The milliseconds that each took, where that is known.
+    pub times: Vec<Option<f64>>,
 }
 
 /// The SVG text of a graph, with the steps of a plan where there is one.

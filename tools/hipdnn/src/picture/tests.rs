@@ -94,13 +94,16 @@ fn what_a_step_computes_together_has_a_frame() {
         ..Step::default()
     };
     let steps = vec![step(&[0, 1, 2, 3], "winograd-4x4"), step(&[4, 5, 99], "im2col <1>"), step(&[6], "")];
-    let planned = Planned { engine: "AN_ENGINE".to_owned(), steps };
+    let planned = Planned { engine: "AN_ENGINE".to_owned(), steps, times: vec![Some(0.0421), None] };
     let picture = svg(&residual(2), Some(&planned)).unwrap();
     // A step of one node needs none.
     assert_eq!(count(&picture, "stroke-dasharray=\"7 4\""), 2);
     assert_eq!(count(&picture, ">1: winograd-4x4<"), 4);
     assert_eq!(count(&picture, ">2: im2col &lt;1&gt;<"), 2);
     assert_eq!(count(&picture, ">3: unknown<"), 1);
+    // Once, where the step begins.
+    assert_eq!(count(&picture, ">0.042 ms<"), 1);
+    assert_eq!(count(&picture, " ms<"), 1);
     assert_eq!(count(&picture, "· AN_ENGINE<"), 2);
     assert_eq!(count(&picture, "<g"), count(&picture, "</g>"));
 }

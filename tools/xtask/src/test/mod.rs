@@ -34,6 +34,10 @@ struct Context<'a> {
     workspace: &'a Workspace,
     /// The installed tree that programs are built against.
     stage: &'a Path,
+    /// What C programs are compiled and linked with besides.
+    words: &'a [&'a str],
+    /// C programs that are not run.
+    left_out: &'a [&'a str],
 }
 
 /// A group: its name, what it does, the tools and whether the staged library are needed.
@@ -183,7 +187,7 @@ pub fn run_groups(workspace: &Workspace, names: &[String]) -> Result<(), Failure
     if chosen.iter().any(|group| group.staged) && !steps.run_lanes(&compilations(workspace, is_run("rust"))) {
         return steps.summary();
     }
-    let context = Context { workspace, stage: &folder };
+    let context = Context { workspace, stage: &folder, words: &[], left_out: &[] };
     let run = |group: &&Group, steps: &mut Steps| {
         steps.group(&format!("{}: {}", group.name, group.about));
         (group.run)(&context, steps);
@@ -219,6 +223,11 @@ fn compilations(workspace: &Workspace, rust: bool) -> Vec<Vec<Check<'_>>> {
     });
     let release: Check = ("release build of the library and its plugins".to_owned(), Box::new(release));
     vec![vec![release], tests.collect()]
+}
+
+/// Runs the C programs, but for some, against another tree, compiled with some words more.
+pub fn c_programs(workspace: &Workspace, stage: &Path, words: &[&str], left_out: &[&str], steps: &mut Steps) {
+    c::run(&Context { workspace, stage, words, left_out }, steps);
 }
 
 fn format(context: &Context, steps: &mut Steps) {

@@ -21,7 +21,8 @@ from typing import Any, Iterable
 import torch
 from torch.overrides import TorchFunctionMode
 
-from . import ops
+# `pooling` adds to the handlers.
+from . import ops, pooling as _pooling  # noqa: F401
 from .compiler import backend
 from .counts import Routed, caller, counts_of, report, reset
 from .graphs import Unsupported

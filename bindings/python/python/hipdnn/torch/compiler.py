@@ -23,17 +23,17 @@ PRODUCTS = (torch.matmul, torch.mm, operator.matmul, Tensor.matmul, Tensor.mm, T
 SUMS = (operator.add, operator.iadd, torch.add, Tensor.add, Tensor.add_)
 
 
-def _relu(input: Any, inplace: bool = False) -> tuple[float, ...]:
+def _none(input: Any, inplace: bool = False) -> tuple[float, ...]:
     return ()
 
 
 #: Activations: the method of a graph, and what finds its numbers among the arguments.
 ACTIVATIONS: dict[Any, tuple[str, Callable[..., tuple[float, ...]]]] = {
-    **dict.fromkeys((F.relu, torch.relu, Tensor.relu, torch.relu_, Tensor.relu_), ("relu", _relu)),
+    **dict.fromkeys((F.relu, torch.relu, Tensor.relu, torch.relu_, Tensor.relu_), ("relu", _none)),
     F.relu6: ("relu", lambda input, inplace=False: (0.0, 0.0, 6.0)),
-    F.silu: ("swish", _relu),
-    **dict.fromkeys((torch.sigmoid, Tensor.sigmoid, F.sigmoid), ("sigmoid", _relu)),
-    **dict.fromkeys((torch.tanh, Tensor.tanh, F.tanh), ("tanh", _relu)),
+    F.silu: ("swish", _none),
+    **dict.fromkeys((torch.sigmoid, torch.sigmoid_, Tensor.sigmoid, Tensor.sigmoid_, F.sigmoid), ("sigmoid", _none)),
+    **dict.fromkeys((torch.tanh, torch.tanh_, Tensor.tanh, Tensor.tanh_, F.tanh), ("tanh", _none)),
     F.leaky_relu: ("leaky_relu", lambda input, negative_slope=0.01, inplace=False: (float(negative_slope),)),
     F.elu: ("elu", lambda input, alpha=1.0, inplace=False: (float(alpha),)),
 }
@@ -152,7 +152,7 @@ def _disturbed(nodes: Sequence[fx.Node]) -> bool:
         node = node.next
         name = getattr(node.target, "__name__", str(node.target))
         changes = (
-            name.endswith("_") and not name.endswith("__") or node.kwargs.get("inplace") or "out" in node.kwargs
+            name.endswith("_") and not name.endswith("__") or node.kwargs.get("inplace") or "out" in node.kwargs or node.args[1:2] == (True,)
             or (node.op == "call_function" and getattr(operator, name, None) is node.target and name.startswith("i"))
         )  # fmt: skip
         if changes and node not in nodes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from typing import Any, Callable, Sequence
 
 import torch
@@ -97,7 +98,7 @@ def _conv(
     return y if batched else y.squeeze(0)
 
 
-for _rank, _function in ((1, torch.conv1d), (2, torch.conv2d), (3, torch.conv3d)):
+for _rank, _function in enumerate((torch.conv1d, torch.conv2d, torch.conv3d), 1):
     HANDLERS[_function] = functools.partial(_conv, _rank)
 
 
@@ -130,7 +131,7 @@ def _conv_transpose(
     return y if bias is None else y + bias.view(1, -1, *(1 for _ in range(rank)))
 
 
-for _rank, _function in ((1, F.conv_transpose1d), (2, F.conv_transpose2d), (3, F.conv_transpose3d)):
+for _rank, _function in enumerate((F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d), 1):
     HANDLERS[_function] = functools.partial(_conv_transpose, _rank)
 
 
@@ -145,7 +146,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return ops.linear(input, weight, bias)
 
 
-@handles(torch.matmul, torch.bmm, torch.mm, Tensor.matmul, Tensor.__matmul__, Tensor.bmm, Tensor.mm)
+@handles(torch.matmul, operator.matmul, torch.bmm, torch.mm, Tensor.matmul, Tensor.__matmul__, Tensor.bmm, Tensor.mm)
 def matmul(input: Tensor, other: Tensor) -> Tensor:
     check(input, other)
     input, other = cast(input, other)
@@ -225,6 +226,36 @@ def group_norm(
     shape = (1, -1, *(1 for _ in input.shape[2:]))
     y = y if weight is None else y * weight.view(shape).to(y.dtype)
     return y if bias is None else y + bias.view(shape).to(y.dtype)
+
+
+@handles(F.instance_norm, torch.instance_norm)
+def instance_norm(
+    input: Tensor,
+    running_mean: Any = None,
+    running_var: Any = None,
+    weight: Any = None,
+    bias: Any = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+    *_: Any,
+) -> Tensor:
+    if not use_input_stats:
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    check(input, running_mean, running_var, weight, bias)
+    if input.dim() < 3 or input.shape[2:].numel() == 1:
+        raise Unsupported("one value for each channel")
+    # Batch normalization of one image that has every image's channels.
+    images, channels = input.shape[:2]
+    factors = [factor(weight, input, channels, 1), factor(bias, input, channels, 0)]
+    before = [factor(running_mean, input, channels, 0), factor(running_var, input, channels, 1)]
+    image = input.reshape(1, images * channels, *input.shape[2:])
+    of = [t.repeat(images) for t in (*factors, *(t.detach() for t in before))]
+    y, _, _, *after = ops.batch_norm(image, *of, momentum, eps)
+    for running, new in zip((running_mean, running_var), after):
+        if running is not None:
+            running.copy_(new.detach().view(images, channels).mean(0))
+    return y.view(input.shape)
 
 
 @handles(F.rms_norm, torch.rms_norm)
@@ -310,6 +341,7 @@ HANDLERS.update({
     F.silu: _activation("swish", lambda inplace=False: _in_place(inplace)),
     torch.sigmoid: _activation("sigmoid", lambda: ()),
     torch.tanh: _activation("tanh", lambda: ()),
+    F.relu6: _activation("relu", lambda inplace=False: (*_in_place(inplace), 0, 0, 6)),
     F.leaky_relu: _activation("leaky_relu", lambda negative_slope=0.01, inplace=False: (*_in_place(inplace), negative_slope)),
     F.elu: _activation("elu", lambda alpha=1.0, inplace=False: (*_in_place(inplace), alpha)),
 })  # fmt: skip

@@ -388,7 +388,7 @@ impl<T: Float> Kernel for BackwardWeightsByChannel<T> {
     fn facts(&self) -> Facts {
         Facts::tiled::<T>(
             "backward-weights-by-channel",
-            self.workers,
+            self.workers.threads(),
             [self.kernel.rows, self.kernel.lanes],
             1,
         )

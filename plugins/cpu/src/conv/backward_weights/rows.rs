@@ -284,7 +284,12 @@ unsafe fn dot<T: Float>(a: *const T, b: *const T, len: usize) -> T {
 
 impl<T: Float> Kernel for BackwardWeights<T> {
     fn facts(&self) -> Facts {
-        Facts::tiled::<T>("backward-weights", self.workers, [self.kernel.rows, self.kernel.pairs], 1)
+        Facts::tiled::<T>(
+            "backward-weights",
+            self.workers.threads(),
+            [self.kernel.rows, self.kernel.pairs],
+            1,
+        )
     }
 
     fn scratch_size(&self) -> usize {

@@ -399,7 +399,12 @@ impl<T: Accumulator> Direct<T> {
 
 impl<T: Accumulator> Kernel for Direct<T> {
     fn facts(&self) -> Facts {
-        Facts::tiled::<T>("direct", self.workers, [self.kernel.pixels, self.kernel.width], self.terms)
+        Facts::tiled::<T>(
+            "direct",
+            self.workers.threads(),
+            [self.kernel.pixels, self.kernel.width],
+            self.terms,
+        )
     }
 
     fn scratch_size(&self) -> usize {

@@ -385,7 +385,7 @@ impl<T: Float> DirectSmall<T> {
 
 impl<T: Float> Kernel for DirectSmall<T> {
     fn facts(&self) -> Facts {
-        Facts::tiled::<T>("direct-small", self.workers, [self.kernel.rows, self.kernel.lanes], 1)
+        Facts::tiled::<T>("direct-small", self.workers.threads(), [self.kernel.rows, self.kernel.lanes], 1)
     }
 
     fn scratch_size(&self) -> usize {

@@ -370,7 +370,7 @@ fn division(
 
 impl<T: Float> Kernel for Im2col<T> {
     fn facts(&self) -> Facts {
-        Facts::tiled::<T>("im2col", self.workers, [self.kernel.rows, self.kernel.columns()], 1)
+        Facts::tiled::<T>("im2col", self.workers.threads(), [self.kernel.rows, self.kernel.columns()], 1)
     }
 
     fn scratch_size(&self) -> usize {

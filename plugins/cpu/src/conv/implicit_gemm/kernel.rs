@@ -384,7 +384,12 @@ impl<T: Float> ImplicitGemm<T> {
 
 impl<T: Float> Kernel for ImplicitGemm<T> {
     fn facts(&self) -> Facts {
-        Facts::tiled::<T>("implicit-gemm", self.workers, [self.kernel.rows, self.kernel.columns()], 1)
+        Facts::tiled::<T>(
+            "implicit-gemm",
+            self.workers.threads(),
+            [self.kernel.rows, self.kernel.columns()],
+            1,
+        )
     }
 
     fn scratch_size(&self) -> usize {

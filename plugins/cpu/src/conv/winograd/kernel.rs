@@ -298,7 +298,7 @@ impl<T: Float> Winograd<T> {
 
 impl<T: Float> Kernel for Winograd<T> {
     fn facts(&self) -> Facts {
-        Facts::tiled::<T>("winograd", self.workers, [self.kernel.rows, self.kernel.columns()], 1)
+        Facts::tiled::<T>("winograd", self.workers.threads(), [self.kernel.rows, self.kernel.columns()], 1)
     }
 
     fn scratch_size(&self) -> usize {

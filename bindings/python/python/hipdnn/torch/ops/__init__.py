@@ -14,6 +14,7 @@ from .norms import (
     rms_norm,
     rms_norm_backward,
 )
+from .pooling import pool, pool_backward
 from .products import conv, conv_data, conv_weights, linear, matmul
 
 __all__ = [
@@ -29,6 +30,8 @@ __all__ = [
     "matmul",
     "pointwise",
     "pointwise_backward",
+    "pool",
+    "pool_backward",
     "rms_norm",
     "rms_norm_backward",
     "sdpa",

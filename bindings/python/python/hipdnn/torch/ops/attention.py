@@ -87,5 +87,3 @@ def _sdpa_backward(ctx, do, _):  # type: ignore[no-untyped-def]
 
 
 sdpa.register_autograd(_sdpa_backward, setup_context=_sdpa_context)
-
-

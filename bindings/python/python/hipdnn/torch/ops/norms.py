@@ -174,5 +174,3 @@ def _rms_norm_backward(ctx, dy, *_):  # type: ignore[no-untyped-def]
 
 
 rms_norm.register_autograd(_rms_norm_backward, setup_context=_rms_norm_context)
-
-

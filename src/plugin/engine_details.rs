@@ -8,9 +8,9 @@ use hipdnn_plugin_sdk::ffi::hipdnnPluginConstData_t as ConstData;
 use hipdnn_plugin_sdk::graph::GraphError;
 use hipdnn_plugin_sdk::wire::{self, Knob};
 
+use super::{EngineRef, Session, check};
 use crate::graph::FrozenGraph;
 use crate::log;
-use crate::plugin::{EngineRef, Session, check};
 use crate::status::{Error, Result};
 use crate::trace;
 

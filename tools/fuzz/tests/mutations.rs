@@ -1,0 +1,57 @@
+//! Every target, for a moment, on its seeds and on what mutations make of them. `HIPDNN_FUZZ_SECONDS` is for how long each.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use fuzz::mutation::{Random, mutate};
+use fuzz::{TARGETS, Target, plugins};
+
+/// No input may take as long.
+const LIMIT: Duration = Duration::from_secs(10);
+
+fn seconds() -> Duration {
+    let seconds = std::env::var("HIPDNN_FUZZ_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
+    Duration::from_secs_f64(seconds.unwrap_or(2.0))
+}
+
+fn try_target(target: &Target) {
+    let seeds = (target.seeds)();
+    let mut executions = 0_u64;
+    let mut slowest = Duration::ZERO;
+    let mut input = Vec::new();
+    let mut random = Random::new(0x9E37_79B9_7F4A_7C15);
+    let start = Instant::now();
+    for seed in &seeds {
+        (target.run)(seed);
+    }
+    while start.elapsed() < seconds() {
+        mutate(&seeds, &mut random, &mut input);
+        let begin = Instant::now();
+        (target.run)(&input);
+        slowest = slowest.max(begin.elapsed());
+        executions += 1;
+    }
+    assert!(slowest < LIMIT, "{}: an input took {slowest:?}", target.name);
+    println!("{:12} {executions:9} executions, the slowest {slowest:?}", target.name);
+}
+
+/// One after the other in one process: the library's settings are the process's.
+#[test]
+fn nothing_crashes() {
+    // The library turns a panic into a status; here it is a finding, with the input that made it.
+    let earlier = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        earlier(panic);
+        let _ = std::io::stderr().flush();
+        std::process::abort();
+    }));
+    for target in TARGETS {
+        let plugins = plugins();
+        assert!(
+            !target.needs_plugins || plugins.is_dir(),
+            "{} is not there; `cargo xtask build` lays it out",
+            plugins.display()
+        );
+        try_target(target);
+    }
+}
