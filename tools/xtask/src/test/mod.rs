@@ -184,21 +184,45 @@ pub fn run_groups(workspace: &Workspace, names: &[String]) -> Result<(), Failure
         }
     }
     let folder = workspace.stage_dir();
-    if chosen.iter().any(|group| group.staged)
-        && !steps.run("release build of the library and its plugins", || {
-            let note = build(workspace)?;
-            lay_out(workspace)?;
-            Ok(note)
-        })
-    {
+    if chosen.iter().any(|group| group.staged) && !steps.run_lanes(&compilations(workspace, is_run("rust"))) {
         return steps.summary();
     }
     let context = Context { workspace, stage: &folder, words: &[], left_out: &[] };
-    for group in chosen {
+    let run = |group: &&Group, steps: &mut Steps| {
         steps.group(&format!("{}: {}", group.name, group.about));
-        (group.run)(&context, &mut steps);
-    }
+        (group.run)(&context, steps);
+    };
+    // Most groups leave a core idle for most of their time. Those of cargo wait for each other; the last one lays out the tree anew
+    // that the others use.
+    let (last, others): (Vec<&Group>, Vec<&Group>) = chosen.into_iter().partition(|group| group.name == LAST);
+    let (cargo, others) = others.into_iter().partition(|group| CARGO.contains(&group.name));
+    steps.run_beside(&[cargo, others], run);
+    last.iter().for_each(|group| run(group, &mut steps));
     steps.summary()
+}
+
+/// Groups that run cargo for most of their time.
+const CARGO: &[&str] = &["format", "generated", "rust", "tool", "python"];
+
+/// The group that runs when all others are done.
+const LAST: &str = "cmake";
+
+/// What is compiled before the groups are run: the release build, whose last crates leave a core idle, and beside it the Rust tests.
+fn compilations(workspace: &Workspace, rust: bool) -> Vec<Vec<Check<'_>>> {
+    let release = || {
+        let note = build(workspace)?;
+        lay_out(workspace)?;
+        Ok(note)
+    };
+    let tests = RUST.iter().filter(|_| rust).map(|(name, packages)| -> Check {
+        let compile = || {
+            let mut cargo = workspace.cargo(CARGO_TEST.iter().chain(*packages));
+            run(cargo.arg("--no-run")).map(|_| String::new())
+        };
+        (format!("Rust tests of {name}: compilation"), Box::new(compile))
+    });
+    let release: Check = ("release build of the library and its plugins".to_owned(), Box::new(release));
+    vec![vec![release], tests.collect()]
 }
 
 /// Runs the C programs, but for some, against another tree, compiled with some words more.
@@ -224,18 +248,14 @@ const RUST: &[(&str, &[&str])] = &[
     ("all other packages", &["--workspace", "--exclude", "hipdnn-cpu-plugin"]),
 ];
 
+const CARGO_TEST: &[&str] = &["test", "--profile", "ci", "--locked"];
+
 fn rust(context: &Context, steps: &mut Steps) {
     for (name, packages) in RUST {
-        let cargo =
-            || context.workspace.cargo(["test", "--profile", "ci", "--locked"].iter().chain(*packages));
-        let built = steps
-            .run(&format!("{name}: compilation"), || run(cargo().arg("--no-run")).map(|_| String::new()));
-        if !built {
-            continue;
-        }
-        steps.run(&format!("{name}: tests"), || {
+        steps.run(&format!("Rust tests of {name}"), || {
+            let mut cargo = context.workspace.cargo(CARGO_TEST.iter().chain(*packages));
             // The examples of the crate `hipdnn` look for a library here.
-            let out = run(cargo().env("HIPDNN_BACKEND_LIBRARY_PATH", context.stage.join("lib")))?;
+            let out = run(cargo.env("HIPDNN_BACKEND_LIBRARY_PATH", context.stage.join("lib")))?;
             let passed: usize = out
                 .lines()
                 .filter_map(|line| line.strip_prefix("test result: ok. "))
