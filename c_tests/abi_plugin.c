@@ -117,6 +117,13 @@ hipdnnPluginStatus_t
 hipdnnPluginStatus_t
     hipdnnEnginePluginDestroySerializedExecutionContext(hipdnnEnginePluginHandle_t handle,
                                                         hipdnnPluginConstData_t* serialized_context);
+hipdnnPluginStatus_t
+    hipdnnEnginePluginDescribeExecutionContext_ext(hipdnnEnginePluginHandle_t handle,
+                                                   hipdnnEnginePluginExecutionContext_t execution_context,
+                                                   size_t requested_size,
+                                                   size_t* size,
+                                                   char* json);
+hipdnnPluginStatus_t hipdnnEnginePluginSetStepCallback_ext(void (*callback)(const char* name, uint64_t begin, uint64_t end));
 hipdnnPluginStatus_t hipdnnEnginePluginCreateExecutionContextFromSerialized(
     hipdnnEnginePluginHandle_t handle,
     const hipdnnPluginConstData_t* serialized_context,

@@ -1,17 +1,15 @@
-"""Trains a small GPT on text twice, in PyTorch alone and with its functions routed to hipDNN, and compares the losses.
+"""Trains a small GPT on text twice, in PyTorch alone and by hipDNN, and compares the losses.
 
-python examples_python/train_gpt.py [--steps 200] [--layers 6] [--size 128] [--check]
+python examples_python/train_gpt.py [--steps 200] [--layers 6] [--size 128] [--check] [--compile] [--plot FILE.svg]
 """
 
-import argparse
-import time
 from pathlib import Path
+
+import compare
 
 import torch
 import torch.nn.functional as F
 from torch import nn
-
-import hipdnn.torch
 
 TEXT = Path(__file__).parent.parent / "README.md"
 
@@ -51,72 +49,28 @@ class GPT(nn.Module):
         return self.head(self.norm(self.blocks(x)))
 
 
-def train(
-    steps: int,
-    layers: int,
-    size: int,
-    heads: int = 4,
-    length: int = 64,
-    batch: int = 16,
-) -> tuple[list[float], float]:
-    torch.manual_seed(0)
+def main() -> None:
+    parser = compare.arguments()
+    parser.add_argument("--layers", type=int, default=6)
+    parser.add_argument("--size", type=int, default=128, help="numbers for each letter")
+    arguments = parser.parse_args()
+    length, count = 64, 16
     text = TEXT.read_text(encoding="utf-8")
     letters = sorted(set(text))
     data = torch.tensor([letters.index(letter) for letter in text])
-    model = GPT(len(letters), size, heads, layers, length)
-    optimizer = torch.optim.AdamW(model.parameters(), 3e-4)
-    losses, started = [], time.perf_counter()
-    for step in range(steps):
-        if step == 3:
-            # The first steps plan their graphs.
-            started = time.perf_counter()
-        at = torch.randint(len(data) - length - 1, (batch,))
+
+    def model() -> tuple[nn.Module, torch.optim.Optimizer]:
+        made = GPT(len(letters), arguments.size, 4, arguments.layers, length)
+        return made, torch.optim.AdamW(made.parameters(), 3e-4)
+
+    def batch() -> tuple[torch.Tensor, torch.Tensor]:
+        at = torch.randint(len(data) - length - 1, (count,))
         x, y = (
             torch.stack([data[a + by : a + by + length] for a in at]) for by in (0, 1)
         )
-        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return losses, 1000 * (time.perf_counter() - started) / max(steps - 3, 1)
+        return x, y
 
-
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--layers", type=int, default=6)
-    parser.add_argument("--size", type=int, default=128, help="numbers for each letter")
-    parser.add_argument(
-        "--check",
-        action="store_true",
-        help="fail where a loss differs by more than 1 percent",
-    )
-    arguments = parser.parse_args()
-
-    theirs, their_time = train(arguments.steps, arguments.layers, arguments.size)
-    with hipdnn.torch.enable():
-        ours, our_time = train(arguments.steps, arguments.layers, arguments.size)
-    apart = max(abs(a / b - 1) for a, b in zip(ours, theirs))
-    print(
-        f"loss {theirs[0]:.3f} -> {theirs[-1]:.3f} in PyTorch, {ours[-1]:.3f} with hipDNN; at most {100 * apart:.3f} % apart"
-    )
-    print(
-        f"a step takes {their_time:.1f} ms in PyTorch, {our_time:.1f} ms with hipDNN: {their_time / our_time:.2f} x"
-    )
-    for row in sorted(hipdnn.torch.report(), key=lambda row: -row.routed):
-        why = (
-            f", in PyTorch {row.passed_on}: {'; '.join(row.reasons)}"
-            if row.passed_on
-            else ""
-        )
-        print(f"  {row.function:<30} {row.routed:>6} here{why}  ({row.place})")
-    if arguments.check and (
-        apart > 0.01 or any(row.passed_on for row in hipdnn.torch.report())
-    ):
-        raise SystemExit(
-            "the losses are more than 1 % apart, or something was not computed by hipDNN"
-        )
+    compare.train("GPT on text", model, batch, arguments)
 
 
 if __name__ == "__main__":

@@ -60,6 +60,12 @@ impl Word for hipdnn_plugin_sdk::ffi::hipdnnCallback_t {
     }
 }
 
+impl Word for hipdnn_plugin_sdk::trace::Callback {
+    fn word(self) -> usize {
+        self.map_or(0, |function| function as usize)
+    }
+}
+
 /// The most arguments that a function of a plugin has.
 const MOST: usize = 10;
 

@@ -6,7 +6,9 @@
 
 use std::ffi::c_int;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use hipdnn_plugin_sdk::cuda::Cuda;
 use hipdnn_plugin_sdk::hash::Fnv1a;
 use hipdnn_plugin_sdk::hip::Hip;
 use hipdnn_plugin_sdk::wire::{DeviceProperties, write_device_properties};
@@ -67,6 +69,59 @@ fn gpu() -> Option<&'static Device> {
     }
     devices.push((number, device));
     device
+}
+
+/// Which device a thread works on, as plugins may find out: that of HIP, and the context of CUDA. Not what the device is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    hip: c_int,
+    cuda: usize,
+}
+
+impl Place {
+    /// A number that differs where places do, mostly.
+    pub fn hash(self) -> u64 {
+        (self.cuda as u64 ^ self.hip as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+}
+
+static HIP: OnceLock<&Hip> = OnceLock::new();
+static CUDA: OnceLock<&Cuda> = OnceLock::new();
+
+/// Looks whether the process has the library of a GPU by now, which takes microseconds where it has none: once for each `has_looked`.
+#[inline]
+pub fn look_for_gpu_once(has_looked: &AtomicBool) {
+    if !has_looked.load(Ordering::Relaxed) {
+        look_for_gpu(has_looked);
+    }
+}
+
+#[cold]
+fn look_for_gpu(has_looked: &AtomicBool) {
+    has_looked.store(true, Ordering::Relaxed);
+    if let Some(hip) = Hip::loaded() {
+        HIP.get_or_init(|| hip);
+    }
+    if let Some(cuda) = Cuda::loaded() {
+        CUDA.get_or_init(|| cuda);
+    }
+}
+
+/// Where this thread works, as far as libraries of GPUs were found.
+#[inline]
+pub fn place() -> Place {
+    Place {
+        hip: HIP.get().map_or(-1, |hip| hip.current_device().unwrap_or(-1)),
+        cuda: CUDA.get().map_or(0, |cuda| current_context(cuda)),
+    }
+}
+
+#[cold]
+fn current_context(cuda: &Cuda) -> usize {
+    let mut context = std::ptr::null_mut();
+    // SAFETY: the output is valid; it stays null where the call fails.
+    unsafe { (cuda.cuCtxGetCurrent)(&mut context) };
+    context.addr()
 }
 
 fn processor() -> DeviceProperties {

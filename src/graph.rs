@@ -1,32 +1,108 @@
 //! A finalized operation graph, as bytes in the generations that plugins ask for.
 
+pub mod recent;
+
+use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use hipdnn_plugin_sdk::graph::{ApiVersion, DataType, Graph};
-use hipdnn_plugin_sdk::wire::{self, Layout, Summary};
+use hipdnn_plugin_sdk::wire::{self, Layout, Summary, TensorSummary};
 
+use self::recent::Recent;
 use crate::memory;
+use crate::object::thread_store;
+use crate::plugin::cache;
 use crate::status::{Error, Result};
 
 /// The newest plugin interface whose graphs are understood here.
 pub const NEWEST_API_VERSION: ApiVersion = ApiVersion::new(1, 3, 0);
 
-/// A graph that does not change any more.
+/// A graph that does not change any more, and the handle that it was finalized with.
+#[derive(Clone)]
 pub struct FrozenGraph {
-    /// The handle that the graph was finalized with. Only a number: the handle may be destroyed before the graph.
+    /// Only a number: the handle may be destroyed before the graph. 0 while there is none.
     handle: usize,
+    graph: Arc<VerifiedGraph>,
+}
+
+/// The bytes of a graph, verified. Graphs with equal bytes may share them.
+pub struct VerifiedGraph {
     bytes: Vec<u8>,
     summary: Summary,
+    // Boxes, because every graph is moved once, and few have these.
     /// The same graph in the other layout, made when the first plugin asks for it.
-    converted: OnceLock<Result<Vec<u8>>>,
+    converted: OnceLock<Box<Result<Vec<u8>>>>,
+    /// What graphs have in common that this library has written and that are equal, once somebody asks.
+    key: OnceLock<Box<Option<Key>>>,
+    /// The number of the bytes where a caller has passed them, and somebody will ask; else 0.
+    hash: u64,
+    /// Whether this library has written the bytes.
+    is_own: bool,
+}
+
+/// What equal graphs have in common.
+struct Key {
+    hash: u64,
+    bytes: Vec<u8>,
+}
+
+impl Deref for FrozenGraph {
+    type Target = VerifiedGraph;
+
+    #[inline]
+    fn deref(&self) -> &VerifiedGraph {
+        &self.graph
+    }
 }
 
 impl FrozenGraph {
-    /// Checks bytes that a caller passed as a graph, and keeps them. There is no handle yet, which is 0.
+    /// The graph in bytes that this library has written.
+    ///
+    /// # Errors
+    /// As [`FrozenGraph::from_foreign`].
+    pub fn from_own(bytes: Vec<u8>) -> Result<Self> {
+        Ok(Self { handle: 0, graph: VerifiedGraph::verify(bytes, true, 0)? })
+    }
+
+    /// Checks bytes that a caller passed as a graph, and keeps them. There is no handle yet.
     ///
     /// # Errors
     /// BAD_PARAM when they are not a graph, NOT_SUPPORTED when they ask for a newer plugin interface than any.
-    pub fn from_bytes(bytes: Vec<u8>) -> Result<Arc<Self>> {
+    pub fn from_foreign(bytes: &[u8]) -> Result<Self> {
+        let own = |hash| VerifiedGraph::verify(memory::copy("the bytes of the graph", bytes)?, false, hash);
+        if cache::limit() == 0 {
+            return Ok(Self { handle: 0, graph: own(0)? });
+        }
+        if let Some(graph) = with_recent(|recent| recent.guess(bytes)) {
+            return Ok(Self { handle: 0, graph });
+        }
+        let hash = recent::hash(bytes);
+        if let Some(graph) = with_recent(|recent| recent.find(hash, bytes)) {
+            return Ok(Self { handle: 0, graph });
+        }
+        let graph = own(hash)?;
+        with_recent(|recent| recent.remember(&graph));
+        Ok(Self { handle: 0, graph })
+    }
+
+    /// The same graph, finalized with a handle.
+    pub fn with_handle(self, handle: usize) -> Self {
+        Self { handle, ..self }
+    }
+
+    /// The handle that the graph was finalized with.
+    pub fn handle(&self) -> usize {
+        self.handle
+    }
+
+    /// What does not depend on the handle.
+    pub fn verified(&self) -> &Arc<VerifiedGraph> {
+        &self.graph
+    }
+}
+
+impl VerifiedGraph {
+    fn verify(bytes: Vec<u8>, is_own: bool, hash: u64) -> Result<Arc<Self>> {
         // A tensor that is checked leaves three words, and its place in the bytes may have four.
         memory::require("the tensors of the graph", bytes.len().saturating_mul(6))?;
         let summary = wire::verify(&bytes)
@@ -37,24 +113,43 @@ impl FrozenGraph {
                 "the graph asks for plugin API {required}, this library knows up to {NEWEST_API_VERSION}"
             )));
         }
-        Ok(Arc::new(Self { handle: 0, bytes, summary, converted: OnceLock::new() }))
+        let (converted, key) = (OnceLock::new(), OnceLock::new());
+        Ok(Arc::new(Self { bytes, summary, converted, key, hash, is_own }))
     }
 
-    /// The same graph, finalized with a handle. Nobody else may have it yet.
-    pub fn with_handle(mut self: Arc<Self>, handle: usize) -> Result<Arc<Self>> {
-        let own = Arc::get_mut(&mut self);
-        own.ok_or_else(|| Error::internal("a graph was shared before it was finalized"))?.handle = handle;
-        Ok(self)
+    /// The number of what equal graphs have in common; none where that cannot be told.
+    pub fn hash(&self) -> Option<u64> {
+        if self.is_own { self.key().map(|key| key.hash) } else { Some(self.hash) }
+    }
+
+    /// Whether engines make the same of both graphs: they have the same bytes. Names and ids do not count where this library has
+    /// written the bytes, and so nothing else is lost with them.
+    pub fn is_equal(self: &Arc<Self>, other: &Arc<Self>) -> bool {
+        Arc::ptr_eq(self, other) || self.equal_bytes().is_some_and(|own| Some(own) == other.equal_bytes())
+    }
+
+    /// How many bytes are kept with the graph.
+    pub fn size(&self) -> usize {
+        let key = if self.is_own { self.key().map_or(0, |key| key.bytes.len()) } else { 0 };
+        self.bytes.capacity() + key + self.summary.tensors.len() * size_of::<TensorSummary>()
+    }
+
+    /// The bytes that equal graphs have in common.
+    pub fn equal_bytes(&self) -> Option<&[u8]> {
+        if self.is_own { self.key().map(|key| key.bytes.as_slice()) } else { Some(&self.bytes) }
+    }
+
+    fn key(&self) -> Option<&Key> {
+        let make = || {
+            let bytes = without_names(&self.bytes, self.summary.layout)?;
+            Some(Key { hash: recent::hash(&bytes), bytes })
+        };
+        self.key.get_or_init(|| Box::new(make())).as_ref().as_ref()
     }
 
     /// The name that the caller gave the graph, for the log.
     pub fn name(&self) -> Option<String> {
         wire::graph_name(&self.bytes)
-    }
-
-    /// The handle that the graph was finalized with.
-    pub fn handle(&self) -> usize {
-        self.handle
     }
 
     /// What is in the graph.
@@ -86,8 +181,24 @@ impl FrozenGraph {
             ));
         }
         self.require_unpacking()?;
-        self.converted.get_or_init(|| convert(&self.bytes, layout)).as_deref().map_err(Clone::clone)
+        self.converted.get_or_init(|| Box::new(convert(&self.bytes, layout))).as_deref().map_err(Clone::clone)
     }
+}
+
+/// Calls `f` with what this thread remembers.
+fn with_recent<R>(f: impl FnOnce(&mut Recent) -> R) -> R {
+    f(&mut thread_store().graphs.borrow_mut())
+}
+
+/// A graph without names and without an id.
+fn without_names(bytes: &[u8], layout: Layout) -> Option<Vec<u8>> {
+    memory::require("the unpacked graph", bytes.len().saturating_mul(wire::MAX_EXPANSION)).ok()?;
+    let mut graph = wire::read(bytes).ok()?;
+    graph.id = None;
+    graph.name.clear();
+    graph.tensors.iter_mut().for_each(|tensor| tensor.name.clear());
+    graph.nodes.iter_mut().for_each(|node| node.name.clear());
+    wire::write(&graph, layout).ok()
 }
 
 fn convert(bytes: &[u8], layout: Layout) -> Result<Vec<u8>> {
@@ -104,4 +215,63 @@ pub fn with_compute_types(mut graph: Graph) -> Graph {
         node.compute_type = compute_type;
     }
     graph
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn graph(name: &str, id: u8, dim: i64) -> Graph {
+        use hipdnn_plugin_sdk::graph::{Node, PointwiseMode, Tensor, operation::Pointwise};
+        let tensor =
+            |uid| Tensor { name: format!("{name} {uid}"), ..Tensor::new(uid, DataType::Float, &[dim], &[1]) };
+        let operation = Pointwise::new(PointwiseMode::ReluFwd, 1, None, 2);
+        Graph {
+            name: name.into(),
+            id: Some([id; 16]),
+            tensors: vec![tensor(1), tensor(2)],
+            nodes: vec![Node {
+                name: name.into(),
+                compute_type: DataType::Float,
+                operation: operation.into(),
+            }],
+            ..Graph::default()
+        }
+    }
+
+    fn bytes(name: &str, id: u8, dim: i64) -> Vec<u8> {
+        wire::write(&graph(name, id, dim), Layout::G2).unwrap()
+    }
+
+    #[test]
+    fn names_and_ids_do_not_count_in_bytes_of_our_own() {
+        let own = |name: &str, id, dim| FrozenGraph::from_own(bytes(name, id, dim)).unwrap();
+        let one = own("a", 1, 8);
+        let other = own("another name", 2, 8);
+        assert!(one.verified().is_equal(other.verified()) && one.hash() == other.hash());
+        let larger = own("a", 1, 9);
+        assert!(!one.verified().is_equal(larger.verified()) && one.hash() != larger.hash());
+        // What plugins get has the names.
+        assert_eq!(other.name().as_deref(), Some("another name"));
+    }
+
+    #[test]
+    fn every_byte_of_a_callers_graph_counts_and_equal_ones_are_verified_once() {
+        let foreign = |name: &str| FrozenGraph::from_foreign(&bytes(name, 1, 8)).unwrap();
+        let one = foreign("a");
+        assert!(Arc::ptr_eq(one.verified(), foreign("a").verified()));
+        assert!(!one.verified().is_equal(foreign("b").verified()));
+        // In whatever order they come, and as long as there are not too many others.
+        for name in ["b", "a", "c", "a", "c", "c", "b", "a"] {
+            foreign(name);
+        }
+        assert!(Arc::ptr_eq(one.verified(), foreign("a").verified()));
+        for number in 0..20 {
+            foreign(&number.to_string());
+        }
+        assert!(!Arc::ptr_eq(one.verified(), foreign("a").verified()));
+        let elsewhere = std::thread::spawn(move || foreign("a")).join().unwrap();
+        assert!(!Arc::ptr_eq(one.verified(), elsewhere.verified()));
+        assert!(one.verified().is_equal(elsewhere.verified()) && one.hash() == elsewhere.hash());
+    }
 }

@@ -7,6 +7,7 @@ use crate::object::Table;
 use crate::plugin::paths::Mode;
 use crate::plugin::{Session, registry};
 use crate::status::Result;
+use crate::trace;
 
 /// All live handles.
 pub static HANDLES: Table<Arc<Session>> = Table::new("hipdnnHandle_t", 0x3, 0);
@@ -20,6 +21,7 @@ pub fn create() -> Result<usize> {
 /// Ends a handle; its plugin handles go when no engine, configuration or plan needs them any more.
 pub fn destroy(handle: usize) -> Result<()> {
     HANDLES.remove(handle)?;
+    trace::device::collect();
     if registry::is_eager() {
         registry::unload_if_eager(HANDLES.count());
     }

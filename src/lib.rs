@@ -9,9 +9,11 @@ pub mod c_api;
 mod call;
 pub mod descriptor;
 pub mod device;
+mod events;
 pub mod graph;
 mod graph_file;
 pub mod handle;
+mod hints;
 pub mod last_error;
 mod lock;
 pub mod log;
@@ -21,5 +23,6 @@ pub mod plugin;
 pub mod selection;
 pub mod status;
 mod thread_word;
+pub mod trace;
 
 pub use hipdnn_abi as ffi;

@@ -1,6 +1,7 @@
 //! The log: where lines go, which of them, and what plugins say.
 //!
-//! `HIPDNN_LOG_LEVEL` and `HIPDNN_LOG_FILE` are read once, at the first call. With the log off a call pays one relaxed load.
+//! `HIPDNN_LOG_LEVEL` and `HIPDNN_LOG_FILE` are read once, at the first call. With the log, the profile and the trace off a call
+//! pays one relaxed load, of a word that they share.
 //!
 //! A line may come from a thread that a plugin's destructor waits for, while the system's loader holds its lock: see
 //! `crate::lock`. So nothing between a line and the file uses a thread-local, a lock that is held for longer than it
@@ -14,19 +15,25 @@ use std::os::fd::{IntoRawFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use hipdnn_plugin_sdk::environment;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use crate::ffi::hipdnnSeverity_t as Severity;
+use crate::lock::Mutex;
 use crate::thread_word::ThreadWord;
+use crate::trace;
 
 const OFF: c_int = Severity::HIPDNN_SEV_OFF as c_int;
 const UNREAD: c_int = -1;
 
 static LEVEL: AtomicI32 = AtomicI32::new(UNREAD);
+/// The level; or below every severity until the level is read, and while calls are recorded.
+static GATE: AtomicI32 = AtomicI32::new(UNREAD);
+/// Whether calls are recorded.
+static WATCHED: AtomicBool = AtomicBool::new(false);
 static SINK: OnceLock<Sink> = OnceLock::new();
 
 /// The lowest severity that is written, OFF for none.
@@ -43,21 +50,42 @@ fn read_level() -> c_int {
     let word = std::env::var_os("HIPDNN_LOG_LEVEL").unwrap_or_default().to_string_lossy().into_owned();
     let known = level_of(&word);
     let level = known.unwrap_or(Severity::HIPDNN_SEV_OFF) as c_int;
+    // Before the level, so that no call is missed.
+    let mut complaints = trace::start(false);
     // A level that was set meanwhile stays.
     match LEVEL.compare_exchange(UNREAD, level, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => {
+            set_gate();
             if known.is_none() {
-                // Whatever the level is: who asks for a log would wait for it.
-                write_text(Severity::HIPDNN_SEV_WARN, || {
-                    format!(
-                        "HIPDNN_LOG_LEVEL is {word:?}, expected trace, debug, info, warn, error, fatal or off; the log stays off"
-                    )
-                });
+                complaints.push(format!(
+                    "HIPDNN_LOG_LEVEL is {word:?}, expected trace, debug, info, warn, error, fatal or off; the log stays off"
+                ));
             }
+            complaints.into_iter().for_each(complain);
             level
         }
         Err(set) => set,
     }
+}
+
+/// Sets the word that calls look at, after something that it depends on was set.
+fn set_gate() {
+    static SETTING: Mutex<()> = Mutex::new(());
+    let _setting = SETTING.lock();
+    let gate = if WATCHED.load(Ordering::Relaxed) { UNREAD } else { LEVEL.load(Ordering::Relaxed) };
+    GATE.store(gate, Ordering::Relaxed);
+}
+
+/// Has every call look closer from now on: it is recorded.
+pub fn watch() {
+    WATCHED.store(true, Ordering::Relaxed);
+    set_gate();
+}
+
+/// Whether lines of this severity may be written, or calls recorded. One relaxed load.
+#[inline]
+pub fn is_watched(severity: Severity) -> bool {
+    severity as c_int >= GATE.load(Ordering::Relaxed)
 }
 
 /// The level that a word means, in any case of letters. There is nothing below info here.
@@ -75,13 +103,13 @@ fn level_of(word: &str) -> Option<Severity> {
 /// Sets the lowest severity that is written, OFF for none, in place of `HIPDNN_LOG_LEVEL`.
 pub fn set_level(level: Severity) {
     LEVEL.store(level as c_int, Ordering::Relaxed);
+    set_gate();
 }
 
-/// Whether lines of this severity are written. OFF is above every severity that a line has, and the level is below all of
-/// them until it is read.
+/// Whether lines of this severity are written. OFF is above every severity that a line has.
 #[inline]
 pub fn is_on(severity: Severity) -> bool {
-    severity as c_int >= LEVEL.load(Ordering::Relaxed) && is_on_once_read(severity)
+    is_watched(severity) && is_on_once_read(severity)
 }
 
 #[cold]
@@ -142,6 +170,18 @@ fn open(path: &Path) -> std::io::Result<std::fs::File> {
     OpenOptions::new().create(true).append(true).open(path)
 }
 
+/// Writes whole lines that are no log's, each with its end. As many at once as stay together in a pipe to which others write.
+pub fn write_lines(mut lines: &[u8]) {
+    let is_end = |byte: &u8| *byte == b'\n';
+    while !lines.is_empty() {
+        let together = lines.get(..libc::PIPE_BUF).unwrap_or(lines);
+        let end = together.iter().rposition(is_end).or_else(|| lines.iter().position(is_end));
+        let (now, later) = lines.split_at(end.map_or(lines.len(), |end| end + 1));
+        write_bytes(sink().file, now);
+        lines = later;
+    }
+}
+
 /// Writes a line, and gives it to the callbacks that users have set.
 fn write(severity: c_int, line: &str) {
     write_bytes(sink().file, [line, "\n"].concat().as_bytes());
@@ -173,6 +213,11 @@ fn write_own(severity: Severity, text: &str) {
 fn write_text(severity: Severity, text: impl FnOnce() -> String) {
     // A line that cannot be written is lost; the call that it is about goes on.
     let _ = catch_unwind(AssertUnwindSafe(|| write_own(severity, &text())));
+}
+
+/// Writes a warning whatever the level is: about a setting, to whoever asks for a log or a trace and would wait for it.
+pub fn complain(text: String) {
+    write_text(Severity::HIPDNN_SEV_WARN, || text);
 }
 
 macro_rules! severities {

@@ -12,19 +12,19 @@
 //! before it. A handle has its slot's generation and is never given out twice, so a slot that was filled anew is not taken
 //! for the old one, and a slot is filled anew only after its object was dropped.
 //!
-//! Most objects are used by the thread that made them only, and then nobody else's record can have their handle: a slot has the record
-//! of its maker, and whoever looks the handle up with another one first marks the slot as shared, and then looks once more whether the
-//! handle is live. Mark, look, clear and the destroyer's load of the mark are sequentially consistent. So either that second look comes
-//! after the clear, and finds the handle dead, or the destroyer finds the mark and looks through all records.
+//! A destroyer does not look through the records of all threads, only of those that have looked the handle up. A slot has the record of its
+//! maker, and a bit for each group of others: whoever looks the handle up with another record first sets its group's bit, and then looks once
+//! more whether the handle is live. Bit, look, clear and the destroyer's load of the bits are sequentially consistent. So either that second
+//! look comes after the clear, and finds the handle dead, or the destroyer finds the bit and looks through the records of that group.
 
 mod record;
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
-use self::record::{NO_SLOT, Record, is_in_use};
+use self::record::{ALL, NO_SLOT, Record, is_in_use};
 use crate::lock::Mutex;
 use crate::status::{Error, Result};
 
@@ -42,20 +42,20 @@ const GENERATION_SHIFT: u32 = 32;
 
 /// A place for one object. On cache lines of its own, so that making and ending one object does not slow down threads that
 /// use its neighbour.
-#[repr(align(64))]
+#[repr(C, align(64))]
 struct Slot<T> {
     /// The handle of what lies here, 0 while nothing does that may be looked up.
     handle: AtomicUsize,
-    /// Initialized from before `handle` is set until nobody uses the object any more after it was cleared.
-    object: UnsafeCell<MaybeUninit<T>>,
-    /// The address of the maker's record, and [`SHARED`] once another record was used to look the object up.
+    /// The address of the maker's record.
     owner: AtomicUsize,
+    /// The groups of the other records that were used to look the object up.
+    others: AtomicU64,
     /// The generation of the last object here; only the thread that has taken the slot touches it.
     generation: AtomicU32,
+    /// Initialized from before `handle` is set until nobody uses the object any more after it was cleared. Behind what every look-up
+    /// reads, so that its beginning is on the same cache line.
+    object: UnsafeCell<MaybeUninit<T>>,
 }
-
-/// No record has an odd address.
-const SHARED: usize = 1;
 
 // SAFETY: the object is written and dropped only by the thread that has taken the slot, while no handle names it and no
 // thread has announced one that did; in between it is only shared.
@@ -128,6 +128,10 @@ impl<T: Send + Sync> Table<T> {
         // SAFETY: this thread has taken the slot, and nothing lies in it.
         unsafe { (*slot.object.get()).write(make()) };
         slot.owner.store(record.number(), Ordering::Relaxed);
+        // Nobody else writes to a slot before its handle is there, but for a bit that a user of a dead handle sets, which does no harm.
+        if slot.others.load(Ordering::Relaxed) != 0 {
+            slot.others.store(0, Ordering::Relaxed);
+        }
         let handle = ((generation as usize) << GENERATION_SHIFT) | ((index as usize) << 4) | self.tag;
         slot.handle.store(handle, Ordering::Release);
         Ok(handle)
@@ -141,7 +145,8 @@ impl<T: Send + Sync> Table<T> {
         }
         let record = Record::of_thread();
         let is_own = slot.owner.load(Ordering::SeqCst) == record.number();
-        if if is_own { record.uses(handle) } else { is_in_use(handle) } {
+        let others = slot.others.load(Ordering::SeqCst);
+        if record.uses(handle) || ((!is_own || others != 0) && self.has_users(handle, slot, others)) {
             self.leave_to_users(handle);
         } else {
             self.empty(handle, slot, record);
@@ -151,6 +156,14 @@ impl<T: Send + Sync> Table<T> {
             bury();
         }
         Ok(())
+    }
+
+    /// Whether the maker's record or one of the groups in `others` has a handle that was cleared.
+    #[cold]
+    fn has_users(&self, handle: usize, slot: &Slot<T>, others: u64) -> bool {
+        let owner: *const Record = ptr::with_exposed_provenance(slot.owner.load(Ordering::Relaxed));
+        // SAFETY: records are never freed, and the one that made the object was put there before its handle was known.
+        unsafe { owner.as_ref() }.is_some_and(|owner| owner.uses(handle)) || is_in_use(handle, others)
     }
 
     /// Has an object dropped when its last use ends. Out of line, as is what else takes a lock, so that the common path stays short.
@@ -277,6 +290,7 @@ fn new_chunk<T>() -> *mut Chunk<T> {
             handle: AtomicUsize::new(0),
             object: UnsafeCell::new(MaybeUninit::uninit()),
             owner: AtomicUsize::new(0),
+            others: AtomicU64::new(0),
             generation: AtomicU32::new(0),
         })
         .collect();
@@ -327,12 +341,12 @@ impl<const N: usize> Using<N> {
         if slot.handle.load(Ordering::SeqCst) != handle {
             return Err(table.dead(handle));
         }
-        let owner = slot.owner.load(Ordering::SeqCst);
-        if owner != self.record.number() {
-            if owner & SHARED == 0 {
-                slot.owner.fetch_or(SHARED, Ordering::SeqCst);
+        if slot.owner.load(Ordering::Relaxed) != self.record.number() {
+            let group = self.record.group;
+            if slot.others.load(Ordering::SeqCst) & group == 0 {
+                slot.others.fetch_or(group, Ordering::SeqCst);
             }
-            // A destroyer that did not see the mark has cleared the handle before.
+            // A destroyer that did not see the bit has cleared the handle before.
             if slot.handle.load(Ordering::SeqCst) != handle {
                 return Err(table.dead(handle));
             }
@@ -362,6 +376,11 @@ pub fn thread_number() -> usize {
     Record::of_thread().number()
 }
 
+/// What this thread keeps.
+pub fn thread_store() -> &'static Record {
+    Record::of_thread()
+}
+
 /// What drops an object that was destroyed while in use.
 type Burial = Box<dyn FnOnce() + Send>;
 
@@ -374,7 +393,7 @@ static GRAVEYARD_HAS_SOME: AtomicBool = AtomicBool::new(false);
 fn bury() {
     let unused: Vec<_> = {
         let Some(mut graveyard) = GRAVEYARD.try_lock() else { return };
-        let (used, unused) = graveyard.drain(..).partition(|(handle, _)| is_in_use(*handle));
+        let (used, unused) = graveyard.drain(..).partition(|(handle, _)| is_in_use(*handle, ALL));
         *graveyard = used;
         GRAVEYARD_HAS_SOME.store(!graveyard.is_empty(), Ordering::SeqCst);
         unused

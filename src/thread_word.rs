@@ -37,7 +37,8 @@ impl ThreadWord {
         Set { word: self, before }
     }
 
-    fn put(&self, word: usize) {
+    /// Sets the word of this thread for as long as it runs.
+    pub fn put(&self, word: usize) {
         if let Some(key) = self.key() {
             // SAFETY: the key was made and is never deleted; the system does not look at the pointer. Where there is no memory for
             // the value the old one stays.

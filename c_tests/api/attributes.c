@@ -33,7 +33,8 @@ static bool is_tested_elsewhere(hipdnnBackendDescriptorType_t type, int name)
     case HIPDNN_BACKEND_KNOB_INFO_DESCRIPTOR:
         return name == HIPDNN_ATTR_KNOB_INFO_VALID_VALUES_STRING || name == HIPDNN_ATTR_KNOB_INFO_STRING_MAX_LENGTH;
     case HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR:
-        return name == HIPDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE;
+        return name == HIPDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE ||
+               name == HIPDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION;
     default:
         return name == HIPDNN_ATTR_OPERATION_TYPE_EXT;
     }

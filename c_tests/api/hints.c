@@ -136,6 +136,56 @@ static void test_words(void)
     drop(graph);
 }
 
+/* What is allowed in a graph and seldom meant: told once. */
+static void test_graphs(hipdnnHandle_t handle)
+{
+    static const struct {
+        const char* dims;
+        const char* bias;
+        const char* expected;
+    } rows[] = {
+        {"1, 4, 4, 4", "1, 4, 1, 1", NULL},
+        {"1, 4, 5, 4", "1, 1, 1, 4",
+         "[warning] [hipdnn_backend] tensor 4 \"b\" is added to the result of a convolution along dimension 3; where it is meant for the 4 "
+         "channels of dimension 1, its dims are [1, 4, 1, 1], not [1, 1, 1, 4]\n"},
+        {"1, 4, -1, 5", "1, 4, 1, 1",
+         "[warning] [hipdnn_backend] tensor 3 \"conv\": dims[2] is -1, and no engine takes that: shapes are not inferred, each dimension "
+         "is at least 1\n"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char text[2048];
+        check_about("graph of %s and %s", rows[i].dims, rows[i].bias);
+        snprintf(text, sizeof text,
+                 "{\"tensors\": ["
+                 "{\"uid\": 1, \"dims\": [1, 2, 5, 4], \"strides\": [40, 20, 4, 1], \"data_type\": \"float\"}, "
+                 "{\"uid\": 2, \"dims\": [4, 2, 1, 1], \"strides\": [2, 1, 1, 1], \"data_type\": \"float\"}, "
+                 "{\"uid\": 3, \"name\": \"conv\", \"dims\": [%s], \"strides\": [80, 20, 4, 1], \"data_type\": \"float\", \"virtual\": true}, "
+                 "{\"uid\": 4, \"name\": \"b\", \"dims\": [%s], \"strides\": [4, 1, 1, 1], \"data_type\": \"float\"}, "
+                 "{\"uid\": 5, \"dims\": [1, 4, 5, 4], \"strides\": [80, 20, 4, 1], \"data_type\": \"float\"}], \"nodes\": ["
+                 "{\"type\": \"ConvolutionFwdAttributes\", \"inputs\": {\"x_tensor_uid\": 1, \"w_tensor_uid\": 2}, "
+                 "\"outputs\": {\"y_tensor_uid\": 3}, \"parameters\": {\"pre_padding\": [0, 0], \"post_padding\": [0, 0], "
+                 "\"stride\": [1, 1], \"dilation\": [1, 1], \"conv_mode\": \"CROSS_CORRELATION\"}}, "
+                 "{\"type\": \"PointwiseAttributes\", \"inputs\": {\"operation\": \"add\", \"in_0_tensor_uid\": 3, "
+                 "\"in_1_tensor_uid\": 4}, \"outputs\": {\"out_0_tensor_uid\": 5}}]}",
+                 rows[i].dims, rows[i].bias);
+        /* The same is not told again. */
+        for (int round = 0; round < 2; round++) {
+            hipdnnBackendDescriptor_t graph = NULL;
+            REQUIRE_OK(hipdnnBackendCreateAndDeserializeJsonGraph_ext(&graph, text, strlen(text)));
+            put(graph, HIPDNN_ATTR_OPERATIONGRAPH_HANDLE, HIPDNN_TYPE_HANDLE, 1, &handle);
+            (void)logged();
+            CHECK_OK(hipdnnBackendFinalize(graph));
+            const char* log = logged();
+            if (round == 0 && rows[i].expected != NULL) {
+                CHECK_CONTAINS(log, rows[i].expected);
+            } else {
+                CHECK(strstr(log, "[warning]") == NULL);
+            }
+            drop(graph);
+        }
+    }
+}
+
 /* Names in place of numbers, what an array has, and what was answered. */
 static void test_calls(void)
 {
@@ -215,6 +265,7 @@ int main(void)
     test_unknown_engine(graph);
     test_packs(handle);
     test_words();
+    test_graphs(handle);
     test_calls();
     drop(graph);
     CHECK_OK(hipdnnDestroy(handle));

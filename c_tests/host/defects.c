@@ -208,6 +208,21 @@ static const variant VARIANTS[] = {
     RUNS("load_workspace", "STUB_ENGINE"),
     PLUGIN("load_workspace_fails", PLAN, "Failed to get workspace size from execution context. " STATUS_3),
     {"load_workspace_huge", PLAN, HIPDNN_STATUS_INTERNAL_ERROR, "18446744073709551615"},
+    /* trace.c goes on from here. */
+    RUNS("steps", "STUB_ENGINE"),
+    /* descriptions.c goes on from here. */
+    RUNS("describes", "STUB_ENGINE"),
+    RUNS("describes_no_steps", "STUB_ENGINE"),
+    RUNS("describes_no_json", "STUB_ENGINE"),
+    RUNS("describes_deeply", "STUB_ENGINE"),
+    RUNS("describes_not_utf8", "STUB_ENGINE"),
+    RUNS("describe_fails", "STUB_ENGINE"),
+    RUNS("describe_not_applicable", "STUB_ENGINE"),
+    RUNS("describe_silent", "STUB_ENGINE"),
+    RUNS("describe_empty", "STUB_ENGINE"),
+    RUNS("describe_short", "STUB_ENGINE"),
+    RUNS("describe_huge", "STUB_ENGINE"),
+    RUNS("describe_grows", "STUB_ENGINE"),
     RUNS("overrides", "STUB_ENGINE"),
     RUNS("overrides_saves", "STUB_ENGINE"),
     RUNS("overrides_api_1_0", "STUB_ENGINE"),
@@ -243,6 +258,8 @@ static const variant VARIANTS[] = {
     RUNS("throws_in_give_back", "STUB_ENGINE"),
     RUNS("throws_in_load", "STUB_ENGINE"),
     RUNS("throws_in_overrides", "STUB_ENGINE"),
+    RUNS("throws_in_describe", "STUB_ENGINE"),
+    RUNS("throws_in_step_callback", "STUB_ENGINE"),
     PLUGIN("throws_in_error_text", EXECUTE, "Error: (the plugin threw an exception when it was asked)"),
 };
 

@@ -39,7 +39,7 @@ static int child(bool is_secure)
     }
     drop(graph);
     CHECK_OK(hipdnnDestroy(handle));
-    static const char* const written[] = {"s_log/log.txt", "s_graphs", "s_cache"};
+    static const char* const written[] = {"s_log/log.txt", "s_graphs", "s_cache", "s_trace/t.json"};
     for (int64_t i = 0; i < COUNT(written); i++) {
         check_report(exists(written[i]) == !is_secure, __FILE__, __LINE__, written[i]);
     }
@@ -66,6 +66,7 @@ static int run(const char* program, const char* word)
         setenv("HIPDNN_LOG_FILE", "s_log/log.txt", 1);
         setenv("HIPDNN_LOG_GRAPH_DIR", "s_graphs", 1);
         setenv("HIPDNN_CACHE_DIR", "s_cache", 1);
+        setenv("HIPDNN_TRACE_FILE", "s_trace/t.json", 1);
         setenv("HOME", "s_home", 1);
         execl(program, program, word, (char*)NULL);
         _exit(99);

@@ -50,6 +50,9 @@ int64_t engine_of_context(hipdnnEnginePluginExecutionContext_t context);
 /* A new context of an engine, null if there is no memory. */
 hipdnnEnginePluginExecutionContext_t new_context(int64_t engine);
 
+/* Tells the host of a step, if it wants to know. */
+void tell_step(void);
+
 /* Sends the line of LOGS to the host, if there is one. */
 void log_reason(void);
 

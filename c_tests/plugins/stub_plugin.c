@@ -497,6 +497,7 @@ hipdnnPluginStatus_t hipdnnEnginePluginExecuteOpGraph(
         (uintptr_t)workspace,
         num_device_buffers,
         buffers);
+    tell_step();
     return answer(EXECUTE_STATUS, __func__);
 }
 #endif

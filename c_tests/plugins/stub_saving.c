@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What the stub plugin may have besides the functions that every plugin has: contexts that are saved and loaded, executions
- * with other shapes.
+ * What the stub plugin may have besides the functions that every plugin has: contexts that are saved, loaded and described,
+ * executions with other shapes.
  */
 
 #include "stub.h"
@@ -149,6 +149,68 @@ hipdnnPluginStatus_t hipdnnEnginePluginCreateExecutionContextFromSerialized(
     return answer(status, __func__);
 }
 #endif
+
+/* DESCRIBES: what is told of contexts. DESCRIBE_STATUS: that fails. DESCRIBE_SIZE: the size that it says there is.
+ * DESCRIBE_SILENT: success without a size. DESCRIBE_GROWS: the second text and its size are larger than the first said. */
+#ifdef DESCRIBES
+#ifndef DESCRIBE_STATUS
+#define DESCRIBE_STATUS OK
+#endif
+#ifndef DESCRIBE_SIZE
+#define DESCRIBE_SIZE sizeof DESCRIBES
+#endif
+hipdnnPluginStatus_t hipdnnEnginePluginDescribeExecutionContext_ext(
+    hipdnnEnginePluginHandle_t handle,
+    hipdnnEnginePluginExecutionContext_t execution_context,
+    size_t requested_size,
+    size_t *size,
+    char *json)
+{
+    record(
+        "DescribeExecutionContext handle=%u context=%u requested=%zu",
+        serial_of_handle(handle),
+        serial_of_context(execution_context),
+        requested_size);
+#ifdef DESCRIBE_SILENT
+    (void)size;
+#else
+    *size = (size_t)(DESCRIBE_SIZE);
+#endif
+    if (requested_size > 0)
+    {
+        memcpy(json, DESCRIBES, requested_size < sizeof DESCRIBES ? requested_size : sizeof DESCRIBES);
+#ifdef DESCRIBE_GROWS
+        memset(json, 'x', requested_size);
+        *size = SIZE_MAX;
+#endif
+    }
+    return answer(DESCRIBE_STATUS, __func__);
+}
+#endif
+
+/* STEPS: each execution is a step of this name. */
+#ifdef STEPS
+static void (*step_callback)(const char *name, uint64_t begin, uint64_t end);
+
+hipdnnPluginStatus_t hipdnnEnginePluginSetStepCallback_ext(
+    void (*callback)(const char *name, uint64_t begin, uint64_t end))
+{
+    record("SetStepCallback");
+    const hipdnnPluginStatus_t status = answer(OK, __func__);
+    step_callback = callback;
+    return status;
+}
+#endif
+
+void tell_step(void)
+{
+#ifdef STEPS
+    if (step_callback != NULL)
+    {
+        step_callback(STEPS, 1000, 3500);
+    }
+#endif
+}
 
 /* OVERRIDES: shapes may be replaced. OVERRIDES_STATUS: the execution fails. */
 #ifdef OVERRIDES

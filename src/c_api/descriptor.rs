@@ -39,7 +39,7 @@ pub unsafe extern "C" fn hipdnnBackendCreateDescriptor(
         Ok(())
     };
     // SAFETY: the call succeeded, so the pointer is not null and was written.
-    let results = || format!("descriptor={:p}", unsafe { descriptor.read_unaligned() });
+    let results = move || format!("descriptor={:p}", unsafe { descriptor.read_unaligned() });
     guard_with_results("hipdnnBackendCreateDescriptor", describe, body, results)
 }
 
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn hipdnnBackendDestroyDescriptor(
 ) -> raw::hipdnnStatus_t {
     guard(
         "hipdnnBackendDestroyDescriptor",
-        || format!("descriptor={}", describe::descriptor(descriptor.cast())),
+        move || format!("descriptor={}", describe::descriptor(descriptor.cast())),
         || {
             require!(descriptor);
             DESCRIPTORS.remove(descriptor.addr())
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn hipdnnBackendExecute(
     executionPlan: hipdnnBackendDescriptor_t,
     variantPack: hipdnnBackendDescriptor_t,
 ) -> raw::hipdnnStatus_t {
-    let describe = || {
+    let describe = move || {
         format!(
             "handle={}, executionPlan={}, variantPack={}",
             describe::handle(handle.cast()),
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn hipdnnBackendExecute(
 pub unsafe extern "C" fn hipdnnBackendFinalize(descriptor: hipdnnBackendDescriptor_t) -> raw::hipdnnStatus_t {
     guard(
         "hipdnnBackendFinalize",
-        || format!("descriptor={}", describe::descriptor(descriptor.cast())),
+        move || format!("descriptor={}", describe::descriptor(descriptor.cast())),
         || {
             require!(descriptor);
             Descriptor::with(descriptor.addr(), Descriptor::finalize)
@@ -183,7 +183,7 @@ pub unsafe extern "C" fn hipdnnBackendGetAttribute(
         };
         Descriptor::with(descriptor.addr(), |descriptor| descriptor.get(&outgoing))
     };
-    let results = || {
+    let results = move || {
         // SAFETY: the pointer is null or writable, and a call that succeeds has written it.
         let count = (!elementCount.is_null()).then(|| unsafe { elementCount.read_unaligned() });
         let told =
@@ -242,7 +242,7 @@ pub unsafe extern "C" fn hipdnnBackendSetAttribute(
         Descriptor::with(descriptor.addr(), |descriptor| descriptor.set(&incoming))
     };
     // Not before: only what was accepted is sure to be what the caller says.
-    let results = || {
+    let results = move || {
         // SAFETY: the elements were read, by their type and number.
         let elements = unsafe { describe::elements(attributeType, elementCount, arrayOfElements) };
         format!("arrayOfElements={elements}")

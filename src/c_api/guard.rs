@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::ffi::{CEnum, hipdnnSeverity_t as Severity, raw};
 use crate::status::{Error, Result, Status};
-use crate::{last_error, log};
+use crate::{last_error, log, trace};
 
 const SUCCESS: raw::hipdnnStatus_t = Status::HIPDNN_STATUS_SUCCESS as raw::hipdnnStatus_t;
 
@@ -28,12 +28,24 @@ pub fn guard_with_results(
     body: impl FnOnce() -> Result<()>,
     results: impl FnOnce() -> String,
 ) -> raw::hipdnnStatus_t {
-    // Apart, so that nothing is kept for the log while it is off.
-    if log::is_on(Severity::HIPDNN_SEV_INFO) {
-        return guard_and_tell(name, describe, body, results);
+    // The body is compiled once, so that it is a part of the C function itself. Nothing is kept for the log or a trace while they are
+    // off.
+    let is_told = log::is_watched(Severity::HIPDNN_SEV_INFO);
+    let mut call = None;
+    if is_told {
+        call = tell_call(name, describe);
     }
-    match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(Ok(())) => SUCCESS,
+    let result = catch_unwind(AssertUnwindSafe(body));
+    if is_told && let Some(call) = call {
+        end_call(call, &result);
+    }
+    match result {
+        Ok(Ok(())) => {
+            if is_told {
+                tell_success(name, results);
+            }
+            SUCCESS
+        }
         Ok(Err(error)) => fail(name, &error),
         Err(panic) => fail(name, &panicked(&*panic)),
     }
@@ -41,24 +53,28 @@ pub fn guard_with_results(
 
 #[cold]
 #[inline(never)]
-fn guard_and_tell(
-    name: &'static str,
-    describe: impl FnOnce() -> String,
-    body: impl FnOnce() -> Result<()>,
-    results: impl FnOnce() -> String,
-) -> raw::hipdnnStatus_t {
+fn tell_call(name: &'static str, describe: impl FnOnce() -> String) -> Option<trace::Call> {
     log::info(|| format!("API called: [{name}] {}", describe()));
-    match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(Ok(())) => {
-            log::info(|| match results() {
-                results if results.is_empty() => format!("API success: [{name}]"),
-                results => format!("API success: [{name}] {results}"),
-            });
-            SUCCESS
-        }
-        Ok(Err(error)) => fail(name, &error),
-        Err(panic) => fail(name, &panicked(&*panic)),
-    }
+    trace::call(name)
+}
+
+#[cold]
+#[inline(never)]
+fn end_call(call: trace::Call, result: &std::thread::Result<Result<()>>) {
+    call.end(match result {
+        Ok(Ok(())) => SUCCESS,
+        Ok(Err(error)) => error.status.raw(),
+        Err(_) => Status::HIPDNN_STATUS_INTERNAL_ERROR as raw::hipdnnStatus_t,
+    });
+}
+
+#[cold]
+#[inline(never)]
+fn tell_success(name: &'static str, results: impl FnOnce() -> String) {
+    log::info(|| match results() {
+        results if results.is_empty() => format!("API success: [{name}]"),
+        results => format!("API success: [{name}] {results}"),
+    });
 }
 
 #[cold]

@@ -23,7 +23,7 @@ use crate::handle as handles;
 pub unsafe extern "C" fn hipdnnCreate(handle: *mut hipdnnHandle_t) -> raw::hipdnnStatus_t {
     guard_with_results(
         "hipdnnCreate",
-        || format!("handle={handle:p}"),
+        move || format!("handle={handle:p}"),
         || {
             require!(handle);
             let created = handles::create()?;
@@ -32,7 +32,7 @@ pub unsafe extern "C" fn hipdnnCreate(handle: *mut hipdnnHandle_t) -> raw::hipdn
             Ok(())
         },
         // SAFETY: the call succeeded, so the pointer is not null and was written.
-        || format!("handle={:p}", unsafe { handle.read_unaligned() }),
+        move || format!("handle={:p}", unsafe { handle.read_unaligned() }),
     )
 }
 
@@ -51,7 +51,7 @@ pub unsafe extern "C" fn hipdnnCreate(handle: *mut hipdnnHandle_t) -> raw::hipdn
 pub unsafe extern "C" fn hipdnnDestroy(handle: hipdnnHandle_t) -> raw::hipdnnStatus_t {
     guard(
         "hipdnnDestroy",
-        || format!("handle={handle:p}"),
+        move || format!("handle={handle:p}"),
         || {
             require!(handle);
             handles::destroy(handle.addr())
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn hipdnnSetStream(
 ) -> raw::hipdnnStatus_t {
     guard(
         "hipdnnSetStream",
-        || format!("handle={handle:p}, streamId={streamId:p}"),
+        move || format!("handle={handle:p}, streamId={streamId:p}"),
         || {
             require!(handle);
             // SAFETY: the caller vouches for the stream.
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn hipdnnGetStream(
 ) -> raw::hipdnnStatus_t {
     guard(
         "hipdnnGetStream",
-        || format!("handle={handle:p}, streamId={streamId:p}"),
+        move || format!("handle={handle:p}, streamId={streamId:p}"),
         || {
             require!(handle);
             require!(streamId);

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use hipdnn_plugin_sdk::wire::{self, Knob};
 
 use super::attribute::{Incoming, Outgoing, unknown};
-use super::engine_details::EngineDetails;
 use super::heuristic::session_of;
 use super::{Descriptor, Draft, Lifecycle};
 use crate::ffi::{
@@ -16,7 +15,8 @@ use crate::ffi::{
 use crate::graph::FrozenGraph;
 use crate::lock::Mutex;
 use crate::log;
-use crate::plugin::{EngineRef, Session, ask};
+use crate::plugin::cache::{Entry, Known};
+use crate::plugin::{EngineDetails, EngineRef, Session, ask};
 use crate::status::{Error, Result};
 
 const KIND: &str = "engine";
@@ -36,17 +36,19 @@ const NOT_AN_ENGINE: &str =
 /// An engine that is being set up.
 #[derive(Default)]
 pub struct EngineDraft {
-    graph: Option<Arc<FrozenGraph>>,
+    graph: Option<FrozenGraph>,
     id: Option<i64>,
 }
 
 /// A finalized engine. Only references, so that whoever needs one has its own.
 #[derive(Clone)]
 pub struct FrozenEngine {
+    /// What is known of the engine for the graph, where that is kept. Before the session, which outlives it.
+    pub known: Option<Arc<Known>>,
     /// The plugins as the graph's handle had them.
     pub session: Arc<Session>,
     /// The graph.
-    pub graph: Arc<FrozenGraph>,
+    pub graph: FrozenGraph,
     /// The engine among the session's.
     pub engine: EngineRef,
     /// The engine's id.
@@ -57,10 +59,23 @@ pub struct FrozenEngine {
 
 impl FrozenEngine {
     /// An engine that was found to apply to the graph. Its details are fetched, and must be in order.
-    pub fn new(session: Arc<Session>, graph: Arc<FrozenGraph>, engine: EngineRef) -> Result<Self> {
+    pub fn new(
+        session: Arc<Session>,
+        graph: FrozenGraph,
+        engine: EngineRef,
+        entry: Option<&Entry>,
+    ) -> Result<Self> {
         let id = session.engine(engine)?.id;
-        let details = EngineDetails::fetch(&session, &graph, engine, id)?;
-        Ok(Self { session, graph, engine, id, details })
+        let known = entry.map(|entry| entry.engine(engine));
+        let details = known.as_ref().and_then(|known| known.details.get());
+        let details = match details {
+            Some(details) => details.clone(),
+            None => EngineDetails::fetch(&session, &graph, engine, id)?,
+        };
+        if let Some(known) = &known {
+            known.details.get_or_init(|| details.clone());
+        }
+        Ok(Self { known, session, graph, engine, id, details })
     }
 
     /// The knobs that the plugin published.
@@ -102,18 +117,18 @@ impl Draft for EngineDraft {
             Error::bad_param(NOT_AN_ENGINE)
         })?;
         let mut said = String::new();
-        if !log::capture(&mut said, || ask::is_applicable(&session, engine, graph))? {
+        let entry = session.cache().entry(graph);
+        let is_known = entry.as_ref().is_some_and(|entry| entry.has(engine));
+        if !is_known && !log::capture(&mut said, || ask::is_applicable(&session, engine, graph))? {
             log::warn(|| format!("engine {id} does not run this graph: {}", said.trim_end()));
             return Err(Error::bad_param(NOT_AN_ENGINE));
         }
-        FrozenEngine::new(session, Arc::clone(graph), engine)
+        FrozenEngine::new(session, graph.clone(), engine, entry.as_deref())
     }
 
     fn get(&self, frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()> {
         match outgoing.name() {
-            OPERATION_GRAPH => {
-                outgoing.exactly_one_descriptor(|| Descriptor::of_graph(Arc::clone(&frozen.graph)))
-            }
+            OPERATION_GRAPH => outgoing.exactly_one_descriptor(|| Descriptor::of_graph(frozen.graph.clone())),
             GLOBAL_INDEX => outgoing.exactly_one(Type::HIPDNN_TYPE_INT64, frozen.id),
             NAME => outgoing.text(&frozen.session.engine(frozen.engine)?.display_name()),
             KNOB_INFO => {

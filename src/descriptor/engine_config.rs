@@ -12,6 +12,7 @@ use super::{Descriptor, Draft, Lifecycle, take_checked};
 use crate::ffi::{
     hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type, hipdnnBackendFlatbufferData_t,
 };
+use crate::plugin::cache::Known;
 use crate::plugin::{check, workspace_size};
 use crate::status::{Error, Result};
 
@@ -68,6 +69,16 @@ impl FrozenConfig {
     pub fn bytes(&self) -> Result<&[u8]> {
         bytes(&self.engine, self.bytes.as_deref())
     }
+
+    /// Where the plan is kept that the engine makes of the graph; none where a knob is set, which may tie a plan to its caller.
+    pub fn shared_plan(&self) -> Option<&Known> {
+        self.engine.known.as_deref().filter(|_| !self.sets_knobs())
+    }
+
+    /// Whether a knob is set, be it to its default.
+    pub fn sets_knobs(&self) -> bool {
+        self.bytes.is_some()
+    }
 }
 
 /// The configuration of an engine, by default the one whose knobs are all at their defaults, which its plugin keeps.
@@ -78,8 +89,21 @@ fn bytes<'a>(engine: &'a FrozenEngine, chosen: Option<&'a [u8]>) -> Result<&'a [
     }
 }
 
-/// Asks the plugin how much workspace it expects to need.
+/// How much workspace the plugin expects to need. It is asked unless that is known.
 fn expected_workspace_size(engine: &FrozenEngine, chosen: Option<&[u8]>) -> Result<i64> {
+    let known = engine.known.as_ref().filter(|_| chosen.is_none());
+    if let Some(size) = known.and_then(|known| known.workspace_size.get()) {
+        return Ok(*size);
+    }
+    let size = ask_workspace_size(engine, chosen)?;
+    if let Some(known) = known {
+        known.workspace_size.get_or_init(|| size);
+    }
+    Ok(size)
+}
+
+/// Asks the plugin how much workspace it expects to need.
+fn ask_workspace_size(engine: &FrozenEngine, chosen: Option<&[u8]>) -> Result<i64> {
     let session = &engine.session;
     let plugin = session.plugin(engine.engine.plugin)?;
     let handle = session.plugin_handle(engine.engine.plugin)?;

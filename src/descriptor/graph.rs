@@ -12,13 +12,17 @@ use super::attribute::{Incoming, Outgoing, unknown};
 use super::operation::{FrozenOperation, size_of_values};
 use super::tensor::FrozenTensor;
 use super::{Descriptor, Draft, Lifecycle, saved_plan};
-use crate::ffi::{hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type};
+use crate::ffi::{
+    hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type, hipdnnSeverity_t as Severity,
+};
 use crate::graph::{FrozenGraph, with_compute_types};
 use crate::graph_file;
 use crate::handle as handles;
+use crate::hints;
 use crate::log;
 use crate::memory::{self, copy};
 use crate::status::{Error, Result};
+use crate::trace;
 
 const KIND: &str = "operation graph";
 
@@ -49,7 +53,7 @@ enum Content {
     #[default]
     Nothing,
     /// Verified bytes that nobody has looked into; they stay as they are if nothing is changed.
-    Bytes(Arc<FrozenGraph>),
+    Bytes(FrozenGraph),
     /// Operations that a caller gave, or that bytes were unpacked into.
     Parts(Box<Parts>),
 }
@@ -84,7 +88,7 @@ impl GraphDraft {
 }
 
 impl Draft for GraphDraft {
-    type Frozen = Arc<FrozenGraph>;
+    type Frozen = FrozenGraph;
 
     const FINALIZE_ONCE: bool = false;
 
@@ -151,14 +155,18 @@ impl Draft for GraphDraft {
         let frozen = match std::mem::take(&mut self.content) {
             Content::Bytes(graph) => graph,
             Content::Parts(parts) => {
+                let _phase = trace::phase("pack the graph", String::new);
                 let packed = pack(&parts, Some(random_id()));
                 self.content = Content::Parts(parts);
-                FrozenGraph::from_bytes(packed?)?
+                FrozenGraph::from_own(packed?)?
             }
             Content::Nothing => return Err(Error::internal("an empty operation graph passed its checks")),
         };
-        let frozen = frozen.with_handle(self.handle)?;
+        let frozen = frozen.with_handle(self.handle);
         graph_file::write_if_wanted(&frozen);
+        if log::is_on(Severity::HIPDNN_SEV_WARN) {
+            hints::look_at(&frozen);
+        }
         Ok(frozen)
     }
 
@@ -190,7 +198,7 @@ impl Descriptor {
     /// An open operation graph with the content of verified bytes, or of the graph in a container.
     pub fn graph_from_bytes(bytes: &[u8]) -> Result<Self> {
         let bytes = saved_plan::graph_in("serializedGraph", bytes)?;
-        let content = Content::Bytes(FrozenGraph::from_bytes(copy("the bytes of the graph", bytes)?)?);
+        let content = Content::Bytes(FrozenGraph::from_foreign(bytes)?);
         Ok(Self::Graph(Lifecycle::open(GraphDraft { handle: 0, content })))
     }
 
@@ -212,12 +220,12 @@ impl Descriptor {
             wire::write(&graph, Layout::G2)
         });
         let bytes = bytes.map_err(|error| Error::bad_param(format!("jsonGraph: {error}")))?;
-        let content = Content::Bytes(FrozenGraph::from_bytes(bytes)?);
+        let content = Content::Bytes(FrozenGraph::from_own(bytes)?);
         Ok(Self::Graph(Lifecycle::open(GraphDraft { handle: 0, content })))
     }
 
     /// A finalized operation graph that shares a graph.
-    pub(super) fn of_graph(graph: Arc<FrozenGraph>) -> Self {
+    pub(super) fn of_graph(graph: FrozenGraph) -> Self {
         Self::Graph(Lifecycle::finalized(GraphDraft::default(), graph))
     }
 }

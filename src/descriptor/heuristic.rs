@@ -12,6 +12,7 @@ use crate::ffi::{
 use crate::graph::FrozenGraph;
 use crate::handle;
 use crate::last_error;
+use crate::plugin::cache::Entry;
 use crate::plugin::{Session, ask};
 use crate::selection;
 use crate::status::{Error, Result};
@@ -29,7 +30,7 @@ const FALLBACK: i32 = hipdnnBackendHeurMode_t::HIPDNN_HEUR_MODE_FALLBACK as i32;
 /// A heuristic that is being set up.
 #[derive(Default)]
 pub struct HeuristicDraft {
-    graph: Option<Arc<FrozenGraph>>,
+    graph: Option<FrozenGraph>,
     mode: Option<i32>,
     find_first: bool,
     /// The policies that the caller wants; none where it leaves that to the library.
@@ -38,8 +39,10 @@ pub struct HeuristicDraft {
 
 /// A heuristic with its answer.
 pub struct FrozenHeuristic {
-    graph: Arc<FrozenGraph>,
+    graph: FrozenGraph,
     mode: i32,
+    /// What is known of the graph, where that is kept. Before the session, which outlives it.
+    entry: Option<Arc<Entry>>,
     session: Arc<Session>,
     engines: ask::Engines,
 }
@@ -88,23 +91,22 @@ impl Draft for HeuristicDraft {
         let mode = self.mode;
         let find_first = self.find_first;
         let policies = self.policies.as_deref();
-        let (graph, (mode, session, engines)) = take_checked(&mut self.graph, missing, |graph| {
+        let (graph, (mode, session, entry, engines)) = take_checked(&mut self.graph, missing, |graph| {
             let mode = mode.ok_or_else(|| {
                 Error::bad_param("HIPDNN_ATTR_ENGINEHEUR_MODE of the engine heuristic is not set")
             })?;
             let session = session_of(graph)?;
-            let engines = engines_for(&session, graph, find_first, policies)?;
-            Ok((mode, session, engines))
+            let entry = session.cache().entry(graph);
+            let engines = engines_for(&session, graph, entry.as_deref(), find_first, policies)?;
+            Ok((mode, session, entry, engines))
         })?;
-        Ok(FrozenHeuristic { graph, mode, session, engines })
+        Ok(FrozenHeuristic { graph, mode, entry, session, engines })
     }
 
     fn get(&self, frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()> {
         match outgoing.name() {
             MODE => outgoing.exactly_one(Type::HIPDNN_TYPE_HEUR_MODE, frozen.mode),
-            OPERATION_GRAPH => {
-                outgoing.exactly_one_descriptor(|| Descriptor::of_graph(Arc::clone(&frozen.graph)))
-            }
+            OPERATION_GRAPH => outgoing.exactly_one_descriptor(|| Descriptor::of_graph(frozen.graph.clone())),
             FIND_FIRST => outgoing.one(Type::HIPDNN_TYPE_BOOLEAN, u8::from(self.find_first)),
             POLICY_ORDER => {
                 let order = selection::policy_order(&frozen.session, self.policies.as_deref());
@@ -129,9 +131,14 @@ pub(super) fn session_of(graph: &FrozenGraph) -> Result<Arc<Session>> {
 fn engines_for(
     session: &Session,
     graph: &FrozenGraph,
+    entry: Option<&Entry>,
     find_first: bool,
     policies: Option<&[i64]>,
 ) -> Result<ask::Engines> {
+    let known = entry.filter(|_| !find_first).and_then(|entry| entry.engines.get());
+    if let Some(engines) = known {
+        return selection::order(session, graph, engines.clone(), policies);
+    }
     let answer = ask::applicable(session, graph, find_first);
     if answer.engines.is_empty() {
         if let Some(failure) = answer.failure {
@@ -144,6 +151,9 @@ fn engines_for(
     // Whoever wants the first plugin's engines wants them as they are.
     if find_first {
         return Ok(answer.engines);
+    }
+    if let Some(entry) = entry.filter(|_| answer.is_whole && !answer.engines.is_empty()) {
+        let _ = entry.engines.set(answer.engines.clone());
     }
     selection::order(session, graph, answer.engines, policies)
 }
@@ -167,7 +177,8 @@ fn results(frozen: &FrozenHeuristic, outgoing: &Outgoing) -> Result<()> {
     outgoing.require_array()?;
     outgoing.require_count()?;
     let engines = frozen.engines.get(..room).unwrap_or(&frozen.engines);
-    let make = |engine| FrozenEngine::new(Arc::clone(&frozen.session), Arc::clone(&frozen.graph), engine);
+    let entry = frozen.entry.as_deref();
+    let make = |engine| FrozenEngine::new(Arc::clone(&frozen.session), frozen.graph.clone(), engine, entry);
     if let [one] = engines {
         // Checked and filled in one look-up; only what the check says is about the attribute.
         let filled = Descriptor::with(outgoing.descriptor_at(0), |config| {

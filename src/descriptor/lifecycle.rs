@@ -8,6 +8,7 @@ use super::attribute::{Incoming, Outgoing};
 use crate::log::receiver;
 use crate::object::thread_number;
 use crate::status::{Error, Result};
+use crate::trace;
 
 /// One kind of descriptor while it is open.
 pub trait Draft: Send {
@@ -230,6 +231,9 @@ impl<D: Draft> Exclusive<'_, D> {
         if D::ASKS_PLUGINS {
             self.lifecycle.finalizing.store(thread_number(), Ordering::Relaxed);
         }
+        // What asks plugins takes long enough to be told apart.
+        let _phase =
+            if D::ASKS_PLUGINS { trace::phase("finalize", || self.lifecycle.name.to_owned()) } else { None };
         let frozen = self.with(D::finalize)?;
         // SAFETY: the state is BUSY by this thread's doing.
         unsafe { (*self.lifecycle.content.get()).frozen = Some(frozen) };

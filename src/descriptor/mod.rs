@@ -4,9 +4,9 @@
 //! without any. What other descriptors need of a frozen one is shared, so a caller may destroy them in any order.
 
 pub mod attribute;
+mod compile;
 mod engine;
 mod engine_config;
-mod engine_details;
 mod graph;
 mod heuristic;
 mod knob_choice;
@@ -15,8 +15,10 @@ mod lifecycle;
 mod operation;
 mod overrides;
 mod plan;
+mod plan_json;
 mod profiling;
 pub mod saved_plan;
+mod stored_plan;
 mod tensor;
 mod variant_pack;
 
@@ -156,7 +158,7 @@ impl Descriptor {
     ///
     /// # Errors
     /// BAD_PARAM when this is something else.
-    pub fn finalized_graph(&self) -> Result<Option<Arc<crate::graph::FrozenGraph>>> {
+    pub fn finalized_graph(&self) -> Result<Option<crate::graph::FrozenGraph>> {
         match self {
             Self::Graph(lifecycle) => Ok(lifecycle.frozen().cloned()),
             other => Err(other.wrong_kind("operation graph")),
@@ -204,7 +206,7 @@ child_of_kind! {
     /// The tensor in a finalized tensor descriptor.
     tensor, Tensor, Arc<tensor::FrozenTensor>, "tensor";
     /// The graph in a finalized operation graph.
-    graph, Graph, Arc<crate::graph::FrozenGraph>, "operation graph";
+    graph, Graph, crate::graph::FrozenGraph, "operation graph";
     /// The engine in a finalized engine descriptor.
     engine, Engine, engine::FrozenEngine, "engine";
     /// The setting in a finalized knob choice.

@@ -2,24 +2,23 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::c_int;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::sync::{Arc, OnceLock};
 
 use hipdnn_plugin_sdk::graph::ApiVersion;
-use hipdnn_plugin_sdk::wire::TensorSummary;
+use hipdnn_plugin_sdk::wire::{self, Layout, TensorSummary};
 
 use super::attribute::{Incoming, Outgoing, unknown};
 use super::engine_config::FrozenConfig;
 use super::overrides::Overrides;
-use super::{Descriptor, Draft, Pack, take_checked};
+use super::{Descriptor, Draft, Pack, compile, stored_plan, take_checked};
 use crate::ffi::{
     hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type, hipdnnSeverity_t as Severity,
 };
 use crate::lock::Mutex;
-use crate::log;
-use crate::plugin::{Context, Engine, EngineRef, Owner, PluginSet, Session, check, context};
+use crate::plugin::{Context, Engine, EngineRef, Owner, PluginSet, Session, check};
 use crate::status::{Error, Result};
+use crate::{log, trace};
 
 const KIND: &str = "execution plan";
 
@@ -29,6 +28,7 @@ const MOST_REMARKS: usize = 4;
 const HANDLE: c_int = Name::HIPDNN_ATTR_EXECUTION_PLAN_HANDLE as c_int;
 const ENGINE_CONFIG: c_int = Name::HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG as c_int;
 const WORKSPACE_SIZE: c_int = Name::HIPDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE as c_int;
+const JSON: c_int = Name::HIPDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION as c_int;
 const TENSOR_UIDS: c_int = Name::HIPDNN_ATTR_EXECUTION_PLAN_TENSOR_UIDS_EXT as c_int;
 const ENGINE_GLOBAL_INDEX: c_int = Name::HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_GLOBAL_INDEX_EXT as c_int;
 const IS_OVERRIDE_SHAPE_ENABLED: c_int =
@@ -58,6 +58,8 @@ pub struct FrozenPlan {
     saved: Mutex<Option<Vec<u8>>>,
     /// Whether the log has what is odd about a pack; said once for each plan.
     has_told: AtomicBool,
+    /// What the profile and the trace say of the plan, once they do.
+    label: OnceLock<&'static trace::Plan>,
 }
 
 /// Which set of plugins it is.
@@ -108,11 +110,16 @@ impl Source {
     }
 
     /// The name of the graph; a saved plan does not have it.
-    fn graph_name(&self) -> Option<String> {
+    pub(super) fn graph_name(&self) -> Option<String> {
         match self {
             Self::Config(config) => config.engine.graph.name(),
             Self::Saved(_) => None,
         }
+    }
+
+    fn engine_name(&self) -> String {
+        let (session, engine) = self.engine();
+        session.engine(engine).map(Engine::display_name).unwrap_or_default()
     }
 
     /// The id of the engine.
@@ -152,13 +159,19 @@ impl Draft for PlanDraft {
     fn finalize(&mut self) -> Result<Self::Frozen> {
         let missing =
             || Error::bad_param("HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG of the execution plan is not set");
-        let (config, (context, workspace_size)) = take_checked(&mut self.config, missing, |config| {
-            let engine = &config.engine;
-            context::compile(&engine.session, engine.engine, &engine.graph, config.bytes()?)
-        })?;
+        let begin = trace::begin();
+        let (config, (compiled, is_new)) =
+            take_checked(&mut self.config, missing, |config| compile::compile(config))?;
         let is_override_shape_enabled = config.engine.graph.summary().is_override_shape_enabled;
-        let context = Context::new(context, Source::Config(config));
-        Ok(FrozenPlan::new(context, workspace_size, is_override_shape_enabled))
+        let (context, workspace_size) = compiled.with_owner(Source::Config(config))?;
+        let plan = FrozenPlan::new(context, workspace_size, is_override_shape_enabled);
+        if is_new {
+            plan.store();
+        }
+        if let Some(begin) = begin {
+            plan.record_making(begin);
+        }
+        Ok(plan)
     }
 
     fn get(&self, frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()> {
@@ -173,6 +186,7 @@ impl Draft for PlanDraft {
                 )),
             },
             WORKSPACE_SIZE => outgoing.exactly_one(Type::HIPDNN_TYPE_INT64, frozen.workspace_size),
+            JSON => outgoing.text(&frozen.json()?),
             TENSOR_UIDS => {
                 let uids: Vec<i64> = source.tensors().iter().map(|tensor| tensor.uid).collect();
                 outgoing.many(Type::HIPDNN_TYPE_INT64, &uids)
@@ -206,9 +220,10 @@ impl FrozenPlan {
         let (set, plugin) = (Identity(Arc::as_ptr(session.set())), engine.plugin);
         let tensors = context.owner().tensors();
         let alignment_mask = tensors.iter().fold(0, |mask, tensor| mask | alignment_bits(tensor.alignment));
-        let (saved, has_told) = (Mutex::new(None), AtomicBool::new(false));
+        let (saved, has_told, label) = (Mutex::new(None), AtomicBool::new(false), OnceLock::new());
         Self {
             has_told,
+            label,
             context,
             set,
             plugin,
@@ -222,6 +237,14 @@ impl FrozenPlan {
     /// The plugin's context.
     pub(super) fn context(&self) -> &Context<Source> {
         &self.context
+    }
+
+    /// Stores the plan for other processes.
+    #[cold]
+    fn store(&self) {
+        if let Source::Config(config) = self.context.owner() {
+            stored_plan::store(self, config);
+        }
     }
 
     /// Bytes of workspace that an execution needs.
@@ -244,28 +267,41 @@ impl FrozenPlan {
     /// Returns when the plugin does, which need not be when the work is done. Takes no lock and allocates nothing.
     #[inline]
     pub fn execute(&self, session: &Session, pack: &Pack) -> Result<()> {
-        if log::is_on(Severity::HIPDNN_SEV_WARN) {
+        if log::is_watched(Severity::HIPDNN_SEV_WARN) {
             return self.execute_and_tell(session, pack);
         }
         self.run(session, pack).map_err(|error| self.with_remarks(error, pack))
     }
 
-    /// The same with lines of the log: what was run for how long, and what is odd about the pack.
+    /// The same with lines of the log, the profile and the trace: what was run for how long, and what is odd about the pack.
     #[cold]
     fn execute_and_tell(&self, session: &Session, pack: &Pack) -> Result<()> {
-        let start = Instant::now();
+        let range = trace::ranges::push(|| self.label().title.clone());
+        let label = trace::in_place().map(|_| self.label());
+        let memory = pack.buffers().first().map_or(std::ptr::null(), |buffer| buffer.ptr.cast_const());
+        // SAFETY: whoever set the handle's stream vouches for it.
+        let launch = label.and_then(|_| unsafe { trace::device::begin(session.stream(), memory) });
+        let begin = trace::now();
         let result = self.run(session, pack);
-        let taken = start.elapsed();
+        let end = trace::now();
+        let taken = end.saturating_sub(begin);
+        drop(range);
+        if let Some(label) = label {
+            if let Some(launch) = launch {
+                launch.end(label, begin);
+            }
+            trace::record(begin, end, trace::Event::Executed(label, result.is_err()));
+        }
         let source = self.context.owner();
         log::info(|| {
-            let (session, engine) = source.engine();
-            let name = session.engine(engine).map(Engine::display_name).unwrap_or_default();
+            let name = source.engine_name();
             let graph =
                 source.graph_name().map_or_else(|| "a graph".into(), |name| format!("graph {name:?}"));
             let end = if result.is_ok() { "returned" } else { "failed" };
-            format!("execute: {name} ran {graph} and {end} after {:.1} µs", taken.as_secs_f64() * 1e6)
+            format!("execute: {name} ran {graph} and {end} after {:.1} µs", taken as f64 / 1e3)
         });
         match result {
+            Ok(()) if !log::is_on(Severity::HIPDNN_SEV_WARN) => Ok(()),
             Ok(()) => {
                 let remark = self.remarks(pack);
                 if let Some(remark) = remark.filter(|_| !self.has_told.swap(true, Ordering::Relaxed)) {
@@ -275,6 +311,35 @@ impl FrozenPlan {
             }
             Err(error) => Err(self.with_remarks(error, pack)),
         }
+    }
+
+    /// Records that the plan was made, from `begin` until now.
+    #[cold]
+    pub(super) fn record_making(&self, begin: u64) {
+        // What is said of the plan takes time, too.
+        let end = trace::now();
+        trace::record(begin, end, trace::Event::Planned(self.label()));
+    }
+
+    /// What the profile and the trace say of the plan.
+    #[cold]
+    fn label(&self) -> &'static trace::Plan {
+        self.label.get_or_init(|| {
+            // An engine that needs a device has loaded what it takes by now.
+            trace::device::look();
+            let source = self.context.owner();
+            let graph = match source {
+                Source::Config(config) => config.engine.graph.bytes(Layout::G2).ok().map(wire::read),
+                Source::Saved(_) => None,
+            };
+            let (engine, graph) = (source.engine_name(), graph.and_then(std::result::Result::ok));
+            let description = self.context.description();
+            trace::Plan::of(&trace::About {
+                engine: &engine,
+                graph: graph.as_ref(),
+                description: description.as_deref(),
+            })
+        })
     }
 
     /// What is odd about the pack beside what a plugin says, which may be its cause.

@@ -7,9 +7,10 @@ use std::ffi::c_int;
 use std::time::Instant;
 
 use hipdnn_plugin_sdk::ffi::hipStream_t;
-use hipdnn_plugin_sdk::hip::{Hip, HipError, hipEvent_t};
+use hipdnn_plugin_sdk::hip::HipError;
 
 use super::attribute::{Incoming, Outgoing, unknown};
+use crate::events::{Events, hip_with_device};
 use crate::ffi::{hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type};
 use crate::handle as handles;
 use crate::lock::Mutex;
@@ -59,43 +60,8 @@ enum Clock {
     Device { events: Events, stream: hipStream_t },
 }
 
-/// Two events of a device.
-struct Events {
-    hip: &'static Hip,
-    start: hipEvent_t,
-    stop: hipEvent_t,
-}
-
 // SAFETY: events and streams belong to no thread.
 unsafe impl Send for Clock {}
-
-impl Events {
-    fn new(hip: &'static Hip) -> std::result::Result<Self, HipError> {
-        let mut events = Self { hip, start: std::ptr::null_mut(), stop: std::ptr::null_mut() };
-        // SAFETY: the outputs are valid.
-        unsafe {
-            hip.check("hipEventCreate", (hip.hipEventCreate)(&raw mut events.start))?;
-            hip.check("hipEventCreate", (hip.hipEventCreate)(&raw mut events.stop))?;
-        }
-        Ok(events)
-    }
-}
-
-impl Drop for Events {
-    fn drop(&mut self) {
-        for event in [self.start, self.stop] {
-            if !event.is_null() {
-                // SAFETY: the event is this one's own. A failure leaves nothing to do.
-                unsafe { (self.hip.hipEventDestroy)(event) };
-            }
-        }
-    }
-}
-
-/// HIP, where it is loaded and has a device.
-fn hip_with_device() -> Option<&'static Hip> {
-    Hip::loaded().filter(|hip| hip.device_count().is_ok_and(|count| count > 0))
-}
 
 fn failed(error: HipError) -> Error {
     Error::internal(error.message)
@@ -115,7 +81,8 @@ impl Clock {
     fn start(&mut self) -> Result<()> {
         match self {
             Self::Processor { start, .. } => *start = Instant::now(),
-            Self::Device { events, stream } => record(events.hip, events.start, *stream)?,
+            // SAFETY: whoever set the handle's stream vouches for it.
+            Self::Device { events, stream } => unsafe { events.start(*stream) }.map_err(failed)?,
         }
         Ok(())
     }
@@ -123,7 +90,8 @@ impl Clock {
     fn stop(&mut self) -> Result<()> {
         match self {
             Self::Processor { stop, .. } => *stop = Instant::now(),
-            Self::Device { events, stream } => record(events.hip, events.stop, *stream)?,
+            // SAFETY: as above.
+            Self::Device { events, stream } => unsafe { events.stop(*stream) }.map_err(failed)?,
         }
         Ok(())
     }
@@ -132,25 +100,9 @@ impl Clock {
     fn elapsed(&self) -> Result<f32> {
         match self {
             Self::Processor { start, stop } => Ok((*stop - *start).as_secs_f64() as f32 * 1e3),
-            Self::Device { events, .. } => {
-                let hip = events.hip;
-                let mut milliseconds = 0.0;
-                // SAFETY: both events were recorded, and the output is valid.
-                unsafe {
-                    hip.check("hipEventSynchronize", (hip.hipEventSynchronize)(events.stop))
-                        .map_err(failed)?;
-                    let answer = (hip.hipEventElapsedTime)(&raw mut milliseconds, events.start, events.stop);
-                    hip.check("hipEventElapsedTime", answer).map_err(failed)?;
-                }
-                Ok(milliseconds)
-            }
+            Self::Device { events, .. } => events.elapsed().map_err(failed),
         }
     }
-}
-
-fn record(hip: &Hip, event: hipEvent_t, stream: hipStream_t) -> Result<()> {
-    // SAFETY: the event is alive, and whoever set the handle's stream vouches for it.
-    hip.check("hipEventRecord", unsafe { (hip.hipEventRecord)(event, stream) }).map_err(failed)
 }
 
 impl State {

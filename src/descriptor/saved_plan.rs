@@ -11,9 +11,11 @@ use crate::device;
 use crate::memory;
 use crate::plugin::{Context, EngineRef, Owner, Plugin, Session, context};
 use crate::status::{Error, Result};
+use crate::trace;
 
 impl FrozenPlan {
-    fn save(&self) -> Result<Vec<u8>> {
+    /// The bytes of the plan, as its plugin saves it now.
+    pub(super) fn save(&self) -> Result<Vec<u8>> {
         let source = self.context().owner();
         let engine_id = source.engine_id();
         let payload = context::save(self.context(), engine_id)?;
@@ -39,7 +41,7 @@ impl FrozenPlan {
 }
 
 /// Which engine a saved plan is for, if this session has it and it is the one that made the plan.
-fn engine_of(session: &Session, plan: &SavedPlan) -> Result<EngineRef> {
+pub(super) fn engine_of(session: &Session, plan: &SavedPlan) -> Result<EngineRef> {
     let id = plan.engine_id;
     let engine = session.find_engine(id).ok_or_else(|| {
         let of =
@@ -73,7 +75,7 @@ fn check_origin(origin: &Origin, plugin: &Plugin) -> Result<()> {
 }
 
 /// Fails for what no library writes.
-fn check(plan: &SavedPlan) -> Result<()> {
+pub(super) fn check(plan: &SavedPlan) -> Result<()> {
     if plan.version != SAVED_PLAN_VERSION {
         return Err(Error::not_supported(format!(
             "the plan is of version {}, this library reads version {SAVED_PLAN_VERSION}",
@@ -99,7 +101,7 @@ fn about(argument: &str, bytes: &[u8], error: &GraphError) -> Error {
 }
 
 /// The parts of a container; none where the bytes are something else.
-fn container<'a>(argument: &str, bytes: &'a [u8]) -> Result<Option<Container<'a>>> {
+pub(super) fn container<'a>(argument: &str, bytes: &'a [u8]) -> Result<Option<Container<'a>>> {
     let read = || if wire::is_container(bytes)? { wire::read_container(bytes).map(Some) } else { Ok(None) };
     read().map_err(|error| about(argument, bytes, &error))
 }
@@ -167,6 +169,7 @@ impl Descriptor {
         let plan = wire::read_plan(bytes).map_err(|error| about(argument, bytes, &error))?;
         check(&plan)?;
         let engine = engine_of(session, &plan)?;
+        let begin = trace::begin();
         let (context, workspace_size) = context::load(session, engine, plan.payload)?;
         // Without an origin nothing was promised of the addresses.
         let alignments = plan.origin.iter().flat_map(|origin| origin.tensor_alignments.iter().copied());
@@ -180,6 +183,9 @@ impl Descriptor {
         }));
         let context = Context::new(context, source);
         let frozen = FrozenPlan::new(context, workspace_size, plan.is_override_shape_enabled);
+        if let Some(begin) = begin {
+            frozen.record_making(begin);
+        }
         Ok(Self::Plan(Lifecycle::finalized(PlanDraft::default(), frozen)))
     }
 }

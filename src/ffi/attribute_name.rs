@@ -53,7 +53,7 @@ attributes! {
         HIPDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE = 302: "Workspace that execute needs, in bytes (INT64, 1, read only).",
         HIPDNN_ATTR_EXECUTION_PLAN_COMPUTED_INTERMEDIATE_UIDS = 303: "Uids of intermediates to compute (INT64, n, reserved).",
         HIPDNN_ATTR_EXECUTION_PLAN_RUN_ONLY_INTERMEDIATE_UIDS = 304: "Uids of intermediates to run alone (INT64, n, reserved).",
-        HIPDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION = 305: "The plan as JSON (CHAR, n, reserved).",
+        HIPDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION = 305: "The plan as JSON (CHAR, n, read only).",
         HIPDNN_ATTR_EXECUTION_PLAN_KERNEL_CACHE = 306: "Kernel cache (BACKEND_DESCRIPTOR, 1, reserved).",
         HIPDNN_ATTR_EXECUTION_PLAN_DEVICEPROP = 307: "Device of the plan (BACKEND_DESCRIPTOR, 1, reserved).",
         HIPDNN_ATTR_EXECUTION_PLAN_TENSOR_UIDS_EXT = 308:

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 use super::{FREE, TABLES};
+use crate::graph::recent::Recent;
 
 /// Objects that one thread may have in use at one time: three for a call, and calls from within callbacks.
 pub const HAZARDS: usize = 7;
@@ -17,38 +18,53 @@ pub const HAZARDS: usize = 7;
 pub struct Record {
     pub hazards: [AtomicUsize; HAZARDS],
     taken: AtomicBool,
+    /// The next one of the same group.
     next: AtomicPtr<Record>,
+    /// The one bit that stands for the record's group.
+    pub group: u64,
     /// How many hazards are in use.
     pub depth: Cell<usize>,
     /// The slot of each table that the thread freed last, which it takes next; [`NO_SLOT`] for none.
     spares: [Cell<u32>; TABLES],
     /// Further free slots of each table.
     stores: RefCell<[Vec<u32>; TABLES]>,
+    /// The graphs that it was given last.
+    pub graphs: RefCell<Recent>,
 }
 
 /// No slot has this number: there are not as many.
 pub const NO_SLOT: u32 = u32::MAX;
 
-// SAFETY: `depth`, `spares` and `stores` are used only by the thread that has taken the record, everything else is atomic.
+// SAFETY: `depth`, `spares`, `stores` and `graphs` are used only by the thread that has taken the record, everything else is atomic.
 unsafe impl Sync for Record {}
 
-static RECORDS: AtomicPtr<Record> = AtomicPtr::new(ptr::null_mut());
+/// All groups.
+pub const ALL: u64 = u64::MAX;
 
-pub fn records() -> impl Iterator<Item = &'static Record> {
-    // SAFETY: records are leaked, so every pointer in the list stays valid.
-    let mut at = unsafe { RECORDS.load(Ordering::SeqCst).as_ref() };
-    std::iter::from_fn(move || {
-        let record = at?;
-        // SAFETY: as above.
-        at = unsafe { record.next.load(Ordering::Acquire).as_ref() };
-        Some(record)
+/// The records, in as many groups as a word has bits, so that those that may have a handle can be told by a word.
+static RECORDS: [AtomicPtr<Record>; 64] = [const { AtomicPtr::new(ptr::null_mut()) }; 64];
+/// How many there are.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// The records of some groups.
+pub fn records(groups: u64) -> impl Iterator<Item = &'static Record> {
+    let chosen = RECORDS.iter().enumerate().filter(move |(group, _)| groups & (1 << group) != 0);
+    chosen.flat_map(|(_, head)| {
+        // SAFETY: records are leaked, so every pointer in the list stays valid.
+        let mut at = unsafe { head.load(Ordering::SeqCst).as_ref() };
+        std::iter::from_fn(move || {
+            let record = at?;
+            // SAFETY: as above.
+            at = unsafe { record.next.load(Ordering::Acquire).as_ref() };
+            Some(record)
+        })
     })
 }
 
-/// Whether a thread has announced a handle. Whoever asks has made the handle unusable before, by a sequentially consistent
-/// operation: a thread that announced it later finds it unusable.
-pub fn is_in_use(handle: usize) -> bool {
-    records().any(|record| record.uses(handle))
+/// Whether a thread whose record is in one of the groups has announced a handle. Whoever asks has made the handle unusable before, by a
+/// sequentially consistent operation: a thread that announced it later finds it unusable.
+pub fn is_in_use(handle: usize, groups: u64) -> bool {
+    records(groups).any(|record| record.uses(handle))
 }
 
 thread_local! {
@@ -76,6 +92,7 @@ unsafe extern "C" fn give_back(_: *mut c_void) {
     for (free, store) in FREE.iter().zip(record.stores.borrow_mut().iter_mut()) {
         free.lock().indices.append(store);
     }
+    record.graphs.take();
     record.taken.store(false, Ordering::Release);
 }
 
@@ -88,7 +105,7 @@ impl Record {
 
     #[cold]
     fn take() -> &'static Self {
-        let free = records().find(|record| {
+        let free = records(ALL).find(|record| {
             record.taken.compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         });
         let record = free.unwrap_or_else(Self::add);
@@ -101,18 +118,22 @@ impl Record {
     }
 
     fn add() -> &'static Self {
+        let group = COUNT.fetch_add(1, Ordering::Relaxed) % RECORDS.len();
+        let head = RECORDS.get(group).unwrap_or(&RECORDS[0]);
         let record: &'static Self = Box::leak(Box::new(Self {
             hazards: [const { AtomicUsize::new(0) }; HAZARDS],
             taken: AtomicBool::new(true),
-            next: AtomicPtr::new(RECORDS.load(Ordering::Acquire)),
+            next: AtomicPtr::new(head.load(Ordering::Acquire)),
+            group: 1 << group,
             depth: Cell::new(0),
             spares: [const { Cell::new(NO_SLOT) }; TABLES],
             stores: RefCell::new([const { Vec::new() }; TABLES]),
+            graphs: RefCell::default(),
         }));
         let new = ptr::from_ref(record).cast_mut();
         loop {
-            let head = record.next.load(Ordering::Relaxed);
-            match RECORDS.compare_exchange(head, new, Ordering::SeqCst, Ordering::Acquire) {
+            let next = record.next.load(Ordering::Relaxed);
+            match head.compare_exchange(next, new, Ordering::SeqCst, Ordering::Acquire) {
                 Ok(_) => break record,
                 Err(actual) => record.next.store(actual, Ordering::Relaxed),
             }
@@ -122,7 +143,7 @@ impl Record {
     /// What the record is known by: its address.
     #[inline]
     pub fn number(&self) -> usize {
-        ptr::from_ref(self).addr()
+        ptr::from_ref(self).expose_provenance()
     }
 
     /// Whether the record has a handle.

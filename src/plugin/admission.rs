@@ -3,6 +3,7 @@
 use std::ffi::c_char;
 use std::path::{Path, PathBuf};
 use std::ptr;
+use std::sync::atomic::AtomicBool;
 
 use hipdnn_plugin_sdk::ffi::{
     HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE, HIPDNN_PLUGIN_STATUS_SUCCESS, HIPDNN_PLUGIN_TYPE_ENGINE,
@@ -13,6 +14,7 @@ use hipdnn_plugin_sdk::wire::{EngineConfig, write_engine_config};
 
 use super::api::{Api, foreign_text};
 use super::{Generation, Library, Setting, engine_id};
+use crate::trace;
 
 /// More engines than any plugin has: a larger count is a plugin's mistake and not an amount of memory to ask for.
 const MAX_ENGINES: u32 = 65_536;
@@ -57,6 +59,9 @@ pub struct Plugin {
     pub dropped: Vec<String>,
     /// The canonical path of its file.
     pub path: PathBuf,
+    /// Whether it has answered which engines apply, and whether it has made a plan: it may have loaded the library of a GPU then.
+    pub(super) has_answered: AtomicBool,
+    pub(super) has_compiled: AtomicBool,
     /// Every id the plugin declared, also those of engines that were dropped.
     pub(super) declared: Vec<i64>,
     // Last, so that the code outlives everything above.
@@ -110,6 +115,12 @@ impl Plugin {
             crate::log::warn(|| api.failure("set the logging callback", status));
         }
         tell_log_level(&api);
+        // SAFETY: the callback lives as long as this library. A plugin that refuses it only tells no steps.
+        let ask = || unsafe { api.set_step_callback(Some(trace::plugin_step)) };
+        let status = if trace::wants_steps() { ask() } else { None };
+        if let Some(status) = status.filter(|status| *status != HIPDNN_PLUGIN_STATUS_SUCCESS) {
+            crate::log::warn(|| api.failure("set the step callback", status));
+        }
         let declared = engine_ids(&api)?;
         let (engines, dropped) = admit(&api, &declared, owner);
         let path = library.path().to_owned();
@@ -122,6 +133,8 @@ impl Plugin {
             engines,
             dropped,
             path,
+            has_answered: AtomicBool::new(false),
+            has_compiled: AtomicBool::new(false),
             declared,
             _library: library,
         })

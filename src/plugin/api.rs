@@ -143,6 +143,10 @@ table! {
             (handle: PluginHandle, serialized: *mut ConstData);
         create_context_from_serialized: "hipdnnEnginePluginCreateExecutionContextFromSerialized",
             (handle: PluginHandle, serialized: *const ConstData, context: *mut Context);
+        describe_context: "hipdnnEnginePluginDescribeExecutionContext_ext",
+            (handle: PluginHandle, context: Context, requested_size: usize, size: *mut usize, json: *mut c_char);
+        set_step_callback: "hipdnnEnginePluginSetStepCallback_ext",
+            (callback: hipdnn_plugin_sdk::trace::Callback);
     }
     called_below {
         execute_with_overrides: "hipdnnEnginePluginExecuteOpGraphWithOverrides";

@@ -6,8 +6,8 @@ use smallvec::SmallVec;
 use super::admission::first_duplicate;
 use super::{EngineRef, Plugin, Session, check, gate};
 use crate::graph::FrozenGraph;
-use crate::log;
 use crate::status::{Error, Result, Status};
+use crate::{device, log, trace};
 
 /// The engines that can run a graph, in the order of the plugins and of each plugin's answer.
 pub type Engines = SmallVec<[EngineRef; 4]>;
@@ -20,17 +20,22 @@ pub struct Answer {
     pub refusals: String,
     /// The first failure of a plugin while it was asked.
     pub failure: Option<Error>,
+    /// Whether every plugin was asked, and none failed.
+    pub is_whole: bool,
 }
 
 /// Asks every plugin, or with `find_first` up to the first that has an engine. One that fails does not keep the others from
 /// answering.
 pub fn applicable(session: &Session, graph: &FrozenGraph, find_first: bool) -> Answer {
-    let mut answer = Answer { engines: Engines::new(), refusals: String::new(), failure: None };
+    let mut answer =
+        Answer { engines: Engines::new(), refusals: String::new(), failure: None, is_whole: true };
     let mut told = Vec::new();
     for (place, plugin, handle) in session.opened() {
+        let _phase = trace::phase("ask which engines apply", || plugin.name.clone());
         let mut said = String::new();
         let result = log::capture(&mut said, || ask(place, plugin, handle, graph, &mut answer.engines));
         if let Err(error) = result {
+            answer.is_whole = false;
             log::warn(|| format!("plugin {}: {error}", plugin.name));
             said = error.message.to_string();
             // A status of the plugin's own or an exception is its failure; a graph that it cannot read is a refusal.
@@ -92,6 +97,7 @@ fn ask(
         plugin.api.get_applicable_engine_ids(handle, &raw const data, ids.as_mut_ptr(), room, &raw mut count)
     };
     check(&plugin.api, "get applicable engine IDs", status)?;
+    device::look_for_gpu_once(&plugin.has_answered);
     let Some(ids) = ids.get(..count as usize) else {
         return Err(Error::plugin(format!("More applicable engines than expected: {count} of {room}")));
     };

@@ -2,15 +2,18 @@
 
 use std::ptr::{self, NonNull};
 use std::slice;
+use std::sync::Arc;
 
 use hipdnn_plugin_sdk::ffi::{
-    HipdnnEnginePluginExecutionContext, hipdnnEnginePluginHandle_t, hipdnnPluginConstData_t as ConstData,
+    HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE, HipdnnEnginePluginExecutionContext, hipdnnEnginePluginHandle_t,
+    hipdnnPluginConstData_t as ConstData,
 };
 
+use super::cache::SharedContext;
 use super::{EngineRef, Plugin, Session, check, gate};
 use crate::graph::FrozenGraph;
-use crate::log;
 use crate::status::{Error, Result};
+use crate::{device, log, trace};
 
 /// What a context is kept with: it holds the session with which the context is given back.
 pub trait Owner {
@@ -20,7 +23,9 @@ pub trait Owner {
 
 /// A plugin's execution context, given back to the plugin when it is dropped.
 pub struct Context<O: Owner> {
-    context: NonNull<HipdnnEnginePluginExecutionContext>,
+    context: Raw,
+    /// The one that it is, where plans share it and the last of them gives it back. Before the owner, which outlives it.
+    shared: Option<Arc<SharedContext>>,
     owner: O,
 }
 
@@ -30,12 +35,19 @@ unsafe impl<O: Owner + Send> Send for Context<O> {}
 unsafe impl<O: Owner + Sync> Sync for Context<O> {}
 
 /// A context that has no owner yet.
-type Raw = NonNull<HipdnnEnginePluginExecutionContext>;
+pub type Raw = NonNull<HipdnnEnginePluginExecutionContext>;
 
 impl<O: Owner> Context<O> {
     /// Puts a context that this owner's engine made into its hands.
     pub fn new(context: Raw, owner: O) -> Self {
-        Self { context, owner }
+        Self { context, shared: None, owner }
+    }
+
+    /// A context that plans share. The owner has its session.
+    pub fn of_shared(shared: Arc<SharedContext>, owner: O) -> Result<Self> {
+        let context = shared.context();
+        let context = context.ok_or_else(|| Error::internal("a plan was given back while it was in use"))?;
+        Ok(Self { context, shared: Some(shared), owner })
     }
 
     /// The context's owner.
@@ -53,10 +65,17 @@ impl<O: Owner> Context<O> {
 
 impl<O: Owner> Drop for Context<O> {
     fn drop(&mut self) {
-        let (session, engine) = self.owner.engine();
-        if let Ok((plugin, handle)) = opened(session, engine) {
-            destroy(plugin, handle, self.context);
+        if self.shared.is_none() {
+            let (session, engine) = self.owner.engine();
+            give_back(session, engine, self.context);
         }
+    }
+}
+
+/// Gives a context of an engine back to the plugin. It is not used any more.
+pub(super) fn give_back(session: &Session, engine: EngineRef, context: Raw) {
+    if let Ok((plugin, handle)) = opened(session, engine) {
+        destroy(plugin, handle, context);
     }
 }
 
@@ -85,12 +104,14 @@ pub fn compile(
     let (plugin, handle) = opened(session, engine)?;
     let graph = const_data(graph.bytes(plugin.generation.layout)?);
     let config = const_data(config);
+    let _phase = trace::phase("compile", || plugin.name.clone());
     let mut context = ptr::null_mut();
     // SAFETY: the handle is the plugin's own and the bytes outlive the call, which writes one pointer.
     let status = unsafe {
         plugin.api.create_execution_context(handle, &raw const config, &raw const graph, &raw mut context)
     };
     check(&plugin.api, "create execution context", status)?;
+    device::look_for_gpu_once(&plugin.has_compiled);
     with_workspace_size(plugin, handle, context)
 }
 
@@ -102,6 +123,7 @@ pub fn load(session: &Session, engine: EngineRef, payload: &[u8]) -> Result<(Raw
     let _visit = gate::visit("a plan cannot be loaded")?;
     let (plugin, handle) = opened(session, engine)?;
     require_saving(plugin)?;
+    let _phase = trace::phase("load a saved plan", || plugin.name.clone());
     let payload = const_data(payload);
     let mut context = ptr::null_mut();
     // SAFETY: the handle is the plugin's own and the bytes outlive the call, which writes one pointer.
@@ -144,6 +166,54 @@ pub fn save<O: Owner>(context: &Context<O>, engine_id: i64) -> Result<Vec<u8>> {
         log::error(|| plugin.api.failure("destroy serialized execution context", status));
     }
     bytes
+}
+
+/// The most bytes of a description that are read.
+const MAX_DESCRIPTION: usize = 1 << 20;
+
+impl<O: Owner> Context<O> {
+    /// What the plugin tells of an execution: a text of its own in JSON, of which only its size and encoding were checked. Asks
+    /// the plugin each time, so not for an execution. None where the plugin does not tell, or not well, which the log has.
+    pub fn description(&self) -> Option<String> {
+        let (session, engine) = self.owner.engine();
+        let (plugin, handle) = opened(session, engine).ok()?;
+        let text = describe(plugin, handle, self.context);
+        text.unwrap_or_else(|error| {
+            log::warn(|| format!("plugin {}: {error}", plugin.name));
+            None
+        })
+    }
+}
+
+fn describe(plugin: &Plugin, handle: hipdnnEnginePluginHandle_t, context: Raw) -> Result<Option<String>> {
+    const ACTION: &str = "describe execution context";
+    let mut size = 0;
+    // SAFETY: handle and context are the plugin's own; the call writes one number.
+    let status =
+        unsafe { plugin.api.describe_context(handle, context.as_ptr(), 0, &raw mut size, ptr::null_mut()) };
+    match status {
+        None | Some(HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE) => return Ok(None),
+        Some(status) => check(&plugin.api, ACTION, status)?,
+    }
+    if !(1..=MAX_DESCRIPTION).contains(&size) {
+        return Err(Error::plugin(format!(
+            "the description of an execution context has {size} bytes, expected 1 to {MAX_DESCRIPTION}"
+        )));
+    }
+    let mut text = vec![0_u8; size];
+    let mut written = size;
+    // SAFETY: handle and context are the plugin's own; the text has room for `size` bytes.
+    let status = unsafe {
+        let text = text.as_mut_ptr().cast();
+        plugin.api.describe_context(handle, context.as_ptr(), size, &raw mut written, text)
+    };
+    check(&plugin.api, ACTION, status.unwrap_or_default())?;
+    // What a plugin says of the size the second time is of no use: the text ends at a NUL.
+    let end = text.iter().position(|byte| *byte == 0).unwrap_or(size);
+    text.truncate(end);
+    String::from_utf8(text).map(Some).map_err(|error| {
+        Error::plugin(format!("the description of an execution context is not UTF-8: {}", error.utf8_error()))
+    })
 }
 
 fn require_saving(plugin: &Plugin) -> Result<()> {

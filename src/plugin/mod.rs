@@ -6,7 +6,9 @@
 mod admission;
 mod api;
 pub mod ask;
+pub mod cache;
 pub mod context;
+mod engine_details;
 mod gate;
 mod generation;
 mod heuristic;
@@ -19,6 +21,7 @@ mod session;
 pub use admission::{Engine, Plugin};
 pub use api::{Api, OverrideArrays, check};
 pub use context::{Context, Owner, workspace_size};
+pub use engine_details::EngineDetails;
 pub use generation::{Generation, Setting};
 pub use heuristic::{HeuristicPlugin, Policy};
 pub use heuristic_handles::HeuristicHandles;

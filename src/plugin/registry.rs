@@ -16,7 +16,7 @@ use super::{HeuristicPlugin, Plugin, PluginSet, Session, Setting};
 use crate::lock::Mutex;
 use crate::selection::Settings;
 use crate::status::{Error, Result};
-use crate::{last_error, log};
+use crate::{last_error, log, trace};
 
 /// Where one kind of plugins is looked for besides the default.
 #[derive(Clone)]
@@ -182,6 +182,7 @@ fn load(engines: &Paths, heuristics: &Paths) -> Result<PluginSet> {
     let heuristics = load_heuristics(heuristics);
     // If plugins have brought HIP, its functions are found here, where the loader may be asked.
     Hip::loaded();
+    trace::ranges::look();
     Ok(PluginSet { plugins, refused, places, heuristics, settings: Settings::from_environment() })
 }
 
@@ -265,7 +266,10 @@ fn load_files(files: BTreeSet<PathBuf>, setting: &Setting) -> (Vec<Plugin>, Vec<
             let plugin = plugins.iter().find(|plugin| plugin.engines.iter().any(|engine| engine.id == id));
             plugin.map(|plugin| format!("'{}' from {}", plugin.name, plugin.path.display()))
         };
-        match Plugin::load(&path, setting, owner) {
+        let phase = trace::phase("load a plugin", || path.display().to_string());
+        let loaded = Plugin::load(&path, setting, owner);
+        drop(phase);
+        match loaded {
             Err(reason) => {
                 complain(&path, &reason);
                 refused.push(format!("{}: {reason}", path.display()));

@@ -3,18 +3,20 @@
 use std::ffi::c_void;
 use std::path::PathBuf;
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use hipdnn_plugin_sdk::ffi::{HipdnnEnginePluginHandle, hipdnnEnginePluginHandle_t};
 use smallvec::SmallVec;
 
+use super::cache::Cache;
 use super::{Engine, HeuristicHandles, HeuristicPlugin, Plugin, check};
 use crate::log;
 use crate::selection::Settings;
 use crate::status::{Error, Result};
 
-/// The plugins that were loaded at one time, in the order of their paths.
+/// The plugins that were loaded at one time, in the order of their paths. Apart from its reference count, which each new handle writes to.
+#[repr(align(128))]
 pub struct PluginSet {
     /// The plugins.
     pub plugins: Vec<Plugin>,
@@ -59,14 +61,17 @@ unsafe impl Send for Opened {}
 // SAFETY: as above.
 unsafe impl Sync for Opened {}
 
-/// A plugin handle with each plugin of a set.
+/// A plugin handle with each plugin of a set. In this order: what executions read is not on the cache line of the reference count.
+#[repr(C)]
 pub struct Session {
-    handles: SmallVec<[Opened; 4]>,
     /// The plugins that gave no handle, and why.
     left_out: Vec<(u32, String)>,
     /// None where there is no heuristic plugin.
     heuristics: Option<Box<HeuristicHandles>>,
+    /// What the plugins made of graphs.
+    cache: OnceLock<Box<Cache>>,
     stream: AtomicPtr<c_void>,
+    handles: SmallVec<[Opened; 4]>,
     set: Arc<PluginSet>,
 }
 
@@ -74,9 +79,10 @@ impl Session {
     /// Asks each plugin for a handle; one that fails is left out.
     pub fn open(set: Arc<PluginSet>) -> Arc<Self> {
         let mut session = Arc::new(Self {
-            handles: SmallVec::new(),
             left_out: Vec::new(),
             heuristics: None,
+            cache: OnceLock::new(),
+            handles: SmallVec::new(),
             stream: AtomicPtr::new(ptr::null_mut()),
             set,
         });
@@ -107,6 +113,11 @@ impl Session {
     /// The handles of the heuristic plugins; none where there is no such plugin.
     pub fn heuristics(&self) -> Option<&HeuristicHandles> {
         self.heuristics.as_deref()
+    }
+
+    /// What the plugins made of graphs.
+    pub fn cache(&self) -> &Cache {
+        self.cache.get_or_init(Box::default)
     }
 
     /// The plugins of the session.
@@ -198,6 +209,10 @@ impl Session {
             }
         }
         self.stream.store(stream, Ordering::Release);
+        // A stream may be another device's.
+        if let Some(cache) = self.cache.get().filter(|_| stream != old) {
+            cache.clear();
+        }
         Ok(())
     }
 }
@@ -215,6 +230,9 @@ fn open(plugin: &Plugin) -> std::result::Result<NonNull<HipdnnEnginePluginHandle
 
 impl Drop for Session {
     fn drop(&mut self) {
+        if let Some(cache) = self.cache.get() {
+            cache.end(self);
+        }
         for (_, plugin, handle) in self.opened() {
             // SAFETY: the handle is the plugin's own, and this is its last use.
             let status = unsafe { plugin.api.destroy(handle) };

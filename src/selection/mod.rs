@@ -5,7 +5,7 @@
 //! bring more.
 
 mod content_hash;
-mod file;
+pub mod file;
 mod ranking;
 mod rules;
 mod settings;
@@ -25,7 +25,7 @@ use crate::graph::{FrozenGraph, with_compute_types};
 use crate::plugin::ask::Engines;
 use crate::plugin::{EngineRef, Session, engine_id};
 use crate::status::{Error, Result};
-use crate::{device, log};
+use crate::{device, log, trace};
 
 /// The policy that knows measured rankings and the rules of `HIPDNN_HEUR_CONFIG_PATH`.
 pub const CONFIG: i64 = engine_id("SelectionHeuristic::Config");
@@ -75,6 +75,7 @@ fn ask_policies(
     engines: &[EngineRef],
     callers: Option<&[i64]>,
 ) -> Result<Engines> {
+    let _phase = trace::phase("ask policies for the order", String::new);
     let mut candidates = SmallVec::<[i64; 4]>::new();
     for engine in engines {
         candidates.push(session.engine(*engine)?.id);

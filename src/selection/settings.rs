@@ -21,6 +21,8 @@ pub struct Settings {
     pub fallback_order: Option<Vec<i64>>,
     /// The rankings on disk, unless they are switched off.
     pub rankings: Option<Cache>,
+    /// `HIPDNN_PLAN_CACHE_DIR`: where plans are stored and found, unless caches are switched off.
+    pub plan_folder: Option<PathBuf>,
 }
 
 impl Settings {
@@ -40,6 +42,9 @@ impl Settings {
             config_path: variable("HIPDNN_HEUR_CONFIG_PATH").map(PathBuf::from),
             fallback_order: list("HIPDNN_HEUR_FALLBACK_ENGINE_ORDER")
                 .map(|list| list.into_iter().map(|(id, _)| id).collect()),
+            plan_folder: variable("HIPDNN_PLAN_CACHE_DIR")
+                .filter(|_| !is_true("HIPDNN_DISABLE_CACHE"))
+                .map(PathBuf::from),
             rankings: if is_off { None } else { cache_root(&variable).map(|root| Cache::new(&root)) },
         }
     }
@@ -104,6 +109,14 @@ mod tests {
         let home = settings(&[("HOME", "/home/x")]);
         assert_eq!(home.rankings, Some(Cache::new(Path::new("/home/x/.cache/hipdnn"))));
         assert!(!home.may_leave_out_engines());
+    }
+
+    #[test]
+    fn plans_are_stored_only_where_the_environment_says() {
+        let folder = |variables: &[(&str, &str)]| settings(variables).plan_folder;
+        assert_eq!(folder(&[("HIPDNN_CACHE_DIR", "/a"), ("HOME", "/home/x")]), None);
+        assert_eq!(folder(&[("HIPDNN_PLAN_CACHE_DIR", "/a")]), Some(PathBuf::from("/a")));
+        assert_eq!(folder(&[("HIPDNN_PLAN_CACHE_DIR", "/a"), ("HIPDNN_DISABLE_CACHE", "1")]), None);
     }
 
     #[test]

@@ -148,6 +148,13 @@ impl OperationGraph {
             .collect())
     }
 
+    /// The plan of an engine with its default settings, as JSON.
+    fn describe(&self, py: Python<'_>, engine: i64) -> PyResult<String> {
+        self.with(py, |graph, _| {
+            ExecutionPlan::new(&EngineConfig::new(&Engine::new(graph, engine)?, &[])?)?.description()
+        })
+    }
+
     /// The knobs of an engine: id, description, default in words, choices in words.
     fn knobs(&self, py: Python<'_>, engine: i64) -> PyResult<Vec<(String, String, String, String)>> {
         let knobs = self.with(py, |graph, _| Engine::new(graph, engine)?.knobs())?;

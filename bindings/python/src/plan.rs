@@ -5,11 +5,11 @@ use std::ptr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hipdnn::{ExecutionPlan, VariantPack};
-use pyo3::exceptions::{PyKeyError, PyMemoryError};
+use pyo3::exceptions::{PyKeyError, PyMemoryError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyTuple};
 
-use crate::array::{View, view};
+use crate::array::{Guard, View, view};
 use crate::library::Session;
 use crate::memory::Workspace;
 use crate::{ArrayError, dlpack, raise};
@@ -206,34 +206,68 @@ impl Plan {
 
     /// Executes the plan with an array for each tensor, given by tensor or uid, and returns when the results are there.
     fn execute(&self, py: Python<'_>, arrays: &Bound<'_, PyDict>) -> PyResult<()> {
-        let mut pointers = vec![None; self.tensors.len()];
-        let mut guards = Vec::with_capacity(self.tensors.len());
-        let mut bound = 0_usize;
+        let mut bound = Bindings::new(self.tensors.len());
         for (key, array) in arrays.iter() {
             let uid = Self::uid(&key)?;
             let Some(at) = self.tensors.iter().position(|tensor| tensor.uid == uid) else {
                 let label = key.repr().map_or_else(|_| uid.to_string(), |text| text.to_string());
                 return Err(PyKeyError::new_err(format!("no memory is bound to {label} of this graph")));
             };
-            let (Some(tensor), Some(pointer)) = (self.tensors.get(at), pointers.get_mut(at)) else {
-                continue;
-            };
-            let (view, guard) = view(&array, &|| tensor.label())?;
-            guards.push(guard);
-            tensor.check(&view)?;
-            // Keys of a dictionary differ, but a tensor and its uid are two keys.
-            if pointer.replace(view.data).is_some() {
-                return Err(PyKeyError::new_err(format!("{} has two arrays", tensor.label())));
-            }
-            bound += 1;
+            self.bind(&mut bound, at, &array)?;
         }
-        if bound < self.tensors.len() {
-            let missing = self.tensors.iter().zip(&pointers).filter(|(_, pointer)| pointer.is_none());
+        self.run_bound(py, bound)
+    }
+
+    /// Executes the plan with an array for each tensor, in the order of the plan's tensors: inputs, then outputs.
+    fn run(&self, py: Python<'_>, arrays: &Bound<'_, PyTuple>) -> PyResult<()> {
+        if arrays.len() > self.tensors.len() {
+            let expected = self.tensors.len();
+            return Err(PyTypeError::new_err(format!("{} arrays, expected {expected}", arrays.len())));
+        }
+        let mut bound = Bindings::new(self.tensors.len());
+        for (at, array) in arrays.iter().enumerate() {
+            self.bind(&mut bound, at, &array)?;
+        }
+        self.run_bound(py, bound)
+    }
+}
+
+/// The memory of an execution, and what keeps it.
+struct Bindings {
+    pointers: Vec<Address>,
+    guards: Vec<Guard>,
+}
+
+impl Bindings {
+    fn new(count: usize) -> Self {
+        Self { pointers: vec![None; count], guards: Vec::with_capacity(count) }
+    }
+}
+
+impl Plan {
+    /// Binds an array to the tensor at a place, where it fits.
+    fn bind(&self, bound: &mut Bindings, at: usize, array: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (Some(tensor), Some(pointer)) = (self.tensors.get(at), bound.pointers.get_mut(at)) else {
+            return Ok(());
+        };
+        let (view, guard) = view(array, &|| tensor.label())?;
+        bound.guards.push(guard);
+        tensor.check(&view)?;
+        // Keys of a dictionary differ, but a tensor and its uid are two keys.
+        if pointer.replace(view.data).is_some() {
+            return Err(PyKeyError::new_err(format!("{} has two arrays", tensor.label())));
+        }
+        Ok(())
+    }
+
+    fn run_bound(&self, py: Python<'_>, bound: Bindings) -> PyResult<()> {
+        if bound.pointers.iter().any(Option::is_none) {
+            let missing = self.tensors.iter().zip(&bound.pointers).filter(|(_, pointer)| pointer.is_none());
             let missing: Vec<_> = missing.map(|(tensor, _)| tensor.label()).collect();
             return Err(PyKeyError::new_err(format!("no array for {}", missing.join(", "))));
         }
         // The addresses go to another scope as numbers, which are of no thread.
-        let addresses = Addresses(&pointers);
+        let addresses = Addresses(&bound.pointers);
         let done = py.detach(|| {
             let Some(prepared) = self.prepare(addresses.get())? else { return Ok(false) };
             if let Some(pack) = &prepared.pack {
@@ -244,7 +278,7 @@ impl Plan {
             self.free.lock().unwrap_or_else(PoisonError::into_inner).push(prepared);
             Ok(true)
         });
-        drop(guards);
+        drop(bound.guards);
         match done {
             Ok(true) => Ok(()),
             Ok(false) => Err(PyMemoryError::new_err(format!(

@@ -85,6 +85,19 @@ def test_every_engine_is_explained(capfd):
         assert capfd.readouterr().err == ""
 
 
+def test_the_steps_of_plans_are_told():
+    graph = hipdnn.Graph()
+    graph.relu(graph.exp(graph.tensor([2, 3])))
+    for verdict in graph.explain():
+        if not verdict.engine.startswith("CPU_"):
+            continue
+        assert verdict.steps, verdict
+        assert sorted(node for step in verdict.steps for node in step["nodes"]) == [0, 1]
+        assert all(step["algorithm"] and step["operation"] and step["bytes"] > 0 for step in verdict.steps)
+        is_reference = verdict.engine == "CPU_REFERENCE_ENGINE"
+        assert all(("reference" in step) == is_reference for step in verdict.steps)
+
+
 def test_an_engine_and_its_knobs_are_chosen():
     graph = hipdnn.Graph()
     graph.exp(graph.tensor([2, 3]))

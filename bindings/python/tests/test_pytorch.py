@@ -126,6 +126,36 @@ def test_reductions_and_pooling(dtype):
     check(run(pool, x), F.max_pool2d(x, 2), dtype)
 
 
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("mode", hipdnn.resample_mode)
+def test_gradients_of_pooling(dtype, mode):
+    of = {"window": [3, 2], "stride": [2, 1], "pre_padding": [1, 0], "post_padding": [1, 0]}
+    x = torch.randn(2, 3, 7, 6, dtype=dtype, requires_grad=True)
+    include = mode is hipdnn.resample_mode.AVGPOOL_INCLUDE_PADDING
+    is_max = mode is hipdnn.resample_mode.MAXPOOL
+    y = F.max_pool2d(x, (3, 2), (2, 1), (1, 0)) if is_max else F.avg_pool2d(x, (3, 2), (2, 1), (1, 0), False, include)
+    dy = torch.randn_like(y)
+    graph = hipdnn.Graph(io_data_type=dtype)
+    a = graph.tensor_like(x.detach())
+    padding = hipdnn.padding_mode.NEG_INF_PAD
+    got, index = graph.resample(a, mode, padding, generate_index=is_max, **of)
+    loss = graph.tensor_like(dy)
+    dx = graph.resample_backward(loss, mode, padding, index=index, **of).set_dim(x.shape).set_output(True)
+    got.set_output(True)
+    results = {got: torch.empty_like(y), dx: torch.empty_like(x)}
+    graph.execute({a: x.detach(), loss: dy, **results})
+    check(results[got], y.detach(), dtype)
+    check(results[dx], torch.autograd.grad(y, x, dy)[0], dtype)
+
+
+def test_an_index_of_another_shape_is_refused():
+    graph = hipdnn.Graph()
+    with pytest.raises(hipdnn.GraphError, match="index"):
+        graph.resample_backward(
+            graph.tensor([1, 2, 3, 3]), hipdnn.resample_mode.MAXPOOL, window=[2, 2], index=graph.tensor([1, 2, 3, 4])
+        )
+
+
 def test_tensors_that_need_a_gradient_are_read():
     x = torch.ones(2, 3, requires_grad=True)
     assert run(lambda g, x: g.neg(x), x.detach()).sum() == -6

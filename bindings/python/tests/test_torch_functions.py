@@ -71,11 +71,22 @@ CALLS = {
         rand(3),
         rand(3),
     ),
+    "instance_norm": (lambda x, w, b: F.instance_norm(x, weight=w, bias=b), rand(3, 4, 5, 5), rand(4), rand(4)),
+    "max_pool1d": (lambda x: F.max_pool1d(x, 3, 2, 1), rand(2, 3, 9)),
+    "max_pool2d": (lambda x: F.max_pool2d(x, 3, 2, 1), rand(2, 3, 8, 7)),
+    "max_pool2d to the end": (lambda x: F.max_pool2d(x, 2, ceil_mode=True), rand(3, 7, 9)),
+    "max_pool3d": (lambda x: F.max_pool3d(x, 2), rand(2, 3, 4, 6, 4)),
+    "avg_pool1d": (lambda x: F.avg_pool1d(x, 3, 2), rand(2, 3, 9)),
+    "avg_pool2d": (lambda x: F.avg_pool2d(x, (3, 2), 1, (1, 0)), rand(2, 3, 8, 7)),
+    "avg_pool2d without padding": (lambda x: F.avg_pool2d(x, 3, 2, 1, True, False), rand(2, 3, 8, 7)),
+    "adaptive_avg_pool2d": (lambda x: F.adaptive_avg_pool2d(x, (2, None)), rand(2, 3, 8, 7)),
+    "adaptive_max_pool2d": (lambda x: F.adaptive_max_pool2d(x, 2), rand(2, 3, 8, 6)),
     "softmax": (lambda x: F.softmax(x, dim=1), rand(3, 5, 4)),
     "gelu": (F.gelu, rand(3, 5)),
     "gelu tanh": (lambda x: F.gelu(x, approximate="tanh"), rand(3, 5)),
     "silu": (F.silu, rand(3, 5)),
     "relu": (F.relu, rand(3, 5)),
+    "relu6": (lambda x: F.relu6(8 * x), rand(3, 5)),
     "leaky_relu": (F.leaky_relu, rand(3, 5)),
     "elu": (F.elu, rand(3, 5)),
     "sigmoid": (torch.sigmoid, rand(3, 5)),
@@ -216,14 +227,26 @@ def test_operations_have_fake_versions():
     samples = {
         "conv": (x, w, torch.randn(6), *of),
         "conv_data": (torch.ops.hipdnn.conv(x, w, None, *of), w, [2, 4, 6, 5], *of),
+        "linear": (torch.randn(2, 3, 4), torch.randn(5, 4), torch.randn(5)),
         "conv_weights": (x, torch.ops.hipdnn.conv(x, w, None, *of), [6, 4, 3, 3], *of),
-        "matmul": (torch.randn(2, 3, 4), torch.randn(1, 4, 5), torch.randn(5)),
+        "matmul": (torch.randn(2, 3, 4), torch.randn(1, 4, 5)),
         "layer_norm": (torch.randn(3, 8), torch.randn(8), torch.randn(8), 1e-5),
         "rms_norm": (torch.randn(3, 8), torch.randn(8), 1e-5),
         "batch_norm": (x, *(torch.rand(4) + 1 for _ in range(4)), 0.1, 1e-5),
         "sdpa": (*(torch.randn(2, 4, 6, 8) for _ in range(3)), None, None, True, 0.3, 0.0),
         "pointwise": (x, "gelu", []),
         "softmax": (x, 1),
+        "pool": (x, "maxpool", True, [2, 2], [2, 2], [0, 0], [0, 1]),
+        "pool_backward": (
+            torch.randn(2, 4, 3, 3),
+            None,
+            [2, 4, 6, 6],
+            "avgpool_exclude_padding",
+            [2, 2],
+            [2, 2],
+            [0, 0],
+            [0, 0],
+        ),
     }
     tests = ("test_schema", "test_faketensor", "test_autograd_registration")
     for name, arguments in samples.items():
@@ -272,3 +295,19 @@ def test_another_thread_ends_nothing_here():
         other.join()
         F.gelu(torch.ones(2))
     assert [(row.function, row.routed) for row in hipdnn.torch.report()] == [("gelu", 1)]
+
+
+def test_nothing_is_lost_in_many_calls():
+    import resource
+
+    x, w, b = torch.randn(4, 8), torch.randn(8, 8, requires_grad=True), torch.randn(8, requires_grad=True)
+
+    def work(count):
+        with hipdnn.torch.enable():
+            for _ in range(count):
+                F.gelu(F.linear(x, w, b)).sum().backward()
+
+    work(500)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    work(5000)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 4096

@@ -17,10 +17,16 @@ NAMES = """nn.functional.conv1d nn.functional.conv2d nn.functional.conv3d nn.fun
 nn.functional.conv_transpose2d nn.functional.conv_transpose3d nn.functional.linear matmul bmm mm __rmatmul__
 nn.functional.batch_norm nn.functional.layer_norm nn.functional.group_norm nn.functional.rms_norm
 nn.functional.scaled_dot_product_attention softmax nn.functional.gelu nn.functional.silu nn.functional.relu
-nn.functional.leaky_relu nn.functional.elu sigmoid tanh""".split()
+nn.functional.leaky_relu nn.functional.elu nn.functional.relu6 sigmoid tanh nn.functional.instance_norm
+nn.functional.max_pool1d nn.functional.max_pool2d nn.functional.max_pool3d nn.functional.avg_pool1d nn.functional.avg_pool2d
+nn.functional.avg_pool3d nn.functional.adaptive_avg_pool1d nn.functional.adaptive_avg_pool2d nn.functional.adaptive_avg_pool3d
+nn.functional.adaptive_max_pool1d nn.functional.adaptive_max_pool2d nn.functional.adaptive_max_pool3d""".split()
 SAMPLES = {f"{op.name}{op.variant_test_name}": op for op in database.op_db if op.name in NAMES}
-#: The share of the calls with a routed function that is computed here, at least.
-LEAST = 0.8
+#: The share of the calls with a routed function that is computed here, at least; many samples of pooling have windows with gaps or
+#: of several sizes.
+LEAST, LEAST_OF_POOLING = 0.8, 0.4
+#: The samples of a function, at most: pooling has a thousand.
+MOST = 24
 _shares: dict[str, tuple[int, int]] = {}
 
 
@@ -30,12 +36,12 @@ def run(op, sample):
     first, *args = (copy(x) for x in (sample.input, *sample.args))
     kwargs = {key: copy(value) for key, value in sample.kwargs.items()}
     torch.manual_seed(0)
-    result = op(first, *args, **kwargs)
+    result, *others = results if isinstance(results := op(first, *args, **kwargs), tuple) else [results]
     inputs = [x for x in (first, *args, *kwargs.values()) if isinstance(x, torch.Tensor) and x.requires_grad]
     if not inputs or not result.requires_grad:
-        return [result]
+        return [result, *others]
     torch.manual_seed(0)
-    return [result, *torch.autograd.grad(result, inputs, torch.randn_like(result), allow_unused=True)]
+    return [result, *others, *torch.autograd.grad(result, inputs, torch.randn_like(result), allow_unused=True)]
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -43,7 +49,12 @@ def test_samples(name):
     op, routed, passed_on, reasons = SAMPLES[name], 0, 0, {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for sample in op.sample_inputs("cpu", torch.float32, requires_grad=op.supports_autograd):
+        samples = list(op.sample_inputs("cpu", torch.float32, requires_grad=op.supports_autograd))
+        if "pool" in name:
+            # Neighbours differ in one setting, so steps that divide nothing see all of them.
+            step = -(-len(samples) // MOST)
+            samples = samples[:: step | 1]
+        for sample in samples:
             wanted = run(op.op, sample)
             hipdnn.torch.reset()
             with hipdnn.torch.enable():
@@ -61,7 +72,9 @@ def test_samples(name):
     print(f"{name}: {routed} of {routed + passed_on} routed; {reasons}")
 
 
-def test_most_are_routed():
-    routed, all_calls = (sum(numbers) for numbers in zip(*_shares.values()))
+@pytest.mark.parametrize("least, of_pooling", [(LEAST, False), (LEAST_OF_POOLING, True)])
+def test_most_are_routed(least, of_pooling):
+    shares = [numbers for name, numbers in _shares.items() if ("pool" in name) == of_pooling]
+    routed, all_calls = (sum(numbers) for numbers in zip(*shares))
     print(f"\n{routed} of {all_calls} calls routed, {100 * routed / all_calls:.1f} %")
-    assert routed >= LEAST * all_calls
+    assert routed >= least * all_calls

@@ -1,12 +1,14 @@
 //! The open library.
 
-use std::ffi::{CStr, CString, c_char};
+use std::ffi::{CStr, CString, c_char, c_int};
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::constants::{HIPDNN_PLUGIN_LOADING_ABSOLUTE, HIPDNN_STATUS_SUCCESS};
+use crate::constants::{
+    HIPDNN_PLUGIN_LOADING_ABSOLUTE, HIPDNN_PLUGIN_LOADING_ADDITIVE, HIPDNN_STATUS_SUCCESS,
+};
 use crate::error::{Error, Result};
 use crate::functions::{Functions, Status};
 use crate::search;
@@ -51,6 +53,15 @@ impl Backend {
 
     /// Loads engine plugins from these files and folders, and from nowhere else.
     pub fn set_engine_plugin_paths(&self, paths: &[PathBuf]) -> Result<()> {
+        self.set_paths(paths, HIPDNN_PLUGIN_LOADING_ABSOLUTE)
+    }
+
+    /// Loads engine plugins from these files and folders as well.
+    pub fn add_engine_plugin_paths(&self, paths: &[PathBuf]) -> Result<()> {
+        self.set_paths(paths, HIPDNN_PLUGIN_LOADING_ADDITIVE)
+    }
+
+    fn set_paths(&self, paths: &[PathBuf], mode: c_int) -> Result<()> {
         let texts = paths.iter().map(|path| {
             CString::new(path.as_os_str().as_bytes())
                 .map_err(|_| Error::argument(format!("{}: a path has no NUL", path.display())))
@@ -59,7 +70,7 @@ impl Backend {
         let pointers: Vec<_> = texts.iter().map(|text| text.as_ptr()).collect();
         let set = self.functions.hipdnnSetEnginePluginPaths_ext()?;
         // SAFETY: the array has the number of texts that is given, each of which ends with a NUL.
-        let status = unsafe { set(pointers.len(), pointers.as_ptr(), HIPDNN_PLUGIN_LOADING_ABSOLUTE) };
+        let status = unsafe { set(pointers.len(), pointers.as_ptr(), mode) };
         self.check("setting the paths of engine plugins", status)
     }
 

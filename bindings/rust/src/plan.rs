@@ -4,10 +4,11 @@ use std::ffi::c_void;
 
 use crate::constants::{
     HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_GLOBAL_INDEX_EXT,
-    HIPDNN_ATTR_EXECUTION_PLAN_IS_OVERRIDE_SHAPE_ENABLED_EXT, HIPDNN_ATTR_EXECUTION_PLAN_TENSOR_UIDS_EXT,
-    HIPDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, HIPDNN_ATTR_VARIANT_PACK_DATA_POINTERS,
-    HIPDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, HIPDNN_ATTR_VARIANT_PACK_WORKSPACE,
-    HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, HIPDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, HIPDNN_TYPE_VOID_PTR,
+    HIPDNN_ATTR_EXECUTION_PLAN_IS_OVERRIDE_SHAPE_ENABLED_EXT, HIPDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION,
+    HIPDNN_ATTR_EXECUTION_PLAN_TENSOR_UIDS_EXT, HIPDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+    HIPDNN_ATTR_VARIANT_PACK_DATA_POINTERS, HIPDNN_ATTR_VARIANT_PACK_UNIQUE_IDS,
+    HIPDNN_ATTR_VARIANT_PACK_WORKSPACE, HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR,
+    HIPDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, HIPDNN_TYPE_VOID_PTR,
 };
 use crate::error::{Error, Result};
 use crate::serialized::two_calls;
@@ -85,6 +86,15 @@ impl ExecutionPlan {
     /// The id of its engine.
     pub fn engine_id(&self) -> Result<i64> {
         self.descriptor.i64(HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_GLOBAL_INDEX_EXT)
+    }
+
+    /// The plan as JSON: an object with the engine, its plugin, the knobs that were set and, where the plugin tells, `steps`, a list
+    /// of what computes which nodes.
+    ///
+    /// # Errors
+    /// NOT_SUPPORTED of a library that does not describe plans.
+    pub fn description(&self) -> Result<String> {
+        self.descriptor.text(HIPDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION)
     }
 
     /// Whether an execution may have other shapes.

@@ -62,7 +62,7 @@ typedef enum
     HIPDNN_ATTR_EXECUTION_PLAN_COMPUTED_INTERMEDIATE_UIDS = 303,
     /// Uids of intermediates to run alone (INT64, n, reserved).
     HIPDNN_ATTR_EXECUTION_PLAN_RUN_ONLY_INTERMEDIATE_UIDS = 304,
-    /// The plan as JSON (CHAR, n, reserved).
+    /// The plan as JSON (CHAR, n, read only).
     HIPDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION = 305,
     /// Kernel cache (BACKEND_DESCRIPTOR, 1, reserved).
     HIPDNN_ATTR_EXECUTION_PLAN_KERNEL_CACHE = 306,

@@ -30,9 +30,57 @@ pub trait Kernel: Send + Sync {
     /// of a batch normalization may lie exactly where the old ones do. `scratch` is valid for [`Kernel::scratch_size`] bytes.
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8);
 
+    /// What it is.
+    fn facts(&self) -> Facts;
+
     /// What was chosen to compute the node, where there was a choice; after it what was chosen to compute its parts.
     fn choices(&self) -> Vec<&Choice> {
         Vec::new()
+    }
+}
+
+/// What a kernel is, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// The name of the algorithm.
+    pub algorithm: &'static str,
+    /// The largest tile of its micro-kernel and the type of its accumulators; empty where there is no such thing.
+    pub tile: String,
+    /// The most threads that share the work.
+    pub threads: usize,
+}
+
+/// The algorithm of the reference.
+pub const REFERENCE: &str = "reference";
+
+impl Facts {
+    /// Those of the reference.
+    pub(crate) const fn reference() -> Self {
+        Self { algorithm: REFERENCE, tile: String::new(), threads: 1 }
+    }
+
+    /// Those of a kernel without a micro-kernel.
+    pub(crate) fn new(algorithm: &'static str, threads: usize) -> Self {
+        Self { algorithm, tile: String::new(), threads }
+    }
+
+    /// Those of a kernel around a micro-kernel with so many rows and columns of accumulators of a type, each of which takes up so
+    /// many terms at once.
+    pub(crate) fn tiled<T>(
+        algorithm: &'static str,
+        threads: usize,
+        [rows, columns]: [usize; 2],
+        terms: usize,
+    ) -> Self {
+        let number = match std::any::type_name::<T>() {
+            "f32" => "float",
+            "f64" => "double",
+            "i32" => "int32",
+            other => other,
+        };
+        let pairs = if terms > 1 { ", sums of pairs" } else { "" };
+        let tile = format!("{rows} x {columns} {number}{pairs}");
+        Self { algorithm, tile, threads }
     }
 }
 
@@ -64,7 +112,7 @@ impl Chosen {
     /// The reference, which computes what a fast kernel refused.
     pub(crate) fn reference(kernel: Box<dyn Kernel>, refusal: Refusal) -> Self {
         let passed_over = vec![("fast kernel", refusal)];
-        Self { kernel, choice: Choice { name: "reference", estimate: None, passed_over } }
+        Self { kernel, choice: Choice { name: REFERENCE, estimate: None, passed_over } }
     }
 }
 
@@ -83,6 +131,10 @@ impl Kernel for Chosen {
         unsafe { self.kernel.run(tensors, scratch) }
     }
 
+    fn facts(&self) -> Facts {
+        self.kernel.facts()
+    }
+
     fn choices(&self) -> Vec<&Choice> {
         std::iter::once(&self.choice).chain(self.kernel.choices()).collect()
     }
@@ -92,6 +144,8 @@ impl Kernel for Chosen {
 pub struct Part {
     /// The last of its nodes, at whose place in the graph it runs.
     pub node: usize,
+    /// All of them.
+    pub members: Vec<usize>,
     /// The tensors that the kernel gets pointers to, in its order.
     pub tensors: Vec<i64>,
     /// The kernel.
@@ -106,7 +160,8 @@ impl Part {
         choose: impl FnOnce(&CheckedNode<'_>) -> Result<Box<dyn Kernel>, Refusal>,
     ) -> Result<Self, Refusal> {
         let kernel = choose(&node).map_err(|refusal| node.refusal(refusal))?;
-        Ok(Self { node: node.place, tensors: pointers(graph, &node.node.operation), kernel })
+        let members = vec![node.place];
+        Ok(Self { node: node.place, members, tensors: pointers(graph, &node.node.operation), kernel })
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod attention;
 mod batchnorm;
+mod block_scale;
 mod conv;
 mod depthwise;
 pub mod dtype;
@@ -13,6 +14,7 @@ mod gemm;
 pub mod kernel;
 mod matmul;
 pub mod memory;
+mod moe;
 mod norm;
 pub mod plan;
 pub mod plugin;

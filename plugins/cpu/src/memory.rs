@@ -1,4 +1,4 @@
-//! Refuses device memory, which the processor cannot read.
+//! Finds device memory, which the processor cannot read.
 //!
 //! HIP and the CUDA driver are asked, if the process has loaded them. They are looked up when handles and plans are made, not at
 //! executions, and never loaded for this.
@@ -7,8 +7,9 @@ use std::ffi::c_void;
 use std::sync::OnceLock;
 
 use hipdnn_plugin_sdk::PluginError;
-use hipdnn_plugin_sdk::cuda::Cuda;
-use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
+use hipdnn_plugin_sdk::cuda::{Cuda, Device, context_of};
+use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
+use hipdnn_plugin_sdk::gpu::Gpu;
 use hipdnn_plugin_sdk::hip::{Hip, MemoryKind};
 
 /// HIP, once it was found to be loaded; none without a device.
@@ -52,6 +53,25 @@ pub fn check(
     check_with(is_beyond_host, bound, buffers, workspace)
 }
 
+/// The GPU whose memory an address is in, if the host cannot read it; of CUDA it is the device of the stream.
+///
+/// # Errors
+/// CUDA's, if the stream has no context.
+///
+/// # Safety
+/// The stream is null, one of CUDA's sentinels or one that exists, if CUDA is loaded.
+pub unsafe fn device_of(pointer: *const c_void, stream: hipStream_t) -> Result<Option<Gpu>, PluginError> {
+    if let Some(hip) = HIP.get().copied().flatten()
+        && is_device(hip.memory_kind(pointer).ok())
+    {
+        return Ok(Some(Gpu::Hip(hip)));
+    }
+    let Some(cuda) = CUDA.get().filter(|cuda| cuda.is_beyond_host(pointer)) else { return Ok(None) };
+    // SAFETY: as promised by the caller.
+    let context = unsafe { context_of(cuda, stream) }?;
+    Ok(Some(Gpu::Cuda(Device::of_context(cuda, context)?)))
+}
+
 /// Whether memory of a kind that HIP names is out of the host's reach.
 fn is_device(kind: Option<MemoryKind>) -> bool {
     matches!(kind, Some(MemoryKind::Device | MemoryKind::Array))
@@ -68,7 +88,7 @@ fn check_with(
     let refuse = |what: String| {
         Err(PluginError::invalid_value(format!(
             "{what} is device memory, which the CPU engines do not read; expected memory of the host: plain, \
-             allocated for the host by HIP or CUDA, registered or managed"
+             allocated for the host by HIP or CUDA, registered or managed; plans that are made while HIPDNN_CPU_FALLBACK is 1 copy it"
         )))
     };
     for buffer in buffers {

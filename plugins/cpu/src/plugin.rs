@@ -7,7 +7,7 @@ use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::payload::Request;
 use hipdnn_plugin_sdk::wire::{self, EngineDetails, KnobSetting};
-use hipdnn_plugin_sdk::{EnginePlugin, Overrides, PluginError, Refusal};
+use hipdnn_plugin_sdk::{EnginePlugin, Overrides, PluginError, Refusal, Step};
 
 use crate::memory;
 use crate::plan::compiled::Compiled;
@@ -19,7 +19,8 @@ use crate::plan::planner::{Planner, fast_knobs};
 /// Both compute in the caller's host memory and are done when an execution returns. The stream of a handle is accepted and
 /// has no effect: work that is queued on it is neither waited for nor ordered against an execution, so a caller whose
 /// tensors are filled on a stream synchronizes it first. Memory that only a device can reach must not be bound; where the
-/// process had HIP loaded when the plan was made, an execution with such memory is refused.
+/// process had HIP or CUDA loaded when the plan was made, an execution with such memory is refused, or copies it if
+/// `HIPDNN_CPU_FALLBACK` was 1.
 pub struct CpuPlugin;
 
 /// The name of the engine that is fast where it has a fast kernel, and plain elsewhere.
@@ -42,7 +43,8 @@ impl EnginePlugin for CpuPlugin {
         Ok(Handle::default())
     }
 
-    fn set_stream(_: &Handle, _: hipStream_t) -> Result<(), PluginError> {
+    fn set_stream(handle: &Handle, stream: hipStream_t) -> Result<(), PluginError> {
+        handle.set_stream(stream);
         Ok(())
     }
 
@@ -76,24 +78,28 @@ impl EnginePlugin for CpuPlugin {
     }
 
     unsafe fn execute(
-        _: &Handle,
+        handle: &Handle,
         plan: &Compiled,
         workspace: *mut c_void,
         buffers: &[hipdnnPluginDeviceBuffer_t],
     ) -> Result<(), PluginError> {
         // SAFETY: the host passes what the caller promised of the buffers and the workspace.
-        unsafe { plan.execute(buffers, workspace.cast()) }
+        unsafe { plan.execute(buffers, workspace.cast(), handle.stream()) }
     }
 
     unsafe fn execute_with_overrides(
-        _: &Handle,
+        handle: &Handle,
         plan: &Compiled,
         workspace: *mut c_void,
         buffers: &[hipdnnPluginDeviceBuffer_t],
         overrides: Overrides<'_>,
     ) -> Result<(), PluginError> {
         // SAFETY: as above.
-        unsafe { plan.execute_with(buffers, workspace.cast(), overrides) }
+        unsafe { plan.execute_with(buffers, workspace.cast(), overrides, handle.stream()) }
+    }
+
+    fn describe(plan: &Compiled) -> Option<Vec<Step>> {
+        plan.steps()
     }
 
     fn serialize(_: &Handle, plan: &Compiled) -> Result<Vec<u8>, PluginError> {
@@ -108,7 +114,7 @@ impl EnginePlugin for CpuPlugin {
     }
 }
 
-hipdnn_plugin_sdk::export_engine_plugin!(CpuPlugin, overrides, serialization);
+hipdnn_plugin_sdk::export_engine_plugin!(CpuPlugin, overrides, serialization, description, steps);
 
 #[cfg(test)]
 mod tests {

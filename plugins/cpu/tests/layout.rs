@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// The folders, and files of the root, from the top down: a module uses modules of its own folder and of those further down.
-const ORDER: [&str; 22] = [
+const ORDER: [&str; 24] = [
     "lib",
     "plugin",
     "plan",
@@ -16,6 +16,8 @@ const ORDER: [&str; 22] = [
     "norm",
     "batchnorm",
     "pooling",
+    "moe",
+    "block_scale",
     "matmul",
     "reduction",
     "pointwise",

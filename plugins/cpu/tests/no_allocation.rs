@@ -2,6 +2,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::process::Command;
+use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::plan::compiled::Compiled;
@@ -11,11 +12,11 @@ use hipdnn_plugin_sdk::Overrides;
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::operation::{
     Batchnorm, BlockScaleDequantize, BlockScaleQuantize, ConvolutionForward, FieldKind, Layernorm, Matmul,
-    Pointwise, Reduction, ResampleForward, Value,
+    MoeGroupedMatmul, MoeGroupedMatmulBackward, Pointwise, Reduction, ResampleForward, Value,
 };
 use hipdnn_plugin_sdk::graph::{
-    ConvMode, DataType, Graph, Node, NormFwdPhase, Operation, PaddingMode, PointwiseMode, ReductionMode,
-    ResampleMode, Tensor, TensorValue,
+    ConvMode, DataType, Graph, MoeGroupedMatmulMode, Node, NormFwdPhase, Operation, PaddingMode,
+    PointwiseMode, ReductionMode, ResampleMode, Tensor, TensorValue,
 };
 use hipdnn_plugin_sdk::payload::Request;
 use hipdnn_plugin_sdk::wire::EngineConfig;
@@ -213,13 +214,14 @@ fn attention_allocates_nothing() {
     }
 }
 
-/// A product, a layer normalization, there and back to a small type, pooling and a sum, one after the other.
+/// A product with integers of four bits, a layer normalization, there and back to a small type, pooling and a sum, one after the other;
+/// and a mixture of two experts with its gradient.
 fn chain() -> Graph {
     let float = DataType::Float;
     let whole: &[i64] = &[2, 3, 4, 4];
-    let shapes: [(DataType, &[i64]); 11] = [
+    let shapes: [(DataType, &[i64]); 16] = [
         (float, whole),
-        (float, &[1, 1, 4, 4]),
+        (DataType::Int4, &[1, 1, 4, 4]),
         (float, whole),
         (float, &[4, 4]),
         (float, &[1]),
@@ -229,6 +231,11 @@ fn chain() -> Graph {
         (float, whole),
         (float, &[2, 3, 2, 2]),
         (float, &[2, 1, 2, 2]),
+        (float, &[1, 4, 4]),
+        (float, &[2, 4, 4]),
+        (DataType::Int32, &[2, 1, 1]),
+        (float, &[1, 4, 4]),
+        (float, &[2, 4, 4]),
     ];
     let tensor = |(uid, (data_type, dims)): (i64, (DataType, &[i64]))| {
         let mut strides = vec![1; dims.len()];
@@ -236,12 +243,12 @@ fn chain() -> Graph {
             strides[axis - 1] = strides[axis] * dims[axis];
         }
         let mut tensor = Tensor::new(uid, data_type, dims, &strides);
-        tensor.is_virtual = [3, 6, 7, 8, 9, 10].contains(&uid);
+        tensor.is_virtual = [3, 6, 7, 8, 9, 10, 15, 16].contains(&uid);
         tensor.value = (uid == 5).then_some(TensorValue::Float32(1e-3));
         tensor
     };
     let tensors = (1..).zip(shapes).map(tensor).collect();
-    let operations: [Operation; 6] = [
+    let operations: [Operation; 8] = [
         Matmul { a: 1, b: 2, c: 3 }.into(),
         Layernorm {
             x: 3,
@@ -271,6 +278,18 @@ fn chain() -> Graph {
         }
         .into(),
         Reduction { in_: 10, out: 11, mode: ReductionMode::Norm2, is_deterministic: false }.into(),
+        MoeGroupedMatmul {
+            token: 12,
+            weight: 13,
+            first_token_offset: 14,
+            token_index: None,
+            token_ks: None,
+            output: 15,
+            mode: MoeGroupedMatmulMode::None,
+            top_k: 0,
+        }
+        .into(),
+        MoeGroupedMatmulBackward { doutput: 12, token: 12, first_token_offset: 14, dweight: 16 }.into(),
     ];
     let node = |operation| Node { name: String::new(), compute_type: float, operation };
     Graph { tensors, nodes: operations.map(node).into(), ..Graph::default() }
@@ -285,9 +304,11 @@ fn kernels_of_a_chain_allocate_nothing() {
             ([0.5_f32; 96], [0.5_f32; 16], [0.5_f32; 16], [f32::NAN; 8]);
         x[7] = 3.0;
         let mut workspace = vec![0_u8; plan.workspace_size()];
-        let buffers =
-            [(1, x.as_mut_ptr()), (2, w.as_mut_ptr()), (4, scale.as_mut_ptr()), (11, sums.as_mut_ptr())]
-                .map(|(uid, values)| hipdnnPluginDeviceBuffer_t { uid, ptr: values.cast() });
+        let mut first = [0.0_f32, f32::from_bits(3)];
+        let [x, w, scale] = [&mut x[..], &mut w, &mut scale].map(<[f32]>::as_mut_ptr);
+        let arrays =
+            [(1, x), (2, w), (4, scale), (11, sums.as_mut_ptr()), (12, x), (13, x), (14, first.as_mut_ptr())];
+        let buffers = arrays.map(|(uid, values)| hipdnnPluginDeviceBuffer_t { uid, ptr: values.cast() });
         let mut allocations = || {
             let before = ALLOCATIONS.load(Ordering::Relaxed);
             for _ in 0..100 {
@@ -329,7 +350,8 @@ fn an_execution_with_shapes_seen_before_allocates_nothing() {
             let before = ALLOCATIONS.load(Ordering::Relaxed);
             for _ in 0..if size > 8 { 2 } else { 100 } {
                 // SAFETY: every tensor has memory for its extent, and the workspace has the size that the plan asks for.
-                unsafe { planned.execute_with(&buffers, workspace.as_mut_ptr(), overrides) }.unwrap();
+                unsafe { planned.execute_with(&buffers, workspace.as_mut_ptr(), overrides, null_mut()) }
+                    .unwrap();
             }
             ALLOCATIONS.load(Ordering::Relaxed) - before
         };

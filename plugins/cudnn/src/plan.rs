@@ -3,6 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
+use hipdnn_plugin_planner::step::described;
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::gpu::Gpu;
 use hipdnn_plugin_sdk::gpu::plan_memory::PlanMemory;
@@ -10,7 +11,7 @@ use hipdnn_plugin_sdk::gpu::workspace::{Workspace, same_device};
 use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::payload::Payload;
 use hipdnn_plugin_sdk::wire::{self, EngineConfig, Layout};
-use hipdnn_plugin_sdk::{PluginError, Refusal, bound, buffer, cuda};
+use hipdnn_plugin_sdk::{PluginError, Refusal, Step, bound, buffer, cuda};
 
 use crate::compiled::Compiled;
 use crate::cudnn::Cudnn;
@@ -117,6 +118,12 @@ impl Plan {
             &json,
             &wire::write(&self.graph, Layout::G2)?,
         ])
+    }
+
+    /// What an execution does: one call of cuDNN's for the whole graph.
+    pub fn describe(&self) -> Option<Vec<Step>> {
+        let nodes = (0..self.graph.nodes.len()).collect();
+        described(&self.graph, std::iter::once((nodes, "cuDNN", "cudnnBackendExecute".to_owned())))
     }
 
     /// Whether bytes are a saved plan of this engine, perhaps a damaged one.

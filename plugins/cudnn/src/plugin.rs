@@ -7,7 +7,7 @@ use hipdnn_plugin_sdk::engine_plugin::SUPPORTS_SERIALIZATION;
 use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::wire::{EngineConfig, EngineDetails, KnobSetting, check_settings};
-use hipdnn_plugin_sdk::{EnginePlugin, PluginError, Refusal, engine_id};
+use hipdnn_plugin_sdk::{EnginePlugin, PluginError, Refusal, Step, engine_id};
 
 use crate::handle::{Handle, check_cudnn, check_lt};
 use crate::knob::{Options, cudnn_knobs, lt_knobs};
@@ -125,6 +125,13 @@ impl EnginePlugin for CudnnPlugin {
         }
     }
 
+    fn describe(plan: &Plan) -> Option<Vec<Step>> {
+        match plan {
+            Plan::Cudnn(plan) => plan.describe(),
+            Plan::Lt(plan) => plan.describe(),
+        }
+    }
+
     fn serialize(_: &Handle, plan: &Plan) -> Result<Vec<u8>, PluginError> {
         match plan {
             Plan::Cudnn(plan) => plan.save(),
@@ -174,7 +181,7 @@ fn make(
     if runs { plan.with_memory() } else { Ok(plan) }
 }
 
-hipdnn_plugin_sdk::export_engine_plugin!(CudnnPlugin, serialization);
+hipdnn_plugin_sdk::export_engine_plugin!(CudnnPlugin, serialization, description);
 
 #[cfg(test)]
 mod tests {

@@ -173,6 +173,17 @@ pub fn save(plan: &Plan) -> Result<Vec<u8>, PluginError> {
     PAYLOAD.write_plan(plan.request(), &found.write()?)
 }
 
+/// What an execution of a plan does: the calls of the libraries.
+pub fn describe(plan: &Plan) -> Option<Vec<hipdnn_plugin_sdk::Step>> {
+    plan.describe(|step| {
+        let (library, call) = match step.choice.library {
+            Library::HipblasLt => ("hipBLASLt", "hipblasLtMatmul"),
+            Library::Rocblas => ("rocBLAS", "rocblas_gemm_strided_batched_ex"),
+        };
+        (step.part.nodes.clone(), library, call.to_owned())
+    })
+}
+
 /// Puts the work of a plan on the stream of `ready`. Returns when the libraries have taken it, not when it is done.
 ///
 /// # Errors

@@ -9,7 +9,7 @@ use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::payload::Request;
 use hipdnn_plugin_sdk::wire::{EngineDetails, KnobSetting};
-use hipdnn_plugin_sdk::{EnginePlugin, PluginError, Refusal};
+use hipdnn_plugin_sdk::{EnginePlugin, PluginError, Refusal, Step};
 
 use crate::handle::{Handle, Ready, runtime};
 use crate::knob::{Options, knobs};
@@ -91,6 +91,10 @@ impl EnginePlugin for HipblasLtPlugin {
         unsafe { plan::execute(plan, &mut Ready::new(handle)?, buffers, workspace) }
     }
 
+    fn describe(plan: &Plan) -> Option<Vec<Step>> {
+        plan::describe(plan)
+    }
+
     fn serialize(_: &Handle, plan: &Plan) -> Result<Vec<u8>, PluginError> {
         plan::save(plan)
     }
@@ -106,7 +110,7 @@ fn plan(handle: &Handle, request: Request, saved: &Found) -> Result<Plan, Plugin
     plan::plan(&mut Ready::new(handle)?, request, &options, saved)
 }
 
-hipdnn_plugin_sdk::export_engine_plugin!(HipblasLtPlugin, serialization);
+hipdnn_plugin_sdk::export_engine_plugin!(HipblasLtPlugin, serialization, description);
 
 #[cfg(test)]
 mod tests;

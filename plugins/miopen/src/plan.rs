@@ -178,6 +178,11 @@ pub fn save(plan: &Plan) -> Result<Vec<u8>, PluginError> {
     PAYLOAD.write_plan(plan.request(), &found.write()?)
 }
 
+/// What an execution of a plan does: the calls of MIOpen.
+pub fn describe(plan: &Plan) -> Option<Vec<hipdnn_plugin_sdk::Step>> {
+    plan.describe(|Made { step, nodes, .. }| (nodes.clone(), "MIOpen", step.call().to_owned()))
+}
+
 /// Puts the work of a plan on the stream of `ready`. Returns when MIOpen has taken it, not when it is done.
 ///
 /// # Errors

@@ -8,7 +8,7 @@ use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::payload::Request;
 use hipdnn_plugin_sdk::wire::{EngineDetails, KnobSetting};
-use hipdnn_plugin_sdk::{EnginePlugin, PluginError, Refusal};
+use hipdnn_plugin_sdk::{EnginePlugin, PluginError, Refusal, Step};
 
 use crate::handle::{Handle, Ready, Runtime};
 use crate::inside::Inside;
@@ -98,6 +98,10 @@ impl EnginePlugin for MiopenPlugin {
         unsafe { plan::execute(plan, &Ready::new(handle)?, buffers, workspace) }
     }
 
+    fn describe(plan: &Plan) -> Option<Vec<Step>> {
+        plan::describe(plan)
+    }
+
     fn serialize(_: &Handle, plan: &Plan) -> Result<Vec<u8>, PluginError> {
         plan::save(plan)
     }
@@ -115,7 +119,7 @@ fn make(handle: &Handle, engine: usize, request: Request, saved: &Found) -> Resu
     plan::plan(&Ready::new(handle)?, request, &options, saved)
 }
 
-hipdnn_plugin_sdk::export_engine_plugin!(MiopenPlugin, serialization);
+hipdnn_plugin_sdk::export_engine_plugin!(MiopenPlugin, serialization, description);
 
 #[cfg(test)]
 mod tests {

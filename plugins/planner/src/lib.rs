@@ -10,6 +10,7 @@ pub mod plan;
 pub mod prepare;
 pub mod problem;
 pub mod product;
+pub mod step;
 pub mod workspace;
 
 /// Calls a function in a stack frame of its own. Threads that plan may have little stack: what makes one of many large things, each

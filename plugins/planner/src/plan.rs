@@ -13,9 +13,10 @@ use hipdnn_plugin_sdk::gpu::plan_memory::PlanMemory;
 use hipdnn_plugin_sdk::gpu::workspace::{ALIGNMENT, Workspace, same_device};
 use hipdnn_plugin_sdk::graph::{Graph, Tensor};
 use hipdnn_plugin_sdk::payload::Request;
-use hipdnn_plugin_sdk::{PluginError, bound, buffer};
+use hipdnn_plugin_sdk::{PluginError, Step, bound, buffer};
 
 use crate::Refusal;
+use crate::step::described;
 use crate::workspace::{Places, place_in_steps};
 
 /// The most tensors that one step may have.
@@ -179,6 +180,11 @@ impl<S> Plan<S> {
     /// The steps, in order.
     pub fn steps(&self) -> impl Iterator<Item = &S> {
         self.steps.iter().map(|(step, _)| step)
+    }
+
+    /// What an execution does, where `call` says of a step which nodes it computes, by what, and what is called of that.
+    pub fn describe(&self, call: impl Fn(&S) -> (Vec<usize>, &'static str, String)) -> Option<Vec<Step>> {
+        described(&self.request.graph, self.steps().map(call))
     }
 
     /// Bytes of device memory that callers of [`Plan::execute`] are asked for, at any address.

@@ -37,6 +37,8 @@ pub struct Plan {
 /// A kernel that is ready to be started.
 #[derive(Debug)]
 struct Step {
+    name: String,
+    nodes: Vec<usize>,
     function: Function,
     arguments: Box<[Argument]>,
     grid: u32,
@@ -103,6 +105,8 @@ impl Plan {
             let Some(module) = &module else { continue };
             steps.push(Step {
                 function: module.function(&kernel.name)?,
+                name: kernel.name,
+                nodes: kernel.nodes,
                 arguments: kernel.arguments.into(),
                 grid: kernel.grid,
                 block: kernel.block,
@@ -118,6 +122,16 @@ impl Plan {
     /// When a part is larger than the form allows.
     pub fn save(&self) -> Result<Vec<u8>, PluginError> {
         PAYLOAD.write_plan(self.plan.request(), &self.code)
+    }
+
+    /// What an execution does: the generated kernels.
+    pub fn describe(&self) -> Option<Vec<hipdnn_plugin_sdk::Step>> {
+        let algorithm = match self.platform {
+            Platform::Hip => "hipRTC",
+            Platform::Cuda => "NVRTC",
+        };
+        let kernel = |step: &Step| format!("{}, {} x {} threads", step.name, step.grid, step.block);
+        self.plan.describe(|step| (step.nodes.clone(), algorithm, kernel(step)))
     }
 
     /// Whose devices the plan is for.

@@ -8,7 +8,7 @@ use hipdnn_plugin_sdk::engine_plugin::{
 use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::wire::{EngineDetails, KnobSetting};
-use hipdnn_plugin_sdk::{EnginePlugin, PluginError, Refusal};
+use hipdnn_plugin_sdk::{EnginePlugin, PluginError, Refusal, Step};
 
 use crate::handle::{Handle, Platform, enter};
 use crate::plan::{PAYLOAD, Plan};
@@ -91,6 +91,10 @@ impl EnginePlugin for RtcPlugin {
         unsafe { plan.execute(&enter(handle, plan.platform())?, buffers, workspace) }
     }
 
+    fn describe(plan: &Plan) -> Option<Vec<Step>> {
+        plan.describe()
+    }
+
     fn serialize(_: &Handle, plan: &Plan) -> Result<Vec<u8>, PluginError> {
         plan.save()
     }
@@ -102,7 +106,7 @@ impl EnginePlugin for RtcPlugin {
     }
 }
 
-hipdnn_plugin_sdk::export_engine_plugin!(RtcPlugin, serialization);
+hipdnn_plugin_sdk::export_engine_plugin!(RtcPlugin, serialization, description);
 
 #[cfg(test)]
 mod tests {

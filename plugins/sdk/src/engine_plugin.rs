@@ -14,6 +14,7 @@ use crate::graph::{Graph, GraphError};
 use crate::hash::Fnv1a;
 use crate::overrides::Overrides;
 use crate::payload::{Payload, Request};
+use crate::step::Step;
 use crate::wire::{EngineConfig, EngineDetails, Knob, KnobSetting, check_settings};
 
 /// A library with engines.
@@ -174,6 +175,14 @@ pub trait EnginePlugin: Sized + 'static {
     fn deserialize(handle: &Self::Handle, bytes: &[u8]) -> Result<Self::Plan, PluginError> {
         let _ = (handle, bytes);
         Err(PluginError::not_applicable(format!("{} cannot load plans", Self::NAME)))
+    }
+
+    /// What an execution of the plan does, step by step, for people who wonder what runs and why. Hosts call it only for plugins
+    /// that name `description` in [`export_engine_plugin!`](crate::export_engine_plugin), and never to execute. None where the
+    /// plugin cannot tell of this plan.
+    fn describe(plan: &Self::Plan) -> Option<Vec<Step>> {
+        let _ = plan;
+        None
     }
 
     /// What a plan of an engine is asked for.

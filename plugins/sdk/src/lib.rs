@@ -30,14 +30,18 @@ pub mod heuristic_plugin;
 pub mod hip;
 #[cfg(feature = "json")]
 pub mod json;
+mod json_text;
 mod last_error;
 pub mod log;
 pub mod overrides;
 pub mod payload;
 pub mod prototypes;
+pub mod step;
 pub mod thread;
+pub mod trace;
 pub mod wire;
 
 pub use engine_plugin::{EnginePlugin, PluginError, Refusal, bound, buffer, engine_id};
 pub use heuristic_plugin::HeuristicPlugin;
 pub use overrides::{Override, Overrides};
+pub use step::Step;

@@ -2,6 +2,7 @@
 //! of a machine with a device.
 
 use std::ffi::{c_int, c_uint, c_void};
+use std::process::Command;
 use std::ptr;
 
 use hipdnn_plugin_sdk::function_table;
@@ -19,11 +20,18 @@ use crate::cases;
 /// The engines that compute on the processor.
 const ON_THE_PROCESSOR: [&str; 2] = ["CPU_ENGINE", "CPU_REFERENCE_ENGINE"];
 
+/// The check that runs in a process of its own.
+const COPIES: &str = "CPU engines: device memory is copied with HIPDNN_CPU_FALLBACK";
+
+/// The variable that asks for copies.
+const FALLBACK: &str = "HIPDNN_CPU_FALLBACK";
+
 /// A check: its name, and what it does.
 pub type Check = (&'static str, fn(&Backend, &'static Hip) -> Result<(), Failure>);
 
 /// All checks.
-pub const CHECKS: [Check; 4] = [
+pub const CHECKS: [Check; 5] = [
+    (COPIES, device_memory_is_copied),
     ("CPU engines: device memory is refused", device_memory),
     ("CPU engines: memory of the host that HIP knows", host_memory),
     ("batchnorm with half parameters: computed, or refused by every engine of the device", half_parameters),
@@ -73,6 +81,36 @@ fn device_memory(backend: &Backend, hip: &'static Hip) -> Result<(), Failure> {
         };
         if !refusal.contains("the buffer of tensor 1 is device memory") {
             return Err(Failure(format!("{engine}: {refusal}")));
+        }
+    }
+    Ok(())
+}
+
+/// Right results in device memory, once asked for: by the engines of the processor, in a process of its own, since the
+/// variable is one of the process.
+fn device_memory_is_copied(backend: &Backend, hip: &'static Hip) -> Result<(), Failure> {
+    if std::env::var_os(FALLBACK).is_none() {
+        let failed = |error: std::io::Error| Failure(format!("this program: {error}"));
+        let program = std::env::current_exe().map_err(failed)?;
+        let library = std::env::args_os().nth(1).unwrap_or_default();
+        let output =
+            Command::new(program).arg(library).arg(COPIES).env(FALLBACK, "1").output().map_err(failed)?;
+        return if output.status.success() {
+            Ok(())
+        } else {
+            Err(Failure(String::from_utf8_lossy(&output.stdout).into_owned()))
+        };
+    }
+    for case in [sum(), convolution()] {
+        let expected = case.run_on_host(backend)?;
+        for engine in ON_THE_PROCESSOR {
+            let named = |failure| Failure(format!("{engine}: {}: {failure}", case.name));
+            let plan = backend.plan(engine, &case.graph, &[])?;
+            // The second execution finds what the first one left.
+            for _ in 0..2 {
+                let got = case.run_on_device(Gpu::Hip(hip), &plan).map_err(named)?;
+                case.compare(&expected, &got).map_err(named)?;
+            }
         }
     }
     Ok(())

@@ -123,6 +123,14 @@ impl Case {
         uid
     }
 
+    /// Adds an array of another type, whose bytes are those of random numbers.
+    pub fn typed(&mut self, name: &'static str, (data_type, bits): (&str, i64), dims: &[i64]) -> Uid {
+        let uid = self.graph.typed(data_type, dims, false);
+        let words = (dims.iter().product::<i64>() * bits + 31) / 32;
+        self.inputs.push(Input { uid, name, dims: vec![words], range: (0.5, 1.5), is_weight: false });
+        uid
+    }
+
     /// Adds an array that is compared with the peer's.
     pub fn output(&mut self, name: &'static str, dims: &[i64]) -> Uid {
         let uid = self.graph.bound(dims);

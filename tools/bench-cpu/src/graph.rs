@@ -50,6 +50,11 @@ impl Graph {
         self.add(json!({"virtual": true}), dims)
     }
 
+    /// A tensor of another type than the graph's.
+    pub fn typed(&mut self, data_type: &str, dims: &[i64], is_virtual: bool) -> Uid {
+        self.add(json!({"data_type": data_type, "virtual": is_virtual}), dims)
+    }
+
     /// A number in the graph.
     pub fn number(&mut self, value: f32, rank: usize) -> Uid {
         self.add(json!({"value_type": "Float32Value", "value": value}), &vec![1; rank])
@@ -79,6 +84,14 @@ impl Graph {
             for (name, value) in rest {
                 node["inputs"][*name] = json!(value);
             }
+        }
+    }
+
+    /// The index of each element along a dimension.
+    pub fn index(&mut self, like: Uid, axis: i64, to: Uid) {
+        self.pointwise("gen_index", &[like], to, &[]);
+        if let Some(node) = self.nodes.last_mut() {
+            node["inputs"]["axis_tensor_uid"] = json!(axis);
         }
     }
 

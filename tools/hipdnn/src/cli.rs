@@ -31,6 +31,9 @@ pub struct Cli {
     /// HIPDNN_BACKEND_LIBRARY_PATH, the loader's search.
     #[arg(long, global = true, value_name = "PATH")]
     pub backend: Option<PathBuf>,
+    /// Load this engine plugin beside those that the library finds by itself; may be repeated.
+    #[arg(long = "plugin", global = true, value_name = "FILE")]
+    pub plugins: Vec<PathBuf>,
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
@@ -40,10 +43,22 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// List the engines that the backend has loaded.
-    #[command(
-        after_help = "Examples:\n  hipdnn engines\n  HIPDNN_PLUGIN_DIR=/my/plugins hipdnn engines --json"
-    )]
+    #[command(after_help = "\
+Below are the places where plugins were looked for, and the files that were refused, with the reasons. Without any engine, \
+or where the plugin of --plugin is refused, the exit status is 1.
+
+Examples:
+  hipdnn engines
+  hipdnn engines --plugin ./libmine.so
+  HIPDNN_PLUGIN_DIR=/my/plugins hipdnn engines --json")]
     Engines(List),
+    /// Say what a report of a defect needs: versions, files, devices, engines, settings.
+    #[command(after_help = "\
+`python -m hipdnn` prints the same of the library that Python uses. Without a library, or without any engine, the exit status is 1.
+
+Example:
+  hipdnn doctor")]
+    Doctor,
     /// List AMD's libraries and the devices that engines for AMD GPUs find.
     #[command(after_help = "\
 Without a device the exit status is 1. The backend is not opened.
@@ -90,6 +105,7 @@ Examples:
 Examples:
   hipdnn graph graph.json
   hipdnn graph graph.json --svg graph.svg
+  hipdnn graph graph.json --svg graph.svg --plan --engine CPU_ENGINE
   hipdnn graph graph.json --dot | dot -Tpng > graph.png")]
     Graph(Graph),
 }
@@ -120,6 +136,15 @@ pub struct Graph {
     /// Draw it into this file.
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
+    /// Draw into it what an engine's plan computes together, and how.
+    #[arg(long, requires = "svg")]
+    pub plan: bool,
+    /// The engine of the plan, by name or id; without it the one that the backend offers first.
+    #[arg(long, value_name = "NAME", requires = "plan")]
+    pub engine: Option<String>,
+    /// A trace of executions of the graph with that engine (HIPDNN_TRACE_FILE), for the times of the steps.
+    #[arg(long, value_name = "FILE", requires = "plan")]
+    pub times: Option<PathBuf>,
     /// Write it for Graphviz, in the DOT language.
     #[arg(long, conflicts_with = "svg")]
     pub dot: bool,

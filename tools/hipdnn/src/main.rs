@@ -8,7 +8,9 @@ mod computation;
 mod data_type;
 mod fill;
 mod graph;
+mod loading;
 mod picture;
+mod steps;
 mod tensor;
 
 use std::io::Write;
@@ -22,6 +24,7 @@ use commands::Outcome;
 use hipdnn::Backend;
 use hipdnn_tool::failure::{self, Failure, Result};
 use hipdnn_tool::table;
+use loading::Loading;
 
 fn main() -> ExitCode {
     keep_log_quiet();
@@ -43,21 +46,39 @@ fn main() -> ExitCode {
     }
 }
 
-/// Sends the library's log nowhere unless the user wants one: this tool listens to it for the reasons of engines, and for that
-/// has to switch it on.
+/// Sends the library's log nowhere unless the user wants one, or the profile that goes the same way: this tool listens to it for the
+/// reasons of engines, and for that has to switch it on.
 fn keep_log_quiet() {
-    let is_on = std::env::var("HIPDNN_LOG_LEVEL").is_ok_and(|level| !level.is_empty() && level != "off");
-    if !is_on && std::env::var_os("HIPDNN_LOG_FILE").is_none() {
+    let is_set = |name, off| std::env::var(name).is_ok_and(|word| !word.is_empty() && word != off);
+    if !is_set("HIPDNN_LOG_LEVEL", "off")
+        && !is_set("HIPDNN_VERBOSE", "0")
+        && std::env::var_os("HIPDNN_LOG_FILE").is_none()
+    {
         // SAFETY: this is the first thing that the program does, and it has no other thread yet.
         unsafe { std::env::set_var("HIPDNN_LOG_FILE", "/dev/null") };
     }
 }
 
 fn run(cli: &Cli) -> Result<Outcome> {
-    let open = || Backend::open(cli.backend.as_deref()).map_err(Failure::from);
+    let open_alone = || Backend::open(cli.backend.as_deref()).map_err(Failure::from);
+    let open = || -> Result<Backend> {
+        let backend = open_alone()?;
+        let added = loading::add_plugins(&backend, &cli.plugins)?;
+        if !added.is_empty() {
+            // Whoever names a plugin means to use it.
+            let (handle, loading) = Loading::watch(&backend);
+            handle?;
+            loading.failure_of(&added).map_or(Ok(()), Err)?;
+        }
+        Ok(backend)
+    };
     match &cli.command {
         Command::Device(arguments) => commands::device(arguments),
-        Command::Engines(arguments) => commands::engines(&open()?, arguments),
+        Command::Doctor => Ok(commands::doctor(open_alone(), &cli.plugins)),
+        Command::Engines(arguments) => {
+            let backend = open_alone()?;
+            commands::engines(&backend, &loading::add_plugins(&backend, &cli.plugins)?, arguments)
+        }
         Command::Policies(arguments) => commands::policies(&open()?, arguments),
         Command::Explain(arguments) => commands::explain(&open()?, arguments),
         Command::Run(arguments) => commands::run(&open()?, arguments),

@@ -16,6 +16,7 @@ use crate::Failure;
 use crate::install::{ENGINES, LIBRARY, PLUGINS, TOOL_PACKAGE};
 use crate::plugin_host;
 use crate::process::{run, run_within};
+use crate::progress;
 use crate::steps::{Check, Steps};
 use crate::userland::{Contents, Userland};
 use crate::workspace::Workspace;
@@ -169,13 +170,12 @@ fn architectures(userland: &Userland, rig: &str) -> Result<String, Failure> {
 }
 
 fn build(workspace: &Workspace, userland: &Userland) -> Result<String, Failure> {
-    let mut cargo =
-        workspace.cargo(["build", "--release", "--locked", "-p", "hipdnn-backend", "-p", "amd-test"]);
+    let mut cargo = workspace.release(["build", "-p", "hipdnn-backend", "-p", "amd-test"]);
     for plugin in PLUGINS {
         cargo.args(["-p", plugin.package]);
     }
     cargo.args(["-p", TOOL_PACKAGE]);
-    run(&mut cargo)?;
+    progress::build(workspace, &mut cargo)?;
     let built = workspace.release_dir();
     let to = userland.path(INSIDE);
     let engines = to.join("lib").join(ENGINES);

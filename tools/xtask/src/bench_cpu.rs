@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::Failure;
 use crate::process::{command, run, run_within, show};
 use crate::workspace::Workspace;
-use crate::{demo, install, tools, venv};
+use crate::{demo, install, progress, tools, venv};
 
 /// What the Python beside the benchmark has. Versions are not fixed: the newest is the one to be measured against.
 const PACKAGES: &[&str] = &["numpy", "onnx", "onnxruntime", "onednn-cpu-gomp", "onednn-devel-cpu-gomp"];
@@ -18,15 +18,13 @@ const PICTURE: &str = "docs/images/cpu-engine.svg";
 pub fn bench(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
     let folder = workspace.target_dir().join("bench-cpu");
     if words.iter().any(|word| word == "--help" || word == "-h") {
-        return show(
-            workspace.cargo(["run", "--release", "--locked", "-q", "-p", "bench-cpu", "--"]).args(words),
-        );
+        return show(workspace.release(["run", "-q", "-p", "bench-cpu"]).arg("--").args(words));
     }
     let venv = venv::ready(&folder.join("venv"), PACKAGES, "bench-cpu")?;
     let onednn = onednn(workspace, &folder, &venv)?;
     println!("building the library, its engines and the benchmark");
-    let stage = install::stage(workspace, false)?;
-    show(&mut workspace.cargo(["build", "--release", "--locked", "-p", "bench-cpu"]))?;
+    let stage = install::stage(workspace)?;
+    progress::build(workspace, &mut workspace.release(["build", "-p", "bench-cpu"]))?;
     let mut benchmark = command(workspace.release_dir().join("bench-cpu"), words);
     benchmark.current_dir(workspace.path(""));
     benchmark.arg("--backend").arg(stage.join("lib").join(install::LIBRARY));

@@ -15,7 +15,7 @@ const EXAMPLE: &str = "examples_c/train_digits.c";
 pub fn run(workspace: &Workspace, arguments: &[String]) -> Result<(), Failure> {
     tools::require(&[&tools::CC])?;
     println!("building the library and its engines");
-    let stage = install::stage(workspace, false)?;
+    let stage = install::stage(workspace)?;
     println!("building {EXAMPLE}");
     let program = example(workspace, &stage, EXAMPLE, false)?;
     show(command(program, arguments).current_dir(workspace.path("")))

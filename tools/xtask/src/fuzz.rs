@@ -33,7 +33,7 @@ pub fn fuzz(
     require(&[&CXX])?;
     let staged = workspace.stage_dir().join("lib").join(ENGINES);
     if !staged.is_dir() {
-        stage(workspace, false)?;
+        stage(workspace)?;
     }
     let program = build(workspace, with_addresses)?;
     let names = run(command(&program, [""; 0]).env("HIPDNN_FUZZ_TARGET", "?"))?;

@@ -4,7 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::Failure;
-use crate::process::{run, show};
+use crate::generate::NOTICES;
+use crate::progress;
+use crate::split::{debug_place, split};
 use crate::workspace::Workspace;
 
 /// Where engine plugins lie, below the library directory.
@@ -57,9 +59,19 @@ pub const PLUGINS: &[Plugin] = &[
     },
 ];
 
-/// Builds the library, its plugins and the programs for release. cargo's words go to the terminal, or are kept until it fails.
-pub fn build(workspace: &Workspace, quiet: bool) -> Result<(), Failure> {
-    let mut cargo = workspace.cargo(["build", "--release", "--locked", "--lib", "-p", "hipdnn-backend"]);
+/// The schema of graphs, and the texts of licences, in the project; and where they are installed.
+const SHARED: [(&str, &str); 3] = [
+    ("plugins/sdk/schema/hipdnn.fbs", "share/hipdnn/hipdnn.fbs"),
+    ("LICENSE", "share/doc/hipdnn-backend/LICENSE"),
+    (NOTICES, "share/doc/hipdnn-backend/THIRD_PARTY_LICENSES"),
+];
+
+/// Where the texts of licences lie, below the prefix.
+pub const DOCUMENTS: &str = "share/doc/hipdnn-backend";
+
+/// Builds the library, its plugins and the programs for release, and answers what there is to say of it.
+pub fn build(workspace: &Workspace) -> Result<String, Failure> {
+    let mut cargo = workspace.release(["build", "--lib", "-p", "hipdnn-backend"]);
     for plugin in PLUGINS {
         cargo.args(["-p", plugin.package]);
     }
@@ -67,7 +79,27 @@ pub fn build(workspace: &Workspace, quiet: bool) -> Result<(), Failure> {
     for program in PROGRAMS {
         cargo.args(["--bin", program]);
     }
-    if quiet { run(&mut cargo).map(|_| ()) } else { show(&mut cargo) }
+    progress::build(workspace, &mut cargo)
+}
+
+/// The files that are built, each with its place below the prefix.
+fn built(libdir: &str) -> impl Iterator<Item = (&'static str, PathBuf)> {
+    let lib = PathBuf::from(libdir);
+    let plugins = PLUGINS.iter().map(|plugin| plugin.file);
+    let plugins = plugins.map({
+        let engines = lib.join(ENGINES);
+        move |file| (file, engines.join(file))
+    });
+    let programs = PROGRAMS.iter().map(|program| (*program, Path::new("bin").join(program)));
+    std::iter::once((LIBRARY, lib.join(LIBRARY))).chain(plugins).chain(programs)
+}
+
+/// Lays out what debuggers read for a tree that was installed.
+pub fn install_debug_files(workspace: &Workspace, prefix: &Path, libdir: &str) -> Result<(), Failure> {
+    for (file, place) in built(libdir) {
+        copy(&split(workspace, file)?.debug, &prefix.join(debug_place(&place)))?;
+    }
+    Ok(())
 }
 
 /// Lays out the tree under `prefix`. `libdir` is relative to it.
@@ -77,18 +109,17 @@ pub fn install(workspace: &Workspace, prefix: &Path, libdir: &str) -> Result<(),
         return Err(Failure::new(format!("--libdir {libdir}: a folder below the prefix was expected")));
     }
     let lib = prefix.join(libdir);
-    let built = workspace.release_dir();
-    copy(&built.join(LIBRARY), &lib.join(LIBRARY))?;
-    for plugin in PLUGINS {
-        copy(&built.join(plugin.file), &lib.join(ENGINES).join(plugin.file))?;
-    }
-    for program in PROGRAMS {
-        copy(&built.join(program), &prefix.join("bin").join(program))?;
+    for (file, place) in built(libdir) {
+        copy(&split(workspace, file)?.stripped, &prefix.join(place))?;
     }
     for file in files(&workspace.path("include"))? {
         copy(&workspace.path("include").join(&file), &prefix.join("include").join(&file))?;
     }
-    let to_include = format!("{}include", "../".repeat(depth));
+    for (file, place) in SHARED {
+        copy(&workspace.path(file), &prefix.join(place))?;
+    }
+    let up = "../".repeat(depth);
+    let (to_include, to_data) = (format!("{up}include"), format!("{up}share"));
     let relative_engines = format!("{libdir}/{ENGINES}");
     let pointer = size_of::<usize>().to_string();
     let major = workspace.version.split('.').next().unwrap_or("0");
@@ -96,6 +127,7 @@ pub fn install(workspace: &Workspace, prefix: &Path, libdir: &str) -> Result<(),
         ("HIPDNN_PLUGIN_ENGINE_SUBDIR", ENGINES),
         ("HIPDNN_RELATIVE_INSTALL_PLUGIN_ENGINE_DIR", &relative_engines),
         ("HIPDNN_BACKEND_LIBDIR_TO_INCLUDEDIR", &to_include),
+        ("HIPDNN_BACKEND_LIBDIR_TO_DATADIR", &to_data),
         ("HIPDNN_BACKEND_VERSION_MAJOR", major),
         ("HIPDNN_BACKEND_VERSION", &workspace.version),
         ("HIPDNN_BACKEND_POINTER_BYTES", &pointer),
@@ -114,8 +146,13 @@ pub fn install(workspace: &Workspace, prefix: &Path, libdir: &str) -> Result<(),
 }
 
 /// Builds, and lays out `target/stage` anew.
-pub fn stage(workspace: &Workspace, quiet: bool) -> Result<PathBuf, Failure> {
-    build(workspace, quiet)?;
+pub fn stage(workspace: &Workspace) -> Result<PathBuf, Failure> {
+    build(workspace)?;
+    lay_out(workspace)
+}
+
+/// Lays out `target/stage` anew with what was built.
+pub fn lay_out(workspace: &Workspace) -> Result<PathBuf, Failure> {
     let stage = workspace.stage_dir();
     remove(&stage)?;
     install(workspace, &stage, "lib")?;
@@ -161,7 +198,8 @@ pub fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
         .map_err(|e| Failure::new(format!("cannot copy {} to {}: {e}", from.display(), to.display())))
 }
 
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
+/// Writes a file into a folder that need not exist yet.
+pub fn write(path: &Path, text: &str) -> Result<(), Failure> {
     path.parent()
         .map_or(Ok(()), fs::create_dir_all)
         .and_then(|()| fs::write(path, text))

@@ -11,12 +11,16 @@ mod generate;
 mod install;
 mod lint;
 mod nvidia;
+mod package;
 mod plugin_host;
 mod process;
+mod progress;
 mod python;
+mod reproducible;
 mod sanitize;
 mod smoke;
 mod soak;
+mod split;
 mod steps;
 mod test;
 mod tools;
@@ -28,13 +32,23 @@ mod workspace;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 pub use failure::Failure;
+use steps::Steps;
 use workspace::Workspace;
 
 /// The commands of this project.
-#[derive(Debug, PartialEq, Parser)]
+#[derive(Debug, Parser)]
 #[command(name = "xtask", bin_name = "cargo xtask", after_help = test::about(), max_term_width = 110)]
+struct Line {
+    /// Show all that cargo says while it builds.
+    #[arg(long, global = true)]
+    verbose: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, PartialEq, Subcommand)]
 enum Command {
     /// Build everything and train a network from C.
     #[command(disable_help_flag = true)]
@@ -67,7 +81,7 @@ enum Command {
         words: Vec<String>,
     },
     /// Run what takes too long for every change: all tests, the CPU engines with checked arithmetic, the emulated AMD GPU in both
-    /// orders of workgroups, the engines for NVIDIA GPUs, the ARM processor.
+    /// orders of workgroups, the engines for NVIDIA GPUs, the ARM processor, packages built twice.
     Nightly,
     /// Test the library and CPU_ENGINE on an emulated 64-bit ARM processor.
     ArmTest {
@@ -119,6 +133,10 @@ enum Command {
         #[arg(long, value_name = "DIR")]
         tree: Option<PathBuf>,
     },
+    /// Build for release and pack what is installed: an archive, one of the files for debuggers, and a package for Debian.
+    Package,
+    /// Build in a clone in another folder, too, and compare the packages byte for byte.
+    Reproducible,
     /// Build for release and install.
     Install {
         /// Where to.
@@ -127,19 +145,22 @@ enum Command {
         /// The folder for libraries, below the prefix.
         #[arg(long, value_name = "DIR", default_value = "lib")]
         libdir: String,
+        /// Also what debuggers read.
+        #[arg(long)]
+        debug_files: bool,
     },
 }
 
 fn main() -> ExitCode {
-    let command = match Command::try_parse() {
-        Ok(command) => command,
+    let line = match Line::try_parse() {
+        Ok(line) => line,
         Err(error) => {
             // Help is no failure. Status 2, clap's own, says here that there is no device.
             let _ = error.print();
             return if error.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
         }
     };
-    match run(&command) {
+    match run(&line) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("{failure}");
@@ -148,9 +169,10 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: &Command) -> Result<(), Failure> {
-    let workspace = Workspace::new();
-    match command {
+fn run(line: &Line) -> Result<(), Failure> {
+    let mut workspace = Workspace::new();
+    workspace.verbose = line.verbose;
+    match &line.command {
         Command::Demo { arguments } => demo::run(&workspace, arguments),
         Command::Test { groups } => test::run_groups(&workspace, groups),
         Command::AmdTest { words } => amd::test(&workspace, words, amd::Order::Forward),
@@ -159,6 +181,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::AmdSmoke => smoke::smoke(&workspace),
         Command::ArmTest { words } => arm::test(&workspace, words),
         Command::BenchCpu { options } => bench_cpu::bench(&workspace, options),
+        Command::Reproducible => reproducible::check(&workspace),
         Command::Fuzz { seconds, addresses, target } => {
             fuzz::fuzz(&workspace, *seconds, *addresses, target.as_deref())
         }
@@ -177,23 +200,53 @@ fn run(command: &Command) -> Result<(), Failure> {
             Ok(())
         }
         Command::Build => {
-            let stage = install::stage(&workspace, false)?;
-            println!("laid out in {}", workspace.relative(&stage));
-            Ok(())
+            let mut steps = Steps::new();
+            stage(&workspace, &mut steps);
+            steps.summary()
+        }
+        Command::Package => {
+            let mut steps = Steps::new();
+            if release_build(&workspace, &mut steps) {
+                package::run_steps(&workspace, &mut steps);
+            }
+            steps.summary()
         }
         Command::Wheel { tree } => {
-            let tree = tree.clone().map_or_else(|| install::stage(&workspace, false), Ok)?;
-            let (_, note) = wheel::build(&workspace, &python::Environment::ready()?, &tree)?;
-            println!("{note}");
-            Ok(())
+            let mut steps = Steps::new();
+            let tree = tree.clone().map_or_else(|| stage(&workspace, &mut steps), Some);
+            if let Some(tree) = tree {
+                steps.run("the wheel", || {
+                    Ok(wheel::build(&workspace, &python::Environment::ready()?, &tree)?.1)
+                });
+            }
+            steps.summary()
         }
-        Command::Install { prefix, libdir } => {
-            install::build(&workspace, false)?;
-            install::install(&workspace, prefix, libdir)?;
-            println!("installed in {}", prefix.display());
-            Ok(())
+        Command::Install { prefix, libdir, debug_files } => {
+            let mut steps = Steps::new();
+            if release_build(&workspace, &mut steps) {
+                steps.run("installed", || {
+                    install::install(&workspace, prefix, libdir)?;
+                    if *debug_files {
+                        install::install_debug_files(&workspace, prefix, libdir)?;
+                    }
+                    Ok(prefix.display().to_string())
+                });
+            }
+            steps.summary()
         }
     }
+}
+
+/// Builds for release. True when that went well.
+fn release_build(workspace: &Workspace, steps: &mut Steps) -> bool {
+    steps.run("release build of the library and its plugins", || install::build(workspace))
+}
+
+/// The same, laid out as it would be installed, in the folder that is answered.
+fn stage(workspace: &Workspace, steps: &mut Steps) -> Option<PathBuf> {
+    let laid_out = release_build(workspace, steps)
+        && steps.run("laid out", || install::lay_out(workspace).map(|stage| workspace.relative(&stage)));
+    laid_out.then(|| workspace.stage_dir())
 }
 
 /// Each part runs, whatever came of those before it.
@@ -204,6 +257,7 @@ fn nightly(workspace: &Workspace) -> Result<(), Failure> {
         amd::test(workspace, &[], amd::Order::Both),
         nvidia::test(workspace, &[]),
         arm::test(workspace, &[]),
+        reproducible::check(workspace),
     ];
     let failed: Vec<String> =
         parts.into_iter().filter_map(Result::err).map(|failure| failure.to_string()).collect();
@@ -216,14 +270,14 @@ mod tests {
 
     fn read(words: &[&str]) -> Result<Command, String> {
         let all = ["cargo xtask"].iter().chain(words);
-        Command::try_parse_from(all).map_err(|error| error.to_string())
+        Line::try_parse_from(all).map(|line| line.command).map_err(|error| error.to_string())
     }
 
     #[test]
     fn install_options_are_read_in_both_spellings() {
-        let wanted = Command::Install { prefix: "/p".into(), libdir: "lib64".into() };
+        let wanted = Command::Install { prefix: "/p".into(), libdir: "lib64".into(), debug_files: false };
         assert_eq!(read(&["install", "--prefix", "/p", "--libdir=lib64"]), Ok(wanted));
-        let wanted = Command::Install { prefix: "/p".into(), libdir: "lib".into() };
+        let wanted = Command::Install { prefix: "/p".into(), libdir: "lib".into(), debug_files: false };
         assert_eq!(read(&["install", "--prefix=/p"]), Ok(wanted));
     }
 

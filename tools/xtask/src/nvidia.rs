@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::Failure;
-use crate::install::{ENGINES, LIBRARY, PLUGINS, TOOL, copy, files, remove};
+use crate::install::{ENGINES, LIBRARY, PLUGINS, TOOL, TOOL_PACKAGE, copy, files, remove};
 use crate::process::{command, run, run_within, show};
+use crate::progress;
 use crate::steps::Steps;
 use crate::venv;
 use crate::workspace::Workspace;
@@ -46,7 +47,7 @@ pub fn test(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
     steps.group("nvidia: declarations and generated kernels, without a GPU");
     let built = steps.run("the library, its plugins and their test", || build(workspace));
     match venv::ready(&folder.join("venv"), PACKAGES, "nvidia-test") {
-        Err(missing) => println!("left out: declarations and kernels. {missing}"),
+        Err(missing) => steps.leave_out("declarations and kernels", &missing.to_string()),
         Ok(venv) => {
             for (package, example) in DECLARED {
                 steps.run(&format!("declarations of {package} as in NVIDIA's headers"), || {
@@ -67,21 +68,19 @@ pub fn test(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
                     .map(|()| String::new())
             });
         } else {
-            println!(
-                "  left out: this machine has no NVIDIA GPU (no /dev/nvidiactl); unpack the package on one that has, and run run.sh"
-            );
+            let reason = "no /dev/nvidiactl, so no NVIDIA GPU; unpack the package on a machine with one, and run run.sh";
+            steps.leave_out("engines against the reference", reason);
         }
     }
     steps.summary()
 }
 
 fn build(workspace: &Workspace) -> Result<String, Failure> {
-    let mut cargo =
-        workspace.cargo(["build", "--release", "--locked", "-p", "hipdnn-backend", "-p", PROGRAM]);
+    let mut cargo = workspace.release(["build", "-p", "hipdnn-backend", "-p", PROGRAM]);
     for plugin in PLUGINS {
         cargo.args(["-p", plugin.package]);
     }
-    run(cargo.args(["-p", TOOL])).map(|_| String::new())
+    progress::build(workspace, cargo.args(["-p", TOOL_PACKAGE]))
 }
 
 fn declarations(

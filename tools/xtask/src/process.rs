@@ -109,7 +109,8 @@ fn failed(command: &Command, status: ExitStatus, out: &str, err: &str) -> Failur
     Failure::new(format!("{}\n{out}{err}{status}", line(command)))
 }
 
-fn line(command: &Command) -> String {
+/// A command as one would type it.
+pub fn line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }

@@ -62,7 +62,7 @@ fn lay_out(workspace: &Workspace) -> Result<PathBuf, Failure> {
     let built = instrumented(workspace, "sanitize/address", flags, Some(NIGHTLY), &words)?;
     let plain = workspace.stage_dir();
     if !plain.is_dir() {
-        install::stage(workspace, false)?;
+        install::stage(workspace)?;
     }
     let stage = workspace.target_dir().join("sanitize/stage");
     install::remove(&stage)?;

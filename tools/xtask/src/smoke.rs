@@ -52,7 +52,7 @@ pub struct Report {
 pub fn smoke(workspace: &Workspace) -> Result<(), Failure> {
     tools::require(&[&tools::CC])?;
     println!("building the library and its engines");
-    let stage = install::stage(workspace, false)?;
+    let stage = install::stage(workspace)?;
     let program = demo::example(workspace, &stage, "examples_c/train_digits.c", false)?;
     let tool = stage.join("bin").join(install::TOOL);
     let place = Place {

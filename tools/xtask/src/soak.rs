@@ -10,7 +10,7 @@ use crate::workspace::Workspace;
 /// Builds, and soaks for some minutes.
 pub fn soak(workspace: &Workspace, minutes: f64) -> Result<(), Failure> {
     require(&[&CC])?;
-    let stage = stage(workspace, false)?;
+    let stage = stage(workspace)?;
     let program = workspace.scratch("soak").join("soak");
     let source = workspace.path("c_tests/soak/soak.c");
     let libraries = &["-lm", "-lpthread"];

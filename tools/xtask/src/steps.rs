@@ -1,11 +1,14 @@
 //! Named steps with their durations, and how many of them passed.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use crate::Failure;
 
 const NAME: usize = 64;
+
+/// What the note of a step begins with that could not be done here, before the reason.
+pub const LEFT_OUT: &str = "left out: ";
 
 /// Steps that are listed at the end as the slowest.
 const SLOWEST: usize = 20;
@@ -21,34 +24,84 @@ pub struct Steps {
     started: Instant,
     passed: usize,
     failed: Vec<String>,
+    left_out: Vec<String>,
     /// Every step with its seconds.
     took: Vec<(f64, String)>,
+    /// The lines so far, where they are not to be printed yet.
+    held: Option<String>,
 }
 
 impl Steps {
     /// No step yet.
     pub fn new() -> Self {
-        Self { started: Instant::now(), passed: 0, failed: Vec::new(), took: Vec::new() }
+        Self {
+            started: Instant::now(),
+            passed: 0,
+            failed: Vec::new(),
+            left_out: Vec::new(),
+            took: Vec::new(),
+            held: None,
+        }
     }
 
     /// A heading over the steps that follow.
-    pub fn group(&self, name: &str) {
-        println!("\n{name}");
+    pub fn group(&mut self, name: &str) {
+        self.print(&format!("\n{name}\n"));
+    }
+
+    /// Runs lists of groups of steps beside each other, each list in its order. The lines of a group are printed when it is done.
+    pub fn run_beside<G: Sync>(&mut self, lists: &[Vec<G>], run: impl Fn(&G, &mut Self) + Sync) {
+        let list = |groups: &Vec<G>| {
+            let mut steps = Self::new();
+            for group in groups {
+                steps.held = Some(String::new());
+                run(group, &mut steps);
+                print!("{}", steps.held.take().unwrap_or_default());
+            }
+            steps
+        };
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = lists.iter().map(|groups| scope.spawn(|| list(groups))).collect();
+            for thread in threads {
+                match thread.join() {
+                    Ok(steps) => self.absorb(steps),
+                    Err(_) => self.failed.push("a group that stopped".to_owned()),
+                }
+            }
+        });
+    }
+
+    fn absorb(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed.extend(other.failed);
+        self.left_out.extend(other.left_out);
+        self.took.extend(other.took);
+    }
+
+    fn print(&mut self, text: &str) {
+        match &mut self.held {
+            Some(held) => held.push_str(text),
+            None => print!("{text}"),
+        }
+        // A terminal that cannot show what is being done is no reason to stop.
+        let _ = std::io::stdout().flush();
     }
 
     /// Runs a step and prints its line. True when it passed.
     pub fn run(&mut self, name: &str, step: impl FnOnce() -> Result<String, Failure>) -> bool {
-        print!("  {name} ");
-        // The line is finished when the step is; a terminal that cannot show the half is no reason to stop.
-        let _ = std::io::stdout().flush();
+        self.print(&format!("  {name} "));
         let started = Instant::now();
         let result = step();
+        if self.held.is_none() && std::io::stdout().is_terminal() {
+            // The step may have drawn over the half line.
+            self.print(&format!("\r\x1b[K  {name} "));
+        }
         self.finish(name, started.elapsed(), result)
     }
 
     /// Runs several lists of steps beside each other, each list in its order. The lines are printed in the order of the lists when all
-    /// are done.
-    pub fn run_lanes(&mut self, lanes: &[Vec<Check>]) {
+    /// are done. True when all passed.
+    pub fn run_lanes(&mut self, lanes: &[Vec<Check>]) -> bool {
         let lane = |checks: &Vec<Check>| -> Vec<Done> {
             let timed = |check: &dyn Fn() -> Result<String, Failure>| {
                 let started = Instant::now();
@@ -61,6 +114,7 @@ impl Steps {
             let threads: Vec<_> = lanes.iter().map(|checks| scope.spawn(move || lane(checks))).collect();
             threads.into_iter().map(|thread| thread.join().unwrap_or_default()).collect()
         });
+        let failed = self.failed.len();
         for (checks, done) in lanes.iter().zip(done) {
             let mut done = done.into_iter();
             for (name, _) in checks {
@@ -70,12 +124,18 @@ impl Steps {
                 self.report(name, took, result);
             }
         }
+        self.failed.len() == failed
     }
 
     /// Prints the line of a step that was run elsewhere.
     pub fn report(&mut self, name: &str, took: Duration, result: Result<String, Failure>) -> bool {
-        print!("  {name} ");
+        self.print(&format!("  {name} "));
         self.finish(name, took, result)
+    }
+
+    /// Prints the line of a step that cannot be done here.
+    pub fn leave_out(&mut self, name: &str, reason: &str) {
+        self.report(name, Duration::ZERO, Ok(format!("{LEFT_OUT}{reason}")));
     }
 
     fn finish(&mut self, name: &str, took: Duration, result: Result<String, Failure>) -> bool {
@@ -83,17 +143,21 @@ impl Steps {
         let seconds = took.as_secs_f64();
         self.took.push((seconds, name.to_owned()));
         match result {
+            Ok(note) if note.starts_with(LEFT_OUT) => {
+                self.print(&format!("{dots} {note}\n"));
+                self.left_out.push(name.to_owned());
+                true
+            }
             Ok(note) => {
                 let note = if note.is_empty() { note } else { format!("   {note}") };
-                println!("{dots} ok     {seconds:6.1} s{note}");
+                self.print(&format!("{dots} ok     {seconds:6.1} s{note}\n"));
                 self.passed += 1;
                 true
             }
             Err(failure) => {
-                println!("{dots} FAILED {seconds:6.1} s");
-                for line in failure.to_string().lines() {
-                    println!("      {line}");
-                }
+                let text = failure.to_string();
+                let lines = text.lines().map(|line| format!("      {line}\n")).collect::<String>();
+                self.print(&format!("{dots} FAILED {seconds:6.1} s\n{lines}"));
                 self.failed.push(name.to_owned());
                 false
             }
@@ -110,10 +174,65 @@ impl Steps {
                 println!("  {seconds:6.1} s  {name}");
             }
         }
-        println!("\n{} passed, {} failed, {took:.0} s", self.passed, self.failed.len());
+        if !self.left_out.is_empty() {
+            println!("\nleft out: {}", self.left_out.join(", "));
+        }
+        println!("\n{}, {:.0} s of processor time", self.counts(took), processor_time());
         if self.failed.is_empty() {
             return Ok(());
         }
         Err(Failure::new(format!("failed: {}", self.failed.join(", "))))
+    }
+
+    fn counts(&self, took: f64) -> String {
+        let (failed, left_out) = (self.failed.len(), self.left_out.len());
+        format!("{} passed, {failed} failed, {left_out} left out, {took:.0} s", self.passed)
+    }
+}
+
+/// The seconds that processors worked for the programs that were run to their end.
+fn processor_time() -> f64 {
+    /// Of a second, as Linux counts here on every machine.
+    const TICK: f64 = 0.01;
+    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // Behind the name, which may have spaces: 13 fields, then the times of children in user and in system mode.
+    let fields = text.rsplit(')').next().unwrap_or_default().split_whitespace();
+    fields.skip(13).take(2).filter_map(|field| field.parse::<f64>().ok()).sum::<f64>() * TICK
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_programs_is_counted() {
+        let before = processor_time();
+        let busy = "i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done";
+        assert!(std::process::Command::new("sh").args(["-c", busy]).status().unwrap().success());
+        assert!(processor_time() > before);
+    }
+
+    #[test]
+    fn lists_of_groups_are_counted_together() {
+        let mut steps = Steps::new();
+        steps.run_beside(&[vec!["a", "b"], vec!["c"]], |name, steps| {
+            steps.group(name);
+            steps.run(name, || if *name == "b" { Err(Failure::new("why")) } else { Ok(String::new()) });
+        });
+        assert_eq!(steps.counts(0.0), "2 passed, 1 failed, 0 left out, 0 s");
+        assert!(steps.took.iter().map(|(_, name)| name.as_str()).eq(["a", "b", "c"]));
+        assert_eq!(steps.failed, ["b"]);
+    }
+
+    #[test]
+    fn what_is_left_out_is_neither_passed_nor_failed() {
+        let mut steps = Steps::new();
+        assert!(steps.run("a", || Ok("12 tests".to_owned())));
+        assert!(steps.run("b", || Ok(format!("{LEFT_OUT}no tool"))));
+        assert!(!steps.run("c", || Err(Failure::new("why"))));
+        steps.leave_out("d", "no headers");
+        assert_eq!(steps.counts(1.6), "1 passed, 1 failed, 2 left out, 2 s");
+        assert_eq!(steps.left_out, ["b", "d"]);
+        assert!(steps.summary().is_err_and(|failure| failure.to_string() == "failed: c"));
     }
 }

@@ -27,8 +27,19 @@ pub const MAKE: Tool = Tool { program: "make", package: "make" };
 /// pkg-config.
 pub const PKG_CONFIG: Tool = Tool { program: "pkg-config", package: "pkg-config" };
 
+/// What divides files of code; nm, readelf and strip come with it.
+pub const OBJCOPY: Tool = Tool { program: "objcopy", package: "binutils" };
+
 /// valgrind, which finds what is lost, and accesses outside of memory.
 pub const VALGRIND: Tool = Tool { program: "valgrind", package: "valgrind" };
+
+/// Python, with what makes environments of it.
+pub const PYTHON: Tool = Tool { program: "python3", package: "python3-venv" };
+
+/// What makes packages for Debian.
+pub const DPKG_DEB: Tool = Tool { program: "dpkg-deb", package: "dpkg" };
+/// What packs archives tightly.
+pub const XZ: Tool = Tool { program: "xz", package: "xz-utils" };
 
 /// The FlatBuffers compiler.
 pub const FLATC: Tool = Tool { program: "flatc", package: "flatbuffers-compiler" };
@@ -38,17 +49,52 @@ pub const FLATBUFFERS: Tool =
 
 /// Makes sure that the programs are there.
 pub fn require(tools: &[&Tool]) -> Result<(), Failure> {
-    let missing: Vec<&Tool> = tools.iter().copied().filter(|tool| !exists(tool.program)).collect();
-    if missing.is_empty() {
-        return Ok(());
+    prepare(tools, &[]).map(|_| ())
+}
+
+/// Installs what is missing, all at once. What cannot be installed is a failure where it is required, and else named in the answer: always
+/// with one command that installs all of it.
+pub fn prepare(required: &[&Tool], optional: &[&Tool]) -> Result<String, Failure> {
+    let mut missing = missing([required, optional].concat());
+    let mut why = String::new();
+    if !missing.is_empty() {
+        why = install(&missing).err().map(|failure| format!("\n{failure}")).unwrap_or_default();
+        missing.retain(|tool| !exists(tool.program));
     }
-    let programs = missing.iter().map(|tool| tool.program).collect::<Vec<_>>().join(", ");
-    let packages: Vec<&str> = missing.iter().map(|tool| tool.package).collect();
-    let by_hand =
-        format!("needed and not installed: {programs} (Debian: apt-get install {})", packages.join(" "));
-    let Some(mut words) = installer() else {
-        return Err(Failure::new(format!("{by_hand}; this user can run neither apt-get nor sudo")));
-    };
+    if missing.is_empty() {
+        return Ok(String::new());
+    }
+    let message = by_hand(&missing);
+    if required.iter().any(|tool| !exists(tool.program)) {
+        return Err(Failure::new(format!("{message}{why}")));
+    }
+    Ok(format!("{message}; what takes them is left out"))
+}
+
+/// Each tool that is not there, once.
+fn missing(mut tools: Vec<&Tool>) -> Vec<&Tool> {
+    tools.sort_by_key(|tool| tool.program);
+    tools.dedup_by_key(|tool| tool.program);
+    tools.retain(|tool| !exists(tool.program));
+    tools
+}
+
+fn packages(tools: &[&Tool]) -> Vec<&'static str> {
+    let mut packages: Vec<&str> = tools.iter().map(|tool| tool.package).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    packages
+}
+
+fn by_hand(tools: &[&Tool]) -> String {
+    let programs: Vec<&str> = tools.iter().map(|tool| tool.program).collect();
+    let packages = packages(tools).join(" ");
+    format!("not installed: {} (Debian: sudo apt-get install {packages})", programs.join(", "))
+}
+
+fn install(tools: &[&Tool]) -> Result<(), Failure> {
+    let mut words = installer().ok_or_else(|| Failure::new("this user can run neither apt-get nor sudo"))?;
+    let packages = packages(tools);
     print!("(installing {}) ", packages.join(", "));
     words.extend(["install", "-y", "-q", "--no-install-recommends"]);
     words.extend(&packages);
@@ -56,11 +102,9 @@ pub fn require(tools: &[&Tool]) -> Result<(), Failure> {
         // A fresh machine has no package lists yet.
         let update: Vec<&str> =
             words.iter().copied().take_while(|word| *word != "install").chain(["update", "-q"]).collect();
-        apt(&update).and_then(|()| apt(&words)).map_err(|e| Failure::new(format!("{by_hand}\n{e}")))?;
+        apt(&update).and_then(|()| apt(&words))?;
     }
-    let still: Vec<&str> =
-        missing.iter().map(|tool| tool.program).filter(|program| !exists(program)).collect();
-    if still.is_empty() { Ok(()) } else { Err(Failure::new(by_hand)) }
+    Ok(())
 }
 
 /// The words that start an apt-get with the right to install.
@@ -80,4 +124,19 @@ fn installer() -> Option<Vec<&'static str>> {
 fn apt(words: &[&str]) -> Result<(), Failure> {
     let (program, arguments) = words.split_first().ok_or_else(|| Failure::new("no command"))?;
     run(command(program, arguments).env("DEBIAN_FRONTEND", "noninteractive")).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_listed_once_with_one_command() {
+        let (one, other) = (Tool::new("no-such-b", "second"), Tool::new("no-such-a", "first"));
+        let (same, here) = (Tool::new("no-such-c", "first"), Tool::new("sh", "dash"));
+        let missing = missing(vec![&one, &other, &here, &same, &one]);
+        let wanted =
+            "not installed: no-such-a, no-such-b, no-such-c (Debian: sudo apt-get install first second)";
+        assert_eq!(by_hand(&missing), wanted);
+    }
 }

@@ -33,7 +33,12 @@ pub fn build(workspace: &Workspace, python: &Environment, tree: &Path) -> Result
     let mut maturin = command(python.program("maturin"), ["build", "--release", "--strip", "--locked"]);
     // Which glibc it needs is found here: maturin looks at the module alone.
     maturin.args(["--auditwheel", "skip", "--compatibility", &format!("manylinux_2_{newest}"), "--out"]);
-    maturin.arg(&out).arg("--manifest-path").arg(workspace.path(PACKAGE).join("Cargo.toml"));
+    maturin
+        .arg(&out)
+        .arg("--config")
+        .arg(workspace.remap())
+        .arg("--manifest-path")
+        .arg(workspace.path(PACKAGE).join("Cargo.toml"));
     run(maturin.env("CARGO_TARGET_DIR", workspace.target_dir()))?;
     let module = newest_glibc(&workspace.release_dir().join("libhipdnn_python.so"))?;
     if module > newest {
@@ -54,7 +59,7 @@ fn is_wheel(path: &Path) -> bool {
 }
 
 /// The newest version 2.N of glibc whose symbols a library names.
-fn newest_glibc(library: &Path) -> Result<u32, Failure> {
+pub fn newest_glibc(library: &Path) -> Result<u32, Failure> {
     let bytes = fs::read(library)
         .map_err(|error| Failure::new(format!("cannot read {}: {error}", library.display())))?;
     Ok(newest_in(&bytes))

@@ -11,13 +11,15 @@ pub struct Workspace {
     root: PathBuf,
     /// `MAJOR.MINOR.PATCH` of every package.
     pub version: String,
+    /// Whether cargo says all that it has to say while it builds.
+    pub verbose: bool,
 }
 
 impl Workspace {
     /// The workspace of this tool's own source.
     pub fn new() -> Self {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new("."));
-        Self { root: root.to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() }
+        Self { root: root.to_owned(), version: env!("CARGO_PKG_VERSION").to_owned(), verbose: false }
     }
 
     /// A path inside it.
@@ -36,6 +38,29 @@ impl Workspace {
         let mut cargo = command(program, arguments);
         cargo.current_dir(&self.root);
         cargo
+    }
+
+    /// cargo, to build for release what others are given. No path of this machine is in it, so that builds in two folders are equal.
+    pub fn release<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
+        let mut cargo = self.cargo(arguments);
+        cargo.args(["--release", "--locked", "--config"]).arg(self.remap());
+        cargo
+    }
+
+    /// The setting of cargo's that replaces the folders' names. cargo adds its flags to those of .cargo/config.toml. CMakeLists.txt has
+    /// the same: with others, each would build all anew.
+    pub fn remap(&self) -> String {
+        let flags = self.remapped().map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display()));
+        format!("build.rustflags={flags:?}")
+    }
+
+    /// The folders whose names are replaced in what is built, each with its replacement; of several that fit, the last counts.
+    pub fn remapped(&self) -> [(PathBuf, &'static str); 3] {
+        [
+            (cargo_home(), "/cargo"),
+            (self.root.clone(), "/hipdnn-backend"),
+            (self.target_dir(), "/hipdnn-backend/target"),
+        ]
     }
 
     /// What cargo builds into.
@@ -57,4 +82,10 @@ impl Workspace {
     pub fn scratch(&self, name: &str) -> PathBuf {
         self.target_dir().join("xtask").join(name)
     }
+}
+
+/// Where cargo keeps the sources of other crates.
+fn cargo_home() -> PathBuf {
+    let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cargo");
+    std::env::var_os("CARGO_HOME").map_or_else(home, PathBuf::from)
 }

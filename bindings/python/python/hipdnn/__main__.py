@@ -42,9 +42,9 @@ def main() -> int:
     except Error as error:
         print(f"library     {error}")
         failed = True
-    settings = {
-        name: value for name, value in os.environ.items() if name.startswith(("HIPDNN_", "HIP_", "CUDA_", "ROCM_"))
-    }
+    # The words in front are those of `hipdnn doctor`.
+    prefixes = ("HIPDNN_", "HIP_", "CUDA_", "ROCM_", "LD_LIBRARY_PATH")
+    settings = {name: value for name, value in os.environ.items() if name.startswith(prefixes)}
     for name, value in sorted(settings.items()):
         print(f"variable    {name}={value}")
     return 1 if failed else 0

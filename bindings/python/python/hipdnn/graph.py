@@ -36,6 +36,18 @@ class Verdict(NamedTuple):
     plugin: str
     rank: int | None
     reason: str | None
+    steps: list[dict[str, Any]] | None = None
+    """What a plan with default settings does: nodes, algorithm and more of each step, where the engine's plugin tells."""
+
+
+def _steps(native: _native.OperationGraph, verdict: Verdict) -> list[dict[str, Any]] | None:
+    """The steps of an engine's plan; none where no plan can be made or nothing is told of it."""
+    if verdict.rank is None:
+        return None
+    try:
+        return json.loads(native.describe(verdict.id)).get("steps")
+    except _native.Error:
+        return None
 
 
 class _Plans:
@@ -247,13 +259,20 @@ class Graph(Windows, Pointwise, Norms, Attention):
     # Engines and plans.
 
     def explain(self) -> list[Verdict]:
-        """Every engine: its rank, or the reason why it cannot run the graph. Those that apply come first, best first."""
+        """Every engine: its rank and what its plan would do, or the reason why it cannot run the graph.
+
+        Those that apply come first, best first. A plan is made for each of them.
+        """
+        native = self._native_graph(self.to_json())
+        return [verdict._replace(steps=_steps(native, verdict)) for verdict in self._verdicts(native)]
+
+    def _verdicts(self, native: _native.OperationGraph | None = None) -> list[Verdict]:
         with quiet_log():
-            return [Verdict(*verdict) for verdict in self._native_graph(self.to_json()).explain()]
+            return [Verdict(*verdict) for verdict in (native or self._native_graph(self.to_json())).explain()]
 
     def engines(self) -> list[str]:
         """The names of the engines that can run the graph, best first."""
-        return [verdict.engine for verdict in self.explain() if verdict.rank is not None]
+        return [verdict.engine for verdict in self._verdicts() if verdict.rank is not None]
 
     def knobs(self, engine: str | int) -> dict[str, dict[str, str]]:
         """What can be tuned at an engine: description, default and choices of each knob."""
@@ -385,20 +404,32 @@ class Graph(Windows, Pointwise, Norms, Attention):
 
         return autotune(self, tensors, seconds, progress)
 
+    def _repr_svg_(self) -> str:
+        """What a notebook shows."""
+        from .picture import svg
+
+        return svg(self)
+
     def __repr__(self) -> str:
         nodes = ", ".join(node.name for node in self._nodes[:8]) + (", ..." if len(self._nodes) > 8 else "")
         return f"<Graph {self.name!r}: {nodes or 'empty'}>"
 
 
+def torch_type(kind: str) -> Any:
+    """PyTorch's type of a name of the library's."""
+    import torch
+
+    name = {"float": "float32", "double": "float64", "half": "float16", "boolean": "bool"}.get(kind, kind)
+    name = {"fp8_e4m3": "float8_e4m3fn", "fp8_e5m2": "float8_e5m2", "fp8_e8m0": "float8_e8m0fnu"}.get(name, name)
+    return getattr(torch, name)
+
+
 def _empty_like(array: Any, dim: Sequence[int], stride: Sequence[int], kind: str) -> Any:
     """A new array of the library of another, or of NumPy."""
-    module = type(array).__module__.partition(".")[0]
-    if module == "torch":
+    if type(array).__module__.partition(".")[0] == "torch":
         import torch
 
-        name = {"float": "float32", "double": "float64", "half": "float16", "boolean": "bool"}.get(kind, kind)
-        name = {"fp8_e4m3": "float8_e4m3fn", "fp8_e5m2": "float8_e5m2", "fp8_e8m0": "float8_e8m0fnu"}.get(name, name)
-        return torch.empty_strided(dim, stride, dtype=getattr(torch, name), device=array.device)
+        return torch.empty_strided(dim, stride, dtype=torch_type(kind), device=array.device)
     import numpy
 
     names = {"float": "float32", "double": "float64", "half": "float16", "boolean": "bool"}

@@ -256,6 +256,44 @@ class Windows(Products):
         )  # fmt: skip
         return [y, index]
 
+    def resample_backward(
+        self,
+        loss: Tensor,
+        pooling_mode: resample_mode,
+        padding_mode: padding_mode = padding_mode.ZERO_PAD,
+        window: Ints = (),
+        stride: Ints = (),
+        pre_padding: Ints | None = None,
+        post_padding: Ints | None = None,
+        index: Tensor | None = None,
+        compute_data_type: DataTypeLike | None = None,
+        name: str = "",
+    ) -> Tensor:
+        """The gradient of pooling's image, from that of its result [N, C, ...] and, for a maximum, the index that ``resample`` answers.
+
+        The image is taken for the smallest that there can be; ``set_dim`` says otherwise.
+        """
+        node = self._name("resample_backward", name)
+        loss = self._operand(node, "loss", loss)
+        dy = self._dims(node, "loss", loss)
+        of = self._window(node, len(dy) - 2, None, pre_padding, post_padding, stride or None, None)
+        sizes = self._window(node, len(dy) - 2, None, None, None, list(window), None)["stride"]
+        if index is not None and self._dims(node, "index", self._operand(node, "index", index), len(dy)) != dy:
+            raise GraphError(node, "index", f"the shape is {list(index.dim or ())}, expected the loss's {list(dy)}")
+        spatial = [
+            (size - 1) * step + width - pre - post
+            for size, step, width, pre, post in zip(dy[2:], of["stride"], sizes, of["pre_padding"], of["post_padding"])
+        ]
+        dx = self._output(node, "DX", (*dy[:2], *spatial), loss)
+        inputs = {"dy": loss, **({"index": index} if index is not None else {})}
+        self._add(
+            "ResampleBwdAttributes", node, inputs, {"dx": dx}, tensors_in_groups=False, sparse=True,
+            compute_data_type=compute_data_type, resample_mode=resample_mode(pooling_mode).value,
+            padding_mode=padding_mode.value, window=sizes, stride=of["stride"], pre_padding=of["pre_padding"],
+            post_padding=of["post_padding"],
+        )  # fmt: skip
+        return dx
+
     def block_scale_quantize(
         self,
         input: Tensor,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def autotune(graph: Graph, tensors: Mapping[Any, Any], seconds: float, progress: bool) -> dict[str, float]:
     """Milliseconds of each engine that applies; the graph is built with the fastest."""
-    verdicts = [verdict for verdict in graph.explain() if verdict.rank is not None]
+    verdicts = [verdict for verdict in graph._verdicts() if verdict.rank is not None]
     show = progress and sys.stderr.isatty()
     times: dict[str, float] = {}
     for at, verdict in enumerate(verdicts):

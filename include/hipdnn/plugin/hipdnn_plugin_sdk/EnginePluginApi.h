@@ -162,6 +162,28 @@ HIPDNN_PLUGIN_NODISCARD HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnEnginePl
     hipdnnEnginePluginHandle_t handle,
     hipdnnPluginConstData_t *serialized_context);
 
+/// Optional, of this library's own. What an execution does, as JSON with a NUL behind it: an object whose key `steps` has a
+/// list of objects with the keys `nodes` (places in the graph), `operation`, `algorithm`, `kernel`, `isa`, `threads`,
+/// `bytes`, `flops`, `passed_over` (a list of algorithms with reasons) and, for plain loops, `reference` (why nothing faster
+/// applied); a key that is not there is not told.
+/// Writes the size with the NUL, and where `requested_size` is not 0 the text, for which there has to be room. Hosts call it
+/// with 0 first, where `json` may be null. HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE where the plugin does not tell.
+HIPDNN_PLUGIN_NODISCARD HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnEnginePluginDescribeExecutionContext_ext(
+    hipdnnEnginePluginHandle_t handle,
+    hipdnnEnginePluginExecutionContext_t execution_context,
+    size_t requested_size,
+    size_t *size,
+    char *json);
+
+/// Optional, of this library's own. Has the plugin tell the steps of executions from now on; null for no longer. It calls back at the
+/// end of each step, on the thread that executes, with the step's name and when it began and ended, in nanoseconds of
+/// CLOCK_MONOTONIC. Hosts call it only where somebody wants a trace. The callback stays valid as long as the library is
+/// loaded.
+HIPDNN_PLUGIN_NODISCARD HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnEnginePluginSetStepCallback_ext(
+    void (*callback)(const char *name,
+    uint64_t begin,
+    uint64_t end));
+
 /// Optional. Makes an execution context from its bytes, which may come from anywhere.
 HIPDNN_PLUGIN_NODISCARD HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnEnginePluginCreateExecutionContextFromSerialized(
     hipdnnEnginePluginHandle_t handle,

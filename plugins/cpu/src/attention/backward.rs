@@ -15,7 +15,7 @@ use crate::attention::slopes::{Dot, Slopes};
 use crate::attention::softmax::{CheckedScaling, LEAST, Scaling};
 use crate::gemm::kernel::{MicroKernel, fused};
 use crate::gemm::tile::Order;
-use crate::kernel::{Kernel, Refusal};
+use crate::kernel::{Facts, Kernel, Refusal};
 use crate::pointwise::functions::Functions;
 use crate::problem::attention::AttentionGradients;
 use crate::problem::attention::shape::{Sequences, Shape, Start};
@@ -359,6 +359,15 @@ pub(crate) struct Panel<'a> {
 }
 
 impl<T: Functions> Kernel for Backward<T> {
+    fn facts(&self) -> Facts {
+        Facts::tiled::<T>(
+            "attention gradients by panels",
+            self.workers.threads(),
+            [self.kernel.rows, self.kernel.columns()],
+            1,
+        )
+    }
+
     fn scratch_size(&self) -> usize {
         self.layout().1
     }

@@ -9,7 +9,7 @@ use crate::attention::scores::{MAX_COLUMNS, ScoreBlock, Scores, VisibleKeys};
 use crate::attention::softmax::{Scaling, Softmax, Sums, Weight};
 use crate::gemm::kernel::{MicroKernel, fused};
 use crate::gemm::tile::Order;
-use crate::kernel::{Kernel, Refusal};
+use crate::kernel::{Facts, Kernel, Refusal};
 use crate::pointwise::functions::Functions;
 use crate::problem::attention::Attention;
 use crate::problem::attention::shape::{Sequences, Shape};
@@ -395,6 +395,15 @@ pub(crate) fn is_hidden<T: Functions>(probability: T) -> bool {
 }
 
 impl<T: Weight> Kernel for Forward<T> {
+    fn facts(&self) -> Facts {
+        Facts::tiled::<T>(
+            "attention by panels",
+            self.workers.threads(),
+            [self.kernel.rows, self.kernel.columns()],
+            1,
+        )
+    }
+
     fn scratch_size(&self) -> usize {
         self.layout().1
     }

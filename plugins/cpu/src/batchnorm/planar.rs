@@ -5,7 +5,7 @@ use crate::batchnorm::loops;
 use crate::batchnorm::parameters::{Parameters, Role};
 use crate::batchnorm::planes::Part;
 use crate::batchnorm::shape::Shape;
-use crate::kernel::Kernel;
+use crate::kernel::{Facts, Kernel};
 use crate::layout::MAX_RANK;
 use crate::simd::vector::{Float, Vector, VectorTask};
 use crate::tensor::loop_nest::Chunks;
@@ -29,6 +29,10 @@ impl<T: Float> ChannelsFirst<T> {
 }
 
 impl<T: Float> Kernel for ChannelsFirst<T> {
+    fn facts(&self) -> Facts {
+        Facts::new("channels first", self.workers.threads())
+    }
+
     unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
         let shared = Tensors(tensors);
         self.workers.run(|worker| {

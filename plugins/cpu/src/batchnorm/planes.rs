@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use crate::batchnorm::parameters::Parameters;
 use crate::batchnorm::shape::PlaneEpilogue;
-use crate::kernel::{Kernel, Refusal};
+use crate::kernel::{Facts, Kernel, Refusal};
 use crate::layout::MAX_RANK;
 use crate::pointwise::{Epilogue, NEAR};
 use crate::problem::batchnorm::Inference;
@@ -105,6 +105,10 @@ impl<T: Float> Planes<T> {
 }
 
 impl<T: Float> Kernel for Planes<T> {
+    fn facts(&self) -> Facts {
+        Facts::new("plane by plane", self.workers.threads())
+    }
+
     fn scratch_size(&self) -> usize {
         Scratch::size_of(|scratch| scratch.area::<Affine<T>>(self.channels, 1))
     }

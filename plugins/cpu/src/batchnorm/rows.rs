@@ -4,7 +4,7 @@ use crate::batchnorm::channel::BUFFER;
 use crate::batchnorm::loops;
 use crate::batchnorm::parameters::{Parameters, Role};
 use crate::batchnorm::shape::Shape;
-use crate::kernel::Kernel;
+use crate::kernel::{Facts, Kernel};
 use crate::pointwise::NEAR;
 use crate::simd::vector::{Float, Vector, VectorTask};
 use crate::tensor::loop_nest::Elements;
@@ -125,6 +125,10 @@ impl<T: Float> ChannelsLast<T> {
 }
 
 impl<T: Float> Kernel for ChannelsLast<T> {
+    fn facts(&self) -> Facts {
+        Facts::new("channels last", self.workers.threads())
+    }
+
     fn scratch_size(&self) -> usize {
         Scratch::size_of(|scratch| self.layout(scratch))
     }

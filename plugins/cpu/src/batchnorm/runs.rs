@@ -7,7 +7,7 @@ use crate::batchnorm::parameters::{Parameters, Role};
 use crate::batchnorm::planes::Part;
 use crate::batchnorm::shape::{ReluInput, Shape};
 use crate::gemm::prefetch::prefetch;
-use crate::kernel::Kernel;
+use crate::kernel::{Facts, Kernel};
 use crate::simd::vector::{Float, Lanewise, Vector, VectorTask};
 use crate::tensor::image::read;
 use crate::tensor::moments::{Moments, SUMS, first_mean, of_lanes};
@@ -53,6 +53,10 @@ impl<T: Float> Runs<T> {
 }
 
 impl<T: Float> Kernel for Runs<T> {
+    fn facts(&self) -> Facts {
+        Facts::new("channels as runs", self.workers.threads())
+    }
+
     unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
         let shared = Tensors(tensors);
         self.workers.run(|worker| {

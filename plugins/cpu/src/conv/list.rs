@@ -9,13 +9,12 @@ use std::marker::PhantomData;
 use crate::conv::as_matmul;
 use crate::conv::backward_weights::channels::{self, BackwardWeightsByChannel};
 use crate::conv::backward_weights::rows::BackwardWeights;
-use crate::conv::converted::Converted;
 use crate::conv::direct::problem::{Direct, Scheme};
 use crate::conv::direct_small::kernel::{DirectSmall, suits};
 use crate::conv::im2col::choice;
 use crate::conv::im2col::problem::Im2col;
 use crate::conv::implicit_gemm::kernel::ImplicitGemm;
-use crate::conv::problem::Problem;
+use crate::conv::problem::{Problem, is_direct};
 use crate::conv::winograd::choice::fastest;
 use crate::conv::winograd::problem::Winograd;
 use crate::dtype::element::Compute;
@@ -29,6 +28,7 @@ use crate::problem::convolution::{Convolution, Direction};
 use crate::settings::{Algorithm, Settings};
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
+use crate::tensor::converted::Copies;
 use crate::tensor::row_converter::RowConverter;
 
 /// Output channels from which on products of `bfloat16` are summed in pairs: half of a tile's rows.
@@ -122,11 +122,15 @@ pub(crate) fn plan(
             RowConverter::<f64>::of(operand.data_type)?;
         }
     }
+    plan_problem(&Problem::new(c, compute, isa, settings, epilogue))
+}
+
+fn plan_problem(problem: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
+    let c = problem.convolution;
     let terms = c.in_channels as f64 * c.window[..c.spatial].iter().map(|side| *side as f64).product::<f64>();
-    let problem = Problem::new(c, compute, isa, settings, epilogue);
-    Ok(Box::new(match matmul::exact([c.x.data_type, c.w.data_type], terms, compute) {
-        Compute::Single => choose::<f32>(&problem)?,
-        Compute::Double => choose::<f64>(&problem)?,
+    Ok(Box::new(match matmul::exact([c.x.data_type, c.w.data_type], terms, problem.compute) {
+        Compute::Single => choose::<f32>(problem)?,
+        Compute::Double => choose::<f64>(problem)?,
     }))
 }
 
@@ -204,11 +208,20 @@ fn as_matmul(p: &Problem<'_>) -> Result<Candidate, Refusal> {
     Ok(Candidate { kernel, estimate: None })
 }
 
-/// Operands of 8-bit floats.
+/// Operands of dtypes that no other entry reads or writes.
 fn converted(p: &Problem<'_>) -> Result<Candidate, Refusal> {
-    Converted::plan(p.convolution, p.compute, p.isa, p.settings, p.epilogue, plan)?
-        .map(Candidate::new)
-        .ok_or_else(|| "no operand is an 8-bit float".to_owned())
+    let mut convolution = *p.convolution;
+    let mut copies = Copies::new(p.compute, p.settings.threads);
+    let Convolution { x, w, y, .. } = &mut convolution;
+    for (operand, is_result) in [x, w, y].into_iter().zip(p.are_results()) {
+        if !is_direct(operand.data_type, is_result) {
+            copies.convert(operand, is_result, p.epilogue.is_some())?;
+        }
+    }
+    let planned = copies.around(p.convolution.w.slot, p.settings.constant_weights, |constant_weights| {
+        plan_problem(&p.on(&convolution, constant_weights))
+    })?;
+    planned.map(Candidate::new).ok_or_else(|| "no operand has to be converted".to_owned())
 }
 
 fn backward_weights_by_channel<T: Float>(p: &Problem<'_>) -> Result<Candidate, Refusal> {
@@ -288,6 +301,9 @@ fn direct_two_tiles<T: Float>(p: &Problem<'_>) -> Result<Candidate, Refusal> {
 /// precision want exact results.
 fn winograd<T: Float>(p: &Problem<'_>, outputs: usize) -> Result<Candidate, Refusal> {
     let operands = p.operands()?;
+    if p.is_whole {
+        return Err("sums of integers have to be exact".to_owned());
+    }
     if !p.asks_for(if outputs == 4 { Algorithm::Winograd4 } else { Algorithm::Winograd }) {
         if p.compute != Compute::Single {
             return Err("double precision has it only where the knob asks for it".to_owned());

@@ -10,7 +10,6 @@
 
 pub(crate) mod as_matmul;
 pub(crate) mod backward_weights;
-pub(crate) mod converted;
 pub(crate) mod cost;
 pub(crate) mod direct;
 pub(crate) mod direct_small;

@@ -2,10 +2,12 @@
 
 use std::cell::OnceCell;
 
+use hipdnn_plugin_sdk::graph::DataType;
+
 use crate::conv::backward_weights;
 use crate::conv::operands::{Operands, fill_of, pack_of, store_of};
 use crate::conv::spatial::Spatial;
-use crate::dtype::element::{Compute, is_float_of_eight_bits};
+use crate::dtype::element::Compute;
 use crate::kernel::Refusal;
 use crate::pointwise::Epilogue;
 use crate::problem::convolution::{Convolution, Direction};
@@ -20,6 +22,8 @@ pub(crate) struct Problem<'a> {
     pub(crate) isa: Isa,
     pub(crate) settings: Settings,
     pub(crate) epilogue: Option<Epilogue<'a>>,
+    /// Whether results are whole numbers, which algorithms that add before they multiply would miss.
+    pub(crate) is_whole: bool,
     operands: OnceCell<Result<Operands, Refusal>>,
 }
 
@@ -31,7 +35,21 @@ impl<'a> Problem<'a> {
         settings: Settings,
         epilogue: Option<Epilogue<'a>>,
     ) -> Self {
-        Self { convolution, compute, isa, settings, epilogue, operands: OnceCell::new() }
+        let Convolution { x, w, y, .. } = convolution;
+        let is_whole = is_integer(y.data_type) || is_integer(x.data_type) && is_integer(w.data_type);
+        Self { convolution, compute, isa, settings, epilogue, is_whole, operands: OnceCell::new() }
+    }
+
+    /// The same problem with converted operands.
+    pub(crate) fn on<'b>(&'b self, convolution: &'b Convolution, constant_weights: bool) -> Problem<'b> {
+        let settings = Settings { constant_weights, ..self.settings };
+        Problem { convolution, settings, operands: OnceCell::new(), ..*self }
+    }
+
+    /// Whether x, w and y are the result.
+    pub(crate) fn are_results(&self) -> [bool; 3] {
+        [Direction::BackwardData, Direction::BackwardFilter, Direction::Forward]
+            .map(|direction| direction == self.convolution.direction)
     }
 
     /// Whether the knob asks for this algorithm.
@@ -41,8 +59,10 @@ impl<'a> Problem<'a> {
 
     fn spatial(&self) -> Result<Spatial<'_>, Refusal> {
         let c = self.convolution;
-        if [&c.x, &c.w, &c.y].iter().any(|operand| is_float_of_eight_bits(operand.data_type)) {
-            return Err("8-bit floats are converted first".to_owned());
+        for (operand, is_result) in [&c.x, &c.w, &c.y].into_iter().zip(self.are_results()) {
+            if !is_direct(operand.data_type, is_result) {
+                return Err(format!("{} is converted first", operand.data_type.name()));
+            }
         }
         Spatial::of(c)
     }
@@ -74,6 +94,16 @@ impl<'a> Problem<'a> {
         let spatial = self.spatial()?;
         if self.epilogue.is_some() { Err(alone()) } else { Ok(spatial.backward_weights()) }
     }
+}
+
+/// Whether algorithms read, or write, elements of a dtype. Others are converted.
+pub(crate) fn is_direct(data_type: DataType, is_result: bool) -> bool {
+    fill_of::<f32>(data_type).is_ok() || is_result && store_of::<f32>(data_type).is_ok()
+}
+
+fn is_integer(data_type: DataType) -> bool {
+    use DataType::{Boolean, Int4, Int8, Int32, Int64, Uint8};
+    matches!(data_type, Boolean | Int4 | Int8 | Uint8 | Int32 | Int64)
 }
 
 fn alone() -> Refusal {

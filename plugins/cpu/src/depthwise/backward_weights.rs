@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use crate::depthwise::shape::Shape;
 use crate::depthwise::sums::{Pixels, Rows, TOGETHER};
-use crate::kernel::Kernel;
+use crate::kernel::{Facts, Kernel};
 use crate::simd::isa::Isa;
 use crate::simd::vector::{Float, Vector, VectorTask};
 use crate::tensor::image::Image;
@@ -213,6 +213,10 @@ impl<T: Float> Task<'_, T> {
 }
 
 impl<T: Float> Kernel for BackwardWeights<T> {
+    fn facts(&self) -> Facts {
+        Facts::new("depthwise backward weights", self.workers.threads())
+    }
+
     fn scratch_size(&self) -> usize {
         Scratch::size_of(|scratch| self.layout(scratch))
     }

@@ -168,6 +168,8 @@ impl<T: Float> ChannelsLast<T> {
 }
 
 impl<T: Float> PartKernel<T, 5> for ChannelsLast<T> {
+    const NAME: &'static str = "depthwise, channels last";
+
     fn parts(&self) -> &Parts {
         &self.parts
     }

@@ -4,6 +4,8 @@
 
 #![expect(clippy::needless_range_loop, reason = "see above")]
 
+use std::hint::black_box;
+
 use crate::depthwise::band::Band;
 use crate::depthwise::shape::Shape;
 use crate::simd::vector::{Float, Vector};
@@ -214,7 +216,9 @@ impl<T: Float> Band<T> {
     {
         let first = (column * S) as isize - self.shape.padding[1];
         let place = lines.top * self.input_row as isize + first;
-        let mut from = self.input.wrapping_add(channel * self.channel_strides[0]).wrapping_offset(place);
+        // Opaque, here and below: the optimizer would carry the address of every row through the loops around, each in memory.
+        let mut from =
+            black_box(self.input.wrapping_add(channel * self.channel_strides[0]).wrapping_offset(place));
         // SAFETY: the operands are valid, as this function requires; rows outside of the image are not read.
         unsafe {
             let mut sums = [V::zero(); R];
@@ -239,7 +243,8 @@ impl<T: Float> Band<T> {
             each!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14);
             self.apply_epilogue(&mut sums, channel);
             let row = (lines.row - self.rows.start) * self.output_row;
-            let mut to = self.output.wrapping_add(channel * self.channel_strides[1] + row + column);
+            let mut to =
+                black_box(self.output.wrapping_add(channel * self.channel_strides[1] + row + column));
             for r in 0..R {
                 if r < lines.count {
                     if EDGE {

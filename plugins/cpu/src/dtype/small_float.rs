@@ -60,6 +60,16 @@ fn exponent(value: f64) -> i32 {
     (value.to_bits() >> 52 & 0x7FF) as i32 - 1023
 }
 
+/// Single precision rounded to odd: a last bit stands for all that is cut off, so that rounding the result to a small format is
+/// rounding the value.
+#[inline(always)]
+pub(crate) fn to_odd(value: f64) -> f32 {
+    const CUT: u64 = (1 << (f64::MANTISSA_DIGITS - f32::MANTISSA_DIGITS)) - 1;
+    let bits = value.to_bits();
+    let last = if bits & CUT == 0 { 0 } else { CUT + 1 };
+    f64::from_bits(bits & !CUT | last) as f32
+}
+
 impl Format {
     const fn sign_bit(self) -> u8 {
         1 << (self.exponent_bits + self.mantissa_bits)
@@ -154,22 +164,9 @@ impl Format {
     }
 
     /// The code of the nearest value, ties to even codes. Larger values and infinity saturate; NaN becomes NaN, or 0 without one.
+    #[inline(always)]
     pub(crate) fn encode(self, value: f64) -> u8 {
-        if value.is_nan() {
-            return self.nan();
-        }
-        let magnitude = value.abs();
-        let code = if magnitude >= self.largest() {
-            self.largest_code()
-        } else {
-            let lowest = 1 - self.bias;
-            let exponent = exponent(magnitude).max(lowest);
-            let digits = (magnitude / power(exponent - self.mantissa_bits as i32)).round_ties_even();
-            // A carry of the mantissa increments the exponent; subnormal codes have exponent 0.
-            (((exponent - lowest) << self.mantissa_bits) + digits as i32) as u8
-        };
-        let signed = value.is_sign_negative() && !(code == 0 && self.special == Special::NanForNegativeZero);
-        if signed { code | self.sign_bit() } else { code }
+        self.encode_single(to_odd(value))
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use hipdnn_plugin_sdk::graph::{Node, Operation};
 
-use crate::fusion::state::{Fusion, is_of_chains};
+use crate::fusion::state::{Fusion, is_chainable};
 
 /// The nodes that can be members before this one because it alone needs their results, in the order of the graph: operations on each
 /// element of tensors in memory, or on the results of other such nodes. None behind a producer, which computes some endings in
@@ -39,7 +39,7 @@ fn is_fed(fusion: &Fusion<'_>, uid: i64, taken: &[bool], feeders: &mut BTreeSet<
     let is_free = taken.get(place) == Some(&false) && fusion.members.last() < Some(&place);
     if !is_free
         || !matches!(node.operation, Operation::Pointwise(_))
-        || !is_of_chains(&node.operation)
+        || !is_chainable(&node.operation)
         || fusion.uses.readers(uid).len() != 1
         || tensor.dims != fusion.dims
         || !node.operation.inputs().into_iter().all(|uid| is_fed(fusion, uid, taken, feeders))
@@ -68,7 +68,7 @@ mod tests {
     const B: i64 = 2;
     const C: i64 = 3;
     const RESULT: i64 = 4;
-    /// Between operations.
+    /// Virtual.
     const FIRST: i64 = 10;
     const SECOND: i64 = 11;
     const THIRD: i64 = 12;
@@ -77,7 +77,7 @@ mod tests {
         Array::new(uid, DataType::Float, &DIMS, &strides(&DIMS, &order(4, 0), 0))
     }
 
-    fn between() -> Vec<Tensor> {
+    fn virtuals() -> Vec<Tensor> {
         [FIRST, SECOND, THIRD].map(|uid| Tensor { is_virtual: true, ..array(uid).tensor }).to_vec()
     }
 
@@ -95,7 +95,7 @@ mod tests {
     fn parts_of(operations: Vec<Operation>, more: Vec<Tensor>) -> usize {
         let node = |operation| Node { name: String::new(), compute_type: DataType::Float, operation };
         let mut tensors: Vec<Tensor> = [A, B, C, RESULT].map(|uid| array(uid).tensor).to_vec();
-        tensors.extend(between());
+        tensors.extend(virtuals());
         tensors.extend(more);
         let graph = Graph { tensors, nodes: operations.into_iter().map(node).collect(), ..Graph::default() };
         parts_at(&prepare(&graph).unwrap(), Isa::detect(), Settings::default()).unwrap().len()
@@ -107,7 +107,7 @@ mod tests {
         let mut random = Random::new(14);
         let mut arrays = [A, B, C, RESULT].map(|uid| array(uid).filled(|| random.whole())).to_vec();
         for isa in Isa::available() {
-            run_together(&operations(), DataType::Float, *isa, &mut arrays, &between());
+            run_together(&operations(), DataType::Float, *isa, &mut arrays, &virtuals());
             let [a, b, c, result] = [0, 1, 2, 3].map(|i| arrays[i].numbers());
             for (i, got) in result.into_iter().enumerate() {
                 assert_eq!(got, a[i] * b[i] - (c[i] * c[i] + b[i]), "element {i} at {isa:?}");

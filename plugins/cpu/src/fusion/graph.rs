@@ -11,7 +11,7 @@ use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation, PointwiseMode, Tensor
 
 use crate::dtype::element::Compute;
 use crate::fusion::node::plan_node_at;
-use crate::fusion::state::{Candidate, Fusion, READS, is_of_chains, place_of, result, with_result};
+use crate::fusion::state::{CHAIN_SLOTS, Candidate, Fusion, is_chainable, result, slot_of, with_result};
 use crate::fusion::uses::Uses;
 use crate::kernel::{Chosen, Kernel, Part, Refusal};
 use crate::layout::MAX_RANK;
@@ -51,25 +51,24 @@ pub(crate) fn parts_at(
         if taken[place] {
             continue;
         }
-        if let Some((members, part)) =
-            crate::fusion::relu_backward::part(prepared, &uses, place, isa, settings.threads)
+        if let Some(part) = crate::fusion::relu_backward::part(prepared, &uses, place, isa, settings.threads)
         {
-            members.into_iter().for_each(|member| taken[member] = true);
+            part.members.iter().for_each(|member| taken[*member] = true);
             parts.push(part);
             continue;
         }
         let begun = |is_producer| Fusion::begin(prepared, &uses, place, &taken, is_producer);
-        let mut fusion = begun(!is_of_chains(&node.node.operation));
+        let mut fusion = begun(!is_chainable(&node.node.operation));
         // A batch normalization by planes is faster than the chain of its four operations, unless the chain is longer.
         if batchnorm::has_planes(&node) {
-            let reach = fusion.as_ref().map_or(0, Fusion::reach);
-            fusion = begun(true).filter(|own| own.reach() >= reach).or(fusion);
+            let nodes_of_largest = fusion.as_ref().map_or(0, Fusion::nodes_of_largest);
+            fusion = begun(true).filter(|own| own.nodes_of_largest() >= nodes_of_largest).or(fusion);
         }
         let fused = fusion.and_then(|fusion| {
             fusion.normalized(&taken, isa, settings).or_else(|| fusion.part(isa, settings))
         });
-        if let Some((members, part)) = fused {
-            members.into_iter().for_each(|member| taken[member] = true);
+        if let Some(part) = fused {
+            part.members.iter().for_each(|member| taken[*member] = true);
             parts.push(part);
         } else {
             parts.push(Part::of_node(graph, node, |node| {
@@ -116,8 +115,8 @@ impl<'a> Fusion<'a> {
             chain: Chain::default(),
             reads: Vec::new(),
             values: HashMap::new(),
-            whole: None,
-            without_rows: None,
+            largest: None,
+            without_reductions: None,
         };
         if is_producer {
             if !can_compute(compute, tensor.data_type) {
@@ -137,8 +136,8 @@ impl<'a> Fusion<'a> {
     }
 
     /// The nodes of its largest part.
-    fn reach(&self) -> usize {
-        self.whole.map_or(0, |whole| whole.members)
+    fn nodes_of_largest(&self) -> usize {
+        self.largest.map_or(0, |largest| largest.members)
     }
 
     /// Adds element-wise nodes as long as there are some.
@@ -161,7 +160,7 @@ impl<'a> Fusion<'a> {
                 let node = self.prepared.graph.nodes.get(*place);
                 !taken.get(*place).copied().unwrap_or(true)
                     && self.members.last().is_none_or(|last| last < place)
-                    && node.is_some_and(|node| is_of_chains(&node.operation))
+                    && node.is_some_and(|node| is_chainable(&node.operation))
             });
             let Some(node) = next.and_then(|place| self.prepared.node(place)) else { return };
             let feeders = crate::fusion::feeders::of(self, node.node, taken);
@@ -175,7 +174,7 @@ impl<'a> Fusion<'a> {
                 added = self.add(node).is_some();
             }
             if added {
-                self.note_candidate();
+                self.note_if_complete();
             }
         }
     }
@@ -234,7 +233,7 @@ impl<'a> Fusion<'a> {
             (Operation::BatchnormInference(operation), Problem::Batchnorm(batchnorm)) => {
                 let Batchnorm::Inference(inference) = **batchnorm else { return None };
                 let Spread::InvVariance(inv) = inference.spread else { return None };
-                let x = self.operand(spread(&inference.x), operation.x)?;
+                let x = self.operand(of_own_shape(&inference.x), operation.x)?;
                 let parameters = [
                     (PointwiseMode::Sub, inference.mean, operation.mean),
                     (PointwiseMode::Mul, inv, operation.inv_variance),
@@ -242,10 +241,10 @@ impl<'a> Fusion<'a> {
                     (PointwiseMode::Add, inference.bias, operation.bias),
                 ];
                 let mut value = x;
-                for (number_of, (mode, parameter, uid)) in parameters.into_iter().enumerate() {
+                for (number, (mode, parameter, uid)) in parameters.into_iter().enumerate() {
                     let parameter = self.operand(by_channel(&inference.x, &parameter), uid)?;
-                    let last = number_of == 3;
-                    let stored = if last { tensor.data_type } else { number(self.compute) };
+                    let last = number == 3;
+                    let stored = if last { tensor.data_type } else { dtype_of(self.compute) };
                     value = self.chain.push_mode(mode, vec![value, parameter], stored);
                 }
                 Some(value)
@@ -274,7 +273,7 @@ impl<'a> Fusion<'a> {
         if self.reduced.get_or_insert_with(|| reduced.clone()) != &reduced {
             return None;
         }
-        let value = self.operand(spread(&reduction.x), input)?;
+        let value = self.operand(of_own_shape(&reduction.x), input)?;
         Some(self.chain.push_reduction(reduction.mode, value, result.data_type))
     }
 
@@ -289,15 +288,15 @@ impl<'a> Fusion<'a> {
         {
             return None;
         }
-        let operand = Operand { slot: READS + place_of(&mut self.reads, uid), ..broadcast.operand };
+        let operand = Operand { slot: CHAIN_SLOTS + slot_of(&mut self.reads, uid), ..broadcast.operand };
         Some(self.chain.input(&Broadcast { operand, ..broadcast }))
     }
 
     /// Remembers the fusion as it is, if nobody but its members reads what they compute, the last result excepted.
-    fn note_candidate(&mut self) {
+    fn note_if_complete(&mut self) {
         let [inner @ .., _] = self.members.as_slice() else { return };
         let Some(last) = self.last_result() else { return };
-        let swallowed = inner.iter().all(|member| {
+        let are_internal = inner.iter().all(|member| {
             let Some(node) = self.prepared.graph.nodes.get(*member) else { return false };
             let own = result(&node.operation);
             node.operation.outputs().iter().all(|uid| {
@@ -315,63 +314,63 @@ impl<'a> Fusion<'a> {
             let data_type = |uid| self.uses.tensors.get(&uid).map(|tensor| tensor.data_type);
             own.and_then(data_type) == data_type(last)
         });
-        if swallowed && fits {
-            self.whole = Some(Candidate {
+        if are_internal && fits {
+            self.largest = Some(Candidate {
                 members: self.members.len(),
                 steps: self.chain.steps.len(),
                 inputs: self.chain.inputs.len(),
                 result: last,
             });
             if !self.chain.reduces() {
-                self.without_rows = self.whole;
+                self.without_reductions = self.largest;
             }
         }
     }
 
     /// The part of several nodes; none where they are not worth one, or have no kernel.
-    fn part(self, isa: Isa, settings: Settings) -> Option<(Vec<usize>, Part)> {
-        let Self { whole, without_rows, .. } = self;
-        let part = whole.and_then(|whole| self.clone().part_of(whole, isa, settings));
-        part.or_else(|| self.part_of(without_rows?, isa, settings))
+    fn part(self, isa: Isa, settings: Settings) -> Option<Part> {
+        let Self { largest, without_reductions, .. } = self;
+        let part = largest.and_then(|largest| self.clone().part_of(largest, isa, settings));
+        part.or_else(|| self.part_of(without_reductions?, isa, settings))
     }
 
     /// Goes back to a state.
-    pub(crate) fn end_with(&mut self, whole: Candidate) {
-        self.members.truncate(whole.members);
-        self.chain.steps.truncate(whole.steps);
-        self.chain.inputs.truncate(whole.inputs);
+    pub(crate) fn truncate_to(&mut self, largest: Candidate) {
+        self.members.truncate(largest.members);
+        self.chain.steps.truncate(largest.steps);
+        self.chain.inputs.truncate(largest.inputs);
     }
 
     /// Gives the chain's inputs their slots.
-    pub(crate) fn seat(&mut self, tensors: &mut Vec<i64>) -> Option<()> {
+    pub(crate) fn assign_slots(&mut self, tensors: &mut Vec<i64>) -> Option<()> {
         for input in &mut self.chain.inputs {
-            if let Some(read) = input.slot.checked_sub(READS) {
-                input.slot = place_of(tensors, *self.reads.get(read)?);
+            if let Some(read) = input.slot.checked_sub(CHAIN_SLOTS) {
+                input.slot = slot_of(tensors, *self.reads.get(read)?);
             }
         }
         Some(())
     }
 
     /// The epilogue of a producer, whose result is overwritten.
-    pub(crate) fn behind<'b>(&'b mut self, output: &'b Operand, isa: Isa) -> Option<Epilogue<'b>> {
+    pub(crate) fn epilogue_of<'b>(&'b mut self, output: &'b Operand, isa: Isa) -> Option<Epilogue<'b>> {
         *self.chain.inputs.first_mut()? = Input::replaced(output);
         Some(Epilogue { chain: &self.chain, output, compute: self.compute, isa })
     }
 
-    fn part_of(mut self, whole: Candidate, isa: Isa, settings: Settings) -> Option<(Vec<usize>, Part)> {
-        self.end_with(whole);
+    fn part_of(mut self, largest: Candidate, isa: Isa, settings: Settings) -> Option<Part> {
+        self.truncate_to(largest);
         let place = *self.members.last()?;
         let (mut tensors, operation) =
             match self.producer.and_then(|place| self.prepared.graph.nodes.get(place)) {
                 Some(node) => {
-                    let operation = with_result(&node.operation, whole.result)?;
+                    let operation = with_result(&node.operation, largest.result)?;
                     (pointers(&self.prepared.graph, &operation), Some(operation))
                 }
-                None => (vec![whole.result], None),
+                None => (vec![largest.result], None),
             };
-        self.seat(&mut tensors)?;
-        let slot = tensors.iter().position(|uid| *uid == whole.result)?;
-        let output = self.uses.operand(whole.result, slot)?;
+        self.assign_slots(&mut tensors)?;
+        let slot = tensors.iter().position(|uid| *uid == largest.result)?;
+        let output = self.uses.operand(largest.result, slot)?;
         let kernel = match operation {
             None if self.chain.reduces() => {
                 let dims: Vec<usize> = self.dims.iter().map(|dim| *dim as usize).collect();
@@ -381,10 +380,10 @@ impl<'a> Fusion<'a> {
             None => plan_chain(&self.chain, &output, self.compute, isa, settings.threads).ok()?,
             Some(operation) => {
                 let graph = &self.prepared.graph;
-                plan_producer(graph, &operation, settings, self.behind(&output, isa)?).ok()?
+                plan_producer(graph, &operation, settings, self.epilogue_of(&output, isa)?).ok()?
             }
         };
-        Some((self.members, Part { node: place, tensors, kernel }))
+        Some(Part { node: place, members: self.members, tensors, kernel })
     }
 }
 
@@ -427,7 +426,7 @@ fn plan_producer(
 }
 
 /// The dtype of the compute type.
-fn number(compute: Compute) -> DataType {
+fn dtype_of(compute: Compute) -> DataType {
     match compute {
         Compute::Single => DataType::Float,
         Compute::Double => DataType::Double,
@@ -435,7 +434,7 @@ fn number(compute: Compute) -> DataType {
 }
 
 /// An operand of the chain's own shape.
-fn spread(operand: &Operand) -> Broadcast {
+fn of_own_shape(operand: &Operand) -> Broadcast {
     let mut strides = [0; MAX_RANK];
     for (to, stride) in strides.iter_mut().zip(operand.layout.strides()) {
         *to = *stride;

@@ -12,7 +12,9 @@ use crate::prepare::CheckedNode;
 use crate::problem::Problem;
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
-use crate::{attention, batchnorm, conv, depthwise, matmul, norm, pointwise, pooling, reduction};
+use crate::{
+    attention, batchnorm, block_scale, conv, depthwise, matmul, moe, norm, pointwise, pooling, reduction,
+};
 
 /// Plans one node of a graph whose types are resolved. A refusal says why the reference is to compute the node.
 pub fn plan_node(graph: &Graph, node: &Node) -> Result<Box<dyn Kernel>, Refusal> {
@@ -37,7 +39,10 @@ pub(crate) fn plan_node_at(
     let compute = Compute::of(node.node.compute_type)?;
     match node.problem {
         Problem::Convolution(convolution) if depthwise::covers(convolution) => {
-            depthwise::plan(convolution, compute, isa, threads, None)
+            depthwise::plan(convolution, compute, isa, threads, None).or_else(|refusal| {
+                conv::plan(convolution, compute, isa, settings.of(graph, operation), None)
+                    .map_err(|other| format!("{refusal}; {other}"))
+            })
         }
         Problem::Convolution(convolution) => {
             conv::plan(convolution, compute, isa, settings.of(graph, operation), None)
@@ -52,8 +57,8 @@ pub(crate) fn plan_node_at(
         }
         Problem::Reduction(reduction) => reduction::plan(reduction, compute, isa, threads),
         Problem::Resample(resample) => pooling::plan(resample, compute, isa, threads),
-        Problem::Mixture(_) | Problem::MixtureGradient(_) | Problem::BlockScale(_) => {
-            Err(format!("operation is {}, which has no fast kernel", operation.spec().name))
-        }
+        Problem::Mixture(mixture) => moe::plan(mixture, compute, isa, threads),
+        Problem::MixtureGradient(gradient) => moe::plan_gradient(gradient, compute, isa, threads),
+        Problem::BlockScale(block_scale) => block_scale::plan(block_scale, isa, threads),
     }
 }

@@ -36,33 +36,28 @@ fn in_place(operation: &Operation, uid: i64) -> Option<Operation> {
 
 impl Fusion<'_> {
     /// The part of a chain, the normalization of its result, which nobody else reads, and what follows; none where that cannot be.
-    pub(crate) fn normalized(
-        &self,
-        taken: &[bool],
-        isa: Isa,
-        settings: Settings,
-    ) -> Option<(Vec<usize>, Part)> {
+    pub(crate) fn normalized(&self, taken: &[bool], isa: Isa, settings: Settings) -> Option<Part> {
         let Self { prepared, uses, .. } = *self;
-        let whole = self.without_rows.or_else(|| self.of_one())?;
-        if self.producer.is_some() || !uses.tensors.get(&whole.result)?.is_virtual {
+        let largest = self.without_reductions.or_else(|| self.of_one())?;
+        if self.producer.is_some() || !uses.tensors.get(&largest.result)?.is_virtual {
             return None;
         }
-        let [place] = *uses.readers(whole.result) else { return None };
+        let [place] = *uses.readers(largest.result) else { return None };
         let node = prepared.graph.nodes.get(place)?;
-        let reads = node.operation.inputs().into_iter().filter(|uid| *uid == whole.result).count();
+        let reads = node.operation.inputs().into_iter().filter(|uid| *uid == largest.result).count();
         if *taken.get(place)?
-            || normalized(&node.operation) != Some(whole.result)
+            || normalized(&node.operation) != Some(largest.result)
             || reads != 1
             || Compute::of(node.compute_type).ok()? != self.compute
         {
             return None;
         }
         let mut before = self.clone();
-        before.end_with(whole);
+        before.truncate_to(largest);
         let after = Fusion::begin(prepared, uses, place, taken, true).and_then(|mut after| {
-            let whole = after.whole?;
-            after.end_with(whole);
-            Some((after, whole.result))
+            let largest = after.largest?;
+            after.truncate_to(largest);
+            Some((after, largest.result))
         });
         let with_after =
             after.and_then(|(after, result)| before.clone().fused(place, Some(after), result, isa, settings));
@@ -84,7 +79,7 @@ impl Fusion<'_> {
         result: i64,
         isa: Isa,
         settings: Settings,
-    ) -> Option<(Vec<usize>, Part)> {
+    ) -> Option<Part> {
         let node = self.prepared.graph.nodes.get(place)?;
         // The result rounds as the intermediate tensor would.
         let data_type = |uid| self.uses.tensors.get(&uid).map(|tensor| tensor.data_type);
@@ -93,7 +88,7 @@ impl Fusion<'_> {
         }
         let operation = in_place(&node.operation, result)?;
         let mut tensors = pointers(&self.prepared.graph, &operation);
-        self.seat(&mut tensors)?;
+        self.assign_slots(&mut tensors)?;
         let slot = tensors.iter().position(|uid| *uid == result)?;
         let output = self.uses.operand(result, slot)?;
         let mut fused = Fused {
@@ -103,14 +98,14 @@ impl Fusion<'_> {
         let mut members = self.members;
         members.push(place);
         if let Some(mut after) = after {
-            after.seat(&mut tensors)?;
-            fused.epilogue = Some(after.behind(&output, isa)?.plan().ok()?);
+            after.assign_slots(&mut tensors)?;
+            fused.epilogue = Some(after.epilogue_of(&output, isa)?.plan().ok()?);
             members.extend(after.members.into_iter().filter(|member| *member != place));
         }
         let problem = Problem::of(&self.prepared.graph, &operation).ok()?;
         let Problem::Normalization(normalization) = problem else { return None };
         let kernel = norm::plan(&normalization, self.compute, isa, settings.threads, fused).ok()?;
         let node = *members.last()?;
-        Some((members, Part { node, tensors, kernel }))
+        Some(Part { node, members, tensors, kernel })
     }
 }

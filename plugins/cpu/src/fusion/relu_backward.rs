@@ -4,7 +4,7 @@ use hipdnn_plugin_sdk::graph::{Operation, PointwiseMode};
 
 use crate::batchnorm::plan_gated;
 use crate::dtype::element::Compute;
-use crate::fusion::state::place_of;
+use crate::fusion::state::slot_of;
 use crate::fusion::uses::Uses;
 use crate::kernel::Part;
 use crate::prepare::Prepared;
@@ -22,17 +22,17 @@ pub(crate) fn part(
     place: usize,
     isa: Isa,
     threads: Threads,
-) -> Option<([usize; 2], Part)> {
+) -> Option<Part> {
     let graph = &prepared.graph;
     let node = graph.nodes.get(place)?;
     let Operation::Pointwise(operation) = &node.operation else { return None };
-    let between = uses.tensors.get(&operation.out_0)?;
+    let virtual_tensor = uses.tensors.get(&operation.out_0)?;
     let [reader] = uses.readers(operation.out_0) else { return None };
     let follower = graph.nodes.get(*reader)?;
     let Operation::BatchnormBackward(gradients) = &follower.operation else { return None };
     let compute = Compute::of(follower.compute_type).ok()?;
     if operation.operation != PointwiseMode::ReluBwd
-        || !between.is_virtual
+        || !virtual_tensor.is_virtual
         || gradients.dy != operation.out_0
         || Compute::of(node.compute_type).ok()? != compute
     {
@@ -57,9 +57,9 @@ pub(crate) fn part(
     let Batchnorm::Backward(batchnorm) = *batchnorm else { return None };
     let mut tensors = pointers(graph, &together);
     let gate = operation.in_1?;
-    let slot = place_of(&mut tensors, gate);
+    let slot = slot_of(&mut tensors, gate);
     let kernel = plan_gated(&batchnorm, &uses.operand(gate, slot)?, compute, isa, threads).ok()?;
-    Some(([place, *reader], Part { node: *reader, tensors, kernel }))
+    Some(Part { node: *reader, members: vec![place, *reader], tensors, kernel })
 }
 
 #[cfg(test)]

@@ -29,8 +29,8 @@ pub(crate) struct Fusion<'a> {
     /// The results of the members, by uid.
     pub(crate) values: HashMap<i64, Value>,
     /// How much of it can be a part, and how much where reductions cannot.
-    pub(crate) whole: Option<Candidate>,
-    pub(crate) without_rows: Option<Candidate>,
+    pub(crate) largest: Option<Candidate>,
+    pub(crate) without_reductions: Option<Candidate>,
 }
 
 /// A state of a fusion in which only the last member's result is needed outside.
@@ -75,7 +75,7 @@ pub(crate) fn with_result(operation: &Operation, uid: i64) -> Option<Operation> 
 }
 
 /// Whether a chain can contain a node.
-pub(crate) fn is_of_chains(operation: &Operation) -> bool {
+pub(crate) fn is_chainable(operation: &Operation) -> bool {
     match operation {
         Operation::Pointwise(pointwise) => pointwise.operation != PointwiseMode::GenIndex,
         Operation::BatchnormInference(_) | Operation::Reduction(_) => true,
@@ -84,7 +84,7 @@ pub(crate) fn is_of_chains(operation: &Operation) -> bool {
 }
 
 /// The index of a uid in a list, to which it is added unless it is there.
-pub(crate) fn place_of(uids: &mut Vec<i64>, uid: i64) -> usize {
+pub(crate) fn slot_of(uids: &mut Vec<i64>, uid: i64) -> usize {
     uids.iter().position(|known| *known == uid).unwrap_or_else(|| {
         uids.push(uid);
         uids.len() - 1
@@ -92,4 +92,4 @@ pub(crate) fn place_of(uids: &mut Vec<i64>, uid: i64) -> usize {
 }
 
 /// Slots below this number are the producer's pointers until it is known how many there are.
-pub(crate) const READS: usize = 1 << 16;
+pub(crate) const CHAIN_SLOTS: usize = 1 << 16;

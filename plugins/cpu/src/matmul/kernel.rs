@@ -6,7 +6,7 @@ use crate::gemm::accumulator::Accumulator;
 use crate::gemm::kernel::{MAX_LINE, MicroKernel, WIDE_ROWS};
 use crate::gemm::pack::{Accumulators, PackSource};
 use crate::gemm::tile::{RegisterEpilogue, Tile};
-use crate::kernel::{Kernel, Refusal};
+use crate::kernel::{Facts, Kernel, Refusal};
 use crate::matmul::problem::Problem;
 use crate::matmul::scheme::Scheme;
 use crate::settings::Settings;
@@ -393,6 +393,11 @@ impl<T: Accumulator> Gemm<T> {
 }
 
 impl<T: Accumulator> Kernel for Gemm<T> {
+    fn facts(&self) -> Facts {
+        let kernel = &self.scheme.kernel;
+        Facts::tiled::<T>("gemm", self.workers.threads(), [kernel.rows, kernel.columns()], self.scheme.terms)
+    }
+
     fn scratch_size(&self) -> usize {
         Scratch::size_of(|scratch| self.layout(scratch))
     }

@@ -19,6 +19,7 @@ mod tests;
 use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::dtype::element::{Compute, with_compute};
+use crate::gemm::pack::packing_of;
 use crate::gemm::pairs::Pairs;
 use crate::kernel::{Kernel, Refusal, boxed};
 use crate::matmul::kernel::Gemm;
@@ -28,6 +29,7 @@ use crate::pointwise::Epilogue;
 use crate::problem::matmul::Matmul;
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
+use crate::tensor::converted::Copies;
 
 /// Integers up to this magnitude are exact in single precision.
 const MAX_EXACT: f64 = (1_u32 << f32::MANTISSA_DIGITS) as f64;
@@ -52,6 +54,20 @@ pub(crate) fn plan_with(
     settings: Settings,
     epilogue: Option<Epilogue>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
+    let mut converted = *matmul;
+    let mut copies = Copies::new(compute, settings.threads);
+    let Matmul { a, b, c, .. } = &mut converted;
+    for (operand, is_result) in [(a, false), (b, false), (c, true)] {
+        if packing_of::<f32>("", operand.data_type).is_err() {
+            copies.convert(operand, is_result, epilogue.is_some())?;
+        }
+    }
+    let around = copies.around(matmul.b.slot, settings.constant_weights, |constant_weights| {
+        plan_with(&converted, compute, isa, pairs, Settings { constant_weights, ..settings }, epilogue)
+    })?;
+    if let Some(kernel) = around {
+        return Ok(Box::new(kernel));
+    }
     let problem = Problem::of(matmul);
     #[cfg(target_arch = "x86_64")]
     {

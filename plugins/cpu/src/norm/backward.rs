@@ -1,6 +1,6 @@
 //! Backward: the gradients of the input and of the parameters.
 
-use crate::kernel::{Kernel, Refusal};
+use crate::kernel::{Facts, Kernel, Refusal};
 use crate::norm::loops;
 use crate::norm::loops::Gradient;
 use crate::norm::rows::{leading_strides, per_element, per_row};
@@ -146,6 +146,10 @@ impl<T: Float + Stored> Backward<T> {
 }
 
 impl<T: Float + Stored> Kernel for Backward<T> {
+    fn facts(&self) -> Facts {
+        Facts::new("row by row", self.workers.threads())
+    }
+
     fn scratch_size(&self) -> usize {
         Scratch::size_of(|scratch| self.layout(scratch))
     }

@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 use hipdnn_plugin_sdk::graph::DataType;
 
-use crate::kernel::{Kernel, Refusal};
+use crate::kernel::{Facts, Kernel, Refusal};
 use crate::norm::loops;
 use crate::norm::loops::Normalized;
 use crate::norm::rows::{Fused, leading_strides, per_element, per_row};
@@ -150,6 +150,10 @@ impl<T: Float + Stored> Forward<T> {
 }
 
 impl<T: Float + Stored> Kernel for Forward<T> {
+    fn facts(&self) -> Facts {
+        Facts::new("row by row", self.workers.threads())
+    }
+
     fn scratch_size(&self) -> usize {
         Scratch::size_of(|scratch| self.layout(scratch))
     }

@@ -3,18 +3,22 @@
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
+use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
+use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::payload::{Payload, Request};
 use hipdnn_plugin_sdk::wire::Layout;
-use hipdnn_plugin_sdk::{Overrides, PluginError, Refusal, wire};
+use hipdnn_plugin_sdk::{Overrides, PluginError, Refusal, Step, wire};
 
 use crate::memory;
+use crate::plan::description;
 use crate::plan::planner::Planner;
+use crate::plan::staging::{self, Copies};
 use crate::plan::steps::Plan;
-use crate::prepare::Prepared;
+use crate::prepare::{Prepared, prepare};
 
 /// How many plans for other shapes are kept, those that were used last.
 const KEPT: usize = 8;
@@ -33,6 +37,8 @@ pub struct Compiled {
     plan: Plan,
     /// Plans for other shapes, the one that was used last first.
     others: Mutex<Vec<Other>>,
+    /// None if tensors in device memory are refused.
+    copies: Option<Copies>,
 }
 
 /// A plan of the graph with other shapes.
@@ -61,12 +67,21 @@ impl Compiled {
     /// Plans what is asked for, of which `prepared` is the graph.
     pub fn new(request: Request, prepared: &Prepared, planner: Planner) -> Result<Self, Refusal> {
         let plan = planner.plan_prepared(prepared)?;
-        Ok(Self { request, planner, plan, others: Mutex::default() })
+        if matches!(planner, Planner::Fast(_)) {
+            description::warn_of_reference(prepared, &plan);
+        }
+        let copies = staging::is_asked_for().then(Copies::default);
+        Ok(Self { request, planner, plan, others: Mutex::default(), copies })
     }
 
     /// The plan for the shapes of the graph.
     pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// What an execution does. The graph is prepared once more: nobody asks often, and plans need not keep it.
+    pub fn steps(&self) -> Option<Vec<Step>> {
+        Some(description::steps(&prepare(&self.request.graph).ok()?, &self.plan))
     }
 
     /// Bytes of workspace that callers are asked for: none where the plan has them itself.
@@ -82,19 +97,19 @@ impl Compiled {
         if size > 0 && size <= self.workspace_size() { workspace } else { null_mut() }
     }
 
-    /// Runs the graph. Nothing is read or written where tensors or the workspace lie in memory of a device.
+    /// Runs the graph. Where tensors or the workspace lie in memory of a device, nothing is read or written, unless the plan may copy.
     ///
     /// # Safety
-    /// As for [`Plan::execute`]; the workspace is null, or valid for [`Compiled::workspace_size`] bytes.
+    /// As for [`Plan::execute`]; the workspace is null, or valid for [`Compiled::workspace_size`] bytes. The stream is of the device in
+    /// whose memory tensors lie, if any do.
     pub unsafe fn execute(
         &self,
         buffers: &[hipdnnPluginDeviceBuffer_t],
         workspace: *mut u8,
+        stream: hipStream_t,
     ) -> Result<(), PluginError> {
-        let workspace = self.if_asked(workspace, self.plan.workspace_size());
-        memory::check(self.plan.bindable(), buffers, workspace.cast())?;
-        // SAFETY: the caller promises the buffers, and the workspace if one was asked for.
-        Ok(unsafe { self.plan.execute(buffers, workspace) }?)
+        // SAFETY: as promised by the caller.
+        unsafe { self.run(&self.plan, || Ok(Cow::Borrowed(&self.request.graph)), buffers, workspace, stream) }
     }
 
     /// Runs the graph with other shapes. The first time with these shapes a plan is made for them, which is kept for the
@@ -107,12 +122,36 @@ impl Compiled {
         buffers: &[hipdnnPluginDeviceBuffer_t],
         workspace: *mut u8,
         overrides: Overrides<'_>,
+        stream: hipStream_t,
     ) -> Result<(), PluginError> {
         let plan = self.plan_for(overrides)?;
+        // SAFETY: as promised by the caller.
+        unsafe { self.run(&plan, || self.graph_for(overrides).map(Cow::Owned), buffers, workspace, stream) }
+    }
+
+    /// Runs a plan of a graph.
+    ///
+    /// # Safety
+    /// As for [`Compiled::execute`], with the extents of this graph.
+    unsafe fn run<'a>(
+        &self,
+        plan: &Plan,
+        graph: impl FnOnce() -> Result<Cow<'a, Graph>, PluginError>,
+        buffers: &[hipdnnPluginDeviceBuffer_t],
+        workspace: *mut u8,
+        stream: hipStream_t,
+    ) -> Result<(), PluginError> {
         let workspace = self.if_asked(workspace, plan.workspace_size());
-        memory::check(plan.bindable(), buffers, workspace.cast())?;
-        // SAFETY: the caller promises the buffers, and the workspace if as much was asked for.
-        Ok(unsafe { plan.execute(buffers, workspace) }?)
+        match (memory::check(plan.bindable(), buffers, workspace.cast()), &self.copies) {
+            // SAFETY: the caller promises the buffers, and the workspace if as much was asked for.
+            (Ok(()), _) => Ok(unsafe { plan.execute(buffers, workspace) }?),
+            (Err(refusal), None) => Err(refusal),
+            (Err(_), Some(copies)) => {
+                copies.tell(&self.request.graph.name);
+                // SAFETY: as promised by the caller.
+                unsafe { staging::execute(&*graph()?, plan, &copies.memory, stream, buffers) }
+            }
+        }
     }
 
     /// The plan for other shapes.
@@ -129,8 +168,21 @@ impl Compiled {
                 }
             }
         }
+        let graph = self.graph_for(overrides)?;
+        let plan = Arc::new(self.planner.plan(&graph).map_err(PluginError::invalid_value)?);
+        let shapes = overrides
+            .iter()
+            .map(|shape| Shape { uid: shape.uid, dims: shape.dims.to_vec(), strides: shape.strides.to_vec() })
+            .collect();
+        let mut others = others();
+        others.insert(0, Other { shapes, plan: Arc::clone(&plan) });
+        others.truncate(KEPT);
+        Ok(plan)
+    }
+
+    /// The graph with other shapes.
+    fn graph_for(&self, overrides: Overrides<'_>) -> Result<Graph, PluginError> {
         let mut graph = self.request.graph.clone();
-        let mut shapes = Vec::with_capacity(overrides.len());
         for shape in overrides.iter() {
             let tensor = graph.tensors.iter_mut().find(|tensor| tensor.uid == shape.uid);
             let tensor = tensor.ok_or_else(|| {
@@ -141,13 +193,8 @@ impl Compiled {
             })?;
             tensor.dims = shape.dims.to_vec();
             tensor.strides = shape.strides.to_vec();
-            shapes.push(Shape { uid: shape.uid, dims: tensor.dims.clone(), strides: tensor.strides.clone() });
         }
-        let plan = Arc::new(self.planner.plan(&graph).map_err(PluginError::invalid_value)?);
-        let mut others = others();
-        others.insert(0, Other { shapes, plan: Arc::clone(&plan) });
-        others.truncate(KEPT);
-        Ok(plan)
+        Ok(graph)
     }
 
     /// The plan as bytes: the configuration and the graph, of which the same plan is made again.

@@ -1,7 +1,10 @@
 //! What a handle of the host's stands for: the graph that it was asked about last.
 
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use hipdnn_plugin_sdk::ffi::hipStream_t;
 use hipdnn_plugin_sdk::graph::Graph;
 
 use crate::kernel::Refusal;
@@ -14,6 +17,8 @@ use crate::prepare::{Prepared, prepare};
 /// workspace is. The graph is prepared and checked for the first of these questions; the others and the plan use the result.
 #[derive(Default)]
 pub struct Handle {
+    /// The stream: it says on which device of CUDA memory is.
+    stream: AtomicPtr<c_void>,
     last: Mutex<Option<Arc<Checked>>>,
     #[cfg(test)]
     pub(crate) checks: std::sync::atomic::AtomicUsize,
@@ -42,6 +47,16 @@ impl Handle {
         let checked = Arc::new(Checked { graph: graph.clone(), prepared });
         *self.last() = Some(Arc::clone(&checked));
         Ok(checked)
+    }
+
+    /// Sets the stream of later executions.
+    pub fn set_stream(&self, stream: hipStream_t) {
+        self.stream.store(stream, Ordering::Release);
+    }
+
+    /// The stream.
+    pub fn stream(&self) -> hipStream_t {
+        self.stream.load(Ordering::Acquire)
     }
 
     fn last(&self) -> MutexGuard<'_, Option<Arc<Checked>>> {

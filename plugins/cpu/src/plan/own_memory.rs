@@ -11,9 +11,9 @@ const KEPT: usize = 32;
 
 /// Buffers of one size. There come to be as many as executions ran at a time; they are kept until the plan ends.
 #[derive(Default)]
-pub struct OwnMemory(OnceLock<Kept>);
+pub struct OwnMemory(OnceLock<Buffers>);
 
-struct Kept {
+struct Buffers {
     layout: Layout,
     slots: Box<[Slot]>,
 }
@@ -39,7 +39,7 @@ impl OwnMemory {
     /// zeros once. Waits for nobody.
     pub fn take(&self, size: usize) -> Option<Taken<'_>> {
         let layout = Layout::from_size_align(size.max(1), 1).ok()?;
-        let Kept { layout, slots } = self.0.get_or_init(|| Kept {
+        let Buffers { layout, slots } = self.0.get_or_init(|| Buffers {
             layout,
             slots: std::iter::repeat_with(Slot::default).take(KEPT).collect(),
         });
@@ -86,7 +86,7 @@ impl Drop for Taken<'_> {
     }
 }
 
-impl Drop for Kept {
+impl Drop for Buffers {
     fn drop(&mut self) {
         for slot in &mut self.slots {
             let memory = *slot.0.get_mut();

@@ -5,10 +5,12 @@ mod tests;
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
+use std::ffi::CString;
+use std::sync::OnceLock;
 
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::{DataType, Tensor, TensorValue};
-use hipdnn_plugin_sdk::{PluginError, bound};
+use hipdnn_plugin_sdk::{PluginError, bound, trace};
 
 use crate::dtype::element::Element;
 use crate::kernel::{Choice, Kernel, MAX_TENSORS, Part, Refusal};
@@ -36,11 +38,15 @@ pub struct Plan {
     workspace: usize,
     /// For executions without a workspace.
     own: OwnMemory,
+    /// What a trace calls each step, once there is one.
+    names: OnceLock<Box<[CString]>>,
 }
 
 struct Step {
     /// The node at whose place it runs.
     node: usize,
+    /// All nodes that it computes.
+    members: Vec<usize>,
     kernel: Box<dyn Kernel>,
     slots: Box<[Slot]>,
     /// Tensors of lengths, offsets and indices, which kernels read again after they were checked, and the tensors that are written.
@@ -169,6 +175,7 @@ impl Plan {
             scratch_offset: 0,
             workspace: 0,
             own: OwnMemory::default(),
+            names: OnceLock::new(),
         };
         let operations = || graph.nodes.iter().map(|node| &node.operation);
         let indices: HashSet<i64> = operations().flat_map(|it| index_tensors(graph, it)).collect();
@@ -204,8 +211,8 @@ impl Plan {
             let extents = |of: &HashSet<i64>| extents(&part.tensors, of, &tensors).map_err(refuse);
             let indices = extents(&indices)?;
             let written = if indices.is_empty() { Box::default() } else { extents(&written)? };
-            let (node, slots) = (part.node, slots.into_boxed_slice());
-            plan.steps.push(Step { node, kernel: part.kernel, slots, indices, written });
+            let (slots, Part { node, members, kernel, .. }) = (slots.into_boxed_slice(), part);
+            plan.steps.push(Step { node, members, kernel, slots, indices, written });
         }
         plan.required = plan.bound.len();
         plan.bound.extend(virtuals.places.iter().map(|place| place.uid).filter(|uid| unmarked.contains(uid)));
@@ -245,6 +252,29 @@ impl Plan {
         self.steps.iter().flat_map(|step| step.kernel.choices().into_iter().map(|c| (step.node, c))).collect()
     }
 
+    /// Each step's nodes and kernel, in order.
+    pub(crate) fn kernels(&self) -> impl Iterator<Item = (&[usize], &dyn Kernel)> {
+        self.steps.iter().map(|step| (step.members.as_slice(), &*step.kernel))
+    }
+
+    /// What a trace calls each step: its algorithms, and the nodes that it computes.
+    #[cold]
+    fn names(&self) -> &[CString] {
+        self.names.get_or_init(|| {
+            let name = |step: &Step| {
+                let names: Vec<_> = step.kernel.choices().iter().map(|choice| choice.name).collect();
+                let what = if names.is_empty() {
+                    step.kernel.facts().algorithm.to_owned()
+                } else {
+                    names.join(", ")
+                };
+                let nodes: Vec<_> = step.members.iter().map(ToString::to_string).collect();
+                CString::new(format!("{what} (nodes {})", nodes.join(" "))).unwrap_or_default()
+            };
+            self.steps.iter().map(name).collect()
+        })
+    }
+
     /// Runs the graph and returns when all results are written. Takes no lock and allocates nothing, unless it fails or, with a null
     /// workspace, more executions run at a time than ever before: then the plan's own memory serves, which is kept.
     ///
@@ -276,6 +306,7 @@ impl Plan {
         let aligned = workspace.wrapping_add(workspace.addr().wrapping_neg() % ALIGNMENT);
         let scratch = aligned.wrapping_add(self.scratch_offset);
         let mut pointers = [std::ptr::null_mut(); MAX_TENSORS];
+        let mut told = trace::steps().map(|steps| (steps, trace::now(), self.names().iter()));
         for step in &self.steps {
             for (pointer, slot) in pointers.iter_mut().zip(&step.slots) {
                 *pointer = match *slot {
@@ -297,6 +328,9 @@ impl Plan {
                     .check(tensors)
                     .map_err(|refusal| ExecuteError::Invalid(format!("node {}: {refusal}", step.node)))?;
                 step.kernel.run(tensors, scratch);
+            }
+            if let Some((steps, begin, names)) = &mut told {
+                *begin = steps.tell(names.next().map_or(c"", CString::as_c_str), *begin);
             }
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! A chain of pointwise operations, chunk by chunk.
 
-use crate::kernel::{Kernel, Refusal};
+use crate::kernel::{Facts, Kernel, Refusal};
 use crate::pointwise::chain::{Chain, Input, Value};
 use crate::pointwise::functions::Functions;
 use crate::pointwise::line::Applied;
@@ -260,6 +260,10 @@ unsafe fn fill<T: Copy>(to: *mut T, number: T, len: usize) {
 }
 
 impl<T: Functions, const N: usize> Kernel for Elements<T, N> {
+    fn facts(&self) -> Facts {
+        Facts::new("element by element", self.workers.threads())
+    }
+
     unsafe fn run(&self, tensors: &[*mut u8], _scratch: *mut u8) {
         let shared = Tensors(tensors);
         let elements = self.nest.runs() * self.nest.len;

@@ -3,7 +3,7 @@
 //! Rows are short enough that the results of all operations on one stay in the L1 or L2 cache: the tensors are read once and the result
 //! is written once.
 
-use crate::kernel::{Kernel, Refusal};
+use crate::kernel::{Facts, Kernel, Refusal};
 use crate::layout::MAX_RANK;
 use crate::pointwise::chain::Chain;
 use crate::pointwise::functions::{Functions, RowFunction};
@@ -229,6 +229,13 @@ impl<T: Functions> Rows<T> {
 }
 
 impl<T: Functions> Kernel for Rows<T> {
+    fn facts(&self) -> Facts {
+        Facts::new(
+            if self.softmax.is_some() { "softmax of rows" } else { "row by row" },
+            self.workers.threads(),
+        )
+    }
+
     fn scratch_size(&self) -> usize {
         Scratch::size_of(|scratch| scratch.area::<T>(self.room(), self.workers.count()))
     }

@@ -47,6 +47,8 @@ impl<T: Float> Backward<T> {
 }
 
 impl<T: Float> PartKernel<T, 2> for Backward<T> {
+    const NAME: &'static str = "pooling gradient";
+
     fn parts(&self) -> &Parts {
         &self.parts
     }

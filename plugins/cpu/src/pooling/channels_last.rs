@@ -23,6 +23,8 @@ impl<T: Float> ChannelsLast<T> {
 }
 
 impl<T: Float> PartKernel<T, 0> for ChannelsLast<T> {
+    const NAME: &'static str = "pooling, channels last";
+
     fn parts(&self) -> &Parts {
         &self.parts
     }

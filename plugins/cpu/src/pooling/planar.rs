@@ -39,6 +39,8 @@ struct Plane<T> {
 }
 
 impl<T: Float> PartKernel<T, 2> for ChannelsFirst<T> {
+    const NAME: &'static str = "pooling, channels first";
+
     fn parts(&self) -> &Parts {
         &self.parts
     }

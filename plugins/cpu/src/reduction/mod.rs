@@ -20,7 +20,7 @@ mod tests;
 use hipdnn_plugin_sdk::graph::{DataType, ReductionMode};
 
 use crate::dtype::element::{Compute, Element};
-use crate::kernel::{Kernel, Refusal};
+use crate::kernel::{Facts, Kernel, Refusal};
 use crate::problem::reduction::Reduction;
 use crate::reduction::shape::{BUFFER, Shape, Task};
 use crate::simd::isa::Isa;
@@ -117,6 +117,10 @@ fn plan_in<T: Float>(
 }
 
 impl<T: Float> Kernel for Shape<T> {
+    fn facts(&self) -> Facts {
+        Facts::new(if self.by_rows { "row by row" } else { "columns" }, self.workers.threads())
+    }
+
     /// Bytes of the partial results.
     fn scratch_size(&self) -> usize {
         if self.parts == 1 { 0 } else { self.parts * self.outputs * size_of::<f64>() }

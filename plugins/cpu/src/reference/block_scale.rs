@@ -2,10 +2,7 @@
 
 #![expect(clippy::indexing_slicing, reason = "axes run below the rank of x, at most MAX_RANK")]
 
-use half::{bf16, f16};
-use hipdnn_plugin_sdk::graph::DataType;
-
-use crate::dtype::small_float;
+use crate::block_scale::types::{ScaleType, check_finite, is_whole, largest_of, scale_type};
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::{MAX_RANK, Walk};
 use crate::problem::block_scale as problem;
@@ -19,7 +16,7 @@ pub(crate) fn plan(problem: BlockScale) -> Result<Box<dyn Kernel>, Refusal> {
             x: Memory::of("x", &problem.x)?,
             y: Memory::of_any("y", &problem.y)?,
             largest: largest_of(problem.y.data_type)?,
-            whole: matches!(problem.y.data_type, DataType::Int4 | DataType::Int8),
+            whole: is_whole(problem.y.data_type),
             scale: Memory::of_any("scale", &problem.scale)?,
             scale_type: scale_type(problem.scale.data_type)?,
             problem: *problem,
@@ -30,92 +27,6 @@ pub(crate) fn plan(problem: BlockScale) -> Result<Box<dyn Kernel>, Refusal> {
             y: Memory::of("y", &problem.y)?,
             problem: *problem,
         }),
-    })
-}
-
-/// The largest value of a dtype to quantize to.
-fn largest_of(data_type: DataType) -> Result<f64, Refusal> {
-    use DataType as D;
-    Ok(match data_type {
-        D::Fp6E2m3 => small_float::E2M3.largest(),
-        D::Fp6E3m2 => small_float::E3M2.largest(),
-        D::Fp4E2m1 => small_float::E2M1.largest(),
-        D::Int4 => 7.0,
-        D::Int8 => 127.0,
-        D::Fp8E4m3 | D::Fp8E5m2 | D::Fp8E4m3Fnuz | D::Fp8E5m2Fnuz => scale_type(data_type)?.largest,
-        other => {
-            return Err(format!(
-                "y: data type is {}, expected a floating-point type of 4 to 8 bits with a sign, int4 or int8",
-                other.name()
-            ));
-        }
-    })
-}
-
-/// A dtype of scales: its largest value, and the conversion of values to codes, which are in the order of the values, and back.
-#[derive(Clone, Copy)]
-struct ScaleType {
-    largest: f64,
-    code: fn(f64) -> u64,
-    value: fn(u64) -> f64,
-}
-
-impl ScaleType {
-    /// The smallest value of the dtype that is not below the finite value `exact`; at most the largest.
-    fn round_up(&self, exact: f64) -> f64 {
-        if exact >= self.largest {
-            return self.largest;
-        }
-        let code = (self.code)(exact);
-        let near = (self.value)(code);
-        if near < exact { (self.value)(code + 1) } else { near }
-    }
-}
-
-fn scale_type(data_type: DataType) -> Result<ScaleType, Refusal> {
-    macro_rules! small {
-        ($format:ident) => {
-            ScaleType {
-                largest: small_float::$format.largest(),
-                code: |v| u64::from(small_float::$format.encode(v)),
-                value: |c| small_float::$format.decode(c as u8),
-            }
-        };
-    }
-    Ok(match data_type {
-        DataType::Fp8E8m0 => ScaleType {
-            largest: small_float::decode_e8m0(u8::MAX - 1),
-            code: |v| u64::from(small_float::encode_e8m0(v)),
-            value: |c| small_float::decode_e8m0(c as u8),
-        },
-        DataType::Fp8E4m3 => small!(E4M3),
-        DataType::Fp8E5m2 => small!(E5M2),
-        DataType::Fp8E4m3Fnuz => small!(E4M3_FNUZ),
-        DataType::Fp8E5m2Fnuz => small!(E5M2_FNUZ),
-        DataType::Half => ScaleType {
-            largest: f16::MAX.to_f64(),
-            code: |v| u64::from(f16::from_f64(v).to_bits()),
-            value: |c| f16::from_bits(c as u16).to_f64(),
-        },
-        DataType::Bfloat16 => ScaleType {
-            largest: bf16::MAX.to_f64(),
-            code: |v| u64::from(bf16::from_f64(v).to_bits()),
-            value: |c| bf16::from_bits(c as u16).to_f64(),
-        },
-        DataType::Float => ScaleType {
-            largest: f64::from(f32::MAX),
-            code: |v| u64::from((v as f32).to_bits()),
-            value: |c| f64::from(f32::from_bits(c as u32)),
-        },
-        DataType::Double => {
-            ScaleType { largest: f64::MAX, code: |v: f64| v.to_bits(), value: f64::from_bits }
-        }
-        other => {
-            return Err(format!(
-                "scale: data type is {}, expected fp8_e8m0 or another floating-point type of 8 bits or more",
-                other.name()
-            ));
-        }
     })
 }
 
@@ -156,16 +67,7 @@ impl Quantize {
 
 impl Reference for Quantize {
     fn check_values(&self, tensors: Pointers<'_>) -> Result<(), Refusal> {
-        let layout = &self.problem.x.layout;
-        let x = self.x.bind(tensors);
-        for (index, [at]) in Walk::new(layout.dims(), [layout.strides()]) {
-            let value = x.get(at);
-            if !value.is_finite() {
-                let index = &index[..layout.rank()];
-                return Err(format!("x: is {value} at {index:?}, expected finite numbers"));
-            }
-        }
-        Ok(())
+        check_finite(&self.problem.x, &self.x, tensors)
     }
 
     fn compute(&self, tensors: Pointers<'_>, _: &mut [f64]) {

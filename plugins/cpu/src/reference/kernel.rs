@@ -1,6 +1,6 @@
 //! The kernels of the reference: safe code over views of tensors.
 
-use crate::kernel::{Kernel, Refusal};
+use crate::kernel::{Facts, Kernel, Refusal};
 use crate::tensor::view::Pointers;
 
 /// A [`Kernel`] in safe code.
@@ -20,6 +20,10 @@ pub(crate) trait Reference: Send + Sync {
 }
 
 impl<K: Reference> Kernel for K {
+    fn facts(&self) -> Facts {
+        Facts::reference()
+    }
+
     fn scratch_size(&self) -> usize {
         self.scratch().saturating_mul(size_of::<f64>())
     }

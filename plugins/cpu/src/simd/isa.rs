@@ -33,6 +33,18 @@ impl Isa {
         *DETECTED.get_or_init(|| Self::available().last().copied().unwrap_or(Self::Portable))
     }
 
+    /// What people call it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Portable if cfg!(target_arch = "aarch64") => "NEON",
+            Self::Portable => "portable",
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => "AVX2",
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => "AVX-512",
+        }
+    }
+
     /// All instruction sets that this processor supports, the widest last.
     pub(crate) fn available() -> &'static [Self] {
         #[cfg(target_arch = "x86_64")]

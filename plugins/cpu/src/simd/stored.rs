@@ -68,6 +68,22 @@ stored_integer!(u8);
 
 stored_integer!(i32);
 
+impl Stored for i64 {
+    #[inline(always)]
+    fn number<T: Float>(self) -> T {
+        // Rounded once.
+        if TypeId::of::<T>() == TypeId::of::<f32>() {
+            T::from_single(self as f32)
+        } else {
+            T::from_double(self as f64)
+        }
+    }
+    #[inline(always)]
+    fn nearest<T: Float>(number: T) -> Self {
+        number.to_f64() as i64
+    }
+}
+
 macro_rules! stored_code {
     ($stored:ident, $format:ident) => {
         #[doc = concat!("An element of the format `", stringify!($format), "`.")]
@@ -108,6 +124,49 @@ stored_code!(E5m2, E5M2);
 stored_code!(E4m3Fnuz, E4M3_FNUZ);
 
 stored_code!(E5m2Fnuz, E5M2_FNUZ);
+
+stored_code!(E2m3, E2M3);
+
+stored_code!(E3m2, E3M2);
+
+stored_code!(E2m1, E2M1);
+
+/// An element of `fp8_e8m0`.
+#[derive(Clone, Copy)]
+pub(crate) struct E8m0(u8);
+
+impl Stored for E8m0 {
+    const IN_LINE: bool = true;
+
+    #[inline(always)]
+    fn number<T: Float>(self) -> T {
+        // The code is the exponent, but for the smallest number, which is subnormal.
+        let bits = u32::from(self.0) << (f32::MANTISSA_DIGITS - 1);
+        let bits = if self.0 == 0 { 1 << (f32::MANTISSA_DIGITS - 2) } else { bits };
+        T::from_single(if self.0 == u8::MAX { f32::NAN } else { f32::from_bits(bits) })
+    }
+    #[inline(always)]
+    fn nearest<T: Float>(number: T) -> Self {
+        Self(small_float::encode_e8m0(number.to_f64()))
+    }
+}
+
+/// An integer of four bits, in the lower half of a byte.
+#[derive(Clone, Copy)]
+pub(crate) struct Int4(u8);
+
+impl Stored for Int4 {
+    const IN_LINE: bool = true;
+
+    #[inline(always)]
+    fn number<T: Float>(self) -> T {
+        T::from_single(f32::from((self.0 << 4).cast_signed() >> 4))
+    }
+    #[inline(always)]
+    fn nearest<T: Float>(number: T) -> Self {
+        Self((number.to_f64() as i8).clamp(-8, 7).cast_unsigned() & 0xF)
+    }
+}
 
 /// A boolean: read as 0 or 1, and written as 1 if the value is not zero.
 #[derive(Clone, Copy)]

@@ -8,12 +8,15 @@
 )]
 
 pub(crate) mod combine;
+pub(crate) mod converted;
 pub(crate) mod image;
 pub(crate) mod loop_nest;
 pub(crate) mod moments;
 pub(crate) mod parts;
 pub(crate) mod prepacked;
+pub(crate) mod recode;
 pub(crate) mod row;
+pub(crate) mod row_codec;
 pub(crate) mod row_converter;
 pub(crate) mod scratch;
 pub(crate) mod view;

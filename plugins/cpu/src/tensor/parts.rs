@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use crate::kernel::Kernel;
+use crate::kernel::{Facts, Kernel};
 use crate::simd::isa::Isa;
 use crate::simd::vector::{Float, Vector, VectorTask};
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
@@ -56,6 +56,9 @@ pub(crate) struct Part<'a, T, const N: usize> {
 
 /// A kernel that computes its output in parts.
 pub(crate) trait PartKernel<T: Float, const N: usize>: Send + Sync {
+    /// The name of the algorithm.
+    const NAME: &'static str;
+
     fn parts(&self) -> &Parts;
 
     /// Elements of each area of a worker's scratch memory.
@@ -97,6 +100,10 @@ impl<T: Float, const N: usize, K: PartKernel<T, N>> VectorTask<T> for Task<'_, T
 }
 
 impl<T: Float, const N: usize, K: PartKernel<T, N> + 'static> Kernel for InParts<T, K, N> {
+    fn facts(&self) -> Facts {
+        Facts::new(K::NAME, self.0.parts().workers.threads())
+    }
+
     fn scratch_size(&self) -> usize {
         self.layout().1 * self.0.parts().workers.count()
     }

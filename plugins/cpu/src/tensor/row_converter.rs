@@ -85,7 +85,8 @@ impl<T: Float> RowConverter<T> {
         }
     }
 
-    fn stored<S: Stored>() -> Self {
+    /// The conversion of a type of elements.
+    pub(crate) fn stored<S: Stored>() -> Self {
         let sixteens = [(TypeId::of::<f16>(), Float16::Half), (TypeId::of::<bf16>(), Float16::Bfloat16)];
         Self {
             float16: sixteens.into_iter().find(|(id, _)| *id == TypeId::of::<S>()).map(|(_, of)| of),

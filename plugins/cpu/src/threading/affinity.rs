@@ -103,22 +103,22 @@ mod tests {
 
     #[test]
     fn a_thread_is_kept_off_the_callers_processor_where_there_is_another() {
-        let places = Processors::default();
+        let processors = Processors::default();
         let (joined, moved) = (Barrier::new(2), Barrier::new(2));
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
-                places.join();
+                processors.join();
                 joined.wait();
                 moved.wait();
                 Allowed::here().unwrap().allowed
             });
             joined.wait();
             // The caller may migrate at any time, so the processor at that moment counts.
-            places.leave_to_caller();
-            let left = places.left.load(Ordering::Acquire);
+            processors.leave_to_caller();
+            let left = processors.left.load(Ordering::Acquire);
             moved.wait();
             let own = thread.join().unwrap();
-            let all = places.home.get().unwrap().allowed;
+            let all = processors.home.get().unwrap().allowed;
             let number = usize::try_from(left - 1).unwrap();
             // SAFETY: the functions take any set.
             unsafe {
@@ -135,11 +135,11 @@ mod tests {
 
     #[test]
     fn more_threads_than_processors_are_left_alone() {
-        let places = Processors::default();
-        places.join();
+        let processors = Processors::default();
+        processors.join();
         let before = Allowed::here().unwrap().allowed;
-        places.count.store(MOST + 1, Ordering::Release);
-        places.leave_to_caller();
+        processors.count.store(MOST + 1, Ordering::Release);
+        processors.leave_to_caller();
         let after = Allowed::here().unwrap().allowed;
         // SAFETY: the function takes any sets.
         assert!(unsafe { libc::CPU_EQUAL(&before, &after) });

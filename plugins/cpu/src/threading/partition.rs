@@ -32,6 +32,12 @@ const MAX_RUNS: usize = 32;
 /// The threads besides the calling one; started when a plan first needs some.
 static POOL: OnceLock<&'static Pool> = OnceLock::new();
 
+/// The processors that this process may use: those of its affinity, no more than the quota of its cgroup pays for.
+fn processors() -> usize {
+    static PROCESSORS: OnceLock<usize> = OnceLock::new();
+    *PROCESSORS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
+}
+
 /// The number of threads if a plan does not limit it.
 fn default_threads() -> usize {
     static THREADS: OnceLock<usize> = OnceLock::new();
@@ -40,8 +46,7 @@ fn default_threads() -> usize {
             .ok()
             .and_then(|text| text.trim().parse().ok())
             .filter(|threads| *threads > 0)
-            .or_else(|| std::thread::available_parallelism().ok().map(usize::from))
-            .unwrap_or(1)
+            .unwrap_or_else(processors)
     })
 }
 
@@ -79,7 +84,8 @@ impl Threads {
 
     fn divided(self, count: usize) -> Workers {
         let count = count.max(1);
-        let threads = count.min(self.count());
+        // More threads than processors would take turns, and the caller would wait for one that has none.
+        let threads = count.min(self.count()).min(processors());
         if threads > 1 {
             POOL.get_or_init(|| Pool::start(0)).grow(threads - 1);
         }
@@ -113,6 +119,11 @@ impl Workers {
         self.count
     }
 
+    /// The most threads that run them.
+    pub(crate) fn threads(self) -> usize {
+        self.threads
+    }
+
     /// Calls `work` once with each worker's index, and returns when all calls have returned. Allocates nothing.
     pub(crate) fn run(self, work: impl Fn(usize) + Sync) {
         match POOL.get() {
@@ -130,7 +141,9 @@ impl Workers {
 
     /// Calls `work` with a worker's index and each part below `parts`.
     pub(crate) fn for_each_part(self, parts: usize, work: impl Fn(usize, usize) + Sync) {
-        self.for_each_part_with_state(parts, |dealt, (): &mut ()| work(dealt.worker, dealt.part));
+        self.for_each_part_with_state(parts, |assignment, (): &mut ()| {
+            work(assignment.worker, assignment.part)
+        });
     }
 
     /// The same, where each worker keeps state from one of its parts to the next.
@@ -254,18 +267,19 @@ mod tests {
 
     #[test]
     fn short_work_wakes_nobody() {
-        assert_eq!(threads(8, false).workers(9_900.0, 1000), Workers { count: 2, threads: 2, wakes: false });
-        assert_eq!(threads(8, false).workers(10_000.0, 1000), Workers { count: 2, threads: 2, wakes: true });
+        let two = Workers { count: 2, threads: processors().min(2), wakes: false };
+        assert_eq!(threads(8, false).workers(9_900.0, 1000), two);
+        assert_eq!(threads(8, false).workers(10_000.0, 1000), Workers { wakes: true, ..two });
         assert_eq!(threads(1, false).workers(9_900.0, 1000), Workers::ONE);
     }
 
     #[test]
-    fn larger_work_is_for_more_lanes() {
+    fn larger_work_is_for_more_workers() {
         assert_eq!([10_000.0, 40_000.0, 90_000.0, 1_000_000.0].map(worth), [2, 4, 6, 40]);
     }
 
     #[test]
-    fn lanes_are_as_many_as_threads_and_parts_that_must_not_show_them_are_not() {
+    fn there_are_as_many_workers_as_threads_unless_results_must_not_depend_on_them() {
         for most in 1..5 {
             assert_eq!(threads(most, false).workers(1e9, 1000).count(), most);
             assert_eq!(threads(most, true).workers(1e9, 1000).count(), most);
@@ -277,6 +291,12 @@ mod tests {
                 5
             );
         }
+    }
+
+    #[test]
+    fn no_more_threads_than_processors_share_work() {
+        let many = threads(MAX_RUNS * processors(), false).workers(1e12, 1 << 20);
+        assert_eq!((many.count(), many.threads), (MAX_RUNS * processors(), processors()));
     }
 
     #[test]
@@ -302,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_begins_with_its_own_parts_and_goes_on_with_the_last_ones_of_others() {
+    fn a_worker_begins_with_its_own_parts_and_steals_the_last_ones_of_others() {
         let run = PartQueue::new();
         let taken = [run.first(5), run.last(5), run.first(5), run.last(5), run.first(5)];
         assert_eq!(taken, [Some(0), Some(4), Some(1), Some(3), Some(2)]);
@@ -314,19 +334,22 @@ mod tests {
             threads(2, false).workers(1e9, 100),
             threads(1, true).workers_for_reduction(1e9, 100),
         ] {
-            let dealt = std::sync::Mutex::new(Vec::new());
-            workers.for_each_part_with_state(100, |part, (): &mut ()| dealt.lock().unwrap().push(part));
-            let dealt = dealt.into_inner().unwrap();
+            let assigned = std::sync::Mutex::new(Vec::new());
+            workers.for_each_part_with_state(100, |part, (): &mut ()| assigned.lock().unwrap().push(part));
+            let assigned = assigned.into_inner().unwrap();
             for worker in 0..workers.count() {
                 let own = workers.share(worker, 100);
-                let parts: Vec<&Assignment> = dealt.iter().filter(|dealt| dealt.worker == worker).collect();
-                let kept = parts.iter().take_while(|dealt| own.contains(&dealt.part)).count();
-                for (at, dealt) in parts.iter().enumerate() {
+                let parts: Vec<&Assignment> = assigned.iter().filter(|part| part.worker == worker).collect();
+                let kept = parts.iter().take_while(|part| own.contains(&part.part)).count();
+                for (at, assignment) in parts.iter().enumerate() {
                     if at < kept {
-                        assert_eq!(dealt.part, own.start + at);
-                        assert_eq!(dealt.next(), Some(dealt.part + 1).filter(|next| own.contains(next)));
+                        assert_eq!(assignment.part, own.start + at);
+                        assert_eq!(
+                            assignment.next(),
+                            Some(assignment.part + 1).filter(|next| own.contains(next))
+                        );
                     } else {
-                        assert!(!own.contains(&dealt.part) && dealt.next().is_none());
+                        assert!(!own.contains(&assignment.part) && assignment.next().is_none());
                     }
                 }
             }
@@ -334,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_is_dealt_once() {
+    fn every_part_is_assigned_once() {
         // More workers than there are queues.
         let many = Workers { count: 3 * MAX_RUNS + 1, ..threads(2, false).workers(1e9, 100) };
         for workers in [

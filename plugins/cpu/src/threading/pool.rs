@@ -36,7 +36,7 @@ pub(crate) struct Pool {
     sleep: Mutex<()>,
     wake: Condvar,
     ended: Condvar,
-    places: Processors,
+    processors: Processors,
 }
 
 /// Alignment to cache lines of its own, so that polling does not disturb what lies beside it.
@@ -113,7 +113,7 @@ impl Pool {
             sleep: Mutex::new(()),
             wake: Condvar::new(),
             ended: Condvar::new(),
-            places: Processors::default(),
+            processors: Processors::default(),
         }));
         pool.grow(threads);
         pool
@@ -169,7 +169,7 @@ impl Pool {
         shared.offer.store(Offer::new(number, 1, offered).0, Ordering::SeqCst);
         let asleep = self.asleep.load(Ordering::SeqCst);
         if wakes && asleep > 0 {
-            self.places.leave_to_caller();
+            self.processors.leave_to_caller();
             // A thread that is about to sleep does so once this has its lock.
             drop(self.sleepers());
             for _ in 1..offered.min(asleep + 1) {
@@ -240,7 +240,7 @@ impl Pool {
 
     /// The loop of a thread of the pool.
     fn serve(&self) {
-        self.places.join();
+        self.processors.join();
         let mut seen = self.offer().number();
         loop {
             let is_there = |offer: Offer| offer.is_open() || offer.number() != seen;
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn every_lane_runs_once_whatever_the_number_of_threads() {
+    fn every_worker_runs_once_whatever_the_number_of_threads() {
         for threads in [1, 2, 5] {
             let pool = Pool::start(threads);
             for round in 0..2000 {
@@ -316,7 +316,7 @@ mod tests {
                 pool.run(workers, round % 3 > 0, &|worker| {
                     counts[worker].fetch_add(1, Ordering::Relaxed);
                 });
-                assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 1), "{workers} lanes");
+                assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 1), "{workers} workers");
             }
         }
     }
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn lane_0_is_the_callers() {
+    fn worker_0_is_the_callers() {
         let pool = Pool::start(2);
         let caller = thread::current().id();
         for _ in 0..100 {
@@ -400,7 +400,7 @@ mod tests {
         for bad in 0..3 {
             let result =
                 catch_unwind(AssertUnwindSafe(|| pool.run(3, true, &|worker| assert_ne!(worker, bad))));
-            assert!(result.is_err(), "lane {bad}");
+            assert!(result.is_err(), "worker {bad}");
         }
         let count = AtomicUsize::new(0);
         pool.run(3, true, &|_| {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 
 use hipdnn_plugin_planner::prepare::prepare;
+use hipdnn_plugin_planner::step::described;
 use hipdnn_plugin_planner::workspace::place_in_steps;
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::gpu::Gpu;
@@ -43,8 +44,8 @@ pub struct Plan {
 #[derive(Debug)]
 struct Step {
     run: Run,
-    /// The last node of the chain.
-    last: usize,
+    /// The nodes of the chain.
+    nodes: Vec<usize>,
     tensors: Tensors<i64>,
     /// Where each of them is, in their order.
     slots: Vec<Slot>,
@@ -114,7 +115,8 @@ impl Plan {
                 Some(offset) => Slot::Workspace(*offset),
                 None => Slot::Bound(uid),
             });
-            steps.push(Step { run, last, tensors: part.tensors, slots: slots.collect() });
+            let nodes = part.nodes.clone();
+            steps.push(Step { run, nodes, tensors: part.tensors, slots: slots.collect() });
         }
         let workspace = Workspace::new(virtuals.size, scratch)?;
         let memory = PlanMemory::new(Gpu::Cuda(entered.device), workspace);
@@ -142,7 +144,8 @@ impl Plan {
     pub fn save(&self) -> Result<Vec<u8>, PluginError> {
         let mut algorithms = Vec::with_capacity(self.steps.len() * SAVED);
         for step in &self.steps {
-            algorithms.extend((step.last as u32).to_le_bytes());
+            let last = step.nodes.last().copied().unwrap_or_default();
+            algorithms.extend((last as u32).to_le_bytes());
             algorithms.extend(step.run.algorithm().data.iter().flat_map(|word| word.to_le_bytes()));
         }
         PAYLOAD.write(&[
@@ -150,6 +153,12 @@ impl Plan {
             &algorithms,
             &wire::write(&self.graph, Layout::G2)?,
         ])
+    }
+
+    /// What an execution does: the calls of cuBLASLt.
+    pub fn describe(&self) -> Option<Vec<hipdnn_plugin_sdk::Step>> {
+        let call = |step: &Step| (step.nodes.clone(), "cuBLASLt", "cublasLtMatmul".to_owned());
+        described(&self.graph, self.steps.iter().map(call))
     }
 
     /// The graph, the configuration and the algorithms of a saved plan.

@@ -178,6 +178,10 @@ impl ActivationStep {
 }
 
 impl Step for ActivationStep {
+    fn call(&self) -> &'static str {
+        if self.inputs.0.is_some() { "miopenActivationBackward" } else { "miopenActivationForward" }
+    }
+
     fn workspace_size(&self) -> usize {
         self.workspace_size
     }

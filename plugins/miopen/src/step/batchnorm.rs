@@ -1,14 +1,11 @@
 //! Batch normalization in its four forms.
 
 use std::ffi::{c_int, c_void};
-use std::ptr;
 
-use hipdnn_plugin_planner::Refusal;
-use hipdnn_plugin_planner::problem::Operand;
 use hipdnn_plugin_planner::problem::batchnorm::{Batchnorm, Parameter, Scalar, Spread};
-use hipdnn_plugin_sdk::PluginError;
+use hipdnn_plugin_planner::{Refusal, problem::Operand};
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation};
-use hipdnn_plugin_sdk::hip::HIP_MEMCPY_DEVICE_TO_DEVICE;
+use hipdnn_plugin_sdk::{PluginError, hip::HIP_MEMCPY_DEVICE_TO_DEVICE};
 
 use super::{Design, HostScalar, ONE, Step, Tensors, ZERO, factor};
 use crate::handle::Ready;
@@ -327,6 +324,10 @@ struct InferenceStep {
 }
 
 impl Step for InferenceStep {
+    fn call(&self) -> &'static str {
+        "miopenBatchNormalizationForwardInference"
+    }
+
     fn workspace_size(&self) -> usize {
         self.inverse.as_ref().map_or(0, Inverse::size)
     }
@@ -404,6 +405,10 @@ struct TrainingStep {
 }
 
 impl Step for TrainingStep {
+    fn call(&self) -> &'static str {
+        "miopenBatchNormalizationForwardTraining"
+    }
+
     unsafe fn run(
         &self,
         ready: &Ready<'_>,
@@ -413,7 +418,7 @@ impl Step for TrainingStep {
         let miopen = ready.runtime.miopen;
         let Training { x, y, scale, bias, epsilon, mean, inv_variance, running } = &self.form;
         let Objects { x: descriptor, parameter, .. } = &self.objects;
-        let (mut statistics, mut momentum) = ([ptr::null_mut(); 2], MOMENTUM);
+        let (mut statistics, mut momentum) = ([std::ptr::null_mut(); 2], MOMENTUM);
         if let Some(running) = running {
             // SAFETY: the caller vouches for the tensors.
             (statistics, momentum) = unsafe { running.begin(ready, tensors, self.objects.parameter_size()) }?;
@@ -452,6 +457,10 @@ struct BackwardStep {
 }
 
 impl Step for BackwardStep {
+    fn call(&self) -> &'static str {
+        "miopenBatchNormalizationBackward"
+    }
+
     unsafe fn run(
         &self,
         ready: &Ready<'_>,

@@ -281,6 +281,10 @@ struct ConvolutionStep {
 }
 
 impl Step for ConvolutionStep {
+    fn call(&self) -> &'static str {
+        "miopenRunSolution"
+    }
+
     fn workspace_size(&self) -> usize {
         self.margin.as_ref().map_or(0, MarginStep::size) + self.solution.workspace_size()
     }

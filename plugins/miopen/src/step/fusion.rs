@@ -335,6 +335,10 @@ impl FusedStep {
 }
 
 impl Step for FusedStep {
+    fn call(&self) -> &'static str {
+        "miopenRunSolution"
+    }
+
     fn workspace_size(&self) -> usize {
         self.own_size() + self.solution.workspace_size()
     }

@@ -36,6 +36,9 @@ use crate::step::tensor_op::TensorOpDesign;
 
 /// The computation of one node, ready to run.
 pub trait Step: Send + Sync {
+    /// The function of MIOpen's that does most of the work.
+    fn call(&self) -> &'static str;
+
     /// Bytes of device memory that a run may use for itself.
     fn workspace_size(&self) -> usize {
         0

@@ -163,6 +163,10 @@ struct NormalizationStep {
 }
 
 impl Step for NormalizationStep {
+    fn call(&self) -> &'static str {
+        if self.slots.centered { "miopenLayerNormForward" } else { "miopenT5LayerNormForward" }
+    }
+
     fn workspace_size(&self) -> usize {
         let kept = usize::from(self.slots.mean.is_some()) + usize::from(self.slots.inverse.is_some());
         let made = if self.slots.centered { 2 } else { 1 };

@@ -181,6 +181,10 @@ struct PoolingStep {
 }
 
 impl Step for PoolingStep {
+    fn call(&self) -> &'static str {
+        if self.backward { "miopenPoolingBackward" } else { "miopenPoolingForward" }
+    }
+
     unsafe fn run(
         &self,
         ready: &Ready<'_>,

@@ -119,6 +119,10 @@ struct ReductionStep {
 }
 
 impl Step for ReductionStep {
+    fn call(&self) -> &'static str {
+        "miopenReduceTensor"
+    }
+
     fn workspace_size(&self) -> usize {
         self.workspace_size
     }

@@ -339,6 +339,10 @@ struct SoftmaxStep {
 }
 
 impl Step for SoftmaxStep {
+    fn call(&self) -> &'static str {
+        if self.backward { "miopenSoftmaxBackward_V2" } else { "miopenSoftmaxForward_V2" }
+    }
+
     unsafe fn run(
         &self,
         ready: &Ready<'_>,

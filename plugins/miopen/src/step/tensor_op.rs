@@ -111,6 +111,10 @@ struct TensorOpStep {
 }
 
 impl Step for TensorOpStep {
+    fn call(&self) -> &'static str {
+        "miopenOpTensor"
+    }
+
     unsafe fn run(
         &self,
         ready: &Ready<'_>,

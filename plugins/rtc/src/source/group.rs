@@ -50,6 +50,8 @@ pub struct Group {
     pub stores: Vec<Store>,
     /// How many tensors its nodes have.
     pub tensors: usize,
+    /// Its nodes, by their places in the graph; each once, also where it computes only a part of one.
+    pub nodes: Vec<usize>,
     written: HashMap<i64, usize>,
     loads: Vec<(usize, i64, Real)>,
 }
@@ -63,6 +65,7 @@ impl Group {
             accesses: Vec::new(),
             stores: Vec::new(),
             tensors: 0,
+            nodes: Vec::new(),
             written: HashMap::new(),
             loads: Vec::new(),
         }

@@ -83,6 +83,11 @@ pub fn generate(graph: &Graph) -> Result<Program, Refusal> {
                         groups.push(group);
                     }
                 }
+                if let Some(group) = groups.last_mut()
+                    && group.nodes.last() != Some(&place)
+                {
+                    group.nodes.push(place);
+                }
                 next = item.rest();
             }
             Ok(())

@@ -74,6 +74,7 @@ fn a_chain_is_one_kernel_that_touches_inputs_and_outputs_once() {
     let program = generate(&chain).unwrap();
     assert_eq!((program.kernels.len(), program.placed.virtuals().size), (1, 0));
     assert_eq!(memory(&program, 0), [1, 2, 5]);
+    assert_eq!(program.kernels[0].nodes, [0, 1, 2]);
     let text = &program.kernels[0].text;
     assert_eq!(text.matches("= *(const pack<f32::type, 4> *)").count(), 2, "{text}");
     assert_eq!(text.matches("*(pack<f32::type, 4> *)").count(), 1, "{text}");
@@ -107,6 +108,7 @@ fn what_one_kernel_leaves_for_another_has_a_place_in_the_workspace() {
     );
     let program = generate(&graph).unwrap();
     assert_eq!((memory(&program, 0), memory(&program, 1)), (vec![1, 2], vec![2, 3]));
+    assert_eq!(program.kernels.iter().map(|kernel| kernel.nodes.clone()).collect::<Vec<_>>(), [[0], [1]]);
     assert_eq!((program.placed.virtuals().places.len(), program.placed.virtuals().size), (1, ALIGNMENT));
 }
 
@@ -169,6 +171,7 @@ fn gradients_are_two_kernels_and_a_third_where_statistics_were_not_kept() {
     ];
     let program = generate(&graph(&tensors, vec![backward(Some(4))])).unwrap();
     assert_eq!((memory(&program, 0), memory(&program, 1)), (vec![2, 1, 5, 4, 3, 7], vec![2, 1, 5, 4, 8, 9]));
+    assert!(program.kernels.iter().all(|kernel| kernel.nodes == [0]));
     // Mean and inverse deviation have the first numbers that no tensor has, and a place in the workspace.
     let program = generate(&graph(&tensors, vec![backward(None)])).unwrap();
     let (mean, inverse) = (0, 10);

@@ -74,9 +74,10 @@ unsafe fn write<T>(output: *mut T, value: T) {
 /// [`EnginePlugin`](crate::EnginePlugin). The crate has to be a `cdylib`; use it once in a library.
 ///
 /// What a plugin can do besides follows its name, because hosts look for the functions to find out:
-/// `export_engine_plugin!(MyPlugin, overrides, serialization)`. `overrides` exports
+/// `export_engine_plugin!(MyPlugin, overrides, serialization, description)`. `overrides` exports
 /// [`execute_with_overrides`](crate::EnginePlugin::execute_with_overrides), `serialization`
-/// [`serialize`](crate::EnginePlugin::serialize) and [`deserialize`](crate::EnginePlugin::deserialize).
+/// [`serialize`](crate::EnginePlugin::serialize) and [`deserialize`](crate::EnginePlugin::deserialize), `description`
+/// [`describe`](crate::EnginePlugin::describe), and `steps` lets a host ask for what [`trace`](crate::trace) tells.
 #[macro_export]
 macro_rules! export_engine_plugin {
     ($plugin:ty $(, $more:ident)* $(,)?) => {
@@ -152,6 +153,22 @@ macro_rules! export_engine_plugin {
                 override_shapes: *const *const i64,
                 override_strides: *const *const i64
             );
+        }
+    };
+    (@more description $plugin:ty) => {
+        $crate::exported_functions! { $plugin;
+            hipdnnEnginePluginDescribeExecutionContext_ext = describe_execution_context(
+                handle: $crate::ffi::hipdnnEnginePluginHandle_t,
+                execution_context: $crate::ffi::hipdnnEnginePluginExecutionContext_t,
+                requested_size: usize,
+                size: *mut usize,
+                json: *mut ::std::ffi::c_char
+            );
+        }
+    };
+    (@more steps $plugin:ty) => {
+        $crate::exported_functions! { $plugin;
+            hipdnnEnginePluginSetStepCallback_ext = set_step_callback(callback: $crate::trace::Callback);
         }
     };
     (@more serialization $plugin:ty) => {

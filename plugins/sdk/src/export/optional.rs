@@ -1,6 +1,6 @@
 //! The functions that an engine plugin may have.
 
-use std::ffi::c_void;
+use std::ffi::{c_char, c_void};
 
 use super::engine::{Handle, Plan, buffers, bytes, engine};
 use super::owned::Bytes;
@@ -11,6 +11,7 @@ use crate::ffi::{
     hipdnnPluginDeviceBuffer_t, hipdnnPluginStatus_t,
 };
 use crate::overrides::Overrides;
+use crate::{step, trace};
 
 /// `hipdnnEnginePluginExecuteOpGraphWithOverrides`.
 ///
@@ -155,6 +156,64 @@ pub unsafe fn create_execution_context_from_serialized<P: EnginePlugin>(
         let plan = Plan::<P>::give(P::deserialize(handle, saved)?);
         // SAFETY: it is not null, and the caller promises the rest.
         unsafe { write(execution_context, plan) };
+        Ok(())
+    })
+}
+
+/// `hipdnnEnginePluginDescribeExecutionContext_ext`.
+///
+/// # Safety
+/// `handle` and `execution_context` are null or of this plugin and not destroyed, `size` is null or valid for a write, `json`
+/// null or valid for `requested_size` bytes.
+pub unsafe fn describe_execution_context<P: EnginePlugin>(
+    handle: hipdnnEnginePluginHandle_t,
+    execution_context: hipdnnEnginePluginExecutionContext_t,
+    requested_size: usize,
+    size: *mut usize,
+    json: *mut c_char,
+) -> hipdnnPluginStatus_t {
+    guard(|| {
+        // SAFETY: as promised by the caller.
+        let plan = unsafe {
+            Handle::<P>::borrow("handle", handle)?;
+            Plan::<P>::borrow("execution_context", execution_context)?
+        };
+        if size.is_null() {
+            return Err(null("size"));
+        }
+        if json.is_null() && requested_size > 0 {
+            return Err(null("json"));
+        }
+        let steps = P::describe(plan).ok_or_else(|| {
+            PluginError::not_applicable(format!("{} does not tell what this plan does", P::NAME))
+        })?;
+        // A NUL in a text is escaped, so that only the last one is there.
+        let mut text = step::write(&steps).into_bytes();
+        text.push(0);
+        if requested_size > 0 && requested_size < text.len() {
+            let expected = text.len();
+            return Err(PluginError::bad_param(format!(
+                "requested_size is {requested_size}, expected 0 or at least {expected}"
+            )));
+        }
+        // SAFETY: neither is null where it is written, and the caller promises room for as many bytes as it asked for.
+        unsafe {
+            if requested_size > 0 {
+                json.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), text.len());
+            }
+            write(size, text.len());
+        }
+        Ok(())
+    })
+}
+
+/// `hipdnnEnginePluginSetStepCallback_ext`: steps are told to this callback from now on, or to nobody without one.
+///
+/// # Safety
+/// The callback may be called from any thread until the library is closed.
+pub unsafe fn set_step_callback<P: EnginePlugin>(callback: trace::Callback) -> hipdnnPluginStatus_t {
+    guard(|| {
+        trace::set_callback(callback);
         Ok(())
     })
 }

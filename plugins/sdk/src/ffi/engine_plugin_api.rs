@@ -142,6 +142,28 @@ unsafe extern "C" {
         serialized_context: *mut hipdnnPluginConstData_t,
     ) -> hipdnnPluginStatus_t;
 
+    /// Optional, of this library's own. What an execution does, as JSON with a NUL behind it: an object whose key `steps` has a
+    /// list of objects with the keys `nodes` (places in the graph), `operation`, `algorithm`, `kernel`, `isa`, `threads`,
+    /// `bytes`, `flops`, `passed_over` (a list of algorithms with reasons) and, for plain loops, `reference` (why nothing faster
+    /// applied); a key that is not there is not told.
+    /// Writes the size with the NUL, and where `requested_size` is not 0 the text, for which there has to be room. Hosts call it
+    /// with 0 first, where `json` may be null. HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE where the plugin does not tell.
+    pub fn hipdnnEnginePluginDescribeExecutionContext_ext(
+        handle: hipdnnEnginePluginHandle_t,
+        execution_context: hipdnnEnginePluginExecutionContext_t,
+        requested_size: usize,
+        size: *mut usize,
+        json: *mut c_char,
+    ) -> hipdnnPluginStatus_t;
+
+    /// Optional, of this library's own. Has the plugin tell the steps of executions from now on; null for no longer. It calls back at the
+    /// end of each step, on the thread that executes, with the step's name and when it began and ended, in nanoseconds of
+    /// CLOCK_MONOTONIC. Hosts call it only where somebody wants a trace. The callback stays valid as long as the library is
+    /// loaded.
+    pub fn hipdnnEnginePluginSetStepCallback_ext(
+        callback: Option<unsafe extern "C" fn(name: *const c_char, begin: u64, end: u64)>,
+    ) -> hipdnnPluginStatus_t;
+
     /// Optional. Makes an execution context from its bytes, which may come from anywhere.
     pub fn hipdnnEnginePluginCreateExecutionContextFromSerialized(
         handle: hipdnnEnginePluginHandle_t,

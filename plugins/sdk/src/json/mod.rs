@@ -12,13 +12,12 @@ mod scalar;
 mod tests;
 mod uuid;
 mod value;
-mod writer;
 
 use std::cell::RefCell;
 
 use self::path::At;
-use self::writer::{ObjectWriter, float, list, plain, text};
 use crate::graph::{Graph, GraphError, Node, Tensor, TensorValue};
+use crate::json_text::{ObjectWriter, float, list, plain, text};
 
 pub use uuid::format as format_id;
 

@@ -6,9 +6,9 @@ use super::nearest::{nearest, suggestion};
 use super::path::At;
 use super::scalar;
 use super::value::{Json, Object};
-use super::writer::{self, ObjectWriter};
 use crate::graph::operation::{EnumKind, Field, FieldKind, JsonField, OperationSpec, Value};
 use crate::graph::{GraphError, Operation};
+use crate::json_text::{self, ObjectWriter};
 
 type Result<T> = std::result::Result<T, GraphError>;
 
@@ -75,24 +75,24 @@ fn is_left_out(spec: &OperationSpec, field: &Field, value: &Value) -> bool {
 
 fn write_value(to: &mut String, field: &Field, value: &Value) {
     let number = |to: &mut String, value: Option<i64>| match value {
-        Some(value) => writer::plain(to, value),
+        Some(value) => json_text::plain(to, value),
         None => to.push_str("null"),
     };
     match value {
         Value::Uid(value) | Value::Int(value) => number(to, *value),
         Value::Int32(value) => number(to, value.map(i64::from)),
-        Value::Float(value) => writer::float(to, f64::from(value.unwrap_or(f32::NAN))),
-        Value::Flag(Some(value)) => writer::plain(to, value),
+        Value::Float(value) => json_text::float(to, f64::from(value.unwrap_or(f32::NAN))),
+        Value::Flag(Some(value)) => json_text::plain(to, value),
         Value::Flag(None) => to.push_str("null"),
-        Value::Uids(values) | Value::Ints(values) => writer::list(to, values, writer::plain),
-        Value::Int32s(values) => writer::list(to, values, writer::plain),
-        Value::Bytes(values) => writer::list(to, values, writer::plain),
-        Value::Text(text) => writer::text(to, text),
+        Value::Uids(values) | Value::Ints(values) => json_text::list(to, values, json_text::plain),
+        Value::Int32s(values) => json_text::list(to, values, json_text::plain),
+        Value::Bytes(values) => json_text::list(to, values, json_text::plain),
+        Value::Text(text) => json_text::text(to, text),
         Value::Enum(wire) => match field.kind {
             FieldKind::Enum(kind) if field.json != JsonField::Number => {
-                writer::text(to, (kind.spelling)(*wire).unwrap_or_default());
+                json_text::text(to, (kind.spelling)(*wire).unwrap_or_default());
             }
-            _ => writer::plain(to, wire),
+            _ => json_text::plain(to, wire),
         },
     }
 }

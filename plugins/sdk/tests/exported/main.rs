@@ -8,6 +8,7 @@ mod execution;
 mod log;
 mod optional;
 mod plugin;
+mod steps;
 
 use std::ffi::{CStr, c_char};
 use std::ptr::{null, null_mut};

@@ -139,3 +139,51 @@ fn overrides_reach_the_engine() {
     // SAFETY: the buffer is still there.
     assert_eq!(unsafe { (&raw const result).read() }, 1.5);
 }
+
+/// Asks for the description of a context with so much room. What is beyond the text stays as it was.
+fn describe(handle: &Handle, context: &Context<'_>, room: usize) -> (hipdnnPluginStatus_t, usize, Vec<u8>) {
+    let (mut size, mut text) = (4711, vec![b'?'; room]);
+    let pointer = if room == 0 { null_mut() } else { text.as_mut_ptr().cast() };
+    // SAFETY: the arguments are valid.
+    let status = unsafe {
+        hipdnnEnginePluginDescribeExecutionContext_ext(handle.0, context.1, room, &mut size, pointer)
+    };
+    (status, size, text)
+}
+
+#[test]
+fn a_context_is_described_in_two_calls() {
+    let handle = Handle::new();
+    let context = Context::new(&handle, "a \0 graph", &config("SECOND_ENGINE", None));
+    let expected = b"{\"steps\":[{\"algorithm\":\"a \\u0000 graph\",\"nodes\":[1]}]}\0";
+    assert_eq!(describe(&handle, &context, 0), (OK, expected.len(), Vec::new()));
+    assert_eq!(describe(&handle, &context, expected.len()), (OK, expected.len(), expected.to_vec()));
+    let mut longer = expected.to_vec();
+    longer.extend(b"??");
+    assert_eq!(describe(&handle, &context, longer.len()), (OK, expected.len(), longer));
+    assert_eq!(describe(&handle, &context, 3), (BAD_PARAM, 4711, b"???".to_vec()));
+    assert_eq!(text(), format!("requested_size is 3, expected 0 or at least {}", expected.len()));
+}
+
+#[test]
+fn a_context_that_is_not_described_is_a_status_and_a_text() {
+    let handle = Handle::new();
+    for (graph, status, reason) in [
+        ("not told", NOT_APPLICABLE, "Probe does not tell what this plan does"),
+        ("panic in describe", INTERNAL_ERROR, "the plugin panicked: no words"),
+    ] {
+        let context = Context::new(&handle, graph, &config("FIRST_ENGINE", None));
+        assert_eq!(describe(&handle, &context, 0), (status, 4711, Vec::new()));
+        assert_eq!(text(), reason);
+    }
+    let context = Context::new(&handle, "", &config("FIRST_ENGINE", None));
+    let ask = hipdnnEnginePluginDescribeExecutionContext_ext;
+    let mut size = 0;
+    // SAFETY: null is what the function is asked to refuse.
+    unsafe {
+        assert_eq!(ask(null_mut(), context.1, 0, &mut size, null_mut()), BAD_PARAM);
+        assert_eq!(ask(handle.0, null_mut(), 0, &mut size, null_mut()), BAD_PARAM);
+        assert_eq!(ask(handle.0, context.1, 0, null_mut(), null_mut()), BAD_PARAM);
+        assert_eq!(ask(handle.0, context.1, 9, &mut size, null_mut()), BAD_PARAM);
+    }
+}

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::wire::{self, EngineDetails, Knob, KnobSetting};
-use hipdnn_plugin_sdk::{EnginePlugin, Overrides, PluginError, Refusal, buffer};
+use hipdnn_plugin_sdk::{EnginePlugin, Overrides, PluginError, Refusal, Step, buffer};
 
 /// The stream that is refused.
 pub const BAD_STREAM: hipStream_t = without_provenance_mut(0xbad);
@@ -112,6 +112,16 @@ impl EnginePlugin for Probe {
         )))
     }
 
+    fn describe(plan: &Plan) -> Option<Vec<Step>> {
+        match plan.graph.as_str() {
+            "not told" => None,
+            "panic in describe" => panic!("no words"),
+            name => {
+                Some(vec![Step { nodes: vec![plan.engine], algorithm: name.to_owned(), ..Step::default() }])
+            }
+        }
+    }
+
     fn serialize(_: &(), plan: &Plan) -> Result<Vec<u8>, PluginError> {
         match plan.graph.as_str() {
             "not saved" => Err(PluginError::not_applicable("this one stays here")),
@@ -132,4 +142,4 @@ impl EnginePlugin for Probe {
     }
 }
 
-hipdnn_plugin_sdk::export_engine_plugin!(Probe, overrides, serialization);
+hipdnn_plugin_sdk::export_engine_plugin!(Probe, overrides, serialization, description, steps);

@@ -1,5 +1,6 @@
 //! What is measured, and the figure that each suite is meant to reach.
 
+mod converted;
 mod convolution;
 mod memory;
 mod transformer;
@@ -92,5 +93,11 @@ pub const SUITES: &[Suite] = &[
         about: "ResNet-50 data and filter gradients, batch 16",
         goal: None,
         cases: convolution::training,
+    },
+    Suite {
+        name: "converted",
+        about: "mixture of experts, block scale and small types, each beside single precision; no peer has them",
+        goal: None,
+        cases: converted::cases,
     },
 ];

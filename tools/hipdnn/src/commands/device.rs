@@ -1,6 +1,7 @@
 //! `hipdnn device`
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::ptr;
 
@@ -9,7 +10,7 @@ use hipdnn_plugin_sdk::function_table;
 use hipdnn_plugin_sdk::hip::Hip;
 use serde::Serialize;
 
-use super::{Outcome, json};
+use super::{Outcome, json, nvidia};
 use crate::cli::List;
 use crate::failure::{Failure, Result, one_line};
 use crate::table::Table;
@@ -69,24 +70,24 @@ function_table! {
     }
 }
 
-/// A library of AMD's that engines look for.
+/// A library that engines look for.
 #[derive(Debug, Serialize)]
-struct Found {
-    library: &'static str,
+pub struct Found {
+    pub library: &'static str,
     name: Option<String>,
-    version: Option<String>,
-    file: Option<PathBuf>,
+    pub version: Option<String>,
+    pub file: Option<PathBuf>,
     /// What was looked for, where it is not there.
-    missing: Option<String>,
+    pub missing: Option<String>,
 }
 
-/// A device of HIP's.
+/// A device of HIP's or CUDA's.
 #[derive(Debug, Serialize)]
-struct Device {
-    number: i32,
-    architecture: String,
-    compute_units: i32,
-    memory_bytes: u64,
+pub struct Device {
+    pub number: i32,
+    pub architecture: String,
+    pub compute_units: i32,
+    pub memory_bytes: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -95,7 +96,7 @@ struct Answer {
     devices: Vec<Device>,
 }
 
-/// Lists AMD's libraries and the devices.
+/// Lists AMD's and NVIDIA's libraries and the devices.
 pub fn device(arguments: &List) -> Result<Outcome> {
     let (devices, problem) = match devices() {
         Ok(devices) => (devices, None),
@@ -106,8 +107,16 @@ pub fn device(arguments: &List) -> Result<Outcome> {
     Ok(Outcome { text, failure: problem.map(|reason| Failure::work(reason).during("no device")) })
 }
 
+/// The devices of both, or why neither has any.
+pub fn devices() -> std::result::Result<Vec<Device>, String> {
+    match (of_hip(), nvidia::devices()) {
+        (Err(hip), Err(cuda)) => Err(format!("{hip}; {cuda}")),
+        (hip, cuda) => Ok([hip, cuda].into_iter().flatten().flatten().collect()),
+    }
+}
+
 /// All devices, in HIP's order.
-fn devices() -> std::result::Result<Vec<Device>, String> {
+fn of_hip() -> std::result::Result<Vec<Device>, String> {
     let hip = Hip::with_device().map_err(|refusal| refusal.to_string())?;
     let count = hip.device_count().map_err(|error| error.message)?;
     let mut devices = Vec::with_capacity(count);
@@ -125,8 +134,14 @@ fn devices() -> std::result::Result<Vec<Device>, String> {
     Ok(devices)
 }
 
-/// The libraries that engines for AMD GPUs stand on.
-fn libraries() -> Vec<Found> {
+/// The libraries that engines for GPUs stand on.
+pub fn libraries() -> Vec<Found> {
+    let mut found = of_amd();
+    found.extend(nvidia::libraries());
+    found
+}
+
+fn of_amd() -> Vec<Found> {
     vec![
         found("HIP runtime", HipVersions::get(), HipVersions::library, "hipRuntimeGetVersion", |hip| {
             let (mut runtime, mut driver) = (0, 0);
@@ -165,9 +180,10 @@ fn libraries() -> Vec<Found> {
     ]
 }
 
-fn found<T>(
+/// What is told of a library whose functions were looked for.
+pub fn found<T>(
     library: &'static str,
-    table: std::result::Result<&'static T, Error>,
+    table: std::result::Result<impl Deref<Target = T>, Error>,
     opened: impl Fn(&T) -> &Library,
     function: &str,
     version: impl Fn(&T) -> Option<String>,
@@ -175,16 +191,25 @@ fn found<T>(
     match table {
         Ok(table) => Found {
             library,
-            name: Some(opened(table).name().to_owned()),
-            version: version(table),
+            // NVIDIA's are asked for by their paths.
+            name: opened(&table).name().rsplit('/').next().map(str::to_owned),
+            version: version(&table),
             // Behind its links, since the file's own name says more than the one it was asked for by.
-            file: opened(table).file_of(function).map(|file| file.canonicalize().unwrap_or(file)),
+            file: opened(&table).file_of(function).map(|file| file.canonicalize().unwrap_or(file)),
             missing: None,
         },
         Err(error) => {
             Found { library, name: None, version: None, file: None, missing: Some(error.to_string()) }
         }
     }
+}
+
+/// The files that were looked for, where that there are none is all that is wrong.
+fn names_of_absent(reason: &str) -> Option<&str> {
+    let (_, looked_for) = reason.split_once("; looked for ")?;
+    let (names, why) = looked_for.split_once(" (")?;
+    why.strip_suffix(')').filter(|why| why.ends_with("No such file or directory") && !why.contains(" ("))?;
+    Some(names)
 }
 
 fn text(answer: &Answer) -> String {
@@ -200,9 +225,18 @@ fn text(answer: &Answer) -> String {
         ]);
     }
     let mut text = table.text();
-    for reason in answer.libraries.iter().filter_map(|library| library.missing.as_deref()) {
-        text.push_str(&format!("{}\n", one_line(reason)));
+    // What is only absent is told in one line, with what was looked for.
+    let reasons = answer.libraries.iter().filter_map(|it| Some((it.library, it.missing.as_deref()?)));
+    let (absent, broken): (Vec<_>, Vec<_>) =
+        reasons.partition(|(_, reason)| names_of_absent(reason).is_some());
+    let absent: Vec<_> = absent
+        .iter()
+        .filter_map(|(library, reason)| Some(format!("{library} ({})", names_of_absent(reason)?)))
+        .collect();
+    if !absent.is_empty() {
+        text.push_str(&format!("not there: {}\n", absent.join(", ")));
     }
+    broken.iter().for_each(|(_, reason)| text.push_str(&format!("{}\n", one_line(reason))));
     if !answer.devices.is_empty() {
         let mut table = Table::new(&["DEVICE", "ARCHITECTURE", "COMPUTE UNITS", "MEMORY MIB"]);
         for device in &answer.devices {
@@ -217,4 +251,18 @@ fn text(answer: &Answer) -> String {
         text.push_str(&table.text());
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names_of_absent;
+
+    #[test]
+    fn only_what_is_not_there_is_absent() {
+        let gone = "cannot open shared object file: No such file or directory";
+        let reason = |why| format!("no library for HIP was found; looked for liba.so.7, liba.so.6 ({why})");
+        assert_eq!(names_of_absent(&reason(gone)), Some("liba.so.7, liba.so.6"));
+        assert_eq!(names_of_absent(&reason("it lacks hipMalloc")), None);
+        assert_eq!(names_of_absent(&reason(&format!("it lacks x), libb.so ({gone}"))), None);
+    }
 }

@@ -4,7 +4,10 @@ use serde::Serialize;
 
 use super::{Outcome, json, read_graph};
 use crate::cli::Explain;
+use crate::computation::plan_with;
 use crate::failure::{Failure, Result, one_line};
+use crate::graph::Graph;
+use crate::steps::{self, Step};
 use hipdnn::{Backend, Engine, Handle, Knob};
 
 /// What is to be said of an engine.
@@ -18,6 +21,11 @@ struct Answer {
     rank: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    /// What a plan with the default settings does, where one could be made and the plugin tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    steps: Option<Vec<Step>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_plan: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     knobs: Vec<KnobAnswer>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -50,6 +58,8 @@ pub fn explain(backend: &Backend, arguments: &Explain) -> Result<Outcome> {
             applies: verdict.rank.is_some(),
             rank: verdict.rank,
             reason: verdict.reason,
+            steps: None,
+            no_plan: None,
             knobs: Vec::new(),
             behavior_notes: Vec::new(),
         })
@@ -59,14 +69,23 @@ pub fn explain(backend: &Backend, arguments: &Explain) -> Result<Outcome> {
         let Ok(engine) = Engine::new(&graph, answer.id) else { continue };
         answer.knobs = engine.knobs().unwrap_or_default().iter().map(KnobAnswer::new).collect();
         answer.behavior_notes = engine.behavior_notes().unwrap_or_default();
+        match plan_with(&engine, &[]).and_then(|plan| steps::of(&plan)) {
+            Ok(steps) => answer.steps = steps,
+            Err(failure) => answer.no_plan = Some(one_line(&failure.to_string())),
+        }
     }
+    let described = Graph::from_json(&graph.json()?)?;
     let failure = offer.engines.is_empty().then(|| {
         Failure::work(match answers.is_empty() {
             true => one_line(&offer.reasons),
             false => "no engine can run this graph".to_owned(),
         })
     });
-    let text = if arguments.json { json(&answers)?.text } else { answers.iter().map(text).collect() };
+    let text = if arguments.json {
+        json(&answers)?.text
+    } else {
+        answers.iter().map(|answer| text(answer, &described)).collect()
+    };
     Ok(Outcome { text, failure })
 }
 
@@ -82,12 +101,21 @@ impl KnobAnswer {
     }
 }
 
-/// A line for an engine, and one for each of its knobs and notes.
-fn text(answer: &Answer) -> String {
+/// A line for an engine, and one for each of its steps, knobs and notes.
+fn text(answer: &Answer, graph: &Graph) -> String {
     let mut text = match &answer.reason {
         None => format!("{} ({}): applies\n", answer.engine, answer.plugin),
         Some(reason) => format!("{} ({}): does not apply: {reason}\n", answer.engine, answer.plugin),
     };
+    for step in answer.steps.iter().flatten() {
+        text.push_str(&format!("  {}\n", step.line(graph)));
+        for reason in &step.passed_over {
+            text.push_str(&format!("    not {}\n", one_line(reason)));
+        }
+    }
+    if let Some(reason) = &answer.no_plan {
+        text.push_str(&format!("  no plan: {reason}\n"));
+    }
     for knob in &answer.knobs {
         let KnobAnswer { id, description, default, choices, deprecated } = knob;
         let deprecated = if *deprecated { ", deprecated" } else { "" };

@@ -1,19 +1,23 @@
 //! `hipdnn graph`
 
-use super::{Outcome, read_graph, write};
+use super::{Outcome, read, read_graph, write};
 use crate::cli;
-use crate::failure::Result;
+use crate::computation::{Loaded, choose_engine, plan};
+use crate::failure::{Failure, Result};
 use crate::graph::{Graph, Node, Port, shape};
 use crate::picture;
+use crate::steps;
 use crate::table::Table;
-use hipdnn::Backend;
+use hipdnn::{Backend, Handle, OperationGraph};
 
 /// Shows a graph, as text or as a picture.
 pub fn graph(backend: &Backend, arguments: &cli::Graph) -> Result<Outcome> {
-    let graph = Graph::from_json(&read_graph(backend, &arguments.graph)?.json()?)?;
+    let operations = read_graph(backend, &arguments.graph)?;
+    let graph = Graph::from_json(&operations.json()?)?;
     match &arguments.svg {
         Some(path) => {
-            write(path, picture::svg(&graph)?.as_bytes())?;
+            let planned = arguments.plan.then(|| planned(backend, operations, arguments)).transpose()?;
+            write(path, picture::svg(&graph, planned.as_ref())?.as_bytes())?;
             Ok(Outcome::from(format!(
                 "drew {} nodes and {} tensors into {}\n",
                 graph.nodes.len(),
@@ -23,6 +27,33 @@ pub fn graph(backend: &Backend, arguments: &cli::Graph) -> Result<Outcome> {
         }
         None if arguments.dot => Ok(Outcome::from(picture::dot(&graph))),
         None => Ok(Outcome::from(text(&graph))),
+    }
+}
+
+/// The engine and the steps of its plan.
+fn planned(
+    backend: &Backend,
+    operations: OperationGraph,
+    arguments: &cli::Graph,
+) -> Result<picture::Planned> {
+    let handle = Handle::new(backend)?;
+    let loaded = Loaded::new(&handle, operations, &arguments.graph)?;
+    let named = arguments.engine.as_deref();
+    let engine = choose_engine(&handle, &loaded.operations, &loaded.graph, named)?;
+    let plan = plan(&loaded.operations, &engine, &[])?;
+    match steps::of(&plan)? {
+        Some(steps) => {
+            let mut times = Vec::new();
+            if let Some(path) = &arguments.times {
+                times = steps::times(&steps, &String::from_utf8_lossy(&read(path)?));
+                if times.iter().all(Option::is_none) {
+                    let reason = format!("the trace has no step of this plan of {}", engine.name);
+                    return Err(Failure::input(reason).of_file(path));
+                }
+            }
+            Ok(picture::Planned { engine: engine.name, steps, times })
+        }
+        None => Err(Failure::work(format!("{} does not tell what its plans do", engine.name))),
     }
 }
 

@@ -2,9 +2,11 @@
 
 mod bench;
 mod device;
+mod doctor;
 mod engines;
 mod explain;
 mod graph;
+mod nvidia;
 mod plan;
 mod policies;
 mod run;
@@ -14,6 +16,7 @@ use std::path::Path;
 
 pub use bench::bench;
 pub use device::device;
+pub use doctor::doctor;
 pub use engines::engines;
 pub use explain::explain;
 pub use graph::graph;

@@ -3,6 +3,8 @@
 //! The JSON form keeps tensors under keys that end in `_tensor_uid`: of most operations inside `inputs` and `outputs`, of a
 //! few beside the node's other keys. Whatever else is there is a parameter, so a new operation is read like all others.
 
+use hipdnn::graph::Operation;
+use hipdnn::graph::operation::{Field, JsonField};
 use serde_json::{Map, Value};
 
 use super::{data_type, object, text_of};
@@ -66,7 +68,21 @@ impl Node {
                 (key, value) => node.take(key, value, Place::Beside),
             }
         }
+        node.sort_ports(&text_of(object, "type"));
         Ok(node)
+    }
+
+    /// Puts tensors into the operation's own order; JSON has its keys in that of the alphabet.
+    fn sort_ports(&mut self, table: &str) {
+        let Some(spec) = Operation::SPECS.iter().find(|spec| spec.table == table) else { return };
+        let is_of = |field: &Field, port: &Port| match field.json {
+            JsonField::Key(key) => role(key) == Some(&port.role),
+            _ => field.name == port.role,
+        };
+        let place = |port: &Port| spec.fields.iter().position(|field| is_of(field, port));
+        for ports in [&mut self.inputs, &mut self.outputs] {
+            ports.sort_by_key(|port| place(port).unwrap_or(usize::MAX));
+        }
     }
 
     /// A parameter.
@@ -171,8 +187,25 @@ mod tests {
             }))
             .unwrap()
         };
-        assert_eq!(ports(&flat("ResampleFwdAttributes").outputs), [("dx", 5), ("index", 3), ("y", 2)]);
+        assert_eq!(ports(&flat("ResampleFwdAttributes").outputs), [("y", 2), ("index", 3), ("dx", 5)]);
         assert_eq!(ports(&flat("ResampleBwdAttributes").inputs), [("dy", 4), ("index", 3), ("x", 1)]);
+    }
+
+    #[test]
+    fn tensors_come_in_the_order_of_the_operation() {
+        let node =
+            |text| ports(&Node::read(&text).unwrap().inputs).iter().map(|port| port.1).collect::<Vec<_>>();
+        let convolution = json!({
+            "compute_data_type": "float", "name": "", "type": "ConvolutionFwdAttributes",
+            "inputs": {"w_tensor_uid": 2, "x_tensor_uid": 1}, "outputs": {"y_tensor_uid": 3}
+        });
+        let batchnorm = json!({
+            "compute_data_type": "float", "name": "", "type": "BatchnormInferenceAttributes",
+            "inputs": {"bias_tensor_uid": 5, "inv_variance_tensor_uid": 3, "mean_tensor_uid": 2, "scale_tensor_uid": 4, "x_tensor_uid": 1},
+            "outputs": {"y_tensor_uid": 6}
+        });
+        assert_eq!(node(convolution), [1, 2]);
+        assert_eq!(node(batchnorm), [1, 2, 3, 4, 5]);
     }
 
     #[test]

@@ -88,6 +88,27 @@ impl Tensor {
         }
         true
     }
+
+    /// Whether channels, the second dimension, lie side by side, and the other dimensions around them in their order.
+    pub fn is_channels_last(&self) -> bool {
+        let order: Vec<usize> = (0..self.dims.len()).filter(|axis| *axis != 1).chain([1]).collect();
+        let turned = |of: &[i64]| order.iter().filter_map(|axis| of.get(*axis).copied()).collect::<Vec<_>>();
+        let turned = Self { dims: turned(&self.dims), strides: turned(&self.strides), ..self.clone() };
+        self.dims.len() > 2 && turned.is_packed()
+    }
+
+    /// The strides in words where these say it: nothing of vectors and scalars.
+    pub fn order(&self) -> String {
+        if self.dims.iter().filter(|dim| **dim != 1).count() < 2 && self.is_packed() {
+            String::new()
+        } else if self.is_packed() {
+            "packed".to_owned()
+        } else if self.is_channels_last() {
+            "channels last".to_owned()
+        } else {
+            format!("strides {}", self.strides.iter().map(i64::to_string).collect::<Vec<_>>().join(" "))
+        }
+    }
 }
 
 /// Dimensions as people write them: `2×3×4`.

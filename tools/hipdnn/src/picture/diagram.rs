@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
+use super::Planned;
 use super::text::{short, width};
 use crate::graph::{Graph, Node, Tensor, shape};
+use crate::steps::Step;
 
 /// Font sizes.
 pub const TITLE: f64 = 13.0;
@@ -78,15 +80,18 @@ pub struct Edge {
 pub struct Diagram {
     pub items: Vec<Item>,
     pub edges: Vec<Edge>,
+    /// The boxes that each step of a plan computes together, and the tensors between them.
+    pub groups: Vec<Vec<usize>>,
 }
 
 impl Diagram {
     /// The boxes of a graph. A tensor that the caller fills is drawn again beside each layer that reads it far from the
     /// first one, since a long edge says less than its name.
-    pub fn new(graph: &Graph) -> Self {
+    pub fn new(graph: &Graph, planned: Option<&Planned>) -> Self {
         let depths = depths(graph);
         let mut diagram = Self::default();
-        let nodes: Vec<usize> = graph.nodes.iter().map(|node| diagram.push(operation(node))).collect();
+        let nodes: Vec<usize> =
+            graph.nodes.iter().enumerate().map(|it| diagram.push(operation(it, planned))).collect();
         let mut written: HashMap<i64, usize> = HashMap::new();
         for (node, item) in graph.nodes.iter().zip(&nodes) {
             for port in &node.outputs {
@@ -119,6 +124,7 @@ impl Diagram {
                 }
             }
         }
+        diagram.add_groups(graph, planned, &nodes, &written);
         diagram.add_rest(graph, &written, &drawn);
         diagram.widen_for_ports();
         diagram
@@ -127,6 +133,33 @@ impl Diagram {
     fn push(&mut self, item: Item) -> usize {
         self.items.push(item);
         self.items.len() - 1
+    }
+
+    /// The steps that compute several nodes: these, and the tensors that exist only between them.
+    fn add_groups(
+        &mut self,
+        graph: &Graph,
+        planned: Option<&Planned>,
+        nodes: &[usize],
+        written: &HashMap<i64, usize>,
+    ) {
+        for step in planned.iter().flat_map(|planned| &planned.steps).filter(|step| step.nodes.len() > 1) {
+            let is_inside = |place: &usize| step.nodes.contains(place);
+            let readers = |uid: i64| {
+                let reads = move |node: &Node| node.inputs.iter().any(|port| port.uid == uid);
+                graph.nodes.iter().enumerate().filter(move |(_, node)| reads(node)).map(|(place, _)| place)
+            };
+            let between = step
+                .nodes
+                .iter()
+                .filter_map(|place| graph.nodes.get(*place))
+                .flat_map(|node| &node.outputs)
+                .filter(|port| graph.tensor(port.uid).is_some_and(|tensor| tensor.is_virtual))
+                .filter(|port| readers(port.uid).all(|place| is_inside(&place)))
+                .filter_map(|port| written.get(&port.uid));
+            let own = step.nodes.iter().filter_map(|place| nodes.get(*place));
+            self.groups.push(own.chain(between).copied().collect());
+        }
     }
 
     /// Tensors that no node names: offsets of sequences, drawn beside their tensors, and any that are left over.
@@ -199,15 +232,24 @@ pub fn depths(graph: &Graph) -> Vec<usize> {
     depths
 }
 
-fn operation(node: &Node) -> Item {
+/// The box of a node; what computes it by a plan is its last line.
+fn operation((place, node): (usize, &Node), planned: Option<&Planned>) -> Item {
     let (title, family) = title_and_family(node);
     let mut lines = Vec::new();
     if !node.name.is_empty() {
         lines.push(short(&node.name, LONGEST));
     }
     lines.extend(parameter_lines(node));
+    let mut steps = planned.iter().flat_map(|planned| &planned.steps).enumerate();
+    let step = steps.find(|(_, step)| step.nodes.contains(&place));
+    let told = step.map(|(number, step)| format!("\nstep {}: {}", number + 1, step.algorithm()));
+    lines.extend(step.map(|(number, step)| short(&format!("{}: {}", number + 1, step.name()), LONGEST)));
+    let is_first = |step: &Step| step.nodes.iter().min() == Some(&place);
+    let time = step.filter(|(_, step)| is_first(step)).and_then(|(number, _)| *planned?.times.get(number)?);
+    lines.extend(time.map(|time| format!("{time:.3} ms")));
     let all = node.parameters.iter().map(|(key, value)| format!("\n{key}: {value}")).collect::<String>();
-    let tip = format!("{} {}\ncompute type: {}{all}", node.operation, node.name, node.compute_type);
+    let told = told.unwrap_or_default();
+    let tip = format!("{} {}\ncompute type: {}{all}{told}", node.operation, node.name, node.compute_type);
     sized(Item { kind: Kind::Operation(family), title, lines, tip, width: 0.0, height: 0.0 })
 }
 
@@ -279,7 +321,7 @@ fn parameter_lines(node: &Node) -> Vec<String> {
                 format!("{key} {}", values.iter().map(Value::to_string).collect::<Vec<_>>().join("×"))
             }
             Value::String(text) => format!("{key} {text}"),
-            other => format!("{key} {other}"),
+            other => format!("{key} {}", number(other)),
         });
     }
     let mut lines: Vec<String> = Vec::new();
@@ -303,9 +345,9 @@ fn tensor_item(tensor: &Tensor, is_written: bool) -> Item {
         _ => Kind::Input,
     };
     let mut lines = vec![format!("{} {}", tensor.data_type, shape(&tensor.dims))];
-    if !tensor.is_packed() {
-        let strides = tensor.strides.iter().map(i64::to_string).collect::<Vec<_>>().join(" ");
-        lines.push(format!("strides {strides}"));
+    let order = tensor.order();
+    if !order.is_empty() {
+        lines.push(order);
     }
     let title = match &tensor.value {
         Some(value) => format!("{} = {}", tensor.label(), number(value)),
@@ -325,14 +367,14 @@ fn tensor_item(tensor: &Tensor, is_written: bool) -> Item {
     sized(Item { kind, title: short(&title, LONGEST), lines, tip, width: 0.0, height: 0.0 })
 }
 
-/// A number of no more digits than one reads.
+/// A number of no more digits than one reads, and than single precision has.
 fn number(value: &Value) -> String {
-    match value.as_f64() {
-        Some(number) if value.is_f64() && number != 0.0 && !(1e-3..1e6).contains(&number.abs()) => {
-            format!("{number:e}")
-        }
-        Some(number) if value.is_f64() => format!("{}", (number * 1e6).round() / 1e6),
-        _ => value.to_string(),
+    let Some(number) = value.as_f64().filter(|_| value.is_f64()) else { return value.to_string() };
+    let number = format!("{number:.5e}").parse().unwrap_or(number);
+    if number == 0.0 || (1e-3..1e6).contains(&number.abs()) {
+        format!("{number}")
+    } else {
+        format!("{number:e}")
     }
 }
 

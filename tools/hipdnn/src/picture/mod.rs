@@ -13,28 +13,39 @@ mod text;
 
 use crate::failure::{Failure, Result};
 use crate::graph::Graph;
+use crate::steps::Step;
 
 /// Nobody looks at a picture of more.
 const MOST_NODES: usize = 1000;
 
-/// The SVG text of a graph.
-pub fn svg(graph: &Graph) -> Result<String> {
+/// What an engine makes of a graph.
+pub struct Planned {
+    /// The engine.
+    pub engine: String,
+    /// The steps of its plan.
+    pub steps: Vec<Step>,
+    /// The milliseconds that each took, where that is known.
+    pub times: Vec<Option<f64>>,
+}
+
+/// The SVG text of a graph, with the steps of a plan where there is one.
+pub fn svg(graph: &Graph, planned: Option<&Planned>) -> Result<String> {
     if graph.nodes.len() > MOST_NODES {
         return Err(Failure::work(format!(
             "the graph has {} nodes, a picture is drawn of at most {MOST_NODES}",
             graph.nodes.len()
         )));
     }
-    let diagram = diagram::Diagram::new(graph);
+    let diagram = diagram::Diagram::new(graph, planned);
     let mut layered = layers::Layered::new(&diagram);
     order::sort(&mut layered);
     let placed = place::Placed::new(&diagram, &layered);
-    Ok(svg::draw(graph, &diagram, &placed))
+    Ok(svg::draw(graph, planned, &diagram, &placed))
 }
 
 /// The graph in Graphviz' language.
 pub fn dot(graph: &Graph) -> String {
-    dot::write(&graph.name, &diagram::Diagram::new(graph))
+    dot::write(&graph.name, &diagram::Diagram::new(graph, None))
 }
 
 #[cfg(test)]

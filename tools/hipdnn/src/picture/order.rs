@@ -38,12 +38,12 @@ pub fn sort(layered: &mut Layered) {
         }
     }
     layered.layers = best.1;
-    balance(layered);
+    order_inputs(layered);
 }
 
-/// Puts the one tensor of an operation that is computed in the middle of those that are given, so that what is computed
-/// goes straight down. They all end at the same operation and begin nowhere, so no edges cross for that.
-fn balance(layered: &mut Layered) {
+/// Puts the tensors of an operation that stand side by side into the operation's own order. All of them end there, and at most
+/// one begins somewhere, so no edges cross for that.
+fn order_inputs(layered: &mut Layered) {
     for layer in &mut layered.layers {
         let mut start = 0;
         while start < layer.len() {
@@ -51,11 +51,12 @@ fn balance(layered: &mut Layered) {
             let run = layer[start..].iter().take_while(|slot| &layered.below[**slot] == below).count();
             let slots = &mut layer[start..start + run];
             start += run;
-            let (given, computed): (Vec<usize>, Vec<usize>) =
-                slots.iter().partition(|slot| layered.above[**slot].is_empty());
-            if below.len() == 1 && computed.len() == 1 {
-                let (left, right) = given.split_at(given.len() / 2);
-                slots.copy_from_slice(&[left, &computed, right].concat());
+            let computed = slots.iter().filter(|slot| !layered.above[**slot].is_empty()).count();
+            if let [operation] = below.as_slice()
+                && computed <= 1
+            {
+                let inputs = &layered.above[*operation];
+                slots.sort_by_key(|slot| inputs.iter().position(|input| input == slot));
             }
         }
     }
@@ -202,14 +203,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_computed_stands_in_the_middle() {
-        let mut layered = two_layers(&[(0, 0), (1, 0), (2, 0), (3, 1)], 4);
+    fn inputs_stand_in_the_order_of_the_operation() {
+        let mut layered = two_layers(&[(2, 0), (0, 0), (1, 0), (3, 1)], 4);
         layered.slots.push(Slot::Bend);
         layered.above.push(vec![]);
         layered.below.push(vec![0]);
         layered.above[0] = vec![8];
-        balance(&mut layered);
-        assert_eq!(layered.layers[0], [1, 0, 2, 3]);
+        order_inputs(&mut layered);
+        assert_eq!(layered.layers[0], [2, 0, 1, 3]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::Planned;
 use super::diagram::{BODY, Diagram, Family, Item, Kind, PORT, STRIP, TITLE};
 use super::place::{Placed, Point, Way};
 use super::text::{escape, short, width};
@@ -47,10 +48,11 @@ fn family_name(family: Family) -> &'static str {
 }
 
 /// The whole picture.
-pub fn draw(graph: &Graph, diagram: &Diagram, placed: &Placed) -> String {
+pub fn draw(graph: &Graph, planned: Option<&Planned>, diagram: &Diagram, placed: &Placed) -> String {
     let name = if graph.name.is_empty() { "graph".to_owned() } else { short(&graph.name, 80) };
+    let engine = planned.map(|planned| format!(" · {}", planned.engine)).unwrap_or_default();
     let about = format!(
-        "{} · {} · compute {} · intermediate {} · io {}",
+        "{} · {} · compute {} · intermediate {} · io {}{engine}",
         count(graph.nodes.len(), "node"),
         count(graph.tensors.len(), "tensor"),
         graph.compute_type,
@@ -73,6 +75,7 @@ pub fn draw(graph: &Graph, diagram: &Diagram, placed: &Placed) -> String {
     svg.line(r##"<g font-family="system-ui, Segoe UI, Helvetica, Arial, sans-serif" fill="#1f2328">"##);
     svg.text(MARGIN, 32.0, 18.0, "font-weight=\"600\"", &name);
     svg.text(MARGIN, 50.0, 12.0, "fill=\"#57606a\"", &about);
+    svg.groups(diagram, placed, origin);
     svg.line(r##"<g fill="none" stroke="#6e7781" stroke-width="1.3">"##);
     for (edge, way) in diagram.edges.iter().zip(&placed.ways) {
         let dashes = if edge.is_offset { r#" stroke-dasharray="2 3""# } else { "" };
@@ -160,6 +163,39 @@ impl Svg {
             r#"<text x="{x:.1}" y="{y:.1}" font-size="{size}" {more}>{}</text>"#,
             escape(text)
         ));
+    }
+
+    /// A frame around what a step computes together, unless a box of another step lies there: then the numbers have to do.
+    fn groups(&mut self, diagram: &Diagram, placed: &Placed, origin: Point) {
+        const ROOM: f64 = 9.0;
+        let corners = |item: usize| {
+            let (item, center) = (diagram.items.get(item)?, placed.centers.get(item)?);
+            let half = [item.width / 2.0, item.height / 2.0];
+            Some([center.x - half[0], center.y - half[1], center.x + half[0], center.y + half[1]])
+        };
+        for group in &diagram.groups {
+            let boxes = group.iter().filter_map(|item| corners(*item));
+            let start = [f64::INFINITY, f64::INFINITY, f64::NEG_INFINITY, f64::NEG_INFINITY];
+            let [left, top, right, bottom] = boxes.fold(start, |all, one| {
+                [all[0].min(one[0]), all[1].min(one[1]), all[2].max(one[2]), all[3].max(one[3])]
+            });
+            let is_other = |item: &usize| {
+                let is_operation =
+                    diagram.items.get(*item).is_some_and(|item| matches!(item.kind, Kind::Operation(_)));
+                is_operation && !group.contains(item)
+            };
+            let overlaps = |one: [f64; 4]| one[0] < right && one[2] > left && one[1] < bottom && one[3] > top;
+            let mut others = (0..diagram.items.len()).filter(is_other).filter_map(corners);
+            if left < right && !others.any(overlaps) {
+                self.line(&format!(
+                    r##"<rect x="{:.1}" y="{:.1}" width="{:.1}" height="{:.1}" rx="12" fill="#f6f8fa" stroke="#8c959f" stroke-dasharray="7 4"/>"##,
+                    origin.x + left - ROOM,
+                    origin.y + top - ROOM,
+                    right - left + 2.0 * ROOM,
+                    bottom - top + 2.0 * ROOM
+                ));
+            }
+        }
     }
 
     fn item(&mut self, item: &Item, center: Point) {

@@ -1,8 +1,11 @@
 //! Pictures of whole graphs.
 
-use super::svg;
+use serde_json::json;
+
+use super::{Planned, svg};
 use crate::graph::Graph;
 use crate::graph::testing::{convolution, graph, pointwise, tensor};
+use crate::steps::Step;
 
 /// Blocks of convolution, bias, skip connection and activation, one after the other.
 fn residual(blocks: i64) -> Graph {
@@ -32,7 +35,7 @@ fn count(text: &str, what: &str) -> usize {
 
 #[test]
 fn every_box_and_every_edge_is_drawn() {
-    let picture = svg(&residual(13)).unwrap();
+    let picture = svg(&residual(13), None).unwrap();
     // 52 operations, 52 tensors that they write, x, and a weight and a bias for each block.
     assert_eq!(count(&picture, "<g><title>"), 52 + 52 + 1 + 26);
     // Two tensors to an operation, one to the activations; and one from each.
@@ -43,7 +46,7 @@ fn every_box_and_every_edge_is_drawn() {
 #[test]
 fn boxes_of_a_layer_do_not_touch() {
     let graph = residual(13);
-    let diagram = super::diagram::Diagram::new(&graph);
+    let diagram = super::diagram::Diagram::new(&graph, None);
     let mut layered = super::layers::Layered::new(&diagram);
     super::order::sort(&mut layered);
     let placed = super::place::Placed::new(&diagram, &layered);
@@ -61,18 +64,18 @@ fn boxes_of_a_layer_do_not_touch() {
 fn markup_in_names_is_text() {
     let evil = "</text><script>alert(1)</script>";
     let tensors = vec![tensor(1, evil, &[4], false), tensor(2, "y&z", &[4], false)];
-    let picture = svg(&graph(evil, tensors, vec![pointwise(evil, "exp", 1, None, 2)])).unwrap();
+    let picture = svg(&graph(evil, tensors, vec![pointwise(evil, "exp", 1, None, 2)]), None).unwrap();
     assert!(!picture.contains("<script"), "{picture}");
     assert!(picture.contains("y&amp;z"), "{picture}");
 }
 
 #[test]
 fn odd_graphs_are_drawn_too() {
-    svg(&graph("nothing", vec![], vec![])).unwrap();
+    svg(&graph("nothing", vec![], vec![]), None).unwrap();
     // A circle, a tensor that nobody uses, and one that is not there.
     let tensors = vec![tensor(1, "", &[4], true), tensor(2, "", &[4], true), tensor(3, "", &[], false)];
     let nodes = vec![pointwise("", "exp", 2, Some(9), 1), pointwise("", "log", 1, None, 2)];
-    let picture = svg(&graph("circle", tensors, nodes)).unwrap();
+    let picture = svg(&graph("circle", tensors, nodes), None).unwrap();
     assert_eq!(count(&picture, "<g><title>"), 5);
 }
 
@@ -80,5 +83,43 @@ fn odd_graphs_are_drawn_too() {
 fn a_picture_that_nobody_could_look_at_is_refused() {
     let nodes = (0..1001).map(|_| pointwise("", "exp", 1, None, 2)).collect();
     let tensors = vec![tensor(1, "", &[4], false), tensor(2, "", &[4], false)];
-    assert!(svg(&graph("", tensors, nodes)).is_err());
+    assert!(svg(&graph("", tensors, nodes), None).is_err());
+}
+
+#[test]
+fn what_a_step_computes_together_has_a_frame() {
+    let step = |nodes: &[usize], algorithm: &str| Step {
+        nodes: nodes.to_vec(),
+        algorithm: algorithm.to_owned(),
+        ..Step::default()
+    };
+    let steps = vec![step(&[0, 1, 2, 3], "winograd-4x4"), step(&[4, 5, 99], "im2col <1>"), step(&[6], "")];
+    let planned = Planned { engine: "AN_ENGINE".to_owned(), steps, times: vec![Some(0.0421), None] };
+    let picture = svg(&residual(2), Some(&planned)).unwrap();
+    // A step of one node needs none.
+    assert_eq!(count(&picture, "stroke-dasharray=\"7 4\""), 2);
+    assert_eq!(count(&picture, ">1: winograd-4x4<"), 4);
+    assert_eq!(count(&picture, ">2: im2col &lt;1&gt;<"), 2);
+    assert_eq!(count(&picture, ">3: unknown<"), 1);
+    // Once, where the step begins.
+    assert_eq!(count(&picture, ">0.042 ms<"), 1);
+    assert_eq!(count(&picture, " ms<"), 1);
+    assert_eq!(count(&picture, "· AN_ENGINE<"), 2);
+    assert_eq!(count(&picture, "<g"), count(&picture, "</g>"));
+}
+
+#[test]
+fn orders_of_strides_have_names_and_numbers_are_rounded() {
+    let mut last = tensor(1, "x", &[2, 3, 4, 5], false);
+    last["strides"] = json!([60, 1, 15, 3]);
+    let mut odd = tensor(2, "z", &[2, 3, 4, 5], false);
+    odd["strides"] = json!([120, 40, 10, 2]);
+    let mut value = tensor(3, "eps", &[1], false);
+    value["value"] = json!(9.999999747378752e-6);
+    let tensors = vec![last, odd, value, tensor(4, "y", &[2, 3, 4, 5], false)];
+    let nodes = vec![pointwise("", "add", 1, Some(2), 4), pointwise("", "add", 4, Some(3), 9)];
+    let picture = svg(&graph("", tensors, nodes), None).unwrap();
+    for text in ["channels last", "strides 120 40 10 2", "packed", "eps = 1e-5"] {
+        assert_eq!(count(&picture, &format!(">{text}<")), 1, "{text}");
+    }
 }

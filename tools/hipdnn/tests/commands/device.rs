@@ -2,7 +2,8 @@
 
 use crate::hipdnn;
 
-const LIBRARIES: [&str; 5] = ["HIP runtime", "MIOpen", "hipRTC", "hipBLASLt", "rocBLAS"];
+const LIBRARIES: [&str; 9] =
+    ["HIP runtime", "MIOpen", "hipRTC", "hipBLASLt", "rocBLAS", "CUDA driver", "cuDNN", "cuBLASLt", "NVRTC"];
 
 #[test]
 fn libraries_are_listed_and_a_missing_device_is_a_failure() {

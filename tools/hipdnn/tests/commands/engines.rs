@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::{Answer, cpu_plugin, has, library, prefix, program, refuse, succeed};
+use crate::{Answer, Scratch, cpu_plugin, example, has, hipdnn, library, prefix, program, refuse, succeed};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -16,8 +16,11 @@ CPU_REFERENCE_ENGINE  0xf05911d5fac01f5a  CPU     {VERSION}    engine
 
 PLUGIN  GENERATION  BECAUSE                               FILE
 CPU           2026  it exports hipdnnPluginGetApiVersion  {}
+
+looked for engine plugins in {}: 1 file
 ",
-        std::fs::canonicalize(cpu_plugin()).unwrap().display()
+        std::fs::canonicalize(cpu_plugin()).unwrap().display(),
+        cpu_plugin().display()
     );
     assert_eq!(succeed(&["engines"]), wanted);
 }
@@ -33,6 +36,87 @@ fn engines_are_listed_as_json() {
     assert_eq!(answer["engines"][0]["id"].as_i64(), Some(0xfa94_19aa_f175_7ef8_u64.cast_signed()));
 }
 
+fn with_folder(folder: &str, arguments: &[&str]) -> Answer {
+    program().env("HIPDNN_PLUGIN_DIR", folder).args(arguments).output().unwrap().into()
+}
+
+#[test]
+fn a_folder_without_engines_is_a_failure_with_reasons() {
+    let scratch = Scratch::new("refused");
+    let bad = scratch.file("libbad.so");
+    std::fs::write(&bad, "no library").unwrap();
+    let answer = with_folder(&scratch.file(""), &["engines"]);
+    assert_eq!((answer.status, answer.err.as_str()), (1, "hipdnn: no engine is loaded\n"));
+    assert!(answer.out.contains(&format!("not loaded: {bad}: ")), "{}", answer.out);
+    assert!(answer.out.contains("looked for engine plugins in "), "{}", answer.out);
+    let answer = with_folder(&scratch.file(""), &["engines", "--json"]);
+    let value: serde_json::Value = serde_json::from_str(&answer.out).unwrap();
+    assert_eq!((answer.status, value["refused"][0]["file"].as_str()), (1, Some(bad.as_str())));
+    let answer = with_folder("/no/such/folder/", &["engines"]);
+    assert_eq!(answer.status, 1);
+    assert!(
+        answer.out.contains("warning: the plugin folder /no/such/folder/ does not exist\n"),
+        "{}",
+        answer.out
+    );
+}
+
+#[test]
+fn a_plugin_may_be_added() {
+    let scratch = Scratch::new("added");
+    let stub = stub_plugins::library("one_engine").unwrap();
+    let stub = stub.to_str().unwrap();
+    let text = succeed(&["engines", "--plugin", stub]);
+    assert!(text.contains("\nSTUB_ENGINE ") && text.contains("\nCPU_ENGINE "), "{text}");
+    let text = succeed(&["--plugin", stub, "explain", &example("matmul")]);
+    assert!(text.contains("STUB_ENGINE (Stub): applies"), "{text}");
+    let bad = scratch.file("libbad.so");
+    std::fs::write(&bad, "no library").unwrap();
+    for command in [&["engines"][..], &["explain", &example("matmul")]] {
+        let answer = hipdnn(&[&["--plugin", &bad], command].concat());
+        assert_eq!(answer.status, 1, "{}", answer.out);
+        assert!(
+            answer.err.starts_with(&format!("hipdnn: the plugin {bad} is not loaded: ")),
+            "{}",
+            answer.err
+        );
+    }
+    assert!(
+        refuse(&["--plugin", "/no/such.so", "engines"], 2)
+            .starts_with("hipdnn: --plugin /no/such.so: No such file")
+    );
+}
+
+#[test]
+fn the_doctor_names_what_is_there() {
+    let file = std::fs::canonicalize(cpu_plugin()).unwrap();
+    let text = succeed(&["doctor"]);
+    for (word, part) in [
+        ("hipdnn", VERSION),
+        ("system", "Linux"),
+        ("processor", "threads"),
+        ("GPU driver", ""),
+        ("GPU library", "HIP runtime"),
+        ("library", library().to_str().unwrap()),
+        ("plugin", file.to_str().unwrap()),
+        ("engine", "CPU_ENGINE"),
+        ("policy", "SelectionHeuristic::Config"),
+        ("variable", "HIPDNN_PLUGIN_DIR="),
+    ] {
+        let has = |line: &str| line.starts_with(&format!("{word:<11} ")) && line.contains(part);
+        assert!(text.lines().any(has), "{word} {part}: {text}");
+    }
+    let answer = with_folder("/no/such/folder/", &["doctor"]);
+    assert_eq!((answer.status, answer.err.as_str()), (1, "hipdnn: no engine is loaded\n"));
+    assert!(answer.out.contains("plugins     warning: the plugin folder /no/such/folder/ does not exist\n"));
+    // Not as the others run it: the library may be named only once.
+    let path = program().get_program().to_owned();
+    let answer = Command::new(path).args(["--backend", "/no/library.so", "doctor"]).output().unwrap();
+    let answer = Answer::from(answer);
+    assert!(
+        answer.out.contains("\nprocessor ") && answer.out.contains("\nlibrary     cannot open the backend")
+    );
+}
 /// What is said of the only plugin, with a setting.
 fn plugin(setting: &str) -> serde_json::Value {
     let mut program = program();

@@ -1,6 +1,8 @@
 //! `hipdnn explain`
 
-use crate::{Scratch, example, has, hipdnn, succeed, with_useless_engine};
+use serde_json::Value;
+
+use crate::{Scratch, example, has, hipdnn, root, succeed, with_useless_engine};
 
 #[test]
 fn engines_that_apply_are_said_to() {
@@ -8,6 +10,89 @@ fn engines_that_apply_are_said_to() {
     let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with(' ')).collect();
     assert_eq!(lines, ["CPU_ENGINE (CPU): applies", "CPU_REFERENCE_ENGINE (CPU): applies"]);
     assert!(text.contains("  supports execution plan serialization\n"), "{text}");
+}
+
+/// The answers of `explain` for a graph, by engine, and how many nodes it has.
+fn explained(path: &str) -> (Vec<(String, Vec<Value>)>, usize) {
+    let answers: Vec<Value> = serde_json::from_str(&succeed(&["explain", path, "--json"])).unwrap();
+    let steps = |answer: &Value| {
+        (answer["engine"].as_str().unwrap().to_owned(), answer["steps"].as_array().unwrap().clone())
+    };
+    let graph: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    (answers.iter().map(steps).collect(), graph["nodes"].as_array().unwrap().len())
+}
+
+/// Every node is in one step, and every step says what computes it, and why where that is the reference.
+fn expect_steps(path: &str) {
+    let (answers, nodes) = explained(path);
+    assert_eq!(answers.len(), 2, "{path}");
+    for (engine, steps) in answers {
+        let mut computed: Vec<u64> = steps
+            .iter()
+            .flat_map(|step| step["nodes"].as_array().unwrap())
+            .map(|node| node.as_u64().unwrap())
+            .collect();
+        computed.sort_unstable();
+        assert!(computed.into_iter().eq(0..nodes as u64), "{path} {engine}");
+        for step in steps {
+            let told = |key: &str| step[key].as_str().is_some_and(|text| !text.is_empty());
+            let is_reference = step["algorithm"] == "reference";
+            assert!(told("operation") && told("algorithm") && told("isa"), "{path} {engine}: {step}");
+            assert!(is_reference || engine == "CPU_ENGINE", "{path} {engine}: {step}");
+            assert_eq!(told("reference"), is_reference, "{path} {engine}: {step}");
+            for key in ["bytes", "flops", "threads"] {
+                assert!(
+                    step[key].as_u64().is_some_and(|number| number > 0),
+                    "{path} {engine}: {key} of {step}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn every_step_of_every_example_has_an_algorithm() {
+    for entry in std::fs::read_dir(root().join("examples_graphs")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "json") {
+            expect_steps(path.to_str().unwrap());
+        }
+    }
+    let (answers, _) = explained(&example("conv_half"));
+    let (_, steps) = answers.iter().find(|(engine, _)| engine == "CPU_ENGINE").unwrap();
+    assert_eq!(steps[0]["nodes"], serde_json::json!([0, 1, 2]), "{steps:?}");
+    assert_eq!(steps[0]["operation"], "ConvolutionForward + ADD + RELU_FWD");
+}
+
+#[test]
+fn the_reason_for_the_reference_loops_is_told() {
+    let scratch = Scratch::new("loops");
+    let path = scratch.file("loops.json");
+    let tensor = |uid: i64, data_type: &str, is_virtual: bool| serde_json::json!({"uid": uid, "data_type": data_type, "dims": [4, 8], "strides": [8, 1], "virtual": is_virtual});
+    let node = |name: &str, operation: &str, uids: &[i64]| {
+        let inputs = serde_json::json!({"operation": operation, "in_0_tensor_uid": uids[1], "in_1_tensor_uid": uids.get(2)});
+        serde_json::json!({"type": "PointwiseAttributes", "name": name, "inputs": inputs, "outputs": {"out_0_tensor_uid": uids[0]}})
+    };
+    let graph = serde_json::json!({
+        "name": "loops", "compute_data_type": "float", "intermediate_data_type": "float", "io_data_type": "float",
+        "tensors": [tensor(1, "int64", false), tensor(2, "float", false), tensor(3, "float", true), tensor(4, "float", false)],
+        "nodes": [node("odd", "add", &[3, 1, 2]), node("even", "exp", &[4, 3])]
+    });
+    std::fs::write(&path, graph.to_string()).unwrap();
+    expect_steps(&path);
+    let text = succeed(&["explain", &path]);
+    let line = text.lines().find(|line| line.contains("\"odd\"")).unwrap();
+    assert!(line.starts_with("  node 0 \"odd\", ADD: reference loops (") && line.contains("int64"), "{line}");
+    // What is slow is said to be where a log is asked for, once.
+    let log = scratch.file("log.txt");
+    let mut command = crate::program();
+    command.env("HIPDNN_LOG_LEVEL", "warn").env("HIPDNN_LOG_FILE", &log);
+    assert!(command.args(["run", &path, "--check"]).output().unwrap().status.success());
+    let log = std::fs::read_to_string(log).unwrap();
+    let warnings: Vec<&str> =
+        log.lines().filter(|line| line.contains("the reference loops compute it")).collect();
+    assert_eq!(warnings.len(), 1, "{log}");
+    assert!(warnings[0].contains("node \"odd\", Pointwise") && warnings[0].contains("int64 [4, 8]"), "{log}");
 }
 
 /// A graph that no engine computes: a group of channels that does not divide them.

@@ -37,6 +37,31 @@ fn the_picture_in_the_documentation_is_what_is_drawn() {
 }
 
 #[test]
+fn what_a_plan_computes_together_is_drawn_together() {
+    let scratch = Scratch::new("planned");
+    let path = scratch.file("graph.svg");
+    let arguments = ["graph", &example("conv_half"), "--svg", &path, "--plan", "--engine"];
+    succeed(&[&arguments[..], &["CPU_ENGINE"]].concat());
+    let fused = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(fused.matches("stroke-dasharray=\"7 4\"").count(), 1, "{fused}");
+    assert!(fused.contains(" · CPU_ENGINE<"), "{fused}");
+    succeed(&[&arguments[..], &["CPU_REFERENCE_ENGINE"]].concat());
+    let alone = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(alone.matches("stroke-dasharray=\"7 4\"").count(), 0, "{alone}");
+    assert_eq!(alone.matches(": reference loops<").count(), 3, "{alone}");
+    assert!(refuse(&["graph", &example("matmul"), "--plan"], 2).contains("--svg"));
+    // With a trace the step has its time.
+    let trace = scratch.file("trace.json");
+    let mut command = crate::program();
+    command.env("HIPDNN_TRACE_FILE", &trace).args(["run", &example("conv_half"), "--engine", "CPU_ENGINE"]);
+    assert!(command.output().unwrap().status.success());
+    succeed(&[&arguments[..], &["CPU_ENGINE", "--times", &trace]].concat());
+    assert_eq!(std::fs::read_to_string(&path).unwrap().matches(" ms<").count(), 1);
+    let other = [&arguments[..], &["CPU_REFERENCE_ENGINE", "--times", &trace]].concat();
+    assert!(refuse(&other, 2).contains("the trace has no step of this plan of CPU_REFERENCE_ENGINE"));
+}
+
+#[test]
 fn every_example_is_drawn() {
     let scratch = Scratch::new("examples");
     for name in ["attention", "batchnorm", "conv_bias_relu", "layernorm", "matmul"] {
@@ -53,7 +78,8 @@ fn a_graph_is_written_for_graphviz() {
     // Three operations and six tensors, with an edge for each tensor that an operation reads or writes.
     assert_eq!(text.matches(" [label=").count(), 3 + 6 + 8, "{text}");
     assert_eq!(text.matches(" -> ").count(), 8, "{text}");
-    for part in ["label=\"matmul\\nproduct\"", "label=\"a\\nbfloat16 4×48×64\"", "[label=\"in_0\"]"] {
+    for part in ["label=\"matmul\\nproduct\"", "label=\"a\\nbfloat16 4×48×64\\npacked\"", "[label=\"in_0\"]"]
+    {
         assert!(text.contains(part), "{part}\n{text}");
     }
     assert!(refuse(&["graph", &example("matmul"), "--dot", "--svg", "a.svg"], 2).contains("--dot"));

@@ -1,4 +1,4 @@
-//! The committed files that are made from other files: the public C headers, the schema, a table for C tests.
+//! The committed files that are made from other files: the public C headers, the schema, a table for C tests, licences.
 
 mod aliases;
 mod c_table;
@@ -7,6 +7,7 @@ mod fragment;
 #[cfg(test)]
 mod golden;
 mod headers;
+mod notices;
 mod plugin_headers;
 mod schema;
 
@@ -16,6 +17,7 @@ use std::path::{Path, PathBuf};
 use crate::Failure;
 use crate::workspace::Workspace;
 use headers::{BACKEND_DOC, DEPRECATED, HEADERS, Header, INCLUDED_BY_BACKEND, SECTIONS};
+pub use notices::FILE as NOTICES;
 
 /// A file as it ought to be.
 struct Output {
@@ -70,6 +72,7 @@ fn outputs(workspace: &Workspace) -> Result<Vec<Output>, Failure> {
     outputs.extend(plugin_headers::outputs(workspace)?);
     outputs.push(schema::output(workspace)?);
     outputs.push(c_table::output(workspace)?);
+    outputs.push(notices::output(workspace)?);
     Ok(outputs)
 }
 

@@ -26,6 +26,7 @@ pub fn run(context: &Context, steps: &mut Steps) {
         steps.run(name, || forwarding(context, &scratch.join(taken), taken, others));
     }
     steps.run("a HIP and a MIOpen that throw", || throwing(context, &scratch.join("throwing")));
+    steps.run("a trace of a device, and ranges", || device_trace(context, &scratch.join("device_trace")));
     two_libraries(context, &scratch.join("two"), steps);
 }
 
@@ -56,6 +57,11 @@ fn throwing(context: &Context, folder: &Path) -> Result<String, Failure> {
     run_with_standins(context, folder, "throwing", &["libMIOpen_private.so.1"], &[])
 }
 
+/// The staged engines for MIOpen, with stand-ins, in a trace and with ranges.
+fn device_trace(context: &Context, folder: &Path) -> Result<String, Failure> {
+    run_with_standins(context, folder, "device_trace", &["libMIOpen_private.so.1"], &[])
+}
+
 /// A program with the staged engines for MIOpen, a stand-in for HIP and these for MIOpen.
 fn run_with_standins(
     context: &Context,
@@ -67,6 +73,7 @@ fn run_with_standins(
     crate::install::remove(folder)?;
     let shared = ["-shared", "-fPIC", "-fexceptions", "-lhipdnn_backend", "-lstdc++"];
     compile(context, "standin_hip.c", &shared, &folder.join("libamdhip64.so.7"))?;
+    compile(context, "standin_roctx.c", &shared, &folder.join("libroctx64.so.4"))?;
     for library in libraries {
         let kind = if library.contains("_private") { "-DPRIVATE" } else { "-DPUBLIC" };
         let soname = format!("-Wl,-soname,{library}");
@@ -77,6 +84,7 @@ fn run_with_standins(
     compile(context, &format!("{name}.c"), &["-lhipdnn_backend", "-lpthread", "-ldl"], &program)?;
     let mut test = command(&program, words);
     without_settings(&mut test);
+    test.current_dir(folder);
     let lib = context.stage.join("lib");
     test.env(
         "LD_LIBRARY_PATH",

@@ -1,14 +1,15 @@
 //! The CMake build: what it installs is what `cargo xtask install` lays out, and it works inside another project.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::Context;
 use super::install::{configure, run_consumer};
 use crate::Failure;
-use crate::install::{PROGRAMS, files, install, remove};
+use crate::install::{DOCUMENTS, PROGRAMS, files, install, install_debug_files, remove};
 use crate::process::{command, run as run_program};
 use crate::steps::Steps;
+use crate::workspace::Workspace;
 
 const LIBDIR: &str = "lib64/deep";
 
@@ -37,12 +38,15 @@ pub fn run(context: &Context, steps: &mut Steps) {
         install(context.workspace, &other, LIBDIR)?;
         same_tree(&prefix, &other)
     });
-    steps.run("the components Runtime and Development are apart", || components(&build, &scratch));
+    steps.run("the components Runtime, Development and Debug are apart", || {
+        components(context.workspace, &build, &scratch)
+    });
     steps.run("ctest knows the tests", || {
         let out = run_program(command("ctest", ["-N"]).current_dir(&build))?;
-        for group in
-            ["rust", "headers", "exports", "c", "plugins", "client", "examples", "tool", "install", "beside"]
-        {
+        for group in [
+            "rust", "headers", "exports", "c", "plugins", "client", "examples", "tool", "install", "package",
+            "beside",
+        ] {
             if !out.contains(&format!("hipdnn_backend.{group}")) {
                 return Err(Failure::new(format!("no test hipdnn_backend.{group} in\n{out}")));
             }
@@ -78,7 +82,7 @@ fn same_tree(one: &Path, other: &Path) -> Result<String, Failure> {
     Ok(format!("{} files, byte by byte", names.len()))
 }
 
-fn components(build: &Path, scratch: &Path) -> Result<String, Failure> {
+fn components(workspace: &Workspace, build: &Path, scratch: &Path) -> Result<String, Failure> {
     let installed = |component: &str| {
         let prefix = scratch.join(component);
         let mut cmake = command("cmake", ["--install"]);
@@ -86,24 +90,29 @@ fn components(build: &Path, scratch: &Path) -> Result<String, Failure> {
         run_program(&mut cmake)?;
         files(&prefix)
     };
-    let runtime = installed("Runtime")?;
-    let development = installed("Development")?;
-    let binary = |file: &std::path::PathBuf| {
+    let (runtime, development) = (installed("Runtime")?, installed("Development")?);
+    let is_binary = |file: &PathBuf| {
         file.extension().is_some_and(|e| e == "so")
             || PROGRAMS.iter().any(|program| *file == Path::new("bin").join(program))
     };
-    if runtime.is_empty()
-        || !runtime.iter().all(binary)
-        || !runtime.iter().any(|file| file.starts_with("bin"))
+    let is_document = |file: &PathBuf| file.starts_with(DOCUMENTS);
+    let has = |kind: &dyn Fn(&PathBuf) -> bool| runtime.iter().any(kind);
+    if !has(&is_binary)
+        || !has(&is_document)
+        || !runtime.iter().all(|file| is_binary(file) || is_document(file))
     {
         return Err(Failure::new(format!(
-            "Runtime has {runtime:#?}; shared libraries and a program were expected"
+            "Runtime has {runtime:#?}; expected: libraries, programs, licences"
         )));
     }
-    if development.is_empty() || development.iter().any(binary) {
+    if development.is_empty() || development.iter().any(is_binary) {
         return Err(Failure::new(format!(
             "Development has {development:#?}; headers and packages were expected"
         )));
     }
-    Ok(format!("{} and {} files", runtime.len(), development.len()))
+    installed("Debug")?;
+    let other = scratch.join("xtask-debug-files");
+    install_debug_files(workspace, &other, LIBDIR)?;
+    let debug = same_tree(&scratch.join("Debug"), &other)?;
+    Ok(format!("{} and {} files; for debuggers {debug}", runtime.len(), development.len()))
 }

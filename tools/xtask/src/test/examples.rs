@@ -5,12 +5,18 @@ use std::time::Duration;
 
 use super::{Context, without_settings};
 use crate::Failure;
-use crate::c_program::Language;
+use crate::c_program::{Language, STRICT};
 use crate::demo::example;
-use crate::process::{command, run_within};
+use crate::install::{ENGINES, TOOL, copy, remove};
+use crate::process::{command, run as run_program, run_within};
 use crate::steps::Steps;
 
 const FOLDER: &str = "examples_c";
+
+/// The example of a plugin, a graph for it, and its engine.
+const PLUGIN: &str = "examples_c/plugin/relu_plugin.c";
+const GRAPH: &str = "examples_c/plugin/leaky_relu.json";
+const ENGINE: &str = "EXAMPLE_C_RELU_ENGINE";
 
 /// Training is to take under a minute on two cores; a slow or busy machine is given more.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -34,6 +40,36 @@ pub fn run(context: &Context, steps: &mut Steps) {
             Ok(out.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default().trim().to_owned())
         });
     }
+    steps.run(PLUGIN, || plugin(context));
+}
+
+/// Compiles the plugin and puts it beside the staged one, whose reference computes its graph, too.
+fn plugin(context: &Context) -> Result<String, Failure> {
+    let folder = context.workspace.scratch("example_plugin");
+    remove(&folder)?;
+    std::fs::create_dir_all(&folder)?;
+    let lib = context.stage.join("lib");
+    let mut compiler = Language::C.compiler();
+    compiler.args(STRICT).args(["-O2", "-fPIC", "-shared", "-fvisibility=hidden"]);
+    compiler.arg("-I").arg(context.stage.join("include/hipdnn/plugin"));
+    run_program(
+        compiler.arg(context.workspace.path(PLUGIN)).arg("-o").arg(folder.join("librelu_plugin.so")),
+    )?;
+    let reference = "libhipdnn_cpu_plugin.so";
+    copy(&lib.join(ENGINES).join(reference), &folder.join(reference))?;
+    let tool = |words: &[&str]| {
+        let mut tool = command(context.stage.join("bin").join(TOOL), words);
+        without_settings(&mut tool);
+        run_within(tool.current_dir(context.workspace.path("")).env("HIPDNN_PLUGIN_DIR", &folder), LIMIT)
+    };
+    let checked = tool(&["run", GRAPH, "--engine", ENGINE, "--check"])?;
+    let refused = tool(&["explain", "examples_graphs/matmul.json"])?;
+    let is_line =
+        |line: &&str| line.contains(ENGINE) && line.contains("the graph is not one pointwise operation");
+    if !refused.lines().any(|line| is_line(&line)) {
+        return Err(Failure::new(format!("the reason of {ENGINE} is missing\n{refused}")));
+    }
+    Ok(checked.lines().last().unwrap_or_default().trim().to_owned())
 }
 
 fn sources(context: &Context) -> Result<Vec<String>, Failure> {

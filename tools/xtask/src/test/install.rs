@@ -46,7 +46,8 @@ fn consumer(context: &Context) -> PathBuf {
     context.workspace.path("c_tests/consumer")
 }
 
-fn find_package(context: &Context, prefix: &Path, scratch: &Path) -> Result<String, Failure> {
+/// Builds and runs consumers of an installed tree through CMake.
+pub fn find_package(context: &Context, prefix: &Path, scratch: &Path) -> Result<String, Failure> {
     let build = scratch.join("find_package");
     run_program(&mut configure(&consumer(context), &build, &[prefix_argument(prefix)]))?;
     run_program(command("cmake", ["--build"]).arg(&build))?;
@@ -119,7 +120,8 @@ fn versions(context: &Context, prefix: &Path, scratch: &Path) -> Result<String, 
     Ok(String::new())
 }
 
-fn pkg_config(context: &Context, prefix: &Path, libdir: &str, scratch: &Path) -> Result<String, Failure> {
+/// The same through pkg-config.
+pub fn pkg_config(context: &Context, prefix: &Path, libdir: &str, scratch: &Path) -> Result<String, Failure> {
     let lib = prefix.join(libdir);
     let ask = |what: &[&str]| {
         run_program(
@@ -129,6 +131,10 @@ fn pkg_config(context: &Context, prefix: &Path, libdir: &str, scratch: &Path) ->
     let version = ask(&["--modversion"])?;
     if version.trim() != context.workspace.version {
         return Err(Failure::new(format!("pkg-config says version {version}")));
+    }
+    let schema = words(&ask(&["--variable=schema"])?).concat();
+    if fs::read(&schema).ok() != fs::read(context.workspace.path("plugins/sdk/schema/hipdnn.fbs")).ok() {
+        return Err(Failure::new(format!("pkg-config says that the schema is {schema}")));
     }
     let flags = words(&ask(&["--cflags", "--libs"])?);
     for (language, source) in SOURCES {

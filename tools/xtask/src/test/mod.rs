@@ -9,6 +9,7 @@ mod exports;
 mod headers;
 mod hip;
 mod install;
+mod package;
 mod plugins;
 mod python;
 mod tool;
@@ -20,10 +21,12 @@ use std::time::{Duration, Instant};
 
 use crate::Failure;
 use crate::generate;
-use crate::install::stage;
+use crate::install::{build, lay_out};
 use crate::process::run;
 use crate::steps::{Check, Done, Steps};
-use crate::tools::{self, CC, CMAKE, CXX, FLATBUFFERS, FLATC, MAKE, PKG_CONFIG, Tool};
+use crate::tools::{
+    self, CC, CMAKE, CXX, DPKG_DEB, FLATBUFFERS, FLATC, MAKE, OBJCOPY, PKG_CONFIG, PYTHON, Tool, VALGRIND, XZ,
+};
 use crate::workspace::Workspace;
 
 /// What a group is given.
@@ -128,6 +131,13 @@ const GROUPS: &[Group] = &[
         run: install::run,
     },
     Group {
+        name: "package",
+        about: "what is installed: stripped, no path of this machine; its packages, unpacked and used",
+        tools: &[&CC, &CXX, &CMAKE, &MAKE, &PKG_CONFIG, &OBJCOPY, &DPKG_DEB, &XZ],
+        staged: true,
+        run: package::run,
+    },
+    Group {
         name: "beside",
         about: "AMD's other packages, a MIOpen that forwards, another hipdnn: stand-ins of each",
         tools: &[&CC, &CXX, &CMAKE, &MAKE],
@@ -142,6 +152,9 @@ const GROUPS: &[Group] = &[
         run: cmake::run,
     },
 ];
+
+/// Tools without which steps of a group are left out.
+const OPTIONAL: &[(&str, &Tool)] = &[("c", &VALGRIND), ("plugins", &VALGRIND), ("python", &PYTHON)];
 
 /// The names of the groups.
 pub fn names() -> Vec<&'static str> {
@@ -161,26 +174,55 @@ pub fn run_groups(workspace: &Workspace, names: &[String]) -> Result<(), Failure
 
     let mut steps = Steps::new();
     let needed: Vec<&Tool> = chosen.iter().flat_map(|group| group.tools.iter().copied()).collect();
+    let is_run = |name: &str| chosen.iter().any(|group| group.name == name);
+    let optional = OPTIONAL.iter().filter(|(group, _)| is_run(group)).map(|(_, tool)| *tool);
+    let optional: Vec<&Tool> = optional.collect();
     if !needed.is_empty() {
         steps.group("set-up");
-        if !steps.run("compilers and tools", || tools::require(&needed).map(|()| String::new())) {
+        if !steps.run("compilers and tools", || tools::prepare(&needed, &optional)) {
             return steps.summary();
         }
     }
     let folder = workspace.stage_dir();
-    if chosen.iter().any(|group| group.staged)
-        && !steps.run("release build of the library and its plugins", || {
-            stage(workspace, true).map(|path| workspace.relative(&path))
-        })
-    {
+    if chosen.iter().any(|group| group.staged) && !steps.run_lanes(&compilations(workspace, is_run("rust"))) {
         return steps.summary();
     }
     let context = Context { workspace, stage: &folder, words: &[], left_out: &[] };
-    for group in chosen {
+    let run = |group: &&Group, steps: &mut Steps| {
         steps.group(&format!("{}: {}", group.name, group.about));
-        (group.run)(&context, &mut steps);
-    }
+        (group.run)(&context, steps);
+    };
+    // Most groups leave a core idle for most of their time. Those of cargo wait for each other; the last one lays out the tree anew
+    // that the others use.
+    let (last, others): (Vec<&Group>, Vec<&Group>) = chosen.into_iter().partition(|group| group.name == LAST);
+    let (cargo, others) = others.into_iter().partition(|group| CARGO.contains(&group.name));
+    steps.run_beside(&[cargo, others], run);
+    last.iter().for_each(|group| run(group, &mut steps));
     steps.summary()
+}
+
+/// Groups that run cargo for most of their time.
+const CARGO: &[&str] = &["format", "generated", "rust", "tool", "python"];
+
+/// The group that runs when all others are done.
+const LAST: &str = "cmake";
+
+/// What is compiled before the groups are run: the release build, whose last crates leave a core idle, and beside it the Rust tests.
+fn compilations(workspace: &Workspace, rust: bool) -> Vec<Vec<Check<'_>>> {
+    let release = || {
+        let note = build(workspace)?;
+        lay_out(workspace)?;
+        Ok(note)
+    };
+    let tests = RUST.iter().filter(|_| rust).map(|(name, packages)| -> Check {
+        let compile = || {
+            let mut cargo = workspace.cargo(CARGO_TEST.iter().chain(*packages));
+            run(cargo.arg("--no-run")).map(|_| String::new())
+        };
+        (format!("Rust tests of {name}: compilation"), Box::new(compile))
+    });
+    let release: Check = ("release build of the library and its plugins".to_owned(), Box::new(release));
+    vec![vec![release], tests.collect()]
 }
 
 /// Runs the C programs, but for some, against another tree, compiled with some words more.
@@ -206,18 +248,14 @@ const RUST: &[(&str, &[&str])] = &[
     ("all other packages", &["--workspace", "--exclude", "hipdnn-cpu-plugin"]),
 ];
 
+const CARGO_TEST: &[&str] = &["test", "--profile", "ci", "--locked"];
+
 fn rust(context: &Context, steps: &mut Steps) {
     for (name, packages) in RUST {
-        let cargo =
-            || context.workspace.cargo(["test", "--profile", "ci", "--locked"].iter().chain(*packages));
-        let built = steps
-            .run(&format!("{name}: compilation"), || run(cargo().arg("--no-run")).map(|_| String::new()));
-        if !built {
-            continue;
-        }
-        steps.run(&format!("{name}: tests"), || {
+        steps.run(&format!("Rust tests of {name}"), || {
+            let mut cargo = context.workspace.cargo(CARGO_TEST.iter().chain(*packages));
             // The examples of the crate `hipdnn` look for a library here.
-            let out = run(cargo().env("HIPDNN_BACKEND_LIBRARY_PATH", context.stage.join("lib")))?;
+            let out = run(cargo.env("HIPDNN_BACKEND_LIBRARY_PATH", context.stage.join("lib")))?;
             let passed: usize = out
                 .lines()
                 .filter_map(|line| line.strip_prefix("test result: ok. "))

@@ -4,7 +4,7 @@ use super::{Context, without_settings};
 use crate::Failure;
 use crate::process::run as run_program;
 use crate::python::Environment;
-use crate::steps::Steps;
+use crate::steps::{LEFT_OUT, Steps};
 use crate::wheel::{self, PACKAGE};
 
 pub fn run(context: &Context, steps: &mut Steps) {
@@ -15,9 +15,13 @@ pub fn run(context: &Context, steps: &mut Steps) {
             Ok(String::new())
         }
         // Neither Python nor a network is this project's.
-        Err(failure) => Ok(format!("LEFT OUT, and all of Python with it: {failure}")),
+        Err(failure) => Ok(format!("{LEFT_OUT}{failure}")),
     });
-    let Some(python) = ready else { return };
+    let Some(python) = ready else {
+        steps.leave_out("the wheel", "no environment");
+        steps.leave_out("pytest", "no environment");
+        return;
+    };
     let mut built = None;
     steps.run("the wheel, installed", || {
         let (wheel, note) = wheel::build(context.workspace, &python, context.stage)?;
@@ -31,7 +35,7 @@ pub fn run(context: &Context, steps: &mut Steps) {
         return;
     }
     let torch = run_program(&mut python.python(["-c", "import torch"])).is_ok();
-    steps.run("pytest, against NumPy and PyTorch where it is installed", || {
+    steps.run("pytest", || {
         let mut pytest = python.python(["-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]);
         without_settings(&mut pytest);
         pytest.env("PYTHONDONTWRITEBYTECODE", "1").current_dir(context.workspace.path(PACKAGE));
@@ -40,6 +44,9 @@ pub fn run(context: &Context, steps: &mut Steps) {
         if !last.contains(" passed") {
             return Err(Failure::new(format!("no test ran\n{out}")));
         }
-        Ok(if torch { last } else { format!("{last}; without PyTorch, which {} adds", python.with_torch()) })
+        Ok(last)
     });
+    if !torch {
+        steps.leave_out("pytest against PyTorch", &format!("not installed; {} adds it", python.with_torch()));
+    }
 }

@@ -7,57 +7,28 @@
 >>> [(row.function, row.routed) for row in hipdnn.torch.report()][-1:]
 [('linear', 1)]
 
+``torch.compile(model, backend="hipdnn")`` finds convolution, normalization, addition and activation, and makes one graph of them.
+
 The operations themselves are ``torch.ops.hipdnn``, with gradients and fake versions for ``torch.compile``. What is not supported goes on
 in PyTorch, and is counted with its reason.
 """
 
 from __future__ import annotations
 
-import collections
-import os
-import sys
 import threading
-from typing import Any, Iterable, NamedTuple
+from typing import Any, Iterable
 
 import torch
 from torch.overrides import TorchFunctionMode
 
-from . import ops
+# `pooling` adds to the handlers.
+from . import ops, pooling as _pooling  # noqa: F401
+from .compiler import backend
+from .counts import Routed, caller, counts_of, report, reset
 from .graphs import Unsupported
 from .route import HANDLERS
 
-__all__ = ["Routed", "disable", "enable", "ops", "report", "reset"]
-
-_HERE = os.path.dirname(__file__)
-_TORCH = os.path.dirname(torch.__file__)
-
-
-class Routed(NamedTuple):
-    """How often a function was computed here and in PyTorch, from one place of a program."""
-
-    function: str
-    place: str
-    routed: int
-    passed_on: int
-    #: Why it went on in PyTorch, where it did.
-    reasons: tuple[str, ...]
-
-
-class _Counts:
-    def __init__(self) -> None:
-        self.routed = 0
-        self.reasons: collections.Counter[str] = collections.Counter()
-
-
-_counts: dict[tuple[str, str], _Counts] = collections.defaultdict(_Counts)
-
-
-def _place() -> str:
-    """The line of the program that called PyTorch."""
-    frame = sys._getframe(2)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith((_HERE, _TORCH)):
-        frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+__all__ = ["Routed", "backend", "disable", "enable", "ops", "report", "reset"]
 
 
 class enable(TorchFunctionMode):
@@ -78,11 +49,11 @@ class enable(TorchFunctionMode):
             super().__exit__(*error)
 
     def __torch_function__(self, func: Any, types: Iterable[type], args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
         handler = HANDLERS.get(func)
         if handler is None:
-            return func(*args, **kwargs)
-        counts = _counts[getattr(func, "__name__", str(func)), _place()]
+            return func(*args, **kwargs) if kwargs else func(*args)
+        kwargs = kwargs or {}
+        counts = counts_of(func.__name__, caller())
         try:
             if torch._C._functorch.peek_interpreter_stack() is not None:
                 raise Unsupported("inside torch.func")
@@ -109,16 +80,3 @@ def disable() -> None:
     """Ends what ``enable()`` began in this thread."""
     while _modes():
         _modes()[-1].__exit__(None, None, None)
-
-
-def report() -> list[Routed]:
-    """What was computed where, one entry for each place of the program."""
-    return [
-        Routed(function, place, counts.routed, sum(counts.reasons.values()), tuple(counts.reasons))
-        for (function, place), counts in _counts.items()
-    ]
-
-
-def reset() -> None:
-    """Begins the report anew."""
-    _counts.clear()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from typing import Any, Callable, Sequence
 
 import torch
@@ -25,11 +26,18 @@ def handles(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any
     return register
 
 
-def _check(*tensors: Tensor | None) -> None:
+_KINDS = (Tensor, torch.nn.Parameter)
+
+
+def check(*tensors: Tensor | None) -> None:
+    """Raises Unsupported for tensors that are not computed here."""
     for tensor in tensors:
-        if tensor is None:
+        if tensor is None or (
+            type(tensor) in _KINDS and tensor.is_cpu and tensor.dtype in TYPES and tensor.layout is torch.strided
+            and not tensor.is_neg() and tensor.numel()
+        ):  # fmt: skip
             continue
-        if type(tensor) not in (Tensor, torch.nn.Parameter):
+        if type(tensor) not in _KINDS:
             raise Unsupported(f"a {type(tensor).__name__}")
         if tensor.device.type != "cpu":
             raise Unsupported(f"device {tensor.device}")
@@ -41,7 +49,7 @@ def _check(*tensors: Tensor | None) -> None:
             raise Unsupported("a tensor without elements")
 
 
-def _cast(*tensors: Tensor | None) -> list[Any]:
+def cast(*tensors: Tensor | None) -> list[Any]:
     """The tensors as autocast wants them for products, if it is on; else they have to be of one type."""
     if torch.is_autocast_enabled("cpu"):
         dtype = torch.get_autocast_dtype("cpu")
@@ -51,7 +59,8 @@ def _cast(*tensors: Tensor | None) -> list[Any]:
     return list(tensors)
 
 
-def _numbers(value: Any, rank: int) -> list[int]:
+def numbers(value: Any, rank: int) -> list[int]:
+    """A number for each dimension."""
     return [int(value)] * rank if isinstance(value, int) else [int(v) for v in value] * (rank if len(value) == 1 else 1)
 
 
@@ -65,9 +74,9 @@ def _conv(
     dilation: Any = 1,
     groups: int = 1,
 ) -> Tensor:
-    _check(input, weight, bias)
-    input, weight, bias = _cast(input, weight, bias)
-    dilation = _numbers(dilation, rank)
+    check(input, weight, bias)
+    input, weight, bias = cast(input, weight, bias)
+    dilation = numbers(dilation, rank)
     if padding == "valid":
         padding = 0
     elif padding == "same":
@@ -85,11 +94,11 @@ def _conv(
     ):
         raise Unsupported("shapes that do not fit")
     x = input if batched else input.unsqueeze(0)
-    y = ops.conv(x, weight, bias, _numbers(stride, rank), _numbers(padding, rank), dilation)
+    y = ops.conv(x, weight, bias, numbers(stride, rank), numbers(padding, rank), dilation)
     return y if batched else y.squeeze(0)
 
 
-for _rank, _function in ((1, torch.conv1d), (2, torch.conv2d), (3, torch.conv3d)):
+for _rank, _function in enumerate((torch.conv1d, torch.conv2d, torch.conv3d), 1):
     HANDLERS[_function] = functools.partial(_conv, _rank)
 
 
@@ -104,15 +113,15 @@ def _conv_transpose(
     groups: int = 1,
     dilation: Any = 1,
 ) -> Tensor:
-    _check(input, weight, bias)
-    input, weight, bias = _cast(input, weight, bias)
+    check(input, weight, bias)
+    input, weight, bias = cast(input, weight, bias)
     if input.dim() == rank + 1:
         return _conv_transpose(
             rank, input.unsqueeze(0), weight, bias, stride, padding, output_padding, groups, dilation
         ).squeeze(0)
     if input.dim() != rank + 2 or weight.dim() != rank + 2 or input.shape[1] != weight.shape[0]:
         raise Unsupported("shapes that do not fit")
-    stride, padding, extra, dilation = (_numbers(v, rank) for v in (stride, padding, output_padding, dilation))
+    stride, padding, extra, dilation = (numbers(v, rank) for v in (stride, padding, output_padding, dilation))
     sizes = zip(input.shape[2:], stride, padding, extra, dilation, weight.shape[2:])
     spatial = [(size - 1) * s - 2 * p + d * (f - 1) + e + 1 for size, s, p, e, d, f in sizes]
     if min(spatial) < 1:
@@ -122,26 +131,25 @@ def _conv_transpose(
     return y if bias is None else y + bias.view(1, -1, *(1 for _ in range(rank)))
 
 
-for _rank, _function in ((1, F.conv_transpose1d), (2, F.conv_transpose2d), (3, F.conv_transpose3d)):
+for _rank, _function in enumerate((F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d), 1):
     HANDLERS[_function] = functools.partial(_conv_transpose, _rank)
 
 
 @handles(F.linear)
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    _check(input, weight, bias)
-    input, weight, bias = _cast(input, weight, bias)
+    check(input, weight, bias)
+    input, weight, bias = cast(input, weight, bias)
     if weight.dim() == 1:
         return linear(input, weight.unsqueeze(0), None if bias is None else bias.view(1)).squeeze(-1)
     if weight.dim() != 2 or input.shape[-1] != weight.shape[1] or (bias is not None and bias.shape != weight.shape[:1]):
         raise Unsupported("shapes that do not fit")
-    rows = input.reshape(1, -1, input.shape[-1])
-    return ops.matmul(rows, weight.mT.unsqueeze(0), bias).view(*input.shape[:-1], weight.shape[0])
+    return ops.linear(input, weight, bias)
 
 
-@handles(torch.matmul, torch.bmm, torch.mm, Tensor.matmul, Tensor.__matmul__, Tensor.bmm, Tensor.mm)
+@handles(torch.matmul, operator.matmul, torch.bmm, torch.mm, Tensor.matmul, Tensor.__matmul__, Tensor.bmm, Tensor.mm)
 def matmul(input: Tensor, other: Tensor) -> Tensor:
-    _check(input, other)
-    input, other = _cast(input, other)
+    check(input, other)
+    input, other = cast(input, other)
     if input.dim() == 1:
         return matmul(input.unsqueeze(0), other).squeeze(-2 if other.dim() > 1 else 0)
     if other.dim() == 1:
@@ -151,14 +159,16 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     batch = torch.broadcast_shapes(input.shape[:-2], other.shape[:-2])
     a = input.expand(*batch, *input.shape[-2:]).reshape(-1, *input.shape[-2:])
     b = other.expand(*batch, *other.shape[-2:]).reshape(-1, *other.shape[-2:])
-    return ops.matmul(a, b, None).view(*batch, input.shape[-2], other.shape[-1])
+    return ops.matmul(a, b).view(*batch, input.shape[-2], other.shape[-1])
 
 
-def _factor(given: Tensor | None, like: Tensor, size: int, value: float) -> Tensor:
+def factor(given: Tensor | None, like: Tensor, size: int, value: float) -> Tensor:
     """A scale or bias in the type of statistics, made up where none is given."""
     dtype = torch.float64 if like.dtype == torch.float64 else torch.float32
     if given is None:
         return torch.full((size,), value, dtype=dtype)
+    if given.dtype is dtype and given.dim() == 1:
+        return given
     return given.reshape(-1).to(dtype)
 
 
@@ -174,13 +184,13 @@ def batch_norm(
     eps: float = 1e-5,
     *_: Any,
 ) -> Tensor:
-    _check(input, running_mean, running_var, weight, bias)
+    check(input, running_mean, running_var, weight, bias)
     if input.dim() < 2 or (training and input.numel() == input.shape[1]):
         raise Unsupported("one value for each channel")
     channels = input.shape[1]
     image = input if input.dim() > 2 else input.unsqueeze(2)
-    factors = [_factor(weight, input, channels, 1), _factor(bias, input, channels, 0)]
-    before = [_factor(running_mean, input, channels, 0), _factor(running_var, input, channels, 1)]
+    factors = [factor(weight, input, channels, 1), factor(bias, input, channels, 0)]
+    before = [factor(running_mean, input, channels, 0), factor(running_var, input, channels, 1)]
     if not training:
         y = ops.batch_norm_inference(image, *factors, before[0], (before[1] + eps).rsqrt())
         return y if input.dim() > 2 else y.squeeze(2)
@@ -191,45 +201,71 @@ def batch_norm(
     return y if input.dim() > 2 else y.squeeze(2)
 
 
-def _rows(input: Tensor, count: int) -> Tensor:
-    return input.reshape(-1, count)
-
-
 @handles(F.layer_norm, torch.layer_norm)
 def layer_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any
 ) -> Tensor:
-    _check(input, weight, bias)
+    check(input, weight, bias)
     size = math.prod(normalized_shape)
     if tuple(input.shape[input.dim() - len(normalized_shape) :]) != tuple(normalized_shape):
         raise Unsupported("shapes that do not fit")
-    factors = _factor(weight, input, size, 1), _factor(bias, input, size, 0)
-    return ops.layer_norm(_rows(input, size), *factors, eps)[0].view(input.shape)
+    factors = factor(weight, input, size, 1), factor(bias, input, size, 0)
+    return ops.layer_norm(input, *factors, eps)[0]
 
 
 @handles(F.group_norm, torch.group_norm)
 def group_norm(
     input: Tensor, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any
 ) -> Tensor:
-    _check(input, weight, bias)
+    check(input, weight, bias)
     if input.dim() < 2 or input.shape[1] % num_groups:
         raise Unsupported("shapes that do not fit")
     size = input[0].numel() // num_groups
-    factors = _factor(None, input, size, 1), _factor(None, input, size, 0)
-    y = ops.layer_norm(_rows(input, size), *factors, eps)[0].view(input.shape)
+    factors = factor(None, input, size, 1), factor(None, input, size, 0)
+    y = ops.layer_norm(input, *factors, eps)[0]
     shape = (1, -1, *(1 for _ in input.shape[2:]))
     y = y if weight is None else y * weight.view(shape).to(y.dtype)
     return y if bias is None else y + bias.view(shape).to(y.dtype)
 
 
+@handles(F.instance_norm, torch.instance_norm)
+def instance_norm(
+    input: Tensor,
+    running_mean: Any = None,
+    running_var: Any = None,
+    weight: Any = None,
+    bias: Any = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+    *_: Any,
+) -> Tensor:
+    if not use_input_stats:
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    check(input, running_mean, running_var, weight, bias)
+    if input.dim() < 3 or input.shape[2:].numel() == 1:
+        raise Unsupported("one value for each channel")
+    # Batch normalization of one image that has every image's channels.
+    images, channels = input.shape[:2]
+    factors = [factor(weight, input, channels, 1), factor(bias, input, channels, 0)]
+    before = [factor(running_mean, input, channels, 0), factor(running_var, input, channels, 1)]
+    image = input.reshape(1, images * channels, *input.shape[2:])
+    of = [t.repeat(images) for t in (*factors, *(t.detach() for t in before))]
+    y, _, _, *after = ops.batch_norm(image, *of, momentum, eps)
+    for running, new in zip((running_mean, running_var), after):
+        if running is not None:
+            running.copy_(new.detach().view(images, channels).mean(0))
+    return y.view(input.shape)
+
+
 @handles(F.rms_norm, torch.rms_norm)
 def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Any = None, eps: float | None = None) -> Tensor:
-    _check(input, weight)
+    check(input, weight)
     size = math.prod(normalized_shape)
     if tuple(input.shape[input.dim() - len(normalized_shape) :]) != tuple(normalized_shape):
         raise Unsupported("shapes that do not fit")
     eps = torch.finfo(input.dtype).eps if eps is None else eps
-    return ops.rms_norm(_rows(input, size), _factor(weight, input, size, 1), eps)[0].view(input.shape)
+    return ops.rms_norm(input, factor(weight, input, size, 1), eps)[0]
 
 
 @handles(F.scaled_dot_product_attention)
@@ -245,8 +281,8 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     if attn_mask is not None and attn_mask.dtype == torch.bool:
         attn_mask = torch.zeros_like(attn_mask, dtype=query.dtype).masked_fill_(~attn_mask, -math.inf)
-    _check(query, key, value, attn_mask)
-    query, key, value, attn_mask = _cast(query, key, value, attn_mask)
+    check(query, key, value, attn_mask)
+    query, key, value, attn_mask = cast(query, key, value, attn_mask)
     if attn_mask is not None and (attn_mask.requires_grad or is_causal):
         raise Unsupported("a mask with a gradient, or beside is_causal")
     if all(t.dim() == 3 for t in (query, key, value)):
@@ -274,7 +310,7 @@ def scaled_dot_product_attention(
 
 @handles(F.softmax, torch.softmax, Tensor.softmax)
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
-    _check(input)
+    check(input)
     if dim is None or input.dim() == 0 or dtype not in (None, *TYPES):
         raise Unsupported("a result of another type, or no dimension")
     if dtype is not None or torch.is_autocast_enabled("cpu"):
@@ -282,10 +318,10 @@ def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
     return ops.softmax(input, dim % input.dim())
 
 
-def _activation(method: str, numbers: Callable[..., tuple[float, ...]]) -> Callable[..., Any]:
+def _activation(method: str, read: Callable[..., tuple[float, ...]]) -> Callable[..., Any]:
     def handler(input: Tensor, *args: Any, inplace: bool = False, **options: Any) -> Tensor:
-        _check(input)
-        values = numbers(*args, **options)
+        check(input)
+        values = read(*args, **options)
         if inplace:
             raise Unsupported("in place")
         return ops.pointwise(input, method, [float(value) for value in values])
@@ -305,6 +341,7 @@ HANDLERS.update({
     F.silu: _activation("swish", lambda inplace=False: _in_place(inplace)),
     torch.sigmoid: _activation("sigmoid", lambda: ()),
     torch.tanh: _activation("tanh", lambda: ()),
+    F.relu6: _activation("relu", lambda inplace=False: (*_in_place(inplace), 0, 0, 6)),
     F.leaky_relu: _activation("leaky_relu", lambda negative_slope=0.01, inplace=False: (*_in_place(inplace), negative_slope)),
     F.elu: _activation("elu", lambda alpha=1.0, inplace=False: (*_in_place(inplace), alpha)),
 })  # fmt: skip
@@ -312,5 +349,5 @@ HANDLERS.update({
 
 @handles(F.gelu)
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
-    _check(input)
+    check(input)
     return ops.pointwise(input, "gelu_approx_tanh" if approximate == "tanh" else "gelu", [])

@@ -21,7 +21,7 @@ use crate::conv::direct_small::planes::Planes;
 use crate::conv::direct_small::tile::{AccumulatorTile, AccumulatorTileKernel, MAX_ROWS, copied};
 use crate::conv::geometry::{Block, Geometry};
 use crate::gemm::pack::{Accumulators as Stored, Pack, PackSource, Store, packing_of};
-use crate::kernel::{Kernel, Refusal};
+use crate::kernel::{Facts, Kernel, Refusal};
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
@@ -388,6 +388,15 @@ impl<T: Float> BackwardWeightsByChannel<T> {
 }
 
 impl<T: Float> Kernel for BackwardWeightsByChannel<T> {
+    fn facts(&self) -> Facts {
+        Facts::tiled::<T>(
+            "backward-weights-by-channel",
+            self.workers.threads(),
+            [self.kernel.rows, self.kernel.lanes],
+            1,
+        )
+    }
+
     fn scratch_size(&self) -> usize {
         Scratch::size_of(|scratch| self.layout(scratch))
             .max(self.exact.as_ref().map_or(0, |exact| exact.scratch_size()))

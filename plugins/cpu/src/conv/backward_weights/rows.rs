@@ -8,7 +8,7 @@ use crate::conv::backward_weights::tile::{DotTile, DotTileKernel};
 use crate::conv::cost::{BUFFER, Cost, Shape};
 use crate::conv::geometry::{Block, Geometry, Strides, Windows};
 use crate::conv::operands::{Fill, OperandView, Weights, fill};
-use crate::kernel::{Kernel, Refusal};
+use crate::kernel::{Facts, Kernel, Refusal};
 use crate::settings::{Algorithm, Settings};
 use crate::simd::isa::Isa;
 use crate::simd::stored::{Stored, with_stored};
@@ -283,6 +283,15 @@ unsafe fn dot<T: Float>(a: *const T, b: *const T, len: usize) -> T {
 }
 
 impl<T: Float> Kernel for BackwardWeights<T> {
+    fn facts(&self) -> Facts {
+        Facts::tiled::<T>(
+            "backward-weights",
+            self.workers.threads(),
+            [self.kernel.rows, self.kernel.pairs],
+            1,
+        )
+    }
+
     fn scratch_size(&self) -> usize {
         Scratch::size_of(|scratch| self.layout(scratch))
     }

@@ -17,7 +17,7 @@ use crate::gemm::accumulator::Accumulator;
 use crate::gemm::pack::PackSource;
 use crate::gemm::prefetch::{CacheLines, TilePrefetch};
 use crate::gemm::tile::Tile;
-use crate::kernel::{Kernel, Refusal};
+use crate::kernel::{Facts, Kernel, Refusal};
 use crate::pointwise::Epilogue;
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
@@ -399,6 +399,15 @@ impl<T: Accumulator> Direct<T> {
 }
 
 impl<T: Accumulator> Kernel for Direct<T> {
+    fn facts(&self) -> Facts {
+        Facts::tiled::<T>(
+            "direct",
+            self.workers.threads(),
+            [self.kernel.pixels, self.kernel.width],
+            self.terms,
+        )
+    }
+
     fn scratch_size(&self) -> usize {
         Scratch::size_of(|scratch| self.layout(scratch))
     }

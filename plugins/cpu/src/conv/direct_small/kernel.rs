@@ -11,7 +11,7 @@ use crate::conv::geometry::Block;
 use crate::conv::implicit_gemm::kernel::ImplicitGemm;
 use crate::conv::operands::{Operands, SubProblem};
 use crate::gemm::pack::{Pack, PackSource, Store, packing_of};
-use crate::kernel::{Kernel, Refusal};
+use crate::kernel::{Facts, Kernel, Refusal};
 use crate::pointwise::Epilogue;
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
@@ -385,6 +385,10 @@ impl<T: Float> DirectSmall<T> {
 }
 
 impl<T: Float> Kernel for DirectSmall<T> {
+    fn facts(&self) -> Facts {
+        Facts::tiled::<T>("direct-small", self.workers.threads(), [self.kernel.rows, self.kernel.lanes], 1)
+    }
+
     fn scratch_size(&self) -> usize {
         Scratch::size_of(|scratch| self.layout(scratch))
             .max(self.exact.as_ref().map_or(0, Kernel::scratch_size))

@@ -22,7 +22,7 @@ use crate::conv::prefetch::bytes;
 use crate::gemm::kernel::MicroKernel;
 use crate::gemm::prefetch::TilePrefetch;
 use crate::gemm::tile::{Order, Tile};
-use crate::kernel::{Kernel, Refusal};
+use crate::kernel::{Facts, Kernel, Refusal};
 use crate::pointwise::Epilogue;
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
@@ -370,6 +370,10 @@ fn division(
 }
 
 impl<T: Float> Kernel for Im2col<T> {
+    fn facts(&self) -> Facts {
+        Facts::tiled::<T>("im2col", self.workers.threads(), [self.kernel.rows, self.kernel.columns()], 1)
+    }
+
     fn scratch_size(&self) -> usize {
         Scratch::size_of(|scratch| self.layout(scratch))
     }

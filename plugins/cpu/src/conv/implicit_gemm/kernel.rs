@@ -14,7 +14,7 @@ use crate::conv::prefetch::{BlockPrefetch, pays};
 use crate::conv::strided_backward_data::{Spread, spread_of};
 use crate::gemm::kernel::MicroKernel;
 use crate::gemm::tile::{Order, Tile};
-use crate::kernel::{Kernel, Refusal};
+use crate::kernel::{Facts, Kernel, Refusal};
 use crate::pointwise::Epilogue;
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
@@ -384,6 +384,15 @@ impl<T: Float> ImplicitGemm<T> {
 }
 
 impl<T: Float> Kernel for ImplicitGemm<T> {
+    fn facts(&self) -> Facts {
+        Facts::tiled::<T>(
+            "implicit-gemm",
+            self.workers.threads(),
+            [self.kernel.rows, self.kernel.columns()],
+            1,
+        )
+    }
+
     fn scratch_size(&self) -> usize {
         Scratch::size_of(|scratch| self.layout(scratch))
     }

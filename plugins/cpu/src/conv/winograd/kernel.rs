@@ -20,7 +20,7 @@ use crate::conv::winograd::problem::{Pack, Weight, Winograd, WorkerMemory, Write
 use crate::conv::winograd::product::write;
 use crate::conv::winograd::transform::{MAX_SIDE, Tile};
 use crate::gemm::kernel::MicroKernel;
-use crate::kernel::{Kernel, Refusal};
+use crate::kernel::{Facts, Kernel, Refusal};
 use crate::pointwise::Epilogue;
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
@@ -298,6 +298,10 @@ impl<T: Float> Winograd<T> {
 }
 
 impl<T: Float> Kernel for Winograd<T> {
+    fn facts(&self) -> Facts {
+        Facts::tiled::<T>("winograd", self.workers.threads(), [self.kernel.rows, self.kernel.columns()], 1)
+    }
+
     fn scratch_size(&self) -> usize {
         Scratch::size_of(|scratch| self.layout(scratch))
     }

@@ -53,7 +53,7 @@ fn check(compiled: &Compiled, uids: &[i64], dims: &[i64], strides: &[i64]) -> Re
             all_dims.as_ptr(),
             all_strides.as_ptr(),
         );
-        compiled.execute_with(&buffers, workspace.as_mut_ptr(), overrides.unwrap())?;
+        compiled.execute_with(&buffers, workspace.as_mut_ptr(), overrides.unwrap(), null_mut())?;
     }
     for (x, y) in x.iter().zip(&y) {
         assert_eq!(*y, (2.0 * x).max(0.0));

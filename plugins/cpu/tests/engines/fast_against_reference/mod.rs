@@ -12,6 +12,7 @@
 
 mod attention;
 mod batchnorm;
+mod block_scale;
 mod convolution;
 mod fused;
 mod matmul;
@@ -20,8 +21,14 @@ mod not_finite;
 mod pointwise;
 mod reduction;
 mod resample;
+mod small_types;
 
+use crate::fusion::graph::parts_at;
 use crate::plan::planner::planner;
+use crate::plan::steps::Plan;
+use crate::prepare::prepare;
+use crate::settings::Settings;
+use crate::simd::isa::Isa;
 use hipdnn_plugin_sdk::graph::DataType;
 
 use super::common::{Case, EIGHT_BITS, Random, fill, tensor};
@@ -77,6 +84,32 @@ fn both(case: &Case) -> (Case, Case) {
     fast.run(planner(FAST));
     reference.run(planner(REFERENCE));
     (fast, reference)
+}
+
+/// Whether the fast kernels of every instruction set give the reference's results.
+fn equals_reference(case: &Case, results: &[i64], what: &str) {
+    let mut reference = case.clone();
+    reference.run(planner(REFERENCE));
+    for isa in Isa::available() {
+        let mut fast = case.clone();
+        let plan = Plan::in_parts(&prepare(&case.graph).unwrap(), |prepared| {
+            parts_at(prepared, *isa, Settings::default())
+        });
+        let plan = plan.unwrap();
+        let choices = plan.choices();
+        assert!(choices.iter().all(|(_, choice)| choice.name != "reference"), "{what}: {choices:?}");
+        fast.execute(&plan);
+        for uid in results {
+            let (got, expected) = (fast.values(*uid), reference.values(*uid));
+            let differs = got.iter().zip(&expected).position(|(a, b)| a != b && !(a.is_nan() && b.is_nan()));
+            if let Some(at) = differs {
+                panic!(
+                    "{what} at {isa:?}: tensor {uid} element {at} is {}, expected {}\n{:#?}",
+                    got[at], expected[at], case.graph
+                );
+            }
+        }
+    }
 }
 
 /// The types of a problem: mostly one storage type, now and then a mixture.

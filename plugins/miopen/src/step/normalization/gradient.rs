@@ -118,6 +118,10 @@ struct GradientStep {
 }
 
 impl Step for GradientStep {
+    fn call(&self) -> &'static str {
+        "miopenT5LayerNormBackward"
+    }
+
     fn workspace_size(&self) -> usize {
         self.workspace_size
     }

@@ -8,10 +8,11 @@ use hipdnn_plugin_sdk::ffi::hipdnnPluginConstData_t as ConstData;
 use hipdnn_plugin_sdk::graph::GraphError;
 use hipdnn_plugin_sdk::wire::{self, Knob};
 
+use super::{EngineRef, Session, check};
 use crate::graph::FrozenGraph;
 use crate::log;
-use crate::plugin::{EngineRef, Session, check};
 use crate::status::{Error, Result};
+use crate::trace;
 
 /// Knobs and behavior notes of an engine, at least one of either.
 pub struct EngineDetails {
@@ -33,6 +34,7 @@ impl EngineDetails {
         engine: EngineRef,
         id: i64,
     ) -> Result<Option<Arc<Self>>> {
+        let _phase = trace::phase("ask for an engine's details", || format!("engine {id}"));
         let (told, details) = fetch(session, graph, engine, id)?;
         if told != id {
             let plugin = &session.plugin(engine.plugin)?.name;

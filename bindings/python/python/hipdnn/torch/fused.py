@@ -1,0 +1,172 @@
+"""A convolution or linear layer with what follows it, as one graph forward and one backward."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Optional, Sequence
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from .graphs import Unsupported, compute
+from .operation import plain
+from .ops.layout import channels
+from .ops.products import conv_gradients, linear_gradients, rows, window_of
+
+
+class Norm(NamedTuple):
+    """Batch normalization."""
+
+    training: bool
+    momentum: float
+    eps: float
+
+
+class Chain(NamedTuple):
+    """What is computed: the window of a convolution (none: a linear layer), a normalization, an activation with its numbers."""
+
+    window: Optional[tuple[tuple[int, ...], ...]]
+    norm: Optional[Norm]
+    method: str
+    numbers: tuple[float, ...]
+
+    @property
+    def from_result(self) -> bool:
+        """Whether the activation's gradient is found from its result as well as from its input."""
+        return self.method == "relu" and not self.numbers
+
+
+def _forward(chain: Chain, given: Sequence[Optional[Tensor]], keep: bool) -> dict[str, Tensor]:
+    """Results by name; with `keep` those, too, that gradients need."""
+    x, w, *rest = given
+    assert x is not None and w is not None
+    names = ["bias", "scale", "shift", "mean", "var", "residual"]
+    others = {name: tensor for name, tensor in zip(names, rest) if tensor is not None}
+    if chain.window is None:
+        shape: Optional[tuple[int, ...]] = (*x.shape[:-1], w.shape[0])
+        tensors = [rows(x, w.shape[1]), w.t().unsqueeze(0)]
+        wide = {"bias": lambda t: t.view(1, 1, -1), "residual": lambda t: rows(t, w.shape[0])}
+    else:
+        shape, tensors = None, [x, w]
+        wide = dict.fromkeys(names[:-1], lambda t: channels(t, x.dim()))
+    tensors += [wide[name](tensor) if name in wide else tensor for name, tensor in others.items()]
+    results_named = _names(chain, keep)
+
+    def build(graph: Any, x: Any, w: Any, *rest: Any) -> Any:
+        of = dict(zip(others, rest))
+        y = graph.matmul(x, w) if chain.window is None else graph.conv_fprop(x, w, **window_of(chain.window))
+        if "bias" in of:
+            y = graph.add(y, of["bias"])
+        results = {}
+        if chain.norm is not None:
+            factors = of["scale"], of["shift"]
+            before = of["mean"], of["var"]
+            if chain.norm.training:
+                results["c"] = y
+                y, *stats = graph.batchnorm(y, *factors, *before, chain.norm.eps, chain.norm.momentum)
+                results.update(zip(("mean", "inv", "next_mean", "next_var"), stats))
+            else:
+                y = graph.batchnorm_inference(y, *before, *factors)
+        if "residual" in of:
+            y = graph.add(y, of["residual"])
+        if chain.method:
+            results["z"] = y
+            y = getattr(graph, chain.method)(y, *chain.numbers)
+        results["y"] = y
+        return [results[name] for name in results_named]
+
+    made = compute("chain", (chain, tuple(others), keep), tensors, build, shape=shape, gaps=chain.window is None)
+    return dict(zip(results_named, made))
+
+
+def _names(chain: Chain, keep: bool) -> list[str]:
+    """The names of the results that are handed out."""
+    names = ["y"]
+    if chain.norm is not None and chain.norm.training:
+        names += ["c", "mean", "inv", "next_mean", "next_var"] if keep else ["next_mean", "next_var"]
+    if keep and chain.method and not chain.from_result:
+        names.append("z")
+    return names
+
+
+class _Gradient(torch.autograd.Function):
+    """The chain, with the gradients of all that goes in."""
+
+    @staticmethod
+    def forward(ctx: Any, chain: Chain, *given: Optional[Tensor]) -> Any:
+        found = _forward(chain, given, True)
+        x, w, bias, scale, *_ = given
+        ctx.chain = chain
+        ctx.save_for_backward(
+            x, w, scale, found.get("c"), found.get("mean"), found.get("inv"),
+            found["y"] if chain.from_result else found.get("z"),
+        )  # fmt: skip
+        after = tuple(found[name].view(-1) for name in ("next_mean", "next_var") if name in found)
+        ctx.mark_non_differentiable(*after)
+        return (found["y"], *after)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dy: Tensor, *_: Any) -> Any:
+        chain: Chain = ctx.chain
+        x, w, scale, c, mean, inv, seen = ctx.saved_tensors
+        need_x, need_w, need_bias, need_scale, need_shift, _, _, need_residual = ctx.needs_input_grad[1:]
+        wanted = need_x, need_w, need_bias
+        if chain.window is None:
+            shape = dy.shape
+            tensors = {"dy": rows(dy, w.shape[0]), "x": rows(x, w.shape[1]).mT, "w": w.unsqueeze(0)}
+            if seen is not None:
+                tensors["seen"] = rows(seen, w.shape[0])
+        else:
+            tensors = {"dy": dy, "x": x, "w": w, "seen": seen, "c": c, "mean": mean, "inv": inv}
+            if c is not None:
+                tensors["scale"] = channels(scale, x.dim())
+            tensors = {name: tensor for name, tensor in tensors.items() if tensor is not None}
+
+        def build(graph: Any, *given: Any) -> Any:
+            of = dict(zip(tensors, given))
+            dz = of["dy"]
+            results = []
+            if chain.method:
+                dz = getattr(graph, f"{chain.method}_backward")(dz, of["seen"], *chain.numbers)
+                if need_residual:
+                    results.append(dz)
+            if chain.norm is not None:
+                dz, *factors = graph.batchnorm_backward(dz, of["c"], of["scale"], of["mean"], of["inv"])
+                results += factors
+            if chain.window is None:
+                return results + linear_gradients(graph, dz, of["x"], of["w"], wanted)
+            return results + conv_gradients(graph, dz, of["x"], of["w"], chain.window, wanted)
+
+        key = (chain, wanted, need_residual)
+        found = iter(compute("chain_gradients", key, list(tensors.values()), build, gaps=chain.window is None))
+        dresidual = None
+        if need_residual:
+            dresidual = next(found).view(dy.shape) if chain.method else dy
+        dscale = dshift = None
+        if chain.norm is not None:
+            dscale, dshift = (next(found).view(-1) for _ in range(2))
+        dx, dw, dbias = (next(found) if want else None for want in wanted)
+        if chain.window is None:
+            dx = None if dx is None else dx.view(*shape[:-1], w.shape[1])
+            dw = None if dw is None else dw[0].t()
+        dbias = None if dbias is None else dbias.view(-1)
+        return (
+            None, dx, dw, dbias, dscale if need_scale else None, dshift if need_shift else None, None, None, dresidual
+        )  # fmt: skip
+
+
+def run(chain: Chain, given: Sequence[Optional[Tensor]]) -> tuple[Tensor, ...]:
+    """The result, and in training the running statistics after; raises Unsupported where no engine computes it in one graph.
+
+    `given` are image or rows, weights, bias, scale, shift, mean, variance (in inference 1 / its root) and what is added.
+    """
+    if not plain(*given):
+        raise Unsupported("inside another mode of PyTorch")
+    if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in given):
+        if chain.norm is not None and not chain.norm.training:
+            raise Unsupported("gradients of a normalization by given statistics")
+        result: tuple[Tensor, ...] = _Gradient.apply(chain, *given)  # type: ignore[no-untyped-call]
+        return result
+    found = _forward(chain, given, False)
+    return (found["y"], *(found[name].view(-1) for name in ("next_mean", "next_var") if name in found))

@@ -1,0 +1,89 @@
+"""Attention and its gradient."""
+
+from __future__ import annotations
+
+from typing import Any, Optional, Sequence
+
+import torch
+from torch import Tensor
+
+from ..graphs import compute
+from ..operation import operation
+from .layout import like
+
+
+def _beside(bias: Optional[Tensor], kept: Optional[Tensor], dropout: float, gradient: bool) -> list[Tensor]:
+    """The bias, and the mask of dropout with the factor of what is kept (and its inverse for the gradient)."""
+    tensors = [] if bias is None else [bias]
+    if kept is not None:
+        share = 1 - dropout
+        factors = (1 / share if share else 0.0, share) if gradient else (1 / share if share else 0.0,)
+        tensors += [kept, *(torch.full((1, 1, 1, 1), factor) for factor in factors)]
+    return tensors
+
+
+@operation
+def sdpa(
+    q: Tensor, k: Tensor, v: Tensor, bias: Optional[Tensor], kept: Optional[Tensor], causal: bool, scale: float,
+    dropout: float,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Attention of [B, H, S, D]: the result, and the statistics that gradients need. `kept` is the mask of dropout."""
+    tensors = [q, k, v, *_beside(bias, kept, dropout, False)]
+
+    def build(graph: Any, q: Any, k: Any, v: Any, *rest: Any) -> Any:
+        of = _rest(bias, kept, rest)
+        return graph.sdpa(q, k, v, attn_scale=scale, use_causal_mask=causal, generate_stats=True, **of)
+
+    key = (causal, scale, bias is None, kept is None)
+    return tuple(compute("sdpa", key, tensors, build, gaps=True))
+
+
+def _rest(bias: Any, kept: Any, rest: Sequence[Any]) -> dict[str, Any]:
+    of: dict[str, Any] = {"bias": None if bias is None else rest[0]}
+    if kept is not None:
+        of["dropout"] = tuple(rest[0 if bias is None else 1 :])
+    return of
+
+
+@sdpa.register_fake
+def _(q, k, v, bias, kept, causal, scale, dropout):  # type: ignore[no-untyped-def]
+    shape = (*q.shape[:3], v.shape[3])
+    kind = torch.float64 if q.dtype == torch.float64 else torch.float32
+    return like(q, shape), q.new_empty(*q.shape[:3], 1, dtype=kind)
+
+
+@operation
+def sdpa_backward(
+    q: Tensor, k: Tensor, v: Tensor, o: Tensor, do: Tensor, stats: Tensor, bias: Optional[Tensor],
+    kept: Optional[Tensor], causal: bool, scale: float, dropout: float,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """The gradients of q, k and v."""
+    tensors = [q, k, v, o, do, stats, *_beside(bias, kept, dropout, True)]
+
+    def build(graph: Any, q: Any, k: Any, v: Any, o: Any, do: Any, stats: Any, *rest: Any) -> Any:
+        of = _rest(bias, kept, rest)
+        return graph.sdpa_backward(q, k, v, o, do, stats, attn_scale=scale, use_causal_mask=causal, **of)
+
+    key = (causal, scale, bias is None, kept is None)
+    return tuple(compute("sdpa_backward", key, tensors, build, gaps=True))
+
+
+@sdpa_backward.register_fake
+def _(q, k, v, o, do, stats, bias, kept, causal, scale, dropout):  # type: ignore[no-untyped-def]
+    return tuple(like(t, t.shape) for t in (q, k, v))
+
+
+def _sdpa_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
+    q, k, v, bias, kept, *ctx.settings = inputs
+    ctx.save_for_backward(q, k, v, *output, bias, kept)
+    ctx.set_materialize_grads(False)
+
+
+def _sdpa_backward(ctx, do, _):  # type: ignore[no-untyped-def]
+    if do is None:
+        return (None,) * 8
+    q, k, v, o, stats, bias, kept = ctx.saved_tensors
+    return *sdpa_backward(q, k, v, o, do, stats, bias, kept, *ctx.settings), *(None,) * 5
+
+
+sdpa.register_autograd(_sdpa_backward, setup_context=_sdpa_context)

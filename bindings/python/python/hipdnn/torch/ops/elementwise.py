@@ -1,0 +1,93 @@
+"""Activations, softmax and their gradients."""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+import torch
+from torch import Tensor
+
+from ...types import reduction_mode
+from ..graphs import compute
+from ..operation import operation
+
+
+@operation
+def pointwise(x: Tensor, method: str, numbers: Sequence[float]) -> Tensor:
+    """An activation: a method of a graph with its numbers."""
+    build = lambda graph, x: getattr(graph, method)(x, *numbers)  # noqa: E731
+    return compute(method, tuple(numbers), [x], build, shape=() if x.dim() == 0 else None)[0]
+
+
+@pointwise.register_fake
+def _(x, method, numbers):  # type: ignore[no-untyped-def]
+    return torch.empty_like(x)
+
+
+@operation
+def pointwise_backward(dy: Tensor, x: Tensor, method: str, numbers: Sequence[float]) -> Tensor:
+    """Its gradient."""
+    name = f"{method}_backward"
+    build = lambda graph, dy, x: getattr(graph, name)(dy, x, *numbers)  # noqa: E731
+    return compute(name, tuple(numbers), [dy, x], build, shape=() if x.dim() == 0 else None)[0]
+
+
+@pointwise_backward.register_fake
+def _(dy, x, method, numbers):  # type: ignore[no-untyped-def]
+    return torch.empty_like(x)
+
+
+def _pointwise_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
+    x, ctx.method, ctx.numbers = inputs
+    ctx.save_for_backward(x)
+
+
+def _pointwise_backward(ctx, dy):  # type: ignore[no-untyped-def]
+    return pointwise_backward(dy, ctx.saved_tensors[0], ctx.method, ctx.numbers), None, None
+
+
+pointwise.register_autograd(_pointwise_backward, setup_context=_pointwise_context)
+
+
+@operation
+def softmax(x: Tensor, dim: int) -> Tensor:
+    """Softmax along a dimension, in one graph."""
+
+    def build(graph: Any, x: Any) -> Any:
+        e = graph.exp(graph.sub(x, graph.reduction(x, reduction_mode.MAX, axis=dim)))
+        return graph.div(e, graph.reduction(e, reduction_mode.ADD, axis=dim))
+
+    return compute("softmax", dim, [x], build)[0]
+
+
+@softmax.register_fake
+def _(x, dim):  # type: ignore[no-untyped-def]
+    return torch.empty_like(x)
+
+
+@operation
+def softmax_backward(dy: Tensor, y: Tensor, dim: int) -> Tensor:
+    """Its gradient, from its result."""
+
+    def build(graph: Any, dy: Any, y: Any) -> Any:
+        p = graph.mul(dy, y)
+        return graph.sub(p, graph.mul(y, graph.reduction(p, reduction_mode.ADD, axis=dim)))
+
+    return compute("softmax_backward", dim, [dy, y], build)[0]
+
+
+@softmax_backward.register_fake
+def _(dy, y, dim):  # type: ignore[no-untyped-def]
+    return torch.empty_like(y)
+
+
+def _softmax_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
+    _, ctx.dim = inputs
+    ctx.save_for_backward(output)
+
+
+def _softmax_backward(ctx, dy):  # type: ignore[no-untyped-def]
+    return softmax_backward(dy, ctx.saved_tensors[0], ctx.dim), None
+
+
+softmax.register_autograd(_softmax_backward, setup_context=_softmax_context)

@@ -1,0 +1,176 @@
+"""Normalizations and their gradients."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ...types import norm_forward_phase
+from ..graphs import compute
+from ..operation import operation
+from .layout import channels
+
+TRAINING = norm_forward_phase.TRAINING
+
+
+@operation
+def batch_norm(
+    x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, var: Tensor, momentum: float, eps: float
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Batch normalization in training: the result, mean, 1 / sqrt(variance + eps), the running mean and variance after."""
+    tensors = [x, *(channels(t, x.dim()) for t in (scale, bias, mean, var))]
+    results = compute("batch_norm", (momentum, eps), tensors, lambda graph, *t: graph.batchnorm(*t, eps, momentum))
+    return results[0], *(t.flatten() for t in results[1:])
+
+
+@batch_norm.register_fake
+def _(x, scale, bias, mean, var, momentum, eps):  # type: ignore[no-untyped-def]
+    return torch.empty_like(x), *(scale.new_empty(scale.shape) for _ in range(4))
+
+
+@operation
+def batch_norm_backward(
+    dy: Tensor, x: Tensor, scale: Tensor, mean: Tensor, inv: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of image, scale and bias."""
+    tensors = [dy, x, *(channels(t, x.dim()) for t in (scale, mean, inv))]
+    dx, dscale, dbias = compute("batch_norm_backward", None, tensors, lambda graph, *t: graph.batchnorm_backward(*t))
+    return dx, dscale.flatten(), dbias.flatten()
+
+
+@batch_norm_backward.register_fake
+def _(dy, x, scale, mean, inv):  # type: ignore[no-untyped-def]
+    return torch.empty_like(x), torch.empty_like(scale), torch.empty_like(scale)
+
+
+def _batch_norm_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
+    x, scale, *_ = inputs
+    ctx.save_for_backward(x, scale, output[1], output[2])
+    ctx.set_materialize_grads(False)
+
+
+def _batch_norm_backward(ctx, dy, *_):  # type: ignore[no-untyped-def]
+    if dy is None:
+        return (None,) * 7
+    return *batch_norm_backward(dy, *ctx.saved_tensors), None, None, None, None
+
+
+batch_norm.register_autograd(_batch_norm_backward, setup_context=_batch_norm_context)
+
+
+@operation
+def batch_norm_inference(x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, inv: Tensor) -> Tensor:
+    """Batch normalization by given statistics."""
+    tensors = [x, *(channels(t, x.dim()) for t in (mean, inv, scale, bias))]
+    return compute("batch_norm_inference", None, tensors, lambda graph, *t: graph.batchnorm_inference(*t))[0]
+
+
+@batch_norm_inference.register_fake
+def _(x, scale, bias, mean, inv):  # type: ignore[no-untyped-def]
+    return torch.empty_like(x)
+
+
+def _batch_norm_inference_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
+    x, scale, _, mean, inv = inputs
+    ctx.save_for_backward(x, scale, mean, inv)
+
+
+def _batch_norm_inference_backward(ctx, dy):  # type: ignore[no-untyped-def]
+    x, scale, mean, inv = ctx.saved_tensors
+    wide = lambda t: channels(t, x.dim())  # noqa: E731
+    others = [0, *range(2, x.dim())]
+    normal = (x - wide(mean)) * wide(inv)
+    dx = (dy * wide(scale * inv)).to(x.dtype)
+    return dx, (dy * normal).sum(others).to(scale.dtype), dy.sum(others).to(scale.dtype), None, None
+
+
+batch_norm_inference.register_autograd(_batch_norm_inference_backward, setup_context=_batch_norm_inference_context)
+
+
+@operation
+def layer_norm(x: Tensor, scale: Tensor, bias: Tensor, eps: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Normalization of rows, each as long as the scale: the result, mean and 1 / sqrt(variance + eps)."""
+    tensors = [x.reshape(-1, scale.shape[0]), scale.view(1, -1), bias.view(1, -1)]
+    build = lambda graph, *t: graph.layernorm(TRAINING, *t, eps)  # noqa: E731
+    return tuple(compute("layer_norm", eps, tensors, build, shape=x.shape))
+
+
+@layer_norm.register_fake
+def _(x, scale, bias, eps):  # type: ignore[no-untyped-def]
+    count = x.numel() // scale.shape[0]
+    return x.new_empty(x.shape), *(scale.new_empty(count, 1) for _ in range(2))
+
+
+@operation
+def layer_norm_backward(
+    dy: Tensor, x: Tensor, scale: Tensor, mean: Tensor, inv: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of rows, scale and bias."""
+    size = scale.shape[0]
+    tensors = [dy.reshape(-1, size), x.reshape(-1, size), scale.view(1, -1), mean, inv]
+    build = lambda graph, *t: graph.layernorm_backward(*t)  # noqa: E731
+    dx, dscale, dbias = compute("layer_norm_backward", None, tensors, build, shape=x.shape)
+    return dx, dscale.flatten(), dbias.flatten()
+
+
+@layer_norm_backward.register_fake
+def _(dy, x, scale, mean, inv):  # type: ignore[no-untyped-def]
+    return x.new_empty(x.shape), torch.empty_like(scale), torch.empty_like(scale)
+
+
+def _layer_norm_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
+    x, scale, *_ = inputs
+    ctx.save_for_backward(x, scale, output[1], output[2])
+    ctx.set_materialize_grads(False)
+
+
+def _layer_norm_backward(ctx, dy, *_):  # type: ignore[no-untyped-def]
+    if dy is None:
+        return (None,) * 4
+    return *layer_norm_backward(dy, *ctx.saved_tensors), None
+
+
+layer_norm.register_autograd(_layer_norm_backward, setup_context=_layer_norm_context)
+
+
+@operation
+def rms_norm(x: Tensor, scale: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    """Division of rows, each as long as the scale, by the root of their mean square: the result, and 1 / root."""
+    tensors = [x.reshape(-1, scale.shape[0]), scale.view(1, -1)]
+    build = lambda graph, *t: graph.rmsnorm(TRAINING, *t, epsilon=eps)  # noqa: E731
+    return tuple(compute("rms_norm", eps, tensors, build, shape=x.shape))
+
+
+@rms_norm.register_fake
+def _(x, scale, eps):  # type: ignore[no-untyped-def]
+    return x.new_empty(x.shape), scale.new_empty(x.numel() // scale.shape[0], 1)
+
+
+@operation
+def rms_norm_backward(dy: Tensor, x: Tensor, scale: Tensor, inv: Tensor) -> tuple[Tensor, Tensor]:
+    """The gradients of rows and scale."""
+    size = scale.shape[0]
+    tensors = [dy.reshape(-1, size), x.reshape(-1, size), scale.view(1, -1), inv]
+    build = lambda graph, *t: graph.rmsnorm_backward(*t)[:2]  # noqa: E731
+    dx, dscale = compute("rms_norm_backward", None, tensors, build, shape=x.shape)
+    return dx, dscale.flatten()
+
+
+@rms_norm_backward.register_fake
+def _(dy, x, scale, inv):  # type: ignore[no-untyped-def]
+    return x.new_empty(x.shape), torch.empty_like(scale)
+
+
+def _rms_norm_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
+    x, scale, _ = inputs
+    ctx.save_for_backward(x, scale, output[1])
+    ctx.set_materialize_grads(False)
+
+
+def _rms_norm_backward(ctx, dy, *_):  # type: ignore[no-untyped-def]
+    if dy is None:
+        return (None,) * 3
+    return *rms_norm_backward(dy, *ctx.saved_tensors), None
+
+
+rms_norm.register_autograd(_rms_norm_backward, setup_context=_rms_norm_context)

@@ -1,0 +1,101 @@
+"""Pooling and its gradient."""
+
+from __future__ import annotations
+
+from typing import Any, Optional, Sequence
+
+import torch
+from torch import Tensor
+
+from ...infer import window as outputs
+from ...types import padding_mode, resample_mode
+from ..graphs import compute
+from ..operation import operation
+from .layout import like
+
+Of = tuple[tuple[int, ...], ...]
+
+
+def _arguments(mode: str, of: Of) -> dict[str, Any]:
+    window, stride, pre, post = of
+    return {
+        "pooling_mode": resample_mode(mode), "padding_mode": padding_mode.NEG_INF_PAD, "window": window,
+        "stride": stride, "pre_padding": pre, "post_padding": post,
+    }  # fmt: skip
+
+
+@operation
+def pool(
+    x: Tensor, mode: str, index: bool, window: Sequence[int], stride: Sequence[int], pre: Sequence[int],
+    post: Sequence[int],
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Pooling of [N, C, ...]: the result, and where in its plane each maximum was (no elements where it is not asked for)."""
+    of = tuple(window), tuple(stride), tuple(pre), tuple(post)
+
+    def build(graph: Any, x: Any) -> Any:
+        y, found = graph.resample(x, generate_index=index, **_arguments(mode, of))
+        return [y, found] if index else [y]
+
+    results = compute("pool", (mode, index, of), [x], build)
+    return (results[0], results[1]) if index else (results[0], x.new_empty(0, dtype=torch.int32))
+
+
+@pool.register_fake
+def _(x, mode, index, window, stride, pre, post):  # type: ignore[no-untyped-def]
+    sizes = zip(x.shape[2:], pre, post, stride, window)
+    shape = (*x.shape[:2], *(outputs(size, a, b, step, 1, width) for size, a, b, step, width in sizes))
+    found = like(x, shape).to(torch.int32) if index else x.new_empty(0, dtype=torch.int32)
+    return like(x, shape), found
+
+
+@operation
+def pool_backward(
+    dy: Tensor, index: Optional[Tensor], shape: Sequence[int], mode: str, window: Sequence[int], stride: Sequence[int],
+    pre: Sequence[int], post: Sequence[int],
+) -> Tensor:  # fmt: skip
+    """The gradient of an image, which has this shape."""
+    of = tuple(window), tuple(stride), tuple(pre), tuple(post)
+
+    def build(graph: Any, dy: Any, index: Any = None) -> Any:
+        return graph.resample_backward(dy, index=index, **_arguments(mode, of)).set_dim(shape)
+
+    tensors = [dy] if index is None else [dy, index]
+    return compute("pool_backward", (mode, of, tuple(shape)), tensors, build)[0]
+
+
+@pool_backward.register_fake
+def _(dy, index, shape, mode, window, stride, pre, post):  # type: ignore[no-untyped-def]
+    return like(dy, shape)
+
+
+def _pool_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
+    x, ctx.mode, ctx.index, *ctx.window = inputs
+    ctx.shape = x.shape
+    if ctx.index:
+        ctx.save_for_backward(output[1])
+
+
+def _pool_backward(ctx, dy, _):  # type: ignore[no-untyped-def]
+    index = ctx.saved_tensors[0] if ctx.index else None
+    return pool_backward(dy, index, ctx.shape, ctx.mode, *ctx.window), *(None,) * 6
+
+
+pool.register_autograd(_pool_backward, setup_context=_pool_context)
+
+
+def _twice_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
+    _, index, _, ctx.mode, *ctx.window = inputs
+    ctx.save_for_backward(index)
+
+
+def _twice_backward(ctx, grad):  # type: ignore[no-untyped-def]
+    (index,) = ctx.saved_tensors
+    if index is None:
+        ddy = pool(grad, ctx.mode, False, *ctx.window)[0]
+    else:
+        inside = index.flatten(2).long()
+        ddy = grad.flatten(2).gather(2, inside.clamp(min=0)).masked_fill(inside < 0, 0).view(index.shape)
+    return ddy, *(None,) * 7
+
+
+pool_backward.register_autograd(_twice_backward, setup_context=_twice_context)

@@ -1,0 +1,222 @@
+"""Convolutions and products of matrices, and their gradients."""
+
+from __future__ import annotations
+
+from typing import Any, Optional, Sequence
+
+import torch
+from torch import Tensor
+
+from ...infer import window
+from ...types import reduction_mode
+from ..graphs import compute
+from ..operation import operation, plain
+from .layout import channels, like
+
+SUM = reduction_mode.ADD
+
+
+def total(graph: Any, x: Any, axes: Sequence[int]) -> Any:
+    """The sum over dimensions; the tensor where they have one element each, which is no reduction."""
+    return graph.reduction(x, SUM, axis=axes) if any(x.dim[at] > 1 for at in axes) else graph.identity(x)
+
+
+def window_of(of: Sequence[Sequence[int]]) -> dict[str, Any]:
+    """Stride, padding and dilation, by name."""
+    stride, padding, dilation = of
+    return {"padding": padding, "stride": stride, "dilation": dilation}
+
+
+@operation
+def conv(
+    x: Tensor, w: Tensor, bias: Optional[Tensor], stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int]
+) -> Tensor:
+    """Convolution of [N, C, ...] with [K, C / groups, ...]; with a bias [K] in the same graph."""
+    of = tuple(stride), tuple(padding), tuple(dilation)
+    tensors = [x, w] if bias is None else [x, w, channels(bias, x.dim())]
+
+    def build(graph: Any, x: Any, w: Any, bias: Any = None) -> Any:
+        y = graph.conv_fprop(x, w, **window_of(of))
+        return y if bias is None else graph.add(y, bias)
+
+    return compute("conv", of, tensors, build)[0]
+
+
+@conv.register_fake
+def _(x, w, bias, stride, padding, dilation):  # type: ignore[no-untyped-def]
+    sizes = zip(x.shape[2:], padding, padding, stride, dilation, w.shape[2:])
+    return like(x, (x.shape[0], w.shape[0], *(window(*size) for size in sizes)))
+
+
+@operation
+def conv_data(
+    dy: Tensor, w: Tensor, shape: Sequence[int], stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int]
+) -> Tensor:
+    """The gradient of a convolution's image, which has this shape."""
+    of = tuple(stride), tuple(padding), tuple(dilation)
+    build = lambda graph, dy, w: graph.conv_dgrad(dy, w, **window_of(of)).set_dim(shape)  # noqa: E731
+    return compute("conv_data", (of, tuple(shape)), [dy, w], build)[0]
+
+
+@conv_data.register_fake
+def _(dy, w, shape, stride, padding, dilation):  # type: ignore[no-untyped-def]
+    return like(dy, shape)
+
+
+@operation
+def conv_weights(
+    x: Tensor, dy: Tensor, shape: Sequence[int], stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int]
+) -> Tensor:
+    """The gradient of a convolution's filter, which has this shape."""
+    of = tuple(stride), tuple(padding), tuple(dilation)
+    build = lambda graph, x, dy: graph.conv_wgrad(x, dy, **window_of(of)).set_dim(shape)  # noqa: E731
+    return compute("conv_weights", (of, tuple(shape)), [x, dy], build)[0]
+
+
+@conv_weights.register_fake
+def _(x, dy, shape, stride, padding, dilation):  # type: ignore[no-untyped-def]
+    return like(x, shape)
+
+
+def _conv_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
+    x, w, bias, *ctx.window = inputs
+    ctx.has_bias = bias is not None
+    ctx.save_for_backward(x, w)
+
+
+def conv_gradients(graph: Any, dy: Any, x: Any, w: Any, of: Any, wanted: Sequence[bool]) -> list[Any]:
+    """The gradients of image, filter and bias that are wanted, as parts of a graph."""
+    results = []
+    if wanted[0]:
+        results.append(graph.conv_dgrad(dy, w, **window_of(of)).set_dim(x.dim))
+    if wanted[1]:
+        results.append(graph.conv_wgrad(x, dy, **window_of(of)).set_dim(w.dim))
+    if wanted[2]:
+        results.append(total(graph, dy, [0, *range(2, len(dy.dim))]))
+    return results
+
+
+def _conv_backward(ctx, dy):  # type: ignore[no-untyped-def]
+    x, w = ctx.saved_tensors
+    wanted = (*ctx.needs_input_grad[:2], ctx.has_bias and ctx.needs_input_grad[2])
+    if torch.is_grad_enabled() or not plain(dy, x, w):
+        dx = conv_data(dy, w, x.shape, *ctx.window) if wanted[0] else None
+        dw = conv_weights(x, dy, w.shape, *ctx.window) if wanted[1] else None
+        db = dy.sum([0, *range(2, dy.dim())]) if wanted[2] else None
+        return dx, dw, db, None, None, None
+    of = tuple(map(tuple, ctx.window))
+    build = lambda graph, dy, x, w: conv_gradients(graph, dy, x, w, of, wanted)  # noqa: E731
+    found = iter(compute("conv_gradients", (of, wanted), [dy, x, w], build))
+    dx, dw, db = (next(found) if want else None for want in wanted)
+    return dx, dw, None if db is None else db.view(-1), None, None, None
+
+
+conv.register_autograd(_conv_backward, setup_context=_conv_context)
+
+
+def _conv_data_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
+    dy, w, _, *ctx.window = inputs
+    ctx.save_for_backward(dy, w)
+
+
+def _conv_data_backward(ctx, grad):  # type: ignore[no-untyped-def]
+    dy, w = ctx.saved_tensors
+    ddy = conv(grad, w, None, *ctx.window) if ctx.needs_input_grad[0] else None
+    dw = conv_weights(grad, dy, w.shape, *ctx.window) if ctx.needs_input_grad[1] else None
+    return ddy, dw, None, None, None, None
+
+
+# Transposed convolution is the gradient of another, so it has one as well.
+conv_data.register_autograd(_conv_data_backward, setup_context=_conv_data_context)
+
+
+@operation
+def matmul(a: Tensor, b: Tensor) -> Tensor:
+    """[B, M, K] by [B or 1, K, N]."""
+    return compute("matmul", None, [a, b], lambda graph, a, b: graph.matmul(a, b), gaps=True)[0]
+
+
+@matmul.register_fake
+def _(a, b):  # type: ignore[no-untyped-def]
+    return a.new_empty(max(a.shape[0], b.shape[0]), a.shape[1], b.shape[2])
+
+
+def _matmul_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
+    ctx.save_for_backward(*inputs)
+
+
+def _matmul_backward(ctx, dc):  # type: ignore[no-untyped-def]
+    a, b = ctx.saved_tensors
+    da = matmul(dc, b.mT).sum_to_size(a.shape) if ctx.needs_input_grad[0] else None
+    db = matmul(a.mT, dc).sum_to_size(b.shape) if ctx.needs_input_grad[1] else None
+    return da, db
+
+
+matmul.register_autograd(_matmul_backward, setup_context=_matmul_context)
+
+
+def rows(x: Tensor, size: int) -> Tensor:
+    """[..., D] as [1, rows, D]."""
+    return x.reshape(1, -1, size)
+
+
+@operation
+def linear(x: Tensor, w: Tensor, bias: Optional[Tensor]) -> Tensor:
+    """[..., K] by the transpose of [N, K], with a bias [N] in the same graph."""
+    n, k = w.shape
+    tensors = [rows(x, k), w.t().unsqueeze(0)]
+    if bias is not None:
+        tensors.append(bias.view(1, 1, n))
+
+    def build(graph: Any, x: Any, w: Any, bias: Any = None) -> Any:
+        y = graph.matmul(x, w)
+        return y if bias is None else graph.add(y, bias)
+
+    return compute("linear", None, tensors, build, shape=(*x.shape[:-1], n), gaps=True)[0]
+
+
+@linear.register_fake
+def _(x, w, bias):  # type: ignore[no-untyped-def]
+    return x.new_empty(*x.shape[:-1], w.shape[0])
+
+
+def _linear_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
+    x, w, bias = inputs
+    ctx.has_bias = bias is not None
+    ctx.save_for_backward(x, w)
+
+
+def linear_gradients(graph: Any, dy: Any, turned: Any, w: Any, wanted: Sequence[bool]) -> list[Any]:
+    """The gradients of rows, weights and bias that are wanted, as parts of a graph that has the rows as columns."""
+    results = []
+    if wanted[0]:
+        results.append(graph.matmul(dy, w))
+    if wanted[1]:
+        (_, n, k) = w.dim
+        # Written as columns, so that it lies as the weights do.
+        results.append(graph.matmul(turned, dy).set_stride((n * k, 1, k)))
+    if wanted[2]:
+        results.append(total(graph, dy, [1]))
+    return results
+
+
+def _linear_backward(ctx, dy):  # type: ignore[no-untyped-def]
+    x, w = ctx.saved_tensors
+    n, k = w.shape
+    wanted = (*ctx.needs_input_grad[:2], ctx.has_bias and ctx.needs_input_grad[2])
+    dy, x_rows = rows(dy, n), rows(x, k)
+    if torch.is_grad_enabled() or not plain(dy, x, w):
+        dx = matmul(dy, w.unsqueeze(0)).view(x.shape) if wanted[0] else None
+        dw = matmul(dy.mT, x_rows).squeeze(0) if wanted[1] else None
+        return dx, dw, dy.sum((0, 1)) if wanted[2] else None
+    build = lambda graph, *t: linear_gradients(graph, *t, wanted)  # noqa: E731
+    found = iter(compute("linear_gradients", wanted, [dy, x_rows.mT, w.unsqueeze(0)], build, gaps=True))
+    dx, dw, db = (next(found) if want else None for want in wanted)
+    return (
+        None if dx is None else dx.view(x.shape),
+        None if dw is None else dw[0].t(),
+        None if db is None else db.view(n),
+    )
+
+
+linear.register_autograd(_linear_backward, setup_context=_linear_context)

@@ -1,0 +1,73 @@
+"""Trains ResNet-18 on handwritten digits twice, in PyTorch alone and by hipDNN, and compares the losses.
+
+python examples_python/train_resnet.py [--steps 200] [--width 64] [--check] [--compile] [--plot FILE.svg]
+"""
+
+from pathlib import Path
+
+import compare
+import torch
+from torch import nn
+
+#: 8 x 8 pixels and a label in each row: see ATTRIBUTION.md beside it.
+DIGITS = Path(__file__).parent.parent / "examples_c" / "data" / "digits.csv"
+
+
+class Block(nn.Module):
+    def __init__(self, before: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(before, width, 3, stride, 1, bias=False)
+        self.second = nn.Conv2d(width, width, 3, 1, 1, bias=False)
+        self.norms = nn.ModuleList([nn.BatchNorm2d(width), nn.BatchNorm2d(width)])
+        # A block begins as its input alone, which keeps the first steps from magnifying differences of rounding.
+        nn.init.zeros_(self.norms[1].weight)
+        self.relu = nn.ReLU()
+        self.around = nn.Sequential()
+        if before != width or stride != 1:
+            self.around = nn.Sequential(
+                nn.Conv2d(before, width, 1, stride, bias=False), nn.BatchNorm2d(width)
+            )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.relu(self.norms[0](self.first(x)))
+        return self.relu(self.norms[1](self.second(y)) + self.around(x))
+
+
+def resnet18(colours: int, width: int, classes: int) -> nn.Module:
+    """The form for small images, which begins with a convolution of 3 x 3."""
+    begin = nn.Conv2d(colours, width, 3, 1, 1, bias=False)
+    layers = [begin, nn.BatchNorm2d(width), nn.ReLU()]
+    before = width
+    for stage in range(4):
+        for at in range(2):
+            layers.append(Block(before, width << stage, 2 if stage and not at else 1))
+            before = width << stage
+    return nn.Sequential(
+        *layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, classes)
+    )
+
+
+def main() -> None:
+    parser = compare.arguments()
+    parser.add_argument("--width", type=int, default=64)
+    parser.add_argument("--images", type=int, default=32, help="images in a step")
+    arguments = parser.parse_args()
+    with DIGITS.open(encoding="utf-8") as file:
+        rows = [[int(value) for value in line.split(",")] for line in file]
+    data = torch.tensor(rows)
+    images = data[:, :64].float().view(-1, 1, 8, 8) / 16
+    labels = data[:, 64]
+
+    def model() -> tuple[nn.Module, torch.optim.Optimizer]:
+        made = resnet18(1, arguments.width, 10)
+        return made, torch.optim.SGD(made.parameters(), 0.002, momentum=0.9)
+
+    def batch() -> tuple[torch.Tensor, torch.Tensor]:
+        at = torch.randint(len(images), (arguments.images,))
+        return images[at], labels[at]
+
+    compare.train("ResNet-18 on digits", model, batch, arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+//! What a plan does, for people: [`Step`]s with what computes them, and a warning where that is the reference.
+
+use std::collections::HashSet;
+use std::fmt::Write;
+use std::sync::{Mutex, PoisonError};
+
+use hipdnn_plugin_planner::step::Steps;
+use hipdnn_plugin_sdk::Step;
+use hipdnn_plugin_sdk::ffi::HIPDNN_SEV_WARN;
+use hipdnn_plugin_sdk::graph::{Graph, Node};
+use hipdnn_plugin_sdk::log;
+
+use crate::kernel::{Kernel, REFERENCE};
+use crate::plan::steps::Plan;
+use crate::prepare::Prepared;
+use crate::problem::named_tensors;
+use crate::simd::isa::Isa;
+
+/// Why the reference computes what a kernel does, if it does.
+fn reason(kernel: &dyn Kernel) -> Option<String> {
+    let of_engine = || "CPU_REFERENCE_ENGINE computes every node with its loops".to_owned();
+    match kernel.choices().into_iter().find(|choice| choice.name == REFERENCE) {
+        Some(choice) => choice.passed_over.first().map(|(_, reason)| reason.clone()),
+        None => (kernel.facts().algorithm == REFERENCE).then(of_engine),
+    }
+}
+
+/// The steps of a plan of this graph.
+pub(crate) fn steps(prepared: &Prepared, plan: &Plan) -> Vec<Step> {
+    let described = Steps::new(prepared);
+    let step = |(members, kernel): (&[usize], &dyn Kernel)| {
+        let (facts, choices, reference) = (kernel.facts(), kernel.choices(), reason(kernel));
+        let names: Vec<&str> = choices.iter().map(|choice| choice.name).collect();
+        let passed_over = choices.iter().flat_map(|choice| &choice.passed_over);
+        let mut passed_over: Vec<String> =
+            passed_over.map(|(name, reason)| format!("{name}: {reason}")).collect();
+        // A convolution within another has the same list.
+        let mut seen = HashSet::new();
+        passed_over.retain(|reason| seen.insert(reason.clone()));
+        Step {
+            algorithm: if names.is_empty() { facts.algorithm.to_owned() } else { names.join(" + ") },
+            kernel: facts.tile,
+            // The reference is compiled for any processor.
+            isa: if reference.is_some() { Isa::Portable } else { Isa::detect() }.name().to_owned(),
+            threads: facts.threads,
+            passed_over: if reference.is_some() { Vec::new() } else { passed_over },
+            reference,
+            ..described.of(members)
+        }
+    };
+    plan.kernels().map(step).collect()
+}
+
+/// How many warnings there are at most: a program that makes ever new shapes is not told forever.
+const MOST_WARNINGS: usize = 256;
+
+/// Warns of the nodes of `CPU_ENGINE` that the reference computes, once for the same operation, shapes and reason.
+pub(crate) fn warn_of_reference(prepared: &Prepared, plan: &Plan) {
+    static TOLD: Mutex<Option<HashSet<String>>> = Mutex::new(None);
+    if !log::enabled(HIPDNN_SEV_WARN) {
+        return;
+    }
+    for (members, kernel) in plan.kernels() {
+        let Some(reason) = reason(kernel) else { continue };
+        let Some(node) = members.first().and_then(|place| prepared.graph.nodes.get(*place)) else { continue };
+        let signature = format!("{}: {reason}", signature(&prepared.graph, node));
+        let is_new = {
+            let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+            let told = told.get_or_insert_default();
+            told.len() < MOST_WARNINGS && told.insert(signature.clone())
+        };
+        if is_new {
+            log::warn(format!(
+                "node {:?}, {signature}; the reference loops compute it, which is slow",
+                node.name
+            ));
+        }
+    }
+}
+
+/// The operation of a node and the types and shapes of its tensors.
+fn signature(graph: &Graph, node: &Node) -> String {
+    let mut text = node.operation.spec().name.to_owned();
+    for (name, uid) in named_tensors(&node.operation) {
+        if let Some(tensor) = graph.tensor(uid) {
+            // Writing into a string cannot fail.
+            let _ = write!(text, " {name} {} {:?}", tensor.data_type.name(), tensor.dims);
+        }
+    }
+    text
+}

@@ -1,0 +1,188 @@
+//! Kernels whose operands have dtypes that they do not read or write: those are copied to the compute type, or from it.
+//!
+//! Algorithms need not know of these dtypes. Constant weights are converted once.
+
+use hipdnn_plugin_sdk::graph::{DataType, Tensor};
+
+use crate::dtype::element::{Compute, with_compute};
+use crate::kernel::{Choice, Facts, Kernel, MAX_TENSORS, Refusal};
+use crate::layout::{Layout, storage_size};
+use crate::problem::Operand;
+use crate::tensor::prepacked::Prepacked;
+use crate::tensor::recode::Recode;
+use crate::tensor::scratch::Scratch;
+use crate::threading::partition::Threads;
+
+/// The operands of a kernel. Their converted copies are numbered after all of its tensors, because an
+/// epilogue may also read one of the original tensors.
+const MAX_COPIES: usize = 3;
+
+/// A kernel with converted operands.
+pub(crate) struct Converted {
+    kernel: Box<dyn Kernel>,
+    copies: Vec<Copied>,
+    /// Bytes of all copies; the scratch memory of the inner kernel begins after them.
+    size: usize,
+    constant: Option<Constant>,
+}
+
+/// Constant weights.
+struct Constant {
+    /// Index of the weights in `copies`.
+    place: usize,
+    /// Their converted copy.
+    copy: Prepacked<u8>,
+    /// The kernel that prepacks these weights. It runs only with the copy kept here.
+    kernel: Box<dyn Kernel>,
+}
+
+/// An operand that is converted.
+struct Copied {
+    slot: usize,
+    /// Offset and size of its copy in the scratch memory.
+    offset: usize,
+    size: usize,
+    is_result: bool,
+    /// Reads the first of two tensors and writes the second.
+    kernel: Box<dyn Kernel>,
+}
+
+/// The copies of operands.
+pub(crate) struct Copies {
+    compute: Compute,
+    threads: Threads,
+    scratch: Scratch,
+    copies: Vec<Copied>,
+}
+
+impl Copies {
+    pub(crate) fn new(compute: Compute, threads: Threads) -> Self {
+        Self { compute, threads, scratch: Scratch::default(), copies: Vec::new() }
+    }
+
+    /// Puts a copy of the compute type in an operand's place. An epilogue would read a result before it is rounded to its type.
+    pub(crate) fn convert(
+        &mut self,
+        operand: &mut Operand,
+        is_result: bool,
+        has_epilogue: bool,
+    ) -> Result<(), Refusal> {
+        let (tensor, mut copy) = (*operand, packed(operand, self.compute)?);
+        if is_result && has_epilogue {
+            return Err(format!("the result is {}, expected a wider one", operand.data_type.name()));
+        }
+        copy.slot = MAX_TENSORS + self.copies.len();
+        // The conversion has these two tensors.
+        let (outer, inner) = (Operand { slot: 0, ..tensor }, Operand { slot: 1, ..copy });
+        let ends = if is_result { [&inner, &outer] } else { [&outer, &inner] };
+        let kernel: Box<dyn Kernel> =
+            with_compute!(self.compute, T => Box::new(Recode::<T>::plan(ends, None, self.threads)?));
+        let size = storage_size(copy.data_type, copy.layout.elements())?;
+        let offset = self.scratch.area::<u8>(size, 1);
+        self.copies.push(Copied { slot: tensor.slot, offset, size, is_result, kernel });
+        *operand = copy;
+        Ok(())
+    }
+
+    /// The conversions around a kernel of the copies; `None` without any. `plan` gets whether the weights are constant.
+    pub(crate) fn around(
+        self,
+        weights: usize,
+        constant_weights: bool,
+        plan: impl Fn(bool) -> Result<Box<dyn Kernel>, Refusal>,
+    ) -> Result<Option<Converted>, Refusal> {
+        let Self { copies, scratch, .. } = self;
+        if copies.is_empty() {
+            return Ok(None);
+        }
+        let place = copies.iter().position(|copied| copied.slot == weights && !copied.is_result);
+        let constant = match place {
+            Some(place) if constant_weights => {
+                Some(Constant { place, copy: Prepacked::new(copies[place].size, true), kernel: plan(true)? })
+            }
+            _ => None,
+        };
+        // Weights that need no conversion stay in the caller's memory.
+        let kernel = plan(constant_weights && place.is_none())?;
+        Ok(Some(Converted { kernel, copies, size: scratch.size(), constant }))
+    }
+}
+
+/// A dense tensor of the same shape with its dimensions in the same order.
+fn packed(operand: &Operand, compute: Compute) -> Result<Operand, Refusal> {
+    let data_type = match compute {
+        Compute::Single => DataType::Float,
+        Compute::Double => DataType::Double,
+    };
+    let dims: Vec<i64> = operand.layout.dims().iter().map(|dim| *dim as i64).collect();
+    let mut axes: Vec<usize> = (0..dims.len()).collect();
+    axes.sort_by_key(|axis| operand.layout.strides()[*axis]);
+    let (mut strides, mut elements) = (vec![0; dims.len()], 1_i64);
+    for axis in axes {
+        strides[axis] = elements;
+        elements = elements.saturating_mul(dims[axis]);
+    }
+    let layout = Layout::of(&Tensor::new(0, data_type, &dims, &strides))?;
+    Ok(Operand { data_type, layout, ..*operand })
+}
+
+impl Copied {
+    /// Converts the tensor into its copy, or the other way round.
+    ///
+    /// # Safety
+    /// Both pointers are valid for their tensors.
+    unsafe fn run(&self, tensor: *mut u8, copy: *mut u8) {
+        // SAFETY: passed on. A copy has no memory of its own.
+        unsafe { self.kernel.run(&[tensor, copy], std::ptr::null_mut()) };
+    }
+}
+
+impl Kernel for Converted {
+    fn facts(&self) -> Facts {
+        self.kernel.facts()
+    }
+
+    fn scratch_size(&self) -> usize {
+        let constant = self.constant.as_ref().map_or(0, |constant| constant.kernel.scratch_size());
+        self.size + self.kernel.scratch_size().max(constant)
+    }
+
+    fn choices(&self) -> Vec<&Choice> {
+        self.kernel.choices()
+    }
+
+    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
+        let mut pointers = [std::ptr::null_mut(); MAX_TENSORS + MAX_COPIES];
+        pointers[..tensors.len()].copy_from_slice(tensors);
+        let mut kernel = &self.kernel;
+        // SAFETY: this function requires the tensors, the memory has room for the copies, and what is behind
+        // them is the inner kernel's. Its tensors are those that it was planned for.
+        unsafe {
+            for (place, copied) in self.copies.iter().enumerate() {
+                let (tensor, copy) = (tensors[copied.slot], scratch.add(copied.offset));
+                pointers[MAX_TENSORS + place] = copy;
+                match &self.constant {
+                    _ if copied.is_result => {}
+                    Some(constant) if constant.place == place => {
+                        let fill = |to| {
+                            copied.run(tensor, to);
+                            true
+                        };
+                        let (prepacked, _) = constant.copy.get(tensor, copy, fill);
+                        if !std::ptr::eq(prepacked, copy) {
+                            pointers[MAX_TENSORS + place] = prepacked.cast_mut();
+                            kernel = &constant.kernel;
+                        }
+                    }
+                    _ => copied.run(tensor, copy),
+                }
+            }
+            kernel.run(&pointers, scratch.add(self.size));
+            for (copied, copy) in self.copies.iter().zip(&pointers[MAX_TENSORS..]) {
+                if copied.is_result {
+                    copied.run(tensors[copied.slot], *copy);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Products and convolutions of integers and of elements that are converted before they are multiplied: of whole numbers, whose sums
+//! are exact, they are the reference's.
+
+use hipdnn_plugin_sdk::graph::operation::{ConvolutionForward, Matmul};
+use hipdnn_plugin_sdk::graph::{ConvMode, DataType};
+
+use super::{EIGHT_BITS, equals_reference, tensor};
+use crate::tests::engines::common::{Case, Random};
+
+const CONVERTED: [DataType; 8] = [
+    DataType::Int4,
+    DataType::Fp4E2m1,
+    DataType::Fp6E2m3,
+    DataType::Fp6E3m2,
+    DataType::Fp8E8m0,
+    DataType::Int64,
+    DataType::Int32,
+    DataType::Boolean,
+];
+
+const OTHERS: [DataType; 6] =
+    [DataType::Float, DataType::Half, DataType::Double, DataType::Int8, DataType::Uint8, DataType::Bfloat16];
+
+/// Three types, of which one of the operands is always converted.
+fn types(random: &mut Random, case: &mut Case) -> [DataType; 3] {
+    case.graph.compute_type = random.one_of(&[DataType::Float, DataType::Float, DataType::Double]);
+    let all = [CONVERTED.as_slice(), &OTHERS, &EIGHT_BITS].concat();
+    let mut types = [random.one_of(&CONVERTED), random.one_of(&all), random.one_of(&all)];
+    if random.chance(50) {
+        types.swap(0, 1);
+    }
+    types
+}
+
+/// Whole numbers from -3 to 3, now and then without those below 0; from 1 on in the type that has no other ones.
+fn whole(random: &mut Random, case: &mut Case, uid: i64) {
+    let is_power = case.graph.tensor(uid).unwrap().data_type == DataType::Fp8E8m0;
+    let least = if is_power { 1 } else { random.one_of(&[-3, -3, 0]) };
+    case.memory(uid).fill(|| random.int(least, 3) as f64);
+}
+
+#[test]
+fn products() {
+    for seed in 32_000..32_200 {
+        let random = &mut Random(seed);
+        let mut case = Case::new();
+        let types = types(random, &mut case);
+        let most = random.one_of(&[5, 40, 90]);
+        let [m, n, k] = [(); 3].map(|()| random.int(1, most));
+        let batch = random.one_of(&[&[][..], &[3], &[2, 3]]);
+        let dims = |last: [i64; 2]| [batch, &last].concat();
+        let [a, b, c] = [(0, dims([m, k])), (1, dims([k, n])), (2, dims([m, n]))]
+            .map(|(at, dims)| tensor(random, &mut case, types[at], &dims));
+        whole(random, &mut case, a);
+        whole(random, &mut case, b);
+        case.node(Matmul { a, b, c });
+        equals_reference(&case, &[c], &format!("seed {seed}"));
+    }
+}
+
+#[test]
+fn convolutions() {
+    for seed in 33_000..33_200 {
+        let random = &mut Random(seed);
+        let mut case = Case::new();
+        let mut types = types(random, &mut case);
+        let spatial = random.one_of(&[1, 2, 2, 2, 3]);
+        let side = |random: &mut Random| random.int(3, [40, 14, 6][spatial - 1]);
+        let (groups, c, k) = (random.one_of(&[1, 1, 2]), random.int(1, 20), random.int(1, 20));
+        // Depthwise ones as well, and those for which Winograd's algorithm would be chosen.
+        let (groups, c, k) = random.one_of(&[(groups, c, k), (groups, c, k), (5, 1, 1), (1, 16, 16)]);
+        if c >= 16 && k >= 16 {
+            // It stays exact for integers alone.
+            types[..2].copy_from_slice(&[random.one_of(&[DataType::Int8, DataType::Int4]), DataType::Int32]);
+        }
+        let (window, stride) = (random.one_of(&[1, 2, 3, 3, 3]), random.one_of(&[1, 1, 2]));
+        let n = random.int(1, 2);
+        let (mut x, mut w, mut y) = (vec![n, groups * c], vec![groups * k, c], vec![n, groups * k]);
+        let padding = random.int(0, 1);
+        for _ in 0..spatial {
+            let input = side(random);
+            x.push(input);
+            w.push(window);
+            y.push((input + 2 * padding - window) / stride + 1);
+        }
+        let [x, w, y] =
+            [(0, x), (1, w), (2, y)].map(|(at, dims)| tensor(random, &mut case, types[at], &dims));
+        whole(random, &mut case, x);
+        whole(random, &mut case, w);
+        case.node(ConvolutionForward {
+            x,
+            w,
+            y,
+            pre_padding: vec![padding; spatial],
+            post_padding: vec![padding; spatial],
+            stride: vec![stride; spatial],
+            dilation: vec![1; spatial],
+            conv_mode: random.one_of(&[ConvMode::CrossCorrelation, ConvMode::Convolution]),
+        });
+        equals_reference(&case, &[y], &format!("seed {seed}"));
+    }
+}

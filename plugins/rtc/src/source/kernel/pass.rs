@@ -1,0 +1,164 @@
+//! The loop of a pass over a row: what is read, computed and written for each element.
+
+use std::collections::BTreeSet;
+
+use super::{Pass, Writer, sum};
+use crate::source::value::{Origin, Place, element};
+
+impl Writer<'_> {
+    /// An element as a number.
+    pub(super) fn loaded(&self, access: usize, offset: &str, real: &str) -> String {
+        let argument = self.argument_of[access];
+        let tag = self.tag(access);
+        match self.accesses[access].place {
+            Place::Offset => format!("({real})({offset})"),
+            Place::Argument(_) => format!("({real}){tag}::load({tag}::store(a{argument}))"),
+            Place::Memory(_) => format!("({real}){tag}::load(a{argument}[{offset}])"),
+        }
+    }
+
+    pub(super) fn stored(&self, access: usize, offset: &str, value: usize) -> String {
+        format!("a{}[{offset}] = {}::store(v{value});", self.argument_of[access], self.tag(access))
+    }
+
+    pub(super) fn tag(&self, access: usize) -> &'static str {
+        element(self.accesses[access].data_type).unwrap_or_default()
+    }
+
+    fn is_vector(&self, access: usize) -> bool {
+        self.walk.vector(access, &self.accesses[access]).is_some()
+    }
+
+    /// One pass over this thread's elements.
+    pub(super) fn pass(&mut self, pass: &Pass, kept: &BTreeSet<usize>, keeps: bool) {
+        let walk = self.walk;
+        for value in &pass.reduces {
+            if let Origin::Reduce { start, .. } = self.group.values[*value].origin {
+                let real = self.group.values[*value].real;
+                self.line(format!("{} s{value} = {};", real.name(), real.literal(start)));
+            }
+        }
+        let items = walk.elements.count() / walk.lanes;
+        let mut item = "lane".to_owned();
+        if walk.reduces {
+            if keeps {
+                self.line("#pragma unroll");
+            }
+            self.line(format!("for (int k = 0; k < {}; k++) {{", walk.rounds));
+            self.indent += 1;
+            item = format!("k * {}u + lane", walk.threads);
+        }
+        self.line(format!("const index_t item = {item};"));
+        let guard = if walk.reduces { "active && " } else { "" };
+        self.line(format!("if ({guard}item < {items}u) {{"));
+        self.indent += 1;
+        let first = if walk.lanes == 1 { "item".to_owned() } else { format!("item * {}u", walk.lanes) };
+        self.split(&first, &walk.elements, "e");
+        self.elements(pass, kept);
+        self.indent -= 1;
+        self.line("}");
+        if walk.reduces {
+            self.indent -= 1;
+            self.line("}");
+        }
+    }
+
+    /// What is done with the elements that a thread takes at once.
+    fn elements(&mut self, pass: &Pass, kept: &BTreeSet<usize>) {
+        let walk = self.walk;
+        let first_store = self.group.accesses.len();
+        let loads: Vec<usize> = pass
+            .computed
+            .iter()
+            .flat_map(|value| match &self.group.values[*value].origin {
+                Origin::Load(access) => std::slice::from_ref(access),
+                Origin::Gather { indices, .. } => indices,
+                _ => &[],
+            })
+            .copied()
+            .collect();
+        let stores: Vec<usize> = pass.stores.iter().map(|store| first_store + store).collect();
+        for access in loads.iter().chain(&stores) {
+            let base = if walk.reduces { format!("b{access} + ") } else { String::new() };
+            let offset = sum(&walk.elements, *access, "e");
+            self.line(format!("const index_t o{access} = {base}{offset};"));
+        }
+        let pack =
+            |writer: &Self, access: usize| format!("pack<{}::type, {}>", writer.tag(access), walk.lanes);
+        for access in &loads {
+            if self.is_vector(*access) {
+                let (pack, argument) = (pack(self, *access), self.argument_of[*access]);
+                self.line(format!("const {pack} p{access} = *(const {pack} *)(a{argument} + o{access});"));
+            }
+        }
+        for access in &stores {
+            if self.is_vector(*access) {
+                let pack = pack(self, *access);
+                self.line(format!("{pack} p{access};"));
+            }
+        }
+        if walk.lanes > 1 {
+            self.line("#pragma unroll");
+            self.line(format!("for (int i = 0; i < {}; i++) {{", walk.lanes));
+            self.indent += 1;
+        }
+        let round = if walk.reduces { "k" } else { "0" };
+        let lane = if walk.lanes > 1 { "i" } else { "0" };
+        for value in pass.fetched.union(&pass.computed) {
+            let own = &self.group.values[*value];
+            let real = own.real.name();
+            let text = match &own.origin {
+                _ if pass.fetched.contains(value) => format!("k{value}[{round}][{lane}]"),
+                Origin::Load(access) if self.is_vector(*access) => {
+                    format!("({real}){}::load(p{access}.e[i])", self.tag(*access))
+                }
+                Origin::Load(access) => self.loaded(*access, &self.lane_offset(*access), real),
+                Origin::Compute { text, .. } => text.clone(),
+                Origin::Gather { whole, indices, .. } => {
+                    let tensors = whole.iter().map(|(_, access)| format!("a{}", self.argument_of[*access]));
+                    let indices = indices.iter().map(|access| format!("o{access}"));
+                    let arguments: Vec<String> = tensors.chain(indices).collect();
+                    format!("{}_v{value}({})", self.name, arguments.join(", "))
+                }
+                Origin::Reduce { .. } => continue,
+            };
+            self.line(format!("const {real} v{value} = {text};"));
+            if kept.contains(value) && !pass.fetched.contains(value) {
+                self.line(format!("k{value}[{round}][{lane}] = v{value};"));
+            }
+        }
+        for value in &pass.reduces {
+            if let Origin::Reduce { join, input, .. } = self.group.values[*value].origin {
+                let name = self.group.name(input, self.group.values[*value].real);
+                self.line(format!("s{value} = {join}::of(s{value}, {name});"));
+            }
+        }
+        for (place, access) in pass.stores.iter().zip(&stores) {
+            let value = self.group.stores[*place].value;
+            let text = if self.is_vector(*access) {
+                format!("p{access}.e[i] = {}::store(v{value});", self.tag(*access))
+            } else {
+                self.stored(*access, &self.lane_offset(*access), value)
+            };
+            self.line(text);
+        }
+        if walk.lanes > 1 {
+            self.indent -= 1;
+            self.line("}");
+        }
+        for access in &stores {
+            if self.is_vector(*access) {
+                let (pack, argument) = (pack(self, *access), self.argument_of[*access]);
+                self.line(format!("*({pack} *)(a{argument} + o{access}) = p{access};"));
+            }
+        }
+    }
+
+    fn lane_offset(&self, access: usize) -> String {
+        match (self.walk.lanes, self.walk.elements.innermost(access)) {
+            (1, _) | (_, 0) => format!("o{access}"),
+            (_, 1) => format!("o{access} + i"),
+            (_, stride) => format!("o{access} + i * {stride}u"),
+        }
+    }
+}

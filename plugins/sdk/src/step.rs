@@ -1,0 +1,79 @@
+//! What a plan does, told to people: the steps of an execution, each with what computes it.
+
+use crate::json_text::{ObjectWriter, list, plain, text};
+
+/// A step of an execution. What is left at its default is not told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Step {
+    /// The nodes that it computes, by their places in the graph.
+    pub nodes: Vec<usize>,
+    /// What they compute together, as in `ConvolutionForward + RELU_FWD`.
+    pub operation: String,
+    /// How: the name of an algorithm, or of the library that is called.
+    pub algorithm: String,
+    /// The micro-kernel, the library's function or the generated kernel.
+    pub kernel: String,
+    /// The instruction set that it is compiled for.
+    pub isa: String,
+    /// The most threads that work on it at a time.
+    pub threads: usize,
+    /// The bytes that it has to move at least: each tensor that it reads and writes once.
+    pub bytes: u64,
+    /// Its floating point operations, a multiplication and an addition being two.
+    pub flops: u64,
+    /// The algorithms that did not apply or were estimated to be slower, each with the reason.
+    pub passed_over: Vec<String>,
+    /// Why no fast kernel applied, where the plain loops of a reference compute it.
+    pub reference: Option<String>,
+}
+
+impl Step {
+    fn write(&self, to: &mut String) {
+        let mut object = ObjectWriter::default();
+        let texts = [
+            ("operation", self.operation.as_str()),
+            ("algorithm", &self.algorithm),
+            ("kernel", &self.kernel),
+            ("isa", &self.isa),
+            ("reference", self.reference.as_deref().unwrap_or_default()),
+        ];
+        texts.iter().filter(|(_, text)| !text.is_empty()).for_each(|(key, text)| object.text(key, text));
+        let numbers = [("threads", self.threads as u64), ("bytes", self.bytes), ("flops", self.flops)];
+        numbers.iter().filter(|(_, it)| *it > 0).for_each(|(key, number)| object.plain(key, number));
+        object.put("nodes", |to| list(to, &self.nodes, plain));
+        if !self.passed_over.is_empty() {
+            object.put("passed_over", |to| list(to, &self.passed_over, |to, reason| text(to, reason)));
+        }
+        object.write(to);
+    }
+}
+
+/// The text that a host is given: an object with a list of steps.
+pub(crate) fn write(steps: &[Step]) -> String {
+    let mut object = ObjectWriter::default();
+    object.put("steps", |to| list(to, steps, |to, step| step.write(to)));
+    let mut text = String::new();
+    object.write(&mut text);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_told_has_no_key() {
+        let told = Step {
+            nodes: vec![0, 2],
+            operation: "Matmul".into(),
+            algorithm: "reference".into(),
+            flops: 128,
+            passed_over: vec!["one: slow".into()],
+            reference: Some("a \"stride\" is 3".into()),
+            ..Step::default()
+        };
+        let expected = r#"{"steps":[{"algorithm":"reference","flops":128,"nodes":[0,2],"operation":"Matmul","passed_over":["one: slow"],"reference":"a \"stride\" is 3"},{"nodes":[]}]}"#;
+        assert_eq!(write(&[told, Step::default()]), expected);
+        assert_eq!(write(&[]), r#"{"steps":[]}"#);
+    }
+}

@@ -1,0 +1,51 @@
+//! The steps of executions, told to a host that wants a trace.
+//!
+//! A plugin that names `steps` in [`export_engine_plugin!`](crate::export_engine_plugin) can be asked to tell them. As long as nobody
+//! does, a step costs nothing, and an execution the load of a word.
+
+use std::ffi::{CStr, c_char};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// The host's function: the name of a step, when it began and when it ended.
+pub type Callback = Option<unsafe extern "C" fn(name: *const c_char, begin: u64, end: u64)>;
+
+static CALLBACK: AtomicPtr<()> = AtomicPtr::new(null_mut());
+
+/// What an execution needs to tell its steps.
+#[derive(Clone, Copy, Debug)]
+pub struct Steps(unsafe extern "C" fn(name: *const c_char, begin: u64, end: u64));
+
+/// Whether the host wants to know of steps: asked once for an execution.
+#[inline]
+pub fn steps() -> Option<Steps> {
+    let callback = CALLBACK.load(Ordering::Relaxed);
+    if callback.is_null() {
+        return None;
+    }
+    // SAFETY: only `set_callback` stores here, and it stores a callback or null; null was sorted out above.
+    unsafe { std::mem::transmute::<*mut (), Callback>(callback) }.map(Steps)
+}
+
+impl Steps {
+    /// Tells a step that began at a time of [`now`] and ends now. Answers the time.
+    pub fn tell(self, name: &CStr, begin: u64) -> u64 {
+        let end = now();
+        // SAFETY: the host promises that its callback takes a NUL terminated text and two times.
+        unsafe { (self.0)(name.as_ptr(), begin, end) };
+        end
+    }
+}
+
+/// Nanoseconds of the monotonic clock.
+pub fn now() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the output is valid, and every system has this clock.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
+}
+
+/// Tells steps to this callback from now on, or to nobody without one.
+pub(crate) fn set_callback(callback: Callback) {
+    CALLBACK.store(callback.map_or(null_mut(), |callback| callback as *mut ()), Ordering::Relaxed);
+}

@@ -1,0 +1,30 @@
+//! Steps that are told to a host. All of it in one test, because a plugin has one callback.
+
+use std::cell::RefCell;
+
+use super::*;
+use hipdnn_plugin_sdk::trace;
+
+thread_local! {
+    static STEPS: RefCell<Vec<(String, u64, u64)>> = const { RefCell::new(Vec::new()) };
+}
+
+unsafe extern "C" fn keep(name: *const c_char, begin: u64, end: u64) {
+    // SAFETY: the name is NUL terminated.
+    let name = unsafe { CStr::from_ptr(name) }.to_str().unwrap().to_owned();
+    STEPS.with_borrow_mut(|steps| steps.push((name, begin, end)));
+}
+
+#[test]
+fn steps_are_told_as_long_as_somebody_wants_to_know() {
+    assert!(trace::steps().is_none());
+    // SAFETY: the callback stays as long as the test runs.
+    assert_eq!(unsafe { hipdnnEnginePluginSetStepCallback_ext(Some(keep)) }, OK);
+    let begin = trace::now();
+    let end = trace::steps().unwrap().tell(c"one", begin);
+    assert!(end >= begin);
+    assert_eq!(STEPS.take(), [("one".to_owned(), begin, end)]);
+    // SAFETY: nothing is passed.
+    assert_eq!(unsafe { hipdnnEnginePluginSetStepCallback_ext(None) }, OK);
+    assert!(trace::steps().is_none());
+}

@@ -1,0 +1,82 @@
+//! An execution plan as JSON, for people: what it was made of, and what its plugin tells of its steps.
+
+use hipdnn_plugin_sdk::wire::{self, KnobValue};
+use serde_json::{Map, Value, json};
+
+use super::FrozenPlan;
+use super::plan::Source;
+use crate::log;
+use crate::plugin::Owner;
+use crate::status::{Error, Result};
+
+impl FrozenPlan {
+    /// An object with `engine`, `engine_id`, `graph` (its name), `knobs` (those that were set), `plugin`, `plugin_version`,
+    /// `steps` and `workspace_size`. What is not known has no key: the graph and the knobs of a plan that was loaded, the steps
+    /// where the plugin does not tell.
+    pub(super) fn json(&self) -> Result<String> {
+        let source = self.context().owner();
+        let (session, engine) = source.engine();
+        let plugin = session.plugin(engine.plugin)?;
+        let mut object = Map::new();
+        let mut put = |key: &str, value: Value| object.insert(key.to_owned(), value);
+        put("engine", session.engine(engine)?.display_name().into());
+        put("engine_id", source.engine_id().into());
+        put("plugin", plugin.name.as_str().into());
+        put("plugin_version", plugin.version.as_str().into());
+        put("workspace_size", self.workspace_size().into());
+        if let Some(name) = source.graph_name() {
+            put("graph", name.into());
+        }
+        if let Source::Config(config) = source {
+            put("knobs", knobs(config.bytes()?)?);
+        }
+        if let Some(text) = self.context().description() {
+            match steps(&text) {
+                Ok(steps) => drop(put("steps", steps)),
+                Err(reason) => log::warn(|| {
+                    format!("plugin {}: the description of an execution context {reason}", plugin.name)
+                }),
+            }
+        }
+        Ok(Value::from(object).to_string())
+    }
+}
+
+/// The settings in a configuration, by the knobs' ids.
+fn knobs(config: &[u8]) -> Result<Value> {
+    let config = wire::read_engine_config(config)
+        .map_err(|error| Error::internal(format!("the engine configuration cannot be read: {error}")))?;
+    let value = |value| match value {
+        KnobValue::Int(number) => json!(number),
+        KnobValue::Float(number) => json!(number),
+        KnobValue::Text(text) => json!(text),
+    };
+    Ok(config.knobs.into_iter().map(|knob| (knob.knob_id, value(knob.value))).collect::<Map<_, _>>().into())
+}
+
+/// The list of steps in a plugin's description, each an object. What the objects have is for whoever reads them to check.
+fn steps(description: &str) -> std::result::Result<Value, String> {
+    let mut value: Value =
+        serde_json::from_str(description).map_err(|error| format!("is no JSON: {error}"))?;
+    match value.get_mut("steps").map(Value::take) {
+        Some(Value::Array(steps)) if steps.iter().all(Value::is_object) => Ok(steps.into()),
+        _ => Err("has no list of objects named steps".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_list_of_objects_counts_as_steps() {
+        assert_eq!(steps(r#"{"steps":[{"nodes":[0]}],"more":1}"#), Ok(json!([{"nodes": [0]}])));
+        assert_eq!(steps(r#"{"steps":[]}"#), Ok(json!([])));
+        for wrong in ["[]", "{}", r#"{"steps":{}}"#, r#"{"steps":[1]}"#, "null"] {
+            assert!(steps(wrong).unwrap_err().contains("steps"), "{wrong}");
+        }
+        for wrong in ["", "{", r#"{"steps":[]} x"#, &"[".repeat(1000)] {
+            assert!(steps(wrong).unwrap_err().contains("JSON"), "{wrong}");
+        }
+    }
+}

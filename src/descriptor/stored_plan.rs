@@ -1,0 +1,111 @@
+//! Finished plans on disk, which the next process finds: those of configurations that set no knob, where the plugin can save plans.
+//!
+//! `HIPDNN_PLAN_CACHE_DIR` names the folder. A file is a sealed container with the bytes that equal graphs have in common and the saved plan,
+//! and its name a hash of these bytes, the engine, the plugin's version and the device. It is written under another name and renamed
+//! when it is whole, so nobody waits for anybody. What cannot be read or loaded is as if it were not there.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use hipdnn_plugin_sdk::hash::Fnv1a;
+use hipdnn_plugin_sdk::wire::{self, Container};
+
+use super::FrozenPlan;
+use super::engine_config::FrozenConfig;
+use super::saved_plan;
+use crate::plugin::context::{self, Raw};
+use crate::selection::file;
+use crate::status::{Error, Result};
+use crate::{device, log, memory};
+
+/// Where the plan of a configuration is to be found and stored; none where plans are not stored.
+fn path(config: &FrozenConfig) -> Option<PathBuf> {
+    let engine = &config.engine;
+    let folder = engine.session.set().settings.plan_folder.as_deref()?;
+    let plugin = engine.session.plugin(engine.engine.plugin).ok()?;
+    if config.sets_knobs() || !plugin.api.missing_for_saving().is_empty() {
+        return None;
+    }
+    let mut hash = Fnv1a::new().add(engine.graph.equal_bytes()?).add(&engine.id.to_le_bytes());
+    for text in [&*plugin.name, &*plugin.version, device::fingerprint()] {
+        hash = hash.add(&text.len().to_le_bytes()).add(text.as_bytes());
+    }
+    Some(folder.join(format!("{:016x}.plan", hash.number())))
+}
+
+/// Has the plugin make a context of the plan that is stored, if there is one.
+#[cold]
+pub fn load(config: &FrozenConfig) -> Option<(Raw, i64)> {
+    let path = path(config)?;
+    let bytes = file::open(&path, OpenOptions::new().read(true)).and_then(|mut file| file::read(&mut file));
+    let bytes = match bytes {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+        bytes => bytes.map_err(|error| Error::internal(error.to_string())),
+    };
+    match bytes.and_then(|bytes| load_bytes(config, &bytes)) {
+        Ok(loaded) => {
+            log::info(|| format!("the plan was loaded from {}", path.display()));
+            Some(loaded)
+        }
+        Err(error) => {
+            log::info(|| format!("the stored plan {} is not used: {error}", path.display()));
+            None
+        }
+    }
+}
+
+fn load_bytes(config: &FrozenConfig, bytes: &[u8]) -> Result<(Raw, i64)> {
+    let engine = &config.engine;
+    memory::require("the stored plan", bytes.len().saturating_mul(8))?;
+    let container = saved_plan::container("the file", bytes)?;
+    let is_equal = |container: &Container| Some(container.graph) == engine.graph.equal_bytes();
+    let container = container.filter(is_equal).ok_or_else(|| Error::bad_param("it is of another graph"))?;
+    let plan = wire::read_plan(container.plan).map_err(|error| Error::bad_param(error.0))?;
+    saved_plan::check(&plan)?;
+    if saved_plan::engine_of(&engine.session, &plan)? != engine.engine {
+        return Err(Error::bad_param(format!("it is of engine {}", plan.engine_id)));
+    }
+    context::load(&engine.session, engine.engine, plan.payload)
+}
+
+/// Stores a plan for others. Where that fails the log says why, and all goes on without.
+#[cold]
+pub fn store(plan: &FrozenPlan, config: &FrozenConfig) {
+    let Some(path) = path(config) else { return };
+    let container = plan.save().and_then(|plan| {
+        let graph = config.engine.graph.equal_bytes().unwrap_or_default();
+        let size = graph.len().saturating_add(plan.len());
+        memory::require("the plan to store", size.saturating_mul(4))?;
+        let container = wire::write_container(Container { graph, plan: &plan });
+        container.map_err(|error| Error::plugin(error.0))
+    });
+    let stored = container.map_err(|error| error.to_string()).and_then(|bytes| {
+        if bytes.len() as u64 > file::MOST {
+            return Err(format!("it has {} bytes, more than {}", bytes.len(), file::MOST));
+        }
+        write(&path, &bytes).map_err(|error| error.to_string())
+    });
+    if let Err(reason) = stored {
+        log::info(|| format!("the plan is not stored in {}: {reason}", path.display()));
+    }
+}
+
+fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let own = path.with_extension(format!("{}-{count}.tmp", std::process::id()));
+    // Plans may tell of a program what its user does not want others to read.
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&own);
+    let written = file.and_then(|mut file| file.write_all(bytes)).and_then(|()| fs::rename(&own, path));
+    if written.is_err() {
+        // It may not have been made.
+        let _ = fs::remove_file(&own);
+    }
+    written
+}

@@ -1,0 +1,167 @@
+//! What lines say of a plan.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use hipdnn_plugin_sdk::graph::{Graph, Tensor};
+use serde_json::Value;
+
+use super::line;
+use crate::lock::Mutex;
+
+/// Plans that differ in what lines say of them; those beyond that many are one.
+const MOST: usize = 1 << 14;
+
+/// What is said of plans. Kept for ever, since records that wait to be written refer to it: equal ones are one.
+pub struct Plan {
+    /// What the plan is known by in the trace.
+    pub number: u32,
+    /// The graph's name and the engine.
+    pub title: String,
+    /// Graph, engine, algorithm and shapes, with a comma behind each.
+    pub fields: String,
+    /// The same as members of an object of JSON.
+    pub members: String,
+    /// Bytes that an execution moves, 0 where the plugin does not say.
+    pub bytes: u64,
+    /// Operations of an execution, 0 where the plugin does not say.
+    pub operations: u64,
+}
+
+/// What the lines of a plan are made of.
+#[derive(Default)]
+pub struct About<'a> {
+    /// The engine's name.
+    pub engine: &'a str,
+    /// The graph, where the plan has it.
+    pub graph: Option<&'a Graph>,
+    /// What the plugin says of the plan, as JSON.
+    pub description: Option<&'a str>,
+}
+
+static PLANS: OnceLock<Mutex<HashMap<String, &'static Plan>>> = OnceLock::new();
+
+impl Plan {
+    /// What is said of a plan.
+    pub fn of(about: &About<'_>) -> &'static Self {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        let graph = about.graph.map_or("", |graph| graph.name.as_str());
+        let shapes = about.graph.map(shapes).unwrap_or_default();
+        let Steps { algorithm, bytes, operations } = about.description.map(Steps::read).unwrap_or_default();
+        let fields: String =
+            [graph, about.engine, &algorithm, &shapes].iter().map(|text| line::field(text) + ",").collect();
+        let mut plans = PLANS.get_or_init(Mutex::default).lock();
+        if let Some(known) = plans.get(&fields) {
+            return known;
+        }
+        if plans.len() >= MOST {
+            static OTHER: OnceLock<Plan> = OnceLock::new();
+            return OTHER.get_or_init(|| Self {
+                number: 0,
+                title: "another graph".to_owned(),
+                fields: "another graph,,,,".to_owned(),
+                members: "\"engine\":\"\"".to_owned(),
+                bytes: 0,
+                operations: 0,
+            });
+        }
+        let title = match graph {
+            "" => about.engine.to_owned(),
+            graph => format!("{graph} ({})", about.engine),
+        };
+        let texts =
+            [("graph", graph), ("engine", about.engine), ("algorithm", &algorithm), ("shapes", &shapes)];
+        let members: Vec<_> =
+            texts.iter().map(|(name, text)| format!("\"{name}\":{}", Value::from(*text))).collect();
+        let plan: &'static Self = Box::leak(Box::new(Self {
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            title,
+            fields: fields.clone(),
+            members: members.join(","),
+            bytes,
+            operations,
+        }));
+        plans.insert(fields, plan);
+        plan
+    }
+}
+
+/// What a plugin says of the steps of a plan, as far as lines have it.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Steps {
+    algorithm: String,
+    bytes: u64,
+    operations: u64,
+}
+
+impl Steps {
+    fn read(description: &str) -> Self {
+        let description: Value = serde_json::from_str(description).unwrap_or_default();
+        let steps = description.get("steps").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let number = |step: &Value, name: &str| step.get(name).and_then(Value::as_u64).unwrap_or(0);
+        let sum = |name: &str| steps.iter().fold(0_u64, |sum, step| sum.saturating_add(number(step, name)));
+        let mut runs: Vec<(usize, &str)> = Vec::new();
+        for name in steps.iter().filter_map(|step| step.get("algorithm").and_then(Value::as_str)) {
+            match runs.last_mut() {
+                Some((count, last)) if *last == name => *count += 1,
+                _ => runs.push((1, name)),
+            }
+        }
+        let said = |(count, name): &(usize, &str)| match count {
+            1 => (*name).to_owned(),
+            count => format!("{count} x {name}"),
+        };
+        let algorithm = runs.iter().map(said).collect::<Vec<_>>().join(" + ");
+        Self { algorithm, bytes: sum("bytes"), operations: sum("flops") }
+    }
+}
+
+/// The tensors that the caller binds: those that are only read, an arrow, those that are written.
+fn shapes(graph: &Graph) -> String {
+    let written: Vec<i64> = graph.nodes.iter().flat_map(|node| node.operation.outputs()).collect();
+    let mut text = String::new();
+    let mut add = |is_written: bool| {
+        let is_bound = |tensor: &&Tensor| {
+            !tensor.is_virtual && tensor.value.is_none() && written.contains(&tensor.uid) == is_written
+        };
+        for tensor in graph.tensors.iter().filter(is_bound) {
+            let dims: Vec<_> = tensor.dims.iter().map(ToString::to_string).collect();
+            let gap = if text.is_empty() || text.ends_with(' ') { "" } else { " " };
+            // Writing to a text does not fail.
+            let _ = write!(text, "{gap}{}:{}", dims.join("x"), tensor.data_type.name());
+        }
+        if !is_written {
+            text.push_str(" -> ");
+        }
+    };
+    add(false);
+    add(true);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_summed_and_what_is_no_description_says_nothing() {
+        let text = r#"{"steps": [{"algorithm": "gemm", "bytes": 10, "flops": 5}, {"algorithm": "gemm"}, {"algorithm": "relu", "bytes": 2}]}"#;
+        let steps = Steps { algorithm: "2 x gemm + relu".to_owned(), bytes: 12, operations: 5 };
+        assert_eq!(Steps::read(text), steps);
+        assert_eq!(Steps::read("nothing"), Steps::default());
+        assert_eq!(Steps::read("{\"steps\": 7}"), Steps::default());
+    }
+
+    #[test]
+    fn equal_plans_are_one_and_texts_are_safe() {
+        let graph = Graph { name: "a,\"b\"\n".to_owned(), ..Graph::default() };
+        let about = About { engine: "E", graph: Some(&graph), description: None };
+        let plan = Plan::of(&about);
+        assert!(std::ptr::eq(plan, Plan::of(&about)));
+        assert_eq!(plan.fields, "a;\"b\" ,E,, -> ,");
+        let object = format!("{{{}}}", plan.members);
+        assert_eq!(serde_json::from_str::<Value>(&object).unwrap()["graph"], "a,\"b\"\n");
+    }
+}

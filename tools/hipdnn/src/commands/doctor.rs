@@ -1,0 +1,114 @@
+//! `hipdnn doctor`
+
+use std::path::{Path, PathBuf};
+
+use super::Outcome;
+use super::device::{self, Found};
+use crate::failure::{Failure, Result, one_line};
+use crate::loading::{self, Loading};
+use hipdnn::Backend;
+
+/// Variables of others that decide what is found; those of the library begin with `HIPDNN_`.
+const VARIABLES: [&str; 5] = ["HIPDNN_", "HIP_", "CUDA_", "ROCM_", "LD_LIBRARY_PATH"];
+
+/// Lines of what is there, each with a word in front. `python -m hipdnn` has the same words.
+#[derive(Default)]
+struct Report(String);
+
+impl Report {
+    fn line(&mut self, word: &str, text: &str) {
+        self.0.push_str(&format!("{word:<11} {}\n", one_line(text)));
+    }
+}
+
+/// Says what a report of a defect needs. What is missing is a line as well.
+pub fn doctor(backend: Result<Backend>, plugins: &[PathBuf]) -> Outcome {
+    let mut report = Report::default();
+    report.line("hipdnn", env!("CARGO_PKG_VERSION"));
+    report.line("system", &system());
+    report.line("processor", &processor());
+    gpus(&mut report);
+    let failure = backend.and_then(|backend| library(&mut report, &backend, plugins)).err();
+    if let Some(failure) = &failure {
+        report.line("library", &failure.to_string());
+    }
+    let wanted = |name: &str| VARIABLES.iter().any(|prefix| name.starts_with(prefix));
+    let mut variables: Vec<_> = std::env::vars_os()
+        .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()))
+        // This one the tool has set for itself.
+        .filter(|(name, value)| wanted(name) && !(name == "HIPDNN_LOG_FILE" && value == "/dev/null"))
+        .collect();
+    variables.sort();
+    variables.iter().for_each(|(name, value)| report.line("variable", &format!("{name}={value}")));
+    Outcome { text: report.0, failure }
+}
+
+fn library(report: &mut Report, backend: &Backend, plugins: &[PathBuf]) -> Result<()> {
+    let added = loading::add_plugins(backend, plugins)?;
+    let version = backend.version().unwrap_or_else(|| "of no version".to_owned());
+    report.line("library", &format!("{version}, {}", backend.path()));
+    let (handle, loading) = Loading::watch(backend);
+    for plugin in &loading.plugins {
+        report.line(
+            "plugin",
+            &format!("{} {}, {}, generation {}", plugin.name, plugin.version, plugin.file, plugin.generation),
+        );
+    }
+    for line in loading.remarks().lines() {
+        report.line("plugins", line);
+    }
+    let handle = handle?;
+    let engines = handle.engines()?;
+    for engine in &engines {
+        report.line("engine", &format!("{} ({} {})", engine.name, engine.plugin, engine.version));
+    }
+    // Older libraries have none.
+    for policy in handle.policies().unwrap_or_default() {
+        report.line("policy", &format!("{} ({} {})", policy.name, policy.plugin, policy.version));
+    }
+    let nothing = || engines.is_empty().then(|| Failure::work("no engine is loaded"));
+    loading.failure_of(&added).or_else(nothing).map_or(Ok(()), Err)
+}
+
+fn gpus(report: &mut Report) {
+    let drivers: Vec<_> =
+        ["/dev/kfd", "/dev/nvidiactl"].into_iter().filter(|file| Path::new(file).exists()).collect();
+    if drivers.is_empty() {
+        report.line("GPU driver", "none");
+    }
+    drivers.iter().for_each(|driver| report.line("GPU driver", driver));
+    for Found { library, version, file, .. } in device::libraries() {
+        let file = file.map_or_else(|| "not there".to_owned(), |file| file.display().to_string());
+        let version = version.map(|version| format!(" {version}")).unwrap_or_default();
+        report.line("GPU library", &format!("{library}{version}, {file}"));
+    }
+    match device::devices() {
+        // That there is no library was said.
+        Err(_) => {}
+        Ok(devices) => {
+            for device in devices {
+                let (number, memory) = (device.number, device.memory_bytes >> 20);
+                let (architecture, units) = (device.architecture, device.compute_units);
+                report.line("device", &format!("{number}, {architecture}, {units} units, {memory} MiB"));
+            }
+        }
+    }
+}
+
+/// The system and its C library.
+fn system() -> String {
+    let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default().trim().to_owned();
+    let names = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let name = names.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
+    let name = name.unwrap_or("unknown").trim_matches('"');
+    format!("{name}, Linux {}, {}", read("/proc/sys/kernel/osrelease"), std::env::consts::ARCH)
+}
+
+fn processor() -> String {
+    let information = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = information.lines().find(|line| line.starts_with("model name"));
+    let model =
+        model.and_then(|line| line.split_once(':')).map_or(std::env::consts::ARCH, |(_, model)| model.trim());
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    format!("{model}, {threads} threads")
+}

@@ -1,0 +1,179 @@
+//! What is installed and packed: nothing of this machine, stripped, with licences; and packages that work once unpacked.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::install::{find_package, pkg_config};
+use super::{Context, without_settings};
+use crate::Failure;
+use crate::install::{DOCUMENTS, TOOL, files, install_debug_files, remove};
+use crate::package::{Packages, pack};
+use crate::process::{command, run as run_program};
+use crate::split::debug_place;
+use crate::steps::Steps;
+
+/// What may be installed at most.
+const LARGEST: u64 = 32 << 20;
+
+pub fn run(context: &Context, steps: &mut Steps) {
+    let scratch = context.workspace.scratch("package");
+    let debug = scratch.join("debug files");
+    steps.run("files for debuggers belong to what is installed", || {
+        remove(&scratch)?;
+        install_debug_files(context.workspace, &debug, "lib")?;
+        stripped(context, &debug)
+    });
+    steps.run("no path of this machine is installed", || no_paths(context, &debug));
+    steps.run("size of what is installed", || size(context.stage));
+    let mut packed = None;
+    steps.run("packages", || {
+        packed = Some(pack(context.workspace, &scratch.join("packed"), 0)?);
+        Ok(String::new())
+    });
+    let Some(packages) = packed else { return };
+    steps.run("the archives, unpacked", || archives(context, &packages, &scratch.join("archive"), &debug));
+    let root = scratch.join("root");
+    let unpacked = steps.run("the package for Debian, unpacked", || debian(context, &packages, &root));
+    if unpacked {
+        let usr = root.join("usr");
+        let build = scratch.join("consumers");
+        steps.run("find_package in it, C and C++", || find_package(context, &usr, &build));
+        steps.run("pkg-config in it, C and C++", || pkg_config(context, &usr, "lib", &build));
+        steps.run("its command line tool", || tool(&usr));
+    }
+}
+
+/// The files of code in a tree: the others begin with something else.
+fn binaries(tree: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let mut found = files(tree)?;
+    found.retain(|file| fs::read(tree.join(file)).is_ok_and(|bytes| bytes.starts_with(b"\x7fELF")));
+    Ok(found)
+}
+
+/// Each file of code has no symbols but what it exports, names the file that has them, and has the same build-id.
+fn stripped(context: &Context, debug: &Path) -> Result<String, Failure> {
+    let binaries = binaries(context.stage)?;
+    let places: Vec<PathBuf> = binaries.iter().map(|file| debug_place(file)).collect();
+    let mut had = files(debug)?;
+    had.sort();
+    let mut expected = places.clone();
+    expected.sort();
+    if had != expected || had.is_empty() {
+        return Err(Failure::new(format!("{had:#?}, expected {expected:#?}")));
+    }
+    let read = |option: &str, file: &Path| {
+        run_program(command("readelf", [option, "-W"]).arg(file).env("LC_ALL", "C"))
+    };
+    for (file, place) in binaries.iter().zip(&places) {
+        let (installed, other) = (context.stage.join(file), debug.join(place));
+        let (sections, others) = (read("-S", &installed)?, read("-S", &other)?);
+        let named = read("-p.gnu_debuglink", &installed)?;
+        let name = place.file_name().unwrap_or_default().to_string_lossy();
+        let (id, other_id) = (build_id(&read("-n", &installed)?), build_id(&read("-n", &other)?));
+        let is_good = !sections.contains(".symtab")
+            && !sections.contains(".debug_info")
+            && others.contains(".symtab")
+            && others.contains(".debug_info")
+            && named.contains(&*name)
+            && id.is_some()
+            && id == other_id;
+        if !is_good {
+            return Err(Failure::new(format!(
+                "{}\n{sections}{named}{id:?}\n{others}{other_id:?}",
+                file.display()
+            )));
+        }
+    }
+    Ok(format!("{} files", binaries.len()))
+}
+
+fn build_id(notes: &str) -> Option<String> {
+    notes.lines().find_map(|line| Some(line.split_once("Build ID: ")?.1.trim().to_owned()))
+}
+
+/// No file has the name of a folder that the build replaces.
+fn no_paths(context: &Context, debug: &Path) -> Result<String, Failure> {
+    // Sections for debuggers are compressed.
+    let plain = context.workspace.scratch("package").join("plain");
+    fs::create_dir_all(&plain)?;
+    for file in files(debug)? {
+        let to = plain.join(file.file_name().unwrap_or_default());
+        run_program(command("objcopy", ["--decompress-debug-sections"]).arg(debug.join(&file)).arg(to))?;
+    }
+    let mut grep = command("grep", ["-r", "-l", "-a", "-F"]);
+    for (folder, _) in context.workspace.remapped() {
+        grep.arg("-e").arg(folder);
+    }
+    let output = grep.arg(context.stage).arg(&plain).output()?;
+    // 1: nothing was found.
+    match output.status.code() {
+        Some(1) => Ok(format!("{} files", files(context.stage)?.len() + files(debug)?.len())),
+        _ => Err(Failure::new(format!(
+            "{}{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr),
+            output.status
+        ))),
+    }
+}
+
+fn size(tree: &Path) -> Result<String, Failure> {
+    let sizes = files(tree)?.into_iter().map(|file| Ok(fs::metadata(tree.join(file))?.len()));
+    let bytes = sizes.sum::<Result<u64, Failure>>()?;
+    let note = format!("{:.1} MB", bytes as f64 / 1e6);
+    if bytes > LARGEST {
+        Err(Failure::new(format!("{note}, at most {LARGEST} bytes were expected")))
+    } else {
+        Ok(note)
+    }
+}
+
+/// The files of a tree, with their bytes, are those of another.
+fn same(one: &Path, other: &Path) -> Result<usize, Failure> {
+    let names = files(one)?;
+    if names != files(other)? {
+        return Err(Failure::new(format!("{names:#?}\nother: {:#?}", files(other)?)));
+    }
+    match names.iter().find(|name| fs::read(one.join(name)).ok() != fs::read(other.join(name)).ok()) {
+        Some(name) => {
+            Err(Failure::new(format!("{} differs from {}", one.join(name).display(), other.display())))
+        }
+        None => Ok(names.len()),
+    }
+}
+
+fn archives(context: &Context, packages: &Packages, folder: &Path, debug: &Path) -> Result<String, Failure> {
+    let mut counts = Vec::new();
+    for (archive, tree) in [(&packages.archive, context.stage), (&packages.debug, debug)] {
+        remove(folder)?;
+        fs::create_dir_all(folder)?;
+        run_program(command("tar", ["-xJf"]).arg(archive).arg("-C").arg(folder))?;
+        let name = archive.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let name = name.trim_end_matches(".tar.xz").trim_end_matches("-debug");
+        counts.push(same(&folder.join(name), tree)?.to_string());
+    }
+    Ok(format!("{} files", counts.join(" and ")))
+}
+
+fn debian(context: &Context, packages: &Packages, root: &Path) -> Result<String, Failure> {
+    run_program(command("dpkg", ["-x"]).arg(&packages.debian).arg(root))?;
+    // The one file that only Debian's package has.
+    fs::remove_file(root.join("usr").join(DOCUMENTS).join("copyright"))?;
+    let count = same(&root.join("usr"), context.stage)?;
+    let fields = run_program(command("dpkg-deb", ["-f"]).arg(&packages.debian))?;
+    let version = format!("Version: {}\n", context.workspace.version);
+    if !fields.contains(&version) || !fields.contains("Depends: libc6 (>= 2.") {
+        return Err(Failure::new(fields));
+    }
+    Ok(format!("{count} files"))
+}
+
+fn tool(usr: &Path) -> Result<String, Failure> {
+    let mut tool = command(usr.join("bin").join(TOOL), ["engines"]);
+    without_settings(&mut tool);
+    let out = run_program(tool.env_remove("LD_LIBRARY_PATH"))?;
+    if !out.contains("CPU_ENGINE") || !out.contains(&usr.join("lib").display().to_string()) {
+        return Err(Failure::new(out));
+    }
+    Ok(String::new())
+}
