@@ -37,10 +37,7 @@ static const char *const NAMES[] = {ENGINES};
 static int64_t id_of(size_t engine)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (const char *at = NAMES[engine]; *at != '\0'; at++)
-    {
-        hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
-    }
+    for (const char *at = NAMES[engine]; *at != '\0'; at++) hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
     return (int64_t)(hash + ID_OFFSET);
 }
 
