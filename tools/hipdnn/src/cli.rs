@@ -54,12 +54,12 @@ Examples:
     Engines(List),
     /// Say what a report of a defect needs: versions, files, devices, engines, settings.
     #[command(after_help = "\
-`python -m hipdnn` prints the same of the library that Python uses. Without a library, or without any engine, the exit status is 1.
+`python -m hipdnn` prints versions, library, engines and variables as Python finds them. Without a library, or without any engine, the exit status is 1.
 
 Example:
   hipdnn doctor")]
     Doctor,
-    /// List AMD's libraries and the devices that engines for AMD GPUs find.
+    /// List the libraries of AMD and NVIDIA that engines for GPUs look for, and the devices.
     #[command(after_help = "\
 Without a device the exit status is 1. The backend is not opened.
 

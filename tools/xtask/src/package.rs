@@ -1,5 +1,6 @@
 //! `cargo xtask package`: what is installed as an archive and as a package for Debian, and what debuggers read in an archive of
-//! its own. Two builds of one commit give the same bytes.
+//! its own. Two builds of one commit are meant to give the same bytes: `cargo xtask reproducible` compares
+//! them.
 
 use std::fs;
 use std::path::{Path, PathBuf};

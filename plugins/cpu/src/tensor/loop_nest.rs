@@ -129,17 +129,35 @@ impl<const N: usize> LoopNest<N> {
     /// Advances to the next run, after the last to the first.
     #[inline(always)]
     pub(crate) fn advance(&self, place: &mut Position<N>) {
+        let Some(last) = self.rank.checked_sub(1) else { return };
+        place.index[last] += 1;
+        if place.index[last] < self.dims[last] {
+            for (offset, stride) in place.offsets.iter_mut().zip(self.strides[last]) {
+                *offset += stride;
+            }
+        } else {
+            self.carry(place);
+        }
+    }
+
+    /// The same where the innermost of the outer loops is at its end. Compiled once, as it is needed seldom.
+    #[inline(never)]
+    fn carry(&self, place: &mut Position<N>) {
         for axis in (0..self.rank).rev() {
-            place.index[axis] += 1;
             if place.index[axis] < self.dims[axis] {
-                for (offset, stride) in place.offsets.iter_mut().zip(self.strides[axis]) {
-                    *offset += stride;
-                }
                 return;
             }
             place.index[axis] = 0;
             for (offset, stride) in place.offsets.iter_mut().zip(self.strides[axis]) {
                 *offset -= (self.dims[axis] - 1) * stride;
+            }
+            if let Some(outer) = axis.checked_sub(1) {
+                place.index[outer] += 1;
+                if place.index[outer] < self.dims[outer] {
+                    for (offset, stride) in place.offsets.iter_mut().zip(self.strides[outer]) {
+                        *offset += stride;
+                    }
+                }
             }
         }
     }
