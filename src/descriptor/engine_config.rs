@@ -70,9 +70,11 @@ impl FrozenConfig {
         bytes(&self.engine, self.bytes.as_deref())
     }
 
-    /// Where the plan is kept that the engine makes of the graph; none where a knob is set, which may tie a plan to its caller.
+    /// Where the plan is kept that the engine makes of the graph; none where a knob is set, which may tie a plan to its
+    /// caller, or where the device or the stream is another one by now.
     pub fn shared_plan(&self) -> Option<&Known> {
-        self.engine.known.as_deref().filter(|_| !self.sets_knobs())
+        let known = self.engine.known.as_deref().filter(|_| !self.sets_knobs());
+        known.filter(|known| known.is_current(self.engine.session.cache()))
     }
 
     /// Whether a knob is set, be it to its default.
@@ -92,6 +94,7 @@ fn bytes<'a>(engine: &'a FrozenEngine, chosen: Option<&'a [u8]>) -> Result<&'a [
 /// How much workspace the plugin expects to need. It is asked unless that is known.
 fn expected_workspace_size(engine: &FrozenEngine, chosen: Option<&[u8]>) -> Result<i64> {
     let known = engine.known.as_ref().filter(|_| chosen.is_none());
+    let known = known.filter(|known| known.is_current(engine.session.cache()));
     if let Some(size) = known.and_then(|known| known.workspace_size.get()) {
         return Ok(*size);
     }

@@ -101,10 +101,9 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let own = path.with_extension(format!("{}-{count}.tmp", std::process::id()));
     // Plans may tell of a program what its user does not want others to read.
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&own);
-    let written = file.and_then(|mut file| file.write_all(bytes)).and_then(|()| fs::rename(&own, path));
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&own)?;
+    let written = file.write_all(bytes).and_then(|()| fs::rename(&own, path));
     if written.is_err() {
-        // It may not have been made.
         let _ = fs::remove_file(&own);
     }
     written

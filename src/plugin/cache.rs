@@ -34,22 +34,29 @@ static TOTAL: AtomicUsize = AtomicUsize::new(0);
 /// The most that all caches may have.
 pub fn limit() -> usize {
     static LIMIT: OnceLock<usize> = OnceLock::new();
-    *LIMIT.get_or_init(|| {
-        let Some(value) = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) else {
-            return DEFAULT_LIMIT;
-        };
-        value.to_str().and_then(|text| text.trim().parse().ok()).unwrap_or_else(|| {
-            log::warn(|| {
-                format!("{VARIABLE} is {value:?}, expected a number of bytes; it is {DEFAULT_LIMIT}")
-            });
-            DEFAULT_LIMIT
-        })
-    })
+    if let Some(limit) = LIMIT.get() {
+        return *limit;
+    }
+    let value = std::env::var_os(VARIABLE).filter(|value| !value.is_empty());
+    let number = value.as_ref().map(|value| value.to_str().and_then(|text| text.trim().parse().ok()));
+    let limit = number.flatten().unwrap_or(DEFAULT_LIMIT);
+    // Complained of once it is set: a callback of the log may come here again.
+    if LIMIT.set(limit).is_ok() && number == Some(None) {
+        log::warn(|| {
+            let value = value.unwrap_or_default();
+            format!("{VARIABLE} is {value:?}, expected a number of bytes; it is {DEFAULT_LIMIT}")
+        });
+    }
+    limit
 }
 
 /// The graphs that a session has seen.
 #[derive(Default)]
-pub struct Cache(Mutex<State>);
+pub struct Cache {
+    state: Mutex<State>,
+    /// How often everything was forgotten.
+    clears: AtomicUsize,
+}
 
 #[derive(Default)]
 struct State {
@@ -73,6 +80,8 @@ struct Used {
 pub struct Entry {
     graph: Arc<VerifiedGraph>,
     place: Place,
+    /// How often everything had been forgotten when it was made.
+    clears: usize,
     /// The engines that apply.
     pub engines: OnceLock<Engines>,
     /// What is known of engines, a list that only grows.
@@ -82,6 +91,9 @@ pub struct Entry {
 /// What is known of an engine for a graph.
 pub struct Known {
     engine: EngineRef,
+    /// Where and when this began to be known.
+    place: Place,
+    clears: usize,
     /// What its plugin tells of it.
     pub details: OnceLock<Option<Arc<EngineDetails>>>,
     /// Bytes of workspace that it expects to need where no knob is set.
@@ -108,7 +120,7 @@ impl Cache {
         }
         let (graph, place) = (graph.verified(), device::place());
         let number = graph.hash()? ^ place.hash();
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         state.clock += 1;
         let last = state.clock;
         if let Some(used) = state.entries.get_mut(&number)
@@ -124,22 +136,24 @@ impl Cache {
             drop(trace::phase("the plan cache knows the graph", || format!("{hits} of {last} graphs")));
             return Some(entry);
         }
-        let (entry, evicted) = state.add(number, graph, place)?;
+        let clears = self.clears.load(Ordering::Relaxed);
+        let (entry, evicted) = state.add(number, Entry::new(graph, place, clears));
         // After the lock is gone: what is dropped calls plugins.
         drop(state);
         drop(evicted);
-        Some(entry)
+        entry
     }
 
     /// Forgets everything, and gives back the contexts that no plan has.
     pub fn clear(&self) {
-        let state = std::mem::take(&mut *self.0.lock());
+        self.clears.fetch_add(1, Ordering::Relaxed);
+        let state = std::mem::take(&mut *self.state.lock());
         TOTAL.fetch_sub(state.bytes, Ordering::Relaxed);
     }
 
     /// Forgets everything when the session ends, after all plans. `session` is the one that ends.
     pub fn end(&self, session: &Session) {
-        let state = std::mem::take(&mut *self.0.lock());
+        let state = std::mem::take(&mut *self.state.lock());
         TOTAL.fetch_sub(state.bytes, Ordering::Relaxed);
         for used in state.entries.values() {
             used.entry
@@ -151,6 +165,11 @@ impl Cache {
 }
 
 impl Entry {
+    fn new(graph: &Arc<VerifiedGraph>, place: Place, clears: usize) -> Arc<Self> {
+        let graph = Arc::clone(graph);
+        Arc::new(Self { graph, place, clears, engines: OnceLock::new(), first: OnceLock::new() })
+    }
+
     fn engines(&self) -> impl Iterator<Item = &Arc<Known>> {
         std::iter::successors(self.first.get(), |known| known.next.get())
     }
@@ -159,7 +178,8 @@ impl Entry {
     pub fn engine(&self, engine: EngineRef) -> Arc<Known> {
         let new = || {
             let (details, workspace_size, plan) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-            Arc::new(Known { engine, details, workspace_size, plan, next: OnceLock::new() })
+            let Self { place, clears, .. } = *self;
+            Arc::new(Known { engine, place, clears, details, workspace_size, plan, next: OnceLock::new() })
         };
         let mut at = &self.first;
         loop {
@@ -178,6 +198,11 @@ impl Entry {
 }
 
 impl Known {
+    /// Whether the thread's device and the handle's stream are still those for which this is known.
+    pub fn is_current(&self, cache: &Cache) -> bool {
+        self.clears == cache.clears.load(Ordering::Relaxed) && self.place == device::place()
+    }
+
     /// The plan that was made before, or else the one that `compile` makes.
     pub fn plan(
         &self,
@@ -231,35 +256,24 @@ impl Drop for SharedContext {
 
 impl State {
     /// A new entry, in place of those that were not looked for for the longest time where there is no room.
-    fn add(
-        &mut self,
-        number: u64,
-        graph: &Arc<VerifiedGraph>,
-        place: Place,
-    ) -> Option<(Arc<Entry>, Vec<Used>)> {
-        let bytes = graph.size() + OVERHEAD;
+    fn add(&mut self, number: u64, entry: Arc<Entry>) -> (Option<Arc<Entry>>, Vec<Used>) {
+        let bytes = entry.graph.size() + OVERHEAD;
         // No handle takes more than it leaves to others, so that a new one always finds room.
         if bytes > limit() / 2 {
-            return None;
+            return (None, Vec::new());
         }
         let mut evicted: Vec<Used> = self.entries.remove(&number).into_iter().collect();
         self.forget(&evicted);
         if !self.has_room(bytes) {
             evicted.append(&mut self.oldest());
             if !self.has_room(bytes) {
-                return None;
+                return (None, evicted);
             }
         }
         self.bytes += bytes;
         TOTAL.fetch_add(bytes, Ordering::Relaxed);
-        let entry = Arc::new(Entry {
-            graph: Arc::clone(graph),
-            place,
-            engines: OnceLock::new(),
-            first: OnceLock::new(),
-        });
         self.entries.insert(number, Used { entry: Arc::clone(&entry), last: self.clock, bytes });
-        Some((entry, evicted))
+        (Some(entry), evicted)
     }
 
     fn has_room(&self, bytes: usize) -> bool {
