@@ -108,7 +108,7 @@ fn flops(problem: &Problem) -> f64 {
             let sizes = |sizes: &[usize]| product(sizes.get(..spatial).unwrap_or_default());
             2.0 * product(&[batch, groups, in_channels, out_channels]) * sizes(&c.output) * sizes(&c.window)
         }
-        Problem::Matmul(m) => 2.0 * product(&[m.batch, m.m, m.n, m.k]),
+        Problem::Matmul(m) => 2.0 * elements(&m.c) * m.k as f64,
         Problem::Attention(a) => {
             let s = &a.shape;
             2.0 * product(&[s.batch, s.heads, s.queries, s.keys, s.depth + s.value_depth])

@@ -125,10 +125,15 @@ pub(crate) fn plan(
     plan_problem(&Problem::new(c, compute, isa, settings, epilogue))
 }
 
-fn plan_problem(problem: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
+/// The type in which sums are exact where they have to be.
+fn type_of_sums(problem: &Problem<'_>) -> Compute {
     let c = problem.convolution;
     let terms = c.in_channels as f64 * c.window[..c.spatial].iter().map(|side| *side as f64).product::<f64>();
-    Ok(Box::new(match matmul::exact([c.x.data_type, c.w.data_type], terms, problem.compute) {
+    matmul::exact([c.x.data_type, c.w.data_type], terms, problem.compute)
+}
+
+fn plan_problem(problem: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
+    Ok(Box::new(match type_of_sums(problem) {
         Compute::Single => choose::<f32>(problem)?,
         Compute::Double => choose::<f64>(problem)?,
     }))
@@ -211,11 +216,13 @@ fn as_matmul(p: &Problem<'_>) -> Result<Candidate, Refusal> {
 /// Operands of dtypes that no other entry reads or writes.
 fn converted(p: &Problem<'_>) -> Result<Candidate, Refusal> {
     let mut convolution = *p.convolution;
-    let mut copies = Copies::new(p.compute, p.settings.threads);
+    let (mut copies, sums) = (Copies::new(p.compute, p.settings.threads), type_of_sums(p));
     let Convolution { x, w, y, .. } = &mut convolution;
     for (operand, is_result) in [x, w, y].into_iter().zip(p.are_results()) {
-        if !is_direct(operand.data_type, is_result) {
-            copies.convert(operand, is_result, p.epilogue.is_some())?;
+        match is_direct(operand.data_type, is_result) {
+            true => {}
+            false if is_result => copies.convert_result(operand, sums, p.epilogue.is_some())?,
+            false => copies.convert(operand)?,
         }
     }
     let planned = copies.around(p.convolution.w.slot, p.settings.constant_weights, |constant_weights| {

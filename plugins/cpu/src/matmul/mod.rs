@@ -56,11 +56,15 @@ pub(crate) fn plan_with(
 ) -> Result<Box<dyn Kernel>, Refusal> {
     let mut converted = *matmul;
     let mut copies = Copies::new(compute, settings.threads);
-    let Matmul { a, b, c, .. } = &mut converted;
-    for (operand, is_result) in [(a, false), (b, false), (c, true)] {
-        if packing_of::<f32>("", operand.data_type).is_err() {
-            copies.convert(operand, is_result, epilogue.is_some())?;
+    let is_foreign = |operand: &crate::problem::Operand| packing_of::<f32>("", operand.data_type).is_err();
+    for operand in [&mut converted.a, &mut converted.b] {
+        if is_foreign(operand) {
+            copies.convert(operand)?;
         }
+    }
+    if is_foreign(&matmul.c) {
+        let sums = exact([matmul.a.data_type, matmul.b.data_type], matmul.k as f64, compute);
+        copies.convert_result(&mut converted.c, sums, epilogue.is_some())?;
     }
     let around = copies.around(matmul.b.slot, settings.constant_weights, |constant_weights| {
         plan_with(&converted, compute, isa, pairs, Settings { constant_weights, ..settings }, epilogue)

@@ -149,7 +149,9 @@ impl Compiled {
             (Err(_), Some(copies)) => {
                 copies.tell(&self.request.graph.name);
                 // SAFETY: as promised by the caller.
-                unsafe { staging::execute(&*graph()?, plan, &copies.memory, stream, buffers) }
+                unsafe {
+                    staging::execute(&prepare(&*graph()?).map_err(Refusal::new)?.graph, plan, stream, buffers)
+                }
             }
         }
     }

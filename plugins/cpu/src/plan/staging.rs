@@ -14,7 +14,6 @@ use hipdnn_plugin_sdk::{PluginError, log};
 use crate::kernel::Refusal;
 use crate::layout::{Layout, storage_size};
 use crate::memory;
-use crate::plan::own_memory::OwnMemory;
 use crate::plan::steps::Plan;
 
 /// The variable that asks for it: 1, or anything but 0.
@@ -28,17 +27,14 @@ pub(crate) fn is_asked_for() -> bool {
     std::env::var_os(VARIABLE).is_some_and(|value| !value.is_empty() && value != "0")
 }
 
-/// What a plan needs for copies.
+/// Of a plan that may copy: whether it has told so.
 #[derive(Default)]
-pub(crate) struct Copies {
-    pub(crate) memory: OwnMemory,
-    is_told: AtomicBool,
-}
+pub(crate) struct Copies(AtomicBool);
 
 impl Copies {
     /// Warns, once for a plan, that its executions copy.
     pub(crate) fn tell(&self, graph: &str) {
-        if !self.is_told.swap(true, Ordering::Relaxed) {
+        if !self.0.swap(true, Ordering::Relaxed) {
             log::warn(format!(
                 "graph {graph:?} has tensors in device memory: the CPU copies them and waits for the device, as {VARIABLE} asks"
             ));
@@ -46,17 +42,34 @@ impl Copies {
     }
 }
 
-/// A tensor in device memory, and the place of its copy.
-struct Staged {
-    uid: i64,
+/// Device memory that is copied: of one tensor, or of several that overlap, as channels of one image may.
+struct Region {
     gpu: Gpu,
-    device: *mut c_void,
-    offset: usize,
+    first: *mut c_void,
     size: usize,
     is_written: bool,
+    /// The place of the copy.
+    offset: usize,
 }
 
-/// Runs a plan of `graph` with copies of those tensors that lie in device memory, and with memory of its own as workspace.
+impl Region {
+    fn end(&self) -> usize {
+        self.first.addr().saturating_add(self.size)
+    }
+
+    /// Takes up another region that begins inside.
+    fn merge(&mut self, other: &Self) -> bool {
+        let meets = other.first.addr() < self.end();
+        if meets {
+            self.size = self.end().max(other.end()) - self.first.addr();
+            self.is_written |= other.is_written;
+        }
+        meets
+    }
+}
+
+/// Runs a plan of `graph`, whose types are settled, with copies of those tensors that lie in device memory, and with memory of its own
+/// as workspace.
 ///
 /// # Errors
 /// A tensor that cannot be copied, those of the device's library and those of the plan.
@@ -66,44 +79,78 @@ struct Staged {
 pub(crate) unsafe fn execute(
     graph: &Graph,
     plan: &Plan,
-    own: &OwnMemory,
     stream: hipStream_t,
     buffers: &[hipdnnPluginDeviceBuffer_t],
 ) -> Result<(), PluginError> {
-    let mut staged = Vec::new();
+    // SAFETY: the caller promises the stream.
+    let mut regions = unsafe { regions(graph, plan, stream, buffers) }?;
     let mut total = 0_usize;
+    for region in &mut regions {
+        region.offset = total;
+        let next = total.checked_add(region.size).and_then(|end| end.checked_next_multiple_of(ALIGNMENT));
+        total = next.ok_or_else(|| no_memory(usize::MAX))?;
+    }
+    let mut copies = Vec::new();
+    copies.try_reserve_exact(total).map_err(|_| no_memory(total))?;
+    copies.resize(total, 0_u8);
+    for region in &regions {
+        // The work that fills a tensor may be on any stream.
+        region.gpu.synchronize()?;
+        let copy = copies.get_mut(region.offset..region.offset + region.size).unwrap_or_default();
+        // SAFETY: the caller promises as many bytes of device memory.
+        unsafe { region.gpu.download(copy, region.first) }?;
+    }
+    let first = copies.as_mut_ptr();
+    let mut bound = buffers.to_vec();
+    for buffer in bound.iter_mut().filter(|buffer| plan.bindable().contains(&buffer.uid)) {
+        let address = buffer.ptr.addr();
+        let region = regions.iter().find(|region| (region.first.addr()..region.end()).contains(&address));
+        if let Some(region) = region {
+            buffer.ptr = first.wrapping_add(region.offset + (address - region.first.addr())).cast();
+        }
+    }
+    // SAFETY: the caller promises the tensors that are not copied, and the copies have the size of theirs.
+    unsafe { plan.execute(&bound, null_mut()) }?;
+    for region in regions.iter().filter(|region| region.is_written) {
+        let copy = copies.get(region.offset..region.offset + region.size).unwrap_or_default();
+        // SAFETY: the caller promises as many bytes of device memory.
+        unsafe { region.gpu.upload(region.first, copy) }?;
+    }
+    Ok(())
+}
+
+/// The device memory of bound tensors; regions of one device do not overlap.
+///
+/// # Safety
+/// As for [`memory::device_of`].
+unsafe fn regions(
+    graph: &Graph,
+    plan: &Plan,
+    stream: hipStream_t,
+    buffers: &[hipdnnPluginDeviceBuffer_t],
+) -> Result<Vec<Region>, PluginError> {
+    let mut found = Vec::new();
     for buffer in buffers.iter().filter(|buffer| plan.bindable().contains(&buffer.uid)) {
         // SAFETY: the caller promises the stream.
         let Some(gpu) = (unsafe { memory::device_of(buffer.ptr, stream) })? else { continue };
         let Some(tensor) = graph.tensor(buffer.uid) else { continue };
         let size = size_of_tensor(tensor).map_err(PluginError::invalid_value)?;
         let is_written = graph.nodes.iter().any(|node| node.operation.outputs().contains(&buffer.uid));
-        staged.push(Staged { uid: buffer.uid, gpu, device: buffer.ptr, offset: total, size, is_written });
-        let next = total.checked_add(size).and_then(|end| end.checked_next_multiple_of(ALIGNMENT));
-        total = next.ok_or_else(|| no_memory(usize::MAX))?;
+        found.push(Region { gpu, first: buffer.ptr, size, is_written, offset: 0 });
     }
-    let taken = own.take(total).ok_or_else(|| no_memory(total))?;
-    let copies = taken.memory();
-    let mut bound = buffers.to_vec();
-    for staged in &staged {
-        // The work that fills a tensor may be on any stream.
-        staged.gpu.synchronize()?;
-        let copy = copies.wrapping_add(staged.offset);
-        // SAFETY: the copy has the size, in a buffer of this execution alone that was zeros once; the caller promises as many bytes of
-        // device memory.
-        unsafe { staged.gpu.download(std::slice::from_raw_parts_mut(copy, staged.size), staged.device) }?;
-        for buffer in bound.iter_mut().filter(|buffer| buffer.uid == staged.uid) {
-            buffer.ptr = copy.cast();
+    Ok(merged(found))
+}
+
+fn merged(mut regions: Vec<Region>) -> Vec<Region> {
+    regions.sort_by_key(|region| region.first.addr());
+    let mut merged: Vec<Region> = Vec::with_capacity(regions.len());
+    for region in regions {
+        // Addresses of all devices are different.
+        if !merged.last_mut().is_some_and(|last| last.merge(&region)) {
+            merged.push(region);
         }
     }
-    // SAFETY: the caller promises the tensors that are not copied, and the copies have the size of theirs.
-    unsafe { plan.execute(&bound, null_mut()) }?;
-    for staged in staged.iter().filter(|staged| staged.is_written) {
-        let copy = copies.wrapping_add(staged.offset);
-        // SAFETY: as above; nothing writes the copy any more.
-        unsafe { staged.gpu.upload(staged.device, std::slice::from_raw_parts(copy, staged.size)) }?;
-    }
-    Ok(())
+    merged
 }
 
 fn no_memory(size: usize) -> PluginError {

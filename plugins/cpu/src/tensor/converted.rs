@@ -17,6 +17,9 @@ use crate::threading::partition::Threads;
 /// epilogue may also read one of the original tensors.
 const MAX_COPIES: usize = 3;
 
+/// The most bytes of a copy, so that sizes of a few together do not overflow.
+const MAX_SIZE: usize = isize::MAX as usize / 8;
+
 /// A kernel with converted operands.
 pub(crate) struct Converted {
     kernel: Box<dyn Kernel>,
@@ -60,24 +63,36 @@ impl Copies {
         Self { compute, threads, scratch: Scratch::default(), copies: Vec::new() }
     }
 
-    /// Puts a copy of the compute type in an operand's place. An epilogue would read a result before it is rounded to its type.
-    pub(crate) fn convert(
+    /// Puts a copy of the compute type in an operand's place.
+    pub(crate) fn convert(&mut self, operand: &mut Operand) -> Result<(), Refusal> {
+        self.copy(operand, self.compute, false)
+    }
+
+    /// The same for the result, with the type in which its sums are exact. An epilogue would read it before it is rounded to its type.
+    pub(crate) fn convert_result(
         &mut self,
         operand: &mut Operand,
-        is_result: bool,
+        sums: Compute,
         has_epilogue: bool,
     ) -> Result<(), Refusal> {
-        let (tensor, mut copy) = (*operand, packed(operand, self.compute)?);
-        if is_result && has_epilogue {
+        if has_epilogue {
             return Err(format!("the result is {}, expected a wider one", operand.data_type.name()));
         }
+        self.copy(operand, sums, true)
+    }
+
+    fn copy(&mut self, operand: &mut Operand, compute: Compute, is_result: bool) -> Result<(), Refusal> {
+        let (tensor, mut copy) = (*operand, packed(operand, compute)?);
         copy.slot = MAX_TENSORS + self.copies.len();
         // The conversion has these two tensors.
         let (outer, inner) = (Operand { slot: 0, ..tensor }, Operand { slot: 1, ..copy });
         let ends = if is_result { [&inner, &outer] } else { [&outer, &inner] };
         let kernel: Box<dyn Kernel> =
-            with_compute!(self.compute, T => Box::new(Recode::<T>::plan(ends, None, self.threads)?));
-        let size = storage_size(copy.data_type, copy.layout.elements())?;
+            with_compute!(compute, T => Box::new(Recode::<T>::plan(ends, None, self.threads)?));
+        let size = storage_size(copy.data_type, copy.layout.extent())?;
+        if size > MAX_SIZE {
+            return Err(format!("a copy of {} would have {size} bytes", tensor.data_type.name()));
+        }
         let offset = self.scratch.area::<u8>(size, 1);
         self.copies.push(Copied { slot: tensor.slot, offset, size, is_result, kernel });
         *operand = copy;
@@ -108,7 +123,7 @@ impl Copies {
     }
 }
 
-/// A dense tensor of the same shape with its dimensions in the same order.
+/// A dense tensor of the same shape with its dimensions in the same order. Those that are broadcast stay so.
 fn packed(operand: &Operand, compute: Compute) -> Result<Operand, Refusal> {
     let data_type = match compute {
         Compute::Single => DataType::Float,
@@ -118,7 +133,7 @@ fn packed(operand: &Operand, compute: Compute) -> Result<Operand, Refusal> {
     let mut axes: Vec<usize> = (0..dims.len()).collect();
     axes.sort_by_key(|axis| operand.layout.strides()[*axis]);
     let (mut strides, mut elements) = (vec![0; dims.len()], 1_i64);
-    for axis in axes {
+    for axis in axes.into_iter().filter(|axis| operand.layout.strides()[*axis] > 0) {
         strides[axis] = elements;
         elements = elements.saturating_mul(dims[axis]);
     }
@@ -144,7 +159,7 @@ impl Kernel for Converted {
 
     fn scratch_size(&self) -> usize {
         let constant = self.constant.as_ref().map_or(0, |constant| constant.kernel.scratch_size());
-        self.size + self.kernel.scratch_size().max(constant)
+        self.size.saturating_add(self.kernel.scratch_size().max(constant))
     }
 
     fn choices(&self) -> Vec<&Choice> {
@@ -184,5 +199,26 @@ impl Kernel for Converted {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn operand(dims: &[i64], strides: &[i64]) -> Operand {
+        let tensor = Tensor::new(1, DataType::Boolean, dims, strides);
+        Operand { slot: 0, data_type: tensor.data_type, layout: Layout::of(&tensor).unwrap() }
+    }
+
+    #[test]
+    fn broadcasts_stay_what_they_are_and_copies_have_a_size_that_can_be() {
+        let mut copies = Copies::new(Compute::Single, Threads::default());
+        let mut shared = operand(&[64, 8, 4], &[0, 4, 1]);
+        copies.convert(&mut shared).unwrap();
+        assert_eq!(shared.layout.strides(), [0, 4, 1]);
+        assert_eq!(copies.copies[0].size, 8 * 4 * 4);
+        let mut huge = operand(&[1, (1 << 61) - 1], &[1, 1]);
+        assert!(copies.convert(&mut huge).unwrap_err().contains("bytes"));
     }
 }

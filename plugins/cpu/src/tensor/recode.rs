@@ -63,7 +63,9 @@ impl<T: Float> Recode<T> {
                 scales.map_or((0, dim), |s| (s.operand.layout.strides()[axis], s.block[axis]));
             Axis { dim, from, to, scale, block }
         };
-        let mut axes: Vec<Axis> = (0..dims.len()).map(axis).filter(|axis| axis.dim > 1).collect();
+        // Along what both broadcast there is one element.
+        let is_walked = |axis: &Axis| axis.dim > 1 && (axis.from, axis.to) != (0, 0);
+        let mut axes: Vec<Axis> = (0..dims.len()).map(axis).filter(is_walked).collect();
         axes.sort_by_key(|axis| std::cmp::Reverse((axis.to, axis.from)));
         let mut rows: Vec<Axis> = Vec::with_capacity(axes.len());
         for axis in axes {

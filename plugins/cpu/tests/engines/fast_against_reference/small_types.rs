@@ -5,6 +5,11 @@ use hipdnn_plugin_sdk::graph::operation::{ConvolutionForward, Matmul};
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType};
 
 use super::{EIGHT_BITS, equals_reference, tensor};
+use crate::fusion::graph::parts_at;
+use crate::plan::steps::Plan;
+use crate::prepare::{Prepared, prepare};
+use crate::settings::Settings;
+use crate::simd::isa::Isa;
 use crate::tests::engines::common::{Case, Random};
 
 const CONVERTED: [DataType; 8] = [
@@ -98,5 +103,25 @@ fn convolutions() {
             conv_mode: random.one_of(&[ConvMode::CrossCorrelation, ConvMode::Convolution]),
         });
         equals_reference(&case, &[y], &format!("seed {seed}"));
+    }
+}
+
+/// Of bytes, whose sums need more digits than single precision has.
+#[test]
+fn sums_of_bytes_are_exact_in_a_converted_result() {
+    const TERMS: i64 = 2001;
+    let random = &mut Random(34_000);
+    let mut case = Case::new();
+    let [a, b, c] = [(DataType::Int8, [1, TERMS]), (DataType::Int8, [TERMS, 1]), (DataType::Int64, [1, 1])]
+        .map(|(data_type, dims)| tensor(random, &mut case, data_type, &dims));
+    case.memory(a).fill(|| 127.0);
+    case.memory(b).fill(|| 127.0);
+    case.node(Matmul { a, b, c });
+    for isa in Isa::available() {
+        let mut fast = case.clone();
+        let parts = |prepared: &Prepared| parts_at(prepared, *isa, Settings::default());
+        let plan = Plan::in_parts(&prepare(&case.graph).unwrap(), parts).unwrap();
+        fast.execute(&plan);
+        assert_eq!(fast.values(c), [(127 * 127 * TERMS) as f64], "{isa:?}");
     }
 }
