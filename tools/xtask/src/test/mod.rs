@@ -243,10 +243,10 @@ fn generated(context: &Context, steps: &mut Steps) {
 }
 
 /// What cargo tests: the CPU plugin's library with its tests is compiled once, and without the library that programs load.
-const RUST: &[(&str, &[&str])] = &[
-    ("the CPU plugin", &["-p", "hipdnn-cpu-plugin", "--lib"]),
-    ("all other packages", &["--workspace", "--exclude", "hipdnn-cpu-plugin"]),
-];
+const RUST: &[(&str, &[&str])] =
+    &[("the CPU plugin", &["-p", "hipdnn-cpu-plugin", "--lib"]), ("all other packages", OTHERS)];
+
+const OTHERS: &[&str] = &["--workspace", "--exclude", "hipdnn-cpu-plugin"];
 
 const CARGO_TEST: &[&str] = &["test", "--profile", "ci", "--locked"];
 
