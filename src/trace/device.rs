@@ -204,18 +204,18 @@ mod tests {
     #[test]
     fn hip_is_left_alone_in_a_forked_child_and_from_the_end_of_the_process_on() {
         let held = (COLLECTING.lock(), WAITING.lock());
-        let is_well = crate::trace::tests::in_fork(|| {
+        let is_well = crate::trace::tests::in_fork(held, || {
             IS_THERE.store(true, Ordering::Relaxed);
             recorder::in_child();
+            let may_ask = may_ask();
             collect();
             at_exit();
-            !may_ask()
+            !may_ask
         });
-        drop(held);
         assert!(is_well);
 
         // The end of the process waits for whoever asks HIP, and nobody asks later. In the same test, since the lock must be open now.
-        let is_well = crate::trace::tests::in_fork(|| {
+        let is_well = crate::trace::tests::in_fork((), || {
             IS_THERE.store(true, Ordering::Relaxed);
             let collecting = COLLECTING.lock();
             let asks = AtomicBool::new(true);

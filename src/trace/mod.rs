@@ -168,8 +168,8 @@ pub fn wants_steps() -> bool {
 
 #[cfg(test)]
 mod tests {
-    /// What a forked child answers; false also where it hangs.
-    pub fn in_fork(f: impl FnOnce() -> bool) -> bool {
+    /// What a forked child answers; false also where it hangs. What is held stays so in the child alone: other tests wait for it.
+    pub fn in_fork<T>(held: T, f: impl FnOnce() -> bool) -> bool {
         let mut status = -1;
         // SAFETY: the child runs on a copy of this thread's stack, and ends without going back to the tests.
         unsafe {
@@ -179,6 +179,7 @@ mod tests {
                 let is_well = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).unwrap_or(false);
                 libc::_exit(i32::from(!is_well));
             }
+            drop(held);
             assert!(child > 0);
             libc::waitpid(child, &raw mut status, 0);
         }
