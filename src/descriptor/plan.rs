@@ -278,7 +278,7 @@ impl FrozenPlan {
     fn execute_and_tell(&self, session: &Session, pack: &Pack) -> Result<()> {
         let range = trace::ranges::push(|| self.label().title.clone());
         let label = trace::in_place().map(|_| self.label());
-        let memory = pack.buffers().first().map_or(std::ptr::null(), |buffer| buffer.ptr.cast_const());
+        let memory = pack.buffers().iter().map(|buffer| buffer.ptr.cast_const());
         // SAFETY: whoever set the handle's stream vouches for it.
         let launch = label.and_then(|_| unsafe { trace::device::begin(session.stream(), memory) });
         let begin = trace::now();
@@ -324,22 +324,27 @@ impl FrozenPlan {
     /// What the profile and the trace say of the plan.
     #[cold]
     fn label(&self) -> &'static trace::Plan {
-        self.label.get_or_init(|| {
-            // An engine that needs a device has loaded what it takes by now.
+        if let Some(label) = self.label.get() {
+            return label;
+        }
+        // An engine that needs a device has loaded what it takes by now.
+        if trace::in_place().is_some() {
             trace::device::look();
-            let source = self.context.owner();
-            let graph = match source {
-                Source::Config(config) => config.engine.graph.bytes(Layout::G2).ok().map(wire::read),
-                Source::Saved(_) => None,
-            };
-            let (engine, graph) = (source.engine_name(), graph.and_then(std::result::Result::ok));
-            let description = self.context.description();
-            trace::Plan::of(&trace::About {
-                engine: &engine,
-                graph: graph.as_ref(),
-                description: description.as_deref(),
-            })
-        })
+        }
+        let source = self.context.owner();
+        let graph = match source {
+            Source::Config(config) => config.engine.graph.bytes(Layout::G2).ok().map(wire::read),
+            Source::Saved(_) => None,
+        };
+        let (engine, graph) = (source.engine_name(), graph.and_then(std::result::Result::ok));
+        // The plugin may log, and a callback that gets the line may execute this plan.
+        let description = self.context.description();
+        let label = trace::Plan::of(&trace::About {
+            engine: &engine,
+            graph: graph.as_ref(),
+            description: description.as_deref(),
+        });
+        self.label.get_or_init(|| label)
     }
 
     /// What is odd about the pack beside what a plugin says, which may be its cause.

@@ -1,9 +1,10 @@
 //! What lines say of a plan.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use hipdnn_plugin_sdk::graph::{Graph, Tensor};
 use serde_json::Value;
@@ -13,6 +14,12 @@ use crate::lock::Mutex;
 
 /// Plans that differ in what lines say of them; those beyond that many are one.
 const MOST: usize = 1 << 14;
+
+/// About how many bytes of a text are kept.
+const LONGEST: usize = 512;
+
+/// How long a plan waits to be looked up. In a forked child nobody may be left to open the lock, and the plan is one of the others.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What is said of plans. Kept for ever, since records that wait to be written refer to it: equal ones are one.
 pub struct Plan {
@@ -41,51 +48,67 @@ pub struct About<'a> {
     pub description: Option<&'a str>,
 }
 
-static PLANS: OnceLock<Mutex<HashMap<String, &'static Plan>>> = OnceLock::new();
+/// The plans by all that makes them differ: bytes, operations and fields.
+type Plans<'a> = BTreeMap<(u64, u64, &'a str), &'static Plan>;
+
+static PLANS: Mutex<Plans<'static>> = Mutex::new(BTreeMap::new());
 
 impl Plan {
     /// What is said of a plan.
     pub fn of(about: &About<'_>) -> &'static Self {
         static NEXT: AtomicU32 = AtomicU32::new(1);
-        let graph = about.graph.map_or("", |graph| graph.name.as_str());
+        let graph = about.graph.map_or("", |graph| cut(&graph.name));
+        let engine = cut(about.engine);
         let shapes = about.graph.map(shapes).unwrap_or_default();
         let Steps { algorithm, bytes, operations } = about.description.map(Steps::read).unwrap_or_default();
+        let (algorithm, shapes) = (cut(&algorithm), cut(&shapes));
         let fields: String =
-            [graph, about.engine, &algorithm, &shapes].iter().map(|text| line::field(text) + ",").collect();
-        let mut plans = PLANS.get_or_init(Mutex::default).lock();
-        if let Some(known) = plans.get(&fields) {
+            [graph, engine, algorithm, shapes].iter().map(|text| line::field(text) + ",").collect();
+        let Some(mut plans) = PLANS.try_lock_for(PATIENCE) else { return Self::other() };
+        let known: &Plans<'_> = &plans;
+        if let Some(known) = known.get(&(bytes, operations, &*fields)) {
             return known;
         }
         if plans.len() >= MOST {
-            static OTHER: OnceLock<Plan> = OnceLock::new();
-            return OTHER.get_or_init(|| Self {
-                number: 0,
-                title: "another graph".to_owned(),
-                fields: "another graph,,,,".to_owned(),
-                members: "\"engine\":\"\"".to_owned(),
-                bytes: 0,
-                operations: 0,
-            });
+            return Self::other();
         }
         let title = match graph {
-            "" => about.engine.to_owned(),
-            graph => format!("{graph} ({})", about.engine),
+            "" => engine.to_owned(),
+            graph => format!("{graph} ({engine})"),
         };
-        let texts =
-            [("graph", graph), ("engine", about.engine), ("algorithm", &algorithm), ("shapes", &shapes)];
+        let texts = [("graph", graph), ("engine", engine), ("algorithm", algorithm), ("shapes", shapes)];
         let members: Vec<_> =
             texts.iter().map(|(name, text)| format!("\"{name}\":{}", Value::from(*text))).collect();
         let plan: &'static Self = Box::leak(Box::new(Self {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
             title,
-            fields: fields.clone(),
+            fields,
             members: members.join(","),
             bytes,
             operations,
         }));
-        plans.insert(fields, plan);
+        plans.insert((bytes, operations, &plan.fields), plan);
         plan
     }
+
+    /// What is said of the plans that there is no room for.
+    fn other() -> &'static Self {
+        static OTHER: OnceLock<Plan> = OnceLock::new();
+        OTHER.get_or_init(|| Self {
+            number: 0,
+            title: "another graph".to_owned(),
+            fields: "another graph,,,,".to_owned(),
+            members: "\"engine\":\"\"".to_owned(),
+            bytes: 0,
+            operations: 0,
+        })
+    }
+}
+
+/// As much of a text as is kept.
+fn cut(text: &str) -> &str {
+    let end = text.char_indices().map(|(at, _)| at).find(|at| *at >= LONGEST);
+    end.and_then(|end| text.get(..end)).unwrap_or(text)
 }
 
 /// What a plugin says of the steps of a plan, as far as lines have it.
@@ -163,5 +186,28 @@ mod tests {
         assert_eq!(plan.fields, "a;\"b\" ,E,, -> ,");
         let object = format!("{{{}}}", plan.members);
         assert_eq!(serde_json::from_str::<Value>(&object).unwrap()["graph"], "a,\"b\"\n");
+    }
+
+    #[test]
+    fn plans_that_move_different_amounts_differ_and_long_texts_are_cut() {
+        let of = |bytes: u64, algorithm: &str| {
+            let text = format!(r#"{{"steps": [{{"algorithm": "{algorithm}", "bytes": {bytes}}}]}}"#);
+            Plan::of(&About { engine: "AMOUNTS", graph: None, description: Some(&text) })
+        };
+        assert!(std::ptr::eq(of(10, "gemm"), of(10, "gemm")));
+        assert!(!std::ptr::eq(of(10, "gemm"), of(20, "gemm")));
+        assert_eq!((of(10, "gemm").bytes, of(20, "gemm").bytes), (10, 20));
+        let long = of(1, &"\u{e9}".repeat(1 << 16));
+        assert_eq!(long.fields, format!(",AMOUNTS,{},,", "\u{e9}".repeat(LONGEST / 2)));
+        assert!(std::ptr::eq(long, of(1, &"\u{e9}".repeat(1 << 10))));
+        assert_eq!(cut(&format!("a{}", "\u{e9}".repeat(LONGEST))).len(), LONGEST + 1);
+    }
+
+    #[test]
+    fn a_forked_child_waits_for_none_of_its_parents_threads() {
+        let is_well = crate::trace::tests::in_fork(PLANS.lock(), || {
+            Plan::of(&About { engine: "FORK", ..About::default() }).number == 0
+        });
+        assert!(is_well);
     }
 }

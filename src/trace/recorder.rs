@@ -12,7 +12,7 @@ use std::time::Duration;
 use hipdnn_plugin_sdk::{environment, thread};
 
 use super::{Event, Record, device, line, now};
-use crate::lock::Mutex;
+use crate::lock::{Mutex, MutexGuard};
 use crate::log;
 use crate::thread_word::ThreadWord;
 
@@ -29,9 +29,16 @@ const PATIENCE: Duration = Duration::from_millis(50);
 pub struct Recorder {
     verbose: bool,
     trace: Option<Mutex<Trace>>,
-    /// Held while buffers are emptied, so that the end of the process waits for lines that are on their way.
-    flushing: Mutex<()>,
-    buffers: [Mutex<Vec<Record>>; BUFFERS],
+    /// Writes the first lines of the profile; a forked child's recorder has its own.
+    head: Once,
+    buffers: [Buffer; BUFFERS],
+}
+
+struct Buffer {
+    records: Mutex<Vec<Record>>,
+    /// Held from before records are taken out until their lines are written, so that the end of the process waits for those that
+    /// are on their way. Nothing foreign runs meanwhile.
+    writing: Mutex<()>,
 }
 
 /// The file of the trace.
@@ -92,8 +99,7 @@ pub fn start(is_child: bool) -> Vec<String> {
         }
     });
     if verbose || trace.is_some() {
-        let buffers = [const { Mutex::new(Vec::new()) }; BUFFERS];
-        publish(Recorder { verbose, trace: trace.map(Mutex::new), flushing: Mutex::new(()), buffers });
+        publish(Recorder::new(verbose, trace));
     }
     complaints
 }
@@ -152,7 +158,8 @@ extern "C" fn at_exit() {
 }
 
 /// What the parent has recorded is its own to write. Which buffers are locked is not known, so none is touched.
-extern "C" fn in_child() {
+pub extern "C" fn in_child() {
+    device::in_child();
     RECORDER.store(ptr::null_mut(), Ordering::Relaxed);
     THREAD.put(0);
     IS_NEW_CHILD.store(true, Ordering::Relaxed);
@@ -174,6 +181,12 @@ fn thread_id() -> i32 {
 }
 
 impl Recorder {
+    fn new(verbose: bool, trace: Option<Trace>) -> Self {
+        let buffers =
+            [const { Buffer { records: Mutex::new(Vec::new()), writing: Mutex::new(()) } }; BUFFERS];
+        Self { verbose, trace: trace.map(Mutex::new), head: Once::new(), buffers }
+    }
+
     /// Whether there is a trace: the profile has plans and executions only.
     pub fn traces(&self) -> bool {
         self.trace.is_some()
@@ -183,60 +196,68 @@ impl Recorder {
     pub fn record(&self, begin: u64, end: u64, event: Event) {
         let thread = thread_id();
         let Some(buffer) = self.buffers.get(thread as usize % BUFFERS) else { return };
-        let mut records = buffer.lock();
+        let mut records = buffer.records.lock();
         if records.capacity() == 0 {
             records.reserve_exact(CAPACITY);
         }
         records.push(Record { thread, begin, end, event });
         if records.len() >= CAPACITY {
-            let full = std::mem::take(&mut *records);
-            drop(records);
-            self.write(full);
+            self.empty(buffer, records);
         }
     }
 
     /// Writes everything that waits.
     fn flush(&self) {
-        let _flushing = self.flushing.lock();
         for buffer in &self.buffers {
-            let records = std::mem::take(&mut *buffer.lock());
-            if !records.is_empty() {
-                self.write(records);
-            }
+            self.empty(buffer, buffer.records.lock());
         }
     }
 
-    /// Makes lines of records and writes them, all at once.
-    fn write(&self, records: Vec<Record>) {
+    /// Writes what waits in a buffer, after what was taken out of it before.
+    fn empty(&self, buffer: &Buffer, mut records: MutexGuard<'_, Vec<Record>>) {
+        let writing = buffer.writing.lock();
+        let taken = std::mem::take(&mut *records);
+        drop(records);
+        let written = if taken.is_empty() { Ok(()) } else { self.write(&taken) };
+        drop(writing);
+        // Without a lock: a callback that gets the line may call anything.
+        if let Err(complaint) = written {
+            log::complain(complaint);
+        }
+    }
+
+    /// Makes lines of records and writes them, all at once. Answers what is wrong.
+    fn write(&self, records: &[Record]) -> Result<(), String> {
         if self.verbose {
             let mut text = Vec::with_capacity(128 * records.len());
-            for record in &records {
+            for record in records {
                 line::of_profile(record, &mut text);
             }
             if !text.is_empty() {
-                write_profile(&text);
+                self.write_profile(&text);
             }
         }
         if let Some(trace) = &self.trace {
             let process = std::process::id();
             let mut text = Vec::with_capacity(160 * records.len());
-            for record in &records {
+            for record in records {
                 line::of_trace(record, process, &mut text);
             }
-            let added = trace.lock().add(&records, process, &text);
-            // Outside the lock: a callback that gets the line may call anything.
-            if let Err(complaint) = added {
-                log::complain(complaint);
-            }
+            trace.lock().add(records, process, &text)?;
         }
+        Ok(())
     }
-}
 
-/// The first lines say what follows.
-fn write_profile(text: &[u8]) {
-    static HEAD: Once = Once::new();
-    HEAD.call_once(|| log::write_lines(line::head_of_profile().as_bytes()));
-    log::write_lines(text);
+    /// The first lines say what follows. A forked child does not repeat them.
+    fn write_profile(&self, text: &[u8]) {
+        static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
+        self.head.call_once(|| {
+            if !HAS_BEGUN.swap(true, Ordering::Relaxed) {
+                log::write_lines(line::head_of_profile().as_bytes());
+            }
+        });
+        log::write_lines(text);
+    }
 }
 
 impl Trace {
@@ -304,7 +325,71 @@ impl Trace {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::{c_char, c_int, c_void};
+    use std::io::Read;
+
     use super::*;
+    use crate::ffi::{hipdnnLogCallbackMode_t as CallMode, hipdnnSeverity_t as Severity};
+    use crate::log::receiver;
+
+    fn with_trace(file: File) -> Recorder {
+        let trace =
+            Trace { file: Some(file), path: "a file".into(), has_begun: false, named: HashSet::new() };
+        Recorder::new(false, Some(trace))
+    }
+
+    /// A recorder, and how often its callback has run.
+    type Called = (Recorder, Mutex<usize>);
+
+    unsafe extern "C" fn flush_again(called: *mut c_void, _: c_int, _: *const c_char) {
+        // SAFETY: the test passes a pointer to what outlives the receiver.
+        let (recorder, count) = unsafe { &*called.cast::<Called>() };
+        recorder.flush();
+        *count.lock() += 1;
+    }
+
+    #[test]
+    fn a_callback_that_gets_a_complaint_may_write_what_waits() {
+        let file = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let called: Box<Called> = Box::new((with_trace(file), Mutex::new(0)));
+        let key = receiver::Key::new(flush_again, (&raw const *called).cast_mut().cast());
+        let mode = CallMode::HIPDNN_LOG_CALLBACK_SYNC;
+        receiver::set(key, Severity::HIPDNN_SEV_WARN, mode).unwrap();
+        called.0.record(1, 2, Event::Call("hipdnnCreate", 0));
+        called.0.flush();
+        receiver::set(key, Severity::HIPDNN_SEV_OFF, mode).unwrap();
+        assert!(*called.1.lock() > 0);
+    }
+
+    #[test]
+    fn what_a_full_buffer_held_is_written_before_the_end() {
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let recorder = with_trace(std::os::fd::OwnedFd::from(writer).into());
+        std::thread::scope(|scope| {
+            let full = scope.spawn(|| {
+                // More than the pipe has room for.
+                let detail: Box<str> = "x".repeat(1 << 10).into();
+                for _ in 0..CAPACITY {
+                    recorder.record(1, 2, Event::Phase("load", detail.clone()));
+                }
+            });
+            // The first byte is there once the lines are on their way.
+            let mut bytes = vec![0];
+            reader.read_exact(&mut bytes).unwrap();
+            let end = scope.spawn(|| recorder.flush());
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(!end.is_finished());
+            let read = scope.spawn(move || {
+                reader.read_to_end(&mut bytes).unwrap();
+                bytes
+            });
+            full.join().unwrap();
+            end.join().unwrap();
+            recorder.trace.as_ref().unwrap().lock().finish();
+            let text = String::from_utf8(read.join().unwrap()).unwrap();
+            assert_eq!(text.matches("\"cat\":\"plan\"").count(), CAPACITY);
+        });
+    }
 
     #[test]
     fn words_of_the_variable() {
