@@ -55,6 +55,9 @@ impl From<PluginError> for Failure {
 }
 
 fn main() -> ExitCode {
+    // What is opened for a plan is to end with it, so that what is left can be told.
+    // SAFETY: this is the first thing that the program does, and it has no other thread yet.
+    unsafe { std::env::set_var("HIPDNN_PLAN_CACHE_BYTES", "0") };
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let Some((library, words)) = arguments.split_first() else {
         eprintln!("usage: amd-test LIBRARY [WORD...]");
