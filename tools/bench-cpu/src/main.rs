@@ -124,6 +124,8 @@ fn run(arguments: &Arguments, threads: usize) -> Result<bool> {
     if let Some(count) = arguments.busy {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let engine = ours::engine(&handle)?;
+        // The engine runs no more.
+        let threads = threads.min(processors);
         Busy { count, threads, processors }.measure(&backend, &handle, engine, &cases)?;
         return Ok(true);
     }
