@@ -210,6 +210,31 @@ static inline hipdnnBackendDescriptor_t open_config(hipdnnBackendDescriptor_t gr
     return config;
 }
 
+/* A knob's value */
+static inline hipdnnBackendDescriptor_t make_knob_choice(const char* id, int64_t value)
+{
+    hipdnnBackendDescriptor_t choice = make(HIPDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+    put(choice, HIPDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, HIPDNN_TYPE_CHAR, (int64_t)strlen(id), id);
+    put(choice, HIPDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, HIPDNN_TYPE_INT64, 1, &value);
+    REQUIRE_OK(hipdnnBackendFinalize(choice));
+    return choice;
+}
+
+/* The plan of the graph's best engine with one knob set */
+static inline hipdnnBackendDescriptor_t plan_with_knob(hipdnnBackendDescriptor_t graph, const char* id, int64_t value)
+{
+    hipdnnBackendDescriptor_t config = open_config(graph);
+    hipdnnBackendDescriptor_t choice = make_knob_choice(id, value);
+    hipdnnBackendDescriptor_t plan = make(HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    put(config, HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1, &choice);
+    REQUIRE_OK(hipdnnBackendFinalize(config));
+    put_descriptor(plan, HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
+    REQUIRE_OK(hipdnnBackendFinalize(plan));
+    drop(choice);
+    drop(config);
+    return plan;
+}
+
 static inline int64_t best_engine_id(hipdnnBackendDescriptor_t graph)
 {
     hipdnnBackendDescriptor_t config = open_config(graph);
@@ -323,6 +348,17 @@ static inline bool is_convolved(const buffers* data)
         }
     }
     return true;
+}
+
+/* All of a file, which leaves room */
+static inline void read_text(const char* path, char* text, size_t size)
+{
+    FILE* const file = fopen(path, "rb");
+    REQUIRE(file != NULL);
+    const size_t length = fread(text, 1, size - 1, file);
+    fclose(file);
+    REQUIRE(length < size - 1);
+    text[length] = '\0';
 }
 
 #endif

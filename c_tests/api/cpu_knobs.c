@@ -64,24 +64,15 @@ static hipdnnBackendDescriptor_t make_gradient_graph(void)
     return made;
 }
 
-static hipdnnBackendDescriptor_t make_choice(const char* id, int64_t value)
-{
-    hipdnnBackendDescriptor_t choice = make(HIPDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
-    put(choice, HIPDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, HIPDNN_TYPE_CHAR, (int64_t)strlen(id), id);
-    put(choice, HIPDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, HIPDNN_TYPE_INT64, 1, &value);
-    REQUIRE_OK(hipdnnBackendFinalize(choice));
-    return choice;
-}
-
 /* The gradient with these settings; threads below 0 leaves the knobs alone. */
 static void compute(int64_t threads, int64_t deterministic, float* dw)
 {
     hipdnnBackendDescriptor_t config = open_config(graph);
     if (threads >= 0) {
         /* With the first form the sums are those of scalar products. */
-        hipdnnBackendDescriptor_t choices[] = {make_choice("threads", threads),
-                                               make_choice("deterministic", deterministic),
-                                               make_choice("convolution", 1)};
+        hipdnnBackendDescriptor_t choices[] = {make_knob_choice("threads", threads),
+                                               make_knob_choice("deterministic", deterministic),
+                                               make_knob_choice("convolution", 1)};
         put(config, HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES, HIPDNN_TYPE_BACKEND_DESCRIPTOR, COUNT(choices), choices);
         for (int64_t i = 0; i < COUNT(choices); i++) {
             drop(choices[i]);
@@ -114,7 +105,7 @@ static void check_constant_weights(void)
     for (int64_t promised = 0; promised <= 1; promised++) {
         check_about("%s", promised == 1 ? "promised" : "not promised");
         hipdnnBackendDescriptor_t config = open_config(convolution);
-        hipdnnBackendDescriptor_t choice = make_choice("constant_weights", promised);
+        hipdnnBackendDescriptor_t choice = make_knob_choice("constant_weights", promised);
         put(config, HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1, &choice);
         drop(choice);
         REQUIRE_OK(hipdnnBackendFinalize(config));
@@ -180,7 +171,7 @@ static void expect_refused(int64_t count, const hipdnnBackendDescriptor_t* choic
 
 static void expect_value_refused(const char* id, int64_t value, const char* part)
 {
-    hipdnnBackendDescriptor_t choice = make_choice(id, value);
+    hipdnnBackendDescriptor_t choice = make_knob_choice(id, value);
     expect_refused(1, &choice, part);
     drop(choice);
 }
@@ -195,7 +186,7 @@ static void check_other_refusals(void)
     REQUIRE_OK(hipdnnBackendFinalize(choice));
     expect_refused(1, &choice, "knob \"threads\" is 0.5, which is a double precision number, expected an integer");
     drop(choice);
-    hipdnnBackendDescriptor_t choices[] = {make_choice("threads", 1), make_choice("threads", 2)};
+    hipdnnBackendDescriptor_t choices[] = {make_knob_choice("threads", 1), make_knob_choice("threads", 2)};
     expect_refused(2, choices, "engine CPU_ENGINE: knob \"threads\" is set twice, expected once");
     drop(choices[0]);
     drop(choices[1]);
@@ -214,7 +205,7 @@ static void receive(hipdnnUserLogCallbackHandle_t user, hipdnnSeverity_t severit
 /* A knob that the engine does not have is ignored, with a warning when the plan is made. */
 static void check_unknown_knob(void)
 {
-    hipdnnBackendDescriptor_t choices[] = {make_choice("speed", 1), make_choice("deterministic", 0)};
+    hipdnnBackendDescriptor_t choices[] = {make_knob_choice("speed", 1), make_knob_choice("deterministic", 0)};
     CHECK_OK(hipdnnBackendSetGlobalLogLevel_ext(HIPDNN_SEV_WARN));
     CHECK_OK(hipdnnSetUserLogCallback_ext(receive, HIPDNN_SEV_WARN, HIPDNN_LOG_CALLBACK_SYNC, &warnings));
     hipdnnBackendDescriptor_t plan = plan_of_choices(2, choices);
@@ -225,7 +216,7 @@ static void check_unknown_knob(void)
     CHECK_OK(hipdnnSetUserLogCallback_ext(receive, HIPDNN_SEV_OFF, HIPDNN_LOG_CALLBACK_SYNC, &warnings));
     /* What is known beside it is judged all the same. */
     drop(choices[1]);
-    choices[1] = make_choice("threads", -1);
+    choices[1] = make_knob_choice("threads", -1);
     expect_refused(2, choices, "knob \"threads\" is -1, expected");
     drop(choices[0]);
     drop(choices[1]);

@@ -85,20 +85,8 @@ static void test_alike(void)
 
 static hipdnnBackendDescriptor_t plan_with_constant_weights(hipdnnHandle_t handle)
 {
-    const int64_t yes = 1;
     hipdnnBackendDescriptor_t graph = make_single(handle, "");
-    hipdnnBackendDescriptor_t config = open_config(graph);
-    hipdnnBackendDescriptor_t choice = make(HIPDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
-    hipdnnBackendDescriptor_t plan = make(HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-    put(choice, HIPDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, HIPDNN_TYPE_CHAR, 16, "constant_weights");
-    put(choice, HIPDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, HIPDNN_TYPE_INT64, 1, &yes);
-    REQUIRE_OK(hipdnnBackendFinalize(choice));
-    put(config, HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1, &choice);
-    REQUIRE_OK(hipdnnBackendFinalize(config));
-    put_descriptor(plan, HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
-    REQUIRE_OK(hipdnnBackendFinalize(plan));
-    drop(choice);
-    drop(config);
+    hipdnnBackendDescriptor_t plan = plan_with_knob(graph, "constant_weights", 1);
     drop(graph);
     return plan;
 }

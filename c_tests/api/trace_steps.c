@@ -39,10 +39,7 @@ int main(void)
     }
     int status = -1;
     REQUIRE(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    FILE* const file = fopen(path, "rb");
-    REQUIRE(file != NULL);
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
-    fclose(file);
+    read_text(path, text, sizeof text);
     remove(path);
     const char* const plan = strstr(text, "\"name\":\"plan CPU_ENGINE\"");
     REQUIRE(plan != NULL);

@@ -61,10 +61,7 @@ int main(void)
     int status = -1;
     REQUIRE(waitpid(pid, &status, 0) == pid);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    FILE* const file = fopen(path, "rb");
-    REQUIRE(file != NULL);
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
-    fclose(file);
+    read_text(path, text, sizeof text);
     int count = 0;
     for (const char* at = text; (at = strstr(at, "{\"ph\":\"X\",\"cat\":\"device\",\"name\":\"dev (MIOPEN_ENGINE)\",")) != NULL; at++) {
         count++;

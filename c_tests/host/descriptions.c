@@ -69,10 +69,7 @@ static void test_row(const row* r)
     } else {
         CHECK(strstr(text, STEPS) == NULL);
     }
-    FILE* const file = fopen(LOG, "rb");
-    REQUIRE(file != NULL);
-    log[fread(log, 1, sizeof log - 1, file)] = '\0';
-    fclose(file);
+    read_text(LOG, log, sizeof log);
     if (r->logged != NULL) {
         CHECK_CONTAINS(log, "[warning]");
         CHECK_CONTAINS(log, "plugin Stub: ");

@@ -27,16 +27,6 @@ static int count_files(const char* folder, char* name, size_t size)
     return count;
 }
 
-static void read_file(const char* path, char* text, size_t size)
-{
-    FILE* const file = fopen(path, "rb");
-    REQUIRE(file != NULL);
-    const size_t length = fread(text, 1, size - 1, file);
-    fclose(file);
-    REQUIRE(length < size - 1);
-    text[length] = '\0';
-}
-
 static void test_files(void)
 {
     char name[256] = "";
@@ -51,7 +41,7 @@ static void test_files(void)
     REQUIRE_OK(hipdnnBackendFinalize(graph));
     CHECK_EQ(count_files("graphs/all", name, sizeof name), 1);
     snprintf(path, sizeof path, "graphs/all/%s", name);
-    read_file(path, text, sizeof text);
+    read_text(path, text, sizeof text);
     char* const json = json_of(graph);
     CHECK(strncmp(text, json, strlen(json)) == 0 && strcmp(text + strlen(json), "\n") == 0);
     const char* const id = strstr(json, "\"id\":\"");
@@ -115,7 +105,7 @@ int main(void)
     fclose(file);
     in_process("file/folder", test_unwritable);
     check_about("%s", "");
-    read_file("log.txt", log, sizeof log);
+    read_text("log.txt", log, sizeof log);
     CHECK_CONTAINS(log, "[warning]");
     CHECK_CONTAINS(log, "HIPDNN_LOG_GRAPH_DIR");
     CHECK_CONTAINS(log, "file/folder/graph_");

@@ -43,11 +43,6 @@ static hipdnnBackendDescriptor_t make_choice(const char* id, hipdnnBackendAttrib
     return choice;
 }
 
-static hipdnnBackendDescriptor_t make_int_choice(const char* id, int64_t value)
-{
-    return make_choice(id, HIPDNN_TYPE_INT64, 1, &value);
-}
-
 static void put_choices(hipdnnBackendDescriptor_t config, int64_t count, hipdnnBackendDescriptor_t* choices)
 {
     put(config, HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES, HIPDNN_TYPE_BACKEND_DESCRIPTOR, count, choices);
@@ -93,19 +88,19 @@ static void test_choices(void)
 {
     const double half = 0.5;
     const double two = 2.0;
-    expect_choice(make_int_choice("count", 6), "count=6");
-    expect_choice(make_int_choice("count", 5), "count=5");
-    expect_choice(make_int_choice("count", 12), "count=12");
+    expect_choice(make_knob_choice("count", 6), "count=6");
+    expect_choice(make_knob_choice("count", 5), "count=5");
+    expect_choice(make_knob_choice("count", 12), "count=12");
     expect_choice(make_choice("count", HIPDNN_TYPE_DOUBLE, 1, &half), "count=0.5");
-    expect_choice(make_int_choice("pick", 4), "pick=4");
+    expect_choice(make_knob_choice("pick", 4), "pick=4");
     expect_choice(make_choice("ratio", HIPDNN_TYPE_DOUBLE, 1, &half), "ratio=0.5");
     expect_choice(make_choice("ratio", HIPDNN_TYPE_DOUBLE, 1, &two), "ratio=2");
     expect_choice(make_choice("mode", HIPDNN_TYPE_CHAR, 4, "slow"), "mode=slow");
     expect_choice(make_choice("label", HIPDNN_TYPE_CHAR, 9, "123456789"), "label=123456789");
-    expect_choice(make_int_choice("free", INT64_MIN), "free=-9223372036854775808");
+    expect_choice(make_knob_choice("free", INT64_MIN), "free=-9223372036854775808");
     expect_choice(make_choice("bare", HIPDNN_TYPE_DOUBLE, 1, &two), "bare=2");
-    expect_choice(make_int_choice("none", 1), "none=1");
-    expect_choice(make_int_choice("odd", 1), "odd=1");
+    expect_choice(make_knob_choice("none", 1), "none=1");
+    expect_choice(make_knob_choice("odd", 1), "odd=1");
 }
 
 /* A plugin that refuses what was chosen fails the plan. */
@@ -113,7 +108,7 @@ static void test_refusal(void)
 {
     start("context_fails");
     hipdnnBackendDescriptor_t config = open_config(graph);
-    hipdnnBackendDescriptor_t choice = make_int_choice("none", 1);
+    hipdnnBackendDescriptor_t choice = make_knob_choice("none", 1);
     put_choices(config, 1, &choice);
     CHECK_OK(hipdnnBackendFinalize(config));
     hipdnnBackendDescriptor_t plan = plan_of(config);
@@ -146,7 +141,7 @@ static void test_travel(void)
     hipdnnBackendDescriptor_t choices[] = {make_choice("ratio", HIPDNN_TYPE_DOUBLE, 1, &quarter),
                                            make_choice("mode", HIPDNN_TYPE_CHAR, 5, "exact")};
     /* The last list counts. */
-    hipdnnBackendDescriptor_t forgotten = make_int_choice("count", 2);
+    hipdnnBackendDescriptor_t forgotten = make_knob_choice("count", 2);
     put_choices(config, 1, &forgotten);
     put_choices(config, 2, choices);
     hipdnnBackendFlatbufferData_t data = {NULL, 0};
@@ -178,7 +173,7 @@ static void test_lists(void)
 {
     static hipdnnBackendDescriptor_t many[1025];
     hipdnnBackendDescriptor_t config = open_config(graph);
-    hipdnnBackendDescriptor_t choice = make_int_choice("count", 6);
+    hipdnnBackendDescriptor_t choice = make_knob_choice("count", 6);
     hipdnnBackendDescriptor_t open = open_choice("count");
     for (int64_t i = 0; i < COUNT(many); i++) {
         many[i] = choice;
@@ -293,7 +288,7 @@ int main(void)
     static const char* const plain[] = {"good", "g1"};
     for (int64_t i = 0; i < COUNT(plain); i++) {
         start(plain[i]);
-        expect_choice(make_int_choice("count", 6), "count=6");
+        expect_choice(make_knob_choice("count", 6), "count=6");
         stop();
     }
     test_refusal();

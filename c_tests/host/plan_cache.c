@@ -139,21 +139,9 @@ static void test_misses(void)
     expect_recorded(contexts, "\nCreateExecutionContext");
     /* Even where it is set to what it is anyway. */
     for (int round = 0; round < 2; round++) {
-        const int64_t value = 3;
         hipdnnBackendDescriptor_t graph = make_named(handle, "", SIDE, UID_X);
-        hipdnnBackendDescriptor_t config = open_config(graph);
-        hipdnnBackendDescriptor_t choice = make(HIPDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
-        hipdnnBackendDescriptor_t plan = make(HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-        put(choice, HIPDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, HIPDNN_TYPE_CHAR, 5, "count");
-        put(choice, HIPDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, HIPDNN_TYPE_INT64, 1, &value);
-        REQUIRE_OK(hipdnnBackendFinalize(choice));
-        put(config, HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1, &choice);
-        REQUIRE_OK(hipdnnBackendFinalize(config));
-        put_descriptor(plan, HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
-        REQUIRE_OK(hipdnnBackendFinalize(plan));
+        hipdnnBackendDescriptor_t plan = plan_with_knob(graph, "count", 3);
         expect_recorded(++contexts, "\nCreateExecutionContext");
-        drop(choice);
-        drop(config);
         drop(graph);
         drop(plan);
         expect_recorded(round + 1, "\nDestroyExecutionContext");

@@ -55,10 +55,7 @@ static void test_fork(void)
         CHECK_EQ(WEXITSTATUS(status), 0);
         CHECK(works());
     }
-    FILE* const file = fopen("log.txt", "rb");
-    REQUIRE(file != NULL);
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
-    fclose(file);
+    read_text("log.txt", text, sizeof text);
     CHECK_EQ(count_in(text, "a line of the child\n"), 3);
 }
 

@@ -182,8 +182,8 @@ fn escape(to: &mut Vec<u8>, text: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Text;
     use super::*;
+    use crate::trace::Text;
     use crate::trace::plan::About;
 
     fn text(write: impl Fn(&mut Vec<u8>)) -> String {

@@ -39,6 +39,12 @@ pub trait Kernel: Send + Sync {
     }
 }
 
+/// The names of the algorithms of a kernel: those that were chosen, or its own where there was no choice.
+pub(crate) fn algorithms(kernel: &dyn Kernel) -> Vec<&'static str> {
+    let chosen: Vec<_> = kernel.choices().iter().map(|choice| choice.name).collect();
+    if chosen.is_empty() { vec![kernel.facts().algorithm] } else { chosen }
+}
+
 /// What a kernel is, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {

@@ -10,7 +10,7 @@ use hipdnn_plugin_sdk::ffi::HIPDNN_SEV_WARN;
 use hipdnn_plugin_sdk::graph::{Graph, Node};
 use hipdnn_plugin_sdk::log;
 
-use crate::kernel::{Kernel, REFERENCE};
+use crate::kernel::{Kernel, REFERENCE, algorithms};
 use crate::plan::steps::Plan;
 use crate::prepare::Prepared;
 use crate::problem::named_tensors;
@@ -30,7 +30,6 @@ pub(crate) fn steps(prepared: &Prepared, plan: &Plan) -> Vec<Step> {
     let described = Steps::new(prepared);
     let step = |(members, kernel): (&[usize], &dyn Kernel)| {
         let (facts, choices, reference) = (kernel.facts(), kernel.choices(), reason(kernel));
-        let names: Vec<&str> = choices.iter().map(|choice| choice.name).collect();
         let passed_over = choices.iter().flat_map(|choice| &choice.passed_over);
         let mut passed_over: Vec<String> =
             passed_over.map(|(name, reason)| format!("{name}: {reason}")).collect();
@@ -38,7 +37,7 @@ pub(crate) fn steps(prepared: &Prepared, plan: &Plan) -> Vec<Step> {
         let mut seen = HashSet::new();
         passed_over.retain(|reason| seen.insert(reason.clone()));
         Step {
-            algorithm: if names.is_empty() { facts.algorithm.to_owned() } else { names.join(" + ") },
+            algorithm: algorithms(kernel).join(" + "),
             kernel: facts.tile,
             // The reference is compiled for any processor.
             isa: if reference.is_some() { Isa::Portable } else { Isa::detect() }.name().to_owned(),

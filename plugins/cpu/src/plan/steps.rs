@@ -13,7 +13,7 @@ use hipdnn_plugin_sdk::graph::{DataType, Tensor, TensorValue};
 use hipdnn_plugin_sdk::{PluginError, bound, trace};
 
 use crate::dtype::element::Element;
-use crate::kernel::{Choice, Kernel, MAX_TENSORS, Part, Refusal};
+use crate::kernel::{Choice, Kernel, MAX_TENSORS, Part, Refusal, algorithms};
 use crate::layout::{Layout, storage_size};
 use crate::plan::own_memory::OwnMemory;
 use crate::prepare::{CheckedNode, Prepared};
@@ -262,12 +262,7 @@ impl Plan {
     fn names(&self) -> &[CString] {
         self.names.get_or_init(|| {
             let name = |step: &Step| {
-                let names: Vec<_> = step.kernel.choices().iter().map(|choice| choice.name).collect();
-                let what = if names.is_empty() {
-                    step.kernel.facts().algorithm.to_owned()
-                } else {
-                    names.join(", ")
-                };
+                let what = algorithms(&*step.kernel).join(", ");
                 let nodes: Vec<_> = step.members.iter().map(ToString::to_string).collect();
                 CString::new(format!("{what} (nodes {})", nodes.join(" "))).unwrap_or_default()
             };
