@@ -1,5 +1,6 @@
 //! A graph made ready to run: kernels in order, and where each finds its tensors.
 
+mod extent;
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +17,7 @@ use crate::dtype::element::Element;
 use crate::kernel::{Choice, Kernel, MAX_TENSORS, Part, Refusal, algorithms};
 use crate::layout::{Layout, storage_size};
 use crate::plan::own_memory::OwnMemory;
+use crate::plan::steps::extent::Extent;
 use crate::prepare::{CheckedNode, Prepared};
 use crate::problem::{index_tensors, pointers};
 use crate::reference;
@@ -54,34 +56,16 @@ struct Step {
     written: Box<[Extent]>,
 }
 
-/// The memory of a tensor of a step.
-#[derive(Clone, Copy)]
-struct Extent {
-    uid: i64,
-    /// Its place among the tensors of the step.
-    place: usize,
-    /// Its bytes.
-    size: usize,
-}
-
 impl Step {
     /// Whether no index lies where the step, or what works in the workspace, writes: it would change after it was checked.
     fn check_indices(&self, tensors: &[*mut u8], workspace: (*mut u8, usize)) -> Result<(), ExecuteError> {
-        let overlap = |(one, size): (*mut u8, usize), (other, other_size): (*mut u8, usize)| {
-            one.addr() < other.addr().saturating_add(other_size)
-                && other.addr() < one.addr().saturating_add(size)
-        };
-        let memory = |of: &Extent| tensors.get(of.place).map(|first| (*first, of.size));
         for index in &self.indices {
-            let Some(own) = memory(index) else { continue };
             let is_bound = matches!(self.slots.get(index.place), Some(Slot::Bound { .. }));
-            let text = if is_bound && workspace.1 > 0 && overlap(own, workspace) {
+            let text = if is_bound && workspace.1 > 0 && index.lies_in(workspace, tensors) {
                 "the workspace".to_owned()
             } else {
                 let mut written = self.written.iter().filter(|written| written.uid != index.uid);
-                let Some(met) = written.find(|of| memory(of).is_some_and(|other| overlap(own, other))) else {
-                    continue;
-                };
+                let Some(met) = written.find(|of| index.meets(of, tensors)) else { continue };
                 format!("tensor {}, which is written", met.uid)
             };
             return Err(ExecuteError::Invalid(format!(
@@ -208,7 +192,7 @@ impl Plan {
                 };
                 slots.push(slot);
             }
-            let extents = |of: &HashSet<i64>| extents(&part.tensors, of, &tensors).map_err(refuse);
+            let extents = |of: &HashSet<i64>| Extent::of(&part.tensors, of, &tensors).map_err(refuse);
             let indices = extents(&indices)?;
             let written = if indices.is_empty() { Box::default() } else { extents(&written)? };
             let (slots, Part { node, members, kernel, .. }) = (slots.into_boxed_slice(), part);
@@ -360,21 +344,6 @@ pub fn check(prepared: &Prepared) -> Result<(), Refusal> {
             })?;
     }
     Ok(())
-}
-
-/// Those of a step's tensors that are among some.
-fn extents(
-    step: &[i64],
-    among: &HashSet<i64>,
-    tensors: &HashMap<i64, &Tensor>,
-) -> Result<Box<[Extent]>, Refusal> {
-    let mut extents = Vec::new();
-    for (place, uid) in step.iter().enumerate().filter(|(_, uid)| among.contains(uid)) {
-        let Some(tensor) = tensors.get(uid) else { continue };
-        let size = storage_size(tensor.data_type, Layout::of(tensor)?.extent())?;
-        extents.push(Extent { uid: *uid, place, size });
-    }
-    Ok(extents.into_boxed_slice())
 }
 
 fn check_count(count: usize) -> Result<(), Refusal> {

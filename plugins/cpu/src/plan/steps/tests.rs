@@ -365,3 +365,51 @@ fn plans_are_shared_between_threads() {
         }
     });
 }
+
+/// Attention of one sequence of at most 4 rows of 2: 4 = 1, 2, 3, all ragged by 5; 6 and 7 are its lengths.
+fn ragged_attention() -> Graph {
+    use hipdnn_plugin_sdk::graph::operation::Sdpa;
+    let rows = |uid| Tensor {
+        ragged_offset_uid: Some(5),
+        ..Tensor::new(uid, DataType::Float, &[1, 1, 4, 2], &[8, 8, 2, 1])
+    };
+    let integers = |uid, count| Tensor::new(uid, DataType::Int32, &[count, 1, 1, 1], &[1; 4]);
+    let node = Sdpa { padding_mask: true, seq_len_q: Some(6), seq_len_kv: Some(7), ..Sdpa::new(1, 2, 3, 4) };
+    Graph {
+        tensors: (1..5).map(rows).chain([integers(5, 2), integers(6, 1), integers(7, 1)]).collect(),
+        nodes: vec![Node { name: String::new(), compute_type: DataType::Float, operation: node.into() }],
+        ..Graph::default()
+    }
+}
+
+#[test]
+fn indices_may_lie_right_behind_the_sequences_of_a_ragged_output() {
+    let plan = reference(&ragged_attention()).unwrap();
+    let mut workspace = vec![0_u8; plan.workspace_size()];
+    // Two rows are four words. The length of the queries lies in the last of them, behind them, or at the end of all that there could be.
+    for (place, overlaps) in [(3, true), (4, false), (7, false)] {
+        let (mut rows, mut offsets, mut length) = ([1.0_f32; 8], [0_i32, 4], [2_i32]);
+        let mut result = [0_u32; 8];
+        result[place] = 2;
+        let first = result.as_mut_ptr();
+        let of = |uid, ptr: *mut i32| hipdnnPluginDeviceBuffer_t { uid, ptr: ptr.cast() };
+        let buffers = [
+            buffer(1, &mut rows),
+            of(2, rows.as_mut_ptr().cast()),
+            of(3, rows.as_mut_ptr().cast()),
+            of(4, first.cast()),
+            of(5, offsets.as_mut_ptr()),
+            of(6, first.wrapping_add(place).cast()),
+            of(7, length.as_mut_ptr()),
+        ];
+        // SAFETY: the sequences lie in their tensors, and the workspace has its size.
+        let done = unsafe { plan.execute(&buffers, workspace.as_mut_ptr()) };
+        match done {
+            Ok(()) => assert!(!overlaps && result[..4] == [1.0_f32.to_bits(); 4] && result[place] == 2),
+            Err(error) => {
+                assert!(overlaps, "{error}");
+                assert!(error.to_string().contains("tensor 6 of 4 bytes overlaps tensor 4"), "{error}");
+            }
+        }
+    }
+}
