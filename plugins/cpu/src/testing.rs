@@ -12,7 +12,7 @@ use crate::plan::steps::Plan;
 use crate::prepare::{CheckedNode, prepare};
 use crate::problem::convolution::Convolution;
 use crate::problem::matmul::Matmul;
-use crate::problem::{Operand, Problem};
+use crate::problem::{Operand, Problem, pointers};
 use crate::reference;
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
@@ -268,8 +268,8 @@ pub(crate) fn run_planned(
     arrays: &mut [Array],
     plan: impl FnOnce(&Graph, &CheckedNode<'_>) -> Result<Box<dyn Kernel>, Refusal>,
 ) -> Result<(), Refusal> {
-    let order = operation.tensors();
     let graph = Graph { tensors: arrays.iter().map(|a| a.tensor.clone()).collect(), ..Graph::default() };
+    let order = pointers(&graph, &operation);
     let node = Node { name: String::new(), compute_type, operation };
     let problem = Problem::of(&graph, &node.operation)?;
     let kernel = plan(&graph, &CheckedNode { place: 0, node: &node, problem: &problem })?;
@@ -281,7 +281,10 @@ pub(crate) fn run_planned(
         })
         .collect();
     // SAFETY: the arrays cover their tensors.
-    unsafe { run_kernel(&*kernel, &tensors) };
+    unsafe {
+        kernel.check(&tensors)?;
+        run_kernel(&*kernel, &tensors);
+    }
     Ok(())
 }
 

@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 
+use crate::attention::dropout::{Drop, Dropout};
 use crate::attention::forward::{KEYS, MAX_DEPTH, WEIGHT};
 use crate::attention::gemm::{PanelGemm, WeightedRows};
 use crate::attention::rows::{At, Matrix, Rows};
@@ -18,7 +19,7 @@ use crate::gemm::tile::Order;
 use crate::kernel::{Facts, Kernel, Refusal};
 use crate::pointwise::functions::Functions;
 use crate::problem::attention::AttentionGradients;
-use crate::problem::attention::shape::{Sequences, Shape, Start};
+use crate::problem::attention::shape::{Sequences, Shape};
 use crate::reference::attention::sequences::{Lengths, Sequence};
 use crate::simd::isa::Isa;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
@@ -33,6 +34,7 @@ pub(crate) struct Backward<T: 'static> {
     pub(crate) kernel: MicroKernel<T>,
     pub(crate) factor: ScaleSource<T>,
     pub(crate) scores: Scores<T>,
+    pub(crate) dropout: Option<Dropout<T>>,
     pub(crate) q: Rows<T>,
     pub(crate) k: Rows<T>,
     pub(crate) v: Rows<T>,
@@ -92,7 +94,7 @@ impl<T: Functions> Backward<T> {
     pub(crate) fn plan(gradients: &AttentionGradients, isa: Isa, threads: Threads) -> Result<Self, Refusal> {
         let shape = gradients.shape;
         refuse(gradients)?;
-        let rows = |name, sequences: &Sequences| Rows::<T>::of(name, sequences);
+        let rows = |name: &'static str, sequences: &Sequences| Rows::<T>::of(name, sequences);
         let kernel = MicroKernel::<T>::of(isa);
         let vectors = kernel.vectors.min(MAX_COLUMNS / kernel.lanes);
         let scores = shape.scores().iter().map(|dim| *dim as f64).product::<f64>();
@@ -102,6 +104,7 @@ impl<T: Functions> Backward<T> {
             lengths: Lengths { shape, lengths: gradients.options.lengths },
             factor: ScaleSource::of(&gradients.options.scale)?,
             scores: Scores::of(&gradients.options, &shape)?,
+            dropout: gradients.options.dropout.as_ref().map(|of| Dropout::of(of, &shape)).transpose()?,
             q: rows("q", &gradients.q)?,
             k: rows("k", &gradients.k)?,
             v: rows("v", &gradients.v)?,
@@ -141,7 +144,7 @@ impl<T: Functions> Backward<T> {
             block * value_width,
             block * columns,
             block * columns,
-            if self.scores.has_mask() { block * columns } else { 0 },
+            if self.scores.has_mask() || self.dropout.is_some() { block * columns } else { 0 },
             2 * columns,
             columns * width,
             keys * (width + value_width),
@@ -158,7 +161,7 @@ impl<T: Functions> Backward<T> {
     }
 
     pub(crate) fn at(&self, of: &Head<'_>, head: usize, row: usize) -> At {
-        At { place: of.sequence.place, head, heads: self.shape.heads, row }
+        At { sequence: of.sequence, head, heads: self.shape.heads, row }
     }
 
     /// Computes everything of a key head; returns whether all results are finite.
@@ -185,6 +188,7 @@ impl<T: Functions> Backward<T> {
             {
                 let scaling = Scaling { factors: &raw const factor, rows: 1, values, width: keys * width };
                 is_finite &= self.isa.run(CheckedScaling(scaling));
+                let keys = if rows.has_padding() { keys } else { of.sequence.keys };
                 rows.write(with, at, keys, values.cast_const(), width);
             }
             is_finite
@@ -241,7 +245,8 @@ impl<T: Functions> Backward<T> {
             let (factors, values) = (&raw const factor, areas.dq);
             let scaling = Scaling { factors, rows: 1, values, width: count * width };
             let is_finite = self.isa.run(CheckedScaling(scaling));
-            self.dq.write(with, at, all.len(), areas.dq.cast_const(), width);
+            let written = if self.dq.has_padding() { all.len() } else { count };
+            self.dq.write(with, at, written, areas.dq.cast_const(), width);
             is_finite
         }
     }
@@ -289,7 +294,16 @@ impl<T: Functions> Backward<T> {
             PanelGemm { isa, kernel, seen, columns, depth: value_depth, right }.of(&keys, v, slopes);
             let least = if of.any { T::from_f64(LEAST) } else { T::ZERO };
             let (stats, deltas) = (areas.known.cast_const(), areas.known.add(columns).cast_const());
+            let len = keys.len() * columns;
+            let factors = areas.added.cast_const();
+            if let Some(dropout) = &self.dropout {
+                dropout.factors(isa, of.tensors, &of.sequence, *head, &block);
+                isa.run(Drop { values: slopes, factors, len });
+            }
             isa.run(Slopes { scores, slopes, columns, rows: keys.len(), stats, deltas, least });
+            if self.dropout.is_some() {
+                isa.run(Drop { values: scores, factors, len });
+            }
             let dk = areas.of_keys.add(keys.start * width);
             let dv = areas.of_keys.add(all_keys * width + keys.start * value_width);
             let (q, d_o) = (areas.q.cast_const(), areas.d_o.cast_const());
@@ -324,30 +338,10 @@ pub(crate) fn refuse(gradients: &AttentionGradients) -> Result<(), Refusal> {
     if key_heads != value_heads {
         return Err(format!("v: has {value_heads} heads, expected {key_heads} as k has"));
     }
-    for (given, name) in
-        [(gradients.options.dropout.is_some(), "dropout"), (gradients.dbias.is_some(), "dbias")]
-    {
-        if given {
-            return Err(format!("{name}: given, expected none"));
-        }
+    if gradients.dbias.is_some() {
+        return Err("dbias: given, expected none".to_owned());
     }
-    let sequences = [
-        ("q", &gradients.q),
-        ("k", &gradients.k),
-        ("v", &gradients.v),
-        ("o", &gradients.o),
-        ("do", &gradients.d_o),
-        ("stats", &gradients.stats),
-        ("dq", &gradients.dq),
-        ("dk", &gradients.dk),
-        ("dv", &gradients.dv),
-    ];
-    match sequences.iter().find(|(_, sequences)| sequences.start != Start::Even) {
-        Some((name, _)) => {
-            Err(format!("{name}: is paged, ragged or packed, expected evenly spaced sequences"))
-        }
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 /// Queries of a head that are computed together.
@@ -374,7 +368,15 @@ impl<T: Functions> Kernel for Backward<T> {
 
     unsafe fn check(&self, tensors: &[*mut u8]) -> Result<(), Refusal> {
         // SAFETY: the tensors are those of the operation, among which the lengths are.
-        self.lengths.check(unsafe { Pointers::new(tensors) })
+        let tensors = unsafe { Pointers::new(tensors) };
+        self.lengths.check(tensors)?;
+        for rows in [&self.q, &self.o, &self.d_o, &self.stats, &self.dq] {
+            rows.check(tensors, &self.lengths, |sequence| sequence.queries)?;
+        }
+        for rows in [&self.k, &self.v, &self.dk, &self.dv] {
+            rows.check(tensors, &self.lengths, |sequence| sequence.keys)?;
+        }
+        Ok(())
     }
 
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {

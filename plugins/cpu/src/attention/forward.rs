@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::attention::dropout::{Drop, Dropout};
 use crate::attention::gemm::{PanelGemm, WeightedRows};
 use crate::attention::rows::{At, Matrix, Rows};
 use crate::attention::scales::{ScaleSource, Scales, read};
@@ -46,6 +47,7 @@ pub(crate) struct Forward<T: 'static> {
     pub(crate) factor: ScaleSource<T>,
     pub(crate) factors: Scales<T>,
     pub(crate) scores: Scores<T>,
+    pub(crate) dropout: Option<Dropout<T>>,
     /// The sink, one more score of each head: its slot, conversion and stride.
     pub(crate) sink: Option<(usize, RowConverter<T>, usize)>,
     pub(crate) q: Rows<T>,
@@ -142,6 +144,7 @@ impl<T: Weight> Forward<T> {
             factor: ScaleSource::of(&attention.options.scale)?,
             factors: Scales::of(attention)?,
             scores: Scores::of(&attention.options, &shape)?,
+            dropout: attention.options.dropout.as_ref().map(|of| Dropout::of(of, &shape)).transpose()?,
             sink: sink.transpose()?,
             q: Rows::of("q", &attention.q)?,
             k,
@@ -181,7 +184,7 @@ impl<T: Weight> Forward<T> {
             of_keys * self.shape.depth,
             of_values * self.width,
             keys * columns,
-            if self.scores.has_mask() { keys * columns } else { 0 },
+            if self.scores.has_mask() || self.dropout.is_some() { keys * columns } else { 0 },
             together * columns * self.width,
             together * columns * 3,
             2,
@@ -276,7 +279,7 @@ impl<T: Weight> Forward<T> {
     }
 
     pub(crate) fn at(&self, part: &Part<'_>, row: usize) -> At {
-        At { place: part.sequence.place, head: part.head, heads: self.shape.heads, row }
+        At { sequence: part.sequence, head: part.head, heads: self.shape.heads, row }
     }
 
     /// Packs the queries of a panel, and initialises its results.
@@ -354,6 +357,11 @@ impl<T: Weight> Forward<T> {
             if pass == Pass::Sums {
                 return;
             }
+            if let Some(dropout) = &self.dropout {
+                dropout.factors(self.isa, tensors, sequence, *head, &block);
+                let (values, factors) = (areas.scores, areas.added.cast_const());
+                self.isa.run(Drop { values, factors, len: keys.len() * columns });
+            }
             if pass == Pass::Rounded {
                 self.round(areas.scores, keys.len() * columns, any);
             } else if keys.start > of_panel.start {
@@ -410,7 +418,13 @@ impl<T: Weight> Kernel for Forward<T> {
 
     unsafe fn check(&self, tensors: &[*mut u8]) -> Result<(), Refusal> {
         // SAFETY: the tensors are those of the operation, among which the lengths are.
-        self.lengths.check(unsafe { Pointers::new(tensors) })
+        let tensors = unsafe { Pointers::new(tensors) };
+        self.lengths.check(tensors)?;
+        for rows in [&self.k, &self.v] {
+            rows.check(tensors, &self.lengths, |sequence| sequence.keys)?;
+        }
+        let mut of_queries = [&self.q, &self.o].into_iter().chain(self.statistics.iter().flatten());
+        of_queries.try_for_each(|rows| rows.check(tensors, &self.lengths, |sequence| sequence.queries))
     }
 
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {

@@ -2,6 +2,7 @@
 
 use crate::attention::forward::{Forward, Panel, Part, ScratchLayout, is_hidden};
 use crate::attention::softmax::{CheckedScaling, Scaling, Weight};
+use crate::reference::attention::sequences::Sequence;
 use crate::simd::vector::{Float, Vector, VectorTask};
 use crate::tensor::combine::{Combine, LargestMagnitude, fold_row};
 use crate::threading::partition::part;
@@ -75,7 +76,10 @@ impl<T: Weight> Forward<T> {
             let [of_probabilities, of_results] = self.factors.asks_for_largest();
             let [probability, result] = &mut *areas.largest;
             if self.factors.rounding.is_some() {
-                factor.fill(of_sums);
+                for (factor, sum) in factor.iter_mut().zip(sum.iter()) {
+                    // The sums were divided by before, but what they made NaN may have been dropped.
+                    *factor = if sum.is_nan() { *sum } else { of_sums };
+                }
             } else {
                 let scale = self.factors.of_probabilities(tensors) * of_sums;
                 for (factor, sum) in factor.iter_mut().zip(sum.iter()) {
@@ -91,7 +95,9 @@ impl<T: Weight> Forward<T> {
             }
             let (factors, values, width) = (factor.as_ptr(), *results, self.width);
             let scaling = Scaling { factors, rows: count, values, width };
-            let is_finite = self.isa.run(CheckedScaling(scaling));
+            // What is NaN may have been dropped from the results, but not from the sums.
+            let of_sums_is_finite = self.dropout.is_none() || sum.iter().all(|sum| *sum - *sum == T::ZERO);
+            let is_finite = self.isa.run(CheckedScaling(scaling)) && of_sums_is_finite;
             if of_results {
                 let len = self.shape.value_depth;
                 for row in 0..count {
@@ -121,31 +127,42 @@ impl<T: Weight> Forward<T> {
         }
     }
 
-    /// Writes the results of queries beyond the length of their sequence.
+    /// Writes the results of queries beyond the length of their sequence, where the tensors have room for them. Packed queries have room
+    /// behind those of the last sequence.
     ///
     /// # Safety
     /// As [`Forward::part`].
     pub(crate) unsafe fn pad(&self, part_: &Part<'_>, areas: &ScratchLayout<T>) {
         let (lanes, shape) = (self.kernel.lanes, &self.shape);
+        let mut sequence = part_.sequence;
+        if shape.packed {
+            if sequence.place + 1 < shape.batch {
+                return;
+            }
+            let used = sequence.first + sequence.queries;
+            sequence = Sequence { place: sequence.place, queries: used, keys: 0, first: 0 };
+        }
         let all = shape.queries.div_ceil(lanes);
         let [begin, end] = [
             part(all, self.panels, part_.panels.start).start,
             part(all, self.panels, part_.panels.end - 1).end,
         ];
-        let queries = (begin * lanes).max(part_.sequence.queries)..(end * lanes).min(shape.queries);
+        let queries = (begin * lanes).max(sequence.queries)..(end * lanes).min(shape.queries);
         if queries.is_empty() {
             return;
         }
         let (count, with) = (queries.len(), (self.isa, part_.tensors));
-        let at = self.at(part_, queries.start);
-        // SAFETY: the tensors have a row for every query, and the areas for every query of a part.
+        let at = self.at(&Part { sequence, panels: part_.panels.clone(), ..*part_ }, queries.start);
+        // SAFETY: tensors with padding have a row for every query, and the areas for every query of a part.
         unsafe {
-            areas.results.write_bytes(0, count * self.width);
-            self.o.write(with, at, count, areas.results.cast_const(), self.width);
+            if self.o.has_padding() {
+                areas.results.write_bytes(0, count * self.width);
+                self.o.write(with, at, count, areas.results.cast_const(), self.width);
+            }
             let values = std::slice::from_raw_parts_mut(areas.sums.factor, count);
             let masked = -(T::ONE / T::ZERO);
             for (rows, number) in self.statistics.iter().zip([masked, masked, T::ZERO]) {
-                if let Some(rows) = rows {
+                if let Some(rows) = rows.as_ref().filter(|rows| rows.has_padding()) {
                     values.fill(number);
                     rows.write(with, at, count, values.as_ptr(), 1);
                 }

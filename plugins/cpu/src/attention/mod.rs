@@ -3,7 +3,7 @@
 //! For each block of keys a GEMM computes the scores of a panel of queries ([`forward`]), with a row for each key
 //! and a column for each query: so keys are read in place, and maxima and sums need no reduction across a vector.
 //! Then come bias and mask ([`scores`]), the exponentials against the largest score so far, by which earlier
-//! results are rescaled ([`softmax`]), and a second GEMM that applies these weights to the values ([`gemm`]). If
+//! results are rescaled ([`softmax`]), dropout ([`dropout`]), and a second GEMM that applies these weights to the values ([`gemm`]). If
 //! weights are rounded to 8 bits ([`scales`]), all blocks of keys are computed twice, first for the sums of their
 //! weights. The gradients compute the same scores again ([`backward`]).
 
@@ -13,6 +13,7 @@
 )]
 
 pub(crate) mod backward;
+pub(crate) mod dropout;
 pub(crate) mod forward;
 pub(crate) mod forward_finish;
 pub(crate) mod gemm;
@@ -28,7 +29,6 @@ use crate::attention::backward::Backward;
 use crate::attention::forward::Forward;
 use crate::dtype::element::{Compute, with_compute};
 use crate::kernel::{Kernel, Refusal, boxed};
-use crate::problem::attention::shape::Start;
 use crate::problem::attention::{Attention, AttentionGradients};
 use crate::simd::isa::Isa;
 use crate::threading::partition::Threads;
@@ -57,7 +57,6 @@ pub(crate) fn plan_gradients(
 /// Refuses what only the reference computes.
 fn refuse(attention: &Attention) -> Result<(), Refusal> {
     let asked = [
-        (attention.options.dropout.is_some(), "dropout"),
         (attention.block_mask.is_some(), "block_mask"),
         (attention.rng_dump.is_some(), "rng_dump"),
         // The largest score of a row may be that of the sink, which is not a probability.
@@ -66,19 +65,5 @@ fn refuse(attention: &Attention) -> Result<(), Refusal> {
     if let Some((_, name)) = asked.iter().find(|(asked, _)| *asked) {
         return Err(format!("{name}: given, expected none"));
     }
-    let sequences = [
-        ("q", Some(&attention.q)),
-        ("k", Some(&attention.k)),
-        ("v", Some(&attention.v)),
-        ("o", Some(&attention.o)),
-        ("stats", attention.stats.as_ref()),
-        ("max", attention.max.as_ref()),
-        ("sum_exp", attention.sum_exp.as_ref()),
-    ];
-    match sequences.iter().find(|(_, sequences)| sequences.is_some_and(|s| s.start != Start::Even)) {
-        Some((name, _)) => {
-            Err(format!("{name}: is paged, ragged or packed, expected evenly spaced sequences"))
-        }
-        None => Ok(()),
-    }
+    Ok(())
 }

@@ -8,9 +8,11 @@ use crate::gemm::pack::{Accumulators, Pack, PackSource, Store, packing_of};
 use crate::kernel::Refusal;
 use crate::pointwise::functions::Functions;
 use crate::problem::Operand;
-use crate::problem::attention::shape::Sequences;
+use crate::problem::attention::shape::{Sequences, Start};
+use crate::reference::attention::sequences::{Lengths, Placement, Sequence};
 use crate::simd::isa::Isa;
 use crate::tensor::row_converter::RowConverter;
+use crate::tensor::view::Pointers;
 
 /// The rows of a tensor.
 pub(crate) struct Rows<T> {
@@ -19,19 +21,21 @@ pub(crate) struct Rows<T> {
     pub(crate) run: RowConverter<T>,
     pack: Pack<T>,
     store: Store<T>,
-    heads: usize,
-    strides: [usize; 4],
-    /// Elements of a row.
+    placement: Placement,
+    /// Elements of a row, and their stride.
     depth: usize,
-    /// Whether rows are contiguous values of the compute type.
+    column: usize,
+    /// Row stride.
+    stride: usize,
+    /// Whether rows are contiguous values of the compute type, each as far from the one before as the stride says.
     plain: bool,
 }
 
 /// A row of a head in a batch.
 #[derive(Clone, std::marker::Copy)]
 pub(crate) struct At {
-    /// The index in the batch.
-    pub(crate) place: usize,
+    /// The sequence.
+    pub(crate) sequence: Sequence,
     /// The query head.
     pub(crate) head: usize,
     /// Number of query heads.
@@ -57,7 +61,7 @@ impl<T> Matrix<T> {
 }
 
 impl<T: Functions> Rows<T> {
-    pub(crate) fn of(name: &str, sequences: &Sequences) -> Result<Self, Refusal> {
+    pub(crate) fn of(name: &'static str, sequences: &Sequences) -> Result<Self, Refusal> {
         let Operand { slot, data_type, .. } = sequences.operand;
         let run = RowConverter::of(data_type).map_err(|refusal| format!("{name}: {refusal}"))?;
         let (pack, store) = packing_of(name, data_type)?;
@@ -66,8 +70,34 @@ impl<T: Functions> Rows<T> {
             DataType::Float => TypeId::of::<T>() == TypeId::of::<f32>(),
             _ => data_type == DataType::Double && TypeId::of::<T>() == TypeId::of::<f64>(),
         };
-        let plain = same && (strides[3] == 1 || dims[3] == 1);
-        Ok(Self { slot, run, pack, store, heads: dims[1], strides, depth: dims[3], plain })
+        let is_paged = matches!(sequences.start, Start::Paged(_));
+        Ok(Self {
+            slot,
+            run,
+            pack,
+            store,
+            placement: Placement::of(name, sequences),
+            depth: dims[3],
+            column: strides[3],
+            stride: strides[2],
+            plain: same && !is_paged && (strides[3] == 1 || dims[3] == 1),
+        })
+    }
+
+    /// Whether there is room for rows beyond the lengths of the sequences.
+    pub(crate) fn has_padding(&self) -> bool {
+        self.placement.has_padding()
+    }
+
+    /// Whether every row of every sequence lies in the tensor, whose lengths were checked.
+    pub(crate) fn check(
+        &self,
+        tensors: Pointers<'_>,
+        lengths: &Lengths,
+        length: impl Fn(Sequence) -> usize,
+    ) -> Result<(), Refusal> {
+        let length = |place| length(lengths.sequence(tensors, place));
+        self.placement.check(tensors, lengths.shape.batch, length)
     }
 
     /// Whether rows can be read in place by code that reads `multiple` elements at a time.
@@ -80,10 +110,12 @@ impl<T: Functions> Rows<T> {
     /// # Safety
     /// The tensor has the row.
     pub(crate) unsafe fn row(&self, tensors: &[*mut u8], at: At) -> *mut u8 {
-        let head = at.head / (at.heads / self.heads);
-        let offset = at.place * self.strides[0] + head * self.strides[1] + at.row * self.strides[2];
-        // SAFETY: the tensor has the row.
-        unsafe { tensors[self.slot].add(offset * self.run.size) }
+        let head = at.head / (at.heads / self.placement.dims()[1]);
+        // SAFETY: the tensor has the row, as was checked where its place is read from other tensors.
+        unsafe {
+            let offset = self.placement.row(Pointers::new(tensors), &at.sequence, head, at.row);
+            tensors[self.slot].add(offset * self.run.size)
+        }
     }
 
     /// `count` rows in place, if rows are plain.
@@ -92,7 +124,7 @@ impl<T: Functions> Rows<T> {
     /// As [`Rows::row`].
     pub(crate) unsafe fn in_place(&self, tensors: &[*mut u8], at: At) -> Matrix<T> {
         // SAFETY: the caller has checked the instruction set, the rows and the room for them.
-        Matrix { first: unsafe { self.row(tensors, at).cast_const().cast() }, row_stride: self.strides[2] }
+        Matrix { first: unsafe { self.row(tensors, at).cast_const().cast() }, row_stride: self.stride }
     }
 
     /// Packs `count` rows, each padded with zeros to `width` elements.
@@ -107,22 +139,29 @@ impl<T: Functions> Rows<T> {
         to: *mut T,
         width: usize,
     ) -> Matrix<T> {
-        let copy = PackSource {
+        let mut done = 0;
+        while done < count {
+            let at = At { row: at.row + done, ..at };
+            let rows = (count - done).min(self.placement.rows_together(at.row));
             // SAFETY: the caller has checked the instruction set, the rows and the room for them.
-            from: unsafe { self.row(tensors, at) },
-            rows: count,
-            row: self.strides[2],
-            columns: self.depth,
-            column: self.strides[3],
-            width,
-            row_stride: width,
-        };
-        // SAFETY: the caller has checked the instruction set, the rows and the room for them.
-        unsafe { (self.pack)(isa, &copy, to) };
+            unsafe {
+                let copy = PackSource {
+                    from: self.row(tensors, at),
+                    rows,
+                    row: self.stride,
+                    columns: self.depth,
+                    column: self.column,
+                    width,
+                    row_stride: width,
+                };
+                (self.pack)(isa, &copy, to.add(done * width));
+            }
+            done += rows;
+        }
         Matrix { first: to.cast_const(), row_stride: width }
     }
 
-    /// Packs `count` rows as columns, padded with zeros to `width` columns; `row_stride` is that of the copy.
+    /// Packs `count` rows, which are not paged, as columns, padded with zeros to `width` columns; `row_stride` is that of the copy.
     ///
     /// # Safety
     /// As [`Rows::copy`].
@@ -138,9 +177,9 @@ impl<T: Functions> Rows<T> {
             // SAFETY: the caller has checked the instruction set, the rows and the room for them.
             from: unsafe { self.row(tensors, at) },
             rows: self.depth,
-            row: self.strides[3],
+            row: self.column,
             columns: count,
-            column: self.strides[2],
+            column: self.stride,
             width,
             row_stride,
         };
@@ -148,7 +187,7 @@ impl<T: Functions> Rows<T> {
         unsafe { (self.pack)(isa, &copy, to) };
     }
 
-    /// Writes rows, whose row stride in `from` is `row_stride`.
+    /// Writes rows, which are not paged, and whose row stride in `from` is `row_stride`.
     ///
     /// # Safety
     /// The processor supports the instruction set, and the tensor and `from` have the rows.
@@ -165,8 +204,8 @@ impl<T: Functions> Rows<T> {
             row_stride,
             rows: count,
             columns: self.depth,
-            row: self.strides[2],
-            column: self.strides[3],
+            row: self.stride,
+            column: self.column,
         };
         // SAFETY: the caller has checked the instruction set, the rows and the room for them.
         unsafe { (self.store)(isa, &sums, self.row(tensors, at)) };

@@ -8,7 +8,7 @@ use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::gemm::pack::{Pack, PackSource, packing_of};
 use crate::kernel::Refusal;
-use crate::problem::attention::options::{Band, Options};
+use crate::problem::attention::options::{Band, Options, Spread};
 use crate::problem::attention::shape::Shape;
 use crate::reference::attention::scores::slope;
 use crate::reference::attention::sequences::Sequence;
@@ -17,7 +17,7 @@ use crate::simd::vector::Float;
 use crate::tensor::row_converter::RowConverter;
 
 /// A tensor that is broadcast over the scores.
-struct Mask<T> {
+pub(crate) struct Mask<T> {
     slot: usize,
     run: RowConverter<T>,
     pack: Pack<T>,
@@ -74,21 +74,63 @@ pub(crate) struct ScoreBlock<T> {
     pub(crate) queries: Range<usize>,
     /// The keys.
     pub(crate) keys: Range<usize>,
-    /// Room for as many values, if there is a mask tensor.
+    /// Room for as many values, if there is a mask tensor or dropout.
     pub(crate) added: *mut T,
+}
+
+impl<T: Float> Mask<T> {
+    pub(crate) fn of(name: &str, mask: &Spread) -> Result<Self, Refusal> {
+        let is_boolean = mask.operand.data_type == DataType::Boolean;
+        // Any byte but 0 is true.
+        let stored = if is_boolean { DataType::Uint8 } else { mask.operand.data_type };
+        let run = if is_boolean { RowConverter::of_number(stored) } else { RowConverter::of(stored) };
+        let run = run.map_err(|refusal| format!("{name}: {refusal}"))?;
+        let (pack, _) = packing_of(name, stored)?;
+        Ok(Self { slot: mask.operand.slot, run, pack, strides: mask.strides, is_boolean })
+    }
+
+    /// Puts the elements for a block of scores where its bias goes; answers whether there is one for each score, instead of one for each
+    /// key, one after the other.
+    ///
+    /// # Safety
+    /// As [`Scores::apply`].
+    pub(crate) unsafe fn load(
+        &self,
+        isa: Isa,
+        tensors: &[*mut u8],
+        sequence: &Sequence,
+        head: usize,
+        block: &ScoreBlock<T>,
+    ) -> bool {
+        let ScoreBlock { row_stride, columns, queries, keys, added, .. } = block;
+        let indices = [sequence.place, head, queries.start, keys.start];
+        let at: usize = indices.iter().zip(self.strides).map(|(index, stride)| index * stride).sum();
+        let each = self.strides[2] != 0;
+        // SAFETY: the queries and keys are those of the sequence, for which the mask has elements, and the block has room.
+        unsafe {
+            let from = tensors[self.slot].add(at * self.run.size);
+            if each {
+                let copy = PackSource {
+                    from,
+                    rows: keys.len(),
+                    row: self.strides[3],
+                    columns: queries.len(),
+                    column: self.strides[2],
+                    width: *columns,
+                    row_stride: *row_stride,
+                };
+                (self.pack)(isa, &copy, *added);
+            } else {
+                (self.run.load)(from, self.strides[3], *added, keys.len());
+            }
+        }
+        each
+    }
 }
 
 impl<T: Float> Scores<T> {
     pub(crate) fn of(options: &Options, shape: &Shape) -> Result<Self, Refusal> {
-        let mask = options.mask.as_ref().map(|mask| -> Result<Mask<T>, Refusal> {
-            let is_boolean = mask.operand.data_type == DataType::Boolean;
-            // Any byte but 0 is true.
-            let stored = if is_boolean { DataType::Uint8 } else { mask.operand.data_type };
-            let run = if is_boolean { RowConverter::of_number(stored) } else { RowConverter::of(stored) };
-            let run = run.map_err(|refusal| format!("attn_mask: {refusal}"))?;
-            let (pack, _) = packing_of("attn_mask", stored)?;
-            Ok(Mask { slot: mask.operand.slot, run, pack, strides: mask.strides, is_boolean })
-        });
+        let mask = options.mask.as_ref().map(|mask| Mask::of("attn_mask", mask));
         let slopes = if options.alibi {
             (0..shape.heads).map(|head| T::from_f64(slope(head, shape.heads))).collect()
         } else {
@@ -133,24 +175,7 @@ impl<T: Float> Scores<T> {
         // SAFETY: the queries and keys are those of the sequence, for which the mask has elements, and the block has room.
         unsafe {
             if let Some(mask) = &self.mask {
-                let indices = [sequence.place, head, queries.start, keys.start];
-                let at: usize = indices.iter().zip(mask.strides).map(|(index, stride)| index * stride).sum();
-                let from = tensors[mask.slot].add(at * mask.run.size);
-                let each = mask.strides[2] != 0;
-                if each {
-                    let copy = PackSource {
-                        from,
-                        rows: keys.len(),
-                        row: mask.strides[3],
-                        columns: queries.len(),
-                        column: mask.strides[2],
-                        width: columns,
-                        row_stride,
-                    };
-                    (mask.pack)(isa, &copy, added);
-                } else {
-                    (mask.run.load)(from, mask.strides[3], added, keys.len());
-                }
+                let each = mask.load(isa, tensors, sequence, head, block);
                 let (rows, is_boolean) = (keys.len(), mask.is_boolean);
                 isa.run(AddBias { scores, added, row_stride, rows, columns, each, is_boolean });
             }

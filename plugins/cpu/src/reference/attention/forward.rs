@@ -213,6 +213,10 @@ impl Run<'_> {
                 self.v.shared(sequence, head, heads, key).add_to(sums, weight);
             }
         }
+        if sum.is_nan() && self.scores.drops() {
+            // As a probability that is NaN makes the results, also where that one is dropped.
+            sums.fill(f64::NAN);
+        }
         let descale_v = forward.descale_v.as_ref();
         let descale_v = descale_v.map_or(1.0, |d| d.get(self.tensors, sequence, head, heads));
         let o = self.o.row(sequence, head, query);

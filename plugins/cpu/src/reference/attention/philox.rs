@@ -2,6 +2,7 @@
 //! 1, 2, 3", 2011). A counter and a key make four words, so any word is had without those before it.
 
 /// The words of a counter under a key.
+#[inline(always)]
 pub(crate) fn philox(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
     for round in 0..10 {
         if round > 0 {

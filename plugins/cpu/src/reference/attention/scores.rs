@@ -184,6 +184,11 @@ impl BoundScores<'_> {
         score
     }
 
+    /// Whether there is dropout.
+    pub(crate) fn drops(&self) -> bool {
+        self.scores.drop.is_some()
+    }
+
     /// What dropout multiplies the probability of a score by: 0 if it is dropped.
     pub(crate) fn kept(&self, sequence: &Sequence, head: usize, query: usize, key: usize) -> f64 {
         match &self.scores.drop {

@@ -59,31 +59,28 @@ impl Lengths {
     }
 }
 
-/// A tensor [B, heads, S, depth] of sequences.
-pub(crate) struct Rows {
+/// Where the rows of a tensor [B, heads, S, depth] of sequences lie.
+pub(crate) struct Placement {
     name: &'static str,
-    memory: Memory<f64>,
     strides: [usize; 4],
     dims: [usize; 4],
     extent: usize,
     start: Start,
 }
 
-impl Rows {
-    #[inline(never)]
-    pub(crate) fn of(name: &'static str, sequences: &Sequences) -> Result<Self, Refusal> {
-        Ok(Self {
+impl Placement {
+    pub(crate) fn of(name: &'static str, sequences: &Sequences) -> Self {
+        Self {
             name,
-            memory: Memory::of(name, &sequences.operand)?,
             strides: sequences.strides(),
             dims: sequences.dims(),
             extent: sequences.operand.layout.extent(),
             start: sequences.start,
-        })
+        }
     }
 
-    pub(crate) fn heads(&self) -> usize {
-        self.dims[1]
+    pub(crate) fn dims(&self) -> [usize; 4] {
+        self.dims
     }
 
     /// Whether there is room for rows beyond the lengths of the sequences.
@@ -91,8 +88,37 @@ impl Rows {
         !matches!(self.start, Start::Ragged { .. })
     }
 
-    pub(crate) fn bind<'a>(&'a self, tensors: Pointers<'a>) -> Bound<'a> {
-        Bound { rows: self, view: self.memory.bind(tensors), tensors }
+    /// The most rows, from one on, that lie as far apart as the stride says, with one in the next block.
+    pub(crate) fn rows_together(&self, position: usize) -> usize {
+        match self.start {
+            Start::Paged(_) => self.dims[2] - position % self.dims[2],
+            _ => usize::MAX,
+        }
+    }
+
+    /// The first element of the row of a head and of a position in the sequence or its padding. What is read of the tensors was checked.
+    #[inline]
+    pub(crate) fn row(
+        &self,
+        tensors: Pointers<'_>,
+        sequence: &Sequence,
+        head: usize,
+        position: usize,
+    ) -> usize {
+        let [s0, s1, s2, _] = self.strides;
+        let place = sequence.place;
+        head * s1
+            + match &self.start {
+                Start::Even => place * s0 + position * s2,
+                Start::Packed => (sequence.first + position) * s2,
+                Start::Paged(table) => {
+                    let block = self.dims[2];
+                    tensors.integer(table, [place, position / block]) as usize * s0 + position % block * s2
+                }
+                Start::Ragged { offsets, multiplier } => {
+                    tensors.integer(offsets, [place, 0]) as usize * multiplier + position * s2
+                }
+            }
     }
 
     /// Whether every row of every sequence lies in the tensor; `length` gives the lengths of its sequences, which were checked.
@@ -146,6 +172,41 @@ impl Rows {
     }
 }
 
+/// A tensor [B, heads, S, depth] of sequences.
+pub(crate) struct Rows {
+    memory: Memory<f64>,
+    placement: Placement,
+}
+
+impl Rows {
+    #[inline(never)]
+    pub(crate) fn of(name: &'static str, sequences: &Sequences) -> Result<Self, Refusal> {
+        Ok(Self { memory: Memory::of(name, &sequences.operand)?, placement: Placement::of(name, sequences) })
+    }
+
+    pub(crate) fn heads(&self) -> usize {
+        self.placement.dims[1]
+    }
+
+    pub(crate) fn has_padding(&self) -> bool {
+        self.placement.has_padding()
+    }
+
+    /// See [`Placement::check`].
+    pub(crate) fn check(
+        &self,
+        tensors: Pointers<'_>,
+        batch: usize,
+        length: impl Fn(usize) -> usize,
+    ) -> Result<(), Refusal> {
+        self.placement.check(tensors, batch, length)
+    }
+
+    pub(crate) fn bind<'a>(&'a self, tensors: Pointers<'a>) -> Bound<'a> {
+        Bound { rows: self, view: self.memory.bind(tensors), tensors }
+    }
+}
+
 /// [`Rows`] during a run.
 pub(crate) struct Bound<'a> {
     rows: &'a Rows,
@@ -156,22 +217,9 @@ pub(crate) struct Bound<'a> {
 impl Bound<'_> {
     /// The row of a head and of a position in the sequence or its padding.
     pub(crate) fn row(&self, sequence: &Sequence, head: usize, position: usize) -> Row<'_> {
-        let [s0, s1, s2, stride] = self.rows.strides;
-        let place = sequence.place;
-        let offset = match &self.rows.start {
-            Start::Even => place * s0 + head * s1 + position * s2,
-            Start::Packed => head * s1 + (sequence.first + position) * s2,
-            Start::Paged(table) => {
-                let block = self.rows.dims[2];
-                let page = self.tensors.integer(table, [place, position / block]) as usize;
-                page * s0 + head * s1 + position % block * s2
-            }
-            Start::Ragged { offsets, multiplier } => {
-                let begin = self.tensors.integer(offsets, [place, 0]) as usize;
-                begin * multiplier + head * s1 + position * s2
-            }
-        };
-        Row { view: &self.view, offset, stride, length: self.rows.dims[3] }
+        let placement = &self.rows.placement;
+        let offset = placement.row(self.tensors, sequence, head, position);
+        Row { view: &self.view, offset, stride: placement.strides[3], length: placement.dims[3] }
     }
 
     /// The row for one of `heads` heads of queries, of which several may share a head of this tensor.
