@@ -96,7 +96,7 @@ impl<T: Weight> Forward<T> {
             let (factors, values, width) = (factor.as_ptr(), *results, self.width);
             let scaling = Scaling { factors, rows: count, values, width };
             // What is NaN may have been dropped from the results, but not from the sums.
-            let of_sums_is_finite = self.dropout.is_none() || sum.iter().all(|sum| *sum - *sum == T::ZERO);
+            let of_sums_is_finite = self.dropout.is_none() || sum.iter().all(|sum| *sum < T::ONE / T::ZERO);
             let is_finite = self.isa.run(CheckedScaling(scaling)) && of_sums_is_finite;
             if of_results {
                 let len = self.shape.value_depth;
