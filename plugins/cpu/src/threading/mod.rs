@@ -1,4 +1,4 @@
-//! The thread pool ([`pool`]), the division of work among its workers ([`partition`]), and the processors that they
+//! The thread pool ([`pool`]) or the one that the process has ([`openmp`]), the division of work among its workers ([`partition`]), and the processors that they
 //! run on ([`affinity`]). Nothing here knows of tensors.
 
 #![expect(
@@ -7,5 +7,6 @@
 )]
 
 pub mod affinity;
+pub(crate) mod openmp;
 pub mod partition;
 pub mod pool;

@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::threading::openmp::OpenMp;
 use crate::threading::pool::Pool;
 
 /// The environment variable with the number of threads that a computation may use, the caller's included.
@@ -29,8 +30,43 @@ const FIXED_PARTS: usize = 16;
 /// Queues of parts, of which each worker begins with one; more workers share them.
 const MAX_RUNS: usize = 32;
 
+/// The environment variable that says whose threads compute: `openmp` for those of the runtime that the process has loaded.
+const POOL_VARIABLE: &str = "HIPDNN_CPU_THREAD_POOL";
+
 /// The threads besides the calling one; started when a plan first needs some.
-static POOL: OnceLock<&'static Pool> = OnceLock::new();
+static THREADS: OnceLock<Source> = OnceLock::new();
+
+/// Where threads come from.
+enum Source {
+    Own(&'static Pool),
+    OpenMp(&'static OpenMp),
+}
+
+impl Source {
+    /// What the variable says; a runtime that is not there is no reason to stop.
+    fn choose() -> Self {
+        let wants_openmp = std::env::var(POOL_VARIABLE).is_ok_and(|text| text.trim() == "openmp");
+        match wants_openmp.then(OpenMp::loaded).flatten() {
+            Some(runtime) => Self::OpenMp(runtime),
+            None => Self::Own(Pool::start(0)),
+        }
+    }
+
+    fn grow(&self, threads: usize) {
+        if let Self::Own(pool) = self {
+            pool.grow(threads);
+        }
+    }
+
+    /// See [`Pool::run`]. Whether the threads of a runtime sleep is not known, so work that is not worth waking them stays here.
+    fn run(&self, workers: usize, wakes: bool, work: &(dyn Fn(usize) + Sync)) {
+        match self {
+            Self::Own(pool) => pool.run(workers, wakes, work),
+            Self::OpenMp(runtime) if wakes => runtime.run(workers, work),
+            Self::OpenMp(_) => (0..workers).for_each(work),
+        }
+    }
+}
 
 /// The processors that this process may use: those of its affinity, no more than the quota of its cgroup pays for.
 fn processors() -> usize {
@@ -40,8 +76,8 @@ fn processors() -> usize {
 
 /// The number of threads if a plan does not limit it.
 fn default_threads() -> usize {
-    static THREADS: OnceLock<usize> = OnceLock::new();
-    *THREADS.get_or_init(|| {
+    static DEFAULT: OnceLock<usize> = OnceLock::new();
+    *DEFAULT.get_or_init(|| {
         std::env::var(THREADS_VARIABLE)
             .ok()
             .and_then(|text| text.trim().parse().ok())
@@ -87,7 +123,7 @@ impl Threads {
         // More threads than processors would take turns, and the caller would wait for one that has none.
         let threads = count.min(self.count()).min(processors());
         if threads > 1 {
-            POOL.get_or_init(|| Pool::start(0)).grow(threads - 1);
+            THREADS.get_or_init(Source::choose).grow(threads - 1);
         }
         Workers { count, threads, wakes: true }
     }
@@ -126,13 +162,13 @@ impl Workers {
 
     /// Calls `work` once with each worker's index, and returns when all calls have returned. Allocates nothing.
     pub(crate) fn run(self, work: impl Fn(usize) + Sync) {
-        match POOL.get() {
-            Some(pool) if self.threads > 1 => {
+        match THREADS.get() {
+            Some(threads) if self.threads > 1 => {
                 if self.threads == self.count {
-                    pool.run(self.count, self.wakes, &work);
+                    threads.run(self.count, self.wakes, &work);
                 } else {
                     let next = AtomicUsize::new(0);
-                    pool.run(self.threads, self.wakes, &|_| take_each(&next, self.count, &work));
+                    threads.run(self.threads, self.wakes, &|_| take_each(&next, self.count, &work));
                 }
             }
             _ => (0..self.count).for_each(work),

@@ -1,0 +1,184 @@
+//! The threads of an OpenMP runtime that the process has loaded.
+//!
+//! A program that computes with OpenMP between executions, as PyTorch does, leaves that runtime's threads polling for milliseconds. A
+//! second pool would share the processors with them; instead, work goes to them.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::mem::transmute;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use hipdnn_plugin_sdk::dynlib::loaded::{self, Object};
+
+/// The functions of libgomp that compilers and programs call; the runtimes of LLVM and Intel have them, too.
+pub(crate) struct OpenMp {
+    parallel: unsafe extern "C" fn(extern "C" fn(*const c_void), *const c_void, c_uint, c_uint),
+    thread: extern "C" fn() -> c_int,
+    threads: extern "C" fn() -> c_int,
+    most_threads: extern "C" fn() -> c_int,
+}
+
+/// Whether this process is a child by fork, in which the runtime may wait for threads that are only in the parent.
+static FORKED: AtomicBool = AtomicBool::new(false);
+
+/// What the threads of a team are given.
+struct Call<'a> {
+    runtime: &'a OpenMp,
+    workers: usize,
+    work: &'a (dyn Fn(usize) + Sync),
+    panicked: AtomicBool,
+}
+
+impl OpenMp {
+    /// The runtime of the process, if one is loaded by now.
+    pub(crate) fn loaded() -> Option<&'static Self> {
+        static RUNTIME: OnceLock<OpenMp> = OnceLock::new();
+        if RUNTIME.get().is_none()
+            && let Some(found) = loaded::find(Self::of)
+        {
+            RUNTIME.get_or_init(|| {
+                // SAFETY: the handler only sets a flag.
+                unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+                found
+            });
+        }
+        RUNTIME.get()
+    }
+
+    fn of(object: Object<'_>) -> Option<Self> {
+        let parallel = object.function(c"GOMP_parallel")?;
+        let [thread, threads, most_threads] =
+            [c"omp_get_thread_num", c"omp_get_num_threads", c"omp_get_max_threads"]
+                .map(|name| object.function(name));
+        // SAFETY: these are the functions' types in every runtime that has them.
+        unsafe {
+            Some(Self {
+                parallel: transmute::<*const (), _>(parallel),
+                thread: transmute::<*const (), _>(thread?),
+                threads: transmute::<*const (), _>(threads?),
+                most_threads: transmute::<*const (), _>(most_threads?),
+            })
+        }
+    }
+
+    /// Calls `work` once with each index below `workers` and returns when all calls have returned. Takes no more threads than the program
+    /// allows its own loops, and this one alone inside of such a loop. A panic of one of the calls is resumed here.
+    pub(crate) fn run(&self, workers: usize, work: &(dyn Fn(usize) + Sync)) {
+        let most = usize::try_from((self.most_threads)()).unwrap_or(1);
+        let threads = workers.min(most);
+        if threads < 2 || FORKED.load(Ordering::Relaxed) {
+            return (0..workers).for_each(work);
+        }
+        let call = Call { runtime: self, workers, work, panicked: AtomicBool::new(false) };
+        // SAFETY: the function gets the call, which is there until all threads of the team are done.
+        unsafe { (self.parallel)(each_thread, (&raw const call).cast(), threads as c_uint, 0) };
+        if call.panicked.load(Ordering::Relaxed) {
+            resume_unwind(Box::new("a thread of the CPU engine panicked"));
+        }
+    }
+}
+
+extern "C" fn each_thread(call: *const c_void) {
+    // SAFETY: it is what `run` handed over.
+    let call = unsafe { &*call.cast::<Call<'_>>() };
+    let number = |function: extern "C" fn() -> c_int| usize::try_from(function()).unwrap_or(0);
+    let (own, threads) = (number(call.runtime.thread), number(call.runtime.threads).max(1));
+    // A team may have fewer threads than were asked for.
+    let workers = || (own..call.workers).step_by(threads).for_each(call.work);
+    if catch_unwind(AssertUnwindSafe(workers)).is_err() {
+        call.panicked.store(true, Ordering::Relaxed);
+    }
+}
+
+extern "C" fn in_child() {
+    FORKED.store(true, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::thread;
+
+    use libloading::os::unix::{Library, Symbol};
+
+    use super::*;
+
+    /// The runtime that comes with GCC.
+    fn runtime() -> (&'static OpenMp, Symbol<extern "C" fn(c_int)>) {
+        // SAFETY: the runtime has no initializer that matters here; the type is the function's.
+        unsafe {
+            let library = Library::new("libgomp.so.1").expect("libgomp.so.1, which comes with GCC");
+            let set_threads = library.get(b"omp_set_num_threads").unwrap();
+            std::mem::forget(library);
+            (OpenMp::loaded().expect("a runtime that was loaded just now"), set_threads)
+        }
+    }
+
+    #[test]
+    fn every_worker_runs_once_on_as_many_threads_as_the_program_allows() {
+        let (runtime, set_threads) = runtime();
+        for threads in [1, 2, 3] {
+            set_threads(threads);
+            for workers in 1..8 {
+                let counts: Vec<AtomicUsize> = (0..workers).map(|_| AtomicUsize::new(0)).collect();
+                let strangers = AtomicUsize::new(0);
+                let caller = thread::current().id();
+                runtime.run(workers, &|worker| {
+                    counts[worker].fetch_add(1, Ordering::Relaxed);
+                    strangers.fetch_add(usize::from(thread::current().id() != caller), Ordering::Relaxed);
+                });
+                assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 1));
+                let own = workers.div_ceil((threads as usize).min(workers));
+                assert_eq!(strangers.into_inner(), workers - own, "{workers} workers, {threads} threads");
+            }
+        }
+    }
+
+    #[test]
+    fn work_inside_of_work_is_done_in_place() {
+        let (runtime, set_threads) = runtime();
+        set_threads(2);
+        let count = AtomicUsize::new(0);
+        runtime.run(2, &|_| {
+            let outer = thread::current().id();
+            runtime.run(3, &|_| {
+                assert_eq!(thread::current().id(), outer);
+                count.fetch_add(1, Ordering::Relaxed);
+            });
+        });
+        assert_eq!(count.into_inner(), 6);
+    }
+
+    #[test]
+    fn a_panic_reaches_the_caller_and_the_runtime_goes_on() {
+        let (runtime, set_threads) = runtime();
+        set_threads(3);
+        for bad in 0..3 {
+            let run = || runtime.run(3, &|worker| assert_ne!(worker, bad));
+            assert!(catch_unwind(AssertUnwindSafe(run)).is_err(), "worker {bad}");
+        }
+        let count = AtomicUsize::new(0);
+        runtime.run(3, &|_| _ = count.fetch_add(1, Ordering::Relaxed));
+        assert_eq!(count.into_inner(), 3);
+    }
+
+    #[test]
+    fn a_child_by_fork_works_alone() {
+        let (runtime, set_threads) = runtime();
+        set_threads(2);
+        runtime.run(2, &|_| {});
+        // SAFETY: the child calls what runs on its only thread, and ends without anything of the parent's.
+        unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                let count = AtomicUsize::new(0);
+                runtime.run(4, &|_| _ = count.fetch_add(1, Ordering::Relaxed));
+                libc::_exit(c_int::from(count.into_inner() != 4));
+            }
+            let mut status = -1;
+            assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+            assert_eq!(status, 0);
+        }
+    }
+}
