@@ -8,15 +8,18 @@
 //! all four are sequentially consistent. Either the user's load comes after the clear, and finds the handle dead, or the destroyer's comes
 //! after the lock was taken, and finds it taken, or given back with release, and so sees the end of that use.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use super::bury_some;
+use crate::sync::{AtomicBool, Ordering};
 
 /// Whether a call has the object to itself.
-#[derive(Default)]
 pub struct Lock(AtomicBool);
 
 impl Lock {
+    /// One that nobody has.
+    pub(super) const fn new() -> Self {
+        Self(AtomicBool::new(false))
+    }
+
     /// Takes the lock if nobody has it.
     #[inline]
     pub fn take(&self) -> Option<Taken<'_>> {

@@ -16,6 +16,9 @@ use crate::workspace::Workspace;
 /// The toolchain that has sanitizers.
 pub const NIGHTLY: &str = "nightly";
 
+/// What C programs are compiled and linked with. Plugins throw, and the runtime looks for what throws when a program starts.
+const ADDRESS: &[&str] = &["-fsanitize=address", "-Wl,--no-as-needed", "-lstdc++"];
+
 /// C programs that AddressSanitizer keeps from running: it takes more address space than they limit themselves to, and more stack.
 const WITHOUT_ADDRESS: &[&str] = &["c_tests/api/out_of_memory.c", "c_tests/api/small_stack.c"];
 
@@ -51,7 +54,7 @@ fn address(workspace: &Workspace, steps: &mut Steps) -> Result<(), Failure> {
         Ok(format!("left out: {why}"))
     });
     if is_there && !stage.as_os_str().is_empty() {
-        c_programs(workspace, &stage, &["-fsanitize=address"], WITHOUT_ADDRESS, steps);
+        c_programs(workspace, &stage, ADDRESS, WITHOUT_ADDRESS, steps);
     }
     Ok(())
 }

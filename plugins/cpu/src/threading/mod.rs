@@ -9,3 +9,5 @@
 pub mod affinity;
 pub mod partition;
 pub mod pool;
+pub mod queue;
+pub(crate) mod sync;

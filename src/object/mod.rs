@@ -24,7 +24,6 @@ mod record;
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
 pub use self::lock::{Access, Taken};
 
@@ -32,16 +31,13 @@ use self::lock::Lock;
 use self::record::{ALL, NO_SLOT, Record, is_in_use};
 use crate::lock::Mutex;
 use crate::status::{Error, Result};
+use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, BATCH, CHUNK, Ordering, fence};
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("a handle packs a generation, an index and a tag into 64 bits");
 
-/// Slots in a chunk; a chunk is allocated when its first slot is, and never freed.
-const CHUNK: usize = 256;
 /// Chunks in a table, which bounds the objects that live at one time to 4 million.
 const CHUNKS: usize = 16_384;
-/// Free slots that a thread takes or gives back at one time, and half of what it keeps.
-const BATCH: usize = 32;
 /// Where the generation begins in a handle; below are the index and, in the lowest four bits, the table's tag.
 const GENERATION_SHIFT: u32 = 32;
 
@@ -334,7 +330,7 @@ fn new_chunk<T>() -> *mut Chunk<T> {
             owner: AtomicUsize::new(0),
             others: AtomicU64::new(0),
             generation: AtomicU32::new(0),
-            lock: Lock::default(),
+            lock: Lock::new(),
         })
         .collect();
     Box::into_raw(slots).cast()
