@@ -224,6 +224,12 @@ macro_rules! number {
     ($($name:ident, $value:ty;)+) => {$(
         atomic!($name, $value, |value| value as u64, |bits| bits as $value);
 
+        impl Default for $name {
+            fn default() -> Self {
+                Self::new(0)
+            }
+        }
+
         #[expect(missing_docs, reason = "they are those of the standard library")]
         impl $name {
             pub fn fetch_add(&self, value: $value, order: Ordering) -> $value {

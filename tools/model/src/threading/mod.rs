@@ -1,7 +1,5 @@
 //! The thread pool of the CPU plugin.
 
-#![expect(clippy::indexing_slicing, reason = "as in the plugin")]
-
 #[path = "../../../../plugins/cpu/src/threading/pool.rs"]
 pub mod pool;
 #[path = "../../../../plugins/cpu/src/threading/queue.rs"]
@@ -12,7 +10,7 @@ pub mod sync;
 pub mod affinity {
     /// On any.
     #[derive(Default)]
-    pub struct Processors;
+    pub struct Processors(());
 
     impl Processors {
         /// Nothing is done.
