@@ -118,7 +118,9 @@ fn compile_and_run(context: &Context, source: &Path) -> Result<String, Failure> 
     Program { language, source, optimize: false, strict: true, libraries }.build(context.stage, &program)?;
     let mut test = command(&program, [""; 0]);
     prepare(&mut test, &folder)?;
-    test.envs(context.variables.iter().copied());
+    let path = context.workspace.relative(source);
+    let own = context.variables.iter().filter(|(programs, ..)| path.starts_with(programs));
+    test.envs(own.map(|(_, name, value)| (name, value)));
     let limit = if context.words.is_empty() { LIMIT } else { LIMIT_OF_SANITIZER };
     let out = run_within(&mut test, limit)?;
     // A program may leave out what the machine does not let it do.

@@ -38,8 +38,8 @@ struct Context<'a> {
     words: &'a [&'a str],
     /// C programs that are not run.
     left_out: &'a [&'a str],
-    /// Variables for C programs.
-    variables: &'a [(&'a str, &'a str)],
+    /// Variables for C programs, each with what the programs' paths begin with.
+    variables: &'a [(&'a str, &'a str, &'a str)],
 }
 
 /// A group: its name, what it does, the tools and whether the staged library are needed.
@@ -233,7 +233,7 @@ pub fn c_programs(
     stage: &Path,
     words: &[&str],
     left_out: &[&str],
-    variables: &[(&str, &str)],
+    variables: &[(&str, &str, &str)],
     steps: &mut Steps,
 ) {
     c::run(&Context { workspace, stage, words, left_out, variables }, steps);
