@@ -22,6 +22,7 @@ pub mod object;
 pub mod plugin;
 pub mod selection;
 pub mod status;
+mod sync;
 mod thread_word;
 pub mod trace;
 

@@ -359,7 +359,7 @@ static atomic_bool unloads;
 
 static void hook_of_thread(const char* from)
 {
-    if (unloads && strcmp(from, "thread") == 0) {
+    if (unloads && refused == 0 && strcmp(from, "thread") == 0) {
         hipdnnHandle_t handle = NULL;
         CHECK_FAILS(HIPDNN_STATUS_NOT_SUPPORTED, "being unloaded", hipdnnCreate(&handle));
         refused++;

@@ -32,8 +32,10 @@ public:
         for (int i = 0; i < wanted; i++)
         {
             running.emplace_back([this] {
-                while (!stop)
+                /* Once more after it is to stop: on a busy machine it may not have run since the destructor began. */
+                for (bool is_last = false; !is_last;)
                 {
+                    is_last = stop;
                     log("stub: a line of a thread");
                     call_back("thread");
                 }

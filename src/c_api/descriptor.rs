@@ -131,7 +131,7 @@ pub unsafe extern "C" fn hipdnnBackendFinalize(descriptor: hipdnnBackendDescript
         move || format!("descriptor={}", describe::descriptor(descriptor.cast())),
         || {
             require!(descriptor);
-            Descriptor::with(descriptor.addr(), Descriptor::finalize)
+            Descriptor::alone(descriptor.addr(), Descriptor::finalize)
         },
     )
 }
@@ -181,7 +181,7 @@ pub unsafe extern "C" fn hipdnnBackendGetAttribute(
         let outgoing = unsafe {
             Outgoing::new(attributeName, attributeType, requestedElementCount, elementCount, arrayOfElements)
         };
-        Descriptor::with(descriptor.addr(), |descriptor| descriptor.get(&outgoing))
+        Descriptor::with_access(descriptor.addr(), |descriptor, access| descriptor.get(access, &outgoing))
     };
     let results = move || {
         // SAFETY: the pointer is null or writable, and a call that succeeds has written it.
@@ -239,7 +239,7 @@ pub unsafe extern "C" fn hipdnnBackendSetAttribute(
         require!(descriptor);
         // SAFETY: the caller vouches for the array.
         let incoming = unsafe { Incoming::new(attributeName, attributeType, elementCount, arrayOfElements) };
-        Descriptor::with(descriptor.addr(), |descriptor| descriptor.set(&incoming))
+        Descriptor::alone(descriptor.addr(), |descriptor, access| descriptor.set(access, &incoming))
     };
     // Not before: only what was accepted is sure to be what the caller says.
     let results = move || {

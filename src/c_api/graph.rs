@@ -76,7 +76,7 @@ pub unsafe extern "C" fn hipdnnBackendGetSerializedBinaryGraph_ext(
     guard("hipdnnBackendGetSerializedBinaryGraph_ext", describe, || {
         require!(descriptor);
         require!(graphByteSize);
-        let bytes = Descriptor::with(descriptor.addr(), Descriptor::serialized_graph)?;
+        let bytes = Descriptor::with_access(descriptor.addr(), Descriptor::serialized_graph)?;
         // SAFETY: the caller vouches for both.
         unsafe { give_bytes(&bytes, requestedByteSize, graphByteSize, serializedGraph) }
     })
@@ -149,7 +149,7 @@ pub unsafe extern "C" fn hipdnnBackendGetSerializedJsonGraph_ext(
     guard("hipdnnBackendGetSerializedJsonGraph_ext", describe, || {
         require!(descriptor);
         require!(graphByteSize);
-        let mut text = Descriptor::with(descriptor.addr(), Descriptor::json_graph)?.into_bytes();
+        let mut text = Descriptor::with_access(descriptor.addr(), Descriptor::json_graph)?.into_bytes();
         text.push(0);
         // SAFETY: the caller vouches for both.
         unsafe { give_bytes(&text, requestedByteSize, graphByteSize, serializedJsonGraph.cast()) }

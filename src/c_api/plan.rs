@@ -145,7 +145,7 @@ pub unsafe extern "C" fn hipdnnBackendGetSerializedBinaryGraphAndPlan_ext(
     guard("hipdnnBackendGetSerializedBinaryGraphAndPlan_ext", describe, || {
         require!(graphDescriptor);
         require!(blobByteSize);
-        let graph = Descriptor::with(graphDescriptor.addr(), Descriptor::serialized_graph)?;
+        let graph = Descriptor::with_access(graphDescriptor.addr(), Descriptor::serialized_graph)?;
         let pack = |plan: &[u8]| {
             memory::require(
                 "the graph and the plan",

@@ -12,6 +12,7 @@ use super::{Descriptor, Draft, Lifecycle, take_checked};
 use crate::ffi::{
     hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type, hipdnnBackendFlatbufferData_t,
 };
+use crate::object::Access;
 use crate::plugin::cache::Known;
 use crate::plugin::{check, workspace_size};
 use crate::status::{Error, Result};
@@ -238,8 +239,8 @@ impl Descriptor {
     }
 
     /// Sets the engine of an open engine configuration.
-    pub(super) fn set_engine(&self, engine: FrozenEngine) -> Result<()> {
-        self.open_engine_config()?.change(|draft| {
+    pub(super) fn set_engine(&self, access: Access, engine: FrozenEngine) -> Result<()> {
+        self.open_engine_config()?.change(access, |draft| {
             draft.engine = Some(engine);
             Ok(())
         })

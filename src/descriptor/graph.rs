@@ -21,6 +21,7 @@ use crate::handle as handles;
 use crate::hints;
 use crate::log;
 use crate::memory::{self, copy};
+use crate::object::Access;
 use crate::status::{Error, Result};
 use crate::trace;
 
@@ -180,9 +181,10 @@ impl Draft for GraphDraft {
 
 impl Descriptor {
     /// The bytes of an operation graph in the layout of 2026, finalized or not.
-    pub fn serialized_graph(&self) -> Result<Vec<u8>> {
+    pub fn serialized_graph(&self, access: Access) -> Result<Vec<u8>> {
         match self {
             Self::Graph(lifecycle) => lifecycle.look(
+                access,
                 |draft| match &draft.content {
                     Content::Bytes(graph) if graph.summary().layout == Layout::G2 => {
                         copy("the bytes of the graph", graph.bytes(Layout::G2)?)
@@ -203,8 +205,8 @@ impl Descriptor {
     }
 
     /// An operation graph as JSON, finalized or not.
-    pub fn json_graph(&self) -> Result<String> {
-        let bytes = self.serialized_graph()?;
+    pub fn json_graph(&self, access: Access) -> Result<String> {
+        let bytes = self.serialized_graph(access)?;
         // The graph, and its text: a number of eight bytes has up to twenty digits.
         memory::require("the JSON of the graph", bytes.len().saturating_mul(wire::MAX_EXPANSION))?;
         wire::read(&bytes)

@@ -181,9 +181,9 @@ fn results(frozen: &FrozenHeuristic, outgoing: &Outgoing) -> Result<()> {
     let make = |engine| FrozenEngine::new(Arc::clone(&frozen.session), frozen.graph.clone(), engine, entry);
     if let [one] = engines {
         // Checked and filled in one look-up; only what the check says is about the attribute.
-        let filled = Descriptor::with(outgoing.descriptor_at(0), |config| {
+        let filled = Descriptor::with_access(outgoing.descriptor_at(0), |config, access| {
             config.check_open_engine_config()?;
-            Ok(make(*one).and_then(|engine| config.set_engine(engine)))
+            Ok(make(*one).and_then(|engine| config.set_engine(access, engine)))
         });
         filled.map_err(|error| outgoing.about(error))??;
     } else {
@@ -193,7 +193,9 @@ fn results(frozen: &FrozenHeuristic, outgoing: &Outgoing) -> Result<()> {
         }
         let made = engines.iter().copied().map(make).collect::<Result<Vec<_>>>()?;
         for (i, engine) in made.into_iter().enumerate() {
-            Descriptor::with(outgoing.descriptor_at(i), |config| config.set_engine(engine))?;
+            Descriptor::with_access(outgoing.descriptor_at(i), |config, access| {
+                config.set_engine(access, engine)
+            })?;
         }
     }
     outgoing.write_count(engines.len() as i64);

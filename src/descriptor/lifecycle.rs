@@ -1,12 +1,12 @@
 //! A descriptor is open until it is finalized, then frozen for good.
 
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::attribute::{Incoming, Outgoing};
 use crate::log::receiver;
-use crate::object::thread_number;
+use crate::object::{Access, Taken, thread_number};
 use crate::status::{Error, Result};
 use crate::trace;
 
@@ -42,16 +42,11 @@ pub trait Draft: Send {
     const ASKS_PLUGINS: bool = false;
 }
 
-/// Nobody is at the draft.
-const OPEN: u8 = 0;
-/// A thread is at the draft.
-const BUSY: u8 = 1;
-/// The frozen form is there, and stays.
-const FROZEN: u8 = 2;
-
-/// A descriptor of one kind, open or frozen. The frozen form is read without a lock.
+/// A descriptor of one kind, open or frozen. The frozen form is read without a lock; whoever is at the draft has the lock of the
+/// descriptor's place in the table.
 pub struct Lifecycle<D: Draft> {
-    state: AtomicU8,
+    /// Whether the frozen form is there, and stays.
+    is_frozen: AtomicBool,
     /// The thread that is finalizing, where that asks plugins; else 0.
     finalizing: AtomicUsize,
     /// What the kind is called, here so that a message about a descriptor never waits for whoever is at it: a caller may
@@ -65,14 +60,14 @@ struct Content<D: Draft> {
     frozen: Option<D::Frozen>,
 }
 
-// SAFETY: the content is written only by the thread that has set `state` to BUSY, and shared only once it is FROZEN.
+// SAFETY: the content is written only by the thread that has the lock, and shared only once it is frozen.
 unsafe impl<D: Draft + Sync> Sync for Lifecycle<D> {}
 
 impl<D: Draft> Lifecycle<D> {
     /// An open descriptor.
     pub fn open(draft: D) -> Self {
         Self {
-            state: AtomicU8::new(OPEN),
+            is_frozen: AtomicBool::new(false),
             finalizing: AtomicUsize::new(0),
             name: draft.name(),
             content: UnsafeCell::new(Content { draft, frozen: None }),
@@ -82,7 +77,7 @@ impl<D: Draft> Lifecycle<D> {
     /// A descriptor that is born frozen.
     pub fn finalized(draft: D, frozen: D::Frozen) -> Self {
         Self {
-            state: AtomicU8::new(FROZEN),
+            is_frozen: AtomicBool::new(true),
             finalizing: AtomicUsize::new(0),
             name: draft.name(),
             content: UnsafeCell::new(Content { draft, frozen: Some(frozen) }),
@@ -96,7 +91,7 @@ impl<D: Draft> Lifecycle<D> {
 
     #[inline]
     fn content(&self) -> Option<(&D, &D::Frozen)> {
-        if self.state.load(Ordering::Acquire) != FROZEN {
+        if !self.is_frozen.load(Ordering::Acquire) {
             return None;
         }
         // SAFETY: nobody writes any more.
@@ -122,18 +117,28 @@ impl<D: Draft> Lifecycle<D> {
     /// NOT_SUPPORTED when this thread is finalizing it, and is now in a plugin that calls back; and to a callback of the log while
     /// a plugin is asked, which may be waiting for that line's thread.
     #[inline]
-    fn draft(&self) -> Result<Option<Exclusive<'_, D>>> {
-        match self.state.compare_exchange(OPEN, BUSY, Ordering::Acquire, Ordering::Acquire) {
-            Ok(_) => Ok(Some(Exclusive { lifecycle: self, after: OPEN })),
-            Err(FROZEN) => Ok(None),
-            Err(_) => self.wait_for_draft(),
+    fn draft<'a>(&'a self, access: Access<'a>) -> Result<Option<Exclusive<'a, D>>> {
+        if access.is_alone() {
+            return Ok(self.exclusive(None));
         }
+        match access.take() {
+            Some(taken) => Ok(self.exclusive(Some(taken))),
+            None => self.wait_for_draft(access),
+        }
+    }
+
+    /// The right to the draft for the thread that has the lock, unless the descriptor is frozen.
+    #[inline]
+    fn exclusive<'a>(&'a self, taken: Option<Taken<'a>>) -> Option<Exclusive<'a, D>> {
+        // Whoever froze it had the lock, too.
+        let is_open = !self.is_frozen.load(Ordering::Relaxed);
+        is_open.then_some(Exclusive { lifecycle: self, _taken: taken })
     }
 
     /// Two threads at one open descriptor are a mistake of the caller's; the second waits, however long a plugin takes.
     #[cold]
-    fn wait_for_draft(&self) -> Result<Option<Exclusive<'_, D>>> {
-        loop {
+    fn wait_for_draft<'a>(&'a self, access: Access<'a>) -> Result<Option<Exclusive<'a, D>>> {
+        while self.frozen().is_none() {
             let finalizing = self.finalizing.load(Ordering::Relaxed);
             if finalizing != 0 && (finalizing == thread_number() || receiver::in_callback()) {
                 return Err(Error::not_supported(format!(
@@ -142,12 +147,11 @@ impl<D: Draft> Lifecycle<D> {
                 )));
             }
             std::thread::sleep(Duration::from_micros(20));
-            match self.state.compare_exchange(OPEN, BUSY, Ordering::Acquire, Ordering::Acquire) {
-                Ok(_) => return Ok(Some(Exclusive { lifecycle: self, after: OPEN })),
-                Err(FROZEN) => return Ok(None),
-                Err(_) => {}
+            if let Some(taken) = access.take() {
+                return Ok(self.exclusive(Some(taken)));
             }
         }
+        Ok(None)
     }
 
     /// Calls `change` with the draft.
@@ -155,8 +159,8 @@ impl<D: Draft> Lifecycle<D> {
     /// # Errors
     /// NOT_INITIALIZED when the descriptor is frozen.
     #[inline]
-    pub fn change(&self, change: impl FnOnce(&mut D) -> Result<()>) -> Result<()> {
-        match self.draft()? {
+    pub fn change(&self, access: Access, change: impl FnOnce(&mut D) -> Result<()>) -> Result<()> {
+        match self.draft(access)? {
             Some(mut draft) => draft.with(change),
             None => {
                 Err(Error::not_initialized(format!("the {} is finalized and cannot be changed", self.name)))
@@ -167,11 +171,12 @@ impl<D: Draft> Lifecycle<D> {
     /// Calls `open` with the draft, or `frozen` with what became of it.
     pub fn look<R>(
         &self,
+        access: Access,
         open: impl FnOnce(&mut D) -> Result<R>,
         frozen: impl FnOnce(&D::Frozen) -> Result<R>,
     ) -> Result<R> {
         if self.frozen().is_none()
-            && let Some(mut draft) = self.draft()?
+            && let Some(mut draft) = self.draft(access)?
         {
             return draft.with(open);
         }
@@ -183,13 +188,13 @@ impl<D: Draft> Lifecycle<D> {
 
     /// Sets an attribute.
     #[inline]
-    pub fn set(&self, incoming: &Incoming) -> Result<()> {
-        self.change(|draft| draft.set(incoming))
+    pub fn set(&self, access: Access, incoming: &Incoming) -> Result<()> {
+        self.change(access, |draft| draft.set(incoming))
     }
 
     /// Freezes the descriptor, or leaves it open and unchanged.
-    pub fn finalize(&self) -> Result<()> {
-        match self.draft()? {
+    pub fn finalize(&self, access: Access) -> Result<()> {
+        match self.draft(access)? {
             Some(draft) => draft.freeze(),
             None if D::FINALIZE_ONCE => {
                 Err(Error::bad_param(format!("the {} is finalized already", self.name)))
@@ -199,9 +204,9 @@ impl<D: Draft> Lifecycle<D> {
     }
 
     /// Gets an attribute.
-    pub fn get(&self, outgoing: &Outgoing) -> Result<()> {
+    pub fn get(&self, access: Access, outgoing: &Outgoing) -> Result<()> {
         if self.frozen().is_none()
-            && let Some(mut draft) = self.draft()?
+            && let Some(mut draft) = self.draft(access)?
         {
             return draft.with(|draft| draft.get_open(outgoing));
         }
@@ -215,14 +220,14 @@ impl<D: Draft> Lifecycle<D> {
 /// The right to a draft, given back when this is dropped, also by a panic.
 struct Exclusive<'a, D: Draft> {
     lifecycle: &'a Lifecycle<D>,
-    /// The state when this is dropped.
-    after: u8,
+    /// The lock, where the call does not have it anyway.
+    _taken: Option<Taken<'a>>,
 }
 
 impl<D: Draft> Exclusive<'_, D> {
     #[inline]
     fn with<R>(&mut self, f: impl FnOnce(&mut D) -> R) -> R {
-        // SAFETY: the state is BUSY by this thread's doing.
+        // SAFETY: this thread has the lock, and the descriptor is not frozen.
         f(unsafe { &mut (*self.lifecycle.content.get()).draft })
     }
 
@@ -235,9 +240,9 @@ impl<D: Draft> Exclusive<'_, D> {
         let _phase =
             if D::ASKS_PLUGINS { trace::phase("finalize", || self.lifecycle.name.to_owned()) } else { None };
         let frozen = self.with(D::finalize)?;
-        // SAFETY: the state is BUSY by this thread's doing.
+        // SAFETY: as above.
         unsafe { (*self.lifecycle.content.get()).frozen = Some(frozen) };
-        self.after = FROZEN;
+        self.lifecycle.is_frozen.store(true, Ordering::Release);
         Ok(())
     }
 }
@@ -248,6 +253,5 @@ impl<D: Draft> Drop for Exclusive<'_, D> {
         if D::ASKS_PLUGINS {
             self.lifecycle.finalizing.store(0, Ordering::Relaxed);
         }
-        self.lifecycle.state.store(self.after, Ordering::Release);
     }
 }

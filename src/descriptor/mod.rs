@@ -29,7 +29,7 @@ use hipdnn_plugin_sdk::graph::Operation;
 use hipdnn_plugin_sdk::graph::operation::OperationSpec;
 
 use crate::ffi::{CEnum, hipdnnBackendDescriptorType_t as Kind};
-use crate::object::Table;
+use crate::object::{Access, Table};
 use crate::status::{Error, Result};
 use attribute::{Incoming, Outgoing};
 
@@ -67,28 +67,28 @@ macro_rules! kinds {
             }
 
             /// Finalizes the descriptor.
-            pub fn finalize(&self) -> Result<()> {
+            pub fn finalize(&self, access: Access) -> Result<()> {
                 match self {
-                    $(Self::$variant(lifecycle) => lifecycle.finalize(),)+
-                    Self::Operation(lifecycle) => lifecycle.finalize(),
+                    $(Self::$variant(lifecycle) => lifecycle.finalize(access),)+
+                    Self::Operation(lifecycle) => lifecycle.finalize(access),
                     Self::Profiling(profiling) => profiling.finalize(),
                 }
             }
 
             /// Sets an attribute.
-            pub fn set(&self, incoming: &Incoming) -> Result<()> {
+            pub fn set(&self, access: Access, incoming: &Incoming) -> Result<()> {
                 match self {
-                    $(Self::$variant(lifecycle) => lifecycle.set(incoming),)+
-                    Self::Operation(lifecycle) => lifecycle.set(incoming),
+                    $(Self::$variant(lifecycle) => lifecycle.set(access, incoming),)+
+                    Self::Operation(lifecycle) => lifecycle.set(access, incoming),
                     Self::Profiling(profiling) => profiling.set(incoming),
                 }
             }
 
             /// Gets an attribute.
-            pub fn get(&self, outgoing: &Outgoing) -> Result<()> {
+            pub fn get(&self, access: Access, outgoing: &Outgoing) -> Result<()> {
                 match self {
-                    $(Self::$variant(lifecycle) => lifecycle.get(outgoing),)+
-                    Self::Operation(lifecycle) => lifecycle.get(outgoing),
+                    $(Self::$variant(lifecycle) => lifecycle.get(access, outgoing),)+
+                    Self::Operation(lifecycle) => lifecycle.get(access, outgoing),
                     Self::Profiling(profiling) => profiling.get(outgoing),
                 }
             }
@@ -147,6 +147,18 @@ impl Descriptor {
     #[inline(always)]
     pub fn with<R>(handle: usize, f: impl FnOnce(&Self) -> Result<R>) -> Result<R> {
         DESCRIPTORS.with(handle, f)
+    }
+
+    /// The same, with what it takes to come to the draft of one that is open.
+    #[inline(always)]
+    pub fn with_access<R>(handle: usize, f: impl FnOnce(&Self, Access) -> Result<R>) -> Result<R> {
+        DESCRIPTORS.with_access(handle, f)
+    }
+
+    /// The same for a call that changes the descriptor, which it has to itself if no other call is at it.
+    #[inline(always)]
+    pub fn alone<R>(handle: usize, f: impl FnOnce(&Self, Access) -> Result<R>) -> Result<R> {
+        DESCRIPTORS.alone(handle, f)
     }
 
     /// Enters the descriptor into the table and returns its handle, which the caller owns.

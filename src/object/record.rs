@@ -3,11 +3,10 @@
 use std::cell::{Cell, RefCell, RefMut};
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 use super::{FREE, TABLES};
 use crate::graph::recent::Recent;
+use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, GROUPS, Ordering, at_thread_end, thread_local};
 
 /// Objects that one thread may have in use at one time: three for a call, and calls from within callbacks.
 pub const HAZARDS: usize = 7;
@@ -42,7 +41,7 @@ unsafe impl Sync for Record {}
 pub const ALL: u64 = u64::MAX;
 
 /// The records, in as many groups as a word has bits, so that those that may have a handle can be told by a word.
-static RECORDS: [AtomicPtr<Record>; 64] = [const { AtomicPtr::new(ptr::null_mut()) }; 64];
+static RECORDS: [AtomicPtr<Record>; GROUPS] = [const { AtomicPtr::new(ptr::null_mut()) }; GROUPS];
 /// How many there are.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
@@ -72,19 +71,6 @@ thread_local! {
     static RECORD: Cell<Option<&'static Record>> = const { Cell::new(None) };
 }
 
-/// The key whose destructor gives a thread's record back when the thread ends; none if the system has no key left, and then
-/// records are not given back. Not a destructor of thread-local storage: other such destructors may still call the library
-/// after that, and the record that they took would be lost. That of a key is called again.
-static RETURN: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
-
-fn return_key() -> Option<libc::pthread_key_t> {
-    *RETURN.get_or_init(|| {
-        let mut key = 0;
-        // SAFETY: the call writes one number, and the destructor stays in memory: the library is never unloaded.
-        (unsafe { libc::pthread_key_create(&raw mut key, Some(give_back)) } == 0).then_some(key)
-    })
-}
-
 /// Gives the ending thread's record to others.
 unsafe extern "C" fn give_back(_: *mut c_void) {
     let Some(record) = RECORD.take() else { return };
@@ -110,10 +96,7 @@ impl Record {
         });
         let record = free.unwrap_or_else(Self::add);
         RECORD.set(Some(record));
-        if let Some(key) = return_key() {
-            // SAFETY: the key is this library's; any pointer but null makes its destructor run.
-            unsafe { libc::pthread_setspecific(key, ptr::from_ref(record).cast()) };
-        }
+        at_thread_end(give_back);
         record
     }
 

@@ -182,3 +182,71 @@ fn a_thread_that_makes_calls_while_it_ends_gives_its_record_back() {
     // Other tests run beside this one and take a few.
     assert!(records(ALL).count() < before + 100);
 }
+
+#[test]
+fn a_call_that_has_an_object_to_itself_keeps_others_out_and_it_alive() {
+    let drops = counter();
+    let handle = TEST.insert(Counted(drops)).unwrap();
+    let is_alone = || TEST.alone(handle, |_, access| Ok(access.is_alone())).unwrap();
+    assert!(is_alone());
+    TEST.alone(handle, |object, access| {
+        assert!(access.is_alone());
+        // Another call gets it beside this one, and cannot take what this one has.
+        assert!(!is_alone());
+        TEST.with_access(handle, |_, access| {
+            assert!(!access.is_alone() && access.take().is_none());
+            Ok(())
+        })?;
+        std::thread::scope(|scope| scope.spawn(|| TEST.remove(handle).unwrap()).join().unwrap());
+        assert!(TEST.alone(handle, |_, _| Ok(())).is_err());
+        assert_eq!((drops.load(Ordering::SeqCst), object.0.load(Ordering::SeqCst)), (0, 0));
+        Ok(())
+    })
+    .unwrap();
+    assert!(TEST.alone(handle, |_, _| Ok(())).is_err());
+    // Of a handle that is dead the lock is given back, too: the next object in its place is free.
+    let next = TEST.insert(Counted(counter())).unwrap();
+    assert!(TEST.alone(next, |_, access| Ok(access.is_alone())).unwrap());
+    TEST.remove(next).unwrap();
+}
+
+#[test]
+fn threads_that_change_and_destroy_the_same_handles_never_meet_in_one() {
+    struct Live(AtomicUsize);
+    impl Drop for Live {
+        fn drop(&mut self) {
+            assert_eq!(self.0.swap(0xdead, Ordering::SeqCst), 0, "dropped while a call has it to itself");
+        }
+    }
+    static RACE: Table<Live> = Table::new("raced object", 0xd, 5);
+    static CURRENT: AtomicUsize = AtomicUsize::new(0);
+    let change = |object: &Live| {
+        assert_eq!(object.0.swap(1, Ordering::Relaxed), 0);
+        std::hint::spin_loop();
+        assert_eq!(object.0.swap(0, Ordering::Relaxed), 1);
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                for _ in 0..20_000 {
+                    let _ = RACE.alone(CURRENT.load(Ordering::SeqCst), |object, access| {
+                        let taken = if access.is_alone() { None } else { access.take() };
+                        if access.is_alone() || taken.is_some() {
+                            change(object);
+                        }
+                        Ok(())
+                    });
+                }
+            });
+        }
+        scope.spawn(|| {
+            for _ in 0..20_000 {
+                let handle = RACE.insert(Live(AtomicUsize::new(0))).unwrap();
+                let old = CURRENT.swap(handle, Ordering::SeqCst);
+                if old != 0 {
+                    RACE.remove(old).unwrap();
+                }
+            }
+        });
+    });
+}

@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use hipdnn_plugin_sdk::ffi::HipdnnEnginePluginExecutionContext;
@@ -18,6 +17,7 @@ use crate::device::{self, Place};
 use crate::graph::{FrozenGraph, VerifiedGraph};
 use crate::lock::Mutex;
 use crate::status::Result;
+use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
 use crate::{log, trace};
 
 /// The variable with the most bytes that all caches have together, 0 for no caches.

@@ -107,7 +107,7 @@ enum Command {
         /// The target; all if none is named.
         target: Option<String>,
     },
-    /// Run the C programs under AddressSanitizer, and the tests of what threads share under ThreadSanitizer (nightly compiler).
+    /// Run the C programs under AddressSanitizer and ThreadSanitizer, and the tests of what threads share under the latter (nightly compiler).
     Sanitize {
         /// One of the two.
         #[arg(value_parser = ["address", "thread"])]

@@ -6,6 +6,8 @@
 
 use std::marker::PhantomData;
 
+use hipdnn_plugin_planner::in_own_frame;
+
 use crate::conv::as_matmul;
 use crate::conv::backward_weights::channels::{self, BackwardWeightsByChannel};
 use crate::conv::backward_weights::rows::BackwardWeights;
@@ -348,10 +350,12 @@ fn direct_small<T: Float>(p: &Problem<'_>) -> Result<Candidate, Refusal> {
         return Err(format!("{} images, expected at least {LEAST_IMAGES}", operands.windows.batch));
     }
     suits::<T>(operands, p.isa, p.settings)?;
-    let exact = plan_implicit_gemm(p, false)?;
+    let exact = in_own_frame(|| plan_implicit_gemm(p, false).map(Box::new))?;
     let spatial = p.convolution.spatial;
-    DirectSmall::<T>::plan(operands.clone(), p.isa, p.settings, spatial, p.epilogue, exact)
-        .map(Candidate::new)
+    in_own_frame(|| {
+        DirectSmall::<T>::plan(operands.clone(), p.isa, p.settings, spatial, p.epilogue, *exact)
+            .map(Candidate::new)
+    })
 }
 
 fn direct<T: Float>(p: &Problem<'_>) -> Result<Candidate, Refusal> {

@@ -10,3 +10,5 @@ pub mod affinity;
 pub(crate) mod openmp;
 pub mod partition;
 pub mod pool;
+pub mod queue;
+pub(crate) mod sync;

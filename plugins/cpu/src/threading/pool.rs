@@ -5,21 +5,13 @@
 //! caller whose threads are slow to wake does their part itself.
 
 use std::cell::UnsafeCell;
-use std::ffi::CString;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
-
-use hipdnn_plugin_sdk::thread;
+use std::sync::PoisonError;
 
 use crate::threading::affinity::Processors;
-
-/// How long an idle thread polls before it sleeps, and a caller polls for the end of its threads' work. Waking
-/// takes up to 50 µs in a virtual machine: a thread stays awake for the next step of a graph, and for the next of
-/// some small graphs, but not for a program that is done. Training a small network takes 8 % less time than with a
-/// quarter of this.
-const LOOK: Duration = Duration::from_micros(200);
+use crate::threading::sync::{
+    self, AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, look,
+};
 
 /// Threads that wait for work.
 pub(crate) struct Pool {
@@ -127,8 +119,7 @@ impl Pool {
         let _starting = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
         let there = self.threads.load(Ordering::Relaxed);
         for index in there..threads {
-            let name = CString::new(format!("hipdnn-cpu-{index}")).unwrap_or_default();
-            if !thread::start(&name, move || self.serve()) {
+            if !sync::start(index, move || self.serve()) {
                 // Callers do the work of missing threads.
                 break;
             }
@@ -151,7 +142,8 @@ impl Pool {
     /// resumed here.
     pub(crate) fn run(&self, workers: usize, wakes: bool, work: &(dyn Fn(usize) + Sync)) {
         let all_sleep = || self.asleep.load(Ordering::Relaxed) >= self.threads.load(Ordering::Relaxed);
-        if workers < 2 || (!wakes && all_sleep()) || self.lent.0.swap(true, Ordering::Acquire) {
+        let borrow = || self.lent.0.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
+        if workers < 2 || (!wakes && all_sleep()) || borrow().is_err() {
             (0..workers).for_each(work);
             return;
         }
@@ -242,7 +234,7 @@ impl Pool {
     fn serve(&self) {
         self.processors.join();
         let mut seen = self.offer().number();
-        loop {
+        while sync::goes_on() {
             let is_there = |offer: Offer| offer.is_open() || offer.number() != seen;
             let found = look(|| is_there(self.offer()));
             let Some(worker) = self.take() else {
@@ -282,18 +274,6 @@ impl Pool {
         }
         self.asleep.fetch_sub(1, Ordering::SeqCst);
     }
-}
-
-/// Polls a condition for a little while, and returns whether it became true.
-fn look(is_there: impl Fn() -> bool) -> bool {
-    let begun = Instant::now();
-    while !is_there() {
-        if begun.elapsed() > LOOK {
-            return false;
-        }
-        std::hint::spin_loop();
-    }
-    true
 }
 
 #[cfg(test)]

@@ -121,7 +121,19 @@ impl From<BlockScale> for Problem {
     }
 }
 
-from_boxed! { Convolution Batchnorm Pointwise Attention AttentionGradients Mixture MixtureGradient Matmul Reduction Resample }
+impl From<Box<Attention>> for Problem {
+    fn from(problem: Box<Attention>) -> Self {
+        Self::Attention(problem)
+    }
+}
+
+impl From<Box<AttentionGradients>> for Problem {
+    fn from(problem: Box<AttentionGradients>) -> Self {
+        Self::AttentionGradients(problem)
+    }
+}
+
+from_boxed! { Convolution Batchnorm Pointwise Mixture MixtureGradient Matmul Reduction Resample }
 
 /// A tensor as a node sees it.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -17,6 +17,9 @@ const FOLDERS: &[&str] = &["c_tests", "c_tests/api", "c_tests/host"];
 
 const LIMIT: Duration = Duration::from_secs(120);
 
+/// A sanitizer makes programs up to twenty times as slow.
+const LIMIT_OF_SANITIZER: Duration = Duration::from_secs(600);
+
 /// The program that is run under valgrind, too.
 const AT_EXIT: &str = "c_tests/host/exit_alive.c";
 
@@ -115,7 +118,11 @@ fn compile_and_run(context: &Context, source: &Path) -> Result<String, Failure> 
     Program { language, source, optimize: false, strict: true, libraries }.build(context.stage, &program)?;
     let mut test = command(&program, [""; 0]);
     prepare(&mut test, &folder)?;
-    let out = run_within(&mut test, LIMIT)?;
+    let path = context.workspace.relative(source);
+    let own = context.variables.iter().filter(|(programs, ..)| path.starts_with(programs));
+    test.envs(own.map(|(_, name, value)| (name, value)));
+    let limit = if context.words.is_empty() { LIMIT } else { LIMIT_OF_SANITIZER };
+    let out = run_within(&mut test, limit)?;
     // A program may leave out what the machine does not let it do.
     let left_out = out.lines().find(|line| line.starts_with("left out: "));
     Ok(left_out.unwrap_or(language.name()).to_owned())

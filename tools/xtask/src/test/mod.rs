@@ -38,6 +38,8 @@ struct Context<'a> {
     words: &'a [&'a str],
     /// C programs that are not run.
     left_out: &'a [&'a str],
+    /// Variables for C programs, each with what the programs' paths begin with.
+    variables: &'a [(&'a str, &'a str, &'a str)],
 }
 
 /// A group: its name, what it does, the tools and whether the staged library are needed.
@@ -187,7 +189,7 @@ pub fn run_groups(workspace: &Workspace, names: &[String]) -> Result<(), Failure
     if chosen.iter().any(|group| group.staged) && !steps.run_lanes(&compilations(workspace, is_run("rust"))) {
         return steps.summary();
     }
-    let context = Context { workspace, stage: &folder, words: &[], left_out: &[] };
+    let context = Context { workspace, stage: &folder, words: &[], left_out: &[], variables: &[] };
     let run = |group: &&Group, steps: &mut Steps| {
         steps.group(&format!("{}: {}", group.name, group.about));
         (group.run)(&context, steps);
@@ -226,8 +228,15 @@ fn compilations(workspace: &Workspace, rust: bool) -> Vec<Vec<Check<'_>>> {
 }
 
 /// Runs the C programs, but for some, against another tree, compiled with some words more.
-pub fn c_programs(workspace: &Workspace, stage: &Path, words: &[&str], left_out: &[&str], steps: &mut Steps) {
-    c::run(&Context { workspace, stage, words, left_out }, steps);
+pub fn c_programs(
+    workspace: &Workspace,
+    stage: &Path,
+    words: &[&str],
+    left_out: &[&str],
+    variables: &[(&str, &str, &str)],
+    steps: &mut Steps,
+) {
+    c::run(&Context { workspace, stage, words, left_out, variables }, steps);
 }
 
 fn format(context: &Context, steps: &mut Steps) {

@@ -50,6 +50,11 @@ struct At {
     taps: (usize, usize),
 }
 
+impl At {
+    /// Of no output yet.
+    const NOWHERE: Self = Self { pixels: [0; MAX_PIXELS], stride: None, taps: (usize::MAX, 0) };
+}
+
 /// The outputs of a block in a tensor where they are contiguous within an image.
 struct Far {
     /// The first output of channel 0.
@@ -167,8 +172,11 @@ impl<T: Accumulator> Direct<T> {
 
     /// Whether most tiles are computed two at a time.
     pub(crate) fn are_two(&self) -> bool {
-        let (tiles, count) = self.tiles(&self.geometry.block(0));
-        let steps = tiles[..count].iter().filter(|at| at.stride.is_some()).count();
+        let (mut count, mut steps) = (0, 0);
+        self.for_each_tile(&self.geometry.block(0), |at| {
+            count += 1;
+            steps += usize::from(at.stride.is_some());
+        });
         count > 1 && steps >= count - count / 4
     }
 
@@ -230,8 +238,18 @@ impl<T: Accumulator> Direct<T> {
 
     /// Where the outputs of a block's tiles are, and how many tiles there are.
     fn tiles(&self, block: &Block) -> ([At; MAX_TILES], usize) {
-        let mut tiles = [At { pixels: [0; MAX_PIXELS], stride: None, taps: (usize::MAX, 0) }; MAX_TILES];
-        let size = block.size;
+        let (mut tiles, mut count) = ([At::NOWHERE; MAX_TILES], 0);
+        self.for_each_tile(block, |at| {
+            tiles[count] = at;
+            count += 1;
+        });
+        (tiles, count)
+    }
+
+    /// Calls `f` with each of a block's tiles.
+    fn for_each_tile(&self, block: &Block, mut f: impl FnMut(At)) {
+        let mut at = At::NOWHERE;
+        let (size, pixels) = (block.size, self.kernel.pixels);
         let [depth, row, column, image] = self.stride;
         let mut pixel = 0;
         for n in 0..block.images {
@@ -244,20 +262,21 @@ impl<T: Accumulator> Direct<T> {
                     };
                     let line = n * image + d * depth + h * row;
                     for w in 0..size[2] {
-                        let at = &mut tiles[pixel / self.kernel.pixels];
                         // Slots beyond the last output repeat it.
-                        at.pixels[pixel % self.kernel.pixels..].fill(line + w * column);
+                        at.pixels[pixel..].fill(line + w * column);
                         at.taps = (at.taps.0.min(met.0), at.taps.1.max(met.1));
                         pixel += 1;
+                        if pixel == pixels {
+                            f(At { stride: self.kernel.step(&at.pixels), ..at });
+                            (at, pixel) = (At::NOWHERE, 0);
+                        }
                     }
                 }
             }
         }
-        let count = pixel.div_ceil(self.kernel.pixels);
-        for at in tiles.iter_mut().take(count) {
-            at.stride = self.kernel.step(&at.pixels);
+        if pixel > 0 {
+            f(At { stride: self.kernel.step(&at.pixels), ..at });
         }
-        (tiles, count)
     }
 
     /// Where the outputs of a block are written and the residual is read, for prefetching.

@@ -1,5 +1,6 @@
 //! The attention itself.
 
+use hipdnn_plugin_planner::in_own_frame;
 use hipdnn_plugin_planner::problem::attention::Attention;
 use hipdnn_plugin_planner::problem::attention::options::Dropout;
 use hipdnn_plugin_planner::problem::attention::shape::Shape;
@@ -38,12 +39,15 @@ pub(crate) struct Forward {
 impl Forward {
     pub(crate) fn new(attention: &Attention) -> Result<Self, Refusal> {
         let (shape, factors) = (attention.shape, &attention.factors);
-        let descales = [
-            Heads::of("descale_q", factors.descale_q.as_ref())?,
-            Heads::of("descale_k", factors.descale_k.as_ref())?,
-        ];
-        let (q, k) = (Rows::of("q", &attention.q)?, Rows::of("k", &attention.k)?);
-        let scores = Scores::new(shape, q, k, &attention.options)?.with(descales, attention.block_mask)?;
+        let scores = in_own_frame(|| {
+            let descales = [
+                Heads::of("descale_q", factors.descale_q.as_ref())?,
+                Heads::of("descale_k", factors.descale_k.as_ref())?,
+            ];
+            let (q, k) = (Rows::of("q", &attention.q)?, Rows::of("k", &attention.k)?);
+            let scores = Scores::new(shape, q, k, &attention.options)?;
+            scores.with(descales, attention.block_mask).map(Box::new)
+        })?;
         let rows = |name, sequences: &Option<_>| sequences.as_ref().map(|s| Rows::of(name, s)).transpose();
         let single = |name, scalar: &Option<Scalar>| {
             scalar.as_ref().map(|scalar| Memory::of_scalar(name, scalar)).transpose()
@@ -84,7 +88,7 @@ impl Forward {
             amax_o: single("amax_o", &attention.amax_o)?,
             scratch: scratch.ok_or_else(|| format!("k: has {} keys, expected fewer", shape.keys))?,
             shape,
-            scores,
+            scores: *scores,
         })
     }
 

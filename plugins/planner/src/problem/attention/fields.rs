@@ -32,6 +32,14 @@ pub(super) struct Fields<'a> {
     pub(super) first_offsets: usize,
 }
 
+/// What an attention writes for each query.
+struct Results {
+    o: Sequences,
+    stats: Option<Sequences>,
+    max: Option<Sequences>,
+    sum_exp: Option<Sequences>,
+}
+
 impl<'a> Fields<'a> {
     pub(super) fn new(graph: &'a Graph, operation: &Operation) -> Self {
         Self {
@@ -42,7 +50,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    pub(super) fn attention(&self, sdpa: &Sdpa) -> Result<Attention, Refusal> {
+    pub(super) fn attention(&self, sdpa: &Sdpa) -> Result<Box<Attention>, Refusal> {
         self.only_ragged(&["q", "k", "v", "o", "stats", "max", "sum_exp"])?;
         let [q, k, v] = ["q", "k", "v"].map(|name| self.tensor(name));
         let (q, k, v) = (q?, k?, v?);
@@ -72,12 +80,8 @@ impl<'a> Fields<'a> {
                 return Err(format!("{name}: has ragged offsets, expected none as there is a page table"));
             }
         }
-        let result = [shape.batch_of_queries(), shape.heads, shape.queries, shape.value_depth];
-        let o = self.sequences("o", result, &shape, &options)?;
-        let row = [shape.batch_of_queries(), shape.heads, shape.queries, 1];
-        let rows = |name: &'static str| self.optional_sequences(name, row, &shape, &options);
-        let (stats, max, sum_exp) = (rows("stats")?, rows("max")?, rows("sum_exp")?);
-        match (sdpa.generate_stats, &stats) {
+        let results = in_own_frame(|| self.results(&shape, &options).map(Box::new))?;
+        match (sdpa.generate_stats, &results.stats) {
             (Some(true), None) => {
                 return Err("stats: absent, expected a tensor as generate_stats is true".to_owned());
             }
@@ -105,34 +109,56 @@ impl<'a> Fields<'a> {
                 }
             }
         }
-        let factors = Factors {
-            descale_q: self.head_factor("descale_q", &shape)?,
-            descale_k: self.head_factor("descale_k", &shape)?,
-            descale_v: self.head_factor("descale_v", &shape)?,
-            descale_s: self.optional_scalar("descale_s")?,
-            scale_s: self.optional_scalar("scale_s")?,
-            scale_o: self.optional_scalar("scale_o")?,
-        };
-        Ok(Attention {
-            q: Sequences { operand: q, start: ragged_q? },
-            k: Sequences { operand: k, start: paged(ragged_k?, tables[0]) },
-            v: Sequences { operand: v, start: paged(ragged_v?, tables[1]) },
-            o,
-            block_mask,
-            sink: self.sink(&shape)?,
-            factors,
-            stats,
-            max,
-            sum_exp,
-            rng_dump,
-            amax_s: self.optional_scalar("amax_s")?,
-            amax_o: self.optional_scalar("amax_o")?,
-            shape,
-            options: *options,
+        let factors = in_own_frame(|| self.factors(&shape).map(Box::new))?;
+        let (ragged_q, ragged_k, ragged_v) = (ragged_q?, ragged_k?, ragged_v?);
+        let (sink, amax_s, amax_o) =
+            (self.sink(&shape)?, self.optional_scalar("amax_s")?, self.optional_scalar("amax_o")?);
+        let Results { o, stats, max, sum_exp } = &*results;
+        Ok(in_own_frame(|| {
+            Box::new(Attention {
+                q: Sequences { operand: q, start: ragged_q },
+                k: Sequences { operand: k, start: paged(ragged_k, tables[0]) },
+                v: Sequences { operand: v, start: paged(ragged_v, tables[1]) },
+                o: *o,
+                block_mask,
+                sink,
+                factors: *factors,
+                stats: *stats,
+                max: *max,
+                sum_exp: *sum_exp,
+                rng_dump,
+                amax_s,
+                amax_o,
+                shape,
+                options: *options,
+            })
+        }))
+    }
+
+    fn results(&self, shape: &Shape, options: &Options) -> Result<Results, Refusal> {
+        let result = [shape.batch_of_queries(), shape.heads, shape.queries, shape.value_depth];
+        let row = [shape.batch_of_queries(), shape.heads, shape.queries, 1];
+        let rows = |name: &'static str| self.optional_sequences(name, row, shape, options);
+        Ok(Results {
+            o: self.sequences("o", result, shape, options)?,
+            stats: rows("stats")?,
+            max: rows("max")?,
+            sum_exp: rows("sum_exp")?,
         })
     }
 
-    pub(super) fn gradients(&self, sdpa: &SdpaBackward) -> Result<AttentionGradients, Refusal> {
+    fn factors(&self, shape: &Shape) -> Result<Factors, Refusal> {
+        Ok(Factors {
+            descale_q: self.head_factor("descale_q", shape)?,
+            descale_k: self.head_factor("descale_k", shape)?,
+            descale_v: self.head_factor("descale_v", shape)?,
+            descale_s: self.optional_scalar("descale_s")?,
+            scale_s: self.optional_scalar("scale_s")?,
+            scale_o: self.optional_scalar("scale_o")?,
+        })
+    }
+
+    pub(super) fn gradients(&self, sdpa: &SdpaBackward) -> Result<Box<AttentionGradients>, Refusal> {
         self.only_ragged(&["q", "k", "v", "o", "do", "stats", "dq", "dk", "dv"])?;
         let [q, k, v] = ["q", "k", "v"].map(|name| self.tensor(name));
         let (q, k, v) = (q?, k?, v?);
@@ -152,7 +178,6 @@ impl<'a> Fields<'a> {
         // 1 / dropout_scale says nothing new.
         self.optional_scalar("dropout_scale_inv")?;
         let dims = |operand: &Operand| four(operand.layout.dims(), 1);
-        let tensor = |name: &'static str, dims| self.sequences(name, dims, &shape, &options);
         let result = [shape.batch, shape.heads, shape.queries, shape.value_depth];
         let dbias = self.operands.optional("dbias")?;
         match (&dbias, &options.mask) {
@@ -167,20 +192,47 @@ impl<'a> Fields<'a> {
             }
             (None, _) => {}
         }
-        Ok(AttentionGradients {
-            o: tensor("o", result)?,
-            d_o: tensor("do", result)?,
-            stats: tensor("stats", [shape.batch, shape.heads, shape.queries, 1])?,
-            dq: tensor("dq", dims(&q))?,
-            dk: tensor("dk", dims(&k))?,
-            dv: tensor("dv", dims(&v))?,
-            q: tensor("q", dims(&q))?,
-            k: tensor("k", dims(&k))?,
-            v: tensor("v", dims(&v))?,
-            dbias,
-            shape,
-            options: *options,
-        })
+        let asked = [
+            ("o", result),
+            ("do", result),
+            ("stats", [shape.batch, shape.heads, shape.queries, 1]),
+            ("dq", dims(&q)),
+            ("dk", dims(&k)),
+            ("dv", dims(&v)),
+            ("q", dims(&q)),
+            ("k", dims(&k)),
+            ("v", dims(&v)),
+        ];
+        let found = in_own_frame(|| self.all_sequences(asked, &shape, &options))?;
+        let [o, d_o, stats, dq, dk, dv, q, k, v] = &*found;
+        Ok(in_own_frame(|| {
+            Box::new(AttentionGradients {
+                o: *o,
+                d_o: *d_o,
+                stats: *stats,
+                dq: *dq,
+                dk: *dk,
+                dv: *dv,
+                q: *q,
+                k: *k,
+                v: *v,
+                dbias,
+                shape,
+                options: *options,
+            })
+        }))
+    }
+
+    /// Several tensors, each with its dimensions.
+    fn all_sequences<const N: usize>(
+        &self,
+        asked: [(&'static str, [usize; 4]); N],
+        shape: &Shape,
+        options: &Options,
+    ) -> Result<Box<[Sequences; N]>, Refusal> {
+        let found = asked.into_iter().map(|(name, dims)| self.sequences(name, dims, shape, options));
+        let found = found.collect::<Result<Box<[_]>, _>>()?;
+        found.try_into().map_err(|_| "there are other tensors than those asked for".to_owned())
     }
 
     fn only_ragged(&self, names: &[&str]) -> Result<(), Refusal> {

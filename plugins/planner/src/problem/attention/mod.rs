@@ -72,7 +72,7 @@ pub struct Attention {
 
 impl Attention {
     /// The attention of a graph's operation. The refusal names the argument that does not fit.
-    pub(crate) fn of(graph: &Graph, operation: &Operation, sdpa: &Sdpa) -> Result<Self, Refusal> {
+    pub(crate) fn of(graph: &Graph, operation: &Operation, sdpa: &Sdpa) -> Result<Box<Self>, Refusal> {
         Fields::new(graph, operation).attention(sdpa)
     }
 }
@@ -108,7 +108,11 @@ pub struct AttentionGradients {
 
 impl AttentionGradients {
     /// The gradients of a graph's operation. The refusal names the argument that does not fit.
-    pub(crate) fn of(graph: &Graph, operation: &Operation, sdpa: &SdpaBackward) -> Result<Self, Refusal> {
+    pub(crate) fn of(
+        graph: &Graph,
+        operation: &Operation,
+        sdpa: &SdpaBackward,
+    ) -> Result<Box<Self>, Refusal> {
         Fields::new(graph, operation).gradients(sdpa)
     }
 }

@@ -4,6 +4,7 @@
 //! made up is found out by comparing numbers. Reading takes no lock and writes to no memory that threads share: a thread
 //! announces the handle it is about to use in a record of its own (a hazard), and whoever destroys an object looks through
 //! the records first. An object that is in use by another thread while it is destroyed is dropped when that use has ended.
+//! A call that changes an object takes a lock beside it instead: see [`lock`].
 //!
 //! Why that is sound: a user stores the hazard, fences, and loads the slot's handle; a destroyer clears the slot's handle and
 //! loads the hazards; fence, load, clear and loads are sequentially consistent. Either the user's load comes after the clear,
@@ -17,26 +18,26 @@
 //! more whether the handle is live. Bit, look, clear and the destroyer's load of the bits are sequentially consistent. So either that second
 //! look comes after the clear, and finds the handle dead, or the destroyer finds the bit and looks through the records of that group.
 
+mod lock;
 mod record;
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
+pub use self::lock::{Access, Taken};
+
+use self::lock::Lock;
 use self::record::{ALL, NO_SLOT, Record, is_in_use};
 use crate::lock::Mutex;
 use crate::status::{Error, Result};
+use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, BATCH, CHUNK, Ordering, fence};
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("a handle packs a generation, an index and a tag into 64 bits");
 
-/// Slots in a chunk; a chunk is allocated when its first slot is, and never freed.
-const CHUNK: usize = 256;
 /// Chunks in a table, which bounds the objects that live at one time to 4 million.
 const CHUNKS: usize = 16_384;
-/// Free slots that a thread takes or gives back at one time, and half of what it keeps.
-const BATCH: usize = 32;
 /// Where the generation begins in a handle; below are the index and, in the lowest four bits, the table's tag.
 const GENERATION_SHIFT: u32 = 32;
 
@@ -52,13 +53,15 @@ struct Slot<T> {
     others: AtomicU64,
     /// The generation of the last object here; only the thread that has taken the slot touches it.
     generation: AtomicU32,
+    /// Taken by a call that has the object to itself.
+    lock: Lock,
     /// Initialized from before `handle` is set until nobody uses the object any more after it was cleared. Behind what every look-up
     /// reads, so that its beginning is on the same cache line.
     object: UnsafeCell<MaybeUninit<T>>,
 }
 
-// SAFETY: the object is written and dropped only by the thread that has taken the slot, while no handle names it and no
-// thread has announced one that did; in between it is only shared.
+// SAFETY: the object is written and dropped only by the thread that has taken the slot, while no handle names it, no thread has announced
+// one that did, and none has the lock; in between it is only shared.
 unsafe impl<T: Send + Sync> Sync for Slot<T> {}
 
 type Chunk<T> = [Slot<T>; CHUNK];
@@ -146,15 +149,16 @@ impl<T: Send + Sync> Table<T> {
         let record = Record::of_thread();
         let is_own = slot.owner.load(Ordering::SeqCst) == record.number();
         let others = slot.others.load(Ordering::SeqCst);
-        if record.uses(handle) || ((!is_own || others != 0) && self.has_users(handle, slot, others)) {
-            self.leave_to_users(handle);
+        if slot.lock.is_taken()
+            || record.uses(handle)
+            || ((!is_own || others != 0) && self.has_users(handle, slot, others))
+        {
+            self.leave_to_users(handle, &slot.lock);
         } else {
             self.empty(handle, slot, record);
         }
         // A use that ended just before the object lay there did not see it.
-        if GRAVEYARD_HAS_SOME.load(Ordering::Relaxed) {
-            bury();
-        }
+        bury_some();
         Ok(())
     }
 
@@ -169,13 +173,13 @@ impl<T: Send + Sync> Table<T> {
     /// Has an object dropped when its last use ends. Out of line, as is what else takes a lock, so that the common path stays short.
     #[cold]
     #[inline(never)]
-    fn leave_to_users(&'static self, handle: usize) {
+    fn leave_to_users(&'static self, handle: usize, lock: &'static Lock) {
         let burial = move || {
             if let Some(slot) = self.slot_of(handle) {
                 self.empty(handle, slot, Record::of_thread());
             }
         };
-        GRAVEYARD.lock().push((handle, Box::new(burial)));
+        GRAVEYARD.lock().push(Grave { handle, lock, burial: Box::new(burial) });
         GRAVEYARD_HAS_SOME.store(true, Ordering::SeqCst);
     }
 
@@ -190,6 +194,40 @@ impl<T: Send + Sync> Table<T> {
     #[inline(always)]
     pub fn with<R>(&self, handle: usize, f: impl FnOnce(&T) -> Result<R>) -> Result<R> {
         with_handles([handle], |using| f(using.find::<0, T>(self)?))
+    }
+
+    /// The same, with what it takes to have the object alone.
+    #[inline(always)]
+    pub fn with_access<R>(&self, handle: usize, f: impl FnOnce(&T, Access) -> Result<R>) -> Result<R> {
+        with_handles([handle], |using| {
+            let slot = using.slot::<0, T>(self)?;
+            // SAFETY: `slot` has found the handle to be live.
+            f(unsafe { (*slot.object.get()).assume_init_ref() }, Access::shared(&slot.lock))
+        })
+    }
+
+    /// Looks a handle up and calls `f` with its object, which this call has to itself. Where another call has it, `f` gets it shared, and
+    /// may wait for that call.
+    #[inline(always)]
+    pub fn alone<R>(&self, handle: usize, f: impl FnOnce(&T, Access) -> Result<R>) -> Result<R> {
+        let slot = self.slot_of(handle).ok_or_else(|| self.dead(handle))?;
+        let Some(taken) = slot.lock.take() else { return self.with_access_out_of_line(handle, f) };
+        if slot.handle.load(Ordering::SeqCst) != handle {
+            return Err(self.dead(handle));
+        }
+        // SAFETY: the handle was live after the lock was taken, so its object is dropped only after the lock is given back, which
+        // happens when `taken` is dropped.
+        f(unsafe { (*slot.object.get()).assume_init_ref() }, Access::alone(&taken))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn with_access_out_of_line<R>(
+        &self,
+        handle: usize,
+        f: impl FnOnce(&T, Access) -> Result<R>,
+    ) -> Result<R> {
+        self.with_access(handle, f)
     }
 
     /// How many objects are in the table.
@@ -292,13 +330,14 @@ fn new_chunk<T>() -> *mut Chunk<T> {
             owner: AtomicUsize::new(0),
             others: AtomicU64::new(0),
             generation: AtomicU32::new(0),
+            lock: Lock::new(),
         })
         .collect();
     Box::into_raw(slots).cast()
 }
 
 /// How many tables there are: the library's two, and those of the tests.
-pub const TABLES: usize = if cfg!(test) { 5 } else { 2 };
+pub const TABLES: usize = if cfg!(test) { 6 } else { 2 };
 
 /// Handles that this thread has announced: what they name stays alive until this is dropped.
 pub struct Using<const N: usize> {
@@ -335,6 +374,15 @@ impl<const N: usize> Using<N> {
     /// Looks up handle number `I` of those announced.
     #[inline(always)]
     pub fn find<const I: usize, T: Send + Sync>(&self, table: &Table<T>) -> Result<&T> {
+        let slot = self.slot::<I, T>(table)?;
+        // SAFETY: the handle was live after the announcement, so its object is dropped only after the hazard is cleared,
+        // which happens when `self` is dropped.
+        Ok(unsafe { (*slot.object.get()).assume_init_ref() })
+    }
+
+    /// The slot of handle number `I`, which is live.
+    #[inline(always)]
+    fn slot<'a, const I: usize, T: Send + Sync>(&self, table: &'a Table<T>) -> Result<&'a Slot<T>> {
         let place = const { if I < N { I } else { panic!("there are not as many handles") } };
         let handle = self.hazards.get(place).map_or(0, |hazard| hazard.load(Ordering::Relaxed));
         let slot = table.slot_of(handle).ok_or_else(|| table.dead(handle))?;
@@ -351,9 +399,7 @@ impl<const N: usize> Using<N> {
                 return Err(table.dead(handle));
             }
         }
-        // SAFETY: the handle was live after the announcement, so its object is dropped only after the hazard is cleared,
-        // which happens when `self` is dropped.
-        Ok(unsafe { (*slot.object.get()).assume_init_ref() })
+        Ok(slot)
     }
 }
 
@@ -364,9 +410,7 @@ impl<const N: usize> Drop for Using<N> {
             hazard.store(0, Ordering::Release);
         }
         self.record.depth.set(self.depth);
-        if GRAVEYARD_HAS_SOME.load(Ordering::Relaxed) {
-            bury();
-        }
+        bury_some();
     }
 }
 
@@ -384,23 +428,38 @@ pub fn thread_store() -> &'static Record {
 /// What drops an object that was destroyed while in use.
 type Burial = Box<dyn FnOnce() + Send>;
 
-/// The handles of objects that were destroyed while in use, and what drops them.
-static GRAVEYARD: Mutex<Vec<(usize, Burial)>> = Mutex::new(Vec::new());
+/// An object that was destroyed while in use.
+struct Grave {
+    handle: usize,
+    lock: &'static Lock,
+    burial: Burial,
+}
+
+static GRAVEYARD: Mutex<Vec<Grave>> = Mutex::new(Vec::new());
 static GRAVEYARD_HAS_SOME: AtomicBool = AtomicBool::new(false);
+
+/// Drops what nobody uses any more, if there may be any.
+#[inline(always)]
+fn bury_some() {
+    if GRAVEYARD_HAS_SOME.load(Ordering::Relaxed) {
+        bury();
+    }
+}
 
 /// Drops what nobody uses any more.
 #[cold]
 fn bury() {
     let unused: Vec<_> = {
         let Some(mut graveyard) = GRAVEYARD.try_lock() else { return };
-        let (used, unused) = graveyard.drain(..).partition(|(handle, _)| is_in_use(*handle, ALL));
+        let is_used = |grave: &Grave| grave.lock.is_taken() || is_in_use(grave.handle, ALL);
+        let (used, unused) = graveyard.drain(..).partition(is_used);
         *graveyard = used;
         GRAVEYARD_HAS_SOME.store(!graveyard.is_empty(), Ordering::SeqCst);
         unused
     };
     // After the lock is gone: what is dropped may call a plugin, and a plugin anything.
-    for (_, burial) in unused {
-        burial();
+    for grave in unused {
+        (grave.burial)();
     }
 }
 

@@ -1,0 +1,81 @@
+//! A lock beside each object, for calls that change it.
+//!
+//! To announce a handle and then to lock what it names takes two atomic operations that order all memory, and these are what a short
+//! call costs. The lock lies in the slot, which is never freed, so it can be taken before anybody knows whether the handle is live; and
+//! whoever destroys an object looks at it as well as at the announcements.
+//!
+//! Why that is sound: a user takes the lock and then loads the slot's handle; a destroyer clears the slot's handle and then loads the lock;
+//! all four are sequentially consistent. Either the user's load comes after the clear, and finds the handle dead, or the destroyer's comes
+//! after the lock was taken, and finds it taken, or given back with release, and so sees the end of that use.
+
+use super::bury_some;
+use crate::sync::{AtomicBool, Ordering};
+
+/// Whether a call has the object to itself.
+pub struct Lock(AtomicBool);
+
+impl Lock {
+    /// One that nobody has.
+    pub(super) const fn new() -> Self {
+        Self(AtomicBool::new(false))
+    }
+
+    /// Takes the lock if nobody has it.
+    #[inline]
+    pub fn take(&self) -> Option<Taken<'_>> {
+        match self.0.compare_exchange(false, true, Ordering::SeqCst, Ordering::Relaxed) {
+            Ok(_) => Some(Taken(self)),
+            Err(_) => None,
+        }
+    }
+
+    /// Whether somebody has it.
+    #[inline]
+    pub(super) fn is_taken(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// Gives the lock back when it is dropped.
+pub struct Taken<'a>(&'a Lock);
+
+impl Drop for Taken<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.0.store(false, Ordering::Release);
+        bury_some();
+    }
+}
+
+/// How a call came to an object: alone, or beside others.
+#[derive(Clone, Copy)]
+pub struct Access<'a> {
+    lock: &'a Lock,
+    is_alone: bool,
+}
+
+impl<'a> Access<'a> {
+    /// Of the call that has the lock.
+    #[inline]
+    pub(super) fn alone(taken: &Taken<'a>) -> Self {
+        Self { lock: taken.0, is_alone: true }
+    }
+
+    /// Of a call that has announced the handle.
+    #[inline]
+    pub(super) fn shared(lock: &'a Lock) -> Self {
+        Self { lock, is_alone: false }
+    }
+
+    /// Whether the call has the object to itself anyway.
+    #[inline]
+    pub fn is_alone(self) -> bool {
+        self.is_alone
+    }
+
+    /// Takes the lock of an object that the call does not have to itself, if nobody has it.
+    #[inline]
+    pub fn take(self) -> Option<Taken<'a>> {
+        self.lock.take()
+    }
+}

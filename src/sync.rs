@@ -1,0 +1,32 @@
+//! What the table of handles and the plan cache are made of where threads meet without a lock. `tools/model` compiles these files with
+//! other types of the same names, to run them in every order of their steps.
+
+use std::ffi::c_void;
+use std::sync::OnceLock;
+
+pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+pub use std::thread_local;
+
+/// Groups that records of threads are in: as many as a word has bits.
+pub const GROUPS: usize = 64;
+/// Slots in a chunk of a table; a chunk is allocated when its first slot is, and never freed.
+pub const CHUNK: usize = 256;
+/// Free slots that a thread takes or gives back at one time, and half of what it keeps.
+pub const BATCH: usize = 32;
+
+/// Has `end` called when this thread ends, also if that was asked for before and it was called already.
+///
+/// By a key and not by a destructor of thread-local storage: other such destructors may still call the library after that one, and what
+/// they take would be lost. The destructor of a key is called again. Where the system has no key left `end` is not called.
+pub fn at_thread_end(end: unsafe extern "C" fn(*mut c_void)) {
+    static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
+    let key = KEY.get_or_init(|| {
+        let mut key = 0;
+        // SAFETY: the call writes one number, and the destructor stays in memory: the library is never unloaded.
+        (unsafe { libc::pthread_key_create(&raw mut key, Some(end)) } == 0).then_some(key)
+    });
+    if let Some(key) = *key {
+        // SAFETY: the key is this library's; any pointer but null makes its destructor run.
+        unsafe { libc::pthread_setspecific(key, std::ptr::dangling()) };
+    }
+}

@@ -1,0 +1,200 @@
+//! Objects that threads make, use, change and destroy by their handles.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use loom::cell::UnsafeCell;
+
+use crate::object::Table;
+use crate::sync::{AtomicUsize as AtomicUsizeOfModel, check, spawn};
+
+static TABLE: Table<Watched> = Table::new("object of a model", 0x7, 0);
+
+/// An object of which loom knows who reads and who writes it, and which counts when it is dropped.
+struct Watched {
+    content: UnsafeCell<usize>,
+    drops: Arc<AtomicUsize>,
+}
+
+// SAFETY: loom finds each access that another is not ordered with.
+unsafe impl Send for Watched {}
+// SAFETY: as above.
+unsafe impl Sync for Watched {}
+
+impl Watched {
+    fn read(&self, expected: usize) {
+        // SAFETY: loom stops where another thread writes.
+        self.content.with(|content| assert_eq!(unsafe { *content }, expected));
+    }
+
+    fn change(&self) {
+        // SAFETY: loom stops where another thread reads or writes.
+        self.content.with_mut(|content| unsafe { *content += 1 });
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        self.content.with_mut(|content| unsafe { *content = usize::MAX });
+        self.drops.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn insert(content: usize) -> (usize, Arc<AtomicUsize>) {
+    let drops = Arc::new(AtomicUsize::new(0));
+    let watched = Watched { content: UnsafeCell::new(content - 1), drops: Arc::clone(&drops) };
+    // A write that loom knows of, as that of any object.
+    watched.change();
+    let handle = TABLE.insert(watched).expect("there is room");
+    (handle, drops)
+}
+
+fn read(handle: usize, expected: usize) {
+    let _ = TABLE.with(handle, |object| {
+        object.read(expected);
+        Ok(())
+    });
+}
+
+/// As a call that sets an attribute: alone, or else with the lock where it can be had.
+fn change(handle: usize) {
+    let _ = TABLE.alone(handle, |object, access| {
+        let taken = if access.is_alone() { None } else { access.take() };
+        if access.is_alone() || taken.is_some() {
+            object.change();
+        }
+        Ok(())
+    });
+}
+
+/// After all threads have ended the next call of any drops what is left, and nothing is dropped twice.
+fn assert_dropped(drops: &AtomicUsize) {
+    read(0, 0);
+    assert_eq!(drops.load(Ordering::Relaxed), 1);
+}
+
+/// A thread comes to a handle by a number that nothing orders.
+pub fn a_handle_is_passed_on_by_a_number() {
+    static NUMBER: AtomicUsizeOfModel = AtomicUsizeOfModel::new(0);
+    check(3, || {
+        let user = spawn(|| {
+            let handle = NUMBER.load(Ordering::Relaxed);
+            read(handle, 5);
+            change(handle);
+        });
+        let (handle, drops) = insert(5);
+        NUMBER.store(handle, Ordering::Relaxed);
+        user.join().expect("it ends well");
+        TABLE.remove(handle).expect("nobody else destroys it");
+        assert_dropped(&drops);
+    });
+}
+
+/// Another thread uses what its maker destroys.
+pub fn another_uses_what_the_maker_destroys() {
+    check(3, || {
+        let (handle, drops) = insert(5);
+        let (next, others) = insert(7);
+        let user = spawn(move || {
+            read(handle, 5);
+            read(next, 7);
+        });
+        TABLE.remove(handle).expect("nobody else destroys it");
+        user.join().expect("it ends well");
+        assert_dropped(&drops);
+        TABLE.remove(next).expect("nobody else destroys it");
+        assert_dropped(&others);
+    });
+}
+
+/// The maker uses what another thread destroys.
+pub fn the_maker_uses_what_another_destroys() {
+    check(3, || {
+        let (handle, drops) = insert(5);
+        let destroyer = spawn(move || TABLE.remove(handle).is_ok());
+        read(handle, 5);
+        assert!(destroyer.join().expect("it ends well"));
+        assert_dropped(&drops);
+    });
+}
+
+/// Two threads destroy, a third uses.
+pub fn two_destroy_and_a_third_uses() {
+    check(2, || {
+        let (handle, drops) = insert(5);
+        let destroy = move || TABLE.remove(handle).is_ok();
+        let (one, user) = (spawn(destroy), spawn(move || read(handle, 5)));
+        let other = destroy();
+        assert!(other != one.join().expect("it ends well"));
+        user.join().expect("it ends well");
+        assert_dropped(&drops);
+    });
+}
+
+/// The place of a destroyed object is filled anew while another thread uses the old handle.
+pub fn a_place_is_filled_anew_while_its_old_handle_is_used() {
+    check(3, || {
+        let (old, drops) = insert(5);
+        let user = spawn(move || {
+            read(old, 5);
+            change(old);
+        });
+        TABLE.remove(old).expect("nobody else destroys it");
+        let (new, others) = insert(7);
+        assert_ne!(old, new);
+        read(new, 7);
+        user.join().expect("it ends well");
+        read(new, 7);
+        assert_dropped(&drops);
+        TABLE.remove(new).expect("nobody else destroys it");
+        assert_dropped(&others);
+    });
+}
+
+/// One thread changes what another destroys.
+pub fn one_changes_what_another_destroys() {
+    check(3, || {
+        let (handle, drops) = insert(5);
+        let changer = spawn(move || change(handle));
+        TABLE.remove(handle).expect("nobody else destroys it");
+        changer.join().expect("it ends well");
+        assert_dropped(&drops);
+    });
+}
+
+/// Two threads change the same object, and one of them destroys it.
+pub fn two_change_what_one_destroys() {
+    check(3, || {
+        let (handle, drops) = insert(5);
+        let other = spawn(move || {
+            change(handle);
+            TABLE.remove(handle).expect("nobody else destroys it");
+        });
+        change(handle);
+        other.join().expect("it ends well");
+        assert_dropped(&drops);
+    });
+}
+
+/// A thread ends, and another takes what it kept.
+pub fn a_thread_takes_what_another_kept() {
+    check(2, || {
+        let one = spawn(|| {
+            let (handle, drops) = insert(5);
+            TABLE.remove(handle).expect("nobody else destroys it");
+            drops
+        });
+        let other = spawn(|| {
+            let (handle, drops) = insert(7);
+            read(handle, 7);
+            (handle, drops)
+        });
+        let (drops, (handle, others)) =
+            (one.join().expect("it ends well"), other.join().expect("it ends well"));
+        assert_dropped(&drops);
+        read(handle, 7);
+        TABLE.remove(handle).expect("nobody else destroys it");
+        assert_dropped(&others);
+    });
+}

@@ -1,0 +1,57 @@
+//! The table of handles, the plan cache and the thread pool as they are, run by loom in every order of their steps.
+//!
+//! The files are those of the library and of the CPU plugin. They name their atomics, locks and threads by modules that are others here:
+//! [`sync`] and `lock` for the library, [`threading::sync`] for the plugin. Whatever else they name is only as much as they need.
+//! `tests` has what is run.
+
+#![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a model stops at the first failure")]
+
+pub use hipdnn_abi as ffi;
+
+pub mod graph;
+pub mod handles;
+mod lock;
+#[path = "../../../src/object/mod.rs"]
+pub mod object;
+pub mod plans;
+pub mod plugin;
+pub mod pool;
+#[path = "../../../src/status.rs"]
+pub mod status;
+pub mod sync;
+pub mod threading;
+
+/// The device of a thread.
+pub mod device {
+    /// Always the same one.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Place;
+
+    impl Place {
+        /// A number for it.
+        pub fn hash(self) -> u64 {
+            0
+        }
+    }
+
+    /// That of this thread.
+    pub fn place() -> Place {
+        Place
+    }
+}
+
+/// The log, which is off.
+pub mod log {
+    /// Nothing is said.
+    pub fn info(_: impl FnOnce() -> String) {}
+    /// Nothing is said.
+    pub fn warn(_: impl FnOnce() -> String) {}
+}
+
+/// The trace, which is off.
+pub mod trace {
+    /// Nothing is recorded.
+    pub fn phase(_: &'static str, _: impl FnOnce() -> String) -> Option<String> {
+        None
+    }
+}

@@ -1,0 +1,72 @@
+//! A session with a plan cache, and a plugin that counts its contexts.
+
+#[path = "../../../../src/plugin/cache.rs"]
+pub mod cache;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// An engine of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EngineRef;
+
+/// What a plugin tells of an engine.
+pub struct EngineDetails;
+
+/// Plugins as a handle has them: of one that makes contexts.
+#[derive(Default)]
+pub struct Session {
+    /// The plan cache.
+    pub cache: cache::Cache,
+    made: AtomicUsize,
+    given_back: AtomicUsize,
+}
+
+impl Session {
+    /// Has the plugin make a context: its number.
+    pub fn compile(&self) -> context::Raw {
+        let number = self.made.fetch_add(1, Ordering::Relaxed) + 1;
+        let address = std::ptr::without_provenance_mut(number << BITS);
+        context::Raw::new(address).expect("numbers begin with 1")
+    }
+
+    /// Whether the plugin has the context back.
+    pub fn has_back(&self, context: context::Raw) -> bool {
+        self.given_back.load(Ordering::Relaxed) & 1 << (context.addr().get() >> BITS) != 0
+    }
+}
+
+/// Contexts have addresses that any struct can have.
+const BITS: u32 = 8;
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.cache.end(self);
+        let made = *self.made.get_mut();
+        assert_eq!(self.given_back.get_mut().count_ones() as usize, made, "a context was not given back");
+    }
+}
+
+/// Contexts of a plugin.
+pub mod context {
+    use std::ptr::NonNull;
+    use std::sync::atomic::Ordering;
+
+    use hipdnn_plugin_sdk::ffi::HipdnnEnginePluginExecutionContext;
+
+    use super::{BITS, EngineRef, Session};
+
+    /// A context that has no owner yet.
+    pub type Raw = NonNull<HipdnnEnginePluginExecutionContext>;
+
+    /// Gives a context back to the plugin.
+    pub fn give_back(session: &Session, _: EngineRef, context: Raw) {
+        let bit = 1 << (context.addr().get() >> BITS);
+        assert!(session.given_back.fetch_or(bit, Ordering::Relaxed) & bit == 0, "given back twice");
+    }
+}
+
+/// Which engines apply.
+pub mod ask {
+    /// The engines that can run a graph.
+    pub type Engines = Vec<super::EngineRef>;
+}

@@ -1,0 +1,121 @@
+//! A caller, or two, and the threads of a pool.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use loom::cell::UnsafeCell;
+
+use crate::sync::{check, spawn};
+use crate::threading::pool::Pool;
+use crate::threading::queue::PartQueue;
+use crate::threading::sync::GOES_ON;
+
+/// What each worker writes to, of which loom knows who does.
+struct Results(Vec<UnsafeCell<usize>>);
+
+// SAFETY: loom finds each access that another is not ordered with.
+unsafe impl Sync for Results {}
+
+impl Results {
+    fn new(workers: usize) -> Self {
+        Self((0..workers).map(|_| UnsafeCell::new(0)).collect())
+    }
+
+    fn add(&self, worker: usize) {
+        // SAFETY: loom stops where another thread reads or writes.
+        self.0[worker].with_mut(|result| unsafe { *result += 1 });
+    }
+
+    fn assert_all(&self, expected: usize) {
+        // SAFETY: loom stops where another thread writes.
+        self.0.iter().for_each(|result| result.with(|result| assert_eq!(unsafe { *result }, expected)));
+    }
+}
+
+/// Runs a model with a pool of so many threads, which ends with it: woken as for any work, and each finds that it is to end.
+fn with_pool(interruptions: usize, threads: usize, model: impl Fn(&'static Pool) + Sync + Send + 'static) {
+    check(interruptions, move || {
+        GOES_ON.store(true, Ordering::Relaxed);
+        let pool = Pool::start(threads);
+        model(pool);
+        GOES_ON.store(false, Ordering::Relaxed);
+        let results = Results::new(threads + 1);
+        pool.run(threads + 1, true, &|worker| results.add(worker));
+        results.assert_all(1);
+    });
+}
+
+fn run(pool: &Pool, workers: usize, wakes: bool) {
+    let results = Results::new(workers);
+    pool.run(workers, wakes, &|worker| results.add(worker));
+    results.assert_all(1);
+}
+
+/// One thread gets some of the work, whether it sleeps or is on its way to, and no wake is lost.
+pub fn every_worker_runs_once() {
+    with_pool(3, 1, |pool| run(pool, 2, true));
+}
+
+/// The same, one work after the other, also such as wakes nobody.
+pub fn works_follow_each_other() {
+    with_pool(2, 1, |pool| {
+        run(pool, 3, true);
+        run(pool, 2, false);
+    });
+}
+
+/// Two threads share the work.
+pub fn two_threads_share_the_work() {
+    with_pool(1, 2, |pool| run(pool, 3, true));
+}
+
+/// Two callers come at the same time; who finds the threads lent works alone.
+pub fn two_callers_at_the_same_time() {
+    with_pool(2, 1, |pool| {
+        let other = spawn(move || run(pool, 2, true));
+        run(pool, 2, true);
+        other.join().expect("it ends well");
+    });
+}
+
+/// A worker panics, wherever it runs, and the caller hears of it when all others are done.
+pub fn a_panic_reaches_the_caller() {
+    struct Meant;
+    with_pool(2, 1, |pool| {
+        let results = Results::new(2);
+        let work = |worker| {
+            results.add(worker);
+            if worker == 1 {
+                std::panic::resume_unwind(Box::new(Meant));
+            }
+        };
+        assert!(catch_unwind(AssertUnwindSafe(|| pool.run(2, true, &work))).is_err());
+        results.assert_all(1);
+        run(pool, 2, true);
+    });
+}
+
+/// Each part is taken once, from the front by one and from the back by others.
+pub fn each_part_is_taken_once() {
+    check(3, || {
+        const PARTS: usize = 3;
+        let queue = Arc::new(PartQueue::new());
+        let taken: Arc<[AtomicUsize; PARTS]> = Arc::default();
+        let thieves: [_; 2] = std::array::from_fn(|_| {
+            let (queue, taken) = (Arc::clone(&queue), Arc::clone(&taken));
+            spawn(move || {
+                while let Some(part) = queue.last(PARTS) {
+                    taken[part].fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        });
+        while let Some(part) = queue.first(PARTS) {
+            taken[part].fetch_add(1, Ordering::Relaxed);
+        }
+        for thief in thieves {
+            thief.join().expect("it ends well");
+        }
+        assert!(taken.iter().all(|count| count.load(Ordering::Relaxed) == 1));
+    });
+}

@@ -1,0 +1,325 @@
+//! Atomics and threads that loom runs in every order.
+//!
+//! Values are made when they are first used in an execution, so that statics begin each one as they were written.
+//!
+//! loom takes a sequentially consistent access for one that acquires or releases, and would report what cannot be. So there is a
+//! sequentially consistent fence behind each such store and exchange, as compilers put it for x86, and none at loads.
+
+use std::cell::{Cell, UnsafeCell};
+use std::ffi::c_void;
+use std::sync::PoisonError;
+use std::sync::atomic::AtomicUsize as Number;
+
+pub use loom::sync::atomic::{Ordering, fence};
+
+pub use crate::thread_local_of_model as thread_local;
+
+/// Groups that records of threads are in, slots in a chunk, and slots that threads take at one time: more would only repeat steps.
+pub const GROUPS: usize = 2;
+/// As above.
+pub const CHUNK: usize = 2;
+/// As above.
+pub const BATCH: usize = 2;
+
+/// The number of the execution.
+static EXECUTION: Number = Number::new(0);
+
+/// One model at a time: loom's threads are all run by one of the system's, and the statics are theirs.
+static RUNNING: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+/// Runs a model in every order of its steps in which threads are interrupted up to `interruptions` times where they need not wait.
+pub fn check(interruptions: usize, model: impl Fn() + Sync + Send + 'static) {
+    let _running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(interruptions);
+    builder.max_branches = 50_000;
+    let before = executions();
+    builder.check(move || {
+        EXECUTION.fetch_add(1, Ordering::Relaxed);
+        WORDS.get(Words::new);
+        model();
+        end_thread();
+    });
+    println!("{} executions", executions() - before);
+}
+
+/// How many executions there were, of all models.
+pub fn executions() -> usize {
+    EXECUTION.load(Ordering::Relaxed)
+}
+
+/// Starts a thread of a model.
+pub fn spawn<T: 'static>(work: impl FnOnce() -> T + 'static) -> loom::thread::JoinHandle<T> {
+    loom::thread::spawn(move || {
+        let result = work();
+        end_thread();
+        result
+    })
+}
+
+/// What is made anew in each execution.
+pub(crate) struct Each<T>(UnsafeCell<Option<(usize, Box<T>)>>);
+
+// SAFETY: only the thread of the system that has `RUNNING` uses it, and a reference does not outlive its execution.
+unsafe impl<T> Send for Each<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for Each<T> {}
+
+impl<T> Each<T> {
+    pub(crate) const fn new() -> Self {
+        Self(UnsafeCell::new(None))
+    }
+
+    pub(crate) fn get(&self, make: impl FnOnce() -> T) -> &T {
+        let now = executions();
+        // SAFETY: see above; `make` does not come back here, and what is there is replaced only in the next execution.
+        unsafe {
+            let held = &mut *self.0.get();
+            if held.as_ref().is_none_or(|(made, _)| *made != now) {
+                *held = Some((now, Box::new(make())));
+            }
+            &(*self.0.get()).as_ref().unwrap_unchecked().1
+        }
+    }
+}
+
+fn behind(order: Ordering) {
+    if order == Ordering::SeqCst {
+        fence(order);
+    }
+}
+
+fn acquiring(order: Ordering) -> Ordering {
+    if order == Ordering::SeqCst { Ordering::Acquire } else { order }
+}
+
+fn releasing(order: Ordering) -> Ordering {
+    if order == Ordering::SeqCst { Ordering::Release } else { order }
+}
+
+/// Words for all atomics of an execution. loom wants an atomic made before threads that use it are started.
+static WORDS: Each<Words> = Each::new();
+
+/// As many as any model takes.
+const MOST: usize = 256;
+
+struct Words {
+    all: Vec<loom::sync::atomic::AtomicU64>,
+    next: Number,
+}
+
+impl Words {
+    fn new() -> Self {
+        let all = (0..MOST).map(|_| loom::sync::atomic::AtomicU64::new(0)).collect();
+        Self { all, next: Number::new(0) }
+    }
+
+    fn take(&self) -> &loom::sync::atomic::AtomicU64 {
+        self.all
+            .get(self.next.fetch_add(1, Ordering::Relaxed))
+            .expect("the model has more atomics than words")
+    }
+}
+
+/// An atomic: the difference of its value from the one that it was made with, in a word that was made with 0.
+struct Word(Each<&'static loom::sync::atomic::AtomicU64>);
+
+impl Word {
+    fn word(&self) -> &loom::sync::atomic::AtomicU64 {
+        // SAFETY: the words are there until the execution ends, and so is what this makes.
+        self.0.get(|| unsafe { &*std::ptr::from_ref(WORDS.get(Words::new).take()) })
+    }
+
+    fn load(&self, order: Ordering) -> u64 {
+        self.word().load(acquiring(order))
+    }
+
+    fn store(&self, value: u64, order: Ordering) {
+        self.word().store(value, releasing(order));
+        behind(order);
+    }
+
+    fn change<R>(
+        &self,
+        order: Ordering,
+        change: impl FnOnce(&loom::sync::atomic::AtomicU64, Ordering) -> R,
+    ) -> R {
+        let weaker = if order == Ordering::SeqCst { Ordering::AcqRel } else { order };
+        let result = change(self.word(), weaker);
+        behind(order);
+        result
+    }
+}
+
+macro_rules! atomic {
+    ($name:ident $(<$t:ident>)?, $value:ty, $to_bits:expr, $of_bits:expr) => {
+        /// The atomic of this name.
+        pub struct $name $(<$t>)? {
+            initial: $value,
+            word: Word,
+        }
+
+        // SAFETY: the value is reached through the atomic alone.
+        unsafe impl $(<$t>)? Send for $name $(<$t>)? {}
+        // SAFETY: as above.
+        unsafe impl $(<$t>)? Sync for $name $(<$t>)? {}
+
+        #[expect(missing_docs, reason = "they are those of the standard library")]
+        impl $(<$t>)? $name $(<$t>)? {
+            pub const fn new(initial: $value) -> Self {
+                Self { initial, word: Word(Each::new()) }
+            }
+
+            fn bits(&self, value: $value) -> u64 {
+                let to_bits: fn($value) -> u64 = $to_bits;
+                to_bits(value).wrapping_sub(to_bits(self.initial))
+            }
+
+            fn value(&self, bits: u64) -> $value {
+                let (to_bits, of_bits): (fn($value) -> u64, fn(u64) -> $value) = ($to_bits, $of_bits);
+                of_bits(bits.wrapping_add(to_bits(self.initial)))
+            }
+
+            pub fn load(&self, order: Ordering) -> $value {
+                self.value(self.word.load(order))
+            }
+
+            pub fn store(&self, value: $value, order: Ordering) {
+                self.word.store(self.bits(value), order);
+            }
+
+            pub fn swap(&self, value: $value, order: Ordering) -> $value {
+                let bits = self.bits(value);
+                self.value(self.word.change(order, |word, order| word.swap(bits, order)))
+            }
+
+            pub fn compare_exchange(
+                &self,
+                current: $value,
+                new: $value,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$value, $value> {
+                let (current, new) = (self.bits(current), self.bits(new));
+                let exchanged = self.word.change(success, |word, order| {
+                    word.compare_exchange(current, new, order, acquiring(failure))
+                });
+                exchanged.map(|bits| self.value(bits)).map_err(|bits| self.value(bits))
+            }
+
+            pub fn compare_exchange_weak(
+                &self,
+                current: $value,
+                new: $value,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$value, $value> {
+                self.compare_exchange(current, new, success, failure)
+            }
+        }
+    };
+}
+
+macro_rules! number {
+    ($($name:ident, $value:ty;)+) => {$(
+        atomic!($name, $value, |value| value as u64, |bits| bits as $value);
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self::new(0)
+            }
+        }
+
+        #[expect(missing_docs, reason = "they are those of the standard library")]
+        impl $name {
+            pub fn fetch_add(&self, value: $value, order: Ordering) -> $value {
+                self.value(self.word.change(order, |word, order| word.fetch_add(value as u64, order)))
+            }
+
+            pub fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
+                self.value(self.word.change(order, |word, order| word.fetch_sub(value as u64, order)))
+            }
+
+            pub fn fetch_or(&self, value: $value, order: Ordering) -> $value {
+                assert_eq!(self.initial, 0, "a difference has other bits than the value");
+                self.value(self.word.change(order, |word, order| word.fetch_or(value as u64, order)))
+            }
+        }
+    )+};
+}
+
+atomic!(AtomicBool, bool, u64::from, |bits| bits & 1 != 0);
+atomic!(AtomicPtr<T>, *mut T, |pointer| pointer.expose_provenance() as u64, |bits| {
+    std::ptr::with_exposed_provenance_mut(bits as usize)
+});
+number! {
+    AtomicU32, u32;
+    AtomicU64, u64;
+    AtomicUsize, usize;
+}
+
+/// A value of each thread of an execution.
+pub struct Local<T: 'static> {
+    make: fn() -> T,
+    all: Each<UnsafeCell<Vec<(loom::thread::ThreadId, &'static T)>>>,
+}
+
+impl<T> Local<T> {
+    /// What each thread makes its own by.
+    pub const fn new(make: fn() -> T) -> Self {
+        Self { make, all: Each::new() }
+    }
+
+    fn own(&self) -> &'static T {
+        let thread = loom::thread::current().id();
+        let all = self.all.get(|| UnsafeCell::new(Vec::new()));
+        // SAFETY: no other thread of the model runs meanwhile.
+        let all = unsafe { &mut *all.get() };
+        if let Some((_, own)) = all.iter().find(|(of, _)| *of == thread) {
+            return own;
+        }
+        let own: &'static T = Box::leak(Box::new((self.make)()));
+        all.push((thread, own));
+        own
+    }
+}
+
+#[expect(missing_docs, reason = "they are those of the standard library")]
+impl<T: Copy> Local<Cell<Option<T>>> {
+    pub fn get(&self) -> Option<T> {
+        self.own().get()
+    }
+
+    pub fn set(&self, value: Option<T>) {
+        self.own().set(value);
+    }
+
+    pub fn take(&self) -> Option<T> {
+        self.own().take()
+    }
+}
+
+/// The standard library's macro, for threads of a model.
+#[macro_export]
+macro_rules! thread_local_of_model {
+    ($(#[$meta:meta])* static $name:ident: $t:ty = $value:expr;) => {
+        $(#[$meta])*
+        static $name: $crate::sync::Local<$t> = $crate::sync::Local::new(|| $value);
+    };
+}
+
+type End = unsafe extern "C" fn(*mut c_void);
+
+static ENDS: Local<Cell<Option<End>>> = Local::new(|| Cell::new(None));
+
+/// Has `end` called when this thread ends.
+pub fn at_thread_end(end: End) {
+    ENDS.set(Some(end));
+}
+
+fn end_thread() {
+    if let Some(end) = ENDS.take() {
+        // SAFETY: the system would call it with any pointer but null.
+        unsafe { end(std::ptr::dangling_mut()) };
+    }
+}
