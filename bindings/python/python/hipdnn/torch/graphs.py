@@ -10,7 +10,8 @@ from torch import Tensor
 
 from .. import _native
 from ..errors import Error
-from ..graph import Graph, torch_type
+from ..device import torch_type
+from ..graph import Graph
 
 #: What the engines compute in.
 TYPES = frozenset((torch.float32, torch.float16, torch.bfloat16, torch.float64))
