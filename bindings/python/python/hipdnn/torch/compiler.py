@@ -49,7 +49,7 @@ def _function(node: fx.Node) -> Any:
 def _shape(node: Any) -> Optional[tuple[int, ...]]:
     """The shape of a node's tensor; none where it is none that is computed here, or its shape is not known before."""
     value = node.meta.get("example_value") if isinstance(node, fx.Node) else None
-    if not isinstance(value, Tensor) or value.device.type != "cpu" or value.dtype not in TYPES:
+    if not isinstance(value, Tensor) or value.device.type not in ("cpu", "cuda") or value.dtype not in TYPES:
         return None
     return tuple(value.shape) if all(type(size) is int for size in value.shape) else None
 
@@ -196,6 +196,20 @@ class _Counted(torch.nn.Module):
         return self.function
 
 
+def _one(node: fx.Node, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """One function of a chain that no engine takes as a whole."""
+    handler = HANDLERS.get(function)
+    if handler is not None:
+        counts = counts_of(_name(node), _place(node))
+        try:
+            result = handler(*args, **kwargs)
+            counts.routed += 1
+            return result
+        except (Unsupported, TypeError) as reason:
+            counts.reasons[str(reason)] += 1
+    return function(*args, **kwargs)
+
+
 class RoutedCall(_Counted):
     """One function."""
 
@@ -239,7 +253,7 @@ class FusedCall(_Counted):
         result = None
         for function, args, kwargs, node in self.calls:
             of = lambda a: values.get(id(a), a)  # noqa: E731
-            result = function(*(of(a) for a in args), **{key: of(value) for key, value in kwargs.items()})
+            result = _one(node, function, [of(a) for a in args], {key: of(value) for key, value in kwargs.items()})
             values[id(node)] = result
         return result
 

@@ -9,9 +9,11 @@ import torch
 from torch import Tensor
 
 from .. import _native
+from ..device import HOST, torch_type
 from ..errors import Error
-from ..device import torch_type
 from ..graph import Graph
+from .devices import build as build_on_gpu
+from .devices import device_of, settings as switches
 
 #: What the engines compute in.
 TYPES = frozenset((torch.float32, torch.float16, torch.bfloat16, torch.float64))
@@ -53,12 +55,13 @@ class Computation:
             tensors = [tensors[at] for at in self.used]
         if not _DESCRIBED:
             tensors = [t.detach() for t in tensors]
-        written = [torch.empty_strided(dim, stride, dtype=kind) for dim, stride, kind in self.outputs]
+        device = tensors[0].device
+        written = [torch.empty_strided(dim, stride, dtype=kind, device=device) for dim, stride, kind in self.outputs]
         results = [written[at] for at in self.order]
         if shape is not None:
             # The tensor itself has the shape, rather than a view of it: views made here could not be changed in place later.
             at = self.order[0]
-            results[0] = torch.empty(shape, dtype=self.outputs[at][2])
+            results[0] = torch.empty(shape, dtype=self.outputs[at][2], device=device)
             written[at] = results[0].view(self.outputs[at][0])
         try:
             self.run((*tensors, *written))
@@ -84,7 +87,10 @@ def compute(
 
     The first result may be given another shape of as many elements. With `gaps`, inputs may be parts of others.
     """
-    key = (name, settings, tuple([(t.shape, t.stride(), t.dtype) for t in tensors]))
+    first = tensors[0]
+    # What is planned for a GPU depends on which one it is, and on PyTorch's switches.
+    where = None if first.is_cpu else (first.device.index, switches())
+    key = (name, settings, where, tuple([(t.shape, t.stride(), t.dtype) for t in tensors]))
     made = _made.get(key)
     if made is None:
         made = _plan(name, tensors, build, gaps)
@@ -117,6 +123,8 @@ def _plan(name: str, tensors: Sequence[Tensor], build: Callable[..., Any], gaps:
         results = results if isinstance(results, (list, tuple)) else [results]
         for result in results:
             result.set_output(True)
-        return Computation(graph.build(), inputs, results, copies)
+        device = device_of(tensors[0])
+        made = graph.build() if device == HOST else build_on_gpu(graph, device, switches())
+        return Computation(made, inputs, results, copies)
     except Error as error:
         return str(error)

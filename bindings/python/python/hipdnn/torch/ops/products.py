@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Optional, Sequence
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ...infer import window
@@ -42,6 +43,12 @@ def conv(
     return compute("conv", of, tensors, build)[0]
 
 
+@conv.register_elsewhere
+def _(x, w, bias, stride, padding, dilation):  # type: ignore[no-untyped-def]
+    function = (torch.conv1d, torch.conv2d, torch.conv3d)[x.dim() - 3]
+    return function(x, w, bias, stride, padding, dilation, x.shape[1] // w.shape[1])
+
+
 @conv.register_fake
 def _(x, w, bias, stride, padding, dilation):  # type: ignore[no-untyped-def]
     sizes = zip(x.shape[2:], padding, padding, stride, dilation, w.shape[2:])
@@ -58,6 +65,19 @@ def conv_data(
     return compute("conv_data", (of, tuple(shape)), [dy, w], build)[0]
 
 
+def _conv_backward_of(dy, x, w, stride, padding, dilation, mask):  # type: ignore[no-untyped-def]
+    """PyTorch's gradients of a convolution."""
+    groups, none = x.shape[1] // w.shape[1], [0] * len(stride)
+    of = stride, padding, dilation, False, none, groups, mask
+    return torch.ops.aten.convolution_backward(dy, x, w, None, *of)
+
+
+@conv_data.register_elsewhere
+def _(dy, w, shape, stride, padding, dilation):  # type: ignore[no-untyped-def]
+    x = dy.new_empty(1).expand(shape)
+    return _conv_backward_of(dy, x, w, stride, padding, dilation, [True, False, False])[0]
+
+
 @conv_data.register_fake
 def _(dy, w, shape, stride, padding, dilation):  # type: ignore[no-untyped-def]
     return like(dy, shape)
@@ -71,6 +91,12 @@ def conv_weights(
     of = tuple(stride), tuple(padding), tuple(dilation)
     build = lambda graph, x, dy: graph.conv_wgrad(x, dy, **window_of(of)).set_dim(shape)  # noqa: E731
     return compute("conv_weights", (of, tuple(shape)), [x, dy], build)[0]
+
+
+@conv_weights.register_elsewhere
+def _(x, dy, shape, stride, padding, dilation):  # type: ignore[no-untyped-def]
+    w = dy.new_empty(1).expand(shape)
+    return _conv_backward_of(dy, x, w, stride, padding, dilation, [False, True, False])[1]
 
 
 @conv_weights.register_fake
@@ -99,9 +125,10 @@ def conv_gradients(graph: Any, dy: Any, x: Any, w: Any, of: Any, wanted: Sequenc
 def _conv_backward(ctx, dy):  # type: ignore[no-untyped-def]
     x, w = ctx.saved_tensors
     wanted = (*ctx.needs_input_grad[:2], ctx.has_bias and ctx.needs_input_grad[2])
-    if torch.is_grad_enabled() or not plain(dy, x, w):
-        dx = conv_data(dy, w, x.shape, *ctx.window) if wanted[0] else None
-        dw = conv_weights(x, dy, w.shape, *ctx.window) if wanted[1] else None
+    # Engines of GPUs take one gradient at a time.
+    if torch.is_grad_enabled() or dy.is_cuda or not plain(dy, x, w):
+        dx = conv_data.gradient(dy, w, x.shape, *ctx.window) if wanted[0] else None
+        dw = conv_weights.gradient(x, dy, w.shape, *ctx.window) if wanted[1] else None
         db = dy.sum([0, *range(2, dy.dim())]) if wanted[2] else None
         return dx, dw, db, None, None, None
     of = tuple(map(tuple, ctx.window))
@@ -121,8 +148,8 @@ def _conv_data_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
 
 def _conv_data_backward(ctx, grad):  # type: ignore[no-untyped-def]
     dy, w = ctx.saved_tensors
-    ddy = conv(grad, w, None, *ctx.window) if ctx.needs_input_grad[0] else None
-    dw = conv_weights(grad, dy, w.shape, *ctx.window) if ctx.needs_input_grad[1] else None
+    ddy = conv.gradient(grad, w, None, *ctx.window) if ctx.needs_input_grad[0] else None
+    dw = conv_weights.gradient(grad, dy, w.shape, *ctx.window) if ctx.needs_input_grad[1] else None
     return ddy, dw, None, None, None, None
 
 
@@ -136,6 +163,9 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     return compute("matmul", None, [a, b], lambda graph, a, b: graph.matmul(a, b), gaps=True)[0]
 
 
+matmul.register_elsewhere(torch.matmul)
+
+
 @matmul.register_fake
 def _(a, b):  # type: ignore[no-untyped-def]
     return a.new_empty(max(a.shape[0], b.shape[0]), a.shape[1], b.shape[2])
@@ -147,8 +177,8 @@ def _matmul_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
 
 def _matmul_backward(ctx, dc):  # type: ignore[no-untyped-def]
     a, b = ctx.saved_tensors
-    da = matmul(dc, b.mT).sum_to_size(a.shape) if ctx.needs_input_grad[0] else None
-    db = matmul(a.mT, dc).sum_to_size(b.shape) if ctx.needs_input_grad[1] else None
+    da = matmul.gradient(dc, b.mT).sum_to_size(a.shape) if ctx.needs_input_grad[0] else None
+    db = matmul.gradient(a.mT, dc).sum_to_size(b.shape) if ctx.needs_input_grad[1] else None
     return da, db
 
 
@@ -173,6 +203,9 @@ def linear(x: Tensor, w: Tensor, bias: Optional[Tensor]) -> Tensor:
         return y if bias is None else graph.add(y, bias)
 
     return compute("linear", None, tensors, build, shape=(*x.shape[:-1], n), gaps=True)[0]
+
+
+linear.register_elsewhere(F.linear)
 
 
 @linear.register_fake
@@ -205,9 +238,9 @@ def _linear_backward(ctx, dy):  # type: ignore[no-untyped-def]
     n, k = w.shape
     wanted = (*ctx.needs_input_grad[:2], ctx.has_bias and ctx.needs_input_grad[2])
     dy, x_rows = rows(dy, n), rows(x, k)
-    if torch.is_grad_enabled() or not plain(dy, x, w):
-        dx = matmul(dy, w.unsqueeze(0)).view(x.shape) if wanted[0] else None
-        dw = matmul(dy.mT, x_rows).squeeze(0) if wanted[1] else None
+    if torch.is_grad_enabled() or dy.is_cuda or not plain(dy, x, w):
+        dx = matmul.gradient(dy, w.unsqueeze(0)).view(x.shape) if wanted[0] else None
+        dw = matmul.gradient(dy.mT, x_rows).squeeze(0) if wanted[1] else None
         return dx, dw, dy.sum((0, 1)) if wanted[2] else None
     build = lambda graph, *t: linear_gradients(graph, *t, wanted)  # noqa: E731
     found = iter(compute("linear_gradients", wanted, [dy, x_rows.mT, w.unsqueeze(0)], build, gaps=True))
