@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from typing import Any, Sequence, Tuple, Union
 
@@ -23,16 +24,18 @@ _SAME = {3: 1, 11: 1, 13: CUDA}
 def to_device(device: DeviceLike) -> Device:
     """Kind and number of a device."""
     if isinstance(device, tuple):
-        return _SAME.get(device[0], device[0]), device[1] if _SAME.get(device[0]) != 1 else 0
-    kind, _, number = str(device).partition(":")
-    if kind not in _KINDS or not (number or "0").isdigit():
+        kind, number = int(device[0]), int(device[1])
+        kind = _SAME.get(kind, kind)
+        return kind, 0 if kind == HOST[0] else number
+    name, _, digits = str(device).partition(":")
+    if name not in _KINDS or not (digits or "0").isdigit():
         raise ValueError(f"{device!r} is no device, expected cpu, cuda, cuda:1 or rocm")
-    known = _KINDS[kind]
+    known = _KINDS[name]
     torch = sys.modules.get("torch")
     if known == CUDA and torch is not None and isinstance(device, torch.device) and torch.version.hip:
         # PyTorch calls AMD's devices so, too.
         known = ROCM
-    return known, int(number or 0) if known != 1 else 0
+    return known, int(digits or 0) if known != HOST[0] else 0
 
 
 def device_of(array: Any) -> Device:
@@ -97,12 +100,9 @@ def empty_like(array: Any, dim: Sequence[int], stride: Sequence[int], kind: str)
 
         return torch.empty_strided(dim, stride, dtype=torch_type(kind), device=array.device)
     device = HOST if array is None else device_of(array)
-    if device == HOST:
-        import numpy as xp
-    elif library == "cupy":
-        import cupy as xp
-    else:
+    if device != HOST and library != "cupy":
         return DeviceArray(list(dim), list(stride), kind, device)
+    xp: Any = importlib.import_module("numpy" if device == HOST else "cupy")
     # Laid out in the order of the strides, which have no gaps.
     order = sorted(range(len(dim)), key=lambda at: (-stride[at], at))
     laid_out = xp.empty([dim[at] for at in order], numpy_type(kind))

@@ -398,7 +398,8 @@ class Graph(Windows, Pointwise, Norms, Attention):
             self._device = other.args
             self._plan = self._make_plan()
             try:
-                return run(self._plan)
+                run(self._plan)
+                return
             except _native.Misaligned:
                 pass
         self._plan = self._make_plan(aligned=False)

@@ -84,14 +84,21 @@ def _batch_norm(
     return {"mean": mean, "var": var, "scale": scale, "shift": shift}, Norm(bool(training), float(momentum), float(eps))
 
 
+def _call_of(node: fx.Node) -> tuple[Any, dict[str, Any]]:
+    """The arguments of a node, of any type."""
+    return node.args, dict(node.kwargs)
+
+
 def _anchor(node: fx.Node) -> Optional[tuple[dict[str, Any], Any]]:
     """The operands of a convolution or product that a chain may begin with."""
     function = _function(node)
     try:
         if function in CONVOLUTIONS:
-            return _conv(*node.args, **node.kwargs)
+            args, kwargs = _call_of(node)
+            return _conv(*args, **kwargs)
         if function is F.linear:
-            of = _linear(*node.args, **node.kwargs)
+            args, kwargs = _call_of(node)
+            of = _linear(*args, **kwargs)
             return of if len(_shape(of[0]["w"]) or ()) == 2 else None
         if function in PRODUCTS and len(node.args) == 2 and len(_shape(node.args[1]) or ()) == 2:
             return {"x": node.args[0], "columns": node.args[1], "bias": None}, None
@@ -106,7 +113,8 @@ def _follow(anchor: fx.Node) -> Optional[Part]:
     if begun is None or _shape(anchor) is None:
         return None
     operands, window = begun
-    nodes, norm, activation = [anchor], None, ("", ())
+    nodes, norm = [anchor], None
+    activation: tuple[str, tuple[float, ...]] = ("", ())
     here = anchor
     while len(here.users) == 1 and not activation[0]:
         node = next(iter(here.users))
@@ -117,7 +125,8 @@ def _follow(anchor: fx.Node) -> Optional[Part]:
         if function is F.batch_norm and node.args[0] is here and window is not None and norm is None:
             if "residual" in operands:
                 break
-            found, norm = _batch_norm(*node.args, **node.kwargs)
+            args, kwargs = _call_of(node)
+            found, norm = _batch_norm(*args, **kwargs)
             operands.update(found)
         elif function in SUMS and len(node.args) == 2 and len(others) == 1 and not node.kwargs:
             in_place = function in (operator.iadd, Tensor.add_)
@@ -156,7 +165,7 @@ def _disturbed(nodes: Sequence[fx.Node]) -> bool:
             or (node.op == "call_function" and getattr(operator, name, None) is node.target and name.startswith("i"))
         )  # fmt: skip
         if changes and node not in nodes:
-            of = node.args[0] if node.args else None
+            of: Any = node.args[0] if node.args else None
             value = of.meta.get("example_value") if isinstance(of, fx.Node) else None
             # Counters of batches.
             if of is None or of.op != "placeholder" or value is None or value.is_floating_point():
@@ -176,6 +185,10 @@ def _name(node: fx.Node) -> str:
 
 class _Counted(torch.nn.Module):
     """What stands in a traced graph for nodes of it."""
+
+    #: The nodes computed here, and in PyTorch.
+    here: Callable[..., Any]
+    there: Callable[..., Any]
 
     def __init__(self, nodes: Sequence[fx.Node]) -> None:
         super().__init__()

@@ -166,7 +166,7 @@ def run(chain: Chain, given: Sequence[Optional[Tensor]]) -> tuple[Tensor, ...]:
     if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in given):
         if chain.norm is not None and not chain.norm.training:
             raise Unsupported("gradients of a normalization by given statistics")
-        result: tuple[Tensor, ...] = _Gradient.apply(chain, *given)  # type: ignore[no-untyped-call]
+        result: tuple[Tensor, ...] = _Gradient.apply(chain, *given)
         return result
     found = _forward(chain, given, False)
     return (found["y"], *(found[name].view(-1) for name in ("next_mean", "next_var") if name in found))

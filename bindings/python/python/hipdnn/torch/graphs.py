@@ -40,7 +40,7 @@ class Computation:
         types = graph._types()
         made = graph._outputs
         #: Shape, strides and type of what is written.
-        self.outputs = [(t.dim, t.stride, torch_type(graph._data_type(t, types))) for t in made]
+        self.outputs = [(t.dim or (), t.stride or (), torch_type(graph._data_type(t, types))) for t in made]
         #: Where each result is among them.
         self.order = [made.index(result) for result in results]
         #: Inputs that no engine takes as they lie.

@@ -109,7 +109,8 @@ def _conv(
     return y if batched else y.squeeze(0)
 
 
-for _rank, _function in enumerate((torch.conv1d, torch.conv2d, torch.conv3d), 1):
+_convolutions: tuple[Any, ...] = (torch.conv1d, torch.conv2d, torch.conv3d)
+for _rank, _function in enumerate(_convolutions, 1):
     HANDLERS[_function] = functools.partial(_conv, _rank)
 
 
@@ -142,7 +143,8 @@ def _conv_transpose(
     return y if bias is None else y + bias.view(1, -1, *(1 for _ in range(rank)))
 
 
-for _rank, _function in enumerate((F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d), 1):
+_transposed: tuple[Any, ...] = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)
+for _rank, _function in enumerate(_transposed, 1):
     HANDLERS[_function] = functools.partial(_conv_transpose, _rank)
 
 

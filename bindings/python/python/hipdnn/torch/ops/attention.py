@@ -36,7 +36,8 @@ def sdpa(
         return graph.sdpa(q, k, v, attn_scale=scale, use_causal_mask=causal, generate_stats=True, **of)
 
     key = (causal, scale, bias is None, kept is None)
-    return tuple(compute("sdpa", key, tensors, build, gaps=True))
+    o, stats = compute("sdpa", key, tensors, build, gaps=True)
+    return o, stats
 
 
 def _rest(bias: Any, kept: Any, rest: Sequence[Any]) -> dict[str, Any]:
@@ -66,7 +67,8 @@ def sdpa_backward(
         return graph.sdpa_backward(q, k, v, o, do, stats, attn_scale=scale, use_causal_mask=causal, **of)
 
     key = (causal, scale, bias is None, kept is None)
-    return tuple(compute("sdpa_backward", key, tensors, build, gaps=True))
+    dq, dk, dv = compute("sdpa_backward", key, tensors, build, gaps=True)
+    return dq, dk, dv
 
 
 @sdpa_backward.register_elsewhere

@@ -20,7 +20,8 @@ def batch_norm(
     """Batch normalization in training: the result, mean, 1 / sqrt(variance + eps), the running mean and variance after."""
     tensors = [x, *(channels(t, x.dim()) for t in (scale, bias, mean, var))]
     results = compute("batch_norm", (momentum, eps), tensors, lambda graph, *t: graph.batchnorm(*t, eps, momentum))
-    return results[0], *(t.flatten() for t in results[1:])
+    y, mean, inv, next_mean, next_var = results[0], *(t.flatten() for t in results[1:])
+    return y, mean, inv, next_mean, next_var
 
 
 @batch_norm.register_fake
@@ -99,7 +100,8 @@ def layer_norm(x: Tensor, scale: Tensor, bias: Tensor, eps: float) -> tuple[Tens
     """Normalization of rows, each as long as the scale: the result, mean and 1 / sqrt(variance + eps)."""
     tensors = [x.reshape(-1, scale.shape[0]), scale.view(1, -1), bias.view(1, -1)]
     build = lambda graph, *t: graph.layernorm(TRAINING, *t, eps)  # noqa: E731
-    return tuple(compute("layer_norm", eps, tensors, build, shape=x.shape))
+    y, mean, inv = compute("layer_norm", eps, tensors, build, shape=x.shape)
+    return y, mean, inv
 
 
 @layer_norm.register_fake
@@ -120,7 +122,7 @@ def layer_norm_backward(
     return dx, dscale.flatten(), dbias.flatten()
 
 
-def _normal(x, scale, mean, inv):  # type: ignore[no-untyped-def]
+def _normal(x: Tensor, scale: Tensor, mean: Tensor | float, inv: Tensor) -> tuple[Tensor, Tensor]:
     """The rows in the type of statistics, and normalized."""
     rows = x.reshape(-1, scale.shape[0]).to(scale.dtype)
     return rows, (rows - mean) * inv
@@ -160,7 +162,8 @@ def rms_norm(x: Tensor, scale: Tensor, eps: float) -> tuple[Tensor, Tensor]:
     """Division of rows, each as long as the scale, by the root of their mean square: the result, and 1 / root."""
     tensors = [x.reshape(-1, scale.shape[0]), scale.view(1, -1)]
     build = lambda graph, *t: graph.rmsnorm(TRAINING, *t, epsilon=eps)  # noqa: E731
-    return tuple(compute("rms_norm", eps, tensors, build, shape=x.shape))
+    y, inv = compute("rms_norm", eps, tensors, build, shape=x.shape)
+    return y, inv
 
 
 @rms_norm.register_fake

@@ -65,7 +65,9 @@ def conv_data(
     return compute("conv_data", (of, tuple(shape)), [dy, w], build)[0]
 
 
-def _conv_backward_of(dy, x, w, stride, padding, dilation, mask):  # type: ignore[no-untyped-def]
+def _conv_backward_of(
+    dy: Tensor, x: Tensor, w: Tensor, stride: Any, padding: Any, dilation: Any, mask: Sequence[bool]
+) -> Any:
     """PyTorch's gradients of a convolution."""
     groups, none = x.shape[1] // w.shape[1], [0] * len(stride)
     of = stride, padding, dilation, False, none, groups, mask
@@ -242,7 +244,7 @@ def _linear_backward(ctx, dy):  # type: ignore[no-untyped-def]
         dx = matmul.gradient(dy, w.unsqueeze(0)).view(x.shape) if wanted[0] else None
         dw = matmul.gradient(dy.mT, x_rows).squeeze(0) if wanted[1] else None
         return dx, dw, dy.sum((0, 1)) if wanted[2] else None
-    build = lambda graph, *t: linear_gradients(graph, *t, wanted)  # noqa: E731
+    build = lambda graph, dy, turned, w: linear_gradients(graph, dy, turned, w, wanted)  # noqa: E731
     found = iter(compute("linear_gradients", wanted, [dy, x_rows.mT, w.unsqueeze(0)], build, gaps=True))
     dx, dw, db = (next(found) if want else None for want in wanted)
     return (
