@@ -180,6 +180,11 @@ impl Stream {
         // SAFETY: as promised by the caller; the driver keeps an event that is ended until work that waits for it is done.
         unsafe {
             let Some(gpu) = place.gpu(self)? else { return Ok(()) };
+            // An event is of the context that is current, which a stream does not say.
+            let _entered = match gpu {
+                Gpu::Cuda(device) => Some(device.enter()?),
+                Gpu::Hip(_) => None,
+            };
             let event = gpu.create_event()?;
             let done = gpu.record(event, self.raw()).and_then(|()| gpu.wait_for(after.raw(), event));
             gpu.destroy_event(event);

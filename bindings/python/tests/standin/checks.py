@@ -1,0 +1,446 @@
+"""What `test_standin.py` runs in a process of its own, whose CUDA driver is `cuda.c` and whose engine is a stub: `checks.py NAME`."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import os
+import re
+import sys
+import threading
+from typing import Any
+
+import numpy as np
+
+import hipdnn
+
+driver = ctypes.CDLL("libcuda.so.1")
+driver.standin_stream.restype = ctypes.c_void_p
+driver.standin_capture.argtypes = [ctypes.c_void_p, ctypes.c_int]
+driver.standin_allocated.restype = ctypes.c_size_t
+LOG = os.environ["HIPDNN_STUB_LOG"]
+#: The workspace that the stub asks for.
+WORKSPACE = 4096
+
+
+class Array:
+    """An array on a device, by one of the protocols."""
+
+    def __init__(self, device: int = 0, shape: tuple[int, ...] = (4, 8), by: str = "dlpack", stream: Any = None) -> None:
+        self.of = hipdnn.DeviceArray(list(shape), [shape[1], 1], "float", (2, device))
+        self.address = self.of.__cuda_array_interface__["data"][0]
+        self.by, self.stream, self.told = by, stream, []
+
+    def __getattribute__(self, name: str) -> Any:
+        by = object.__getattribute__(self, "by") if name.startswith("__") else None
+        if by is not None and (name.startswith("__dlpack") if by == "interface" else name == "__cuda_array_interface__"):
+            raise AttributeError(name)
+        return object.__getattribute__(self, name)
+
+    def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any:
+        if self.by == "older" and options:
+            raise TypeError("no such argument")
+        self.told.append(stream)
+        return self.of.__dlpack__(stream=-1, **options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.of.__dlpack_device__()
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {**self.of.__cuda_array_interface__, "stream": self.stream}
+
+
+#: The stream that each handle of the stub was told last.
+STREAMS: dict[str, str] = {}
+
+
+def calls() -> list[str]:
+    """What was called since the last time."""
+    with open(LOG) as file:
+        found = file.read().splitlines()
+    open(LOG, "w").close()
+    told = [of for line in found if (of := re.match(r"SetStream (handle=\d+) stream=(\d+)", line))]
+    STREAMS.update({of[1]: of[2] for of in told})
+    return found
+
+
+def executions(found: list[str]) -> list[dict[str, str]]:
+    """Executions, with the stream that their handle was told."""
+    result = []
+    for line in found:
+        if of := re.match(r"ExecuteOpGraph (handle=\d+) .*workspace=(\d+) .*buffers=\[(.*)\]", line):
+            result.append({"stream": STREAMS.get(of[1], "0"), "workspace": of[2], "buffers": of[3], "handle": of[1]})
+    return result
+
+
+def graph() -> tuple[Any, Any, Any, Any]:
+    made = hipdnn.Graph()
+    x, y = made.tensor([4, 8], name="x"), made.tensor([4, 8], name="y")
+    return made, x, y, made.add(x, y).set_name("z").set_output(True)
+
+
+def buffers(of: dict[Any, Array]) -> str:
+    return ",".join(f"{tensor.uid}:{array.address}" for tensor, array in of.items())
+
+
+@contextlib.contextmanager
+def told(words: str) -> Any:
+    try:
+        yield
+    except hipdnn.Error as error:
+        assert re.search(words, str(error), re.DOTALL), error
+    else:
+        raise AssertionError(f"no error of {words!r}")
+
+
+def check_arrays() -> None:
+    for by, stream in (("dlpack", None), ("older", None), ("interface", None), ("interface", 1)):
+        made, *tensors = graph()
+        of = {tensor: Array(by=by, stream=stream) for tensor in tensors}
+        calls()
+        made.execute(of)
+        (execution,) = executions(calls())
+        assert execution["buffers"] == buffers(of) and execution["stream"] == "0"
+        assert made.engine == "STUB_ENGINE"
+        # The default stream is 1 to DLPack. Nobody reads while shapes are looked at.
+        assert all(array.told in ([], [1], [-1, 1]) for array in of.values()), [a.told for a in of.values()]
+
+
+def check_streams() -> None:
+    made, *tensors = graph()
+    first, second = driver.standin_stream(0), driver.standin_stream(0)
+    x, y, z = Array(by="interface", stream=first), Array(by="dlpack"), Array(by="interface", stream=second)
+    of = dict(zip(tensors, (x, y, z)))
+    made.execute(of)
+    calls()
+    made.execute(of)
+    found = calls()
+    (execution,) = executions(found)
+    assert execution["stream"] == str(first) and y.told[-1] == first
+    order = [line for line in found if line.startswith(("cuEventRecord", "cuStreamWait", "ExecuteOpGraph"))]
+    words = [line.split()[0] + " " + line.split()[-1] if line.startswith("cu") else "execute" for line in order]
+    # The second stream's work comes first, and its later work after.
+    assert words == [
+        f"cuEventRecord stream={second}", f"cuStreamWaitEvent stream={first}", "execute",
+        f"cuEventRecord stream={first}", f"cuStreamWaitEvent stream={second}",
+    ], words  # fmt: skip
+    # A handle keeps its stream; another stream gets another handle, up to a number of them.
+    handles = {execution["handle"]}
+    for _ in range(40):
+        stream = driver.standin_stream(0)
+        for array in (x, z):
+            array.stream = stream
+        made.execute(of)
+        made.execute(of)
+        a, b = executions(calls())
+        assert a["stream"] == b["stream"] == str(stream) and a["handle"] == b["handle"]
+        handles.add(a["handle"])
+    assert 2 < len(handles) <= 10, handles
+
+
+def check_devices() -> None:
+    made, *tensors = graph()
+    for device in (0, 1, 0):
+        of = {tensor: Array(device) for tensor in tensors}
+        made.execute(of)
+        assert made.plan.device == (2, device)
+        assert executions(calls())[-1]["buffers"] == buffers(of)
+    host = np.ones((4, 8), np.float32)
+    result = made(host, host)
+    assert made.engine == "CPU_ENGINE" and (result == 2).all()
+    x, y, z = tensors
+    for other, words in ((Array(1), "cuda:1.*cuda:0"), (host, "host memory.*cuda:0")):
+        with told('tensor "y".*' + words):
+            made.execute({x: Array(), y: other, z: Array()})
+    with told("finds no device|cuDeviceGet|is no device|not known"):
+        hipdnn.DeviceArray([4, 8], [8, 1], "float", (2, 7))
+    with told("CPU_ENGINE, which does not compute on cuda:0"):
+        made.build(engine="CPU_ENGINE", device="cuda")
+    made.build(device="cuda:1")
+    assert made.engine == "STUB_ENGINE" and "CPU_ENGINE" not in made.engines()
+    made.build(engine="STUB_ENGINE", device=None)
+
+
+def check_contexts() -> None:
+    """Work on a default stream is for the arrays' device, whatever the thread's context is."""
+    made, *tensors = graph()
+    of = {tensor: Array(1) for tensor in tensors}
+    made.execute(of)
+    for context in (-1, 0, 1):
+        driver.standin_context(context)
+        made.execute(of)
+        now = ctypes.c_void_p()
+        driver.cuCtxGetCurrent(ctypes.byref(now))
+        assert bool(now) == (context >= 0), "the thread has another context than before"
+        driver.standin_context(-1)
+    results = []
+    thread = threading.Thread(target=lambda: results.append(made.execute(of)))
+    thread.start()
+    thread.join()
+    assert results == [None]
+
+
+def check_workspaces() -> None:
+    made, *tensors = graph()
+    of = {tensor: Array(by="interface", stream=1) for tensor in tensors}
+    made.execute(of)
+    before = driver.standin_allocated()
+    for _ in range(5):
+        made.execute(of)
+    same = {execution["workspace"] for execution in executions(calls())}
+    assert len(same) == 1 and same != {"0"} and driver.standin_allocated() == before
+    # Each stream has its own, up to a number of them.
+    seen = set()
+    for _ in range(48):
+        stream = driver.standin_stream(0)
+        for array in of.values():
+            array.stream = stream
+        made.execute(of)
+        seen.add(executions(calls())[-1]["workspace"])
+    assert len(seen) > 8 and driver.standin_allocated() - before <= 40 * WORKSPACE
+    # A captured graph keeps its own, and its plan.
+    stream = driver.standin_stream(0)
+    for array in of.values():
+        array.stream = stream
+    driver.standin_capture(stream, 1)
+    made.execute(of)
+    made.execute(of)
+    driver.standin_capture(stream, 0)
+    captured = [execution["workspace"] for execution in executions(calls())]
+    for _ in range(3):
+        made.execute(of)
+    assert len(set(captured)) == 2 and not {e["workspace"] for e in executions(calls())} & set(captured)
+    del made
+    hipdnn.graph._plans.made.clear()
+    gc.collect()
+    assert driver.standin_allocated() >= before
+    assert not any(line.startswith("DestroyExecutionContext") for line in calls())
+    # One that was never captured goes with all that it had.
+    other, *tensors = graph()
+    other.tensors[0].set_name("other")
+    of = {tensor: Array() for tensor in tensors}
+    other.execute(of)
+    held = driver.standin_allocated()
+    del other
+    hipdnn.graph._plans.made.clear()
+    gc.collect()
+    for tensor in tensors:
+        tensor.graph = None
+    gc.collect()
+    assert driver.standin_allocated() == held - WORKSPACE
+
+
+class Tensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p), ("kind", ctypes.c_int32), ("id", ctypes.c_int32), ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p), ("offset", ctypes.c_uint64),
+    ]  # fmt: skip
+
+
+class Managed(ctypes.Structure):
+    _fields_ = [
+        ("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("manager", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64), ("tensor", Tensor),
+    ]  # fmt: skip
+
+
+SET_ERROR = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
+ALLOCATE = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.POINTER(Tensor), ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p, SET_ERROR
+)
+DELETE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+DESCRIBE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(Tensor))
+CURRENT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))
+
+
+class Exchange(ctypes.Structure):
+    _fields_ = [
+        ("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("previous", ctypes.c_void_p), ("allocate", ALLOCATE),
+        ("from_object", ctypes.c_void_p), ("to_object", ctypes.c_void_p), ("describe", DESCRIBE), ("current", CURRENT),
+    ]  # fmt: skip
+
+
+class Library:
+    """A library of arrays with exchange functions, as PyTorch is: a current stream, and an allocator."""
+
+    stream = 0
+    lent: dict[int, Any] = {}
+    given_back = 0
+    fails = False
+
+
+@ALLOCATE
+def allocate(prototype: Any, out: Any, context: Any, set_error: Any) -> int:
+    of = prototype.contents
+    size = ctypes.cast(of.shape, ctypes.POINTER(ctypes.c_int64))[0]
+    assert (of.kind, of.ndim, of.code, of.bits, size) == (2, 1, 1, 8, WORKSPACE)
+    if Library.fails:
+        set_error(context, b"MemoryError", b"out of the library's memory")
+        return -1
+    memory = ctypes.create_string_buffer(size)
+    managed = Managed(1, 0, None, ctypes.cast(delete, ctypes.c_void_p), 0, Tensor(data=ctypes.addressof(memory)))
+    Library.lent[ctypes.addressof(managed)] = managed, memory
+    out[0] = ctypes.addressof(managed)
+    return 0
+
+
+@DELETE
+def delete(managed: int) -> None:
+    del Library.lent[managed]
+    Library.given_back += 1
+
+
+@DESCRIBE
+def describe(array: Any, out: Any) -> int:
+    shape, strides = array.layout
+    out[0] = Tensor(array.address, 2, 0, 2, 2, 32, 1, ctypes.addressof(shape), ctypes.addressof(strides), 0)
+    return 0
+
+
+@CURRENT
+def current(kind: int, id: int, out: Any) -> int:
+    out[0] = Library.stream
+    return 0
+
+
+EXCHANGE = Exchange(1, 3, None, allocate, None, None, describe, current)
+ctypes.pythonapi.PyCapsule_New.restype = ctypes.py_object
+ctypes.pythonapi.PyCapsule_New.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
+
+
+#: A capsule does not copy its name.
+NAME = ctypes.create_string_buffer(b"dlpack_exchange_api")
+
+
+class Fast:
+    __dlpack_c_exchange_api__ = ctypes.pythonapi.PyCapsule_New(
+        ctypes.addressof(EXCHANGE), ctypes.addressof(NAME), None
+    )
+
+    def __init__(self) -> None:
+        self.of = Array()
+        self.address = self.of.address
+        self.layout = (ctypes.c_int64 * 2)(4, 8), (ctypes.c_int64 * 2)(8, 1)
+
+
+def check_lent_workspaces() -> None:
+    made, *tensors = graph()
+    of = {tensor: Fast() for tensor in tensors}
+    Library.stream = driver.standin_stream(0)
+    made.execute(of)
+    calls()
+    before = driver.standin_allocated()
+    for count in range(2, 5):
+        made.execute(of)
+        (execution,) = executions(calls())
+        assert execution["stream"] == str(Library.stream) and execution["workspace"] != "0"
+        assert execution["buffers"] == buffers(of)
+        assert not Library.lent and Library.given_back == count
+    assert driver.standin_allocated() == before, "the plan has memory beside the library's"
+    Library.fails = True
+    with told("workspace of 4096 bytes on cuda:0: out of the library's memory"):
+        made.execute(of)
+    Library.fails = False
+    # Beside an array of another stream the order is kept, and the workspace is still the library's.
+    other = driver.standin_stream(0)
+    of[tensors[1]] = Array(by="interface", stream=other)
+    made.execute(of)
+    found = calls()
+    assert sum(line.startswith("cuStreamWaitEvent") for line in found) == 2
+    assert executions(found)[0]["stream"] == str(Library.stream) and Library.given_back == 5
+
+
+def check_arrays_of_our_own() -> None:
+    made, *_ = graph()
+    result = made(Array(by="interface"), Array(by="interface"))
+    assert isinstance(result, hipdnn.DeviceArray) and result.shape == (4, 8) and result.device == "cuda:0"
+    address = result.__cuda_array_interface__["data"][0]
+    ctypes.memmove(address, np.arange(32, dtype=np.float32).ctypes.data, 128)
+    np.testing.assert_array_equal(np.asarray(result), np.arange(32).reshape(4, 8))
+    turned = hipdnn.DeviceArray([4, 8], [1, 4], "float", (2, 0))
+    ctypes.memmove(turned.__cuda_array_interface__["data"][0], np.arange(32, dtype=np.float32).ctypes.data, 128)
+    np.testing.assert_array_equal(turned.numpy(), np.arange(32).reshape(8, 4).T)
+    held = driver.standin_allocated()
+    for version, name in (((1, 0), "dltensor_versioned"), (None, "dltensor")):
+        capsule = result.__dlpack__(max_version=version)
+        assert repr(name) in repr(capsule).replace('"', "'"), repr(capsule)
+        # Nobody takes it over.
+        del capsule
+    kept = result.__dlpack__()
+    del result
+    gc.collect()
+    assert driver.standin_allocated() == held
+    del kept
+    gc.collect()
+    assert driver.standin_allocated() == held - 128
+    for wrong in ({"copy": True}, {"dl_device": (1, 0)}):
+        try:
+            turned.__dlpack__(**wrong)
+        except BufferError:
+            continue
+        raise AssertionError(wrong)
+
+
+def check_hostile() -> None:
+    made, x, y, z = graph()
+    of = {x: Array(by="interface"), y: Array(by="interface"), z: Array(by="interface")}
+    made.execute(of)
+    right = of[y].of.__cuda_array_interface__
+
+    class Liar:
+        def __init__(self, **other: Any) -> None:
+            self.__cuda_array_interface__ = {**right, **other}
+
+    host = np.ones((4, 8), np.float32)
+    for other, words in (
+        ({"data": (host.ctypes.data, False)}, "does not know"), ({"data": (0, False)}, "does not know"),
+        ({"data": ((1 << 64) - 8, False)}, "does not know"), ({"stream": 0}, "stream 0"), ({"shape": (4, 7)}, "shape"),
+        ({"shape": (-4, 8)}, "shape"), ({"mask": host}, "mask"), ({"strides": (8, 4)}, "strides"),
+        ({"typestr": "<f8", "strides": None}, "type double"), ({"strides": (30, 4)}, "no multiple"),
+    ):  # fmt: skip
+        with told(words):
+            made.execute({**of, y: Liar(**other)})
+    with told("read-only"):
+        made.execute({**of, z: Liar(data=(of[z].address, True))})
+    address = of[y].address
+    gone = {**of, y: Liar(data=(address, False))}
+    made.execute(gone)
+    del of[y]
+    gc.collect()
+    with told("does not know"):
+        made.execute({**of, y: gone[y]})
+    calls()
+
+
+def check_leaks() -> None:
+    import resource
+
+    made, *tensors = graph()
+    sets = [{tensor: Array(by=by, stream=stream) for tensor in tensors} for by, stream in (("dlpack", None), ("interface", 1))]
+    sets.append({tensor: Fast() for tensor in tensors})
+    Library.stream = 0
+
+    def work(count: int) -> None:
+        for at in range(count):
+            made.execute(sets[at % 3])
+
+    os.environ.pop("HIPDNN_STUB_LOG")
+    work(2000)
+    for of in sets[0].values():
+        of.told.clear()
+    gc.collect()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, driver.standin_allocated()
+    for _ in range(20):
+        work(1000)
+        for of in sets[0].values():
+            of.told.clear()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before[0] < 2048
+    assert driver.standin_allocated() == before[1] and not Library.lent
+
+
+if __name__ == "__main__":
+    globals()[f"check_{sys.argv[1]}"]()
+    print("right")
