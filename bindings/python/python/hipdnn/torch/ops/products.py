@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence
+from typing import Any, Iterator, Optional, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ...infer import window
 from ...types import reduction_mode
-from ..graphs import compute
+from ..graphs import Unsupported, compute
 from ..operation import operation, plain
 from .layout import channels, like
 
@@ -20,6 +20,21 @@ SUM = reduction_mode.ADD
 def total(graph: Any, x: Any, axes: Sequence[int]) -> Any:
     """The sum over dimensions; the tensor where they have one element each, which is no reduction."""
     return graph.reduction(x, SUM, axis=axes) if any(x.dim[at] > 1 for at in axes) else graph.identity(x)
+
+
+def together(
+    name: str, settings: Any, tensors: Sequence[Tensor], build: Any, gaps: bool = False
+) -> Optional[Iterator[Tensor]]:
+    """Gradients as one graph; none where they have to be computed one by one.
+
+    Those are what second derivatives are of, and engines of GPUs take one gradient at a time.
+    """
+    if torch.is_grad_enabled() or tensors[0].is_cuda or not plain(*tensors):
+        return None
+    try:
+        return iter(compute(name, settings, tensors, build, gaps=gaps))
+    except Unsupported:
+        return None
 
 
 def window_of(of: Sequence[Sequence[int]]) -> dict[str, Any]:
@@ -124,18 +139,23 @@ def conv_gradients(graph: Any, dy: Any, x: Any, w: Any, of: Any, wanted: Sequenc
     return results
 
 
+def conv_gradients_apart(
+    dy: Tensor, x: Tensor, w: Tensor, of: Sequence[Any], wanted: Sequence[bool]
+) -> list[Optional[Tensor]]:
+    """The same, each by itself."""
+    dx = conv_data.gradient(dy, w, x.shape, *of) if wanted[0] else None
+    dw = conv_weights.gradient(x, dy, w.shape, *of) if wanted[1] else None
+    return [dx, dw, dy.sum([0, *range(2, dy.dim())]) if wanted[2] else None]
+
+
 def _conv_backward(ctx, dy):  # type: ignore[no-untyped-def]
     x, w = ctx.saved_tensors
     wanted = (*ctx.needs_input_grad[:2], ctx.has_bias and ctx.needs_input_grad[2])
-    # Engines of GPUs take one gradient at a time.
-    if torch.is_grad_enabled() or dy.is_cuda or not plain(dy, x, w):
-        dx = conv_data.gradient(dy, w, x.shape, *ctx.window) if wanted[0] else None
-        dw = conv_weights.gradient(x, dy, w.shape, *ctx.window) if wanted[1] else None
-        db = dy.sum([0, *range(2, dy.dim())]) if wanted[2] else None
-        return dx, dw, db, None, None, None
     of = tuple(map(tuple, ctx.window))
     build = lambda graph, dy, x, w: conv_gradients(graph, dy, x, w, of, wanted)  # noqa: E731
-    found = iter(compute("conv_gradients", (of, wanted), [dy, x, w], build))
+    found = together("conv_gradients", (of, wanted), [dy, x, w], build)
+    if found is None:
+        return *conv_gradients_apart(dy, x, w, ctx.window, wanted), None, None, None
     dx, dw, db = (next(found) if want else None for want in wanted)
     return dx, dw, None if db is None else db.view(-1), None, None, None
 
@@ -235,23 +255,26 @@ def linear_gradients(graph: Any, dy: Any, turned: Any, w: Any, wanted: Sequence[
     return results
 
 
+def linear_gradients_apart(dy: Tensor, x: Tensor, w: Tensor, wanted: Sequence[bool]) -> list[Optional[Tensor]]:
+    """The same, each by itself; rows are not columns."""
+    dx = matmul.gradient(dy, w.unsqueeze(0)) if wanted[0] else None
+    dw = matmul.gradient(dy.mT, x).squeeze(0) if wanted[1] else None
+    return [dx, dw, dy.sum((0, 1)) if wanted[2] else None]
+
+
 def _linear_backward(ctx, dy):  # type: ignore[no-untyped-def]
     x, w = ctx.saved_tensors
     n, k = w.shape
     wanted = (*ctx.needs_input_grad[:2], ctx.has_bias and ctx.needs_input_grad[2])
     dy, x_rows = rows(dy, n), rows(x, k)
-    if torch.is_grad_enabled() or dy.is_cuda or not plain(dy, x, w):
-        dx = matmul.gradient(dy, w.unsqueeze(0)).view(x.shape) if wanted[0] else None
-        dw = matmul.gradient(dy.mT, x_rows).squeeze(0) if wanted[1] else None
-        return dx, dw, dy.sum((0, 1)) if wanted[2] else None
     build = lambda graph, dy, turned, w: linear_gradients(graph, dy, turned, w, wanted)  # noqa: E731
-    found = iter(compute("linear_gradients", wanted, [dy, x_rows.mT, w.unsqueeze(0)], build, gaps=True))
-    dx, dw, db = (next(found) if want else None for want in wanted)
-    return (
-        None if dx is None else dx.view(x.shape),
-        None if dw is None else dw[0].t(),
-        None if db is None else db.view(n),
-    )
+    found = together("linear_gradients", wanted, [dy, x_rows.mT, w.unsqueeze(0)], build, gaps=True)
+    if found is None:
+        dx, dw, db = linear_gradients_apart(dy, x_rows, w, wanted)
+    else:
+        dx, dw, db = (next(found) if want else None for want in wanted)
+        dw = None if dw is None else dw[0].t()
+    return None if dx is None else dx.view(x.shape), dw, None if db is None else db.view(n)
 
 
 linear.register_autograd(_linear_backward, setup_context=_linear_context)
