@@ -241,7 +241,8 @@ fn by_dlpack(
         let (kind, id) = device.call0()?.extract()?;
         if let Some(place) = Place::of(dlpack::Device { kind, id }).filter(|place| *place != Place::Host) {
             producer = streams::of_array(array, place)?;
-            options.set_item(intern!(py, "stream"), consumer.for_dlpack(py, place, producer)?)?;
+            options
+                .set_item(intern!(py, "stream"), consumer.settle(py, place, producer)?.for_dlpack(place))?;
         }
     }
     options.set_item(intern!(py, "max_version"), (1, 0))?;
@@ -422,7 +423,7 @@ type Description = (Vec<i64>, Vec<i64>, &'static str, (i32, i32), bool);
 #[pyfunction]
 #[pyo3(signature = (array, /))]
 pub fn describe(array: &Bound<'_, PyAny>) -> PyResult<Description> {
-    let (view, _guard) = view(array, &mut Consumer::nobody(), &|| "array".to_owned())?;
+    let (view, _guard) = view(array, &mut Consumer::default(), &|| "array".to_owned())?;
     let of = |numbers: [i64; MOST_DIMS]| numbers.into_iter().take(view.rank).collect();
     Ok((of(view.dims), of(view.strides), view.data_type, (view.device.kind, view.device.id), view.read_only))
 }

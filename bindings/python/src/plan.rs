@@ -254,7 +254,7 @@ impl Bindings {
         Self {
             pointers: vec![None; count],
             guards: Vec::with_capacity(count),
-            consumer: Consumer::execution(),
+            consumer: Consumer::default(),
             place: None,
             others: Vec::new(),
             allocator: None,

@@ -6,26 +6,15 @@ use pyo3::prelude::*;
 use crate::device::{Place, Stream};
 use crate::dlpack::Exchange;
 
-/// Who describes arrays: nobody that works on them, or an execution, with its stream once an array has settled it.
+/// An execution, as arrays are told of it: its stream, once one of them has settled it.
 #[derive(Default)]
 pub struct Consumer {
-    is_execution: bool,
     stream: Option<Stream>,
     /// Where the exchange functions lie that were asked for their stream last, with the place and the answer.
     asked: Option<(usize, Place, Stream)>,
 }
 
 impl Consumer {
-    /// Whoever only looks at shapes.
-    pub fn nobody() -> Self {
-        Self::default()
-    }
-
-    /// An execution.
-    pub fn execution() -> Self {
-        Self { is_execution: true, ..Self::default() }
-    }
-
     /// The stream that was settled; the default stream if none was.
     pub fn stream(&self) -> Stream {
         self.stream.unwrap_or_default()
@@ -40,14 +29,6 @@ impl Consumer {
         };
         self.stream = Some(stream);
         Ok(stream)
-    }
-
-    /// What `__dlpack__` is told of the stream: -1 where nobody is going to read.
-    pub fn for_dlpack(&mut self, py: Python<'_>, place: Place, producer: Option<Stream>) -> PyResult<isize> {
-        if !self.is_execution {
-            return Ok(-1);
-        }
-        Ok(self.settle(py, place, producer)?.for_dlpack(place).cast_signed())
     }
 
     /// The current stream of the library that has the exchange functions; none where it cannot say.

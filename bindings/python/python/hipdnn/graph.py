@@ -260,8 +260,8 @@ class Graph(Windows, Pointwise, Norms, Attention):
             })  # fmt: skip
         return specs
 
-    def _native_graph(self, text: str) -> _native.OperationGraph:
-        device = self._device
+    def _native_graph(self, text: str, on: Device | None = None) -> _native.OperationGraph:
+        device = on or self._device
         return _plans.get((os.getpid(), text, device), lambda: library().graph(text, device))
 
     # Engines and plans.
@@ -320,29 +320,30 @@ class Graph(Windows, Pointwise, Norms, Attention):
         self._plan = self._make_plan()
         return self
 
-    def _make_plan(self, aligned: bool = True) -> _native.Plan:
+    def _make_plan(self, aligned: bool = True, device: Device | None = None) -> _native.Plan:
+        device = device or self._device
         text = self.to_json(aligned=aligned)
 
         def make() -> _native.Plan:
-            graph = self._native_graph(text)
+            graph = self._native_graph(text, device)
             engine, knobs = self._choice
-            on = computes_on(self._device)
+            on = computes_on(device)
             if engine is None:
                 offered = [id for id in graph.offer()[0] if id in on]
                 if not offered:
-                    raise self._no_engine(graph)
+                    raise self._no_engine(graph, device)
                 engine = offered[0]
             elif engine not in on:
-                words = f"is {self._engine_name(engine)}, which does not compute on {device_name(self._device)}"
+                words = f"is {self._engine_name(engine)}, which does not compute on {device_name(device)}"
                 raise GraphError("build", "engine", words)
             return graph.plan(engine, list(knobs), self._specs(aligned))
 
-        return _plans.get((os.getpid(), text, self._device, self._choice), make)
+        return _plans.get((os.getpid(), text, device, self._choice), make)
 
-    def _no_engine(self, graph: _native.OperationGraph) -> NoEngineError:
+    def _no_engine(self, graph: _native.OperationGraph, device: Device) -> NoEngineError:
         with quiet_log():
             reasons = {
-                name: reason or f"applies, but does not compute on {device_name(self._device)}"
+                name: reason or f"applies, but does not compute on {device_name(device)}"
                 for name, _, _, _, reason in graph.explain()
             }
         lines = [f"  {name}: {reason}" for name, reason in reasons.items()]
@@ -382,7 +383,7 @@ class Graph(Windows, Pointwise, Norms, Attention):
         try:
             plan.execute(tensors)
         except (_native.Elsewhere, _native.Misaligned) as other:
-            self._again(other, lambda plan: plan.execute(tensors))
+            self._again(plan, other, lambda plan: plan.execute(tensors))
 
     def _plan_for(self, array: Any) -> _native.Plan:
         """The plan for the device of an array; the graph is built first where it is not yet."""
@@ -392,18 +393,19 @@ class Graph(Windows, Pointwise, Norms, Attention):
                 self._device = device_of(array)
         return self.plan
 
-    def _again(self, other: _native.ArrayError, run: Any) -> None:
-        """Plans for arrays that lie elsewhere, or otherwise, and executes."""
-        if isinstance(other, _native.Elsewhere):
-            self._device = other.args
-            self._plan = self._make_plan()
-            try:
-                run(self._plan)
-                return
-            except _native.Misaligned:
-                pass
-        self._plan = self._make_plan(aligned=False)
-        run(self._plan)
+    def _again(self, plan: _native.Plan, other: _native.ArrayError, run: Any) -> None:
+        """Plans for arrays that do not lie where a plan expects them, and executes."""
+        device = other.args if isinstance(other, _native.Elsewhere) else plan.device
+        plan = self._make_plan(isinstance(other, _native.Elsewhere), device)
+        try:
+            run(plan)
+        except _native.Misaligned:
+            if not isinstance(other, _native.Elsewhere):
+                raise
+            plan = self._make_plan(False, device)
+            run(plan)
+        # Threads may have arrays on several devices: each found its plan, and the next is tried with the last one.
+        self._device, self._plan = device, plan
 
     def __call__(self, *arrays: Any, **named: Any) -> Any:
         """Computes the graph with arrays for its inputs, in the order they were made or by name, and answers new arrays.

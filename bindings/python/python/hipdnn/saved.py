@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Mapping
 
 from . import _native
-from .device import HOST, DeviceLike, device_name, to_device
+from .device import HOST, Device, DeviceLike, device_name, to_device
 from .errors import ArrayError
 from .graph import Graph
 from .library import computes_on, engine_device, library
@@ -74,13 +74,14 @@ class SavedGraph(Graph):
             self._plan = self._make_plan()
         return self
 
-    def _make_plan(self, aligned: bool = True) -> _native.Plan:
+    def _make_plan(self, aligned: bool = True, device: Device | None = None) -> _native.Plan:
+        device = device or self._device
         if not aligned:
             raise ArrayError("an array begins where the saved plan does not expect it, at no multiple of its alignment")
-        plan = library().load(self._saved, self._specs_saved, self._device)
-        if plan.engine_id not in computes_on(self._device):
-            name, device = self._engine_name(plan.engine_id), device_name(self._device)
-            raise ArrayError(f"the plan was saved of {name}, which does not compute on {device}")
+        plan = library().load(self._saved, self._specs_saved, device)
+        if plan.engine_id not in computes_on(device):
+            name = self._engine_name(plan.engine_id)
+            raise ArrayError(f"the plan was saved of {name}, which does not compute on {device_name(device)}")
         return plan
 
 

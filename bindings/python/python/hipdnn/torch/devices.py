@@ -33,7 +33,7 @@ def settings() -> tuple[bool, bool, bool]:
         products, convolutions = _is_tf32("cuda", "matmul") == "tf32", _is_tf32("cuda", "conv") == "tf32"
     else:
         products, convolutions = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-    exact = torch.backends.cudnn.deterministic or torch.are_deterministic_algorithms_enabled()
+    exact = torch._C._get_cudnn_deterministic() or torch._C._get_deterministic_algorithms()
     return products, convolutions, exact
 
 
@@ -48,7 +48,7 @@ def build(graph: Graph, device: Device, switches: Sequence[bool]) -> Graph:
         generated = {engine.id for engine in engines() if engine.name.startswith(_GENERATED)}
         offered = [id for id in offered if id not in generated]
     if not offered:
-        raise _no_engine(graph, native, offered)
+        raise _no_engine(graph, native)
     products, convolutions, exact = switches
     tf32 = products if "MatmulAttributes" in kinds else convolutions
     wanted = {"cudnn.tf32": tf32, "cublaslt.tf32": tf32, "cudnn.deterministic": exact}
@@ -56,8 +56,8 @@ def build(graph: Graph, device: Device, switches: Sequence[bool]) -> Graph:
     return graph.build(engine=offered[0], knobs={id: 1 for id, on in wanted.items() if on and id in known}, device=device)
 
 
-def _no_engine(graph: Graph, native: Any, offered: Sequence[int]) -> NoEngineError:
-    error = graph._no_engine(native)
+def _no_engine(graph: Graph, native: Any) -> NoEngineError:
+    error = graph._no_engine(native, graph._device)
     on_gpu = {engine.name for engine in engines() if engine.id in computes_on(graph._device)}
     reasons = {name: reason for name, reason in error.reasons.items() if name in on_gpu}
     return NoEngineError("no engine of the GPU: " + "; ".join(f"{name}: {why}" for name, why in reasons.items()), reasons)

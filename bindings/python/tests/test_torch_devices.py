@@ -1,0 +1,136 @@
+"""What `hipdnn.torch` decides for GPUs, as far as that can be seen without one."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
+import torch.nn.functional as F  # noqa: E402
+
+import hipdnn.torch  # noqa: E402
+from hipdnn.errors import NoEngineError  # noqa: E402
+from hipdnn.torch import devices, graphs  # noqa: E402
+
+LAST = torch.channels_last
+
+
+@pytest.fixture(autouse=True)
+def switches():
+    before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    yield
+    torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before
+    torch.use_deterministic_algorithms(False)
+
+
+def test_settings_are_pytorchs_switches():
+    for products in (False, True):
+        for convolutions in (False, True):
+            for exact in (False, True):
+                torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = products, convolutions
+                torch.use_deterministic_algorithms(exact)
+                assert devices.settings() == (products, convolutions, exact)
+    torch.use_deterministic_algorithms(False)
+    torch.set_float32_matmul_precision("high")
+    assert devices.settings()[0]
+    torch.set_float32_matmul_precision("highest")
+    assert not devices.settings()[0]
+
+
+def test_images_lie_alike():
+    x, w = torch.randn(2, 16, 4, 4).to(memory_format=LAST), torch.randn(8, 16, 3, 3)
+    one, scale = torch.randn(8, 16, 1, 1), torch.randn(1, 16, 1, 1)
+    assert graphs._has_channels_last(x) and not graphs._has_channels_last(w) and not graphs._has_channels_last(one)
+    assert graphs._alike([x, w, one, scale]) == {1: LAST}
+    assert graphs._alike([x, w.to(memory_format=LAST), torch.randn(16)]) == {}
+    assert graphs._strides(one, True) == (16, 1, 16, 16) and graphs._strides(one, False) == (16, 1, 1, 1)
+    assert graphs._strides(w, True) == w.stride() and graphs._strides(x, True) == x.stride()
+    copied = graphs._copied([x, w], {1: LAST})
+    assert copied[0] is x and copied[1].is_contiguous(memory_format=LAST) and torch.equal(copied[1], w)
+
+
+class Engines:
+    """A graph as the library sees it, with engines and knobs of its own."""
+
+    def __init__(self, offered, knobs=()):
+        self.offered, self.known = offered, knobs
+
+    def offer(self):
+        return self.offered, ""
+
+    def knobs(self, engine):
+        return [(knob, "", "0", "") for knob in self.known]
+
+
+@pytest.fixture
+def planned(monkeypatch):
+    """What a graph is planned with where these engines are offered."""
+
+    def plan(call, offered, knobs=(), switches=(False, False, False)):
+        ids = {engine.name: engine.id for engine in hipdnn.engines()}
+        native = Engines([ids[name] for name in offered], knobs)
+        graph = hipdnn.Graph(io_data_type="half")
+        call(graph)
+        graph.validate()
+        seen = {}
+        monkeypatch.setattr(hipdnn.Graph, "_native_graph", lambda *_: native)
+        monkeypatch.setattr(hipdnn.Graph, "build", lambda graph, **of: seen.update(of) or graph)
+        monkeypatch.setattr(
+            hipdnn.Graph, "_no_engine", lambda *_: NoEngineError("no", {name: f"{name} says no" for name in ids})
+        )
+        devices.build(graph, (2, 0), switches)
+        names = {id: name for name, id in ids.items()}
+        return names[seen["engine"]], seen["knobs"], seen["device"]
+
+    return plan
+
+
+def convolution(graph):
+    graph.conv_fprop(graph.tensor([2, 8, 6, 6]), graph.tensor([8, 8, 3, 3]))
+
+
+def product(graph):
+    graph.matmul(graph.tensor([1, 8, 8]), graph.tensor([1, 8, 8]))
+
+
+ALL = ["CPU_ENGINE", "MIOPEN_ENGINE", "NVRTC_ENGINE", "CUDNN_ENGINE", "CUBLASLT_ENGINE", "CPU_REFERENCE_ENGINE"]
+
+
+def test_engines_of_the_gpu_are_taken(planned):
+    assert planned(convolution, ALL) == ("CUDNN_ENGINE", {}, (2, 0))
+    assert planned(lambda graph: graph.relu(graph.tensor([4])), ALL)[0] == "NVRTC_ENGINE"
+    # Not even if the CPU's would copy.
+    with pytest.raises(NoEngineError) as told:
+        planned(product, ["CPU_ENGINE", "MIOPEN_ENGINE"])
+    assert set(told.value.reasons) == {"CUDNN_ENGINE", "CUBLASLT_ENGINE", "NVRTC_ENGINE"}
+    # A generated convolution computes element by element.
+    with pytest.raises(NoEngineError):
+        planned(convolution, ["NVRTC_ENGINE", "CPU_ENGINE"])
+
+
+def test_the_cpu_computes_nothing_of_a_gpu_though_it_could(planned, monkeypatch):
+    from hipdnn.library import _computes_on, computes_on
+
+    monkeypatch.setenv("HIPDNN_CPU_FALLBACK", "1")
+    _computes_on.cache_clear()
+    ids = {engine.name: engine.id for engine in hipdnn.engines()}
+    try:
+        assert ids["CPU_ENGINE"] in computes_on((2, 0))
+        with pytest.raises(NoEngineError):
+            planned(product, ["CPU_ENGINE"])
+    finally:
+        _computes_on.cache_clear()
+
+
+def test_knobs_are_pytorchs_switches(planned):
+    of_cudnn = ("cudnn.engine", "cudnn.tf32", "cudnn.deterministic")
+    assert planned(convolution, ALL, of_cudnn, (False, True, True))[1] == {"cudnn.tf32": 1, "cudnn.deterministic": 1}
+    assert planned(convolution, ALL, of_cudnn, (True, False, False))[1] == {}
+    assert planned(product, ALL[4:], ("cublaslt.tf32",), (True, False, True))[1] == {"cublaslt.tf32": 1}
+    assert planned(product, ALL[4:], ("cublaslt.tf32",), (False, True, True))[1] == {}
+
+
+def test_one_device_at_a_time():
+    hipdnn.torch.reset()
+    with hipdnn.torch.enable():
+        F.linear(torch.ones(2, 3), torch.ones(4, 3, device="meta"))
+    assert "device meta" in hipdnn.torch.report()[0].reasons[0]
