@@ -80,9 +80,12 @@ pub fn view(array: &Bound<'_, PyAny>, attribute: &str, name: &dyn Fn() -> String
 /// The number of the device that has an address, which the interface does not say.
 fn device_of(data: *const c_void) -> Result<i32, String> {
     let cuda = Cuda::with_device().map_err(|refusal| format!("says nothing here: {refusal}"))?;
-    // The driver answers for an address alone, but only once it has begun.
-    let _entered = Place::Cuda(0).enter(Stream::default()).map_err(|failure| failure.to_string())?;
-    cuda.device_of(data).ok_or_else(|| {
+    let found = cuda.device_of(data).or_else(|| {
+        // Where the thread has no context the driver may not look.
+        let _entered = Place::Cuda(0).enter(Stream::default()).ok()?;
+        cuda.device_of(data)
+    });
+    found.ok_or_else(|| {
         format!("has the address {data:?}, which the CUDA driver does not know, expected device memory")
     })
 }

@@ -4,7 +4,8 @@ use std::alloc::{Layout, alloc, dealloc};
 use std::ffi::{c_char, c_void};
 use std::ptr;
 
-use hipdnn_plugin_sdk::gpu::Gpu;
+use hipdnn_plugin_sdk::cuda::EnteredContext;
+use hipdnn_plugin_sdk::gpu::{Event, Gpu};
 
 use crate::Failure;
 use crate::device::{Place, Stream};
@@ -74,6 +75,15 @@ impl DeviceMemory {
         self.address
     }
 
+    /// Makes the context that it is in that of this thread.
+    fn enter(&self) -> Result<Option<EnteredContext>, Failure> {
+        match self.gpu {
+            Gpu::Cuda(device) => Ok(Some(device.enter()?)),
+            // The caller has entered the device.
+            Gpu::Hip(_) => Ok(None),
+        }
+    }
+
     /// Waits for all work of the device.
     pub fn finish(&self) -> Result<(), Failure> {
         let _entered = self.place.enter(Stream::default())?;
@@ -115,14 +125,14 @@ impl LentMemory {
     /// # Safety
     /// The allocator is of a table that lives as long as the process.
     pub unsafe fn new(allocator: Allocator, size: usize, place: Place) -> Result<Self, Failure> {
-        let shape = [i64::try_from(size).map_err(|_| Failure::Memory(size))?];
+        let (shape, strides) = ([i64::try_from(size).map_err(|_| Failure::Memory(size))?], [1]);
         let mut prototype = Tensor {
             data: ptr::null_mut(),
             device: place.device(),
             ndim: 1,
             dtype: DataType::BYTE,
             shape: shape.as_ptr(),
-            strides: [1].as_ptr(),
+            strides: strides.as_ptr(),
             byte_offset: 0,
         };
         let (mut lent, mut said) = (ptr::null_mut::<Versioned>(), String::new());
@@ -161,12 +171,42 @@ unsafe extern "C" fn keep_words(said: *mut c_void, _kind: *const c_char, words: 
     unsafe { *said.cast::<String>() = std::ffi::CStr::from_ptr(words).to_string_lossy().into_owned() };
 }
 
+/// A workspace in the memory of a GPU, for one execution after the other.
+pub struct DeviceWorkspace {
+    memory: DeviceMemory,
+    /// Happens when the last execution is done.
+    event: Event,
+    /// The stream of the last execution; none before the first. It may have ended, and another be where it was.
+    last: Option<Stream>,
+}
+
+// SAFETY: an event is a name that any thread may use.
+unsafe impl Send for DeviceWorkspace {}
+
+impl DeviceWorkspace {
+    unsafe fn new(size: usize, place: Place, stream: Stream) -> Result<Self, Failure> {
+        // SAFETY: as promised by the caller.
+        let memory = unsafe { DeviceMemory::new(size, place, stream) }?;
+        let event = {
+            let _entered = memory.enter()?;
+            memory.gpu.create_event()?
+        };
+        Ok(Self { memory, event, last: None })
+    }
+}
+
+impl Drop for DeviceWorkspace {
+    fn drop(&mut self) {
+        // SAFETY: the event is this object's own.
+        unsafe { self.memory.gpu.destroy_event(self.event) };
+    }
+}
+
 /// What an execution works in.
 pub enum Workspace {
     None,
     Host(HostMemory),
-    /// For one stream, whose work is done in order.
-    Device(DeviceMemory, Stream),
+    Device(DeviceWorkspace),
 }
 
 impl Workspace {
@@ -179,7 +219,7 @@ impl Workspace {
             _ if size == 0 => Self::None,
             Place::Host => Self::Host(HostMemory::new(size)?),
             // SAFETY: as promised by the caller.
-            _ => Self::Device(unsafe { DeviceMemory::new(size, place, stream) }?, stream),
+            _ => Self::Device(unsafe { DeviceWorkspace::new(size, place, stream) }?),
         })
     }
 
@@ -188,17 +228,44 @@ impl Workspace {
         match self {
             Self::None => ptr::null_mut(),
             Self::Host(memory) => memory.address.cast(),
-            Self::Device(memory, _) => memory.address,
+            Self::Device(of) => of.memory.address,
         }
     }
 
-    /// Whether it is what an execution on a stream needs where so many bytes are asked for.
-    pub fn is_of(&self, stream: Stream, size: usize) -> bool {
+    /// Whether an execution on a stream need not wait for another one.
+    pub fn is_ready(&self, stream: Stream) -> bool {
         match self {
-            Self::None => size == 0,
-            Self::Host(_) => true,
-            Self::Device(_, of) => *of == stream,
+            Self::Device(of) => of.last.is_none_or(|last| last == stream),
+            _ => true,
         }
+    }
+
+    /// Has a stream wait until the last execution is done, which costs nothing on the stream of that.
+    ///
+    /// # Safety
+    /// The stream is alive.
+    pub unsafe fn begin(&self, stream: Stream) -> Result<(), Failure> {
+        match self {
+            // SAFETY: as promised by the caller.
+            Self::Device(of) if of.last.is_some() => {
+                Ok(unsafe { of.memory.gpu.wait_for(stream.raw(), of.event) }?)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes that an execution was queued on a stream.
+    ///
+    /// # Safety
+    /// The stream is alive.
+    pub unsafe fn end(&mut self, stream: Stream) -> Result<(), Failure> {
+        if let Self::Device(of) = self {
+            let _entered = of.memory.enter()?;
+            // SAFETY: as promised by the caller.
+            unsafe { of.memory.gpu.record(of.event, stream.raw()) }?;
+            of.last = Some(stream);
+        }
+        Ok(())
     }
 
     /// Whether there is none.

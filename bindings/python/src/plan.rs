@@ -50,7 +50,7 @@ struct Prepared {
 // SAFETY: the addresses are compared, and used only through the pack of an execution whose arrays are there.
 unsafe impl Send for Prepared {}
 
-/// How many workspaces a plan keeps in the memory of a GPU, one for each stream. More streams wait for the device.
+/// How many workspaces a plan keeps in the memory of a GPU before streams share them.
 const MOST_WORKSPACES: usize = 32;
 
 /// An execution plan: an engine's own, for one graph, on one device.
@@ -122,26 +122,20 @@ impl Plan {
             return None;
         }
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_used = |of: &Prepared| {
-            if work.lent.is_some() {
-                of.workspace.is_none()
-            } else {
-                of.workspace.is_of(work.stream, self.workspace_size)
-            }
-        };
-        if let Some(at) = free.iter().rposition(is_used) {
-            return Some(free.swap_remove(at));
-        }
-        let oldest = (free.len() >= MOST_WORKSPACES).then(|| free.remove(0));
-        drop(free);
-        // Its memory is freed once the device is done with it.
-        drop(oldest);
-        None
+        let needed = if work.lent.is_some() { 0 } else { self.workspace_size };
+        let is_needed = |of: &Prepared| of.workspace.is_none() == (needed == 0);
+        let at = free.iter().rposition(|of| is_needed(of) && of.workspace.is_ready(work.stream));
+        let at = at.or_else(|| {
+            // Enough of them: the one that was used longest ago is waited for, on the device.
+            let mut others = free.iter().enumerate().filter(|(_, of)| is_needed(of)).map(|(at, _)| at);
+            others.next().filter(|_| others.count() + 1 >= MOST_WORKSPACES)
+        });
+        at.map(|at| free.remove(at))
     }
 
     /// Keeps what was bound for the next execution.
     fn keep(&self, prepared: Prepared, work: &Work) {
-        if work.is_captured && work.lent.is_none() {
+        if work.is_captured && !prepared.workspace.is_none() {
             // The graph may run for as long as the process.
             mem::forget(prepared);
             return;
@@ -162,11 +156,14 @@ impl Plan {
             for other in others {
                 other.before(stream, place)?;
             }
-            let prepared = self.prepare(pointers, &work)?;
+            let mut prepared = self.prepare(pointers, &work)?;
+            prepared.workspace.begin(stream)?;
             let done = match &prepared.pack {
                 Some(pack) => self.session.execute(place, stream, |handle| self.plan.execute(handle, pack)),
                 None => Ok(()),
             };
+            // What was queued before a failure works in it as well. Memory whose end of work is not known is freed, which waits.
+            prepared.workspace.end(stream)?;
             self.keep(prepared, &work);
             for other in others {
                 stream.before(*other, place)?;

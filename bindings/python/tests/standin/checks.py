@@ -121,10 +121,10 @@ def check_streams() -> None:
     assert execution["stream"] == str(first) and y.told[-1] == first
     order = [line for line in found if line.startswith(("cuEventRecord", "cuStreamWait", "ExecuteOpGraph"))]
     words = [line.split()[0] + " " + line.split()[-1] if line.startswith("cu") else "execute" for line in order]
-    # The second stream's work comes first, and its later work after.
+    # The second stream's work comes first, and its later work after. The workspace waits for its last execution, and marks this one.
     assert words == [
-        f"cuEventRecord stream={second}", f"cuStreamWaitEvent stream={first}", "execute",
-        f"cuEventRecord stream={first}", f"cuStreamWaitEvent stream={second}",
+        f"cuEventRecord stream={second}", f"cuStreamWaitEvent stream={first}", f"cuStreamWaitEvent stream={first}", "execute",
+        f"cuEventRecord stream={first}", f"cuEventRecord stream={first}", f"cuStreamWaitEvent stream={second}",
     ], words  # fmt: skip
     # A handle keeps its stream; another stream gets another handle, up to a number of them.
     handles = {execution["handle"]}

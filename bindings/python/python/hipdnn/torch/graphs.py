@@ -93,6 +93,9 @@ def compute(
     key = (name, settings, where, tuple([(t.shape, t.stride(), t.dtype) for t in tensors]))
     made = _made.get(key)
     if made is None:
+        if first.is_cuda and torch.cuda.is_current_stream_capturing():
+            # Planning allocates and measures. What ran before the capture was planned then.
+            raise Unsupported("a step that is captured before it ran")
         made = _plan(name, tensors, build, gaps)
         with _lock:
             if len(_made) >= _MOST:

@@ -32,9 +32,11 @@ _KINDS = (Tensor, torch.nn.Parameter)
 def check(first: Tensor, *others: Tensor | None) -> None:
     """Raises Unsupported for tensors that are not computed here."""
     on_host = first.is_cpu
+    number = -1 if on_host else first.get_device()
     for tensor in (first, *others):
         if tensor is None or (
-            type(tensor) in _KINDS and (tensor.is_cpu if on_host else tensor.is_cuda) and tensor.dtype in TYPES
+            type(tensor) in _KINDS and tensor.dtype in TYPES
+            and (tensor.is_cpu if on_host else tensor.is_cuda and tensor.get_device() == number)
             and tensor.layout is torch.strided and not tensor.is_neg() and tensor.numel()
         ):  # fmt: skip
             continue
@@ -42,7 +44,7 @@ def check(first: Tensor, *others: Tensor | None) -> None:
             raise Unsupported(f"a {type(tensor).__name__}")
         if tensor.device.type not in ("cpu", "cuda"):
             raise Unsupported(f"device {tensor.device}")
-        if tensor.is_cpu != on_host:
+        if tensor.device != first.device:
             raise Unsupported("tensors on several devices")
         if tensor.layout != torch.strided or tensor.is_neg():
             raise Unsupported(f"layout {tensor.layout}")
@@ -316,6 +318,8 @@ def scaled_dot_product_attention(
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     kept = None
     if dropout_p > 0:
+        if not query.is_cpu:
+            raise Unsupported("dropout on a GPU")
         shape = (*query.shape[:3], key.shape[2])
         kept = torch.empty(shape, dtype=query.dtype, device=query.device).bernoulli_(1 - dropout_p)
     return ops.sdpa(query, key, value, attn_mask, kept, is_causal, scale, dropout_p)[0]
