@@ -112,7 +112,8 @@ def train(
     on_gpu = arguments.device != "cpu"
     if arguments.graph and not on_gpu:
         raise SystemExit("--graph captures steps on a GPU: expected --device cuda")
-    torch.backends.cudnn.benchmark = True
+    if on_gpu:
+        torch.backends.cudnn.benchmark = True
     plain, routed = runs = [Run(model, ours, arguments) for ours in (False, True)]
     # Steps before a capture are made on a stream that is none of those with rules of their own.
     side = torch.cuda.Stream() if arguments.graph else None

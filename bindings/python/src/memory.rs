@@ -246,8 +246,8 @@ impl Workspace {
     /// The stream is alive.
     pub unsafe fn begin(&self, stream: Stream) -> Result<(), Failure> {
         match self {
-            // SAFETY: as promised by the caller.
             Self::Device(of) if of.last.is_some() => {
+                // SAFETY: as promised by the caller; the event is the workspace's own.
                 Ok(unsafe { of.memory.gpu.wait_for(stream.raw(), of.event) }?)
             }
             _ => Ok(()),

