@@ -11,7 +11,7 @@ use crate::python::Environment;
 use crate::wheel::PACKAGE;
 use crate::workspace::Workspace;
 
-/// What pytest is made of, in Python alone.
+/// What pytest is made of beside `py.py`, in Python alone.
 const PYTEST: &[&str] = &["pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments"];
 
 /// Puts it into the package, whose library it uses. Answers what was left out.
@@ -33,6 +33,7 @@ pub fn pack(workspace: &Workspace, package: &Path) -> Result<String, Failure> {
     let Ok(site) = Environment::ready().and_then(|python| site_packages(&python)) else {
         return Ok("without pytest".to_owned());
     };
+    copy(&site.join("py.py"), &to.join("site/py.py"))?;
     for name in PYTEST {
         copy_all(&site.join(name), &to.join("site").join(name), is_text)?;
     }
