@@ -139,3 +139,39 @@ def test_one_device_at_a_time():
     with hipdnn.torch.enable():
         F.linear(torch.ones(2, 3), torch.ones(4, 3, device="meta"))
     assert "device meta" in hipdnn.torch.report()[0].reasons[0]
+
+
+def test_fake_results_are_on_the_device():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    of = [2, 1], [1, 0], [1, 1]
+    window = [2, 2], [2, 2], [0, 0], [0, 1]
+    with FakeTensorMode(), torch.device("cuda"):
+        rand = lambda *shape: torch.empty(shape, dtype=torch.float16)
+        stat = lambda *shape: torch.empty(shape)
+        x, w = rand(2, 8, 6, 5).to(memory_format=LAST), rand(16, 8, 3, 3).to(memory_format=LAST)
+        y = torch.ops.hipdnn.conv(x, w, None, *of)
+        q, scale = rand(2, 4, 6, 8), stat(8)
+        o, stats = torch.ops.hipdnn.sdpa(q, q, q, None, None, True, 0.3, 0.0)
+        results = {
+            "conv": y,
+            "conv_data": torch.ops.hipdnn.conv_data(y, w, x.shape, *of),
+            "conv_weights": torch.ops.hipdnn.conv_weights(x, y, w.shape, *of),
+            "linear": torch.ops.hipdnn.linear(rand(2, 3, 8), rand(16, 8), rand(16)),
+            "matmul": torch.ops.hipdnn.matmul(rand(2, 3, 8), rand(1, 8, 16)),
+            "layer_norm": torch.ops.hipdnn.layer_norm(rand(3, 8), scale, scale, 1e-5),
+            "rms_norm": torch.ops.hipdnn.rms_norm(rand(3, 8), scale, 1e-5),
+            "batch_norm": torch.ops.hipdnn.batch_norm(x, scale, scale, scale, scale, 0.1, 1e-5),
+            "batch_norm_backward": torch.ops.hipdnn.batch_norm_backward(x, x, scale, scale, scale),
+            "sdpa": (o, stats),
+            "sdpa_backward": torch.ops.hipdnn.sdpa_backward(q, q, q, o, o, stats, None, None, True, 0.3, 0.0),
+            "pointwise": torch.ops.hipdnn.pointwise(x, "gelu", []),
+            "softmax": torch.ops.hipdnn.softmax(x, 1),
+            "pool": torch.ops.hipdnn.pool(x, "maxpool", True, *window),
+        }
+    for name, found in results.items():
+        for tensor in found if isinstance(found, (tuple, list)) else [found]:
+            assert tensor.device.type == "cuda", name
+    assert y.is_contiguous(memory_format=LAST) and results["conv_data"].is_contiguous(memory_format=LAST)
+    # Statistics are of single precision.
+    assert results["batch_norm"][1].dtype == stats.dtype == torch.float32
