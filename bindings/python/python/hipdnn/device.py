@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
 from typing import Any, Sequence, Tuple, Union
@@ -105,5 +106,7 @@ def empty_like(array: Any, dim: Sequence[int], stride: Sequence[int], kind: str)
     xp: Any = importlib.import_module("numpy" if device == HOST else "cupy")
     # Laid out in the order of the strides, which have no gaps.
     order = sorted(range(len(dim)), key=lambda at: (-stride[at], at))
-    laid_out = xp.empty([dim[at] for at in order], numpy_type(kind))
+    # CuPy's is on the current device.
+    with contextlib.nullcontext() if device == HOST else xp.cuda.Device(device[1]):
+        laid_out = xp.empty([dim[at] for at in order], numpy_type(kind))
     return laid_out.transpose([order.index(at) for at in range(len(dim))])

@@ -9,6 +9,7 @@ import os
 import re
 import sys
 import threading
+import types
 from typing import Any
 
 import numpy as np
@@ -138,6 +139,73 @@ def check_streams() -> None:
         assert a["stream"] == b["stream"] == str(stream) and a["handle"] == b["handle"]
         handles.add(a["handle"])
     assert 2 < len(handles) <= 10, handles
+
+
+def check_current_streams() -> None:
+    """The current streams of CuPy, and of a PyTorch without exchange functions, are found."""
+    made, *tensors = graph()
+    streams = {0: driver.standin_stream(0), 1: driver.standin_stream(1)}
+    current = lambda **of: types.SimpleNamespace(**of)  # noqa: E731
+
+    class OfCupy(Array):
+        __module__ = "cupy._core"
+
+    class OfTorch(Array):
+        __module__ = "torch"
+
+    class Device:
+        """The device that CuPy allocates on."""
+
+        now = -1
+
+        def __init__(self, number: int) -> None:
+            self.number = number
+
+        def __enter__(self) -> None:
+            Device.now = self.number
+
+        def __exit__(self, *_: Any) -> None:
+            Device.now = -1
+
+    class New(OfCupy):
+        def transpose(self, axes: Any) -> New:
+            assert list(axes) == [0, 1]
+            return self
+
+    newer = lambda device=-1: current(ptr=streams[device])  # noqa: E731
+    older = lambda: current(ptr=streams[0])  # noqa: E731
+    for get, device in ((newer, 0), (newer, 1), (older, 0)):
+        empty = lambda shape, dtype: New(Device.now, tuple(shape))  # noqa: E731
+        sys.modules["cupy"] = current(cuda=current(get_current_stream=get, Device=Device), empty=empty)  # type: ignore[assignment]
+        # An array of another library goes to the stream of the one that is imported.
+        for kind in (OfCupy, Array):
+            of = {tensor: kind(device) for tensor in tensors}
+            made.execute(of)
+            assert executions(calls())[-1]["stream"] == str(streams[device])
+            assert all(array.told[-1] == streams[device] for array in of.values())
+        result = made(*(OfCupy(device) for _ in range(2)))
+        assert isinstance(result, New) and result.__dlpack_device__() == (2, device)
+        calls()
+    torch = current(
+        cuda=current(is_initialized=lambda: ready, current_stream=lambda id: current(cuda_stream=of_torch)),
+        version=current(hip=None), device=(),
+    )  # fmt: skip
+    sys.modules["torch"] = torch  # type: ignore[assignment]
+    ready, of_torch = True, driver.standin_stream(0)
+    of = {tensor: OfTorch() for tensor in tensors}
+    made.execute(of)
+    assert executions(calls())[-1]["stream"] == str(of_torch)
+    # Beside an array of CuPy's, whose stream is put in order with it.
+    of[tensors[1]] = OfCupy()
+    made.execute(of)
+    found = calls()
+    assert executions(found)[-1]["stream"] == str(of_torch) and of[tensors[1]].told[-1] == of_torch
+    assert f"cuStreamWaitEvent stream={streams[0]}" in found
+    # A PyTorch that has not begun, or is AMD's, says nothing.
+    for ready, torch.version.hip in ((False, None), (True, "7.0")):
+        made.execute({tensor: Array() for tensor in tensors})
+        assert executions(calls())[-1]["stream"] == str(streams[0])
+    del sys.modules["torch"], sys.modules["cupy"]
 
 
 def check_devices() -> None:
