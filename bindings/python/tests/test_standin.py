@@ -33,7 +33,11 @@ def folder(tmp_path_factory):
     engines.mkdir()
     of_engine = ["-fvisibility=hidden", "-DWORKSPACE=4096", "-DENGINES=\"STUB_ENGINE\"", "-D_POSIX_C_SOURCE=200809L",
                  "-I", ROOT / "include" / "hipdnn" / "plugin", "-o", engines / "libstub_plugin.so", *sources]  # fmt: skip
-    for arguments in (of_driver, of_engine):
+    # That of HIP is one of the library's own tests.
+    (folder / "rocm").mkdir()
+    of_hip = ["-D_POSIX_C_SOURCE=200809L", "-fexceptions", "-o", folder / "rocm" / "libamdhip64.so.7",
+              ROOT / "c_tests" / "beside" / "standin_hip.c", "-lstdc++"]  # fmt: skip
+    for arguments in (of_driver, of_engine, of_hip):
         subprocess.run([*build, *map(str, arguments)], check=True)
     beside = Path(hipdnn.library().path).parent / "hipdnn_plugins" / "engines" / "libhipdnn_cpu_plugin.so"
     (engines / beside.name).symlink_to(beside)
@@ -44,7 +48,7 @@ def folder(tmp_path_factory):
 def test_standin(check, folder, tmp_path):
     log = tmp_path / "log"
     log.touch()
-    path = os.pathsep.join(filter(None, [str(folder), os.environ.get("LD_LIBRARY_PATH")]))
+    path = os.pathsep.join(filter(None, [str(folder), str(folder / check), os.environ.get("LD_LIBRARY_PATH")]))
     environment = {
         **os.environ, "LD_LIBRARY_PATH": path, "HIPDNN_PLUGIN_DIR": str(folder / "engines"), "HIPDNN_STUB_LOG": str(log)
     }  # fmt: skip
