@@ -74,7 +74,9 @@ class Run:
         kind = self.device.partition(":")[0]
         narrow = self.dtype is not torch.float32
         with hipdnn.torch.enable() if self.routed else contextlib.nullcontext():
-            with torch.autocast(kind, self.dtype) if narrow else contextlib.nullcontext():
+            with (
+                torch.autocast(kind, self.dtype) if narrow else contextlib.nullcontext()
+            ):
                 result = self.call(x)
                 loss = F.cross_entropy(result.flatten(0, -2), y.flatten())
             self.optimizer.zero_grad()

@@ -89,7 +89,11 @@ def method(name: str, *more: Any) -> Callable[..., Any]:
 
 
 for _name, _function in UNARY.items():
-    ROWS[_name] = Row([truths(2, 8, 6, 4) if _name == "logical_not" else normal(2, 8, 6, 4, scale=0.4) if _name == "tan" else X], method(_name), _function)
+    ROWS[_name] = Row(
+        [truths(2, 8, 6, 4) if _name == "logical_not" else normal(2, 8, 6, 4, scale=0.4) if _name == "tan" else X],
+        method(_name),
+        _function,
+    )
 for _name, _function in POSITIVE.items():
     ROWS[_name] = Row([positive(2, 8, 6, 4)], method(_name), _function)
 for _name, _function in BINARY.items():
@@ -100,8 +104,12 @@ for _name in DIFFERENTIABLE:
 _leaky = lambda x: F.leaky_relu(x, 0.125)
 ROWS["leaky_relu"] = Row([X], method("leaky_relu", 0.125), _leaky)
 ROWS["leaky_relu_backward"] = Row([X, X], method("leaky_relu_backward", 0.125), gradient(_leaky))
-ROWS["gen_index"] = Row([X], method("gen_index", 1), lambda x: torch.arange(8).view(1, 8, 1, 1).expand(x.shape).double())
-ROWS["binary_select"] = Row([X, X, truths(2, 8, 6, 4)], method("binary_select"), lambda a, b, m: torch.where(m != 0, a, b))
+ROWS["gen_index"] = Row(
+    [X], method("gen_index", 1), lambda x: torch.arange(8).view(1, 8, 1, 1).expand(x.shape).double()
+)
+ROWS["binary_select"] = Row(
+    [X, X, truths(2, 8, 6, 4)], method("binary_select"), lambda a, b, m: torch.where(m != 0, a, b)
+)
 
 # Products. The numbers are as large as the results' roots make them.
 _of = {"padding": [1, 1], "stride": [2, 2]}
@@ -227,7 +235,10 @@ class Attended:
 _before = Attended()
 _causal = {"attn_scale": _scale, "use_causal_mask": True}
 ROWS["sdpa"] = Row(
-    [HEADS] * 3, lambda g, q, k, v: g.sdpa(q, k, v, generate_stats=True, **_causal), lambda q, k, v: list(_attention(q, k, v)), 2
+    [HEADS] * 3,
+    lambda g, q, k, v: g.sdpa(q, k, v, generate_stats=True, **_causal),
+    lambda q, k, v: list(_attention(q, k, v)),
+    2,
 )
 ROWS["sdpa_backward"] = Row(
     [*[_before.operand] * 3, _before.result, HEADS, _before.statistics], lambda g, *t: g.sdpa_backward(*t, **_causal),

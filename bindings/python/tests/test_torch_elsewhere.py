@@ -77,7 +77,10 @@ def samples():
     for mode in ("avgpool_exclude_padding", "avgpool_include_padding"):
         yield "pool_backward", (rand(*y.shape), None, list(x.shape), mode, *window)
     # Windows that leave a rest, and that reach out of the image.
-    yield "pool_backward", (rand(2, 4, 4, 4), None, list(x.shape), "avgpool_exclude_padding", [2, 2], [2, 2], [0, 0], [0, 0])
+    yield (
+        "pool_backward",
+        (rand(2, 4, 4, 4), None, list(x.shape), "avgpool_exclude_padding", [2, 2], [2, 2], [0, 0], [0, 0]),
+    )
 
 
 def test_pytorch_computes_the_same():
@@ -143,7 +146,9 @@ def test_a_compiled_network_goes_on(refused, refuse):
     rows = {row.function: row for row in hipdnn.torch.report()}
     if refused == "chain":
         # What is no graph together is computed one by one.
-        assert rows["conv2d"].routed == rows["batch_norm"].routed == 10 and rows["conv2d+batch_norm+relu"].passed_on == 10
+        assert (
+            rows["conv2d"].routed == rows["batch_norm"].routed == 10 and rows["conv2d+batch_norm+relu"].passed_on == 10
+        )
     if not refused:
         assert not any(row.routed for row in rows.values())
 
@@ -151,7 +156,9 @@ def test_a_compiled_network_goes_on(refused, refuse):
 def test_operations_by_their_names(refuse):
     x, w = torch.randn(2, 4, 6, 5, requires_grad=True), torch.randn(6, 4, 3, 3, requires_grad=True)
     refuse(lambda graph: True)
-    compiled = torch.compile(lambda x, w: torch.ops.hipdnn.conv(x, w, None, [1, 1], [1, 1], [1, 1]), backend="aot_eager")
+    compiled = torch.compile(
+        lambda x, w: torch.ops.hipdnn.conv(x, w, None, [1, 1], [1, 1], [1, 1]), backend="aot_eager"
+    )
     wanted = F.conv2d(x, w, padding=1)
     torch.testing.assert_close(compiled(x, w), wanted)
     got = torch.autograd.grad(compiled(x, w).square().sum(), (x, w))

@@ -344,7 +344,9 @@ def check_rocm() -> None:
     for _ in range(3):
         made.execute(of)
     found = executions(calls())
-    assert len(found) == 3 and len({execution["workspace"] for execution in found}) == 1 and found[0]["workspace"] != "0"
+    assert (
+        len(found) == 3 and len({execution["workspace"] for execution in found}) == 1 and found[0]["workspace"] != "0"
+    )
     assert made.engine == "STUB_ENGINE" and made.plan.device == (10, 0)
     # The default stream is 0 to ROCm's DLPack.
     assert set(of[x].told) == {0}
@@ -362,7 +364,10 @@ def check_leaks() -> None:
     import resource
 
     made, *tensors = graph()
-    sets = [{tensor: Array(by=by, stream=stream) for tensor in tensors} for by, stream in (("dlpack", None), ("interface", 1))]
+    sets = [
+        {tensor: Array(by=by, stream=stream) for tensor in tensors}
+        for by, stream in (("dlpack", None), ("interface", 1))
+    ]
     sets.append({tensor: Fast() for tensor in tensors})
     Library.stream = 0
 

@@ -31,7 +31,9 @@ class Array:
 
     def __getattribute__(self, name: str) -> Any:
         by = object.__getattribute__(self, "by") if name.startswith("__") else None
-        if by is not None and (name.startswith("__dlpack") if by == "interface" else name == "__cuda_array_interface__"):
+        if by is not None and (
+            name.startswith("__dlpack") if by == "interface" else name == "__cuda_array_interface__"
+        ):
             raise AttributeError(name)
         return object.__getattribute__(self, name)
 
@@ -176,9 +178,7 @@ NAME = ctypes.create_string_buffer(b"dlpack_exchange_api")
 
 
 class Fast:
-    __dlpack_c_exchange_api__ = ctypes.pythonapi.PyCapsule_New(
-        ctypes.addressof(EXCHANGE), ctypes.addressof(NAME), None
-    )
+    __dlpack_c_exchange_api__ = ctypes.pythonapi.PyCapsule_New(ctypes.addressof(EXCHANGE), ctypes.addressof(NAME), None)
 
     def __init__(self) -> None:
         self.of = Array()

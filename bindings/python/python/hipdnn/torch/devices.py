@@ -53,11 +53,15 @@ def build(graph: Graph, device: Device, switches: Sequence[bool]) -> Graph:
     tf32 = products if "MatmulAttributes" in kinds else convolutions
     wanted = {"cudnn.tf32": tf32, "cublaslt.tf32": tf32, "cudnn.deterministic": exact}
     known = {id for id, *_ in native.knobs(offered[0])}
-    return graph.build(engine=offered[0], knobs={id: 1 for id, on in wanted.items() if on and id in known}, device=device)
+    return graph.build(
+        engine=offered[0], knobs={id: 1 for id, on in wanted.items() if on and id in known}, device=device
+    )
 
 
 def _no_engine(graph: Graph, native: Any) -> NoEngineError:
     error = graph._no_engine(native, graph._device)
     on_gpu = {engine.name for engine in engines() if engine.id in computes_on(graph._device)}
     reasons = {name: reason for name, reason in error.reasons.items() if name in on_gpu}
-    return NoEngineError("no engine of the GPU: " + "; ".join(f"{name}: {why}" for name, why in reasons.items()), reasons)
+    return NoEngineError(
+        "no engine of the GPU: " + "; ".join(f"{name}: {why}" for name, why in reasons.items()), reasons
+    )
