@@ -15,7 +15,7 @@ from ..library import computes_on, engines, host_engines
 #: What DLPack calls the GPUs of this PyTorch.
 _KIND = ROCM if torch.version.hip else CUDA
 
-#: Nodes that engines with generated kernels compute element by element: PyTorch is faster.
+#: Nodes that engines with generated kernels compute one element by one thread, which PyTorch does not.
 _SLOW = ("ConvolutionFwdAttributes", "ConvolutionBwdAttributes", "ConvolutionWrwAttributes", "MatmulAttributes")
 _GENERATED = ("NVRTC_", "HIPRTC_")
 
