@@ -144,6 +144,15 @@ def test_layouts_stay():
     assert x.grad.is_contiguous(memory_format=torch.channels_last)
 
 
+def test_tensors_that_begin_anywhere():
+    room = torch.randn(1 + 4 * 8 * 16 * 16, device="cuda").half()
+    x = room[1:].view(4, 8, 16, 16)
+    w = torch.randn(16, 8, 3, 3, device="cuda").half()
+    with hipdnn.torch.enable():
+        y = F.conv2d(x, w)
+    torch.testing.assert_close(y, F.conv2d(x, w), rtol=2e-2, atol=2e-2)
+
+
 def test_tensors_on_several_devices_are_pytorchs_error():
     with hipdnn.torch.enable():
         with pytest.raises(RuntimeError, match="device"):

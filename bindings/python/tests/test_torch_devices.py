@@ -53,6 +53,15 @@ def test_images_lie_alike():
     assert copied[0] is x and copied[1].is_contiguous(memory_format=LAST) and torch.equal(copied[1], w)
 
 
+def test_what_begins_elsewhere_is_moved():
+    room = torch.arange(100.0)
+    apart = room[1:61].view(5, 12)[:, :8]
+    assert apart.data_ptr() % 16 and apart.stride() == (12, 1)
+    moved = graphs._moved(apart)
+    assert moved.data_ptr() % 16 == 0 and moved.stride() == (12, 1) and torch.equal(moved, apart)
+    assert graphs._moved(room) is room
+
+
 class Engines:
     """A graph as the library sees it, with engines and knobs of its own."""
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from .. import _native
 from ..device import HOST, torch_type
 from ..errors import Error
-from ..graph import Graph
+from ..graph import ALIGNMENT, Graph
 from .devices import build as build_on_gpu
 from .devices import device_of, settings as switches
 
@@ -66,7 +66,11 @@ class Computation:
         try:
             self.run((*tensors, *written))
         except _native.Misaligned:
-            self.graph._make_plan(aligned=False).run((*tensors, *written))
+            if tensors[0].is_cpu:
+                self.graph._make_plan(aligned=False).run((*tensors, *written))
+            else:
+                # Engines of GPUs want what they were planned for.
+                self.run((*(_moved(t) for t in tensors), *written))
         return results
 
 
@@ -104,6 +108,13 @@ def compute(
     if isinstance(made, str):
         raise Unsupported(made)
     return made(tensors, shape)
+
+
+def _moved(tensor: Tensor) -> Tensor:
+    """The tensor, or a copy with its strides where it does not begin at a multiple of what graphs promise."""
+    if tensor.data_ptr() % ALIGNMENT == 0:
+        return tensor
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device).copy_(tensor)
 
 
 #: Operations on images, whose tensors engines of GPUs want to lie alike.
