@@ -18,6 +18,18 @@ PLANNED = 3
 def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--device", default="cpu", help="cpu, or cuda for a GPU")
+    parser.add_argument(
+        "--dtype",
+        choices=["float32", "float16", "bfloat16"],
+        default="float32",
+        help="by autocast where it is not float32",
+    )
+    parser.add_argument(
+        "--graph",
+        action="store_true",
+        help="a step captured in a CUDA graph, of each",
+    )
     parser.add_argument(
         "--check",
         action="store_true",
@@ -36,6 +48,62 @@ def arguments() -> argparse.ArgumentParser:
     return parser
 
 
+class Run:
+    """A model that is trained in one of the ways, with its losses and the times of its steps."""
+
+    def __init__(
+        self,
+        model: Callable[[], tuple[torch.nn.Module, torch.optim.Optimizer]],
+        ours: bool,
+        arguments: argparse.Namespace,
+    ) -> None:
+        torch.manual_seed(0)
+        made, self.optimizer = model()
+        compiled = ours and arguments.compile
+        self.call = (
+            torch.compile(made, backend=hipdnn.torch.backend) if compiled else made
+        )
+        self.routed = ours and not compiled
+        self.device, self.dtype = arguments.device, getattr(torch, arguments.dtype)
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.losses: list[float] = []
+        self.times: list[float] = []
+
+    def work(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        """A step, whose loss is not waited for."""
+        kind = self.device.partition(":")[0]
+        narrow = self.dtype is not torch.float32
+        with hipdnn.torch.enable() if self.routed else contextlib.nullcontext():
+            with (
+                torch.autocast(kind, self.dtype) if narrow else contextlib.nullcontext()
+            ):
+                result = self.call(x)
+                loss = F.cross_entropy(result.flatten(0, -2), y.flatten())
+            self.optimizer.zero_grad()
+            loss.backward()
+        self.optimizer.step()
+        return loss
+
+    def capture(self, x: torch.Tensor, y: torch.Tensor) -> None:
+        """Makes a graph of a step, which reads its input where it lies."""
+        self.x, self.y = x.clone(), y.clone()
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.loss = self.work(self.x, self.y)
+
+    def step(self, x: torch.Tensor, y: torch.Tensor) -> None:
+        started = time.perf_counter()
+        if self.graph is not None:
+            self.x.copy_(x)
+            self.y.copy_(y)
+            self.graph.replay()
+            loss = self.loss
+        else:
+            loss = self.work(x, y)
+        self.losses.append(loss.item())
+        self.times.append(1000 * (time.perf_counter() - started))
+
+
 def train(
     name: str,
     model: Callable[[], tuple[torch.nn.Module, torch.optim.Optimizer]],
@@ -43,36 +111,34 @@ def train(
     arguments: argparse.Namespace,
 ) -> None:
     """Trains both, a step of each in turns, and prints how far apart they are and how long they took."""
-    runs = []
-    for ours in (False, True):
-        torch.manual_seed(0)
-        made, optimizer = model()
-        compiled = ours and arguments.compile
-        call = torch.compile(made, backend=hipdnn.torch.backend) if compiled else made
-        runs.append((call, optimizer, ours and not compiled, [], []))
-    for _ in range(arguments.steps):
-        x, y = batch()
-        for call, optimizer, routed, losses, times in runs:
-            started = time.perf_counter()
-            with hipdnn.torch.enable() if routed else contextlib.nullcontext():
-                result = call(x)
-                loss = F.cross_entropy(result.flatten(0, -2), y.flatten())
-                optimizer.zero_grad()
-                loss.backward()
-            optimizer.step()
-            losses.append(loss.item())
-            times.append(1000 * (time.perf_counter() - started))
-    (theirs, their_times), (ours, our_times) = ((run[3], run[4]) for run in runs)
-    apart = max(abs(a / b - 1) for a, b in zip(ours, theirs))
+    on_gpu = arguments.device != "cpu"
+    if arguments.graph and not on_gpu:
+        raise SystemExit("--graph captures steps on a GPU: expected --device cuda")
+    if on_gpu:
+        torch.backends.cudnn.benchmark = True
+    plain, routed = runs = [Run(model, ours, arguments) for ours in (False, True)]
+    # Steps before a capture are made on a stream that is none of those with rules of their own.
+    side = torch.cuda.Stream() if arguments.graph else None
+    with torch.cuda.stream(side) if side else contextlib.nullcontext():
+        for at in range(arguments.steps):
+            x, y = (t.to(arguments.device) for t in batch())
+            if side and at == PLANNED:
+                torch.cuda.synchronize()
+                for run in runs:
+                    run.capture(x, y)
+            for run in runs:
+                run.step(x, y)
+    apart = max(abs(a / b - 1) for a, b in zip(routed.losses, plain.losses))
     print(
-        f"loss {theirs[0]:.3f} -> {theirs[-1]:.3f} in PyTorch, {ours[-1]:.3f} with hipDNN; at most {100 * apart:.3f} % apart"
+        f"loss {plain.losses[0]:.3f} -> {plain.losses[-1]:.3f} in PyTorch, {routed.losses[-1]:.3f} with hipDNN; at most {100 * apart:.3f} % apart"
     )
     their_time, our_time = (
-        statistics.median(times[PLANNED:] or times)
-        for times in (their_times, our_times)
+        statistics.median(run.times[PLANNED + on_gpu :] or run.times) for run in runs
     )
+    where = torch.cuda.get_device_name(arguments.device) if on_gpu else "the CPU"
     print(
-        f"a step takes {their_time:.1f} ms in PyTorch, {our_time:.1f} ms with hipDNN: {their_time / our_time:.2f} x"
+        f"a step takes {their_time:.2f} ms in PyTorch, {our_time:.2f} ms with hipDNN: {their_time / our_time:.2f} x"
+        f" ({where}, {arguments.dtype}{', captured' if arguments.graph else ''})"
     )
     rows = hipdnn.torch.report()
     for row in sorted(rows, key=lambda row: -row.routed):
@@ -83,8 +149,10 @@ def train(
         )
         print(f"  {row.function:<30} {row.routed:>6} here{why}  ({row.place})")
     if arguments.plot:
-        draw(name, theirs, ours, arguments.plot)
-    if arguments.check and (apart > 0.01 or any(row.passed_on for row in rows)):
+        draw(name, plain.losses, routed.losses, arguments.plot)
+    # Engines of a GPU do not take everything; PyTorch computes that.
+    left = any(row.passed_on for row in rows) and not on_gpu
+    if arguments.check and (apart > 0.01 or left):
         raise SystemExit(
             "the losses are more than 1 % apart, or something was not computed by hipDNN"
         )

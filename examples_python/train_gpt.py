@@ -1,6 +1,7 @@
 """Trains a small GPT on text twice, in PyTorch alone and by hipDNN, and compares the losses.
 
-python examples_python/train_gpt.py [--steps 200] [--layers 6] [--size 128] [--check] [--compile] [--plot FILE.svg]
+python examples_python/train_gpt.py [--steps 200] [--layers 6] [--size 128] [--heads 4] [--length 64] [--texts 16] [--device cuda]
+    [--dtype bfloat16] [--graph] [--check] [--compile] [--plot FILE.svg]
 """
 
 from pathlib import Path
@@ -45,7 +46,8 @@ class GPT(nn.Module):
         self.norm, self.head = nn.LayerNorm(size), nn.Linear(size, letters)
 
     def forward(self, text: torch.Tensor) -> torch.Tensor:
-        x = self.letters(text) + self.places(torch.arange(text.shape[1]))
+        places = torch.arange(text.shape[1], device=text.device)
+        x = self.letters(text) + self.places(places)
         return self.head(self.norm(self.blocks(x)))
 
 
@@ -53,15 +55,22 @@ def main() -> None:
     parser = compare.arguments()
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--size", type=int, default=128, help="numbers for each letter")
+    parser.add_argument("--heads", type=int, default=4)
+    parser.add_argument("--length", type=int, default=64, help="letters of a text")
+    parser.add_argument("--texts", type=int, default=16, help="texts in a step")
     arguments = parser.parse_args()
-    length, count = 64, 16
+    length, count = arguments.length, arguments.texts
     text = TEXT.read_text(encoding="utf-8")
     letters = sorted(set(text))
     data = torch.tensor([letters.index(letter) for letter in text])
 
     def model() -> tuple[nn.Module, torch.optim.Optimizer]:
-        made = GPT(len(letters), arguments.size, 4, arguments.layers, length)
-        return made, torch.optim.AdamW(made.parameters(), 3e-4)
+        # As many as a multiple of 8, which matrices on a GPU want; the others never come.
+        classes = -(-len(letters) // 8) * 8
+        sizes = arguments.size, arguments.heads, arguments.layers, length
+        made = GPT(classes, *sizes).to(arguments.device)
+        capturable = arguments.device != "cpu"
+        return made, torch.optim.AdamW(made.parameters(), 3e-4, capturable=capturable)
 
     def batch() -> tuple[torch.Tensor, torch.Tensor]:
         at = torch.randint(len(data) - length - 1, (count,))

@@ -1,12 +1,14 @@
 """Trains ResNet-18 on handwritten digits twice, in PyTorch alone and by hipDNN, and compares the losses.
 
-python examples_python/train_resnet.py [--steps 200] [--width 64] [--check] [--compile] [--plot FILE.svg]
+python examples_python/train_resnet.py [--steps 200] [--width 64] [--images 32] [--size 8] [--device cuda] [--dtype float16]
+    [--graph] [--check] [--compile] [--plot FILE.svg]
 """
 
 from pathlib import Path
 
 import compare
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 #: 8 x 8 pixels and a label in each row: see ATTRIBUTION.md beside it.
@@ -51,20 +53,28 @@ def main() -> None:
     parser = compare.arguments()
     parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--images", type=int, default=32, help="images in a step")
+    parser.add_argument("--size", type=int, default=8, help="pixels along each side")
     arguments = parser.parse_args()
+    on_gpu = arguments.device != "cpu"
     with DIGITS.open(encoding="utf-8") as file:
         rows = [[int(value) for value in line.split(",")] for line in file]
     data = torch.tensor(rows)
     images = data[:, :64].float().view(-1, 1, 8, 8) / 16
-    labels = data[:, 64]
+    images = images.expand(-1, 8 if on_gpu else 1, -1, -1).to(arguments.device)
+    labels = data[:, 64].to(arguments.device)
 
     def model() -> tuple[nn.Module, torch.optim.Optimizer]:
-        made = resnet18(1, arguments.width, 10)
+        made = resnet18(images.shape[1], arguments.width, 10).to(arguments.device)
+        if on_gpu:
+            made = made.to(memory_format=torch.channels_last)
         return made, torch.optim.SGD(made.parameters(), 0.002, momentum=0.9)
 
     def batch() -> tuple[torch.Tensor, torch.Tensor]:
         at = torch.randint(len(images), (arguments.images,))
-        return images[at], labels[at]
+        x, y = images[at], labels[at]
+        if arguments.size != 8:
+            x = F.interpolate(x, size=(arguments.size, arguments.size))
+        return x.contiguous(memory_format=torch.channels_last) if on_gpu else x, y
 
     compare.train("ResNet-18 on digits", model, batch, arguments)
 

@@ -70,4 +70,7 @@ if why=$(python3 -c 'import torch; assert torch.cuda.is_available(), "PyTorch fi
 else
   echo "left out: $(echo "$why" | tail -n 1)"
 fi
+
+echo "== Python: arrays on the GPU, PyTorch's functions, training beside PyTorch"
+sh python/run.sh || status=1
 exit $status

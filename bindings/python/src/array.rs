@@ -3,16 +3,18 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 
-use pyo3::exceptions::{PyBufferError, PyTypeError};
+use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
-use pyo3::types::{PyCapsule, PyDict, PyTuple, PyType};
+use pyo3::types::{PyCapsule, PyDict, PyType};
 use std::sync::Mutex;
 
-use crate::ArrayError;
-use crate::dlpack::{self, Exchange, Tensor, Versioned};
+use crate::device::{Place, Stream};
+use crate::dlpack::{self, Allocator, Exchange, Tensor, Versioned};
+use crate::streams::{self, Consumer};
+use crate::{ArrayError, interface};
 
 /// More dimensions than any tensor has.
 pub const MOST_DIMS: usize = 16;
@@ -29,7 +31,22 @@ pub struct View {
     pub read_only: bool,
     pub device: dlpack::Device,
     /// The stream that its producer works on, where it says so.
-    pub stream: *mut c_void,
+    pub stream: Option<Stream>,
+    /// What allocates memory of the same kind.
+    pub allocator: Option<Allocator>,
+}
+
+impl View {
+    /// An array of one element in each of so many dimensions.
+    pub fn new(data: *mut c_void, data_type: &'static str, rank: usize, device: dlpack::Device) -> Self {
+        let (dims, strides) = ([1; MOST_DIMS], [1; MOST_DIMS]);
+        Self { data, data_type, rank, dims, strides, read_only: false, device, stream: None, allocator: None }
+    }
+
+    /// Whose memory it is in; none where no engine computes.
+    pub fn place(&self) -> Option<Place> {
+        Place::of(self.device)
+    }
 }
 
 /// What keeps an array as it is described.
@@ -39,6 +56,13 @@ pub enum Guard {
     Object(Py<PyAny>),
     /// An exported buffer.
     Buffer(Box<Buffer>),
+}
+
+impl Guard {
+    /// The array itself.
+    pub fn object(array: &Bound<'_, PyAny>) -> Self {
+        Self::Object(array.clone().unbind())
+    }
 }
 
 /// `Py_buffer`. Its layout and functions are part of Python's stable interface from 3.11 on, and were the same before.
@@ -80,25 +104,29 @@ impl Drop for Buffer {
 }
 
 /// Describes an array: by the exchange functions of its type, the buffer protocol, DLPack, or the array interface of NumPy or CUDA.
-pub fn view(array: &Bound<'_, PyAny>, name: &dyn Fn() -> String) -> PyResult<(View, Guard)> {
+pub fn view(
+    array: &Bound<'_, PyAny>,
+    consumer: &mut Consumer,
+    name: &dyn Fn() -> String,
+) -> PyResult<(View, Guard)> {
     if let Some(exchange) = exchange(&array.get_type())? {
-        return by_exchange(array, exchange, name);
+        return by_exchange(array, exchange, consumer, name);
     }
     // SAFETY: the object is alive.
     if unsafe { PyObject_CheckBuffer(array.as_ptr()) } == 1 {
         match by_buffer(array, name) {
             // Types that the protocol has no letter for, as bfloat16 of ml_dtypes.
-            Err(error) if array.hasattr(intern!(array.py(), "__array_interface__"))? => {
-                return by_interface(array, "__array_interface__", name).map_err(|_| error);
+            Err(error) if array.hasattr(interface::OF_HOST)? => {
+                return interface::view(array, interface::OF_HOST, name).map_err(|_| error);
             }
             result => return result,
         }
     }
     if array.hasattr(intern!(array.py(), "__dlpack__"))? {
-        return by_dlpack(array, name);
+        return by_dlpack(array, consumer, name);
     }
-    if array.hasattr(intern!(array.py(), "__cuda_array_interface__"))? {
-        return by_interface(array, "__cuda_array_interface__", name);
+    if array.hasattr(interface::OF_CUDA)? {
+        return interface::view(array, interface::OF_CUDA, name);
     }
     let kind = array.get_type().qualname()?;
     Err(PyTypeError::new_err(format!(
@@ -152,9 +180,10 @@ fn exchange(kind: &Bound<'_, PyType>) -> PyResult<Option<&'static Exchange>> {
 fn by_exchange(
     array: &Bound<'_, PyAny>,
     exchange: &Exchange,
+    consumer: &mut Consumer,
     name: &dyn Fn() -> String,
 ) -> PyResult<(View, Guard)> {
-    let Some(describe) = exchange.describe else { return by_dlpack(array, name) };
+    let Some(describe) = exchange.describe else { return by_dlpack(array, consumer, name) };
     // SAFETY: all zeros are a tensor without elements.
     let mut tensor: Tensor = unsafe { std::mem::zeroed() };
     // SAFETY: the object is of the type that the table is of, and the output is valid.
@@ -164,15 +193,11 @@ fn by_exchange(
     // SAFETY: the tensor was filled, and nothing else of its owner has run since.
     let mut view = unsafe { of_tensor(&tensor, false, name) }?;
     refuse_negated(array, &view, name)?;
-    if view.device.kind != dlpack::CPU
-        && let Some(stream) = exchange.stream
-    {
-        // SAFETY: the output is valid.
-        if unsafe { stream(view.device.kind, view.device.id, &raw mut view.stream) } != 0 {
-            return Err(refused(array.py(), name));
-        }
+    if let Some(place) = view.place().filter(|place| *place != Place::Host) {
+        view.stream = consumer.of_exchange(exchange, place);
+        view.allocator = exchange.allocator;
     }
-    Ok((view, Guard::Object(array.clone().unbind())))
+    Ok((view, Guard::object(array)))
 }
 
 /// What the array's own library said, with the tensor's name.
@@ -203,14 +228,30 @@ fn refuse_negated(array: &Bound<'_, PyAny>, view: &View, name: &dyn Fn() -> Stri
     }
 }
 
-fn by_dlpack(array: &Bound<'_, PyAny>, name: &dyn Fn() -> String) -> PyResult<(View, Guard)> {
+fn by_dlpack(
+    array: &Bound<'_, PyAny>,
+    consumer: &mut Consumer,
+    name: &dyn Fn() -> String,
+) -> PyResult<(View, Guard)> {
     let py = array.py();
     let method = intern!(py, "__dlpack__");
     let options = PyDict::new(py);
+    let mut producer = None;
+    if let Some(device) = array.getattr_opt(intern!(py, "__dlpack_device__"))? {
+        let (kind, id) = device.call0()?.extract()?;
+        if let Some(place) = Place::of(dlpack::Device { kind, id }).filter(|place| *place != Place::Host) {
+            producer = streams::of_array(array, place)?;
+            options
+                .set_item(intern!(py, "stream"), consumer.settle(py, place, producer)?.for_dlpack(place))?;
+        }
+    }
     options.set_item(intern!(py, "max_version"), (1, 0))?;
     let capsule = match array.call_method(method, (), Some(&options)) {
         // Producers from before versions know no such argument.
-        Err(error) if error.is_instance_of::<PyTypeError>(py) => array.call_method0(method),
+        Err(error) if error.is_instance_of::<PyTypeError>(py) => {
+            options.del_item(intern!(py, "max_version"))?;
+            array.call_method(method, (), Some(&options))
+        }
         result => result,
     };
     let capsule = capsule.map_err(|cause| {
@@ -218,7 +259,7 @@ fn by_dlpack(array: &Bound<'_, PyAny>, name: &dyn Fn() -> String) -> PyResult<(V
         error.set_cause(py, Some(cause));
         error
     })?;
-    let view = {
+    let mut view = {
         let capsule = capsule
             .cast::<PyCapsule>()
             .map_err(|_| ArrayError::new_err(format!("{}: __dlpack__ answered no capsule", name())))?;
@@ -242,6 +283,7 @@ fn by_dlpack(array: &Bound<'_, PyAny>, name: &dyn Fn() -> String) -> PyResult<(V
         }
     }?;
     refuse_negated(array, &view, name)?;
+    view.stream = producer;
     // A capsule that nobody took over ends what it describes when it goes.
     Ok((view, Guard::Object(capsule.unbind())))
 }
@@ -257,16 +299,9 @@ unsafe fn of_tensor(tensor: &Tensor, read_only: bool, name: &dyn Fn() -> String)
         ))
     })?;
     let rank = rank(i64::from(tensor.ndim), name)?;
-    let mut view = View {
-        data: tensor.data.cast::<u8>().wrapping_add(usize::try_from(tensor.byte_offset).unwrap_or(0)).cast(),
-        data_type,
-        rank,
-        dims: [1; MOST_DIMS],
-        strides: [1; MOST_DIMS],
-        read_only,
-        device: tensor.device,
-        stream: ptr::null_mut(),
-    };
+    let data = tensor.data.wrapping_byte_add(usize::try_from(tensor.byte_offset).unwrap_or(0));
+    let mut view = View::new(data, data_type, rank, tensor.device);
+    view.read_only = read_only;
     if rank > 0 {
         if tensor.shape.is_null() {
             return Err(ArrayError::new_err(format!("{}: the array has no shape", name())));
@@ -285,7 +320,7 @@ unsafe fn of_tensor(tensor: &Tensor, read_only: bool, name: &dyn Fn() -> String)
     Ok(view)
 }
 
-fn rank(rank: i64, name: &dyn Fn() -> String) -> PyResult<usize> {
+pub fn rank(rank: i64, name: &dyn Fn() -> String) -> PyResult<usize> {
     usize::try_from(rank).ok().filter(|rank| *rank <= MOST_DIMS).ok_or_else(|| {
         ArrayError::new_err(format!(
             "{}: the array has {rank} dimensions, expected at most {MOST_DIMS}",
@@ -295,7 +330,7 @@ fn rank(rank: i64, name: &dyn Fn() -> String) -> PyResult<usize> {
 }
 
 /// Strides of an array without gaps.
-fn packed(view: &mut View) {
+pub fn packed(view: &mut View) {
     let mut stride = 1_i64;
     for (to, dim) in view.strides.iter_mut().zip(view.dims).take(view.rank).rev() {
         *to = stride;
@@ -350,16 +385,8 @@ fn by_buffer(array: &Bound<'_, PyAny>, name: &dyn Fn() -> String) -> PyResult<(V
         }
     };
     let rank = rank(i64::from(buffer.ndim), name)?;
-    let mut view = View {
-        data: buffer.buf,
-        data_type,
-        rank,
-        dims: [1; MOST_DIMS],
-        strides: [1; MOST_DIMS],
-        read_only: buffer.readonly != 0,
-        device: dlpack::Device { kind: dlpack::CPU, id: 0 },
-        stream: ptr::null_mut(),
-    };
+    let mut view = View::new(buffer.buf, data_type, rank, Place::Host.device());
+    view.read_only = buffer.readonly != 0;
     if rank > 0 {
         if buffer.shape.is_null() || buffer.strides.is_null() {
             return Err(ArrayError::new_err(format!("{}: the buffer has no shape or no strides", name())));
@@ -379,7 +406,7 @@ fn by_buffer(array: &Bound<'_, PyAny>, name: &dyn Fn() -> String) -> PyResult<(V
 }
 
 /// A stride in elements.
-fn elements(bytes: i64, size: i64, name: &dyn Fn() -> String) -> PyResult<i64> {
+pub fn elements(bytes: i64, size: i64, name: &dyn Fn() -> String) -> PyResult<i64> {
     if size <= 0 || bytes % size != 0 {
         return Err(ArrayError::new_err(format!(
             "{}: a stride is {bytes} bytes, which is no multiple of an element's {size}",
@@ -389,76 +416,6 @@ fn elements(bytes: i64, size: i64, name: &dyn Fn() -> String) -> PyResult<i64> {
     Ok(bytes / size)
 }
 
-/// By a dictionary with the address: `__array_interface__` or `__cuda_array_interface__`.
-fn by_interface(
-    array: &Bound<'_, PyAny>,
-    attribute: &str,
-    name: &dyn Fn() -> String,
-) -> PyResult<(View, Guard)> {
-    let py = array.py();
-    let interface = array.getattr(attribute)?.cast_into::<PyDict>().map_err(PyErr::from)?;
-    let item = |key: &str| -> PyResult<Bound<'_, PyAny>> {
-        interface
-            .get_item(key)?
-            .ok_or_else(|| ArrayError::new_err(format!("{}: {attribute} has no {key}", name())))
-    };
-    let (address, read_only): (usize, bool) = item("data")?.extract()?;
-    let dims: Vec<i64> = item("shape")?.extract()?;
-    let typestr: String = item("typestr")?.extract()?;
-    // Types that the interface has no name for have one in the array's own words.
-    let dtype = array.getattr(intern!(py, "dtype")).and_then(|dtype| dtype.getattr(intern!(py, "name")));
-    let dtype: String = dtype.and_then(|name| name.extract()).unwrap_or_default();
-    let (data_type, size) = match (typestr.trim_start_matches(['<', '|', '=']), dtype.as_str()) {
-        (_, "bfloat16") => ("bfloat16", 2),
-        (_, "float8_e4m3fn") => ("fp8_e4m3", 1),
-        (_, "float8_e5m2") => ("fp8_e5m2", 1),
-        (_, "float8_e4m3fnuz") => ("fp8_e4m3_fnuz", 1),
-        (_, "float8_e5m2fnuz") => ("fp8_e5m2_fnuz", 1),
-        (_, "float8_e8m0fnu") => ("fp8_e8m0", 1),
-        ("f2", _) => ("half", 2),
-        ("f4", _) => ("float", 4),
-        ("f8", _) => ("double", 8),
-        ("i1", _) => ("int8", 1),
-        ("u1", _) => ("uint8", 1),
-        ("b1", _) => ("boolean", 1),
-        ("i4", _) => ("int32", 4),
-        ("i8", _) => ("int64", 8),
-        _ => {
-            return Err(ArrayError::new_err(format!(
-                "{}: elements of type {typestr} ({dtype}) are not known",
-                name()
-            )));
-        }
-    };
-    let rank = rank(i64::try_from(dims.len()).unwrap_or(i64::MAX), name)?;
-    let is_cuda = attribute == "__cuda_array_interface__";
-    let mut view = View {
-        data: address as *mut c_void,
-        data_type,
-        rank,
-        dims: [1; MOST_DIMS],
-        strides: [1; MOST_DIMS],
-        read_only,
-        device: dlpack::Device { kind: if is_cuda { 2 } else { dlpack::CPU }, id: 0 },
-        stream: ptr::null_mut(),
-    };
-    view.dims.iter_mut().zip(&dims).for_each(|(to, dim)| *to = *dim);
-    packed(&mut view);
-    if let Some(strides) = interface.get_item("strides")?.filter(|strides| !strides.is_none()) {
-        let strides: Vec<i64> = strides.cast_into::<PyTuple>().map_err(PyErr::from)?.extract()?;
-        if strides.len() != rank {
-            return Err(PyBufferError::new_err(format!(
-                "{}: as many strides as dimensions were expected",
-                name()
-            )));
-        }
-        for (to, stride) in view.strides.iter_mut().zip(strides) {
-            *to = elements(stride, size, name)?;
-        }
-    }
-    Ok((view, Guard::Object(array.clone().unbind())))
-}
-
 /// Shape, strides in elements, type, device and whether it is read-only.
 type Description = (Vec<i64>, Vec<i64>, &'static str, (i32, i32), bool);
 
@@ -466,7 +423,7 @@ type Description = (Vec<i64>, Vec<i64>, &'static str, (i32, i32), bool);
 #[pyfunction]
 #[pyo3(signature = (array, /))]
 pub fn describe(array: &Bound<'_, PyAny>) -> PyResult<Description> {
-    let (view, _guard) = view(array, &|| "array".to_owned())?;
+    let (view, _guard) = view(array, &mut Consumer::default(), &|| "array".to_owned())?;
     let of = |numbers: [i64; MOST_DIMS]| numbers.into_iter().take(view.rank).collect();
     Ok((of(view.dims), of(view.strides), view.data_type, (view.device.kind, view.device.id), view.read_only))
 }

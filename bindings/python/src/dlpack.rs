@@ -1,20 +1,27 @@
 //! The structures of DLPack 1.3 that arrays are described by.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr::NonNull;
 
 /// `DLDeviceType`: memory of the host.
 pub const CPU: i32 = 1;
+/// Memory of a device of CUDA.
+pub const CUDA: i32 = 2;
 /// Memory of the host that CUDA can reach.
 pub const CUDA_HOST: i32 = 3;
+/// Memory of a device of ROCm.
+pub const ROCM: i32 = 10;
 /// Memory of the host that ROCm can reach.
 pub const ROCM_HOST: i32 = 11;
+/// Memory that CUDA moves between a device and the host.
+pub const CUDA_MANAGED: i32 = 13;
 
 /// The flag of memory that must not be written.
 pub const READ_ONLY: u64 = 1;
 
 /// `DLDevice`
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Device {
     pub kind: i32,
     pub id: i32,
@@ -22,7 +29,7 @@ pub struct Device {
 
 /// `DLDataType`
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataType {
     pub code: u8,
     pub bits: u8,
@@ -41,12 +48,20 @@ pub struct Tensor {
     pub byte_offset: u64,
 }
 
-/// `DLManagedTensorVersioned`, as far as it is read here.
+/// `DLManagedTensor`
+#[repr(C)]
+pub struct Managed {
+    pub tensor: Tensor,
+    pub manager: *mut c_void,
+    pub deleter: Option<unsafe extern "C" fn(*mut Self)>,
+}
+
+/// `DLManagedTensorVersioned`
 #[repr(C)]
 pub struct Versioned {
     pub version: Version,
-    manager: *mut c_void,
-    deleter: Option<unsafe extern "C" fn(*mut Self)>,
+    pub manager: *mut c_void,
+    pub deleter: Option<unsafe extern "C" fn(*mut Self)>,
     pub flags: u64,
     pub tensor: Tensor,
 }
@@ -59,12 +74,22 @@ pub struct Version {
     pub minor: u32,
 }
 
+/// The version that arrays of this package are described by.
+pub const VERSION: Version = Version { major: 1, minor: 0 };
+
+/// What an allocator calls with its words when it fails: the caller's context, the kind of error and a text.
+pub type SetError = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char);
+
+/// `DLPackManagedTensorAllocator`
+pub type Allocator = unsafe extern "C" fn(*mut Tensor, *mut *mut Versioned, *mut c_void, SetError) -> c_int;
+
 /// `DLPackExchangeAPI`: how a type of arrays describes them without Python code.
 #[repr(C)]
 pub struct Exchange {
     pub version: Version,
     previous: *mut c_void,
-    allocator: *const c_void,
+    /// Makes an array of the library's own, for its current stream.
+    pub allocator: Option<Allocator>,
     managed_from_object: *const c_void,
     managed_to_object: *const c_void,
     /// Describes an array for as long as nobody else runs.
@@ -73,25 +98,51 @@ pub struct Exchange {
     pub stream: Option<unsafe extern "C" fn(i32, i32, *mut *mut c_void) -> c_int>,
 }
 
+/// Tells the owner of a tensor that it is not used any more.
+///
+/// # Safety
+/// It is alive, and this is its last use.
+pub unsafe fn end(tensor: NonNull<Versioned>) {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        if let Some(deleter) = tensor.as_ref().deleter {
+            deleter(tensor.as_ptr());
+        }
+    }
+}
+
+/// The library's names of the types of DLPack, each with its code and bits.
+const TYPES: [(u8, u8, &str); 14] = [
+    (0, 8, "int8"),
+    (0, 32, "int32"),
+    (0, 64, "int64"),
+    (1, 8, "uint8"),
+    (2, 16, "half"),
+    (2, 32, "float"),
+    (2, 64, "double"),
+    (4, 16, "bfloat16"),
+    (6, 8, "boolean"),
+    (10, 8, "fp8_e4m3"),
+    (11, 8, "fp8_e4m3_fnuz"),
+    (12, 8, "fp8_e5m2"),
+    (13, 8, "fp8_e5m2_fnuz"),
+    (14, 8, "fp8_e8m0"),
+];
+
 impl DataType {
+    /// Bytes of memory.
+    pub const BYTE: Self = Self { code: 1, bits: 8, lanes: 1 };
+
     /// The type in the library's words; none where it has no such type.
     pub fn name(self) -> Option<&'static str> {
-        Some(match (self.code, self.bits, self.lanes) {
-            (0, 8, 1) => "int8",
-            (0, 32, 1) => "int32",
-            (0, 64, 1) => "int64",
-            (1, 8, 1) => "uint8",
-            (2, 16, 1) => "half",
-            (2, 32, 1) => "float",
-            (2, 64, 1) => "double",
-            (4, 16, 1) => "bfloat16",
-            (6, 8, 1) => "boolean",
-            (10, 8, 1) => "fp8_e4m3",
-            (11, 8, 1) => "fp8_e4m3_fnuz",
-            (12, 8, 1) => "fp8_e5m2",
-            (13, 8, 1) => "fp8_e5m2_fnuz",
-            (14, 8, 1) => "fp8_e8m0",
-            _ => return None,
-        })
+        let found =
+            TYPES.iter().find(|(code, bits, _)| (self.code, self.bits, self.lanes) == (*code, *bits, 1));
+        found.map(|(.., name)| *name)
+    }
+
+    /// The type of a name of the library's.
+    pub fn of_name(name: &str) -> Option<Self> {
+        let found = TYPES.iter().find(|(.., known)| *known == name);
+        found.map(|(code, bits, _)| Self { code: *code, bits: *bits, lanes: 1 })
     }
 }

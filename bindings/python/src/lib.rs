@@ -4,11 +4,20 @@
 //! memory: finding a library, choosing engines, and executing plans with arrays of any kind, without copies.
 
 mod array;
+mod device;
+mod device_array;
 mod dlpack;
+mod interface;
 mod library;
 mod memory;
 mod plan;
+mod spec;
+mod streams;
 
+use hipdnn_plugin_sdk::cuda::CudaError;
+use hipdnn_plugin_sdk::hip::HipError;
+use hipdnn_plugin_sdk::{PluginError, Refusal};
+use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 
 pyo3::create_exception!(
@@ -24,20 +33,69 @@ pyo3::create_exception!(
     "An array that does not fit its tensor: shape, strides, type, device, or read-only."
 );
 
-/// A failure of the library, as Python has it.
-fn raise(error: &hipdnn::Error) -> PyErr {
-    Error::new_err(error.to_string())
+/// Why something was not done, told apart from the interpreter.
+pub enum Failure {
+    /// The library's.
+    Library(hipdnn::Error),
+    /// A GPU's.
+    Device(String),
+    /// There are not so many bytes.
+    Memory(usize),
 }
+
+/// The result of what can fail.
+pub type Result<T> = std::result::Result<T, Failure>;
+
+impl Failure {
+    /// The same as Python has it.
+    fn into_py(self) -> PyErr {
+        match self {
+            Self::Memory(_) => PyMemoryError::new_err(self.to_string()),
+            _ => Error::new_err(self.to_string()),
+        }
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Library(error) => error.fmt(f),
+            Self::Device(words) => f.write_str(words),
+            Self::Memory(size) => write!(f, "no memory for a workspace of {size} bytes"),
+        }
+    }
+}
+
+impl From<hipdnn::Error> for Failure {
+    fn from(error: hipdnn::Error) -> Self {
+        Self::Library(error)
+    }
+}
+
+macro_rules! of_devices {
+    ($($error:ty),*) => {$(
+        impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                Self::Device(error.to_string())
+            }
+        }
+    )*};
+}
+
+of_devices!(CudaError, HipError, PluginError, Refusal);
 
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("Error", module.py().get_type::<Error>())?;
     module.add("ArrayError", module.py().get_type::<ArrayError>())?;
-    module.add("Misaligned", module.py().get_type::<plan::Misaligned>())?;
+    module.add("Misaligned", module.py().get_type::<spec::Misaligned>())?;
+    module.add("Elsewhere", module.py().get_type::<spec::Elsewhere>())?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<plan::TensorBase>()?;
     module.add_class::<library::Library>()?;
     module.add_class::<library::OperationGraph>()?;
     module.add_class::<plan::Plan>()?;
+    module.add_class::<device_array::DeviceArray>()?;
+    module.add_function(wrap_pyfunction!(device::synchronize, module)?)?;
     module.add_function(wrap_pyfunction!(array::describe, module)?)
 }

@@ -6,27 +6,91 @@ use std::sync::{Arc, Mutex, PoisonError};
 use hipdnn::{Backend, Engine, EngineConfig, ExecutionPlan, Handle, KnobSetting, KnobValue};
 use pyo3::prelude::*;
 
-use crate::plan::{Plan, Spec};
-use crate::raise;
+use crate::device::{Place, Stream};
+use crate::plan::Plan;
+use crate::spec::Spec;
+use crate::{Failure, Result};
 
 /// A library and handles that no thread uses at the moment.
 pub struct Session {
     pub backend: Backend,
-    free: Mutex<Vec<Handle>>,
+    idle: Mutex<Vec<Idle>>,
 }
 
+/// A handle that waits for work.
+struct Idle {
+    place: Place,
+    /// The stream of its last execution; none of handles that graphs are planned with, whose stream is never set: plans refer to
+    /// them for as long as they live, and streams end.
+    stream: Option<Stream>,
+    handle: Handle,
+}
+
+/// How many handles of a GPU keep their streams before one is given another.
+const MOST_STREAMS: usize = 8;
+
 impl Session {
-    /// Runs `f` with a handle of its own.
-    pub fn with<R>(&self, f: impl FnOnce(&Handle) -> hipdnn::Result<R>) -> hipdnn::Result<R> {
-        let free = || self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let waiting = free().pop();
-        let handle = match waiting {
-            Some(handle) => handle,
-            None => Handle::new(&self.backend)?,
+    /// Runs `f` with a handle of its own that plans for a device.
+    pub fn plan<R>(&self, place: Place, f: impl FnOnce(&Handle) -> hipdnn::Result<R>) -> Result<R> {
+        let _entered = place.enter(Stream::default())?;
+        // SAFETY: no stream is set.
+        Ok(unsafe { self.with(place, None, f) }?)
+    }
+
+    /// Runs `f` with a handle of its own that executes on a stream, whose device has been entered.
+    ///
+    /// # Safety
+    /// The stream is a default stream or alive.
+    pub unsafe fn execute<R>(
+        &self,
+        place: Place,
+        stream: Stream,
+        f: impl FnOnce(&Handle) -> hipdnn::Result<R>,
+    ) -> hipdnn::Result<R> {
+        // Host memory has no streams, and one kind of handle.
+        let stream = (place != Place::Host).then_some(stream);
+        // SAFETY: as promised by the caller.
+        unsafe { self.with(place, stream, f) }
+    }
+
+    unsafe fn with<R>(
+        &self,
+        place: Place,
+        stream: Option<Stream>,
+        f: impl FnOnce(&Handle) -> hipdnn::Result<R>,
+    ) -> hipdnn::Result<R> {
+        let (mut before, handle) = match self.take(place, stream) {
+            Some(idle) => (idle.stream, idle.handle),
+            None => (None, Handle::new(&self.backend)?),
         };
+        if stream.is_some() && before.is_none() {
+            before = Some(Stream::default());
+        }
+        if let Some(stream) = stream
+            && before != Some(stream)
+        {
+            // SAFETY: as promised by the caller.
+            unsafe { handle.set_stream(stream.raw()) }?;
+        }
         let result = f(&handle);
-        free().push(handle);
+        self.idle().push(Idle { place, stream, handle });
         result
+    }
+
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Idle>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The handle with this stream that was used last, or one with another where there are many.
+    fn take(&self, place: Place, stream: Option<Stream>) -> Option<Idle> {
+        let mut idle = self.idle();
+        let at = idle.iter().rposition(|of| of.place == place && of.stream == stream).or_else(|| {
+            let mut others =
+                idle.iter().enumerate().filter(|(_, of)| of.place == place && of.stream.is_some());
+            let first = others.next().map(|(at, _)| at);
+            first.filter(|_| stream.is_some() && others.count() + 1 >= MOST_STREAMS)
+        });
+        at.map(|at| idle.remove(at))
     }
 }
 
@@ -43,16 +107,17 @@ impl Library {
     fn finalized(
         &self,
         py: Python<'_>,
+        place: Place,
         read: impl FnOnce(&Backend) -> hipdnn::Result<hipdnn::OperationGraph> + Send,
     ) -> PyResult<OperationGraph> {
         let session = Arc::clone(&self.session);
         let graph = py.detach(|| {
             let graph = read(&session.backend)?;
-            session.with(|handle| graph.finalize(handle))?;
+            session.plan(place, |handle| graph.finalize(handle))?;
             Ok(graph)
         });
-        let graph = graph.map_err(|error| raise(&error))?;
-        Ok(OperationGraph { session, graph: Mutex::new(graph) })
+        let graph = graph.map_err(Failure::into_py)?;
+        Ok(OperationGraph { session, place, graph: Mutex::new(graph) })
     }
 }
 
@@ -62,8 +127,9 @@ impl Library {
     #[new]
     #[pyo3(signature = (path=None))]
     fn new(py: Python<'_>, path: Option<PathBuf>) -> PyResult<Self> {
-        let backend = py.detach(|| Backend::open(path.as_deref())).map_err(|error| raise(&error))?;
-        Ok(Self { session: Arc::new(Session { backend, free: Mutex::default() }) })
+        let backend =
+            py.detach(|| Backend::open(path.as_deref())).map_err(|error| Failure::from(error).into_py())?;
+        Ok(Self { session: Arc::new(Session { backend, idle: Mutex::default() }) })
     }
 
     /// The file it was opened by.
@@ -80,27 +146,28 @@ impl Library {
 
     /// Every engine that is loaded.
     fn engines(&self, py: Python<'_>) -> PyResult<Vec<EngineTuple>> {
-        let engines = py.detach(|| self.session.with(Handle::engines)).map_err(|error| raise(&error))?;
+        let engines =
+            py.detach(|| self.session.plan(Place::Host, Handle::engines)).map_err(Failure::into_py)?;
         Ok(engines.into_iter().map(|e| (e.name, e.id, e.plugin, e.version, e.kind)).collect())
     }
 
-    /// A finalized graph, of JSON text.
-    fn graph(&self, py: Python<'_>, json: &str) -> PyResult<OperationGraph> {
-        self.finalized(py, |backend| hipdnn::OperationGraph::from_json(backend, json.as_bytes()))
+    /// A finalized graph, of JSON text, for a device.
+    fn graph(&self, py: Python<'_>, json: &str, device: Place) -> PyResult<OperationGraph> {
+        self.finalized(py, device, |backend| hipdnn::OperationGraph::from_json(backend, json.as_bytes()))
     }
 
-    /// The graph in a container, finalized.
+    /// The graph in a container, finalized for the host.
     fn graph_of(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<OperationGraph> {
-        self.finalized(py, |backend| hipdnn::OperationGraph::from_bytes(backend, bytes))
+        self.finalized(py, Place::Host, |backend| hipdnn::OperationGraph::from_bytes(backend, bytes))
     }
 
-    /// A saved plan, with the tensors of its graph.
-    fn load(&self, py: Python<'_>, bytes: &[u8], tensors: Vec<Spec>) -> PyResult<Plan> {
+    /// A saved plan for a device, with the tensors of its graph.
+    fn load(&self, py: Python<'_>, bytes: &[u8], tensors: Vec<Spec>, device: Place) -> PyResult<Plan> {
         let session = Arc::clone(&self.session);
         let plan = py
-            .detach(|| session.with(|handle| ExecutionPlan::from_bytes(handle, bytes)))
-            .map_err(|error| raise(&error))?;
-        Plan::new(session, plan, tensors)
+            .detach(|| session.plan(device, |handle| ExecutionPlan::from_bytes(handle, bytes)))
+            .map_err(Failure::into_py)?;
+        Plan::new(session, plan, tensors, device)
     }
 }
 
@@ -108,6 +175,7 @@ impl Library {
 #[pyclass(frozen, module = "hipdnn._native")]
 pub struct OperationGraph {
     session: Arc<Session>,
+    place: Place,
     graph: Mutex<hipdnn::OperationGraph>,
 }
 
@@ -120,9 +188,9 @@ impl OperationGraph {
     ) -> PyResult<R> {
         py.detach(|| {
             let graph = self.graph.lock().unwrap_or_else(PoisonError::into_inner);
-            self.session.with(|handle| f(&graph, handle))
+            self.session.plan(self.place, |handle| f(&graph, handle))
         })
-        .map_err(|error| raise(&error))
+        .map_err(Failure::into_py)
     }
 }
 
@@ -186,7 +254,7 @@ impl OperationGraph {
         let plan = self.with(py, |graph, _| {
             ExecutionPlan::new(&EngineConfig::new(&Engine::new(graph, engine)?, &settings)?)
         })?;
-        Plan::new(Arc::clone(&self.session), plan, tensors)
+        Plan::new(Arc::clone(&self.session), plan, tensors, self.place)
     }
 
     /// The bytes of the graph and a plan of it.

@@ -1,44 +1,280 @@
-//! Memory for workspaces.
+//! Memory for workspaces, and for results of a GPU that no other library allocates.
 
 use std::alloc::{Layout, alloc, dealloc};
-use std::ffi::c_void;
+use std::ffi::{c_char, c_void};
 use std::ptr;
+
+use hipdnn_plugin_sdk::cuda::EnteredContext;
+use hipdnn_plugin_sdk::gpu::{Event, Gpu};
+
+use crate::Failure;
+use crate::device::{Place, Stream};
+use crate::dlpack::{self, Allocator, DataType, Tensor, Versioned};
 
 /// No engine asks for more; the largest vectors of processors need 64.
 const ALIGNMENT: usize = 256;
 
 /// Host memory whose contents mean nothing.
-pub struct Workspace {
+pub struct HostMemory {
     address: *mut u8,
-    layout: Option<Layout>,
+    layout: Layout,
 }
 
 // SAFETY: the memory is this object's own.
-unsafe impl Send for Workspace {}
+unsafe impl Send for HostMemory {}
 
-impl Workspace {
-    /// So many bytes, or none where memory runs out. Nothing is allocated for 0.
-    pub fn new(size: usize) -> Option<Self> {
-        if size == 0 {
-            return Some(Self { address: ptr::null_mut(), layout: None });
-        }
-        let layout = Layout::from_size_align(size, ALIGNMENT).ok()?;
+impl HostMemory {
+    fn new(size: usize) -> Result<Self, Failure> {
+        let layout = Layout::from_size_align(size.max(1), ALIGNMENT).map_err(|_| Failure::Memory(size))?;
         // SAFETY: the size is not zero.
         let address = unsafe { alloc(layout) };
-        (!address.is_null()).then_some(Self { address, layout: Some(layout) })
+        if address.is_null() { Err(Failure::Memory(size)) } else { Ok(Self { address, layout }) }
+    }
+}
+
+impl Drop for HostMemory {
+    fn drop(&mut self) {
+        // SAFETY: it was allocated with this layout.
+        unsafe { dealloc(self.address, self.layout) };
+    }
+}
+
+/// Memory of a GPU from its driver. Work that uses it is waited for when it is dropped.
+pub struct DeviceMemory {
+    gpu: Gpu,
+    place: Place,
+    address: *mut c_void,
+    pub size: usize,
+}
+
+// SAFETY: an address of a GPU is a name that any thread may use.
+unsafe impl Send for DeviceMemory {}
+// SAFETY: as above.
+unsafe impl Sync for DeviceMemory {}
+
+impl DeviceMemory {
+    /// So many bytes for work on a stream.
+    ///
+    /// # Safety
+    /// The stream is a default stream or alive.
+    pub unsafe fn new(size: usize, place: Place, stream: Stream) -> Result<Self, Failure> {
+        // SAFETY: as promised by the caller.
+        let Some(gpu) = (unsafe { place.gpu(stream) })? else {
+            return Err(Failure::Device(format!("{size} bytes of a GPU were asked of {place}")));
+        };
+        // Some stream may be captured, by another thread perhaps, which no memory of this one disturbs.
+        let mode = gpu.relax_capture();
+        let address = gpu.allocate(size);
+        if let Some(mode) = mode {
+            gpu.set_capture_mode(mode);
+        }
+        Ok(Self { gpu, place, address: address?, size })
+    }
+
+    pub fn address(&self) -> *mut c_void {
+        self.address
+    }
+
+    /// Makes the context that it is in that of this thread.
+    fn enter(&self) -> Result<Option<EnteredContext>, Failure> {
+        match self.gpu {
+            Gpu::Cuda(device) => Ok(Some(device.enter()?)),
+            // The caller has entered the device.
+            Gpu::Hip(_) => Ok(None),
+        }
+    }
+
+    /// Waits for all work of the device.
+    pub fn finish(&self) -> Result<(), Failure> {
+        let _entered = self.place.enter(Stream::default())?;
+        Ok(self.gpu.synchronize()?)
+    }
+
+    /// The bytes, once all work of the device is done.
+    pub fn read(&self) -> Result<Vec<u8>, Failure> {
+        self.finish()?;
+        let _entered = self.place.enter(Stream::default())?;
+        let mut bytes = vec![0; self.size];
+        // SAFETY: the memory has as many bytes.
+        unsafe { self.gpu.download(&mut bytes, self.address) }?;
+        Ok(bytes)
+    }
+}
+
+impl Drop for DeviceMemory {
+    fn drop(&mut self) {
+        let _entered = self.place.enter(Stream::default());
+        let mode = self.gpu.relax_capture();
+        // SAFETY: it was allocated by this GPU.
+        unsafe { self.gpu.free(self.address) };
+        if let Some(mode) = mode {
+            self.gpu.set_capture_mode(mode);
+        }
+    }
+}
+
+/// Memory of another library's allocator, which knows the stream that it is used on.
+pub struct LentMemory(ptr::NonNull<Versioned>);
+
+// SAFETY: the library that lends it may be told its end by any thread.
+unsafe impl Send for LentMemory {}
+
+impl LentMemory {
+    /// So many bytes on a device.
+    ///
+    /// # Safety
+    /// The allocator is of a table that lives as long as the process.
+    pub unsafe fn new(allocator: Allocator, size: usize, place: Place) -> Result<Self, Failure> {
+        let (shape, strides) = ([i64::try_from(size).map_err(|_| Failure::Memory(size))?], [1]);
+        let mut prototype = Tensor {
+            data: ptr::null_mut(),
+            device: place.device(),
+            ndim: 1,
+            dtype: DataType::BYTE,
+            shape: shape.as_ptr(),
+            strides: strides.as_ptr(),
+            byte_offset: 0,
+        };
+        let (mut lent, mut said) = (ptr::null_mut::<Versioned>(), String::new());
+        // SAFETY: the prototype and the output are valid, and the function's words go to a text that lives as long as the call.
+        let status =
+            unsafe { allocator(&raw mut prototype, &raw mut lent, (&raw mut said).cast(), keep_words) };
+        match ptr::NonNull::new(lent) {
+            Some(lent) if status == 0 => Ok(Self(lent)),
+            _ if said.is_empty() => Err(Failure::Memory(size)),
+            _ => {
+                Err(Failure::Device(format!("no memory for a workspace of {size} bytes on {place}: {said}")))
+            }
+        }
+    }
+
+    fn address(&self) -> *mut c_void {
+        // SAFETY: it is alive until this is dropped.
+        let tensor = unsafe { &self.0.as_ref().tensor };
+        tensor.data.wrapping_byte_add(usize::try_from(tensor.byte_offset).unwrap_or(0))
+    }
+}
+
+impl Drop for LentMemory {
+    fn drop(&mut self) {
+        // SAFETY: it is given back once.
+        unsafe { dlpack::end(self.0) };
+    }
+}
+
+/// Keeps what an allocator says of its failure.
+unsafe extern "C" fn keep_words(said: *mut c_void, _kind: *const c_char, words: *const c_char) {
+    if words.is_null() {
+        return;
+    }
+    // SAFETY: the context is the text of the call, and the words end with a NUL.
+    unsafe { *said.cast::<String>() = std::ffi::CStr::from_ptr(words).to_string_lossy().into_owned() };
+}
+
+/// A workspace in the memory of a GPU, for one execution after the other.
+pub struct DeviceWorkspace {
+    memory: DeviceMemory,
+    /// Happens when the last execution is done.
+    event: Event,
+    /// The stream of the last execution; none before the first. It may have ended, and another be where it was.
+    last: Option<Stream>,
+}
+
+// SAFETY: an event is a name that any thread may use.
+unsafe impl Send for DeviceWorkspace {}
+
+impl DeviceWorkspace {
+    unsafe fn new(size: usize, place: Place, stream: Stream) -> Result<Self, Failure> {
+        // SAFETY: as promised by the caller.
+        let memory = unsafe { DeviceMemory::new(size, place, stream) }?;
+        let event = {
+            let _entered = memory.enter()?;
+            memory.gpu.create_event()?
+        };
+        Ok(Self { memory, event, last: None })
+    }
+}
+
+impl Drop for DeviceWorkspace {
+    fn drop(&mut self) {
+        // SAFETY: the event is this object's own.
+        unsafe { self.memory.gpu.destroy_event(self.event) };
+    }
+}
+
+/// What an execution works in.
+pub enum Workspace {
+    None,
+    Host(HostMemory),
+    Device(DeviceWorkspace),
+}
+
+impl Workspace {
+    /// So many bytes; nothing is allocated for 0.
+    ///
+    /// # Safety
+    /// The stream is a default stream or alive.
+    pub unsafe fn new(size: usize, place: Place, stream: Stream) -> Result<Self, Failure> {
+        Ok(match place {
+            _ if size == 0 => Self::None,
+            Place::Host => Self::Host(HostMemory::new(size)?),
+            // SAFETY: as promised by the caller.
+            _ => Self::Device(unsafe { DeviceWorkspace::new(size, place, stream) }?),
+        })
     }
 
     /// Where it is.
     pub fn address(&self) -> *mut c_void {
-        self.address.cast()
+        match self {
+            Self::None => ptr::null_mut(),
+            Self::Host(memory) => memory.address.cast(),
+            Self::Device(of) => of.memory.address,
+        }
+    }
+
+    /// Whether an execution on a stream need not wait for another one.
+    pub fn is_ready(&self, stream: Stream) -> bool {
+        match self {
+            Self::Device(of) => of.last.is_none_or(|last| last == stream),
+            _ => true,
+        }
+    }
+
+    /// Has a stream wait until the last execution is done, which costs nothing on the stream of that.
+    ///
+    /// # Safety
+    /// The stream is alive.
+    pub unsafe fn begin(&self, stream: Stream) -> Result<(), Failure> {
+        match self {
+            Self::Device(of) if of.last.is_some() => {
+                // SAFETY: as promised by the caller; the event is the workspace's own.
+                Ok(unsafe { of.memory.gpu.wait_for(stream.raw(), of.event) }?)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes that an execution was queued on a stream.
+    ///
+    /// # Safety
+    /// The stream is alive.
+    pub unsafe fn end(&mut self, stream: Stream) -> Result<(), Failure> {
+        if let Self::Device(of) = self {
+            let _entered = of.memory.enter()?;
+            // SAFETY: as promised by the caller.
+            unsafe { of.memory.gpu.record(of.event, stream.raw()) }?;
+            of.last = Some(stream);
+        }
+        Ok(())
+    }
+
+    /// Whether there is none.
+    pub fn is_none(&self) -> bool {
+        matches!(self, Self::None)
     }
 }
 
-impl Drop for Workspace {
-    fn drop(&mut self) {
-        if let Some(layout) = self.layout {
-            // SAFETY: it was allocated with this layout.
-            unsafe { dealloc(self.address, layout) };
-        }
-    }
+/// Where memory is that another library lent for one execution.
+pub fn address_of(lent: Option<&LentMemory>) -> Option<*mut c_void> {
+    lent.map(LentMemory::address)
 }

@@ -1,18 +1,23 @@
 //! Plans, executed with arrays.
 
 use std::ffi::c_void;
-use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::{mem, ptr};
 
 use hipdnn::{ExecutionPlan, VariantPack};
-use pyo3::exceptions::{PyKeyError, PyMemoryError, PyTypeError};
+use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::array::{Guard, View, view};
+use crate::array::{Guard, view};
+use crate::device::{Place, Stream};
+use crate::dlpack::Allocator;
 use crate::library::Session;
-use crate::memory::Workspace;
-use crate::{ArrayError, dlpack, raise};
+use crate::memory::{LentMemory, Workspace, address_of};
+use crate::spec::{Elsewhere, Spec};
+use crate::streams::Consumer;
+use crate::{ArrayError, Failure, Result};
 
 /// What tensors of Python are known by here.
 #[pyclass(subclass, frozen, module = "hipdnn._native")]
@@ -30,112 +35,14 @@ impl TensorBase {
     }
 }
 
-/// A tensor that memory is bound to.
-#[derive(FromPyObject)]
-pub struct Spec {
-    #[pyo3(item)]
-    uid: i64,
-    #[pyo3(item)]
-    name: String,
-    #[pyo3(item)]
-    data_type: String,
-    #[pyo3(item)]
-    dims: Vec<i64>,
-    #[pyo3(item)]
-    strides: Vec<i64>,
-    #[pyo3(item)]
-    alignment: usize,
-    /// Whether the graph writes it.
-    #[pyo3(item)]
-    is_output: bool,
-}
-
-impl Spec {
-    /// How it is called in messages.
-    fn label(&self) -> String {
-        if self.name.is_empty() { format!("tensor {}", self.uid) } else { format!("tensor {:?}", self.name) }
-    }
-
-    /// Dimensions and strides that say where elements lie: those of more than one element.
-    fn steps(&self) -> impl Iterator<Item = (i64, i64)> {
-        self.dims.iter().copied().zip(self.strides.iter().copied()).filter(|(dim, _)| *dim != 1)
-    }
-
-    /// Whether its elements are smaller than a byte, or have no array type of their own in most programs.
-    fn takes_bytes(&self) -> Option<i64> {
-        match self.data_type.as_str() {
-            "fp4_e2m1" | "int4" => Some(4),
-            "fp6_e2m3" | "fp6_e3m2" => Some(6),
-            _ => None,
-        }
-    }
-
-    fn check(&self, view: &View) -> PyResult<()> {
-        let wrong = |what: String| Err(ArrayError::new_err(format!("{}: {what}", self.label())));
-        let is_host = matches!(view.device.kind, dlpack::CPU | dlpack::CUDA_HOST | dlpack::ROCM_HOST);
-        if !is_host {
-            return wrong(format!(
-                "the array is on device {}:{}, expected host memory",
-                view.device.kind, view.device.id
-            ));
-        }
-        if self.is_output && view.read_only {
-            return wrong("the array is read-only, expected one that can be written".to_owned());
-        }
-        if !(view.data as usize).is_multiple_of(self.alignment.max(1)) {
-            return Err(Misaligned::new_err(self.label()));
-        }
-        let dims = view.dims.get(..view.rank).unwrap_or_default();
-        let strides = view.strides.get(..view.rank).unwrap_or_default();
-        if let Some(bits) = self.takes_bytes() {
-            let count = self.dims.iter().fold(1_i64, |count, dim| count.saturating_mul(*dim));
-            let bytes = count.saturating_mul(bits).saturating_add(7) / 8;
-            let given = dims.iter().fold(1_i64, |count, dim| count.saturating_mul(*dim));
-            let packed = dims.iter().zip(strides).rev().try_fold(1_i64, |stride, (dim, of)| {
-                (*of == stride || *dim == 1).then_some(stride.saturating_mul(*dim))
-            });
-            if !matches!(view.data_type, "uint8" | "int8") || packed.is_none() || given < bytes {
-                return wrong(format!(
-                    "expected {bytes} bytes without gaps, for elements of type {}",
-                    self.data_type
-                ));
-            }
-            return Ok(());
-        }
-        // Bytes stand for 8-bit numbers, which not every library has.
-        let same = view.data_type == self.data_type
-            || (view.data_type == "uint8" && self.data_type.starts_with("fp8"));
-        if !same {
-            return wrong(format!("the array is of type {}, expected {}", view.data_type, self.data_type));
-        }
-        let given = || dims.iter().copied().zip(strides.iter().copied()).filter(|(dim, _)| *dim != 1);
-        if !given().map(|(dim, _)| dim).eq(self.steps().map(|(dim, _)| dim)) {
-            return wrong(format!("the array has the shape {dims:?}, expected {:?}", self.dims));
-        }
-        let empty = self.dims.contains(&0);
-        if !empty && !given().eq(self.steps()) {
-            return wrong(format!(
-                "the array has the strides {strides:?} (in elements), expected {:?}",
-                self.strides
-            ));
-        }
-        Ok(())
-    }
-}
-
-pyo3::create_exception!(
-    hipdnn,
-    Misaligned,
-    ArrayError,
-    "An array that begins where its plan does not expect it."
-);
-
 /// Where an array lies, once one is given.
 type Address = Option<*mut c_void>;
 
 /// Memory bound to a plan, kept for the next execution.
 struct Prepared {
     pointers: Vec<Address>,
+    /// What the pack has of the workspace, the plan's own or a lent one.
+    workspace_at: *mut c_void,
     pack: Option<VariantPack>,
     workspace: Workspace,
 }
@@ -143,43 +50,127 @@ struct Prepared {
 // SAFETY: the addresses are compared, and used only through the pack of an execution whose arrays are there.
 unsafe impl Send for Prepared {}
 
-/// An execution plan: an engine's own, for one graph.
+/// How many workspaces a plan keeps in the memory of a GPU before streams share them.
+const MOST_WORKSPACES: usize = 32;
+
+/// An execution plan: an engine's own, for one graph, on one device.
 #[pyclass(frozen, module = "hipdnn._native")]
 pub struct Plan {
     pub plan: ExecutionPlan,
     session: Arc<Session>,
     tensors: Vec<Spec>,
+    place: Place,
     workspace_size: usize,
     engine: i64,
     free: Mutex<Vec<Prepared>>,
+    /// Whether an execution became part of a captured graph, which may run at any time.
+    is_captured: AtomicBool,
+}
+
+/// Where an execution goes, and what it works in.
+struct Work {
+    place: Place,
+    stream: Stream,
+    is_captured: bool,
+    lent: Option<LentMemory>,
 }
 
 impl Plan {
-    pub fn new(session: Arc<Session>, plan: ExecutionPlan, tensors: Vec<Spec>) -> PyResult<Self> {
-        let workspace_size = plan.workspace_size().map_err(|error| raise(&error))?;
-        let engine = plan.engine_id().map_err(|error| raise(&error))?;
-        Ok(Self { plan, session, tensors, workspace_size, engine, free: Mutex::default() })
+    pub fn new(
+        session: Arc<Session>,
+        plan: ExecutionPlan,
+        tensors: Vec<Spec>,
+        place: Place,
+    ) -> PyResult<Self> {
+        let read = || Ok::<_, hipdnn::Error>((plan.workspace_size()?, plan.engine_id()?));
+        let (workspace_size, engine) = read().map_err(|error| Failure::from(error).into_py())?;
+        let (free, is_captured) = Default::default();
+        Ok(Self { plan, session, tensors, place, workspace_size, engine, free, is_captured })
     }
 
     /// Binds memory, or takes what was bound to the same.
-    fn prepare(&self, pointers: &[Address]) -> hipdnn::Result<Option<Prepared>> {
-        let waiting = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut prepared = match waiting {
+    ///
+    /// # Safety
+    /// The stream of the work is alive, and its device was entered.
+    unsafe fn prepare(&self, pointers: &[Address], work: &Work) -> Result<Prepared> {
+        let mut prepared = match self.take(work) {
             Some(prepared) => prepared,
             None => {
-                let Some(workspace) = Workspace::new(self.workspace_size) else { return Ok(None) };
-                Prepared { pointers: vec![None; pointers.len()], pack: None, workspace }
+                let size = if work.lent.is_some() { 0 } else { self.workspace_size };
+                // SAFETY: as promised by the caller.
+                let workspace = unsafe { Workspace::new(size, work.place, work.stream) }?;
+                let pointers = vec![None; pointers.len()];
+                Prepared { pointers, workspace_at: ptr::null_mut(), pack: None, workspace }
             }
         };
-        if prepared.pack.is_none() || prepared.pointers != pointers {
+        let workspace = address_of(work.lent.as_ref()).unwrap_or_else(|| prepared.workspace.address());
+        if prepared.pack.is_none() || prepared.pointers != pointers || prepared.workspace_at != workspace {
             prepared.pointers.copy_from_slice(pointers);
+            prepared.workspace_at = workspace;
             let addresses = pointers.iter().map(|address| address.unwrap_or(ptr::null_mut()));
             let memory: Vec<_> = self.tensors.iter().map(|tensor| tensor.uid).zip(addresses).collect();
             prepared.pack = None;
-            prepared.pack =
-                Some(VariantPack::new(&self.session.backend, &memory, prepared.workspace.address())?);
+            prepared.pack = Some(VariantPack::new(&self.session.backend, &memory, workspace)?);
         }
-        Ok(Some(prepared))
+        Ok(prepared)
+    }
+
+    /// What an execution left that this one may use.
+    fn take(&self, work: &Work) -> Option<Prepared> {
+        // A captured graph keeps the workspace that it was made with.
+        if work.is_captured && work.lent.is_none() && self.workspace_size > 0 {
+            return None;
+        }
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let needed = if work.lent.is_some() { 0 } else { self.workspace_size };
+        let is_needed = |of: &Prepared| of.workspace.is_none() == (needed == 0);
+        let at = free.iter().rposition(|of| is_needed(of) && of.workspace.is_ready(work.stream));
+        let at = at.or_else(|| {
+            // Enough of them: the one that was used longest ago is waited for, on the device.
+            let mut others = free.iter().enumerate().filter(|(_, of)| is_needed(of)).map(|(at, _)| at);
+            others.next().filter(|_| others.count() + 1 >= MOST_WORKSPACES)
+        });
+        at.map(|at| free.remove(at))
+    }
+
+    /// Keeps what was bound for the next execution.
+    fn keep(&self, prepared: Prepared, work: &Work) {
+        if work.is_captured && !prepared.workspace.is_none() {
+            // The graph may run for as long as the process.
+            mem::forget(prepared);
+            return;
+        }
+        self.free.lock().unwrap_or_else(PoisonError::into_inner).push(prepared);
+    }
+
+    /// Executes the plan with the memory at these addresses, on a stream that other streams have to be in order with.
+    ///
+    /// # Safety
+    /// The memory is that of the plan's tensors, and the streams are alive.
+    unsafe fn launch(&self, pointers: &[Address], mut work: Work, others: &[Stream]) -> Result<Work> {
+        let (place, stream) = (work.place, work.stream);
+        let _entered = place.enter(stream)?;
+        // SAFETY: as promised by the caller; the device was entered.
+        unsafe {
+            work.is_captured = stream.is_captured(place);
+            for other in others {
+                other.before(stream, place)?;
+            }
+            let mut prepared = self.prepare(pointers, &work)?;
+            prepared.workspace.begin(stream)?;
+            let done = match &prepared.pack {
+                Some(pack) => self.session.execute(place, stream, |handle| self.plan.execute(handle, pack)),
+                None => Ok(()),
+            };
+            // What was queued before a failure works in it as well. Memory whose end of work is not known is freed, which waits.
+            prepared.workspace.end(stream)?;
+            self.keep(prepared, &work);
+            for other in others {
+                stream.before(*other, place)?;
+            }
+            done?;
+        }
+        Ok(work)
     }
 
     fn uid(key: &Bound<'_, PyAny>) -> PyResult<i64> {
@@ -192,7 +183,7 @@ impl Plan {
 
 #[pymethods]
 impl Plan {
-    /// The bytes that an execution needs besides the tensors. They are kept with the plan.
+    /// The bytes that an execution needs besides the tensors.
     #[getter]
     fn workspace_size(&self) -> usize {
         self.workspace_size
@@ -204,43 +195,67 @@ impl Plan {
         self.engine
     }
 
-    /// Executes the plan with an array for each tensor, given by tensor or uid, and returns when the results are there.
-    fn execute(&self, py: Python<'_>, arrays: &Bound<'_, PyDict>) -> PyResult<()> {
-        let mut bound = Bindings::new(self.tensors.len());
+    /// Kind and number of the device that it was made for.
+    #[getter]
+    fn device(&self) -> (i32, i32) {
+        let device = self.place.device();
+        (device.kind, device.id)
+    }
+
+    /// Executes the plan with an array for each tensor, given by tensor or uid. Returns when the results are there, or on a GPU when
+    /// the work is queued.
+    fn execute(slf: &Bound<'_, Self>, arrays: &Bound<'_, PyDict>) -> PyResult<()> {
+        let plan = slf.get();
+        let mut bound = Bindings::new(plan.tensors.len());
         for (key, array) in arrays.iter() {
             let uid = Self::uid(&key)?;
-            let Some(at) = self.tensors.iter().position(|tensor| tensor.uid == uid) else {
+            let Some(at) = plan.tensors.iter().position(|tensor| tensor.uid == uid) else {
                 let label = key.repr().map_or_else(|_| uid.to_string(), |text| text.to_string());
                 return Err(PyKeyError::new_err(format!("no memory is bound to {label} of this graph")));
             };
-            self.bind(&mut bound, at, &array)?;
+            plan.bind(&mut bound, at, &array)?;
         }
-        self.run_bound(py, bound)
+        Self::run_bound(slf, bound)
     }
 
-    /// Executes the plan with an array for each tensor, in the order of the plan's tensors: inputs, then outputs.
-    fn run(&self, py: Python<'_>, arrays: &Bound<'_, PyTuple>) -> PyResult<()> {
-        if arrays.len() > self.tensors.len() {
-            let expected = self.tensors.len();
+    /// The same with the arrays in the order of the plan's tensors: inputs, then outputs.
+    fn run(slf: &Bound<'_, Self>, arrays: &Bound<'_, PyTuple>) -> PyResult<()> {
+        let plan = slf.get();
+        if arrays.len() > plan.tensors.len() {
+            let expected = plan.tensors.len();
             return Err(PyTypeError::new_err(format!("{} arrays, expected {expected}", arrays.len())));
         }
-        let mut bound = Bindings::new(self.tensors.len());
+        let mut bound = Bindings::new(plan.tensors.len());
         for (at, array) in arrays.iter().enumerate() {
-            self.bind(&mut bound, at, &array)?;
+            plan.bind(&mut bound, at, &array)?;
         }
-        self.run_bound(py, bound)
+        Self::run_bound(slf, bound)
     }
 }
 
-/// The memory of an execution, and what keeps it.
+/// The memory of an execution, what keeps it, and where it lies.
 struct Bindings {
     pointers: Vec<Address>,
     guards: Vec<Guard>,
+    consumer: Consumer,
+    /// Whose memory the first array is in, and its place among the tensors.
+    place: Option<(Place, usize)>,
+    /// Streams of arrays, besides that of the execution.
+    others: Vec<Stream>,
+    /// What allocates for the execution's stream.
+    allocator: Option<Allocator>,
 }
 
 impl Bindings {
     fn new(count: usize) -> Self {
-        Self { pointers: vec![None; count], guards: Vec::with_capacity(count) }
+        Self {
+            pointers: vec![None; count],
+            guards: Vec::with_capacity(count),
+            consumer: Consumer::default(),
+            place: None,
+            others: Vec::new(),
+            allocator: None,
+        }
     }
 }
 
@@ -250,43 +265,69 @@ impl Plan {
         let (Some(tensor), Some(pointer)) = (self.tensors.get(at), bound.pointers.get_mut(at)) else {
             return Ok(());
         };
-        let (view, guard) = view(array, &|| tensor.label())?;
+        let (view, guard) = view(array, &mut bound.consumer, &|| tensor.label())?;
         bound.guards.push(guard);
-        tensor.check(&view)?;
+        let place = tensor.place(&view)?;
         // Keys of a dictionary differ, but a tensor and its uid are two keys.
         if pointer.replace(view.data).is_some() {
             return Err(PyKeyError::new_err(format!("{} has two arrays", tensor.label())));
         }
-        Ok(())
+        if !tensor.is_pass_by_value {
+            let (first, of) = *bound.place.get_or_insert((place, at));
+            if first != place {
+                let label = self.tensors.get(of).map_or_else(String::new, Spec::label);
+                return Err(ArrayError::new_err(format!(
+                    "{}: the array is in {place}, but that of {label} in {first}, expected all on one device",
+                    tensor.label()
+                )));
+            }
+            if place != self.place {
+                // Another plan looks at it.
+                return Ok(());
+            }
+            if place != Place::Host {
+                let stream = bound.consumer.settle(array.py(), place, view.stream)?;
+                match view.stream {
+                    Some(of) if of != stream && !bound.others.contains(&of) => bound.others.push(of),
+                    Some(of) if of == stream => bound.allocator = bound.allocator.or(view.allocator),
+                    _ => {}
+                }
+            }
+        }
+        tensor.check(&view)
     }
 
-    fn run_bound(&self, py: Python<'_>, bound: Bindings) -> PyResult<()> {
+    fn run_bound(slf: &Bound<'_, Self>, bound: Bindings) -> PyResult<()> {
+        let (py, plan) = (slf.py(), slf.get());
         if bound.pointers.iter().any(Option::is_none) {
-            let missing = self.tensors.iter().zip(&bound.pointers).filter(|(_, pointer)| pointer.is_none());
+            let missing = plan.tensors.iter().zip(&bound.pointers).filter(|(_, pointer)| pointer.is_none());
             let missing: Vec<_> = missing.map(|(tensor, _)| tensor.label()).collect();
             return Err(PyKeyError::new_err(format!("no array for {}", missing.join(", "))));
         }
-        // The addresses go to another scope as numbers, which are of no thread.
-        let addresses = Addresses(&bound.pointers);
-        let done = py.detach(|| {
-            let Some(prepared) = self.prepare(addresses.get())? else { return Ok(false) };
-            if let Some(pack) = &prepared.pack {
-                // SAFETY: each array was found to have the elements of its tensor, and is kept until this returns; the workspace has the
-                // size that the plan asks for.
-                self.session.with(|handle| unsafe { self.plan.execute(handle, pack) })?;
-            }
-            self.free.lock().unwrap_or_else(PoisonError::into_inner).push(prepared);
-            Ok(true)
-        });
-        drop(bound.guards);
-        match done {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(PyMemoryError::new_err(format!(
-                "no memory for a workspace of {} bytes",
-                self.workspace_size
-            ))),
-            Err(error) => Err(raise(&error)),
+        if let Some((place, _)) = bound.place.filter(|(place, _)| *place != plan.place) {
+            let device = place.device();
+            return Err(Elsewhere::new_err((device.kind, device.id)));
         }
+        let (place, stream, size) = (plan.place, bound.consumer.stream(), plan.workspace_size);
+        let lent = match bound.allocator {
+            // SAFETY: the allocator is of an exchange table, which lives as long as the process.
+            Some(allocator) if size > 0 => Some(unsafe { LentMemory::new(allocator, size, place) }),
+            _ => None,
+        };
+        let lent = lent.transpose().map_err(Failure::into_py)?;
+        let work = Work { place, stream, is_captured: false, lent };
+        // The addresses go to another scope as numbers, which are of no thread.
+        let (addresses, others) = (Addresses(&bound.pointers), bound.others.as_slice());
+        // SAFETY: each array was found to have the elements of its tensor, and is kept until the work is queued, as the workspace is, which
+        // has the size that the plan asks for; streams are the arrays' own.
+        let done = py.detach(|| unsafe { plan.launch(addresses.get(), work, others) });
+        drop(bound.guards);
+        let work = done.map_err(Failure::into_py)?;
+        if work.is_captured && !plan.is_captured.swap(true, Ordering::Relaxed) {
+            // The graph refers to memory of the plan, and nothing says when it ends.
+            mem::forget(slf.clone().unbind());
+        }
+        Ok(())
     }
 }
 

@@ -157,7 +157,7 @@ class Liar:
         ("x", Broken(), "no capsule"),
         ("x", Raising(), "gone"),
         ("x", Liar(), "no data"),
-        ("x", Liar(data=(4096, False), shape=(2, 3), typestr="<f4"), "on device 2:0, expected host memory"),
+        ("x", Liar(data=(4096, False), shape=(2, 3), typestr="<f4"), "CUDA driver"),
         ("x", Liar(data="x", shape=(2, 3), typestr="<f4"), ""),
     ],
 )

@@ -3,6 +3,8 @@
 //! NVIDIA's compiler and headers come from Python's package index. Without a GPU the declarations are compared with the
 //! headers and every generated kernel is compiled; what runs on a GPU is packed for a machine that has one and no Rust.
 
+mod python;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -143,6 +145,7 @@ fn pack(workspace: &Workspace, folder: &Path) -> Result<String, Failure> {
     for file in files(&workspace.path("examples_graphs"))? {
         copy(&workspace.path("examples_graphs").join(&file), &package.join("examples_graphs").join(&file))?;
     }
+    let python = python::pack(workspace, &package)?;
     let archive = folder.join("hipdnn-nvidia-test.tar.gz");
     run(command("tar", ["-czf"]).arg(&archive).arg("-C").arg(&package).arg("."))?;
     let bytes = fs::metadata(&archive)?.len();
@@ -152,5 +155,5 @@ fn pack(workspace: &Workspace, folder: &Path) -> Result<String, Failure> {
             archive.display()
         )));
     }
-    Ok(format!("{}, {} MB", workspace.relative(&archive), bytes >> 20))
+    Ok(format!("{}, {} MB, Python {python}", workspace.relative(&archive), bytes >> 20))
 }

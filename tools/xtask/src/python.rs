@@ -38,7 +38,7 @@ impl Environment {
 
     /// How to add PyTorch to it.
     pub fn with_torch(&self) -> String {
-        format!("{} -m pip install torch expecttest", self.program("python").display())
+        format!("{} -m pip install torch expecttest mypy", self.program("python").display())
     }
 }
 

@@ -12,6 +12,7 @@ Names and the order of arguments are those of cuDNN's Python graph API where an 
 """
 
 from ._native import __version__
+from .device import DeviceArray
 from .errors import ArrayError, Error, GraphError, NoEngineError
 from .graph import Graph, Verdict
 from .library import Engine, engines, library
@@ -33,6 +34,7 @@ pygraph = Graph
 
 __all__ = [
     "ArrayError",
+    "DeviceArray",
     "Engine",
     "Error",
     "Graph",

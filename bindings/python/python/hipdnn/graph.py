@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import json
 import os
 import threading
@@ -10,9 +11,10 @@ from typing import Any, Mapping, NamedTuple, Sequence
 
 from . import _native
 from .attention import Attention
+from .device import HOST, Device, DeviceLike, device_name, device_of, empty_like, to_device
 from .errors import GraphError, NoEngineError
 from .infer import packed
-from .library import host_engines, library, quiet_log
+from .library import computes_on, engine_device, library, quiet_log
 from .node import Node
 from .norm import Norms
 from .operations import Windows
@@ -107,6 +109,8 @@ class Graph(Windows, Pointwise, Norms, Attention):
         self.tensors: list[Tensor] = []
         self._nodes: list[Node] = []
         self._choice: tuple[int | None, tuple[tuple[str, Any], ...]] = (None, ())
+        #: What plans are made for: said by `build`, or the device of an array.
+        self._device: Device = HOST
         self._change()
 
     def _change(self) -> None:
@@ -145,7 +149,9 @@ class Graph(Windows, Pointwise, Norms, Attention):
         """A tensor with the shape, strides and type of another, or of an array of any library."""
         if isinstance(like, Tensor):
             return self._new_tensor(name=name, dim=like.dim, stride=like.stride, data_type=like.data_type)
-        dim, stride, kind, _, _ = _native.describe(like)
+        dim, stride, kind, device, _ = _native.describe(like)
+        if not self.tensors:
+            self._device = to_device(device)
         return self._new_tensor(name=name, dim=dim or [1], stride=stride or [1], data_type=kind)
 
     # What is handed to the library.
@@ -250,11 +256,13 @@ class Graph(Windows, Pointwise, Norms, Attention):
             specs.append({
                 "uid": tensor.uid, "name": tensor.name, "data_type": kind, "dims": list(tensor.dim or ()),
                 "strides": list(tensor.stride or ()), "alignment": alignment, "is_output": tensor.uid in outputs,
+                "is_pass_by_value": tensor.is_pass_by_value,
             })  # fmt: skip
         return specs
 
-    def _native_graph(self, text: str) -> _native.OperationGraph:
-        return _plans.get((os.getpid(), text), lambda: library().graph(text))
+    def _native_graph(self, text: str, on: Device | None = None) -> _native.OperationGraph:
+        device = on or self._device
+        return _plans.get((os.getpid(), text, device), lambda: library().graph(text, device))
 
     # Engines and plans.
 
@@ -271,8 +279,9 @@ class Graph(Windows, Pointwise, Norms, Attention):
             return [Verdict(*verdict) for verdict in (native or self._native_graph(self.to_json())).explain()]
 
     def engines(self) -> list[str]:
-        """The names of the engines that can run the graph, best first."""
-        return [verdict.engine for verdict in self._verdicts() if verdict.rank is not None]
+        """The names of the engines that can run the graph, best first; on a GPU those that compute there."""
+        on = computes_on(self._device)
+        return [of.engine for of in self._verdicts() if of.rank is not None and (self._device == HOST or of.id in on)]
 
     def knobs(self, engine: str | int) -> dict[str, dict[str, str]]:
         """What can be tuned at an engine: description, default and choices of each knob."""
@@ -290,36 +299,51 @@ class Graph(Windows, Pointwise, Norms, Attention):
         return ids[engine]
 
     def build(
-        self, heur_modes: Any = None, *, engine: str | int | None = None, knobs: Mapping[str, Any] | None = None
+        self,
+        heur_modes: Any = None,
+        *,
+        engine: str | int | None = None,
+        knobs: Mapping[str, Any] | None = None,
+        device: DeviceLike | None = None,
     ) -> Graph:
         """Plans the graph with the engine that the library offers first, or with the one named, its knobs set.
 
-        Raises NoEngineError with the reason of each engine where none applies. ``heur_modes`` is there for porting.
+        The plan is for arrays on ``device`` ("cpu", "cuda:0", "rocm:0"), by default that of the array which the first tensor was
+        made like, else the host. Executions with arrays on another plan the graph for that. Raises NoEngineError with the reason
+        of each engine where none applies. ``heur_modes`` is there for porting.
         """
         self._choice = (None if engine is None else self._engine_id(engine), tuple(sorted((knobs or {}).items())))
+        if device is not None:
+            self._device = to_device(device)
+        elif self._choice[0] is not None and self._choice[0] not in computes_on(self._device):
+            self._device = engine_device(self._choice[0])
         self._plan = self._make_plan()
         return self
 
-    def _make_plan(self, aligned: bool = True) -> _native.Plan:
+    def _make_plan(self, aligned: bool = True, device: Device | None = None) -> _native.Plan:
+        device = device or self._device
         text = self.to_json(aligned=aligned)
 
         def make() -> _native.Plan:
-            graph = self._native_graph(text)
+            graph = self._native_graph(text, device)
             engine, knobs = self._choice
+            on = computes_on(device)
             if engine is None:
-                on_host = host_engines()
-                offered = [id for id in graph.offer()[0] if id in on_host]
+                offered = [id for id in graph.offer()[0] if id in on]
                 if not offered:
-                    raise self._no_engine(graph)
+                    raise self._no_engine(graph, device)
                 engine = offered[0]
+            elif engine not in on:
+                words = f"is {self._engine_name(engine)}, which does not compute on {device_name(device)}"
+                raise GraphError("build", "engine", words)
             return graph.plan(engine, list(knobs), self._specs(aligned))
 
-        return _plans.get((os.getpid(), text, self._choice), make)
+        return _plans.get((os.getpid(), text, device, self._choice), make)
 
-    def _no_engine(self, graph: _native.OperationGraph) -> NoEngineError:
+    def _no_engine(self, graph: _native.OperationGraph, device: Device) -> NoEngineError:
         with quiet_log():
             reasons = {
-                name: reason or "applies, but does not compute in host memory"
+                name: reason or f"applies, but does not compute on {device_name(device)}"
                 for name, _, _, _, reason in graph.explain()
             }
         lines = [f"  {name}: {reason}" for name, reason in reasons.items()]
@@ -333,7 +357,10 @@ class Graph(Windows, Pointwise, Norms, Attention):
     @property
     def engine(self) -> str:
         """The name of the engine that runs it."""
-        id = self.plan.engine_id
+        return self._engine_name(self.plan.engine_id)
+
+    @staticmethod
+    def _engine_name(id: int) -> str:
         return next((name for name, of, *_ in library().engines() if of == id), hex(id))
 
     def get_workspace_size(self) -> int:
@@ -346,21 +373,47 @@ class Graph(Windows, Pointwise, Norms, Attention):
         """Computes the graph with an array for each tensor, by tensor or uid: inputs are read, outputs written, nothing is copied.
 
         Arrays are those of NumPy, PyTorch, JAX, CuPy, ml_dtypes, or anything with DLPack, the buffer protocol or
-        ``__cuda_array_interface__``, each with its tensor's shape, strides and type (dimensions of 1 may be left out).
-        Other Python threads go on meanwhile. ``workspace`` and ``handle`` are there for porting.
+        ``__cuda_array_interface__``, each with its tensor's shape, strides and type (dimensions of 1 may be left out), and all on
+        one device; numbers that are passed by value are on the host. On a GPU the work is queued on the current stream of PyTorch
+        or CuPy, and is not waited for. Other Python threads go on meanwhile. ``workspace`` and ``handle`` are there for porting.
         """
         plan = self._plan
         if plan is None:
-            plan = self.plan
+            plan = self._plan_for(next(iter(dict(tensors).values()), None))
         try:
             plan.execute(tensors)
+        except (_native.Elsewhere, _native.Misaligned) as other:
+            self._again(plan, other, lambda plan: plan.execute(tensors))
+
+    def _plan_for(self, array: Any) -> _native.Plan:
+        """The plan for the device of an array; the graph is built first where it is not yet."""
+        if array is not None and self._choice[0] is None:
+            # What is no array is told with its tensor's name, by the execution.
+            with contextlib.suppress(Exception):
+                self._device = device_of(array)
+        return self.plan
+
+    def _again(self, plan: _native.Plan, other: _native.ArrayError, run: Any) -> None:
+        """Plans for arrays that do not lie where a plan expects them, and executes."""
+        device = other.args if isinstance(other, _native.Elsewhere) else plan.device
+        plan = self._make_plan(isinstance(other, _native.Elsewhere), device)
+        try:
+            run(plan)
         except _native.Misaligned:
-            self._plan = plan = self._make_plan(aligned=False)
-            plan.execute(tensors)
+            if not isinstance(other, _native.Elsewhere):
+                raise
+            plan = self._make_plan(False, device)
+            run(plan)
+        # Threads may have arrays on several devices: each found its plan, and the next is tried with the last one.
+        self._device, self._plan = device, plan
 
     def __call__(self, *arrays: Any, **named: Any) -> Any:
-        """Computes the graph with arrays for its inputs, in the order they were made or by name, and answers new arrays."""
-        plan = self.plan
+        """Computes the graph with arrays for its inputs, in the order they were made or by name, and answers new arrays.
+
+        They are of the first array's library and on its device.
+        """
+        if self._plan is None:
+            self._plan_for(next(iter((*arrays, *named.values())), None))
         inputs = self._inputs
         if len(arrays) > len(inputs):
             raise TypeError(f"{len(arrays)} arrays, expected at most {len(inputs)}")
@@ -371,10 +424,9 @@ class Graph(Windows, Pointwise, Norms, Attention):
             if tensor is None or tensor in given:
                 raise TypeError(f"{name!r} is no input that lacks an array, expected one of {', '.join(by_name)}")
             given[tensor] = array
-        del plan
-        first = next(iter(given.values()), None)
+        first = next((array for tensor, array in given.items() if not tensor.is_pass_by_value), None)
         types = self._types()
-        results = [_empty_like(first, t.dim or (), t.stride or (), self._data_type(t, types)) for t in self._outputs]
+        results = [empty_like(first, t.dim or (), t.stride or (), self._data_type(t, types)) for t in self._outputs]
         self.execute({**given, **dict(zip(self._outputs, results))})
         return results[0] if len(results) == 1 else tuple(results)
 
@@ -413,39 +465,3 @@ class Graph(Windows, Pointwise, Norms, Attention):
     def __repr__(self) -> str:
         nodes = ", ".join(node.name for node in self._nodes[:8]) + (", ..." if len(self._nodes) > 8 else "")
         return f"<Graph {self.name!r}: {nodes or 'empty'}>"
-
-
-def torch_type(kind: str) -> Any:
-    """PyTorch's type of a name of the library's."""
-    import torch
-
-    name = {"float": "float32", "double": "float64", "half": "float16", "boolean": "bool"}.get(kind, kind)
-    name = {"fp8_e4m3": "float8_e4m3fn", "fp8_e5m2": "float8_e5m2", "fp8_e8m0": "float8_e8m0fnu"}.get(name, name)
-    return getattr(torch, name)
-
-
-def _empty_like(array: Any, dim: Sequence[int], stride: Sequence[int], kind: str) -> Any:
-    """A new array of the library of another, or of NumPy."""
-    if type(array).__module__.partition(".")[0] == "torch":
-        import torch
-
-        return torch.empty_strided(dim, stride, dtype=torch_type(kind), device=array.device)
-    import numpy
-
-    names = {"float": "float32", "double": "float64", "half": "float16", "boolean": "bool"}
-    small = {
-        "bfloat16": "bfloat16",
-        "fp8_e4m3": "float8_e4m3fn",
-        "fp8_e5m2": "float8_e5m2",
-        "fp8_e8m0": "float8_e8m0fnu",
-    }
-    if kind in small:
-        import ml_dtypes
-
-        dtype = numpy.dtype(getattr(ml_dtypes, small[kind]))
-    else:
-        dtype = numpy.dtype(names.get(kind, kind))
-    # Laid out in the order of the strides, which have no gaps.
-    order = sorted(range(len(dim)), key=lambda at: (-stride[at], at))
-    laid_out = numpy.empty([dim[at] for at in order], dtype)
-    return laid_out.transpose([order.index(at) for at in range(len(dim))])

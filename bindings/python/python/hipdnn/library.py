@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import threading
 from pathlib import Path
 from typing import Iterator, NamedTuple
 
 from ._native import Library
+from .device import CUDA, HOST, ROCM, Device
 
 #: The folder of this package that has the library and its plugins.
 PACKAGED = Path(__file__).parent / "lib"
@@ -47,6 +49,31 @@ def engines() -> list[Engine]:
 def host_engines() -> set[int]:
     """The ids of engines that compute in host memory: the library does not say it, so the CPU plugin's and what is called alike."""
     return {engine.id for engine in engines() if engine.plugin == "CPU" or engine.name.startswith("CPU_")}
+
+
+#: What engines of one maker's GPUs are called; engines of other names are taken to compute on either.
+_MAKERS = {ROCM: ("CUDNN_", "CUBLASLT_", "NVRTC_"), CUDA: ("MIOPEN_", "HIPBLASLT_", "HIPRTC_")}
+
+
+@functools.lru_cache(None)
+def _computes_on(kind: int, pid: int) -> frozenset[int]:
+    on_host = host_engines()
+    if kind == HOST[0]:
+        return frozenset(on_host)
+    others = _MAKERS.get(kind, ())
+    on_gpu = {engine.id for engine in engines() if engine.id not in on_host and not engine.name.startswith(others)}
+    # They copy then; those of the GPU come first in the library's order.
+    return frozenset(on_gpu | on_host if os.environ.get("HIPDNN_CPU_FALLBACK", "0") not in ("", "0") else on_gpu)
+
+
+def computes_on(device: Device) -> frozenset[int]:
+    """The ids of engines that take arrays on a device."""
+    return _computes_on(device[0], os.getpid())
+
+
+def engine_device(engine: int) -> Device:
+    """The first device that an engine computes on."""
+    return next((device for device in (HOST, (CUDA, 0), (ROCM, 0)) if engine in computes_on(device)), HOST)
 
 
 @contextlib.contextmanager

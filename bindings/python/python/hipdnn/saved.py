@@ -7,8 +7,11 @@ import os
 from pathlib import Path
 from typing import Any, Mapping
 
+from . import _native
+from .device import HOST, Device, DeviceLike, device_name, to_device
+from .errors import ArrayError
 from .graph import Graph
-from .library import library
+from .library import computes_on, engine_device, library
 from .tensor import Tensor
 
 __all__ = ["SavedGraph", "load"]
@@ -43,7 +46,12 @@ class SavedGraph(Graph):
         specs = self._specs()
         for spec in specs:
             spec["alignment"] = min(spec["alignment"], alignments[spec["uid"]])
-        self._plan = library().load(saved, specs)
+        self._specs_saved = specs
+        self._saved = saved
+        self._plan = library().load(saved, specs, HOST)
+        if self._plan.engine_id not in computes_on(HOST):
+            self._device = engine_device(self._plan.engine_id)
+            self._plan = self._make_plan()
 
     def _change(self) -> None:
         if getattr(self, "_plan", None) is not None:
@@ -56,10 +64,25 @@ class SavedGraph(Graph):
     def validate(self) -> None:
         """Saved graphs were validated before."""
 
-    def build(self, heur_modes: Any = None, *, engine: Any = None, knobs: Any = None) -> Graph:
+    def build(
+        self, heur_modes: Any = None, *, engine: Any = None, knobs: Any = None, device: DeviceLike | None = None
+    ) -> Graph:
         if engine is not None or knobs is not None:
             raise TypeError("the plan of a saved graph was made when it was saved")
+        if device is not None:
+            self._device = to_device(device)
+            self._plan = self._make_plan()
         return self
+
+    def _make_plan(self, aligned: bool = True, device: Device | None = None) -> _native.Plan:
+        device = device or self._device
+        if not aligned:
+            raise ArrayError("an array begins where the saved plan does not expect it, at no multiple of its alignment")
+        plan = library().load(self._saved, self._specs_saved, device)
+        if plan.engine_id not in computes_on(device):
+            name = self._engine_name(plan.engine_id)
+            raise ArrayError(f"the plan was saved of {name}, which does not compute on {device_name(device)}")
+        return plan
 
 
 def _uids(node: Mapping[str, Any]) -> list[tuple[str, int]]:

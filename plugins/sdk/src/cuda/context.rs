@@ -76,12 +76,7 @@ fn first_context(cuda: &'static Cuda) -> Result<CUcontext, CudaError> {
     if !known.is_null() {
         return Ok(known);
     }
-    let (mut context, mut first) = (ptr::null_mut(), 0);
-    // SAFETY: the outputs are valid.
-    unsafe {
-        cuda.check("cuDeviceGet", (cuda.cuDeviceGet)(&mut first, 0))?;
-        cuda.check("cuDevicePrimaryCtxRetain", (cuda.cuDevicePrimaryCtxRetain)(&mut context, first))?;
-    }
+    let context = Device::primary(cuda, 0)?.context;
     FIRST.store(context, Ordering::Release);
     Ok(context)
 }
@@ -104,6 +99,20 @@ pub(crate) fn enter(cuda: &'static Cuda, context: CUcontext) -> Result<EnteredCo
 }
 
 impl Device {
+    /// A device with its primary context, which the CUDA runtime uses and which stays retained.
+    ///
+    /// # Errors
+    /// The driver's, for instance when there is no device of this number.
+    pub fn primary(cuda: &'static Cuda, number: c_int) -> Result<Self, CudaError> {
+        let (mut context, mut device) = (ptr::null_mut(), 0);
+        // SAFETY: the outputs are valid, and any number is fine.
+        unsafe {
+            cuda.check("cuDeviceGet", (cuda.cuDeviceGet)(&mut device, number))?;
+            cuda.check("cuDevicePrimaryCtxRetain", (cuda.cuDevicePrimaryCtxRetain)(&mut context, device))?;
+        }
+        Self::of_context(cuda, context)
+    }
+
     /// The device of a context.
     ///
     /// # Errors

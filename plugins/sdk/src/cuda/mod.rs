@@ -47,6 +47,8 @@ crate::header_constants! {
     MEMORY_TYPE: c_int = CU_POINTER_ATTRIBUTE_MEMORY_TYPE 2;
     /// What an address is asked for: whether the memory is managed, so that the host can use it, too.
     IS_MANAGED: c_int = CU_POINTER_ATTRIBUTE_IS_MANAGED 8;
+    /// What an address is asked for: the number of the device whose memory it is in.
+    DEVICE_ORDINAL: c_int = CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL 9;
     /// Memory of a device.
     MEMORYTYPE_DEVICE: c_int = CU_MEMORYTYPE_DEVICE 2;
     /// An array of a device.
@@ -255,6 +257,11 @@ impl Cuda {
         let kind = self.pointer_attribute(MEMORY_TYPE, pointer);
         kind.is_some_and(|kind| [MEMORYTYPE_DEVICE, MEMORYTYPE_ARRAY].contains(&kind))
             && self.pointer_attribute(IS_MANAGED, pointer) != Some(1)
+    }
+
+    /// The number of the device whose memory an address is in, or that it was registered or allocated for. The address may be any.
+    pub fn device_of(&self, pointer: *const c_void) -> Option<CUdevice> {
+        self.pointer_attribute(DEVICE_ORDINAL, pointer)
     }
 
     /// A number that the driver knows of an address.

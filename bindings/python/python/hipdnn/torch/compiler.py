@@ -49,7 +49,7 @@ def _function(node: fx.Node) -> Any:
 def _shape(node: Any) -> Optional[tuple[int, ...]]:
     """The shape of a node's tensor; none where it is none that is computed here, or its shape is not known before."""
     value = node.meta.get("example_value") if isinstance(node, fx.Node) else None
-    if not isinstance(value, Tensor) or value.device.type != "cpu" or value.dtype not in TYPES:
+    if not isinstance(value, Tensor) or value.device.type not in ("cpu", "cuda") or value.dtype not in TYPES:
         return None
     return tuple(value.shape) if all(type(size) is int for size in value.shape) else None
 
@@ -84,14 +84,21 @@ def _batch_norm(
     return {"mean": mean, "var": var, "scale": scale, "shift": shift}, Norm(bool(training), float(momentum), float(eps))
 
 
+def _call_of(node: fx.Node) -> tuple[Any, dict[str, Any]]:
+    """The arguments of a node, of any type."""
+    return node.args, dict(node.kwargs)
+
+
 def _anchor(node: fx.Node) -> Optional[tuple[dict[str, Any], Any]]:
     """The operands of a convolution or product that a chain may begin with."""
     function = _function(node)
     try:
         if function in CONVOLUTIONS:
-            return _conv(*node.args, **node.kwargs)
+            args, kwargs = _call_of(node)
+            return _conv(*args, **kwargs)
         if function is F.linear:
-            of = _linear(*node.args, **node.kwargs)
+            args, kwargs = _call_of(node)
+            of = _linear(*args, **kwargs)
             return of if len(_shape(of[0]["w"]) or ()) == 2 else None
         if function in PRODUCTS and len(node.args) == 2 and len(_shape(node.args[1]) or ()) == 2:
             return {"x": node.args[0], "columns": node.args[1], "bias": None}, None
@@ -106,7 +113,8 @@ def _follow(anchor: fx.Node) -> Optional[Part]:
     if begun is None or _shape(anchor) is None:
         return None
     operands, window = begun
-    nodes, norm, activation = [anchor], None, ("", ())
+    nodes, norm = [anchor], None
+    activation: tuple[str, tuple[float, ...]] = ("", ())
     here = anchor
     while len(here.users) == 1 and not activation[0]:
         node = next(iter(here.users))
@@ -117,7 +125,8 @@ def _follow(anchor: fx.Node) -> Optional[Part]:
         if function is F.batch_norm and node.args[0] is here and window is not None and norm is None:
             if "residual" in operands:
                 break
-            found, norm = _batch_norm(*node.args, **node.kwargs)
+            args, kwargs = _call_of(node)
+            found, norm = _batch_norm(*args, **kwargs)
             operands.update(found)
         elif function in SUMS and len(node.args) == 2 and len(others) == 1 and not node.kwargs:
             in_place = function in (operator.iadd, Tensor.add_)
@@ -156,7 +165,7 @@ def _disturbed(nodes: Sequence[fx.Node]) -> bool:
             or (node.op == "call_function" and getattr(operator, name, None) is node.target and name.startswith("i"))
         )  # fmt: skip
         if changes and node not in nodes:
-            of = node.args[0] if node.args else None
+            of: Any = node.args[0] if node.args else None
             value = of.meta.get("example_value") if isinstance(of, fx.Node) else None
             # Counters of batches.
             if of is None or of.op != "placeholder" or value is None or value.is_floating_point():
@@ -177,6 +186,10 @@ def _name(node: fx.Node) -> str:
 class _Counted(torch.nn.Module):
     """What stands in a traced graph for nodes of it."""
 
+    #: The nodes computed here, and in PyTorch.
+    here: Callable[..., Any]
+    there: Callable[..., Any]
+
     def __init__(self, nodes: Sequence[fx.Node]) -> None:
         super().__init__()
         self.function = "+".join(_name(node) for node in nodes)
@@ -194,6 +207,20 @@ class _Counted(torch.nn.Module):
 
     def extra_repr(self) -> str:
         return self.function
+
+
+def _one(node: fx.Node, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """One function of a chain that no engine takes as a whole."""
+    handler = HANDLERS.get(function)
+    if handler is not None:
+        counts = counts_of(_name(node), _place(node))
+        try:
+            result = handler(*args, **kwargs)
+            counts.routed += 1
+            return result
+        except (Unsupported, TypeError) as reason:
+            counts.reasons[str(reason)] += 1
+    return function(*args, **kwargs)
 
 
 class RoutedCall(_Counted):
@@ -239,7 +266,7 @@ class FusedCall(_Counted):
         result = None
         for function, args, kwargs, node in self.calls:
             of = lambda a: values.get(id(a), a)  # noqa: E731
-            result = function(*(of(a) for a in args), **{key: of(value) for key, value in kwargs.items()})
+            result = _one(node, function, [of(a) for a in args], {key: of(value) for key, value in kwargs.items()})
             values[id(node)] = result
         return result
 

@@ -10,8 +10,17 @@ from torch.autograd.function import once_differentiable
 
 from .graphs import Unsupported, compute
 from .operation import plain
+from .ops.elementwise import pointwise_backward
 from .ops.layout import channels
-from .ops.products import conv_gradients, linear_gradients, rows, window_of
+from .ops.norms import batch_norm_backward
+from .ops.products import (
+    conv_gradients,
+    conv_gradients_apart,
+    linear_gradients,
+    linear_gradients_apart,
+    rows,
+    window_of,
+)
 
 
 class Norm(NamedTuple):
@@ -139,21 +148,44 @@ class _Gradient(torch.autograd.Function):
             return results + conv_gradients(graph, dz, of["x"], of["w"], chain.window, wanted)
 
         key = (chain, wanted, need_residual)
-        found = iter(compute("chain_gradients", key, list(tensors.values()), build, gaps=chain.window is None))
-        dresidual = None
-        if need_residual:
-            dresidual = next(found).view(dy.shape) if chain.method else dy
-        dscale = dshift = None
-        if chain.norm is not None:
-            dscale, dshift = (next(found).view(-1) for _ in range(2))
-        dx, dw, dbias = (next(found) if want else None for want in wanted)
-        if chain.window is None:
-            dx = None if dx is None else dx.view(*shape[:-1], w.shape[1])
-            dw = None if dw is None else dw[0].t()
-        dbias = None if dbias is None else dbias.view(-1)
+        try:
+            if dy.is_cuda:
+                raise Unsupported("engines of GPUs take one gradient at a time")
+            found = iter(compute("chain_gradients", key, list(tensors.values()), build, gaps=chain.window is None))
+        except Unsupported:
+            dx, dw, dbias, dscale, dshift, dz = _apart(chain, dy, wanted, *ctx.saved_tensors)
+            dresidual = dz if need_residual else None
+        else:
+            dresidual = None
+            if need_residual:
+                dresidual = next(found).view(dy.shape) if chain.method else dy
+            dscale = dshift = None
+            if chain.norm is not None:
+                dscale, dshift = (next(found).view(-1) for _ in range(2))
+            dx, dw, dbias = (next(found) if want else None for want in wanted)
+            if chain.window is None:
+                dx = None if dx is None else dx.view(*shape[:-1], w.shape[1])
+                dw = None if dw is None else dw[0].t()
+            dbias = None if dbias is None else dbias.view(-1)
         return (
             None, dx, dw, dbias, dscale if need_scale else None, dshift if need_shift else None, None, None, dresidual
         )  # fmt: skip
+
+
+def _apart(
+    chain: Chain, dy: Tensor, wanted: Sequence[bool], x: Tensor, w: Tensor, scale: Any, c: Any, mean: Any, inv: Any, seen: Any
+) -> list[Optional[Tensor]]:  # fmt: skip
+    """The gradients one by one: of image or rows, weights, bias, scale, shift, and of what is added."""
+    dz = dy
+    if chain.method:
+        dz = pointwise_backward.gradient(dy, seen.reshape(dy.shape), chain.method, chain.numbers)
+    added, dscale, dshift = dz, None, None
+    if chain.norm is not None:
+        dz, dscale, dshift = batch_norm_backward.gradient(dz, c, scale, mean.view(-1), inv.view(-1))
+    if chain.window is not None:
+        return [*conv_gradients_apart(dz, x, w, chain.window, wanted), dscale, dshift, added]
+    dx, dw, dbias = linear_gradients_apart(rows(dz, w.shape[0]), rows(x, w.shape[1]), w, wanted)
+    return [None if dx is None else dx.view(x.shape), dw, dbias, None, None, added]
 
 
 def run(chain: Chain, given: Sequence[Optional[Tensor]]) -> tuple[Tensor, ...]:
@@ -166,7 +198,7 @@ def run(chain: Chain, given: Sequence[Optional[Tensor]]) -> tuple[Tensor, ...]:
     if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in given):
         if chain.norm is not None and not chain.norm.training:
             raise Unsupported("gradients of a normalization by given statistics")
-        result: tuple[Tensor, ...] = _Gradient.apply(chain, *given)  # type: ignore[no-untyped-call]
+        result: tuple[Tensor, ...] = _Gradient.apply(chain, *given)
         return result
     found = _forward(chain, given, False)
     return (found["y"], *(found[name].view(-1) for name in ("next_mean", "next_var") if name in found))

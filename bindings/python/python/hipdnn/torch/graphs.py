@@ -9,8 +9,11 @@ import torch
 from torch import Tensor
 
 from .. import _native
+from ..device import HOST, torch_type
 from ..errors import Error
-from ..graph import Graph, torch_type
+from ..graph import ALIGNMENT, Graph
+from .devices import build as build_on_gpu
+from .devices import device_of, settings as switches
 
 #: What the engines compute in.
 TYPES = frozenset((torch.float32, torch.float16, torch.bfloat16, torch.float64))
@@ -31,38 +34,43 @@ class Computation:
 
     __slots__ = ("copies", "graph", "order", "outputs", "run", "used")
 
-    def __init__(self, graph: Graph, inputs: Sequence[Any], results: Sequence[Any], copies: Sequence[int]) -> None:
+    def __init__(self, graph: Graph, inputs: Sequence[Any], results: Sequence[Any], copies: dict[int, Any]) -> None:
         self.graph = graph
         self.run = graph.plan.run
         types = graph._types()
         made = graph._outputs
         #: Shape, strides and type of what is written.
-        self.outputs = [(t.dim, t.stride, torch_type(graph._data_type(t, types))) for t in made]
+        self.outputs = [(t.dim or (), t.stride or (), torch_type(graph._data_type(t, types))) for t in made]
         #: Where each result is among them.
         self.order = [made.index(result) for result in results]
-        #: Inputs that no engine takes as they lie.
+        #: Inputs that no engine takes as they lie, and how they are laid out.
         self.copies = copies
         #: Those that are read, where some are not.
         self.used = None if inputs == graph._inputs else [at for at, t in enumerate(inputs) if t in graph._inputs]
 
     def __call__(self, tensors: Sequence[Tensor], shape: Sequence[int] | None) -> list[Tensor]:
         if self.copies:
-            tensors = [t.contiguous() if at in self.copies else t for at, t in enumerate(tensors)]
+            tensors = _copied(tensors, self.copies)
         if self.used is not None:
             tensors = [tensors[at] for at in self.used]
         if not _DESCRIBED:
             tensors = [t.detach() for t in tensors]
-        written = [torch.empty_strided(dim, stride, dtype=kind) for dim, stride, kind in self.outputs]
+        device = tensors[0].device
+        written = [torch.empty_strided(dim, stride, dtype=kind, device=device) for dim, stride, kind in self.outputs]
         results = [written[at] for at in self.order]
         if shape is not None:
             # The tensor itself has the shape, rather than a view of it: views made here could not be changed in place later.
             at = self.order[0]
-            results[0] = torch.empty(shape, dtype=self.outputs[at][2])
+            results[0] = torch.empty(shape, dtype=self.outputs[at][2], device=device)
             written[at] = results[0].view(self.outputs[at][0])
         try:
             self.run((*tensors, *written))
         except _native.Misaligned:
-            self.graph._make_plan(aligned=False).run((*tensors, *written))
+            if tensors[0].is_cpu:
+                self.graph._make_plan(aligned=False).run((*tensors, *written))
+            else:
+                # Engines of GPUs want what they were planned for.
+                self.run((*(_moved(t) for t in tensors), *written))
         return results
 
 
@@ -83,9 +91,15 @@ def compute(
 
     The first result may be given another shape of as many elements. With `gaps`, inputs may be parts of others.
     """
-    key = (name, settings, tuple([(t.shape, t.stride(), t.dtype) for t in tensors]))
+    first = tensors[0]
+    # What is planned for a GPU depends on which one it is, and on PyTorch's switches.
+    where = None if first.is_cpu else (first.device.index, switches())
+    key = (name, settings, where, tuple([(t.shape, t.stride(), t.dtype) for t in tensors]))
     made = _made.get(key)
     if made is None:
+        if first.is_cuda and torch.cuda.is_current_stream_capturing():
+            # Planning allocates and measures. What ran before the capture was planned then.
+            raise Unsupported("a step that is captured before it ran")
         made = _plan(name, tensors, build, gaps)
         with _lock:
             if len(_made) >= _MOST:
@@ -96,7 +110,48 @@ def compute(
     return made(tensors, shape)
 
 
-def _copied(tensor: Tensor, gaps: bool) -> bool:
+def _moved(tensor: Tensor) -> Tensor:
+    """The tensor, or a copy with its strides where it does not begin at a multiple of what graphs promise."""
+    if tensor.data_ptr() % ALIGNMENT == 0:
+        return tensor
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device).copy_(tensor)
+
+
+#: Operations on images, whose tensors engines of GPUs want to lie alike.
+_OF_IMAGES = frozenset(
+    "conv conv_data conv_weights batch_norm batch_norm_backward batch_norm_inference pool pool_backward chain".split()
+)
+_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
+
+
+def _copied(tensors: Sequence[Tensor], layouts: dict[int, Any]) -> list[Tensor]:
+    """The tensors, some of them copied to lie otherwise."""
+    return [t.contiguous(memory_format=layouts[at]) if at in layouts else t for at, t in enumerate(tensors)]
+
+
+def _has_channels_last(image: Tensor) -> bool:
+    """Whether an image has the channels last, and could not be said to have them first."""
+    last = _LAST.get(image.dim())
+    return last is not None and image.is_contiguous(memory_format=last) and not image.is_contiguous()
+
+
+def _alike(tensors: Sequence[Tensor]) -> dict[int, Any]:
+    """What has to be copied so that all tensors have the channels last, as the first one."""
+    images = {at: _LAST[t.dim()] for at, t in enumerate(tensors) if t.dim() in _LAST}
+    lies = {at: tensors[at].is_contiguous(memory_format=last) for at, last in images.items()}
+    # Factors of channels lie as they do in any case.
+    return {at: last for at, last in images.items() if not lies[at] and tensors[at].numel() > tensors[at].shape[1]}
+
+
+def _strides(tensor: Tensor, last: bool) -> tuple[int, ...]:
+    """The strides of a tensor; where channels are last, also of those that might be either, as filters of 1 x 1."""
+    layout = _LAST.get(tensor.dim())
+    if last and layout is not None and tensor.is_contiguous(memory_format=layout):
+        return torch.empty(tensor.shape, device="meta", memory_format=layout).stride()
+    return tensor.stride() or (1,)
+
+
+def _is_apart(tensor: Tensor, gaps: bool) -> bool:
     """Whether a tensor's elements overlap, or lie apart where they must not."""
     if torch.ops.aten.is_non_overlapping_and_dense(tensor):
         return False
@@ -107,15 +162,20 @@ def _copied(tensor: Tensor, gaps: bool) -> bool:
 def _plan(name: str, tensors: Sequence[Tensor], build: Callable[..., Any], gaps: bool) -> Computation | str:
     if any(t.numel() == 0 for t in tensors):
         return "a tensor without elements"
-    copies = [at for at, t in enumerate(tensors) if _copied(t, gaps)]
-    tensors = [t.contiguous() if at in copies else t for at, t in enumerate(tensors)]
+    copies: dict[int, Any] = {at: torch.contiguous_format for at, t in enumerate(tensors) if _is_apart(t, gaps)}
+    device = device_of(tensors[0])
+    last = device != HOST and name in _OF_IMAGES and _has_channels_last(tensors[0])
+    if last:
+        copies.update(_alike(tensors))
+    tensors = _copied(tensors, copies)
     graph = Graph(name, io_data_type=tensors[0].dtype)
     try:
-        inputs = [graph.tensor(t.shape or (1,), t.stride() or (1,), t.dtype) for t in tensors]
+        inputs = [graph.tensor(t.shape or (1,), _strides(t, last), t.dtype) for t in tensors]
         results = build(graph, *inputs)
         results = results if isinstance(results, (list, tuple)) else [results]
         for result in results:
             result.set_output(True)
-        return Computation(graph.build(), inputs, results, copies)
+        made = graph.build() if device == HOST else build_on_gpu(graph, device, switches())
+        return Computation(made, inputs, results, copies)
     except Error as error:
         return str(error)

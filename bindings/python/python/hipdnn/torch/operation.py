@@ -6,7 +6,10 @@ from typing import Any, Callable
 
 import torch
 from torch import Tensor
-from torch.library import custom_op
+from torch.library import custom_op, infer_schema
+
+from .counts import counts_of
+from .graphs import Unsupported
 
 _PLAIN = (Tensor, torch.nn.Parameter)
 _modes = torch._C._len_torch_dispatch_stack
@@ -28,9 +31,36 @@ class Operation:
 
     def __init__(self, forward: Callable[..., Any]) -> None:
         self.forward = forward
-        self.custom = custom_op(f"hipdnn::{forward.__name__}", forward, mutates_args=())
+        schema = infer_schema(forward, mutates_args=())
+        self.custom = custom_op(f"hipdnn::{forward.__name__}", self.anyhow, mutates_args=(), schema=schema)
         self.register_fake = self.custom.register_fake
         self.function: Any = None
+        self.elsewhere: Any = None
+
+    def register_elsewhere(self, by_pytorch: Callable[..., Any]) -> Callable[..., Any]:
+        """How PyTorch computes the same, for what no engine takes once it is too late to leave the whole function to PyTorch."""
+        self.elsewhere = by_pytorch
+        return by_pytorch
+
+    def anyhow(self, *args: Any) -> Any:
+        """The results, by PyTorch where no engine applies."""
+        try:
+            return self.forward(*args)
+        except Unsupported as reason:
+            return self._elsewhere(reason, args)
+
+    def gradient(self, *args: Any) -> Any:
+        """The operation as part of a gradient, by PyTorch where no engine applies."""
+        try:
+            return self(*args)
+        except Unsupported as reason:
+            return self._elsewhere(reason, args)
+
+    def _elsewhere(self, reason: Unsupported, args: Any) -> Any:
+        if self.elsewhere is None:
+            raise reason
+        counts_of(self.forward.__name__, ("gradient", 0)).reasons[str(reason)] += 1
+        return self.elsewhere(*args)
 
     def register_autograd(self, backward: Callable[..., Any], *, setup_context: Callable[..., None]) -> None:
         self.custom.register_autograd(backward, setup_context=setup_context)

@@ -86,7 +86,9 @@ def _adaptive(rank: int, mode: str, input: Tensor, output_size: Any, return_indi
     if input.dim() not in (rank + 1, rank + 2):
         raise Unsupported("shapes that do not fit")
     sizes: Sequence[int] = input.shape[-rank:]
-    wanted = [output_size] * rank if isinstance(output_size, int) or output_size is None else list(output_size)
+    wanted: list[Any] = (
+        [output_size] * rank if isinstance(output_size, int) or output_size is None else list(output_size)
+    )
     wanted = [size if want is None else want for size, want in zip(sizes, wanted * (rank if len(wanted) == 1 else 1))]
     if len(wanted) != rank or any(want < 1 or size % want for size, want in zip(sizes, wanted)):
         raise Unsupported("windows of several sizes")

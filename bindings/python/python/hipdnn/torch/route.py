@@ -29,18 +29,23 @@ def handles(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any
 _KINDS = (Tensor, torch.nn.Parameter)
 
 
-def check(*tensors: Tensor | None) -> None:
+def check(first: Tensor, *others: Tensor | None) -> None:
     """Raises Unsupported for tensors that are not computed here."""
-    for tensor in tensors:
+    on_host = first.is_cpu
+    number = -1 if on_host else first.get_device()
+    for tensor in (first, *others):
         if tensor is None or (
-            type(tensor) in _KINDS and tensor.is_cpu and tensor.dtype in TYPES and tensor.layout is torch.strided
-            and not tensor.is_neg() and tensor.numel()
+            type(tensor) in _KINDS and tensor.dtype in TYPES
+            and (tensor.is_cpu if on_host else tensor.is_cuda and tensor.get_device() == number)
+            and tensor.layout is torch.strided and not tensor.is_neg() and tensor.numel()
         ):  # fmt: skip
             continue
         if type(tensor) not in _KINDS:
             raise Unsupported(f"a {type(tensor).__name__}")
-        if tensor.device.type != "cpu":
+        if tensor.device.type not in ("cpu", "cuda"):
             raise Unsupported(f"device {tensor.device}")
+        if tensor.device != first.device:
+            raise Unsupported("tensors on several devices")
         if tensor.layout != torch.strided or tensor.is_neg():
             raise Unsupported(f"layout {tensor.layout}")
         if tensor.dtype not in TYPES:
@@ -51,12 +56,20 @@ def check(*tensors: Tensor | None) -> None:
 
 def cast(*tensors: Tensor | None) -> list[Any]:
     """The tensors as autocast wants them for products, if it is on; else they have to be of one type."""
-    if torch.is_autocast_enabled("cpu"):
-        dtype = torch.get_autocast_dtype("cpu")
+    device = next(t for t in tensors if t is not None).device.type
+    if torch.is_autocast_enabled(device):
+        dtype = torch.get_autocast_dtype(device)
         return [t.to(dtype) if t is not None and t.dtype != torch.float64 else t for t in tensors]
     if len({t.dtype for t in tensors if t is not None}) > 1:
         raise Unsupported("tensors of several types")
     return list(tensors)
+
+
+def widened(input: Tensor) -> Tensor:
+    """A tensor as autocast wants it on GPUs for what sums many numbers, if it is on."""
+    if input.is_cuda and torch.is_autocast_enabled("cuda"):
+        return input.float() if input.dtype in (torch.float16, torch.bfloat16) else input
+    return input
 
 
 def numbers(value: Any, rank: int) -> list[int]:
@@ -98,7 +111,8 @@ def _conv(
     return y if batched else y.squeeze(0)
 
 
-for _rank, _function in enumerate((torch.conv1d, torch.conv2d, torch.conv3d), 1):
+_convolutions: tuple[Any, ...] = (torch.conv1d, torch.conv2d, torch.conv3d)
+for _rank, _function in enumerate(_convolutions, 1):
     HANDLERS[_function] = functools.partial(_conv, _rank)
 
 
@@ -131,7 +145,8 @@ def _conv_transpose(
     return y if bias is None else y + bias.view(1, -1, *(1 for _ in range(rank)))
 
 
-for _rank, _function in enumerate((F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d), 1):
+_transposed: tuple[Any, ...] = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)
+for _rank, _function in enumerate(_transposed, 1):
     HANDLERS[_function] = functools.partial(_conv_transpose, _rank)
 
 
@@ -166,7 +181,7 @@ def factor(given: Tensor | None, like: Tensor, size: int, value: float) -> Tenso
     """A scale or bias in the type of statistics, made up where none is given."""
     dtype = torch.float64 if like.dtype == torch.float64 else torch.float32
     if given is None:
-        return torch.full((size,), value, dtype=dtype)
+        return torch.full((size,), value, dtype=dtype, device=like.device)
     if given.dtype is dtype and given.dim() == 1:
         return given
     return given.reshape(-1).to(dtype)
@@ -206,7 +221,7 @@ def layer_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any
 ) -> Tensor:
     check(input, weight, bias)
-    size = math.prod(normalized_shape)
+    input, size = widened(input), math.prod(normalized_shape)
     if tuple(input.shape[input.dim() - len(normalized_shape) :]) != tuple(normalized_shape):
         raise Unsupported("shapes that do not fit")
     factors = factor(weight, input, size, 1), factor(bias, input, size, 0)
@@ -220,7 +235,7 @@ def group_norm(
     check(input, weight, bias)
     if input.dim() < 2 or input.shape[1] % num_groups:
         raise Unsupported("shapes that do not fit")
-    size = input[0].numel() // num_groups
+    input, size = widened(input), input[0].numel() // num_groups
     factors = factor(None, input, size, 1), factor(None, input, size, 0)
     y = ops.layer_norm(input, *factors, eps)[0]
     shape = (1, -1, *(1 for _ in input.shape[2:]))
@@ -303,8 +318,10 @@ def scaled_dot_product_attention(
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     kept = None
     if dropout_p > 0:
+        if not query.is_cpu:
+            raise Unsupported("dropout on a GPU")
         shape = (*query.shape[:3], key.shape[2])
-        kept = torch.empty(shape, dtype=query.dtype).bernoulli_(1 - dropout_p)
+        kept = torch.empty(shape, dtype=query.dtype, device=query.device).bernoulli_(1 - dropout_p)
     return ops.sdpa(query, key, value, attn_mask, kept, is_causal, scale, dropout_p)[0]
 
 
@@ -313,7 +330,7 @@ def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
     check(input)
     if dim is None or input.dim() == 0 or dtype not in (None, *TYPES):
         raise Unsupported("a result of another type, or no dimension")
-    if dtype is not None or torch.is_autocast_enabled("cpu"):
+    if dtype is not None or torch.is_autocast_enabled(input.device.type):
         input = input.to(dtype or torch.float32)
     return ops.softmax(input, dim % input.dim())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Optional, Sequence
 
 import torch
@@ -18,7 +19,7 @@ def _beside(bias: Optional[Tensor], kept: Optional[Tensor], dropout: float, grad
     if kept is not None:
         share = 1 - dropout
         factors = (1 / share if share else 0.0, share) if gradient else (1 / share if share else 0.0,)
-        tensors += [kept, *(torch.full((1, 1, 1, 1), factor) for factor in factors)]
+        tensors += [kept, *(torch.full((1, 1, 1, 1), factor, device=kept.device) for factor in factors)]
     return tensors
 
 
@@ -35,7 +36,8 @@ def sdpa(
         return graph.sdpa(q, k, v, attn_scale=scale, use_causal_mask=causal, generate_stats=True, **of)
 
     key = (causal, scale, bias is None, kept is None)
-    return tuple(compute("sdpa", key, tensors, build, gaps=True))
+    o, stats = compute("sdpa", key, tensors, build, gaps=True)
+    return o, stats
 
 
 def _rest(bias: Any, kept: Any, rest: Sequence[Any]) -> dict[str, Any]:
@@ -65,7 +67,29 @@ def sdpa_backward(
         return graph.sdpa_backward(q, k, v, o, do, stats, attn_scale=scale, use_causal_mask=causal, **of)
 
     key = (causal, scale, bias is None, kept is None)
-    return tuple(compute("sdpa_backward", key, tensors, build, gaps=True))
+    dq, dk, dv = compute("sdpa_backward", key, tensors, build, gaps=True)
+    return dq, dk, dv
+
+
+@sdpa_backward.register_elsewhere
+def _(q, k, v, o, do, stats, bias, kept, causal, scale, dropout):  # type: ignore[no-untyped-def]
+    repeats = q.shape[1] // k.shape[1]
+    k_all, v_all = (t.repeat_interleave(repeats, 1) for t in (k, v))
+    scores = scale * (q @ k_all.mT).to(stats.dtype)
+    if bias is not None:
+        scores = scores + bias
+    if causal:
+        future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).triu(1)
+        scores = scores.masked_fill(future, -math.inf)
+    p = torch.exp(scores - stats)
+    dropped = p if kept is None else p * kept / (1 - dropout)
+    dv = dropped.to(do.dtype).mT @ do
+    dp = (do @ v_all.mT).to(stats.dtype)
+    dp = dp if kept is None else dp * kept / (1 - dropout)
+    ds = (scale * p * (dp - (do * o).sum(-1, True).to(stats.dtype))).to(q.dtype)
+    dk = ds.mT @ q
+    groups = lambda t, like: t.view(*like.shape[:2], repeats, *like.shape[2:]).sum(2)  # noqa: E731
+    return ds @ k_all, groups(dk, k), groups(dv, v)
 
 
 @sdpa_backward.register_fake
@@ -83,7 +107,7 @@ def _sdpa_backward(ctx, do, _):  # type: ignore[no-untyped-def]
     if do is None:
         return (None,) * 8
     q, k, v, o, stats, bias, kept = ctx.saved_tensors
-    return *sdpa_backward(q, k, v, o, do, stats, bias, kept, *ctx.settings), *(None,) * 5
+    return *sdpa_backward.gradient(q, k, v, o, do, stats, bias, kept, *ctx.settings), *(None,) * 5
 
 
 sdpa.register_autograd(_sdpa_backward, setup_context=_sdpa_context)

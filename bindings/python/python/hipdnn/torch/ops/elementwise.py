@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Any, Callable, Sequence
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ...types import reduction_mode
@@ -32,6 +33,22 @@ def pointwise_backward(dy: Tensor, x: Tensor, method: str, numbers: Sequence[flo
     return compute(name, tuple(numbers), [dy, x], build, shape=() if x.dim() == 0 else None)[0]
 
 
+#: PyTorch's own, by the method of a graph.
+_FUNCTIONS: dict[str, Callable[..., Tensor]] = {
+    "relu": lambda x, *of: F.hardtanh(x, of[1], of[2]) if of else F.relu(x),
+    "swish": F.silu, "sigmoid": torch.sigmoid, "tanh": torch.tanh, "leaky_relu": F.leaky_relu, "elu": F.elu,
+    "gelu": F.gelu, "gelu_approx_tanh": lambda x: F.gelu(x, approximate="tanh"),
+}  # fmt: skip
+
+
+@pointwise_backward.register_elsewhere
+def _(dy, x, method, numbers):  # type: ignore[no-untyped-def]
+    again = torch.is_grad_enabled()
+    with torch.enable_grad():
+        of = x if again and x.requires_grad else x.detach().requires_grad_()
+        return torch.autograd.grad(_FUNCTIONS[method](of, *numbers), of, dy, create_graph=again)[0]
+
+
 @pointwise_backward.register_fake
 def _(dy, x, method, numbers):  # type: ignore[no-untyped-def]
     return torch.empty_like(x)
@@ -43,7 +60,7 @@ def _pointwise_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
 
 
 def _pointwise_backward(ctx, dy):  # type: ignore[no-untyped-def]
-    return pointwise_backward(dy, ctx.saved_tensors[0], ctx.method, ctx.numbers), None, None
+    return pointwise_backward.gradient(dy, ctx.saved_tensors[0], ctx.method, ctx.numbers), None, None
 
 
 pointwise.register_autograd(_pointwise_backward, setup_context=_pointwise_context)
@@ -76,6 +93,11 @@ def softmax_backward(dy: Tensor, y: Tensor, dim: int) -> Tensor:
     return compute("softmax_backward", dim, [dy, y], build)[0]
 
 
+@softmax_backward.register_elsewhere
+def _(dy, y, dim):  # type: ignore[no-untyped-def]
+    return torch.ops.aten._softmax_backward_data(dy, y, dim, y.dtype)
+
+
 @softmax_backward.register_fake
 def _(dy, y, dim):  # type: ignore[no-untyped-def]
     return torch.empty_like(y)
@@ -87,7 +109,7 @@ def _softmax_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
 
 
 def _softmax_backward(ctx, dy):  # type: ignore[no-untyped-def]
-    return softmax_backward(dy, ctx.saved_tensors[0], ctx.dim), None
+    return softmax_backward.gradient(dy, ctx.saved_tensors[0], ctx.dim), None
 
 
 softmax.register_autograd(_softmax_backward, setup_context=_softmax_context)

@@ -20,7 +20,8 @@ def batch_norm(
     """Batch normalization in training: the result, mean, 1 / sqrt(variance + eps), the running mean and variance after."""
     tensors = [x, *(channels(t, x.dim()) for t in (scale, bias, mean, var))]
     results = compute("batch_norm", (momentum, eps), tensors, lambda graph, *t: graph.batchnorm(*t, eps, momentum))
-    return results[0], *(t.flatten() for t in results[1:])
+    y, mean, inv, next_mean, next_var = results[0], *(t.flatten() for t in results[1:])
+    return y, mean, inv, next_mean, next_var
 
 
 @batch_norm.register_fake
@@ -38,6 +39,13 @@ def batch_norm_backward(
     return dx, dscale.flatten(), dbias.flatten()
 
 
+@batch_norm_backward.register_elsewhere
+def _(dy, x, scale, mean, inv):  # type: ignore[no-untyped-def]
+    # The variance is in 1 / sqrt(variance + eps) already.
+    of = dy, x, scale, None, None, mean, inv, True, 0.0, [True, True, True]
+    return torch.ops.aten.native_batch_norm_backward(*of)
+
+
 @batch_norm_backward.register_fake
 def _(dy, x, scale, mean, inv):  # type: ignore[no-untyped-def]
     return torch.empty_like(x), torch.empty_like(scale), torch.empty_like(scale)
@@ -52,7 +60,7 @@ def _batch_norm_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
 def _batch_norm_backward(ctx, dy, *_):  # type: ignore[no-untyped-def]
     if dy is None:
         return (None,) * 7
-    return *batch_norm_backward(dy, *ctx.saved_tensors), None, None, None, None
+    return *batch_norm_backward.gradient(dy, *ctx.saved_tensors), None, None, None, None
 
 
 batch_norm.register_autograd(_batch_norm_backward, setup_context=_batch_norm_context)
@@ -92,7 +100,8 @@ def layer_norm(x: Tensor, scale: Tensor, bias: Tensor, eps: float) -> tuple[Tens
     """Normalization of rows, each as long as the scale: the result, mean and 1 / sqrt(variance + eps)."""
     tensors = [x.reshape(-1, scale.shape[0]), scale.view(1, -1), bias.view(1, -1)]
     build = lambda graph, *t: graph.layernorm(TRAINING, *t, eps)  # noqa: E731
-    return tuple(compute("layer_norm", eps, tensors, build, shape=x.shape))
+    y, mean, inv = compute("layer_norm", eps, tensors, build, shape=x.shape)
+    return y, mean, inv
 
 
 @layer_norm.register_fake
@@ -113,6 +122,21 @@ def layer_norm_backward(
     return dx, dscale.flatten(), dbias.flatten()
 
 
+def _normal(x: Tensor, scale: Tensor, mean: Tensor | float, inv: Tensor) -> tuple[Tensor, Tensor]:
+    """The rows in the type of statistics, and normalized."""
+    rows = x.reshape(-1, scale.shape[0]).to(scale.dtype)
+    return rows, (rows - mean) * inv
+
+
+@layer_norm_backward.register_elsewhere
+def _(dy, x, scale, mean, inv):  # type: ignore[no-untyped-def]
+    rows, normal = _normal(x, scale, mean, inv)
+    dz = dy.reshape(rows.shape).to(scale.dtype)
+    of = dz * scale
+    dx = inv * (of - of.mean(1, True) - normal * (of * normal).mean(1, True))
+    return dx.view(x.shape).to(x.dtype), (dz * normal).sum(0), dz.sum(0)
+
+
 @layer_norm_backward.register_fake
 def _(dy, x, scale, mean, inv):  # type: ignore[no-untyped-def]
     return x.new_empty(x.shape), torch.empty_like(scale), torch.empty_like(scale)
@@ -127,7 +151,7 @@ def _layer_norm_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
 def _layer_norm_backward(ctx, dy, *_):  # type: ignore[no-untyped-def]
     if dy is None:
         return (None,) * 4
-    return *layer_norm_backward(dy, *ctx.saved_tensors), None
+    return *layer_norm_backward.gradient(dy, *ctx.saved_tensors), None
 
 
 layer_norm.register_autograd(_layer_norm_backward, setup_context=_layer_norm_context)
@@ -138,7 +162,8 @@ def rms_norm(x: Tensor, scale: Tensor, eps: float) -> tuple[Tensor, Tensor]:
     """Division of rows, each as long as the scale, by the root of their mean square: the result, and 1 / root."""
     tensors = [x.reshape(-1, scale.shape[0]), scale.view(1, -1)]
     build = lambda graph, *t: graph.rmsnorm(TRAINING, *t, epsilon=eps)  # noqa: E731
-    return tuple(compute("rms_norm", eps, tensors, build, shape=x.shape))
+    y, inv = compute("rms_norm", eps, tensors, build, shape=x.shape)
+    return y, inv
 
 
 @rms_norm.register_fake
@@ -156,6 +181,15 @@ def rms_norm_backward(dy: Tensor, x: Tensor, scale: Tensor, inv: Tensor) -> tupl
     return dx, dscale.flatten()
 
 
+@rms_norm_backward.register_elsewhere
+def _(dy, x, scale, inv):  # type: ignore[no-untyped-def]
+    rows, normal = _normal(x, scale, 0, inv)
+    dz = dy.reshape(rows.shape).to(scale.dtype)
+    of = dz * scale
+    dx = inv * (of - normal * (of * normal).mean(1, True))
+    return dx.view(x.shape).to(x.dtype), (dz * normal).sum(0)
+
+
 @rms_norm_backward.register_fake
 def _(dy, x, scale, inv):  # type: ignore[no-untyped-def]
     return x.new_empty(x.shape), torch.empty_like(scale)
@@ -170,7 +204,7 @@ def _rms_norm_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
 def _rms_norm_backward(ctx, dy, *_):  # type: ignore[no-untyped-def]
     if dy is None:
         return (None,) * 3
-    return *rms_norm_backward(dy, *ctx.saved_tensors), None
+    return *rms_norm_backward.gradient(dy, *ctx.saved_tensors), None
 
 
 rms_norm.register_autograd(_rms_norm_backward, setup_context=_rms_norm_context)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Optional, Sequence
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ...infer import window as outputs
@@ -63,6 +65,24 @@ def pool_backward(
     return compute("pool_backward", (mode, of, tuple(shape)), tensors, build)[0]
 
 
+@pool_backward.register_elsewhere
+def _(dy, index, shape, mode, window, stride, pre, post):  # type: ignore[no-untyped-def]
+    if index is not None:
+        inside = index.flatten(2).long()
+        # Windows that reach out have no maximum there; those that overlap may have the same.
+        dx = dy.new_zeros(*shape[:2], math.prod(shape[2:]))
+        dx.scatter_add_(2, inside.clamp(min=0), dy.flatten(2).masked_fill(inside < 0, 0))
+        return dx.view(shape)
+    before = [n for pad in reversed(list(zip(pre, post))) for n in pad]
+    function = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)[len(window) - 1]
+    with torch.enable_grad():
+        x = dy.new_zeros(shape).requires_grad_()
+        y = function(F.pad(x, before), window, stride)
+        if mode == "avgpool_exclude_padding":
+            y = y / function(F.pad(torch.ones_like(x), before), window, stride)
+        return torch.autograd.grad(y, x, dy)[0]
+
+
 @pool_backward.register_fake
 def _(dy, index, shape, mode, window, stride, pre, post):  # type: ignore[no-untyped-def]
     return like(dy, shape)
@@ -77,7 +97,7 @@ def _pool_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
 
 def _pool_backward(ctx, dy, _):  # type: ignore[no-untyped-def]
     index = ctx.saved_tensors[0] if ctx.index else None
-    return pool_backward(dy, index, ctx.shape, ctx.mode, *ctx.window), *(None,) * 6
+    return pool_backward.gradient(dy, index, ctx.shape, ctx.mode, *ctx.window), *(None,) * 6
 
 
 pool.register_autograd(_pool_backward, setup_context=_pool_context)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence
+from typing import Any, Iterator, Optional, Sequence
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ...infer import window
 from ...types import reduction_mode
-from ..graphs import compute
+from ..graphs import Unsupported, compute
 from ..operation import operation, plain
 from .layout import channels, like
 
@@ -19,6 +20,21 @@ SUM = reduction_mode.ADD
 def total(graph: Any, x: Any, axes: Sequence[int]) -> Any:
     """The sum over dimensions; the tensor where they have one element each, which is no reduction."""
     return graph.reduction(x, SUM, axis=axes) if any(x.dim[at] > 1 for at in axes) else graph.identity(x)
+
+
+def together(
+    name: str, settings: Any, tensors: Sequence[Tensor], build: Any, gaps: bool = False
+) -> Optional[Iterator[Tensor]]:
+    """Gradients as one graph; none where they have to be computed one by one.
+
+    Those are what second derivatives are of, and engines of GPUs take one gradient at a time.
+    """
+    if torch.is_grad_enabled() or tensors[0].is_cuda or not plain(*tensors):
+        return None
+    try:
+        return iter(compute(name, settings, tensors, build, gaps=gaps))
+    except Unsupported:
+        return None
 
 
 def window_of(of: Sequence[Sequence[int]]) -> dict[str, Any]:
@@ -42,6 +58,12 @@ def conv(
     return compute("conv", of, tensors, build)[0]
 
 
+@conv.register_elsewhere
+def _(x, w, bias, stride, padding, dilation):  # type: ignore[no-untyped-def]
+    function = (torch.conv1d, torch.conv2d, torch.conv3d)[x.dim() - 3]
+    return function(x, w, bias, stride, padding, dilation, x.shape[1] // w.shape[1])
+
+
 @conv.register_fake
 def _(x, w, bias, stride, padding, dilation):  # type: ignore[no-untyped-def]
     sizes = zip(x.shape[2:], padding, padding, stride, dilation, w.shape[2:])
@@ -58,6 +80,21 @@ def conv_data(
     return compute("conv_data", (of, tuple(shape)), [dy, w], build)[0]
 
 
+def _conv_backward_of(
+    dy: Tensor, x: Tensor, w: Tensor, stride: Any, padding: Any, dilation: Any, mask: Sequence[bool]
+) -> Any:
+    """PyTorch's gradients of a convolution."""
+    groups, none = x.shape[1] // w.shape[1], [0] * len(stride)
+    of = stride, padding, dilation, False, none, groups, mask
+    return torch.ops.aten.convolution_backward(dy, x, w, None, *of)
+
+
+@conv_data.register_elsewhere
+def _(dy, w, shape, stride, padding, dilation):  # type: ignore[no-untyped-def]
+    x = dy.new_empty(1).expand(shape)
+    return _conv_backward_of(dy, x, w, stride, padding, dilation, [True, False, False])[0]
+
+
 @conv_data.register_fake
 def _(dy, w, shape, stride, padding, dilation):  # type: ignore[no-untyped-def]
     return like(dy, shape)
@@ -71,6 +108,12 @@ def conv_weights(
     of = tuple(stride), tuple(padding), tuple(dilation)
     build = lambda graph, x, dy: graph.conv_wgrad(x, dy, **window_of(of)).set_dim(shape)  # noqa: E731
     return compute("conv_weights", (of, tuple(shape)), [x, dy], build)[0]
+
+
+@conv_weights.register_elsewhere
+def _(x, dy, shape, stride, padding, dilation):  # type: ignore[no-untyped-def]
+    w = dy.new_empty(1).expand(shape)
+    return _conv_backward_of(dy, x, w, stride, padding, dilation, [False, True, False])[1]
 
 
 @conv_weights.register_fake
@@ -96,17 +139,23 @@ def conv_gradients(graph: Any, dy: Any, x: Any, w: Any, of: Any, wanted: Sequenc
     return results
 
 
+def conv_gradients_apart(
+    dy: Tensor, x: Tensor, w: Tensor, of: Sequence[Any], wanted: Sequence[bool]
+) -> list[Optional[Tensor]]:
+    """The same, each by itself."""
+    dx = conv_data.gradient(dy, w, x.shape, *of) if wanted[0] else None
+    dw = conv_weights.gradient(x, dy, w.shape, *of) if wanted[1] else None
+    return [dx, dw, dy.sum([0, *range(2, dy.dim())]) if wanted[2] else None]
+
+
 def _conv_backward(ctx, dy):  # type: ignore[no-untyped-def]
     x, w = ctx.saved_tensors
     wanted = (*ctx.needs_input_grad[:2], ctx.has_bias and ctx.needs_input_grad[2])
-    if torch.is_grad_enabled() or not plain(dy, x, w):
-        dx = conv_data(dy, w, x.shape, *ctx.window) if wanted[0] else None
-        dw = conv_weights(x, dy, w.shape, *ctx.window) if wanted[1] else None
-        db = dy.sum([0, *range(2, dy.dim())]) if wanted[2] else None
-        return dx, dw, db, None, None, None
     of = tuple(map(tuple, ctx.window))
     build = lambda graph, dy, x, w: conv_gradients(graph, dy, x, w, of, wanted)  # noqa: E731
-    found = iter(compute("conv_gradients", (of, wanted), [dy, x, w], build))
+    found = together("conv_gradients", (of, wanted), [dy, x, w], build)
+    if found is None:
+        return *conv_gradients_apart(dy, x, w, ctx.window, wanted), None, None, None
     dx, dw, db = (next(found) if want else None for want in wanted)
     return dx, dw, None if db is None else db.view(-1), None, None, None
 
@@ -121,8 +170,8 @@ def _conv_data_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
 
 def _conv_data_backward(ctx, grad):  # type: ignore[no-untyped-def]
     dy, w = ctx.saved_tensors
-    ddy = conv(grad, w, None, *ctx.window) if ctx.needs_input_grad[0] else None
-    dw = conv_weights(grad, dy, w.shape, *ctx.window) if ctx.needs_input_grad[1] else None
+    ddy = conv.gradient(grad, w, None, *ctx.window) if ctx.needs_input_grad[0] else None
+    dw = conv_weights.gradient(grad, dy, w.shape, *ctx.window) if ctx.needs_input_grad[1] else None
     return ddy, dw, None, None, None, None
 
 
@@ -136,6 +185,9 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     return compute("matmul", None, [a, b], lambda graph, a, b: graph.matmul(a, b), gaps=True)[0]
 
 
+matmul.register_elsewhere(torch.matmul)
+
+
 @matmul.register_fake
 def _(a, b):  # type: ignore[no-untyped-def]
     return a.new_empty(max(a.shape[0], b.shape[0]), a.shape[1], b.shape[2])
@@ -147,8 +199,8 @@ def _matmul_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
 
 def _matmul_backward(ctx, dc):  # type: ignore[no-untyped-def]
     a, b = ctx.saved_tensors
-    da = matmul(dc, b.mT).sum_to_size(a.shape) if ctx.needs_input_grad[0] else None
-    db = matmul(a.mT, dc).sum_to_size(b.shape) if ctx.needs_input_grad[1] else None
+    da = matmul.gradient(dc, b.mT).sum_to_size(a.shape) if ctx.needs_input_grad[0] else None
+    db = matmul.gradient(a.mT, dc).sum_to_size(b.shape) if ctx.needs_input_grad[1] else None
     return da, db
 
 
@@ -173,6 +225,9 @@ def linear(x: Tensor, w: Tensor, bias: Optional[Tensor]) -> Tensor:
         return y if bias is None else graph.add(y, bias)
 
     return compute("linear", None, tensors, build, shape=(*x.shape[:-1], n), gaps=True)[0]
+
+
+linear.register_elsewhere(F.linear)
 
 
 @linear.register_fake
@@ -200,23 +255,26 @@ def linear_gradients(graph: Any, dy: Any, turned: Any, w: Any, wanted: Sequence[
     return results
 
 
+def linear_gradients_apart(dy: Tensor, x: Tensor, w: Tensor, wanted: Sequence[bool]) -> list[Optional[Tensor]]:
+    """The same, each by itself; rows are not columns."""
+    dx = matmul.gradient(dy, w.unsqueeze(0)) if wanted[0] else None
+    dw = matmul.gradient(dy.mT, x).squeeze(0) if wanted[1] else None
+    return [dx, dw, dy.sum((0, 1)) if wanted[2] else None]
+
+
 def _linear_backward(ctx, dy):  # type: ignore[no-untyped-def]
     x, w = ctx.saved_tensors
     n, k = w.shape
     wanted = (*ctx.needs_input_grad[:2], ctx.has_bias and ctx.needs_input_grad[2])
     dy, x_rows = rows(dy, n), rows(x, k)
-    if torch.is_grad_enabled() or not plain(dy, x, w):
-        dx = matmul(dy, w.unsqueeze(0)).view(x.shape) if wanted[0] else None
-        dw = matmul(dy.mT, x_rows).squeeze(0) if wanted[1] else None
-        return dx, dw, dy.sum((0, 1)) if wanted[2] else None
-    build = lambda graph, *t: linear_gradients(graph, *t, wanted)  # noqa: E731
-    found = iter(compute("linear_gradients", wanted, [dy, x_rows.mT, w.unsqueeze(0)], build, gaps=True))
-    dx, dw, db = (next(found) if want else None for want in wanted)
-    return (
-        None if dx is None else dx.view(x.shape),
-        None if dw is None else dw[0].t(),
-        None if db is None else db.view(n),
-    )
+    build = lambda graph, dy, turned, w: linear_gradients(graph, dy, turned, w, wanted)  # noqa: E731
+    found = together("linear_gradients", wanted, [dy, x_rows.mT, w.unsqueeze(0)], build, gaps=True)
+    if found is None:
+        dx, dw, db = linear_gradients_apart(dy, x_rows, w, wanted)
+    else:
+        dx, dw, db = (next(found) if want else None for want in wanted)
+        dw = None if dw is None else dw[0].t()
+    return None if dx is None else dx.view(x.shape), dw, None if db is None else db.view(n)
 
 
 linear.register_autograd(_linear_backward, setup_context=_linear_context)

@@ -1,0 +1,112 @@
+"""Devices, and new arrays on them."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import sys
+from typing import Any, Sequence, Tuple, Union
+
+from . import _native
+
+#: Kind and number of a device, as DLPack has them.
+Device = Tuple[int, int]
+#: What a device is named by: "cpu", "cuda", "cuda:1", "rocm:0", a device of PyTorch's, or kind and number as DLPack has them.
+DeviceLike = Union[str, Device, Any]
+
+HOST: Device = (1, 0)
+CUDA, ROCM = 2, 10
+
+_KINDS = {"cpu": 1, "cuda": CUDA, "rocm": ROCM, "hip": ROCM}
+#: Kinds of memory that are as good as others: pinned memory of the host, and memory that moves.
+_SAME = {3: 1, 11: 1, 13: CUDA}
+
+
+def to_device(device: DeviceLike) -> Device:
+    """Kind and number of a device."""
+    if isinstance(device, tuple):
+        kind, number = int(device[0]), int(device[1])
+        kind = _SAME.get(kind, kind)
+        return kind, 0 if kind == HOST[0] else number
+    name, _, digits = str(device).partition(":")
+    if name not in _KINDS or not (digits or "0").isdigit():
+        raise ValueError(f"{device!r} is no device, expected cpu, cuda, cuda:1 or rocm")
+    known = _KINDS[name]
+    torch = sys.modules.get("torch")
+    if known == CUDA and torch is not None and isinstance(device, torch.device) and torch.version.hip:
+        # PyTorch calls AMD's devices so, too.
+        known = ROCM
+    return known, int(digits or 0) if known != HOST[0] else 0
+
+
+def device_of(array: Any) -> Device:
+    """The device that an array is on."""
+    return to_device(_native.describe(array)[3])
+
+
+def device_name(device: Device) -> str:
+    """What people call a device."""
+    name = {1: "cpu", CUDA: "cuda", ROCM: "rocm"}.get(device[0], str(device[0]))
+    return name if device[0] == 1 else f"{name}:{device[1]}"
+
+
+class DeviceArray(_native.DeviceArray):
+    """An array in the memory of a GPU, where the program has neither PyTorch's nor CuPy's: others take it by DLPack."""
+
+    def numpy(self) -> Any:
+        """A copy in the memory of the host, for NumPy."""
+        import numpy
+
+        flat = numpy.frombuffer(self.tobytes(), numpy_type(self.data_type))
+        strides = [step * flat.dtype.itemsize for step in self.stride]
+        return numpy.lib.stride_tricks.as_strided(flat, self.shape, strides).copy()
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        made = self.numpy()
+        return made if dtype is None else made.astype(dtype)
+
+
+def torch_type(kind: str) -> Any:
+    """PyTorch's type of a name of the library's."""
+    import torch
+
+    name = {"float": "float32", "double": "float64", "half": "float16", "boolean": "bool"}.get(kind, kind)
+    name = {"fp8_e4m3": "float8_e4m3fn", "fp8_e5m2": "float8_e5m2", "fp8_e8m0": "float8_e8m0fnu"}.get(name, name)
+    return getattr(torch, name)
+
+
+def numpy_type(kind: str) -> Any:
+    """NumPy's type of a name of the library's, those of ml_dtypes among them."""
+    import numpy
+
+    names = {"float": "float32", "double": "float64", "half": "float16", "boolean": "bool"}
+    small = {
+        "bfloat16": "bfloat16",
+        "fp8_e4m3": "float8_e4m3fn",
+        "fp8_e5m2": "float8_e5m2",
+        "fp8_e8m0": "float8_e8m0fnu",
+    }
+    if kind in small:
+        import ml_dtypes
+
+        return numpy.dtype(getattr(ml_dtypes, small[kind]))
+    return numpy.dtype(names.get(kind, kind))
+
+
+def empty_like(array: Any, dim: Sequence[int], stride: Sequence[int], kind: str) -> Any:
+    """A new array of the library of another and on its device; of NumPy, or this package, where the library is not known."""
+    library = type(array).__module__.partition(".")[0]
+    if library == "torch":
+        import torch
+
+        return torch.empty_strided(dim, stride, dtype=torch_type(kind), device=array.device)
+    device = HOST if array is None else device_of(array)
+    if device != HOST and library != "cupy":
+        return DeviceArray(list(dim), list(stride), kind, device)
+    xp: Any = importlib.import_module("numpy" if device == HOST else "cupy")
+    # Laid out in the order of the strides, which have no gaps.
+    order = sorted(range(len(dim)), key=lambda at: (-stride[at], at))
+    # CuPy's is on the current device.
+    with contextlib.nullcontext() if device == HOST else xp.cuda.Device(device[1]):
+        laid_out = xp.empty([dim[at] for at in order], numpy_type(kind))
+    return laid_out.transpose([order.index(at) for at in range(len(dim))])

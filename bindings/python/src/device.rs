@@ -1,0 +1,208 @@
+//! Where executions go: the host, or a stream of a GPU.
+
+use std::ffi::c_void;
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+use hipdnn_plugin_sdk::cuda::{self, Cuda, EnteredContext};
+use hipdnn_plugin_sdk::gpu::Gpu;
+use hipdnn_plugin_sdk::hip::{EnteredDevice, Hip};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::{Failure, dlpack};
+
+/// Whose memory arrays lie in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    Host,
+    /// A device of CUDA, by its number.
+    Cuda(i32),
+    /// A device of ROCm, by its number.
+    Rocm(i32),
+}
+
+impl Place {
+    /// The place of a device of DLPack; none where no engine computes.
+    pub fn of(device: dlpack::Device) -> Option<Self> {
+        Some(match device.kind {
+            dlpack::CPU | dlpack::CUDA_HOST | dlpack::ROCM_HOST => Self::Host,
+            dlpack::CUDA | dlpack::CUDA_MANAGED => Self::Cuda(device.id),
+            dlpack::ROCM => Self::Rocm(device.id),
+            _ => return None,
+        })
+    }
+
+    /// The device as DLPack has it.
+    pub fn device(self) -> dlpack::Device {
+        let (kind, id) = match self {
+            Self::Host => (dlpack::CPU, 0),
+            Self::Cuda(id) => (dlpack::CUDA, id),
+            Self::Rocm(id) => (dlpack::ROCM, id),
+        };
+        dlpack::Device { kind, id }
+    }
+
+    /// Makes the device that of this thread until what this answers is dropped, where the stream does not say the device itself.
+    pub fn enter(self, stream: Stream) -> Result<Entered, Failure> {
+        match self {
+            Self::Host => Ok(Entered::Nothing),
+            Self::Cuda(_) if !stream.is_default() => Ok(Entered::Nothing),
+            Self::Cuda(number) => {
+                let device = primary(number)?;
+                let (mut current, mut of_current) = (std::ptr::null_mut(), -1);
+                // SAFETY: the outputs are valid. Without a context the second function fails and writes nothing.
+                unsafe {
+                    (device.cuda.cuCtxGetCurrent)(&raw mut current);
+                    if current != device.context && !current.is_null() {
+                        (device.cuda.cuCtxGetDevice)(&raw mut of_current);
+                    }
+                }
+                // A context of the program's own on the same device is the one that its arrays are in.
+                if current == device.context || of_current == number {
+                    return Ok(Entered::Nothing);
+                }
+                Ok(Entered::Cuda(device.enter()?))
+            }
+            Self::Rocm(number) => Ok(Entered::Rocm(Hip::with_device()?.enter(number)?)),
+        }
+    }
+
+    /// The GPU that work on the stream is for, which has been entered; none for the host.
+    ///
+    /// # Safety
+    /// The stream is a default stream or alive.
+    pub unsafe fn gpu(self, stream: Stream) -> Result<Option<Gpu>, Failure> {
+        Ok(match self {
+            Self::Host => None,
+            Self::Cuda(_) => {
+                let cuda = Cuda::with_device()?;
+                // SAFETY: as promised by the caller.
+                let context = unsafe { cuda::context_of(cuda, stream.raw()) }?;
+                Some(Gpu::Cuda(cuda::Device::of_context(cuda, context)?))
+            }
+            Self::Rocm(_) => Some(Gpu::Hip(Hip::with_device()?)),
+        })
+    }
+}
+
+/// The devices of CUDA that were worked on, with their primary contexts.
+static PRIMARY: Mutex<Vec<cuda::Device>> = Mutex::new(Vec::new());
+
+fn primary(number: i32) -> Result<cuda::Device, Failure> {
+    let mut known = PRIMARY.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(device) = known.iter().find(|device| device.number == number) {
+        return Ok(*device);
+    }
+    let device = cuda::Device::primary(Cuda::with_device()?, number)?;
+    known.push(device);
+    Ok(device)
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host => f.write_str("host memory"),
+            Self::Cuda(number) => write!(f, "cuda:{number}"),
+            Self::Rocm(number) => write!(f, "rocm:{number}"),
+        }
+    }
+}
+
+/// Of Python: kind and number of a device, as `__dlpack_device__` answers them.
+impl FromPyObject<'_, '_> for Place {
+    type Error = PyErr;
+
+    fn extract(device: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
+        let (kind, id) = device.extract()?;
+        Self::of(dlpack::Device { kind, id }).ok_or_else(|| {
+            PyValueError::new_err(format!("device {kind}:{id} is not known, expected CPU, CUDA or ROCm"))
+        })
+    }
+}
+
+/// What is left when this is dropped.
+pub enum Entered {
+    Nothing,
+    Cuda(EnteredContext),
+    Rocm(EnteredDevice<'static>),
+}
+
+/// A stream of a GPU, by its address; 0 is the default stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stream(usize);
+
+impl Stream {
+    /// The stream at an address. CUDA's sentinel 1 is the default stream, too.
+    pub fn new(address: usize) -> Self {
+        Self(if address == 1 { 0 } else { address })
+    }
+
+    pub fn raw(self) -> *mut c_void {
+        std::ptr::with_exposed_provenance_mut(self.0)
+    }
+
+    /// Whether it is a default stream, which belongs to whichever device is current. 2 is that of each thread.
+    pub fn is_default(self) -> bool {
+        self.0 <= 2
+    }
+
+    /// The number that `__dlpack__` is given: for CUDA 0 is ambiguous and the default stream is 1.
+    pub fn for_dlpack(self, place: Place) -> usize {
+        if self.0 == 0 && matches!(place, Place::Cuda(_)) { 1 } else { self.0 }
+    }
+
+    /// Whether the work of the stream becomes part of a graph. The default stream's never does.
+    ///
+    /// # Safety
+    /// The stream is alive, and its device was entered.
+    pub unsafe fn is_captured(self, place: Place) -> bool {
+        if self.0 == 0 {
+            return false;
+        }
+        let gpu = match place {
+            Place::Host => return false,
+            Place::Cuda(number) => primary(number).map(Gpu::Cuda).ok(),
+            Place::Rocm(_) => Hip::with_device().map(Gpu::Hip).ok(),
+        };
+        // SAFETY: as promised by the caller. The driver needs no context for this.
+        gpu.is_some_and(|gpu| unsafe { gpu.is_capturing(self.raw()) })
+    }
+
+    /// Has later work of `after` wait for the work that this stream has by now.
+    ///
+    /// # Safety
+    /// Both streams are alive, and the device was entered.
+    pub unsafe fn before(self, after: Self, place: Place) -> Result<(), Failure> {
+        if self == after {
+            return Ok(());
+        }
+        // SAFETY: as promised by the caller; the driver keeps an event that is ended until work that waits for it is done.
+        unsafe {
+            let Some(gpu) = place.gpu(self)? else { return Ok(()) };
+            // An event is of the context that is current, which a stream does not say.
+            let _entered = match gpu {
+                Gpu::Cuda(device) => Some(device.enter()?),
+                Gpu::Hip(_) => None,
+            };
+            let event = gpu.create_event()?;
+            let done = gpu.record(event, self.raw()).and_then(|()| gpu.wait_for(after.raw(), event));
+            gpu.destroy_event(event);
+            Ok(done?)
+        }
+    }
+}
+
+/// Waits for all work of a device.
+#[pyfunction]
+pub fn synchronize(py: Python<'_>, device: Place) -> PyResult<()> {
+    py.detach(|| {
+        let _entered = device.enter(Stream::default())?;
+        // SAFETY: the default stream always is.
+        match unsafe { device.gpu(Stream::default()) }? {
+            Some(gpu) => Ok(gpu.synchronize()?),
+            None => Ok(()),
+        }
+    })
+    .map_err(Failure::into_py)
+}

@@ -1,0 +1,128 @@
+//! What memory is bound to.
+
+use pyo3::prelude::*;
+
+use crate::ArrayError;
+use crate::array::View;
+use crate::device::Place;
+
+/// A tensor that memory is bound to.
+#[derive(FromPyObject)]
+pub struct Spec {
+    #[pyo3(item)]
+    pub uid: i64,
+    #[pyo3(item)]
+    name: String,
+    #[pyo3(item)]
+    data_type: String,
+    #[pyo3(item)]
+    dims: Vec<i64>,
+    #[pyo3(item)]
+    strides: Vec<i64>,
+    #[pyo3(item)]
+    alignment: usize,
+    /// Whether the graph writes it.
+    #[pyo3(item)]
+    is_output: bool,
+    /// Whether it is a number that executions read on the host, wherever the others lie.
+    #[pyo3(item)]
+    pub is_pass_by_value: bool,
+}
+
+impl Spec {
+    /// How it is called in messages.
+    pub fn label(&self) -> String {
+        if self.name.is_empty() { format!("tensor {}", self.uid) } else { format!("tensor {:?}", self.name) }
+    }
+
+    /// Dimensions and strides that say where elements lie: those of more than one element.
+    fn steps(&self) -> impl Iterator<Item = (i64, i64)> {
+        self.dims.iter().copied().zip(self.strides.iter().copied()).filter(|(dim, _)| *dim != 1)
+    }
+
+    /// Whether its elements are smaller than a byte, or have no array type of their own in most programs.
+    fn takes_bytes(&self) -> Option<i64> {
+        match self.data_type.as_str() {
+            "fp4_e2m1" | "int4" => Some(4),
+            "fp6_e2m3" | "fp6_e3m2" => Some(6),
+            _ => None,
+        }
+    }
+
+    /// Raises an error unless an array has the tensor's elements.
+    pub fn check(&self, view: &View) -> PyResult<()> {
+        let wrong = |what: String| Err(ArrayError::new_err(format!("{}: {what}", self.label())));
+        if self.is_output && view.read_only {
+            return wrong("the array is read-only, expected one that can be written".to_owned());
+        }
+        if !(view.data as usize).is_multiple_of(self.alignment.max(1)) {
+            return Err(Misaligned::new_err(self.label()));
+        }
+        let dims = view.dims.get(..view.rank).unwrap_or_default();
+        let strides = view.strides.get(..view.rank).unwrap_or_default();
+        if let Some(bits) = self.takes_bytes() {
+            let count = self.dims.iter().fold(1_i64, |count, dim| count.saturating_mul(*dim));
+            let bytes = count.saturating_mul(bits).saturating_add(7) / 8;
+            let given = dims.iter().fold(1_i64, |count, dim| count.saturating_mul(*dim));
+            let packed = dims.iter().zip(strides).rev().try_fold(1_i64, |stride, (dim, of)| {
+                (*of == stride || *dim == 1).then_some(stride.saturating_mul(*dim))
+            });
+            if !matches!(view.data_type, "uint8" | "int8") || packed.is_none() || given < bytes {
+                return wrong(format!(
+                    "expected {bytes} bytes without gaps, for elements of type {}",
+                    self.data_type
+                ));
+            }
+            return Ok(());
+        }
+        // Bytes stand for 8-bit numbers, which not every library has.
+        let same = view.data_type == self.data_type
+            || (view.data_type == "uint8" && self.data_type.starts_with("fp8"));
+        if !same {
+            return wrong(format!("the array is of type {}, expected {}", view.data_type, self.data_type));
+        }
+        let given = || dims.iter().copied().zip(strides.iter().copied()).filter(|(dim, _)| *dim != 1);
+        if !given().map(|(dim, _)| dim).eq(self.steps().map(|(dim, _)| dim)) {
+            return wrong(format!("the array has the shape {dims:?}, expected {:?}", self.dims));
+        }
+        let empty = self.dims.contains(&0);
+        if !empty && !given().eq(self.steps()) {
+            return wrong(format!(
+                "the array has the strides {strides:?} (in elements), expected {:?}",
+                self.strides
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whose memory an array is in; an error where no engine computes there.
+    pub fn place(&self, view: &View) -> PyResult<Place> {
+        let place = view.place().filter(|place| !self.is_pass_by_value || *place == Place::Host);
+        place.ok_or_else(|| {
+            let expected = if self.is_pass_by_value {
+                "host memory, for a number that is passed by value"
+            } else {
+                "host memory, CUDA or ROCm"
+            };
+            let (kind, id) = (view.device.kind, view.device.id);
+            ArrayError::new_err(format!(
+                "{}: the array is on device {kind}:{id}, expected {expected}",
+                self.label()
+            ))
+        })
+    }
+}
+
+pyo3::create_exception!(
+    hipdnn,
+    Elsewhere,
+    ArrayError,
+    "Arrays on another device than their plan's: its kind and number, as DLPack has them."
+);
+
+pyo3::create_exception!(
+    hipdnn,
+    Misaligned,
+    ArrayError,
+    "An array that begins where its plan does not expect it."
+);

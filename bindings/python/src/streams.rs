@@ -1,0 +1,103 @@
+//! The stream that an execution goes to, found out from its arrays.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+
+use crate::device::{Place, Stream};
+use crate::dlpack::Exchange;
+
+/// An execution, as arrays are told of it: its stream, once one of them has settled it.
+#[derive(Default)]
+pub struct Consumer {
+    stream: Option<Stream>,
+    /// Where the exchange functions lie that were asked for their stream last, with the place and the answer.
+    asked: Option<(usize, Place, Stream)>,
+}
+
+impl Consumer {
+    /// The stream that was settled; the default stream if none was.
+    pub fn stream(&self) -> Stream {
+        self.stream.unwrap_or_default()
+    }
+
+    /// The execution's stream: what was settled before, else the one that this array's producer works on, else that of a library
+    /// which has been imported.
+    pub fn settle(&mut self, py: Python<'_>, place: Place, producer: Option<Stream>) -> PyResult<Stream> {
+        let stream = match self.stream.or(producer) {
+            Some(stream) => stream,
+            None => of_imported(py, place)?.unwrap_or_default(),
+        };
+        self.stream = Some(stream);
+        Ok(stream)
+    }
+
+    /// The current stream of the library that has the exchange functions; none where it cannot say.
+    pub fn of_exchange(&mut self, exchange: &Exchange, place: Place) -> Option<Stream> {
+        let address = std::ptr::from_ref(exchange).addr();
+        match self.asked {
+            Some((known, of, stream)) if (known, of) == (address, place) => Some(stream),
+            _ => {
+                let (device, mut raw) = (place.device(), std::ptr::null_mut());
+                // SAFETY: the output is valid.
+                let status = unsafe { exchange.stream?(device.kind, device.id, &raw mut raw) };
+                let stream = (status == 0).then(|| Stream::new(raw.expose_provenance()))?;
+                self.asked = Some((address, place, stream));
+                Some(stream)
+            }
+        }
+    }
+}
+
+/// The current stream of the library that an array is of, as far as it is known here: PyTorch and CuPy.
+pub fn of_array(array: &Bound<'_, PyAny>, place: Place) -> PyResult<Option<Stream>> {
+    let py = array.py();
+    let module: String = match array.get_type().getattr_opt(intern!(py, "__module__"))? {
+        Some(module) => module.extract().unwrap_or_default(),
+        None => return Ok(None),
+    };
+    match module.split('.').next() {
+        Some("torch") => of_torch(py, place),
+        Some("cupy") => of_cupy(py, place),
+        _ => Ok(None),
+    }
+}
+
+/// The current stream of a library that works on GPUs and was imported.
+pub fn of_imported(py: Python<'_>, place: Place) -> PyResult<Option<Stream>> {
+    match of_torch(py, place)? {
+        None => of_cupy(py, place),
+        found => Ok(found),
+    }
+}
+
+fn imported<'py>(py: Python<'py>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let modules = py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?;
+    modules.call_method1(intern!(py, "get"), (name,)).map(|module| (!module.is_none()).then_some(module))
+}
+
+/// PyTorch's, if it has begun to use the GPU.
+fn of_torch(py: Python<'_>, place: Place) -> PyResult<Option<Stream>> {
+    let Some(torch) = imported(py, "torch")? else { return Ok(None) };
+    let cuda = torch.getattr(intern!(py, "cuda"))?;
+    // PyTorch calls AMD's devices so, too.
+    let is_amd = !torch.getattr(intern!(py, "version"))?.getattr(intern!(py, "hip"))?.is_none();
+    if is_amd != matches!(place, Place::Rocm(_))
+        || !cuda.call_method0(intern!(py, "is_initialized"))?.is_truthy()?
+    {
+        return Ok(None);
+    }
+    let stream = cuda.call_method1(intern!(py, "current_stream"), (place.device().id,))?;
+    Ok(Some(Stream::new(stream.getattr(intern!(py, "cuda_stream"))?.extract()?)))
+}
+
+/// CuPy's.
+fn of_cupy(py: Python<'_>, place: Place) -> PyResult<Option<Stream>> {
+    let Some(cupy) = imported(py, "cupy")? else { return Ok(None) };
+    let current = cupy.getattr(intern!(py, "cuda"))?.getattr(intern!(py, "get_current_stream"))?;
+    let stream = match current.call1((place.device().id,)) {
+        // Older versions answer for the current device.
+        Err(error) if error.is_instance_of::<pyo3::exceptions::PyTypeError>(py) => current.call0()?,
+        result => result?,
+    };
+    Ok(Some(Stream::new(stream.getattr(intern!(py, "ptr"))?.extract()?)))
+}

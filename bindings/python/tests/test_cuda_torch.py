@@ -1,0 +1,217 @@
+"""`hipdnn.torch` with tensors on a GPU of NVIDIA's. Left out without a GPU."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
+if not torch.cuda.is_available() or torch.version.hip:
+    pytest.skip("PyTorch finds no GPU of NVIDIA's", allow_module_level=True)
+import torch.nn.functional as F  # noqa: E402
+from torch import nn  # noqa: E402
+
+import hipdnn.torch  # noqa: E402
+from test_torch_functions import CALLS, network, with_gradients  # noqa: E402
+
+TOLERANCES = {torch.float32: 2e-4, torch.float16: 3e-2, torch.bfloat16: 2e-1}
+#: What is computed here of the calls with each type, at least, and of their gradients.
+_routed: dict[str, list[str]] = {"routed": [], "passed on": [], "gradients passed on": []}
+
+
+def allow_tf32(products, convolutions):
+    """PyTorch's switches, which its own tests forbid to set by their names."""
+    torch._C._set_cublas_allow_tf32(products)
+    torch._C._set_cudnn_allow_tf32(convolutions)
+
+
+@pytest.fixture(autouse=True)
+def exact():
+    torch.manual_seed(7)
+    torch._dynamo.reset()
+    hipdnn.torch.reset()
+    allow_tf32(False, False)
+    yield
+    allow_tf32(False, True)
+
+
+def compare(got, wanted, dtype):
+    for g, w in zip(got, wanted):
+        assert g.dtype == dtype and g.is_cuda and g.shape == w.shape
+        torch.testing.assert_close(g.double(), w.double(), rtol=TOLERANCES[dtype], atol=TOLERANCES[dtype] * 4)
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last], ids=["rows", "channels_last"])
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+@pytest.mark.parametrize("name", CALLS)
+def test_results_and_gradients_are_pytorchs(name, dtype, layout):
+    call, *makes = CALLS[name]
+    if layout is torch.channels_last and not any(make(dtype).dim() == 4 for make in makes):
+        pytest.skip("no images")
+    with torch.device("cuda"):
+        inputs = [make(dtype) for make in makes]
+        inputs = [x.to(memory_format=layout) if x.dim() == 4 else x for x in inputs]
+        wanted = with_gradients(call, [x.double() for x in inputs])
+        with hipdnn.torch.enable():
+            got = with_gradients(call, inputs)
+    compare(got, wanted, dtype)
+    rows = hipdnn.torch.report()
+    what = f"{name} {dtype} {layout}"
+    for row in rows:
+        if row.passed_on:
+            kind = "gradients passed on" if row.place == "gradient:0" else "passed on"
+            _routed[kind].append(f"{what}: {row.function}: {'; '.join(row.reasons)}")
+    if sum(row.routed for row in rows):
+        _routed["routed"].append(what)
+
+
+def test_the_share_that_is_computed_here(capsys):
+    counts = {kind: len(found) for kind, found in _routed.items()}
+    with capsys.disabled():
+        print(f"\n{counts}")
+        for kind in ("passed on", "gradients passed on"):
+            for line in _routed[kind]:
+                print(f"  {kind}: {line[:700]}")
+    assert counts["routed"] >= 0.5 * (counts["routed"] + counts["passed on"])
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_autocast_is_pytorchs(dtype):
+    model = network().cuda()
+    other = copy.deepcopy(model)
+    x = torch.randn(16, 3, 6, 6, device="cuda")
+    results = []
+    for of, mode in ((model, hipdnn.torch.enable), (other, lambda: torch.autograd.set_detect_anomaly(False))):
+        seen = []
+        hooks = [m.register_forward_hook(lambda m, i, o, seen=seen: seen.append(o.dtype)) for m in of]
+        with mode(), torch.autocast("cuda", dtype):
+            y = of(x)
+        y.float().square().sum().backward()
+        for hook in hooks:
+            hook.remove()
+        results.append((seen, y, [p.grad for p in of.parameters()]))
+    (ours, y, gradients), (theirs, z, wanted) = results
+    assert ours == theirs
+    torch.testing.assert_close(y.float(), z.float(), rtol=5e-2, atol=5e-2)
+    for g, w in zip(gradients, wanted):
+        assert g.dtype == w.dtype
+        torch.testing.assert_close(g, w, rtol=1e-1, atol=1e-1)
+
+
+def test_tf32_is_as_pytorch_says():
+    a, b = torch.randn(1, 512, 512, device="cuda"), torch.randn(1, 512, 512, device="cuda")
+    exact = a.double() @ b.double()
+    errors = {}
+    for allowed in (False, True):
+        allow_tf32(allowed, False)
+        with hipdnn.torch.enable():
+            errors[allowed] = (torch.bmm(a, b) - exact).abs().max().item()
+    assert errors[False] < 1e-3 < errors[True] < 1
+    assert hipdnn.torch.report()[0].routed == 2
+    x, w = torch.randn(4, 64, 16, 16, device="cuda"), torch.randn(64, 64, 3, 3, device="cuda")
+    exact = F.conv2d(x.double(), w.double())
+    for allowed in (False, True):
+        allow_tf32(False, allowed)
+        with hipdnn.torch.enable():
+            errors[allowed] = (F.conv2d(x, w) - exact).abs().max().item()
+    assert errors[False] < 2e-3 and errors[True] < 1, errors
+
+
+def test_results_do_not_vary_where_that_is_asked():
+    x, dy = torch.randn(32, 64, 28, 28, device="cuda").half(), torch.randn(32, 64, 28, 28, device="cuda").half()
+    w = torch.randn(64, 64, 3, 3, device="cuda").half().requires_grad_()
+    x, dy = x.to(memory_format=torch.channels_last), dy.to(memory_format=torch.channels_last)
+    torch.use_deterministic_algorithms(True)
+    try:
+        found = []
+        for _ in range(5):
+            with hipdnn.torch.enable():
+                found.append(torch.autograd.grad(F.conv2d(x, w, padding=1), w, dy)[0])
+        assert all(torch.equal(found[0], other) for other in found)
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_layouts_stay():
+    x = torch.randn(4, 8, 16, 16, device="cuda").half().to(memory_format=torch.channels_last).requires_grad_()
+    model = nn.Sequential(nn.Conv2d(8, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU()).cuda().half()
+    model = model.to(memory_format=torch.channels_last)
+    with hipdnn.torch.enable():
+        y = model(x)
+    assert y.is_contiguous(memory_format=torch.channels_last)
+    y.sum().backward()
+    assert x.grad.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_tensors_that_begin_anywhere():
+    room = torch.randn(1 + 4 * 8 * 16 * 16, device="cuda").half()
+    x = room[1:].view(4, 8, 16, 16)
+    w = torch.randn(16, 8, 3, 3, device="cuda").half()
+    with hipdnn.torch.enable():
+        y = F.conv2d(x, w)
+    torch.testing.assert_close(y, F.conv2d(x, w), rtol=2e-2, atol=2e-2)
+
+
+def test_tensors_on_several_devices_are_pytorchs_error():
+    with hipdnn.torch.enable():
+        with pytest.raises(RuntimeError, match="device"):
+            F.linear(torch.ones(2, 3, device="cuda"), torch.ones(4, 3))
+    assert "several devices" in hipdnn.torch.report()[0].reasons[0]
+
+
+def trained(mode, steps=15):
+    torch.manual_seed(3)
+    model = network().cuda()
+    optimizer = torch.optim.SGD(model.parameters(), 0.05)
+    x, y = torch.randn(16, 3, 6, 6, device="cuda"), torch.randint(0, 2, (16,), device="cuda")
+    if mode == "compiled":
+        model = torch.compile(model, backend=hipdnn.torch.backend)
+    losses = []
+    for _ in range(steps):
+        loss = F.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def test_training_is_the_same():
+    wanted = trained("plain")
+    with hipdnn.torch.enable():
+        got = trained("routed")
+    assert got == pytest.approx(wanted, rel=0.01)
+    assert {"conv2d", "linear"} <= {row.function for row in hipdnn.torch.report() if row.routed}
+    hipdnn.torch.reset()
+    assert trained("compiled") == pytest.approx(wanted, rel=0.01)
+    assert any(row.routed for row in hipdnn.torch.report())
+
+
+def test_a_training_step_is_captured():
+    torch.manual_seed(3)
+    model = nn.Sequential(nn.Conv2d(8, 16, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(16 * 64, 8)).cuda().half()
+    other = copy.deepcopy(model)
+    x, y = torch.randn(16, 8, 8, 8, device="cuda").half(), torch.randint(0, 8, (16,), device="cuda")
+
+    def step(of):
+        for p in of.parameters():
+            p.grad = None
+        F.cross_entropy(of(x).float(), y).backward()
+
+    with hipdnn.torch.enable():
+        side = torch.cuda.Stream()
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                step(model)
+        torch.cuda.synchronize()
+        captured = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(captured):
+            step(model)
+    for _ in range(3):
+        x.copy_(torch.randn(16, 8, 8, 8, device="cuda"))
+        captured.replay()
+        step(other)
+        for p, q in zip(model.parameters(), other.parameters()):
+            torch.testing.assert_close(p.grad, q.grad, rtol=2e-2, atol=2e-2)
+    assert any(row.routed >= 4 for row in hipdnn.torch.report())

@@ -1,0 +1,59 @@
+"""Arrays on GPUs, with a stand-in for the CUDA driver and an engine that computes nothing: addresses, streams, memory, errors."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import hipdnn
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent.parent
+STUB = ["stub_plugin.c", "stub_details.c", "stub_identity.c", "stub_log.c", "stub_saving.c"]
+CHECKS = re.findall(r"^def check_(\w+)", (HERE / "standin" / "checks.py").read_text(encoding="utf-8"), re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with the driver and the plugins."""
+    compiler = shutil.which(os.environ.get("CC", "cc"))
+    if compiler is None:
+        pytest.skip("no C compiler")
+    folder = tmp_path_factory.mktemp("standin")
+    build = [compiler, "-std=c11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-O1"]
+    of_driver = ["-o", folder / "libcuda.so.1", HERE / "standin" / "cuda.c"]
+    sources = [ROOT / "c_tests" / "plugins" / name for name in STUB]
+    engines = folder / "engines"
+    engines.mkdir()
+    of_engine = ["-fvisibility=hidden", "-DWORKSPACE=4096", "-DENGINES=\"STUB_ENGINE\"", "-D_POSIX_C_SOURCE=200809L",
+                 "-I", ROOT / "include" / "hipdnn" / "plugin", "-o", engines / "libstub_plugin.so", *sources]  # fmt: skip
+    # That of HIP is one of the library's own tests.
+    (folder / "rocm").mkdir()
+    of_hip = ["-D_POSIX_C_SOURCE=200809L", "-fexceptions", "-o", folder / "rocm" / "libamdhip64.so.7",
+              ROOT / "c_tests" / "beside" / "standin_hip.c", "-lstdc++"]  # fmt: skip
+    for arguments in (of_driver, of_engine, of_hip):
+        subprocess.run([*build, *map(str, arguments)], check=True)
+    beside = Path(hipdnn.library().path).parent / "hipdnn_plugins" / "engines" / "libhipdnn_cpu_plugin.so"
+    (engines / beside.name).symlink_to(beside)
+    return folder
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_standin(check, folder, tmp_path):
+    log = tmp_path / "log"
+    log.touch()
+    path = os.pathsep.join(filter(None, [str(folder), str(folder / check), os.environ.get("LD_LIBRARY_PATH")]))
+    environment = {
+        **os.environ, "LD_LIBRARY_PATH": path, "HIPDNN_PLUGIN_DIR": str(folder / "engines"), "HIPDNN_STUB_LOG": str(log)
+    }  # fmt: skip
+    ended = subprocess.run(
+        [sys.executable, "-X", "faulthandler", HERE / "standin" / "checks.py", check], env=environment,
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert (ended.returncode, ended.stdout) == (0, "right\n"), ended.stdout + ended.stderr
