@@ -58,6 +58,14 @@ pub fn test(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
             }
             if built {
                 steps.run("every generated kernel, compiled by NVRTC", || kernels(workspace, &venv));
+                steps.run("every graph for cuDNN, planned without a device", || {
+                    crate::nvidia_parts::check(
+                        workspace,
+                        &folder,
+                        &venv,
+                        &workspace.release_dir().join(PROGRAM),
+                    )
+                });
             }
         }
     }
@@ -138,6 +146,7 @@ fn pack(workspace: &Workspace, folder: &Path) -> Result<String, Failure> {
     for file in files(&package)? {
         run(command("strip", ["--strip-unneeded"]).arg(package.join(file)))?;
     }
+    crate::demo::pack(workspace, &package)?;
     copy(&workspace.path("tools/amd-test/nvidia.sh"), &package.join("run.sh"))?;
     for script in ["nvidia_bench.py", "hipdnn_plans.py"] {
         copy(&workspace.path("tools/amd-test").join(script), &package.join(script))?;
