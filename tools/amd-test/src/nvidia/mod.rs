@@ -1,0 +1,165 @@
+//! What is checked of the engines for NVIDIA GPUs besides numbers: captured graphs, streams, threads, devices, kinds of memory, and calls
+//! of NVIDIA's libraries that fail.
+
+mod capture;
+mod devices;
+pub mod driver;
+mod failing;
+mod memory;
+mod pointers;
+mod streams;
+
+use std::ffi::c_int;
+use std::path::Path;
+use std::time::Instant;
+
+use hipdnn_plugin_sdk::cuda::{self, Cuda, Device};
+use hipdnn_plugin_sdk::gpu::Gpu;
+
+use crate::backend::Backend;
+use crate::calls::case;
+use crate::case::Case;
+use crate::cases::{CUBLASLT, CUDNN, RTC};
+use crate::{Failure, engine_for, is_wanted};
+
+use driver::Driver;
+
+/// A device, the driver and the library under test.
+pub struct Context<'a> {
+    /// The path of the library.
+    pub library: &'a Path,
+    /// The driver, as engines use it.
+    pub cuda: &'static Cuda,
+    /// The rest of the driver.
+    pub driver: &'static Driver,
+    /// The device.
+    pub device: Device,
+}
+
+impl<'a> Context<'a> {
+    /// The device of the CUDA context of this thread, else the first.
+    fn new(library: &'a Path) -> Result<Self, Failure> {
+        let failure = |error: &dyn std::fmt::Display| Failure(error.to_string());
+        let cuda = Cuda::with_device().map_err(|refusal| failure(&refusal))?;
+        let driver = Driver::get().map_err(|error| failure(&error))?;
+        // SAFETY: null is a default stream.
+        let context = unsafe { cuda::context_of(cuda, std::ptr::null_mut()) }?;
+        Ok(Self { library, cuda, driver, device: Device::of_context(cuda, context)? })
+    }
+
+    /// The device, as memory is made on it.
+    pub fn gpu(&self) -> Gpu {
+        Gpu::Cuda(self.device)
+    }
+
+    /// Makes a failure of an answer that is not success.
+    ///
+    /// # Errors
+    /// When `answer` is an error.
+    pub fn check(&self, function: &str, answer: c_int) -> Result<(), Failure> {
+        Ok(self.cuda.check(function, answer)?)
+    }
+
+    /// A handle of the library.
+    ///
+    /// # Errors
+    /// The library's own words.
+    pub fn open(&self) -> Result<Backend, Failure> {
+        Backend::open(self.library)
+    }
+}
+
+/// How a check ended.
+pub enum Outcome {
+    /// Well, with a note.
+    Passed(String),
+    /// It cannot be run here, for this reason.
+    LeftOut(String),
+}
+
+/// A check and its name.
+pub type Check = (String, Box<dyn Fn(&Context<'_>) -> Result<Outcome, Failure>>);
+
+/// A case of an engine.
+pub struct Subject {
+    /// The engine.
+    pub engine: &'static str,
+    /// The case.
+    pub case: Case,
+}
+
+/// A case of each engine that has memory of its own, brings it with each execution, and is made of one call and of several.
+const SUBJECTS: [(&str, &str); 9] = [
+    (RTC, "largest of the columns of row sums"),
+    (RTC, "scale, bias, residual, relu [2, 3, 20, 36] float ChannelsFirst"),
+    (RTC, "softmax of scaled scores [2, 3, 40] half"),
+    (CUDNN, "conv forward 3x3 half ChannelsLast"),
+    (CUDNN, "conv + bias + residual + relu half ChannelsLast"),
+    (CUDNN, "batchnorm training, kept 3 half ChannelsLast"),
+    (CUDNN, "sdpa Causal [2, 4, 128, 128, 64] bfloat16"),
+    (CUBLASLT, "matmul, bias true, residual true, relu_fwd, half"),
+    (CUBLASLT, "matmul [3, 16, 40] [3, 40, 24], by columns [false, false, false], bfloat16"),
+];
+
+/// The cases that checks run.
+///
+/// # Errors
+/// The name of one that is not there.
+pub fn subjects(context: &Context<'_>) -> Result<Vec<Subject>, Failure> {
+    let subject = |(engine, name): (&'static str, &str)| {
+        let case = case(engine, name)?;
+        let engine = engine_for(context.gpu(), engine)
+            .ok_or_else(|| Failure(format!("{engine} is no engine for NVIDIA GPUs")))?;
+        Ok(Subject { engine, case })
+    };
+    SUBJECTS.into_iter().map(subject).collect()
+}
+
+/// Runs the checks, or those that have one of the words in their names; of calls that fail, a part of so many. Answers how many checks
+/// failed.
+///
+/// # Errors
+/// That there is no GPU, or no check with such a name.
+pub fn check(library: &Path, part: (usize, usize), words: &[String]) -> Result<usize, Failure> {
+    let context = Context::new(library)?;
+    let groups = [
+        capture::checks(&context)?,
+        streams::checks(&context)?,
+        pointers::checks(),
+        devices::checks(),
+        memory::checks(),
+    ];
+    // The parts differ in the calls that fail; the rest is done by the first.
+    let mut checks: Vec<Check> = failing::checks(part);
+    if part.0 == 0 {
+        checks.splice(0..0, groups.into_iter().flatten());
+    }
+    let (mut passed, mut left_out, mut failed) = (0, 0, 0);
+    for (name, check) in checks {
+        if !is_wanted(&name, words) {
+            continue;
+        }
+        let start = Instant::now();
+        let result = check(&context);
+        let seconds = start.elapsed().as_secs_f64();
+        match result {
+            Ok(Outcome::Passed(note)) => {
+                passed += 1;
+                println!("{name:<90} {note}  {seconds:5.2} s");
+            }
+            Ok(Outcome::LeftOut(reason)) => {
+                left_out += 1;
+                println!("{name:<90} left out: {reason}");
+            }
+            Err(failure) => {
+                failed += 1;
+                println!("{name:<90} FAILED: {failure}");
+            }
+        }
+    }
+    println!("{passed} checks passed, {left_out} left out, {failed} failed");
+    if passed + left_out + failed == 0 {
+        return Err(Failure(format!("no check has {} in its name", words.join(" or "))));
+    }
+    Ok(failed)
+}
