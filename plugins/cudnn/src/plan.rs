@@ -237,7 +237,8 @@ pub fn device_memory(
 ) -> Result<*mut c_void, PluginError> {
     if !device.cuda.is_device_memory(pointer) {
         return Err(PluginError::bad_param(format!(
-            "the buffer of tensor {uid} is at {pointer:?}, which the CUDA driver does not know, expected device memory"
+            "the buffer of tensor {uid} is at {pointer:?}, which CUDA device {} cannot reach, expected its memory",
+            device.number
         )));
     }
     if !pointer.addr().is_multiple_of(alignment) {

@@ -138,16 +138,17 @@ impl Gpu {
         }
     }
 
-    /// Refuses memory of a tensor that a device of CUDA cannot reach; HIP is not asked.
+    /// Refuses memory of a tensor that a device of CUDA, which the thread has entered, cannot reach; HIP is not asked.
     ///
     /// # Errors
-    /// When the driver does not know the address, with the tensor's uid.
+    /// When kernels cannot use the address, with the tensor's uid.
     #[inline]
     pub fn check_memory(&self, uid: i64, pointer: *const c_void) -> Result<(), PluginError> {
         match self {
             Self::Cuda(device) if !device.cuda.is_device_memory(pointer) => {
                 Err(PluginError::bad_param(format!(
-                    "the buffer of tensor {uid} is at {pointer:?}, which the CUDA driver does not know, expected device memory"
+                    "the buffer of tensor {uid} is at {pointer:?}, which CUDA device {} cannot reach, expected its memory",
+                    device.number
                 )))
             }
             _ => Ok(()),

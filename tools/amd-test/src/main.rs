@@ -6,9 +6,9 @@
 //!
 //! `amd-test --calls LIBRARY [WORD...]` makes each call of AMD's libraries fail in turn, and checks which calls there are.
 //!
-//! `amd-test --nvidia LIBRARY [--part=K/N] [WORD...]` checks the engines for NVIDIA GPUs further: captured graphs, streams, threads, devices,
-//! kinds of memory, and each call of NVIDIA's libraries made to fail in turn. `--nvidia-prototypes` writes a program that compares
-//! the functions of CUDA that this one calls with NVIDIA's header.
+//! `amd-test --nvidia LIBRARY [WORD...]` checks the engines for NVIDIA GPUs further: captured graphs, streams, threads, devices, kinds of
+//! memory. `amd-test --nvidia-calls LIBRARY [--part=K/N] [WORD...]` makes each call of NVIDIA's libraries fail in turn.
+//! `--nvidia-prototypes` writes a program that compares the functions of CUDA that this one calls with NVIDIA's header.
 //!
 //! `amd-test --architectures` compiles the kernels that are generated for the cases, for devices that need not be there;
 //! `--nvidia-architectures` does so for NVIDIA GPUs.
@@ -104,8 +104,9 @@ fn main() -> ExitCode {
         ("--child", [library, arguments @ ..]) => {
             device().and_then(|hip| calls::child(Path::new(library), hip, arguments)).map(|()| 0)
         }
-        ("--nvidia", [library, words @ ..]) => {
-            of_part(words).and_then(|(part, words)| nvidia::check(Path::new(library), part, words))
+        ("--nvidia", [library, words @ ..]) => nvidia::check(Path::new(library), words),
+        ("--nvidia-calls", [library, words @ ..]) => {
+            of_part(words).and_then(|(part, words)| nvidia::check_calls(Path::new(library), part, words))
         }
         (library, words) => of_part(words).and_then(|(part, words)| run(Path::new(library), part, words)),
     };

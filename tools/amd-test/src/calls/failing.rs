@@ -214,12 +214,10 @@ fn judge(
         // The engine does not apply then, which shows only where it is the one that is asked.
         Ok(()) | Err(_) if failed.ends_with("GetDeviceCount") => {}
         Ok(()) => return Err(Failure("the engine takes no notice".to_owned())),
-        // An address that cannot be looked up is none that is known.
+        // An address that cannot be looked up is none of the device's.
         Err(Failure(words)) if failed == "cuPointerGetAttribute" => {
-            if !words.contains("which the CUDA driver does not know") {
-                return Err(Failure(format!(
-                    "{words:?}, expected that the driver does not know the address"
-                )));
+            if !words.contains("cannot reach, expected its memory") {
+                return Err(Failure(format!("{words:?}, expected that the device cannot reach the address")));
             }
         }
         Err(Failure(words)) => {

@@ -115,12 +115,11 @@ pub fn subjects(context: &Context<'_>) -> Result<Vec<Subject>, Failure> {
     SUBJECTS.into_iter().map(subject).collect()
 }
 
-/// Runs the checks, or those that have one of the words in their names; of calls that fail, a part of so many. Answers how many checks
-/// failed.
+/// Checks everything but calls that fail, or what has one of the words in its name. Answers how many checks failed.
 ///
 /// # Errors
 /// That there is no GPU, or no check with such a name.
-pub fn check(library: &Path, part: (usize, usize), words: &[String]) -> Result<usize, Failure> {
+pub fn check(library: &Path, words: &[String]) -> Result<usize, Failure> {
     let context = Context::new(library)?;
     let groups = [
         capture::checks(&context)?,
@@ -129,18 +128,25 @@ pub fn check(library: &Path, part: (usize, usize), words: &[String]) -> Result<u
         devices::checks(),
         memory::checks(),
     ];
-    // The parts differ in the calls that fail; the rest is done by the first.
-    let mut checks: Vec<Check> = failing::checks(part);
-    if part.0 == 0 {
-        checks.splice(0..0, groups.into_iter().flatten());
-    }
+    run(&context, groups.into_iter().flatten().collect(), words)
+}
+
+/// Makes calls fail, a part of so many of them. Answers for how many engines something is wrong then.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_calls(library: &Path, part: (usize, usize), words: &[String]) -> Result<usize, Failure> {
+    run(&Context::new(library)?, failing::checks(part), words)
+}
+
+fn run(context: &Context<'_>, checks: Vec<Check>, words: &[String]) -> Result<usize, Failure> {
     let (mut passed, mut left_out, mut failed) = (0, 0, 0);
     for (name, check) in checks {
         if !is_wanted(&name, words) {
             continue;
         }
         let start = Instant::now();
-        let result = check(&context);
+        let result = check(context);
         let seconds = start.elapsed().as_secs_f64();
         match result {
             Ok(Outcome::Passed(note)) => {
