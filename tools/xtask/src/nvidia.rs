@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::Failure;
+use crate::c_program::{Language, STRICT};
 use crate::install::{ENGINES, LIBRARY, PLUGINS, TOOL, TOOL_PACKAGE, copy, files, remove};
 use crate::process::{command, run, run_within, show};
 use crate::progress;
@@ -35,6 +36,9 @@ const PROGRAM: &str = "amd-test";
 /// The plugins that a machine with an NVIDIA GPU is sent: the reference, and what runs there.
 const SENT: &[&str] = &["libhipdnn_cpu_plugin.so", "libhipdnn_rtc_plugin.so", "libhipdnn_cudnn_plugin.so"];
 
+/// The scripts that time the engines beside PyTorch.
+const SCRIPTS: &[&str] = &["nvidia_bench.py", "nvidia_cases.py", "nvidia_report.py", "hipdnn_plans.py"];
+
 /// What is sent has to be at most this large, compressed.
 const LARGEST: u64 = 64 << 20;
 
@@ -46,21 +50,30 @@ pub fn test(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
     let mut steps = Steps::new();
     steps.group("nvidia: declarations and generated kernels, without a GPU");
     let built = steps.run("the library, its plugins and their test", || build(workspace));
+    let mut headers = Vec::new();
     match venv::ready(&folder.join("venv"), PACKAGES, "nvidia-test") {
-        Err(missing) => steps.leave_out("declarations and kernels", &missing.to_string()),
+        Err(missing) => {
+            steps.leave_out("declarations and kernels, and a program on cuDNN alone", &missing.to_string());
+        }
         Ok(venv) => {
+            headers = includes(&venv)?;
             for (package, example) in DECLARED {
                 steps.run(&format!("declarations of {package} as in NVIDIA's headers"), || {
-                    declarations(workspace, &folder, &venv, package, example)
+                    declarations(workspace, &folder, &headers, package, example)
                 });
             }
             if built {
+                steps.run(&format!("declarations of {PROGRAM} as in NVIDIA's headers"), || {
+                    let program =
+                        run(&mut command(workspace.release_dir().join(PROGRAM), ["--nvidia-prototypes"]))?;
+                    agrees(&folder, &headers, PROGRAM, &program)
+                });
                 steps.run("every generated kernel, compiled by NVRTC", || kernels(workspace, &venv));
             }
         }
     }
     if built {
-        steps.run("a package for a machine with a GPU", || pack(workspace, &folder));
+        steps.run("a package for a machine with a GPU", || pack(workspace, &folder, &headers));
         steps.group("nvidia: on the GPU");
         if Path::new("/dev/nvidiactl").exists() {
             steps.run("engines against the reference", || {
@@ -86,16 +99,20 @@ fn build(workspace: &Workspace) -> Result<String, Failure> {
 fn declarations(
     workspace: &Workspace,
     folder: &Path,
-    venv: &Path,
+    headers: &[PathBuf],
     package: &str,
     example: &str,
 ) -> Result<String, Failure> {
     let words = ["run", "-q", "--profile", "ci", "--locked", "-p", package, "--example", example];
-    let program = run(&mut workspace.cargo(words))?;
-    let source = folder.join(format!("{example}.cpp"));
-    fs::write(&source, &program)?;
+    agrees(folder, headers, example, &run(&mut workspace.cargo(words))?)
+}
+
+/// Compiles a program of declarations with NVIDIA's headers.
+fn agrees(folder: &Path, headers: &[PathBuf], name: &str, program: &str) -> Result<String, Failure> {
+    let source = folder.join(format!("{name}.cpp"));
+    fs::write(&source, program)?;
     let mut compiler = command("g++", ["-std=c++17", "-w", "-fsyntax-only"]);
-    for include in includes(venv)? {
+    for include in headers {
         compiler.arg("-I").arg(include);
     }
     run(compiler.arg(source))?;
@@ -120,8 +137,28 @@ fn kernels(workspace: &Workspace, venv: &Path) -> Result<String, Failure> {
     Ok(out.lines().last().unwrap_or_default().to_owned())
 }
 
-/// Lays out `package`, stripped, and an archive of it.
-fn pack(workspace: &Workspace, folder: &Path) -> Result<String, Failure> {
+/// A C program or library of the package. NVIDIA's headers are none that our warnings are for.
+fn compile(
+    workspace: &Workspace,
+    source: &str,
+    headers: &[PathBuf],
+    arguments: &[&str],
+    target: &Path,
+) -> Result<(), Failure> {
+    if let Some(parent) = target.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    let mut compiler = Language::C.compiler();
+    compiler.args(STRICT).args(["-O2", "-D_POSIX_C_SOURCE=200809L", "-I"]);
+    compiler.arg(workspace.path("include/hipdnn/backend"));
+    for include in headers {
+        compiler.arg("-isystem").arg(include);
+    }
+    run(compiler.arg(workspace.path(source)).arg("-o").arg(target).args(arguments)).map(drop)
+}
+
+/// Lays out `package`, stripped, and an archive of it. Without NVIDIA's headers the program on cuDNN alone is left out.
+fn pack(workspace: &Workspace, folder: &Path, headers: &[PathBuf]) -> Result<String, Failure> {
     let package = folder.join("package");
     remove(&package)?;
     let built = workspace.release_dir();
@@ -133,11 +170,19 @@ fn pack(workspace: &Workspace, folder: &Path) -> Result<String, Failure> {
     for program in [PROGRAM, TOOL] {
         copy(&built.join(program), &package.join("bin").join(program))?;
     }
+    if !headers.is_empty() {
+        let program = package.join("bin/cudnn_peer");
+        compile(workspace, "tools/amd-test/cudnn_peer.c", headers, &["-ldl"], &program)?;
+    }
+    // What a process has that works with AMD's runtime, too.
+    let arguments = ["-shared", "-fPIC", "-fexceptions", "-DSTANDIN_KNOWS_NO_MEMORY"];
+    let standin = package.join("standin/libamdhip64.so.7");
+    compile(workspace, "c_tests/beside/standin_hip.c", &[], &arguments, &standin)?;
     for file in files(&package)? {
         run(command("strip", ["--strip-unneeded"]).arg(package.join(file)))?;
     }
     copy(&workspace.path("tools/amd-test/nvidia.sh"), &package.join("run.sh"))?;
-    for script in ["nvidia_bench.py", "hipdnn_plans.py"] {
+    for script in SCRIPTS {
         copy(&workspace.path("tools/amd-test").join(script), &package.join(script))?;
     }
     for file in files(&workspace.path("examples_graphs"))? {

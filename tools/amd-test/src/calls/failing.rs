@@ -19,7 +19,7 @@ const PLUGIN_ERROR: &str = "status 14:";
 pub const DOES_NOT_APPLY: &str = "Engine id is not in a valid range";
 
 /// More calls than any case makes.
-const MOST: usize = 500;
+const MOST: usize = 1000;
 
 /// At least as many calls as opening a device makes.
 const OPENING: usize = 8;
