@@ -227,12 +227,13 @@ fn judge(
                 words => words.unwrap_or("words of the library"),
             };
             let function = failed.trim_end_matches("R0600").trim_end_matches("_v2");
-            // What fails while an engine asks its libraries whether they have kernels is why it does not apply, and is logged.
+            // What fails while an engine asks its libraries whether they have kernels is why it does not apply, and is logged, but
+            // where the engine went on to another library.
             let is_refused = words.contains(DOES_NOT_APPLY);
             let is_logged = |expected: &str| lines.iter().any(|line| line.contains(expected));
             for expected in [PLUGIN_ERROR, &format!("{function} failed with"), own] {
                 let is_said = if is_refused {
-                    expected == PLUGIN_ERROR || is_logged(expected)
+                    subject.engine == HIPBLASLT || expected == PLUGIN_ERROR || is_logged(expected)
                 } else {
                     words.contains(expected)
                 };
