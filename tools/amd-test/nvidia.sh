@@ -51,8 +51,10 @@ fi
 echo "== each call of NVIDIA's libraries made to fail, in $parts processes"
 for part in $(seq "$parts"); do
   {
-    timeout 200 bin/amd-test --nvidia-calls "$backend" --part="$part/$parts" > "$OUT/calls$part.txt" 2>&1
+    timeout 200 bin/amd-test --nvidia-calls "$backend" --part="$part/$parts" > "$OUT/calls$part.txt" 2> "$OUT/calls$part.log"
     echo "part $part: exit status $?" >> "$OUT/calls$part.txt"
+    grep '^amd-test: ' "$OUT/calls$part.log" >> "$OUT/calls$part.txt"
+    rm -f "$OUT/calls$part.log"
   } &
 done
 wait

@@ -80,10 +80,10 @@ impl Gpu {
             // SAFETY: as promised by the caller. A failure leaves nothing to do.
             Self::Hip(hip) => drop(unsafe { (hip.hipFree)(pointer) }),
             Self::Cuda(device) => {
-                if let Ok(_entered) = device.enter() {
-                    // SAFETY: as promised by the caller.
-                    unsafe { (device.cuda.cuMemFree_v2)(pointer.expose_provenance() as u64) };
-                }
+                // Where the context cannot be entered, the thread's own may do.
+                let _entered = device.enter();
+                // SAFETY: as promised by the caller.
+                unsafe { (device.cuda.cuMemFree_v2)(pointer.expose_provenance() as u64) };
             }
         }
     }

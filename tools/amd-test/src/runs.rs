@@ -10,7 +10,9 @@ pub fn allocated(calls: &[Call]) -> usize {
 }
 
 /// What keeps executions apart that use a plan's own memory.
-pub const KEEPS_APART: [&str; 8] = [
+pub const KEEPS_APART: [&str; 10] = [
+    "hipThreadExchangeStreamCaptureMode",
+    "cuThreadExchangeStreamCaptureMode",
     "hipStreamIsCapturing",
     "hipStreamWaitEvent",
     "hipEventRecord",

@@ -157,7 +157,7 @@ pub fn every_call(
         let record = gate::take();
         let (results, lines) = results?;
         match record.failed {
-            Some(failed) => judge(subject, failed, &record, results, &lines)
+            Some(failed) => judge(subject, (number, failed), &record, results, &lines)
                 .map(|()| true)
                 .map_err(|failure| Failure(format!("call {number}, {failed}: {failure}"))),
             None => results.0.map(|()| false),
@@ -199,16 +199,19 @@ fn twice(
 
 fn judge(
     subject: &Subject,
-    failed: &str,
+    (number, failed): (usize, &str),
     record: &gate::Record,
     (first, second): Results,
     lines: &[String],
 ) -> Result<(), Failure> {
+    let next = record.calls.get(number + 1);
     match first {
         // Where something cannot be ended, nothing is left to do.
         Ok(()) if gate::ends(failed) || subject.spared.contains(&failed) => {}
         // The thread goes on with the context that it should have left, which is the same.
         Ok(()) if failed == "cuCtxPopCurrent_v2" => {}
+        // What is ended is ended in the context that the thread has, which is the same.
+        Ok(()) if failed.starts_with("cuCtx") && next.is_some_and(|next| gate::ends(next.name)) => {}
         // Who cannot say is not captured.
         Ok(()) if failed.ends_with("StreamIsCapturing") => {}
         // The engine does not apply then, which shows only where it is the one that is asked.

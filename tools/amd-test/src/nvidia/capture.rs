@@ -24,7 +24,7 @@ const SETS: usize = 4;
 const RUNS: usize = 3;
 
 /// What a plan that has its workspace itself does besides while its executions are captured: each has a buffer of its own for ever.
-const FOR_OWN_MEMORY: [&str; 3] = ["cuThreadExchangeStreamCaptureMode", "cuMemAlloc_v2", "cuEventCreate"];
+const FOR_OWN_MEMORY: [&str; 2] = ["cuMemAlloc_v2", "cuEventCreate"];
 
 /// How captures are made: whether the plan was executed before, and what is forbidden meanwhile.
 const WAYS: [(bool, c_int, &str); 4] = [

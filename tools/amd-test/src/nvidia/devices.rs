@@ -41,8 +41,7 @@ fn with_second(
         context.check("cuDevicePrimaryCtxRetain", answer)?;
     }
     let device = Device::of_context(cuda, primary)?;
-    let second = Context { library: context.library, cuda, driver: context.driver, device };
-    work(context, &second)
+    work(context, &context.on(device))
 }
 
 /// By a stream of the device, and by the context of the thread, on both in turn with the same handle.

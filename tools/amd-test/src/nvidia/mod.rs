@@ -34,6 +34,8 @@ pub struct Context<'a> {
     pub driver: &'static Driver,
     /// The device.
     pub device: Device,
+    /// Engines whose library is not there, and what was looked for.
+    absent: Vec<(&'static str, String)>,
 }
 
 impl<'a> Context<'a> {
@@ -44,7 +46,39 @@ impl<'a> Context<'a> {
         let driver = Driver::get().map_err(|error| failure(&error))?;
         // SAFETY: null is a default stream.
         let context = unsafe { cuda::context_of(cuda, std::ptr::null_mut()) }?;
-        Ok(Self { library, cuda, driver, device: Device::of_context(cuda, context)? })
+        let device = Device::of_context(cuda, context)?;
+        let mut new = Self { library, cuda, driver, device, absent: Vec::new() };
+        let backend = new.open()?;
+        let mut absent: Vec<(&'static str, String)> = Vec::new();
+        for Subject { engine, case } in subjects(&new)? {
+            if let Some(reason) = backend.refusal(engine, &case.graph)?
+                && reason.contains("no library for")
+                && !absent.iter().any(|(other, _)| *other == engine)
+            {
+                absent.push((engine, reason));
+            }
+        }
+        for (engine, reason) in &absent {
+            println!("{engine:<90} left out: {reason}");
+        }
+        new.absent = absent;
+        Ok(new)
+    }
+
+    /// The same for another device.
+    fn on(&self, device: Device) -> Context<'a> {
+        Context {
+            library: self.library,
+            cuda: self.cuda,
+            driver: self.driver,
+            device,
+            absent: self.absent.clone(),
+        }
+    }
+
+    /// Why an engine is left out, if its library is not there.
+    fn missing(&self, engine: &str) -> Option<&str> {
+        self.absent.iter().find(|(other, _)| *other == engine).map(|(_, reason)| reason.as_str())
     }
 
     /// The device, as memory is made on it.
@@ -101,7 +135,7 @@ const SUBJECTS: [(&str, &str); 9] = [
     (CUBLASLT, "matmul [3, 16, 40] [3, 40, 24], by columns [false, false, false], bfloat16"),
 ];
 
-/// The cases that checks run.
+/// The cases that checks run, but those of engines that are left out.
 ///
 /// # Errors
 /// The name of one that is not there.
@@ -112,7 +146,11 @@ pub fn subjects(context: &Context<'_>) -> Result<Vec<Subject>, Failure> {
             .ok_or_else(|| Failure(format!("{engine} is no engine for NVIDIA GPUs")))?;
         Ok(Subject { engine, case })
     };
-    SUBJECTS.into_iter().map(subject).collect()
+    let is_there = |subject: &Result<Subject, Failure>| match subject {
+        Ok(subject) => context.missing(subject.engine).is_none(),
+        Err(_) => true,
+    };
+    SUBJECTS.into_iter().map(subject).filter(is_there).collect()
 }
 
 /// Checks everything but calls that fail, or what has one of the words in its name. Answers how many checks failed.
