@@ -3,6 +3,8 @@
 //! NVIDIA's compiler and headers come from Python's package index. Without a GPU the declarations are compared with the
 //! headers and every generated kernel is compiled; what runs on a GPU is packed for a machine that has one and no Rust.
 
+mod emulated;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -73,7 +75,10 @@ pub fn test(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
         }
     }
     if built {
-        steps.run("a package for a machine with a GPU", || pack(workspace, &folder, &headers));
+        if steps.run("a package for a machine with a GPU", || pack(workspace, &folder, &headers)) {
+            steps.group("nvidia: on stand-ins for NVIDIA's libraries");
+            emulated::check(workspace, &folder.join("package"), &folder, &headers, &mut steps);
+        }
         steps.group("nvidia: on the GPU");
         if Path::new("/dev/nvidiactl").exists() {
             steps.run("engines against the reference", || {
