@@ -432,6 +432,18 @@ static int copy(void* to, const void* from, size_t bytes, uint64_t on_device)
     return answer(result);
 }
 
+CUDA(cuMemsetD8_v2, uint64_t to, unsigned char value, size_t bytes)
+{
+    char* values = malloc(bytes + 1);
+    if (values == NULL) {
+        return OUT_OF_MEMORY;
+    }
+    memset(values, value, bytes);
+    const int result = copy((void*)(uintptr_t)to, values, bytes, to);
+    free(values);
+    return result;
+}
+
 CUDA(cuMemcpyHtoD_v2, uint64_t to, const void* from, size_t bytes)
 {
     return copy((void*)(uintptr_t)to, from, bytes, to);

@@ -6,6 +6,7 @@
  * pointers than the one before.
  *
  * Usage: cudnn_peer LIBRARY          compares; prints CSV lines: what, who, value, unit
+ *        cudnn_peer LIBRARY --small  the same of small graphs, in one round, to see that the results agree
  *        cudnn_peer LIBRARY --first  what the first handle and the first plan of a process take
  * Exit status: 0; 1 when results differ or something fails; 2 without a GPU or cuDNN.
  */
@@ -16,6 +17,8 @@
 #include <time.h>
 
 enum { SETS = 8, ROUNDS = 25, LAUNCHES = 64, DEVICE_LAUNCHES = 200 };
+
+static int rounds = ROUNDS;
 
 /* ---- This library ---- */
 
@@ -274,7 +277,7 @@ static int compare(graph* g)
     cuda_ok("cuEventCreate", cuda.EventCreate(&first, 0));
     cuda_ok("cuEventCreate", cuda.EventCreate(&last, 0));
     double host[3][ROUNDS], device[2][ROUNDS], more[ROUNDS], slower[ROUNDS];
-    for (int round = -1; round < ROUNDS; round++) {
+    for (int round = -1; round < rounds; round++) {
         const int at = round < 0 ? 0 : round;
         for (int who = 0; who < 3; who++) {
             host[who][at] = host_time(RUNS[who], &m);
@@ -285,13 +288,13 @@ static int compare(graph* g)
         more[at] = host[1][at] - host[0][at];
         slower[at] = device[1][at] / device[0][at];
     }
-    printf("%s,cuDNN: device,%.2f,us\n", g->name, median(device[0], ROUNDS) / 1e3);
-    printf("%s,CUDNN_ENGINE: device,%.2f,us\n", g->name, median(device[1], ROUNDS) / 1e3);
-    printf("%s,device: CUDNN_ENGINE over cuDNN,%.4f,ratio\n", g->name, median(slower, ROUNDS));
-    printf("%s,cuDNN: host of pack and execute,%.3f,us\n", g->name, median(host[0], ROUNDS) / 1e3);
-    printf("%s,CUDNN_ENGINE: host of hipdnnBackendExecute,%.3f,us\n", g->name, median(host[1], ROUNDS) / 1e3);
-    printf("%s,CUDNN_ENGINE: host of pack and execute,%.3f,us\n", g->name, median(host[2], ROUNDS) / 1e3);
-    printf("%s,host: hipdnnBackendExecute above cuDNN,%.3f,us\n", g->name, median(more, ROUNDS) / 1e3);
+    printf("%s,cuDNN: device,%.2f,us\n", g->name, median(device[0], rounds) / 1e3);
+    printf("%s,CUDNN_ENGINE: device,%.2f,us\n", g->name, median(device[1], rounds) / 1e3);
+    printf("%s,device: CUDNN_ENGINE over cuDNN,%.4f,ratio\n", g->name, median(slower, rounds));
+    printf("%s,cuDNN: host of pack and execute,%.3f,us\n", g->name, median(host[0], rounds) / 1e3);
+    printf("%s,CUDNN_ENGINE: host of hipdnnBackendExecute,%.3f,us\n", g->name, median(host[1], rounds) / 1e3);
+    printf("%s,CUDNN_ENGINE: host of pack and execute,%.3f,us\n", g->name, median(host[2], rounds) / 1e3);
+    printf("%s,host: hipdnnBackendExecute above cuDNN,%.3f,us\n", g->name, median(more, rounds) / 1e3);
     fflush(stdout);
     for (int set = 0; set < SETS; set++) {
         ours_ok("destroy the pack", hipdnn.BackendDestroyDescriptor(m.packs[set]));
@@ -330,12 +333,13 @@ static void first(const char* library, double loaded)
 int main(int count, char** arguments)
 {
     if (count < 2) {
-        fprintf(stderr, "usage: cudnn_peer LIBRARY [--first]\n");
+        fprintf(stderr, "usage: cudnn_peer LIBRARY [--small | --first]\n");
         return 2;
     }
     const double loaded = now();
+    const int is_small = count > 2 && strcmp(arguments[2], "--small") == 0;
     open_cuda();
-    if (count > 2) {
+    if (count > 2 && !is_small) {
         first(arguments[1], loaded);
         return 0;
     }
@@ -343,10 +347,20 @@ int main(int count, char** arguments)
     open_library(&hipdnn, sizeof hipdnn, arguments[1], "hipdnn", HIPDNN_FUNCTIONS);
     ours_ok("hipdnnCreate", hipdnn.Create(&our_handle));
     ours_ok("hipdnnSetStream", hipdnn.SetStream(our_handle, (void*)stream));
-    fprintf(stderr, "cuDNN %zu; medians of %d rounds in turns\n", cudnn.GetVersion(), ROUNDS);
+    rounds = is_small ? 1 : ROUNDS;
+    fprintf(stderr, "cuDNN %zu; medians of %d rounds in turns\n", cudnn.GetVersion(), rounds);
     printf("what,who,value,unit\n");
     int same = 1;
     graph g;
+    if (is_small) {
+        convolution(&g, 1, 8, 8, 3, 4);
+        same &= compare(&g);
+        product(&g, 8, 16, 8);
+        same &= compare(&g);
+        attention(&g, 1, 1, 16, 8);
+        same &= compare(&g);
+        return same ? 0 : 1;
+    }
     convolution(&g, 1, 16, 16, 3, 8);
     same &= compare(&g);
     convolution(&g, 64, 64, 64, 3, 56);

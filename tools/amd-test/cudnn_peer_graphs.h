@@ -444,6 +444,7 @@ static void attention(graph* g, int64_t b, int64_t h, int64_t s, int64_t d)
 static void plan(graph* g)
 {
     enum { MOST = 16 };
+    const __typeof__(cudnn.BackendGetAttribute) get = cudnn.BackendGetAttribute;
     const cudnnBackendHeurMode_t mode = CUDNN_HEUR_MODE_A;
     cudnnBackendDescriptor_t described = make(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
     set(described, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
@@ -457,30 +458,16 @@ static void plan(graph* g)
         found[i] = make(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
     }
     int64_t count = 0;
-    cudnn_ok(
-        "the engines",
-        cudnn.BackendGetAttribute(
-            heuristic,
-            CUDNN_ATTR_ENGINEHEUR_RESULTS,
-            CUDNN_TYPE_BACKEND_DESCRIPTOR,
-            MOST,
-            &count,
-            found));
+    cudnn_ok("the engines", get(heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, MOST, &count, found));
     for (int i = 0; i < count && i < MOST; i++) {
         g->plan = make(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
         set(g->plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
         set_object(g->plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, found[i]);
         if (cudnn.BackendFinalize(g->plan) == CUDNN_STATUS_SUCCESS) {
             int64_t got = 0;
-            cudnn_ok(
-                "the workspace",
-                cudnn.BackendGetAttribute(
-                    g->plan,
-                    CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
-                    CUDNN_TYPE_INT64,
-                    1,
-                    &got,
-                    &g->workspace_size));
+            const cudnnStatus_t status =
+                get(g->plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &got, &g->workspace_size);
+            cudnn_ok("the workspace", status);
             return;
         }
     }

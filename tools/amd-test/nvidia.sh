@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs what `cargo xtask nvidia-test` packed, on a machine with an NVIDIA GPU: each engine against the reference, each call of NVIDIA's
 # libraries made to fail, captured graphs, streams, threads and devices, some of that under compute-sanitizer and beside a HIP runtime, and times
-# against cuDNN alone and PyTorch. The arguments are words that the names of the cases to run contain.
+# against cuDNN alone and PyTorch. Before that, what many processor cores show. The arguments are words that the names of the cases to run contain.
 # Files go into the folder OUT, else into out beside this script. The exit status is 1 where something is wrong, 2 where nothing ran.
 here=$(cd "$(dirname "$0")" && pwd) || exit 2
 mkdir -p "${OUT:=$here/out}" || exit 2
@@ -17,6 +17,10 @@ if prefix=$(python3 -c 'import sys; print(sys.prefix)' 2> /dev/null); then
   [ -z "$folders" ] || export LD_LIBRARY_PATH="$folders${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 fi
 bin/hipdnn --backend "$backend" device
+
+echo "== planning and executing with threads, and a small convolution beside busy ones; no GPU is used"
+HIPDNN_BENCH_LIBRARY=$backend HIPDNN_BENCH_PLUGIN=$PWD/bench/libhipdnn_null_plugin.so timeout 100 bin/scaling | tee "$OUT/scaling.csv"
+timeout 60 bin/bench-cpu --backend "$backend" --data "$OUT/bench-cpu" --busy 16 --threads 16 | tee "$OUT/busy.txt"
 
 parts=$(nproc)
 [ "$parts" -le 14 ] || parts=14
@@ -58,7 +62,7 @@ for part in $(seq "$parts"); do
   } &
 done
 wait
-cat "$OUT"/calls*.txt > "$OUT/calls.txt" && rm -f "$OUT"/calls[0-9]*.txt
+cat "$OUT"/calls[0-9]*.txt > "$OUT/calls.txt" && rm -f "$OUT"/calls[0-9]*.txt
 grep -e ' FAILED: ' -e 'amd-test: ' "$OUT/calls.txt" | tr -s ' ' | cut -c1-400
 grep '^failing calls: .* calls of part ' "$OUT/calls.txt" | sed 's/ of part.*//' | awk '{ calls = $(NF - 1); NF -= 2; sum[$0] += calls }
   END { for (name in sum) print name ": " sum[name] " calls" }'

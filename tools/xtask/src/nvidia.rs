@@ -35,6 +35,12 @@ const DECLARED: &[(&str, &str)] =
 /// The program that compares the engines with the reference.
 const PROGRAM: &str = "amd-test";
 
+/// The program that measures CPU_ENGINE, here beside busy threads.
+const BENCH_CPU: &str = "bench-cpu";
+
+/// The benchmark of what threads do at the same time.
+const SCALING: &str = "scaling";
+
 /// The plugins that a machine with an NVIDIA GPU is sent: the reference, and what runs there.
 const SENT: &[&str] = &["libhipdnn_cpu_plugin.so", "libhipdnn_rtc_plugin.so", "libhipdnn_cudnn_plugin.so"];
 
@@ -98,7 +104,22 @@ fn build(workspace: &Workspace) -> Result<String, Failure> {
     for plugin in PLUGINS {
         cargo.args(["-p", plugin.package]);
     }
-    progress::build(workspace, cargo.args(["-p", TOOL_PACKAGE]))
+    progress::build(workspace, cargo.args(["-p", TOOL_PACKAGE, "-p", BENCH_CPU]))?;
+    progress::build(workspace, &mut workspace.release(["build", "-p", "hipdnn-backend", "--bench", SCALING]))
+}
+
+/// The program that cargo built last of a benchmark: it has a number behind its name.
+fn benchmark(workspace: &Workspace, name: &str) -> Result<PathBuf, Failure> {
+    let mut built = Vec::new();
+    for entry in fs::read_dir(workspace.release_dir().join("deps"))? {
+        let path = entry?.path();
+        let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if path.extension().is_none() && file.strip_prefix(name).is_some_and(|rest| rest.starts_with('-')) {
+            built.push((fs::metadata(&path)?.modified()?, path));
+        }
+    }
+    let last = built.into_iter().max().map(|(_, path)| path);
+    last.ok_or_else(|| Failure::new(format!("cargo built no benchmark {name}")))
 }
 
 fn declarations(
@@ -154,8 +175,10 @@ fn compile(
         fs::create_dir_all(parent)?;
     }
     let mut compiler = Language::C.compiler();
-    compiler.args(STRICT).args(["-O2", "-D_POSIX_C_SOURCE=200809L", "-I"]);
-    compiler.arg(workspace.path("include/hipdnn/backend"));
+    compiler.args(STRICT).args(["-O2", "-D_POSIX_C_SOURCE=200809L"]);
+    for include in ["include/hipdnn/backend", "include/hipdnn/plugin"] {
+        compiler.arg("-I").arg(workspace.path(include));
+    }
     for include in headers {
         compiler.arg("-isystem").arg(include);
     }
@@ -172,7 +195,16 @@ fn pack(workspace: &Workspace, folder: &Path, headers: &[PathBuf]) -> Result<Str
     for plugin in PLUGINS.iter().filter(|plugin| SENT.contains(&plugin.file)) {
         copy(&built.join(plugin.file), &engines.join(plugin.file))?;
     }
-    for program in [PROGRAM, TOOL] {
+    copy(&benchmark(workspace, SCALING)?, &package.join("bin").join(SCALING))?;
+    let null = package.join("bench/libhipdnn_null_plugin.so");
+    compile(
+        workspace,
+        "c_tests/plugins/null_plugin.c",
+        &[],
+        &["-shared", "-fPIC", "-fvisibility=hidden"],
+        &null,
+    )?;
+    for program in [PROGRAM, TOOL, BENCH_CPU] {
         copy(&built.join(program), &package.join("bin").join(program))?;
     }
     if !headers.is_empty() {

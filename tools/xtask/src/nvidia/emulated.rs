@@ -50,6 +50,15 @@ pub fn check(workspace: &Workspace, package: &Path, folder: &Path, headers: &[Pa
     steps.run("captured graphs, streams, threads, two devices, memory", || {
         ends(program(package, &folder, "--nvidia", CHECKS).env("STANDIN_CUDA_DEVICES", "2"))
     });
+    if !headers.is_empty() {
+        steps.run("the same graphs by a C program on cuDNN alone", || {
+            let mut peer = command(package.join("bin/cudnn_peer"), [package.join("lib").join(LIBRARY)]);
+            let out = run_within(peer.arg("--small").env("LD_LIBRARY_PATH", &folder), LIMIT)?;
+            // What is timed here is the stand-ins.
+            let graphs = out.lines().filter(|line| line.ends_with(",ratio")).count();
+            Ok(format!("{graphs} graphs, the same bytes"))
+        });
+    }
     steps.run("each call made to fail", || ends(&mut program(package, &folder, "--nvidia-calls", &[])));
 }
 
