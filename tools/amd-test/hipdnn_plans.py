@@ -40,7 +40,8 @@ class Sets:
     execution that takes its turn finds nothing there of the one that had the same tensors before."""
 
     def __init__(self, **tensors):
-        cache = torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
+        properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+        cache = getattr(properties, "L2_cache_size", 50 << 20)
         size = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
         copies = [{name: x.clone() for name, x in tensors.items()} for _ in range(3 * cache // size)]
         self.all = [SimpleNamespace(**tensors) for tensors in (tensors, *copies)]

@@ -75,7 +75,8 @@ grep -e ' FAILED: ' -e ' left out: ' -e 'amd-test: ' -e '^[0-9]* checks passed' 
 echo "== the same of threads and memory in a process that has a HIP runtime (a stand-in), too"
 LD_LIBRARY_PATH="$PWD/standin${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
   timeout 100 bin/amd-test --nvidia "$backend" "threads:" "memory:" > "$OUT/mixed.txt" 2>&1 || status=1
-grep -e ' FAILED: ' -e 'amd-test: ' -e '^[0-9]* checks passed' "$OUT/mixed.txt" | tr -s ' ' | cut -c1-400
+grep -e ' FAILED: ' -e 'amd-test: ' -e '^beside ' -e '^[0-9]* checks passed' "$OUT/mixed.txt" | tr -s ' ' | cut -c1-400
+grep -q '^beside the HIP runtime' "$OUT/mixed.txt" || { echo "the stand-in for the HIP runtime cannot be opened"; status=1; }
 
 echo "== memcheck"
 if command -v compute-sanitizer > /dev/null; then

@@ -212,7 +212,7 @@ fn pack(workspace: &Workspace, folder: &Path, headers: &[PathBuf]) -> Result<Str
         compile(workspace, "tools/amd-test/cudnn_peer.c", headers, &["-ldl"], &program)?;
     }
     // What a process has that works with AMD's runtime, too.
-    let arguments = ["-shared", "-fPIC", "-fexceptions", "-DSTANDIN_KNOWS_NO_MEMORY"];
+    let arguments = ["-shared", "-fPIC", "-fexceptions", "-DSTANDIN_KNOWS_NO_MEMORY", "-lstdc++"];
     let standin = package.join("standin/libamdhip64.so.7");
     compile(workspace, "c_tests/beside/standin_hip.c", &[], &arguments, &standin)?;
     for file in files(&package)? {

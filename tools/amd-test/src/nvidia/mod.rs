@@ -15,6 +15,7 @@ use std::time::Instant;
 
 use hipdnn_plugin_sdk::cuda::{self, Cuda, Device};
 use hipdnn_plugin_sdk::gpu::Gpu;
+use hipdnn_plugin_sdk::hip::Hip;
 
 use crate::backend::Backend;
 use crate::calls::case;
@@ -159,6 +160,10 @@ pub fn subjects(context: &Context<'_>) -> Result<Vec<Subject>, Failure> {
 /// That there is no GPU, or no check with such a name.
 pub fn check(library: &Path, words: &[String]) -> Result<usize, Failure> {
     let context = Context::new(library)?;
+    // The plugins of the process find it, too.
+    if let Ok(hip) = Hip::get() {
+        println!("beside the HIP runtime {}, devices: {}", hip.library().name(), hip.device_count()?);
+    }
     let groups = [
         capture::checks(&context)?,
         streams::checks(&context)?,
