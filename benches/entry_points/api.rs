@@ -3,10 +3,29 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::path::Path;
 
-use crate::{
-    BACKEND_DESCRIPTOR, Descriptor, ENGINECFG, ENGINEHEUR, EXECUTION_PLAN, HANDLE, HEUR_MODE, Handle, INT64,
-    Name, VARIANT_PACK, VOID_PTR, ok,
+use hipdnn_abi::{
+    hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type,
+    hipdnnBackendDescriptorType_t as Kind,
 };
+
+pub type Handle = *mut c_void;
+pub type Descriptor = *mut c_void;
+
+pub const HANDLE: c_int = Type::HIPDNN_TYPE_HANDLE as c_int;
+pub const INT64: c_int = Type::HIPDNN_TYPE_INT64 as c_int;
+pub const VOID_PTR: c_int = Type::HIPDNN_TYPE_VOID_PTR as c_int;
+pub const HEUR_MODE: c_int = Type::HIPDNN_TYPE_HEUR_MODE as c_int;
+pub const BACKEND_DESCRIPTOR: c_int = Type::HIPDNN_TYPE_BACKEND_DESCRIPTOR as c_int;
+
+pub const ENGINECFG: c_int = Kind::HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR as c_int;
+pub const ENGINEHEUR: c_int = Kind::HIPDNN_BACKEND_ENGINEHEUR_DESCRIPTOR as c_int;
+pub const EXECUTION_PLAN: c_int = Kind::HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR as c_int;
+pub const VARIANT_PACK: c_int = Kind::HIPDNN_BACKEND_VARIANT_PACK_DESCRIPTOR as c_int;
+
+#[inline]
+pub fn ok(status: c_int) {
+    assert_eq!(status, 0);
+}
 
 /// The functions under test.
 pub struct Api {

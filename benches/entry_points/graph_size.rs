@@ -2,9 +2,13 @@
 
 use std::ffi::c_int;
 
-use hipdnn_abi::{hipdnnDataType_t, hipdnnPointwiseMode_t};
+use hipdnn_abi::{
+    hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type,
+    hipdnnBackendDescriptorType_t as Kind, hipdnnDataType_t, hipdnnPointwiseMode_t,
+};
 
-use crate::{Api, BACKEND_DESCRIPTOR, Handle, INT64, Kind, Name, Type, median, time};
+use crate::api::{Api, BACKEND_DESCRIPTOR, Handle, INT64};
+use crate::subject::{median, time};
 
 const GRAPH: c_int = Kind::HIPDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR as c_int;
 const TENSOR: c_int = Kind::HIPDNN_BACKEND_TENSOR_DESCRIPTOR as c_int;

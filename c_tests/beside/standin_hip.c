@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /* A stand-in for the HIP runtime: one device, whose memory is the processor's and whose work is done at once. It is there for
- * engines that ask for a device and leave the computing to another library. */
+ * engines that ask for a device and leave the computing to another library. With STANDIN_KNOWS_NO_MEMORY every address is foreign to it,
+ * as those of another vendor's GPU are to HIP. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "may_throw.h"
@@ -93,9 +94,14 @@ HIP(hipMemcpyAsync, void* to, const void* from, size_t size, int kind, void* str
 HIP(hipPointerGetAttributes, attributes* found, const void* pointer)
 {
     memset(found, 0, sizeof *found);
+#ifdef STANDIN_KNOWS_NO_MEMORY
+    (void)pointer;
+    return INVALID_VALUE;
+#else
     found->kind = DEVICE_MEMORY;
     memcpy(&found->device_pointer, &pointer, sizeof pointer);
     return SUCCESS;
+#endif
 }
 
 HIP(hipEventCreate, void** event)

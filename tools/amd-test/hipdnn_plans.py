@@ -3,6 +3,7 @@
 import ctypes
 import json
 import time
+from types import SimpleNamespace
 
 import torch
 
@@ -34,27 +35,50 @@ LOG_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_ch
 DATA_TYPES = {"torch.bfloat16": "bfloat16", "torch.float16": "half", "torch.float32": "float"}
 
 
-class Graph:
-    """A graph as JSON, with the tensors of PyTorch that are bound to it. Tensors are named by their uid."""
+class Sets:
+    """Equal tensors, by their names, as often as it takes that together they are more than three times the L2 cache: an
+    execution that takes its turn finds nothing there of the one that had the same tensors before."""
 
-    def __init__(self):
-        self.tensors, self.nodes, self.bound = [], [], {}
+    def __init__(self, **tensors):
+        properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+        cache = getattr(properties, "L2_cache_size", 50 << 20)
+        size = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
+        copies = [{name: x.clone() for name, x in tensors.items()} for _ in range(3 * cache // size)]
+        self.all = [SimpleNamespace(**tensors) for tensors in (tensors, *copies)]
+        self.first, self.last = self.all[0], self.all[-1]
+
+    def __len__(self):
+        return len(self.all)
+
+    def __getitem__(self, turn):
+        return self.all[turn % len(self.all)]
+
+
+class Graph:
+    """A graph as JSON, whose tensors in memory are those of some sets, by their names. Tensors are named by their uid."""
+
+    def __init__(self, sets):
+        self.sets, self.tensors, self.nodes, self.bound = sets, [], [], {}
 
     def _add(self, **tensor):
         uid = len(self.tensors) + 1
         self.tensors.append({"uid": uid, "name": f"t{uid}", **tensor})
         return uid
 
-    def tensor(self, tensor):
+    def tensor(self, name):
         """Adds a tensor in memory, with the shape, strides and data type of PyTorch's."""
+        known = next((uid for uid, other in self.bound.items() if other == name), None)
+        if known:
+            return known
+        tensor = getattr(self.sets.first, name)
         dims, strides, data_type = list(tensor.shape), list(tensor.stride()), DATA_TYPES[str(tensor.dtype)]
         uid = self._add(dims=dims, strides=strides, virtual=False, data_type=data_type)
-        self.bound[uid] = tensor
+        self.bound[uid] = name
         return uid
 
-    def bind(self, **tensors):
-        """Adds tensors in memory; answers their uids by name."""
-        return {name: self.tensor(tensor) for name, tensor in tensors.items()}
+    def bind(self, names):
+        """Adds tensors in memory, whose names are separated by spaces; answers their uids by name."""
+        return {name: self.tensor(name) for name in names.split()}
 
     def virtual(self, like):
         """Adds an intermediate result of floats with the shape and strides of a tensor."""
@@ -127,8 +151,8 @@ class Library:
         self.check(f"finalize {what}", self.c.hipdnnBackendFinalize(descriptor))
 
     def plan(self, graph, engine):
-        """Has an engine plan a graph. Answers a function that executes it on the handle's stream, the seconds that the
-        plan took, and the bytes of its workspace."""
+        """Has an engine plan a graph. Answers a function that executes it on the handle's stream with the tensors whose turn
+        it is, the seconds that the plan took, and the bytes of its workspace."""
         text, descriptor = graph.json(), POINTER()
         status = self.c.hipdnnBackendCreateAndDeserializeJsonGraph_ext(ctypes.byref(descriptor), text, SIZE(len(text)))
         self.check("hipdnnBackendCreateAndDeserializeJsonGraph_ext", status)
@@ -154,17 +178,23 @@ class Library:
         status = self.c.hipdnnBackendGetAttribute(plan, HIPDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, *arguments)
         self.check("hipdnnBackendGetAttribute of the workspace's size", status)
         workspace = torch.empty(max(size.value, 1), dtype=torch.uint8, device="cuda")
+        packs = [self.pack(graph, tensors, workspace) for tensors in graph.sets.all]
+
+        def execute(turn, held=workspace):
+            pack = packs[turn % len(packs)]
+            self.check("hipdnnBackendExecute", self.c.hipdnnBackendExecute(self.handle, plan, pack))
+
+        return execute, seconds, size.value
+
+    def pack(self, graph, tensors, workspace):
+        """Where the tensors of a graph are, for one of its sets."""
         pack = self.create(HIPDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)
-        pointers = [tensor.data_ptr() for tensor in graph.bound.values()]
+        pointers = [getattr(tensors, name).data_ptr() for name in graph.bound.values()]
         self.set(pack, HIPDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, HIPDNN_TYPE_INT64, INT64, list(graph.bound))
         self.set(pack, HIPDNN_ATTR_VARIANT_PACK_DATA_POINTERS, HIPDNN_TYPE_VOID_PTR, POINTER, pointers)
         self.set(pack, HIPDNN_ATTR_VARIANT_PACK_WORKSPACE, HIPDNN_TYPE_VOID_PTR, POINTER, [workspace.data_ptr()])
         self.finalize(pack, "variant pack")
-
-        def execute(held=workspace):
-            self.check("hipdnnBackendExecute", self.c.hipdnnBackendExecute(self.handle, plan, pack))
-
-        return execute, seconds, size.value
+        return pack
 
     def refusal(self, graph, engine):
         """Why an engine does not take a graph, from the log. None where it takes it, or the log does not say why."""

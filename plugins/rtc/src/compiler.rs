@@ -47,6 +47,8 @@ pub struct Compiler {
     pub log_size: unsafe extern "C" fn(RtcProgram, *mut usize) -> RtcResult,
     /// The compiler's words.
     pub log: unsafe extern "C" fn(RtcProgram, *mut c_char) -> RtcResult,
+    /// What the functions that get the code call it.
+    pub code_name: &'static str,
     /// The bytes of the code.
     pub code_size: unsafe extern "C" fn(RtcProgram, *mut usize) -> RtcResult,
     /// The code.
@@ -128,11 +130,13 @@ impl Compiler {
         }
         let mut size = 0;
         // SAFETY: the program is alive and the output valid.
-        self.check("GetCodeSize", unsafe { (self.code_size)(program.program, &mut size) })?;
+        self.check(&format!("Get{}Size", self.code_name), unsafe {
+            (self.code_size)(program.program, &mut size)
+        })?;
         let mut code = vec![0_u8; size];
         // SAFETY: there is room for as many bytes as was said.
         let result = unsafe { (self.code)(program.program, code.as_mut_ptr().cast()) };
-        self.check("GetCode", result)?;
+        self.check(&format!("Get{}", self.code_name), result)?;
         Ok(code)
     }
 

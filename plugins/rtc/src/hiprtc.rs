@@ -76,6 +76,7 @@ pub fn compiler() -> Result<Compiler, dynlib::Error> {
         compile: table.hiprtcCompileProgram,
         log_size: table.hiprtcGetProgramLogSize,
         log: table.hiprtcGetProgramLog,
+        code_name: "Code",
         code_size: table.hiprtcGetCodeSize,
         code: table.hiprtcGetCode,
         destroy: table.hiprtcDestroyProgram,

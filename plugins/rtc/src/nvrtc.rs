@@ -83,6 +83,7 @@ pub fn compiler() -> Result<Compiler, dynlib::Error> {
         compile: table.nvrtcCompileProgram,
         log_size: table.nvrtcGetProgramLogSize,
         log: table.nvrtcGetProgramLog,
+        code_name: "CUBIN",
         code_size: table.nvrtcGetCUBINSize,
         code: table.nvrtcGetCUBIN,
         destroy: table.nvrtcDestroyProgram,

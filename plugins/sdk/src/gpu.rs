@@ -80,10 +80,10 @@ impl Gpu {
             // SAFETY: as promised by the caller. A failure leaves nothing to do.
             Self::Hip(hip) => drop(unsafe { (hip.hipFree)(pointer) }),
             Self::Cuda(device) => {
-                if let Ok(_entered) = device.enter() {
-                    // SAFETY: as promised by the caller.
-                    unsafe { (device.cuda.cuMemFree_v2)(pointer.expose_provenance() as u64) };
-                }
+                // Where the context cannot be entered, the thread's own may do.
+                let _entered = device.enter();
+                // SAFETY: as promised by the caller.
+                unsafe { (device.cuda.cuMemFree_v2)(pointer.expose_provenance() as u64) };
             }
         }
     }
@@ -138,16 +138,17 @@ impl Gpu {
         }
     }
 
-    /// Refuses memory of a tensor that a device of CUDA cannot reach; HIP is not asked.
+    /// Refuses memory of a tensor that a device of CUDA, which the thread has entered, cannot reach; HIP is not asked.
     ///
     /// # Errors
-    /// When the driver does not know the address, with the tensor's uid.
+    /// When kernels cannot use the address, with the tensor's uid.
     #[inline]
     pub fn check_memory(&self, uid: i64, pointer: *const c_void) -> Result<(), PluginError> {
         match self {
             Self::Cuda(device) if !device.cuda.is_device_memory(pointer) => {
                 Err(PluginError::bad_param(format!(
-                    "the buffer of tensor {uid} is at {pointer:?}, which the CUDA driver does not know, expected device memory"
+                    "the buffer of tensor {uid} is at {pointer:?}, which CUDA device {} cannot reach, expected its memory",
+                    device.number
                 )))
             }
             _ => Ok(()),

@@ -127,11 +127,21 @@ pub struct Backend {
     handle: Handle,
 }
 
+// SAFETY: handles and descriptors are numbers that the library looks up; any thread may use them.
+unsafe impl Send for Backend {}
+// SAFETY: as above.
+unsafe impl Sync for Backend {}
+
 /// A descriptor, destroyed when it is dropped.
 struct Owned<'a> {
     backend: &'a Backend,
     descriptor: Descriptor,
 }
+
+// SAFETY: as for the handle.
+unsafe impl Send for Owned<'_> {}
+// SAFETY: as for the handle.
+unsafe impl Sync for Owned<'_> {}
 
 impl Drop for Owned<'_> {
     fn drop(&mut self) {
@@ -242,6 +252,17 @@ impl Backend {
     /// # Errors
     /// The library's own words.
     pub fn refusal(&self, engine: &str, graph: &Graph) -> Result<Option<String>, Failure> {
+        // Which engines apply is found out here; that none does is an error whose words the lines have as well.
+        let (_, lines) = self.logged(|| self.engines(graph))?;
+        let said = |line: &String| line.split_once(&format!("{engine}: ")).map(|(_, said)| said.to_owned());
+        Ok(lines.iter().find_map(said))
+    }
+
+    /// Does something, and answers what was logged meanwhile as well.
+    ///
+    /// # Errors
+    /// That the log cannot be had.
+    pub fn logged<T>(&self, work: impl FnOnce() -> T) -> Result<(T, Vec<String>), Failure> {
         let lines = Mutex::new(Vec::new());
         let user = (&raw const lines).cast::<c_void>().cast_mut();
         let set = |level| {
@@ -253,12 +274,9 @@ impl Backend {
             self.check("hipdnnSetUserLogCallback_ext", status)
         };
         set(LOG_ALL)?;
-        // Which engines apply is found out here; that none does is an error whose words the lines have as well.
-        let _ = self.engines(graph);
+        let done = work();
         set(LOG_NONE)?;
-        let lines: Vec<String> = lines.into_inner().unwrap_or_default();
-        let said = |line: &String| line.split_once(&format!("{engine}: ")).map(|(_, said)| said.to_owned());
-        Ok(lines.iter().find_map(said))
+        Ok((done, lines.into_inner().unwrap_or_default()))
     }
 
     /// Has the engine of this name make a plan of the graph with these values of knobs.
@@ -391,7 +409,20 @@ impl Plan<'_> {
         tensors: &[(i64, *mut c_void)],
         workspace: *mut c_void,
     ) -> Result<(), Failure> {
-        let backend = self.plan.backend;
+        // SAFETY: as promised by the caller.
+        unsafe { self.execute_with(self.plan.backend, tensors, workspace) }
+    }
+
+    /// Runs the plan with another handle than the one that made it.
+    ///
+    /// # Safety
+    /// As for [`Plan::execute`].
+    pub unsafe fn execute_with(
+        &self,
+        backend: &Backend,
+        tensors: &[(i64, *mut c_void)],
+        workspace: *mut c_void,
+    ) -> Result<(), Failure> {
         let pack = backend.create(VARIANT_PACK)?;
         let uids: Vec<i64> = tensors.iter().map(|(uid, _)| *uid).collect();
         let pointers: Vec<*mut c_void> = tensors.iter().map(|(_, pointer)| *pointer).collect();

@@ -1,7 +1,7 @@
 //! What the engines ask of AMD's libraries: each call made to fail in turn, and which calls there are.
 
 mod capture;
-mod failing;
+pub mod failing;
 mod older;
 mod trace;
 
@@ -19,7 +19,7 @@ use crate::is_wanted;
 pub use failing::DOES_NOT_APPLY;
 
 /// A case that calls are counted of, by its name.
-fn case(engine: &str, name: &str) -> Result<Case, Failure> {
+pub fn case(engine: &str, name: &str) -> Result<Case, Failure> {
     let found = cases::all().into_iter().find(|(of, case)| *of == engine && case.name == name);
     found.map(|(_, case)| case).ok_or_else(|| Failure(format!("no case of {engine} is called {name:?}")))
 }
@@ -78,8 +78,15 @@ pub fn child(library: &Path, hip: &'static Hip, arguments: &[String]) -> Result<
     trace::child(library, hip, engine, &case, Path::new(saved), fail)
 }
 
-/// What handles of the library make when they open a device, and keep.
-pub const OPENED: &[&str] = &["miopenCreateWithStream", "hipblasLtCreate", "rocblas_create_handle"];
+/// What handles of the library make when they open a device, and keep, and what the process keeps of NVIDIA's libraries.
+pub const OPENED: &[&str] = &[
+    "miopenCreateWithStream",
+    "hipblasLtCreate",
+    "rocblas_create_handle",
+    "cudnnCreate",
+    "cublasLtCreate",
+    gate::PLAN,
+];
 
 /// That nothing is left of what was made since calls are written down, and nothing was ended twice.
 pub fn nothing_left(record: &gate::Record, but: &[&str]) -> Result<(), Failure> {
@@ -94,7 +101,7 @@ pub fn nothing_left(record: &gate::Record, but: &[&str]) -> Result<(), Failure> 
 
 /// That no stream was set: MIOpen's handles have the default one from the beginning.
 pub fn no_new_stream(record: &gate::Record) -> Result<(), Failure> {
-    match record.calls.iter().find(|call| call.name.contains("SetStream")) {
+    match record.calls.iter().find(|call| call.name.contains("SetStream") && call.name != "cudnnSetStream") {
         Some(call) => Err(Failure(format!("{} is called, and the stream is as it was", call.name))),
         None => Ok(()),
     }

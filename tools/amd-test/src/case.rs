@@ -9,8 +9,9 @@ use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, Tensor, TensorV
 
 use crate::Failure;
 use crate::backend::{Backend, Plan};
-use crate::gate::{self, Call, makes};
-use crate::memory::{DeviceMemory, pack, unpack};
+use crate::gate;
+use crate::memory::{pack, unpack};
+use crate::runs::{allocated, only_runs};
 
 /// The engine that results are compared with.
 const REFERENCE: &str = "CPU_REFERENCE_ENGINE";
@@ -230,7 +231,11 @@ impl Case {
         Ok(worst)
     }
 
-    fn bytes(&self, tensor: &Tensor) -> Result<Vec<u8>, Failure> {
+    /// What a tensor is filled with: the values of an input, and no numbers where a result goes.
+    ///
+    /// # Errors
+    /// That there is no test data of its type.
+    pub fn bytes(&self, tensor: &Tensor) -> Result<Vec<u8>, Failure> {
         let count = tensor.dims.iter().product::<i64>() as usize;
         match self.inputs.get(&tensor.uid) {
             Some(values) => pack(tensor.data_type, values),
@@ -239,7 +244,8 @@ impl Case {
         }
     }
 
-    fn bound(&self) -> impl Iterator<Item = &Tensor> {
+    /// The tensors that executions are given memory for.
+    pub fn bound(&self) -> impl Iterator<Item = &Tensor> {
         let is_bound = |tensor: &&Tensor| !tensor.is_virtual || self.outputs.contains(&tensor.uid);
         self.graph.tensors.iter().filter(is_bound).filter(|tensor| tensor.value.is_none())
     }
@@ -294,62 +300,23 @@ impl Case {
     /// # Errors
     /// The device's, and the engine's own words.
     pub fn run_on_device(&self, gpu: Gpu, plan: &Plan<'_>) -> Result<HashMap<i64, Vec<f32>>, Failure> {
-        let mut memory = Vec::new();
-        for tensor in self.bound() {
-            memory.push((tensor, DeviceMemory::with(gpu, &self.bytes(tensor)?)?));
-        }
-        let workspace = DeviceMemory::new(gpu, plan.workspace_size)?;
-        let place = if self.without_workspace { ptr::null_mut() } else { workspace.pointer };
-        let tensors: Vec<(i64, *mut c_void)> =
-            memory.iter().map(|(tensor, memory)| (tensor.uid, memory.pointer)).collect();
-        // SAFETY: every tensor has its bytes and the workspace its size; all live until the device is done.
-        unsafe {
-            let before = gate::count();
-            plan.execute(&tensors, place)?;
-            only_runs(&gate::since(before))?;
-            gpu.synchronize()?;
-        }
-        memory
-            .iter()
-            .map(|(tensor, memory)| Ok((tensor.uid, unpack(tensor.data_type, &memory.bytes()?)?)))
-            .collect()
+        let bound = self.bind(gpu, plan.workspace_size)?;
+        let before = gate::count();
+        // SAFETY: the memory lives until the device is done.
+        unsafe { bound.execute(plan) }?;
+        only_runs(&gate::since(before))?;
+        gpu.synchronize()?;
+        bound.results()
     }
-}
 
-/// The bytes of device memory that calls allocate.
-pub fn allocated(calls: &[Call]) -> usize {
-    calls.iter().filter(|call| call.name == "hipMalloc").map(|call| call.arguments[1]).sum()
-}
-
-/// What keeps executions apart that use a plan's own memory.
-pub const KEEPS_APART: [&str; 4] =
-    ["hipStreamIsCapturing", "hipStreamWaitEvent", "hipEventRecord", "hipEventQuery"];
-
-/// `HIPBLASLT_MATMUL_DESC_BIAS_POINTER`
-const BIAS_POINTER: u32 = 3;
-
-/// Refuses calls of an execution that do anything but name a stream and put work on it: nothing is looked for, made, ended,
-/// allocated or waited for there.
-fn only_runs(calls: &[Call]) -> Result<(), Failure> {
-    // hipBLASLt keeps the address of a bias in the description of the product.
-    let names_bias = |call: &Call| {
-        let [_, attribute, ..] = call.arguments;
-        call.name == "hipblasLtMatmulDescSetAttribute" && attribute as u32 == BIAS_POINTER
-    };
-    let runs = |name: &str| {
-        let miopen = ["Forward", "Backward", "RunSolution", "OpTensor", "ReduceTensor"];
-        let hip = ["hipGetDevice", "hipMemcpyAsync", "hipModuleLaunchKernel", "hipblasLtMatmul"];
-        hip.contains(&name)
-            || KEEPS_APART.contains(&name)
-            || ["miopenSetStream", "miopenSetTensor", "miopenTransformTensor"].contains(&name)
-            || ["rocblas_gemm_", "rocblas_set_stream", "rocblas_set_workspace"]
-                .iter()
-                .any(|word| name.starts_with(word))
-            || name.starts_with("miopen") && !makes(name) && miopen.iter().any(|word| name.contains(word))
-    };
-    match calls.iter().find(|call| !runs(call.name) && !names_bias(call)) {
-        Some(call) => Err(Failure(format!("an execution calls {}, expected runs alone", call.name))),
-        None => Ok(()),
+    /// The same graph with other values: those of each input, some elements further.
+    pub fn moved(&self, elements: usize) -> Self {
+        let mut case = self.clone();
+        for values in case.inputs.values_mut() {
+            let places = elements % values.len().max(1);
+            values.rotate_left(places);
+        }
+        case
     }
 }
 

@@ -1,12 +1,13 @@
-//! Gates between the engines and AMD's libraries: every call is written down, and any of them can be made to fail.
+//! Gates between the engines and the libraries of AMD and NVIDIA: every call is written down, and any of them can be made to fail.
 //!
 //! The plugins find their functions with `dlsym`. The loader looks for that in this program first, so it answers the plugins
 //! (and nobody else) with gates: a few instructions that know the number of a function and go through [`enter`] and [`leave`].
-//! What AMD's libraries call of each other does not pass here.
+//! What these libraries call of each other does not pass here.
 
 use std::arch::{global_asm, naked_asm};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CStr, c_char, c_void};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The most functions that have a gate.
@@ -122,6 +123,12 @@ pub enum Fail {
     Function(&'static str),
 }
 
+/// `CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR`
+const EXECUTION_PLAN: usize = 5;
+
+/// What makes execution plans of cuDNN's, which a process keeps.
+pub const PLAN: &str = "cudnnBackendCreateDescriptor of an execution plan";
+
 /// A call of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
@@ -147,10 +154,26 @@ pub struct Record {
     fail: Fail,
     /// What the name of the plugin's file contains.
     plugin: &'static str,
+    /// Which record it is, counted from 1.
+    number: usize,
+}
+
+/// Something that was made and not ended.
+#[derive(Clone, Copy)]
+struct Made {
+    /// The function that made it.
+    by: &'static str,
+    /// The file of the plugin that called it.
+    plugin: &'static str,
+    /// The number of the record in whose time that was.
+    record: usize,
 }
 
 static FUNCTIONS: Mutex<Vec<Function>> = Mutex::new(Vec::new());
 static RECORD: Mutex<Option<Record>> = Mutex::new(None);
+/// Everything that is alive, whether calls were written down when it was made or not.
+static ALIVE: Mutex<BTreeMap<usize, Made>> = Mutex::new(BTreeMap::new());
+static RECORDS: AtomicUsize = AtomicUsize::new(0);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -158,10 +181,18 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Begins to write down the calls of an engine's plugin; one of them may be made to fail.
 pub fn record(engine: &str, fail: Fail) {
-    let plugins = [("MIOPEN", "miopen"), ("HIPRTC", "rtc"), ("HIPBLASLT", "blaslt")];
+    let plugins = [
+        ("MIOPEN", "miopen"),
+        ("HIPRTC", "rtc"),
+        ("NVRTC", "rtc"),
+        ("HIPBLASLT", "blaslt"),
+        ("CUDNN", "cudnn"),
+        ("CUBLASLT", "cudnn"),
+    ];
     let plugin =
         plugins.iter().find(|(prefix, _)| engine.starts_with(prefix)).map_or("", |(_, plugin)| plugin);
-    *lock(&RECORD) = Some(Record { fail, plugin, ..Record::default() });
+    let number = 1 + RECORDS.fetch_add(1, Ordering::Relaxed);
+    *lock(&RECORD) = Some(Record { fail, plugin, number, ..Record::default() });
 }
 
 /// How many calls were written down so far.
@@ -177,7 +208,12 @@ pub fn since(count: usize) -> Vec<Call> {
 
 /// What was written down since [`record`].
 pub fn take() -> Record {
-    lock(&RECORD).take().unwrap_or_default()
+    let mut record = lock(&RECORD).take().unwrap_or_default();
+    let of_record = |made: &Made| made.record == record.number && made.plugin.contains(record.plugin);
+    let alive = lock(&ALIVE);
+    record.alive =
+        alive.iter().filter(|(_, made)| of_record(made)).map(|(place, made)| (*place, made.by)).collect();
+    record
 }
 
 /// What `enter` answers: the function to call, null for none, and the result that the caller gets in any case, 0 for the function's own.
@@ -189,23 +225,30 @@ struct Permission {
 
 /// Whether a function answers the text of an error.
 fn is_text(name: &str) -> bool {
-    name.ends_with("GetErrorString") || name == "rocblas_status_to_string"
+    let ends = |word| name.ends_with(word);
+    (ends("GetErrorString") && !name.starts_with("cuGet"))
+        || ends("GetStatusName")
+        || name == "rocblas_status_to_string"
 }
 
-/// Whether a function says words for errors or forgets them.
+/// Whether a function says words for errors or forgets them, or answers a number that is no status.
 fn gives_words(name: &str) -> bool {
-    is_text(name) || name.contains("GetLastError") || name.contains("ProgramLog")
+    is_text(name)
+        || ["GetLastError", "ProgramLog", "cuGetError", "cudnnGetVersion"]
+            .iter()
+            .any(|word| name.contains(word))
 }
 
 /// Whether a function ends what another made.
 pub fn ends(name: &str) -> bool {
-    ["Destroy", "Unload", "_destroy_"].iter().any(|word| name.contains(word)) || name == "hipFree"
+    ["Destroy", "Unload", "_destroy_"].iter().any(|word| name.contains(word))
+        || ["hipFree", "cuMemFree_v2"].contains(&name)
 }
 
-/// Whether a function makes one thing and writes where it is to its first argument.
+/// Whether a function makes one thing and writes where it is to its first argument, or the second one of cuDNN's descriptors.
 pub fn makes(name: &str) -> bool {
     ["Create", "LoadSolution", "ModuleLoadData", "_create_"].iter().any(|word| name.contains(word))
-        || name == "hipMalloc"
+        || ["hipMalloc", "cuMemAlloc_v2"].contains(&name)
 }
 
 /// A status that is an error to the library of a function: unknown errors and such, none of which has another meaning to the
@@ -214,12 +257,18 @@ fn error_of(name: &str) -> usize {
     match name {
         // hipErrorLaunchFailure
         _ if name.starts_with("hip") && !name.starts_with("hiprtc") && !name.starts_with("hipblas") => 719,
-        // HIPRTC_ERROR_INTERNAL_ERROR
-        _ if name.starts_with("hiprtc") => 11,
+        // HIPRTC_ERROR_INTERNAL_ERROR, NVRTC_ERROR_INTERNAL_ERROR
+        _ if name.starts_with("hiprtc") || name.starts_with("nvrtc") => 11,
         // HIPBLAS_STATUS_INTERNAL_ERROR
         _ if name.starts_with("hipblas") => 6,
         // rocblas_status_internal_error
         _ if name.starts_with("rocblas") => 6,
+        // CUDNN_STATUS_INTERNAL_ERROR
+        _ if name.starts_with("cudnn") => 4000,
+        // CUBLAS_STATUS_INTERNAL_ERROR
+        _ if name.starts_with("cublas") => 14,
+        // CUDA_ERROR_LAUNCH_FAILED
+        _ if name.starts_with("cu") => 719,
         // miopenStatusUnknownError
         _ => 7,
     }
@@ -257,35 +306,48 @@ extern "C" fn enter(number: usize, arguments: &[usize; 6]) -> Permission {
 unsafe extern "C" fn leave(number: usize, arguments: &[usize; 6], result: usize, instead: usize) -> usize {
     let Some(Function { name, plugin, .. }) = lock(&FUNCTIONS).get(number).copied() else { return result };
     let mut record = lock(&RECORD);
-    if let Some(record) = record.as_mut().filter(|record| plugin.contains(record.plugin)) {
-        let [first, _, _, fourth, fifth, _] = *arguments;
-        let pointer = |at: usize| std::ptr::with_exposed_provenance::<usize>(at);
-        let succeeded = result as u32 == 0;
-        if is_text(name) {
-            // SAFETY: the texts are NUL terminated and live for ever.
-            record.words =
-                Some(unsafe { CStr::from_ptr(pointer(result).cast()) }.to_string_lossy().into_owned());
-        } else if succeeded && name == "miopenFindSolutions" {
-            // SAFETY: the call succeeded, so the count and as many solutions are there.
-            unsafe {
-                for place in 0..*pointer(fifth) {
-                    record.alive.insert(*pointer(fourth).add(place), name);
+    let mut record = record.as_mut().filter(|record| plugin.contains(record.plugin));
+    let [first, second, _, fourth, fifth, _] = *arguments;
+    let pointer = |at: usize| std::ptr::with_exposed_provenance::<usize>(at);
+    let succeeded = result as u32 == 0;
+    let made = Made { by: name, plugin, record: record.as_ref().map_or(0, |record| record.number) };
+    let text = match name {
+        // SAFETY: the call succeeded, so it wrote where the text is.
+        "cuGetErrorString" if succeeded => unsafe { *pointer(second) },
+        _ if is_text(name) => result,
+        _ => 0,
+    };
+    if text != 0 {
+        // SAFETY: the texts are NUL terminated and live for ever.
+        let words = unsafe { CStr::from_ptr(pointer(text).cast()) }.to_string_lossy().into_owned();
+        if let Some(record) = &mut record {
+            record.words = Some(words);
+        }
+    } else if succeeded && name == "miopenFindSolutions" {
+        // SAFETY: the call succeeded, so the count and as many solutions are there.
+        unsafe {
+            for place in 0..*pointer(fifth) {
+                lock(&ALIVE).insert(*pointer(fourth).add(place), made);
+            }
+        }
+    } else if succeeded && makes(name) {
+        let place = if name == "cudnnBackendCreateDescriptor" { second } else { first };
+        let by = if name == "cudnnBackendCreateDescriptor" && first == EXECUTION_PLAN { PLAN } else { name };
+        // SAFETY: the call succeeded, so what it made is there.
+        lock(&ALIVE).insert(unsafe { *pointer(place) }, Made { by, ..made });
+    } else if succeeded && ends(name) {
+        let mut alive = lock(&ALIVE);
+        match name.strip_suffix("DestroyProgram") {
+            // It takes the address of what it ends, and clears it.
+            Some(compiler) => {
+                alive.retain(|_, made| made.by.strip_suffix("CreateProgram") != Some(compiler));
+            }
+            None if alive.remove(&first).is_none() => {
+                if let Some(record) = &mut record {
+                    record.strangers.push(name);
                 }
             }
-        } else if succeeded && makes(name) {
-            // SAFETY: the call succeeded, so what it made is there.
-            record.alive.insert(unsafe { *pointer(first) }, name);
-        } else if succeeded && ends(name) {
-            let ended = match name {
-                // The one that takes the address of what it ends, and clears it.
-                "hiprtcDestroyProgram" => None,
-                _ => Some(first),
-            };
-            match ended {
-                Some(ended) if record.alive.remove(&ended).is_none() => record.strangers.push(name),
-                Some(_) => {}
-                None => record.alive.retain(|_, maker| *maker != "hiprtcCreateProgram"),
-            }
+            None => {}
         }
     }
     if instead == 0 { result } else { instead }
@@ -326,7 +388,7 @@ unsafe extern "C" fn find(library: *mut c_void, name: *const c_char, caller: *co
     if hidden.split(' ').any(|hidden| hidden == name) {
         return std::ptr::null_mut();
     }
-    if !["hip", "miopen", "rocblas"].iter().any(|prefix| name.starts_with(prefix)) {
+    if !["hip", "miopen", "rocblas", "cu", "nvrtc"].iter().any(|prefix| name.starts_with(prefix)) {
         return found;
     }
     let mut functions = lock(&FUNCTIONS);

@@ -6,18 +6,25 @@
 //!
 //! `amd-test --calls LIBRARY [WORD...]` makes each call of AMD's libraries fail in turn, and checks which calls there are.
 //!
+//! `amd-test --nvidia LIBRARY [WORD...]` checks the engines for NVIDIA GPUs further: captured graphs, streams, threads, devices, kinds of
+//! memory. `amd-test --nvidia-calls LIBRARY [--part=K/N] [WORD...]` makes each call of NVIDIA's libraries fail in turn.
+//! `--nvidia-prototypes` writes a program that compares the functions of CUDA that this one calls with NVIDIA's header.
+//!
 //! `amd-test --architectures` compiles the kernels that are generated for the cases, for devices that need not be there;
 //! `--nvidia-architectures` does so for NVIDIA GPUs. `--graphs FOLDER` writes the graphs that are run with cuDNN into a folder, as JSON.
 
 mod architectures;
 mod backend;
 mod below;
+mod bound;
 mod calls;
 mod case;
 mod cases;
 mod checks;
 mod gate;
 mod memory;
+mod nvidia;
+mod runs;
 
 use std::fmt;
 use std::path::Path;
@@ -25,6 +32,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use hipdnn_plugin_sdk::PluginError;
+use hipdnn_plugin_sdk::cuda::CudaError;
 use hipdnn_plugin_sdk::gpu::Gpu;
 use hipdnn_plugin_sdk::hip::{Hip, HipError};
 use hipdnn_rtc_plugin::handle::Platform;
@@ -44,6 +52,12 @@ impl fmt::Display for Failure {
 
 impl From<HipError> for Failure {
     fn from(error: HipError) -> Self {
+        Self(error.message)
+    }
+}
+
+impl From<CudaError> for Failure {
+    fn from(error: CudaError) -> Self {
         Self(error.message)
     }
 }
@@ -79,6 +93,10 @@ fn main() -> ExitCode {
             }
         };
     }
+    if library == "--nvidia-prototypes" {
+        print!("{}", nvidia::driver::prototypes());
+        return ExitCode::SUCCESS;
+    }
     let result = match (library.as_str(), words) {
         ("--calls", [library, words @ ..]) => {
             device().map(|hip| calls::check(Path::new(library), hip, words))
@@ -87,10 +105,11 @@ fn main() -> ExitCode {
         ("--child", [library, arguments @ ..]) => {
             device().and_then(|hip| calls::child(Path::new(library), hip, arguments)).map(|()| 0)
         }
-        (library, [option, words @ ..]) if option.starts_with(PART) => {
-            part(option).and_then(|part| run(Path::new(library), part, words))
+        ("--nvidia", [library, words @ ..]) => nvidia::check(Path::new(library), words),
+        ("--nvidia-calls", [library, words @ ..]) => {
+            of_part(words).and_then(|(part, words)| nvidia::check_calls(Path::new(library), part, words))
         }
-        (library, words) => run(Path::new(library), (0, 1), words),
+        (library, words) => of_part(words).and_then(|(part, words)| run(Path::new(library), part, words)),
     };
     match result {
         Ok(0) => ExitCode::SUCCESS,
@@ -114,6 +133,14 @@ fn device() -> Result<&'static Hip, Failure> {
 }
 
 const PART: &str = "--part=";
+
+/// Which part is to be run, all if none is named, and the other words.
+fn of_part(words: &[String]) -> Result<((usize, usize), &[String]), Failure> {
+    match words {
+        [option, words @ ..] if option.starts_with(PART) => Ok((part(option)?, words)),
+        words => Ok(((0, 1), words)),
+    }
+}
 
 /// Which part of how many, counted from 0.
 fn part(option: &str) -> Result<(usize, usize), Failure> {

@@ -26,9 +26,15 @@ impl DeviceMemory {
     /// Memory with these bytes.
     pub fn with(gpu: Gpu, bytes: &[u8]) -> Result<Self, Failure> {
         let memory = Self::new(gpu, bytes.len())?;
-        // SAFETY: the memory has as many bytes.
-        unsafe { gpu.upload(memory.pointer, bytes) }?;
+        memory.fill(bytes)?;
         Ok(memory)
+    }
+
+    /// Writes bytes to the beginning, and waits.
+    pub fn fill(&self, bytes: &[u8]) -> Result<(), Failure> {
+        let fitting = bytes.get(..self.size).unwrap_or(bytes);
+        // SAFETY: the memory has at least as many bytes.
+        Ok(unsafe { self.gpu.upload(self.pointer, fitting) }?)
     }
 
     /// The bytes in it.

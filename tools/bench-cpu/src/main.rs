@@ -46,7 +46,8 @@ struct Arguments {
     /// Threads of everyone; as many as there are processors if not given
     #[arg(long)]
     threads: Option<usize>,
-    /// Measure CPU_ENGINE alone, and beside so many busy threads of the same process
+    /// Measure CPU_ENGINE alone, and beside so many busy threads of the same process: a convolution from 64 to 64 channels of 28²,
+    /// or the suites that are chosen
     #[arg(long, value_name = "COUNT")]
     busy: Option<usize>,
     /// Write everything that was measured into this file
@@ -114,7 +115,8 @@ fn peers(arguments: &Arguments, threads: usize) -> Result<Vec<Peer>> {
 
 /// True when every result was right.
 fn run(arguments: &Arguments, threads: usize) -> Result<bool> {
-    let cases = chosen(&arguments.suite);
+    let of_busy = arguments.busy.is_some() && arguments.suite.is_empty();
+    let cases = if of_busy { suites::beside_busy_threads() } else { chosen(&arguments.suite) };
     if cases.is_empty() {
         let names: Vec<&str> = SUITES.iter().map(|suite| suite.name).collect();
         return Err(Failure::input(format!("no suite has such a word; there are {}", names.join(", "))));

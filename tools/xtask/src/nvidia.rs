@@ -3,6 +3,7 @@
 //! NVIDIA's compiler and headers come from Python's package index. Without a GPU the declarations are compared with the
 //! headers and every generated kernel is compiled; what runs on a GPU is packed for a machine that has one and no Rust.
 
+mod emulated;
 mod python;
 
 use std::fs;
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::Failure;
+use crate::c_program::{Language, STRICT};
 use crate::install::{ENGINES, LIBRARY, PLUGINS, TOOL, TOOL_PACKAGE, copy, files, remove};
 use crate::process::{command, run, run_within, show};
 use crate::progress;
@@ -34,8 +36,17 @@ const DECLARED: &[(&str, &str)] =
 /// The program that compares the engines with the reference.
 const PROGRAM: &str = "amd-test";
 
+/// The program that measures CPU_ENGINE, here beside busy threads.
+const BENCH_CPU: &str = "bench-cpu";
+
+/// The benchmark of what threads do at the same time.
+const SCALING: &str = "scaling";
+
 /// The plugins that a machine with an NVIDIA GPU is sent: the reference, and what runs there.
 const SENT: &[&str] = &["libhipdnn_cpu_plugin.so", "libhipdnn_rtc_plugin.so", "libhipdnn_cudnn_plugin.so"];
+
+/// The scripts that time the engines beside PyTorch.
+const SCRIPTS: &[&str] = &["nvidia_bench.py", "nvidia_cases.py", "nvidia_report.py", "hipdnn_plans.py"];
 
 /// What is sent has to be at most this large, compressed.
 const LARGEST: u64 = 64 << 20;
@@ -48,15 +59,24 @@ pub fn test(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
     let mut steps = Steps::new();
     steps.group("nvidia: declarations and generated kernels, without a GPU");
     let built = steps.run("the library, its plugins and their test", || build(workspace));
+    let mut headers = Vec::new();
     match venv::ready(&folder.join("venv"), PACKAGES, "nvidia-test") {
-        Err(missing) => steps.leave_out("declarations and kernels", &missing.to_string()),
+        Err(missing) => {
+            steps.leave_out("declarations and kernels, and a program on cuDNN alone", &missing.to_string());
+        }
         Ok(venv) => {
+            headers = includes(&venv)?;
             for (package, example) in DECLARED {
                 steps.run(&format!("declarations of {package} as in NVIDIA's headers"), || {
-                    declarations(workspace, &folder, &venv, package, example)
+                    declarations(workspace, &folder, &headers, package, example)
                 });
             }
             if built {
+                steps.run(&format!("declarations of {PROGRAM} as in NVIDIA's headers"), || {
+                    let program =
+                        run(&mut command(workspace.release_dir().join(PROGRAM), ["--nvidia-prototypes"]))?;
+                    agrees(&folder, &headers, PROGRAM, &program)
+                });
                 steps.run("every generated kernel, compiled by NVRTC", || kernels(workspace, &venv));
                 steps.run("every graph for cuDNN, planned without a device", || {
                     crate::nvidia_parts::check(
@@ -70,7 +90,10 @@ pub fn test(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
         }
     }
     if built {
-        steps.run("a package for a machine with a GPU", || pack(workspace, &folder));
+        if steps.run("a package for a machine with a GPU", || pack(workspace, &folder, &headers)) {
+            steps.group("nvidia: on stand-ins for NVIDIA's libraries");
+            emulated::check(workspace, &folder.join("package"), &folder, &headers, &mut steps);
+        }
         steps.group("nvidia: on the GPU");
         if Path::new("/dev/nvidiactl").exists() {
             steps.run("engines against the reference", || {
@@ -90,22 +113,41 @@ fn build(workspace: &Workspace) -> Result<String, Failure> {
     for plugin in PLUGINS {
         cargo.args(["-p", plugin.package]);
     }
-    progress::build(workspace, cargo.args(["-p", TOOL_PACKAGE]))
+    progress::build(workspace, cargo.args(["-p", TOOL_PACKAGE, "-p", BENCH_CPU]))?;
+    progress::build(workspace, &mut workspace.release(["build", "-p", "hipdnn-backend", "--bench", SCALING]))
+}
+
+/// The program that cargo built last of a benchmark: it has a number behind its name.
+fn benchmark(workspace: &Workspace, name: &str) -> Result<PathBuf, Failure> {
+    let mut built = Vec::new();
+    for entry in fs::read_dir(workspace.release_dir().join("deps"))? {
+        let path = entry?.path();
+        let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if path.extension().is_none() && file.strip_prefix(name).is_some_and(|rest| rest.starts_with('-')) {
+            built.push((fs::metadata(&path)?.modified()?, path));
+        }
+    }
+    let last = built.into_iter().max().map(|(_, path)| path);
+    last.ok_or_else(|| Failure::new(format!("cargo built no benchmark {name}")))
 }
 
 fn declarations(
     workspace: &Workspace,
     folder: &Path,
-    venv: &Path,
+    headers: &[PathBuf],
     package: &str,
     example: &str,
 ) -> Result<String, Failure> {
     let words = ["run", "-q", "--profile", "ci", "--locked", "-p", package, "--example", example];
-    let program = run(&mut workspace.cargo(words))?;
-    let source = folder.join(format!("{example}.cpp"));
-    fs::write(&source, &program)?;
+    agrees(folder, headers, example, &run(&mut workspace.cargo(words))?)
+}
+
+/// Compiles a program of declarations with NVIDIA's headers.
+fn agrees(folder: &Path, headers: &[PathBuf], name: &str, program: &str) -> Result<String, Failure> {
+    let source = folder.join(format!("{name}.cpp"));
+    fs::write(&source, program)?;
     let mut compiler = command("g++", ["-std=c++17", "-w", "-fsyntax-only"]);
-    for include in includes(venv)? {
+    for include in headers {
         compiler.arg("-I").arg(include);
     }
     run(compiler.arg(source))?;
@@ -130,8 +172,30 @@ fn kernels(workspace: &Workspace, venv: &Path) -> Result<String, Failure> {
     Ok(out.lines().last().unwrap_or_default().to_owned())
 }
 
-/// Lays out `package`, stripped, and an archive of it.
-fn pack(workspace: &Workspace, folder: &Path) -> Result<String, Failure> {
+/// A C program or library of the package. NVIDIA's headers are none that our warnings are for.
+fn compile(
+    workspace: &Workspace,
+    source: &str,
+    headers: &[PathBuf],
+    arguments: &[&str],
+    target: &Path,
+) -> Result<(), Failure> {
+    if let Some(parent) = target.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    let mut compiler = Language::C.compiler();
+    compiler.args(STRICT).args(["-O2", "-D_POSIX_C_SOURCE=200809L"]);
+    for include in ["include/hipdnn/backend", "include/hipdnn/plugin"] {
+        compiler.arg("-I").arg(workspace.path(include));
+    }
+    for include in headers {
+        compiler.arg("-isystem").arg(include);
+    }
+    run(compiler.arg(workspace.path(source)).arg("-o").arg(target).args(arguments)).map(drop)
+}
+
+/// Lays out `package`, stripped, and an archive of it. Without NVIDIA's headers the program on cuDNN alone is left out.
+fn pack(workspace: &Workspace, folder: &Path, headers: &[PathBuf]) -> Result<String, Failure> {
     let package = folder.join("package");
     remove(&package)?;
     let built = workspace.release_dir();
@@ -140,15 +204,32 @@ fn pack(workspace: &Workspace, folder: &Path) -> Result<String, Failure> {
     for plugin in PLUGINS.iter().filter(|plugin| SENT.contains(&plugin.file)) {
         copy(&built.join(plugin.file), &engines.join(plugin.file))?;
     }
-    for program in [PROGRAM, TOOL] {
+    copy(&benchmark(workspace, SCALING)?, &package.join("bin").join(SCALING))?;
+    let null = package.join("bench/libhipdnn_null_plugin.so");
+    compile(
+        workspace,
+        "c_tests/plugins/null_plugin.c",
+        &[],
+        &["-shared", "-fPIC", "-fvisibility=hidden"],
+        &null,
+    )?;
+    for program in [PROGRAM, TOOL, BENCH_CPU] {
         copy(&built.join(program), &package.join("bin").join(program))?;
     }
+    if !headers.is_empty() {
+        let program = package.join("bin/cudnn_peer");
+        compile(workspace, "tools/amd-test/cudnn_peer.c", headers, &["-ldl"], &program)?;
+    }
+    // What a process has that works with AMD's runtime, too.
+    let arguments = ["-shared", "-fPIC", "-fexceptions", "-DSTANDIN_KNOWS_NO_MEMORY", "-lstdc++"];
+    let standin = package.join("standin/libamdhip64.so.7");
+    compile(workspace, "c_tests/beside/standin_hip.c", &[], &arguments, &standin)?;
     for file in files(&package)? {
         run(command("strip", ["--strip-unneeded"]).arg(package.join(file)))?;
     }
     crate::demo::pack(workspace, &package)?;
     copy(&workspace.path("tools/amd-test/nvidia.sh"), &package.join("run.sh"))?;
-    for script in ["nvidia_bench.py", "hipdnn_plans.py"] {
+    for script in SCRIPTS {
         copy(&workspace.path("tools/amd-test").join(script), &package.join(script))?;
     }
     for file in files(&workspace.path("examples_graphs"))? {

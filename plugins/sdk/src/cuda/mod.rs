@@ -43,6 +43,8 @@ crate::header_constants! {
     CAPABILITY_MAJOR: c_int = CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR 75;
     /// The minor number of the compute capability.
     CAPABILITY_MINOR: c_int = CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR 76;
+    /// What an address is asked for: where kernels of the thread's context reach the memory.
+    DEVICE_POINTER: c_int = CU_POINTER_ATTRIBUTE_DEVICE_POINTER 3;
     /// What an address is asked for: the kind of memory.
     MEMORY_TYPE: c_int = CU_POINTER_ATTRIBUTE_MEMORY_TYPE 2;
     /// What an address is asked for: whether the memory is managed, so that the host can use it, too.
@@ -245,11 +247,16 @@ impl Cuda {
         Ok(version)
     }
 
-    /// Whether a device can read and write at an address: device memory, managed memory, or host memory that was
-    /// registered with the driver. The address may be any.
+    /// Whether kernels of this thread's context can read and write at an address: memory of its device or of another one that it has
+    /// access to, managed memory, or host memory that was registered with the driver. The address may be any.
     #[inline]
     pub fn is_device_memory(&self, pointer: *const c_void) -> bool {
-        self.pointer_attribute(MEMORY_TYPE, pointer).is_some()
+        let address = pointer.expose_provenance() as u64;
+        let mut there = 0_u64;
+        // SAFETY: the output has the size of this attribute, and the driver looks the address up only.
+        let answer =
+            unsafe { (self.cuPointerGetAttribute)((&raw mut there).cast(), DEVICE_POINTER, address) };
+        answer == CUDA_SUCCESS && there == address
     }
 
     /// Whether the host cannot read and write at an address: device memory that is not managed. The address may be any.

@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use hipdnn_plugin_sdk::gpu::Gpu;
-use hipdnn_plugin_sdk::hip::Hip;
 
 use super::{Check, OPENED, case, nothing_left};
 use crate::Failure;
 use crate::backend::Backend;
 use crate::case::Case;
 use crate::cases::{HIPBLASLT, RTC};
+use crate::engine_for;
 use crate::gate::{self, Fail};
 
 /// The backend's status of a plugin that failed.
@@ -19,24 +19,27 @@ const PLUGIN_ERROR: &str = "status 14:";
 pub const DOES_NOT_APPLY: &str = "Engine id is not in a valid range";
 
 /// More calls than any case makes.
-const MOST: usize = 500;
+const MOST: usize = 1000;
 
 /// At least as many calls as opening a device makes.
 const OPENING: usize = 8;
 
 /// A case with what may fail without harm to the result.
-struct Subject {
-    engine: &'static str,
-    case: &'static str,
+pub struct Subject {
+    /// The engine that the case is of.
+    pub engine: &'static str,
+    /// The name of the case.
+    pub case: &'static str,
     /// How many of the first calls fail with handles that are new for each, so that opening the device is among them. That takes
     /// MIOpen long.
-    opening: usize,
+    pub opening: usize,
     /// What the engine has another way for.
-    spared: &'static [&'static str],
+    pub spared: &'static [&'static str],
 }
 
 impl Subject {
-    const fn of(engine: &'static str, case: &'static str) -> Self {
+    /// A case whose every call has to succeed.
+    pub const fn of(engine: &'static str, case: &'static str) -> Self {
         Self { engine, case, opening: 0, spared: &[] }
     }
 }
@@ -117,46 +120,60 @@ pub fn subjects() -> impl Iterator<Item = (&'static str, &'static str)> {
 pub fn checks() -> Vec<Check> {
     let check = |subject: &'static Subject| -> Check {
         let name = format!("failing calls: {}: {}", subject.engine, subject.case);
-        (name, Box::new(move |library, hip| every_call(library, hip, subject)))
+        (name, Box::new(move |library, hip| every_call(library, Gpu::Hip(hip), subject, (0, 1))))
     };
     SUBJECTS.iter().map(check).collect()
 }
 
-fn every_call(library: &Path, hip: &'static Hip, subject: &Subject) -> Result<String, Failure> {
+/// Makes each call of a case fail in turn, or a part of so many of them.
+///
+/// # Errors
+/// The call, and what is wrong after it failed.
+pub fn every_call(
+    library: &Path,
+    gpu: Gpu,
+    subject: &Subject,
+    (part, parts): (usize, usize),
+) -> Result<String, Failure> {
     let mut case = case(subject.engine, subject.case)?;
+    let engine = engine_for(gpu, subject.engine)
+        .ok_or_else(|| Failure(format!("{} is no engine for this device", subject.engine)))?;
     // A chain is computed in another way where no kernel for it is found.
     case.workspace_limit = None;
+    let knobs = case.knobs.clone();
     let open = || Ok::<_, Failure>([Backend::open(library)?, Backend::open(library)?]);
     let mut limit = 1_000_000_000;
     let mut fail = |handles: &[Backend; 2], number| {
         // Another limit of the workspace is another problem to the engine, for which it has found nothing yet.
         limit += 1;
+        case.knobs.clone_from(&knobs);
         if subject.engine.starts_with("MIOPEN") {
             case.knobs = vec![("global.workspace_size_limit", limit), ("miopen.find_mode", 1)];
-        }
-        if subject.engine == HIPBLASLT {
-            case.knobs.truncate(1);
+        } else if subject.engine != RTC {
             case.knobs.push(("global.workspace_size_limit", limit));
         }
-        gate::record(subject.engine, Fail::Call(number));
-        let results = twice(handles, hip, subject.engine, &case);
+        gate::record(engine, Fail::Call(number));
+        let results = twice(handles, gpu, engine, &case);
         let record = gate::take();
+        let (results, lines) = results?;
         match record.failed {
-            Some(failed) => judge(subject, failed, &record, results)
+            Some(failed) => judge(subject, (number, failed), &record, results, &lines)
                 .map(|()| true)
                 .map_err(|failure| Failure(format!("call {number}, {failed}: {failure}"))),
             None => results.0.map(|()| false),
         }
     };
-    for number in 0..subject.opening {
+    let is_mine = |number: &usize| number % parts == part;
+    for number in (0..subject.opening).filter(is_mine) {
         fail(&open()?, number)?;
     }
     let opened = open()?;
     // The device is opened now at the latest.
     fail(&opened, usize::MAX)?;
-    for number in 0..MOST {
+    for number in (0..MOST).filter(is_mine) {
         if !fail(&opened, number)? {
-            return Ok(format!("{} calls", number + subject.opening));
+            let of = if parts > 1 { format!(" of part {} of {parts}", part + 1) } else { String::new() };
+            return Ok(format!("{} calls{of}", number / parts + subject.opening.div_ceil(parts)));
         }
     }
     Err(Failure(format!("there are more than {MOST} calls")))
@@ -165,38 +182,65 @@ fn every_call(library: &Path, hip: &'static Hip, subject: &Subject) -> Result<St
 /// The results of a run, and of another one with the same handles where the first failed.
 type Results = (Result<(), Failure>, Result<(), Failure>);
 
-fn twice([backend, loader]: &[Backend; 2], hip: &'static Hip, engine: &str, case: &Case) -> Results {
-    let run = || case.run(backend, loader, Gpu::Hip(hip), engine).map(drop);
-    let first = run();
-    let second = if first.is_err() { run() } else { Ok(()) };
-    (first, second)
+/// With what was logged meanwhile.
+fn twice(
+    [backend, loader]: &[Backend; 2],
+    gpu: Gpu,
+    engine: &str,
+    case: &Case,
+) -> Result<(Results, Vec<String>), Failure> {
+    backend.logged(|| {
+        let run = || case.run(backend, loader, gpu, engine).map(drop);
+        let first = run();
+        let second = if first.is_err() { run() } else { Ok(()) };
+        (first, second)
+    })
 }
 
 fn judge(
     subject: &Subject,
-    failed: &str,
+    (number, failed): (usize, &str),
     record: &gate::Record,
     (first, second): Results,
+    lines: &[String],
 ) -> Result<(), Failure> {
+    let next = record.calls.get(number + 1);
     match first {
         // Where something cannot be ended, nothing is left to do.
         Ok(()) if gate::ends(failed) || subject.spared.contains(&failed) => {}
+        // The thread goes on with the context that it should have left, which is the same.
+        Ok(()) if failed == "cuCtxPopCurrent_v2" => {}
+        // What is ended is ended in the context that the thread has, which is the same.
+        Ok(()) if failed.starts_with("cuCtx") && next.is_some_and(|next| gate::ends(next.name)) => {}
         // Who cannot say is not captured.
-        Ok(()) if failed == "hipStreamIsCapturing" => {}
+        Ok(()) if failed.ends_with("StreamIsCapturing") => {}
         // The engine does not apply then, which shows only where it is the one that is asked.
-        Ok(()) | Err(_) if failed == "hipGetDeviceCount" => {}
+        Ok(()) | Err(_) if failed.ends_with("GetDeviceCount") => {}
         Ok(()) => return Err(Failure("the engine takes no notice".to_owned())),
+        // An address that cannot be looked up is none of the device's.
+        Err(Failure(words)) if failed == "cuPointerGetAttribute" => {
+            if !words.contains("cannot reach, expected its memory") {
+                return Err(Failure(format!("{words:?}, expected that the device cannot reach the address")));
+            }
+        }
         Err(Failure(words)) => {
             let own = match record.words.as_deref() {
                 // hipBLASLt has no texts.
                 _ if failed.starts_with("hipblas") => "HIPBLAS_STATUS_INTERNAL_ERROR",
                 words => words.unwrap_or("words of the library"),
             };
-            let function = failed.trim_end_matches("R0600");
-            // What fails while an engine asks its libraries whether they have kernels is why it does not apply.
-            let refused = subject.engine == HIPBLASLT && words.contains(DOES_NOT_APPLY);
+            let function = failed.trim_end_matches("R0600").trim_end_matches("_v2");
+            // What fails while an engine asks its libraries whether they have kernels is why it does not apply, and is logged, but
+            // where the engine went on to another library.
+            let is_refused = words.contains(DOES_NOT_APPLY);
+            let is_logged = |expected: &str| lines.iter().any(|line| line.contains(expected));
             for expected in [PLUGIN_ERROR, &format!("{function} failed with"), own] {
-                if !refused && !words.contains(expected) {
+                let is_said = if is_refused {
+                    subject.engine == HIPBLASLT || expected == PLUGIN_ERROR || is_logged(expected)
+                } else {
+                    words.contains(expected)
+                };
+                if !is_said {
                     return Err(Failure(format!("{words:?}, expected {expected:?} in it")));
                 }
             }

@@ -12,8 +12,9 @@ use super::capture::Stream;
 use super::failing::DOES_NOT_APPLY;
 use super::{Check, case};
 use crate::backend::Backend;
-use crate::case::{Case, KEEPS_APART, allocated};
+use crate::case::Case;
 use crate::gate::{self, Call, Fail};
+use crate::runs::{KEEPS_APART, allocated};
 use crate::{Failure, cases};
 
 /// The engine that MIOpen's own choice stands behind.

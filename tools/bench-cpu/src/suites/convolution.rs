@@ -208,6 +208,11 @@ impl Layer {
     }
 }
 
+/// From 64 to 64 channels of 28², with bias and ReLU.
+pub fn beside_busy_threads() -> Vec<Case> {
+    [1, 16].map(|batch| layer(64, 64, 28, 3, 1).forward("busy", batch, After::Relu)).into()
+}
+
 /// With bias and ReLU.
 pub fn resnet() -> Vec<Case> {
     let of = |batch| RESNET50.iter().map(move |layer| layer.forward("resnet", batch, After::Relu));

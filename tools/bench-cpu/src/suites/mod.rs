@@ -101,3 +101,8 @@ pub const SUITES: &[Suite] = &[
         cases: converted::cases,
     },
 ];
+
+/// What is measured beside busy threads where no suite is chosen: executions that take the threads less than a turn of the scheduler.
+pub fn beside_busy_threads() -> Vec<Case> {
+    convolution::beside_busy_threads()
+}

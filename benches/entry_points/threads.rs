@@ -1,0 +1,110 @@
+//! What threads do at the same time.
+
+use std::ffi::c_void;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use crate::api::{Api, Descriptor, ok};
+use crate::subject::{median, time};
+
+/// The flows a second of threads that each build, plan, execute and destroy with a handle of their own.
+pub fn flows(api: &Api, bytes: &[u8], pointers: &[*mut c_void; 3], threads: usize) -> f64 {
+    let pointers = Shared(*pointers);
+    together(threads, || {
+        let handle = api.handle();
+        let flow = move || {
+            for _ in 0..100 {
+                api.flow(handle, bytes, &pointers.get());
+            }
+            100
+        };
+        // SAFETY: any value may be passed.
+        (flow, move || ok(unsafe { (api.destroy)(handle) }))
+    })
+}
+
+/// The executions a second of threads that share a plan, each with a handle and a pack of its own.
+pub fn executions(api: &Api, plan: Descriptor, pointers: &[*mut c_void; 3], threads: usize) -> f64 {
+    let (plan, pointers) = (Shared(plan), Shared(*pointers));
+    together(threads, || {
+        let plan = plan.get();
+        let handle = api.handle();
+        let pack = api.pack(&pointers.get());
+        let execute = move || {
+            for _ in 0..1000 {
+                // SAFETY: the plugin does nothing with the memory.
+                ok(unsafe { (api.execute)(handle, plan, pack) });
+            }
+            1000
+        };
+        let end = move || {
+            api.drop(pack);
+            // SAFETY: any value may be passed.
+            ok(unsafe { (api.destroy)(handle) });
+        };
+        (execute, end)
+    })
+}
+
+/// The number of calls a second of so many threads. `prepare` gives each what it does over and over, which says how often that was, and
+/// what it does in the end.
+pub fn together<W: FnMut() -> u64, E: FnOnce()>(threads: usize, prepare: impl Fn() -> (W, E) + Sync) -> f64 {
+    let (barrier, prepare) = (&Barrier::new(threads), &prepare);
+    std::thread::scope(|scope| {
+        let work = move || {
+            let (mut work, end) = prepare();
+            barrier.wait();
+            let (start, mut count) = (Instant::now(), 0);
+            while start.elapsed() < Duration::from_millis(100) {
+                count += work();
+            }
+            let rate = count as f64 / start.elapsed().as_secs_f64();
+            barrier.wait();
+            end();
+            rate
+        };
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().map(|worker| worker.join().expect("the thread ends well")).sum()
+    })
+}
+
+/// A value that threads share.
+#[derive(Clone, Copy)]
+struct Shared<T>(T);
+// SAFETY: the values are opaque handles and addresses that nothing is written to, which any thread may use.
+unsafe impl<T> Send for Shared<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for Shared<T> {}
+
+impl<T: Copy> Shared<T> {
+    fn get(&self) -> T {
+        self.0
+    }
+}
+
+/// What a flow costs beside threads that have used the library and sleep, over what it costs alone.
+pub fn beside_sleepers(api: &Api, flow: impl Fn()) -> f64 {
+    const SLEEPERS: usize = 256;
+    let cost = || median((0..15).map(|_| time(10_000, &flow)).collect());
+    let (all_are_there, end) = (Barrier::new(SLEEPERS + 1), Barrier::new(SLEEPERS + 1));
+    std::thread::scope(|scope| {
+        let before = cost();
+        for _ in 0..SLEEPERS {
+            let (all_are_there, end) = (&all_are_there, &end);
+            scope.spawn(move || {
+                let mut handle = std::ptr::null_mut();
+                // SAFETY: the pointer is writable, and the handle is this thread's own.
+                unsafe {
+                    ok((api.create)(&mut handle));
+                    ok((api.destroy)(handle));
+                }
+                all_are_there.wait();
+                end.wait();
+            });
+        }
+        all_are_there.wait();
+        let beside = cost();
+        end.wait();
+        beside / before
+    })
+}

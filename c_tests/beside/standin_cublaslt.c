@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * A stand-in for cuBLASLt over the stand-in for the CUDA driver: products of matrices by plain loops, with sums in double precision, and
+ * what may follow them.
+ */
+#include "standin_cuda.h"
+#include "standin_numbers.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SUCCESS = 0, ALLOC_FAILED = 3, INVALID_VALUE = 7, EXECUTION_FAILED = 13, NOT_SUPPORTED = 15 };
+enum { R_32F = 0, R_64F = 1, R_16F = 2, R_16BF = 14 };
+enum { RELU = 2, BIAS = 4, GELU = 32 };
+enum { COMPUTE_64F = 70 };
+
+#define LT(name, ...) \
+    int cublasLt##name(__VA_ARGS__); \
+    int cublasLt##name(__VA_ARGS__)
+
+typedef struct {
+    int scale_type, transposed[2], epilogue, bias_type;
+    void* bias;
+} product;
+
+typedef struct {
+    int type, batch;
+    uint64_t rows, columns;
+    int64_t leading, offset;
+} layout;
+
+typedef struct {
+    uint64_t limit;
+} preference;
+
+typedef struct {
+    uint64_t data[8];
+} algorithm;
+
+typedef struct {
+    algorithm algorithm;
+    size_t workspace_size;
+    int state;
+    float waves_count;
+    int reserved[4];
+} found;
+
+const char* cublasLtGetStatusName(int status);
+const char* cublasLtGetStatusName(int status)
+{
+    return status == SUCCESS ? "CUBLAS_STATUS_SUCCESS" : status == 14 ? "CUBLAS_STATUS_INTERNAL_ERROR" : "an error of the stand-in";
+}
+
+static int make(void** made, size_t size)
+{
+    *made = calloc(1, size);
+    return *made != NULL ? SUCCESS : ALLOC_FAILED;
+}
+
+static int end(void* ended)
+{
+    free(ended);
+    return SUCCESS;
+}
+
+LT(Create, void** handle)
+{
+    return make(handle, 1);
+}
+
+LT(Destroy, void* handle)
+{
+    return end(handle);
+}
+
+LT(MatmulDescCreate, void** made, int compute_type, int scale_type)
+{
+    const int result = make(made, sizeof(product));
+    if (result == SUCCESS) {
+        *(product*)*made = (product){scale_type, {0, 0}, 1, -1, NULL};
+    }
+    return (compute_type == COMPUTE_64F) == (scale_type == R_64F) ? result : INVALID_VALUE;
+}
+
+LT(MatmulDescDestroy, void* ended)
+{
+    return end(ended);
+}
+
+/* Copies an attribute of a known size. */
+static int take(void* to, size_t expected, const void* value, size_t size)
+{
+    if (size != expected) {
+        return INVALID_VALUE;
+    }
+    memcpy(to, value, size);
+    return SUCCESS;
+}
+
+LT(MatmulDescSetAttribute, void* of, int attribute, const void* value, size_t size)
+{
+    product* p = of;
+    switch (attribute) {
+    case 3:
+        return take(&p->transposed[0], sizeof(int), value, size);
+    case 4:
+        return take(&p->transposed[1], sizeof(int), value, size);
+    case 7:
+        return take(&p->epilogue, sizeof(int), value, size);
+    case 8:
+        return take(&p->bias, sizeof(void*), value, size);
+    case 26:
+        return take(&p->bias_type, sizeof(int), value, size);
+    default:
+        return INVALID_VALUE;
+    }
+}
+
+LT(MatrixLayoutCreate, void** made, int type, uint64_t rows, uint64_t columns, int64_t leading)
+{
+    const int result = make(made, sizeof(layout));
+    if (result == SUCCESS) {
+        *(layout*)*made = (layout){type, 1, rows, columns, leading, 0};
+    }
+    return leading >= (int64_t)rows ? result : INVALID_VALUE;
+}
+
+LT(MatrixLayoutDestroy, void* ended)
+{
+    return end(ended);
+}
+
+LT(MatrixLayoutSetAttribute, void* of, int attribute, const void* value, size_t size)
+{
+    layout* l = of;
+    return attribute == 5 ? take(&l->batch, sizeof l->batch, value, size)
+         : attribute == 6 ? take(&l->offset, sizeof l->offset, value, size)
+                          : INVALID_VALUE;
+}
+
+LT(MatmulPreferenceCreate, void** made)
+{
+    return make(made, sizeof(preference));
+}
+
+LT(MatmulPreferenceDestroy, void* ended)
+{
+    return end(ended);
+}
+
+LT(MatmulPreferenceSetAttribute, void* of, int attribute, const void* value, size_t size)
+{
+    uint32_t alignment;
+    return attribute == 1 ? take(&((preference*)of)->limit, sizeof(uint64_t), value, size)
+                          : take(&alignment, sizeof alignment, value, size);
+}
+
+static int is_known(int type)
+{
+    return type == R_32F || type == R_64F || type == R_16F || type == R_16BF;
+}
+
+/* Two algorithms: one that needs a workspace, where that is allowed, and one that needs none. */
+LT(MatmulAlgoGetHeuristic,
+   void* handle,
+   void* of,
+   void* a,
+   void* b,
+   void* c,
+   void* d,
+   void* preferred,
+   int room,
+   found* results,
+   int* count)
+{
+    const product* p = of;
+    const layout *la = a, *lb = b, *lc = c, *ld = d;
+    const int known = (p->epilogue & ~(1 | RELU | BIAS | GELU)) == 0 && (!(p->epilogue & BIAS) || p->bias != NULL);
+    *count = 0;
+    if (handle == NULL || !is_known(la->type) || la->type != lb->type || !is_known(ld->type) || lc->type != ld->type || !known) {
+        return NOT_SUPPORTED;
+    }
+    for (size_t size = 4096; *count < room; size = 0) {
+        if (size <= ((preference*)preferred)->limit) {
+            results[*count] = (found){.algorithm = {{1 + size}}, .workspace_size = size, .state = SUCCESS};
+            ++*count;
+        }
+        if (size == 0) {
+            break;
+        }
+    }
+    return SUCCESS;
+}
+
+typedef struct {
+    product product;
+    layout a, b, c, d;
+    double alpha, beta;
+    const char *at_a, *at_b, *at_c;
+    char *at_d, *workspace;
+    size_t size;
+} call;
+
+static double element(const char* at, const layout* l, int batch, uint64_t row, uint64_t column)
+{
+    return standin_load(at, l->type, batch * l->offset + (int64_t)row + (int64_t)column * l->leading);
+}
+
+static void multiply(void* data)
+{
+    const call* m = data;
+    const product* p = &m->product;
+    const uint64_t terms = p->transposed[0] ? m->a.rows : m->a.columns;
+    /* What is promised is used. */
+    memset(m->workspace, 0x5a, m->size);
+    for (int batch = 0; batch < m->d.batch; batch++) {
+        for (uint64_t column = 0; column < m->d.columns; column++) {
+            for (uint64_t row = 0; row < m->d.rows; row++) {
+                double sum = 0.0;
+                for (uint64_t k = 0; k < terms; k++) {
+                    const double left = p->transposed[0] ? element(m->at_a, &m->a, batch, k, row) : element(m->at_a, &m->a, batch, row, k);
+                    const double right =
+                        p->transposed[1] ? element(m->at_b, &m->b, batch, column, k) : element(m->at_b, &m->b, batch, k, column);
+                    sum += left * right;
+                }
+                sum *= m->alpha;
+                sum += m->beta == 0.0 ? 0.0 : m->beta * element(m->at_c, &m->c, batch, row, column);
+                if (p->epilogue & BIAS) {
+                    sum += standin_load(p->bias, p->bias_type < 0 ? m->d.type : p->bias_type, (int64_t)row);
+                }
+                if (p->epilogue & RELU) {
+                    sum = sum > 0.0 ? sum : 0.0;
+                }
+                if (p->epilogue & GELU) {
+                    sum = 0.5 * sum * (1.0 + tanh(0.7978845608028654 * (sum + 0.044715 * sum * sum * sum)));
+                }
+                standin_store(m->at_d, m->d.type, batch * m->d.offset + (int64_t)row + (int64_t)column * m->d.leading, sum);
+            }
+        }
+    }
+}
+
+LT(Matmul,
+   void* handle,
+   void* of,
+   const void* alpha,
+   const void* a,
+   void* la,
+   const void* b,
+   void* lb,
+   const void* beta,
+   const void* c,
+   void* lc,
+   void* d,
+   void* ld,
+   const algorithm* chosen,
+   void* workspace,
+   size_t size,
+   void* stream)
+{
+    const product* p = of;
+    double factors[2];
+    if (p->scale_type == R_64F) {
+        memcpy(&factors[0], alpha, sizeof(double));
+        memcpy(&factors[1], beta, sizeof(double));
+    } else {
+        float single[2];
+        memcpy(&single[0], alpha, sizeof(float));
+        memcpy(&single[1], beta, sizeof(float));
+        factors[0] = single[0];
+        factors[1] = single[1];
+    }
+    if (handle == NULL || chosen->data[0] == 0 || size < chosen->data[0] - 1) {
+        return INVALID_VALUE;
+    }
+    const call m = {*p, *(layout*)la, *(layout*)lb, *(layout*)lc, *(layout*)ld, factors[0], factors[1], a, b, c, d, workspace, chosen->data[0] - 1};
+    return standin_cuda_queue(stream, multiply, &m, sizeof m) == SUCCESS ? SUCCESS : EXECUTION_FAILED;
+}

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * What this library costs above cuDNN itself: a program builds a graph with cuDNN's graph API, as one would by hand, has CUDNN_ENGINE
+ * plan the same graph, and measures both in turns: times of the device by events, and of the host for one execution with other
+ * pointers than the one before.
+ *
+ * Usage: cudnn_peer LIBRARY          compares; prints CSV lines: what, who, value, unit
+ *        cudnn_peer LIBRARY --small  the same of small graphs, in one round, to see that the results agree
+ *        cudnn_peer LIBRARY --first  what the first handle and the first plan of a process take
+ * Exit status: 0; 1 when results differ or something fails; 2 without a GPU or cuDNN.
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include "cudnn_peer_graphs.h"
+
+#include <time.h>
+
+enum { SETS = 8, ROUNDS = 25, LAUNCHES = 64, DEVICE_LAUNCHES = 200 };
+
+static int rounds = ROUNDS;
+
+/* ---- This library ---- */
+
+typedef struct {
+    hipdnnBackendDescriptor_t plan;
+    int64_t workspace_size;
+} our_plan;
+
+static hipdnnHandle_t our_handle;
+
+static void ours_ok(const char* what, int status)
+{
+    if (status != 0) {
+        char text[2000];
+        hipdnn.GetLastErrorString(text, sizeof text);
+        die("%s: status %d: %s", what, status, text);
+    }
+}
+
+static hipdnnBackendDescriptor_t our_descriptor(hipdnnBackendDescriptorType_t kind)
+{
+    hipdnnBackendDescriptor_t made = NULL;
+    ours_ok("hipdnnBackendCreateDescriptor", hipdnn.BackendCreateDescriptor(kind, &made));
+    return made;
+}
+
+static void
+our_set(hipdnnBackendDescriptor_t descriptor,
+        hipdnnBackendAttributeName_t name,
+        hipdnnBackendAttributeType_t kind,
+        int64_t count,
+        const void* elements)
+{
+    ours_ok("hipdnnBackendSetAttribute", hipdnn.BackendSetAttribute(descriptor, name, kind, count, elements));
+}
+
+/* The plan of CUDNN_ENGINE for a graph in JSON. */
+static our_plan plan_ours(const char* json)
+{
+    our_plan made = {NULL, 0};
+    hipdnnBackendDescriptor_t graph = NULL;
+    ours_ok("graph", hipdnn.BackendCreateAndDeserializeJsonGraph_ext(&graph, json, strlen(json)));
+    our_set(graph, HIPDNN_ATTR_OPERATIONGRAPH_HANDLE, HIPDNN_TYPE_HANDLE, 1, &our_handle);
+    ours_ok("finalize the graph", hipdnn.BackendFinalize(graph));
+    int64_t id = 0;
+    ours_ok("CUDNN_ENGINE", hipdnn.GetEngineIdByName_ext(our_handle, "CUDNN_ENGINE", &id));
+    hipdnnBackendDescriptor_t engine = our_descriptor(HIPDNN_BACKEND_ENGINE_DESCRIPTOR);
+    our_set(engine, HIPDNN_ATTR_ENGINE_OPERATION_GRAPH, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1, &graph);
+    our_set(engine, HIPDNN_ATTR_ENGINE_GLOBAL_INDEX, HIPDNN_TYPE_INT64, 1, &id);
+    ours_ok("finalize the engine", hipdnn.BackendFinalize(engine));
+    hipdnnBackendDescriptor_t config = our_descriptor(HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    our_set(config, HIPDNN_ATTR_ENGINECFG_ENGINE, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1, &engine);
+    ours_ok("finalize the configuration", hipdnn.BackendFinalize(config));
+    made.plan = our_descriptor(HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    our_set(made.plan, HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1, &config);
+    ours_ok("finalize the plan", hipdnn.BackendFinalize(made.plan));
+    int64_t count = 0;
+    ours_ok(
+        "size of the workspace",
+        hipdnn.BackendGetAttribute(
+            made.plan,
+            HIPDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+            HIPDNN_TYPE_INT64,
+            1,
+            &count,
+            &made.workspace_size));
+    const hipdnnBackendDescriptor_t parts[] = {config, engine, graph};
+    for (int i = 0; i < 3; i++) {
+        ours_ok("destroy", hipdnn.BackendDestroyDescriptor(parts[i]));
+    }
+    return made;
+}
+
+/* Tensors in memory: uids, which are those of the JSON and of cuDNN, and where each is in each set. Behind them are the numbers that
+ * cuDNN is given, `all` together. */
+typedef struct {
+    int count, all;
+    int64_t uids[MOST_TENSORS];
+    void* pointers[SETS][MOST_TENSORS];
+    void* our_workspace;
+    void* workspace;
+} bindings;
+
+static hipdnnBackendDescriptor_t our_pack(const bindings* b, int set)
+{
+    hipdnnBackendDescriptor_t pack = our_descriptor(HIPDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+    our_set(pack, HIPDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, HIPDNN_TYPE_INT64, b->count, b->uids);
+    our_set(pack, HIPDNN_ATTR_VARIANT_PACK_DATA_POINTERS, HIPDNN_TYPE_VOID_PTR, b->count, b->pointers[set]);
+    our_set(pack, HIPDNN_ATTR_VARIANT_PACK_WORKSPACE, HIPDNN_TYPE_VOID_PTR, 1, &b->our_workspace);
+    ours_ok("finalize the pack", hipdnn.BackendFinalize(pack));
+    return pack;
+}
+
+/* ---- Measuring ---- */
+
+typedef struct {
+    const bindings* bound;
+    const graph* of_cudnn;
+    our_plan ours;
+    hipdnnBackendDescriptor_t packs[SETS];
+} measured;
+
+/* What is timed: one execution of set `set`. */
+typedef void (*run)(const measured* m, int set);
+
+static void run_cudnn(const measured* m, int set)
+{
+    const bindings* b = m->bound;
+    execute(m->of_cudnn, b->all, b->uids, b->pointers[set], b->workspace);
+}
+
+static void run_ours(const measured* m, int set)
+{
+    ours_ok("hipdnnBackendExecute", hipdnn.BackendExecute(our_handle, m->ours.plan, m->packs[set]));
+}
+
+static void run_ours_whole(const measured* m, int set)
+{
+    hipdnnBackendDescriptor_t pack = our_pack(m->bound, set);
+    ours_ok("hipdnnBackendExecute", hipdnn.BackendExecute(our_handle, m->ours.plan, pack));
+    ours_ok("destroy the pack", hipdnn.BackendDestroyDescriptor(pack));
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static int by_value(const void* a, const void* b)
+{
+    const double x = *(const double*)a, y = *(const double*)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double* values, int count)
+{
+    qsort(values, (size_t)count, sizeof *values, by_value);
+    return values[count / 2];
+}
+
+/* Nanoseconds of the host for one execution, while the device has room for more work. */
+static double host_time(run what, const measured* m)
+{
+    cuda_ok("cuCtxSynchronize", cuda.CtxSynchronize());
+    const double begun = now();
+    for (int i = 0; i < LAUNCHES; i++) {
+        what(m, i % SETS);
+    }
+    return (now() - begun) / LAUNCHES;
+}
+
+/* Nanoseconds of the device for one execution of many. */
+static double device_time(run what, const measured* m, CUevent first, CUevent last)
+{
+    float milliseconds = 0.0f;
+    cuda_ok("cuCtxSynchronize", cuda.CtxSynchronize());
+    cuda_ok("cuEventRecord", cuda.EventRecord(first, stream));
+    for (int i = 0; i < DEVICE_LAUNCHES; i++) {
+        what(m, i % SETS);
+    }
+    cuda_ok("cuEventRecord", cuda.EventRecord(last, stream));
+    cuda_ok("cuEventSynchronize", cuda.EventSynchronize(last));
+    cuda_ok("cuEventElapsedTime", cuda.EventElapsedTime(&milliseconds, first, last));
+    return (double)milliseconds * 1e6 / DEVICE_LAUNCHES;
+}
+
+/* Whether both leave the same bytes in the results. */
+static int agree(const graph* g, const bindings* b, const measured* m)
+{
+    int same = 1;
+    for (int i = 0; i < g->count; i++) {
+        const tensor* t = &g->tensors[i];
+        if (!t->is_result) {
+            continue;
+        }
+        const CUdeviceptr at = (CUdeviceptr)(uintptr_t)b->pointers[0][t->bound];
+        char* results[2] = {malloc(t->bytes), malloc(t->bytes)};
+        const run runs[2] = {run_cudnn, run_ours};
+        for (int who = 0; who < 2; who++) {
+            cuda_ok("cuMemsetD8", cuda.MemsetD8_v2(at, 0xff, t->bytes));
+            cuda_ok("cuCtxSynchronize", cuda.CtxSynchronize());
+            runs[who](m, 0);
+            cuda_ok("cuCtxSynchronize", cuda.CtxSynchronize());
+            cuda_ok("cuMemcpyDtoH", cuda.MemcpyDtoH_v2(results[who], at, t->bytes));
+        }
+        if (memcmp(results[0], results[1], t->bytes) != 0) {
+            fprintf(stderr, "%s: tensor %d differs from cuDNN's\n", g->name, i + 1);
+            same = 0;
+        }
+        free(results[0]);
+        free(results[1]);
+    }
+    return same;
+}
+
+static void* allocate(size_t bytes)
+{
+    CUdeviceptr made = 0;
+    cuda_ok("cuMemAlloc", cuda.MemAlloc_v2(&made, bytes > 0 ? bytes : 1));
+    return (void*)(uintptr_t)made;
+}
+
+/* Fills memory with 16-bit numbers near 1, half or bfloat16. */
+static void fill(void* memory, size_t bytes, int seed)
+{
+    uint16_t* numbers = malloc(bytes);
+    uint32_t state = 12345u + (uint32_t)seed;
+    for (size_t i = 0; i < bytes / 2; i++) {
+        state = state * 1664525u + 1013904223u;
+        /* Both signs, and exponents and fractions that are small in either type. */
+        numbers[i] = (uint16_t)(0x3c00u | (state >> 16 & 0x80ffu));
+    }
+    cuda_ok("cuMemcpyHtoD", cuda.MemcpyHtoD_v2((CUdeviceptr)(uintptr_t)memory, numbers, bytes));
+    free(numbers);
+}
+
+/* Measures one graph. Answers whether the results agree. */
+static int compare(graph* g)
+{
+    static const run RUNS[3] = {run_cudnn, run_ours, run_ours_whole};
+    bindings b = {0, 0, {0}, {{0}}, NULL, NULL};
+    plan(g);
+    measured m = {&b, g, plan_ours(g->json), {0}};
+    for (int i = 0; i < g->count; i++) {
+        tensor* t = &g->tensors[i];
+        if (t->bytes == 0) {
+            continue;
+        }
+        t->bound = b.count;
+        b.uids[b.count] = i + 1;
+        for (int set = 0; set < SETS; set++) {
+            b.pointers[set][b.count] = allocate(t->bytes);
+            fill(b.pointers[set][b.count], t->bytes, i + set);
+        }
+        b.count++;
+    }
+    b.all = b.count;
+    for (int i = 0; i < g->count; i++) {
+        if (g->tensors[i].is_value) {
+            b.uids[b.all] = i + 1;
+            for (int set = 0; set < SETS; set++) {
+                b.pointers[set][b.all] = &g->tensors[i].value;
+            }
+            b.all++;
+        }
+    }
+    b.our_workspace = allocate((size_t)m.ours.workspace_size);
+    b.workspace = allocate((size_t)g->workspace_size);
+    for (int set = 0; set < SETS; set++) {
+        m.packs[set] = our_pack(&b, set);
+    }
+    const int same = agree(g, &b, &m);
+    CUevent first, last;
+    cuda_ok("cuEventCreate", cuda.EventCreate(&first, 0));
+    cuda_ok("cuEventCreate", cuda.EventCreate(&last, 0));
+    double host[3][ROUNDS], device[2][ROUNDS], more[ROUNDS], slower[ROUNDS];
+    for (int round = -1; round < rounds; round++) {
+        const int at = round < 0 ? 0 : round;
+        for (int who = 0; who < 3; who++) {
+            host[who][at] = host_time(RUNS[who], &m);
+        }
+        for (int who = 0; who < 2; who++) {
+            device[who][at] = device_time(RUNS[who], &m, first, last);
+        }
+        more[at] = host[1][at] - host[0][at];
+        slower[at] = device[1][at] / device[0][at];
+    }
+    printf("%s,cuDNN: device,%.2f,us\n", g->name, median(device[0], rounds) / 1e3);
+    printf("%s,CUDNN_ENGINE: device,%.2f,us\n", g->name, median(device[1], rounds) / 1e3);
+    printf("%s,device: CUDNN_ENGINE over cuDNN,%.4f,ratio\n", g->name, median(slower, rounds));
+    printf("%s,cuDNN: host of pack and execute,%.3f,us\n", g->name, median(host[0], rounds) / 1e3);
+    printf("%s,CUDNN_ENGINE: host of hipdnnBackendExecute,%.3f,us\n", g->name, median(host[1], rounds) / 1e3);
+    printf("%s,CUDNN_ENGINE: host of pack and execute,%.3f,us\n", g->name, median(host[2], rounds) / 1e3);
+    printf("%s,host: hipdnnBackendExecute above cuDNN,%.3f,us\n", g->name, median(more, rounds) / 1e3);
+    fflush(stdout);
+    for (int set = 0; set < SETS; set++) {
+        ours_ok("destroy the pack", hipdnn.BackendDestroyDescriptor(m.packs[set]));
+        for (int i = 0; i < b.count; i++) {
+            cuda_ok("cuMemFree", cuda.MemFree_v2((CUdeviceptr)(uintptr_t)b.pointers[set][i]));
+        }
+    }
+    cuda_ok("cuMemFree", cuda.MemFree_v2((CUdeviceptr)(uintptr_t)b.our_workspace));
+    cuda_ok("cuMemFree", cuda.MemFree_v2((CUdeviceptr)(uintptr_t)b.workspace));
+    return same;
+}
+
+/* A context, a handle, a plan and an execution, each for the first time in a process. */
+static void first(const char* library, double loaded)
+{
+    const double context = now();
+    open_library(&hipdnn, sizeof hipdnn, library, "hipdnn", HIPDNN_FUNCTIONS);
+    ours_ok("hipdnnCreate", hipdnn.Create(&our_handle));
+    ours_ok("hipdnnSetStream", hipdnn.SetStream(our_handle, (void*)stream));
+    const double handle = now();
+    graph g;
+    convolution(&g, 1, 16, 16, 3, 8);
+    plan_ours(g.json);
+    const double planned = now();
+    open_cudnn();
+    const double opened = now();
+    convolution(&g, 1, 16, 24, 3, 8);
+    plan(&g);
+    printf("first,CUDA: cuInit and context,%.2f,ms\n", (context - loaded) / 1e6);
+    printf("first,this library: opened and a handle,%.2f,ms\n", (handle - context) / 1e6);
+    printf("first,CUDNN_ENGINE: cuDNN and the first plan,%.2f,ms\n", (planned - handle) / 1e6);
+    printf("first,cuDNN: another handle,%.2f,ms\n", (opened - planned) / 1e6);
+    printf("first,cuDNN: another plan,%.2f,ms\n", (now() - opened) / 1e6);
+}
+
+int main(int count, char** arguments)
+{
+    if (count < 2) {
+        fprintf(stderr, "usage: cudnn_peer LIBRARY [--small | --first]\n");
+        return 2;
+    }
+    const double loaded = now();
+    const int is_small = count > 2 && strcmp(arguments[2], "--small") == 0;
+    open_cuda();
+    if (count > 2 && !is_small) {
+        first(arguments[1], loaded);
+        return 0;
+    }
+    open_cudnn();
+    open_library(&hipdnn, sizeof hipdnn, arguments[1], "hipdnn", HIPDNN_FUNCTIONS);
+    ours_ok("hipdnnCreate", hipdnn.Create(&our_handle));
+    ours_ok("hipdnnSetStream", hipdnn.SetStream(our_handle, (void*)stream));
+    rounds = is_small ? 1 : ROUNDS;
+    fprintf(stderr, "cuDNN %zu; medians of %d rounds in turns\n", cudnn.GetVersion(), rounds);
+    printf("what,who,value,unit\n");
+    int same = 1;
+    graph g;
+    if (is_small) {
+        convolution(&g, 1, 8, 8, 3, 4);
+        same &= compare(&g);
+        product(&g, 8, 16, 8);
+        same &= compare(&g);
+        attention(&g, 1, 1, 16, 8);
+        same &= compare(&g);
+        return same ? 0 : 1;
+    }
+    convolution(&g, 1, 16, 16, 3, 8);
+    same &= compare(&g);
+    convolution(&g, 64, 64, 64, 3, 56);
+    same &= compare(&g);
+    convolution(&g, 64, 256, 64, 1, 56);
+    same &= compare(&g);
+    convolution(&g, 64, 512, 512, 3, 7);
+    same &= compare(&g);
+    product(&g, 512, 3072, 768);
+    same &= compare(&g);
+    product(&g, 4096, 4096, 1024);
+    same &= compare(&g);
+    attention(&g, 2, 16, 2048, 128);
+    same &= compare(&g);
+    return same ? 0 : 1;
+}

@@ -1,0 +1,110 @@
+//! A case's tensors in the memory of a device.
+
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::ptr;
+
+use hipdnn_plugin_sdk::gpu::Gpu;
+use hipdnn_plugin_sdk::graph::Tensor;
+
+use crate::Failure;
+use crate::backend::Plan;
+use crate::case::Case;
+use crate::memory::{DeviceMemory, unpack};
+
+impl Case {
+    /// Device memory for the tensors, with the values of the inputs, and for a workspace.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn bind(&self, gpu: Gpu, workspace_size: usize) -> Result<Bound<'_>, Failure> {
+        let mut memory = Vec::new();
+        for tensor in self.bound() {
+            memory.push((tensor, DeviceMemory::with(gpu, &self.bytes(tensor)?)?));
+        }
+        let has_workspace = !self.without_workspace;
+        let workspace = has_workspace.then(|| DeviceMemory::new(gpu, workspace_size)).transpose()?;
+        Ok(Bound { memory, workspace })
+    }
+
+    /// Runs a plan in memory that `allocate` makes, of at least the size that it is given and until this returns.
+    ///
+    /// # Errors
+    /// Those of `allocate`, the device's, and the engine's own words.
+    pub fn run_in_memory(
+        &self,
+        plan: &Plan<'_>,
+        gpu: Gpu,
+        mut allocate: impl FnMut(usize) -> Result<*mut c_void, Failure>,
+    ) -> Result<HashMap<i64, Vec<f32>>, Failure> {
+        let mut memory = Vec::new();
+        for tensor in self.bound() {
+            let bytes = self.bytes(tensor)?;
+            let pointer = allocate(bytes.len())?;
+            // SAFETY: the memory is new and has the size.
+            unsafe { gpu.upload(pointer, &bytes) }?;
+            memory.push((tensor, pointer, bytes));
+        }
+        let workspace = DeviceMemory::new(gpu, plan.workspace_size)?;
+        let tensors: Vec<(i64, *mut c_void)> =
+            memory.iter().map(|(tensor, pointer, _)| (tensor.uid, *pointer)).collect();
+        // SAFETY: every tensor has its bytes and the workspace its size; all live until the device is done.
+        unsafe { plan.execute(&tensors, workspace.pointer) }?;
+        gpu.synchronize()?;
+        let read = |(tensor, pointer, mut bytes): (&Tensor, *mut c_void, Vec<u8>)| {
+            // SAFETY: the memory has as many bytes.
+            unsafe { gpu.download(&mut bytes, pointer) }?;
+            Ok((tensor.uid, unpack(tensor.data_type, &bytes)?))
+        };
+        memory.into_iter().map(read).collect()
+    }
+}
+
+/// Device memory with the tensors of a case.
+pub struct Bound<'a> {
+    memory: Vec<(&'a Tensor, DeviceMemory)>,
+    workspace: Option<DeviceMemory>,
+}
+
+impl Bound<'_> {
+    /// Puts a plan's work on the stream of its handle.
+    ///
+    /// # Errors
+    /// The engine's own words.
+    ///
+    /// # Safety
+    /// This lives until the work is done.
+    pub unsafe fn execute(&self, plan: &Plan<'_>) -> Result<(), Failure> {
+        // SAFETY: every tensor has its bytes and the workspace its size; the caller vouches for the time.
+        unsafe { plan.execute(&self.tensors(), self.workspace()) }
+    }
+
+    /// The tensors and where they are.
+    pub fn tensors(&self) -> Vec<(i64, *mut c_void)> {
+        self.memory.iter().map(|(tensor, memory)| (tensor.uid, memory.pointer)).collect()
+    }
+
+    /// Where the workspace is; null for none.
+    pub fn workspace(&self) -> *mut c_void {
+        self.workspace.as_ref().map_or(ptr::null_mut(), |memory| memory.pointer)
+    }
+
+    /// Writes the inputs of a case of the same graph, and no numbers where results go.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn fill(&self, case: &Case) -> Result<(), Failure> {
+        self.memory.iter().try_for_each(|(tensor, memory)| memory.fill(&case.bytes(tensor)?))
+    }
+
+    /// What is in the tensors once the work before is done.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn results(&self) -> Result<HashMap<i64, Vec<f32>>, Failure> {
+        let read = |(tensor, memory): &(&Tensor, DeviceMemory)| {
+            Ok((tensor.uid, unpack(tensor.data_type, &memory.bytes()?)?))
+        };
+        self.memory.iter().map(read).collect()
+    }
+}

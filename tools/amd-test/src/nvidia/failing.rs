@@ -1,0 +1,42 @@
+//! Each call of CUDA, NVRTC, cuDNN and cuBLASLt made to fail in turn.
+
+use super::{Check, Context, Outcome};
+use crate::calls::failing::{Subject, every_call};
+use crate::cases::{CUBLASLT, CUDNN, RTC};
+
+/// At least as many calls as opening a device makes.
+const OPENING: usize = 14;
+
+const SUBJECTS: [Subject; 3] = [
+    // A saved code object that cannot be loaded is compiled again.
+    Subject {
+        opening: OPENING,
+        spared: &["cuModuleLoadData"],
+        ..Subject::of(RTC, "largest of the columns of row sums")
+    },
+    // Where a heuristic fails there is another, and what cuDNN writes of a plan or cannot read is made anew.
+    Subject {
+        opening: OPENING,
+        spared: &[
+            "cudnnBackendCreateDescriptor",
+            "cudnnBackendSetAttribute",
+            "cudnnBackendGetAttribute",
+            "cudnnBackendFinalize",
+        ],
+        ..Subject::of(CUDNN, "conv forward 3x3 half ChannelsLast")
+    },
+    Subject { opening: OPENING, ..Subject::of(CUBLASLT, "matmul, bias true, residual true, relu_fwd, half") },
+];
+
+/// A check for each engine, of a part of its calls.
+pub fn checks(part: (usize, usize)) -> Vec<Check> {
+    let check = |subject: &'static Subject| -> Check {
+        let engine = if subject.engine == RTC { "NVRTC_ENGINE" } else { subject.engine };
+        let check = move |context: &Context<'_>| match context.missing(engine) {
+            Some(reason) => Ok(Outcome::LeftOut(reason.to_owned())),
+            None => every_call(context.library, context.gpu(), subject, part).map(Outcome::Passed),
+        };
+        (format!("failing calls: {engine}: {}", subject.case), Box::new(check))
+    };
+    SUBJECTS.iter().map(check).collect()
+}

@@ -1,0 +1,74 @@
+//! What an execution may call.
+
+use crate::Failure;
+use crate::gate::{Call, makes};
+
+/// The bytes of device memory that calls allocate.
+pub fn allocated(calls: &[Call]) -> usize {
+    let allocates = |call: &&Call| ["hipMalloc", "cuMemAlloc_v2"].contains(&call.name);
+    calls.iter().filter(allocates).map(|call| call.arguments[1]).sum()
+}
+
+/// What keeps executions apart that use a plan's own memory.
+pub const KEEPS_APART: [&str; 10] = [
+    "hipThreadExchangeStreamCaptureMode",
+    "cuThreadExchangeStreamCaptureMode",
+    "hipStreamIsCapturing",
+    "hipStreamWaitEvent",
+    "hipEventRecord",
+    "hipEventQuery",
+    "cuStreamIsCapturing",
+    "cuStreamWaitEvent",
+    "cuEventRecord",
+    "cuEventQuery",
+];
+
+/// The functions that set the address of a bias, with `HIPBLASLT_MATMUL_DESC_BIAS_POINTER` and `CUBLASLT_MATMUL_DESC_BIAS_POINTER`.
+const BIAS: [(&str, u32); 2] =
+    [("hipblasLtMatmulDescSetAttribute", 3), ("cublasLtMatmulDescSetAttribute", 8)];
+
+/// What executions call of CUDA's driver and libraries.
+const RUNS_ON_CUDA: [&str; 11] = [
+    "cuCtxGetCurrent",
+    "cuCtxPushCurrent_v2",
+    "cuCtxPopCurrent_v2",
+    "cuStreamGetCtx",
+    "cuPointerGetAttribute",
+    "cuLaunchKernel",
+    "cublasLtMatmul",
+    "cudnnSetStream",
+    "cudnnBackendSetAttribute",
+    "cudnnBackendFinalize",
+    "cudnnBackendExecute",
+];
+
+/// `CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR`
+const VARIANT_PACK: usize = 16;
+
+/// Refuses calls of an execution that do anything but name a stream and put work on it: nothing is looked for, made, ended,
+/// allocated or waited for there.
+pub fn only_runs(calls: &[Call]) -> Result<(), Failure> {
+    // The libraries keep the address of a bias in the description of the product, and cuDNN takes its tensors in an object.
+    let names_memory = |call: &Call| {
+        let [kind, attribute, ..] = call.arguments;
+        BIAS.contains(&(call.name, attribute as u32))
+            || call.name == "cudnnBackendCreateDescriptor" && kind == VARIANT_PACK
+            || call.name == "cudnnBackendDestroyDescriptor"
+    };
+    let runs = |name: &str| {
+        let miopen = ["Forward", "Backward", "RunSolution", "OpTensor", "ReduceTensor"];
+        let hip = ["hipGetDevice", "hipMemcpyAsync", "hipModuleLaunchKernel", "hipblasLtMatmul"];
+        hip.contains(&name)
+            || RUNS_ON_CUDA.contains(&name)
+            || KEEPS_APART.contains(&name)
+            || ["miopenSetStream", "miopenSetTensor", "miopenTransformTensor"].contains(&name)
+            || ["rocblas_gemm_", "rocblas_set_stream", "rocblas_set_workspace"]
+                .iter()
+                .any(|word| name.starts_with(word))
+            || name.starts_with("miopen") && !makes(name) && miopen.iter().any(|word| name.contains(word))
+    };
+    match calls.iter().find(|call| !runs(call.name) && !names_memory(call)) {
+        Some(call) => Err(Failure(format!("an execution calls {}, expected runs alone", call.name))),
+        None => Ok(()),
+    }
+}
