@@ -1,33 +1,27 @@
 //! What a plugin handle stands for: a stream, and NVIDIA's libraries on its device.
 
-use std::ffi::c_void;
-use std::sync::atomic::{AtomicPtr, Ordering};
-
-use hipdnn_plugin_sdk::cuda::{self, Cuda, EnteredContext};
+use hipdnn_plugin_sdk::cuda::{self, Cuda};
 use hipdnn_plugin_sdk::dynlib::Object;
 use hipdnn_plugin_sdk::ffi::hipStream_t;
-use hipdnn_plugin_sdk::{PluginError, Refusal};
-use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
+use hipdnn_plugin_sdk::{PluginError, Refusal, gpu};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::compiled::Maker;
 use crate::cudnn::Cudnn;
 use crate::lt::library::CublasLt;
 
-/// A handle of the host's with this plugin.
-///
-/// The device is that of the stream's context, or else of the thread's context, or else the first. The libraries come into play
-/// when a graph is asked about for the first time.
-#[derive(Debug, Default)]
-pub struct Handle {
-    stream: AtomicPtr<c_void>,
-    opened: Mutex<Vec<Opened>>,
-}
+/// A handle of the host's with this plugin. The libraries come into play when a graph is asked about for the first time.
+pub type Handle = gpu::handle::Handle<OnDevice>;
 
-/// A device with what was opened on it.
+/// The handle's device, which is that of the thread until this is dropped.
+pub type Entered<'a> = gpu::handle::Entered<'a, OnDevice>;
+
+/// A device with what a handle has on it.
 #[derive(Debug)]
-struct Opened {
-    device: cuda::Device,
-    cudnn: Option<OfCudnn>,
+pub struct OnDevice {
+    /// The device.
+    pub device: cuda::Device,
+    cudnn: Mutex<Option<OfCudnn>>,
 }
 
 /// A handle of cuDNN's, and the stream that it was last told.
@@ -43,18 +37,6 @@ unsafe impl Send for OfCudnn {}
 /// Handles of cuDNN's that no handle of the host's has, with their contexts. They are not ended: plans may have been made with them, and
 /// ending one waits for the device.
 static FREE: Mutex<Vec<(usize, OfCudnn)>> = Mutex::new(Vec::new());
-
-/// The handle's device is that of the thread until this is dropped, and its libraries are this thread's alone.
-#[derive(Debug)]
-pub struct Entered<'a> {
-    /// The device.
-    pub device: cuda::Device,
-    /// The stream that work goes to.
-    pub stream: hipStream_t,
-    opened: MappedMutexGuard<'a, Opened>,
-    /// Last, so that the context is left last.
-    _left_when_dropped: EnteredContext,
-}
 
 /// Whether there are a driver, a device and cuDNN.
 ///
@@ -76,90 +58,73 @@ pub fn check_lt() -> Result<(), Refusal> {
     Ok(())
 }
 
-impl Handle {
-    /// Sets the stream of later executions.
-    pub fn set_stream(&self, stream: hipStream_t) {
-        self.stream.store(stream, Ordering::Release);
-    }
-
-    /// Makes the handle's device that of the thread.
-    ///
-    /// # Errors
-    /// When the driver or a device is missing, or the driver fails.
-    pub fn enter(&self) -> Result<Entered<'_>, PluginError> {
-        let cuda = Cuda::with_device()?;
-        let stream = self.stream.load(Ordering::Acquire);
-        // SAFETY: the host vouches for the stream as long as it is set.
-        let context = unsafe { cuda::context_of(cuda, stream) }?;
-        let opened = MutexGuard::try_map(self.opened.lock(), |opened| {
-            opened.iter_mut().find(|opened| opened.device.context == context)
-        });
-        let opened = match opened {
-            Ok(opened) => opened,
-            Err(opened) => {
-                let device = cuda::Device::of_context(cuda, context)?;
-                MutexGuard::map(opened, |opened| {
-                    opened.insert(0, Opened { device, cudnn: None });
-                    #[expect(clippy::indexing_slicing, reason = "it was put there just now")]
-                    &mut opened[0]
-                })
-            }
-        };
-        let device = opened.device;
-        let left = device.enter()?;
-        Ok(Entered { device, stream, opened, _left_when_dropped: left })
-    }
+/// Makes the handle's device that of the thread.
+///
+/// # Errors
+/// When the driver or a device is missing, or the driver fails.
+pub fn enter(handle: &Handle) -> Result<Entered<'_>, PluginError> {
+    let open = |device: &cuda::Device, _| Ok(OnDevice { device: *device, cudnn: Mutex::new(None) });
+    handle.enter_cuda(Cuda::with_device()?, open)
 }
 
-impl Entered<'_> {
+/// cuDNN on the device that was entered, for this thread alone.
+pub struct Ready<'a> {
+    /// cuDNN with its handle.
+    pub maker: Maker,
+    of_cudnn: MutexGuard<'a, Option<OfCudnn>>,
+}
+
+impl<'a> Ready<'a> {
     /// cuDNN with a handle on the device.
     ///
     /// # Errors
     /// Why it cannot be had.
-    pub fn maker(&mut self) -> Result<Maker, PluginError> {
+    pub fn new(entered: &Entered<'a>) -> Result<Self, PluginError> {
         let cudnn = Cudnn::find()?;
-        let device = self.device;
-        let of_cudnn = match &mut self.opened.cudnn {
-            Some(of_cudnn) => of_cudnn,
-            none => none.insert(OfCudnn::take(cudnn, device.context)?),
+        let OnDevice { device, cudnn: of_cudnn } = &entered.device.own;
+        let mut of_cudnn = of_cudnn.lock();
+        let opened = match &mut *of_cudnn {
+            Some(opened) => opened,
+            none => none.insert(OfCudnn::take(cudnn, device)?),
         };
-        let handle = of_cudnn.handle.get();
-        Ok(Maker { cudnn, handle, device: device.number, context: device.context })
+        let handle = opened.handle.get();
+        let maker = Maker { cudnn, handle, device: device.number, context: device.context };
+        Ok(Self { maker, of_cudnn })
     }
 
     /// The same where the handle works on the stream.
     ///
     /// # Errors
-    /// As [`Entered::maker`], and that the stream cannot be set.
-    pub fn on_stream(&mut self) -> Result<Maker, PluginError> {
-        let maker = self.maker()?;
-        let stream = self.stream;
-        if let Some(of_cudnn) = &mut self.opened.cudnn
+    /// As [`Ready::new`], and that the stream cannot be set.
+    pub fn on_stream(entered: &Entered<'a>) -> Result<Self, PluginError> {
+        let mut ready = Self::new(entered)?;
+        let stream = entered.stream;
+        if let Some(of_cudnn) = &mut *ready.of_cudnn
             && of_cudnn.stream != Some(stream)
         {
+            let Maker { cudnn, handle, .. } = ready.maker;
             of_cudnn.stream = None;
             // SAFETY: the handle is alive, and the host vouches for the stream.
-            let status = unsafe { (maker.cudnn.cudnnSetStream)(maker.handle, stream) };
-            maker.cudnn.check("cudnnSetStream", status)?;
+            cudnn.check("cudnnSetStream", unsafe { (cudnn.cudnnSetStream)(handle, stream) })?;
             of_cudnn.stream = Some(stream);
         }
-        Ok(maker)
+        Ok(ready)
     }
 }
 
 impl OfCudnn {
-    fn take(cudnn: &'static Cudnn, context: *mut c_void) -> Result<Self, PluginError> {
+    fn take(cudnn: &'static Cudnn, device: &cuda::Device) -> Result<Self, PluginError> {
         let mut free = FREE.lock();
-        match free.iter().position(|(of, _)| *of == context.addr()) {
+        match free.iter().position(|(of, _)| *of == device.context.addr()) {
             Some(place) => Ok(free.swap_remove(place).1),
             None => Ok(Self { handle: cudnn.handle()?, stream: None }),
         }
     }
 }
 
-impl Drop for Opened {
+impl Drop for OnDevice {
     fn drop(&mut self) {
-        if let Some(of_cudnn) = self.cudnn.take() {
+        if let Some(of_cudnn) = self.cudnn.get_mut().take() {
             FREE.lock().push((self.device.context.addr(), OfCudnn { stream: None, ..of_cudnn }));
         }
     }

@@ -1,9 +1,7 @@
 //! What a caller can choose of a plan.
 
-use hipdnn_plugin_sdk::wire::{Knob, KnobSetting, int_setting};
+use hipdnn_plugin_sdk::wire::{Knob, KnobSetting, WORKSPACE_SIZE_LIMIT, positive_setting};
 
-/// The most bytes of workspace that cuDNN or a call of cuBLASLt may need; 0 for the default.
-pub const WORKSPACE_SIZE_LIMIT: &str = "global.workspace_size_limit";
 /// Whether algorithms are timed when a plan is made.
 pub const BENCHMARKING: &str = "global.benchmarking";
 /// The place in cuDNN's list of configurations that it can make a plan of, the best first.
@@ -72,10 +70,10 @@ impl Options {
     /// The choices that settings of the engine's knobs make.
     pub fn of_cudnn(settings: &[KnobSetting]) -> Self {
         Self {
-            engine: positive(settings, CUDNN_ENGINE_CHOICE).unwrap_or(0),
-            workspace_size_limit: positive(settings, WORKSPACE_SIZE_LIMIT),
-            tf32: positive(settings, CUDNN_TF32).is_some(),
-            deterministic: positive(settings, CUDNN_DETERMINISTIC).is_some(),
+            engine: positive_setting(settings, CUDNN_ENGINE_CHOICE).unwrap_or(0),
+            workspace_size_limit: positive_setting(settings, WORKSPACE_SIZE_LIMIT),
+            tf32: is_set(settings, CUDNN_TF32),
+            deterministic: is_set(settings, CUDNN_DETERMINISTIC),
             benchmarking: false,
         }
     }
@@ -83,17 +81,17 @@ impl Options {
     /// The choices that settings of the engine's knobs make.
     pub fn of_lt(settings: &[KnobSetting]) -> Self {
         Self {
-            engine: positive(settings, LT_ALGORITHM).unwrap_or(0),
-            workspace_size_limit: Some(positive(settings, WORKSPACE_SIZE_LIMIT).unwrap_or(LT_LIMIT)),
-            tf32: positive(settings, LT_TF32).is_some(),
+            engine: positive_setting(settings, LT_ALGORITHM).unwrap_or(0),
+            workspace_size_limit: Some(positive_setting(settings, WORKSPACE_SIZE_LIMIT).unwrap_or(LT_LIMIT)),
+            tf32: is_set(settings, LT_TF32),
             deterministic: false,
-            benchmarking: positive(settings, BENCHMARKING).is_some(),
+            benchmarking: is_set(settings, BENCHMARKING),
         }
     }
 }
 
-fn positive(settings: &[KnobSetting], id: &str) -> Option<usize> {
-    int_setting(settings, id).and_then(|value| usize::try_from(value).ok()).filter(|value| *value > 0)
+fn is_set(settings: &[KnobSetting], id: &str) -> bool {
+    positive_setting::<i64>(settings, id).is_some()
 }
 
 #[cfg(test)]

@@ -2,18 +2,19 @@
 
 use std::ffi::c_void;
 
-use hipdnn_plugin_planner::chain;
-use hipdnn_plugin_sdk::engine_plugin::SUPPORTS_SERIALIZATION;
+use hipdnn_plugin_planner::plan::Found;
+use hipdnn_plugin_sdk::engine_plugin::{
+    EXTERNAL_LIBRARY, RUNTIME_COMPILATION, SUPPORTS_GRAPH_CAPTURE, SUPPORTS_SERIALIZATION,
+};
 use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::graph::Graph;
-use hipdnn_plugin_sdk::wire::{EngineConfig, EngineDetails, KnobSetting, check_settings};
-use hipdnn_plugin_sdk::{EnginePlugin, PluginError, Refusal, Step, engine_id};
+use hipdnn_plugin_sdk::payload::Request;
+use hipdnn_plugin_sdk::wire::{EngineDetails, Knob, KnobSetting};
+use hipdnn_plugin_sdk::{EnginePlugin, PluginError, Refusal, Step};
 
-use crate::handle::{Handle, check_cudnn, check_lt};
-use crate::knob::{Options, cudnn_knobs, lt_knobs};
-use crate::lowering::lower;
-use crate::lt;
-use crate::plan;
+use crate::handle::{Handle, check_cudnn, check_lt, enter};
+use crate::knob::{cudnn_knobs, lt_knobs};
+use crate::plan::{self, CUDNN_PLANS, LT_PLANS, Plan, plan};
 
 /// The engines of this library.
 ///
@@ -21,26 +22,22 @@ use crate::plan;
 /// stream, or else of the thread's context, or else the first.
 pub struct CudnnPlugin;
 
-/// The engine that hands whole graphs to cuDNN.
+/// The engine that hands graphs to cuDNN, whole where it takes them.
 pub const CUDNN_ENGINE: &str = "CUDNN_ENGINE";
 /// The engine that computes products of matrices with cuBLASLt.
 pub const CUBLASLT_ENGINE: &str = "CUBLASLT_ENGINE";
 
-/// The place of [`CUBLASLT_ENGINE`] among the engines.
-const LT: usize = 1;
+/// The place of [`CUDNN_ENGINE`] among the engines.
+const CUDNN: usize = 0;
+/// The place of [`CUBLASLT_ENGINE`].
+pub const LT: usize = 1;
 
-/// Behavior notes, by their numbers in the C API: kernels may be compiled at run time, executions can be captured, another library is
-/// needed, and plans can be saved.
-const CUDNN_NOTES: [i32; 4] = [0, 2, 3, SUPPORTS_SERIALIZATION];
-/// The same but for compiling.
-const LT_NOTES: [i32; 3] = [2, 3, SUPPORTS_SERIALIZATION];
+/// What the engines say of themselves; only cuDNN compiles kernels. Executions can be captured.
+const NOTES: [i32; 4] =
+    [RUNTIME_COMPILATION, SUPPORTS_GRAPH_CAPTURE, EXTERNAL_LIBRARY, SUPPORTS_SERIALIZATION];
 
-/// A plan of either engine.
-pub enum Plan {
-    /// cuDNN's.
-    Cudnn(Box<plan::Plan>),
-    /// Calls of cuBLASLt.
-    Lt(Box<lt::plan::Plan>),
+fn knobs(engine: usize) -> Vec<Knob> {
+    if engine == LT { lt_knobs() } else { cudnn_knobs() }
 }
 
 impl EnginePlugin for CudnnPlugin {
@@ -62,26 +59,22 @@ impl EnginePlugin for CudnnPlugin {
     }
 
     fn supports(handle: &Handle, engine: usize, graph: &Graph) -> Result<(), Refusal> {
-        // What can be said without a device comes first.
+        // What is missing comes first.
         if engine == LT {
-            check_lt()?;
-            chain::check(graph)?;
+            check_lt()?
         } else {
-            check_cudnn()?;
-            lower(graph)?;
+            check_cudnn()?
         }
         // Only the libraries know what they have kernels for. What is found here need not be looked for again.
-        make(handle, engine, graph, &[], &[], false)
+        plan(handle, engine, Self::request(engine, graph, &[]), &Found::default())
             .map(drop)
             .map_err(|error| Refusal::new(error.message().to_owned()))
     }
 
     fn details(_: &Handle, engine: usize, _: &Graph) -> Result<EngineDetails, PluginError> {
-        let (knobs, notes) = match engine {
-            LT => (lt_knobs(), LT_NOTES.to_vec()),
-            _ => (cudnn_knobs(), CUDNN_NOTES.to_vec()),
-        };
-        Ok(EngineDetails { knobs, behavior_notes: notes, ..EngineDetails::default() })
+        let notes = if engine == LT { &NOTES[1..] } else { &NOTES };
+        let behavior_notes = notes.to_vec();
+        Ok(EngineDetails { knobs: knobs(engine), behavior_notes, ..EngineDetails::default() })
     }
 
     fn plan(
@@ -90,7 +83,7 @@ impl EnginePlugin for CudnnPlugin {
         graph: &Graph,
         knobs: &[KnobSetting],
     ) -> Result<Plan, PluginError> {
-        make(handle, engine, graph, knobs, &[], true)
+        runnable(handle, engine, Self::request(engine, graph, knobs), &Found::default())
     }
 
     fn workspace_size(
@@ -99,14 +92,12 @@ impl EnginePlugin for CudnnPlugin {
         graph: &Graph,
         knobs: &[KnobSetting],
     ) -> Result<usize, PluginError> {
-        make(handle, engine, graph, knobs, &[], false).map(|plan| Self::plan_workspace_size(&plan))
+        let plan = plan(handle, engine, Self::request(engine, graph, knobs), &Found::default())?;
+        Ok(plan.workspace_size())
     }
 
     fn plan_workspace_size(plan: &Plan) -> usize {
-        match plan {
-            Plan::Cudnn(plan) => plan.workspace_size(),
-            Plan::Lt(plan) => plan.workspace_size(),
-        }
+        plan.workspace_size()
     }
 
     unsafe fn execute(
@@ -115,80 +106,47 @@ impl EnginePlugin for CudnnPlugin {
         workspace: *mut c_void,
         buffers: &[hipdnnPluginDeviceBuffer_t],
     ) -> Result<(), PluginError> {
-        let mut entered = handle.enter()?;
         // SAFETY: the host passes what the caller promised of the buffers and the workspace.
-        unsafe {
-            match plan {
-                Plan::Cudnn(plan) => plan.execute(&mut entered, buffers, workspace),
-                Plan::Lt(plan) => plan.execute(&entered, buffers, workspace),
-            }
-        }
+        unsafe { plan::execute(plan, handle, buffers, workspace) }
     }
 
     fn describe(plan: &Plan) -> Option<Vec<Step>> {
-        match plan {
-            Plan::Cudnn(plan) => plan.describe(),
-            Plan::Lt(plan) => plan.describe(),
-        }
+        plan::describe(plan)
     }
 
     fn serialize(_: &Handle, plan: &Plan) -> Result<Vec<u8>, PluginError> {
-        match plan {
-            Plan::Cudnn(plan) => plan.save(),
-            Plan::Lt(plan) => plan.save(),
-        }
+        plan::save(plan)
     }
 
     fn deserialize(handle: &Handle, bytes: &[u8]) -> Result<Plan, PluginError> {
-        let of_cudnn = plan::Plan::is_of(bytes);
-        let read = if of_cudnn { plan::Plan::read(bytes) } else { lt::plan::Plan::read(bytes) };
-        let (graph, config, saved) = read?;
-        let engine = Self::engine_of_saved_plan(config.engine_id)?;
-        check_settings(&if engine == LT { lt_knobs() } else { cudnn_knobs() }, &config.knobs)?;
-        make(handle, engine, &graph, &config.knobs, &saved, true)
+        let (form, expected) =
+            if bytes.starts_with(&LT_PLANS.mark) { (LT_PLANS, LT) } else { (CUDNN_PLANS, CUDNN) };
+        let (engine, request, found) = Self::saved_request(&form, bytes, &knobs(expected))?;
+        if engine != expected {
+            return Err(PluginError::invalid_value(format!(
+                "the saved plan is of engine {}, expected {} by its mark",
+                request.config.engine_id, form.owner
+            )));
+        }
+        runnable(handle, engine, request, &Found::read(found)?)
     }
 }
 
-impl Plan {
-    fn with_memory(self) -> Result<Self, PluginError> {
-        Ok(match self {
-            Self::Cudnn(plan) => Self::Cudnn(Box::new(plan.with_memory()?)),
-            Self::Lt(plan) => Self::Lt(Box::new(plan.with_memory()?)),
-        })
-    }
-}
-
-/// A plan of an engine; `saved` is what a saved plan has of its decisions. One that `runs` has its memory, made while the device is the
-/// thread's.
-fn make(
-    handle: &Handle,
-    engine: usize,
-    graph: &Graph,
-    knobs: &[KnobSetting],
-    saved: &[u8],
-    runs: bool,
-) -> Result<Plan, PluginError> {
-    let name = CudnnPlugin::ENGINES.get(engine).copied().unwrap_or_default();
-    let config = EngineConfig { engine_id: engine_id(name), knobs: knobs.to_vec() };
-    let mut entered = handle.enter()?;
-    let plan = if engine == LT {
-        let options = Options::of_lt(knobs);
-        Plan::Lt(Box::new(lt::plan::Plan::new(&entered, graph, config, &options, saved)?))
-    } else {
-        let options = Options::of_cudnn(knobs);
-        Plan::Cudnn(Box::new(plan::Plan::new(&mut entered, graph, config, &options, saved)?))
-    };
-    if runs { plan.with_memory() } else { Ok(plan) }
+/// A plan with its memory, made while the device is the thread's.
+fn runnable(handle: &Handle, engine: usize, request: Request, saved: &Found) -> Result<Plan, PluginError> {
+    let _entered = enter(handle)?;
+    plan(handle, engine, request, saved)?.with_memory()
 }
 
 hipdnn_plugin_sdk::export_engine_plugin!(CudnnPlugin, serialization, description);
 
 #[cfg(test)]
 mod tests {
+    use hipdnn_plugin_sdk::engine_id;
     use hipdnn_plugin_sdk::graph::operation::Matmul;
     use hipdnn_plugin_sdk::graph::{DataType, Node, Tensor};
     use hipdnn_plugin_sdk::payload::Payload;
-    use hipdnn_plugin_sdk::wire::{self, Layout};
+    use hipdnn_plugin_sdk::wire::{self, EngineConfig, Layout};
 
     use super::*;
 
@@ -226,16 +184,25 @@ mod tests {
 
     #[test]
     fn saved_plans_are_checked_before_they_are_used() {
-        const PLANS: Payload = Payload { mark: *b"CUDN", version: 1, owner: "the test" };
         let load =
             |bytes: &[u8]| CudnnPlugin::deserialize(&Handle::default(), bytes).err().unwrap().to_string();
         let config = |engine_id| wire::write_engine_config(&EngineConfig { engine_id, knobs: Vec::new() });
         let graph = wire::write(&graph(), Layout::G2).unwrap();
         assert!(load(b"").contains("ends after 0 bytes"));
-        assert!(load(b"something else").contains("not a saved plan of CUBLASLT_ENGINE"));
-        assert!(load(&PLANS.write(&[&config(5), b"", &graph]).unwrap()).contains("of engine 5"));
-        assert!(
-            !load(&PLANS.write(&[&config(engine_id(CUDNN_ENGINE)), b"", b"no graph"]).unwrap()).is_empty()
+        assert!(load(b"something else").contains("not a saved plan of CUDNN_ENGINE"));
+        for (form, engine) in [CUDNN_PLANS, LT_PLANS].iter().zip(CudnnPlugin::ENGINES) {
+            let own = config(engine_id(engine));
+            assert!(load(&form.write(&[&config(5), b"", &graph]).unwrap()).contains("of engine 5"));
+            assert!(!load(&form.write(&[&own, b"", b"no graph"]).unwrap()).is_empty());
+            let older = Payload { version: 1, ..*form };
+            let refusal = load(&older.write(&[&own, b"", &graph]).unwrap());
+            assert_eq!(refusal, format!("the saved plan is of version 1, {engine} read version 2"));
+        }
+        let id = engine_id(CUBLASLT_ENGINE);
+        let of_lt = CUDNN_PLANS.write(&[&config(id), b"", &graph]).unwrap();
+        assert_eq!(
+            load(&of_lt),
+            format!("the saved plan is of engine {id}, expected CUDNN_ENGINE by its mark")
         );
     }
 }

@@ -19,7 +19,7 @@ use crate::hipblaslt::{
     STATUS_NOT_SUPPORTED, STATUS_SUCCESS, hipblasLtMatmulAlgo_t, hipblasLtMatmulHeuristicResult_t,
 };
 use crate::knob::{ALGORITHMS, Options};
-use crate::plan::{Run, offset};
+use crate::plan::Run;
 use hipdnn_plugin_planner::chain::{Activation, Chain, Tensors};
 use hipdnn_plugin_planner::product::Matrix;
 
@@ -324,11 +324,9 @@ impl Run for AlgorithmRun {
             library.check("hipblasLtMatmulDescSetAttribute", status)?;
             *last = bias;
         }
-        let product = &self.chain.product;
-        let alpha = Scalar::new(f64::from_bits(self.chain.alpha));
-        let beta = Scalar::new(if product.summand.is_some() { 1.0 } else { 0.0 });
-        for begins in &product.calls {
-            let [a_at, b_at, d_at, c_at] = offset(product, begins, tensors);
+        let [alpha, beta] = self.chain.factors();
+        for begins in &self.chain.product.calls {
+            let [a_at, b_at, d_at, c_at] = self.chain.operands(begins, tensors);
             // SAFETY: the objects are alive, and the caller vouches for the memory.
             let status = unsafe {
                 (library.hipblasLtMatmul)(
@@ -353,24 +351,5 @@ impl Run for AlgorithmRun {
             library.check("hipblasLtMatmul", status)?;
         }
         Ok(())
-    }
-}
-
-/// A factor, as the libraries take it by address.
-#[derive(Clone, Copy, Debug)]
-pub struct Scalar {
-    single: f32,
-    double: f64,
-}
-
-impl Scalar {
-    /// A factor.
-    pub fn new(value: f64) -> Self {
-        Self { single: value as f32, double: value }
-    }
-
-    /// Its address in the type of the sums.
-    pub fn address(&self, double: bool) -> *const c_void {
-        if double { (&raw const self.double).cast() } else { (&raw const self.single).cast() }
     }
 }

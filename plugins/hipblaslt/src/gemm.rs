@@ -5,10 +5,9 @@ use std::ffi::{c_int, c_void};
 use hipdnn_plugin_sdk::graph::DataType;
 use hipdnn_plugin_sdk::{PluginError, Refusal};
 
-use crate::algorithm::Scalar;
 use crate::handle::Ready;
 use crate::knob::Options;
-use crate::plan::{Run, offset};
+use crate::plan::Run;
 use crate::rocblas::{
     ALGO_STANDARD, BF16, F16, F32, F64, FLAGS_NONE, OPERATION_NONE, OPERATION_TRANSPOSE,
     STATUS_NOT_IMPLEMENTED, STATUS_SIZE_INCREASED, STATUS_SIZE_UNCHANGED, STATUS_SUCCESS, rocblas_status,
@@ -79,10 +78,9 @@ impl GemmRun {
         begins: &[usize; 4],
     ) -> Result<rocblas_status, PluginError> {
         let (library, handle) = ready.rocblas()?;
-        let Chain { product, double, alpha, .. } = &self.chain;
-        let alpha = Scalar::new(f64::from_bits(*alpha));
-        let beta = Scalar::new(if product.summand.is_some() { 1.0 } else { 0.0 });
-        let [a, b, d, c] = offset(product, begins, tensors);
+        let Chain { product, double, .. } = &self.chain;
+        let [alpha, beta] = self.chain.factors();
+        let [a, b, d, c] = self.chain.operands(begins, tensors);
         let summand = product.summand.unwrap_or(product.c);
         let operation =
             |matrix: &Matrix| if matrix.transposed { OPERATION_TRANSPOSE } else { OPERATION_NONE };

@@ -13,7 +13,6 @@ use crate::gemm::GemmRun;
 use crate::handle::Ready;
 use crate::knob::{Library, Options};
 use hipdnn_plugin_planner::chain::{Chain, Part, Tensors, partition};
-use hipdnn_plugin_planner::product::Product;
 
 /// The form of saved plans.
 pub const PAYLOAD: Payload = Payload { mark: *b"HBLT", version: 2, owner: "HIPBLASLT_ENGINE" };
@@ -46,24 +45,6 @@ pub trait Run: Send + Sync {
         tensors: &Tensors<*mut c_void>,
         workspace: *mut c_void,
     ) -> Result<(), PluginError>;
-}
-
-/// Where the matrices of a call begin: a, b, the result, and the summand or, where there is none, the result.
-pub(crate) fn offset(
-    product: &Product,
-    begins: &[usize; 4],
-    tensors: &Tensors<*mut c_void>,
-) -> [*mut c_void; 4] {
-    let [a, b, c, summand] = *begins;
-    let at = |tensor: *mut c_void, elements: usize, matrix: &hipdnn_plugin_planner::product::Matrix| {
-        tensor.wrapping_byte_add(elements * matrix.data_type.size().unwrap_or(1))
-    };
-    let result = at(tensors.c, c, &product.c);
-    let added = match (tensors.summand, &product.summand) {
-        (Some(tensor), Some(matrix)) => at(tensor, summand, matrix),
-        _ => result,
-    };
-    [at(tensors.a, a, &product.a), at(tensors.b, b, &product.b), result, added]
 }
 
 /// What was decided for a chain.

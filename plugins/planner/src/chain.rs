@@ -1,5 +1,7 @@
 //! Chains of nodes that one call can compute: a product, a factor, a summand, a bias and an activation, in this order.
 
+mod call;
+
 use crate::Refusal;
 use crate::layout::MAX_RANK;
 use crate::prepare::{CheckedNode, Prepared, Readers, prepare};
@@ -10,6 +12,7 @@ use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, PointwiseMode, 
 use hipdnn_plugin_sdk::{PluginError, Refusal as PluginRefusal};
 
 use crate::product::Product;
+pub use call::Scalar;
 
 /// What the libraries apply to each element of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -5,6 +5,7 @@
 //! [`plan`] what plans for a GPU have in common.
 
 pub mod chain;
+pub mod divide;
 pub mod layout;
 pub mod plan;
 pub mod prepare;

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::{c_int, c_void};
+use std::ops::Range;
 
 use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::gpu::Gpu;
@@ -239,6 +240,19 @@ impl Found {
     pub fn of(&self, nodes: &[usize]) -> Option<&[u8]> {
         let (count, bytes) = self.0.get(nodes.last()?)?;
         (*count == nodes.len()).then_some(bytes)
+    }
+
+    /// The nodes of the steps, where these are so many nodes in order without gaps.
+    pub fn ranges(&self, count: usize) -> Option<Vec<Range<usize>>> {
+        let mut ranges: Vec<Range<usize>> = Vec::with_capacity(self.0.len());
+        for (last, (nodes, _)) in &self.0 {
+            let start = ranges.last().map_or(0, |before| before.end);
+            if start.checked_add(*nodes)? != last.checked_add(1)? || *nodes == 0 {
+                return None;
+            }
+            ranges.push(start..last + 1);
+        }
+        (ranges.last()?.end == count).then_some(ranges)
     }
 
     /// Whether nothing is known, as for a new plan.

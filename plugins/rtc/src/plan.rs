@@ -5,6 +5,7 @@ use std::ffi::c_void;
 use half::{bf16, f16};
 use hipdnn_plugin_planner::plan;
 use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
+use hipdnn_plugin_sdk::gpu::check_alignment;
 use hipdnn_plugin_sdk::gpu::handle::Entered;
 use hipdnn_plugin_sdk::graph::DataType;
 use hipdnn_plugin_sdk::payload::{Payload, Request};
@@ -183,7 +184,10 @@ impl Step {
         let arguments = self.arguments.iter().zip(tensors);
         for ((word, parameter), (argument, pointer)) in words.iter_mut().zip(&mut parameters).zip(arguments) {
             *word = match *argument {
-                Argument::Memory { uid, alignment } => aligned(uid, *pointer, alignment)?,
+                Argument::Memory { uid, alignment } => {
+                    check_alignment(uid, *pointer, alignment)?;
+                    pointer.expose_provenance() as u64
+                }
                 // SAFETY: the caller vouches for the host memory of what is passed by value.
                 Argument::Number { data_type, .. } => unsafe { number(*pointer, data_type) }.to_bits(),
             };
@@ -193,16 +197,6 @@ impl Step {
         // and the memory.
         unsafe { driver.launch(self.function, self.grid, self.block, stream, &mut parameters) }
     }
-}
-
-/// The address of a tensor's memory as an argument of a kernel.
-fn aligned(uid: i64, pointer: *mut c_void, alignment: usize) -> Result<u64, PluginError> {
-    if !pointer.addr().is_multiple_of(alignment) {
-        return Err(PluginError::bad_param(format!(
-            "the buffer of tensor {uid} is at {pointer:?}, expected a multiple of {alignment}"
-        )));
-    }
-    Ok(pointer.expose_provenance() as u64)
 }
 
 /// An element in host memory.

@@ -172,6 +172,20 @@ impl Gpu {
     }
 }
 
+/// Refuses memory of a tensor that is not aligned as a kernel needs it.
+///
+/// # Errors
+/// When the address is no multiple of the alignment, with the tensor's uid.
+#[inline]
+pub fn check_alignment(uid: i64, pointer: *const c_void, alignment: usize) -> Result<(), PluginError> {
+    if pointer.addr().is_multiple_of(alignment) {
+        return Ok(());
+    }
+    Err(PluginError::bad_param(format!(
+        "the buffer of tensor {uid} is at {pointer:?}, expected a multiple of {alignment}"
+    )))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -34,9 +34,10 @@ pub(super) fn lower(
     let (a, b) = (builder.tensor(operation.a)?, builder.tensor(operation.b)?);
     let c = builder.tensor(operation.c)?;
     let [of_a, of_b] = [a, b].map(|place| builder.shape(place).dims);
+    let is_last = !builder.nodes.iter().any(|node| node.operation.inputs().contains(&operation.c));
     // Where nothing follows the product, cuDNN 9.14 reads behind the end of a factor that every index of the batch shares.
     let outer = of_a.len().saturating_sub(2);
-    if builder.graph.nodes.len() == 1 && of_a.get(..outer) != of_b.get(..outer) {
+    if is_last && of_a.get(..outer) != of_b.get(..outer) {
         return Err(format!(
             "a and b: batches {:?} and {:?}, expected equal ones",
             of_a.get(..outer).unwrap_or_default(),

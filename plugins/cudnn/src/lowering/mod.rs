@@ -1,7 +1,7 @@
 //! From a graph to the objects of cuDNN's graph API, as plain data: what a graph becomes is known, and can be compared, without cuDNN.
 //!
-//! [`lower`] walks the nodes, and each kind of operation has a module that says which objects it becomes. The whole graph
-//! becomes one operation graph. Tensors take the shapes that cuDNN asks for on the way: see [`view`].
+//! [`lower`] walks some nodes of a graph, and each kind of operation has a module that says which objects it becomes. They become one
+//! operation graph. Tensors take the shapes that cuDNN asks for on the way: see [`view`].
 
 mod attention;
 mod batchnorm;
@@ -16,22 +16,20 @@ pub mod view;
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::c_int;
+use std::ops::Range;
 
 use hipdnn_plugin_planner::Refusal;
-use hipdnn_plugin_planner::layout::{Layout, storage_size};
-use hipdnn_plugin_planner::prepare::{CheckedNode, prepare};
+use hipdnn_plugin_planner::layout::Layout;
+use hipdnn_plugin_planner::prepare::{CheckedNode, Prepared};
 use hipdnn_plugin_planner::problem::Problem;
 use hipdnn_plugin_sdk::gpu::workspace::ALIGNMENT;
-use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation, TensorValue};
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, TensorValue};
 
 use crate::names::{
     DATA_BFLOAT16, DATA_BOOLEAN, DATA_DOUBLE, DATA_FLOAT, DATA_FP8_E4M3, DATA_FP8_E5M2, DATA_HALF, DATA_INT8,
     DATA_INT32, DATA_INT64, DATA_UINT8, TYPE_DATA_TYPE,
 };
 use view::{Shape, View, packed};
-
-/// The most tensors that an execution binds.
-pub const MAX_BOUND: usize = 64;
 
 /// A tensor of a [`Lowered`] graph, by its place among them.
 pub type TensorPlace = usize;
@@ -67,15 +65,13 @@ pub enum Value {
 pub enum Place {
     /// Nowhere: cuDNN has them while it computes.
     Virtual,
-    /// In the caller's device memory, in this place of [`Lowered::uids`].
-    Bound(usize),
-    /// There where the caller binds it, else at this offset of our part of the workspace.
-    Unmarked(usize, usize),
-    /// In the caller's host memory.
+    /// In device memory that an execution is given, in this place of [`Lowered::uids`].
+    Given(usize),
+    /// In host memory that it is given.
     Host(usize),
     /// A number, as its bytes.
     Constant([u8; 8]),
-    /// At this offset of our part of the workspace.
+    /// At this offset of the memory that only these operations use.
     Scratch(usize),
 }
 
@@ -99,7 +95,7 @@ pub struct Described {
     pub tensors: Vec<Tensor>,
     /// The operations in order.
     pub operations: Vec<Descriptor>,
-    /// Bytes of workspace that the tensors take that are neither virtual nor the caller's.
+    /// Bytes of memory that the tensors take that are neither virtual nor given.
     pub scratch: usize,
     /// Whether a product or a convolution has operands of single precision.
     pub may_use_tf32: bool,
@@ -112,7 +108,7 @@ pub struct Described {
 pub struct Lowered {
     /// What cuDNN gets.
     pub described: Described,
-    /// The uids of the tensors that the caller binds.
+    /// The uids of the tensors that an execution is given.
     pub uids: Vec<i64>,
 }
 
@@ -188,37 +184,50 @@ fn data_type(data_type: DataType) -> Result<c_int, Refusal> {
 /// What is known while a graph is lowered.
 struct Builder<'a> {
     graph: &'a Graph,
-    unmarked: &'a HashSet<i64>,
+    /// The nodes that are lowered.
+    nodes: &'a [Node],
+    /// The virtual tensors that these nodes have in common with others, which are in memory.
+    shared: HashSet<i64>,
     view: View,
     lowered: Lowered,
     /// The tensors of the graph that were looked at, with the shape that they were given.
     known: HashMap<(i64, Shape), TensorPlace>,
 }
 
-/// A graph as cuDNN's objects.
+/// Nodes of a graph as cuDNN's objects.
 ///
 /// # Errors
-/// What does not make sense, or is not lowered; the text names the node.
-pub fn lower(graph: &Graph) -> Result<Lowered, Refusal> {
-    let prepared = prepare(graph)?;
+/// What is not lowered; the text names the node.
+pub fn lower(prepared: &Prepared, range: Range<usize>) -> Result<Lowered, Refusal> {
+    let graph = &prepared.graph;
+    let nodes = graph.nodes.get(range.clone()).ok_or("there are no such nodes")?;
+    let problems = prepared.problems.get(range.clone()).unwrap_or_default();
     let mut builder = Builder {
-        view: View::of(&prepared)?,
-        graph: &prepared.graph,
-        unmarked: &prepared.unmarked,
+        view: View::of(graph, nodes, problems)?,
+        graph,
+        nodes,
+        shared: shared(graph, &range),
         lowered: Lowered { described: Described::default(), uids: Vec::new() },
         known: HashMap::new(),
     };
-    for node in prepared.nodes() {
+    for node in prepared.nodes().skip(range.start).take(range.len()) {
         builder.node(node).map_err(|refusal| node.refusal(refusal))?;
     }
     view::innermost_second(&mut builder.lowered.described);
-    if builder.lowered.uids.len() > MAX_BOUND {
-        return Err(format!(
-            "the graph has {} tensors that are bound, expected at most {MAX_BOUND}",
-            builder.lowered.uids.len()
-        ));
-    }
     Ok(builder.lowered)
+}
+
+/// The tensors that nodes of a graph have in common with its others.
+fn shared(graph: &Graph, range: &Range<usize>) -> HashSet<i64> {
+    if range.len() == graph.nodes.len() {
+        return HashSet::new();
+    }
+    let (mut inside, mut outside) = (HashSet::new(), HashSet::new());
+    for (place, node) in graph.nodes.iter().enumerate() {
+        let side = if range.contains(&place) { &mut inside } else { &mut outside };
+        side.extend(node.operation.tensors());
+    }
+    inside.intersection(&outside).copied().collect()
 }
 
 impl Builder<'_> {
@@ -301,7 +310,9 @@ impl Builder<'_> {
                 let (number, bytes) = constant(value).map_err(named)?;
                 self.add(number, shape, alignment, Place::Constant(bytes))
             }
-            None if tensor.is_virtual => self.add(number, shape, 16, Place::Virtual),
+            None if tensor.is_virtual && !self.shared.contains(&uid) => {
+                self.add(number, shape, 16, Place::Virtual)
+            }
             None if number == DATA_BOOLEAN => {
                 return Err(named(
                     "is boolean and in memory, where cuDNN has a bit for each element, expected another type or a virtual tensor"
@@ -311,15 +322,10 @@ impl Builder<'_> {
             None => {
                 let index = self.lowered.uids.len();
                 self.lowered.uids.push(uid);
-                let place = if tensor.is_runtime_pass_by_value {
-                    Place::Host(index)
-                } else if self.unmarked.contains(&uid) {
-                    let size = storage_size(tensor.data_type, Layout::of(tensor)?.extent())?;
-                    Place::Unmarked(index, self.take_scratch(size)?)
-                } else {
-                    Place::Bound(index)
-                };
-                self.add(number, shape, alignment, place)
+                let is_number = tensor.is_runtime_pass_by_value;
+                let place = if is_number { Place::Host(index) } else { Place::Given(index) };
+                // A virtual one lies where plans have it, as aligned as other tensors.
+                self.add(number, shape, if tensor.is_virtual { 16 } else { alignment }, place)
             }
         };
         self.known.insert(key, place);

@@ -2,6 +2,8 @@ use hipdnn_plugin_sdk::graph::operation::{ConvolutionForward, Layernorm, Matmul,
 use hipdnn_plugin_sdk::graph::{ConvMode, NormFwdPhase, PointwiseMode};
 use hipdnn_plugin_sdk::graph::{Node, Tensor};
 
+use hipdnn_plugin_planner::prepare::prepare;
+
 use super::*;
 use crate::names::{
     BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, BACKEND_OPERATION_MATMUL_DESCRIPTOR,
@@ -27,6 +29,11 @@ fn graph(tensors: Vec<hipdnn_plugin_sdk::graph::Tensor>, operations: Vec<Operati
 
 fn tensor(uid: i64, dims: &[i64]) -> hipdnn_plugin_sdk::graph::Tensor {
     Tensor::new(uid, DataType::Half, dims, &packed(dims).strides)
+}
+
+/// A whole graph.
+fn lower(graph: &Graph) -> Result<Lowered, Refusal> {
+    super::lower(&prepare(graph)?, 0..graph.nodes.len())
 }
 
 fn kinds(lowered: &Lowered) -> Vec<c_int> {
@@ -192,4 +199,44 @@ fn a_number_for_each_channel_keeps_images_from_becoming_matrices() {
     assert_eq!(shapes(&[4, 16, 8, 10]), [3; 3]);
     assert_eq!(shapes(&[1, 1, 1, 1]), [3; 3]);
     assert_eq!(shapes(&[1, 16, 1, 1]), [4; 3]);
+}
+
+#[test]
+fn a_part_is_given_what_it_shares_with_the_rest() {
+    let prepared = prepare(&convolution(7, &[2, 4, 5, 5])).unwrap();
+    let [product, relu] = [0..1, 1..2].map(|part| super::lower(&prepared, part).unwrap());
+    assert_eq!(kinds(&product), [BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR]);
+    assert_eq!(kinds(&relu), [BACKEND_OPERATION_POINTWISE_DESCRIPTOR]);
+    assert_eq!((product.uids, relu.uids), (vec![7, 8, 9], vec![10, 9]));
+    for lowered in [product.described, relu.described] {
+        assert!(lowered.tensors.iter().all(|tensor| matches!(tensor.place, Place::Given(_))));
+    }
+    assert_eq!(super::lower(&prepared, 0..3).unwrap_err(), "there are no such nodes");
+}
+
+#[test]
+fn truth_values_do_not_leave_a_part() {
+    let mut tensors: Vec<_> = (1..=4).map(|uid| tensor(uid, &[4, 4])).collect();
+    tensors[2].data_type = DataType::Boolean;
+    tensors[2].is_virtual = true;
+    let mut select = Pointwise::new(PointwiseMode::BinarySelect, 1, Some(2), 4);
+    select.in_2 = Some(3);
+    let compare = Pointwise::new(PointwiseMode::CmpGt, 1, Some(2), 3);
+    let prepared = prepare(&graph(tensors, vec![compare.into(), select.into()])).unwrap();
+    assert!(super::lower(&prepared, 0..2).is_ok());
+    for (part, node) in [(0..1, "node 0"), (1..2, "node 1")] {
+        let refusal = super::lower(&prepared, part).unwrap_err();
+        assert!(refusal.starts_with(node) && refusal.contains("is boolean and in memory"), "{refusal}");
+    }
+}
+
+#[test]
+fn a_product_is_alone_where_no_node_of_its_part_reads_it() {
+    let mut tensors =
+        vec![tensor(1, &[3, 4, 8]), tensor(2, &[1, 8, 6]), tensor(3, &[3, 4, 6]), tensor(4, &[3, 4, 6])];
+    tensors[2].is_virtual = true;
+    let relu = Pointwise::new(PointwiseMode::ReluFwd, 3, None, 4);
+    let prepared = prepare(&graph(tensors, vec![Matmul { a: 1, b: 2, c: 3 }.into(), relu.into()])).unwrap();
+    assert!(super::lower(&prepared, 0..2).is_ok());
+    assert!(super::lower(&prepared, 0..1).unwrap_err().contains("expected equal ones"));
 }

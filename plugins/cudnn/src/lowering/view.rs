@@ -1,12 +1,13 @@
 //! The shapes in which cuDNN takes tensors: three dimensions at least, images with two spatial ones at least, rows of a normalization
 //! as [rows, elements, 1, 1].
 
+use std::collections::HashSet;
+
 use hipdnn_plugin_planner::Refusal;
 use hipdnn_plugin_planner::layout::Layout;
-use hipdnn_plugin_planner::prepare::Prepared;
 use hipdnn_plugin_planner::problem::Problem;
 use hipdnn_plugin_planner::problem::normalization::Normalization;
-use hipdnn_plugin_sdk::graph::{Graph, Operation};
+use hipdnn_plugin_sdk::graph::{Graph, Node, Operation};
 
 use super::{Described, Descriptor, Place, Value};
 use crate::names::{
@@ -104,15 +105,14 @@ impl Shape {
 }
 
 impl View {
-    /// What the operations of a graph ask for.
+    /// What nodes of a graph ask for.
     ///
     /// # Errors
     /// When they ask for shapes that do not go together.
-    pub fn of(prepared: &Prepared) -> Result<Self, Refusal> {
+    pub fn of(graph: &Graph, nodes: &[Node], problems: &[Problem]) -> Result<Self, Refusal> {
         let mut rows = None;
         let mut image = None;
-        let graph = &prepared.graph;
-        for (node, problem) in graph.nodes.iter().zip(&prepared.problems) {
+        for (node, problem) in nodes.iter().zip(problems) {
             let spatial = match problem {
                 Problem::Normalization(norm) => {
                     let (x, leading) = match norm {
@@ -140,7 +140,10 @@ impl View {
             };
             image = image.max(spatial);
         }
-        let most = graph.tensors.iter().map(|tensor| tensor.dims.len()).max().unwrap_or(0);
+        let used: HashSet<i64> = nodes.iter().flat_map(|node| node.operation.tensors()).collect();
+        let ranks =
+            graph.tensors.iter().filter(|tensor| used.contains(&tensor.uid)).map(|tensor| tensor.dims.len());
+        let most = ranks.max().unwrap_or(0);
         match (rows, image) {
             (Some(_), Some(_)) => Err("a normalization of rows and one of images in one graph".to_owned()),
             (Some((dims, leading)), None) => Ok(Self::Rows(dims, leading)),

@@ -260,18 +260,9 @@ impl Run {
         if let Some(bias) = tensors.bias {
             self.set_locked_bias(&mut last, bias)?;
         }
-        let product = &self.chain.product;
-        let alpha = Factor::new(f64::from_bits(self.chain.alpha));
-        let beta = Factor::new(if product.summand.is_some() { 1.0 } else { 0.0 });
-        let at = |tensor: *mut c_void, elements: usize, matrix: &Matrix| {
-            tensor.wrapping_byte_add(elements * matrix.data_type.size().unwrap_or(1))
-        };
-        for [a_begin, b_begin, c_begin, added_begin] in &product.calls {
-            let result = at(tensors.c, *c_begin, &product.c);
-            let added = match (tensors.summand, &product.summand) {
-                (Some(tensor), Some(matrix)) => at(tensor, *added_begin, matrix),
-                _ => result,
-            };
+        let [alpha, beta] = self.chain.factors();
+        for begins in &self.chain.product.calls {
+            let [a_at, b_at, d_at, c_at] = self.chain.operands(begins, tensors);
             let Description { product: described, a, b, c, d } = &self.description;
             // SAFETY: the objects are alive, and the caller vouches for the memory.
             let status = unsafe {
@@ -279,14 +270,14 @@ impl Run {
                     self.handle,
                     described.get(),
                     alpha.address(self.chain.double),
-                    at(tensors.a, *a_begin, &product.a),
+                    a_at,
                     a.get(),
-                    at(tensors.b, *b_begin, &product.b),
+                    b_at,
                     b.get(),
                     beta.address(self.chain.double),
-                    added,
+                    c_at,
                     c.get(),
-                    result,
+                    d_at,
                     d.get(),
                     &found.algo,
                     workspace,
@@ -379,20 +370,4 @@ fn aligned(chain: &Chain, most: usize) -> usize {
         }
     }
     alignment
-}
-
-/// A factor, as cuBLASLt takes it by address.
-struct Factor {
-    single: f32,
-    double: f64,
-}
-
-impl Factor {
-    fn new(value: f64) -> Self {
-        Self { single: value as f32, double: value }
-    }
-
-    fn address(&self, double: bool) -> *const c_void {
-        if double { (&raw const self.double).cast() } else { (&raw const self.single).cast() }
-    }
 }

@@ -3,4 +3,4 @@
 pub mod algorithm;
 pub mod description;
 pub mod library;
-pub mod plan;
+pub mod step;

@@ -79,3 +79,24 @@ fn what_steps_found_is_read_by_their_nodes() {
     }
     assert!(Found::read(&[0xff; 64]).is_err());
 }
+
+#[test]
+fn ranges_of_steps_are_those_of_a_whole_graph_or_none() {
+    let ranges = |steps: &[&[usize]], count| {
+        let mut found = Found::default();
+        steps.iter().for_each(|nodes| found.add(nodes, []));
+        found.ranges(count)
+    };
+    assert_eq!(ranges(&[&[2], &[0, 1], &[3, 4, 5]], 6), Some(vec![0..2, 2..3, 3..6]));
+    for (steps, count) in [
+        (&[][..], 0),
+        (&[&[0, 1][..], &[3]][..], 4),
+        (&[&[0, 1], &[1, 2]], 3),
+        (&[&[0, 1]], 3),
+        (&[&[0, 1, 2, 3]], 3),
+        // More nodes than there are before the last.
+        (&[&[4, 3, 1]], 2),
+    ] {
+        assert_eq!(ranges(steps, count), None, "{steps:?} of {count}");
+    }
+}

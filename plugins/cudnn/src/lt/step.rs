@@ -1,0 +1,125 @@
+//! The chains of a graph as calls of cuBLASLt, in order.
+
+use std::ffi::c_void;
+
+use hipdnn_plugin_planner::chain::{Part, partition};
+use hipdnn_plugin_planner::plan::Found;
+use hipdnn_plugin_planner::prepare::Prepared;
+use hipdnn_plugin_sdk::PluginError;
+use hipdnn_plugin_sdk::cuda::Device;
+use hipdnn_plugin_sdk::ffi::hipStream_t;
+use hipdnn_plugin_sdk::gpu::check_alignment;
+use hipdnn_plugin_sdk::gpu::workspace::ALIGNMENT;
+use hipdnn_plugin_sdk::graph::Graph;
+
+use crate::knob::Options;
+use crate::lt::algorithm::Run;
+use crate::lt::description::epilogue;
+use crate::lt::library::cublasLtMatmulAlgo_t;
+
+/// A chain with the algorithm that computes it.
+#[derive(Debug)]
+pub struct Product {
+    /// The chain.
+    pub part: Part,
+    /// Its call.
+    pub run: Run,
+}
+
+impl AsRef<Part> for Product {
+    fn as_ref(&self) -> &Part {
+        &self.part
+    }
+}
+
+/// Whether a graph is nothing but chains that cuBLASLt has epilogues for.
+pub fn takes(prepared: &Prepared) -> bool {
+    let checked = |part: Part| epilogue(&part.chain).map(|_| part).map_err(PluginError::from);
+    partition(prepared, checked).is_ok()
+}
+
+/// What the addresses of a tensor are multiples of.
+fn promised(graph: &Graph, uid: i64) -> usize {
+    let tensor = graph.tensor(uid).filter(|tensor| !tensor.is_virtual);
+    let promised = tensor.and_then(|tensor| usize::try_from(tensor.alignment).ok());
+    promised.map_or(ALIGNMENT, |bytes| if bytes.is_power_of_two() { bytes } else { 1 })
+}
+
+/// The products of a graph. `saved` is what was once found for it.
+///
+/// # Errors
+/// What cuBLASLt does not compute, and its own errors; they name the node.
+pub fn products(
+    device: &Device,
+    prepared: &Prepared,
+    options: &Options,
+    saved: &Found,
+) -> Result<Vec<Product>, PluginError> {
+    partition(prepared, |part| {
+        let alignment = part.tensors.all().map(|uid| promised(&prepared.graph, uid)).min().unwrap_or(1);
+        let algorithm = saved.of(&part.nodes).map(algorithm).transpose()?;
+        let run = Run::new(device, &part.chain, alignment, options, algorithm)?;
+        Ok(Product { part, run })
+    })
+}
+
+/// A saved algorithm.
+fn algorithm(bytes: &[u8]) -> Result<cublasLtMatmulAlgo_t, PluginError> {
+    let mut algorithm = cublasLtMatmulAlgo_t::default();
+    let (words, rest) = bytes.as_chunks::<8>();
+    if words.len() != algorithm.data.len() || !rest.is_empty() {
+        return Err(PluginError::invalid_value(format!(
+            "a saved algorithm has {} bytes, expected {}",
+            bytes.len(),
+            size_of_val(&algorithm)
+        )));
+    }
+    for (word, bytes) in algorithm.data.iter_mut().zip(words) {
+        *word = u64::from_le_bytes(*bytes);
+    }
+    Ok(algorithm)
+}
+
+impl Product {
+    /// What a saved plan keeps of the algorithm.
+    pub fn save(&self) -> Vec<u8> {
+        self.run.algorithm().data.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    /// Puts the product on a stream.
+    ///
+    /// # Errors
+    /// When a tensor is not aligned as was promised, and cuBLASLt's.
+    ///
+    /// # Safety
+    /// The tensors are those of the chain, in its order, valid until the work is done, and `workspace` is as long valid for
+    /// [`Run::workspace_size`] bytes.
+    pub unsafe fn run(
+        &self,
+        tensors: &[*mut c_void],
+        workspace: *mut c_void,
+        stream: hipStream_t,
+    ) -> Result<(), PluginError> {
+        for (uid, pointer) in self.part.tensors.all().zip(tensors) {
+            check_alignment(uid, *pointer, self.run.alignment)?;
+        }
+        // SAFETY: as promised by the caller.
+        unsafe { self.run.run(&self.part.tensors.filled(tensors), workspace, stream) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn algorithms_are_read_as_they_were_written() {
+        let written: Vec<u8> = (0..64).collect();
+        let read = algorithm(&written).unwrap();
+        assert_eq!(read.data[1], 0x0f0e_0d0c_0b0a_0908);
+        for size in [0, 63, 65, 72] {
+            let error = algorithm(&vec![0; size]).unwrap_err();
+            assert_eq!(error.message(), format!("a saved algorithm has {size} bytes, expected 64"));
+        }
+    }
+}

@@ -1,0 +1,130 @@
+use hipdnn_plugin_planner::prepare::prepare;
+use hipdnn_plugin_sdk::graph::operation::{Batchnorm, ConvolutionForward, Matmul, Pointwise, Reduction};
+use hipdnn_plugin_sdk::graph::{
+    ConvMode, DataType, Node, Operation, PointwiseMode, ReductionMode, Tensor, TensorValue,
+};
+
+use super::*;
+
+const IMAGE: [i64; 4] = [2, 4, 5, 5];
+
+fn graph(tensors: Vec<Tensor>, operations: Vec<Operation>) -> Prepared {
+    let nodes = operations.into_iter().enumerate().map(|(place, operation)| Node {
+        name: format!("n{place}"),
+        compute_type: DataType::Float,
+        operation,
+    });
+    prepare(&Graph { nodes: nodes.collect(), tensors, ..Graph::default() }).unwrap()
+}
+
+fn tensor(uid: i64, dims: &[i64]) -> Tensor {
+    let strides: Vec<i64> = (0..dims.len()).map(|axis| dims[axis + 1..].iter().product()).collect();
+    Tensor::new(uid, DataType::Float, dims, &strides)
+}
+
+fn between(uid: i64, dims: &[i64]) -> Tensor {
+    Tensor { is_virtual: true, ..tensor(uid, dims) }
+}
+
+fn convolution() -> Operation {
+    ConvolutionForward {
+        x: 1,
+        w: 2,
+        y: 3,
+        pre_padding: vec![0, 0],
+        post_padding: vec![0, 0],
+        stride: vec![1, 1],
+        dilation: vec![1, 1],
+        conv_mode: ConvMode::CrossCorrelation,
+    }
+    .into()
+}
+
+/// Convolution, batchnorm training, RELU.
+fn block() -> Prepared {
+    let channels = [1, 4, 1, 1];
+    let mut epsilon = tensor(6, &[1]);
+    epsilon.value = Some(TensorValue::Float32(1e-5));
+    let tensors = vec![
+        tensor(1, &IMAGE),
+        tensor(2, &[4, 4, 1, 1]),
+        between(3, &IMAGE),
+        tensor(4, &channels),
+        tensor(5, &channels),
+        epsilon,
+        between(7, &IMAGE),
+        tensor(8, &IMAGE),
+    ];
+    let relu = Pointwise::new(PointwiseMode::ReluFwd, 7, None, 8);
+    graph(tensors, vec![convolution(), Batchnorm::new(3, 4, 5, 6, 7).into(), relu.into()])
+}
+
+#[test]
+fn only_what_other_engines_would_not_fuse_is_divided() {
+    assert!(may_divide(&block()));
+    let single =
+        graph(vec![tensor(1, &IMAGE), tensor(2, &[4, 4, 1, 1]), tensor(3, &IMAGE)], vec![convolution()]);
+    assert!(!may_divide(&single));
+
+    let tensors = vec![tensor(1, &[4, 4]), between(2, &[4, 4]), tensor(3, &[4, 1])];
+    let exp = Pointwise::new(PointwiseMode::Exp, 1, None, 2);
+    let sum = Reduction { in_: 2, out: 3, mode: ReductionMode::Add, is_deterministic: false };
+    assert!(!may_divide(&graph(tensors, vec![exp.into(), sum.into()])));
+
+    // A chain that cuBLASLt computes in one call, and one that it has no epilogue for.
+    let chain = |mode| {
+        let tensors = vec![tensor(1, &[4, 4]), tensor(2, &[4, 4]), between(3, &[4, 4]), tensor(4, &[4, 4])];
+        let last = Pointwise::new(mode, 3, None, 4);
+        graph(tensors, vec![Matmul { a: 1, b: 2, c: 3 }.into(), last.into()])
+    };
+    assert!(!may_divide(&chain(PointwiseMode::ReluFwd)));
+    assert!(may_divide(&chain(PointwiseMode::SwishFwd)));
+    assert!(may_divide(&chain(PointwiseMode::TanhFwd)));
+}
+
+#[test]
+fn what_cannot_be_lowered_is_said_before_a_device_is_asked_for() {
+    let mut mask = tensor(2, &[4, 4]);
+    mask.data_type = DataType::Boolean;
+    let compare = Pointwise::new(PointwiseMode::CmpGt, 1, Some(3), 2);
+    let prepared = graph(vec![tensor(1, &[4, 4]), mask, tensor(3, &[4, 4])], vec![compare.into()]);
+    let asked = || Err(PluginError::internal("a device was asked for"));
+    let refusal = parts(asked, &prepared, &Options::default(), &Found::default()).unwrap_err();
+    assert!(refusal.message().starts_with("node 0 \"n0\""), "{refusal}");
+    let asked = || Err(PluginError::internal("a device was asked for"));
+    let missing = parts(asked, &block(), &Options::default(), &Found::default()).unwrap_err();
+    assert_eq!(missing.message(), "a device was asked for");
+}
+
+#[test]
+fn a_refusal_of_one_node_names_it() {
+    let prepared = block();
+    let refusal = || PluginError::not_applicable("cuDNN has no engine for it");
+    let one = named(&prepared, &(1..2), refusal());
+    assert!(one.message().starts_with("node 1 \"n1\" (Batchnorm"), "{one}");
+    assert_eq!(named(&prepared, &(1..3), refusal()), refusal());
+}
+
+#[test]
+fn divisions_are_remembered_for_the_same_graph_options_and_context() {
+    let graph = |name: &str| Graph { name: name.to_owned(), ..Graph::default() };
+    let division = |name: &str, parts: &[Range<usize>]| Division {
+        graph: graph(name),
+        options: Options::default(),
+        context: 77,
+        parts: parts.to_vec(),
+    };
+    remember(division("a", &[0..1, 1..2]));
+    remember(division("b", &[0..2, 2..3]));
+    remember(division("a", &[0..3, 3..4]));
+    let find = |name, options: &Options, context| known(&graph(name), options, context);
+    assert_eq!(find("a", &Options::default(), 77), Some(vec![0..3, 3..4]));
+    assert_eq!(find("b", &Options::default(), 77), Some(vec![0..2, 2..3]));
+    assert_eq!(find("b", &Options::default(), 78), None);
+    assert_eq!(find("b", &Options { tf32: true, ..Options::default() }, 77), None);
+    for place in 0..DIVISIONS {
+        remember(division(&format!("other {place}"), &[0..1, 1..3]));
+    }
+    assert_eq!(find("b", &Options::default(), 77), None);
+    assert!(KNOWN.lock().len() <= DIVISIONS);
+}

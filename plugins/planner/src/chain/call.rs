@@ -1,0 +1,48 @@
+//! What a library's call gets of a chain.
+
+use std::ffi::c_void;
+
+use super::{Chain, Tensors};
+use crate::product::Matrix;
+
+/// A factor, as the libraries take it by address.
+#[derive(Clone, Copy, Debug)]
+pub struct Scalar {
+    single: f32,
+    double: f64,
+}
+
+impl Scalar {
+    /// A factor.
+    pub fn new(value: f64) -> Self {
+        Self { single: value as f32, double: value }
+    }
+
+    /// Its address in the type of the sums.
+    pub fn address(&self, double: bool) -> *const c_void {
+        if double { (&raw const self.double).cast() } else { (&raw const self.single).cast() }
+    }
+}
+
+impl Chain {
+    /// The factors of the product and of the summand.
+    pub fn factors(&self) -> [Scalar; 2] {
+        let of_summand = if self.product.summand.is_some() { 1.0 } else { 0.0 };
+        [Scalar::new(f64::from_bits(self.alpha)), Scalar::new(of_summand)]
+    }
+
+    /// Where the matrices of a call begin: a, b, the result, and the summand or, where there is none, the result.
+    pub fn operands(&self, begins: &[usize; 4], tensors: &Tensors<*mut c_void>) -> [*mut c_void; 4] {
+        let product = &self.product;
+        let [a, b, c, summand] = *begins;
+        let at = |tensor: *mut c_void, elements: usize, matrix: &Matrix| {
+            tensor.wrapping_byte_add(elements * matrix.data_type.size().unwrap_or(1))
+        };
+        let result = at(tensors.c, c, &product.c);
+        let added = match (tensors.summand, &product.summand) {
+            (Some(tensor), Some(matrix)) => at(tensor, summand, matrix),
+            _ => result,
+        };
+        [at(tensors.a, a, &product.a), at(tensors.b, b, &product.b), result, added]
+    }
+}

@@ -1,0 +1,163 @@
+//! A graph divided into parts that a library computes in one call each.
+
+use std::ops::Range;
+
+use hipdnn_plugin_sdk::PluginError;
+use hipdnn_plugin_sdk::ffi::HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE;
+
+/// How many nodes a node is tried with that is refused alone.
+const COMPANY: usize = 4;
+
+/// Divides so many nodes into consecutive parts, and answers what `accept` makes of each. Everything in one part is tried first.
+///
+/// Leading parts are halved until one is accepted, which then grows as far as bisection finds. So the attempts for a part grow with
+/// the logarithm of the nodes that are left, and no range of nodes is tried twice.
+///
+/// # Errors
+/// Those of `accept`, but that a part is not applicable; this only where a node is in no part that is accepted.
+pub fn divide<T>(
+    count: usize,
+    mut accept: impl FnMut(Range<usize>) -> Result<T, PluginError>,
+) -> Result<Vec<T>, PluginError> {
+    let mut parts = Vec::new();
+    let mut start = 0;
+    while start < count {
+        let (length, part) = leading(count - start, |length| accept(start..start + length))?;
+        parts.push(part);
+        start += length;
+    }
+    Ok(parts)
+}
+
+/// A long leading part of so many nodes, with its length.
+fn leading<T>(
+    count: usize,
+    mut accept: impl FnMut(usize) -> Result<T, PluginError>,
+) -> Result<(usize, T), PluginError> {
+    let mut ask = |length| match accept(length) {
+        Ok(part) => Ok(Ok(part)),
+        Err(error) if error.status() == HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE => Ok(Err(error)),
+        Err(error) => Err(error),
+    };
+    let (mut length, mut refused) = (count, vec![count + 1]);
+    let mut part = loop {
+        let refusal = match ask(length)? {
+            Ok(part) => break part,
+            Err(refusal) => refusal,
+        };
+        refused.push(length);
+        length /= 2;
+        if length == 0 {
+            // What follows may be what a library needs: a truth value that never reaches memory, for instance.
+            for more in (2..=COMPANY.min(count)).filter(|length| !refused.contains(length)) {
+                if let Ok(part) = ask(more)? {
+                    return Ok((more, part));
+                }
+            }
+            return Err(refusal);
+        }
+    };
+    let mut above = refused.last().copied().unwrap_or(length + 1);
+    while above - length > 1 {
+        let middle = length + (above - length) / 2;
+        match ask(middle)? {
+            Ok(longer) => (length, part) = (middle, longer),
+            Err(_) => above = middle,
+        }
+    }
+    Ok((length, part))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    /// What is accepted, asked for the nodes of a graph: each range once, and none when it is refused.
+    fn divided(
+        count: usize,
+        is_accepted: impl Fn(&Range<usize>) -> bool,
+    ) -> (Result<Vec<Range<usize>>, String>, usize) {
+        let mut asked = HashSet::new();
+        let parts = divide(count, |range| {
+            assert!(!range.is_empty() && range.end <= count && asked.insert(range.clone()), "{range:?}");
+            let refusal = || PluginError::not_applicable(format!("node {}", range.start));
+            if is_accepted(&range) { Ok(range.clone()) } else { Err(refusal()) }
+        });
+        (parts.map_err(|error| error.message().to_owned()), asked.len())
+    }
+
+    fn check(count: usize, is_accepted: impl Fn(&Range<usize>) -> bool) -> Result<Vec<Range<usize>>, String> {
+        let (parts, attempts) = divided(count, &is_accepted);
+        let most = count * (2 * count.ilog2() as usize + 2 + COMPANY);
+        assert!(attempts <= most, "{attempts} attempts for {count} nodes, expected at most {most}");
+        if let Ok(parts) = &parts {
+            assert!(parts.iter().all(&is_accepted));
+            let ends: Vec<usize> = std::iter::once(0).chain(parts.iter().map(|part| part.end)).collect();
+            assert!(parts.iter().zip(&ends).all(|(part, end)| part.start == *end), "{parts:?}");
+            assert_eq!(ends.last(), Some(&count));
+        }
+        parts
+    }
+
+    #[test]
+    fn what_is_accepted_whole_is_asked_once() {
+        for (count, asked) in [(9, 1), (1, 1), (0, 0)] {
+            let (parts, attempts) = divided(count, |_| true);
+            assert_eq!((parts.unwrap().iter().map(Range::len).sum(), attempts), (count, asked));
+        }
+    }
+
+    #[test]
+    fn a_part_ends_where_the_next_node_is_refused_with_it() {
+        // Convolution | batchnorm | relu, and the same with a fused tail.
+        assert_eq!(check(3, |range| range.len() == 1), Ok(vec![0..1, 1..2, 2..3]));
+        assert_eq!(check(3, |range| !range.contains(&0) || range.len() == 1), Ok(vec![0..1, 1..3]));
+        let whole = |range: &Range<usize>| range.end <= 7 || range.start >= 7;
+        assert_eq!(check(10, whole), Ok(vec![0..7, 7..10]));
+    }
+
+    #[test]
+    fn a_node_that_needs_the_next_one_is_not_left_alone() {
+        let pairs = |range: &Range<usize>| range.len() == 2 && range.start.is_multiple_of(2);
+        assert_eq!(check(6, pairs), Ok(vec![0..2, 2..4, 4..6]));
+    }
+
+    #[test]
+    fn the_node_that_no_part_takes_is_the_one_that_is_named() {
+        let (refused, _) = divided(12, |range| !range.contains(&5));
+        assert_eq!(refused, Err("node 5".to_owned()));
+    }
+
+    #[test]
+    fn a_failure_ends_the_search() {
+        let mut asked = 0;
+        let failed = divide(8, |_| {
+            asked += 1;
+            Err::<(), _>(PluginError::internal("the device is gone"))
+        });
+        assert_eq!((failed.unwrap_err().message(), asked), ("the device is gone", 1));
+    }
+
+    #[test]
+    fn parts_of_random_oracles_are_consecutive_accepted_and_found_with_few_attempts() {
+        let mut seed = 7_u32;
+        let mut random = move || {
+            // Numerical Recipes' linear congruential generator.
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (seed >> 16) as usize
+        };
+        let mut divided = 0;
+        for _ in 0..2000 {
+            let count = 1 + random() % 40;
+            let accepted: HashSet<Range<usize>> = (0..count)
+                .flat_map(|start| (start + 1..=count).map(move |end| start..end))
+                .filter(|range| random() % 100 < if range.len() == 1 { 97 } else { 30 })
+                .collect();
+            let parts = check(count, |range| accepted.contains(range));
+            divided += usize::from(parts.is_ok_and(|parts| parts.len() > 1));
+        }
+        assert!(divided > 500, "{divided} of 2000 were divided");
+    }
+}
