@@ -38,7 +38,8 @@ impl GemmRun {
         // While rocBLAS is asked it starts nothing and reads no memory, but it wants addresses that are not null, and a summand in
         // another place than the result.
         let place = |number: usize| std::ptr::without_provenance_mut::<c_void>(256 * number);
-        let tensors = Tensors { a: place(1), b: place(2), c: place(3), summand: Some(place(4)), bias: None };
+        let tensors =
+            Tensors { a: place(1), b: place(2), c: place(3), summand: Some(place(4)), ..Tensors::default() };
         // SAFETY: as above.
         let answer = unsafe { gemm.call(ready, &tensors, &[0; 4]) };
         let mut end = || {

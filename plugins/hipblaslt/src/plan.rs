@@ -12,7 +12,7 @@ use crate::algorithm::{AlgorithmName, AlgorithmRun};
 use crate::gemm::GemmRun;
 use crate::handle::Ready;
 use crate::knob::{Library, Options};
-use hipdnn_plugin_planner::chain::{Chain, Part, Tensors, partition};
+use hipdnn_plugin_planner::chain::{Chain, Part, Tensors, is_small, partition};
 
 /// The form of saved plans.
 pub const PAYLOAD: Payload = Payload { mark: *b"HBLT", version: 2, owner: "HIPBLASLT_ENGINE" };
@@ -131,6 +131,13 @@ pub fn plan(
 ) -> Result<Plan, PluginError> {
     let prepared = prepare(&request.graph).map_err(Refusal::new)?;
     let steps = partition(&prepared, |part| {
+        let factors = part.chain.product.a.data_type;
+        if is_small(factors) {
+            return Err(PluginError::not_applicable(format!(
+                "a: data type is {}, expected float, half, bfloat16 or double",
+                factors.name()
+            )));
+        }
         let saved = Choice::of(saved, &part.nodes)?;
         let (run, library, algorithm) = make(ready, &part.chain, options, saved)?;
         Ok(Step { part, run, choice: Choice { library, algorithm } })

@@ -1,4 +1,4 @@
-//! Chains of nodes that one call can compute: a product, a factor, a summand, a bias and an activation, in this order.
+//! Chains of nodes that one call can compute: a product, factors, a summand, a bias and an activation, in this order.
 
 mod call;
 
@@ -12,7 +12,7 @@ use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, PointwiseMode, 
 use hipdnn_plugin_sdk::{PluginError, Refusal as PluginRefusal};
 
 use crate::product::Product;
-pub use call::Scalar;
+pub use call::{Scalar, Tensors};
 
 /// What the libraries apply to each element of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,41 +38,8 @@ pub struct Chain {
     pub bias: Option<DataType>,
     /// The activation.
     pub activation: Option<Activation>,
-}
-
-/// The tensors of a chain.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tensors<T> {
-    /// The left factor as the libraries see it.
-    pub a: T,
-    /// The right factor.
-    pub b: T,
-    /// The result.
-    pub c: T,
-    /// What is added to the product.
-    pub summand: Option<T>,
-    /// The vector that is added to each column.
-    pub bias: Option<T>,
-}
-
-impl<T: Copy> Tensors<T> {
-    /// All tensors.
-    pub fn all(&self) -> impl Iterator<Item = T> {
-        [self.a, self.b, self.c].into_iter().chain(self.summand).chain(self.bias)
-    }
-
-    /// The same tensors with these in their places, in the order of [`Tensors::all`]; what is missing has its default.
-    pub fn filled<U: Copy + Default>(&self, with: &[U]) -> Tensors<U> {
-        let mut with = with.iter().copied();
-        let mut next = || with.next().unwrap_or_default();
-        Tensors {
-            a: next(),
-            b: next(),
-            c: next(),
-            summand: self.summand.map(|_| next()),
-            bias: self.bias.map(|_| next()),
-        }
-    }
+    /// How many numbers in memory the product is multiplied by, as products of 8-bit floats are.
+    pub scales: usize,
 }
 
 /// A chain of nodes of a graph.
@@ -182,6 +149,16 @@ pub fn partition<T: AsRef<Part>>(
     Ok(parts)
 }
 
+/// Whether elements are of a type that sums are kept or results are written in.
+fn is_computed(data_type: DataType) -> bool {
+    matches!(data_type, DataType::Float | DataType::Half | DataType::Bfloat16 | DataType::Double)
+}
+
+/// Whether elements are floats of 8 bits.
+pub fn is_small(data_type: DataType) -> bool {
+    matches!(data_type, DataType::Fp8E4m3 | DataType::Fp8E5m2)
+}
+
 /// An operand that is added.
 #[derive(Clone, Copy)]
 struct Added {
@@ -199,7 +176,8 @@ struct Builder<'a> {
     matmul: Matmul,
     result: i64,
     double: bool,
-    alpha: f64,
+    alpha: Option<f64>,
+    scales: Vec<i64>,
     summand: Option<Added>,
     /// The bias, and whether it has an element for each column of the operation's result and not for each row.
     bias: Option<(Added, bool)>,
@@ -238,7 +216,8 @@ impl<'a> Builder<'a> {
             result: operation.c,
             matmul,
             double,
-            alpha: 1.0,
+            alpha: None,
+            scales: Vec::new(),
             summand: None,
             bias: None,
             activation: None,
@@ -246,17 +225,15 @@ impl<'a> Builder<'a> {
         builder.check_compute_type(node)?;
         for (name, uid, operand) in [("a", operation.a, &matmul.a), ("b", operation.b, &matmul.b)] {
             builder.in_memory(name, uid)?;
-            if !matches!(
-                operand.data_type,
-                DataType::Float | DataType::Half | DataType::Bfloat16 | DataType::Double
-            ) {
+            if !is_computed(operand.data_type) && !is_small(operand.data_type) {
                 return Err(format!(
-                    "{name}: data type is {}, expected float, half, bfloat16 or double",
+                    "{name}: data type is {}, expected float, half, bfloat16, double, fp8_e4m3 or fp8_e5m2",
                     operand.data_type.name()
                 ));
             }
         }
-        if matmul.b.data_type != matmul.a.data_type {
+        let [a, b] = [matmul.a.data_type, matmul.b.data_type];
+        if a != b && !(is_small(a) && is_small(b)) {
             return Err(format!(
                 "b: data type is {}, expected {} as in a",
                 matmul.b.data_type.name(),
@@ -308,7 +285,7 @@ impl<'a> Builder<'a> {
         };
         self.check_compute_type(node)?;
         let between = self.matmul.c.data_type;
-        if !matches!(between, DataType::Float | DataType::Half | DataType::Bfloat16 | DataType::Double) {
+        if !is_computed(between) {
             return Err(format!(
                 "tensor {}: data type is {}, expected float, half, bfloat16 or double between the nodes of a chain",
                 self.result,
@@ -319,7 +296,7 @@ impl<'a> Builder<'a> {
             return Err("comes after an activation, expected nothing".to_owned());
         }
         match pointwise.mode {
-            PointwiseMode::Mul => self.scale(operation)?,
+            PointwiseMode::Mul => self.scale(operation, pointwise)?,
             PointwiseMode::Add => self.added(operation, pointwise)?,
             mode => self.activation = Some(activation(mode, pointwise)?),
         }
@@ -343,15 +320,37 @@ impl<'a> Builder<'a> {
         Ok(if operation.in_0 == self.result { ("in_1", second, 1) } else { ("in_0", operation.in_0, 0) })
     }
 
-    fn scale(&mut self, operation: &operation::Pointwise) -> Result<(), Refusal> {
-        let (name, uid, _) = self.other(operation)?;
-        if self.nodes.len() > 1 {
+    fn scale(&mut self, operation: &operation::Pointwise, pointwise: &Pointwise) -> Result<(), Refusal> {
+        let (name, uid, place) = self.other(operation)?;
+        let number =
+            self.prepared.graph.tensor(uid).and_then(|tensor| tensor.value).and_then(|value| value.as_f64());
+        let is_second = number.is_some() && self.alpha.is_some();
+        if is_second || self.summand.is_some() || self.bias.is_some() {
             return Err("operation: is mul after another operation, expected it directly after the product"
                 .to_owned());
         }
-        let number =
-            self.prepared.graph.tensor(uid).and_then(|tensor| tensor.value).and_then(|value| value.as_f64());
-        self.alpha = number.ok_or_else(|| format!("{name}: is in memory, expected a number in the graph"))?;
+        if number.is_some() {
+            self.alpha = number;
+            return Ok(());
+        }
+        if !is_small(self.matmul.a.data_type) {
+            return Err(format!("{name}: is in memory, expected a number in the graph"));
+        }
+        self.in_memory(name, uid)?;
+        let scale =
+            pointwise.inputs.get(place).ok_or_else(|| format!("{name}: absent, expected a tensor"))?;
+        let Operand { data_type, layout, .. } = &scale.operand;
+        if *data_type != DataType::Float || layout.elements() != 1 {
+            return Err(format!(
+                "{name}: is {} of dims {:?}, expected one float that scales the product",
+                data_type.name(),
+                layout.dims()
+            ));
+        }
+        if self.scales.len() == 2 {
+            return Err(format!("{name}: is a third scale, expected one for each factor at most"));
+        }
+        self.scales.push(uid);
         Ok(())
     }
 
@@ -391,9 +390,11 @@ impl<'a> Builder<'a> {
     fn part(&self) -> Result<Part, Refusal> {
         let matmul = &self.matmul;
         let (factor, result) = (matmul.a.data_type, matmul.c.data_type);
-        let wider = matches!(factor, DataType::Half | DataType::Bfloat16) && result == DataType::Float;
-        if result != factor && !wider {
-            return Err(format!("c: data type is {}, expected {}", result.name(), factor.name()));
+        let from_small = is_small(factor) && matches!(result, DataType::Half | DataType::Bfloat16);
+        let wider = result == DataType::Float && factor != DataType::Double;
+        if result != factor && !wider && !from_small || is_small(result) {
+            let expected = if is_small(factor) { "float, half or bfloat16" } else { factor.name() };
+            return Err(format!("c: data type is {}, expected {expected}", result.name()));
         }
         if let Some(added) = self.summand.filter(|added| added.operand.data_type != result) {
             return Err(format!(
@@ -405,6 +406,7 @@ impl<'a> Builder<'a> {
         if let Some((added, _)) = self.bias
             && added.operand.data_type != result
             && (self.double || added.operand.data_type != DataType::Float)
+            && !(is_small(factor) && added.operand.data_type == DataType::Bfloat16)
         {
             return Err(format!(
                 "the bias: data type is {}, expected {} as in the result, or float",
@@ -428,9 +430,10 @@ impl<'a> Builder<'a> {
             chain: Chain {
                 product,
                 double: self.double,
-                alpha: self.alpha.to_bits(),
+                alpha: self.alpha.unwrap_or(1.0).to_bits(),
                 bias: self.bias.map(|(added, _)| added.operand.data_type),
                 activation: self.activation,
+                scales: self.scales.len(),
             },
             tensors: Tensors {
                 a,
@@ -438,6 +441,7 @@ impl<'a> Builder<'a> {
                 c: self.result,
                 summand: self.summand.map(|added| added.uid),
                 bias: self.bias.map(|(added, _)| added.uid),
+                scales: [self.scales.first().copied(), self.scales.get(1).copied()],
             },
         })
     }

@@ -1,5 +1,6 @@
 //! Device memory with the elements of a tensor.
 
+use std::cmp::Ordering;
 use std::ffi::c_void;
 
 use half::{bf16, f16};
@@ -58,6 +59,8 @@ pub fn pack(data_type: DataType, values: &[f32]) -> Result<Vec<u8>, Failure> {
         DataType::Int8 => values.iter().map(|v| (*v as i8).cast_unsigned()).collect(),
         DataType::Uint8 => values.iter().map(|v| *v as u8).collect(),
         DataType::Boolean => values.iter().map(|v| u8::from(*v > 0.0)).collect(),
+        DataType::Fp8E4m3 => values.iter().map(|v| nearest(*v, e4m3)).collect(),
+        DataType::Fp8E5m2 => values.iter().map(|v| nearest(*v, e5m2)).collect(),
         other => return Err(Failure(format!("no test data of type {}", other.name()))),
     })
 }
@@ -76,6 +79,48 @@ pub fn unpack(data_type: DataType, bytes: &[u8]) -> Result<Vec<f32>, Failure> {
         DataType::Int64 => eight(|bytes| i64::from_ne_bytes(bytes) as f32),
         DataType::Int8 => bytes.iter().map(|byte| f32::from(byte.cast_signed())).collect(),
         DataType::Uint8 | DataType::Boolean => bytes.iter().map(|byte| f32::from(*byte)).collect(),
+        DataType::Fp8E4m3 => bytes.iter().map(|byte| e4m3(*byte)).collect(),
+        DataType::Fp8E5m2 => bytes.iter().map(|byte| e5m2(*byte)).collect(),
         other => return Err(Failure(format!("no test data of type {}", other.name()))),
     })
+}
+
+/// An 8-bit float with 4 bits of exponent, 3 of mantissa, and no infinities.
+fn e4m3(byte: u8) -> f32 {
+    let (exponent, mantissa) = (i32::from(byte >> 3 & 15), f32::from(byte & 7));
+    let magnitude = match (exponent, byte & 7) {
+        (15, 7) => f32::NAN,
+        (0, _) => mantissa / 8.0 * 2_f32.powi(-6),
+        _ => (1.0 + mantissa / 8.0) * 2_f32.powi(exponent - 7),
+    };
+    if byte & 0x80 == 0 { magnitude } else { -magnitude }
+}
+
+/// One with 5 bits of exponent: the upper half of a 16-bit float.
+fn e5m2(byte: u8) -> f32 {
+    f16::from_bits(u16::from(byte) << 8).to_f32()
+}
+
+/// The byte whose number is nearest, the even one of two.
+fn nearest(value: f32, number: fn(u8) -> f32) -> u8 {
+    let finite = (0..=u8::MAX).filter(|byte| number(*byte).is_finite());
+    let distance = |byte: &u8| ((number(*byte) - value).abs(), byte & 1);
+    finite.min_by(|a, b| distance(a).partial_cmp(&distance(b)).unwrap_or(Ordering::Equal)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_floats_are_rounded_to_the_nearest() {
+        let small = |data_type, value| unpack(data_type, &pack(data_type, &[value]).unwrap()).unwrap()[0];
+        for (value, expected) in [(1.0, 1.0), (-1.06, -1.0), (1.0625, 1.0), (1.19, 1.25), (500.0, 448.0)] {
+            assert_eq!(small(DataType::Fp8E4m3, value), expected, "{value}");
+        }
+        for (value, expected) in [(1.0, 1.0), (-1.2, -1.25), (1.125, 1.0), (2e-6, 0.0), (1e6, 57344.0)] {
+            assert_eq!(small(DataType::Fp8E5m2, value), expected, "{value}");
+        }
+        assert_eq!(pack(DataType::Fp8E4m3, &[2_f32.powi(-9), 448.0]).unwrap(), [1, 0x7e]);
+    }
 }

@@ -15,11 +15,12 @@ use parking_lot::Mutex;
 use crate::knob::{ALGORITHMS, Options};
 use crate::lt::description::{Description, epilogue};
 use crate::lt::library::{
-    CublasLt, DESC_BIAS_POINTER, PREF_ALIGNMENT_A, PREF_ALIGNMENT_B, PREF_ALIGNMENT_C, PREF_ALIGNMENT_D,
-    PREF_MAX_WORKSPACE, STATUS_ARCH_MISMATCH, STATUS_INVALID_VALUE, STATUS_NOT_SUPPORTED, STATUS_SUCCESS,
-    cublasLtHandle_t, cublasLtMatmulAlgo_t, cublasLtMatmulHeuristicResult_t,
+    CublasLt, DESC_A_SCALE_POINTER, DESC_B_SCALE_POINTER, DESC_BIAS_POINTER, PREF_ALIGNMENT_A,
+    PREF_ALIGNMENT_B, PREF_ALIGNMENT_C, PREF_ALIGNMENT_D, PREF_MAX_WORKSPACE, STATUS_ARCH_MISMATCH,
+    STATUS_INVALID_VALUE, STATUS_NOT_SUPPORTED, STATUS_SUCCESS, cublasLtHandle_t, cublasLtMatmulAlgo_t,
+    cublasLtMatmulDescAttributes_t, cublasLtMatmulHeuristicResult_t,
 };
-use hipdnn_plugin_planner::chain::{Chain, Tensors};
+use hipdnn_plugin_planner::chain::{Chain, Tensors, is_small};
 use hipdnn_plugin_planner::product::Matrix;
 
 /// The most that is promised of addresses.
@@ -30,6 +31,13 @@ static FOUND: LazyLock<Mutex<HashMap<Key, Arc<[Found]>>>> = LazyLock::new(Mutex:
 
 /// The handles of this process, each with its context. They live as long as it does.
 static HANDLES: Mutex<Vec<(usize, Object)>> = Mutex::new(Vec::new());
+
+/// What a description says of memory, by these attributes.
+const POINTERS: [cublasLtMatmulDescAttributes_t; 3] =
+    [DESC_BIAS_POINTER, DESC_A_SCALE_POINTER, DESC_B_SCALE_POINTER];
+
+/// The addresses of a bias and of two scales.
+type Pointers = [*mut c_void; 3];
 
 /// What decides which algorithms are found.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -54,16 +62,16 @@ pub struct Run {
     handle: cublasLtHandle_t,
     chain: Chain,
     description: Description,
-    /// The bias that the description has: it is a part of it, so runs of a plan with a bias take turns.
-    bias: Mutex<*mut c_void>,
+    /// The bias and the scales that the description has: they are a part of it, so runs of a plan take turns.
+    pointers: Mutex<Pointers>,
     found: Found,
     /// What each tensor's address is a multiple of.
     pub alignment: usize,
 }
 
-// SAFETY: the handle may be used by any thread, and the address of the bias is only compared and handed on.
+// SAFETY: the handle may be used by any thread, and the addresses are only compared and handed on.
 unsafe impl Send for Run {}
-// SAFETY: as above, and the bias stands behind a lock.
+// SAFETY: as above, and they stand behind a lock.
 unsafe impl Sync for Run {}
 
 fn handle(lt: &'static CublasLt, device: &Device) -> Result<cublasLtHandle_t, PluginError> {
@@ -112,7 +120,7 @@ impl Run {
             handle,
             chain: chain.clone(),
             description,
-            bias: Mutex::new(std::ptr::null_mut()),
+            pointers: Mutex::new([std::ptr::null_mut(); 3]),
             found: Found { algo: cublasLtMatmulAlgo_t::default(), workspace_size: 0 },
             alignment,
         };
@@ -132,7 +140,12 @@ impl Run {
         let of_saved = saved.and_then(|saved| found.iter().find(|found| found.algo == saved));
         run.found = *of_saved.or_else(|| found.get(options.engine)).ok_or_else(|| {
             Refusal::new(if found.is_empty() {
-                "cuBLASLt finds no algorithm for it".to_owned()
+                let layouts = if is_small(chain.product.a.data_type) {
+                    "; of 8-bit floats it multiplies rows of a with columns of b, each without gaps, in multiples of 16"
+                } else {
+                    ""
+                };
+                format!("cuBLASLt finds no algorithm for it{layouts}")
             } else {
                 format!(
                     "cuBLASLt finds {} algorithms for it, and the one in place {} was chosen",
@@ -176,10 +189,11 @@ impl Run {
                 lt.check("cublasLtMatmulPreferenceSetAttribute", status)?;
             }
         }
-        if self.chain.bias.is_some() {
-            // Only its alignment counts here.
-            self.set_bias(std::ptr::without_provenance_mut(self.alignment))?;
-        }
+        // Only their alignment counts here.
+        let somewhere = std::ptr::without_provenance_mut(self.alignment.max(size_of::<f32>()));
+        let (bias, scales) = (self.chain.bias.is_some(), self.chain.scales);
+        let wanted = [bias, scales > 0, scales > 1].map(|is_there| is_there.then_some(somewhere));
+        self.set_pointers(&mut self.pointers.lock(), wanted)?;
         let mut results = [cublasLtMatmulHeuristicResult_t::default(); ALGORITHMS];
         let mut count = 0;
         let Description { product, a, b, c, d } = &self.description;
@@ -210,24 +224,21 @@ impl Run {
             .collect())
     }
 
-    fn set_bias(&self, bias: *mut c_void) -> Result<(), PluginError> {
-        let mut last = self.bias.lock();
-        self.set_locked_bias(&mut last, bias)
-    }
-
-    fn set_locked_bias(&self, last: &mut *mut c_void, bias: *mut c_void) -> Result<(), PluginError> {
-        if *last != bias {
+    /// Tells the description where the bias and the scales are, if it does not know.
+    fn set_pointers(&self, last: &mut Pointers, wanted: [Option<*mut c_void>; 3]) -> Result<(), PluginError> {
+        for ((last, wanted), attribute) in last.iter_mut().zip(wanted).zip(POINTERS) {
+            let Some(wanted) = wanted.filter(|wanted| last != wanted) else { continue };
             // SAFETY: the description is alive and nobody else's as long as the lock is held, and the value has its size.
             let status = unsafe {
                 (self.lt.cublasLtMatmulDescSetAttribute)(
                     self.description.product.get(),
-                    DESC_BIAS_POINTER,
-                    (&raw const bias).cast(),
+                    attribute,
+                    (&raw const wanted).cast(),
                     size_of::<*mut c_void>(),
                 )
             };
             self.lt.check("cublasLtMatmulDescSetAttribute", status)?;
-            *last = bias;
+            *last = wanted;
         }
         Ok(())
     }
@@ -256,10 +267,9 @@ impl Run {
         workspace: *mut c_void,
         stream: hipStream_t,
     ) -> Result<(), PluginError> {
-        let mut last = self.bias.lock();
-        if let Some(bias) = tensors.bias {
-            self.set_locked_bias(&mut last, bias)?;
-        }
+        let mut last = self.pointers.lock();
+        let [first, second] = tensors.scales;
+        self.set_pointers(&mut last, [tensors.bias, first, second])?;
         let [alpha, beta] = self.chain.factors();
         for begins in &self.chain.product.calls {
             let [a_at, b_at, d_at, c_at] = self.chain.operands(begins, tensors);
@@ -309,6 +319,8 @@ impl Run {
         let c = memory(size(&product.c, n, 2))?;
         let summand = product.summand.map(|matrix| memory(size(&matrix, n, 3))).transpose()?;
         let bias = self.chain.bias.map(|_| memory(8 * m.max(n))).transpose()?;
+        let scale = |place| (place < self.chain.scales).then(|| memory(size_of::<f32>())).transpose();
+        let (first, second) = (scale(0)?, scale(1)?);
         let workspace = memory(found.iter().map(|found| found.workspace_size).max().unwrap_or(0))?;
         let tensors = Tensors {
             a: a.pointer,
@@ -316,6 +328,7 @@ impl Run {
             c: c.pointer,
             summand: summand.as_ref().map(|memory| memory.pointer),
             bias: bias.as_ref().map(|memory| memory.pointer),
+            scales: [&first, &second].map(|memory| memory.as_ref().map(|memory| memory.pointer)),
         };
         let mut timed = Vec::with_capacity(found.len());
         for found in found.iter() {

@@ -12,8 +12,8 @@ use crate::knob::Options;
 use crate::lt::library::{
     COMPUTE_32F, COMPUTE_32F_FAST_TF32, COMPUTE_64F, CublasLt, DESC_BIAS_TYPE, DESC_EPILOGUE, DESC_TRANSA,
     DESC_TRANSB, EPILOGUE_BIAS, EPILOGUE_DEFAULT, EPILOGUE_GELU, EPILOGUE_GELU_BIAS, EPILOGUE_RELU,
-    EPILOGUE_RELU_BIAS, LAYOUT_BATCH_COUNT, LAYOUT_BATCH_OFFSET, OPERATION_N, OPERATION_T, R_16BF, R_16F,
-    R_32F, R_64F,
+    EPILOGUE_RELU_BIAS, LAYOUT_BATCH_COUNT, LAYOUT_BATCH_OFFSET, OPERATION_N, OPERATION_T, R_8F_E4M3,
+    R_8F_E5M2, R_16BF, R_16F, R_32F, R_64F,
 };
 
 /// A description of a chain for cuBLASLt.
@@ -102,6 +102,8 @@ fn data_type(data_type: DataType) -> c_int {
         DataType::Half => R_16F,
         DataType::Bfloat16 => R_16BF,
         DataType::Double => R_64F,
+        DataType::Fp8E4m3 => R_8F_E4M3,
+        DataType::Fp8E5m2 => R_8F_E5M2,
         _ => R_32F,
     }
 }

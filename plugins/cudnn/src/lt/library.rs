@@ -58,6 +58,10 @@ hipdnn_plugin_sdk::header_constants! {
     R_32F: c_int = CUDA_R_32F 0;
     /// 64-bit floats.
     R_64F: c_int = CUDA_R_64F 1;
+    /// 8-bit floats with 3 bits of mantissa.
+    R_8F_E4M3: c_int = CUDA_R_8F_E4M3 28;
+    /// 8-bit floats with 2 bits of mantissa.
+    R_8F_E5M2: c_int = CUDA_R_8F_E5M2 29;
     /// A matrix as it is.
     OPERATION_N: c_int = CUBLAS_OP_N 0;
     /// A matrix transposed.
@@ -72,6 +76,10 @@ hipdnn_plugin_sdk::header_constants! {
     DESC_BIAS_POINTER: c_int = CUBLASLT_MATMUL_DESC_BIAS_POINTER 8;
     /// The type of the bias.
     DESC_BIAS_TYPE: c_int = CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE 26;
+    /// Where the number is that the left factor is multiplied by.
+    DESC_A_SCALE_POINTER: c_int = CUBLASLT_MATMUL_DESC_A_SCALE_POINTER 17;
+    /// The same for the right factor.
+    DESC_B_SCALE_POINTER: c_int = CUBLASLT_MATMUL_DESC_B_SCALE_POINTER 18;
     /// Nothing follows.
     EPILOGUE_DEFAULT: c_int = CUBLASLT_EPILOGUE_DEFAULT 1;
     /// RELU follows.

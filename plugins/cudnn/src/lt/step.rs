@@ -56,7 +56,7 @@ pub fn products(
     saved: &Found,
 ) -> Result<Vec<Product>, PluginError> {
     partition(prepared, |part| {
-        let alignment = part.tensors.all().map(|uid| promised(&prepared.graph, uid)).min().unwrap_or(1);
+        let alignment = part.tensors.unscaled().map(|uid| promised(&prepared.graph, uid)).min().unwrap_or(1);
         let algorithm = saved.of(&part.nodes).map(algorithm).transpose()?;
         let run = Run::new(device, &part.chain, alignment, options, algorithm)?;
         Ok(Product { part, run })
@@ -100,8 +100,10 @@ impl Product {
         workspace: *mut c_void,
         stream: hipStream_t,
     ) -> Result<(), PluginError> {
-        for (uid, pointer) in self.part.tensors.all().zip(tensors) {
-            check_alignment(uid, *pointer, self.run.alignment)?;
+        let matrices = self.part.tensors.unscaled().count();
+        for (place, (uid, pointer)) in self.part.tensors.all().zip(tensors).enumerate() {
+            let alignment = if place < matrices { self.run.alignment } else { size_of::<f32>() };
+            check_alignment(uid, *pointer, alignment)?;
         }
         // SAFETY: as promised by the caller.
         unsafe { self.run.run(&self.part.tensors.filled(tensors), workspace, stream) }

@@ -2,8 +2,51 @@
 
 use std::ffi::c_void;
 
-use super::{Chain, Tensors};
+use super::Chain;
 use crate::product::Matrix;
+
+/// The tensors of a chain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tensors<T> {
+    /// The left factor as the libraries see it.
+    pub a: T,
+    /// The right factor.
+    pub b: T,
+    /// The result.
+    pub c: T,
+    /// What is added to the product.
+    pub summand: Option<T>,
+    /// The vector that is added to each column.
+    pub bias: Option<T>,
+    /// The numbers that the product is multiplied by, of single precision.
+    pub scales: [Option<T>; 2],
+}
+
+impl<T: Copy> Tensors<T> {
+    /// All tensors but the scales.
+    pub fn unscaled(&self) -> impl Iterator<Item = T> {
+        [self.a, self.b, self.c].into_iter().chain(self.summand).chain(self.bias)
+    }
+
+    /// All tensors.
+    pub fn all(&self) -> impl Iterator<Item = T> {
+        self.unscaled().chain(self.scales.into_iter().flatten())
+    }
+
+    /// The same tensors with these in their places, in the order of [`Tensors::all`]; what is missing has its default.
+    pub fn filled<U: Copy + Default>(&self, with: &[U]) -> Tensors<U> {
+        let mut with = with.iter().copied();
+        let mut next = || with.next().unwrap_or_default();
+        Tensors {
+            a: next(),
+            b: next(),
+            c: next(),
+            summand: self.summand.map(|_| next()),
+            bias: self.bias.map(|_| next()),
+            scales: self.scales.map(|scale| scale.map(|_| next())),
+        }
+    }
+}
 
 /// A factor, as the libraries take it by address.
 #[derive(Clone, Copy, Debug)]

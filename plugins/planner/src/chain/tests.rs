@@ -49,7 +49,7 @@ impl Growing {
     }
 
     fn pointwise(mut self, operation: PointwiseMode, in_1: Option<i64>) -> Self {
-        let data_type = self.graph.tensors[0].data_type;
+        let data_type = self.graph.tensors[2].data_type;
         let out_0 = self.between(data_type);
         let node = operation::Pointwise::new(operation, self.result, in_1, out_0);
         self.node(node);
@@ -184,9 +184,70 @@ fn refusals_name_the_first_thing_that_is_not_taken() {
 
 #[test]
 fn tensors_are_filled_in_the_order_of_all() {
-    let of = Tensors { a: 5, b: 6, c: 7, summand: None, bias: Some(8) };
-    assert_eq!(of.all().collect::<Vec<_>>(), [5, 6, 7, 8]);
-    let filled = of.filled(&[50, 60, 70, 80]);
-    assert_eq!(filled, Tensors { a: 50, b: 60, c: 70, summand: None, bias: Some(80) });
-    assert_eq!(of.filled::<i64>(&[50]), Tensors { a: 50, b: 0, c: 0, summand: None, bias: Some(0) });
+    let of = Tensors { a: 5, b: 6, c: 7, summand: None, bias: Some(8), scales: [None, Some(9)] };
+    assert_eq!(of.all().collect::<Vec<_>>(), [5, 6, 7, 8, 9]);
+    let filled = of.filled(&[50, 60, 70, 80, 90]);
+    let expected = Tensors { a: 50, b: 60, c: 70, summand: None, bias: Some(80), scales: [None, Some(90)] };
+    assert_eq!(filled, expected);
+    let expected = Tensors { a: 50, b: 0, c: 0, summand: None, bias: Some(0), scales: [None, Some(0)] };
+    assert_eq!(of.filled::<i64>(&[50]), expected);
+}
+
+/// A product of 8-bit floats with a result of single precision.
+fn small(a: DataType, b: DataType) -> Growing {
+    let mut growing = Growing::new(DataType::Float);
+    growing.graph.tensors[0].data_type = a;
+    growing.graph.tensors[1].data_type = b;
+    growing
+}
+
+#[test]
+fn products_of_small_floats_are_scaled_by_numbers_in_memory() {
+    use PointwiseMode::{Add, Mul, ReluFwd};
+    let (first, second) = (DataType::Fp8E4m3, DataType::Fp8E5m2);
+    let mut chain = small(first, second);
+    let half = chain.value(0.5);
+    let mut chain = chain
+        .with(Mul, DataType::Float, &[1, 1])
+        .pointwise(Mul, Some(half))
+        .with(Mul, DataType::Float, &[1])
+        .with(Add, DataType::Bfloat16, &[1, 4])
+        .pointwise(ReluFwd, None);
+    let Part { nodes, chain, tensors } = chain.longest().unwrap();
+    assert_eq!(nodes, [0, 1, 2, 3, 4, 5]);
+    assert_eq!((chain.scales, f64::from_bits(chain.alpha)), (2, 0.5));
+    assert_eq!((tensors.scales, tensors.bias), ([Some(5), Some(8)], Some(10)));
+    for result in [DataType::Half, DataType::Bfloat16] {
+        let mut narrow = small(first, first);
+        narrow.graph.tensors[2].data_type = result;
+        assert!(narrow.longest().is_ok(), "{}", result.name());
+    }
+}
+
+#[test]
+fn scales_of_small_floats_are_single_numbers_and_two_at_most() {
+    use PointwiseMode::{Add, Mul};
+    let small = || small(DataType::Fp8E4m3, DataType::Fp8E4m3);
+    let scaled = || small().with(Mul, DataType::Float, &[1]).with(Mul, DataType::Float, &[1]);
+    let mut narrow = small();
+    narrow.graph.tensors[2].data_type = DataType::Fp8E4m3;
+    for (refusal, expected) in [
+        (
+            small().with(Mul, DataType::Float, &[1, 4]).refusal(),
+            "in_1: is float of dims [1, 4], expected one float",
+        ),
+        (small().with(Mul, DataType::Half, &[1]).refusal(), "in_1: is half of dims [1], expected one float"),
+        (scaled().with(Mul, DataType::Float, &[1]).refusal(), "in_1: is a third scale"),
+        (
+            small().with(Add, DataType::Float, &[1, 4]).with(Mul, DataType::Float, &[1]).refusal(),
+            "operation: is mul after another operation",
+        ),
+        (narrow.refusal(), "c: data type is fp8_e4m3, expected float, half or bfloat16"),
+        (Growing::new(DataType::Float).with(Mul, DataType::Float, &[1]).refusal(), "in_1: is in memory"),
+    ] {
+        assert!(refusal.starts_with(expected), "{refusal}");
+    }
+    let mut mixed = small();
+    mixed.graph.tensors[1].data_type = DataType::Half;
+    assert!(mixed.refusal().starts_with("b: data type is half, expected fp8_e4m3 as in a"));
 }

@@ -6,6 +6,7 @@ mod images;
 mod matrices;
 mod pointwise;
 mod rows;
+mod small;
 
 use super::{CUBLASLT, CUDNN};
 use crate::case::Case;
@@ -20,5 +21,6 @@ pub fn cases() -> Vec<(&'static str, Case)> {
         matrices::cases(),
     ];
     let of_cudnn = cudnn.into_iter().flatten().map(|case| (CUDNN, case));
-    of_cudnn.chain(matrices::cases().into_iter().map(|case| (CUBLASLT, case))).collect()
+    let of_cublaslt = matrices::cases().into_iter().chain(small::cases());
+    of_cudnn.chain(of_cublaslt.map(|case| (CUBLASLT, case))).collect()
 }

@@ -1,0 +1,94 @@
+//! Products of 8-bit floats with scales in memory.
+
+use hipdnn_plugin_sdk::graph::operation::{Matmul, Pointwise};
+use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
+
+use crate::case::{Case, Order, strides};
+
+const FIRST: Order = Order::ChannelsFirst;
+
+/// What a product has beside its factors.
+#[derive(Clone, Copy)]
+struct Form {
+    factors: [DataType; 2],
+    result: DataType,
+    dims: [i64; 3],
+    batch: i64,
+    scales: usize,
+    bias: bool,
+    activation: Option<PointwiseMode>,
+}
+
+/// Rows of a are multiplied with columns of b, which the tensor cores take without a copy.
+fn product(form: Form) -> Case {
+    let Form { factors: [a_type, b_type], result, dims: [m, n, k], batch, scales, bias, activation } = form;
+    let name = activation.map_or("nothing", PointwiseMode::name);
+    let mut case = Case::new(format!(
+        "matmul {} x {} to {}, {batch} of {m} x {n} x {k}, {scales} scales, bias {bias}, {name}",
+        a_type.name(),
+        b_type.name(),
+        result.name(),
+    ));
+    // Tensor cores keep fewer bits of a sum than float has.
+    case.tolerance = case.tolerance.max(2e-3);
+    let a = case.input(a_type, &[batch, m, k], FIRST, [-2.0, 2.0]);
+    let b = case.input_with_strides(b_type, &[batch, k, n], &[k * n, 1, k], [-2.0, 2.0]);
+    let of_c = [batch, m, n];
+    let mut links = Vec::new();
+    for near in [0.25, 3.0].into_iter().take(scales) {
+        let scale = case.input(DataType::Float, &[1, 1, 1], FIRST, [near, near + 0.5]);
+        links.push((PointwiseMode::Mul, Some(scale)));
+    }
+    if bias {
+        let of_bias = if result == DataType::Half { result } else { DataType::Bfloat16 };
+        links.push((PointwiseMode::Add, Some(case.input(of_bias, &[1, 1, n], FIRST, [-1.0, 1.0]))));
+    }
+    links.extend(activation.map(|mode| (mode, None)));
+    let out = |case: &mut Case, is_last: bool| {
+        if is_last {
+            case.output_with_strides(result, &of_c, &strides(&of_c, FIRST))
+        } else {
+            case.between(DataType::Float, &of_c, FIRST)
+        }
+    };
+    let mut last = out(&mut case, links.is_empty());
+    case.node(Matmul { a, b, c: last });
+    for (place, (mode, other)) in links.iter().enumerate() {
+        let next = out(&mut case, place + 1 == links.len());
+        case.node(Pointwise::new(*mode, last, *other, next));
+        last = next;
+    }
+    case
+}
+
+pub fn cases() -> Vec<Case> {
+    use DataType::{Bfloat16, Float, Fp8E4m3, Fp8E5m2, Half};
+    let plain = Form {
+        factors: [Fp8E4m3, Fp8E4m3],
+        result: Bfloat16,
+        dims: [64, 48, 128],
+        batch: 1,
+        scales: 2,
+        bias: false,
+        activation: None,
+    };
+    let mut cases = Vec::new();
+    for factors in [[Fp8E4m3, Fp8E4m3], [Fp8E4m3, Fp8E5m2], [Fp8E5m2, Fp8E4m3]] {
+        for result in [Float, Half, Bfloat16] {
+            cases.push(product(Form { factors, result, ..plain }));
+        }
+    }
+    for scales in [0, 1] {
+        cases.push(product(Form { scales, ..plain }));
+    }
+    cases.push(product(Form { batch: 3, ..plain }));
+    cases.push(product(Form { dims: [256, 512, 1024], ..plain }));
+    for result in [Half, Bfloat16] {
+        let bias = Form { result, bias: true, ..plain };
+        cases.push(product(bias));
+        for mode in [PointwiseMode::ReluFwd, PointwiseMode::GeluApproxTanhFwd] {
+            cases.push(product(Form { activation: Some(mode), ..bias }));
+        }
+    }
+    cases
+}
