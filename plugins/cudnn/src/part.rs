@@ -168,8 +168,12 @@ pub fn parts(
     let count = prepared.graph.nodes.len();
     let whole = lower(prepared, 0..count);
     let may_divide = may_divide(prepared);
-    if let (Err(refusal), false) = (&whole, may_divide) {
-        return Err(Refusal::new(refusal.clone()).into());
+    if let Err(refusal) = &whole {
+        // A node that is refused for the same alone is in no part, and cuDNN need not be asked for the others.
+        let is_of = |node| lower(prepared, node..node + 1).is_err_and(|own| own == *refusal);
+        if !may_divide || (0..count).any(is_of) {
+            return Err(Refusal::new(refusal.clone()).into());
+        }
     }
     let maker = maker()?;
     let mut whole = Some(whole);

@@ -91,7 +91,17 @@ fn what_cannot_be_lowered_is_said_before_a_device_is_asked_for() {
     let asked = || Err(PluginError::internal("a device was asked for"));
     let refusal = parts(asked, &prepared, &Options::default(), &Found::default()).unwrap_err();
     assert!(refusal.message().starts_with("node 0 \"n0\""), "{refusal}");
-    let asked = || Err(PluginError::internal("a device was asked for"));
+
+    // The same in a graph that could be divided.
+    let mut mask = tensor(4, &IMAGE);
+    mask.data_type = DataType::Boolean;
+    let tensors = vec![tensor(1, &IMAGE), tensor(2, &[4, 4, 1, 1]), between(3, &IMAGE), mask];
+    let compare = Pointwise::new(PointwiseMode::CmpGt, 3, Some(1), 4);
+    let prepared = graph(tensors, vec![convolution(), compare.into()]);
+    assert!(may_divide(&prepared));
+    let refusal = parts(asked, &prepared, &Options::default(), &Found::default()).unwrap_err();
+    assert!(refusal.message().starts_with("node 1 \"n1\""), "{refusal}");
+
     let missing = parts(asked, &block(), &Options::default(), &Found::default()).unwrap_err();
     assert_eq!(missing.message(), "a device was asked for");
 }
