@@ -56,6 +56,18 @@ else
   echo "left out: compute-sanitizer is not installed"
 fi
 
+echo "== a network trained on the device, and the parts of its graphs"
+# The parts are told by graphs that the program writes down.
+rm -rf "$OUT/graphs"
+HIPDNN_LOG_GRAPH_DIR="$OUT/graphs" timeout 100 bin/train_digits --device digits.csv > "$OUT/train.txt" 2>&1 || status=1
+cat "$OUT/train.txt"
+for graph in "$OUT"/graphs/*.json; do
+  sed -n 's/.*"name":"\([^"]*\)","nodes":.*/\1/p' "$graph"
+  bin/hipdnn --backend "$backend" explain "$graph" |
+    awk '/^[A-Z_]*_ENGINE / { engine = $1 } /^  nodes? / && engine !~ /^CPU/ { print "  " engine ":" substr($0, 2) }'
+done > "$OUT/parts.txt"
+cat "$OUT/parts.txt"
+
 echo "== times of the example graphs"
 for graph in examples_graphs/*.json; do
   bin/hipdnn --backend "$backend" bench "$graph" --no-ranking || true

@@ -13,13 +13,14 @@ use crate::descriptor::{Open, OperationGraph, get};
 use crate::knob::Options;
 use crate::lowering::Described;
 use crate::names::{
-    ATTR_ENGINE_NUMERICAL_NOTE, ATTR_ENGINECFG_ENGINE, ATTR_ENGINEHEUR_MODE, ATTR_ENGINEHEUR_OPERATION_GRAPH,
-    ATTR_ENGINEHEUR_RESULTS, ATTR_EXECUTION_PLAN_ENGINE_CONFIG, ATTR_EXECUTION_PLAN_HANDLE,
-    ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, BACKEND_ENGINE_DESCRIPTOR,
-    BACKEND_ENGINECFG_DESCRIPTOR, BACKEND_ENGINEHEUR_DESCRIPTOR, BACKEND_EXECUTION_PLAN_DESCRIPTOR,
-    HEUR_MODE_A, HEUR_MODE_FALLBACK, NUMERICAL_NOTE_DOWN_CONVERT_INPUTS, NUMERICAL_NOTE_NONDETERMINISTIC,
-    NUMERICAL_NOTE_TENSOR_CORE, TYPE_BACKEND_DESCRIPTOR, TYPE_CHAR, TYPE_HANDLE, TYPE_HEUR_MODE, TYPE_INT64,
-    TYPE_NUMERICAL_NOTE,
+    ATTR_DEVICEPROP_JSON_REPRESENTATION, ATTR_ENGINE_NUMERICAL_NOTE, ATTR_ENGINECFG_ENGINE,
+    ATTR_ENGINEHEUR_DEVICEPROP, ATTR_ENGINEHEUR_MODE, ATTR_ENGINEHEUR_OPERATION_GRAPH,
+    ATTR_ENGINEHEUR_RESULTS, ATTR_EXECUTION_PLAN_DEVICEPROP, ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
+    ATTR_EXECUTION_PLAN_HANDLE, ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+    BACKEND_DEVICEPROP_DESCRIPTOR, BACKEND_ENGINE_DESCRIPTOR, BACKEND_ENGINECFG_DESCRIPTOR,
+    BACKEND_ENGINEHEUR_DESCRIPTOR, BACKEND_EXECUTION_PLAN_DESCRIPTOR, HEUR_MODE_A, HEUR_MODE_FALLBACK,
+    NUMERICAL_NOTE_DOWN_CONVERT_INPUTS, NUMERICAL_NOTE_NONDETERMINISTIC, NUMERICAL_NOTE_TENSOR_CORE,
+    TYPE_BACKEND_DESCRIPTOR, TYPE_CHAR, TYPE_HANDLE, TYPE_HEUR_MODE, TYPE_INT64, TYPE_NUMERICAL_NOTE,
 };
 
 /// How many plans are kept that nobody uses.
@@ -48,13 +49,46 @@ struct Key {
 /// The plans of this process, the last used at the end.
 static PLANS: Mutex<VecDeque<(Key, Arc<Compiled>)>> = Mutex::new(VecDeque::new());
 
-/// A device that plans are made on, with cuDNN and a handle of it.
+/// What cuDNN knows the device of a plan by. Either is alive.
+#[derive(Clone, Copy, Debug)]
+pub enum Target {
+    /// A handle, on a device that is there.
+    Handle(*mut c_void),
+    /// Its properties, from [`properties`]: plans for it are made, and run nowhere.
+    Properties(*mut c_void),
+}
+
+impl Target {
+    /// Names the device to an object that has an attribute for each kind.
+    fn name_to(self, open: &Open, handle: c_int, properties: c_int) -> Result<(), PluginError> {
+        // SAFETY: the types are those of the attributes, and what is named is alive.
+        unsafe {
+            match self {
+                Self::Handle(target) => open.set(handle, TYPE_HANDLE, &[target]),
+                Self::Properties(target) => open.set(properties, TYPE_BACKEND_DESCRIPTOR, &[target]),
+            }
+        }
+    }
+}
+
+/// The properties of a device that need not be there, of what cuDNN wrote where it was: an object of JSON.
+///
+/// # Errors
+/// What cuDNN misses in it; versions before 9.8 know of no such objects.
+pub fn properties(cudnn: &'static Cudnn, json: &str) -> Result<Object, PluginError> {
+    let open = Open::new(cudnn, BACKEND_DEVICEPROP_DESCRIPTOR)?;
+    // SAFETY: the type is that of the attribute.
+    unsafe { open.set(ATTR_DEVICEPROP_JSON_REPRESENTATION, TYPE_CHAR, json.as_bytes()) }?;
+    open.finalize()
+}
+
+/// A device that plans are made on, with cuDNN.
 #[derive(Clone, Copy, Debug)]
 pub struct Maker {
     /// The library.
     pub cudnn: &'static Cudnn,
-    /// A handle that is alive.
-    pub handle: *mut c_void,
+    /// What plans are made for.
+    pub target: Target,
     /// The driver's number of the device.
     pub device: c_int,
     /// Its context.
@@ -117,24 +151,20 @@ impl Compiled {
     /// # Errors
     /// When cuDNN cannot read it here.
     pub fn load(maker: Maker, json: &[u8]) -> Result<Self, PluginError> {
-        let Maker { cudnn, handle, .. } = maker;
+        let Maker { cudnn, target, .. } = maker;
         let open = Open::new(cudnn, BACKEND_EXECUTION_PLAN_DESCRIPTOR)?;
         let text: Vec<c_char> = json.iter().map(|byte| byte.cast_signed()).collect();
-        // SAFETY: the types are those of the attributes, and the handle is alive.
-        unsafe {
-            open.set(ATTR_EXECUTION_PLAN_HANDLE, TYPE_HANDLE, &[handle])?;
-            open.set(ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, TYPE_CHAR, &text)?;
-        }
+        target.name_to(&open, ATTR_EXECUTION_PLAN_HANDLE, ATTR_EXECUTION_PLAN_DEVICEPROP)?;
+        // SAFETY: the type is that of the attribute.
+        unsafe { open.set(ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, TYPE_CHAR, &text) }?;
         Self::finalized(cudnn, open)
     }
 
     fn of_config(maker: Maker, config: *mut c_void) -> Result<Self, PluginError> {
         let open = Open::new(maker.cudnn, BACKEND_EXECUTION_PLAN_DESCRIPTOR)?;
-        // SAFETY: the types are those of the attributes, and the handle and the configuration are alive.
-        unsafe {
-            open.set(ATTR_EXECUTION_PLAN_HANDLE, TYPE_HANDLE, &[maker.handle])?;
-            open.set(ATTR_EXECUTION_PLAN_ENGINE_CONFIG, TYPE_BACKEND_DESCRIPTOR, &[config])?;
-        }
+        maker.target.name_to(&open, ATTR_EXECUTION_PLAN_HANDLE, ATTR_EXECUTION_PLAN_DEVICEPROP)?;
+        // SAFETY: the type is that of the attribute, and the configuration is alive.
+        unsafe { open.set(ATTR_EXECUTION_PLAN_ENGINE_CONFIG, TYPE_BACKEND_DESCRIPTOR, &[config]) }?;
         Self::finalized(maker.cudnn, open)
     }
 
@@ -149,16 +179,17 @@ impl Compiled {
 }
 
 /// The configurations that a heuristic recommends, the best first.
-fn configurations(
-    cudnn: &'static Cudnn,
-    graph: &OperationGraph,
-    mode: c_int,
-) -> Result<Vec<Object>, PluginError> {
+fn configurations(maker: Maker, graph: &OperationGraph, mode: c_int) -> Result<Vec<Object>, PluginError> {
+    let cudnn = maker.cudnn;
     let open = Open::new(cudnn, BACKEND_ENGINEHEUR_DESCRIPTOR)?;
     // SAFETY: the types are those of the attributes, and the graph is alive.
     unsafe {
         open.set(ATTR_ENGINEHEUR_OPERATION_GRAPH, TYPE_BACKEND_DESCRIPTOR, &[graph.graph.get()])?;
         open.set(ATTR_ENGINEHEUR_MODE, TYPE_HEUR_MODE, &[mode])?;
+        // The graph has the handle.
+        if let Target::Properties(properties) = maker.target {
+            open.set(ATTR_ENGINEHEUR_DEVICEPROP, TYPE_BACKEND_DESCRIPTOR, &[properties])?;
+        }
     }
     let heuristic = open.finalize()?;
     let (name, kind) = (ATTR_ENGINEHEUR_RESULTS, TYPE_BACKEND_DESCRIPTOR);
@@ -205,12 +236,16 @@ fn forbidden(notes: &[c_int], described: &Described, options: &Options) -> Optio
 /// The plan in the place that the options ask for, of those that can be made: first those of heuristic A, then the fallback's.
 fn search(maker: Maker, described: &Described, options: &Options) -> Result<Compiled, PluginError> {
     let cudnn = maker.cudnn;
+    let handle = match maker.target {
+        Target::Handle(handle) => Some(handle),
+        Target::Properties(_) => None,
+    };
     // SAFETY: the handle is alive.
-    let graph = unsafe { OperationGraph::new(cudnn, maker.handle, described) }.map_err(refused)?;
+    let graph = unsafe { OperationGraph::new(cudnn, handle, described) }.map_err(refused)?;
     let mut reasons: Vec<String> = Vec::new();
     let mut found = 0;
     for mode in [HEUR_MODE_A, HEUR_MODE_FALLBACK] {
-        let configurations = match configurations(cudnn, &graph, mode) {
+        let configurations = match configurations(maker, &graph, mode) {
             Ok(configurations) => configurations,
             Err(error) => {
                 note(&mut reasons, error.message());

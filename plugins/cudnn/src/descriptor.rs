@@ -182,10 +182,10 @@ impl OperationGraph {
     /// What cuDNN refuses, in its words.
     ///
     /// # Safety
-    /// `handle` is alive.
+    /// `handle` is alive, if there is one.
     pub unsafe fn new(
         cudnn: &'static Cudnn,
-        handle: *mut c_void,
+        handle: Option<*mut c_void>,
         described: &Described,
     ) -> Result<Self, PluginError> {
         let (operations, mut parts) = operations(cudnn, described)?;
@@ -195,7 +195,9 @@ impl OperationGraph {
         // SAFETY: the types are those of the attributes; the caller vouches for the handle.
         unsafe {
             open.set(ATTR_OPERATIONGRAPH_OPS, TYPE_BACKEND_DESCRIPTOR, &pointers)?;
-            open.set(ATTR_OPERATIONGRAPH_HANDLE, TYPE_HANDLE, &[handle])?;
+            if let Some(handle) = handle {
+                open.set(ATTR_OPERATIONGRAPH_HANDLE, TYPE_HANDLE, &[handle])?;
+            }
         }
         Ok(Self { graph: open.finalize()?, _parts: parts })
     }

@@ -6,8 +6,8 @@ use hipdnn_plugin_sdk::ffi::hipStream_t;
 use hipdnn_plugin_sdk::{PluginError, Refusal, gpu};
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::compiled::Maker;
-use crate::cudnn::Cudnn;
+use crate::compiled::{Maker, Target};
+use crate::cudnn::{Cudnn, cudnnHandle_t};
 use crate::lt::library::CublasLt;
 
 /// A handle of the host's with this plugin. The libraries come into play when a graph is asked about for the first time.
@@ -69,8 +69,10 @@ pub fn enter(handle: &Handle) -> Result<Entered<'_>, PluginError> {
 
 /// cuDNN on the device that was entered, for this thread alone.
 pub struct Ready<'a> {
-    /// cuDNN with its handle.
+    /// cuDNN, which makes plans with the handle.
     pub maker: Maker,
+    /// Its handle.
+    pub handle: cudnnHandle_t,
     of_cudnn: MutexGuard<'a, Option<OfCudnn>>,
 }
 
@@ -88,8 +90,9 @@ impl<'a> Ready<'a> {
             none => none.insert(OfCudnn::take(cudnn, device)?),
         };
         let handle = opened.handle.get();
-        let maker = Maker { cudnn, handle, device: device.number, context: device.context };
-        Ok(Self { maker, of_cudnn })
+        let target = Target::Handle(handle);
+        let maker = Maker { cudnn, target, device: device.number, context: device.context };
+        Ok(Self { maker, handle, of_cudnn })
     }
 
     /// The same where the handle works on the stream.
@@ -102,7 +105,7 @@ impl<'a> Ready<'a> {
         if let Some(of_cudnn) = &mut *ready.of_cudnn
             && of_cudnn.stream != Some(stream)
         {
-            let Maker { cudnn, handle, .. } = ready.maker;
+            let (cudnn, handle) = (ready.maker.cudnn, ready.handle);
             of_cudnn.stream = None;
             // SAFETY: the handle is alive, and the host vouches for the stream.
             cudnn.check("cudnnSetStream", unsafe { (cudnn.cudnnSetStream)(handle, stream) })?;

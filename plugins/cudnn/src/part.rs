@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 use crate::compiled::{Compiled, Maker};
 use crate::cudnn::Cudnn;
 use crate::descriptor::{Open, uid};
+use crate::handle::Ready;
 use crate::knob::Options;
 use crate::lowering::{Lowered, Place, lower};
 use crate::lt::step;
@@ -98,7 +99,7 @@ impl Part {
         Ok(self.compiled.json(Cudnn::find()?).unwrap_or_default())
     }
 
-    /// Puts the work on the stream of cuDNN's handle.
+    /// Puts the work on the stream of the handle of cuDNN's that is ready.
     ///
     /// # Errors
     /// When a tensor is not aligned as was promised, or cuDNN fails.
@@ -107,7 +108,7 @@ impl Part {
     /// The tensors are those of the part, valid until the work is done, and `scratch` is as long valid for [`Part::scratch`] bytes.
     pub unsafe fn run(
         &self,
-        maker: &Maker,
+        ready: &Ready<'_>,
         tensors: &[*mut c_void],
         scratch: *mut c_void,
     ) -> Result<(), PluginError> {
@@ -126,7 +127,8 @@ impl Part {
             };
         }
         let pointers = pointers.get(..self.sources.len()).unwrap_or_default();
-        let pack = Open::new(maker.cudnn, BACKEND_VARIANT_PACK_DESCRIPTOR)?;
+        let cudnn = ready.maker.cudnn;
+        let pack = Open::new(cudnn, BACKEND_VARIANT_PACK_DESCRIPTOR)?;
         // SAFETY: the types are those of the attributes.
         unsafe {
             pack.set(ATTR_VARIANT_PACK_UNIQUE_IDS, TYPE_INT64, &self.uids)?;
@@ -137,9 +139,8 @@ impl Part {
         let pack = pack.finalize()?;
         // SAFETY: the objects are alive; the caller vouches for the tensors, and for memory that has room for what the plan needs
         // behind the part's own.
-        let status =
-            unsafe { (maker.cudnn.cudnnBackendExecute)(maker.handle, self.compiled.plan(), pack.get()) };
-        maker.cudnn.check("cudnnBackendExecute", status)
+        let status = unsafe { (cudnn.cudnnBackendExecute)(ready.handle, self.compiled.plan(), pack.get()) };
+        cudnn.check("cudnnBackendExecute", status)
     }
 }
 

@@ -130,7 +130,7 @@ pub unsafe fn execute(
                 none => none.insert(Ready::on_stream(&entered)?),
             };
             // SAFETY: the caller vouches for the memory, and the workspace has room for what the largest step needs.
-            unsafe { part.run(&ready.maker, tensors, scratch) }
+            unsafe { part.run(ready, tensors, scratch) }
         }
         // SAFETY: as above.
         Step::Product(product) => unsafe { product.run(tensors, scratch, entered.stream) },

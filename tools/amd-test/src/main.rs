@@ -6,6 +6,8 @@
 //!
 //! `amd-test --calls LIBRARY [WORD...]` makes each call of AMD's libraries fail in turn, and checks which calls there are.
 //!
+//! `amd-test --graphs FOLDER` writes the graphs that are run with cuDNN into a folder, as JSON.
+//!
 //! `amd-test --architectures` compiles the kernels that are generated for the cases, for devices that need not be there;
 //! `--nvidia-architectures` does so for NVIDIA GPUs.
 
@@ -80,6 +82,7 @@ fn main() -> ExitCode {
         };
     }
     let result = match (library.as_str(), words) {
+        ("--graphs", [folder]) => cases::write(Path::new(folder)).map(|()| 0),
         ("--calls", [library, words @ ..]) => {
             device().map(|hip| calls::check(Path::new(library), hip, words))
         }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::Failure;
 use crate::c_program::{Language, Program};
-use crate::install;
+use crate::install::{self, copy};
 use crate::process::{command, show};
 use crate::tools;
 use crate::workspace::Workspace;
@@ -30,4 +30,14 @@ pub fn example(workspace: &Workspace, stage: &Path, source: &str, strict: bool) 
     Program { language, source: &source, optimize: true, strict, libraries: &["-lm"] }
         .build(stage, &target)?;
     Ok(target)
+}
+
+/// Compiles the example for a package with the library in `lib`, and puts its digits there.
+pub fn pack(workspace: &Workspace, package: &Path) -> Result<(), Failure> {
+    let source = workspace.path(EXAMPLE);
+    let program =
+        Program { language: Language::C, source: &source, optimize: true, strict: true, libraries: &["-lm"] };
+    let (headers, target) = (workspace.path("include"), package.join("bin/train_digits"));
+    program.build_with(&headers, &package.join("lib"), "$ORIGIN/../lib", &target)?;
+    copy(&workspace.path("examples_c/data/digits.csv"), &package.join("digits.csv"))
 }

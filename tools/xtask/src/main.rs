@@ -11,6 +11,7 @@ mod generate;
 mod install;
 mod lint;
 mod nvidia;
+mod nvidia_parts;
 mod package;
 mod plugin_host;
 mod process;

@@ -58,6 +58,14 @@ pub fn test(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
             }
             if built {
                 steps.run("every generated kernel, compiled by NVRTC", || kernels(workspace, &venv));
+                steps.run("every graph for cuDNN, planned without a device", || {
+                    crate::nvidia_parts::check(
+                        workspace,
+                        &folder,
+                        &venv,
+                        &workspace.release_dir().join(PROGRAM),
+                    )
+                });
             }
         }
     }
@@ -129,6 +137,7 @@ fn pack(workspace: &Workspace, folder: &Path) -> Result<String, Failure> {
     let built = workspace.release_dir();
     let engines = package.join("lib").join(ENGINES);
     copy(&built.join(LIBRARY), &package.join("lib").join(LIBRARY))?;
+    crate::demo::pack(workspace, &package)?;
     for plugin in PLUGINS.iter().filter(|plugin| SENT.contains(&plugin.file)) {
         copy(&built.join(plugin.file), &engines.join(plugin.file))?;
     }

@@ -14,8 +14,13 @@ mod rtc;
 mod softmax;
 mod tensor_op;
 
-use hipdnn_plugin_sdk::graph::DataType;
+use std::fs;
+use std::path::Path;
 
+use hipdnn_plugin_sdk::graph::DataType;
+use hipdnn_plugin_sdk::json;
+
+use crate::Failure;
 use crate::case::{Case, Order};
 
 /// The engine that MIOpen's own choice stands behind.
@@ -61,4 +66,15 @@ pub fn all() -> Vec<(&'static str, Case)> {
     cases.extend(matmul::cases());
     cases.extend(nvidia::cases());
     cases
+}
+
+/// Writes the graphs of cuDNN's engine into a folder, as JSON in files with the names of the cases.
+pub fn write(folder: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(folder).map_err(|error| Failure(format!("{}: {error}", folder.display())))?;
+    for (_, case) in all().into_iter().filter(|(engine, _)| *engine == CUDNN) {
+        let path = folder.join(format!("{}.json", case.name));
+        fs::write(&path, json::write(&case.graph))
+            .map_err(|error| Failure(format!("{}: {error}", path.display())))?;
+    }
+    Ok(())
 }
