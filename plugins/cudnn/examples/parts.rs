@@ -8,15 +8,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use hipdnn_cudnn_plugin::compiled::{Maker, Target, properties};
 use hipdnn_cudnn_plugin::cudnn::Cudnn;
 use hipdnn_cudnn_plugin::knob::Options;
-use hipdnn_cudnn_plugin::part::parts;
+use hipdnn_cudnn_plugin::part::{Part, parts};
 use hipdnn_plugin_planner::plan::Found;
 use hipdnn_plugin_planner::prepare::prepare;
 use hipdnn_plugin_sdk::ffi::HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE;
-use hipdnn_plugin_sdk::json;
+use hipdnn_plugin_sdk::{PluginError, json};
 
 fn main() -> ExitCode {
     let arguments: Vec<PathBuf> = std::env::args().skip(1).map(PathBuf::from).collect();
@@ -35,40 +37,93 @@ fn main() -> ExitCode {
     }
 }
 
+/// What became of a graph.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Whole,
+    Divided,
+    Refused,
+    Failed,
+}
+
 /// Writes a line for each graph, and answers how many failed.
-fn divided(device: &Path, folder: &Path, is_needed: impl Fn(&str) -> bool) -> Result<usize, Box<dyn Error>> {
+fn divided(
+    device: &Path,
+    folder: &Path,
+    is_needed: impl Fn(&str) -> bool + Sync,
+) -> Result<usize, Box<dyn Error>> {
     let cudnn = Cudnn::find()?;
-    let properties = properties(cudnn, fs::read_to_string(device)?.trim())?;
-    let target = Target::Properties(properties.get());
-    let maker = Maker { cudnn, target, device: 0, context: null_mut() };
+    let device = fs::read_to_string(device)?;
     let mut files: Vec<PathBuf> =
         fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
     files.sort();
-    let (mut whole, mut divided, mut refused, mut failed) = (0, 0, 0, 0);
-    for file in files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "json")) {
-        let graph = json::read_bytes(&fs::read(file)?)?;
-        let name = file.file_stem().unwrap_or_default().to_string_lossy();
-        let prepared = prepare(&graph).map_err(|refusal| format!("{name}: {refusal}"))?;
-        match parts(|| Ok(maker), &prepared, &Options::default(), &Found::default()) {
-            Ok(parts) if parts.len() == 1 => {
-                whole += 1;
-                println!("{name}: whole");
-            }
-            Ok(parts) => {
-                divided += 1;
-                let nodes: Vec<String> = parts.iter().map(|part| format!("{:?}", part.nodes)).collect();
-                println!("{name}: parts {}", nodes.join(" "));
-            }
-            Err(error) if error.status() == HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE && !is_needed(&name) => {
-                refused += 1;
-                println!("{name}: refused: {error}");
-            }
-            Err(error) => {
-                failed += 1;
-                println!("{name}: FAILED: {error}");
-            }
+    let next = AtomicUsize::new(0);
+    let work = || -> Result<Vec<(usize, Outcome, String)>, String> {
+        let properties = properties(cudnn, device.trim()).map_err(|error| error.to_string())?;
+        let target = Target::Properties(properties.get());
+        let maker = Maker { cudnn, target, device: 0, context: null_mut() };
+        let mut done = Vec::new();
+        loop {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            let Some(file) = files.get(place) else { return Ok(done) };
+            let (outcome, text) = plan(maker, file, &is_needed)?;
+            done.push((place, outcome, text));
         }
-    }
+    };
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let mut done = Vec::new();
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        for thread in threads {
+            done.extend(thread.join().map_err(|_| "a thread panicked".to_owned())??);
+        }
+        Ok::<(), String>(())
+    })?;
+    done.sort_by_key(|(place, ..)| *place);
+    done.iter().for_each(|(.., text)| println!("{text}"));
+    let count = |outcome| done.iter().filter(|(_, own, _)| *own == outcome).count();
+    let [whole, divided, refused, failed] =
+        [Outcome::Whole, Outcome::Divided, Outcome::Refused, Outcome::Failed].map(count);
     println!("{whole} whole, {divided} divided, {refused} refused, {failed} failed");
     Ok(failed)
+}
+
+/// What cuDNN makes of the graph in a file.
+fn plan(maker: Maker, file: &Path, is_needed: impl Fn(&str) -> bool) -> Result<(Outcome, String), String> {
+    let name = file.file_stem().unwrap_or_default().to_string_lossy();
+    let failed = |error: &dyn Error| format!("{name}: {error}");
+    let bytes = fs::read(file).map_err(|error| failed(&error))?;
+    let graph = json::read_bytes(&bytes).map_err(|error| failed(&error))?;
+    let prepared = prepare(&graph).map_err(|refusal| format!("{name}: {refusal}"))?;
+    let of = |saved: &Found| parts(|| Ok(maker), &prepared, &Options::default(), saved);
+    // What is saved of a plan makes the same one.
+    let again = |first: Vec<Part>| {
+        let mut saved = Found::default();
+        for part in &first {
+            saved.add(&part.nodes, part.save()?);
+        }
+        let second = of(&Found::read(&saved.write()?)?)?;
+        let nodes = |parts: &[Part]| parts.iter().map(|part| part.nodes.clone()).collect::<Vec<_>>();
+        if nodes(&first) == nodes(&second) {
+            return Ok(first);
+        }
+        let (first, second) = (nodes(&first), nodes(&second));
+        Err(PluginError::internal(format!("parts {first:?}, and {second:?} once it was saved")))
+    };
+    let (outcome, text) = match of(&Found::default()).and_then(again) {
+        Ok(parts) if parts.len() == 1 => (Outcome::Whole, "whole".to_owned()),
+        Ok(parts) => {
+            let nodes: Vec<String> = parts.iter().map(|part| format!("{:?}", part.nodes)).collect();
+            (Outcome::Divided, format!("parts {}", nodes.join(" ")))
+        }
+        Err(error) => {
+            let is_refused = error.status() == HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE;
+            let is_fine = is_refused && !is_needed(&name);
+            let (outcome, word) =
+                if is_fine { (Outcome::Refused, "refused") } else { (Outcome::Failed, "FAILED") };
+            (outcome, format!("{word}: {error}"))
+        }
+    };
+    Ok((outcome, format!("{name}: {text}")))
 }

@@ -137,7 +137,6 @@ fn pack(workspace: &Workspace, folder: &Path) -> Result<String, Failure> {
     let built = workspace.release_dir();
     let engines = package.join("lib").join(ENGINES);
     copy(&built.join(LIBRARY), &package.join("lib").join(LIBRARY))?;
-    crate::demo::pack(workspace, &package)?;
     for plugin in PLUGINS.iter().filter(|plugin| SENT.contains(&plugin.file)) {
         copy(&built.join(plugin.file), &engines.join(plugin.file))?;
     }
@@ -147,6 +146,7 @@ fn pack(workspace: &Workspace, folder: &Path) -> Result<String, Failure> {
     for file in files(&package)? {
         run(command("strip", ["--strip-unneeded"]).arg(package.join(file)))?;
     }
+    crate::demo::pack(workspace, &package)?;
     copy(&workspace.path("tools/amd-test/nvidia.sh"), &package.join("run.sh"))?;
     for script in ["nvidia_bench.py", "hipdnn_plans.py"] {
         copy(&workspace.path("tools/amd-test").join(script), &package.join(script))?;
