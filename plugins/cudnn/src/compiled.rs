@@ -240,6 +240,8 @@ fn search(maker: Maker, described: &Described, options: &Options) -> Result<Comp
         Target::Handle(handle) => Some(handle),
         Target::Properties(_) => None,
     };
+    // What was said of other graphs is no reason for this one.
+    let _ = cudnn.last_words();
     // SAFETY: the handle is alive.
     let graph = unsafe { OperationGraph::new(cudnn, handle, described) }.map_err(refused)?;
     let mut reasons: Vec<String> = Vec::new();
@@ -252,6 +254,9 @@ fn search(maker: Maker, described: &Described, options: &Options) -> Result<Comp
                 continue;
             }
         };
+        if configurations.is_empty() {
+            note(&mut reasons, &cudnn.last_words());
+        }
         for configuration in &configurations {
             let notes = notes(cudnn, configuration)?;
             if let Some(reason) = forbidden(&notes, described, options) {
@@ -286,7 +291,7 @@ fn search(maker: Maker, described: &Described, options: &Options) -> Result<Comp
 
 /// Keeps a reason, if it is a new one, and not too many.
 fn note(reasons: &mut Vec<String>, reason: &str) {
-    if reasons.len() < 4 && !reasons.iter().any(|known| known == reason) {
+    if !reason.is_empty() && reasons.len() < 4 && !reasons.iter().any(|known| known == reason) {
         reasons.push(reason.to_owned());
     }
 }
@@ -322,7 +327,7 @@ mod tests {
     #[test]
     fn each_reason_is_said_once() {
         let mut reasons = Vec::new();
-        for reason in ["a", "b", "a", "c", "d", "e"] {
+        for reason in ["a", "", "b", "a", "c", "d", "e"] {
             note(&mut reasons, reason);
         }
         assert_eq!(reasons, ["a", "b", "c", "d"]);

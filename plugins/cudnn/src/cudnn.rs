@@ -110,15 +110,25 @@ impl Cudnn {
 
     #[cold]
     fn error(&self, function: &str, status: cudnnStatus_t) -> PluginError {
-        let mut text: [c_char; 512] = [0; 512];
-        // SAFETY: the text has room for one byte less than it is; the other texts of cuDNN live for ever.
-        let (name, words) = unsafe {
-            (self.cudnnGetLastErrorString)(text.as_mut_ptr(), text.len() - 1);
+        // SAFETY: any number is fine, and the names live for ever.
+        let name = unsafe {
             let name = (self.cudnnGetErrorString)(status);
-            let name = if name.is_null() { c"" } else { CStr::from_ptr(name) };
-            (name.to_string_lossy(), CStr::from_ptr(text.as_ptr()).to_string_lossy().into_owned())
+            if name.is_null() { c"" } else { CStr::from_ptr(name) }
         };
-        PluginError::internal(format!("{function} failed with status {status}: {name}: {}", words.trim()))
+        let (name, words) = (name.to_string_lossy(), self.last_words());
+        PluginError::internal(format!("{function} failed with status {status}: {name}: {words}"))
+    }
+
+    /// Why something was refused on this thread since this was last asked, in cuDNN's words: the cause that it found first. Empty where
+    /// nothing was.
+    pub fn last_words(&self) -> String {
+        let mut text: [c_char; 512] = [0; 512];
+        // SAFETY: the text has room for one byte less than it is, so it ends.
+        let text = unsafe {
+            (self.cudnnGetLastErrorString)(text.as_mut_ptr(), text.len() - 1);
+            CStr::from_ptr(text.as_ptr())
+        };
+        cause(&text.to_string_lossy()).to_owned()
     }
 
     /// Makes a handle on the device of this thread.
@@ -135,9 +145,24 @@ impl Cudnn {
     }
 }
 
+/// The first cause in what cuDNN writes of a failure: lines with a status and a reason each, callers last, perhaps behind the engine's
+/// number and knobs.
+fn cause(text: &str) -> &str {
+    let reason = text.lines().find_map(|line| line.split_once("Reason: "));
+    reason.map_or(text.lines().next().unwrap_or_default(), |(_, reason)| reason).trim()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_cause_is_the_first_reason() {
+        let text = "{\"engineId\":1}\nWarning: CUDNN_STATUS_NOT_SUPPORTED; Reason: a pattern \n at: true\nError: X; Reason: its caller";
+        assert_eq!(cause(text), "a pattern");
+        assert_eq!(cause(" ptrDesc->finalize()\n"), "ptrDesc->finalize()");
+        assert_eq!(cause(""), "");
+    }
 
     #[test]
     fn the_library_is_found_or_the_error_says_what_was_looked_for() {
