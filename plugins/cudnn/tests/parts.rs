@@ -1,0 +1,238 @@
+//! Graphs in parts, planned and run through stand-ins for the CUDA driver and cuDNN, which compute in the processor's memory.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a panic is how a test fails")]
+
+use std::ffi::{c_int, c_void};
+use std::path::Path;
+use std::process::Command;
+use std::ptr::null_mut;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use hipdnn_cudnn_plugin::knob::CUDNN_TF32;
+use hipdnn_cudnn_plugin::plugin::CudnnPlugin;
+use hipdnn_plugin_sdk::dynlib::Library;
+use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
+use hipdnn_plugin_sdk::graph::operation::{Matmul, Pointwise};
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, PointwiseMode, Tensor};
+use hipdnn_plugin_sdk::wire::{KnobSetting, KnobValue};
+use hipdnn_plugin_sdk::{EnginePlugin, PluginError, function_table};
+
+const CUDNN: usize = 0;
+const SIZE: usize = 24;
+
+function_table! {
+    /// What the stand-in for cuDNN counts.
+    struct Standin: "the stand-in", ["libcudnn.so.9"] {
+        required {
+            /// How often it was asked for engines.
+            fn standin_searches() -> c_int;
+            /// How many plans it was given that were saved.
+            fn standin_loads() -> c_int;
+        }
+        optional {}
+    }
+}
+
+static STANDIN: OnceLock<Standin> = OnceLock::new();
+
+/// What the stand-in counts is of one test at a time.
+fn standin() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    STANDIN.get_or_init(|| {
+        std::mem::forget([built("cuda.c", "libcuda.so.1"), built("cudnn.c", "libcudnn.so.9")]);
+        Standin::load_from(Standin::LIBRARIES).unwrap()
+    });
+    one
+}
+
+/// A library that is opened first is the one that is found by its name later.
+fn built(source: &str, name: &str) -> Library {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parts").join(source);
+    let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}_{name}", std::process::id()));
+    let status = Command::new("cc")
+        .args(["-std=c11", "-Wall", "-Wextra", "-pedantic", "-Werror", "-shared", "-fPIC", "-o"])
+        .args([&library, &source])
+        .args([&format!("-Wl,-soname,{name}"), "-lm"])
+        .status();
+    assert!(status.is_ok_and(|status| status.success()), "cc does not compile {}", source.display());
+    let opened = Library::open(&library);
+    std::fs::remove_file(&library).unwrap();
+    opened.unwrap()
+}
+
+/// How often cuDNN was asked for engines, and how many plans it was given that were saved.
+fn counts() -> [c_int; 2] {
+    let standin = STANDIN.get().unwrap();
+    // SAFETY: the functions take nothing.
+    unsafe { [(standin.standin_searches)(), (standin.standin_loads)()] }
+}
+
+/// out = sigmoid(tanh(x) · w) · v, of which the stand-in takes two operations at a time.
+fn graph() -> Graph {
+    let tensor = |uid| Tensor::new(uid, DataType::Float, &[SIZE as i64; 2], &[SIZE as i64, 1]);
+    let between = |uid| Tensor { is_virtual: true, ..tensor(uid) };
+    let operations: [Operation; 4] = [
+        Pointwise::new(PointwiseMode::TanhFwd, 1, None, 4).into(),
+        Matmul { a: 4, b: 2, c: 5 }.into(),
+        Pointwise::new(PointwiseMode::SigmoidFwd, 5, None, 6).into(),
+        Matmul { a: 6, b: 3, c: 7 }.into(),
+    ];
+    let nodes = operations.into_iter().map(|operation| Node {
+        name: String::new(),
+        compute_type: DataType::Float,
+        operation,
+    });
+    Graph {
+        tensors: vec![tensor(1), tensor(2), tensor(3), between(4), between(5), between(6), tensor(7)],
+        nodes: nodes.collect(),
+        ..Graph::default()
+    }
+}
+
+/// Memory as aligned as tensors say that they are.
+#[derive(Clone)]
+#[repr(align(16))]
+struct Matrix([f32; SIZE * SIZE + 4]);
+
+fn matrix(seed: usize) -> Matrix {
+    Matrix(std::array::from_fn(|place| ((place * 37 + seed * 101) % 113) as f32 / 113.0 - 0.5))
+}
+
+fn product(a: &Matrix, b: &Matrix) -> Matrix {
+    let mut c = matrix(0);
+    for row in 0..SIZE {
+        for column in 0..SIZE {
+            let terms = (0..SIZE).map(|k| f64::from(a.0[row * SIZE + k]) * f64::from(b.0[k * SIZE + column]));
+            c.0[row * SIZE + column] = terms.sum::<f64>() as f32;
+        }
+    }
+    c
+}
+
+fn each(mut matrix: Matrix, function: impl Fn(f32) -> f32) -> Matrix {
+    matrix.0.iter_mut().for_each(|element| *element = function(*element));
+    matrix
+}
+
+fn expected() -> Matrix {
+    let hidden = product(&each(matrix(1), f32::tanh), &matrix(2));
+    product(&each(hidden, |x| 1.0 / (1.0 + (-x).exp())), &matrix(3))
+}
+
+type Plan = <CudnnPlugin as EnginePlugin>::Plan;
+type Handle = <CudnnPlugin as EnginePlugin>::Handle;
+
+/// A plan that may round floats as tensor cores do, for cuDNN's products do.
+fn planned(handle: &Handle, graph: &Graph) -> Result<Plan, PluginError> {
+    let allowed = KnobSetting { knob_id: CUDNN_TF32.to_owned(), value: KnobValue::Int(1) };
+    CudnnPlugin::plan(handle, CUDNN, graph, &[allowed])
+}
+
+/// Runs a plan with these tensors in memory, the inputs so many bytes behind where they should be, and answers the result.
+fn run(handle: &Handle, plan: &Plan, uids: &[i64], shift: usize) -> Result<Matrix, PluginError> {
+    let mut memory: Vec<Matrix> = uids.iter().map(|uid| matrix(*uid as usize)).collect();
+    let buffers: Vec<hipdnnPluginDeviceBuffer_t> = uids
+        .iter()
+        .zip(&mut memory)
+        .map(|(uid, matrix)| {
+            let ptr: *mut c_void = matrix.0.as_mut_ptr().cast();
+            hipdnnPluginDeviceBuffer_t { uid: *uid, ptr: ptr.wrapping_byte_add(shift) }
+        })
+        .collect();
+    // SAFETY: each tensor has its memory, and the stand-in is done when this returns.
+    unsafe { CudnnPlugin::execute(handle, plan, null_mut(), &buffers) }?;
+    Ok(memory.pop().unwrap())
+}
+
+fn assert_right(got: &Matrix) {
+    for (place, (got, expected)) in got.0.iter().zip(&expected().0).take(SIZE * SIZE).enumerate() {
+        assert!((got - expected).abs() < 1e-5, "element {place}: {got}, expected {expected}");
+    }
+}
+
+#[test]
+fn parts_compute_what_the_graph_says_and_come_back_from_saved_plans() {
+    let _one = standin();
+    let handle = CudnnPlugin::create_handle().unwrap();
+    let plan = planned(&handle, &graph()).unwrap();
+    let nodes = |plan: &Plan| -> Vec<Vec<usize>> {
+        CudnnPlugin::describe(plan).unwrap().into_iter().map(|step| step.nodes).collect()
+    };
+    assert_eq!(nodes(&plan), [[0, 1], [2, 3]]);
+    assert_right(&run(&handle, &plan, &[1, 2, 3, 7], 0).unwrap());
+
+    // What was found need not be looked for again, by whatever handle.
+    let [searches, loads] = counts();
+    let other = CudnnPlugin::create_handle().unwrap();
+    let again = planned(&other, &graph()).unwrap();
+    assert_right(&run(&other, &again, &[1, 2, 3, 7], 0).unwrap());
+    assert_eq!(counts(), [searches, loads]);
+
+    let bytes = CudnnPlugin::serialize(&handle, &plan).unwrap();
+    let loaded = CudnnPlugin::deserialize(&other, &bytes).unwrap();
+    assert_eq!(counts(), [searches, loads + 2]);
+    assert_eq!(nodes(&loaded), nodes(&plan));
+    assert_right(&run(&other, &loaded, &[1, 2, 3, 7], 0).unwrap());
+}
+
+#[test]
+fn a_result_that_nobody_marked_is_written_where_it_is_bound() {
+    let _one = standin();
+    let handle = CudnnPlugin::create_handle().unwrap();
+    let mut unmarked = graph();
+    unmarked.tensors[6].is_virtual = true;
+    let plan = planned(&handle, &unmarked).unwrap();
+    assert_right(&run(&handle, &plan, &[1, 2, 3, 7], 0).unwrap());
+    // And nowhere that anybody sees where it is not.
+    run(&handle, &plan, &[1, 2, 3], 0).unwrap();
+}
+
+#[test]
+fn executions_that_lack_something_say_what() {
+    let _one = standin();
+    let handle = CudnnPlugin::create_handle().unwrap();
+    let plan = planned(&handle, &graph()).unwrap();
+    let error = |uids: &[i64], shift| run(&handle, &plan, uids, shift).err().unwrap().to_string();
+    assert_eq!(error(&[1, 2, 7], 0), "tensor 3 has no buffer among the 3 given");
+    let shifted = error(&[1, 2, 3, 7], 4);
+    assert!(shifted.starts_with("the buffer of tensor 1 is at 0x"), "{shifted}");
+    assert!(shifted.ends_with("expected a multiple of 16"), "{shifted}");
+}
+
+#[test]
+fn what_no_part_takes_is_refused_with_the_node_and_why() {
+    let _one = standin();
+    let handle = CudnnPlugin::create_handle().unwrap();
+    // Without leave to round.
+    let refusal = CudnnPlugin::supports(&handle, CUDNN, &graph()).unwrap_err().to_string();
+    assert!(refusal.starts_with("node 1 \"\" (Matmul): cuDNN has no engine for it: "), "{refusal}");
+    assert!(refusal.contains("rounds floats to TF32, which cudnn.tf32 does not allow"), "{refusal}");
+    // Inference with a variance is six operations.
+    let mut graph = graph();
+    let channels = |uid| Tensor::new(uid, DataType::Float, &[1, SIZE as i64], &[SIZE as i64, 1]);
+    graph.tensors.extend((10..15).map(channels));
+    graph.tensors[11] =
+        Tensor { is_runtime_pass_by_value: true, ..Tensor::new(14, DataType::Float, &[1], &[1]) };
+    graph.tensors[6].is_virtual = true;
+    graph.tensors.push(Tensor::new(8, DataType::Float, &[SIZE as i64; 2], &[SIZE as i64, 1]));
+    let normalize = hipdnn_plugin_sdk::graph::operation::BatchnormInferenceVariance {
+        x: 7,
+        mean: 10,
+        variance: 11,
+        scale: 12,
+        bias: 13,
+        epsilon: 14,
+        y: 8,
+    };
+    graph.nodes.push(Node {
+        name: "norm".to_owned(),
+        compute_type: DataType::Float,
+        operation: normalize.into(),
+    });
+    let refusal = planned(&handle, &graph).err().unwrap().to_string();
+    assert_eq!(
+        refusal,
+        "node 4 \"norm\" (BatchnormInferenceVariance): cuDNN has no engine for it: more than two operations"
+    );
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+
+/* A stand-in for the CUDA driver: one device, whose memory is the processor's and whose work is done at once. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SUCCESS = 0, NOT_FOUND = 500, CAPABILITY_MAJOR = 75, MEMORY_TYPE = 2, DEVICE_MEMORY = 2 };
+
+#define CU(name, ...) \
+    int name(__VA_ARGS__); \
+    int name(__VA_ARGS__)
+
+static char context;
+
+CU(cuInit, unsigned flags) { return (int)flags; }
+CU(cuDriverGetVersion, int* version) { *version = 13000; return SUCCESS; }
+CU(cuDeviceGetCount, int* count) { *count = 1; return SUCCESS; }
+CU(cuDeviceGet, int* device, int ordinal) { *device = ordinal; return SUCCESS; }
+CU(cuCtxGetDevice, int* device) { *device = 0; return SUCCESS; }
+CU(cuDevicePrimaryCtxRetain, void** made, int device) { *made = &context; return device; }
+CU(cuCtxGetCurrent, void** current) { *current = &context; return SUCCESS; }
+CU(cuCtxPopCurrent_v2, void** current) { *current = &context; return SUCCESS; }
+CU(cuCtxPushCurrent_v2, void* current) { return current == &context ? SUCCESS : NOT_FOUND; }
+CU(cuCtxSynchronize, void) { return SUCCESS; }
+CU(cuStreamIsCapturing, void* stream, int* status) { *status = 0; return stream == NULL ? SUCCESS : NOT_FOUND; }
+CU(cuStreamWaitEvent, void* stream, void* event, unsigned flags) { return stream == event ? NOT_FOUND : (int)flags; }
+CU(cuEventCreate, void** event, unsigned flags) { *event = malloc(1 + flags); return SUCCESS; }
+CU(cuEventRecord, void* event, void* stream) { return event == stream ? NOT_FOUND : SUCCESS; }
+CU(cuEventQuery, void* event) { return event == NULL ? NOT_FOUND : SUCCESS; }
+CU(cuEventDestroy_v2, void* event) { free(event); return SUCCESS; }
+CU(cuThreadExchangeStreamCaptureMode, int* mode) { *mode = 0; return SUCCESS; }
+
+CU(cuDeviceGetAttribute, int* value, int attribute, int device)
+{
+    *value = attribute == CAPABILITY_MAJOR ? 9 : 0;
+    return device;
+}
+
+CU(cuGetErrorName, int error, const char** text) { *text = error == SUCCESS ? "CUDA_SUCCESS" : "STANDIN"; return SUCCESS; }
+CU(cuGetErrorString, int error, const char** text) { *text = error == SUCCESS ? "" : "a stand-in"; return SUCCESS; }
+
+CU(cuMemAlloc_v2, uint64_t* memory, size_t bytes)
+{
+    void* made = aligned_alloc(256, (bytes + 255) / 256 * 256);
+    /* What a kernel must not count on. */
+    memset(made, 0xff, bytes);
+    *memory = (uint64_t)(uintptr_t)made;
+    return SUCCESS;
+}
+
+CU(cuMemFree_v2, uint64_t memory) { free((void*)(uintptr_t)memory); return SUCCESS; }
+CU(cuMemcpyHtoD_v2, uint64_t to, const void* from, size_t bytes) { memcpy((void*)(uintptr_t)to, from, bytes); return SUCCESS; }
+CU(cuMemcpyDtoH_v2, void* to, uint64_t from, size_t bytes) { memcpy(to, (const void*)(uintptr_t)from, bytes); return SUCCESS; }
+
+CU(cuPointerGetAttribute, void* answer, int attribute, uint64_t pointer)
+{
+    memset(answer, 0, sizeof(int));
+    if (attribute == MEMORY_TYPE) memset(answer, DEVICE_MEMORY, 1);
+    return pointer == 0 ? NOT_FOUND : SUCCESS;
+}
+
+CU(cuModuleLoadData, void** module, const void* image) { *module = NULL; return image == NULL ? SUCCESS : NOT_FOUND; }
+CU(cuModuleUnload, void* module) { return module == NULL ? SUCCESS : NOT_FOUND; }
+CU(cuModuleGetFunction, void** function, void* module, const char* name) { *function = module; return name == NULL ? SUCCESS : NOT_FOUND; }
+CU(cuStreamGetCtx, void* stream, void** of) { *of = &context; return stream == NULL ? NOT_FOUND : SUCCESS; }
+CU(cuLaunchKernel, void) { return NOT_FOUND; }
