@@ -2,15 +2,14 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a panic is how a test fails")]
 
+mod standin;
+
 use std::ffi::{c_int, c_void};
-use std::path::Path;
-use std::process::Command;
 use std::ptr::null_mut;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use hipdnn_cudnn_plugin::knob::CUDNN_TF32;
 use hipdnn_cudnn_plugin::plugin::CudnnPlugin;
-use hipdnn_plugin_sdk::dynlib::Library;
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::operation::{Matmul, Pointwise};
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, PointwiseMode, Tensor};
@@ -36,29 +35,14 @@ function_table! {
 static STANDIN: OnceLock<Standin> = OnceLock::new();
 
 /// What the stand-in counts is of one test at a time.
-fn standin() -> MutexGuard<'static, ()> {
+fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     STANDIN.get_or_init(|| {
-        std::mem::forget([built("cuda.c", "libcuda.so.1"), built("cudnn.c", "libcudnn.so.9")]);
+        standin::open(&[("cuda.c", "libcuda.so.1"), ("cudnn.c", "libcudnn.so.9")]);
         Standin::load_from(Standin::LIBRARIES).unwrap()
     });
     one
-}
-
-/// A library that is opened first is the one that is found by its name later.
-fn built(source: &str, name: &str) -> Library {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parts").join(source);
-    let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}_{name}", std::process::id()));
-    let status = Command::new("cc")
-        .args(["-std=c11", "-Wall", "-Wextra", "-pedantic", "-Werror", "-shared", "-fPIC", "-o"])
-        .args([&library, &source])
-        .args([&format!("-Wl,-soname,{name}"), "-lm"])
-        .status();
-    assert!(status.is_ok_and(|status| status.success()), "cc does not compile {}", source.display());
-    let opened = Library::open(&library);
-    std::fs::remove_file(&library).unwrap();
-    opened.unwrap()
 }
 
 /// How often cuDNN was asked for engines, and how many plans it was given that were saved.
@@ -153,7 +137,7 @@ fn assert_right(got: &Matrix) {
 
 #[test]
 fn parts_compute_what_the_graph_says_and_come_back_from_saved_plans() {
-    let _one = standin();
+    let _one = alone();
     let handle = CudnnPlugin::create_handle().unwrap();
     let plan = planned(&handle, &graph()).unwrap();
     let nodes = |plan: &Plan| -> Vec<Vec<usize>> {
@@ -178,7 +162,7 @@ fn parts_compute_what_the_graph_says_and_come_back_from_saved_plans() {
 
 #[test]
 fn a_result_that_nobody_marked_is_written_where_it_is_bound() {
-    let _one = standin();
+    let _one = alone();
     let handle = CudnnPlugin::create_handle().unwrap();
     let mut unmarked = graph();
     unmarked.tensors[6].is_virtual = true;
@@ -190,7 +174,7 @@ fn a_result_that_nobody_marked_is_written_where_it_is_bound() {
 
 #[test]
 fn executions_that_lack_something_say_what() {
-    let _one = standin();
+    let _one = alone();
     let handle = CudnnPlugin::create_handle().unwrap();
     let plan = planned(&handle, &graph()).unwrap();
     let error = |uids: &[i64], shift| run(&handle, &plan, uids, shift).err().unwrap().to_string();
@@ -202,7 +186,7 @@ fn executions_that_lack_something_say_what() {
 
 #[test]
 fn what_no_part_takes_is_refused_with_the_node_and_why() {
-    let _one = standin();
+    let _one = alone();
     let handle = CudnnPlugin::create_handle().unwrap();
     // Without leave to round.
     let refusal = CudnnPlugin::supports(&handle, CUDNN, &graph()).unwrap_err().to_string();
