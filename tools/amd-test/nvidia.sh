@@ -62,6 +62,7 @@ rm -rf "$OUT/graphs"
 HIPDNN_LOG_GRAPH_DIR="$OUT/graphs" timeout 100 bin/train_digits --device digits.csv > "$OUT/train.txt" 2>&1 || status=1
 cat "$OUT/train.txt"
 for graph in "$OUT"/graphs/*.json; do
+  [ -e "$graph" ] || continue
   sed -n 's/.*"name":"\([^"]*\)","nodes":.*/\1/p' "$graph"
   bin/hipdnn --backend "$backend" explain "$graph" |
     awk '/^[A-Z_]*_ENGINE / { engine = $1 } /^  nodes? / && engine !~ /^CPU/ { print "  " engine ":" substr($0, 2) }'

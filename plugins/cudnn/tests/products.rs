@@ -154,5 +154,8 @@ fn what_tensor_cores_do_not_multiply_is_refused_with_what_they_do() {
     let mut bias = graph(DataType::Fp8E4m3, DataType::Fp8E4m3);
     bias.tensors[4].data_type = DataType::Half;
     let refused = refusal(&bias);
-    assert!(refused.contains("the bias: data type is half, expected float as in the result"), "{refused}");
+    assert!(
+        refused.contains("the bias: data type is half, expected bfloat16 for these factors"),
+        "{refused}"
+    );
 }

@@ -403,16 +403,18 @@ impl<'a> Builder<'a> {
                 result.name()
             ));
         }
-        if let Some((added, _)) = self.bias
-            && added.operand.data_type != result
-            && (self.double || added.operand.data_type != DataType::Float)
-            && !(is_small(factor) && added.operand.data_type == DataType::Bfloat16)
-        {
-            return Err(format!(
-                "the bias: data type is {}, expected {} as in the result, or float",
-                added.operand.data_type.name(),
-                result.name()
-            ));
+        if let Some((added, _)) = self.bias {
+            let is = added.operand.data_type;
+            let (fits, expected) = if is_small(factor) {
+                let of_small = if result == DataType::Half { result } else { DataType::Bfloat16 };
+                (is == of_small, format!("{} for these factors", of_small.name()))
+            } else {
+                let fits = is == result || !self.double && is == DataType::Float;
+                (fits, format!("{} as in the result, or float", result.name()))
+            };
+            if !fits {
+                return Err(format!("the bias: data type is {}, expected {expected}", is.name()));
+            }
         }
         let by_column = self.bias.map(|(_, by_column)| by_column);
         let product = Product::of(

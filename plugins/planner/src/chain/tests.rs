@@ -239,8 +239,12 @@ fn scales_of_small_floats_are_single_numbers_and_two_at_most() {
         (small().with(Mul, DataType::Half, &[1]).refusal(), "in_1: is half of dims [1], expected one float"),
         (scaled().with(Mul, DataType::Float, &[1]).refusal(), "in_1: is a third scale"),
         (
-            small().with(Add, DataType::Float, &[1, 4]).with(Mul, DataType::Float, &[1]).refusal(),
+            small().with(Add, DataType::Bfloat16, &[1, 4]).with(Mul, DataType::Float, &[1]).refusal(),
             "operation: is mul after another operation",
+        ),
+        (
+            small().with(Add, DataType::Float, &[1, 4]).refusal(),
+            "the bias: data type is float, expected bfloat16 for these factors",
         ),
         (narrow.refusal(), "c: data type is fp8_e4m3, expected float, half or bfloat16"),
         (Growing::new(DataType::Float).with(Mul, DataType::Float, &[1]).refusal(), "in_1: is in memory"),
