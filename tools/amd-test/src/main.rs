@@ -6,10 +6,8 @@
 //!
 //! `amd-test --calls LIBRARY [WORD...]` makes each call of AMD's libraries fail in turn, and checks which calls there are.
 //!
-//! `amd-test --graphs FOLDER` writes the graphs that are run with cuDNN into a folder, as JSON.
-//!
 //! `amd-test --architectures` compiles the kernels that are generated for the cases, for devices that need not be there;
-//! `--nvidia-architectures` does so for NVIDIA GPUs.
+//! `--nvidia-architectures` does so for NVIDIA GPUs. `--graphs FOLDER` writes the graphs that are run with cuDNN into a folder, as JSON.
 
 mod architectures;
 mod backend;
@@ -82,10 +80,10 @@ fn main() -> ExitCode {
         };
     }
     let result = match (library.as_str(), words) {
-        ("--graphs", [folder]) => cases::write(Path::new(folder)).map(|()| 0),
         ("--calls", [library, words @ ..]) => {
             device().map(|hip| calls::check(Path::new(library), hip, words))
         }
+        ("--graphs", [folder]) => cases::write(Path::new(folder)).map(|()| 0),
         ("--child", [library, arguments @ ..]) => {
             device().and_then(|hip| calls::child(Path::new(library), hip, arguments)).map(|()| 0)
         }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SUCCESS = 0, NOT_FOUND = 500, CAPABILITY_MAJOR = 75, MEMORY_TYPE = 2, DEVICE_MEMORY = 2 };
+enum { SUCCESS = 0, NOT_FOUND = 500, CAPABILITY_MAJOR = 75, MEMORY_TYPE = 2, DEVICE_POINTER = 3, DEVICE_MEMORY = 2 };
 
 #define CU(name, ...) \
     int name(__VA_ARGS__); \
@@ -55,8 +55,10 @@ CU(cuMemcpyDtoH_v2, void* to, uint64_t from, size_t bytes) { memcpy(to, (const v
 
 CU(cuPointerGetAttribute, void* answer, int attribute, uint64_t pointer)
 {
-    memset(answer, 0, sizeof(int));
-    if (attribute == MEMORY_TYPE) memset(answer, DEVICE_MEMORY, 1);
+    if (attribute == DEVICE_POINTER)
+        memcpy(answer, &pointer, sizeof pointer);
+    else
+        *(int*)answer = attribute == MEMORY_TYPE ? DEVICE_MEMORY : 0;
     return pointer == 0 ? NOT_FOUND : SUCCESS;
 }
 
