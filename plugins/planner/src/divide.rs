@@ -5,13 +5,16 @@ use std::ops::Range;
 use hipdnn_plugin_sdk::PluginError;
 use hipdnn_plugin_sdk::ffi::HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE;
 
-/// How many nodes a node is tried with that is refused alone.
+/// How many nodes a node is tried with that is refused alone, and how many a part has that is tried first.
 const COMPANY: usize = 4;
+
+/// Up to so many nodes are tried together that are left. A library takes long to refuse many, and seldom takes them.
+const TOGETHER: usize = 32;
 
 /// Divides so many nodes into consecutive parts, and answers what `accept` makes of each. Everything in one part is tried first.
 ///
-/// Leading parts are halved until one is accepted, which then grows as far as bisection finds. So the attempts for a part grow with
-/// the logarithm of the nodes that are left, and no range of nodes is tried twice.
+/// A part is tried as long as the one before it. While it is accepted it is doubled, else it is halved, and then it grows as far as
+/// bisection finds. So the attempts for a part grow with the logarithm of the nodes that are left, and no range of nodes is tried twice.
 ///
 /// # Errors
 /// Those of `accept`, but that a part is not applicable; this only where a node is in no part that is accepted.
@@ -20,11 +23,13 @@ pub fn divide<T>(
     mut accept: impl FnMut(Range<usize>) -> Result<T, PluginError>,
 ) -> Result<Vec<T>, PluginError> {
     let mut parts = Vec::new();
-    let mut start = 0;
+    let (mut start, mut guess) = (0, COMPANY);
     while start < count {
-        let (length, part) = leading(count - start, |length| accept(start..start + length))?;
+        let own = |length| accept(start..start + length);
+        let (length, part) = leading(count - start, guess, start == 0, own)?;
         parts.push(part);
         start += length;
+        guess = length;
     }
     Ok(parts)
 }
@@ -32,6 +37,8 @@ pub fn divide<T>(
 /// A long leading part of so many nodes, with its length.
 fn leading<T>(
     count: usize,
+    guess: usize,
+    is_whole: bool,
     mut accept: impl FnMut(usize) -> Result<T, PluginError>,
 ) -> Result<(usize, T), PluginError> {
     let mut ask = |length| match accept(length) {
@@ -39,14 +46,16 @@ fn leading<T>(
         Err(error) if error.status() == HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE => Ok(Err(error)),
         Err(error) => Err(error),
     };
-    let (mut length, mut refused) = (count, vec![count + 1]);
+    // The lengths that are refused, the last one above any that is accepted.
+    let mut refused = vec![count + 1];
+    let mut length = if is_whole || count <= TOGETHER { count } else { guess.min(count) };
     let mut part = loop {
         let refusal = match ask(length)? {
             Ok(part) => break part,
             Err(refusal) => refusal,
         };
         refused.push(length);
-        length /= 2;
+        length = if length == count { guess.min(count - 1) } else { length / 2 };
         if length == 0 {
             // What follows may be what a library needs: a truth value that never reaches memory, for instance.
             for more in (2..=COMPANY.min(count)).filter(|length| !refused.contains(length)) {
@@ -57,12 +66,12 @@ fn leading<T>(
             return Err(refusal);
         }
     };
-    let mut above = refused.last().copied().unwrap_or(length + 1);
+    let mut above = refused.last().copied().unwrap_or(count + 1);
     while above - length > 1 {
-        let middle = length + (above - length) / 2;
-        match ask(middle)? {
-            Ok(longer) => (length, part) = (middle, longer),
-            Err(_) => above = middle,
+        let next = if 2 * length < above { 2 * length } else { length + (above - length) / 2 };
+        match ask(next)? {
+            Ok(longer) => (length, part) = (next, longer),
+            Err(_) => above = next,
         }
     }
     Ok((length, part))
@@ -90,7 +99,7 @@ mod tests {
 
     fn check(count: usize, is_accepted: impl Fn(&Range<usize>) -> bool) -> Result<Vec<Range<usize>>, String> {
         let (parts, attempts) = divided(count, &is_accepted);
-        let most = count * (2 * count.ilog2() as usize + 2 + COMPANY);
+        let most = count * (3 * count.ilog2() as usize + 2 + COMPANY);
         assert!(attempts <= most, "{attempts} attempts for {count} nodes, expected at most {most}");
         if let Ok(parts) = &parts {
             assert!(parts.iter().all(&is_accepted));
@@ -116,6 +125,21 @@ mod tests {
         assert_eq!(check(3, |range| !range.contains(&0) || range.len() == 1), Ok(vec![0..1, 1..3]));
         let whole = |range: &Range<usize>| range.end <= 7 || range.start >= 7;
         assert_eq!(check(10, whole), Ok(vec![0..7, 7..10]));
+    }
+
+    #[test]
+    fn many_nodes_are_together_only_once() {
+        // 200 blocks of three nodes each.
+        let block = |range: &Range<usize>| range.start / 3 == (range.end - 1) / 3;
+        let asked = std::cell::RefCell::new(Vec::new());
+        let parts = divide(600, |range| {
+            asked.borrow_mut().push(range.len());
+            if block(&range) { Ok(range) } else { Err(PluginError::not_applicable("")) }
+        });
+        assert_eq!(parts.unwrap().len(), 200);
+        let asked = asked.into_inner();
+        assert_eq!(asked.iter().filter(|length| **length > TOGETHER).count(), 1);
+        assert!(asked.len() < 4 * 200, "{} attempts", asked.len());
     }
 
     #[test]
