@@ -197,6 +197,12 @@ fn twice(
     })
 }
 
+/// Whether a line of the log says of another engine that it does not apply since this function failed.
+fn is_of_another(line: &str, engine: &str, failed: &str) -> bool {
+    let said = line.split_once(&format!("{} failed with", failed.trim_end_matches("_v2")));
+    said.is_some_and(|(before, _)| before.contains("_ENGINE: ") && !before.contains(&format!("{engine}: ")))
+}
+
 fn judge(
     subject: &Subject,
     (number, failed): (usize, &str),
@@ -216,6 +222,8 @@ fn judge(
         Ok(()) if failed.ends_with("StreamIsCapturing") => {}
         // The engine does not apply then, which shows only where it is the one that is asked.
         Ok(()) | Err(_) if failed.ends_with("GetDeviceCount") => {}
+        // Another engine of the plugin was asked just then, and does not apply.
+        Ok(()) if lines.iter().any(|line| is_of_another(line, subject.engine, failed)) => {}
         Ok(()) => return Err(Failure("the engine takes no notice".to_owned())),
         // An address that cannot be looked up is none of the device's.
         Err(Failure(words)) if failed == "cuPointerGetAttribute" => {
