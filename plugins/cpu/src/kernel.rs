@@ -105,7 +105,12 @@ pub struct Choice {
 pub(crate) fn boxed<K: Kernel + 'static>(
     plan: impl FnOnce() -> Result<K, Refusal>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
-    in_own_frame(|| Ok(Box::new(plan()?) as Box<dyn Kernel>))
+    in_own_frame(|| {
+        // On the heap first: moved from there into its box, the kernel is on the stack once and not twice.
+        let mut planned = Box::new(Err(Refusal::new()));
+        *planned = plan();
+        Ok(Box::new((*planned)?) as Box<dyn Kernel>)
+    })
 }
 
 /// A kernel that was chosen.

@@ -16,12 +16,12 @@ pub(crate) mod sequences;
 
 use hipdnn_plugin_planner::problem::attention::{Attention, AttentionGradients};
 
-use crate::kernel::{Kernel, Refusal};
+use crate::kernel::{Kernel, Refusal, boxed};
 
 pub(crate) fn plan(attention: &Attention) -> Result<Box<dyn Kernel>, Refusal> {
-    Ok(Box::new(forward::Forward::new(attention)?))
+    boxed(|| forward::Forward::new(attention))
 }
 
 pub(crate) fn plan_gradients(gradients: &AttentionGradients) -> Result<Box<dyn Kernel>, Refusal> {
-    Ok(Box::new(backward::Backward::new(gradients)?))
+    boxed(|| backward::Backward::new(gradients))
 }
