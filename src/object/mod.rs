@@ -4,7 +4,7 @@
 //! made up is found out by comparing numbers. Reading takes no lock and writes to no memory that threads share: a thread
 //! announces the handle it is about to use in a record of its own (a hazard), and whoever destroys an object looks through
 //! the records first. An object that is in use by another thread while it is destroyed is dropped when that use has ended.
-//! A call that changes an object takes a lock beside it instead: see [`lock`].
+//! A call that changes an object takes a lock beside it instead: see `lock.rs`.
 //!
 //! Why that is sound: a user stores the hazard, fences, and loads the slot's handle; a destroyer clears the slot's handle and
 //! loads the hazards; fence, load, clear and loads are sequentially consistent. Either the user's load comes after the clear,

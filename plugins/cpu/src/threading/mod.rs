@@ -1,5 +1,5 @@
-//! The thread pool ([`pool`]) or the one that the process has ([`openmp`]), the division of work among its workers ([`partition`]), and the processors that they
-//! run on ([`affinity`]). Nothing here knows of tensors.
+//! The thread pool ([`pool`]) or that of the process's OpenMP runtime (`openmp`), the division of work among its workers
+//! ([`partition`]), and the processors that they run on ([`affinity`]). Nothing here knows of tensors.
 
 #![expect(
     clippy::indexing_slicing,

@@ -13,11 +13,14 @@ use hipdnn_plugin_sdk::dynlib::loaded::{self, Object};
 
 /// The functions of libgomp that compilers and programs call; the runtimes of LLVM and Intel have them, too.
 pub(crate) struct OpenMp {
-    parallel: unsafe extern "C" fn(extern "C" fn(*const c_void), *const c_void, c_uint, c_uint),
-    thread: extern "C" fn() -> c_int,
-    threads: extern "C" fn() -> c_int,
-    most_threads: extern "C" fn() -> c_int,
+    parallel: Parallel,
+    thread: Number,
+    threads: Number,
+    most_threads: Number,
 }
+
+type Parallel = unsafe extern "C" fn(extern "C" fn(*const c_void), *const c_void, c_uint, c_uint);
+type Number = extern "C" fn() -> c_int;
 
 /// Whether this process is a child by fork, in which the runtime may wait for threads that are only in the parent.
 static FORKED: AtomicBool = AtomicBool::new(false);
@@ -54,10 +57,10 @@ impl OpenMp {
         // SAFETY: these are the functions' types in every runtime that has them.
         unsafe {
             Some(Self {
-                parallel: transmute::<*const (), _>(parallel),
-                thread: transmute::<*const (), _>(thread?),
-                threads: transmute::<*const (), _>(threads?),
-                most_threads: transmute::<*const (), _>(most_threads?),
+                parallel: transmute::<*const (), Parallel>(parallel),
+                thread: transmute::<*const (), Number>(thread?),
+                threads: transmute::<*const (), Number>(threads?),
+                most_threads: transmute::<*const (), Number>(most_threads?),
             })
         }
     }
@@ -82,7 +85,7 @@ impl OpenMp {
 extern "C" fn each_thread(call: *const c_void) {
     // SAFETY: it is what `run` handed over.
     let call = unsafe { &*call.cast::<Call<'_>>() };
-    let number = |function: extern "C" fn() -> c_int| usize::try_from(function()).unwrap_or(0);
+    let number = |function: Number| usize::try_from(function()).unwrap_or(0);
     let (own, threads) = (number(call.runtime.thread), number(call.runtime.threads).max(1));
     // A team may have fewer threads than were asked for.
     let workers = || (own..call.workers).step_by(threads).for_each(call.work);
