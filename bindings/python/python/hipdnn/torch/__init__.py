@@ -15,11 +15,15 @@ in PyTorch, and is counted with its reason.
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import Any, Iterable
 
 import torch
 from torch.overrides import TorchFunctionMode
+
+# PyTorch's OpenMP threads poll for a while after each of its functions: CPU_ENGINE computes on them instead of taking their processors.
+os.environ.setdefault("HIPDNN_CPU_THREAD_POOL", "openmp")
 
 # `pooling` adds to the handlers.
 from . import ops, pooling as _pooling  # noqa: F401
