@@ -335,3 +335,24 @@ print(os.environ["HIPDNN_CPU_THREAD_POOL"], any(name.startswith("hipdnn-cpu") fo
     said = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     several = len(os.sched_getaffinity(0)) > 1
     assert said.stdout.split() == [pool or "openmp", str(pool == "own" and several)]
+
+
+def test_a_child_by_fork_computes_on_threads_of_its_own():
+    code = """
+import os, torch, torch.nn.functional as F, hipdnn.torch
+torch.set_num_threads(2)
+x, w = torch.rand(8, 64, 32, 32), torch.rand(64, 64, 3, 3)
+expected = F.conv2d(x, w)
+child = os.fork()
+if child == 0:
+    # PyTorch's own functions would wait for ever here.
+    with hipdnn.torch.enable():
+        got = F.conv2d(x, w)
+    os._exit(0 if os.environ["HIPDNN_CPU_THREAD_POOL"] == "own" and got.shape == expected.shape else 1)
+print(os.waitpid(child, 0)[1])
+"""
+    environment = {k: v for k, v in os.environ.items() if k != "HIPDNN_CPU_THREAD_POOL"}
+    said = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert said.stdout.split() == ["0"]

@@ -199,6 +199,10 @@ impl<T: Functions> Rows<T> {
         from: *const T,
         row_stride: usize,
     ) {
+        // Memory for the sequences alone may be bound to a ragged tensor, so there is no row to point to.
+        if count == 0 {
+            return;
+        }
         let sums = Accumulators {
             from,
             row_stride,

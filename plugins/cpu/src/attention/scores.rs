@@ -22,7 +22,8 @@ pub(crate) struct Mask<T> {
     run: RowConverter<T>,
     pack: Pack<T>,
     strides: [usize; 4],
-    is_boolean: bool,
+    /// Whether any byte but 0 counts as 1.
+    pub(crate) is_boolean: bool,
 }
 
 /// What is done to the scores.
@@ -106,6 +107,9 @@ impl<T: Float> Mask<T> {
         let indices = [sequence.place, head, queries.start, keys.start];
         let at: usize = indices.iter().zip(self.strides).map(|(index, stride)| index * stride).sum();
         let each = self.strides[2] != 0;
+        if keys.is_empty() {
+            return each;
+        }
         // SAFETY: the queries and keys are those of the sequence, for which the mask has elements, and the block has room.
         unsafe {
             let from = tensors[self.slot].add(at * self.run.size);

@@ -23,7 +23,9 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 # PyTorch's OpenMP threads poll for a while after each of its functions: CPU_ENGINE computes on them instead of taking their processors.
-os.environ.setdefault("HIPDNN_CPU_THREAD_POOL", "openmp")
+# In a child by fork these threads are missing, and OpenMP would wait for them.
+if os.environ.setdefault("HIPDNN_CPU_THREAD_POOL", "openmp") == "openmp":
+    os.register_at_fork(after_in_child=lambda: os.environ.update(HIPDNN_CPU_THREAD_POOL="own"))
 
 # `pooling` adds to the handlers.
 from . import ops, pooling as _pooling  # noqa: F401
