@@ -177,6 +177,8 @@ impl Stream {
         if self == after {
             return Ok(());
         }
+        // A default stream is that of the device that is current.
+        let _of_default = place.enter(self)?;
         // SAFETY: as promised by the caller; the driver keeps an event that is ended until work that waits for it is done.
         unsafe {
             let Some(gpu) = place.gpu(self)? else { return Ok(()) };

@@ -170,9 +170,15 @@ impl DeviceArray {
 impl DeviceArray {
     /// Takes a stream to be the one that later work goes to. The one before may have ended, so it is the device that is waited for.
     fn before(&self, py: Python<'_>, consumer: Stream) -> PyResult<()> {
-        let made =
-            std::mem::replace(&mut *self.stream.lock().unwrap_or_else(PoisonError::into_inner), consumer);
-        if made == consumer { Ok(()) } else { self.finish(py) }
+        let stream = || self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = *stream();
+        // 2 is another stream in each thread. The lock is not held while the device is waited for, which lets other threads run.
+        if made == consumer && consumer != Stream::new(2) {
+            return Ok(());
+        }
+        self.finish(py)?;
+        *stream() = consumer;
+        Ok(())
     }
 
     fn finish(&self, py: Python<'_>) -> PyResult<()> {

@@ -68,7 +68,9 @@ pub fn plan(handle: &Handle, engine: usize, request: Request, saved: &Found) -> 
         products.into_iter().map(|product| Step::Product(Box::new(product))).collect()
     } else {
         let options = Options::of_cudnn(&request.config.knobs);
-        let maker = || Ready::new(&entered).map(|ready| ready.maker);
+        // Kept until all is planned: no other thread may use the handle of cuDNN's meanwhile.
+        let mut ready = None;
+        let maker = || Ok(ready.insert(Ready::new(&entered)?).maker);
         parts(maker, &prepared, &options, saved)?.into_iter().map(Step::Part).collect()
     };
     let tensors: Vec<StepTensors> = steps.iter().map(Step::tensors).collect();

@@ -90,8 +90,7 @@ impl<T: Functions> Dropout<T> {
                 unsafe {
                     let scale = scale.get(tensors);
                     let each = mask.load(isa, tensors, sequence, head, block);
-                    let is_boolean = mask.is_boolean;
-                    isa.run(MaskFactors { to: *added, row_stride, rows, columns, each, is_boolean, scale });
+                    isa.run(MaskFactors { to: *added, row_stride, rows, columns, each, scale });
                 }
             }
         }
@@ -162,7 +161,6 @@ struct MaskFactors<T> {
     rows: usize,
     columns: usize,
     each: bool,
-    is_boolean: bool,
     scale: T,
 }
 
@@ -171,10 +169,6 @@ impl<T: Functions> IsaTask for MaskFactors<T> {
 
     #[inline(always)]
     fn run(self) {
-        let factor = |kept: T| match self.is_boolean && kept != T::ZERO {
-            true => self.scale,
-            false => kept * self.scale,
-        };
         // From the last row, so that none is written over before it was read.
         for row in (0..self.rows).rev() {
             // SAFETY: whoever makes the task has these values, and room for as many.
@@ -182,8 +176,8 @@ impl<T: Functions> IsaTask for MaskFactors<T> {
                 let of_row = self.to.add(row).read();
                 let to = std::slice::from_raw_parts_mut(self.to.add(row * self.row_stride), self.columns);
                 match self.each {
-                    true => to.iter_mut().for_each(|kept| *kept = factor(*kept)),
-                    false => to.fill(factor(of_row)),
+                    true => to.iter_mut().for_each(|factor| *factor = *factor * self.scale),
+                    false => to.fill(of_row * self.scale),
                 }
             }
         }

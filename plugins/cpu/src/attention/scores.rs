@@ -22,8 +22,7 @@ pub(crate) struct Mask<T> {
     run: RowConverter<T>,
     pack: Pack<T>,
     strides: [usize; 4],
-    /// Whether any byte but 0 counts as 1.
-    pub(crate) is_boolean: bool,
+    is_boolean: bool,
 }
 
 /// What is done to the scores.

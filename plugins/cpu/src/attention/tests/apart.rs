@@ -13,7 +13,7 @@ impl Case {
             0 => {
                 (operation.dropout_mask, operation.dropout_scale) = (Some(14), Some(15));
                 let dims = scores.map(|dim| random.of(&[1, dim, dim]));
-                let data_type = random.of(&[DataType::Float, DataType::Half, DataType::Boolean]);
+                let data_type = random.of(&[DataType::Float, DataType::Half]);
                 self.add(random, 14, data_type, &dims);
                 let mask = self.arrays.pop().unwrap();
                 self.arrays.push(mask.filled(|| random.of(&[0.0, 1.0, 1.0])));
