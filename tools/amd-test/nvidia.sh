@@ -2,7 +2,8 @@
 # Runs what `cargo xtask nvidia-test` packed, on a machine with an NVIDIA GPU: each engine against the reference, each call of NVIDIA's
 # libraries made to fail, captured graphs, streams, threads and devices, some of that under compute-sanitizer and beside a HIP runtime, and times
 # against cuDNN alone and PyTorch. Before that, what many processor cores show. The arguments are words that the names of the cases to run contain.
-# Files go into the folder OUT, else into out beside this script. The exit status is 1 where something is wrong, 2 where nothing ran.
+# SECTIONS names the functions below that are to run, where not all. Files go into the folder OUT, else into out beside this script.
+# The exit status is 1 where something is wrong, 2 where nothing ran.
 here=$(cd "$(dirname "$0")" && pwd) || exit 2
 mkdir -p "${OUT:=$here/out}" || exit 2
 OUT=$(cd "$OUT" && pwd)
@@ -16,115 +17,141 @@ if prefix=$(python3 -c 'import sys; print(sys.prefix)' 2> /dev/null); then
   folders=$(python3 -c 'import glob, nvidia; print(":".join(f for p in nvidia.__path__ for f in glob.glob(p + "/*/lib")))' 2> /dev/null)
   [ -z "$folders" ] || export LD_LIBRARY_PATH="$folders${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 fi
-bin/hipdnn --backend "$backend" device
-
-echo "== planning and executing with threads, and a small convolution beside busy ones; no GPU is used"
-HIPDNN_BENCH_LIBRARY=$backend HIPDNN_BENCH_PLUGIN=$PWD/bench/libhipdnn_null_plugin.so timeout 100 bin/scaling | tee "$OUT/scaling.csv"
-timeout 60 bin/bench-cpu --backend "$backend" --data "$OUT/bench-cpu" --busy 16 --threads 16 | tee "$OUT/busy.txt"
-
 parts=$(nproc)
 [ "$parts" -le 14 ] || parts=14
-echo "== each engine against the reference, in $parts processes"
-rm -f "$OUT"/part*
-for part in $(seq "$parts"); do
-  {
-    timeout 600 bin/amd-test "$backend" --part="$part/$parts" "$@" > "$OUT/part$part.txt" 2> "$OUT/part$part.log"
-    echo "$?" > "$OUT/part$part.status"
-  } &
-done
-wait
 status=0
-for part in $(seq "$parts"); do
-  ended=$(cat "$OUT/part$part.status")
-  [ "$ended" -eq 0 ] || status=1
-  # 1 is a wrong result, which is told below.
-  [ "$ended" -le 1 ] || echo "part $part: exit status $ended: $(tail -n 1 "$OUT/part$part.log")"
-done
-passed=' error [^ ]*  *[0-9.]* s$'
-cat "$OUT"/part*.txt | grep -e "$passed" -e ' refused: ' -e ' FAILED: ' | sort > "$OUT/cases.txt"
-[ -s "$OUT/cases.txt" ] || exit 2
-rm -f "$OUT"/part*.txt "$OUT"/part*.status
-failed=$(grep -c ' FAILED: ' "$OUT/cases.txt")
-echo "passed $(grep -c "$passed" "$OUT/cases.txt"), refused $(grep -c ' refused: ' "$OUT/cases.txt"), failed $failed"
-grep ' FAILED: ' "$OUT/cases.txt" | tr -s ' ' | cut -c1-300
-if grep -q ' refused: ' "$OUT/cases.txt"; then
-  echo "refused, by reason:"
-  sed -n 's/.* refused: //p' "$OUT/cases.txt" | cut -c1-110 | sort | uniq -c | sort -rn
-fi
 
-echo "== each call of NVIDIA's libraries made to fail, in $parts processes"
-for part in $(seq "$parts"); do
-  {
-    timeout 200 bin/amd-test --nvidia-calls "$backend" --part="$part/$parts" > "$OUT/calls$part.txt" 2> "$OUT/calls$part.log"
-    echo "part $part: exit status $?" >> "$OUT/calls$part.txt"
-    grep '^amd-test: ' "$OUT/calls$part.log" >> "$OUT/calls$part.txt"
-    rm -f "$OUT/calls$part.log"
-  } &
-done
-wait
-cat "$OUT"/calls[0-9]*.txt > "$OUT/calls.txt" && rm -f "$OUT"/calls[0-9]*.txt
-grep -e ' FAILED: ' -e 'amd-test: ' "$OUT/calls.txt" | tr -s ' ' | cut -c1-400
-grep '^failing calls: .* calls of part ' "$OUT/calls.txt" | sed 's/ of part.*//' | awk '{ calls = $(NF - 1); NF -= 2; sum[$0] += calls }
-  END { for (name in sum) print name ": " sum[name] " calls" }'
-[ "$(grep -c '^part [0-9]*: exit status 0$' "$OUT/calls.txt")" -eq "$parts" ] || status=1
+cores() {
+  echo "== planning and executing with threads, and a small convolution beside busy ones; no GPU is used"
+  HIPDNN_BENCH_LIBRARY=$backend HIPDNN_BENCH_PLUGIN=$PWD/bench/libhipdnn_null_plugin.so timeout 100 bin/scaling | tee "$OUT/scaling.csv"
+  timeout 60 bin/bench-cpu --backend "$backend" --data "$OUT/bench-cpu" --busy 16 --threads 16 | tee "$OUT/busy.txt"
+}
 
-echo "== captured graphs, streams, threads, devices, memory"
-timeout 200 bin/amd-test --nvidia "$backend" > "$OUT/checks.txt" 2>&1 || status=1
-grep -e ' FAILED: ' -e ' left out: ' -e 'amd-test: ' -e '^[0-9]* checks passed' "$OUT/checks.txt" | tr -s ' ' | cut -c1-400
-
-echo "== the same of threads and memory in a process that has a HIP runtime (a stand-in), too"
-LD_LIBRARY_PATH="$PWD/standin${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
-  timeout 100 bin/amd-test --nvidia "$backend" "threads:" "memory:" > "$OUT/mixed.txt" 2>&1 || status=1
-grep -e ' FAILED: ' -e 'amd-test: ' -e '^beside ' -e '^[0-9]* checks passed' "$OUT/mixed.txt" | tr -s ' ' | cut -c1-400
-grep -q '^beside the HIP runtime' "$OUT/mixed.txt" || { echo "the stand-in for the HIP runtime cannot be opened"; status=1; }
-
-echo "== memcheck"
-if command -v compute-sanitizer > /dev/null; then
-  timeout 600 compute-sanitizer --tool memcheck --error-exitcode 1 bin/amd-test "$backend" "pointwise modes" "sdpa Causal [1" \
-    "CUBLASLT_ENGINE: matmul, bias" "batchnorm training, kept 3 half" > "$OUT/memcheck.txt" 2>&1 || status=1
-  grep -e ' FAILED: ' -e '^[0-9]* passed' -e 'ERROR SUMMARY' "$OUT/memcheck.txt"
-else
-  echo "left out: compute-sanitizer is not installed"
-fi
-
-echo "== a network trained on the device, and the parts of its graphs"
-# The parts are told by graphs that the program writes down.
-rm -rf "$OUT/graphs"
-HIPDNN_LOG_GRAPH_DIR="$OUT/graphs" timeout 100 bin/train_digits --device digits.csv > "$OUT/train.txt" 2>&1 || status=1
-cat "$OUT/train.txt"
-for graph in "$OUT"/graphs/*.json; do
-  [ -e "$graph" ] || continue
-  sed -n 's/.*"name":"\([^"]*\)","nodes":.*/\1/p' "$graph"
-  bin/hipdnn --backend "$backend" explain "$graph" |
-    awk '/^[A-Z_]*_ENGINE / { engine = $1 } /^  nodes? / && engine !~ /^CPU/ { print "  " engine ":" substr($0, 2) }'
-done > "$OUT/parts.txt"
-cat "$OUT/parts.txt"
-
-echo "== times of the example graphs"
-for graph in examples_graphs/*.json; do
-  bin/hipdnn --backend "$backend" bench "$graph" --no-ranking || true
-done
-
-echo "== beside a program on cuDNN alone, and the first handle of a process"
-if [ -x bin/cudnn_peer ]; then
-  timeout 100 bin/cudnn_peer "$backend" > "$OUT/peer.csv" || status=1
-  # The second time the files are warm.
-  for _ in 1 2; do timeout 60 bin/cudnn_peer "$backend" --first > "$OUT/first.csv" || status=1; done
-  cat "$OUT/peer.csv" "$OUT/first.csv"
-else
-  echo "left out: NVIDIA's headers were not there when this was packed"
-fi
-
-echo "== times against PyTorch"
-if why=$(python3 -c 'import torch; assert torch.cuda.is_available(), "PyTorch finds no GPU"' 2>&1); then
-  if ! timeout 600 python3 nvidia_bench.py "$backend" "$OUT/figures.csv" --picture "$OUT/figures.svg" 2> "$OUT/figures.log"; then
-    status=1
-    grep -v '^\[' "$OUT/figures.log" | tail -n 5
+cases() {
+  echo "== each engine against the reference, in $parts processes"
+  rm -f "$OUT"/part*
+  for part in $(seq "$parts"); do
+    {
+      timeout 600 bin/amd-test "$backend" --part="$part/$parts" "$@" > "$OUT/part$part.txt" 2> "$OUT/part$part.log"
+      echo "$?" > "$OUT/part$part.status"
+    } &
+  done
+  wait
+  for part in $(seq "$parts"); do
+    ended=$(cat "$OUT/part$part.status")
+    [ "$ended" -eq 0 ] || status=1
+    # 1 is a wrong result, which is told below.
+    [ "$ended" -le 1 ] || echo "part $part: exit status $ended: $(tail -n 1 "$OUT/part$part.log")"
+  done
+  passed=' error [^ ]*  *[0-9.]* s$'
+  cat "$OUT"/part*.txt | grep -e "$passed" -e ' refused: ' -e ' FAILED: ' | sort > "$OUT/cases.txt"
+  [ -s "$OUT/cases.txt" ] || exit 2
+  rm -f "$OUT"/part*.txt "$OUT"/part*.status
+  failed=$(grep -c ' FAILED: ' "$OUT/cases.txt")
+  echo "passed $(grep -c "$passed" "$OUT/cases.txt"), refused $(grep -c ' refused: ' "$OUT/cases.txt"), failed $failed"
+  grep ' FAILED: ' "$OUT/cases.txt" | tr -s ' ' | cut -c1-300
+  if grep -q ' refused: ' "$OUT/cases.txt"; then
+    echo "refused, by reason:"
+    sed -n 's/.* refused: //p' "$OUT/cases.txt" | cut -c1-110 | sort | uniq -c | sort -rn
   fi
-else
-  echo "left out: $(echo "$why" | tail -n 1)"
-fi
+}
 
-echo "== Python: arrays on the GPU, PyTorch's functions, training beside PyTorch"
-sh python/run.sh || status=1
+calls() {
+  echo "== each call of NVIDIA's libraries made to fail, in $parts processes"
+  for part in $(seq "$parts"); do
+    {
+      timeout 200 bin/amd-test --nvidia-calls "$backend" --part="$part/$parts" > "$OUT/calls$part.txt" 2> "$OUT/calls$part.log"
+      echo "part $part: exit status $?" >> "$OUT/calls$part.txt"
+      grep '^amd-test: ' "$OUT/calls$part.log" >> "$OUT/calls$part.txt"
+      rm -f "$OUT/calls$part.log"
+    } &
+  done
+  wait
+  cat "$OUT"/calls[0-9]*.txt > "$OUT/calls.txt" && rm -f "$OUT"/calls[0-9]*.txt
+  grep -e ' FAILED: ' -e 'amd-test: ' "$OUT/calls.txt" | tr -s ' ' | cut -c1-400
+  grep '^failing calls: .* calls of part ' "$OUT/calls.txt" | sed 's/ of part.*//' | awk '{ calls = $(NF - 1); NF -= 2; sum[$0] += calls }
+    END { for (name in sum) print name ": " sum[name] " calls" }'
+  [ "$(grep -c '^part [0-9]*: exit status 0$' "$OUT/calls.txt")" -eq "$parts" ] || status=1
+}
+
+checks() {
+  echo "== captured graphs, streams, threads, devices, memory"
+  timeout 200 bin/amd-test --nvidia "$backend" > "$OUT/checks.txt" 2>&1 || status=1
+  grep -e ' FAILED: ' -e ' left out: ' -e 'amd-test: ' -e '^[0-9]* checks passed' "$OUT/checks.txt" | tr -s ' ' | cut -c1-400
+}
+
+mixed() {
+  echo "== the same of threads and memory in a process that has a HIP runtime (a stand-in), too"
+  LD_LIBRARY_PATH="$PWD/standin${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
+    timeout 100 bin/amd-test --nvidia "$backend" "threads:" "memory:" > "$OUT/mixed.txt" 2>&1 || status=1
+  grep -e ' FAILED: ' -e 'amd-test: ' -e '^beside ' -e '^[0-9]* checks passed' "$OUT/mixed.txt" | tr -s ' ' | cut -c1-400
+  grep -q '^beside the HIP runtime' "$OUT/mixed.txt" || { echo "the stand-in for the HIP runtime cannot be opened"; status=1; }
+}
+
+memcheck() {
+  echo "== memcheck"
+  if command -v compute-sanitizer > /dev/null; then
+    timeout 600 compute-sanitizer --tool memcheck --error-exitcode 1 bin/amd-test "$backend" "pointwise modes" "sdpa Causal [1" \
+      "CUBLASLT_ENGINE: matmul, bias" "batchnorm training, kept 3 half" > "$OUT/memcheck.txt" 2>&1 || status=1
+    grep -e ' FAILED: ' -e '^[0-9]* passed' -e 'ERROR SUMMARY' "$OUT/memcheck.txt"
+  else
+    echo "left out: compute-sanitizer is not installed"
+  fi
+}
+
+train() {
+  echo "== a network trained on the device, and the parts of its graphs"
+  # The parts are told by graphs that the program writes down.
+  rm -rf "$OUT/graphs"
+  HIPDNN_LOG_GRAPH_DIR="$OUT/graphs" timeout 100 bin/train_digits --device digits.csv > "$OUT/train.txt" 2>&1 || status=1
+  cat "$OUT/train.txt"
+  for graph in "$OUT"/graphs/*.json; do
+    [ -e "$graph" ] || continue
+    sed -n 's/.*"name":"\([^"]*\)","nodes":.*/\1/p' "$graph"
+    bin/hipdnn --backend "$backend" explain "$graph" |
+      awk '/^[A-Z_]*_ENGINE / { engine = $1 } /^  nodes? / && engine !~ /^CPU/ { print "  " engine ":" substr($0, 2) }'
+  done > "$OUT/parts.txt"
+  cat "$OUT/parts.txt"
+}
+
+examples() {
+  echo "== times of the example graphs"
+  for graph in examples_graphs/*.json; do
+    bin/hipdnn --backend "$backend" bench "$graph" --no-ranking || true
+  done
+}
+
+peer() {
+  echo "== beside a program on cuDNN alone, and the first handle of a process"
+  if [ -x bin/cudnn_peer ]; then
+    timeout 100 bin/cudnn_peer "$backend" > "$OUT/peer.csv" || status=1
+    # The second time the files are warm.
+    for _ in 1 2; do timeout 60 bin/cudnn_peer "$backend" --first > "$OUT/first.csv" || status=1; done
+    cat "$OUT/peer.csv" "$OUT/first.csv"
+  else
+    echo "left out: NVIDIA's headers were not there when this was packed"
+  fi
+}
+
+pytorch() {
+  echo "== times against PyTorch"
+  if why=$(python3 -c 'import torch; assert torch.cuda.is_available(), "PyTorch finds no GPU"' 2>&1); then
+    if ! timeout 600 python3 nvidia_bench.py "$backend" "$OUT/figures.csv" --picture "$OUT/figures.svg" 2> "$OUT/figures.log"; then
+      status=1
+      grep -v '^\[' "$OUT/figures.log" | tail -n 5
+    fi
+  else
+    echo "left out: $(echo "$why" | tail -n 1)"
+  fi
+}
+
+python() {
+  echo "== Python: arrays on the GPU, PyTorch's functions, training beside PyTorch"
+  sh python/run.sh || status=1
+}
+
+bin/hipdnn --backend "$backend" device
+for section in ${SECTIONS:-cores cases calls checks mixed memcheck train examples peer pytorch python}; do
+  "$section" "$@"
+done
 exit $status
