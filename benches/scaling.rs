@@ -1,8 +1,9 @@
 //! How planning and executing scale with threads, each with a handle of its own, through a plugin that does nothing.
 //!
 //! `cargo bench --bench scaling` prints a CSV line for each figure: what, threads, value, unit. Shares of linear are medians of nine pairs
-//! of runs; that of a loop of additions says what the machine itself allows. On a machine without a C compiler
-//! `HIPDNN_BENCH_PLUGIN` names the compiled plugin, and `HIPDNN_BENCH_LIBRARY` the library.
+//! of runs. What the machine itself allows, where two processors may be one core's, is told by a loop of additions, and by as many
+//! processes with one thread each, which share nothing but the machine. On a machine without a C compiler `HIPDNN_BENCH_PLUGIN` names
+//! the compiled plugin, and `HIPDNN_BENCH_LIBRARY` the library.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark stops at the first failure")]
 
@@ -15,7 +16,8 @@ mod threads;
 
 use std::ffi::{CString, c_void};
 use std::hint::black_box;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use api::{Api, ok};
 use subject::{CACHE, convolution, library, median, null_plugin};
@@ -33,6 +35,30 @@ fn additions(threads: usize) -> f64 {
         };
         (add, || ())
     })
+}
+
+/// What a child process is told: the moment to begin at, in milliseconds since 1970.
+const BEGIN: &str = "HIPDNN_BENCH_BEGIN";
+
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is right");
+    u64::try_from(since.as_millis()).expect("milliseconds fit")
+}
+
+/// The flows a second of so many processes, each with one thread.
+fn processes(count: usize) -> f64 {
+    // Enough for all to start.
+    let begin = (now() + 300).to_string();
+    let start = || {
+        let mut again = Command::new(std::env::current_exe().expect("the program has a path"));
+        again.env(BEGIN, &begin).stdout(Stdio::piped()).spawn().expect("the program starts")
+    };
+    let children: Vec<_> = (0..count).map(|_| start()).collect();
+    let rate = |child: std::process::Child| -> f64 {
+        let output = child.wait_with_output().expect("the program ends");
+        String::from_utf8(output.stdout).expect("a number").trim().parse().expect("a number")
+    };
+    children.into_iter().map(rate).sum()
 }
 
 /// Prints what threads reach together, as a share of what one reaches alone times their number.
@@ -69,8 +95,15 @@ fn main() {
     struct Memory([f32; 64]);
     let mut memory = Memory([0.0; 64]);
     let pointers = [memory.0.as_mut_ptr().cast::<c_void>(); 3];
+    if let Some(begin) = std::env::var(BEGIN).ok().and_then(|begin| begin.parse::<u64>().ok()) {
+        api.flow(handle, &bytes, &pointers);
+        std::thread::sleep(Duration::from_millis(begin.saturating_sub(now())));
+        println!("{}", flows(&api, &bytes, &pointers, 1));
+        return;
+    }
     let what = if cached { "one convolution, found again" } else { "one convolution, uncached" };
     print(what, |threads| flows(&api, &bytes, &pointers, threads));
+    print(&format!("{what}, in processes"), processes);
     if !cached {
         let [_, _, _, plan] = api.plan(handle, &bytes);
         print("execution of a shared plan", |threads| executions(&api, plan, &pointers, threads));
