@@ -5,23 +5,27 @@ use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
 use hipdnn_plugin_sdk::dynlib::Object;
+use hipdnn_plugin_sdk::gpu::Gpu;
 use hipdnn_plugin_sdk::{PluginError, Refusal};
 use parking_lot::Mutex;
 
-use crate::cudnn::Cudnn;
+use crate::cudnn::{Cudnn, cudnnHandle_t};
 use crate::descriptor::{Open, OperationGraph, get};
-use crate::knob::Options;
+use crate::knob::{Options, TIMED_PLANS};
 use crate::lowering::Described;
 use crate::names::{
     ATTR_DEVICEPROP_JSON_REPRESENTATION, ATTR_ENGINE_NUMERICAL_NOTE, ATTR_ENGINECFG_ENGINE,
     ATTR_ENGINEHEUR_DEVICEPROP, ATTR_ENGINEHEUR_MODE, ATTR_ENGINEHEUR_OPERATION_GRAPH,
     ATTR_ENGINEHEUR_RESULTS, ATTR_EXECUTION_PLAN_DEVICEPROP, ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
     ATTR_EXECUTION_PLAN_HANDLE, ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+    ATTR_VARIANT_PACK_DATA_POINTERS, ATTR_VARIANT_PACK_UNIQUE_IDS, ATTR_VARIANT_PACK_WORKSPACE,
     BACKEND_DEVICEPROP_DESCRIPTOR, BACKEND_ENGINE_DESCRIPTOR, BACKEND_ENGINECFG_DESCRIPTOR,
-    BACKEND_ENGINEHEUR_DESCRIPTOR, BACKEND_EXECUTION_PLAN_DESCRIPTOR, HEUR_MODE_A, HEUR_MODE_FALLBACK,
-    NUMERICAL_NOTE_DOWN_CONVERT_INPUTS, NUMERICAL_NOTE_NONDETERMINISTIC, NUMERICAL_NOTE_TENSOR_CORE,
-    TYPE_BACKEND_DESCRIPTOR, TYPE_CHAR, TYPE_HANDLE, TYPE_HEUR_MODE, TYPE_INT64, TYPE_NUMERICAL_NOTE,
+    BACKEND_ENGINEHEUR_DESCRIPTOR, BACKEND_EXECUTION_PLAN_DESCRIPTOR, BACKEND_VARIANT_PACK_DESCRIPTOR,
+    HEUR_MODE_A, HEUR_MODE_FALLBACK, NUMERICAL_NOTE_DOWN_CONVERT_INPUTS, NUMERICAL_NOTE_NONDETERMINISTIC,
+    NUMERICAL_NOTE_TENSOR_CORE, TYPE_BACKEND_DESCRIPTOR, TYPE_CHAR, TYPE_HANDLE, TYPE_HEUR_MODE, TYPE_INT64,
+    TYPE_NUMERICAL_NOTE, TYPE_VOID_PTR,
 };
+use crate::trial;
 
 /// How many plans are kept that nobody uses.
 const KEPT: usize = 128;
@@ -52,8 +56,8 @@ static PLANS: Mutex<VecDeque<(Key, Arc<Compiled>)>> = Mutex::new(VecDeque::new()
 /// What cuDNN knows the device of a plan by. Either is alive.
 #[derive(Clone, Copy, Debug)]
 pub enum Target {
-    /// A handle, on a device that is there.
-    Handle(*mut c_void),
+    /// A handle, on a device that is there and entered.
+    Handle(*mut c_void, Gpu),
     /// Its properties, from [`properties`]: plans for it are made, and run nowhere.
     Properties(*mut c_void),
 }
@@ -64,7 +68,7 @@ impl Target {
         // SAFETY: the types are those of the attributes, and what is named is alive.
         unsafe {
             match self {
-                Self::Handle(target) => open.set(handle, TYPE_HANDLE, &[target]),
+                Self::Handle(target, _) => open.set(handle, TYPE_HANDLE, &[target]),
                 Self::Properties(target) => open.set(properties, TYPE_BACKEND_DESCRIPTOR, &[target]),
             }
         }
@@ -96,11 +100,6 @@ pub struct Maker {
 }
 
 impl Compiled {
-    /// cuDNN's plan.
-    pub fn plan(&self) -> *mut c_void {
-        self.plan.get()
-    }
-
     /// The plan of a graph with these options, made now or before.
     ///
     /// # Errors
@@ -128,6 +127,35 @@ impl Compiled {
         }
         plans.push_back((key, Arc::clone(&made)));
         Ok(made)
+    }
+
+    /// Puts the work on the stream of a handle.
+    ///
+    /// # Errors
+    /// cuDNN's.
+    ///
+    /// # Safety
+    /// The handle is alive and nobody else's meanwhile. The tensors with these of cuDNN's uids are valid until the work is done, and so is
+    /// `workspace` for [`Compiled::workspace_size`] bytes.
+    pub unsafe fn run(
+        &self,
+        cudnn: &'static Cudnn,
+        handle: cudnnHandle_t,
+        uids: &[i64],
+        pointers: &[*mut c_void],
+        workspace: *mut c_void,
+    ) -> Result<(), PluginError> {
+        let pack = Open::new(cudnn, BACKEND_VARIANT_PACK_DESCRIPTOR)?;
+        // SAFETY: the types are those of the attributes.
+        unsafe {
+            pack.set(ATTR_VARIANT_PACK_UNIQUE_IDS, TYPE_INT64, uids)?;
+            pack.set(ATTR_VARIANT_PACK_DATA_POINTERS, TYPE_VOID_PTR, pointers)?;
+            pack.set(ATTR_VARIANT_PACK_WORKSPACE, TYPE_VOID_PTR, &[workspace])?;
+        }
+        let pack = pack.finalize()?;
+        // SAFETY: the objects are alive, and the caller vouches for the memory.
+        let status = unsafe { (cudnn.cudnnBackendExecute)(handle, self.plan.get(), pack.get()) };
+        cudnn.check("cudnnBackendExecute", status)
     }
 
     /// The plan as cuDNN's JSON.
@@ -233,11 +261,34 @@ fn forbidden(notes: &[c_int], described: &Described, options: &Options) -> Optio
     }
 }
 
-/// The plan in the place that the options ask for, of those that can be made: first those of heuristic A, then the fallback's.
+/// The plan in the place that the options ask for, of those that can be made: first those of heuristic A, then the fallback's, or in the
+/// order of their times.
 fn search(maker: Maker, described: &Described, options: &Options) -> Result<Compiled, PluginError> {
+    let wanted = options.engine + 1;
+    let most = if options.benchmarking { wanted.max(TIMED_PLANS) } else { wanted };
+    let mut found = candidates(maker, described, options, most)?;
+    let count = found.len();
+    if let (true, Target::Handle(handle, gpu)) = (options.benchmarking && count > 1, maker.target) {
+        // SAFETY: the handle is alive, and its device is entered.
+        found = unsafe { trial::fastest_first(maker.cudnn, handle, gpu, described, found) }?;
+    }
+    let place = options.engine;
+    found.into_iter().nth(place).ok_or_else(|| {
+        Refusal::new(format!("cuDNN has {count} plans for it, and the one in place {place} was chosen"))
+            .into()
+    })
+}
+
+/// So many plans at most, the best first by cuDNN's heuristics.
+fn candidates(
+    maker: Maker,
+    described: &Described,
+    options: &Options,
+    most: usize,
+) -> Result<Vec<Compiled>, PluginError> {
     let cudnn = maker.cudnn;
     let handle = match maker.target {
-        Target::Handle(handle) => Some(handle),
+        Target::Handle(handle, _) => Some(handle),
         Target::Properties(_) => None,
     };
     // What was said of other graphs is no reason for this one.
@@ -245,7 +296,7 @@ fn search(maker: Maker, described: &Described, options: &Options) -> Result<Comp
     // SAFETY: the handle is alive.
     let graph = unsafe { OperationGraph::new(cudnn, handle, described) }.map_err(refused)?;
     let mut reasons: Vec<String> = Vec::new();
-    let mut found = 0;
+    let mut found = Vec::new();
     for mode in [HEUR_MODE_A, HEUR_MODE_FALLBACK] {
         let configurations = match configurations(maker, &graph, mode) {
             Ok(configurations) => configurations,
@@ -270,23 +321,19 @@ fn search(maker: Maker, described: &Described, options: &Options) -> Result<Comp
                         &format!("an engine of cuDNN's needs {} bytes of workspace", made.workspace_size),
                     );
                 }
-                Ok(made) if found == options.engine => return Ok(made),
-                Ok(_) => found += 1,
+                Ok(made) => found.push(made),
                 Err(error) => note(&mut reasons, error.message()),
+            }
+            if found.len() == most {
+                return Ok(found);
             }
         }
     }
-    Err(if found > 0 {
-        Refusal::new(format!(
-            "cuDNN has {found} plans for it, and the one in place {} was chosen",
-            options.engine
-        ))
-        .into()
-    } else if reasons.is_empty() {
-        Refusal::new("cuDNN has no engine for it").into()
-    } else {
-        Refusal::new(format!("cuDNN has no engine for it: {}", reasons.join("; "))).into()
-    })
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    let reasons = if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join("; ")) };
+    Err(Refusal::new(format!("cuDNN has no engine for it{reasons}")).into())
 }
 
 /// Keeps a reason, if it is a new one, and not too many.

@@ -3,7 +3,8 @@
 use hipdnn_plugin_sdk::cuda::{self, Cuda};
 use hipdnn_plugin_sdk::dynlib::Object;
 use hipdnn_plugin_sdk::ffi::hipStream_t;
-use hipdnn_plugin_sdk::{PluginError, Refusal, gpu};
+use hipdnn_plugin_sdk::gpu::{self, Gpu};
+use hipdnn_plugin_sdk::{PluginError, Refusal};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::compiled::{Maker, Target};
@@ -90,7 +91,7 @@ impl<'a> Ready<'a> {
             none => none.insert(OfCudnn::take(cudnn, device)?),
         };
         let handle = opened.handle.get();
-        let target = Target::Handle(handle);
+        let target = Target::Handle(handle, Gpu::Cuda(*device));
         let maker = Maker { cudnn, target, device: device.number, context: device.context };
         Ok(Self { maker, handle, of_cudnn })
     }

@@ -21,6 +21,9 @@ const LT_LIMIT: usize = 32 << 20;
 /// The number of cuBLASLt's algorithms that are asked for.
 pub const ALGORITHMS: usize = 16;
 
+/// The most plans of cuDNN's that are timed.
+pub const TIMED_PLANS: usize = 10;
+
 /// The choices for one plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Options {
@@ -44,6 +47,7 @@ fn limit(description: &'static str) -> Knob {
 pub fn cudnn_knobs() -> Vec<Knob> {
     vec![
         limit("the most bytes of workspace of cuDNN's plan; 0 for any number"),
+        Knob::flag(BENCHMARKING, "times cuDNN's plans when the plan is made", false),
         Knob::int(CUDNN_ENGINE_CHOICE, "the place in cuDNN's list of plans, the best first", 0, 0, 255),
         Knob::flag(CUDNN_TF32, "lets cuDNN round floats to TF32 in products and convolutions", false),
         Knob::flag(CUDNN_DETERMINISTIC, "takes engines whose results do not change from run to run", false),
@@ -74,7 +78,7 @@ impl Options {
             workspace_size_limit: positive_setting(settings, WORKSPACE_SIZE_LIMIT),
             tf32: is_set(settings, CUDNN_TF32),
             deterministic: is_set(settings, CUDNN_DETERMINISTIC),
-            benchmarking: false,
+            benchmarking: is_set(settings, BENCHMARKING),
         }
     }
 
@@ -110,9 +114,11 @@ mod tests {
         let chosen = Options::of_cudnn(&[
             setting(CUDNN_ENGINE_CHOICE, 3),
             setting(CUDNN_TF32, 1),
+            setting(BENCHMARKING, 1),
             setting(WORKSPACE_SIZE_LIMIT, 9),
         ]);
         assert_eq!((chosen.engine, chosen.tf32, chosen.workspace_size_limit), (3, true, Some(9)));
+        assert!(chosen.benchmarking);
         assert_eq!(Options::of_lt(&[]).workspace_size_limit, Some(32 << 20));
         assert!(Options::of_lt(&[setting(BENCHMARKING, 1)]).benchmarking);
     }

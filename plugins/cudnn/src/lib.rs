@@ -4,7 +4,8 @@
 //! without a device, an engine does not apply and the reason says what was looked for.
 //!
 //! `CUDNN_ENGINE`: [`lowering`] says which objects of cuDNN's graph API nodes become, [`descriptor`] makes them, [`compiled`] finds the
-//! plan that cuDNN makes of them, and [`part`] is such a plan. A graph that cuDNN does not take whole is divided into several.
+//! plan that cuDNN makes of them, by a [`trial`] where that is asked for, and [`part`] is such a plan. A graph that cuDNN does not take
+//! whole is divided into several.
 //!
 //! `CUBLASLT_ENGINE`: a `chain` of nodes becomes one call of cuBLASLt with one of the algorithms of [`lt`]. Chains and `product`s are
 //! the planner's, which the engine of hipBLASLt has in common.
@@ -23,3 +24,5 @@ pub mod names;
 pub mod part;
 pub mod plan;
 pub mod plugin;
+pub mod timing;
+pub mod trial;

@@ -17,15 +17,11 @@ use parking_lot::Mutex;
 
 use crate::compiled::{Compiled, Maker};
 use crate::cudnn::Cudnn;
-use crate::descriptor::{Open, uid};
+use crate::descriptor::uid;
 use crate::handle::Ready;
 use crate::knob::Options;
 use crate::lowering::{Lowered, Place, lower};
 use crate::lt::step;
-use crate::names::{
-    ATTR_VARIANT_PACK_DATA_POINTERS, ATTR_VARIANT_PACK_UNIQUE_IDS, ATTR_VARIANT_PACK_WORKSPACE,
-    BACKEND_VARIANT_PACK_DESCRIPTOR, TYPE_INT64, TYPE_VOID_PTR,
-};
 
 /// The most tensors that are not virtual, with numbers and those in the workspace.
 const MAX_PLACED: usize = 128;
@@ -127,20 +123,10 @@ impl Part {
             };
         }
         let pointers = pointers.get(..self.sources.len()).unwrap_or_default();
-        let cudnn = ready.maker.cudnn;
-        let pack = Open::new(cudnn, BACKEND_VARIANT_PACK_DESCRIPTOR)?;
-        // SAFETY: the types are those of the attributes.
-        unsafe {
-            pack.set(ATTR_VARIANT_PACK_UNIQUE_IDS, TYPE_INT64, &self.uids)?;
-            pack.set(ATTR_VARIANT_PACK_DATA_POINTERS, TYPE_VOID_PTR, pointers)?;
-            let workspace = scratch.wrapping_byte_add(self.own);
-            pack.set(ATTR_VARIANT_PACK_WORKSPACE, TYPE_VOID_PTR, &[workspace])?;
-        }
-        let pack = pack.finalize()?;
-        // SAFETY: the objects are alive; the caller vouches for the tensors, and for memory that has room for what the plan needs
+        let workspace = scratch.wrapping_byte_add(self.own);
+        // SAFETY: this thread has the handle; the caller vouches for the tensors, and for memory that has room for what the plan needs
         // behind the part's own.
-        let status = unsafe { (cudnn.cudnnBackendExecute)(ready.handle, self.compiled.plan(), pack.get()) };
-        cudnn.check("cudnnBackendExecute", status)
+        unsafe { self.compiled.run(ready.maker.cudnn, ready.handle, &self.uids, pointers, workspace) }
     }
 }
 

@@ -157,6 +157,13 @@ impl Case {
         self.graph.nodes.push(Node { name, compute_type, operation: operation.into() });
     }
 
+    /// The same graph, planned with what the library recommends timed.
+    pub fn timed(mut self) -> Self {
+        self.name.push_str(", timed");
+        self.knobs.push(("global.benchmarking", 1));
+        self
+    }
+
     /// The same graph with `float` between the nodes, as who writes graphs has it by default.
     pub fn with_wide_tensors(mut self) -> Self {
         self.name.push_str(", float between");

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, LazyLock};
-use std::time::{Duration, Instant};
 
 use hipdnn_plugin_sdk::cuda::Device;
 use hipdnn_plugin_sdk::dynlib::Object;
@@ -20,6 +19,7 @@ use crate::lt::library::{
     STATUS_INVALID_VALUE, STATUS_NOT_SUPPORTED, STATUS_SUCCESS, cublasLtHandle_t, cublasLtMatmulAlgo_t,
     cublasLtMatmulDescAttributes_t, cublasLtMatmulHeuristicResult_t,
 };
+use crate::timing::{Memory, by_time};
 use hipdnn_plugin_planner::chain::{Chain, Tensors, is_small};
 use hipdnn_plugin_planner::product::Matrix;
 
@@ -323,49 +323,19 @@ impl Run {
         let (first, second) = (scale(0)?, scale(1)?);
         let workspace = memory(found.iter().map(|found| found.workspace_size).max().unwrap_or(0))?;
         let tensors = Tensors {
-            a: a.pointer,
-            b: b.pointer,
-            c: c.pointer,
-            summand: summand.as_ref().map(|memory| memory.pointer),
-            bias: bias.as_ref().map(|memory| memory.pointer),
-            scales: [&first, &second].map(|memory| memory.as_ref().map(|memory| memory.pointer)),
+            a: a.pointer(),
+            b: b.pointer(),
+            c: c.pointer(),
+            summand: summand.as_ref().map(|memory| memory.pointer()),
+            bias: bias.as_ref().map(|memory| memory.pointer()),
+            scales: [&first, &second].map(|memory| memory.as_ref().map(|memory| memory.pointer())),
         };
-        let mut timed = Vec::with_capacity(found.len());
-        for found in found.iter() {
-            let run = |times: usize| -> Result<Duration, PluginError> {
-                let start = Instant::now();
-                for _ in 0..times {
-                    // SAFETY: the memory is as large as the matrices are, and lives until the device is done.
-                    unsafe { self.run_with(found, &tensors, workspace.pointer, std::ptr::null_mut()) }?;
-                }
-                gpu.synchronize()?;
-                Ok(start.elapsed())
-            };
-            timed.push((run(2).and_then(|_| run(8)).unwrap_or(Duration::MAX), *found));
-        }
-        timed.sort_by_key(|(time, _)| *time);
-        *found =
-            timed.into_iter().filter(|(time, _)| *time < Duration::MAX).map(|(_, found)| found).collect();
+        // SAFETY: the memory is as large as the matrices are, and lives until the device is done.
+        let run = |found: &Found| unsafe {
+            self.run_with(found, &tensors, workspace.pointer(), std::ptr::null_mut())
+        };
+        *found = by_time(gpu, std::mem::take(found), run);
         Ok(())
-    }
-}
-
-/// Device memory for a while.
-struct Memory {
-    gpu: Gpu,
-    pointer: *mut c_void,
-}
-
-impl Memory {
-    fn new(gpu: Gpu, bytes: usize) -> Result<Self, PluginError> {
-        Ok(Self { gpu, pointer: gpu.allocate(bytes)? })
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        // SAFETY: it is this one's own.
-        unsafe { self.gpu.free(self.pointer) };
     }
 }
 
