@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum { SUCCESS = 0, ALLOC_FAILED = 3, INVALID_VALUE = 7, EXECUTION_FAILED = 13, NOT_SUPPORTED = 15 };
-enum { R_32F = 0, R_64F = 1, R_16F = 2, R_16BF = 14 };
+enum { R_32F = 0, R_64F = 1, R_16F = 2, R_16BF = 14, R_8F_E4M3 = 28, R_8F_E5M2 = 29 };
 enum { RELU = 2, BIAS = 4, GELU = 32 };
 enum { COMPUTE_64F = 70 };
 
@@ -22,7 +22,7 @@ enum { COMPUTE_64F = 70 };
 
 typedef struct {
     int scale_type, transposed[2], epilogue, bias_type;
-    void* bias;
+    const void *bias, *scales[2];
 } product;
 
 typedef struct {
@@ -85,7 +85,7 @@ LT(MatmulDescCreate, void** made, int compute_type, int scale_type)
 {
     const int result = make(made, sizeof(product));
     if (result == SUCCESS) {
-        *(product*)*made = (product){scale_type, {0, 0}, 1, -1, NULL};
+        *(product*)*made = (product){scale_type, {0, 0}, 1, -1, NULL, {NULL, NULL}};
     }
     return (compute_type == COMPUTE_64F) == (scale_type == R_64F) ? result : INVALID_VALUE;
 }
@@ -117,6 +117,10 @@ LT(MatmulDescSetAttribute, void* of, int attribute, const void* value, size_t si
         return take(&p->epilogue, sizeof(int), value, size);
     case 8:
         return take(&p->bias, sizeof(void*), value, size);
+    case 17:
+        return take(&p->scales[0], sizeof(void*), value, size);
+    case 18:
+        return take(&p->scales[1], sizeof(void*), value, size);
     case 26:
         return take(&p->bias_type, sizeof(int), value, size);
     default:
@@ -168,6 +172,21 @@ static int is_known(int type)
     return type == R_32F || type == R_64F || type == R_16F || type == R_16BF;
 }
 
+static int is_small(int type)
+{
+    return type == R_8F_E4M3 || type == R_8F_E5M2;
+}
+
+/* What cuBLAS documents of types and forms of 8-bit floats. */
+static int takes_small(const product* p, const layout* a, const layout* b, const layout* c, const layout* d)
+{
+    const int bias = d->type == R_16F ? R_16F : R_16BF;
+    const int64_t bytes = d->type == R_32F ? 4 : 2;
+    return p->scale_type == R_32F && p->transposed[0] && !p->transposed[1] && is_small(a->type) && is_small(b->type) &&
+           !(a->type == R_8F_E5M2 && b->type == R_8F_E5M2) && d->type != R_64F && c->type == d->type && a->leading % 16 == 0 &&
+           b->leading % 16 == 0 && d->leading * bytes % 16 == 0 && a->rows % 16 == 0 && (!(p->epilogue & BIAS) || p->bias_type == bias);
+}
+
 /* Two algorithms: one that needs a workspace, where that is allowed, and one that needs none. */
 LT(MatmulAlgoGetHeuristic,
    void* handle,
@@ -185,7 +204,11 @@ LT(MatmulAlgoGetHeuristic,
     const layout *la = a, *lb = b, *lc = c, *ld = d;
     const int known = (p->epilogue & ~(1 | RELU | BIAS | GELU)) == 0 && (!(p->epilogue & BIAS) || p->bias != NULL);
     *count = 0;
-    if (handle == NULL || !is_known(la->type) || la->type != lb->type || !is_known(ld->type) || lc->type != ld->type || !known) {
+    if (handle == NULL || !is_known(ld->type) || lc->type != ld->type || !known) {
+        return NOT_SUPPORTED;
+    }
+    const int scaled = p->scales[0] != NULL || p->scales[1] != NULL;
+    if (is_small(la->type) || is_small(lb->type) ? !takes_small(p, la, lb, lc, ld) : scaled || !is_known(la->type) || la->type != lb->type) {
         return NOT_SUPPORTED;
     }
     for (size_t size = 4096; *count < room; size = 0) {
@@ -232,6 +255,9 @@ static void multiply(void* data)
                     sum += left * right;
                 }
                 sum *= m->alpha;
+                for (int i = 0; i < 2; i++) {
+                    sum *= p->scales[i] != NULL ? standin_load(p->scales[i], R_32F, 0) : 1.0;
+                }
                 sum += m->beta == 0.0 ? 0.0 : m->beta * element(m->at_c, &m->c, batch, row, column);
                 if (p->epilogue & BIAS) {
                     sum += standin_load(p->bias, p->bias_type < 0 ? m->d.type : p->bias_type, (int64_t)row);

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { STANDIN_FLOAT = 0, STANDIN_DOUBLE = 1, STANDIN_HALF = 2, STANDIN_INT32 = 10, STANDIN_BFLOAT16 = 14 };
+enum { STANDIN_FLOAT = 0, STANDIN_DOUBLE = 1, STANDIN_HALF = 2, STANDIN_INT32 = 10, STANDIN_BFLOAT16 = 14, STANDIN_E4M3 = 28, STANDIN_E5M2 = 29 };
 
 static inline double standin_half(uint16_t s)
 {
@@ -41,6 +41,14 @@ static inline uint16_t standin_bfloat16_of(float r)
     return (uint16_t)(isnan(r) ? bits >> 16 | 0x40u : (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
+/* Four bits of exponent and three of mantissa, with one pattern for what is no number and none for infinity. */
+static inline double standin_e4m3(uint8_t s)
+{
+    const int e = s >> 3 & 15, m = s & 7;
+    const double r = (s & 127) == 127 ? NAN : e != 0 ? ldexp(8 + m, e - 10) : ldexp(m, -9);
+    return s & 0x80 ? -r : r;
+}
+
 static inline double standin_load(const void* memory, int type, int64_t place)
 {
     float single;
@@ -49,6 +57,11 @@ static inline double standin_load(const void* memory, int type, int64_t place)
     int32_t whole;
     uint32_t wide;
     switch (type) {
+    case STANDIN_E4M3:
+        return standin_e4m3(((const uint8_t*)memory)[place]);
+    case STANDIN_E5M2:
+        /* The upper half of a half. */
+        return standin_half((uint16_t)(((const uint8_t*)memory)[place] << 8));
     case STANDIN_DOUBLE:
         memcpy(&number, (const char*)memory + place * 8, 8);
         return number;

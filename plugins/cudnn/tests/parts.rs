@@ -39,7 +39,10 @@ fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     STANDIN.get_or_init(|| {
-        standin::open(&[("cuda.c", "libcuda.so.1"), ("cudnn.c", "libcudnn.so.9")]);
+        standin::open(&[
+            ("tests/standin/cuda.c", "libcuda.so.1"),
+            ("tests/standin/cudnn.c", "libcudnn.so.9"),
+        ]);
         Standin::load_from(Standin::LIBRARIES).unwrap()
     });
     one
