@@ -109,7 +109,7 @@ fn ask(session: &Session, graph: &FrozenGraph, policy: i64, candidates: &[i64]) 
         let answer = if policy == CONFIG {
             config(settings, graph, candidates)
         } else {
-            static_ordering(settings, candidates)
+            static_ordering(settings, graph, candidates)
         };
         return ((*name).to_owned(), answer);
     }
@@ -128,7 +128,7 @@ fn ask(session: &Session, graph: &FrozenGraph, policy: i64, candidates: &[i64]) 
     }
 }
 
-fn static_ordering(settings: &Settings, candidates: &[i64]) -> Answer {
+fn static_ordering(settings: &Settings, graph: &FrozenGraph, candidates: &[i64]) -> Answer {
     if let Some(preferred) = &settings.fallback_order {
         let chosen = static_order::preferred(candidates, preferred);
         if chosen.is_empty() {
@@ -137,7 +137,8 @@ fn static_ordering(settings: &Settings, candidates: &[i64]) -> Answer {
         return Ok(chosen);
     }
     let mut engines = candidates.to_vec();
-    static_order::order(&mut engines);
+    let is_bound = || read(graph).is_ok_and(|graph| static_order::is_bound_by_memory(&graph));
+    static_order::order(&mut engines, is_bound);
     Ok(engines)
 }
 

@@ -1,5 +1,7 @@
 //! The order in which engines are offered when nothing is known of the graph.
 
+use hipdnn_plugin_sdk::graph::{Graph, Operation};
+
 use crate::plugin::engine_id;
 
 const MIOPEN: i64 = engine_id("MIOPEN_ENGINE");
@@ -7,6 +9,10 @@ const DETERMINISTIC: i64 = engine_id("MIOPEN_ENGINE_DETERMINISTIC");
 
 /// The CPU engines, which come after all others: whoever has a GPU engine wants that.
 const CPU: [i64; 2] = [engine_id("CPU_ENGINE"), engine_id("CPU_REFERENCE_ENGINE")];
+
+/// NVIDIA's: kernels that were generated for the graph, and those that cuDNN has.
+const NVRTC: i64 = engine_id("NVRTC_ENGINE");
+const CUDNN: i64 = engine_id("CUDNN_ENGINE");
 
 fn rank(engine: i64) -> u8 {
     match engine {
@@ -18,9 +24,33 @@ fn rank(engine: i64) -> u8 {
 }
 
 /// MIOpen's engine first, its deterministic one behind the others, CPU engines last. Otherwise the order stays: plugins by
-/// path, engines as their plugin lists them.
-pub fn order(engines: &mut [i64]) {
+/// path, engines as their plugin lists them; but where the graph is bound by memory, `NVRTC_ENGINE` moves before `CUDNN_ENGINE`, which it is
+/// faster than there (docs/nvidia-engines.md).
+pub fn order(engines: &mut [i64], is_bound_by_memory: impl FnOnce() -> bool) {
     engines.sort_by_key(|engine| rank(*engine));
+    let place = |id: i64| engines.iter().position(|engine| *engine == id);
+    if let (Some(cudnn), Some(nvrtc)) = (place(CUDNN), place(NVRTC))
+        && cudnn < nvrtc
+        && is_bound_by_memory()
+        && let Some(between) = engines.get_mut(cudnn..=nvrtc)
+    {
+        between.rotate_right(1);
+    }
+}
+
+/// Whether a graph does little with each element that it reads: operations on elements, reductions, and normalizations of rows.
+pub fn is_bound_by_memory(graph: &Graph) -> bool {
+    graph.nodes.iter().all(|node| {
+        matches!(
+            node.operation,
+            Operation::Pointwise(_)
+                | Operation::Reduction(_)
+                | Operation::Layernorm(_)
+                | Operation::LayernormBackward(_)
+                | Operation::RmsNorm(_)
+                | Operation::RmsNormBackward(_)
+        )
+    })
 }
 
 /// Those of the preferred engines that there are, best first; none where there are none of them.
@@ -36,14 +66,35 @@ pub fn preferred(engines: &[i64], preferred: &[i64]) -> Vec<i64> {
 
 #[cfg(test)]
 mod tests {
+    use hipdnn_plugin_sdk::graph::operation::{Matmul, Pointwise};
+    use hipdnn_plugin_sdk::graph::{DataType, Node, PointwiseMode};
+
     use super::*;
 
     #[test]
     fn miopen_is_first_and_cpu_engines_are_last() {
         let [fast, reference] = CPU;
         let mut engines = vec![reference, fast, DETERMINISTIC, 7, MIOPEN, 5];
-        order(&mut engines);
+        order(&mut engines, || true);
         assert_eq!(engines, [MIOPEN, 7, 5, DETERMINISTIC, reference, fast]);
+    }
+
+    #[test]
+    fn generated_kernels_come_before_those_of_cudnn_where_memory_is_the_bound() {
+        for (is_bound, expected) in [(true, [NVRTC, CUDNN, 7, CPU[0]]), (false, [CUDNN, 7, NVRTC, CPU[0]])] {
+            let mut engines = [CPU[0], CUDNN, 7, NVRTC];
+            order(&mut engines, || is_bound);
+            assert_eq!(engines, expected);
+        }
+        let mut engines = [NVRTC, CUDNN];
+        order(&mut engines, || unreachable!("the order is the wanted one"));
+        assert_eq!(engines, [NVRTC, CUDNN]);
+        let node = |operation| Node { name: String::new(), compute_type: DataType::Float, operation };
+        let mut graph = Graph::default();
+        graph.nodes.push(node(Pointwise::new(PointwiseMode::Add, 1, Some(2), 3).into()));
+        assert!(is_bound_by_memory(&graph));
+        graph.nodes.push(node(Matmul { a: 3, b: 4, c: 5 }.into()));
+        assert!(!is_bound_by_memory(&graph));
     }
 
     #[test]
