@@ -2,6 +2,10 @@
 
 #include <string.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 void* __tsan_memcpy(void* to, const void* from, size_t size);
 void* __tsan_memmove(void* to, const void* from, size_t size);
 void* __tsan_memset(void* to, int byte, size_t size);
@@ -20,3 +24,7 @@ __attribute__((weak)) void* __tsan_memset(void* to, int byte, size_t size)
 {
     return memset(to, byte, size);
 }
+
+#ifdef __cplusplus
+}
+#endif

@@ -27,14 +27,15 @@ def device_of(tensor: Tensor) -> Device:
     return HOST if tensor.is_cpu else (_KIND, tensor.device.index or 0)
 
 
-def settings() -> tuple[bool, bool, bool]:
-    """What PyTorch's switches say: whether products and convolutions may be rounded to TF32, and whether results must not vary."""
+def settings() -> tuple[bool, bool, bool, bool]:
+    """What PyTorch's switches say: whether products and convolutions may be rounded to TF32, whether results must not vary, and whether
+    plans are timed when they are made."""
     if _is_tf32 is not None:
         products, convolutions = _is_tf32("cuda", "matmul") == "tf32", _is_tf32("cuda", "conv") == "tf32"
     else:
         products, convolutions = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
     exact = torch._C._get_cudnn_deterministic() or torch._C._get_deterministic_algorithms()
-    return products, convolutions, exact
+    return products, convolutions, exact, torch._C._get_cudnn_benchmark()
 
 
 def build(graph: Graph, device: Device, switches: Sequence[bool]) -> Graph:
@@ -49,9 +50,9 @@ def build(graph: Graph, device: Device, switches: Sequence[bool]) -> Graph:
         offered = [id for id in offered if id not in generated]
     if not offered:
         raise _no_engine(graph, native)
-    products, convolutions, exact = switches
+    products, convolutions, exact, timed = switches
     tf32 = products if "MatmulAttributes" in kinds else convolutions
-    wanted = {"cudnn.tf32": tf32, "cublaslt.tf32": tf32, "cudnn.deterministic": exact}
+    wanted = {"cudnn.tf32": tf32, "cublaslt.tf32": tf32, "cudnn.deterministic": exact, "global.benchmarking": timed}
     known = {id for id, *_ in native.knobs(offered[0])}
     return graph.build(
         engine=offered[0], knobs={id: 1 for id, on in wanted.items() if on and id in known}, device=device
