@@ -5,7 +5,7 @@ use crate::process::run;
 use crate::steps::Steps;
 use crate::workspace::Workspace;
 
-/// Runs clippy over every target, and rustdoc.
+/// Runs clippy over every target, and rustdoc, with what the tests have compiled of macros and build scripts.
 pub fn lint(workspace: &Workspace) -> Result<(), Failure> {
     let mut steps = Steps::new();
     steps.group("lint");
@@ -14,6 +14,8 @@ pub fn lint(workspace: &Workspace) -> Result<(), Failure> {
             "clippy",
             "--workspace",
             "--all-targets",
+            "--profile",
+            "ci",
             "--locked",
             "--quiet",
             "--",
@@ -28,6 +30,8 @@ pub fn lint(workspace: &Workspace) -> Result<(), Failure> {
             "--workspace",
             "--no-deps",
             "--document-private-items",
+            "--profile",
+            "ci",
             "--locked",
             "--quiet",
         ]);

@@ -252,9 +252,12 @@ fn stage(workspace: &Workspace, steps: &mut Steps) -> Option<PathBuf> {
 
 /// Each part runs, whatever came of those before it.
 fn nightly(workspace: &Workspace) -> Result<(), Failure> {
+    let (long, on) = ("HIPDNN_TEST_LONG", "1");
+    let own = std::env::current_exe()?;
+    let whole = ["test", "--locked", "-p", "hipdnn-cpu-plugin", "--lib"];
     let parts = [
-        test::run_groups(workspace, &[]),
-        process::show(&mut workspace.cargo(["test", "--locked", "-p", "hipdnn-cpu-plugin", "--lib"])),
+        process::show(process::command(own, ["test"]).env(long, on)),
+        process::show(workspace.cargo(whole).env(long, on)),
         amd::test(workspace, &[], amd::Order::Both),
         nvidia::test(workspace, &[]),
         arm::test(workspace, &[]),

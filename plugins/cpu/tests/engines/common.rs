@@ -20,6 +20,11 @@ const PATTERN: u8 = 0xFF;
 #[derive(Clone)]
 pub struct Random(pub u64);
 
+/// How many random cases a long test runs: a tenth of them, but where `HIPDNN_TEST_LONG` is set, as `cargo xtask nightly` does.
+pub fn cases(all: u64) -> u64 {
+    if std::env::var_os("HIPDNN_TEST_LONG").is_some() { all } else { all / 10 }
+}
+
 impl Random {
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);

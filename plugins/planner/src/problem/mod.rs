@@ -58,6 +58,9 @@ pub enum Problem {
     BlockScale(BlockScale),
 }
 
+/// The operations that no engine computes, by their names: [`Problem::of`] refuses them.
+pub const NOT_COMPUTED: &[&str] = &["CustomOp"];
+
 impl Problem {
     /// What an operation of a graph asks for.
     ///
