@@ -53,9 +53,6 @@ struct Arguments {
     /// Write everything that was measured into this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write the bars of all suites into this file
-    #[arg(long, value_name = "FILE")]
-    picture: Option<PathBuf>,
     /// The library to measure
     #[arg(long, value_name = "FILE")]
     backend: Option<PathBuf>,
@@ -175,9 +172,6 @@ fn run(arguments: &Arguments, threads: usize) -> Result<bool> {
     if let Some(path) = &arguments.json {
         let record = report::json(&rows, &machine, &names, threads);
         write(path, &format!("{record:#}\n"))?;
-    }
-    if let Some(path) = &arguments.picture {
-        write(path, &report::picture(&rows, &names, threads))?;
     }
     Ok(rows.iter().all(|row| row.failure.is_none()))
 }

@@ -1,4 +1,4 @@
-//! Results as a table, as a picture and as a record.
+//! Results as a table and as a record.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -206,75 +206,6 @@ pub fn json(rows: &[Row], machine: &Machine, peers: &[String], threads: usize) -
     })
 }
 
-/// One bar for each suite: the geometric mean of its ratios, with the goal as a mark.
-pub fn picture(rows: &[Row], peers: &[String], threads: usize) -> String {
-    const LEFT: f64 = 410.0;
-    const UNIT: f64 = 110.0;
-    const MOST: f64 = 3.0;
-    const STEP: f64 = 30.0;
-    const HEAD: f64 = 84.0;
-    let suites: Vec<Summary> = summaries(rows).into_iter().filter(|suite| suite.ratio.is_some()).collect();
-    let width = LEFT + MOST * UNIT + 70.0;
-    let bottom = HEAD + STEP * suites.len() as f64;
-    let height = bottom + 44.0;
-    let title = "CPU_ENGINE beside the faster of its peers: their time over ours";
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\">\n\
-         <title>{title}</title>\n<rect width=\"{width:.0}\" height=\"{height:.0}\" rx=\"8\" fill=\"#ffffff\"/>\n\
-         <g font-family=\"system-ui, Segoe UI, Helvetica, Arial, sans-serif\" font-size=\"13\" fill=\"#1f2328\">\n\
-         <text x=\"24\" y=\"32\" font-size=\"18\" font-weight=\"600\">{title}</text>\n\
-         <text x=\"24\" y=\"54\" fill=\"#57606a\">{} · {threads} threads · geometric means · more than 1: ours is faster · dashes: the goal · circle: the peer that the goal names</text>\n",
-        peers.join(" · ")
-    );
-    let x = |value: f64| LEFT + UNIT * value.min(MOST);
-    for mark in [0.0, 1.0, 2.0, 3.0] {
-        let _ = writeln!(
-            svg,
-            "<line x1=\"{0:.0}\" x2=\"{0:.0}\" y1=\"{1:.0}\" y2=\"{bottom:.0}\" stroke=\"{2}\"/><text x=\"{0:.0}\" y=\"{3:.0}\" text-anchor=\"middle\" fill=\"#57606a\">{mark:.0}</text>",
-            x(mark),
-            HEAD - 8.0,
-            if mark == 1.0 { "#6e7781" } else { "#d0d7de" },
-            bottom + 20.0
-        );
-    }
-    for (place, suite) in suites.iter().enumerate() {
-        let Some((mean, _)) = suite.ratio else { continue };
-        let top = HEAD + STEP * place as f64;
-        let colour = if mean >= 1.0 { "#1a7f64" } else { "#3455b3" };
-        let _ = writeln!(
-            svg,
-            "<text x=\"{:.0}\" y=\"{:.0}\" text-anchor=\"end\">{}</text><rect x=\"{LEFT:.0}\" y=\"{top:.0}\" width=\"{:.1}\" height=\"18\" rx=\"2\" fill=\"{colour}\"/><text x=\"{:.1}\" y=\"{:.0}\">{mean:.2}</text>",
-            LEFT - 10.0,
-            top + 14.0,
-            suite.about,
-            x(mean) - LEFT,
-            x(mean) + 6.0,
-            top + 14.0
-        );
-        if let Some(Goal::Beside(peer, _)) = suite.goal
-            && let Some((name, _, mean)) = suite.each.iter().find(|(name, ..)| name.starts_with(peer))
-        {
-            let _ = writeln!(
-                svg,
-                "<circle cx=\"{:.1}\" cy=\"{:.0}\" r=\"5\" fill=\"{colour}\" stroke=\"#ffffff\"><title>beside {name}: {mean:.2}</title></circle>",
-                x(*mean),
-                top + 9.0
-            );
-        }
-        if let Some(Goal::Ratio(goal) | Goal::Beside(_, goal) | Goal::RatioAndShare(goal, _)) = suite.goal {
-            let _ = writeln!(
-                svg,
-                "<line x1=\"{0:.1}\" x2=\"{0:.1}\" y1=\"{1:.0}\" y2=\"{2:.0}\" stroke=\"#b35900\" stroke-width=\"2\" stroke-dasharray=\"3 2\"/>",
-                x(goal),
-                top - 3.0,
-                top + 21.0
-            );
-        }
-    }
-    svg.push_str("</g>\n</svg>\n");
-    svg
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -324,17 +255,5 @@ mod tests {
         let mut failed = row(f64::NAN, f64::NAN);
         failed.failure = Some("wrong".to_owned());
         assert!(text(&[failed]).contains("FAILED bert a case: wrong"));
-    }
-
-    #[test]
-    fn the_picture_has_a_bar_for_each_suite_with_a_peer() {
-        let mut row = row(10.0, 2.0);
-        let without = picture(&[row.clone()], &["a peer".to_owned()], 2);
-        assert_eq!(without.matches("rx=\"2\"").count(), 1);
-        assert!(
-            without.contains("2.00") && without.contains("stroke-dasharray") && !without.contains("<circle")
-        );
-        row.peers[1].name = "ONNX Runtime 1".to_owned();
-        assert!(picture(&[row], &["a peer".to_owned()], 2).contains("beside ONNX Runtime 1: 4.00"));
     }
 }

@@ -11,9 +11,6 @@ use crate::{demo, install, progress, tools, venv};
 /// What the Python beside the benchmark has. Versions are not fixed: the newest is the one to be measured against.
 const PACKAGES: &[&str] = &["numpy", "onnx", "onnxruntime", "onednn-cpu-gomp", "onednn-devel-cpu-gomp"];
 
-/// Where the bars are drawn when every suite is measured.
-const PICTURE: &str = "docs/images/cpu-engine.svg";
-
 /// Builds everything and measures. The words go to the benchmark.
 pub fn bench(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
     let folder = workspace.target_dir().join("bench-cpu");
@@ -33,9 +30,6 @@ pub fn bench(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
     benchmark.arg("--onednn").arg(onednn);
     benchmark.arg("--data").arg(folder.join("data"));
     let is_part = words.iter().any(|word| word == "--quick" || word.starts_with("--suite"));
-    if !is_part && !words.iter().any(|word| word.starts_with("--picture")) {
-        benchmark.arg("--picture").arg(workspace.path(PICTURE));
-    }
     show(&mut benchmark)?;
     if is_part { Ok(()) } else { digits(workspace, &stage) }
 }

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use crate::Failure;
 use crate::generate;
 use crate::install::{build, lay_out};
-use crate::process::run;
+use crate::process::{command, run};
 use crate::steps::{Check, Done, Steps};
 use crate::tools::{
     self, CC, CMAKE, CXX, DPKG_DEB, FLATBUFFERS, FLATC, MAKE, OBJCOPY, PKG_CONFIG, PYTHON, Tool, VALGRIND, XZ,
@@ -59,6 +59,13 @@ const GROUPS: &[Group] = &[
         tools: &[],
         staged: false,
         run: generated,
+    },
+    Group {
+        name: "pictures",
+        about: "pictures are as the figures say",
+        tools: &[&PYTHON],
+        staged: false,
+        run: pictures,
     },
     // The Rust tests load the staged plugin, as a program would.
     Group {
@@ -248,6 +255,13 @@ fn format(context: &Context, steps: &mut Steps) {
 fn generated(context: &Context, steps: &mut Steps) {
     steps.run("cargo xtask generate --check", || {
         generate::check(context.workspace).map(|files| format!("{files} files"))
+    });
+}
+
+fn pictures(context: &Context, steps: &mut Steps) {
+    steps.run("benches/draw.py --check", || {
+        let script = context.workspace.path("benches/draw.py");
+        run(command("python3", [script]).arg("--check")).map(|_| String::new())
     });
 }
 
