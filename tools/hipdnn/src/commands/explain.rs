@@ -84,7 +84,7 @@ pub fn explain(backend: &Backend, arguments: &Explain) -> Result<Outcome> {
     let text = if arguments.json {
         json(&answers)?.text
     } else {
-        answers.iter().map(|answer| text(answer, &described)).collect()
+        one_reason_once(&answers).map(|(answer, engines)| text(answer, &engines, &described)).collect()
     };
     Ok(Outcome { text, failure })
 }
@@ -101,11 +101,28 @@ impl KnobAnswer {
     }
 }
 
-/// A line for an engine, and one for each of its steps, knobs and notes.
-fn text(answer: &Answer, graph: &Graph) -> String {
+/// Each answer with the names of its engines: those that do not apply for the same reason have one answer.
+fn one_reason_once(answers: &[Answer]) -> impl Iterator<Item = (&Answer, Vec<String>)> {
+    let mut groups: Vec<(&Answer, Vec<String>)> = Vec::new();
+    for answer in answers {
+        let name = format!("{} ({})", answer.engine, answer.plugin);
+        let same =
+            groups.iter_mut().find(|(first, _)| first.reason.is_some() && first.reason == answer.reason);
+        match same {
+            Some((_, engines)) => engines.push(name),
+            None => groups.push((answer, vec![name])),
+        }
+    }
+    groups.into_iter()
+}
+
+/// A line for engines, and one for each of the first one's steps, knobs and notes.
+fn text(answer: &Answer, engines: &[String], graph: &Graph) -> String {
+    let does = if engines.len() > 1 { "do" } else { "does" };
+    let engines = engines.join(", ");
     let mut text = match &answer.reason {
-        None => format!("{} ({}): applies\n", answer.engine, answer.plugin),
-        Some(reason) => format!("{} ({}): does not apply: {reason}\n", answer.engine, answer.plugin),
+        None => format!("{engines}: applies\n"),
+        Some(reason) => format!("{engines}: {does} not apply: {reason}\n"),
     };
     for step in answer.steps.iter().flatten() {
         text.push_str(&format!("  {}\n", step.line(graph)));

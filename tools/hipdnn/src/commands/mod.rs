@@ -12,6 +12,7 @@ mod policies;
 mod run;
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 
 pub use bench::bench;
@@ -66,12 +67,25 @@ fn write(path: &Path, bytes: &[u8]) -> Result<()> {
         .map_err(|error| Failure::input(format!("cannot write {}: {error}", path.display())))
 }
 
+/// Says on standard error which words of a JSON text are none that are known: the library takes them as not said.
+fn say_remarks(path: &Path, bytes: &[u8]) {
+    let remarks =
+        hipdnn_plugin_sdk::json::read_with_remarks(bytes).map(|(_, remarks)| remarks).unwrap_or_default();
+    for remark in remarks {
+        // A standard error that is closed is no reason to stop.
+        let _ = writeln!(std::io::stderr(), "warning: {}: {remark}", path.display());
+    }
+}
+
 /// The graph in a file: JSON where it begins with a brace, else bytes.
 fn read_graph(backend: &Backend, path: &Path) -> Result<OperationGraph> {
     let bytes = read(path)?;
     let graph = match bytes.trim_ascii_start().first() {
         None => Err(Failure::input("the file is empty, expected a graph")),
-        Some(b'{') => OperationGraph::from_json(backend, &bytes).map_err(Failure::from),
+        Some(b'{') => {
+            say_remarks(path, &bytes);
+            OperationGraph::from_json(backend, &bytes).map_err(Failure::from)
+        }
         Some(_) => OperationGraph::from_bytes(backend, &bytes).map_err(Failure::from),
     };
     graph.map_err(|failure| failure.of_file(path))
