@@ -53,13 +53,15 @@ CU(cuMemFree_v2, uint64_t memory) { free((void*)(uintptr_t)memory); return SUCCE
 CU(cuMemcpyHtoD_v2, uint64_t to, const void* from, size_t bytes) { memcpy((void*)(uintptr_t)to, from, bytes); return SUCCESS; }
 CU(cuMemcpyDtoH_v2, void* to, uint64_t from, size_t bytes) { memcpy(to, (const void*)(uintptr_t)from, bytes); return SUCCESS; }
 
-CU(cuPointerGetAttribute, void* answer, int attribute, uint64_t pointer)
+CU(cuPointerGetAttributes, unsigned count, int* attributes, void** answers, uint64_t pointer)
 {
-    if (attribute == DEVICE_POINTER)
-        memcpy(answer, &pointer, sizeof pointer);
-    else
-        *(int*)answer = attribute == MEMORY_TYPE ? DEVICE_MEMORY : 0;
-    return pointer == 0 ? NOT_FOUND : SUCCESS;
+    for (unsigned i = 0; i < count; i++) {
+        if (attributes[i] == DEVICE_POINTER)
+            memcpy(answers[i], &pointer, sizeof pointer);
+        else
+            *(int*)answers[i] = attributes[i] == MEMORY_TYPE && pointer != 0 ? DEVICE_MEMORY : 0;
+    }
+    return SUCCESS;
 }
 
 CU(cuModuleLoadData, void** module, const void* image) { *module = NULL; return image == NULL ? SUCCESS : NOT_FOUND; }

@@ -226,7 +226,7 @@ fn judge(
         Ok(()) if lines.iter().any(|line| is_of_another(line, subject.engine, failed)) => {}
         Ok(()) => return Err(Failure("the engine takes no notice".to_owned())),
         // An address that cannot be looked up is none of the device's.
-        Err(Failure(words)) if failed == "cuPointerGetAttribute" => {
+        Err(Failure(words)) if failed == "cuPointerGetAttributes" => {
             if !words.contains("cannot reach, expected its memory") {
                 return Err(Failure(format!("{words:?}, expected that the device cannot reach the address")));
             }
