@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SUCCESS = 0, NOT_FOUND = 500, CAPABILITY_MAJOR = 75, MEMORY_TYPE = 2, DEVICE_POINTER = 3, DEVICE_MEMORY = 2 };
+enum { SUCCESS = 0, NOT_FOUND = 500, CAPABILITY_MAJOR = 75, MEMORY_TYPE = 2, DEVICE_POINTER = 3, DEVICE_MEMORY = 2, RELAXED = 2 };
 
 #define CU(name, ...) \
     int name(__VA_ARGS__); \
@@ -23,13 +23,17 @@ CU(cuCtxGetCurrent, void** current) { *current = &context; return SUCCESS; }
 CU(cuCtxPopCurrent_v2, void** current) { *current = &context; return SUCCESS; }
 CU(cuCtxPushCurrent_v2, void* current) { return current == &context ? SUCCESS : NOT_FOUND; }
 CU(cuCtxSynchronize, void) { return SUCCESS; }
-CU(cuStreamIsCapturing, void* stream, int* status) { *status = 0; return stream == NULL ? SUCCESS : NOT_FOUND; }
+/* Whether this thread captures a stream, globally, and what it may do meanwhile. */
+static _Thread_local int is_captured, mode;
+CU(standin_capture, int begins) { is_captured = begins; return SUCCESS; }
+CU(standin_allows, void) { return !is_captured || mode == RELAXED; }
+CU(cuStreamIsCapturing, void* stream, int* status) { *status = is_captured; return stream == NULL ? SUCCESS : NOT_FOUND; }
 CU(cuStreamWaitEvent, void* stream, void* event, unsigned flags) { return stream == event ? NOT_FOUND : (int)flags; }
 CU(cuEventCreate, void** event, unsigned flags) { *event = malloc(1 + flags); return SUCCESS; }
 CU(cuEventRecord, void* event, void* stream) { return event == stream ? NOT_FOUND : SUCCESS; }
 CU(cuEventQuery, void* event) { return event == NULL ? NOT_FOUND : SUCCESS; }
 CU(cuEventDestroy_v2, void* event) { free(event); return SUCCESS; }
-CU(cuThreadExchangeStreamCaptureMode, int* mode) { *mode = 0; return SUCCESS; }
+CU(cuThreadExchangeStreamCaptureMode, int* to) { int old = mode; mode = *to; *to = old; return SUCCESS; }
 
 CU(cuDeviceGetAttribute, int* value, int attribute, int device)
 {

@@ -136,6 +136,17 @@ impl Gpu {
         self.set_capture_mode(RELAXED)
     }
 
+    /// Has the driver let this thread allocate, or ask for an event, although a stream is being captured: by this thread, or strictly by
+    /// another one, whose capture that would end.
+    pub fn beside_captures<T>(&self, work: impl FnOnce() -> T) -> T {
+        let before = self.relax_capture();
+        let done = work();
+        if let Some(before) = before {
+            self.set_capture_mode(before);
+        }
+        done
+    }
+
     /// Sets what this thread may do while a stream is being captured; answers the mode before, none where that is not known.
     pub fn set_capture_mode(&self, mut mode: c_int) -> Option<c_int> {
         // SAFETY: the mode is valid, and becomes the one before.

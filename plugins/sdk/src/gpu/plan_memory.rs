@@ -128,7 +128,7 @@ impl PlanMemory {
         };
         let buffer = match free {
             Some(buffer) => buffer,
-            None => self.beside_captures(|| self.make())?,
+            None => self.gpu.beside_captures(|| self.make())?,
         };
         let (last, event) = (buffer.last, buffer.event);
         let taken = Taken { owner: self, buffer: Some(buffer), is_captured };
@@ -141,7 +141,7 @@ impl PlanMemory {
 
     fn has_happened(&self, event: Event) -> bool {
         // SAFETY: the event is that of a buffer.
-        self.beside_captures(|| unsafe { self.gpu.has_happened(event) })
+        self.gpu.beside_captures(|| unsafe { self.gpu.has_happened(event) })
     }
 
     fn make(&self) -> Result<Buffer, PluginError> {
@@ -163,17 +163,6 @@ impl PlanMemory {
     fn is_capturing(&self, stream: hipStream_t) -> bool {
         // SAFETY: the caller vouches for the stream.
         unsafe { self.gpu.is_capturing(stream) }
-    }
-
-    /// Has the driver let this thread allocate, or ask for an event, although a stream is being captured: by this thread, or strictly by
-    /// another one, whose capture that would end.
-    fn beside_captures<T>(&self, work: impl FnOnce() -> T) -> T {
-        let before = self.gpu.relax_capture();
-        let done = work();
-        if let Some(before) = before {
-            self.gpu.set_capture_mode(before);
-        }
-        done
     }
 }
 
