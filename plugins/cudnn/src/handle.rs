@@ -140,8 +140,7 @@ impl OnDevice {
         }
         let least_used = pool.iter_mut().filter(|pooled| pooled.context == context).min_by_key(|of| of.users);
         // SAFETY: the host vouches for the stream.
-        let is_taken =
-            |pooled: &&mut Pooled| pooled.users == 0 || unsafe { gpu.is_capturing(stream) };
+        let is_taken = |pooled: &&mut Pooled| pooled.users == 0 || unsafe { gpu.is_capturing(stream) };
         let of_cudnn = match least_used.filter(is_taken) {
             Some(pooled) => {
                 pooled.users += 1;

@@ -288,7 +288,8 @@ impl Builder<'_> {
                     "{name}: stride of the last dimension is {stride}, expected 1: the elements of a head together"
                 ));
             }
-            if let Some((_, stride)) = strides.filter(long).find(|(_, stride)| **stride * size % VECTOR != 0) {
+            if let Some((_, stride)) = strides.filter(long).find(|(_, stride)| **stride * size % VECTOR != 0)
+            {
                 return Err(format!(
                     "{name}: a stride is {stride} elements of {size} bytes, expected a multiple of {VECTOR} bytes"
                 ));

@@ -45,7 +45,9 @@ pub(super) fn lower(builder: &mut Builder<'_>, node: &Node, problem: &Resample) 
     if problem.backward {
         for (name, shape) in [("dy", &shape_read), ("dx", &shape_written)] {
             if !innermost(shape) {
-                return Err(format!("{name}: channels are not innermost, expected images with channels last"));
+                return Err(format!(
+                    "{name}: channels are not innermost, expected images with channels last"
+                ));
             }
         }
     }

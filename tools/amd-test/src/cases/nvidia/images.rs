@@ -146,8 +146,7 @@ fn pooling(mode: ResampleMode, backward: bool, data_type: DataType, order: Order
 
 /// The gradient of a mean over whole images, of which one pixel lies with channels first and last.
 fn global_pooling(data_type: DataType, pixel: Order, order: Order) -> Case {
-    let mut case =
-        Case::new(format!("global mean backward {} dy {pixel:?}, dx {order:?}", data_type.name()));
+    let mut case = Case::new(format!("global mean backward {} dy {pixel:?}, dx {order:?}", data_type.name()));
     let dy = case.input(data_type, &[4, 16, 1, 1], pixel, RANGE);
     let dx = case.output(data_type, &[4, 16, 7, 5], order);
     case.node(ResampleBackward {
