@@ -91,6 +91,7 @@ typedef struct stream {
     graph* captured;
     pthread_t owner;
     int mode, is_invalid;
+    uint64_t id;
 } stream;
 
 static device devices[DEVICES];

@@ -40,6 +40,8 @@ function_table! {
         required {
             /// Has this thread capture its streams, or no longer.
             fn standin_capture(begins: c_int) -> c_int;
+            /// How often it had work wait for an event, or recorded one.
+            fn standin_orders() -> c_int;
         }
         optional {}
     }
@@ -267,4 +269,24 @@ fn handles_that_come_while_a_stream_is_captured_take_one_that_is_there() {
     let planned = planned(&another, &graph());
     capture(0);
     assert!(planned.is_ok());
+}
+
+#[test]
+fn what_a_stream_does_with_a_plans_own_memory_needs_no_events() {
+    let _one = alone();
+    let driver = Driver::load_from(Driver::LIBRARIES).unwrap();
+    // SAFETY: the function is the stand-in's.
+    let orders = || unsafe { (driver.standin_orders)() };
+    let handle = CudnnPlugin::create_handle().unwrap();
+    let plan = planned(&handle, &graph()).unwrap();
+    assert_eq!(CudnnPlugin::plan_workspace_size(&plan), 0);
+    let mut seen = Vec::new();
+    for stream in [16, 16, 32, 16, 48, 64, 64, 80, 80] {
+        CudnnPlugin::set_stream(&handle, std::ptr::without_provenance_mut(stream)).unwrap();
+        let before = orders();
+        assert_right(&run(&handle, &plan, &[1, 2, 3, 7], 0).unwrap());
+        seen.push(orders() - before);
+    }
+    // The fifth stream shares what is left with those that come later.
+    assert_eq!(seen, [0, 0, 0, 0, 0, 0, 0, 1, 2]);
 }

@@ -10,7 +10,7 @@ pub fn allocated(calls: &[Call]) -> usize {
 }
 
 /// What keeps executions apart that use a plan's own memory.
-pub const KEEPS_APART: [&str; 10] = [
+pub const KEEPS_APART: [&str; 11] = [
     "hipThreadExchangeStreamCaptureMode",
     "cuThreadExchangeStreamCaptureMode",
     "hipStreamIsCapturing",
@@ -18,6 +18,7 @@ pub const KEEPS_APART: [&str; 10] = [
     "hipEventRecord",
     "hipEventQuery",
     "cuStreamIsCapturing",
+    "cuStreamGetId",
     "cuStreamWaitEvent",
     "cuEventRecord",
     "cuEventQuery",

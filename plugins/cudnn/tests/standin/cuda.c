@@ -28,9 +28,13 @@ static _Thread_local int is_captured, mode;
 CU(standin_capture, int begins) { is_captured = begins; return SUCCESS; }
 CU(standin_allows, void) { return !is_captured || mode == RELAXED; }
 CU(cuStreamIsCapturing, void* stream, int* status) { *status = is_captured; return stream == NULL ? SUCCESS : NOT_FOUND; }
-CU(cuStreamWaitEvent, void* stream, void* event, unsigned flags) { return stream == event ? NOT_FOUND : (int)flags; }
+/* How often work is ordered by events. */
+static int orders;
+CU(standin_orders, void) { return orders; }
+CU(cuStreamGetId, void* stream, uint64_t* id) { *id = (uintptr_t)stream; return SUCCESS; }
+CU(cuStreamWaitEvent, void* stream, void* event, unsigned flags) { orders++; return stream == event ? NOT_FOUND : (int)flags; }
 CU(cuEventCreate, void** event, unsigned flags) { *event = malloc(1 + flags); return SUCCESS; }
-CU(cuEventRecord, void* event, void* stream) { return event == stream ? NOT_FOUND : SUCCESS; }
+CU(cuEventRecord, void* event, void* stream) { orders++; return event == stream ? NOT_FOUND : SUCCESS; }
 CU(cuEventQuery, void* event) { return event == NULL ? NOT_FOUND : SUCCESS; }
 CU(cuEventDestroy_v2, void* event) { free(event); return SUCCESS; }
 CU(cuThreadExchangeStreamCaptureMode, int* to) { int old = mode; mode = *to; *to = old; return SUCCESS; }

@@ -140,7 +140,10 @@ function_table! {
                 pointer: u64
             ) -> CUresult;
         }
-        optional {}
+        optional {
+            /// The number of a stream, which no other stream has, nor will have when this one has ended.
+            fn cuStreamGetId(stream: CUstream, id: *mut u64) -> CUresult;
+        }
     }
 }
 
