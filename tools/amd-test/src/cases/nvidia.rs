@@ -8,7 +8,7 @@ mod pointwise;
 mod rows;
 mod small;
 
-use super::{CUBLASLT, CUDNN};
+use super::{CUBLASLT, CUDNN, RTC, TYPES};
 use crate::case::Case;
 
 pub fn cases() -> Vec<(&'static str, Case)> {
@@ -22,5 +22,7 @@ pub fn cases() -> Vec<(&'static str, Case)> {
     ];
     let of_cudnn = cudnn.into_iter().flatten().map(|case| (CUDNN, case));
     let of_cublaslt = matrices::cases().into_iter().chain(small::cases());
-    of_cudnn.chain(of_cublaslt.map(|case| (CUBLASLT, case))).collect()
+    // What cuDNN leaves to generated kernels.
+    let of_rtc = TYPES.into_iter().flat_map(images::global_poolings);
+    of_cudnn.chain(of_cublaslt.map(|case| (CUBLASLT, case))).chain(of_rtc.map(|case| (RTC, case))).collect()
 }
