@@ -142,6 +142,25 @@ fn scales_bias_and_activation_go_with_the_product() {
 }
 
 #[test]
+fn threads_that_share_a_plan_each_get_their_scales() {
+    let handle = CudnnPlugin::create_handle().unwrap();
+    let plan = planned(&handle, &graph(DataType::Fp8E4m3, DataType::Fp8E5m2)).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4_u8 {
+            let plan = &plan;
+            scope.spawn(move || {
+                let handle = CudnnPlugin::create_handle().unwrap();
+                let scales = [f32::from(1 + thread), 0.5];
+                let expected = expected(scales[0], scales[1]);
+                for _ in 0..100 {
+                    assert_eq!(run(&handle, plan, scales), expected);
+                }
+            });
+        }
+    });
+}
+
+#[test]
 fn what_tensor_cores_do_not_multiply_is_refused_with_what_they_do() {
     let handle = CudnnPlugin::create_handle().unwrap();
     let refusal = |graph: &Graph| planned(&handle, graph).err().unwrap().to_string();
