@@ -397,8 +397,6 @@ int main(int count, char** arguments)
         same &= compare(&g);
         attention(&g, 1, 1, 16, 8);
         same &= compare(&g);
-        attention_backward(&g, 1, 1, 16, 8);
-        same &= compare(&g);
         return same ? 0 : 1;
     }
     convolution(&g, 1, 16, 16, 3, 8);

@@ -10,6 +10,9 @@ use super::view::{Shape, packed};
 /// The most columns of a matrix. Kernels with fewer for each block take them, too.
 const MOST: i64 = 1 << 20;
 
+/// The most matrices of a batch that a wide one is divided into: blocks along another side of the grid.
+const MOST_MATRICES: i64 = 65_535;
+
 /// What a wide matrix is divided into, if it can be: rows that are long enough for whole blocks, and many of them.
 const WANTED: i64 = 1 << 13;
 
@@ -45,10 +48,18 @@ pub(super) fn narrowed(shapes: Vec<Shape>) -> Result<Vec<Shape>, Refusal> {
         }
         _ => packed(&[1; 4]),
     };
-    let mut shapes: Vec<Shape> = shapes.into_iter().map(divided).collect();
-    let rank = join(&mut shapes, 4, 1);
-    let shapes: Vec<Shape> = shapes.into_iter().map(|shape| shape.lead(3)).collect();
-    if rank > 3 || shares_matrices(&shapes) { Err(refusal(columns)) } else { Ok(shapes) }
+    let divided: Vec<Shape> = shapes.into_iter().map(divided).collect();
+    // The parts of a row are rows, or matrices of rows that lie below each other.
+    for order in [[0, 1, 2, 3], [0, 2, 1, 3]] {
+        let mut shapes: Vec<Shape> = divided.iter().map(|shape| shape.picked(&order)).collect();
+        let rank = join(&mut shapes, 4, 1);
+        let shapes: Vec<Shape> = shapes.into_iter().map(|shape| shape.lead(3)).collect();
+        let most = shapes.iter().filter_map(|shape| shape.dims.first()).max();
+        if rank <= 3 && most.is_none_or(|most| *most <= MOST_MATRICES) && !shares_matrices(&shapes) {
+            return Ok(shapes);
+        }
+    }
+    Err(refusal(columns))
 }
 
 /// Joins neighbours among these dimensions that lie like one in each tensor, but for so many at the end, and answers how many dimensions
@@ -133,6 +144,14 @@ mod tests {
         assert_eq!(got[0].strides, [(1 << 23) + 64, 1 << 13, 1]);
         assert_eq!((got[1].dims.as_slice(), got[1].strides[0]), ([3, 1, 1].as_slice(), 1));
         assert_eq!(got[2].dims, [1; 3]);
+        // A row that all rows share, or the sum of rows.
+        let shared = narrowed(vec![packed(&[1, 3, 1 << 23]), packed(&[1, 1, 1 << 23])]).unwrap();
+        assert_eq!(shared[0].dims, [1 << 10, 3, 1 << 13]);
+        assert_eq!(shared[0].strides, [1 << 13, 1 << 23, 1]);
+        assert_eq!(
+            (shared[1].dims.as_slice(), shared[1].strides[0]),
+            ([1 << 10, 1, 1 << 13].as_slice(), 1 << 13)
+        );
         // The sum of all.
         assert_eq!(
             dims(vec![packed(&[1, 1, 1 << 23]), packed(&[1; 3])]).unwrap(),
@@ -148,8 +167,8 @@ mod tests {
             refusal,
             "100000007 elements lie in a row, expected at most 1048576, or rows that divide into such ones"
         );
-        // A row that all rows share would be a matrix that they share.
-        let shared = vec![packed(&[1, 3, 1 << 23]), packed(&[1, 1, 1 << 23])];
+        // A row that all rows share, and a number for each of them.
+        let shared = vec![packed(&[1, 3, 1 << 23]), packed(&[1, 1, 1 << 23]), packed(&[1, 3, 1])];
         assert!(narrowed(shared).unwrap_err().starts_with("8388608 elements"));
         // Neither batch, rows nor columns lie like one.
         let apart = Shape { dims: vec![2, 3, 1 << 23], strides: vec![5 << 23, (1 << 23) + 64, 1] };

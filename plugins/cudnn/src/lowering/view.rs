@@ -76,7 +76,7 @@ impl Shape {
     }
 
     /// These dimensions in this order.
-    fn picked(&self, axes: &[usize]) -> Self {
+    pub(super) fn picked(&self, axes: &[usize]) -> Self {
         let pick = |values: &[i64]| axes.iter().filter_map(|axis| values.get(*axis).copied()).collect();
         if self.dims.len() != axes.len() {
             return self.clone();
