@@ -1,20 +1,21 @@
-//! Matrices that are as wide as cuDNN's kernels count.
+//! Matrices that are as many and as wide as cuDNN's kernels count.
 //!
-//! Its kernels of operations on each element have a block for each 128 columns, and CUDA starts at most 65535 blocks along that side of a
-//! grid: wider ones fail when they run. Which element is in which column is nothing that such an operation knows.
+//! Its kernels of operations on each element have a block for each 16 to 128 columns and one for each matrix, and CUDA starts at most 65535
+//! blocks along these sides of a grid: cuDNN 9.19 fails when it runs more. Which element is in which column is nothing that such an operation
+//! knows.
 
 use hipdnn_plugin_planner::Refusal;
 
 use super::view::{Shape, packed};
 
-/// The most columns of a matrix. Kernels with fewer for each block take them, too.
-const MOST: i64 = 1 << 20;
+/// The most columns of a matrix: kernels with 4 for each block take them, too.
+const MOST: i64 = 1 << 18;
 
-/// The most matrices of a batch that a wide one is divided into: blocks along another side of the grid.
+/// The most matrices of a batch.
 const MOST_MATRICES: i64 = 65_535;
 
-/// What a wide matrix is divided into, if it can be: rows that are long enough for whole blocks, and many of them.
-const WANTED: i64 = 1 << 13;
+/// The columns of what is one row: a block has rows as well, which would have nothing to do.
+const WANTED: i64 = 1 << 10;
 
 /// The fewest columns that are worth a row.
 const LEAST: i64 = 1 << 7;
@@ -30,16 +31,35 @@ pub(super) fn counted(shapes: Vec<Shape>, place: usize) -> Result<Vec<Shape>, Re
     }
 }
 
-/// The shapes of batches of matrices with as many columns as cuDNN counts: wider ones in rows of equal length, the same for all.
+/// The shapes of batches of matrices as cuDNN counts them: wide ones in rows of equal length, the same for all. Where nothing is reduced
+/// what is one row becomes several as well.
 ///
 /// # Errors
 /// When columns do not divide into such rows, or rows and columns lie so that four dimensions would be left.
-pub(super) fn narrowed(shapes: Vec<Shape>) -> Result<Vec<Shape>, Refusal> {
-    let columns = widest(&shapes, 2);
-    if columns <= MOST {
-        return Ok(shapes);
-    }
-    let width = divisor(columns).ok_or_else(|| refusal(columns))?;
+pub(super) fn narrowed(shapes: Vec<Shape>, reduces: bool) -> Result<Vec<Shape>, Refusal> {
+    let [batch, rows, columns] = [0, 1, 2].map(|place| widest(&shapes, place));
+    let is_row = batch == 1 && rows == 1 && !reduces;
+    let width = if columns > MOST {
+        divisor(columns)
+    } else if is_row && columns > WANTED {
+        aligned_divisor(columns)
+    } else {
+        None
+    };
+    let fits = |shapes: &[Shape]| widest(shapes, 0) <= MOST_MATRICES && widest(shapes, 2) <= MOST;
+    let Some(width) = width else {
+        if fits(&shapes) {
+            return Ok(shapes);
+        }
+        let turned: Vec<Shape> = shapes.iter().map(|shape| shape.picked(&[1, 0, 2])).collect();
+        return if fits(&turned) && !shares_matrices(&turned) {
+            Ok(turned)
+        } else if columns > MOST {
+            Err(refusal(columns))
+        } else {
+            Err(format!("{batch} matrices of {rows} rows, expected at most {MOST_MATRICES} of either"))
+        };
+    };
     let divided = |shape: Shape| match (shape.dims.as_slice(), shape.strides.as_slice()) {
         (&[batch, rows, own], &[of_batch, of_row, stride]) => {
             let [outer, inner] = if own == 1 { [1, 1] } else { [own / width, width] };
@@ -54,8 +74,7 @@ pub(super) fn narrowed(shapes: Vec<Shape>) -> Result<Vec<Shape>, Refusal> {
         let mut shapes: Vec<Shape> = divided.iter().map(|shape| shape.picked(&order)).collect();
         let rank = join(&mut shapes, 4, 1);
         let shapes: Vec<Shape> = shapes.into_iter().map(|shape| shape.lead(3)).collect();
-        let most = shapes.iter().filter_map(|shape| shape.dims.first()).max();
-        if rank <= 3 && most.is_none_or(|most| *most <= MOST_MATRICES) && !shares_matrices(&shapes) {
+        if rank <= 3 && fits(&shapes) && !shares_matrices(&shapes) {
             return Ok(shapes);
         }
     }
@@ -109,11 +128,17 @@ fn refusal(columns: i64) -> Refusal {
     format!("{columns} elements lie in a row, expected at most {MOST}, or rows that divide into such ones")
 }
 
-/// The length of the rows that so many columns are divided into, best one whose rows begin at multiples of 16 elements.
+/// The length of the rows that so many columns are divided into.
 fn divisor(columns: i64) -> Option<i64> {
     let divides = |width: &i64| columns % width == 0;
-    let aligned = (LEAST..=WANTED).rev().step_by(16).find(divides);
-    aligned.or_else(|| (LEAST..=WANTED).rev().find(divides)).or_else(|| (WANTED..=MOST).rev().find(divides))
+    aligned_divisor(columns)
+        .or_else(|| (LEAST..=WANTED).rev().find(divides))
+        .or_else(|| (WANTED..=MOST).rev().find(divides))
+}
+
+/// The same where rows begin at multiples of 16 elements.
+fn aligned_divisor(columns: i64) -> Option<i64> {
+    (LEAST..=WANTED).rev().step_by(16).find(|width| columns % width == 0)
 }
 
 #[cfg(test)]
@@ -121,17 +146,26 @@ mod tests {
     use super::*;
 
     fn dims(shapes: Vec<Shape>) -> Result<Vec<Vec<i64>>, Refusal> {
-        Ok(narrowed(shapes)?.into_iter().map(|shape| shape.dims).collect())
+        Ok(narrowed(shapes, false)?.into_iter().map(|shape| shape.dims).collect())
     }
 
     #[test]
     fn wide_matrices_get_more_rows() {
-        assert_eq!(dims(vec![packed(&[1, 1, MOST])]).unwrap(), [[1, 1, MOST]]);
-        assert_eq!(dims(vec![packed(&[1, 1, 1 << 23])]).unwrap(), [[1, 1 << 10, 1 << 13]]);
-        assert_eq!(dims(vec![packed(&[1, 1, 100_000_000])]).unwrap(), [[1, 12_500, 8_000]]);
-        assert_eq!(dims(vec![packed(&[1, 3, 1 << 23])]).unwrap(), [[1, 3 << 10, 1 << 13]]);
-        // 9 · 349529, of which the second is a prime number.
-        assert_eq!(dims(vec![packed(&[1, 1, 9 * 349_529])]).unwrap(), [[1, 9, 349_529]]);
+        assert_eq!(dims(vec![packed(&[1, 1, 1 << 10])]).unwrap(), [[1, 1, 1 << 10]]);
+        assert_eq!(dims(vec![packed(&[1, 1, 1 << 14])]).unwrap(), [[1, 1 << 4, 1 << 10]]);
+        assert_eq!(dims(vec![packed(&[1, 1, 1 << 23])]).unwrap(), [[1, 1 << 13, 1 << 10]]);
+        assert_eq!(dims(vec![packed(&[1, 1, 100_000_000])]).unwrap(), [[1, 125_000, 800]]);
+        assert_eq!(dims(vec![packed(&[1, 3, 1 << 23])]).unwrap(), [[1, 3 << 13, 1 << 10]]);
+        assert_eq!(dims(vec![packed(&[1, 3, MOST])]).unwrap(), [[1, 3, MOST]]);
+        // 65537 is a prime number.
+        assert_eq!(dims(vec![packed(&[1, 1, 65_537])]).unwrap(), [[1, 1, 65_537]]);
+        assert_eq!(dims(vec![packed(&[1, 1, 9 * 65_537])]).unwrap(), [[1, 3, 3 * 65_537]]);
+        // What is reduced is divided where it must be.
+        let row = narrowed(vec![packed(&[1, 1, MOST]), packed(&[1; 3])], true).unwrap();
+        assert_eq!(
+            (row[0].dims.as_slice(), row[1].dims.as_slice()),
+            ([1, 1, MOST].as_slice(), [1; 3].as_slice())
+        );
     }
 
     #[test]
@@ -139,40 +173,52 @@ mod tests {
         // A number for each row, and rows with gaps.
         let rows = Shape { dims: vec![1, 3, 1], strides: vec![3, 1, 1] };
         let gaps = Shape { dims: vec![1, 3, 1 << 23], strides: vec![4 << 23, (1 << 23) + 64, 1] };
-        let got = narrowed(vec![gaps, rows, packed(&[1; 4])]).unwrap();
-        assert_eq!(got[0].dims, [3, 1 << 10, 1 << 13]);
-        assert_eq!(got[0].strides, [(1 << 23) + 64, 1 << 13, 1]);
+        let got = narrowed(vec![gaps, rows, packed(&[1; 4])], false).unwrap();
+        assert_eq!(got[0].dims, [3, 1 << 13, 1 << 10]);
+        assert_eq!(got[0].strides, [(1 << 23) + 64, 1 << 10, 1]);
         assert_eq!((got[1].dims.as_slice(), got[1].strides[0]), ([3, 1, 1].as_slice(), 1));
         assert_eq!(got[2].dims, [1; 3]);
         // A row that all rows share, or the sum of rows.
-        let shared = narrowed(vec![packed(&[1, 3, 1 << 23]), packed(&[1, 1, 1 << 23])]).unwrap();
-        assert_eq!(shared[0].dims, [1 << 10, 3, 1 << 13]);
-        assert_eq!(shared[0].strides, [1 << 13, 1 << 23, 1]);
-        assert_eq!(
-            (shared[1].dims.as_slice(), shared[1].strides[0]),
-            ([1 << 10, 1, 1 << 13].as_slice(), 1 << 13)
-        );
+        let shared = narrowed(vec![packed(&[1, 3, 1 << 23]), packed(&[1, 1, 1 << 23])], true).unwrap();
+        assert_eq!(shared[0].dims, [1 << 13, 3, 1 << 10]);
+        assert_eq!(shared[0].strides, [1 << 10, 1 << 23, 1]);
+        let row = (shared[1].dims.as_slice(), shared[1].strides[0]);
+        assert_eq!(row, ([1 << 13, 1, 1 << 10].as_slice(), 1 << 10));
         // The sum of all.
+        let sum = narrowed(vec![packed(&[1, 1, 1 << 23]), packed(&[1; 3])], true).unwrap();
         assert_eq!(
-            dims(vec![packed(&[1, 1, 1 << 23]), packed(&[1; 3])]).unwrap(),
-            [[1, 1 << 10, 1 << 13], [1; 3]]
+            (sum[0].dims.as_slice(), sum[1].dims.as_slice()),
+            ([1, 1 << 13, 1 << 10].as_slice(), [1; 3].as_slice())
         );
+    }
+
+    #[test]
+    fn many_matrices_become_rows_of_few() {
+        let gaps = Shape { dims: vec![70_000, 3, 8], strides: vec![32, 9, 1] };
+        let turned = narrowed(vec![gaps], false).unwrap();
+        assert_eq!(
+            (turned[0].dims.as_slice(), turned[0].strides.as_slice()),
+            ([3, 70_000, 8].as_slice(), [9, 32, 1].as_slice())
+        );
+        let both = Shape { dims: vec![70_000, 70_000, 8], strides: vec![70_000 * 9, 9, 1] };
+        let refusal = narrowed(vec![both], false).unwrap_err();
+        assert_eq!(refusal, "70000 matrices of 70000 rows, expected at most 65535 of either");
     }
 
     #[test]
     fn what_does_not_divide_is_refused_with_the_number() {
         // A prime number.
-        let refusal = narrowed(vec![packed(&[1, 1, 100_000_007])]).unwrap_err();
+        let refusal = narrowed(vec![packed(&[1, 1, 100_000_007])], false).unwrap_err();
         assert_eq!(
             refusal,
-            "100000007 elements lie in a row, expected at most 1048576, or rows that divide into such ones"
+            "100000007 elements lie in a row, expected at most 262144, or rows that divide into such ones"
         );
         // A row that all rows share, and a number for each of them.
         let shared = vec![packed(&[1, 3, 1 << 23]), packed(&[1, 1, 1 << 23]), packed(&[1, 3, 1])];
-        assert!(narrowed(shared).unwrap_err().starts_with("8388608 elements"));
+        assert!(narrowed(shared, false).unwrap_err().starts_with("8388608 elements"));
         // Neither batch, rows nor columns lie like one.
         let apart = Shape { dims: vec![2, 3, 1 << 23], strides: vec![5 << 23, (1 << 23) + 64, 1] };
-        assert!(narrowed(vec![apart]).is_err());
+        assert!(narrowed(vec![apart], false).is_err());
         assert!(counted(vec![packed(&[2, 1 << 21, 3, 4])], 1).is_err());
         assert!(counted(vec![packed(&[2, 8, 1 << 21, 4])], 1).is_ok());
     }

@@ -251,12 +251,13 @@ fn elements_lie_in_no_longer_rows_than_cudnn_counts() {
         lowered.map(|lowered| lowered.described.tensors.into_iter().map(|tensor| tensor.shape).collect())
     };
     let twice = |dims: &[i64]| Ok(vec![packed(dims); 2]);
-    assert_eq!(relu(&[128, 64, 32, 32]), twice(&[1, 1 << 10, 1 << 13]));
-    assert_eq!(relu(&[100_000_000]), twice(&[1, 12_500, 8_000]));
-    assert_eq!(relu(&[4, 1 << 23]), twice(&[1, 4 << 10, 1 << 13]));
-    assert_eq!(relu(&[4, 16, 8, 10]), twice(&[1, 1, 5120]));
+    assert_eq!(relu(&[128, 64, 32, 32]), twice(&[1, 1 << 13, 1 << 10]));
+    assert_eq!(relu(&[100_000_000]), twice(&[1, 125_000, 800]));
+    assert_eq!(relu(&[4, 1 << 23]), twice(&[1, 4 << 13, 1 << 10]));
+    assert_eq!(relu(&[4, 16, 8, 10]), twice(&[1, 5, 1024]));
+    assert_eq!(relu(&[4, 16, 4, 4]), twice(&[1, 1, 1024]));
     let refusal = relu(&[100_000_007]).unwrap_err();
-    assert!(refusal.starts_with("100000007 elements lie in a row, expected at most 1048576"), "{refusal}");
+    assert!(refusal.starts_with("100000007 elements lie in a row, expected at most 262144"), "{refusal}");
 }
 
 #[test]

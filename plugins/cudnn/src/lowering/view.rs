@@ -221,9 +221,10 @@ pub(super) fn innermost_second(described: &mut Described) -> Result<(), Refusal>
     };
     let rank = largest.shape.dims.len();
     let has_axis = described.operations.iter().any(axis_of);
+    let reduces = described.operations.iter().any(|operation| operation.kind == reduction);
     if rank < 4 {
         let shapes = described.tensors.iter().map(|tensor| tensor.shape.clone()).collect();
-        let shapes = if has_axis { columns::counted(shapes, 2) } else { columns::narrowed(shapes) }?;
+        let shapes = if has_axis { columns::counted(shapes, 2) } else { columns::narrowed(shapes, reduces) }?;
         for (tensor, shape) in described.tensors.iter_mut().zip(shapes) {
             tensor.shape = shape;
         }
@@ -242,8 +243,7 @@ pub(super) fn innermost_second(described: &mut Described) -> Result<(), Refusal>
     axes.sort_by_key(|axis| std::cmp::Reverse(stride(axis)));
     let matrices = if has_axis { None } else { merged(described, &axes) };
     if let Some(shapes) = matrices {
-        let reduces = described.operations.iter().any(|operation| operation.kind == reduction);
-        for (tensor, shape) in described.tensors.iter_mut().zip(columns::narrowed(shapes)?) {
+        for (tensor, shape) in described.tensors.iter_mut().zip(columns::narrowed(shapes, reduces)?) {
             tensor.shape = if reduces { shape.into_image() } else { shape };
         }
         return Ok(());
