@@ -140,6 +140,11 @@ pub fn cases() -> Vec<Case> {
         long(&[8, 1024, 32, 32], DataType::Half),
         long(&[LONG + (1 << 20)], DataType::Float),
         long(&[2, LONG], DataType::Bfloat16),
+        long(&[1 << 20], DataType::Half),
+        long(&[5, 3, 40, 64], DataType::Float),
+        // What does not divide, and what needs not.
+        long(&[3, 7, 99, 101], DataType::Half),
+        long(&[2, 1 << 18], DataType::Bfloat16),
         long_sum([1, LONG], [1, 1]),
         long_sum([2, LONG], [2, 1]),
         long_sum([2, LONG], [1, LONG]),
