@@ -1,6 +1,6 @@
 //! Matrices that are as many and as wide as cuDNN's kernels count.
 //!
-//! Its kernels of operations on each element have a block for each 16 to 128 columns and one for each matrix, and CUDA starts at most 65535
+//! Its kernels of operations on each element have a block for each 8 to 128 columns and one for each matrix, and CUDA starts at most 65535
 //! blocks along these sides of a grid: cuDNN 9.19 fails when it runs more. Which element is in which column is nothing that such an operation
 //! knows.
 
@@ -17,7 +17,10 @@ const MOST_MATRICES: i64 = 65_535;
 /// The columns of what is one row: a block has rows as well, which would have nothing to do.
 const WANTED: i64 = 1 << 10;
 
-/// The fewest columns that are worth a row.
+/// The most columns of rows that end within a block, few of which are then for nothing.
+const LONG: i64 = 1 << 13;
+
+/// The fewest columns that are worth a row, which are those of the largest block.
 const LEAST: i64 = 1 << 7;
 
 /// The shapes, whose columns are the dimension in this place.
@@ -136,9 +139,11 @@ fn divisor(columns: i64) -> Option<i64> {
         .or_else(|| (WANTED..=MOST).rev().find(divides))
 }
 
-/// The same where rows begin at multiples of 16 elements.
+/// The same where rows begin at multiples of 16 elements: rows of whole blocks, else long ones.
 fn aligned_divisor(columns: i64) -> Option<i64> {
-    (LEAST..=WANTED).rev().step_by(16).find(|width| columns % width == 0)
+    let divides = |width: &i64| columns % width == 0;
+    let whole = (LEAST..=WANTED).rev().step_by(LEAST as usize).find(divides);
+    whole.or_else(|| (LEAST..=LONG).rev().step_by(16).find(divides))
 }
 
 #[cfg(test)]
@@ -154,9 +159,10 @@ mod tests {
         assert_eq!(dims(vec![packed(&[1, 1, 1 << 10])]).unwrap(), [[1, 1, 1 << 10]]);
         assert_eq!(dims(vec![packed(&[1, 1, 1 << 14])]).unwrap(), [[1, 1 << 4, 1 << 10]]);
         assert_eq!(dims(vec![packed(&[1, 1, 1 << 23])]).unwrap(), [[1, 1 << 13, 1 << 10]]);
-        assert_eq!(dims(vec![packed(&[1, 1, 100_000_000])]).unwrap(), [[1, 125_000, 800]]);
+        assert_eq!(dims(vec![packed(&[1, 1, 100_000_000])]).unwrap(), [[1, 156_250, 640]]);
         assert_eq!(dims(vec![packed(&[1, 3, 1 << 23])]).unwrap(), [[1, 3 << 13, 1 << 10]]);
         assert_eq!(dims(vec![packed(&[1, 3, MOST])]).unwrap(), [[1, 3, MOST]]);
+        assert_eq!(dims(vec![packed(&[1, 1, 48 * 509])]).unwrap(), [[1, 3, 16 * 509]]);
         // 65537 is a prime number.
         assert_eq!(dims(vec![packed(&[1, 1, 65_537])]).unwrap(), [[1, 1, 65_537]]);
         assert_eq!(dims(vec![packed(&[1, 1, 9 * 65_537])]).unwrap(), [[1, 3, 3 * 65_537]]);
