@@ -91,6 +91,7 @@ typedef struct stream {
     graph* captured;
     pthread_t owner;
     int mode, is_invalid;
+    uint64_t id;
 } stream;
 
 static device devices[DEVICES];
@@ -454,25 +455,35 @@ CUDA(cuMemcpyDtoH_v2, void* to, uint64_t from, size_t bytes)
     return copy(to, (const void*)(uintptr_t)from, bytes, from);
 }
 
-CUDA(cuPointerGetAttribute, void* result, int attribute, uint64_t pointer)
+CUDA(cuPointerGetAttributes, unsigned count, int* attributes, void** answers, uint64_t pointer)
 {
     pthread_mutex_lock(&lock);
     const block* b = find(pointer);
     const int reaches = b != NULL && current() != NULL && (b->kind != 2 || &devices[b->device] == current());
-    const int kind = b != NULL && (b->kind == 2 || b->kind == 3) ? 2 : 1, is_managed = b != NULL && b->kind == 3;
-    switch (attribute) {
-    case 2:
-        memcpy(result, &kind, sizeof kind);
-        return answer(b != NULL ? SUCCESS : INVALID_VALUE);
-    case 3:
-        memcpy(result, &pointer, sizeof pointer);
-        return answer(reaches ? SUCCESS : INVALID_VALUE);
-    case 8:
-        memcpy(result, &is_managed, sizeof is_managed);
-        return answer(b != NULL ? SUCCESS : INVALID_VALUE);
-    default:
-        return answer(INVALID_VALUE);
+    const int kind = b == NULL ? 0 : b->kind == 2 || b->kind == 3 ? 2 : 1, is_managed = b != NULL && b->kind == 3;
+    /* What is known of no address is zero, and no device. */
+    const int on_device = b != NULL ? b->device : -2;
+    const uint64_t there = reaches ? pointer : 0;
+    int result = SUCCESS;
+    for (unsigned i = 0; i < count; i++) {
+        switch (attributes[i]) {
+        case 2:
+            memcpy(answers[i], &kind, sizeof kind);
+            break;
+        case 3:
+            memcpy(answers[i], &there, sizeof there);
+            break;
+        case 8:
+            memcpy(answers[i], &is_managed, sizeof is_managed);
+            break;
+        case 9:
+            memcpy(answers[i], &on_device, sizeof on_device);
+            break;
+        default:
+            result = INVALID_VALUE;
+        }
     }
+    return answer(result);
 }
 
 #include "standin_cuda_work.h"

@@ -28,7 +28,9 @@ CUDA(cuStreamCreate, void** made, unsigned flags)
         free(s);
         return answer(INVALID_CONTEXT);
     }
-    *s = (stream){.next = streams, .of = current(), .flags = flags};
+    /* The default streams have the numbers of their devices. */
+    static uint64_t last = DEVICES;
+    *s = (stream){.next = streams, .of = current(), .flags = flags, .id = ++last};
     streams = s;
     *made = s;
     return answer(SUCCESS);
@@ -56,6 +58,18 @@ CUDA(cuStreamGetCtx, void* handle, void** context)
     pthread_mutex_lock(&lock);
     const stream* s = find_stream(handle, &known);
     *context = s != NULL ? s->of : current();
+    return answer(known ? SUCCESS : INVALID_HANDLE);
+}
+
+CUDA(cuStreamGetId, void* handle, uint64_t* id)
+{
+    int known;
+    pthread_mutex_lock(&lock);
+    const stream* s = find_stream(handle, &known);
+    if (s == NULL && current() == NULL) {
+        return answer(INVALID_CONTEXT);
+    }
+    *id = s != NULL ? s->id : (uint64_t)(current() - devices);
     return answer(known ? SUCCESS : INVALID_HANDLE);
 }
 

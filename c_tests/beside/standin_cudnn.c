@@ -130,16 +130,27 @@ void cudnnGetLastErrorString(char* text, size_t size)
 
 struct cudnnContext {
     void* stream;
+    uint64_t memory;
 };
 
+int cuMemAlloc_v2(uint64_t* pointer, size_t bytes);
+int cuMemFree_v2(uint64_t pointer);
+
+/* A handle has device memory, which ends captures that mind. */
 cudnnStatus_t cudnnCreate(cudnnHandle_t* handle)
 {
-    *handle = calloc(1, sizeof **handle);
-    return *handle != NULL ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_INTERNAL_ERROR;
+    struct cudnnContext* made = calloc(1, sizeof *made);
+    if (made == NULL || cuMemAlloc_v2(&made->memory, 512) != 0) {
+        free(made);
+        return CUDNN_STATUS_INTERNAL_ERROR;
+    }
+    *handle = made;
+    return CUDNN_STATUS_SUCCESS;
 }
 
 cudnnStatus_t cudnnDestroy(cudnnHandle_t handle)
 {
+    cuMemFree_v2(handle->memory);
     free(handle);
     return CUDNN_STATUS_SUCCESS;
 }

@@ -121,9 +121,10 @@ static void open_cudnn(void)
 typedef struct {
     cudnnBackendDescriptor_t object;
     size_t bytes; /* 0 for what is not in memory */
-    int is_result, is_value;
+    int is_result, is_value, is_scratch;
     int bound; /* the place among those in memory */
     float value; /* of what cuDNN is given as a number, which the JSON has itself */
+    void* scratch; /* memory between operations, which this library's engine has itself */
 } tensor;
 
 typedef struct {
@@ -131,6 +132,7 @@ typedef struct {
     char json[16000];
     size_t length;
     int count, nodes;
+    int is_loose; /* whether sums are in no order, so that results differ from run to run */
     tensor tensors[MOST_TENSORS];
     cudnnBackendDescriptor_t operations[MOST_NODES];
     cudnnBackendDescriptor_t plan;
@@ -180,7 +182,7 @@ static void begin(graph* g, const char* name)
     json(g, "\"compute_data_type\": \"float\", \"tensors\": [");
 }
 
-typedef enum { VIRTUAL, INPUT, RESULT, VALUE } role;
+typedef enum { VIRTUAL, INPUT, RESULT, VALUE, SCRATCH } role;
 
 /* Adds a tensor to the JSON. */
 static void
@@ -213,9 +215,10 @@ static int add(graph* g, cudnnDataType_t type, int rank, const int64_t* dims, co
     for (int i = 0; i < rank; i++) {
         extent += (dims[i] - 1) * strides[i];
     }
-    t->bytes = role == INPUT || role == RESULT ? (size_t)extent * (type == CUDNN_DATA_FLOAT ? 4 : 2) : 0;
+    t->bytes = !is_virtual && !is_value ? (size_t)extent * (type == CUDNN_DATA_FLOAT ? 4 : 2) : 0;
     t->is_result = role == RESULT;
     t->is_value = is_value;
+    t->is_scratch = role == SCRATCH;
     if (cudnn.Create == NULL) {
         return place;
     }

@@ -1,5 +1,7 @@
 //! What a plugin handle stands for: a stream, and NVIDIA's libraries on its device.
 
+use std::sync::OnceLock;
+
 use hipdnn_plugin_sdk::cuda::{self, Cuda};
 use hipdnn_plugin_sdk::dynlib::Object;
 use hipdnn_plugin_sdk::ffi::hipStream_t;
@@ -22,7 +24,7 @@ pub type Entered<'a> = gpu::handle::Entered<'a, OnDevice>;
 pub struct OnDevice {
     /// The device.
     pub device: cuda::Device,
-    cudnn: Mutex<Option<OfCudnn>>,
+    cudnn: OnceLock<&'static Mutex<OfCudnn>>,
 }
 
 /// A handle of cuDNN's, and the stream that it was last told.
@@ -35,9 +37,16 @@ struct OfCudnn {
 // SAFETY: a stream is a name that any thread may use.
 unsafe impl Send for OfCudnn {}
 
-/// Handles of cuDNN's that no handle of the host's has, with their contexts. They are not ended: plans may have been made with them, and
-/// ending one waits for the device.
-static FREE: Mutex<Vec<(usize, OfCudnn)>> = Mutex::new(Vec::new());
+/// The handles of cuDNN's of this process. They are not ended: plans may have been made with them, and ending one waits for the device.
+static POOL: Mutex<Vec<Pooled>> = Mutex::new(Vec::new());
+
+/// A handle of cuDNN's with its context, and how many handles of the host's have it: one, but for those that came while a stream was
+/// captured.
+struct Pooled {
+    context: usize,
+    of_cudnn: &'static Mutex<OfCudnn>,
+    users: usize,
+}
 
 /// Whether there are a driver, a device and cuDNN.
 ///
@@ -64,34 +73,34 @@ pub fn check_lt() -> Result<(), Refusal> {
 /// # Errors
 /// When the driver or a device is missing, or the driver fails.
 pub fn enter(handle: &Handle) -> Result<Entered<'_>, PluginError> {
-    let open = |device: &cuda::Device, _| Ok(OnDevice { device: *device, cudnn: Mutex::new(None) });
+    let open = |device: &cuda::Device, _| Ok(OnDevice { device: *device, cudnn: OnceLock::new() });
     handle.enter_cuda(Cuda::with_device()?, open)
 }
 
 /// cuDNN on the device that was entered, for this thread alone.
-pub struct Ready<'a> {
+pub struct Ready {
     /// cuDNN, which makes plans with the handle.
     pub maker: Maker,
     /// Its handle.
     pub handle: cudnnHandle_t,
-    of_cudnn: MutexGuard<'a, Option<OfCudnn>>,
+    of_cudnn: MutexGuard<'static, OfCudnn>,
 }
 
-impl<'a> Ready<'a> {
+impl Ready {
     /// cuDNN with a handle on the device.
     ///
     /// # Errors
     /// Why it cannot be had.
-    pub fn new(entered: &Entered<'a>) -> Result<Self, PluginError> {
+    pub fn new(entered: &Entered<'_>) -> Result<Self, PluginError> {
         let cudnn = Cudnn::find()?;
-        let OnDevice { device, cudnn: of_cudnn } = &entered.device.own;
-        let mut of_cudnn = of_cudnn.lock();
-        let opened = match &mut *of_cudnn {
-            Some(opened) => opened,
-            none => none.insert(OfCudnn::take(cudnn, device)?),
+        let own = &entered.device.own;
+        let of_cudnn = match own.cudnn.get() {
+            Some(known) => known,
+            None => own.open(cudnn, entered.stream)?,
         };
-        let handle = opened.handle.get();
-        let target = Target::Handle(handle, Gpu::Cuda(*device));
+        let of_cudnn = of_cudnn.lock();
+        let handle = of_cudnn.handle.get();
+        let (target, device) = (Target::Handle(handle, Gpu::Cuda(own.device)), &own.device);
         let maker = Maker { cudnn, target, device: device.number, context: device.context };
         Ok(Self { maker, handle, of_cudnn })
     }
@@ -100,36 +109,62 @@ impl<'a> Ready<'a> {
     ///
     /// # Errors
     /// As [`Ready::new`], and that the stream cannot be set.
-    pub fn on_stream(entered: &Entered<'a>) -> Result<Self, PluginError> {
+    pub fn on_stream(entered: &Entered<'_>) -> Result<Self, PluginError> {
         let mut ready = Self::new(entered)?;
         let stream = entered.stream;
-        if let Some(of_cudnn) = &mut *ready.of_cudnn
-            && of_cudnn.stream != Some(stream)
-        {
+        if ready.of_cudnn.stream != Some(stream) {
             let (cudnn, handle) = (ready.maker.cudnn, ready.handle);
-            of_cudnn.stream = None;
+            ready.of_cudnn.stream = None;
             // SAFETY: the handle is alive, and the host vouches for the stream.
             cudnn.check("cudnnSetStream", unsafe { (cudnn.cudnnSetStream)(handle, stream) })?;
-            of_cudnn.stream = Some(stream);
+            ready.of_cudnn.stream = Some(stream);
         }
         Ok(ready)
     }
 }
 
-impl OfCudnn {
-    fn take(cudnn: &'static Cudnn, device: &cuda::Device) -> Result<Self, PluginError> {
-        let mut free = FREE.lock();
-        match free.iter().position(|(of, _)| *of == device.context.addr()) {
-            Some(place) => Ok(free.swap_remove(place).1),
-            None => Ok(Self { handle: cudnn.handle()?, stream: None }),
+impl OnDevice {
+    /// A handle of cuDNN's that no handle of the host's has, else a new one. What cuDNN does to make one would end the capture of the
+    /// stream: then it is one that another handle of the host's has, and executions take turns.
+    #[cold]
+    fn open(
+        &self,
+        cudnn: &'static Cudnn,
+        stream: hipStream_t,
+    ) -> Result<&'static Mutex<OfCudnn>, PluginError> {
+        let (gpu, context) = (Gpu::Cuda(self.device), self.device.context.addr());
+        let mut pool = POOL.lock();
+        // Another thread may have been faster.
+        if let Some(known) = self.cudnn.get() {
+            return Ok(known);
         }
+        let least_used = pool.iter_mut().filter(|pooled| pooled.context == context).min_by_key(|of| of.users);
+        // SAFETY: the host vouches for the stream.
+        let is_taken = |pooled: &&mut Pooled| pooled.users == 0 || unsafe { gpu.is_capturing(stream) };
+        let of_cudnn = match least_used.filter(is_taken) {
+            Some(pooled) => {
+                pooled.users += 1;
+                pooled.of_cudnn
+            }
+            None => {
+                let handle = gpu.beside_captures(|| cudnn.handle())?;
+                let of_cudnn: &_ = Box::leak(Box::new(Mutex::new(OfCudnn { handle, stream: None })));
+                pool.push(Pooled { context, of_cudnn, users: 1 });
+                of_cudnn
+            }
+        };
+        Ok(self.cudnn.get_or_init(|| of_cudnn))
     }
 }
 
 impl Drop for OnDevice {
     fn drop(&mut self) {
-        if let Some(of_cudnn) = self.cudnn.get_mut().take() {
-            FREE.lock().push((self.device.context.addr(), OfCudnn { stream: None, ..of_cudnn }));
+        let Some(own) = self.cudnn.get() else { return };
+        // Another stream may have the name later.
+        own.lock().stream = None;
+        let mut pool = POOL.lock();
+        if let Some(pooled) = pool.iter_mut().find(|pooled| std::ptr::eq(pooled.of_cudnn, *own)) {
+            pooled.users -= 1;
         }
     }
 }

@@ -104,7 +104,7 @@ impl Part {
     /// The tensors are those of the part, valid until the work is done, and `scratch` is as long valid for [`Part::scratch`] bytes.
     pub unsafe fn run(
         &self,
-        ready: &Ready<'_>,
+        ready: &Ready,
         tensors: &[*mut c_void],
         scratch: *mut c_void,
     ) -> Result<(), PluginError> {

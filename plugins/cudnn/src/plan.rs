@@ -124,7 +124,7 @@ pub unsafe fn execute(
     workspace: *mut c_void,
 ) -> Result<(), PluginError> {
     let entered = enter(handle)?;
-    let mut ready: Option<Ready<'_>> = None;
+    let mut ready: Option<Ready> = None;
     let run = |step: &Step, tensors: &[*mut c_void], scratch| match step {
         Step::Part(part) => {
             let ready = match &mut ready {

@@ -27,6 +27,21 @@ function_table! {
             fn standin_searches() -> c_int;
             /// How many plans it was given that were saved.
             fn standin_loads() -> c_int;
+            /// How many handles it made.
+            fn standin_handles() -> c_int;
+        }
+        optional {}
+    }
+}
+
+function_table! {
+    /// What the stand-in for the driver is told.
+    struct Driver: "the stand-in for the driver", ["libcuda.so.1"] {
+        required {
+            /// Has this thread capture its streams, or no longer.
+            fn standin_capture(begins: c_int) -> c_int;
+            /// How often it had work wait for an event, or recorded one.
+            fn standin_orders() -> c_int;
         }
         optional {}
     }
@@ -222,4 +237,59 @@ fn what_no_part_takes_is_refused_with_the_node_and_why() {
         refusal,
         "node 4 \"norm\" (BatchnormInferenceVariance): cuDNN has no engine for it: more than two operations"
     );
+}
+
+#[test]
+fn handles_that_come_while_a_stream_is_captured_take_one_that_is_there() {
+    let _one = alone();
+    let (standin, driver) = (STANDIN.get().unwrap(), Driver::load_from(Driver::LIBRARIES).unwrap());
+    // SAFETY: the functions are the stand-ins'.
+    let capture = |begins| unsafe { (driver.standin_capture)(begins) };
+    // SAFETY: as above.
+    let handles = || unsafe { (standin.standin_handles)() };
+    let handle = CudnnPlugin::create_handle().unwrap();
+    let plan = planned(&handle, &graph()).unwrap();
+    let made = handles();
+    {
+        let other = CudnnPlugin::create_handle().unwrap();
+        capture(1);
+        let result = run(&other, &plan, &[1, 2, 3, 7], 0);
+        capture(0);
+        assert_right(&result.unwrap());
+        assert_eq!(handles(), made);
+        assert_right(&run(&other, &plan, &[1, 2, 3, 7], 0).unwrap());
+    }
+    // Else each has its own, which is there again when it ends.
+    for _ in 0..2 {
+        let other = CudnnPlugin::create_handle().unwrap();
+        assert_right(&run(&other, &plan, &[1, 2, 3, 7], 0).unwrap());
+    }
+    assert_eq!(handles(), made + 1);
+    // What is planned meanwhile is the program's own doing, but needs no other rights than the thread can be given.
+    let [other, another] = [0; 2].map(|_| CudnnPlugin::create_handle().unwrap());
+    planned(&other, &graph()).unwrap();
+    capture(1);
+    let planned = planned(&another, &graph());
+    capture(0);
+    assert!(planned.is_ok());
+}
+
+#[test]
+fn what_a_stream_does_with_a_plans_own_memory_needs_no_events() {
+    let _one = alone();
+    let driver = Driver::load_from(Driver::LIBRARIES).unwrap();
+    // SAFETY: the function is the stand-in's.
+    let orders = || unsafe { (driver.standin_orders)() };
+    let handle = CudnnPlugin::create_handle().unwrap();
+    let plan = planned(&handle, &graph()).unwrap();
+    assert_eq!(CudnnPlugin::plan_workspace_size(&plan), 0);
+    let mut seen = Vec::new();
+    for stream in [16, 16, 32, 16, 48, 64, 64, 80, 80] {
+        CudnnPlugin::set_stream(&handle, std::ptr::without_provenance_mut(stream)).unwrap();
+        let before = orders();
+        assert_right(&run(&handle, &plan, &[1, 2, 3, 7], 0).unwrap());
+        seen.push(orders() - before);
+    }
+    // The fifth stream shares what is left with those that come later.
+    assert_eq!(seen, [0, 0, 0, 0, 0, 0, 0, 1, 2]);
 }

@@ -1,12 +1,17 @@
-//! Products of 8-bit floats, planned with stand-ins for the CUDA driver and cuBLASLt. `amd-test` runs them, on stand-ins and on GPUs.
+//! Products of 8-bit floats, planned and run through stand-ins for the CUDA driver and cuBLASLt.
 
-#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a panic is how a test fails")]
 
 mod standin;
 
+use std::ffi::c_void;
+use std::ptr::null_mut;
 use std::sync::Once;
 
 use hipdnn_cudnn_plugin::plugin::{CudnnPlugin, LT};
+use hipdnn_plugin_sdk::cuda::{Cuda, Device};
+use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
+use hipdnn_plugin_sdk::gpu::Gpu;
 use hipdnn_plugin_sdk::graph::operation::{Matmul, Pointwise};
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, PointwiseMode, Tensor};
 use hipdnn_plugin_sdk::{EnginePlugin, PluginError};
@@ -15,6 +20,20 @@ const BATCH: usize = 2;
 const ROWS: usize = 16;
 const COLUMNS: usize = 32;
 const TERMS: usize = 48;
+
+/// Numbers with their bytes as floats with 3 and with 2 bits of mantissa.
+const NUMBERS: [(f32, u8, u8); 6] = [
+    (1.0, 0x38, 0x3c),
+    (-2.0, 0xc0, 0xc0),
+    (0.5, 0x30, 0x38),
+    (3.0, 0x44, 0x42),
+    (-0.25, 0xa8, 0xb4),
+    (0.0, 0, 0),
+];
+
+fn number(place: usize) -> (f32, u8, u8) {
+    NUMBERS[(place * 5 + place / 7) % NUMBERS.len()]
+}
 
 /// a · b · first · second + bias, no less than 0, with rows of a and columns of b side by side.
 fn graph(a: DataType, b: DataType) -> Graph {
@@ -53,8 +72,70 @@ fn graph(a: DataType, b: DataType) -> Graph {
     }
 }
 
+fn expected(first: f32, second: f32) -> Vec<f32> {
+    let mut c = Vec::new();
+    for batch in 0..BATCH {
+        for row in 0..ROWS {
+            for column in 0..COLUMNS {
+                let term = |k| {
+                    let a = number((batch * ROWS + row) * TERMS + k).0;
+                    a * number((batch * COLUMNS + column) * TERMS + k + 1).0
+                };
+                let sum: f32 = (0..TERMS).map(term).sum();
+                c.push((sum * first * second + column as f32 - 16.0).max(0.0));
+            }
+        }
+    }
+    c
+}
+
 type Handle = <CudnnPlugin as EnginePlugin>::Handle;
 type Plan = <CudnnPlugin as EnginePlugin>::Plan;
+
+/// Memory of the device.
+struct Memory(Gpu, *mut c_void);
+
+impl Memory {
+    fn new(gpu: Gpu, bytes: &[u8]) -> Self {
+        let pointer = gpu.allocate(bytes.len()).unwrap();
+        // SAFETY: the memory has as many bytes.
+        unsafe { gpu.upload(pointer, bytes) }.unwrap();
+        Self(gpu, pointer)
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: it is this one's own.
+        unsafe { self.0.free(self.1) };
+    }
+}
+
+fn run(handle: &Handle, plan: &Plan, scales: [f32; 2]) -> Vec<f32> {
+    let device = Device::primary(Cuda::with_device().unwrap(), 0).unwrap();
+    let _entered = device.enter().unwrap();
+    let gpu = Gpu::Cuda(device);
+    let a: Vec<u8> = (0..BATCH * ROWS * TERMS).map(|place| number(place).1).collect();
+    let b: Vec<u8> = (0..BATCH * COLUMNS * TERMS).map(|place| number(place + 1).2).collect();
+    // The upper half of a float.
+    let bias: Vec<u8> = (0..COLUMNS)
+        .flat_map(|column| (((column as f32 - 16.0).to_bits() >> 16) as u16).to_ne_bytes())
+        .collect();
+    let [first, second] = scales.map(f32::to_ne_bytes);
+    let mut c = vec![0xff; 4 * BATCH * ROWS * COLUMNS];
+    let memory = [&a, &b, &first[..], &second, &bias, &c].map(|bytes| Memory::new(gpu, bytes));
+    let buffers: Vec<hipdnnPluginDeviceBuffer_t> = [1, 2, 3, 4, 5, 10]
+        .iter()
+        .zip(&memory)
+        .map(|(uid, memory)| hipdnnPluginDeviceBuffer_t { uid: *uid, ptr: memory.1 })
+        .collect();
+    // SAFETY: each tensor has its memory, which lives until the device is done.
+    unsafe { CudnnPlugin::execute(handle, plan, null_mut(), &buffers) }.unwrap();
+    gpu.synchronize().unwrap();
+    // SAFETY: the memory has as many bytes.
+    unsafe { gpu.download(&mut c, memory[5].1) }.unwrap();
+    c.chunks_exact(4).map(|bytes| f32::from_ne_bytes(bytes.try_into().unwrap())).collect()
+}
 
 fn planned(handle: &Handle, graph: &Graph) -> Result<Plan, PluginError> {
     static STANDIN: Once = Once::new();
@@ -71,9 +152,32 @@ fn scales_bias_and_activation_go_with_the_product() {
     let plan = planned(&handle, &graph(DataType::Fp8E4m3, DataType::Fp8E5m2)).unwrap();
     let steps = CudnnPlugin::describe(&plan).unwrap();
     assert_eq!(steps.iter().map(|step| step.nodes.as_slice()).collect::<Vec<_>>(), [[0, 1, 2, 3, 4]]);
+    // Numbers and places of the scales may be others each time.
+    for [first, second] in [[0.5, 2.0], [4.0, 0.25], [1.0, 1.0]] {
+        assert_eq!(run(&handle, &plan, [first, second]), expected(first, second));
+    }
     let bytes = CudnnPlugin::serialize(&handle, &plan).unwrap();
     let loaded = CudnnPlugin::deserialize(&handle, &bytes).unwrap();
-    assert_eq!(CudnnPlugin::describe(&loaded).unwrap(), steps);
+    assert_eq!(run(&handle, &loaded, [0.5, 8.0]), expected(0.5, 8.0));
+}
+
+#[test]
+fn threads_that_share_a_plan_each_get_their_scales() {
+    let handle = CudnnPlugin::create_handle().unwrap();
+    let plan = planned(&handle, &graph(DataType::Fp8E4m3, DataType::Fp8E5m2)).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4_u8 {
+            let plan = &plan;
+            scope.spawn(move || {
+                let handle = CudnnPlugin::create_handle().unwrap();
+                let scales = [f32::from(1 + thread), 0.5];
+                let expected = expected(scales[0], scales[1]);
+                for _ in 0..100 {
+                    assert_eq!(run(&handle, plan, scales), expected);
+                }
+            });
+        }
+    });
 }
 
 #[test]

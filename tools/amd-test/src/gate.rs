@@ -145,7 +145,7 @@ pub struct Record {
     pub calls: Vec<Call>,
     /// The one that was made to fail.
     pub failed: Option<&'static str>,
-    /// What a library said of the last error.
+    /// What the library whose call was made to fail said of the last error.
     pub words: Option<String>,
     /// Objects and memory that were made and not ended, by the functions that made them.
     pub alive: HashMap<usize, &'static str>,
@@ -229,6 +229,12 @@ fn is_text(name: &str) -> bool {
     (ends("GetErrorString") && !name.starts_with("cuGet"))
         || ends("GetStatusName")
         || name == "rocblas_status_to_string"
+}
+
+/// The library of a function, by how its names begin.
+fn library(name: &str) -> &'static str {
+    let prefixes = ["hiprtc", "hipblas", "hip", "miopen", "rocblas", "nvrtc", "cudnn", "cublas", "cu"];
+    prefixes.into_iter().find(|prefix| name.starts_with(prefix)).unwrap_or_default()
 }
 
 /// Whether a function says words for errors or forgets them, or answers a number that is no status.
@@ -320,7 +326,10 @@ unsafe extern "C" fn leave(number: usize, arguments: &[usize; 6], result: usize,
     if text != 0 {
         // SAFETY: the texts are NUL terminated and live for ever.
         let words = unsafe { CStr::from_ptr(pointer(text).cast()) }.to_string_lossy().into_owned();
-        if let Some(record) = &mut record {
+        // Others are asked, too: a runtime of HIP without a device says so whenever a device is looked for.
+        if let Some(record) = &mut record
+            && record.failed.is_none_or(|failed| library(failed) == library(name))
+        {
             record.words = Some(words);
         }
     } else if succeeded && name == "miopenFindSolutions" {
@@ -413,4 +422,27 @@ fn plugin(address: *const c_void) -> Option<String> {
     let path = unsafe { CStr::from_ptr(info.dli_fname) }.to_string_lossy().into_owned();
     let file = path.rsplit('/').next().unwrap_or_default();
     file.ends_with("_plugin.so").then(|| file.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::library;
+
+    #[test]
+    fn the_words_for_an_error_are_those_of_its_library() {
+        for (function, text) in [
+            ("cuMemAlloc_v2", "cuGetErrorString"),
+            ("cudnnBackendFinalize", "cudnnGetErrorString"),
+            ("cublasLtMatmul", "cublasLtGetStatusName"),
+            ("nvrtcCompileProgram", "nvrtcGetErrorString"),
+            ("hipModuleLoadData", "hipGetErrorString"),
+            ("hiprtcCompileProgram", "hiprtcGetErrorString"),
+            ("miopenFindSolutions", "miopenGetErrorString"),
+            ("rocblas_gemm_ex", "rocblas_status_to_string"),
+        ] {
+            assert_eq!(library(function), library(text));
+        }
+        assert_ne!(library("cuCtxGetCurrent"), library("hipGetErrorString"));
+        assert_ne!(library("cuCtxGetCurrent"), library("cudnnGetErrorString"));
+    }
 }

@@ -10,7 +10,7 @@ pub fn allocated(calls: &[Call]) -> usize {
 }
 
 /// What keeps executions apart that use a plan's own memory.
-pub const KEEPS_APART: [&str; 10] = [
+pub const KEEPS_APART: [&str; 11] = [
     "hipThreadExchangeStreamCaptureMode",
     "cuThreadExchangeStreamCaptureMode",
     "hipStreamIsCapturing",
@@ -18,14 +18,20 @@ pub const KEEPS_APART: [&str; 10] = [
     "hipEventRecord",
     "hipEventQuery",
     "cuStreamIsCapturing",
+    "cuStreamGetId",
     "cuStreamWaitEvent",
     "cuEventRecord",
     "cuEventQuery",
 ];
 
-/// The functions that set the address of a bias, with `HIPBLASLT_MATMUL_DESC_BIAS_POINTER` and `CUBLASLT_MATMUL_DESC_BIAS_POINTER`.
-const BIAS: [(&str, u32); 2] =
-    [("hipblasLtMatmulDescSetAttribute", 3), ("cublasLtMatmulDescSetAttribute", 8)];
+/// The functions that set the address of a bias or a scale, with `HIPBLASLT_MATMUL_DESC_BIAS_POINTER`, `CUBLASLT_MATMUL_DESC_BIAS_POINTER`,
+/// `CUBLASLT_MATMUL_DESC_A_SCALE_POINTER` and `CUBLASLT_MATMUL_DESC_B_SCALE_POINTER`.
+const ADDRESSES: [(&str, u32); 4] = [
+    ("hipblasLtMatmulDescSetAttribute", 3),
+    ("cublasLtMatmulDescSetAttribute", 8),
+    ("cublasLtMatmulDescSetAttribute", 17),
+    ("cublasLtMatmulDescSetAttribute", 18),
+];
 
 /// What executions call of CUDA's driver and libraries.
 const RUNS_ON_CUDA: [&str; 11] = [
@@ -33,7 +39,7 @@ const RUNS_ON_CUDA: [&str; 11] = [
     "cuCtxPushCurrent_v2",
     "cuCtxPopCurrent_v2",
     "cuStreamGetCtx",
-    "cuPointerGetAttribute",
+    "cuPointerGetAttributes",
     "cuLaunchKernel",
     "cublasLtMatmul",
     "cudnnSetStream",
@@ -48,10 +54,10 @@ const VARIANT_PACK: usize = 16;
 /// Refuses calls of an execution that do anything but name a stream and put work on it: nothing is looked for, made, ended,
 /// allocated or waited for there.
 pub fn only_runs(calls: &[Call]) -> Result<(), Failure> {
-    // The libraries keep the address of a bias in the description of the product, and cuDNN takes its tensors in an object.
+    // The libraries keep these addresses in the description of the product, and cuDNN takes its tensors in an object.
     let names_memory = |call: &Call| {
         let [kind, attribute, ..] = call.arguments;
-        BIAS.contains(&(call.name, attribute as u32))
+        ADDRESSES.contains(&(call.name, attribute as u32))
             || call.name == "cudnnBackendCreateDescriptor" && kind == VARIANT_PACK
             || call.name == "cudnnBackendDestroyDescriptor"
     };
@@ -70,5 +76,27 @@ pub fn only_runs(calls: &[Call]) -> Result<(), Failure> {
     match calls.iter().find(|call| !runs(call.name) && !names_memory(call)) {
         Some(call) => Err(Failure(format!("an execution calls {}, expected runs alone", call.name))),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn executions_tell_cublaslt_where_a_bias_and_scales_are_and_nothing_else() {
+        let set = |attribute| {
+            only_runs(&[Call {
+                name: "cublasLtMatmulDescSetAttribute",
+                arguments: [1, attribute, 0, 8, 0, 0],
+            }])
+        };
+        for address in [8, 17, 18] {
+            assert!(set(address).is_ok());
+        }
+        // CUBLASLT_MATMUL_DESC_TRANSA and CUBLASLT_MATMUL_DESC_D_SCALE_POINTER
+        for other in [3, 20] {
+            assert!(set(other).is_err());
+        }
     }
 }

@@ -319,13 +319,15 @@ CU(cuThreadExchangeStreamCaptureMode, int* to)
     return SUCCESS;
 }
 
-CU(cuPointerGetAttribute, void* to, int attribute, uint64_t pointer)
+CU(cuPointerGetAttributes, unsigned count, int* attributes, void** to, uint64_t pointer)
 {
+    int kind = 0, device = -2;
     for (int i = 0; i < MOST; i++)
     {
         if (memory[i].start == NULL || pointer - (uintptr_t)memory[i].start >= memory[i].size) continue;
-        *(int*)to = attribute == 2 ? 2 : attribute == 9 ? memory[i].device : 0;
-        return SUCCESS;
+        kind = 2;
+        device = memory[i].device;
     }
-    return INVALID_VALUE;
+    for (unsigned i = 0; i < count; i++) *(int*)to[i] = attributes[i] == 2 ? kind : attributes[i] == 9 ? device : 0;
+    return SUCCESS;
 }

@@ -233,6 +233,8 @@ pub(super) fn lower(
             return Err(format!("{name}: given, which this engine does not compute"));
         }
     }
+    let heads = [("q", operation.q), ("k", operation.k), ("v", operation.v), ("o", operation.o)];
+    builder.check_heads(&heads)?;
     let uids = [operation.scale, operation.attn_mask, operation.seq_len_q, operation.seq_len_kv];
     let scores = Scores::new(builder, node, &problem.shape, &problem.options, uids)?;
     let q = builder.tensor(operation.q)?;
@@ -270,7 +272,38 @@ pub(super) fn lower(
     Ok(())
 }
 
+/// What cuDNN's kernels read and write at once, without asking whether the address is a multiple of it.
+const VECTOR: i64 = 16;
+
 impl Builder<'_> {
+    /// Checks that the elements of each head lie together and begin where cuDNN's kernels read them from.
+    pub(super) fn check_heads(&self, tensors: &[(&str, i64)]) -> Result<(), Refusal> {
+        for (name, uid) in tensors {
+            let Some(tensor) = self.graph.tensor(*uid) else { continue };
+            let size = tensor.data_type.size().unwrap_or(1) as i64;
+            let long = |(dim, _): &(&i64, &i64)| **dim > 1;
+            let mut strides = tensor.dims.iter().zip(&tensor.strides);
+            if let Some((_, stride)) = strides.next_back().filter(long).filter(|(_, stride)| **stride != 1) {
+                return Err(format!(
+                    "{name}: stride of the last dimension is {stride}, expected 1: the elements of a head together"
+                ));
+            }
+            if let Some((_, stride)) = strides.filter(long).find(|(_, stride)| **stride * size % VECTOR != 0)
+            {
+                return Err(format!(
+                    "{name}: a stride is {stride} elements of {size} bytes, expected a multiple of {VECTOR} bytes"
+                ));
+            }
+            if !tensor.is_virtual && tensor.alignment % VECTOR != 0 {
+                return Err(format!(
+                    "{name}: its address is a multiple of {} bytes, expected of {VECTOR} bytes",
+                    tensor.alignment
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// A tensor of the graph with its last two dimensions exchanged.
     pub(super) fn transposed(&mut self, uid: i64) -> Result<TensorPlace, Refusal> {
         let shape: Shape = self.view.shape(&self.layout(uid)?)?.transposed();

@@ -22,6 +22,16 @@ pub(super) fn lower(
     if operation.dbias.is_some() {
         return Err("dbias: given, which this engine does not compute".to_owned());
     }
+    builder.check_heads(&[
+        ("q", operation.q),
+        ("k", operation.k),
+        ("v", operation.v),
+        ("o", operation.o),
+        ("do", operation.do_),
+        ("dq", operation.dq),
+        ("dk", operation.dk),
+        ("dv", operation.dv),
+    ])?;
     let uids = [operation.scale, operation.attn_mask, operation.seq_len_q, operation.seq_len_kv];
     let scores = Scores::new(builder, node, &problem.shape, &problem.options, uids)?;
     let compute_type = scores.compute_type;

@@ -5,6 +5,7 @@
 
 mod attention;
 mod batchnorm;
+mod columns;
 mod convolution;
 mod gradient;
 mod matmul;
@@ -213,7 +214,7 @@ pub fn lower(prepared: &Prepared, range: Range<usize>) -> Result<Lowered, Refusa
     for node in prepared.nodes().skip(range.start).take(range.len()) {
         builder.node(node).map_err(|refusal| node.refusal(refusal))?;
     }
-    view::innermost_second(&mut builder.lowered.described);
+    view::innermost_second(&mut builder.lowered.described)?;
     Ok(builder.lowered)
 }
 

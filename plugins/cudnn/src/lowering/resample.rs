@@ -5,6 +5,7 @@ use hipdnn_plugin_planner::Refusal;
 use hipdnn_plugin_planner::problem::resample::{Pooling, Resample};
 use hipdnn_plugin_sdk::graph::{Node, Operation};
 
+use super::view::Shape;
 use super::{Builder, Descriptor, data_type};
 use crate::names::{
     ATTR_OPERATION_RESAMPLE_BWD_ALPHA, ATTR_OPERATION_RESAMPLE_BWD_BETA, ATTR_OPERATION_RESAMPLE_BWD_DESC,
@@ -35,11 +36,20 @@ pub(super) fn lower(builder: &mut Builder<'_>, node: &Node, problem: &Resample) 
         }
         _ => return Err("operation is no pooling".to_owned()),
     };
-    let shape = builder.view.shape(&builder.layout(read)?)?;
-    let channels_last = shape.strides.get(1) == Some(&1);
+    let image = |uid| builder.view.shape(&builder.layout(uid)?);
+    let (shape_read, shape_written) = (image(read)?, image(written)?);
+    let innermost = |shape: &Shape| shape.strides.get(1) == Some(&1);
+    // Of one pixel an image lies either way, so the larger one decides.
+    let channels_last = innermost(if problem.backward { &shape_written } else { &shape_read });
     // What cuDNN 9.14 does: it fails when it runs, and it gives numbers that are none.
-    if problem.backward && !channels_last {
-        return Err("dy: channels are not innermost, expected a gradient with channels last".to_owned());
+    if problem.backward {
+        for (name, shape) in [("dy", &shape_read), ("dx", &shape_written)] {
+            if !innermost(shape) {
+                return Err(format!(
+                    "{name}: channels are not innermost, expected images with channels last"
+                ));
+            }
+        }
     }
     if !problem.backward && channels_last && builder.type_of(read)? == DATA_BFLOAT16 {
         return Err(
@@ -63,7 +73,11 @@ pub(super) fn lower(builder: &mut Builder<'_>, node: &Node, problem: &Resample) 
         .integers(ATTR_RESAMPLE_STRIDES, &numbers(stride, 1))
         .integers(ATTR_RESAMPLE_PRE_PADDINGS, &numbers(pre, 0))
         .integers(ATTR_RESAMPLE_POST_PADDINGS, &numbers(post, 0));
-    let (read, written) = (builder.tensor(read)?, builder.tensor(written)?);
+    // Nodes that share a tensor see it with the same strides.
+    let alone = builder.nodes.len() == 1;
+    let lying = |shape: Shape| if alone { shape.lying(channels_last) } else { shape };
+    let read = builder.tensor_as(read, lying(shape_read))?;
+    let written = builder.tensor_as(written, lying(shape_written))?;
     builder.operation(if problem.backward {
         Descriptor::new(BACKEND_OPERATION_RESAMPLE_BWD_DESCRIPTOR)
             .tensor(ATTR_OPERATION_RESAMPLE_BWD_DYDESC, read)

@@ -1,5 +1,7 @@
-use hipdnn_plugin_sdk::graph::operation::{ConvolutionForward, Layernorm, Matmul, Pointwise, Sdpa};
-use hipdnn_plugin_sdk::graph::{ConvMode, NormFwdPhase, PointwiseMode};
+use hipdnn_plugin_sdk::graph::operation::{
+    ConvolutionForward, Layernorm, Matmul, Pointwise, ResampleBackward, Sdpa,
+};
+use hipdnn_plugin_sdk::graph::{ConvMode, NormFwdPhase, PaddingMode, PointwiseMode, ResampleMode};
 use hipdnn_plugin_sdk::graph::{Node, Tensor};
 
 use hipdnn_plugin_planner::prepare::prepare;
@@ -239,4 +241,75 @@ fn a_product_is_alone_where_no_node_of_its_part_reads_it() {
     let prepared = prepare(&graph(tensors, vec![Matmul { a: 1, b: 2, c: 3 }.into(), relu.into()])).unwrap();
     assert!(super::lower(&prepared, 0..2).is_ok());
     assert!(super::lower(&prepared, 0..1).unwrap_err().contains("expected equal ones"));
+}
+
+#[test]
+fn elements_lie_in_no_longer_rows_than_cudnn_counts() {
+    let relu = |dims: &[i64]| {
+        let tensors = vec![tensor(1, dims), tensor(2, dims)];
+        let lowered = lower(&graph(tensors, vec![Pointwise::new(PointwiseMode::ReluFwd, 1, None, 2).into()]));
+        lowered.map(|lowered| lowered.described.tensors.into_iter().map(|tensor| tensor.shape).collect())
+    };
+    let twice = |dims: &[i64]| Ok(vec![packed(dims); 2]);
+    assert_eq!(relu(&[128, 64, 32, 32]), twice(&[1, 1 << 13, 1 << 10]));
+    assert_eq!(relu(&[100_000_000]), twice(&[1, 156_250, 640]));
+    assert_eq!(relu(&[4, 1 << 23]), twice(&[1, 4 << 13, 1 << 10]));
+    assert_eq!(relu(&[4, 16, 8, 10]), twice(&[1, 5, 1024]));
+    assert_eq!(relu(&[4, 16, 4, 4]), twice(&[1, 1, 1024]));
+    let refusal = relu(&[100_000_007]).unwrap_err();
+    assert!(refusal.starts_with("100000007 elements lie in a row, expected at most 262144"), "{refusal}");
+}
+
+#[test]
+fn gradients_of_pooling_lie_with_channels_last_in_both_tensors() {
+    let pooling = |dy_strides: &[i64], dx_strides: &[i64]| {
+        let of = |uid, dims: &[i64], strides: &[i64]| Tensor::new(uid, DataType::Half, dims, strides);
+        let tensors = vec![of(1, &[2, 16, 1, 1], dy_strides), of(2, &[2, 16, 4, 5], dx_strides)];
+        let gradient = ResampleBackward {
+            dy: 1,
+            dx: 2,
+            index: None,
+            pre_padding: vec![0; 2],
+            post_padding: vec![0; 2],
+            stride: vec![4, 5],
+            window: vec![4, 5],
+            resample_mode: ResampleMode::AvgpoolExcludePadding,
+            padding_mode: PaddingMode::ZeroPad,
+        };
+        let lowered = lower(&graph(tensors, vec![gradient.into()]))?;
+        Ok::<_, Refusal>(lowered.described.tensors.into_iter().map(|t| t.shape.strides).collect::<Vec<_>>())
+    };
+    // One pixel lies either way, and is told to cuDNN as what it is beside the other tensor.
+    let last = [320, 1, 80, 16];
+    for dy in [[16, 1, 1, 1], [16, 1, 16, 16]] {
+        assert_eq!(pooling(&dy, &last).unwrap(), [vec![16, 1, 16, 16], last.to_vec()]);
+        let refusal = pooling(&dy, &[320, 20, 5, 1]).unwrap_err();
+        assert!(refusal.contains("dx: channels are not innermost"), "{refusal}");
+    }
+    assert!(pooling(&[32, 2, 1, 1], &last).unwrap_err().contains("dy: channels are not innermost"));
+}
+
+#[test]
+fn elements_of_a_head_lie_together_where_kernels_read_them_at_once() {
+    let refusal = |data_type, changed: i64, strides: [i64; 4]| {
+        let of = |uid| {
+            let packed = packed(&[2, 4, 16, 32]).strides;
+            Tensor::new(uid, data_type, &[2, 4, 16, 32], if uid == changed { &strides } else { &packed })
+        };
+        let tensors = (1..=4).map(of).collect();
+        lower(&graph(tensors, vec![Sdpa::new(1, 2, 3, 4).into()])).err().unwrap_or_default()
+    };
+    // Heads innermost, as channels are in PyTorch's channels_last.
+    for (uid, name) in [(1, "q"), (2, "k"), (3, "v"), (4, "o")] {
+        let said = refusal(DataType::Float, uid, [2048, 1, 128, 4]);
+        assert!(said.contains(&format!("{name}: stride of the last dimension is 4, expected 1")), "{said}");
+    }
+    let said = refusal(DataType::Half, 2, [2064, 516, 36, 1]);
+    assert!(
+        said.contains("k: a stride is 516 elements of 2 bytes, expected a multiple of 16 bytes"),
+        "{said}"
+    );
+    // The same strides are multiples for wider elements; between sequences, heads and rows may be gaps.
+    assert_eq!(refusal(DataType::Float, 2, [2304, 576, 36, 1]), "");
+    assert_eq!(refusal(DataType::Half, 3, [2048, 32, 128, 1]), "");
 }

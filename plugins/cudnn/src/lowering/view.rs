@@ -9,7 +9,7 @@ use hipdnn_plugin_planner::problem::Problem;
 use hipdnn_plugin_planner::problem::normalization::Normalization;
 use hipdnn_plugin_sdk::graph::{Graph, Node, Operation};
 
-use super::{Described, Descriptor, Place, Value};
+use super::{Described, Descriptor, Place, Value, columns};
 use crate::names::{
     ATTR_POINTWISE_AXIS, BACKEND_OPERATION_POINTWISE_DESCRIPTOR, BACKEND_OPERATION_REDUCTION_DESCRIPTOR,
 };
@@ -76,12 +76,34 @@ impl Shape {
     }
 
     /// These dimensions in this order.
-    fn picked(&self, axes: &[usize]) -> Self {
+    pub(super) fn picked(&self, axes: &[usize]) -> Self {
         let pick = |values: &[i64]| axes.iter().filter_map(|axis| values.get(*axis).copied()).collect();
         if self.dims.len() != axes.len() {
             return self.clone();
         }
         Self { dims: pick(&self.dims), strides: pick(&self.strides) }
+    }
+
+    /// An image whose dimensions of 1 have the strides that they have with this layout: cuDNN tells layouts apart by them.
+    pub(super) fn lying(mut self, channels_last: bool) -> Self {
+        let rank = self.dims.len();
+        let mut axes: Vec<usize> = (0..rank).rev().collect();
+        if channels_last && rank > 2 {
+            // Channels are innermost, the batch is outermost.
+            axes.retain(|axis| *axis != 1);
+            axes.insert(0, 1);
+        }
+        let mut next = 1;
+        for axis in axes {
+            if let (Some(dim), Some(stride)) = (self.dims.get(axis), self.strides.get_mut(axis)) {
+                if *dim == 1 {
+                    *stride = next;
+                } else {
+                    next = dim * *stride;
+                }
+            }
+        }
+        self
     }
 
     /// Matrices as images, whose channels are the columns.
@@ -94,7 +116,8 @@ impl Shape {
         }
     }
 
-    fn lead(mut self, rank: usize) -> Self {
+    /// Ones in front, up to this rank.
+    pub(super) fn lead(mut self, rank: usize) -> Self {
         let extent = self.extent();
         while self.dims.len() < rank {
             self.dims.insert(0, 1);
@@ -182,19 +205,33 @@ impl View {
 
 /// Gives graphs of operations on each element and of reductions the order of dimensions that cuDNN has kernels for: of four and more the
 /// second is the innermost in memory, as with channels last. Nothing in such a graph knows which dimension is which.
-pub(super) fn innermost_second(described: &mut Described) {
+///
+/// # Errors
+/// When the elements lie in longer rows than cuDNN counts.
+pub(super) fn innermost_second(described: &mut Described) -> Result<(), Refusal> {
     let (pointwise, reduction) =
         (BACKEND_OPERATION_POINTWISE_DESCRIPTOR, BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
     if !described.operations.iter().all(|operation| [pointwise, reduction].contains(&operation.kind)) {
-        return;
+        return Ok(());
     }
     let in_memory = described.tensors.iter().filter(|tensor| tensor.place != Place::Virtual);
     let elements = |shape: &Shape| shape.dims.iter().product::<i64>();
-    let Some(largest) = in_memory.max_by_key(|tensor| elements(&tensor.shape)) else { return };
+    let Some(largest) = in_memory.max_by_key(|tensor| elements(&tensor.shape)) else {
+        return Ok(());
+    };
     let rank = largest.shape.dims.len();
     let has_axis = described.operations.iter().any(axis_of);
-    if rank < 4 || described.tensors.iter().any(|tensor| tensor_rank(&tensor.shape, rank) != rank) {
-        return;
+    let reduces = described.operations.iter().any(|operation| operation.kind == reduction);
+    if rank < 4 {
+        let shapes = described.tensors.iter().map(|tensor| tensor.shape.clone()).collect();
+        let shapes = if has_axis { columns::counted(shapes, 2) } else { columns::narrowed(shapes, reduces) }?;
+        for (tensor, shape) in described.tensors.iter_mut().zip(shapes) {
+            tensor.shape = shape;
+        }
+        return Ok(());
+    }
+    if described.tensors.iter().any(|tensor| tensor_rank(&tensor.shape, rank) != rank) {
+        return Ok(());
     }
     let mut axes: Vec<usize> = (0..rank).collect();
     let (dims, strides) = (largest.shape.dims.clone(), largest.shape.strides.clone());
@@ -206,15 +243,16 @@ pub(super) fn innermost_second(described: &mut Described) {
     axes.sort_by_key(|axis| std::cmp::Reverse(stride(axis)));
     let matrices = if has_axis { None } else { merged(described, &axes) };
     if let Some(shapes) = matrices {
-        let reduces = described.operations.iter().any(|operation| operation.kind == reduction);
-        for (tensor, shape) in described.tensors.iter_mut().zip(shapes) {
+        for (tensor, shape) in described.tensors.iter_mut().zip(columns::narrowed(shapes, reduces)?) {
             tensor.shape = if reduces { shape.into_image() } else { shape };
         }
-        return;
+        return Ok(());
     }
     if let Some(innermost) = axes.pop() {
         axes.insert(1, innermost);
     }
+    let shapes = described.tensors.iter().map(|tensor| tensor.shape.picked(&axes)).collect();
+    columns::counted(shapes, 1)?;
     for tensor in &mut described.tensors {
         if tensor.shape.dims.len() == rank {
             tensor.shape = tensor.shape.picked(&axes);
@@ -233,6 +271,7 @@ pub(super) fn innermost_second(described: &mut Described) {
             }
         }
     }
+    Ok(())
 }
 
 /// Whether an operation names a dimension.
@@ -247,45 +286,14 @@ fn axis_of(operation: &Descriptor) -> bool {
 /// tensor; `None` where more than three are left.
 fn merged(described: &Described, axes: &[usize]) -> Option<Vec<Shape>> {
     let mut shapes: Vec<Shape> = described.tensors.iter().map(|tensor| tensor.shape.picked(axes)).collect();
-    let joins = |shape: &Shape, at: usize| {
-        let (dims, strides) = (shape.dims.get(at..at + 2), shape.strides.get(at..at + 2));
-        match (dims, strides) {
-            (Some([1, 1]), _) => true,
-            (Some([outer, inner]), Some([step, stride])) => {
-                *outer > 1 && *inner > 1 && *step == *inner * *stride
-            }
-            // A single element.
-            _ => true,
-        }
-    };
-    let mut rank = axes.len();
-    let mut at = 0;
-    while at + 1 < rank {
-        let ones = shapes.iter().all(|shape| shape.dims.get(at).is_none_or(|dim| *dim == 1));
-        if ones || shapes.iter().all(|shape| joins(shape, at)) {
-            for shape in shapes.iter_mut().filter(|shape| shape.dims.len() == rank) {
-                let outer = shape.dims.remove(at);
-                shape.strides.remove(at);
-                if let Some(inner) = shape.dims.get_mut(at) {
-                    *inner *= outer;
-                }
-            }
-            rank -= 1;
-        } else {
-            at += 1;
-        }
-    }
+    let rank = columns::join(&mut shapes, axes.len(), 0);
     for shape in &mut shapes {
         if shape.dims.len() != rank {
             *shape = packed(&[1; 3]);
         }
         *shape = std::mem::take(shape).lead(3);
     }
-    // cuDNN 9.14 reads behind the end of a matrix that every index of the batch shares.
-    let batch = shapes.iter().filter_map(|shape| shape.dims.first()).max().copied();
-    let shared =
-        |shape: &Shape| shape.dims.first() != batch.as_ref() && shape.dims.iter().any(|dim| *dim > 1);
-    (rank <= 3 && !shapes.iter().any(shared)).then_some(shapes)
+    (rank <= 3 && !columns::shares_matrices(&shapes)).then_some(shapes)
 }
 
 /// The rank that counts: a single element has any.

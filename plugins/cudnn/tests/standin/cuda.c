@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SUCCESS = 0, NOT_FOUND = 500, CAPABILITY_MAJOR = 75, MEMORY_TYPE = 2, DEVICE_POINTER = 3, DEVICE_MEMORY = 2 };
+enum { SUCCESS = 0, NOT_FOUND = 500, CAPABILITY_MAJOR = 75, MEMORY_TYPE = 2, DEVICE_POINTER = 3, DEVICE_MEMORY = 2, RELAXED = 2 };
 
 #define CU(name, ...) \
     int name(__VA_ARGS__); \
@@ -23,13 +23,21 @@ CU(cuCtxGetCurrent, void** current) { *current = &context; return SUCCESS; }
 CU(cuCtxPopCurrent_v2, void** current) { *current = &context; return SUCCESS; }
 CU(cuCtxPushCurrent_v2, void* current) { return current == &context ? SUCCESS : NOT_FOUND; }
 CU(cuCtxSynchronize, void) { return SUCCESS; }
-CU(cuStreamIsCapturing, void* stream, int* status) { *status = 0; return stream == NULL ? SUCCESS : NOT_FOUND; }
-CU(cuStreamWaitEvent, void* stream, void* event, unsigned flags) { return stream == event ? NOT_FOUND : (int)flags; }
+/* Whether this thread captures a stream, globally, and what it may do meanwhile. */
+static _Thread_local int is_captured, mode;
+CU(standin_capture, int begins) { is_captured = begins; return SUCCESS; }
+CU(standin_allows, void) { return !is_captured || mode == RELAXED; }
+CU(cuStreamIsCapturing, void* stream, int* status) { *status = is_captured; return stream == NULL ? SUCCESS : NOT_FOUND; }
+/* How often work is ordered by events. */
+static int orders;
+CU(standin_orders, void) { return orders; }
+CU(cuStreamGetId, void* stream, uint64_t* id) { *id = (uintptr_t)stream; return SUCCESS; }
+CU(cuStreamWaitEvent, void* stream, void* event, unsigned flags) { orders++; return stream == event ? NOT_FOUND : (int)flags; }
 CU(cuEventCreate, void** event, unsigned flags) { *event = malloc(1 + flags); return SUCCESS; }
-CU(cuEventRecord, void* event, void* stream) { return event == stream ? NOT_FOUND : SUCCESS; }
+CU(cuEventRecord, void* event, void* stream) { orders++; return event == stream ? NOT_FOUND : SUCCESS; }
 CU(cuEventQuery, void* event) { return event == NULL ? NOT_FOUND : SUCCESS; }
 CU(cuEventDestroy_v2, void* event) { free(event); return SUCCESS; }
-CU(cuThreadExchangeStreamCaptureMode, int* mode) { *mode = 0; return SUCCESS; }
+CU(cuThreadExchangeStreamCaptureMode, int* to) { int old = mode; mode = *to; *to = old; return SUCCESS; }
 
 CU(cuDeviceGetAttribute, int* value, int attribute, int device)
 {
@@ -53,13 +61,15 @@ CU(cuMemFree_v2, uint64_t memory) { free((void*)(uintptr_t)memory); return SUCCE
 CU(cuMemcpyHtoD_v2, uint64_t to, const void* from, size_t bytes) { memcpy((void*)(uintptr_t)to, from, bytes); return SUCCESS; }
 CU(cuMemcpyDtoH_v2, void* to, uint64_t from, size_t bytes) { memcpy(to, (const void*)(uintptr_t)from, bytes); return SUCCESS; }
 
-CU(cuPointerGetAttribute, void* answer, int attribute, uint64_t pointer)
+CU(cuPointerGetAttributes, unsigned count, int* attributes, void** answers, uint64_t pointer)
 {
-    if (attribute == DEVICE_POINTER)
-        memcpy(answer, &pointer, sizeof pointer);
-    else
-        *(int*)answer = attribute == MEMORY_TYPE ? DEVICE_MEMORY : 0;
-    return pointer == 0 ? NOT_FOUND : SUCCESS;
+    for (unsigned i = 0; i < count; i++) {
+        if (attributes[i] == DEVICE_POINTER)
+            memcpy(answers[i], &pointer, sizeof pointer);
+        else
+            *(int*)answers[i] = attributes[i] == MEMORY_TYPE && pointer != 0 ? DEVICE_MEMORY : 0;
+    }
+    return SUCCESS;
 }
 
 CU(cuModuleLoadData, void** module, const void* image) { *module = NULL; return image == NULL ? SUCCESS : NOT_FOUND; }

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SUCCESS = 0, NOT_SUPPORTED = 3000, BAD_PARAM = 2000, MOST_OPERATIONS = 2, WORKSPACE = 4096, RANK = 8, KEPT = 64 };
+enum { SUCCESS = 0, NOT_SUPPORTED = 3000, BAD_PARAM = 2000, INTERNAL_ERROR = 4000, MOST_OPERATIONS = 2, WORKSPACE = 4096, RANK = 8, KEPT = 64 };
 /* Kinds of objects. */
 enum { PLAN = 5, OPERATION_MATMUL = 19 };
 /* Attributes. */
@@ -96,7 +96,12 @@ void cudnnGetLastErrorString(char* text, size_t size)
     int name(__VA_ARGS__); \
     int name(__VA_ARGS__)
 
-CUDNN(cudnnCreate, void** handle) { *handle = malloc(1); return SUCCESS; }
+/* Of the stand-in for the driver. */
+int standin_allows(void);
+static int handles;
+int standin_handles(void);
+int standin_handles(void) { return handles; }
+CUDNN(cudnnCreate, void** handle) { *handle = malloc(1); handles++; return standin_allows() ? SUCCESS : INTERNAL_ERROR; }
 CUDNN(cudnnDestroy, void* handle) { free(handle); return SUCCESS; }
 CUDNN(cudnnSetStream, void* handle, void* stream) { return handle == stream ? BAD_PARAM : SUCCESS; }
 

@@ -35,7 +35,7 @@ pub type CUfunction = *mut c_void;
 crate::header_constants! {
     /// Success.
     CUDA_SUCCESS: c_int = CUDA_SUCCESS 0;
-    /// An argument is not what the function takes; also the answer for an address that the driver does not know.
+    /// An argument is not what the function takes.
     CUDA_ERROR_INVALID_VALUE: c_int = CUDA_ERROR_INVALID_VALUE 1;
     /// There is no device.
     CUDA_ERROR_NO_DEVICE: c_int = CUDA_ERROR_NO_DEVICE 100;
@@ -132,10 +132,18 @@ function_table! {
             fn cuStreamIsCapturing(stream: CUstream, status: *mut c_int) -> CUresult;
             /// What this thread may do while a stream is captured.
             fn cuThreadExchangeStreamCaptureMode(mode: *mut c_int) -> CUresult;
-            /// What is known of an address.
-            fn cuPointerGetAttribute(answer: *mut c_void, attribute: c_int, pointer: u64) -> CUresult;
+            /// What is known of an address, which may be any: of what is unknown it answers zeros.
+            fn cuPointerGetAttributes(
+                count: c_uint,
+                attributes: *mut c_int,
+                answers: *mut *mut c_void,
+                pointer: u64
+            ) -> CUresult;
         }
-        optional {}
+        optional {
+            /// The number of a stream, which no other stream has, nor will have when this one has ended.
+            fn cuStreamGetId(stream: CUstream, id: *mut u64) -> CUresult;
+        }
     }
 }
 
@@ -251,41 +259,46 @@ impl Cuda {
     /// access to, managed memory, or host memory that was registered with the driver. The address may be any.
     #[inline]
     pub fn is_device_memory(&self, pointer: *const c_void) -> bool {
-        let address = pointer.expose_provenance() as u64;
-        let mut there = 0_u64;
-        // SAFETY: the output has the size of this attribute, and the driver looks the address up only.
-        let answer =
-            unsafe { (self.cuPointerGetAttribute)((&raw mut there).cast(), DEVICE_POINTER, address) };
-        answer == CUDA_SUCCESS && there == address
+        let (mut there, mut kind) = (0_u64, UNKNOWN);
+        let answers = [(DEVICE_POINTER, (&raw mut there).cast()), (MEMORY_TYPE, (&raw mut kind).cast())];
+        self.knows(pointer, answers) && kind != UNKNOWN && there == pointer.addr() as u64
     }
 
     /// Whether the host cannot read and write at an address: device memory that is not managed. The address may be any.
     pub fn is_beyond_host(&self, pointer: *const c_void) -> bool {
-        let kind = self.pointer_attribute(MEMORY_TYPE, pointer);
-        kind.is_some_and(|kind| [MEMORYTYPE_DEVICE, MEMORYTYPE_ARRAY].contains(&kind))
-            && self.pointer_attribute(IS_MANAGED, pointer) != Some(1)
+        let (mut kind, mut managed) = (UNKNOWN, 0);
+        let answers = [(MEMORY_TYPE, (&raw mut kind).cast()), (IS_MANAGED, (&raw mut managed).cast())];
+        self.knows(pointer, answers) && [MEMORYTYPE_DEVICE, MEMORYTYPE_ARRAY].contains(&kind) && managed != 1
     }
 
     /// The number of the device whose memory an address is in, or that it was registered or allocated for. The address may be any.
     pub fn device_of(&self, pointer: *const c_void) -> Option<CUdevice> {
-        self.pointer_attribute(DEVICE_ORDINAL, pointer)
+        let (mut kind, mut device) = (UNKNOWN, 0);
+        let answers = [(MEMORY_TYPE, (&raw mut kind).cast()), (DEVICE_ORDINAL, (&raw mut device).cast())];
+        (self.knows(pointer, answers) && kind != UNKNOWN).then_some(device)
     }
 
-    /// A number that the driver knows of an address.
+    /// Has the driver write what it knows of an address: each attribute with a place of the attribute's size. One that it does not know is
+    /// no error, which tools for debugging would report.
     #[inline]
-    fn pointer_attribute(&self, attribute: c_int, pointer: *const c_void) -> Option<c_int> {
-        let mut number: c_int = 0;
-        // SAFETY: the output has the size of these attributes, and the driver looks the address up only.
+    fn knows<const N: usize>(&self, pointer: *const c_void, answers: [(c_int, *mut c_void); N]) -> bool {
+        let mut attributes = answers.map(|(attribute, _)| attribute);
+        let mut places = answers.map(|(_, place)| place);
+        // SAFETY: there are as many attributes and places as is said, and the driver looks the address up only.
         let answer = unsafe {
-            (self.cuPointerGetAttribute)(
-                (&raw mut number).cast(),
-                attribute,
+            (self.cuPointerGetAttributes)(
+                N as c_uint,
+                attributes.as_mut_ptr(),
+                places.as_mut_ptr(),
                 pointer.expose_provenance() as u64,
             )
         };
-        (answer == CUDA_SUCCESS).then_some(number)
+        answer == CUDA_SUCCESS
     }
 }
+
+/// The kind of memory where the driver knows none.
+const UNKNOWN: c_int = 0;
 
 #[cfg(test)]
 mod tests {

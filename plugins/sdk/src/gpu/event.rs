@@ -17,6 +17,9 @@ const WITHOUT_TIMES: c_uint = 2;
 /// `hipStreamCaptureModeRelaxed` and `CU_STREAM_CAPTURE_MODE_RELAXED`
 const RELAXED: c_int = 2;
 
+/// `CU_STREAM_PER_THREAD`
+const PER_THREAD: usize = 2;
+
 impl Gpu {
     /// Makes an event without times, to be given to [`Gpu::destroy_event`] once.
     ///
@@ -131,9 +134,37 @@ impl Gpu {
         answer && status != 0
     }
 
+    /// The number of a stream, by which it is told from one that had its address before. None where the library has none, and for each
+    /// thread's default stream, which they all call the same.
+    ///
+    /// # Safety
+    /// The stream is alive and of this GPU.
+    #[inline]
+    pub unsafe fn stream_id(&self, stream: hipStream_t) -> Option<u64> {
+        let Self::Cuda(device) = self else { return None };
+        if stream.addr() == PER_THREAD {
+            return None;
+        }
+        let mut id = 0;
+        // SAFETY: the output is valid, and the rest is as promised by the caller.
+        let answer = unsafe { (device.cuda.cuStreamGetId?)(stream, &mut id) };
+        (answer == CUDA_SUCCESS).then_some(id)
+    }
+
     /// Lets this thread allocate although a stream is being captured; answers the mode before.
     pub fn relax_capture(&self) -> Option<c_int> {
         self.set_capture_mode(RELAXED)
+    }
+
+    /// Has the driver let this thread allocate, or ask for an event, although a stream is being captured: by this thread, or strictly by
+    /// another one, whose capture that would end.
+    pub fn beside_captures<T>(&self, work: impl FnOnce() -> T) -> T {
+        let before = self.relax_capture();
+        let done = work();
+        if let Some(before) = before {
+            self.set_capture_mode(before);
+        }
+        done
     }
 
     /// Sets what this thread may do while a stream is being captured; answers the mode before, none where that is not known.

@@ -16,12 +16,18 @@ const LARGE: usize = 64 << 20;
 /// using at the same moment come on top.
 const MOST: usize = 8;
 
+/// How many of them may belong to a stream.
+const MOST_OWNED: usize = 4;
+
 /// The workspace of a plan, and memory in its place.
 ///
 /// An execution has a buffer for itself while it queues its work. Then an event is recorded behind the work, which the next
 /// execution has its stream wait for before it uses the buffer: on the same stream, which it prefers, or behind work that is
 /// done, that costs nothing, and else it keeps the work of the two apart. A buffer that went into a captured graph is never used
 /// again, for the graph may run at any time.
+///
+/// With CUDA, whose streams have numbers, the first streams that a plan runs on get a buffer each that is theirs for ever: what a stream
+/// does with it is in order, and needs no events.
 #[derive(Debug)]
 pub struct PlanMemory {
     gpu: Gpu,
@@ -33,8 +39,10 @@ pub struct PlanMemory {
 struct Buffers {
     /// Those that no execution has.
     free: Vec<Buffer>,
-    /// How many there are, with those that executions have.
+    /// How many there are that any stream may use, with those that executions have.
     made: usize,
+    /// How many belong to a stream.
+    owned: usize,
     /// Those that are kept until the plan ends.
     retired: Vec<Buffer>,
 }
@@ -45,6 +53,8 @@ struct Buffer {
     event: Event,
     /// The stream of the execution that had it last; none before the first.
     last: Option<hipStream_t>,
+    /// The number of the stream that it belongs to.
+    owner: Option<u64>,
 }
 
 // SAFETY: memory, events and streams are names that any thread may use.
@@ -121,6 +131,9 @@ impl PlanMemory {
     /// A buffer that nobody else has, and that work on this stream may use.
     fn take(&self, stream: hipStream_t) -> Result<Taken<'_>, PluginError> {
         let is_captured = self.is_capturing(stream);
+        if !is_captured && let Some(buffer) = self.own(stream)? {
+            return Ok(Taken { owner: self, buffer: Some(buffer), is_captured });
+        }
         let free = {
             let mut buffers = self.lock();
             let place = buffers.place(stream, is_captured, |event| self.has_happened(event));
@@ -128,7 +141,7 @@ impl PlanMemory {
         };
         let buffer = match free {
             Some(buffer) => buffer,
-            None => self.beside_captures(|| self.make())?,
+            None => self.gpu.beside_captures(|| self.make())?,
         };
         let (last, event) = (buffer.last, buffer.event);
         let taken = Taken { owner: self, buffer: Some(buffer), is_captured };
@@ -139,9 +152,36 @@ impl PlanMemory {
         Ok(taken)
     }
 
+    /// A buffer that belongs to the stream; none where it is to take one of those for all.
+    #[inline]
+    fn own(&self, stream: hipStream_t) -> Result<Option<Buffer>, PluginError> {
+        // SAFETY: the caller vouches for the stream.
+        let Some(id) = (unsafe { self.gpu.stream_id(stream) }) else { return Ok(None) };
+        let unused = {
+            let mut buffers = self.lock();
+            if let Some(place) = buffers.free.iter().position(|buffer| buffer.owner == Some(id)) {
+                return Ok(Some(buffers.free.swap_remove(place)));
+            }
+            if buffers.owned >= MOST_OWNED {
+                return Ok(None);
+            }
+            let place = buffers.place(stream, true, |_| false);
+            place.map(|place| buffers.free.swap_remove(place))
+        };
+        let mut buffer = match unused {
+            Some(buffer) => buffer,
+            None => self.gpu.beside_captures(|| self.make())?,
+        };
+        buffer.owner = Some(id);
+        let mut buffers = self.lock();
+        buffers.made -= 1;
+        buffers.owned += 1;
+        Ok(Some(buffer))
+    }
+
     fn has_happened(&self, event: Event) -> bool {
         // SAFETY: the event is that of a buffer.
-        self.beside_captures(|| unsafe { self.gpu.has_happened(event) })
+        self.gpu.beside_captures(|| unsafe { self.gpu.has_happened(event) })
     }
 
     fn make(&self) -> Result<Buffer, PluginError> {
@@ -154,7 +194,7 @@ impl PlanMemory {
             // SAFETY: it was made above, and nothing uses it.
             unsafe { self.gpu.free(memory) };
         });
-        let buffer = Buffer { memory, event: made.map_err(failed)?, last: None };
+        let buffer = Buffer { memory, event: made.map_err(failed)?, last: None, owner: None };
         self.lock().made += 1;
         Ok(buffer)
     }
@@ -163,17 +203,6 @@ impl PlanMemory {
     fn is_capturing(&self, stream: hipStream_t) -> bool {
         // SAFETY: the caller vouches for the stream.
         unsafe { self.gpu.is_capturing(stream) }
-    }
-
-    /// Has the driver let this thread allocate, or ask for an event, although a stream is being captured: by this thread, or strictly by
-    /// another one, whose capture that would end.
-    fn beside_captures<T>(&self, work: impl FnOnce() -> T) -> T {
-        let before = self.gpu.relax_capture();
-        let done = work();
-        if let Some(before) = before {
-            self.gpu.set_capture_mode(before);
-        }
-        done
     }
 }
 
@@ -185,12 +214,16 @@ impl Buffers {
         is_captured: bool,
         has_happened: impl Fn(Event) -> bool,
     ) -> Option<usize> {
-        let of = |last| self.free.iter().position(|buffer| buffer.last == last);
+        let free = || self.free.iter().enumerate().filter(|(_, buffer)| buffer.owner.is_none());
+        let found = |is_it: &dyn Fn(&Buffer) -> bool| {
+            free().find(|(_, buffer)| is_it(buffer)).map(|(place, _)| place)
+        };
+        let of = |last| found(&|buffer| buffer.last == last);
         if is_captured {
             return of(None);
         }
-        let any = || (self.made >= MOST && !self.free.is_empty()).then_some(0);
-        let done = || self.free.iter().position(|buffer| has_happened(buffer.event));
+        let any = || if self.made + self.owned >= MOST { found(&|_| true) } else { None };
+        let done = || found(&|buffer| has_happened(buffer.event));
         of(Some(stream)).or_else(|| of(None)).or_else(done).or_else(any)
     }
 }
@@ -203,9 +236,11 @@ impl Taken<'_> {
     /// After the work was queued.
     fn give_back(mut self, stream: hipStream_t) -> Result<(), PluginError> {
         if let (Some(buffer), false) = (&mut self.buffer, self.is_captured) {
-            // SAFETY: the event is the buffer's, and the caller vouches for the stream.
-            unsafe { self.owner.gpu.record(buffer.event, stream) }?;
-            buffer.last = Some(stream);
+            if buffer.owner.is_none() {
+                // SAFETY: the event is the buffer's, and the caller vouches for the stream.
+                unsafe { self.owner.gpu.record(buffer.event, stream) }?;
+                buffer.last = Some(stream);
+            }
             if let Some(buffer) = self.buffer.take() {
                 self.owner.lock().free.push(buffer);
             }
@@ -218,7 +253,10 @@ impl Drop for Taken<'_> {
     fn drop(&mut self) {
         if let Some(buffer) = self.buffer.take() {
             let mut buffers = self.owner.lock();
-            buffers.made -= 1;
+            match buffer.owner {
+                Some(_) => buffers.owned -= 1,
+                None => buffers.made -= 1,
+            }
             buffers.retired.push(buffer);
         }
     }

@@ -218,15 +218,15 @@ fn judge(
         Ok(()) if failed == "cuCtxPopCurrent_v2" => {}
         // What is ended is ended in the context that the thread has, which is the same.
         Ok(()) if failed.starts_with("cuCtx") && next.is_some_and(|next| gate::ends(next.name)) => {}
-        // Who cannot say is not captured.
-        Ok(()) if failed.ends_with("StreamIsCapturing") => {}
+        // Who cannot say is not captured, or gets memory that is for all streams.
+        Ok(()) if failed.ends_with("StreamIsCapturing") || failed == "cuStreamGetId" => {}
         // The engine does not apply then, which shows only where it is the one that is asked.
         Ok(()) | Err(_) if failed.ends_with("GetDeviceCount") => {}
         // Another engine of the plugin was asked just then, and does not apply.
         Ok(()) if lines.iter().any(|line| is_of_another(line, subject.engine, failed)) => {}
         Ok(()) => return Err(Failure("the engine takes no notice".to_owned())),
         // An address that cannot be looked up is none of the device's.
-        Err(Failure(words)) if failed == "cuPointerGetAttribute" => {
+        Err(Failure(words)) if failed == "cuPointerGetAttributes" => {
             if !words.contains("cannot reach, expected its memory") {
                 return Err(Failure(format!("{words:?}, expected that the device cannot reach the address")));
             }

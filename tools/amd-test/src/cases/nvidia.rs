@@ -8,7 +8,7 @@ mod pointwise;
 mod rows;
 mod small;
 
-use super::{CUBLASLT, CUDNN};
+use super::{CUBLASLT, CUDNN, RTC, TYPES};
 use crate::case::Case;
 
 /// Cases that are planned once more with each of the library's plans timed.
@@ -32,7 +32,9 @@ pub fn cases() -> Vec<(&'static str, Case)> {
     ];
     let of_cudnn = cudnn.into_iter().flatten().map(|case| (CUDNN, case));
     let of_cublaslt = matrices::cases().into_iter().chain(small::cases());
-    let mut all: Vec<_> = of_cudnn.chain(of_cublaslt.map(|case| (CUBLASLT, case))).collect();
+    // What cuDNN leaves to generated kernels.
+    let of_rtc = TYPES.into_iter().flat_map(images::global_poolings).map(|case| (RTC, case));
+    let mut all: Vec<_> = of_cudnn.chain(of_cublaslt.map(|case| (CUBLASLT, case))).chain(of_rtc).collect();
     let is_timed = |case: &Case| TIMED.contains(&case.name.as_str());
     let timed: Vec<_> = all.iter().filter(|(_, case)| is_timed(case)).cloned().collect();
     all.extend(timed.into_iter().map(|(engine, case)| (engine, case.timed())));

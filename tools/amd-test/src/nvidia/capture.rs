@@ -44,6 +44,11 @@ pub fn checks(context: &Context<'_>) -> Result<Vec<Check>, Failure> {
                 Box::new(move |context| captured(context, &subject, ran, mode)),
             ));
         }
+        let (name, subject) = (case.name.clone(), Subject { engine, case: case.clone() });
+        checks.push((
+            format!("capture, global, by a handle that comes meanwhile: {engine}: {name}"),
+            Box::new(move |context| by_a_new_handle(context, &subject)),
+        ));
         let (name, subject) = (case.name.clone(), Subject { engine, case });
         checks.push((
             format!("capture, global, while another thread executes: {engine}: {name}"),
@@ -126,6 +131,41 @@ fn captured(context: &Context<'_>, subject: &Subject, ran: bool, mode: c_int) ->
     }
     let buffers = own.iter().filter(|call| call.name == "cuMemAlloc_v2").count();
     Ok(Outcome::Passed(format!("{} pieces of work, {buffers} buffers of the plan's own", kinds.len())))
+}
+
+/// A plan that another handle made, as programs keep them that have a handle for each stream: what a handle needs must not end the capture.
+fn by_a_new_handle(context: &Context<'_>, subject: &Subject) -> Result<Outcome, Failure> {
+    let Subject { engine, case } = subject;
+    let stream = Stream::new(context, NON_BLOCKING)?;
+    let backend = context.open()?;
+    let plan = backend.plan(engine, &case.graph, &case.knobs)?;
+    let bound = case.bind(context.gpu(), plan.workspace_size)?;
+    context.gpu().synchronize()?;
+    let mut others = Vec::new();
+    let graph = stream.capture(CAPTURE_GLOBAL, || {
+        for _ in 0..2 {
+            let other = context.open()?;
+            // SAFETY: the stream outlives the handle, and the tensors the work.
+            unsafe {
+                other.set_stream(stream.stream)?;
+                plan.execute_with(&other, &bound.tensors(), bound.workspace())?;
+            }
+            others.push(other);
+        }
+        Ok(())
+    })?;
+    // SAFETY: the plan and its tensors are alive.
+    unsafe { graph.run(&stream) }?;
+    case.compare(&case.run_on_host(&backend)?, &bound.results()?)?;
+    // Outside of captures they go on as others do.
+    for other in &others {
+        bound.fill(case)?;
+        // SAFETY: as above.
+        unsafe { plan.execute_with(other, &bound.tensors(), bound.workspace()) }?;
+        stream.wait()?;
+        case.compare(&case.run_on_host(&backend)?, &bound.results()?)?;
+    }
+    Ok(Outcome::Passed(format!("{} handles", others.len())))
 }
 
 /// A thread that executes the same graph with a plan, a handle and a stream of its own must not end a capture, however strict.

@@ -5,28 +5,18 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
+use super::settings::{Configuration, configurations};
 use super::{Outcome, json, read_graph};
 use crate::cli;
 use crate::computation::{
     Arrays, Computation, Loaded, REFERENCE, compare_all, find_engine, inputs, place_of, plan_with, reference,
 };
 use crate::failure::{Failure, Result, one_line};
-use crate::graph::Graph;
-use crate::steps;
 use crate::table::Table;
-use hipdnn::{Backend, Engine, EngineInfo, Handle, Knob, KnobSetting, KnobValue, RankingOutcome};
-
-/// With more combinations of knob values than this, one knob is changed at a time.
-const MOST_COMBINATIONS: usize = 32;
+use hipdnn::{Backend, Engine, EngineInfo, Handle, KnobSetting, RankingOutcome};
 
 /// The fewest executions that a time limit leaves.
 const FEWEST_RUNS: usize = 3;
-
-/// An engine with its knobs set.
-struct Configuration {
-    engine: EngineInfo,
-    settings: Vec<KnobSetting>,
-}
 
 /// What was measured of a configuration.
 #[derive(Serialize)]
@@ -143,91 +133,6 @@ fn engines(handle: &Handle, loaded: &Loaded, arguments: &cli::Bench) -> Result<V
     }
     let find = |id: &i64| all.iter().find(|engine| engine.id == *id).cloned();
     Ok(offer.engines.iter().filter_map(find).collect())
-}
-
-/// Every engine with every combination of its knobs' values, or with one knob changed at a time where there are too many.
-fn configurations(loaded: &Loaded, engines: &[EngineInfo], values: usize) -> Result<Vec<Configuration>> {
-    let mut configurations = Vec::new();
-    for engine in engines {
-        // An engine whose knobs cannot be read is measured as it is.
-        let knobs =
-            Engine::new(&loaded.operations, engine.id).and_then(|made| made.knobs()).unwrap_or_default();
-        let has_one_thread = has_one_thread(loaded, engine);
-        let samples: Vec<Vec<KnobSetting>> = knobs
-            .iter()
-            .filter(|knob| !knob.deprecated)
-            .map(|knob| {
-                let setting = |value| KnobSetting { id: knob.id.clone(), value };
-                samples(knob, values, &loaded.graph, has_one_thread).into_iter().map(setting).collect()
-            })
-            .filter(|samples: &Vec<_>| samples.len() > 1)
-            .collect();
-        let make = |settings| Configuration { engine: engine.clone(), settings };
-        configurations.extend(combinations(&samples).into_iter().map(make));
-    }
-    Ok(configurations)
-}
-
-/// Whether an engine's plan with the default settings has nothing to do for a second thread, as far as it tells.
-fn has_one_thread(loaded: &Loaded, engine: &EngineInfo) -> bool {
-    let made = Engine::new(&loaded.operations, engine.id).map_err(Failure::from);
-    let told = made.and_then(|made| steps::of(&plan_with(&made, &[])?));
-    told.is_ok_and(|steps| steps.is_some_and(|steps| steps.iter().all(|step| step.threads == 1)))
-}
-
-/// The values of a knob that are tried: only the default where no other can matter for the graph, and not more threads than
-/// there are processors.
-fn samples(knob: &Knob, most: usize, graph: &Graph, has_one_thread: bool) -> Vec<KnobValue> {
-    let has = |operation: &str| graph.nodes.iter().any(|node| node.operation.starts_with(operation));
-    let mut samples = knob.samples(most);
-    let matters = match knob.id.as_str() {
-        "convolution" => has("Convolution"),
-        "constant_weights" => has("Convolution") || has("Matmul"),
-        "threads" => {
-            let processors =
-                std::thread::available_parallelism().map_or(i64::MAX, |count| count.get() as i64);
-            for value in &mut samples {
-                if let KnobValue::Int(threads) = value {
-                    *threads = (*threads).min(processors);
-                }
-            }
-            let mut seen = Vec::new();
-            samples.retain(|value| {
-                !seen.contains(value) && {
-                    seen.push(value.clone());
-                    true
-                }
-            });
-            !has_one_thread
-        }
-        _ => true,
-    };
-    samples.truncate(if matters { most.max(1) } else { 1 });
-    samples
-}
-
-/// All combinations of one of each, the first of each first; or those that differ from the first in one place.
-fn combinations<T: Clone>(of: &[Vec<T>]) -> Vec<Vec<T>> {
-    let count = of.iter().try_fold(1_usize, |count, values| count.checked_mul(values.len()));
-    if count.is_some_and(|count| count <= MOST_COMBINATIONS) {
-        return of.iter().fold(vec![Vec::new()], |all, values| {
-            all.iter()
-                .flat_map(|begun| values.iter().map(|value| [begun.clone(), vec![value.clone()]].concat()))
-                .collect()
-        });
-    }
-    let first: Vec<T> = of.iter().filter_map(|values| values.first().cloned()).collect();
-    let mut all = vec![first.clone()];
-    for (place, values) in of.iter().enumerate() {
-        for value in values.iter().skip(1) {
-            let mut changed = first.clone();
-            if let Some(slot) = changed.get_mut(place) {
-                *slot = value.clone();
-            }
-            all.push(changed);
-        }
-    }
-    all
 }
 
 fn progress(configurations: usize, arguments: &cli::Bench) -> ProgressBar {
@@ -392,10 +297,8 @@ fn text(answer: &Answer) -> String {
 
 #[cfg(test)]
 mod tests {
-    use hipdnn::KnobRange;
 
     use super::*;
-    use crate::graph::testing::{convolution, graph, pointwise, tensor};
 
     #[test]
     fn quartiles_lie_between_the_samples() {
@@ -408,41 +311,6 @@ mod tests {
             runs: 4,
         };
         assert_eq!(times, wanted);
-    }
-
-    #[test]
-    fn combinations_are_all_or_one_at_a_time() {
-        assert_eq!(combinations::<u8>(&[]), [Vec::<u8>::new()]);
-        assert_eq!(combinations(&[vec![1, 2], vec![3, 4]]), [[1, 3], [1, 4], [2, 3], [2, 4]]);
-        let many = combinations(&[(0..8).collect::<Vec<_>>(), (0..8).collect()]);
-        assert_eq!(many.len(), 15);
-        assert_eq!(many[..3], [[0, 0], [1, 0], [2, 0]]);
-    }
-
-    #[test]
-    fn knobs_that_cannot_matter_keep_their_default() {
-        let knob = |id: &str, greatest| Knob {
-            id: id.to_owned(),
-            description: String::new(),
-            default: KnobValue::Int(0),
-            range: KnobRange::Int { bounds: Some((0, greatest, 1)), values: vec![] },
-            deprecated: false,
-        };
-        let tensors = || (1..=3).map(|uid| tensor(uid, "", &[4], false)).collect();
-        let pointwise = graph("", tensors(), vec![pointwise("", "exp", 1, None, 2)]);
-        let convolution = graph("", tensors(), vec![convolution("", 1, 2, 3)]);
-        let count = |id: &str, graph: &Graph, one| samples(&knob(id, 3), 8, graph, one).len();
-        for id in ["convolution", "constant_weights"] {
-            assert_eq!([count(id, &pointwise, false), count(id, &convolution, false)], [1, 4], "{id}");
-        }
-        assert_eq!([count("speed", &pointwise, false), count("speed", &convolution, true)], [4, 4]);
-        let processors = std::thread::available_parallelism().unwrap().get() as i64;
-        let threads = samples(&knob("threads", 1 << 40), 8, &pointwise, false);
-        assert_eq!(threads.iter().filter(|value| **value == KnobValue::Int(processors)).count(), 1);
-        assert!(
-            threads.iter().all(|value| matches!(value, KnobValue::Int(threads) if *threads <= processors))
-        );
-        assert_eq!(samples(&knob("threads", 256), 8, &pointwise, true), [KnobValue::Int(0)]);
     }
 
     #[test]

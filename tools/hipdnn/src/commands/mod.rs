@@ -10,6 +10,7 @@ mod nvidia;
 mod plan;
 mod policies;
 mod run;
+mod settings;
 
 use std::fs;
 use std::io::Write;

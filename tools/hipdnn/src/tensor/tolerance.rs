@@ -9,7 +9,8 @@
 //! where u is half a step of the result's type and t its smallest number, so that the two may be neighbours; A is the largest
 //! finite magnitude in the reference; and e is the sum, over the nodes that the result depends on, of ε (16 + 2 √k) with ε the
 //! half step of the compute type and k the number of terms that the node adds up for an element, and of 2 u of each virtual
-//! tensor in between, which an engine need not round to. Whole numbers may differ by 1 where a floating-point number was
+//! tensor in between, which an engine need not round to, and of each that attention has inside, which engines round to the type
+//! of q for the next product. Whole numbers may differ by 1 where a floating-point number was
 //! rounded, and not at all otherwise.
 
 use std::collections::HashSet;
@@ -74,6 +75,7 @@ impl Tolerance {
                 steps(if node.compute_type == DataType::Double { DataType::Double } else { DataType::Float })
                     .0;
             of_largest += step * (16.0 + 2.0 * terms(graph, node).sqrt());
+            of_largest += inside(graph, node, uid);
             open.extend(node.inputs.iter().map(|port| port.uid));
         }
         let is_index =
@@ -94,6 +96,20 @@ impl Tolerance {
             absolute: self.absolute * factor,
         }
     }
+}
+
+/// What the rounding of tensors inside a node adds for one that it writes.
+fn inside(graph: &Graph, node: &Node, written: i64) -> f64 {
+    let is_of_rows = ["stats", "max", "sum_exp"].iter().any(|role| node.output(role) == Some(written));
+    let rounded = match node.operation.as_str() {
+        // The weights.
+        "Sdpa" if !is_of_rows => 1.0,
+        // The weights and their gradients.
+        "SdpaBackward" => 2.0,
+        _ => 0.0,
+    };
+    let q = node.inputs.iter().find(|port| port.role == "q").and_then(|port| graph.tensor(port.uid));
+    rounded * q.map_or(0.0, |q| 2.0 * steps(q.data_type).0)
 }
 
 /// How many terms a node adds up for an element, at most.
@@ -132,6 +148,8 @@ fn terms(graph: &Graph, node: &Node) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::graph::testing::{convolution, graph, pointwise, tensor};
 
@@ -150,5 +168,24 @@ mod tests {
         // 36 terms of the convolution, 1 of the activation, and the rounding of the tensor between them.
         assert_eq!(tolerance.of_largest, half_step * ((16.0 + 12.0) + (16.0 + 2.0) + 2.0));
         assert_eq!(tolerance.relative, 2.0 * half_step);
+    }
+
+    #[test]
+    fn weights_of_attention_are_rounded_to_the_type_of_the_queries() {
+        let of = |data_type: &str| {
+            let tensors = (1..=5).map(|uid| {
+                let mut tensor = tensor(uid, "", &[1, 2, 9, 16], false);
+                tensor["data_type"] = if uid == 5 { "float" } else { data_type }.into();
+                tensor
+            });
+            let sdpa = json!({"type": "SdpaAttributes", "name": "", "compute_data_type": "float",
+                "inputs": {"q_tensor_uid": 1, "k_tensor_uid": 2, "v_tensor_uid": 3},
+                "outputs": {"o_tensor_uid": 4, "stats_tensor_uid": 5}});
+            let graph = graph("g", tensors.collect(), vec![sdpa]);
+            [4, 5].map(|uid| Tolerance::of(&graph, graph.tensor(uid).unwrap()).of_largest)
+        };
+        let sums = (-24_f64).exp2() * (16.0 + 2.0 * 25_f64.sqrt());
+        assert_eq!(of("half"), [sums + (-10_f64).exp2(), sums]);
+        assert_eq!(of("bfloat16"), [sums + (-7_f64).exp2(), sums]);
     }
 }

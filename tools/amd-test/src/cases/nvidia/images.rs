@@ -144,6 +144,30 @@ fn pooling(mode: ResampleMode, backward: bool, data_type: DataType, order: Order
     case
 }
 
+/// The gradient of a mean over whole images, of which one pixel lies with channels first and last.
+fn global_pooling(data_type: DataType, pixel: Order, order: Order) -> Case {
+    let mut case = Case::new(format!("global mean backward {} dy {pixel:?}, dx {order:?}", data_type.name()));
+    let dy = case.input(data_type, &[4, 16, 1, 1], pixel, RANGE);
+    let dx = case.output(data_type, &[4, 16, 7, 5], order);
+    case.node(ResampleBackward {
+        dy,
+        dx,
+        index: None,
+        pre_padding: vec![0; 2],
+        post_padding: vec![0; 2],
+        stride: vec![7, 5],
+        window: vec![7, 5],
+        resample_mode: ResampleMode::AvgpoolExcludePadding,
+        padding_mode: PaddingMode::ZeroPad,
+    });
+    case
+}
+
+/// The same in every layout.
+pub fn global_poolings(data_type: DataType) -> impl Iterator<Item = Case> {
+    ORDERS.into_iter().flat_map(move |order| ORDERS.map(|pixel| global_pooling(data_type, pixel, order)))
+}
+
 fn given(case: &mut Case, range: [f32; 2]) -> i64 {
     case.input(DataType::Float, &CHANNELS, FIRST, range)
 }
@@ -228,6 +252,7 @@ fn backward(data_type: DataType, order: Order) -> Case {
 pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for data_type in TYPES {
+        cases.extend(global_poolings(data_type));
         for order in ORDERS {
             for shape in &SHAPES {
                 cases.extend(

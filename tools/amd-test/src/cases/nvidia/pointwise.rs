@@ -103,8 +103,53 @@ fn reduction(mode: ReductionMode, to: [i64; 4], data_type: DataType) -> Case {
     case
 }
 
+/// Elements that lie like one row, of more than 65535 blocks of 128.
+const LONG: i64 = 1 << 23;
+
+/// RELU of a tensor without gaps, which is one long row.
+fn long(dims: &[i64], data_type: DataType) -> Case {
+    let mut case = Case::new(format!("relu of {dims:?} {}", data_type.name()));
+    let x = case.input(data_type, dims, FIRST, [-2.0, 2.0]);
+    let y = case.output(data_type, dims, FIRST);
+    case.node(Pointwise::new(PointwiseMode::ReluFwd, x, None, y));
+    case
+}
+
+/// A sum along such a row.
+fn long_sum(dims: [i64; 2], to: [i64; 2]) -> Case {
+    let mut case = Case::new(format!("sum of {dims:?} to {to:?}"));
+    case.tolerance = 1e-4;
+    let in_ = case.input(DataType::Float, &dims, FIRST, [0.0, 1.0]);
+    let out = case.output(DataType::Float, &to, FIRST);
+    case.node(Reduction { in_, out, mode: ReductionMode::Add, is_deterministic: false });
+    case
+}
+
+/// More matrices with gaps between and in them than a grid has blocks along a side.
+fn many_matrices() -> Case {
+    let dims = [70_000, 3, 8];
+    let mut case = Case::new(format!("relu of {dims:?} with gaps"));
+    let x = case.input_with_strides(DataType::Float, &dims, &[32, 9, 1], [-2.0, 2.0]);
+    let y = case.output(DataType::Float, &dims, FIRST);
+    case.node(Pointwise::new(PointwiseMode::ReluFwd, x, None, y));
+    case
+}
+
 pub fn cases() -> Vec<Case> {
-    let mut cases = Vec::new();
+    let mut cases = vec![
+        long(&[8, 1024, 32, 32], DataType::Half),
+        long(&[LONG + (1 << 20)], DataType::Float),
+        long(&[2, LONG], DataType::Bfloat16),
+        long(&[1 << 20], DataType::Half),
+        long(&[5, 3, 40, 64], DataType::Float),
+        // What does not divide, and what needs not.
+        long(&[3, 7, 99, 101], DataType::Half),
+        long(&[2, 1 << 18], DataType::Bfloat16),
+        long_sum([1, LONG], [1, 1]),
+        long_sum([2, LONG], [2, 1]),
+        long_sum([2, LONG], [1, LONG]),
+        many_matrices(),
+    ];
     for data_type in TYPES {
         cases.extend((1..=47).filter_map(PointwiseMode::from_wire).map(|mode| mode_of(mode, data_type)));
         cases.extend(ORDERS.map(|order| chain(data_type, order)));
