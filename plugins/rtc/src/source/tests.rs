@@ -76,8 +76,8 @@ fn a_chain_is_one_kernel_that_touches_inputs_and_outputs_once() {
     assert_eq!(memory(&program, 0), [1, 2, 5]);
     assert_eq!(program.kernels[0].nodes, [0, 1, 2]);
     let text = &program.kernels[0].text;
-    assert_eq!(text.matches("= *(const pack<f32::type, 4> *)").count(), 2, "{text}");
-    assert_eq!(text.matches("*(pack<f32::type, 4> *)").count(), 1, "{text}");
+    assert_eq!(text.matches("= *(const pack<f32, 4> *)").count(), 2, "{text}");
+    assert_eq!(text.matches("*(pack<f32, 4> *)").count(), 1, "{text}");
     assert!(program.kernels[0].arguments.contains(&Argument::Memory { uid: 5, alignment: 16 }));
     assert_eq!((program.kernels[0].block, program.kernels[0].grid), (256, 1));
 }
@@ -97,6 +97,52 @@ fn softmax_reads_its_rows_once_as_long_as_threads_can_keep_them() {
     }
     let long = generate(&long).unwrap();
     assert_eq!((long.kernels.len(), reads(&long)), (1, 3));
+}
+
+#[test]
+fn a_softmax_multiplies_by_the_reciprocal_of_its_sum_and_other_quotients_divide() {
+    let text = |graph: &Graph| generate(graph).unwrap().kernels[0].text.clone();
+    let own = text(&softmax());
+    assert!(own.contains("= 1 / v6;") && own.contains("= v4 * v7;"), "{own}");
+    // Without the largest the sum may be too small; powers that are rounded are not those of the sum; another sum may be anything.
+    let mut raw = softmax();
+    raw.nodes[1].operation = pointwise(PointwiseMode::Mul, 1, Some(2), 3);
+    let mut rounded = softmax();
+    rounded.tensors[3].data_type = DataType::Half;
+    let mut other = softmax();
+    other.nodes[3].operation = reduction(3, 5, ReductionMode::Add);
+    for graph in [raw, rounded, other] {
+        let text = text(&graph);
+        assert!(!text.contains("= 1 / v") && text.contains(" / v"), "{text}");
+    }
+}
+
+#[test]
+fn what_is_stored_is_rounded_once() {
+    let mut chain = graph(&[WHOLE, WHOLE], vec![pointwise(PointwiseMode::Neg, 1, None, 2)]);
+    chain.tensors[1].data_type = DataType::Bfloat16;
+    let text = generate(&chain).unwrap().kernels[0].text.clone();
+    assert!(!text.contains("bf16::store"), "{text}");
+    assert_eq!(text.matches("pack<bf16, 4>::of(").count(), 1, "{text}");
+}
+
+#[test]
+fn rows_are_kept_as_they_lie_in_memory_as_long_as_there_are_registers() {
+    let kept = |columns: i64, data_type: DataType| {
+        let mut graph = softmax();
+        for tensor in &mut graph.tensors {
+            if tensor.dims[1] > 1 {
+                (tensor.dims[1], tensor.strides[0]) = (columns, columns);
+            }
+        }
+        (graph.tensors[0].data_type, graph.tensors[5].data_type) = (data_type, data_type);
+        let text = generate(&graph).unwrap().kernels[0].text.clone();
+        (text.contains("> p0["), text.contains("float k4["))
+    };
+    assert_eq!(kept(8192, DataType::Bfloat16), (true, true));
+    // 1024 threads with 40 numbers each.
+    assert_eq!(kept(40 << 10, DataType::Float), (true, true));
+    assert_eq!(kept(44 << 10, DataType::Float), (false, false));
 }
 
 #[test]
