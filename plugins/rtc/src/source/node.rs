@@ -56,10 +56,10 @@ impl Item {
             }
             Problem::Batchnorm(batchnorm) => match *batchnorm {
                 Batchnorm::Inference(inference) => Form::Batchnorm(inference),
+                // A training was spelled out before.
                 Batchnorm::Training(_) | Batchnorm::Backward(_) => {
                     return Err(
-                        "operation: is a batchnorm that computes statistics, expected one with given ones"
-                            .to_owned(),
+                        "operation: is the gradient of a batchnorm, expected a forward batchnorm".to_owned()
                     );
                 }
             },
@@ -73,7 +73,7 @@ impl Item {
             | Problem::BlockScale(_) => {
                 return Err(
                     "is not computed by this engine, expected pointwise, reduction, layernorm, RMSnorm, \
-                            batchnorm inference, forward convolution or pooling"
+                            forward batchnorm, forward convolution or pooling"
                         .to_owned(),
                 );
             }

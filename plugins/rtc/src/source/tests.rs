@@ -218,9 +218,9 @@ fn gradients_are_two_kernels_and_a_third_where_statistics_were_not_kept() {
     let program = generate(&graph(&tensors, vec![backward(Some(4))])).unwrap();
     assert_eq!((memory(&program, 0), memory(&program, 1)), (vec![2, 1, 5, 4, 3, 7], vec![2, 1, 5, 4, 8, 9]));
     assert!(program.kernels.iter().all(|kernel| kernel.nodes == [0]));
-    // Mean and inverse deviation have the first numbers that no tensor has, and a place in the workspace.
+    // Mean and inverse deviation have numbers that no tensor has, and a place in the workspace.
     let program = generate(&graph(&tensors, vec![backward(None)])).unwrap();
-    let (mean, inverse) = (0, 10);
+    let (mean, inverse) = (0, 12);
     assert_eq!(program.kernels.len(), 3);
     let mut first = memory(&program, 0);
     first.sort_unstable();
@@ -228,6 +228,33 @@ fn gradients_are_two_kernels_and_a_third_where_statistics_were_not_kept() {
     assert_eq!(memory(&program, 1), [2, 1, inverse, mean, 3, 7]);
     assert_eq!(memory(&program, 2), [2, 1, inverse, mean, 8, 9]);
     assert_eq!((program.placed.virtuals().places.len(), program.placed.virtuals().size), (2, 2 * ALIGNMENT));
+}
+
+#[test]
+fn batchnorm_in_training_is_one_kernel_or_three_where_channels_are_divided() {
+    use hipdnn_plugin_sdk::graph::operation::Batchnorm;
+    let program = |x: &[i64], channels: &[i64]| {
+        let mut node = Batchnorm::new(1, 2, 3, 4, 5);
+        (node.mean, node.inv_variance) = (Some(7), Some(8));
+        let operations = vec![node.into(), pointwise(PointwiseMode::ReluFwd, 5, None, 6)];
+        let part = (channels, false);
+        let tensors = [(x, false), part, part, (&[1][..], false), (x, true), (x, false), part, part];
+        generate(&graph(&tensors, operations)).unwrap()
+    };
+    // The parameters may have their elements along any dimension.
+    for channels in [&[1, 8, 1, 1][..], &[8][..]] {
+        let small = program(&[2, 8, 16, 16], channels);
+        assert_eq!((small.kernels.len(), small.placed.virtuals().size), (1, 0));
+        let mut tensors = memory(&small, 0);
+        tensors.sort_unstable();
+        assert_eq!(tensors, [1, 2, 3, 4, 6, 7, 8]);
+        let large = program(&[32, 8, 16, 16], channels);
+        assert_eq!(large.kernels.len(), 3);
+        let reads_x = |kernel: &usize| memory(&large, *kernel).contains(&1);
+        assert_eq!((0..3).filter(reads_x).collect::<Vec<_>>(), [0, 2]);
+        assert!(memory(&large, 1).contains(&7) && memory(&large, 1).contains(&8));
+        assert!(large.kernels.iter().all(|kernel| kernel.nodes.contains(&0)));
+    }
 }
 
 #[test]
