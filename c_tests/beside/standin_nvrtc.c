@@ -30,6 +30,17 @@ static const char LANGUAGE[] =
     "extern \"C\" { void (*standin_barrier)(); void standin_place(unsigned b, unsigned t) { blockIdx.x = b; threadIdx.x = t; } }\n"
     "static inline void __syncthreads()\n"
     "{ const standin_index t = threadIdx, b = blockIdx; standin_barrier(); threadIdx = t; blockIdx = b; }\n"
+    /* The threads of a wave give each other their numbers between barriers, at which all threads of a block come by. */
+    "template <class R> static inline R __shfl_xor_sync(unsigned, R own, int step)\n"
+    "{\n"
+    "    static thread_local R all[1024];\n"
+    "    all[threadIdx.x] = own;\n"
+    "    __syncthreads();\n"
+    "    const R other = all[threadIdx.x ^ (unsigned)step];\n"
+    "    __syncthreads();\n"
+    "    return other;\n"
+    "}\n"
+    "#define __CUDA_ARCH__ 900\n"
     "#define __device__\n#define __forceinline__ inline\n#define __global__\n#define __launch_bounds__(threads)\n"
     "#define __shared__ static thread_local\n"
     "static inline unsigned __float_as_uint(float r) { unsigned b; memcpy(&b, &r, 4); return b; }\n"
@@ -52,6 +63,14 @@ static const char LANGUAGE[] =
     "    const unsigned m = (unsigned)nearbyint(ldexp(r, 11 - e));\n"
     "    return sign | (e == -13 ? m : (unsigned)((e + 13) << 10) + m);\n"
     "}\n"
+    "static inline unsigned standin_bfloat_of(float r)\n"
+    "{\n"
+    "    unsigned b;\n"
+    "    memcpy(&b, &r, 4);\n"
+    "    return r != r ? 0x7fff : (b + 0x7fff + (b >> 16 & 1)) >> 16;\n"
+    "}\n"
+    "static inline float standin_largest(float x, float y) { return x != x || y != y ? NAN : x > y ? x : y; }\n"
+    "static inline float standin_tiny(float r) { return fabsf(r) < 0x1p-126f ? copysignf(0, r) : r; }\n"
     "template <class... A, std::size_t... I> static void standin_call(void (*f)(A...), void **p, std::index_sequence<I...>)\n"
     "{ f(*(A *)p[I]...); }\n"
     "template <class... A> static void standin_call(void (*f)(A...), void **p)\n"
@@ -63,6 +82,14 @@ static const char* const INSTRUCTIONS[][2] = {
     {"asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(r) : \"h\"(s));", "r = standin_half(s);"},
     {"asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(s) : \"f\"(r));", "s = standin_half_of(r);"},
     {"asm(\"cvt.rn.f16.f64 %0, %1;\" : \"=h\"(s) : \"d\"(r));", "s = standin_half_of(r);"},
+    {"asm(\"cvt.rn.f16x2.f32 %0, %1, %2;\" : \"=r\"(s) : \"f\"(high), \"f\"(low));",
+     "s = standin_half_of(low) | (unsigned)standin_half_of(high) << 16;"},
+    {"asm(\"cvt.rn.bf16x2.f32 %0, %1, %2;\" : \"=r\"(s) : \"f\"(high), \"f\"(low));",
+     "s = standin_bfloat_of(low) | standin_bfloat_of(high) << 16;"},
+    {"asm(\"max.NaN.f32 %0, %1, %2;\" : \"=f\"(r) : \"f\"(x), \"f\"(y));", "r = standin_largest(x, y);"},
+    {"asm(\"min.NaN.f32 %0, %1, %2;\" : \"=f\"(r) : \"f\"(x), \"f\"(y));", "r = -standin_largest(-x, -y);"},
+    {"asm(\"ex2.approx.ftz.f32 %0, %1;\" : \"=f\"(r) : \"f\"(x));", "r = standin_tiny(exp2f(standin_tiny(x)));"},
+    {"asm(\"rcp.approx.ftz.f32 %0, %1;\" : \"=f\"(r) : \"f\"(x));", "r = standin_tiny(1 / standin_tiny(x));"},
 };
 
 typedef struct {

@@ -46,10 +46,15 @@ TOLERANCES = {"bfloat16": 2**-6, "half": 2**-9, "float": 1e-5}
 class Bench:
     """Times cases and writes the rows."""
 
-    def __init__(self, library, file, seconds, compile_seconds):
-        self.library, self.file, self.seconds, self.bad = library, file, seconds, 0
-        self.rows, self.compile_seconds = [], compile_seconds
+    def __init__(self, library, file, options):
+        self.library, self.file, self.seconds, self.bad = library, file, options.seconds, 0
+        self.rows, self.compile_seconds = [], options.compile_seconds
+        self.only, self.who = options.only, options.who
         self.write(COLUMNS)
+
+    def wants(self, what, who=""):
+        """Whether a case is to be run, or a row of it is to be made."""
+        return any(word in what for word in self.only) and (not who or any(word in who for word in self.who))
 
     def write(self, cells):
         self.rows.append([str(cell) for cell in cells])
@@ -93,6 +98,8 @@ class Bench:
     def torch(self, what, sets, function, way="", note="", **work):
         """A row of PyTorch's: a function of the tensors whose turn it is."""
         who, made = f"torch {way}".strip(), [None] * len(sets)
+        if not self.wants(what, who):
+            return
 
         def run(turn):
             turn %= len(made)
@@ -105,6 +112,8 @@ class Bench:
 
     def compiled(self, what, sets, function, **work):
         """A row of the same function, compiled, as long as there is time for that."""
+        if not self.wants(what, "torch compile"):
+            return None
         if self.compile_seconds <= 0:
             return self.without(what, "torch compile", "LEFT OUT", "the time for compiling is over, or it failed before")
         began = time.perf_counter()
@@ -122,6 +131,8 @@ class Bench:
 
     def ours(self, what, engine, graph, results, **work):
         """A row of an engine's. The results are what is expected, by the names of tensors that the graph writes."""
+        if not self.wants(what, engine):
+            return None
         ends = (graph.sets.first, graph.sets.last)
         try:
             execute, seconds, workspace = self.library.plan(graph, engine)
@@ -156,6 +167,9 @@ def main():
     parser.add_argument("--groups", nargs="+", choices=groups, default=list(groups), help="groups of cases, all unless told")
     parser.add_argument("--seconds", type=float, default=0.1, help="device time of each of the three runs (0.1)")
     parser.add_argument("--compile-seconds", type=float, default=60, help="time for torch.compile (60); 0 leaves it out")
+    words = {"type": lambda text: text.split(","), "default": [""], "metavar": "WORD,WORD"}
+    parser.add_argument("--only", help="run the cases whose names contain one of these words", **words)
+    parser.add_argument("--who", help="make the rows of those whose names contain one of these words, as NVRTC,torch", **words)
     parser.add_argument("--picture", help="path of a picture to write, SVG")
     options = parser.parse_args()
     if torch is None or not torch.cuda.is_available():
@@ -170,7 +184,7 @@ def main():
     machine = f"{name}, PyTorch {torch.__version__}, cuDNN {cudnn}"
     print(machine)
     with open(options.csv, "w", encoding="utf-8") as file:
-        bench = Bench(library, file, options.seconds, options.compile_seconds)
+        bench = Bench(library, file, options)
         for name in options.groups:
             try:
                 groups[name](bench)

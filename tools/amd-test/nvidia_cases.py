@@ -171,6 +171,8 @@ def memory(bench):
 
 def beside(bench, what, sets, build, function, results=("y",), **work):
     """A case of both engines, PyTorch and PyTorch compiled. The function answers the results in their order."""
+    if not bench.wants(what):
+        return
     wide = torch.float32 if next(iter(vars(sets.first).values())).dtype != torch.float32 else torch.float64
     tensors = type(sets.first)(**{name: x.to(wide) for name, x in vars(sets.first).items()})
     wanted = function(tensors)

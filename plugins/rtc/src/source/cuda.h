@@ -1,5 +1,7 @@
 // What the kernels need of CUDA's language, without its headers: NVRTC needs none.
 #define DEVICE __device__ __forceinline__
+// Threads that exchange numbers without shared memory.
+#define WAVE 32
 #define KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads)
 
 DEVICE unsigned bits_of(float r) { return __float_as_uint(r); }
@@ -22,3 +24,51 @@ DEVICE unsigned short half_made(double r)
     asm("cvt.rn.f16.f64 %0, %1;" : "=h"(s) : "d"(r));
     return s;
 }
+DEVICE unsigned halves_made(float low, float high)
+{
+#if __CUDA_ARCH__ >= 800
+    unsigned s;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(s) : "f"(high), "f"(low));
+    return s;
+#else
+    return half_made(low) | (unsigned)half_made(high) << 16;
+#endif
+}
+#if __CUDA_ARCH__ >= 800
+#define HAS_BFLOATS
+DEVICE unsigned bfloats_made(float low, float high)
+{
+    unsigned s;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(s) : "f"(high), "f"(low));
+    return s;
+}
+DEVICE float float_larger(float x, float y)
+{
+    float r;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(x), "f"(y));
+    return r;
+}
+DEVICE float float_smaller(float x, float y)
+{
+    float r;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(x), "f"(y));
+    return r;
+}
+#else
+DEVICE float float_larger(float x, float y) { return x >= y || x != x ? x : y; }
+DEVICE float float_smaller(float x, float y) { return x <= y || x != x ? x : y; }
+#endif
+// Good to some 2^-22 of the result; what is below 2^-126 counts as 0.
+DEVICE float quick_exp2(float x)
+{
+    float r;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+    return r;
+}
+DEVICE float quick_reciprocal(float x)
+{
+    float r;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+    return r;
+}
+template <class R> DEVICE R of_lane(R own, int step) { return __shfl_xor_sync(0xffffffffu, own, step); }

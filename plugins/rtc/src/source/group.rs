@@ -204,6 +204,43 @@ impl Group {
         self.values.len() - 1
     }
 
+    /// Whether `power` is e^(x - the largest x of the row) and `sum` the row's sum of that, in single precision. It is at least 1 and far
+    /// from the end of the range, or not a number, so that its reciprocal serves for a division.
+    pub fn is_softmax(&self, power: usize, sum: usize) -> bool {
+        let computed = |value: usize, count: usize, wanted: &dyn Fn(&[usize]) -> String| match &self.values
+            [value]
+            .origin
+        {
+            Origin::Compute { text, inputs } if inputs.len() == count && *text == wanted(inputs) => {
+                Some(inputs.as_slice())
+            }
+            _ => None,
+        };
+        // What joins a row is followed by its conversion.
+        let joined = |value: usize, function: &str| {
+            let [joined] = computed(value, 1, &|inputs| format!("(float)v{}", inputs[0]))? else {
+                return None;
+            };
+            match self.values[*joined].origin {
+                Origin::Reduce { join, input, .. } if join == function => Some(input),
+                _ => None,
+            }
+        };
+        let exponent = || {
+            let [exponent] = computed(power, 1, &|inputs| format!("m_exp(v{})", inputs[0]))? else {
+                return None;
+            };
+            let [x, largest] = computed(*exponent, 2, &|inputs| format!("v{} - v{}", inputs[0], inputs[1]))?
+            else {
+                return None;
+            };
+            (joined(*largest, "join_largest")? == *x).then_some(())
+        };
+        self.values[power].real == Real::Single
+            && joined(sum, "join_sum") == Some(power)
+            && exponent().is_some()
+    }
+
     /// Makes a number the element of a tensor, rounded as the tensor's type does.
     pub fn write(
         &mut self,
@@ -224,7 +261,8 @@ impl Group {
         };
         let access = access(tensor, Place::Memory(uid), strides)?;
         self.written.insert(uid, rounded);
-        self.stores.push(Store { uid, value: rounded, access });
+        // Storing rounds; the rounded number is for nodes that read the tensor.
+        self.stores.push(Store { uid, value, access });
         Ok(())
     }
 }

@@ -20,6 +20,9 @@ use crate::Refusal;
 
 /// The most numbers of four bytes that a thread keeps from one pass over its row to the next.
 const MAX_KEPT: usize = 96;
+/// Registers that threads of a workgroup share on all devices, and how many of a thread hold something else.
+const REGISTERS: usize = 1 << 16;
+const OTHERS: usize = 24;
 
 /// An argument of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,7 +142,7 @@ fn parameters(arguments: &[Argument], accesses: &[Access], stores: &[Store]) -> 
                 let access = accesses.iter().find(|access| access.place == Place::Memory(*uid));
                 let tag = element(access.map_or(DataType::Unset, |access| access.data_type))?;
                 let constant = if stores.iter().any(|store| store.uid == *uid) { "" } else { "const " };
-                format!("{constant}{tag}::type *a{place}")
+                format!("{constant}{tag}::type *__restrict__ a{place}")
             }
         });
     }
@@ -183,21 +186,25 @@ impl Writer<'_> {
         let needed = self.needed();
         let last = needed.iter().map(|value| self.group.values[*value].pass).max().unwrap_or(0);
         let (kept_passes, kept) = self.passes(&needed, last, true);
-        let words: usize =
-            kept.iter().map(|value| if self.group.values[*value].real == Real::Double { 2 } else { 1 }).sum();
-        let keeps = words * self.walk.rounds * self.walk.lanes <= MAX_KEPT;
+        let most = MAX_KEPT.min((REGISTERS / self.walk.block()).saturating_sub(OTHERS));
+        let keeps = self.kept_words(&kept_passes) * self.walk.rounds <= most;
         let (passes, kept) = if keeps { (kept_passes, kept) } else { self.passes(&needed, last, false) };
         self.place();
         for value in &kept {
-            let name = self.group.values[*value].real.name();
-            self.line(format!("{name} k{value}[{}][{}];", self.walk.rounds, self.walk.lanes));
+            let (rounds, lanes) = (self.walk.rounds, self.walk.lanes);
+            match self.pack_of(*value) {
+                Some(access) => self.line(format!("{} p{access}[{rounds}];", self.pack(access))),
+                None => {
+                    let name = self.group.values[*value].real.name();
+                    self.line(format!("{name} k{value}[{rounds}][{lanes}];"));
+                }
+            }
         }
         for real in [Real::Single, Real::Double] {
-            let shared = self.group.values.iter().enumerate().any(|(place, value)| {
-                value.real == real && needed.contains(&place) && matches!(value.origin, Origin::Reduce { .. })
-            });
-            if shared && self.walk.threads > 1 {
-                self.line(format!("__shared__ {0} shared_{0}[{1}];", real.name(), self.walk.block()));
+            let count = self.reductions(&needed, real).count();
+            if count > 0 && self.walk.threads > 1 {
+                let (name, shared) = (real.name(), self.shared(count));
+                self.line(format!("__shared__ {name} shared_{name}[{shared}::all];"));
             }
         }
         for (number, pass) in passes.iter().enumerate() {
@@ -207,6 +214,36 @@ impl Writer<'_> {
             }
         }
         self.rows(&needed, passes.len());
+    }
+
+    /// The needed numbers of rows that join others of a type.
+    fn reductions<'b>(&'b self, needed: &'b BTreeSet<usize>, real: Real) -> impl Iterator<Item = usize> + 'b {
+        let values = &self.group.values;
+        needed.iter().copied().filter(move |value| {
+            values[*value].real == real && matches!(values[*value].origin, Origin::Reduce { .. })
+        })
+    }
+
+    /// The shared memory for so many joined numbers.
+    fn shared(&self, count: usize) -> String {
+        let stride = if self.walk.along_row { 1 } else { self.walk.rows_at_once };
+        format!("shared_words<{}, {stride}, {}, {count}>", self.walk.threads, self.walk.block())
+    }
+
+    /// Numbers of four bytes that are kept between two passes, where most are, of what a thread takes at once.
+    fn kept_words(&self, passes: &[Pass]) -> usize {
+        let words = |value: &usize| {
+            let size = self.pack_of(*value).and_then(|access| self.accesses[access].data_type.size());
+            let own = if self.group.values[*value].real == Real::Double { 8 } else { 4 };
+            (size.unwrap_or(own) * self.walk.lanes).div_ceil(4)
+        };
+        let between = |end: usize| {
+            let (before, after) = passes.split_at(end);
+            let later: BTreeSet<usize> = after.iter().flat_map(|pass| &pass.fetched).copied().collect();
+            let made = later.iter().filter(|value| before.iter().any(|pass| pass.computed.contains(value)));
+            made.map(words).sum::<usize>()
+        };
+        (1..passes.len()).map(between).max().unwrap_or(0)
     }
 
     /// The functions that gather.
@@ -252,6 +289,14 @@ impl Writer<'_> {
         needed
     }
 
+    /// Whether a number is made of one other by sums and products: to keep that one is enough.
+    fn is_cheap(&self, value: usize) -> bool {
+        let Origin::Compute { text, inputs } = &self.group.values[value].origin else { return false };
+        let inputs: BTreeSet<usize> = inputs.iter().copied().filter(|input| !self.is_row(*input)).collect();
+        let calls = text.as_bytes().windows(2).any(|pair| pair[1] == b'(' && pair[0].is_ascii_alphanumeric());
+        inputs.len() == 1 && !calls && !text.contains('/')
+    }
+
     /// The passes, and the numbers that are kept for later ones.
     fn passes(&self, needed: &BTreeSet<usize>, last: usize, keeps: bool) -> (Vec<Pass>, BTreeSet<usize>) {
         let mut passes = Vec::new();
@@ -279,7 +324,7 @@ impl Writer<'_> {
                 if self.is_row(value) || pass.computed.contains(&value) || pass.fetched.contains(&value) {
                     continue;
                 }
-                if keeps && computed.contains(&value) {
+                if keeps && computed.contains(&value) && !self.is_cheap(value) {
                     pass.fetched.insert(value);
                 } else {
                     pass.computed.insert(value);
@@ -305,8 +350,12 @@ impl Writer<'_> {
             };
             self.line(format!("const index_t lane = {lane};"));
             self.line(format!("const index_t row = blockIdx.x * {at_once}u + {row};"));
-            self.line(format!("const bool active = row < {}u;", walk.rows.count()));
-            self.split("active ? row : 0u", &walk.rows, "r");
+            if self.all_active() {
+                self.split("row", &walk.rows, "r");
+            } else {
+                self.line(format!("const bool active = row < {}u;", walk.rows.count()));
+                self.split("active ? row : 0u", &walk.rows, "r");
+            }
             for access in 0..self.accesses.len() {
                 let offset = sum(&walk.rows, access, "r");
                 self.line(format!("const index_t b{access} = {offset};"));
@@ -314,6 +363,11 @@ impl Writer<'_> {
         } else {
             self.line(format!("const index_t lane = blockIdx.x * {}u + threadIdx.x;", walk.threads));
         }
+    }
+
+    /// Whether every thread of a workgroup has a row.
+    fn all_active(&self) -> bool {
+        !self.walk.reduces || self.walk.rows.count().is_multiple_of(self.walk.rows_at_once)
     }
 
     /// Takes a number apart into indices.
@@ -352,7 +406,10 @@ impl Writer<'_> {
                 Origin::Reduce { join, .. } => {
                     let stride = if self.walk.along_row { 1 } else { self.walk.rows_at_once };
                     let threads = self.walk.threads;
-                    format!("across<{join}, {threads}, {stride}>(s{value}, shared_{real}, lane)")
+                    let earlier =
+                        self.reductions(needed, own.real).take_while(|other| other != value).count();
+                    let place = format!("shared_{real} + {earlier} * {}::step", self.shared(1));
+                    format!("across<{join}, {threads}, {stride}>(s{value}, {place}, lane)")
                 }
             };
             self.line(format!("const {real} v{value} = {text};"));
@@ -362,7 +419,8 @@ impl Writer<'_> {
             if value.level == Level::Row && value.pass == number {
                 let access = self.group.accesses.len() + place;
                 let text = self.stored(access, &format!("b{access}"), store.value);
-                self.line(format!("if (active && lane == 0) {text}"));
+                let active = if self.all_active() { "" } else { "active && " };
+                self.line(format!("if ({active}lane == 0) {text}"));
             }
         }
     }

@@ -8,6 +8,7 @@ pub mod kernel;
 pub mod node;
 pub mod pointwise;
 pub mod statistics;
+pub mod training;
 pub mod value;
 pub mod walk;
 pub mod window;

@@ -56,10 +56,10 @@ impl Item {
             }
             Problem::Batchnorm(batchnorm) => match *batchnorm {
                 Batchnorm::Inference(inference) => Form::Batchnorm(inference),
+                // A training was spelled out before.
                 Batchnorm::Training(_) | Batchnorm::Backward(_) => {
                     return Err(
-                        "operation: is a batchnorm that computes statistics, expected one with given ones"
-                            .to_owned(),
+                        "operation: is the gradient of a batchnorm, expected a forward batchnorm".to_owned()
                     );
                 }
             },
@@ -73,7 +73,7 @@ impl Item {
             | Problem::BlockScale(_) => {
                 return Err(
                     "is not computed by this engine, expected pointwise, reduction, layernorm, RMSnorm, \
-                            batchnorm inference, forward convolution or pooling"
+                            forward batchnorm, forward convolution or pooling"
                         .to_owned(),
                 );
             }
@@ -198,6 +198,13 @@ impl Item {
                 inputs.push(group.operand(graph, self.uids[input.operand.slot], input.strides, real)?);
             }
             let names: Vec<String> = inputs.iter().map(|input| group.name(*input, real)).collect();
+            if let (PointwiseMode::Div, [power, sum, ..]) = (p.mode, inputs.as_slice())
+                && group.is_softmax(*power, *sum)
+            {
+                let inverse = group.compute(Level::Row, real, format!("1 / v{sum}"), &[*sum]);
+                let value = group.compute(level, real, format!("v{power} * v{inverse}"), &[*power, inverse]);
+                return group.write(graph, self.uids[p.output.slot], spread(&p.output), value);
+            }
             let text = expression(p.mode, &names, &p.activation, real)
                 .ok_or_else(|| format!("operation: {} is not computed by this engine", p.mode.name()))?;
             group.compute(level, real, text, &inputs)

@@ -1,14 +1,21 @@
 // What every kernel may use: elements as they lie in memory, functions of one number, and sums over threads.
 typedef unsigned int index_t;
 
-template <class T, int N> struct alignas(sizeof(T) * N) pack { T e[N]; };
-
 // Toward zero; the nearest value in range where there is none, 0 where there is no number.
 template <class T, class R> DEVICE T saturated(R r, R below, R above, T least, T most)
 {
     if (r != r) return 0;
     return r <= below ? least : r >= above ? most : (T)r;
 }
+
+#ifndef HAS_BFLOATS
+DEVICE unsigned bfloat_made(float r)
+{
+    const unsigned bits = bits_of(r);
+    return (r != r ? bits | 0x400000u : bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+}
+DEVICE unsigned bfloats_made(float low, float high) { return bfloat_made(low) | bfloat_made(high) << 16; }
+#endif
 
 struct f32 {
     typedef float type;
@@ -24,16 +31,14 @@ struct f16 {
     typedef unsigned short type;
     static DEVICE float load(type s) { return half_read(s); }
     template <class R> static DEVICE type store(R r) { return half_made(r); }
+    template <class R> static DEVICE unsigned both(R low, R high) { return halves_made((float)low, (float)high); }
+    static DEVICE unsigned both(double low, double high) { return half_made(low) | (unsigned)half_made(high) << 16; }
 };
 struct bf16 {
     typedef unsigned short type;
     static DEVICE float load(type s) { return float_of((unsigned)s << 16); }
-    template <class R> static DEVICE type store(R r)
-    {
-        const unsigned bits = bits_of((float)r);
-        if (r != r) return (type)((bits >> 16) | 0x40u);
-        return (type)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
-    }
+    template <class R> static DEVICE type store(R r) { return (type)both((float)r, 0.0f); }
+    template <class R> static DEVICE unsigned both(R low, R high) { return bfloats_made((float)low, (float)high); }
 };
 struct i64 {
     typedef long long type;
@@ -68,6 +73,31 @@ struct truth {
     template <class R> static DEVICE type store(R r) { return r != (R)0; }
 };
 
+// Neighbouring elements, as they are read and written at once.
+template <class TAG, int N, int SIZE = sizeof(typename TAG::type)> struct alignas(SIZE * N) pack {
+    typename TAG::type e[N];
+    DEVICE auto at(int i) const { return TAG::load(e[i]); }
+    template <class R> static DEVICE pack of(const R *r)
+    {
+        pack made;
+#pragma unroll
+        for (int i = 0; i < N; i++) made.e[i] = TAG::store(r[i]);
+        return made;
+    }
+};
+// Two to a word, in which they stay until they are numbers.
+template <class TAG, int N> struct alignas(2 * N) pack<TAG, N, 2> {
+    unsigned e[N / 2];
+    DEVICE float at(int i) const { return TAG::load((unsigned short)(e[i / 2] >> (i % 2 * 16))); }
+    template <class R> static DEVICE pack of(const R *r)
+    {
+        pack made;
+#pragma unroll
+        for (int i = 0; i < N / 2; i++) made.e[i] = TAG::both(r[2 * i], r[2 * i + 1]);
+        return made;
+    }
+};
+
 #define FUNCTION(name) \
     DEVICE float m_##name(float x) { return name##f(x); } \
     DEVICE double m_##name(double x) { return name(x); }
@@ -88,8 +118,11 @@ DEVICE float m_fma(float x, float y, float z) { return fmaf(x, y, z); }
 DEVICE double m_fma(double x, double y, double z) { return fma(x, y, z); }
 
 template <class R> DEVICE R sigmoid(R x) { return 1 / (1 + m_exp(-x)); }
+DEVICE float sigmoid(float x) { return quick_reciprocal(1 + m_exp(-x)); }
 template <class R> DEVICE R larger(R x, R y) { return x >= y || x != x ? x : y; }
 template <class R> DEVICE R smaller(R x, R y) { return x <= y || x != x ? x : y; }
+DEVICE float larger(float x, float y) { return float_larger(x, y); }
+DEVICE float smaller(float x, float y) { return float_smaller(x, y); }
 template <class R> DEVICE R relu(R x, R lower, R upper, R slope)
 {
     if (x <= lower) return (slope == 0 ? (R)0 : slope * (x - lower)) + lower;
@@ -101,6 +134,17 @@ template <class R> DEVICE R relu_slope(R dy, R x, R lower, R upper, R slope)
     return x > upper ? (R)0 : dy;
 }
 template <class R> DEVICE R gelu(R x) { return (R)0.5 * x * (1 + m_erf(x * (R)0.7071067811865476)); }
+// x times the normal distribution up to x: Abramowitz and Stegun 7.1.26, off by at most 0.75e-7 and some roundings.
+DEVICE float gelu(float x)
+{
+    const float t = quick_reciprocal(fmaf(fabsf(x), 0.231641888f, 1));
+    float above = fmaf(t, 0.5307027145f, -0.7265760135f);
+    above = fmaf(t, above, 0.7107068705f);
+    above = fmaf(t, above, -0.142248368f);
+    above = fmaf(t, above, 0.127414796f);
+    above = above * t * quick_exp2(x * x * -0.7213475204f);
+    return x * (x > 0 ? 1 - above : above);
+}
 template <class R> DEVICE R gelu_slope(R dy, R x)
 {
     const R below = (R)0.5 * (1 + m_erf(x * (R)0.7071067811865476));
@@ -108,6 +152,12 @@ template <class R> DEVICE R gelu_slope(R dy, R x)
 }
 template <class R> DEVICE R gelu_argument(R x) { return (R)0.7978845608028654 * (x + (R)0.044715 * x * x * x); }
 template <class R> DEVICE R gelu_by_tanh(R x) { return (R)0.5 * x * (1 + m_tanh(gelu_argument(x))); }
+// The same as x / (1 + 2^-z), z = 2 log2(e) times the argument.
+DEVICE float gelu_by_tanh(float x)
+{
+    const float z = x * fmaf(x * x, -0.10294324f, -2.302208198f);
+    return x * quick_reciprocal(1 + quick_exp2(z));
+}
 template <class R> DEVICE R gelu_by_tanh_slope(R dy, R x)
 {
     const R t = m_tanh(gelu_argument(x));
@@ -125,6 +175,7 @@ template <class R> DEVICE R tanh_slope(R dy, R x)
     return dy * (1 - t * t);
 }
 template <class R> DEVICE R swish(R x, R beta) { return x / (1 + m_exp(-(beta * x))); }
+DEVICE float swish(float x, float beta) { return x * sigmoid(beta * x); }
 template <class R> DEVICE R swish_slope(R dy, R x, R beta)
 {
     const R s = sigmoid(beta * x);
@@ -140,20 +191,42 @@ template <class R> DEVICE R softplus(R x, R beta)
 
 struct join_sum { template <class R> static DEVICE R of(R a, R b) { return a + b; } };
 struct join_product { template <class R> static DEVICE R of(R a, R b) { return a * b; } };
-struct join_largest { template <class R> static DEVICE R of(R a, R b) { return a == a && (b > a || b != b) ? b : a; } };
-struct join_smallest { template <class R> static DEVICE R of(R a, R b) { return a == a && (b < a || b != b) ? b : a; } };
+struct join_largest { template <class R> static DEVICE R of(R a, R b) { return larger(a, b); } };
+struct join_smallest { template <class R> static DEVICE R of(R a, R b) { return smaller(a, b); } };
 
-// One number for the THREADS threads of a row, which lie STRIDE apart in the workgroup. No size of a wave is assumed.
+// Numbers of shared memory that `across` needs for each of COUNT numbers, which have the same ones where it ends with a barrier.
+template <int THREADS, int STRIDE, int BLOCK, int COUNT> struct shared_words {
+    static constexpr bool waves = STRIDE == 1 && WAVE > 1;
+    static constexpr int step = waves ? (BLOCK + WAVE - 1) / WAVE : 0;
+    static constexpr int all = waves ? step * COUNT : BLOCK;
+};
+
+// One number for the THREADS threads of a row, which lie STRIDE apart in the workgroup. `shared` is for this row alone, and this number.
 template <class JOIN, int THREADS, int STRIDE, class R> DEVICE R across(R own, R *shared, index_t lane)
 {
     const index_t at = threadIdx.x;
-    shared[at] = own;
-    __syncthreads();
-    for (int half = THREADS / 2; half > 0; half /= 2) {
-        if (lane < half) shared[at] = JOIN::of(shared[at], shared[at + half * STRIDE]);
+    if constexpr (STRIDE == 1 && WAVE > 1) {
+#pragma unroll
+        for (int step = (THREADS < WAVE ? THREADS : WAVE) / 2; step > 0; step /= 2) own = JOIN::of(own, of_lane(own, step));
+        if constexpr (THREADS > WAVE) {
+            constexpr int WAVES = THREADS / WAVE;
+            const index_t first = (at - lane) / WAVE;
+            if (lane % WAVE == 0) shared[at / WAVE] = own;
+            __syncthreads();
+            own = shared[first + lane % WAVES];
+#pragma unroll
+            for (int step = WAVES / 2; step > 0; step /= 2) own = JOIN::of(own, of_lane(own, step));
+        }
+        return own;
+    } else {
+        shared[at] = own;
         __syncthreads();
+        for (int half = THREADS / 2; half > 0; half /= 2) {
+            if (lane < half) shared[at] = JOIN::of(shared[at], shared[at + half * STRIDE]);
+            __syncthreads();
+        }
+        const R all = shared[at - lane * STRIDE];
+        __syncthreads();
+        return all;
     }
-    const R all = shared[at - lane * STRIDE];
-    __syncthreads();
-    return all;
 }

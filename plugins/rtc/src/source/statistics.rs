@@ -1,47 +1,118 @@
-//! Gradients of a layernorm whose statistics were not kept: the statistics as nodes of their own, before it.
+//! Nodes with statistics that are not at hand, as nodes that compute these first: gradients of a layernorm whose statistics were not kept,
+//! and batch normalization in training.
 
 use hipdnn_plugin_planner::problem::Problem;
-use hipdnn_plugin_planner::problem::normalization::{Normalization, Statistics};
-use hipdnn_plugin_sdk::graph::operation::{Pointwise, Reduction};
-use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, PointwiseMode, ReductionMode, Tensor};
+use hipdnn_plugin_planner::problem::batchnorm::Batchnorm;
+use hipdnn_plugin_planner::problem::normalization::{Backward, Normalization, Statistics};
+use hipdnn_plugin_sdk::graph::operation::{LayernormBackward, Pointwise, Reduction};
+use hipdnn_plugin_sdk::graph::{
+    DataType, Graph, Node, Operation, PointwiseMode, ReductionMode, Tensor, TensorValue,
+};
+
+use super::training;
 
 /// A node as nodes that have their statistics; none where it has them itself. The tensors between them become part of the graph.
 pub fn spelled_out(graph: &mut Graph, node: &Node, problem: &Problem) -> Option<Vec<Node>> {
-    let Operation::LayernormBackward(gradient) = &node.operation else { return None };
-    let Problem::Normalization(Normalization::Backward(problem)) = problem else { return None };
+    let data_type = if node.compute_type == DataType::Double { DataType::Double } else { DataType::Float };
+    let mut spelling = Spelling { graph, data_type, operations: Vec::new() };
+    match (&node.operation, problem) {
+        (
+            Operation::LayernormBackward(gradient),
+            Problem::Normalization(Normalization::Backward(problem)),
+        ) => layernorm_gradient(&mut spelling, gradient, problem)?,
+        (Operation::Batchnorm(normalization), Problem::Batchnorm(problem)) => {
+            let Batchnorm::Training(problem) = &**problem else { return None };
+            training::spell(&mut spelling, normalization, problem);
+        }
+        _ => return None,
+    }
+    let of = |operation| Node { name: node.name.clone(), compute_type: node.compute_type, operation };
+    Some(spelling.operations.into_iter().map(of).collect())
+}
+
+/// Nodes while they are written down.
+pub struct Spelling<'a> {
+    /// The graph, which gets the tensors between them.
+    pub graph: &'a mut Graph,
+    /// The type of these.
+    data_type: DataType,
+    operations: Vec<Operation>,
+}
+
+impl Spelling<'_> {
+    fn tensor(&mut self, dims: &[i64]) -> Tensor {
+        Tensor::new(unused(self.graph), self.data_type, dims, &strides(dims))
+    }
+
+    fn between(&mut self, dims: &[i64]) -> i64 {
+        let tensor = Tensor { is_virtual: true, ..self.tensor(dims) };
+        let uid = tensor.uid;
+        self.graph.tensors.push(tensor);
+        uid
+    }
+
+    /// A number that is part of the graph.
+    pub fn number(&mut self, value: f64) -> i64 {
+        let mut tensor = self.tensor(&[1]);
+        (tensor.data_type, tensor.value) = (DataType::Double, Some(TensorValue::Float64(value)));
+        let uid = tensor.uid;
+        self.graph.tensors.push(tensor);
+        uid
+    }
+
+    /// The means of a tensor along the dimensions in which `dims` has one element.
+    pub fn average(&mut self, in_: i64, dims: &[i64]) -> i64 {
+        let out = self.between(dims);
+        let node = Reduction { in_, out, mode: ReductionMode::Avg, is_deterministic: true };
+        self.operations.push(node.into());
+        out
+    }
+
+    /// An operation on one or two tensors, whose result has these dims.
+    pub fn pointwise(&mut self, mode: PointwiseMode, in_0: i64, in_1: Option<i64>, dims: &[i64]) -> i64 {
+        let out = self.between(dims);
+        self.pointwise_into(mode, in_0, in_1, out);
+        out
+    }
+
+    /// The same into a tensor that is there.
+    pub fn pointwise_into(&mut self, mode: PointwiseMode, in_0: i64, in_1: Option<i64>, out: i64) {
+        self.operations.push(Pointwise::new(mode, in_0, in_1, out).into());
+    }
+
+    /// The means and variances of a tensor along the dimensions in which `rows` has one element, and the differences from the means.
+    pub fn moments(&mut self, x: i64, dims: &[i64], rows: &[i64]) -> [i64; 3] {
+        let mean = self.average(x, rows);
+        let centered = self.pointwise(PointwiseMode::Sub, x, Some(mean), dims);
+        let square = self.pointwise(PointwiseMode::Mul, centered, Some(centered), dims);
+        [mean, self.average(square, rows), centered]
+    }
+
+    /// 1/√(variance + ε)
+    pub fn inverse(&mut self, variance: i64, epsilon: i64, rows: &[i64]) -> i64 {
+        let spread = self.pointwise(PointwiseMode::Add, variance, Some(epsilon), rows);
+        self.pointwise(PointwiseMode::Rsqrt, spread, None, rows)
+    }
+}
+
+fn layernorm_gradient(
+    spelling: &mut Spelling<'_>,
+    gradient: &LayernormBackward,
+    problem: &Backward,
+) -> Option<()> {
     let epsilon = gradient.epsilon?;
     if matches!(problem.statistics, Statistics::Saved { .. }) {
         return None;
     }
-    let dims = graph.tensor(gradient.x).map(|x| x.dims.clone()).unwrap_or_default();
+    let dims = spelling.graph.tensor(gradient.x).map(|x| x.dims.clone()).unwrap_or_default();
     let rows: Vec<i64> =
         dims.iter().enumerate().map(|(axis, dim)| if axis < problem.leading { *dim } else { 1 }).collect();
-    let data_type = if node.compute_type == DataType::Double { DataType::Double } else { DataType::Float };
-    let mut between = |dims: &[i64]| {
-        let uid = unused(graph);
-        let mut tensor = Tensor::new(uid, data_type, dims, &strides(dims));
-        tensor.is_virtual = true;
-        graph.tensors.push(tensor);
-        uid
-    };
-    let [mean, variance, spread, inverse] = [(); 4].map(|()| between(&rows));
-    let [centered, square] = [(); 2].map(|()| between(&dims));
-    let average = |in_, out| Reduction { in_, out, mode: ReductionMode::Avg, is_deterministic: true };
-    let operations: [Operation; 7] = [
-        average(gradient.x, mean).into(),
-        Pointwise::new(PointwiseMode::Sub, gradient.x, Some(mean), centered).into(),
-        Pointwise::new(PointwiseMode::Mul, centered, Some(centered), square).into(),
-        average(square, variance).into(),
-        Pointwise::new(PointwiseMode::Add, variance, Some(epsilon), spread).into(),
-        Pointwise::new(PointwiseMode::Rsqrt, spread, None, inverse).into(),
-        Operation::LayernormBackward({
-            let mut gradient = gradient.clone();
-            (gradient.mean, gradient.inv_variance, gradient.epsilon) = (Some(mean), Some(inverse), None);
-            gradient
-        }),
-    ];
-    let of = |operation| Node { name: node.name.clone(), compute_type: node.compute_type, operation };
-    Some(operations.map(of).into())
+    let [mean, variance, _] = spelling.moments(gradient.x, &dims, &rows);
+    let inverse = spelling.inverse(variance, epsilon, &rows);
+    let mut gradient = gradient.clone();
+    (gradient.mean, gradient.inv_variance, gradient.epsilon) = (Some(mean), Some(inverse), None);
+    spelling.operations.push(gradient.into());
+    Some(())
 }
 
 /// The smallest number that is no tensor's.

@@ -76,8 +76,8 @@ fn a_chain_is_one_kernel_that_touches_inputs_and_outputs_once() {
     assert_eq!(memory(&program, 0), [1, 2, 5]);
     assert_eq!(program.kernels[0].nodes, [0, 1, 2]);
     let text = &program.kernels[0].text;
-    assert_eq!(text.matches("= *(const pack<f32::type, 4> *)").count(), 2, "{text}");
-    assert_eq!(text.matches("*(pack<f32::type, 4> *)").count(), 1, "{text}");
+    assert_eq!(text.matches("= *(const pack<f32, 4> *)").count(), 2, "{text}");
+    assert_eq!(text.matches("*(pack<f32, 4> *)").count(), 1, "{text}");
     assert!(program.kernels[0].arguments.contains(&Argument::Memory { uid: 5, alignment: 16 }));
     assert_eq!((program.kernels[0].block, program.kernels[0].grid), (256, 1));
 }
@@ -97,6 +97,52 @@ fn softmax_reads_its_rows_once_as_long_as_threads_can_keep_them() {
     }
     let long = generate(&long).unwrap();
     assert_eq!((long.kernels.len(), reads(&long)), (1, 3));
+}
+
+#[test]
+fn a_softmax_multiplies_by_the_reciprocal_of_its_sum_and_other_quotients_divide() {
+    let text = |graph: &Graph| generate(graph).unwrap().kernels[0].text.clone();
+    let own = text(&softmax());
+    assert!(own.contains("= 1 / v6;") && own.contains("= v4 * v7;"), "{own}");
+    // Without the largest the sum may be too small; powers that are rounded are not those of the sum; another sum may be anything.
+    let mut raw = softmax();
+    raw.nodes[1].operation = pointwise(PointwiseMode::Mul, 1, Some(2), 3);
+    let mut rounded = softmax();
+    rounded.tensors[3].data_type = DataType::Half;
+    let mut other = softmax();
+    other.nodes[3].operation = reduction(3, 5, ReductionMode::Add);
+    for graph in [raw, rounded, other] {
+        let text = text(&graph);
+        assert!(!text.contains("= 1 / v") && text.contains(" / v"), "{text}");
+    }
+}
+
+#[test]
+fn what_is_stored_is_rounded_once() {
+    let mut chain = graph(&[WHOLE, WHOLE], vec![pointwise(PointwiseMode::Neg, 1, None, 2)]);
+    chain.tensors[1].data_type = DataType::Bfloat16;
+    let text = generate(&chain).unwrap().kernels[0].text.clone();
+    assert!(!text.contains("bf16::store"), "{text}");
+    assert_eq!(text.matches("pack<bf16, 4>::of(").count(), 1, "{text}");
+}
+
+#[test]
+fn rows_are_kept_as_they_lie_in_memory_as_long_as_there_are_registers() {
+    let kept = |columns: i64, data_type: DataType| {
+        let mut graph = softmax();
+        for tensor in &mut graph.tensors {
+            if tensor.dims[1] > 1 {
+                (tensor.dims[1], tensor.strides[0]) = (columns, columns);
+            }
+        }
+        (graph.tensors[0].data_type, graph.tensors[5].data_type) = (data_type, data_type);
+        let text = generate(&graph).unwrap().kernels[0].text.clone();
+        (text.contains("> p0["), text.contains("float k4["))
+    };
+    assert_eq!(kept(8192, DataType::Bfloat16), (true, true));
+    // 1024 threads with 40 numbers each.
+    assert_eq!(kept(40 << 10, DataType::Float), (true, true));
+    assert_eq!(kept(44 << 10, DataType::Float), (false, false));
 }
 
 #[test]
@@ -172,9 +218,9 @@ fn gradients_are_two_kernels_and_a_third_where_statistics_were_not_kept() {
     let program = generate(&graph(&tensors, vec![backward(Some(4))])).unwrap();
     assert_eq!((memory(&program, 0), memory(&program, 1)), (vec![2, 1, 5, 4, 3, 7], vec![2, 1, 5, 4, 8, 9]));
     assert!(program.kernels.iter().all(|kernel| kernel.nodes == [0]));
-    // Mean and inverse deviation have the first numbers that no tensor has, and a place in the workspace.
+    // Mean and inverse deviation have numbers that no tensor has, and a place in the workspace.
     let program = generate(&graph(&tensors, vec![backward(None)])).unwrap();
-    let (mean, inverse) = (0, 10);
+    let (mean, inverse) = (0, 12);
     assert_eq!(program.kernels.len(), 3);
     let mut first = memory(&program, 0);
     first.sort_unstable();
@@ -182,6 +228,33 @@ fn gradients_are_two_kernels_and_a_third_where_statistics_were_not_kept() {
     assert_eq!(memory(&program, 1), [2, 1, inverse, mean, 3, 7]);
     assert_eq!(memory(&program, 2), [2, 1, inverse, mean, 8, 9]);
     assert_eq!((program.placed.virtuals().places.len(), program.placed.virtuals().size), (2, 2 * ALIGNMENT));
+}
+
+#[test]
+fn batchnorm_in_training_is_one_kernel_or_three_where_channels_are_divided() {
+    use hipdnn_plugin_sdk::graph::operation::Batchnorm;
+    let program = |x: &[i64], channels: &[i64]| {
+        let mut node = Batchnorm::new(1, 2, 3, 4, 5);
+        (node.mean, node.inv_variance) = (Some(7), Some(8));
+        let operations = vec![node.into(), pointwise(PointwiseMode::ReluFwd, 5, None, 6)];
+        let part = (channels, false);
+        let tensors = [(x, false), part, part, (&[1][..], false), (x, true), (x, false), part, part];
+        generate(&graph(&tensors, operations)).unwrap()
+    };
+    // The parameters may have their elements along any dimension.
+    for channels in [&[1, 8, 1, 1][..], &[8][..]] {
+        let small = program(&[2, 8, 16, 16], channels);
+        assert_eq!((small.kernels.len(), small.placed.virtuals().size), (1, 0));
+        let mut tensors = memory(&small, 0);
+        tensors.sort_unstable();
+        assert_eq!(tensors, [1, 2, 3, 4, 6, 7, 8]);
+        let large = program(&[32, 8, 16, 16], channels);
+        assert_eq!(large.kernels.len(), 3);
+        let reads_x = |kernel: &usize| memory(&large, *kernel).contains(&1);
+        assert_eq!((0..3).filter(reads_x).collect::<Vec<_>>(), [0, 2]);
+        assert!(memory(&large, 1).contains(&7) && memory(&large, 1).contains(&8));
+        assert!(large.kernels.iter().all(|kernel| kernel.nodes.contains(&0)));
+    }
 }
 
 #[test]

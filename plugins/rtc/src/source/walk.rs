@@ -15,10 +15,18 @@ const VECTOR: usize = 16;
 const LANES: usize = 8;
 /// Threads of a workgroup.
 const BLOCK: usize = 256;
-/// Threads of a workgroup where rows are long.
+/// The least threads of a workgroup that has rows side by side: small ones leave few threads without work at the end.
+const SHORT_BLOCK: usize = 128;
+/// The most threads of a workgroup.
 const LONG_BLOCK: usize = 1024;
-/// Threads of different rows that lie side by side where rows are neighbours in memory.
+/// Threads that are together in any workgroup.
+const LEAST: usize = 32;
+/// Threads of different rows that lie side by side where rows are neighbours in memory: the most, and those that read 32 bytes of float.
 const NEIGHBOURS: usize = 64;
+const FEW_NEIGHBOURS: usize = 8;
+/// Threads, and workgroups, that keep a device busy.
+const MANY: usize = 1 << 16;
+const MANY_BLOCKS: usize = 256;
 
 /// Dimensions that are walked over as one number, outermost first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -125,13 +133,9 @@ impl Walk {
         let (threads, rows_at_once) = if !reduces {
             (BLOCK, 1)
         } else if along_row {
-            let block = if items > 8 * BLOCK { LONG_BLOCK } else { BLOCK };
-            let threads = items.next_power_of_two().min(block);
-            (threads, block / threads)
+            along(rows.count(), items)
         } else {
-            let neighbours = rows.count().next_power_of_two().min(NEIGHBOURS);
-            let threads = items.next_power_of_two().min(BLOCK / neighbours);
-            (threads, BLOCK / threads)
+            across(rows.count(), items)
         };
         let rounds = if reduces { items.div_ceil(threads) } else { 1 };
         Self { rows, elements, lanes, threads, rows_at_once, along_row, rounds, reduces }
@@ -156,6 +160,28 @@ impl Walk {
             (self.elements.count() / self.lanes).div_ceil(self.threads)
         }
     }
+}
+
+/// Threads of a row that takes `items` reads, and rows of a workgroup. Two reads of each thread are under way at once, and four where
+/// that spares the larger workgroups; more where there are too few rows.
+fn along(rows: usize, items: usize) -> (usize, usize) {
+    let most = items.next_power_of_two();
+    let mut threads = (most / 2).min(SHORT_BLOCK).max(most / 4).max(1);
+    while threads < most && threads.saturating_mul(rows) < MANY {
+        threads *= 2;
+    }
+    threads = threads.clamp(LEAST.min(most), LONG_BLOCK);
+    (threads, SHORT_BLOCK.div_ceil(threads))
+}
+
+/// The same where neighbouring threads have neighbouring rows.
+fn across(rows: usize, items: usize) -> (usize, usize) {
+    let mut neighbours = rows.next_power_of_two().min(NEIGHBOURS);
+    while neighbours > FEW_NEIGHBOURS && rows / neighbours < MANY_BLOCKS {
+        neighbours /= 2;
+    }
+    let threads = items.div_ceil(8).next_power_of_two().min(LONG_BLOCK / neighbours);
+    (threads, neighbours.max(BLOCK / threads))
 }
 
 /// How many neighbouring elements every access that has them side by side can take at once.
@@ -229,13 +255,41 @@ mod tests {
         let x = access(DataType::Float, &[256, 1], 16);
         let inner = Walk::new(&[100, 256], Some(&[false, true]), std::slice::from_ref(&x), false);
         assert!(inner.along_row);
-        assert_eq!((inner.lanes, inner.threads, inner.rows_at_once, inner.grid()), (4, 64, 4, 25));
+        assert_eq!((inner.lanes, inner.threads, inner.rows_at_once, inner.grid()), (4, 64, 2, 50));
         let outer = Walk::new(&[100, 256], Some(&[true, false]), &[x], false);
         assert!(!outer.along_row);
-        assert_eq!((outer.lanes, outer.threads, outer.rows_at_once, outer.grid()), (1, 4, 64, 4));
-        assert_eq!(outer.rounds, 25);
+        assert_eq!((outer.lanes, outer.threads, outer.rows_at_once, outer.grid()), (1, 16, 16, 16));
+        assert_eq!(outer.rounds, 7);
         let long = access(DataType::Float, &[1], 16);
         let long = Walk::new(&[1 << 20], Some(&[true]), &[long], false);
         assert_eq!((long.block(), long.rounds, long.grid()), (1024, 256, 1));
+    }
+    #[test]
+    fn threads_have_two_reads_or_four_under_way_where_there_are_rows_enough() {
+        let of = |data_type, rows: usize, columns: usize| {
+            let x = access(data_type, &[columns, 1], 16);
+            let walk = Walk::new(&[rows, columns], Some(&[false, true]), &[x], false);
+            (walk.threads, walk.rows_at_once, walk.rounds)
+        };
+        assert_eq!(of(DataType::Bfloat16, 16384, 1024), (64, 2, 2));
+        assert_eq!(of(DataType::Float, 16384, 1024), (128, 1, 2));
+        assert_eq!(of(DataType::Bfloat16, 8192, 8192), (256, 1, 4));
+        assert_eq!(of(DataType::Float, 8192, 8192), (512, 1, 4));
+        assert_eq!(of(DataType::Float, 64, 1024), (256, 1, 1));
+        assert_eq!(of(DataType::Float, 1 << 20, 31), (32, 4, 1));
+        assert_eq!(of(DataType::Float, 1 << 20, 2), (1, 128, 1));
+        assert_eq!(of(DataType::Float, 8, 100_000), (1024, 1, 25));
+    }
+
+    #[test]
+    fn few_neighbouring_rows_are_many_workgroups() {
+        let of = |places: usize, channels: usize| {
+            let x = access(DataType::Float, &[channels, 1], 16);
+            let walk = Walk::new(&[places, channels], Some(&[true, false]), &[x], false);
+            (walk.threads, walk.rows_at_once, walk.grid())
+        };
+        assert_eq!(of(3584, 64), (128, 8, 8));
+        assert_eq!(of(56, 1 << 16), (8, 64, 1 << 10));
+        assert_eq!(of(1, 3), (1, 256, 1));
     }
 }

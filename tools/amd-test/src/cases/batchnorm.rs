@@ -152,6 +152,27 @@ pub fn half_parameters() -> Vec<Case> {
     cases.into_iter().map(of_2025).map(with_half_parameters).collect()
 }
 
+/// Training by generated kernels: channels of one part, of many, and images of different kinds.
+fn generated_training() -> impl Iterator<Item = (&'static str, Case)> {
+    const PARTS: [&[i64]; 4] = [&[2, 3, 8, 7], &[16, 12, 30, 11], &[5, 3, 7, 11, 19], &[9, 2100]];
+    let mut cases =
+        vec![with_half_parameters(training(PARTS[1], DataType::Half, Order::ChannelsFirst, true))];
+    for dims in PARTS {
+        for order in ORDERS {
+            cases.push(training(dims, DataType::Float, order, true));
+        }
+    }
+    for data_type in TYPES {
+        let mut case = training(PARTS[1], data_type, Order::ChannelsLast, false);
+        case.name.push_str(" in parts");
+        cases.push(case);
+    }
+    cases.into_iter().map(|mut case| {
+        case.name.push_str(", generated");
+        (RTC, case)
+    })
+}
+
 pub fn cases() -> Vec<(&'static str, Case)> {
     let mut cases = Vec::new();
     for dims in SHAPES {
@@ -173,5 +194,5 @@ pub fn cases() -> Vec<(&'static str, Case)> {
     let cases = cases.into_iter().map(|case| (MIOPEN, case));
     // The generated kernels take parameters of any type, for inference.
     let generated = half_parameters().into_iter().filter(|case| case.name.contains("inference"));
-    cases.chain(generated.map(|case| (RTC, case))).collect()
+    cases.chain(generated.map(|case| (RTC, case))).chain(generated_training()).collect()
 }

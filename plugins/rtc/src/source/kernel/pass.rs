@@ -29,6 +29,19 @@ impl Writer<'_> {
         self.walk.vector(access, &self.accesses[access]).is_some()
     }
 
+    /// The type of the elements of an access that a thread takes at once.
+    pub(super) fn pack(&self, access: usize) -> String {
+        format!("pack<{}, {}>", self.tag(access), self.walk.lanes)
+    }
+
+    /// The access that a number is read from as a part of a vector.
+    pub(super) fn pack_of(&self, value: usize) -> Option<usize> {
+        match self.group.values[value].origin {
+            Origin::Load(access) => Some(access).filter(|access| self.is_vector(*access)),
+            _ => None,
+        }
+    }
+
     /// One pass over this thread's elements.
     pub(super) fn pass(&mut self, pass: &Pass, kept: &BTreeSet<usize>, keeps: bool) {
         let walk = self.walk;
@@ -41,22 +54,24 @@ impl Writer<'_> {
         let items = walk.elements.count() / walk.lanes;
         let mut item = "lane".to_owned();
         if walk.reduces {
-            if keeps {
-                self.line("#pragma unroll");
-            }
+            self.line(if keeps { "#pragma unroll" } else { "#pragma unroll 4" });
             self.line(format!("for (int k = 0; k < {}; k++) {{", walk.rounds));
             self.indent += 1;
             item = format!("k * {}u + lane", walk.threads);
         }
-        self.line(format!("const index_t item = {item};"));
-        let guard = if walk.reduces { "active && " } else { "" };
-        self.line(format!("if ({guard}item < {items}u) {{"));
-        self.indent += 1;
+        // Whatever is outside reads the first element, so that no branch keeps reads from being under way at the same time.
+        let taken = walk.threads * if walk.reduces { walk.rounds } else { walk.grid() };
+        let mut guards = Vec::new();
+        if taken == items {
+            self.line(format!("const index_t item = {item};"));
+        } else {
+            self.line(format!("const bool inside = {item} < {items}u;"));
+            self.line(format!("const index_t item = inside ? {item} : 0u;"));
+            guards.push("inside");
+        }
         let first = if walk.lanes == 1 { "item".to_owned() } else { format!("item * {}u", walk.lanes) };
         self.split(&first, &walk.elements, "e");
-        self.elements(pass, kept);
-        self.indent -= 1;
-        self.line("}");
+        self.elements(pass, kept, &mut guards);
         if walk.reduces {
             self.indent -= 1;
             self.line("}");
@@ -64,7 +79,7 @@ impl Writer<'_> {
     }
 
     /// What is done with the elements that a thread takes at once.
-    fn elements(&mut self, pass: &Pass, kept: &BTreeSet<usize>) {
+    fn elements(&mut self, pass: &Pass, kept: &BTreeSet<usize>, guards: &mut Vec<&str>) {
         let walk = self.walk;
         let first_store = self.group.accesses.len();
         let loads: Vec<usize> = pass
@@ -83,18 +98,22 @@ impl Writer<'_> {
             let offset = sum(&walk.elements, *access, "e");
             self.line(format!("const index_t o{access} = {base}{offset};"));
         }
-        let pack =
-            |writer: &Self, access: usize| format!("pack<{}::type, {}>", writer.tag(access), walk.lanes);
-        for access in &loads {
-            if self.is_vector(*access) {
-                let (pack, argument) = (pack(self, *access), self.argument_of[*access]);
-                self.line(format!("const {pack} p{access} = *(const {pack} *)(a{argument} + o{access});"));
+        let round = if walk.reduces { "k" } else { "0" };
+        for value in &pass.computed {
+            if let Some(access) = self.pack_of(*value) {
+                let pack = self.pack(access);
+                let own = if kept.contains(value) {
+                    format!("p{access}[{round}]")
+                } else {
+                    format!("const {pack} p{access}")
+                };
+                self.line(format!("{own} = *(const {pack} *)(a{} + o{access});", self.argument_of[access]));
             }
         }
-        for access in &stores {
+        for (place, access) in pass.stores.iter().zip(&stores) {
             if self.is_vector(*access) {
-                let pack = pack(self, *access);
-                self.line(format!("{pack} p{access};"));
+                let real = self.group.values[self.group.stores[*place].value].real.name();
+                self.line(format!("{real} w{access}[{}];", walk.lanes));
             }
         }
         if walk.lanes > 1 {
@@ -102,16 +121,16 @@ impl Writer<'_> {
             self.line(format!("for (int i = 0; i < {}; i++) {{", walk.lanes));
             self.indent += 1;
         }
-        let round = if walk.reduces { "k" } else { "0" };
         let lane = if walk.lanes > 1 { "i" } else { "0" };
         for value in pass.fetched.union(&pass.computed) {
             let own = &self.group.values[*value];
             let real = own.real.name();
             let text = match &own.origin {
-                _ if pass.fetched.contains(value) => format!("k{value}[{round}][{lane}]"),
                 Origin::Load(access) if self.is_vector(*access) => {
-                    format!("({real}){}::load(p{access}.e[i])", self.tag(*access))
+                    let round = if kept.contains(value) { format!("[{round}]") } else { String::new() };
+                    format!("({real})p{access}{round}.at(i)")
                 }
+                _ if pass.fetched.contains(value) => format!("k{value}[{round}][{lane}]"),
                 Origin::Load(access) => self.loaded(*access, &self.lane_offset(*access), real),
                 Origin::Compute { text, .. } => text.clone(),
                 Origin::Gather { whole, indices, .. } => {
@@ -123,22 +142,27 @@ impl Writer<'_> {
                 Origin::Reduce { .. } => continue,
             };
             self.line(format!("const {real} v{value} = {text};"));
-            if kept.contains(value) && !pass.fetched.contains(value) {
+            if kept.contains(value) && !pass.fetched.contains(value) && self.pack_of(*value).is_none() {
                 self.line(format!("k{value}[{round}][{lane}] = v{value};"));
             }
         }
         for value in &pass.reduces {
             if let Origin::Reduce { join, input, .. } = self.group.values[*value].origin {
                 let name = self.group.name(input, self.group.values[*value].real);
-                self.line(format!("s{value} = {join}::of(s{value}, {name});"));
+                let inside = if guards.is_empty() { "" } else { "if (inside) " };
+                self.line(format!("{inside}s{value} = {join}::of(s{value}, {name});"));
             }
         }
+        if !self.all_active() {
+            guards.push("active");
+        }
+        let guard = if guards.is_empty() { String::new() } else { format!("if ({}) ", guards.join(" && ")) };
         for (place, access) in pass.stores.iter().zip(&stores) {
             let value = self.group.stores[*place].value;
             let text = if self.is_vector(*access) {
-                format!("p{access}.e[i] = {}::store(v{value});", self.tag(*access))
+                format!("w{access}[i] = v{value};")
             } else {
-                self.stored(*access, &self.lane_offset(*access), value)
+                format!("{guard}{}", self.stored(*access, &self.lane_offset(*access), value))
             };
             self.line(text);
         }
@@ -148,8 +172,8 @@ impl Writer<'_> {
         }
         for access in &stores {
             if self.is_vector(*access) {
-                let (pack, argument) = (pack(self, *access), self.argument_of[*access]);
-                self.line(format!("*({pack} *)(a{argument} + o{access}) = p{access};"));
+                let (pack, argument) = (self.pack(*access), self.argument_of[*access]);
+                self.line(format!("{guard}*({pack} *)(a{argument} + o{access}) = {pack}::of(w{access});"));
             }
         }
     }

@@ -181,6 +181,18 @@ pub fn cases() -> Vec<Case> {
     // Rows whose elements are kept between passes, and rows that are too long for that.
     cases.push(softmax(DataType::Float, &[2, 4096]));
     cases.push(softmax(DataType::Half, &[2, 70_001]));
+    // Rows of every share of threads and vectors: parts of a wave, waves, whole workgroups, several rows in one that is not full.
+    for (columns, data_type) in
+        [1, 31, 1000, 1024, 1025, 8192, 8193, 100_000].into_iter().zip(TYPES.into_iter().cycle())
+    {
+        // One element is no row that is reduced.
+        cases.extend((columns > 1).then(|| softmax(data_type, &[3, columns])));
+        cases.push(rms(data_type, &[3, columns], FIRST, true));
+    }
+    for data_type in TYPES {
+        cases.push(softmax(data_type, &[1025, 1000]));
+        cases.push(rms(data_type, &[2, 8192], FIRST, false));
+    }
     cases.push(layernorm(DataType::Float, &[2, 3, 4, 5], 3));
     cases.push(layernorm(DataType::Float, &[3, 7], 1));
     cases.push(rms(DataType::Float, &[2, 3, 4, 5], Order::ChannelsLast, false));
