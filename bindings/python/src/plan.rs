@@ -36,7 +36,7 @@ impl TensorBase {
 }
 
 /// Where an array lies, once one is given.
-type Address = Option<*mut c_void>;
+pub type Address = Option<*mut c_void>;
 
 /// Memory bound to a plan, kept for the next execution.
 struct Prepared {
@@ -173,6 +173,11 @@ impl Plan {
         Ok(work)
     }
 
+    /// Where it computes.
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
     fn uid(key: &Bound<'_, PyAny>) -> PyResult<i64> {
         match key.cast::<TensorBase>() {
             Ok(tensor) => Ok(tensor.get().uid),
@@ -298,7 +303,7 @@ impl Plan {
     }
 
     fn run_bound(slf: &Bound<'_, Self>, bound: Bindings) -> PyResult<()> {
-        let (py, plan) = (slf.py(), slf.get());
+        let plan = slf.get();
         if bound.pointers.iter().any(Option::is_none) {
             let missing = plan.tensors.iter().zip(&bound.pointers).filter(|(_, pointer)| pointer.is_none());
             let missing: Vec<_> = missing.map(|(tensor, _)| tensor.label()).collect();
@@ -308,21 +313,40 @@ impl Plan {
             let device = place.device();
             return Err(Elsewhere::new_err((device.kind, device.id)));
         }
-        let (place, stream, size) = (plan.place, bound.consumer.stream(), plan.workspace_size);
-        let lent = match bound.allocator {
-            // SAFETY: the allocator is of an exchange table, which lives as long as the process.
+        // SAFETY: each array was found to have the elements of its tensor, and is kept until the work is queued.
+        unsafe {
+            Self::queue(slf, &bound.pointers, bound.consumer.stream(), &bound.others, bound.allocator)?;
+        }
+        drop(bound.guards);
+        Ok(())
+    }
+
+    /// Executes the plan with the memory at these addresses, in the order of its tensors, and beside the interpreter.
+    ///
+    /// # Safety
+    /// There is an address for each tensor, of memory that has its elements and is kept until the work is queued; streams are alive, and
+    /// the allocator is of an exchange table, which lives as long as the process.
+    pub unsafe fn queue(
+        slf: &Bound<'_, Self>,
+        pointers: &[Address],
+        stream: Stream,
+        others: &[Stream],
+        allocator: Option<Allocator>,
+    ) -> PyResult<()> {
+        let (py, plan) = (slf.py(), slf.get());
+        let (place, size) = (plan.place, plan.workspace_size);
+        let lent = match allocator.filter(|_| place != Place::Host) {
+            // SAFETY: as promised by the caller.
             Some(allocator) if size > 0 => Some(unsafe { LentMemory::new(allocator, size, place) }),
             _ => None,
         };
         let lent = lent.transpose().map_err(Failure::into_py)?;
         let work = Work { place, stream, is_captured: false, lent };
         // The addresses go to another scope as numbers, which are of no thread.
-        let (addresses, others) = (Addresses(&bound.pointers), bound.others.as_slice());
-        // SAFETY: each array was found to have the elements of its tensor, and is kept until the work is queued, as the workspace is, which
-        // has the size that the plan asks for; streams are the arrays' own.
-        let done = py.detach(|| unsafe { plan.launch(addresses.get(), work, others) });
-        drop(bound.guards);
-        let work = done.map_err(Failure::into_py)?;
+        let addresses = Addresses(pointers);
+        // SAFETY: as promised by the caller; the workspace has the size that the plan asks for, and is kept as well.
+        let work =
+            py.detach(|| unsafe { plan.launch(addresses.get(), work, others) }).map_err(Failure::into_py)?;
         if work.is_captured && !plan.is_captured.swap(true, Ordering::Relaxed) {
             // The graph refers to memory of the plan, and nothing says when it ends.
             mem::forget(slf.clone().unbind());

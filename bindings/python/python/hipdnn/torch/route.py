@@ -13,6 +13,7 @@ from torch import Tensor
 
 from . import ops
 from .graphs import TYPES, Unsupported
+from .operation import cast_to
 
 #: Handlers by the functions that they stand for.
 HANDLERS: dict[Any, Callable[..., Any]] = {}
@@ -59,7 +60,7 @@ def cast(*tensors: Tensor | None) -> list[Any]:
     device = next(t for t in tensors if t is not None).device.type
     if torch.is_autocast_enabled(device):
         dtype = torch.get_autocast_dtype(device)
-        return [t.to(dtype) if t is not None and t.dtype != torch.float64 else t for t in tensors]
+        return [cast_to(t, dtype) if t is not None and t.dtype != torch.float64 else t for t in tensors]
     if len({t.dtype for t in tensors if t is not None}) > 1:
         raise Unsupported("tensors of several types")
     return list(tensors)
@@ -68,7 +69,7 @@ def cast(*tensors: Tensor | None) -> list[Any]:
 def widened(input: Tensor) -> Tensor:
     """A tensor as autocast wants it on GPUs for what sums many numbers, if it is on."""
     if input.is_cuda and torch.is_autocast_enabled("cuda"):
-        return input.float() if input.dtype in (torch.float16, torch.bfloat16) else input
+        return cast_to(input, torch.float32) if input.dtype in (torch.float16, torch.bfloat16) else input
     return input
 
 
@@ -182,9 +183,7 @@ def factor(given: Tensor | None, like: Tensor, size: int, value: float) -> Tenso
     dtype = torch.float64 if like.dtype == torch.float64 else torch.float32
     if given is None:
         return torch.full((size,), value, dtype=dtype, device=like.device)
-    if given.dtype is dtype and given.dim() == 1:
-        return given
-    return given.reshape(-1).to(dtype)
+    return cast_to(given if given.dim() == 1 else given.reshape(-1), dtype)
 
 
 @handles(F.batch_norm, torch.batch_norm)
@@ -331,7 +330,7 @@ def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
     if dim is None or input.dim() == 0 or dtype not in (None, *TYPES):
         raise Unsupported("a result of another type, or no dimension")
     if dtype is not None or torch.is_autocast_enabled(input.device.type):
-        input = input.to(dtype or torch.float32)
+        input = cast_to(input, dtype or torch.float32)
     return ops.softmax(input, dim % input.dim())
 
 
