@@ -65,22 +65,18 @@ def main():
         if arguments.only not in name:
             continue
 
-        def plain():
-            with torch.no_grad():
-                return call()
-
         def gradients():
             y = call()
             torch.autograd.grad(y, inputs, y)
 
         row = ""
-        for of in (plain, gradients if inputs else None):
-            if of is None:
-                continue
-            theirs = [microseconds(of, arguments.seconds, wait)]
-            with hipdnn.torch.enable():
-                ours = microseconds(of, arguments.seconds, wait)
-            theirs.append(microseconds(of, arguments.seconds, wait))
+        for of in (call, gradients) if inputs else (call,):
+            theirs = []
+            with torch.set_grad_enabled(of is gradients):
+                theirs.append(microseconds(of, arguments.seconds, wait))
+                with hipdnn.torch.enable():
+                    ours = microseconds(of, arguments.seconds, wait)
+                theirs.append(microseconds(of, arguments.seconds, wait))
             row += f"{min(theirs):>9.1f}{ours:>9.1f}{ours - min(theirs):>10.1f}"
         print(f"{name:<12}{row}", flush=True)
     left = [row for row in hipdnn.torch.report() if row.passed_on]

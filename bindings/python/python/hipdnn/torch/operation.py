@@ -50,6 +50,16 @@ class noting:
         _local.calls, _local.casts = self.before
 
 
+def step(function: Callable[..., Any], *args: Any) -> Any:
+    """What a function computes by any number of operations, noted as one."""
+    calls, _local.calls = getattr(_local, "calls", None), None
+    try:
+        result = function(*args)
+    finally:
+        _local.calls = calls
+    return noted(function, args, result)
+
+
 def cast_to(tensor: Tensor, dtype: torch.dtype) -> Tensor:
     """A tensor in another type."""
     cast = tensor.to(dtype)
@@ -57,6 +67,19 @@ def cast_to(tensor: Tensor, dtype: torch.dtype) -> Tensor:
     if casts is not None and cast is not tensor:
         casts[id(cast)] = cast, tensor
     return cast
+
+
+def first_order(function: cached, *args: Any) -> Any:
+    """What a function computes for a gradient; None where it cannot, or the gradient is to have one itself."""
+    if torch.is_grad_enabled():
+        return None
+    made = function.run(*args)
+    if made is None and plain(*args):
+        try:
+            made = function(*args)
+        except Unsupported:
+            pass
+    return made
 
 
 class Operation:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from . import ops
 from .graphs import TYPES, Unsupported
-from .operation import cast_to
+from .operation import cast_to, step
 
 #: Handlers by the functions that they stand for.
 HANDLERS: dict[Any, Callable[..., Any]] = {}
@@ -172,10 +172,7 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
         return matmul(input, other.unsqueeze(1)).squeeze(-1)
     if input.dim() == 0 or other.dim() == 0 or input.shape[-1] != other.shape[-2]:
         raise Unsupported("shapes that do not fit")
-    batch = torch.broadcast_shapes(input.shape[:-2], other.shape[:-2])
-    a = input.expand(*batch, *input.shape[-2:]).reshape(-1, *input.shape[-2:])
-    b = other.expand(*batch, *other.shape[-2:]).reshape(-1, *other.shape[-2:])
-    return ops.matmul(a, b).view(*batch, input.shape[-2], other.shape[-1])
+    return ops.matmul(input, other)
 
 
 def factor(given: Tensor | None, like: Tensor, size: int, value: float) -> Tensor:
@@ -183,6 +180,8 @@ def factor(given: Tensor | None, like: Tensor, size: int, value: float) -> Tenso
     dtype = torch.float64 if like.dtype == torch.float64 else torch.float32
     if given is None:
         return torch.full((size,), value, dtype=dtype, device=like.device)
+    if given.dtype is dtype and given.dim() == 1:
+        return given
     return cast_to(given if given.dim() == 1 else given.reshape(-1), dtype)
 
 
@@ -201,6 +200,12 @@ def batch_norm(
     check(input, running_mean, running_var, weight, bias)
     if input.dim() < 2 or (training and input.numel() == input.shape[1]):
         raise Unsupported("one value for each channel")
+    return step(_normalize, input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def _normalize(
+    input: Tensor, running_mean: Any, running_var: Any, weight: Any, bias: Any, training: bool, momentum: float, eps: float
+) -> Tensor:  # fmt: skip
     channels = input.shape[1]
     image = input if input.dim() > 2 else input.unsqueeze(2)
     factors = [factor(weight, input, channels, 1), factor(bias, input, channels, 0)]
@@ -209,9 +214,8 @@ def batch_norm(
         y = ops.batch_norm_inference(image, *factors, before[0], (before[1] + eps).rsqrt())
         return y if input.dim() > 2 else y.squeeze(2)
     y, _, _, *after = ops.batch_norm(image, *factors, *(t.detach() for t in before), momentum, eps)
-    for running, new in zip((running_mean, running_var), after):
-        if running is not None:
-            running.copy_(new.detach())
+    if running_mean is not None and running_var is not None:
+        torch._foreach_copy_([running_mean, running_var], [t.detach() for t in after])
     return y if input.dim() > 2 else y.squeeze(2)
 
 
