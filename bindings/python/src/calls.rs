@@ -167,7 +167,9 @@ impl Call {
             return Ok(None);
         }
         // SAFETY: the tensors have the plan's layouts, as those of the same signature had, and are kept until the work is queued.
-        unsafe { Plan::queue(plan, &pointers, stream.unwrap_or_default(), &[], torch.exchange.allocator) }?;
+        unsafe {
+            Plan::queue(plan, &pointers, stream.unwrap_or_default(), &[], torch.exchange.allocator, false)
+        }?;
         if self.is_one {
             return Ok(self.results.first().copied().flatten().and_then(|at| made.into_iter().nth(at)));
         }

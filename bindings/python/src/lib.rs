@@ -9,6 +9,7 @@ mod device;
 mod device_array;
 mod dlpack;
 mod interface;
+mod later;
 mod library;
 mod memory;
 mod plan;

@@ -54,7 +54,11 @@ struct Way {
 }
 
 impl Way {
-    fn go<'py>(&self, args: &Bound<'py, PyTuple>, kwargs: Option<&Bound<'py, PyDict>>) -> PyResult<Bound<'py, PyAny>> {
+    fn go<'py>(
+        &self,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let py = args.py();
         let given = |at: usize| match at.checked_sub(args.len()) {
             None => args.get_item(at),
@@ -219,7 +223,9 @@ impl Router {
                     counts.get().add();
                     return Ok(result);
                 }
-                Some(Err(error)) if !error.get_type(py).is_subclass(self.unsupported.bind(py))? => return Err(error),
+                Some(Err(error)) if !error.get_type(py).is_subclass(self.unsupported.bind(py))? => {
+                    return Err(error);
+                }
                 _ => {}
             }
         }
@@ -247,7 +253,8 @@ impl Router {
             return Ok(counts.bind(py).clone());
         }
         let name = func.getattr(intern!(py, "__name__"))?;
-        let (file, line) = (code.getattr(intern!(py, "co_filename"))?, frame.getattr(intern!(py, "f_lineno"))?);
+        let (file, line) =
+            (code.getattr(intern!(py, "co_filename"))?, frame.getattr(intern!(py, "f_lineno"))?);
         let counts = self.counts_of.bind(py).call1((name, (file, line)))?.cast_into::<Counts>()?;
         self.sites().counts.insert(place, counts.clone().unbind());
         Ok(counts)

@@ -137,11 +137,14 @@ impl Signature {
         let tensor = &of.tensor;
         let (Some(dims), Some(strides)) = (of.dims(), of.strides()) else { return Ok(false) };
         // Those that might be views that negate their elements are looked at elsewhere.
-        if array::may_negate(dims, strides) && value.call_method0(intern!(value.py(), "is_neg"))?.is_truthy()? {
+        if array::may_negate(dims, strides)
+            && value.call_method0(intern!(value.py(), "is_neg"))?.is_truthy()?
+        {
             return Ok(false);
         }
         let dlpack::DataType { code, bits, lanes } = tensor.dtype;
-        let kind = i64::from(code) | i64::from(bits) << 8 | i64::from(lanes) << 16 | i64::from(tensor.ndim) << 32;
+        let kind =
+            i64::from(code) | i64::from(bits) << 8 | i64::from(lanes) << 16 | i64::from(tensor.ndim) << 32;
         let device = i64::from(tensor.device.kind) | i64::from(tensor.device.id) << 32;
         let with_grad = with_grad && value.getattr(intern!(value.py(), "requires_grad"))?.is_truthy()?;
         self.words.extend([Tag::Tensor as i64 | i64::from(with_grad) << 8, kind, device]);
