@@ -470,6 +470,9 @@ CUDA(cuPointerGetAttribute, void* result, int attribute, uint64_t pointer)
     case 8:
         memcpy(result, &is_managed, sizeof is_managed);
         return answer(b != NULL ? SUCCESS : INVALID_VALUE);
+    case 9:
+        memcpy(result, b != NULL ? &b->device : &kind, sizeof kind);
+        return answer(b != NULL ? SUCCESS : INVALID_VALUE);
     default:
         return answer(INVALID_VALUE);
     }

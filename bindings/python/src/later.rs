@@ -37,8 +37,18 @@ impl Mark {
     }
 
     fn has_happened(&self) -> bool {
+        let _entered = match self.gpu {
+            Gpu::Cuda(device) => device.enter().ok(),
+            Gpu::Hip(_) => None,
+        };
+        // Some stream may be captured by this thread, which a question does not disturb.
+        let mode = self.gpu.relax_capture();
         // SAFETY: the event is this object's own.
-        unsafe { self.gpu.has_happened(self.event) }
+        let has_happened = unsafe { self.gpu.has_happened(self.event) };
+        if let Some(mode) = mode {
+            self.gpu.set_capture_mode(mode);
+        }
+        has_happened
     }
 }
 
