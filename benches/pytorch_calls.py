@@ -1,6 +1,6 @@
 """What a call of PyTorch's costs on small tensors, in PyTorch alone and by `hipdnn.torch`: the host's work, in microseconds.
 
-python benches/pytorch_calls.py [--device cuda] [--seconds 0.2] [--only linear]
+python benches/pytorch_calls.py [--device cuda] [--dtype bfloat16] [--seconds 0.2] [--only linear]
 """
 
 from __future__ import annotations
@@ -14,17 +14,19 @@ import torch.nn.functional as F
 import hipdnn.torch
 
 
-def cases(device):
-    rand = lambda *shape: torch.randn(*shape, device=device, requires_grad=True)
-    x, w, b, scale = rand(2, 4, 16), rand(16, 16), rand(16), rand(16)
-    q, k, v = (rand(1, 2, 8, 16) for _ in range(3))
+def cases(device, dtype):
+    rand = lambda *shape: torch.randn(*shape, device=device, dtype=dtype, requires_grad=True)
+    factor = lambda size: torch.randn(size, device=device, requires_grad=True)
+    x, w, b = rand(2, 4, 16), rand(16, 16), rand(16)
+    scale, shift = rand(16), rand(16)
+    q, k, v = (rand(1, 2, 64, 64) for _ in range(3))
     image, filters = rand(1, 8, 6, 6), rand(8, 8, 3, 3)
-    factors = [rand(8) for _ in range(2)]
+    factors = [factor(8) for _ in range(2)]
     stats = [torch.zeros(8, device=device), torch.ones(8, device=device)]
     return {
         "linear": (lambda: F.linear(x, w, b), (x, w, b)),
         "matmul": (lambda: torch.matmul(x, w), (x, w)),
-        "layer_norm": (lambda: F.layer_norm(x, (16,), scale, b), (x, scale, b)),
+        "layer_norm": (lambda: F.layer_norm(x, (16,), scale, shift), (x, scale, shift)),
         "attention": (lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True), (q, k, v)),
         "gelu": (lambda: F.gelu(x), (x,)),
         "relu": (lambda: F.relu(x), (x,)),
@@ -55,13 +57,14 @@ def microseconds(call, seconds, wait):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--dtype", default="float32")
     parser.add_argument("--seconds", type=float, default=0.2)
     parser.add_argument("--only", default="")
     arguments = parser.parse_args()
     wait = torch.cuda.synchronize if arguments.device != "cpu" else lambda: None
     print(f"{'us':<12}{'inference':>28}{'with gradients':>28}")
     print(f"{'':<12}{'PyTorch':>9}{'hipDNN':>9}{'more':>10}{'PyTorch':>9}{'hipDNN':>9}{'more':>10}")
-    for name, (call, inputs) in cases(arguments.device).items():
+    for name, (call, inputs) in cases(arguments.device, getattr(torch, arguments.dtype)).items():
         if arguments.only not in name:
             continue
 

@@ -140,7 +140,7 @@ class Operation:
         # With a `setup_context` of its own PyTorch would look at the signature in each call.
         methods = {"forward": staticmethod(run), "backward": staticmethod(backward)}
         self.function = type(self.name, (torch.autograd.Function,), methods)
-        self.apply = super(torch.autograd.Function, self.function).apply
+        self.apply = super(torch.autograd.Function, self.function).apply  # type: ignore[misc]
 
     def __call__(self, *args: Any) -> Any:
         if not plain(*args):
