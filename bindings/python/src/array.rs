@@ -142,7 +142,7 @@ static KNOWN: Mutex<Vec<(Py<PyType>, usize)>> = Mutex::new(Vec::new());
 const MOST_TYPES: usize = 32;
 
 /// The exchange functions of a type of arrays.
-fn exchange(kind: &Bound<'_, PyType>) -> PyResult<Option<&'static Exchange>> {
+pub fn exchange(kind: &Bound<'_, PyType>) -> PyResult<Option<&'static Exchange>> {
     let py = kind.py();
     let to_exchange = |address: usize| {
         // SAFETY: the address is 0, or that of a table that lives as long as the process, as the protocol demands.
@@ -177,6 +177,48 @@ fn exchange(kind: &Bound<'_, PyType>) -> PyResult<Option<&'static Exchange>> {
     Ok(to_exchange(address))
 }
 
+/// An array as its exchange functions describe it, for as long as nothing else of its owner runs.
+pub struct Described {
+    pub tensor: Tensor,
+}
+
+impl Described {
+    /// The description of an array of the type that the functions are of; none where they refuse.
+    pub fn new(array: &Bound<'_, PyAny>, exchange: &Exchange) -> Option<Self> {
+        // SAFETY: all zeros are a tensor without elements.
+        let mut tensor: Tensor = unsafe { std::mem::zeroed() };
+        // SAFETY: the object is of the type that the table is of, and the output is valid.
+        if unsafe { exchange.describe?(array.as_ptr().cast(), &raw mut tensor) } != 0 {
+            drop(PyErr::take(array.py()));
+            return None;
+        }
+        Some(Self { tensor })
+    }
+
+    fn numbers(&self, at: *const i64) -> Option<&[i64]> {
+        let rank = usize::try_from(self.tensor.ndim).ok().filter(|rank| *rank <= MOST_DIMS)?;
+        if rank == 0 {
+            return Some(&[]);
+        }
+        // SAFETY: a description has as many numbers as dimensions.
+        (!at.is_null()).then(|| unsafe { std::slice::from_raw_parts(at, rank) })
+    }
+
+    pub fn dims(&self) -> Option<&[i64]> {
+        self.numbers(self.tensor.shape)
+    }
+
+    pub fn strides(&self) -> Option<&[i64]> {
+        self.numbers(self.tensor.strides)
+    }
+
+    /// Where the first element is.
+    pub fn address(&self) -> usize {
+        let offset = usize::try_from(self.tensor.byte_offset).unwrap_or(0);
+        self.tensor.data.wrapping_byte_add(offset).expose_provenance()
+    }
+}
+
 fn by_exchange(
     array: &Bound<'_, PyAny>,
     exchange: &Exchange,
@@ -194,7 +236,7 @@ fn by_exchange(
     let mut view = unsafe { of_tensor(&tensor, false, name) }?;
     refuse_negated(array, &view, name)?;
     if let Some(place) = view.place().filter(|place| *place != Place::Host) {
-        view.stream = consumer.of_exchange(exchange, place);
+        view.stream = consumer.of_exchange(array.py(), exchange, place);
         view.allocator = exchange.allocator;
     }
     Ok((view, Guard::object(array)))
@@ -212,11 +254,19 @@ fn refused(py: Python<'_>, name: &dyn Fn() -> String) -> PyErr {
     error
 }
 
-/// PyTorch's views of the imaginary part of conjugates have the sign of their elements elsewhere, and DLPack does not tell. They lie
-/// in complex numbers, so no other array than one without odd strides has to be asked.
+/// Whether an array may be one of PyTorch's views of the imaginary part of conjugates, which have the sign of their elements
+/// elsewhere. They lie in complex numbers, so an array with an odd stride is none.
+pub fn may_negate<'a>(
+    dims: impl IntoIterator<Item = &'a i64>,
+    strides: impl IntoIterator<Item = &'a i64>,
+) -> bool {
+    !dims.into_iter().zip(strides).any(|(dim, stride)| *dim != 1 && stride % 2 != 0)
+}
+
+/// Refuses such a view, of which DLPack does not tell.
 fn refuse_negated(array: &Bound<'_, PyAny>, view: &View, name: &dyn Fn() -> String) -> PyResult<()> {
-    let mut steps = view.dims.iter().zip(&view.strides).take(view.rank).filter(|(dim, _)| **dim != 1);
-    if steps.any(|(_, stride)| stride % 2 != 0) {
+    let (dims, strides) = (view.dims.iter().take(view.rank), view.strides.iter().take(view.rank));
+    if !may_negate(dims, strides) {
         return Ok(());
     }
     match array.getattr_opt(intern!(array.py(), "is_neg"))? {

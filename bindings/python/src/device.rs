@@ -10,7 +10,7 @@ use hipdnn_plugin_sdk::hip::{EnteredDevice, Hip};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::{Failure, dlpack};
+use crate::{Failure, dlpack, later};
 
 /// Whose memory arrays lie in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +132,12 @@ pub enum Entered {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stream(usize);
 
+impl fmt::Display for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
 impl Stream {
     /// The stream at an address. CUDA's sentinel 1 is the default stream, too.
     pub fn new(address: usize) -> Self {
@@ -206,5 +212,7 @@ pub fn synchronize(py: Python<'_>, device: Place) -> PyResult<()> {
             None => Ok(()),
         }
     })
-    .map_err(Failure::into_py)
+    .map_err(Failure::into_py)?;
+    later::sweep();
+    Ok(())
 }

@@ -176,6 +176,17 @@ impl DeviceArray {
         if made == consumer && consumer != Stream::new(2) {
             return Ok(());
         }
+        let is_captured = py.detach(|| {
+            let Ok(_entered) = self.place.enter(consumer) else { return false };
+            // SAFETY: the stream is the caller's, who is to use it.
+            unsafe { consumer.is_captured(self.place) }
+        });
+        if is_captured {
+            return Err(PyBufferError::new_err(format!(
+                "stream is {consumer}, whose work is being captured, expected the stream {made} that the array was used on: to move to \
+                 another one it waits for the device, which would end the capture (use it on the stream before)"
+            )));
+        }
         self.finish(py)?;
         *stream() = consumer;
         Ok(())

@@ -98,6 +98,11 @@ pub struct Exchange {
     pub stream: Option<unsafe extern "C" fn(i32, i32, *mut *mut c_void) -> c_int>,
 }
 
+// SAFETY: a table is never changed, and its functions are for any thread that holds the interpreter's lock.
+unsafe impl Send for Exchange {}
+// SAFETY: as above.
+unsafe impl Sync for Exchange {}
+
 /// Tells the owner of a tensor that it is not used any more.
 ///
 /// # Safety

@@ -4,13 +4,17 @@
 //! memory: finding a library, choosing engines, and executing plans with arrays of any kind, without copies.
 
 mod array;
+mod calls;
 mod device;
 mod device_array;
 mod dlpack;
 mod interface;
+mod later;
 mod library;
 mod memory;
 mod plan;
+mod router;
+mod signature;
 mod spec;
 mod streams;
 
@@ -96,6 +100,10 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<library::OperationGraph>()?;
     module.add_class::<plan::Plan>()?;
     module.add_class::<device_array::DeviceArray>()?;
+    module.add_class::<calls::Calls>()?;
+    module.add_class::<router::Counts>()?;
+    module.add_class::<router::Router>()?;
+    module.add_class::<router::Mode>()?;
     module.add_function(wrap_pyfunction!(device::synchronize, module)?)?;
     module.add_function(wrap_pyfunction!(array::describe, module)?)
 }

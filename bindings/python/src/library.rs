@@ -34,10 +34,11 @@ impl Session {
     pub fn plan<R>(&self, place: Place, f: impl FnOnce(&Handle) -> hipdnn::Result<R>) -> Result<R> {
         let _entered = place.enter(Stream::default())?;
         // SAFETY: no stream is set.
-        Ok(unsafe { self.with(place, None, f) }?)
+        Ok(unsafe { self.with(place, None, MOST_STREAMS, f) }?)
     }
 
-    /// Runs `f` with a handle of its own that executes on a stream, whose device has been entered.
+    /// Runs `f` with a handle of its own that executes on a stream, whose device has been entered. While the stream is captured, a handle
+    /// of another stream does as well: engines may allocate for a new one, which ends captures.
     ///
     /// # Safety
     /// The stream is a default stream or alive.
@@ -45,21 +46,23 @@ impl Session {
         &self,
         place: Place,
         stream: Stream,
+        is_captured: bool,
         f: impl FnOnce(&Handle) -> hipdnn::Result<R>,
     ) -> hipdnn::Result<R> {
         // Host memory has no streams, and one kind of handle.
         let stream = (place != Place::Host).then_some(stream);
         // SAFETY: as promised by the caller.
-        unsafe { self.with(place, stream, f) }
+        unsafe { self.with(place, stream, if is_captured { 1 } else { MOST_STREAMS }, f) }
     }
 
     unsafe fn with<R>(
         &self,
         place: Place,
         stream: Option<Stream>,
+        most: usize,
         f: impl FnOnce(&Handle) -> hipdnn::Result<R>,
     ) -> hipdnn::Result<R> {
-        let (mut before, handle) = match self.take(place, stream) {
+        let (mut before, handle) = match self.take(place, stream, most) {
             Some(idle) => (idle.stream, idle.handle),
             None => (None, Handle::new(&self.backend)?),
         };
@@ -81,14 +84,14 @@ impl Session {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The handle with this stream that was used last, or one with another where there are many.
-    fn take(&self, place: Place, stream: Option<Stream>) -> Option<Idle> {
+    /// The handle with this stream that was used last, or one with another where there are at least as many.
+    fn take(&self, place: Place, stream: Option<Stream>, most: usize) -> Option<Idle> {
         let mut idle = self.idle();
         let at = idle.iter().rposition(|of| of.place == place && of.stream == stream).or_else(|| {
             let mut others =
                 idle.iter().enumerate().filter(|(_, of)| of.place == place && of.stream.is_some());
             let first = others.next().map(|(at, _)| at);
-            first.filter(|_| stream.is_some() && others.count() + 1 >= MOST_STREAMS)
+            first.filter(|_| stream.is_some() && others.count() + 1 >= most)
         });
         at.map(|at| idle.remove(at))
     }
@@ -259,7 +262,7 @@ impl OperationGraph {
 
     /// The bytes of the graph and a plan of it.
     fn save(&self, py: Python<'_>, plan: &Plan) -> PyResult<Vec<u8>> {
-        self.with(py, |graph, _| plan.plan.bytes_with(graph))
+        self.with(py, |graph, _| plan.native().bytes_with(graph))
     }
 
     /// Hands over which engines are best, best first; whether that was kept.

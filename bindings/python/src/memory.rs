@@ -6,6 +6,7 @@ use std::ptr;
 
 use hipdnn_plugin_sdk::cuda::EnteredContext;
 use hipdnn_plugin_sdk::gpu::{Event, Gpu};
+use pyo3::prelude::*;
 
 use crate::Failure;
 use crate::device::{Place, Stream};
@@ -103,13 +104,31 @@ impl DeviceMemory {
 
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
-        let _entered = self.place.enter(Stream::default());
-        let mode = self.gpu.relax_capture();
-        // SAFETY: it was allocated by this GPU.
-        unsafe { self.gpu.free(self.address) };
-        if let Some(mode) = mode {
-            self.gpu.set_capture_mode(mode);
+        let memory = &*self;
+        // The driver waits for the device.
+        without_lock(|| {
+            let _entered = memory.place.enter(Stream::default());
+            let mode = memory.gpu.relax_capture();
+            // SAFETY: it was allocated by this GPU.
+            unsafe { memory.gpu.free(memory.address) };
+            if let Some(mode) = mode {
+                memory.gpu.set_capture_mode(mode);
+            }
+        });
+    }
+}
+
+/// Runs what may wait without the interpreter's lock, which this thread may have.
+pub fn without_lock(f: impl FnOnce() + Send) {
+    let mut f = Some(f);
+    // Where the interpreter ends, there is no lock any more.
+    Python::try_attach(|py| {
+        if let Some(f) = f.take() {
+            py.detach(f);
         }
+    });
+    if let Some(f) = f {
+        f();
     }
 }
 

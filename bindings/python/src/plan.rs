@@ -1,20 +1,23 @@
 //! Plans, executed with arrays.
 
 use std::ffi::c_void;
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{mem, ptr};
 
-use hipdnn::{ExecutionPlan, VariantPack};
+use hipdnn::{ExecutionPlan, Handle, VariantPack};
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::array::{Guard, view};
 use crate::device::{Place, Stream};
+use crate::device_array::DeviceArray;
 use crate::dlpack::Allocator;
+use crate::later::{self, Mark};
 use crate::library::Session;
-use crate::memory::{LentMemory, Workspace, address_of};
+use crate::memory::{LentMemory, Workspace, address_of, without_lock};
 use crate::spec::{Elsewhere, Spec};
 use crate::streams::Consumer;
 use crate::{ArrayError, Failure, Result};
@@ -36,7 +39,7 @@ impl TensorBase {
 }
 
 /// Where an array lies, once one is given.
-type Address = Option<*mut c_void>;
+pub type Address = Option<*mut c_void>;
 
 /// Memory bound to a plan, kept for the next execution.
 struct Prepared {
@@ -56,7 +59,7 @@ const MOST_WORKSPACES: usize = 32;
 /// An execution plan: an engine's own, for one graph, on one device.
 #[pyclass(frozen, module = "hipdnn._native")]
 pub struct Plan {
-    pub plan: ExecutionPlan,
+    plan: ManuallyDrop<ExecutionPlan>,
     session: Arc<Session>,
     tensors: Vec<Spec>,
     place: Place,
@@ -67,12 +70,25 @@ pub struct Plan {
     is_captured: AtomicBool,
 }
 
+impl Drop for Plan {
+    fn drop(&mut self) {
+        // SAFETY: nothing uses it any more.
+        let plan = unsafe { ManuallyDrop::take(&mut self.plan) };
+        // What the engine has of a GPU's memory is freed with it.
+        without_lock(|| drop(plan));
+    }
+}
+
 /// Where an execution goes, and what it works in.
 struct Work {
     place: Place,
     stream: Stream,
     is_captured: bool,
     lent: Option<LentMemory>,
+    /// Whether somebody wants to know when it is done.
+    is_marked: bool,
+    /// Happens then.
+    mark: Option<Mark>,
 }
 
 impl Plan {
@@ -85,6 +101,7 @@ impl Plan {
         let read = || Ok::<_, hipdnn::Error>((plan.workspace_size()?, plan.engine_id()?));
         let (workspace_size, engine) = read().map_err(|error| Failure::from(error).into_py())?;
         let (free, is_captured) = Default::default();
+        let plan = ManuallyDrop::new(plan);
         Ok(Self { plan, session, tensors, place, workspace_size, engine, free, is_captured })
     }
 
@@ -159,7 +176,10 @@ impl Plan {
             let mut prepared = self.prepare(pointers, &work)?;
             prepared.workspace.begin(stream)?;
             let done = match &prepared.pack {
-                Some(pack) => self.session.execute(place, stream, |handle| self.plan.execute(handle, pack)),
+                Some(pack) => {
+                    let execute = |handle: &Handle| self.plan.execute(handle, pack);
+                    self.session.execute(place, stream, work.is_captured, execute)
+                }
                 None => Ok(()),
             };
             // What was queued before a failure works in it as well. Memory whose end of work is not known is freed, which waits.
@@ -168,9 +188,22 @@ impl Plan {
             for other in others {
                 stream.before(*other, place)?;
             }
+            if work.is_marked && !work.is_captured {
+                work.mark = Mark::new(place, stream)?;
+            }
             done?;
         }
         Ok(work)
+    }
+
+    /// The library's plan.
+    pub fn native(&self) -> &ExecutionPlan {
+        &self.plan
+    }
+
+    /// Where it computes.
+    pub fn place(&self) -> Place {
+        self.place
     }
 
     fn uid(key: &Bound<'_, PyAny>) -> PyResult<i64> {
@@ -237,6 +270,8 @@ impl Plan {
 struct Bindings {
     pointers: Vec<Address>,
     guards: Vec<Guard>,
+    /// The same of arrays on a GPU whose owners do not know the stream, and may use the memory again once they have it back.
+    unordered: Vec<Guard>,
     consumer: Consumer,
     /// Whose memory the first array is in, and its place among the tensors.
     place: Option<(Place, usize)>,
@@ -251,6 +286,7 @@ impl Bindings {
         Self {
             pointers: vec![None; count],
             guards: Vec::with_capacity(count),
+            unordered: Vec::new(),
             consumer: Consumer::default(),
             place: None,
             others: Vec::new(),
@@ -287,6 +323,12 @@ impl Plan {
             }
             if place != Place::Host {
                 let stream = bound.consumer.settle(array.py(), place, view.stream)?;
+                if view.stream.is_none()
+                    && !array.is_instance_of::<DeviceArray>()
+                    && let Some(guard) = bound.guards.pop()
+                {
+                    bound.unordered.push(guard);
+                }
                 match view.stream {
                     Some(of) if of != stream && !bound.others.contains(&of) => bound.others.push(of),
                     Some(of) if of == stream => bound.allocator = bound.allocator.or(view.allocator),
@@ -298,7 +340,7 @@ impl Plan {
     }
 
     fn run_bound(slf: &Bound<'_, Self>, bound: Bindings) -> PyResult<()> {
-        let (py, plan) = (slf.py(), slf.get());
+        let plan = slf.get();
         if bound.pointers.iter().any(Option::is_none) {
             let missing = plan.tensors.iter().zip(&bound.pointers).filter(|(_, pointer)| pointer.is_none());
             let missing: Vec<_> = missing.map(|(tensor, _)| tensor.label()).collect();
@@ -308,26 +350,49 @@ impl Plan {
             let device = place.device();
             return Err(Elsewhere::new_err((device.kind, device.id)));
         }
-        let (place, stream, size) = (plan.place, bound.consumer.stream(), plan.workspace_size);
-        let lent = match bound.allocator {
-            // SAFETY: the allocator is of an exchange table, which lives as long as the process.
+        let (stream, is_marked) = (bound.consumer.stream(), !bound.unordered.is_empty());
+        // SAFETY: each array was found to have the elements of its tensor, and is kept until the work is queued.
+        let mark =
+            unsafe { Self::queue(slf, &bound.pointers, stream, &bound.others, bound.allocator, is_marked) }?;
+        if let Some(mark) = mark {
+            later::keep(mark, bound.unordered);
+        }
+        Ok(())
+    }
+
+    /// Executes the plan with the memory at these addresses, in the order of its tensors, and beside the interpreter. Answers when the work
+    /// is done, where that is to be marked.
+    ///
+    /// # Safety
+    /// There is an address for each tensor, of memory that has its elements and is kept until the work is queued; streams are alive, and
+    /// the allocator is of an exchange table, which lives as long as the process.
+    pub unsafe fn queue(
+        slf: &Bound<'_, Self>,
+        pointers: &[Address],
+        stream: Stream,
+        others: &[Stream],
+        allocator: Option<Allocator>,
+        is_marked: bool,
+    ) -> PyResult<Option<Mark>> {
+        let (py, plan) = (slf.py(), slf.get());
+        let (place, size) = (plan.place, plan.workspace_size);
+        let lent = match allocator.filter(|_| place != Place::Host) {
+            // SAFETY: as promised by the caller.
             Some(allocator) if size > 0 => Some(unsafe { LentMemory::new(allocator, size, place) }),
             _ => None,
         };
         let lent = lent.transpose().map_err(Failure::into_py)?;
-        let work = Work { place, stream, is_captured: false, lent };
+        let work = Work { place, stream, is_captured: false, lent, is_marked, mark: None };
         // The addresses go to another scope as numbers, which are of no thread.
-        let (addresses, others) = (Addresses(&bound.pointers), bound.others.as_slice());
-        // SAFETY: each array was found to have the elements of its tensor, and is kept until the work is queued, as the workspace is, which
-        // has the size that the plan asks for; streams are the arrays' own.
-        let done = py.detach(|| unsafe { plan.launch(addresses.get(), work, others) });
-        drop(bound.guards);
-        let work = done.map_err(Failure::into_py)?;
+        let addresses = Addresses(pointers);
+        // SAFETY: as promised by the caller; the workspace has the size that the plan asks for, and is kept as well.
+        let work =
+            py.detach(|| unsafe { plan.launch(addresses.get(), work, others) }).map_err(Failure::into_py)?;
         if work.is_captured && !plan.is_captured.swap(true, Ordering::Relaxed) {
             // The graph refers to memory of the plan, and nothing says when it ends.
             mem::forget(slf.clone().unbind());
         }
-        Ok(())
+        Ok(work.mark)
     }
 }
 

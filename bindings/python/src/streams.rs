@@ -32,7 +32,7 @@ impl Consumer {
     }
 
     /// The current stream of the library that has the exchange functions; none where it cannot say.
-    pub fn of_exchange(&mut self, exchange: &Exchange, place: Place) -> Option<Stream> {
+    pub fn of_exchange(&mut self, py: Python<'_>, exchange: &Exchange, place: Place) -> Option<Stream> {
         let address = std::ptr::from_ref(exchange).addr();
         match self.asked {
             Some((known, of, stream)) if (known, of) == (address, place) => Some(stream),
@@ -40,7 +40,12 @@ impl Consumer {
                 let (device, mut raw) = (place.device(), std::ptr::null_mut());
                 // SAFETY: the output is valid.
                 let status = unsafe { exchange.stream?(device.kind, device.id, &raw mut raw) };
-                let stream = (status == 0).then(|| Stream::new(raw.expose_provenance()))?;
+                if status != 0 {
+                    // The function has raised an error, which nobody is to find later.
+                    drop(PyErr::take(py));
+                    return None;
+                }
+                let stream = Stream::new(raw.expose_provenance());
                 self.asked = Some((address, place, stream));
                 Some(stream)
             }

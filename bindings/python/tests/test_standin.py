@@ -27,7 +27,8 @@ def folder(tmp_path_factory):
         pytest.skip("no C compiler")
     folder = tmp_path_factory.mktemp("standin")
     build = [compiler, "-std=c11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-O1"]
-    of_driver = ["-o", folder / "libcuda.so.1", HERE / "standin" / "cuda.c"]
+    beside = ROOT / "c_tests" / "beside"
+    of_driver = ["-I", beside, "-o", folder / "libcuda.so.1", HERE / "standin" / "driver.c", "-ldl", "-lpthread"]
     sources = [ROOT / "c_tests" / "plugins" / name for name in STUB]
     engines = folder / "engines"
     engines.mkdir()
@@ -36,11 +37,11 @@ def folder(tmp_path_factory):
     # That of HIP is one of the library's own tests.
     (folder / "rocm").mkdir()
     of_hip = ["-D_POSIX_C_SOURCE=200809L", "-fexceptions", "-o", folder / "rocm" / "libamdhip64.so.7",
-              ROOT / "c_tests" / "beside" / "standin_hip.c", "-lstdc++"]  # fmt: skip
+              beside / "standin_hip.c", "-lstdc++"]  # fmt: skip
     for arguments in (of_driver, of_engine, of_hip):
         subprocess.run([*build, *map(str, arguments)], check=True)
-    beside = Path(hipdnn.library().path).parent / "hipdnn_plugins" / "engines" / "libhipdnn_cpu_plugin.so"
-    (engines / beside.name).symlink_to(beside)
+    of_cpu = Path(hipdnn.library().path).parent / "hipdnn_plugins" / "engines" / "libhipdnn_cpu_plugin.so"
+    (engines / of_cpu.name).symlink_to(of_cpu)
     return folder
 
 
@@ -50,7 +51,8 @@ def test_standin(check, folder, tmp_path):
     log.touch()
     path = os.pathsep.join(filter(None, [str(folder), str(folder / check), os.environ.get("LD_LIBRARY_PATH")]))
     environment = {
-        **os.environ, "LD_LIBRARY_PATH": path, "HIPDNN_PLUGIN_DIR": str(folder / "engines"), "HIPDNN_STUB_LOG": str(log)
+        **os.environ, "LD_LIBRARY_PATH": path, "HIPDNN_PLUGIN_DIR": str(folder / "engines"), "HIPDNN_STUB_LOG": str(log),
+        "STANDIN_CUDA_DEVICES": "2",
     }  # fmt: skip
     ended = subprocess.run(
         [sys.executable, "-X", "faulthandler", HERE / "standin" / "checks.py", check], env=environment,

@@ -22,12 +22,13 @@ def fresh():
 
 
 @pytest.fixture
-def refuse(monkeypatch):
+def refuse(monkeypatch, request):
     """Has the engines refuse graphs, as those of GPUs do."""
 
     def begin(refused):
+        request.addfinalizer(graphs.forget)
         plan = graphs._plan
-        monkeypatch.setattr(graphs, "_made", {})
+        graphs.forget()
         decline = lambda name, *rest: "no engine: refused" if refused(name) else plan(name, *rest)
         monkeypatch.setattr(graphs, "_plan", decline)
 

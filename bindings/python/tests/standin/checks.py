@@ -1,4 +1,4 @@
-"""What `test_standin.py` runs in a process of its own, whose CUDA driver is `cuda.c` and whose engine is a stub: `checks.py NAME`."""
+"""What `test_standin.py` runs in a process of its own, whose CUDA driver is `driver.c` and whose engine is a stub: `checks.py NAME`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 import hipdnn
-from kit import WORKSPACE, Array, Fast, Library, buffers, calls, driver, executions, graph, told
+from hipdnn import _native
+from kit import CURRENT, EXCHANGE, WORKSPACE, Array, Fast, Library, buffers, calls, driver, executions, graph, told
 
 
 def check_arrays() -> None:
@@ -42,10 +43,12 @@ def check_streams() -> None:
     assert execution["stream"] == str(first) and y.told[-1] == first
     order = [line for line in found if line.startswith(("cuEventRecord", "cuStreamWait", "ExecuteOpGraph"))]
     words = [line.split()[0] + " " + line.split()[-1] if line.startswith("cu") else "execute" for line in order]
-    # The second stream's work comes first, and its later work after. The workspace waits for its last execution, and marks this one.
+    # The second stream's work comes first, and its later work after. The workspace waits for its last
+    # execution, and marks this one, as the array does whose owner knows no stream.
     assert words == [
         f"cuEventRecord stream={second}", f"cuStreamWaitEvent stream={first}", f"cuStreamWaitEvent stream={first}", "execute",
         f"cuEventRecord stream={first}", f"cuEventRecord stream={first}", f"cuStreamWaitEvent stream={second}",
+        f"cuEventRecord stream={first}",
     ], words  # fmt: skip
     # A handle keeps its stream; another stream gets another handle, up to a number of them.
     handles = {execution["handle"]}
@@ -222,7 +225,7 @@ def check_workspaces() -> None:
     driver.standin_capture(stream, 1)
     made.execute(of)
     made.execute(of)
-    driver.standin_capture(stream, 0)
+    assert driver.standin_capture(stream, 0) == 0, "the capture was ended"
     captured = [execution["workspace"] for execution in executions(calls())]
     for _ in range(3):
         made.execute(of)
@@ -274,15 +277,86 @@ def check_lent_workspaces() -> None:
     assert executions(found)[0]["stream"] == str(Library.stream) and Library.given_back == 5
 
 
+def check_memory_that_is_used() -> None:
+    """Arrays whose owners know no stream are kept until the work is done, and freed without the interpreter's lock."""
+    made, *tensors = graph()
+    made.execute({tensor: Array() for tensor in tensors})
+
+    class Unknown(Array):
+        """An array of a library that nothing is known of."""
+
+    for by in ("dlpack", "interface"):
+        gc.collect()
+        _native.synchronize((2, 0))
+        held = driver.standin_allocated()
+        driver.standin_busy(1)
+        made.execute({tensor: Unknown(by=by) for tensor in tensors})
+        gc.collect()
+        assert driver.standin_allocated() == held + 3 * 128, "memory was freed while it is used"
+        made.execute({tensor: hipdnn.DeviceArray([4, 8], [8, 1], "float", (2, 0)) for tensor in tensors})
+        driver.standin_busy(0)
+        calls()
+        _native.synchronize((2, 0))
+        assert driver.standin_allocated() == held
+        assert calls().count("cuMemFree_v2 lock=0") == 3
+
+
+def check_locks() -> None:
+    made, *tensors = graph()
+    made.execute({tensor: Array() for tensor in tensors})
+    del made
+    hipdnn.graph._plans.made.clear()
+    for tensor in tensors:
+        tensor.graph = None
+    _native.synchronize((2, 0))
+    gc.collect()
+    freed = [line for line in calls() if line.startswith("cuMemFree")]
+    assert freed and set(freed) == {"cuMemFree_v2 lock=0"}, freed
+
+
+def check_captures() -> None:
+    """What would end a capture is refused, and a new stream needs no handle of its own."""
+    made, *tensors = graph()
+    of = {tensor: Array(by="interface", stream=1) for tensor in tensors}
+    made.execute(of)
+    handles = {execution["handle"] for execution in executions(calls())}
+    stream = driver.standin_stream(0)
+    for array in of.values():
+        array.stream = stream
+    array = hipdnn.DeviceArray([4, 8], [8, 1], "float", (2, 0))
+    driver.standin_capture(stream, 1)
+    made.execute(of)
+    (execution,) = executions(calls())
+    assert execution["handle"] in handles and execution["stream"] == str(stream)
+    try:
+        array.__dlpack__(stream=stream)
+    except BufferError as error:
+        assert "captured" in str(error), error
+    else:
+        raise AssertionError("the array waited for a stream that is captured")
+    array.__dlpack__(stream=-1)
+    assert driver.standin_capture(stream, 0) == 0, "the capture was ended"
+    array.__dlpack__(stream=stream)
+
+
+def check_a_library_that_fails() -> None:
+    """What a library raises instead of telling its stream is not found by somebody else."""
+    made, *tensors = graph()
+    EXCHANGE.current = CURRENT(ctypes.cast(driver.standin_no_stream, ctypes.c_void_p).value)
+    made.execute({tensor: Fast() for tensor in tensors})
+    assert executions(calls())[-1]["stream"] == "0"
+
+
 def check_arrays_of_our_own() -> None:
     made, *_ = graph()
     result = made(Array(by="interface"), Array(by="interface"))
     assert isinstance(result, hipdnn.DeviceArray) and result.shape == (4, 8) and result.device == "cuda:0"
     address = result.__cuda_array_interface__["data"][0]
-    ctypes.memmove(address, np.arange(32, dtype=np.float32).ctypes.data, 128)
+    numbers = np.arange(32, dtype=np.float32)
+    driver.standin_write(address, numbers.ctypes.data, 128)
     np.testing.assert_array_equal(np.asarray(result), np.arange(32).reshape(4, 8))
     turned = hipdnn.DeviceArray([4, 8], [1, 4], "float", (2, 0))
-    ctypes.memmove(turned.__cuda_array_interface__["data"][0], np.arange(32, dtype=np.float32).ctypes.data, 128)
+    driver.standin_write(turned.__cuda_array_interface__["data"][0], numbers.ctypes.data, 128)
     np.testing.assert_array_equal(turned.numpy(), np.arange(32).reshape(8, 4).T)
     held = driver.standin_allocated()
     for version, name in (((1, 0), "dltensor_versioned"), (None, "dltensor")):
@@ -331,6 +405,8 @@ def check_hostile() -> None:
     made.execute(gone)
     del of[y]
     gc.collect()
+    # Arrays are kept until the work that used them is done.
+    _native.synchronize((2, 0))
     with told("does not know"):
         made.execute({**of, y: gone[y]})
     calls()

@@ -14,6 +14,7 @@ driver = ctypes.CDLL("libcuda.so.1")
 driver.standin_stream.restype = ctypes.c_void_p
 driver.standin_capture.argtypes = [ctypes.c_void_p, ctypes.c_int]
 driver.standin_allocated.restype = ctypes.c_size_t
+driver.standin_write.argtypes = [ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t]
 LOG = os.environ["HIPDNN_STUB_LOG"]
 #: The workspace that the stub asks for.
 WORKSPACE = 4096
@@ -26,7 +27,9 @@ class Array:
         self, device: int = 0, shape: tuple[int, ...] = (4, 8), by: str = "dlpack", stream: Any = None, kind: int = 2
     ) -> None:
         self.of = hipdnn.DeviceArray(list(shape), [shape[1], 1], "float", (kind, device))
-        self.address = self.of.__cuda_array_interface__["data"][0] if kind == 2 else None
+        # Asked once: it waits for the device, which ends captures.
+        self.interface = self.of.__cuda_array_interface__ if kind == 2 else None
+        self.address = self.interface["data"][0] if self.interface else None
         self.by, self.stream, self.told = by, stream, []
 
     def __getattribute__(self, name: str) -> Any:
@@ -48,7 +51,7 @@ class Array:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        return {**self.of.__cuda_array_interface__, "stream": self.stream}
+        return {**(self.interface or {}), "stream": self.stream}
 
 
 #: The stream that each handle of the stub was told last.

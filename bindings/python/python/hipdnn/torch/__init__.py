@@ -17,10 +17,11 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Any, Iterable
+from typing import Any
 
-import torch
 from torch.overrides import TorchFunctionMode
+
+from .. import _native
 
 # PyTorch's OpenMP threads poll for a while after each of its functions: CPU_ENGINE computes on them instead of taking their processors.
 # In a child by fork these threads are missing, and OpenMP would wait for them.
@@ -30,18 +31,20 @@ if os.environ.setdefault("HIPDNN_CPU_THREAD_POOL", "openmp") == "openmp":
 # `pooling` adds to the handlers.
 from . import ops, pooling as _pooling  # noqa: F401
 from .compiler import backend
-from .counts import Routed, caller, counts_of, report, reset
-from .graphs import Unsupported
-from .route import HANDLERS
+from .counts import Routed, report
+from .router import ROUTER, reset
 
 __all__ = ["Routed", "backend", "disable", "enable", "ops", "report", "reset"]
 
 
-class enable(TorchFunctionMode):
+class enable(_native.Mode, TorchFunctionMode):
     """Routes this thread's calls of PyTorch's functions to hipDNN: until ``disable()``, or as a context manager."""
 
+    def __new__(cls) -> enable:
+        made: enable = super().__new__(cls, ROUTER)
+        return made
+
     def __init__(self) -> None:
-        super().__init__()
         _modes().append(self)
         super().__enter__()
 
@@ -53,22 +56,6 @@ class enable(TorchFunctionMode):
         if self in _modes():
             _modes().remove(self)
             super().__exit__(*error)
-
-    def __torch_function__(self, func: Any, types: Iterable[type], args: Any = (), kwargs: Any = None) -> Any:
-        handler = HANDLERS.get(func)
-        if handler is None:
-            return func(*args, **kwargs) if kwargs else func(*args)
-        kwargs = kwargs or {}
-        counts = counts_of(func.__name__, caller())
-        try:
-            if torch._C._functorch.peek_interpreter_stack() is not None:
-                raise Unsupported("inside torch.func")
-            result = handler(*args, **kwargs)
-        except (Unsupported, TypeError) as reason:
-            counts.reasons[str(reason)] += 1
-            return func(*args, **kwargs)
-        counts.routed += 1
-        return result
 
 
 _local = threading.local()

@@ -202,7 +202,7 @@ class _Counted(torch.nn.Module):
         except (Unsupported, TypeError) as reason:
             counts.reasons[str(reason)] += 1
             return self.there(*args, **kwargs)
-        counts.routed += 1
+        counts.add()
         return result
 
     def extra_repr(self) -> str:
@@ -216,7 +216,7 @@ def _one(node: fx.Node, function: Any, args: Sequence[Any], kwargs: dict[str, An
         counts = counts_of(_name(node), _place(node))
         try:
             result = handler(*args, **kwargs)
-            counts.routed += 1
+            counts.add()
             return result
         except (Unsupported, TypeError) as reason:
             counts.reasons[str(reason)] += 1

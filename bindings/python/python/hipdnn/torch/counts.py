@@ -5,9 +5,12 @@ from __future__ import annotations
 import collections
 import os
 import sys
+from types import CodeType
 from typing import NamedTuple
 
 import torch
+
+from .._native import Counts
 
 _HERE = os.path.dirname(__file__)
 _TORCH = os.path.dirname(torch.__file__)
@@ -24,16 +27,6 @@ class Routed(NamedTuple):
     reasons: tuple[str, ...]
 
 
-class Counts:
-    """The same, while it is counted."""
-
-    __slots__ = ("reasons", "routed")
-
-    def __init__(self) -> None:
-        self.routed = 0
-        self.reasons: collections.Counter[str] = collections.Counter()
-
-
 _counts: dict[tuple[str, str, int], Counts] = {}
 
 
@@ -41,15 +34,12 @@ def counts_of(function: str, place: tuple[str, int]) -> Counts:
     """The counts of a function at a file and line."""
     key = (function, *place)
     found = _counts.get(key)
-    return found if found is not None else _counts.setdefault(key, Counts())
+    return found if found is not None else _counts.setdefault(key, Counts(collections.Counter()))
 
 
-def caller() -> tuple[str, int]:
-    """The line of the program that called PyTorch."""
-    frame = sys._getframe(2)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith((_HERE, _TORCH)):
-        frame = frame.f_back
-    return frame.f_code.co_filename, frame.f_lineno
+def is_inside(code: CodeType) -> bool:
+    """Whether code is PyTorch's or this package's, rather than the program's."""
+    return code.co_filename.startswith((_HERE, _TORCH))
 
 
 def report() -> list[Routed]:
@@ -60,6 +50,6 @@ def report() -> list[Routed]:
     ]
 
 
-def reset() -> None:
-    """Begins the report anew."""
+def clear() -> None:
+    """Forgets all."""
     _counts.clear()

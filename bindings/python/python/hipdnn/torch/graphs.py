@@ -32,11 +32,11 @@ class Unsupported(Exception):
 class Computation:
     """A planned graph, as it is called with PyTorch's tensors."""
 
-    __slots__ = ("copies", "graph", "order", "outputs", "run", "used")
+    __slots__ = ("copies", "graph", "order", "outputs", "plan", "used")
 
     def __init__(self, graph: Graph, inputs: Sequence[Any], results: Sequence[Any], copies: dict[int, Any]) -> None:
         self.graph = graph
-        self.run = graph.plan.run
+        self.plan = graph.plan
         types = graph._types()
         made = graph._outputs
         #: Shape, strides and type of what is written.
@@ -64,16 +64,21 @@ class Computation:
             results[0] = torch.empty(shape, dtype=self.outputs[at][2], device=device)
             written[at] = results[0].view(self.outputs[at][0])
         try:
-            self.run((*tensors, *written))
+            self.plan.run((*tensors, *written))
         except _native.Misaligned:
             if tensors[0].is_cpu:
                 self.graph._make_plan(aligned=False).run((*tensors, *written))
             else:
                 # Engines of GPUs want what they were planned for.
-                self.run((*(_moved(t) for t in tensors), *written))
+                self.plan.run((*(_moved(t) for t in tensors), *written))
+        else:
+            noted = getattr(_local, "noted", None)
+            if noted is not None:
+                noted.append((self.plan, tensors, written))
         return results
 
 
+_local = threading.local()
 _lock = threading.Lock()
 _made: dict[Any, Computation | str] = {}
 
@@ -108,6 +113,81 @@ def compute(
     if isinstance(made, str):
         raise Unsupported(made)
     return made(tensors, shape)
+
+
+class cached:
+    """A function of tensors and settings, which goes straight to its plan where it was called with the same signature before.
+
+    Its results, or a tuple with None among them, are what one graph computes: other tensors than those are made in each call.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.calls = _native.Calls(switches)
+        #: What was computed before with such arguments, or None.
+        self.run = self.calls.run
+        _caches.append(self.calls)
+
+    def __call__(self, *args: Any) -> Any:
+        made = self.run(*args)
+        if made is not None:
+            return made
+        before, _local.noted = getattr(_local, "noted", None), []
+        try:
+            result = self.function(*args)
+            noted = _local.noted
+        finally:
+            _local.noted = before
+        if len(noted) == 1:
+            self._keep(args, result, *noted[0])
+        return result
+
+    def _keep(
+        self, args: Sequence[Any], result: Any, plan: Any, tensors: Sequence[Tensor], written: Sequence[Tensor]
+    ) -> None:
+        given = [arg.data_ptr() for arg in args if isinstance(arg, Tensor)]
+        read = [t.data_ptr() for t in tensors]
+        # What is one memory twice now may be two another time, and what was made on the way is made anew.
+        if len(set(given)) < len(given) or not set(read) <= set(given):
+            return
+        results = result if isinstance(result, tuple) else (result,)
+        made, addresses = list(written), [t.data_ptr() for t in written]
+        order: list[Any] = []
+        for tensor in results:
+            if tensor is None:
+                order.append(None)
+                continue
+            if tensor.numel() == 0:
+                order.append(len(made))
+                made.append(tensor)
+                continue
+            if tensor.data_ptr() not in addresses:
+                return
+            at = addresses.index(tensor.data_ptr())
+            if at in order or _extent(tensor) != _extent(written[at]):
+                return
+            order.append(at)
+            made[at] = tensor
+        specs = [(tuple(t.shape), t.stride(), t.dtype) for t in made]
+        inputs = [given.index(address) for address in read]
+        of = tensors[0].device, plan, inputs, specs, len(written), order, not isinstance(result, tuple)
+        self.calls.keep(args, *of)
+
+
+_caches: list[_native.Calls] = []
+
+
+def forget() -> None:
+    """Has everything planned anew."""
+    with _lock:
+        _made.clear()
+    for calls in _caches:
+        calls.clear()
+
+
+def _extent(tensor: Tensor) -> tuple[int, int]:
+    """How many elements there are, and from the first to the last one."""
+    return tensor.numel(), 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride()))
 
 
 def _moved(tensor: Tensor) -> Tensor:

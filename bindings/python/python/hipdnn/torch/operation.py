@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
+import threading
+
 import torch
 from torch import Tensor
 from torch.library import custom_op, infer_schema
 
 from .counts import counts_of
-from .graphs import Unsupported
+from .graphs import Unsupported, cached
 
 _PLAIN = (Tensor, torch.nn.Parameter)
 _modes = torch._C._len_torch_dispatch_stack
@@ -23,6 +25,63 @@ def plain(*values: Any) -> bool:
     return all(type(value) in _PLAIN for value in values if isinstance(value, Tensor))
 
 
+_local = threading.local()
+
+
+def noted(call: Any, args: Any, result: Any) -> Any:
+    """The result, once the call is noted for whoever wants to know what a function comes down to."""
+    calls = getattr(_local, "calls", None)
+    if calls is not None:
+        calls.append((call, args, result))
+    return result
+
+
+class noting:
+    """Notes the operations that are called, and which tensors are casts of others."""
+
+    def __enter__(self) -> noting:
+        self.before = getattr(_local, "calls", None), getattr(_local, "casts", None)
+        _local.calls, _local.casts = [], {}
+        self.calls: list[Any] = _local.calls
+        self.casts: dict[int, tuple[Tensor, Tensor]] = _local.casts
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        _local.calls, _local.casts = self.before
+
+
+def step(function: Callable[..., Any], *args: Any) -> Any:
+    """What a function computes by any number of operations, noted as one."""
+    calls, _local.calls = getattr(_local, "calls", None), None
+    try:
+        result = function(*args)
+    finally:
+        _local.calls = calls
+    return noted(function, args, result)
+
+
+def cast_to(tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    """A tensor in another type."""
+    cast = tensor.to(dtype)
+    casts = getattr(_local, "casts", None)
+    if casts is not None and cast is not tensor:
+        casts[id(cast)] = cast, tensor
+    return cast
+
+
+def first_order(function: cached, *args: Any) -> Any:
+    """What a function computes for a gradient; None where it cannot, or the gradient is to have one itself."""
+    if torch.is_grad_enabled():
+        return None
+    made = function.run(*args)
+    if made is None and plain(*args):
+        try:
+            made = function(*args)
+        except Unsupported:
+            pass
+    return made
+
+
 class Operation:
     """An operation with a fake version and a gradient: ``torch.ops.hipdnn``, and a function that autograd alone looks at.
 
@@ -30,11 +89,14 @@ class Operation:
     """
 
     def __init__(self, forward: Callable[..., Any]) -> None:
-        self.forward = forward
+        self.forward = cached(forward)
+        self.name = forward.__name__
         schema = infer_schema(forward, mutates_args=())
         self.custom = custom_op(f"hipdnn::{forward.__name__}", self.anyhow, mutates_args=(), schema=schema)
         self.register_fake = self.custom.register_fake
         self.function: Any = None
+        #: The function as it is called where no transformation of functions looks at it.
+        self.apply: Any = None
         self.elsewhere: Any = None
 
     def register_elsewhere(self, by_pytorch: Callable[..., Any]) -> Callable[..., Any]:
@@ -51,6 +113,10 @@ class Operation:
 
     def gradient(self, *args: Any) -> Any:
         """The operation as part of a gradient, by PyTorch where no engine applies."""
+        if not torch.is_grad_enabled():
+            made = self.forward.run(*args)
+            if made is not None:
+                return made
         try:
             return self(*args)
         except Unsupported as reason:
@@ -59,7 +125,7 @@ class Operation:
     def _elsewhere(self, reason: Unsupported, args: Any) -> Any:
         if self.elsewhere is None:
             raise reason
-        counts_of(self.forward.__name__, ("gradient", 0)).reasons[str(reason)] += 1
+        counts_of(self.name, ("gradient", 0)).reasons[str(reason)] += 1
         return self.elsewhere(*args)
 
     def register_autograd(self, backward: Callable[..., Any], *, setup_context: Callable[..., None]) -> None:
@@ -73,7 +139,8 @@ class Operation:
 
         # With a `setup_context` of its own PyTorch would look at the signature in each call.
         methods = {"forward": staticmethod(run), "backward": staticmethod(backward)}
-        self.function = type(forward.__name__, (torch.autograd.Function,), methods)
+        self.function = type(self.name, (torch.autograd.Function,), methods)
+        self.apply = super(torch.autograd.Function, self.function).apply  # type: ignore[misc]
 
     def __call__(self, *args: Any) -> Any:
         if not plain(*args):
@@ -81,8 +148,8 @@ class Operation:
         if self.function is not None and torch.is_grad_enabled():
             for value in args:
                 if isinstance(value, Tensor) and value.requires_grad:
-                    return self.function.apply(*args)
-        return self.forward(*args)
+                    return noted(self.apply, args, self.function.apply(*args))
+        return noted(self.forward, args, self.forward(*args))
 
 
 operation = Operation

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from . import ops
 from .graphs import TYPES, Unsupported
+from .operation import cast_to, step
 
 #: Handlers by the functions that they stand for.
 HANDLERS: dict[Any, Callable[..., Any]] = {}
@@ -59,7 +60,7 @@ def cast(*tensors: Tensor | None) -> list[Any]:
     device = next(t for t in tensors if t is not None).device.type
     if torch.is_autocast_enabled(device):
         dtype = torch.get_autocast_dtype(device)
-        return [t.to(dtype) if t is not None and t.dtype != torch.float64 else t for t in tensors]
+        return [cast_to(t, dtype) if t is not None and t.dtype != torch.float64 else t for t in tensors]
     if len({t.dtype for t in tensors if t is not None}) > 1:
         raise Unsupported("tensors of several types")
     return list(tensors)
@@ -68,7 +69,7 @@ def cast(*tensors: Tensor | None) -> list[Any]:
 def widened(input: Tensor) -> Tensor:
     """A tensor as autocast wants it on GPUs for what sums many numbers, if it is on."""
     if input.is_cuda and torch.is_autocast_enabled("cuda"):
-        return input.float() if input.dtype in (torch.float16, torch.bfloat16) else input
+        return cast_to(input, torch.float32) if input.dtype in (torch.float16, torch.bfloat16) else input
     return input
 
 
@@ -171,10 +172,7 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
         return matmul(input, other.unsqueeze(1)).squeeze(-1)
     if input.dim() == 0 or other.dim() == 0 or input.shape[-1] != other.shape[-2]:
         raise Unsupported("shapes that do not fit")
-    batch = torch.broadcast_shapes(input.shape[:-2], other.shape[:-2])
-    a = input.expand(*batch, *input.shape[-2:]).reshape(-1, *input.shape[-2:])
-    b = other.expand(*batch, *other.shape[-2:]).reshape(-1, *other.shape[-2:])
-    return ops.matmul(a, b).view(*batch, input.shape[-2], other.shape[-1])
+    return ops.matmul(input, other)
 
 
 def factor(given: Tensor | None, like: Tensor, size: int, value: float) -> Tensor:
@@ -184,7 +182,7 @@ def factor(given: Tensor | None, like: Tensor, size: int, value: float) -> Tenso
         return torch.full((size,), value, dtype=dtype, device=like.device)
     if given.dtype is dtype and given.dim() == 1:
         return given
-    return given.reshape(-1).to(dtype)
+    return cast_to(given if given.dim() == 1 else given.reshape(-1), dtype)
 
 
 @handles(F.batch_norm, torch.batch_norm)
@@ -202,6 +200,12 @@ def batch_norm(
     check(input, running_mean, running_var, weight, bias)
     if input.dim() < 2 or (training and input.numel() == input.shape[1]):
         raise Unsupported("one value for each channel")
+    return step(_normalize, input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def _normalize(
+    input: Tensor, running_mean: Any, running_var: Any, weight: Any, bias: Any, training: bool, momentum: float, eps: float
+) -> Tensor:  # fmt: skip
     channels = input.shape[1]
     image = input if input.dim() > 2 else input.unsqueeze(2)
     factors = [factor(weight, input, channels, 1), factor(bias, input, channels, 0)]
@@ -210,9 +214,8 @@ def batch_norm(
         y = ops.batch_norm_inference(image, *factors, before[0], (before[1] + eps).rsqrt())
         return y if input.dim() > 2 else y.squeeze(2)
     y, _, _, *after = ops.batch_norm(image, *factors, *(t.detach() for t in before), momentum, eps)
-    for running, new in zip((running_mean, running_var), after):
-        if running is not None:
-            running.copy_(new.detach())
+    if running_mean is not None and running_var is not None:
+        torch._foreach_copy_([running_mean, running_var], [t.detach() for t in after])
     return y if input.dim() > 2 else y.squeeze(2)
 
 
@@ -331,7 +334,7 @@ def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
     if dim is None or input.dim() == 0 or dtype not in (None, *TYPES):
         raise Unsupported("a result of another type, or no dimension")
     if dtype is not None or torch.is_autocast_enabled(input.device.type):
-        input = input.to(dtype or torch.float32)
+        input = cast_to(input, dtype or torch.float32)
     return ops.softmax(input, dim % input.dim())
 
 

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from ...infer import window
 from ...types import reduction_mode
-from ..graphs import Unsupported, compute
-from ..operation import operation, plain
+from ..graphs import cached, compute
+from ..operation import first_order, operation
 from .layout import channels, like
 
 SUM = reduction_mode.ADD
@@ -20,21 +20,6 @@ SUM = reduction_mode.ADD
 def total(graph: Any, x: Any, axes: Sequence[int]) -> Any:
     """The sum over dimensions; the tensor where they have one element each, which is no reduction."""
     return graph.reduction(x, SUM, axis=axes) if any(x.dim[at] > 1 for at in axes) else graph.identity(x)
-
-
-def together(
-    name: str, settings: Any, tensors: Sequence[Tensor], build: Any, gaps: bool = False
-) -> Optional[Iterator[Tensor]]:
-    """Gradients as one graph; none where they have to be computed one by one.
-
-    Those are what second derivatives are of, and engines of GPUs take one gradient at a time.
-    """
-    if torch.is_grad_enabled() or tensors[0].is_cuda or not plain(*tensors):
-        return None
-    try:
-        return iter(compute(name, settings, tensors, build, gaps=gaps))
-    except Unsupported:
-        return None
 
 
 def window_of(of: Sequence[Sequence[int]]) -> dict[str, Any]:
@@ -122,8 +107,7 @@ def _(x, dy, shape, stride, padding, dilation):  # type: ignore[no-untyped-def]
 
 
 def _conv_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
-    x, w, bias, *ctx.window = inputs
-    ctx.has_bias = bias is not None
+    x, w, _, *ctx.window = inputs
     ctx.save_for_backward(x, w)
 
 
@@ -148,16 +132,26 @@ def conv_gradients_apart(
     return [dx, dw, dy.sum([0, *range(2, dy.dim())]) if wanted[2] else None]
 
 
+@cached
+def _conv_together(
+    dy: Tensor, x: Tensor, w: Tensor, window: Sequence[Any], wanted: Sequence[bool]
+) -> tuple[Optional[Tensor], ...]:
+    of = tuple(map(tuple, window))
+    build = lambda graph, dy, x, w: conv_gradients(graph, dy, x, w, of, wanted)  # noqa: E731
+    found = iter(compute("conv_gradients", (of, wanted), [dy, x, w], build))
+    dx, dw, db = (next(found) if want else None for want in wanted)
+    return dx, dw, None if db is None else db.view(-1)
+
+
 def _conv_backward(ctx, dy):  # type: ignore[no-untyped-def]
     x, w = ctx.saved_tensors
-    wanted = (*ctx.needs_input_grad[:2], ctx.has_bias and ctx.needs_input_grad[2])
-    of = tuple(map(tuple, ctx.window))
-    build = lambda graph, dy, x, w: conv_gradients(graph, dy, x, w, of, wanted)  # noqa: E731
-    found = together("conv_gradients", (of, wanted), [dy, x, w], build)
+    need_x, need_w, need_bias, *_ = ctx.needs_input_grad
+    wanted = need_x, need_w, need_bias
+    # Engines of GPUs take one gradient at a time.
+    found = None if dy.is_cuda else first_order(_conv_together, dy, x, w, ctx.window, wanted)
     if found is None:
-        return *conv_gradients_apart(dy, x, w, ctx.window, wanted), None, None, None
-    dx, dw, db = (next(found) if want else None for want in wanted)
-    return dx, dw, None if db is None else db.view(-1), None, None, None
+        found = conv_gradients_apart(dy, x, w, ctx.window, wanted)
+    return *found, None, None, None
 
 
 conv.register_autograd(_conv_backward, setup_context=_conv_context)
@@ -181,8 +175,15 @@ conv_data.register_autograd(_conv_data_backward, setup_context=_conv_data_contex
 
 @operation
 def matmul(a: Tensor, b: Tensor) -> Tensor:
-    """[B, M, K] by [B or 1, K, N]."""
-    return compute("matmul", None, [a, b], lambda graph, a, b: graph.matmul(a, b), gaps=True)[0]
+    """[..., M, K] by [..., K, N], or by [K, N]; what is before is broadcast."""
+    m, n = a.shape[-2], b.shape[-1]
+    if b.dim() == 2:
+        batch, pair = a.shape[:-2], [rows(a, a.shape[-1]), b.unsqueeze(0)]
+    else:
+        batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        pair = [t.expand(*batch, *t.shape[-2:]).reshape(-1, *t.shape[-2:]) for t in (a, b)]
+    shape = None if b.dim() == a.dim() == 3 else (*batch, m, n)
+    return compute("matmul", None, pair, lambda graph, a, b: graph.matmul(a, b), shape=shape, gaps=True)[0]
 
 
 matmul.register_elsewhere(torch.matmul)
@@ -190,7 +191,7 @@ matmul.register_elsewhere(torch.matmul)
 
 @matmul.register_fake
 def _(a, b):  # type: ignore[no-untyped-def]
-    return a.new_empty(max(a.shape[0], b.shape[0]), a.shape[1], b.shape[2])
+    return a.new_empty(*torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
 
 
 def _matmul_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
@@ -200,8 +201,11 @@ def _matmul_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
 def _matmul_backward(ctx, dc):  # type: ignore[no-untyped-def]
     a, b = ctx.saved_tensors
     da = matmul.gradient(dc, b.mT).sum_to_size(a.shape) if ctx.needs_input_grad[0] else None
-    db = matmul.gradient(a.mT, dc).sum_to_size(b.shape) if ctx.needs_input_grad[1] else None
-    return da, db
+    if not ctx.needs_input_grad[1]:
+        return da, None
+    if b.dim() == 2:
+        return da, matmul.gradient(a.reshape(-1, a.shape[-1]).mT, dc.reshape(-1, dc.shape[-1]))
+    return da, matmul.gradient(a.mT, dc).sum_to_size(b.shape)
 
 
 matmul.register_autograd(_matmul_backward, setup_context=_matmul_context)
@@ -236,8 +240,7 @@ def _(x, w, bias):  # type: ignore[no-untyped-def]
 
 
 def _linear_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
-    x, w, bias = inputs
-    ctx.has_bias = bias is not None
+    x, w, _ = inputs
     ctx.save_for_backward(x, w)
 
 
@@ -262,19 +265,43 @@ def linear_gradients_apart(dy: Tensor, x: Tensor, w: Tensor, wanted: Sequence[bo
     return [dx, dw, dy.sum((0, 1)) if wanted[2] else None]
 
 
+@cached
+def _linear_together(dy: Tensor, x: Tensor, w: Tensor, wanted: Sequence[bool]) -> tuple[Optional[Tensor], ...]:
+    n, k = w.shape
+    build = lambda graph, dy, turned, w: linear_gradients(graph, dy, turned, w, wanted)  # noqa: E731
+    tensors = [rows(dy, n), rows(x, k).mT, w.unsqueeze(0)]
+    found = iter(compute("linear_gradients", wanted, tensors, build, gaps=True))
+    dx, dw, db = (next(found) if want else None for want in wanted)
+    return dx if dx is None else dx.view(x.shape), dw if dw is None else dw[0].t(), db if db is None else db.view(n)
+
+
+@cached
+def _linear_data(dy: Tensor, w: Tensor) -> Tensor:
+    return matmul.forward.function(rows(dy, w.shape[0]), w.unsqueeze(0)).view(*dy.shape[:-1], w.shape[1])
+
+
+@cached
+def _linear_weights(dy: Tensor, x: Tensor) -> Tensor:
+    return matmul.forward.function(rows(dy, dy.shape[-1]).mT, rows(x, x.shape[-1])).squeeze(0)
+
+
 def _linear_backward(ctx, dy):  # type: ignore[no-untyped-def]
     x, w = ctx.saved_tensors
-    n, k = w.shape
-    wanted = (*ctx.needs_input_grad[:2], ctx.has_bias and ctx.needs_input_grad[2])
-    dy, x_rows = rows(dy, n), rows(x, k)
-    build = lambda graph, dy, turned, w: linear_gradients(graph, dy, turned, w, wanted)  # noqa: E731
-    found = together("linear_gradients", wanted, [dy, x_rows.mT, w.unsqueeze(0)], build, gaps=True)
-    if found is None:
-        dx, dw, db = linear_gradients_apart(dy, x_rows, w, wanted)
-    else:
-        dx, dw, db = (next(found) if want else None for want in wanted)
-        dw = None if dw is None else dw[0].t()
-    return None if dx is None else dx.view(x.shape), dw, None if db is None else db.view(n)
+    wanted = need_x, need_w, need_bias = ctx.needs_input_grad
+    if not dy.is_cuda:
+        found = first_order(_linear_together, dy, x, w, wanted)
+        if found is not None:
+            return found
+    dx = first_order(_linear_data, dy, w) if need_x else None
+    dw = first_order(_linear_weights, dy, x) if need_w else None
+    left = need_x and dx is None, need_w and dw is None, need_bias
+    if any(left):
+        n, k = w.shape
+        by_parts = linear_gradients_apart(rows(dy, n), rows(x, k), w, left)
+        dx = dx if by_parts[0] is None else by_parts[0].view(x.shape)
+        dw = dw if by_parts[1] is None else by_parts[1]
+        return dx, dw, by_parts[2]
+    return dx, dw, None
 
 
 linear.register_autograd(_linear_backward, setup_context=_linear_context)

@@ -1,0 +1,179 @@
+//! Computations that PyTorch's tensors were given to before, found again by the tensors' signature.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::array::Described;
+use crate::device::Place;
+use crate::dlpack;
+use crate::plan::Plan;
+use crate::signature::{Known, MOST, Signature, Torch};
+use crate::streams::Consumer;
+
+/// What tensors have to begin at.
+const ALIGNMENT: usize = 16;
+
+/// A plan with where its tensors come from.
+struct Call {
+    plan: Py<Plan>,
+    /// Which of the arguments' tensors each input is.
+    inputs: Vec<usize>,
+    /// What new tensors are made of: shape and strides, type and device. The plan writes the first ones.
+    made: Vec<(Py<PyTuple>, Py<PyDict>)>,
+    /// How many of these the plan writes.
+    written: usize,
+    /// Which of them each result is; a result alone is no tuple.
+    results: Vec<Option<usize>>,
+    is_one: bool,
+}
+
+/// The computations of a function that one graph each computes, by the signature of its arguments.
+#[pyclass(frozen, module = "hipdnn._native")]
+pub struct Calls {
+    known: Mutex<Known<Box<[i64]>, Arc<Call>>>,
+    /// Answers what plans for GPUs depend on besides.
+    switches: Py<PyAny>,
+}
+
+/// Shape, strides and type of a new tensor.
+type Made = (Vec<i64>, Vec<i64>, Py<PyAny>);
+
+#[pymethods]
+impl Calls {
+    #[new]
+    fn new(switches: Py<PyAny>) -> Self {
+        Self { known: Mutex::default(), switches }
+    }
+
+    /// Computes what was computed before with such arguments, as new tensors; none where it was not.
+    #[pyo3(signature = (*arguments))]
+    fn run<'py>(&self, arguments: &Bound<'py, PyTuple>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let py = arguments.py();
+        let Some(torch) = Torch::get(py)? else { return Ok(None) };
+        let Some(signature) = self.signature(torch, arguments)? else { return Ok(None) };
+        let call = self.known().get(signature.words.as_slice()).map(Arc::clone);
+        match call {
+            Some(call) if torch.is_plain(py)? => call.run(py, torch, &signature.addresses),
+            _ => Ok(None),
+        }
+    }
+
+    /// Keeps what was computed with such arguments: the plan, which tensor of the arguments each of its inputs is, the new tensors
+    /// (those that the plan writes are the first ones), and which of them the results are.
+    #[expect(clippy::too_many_arguments, reason = "a call of Python's")]
+    fn keep(
+        &self,
+        arguments: &Bound<'_, PyTuple>,
+        device: &Bound<'_, PyAny>,
+        plan: Py<Plan>,
+        inputs: Vec<usize>,
+        made: Vec<Made>,
+        written: usize,
+        results: Vec<Option<usize>>,
+        is_one: bool,
+    ) -> PyResult<()> {
+        let py = arguments.py();
+        let Some(torch) = Torch::get(py)? else { return Ok(()) };
+        let Some(signature) = self.signature(torch, arguments)? else { return Ok(()) };
+        let mut specs = Vec::with_capacity(made.len());
+        for (dims, strides, kind) in made {
+            let options = PyDict::new(py);
+            options.set_item(intern!(py, "dtype"), kind)?;
+            options.set_item(intern!(py, "device"), device)?;
+            let layout = (PyTuple::new(py, dims)?, PyTuple::new(py, strides)?).into_pyobject(py)?;
+            specs.push((layout.unbind(), options.unbind()));
+        }
+        let call = Call { plan, inputs, made: specs, written, results, is_one };
+        let mut known = self.known();
+        // What is dropped is dropped without the lock: plans end there.
+        let full = (known.len() >= MOST).then(|| std::mem::take(&mut *known));
+        known.insert(signature.words.into_boxed_slice(), Arc::new(call));
+        drop(known);
+        drop(full);
+        Ok(())
+    }
+
+    /// Forgets everything.
+    fn clear(&self) {
+        let all = std::mem::take(&mut *self.known());
+        drop(all);
+    }
+}
+
+impl Calls {
+    fn known(&self) -> MutexGuard<'_, Known<Box<[i64]>, Arc<Call>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The signature of arguments; none where one of them has none.
+    fn signature(&self, torch: &Torch, arguments: &Bound<'_, PyTuple>) -> PyResult<Option<Signature>> {
+        let mut signature = Signature::default();
+        signature.words.reserve(64);
+        for argument in arguments.iter_borrowed() {
+            if !signature.add(torch, &argument, false)? {
+                return Ok(None);
+            }
+        }
+        if signature.device.is_some_and(|device| device.kind != dlpack::CPU) {
+            let switches = self.switches.bind(arguments.py()).call0()?;
+            signature.add(torch, &switches, false)?;
+        }
+        Ok(Some(signature))
+    }
+}
+
+impl Call {
+    /// Computes with tensors at these addresses, which their owner keeps meanwhile.
+    fn run<'py>(
+        &self,
+        py: Python<'py>,
+        torch: &Torch,
+        addresses: &[usize],
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let mut pointers = Vec::with_capacity(self.inputs.len() + self.written);
+        for input in &self.inputs {
+            match addresses.get(*input) {
+                Some(address) if address.is_multiple_of(ALIGNMENT) => {
+                    pointers.push(Some(std::ptr::with_exposed_provenance_mut(*address)));
+                }
+                _ => return Ok(None),
+            }
+        }
+        let empty_strided = torch.empty_strided.bind(py);
+        let mut made = Vec::with_capacity(self.made.len());
+        for (at, (layout, options)) in self.made.iter().enumerate() {
+            let tensor = empty_strided.call(layout.bind(py), Some(options.bind(py)))?;
+            if at < self.written {
+                match Described::new(&tensor, torch.exchange) {
+                    Some(of) if of.address().is_multiple_of(ALIGNMENT) => {
+                        pointers.push(Some(std::ptr::with_exposed_provenance_mut(of.address())));
+                    }
+                    _ => return Ok(None),
+                }
+            }
+            made.push(tensor);
+        }
+        let plan = self.plan.bind(py);
+        let place = plan.get().place();
+        let mut consumer = Consumer::default();
+        let stream = match place {
+            Place::Host => None,
+            _ => consumer.of_exchange(py, torch.exchange, place),
+        };
+        if place != Place::Host && stream.is_none() {
+            return Ok(None);
+        }
+        // SAFETY: the tensors have the plan's layouts, as those of the same signature had, and are kept until the work is queued.
+        unsafe {
+            Plan::queue(plan, &pointers, stream.unwrap_or_default(), &[], torch.exchange.allocator, false)
+        }?;
+        if self.is_one {
+            return Ok(self.results.first().copied().flatten().and_then(|at| made.into_iter().nth(at)));
+        }
+        let results = self.results.iter().map(|at| at.and_then(|at| made.get(at)));
+        Ok(Some(PyTuple::new(py, results.collect::<Vec<_>>())?.into_any()))
+    }
+}

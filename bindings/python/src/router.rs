@@ -1,0 +1,305 @@
+//! PyTorch's functions, each passed on, or computed the way that calls with the same signature went before.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple, PyType};
+
+use crate::signature::{Known, MOST, Signature, Torch};
+
+/// How often a function was computed here from one place of a program, and why it was not.
+#[pyclass(frozen, module = "hipdnn._native")]
+pub struct Counts {
+    routed: AtomicU64,
+    /// A counter of reasons.
+    #[pyo3(get)]
+    reasons: Py<PyAny>,
+}
+
+#[pymethods]
+impl Counts {
+    #[new]
+    fn new(reasons: Py<PyAny>) -> Self {
+        Self { routed: AtomicU64::new(0), reasons }
+    }
+
+    #[getter]
+    fn routed(&self) -> u64 {
+        self.routed.load(Ordering::Relaxed)
+    }
+
+    /// Counts a call that was computed here.
+    fn add(&self) {
+        self.routed.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// What an operation is given.
+enum Piece {
+    /// An argument of the call, by its number, names after numbers.
+    Argument(usize),
+    /// The same in another type.
+    Cast(usize, Py<PyAny>),
+    Constant(Py<PyAny>),
+}
+
+/// An operation that a call comes down to.
+struct Way {
+    operation: Py<PyAny>,
+    pieces: Vec<Piece>,
+    /// Whether the first of its results is what the call answers.
+    takes_first: bool,
+}
+
+impl Way {
+    fn go<'py>(
+        &self,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = args.py();
+        let given = |at: usize| match at.checked_sub(args.len()) {
+            None => args.get_item(at),
+            Some(at) => match kwargs {
+                Some(kwargs) => kwargs.values().get_item(at),
+                None => args.get_item(at),
+            },
+        };
+        let mut values = Vec::with_capacity(self.pieces.len());
+        for piece in &self.pieces {
+            values.push(match piece {
+                Piece::Argument(at) => given(*at)?,
+                Piece::Cast(at, kind) => given(*at)?.call_method1(intern!(py, "to"), (kind,))?,
+                Piece::Constant(value) => value.bind(py).clone(),
+            });
+        }
+        let result = self.operation.bind(py).call1(PyTuple::new(py, values)?)?;
+        if self.takes_first { result.cast_into::<PyTuple>()?.get_item(0) } else { Ok(result) }
+    }
+}
+
+/// A function and the place that it is called from: addresses of function and code, and where in the code.
+type Place = [usize; 3];
+
+/// Who calls, by place.
+#[derive(Default)]
+struct Sites {
+    /// Code, and whether it is that of PyTorch or this package. It is kept, so that no other comes to lie at its address.
+    codes: Known<usize, (Py<PyAny>, bool)>,
+    counts: Known<Place, Py<Counts>>,
+}
+
+/// What becomes of calls of PyTorch's functions.
+#[pyclass(frozen, module = "hipdnn._native")]
+pub struct Router {
+    handlers: Py<PyDict>,
+    /// Computes what has no known way: function, handler, arguments, names and counts.
+    search: Py<PyAny>,
+    /// The counts of a function's name, a file and a line.
+    counts_of: Py<PyAny>,
+    /// Whether code belongs to PyTorch or this package.
+    is_inside: Py<PyAny>,
+    /// What is raised where no engine applies.
+    unsupported: Py<PyType>,
+    frame: Py<PyAny>,
+    sites: Mutex<Sites>,
+    ways: Mutex<Known<Box<[i64]>, Arc<Way>>>,
+}
+
+#[pymethods]
+impl Router {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        handlers: Py<PyDict>,
+        search: Py<PyAny>,
+        counts_of: Py<PyAny>,
+        is_inside: Py<PyAny>,
+        unsupported: Py<PyType>,
+    ) -> PyResult<Self> {
+        let frame = py.import("sys")?.getattr("_getframe")?.unbind();
+        let (sites, ways) = Default::default();
+        Ok(Self { handlers, search, counts_of, is_inside, unsupported, frame, sites, ways })
+    }
+
+    /// Keeps the operation that a call came down to: what it is given is arguments by number with a type (or none) that they are cast
+    /// to, or constants.
+    #[pyo3(signature = (func, args, kwargs, operation, pieces, takes_first))]
+    fn keep(
+        &self,
+        func: &Bound<'_, PyAny>,
+        args: &Bound<'_, PyTuple>,
+        kwargs: Option<&Bound<'_, PyDict>>,
+        operation: Py<PyAny>,
+        pieces: Vec<(Option<usize>, Py<PyAny>)>,
+        takes_first: bool,
+    ) -> PyResult<()> {
+        let py = func.py();
+        let Some(torch) = Torch::get(py)?.filter(|torch| torch.is_plain(py).unwrap_or(false)) else {
+            return Ok(());
+        };
+        let Some(signature) = signature(torch, func, args, kwargs)? else { return Ok(()) };
+        let pieces = pieces.into_iter().map(|(at, value)| match at {
+            None => Piece::Constant(value),
+            Some(at) if value.is_none(py) => Piece::Argument(at),
+            Some(at) => Piece::Cast(at, value),
+        });
+        let way = Way { operation, pieces: pieces.collect(), takes_first };
+        let mut ways = self.ways();
+        let full = (ways.len() >= MOST).then(|| std::mem::take(&mut *ways));
+        ways.insert(signature.words.into_boxed_slice(), Arc::new(way));
+        drop(ways);
+        drop(full);
+        Ok(())
+    }
+
+    /// Forgets whose counts are whose.
+    fn forget_sites(&self) {
+        let all = std::mem::take(&mut *self.sites());
+        drop(all);
+    }
+
+    /// Forgets how calls were computed.
+    fn forget(&self) {
+        let all = std::mem::take(&mut *self.ways());
+        drop(all);
+    }
+}
+
+/// The signature of a call; none where an argument has none.
+fn signature(
+    torch: &Torch,
+    func: &Bound<'_, PyAny>,
+    args: &Bound<'_, PyTuple>,
+    kwargs: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Option<Signature>> {
+    let mut signature = Signature::default();
+    signature.words.reserve(64);
+    // Handlers keep their functions.
+    signature.words.extend([func.as_ptr().addr(), args.len()].map(|word| word.cast_signed() as i64));
+    for value in args.iter_borrowed() {
+        if !signature.add(torch, &value, true)? {
+            return Ok(None);
+        }
+    }
+    for (name, value) in kwargs.into_iter().flatten() {
+        if !(signature.add(torch, &name, true)? && signature.add(torch, &value, true)?) {
+            return Ok(None);
+        }
+    }
+    signature.add_modes(func.py(), torch)?;
+    Ok(Some(signature))
+}
+
+impl Router {
+    fn sites(&self) -> MutexGuard<'_, Sites> {
+        self.sites.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ways(&self) -> MutexGuard<'_, Known<Box<[i64]>, Arc<Way>>> {
+        self.ways.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn call<'py>(
+        &self,
+        func: &Bound<'py, PyAny>,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = func.py();
+        let Some(handler) = self.handlers.bind(py).get_item(func)? else {
+            return func.call(args, kwargs);
+        };
+        let counts = self.counts(func)?;
+        if let Some(torch) = Torch::get(py)?
+            && torch.is_plain(py)?
+            && let Some(signature) = signature(torch, func, args, kwargs)?
+        {
+            let way = self.ways().get(signature.words.as_slice()).map(Arc::clone);
+            match way.map(|way| way.go(args, kwargs)) {
+                Some(Ok(result)) => {
+                    counts.get().add();
+                    return Ok(result);
+                }
+                Some(Err(error)) if !error.get_type(py).is_subclass(self.unsupported.bind(py))? => {
+                    return Err(error);
+                }
+                _ => {}
+            }
+        }
+        self.search.bind(py).call1((func, handler, args, kwargs, counts))
+    }
+
+    /// The counts of a function for the line of the program that called it.
+    fn counts<'py>(&self, func: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Counts>> {
+        let py = func.py();
+        let mut frame = self.frame.bind(py).call0()?;
+        let code = loop {
+            let code = frame.getattr(intern!(py, "f_code"))?;
+            if !self.belongs(&code)? {
+                break code;
+            }
+            let back = frame.getattr(intern!(py, "f_back"))?;
+            if back.is_none() {
+                break code;
+            }
+            frame = back;
+        };
+        let at: usize = frame.getattr(intern!(py, "f_lasti"))?.extract().unwrap_or(0);
+        let place = [func.as_ptr().addr(), code.as_ptr().addr(), at];
+        if let Some(counts) = self.sites().counts.get(&place) {
+            return Ok(counts.bind(py).clone());
+        }
+        let name = func.getattr(intern!(py, "__name__"))?;
+        let (file, line) =
+            (code.getattr(intern!(py, "co_filename"))?, frame.getattr(intern!(py, "f_lineno"))?);
+        let counts = self.counts_of.bind(py).call1((name, (file, line)))?.cast_into::<Counts>()?;
+        self.sites().counts.insert(place, counts.clone().unbind());
+        Ok(counts)
+    }
+
+    /// Whether code belongs to PyTorch or this package.
+    fn belongs(&self, code: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let address = code.as_ptr().addr();
+        if let Some((_, is_inside)) = self.sites().codes.get(&address) {
+            return Ok(*is_inside);
+        }
+        let is_inside = self.is_inside.bind(code.py()).call1((code,))?.is_truthy()?;
+        let mut sites = self.sites();
+        // Programs that make code while they run.
+        let full = (sites.codes.len() >= MOST).then(|| std::mem::take(&mut *sites));
+        sites.codes.insert(address, (code.clone().unbind(), is_inside));
+        drop(sites);
+        drop(full);
+        Ok(is_inside)
+    }
+}
+
+/// The base of a mode of PyTorch's that asks a router.
+#[pyclass(subclass, frozen, module = "hipdnn._native")]
+pub struct Mode {
+    router: Py<Router>,
+}
+
+#[pymethods]
+impl Mode {
+    #[new]
+    fn new(router: Py<Router>) -> Self {
+        Self { router }
+    }
+
+    #[pyo3(signature = (func, types, args=None, kwargs=None))]
+    fn __torch_function__<'py>(
+        &self,
+        func: &Bound<'py, PyAny>,
+        types: &Bound<'py, PyAny>,
+        args: Option<Bound<'py, PyTuple>>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let _ = types;
+        let args = args.unwrap_or_else(|| PyTuple::empty(func.py()));
+        self.router.get().call(func, &args, kwargs.filter(|kwargs| !kwargs.is_empty()))
+    }
+}
