@@ -11,10 +11,14 @@ import torch
 HIPDNN_BACKEND_ENGINE_DESCRIPTOR = 1
 HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR = 2
 HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR = 4
+HIPDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR = 6
 HIPDNN_BACKEND_VARIANT_PACK_DESCRIPTOR = 11
 HIPDNN_ATTR_ENGINECFG_ENGINE = 200
+HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES = 202
 HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG = 301
 HIPDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE = 302
+HIPDNN_ATTR_KNOB_CHOICE_KNOB_TYPE = 500
+HIPDNN_ATTR_KNOB_CHOICE_KNOB_VALUE = 501
 HIPDNN_ATTR_OPERATIONGRAPH_HANDLE = 600
 HIPDNN_ATTR_VARIANT_PACK_UNIQUE_IDS = 700
 HIPDNN_ATTR_VARIANT_PACK_DATA_POINTERS = 701
@@ -24,6 +28,7 @@ HIPDNN_ATTR_ENGINE_GLOBAL_INDEX = 1001
 HIPDNN_TYPE_HANDLE = 0
 HIPDNN_TYPE_INT64 = 3
 HIPDNN_TYPE_VOID_PTR = 6
+HIPDNN_TYPE_CHAR = 19
 HIPDNN_TYPE_BACKEND_DESCRIPTOR = 13
 HIPDNN_SEV_INFO = 0
 HIPDNN_SEV_OFF = 4
@@ -150,9 +155,10 @@ class Library:
     def finalize(self, descriptor, what):
         self.check(f"finalize {what}", self.c.hipdnnBackendFinalize(descriptor))
 
-    def plan(self, graph, engine):
-        """Has an engine plan a graph. Answers a function that executes it on the handle's stream with the tensors whose turn
-        it is, the seconds that the plan took, and the bytes of its workspace."""
+    def plan(self, graph, engine, timed=False):
+        """Has an engine plan a graph, and time what its library recommends where that is asked for. Answers a function that
+        executes it on the handle's stream with the tensors whose turn it is, the seconds that the plan took, and the bytes of
+        its workspace."""
         text, descriptor = graph.json(), POINTER()
         status = self.c.hipdnnBackendCreateAndDeserializeJsonGraph_ext(ctypes.byref(descriptor), text, SIZE(len(text)))
         self.check("hipdnnBackendCreateAndDeserializeJsonGraph_ext", status)
@@ -167,6 +173,13 @@ class Library:
         self.finalize(chosen, "engine")
         configuration = self.create(HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR)
         self.set_child(configuration, HIPDNN_ATTR_ENGINECFG_ENGINE, chosen)
+        if timed:
+            choice = self.create(HIPDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR)
+            knob = b"global.benchmarking"
+            self.set(choice, HIPDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, HIPDNN_TYPE_CHAR, ctypes.c_char, list(knob))
+            self.set(choice, HIPDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, HIPDNN_TYPE_INT64, INT64, [1])
+            self.finalize(choice, "knob choice")
+            self.set_child(configuration, HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES, choice)
         self.finalize(configuration, "engine configuration")
         plan = self.create(HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)
         self.set_child(plan, HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration)

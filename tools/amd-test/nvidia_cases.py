@@ -110,7 +110,8 @@ def convolutions(bench):
             sets = Sets(**{name: {**tensors, **makes}[name] for name in names})
             g = Graph(sets)
             g.node(kind, g.bind(inputs), g.bind(output), parameters=numbers)
-            bench.ours(f"{what} {part}", CUDNN, g, {output: want}, flops=flops)
+            for timed in (False, True):
+                bench.ours(f"{what} {part}", CUDNN, g, {output: want}, timed, flops=flops)
             bench.torch(f"{what} {part}", sets, peer, flops=flops)
 
         compare("forward", "ConvolutionFwdAttributes", "x w", "y", want, forward)
@@ -131,7 +132,8 @@ def convolutions(bench):
         g.node("ConvolutionFwdAttributes", g.bind("x w"), {"y": product}, parameters=numbers)
         g.pointwise("add", [product, g.tensor("bias")], total)
         g.pointwise("relu_fwd", [total], g.tensor("y"))
-        bench.ours(f"{what} +bias+relu", CUDNN, g, {"y": F.relu(want + tensors["bias"])}, flops=flops)
+        for timed in (False, True):
+            bench.ours(f"{what} +bias+relu", CUDNN, g, {"y": F.relu(want + tensors["bias"])}, timed, flops=flops)
         fused = lambda s: torch.cudnn_convolution_relu(s.x, s.w, s.bias.flatten(), [stride] * 2, [pad] * 2, [1, 1], 1)
         apart = lambda s: F.relu(F.conv2d(s.x, s.w, s.bias.flatten(), stride=stride, padding=pad))
         bench.torch(f"{what} +bias+relu", sets, fused, "cudnn_convolution_relu", flops=flops)
