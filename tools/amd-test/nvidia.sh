@@ -133,6 +133,15 @@ peer() {
   fi
 }
 
+fallback() {
+  echo "== CPU_ENGINE with memory of the GPU"
+  if python3 -c 'import torch; assert torch.cuda.is_available()' 2> /dev/null; then
+    timeout 60 python3 nvidia_fallback.py "$backend" || status=1
+  else
+    echo "left out: PyTorch, which finds a GPU"
+  fi
+}
+
 pytorch() {
   echo "== times against PyTorch"
   if why=$(python3 -c 'import torch; assert torch.cuda.is_available(), "PyTorch finds no GPU"' 2>&1); then
@@ -151,7 +160,7 @@ python() {
 }
 
 bin/hipdnn --backend "$backend" device
-for section in ${SECTIONS:-cores cases calls checks mixed memcheck train examples peer pytorch python}; do
+for section in ${SECTIONS:-cores cases calls checks mixed memcheck train examples peer fallback pytorch python}; do
   "$section" "$@"
 done
 exit $status

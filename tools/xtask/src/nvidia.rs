@@ -45,8 +45,9 @@ const SCALING: &str = "scaling";
 /// The plugins that a machine with an NVIDIA GPU is sent: the reference, and what runs there.
 const SENT: &[&str] = &["libhipdnn_cpu_plugin.so", "libhipdnn_rtc_plugin.so", "libhipdnn_cudnn_plugin.so"];
 
-/// The scripts that time the engines beside PyTorch.
-const SCRIPTS: &[&str] = &["nvidia_bench.py", "nvidia_cases.py", "nvidia_report.py", "hipdnn_plans.py"];
+/// The scripts that time the engines beside PyTorch, and try CPU_ENGINE with tensors of the GPU.
+const SCRIPTS: &[&str] =
+    &["nvidia_bench.py", "nvidia_cases.py", "nvidia_report.py", "nvidia_fallback.py", "hipdnn_plans.py"];
 
 /// What is sent has to be at most this large, compressed.
 const LARGEST: u64 = 64 << 20;
