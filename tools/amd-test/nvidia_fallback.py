@@ -18,7 +18,7 @@ def computed(path):
     """Whether y = max(x, 0) is right after an execution on a stream that still writes x."""
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
-        x = torch.randn(64, 1000, device="cuda")
+        x = torch.randn(1024, 8192, device="cuda")
         sets = Sets(x=x, y=torch.empty_like(x))
         graph = Graph(sets)
         graph.pointwise("relu_fwd", [graph.tensor("x")], graph.tensor("y"))
