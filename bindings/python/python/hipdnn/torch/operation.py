@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
-
 import threading
+from typing import Any, Callable
 
 import torch
 from torch import Tensor
