@@ -1,7 +1,7 @@
 //! Batch normalization: inference, training and gradients.
 //!
 //! Channels first: an inference goes through memory in order ([`planes`]); for the other forms each worker has channels of its
-//! own ([`runs`] for short runs with one stride, else [`planar`]). Channels last: each worker has rows of its own and sums by
+//! own ([`runs`] for short runs with one stride, else [`channels_first`]). Channels last: each worker has rows of its own and sums by
 //! channel ([`rows`]). Any other order of the dimensions is read through a buffer, channel by channel.
 //!
 //! Sums of up to some hundred values are in the compute type, sums of these in double precision. Mean and variance
@@ -14,9 +14,9 @@
 )]
 
 pub(crate) mod channel;
+pub(crate) mod channels_first;
 pub(crate) mod loops;
 pub(crate) mod parameters;
-pub(crate) mod planar;
 pub(crate) mod planes;
 pub(crate) mod rows;
 pub(crate) mod runs;
@@ -164,7 +164,7 @@ fn plan_in<T: Float>(
     Ok(if by_rows {
         Box::new(rows::ChannelsLast::plan(shape, parameters))
     } else {
-        Box::new(planar::ChannelsFirst::plan(shape, parameters))
+        Box::new(channels_first::ChannelsFirst::plan(shape, parameters))
     })
 }
 

@@ -20,8 +20,8 @@ const EXACT: usize = 32;
 /// The longest run for which this pays.
 pub(crate) const LONGEST: usize = 1024;
 
-/// How many elements ahead are prefetched: hardware prefetching does not follow from run to run.
-const AHEAD: usize = 1024;
+/// Prefetch distance in elements: hardware prefetching does not follow from run to run.
+const PREFETCH_DISTANCE: usize = 1024;
 
 /// Training or its gradients, for channels of runs.
 pub(crate) struct Runs<T> {
@@ -150,7 +150,7 @@ impl<T: Float> Task<'_, T> {
         let (len, most) = (shape.nest.len, EXACT * SUMS * V::LANES);
         let together = (most / len).max(1);
         let prefetch_run = |run: usize, from: usize, to: usize| {
-            let [dy, x] = place(run + AHEAD / len, 0);
+            let [dy, x] = place(run + PREFETCH_DISTANCE / len, 0);
             (from..to).step_by(CACHE_LINE / size_of::<T>()).for_each(|at| prefetch_at([dy + at, x + at]));
         };
         for first in (0..*runs).step_by(together) {

@@ -91,10 +91,10 @@ impl Quantize {
         // Workers must not write the same byte: groups of four elements are whole bytes of whatever type.
         let (along, across) = if is_across { (line, Some(axis)) } else { (axis, None) };
         let mut rows = planned.others.iter().copied().chain(across);
-        let is_apart = along.strides[1] == 1
+        let are_disjoint = along.strides[1] == 1
             && (is_across || p.block.is_multiple_of(4) || p.block == axis.dim)
             && rows.all(|axis| axis.dim == 1 || axis.strides[1].is_multiple_of(4));
-        if is_apart || planned.y.1.bits >= 8 {
+        if are_disjoint || planned.y.1.bits >= 8 {
             let time = TIME * p.x.layout.elements() as f64;
             planned.workers = threads.workers(time, planned.runs().div_ceil(planned.together));
         }

@@ -39,7 +39,7 @@ impl Weights {
     pub(crate) fn are_rows<T: Float>(&self, taps: impl ExactSizeIterator<Item = usize>) -> bool {
         is_number::<T>(self.data_type)
             && self.channel == taps.len()
-            && taps.enumerate().all(|(number, distance)| number == distance)
+            && taps.enumerate().all(|(number, offset)| number == offset)
     }
 }
 
@@ -109,7 +109,7 @@ pub(crate) fn are_columns<T: Float>(operands: &Operands) -> bool {
 /// Row stride of weights that can be read in place: each row is contiguous in the order of summation.
 pub(crate) fn rows_stride<T: Float>(operands: &Operands) -> Option<usize> {
     let [part] = operands.parts.as_slice() else { return None };
-    let taps = part.taps.iter().map(|(_, distance)| *distance);
+    let taps = part.taps.iter().map(|(_, offset)| *offset);
     operands.weights.are_rows::<T>(taps).then_some(operands.weights.row)
 }
 
@@ -167,7 +167,7 @@ unsafe fn pack<S: Stored, T: Float>(
     let Operands { channels, rows, weights, .. } = operands;
     let first = panel * height;
     let present = (rows - first).min(height);
-    // SAFETY: the weights are inside the tensor, their places inside the panel.
+    // SAFETY: the weights are inside the tensor, and the panel has room for them.
     unsafe {
         let from = from.cast::<S>().add(group * weights.group + first * weights.row);
         if present < height {
@@ -175,8 +175,8 @@ unsafe fn pack<S: Stored, T: Float>(
         }
         // The inner loop is over rows: reads are strided, but writes are contiguous.
         for channel in 0..*channels {
-            for (tap, (_, distance)) in taps.iter().enumerate() {
-                let from = from.add(channel * weights.channel + distance);
+            for (tap, (_, offset)) in taps.iter().enumerate() {
+                let from = from.add(channel * weights.channel + offset);
                 let to = to.add((channel * taps.len() + tap) * height);
                 for r in 0..present {
                     to.add(r).write(from.add(r * weights.row).read_unaligned().number());

@@ -144,7 +144,7 @@ impl<T: Float> ChannelsLast<T> {
         Self { shape, form, x, w, y, offsets, padded, channel_epilogue, transposition, parts }
     }
 
-    /// Copies the filters of some channels: for each element a row of channels, `row_stride` apart, in the order of the image.
+    /// Copies the filters of some channels: for each element a row of channels, with stride `row_stride`, in the order of the image.
     ///
     /// # Safety
     /// `from` is the first channel's first weight, `to` is writable for the filters of all of them.

@@ -245,8 +245,8 @@ impl<A, T: Copy + 'static> Position<A, T> {
                 };
                 if PREFETCH {
                     // Rows are often in different pages, where hardware prefetching does not follow.
-                    let ahead = if A::TAPS { PREFETCH_WORDS } else { PREFETCH_ROWS * b_stride };
-                    prefetch_row::<R, NR>(b.wrapping_add(ahead));
+                    let offset = if A::TAPS { PREFETCH_WORDS } else { PREFETCH_ROWS * b_stride };
+                    prefetch_row::<R, NR>(b.wrapping_add(offset));
                     self.a.prefetch(at, a_stride);
                 }
                 // SAFETY: the caller has the instructions, the terms and the rows.

@@ -264,7 +264,7 @@ pub(crate) fn store_integers(data_type: DataType) -> Result<Store<i32>, Refusal>
 
 /// # Safety
 /// As [`store`].
-unsafe fn integers<S: Stored>(_level: Isa, sums: &Accumulators<i32>, to: *mut u8) {
+unsafe fn integers<S: Stored>(_isa: Isa, sums: &Accumulators<i32>, to: *mut u8) {
     let Accumulators { from, row_stride, rows, columns, row, column } = sums;
     for i in 0..*rows {
         // SAFETY: the caller has the accumulators and the elements.

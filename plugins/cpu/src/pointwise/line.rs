@@ -31,7 +31,7 @@ const TOGETHER: usize = 8;
 pub(crate) const MAX_TOTALS: usize = 2;
 
 /// The most rows that a line reads and writes.
-pub(crate) const MAX_PLACES: usize = 24;
+pub(crate) const MAX_ROWS: usize = 24;
 
 /// An operation in registers.
 #[derive(Clone, Copy, Debug)]
@@ -116,11 +116,11 @@ pub(crate) struct Line<T> {
 /// The operands of a line.
 #[derive(Clone, Copy)]
 pub(crate) struct Memory<'a, T> {
-    /// Values contiguous, by place.
-    pub(crate) rows: &'a [*mut T; MAX_PLACES],
+    /// Contiguous values, by index of the row.
+    pub(crate) rows: &'a [*mut T; MAX_ROWS],
     /// Single values.
     pub(crate) ones: *const T,
-    /// The place that is written with non-temporal stores, until [`crate::simd::stream::settle`].
+    /// The row that is written with non-temporal stores, until [`crate::simd::stream::settle`].
     pub(crate) streamed: Option<usize>,
 }
 

@@ -97,7 +97,7 @@ implement_vector!(
         }
     },
     |c, yes, no| vbslq_f64(vcgtzq_f64(c), yes, no),
-    |v, _apart| vextq_f64::<1>(v, v)
+    |v, _distance| vextq_f64::<1>(v, v)
 );
 
 #[inline(always)]

@@ -110,7 +110,7 @@ const TOGETHER: usize = 8;
 /// Elements from which on `memcpy` is faster.
 const COPIED: usize = 12;
 
-/// Reads `len` elements that are `stride` elements apart.
+/// Reads `len` elements with a stride of `stride` elements.
 ///
 /// # Safety
 /// The elements are readable and `to` is writable for `len` values, without overlap.
@@ -146,7 +146,7 @@ pub(crate) unsafe fn load_run<S: Stored, T: Float>(from: *const u8, stride: usiz
     }
 }
 
-/// Writes `len` elements that are `stride` elements apart.
+/// Writes `len` elements with a stride of `stride` elements.
 ///
 /// # Safety
 /// The elements are writable and `from` is readable for `len` values.

@@ -371,7 +371,7 @@ impl<T: Float> BackwardWeightsByChannel<T> {
                     transpose(self.isa, &copy, to.cast::<T>().add(first));
                     return;
                 }
-                for (tap, distance) in taps.iter().enumerate() {
+                for (tap, tap_offset) in taps.iter().enumerate() {
                     let sums = Stored {
                         from: sums.add(tap * width),
                         row_stride: taps_count * width,
@@ -380,7 +380,7 @@ impl<T: Float> BackwardWeightsByChannel<T> {
                         row: weights.channel,
                         column: weights.row,
                     };
-                    (self.store)(self.isa, &sums, to.add((distance + first) * size));
+                    (self.store)(self.isa, &sums, to.add((tap_offset + first) * size));
                 }
             }
         });

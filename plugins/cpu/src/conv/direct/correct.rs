@@ -71,7 +71,7 @@ impl<T: Float> Direct<T> {
             let line = pixel / length;
             let (n, d, h) = (line / height / block.size[0], line / height % block.size[0], line % height);
             let w = pixel % length;
-            let place = n * image + d * depth + h * row + w * column;
+            let pixel_offset = n * image + d * depth + h * row + w * column;
             let at = [block.origin[0] + d, block.origin[1] + h, block.origin[2] + w];
             if (0..self.taps.len()).all(|tap| self.geometry.meets(at, tap)) {
                 continue;
@@ -87,14 +87,15 @@ impl<T: Float> Direct<T> {
                         continue;
                     }
                     let mut again = [T::ZERO; TOGETHER];
-                    for (tap, distance) in self.taps.iter().enumerate() {
+                    for (tap, tap_offset) in self.taps.iter().enumerate() {
                         if !self.geometry.meets(at, tap) {
                             continue;
                         }
                         for c in 0..self.words {
                             let weights = weights.add((c * self.taps.len() + tap) * width + first);
-                            let number =
-                                columns.add(c * self.channel_stride + distance + place).read_unaligned();
+                            let number = columns
+                                .add(c * self.channel_stride + tap_offset + pixel_offset)
+                                .read_unaligned();
                             for (channel, sum) in again.iter_mut().enumerate().take(count) {
                                 *sum = *sum + product(weights.add(channel).read_unaligned(), number);
                             }

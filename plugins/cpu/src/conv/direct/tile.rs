@@ -64,8 +64,8 @@ impl<T> TileKernel<T> {
     /// tiles.
     pub(crate) fn step(&self, pixels: &[usize; MAX_PIXELS]) -> Option<usize> {
         let (step, first) = (pixels[1].wrapping_sub(pixels[0]), pixels[0]);
-        let are_apart = || pixels.iter().enumerate().all(|(i, place)| *place == first + i * step);
-        (self.two.is_some() && (1..=MAX_STEP).contains(&step) && are_apart()).then_some(step)
+        let have_stride = || pixels.iter().enumerate().all(|(i, pixel)| *pixel == first + i * step);
+        (self.two.is_some() && (1..=MAX_STEP).contains(&step) && have_stride()).then_some(step)
     }
 
     /// Computes a tile of [`TileKernel::pixels`] rows.

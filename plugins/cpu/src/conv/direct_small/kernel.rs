@@ -246,7 +246,7 @@ impl<T: Float> DirectSmall<T> {
         let width = self.width();
         for planned in &self.parts {
             let taps = &planned.part.taps;
-            let in_order = taps.iter().enumerate().all(|(number, (_, distance))| number == *distance)
+            let in_order = taps.iter().enumerate().all(|(number, (_, offset))| number == *offset)
                 && weights.channel == taps.len();
             for number in 0..groups * self.panels {
                 let (group, panel) = (number / self.panels, number % self.panels);
@@ -269,8 +269,8 @@ impl<T: Float> DirectSmall<T> {
                         (self.pack)(self.isa, &matrix(first, planned.rows, 1, width), to);
                         continue;
                     }
-                    for (tap, (_, distance)) in taps.iter().enumerate() {
-                        let from = first.add(distance * self.weight_size);
+                    for (tap, (_, offset)) in taps.iter().enumerate() {
+                        let from = first.add(offset * self.weight_size);
                         let copy = matrix(from, *channels, weights.channel, taps.len() * width);
                         (self.pack)(self.isa, &copy, to.add(tap * width));
                     }

@@ -54,8 +54,8 @@ const INTERVAL: usize = 16;
 
 const TOGETHER: usize = 4;
 
-/// Blocks, or pieces of their rows, per worker, so that workers of different speed end at about the same time.
-const PER_LANE: usize = 4;
+/// Blocks, or chunks of their panels, per worker, so that workers of different speed end at about the same time.
+const ITEMS_PER_WORKER: usize = 4;
 
 /// Cost of reading one panel's weights for a block, in panels multiplied with a tile: weights that stay in the L2
 /// cache, and weights that do not.
@@ -64,7 +64,7 @@ const READ: [f64; 2] = [0.125, 0.5];
 /// Bytes of weights that stay in the L2 cache.
 const MAX_WEIGHTS: usize = 1 << 20;
 
-/// Cost of beginning a block or a piece of it, in the same unit.
+/// Cost of beginning a block or a chunk of it, in the same unit.
 const UNIT: f64 = 1.0;
 
 /// Cost of copying a tile, in panels multiplied with it: if the first panel copies it because columns are
@@ -146,8 +146,8 @@ impl<T: Float> Im2col<T> {
         let most = (largest(weight_bytes, flat) / of_tile).clamp(1, MAX_TILES);
         let costs = [COPY[usize::from(!is_flat)], READ[usize::from(weight_bytes > MAX_WEIGHTS)]];
         let wanted = threads.workers(time, usize::MAX).count();
-        let (block, pieces) = division([tiles, panels, operands.groups], most, wanted, costs);
-        let units = operands.groups * tiles.div_ceil(block) * pieces;
+        let (block, chunks) = division([tiles, panels, operands.groups], most, wanted, costs);
+        let units = operands.groups * tiles.div_ceil(block) * chunks;
         let weights_stride = rows_stride::<T>(operands).filter(|_| !settings.constant_weights);
         let weights = if weights_stride.is_some() { 0 } else { all_weights };
         Ok(Some(Self {
@@ -166,7 +166,7 @@ impl<T: Float> Im2col<T> {
             tiles,
             block,
             panels,
-            pieces,
+            chunks,
             workers: threads.workers(time, units),
             pack_workers: threads.workers(weights as f64 * cost.copy * 2.0, operands.groups * panels),
             pack: pack_of::<T>(operands.weights.data_type)?,
@@ -218,7 +218,7 @@ impl<T: Float> Im2col<T> {
     #[inline(always)]
     pub(crate) fn runs(&self, columns: &Range<usize>, mut each: impl FnMut(LineRun)) {
         let [lines, len] = self.output;
-        pieces(columns, len, |column, len, line, at| {
+        split_columns(columns, len, |column, len, line, at| {
             each(LineRun { column, len, image: line / lines, line: line % lines, at });
         });
     }
@@ -226,7 +226,7 @@ impl<T: Float> Im2col<T> {
     /// Calls `each` with the parts of some columns that lie in one image: first column, number of columns,
     /// image, first output.
     pub(crate) fn images(&self, columns: &Range<usize>, each: impl FnMut(usize, usize, usize, usize)) {
-        pieces(columns, self.output[0] * self.output[1], each);
+        split_columns(columns, self.output[0] * self.output[1], each);
     }
 
     /// Packs all weights.
@@ -332,7 +332,7 @@ impl<T: Float> Im2col<T> {
 /// Splits some columns at multiples of `size` and calls `each` with: first column relative to the start, number of
 /// columns, index of the multiple, and offset in it.
 #[inline(always)]
-fn pieces(columns: &Range<usize>, size: usize, mut each: impl FnMut(usize, usize, usize, usize)) {
+fn split_columns(columns: &Range<usize>, size: usize, mut each: impl FnMut(usize, usize, usize, usize)) {
     let mut at = columns.start;
     while at < columns.end {
         let place = at % size;
@@ -342,30 +342,30 @@ fn pieces(columns: &Range<usize>, size: usize, mut each: impl FnMut(usize, usize
     }
 }
 
-/// The number of tiles of a block, and of pieces into which its panels are divided. A worker gets consecutive
-/// pieces, and copies a block once for all of its own. Times, also those to copy a tile and to read a panel's
+/// The number of tiles of a block, and of chunks into which its panels are divided. A worker gets consecutive
+/// chunks, and copies a block once for all of its own. Times, also those to copy a tile and to read a panel's
 /// weights, are in panels multiplied with a tile.
 fn division(
     [tiles, panels, groups]: [usize; 3],
     most: usize,
-    lanes: usize,
+    workers: usize,
     costs: [f64; 2],
 ) -> (usize, usize) {
-    if lanes < 2 {
+    if workers < 2 {
         return (most.min(tiles), 1);
     }
     let [copy, read] = costs;
     let least = tiles.div_ceil(most);
-    let time = |(block, pieces): (usize, usize)| {
-        let of_lane = (tiles.div_ceil(block) * groups * pieces).div_ceil(lanes);
-        let piece = (block as f64 + read) * panels as f64 / pieces as f64;
-        let copied = (of_lane.div_ceil(pieces) * block) as f64 * copy;
+    let time = |(block, chunks): (usize, usize)| {
+        let of_worker = (tiles.div_ceil(block) * groups * chunks).div_ceil(workers);
+        let chunk = (block as f64 + read) * panels as f64 / chunks as f64;
+        let copied = (of_worker.div_ceil(chunks) * block) as f64 * copy;
         // All others wait for a worker that is interrupted.
-        of_lane as f64 * (piece + UNIT) + copied + piece / PER_LANE as f64
+        of_worker as f64 * (chunk + UNIT) + copied + chunk / ITEMS_PER_WORKER as f64
     };
-    let blocks = least..=tiles.min(least + PER_LANE * lanes);
-    let pieces = || (0..).map(|n| 1 << n).take_while(|n| *n <= panels.min(PER_LANE * lanes));
-    let all = blocks.flat_map(|blocks| pieces().map(move |pieces| (tiles.div_ceil(blocks), pieces)));
+    let blocks = least..=tiles.min(least + ITEMS_PER_WORKER * workers);
+    let chunks = || (0..).map(|n| 1 << n).take_while(|n| *n <= panels.min(ITEMS_PER_WORKER * workers));
+    let all = blocks.flat_map(|blocks| chunks().map(move |chunks| (tiles.div_ceil(blocks), chunks)));
     all.min_by(|a, b| time(*a).total_cmp(&time(*b))).unwrap_or((1, 1))
 }
 
@@ -395,14 +395,14 @@ impl<T: Float> Kernel for Im2col<T> {
         let base = Shared([all_weights.cast_mut().cast(), scratch]);
         let shared = Tensors(tensors);
         let blocks = self.tiles.div_ceil(self.block);
-        let units = self.operands.groups * blocks * self.pieces;
+        let units = self.operands.groups * blocks * self.chunks;
         let tiles_of = |block: usize| block * self.block..self.tiles.min((block + 1) * self.block);
         self.workers.for_each_part_with_state(units, |dealt, copied: &mut Option<usize>| {
             let Assignment { worker, part: number, end } = dealt;
-            let (block, piece) = (number / self.pieces, number % self.pieces);
+            let (block, chunk) = (number / self.chunks, number % self.chunks);
             let (group, tiles) = (block / blocks, tiles_of(block % blocks));
-            let panels = self.panels * piece / self.pieces..self.panels * (piece + 1) / self.pieces;
-            let next = Some(block + 1).filter(|next| self.prefetches && next * self.pieces < end);
+            let panels = self.panels * chunk / self.chunks..self.panels * (chunk + 1) / self.chunks;
+            let next = Some(block + 1).filter(|next| self.prefetches && next * self.chunks < end);
             let next = next.map(|next| (next / blocks, tiles_of(next % blocks)));
             let mut spots = [const { Spot::NONE }; MAX_TILES];
             for (spot, tile) in spots.iter_mut().zip(tiles.clone()) {

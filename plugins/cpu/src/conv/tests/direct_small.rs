@@ -47,7 +47,7 @@ fn filter_gradient(case: &Case, most: usize) -> Vec<u64> {
     arrays[1].numbers().into_iter().map(f64::to_bits).collect()
 }
 
-/// Lanes have blocks of images where there are few weights, and otherwise weights.
+/// Workers have blocks of images where there are few weights, and otherwise weights.
 #[test]
 fn filters_do_not_show_the_number_of_threads() {
     let mut random = Random::new(8);

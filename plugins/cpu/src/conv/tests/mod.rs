@@ -218,9 +218,9 @@ impl Case {
         }
     }
 
-    pub(crate) fn check(&self, direction: Direction, levels: &[Isa]) {
+    pub(crate) fn check(&self, direction: Direction, isas: &[Isa]) {
         let expected = self.expected(direction);
-        for isa in levels {
+        for isa in isas {
             self.check_at(direction, *isa, Algorithm::Automatic, &expected);
             if direction != Direction::BackwardFilter {
                 self.check_at(direction, *isa, Algorithm::Direct, &expected);
@@ -332,7 +332,7 @@ fn zeros_between_elements() {
     }
 }
 
-/// The same with windows whose elements are as far apart as the steps, by every algorithm.
+/// The same with dilations equal to the strides, by every algorithm.
 #[test]
 fn zeros_between_elements_of_windows_with_gaps() {
     let mut case = plain([2, 24, 21, 20], [24, 24, 5, 5], 2, 2, ConvMode::CrossCorrelation);

@@ -48,7 +48,7 @@ fn run(isa: Isa, [x, y]: [&[f32]; 2], first: usize, is_streamed: bool) -> (Vec<f
         Link::Store(TO),
     ];
     let mut to = vec![-1.0; first + x.len() + 1];
-    let mut rows = [std::ptr::null_mut(); MAX_PLACES];
+    let mut rows = [std::ptr::null_mut(); MAX_ROWS];
     rows[..3].copy_from_slice(&[x.as_ptr().cast_mut(), y.as_ptr().cast_mut(), to[first..].as_mut_ptr()]);
     let two = 2.0;
     let memory = Memory { rows: &rows, ones: &raw const two, streamed: is_streamed.then_some(TO) };

@@ -3,7 +3,7 @@ use crate::conv::geometry::{Strides, Windows};
 use crate::conv::operands::{OperandView, Weights};
 
 #[test]
-fn elements_of_a_window_that_are_far_apart_are_left_to_the_other_form() {
+fn large_dilations_are_left_to_the_other_form() {
     let data_type = DataType::Float;
     let place = OperandView { slot: 0, data_type, strides: Strides::default() };
     let of = |far: isize| Operands {
