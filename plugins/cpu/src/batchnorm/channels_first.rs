@@ -103,7 +103,7 @@ impl<T: Float> Task<'_, T> {
         let (base, chunk, n) = (self.base(channel), shape.chunk().min(BUFFER), shape.elements);
         let (x, stride) = (&shape.memory[1], shape.inner_strides[1]);
         let from = self.tensors[x.slot];
-        // SAFETY: the tensors are valid, as this function requires; pieces are no longer than the buffer.
+        // SAFETY: the tensors are valid, as this function requires; chunks are no longer than the buffer.
         unsafe {
             let about = match Chunks::new(&shape.nest, base, chunk).next() {
                 Some(([_, at, _], len)) => {
@@ -169,10 +169,10 @@ impl<T: Float> Task<'_, T> {
         let [added, x, y] = &shape.memory;
         let [added_at, x_at, y_at] = [added.slot, x.slot, y.slot].map(|slot| self.tensors[slot]);
         let [added_buffer, x_buffer, y_buffer] = buffers;
-        // SAFETY: the instructions and tensors are valid, as this function requires; pieces are no longer
+        // SAFETY: the instructions and tensors are valid, as this function requires; chunks are no longer
         // than the buffers where these are needed.
         unsafe {
-            let numbers = [V::splat(by[0]), V::splat(by[1]), V::splat(by[2])];
+            let affine = [V::splat(by[0]), V::splat(by[1]), V::splat(by[2])];
             let mut chunks = Chunks::new(&shape.nest, self.base(channel), shape.chunk());
             while let Some(([at_added, at_x, at], len)) = chunks.next() {
                 let x = x.values(x_at, at_x, shape.inner_strides[1], len, x_buffer);
@@ -182,7 +182,7 @@ impl<T: Float> Task<'_, T> {
                     x
                 };
                 let target = y.target(y_at, at, y_buffer);
-                Part { x, added, y: target, numbers }.compute::<ADDED, POSITIVE>(len);
+                Part { x, added, y: target, affine }.compute::<ADDED, POSITIVE>(len);
                 y.written(y_at, at, shape.inner_strides[2], len, y_buffer);
             }
         }

@@ -126,7 +126,7 @@ fn plan_in<T: Float>(
         let sum_and_relu = after
             .chain
             .sum_and_relu(operands[2].data_type)
-            .filter(|_| !by_rows && has_numbers::<T>(&operands));
+            .filter(|_| !by_rows && have_compute_type::<T>(&operands));
         if let Some((added, relu)) = sum_and_relu {
             if let Some(added) = added {
                 first = (added.slot, added.data_type);
@@ -159,7 +159,7 @@ fn plan_in<T: Float>(
         return Ok(Box::new(runs::Runs::plan(shape, parameters, gate)));
     }
     if gate.is_some() {
-        return Err("channels that are not runs of numbers".to_owned());
+        return Err("channels that are not runs of elements".to_owned());
     }
     Ok(if by_rows {
         Box::new(rows::ChannelsLast::plan(shape, parameters))
@@ -169,13 +169,13 @@ fn plan_in<T: Float>(
 }
 
 /// Whether all tensors have the compute type.
-fn has_numbers<T: Float>(operands: &[Operand]) -> bool {
+fn have_compute_type<T: Float>(operands: &[Operand]) -> bool {
     operands.iter().all(|operand| is_number::<T>(operand.data_type))
 }
 
 /// All dimensions but that of channels.
-fn without_channel(numbers: &[usize]) -> Vec<usize> {
-    numbers.iter().enumerate().filter(|(axis, _)| *axis != 1).map(|(_, number)| *number).collect()
+fn without_channel(of_axes: &[usize]) -> Vec<usize> {
+    of_axes.iter().enumerate().filter(|(axis, _)| *axis != 1).map(|(_, of_axis)| *of_axis).collect()
 }
 
 /// Whether rows of channels have the same order in x and y, without overlap.

@@ -243,9 +243,9 @@ impl<T: Float> Task<'_, T> {
                 // Lanes without an element do not deviate.
                 let mut deviation = read::<V>(at.x.add(place), lanes).lanewise(Lanewise::Sub, means);
                 if let Some(lanes) = lanes {
-                    let mut numbers = [T::ZERO; crate::simd::vector::MAX_LANES];
-                    deviation.store(numbers.as_mut_ptr());
-                    deviation = V::load_lanes(numbers.as_ptr(), lanes);
+                    let mut values = [T::ZERO; crate::simd::vector::MAX_LANES];
+                    deviation.store(values.as_mut_ptr());
+                    deviation = V::load_lanes(values.as_ptr(), lanes);
                 }
                 [sum.lanewise(Lanewise::Add, deviation), deviation.mul_add(deviation, squares)]
             });
@@ -266,11 +266,11 @@ impl<T: Float> Task<'_, T> {
         let Runs { shape, runs, stride, .. } = self.by;
         // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
         unsafe {
-            let numbers = [V::splat(by[0]), V::splat(by[1]), V::splat(by[2])];
+            let affine = [V::splat(by[0]), V::splat(by[1]), V::splat(by[2])];
             for run in 0..*runs {
                 let (x, y) = (at.x.add(run * stride[1]), at.y.add(run * stride[2]));
                 let added = if ADDED { at.dy.add(run * stride[0]) } else { x };
-                Part { x, added, y, numbers }.compute::<ADDED, POSITIVE>(shape.nest.len);
+                Part { x, added, y, affine }.compute::<ADDED, POSITIVE>(shape.nest.len);
             }
         }
     }

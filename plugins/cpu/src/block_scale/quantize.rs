@@ -34,7 +34,7 @@ type Slot = (usize, RowCodec<f64>);
 /// blocks as there are elements in a run of the line are computed together.
 pub(crate) struct Quantize {
     x: Slot,
-    /// The same, for the error that names what is not finite.
+    /// The same, for the error that names an element that is NaN or infinite.
     operand: Operand,
     memory: Memory<f64>,
     /// Written from single precision, of which the rounding is exact.

@@ -44,7 +44,7 @@ pub(crate) unsafe fn copy_runs<S: Stored, T: Float>(
 /// # Safety
 /// `tile` holds `rows` rows of `row` values, the first column being `from`; `to_channel` is the first element of
 /// the first row's channel in a tensor with these strides and the output's dimensions.
-#[expect(clippy::too_many_arguments, reason = "two places, each with its shape")]
+#[expect(clippy::too_many_arguments, reason = "two buffers, each with its shape")]
 #[inline(always)]
 pub(crate) unsafe fn store_tile<S: Stored, T: Float>(
     geometry: &Geometry,
@@ -60,7 +60,7 @@ pub(crate) unsafe fn store_tile<S: Stored, T: Float>(
     geometry.runs(block, from, to, |run| {
         let target = strides.offset(run.image, run.at);
         let column = run.column - from;
-        // SAFETY: the elements are inside the tensor, the numbers inside the tile.
+        // SAFETY: the elements are inside the tensor, the values inside the tile.
         unsafe {
             if strides.channel == 1 {
                 for i in 0..run.len {
@@ -219,7 +219,7 @@ impl Geometry {
         unsafe { rows.write_bytes(0, channels * row) };
         self.runs(block, 0, self.columns(block), |run| {
             let source = strides.offset(run.image, run.at);
-            // SAFETY: the elements are inside the tensor, the numbers inside the row.
+            // SAFETY: the elements are inside the tensor, the values inside the row.
             unsafe {
                 let from = from.add(source);
                 let to = rows.add(run.column);

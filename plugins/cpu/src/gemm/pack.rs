@@ -195,11 +195,11 @@ unsafe fn copy_row<S: Stored, V: Vector>(from: *const S, to: *mut V::Scalar, len
             j = widen(V::ISA, from, to, len);
             while j + STREAMS <= len {
                 let elements = from.add(j).cast::<[S; STREAMS]>().read_unaligned();
-                let mut numbers = [V::Scalar::ZERO; STREAMS];
-                for (number, element) in numbers.iter_mut().zip(elements) {
+                let mut values = [V::Scalar::ZERO; STREAMS];
+                for (number, element) in values.iter_mut().zip(elements) {
                     *number = element.number();
                 }
-                to.add(j).cast::<[V::Scalar; STREAMS]>().write_unaligned(numbers);
+                to.add(j).cast::<[V::Scalar; STREAMS]>().write_unaligned(values);
                 j += STREAMS;
             }
         }

@@ -19,7 +19,7 @@ fn product(arrays: &[Array; 3], pairs: Pairs) -> Vec<f64> {
         },
     )
     .unwrap();
-    arrays[2].numbers()
+    arrays[2].values()
 }
 
 /// Factors and a product of these types in random layouts, up to two batch dimensions of which the operand B may
@@ -118,9 +118,9 @@ fn sums_of_bfloat16_stay_within_the_bound_of_another_order() {
             let [a, b, c] = arrays.clone();
             let wide = |array: Array| {
                 let tensor = &array.tensor;
-                let mut numbers = array.numbers().into_iter();
+                let mut values = array.values().into_iter();
                 Array::new(tensor.uid, DataType::Double, &tensor.dims, &tensor.strides)
-                    .filled(|| numbers.next().unwrap())
+                    .filled(|| values.next().unwrap())
             };
             product_in_double(&[wide(a), wide(b), c])
         });
@@ -147,12 +147,12 @@ fn product_in_double(arrays: &[Array; 3]) -> Vec<f64> {
         },
     )
     .unwrap();
-    arrays[2].numbers()
+    arrays[2].values()
 }
 
 /// The instructions take what is smaller than the smallest normal number for zero.
 #[test]
-fn numbers_too_small_for_the_instructions_are_zero() {
+fn values_too_small_for_the_instructions_are_zero() {
     let small = 2.0_f64.powi(-130);
     let array = |uid, number: f64| Array::new(uid, DataType::Bfloat16, &[1, 1], &[1, 1]).filled(|| number);
     let arrays = [array(1, small), array(2, 2.0_f64.powi(100)), array(3, 0.0)];

@@ -69,7 +69,7 @@ fn check(case: &str, compute: DataType, arrays: &[Array; 3]) {
     for isa in Isa::available() {
         let mut arrays = arrays.clone();
         run(product(), compute, *isa, &mut arrays).unwrap();
-        for (at, (got, expected)) in arrays[2].numbers().iter().zip(&expected).enumerate() {
+        for (at, (got, expected)) in arrays[2].values().iter().zip(&expected).enumerate() {
             assert!(
                 same(*got, *expected),
                 "{case} at {isa:?}: element {at} is {got}, expected {expected}\n{:#?}",
@@ -91,7 +91,7 @@ fn whole_numbers_in_any_shape_and_layout() {
     }
 }
 
-/// Factors and products of 8 bits, whose largest numbers sums of few terms pass.
+/// Operands and results of 8 bits, whose largest values sums of few terms pass.
 #[test]
 fn floats_of_eight_bits() {
     for seed in 0..80 {
@@ -99,8 +99,8 @@ fn floats_of_eight_bits() {
         let most = random.of(&[1, 9, 40, 100]);
         let shape = [(); 3].map(|()| random.within(1, most));
         let (compute, arrays) = case(random, shape);
-        let factors = [(); 2].map(|()| random.of(&EIGHT_BITS));
-        let types = [factors[0], factors[1], random.of(&[DataType::Float, DataType::Half, factors[0]])];
+        let operands = [(); 2].map(|()| random.of(&EIGHT_BITS));
+        let types = [operands[0], operands[1], random.of(&[DataType::Float, DataType::Half, operands[0]])];
         let mut of = 0;
         let arrays = arrays.map(|array| {
             let Tensor { uid, dims, strides, .. } = &array.tensor;
@@ -162,12 +162,12 @@ fn many_rows_and_weights_that_stay_the_same() {
         for isa in Isa::available() {
             let settings = Settings { constant_weights: true, ..Settings::default() };
             run_together_for(&[product()], DataType::Float, (*isa, settings), &mut arrays, &[]);
-            assert!(arrays[2].numbers() == expected, "{m} × {n} × {k} at {isa:?}");
+            assert!(arrays[2].values() == expected, "{m} × {n} × {k} at {isa:?}");
         }
     }
 }
 
-/// What is not finite shows exactly where the formula has it.
+/// NaN and infinity appear exactly where the formula has them.
 #[test]
 fn infinities_and_nan() {
     for seed in 0..60 {
@@ -185,7 +185,7 @@ fn infinities_and_nan() {
     }
 }
 
-/// 8-bit factors have exact sums of 32 bits.
+/// 8-bit operands have exact sums of 32 bits.
 #[test]
 fn bytes_have_exact_sums() {
     for seed in 0..40 {
@@ -285,7 +285,7 @@ fn what_follows_a_product() {
             let [a, b, c] = arrays.clone();
             let mut arrays = [a, b, c, row.clone(), whole.clone()];
             run_together(&operations, compute, *isa, &mut arrays, &between);
-            for (at, (got, expected)) in arrays[2].numbers().iter().zip(&expected).enumerate() {
+            for (at, (got, expected)) in arrays[2].values().iter().zip(&expected).enumerate() {
                 assert!(
                     same(*got, *expected),
                     "seed {seed} at {isa:?}: element {at} is {got}, expected {expected}\n{operations:#?}"

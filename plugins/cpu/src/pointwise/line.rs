@@ -331,11 +331,11 @@ unsafe fn block<T: Functions, V: Vector<Scalar = T>, const K: usize>(
                     totals.vectors[total] = sums;
                 }
                 Link::Combine(mode, total) => {
-                    let mut numbers = [T::ZERO; MAX_LANES];
-                    vectors[0].store(numbers.as_mut_ptr());
+                    let mut values = [T::ZERO; MAX_LANES];
+                    vectors[0].store(values.as_mut_ptr());
                     let rest = &mut totals.rest[total];
                     with_combine!(mode, J => {
-                        for number in &numbers[..lanes] {
+                        for number in &values[..lanes] {
                             *rest = J::value(*rest, *number);
                         }
                     });
@@ -448,18 +448,18 @@ unsafe fn one_by_one<T: Functions, V: Vector<Scalar = T>, const K: usize>(
     mut vectors: [V; K],
     run: RowConverter<T>,
 ) -> [V; K] {
-    let mut numbers = [T::ZERO; MAX_LANES * TOGETHER];
+    let mut values = [T::ZERO; MAX_LANES * TOGETHER];
     // No element is larger than a value.
     let mut stored = [T::ZERO; MAX_LANES * TOGETHER];
     // SAFETY: the processor has the instructions, as this function requires; there is room for all vectors.
     unsafe {
         for (i, vector) in vectors.iter().enumerate() {
-            vector.store(numbers.as_mut_ptr().add(i * V::LANES));
+            vector.store(values.as_mut_ptr().add(i * V::LANES));
         }
-        (run.store)(numbers.as_ptr(), stored.as_mut_ptr().cast(), 1, K * V::LANES);
-        (run.load)(stored.as_ptr().cast(), 1, numbers.as_mut_ptr(), K * V::LANES);
+        (run.store)(values.as_ptr(), stored.as_mut_ptr().cast(), 1, K * V::LANES);
+        (run.load)(stored.as_ptr().cast(), 1, values.as_mut_ptr(), K * V::LANES);
         for (i, vector) in vectors.iter_mut().enumerate() {
-            *vector = V::load(numbers.as_ptr().add(i * V::LANES));
+            *vector = V::load(values.as_ptr().add(i * V::LANES));
         }
     }
     vectors

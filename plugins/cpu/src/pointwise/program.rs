@@ -280,11 +280,11 @@ impl<T: Functions> Program<T> {
                     Item::One { mode, operands, to, rounded } => {
                         let mut result = T::ZERO;
                         let first = operands.first().copied().unwrap_or(0);
-                        let mut numbers = [bindings.ones.as_ptr().add(first); 3];
-                        for (number, operand) in numbers.iter_mut().zip(operands) {
+                        let mut values = [bindings.ones.as_ptr().add(first); 3];
+                        for (number, operand) in values.iter_mut().zip(operands) {
                             *number = bindings.ones.as_ptr().add(*operand);
                         }
-                        mode.run(numbers, &raw mut result, 1);
+                        mode.run(values, &raw mut result, 1);
                         if let Some(run) = rounded {
                             run.round(&raw mut result, 1);
                         }

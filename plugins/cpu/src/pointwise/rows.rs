@@ -65,8 +65,8 @@ impl<T: Functions> Rows<T> {
         if count >= TENSORS {
             return Err(format!("a chain of {count} inputs, expected at most {}", TENSORS - 1));
         }
-        let pick = |numbers: &[usize], within: bool| -> Vec<usize> {
-            let kept = numbers.iter().zip(reduced).filter(|(_, reduced)| **reduced == within);
+        let pick = |of_axes: &[usize], within: bool| -> Vec<usize> {
+            let kept = of_axes.iter().zip(reduced).filter(|(_, reduced)| **reduced == within);
             kept.map(|(number, _)| *number).collect()
         };
         let len: usize = pick(dims, true).iter().product();
@@ -194,8 +194,8 @@ impl<T: Functions> Rows<T> {
             for (number, input) in self.inputs.iter().enumerate() {
                 match input {
                     Access::Row(row) => {
-                        let numbers = row.values(tensors, offsets[number], buffer(number));
-                        *bindings.input(number) = numbers.cast_mut();
+                        let values = row.values(tensors, offsets[number], buffer(number));
+                        *bindings.input(number) = values.cast_mut();
                     }
                     Access::One(slot, run) => {
                         let from = tensors[*slot].add(offsets[number] * run.size);

@@ -54,13 +54,13 @@ impl<T: Float> Task<'_, T> {
                 // SAFETY: the elements are those of the result, at most as many as the buffer holds.
                 unsafe {
                     let from = x.add((base + place.offsets[0] + done * nest.inner_strides[0]) * size);
-                    let numbers = if shape.direct {
+                    let values = if shape.direct {
                         from.cast_const().cast::<T>()
                     } else {
                         (shape.run.load)(from, nest.inner_strides[0], buffer.as_mut_ptr(), len);
                         buffer.as_ptr()
                     };
-                    total = J::merge(total, fold_row::<V, J>(numbers, len).to_f64());
+                    total = J::merge(total, fold_row::<V, J>(values, len).to_f64());
                 }
                 left -= len;
                 done += len;

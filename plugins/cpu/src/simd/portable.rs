@@ -134,14 +134,14 @@ unsafe impl<T: Float, const N: usize> PartialVector for PortableVector<T, N> {
 
     #[inline(always)]
     unsafe fn load_lanes(from: *const T, (low, high): (usize, usize)) -> Self {
-        let mut numbers = [T::ZERO; N];
-        for (i, number) in numbers.iter_mut().enumerate() {
+        let mut values = [T::ZERO; N];
+        for (i, number) in values.iter_mut().enumerate() {
             if low <= i && i < high {
                 // SAFETY: the lanes' elements are valid, as the trait requires.
                 *number = unsafe { from.wrapping_add(i).read_unaligned() };
             }
         }
-        Self(numbers)
+        Self(values)
     }
 
     #[inline(always)]

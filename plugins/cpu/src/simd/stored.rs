@@ -93,8 +93,8 @@ macro_rules! stored_code {
         impl Stored for $stored {
             #[inline(always)]
             fn number<T: Float>(self) -> T {
-                static NUMBERS: small_float::DecodeTable = small_float::$format.numbers();
-                T::from_single(NUMBERS.of(self.0))
+                static TABLE: small_float::DecodeTable = small_float::$format.decode_table();
+                T::from_single(TABLE.of(self.0))
             }
 
             const IN_LINE: bool = true;

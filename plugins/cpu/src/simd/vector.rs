@@ -124,29 +124,29 @@ pub(crate) unsafe trait Vector: PartialVector {
     /// something else.
     #[inline(always)]
     unsafe fn look_up(self, table: &[Self::Scalar; 16]) -> Self {
-        let mut numbers = [Self::Scalar::ZERO; MAX_LANES];
+        let mut values = [Self::Scalar::ZERO; MAX_LANES];
         // SAFETY: the processor has the instructions, as the trait requires; no vector has more lanes.
         unsafe {
-            self.store(numbers.as_mut_ptr());
-            for number in &mut numbers {
+            self.store(values.as_mut_ptr());
+            for number in &mut values {
                 *number = table[(number.to_f64() - f64::from(WHOLE)) as usize % 16];
             }
-            Self::load(numbers.as_ptr())
+            Self::load(values.as_ptr())
         }
     }
 
     /// [`Float::parted`] in each lane.
     #[inline(always)]
     unsafe fn parted(self) -> (Self, Self) {
-        let mut numbers = [[Self::Scalar::ZERO; MAX_LANES]; 2];
+        let mut values = [[Self::Scalar::ZERO; MAX_LANES]; 2];
         // SAFETY: the processor has the instructions, as the trait requires; no vector has more lanes.
         unsafe {
-            self.store(numbers[0].as_mut_ptr());
-            let [parts, powers] = &mut numbers;
+            self.store(values[0].as_mut_ptr());
+            let [parts, powers] = &mut values;
             for (part, power) in parts.iter_mut().zip(powers) {
                 (*part, *power) = part.parted();
             }
-            (Self::load(numbers[0].as_ptr()), Self::load(numbers[1].as_ptr()))
+            (Self::load(values[0].as_ptr()), Self::load(values[1].as_ptr()))
         }
     }
 }

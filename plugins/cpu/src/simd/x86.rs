@@ -8,13 +8,13 @@ use crate::simd::vector::{Float, Lanewise, Vector, implement_vector};
 /// Applies a scalar function to each lane, where there is no instruction.
 macro_rules! one_by_one {
     ($load:ident, $store:ident, $x:expr, $y:expr, [$number:ty; $lanes:literal], $function:expr) => {{
-        let (mut numbers, mut others) = ([0.0 as $number; $lanes], [0.0 as $number; $lanes]);
-        $store(numbers.as_mut_ptr(), $x);
+        let (mut values, mut others) = ([0.0 as $number; $lanes], [0.0 as $number; $lanes]);
+        $store(values.as_mut_ptr(), $x);
         $store(others.as_mut_ptr(), $y);
-        for (number, other) in numbers.iter_mut().zip(others) {
+        for (number, other) in values.iter_mut().zip(others) {
             *number = $function(*number, other);
         }
-        $load(numbers.as_ptr())
+        $load(values.as_ptr())
     }};
 }
 

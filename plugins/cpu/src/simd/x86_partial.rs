@@ -6,7 +6,7 @@ use crate::simd::halves::{Half32x8, Half64x4};
 use crate::simd::vector::{PartialVector, by_contract};
 use crate::simd::x86::{F32x8, F32x16, F64x4, F64x8};
 
-macro_rules! pieces {
+macro_rules! partial_vector {
     ($name:ident, $half:ident, $number:ty, $lanes:ty,
         |$low:ident, $high:ident| $make:expr,
         |$from:ident, $read:ident| $load:expr,
@@ -49,7 +49,7 @@ fn below(lane: usize) -> u16 {
     ((1_u32 << lane) - 1) as u16
 }
 
-pieces!(
+partial_vector!(
     F32x16,
     Half32x8,
     f32,
@@ -79,7 +79,7 @@ pieces!(
     }
 );
 
-pieces!(
+partial_vector!(
     F64x8,
     Half64x4,
     f64,
@@ -109,7 +109,7 @@ pieces!(
     }
 );
 
-pieces!(
+partial_vector!(
     F32x8,
     F32x8,
     f32,
@@ -142,7 +142,7 @@ pieces!(
     }
 );
 
-pieces!(
+partial_vector!(
     F64x4,
     F64x4,
     f64,

@@ -235,7 +235,7 @@ impl Case {
             {
                 let (type_, uid) = (got.tensor.data_type, got.tensor.uid);
                 let of_type = unit_of(type_);
-                for ((index, a), b) in got.indices().iter().zip(got.numbers()).zip(expected.numbers()) {
+                for ((index, a), b) in got.indices().iter().zip(got.values()).zip(expected.values()) {
                     let near = (a - b).abs() <= (unit + of_type) * b.abs().max(1.0);
                     let is_moved = !near && (a - b).abs() <= (unit + of_type + step) * b.abs().max(4.0);
                     moved += usize::from(is_moved);
@@ -328,7 +328,7 @@ fn threads_do_not_show() {
             })
             .unwrap();
             let results = arrays.iter().filter(|array| RESULTS.contains(&array.tensor.uid));
-            results.flat_map(Array::numbers).map(f64::to_bits).collect::<Vec<_>>()
+            results.flat_map(Array::values).map(f64::to_bits).collect::<Vec<_>>()
         };
         let one = of(1);
         for most in 2..5 {

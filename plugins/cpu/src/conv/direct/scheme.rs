@@ -15,7 +15,7 @@ use crate::tensor::row_converter::{RowConverter, is_number};
 
 impl<T: Float> Scheme<T> {
     /// Values of the compute type.
-    pub(crate) fn numbers(
+    pub(crate) fn unpaired(
         operands: &Operands,
         isa: Isa,
         spatial: usize,
@@ -95,15 +95,15 @@ mod pairs {
             if [operands.input.data_type, operands.weights.data_type] != [DataType::Bfloat16; 2] {
                 return None;
             }
-            let made = Self::numbers(operands, isa, spatial, epilogue).map(|numbers| Self {
+            let made = Self::unpaired(operands, isa, spatial, epilogue).map(|unpaired| Self {
                 kernel: TileKernel::with::<Bfloat16Pairs, MAX_PIXELS>(),
                 terms: 2,
                 is_readable: false,
                 fill: fill::<bf16, f32>,
                 pack: packs::<bf16, f32>().1,
                 correct: Some(correct_pairs),
-                cost: Cost { fused: numbers.cost.fused / 2.0, ..numbers.cost },
-                ..numbers
+                cost: Cost { fused: unpaired.cost.fused / 2.0, ..unpaired.cost },
+                ..unpaired
             });
             Some(made)
         }

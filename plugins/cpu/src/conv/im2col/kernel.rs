@@ -414,8 +414,8 @@ impl<T: Float> Kernel for Im2col<T> {
             // SAFETY: the tensors cover the group, the scratch memory has tiles and buffers for each
             // worker; no two units write the same outputs.
             unsafe {
-                let own = |area: usize, numbers: usize, number: usize| {
-                    base.get(1).add(area).cast::<T>().add(number * Scratch::padded::<T>(numbers))
+                let own = |area: usize, elements: usize, number: usize| {
+                    base.get(1).add(area).cast::<T>().add(number * Scratch::padded::<T>(elements))
                 };
                 let columns = own(columns, self.areas.columns, worker);
                 let buffers = [0, 1].map(|number| own(buffers, self.areas.tile, 2 * worker + number));

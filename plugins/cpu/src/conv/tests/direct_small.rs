@@ -44,7 +44,7 @@ fn filter_gradient(case: &Case, most: usize) -> Vec<u64> {
         plan_node_at(graph, node, Isa::detect(), threads)
     })
     .unwrap();
-    arrays[1].numbers().into_iter().map(f64::to_bits).collect()
+    arrays[1].values().into_iter().map(f64::to_bits).collect()
 }
 
 /// Workers have blocks of images where there are few weights, and otherwise weights.

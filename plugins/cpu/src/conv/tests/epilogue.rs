@@ -106,11 +106,11 @@ fn what_follows_a_convolution() {
             let mut arrays = [case.x.clone(), case.w.clone(), y.clone(), bias.clone(), whole.clone()];
             let settings = Settings { convolution, ..Settings::default() };
             run_together_for(&operations, case.compute, (*isa, settings), &mut arrays, &between);
-            for (place, (got, expected)) in arrays[2].numbers().into_iter().zip(&expected).enumerate() {
+            for (index, (got, expected)) in arrays[2].values().into_iter().zip(&expected).enumerate() {
                 let [least, most] = *expected;
                 assert!(
                     same(got, least) || (least..=most).contains(&got),
-                    "seed {seed} at {isa:?}, element {place} is {got}, expected {expected:?}\n{:?}\n{:?}\n{:?}\n{operations:?}",
+                    "seed {seed} at {isa:?}, element {index} is {got}, expected {expected:?}\n{:?}\n{:?}\n{:?}\n{operations:?}",
                     case.x.tensor,
                     case.w.tensor,
                     y.tensor,

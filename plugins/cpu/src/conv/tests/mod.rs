@@ -198,7 +198,7 @@ impl Case {
 
     /// The result of a direction, by plain sums, counted without gaps.
     pub(crate) fn expected(&self, direction: Direction) -> Vec<f64> {
-        let [mut x, mut w, mut y] = [&self.x, &self.w, &self.y].map(Array::numbers);
+        let [mut x, mut w, mut y] = [&self.x, &self.w, &self.y].map(Array::values);
         match direction {
             Direction::Forward => {
                 y.fill(0.0);
@@ -229,7 +229,7 @@ impl Case {
         }
     }
 
-    /// Puts what is not finite into one of x, w and y.
+    /// Puts NaN or infinity into one of x, w and y.
     pub(crate) fn spoil(&mut self, random: &mut Random, which: usize) {
         let array = [&mut self.x, &mut self.w, &mut self.y].into_iter().nth(which).unwrap();
         for _ in 0..random.within(1, 2) {
@@ -248,7 +248,7 @@ impl Case {
         if convolution != Algorithm::Winograd4 && (convolution != Algorithm::Automatic || !may_be_chosen) {
             return 0.0;
         }
-        // Numbers are at most 3, in sums over the channels of either side.
+        // Values are at most 3, in sums over the channels of either side.
         let channels = self.w.tensor.dims[0].max(self.w.tensor.dims[1]) as f64;
         let eps = if self.compute == DataType::Double { 2.0_f64.powi(-53) } else { 2.0_f64.powi(-24) };
         176.0 * (channels + 18.0) * eps * channels * 3.0 * 27.0
@@ -264,7 +264,7 @@ impl Case {
         .unwrap();
         let array = arrays.iter().find(|a| a.tensor.uid == uid).unwrap();
         let bound = self.bound(direction, convolution);
-        for (place, (got, expected)) in array.numbers().into_iter().zip(expected).enumerate() {
+        for (place, (got, expected)) in array.values().into_iter().zip(expected).enumerate() {
             let [least, most] = [-bound, bound].map(|bound| array.rounded(*expected + bound));
             assert!(
                 same(got, least) || (least..=most).contains(&got),
@@ -298,7 +298,7 @@ fn equals_plain_sums() {
 }
 
 #[test]
-fn what_is_not_finite_stays_where_it_belongs() {
+fn nan_and_infinity_stay_where_they_belong() {
     let mut random = Random::new(2);
     for round in 0..60 {
         let mut case = Case::random(&mut random);
