@@ -37,7 +37,7 @@ impl<T: Float> Kernel for ChannelsFirst<T> {
         let shared = Tensors(tensors);
         self.workers.run(|worker| {
             let channels = self.workers.share(worker, self.shape.channels);
-            // SAFETY: the processor supports the instruction set; the caller promises the tensors.
+            // SAFETY: the processor supports the instruction set; the tensors cover all channels.
             unsafe { self.shape.isa.run_vectors(Task { kernel: self, tensors: shared.all(), channels }) };
         });
     }

@@ -215,7 +215,7 @@ impl IsaTask for QuantizeRun<'_> {
         let mut rounded = [0.0_f32; TOGETHER];
         q.for_each_line(&run, |[x, y], len| {
             let values = &mut values[..len];
-            // SAFETY: as above.
+            // SAFETY: the line lies inside the kernel's x, from which `values` are read.
             unsafe { q.load(tensors, x, values) };
             for (value, scale) in values.iter_mut().zip(&scales) {
                 let quotient = if *scale == 0.0 { 0.0 } else { *value / *scale };
@@ -226,7 +226,7 @@ impl IsaTask for QuantizeRun<'_> {
                 values.iter_mut().for_each(|value| *value = value.round_ties_even());
             }
             rounded.iter_mut().zip(&*values).for_each(|(to, value)| *to = to_odd(*value));
-            // SAFETY: as above; no other run writes these elements.
+            // SAFETY: the line lies inside the kernel's y, and no other run writes its elements.
             unsafe { codec.store(rounded.as_ptr(), tensors[slot], y, q.line_strides()[1], len) };
         });
     }

@@ -125,7 +125,7 @@ pub(crate) unsafe fn fill<S: Stored, T: Float>(
     channels: usize,
     planes: *mut T,
 ) {
-    // SAFETY: the function called requires what this one requires.
+    // SAFETY: block, strides and planes satisfy the contract of `Geometry::fill`, which this function repeats.
     unsafe { geometry.fill::<S, T>(block, from, strides, channels, planes) };
 }
 
@@ -144,7 +144,7 @@ pub(crate) unsafe fn store<S: Stored, T: Float>(
     to: *mut u8,
     strides: &Strides,
 ) {
-    // SAFETY: the function called requires what this one requires.
+    // SAFETY: tile and tensor satisfy the contract of `store_tile`, which this function repeats.
     unsafe { store_tile::<S, T>(geometry, block, columns, tile, row, rows, to, strides) };
 }
 

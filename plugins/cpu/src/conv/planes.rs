@@ -98,8 +98,7 @@ impl Geometry {
         planes: *mut T,
     ) {
         let from = from.cast::<S>();
-        // SAFETY: this much is valid, as this function requires; the runs are inside the tensor and inside
-        // the planes.
+        // SAFETY: the planes have room for all channels; the runs are inside the tensor and the planes.
         unsafe {
             planes.write_bytes(0, channels * self.channel());
             self.input_runs(block, strides, |source, target, stride, len| {
@@ -127,8 +126,7 @@ impl Geometry {
         planes: *mut u32,
     ) {
         let from = from.cast::<S>();
-        // SAFETY: this much is valid, as this function requires; the runs are inside the tensor and inside
-        // the planes.
+        // SAFETY: the planes have room for all channels; the runs are inside the tensor and the planes.
         unsafe {
             planes.write_bytes(0, channels.div_ceil(2) * self.channel());
             self.input_runs(block, strides, |source, target, stride, len| {
@@ -215,7 +213,7 @@ impl Geometry {
         row: usize,
     ) {
         let from = from.cast::<S>();
-        // SAFETY: everything read and written here is valid, as this function requires.
+        // SAFETY: `rows` has `row` values for each channel.
         unsafe { rows.write_bytes(0, channels * row) };
         self.runs(block, 0, self.columns(block), |run| {
             let source = strides.offset(run.image, run.at);

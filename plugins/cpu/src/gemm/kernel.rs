@@ -128,7 +128,7 @@ impl<T: 'static> MicroKernel<T> {
     /// of each row.
     #[inline(always)]
     pub(crate) unsafe fn run(&self, tile: &mut Tile<'_, T>, rows: usize, vectors: usize) {
-        // SAFETY: the kernel requires what this function requires.
+        // SAFETY: rows and columns of the tile are valid, and the processor has the instructions of the micro-kernel.
         unsafe {
             if vectors <= MAX_VECTORS {
                 self.run[rows - 1][usize::from(tile.order == Order::Panel)][vectors - 1](tile);

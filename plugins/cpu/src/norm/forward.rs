@@ -210,7 +210,7 @@ impl<T: Float + Stored> VectorTask<T> for Task<'_, T> {
 
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) {
-        // SAFETY: passed on; the plan says of which type the elements are.
+        // SAFETY: the processor has the vector's instructions; the plan chose the access by the dtype of the rows.
         unsafe {
             match self.by.access {
                 // Never planned otherwise, so no code is needed for it.

@@ -408,7 +408,7 @@ unsafe fn rounded<T: Functions, V: Vector<Scalar = T>, const K: usize>(
     vectors: [V; K],
     run: RowConverter<T>,
 ) -> [V; K] {
-    // SAFETY: this function has the same requirements.
+    // SAFETY: the processor has the vector's instructions, which is all that the conversions need.
     unsafe {
         if V::ISA != Isa::Portable && convert::same::<T, f32>() {
             match run.float16 {

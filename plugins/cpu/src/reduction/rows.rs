@@ -14,7 +14,7 @@ impl<T: Float> Task<'_, T> {
     #[inline(always)]
     pub(crate) unsafe fn rows<V: Vector<Scalar = T>, J: Combine>(&self) {
         let parts = self.shape.parts;
-        // SAFETY: this function has the same requirements; tasks are in the order of results.
+        // SAFETY: the processor has the vector's instructions; the tasks' results are in the order of the totals.
         unsafe {
             if parts == 1 {
                 self.outputs::<V, J>(self.tasks.clone(), 0);

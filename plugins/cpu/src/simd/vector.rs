@@ -98,7 +98,7 @@ pub(crate) unsafe trait Vector: PartialVector {
     /// [`crate::simd::stream::settle`] afterwards. `to` is aligned to the size of the vector.
     #[inline(always)]
     unsafe fn stream(self, to: *mut Self::Scalar) {
-        // SAFETY: the trait requires the same of both functions.
+        // SAFETY: `to` is writable for a vector, and `store` needs no alignment.
         unsafe { self.store(to) };
     }
 

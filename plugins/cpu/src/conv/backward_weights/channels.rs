@@ -327,7 +327,7 @@ impl<T: Float> BackwardWeightsByChannel<T> {
                         (&met.outputs[..images * met.of_image], &met.indices[..images * met.of_image])
                     }
                 };
-                // SAFETY: the memory is valid, as this function requires.
+                // SAFETY: planes and gradients are those of the block, and the sums have room for all rows.
                 unsafe {
                     let rhs = gradients.add(first * outputs);
                     let tile = sums.add(first * rows);
@@ -479,7 +479,7 @@ impl<T: Float> Kernel for BackwardWeightsByChannel<T> {
             unsafe { self.store(&share, sums_of(0), base.get(2)) };
         }
         if let Some(exact) = self.exact.as_ref().filter(|_| !finite.into_inner()) {
-            // SAFETY: as the caller promises; there is scratch memory for either, and all weights are written again.
+            // SAFETY: the tensors are those of the operation; the scratch memory is large enough for either kernel.
             unsafe { exact.run(tensors, scratch) };
         }
     }

@@ -371,7 +371,7 @@ unsafe fn spread<S: Stored, T: Float>(
     rows: *mut T,
     row: usize,
 ) {
-    // SAFETY: the function called requires what this one requires.
+    // SAFETY: block, strides and rows satisfy the contract of `Geometry::spread`, which this function repeats.
     unsafe { geometry.spread::<S, T>(block, from, strides, channels, rows, row) };
 }
 

@@ -22,7 +22,7 @@ pub(crate) unsafe fn correct<T: Float>(
     columns: *const T,
     sums: *mut T,
 ) {
-    // SAFETY: the function called requires what this one requires.
+    // SAFETY: the weights of the panel, the columns and the accumulators of the block are valid.
     unsafe { channels.correct((block, pixels), (weights, columns, sums), |weight, number| weight * number) };
 }
 
@@ -43,7 +43,7 @@ pub(crate) unsafe fn correct_pairs(
 ) {
     let half = |word: f32, shift: u32| bf16::from_bits((word.to_bits() >> shift) as u16).to_f32();
     let product = |weight, number| half(weight, 0) * half(number, 0) + half(weight, 16) * half(number, 16);
-    // SAFETY: the function called requires what this one requires.
+    // SAFETY: the weights of the panel, the columns and the accumulators of the block are valid.
     unsafe { channels.correct((block, pixels), (weights, columns, sums), product) };
 }
 

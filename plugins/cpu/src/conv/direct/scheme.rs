@@ -67,8 +67,7 @@ mod pairs {
         channels: usize,
         planes: *mut T,
     ) {
-        // SAFETY: what is needed is valid, as this function requires; words are written whatever their
-        // type is called.
+        // SAFETY: the block lies inside the tensor and the planes have room for it; `T` has the 32 bits of a word.
         unsafe { geometry.fill_pairs::<S>(block, from, strides, channels, planes.cast()) };
     }
 

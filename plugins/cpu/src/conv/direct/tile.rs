@@ -75,7 +75,7 @@ impl<T> TileKernel<T> {
     /// `to` is writable.
     #[inline(always)]
     pub(crate) unsafe fn run(&self, tile: &mut Tile<'_, T>) {
-        // SAFETY: the kernel requires what this function requires.
+        // SAFETY: the operands are readable for each channel and tap, and the processor has the instructions.
         unsafe { (self.run)(tile) };
     }
 
@@ -86,7 +86,7 @@ impl<T> TileKernel<T> {
     #[inline(always)]
     pub(crate) unsafe fn run_two(&self, tile: &mut Tile<'_, T>, step: usize) {
         if let Some(two) = self.two {
-            // SAFETY: the kernel requires what this function requires.
+            // SAFETY: both tiles are valid and have this stride, and the processor has the instructions.
             unsafe { two[step - 1](tile) };
         }
     }

@@ -321,8 +321,7 @@ impl<T: Float> DirectSmall<T> {
         if let Some(outputs) = self.whole {
             for panel in 0..self.panels {
                 for planned in &self.parts {
-                    // SAFETY: everything read and written here is valid, as this function
-                    // requires.
+                    // SAFETY: the planes have the block's images, and the worker's tile has room for the accumulators.
                     unsafe { self.sum(planned, (group, panel), block.images, weights, planes, worker.tile) };
                 }
                 store(panel, 0, outputs, [1, 1, outputs], true);
@@ -333,7 +332,7 @@ impl<T: Float> DirectSmall<T> {
             let size = planned.part.size;
             let flat = output.strides.are_flat(size);
             for panel in 0..self.panels {
-                // SAFETY: everything read and written here is valid, as this function requires.
+                // SAFETY: the planes have the block's images, and the worker's tile has room for the accumulators.
                 unsafe { self.sum(planned, (group, panel), block.images, weights, planes, worker.tile) };
                 store(panel, planned.part.first, planned.of_image, size, flat);
             }
@@ -403,7 +402,7 @@ impl<T: Float> Kernel for DirectSmall<T> {
             self.prepacked.get(source, scratch.add(areas.weights).cast::<T>(), |to| self.pack(source, to))
         };
         if let Some(exact) = self.exact.as_ref().filter(|_| !finite) {
-            // SAFETY: as the caller promises; there is scratch memory for either.
+            // SAFETY: the tensors are those of the operation; the scratch memory is large enough for either kernel.
             unsafe { exact.run(tensors, scratch) };
             return;
         }

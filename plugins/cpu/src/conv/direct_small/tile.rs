@@ -129,7 +129,7 @@ impl<T: Float> AccumulatorTileKernel<T> {
     pub(crate) unsafe fn run(&self, sums: &AccumulatorTile<'_, T>, (height, channel_blocks): (usize, usize)) {
         assert!(sums.rows.len() >= height && sums.tile_offsets.len() >= height);
         let run = if height == self.rows { self.run } else { self.tall };
-        // SAFETY: the kernel requires what this function requires.
+        // SAFETY: inputs and rows of B are readable for each term, and the tile has `height` rows.
         unsafe { run[channel_blocks - 1](sums) };
     }
 }

@@ -61,6 +61,6 @@ pub(crate) unsafe fn pack<S: Stored, T: Float>(
 /// # Safety
 /// The element with this index exists.
 pub(crate) unsafe fn weight<S: Stored, T: Float>(from: *const u8, number: usize) -> T {
-    // SAFETY: everything read and written here is valid, as this function requires.
+    // SAFETY: the tensor has a weight with this index.
     unsafe { from.cast::<S>().add(number).read_unaligned().number() }
 }

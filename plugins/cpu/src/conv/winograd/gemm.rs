@@ -46,7 +46,7 @@ impl<T: Float> Winograd<T> {
         to: *mut T,
     ) -> bool {
         let (rows, width) = (self.kernel.rows, self.kernel.columns());
-        // SAFETY: everything read and written here is valid, as this function requires.
+        // SAFETY: there are accumulators and a bias for `present` rows, and `to` has room for their outputs.
         unsafe {
             with_sides!(self.tile, SIDE, OUTPUTS => {
                 let work = Outputs::<_, SIDE, OUTPUTS> { sums, rows, present, vectors, width, bias, relu, to };
