@@ -77,7 +77,7 @@ pub unsafe extern "C" fn hipdnnBackendGetSerializedBinaryGraph_ext(
         require!(descriptor);
         require!(graphByteSize);
         let bytes = Descriptor::with_access(descriptor.addr(), Descriptor::serialized_graph)?;
-        // SAFETY: the caller vouches for both.
+        // SAFETY: `graphByteSize` is not null; `serializedGraph` is null or has room for the requested bytes.
         unsafe { give_bytes(&bytes, requestedByteSize, graphByteSize, serializedGraph) }
     })
 }
@@ -151,7 +151,7 @@ pub unsafe extern "C" fn hipdnnBackendGetSerializedJsonGraph_ext(
         require!(graphByteSize);
         let mut text = Descriptor::with_access(descriptor.addr(), Descriptor::json_graph)?.into_bytes();
         text.push(0);
-        // SAFETY: the caller vouches for both.
+        // SAFETY: `graphByteSize` is not null; `serializedJsonGraph` is null or has room for the requested bytes.
         unsafe { give_bytes(&text, requestedByteSize, graphByteSize, serializedJsonGraph.cast()) }
     })
 }
