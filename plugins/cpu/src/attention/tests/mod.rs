@@ -1,5 +1,5 @@
-mod apart;
 mod gradients;
+mod layouts;
 use crate::attention::softmax::Weight;
 use crate::fusion::node::plan_node_at;
 use crate::kernel::Refusal;
@@ -15,7 +15,7 @@ const FLOATS: [DataType; 4] = [DataType::Float, DataType::Double, DataType::Half
 /// Results of a case: o, what is kept of each row, and the largest numbers.
 const RESULTS: [i64; 6] = [4, 10, 11, 12, 37, 38];
 
-/// How far apart neighbours of a type are beside their size, at most.
+/// The distance of neighbours of a type relative to their size, at most.
 fn unit_of(data_type: DataType) -> f64 {
     match data_type {
         DataType::Half => 1e-3,
@@ -203,7 +203,7 @@ impl Case {
             }
         }
         case.operation = operation;
-        case.lie_apart(random);
+        case.vary_layout(random);
         case
     }
 

@@ -42,7 +42,7 @@ impl Case {
     }
 
     /// Where lengths are given, sometimes lays sequences out in another way.
-    pub(super) fn lie_apart(&mut self, random: &mut Random) {
+    pub(super) fn vary_layout(&mut self, random: &mut Random) {
         if !self.operation.padding_mask {
             return;
         }
