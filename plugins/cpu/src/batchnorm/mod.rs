@@ -36,7 +36,7 @@ use crate::problem::{Operand, Problem};
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
 use crate::tensor::loop_nest::LoopNest;
-use crate::tensor::row_converter::is_number;
+use crate::tensor::row_converter::is_compute_type;
 use crate::threading::partition::Threads;
 
 /// Plans a batch normalization with its epilogue for an instruction set.
@@ -170,7 +170,7 @@ fn plan_in<T: Float>(
 
 /// Whether all tensors have the compute type.
 fn have_compute_type<T: Float>(operands: &[Operand]) -> bool {
-    operands.iter().all(|operand| is_number::<T>(operand.data_type))
+    operands.iter().all(|operand| is_compute_type::<T>(operand.data_type))
 }
 
 /// All dimensions but that of channels.

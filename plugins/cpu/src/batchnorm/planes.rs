@@ -18,7 +18,7 @@ use crate::simd::vector::{Float, Lanewise, Vector, VectorTask};
 use crate::tensor::image::read;
 use crate::tensor::loop_nest::LoopNest;
 use crate::tensor::moments::Moments;
-use crate::tensor::row_converter::is_number;
+use crate::tensor::row_converter::is_compute_type;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::{Threads, Workers};
 
@@ -55,8 +55,8 @@ fn are_near(nest: &LoopNest<4>) -> bool {
 
 /// Whether an inference can be computed plane by plane.
 pub(crate) fn covers<T: Float>(problem: &Inference) -> bool {
-    is_number::<T>(problem.x.data_type)
-        && is_number::<T>(problem.y.data_type)
+    is_compute_type::<T>(problem.x.data_type)
+        && is_compute_type::<T>(problem.y.data_type)
         && problem.y.layout.rank() > 1
         && are_near(&nest(problem, problem.y.layout.strides()))
 }
@@ -189,7 +189,7 @@ impl<T: Float> Task<'_, T> {
         let [x, y] = slots.map(|slot| self.tensors[slot].cast::<T>());
         let added = epilogue.added.map_or(x, |slot| self.tensors[slot].cast());
         let mut at = elements.start;
-        let mut place = nest.place(at / nest.len);
+        let mut place = nest.position(at / nest.len);
         let mut first = at % nest.len;
         while at < elements.end {
             let len = (nest.len - first).min(elements.end - at);
@@ -339,7 +339,7 @@ mod tests {
                     // SAFETY: the processor supports the instruction set; there is room for all values.
                     unsafe { isa.run_vectors(Both { x, added, stored, streamed }) };
                     assert_eq!(results[0], results[1], "{len} elements from {first} on at {isa:?}");
-                    assert!(results[0][..first].iter().all(|number| *number == T::ONE));
+                    assert!(results[0][..first].iter().all(|value| *value == T::ONE));
                     assert_eq!(results[0][first + len], T::ONE);
                 }
             }

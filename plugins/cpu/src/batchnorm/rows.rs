@@ -116,8 +116,8 @@ impl<T: Float> ChannelsLast<T> {
             // SAFETY: the sums are valid, as this function requires; there are four values a channel.
             unsafe {
                 let values = self.areas(scratch, 0).values;
-                for (i, number) in each(channel, self.sums(scratch, channel)).into_iter().enumerate() {
-                    values.add(i * self.shape.channels + channel).write(number);
+                for (i, value) in each(channel, self.sums(scratch, channel)).into_iter().enumerate() {
+                    values.add(i * self.shape.channels + channel).write(value);
                 }
             }
         }
@@ -154,8 +154,8 @@ impl<T: Float> Kernel for ChannelsLast<T> {
                 Role::Inference => {
                     for channel in 0..channels {
                         let by = parameters.affine(tensors, channel, &Moments::default(), n);
-                        for (i, number) in by.into_iter().enumerate() {
-                            values.add(i * channels + channel).write(number);
+                        for (i, value) in by.into_iter().enumerate() {
+                            values.add(i * channels + channel).write(value);
                         }
                     }
                     self.pass(Pass::Scale, tensors, scratch);

@@ -8,7 +8,7 @@ use crate::conv::strided_backward_data::StridedBackwardData;
 use crate::kernel::Refusal;
 use crate::simd::stored::{Stored, with_stored};
 use crate::simd::vector::Float;
-use crate::tensor::row_converter::{is_number, not_a_float};
+use crate::tensor::row_converter::{is_compute_type, not_a_float};
 
 /// A tensor in memory.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +37,7 @@ pub(crate) struct Weights {
 impl Weights {
     /// Whether each row is contiguous in the order of summation, given the offsets of the taps.
     pub(crate) fn are_rows<T: Float>(&self, taps: impl ExactSizeIterator<Item = usize>) -> bool {
-        is_number::<T>(self.data_type)
+        is_compute_type::<T>(self.data_type)
             && self.channel == taps.len()
             && taps.enumerate().all(|(number, offset)| number == offset)
     }
@@ -98,7 +98,7 @@ pub(crate) type Store<T> =
 /// padding.
 pub(crate) fn are_columns<T: Float>(operands: &Operands) -> bool {
     let Operands { windows, parts, input, .. } = operands;
-    is_number::<T>(input.data_type)
+    is_compute_type::<T>(input.data_type)
         && windows.taps == [[0; 3]]
         && windows.stride == [1; 3]
         && windows.output == windows.input
@@ -179,7 +179,7 @@ unsafe fn pack<S: Stored, T: Float>(
                 let from = from.add(channel * weights.channel + offset);
                 let to = to.add((channel * taps.len() + tap) * height);
                 for r in 0..present {
-                    to.add(r).write(from.add(r * weights.row).read_unaligned().number());
+                    to.add(r).write(from.add(r * weights.row).read_unaligned().value());
                 }
             }
         }

@@ -28,7 +28,7 @@ pub(crate) unsafe fn copy_runs<S: Stored, T: Float>(
             for i in 0..len {
                 for c in 0..channels {
                     to.add(i + c * plane_strides)
-                        .write(from.add(i * stride + c * channel).read_unaligned().number());
+                        .write(from.add(i * stride + c * channel).read_unaligned().value());
                 }
             }
         } else {

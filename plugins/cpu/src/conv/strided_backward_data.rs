@@ -152,8 +152,8 @@ unsafe fn spread<S: Stored, T: Float>(from: *const T, len: usize, to: *mut S, co
             while i + TOGETHER <= len && 2 * (i + TOGETHER) <= columns {
                 let values = from.add(i).cast::<[T; TOGETHER]>().read_unaligned();
                 let mut elements = [[zero; 2]; TOGETHER];
-                for (element, number) in elements.iter_mut().zip(&values) {
-                    element[0] = S::nearest(*number);
+                for (element, value) in elements.iter_mut().zip(&values) {
+                    element[0] = S::nearest(*value);
                 }
                 to.add(2 * i).cast::<[[S; 2]; TOGETHER]>().write_unaligned(elements);
                 i += TOGETHER;

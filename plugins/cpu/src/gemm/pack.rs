@@ -126,7 +126,7 @@ impl<S: Stored, T: Float> VectorTask<T> for Packing<'_, S, T> {
                     while i < rows {
                         let (from, to) = (from.add(i * row), to.add(i * row_stride));
                         for j in first..first + present {
-                            to.add(j).write(from.add(j * column).read_unaligned().number());
+                            to.add(j).write(from.add(j * column).read_unaligned().value());
                         }
                         i += 1;
                     }
@@ -196,15 +196,15 @@ unsafe fn copy_row<S: Stored, V: Vector>(from: *const S, to: *mut V::Scalar, len
             while j + STREAMS <= len {
                 let elements = from.add(j).cast::<[S; STREAMS]>().read_unaligned();
                 let mut values = [V::Scalar::ZERO; STREAMS];
-                for (number, element) in values.iter_mut().zip(elements) {
-                    *number = element.number();
+                for (value, element) in values.iter_mut().zip(elements) {
+                    *value = element.value();
                 }
                 to.add(j).cast::<[V::Scalar; STREAMS]>().write_unaligned(values);
                 j += STREAMS;
             }
         }
         while j < len {
-            to.add(j).write(from.add(j).read_unaligned().number());
+            to.add(j).write(from.add(j).read_unaligned().value());
             j += 1;
         }
     }

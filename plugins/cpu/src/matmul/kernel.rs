@@ -439,7 +439,7 @@ impl<T: Accumulator> Kernel for Gemm<T> {
                 ];
                 let of_block = part(*m, self.row_blocks, (start + block) % self.row_blocks);
                 // SAFETY: the tensors cover their matrices, the scratch memory has room for every
-                // worker; no two panels of blocks write the same elements of the product.
+                // worker; no two panels of blocks write the same elements of c.
                 unsafe {
                     let rows = if !self.scheme.a_readable {
                         (
@@ -464,7 +464,7 @@ impl<T: Accumulator> Kernel for Gemm<T> {
                     let lanes = self.scheme.kernel.lanes;
                     let columns = vectors.start * lanes..(vectors.end * lanes).min(self.problem.n);
                     self.problem.areas((start + block) / self.row_blocks, of_block, columns, |area| {
-                        // SAFETY: the area is inside the product, and was just computed.
+                        // SAFETY: the area is inside c, and was just computed.
                         unsafe {
                             block_epilogue.run_on_box(
                                 all.all(),

@@ -7,7 +7,7 @@ use crate::testing::{Array, EIGHT_BITS, Random, run, run_together, run_together_
 
 const TYPES: [DataType; 4] = [DataType::Float, DataType::Double, DataType::Half, DataType::Bfloat16];
 
-/// The product of random shape with its three tensors a, b and c, in one of many layouts.
+/// A matmul of random shape with its three tensors a, b and c, in one of many layouts.
 fn case(random: &mut Random, [m, n, k]: [usize; 3]) -> (DataType, [Array; 3]) {
     let batch = random.of(&[0, 0, 0, 1, 1, 2]);
     let mut dims: [Vec<i64>; 3] = Default::default();
@@ -91,7 +91,7 @@ fn whole_numbers_in_any_shape_and_layout() {
     }
 }
 
-/// Operands and results of 8 bits, whose largest values sums of few terms pass.
+/// Operands and results of 8 bits: sums of few terms exceed their largest values.
 #[test]
 fn floats_of_eight_bits() {
     for seed in 0..80 {
@@ -208,7 +208,7 @@ fn bytes_have_exact_sums() {
     }
 }
 
-/// What follows a product: a sum with a row, a column or a whole matrix, then other operations.
+/// What follows a matmul: a sum with a row, a column or a whole matrix, then other operations.
 #[test]
 fn what_follows_a_product() {
     for seed in 0..300 {

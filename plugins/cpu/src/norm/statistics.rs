@@ -71,7 +71,7 @@ unsafe fn beginning<S: Stored, V: Vector>(x: *const S, len: usize) -> V::Scalar 
     // there is room for.
     unsafe {
         if len < V::LANES {
-            first[0] = x.read_unaligned().number();
+            first[0] = x.read_unaligned().value();
         } else {
             convert::load::<S, V>(x).store(first.as_mut_ptr());
         }
@@ -96,7 +96,7 @@ unsafe fn values<S: Stored, V: Vector>(x: *const S, len: usize, buffer: *mut V::
             at += V::LANES;
         }
         while at < len {
-            buffer.add(at).write(x.add(at).read_unaligned().number());
+            buffer.add(at).write(x.add(at).read_unaligned().value());
             at += 1;
         }
     }
@@ -133,7 +133,7 @@ unsafe fn moments_of_some<S: Stored, V: Vector, const ROWS: usize>(
         }
         while at < len {
             for i in 0..ROWS {
-                let deviation = rows[i].add(at).read_unaligned().number::<V::Scalar>() - about[i];
+                let deviation = rows[i].add(at).read_unaligned().value::<V::Scalar>() - about[i];
                 rest[i] = [rest[i][0] + deviation, deviation * deviation + rest[i][1]];
             }
             at += 1;

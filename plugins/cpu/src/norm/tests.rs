@@ -162,8 +162,8 @@ impl Case {
         };
         let uids: Vec<i64> = self.arrays.iter().map(|array| array.tensor.uid).collect();
         check_with_reference(operation, self.compute(), isa, &self.arrays, &uids, |expected| {
-            let finite = expected.values().into_iter().filter(|number| number.is_finite());
-            let largest = finite.fold(1.0_f64, |largest, number| largest.max(number.abs()));
+            let finite = expected.values().into_iter().filter(|value| value.is_finite());
+            let largest = finite.fold(1.0_f64, |largest, value| largest.max(value.abs()));
             move |got, expected| (got - expected).abs() <= tolerance * largest
         });
     }

@@ -189,7 +189,7 @@ impl<T: Functions, const N: usize> Elements<T, N> {
         // The offset of the element in a repeated operand's buffer, and how often it is there.
         let mut repeated = [(usize::MAX, 0); N];
         let mut at = elements.start;
-        let mut place = nest.place(at / nest.len);
+        let mut position = nest.position(at / nest.len);
         while at < elements.end {
             let first = at % nest.len;
             let end = nest.len.min(first + (elements.end - at));
@@ -199,7 +199,7 @@ impl<T: Functions, const N: usize> Elements<T, N> {
                 // SAFETY: the elements are inside the tensors; chunks are no longer than the buffers unless every operand is
                 // used in place.
                 unsafe {
-                    let offset = |i: usize| base[i] + place.offsets[i] + from * nest.inner_strides[i];
+                    let offset = |i: usize| base[i] + position.offsets[i] + from * nest.inner_strides[i];
                     for (i, input) in self.inputs.iter().enumerate() {
                         let base = tensors[input.slot].cast_const().add(offset(i) * input.run.size);
                         let buffer = buffers[i].values::<T>();
@@ -240,7 +240,7 @@ impl<T: Functions, const N: usize> Elements<T, N> {
                 from += len;
             }
             at += end - first;
-            nest.advance(&mut place);
+            nest.advance(&mut position);
         }
         if self.streamed {
             settle();

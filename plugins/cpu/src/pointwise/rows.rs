@@ -139,9 +139,9 @@ impl<T: Functions> Rows<T> {
         let mut row = rows.start;
         while row < rows.end {
             let first = row % nest.len;
-            let place = nest.place(row / nest.len);
+            let position = nest.position(row / nest.len);
             let offset = |tensor: usize, row: usize| {
-                place.offsets[tensor] + (first + row) * nest.inner_strides[tensor]
+                position.offsets[tensor] + (first + row) * nest.inner_strides[tensor]
             };
             let count = (nest.len - first).min(rows.end - row).min(most);
             // SAFETY: this function requires the tensors, and the buffer for rows that are converted.

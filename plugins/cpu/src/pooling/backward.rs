@@ -188,8 +188,8 @@ impl<T: Float> Backward<T> {
                         for channel in 0..count {
                             let at = places.add(channel * index.strides[1]).read_unaligned();
                             if at >= 0 && (at as usize) < height * width {
-                                let number = from.add(channel).read_unaligned();
-                                add(to.add(at as usize * pixel + channel), number);
+                                let value = from.add(channel).read_unaligned();
+                                add(to.add(at as usize * pixel + channel), value);
                             }
                         }
                         continue;
@@ -218,7 +218,7 @@ impl<T: Float> Backward<T> {
 /// # Safety
 /// The value is readable and writable.
 #[inline(always)]
-unsafe fn add<T: Float>(to: *mut T, number: T) {
-    // SAFETY: the number is valid, as this function requires.
-    unsafe { to.write_unaligned(to.read_unaligned() + number) };
+unsafe fn add<T: Float>(to: *mut T, value: T) {
+    // SAFETY: the element is valid, as this function requires.
+    unsafe { to.write_unaligned(to.read_unaligned() + value) };
 }

@@ -24,7 +24,7 @@ impl<T: Float> Task<'_, T> {
             let (block, part) = (task / shape.parts, task % shape.parts);
             let (run, first) = (block / blocks, block % blocks * BUFFER);
             let len = BUFFER.min(kept.len - first);
-            let [x_at, y_at] = kept.place(run).offsets;
+            let [x_at, y_at] = kept.position(run).offsets;
             let base = x_at + first * kept.inner_strides[0];
             totals[..len].fill(J::start::<f64>());
             let part_of = shape.part(part);

@@ -48,12 +48,12 @@ impl<T: Float> Task<'_, T> {
             let mut total = J::start::<f64>();
             let mut left = part_of.len();
             let mut done = part_of.start % nest.len;
-            let mut place = nest.place(part_of.start / nest.len);
+            let mut position = nest.position(part_of.start / nest.len);
             while left > 0 {
                 let len = (nest.len - done).min(most).min(left);
                 // SAFETY: the elements are those of the result, at most as many as the buffer holds.
                 unsafe {
-                    let from = x.add((base + place.offsets[0] + done * nest.inner_strides[0]) * size);
+                    let from = x.add((base + position.offsets[0] + done * nest.inner_strides[0]) * size);
                     let values = if shape.direct {
                         from.cast_const().cast::<T>()
                     } else {
@@ -66,7 +66,7 @@ impl<T: Float> Task<'_, T> {
                 done += len;
                 if done == nest.len {
                     done = 0;
-                    nest.advance(&mut place);
+                    nest.advance(&mut position);
                 }
             }
             // SAFETY: the offset is that of the result.

@@ -32,8 +32,8 @@ pub(crate) unsafe fn load<S: Stored, V: Vector>(from: *const S) -> V {
         }
         let mut values = [V::Scalar::ZERO; MAX_LANES];
         if widen(V::ISA, from, values.as_mut_ptr(), V::LANES) < V::LANES {
-            for (i, number) in values.iter_mut().enumerate().take(V::LANES) {
-                *number = from.add(i).read_unaligned().number();
+            for (i, value) in values.iter_mut().enumerate().take(V::LANES) {
+                *value = from.add(i).read_unaligned().value();
             }
         }
         V::load(values.as_ptr())
@@ -54,8 +54,8 @@ pub(crate) unsafe fn store<S: Stored, V: Vector>(vector: V, to: *mut S) {
         let mut values = [V::Scalar::ZERO; MAX_LANES];
         vector.store(values.as_mut_ptr());
         if narrow(V::ISA, values.as_ptr(), to, V::LANES) < V::LANES {
-            for (i, number) in values.iter().enumerate().take(V::LANES) {
-                to.add(i).write_unaligned(S::nearest(*number));
+            for (i, value) in values.iter().enumerate().take(V::LANES) {
+                to.add(i).write_unaligned(S::nearest(*value));
             }
         }
     }
@@ -431,12 +431,12 @@ mod tests {
         let values: Vec<f32> = bits.map(f32::from_bits).collect();
         for isa in Isa::available() {
             let got = each(*isa, Again::<S>(std::marker::PhantomData), &values);
-            for (number, got) in values.iter().zip(got) {
-                let expected: f32 = S::nearest(*number).number();
+            for (value, got) in values.iter().zip(got) {
+                let expected: f32 = S::nearest(*value).value();
                 let are_nan = expected.is_nan() && got.is_nan();
                 assert!(
                     are_nan || expected.to_bits() == got.to_bits(),
-                    "{number:e} is {got:e} at {isa:?}, expected {expected:e}"
+                    "{value:e} is {got:e} at {isa:?}, expected {expected:e}"
                 );
             }
         }

@@ -132,11 +132,11 @@ unsafe fn fused_f64(a: float64x2_t, b: float64x2_t, c: float64x2_t) -> float64x2
 }
 
 macro_rules! partial_vector {
-    ($name:ident, $number:ty, $unzip:ident, $unzip_odd:ident, $zip:ident, $zip_high:ident, $ext:ident, $min:ident, $max:ident,
+    ($name:ident, $scalar:ty, $unzip:ident, $unzip_odd:ident, $zip:ident, $zip_high:ident, $ext:ident, $min:ident, $max:ident,
         |$x:ident, $than:ident| $larger:expr, $select:ident) => {
         // SAFETY: every processor of the target has the instructions.
         unsafe impl PartialVector for $name {
-            type Scalar = $number;
+            type Scalar = $scalar;
             type Half = Self;
             type Lanes = (usize, usize);
 
@@ -146,7 +146,7 @@ macro_rules! partial_vector {
             }
 
             #[inline(always)]
-            unsafe fn load_lanes(from: *const $number, (low, high): (usize, usize)) -> Self {
+            unsafe fn load_lanes(from: *const $scalar, (low, high): (usize, usize)) -> Self {
                 let mut values = [0.0; Self::LANES];
                 // SAFETY: the lanes' elements are valid, as the trait requires.
                 unsafe {
@@ -158,7 +158,7 @@ macro_rules! partial_vector {
             }
 
             #[inline(always)]
-            unsafe fn store_lanes(self, to: *mut $number, (low, high): (usize, usize)) {
+            unsafe fn store_lanes(self, to: *mut $scalar, (low, high): (usize, usize)) {
                 let mut values = [0.0; Self::LANES];
                 // SAFETY: the lanes' elements are valid, as the trait requires.
                 unsafe {

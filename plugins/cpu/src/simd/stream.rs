@@ -12,7 +12,7 @@ const LARGE: usize = 32 << 20;
 /// Contiguous elements from which on it pays to look for the first aligned cache line.
 const LONG: usize = 512;
 
-/// Whether a kernel should stream that reads and writes `elements` elements, and writes `run` contiguous ones at a
+/// Whether non-temporal stores pay for a kernel that reads and writes `elements` elements, `run` contiguous ones at a
 /// time.
 pub(crate) fn is_worth<T>(elements: usize, run: usize) -> bool {
     elements * size_of::<T>() >= LARGE && run >= LONG

@@ -7,7 +7,7 @@ use crate::simd::vector::{PartialVector, by_contract};
 use crate::simd::x86::{F32x8, F32x16, F64x4, F64x8};
 
 macro_rules! partial_vector {
-    ($name:ident, $half:ident, $number:ty, $lanes:ty,
+    ($name:ident, $half:ident, $scalar:ty, $lanes:ty,
         |$low:ident, $high:ident| $make:expr,
         |$from:ident, $read:ident| $load:expr,
         |$to:ident, $written:ident, $stored:ident| $store:expr,
@@ -18,14 +18,14 @@ macro_rules! partial_vector {
         |$x:ident, $than:ident, $yes:ident, $no:ident| $larger:expr) => {
         // SAFETY: what the functions need is named in the trait's contract.
         unsafe impl PartialVector for $name {
-            type Scalar = $number;
+            type Scalar = $scalar;
             type Half = $half;
             type Lanes = $lanes;
 
             by_contract! {
                 fn lanes($low: usize, $high: usize) -> $lanes { $make }
-                fn load_lanes($from: *const $number, $read: $lanes) -> Self { Self($load) }
-                fn store_lanes(self: Self, $to: *mut $number, $written: $lanes) { match self.0 { $stored => $store } }
+                fn load_lanes($from: *const $scalar, $read: $lanes) -> Self { Self($load) }
+                fn store_lanes(self: Self, $to: *mut $scalar, $written: $lanes) { match self.0 { $stored => $store } }
                 fn unzip(self: Self, next: Self) -> (Self, Self) {
                     match (self.0, next.0) { ($a, $b) => match $unzip { (even, odd) => (Self(even), Self(odd)) } }
                 }

@@ -131,8 +131,8 @@ unsafe fn without_zeros<V: Vector>(v: V) -> V {
     // SAFETY: the processor has the instructions, as this function requires; there is room for the lanes of any vector.
     unsafe {
         v.store(values.as_mut_ptr());
-        for number in &mut values {
-            *number = if *number == V::Scalar::ZERO { V::Scalar::ONE } else { *number };
+        for value in &mut values {
+            *value = if *value == V::Scalar::ZERO { V::Scalar::ONE } else { *value };
         }
         V::load(values.as_ptr())
     }

@@ -211,9 +211,9 @@ pub(crate) unsafe fn load_strided<V: Vector>(
             _ => {
                 let mut values = [V::Scalar::ZERO; MAX_LANES];
                 let mut at = first;
-                for number in &mut values[..V::LANES] {
+                for value in &mut values[..V::LANES] {
                     if at >= 0 && at < len as isize {
-                        *number = row.add(at as usize).read_unaligned();
+                        *value = row.add(at as usize).read_unaligned();
                     }
                     at += stride as isize;
                 }

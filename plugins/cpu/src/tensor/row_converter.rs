@@ -45,7 +45,7 @@ impl<T> Clone for RowConverter<T> {
 impl<T> Copy for RowConverter<T> {}
 
 /// Whether a dtype is the compute type.
-pub(crate) fn is_number<T: Float>(data_type: DataType) -> bool {
+pub(crate) fn is_compute_type<T: Float>(data_type: DataType) -> bool {
     RowConverter::<T>::of(data_type).is_ok_and(|run| run.same)
 }
 
@@ -132,15 +132,15 @@ pub(crate) unsafe fn load_run<S: Stored, T: Float>(from: *const u8, stride: usiz
             while i + TOGETHER <= len {
                 let elements = from.add(i).cast::<[S; TOGETHER]>().read_unaligned();
                 let mut values = [T::ZERO; TOGETHER];
-                for (number, element) in values.iter_mut().zip(&elements) {
-                    *number = element.number();
+                for (value, element) in values.iter_mut().zip(&elements) {
+                    *value = element.value();
                 }
                 to.add(i).cast::<[T; TOGETHER]>().write_unaligned(values);
                 i += TOGETHER;
             }
         }
         while i < len {
-            to.add(i).write(from.add(i * stride).read_unaligned().number());
+            to.add(i).write(from.add(i * stride).read_unaligned().value());
             i += 1;
         }
     }
@@ -163,8 +163,8 @@ pub(crate) unsafe fn store_run<S: Stored, T: Float>(from: *const T, to: *mut u8,
             while i + TOGETHER <= len {
                 let values = from.add(i).cast::<[T; TOGETHER]>().read_unaligned();
                 let mut elements = [S::nearest(T::ZERO); TOGETHER];
-                for (element, number) in elements.iter_mut().zip(&values) {
-                    *element = S::nearest(*number);
+                for (element, value) in elements.iter_mut().zip(&values) {
+                    *element = S::nearest(*value);
                 }
                 to.add(i).cast::<[S; TOGETHER]>().write_unaligned(elements);
                 i += TOGETHER;
@@ -226,7 +226,7 @@ pub(crate) unsafe fn all_finite<T: Float>(values: *const T, len: usize) -> bool 
         }
         at += sums.len();
     }
-    let mut sum = sums.into_iter().fold(T::ZERO, |sum, number| sum + number);
+    let mut sum = sums.into_iter().fold(T::ZERO, |sum, value| sum + value);
     for i in at..len {
         // SAFETY: `len` values are valid, as this function requires.
         sum = sum + unsafe { values.add(i).read_unaligned() } * T::ZERO;
@@ -242,17 +242,14 @@ mod tests {
     /// element of its bits, `bits` gives these.
     fn convert<S: Stored>(of: fn(u16) -> S, bits: fn(S) -> u16) {
         let elements: Vec<S> = (0..=u16::MAX).map(of).collect();
-        let read: Vec<f32> = elements.iter().map(|element| element.number()).collect();
+        let read: Vec<f32> = elements.iter().map(|element| element.value()).collect();
         for skipped in [0, 1, 5] {
             let from = &elements[skipped..];
             let mut values = vec![0.0_f32; from.len()];
             // SAFETY: both slices have this length.
             unsafe { load_run::<S, f32>(from.as_ptr().cast(), 1, values.as_mut_ptr(), from.len()) };
-            for (expected, number) in read[skipped..].iter().zip(&values) {
-                assert!(
-                    expected == number || (expected.is_nan() && number.is_nan()),
-                    "{expected} is {number}"
-                );
+            for (expected, value) in read[skipped..].iter().zip(&values) {
+                assert!(expected == value || (expected.is_nan() && value.is_nan()), "{expected} is {value}");
             }
         }
         // Between all neighbours, at ties, beyond the largest and below the smallest.
@@ -264,10 +261,10 @@ mod tests {
             unsafe {
                 store_run::<S, f32>(values.as_ptr(), stored.as_mut_ptr().cast(), 1, values.len());
             }
-            for (number, stored) in values.iter().zip(&stored) {
-                let (expected, again) = (S::nearest(*number), stored.number::<f32>());
-                let same = bits(expected) == bits(*stored) || (number.is_nan() && again.is_nan());
-                assert!(same, "{number} is stored as {again}, expected {}", expected.number::<f32>());
+            for (value, stored) in values.iter().zip(&stored) {
+                let (expected, again) = (S::nearest(*value), stored.value::<f32>());
+                let same = bits(expected) == bits(*stored) || (value.is_nan() && again.is_nan());
+                assert!(same, "{value} is stored as {again}, expected {}", expected.value::<f32>());
             }
         }
     }

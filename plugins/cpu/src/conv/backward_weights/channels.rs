@@ -25,7 +25,7 @@ use crate::kernel::{Facts, Kernel, Refusal};
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
-use crate::tensor::row_converter::{all_finite, is_number};
+use crate::tensor::row_converter::{all_finite, is_compute_type};
 use crate::tensor::scratch::{Scratch, Shared};
 use crate::threading::partition::{Workers, part};
 
@@ -140,7 +140,7 @@ impl<T: Float> BackwardWeightsByChannel<T> {
         let in_place = Planes::plan(windows, *input, *channels, (images, size), true)?;
         let (outputs, met) = of_images(&in_place);
         let by_tap = !met.is_empty()
-            && is_number::<T>(input.data_type)
+            && is_compute_type::<T>(input.data_type)
             && time(true, channel_blocks, *channels) < time(false, channel_blocks, *channels);
         let whole = Partition {
             rows: 1,

@@ -23,7 +23,7 @@ pub(crate) unsafe fn correct<T: Float>(
     sums: *mut T,
 ) {
     // SAFETY: the weights of the panel, the columns and the accumulators of the block are valid.
-    unsafe { channels.correct((block, pixels), (weights, columns, sums), |weight, number| weight * number) };
+    unsafe { channels.correct((block, pixels), (weights, columns, sums), |weight, value| weight * value) };
 }
 
 /// The same for pairs of `bfloat16`.
@@ -42,7 +42,7 @@ pub(crate) unsafe fn correct_pairs(
     sums: *mut f32,
 ) {
     let half = |word: f32, shift: u32| bf16::from_bits((word.to_bits() >> shift) as u16).to_f32();
-    let product = |weight, number| half(weight, 0) * half(number, 0) + half(weight, 16) * half(number, 16);
+    let product = |weight, value| half(weight, 0) * half(value, 0) + half(weight, 16) * half(value, 16);
     // SAFETY: the weights of the panel, the columns and the accumulators of the block are valid.
     unsafe { channels.correct((block, pixels), (weights, columns, sums), product) };
 }
@@ -82,7 +82,7 @@ impl<T: Float> Direct<T> {
                 // requires.
                 unsafe {
                     let to = sums.add(pixel * width + first);
-                    let is_nan = |number: T| number.partial_cmp(&number).is_none();
+                    let is_nan = |value: T| value.partial_cmp(&value).is_none();
                     if !(0..count).any(|channel| is_nan(to.add(channel).read())) {
                         continue;
                     }
@@ -93,11 +93,11 @@ impl<T: Float> Direct<T> {
                         }
                         for c in 0..self.words {
                             let weights = weights.add((c * self.taps.len() + tap) * width + first);
-                            let number = columns
+                            let value = columns
                                 .add(c * self.channel_stride + tap_offset + pixel_offset)
                                 .read_unaligned();
                             for (channel, sum) in again.iter_mut().enumerate().take(count) {
-                                *sum = *sum + product(weights.add(channel).read_unaligned(), number);
+                                *sum = *sum + product(weights.add(channel).read_unaligned(), value);
                             }
                         }
                     }
@@ -121,6 +121,6 @@ impl<T: Float> IsaTask for HasNan<'_, T> {
     #[inline(always)]
     fn run(self) -> bool {
         // No early exit, so that the compiler vectorises the loop.
-        self.0.iter().fold(false, |found, number| found | number.partial_cmp(number).is_none())
+        self.0.iter().fold(false, |found, value| found | value.partial_cmp(value).is_none())
     }
 }

@@ -11,7 +11,7 @@ use crate::kernel::Refusal;
 use crate::pointwise::Epilogue;
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
-use crate::tensor::row_converter::{RowConverter, is_number};
+use crate::tensor::row_converter::{RowConverter, is_compute_type};
 
 impl<T: Float> Scheme<T> {
     /// Values of the compute type.
@@ -27,7 +27,7 @@ impl<T: Float> Scheme<T> {
         Ok(Self {
             kernel: TileKernel::of(isa),
             terms: 1,
-            is_readable: is_number::<T>(operands.input.data_type),
+            is_readable: is_compute_type::<T>(operands.input.data_type),
             fill,
             input_size,
             pack: packing_of("w", operands.weights.data_type)?.0,
@@ -77,8 +77,8 @@ mod pairs {
         for i in 0..len {
             // SAFETY: both are valid, as this function requires.
             unsafe {
-                let number = f64::from(from.add(i).read());
-                to.cast::<S>().add(i * stride).write_unaligned(S::nearest(number));
+                let value = f64::from(from.add(i).read());
+                to.cast::<S>().add(i * stride).write_unaligned(S::nearest(value));
             }
         }
     }

@@ -189,8 +189,8 @@ impl<T: Accumulator> StoreEpilogue<T> {
             } else if stride == 1 && present == N {
                 to.cast::<[T; N]>().write_unaligned(*values);
             } else {
-                for (i, number) in values.iter().enumerate().take(present) {
-                    to.add(i * stride).write_unaligned(*number);
+                for (i, value) in values.iter().enumerate().take(present) {
+                    to.add(i * stride).write_unaligned(*value);
                 }
             }
         }
@@ -218,8 +218,8 @@ impl<T: Accumulator> Panel<'_, T> {
                     if present == SIDE {
                         values = sums.cast::<[T; SIDE]>().read();
                     } else {
-                        for (c, number) in values.iter_mut().enumerate().take(present) {
-                            *number = sums.add(c).read();
+                        for (c, value) in values.iter_mut().enumerate().take(present) {
+                            *value = sums.add(c).read();
                         }
                     }
                     let other = other.map(|(at, strides)| {

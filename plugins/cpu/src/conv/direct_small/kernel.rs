@@ -17,7 +17,7 @@ use crate::settings::Settings;
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
 use crate::tensor::prepacked::Prepacked;
-use crate::tensor::row_converter::{all_finite, is_number};
+use crate::tensor::row_converter::{all_finite, is_compute_type};
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::{Assignment, Workers};
 
@@ -205,7 +205,7 @@ impl<T: Float> DirectSmall<T> {
             store,
             store_size: bytes(output.data_type),
             transpose: packing_of("sums", number)?.0,
-            direct: is_number::<T>(output.data_type),
+            direct: is_compute_type::<T>(output.data_type),
             weights: packed,
             columns: images * whole.unwrap_or(largest),
             whole,

@@ -4,7 +4,7 @@ use crate::conv::geometry::{Block, Strides, Windows};
 use crate::conv::operands::OperandView;
 use crate::kernel::Refusal;
 use crate::simd::vector::Float;
-use crate::tensor::row_converter::{RowConverter, is_number};
+use crate::tensor::row_converter::{RowConverter, is_compute_type};
 
 /// Where images are read from: the tensor itself, or a copy that has every element that a filter reaches.
 pub(crate) struct Planes<T> {
@@ -49,7 +49,7 @@ impl<T: Float> Planes<T> {
         if elements * channels as f64 * images as f64 > (1_u64 << 32) as f64 {
             return Err(format!("planes of {elements} elements for {channels} channels of {images} images"));
         }
-        let copied = padded || !is_number::<T>(view.data_type);
+        let copied = padded || !is_compute_type::<T>(view.data_type);
         let plane: usize = size.iter().product();
         let strides = if !copied {
             view.strides
@@ -95,7 +95,7 @@ impl<T: Float> Planes<T> {
     }
 
     /// The planes of some channels for a block; the pointer may be before the tensor's first element. Copies
-    /// them to `to` unless the tensor is read in view.
+    /// them to `to` unless the tensor is read in place.
     ///
     /// # Safety
     /// `from` is the first element of the first channel; `to` is writable for [`Planes::elements`] values, which

@@ -170,13 +170,13 @@ impl<V: Vector, const ROWS: usize, const VECTORS: usize, const HALF: bool> IsaTa
                 }
                 let behind = if HALF { V::Half::load(rhs.add(VECTORS * V::LANES)) } else { V::Half::zero() };
                 for ((input, sums), behind_sum) in inputs.iter().zip(&mut sums).zip(&mut halves) {
-                    let number = input.wrapping_add(*term).read_unaligned();
-                    let all = V::splat(number);
+                    let element = input.wrapping_add(*term).read_unaligned();
+                    let all = V::splat(element);
                     for (sum, column) in sums.iter_mut().zip(columns) {
                         *sum = all.mul_add(column, *sum);
                     }
                     if HALF {
-                        *behind_sum = V::Half::splat(number).mul_add(behind, *behind_sum);
+                        *behind_sum = V::Half::splat(element).mul_add(behind, *behind_sum);
                     }
                 }
             }

@@ -124,8 +124,8 @@ impl<T: Float> Im2col<T> {
         let stride = [windows.stride[1], windows.stride[2]];
         let taps: Vec<_> = windows.taps.iter().map(|tap| [tap[1], tap[2]]).collect();
         let reach = [0, 1].map(|i| {
-            let places = || taps.iter().map(|tap| tap[i]);
-            (places().min().unwrap_or(0), places().max().unwrap_or(0))
+            let taps_of_axis = || taps.iter().map(|tap| tap[i]);
+            (taps_of_axis().min().unwrap_or(0), taps_of_axis().max().unwrap_or(0))
         });
         let is_padded = (0..2).any(|i| {
             reach[i].0 < 0 || ((output[i] - 1) * stride[i]) as isize + reach[i].1 >= input[i] as isize
@@ -205,11 +205,11 @@ impl<T: Float> Im2col<T> {
     fn spot(&self, tile: usize) -> Spot {
         let columns = self.columns(tile);
         let of_image = self.output[0] * self.output[1];
-        let (image, place) = (columns.start / of_image, columns.start % of_image);
-        let is_alone = place + columns.len() <= of_image && columns.len().is_multiple_of(self.kernel.lanes);
+        let (image, offset) = (columns.start / of_image, columns.start % of_image);
+        let is_alone = offset + columns.len() <= of_image && columns.len().is_multiple_of(self.kernel.lanes);
         Spot {
             vectors: columns.len().div_ceil(self.kernel.lanes),
-            alone: is_alone.then_some((image, place)),
+            alone: is_alone.then_some((image, offset)),
             columns,
         }
     }
@@ -237,12 +237,19 @@ impl<T: Float> Im2col<T> {
         let shared = Shared([from.cast_mut(), to.cast()]);
         let height = self.kernel.rows;
         self.pack_workers.for_each_part(self.operands.groups * self.panels, |_, number| {
-            let place = (number / self.panels, number % self.panels);
+            let group_and_panel = (number / self.panels, number % self.panels);
             // SAFETY: the tensor covers its weights, and there is memory for every panel; a panel is
             // packed by one worker.
             unsafe {
                 let to = shared.get(1).cast::<T>().add(number * self.depth * height);
-                (self.pack)(&self.operands, &self.operands.parts[0].taps, height, place, shared.get(0), to);
+                (self.pack)(
+                    &self.operands,
+                    &self.operands.parts[0].taps,
+                    height,
+                    group_and_panel,
+                    shared.get(0),
+                    to,
+                );
             }
         });
     }
@@ -275,12 +282,12 @@ impl<T: Float> Im2col<T> {
                     let residual = self.added(tensors, (columns, *alone), channels, buffers[1]);
                     let copied = copied.add(number * self.depth * self.kernel.columns());
                     let width = vectors * self.kernel.lanes;
-                    let place = alone.filter(|_| copies && panel == panels.start);
-                    let (b, b_stride, keep) = match place {
-                        Some((image, place)) => {
+                    let position = alone.filter(|_| copies && panel == panels.start);
+                    let (b, b_stride, keep) = match position {
+                        Some((image, offset)) => {
                             let from = self.operands.input_of(tensors, group, size_of::<T>()).cast::<T>();
                             (
-                                from.add(image * input.strides.batch + place).cast_const(),
+                                from.add(image * input.strides.batch + offset).cast_const(),
                                 input.strides.channel,
                                 copied,
                             )
@@ -292,7 +299,7 @@ impl<T: Float> Im2col<T> {
                         None => (panel * self.depth * height, Order::Panel, height),
                     };
                     let mut tile_prefetch = TilePrefetch::of(next.take(), self.depth, [INTERVAL, TOGETHER]);
-                    let mut product = Tile {
+                    let mut gemm_tile = Tile {
                         a: weights.add(of_panel),
                         order,
                         a_stride,
@@ -311,14 +318,14 @@ impl<T: Float> Im2col<T> {
                     if self.prefetches && to == buffers[0] {
                         self.prefetch(tensors, columns, channels);
                     }
-                    self.kernel.run(&mut product, present, *vectors);
+                    self.kernel.run(&mut gemm_tile, present, *vectors);
                     // A weight that is NaN or infinite times a zero of the padding is NaN.
                     if self.is_padded
                         && !is_finite
                         && has_nan(to, (present, to_stride), columns.len())
-                        && !are_finite(&product, present)
+                        && !are_finite(&gemm_tile, present)
                     {
-                        self.multiply_exactly(&product, columns, present);
+                        self.multiply_exactly(&gemm_tile, columns, present);
                     }
                     if to == buffers[0] {
                         self.store(tensors, columns, channels, to);
@@ -335,9 +342,9 @@ impl<T: Float> Im2col<T> {
 fn split_columns(columns: &Range<usize>, size: usize, mut each: impl FnMut(usize, usize, usize, usize)) {
     let mut at = columns.start;
     while at < columns.end {
-        let place = at % size;
-        let len = (size - place).min(columns.end - at);
-        each(at - columns.start, len, at / size, place);
+        let offset = at % size;
+        let len = (size - offset).min(columns.end - at);
+        each(at - columns.start, len, at / size, offset);
         at += len;
     }
 }
@@ -409,8 +416,8 @@ impl<T: Float> Kernel for Im2col<T> {
                 *spot = self.spot(tile);
             }
             let spots = &spots[..tiles.len()];
-            let products = [panels.start, self.panels].map(|panels| panels * tiles.len());
-            let next = InputPrefetch::new(self, shared.all(), next, products);
+            let gemm_tiles = [panels.start, self.panels].map(|panels| panels * tiles.len());
+            let next = InputPrefetch::new(self, shared.all(), next, gemm_tiles);
             // SAFETY: the tensors cover the group, the scratch memory has tiles and buffers for each
             // worker; no two units write the same outputs.
             unsafe {

@@ -20,7 +20,7 @@ use crate::settings::Settings;
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
 use crate::tensor::prepacked::Prepacked;
-use crate::tensor::row_converter::is_number;
+use crate::tensor::row_converter::is_compute_type;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::{Assignment, Workers};
 
@@ -138,7 +138,7 @@ impl<T: Float> ImplicitGemm<T> {
         let is_flat = in_place
             && operands.between.is_none()
             && operands.output.strides.are_flat(operands.windows.output);
-        let written_in_place = is_flat && is_number::<T>(operands.output.data_type);
+        let written_in_place = is_flat && is_compute_type::<T>(operands.output.data_type);
         let channel_epilogue =
             epilogue.as_ref().and_then(|epilogue| ChannelEpilogue::of::<T>(epilogue, spatial));
         let channel_epilogue = channel_epilogue.filter(|channel_epilogue| match &channel_epilogue.residual {
@@ -298,7 +298,7 @@ impl<T: Float> ImplicitGemm<T> {
                     None => (panel * planned.panel, Order::Panel, self.kernel.rows),
                 };
                 let mut tile_prefetch = share.next.map(|next| next.for_tile(number, panels.len() * tiles));
-                let mut product = Tile {
+                let mut gemm_tile = Tile {
                     a: share.weights.add(weights),
                     order,
                     a_stride,
@@ -319,13 +319,13 @@ impl<T: Float> ImplicitGemm<T> {
                     let to = (to.cast_const(), self.store_size);
                     between.prefetch(&self.geometry, &block, (from, end), height, to, &output.strides);
                 }
-                self.kernel.run(&mut product, height, vectors);
+                self.kernel.run(&mut gemm_tile, height, vectors);
                 // A weight that is NaN or infinite times a zero of the padding is NaN.
                 if self.geometry.is_padded()
                     && has_nan(tile, (height, width), vectors * self.kernel.lanes)
-                    && !are_finite(&product, height)
+                    && !are_finite(&gemm_tile, height)
                 {
-                    self.multiply_exactly(planned, &product, &block, (from, end), height);
+                    self.multiply_exactly(planned, &gemm_tile, &block, (from, end), height);
                 }
                 if let (Some(between), Some(spread)) = (&self.operands.between, self.spread) {
                     let (columns, tile) = ((from, end), (tile.cast_const(), width));
@@ -446,10 +446,10 @@ impl<T: Float> Kernel for ImplicitGemm<T> {
                 // The outputs of several GEMMs are interleaved: those of one panel are written while
                 // they are in cache.
                 let together = if self.parts.len() > 1 { 1 } else { panels.len().max(1) };
-                let products = panels.step_by(together).flat_map(|first| {
+                let work = panels.step_by(together).flat_map(|first| {
                     self.parts.iter().map(move |planned| (planned, first..first + together))
                 });
-                for (planned, panels) in products {
+                for (planned, panels) in work {
                     let first = match self.weights_stride {
                         Some(_) => group * weights.group,
                         None => planned.packed + group * self.panels * planned.panel,

@@ -10,7 +10,7 @@ use crate::simd::isa::Isa;
 use crate::testing::{Array, Random, order, run_planned, strides};
 use crate::threading::partition::Threads;
 
-/// A convolution of packed tensors, of one or two dimensions, all of its sums the same whatever their order.
+/// A convolution of packed tensors in one or two dimensions, whose sums are the same in any order.
 fn packed(random: &mut Random, outline: &Outline) -> Case {
     let mut case = Case::of(random, outline);
     case.compute = DataType::Float;

@@ -154,8 +154,8 @@ impl Case {
         }
     }
 
-    /// Calls `each` with the places of x, w and y of every product, counted without gaps, the last dimension fastest.
-    fn products(&self, mut each: impl FnMut(usize, usize, usize)) {
+    /// Calls `each` with the offsets in x, w and y of every multiplication, counted without gaps, the last dimension fastest.
+    fn for_each_multiplication(&self, mut each: impl FnMut(usize, usize, usize)) {
         let [x, w, y] = [&self.x, &self.w, &self.y].map(|array| {
             let dims: Vec<usize> = array.tensor.dims.iter().map(|d| *d as usize).collect();
             (dims[0], dims[1], three(self.spatial, 1, &dims[2..]))
@@ -165,7 +165,7 @@ impl Case {
         let dilation = three(self.spatial, 1, &number(&self.dilation));
         let pre = three(self.spatial, 0, &number(&self.pre));
         let rows = w.0 / self.groups;
-        let place = |first: usize, channels: usize, second: usize, size: [usize; 3], at: [usize; 3]| {
+        let offset = |first: usize, channels: usize, second: usize, size: [usize; 3], at: [usize; 3]| {
             (((first * channels + second) * size[0] + at[0]) * size[1] + at[1]) * size[2] + at[2]
         };
         let boxed = |size: [usize; 3]| {
@@ -185,9 +185,9 @@ impl Case {
                     for k in 0..w.0 {
                         for c in 0..w.1 {
                             each(
-                                place(n, x.1, k / rows * w.1 + c, x.2, met),
-                                place(k, w.1, c, w.2, tap),
-                                place(n, y.1, k, y.2, at),
+                                offset(n, x.1, k / rows * w.1 + c, x.2, met),
+                                offset(k, w.1, c, w.2, tap),
+                                offset(n, y.1, k, y.2, at),
                             );
                         }
                     }
@@ -202,17 +202,17 @@ impl Case {
         match direction {
             Direction::Forward => {
                 y.fill(0.0);
-                self.products(|i, j, k| y[k] += x[i] * w[j]);
+                self.for_each_multiplication(|i, j, k| y[k] += x[i] * w[j]);
                 y
             }
             Direction::BackwardData => {
                 x.fill(0.0);
-                self.products(|i, j, k| x[i] += y[k] * w[j]);
+                self.for_each_multiplication(|i, j, k| x[i] += y[k] * w[j]);
                 x
             }
             Direction::BackwardFilter => {
                 w.fill(0.0);
-                self.products(|i, j, k| w[j] += y[k] * x[i]);
+                self.for_each_multiplication(|i, j, k| w[j] += y[k] * x[i]);
                 w
             }
         }
@@ -264,11 +264,11 @@ impl Case {
         .unwrap();
         let array = arrays.iter().find(|a| a.tensor.uid == uid).unwrap();
         let bound = self.bound(direction, convolution);
-        for (place, (got, expected)) in array.values().into_iter().zip(expected).enumerate() {
+        for (index, (got, expected)) in array.values().into_iter().zip(expected).enumerate() {
             let [least, most] = [-bound, bound].map(|bound| array.rounded(*expected + bound));
             assert!(
                 same(got, least) || (least..=most).contains(&got),
-                "{direction:?} at {isa:?}, {convolution:?}, element {place} is {got}, expected {expected}\nx {:?}\nw {:?}\ny {:?}\npre {:?} post {:?} stride {:?} dilation {:?} {:?} compute {:?}",
+                "{direction:?} at {isa:?}, {convolution:?}, element {index} is {got}, expected {expected}\nx {:?}\nw {:?}\ny {:?}\npre {:?} post {:?} stride {:?} dilation {:?} {:?} compute {:?}",
                 self.x.tensor,
                 self.w.tensor,
                 self.y.tensor,

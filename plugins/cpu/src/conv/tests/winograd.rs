@@ -79,9 +79,9 @@ fn results_are_as_near_as_they_are_said_to_be() {
                     let mut largest = 0.0_f64;
                     for row in 0..met {
                         for column in 0..met {
-                            let at = |i: usize, place: usize| {
+                            let at = |i: usize, position: usize| {
                                 let first = index[2 + i] / side * side;
-                                (step * first + place).wrapping_sub(case.pre[i] as usize)
+                                (step * first + position).wrapping_sub(case.pre[i] as usize)
                             };
                             let (h, w) = (at(0, row), at(1, column));
                             if h < height && w < width {

@@ -15,8 +15,8 @@ fn met(tile: Tile, output: usize, element: usize) -> [usize; 2] {
     [at[0] * tile.stride + element / 3, at[1] * tile.stride + element % 3]
 }
 
-fn is_finite<T: Float>(number: T) -> bool {
-    number.abs() <= T::LARGEST
+fn is_finite<T: Float>(value: T) -> bool {
+    value.abs() <= T::LARGEST
 }
 
 impl<T: Float> Winograd<T> {
@@ -85,9 +85,9 @@ impl<T: Float> Winograd<T> {
                         for (output, sum) in sums.into_iter().enumerate().take(side * side) {
                             let sum = bias(r).map_or(sum, |bias| sum + bias);
                             let to = r * side * side * width + at(output);
-                            let number = if self.channel_epilogue.relu { relu(sum) } else { sum };
+                            let value = if self.channel_epilogue.relu { relu(sum) } else { sum };
                             // SAFETY: the worker has room for the outputs of a panel.
-                            unsafe { worker.outputs.add(to).write(number) };
+                            unsafe { worker.outputs.add(to).write(value) };
                         }
                     }
                 }
@@ -143,8 +143,8 @@ impl<T: Float> Winograd<T> {
                 let weight = weight(channel, element);
                 for (output, offset) in &met_by[..count] {
                     // SAFETY: the planes are valid, as this function requires.
-                    let number = unsafe { planes.add(*offset).read() };
-                    outputs[*output] = outputs[*output] + weight * number;
+                    let value = unsafe { planes.add(*offset).read() };
+                    outputs[*output] = outputs[*output] + weight * value;
                 }
             }
         }

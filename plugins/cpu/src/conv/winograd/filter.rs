@@ -38,7 +38,7 @@ pub(crate) unsafe fn pack<S: Stored, T: Float>(
                         from.cast::<S>()
                             .add(first_weight + channel * weights.channel + offset)
                             .read_unaligned()
-                            .number()
+                            .value()
                     };
                 }
             }
@@ -62,5 +62,5 @@ pub(crate) unsafe fn pack<S: Stored, T: Float>(
 /// The element with this index exists.
 pub(crate) unsafe fn weight<S: Stored, T: Float>(from: *const u8, number: usize) -> T {
     // SAFETY: the tensor has a weight with this index.
-    unsafe { from.cast::<S>().add(number).read_unaligned().number() }
+    unsafe { from.cast::<S>().add(number).read_unaligned().value() }
 }

@@ -5,7 +5,7 @@ use crate::conv::operands::{OperandView, Weights};
 #[test]
 fn large_dilations_are_left_to_the_other_form() {
     let data_type = DataType::Float;
-    let place = OperandView { slot: 0, data_type, strides: Strides::default() };
+    let view = OperandView { slot: 0, data_type, strides: Strides::default() };
     let of = |far: isize| Operands {
         windows: Windows {
             batch: 1,
@@ -17,8 +17,8 @@ fn large_dilations_are_left_to_the_other_form() {
         groups: 1,
         channels: 17,
         rows: 16,
-        input: place,
-        gradient: place,
+        input: view,
+        gradient: view,
         weights: Weights { slot: 0, data_type, group: 0, row: 0, channel: 0 },
         taps: vec![0, 1],
     };
