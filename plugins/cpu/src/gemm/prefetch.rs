@@ -1,4 +1,4 @@
-//! Prefetching of what comes next while a tile is multiplied.
+//! Prefetches the operands of the next tiles while one is multiplied.
 
 use crate::tensor::scratch::CACHE_LINE;
 

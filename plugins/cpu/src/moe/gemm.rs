@@ -84,8 +84,8 @@ impl<T: Float> Gemm<T> {
         })
     }
 
-    /// Copies of the groups' first rows, of the rows that rows come from and go to, and of the last row that makes each row of the
-    /// output, each one more than it is; and the workers' areas.
+    /// Areas of indices: the first row of each group, the source and the target of each row, and 1 + the last row that
+    /// writes each row of the output. Then the workers' areas.
     fn layout(&self, scratch: &mut Scratch) -> ([usize; 4], [usize; 3]) {
         let copies = self.copies().map(|len| scratch.area::<usize>(len, 1));
         (copies, self.panels.layout(scratch))

@@ -288,7 +288,7 @@ fn reduced(mode: ReductionMode, values: &[f64]) -> f64 {
 }
 
 #[test]
-fn rows_are_reduced_at_every_level() {
+fn rows_are_reduced_at_every_isa() {
     let mut random = Random::new(31);
     let modes = [
         ReductionMode::Add,
@@ -352,7 +352,7 @@ fn rows_are_reduced_at_every_level() {
 }
 
 #[test]
-fn softmax_is_that_of_its_operations_at_every_level() {
+fn softmax_is_that_of_its_operations_at_every_isa() {
     let mut random = Random::new(41);
     for isa in Isa::available() {
         for len in (2..70).chain([127, 128, 129, 200, 512, 1000]) {

@@ -91,7 +91,7 @@ impl<T: Accumulator> IsaTask for Panel<'_, T> {
             }
             strides
         };
-        let with_epilogue = StoreEpilogue {
+        let epilogue = StoreEpilogue {
             bias,
             residual: channel_epilogue
                 .residual
@@ -113,10 +113,10 @@ impl<T: Accumulator> IsaTask for Panel<'_, T> {
                     let [from, to] =
                         [self.pixels.start, self.pixels.end].map(|end| end.saturating_sub(pixel).min(len));
                     let line = Line { pixel, range: (from, to), image: image + n, at };
-                    if with_epilogue.output.strides.channel == 1 {
-                        self.by_outputs(&line, &with_epilogue);
+                    if epilogue.output.strides.channel == 1 {
+                        self.by_outputs(&line, &epilogue);
                     } else {
-                        self.by_channels(&line, &with_epilogue);
+                        self.by_channels(&line, &epilogue);
                     }
                     pixel += len;
                 }
@@ -141,7 +141,7 @@ impl<T: Accumulator> StoreEpilogue<T> {
     /// # Safety
     /// The residual has `present` elements.
     #[inline(always)]
-    unsafe fn end<const N: usize>(
+    unsafe fn apply<const N: usize>(
         &self,
         sums: &mut [T; N],
         present: usize,
@@ -200,14 +200,14 @@ impl<T: Accumulator> StoreEpilogue<T> {
 impl<T: Accumulator> Panel<'_, T> {
     /// Stores a line of a channels-last output.
     #[inline(always)]
-    fn by_outputs(&self, line: &Line, with_epilogue: &StoreEpilogue<T>) {
+    fn by_outputs(&self, line: &Line, epilogue: &StoreEpilogue<T>) {
         let width = self.channels.kernel.width;
-        let (present, size) = (self.present, with_epilogue.size);
+        let (present, size) = (self.present, epilogue.size);
         let sums = self.sums.wrapping_add(line.pixel * width);
-        let to = with_epilogue.output.of(line, size);
-        let stride = with_epilogue.output.strides.spatial[2] * size;
-        let other = with_epilogue.residual.map(|view| (view.of(line, size_of::<T>()), view.strides));
-        let biases = with_epilogue.bias.unwrap_or([T::ZERO; MAX_WIDTH]);
+        let to = epilogue.output.of(line, size);
+        let stride = epilogue.output.strides.spatial[2] * size;
+        let other = epilogue.residual.map(|view| (view.of(line, size_of::<T>()), view.strides));
+        let biases = epilogue.bias.unwrap_or([T::ZERO; MAX_WIDTH]);
         for i in line.range.0..line.range.1 {
             for from in (0..present).step_by(SIDE) {
                 let present = (present - from).min(SIDE);
@@ -226,8 +226,8 @@ impl<T: Accumulator> Panel<'_, T> {
                         let offset = i * strides.spatial[2] + from * strides.channel;
                         (at.add(offset).cast_const(), strides.channel)
                     });
-                    with_epilogue.end(&mut values, present, |c| biases[from + c], other);
-                    with_epilogue.write(&values, present, to.byte_add(i * stride + from * size), 1);
+                    epilogue.apply(&mut values, present, |c| biases[from + c], other);
+                    epilogue.write(&values, present, to.byte_add(i * stride + from * size), 1);
                 }
             }
         }
@@ -235,18 +235,18 @@ impl<T: Accumulator> Panel<'_, T> {
 
     /// Stores a line channel by channel, transposing blocks.
     #[inline(always)]
-    fn by_channels(&self, line: &Line, with_epilogue: &StoreEpilogue<T>) {
+    fn by_channels(&self, line: &Line, epilogue: &StoreEpilogue<T>) {
         let width = self.channels.kernel.width;
         let isa = self.channels.isa;
         // Transposing moves bits only, so the dtype does not matter.
         let side = if size_of::<T>() == size_of::<f32>() { convert::block::<f32, f32>(isa) } else { 0 };
-        let (channels, size) = (self.present, with_epilogue.size);
+        let (channels, size) = (self.present, epilogue.size);
         let sums = self.sums.wrapping_add(line.pixel * width);
-        let to = with_epilogue.output.of(line, size);
+        let to = epilogue.output.of(line, size);
         let (stride, row_stride) =
-            (with_epilogue.output.strides.spatial[2], with_epilogue.output.strides.channel * size);
-        let other = with_epilogue.residual.map(|view| (view.of(line, size_of::<T>()), view.strides));
-        let biases = with_epilogue.bias.unwrap_or([T::ZERO; MAX_WIDTH]);
+            (epilogue.output.strides.spatial[2], epilogue.output.strides.channel * size);
+        let other = epilogue.residual.map(|view| (view.of(line, size_of::<T>()), view.strides));
+        let biases = epilogue.bias.unwrap_or([T::ZERO; MAX_WIDTH]);
         let mut block = [[T::ZERO; SIDE]; SIDE];
         for from in (0..channels).step_by(SIDE) {
             let rows = (channels - from).min(SIDE);
@@ -279,8 +279,8 @@ impl<T: Accumulator> Panel<'_, T> {
                             let offset = i * strides.spatial[2] + (from + c) * strides.channel;
                             (at.add(offset).cast_const(), strides.spatial[2])
                         });
-                        with_epilogue.end(row, present, |_| bias, other);
-                        with_epilogue.write(row, present, to.byte_add(c * row_stride), stride);
+                        epilogue.apply(row, present, |_| bias, other);
+                        epilogue.write(row, present, to.byte_add(c * row_stride), stride);
                     }
                 }
             }

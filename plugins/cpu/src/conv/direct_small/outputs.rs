@@ -32,8 +32,8 @@ pub(crate) fn classes(
         let taps = (0..part.taps.len()).filter(|tap| meets(windows, part, number, *tap)).collect();
         classes.entry(taps).or_default().push(number);
     }
-    let stride: Vec<_> = classes.into_iter().collect();
-    if tiles(&stride, images, rows) < tiles(&together, images, rows) { stride } else { together }
+    let separate: Vec<_> = classes.into_iter().collect();
+    if tiles(&separate, images, rows) < tiles(&together, images, rows) { separate } else { together }
 }
 
 /// Whether an output of an image meets a tap of its sub-problem inside the input.

@@ -46,7 +46,7 @@ const FEW_WEIGHTS: usize = 512 << 10;
 /// Tiles of a block at most.
 pub(crate) const MAX_TILES: usize = 16;
 
-/// Bytes of images and results from which on more is prefetched. Tests have small images.
+/// Bytes of images and results above which more is prefetched; smaller in tests, whose images are small.
 const FAR: usize = if cfg!(test) { 2 << 10 } else { 1 << 20 };
 
 /// Terms between two prefetches, and cache lines of each prefetch, which costs about as much as one term.

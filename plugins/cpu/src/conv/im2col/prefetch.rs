@@ -27,8 +27,8 @@ pub(crate) struct InputPrefetch {
 }
 
 impl InputPrefetch {
-    /// Prefetches the input of some tiles of a group, or of none, during as many tiles of GEMM as come after
-    /// the first ones.
+    /// Prefetches the input of some tiles of a group, or of none, spread over `gemm_tiles` tiles of GEMM, of
+    /// which `done` are computed already.
     pub(crate) fn new<T: Float>(
         tiled: &Im2col<T>,
         tensors: &[*mut u8],

@@ -28,7 +28,7 @@ fn check(case: &Case) {
     }
 }
 
-/// Sums that pass the largest number of some formats, in any layout, with gaps too.
+/// Sums that exceed the largest value of some formats, in any layout, with gaps too.
 #[test]
 fn any_shape_and_layout() {
     let mut random = Random::new(81);

@@ -7,7 +7,7 @@ use crate::settings::{Algorithm, Settings};
 use crate::simd::isa::Isa;
 use crate::testing::{Array, Random, order, run_together_for, same, strides};
 
-/// A number for each channel, another tensor and RELU behind a convolution, as far as they are there.
+/// The epilogue of a convolution: bias, residual and RELU, each of them optional.
 #[test]
 fn what_follows_a_convolution() {
     for seed in 0..240 {
@@ -94,7 +94,7 @@ fn what_follows_a_convolution() {
                     sum = y.rounded(sum + if has_bias { bias.get(&channel) } else { 0.0 });
                     sum = y.rounded(sum + if has_whole { whole.get(index) } else { 0.0 });
                     if relu && sum == f64::INFINITY {
-                        // RELU ends at the largest number of what is computed in.
+                        // RELU is at most the largest value of the compute type.
                         sum = if case.compute == DataType::Double { f64::MAX } else { f64::from(f32::MAX) };
                     }
                     let sum = if relu && sum <= 0.0 { 0.0 } else { sum };

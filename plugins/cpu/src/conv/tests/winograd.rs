@@ -42,7 +42,7 @@ fn whole_numbers_have_exact_sums_and_nan_and_infinity_stay_where_they_belong() {
     }
 }
 
-/// The bound of docs/numerics.md. Elements are of very different sizes, so that what a result does not depend on is seen in it.
+/// The bound of docs/numerics.md. Elements are of very different sizes, so that a wrong dependence shows.
 #[test]
 fn results_are_as_near_as_they_are_said_to_be() {
     let mut random = Random::new(32);
@@ -65,7 +65,7 @@ fn results_are_as_near_as_they_are_said_to_be() {
             *array = Array::new(uid, DataType::Float, &dims, &strides).filled(&mut number);
         }
         let expected = case.expected(Direction::Forward);
-        // Whatever tile of 2 × 2 an output is in, only what its window meets is in it. Of 4 × 4 it is what the tile meets.
+        // With tiles of 2 × 2 an output depends on its window only, with tiles of 4 × 4 on all that the tile meets.
         let met = side + 2;
         let step = case.stride[0] as usize;
         let near = |index: &[usize]| -> f64 {

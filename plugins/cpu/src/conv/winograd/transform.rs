@@ -356,7 +356,7 @@ impl<T: Float, const SIDE: usize, const OUTPUTS: usize> VectorTask<T> for Inputs
     }
 }
 
-/// Aᵀ m A of vectors of tiles, for each row, then the epilogue. Reinterleaved whether the sums of the rows are finite.
+/// Aᵀ m A of vectors of tiles, for each row, then the epilogue. Returns whether the sums of the rows are finite.
 pub(crate) struct Outputs<T, const SIDE: usize, const OUTPUTS: usize> {
     /// For each transformed element `rows` rows.
     pub(crate) sums: *const T,
