@@ -84,7 +84,7 @@ pub unsafe fn call<const N: usize>(function: *const (), arguments: [usize; N]) -
         return unsafe { enter(a, b, c, d, e, function) };
     }
     let words: [usize; MOST] = std::array::from_fn(|_| next());
-    // SAFETY: as above.
+    // SAFETY: the function has as many arguments as there are words; words beyond them are not looked at.
     unsafe { enter_with_stack(&words, function) }
 }
 
@@ -96,7 +96,7 @@ unsafe extern "C" fn personality(
     exception: *mut Exception,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: the unwinder's own arguments, passed on.
+    // SAFETY: exception and context are those that the unwinder called this function with.
     unsafe { exception::stop(version, actions, exception, context, land as *const ()) }
 }
 
@@ -108,7 +108,7 @@ unsafe extern "C" fn personality_with_stack(
     exception: *mut Exception,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: the unwinder's own arguments, passed on.
+    // SAFETY: exception and context are those that the unwinder called this function with.
     unsafe { exception::stop(version, actions, exception, context, land_with_stack as *const ()) }
 }
 

@@ -51,7 +51,7 @@ impl Events {
     /// # Safety
     /// As for [`Events::start`].
     pub unsafe fn stop(&self, stream: hipStream_t) -> Result<()> {
-        // SAFETY: as above.
+        // SAFETY: the event is alive, and so is the stream, as `start` requires.
         self.hip.check("hipEventRecord", unsafe { (self.hip.hipEventRecord)(self.stop, stream) })
     }
 

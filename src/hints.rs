@@ -53,7 +53,7 @@ fn wrong_axis(graph: &Graph, add: &Pointwise) -> Option<String> {
         graph.nodes.iter().find_map(|node| match &node.operation {
             Operation::ConvolutionForward(convolution) if convolution.y == uid => Some(("convolution", 1)),
             Operation::Matmul(matmul) if matmul.c == uid => {
-                Some(("matrix product", graph.tensor(uid)?.dims.len().checked_sub(1)?))
+                Some(("matrix multiplication", graph.tensor(uid)?.dims.len().checked_sub(1)?))
             }
             _ => None,
         })
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn a_bias_along_another_axis_of_the_same_length_is_told() {
         let hints = of_graph(&product_with_bias(8, &[1, 8, 1]));
-        let expected = "tensor 4 is added to the result of a matrix product along dimension 1; where it is meant for the 8 channels of \
+        let expected = "tensor 4 is added to the result of a matrix multiplication along dimension 1; where it is meant for the 8 channels of \
                         dimension 2, its dims are [1, 1, 8], not [1, 8, 1]";
         assert_eq!(hints, [expected]);
         for (size, bias) in

@@ -266,7 +266,7 @@ pub unsafe extern "C" fn plugin_callback(severity: c_int, message: *const c_char
     if message.is_null() {
         return;
     }
-    // SAFETY: the caller vouches for the text.
+    // SAFETY: the pointer is not null, so it is a NUL terminated text.
     let text = unsafe { CStr::from_ptr(message) }.to_string_lossy();
     // A panic must not reach the plugin's frames; a line that cannot be written is lost.
     let _ = catch_unwind(|| component_line(severity, &text));

@@ -73,7 +73,7 @@ pub fn together<W: FnMut() -> u64, E: FnOnce()>(threads: usize, prepare: impl Fn
 struct Shared<T>(T);
 // SAFETY: the values are opaque handles and addresses that nothing is written to, which any thread may use.
 unsafe impl<T> Send for Shared<T> {}
-// SAFETY: as above.
+// SAFETY: threads only read the handles and addresses.
 unsafe impl<T> Sync for Shared<T> {}
 
 impl<T: Copy> Shared<T> {

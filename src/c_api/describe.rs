@@ -143,7 +143,7 @@ mod tests {
             list.map(|(kind, count)| elements(kind as c_int, count, array))
         };
         assert_eq!(odd, ["[]", "[]", "\"\""]);
-        // SAFETY: as above.
+        // SAFETY: the pointer is null, and nothing is read.
         assert_eq!(unsafe { elements(Type::HIPDNN_TYPE_INT64 as c_int, 5, std::ptr::null()) }, "null");
     }
 }

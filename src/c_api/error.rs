@@ -57,7 +57,7 @@ pub extern "C" fn hipdnnGetErrorString(status: raw::hipdnnStatus_t) -> *const c_
 /// `message` is null or has room for `maxSize` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipdnnGetLastErrorString(message: *mut c_char, maxSize: usize) {
-    // SAFETY: the caller vouches for the room.
+    // SAFETY: `message` is null or has room for `maxSize` bytes.
     if unsafe { write(message, maxSize) } {
         last_error::clear();
     }
@@ -73,7 +73,7 @@ pub unsafe extern "C" fn hipdnnGetLastErrorString(message: *mut c_char, maxSize:
 /// `message` is null or has room for `maxSize` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipdnnPeekLastErrorString_ext(message: *mut c_char, maxSize: usize) {
-    // SAFETY: the caller vouches for the room.
+    // SAFETY: `message` is null or has room for `maxSize` bytes.
     unsafe { write(message, maxSize) };
 }
 

@@ -77,7 +77,7 @@ pub unsafe extern "C" fn hipdnnBackendGetSerializedBinaryGraph_ext(
         require!(descriptor);
         require!(graphByteSize);
         let bytes = Descriptor::with_access(descriptor.addr(), Descriptor::serialized_graph)?;
-        // SAFETY: the caller vouches for both.
+        // SAFETY: `graphByteSize` is not null; `serializedGraph` is null or has room for the requested bytes.
         unsafe { give_bytes(&bytes, requestedByteSize, graphByteSize, serializedGraph) }
     })
 }
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn hipdnnBackendCreateAndDeserializeJsonGraph_ext(
 }
 
 /// Gives an operation graph as JSON, on one line with keys in alphabetical order. The graph need not be finalized. Stored values
-/// and parameters that are not finite become null.
+/// and parameters that are NaN or infinite become null.
 ///
 /// @param[in] descriptor The operation graph.
 /// @param[in] requestedByteSize The bytes that `serializedJsonGraph` has room for.
@@ -151,7 +151,7 @@ pub unsafe extern "C" fn hipdnnBackendGetSerializedJsonGraph_ext(
         require!(graphByteSize);
         let mut text = Descriptor::with_access(descriptor.addr(), Descriptor::json_graph)?.into_bytes();
         text.push(0);
-        // SAFETY: the caller vouches for both.
+        // SAFETY: `graphByteSize` is not null; `serializedJsonGraph` is null or has room for the requested bytes.
         unsafe { give_bytes(&text, requestedByteSize, graphByteSize, serializedJsonGraph.cast()) }
     })
 }

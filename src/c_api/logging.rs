@@ -23,7 +23,7 @@ use crate::status::Error;
 /// `msg` is null or ends with a NUL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipdnnLoggingCallback_ext(severity: raw::hipdnnSeverity_t, msg: *const c_char) {
-    // SAFETY: the caller vouches for the text.
+    // SAFETY: `msg` is null or a NUL terminated text.
     unsafe { log::plugin_callback(severity, msg) };
 }
 

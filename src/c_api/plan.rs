@@ -48,7 +48,7 @@ pub unsafe extern "C" fn hipdnnBackendGetSerializedExecutionPlan_ext(
         require!(planByteSize);
         Descriptor::with(descriptor.addr(), |plan| {
             let bytes = if serializedPlan.is_null() { plan.save_plan() } else { plan.take_saved_plan() }?;
-            // SAFETY: the caller vouches for both.
+            // SAFETY: `planByteSize` is not null; `serializedPlan` is null or has room for the requested bytes.
             let given = unsafe { give_bytes(&bytes, requestedByteSize, planByteSize, serializedPlan) };
             if serializedPlan.is_null() || given.is_err() {
                 plan.keep_saved_plan(bytes)?;
@@ -155,12 +155,12 @@ pub unsafe extern "C" fn hipdnnBackendGetSerializedBinaryGraphAndPlan_ext(
                 .map_err(|error| Error::bad_param(error.0))
         };
         if executionPlanDescriptor.is_null() {
-            // SAFETY: the caller vouches for both.
+            // SAFETY: `blobByteSize` is not null; `serializedBlob` is null or has room for the requested bytes.
             return unsafe { give_bytes(&pack(&[])?, requestedByteSize, blobByteSize, serializedBlob) };
         }
         Descriptor::with(executionPlanDescriptor.addr(), |plan| {
             let saved = if serializedBlob.is_null() { plan.save_plan() } else { plan.take_saved_plan() }?;
-            // SAFETY: the caller vouches for both.
+            // SAFETY: `blobByteSize` is not null; `serializedBlob` is null or has room for the requested bytes.
             let given =
                 unsafe { give_bytes(&pack(&saved)?, requestedByteSize, blobByteSize, serializedBlob) };
             if serializedBlob.is_null() || given.is_err() {

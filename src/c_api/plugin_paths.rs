@@ -42,7 +42,7 @@ pub unsafe extern "C" fn hipdnnSetEnginePluginPaths_ext(
     let describe =
         move || format!("numPaths={numPaths}, pluginPaths={pluginPaths:p}, loadingMode={loadingMode}");
     guard("hipdnnSetEnginePluginPaths_ext", describe, || {
-        // SAFETY: the caller vouches for the array.
+        // SAFETY: `pluginPaths` is null or holds `numPaths` pointers to NUL terminated texts.
         unsafe { set_paths(Kind::Engines, numPaths, pluginPaths, loadingMode) }
     })
 }
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn hipdnnSetHeuristicPluginPaths_ext(
     let describe =
         move || format!("numPaths={numPaths}, pluginPaths={pluginPaths:p}, loadingMode={loadingMode}");
     guard("hipdnnSetHeuristicPluginPaths_ext", describe, || {
-        // SAFETY: the caller vouches for the array.
+        // SAFETY: `pluginPaths` is null or holds `numPaths` pointers to NUL terminated texts.
         unsafe { set_paths(Kind::Heuristics, numPaths, pluginPaths, loadingMode) }
     })
 }
@@ -87,7 +87,7 @@ unsafe fn set_paths(
     paths: *const *const c_char,
     mode: raw::hipdnnPluginLoadingMode_ext_t,
 ) -> Result<()> {
-    // SAFETY: the caller vouches for the array.
+    // SAFETY: `paths` is null or holds `count` pointers to NUL terminated texts.
     let paths = unsafe { read_paths(count, paths) }?;
     let mode = match LoadingMode::from_raw(mode) {
         Some(LoadingMode::HIPDNN_PLUGIN_LOADING_ADDITIVE) => Mode::Additive,

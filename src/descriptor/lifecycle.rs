@@ -240,7 +240,7 @@ impl<D: Draft> Exclusive<'_, D> {
         let _phase =
             if D::ASKS_PLUGINS { trace::phase("finalize", || self.lifecycle.name.to_owned()) } else { None };
         let frozen = self.with(D::finalize)?;
-        // SAFETY: as above.
+        // SAFETY: this thread has the lock, and nobody reads the content before `is_frozen` is set.
         unsafe { (*self.lifecycle.content.get()).frozen = Some(frozen) };
         self.lifecycle.is_frozen.store(true, Ordering::Release);
         Ok(())

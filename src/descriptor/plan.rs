@@ -68,7 +68,7 @@ struct Identity(*const PluginSet);
 
 // SAFETY: it is compared and never followed.
 unsafe impl Send for Identity {}
-// SAFETY: as above.
+// SAFETY: it is compared and never followed.
 unsafe impl Sync for Identity {}
 
 /// What a plan was made from.

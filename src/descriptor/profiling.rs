@@ -90,7 +90,7 @@ impl Clock {
     fn stop(&mut self) -> Result<()> {
         match self {
             Self::Processor { stop, .. } => *stop = Instant::now(),
-            // SAFETY: as above.
+            // SAFETY: the stream is the handle's, which whoever set it keeps alive.
             Self::Device { events, stream } => unsafe { events.stop(*stream) }.map_err(failed)?,
         }
         Ok(())

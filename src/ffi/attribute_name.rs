@@ -221,7 +221,7 @@ attributes! {
         HIPDNN_ATTR_OPERATION_RMSNORM_INV_RMS_EXT = 2405: "Inverse root mean square (BACKEND_DESCRIPTOR, 1, optional).",
         HIPDNN_ATTR_OPERATION_RMSNORM_FWD_PHASE_EXT = 2406: "Inference or training (NORM_FWD_PHASE, 1).",
         HIPDNN_ATTR_RMSNORM_COMP_TYPE_EXT = 2407: "Type computed in (DATA_TYPE, 1).",
-        // Matrix product.
+        // Matrix multiplication.
         HIPDNN_ATTR_OPERATION_MATMUL_ADESC = 2500: "Left operand (BACKEND_DESCRIPTOR, 1, required).",
         HIPDNN_ATTR_OPERATION_MATMUL_BDESC = 2501: "Right operand (BACKEND_DESCRIPTOR, 1, required).",
         HIPDNN_ATTR_OPERATION_MATMUL_CDESC = 2502: "Product (BACKEND_DESCRIPTOR, 1, required).",
@@ -412,7 +412,7 @@ attributes! {
         HIPDNN_ATTR_LAYERNORM_BACKWARD_NORMALIZED_DIM_COUNT_EXT = 3609:
             "Number of trailing dimensions normalized over (INT64, 1).",
         HIPDNN_ATTR_LAYERNORM_BACKWARD_COMP_TYPE_EXT = 3610: "Type computed in (DATA_TYPE, 1).",
-        // Grouped matrix product of a mixture of experts.
+        // Grouped matrix multiplication of a mixture of experts.
         HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_TOKEN_DESC = 3700: "Tokens (BACKEND_DESCRIPTOR, 1, required).",
         HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_WEIGHT_DESC = 3701: "Weights of the experts (BACKEND_DESCRIPTOR, 1, required).",
         HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_FIRST_TOKEN_OFFSET_DESC = 3702:

@@ -24,7 +24,7 @@ pub enum hipdnnOperationType_ext_t {
     HIPDNN_OPERATION_TYPE_BATCHNORM_EXT = 7,
     /// Pointwise function.
     HIPDNN_OPERATION_TYPE_POINTWISE_EXT = 8,
-    /// Matrix product.
+    /// Matrix multiplication.
     HIPDNN_OPERATION_TYPE_MATMUL_EXT = 9,
     /// RMS normalization.
     HIPDNN_OPERATION_TYPE_RMSNORM_EXT = 10,
@@ -50,9 +50,9 @@ pub enum hipdnnOperationType_ext_t {
     HIPDNN_OPERATION_TYPE_LAYERNORM_BACKWARD_EXT = 20,
     /// Gradient of pooling.
     HIPDNN_OPERATION_TYPE_RESAMPLE_BWD_EXT = 21,
-    /// Grouped matrix product of a mixture of experts.
+    /// Grouped matrix multiplication of a mixture of experts.
     HIPDNN_OPERATION_TYPE_MOE_GROUPED_MATMUL_EXT = 22,
-    /// Gradient of the grouped matrix product by its weights.
+    /// Gradient of the grouped matrix multiplication by its weights.
     HIPDNN_OPERATION_TYPE_MOE_GROUPED_MATMUL_BWD_EXT = 23,
 }
 

@@ -336,7 +336,7 @@ fn prepare_for_forks() {
         drop(unsafe { (*HELD.0.get()).take() });
     }
     extern "C" fn in_child() {
-        // SAFETY: as above; there is no other thread.
+        // SAFETY: this thread is the only one of the child, and has had the lock since before the fork.
         let Some((mut state, silent)) = (unsafe { (*HELD.0.get()).take() }) else { return };
         drop(silent);
         // What the parent's thread has not delivered, it delivers itself.

@@ -53,7 +53,7 @@ pub fn records(groups: u64) -> impl Iterator<Item = &'static Record> {
         let mut at = unsafe { head.load(Ordering::SeqCst).as_ref() };
         std::iter::from_fn(move || {
             let record = at?;
-            // SAFETY: as above.
+            // SAFETY: records are leaked, so `next` is null or stays valid.
             at = unsafe { record.next.load(Ordering::Acquire).as_ref() };
             Some(record)
         })

@@ -166,7 +166,7 @@ unsafe fn text(
     if status != HIPDNN_PLUGIN_STATUS_SUCCESS {
         return Err(api.failure(action, status));
     }
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the function succeeded, so the pointer is null or a text of the plugin.
     unsafe { foreign_text(text) }.ok_or_else(|| format!("Failed to {action}: the plugin gave a null text"))
 }
 

@@ -96,7 +96,7 @@ macro_rules! table {
 
         // SAFETY: the pointers are to functions, which any thread may call.
         unsafe impl Send for $table {}
-        // SAFETY: as above.
+        // SAFETY: the pointers are to functions, which threads may call together.
         unsafe impl Sync for $table {}
     };
 }
@@ -256,7 +256,7 @@ impl Api {
 /// # Safety
 /// A pointer that is not null must be a NUL terminated text.
 pub unsafe fn foreign_text(text: *const c_char) -> Option<String> {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the pointer is not null, so it is a NUL terminated text.
     (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
 }
 

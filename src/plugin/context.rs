@@ -31,7 +31,7 @@ pub struct Context<O: Owner> {
 
 // SAFETY: the interface lets a host use a context from any thread; the plugin has to cope.
 unsafe impl<O: Owner + Send> Send for Context<O> {}
-// SAFETY: as above.
+// SAFETY: the interface lets threads share a context; the plugin has to cope.
 unsafe impl<O: Owner + Sync> Sync for Context<O> {}
 
 /// A context that has no owner yet.

@@ -80,9 +80,9 @@ impl HeuristicPlugin {
         if name.is_empty() {
             return Err("The plugin has no name".to_owned());
         }
-        // SAFETY: as above.
+        // SAFETY: the function writes one pointer, to a text of the plugin.
         let version = ask("get plugin version", &|text| unsafe { api.get_version(text) })?;
-        // SAFETY: as above.
+        // SAFETY: the function writes one pointer, to a text of the plugin.
         let api_version = ask("get plugin API version", &|text| unsafe { api.get_api_version(text) })?;
         match ApiVersion::parse(&api_version) {
             Some(version) if version.major == HIPDNN_HEURISTIC_API_VERSION_MAJOR => {}
@@ -107,7 +107,7 @@ impl HeuristicPlugin {
             .into_iter()
             .map(|id| {
                 let action = format!("get the name of policy {id}");
-                // SAFETY: as above.
+                // SAFETY: the function writes one pointer, to a text of the plugin.
                 let name = ask(&action, &|text| unsafe { api.get_policy_name(id, text) })?;
                 let expected = engine_id(&name);
                 if name.is_empty() {

@@ -22,7 +22,7 @@ struct Opened(NonNull<HipdnnHeuristicHandle>);
 
 // SAFETY: the interface lets a host use a plugin handle from any thread; the plugin has to cope.
 unsafe impl Send for Opened {}
-// SAFETY: as above.
+// SAFETY: the interface lets threads share a plugin handle; the plugin has to cope.
 unsafe impl Sync for Opened {}
 
 /// A handle with each heuristic plugin of a set.

@@ -54,7 +54,7 @@ impl Library {
     /// # Safety
     /// `F` must be the type of the function, and the result must not be called after the library is dropped.
     pub unsafe fn function<F: Copy>(&self, name: &str) -> Option<F> {
-        // SAFETY: the caller names the type.
+        // SAFETY: `F` is the type of the function of this name.
         unsafe { self.library.function(name) }
     }
 }

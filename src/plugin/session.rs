@@ -58,7 +58,7 @@ struct Opened(Option<NonNull<HipdnnEnginePluginHandle>>);
 
 // SAFETY: the interface lets a host use a plugin handle from any thread; the plugin has to cope.
 unsafe impl Send for Opened {}
-// SAFETY: as above.
+// SAFETY: the interface lets threads share a plugin handle; the plugin has to cope.
 unsafe impl Sync for Opened {}
 
 /// A plugin handle with each plugin of a set. In this order: what executions read is not on the cache line of the reference count.
@@ -198,11 +198,11 @@ impl Session {
     pub unsafe fn set_stream(&self, stream: *mut c_void) -> Result<()> {
         let old = self.stream();
         for (place, plugin, handle) in self.opened() {
-            // SAFETY: the handle is the plugin's own; the stream is the caller's, passed through.
+            // SAFETY: the handle is the plugin's own, and `stream` is null or alive.
             let status = unsafe { plugin.api.set_stream(handle, stream) };
             if let Err(error) = check(&plugin.api, "set stream for engine plugin handle", status) {
                 for (_, plugin, handle) in self.opened().take_while(|(told, ..)| *told < place) {
-                    // SAFETY: as above.
+                    // SAFETY: the handle is the plugin's own, and the old stream was accepted before.
                     unsafe { plugin.api.set_stream(handle, old) };
                 }
                 return Err(error);

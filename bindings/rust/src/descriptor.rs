@@ -139,7 +139,7 @@ impl Descriptor {
     pub(crate) unsafe fn get_all<T: Copy + Default>(&self, name: c_int, kind: c_int) -> Result<Vec<T>> {
         let mut values = vec![T::default(); self.count(name, kind)?];
         if !values.is_empty() {
-            // SAFETY: the caller names the type.
+            // SAFETY: `T` is what an element of `kind` is.
             let got = unsafe { self.get_into(name, kind, &mut values) }?;
             values.truncate(got);
         }

@@ -113,7 +113,7 @@ impl OperationGraph {
                 // The engine of a configuration can be read once it is finalized.
                 config.finalize("finalizing an engine configuration")?;
                 let mut engine = [ptr::null_mut()];
-                // SAFETY: as above.
+                // SAFETY: BACKEND_DESCRIPTOR elements are the pointers that C has of descriptors.
                 unsafe {
                     config.get_into(HIPDNN_ATTR_ENGINECFG_ENGINE, HIPDNN_TYPE_BACKEND_DESCRIPTOR, &mut engine)
                 }?;

@@ -64,7 +64,7 @@ typedef enum
     HIPDNN_BACKEND_OPERATION_BATCHNORM_BACKWARD_DESCRIPTOR_EXT = 20,
     /// Batch normalization with given mean and variance.
     HIPDNN_BACKEND_OPERATION_BATCHNORM_INFERENCE_VARIANCE_DESCRIPTOR_EXT = 21,
-    /// Matrix product.
+    /// Matrix multiplication.
     HIPDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR = 22,
     /// The same as HIPDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR.
     HIPDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR_EXT = HIPDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR,
@@ -106,9 +106,9 @@ typedef enum
     HIPDNN_BACKEND_OPERATION_LAYERNORM_BACKWARD_DESCRIPTOR_EXT = 35,
     /// Gradient of pooling.
     HIPDNN_BACKEND_OPERATION_RESAMPLE_BWD_DESCRIPTOR = 36,
-    /// Grouped matrix product of a mixture of experts.
+    /// Grouped matrix multiplication of a mixture of experts.
     HIPDNN_BACKEND_OPERATION_MOE_GROUPED_MATMUL_DESCRIPTOR = 37,
-    /// Gradient of the grouped matrix product by its weights.
+    /// Gradient of the grouped matrix multiplication by its weights.
     HIPDNN_BACKEND_OPERATION_MOE_GROUPED_MATMUL_BWD_DESCRIPTOR = 38,
 } hipdnnBackendDescriptorType_t;
 

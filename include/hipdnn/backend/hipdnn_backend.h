@@ -292,7 +292,7 @@ hipdnnStatus_t hipdnnBackendCreateAndDeserializeJsonGraph_ext(hipdnnBackendDescr
                                                               size_t jsonByteSize);
 
 /// Gives an operation graph as JSON, on one line with keys in alphabetical order. The graph need not be finalized. Stored values
-/// and parameters that are not finite become null.
+/// and parameters that are NaN or infinite become null.
 ///
 /// @param[in] descriptor The operation graph.
 /// @param[in] requestedByteSize The bytes that `serializedJsonGraph` has room for.

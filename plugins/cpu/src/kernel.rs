@@ -133,12 +133,12 @@ impl Kernel for Chosen {
     }
 
     unsafe fn check(&self, tensors: &[*mut u8]) -> Result<(), Refusal> {
-        // SAFETY: passed on.
+        // SAFETY: `check` of the chosen kernel gets the tensors that this one requires.
         unsafe { self.kernel.check(tensors) }
     }
 
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
-        // SAFETY: passed on.
+        // SAFETY: the tensors are those of the chosen kernel, whose `scratch_size` is the one reported here.
         unsafe { self.kernel.run(tensors, scratch) }
     }
 

@@ -67,7 +67,7 @@ pub unsafe fn device_of(pointer: *const c_void, stream: hipStream_t) -> Result<O
         return Ok(Some(Gpu::Hip(hip)));
     }
     let Some(cuda) = CUDA.get().filter(|cuda| cuda.is_beyond_host(pointer)) else { return Ok(None) };
-    // SAFETY: as promised by the caller.
+    // SAFETY: the stream is null, a sentinel or one that exists, which is this function's own condition.
     let context = unsafe { context_of(cuda, stream) }?;
     Ok(Some(Gpu::Cuda(Device::of_context(cuda, context)?)))
 }

@@ -83,7 +83,7 @@ impl EnginePlugin for CpuPlugin {
         workspace: *mut c_void,
         buffers: &[hipdnnPluginDeviceBuffer_t],
     ) -> Result<(), PluginError> {
-        // SAFETY: the host passes what the caller promised of the buffers and the workspace.
+        // SAFETY: the SDK passes on the C ABI's contract: buffers and workspace are valid for the sizes of the plan.
         unsafe { plan.execute(buffers, workspace.cast(), handle.stream()) }
     }
 
@@ -94,7 +94,7 @@ impl EnginePlugin for CpuPlugin {
         buffers: &[hipdnnPluginDeviceBuffer_t],
         overrides: Overrides<'_>,
     ) -> Result<(), PluginError> {
-        // SAFETY: as above.
+        // SAFETY: buffers and workspace are valid for the overridden shapes, by the contract of the C ABI.
         unsafe { plan.execute_with(buffers, workspace.cast(), overrides, handle.stream()) }
     }
 

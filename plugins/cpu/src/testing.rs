@@ -148,7 +148,7 @@ impl Array {
     }
 
     /// All elements, the last dimension fastest.
-    pub(crate) fn numbers(&self) -> Vec<f64> {
+    pub(crate) fn values(&self) -> Vec<f64> {
         self.walk().map(|(_, [offset])| self.get_at(offset)).collect()
     }
 
@@ -232,7 +232,7 @@ pub(crate) fn check_with_reference<F: Fn(f64, f64) -> bool>(
     let tensors = || arrays.iter().map(|array| &array.tensor).collect::<Vec<_>>();
     for (got, expected) in got.iter().zip(&expected).filter(|(a, _)| results.contains(&a.tensor.uid)) {
         let agree = agree(expected);
-        for (i, (a, b)) in got.numbers().into_iter().zip(expected.numbers()).enumerate() {
+        for (i, (a, b)) in got.values().into_iter().zip(expected.values()).enumerate() {
             assert!(
                 same(a, b) || agree(a, b),
                 "{operation:?} at {isa:?} in {compute:?}: element {i} of tensor {} is {a}, expected {b}\n{:?}",
@@ -288,7 +288,7 @@ pub(crate) fn run_planned(
     Ok(())
 }
 
-/// The numbers of a convolution.
+/// The problem of a convolution.
 pub(crate) fn convolution_of(graph: &Graph, operation: &Operation) -> Convolution {
     match Problem::of(graph, operation) {
         Ok(Problem::Convolution(convolution)) => *convolution,
@@ -296,7 +296,7 @@ pub(crate) fn convolution_of(graph: &Graph, operation: &Operation) -> Convolutio
     }
 }
 
-/// The numbers of a matrix multiplication.
+/// The problem of a matrix multiplication.
 pub(crate) fn matmul_of(graph: &Graph, operation: &Operation) -> Matmul {
     match Problem::of(graph, operation) {
         Ok(Problem::Matmul(matmul)) => *matmul,

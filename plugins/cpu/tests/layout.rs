@@ -128,3 +128,73 @@ fn modules_use_what_lies_below_them_and_no_two_use_each_other() {
     }
     assert!(uses.is_empty(), "modules use each other in circles: {uses:?}");
 }
+
+/// Words that were replaced by those of oneDNN and BLIS, with what to say instead: in code and comments.
+const BANNED: [(&str, &str); 10] = [
+    ("Places", "elements, offsets or strides"),
+    ("apart", "stride, or disjoint"),
+    ("pitch", "stride"),
+    ("ahead", "prefetch"),
+    ("planar", "channels first"),
+    ("lie_apart", "the name of the layout"),
+    ("not finite", "NaN or infinite"),
+    ("not_finite", "NaN or infinity"),
+    ("of_lane", "of_worker"),
+    ("super::super", "crate::"),
+];
+
+/// The same for types: in prose they may begin a sentence. `Lanes` is the type of a vector's lanes, as `V::Lanes`.
+const BANNED_TYPES: [(&str, &str); 9] = [
+    ("Lanes", "Workers"),
+    ("Level", "Isa"),
+    ("Kept", "Prepacked"),
+    ("Around", "Epilogue"),
+    ("After", "Epilogue"),
+    ("Ending", "Epilogue"),
+    ("Finish", "Epilogue"),
+    ("Finished", "Epilogue"),
+    ("Tail", "Epilogue"),
+];
+
+/// Whether a text has a word; what joins identifiers belongs to the word.
+fn has_word(text: &str, word: &str) -> bool {
+    let joins = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(word)
+        .any(|(at, _)| !text[..at].ends_with(joins) && !text[at + word.len()..].starts_with(joins))
+}
+
+/// Calls `each` with every source file below a folder, those of tests included.
+fn for_each_source(folder: &Path, each: &mut impl FnMut(&Path, &str)) {
+    for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        let path = entry.path();
+        if path.is_dir() {
+            for_each_source(&path, each);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            each(&path, &std::fs::read_to_string(&path).unwrap());
+        }
+    }
+}
+
+#[test]
+fn sources_say_the_words_of_the_field() {
+    let mut found = Vec::new();
+    for_each_source(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut |path, text| {
+        for (number, line) in text.lines().enumerate() {
+            // Vectors have lanes, workers do not.
+            let code = line.split("//").next().unwrap_or_default();
+            let code = code.replace("::Lanes", "").replace("type Lanes", "");
+            let words = BANNED.iter().filter(|(word, _)| has_word(line, word));
+            let types = BANNED_TYPES.iter().filter(|(word, _)| has_word(&code, word));
+            for (word, instead) in words.chain(types) {
+                found.push(format!("{}:{}: {word}, say {instead}", path.display(), number + 1));
+            }
+        }
+    });
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn words_are_found_as_wholes() {
+    assert!(has_word("let ahead = 1;", "ahead") && has_word("super::super::a", "super::super"));
+    assert!(!has_word("go_ahead", "ahead") && !has_word("apartment", "apart"));
+}

@@ -30,12 +30,12 @@ static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: passed on.
+        // SAFETY: the layout satisfies `GlobalAlloc::alloc`, whose contract this function has.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: passed on.
+        // SAFETY: `at` is from `alloc` with this layout, which is `System`'s.
         unsafe { System.dealloc(at, layout) }
     }
 }

@@ -66,7 +66,7 @@ pub struct AlgorithmRun {
 
 // SAFETY: the address of the bias is only compared and handed to hipBLASLt.
 unsafe impl Send for AlgorithmRun {}
-// SAFETY: as above, and it stands behind a lock.
+// SAFETY: the address stands behind a lock.
 unsafe impl Sync for AlgorithmRun {}
 
 impl AlgorithmRun {

@@ -191,7 +191,7 @@ pub unsafe fn execute(
         // SAFETY: the caller vouches for the memory, and the workspace has room for what the largest run needs.
         unsafe { step.run.run(ready, &tensors, scratch) }
     };
-    // SAFETY: as promised by the caller.
+    // SAFETY: buffers and workspace are valid for the sizes of the plan.
     unsafe { plan.execute(device, stream, buffers, workspace, run) }
 }
 

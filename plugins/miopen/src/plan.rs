@@ -201,7 +201,7 @@ pub unsafe fn execute(
         // SAFETY: the caller vouches for the memory, and the workspace has room for what the largest step needs.
         unsafe { made.step.run(ready, &Tensors(tensors), scratch) }
     };
-    // SAFETY: as promised by the caller.
+    // SAFETY: buffers and workspace are valid for the sizes of the plan.
     unsafe { plan.execute(device, stream, buffers, workspace, run) }
 }
 

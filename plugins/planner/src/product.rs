@@ -31,9 +31,9 @@ pub struct Product {
     pub n: usize,
     /// Terms of each sum.
     pub k: usize,
-    /// The left factor, m x k.
+    /// The left operand, m x k.
     pub a: Matrix,
-    /// The right factor, k x n.
+    /// The right operand, k x n.
     pub b: Matrix,
     /// The result, m x n.
     pub c: Matrix,
@@ -133,8 +133,8 @@ impl Product {
             ("columns", self.n),
             ("terms", self.k),
             ("matrices", self.batch),
-            ("elements between columns of the left factor", self.a.leading),
-            ("elements between columns of the right factor", self.b.leading),
+            ("elements between columns of the left operand", self.a.leading),
+            ("elements between columns of the right operand", self.b.leading),
             ("elements between columns of the result", self.c.leading),
             ("elements between columns of the summand", self.summand.map_or(0, |part| part.leading)),
         ];
@@ -237,7 +237,7 @@ fn merge(axes: &mut Vec<Axis>) {
     *axes = merged;
 }
 
-/// Makes columns of the innermost axes along which the left factor is the same and columns go on: one large product is faster
+/// Makes columns of the innermost axes along which the left operand is the same and columns go on: one large product is faster
 /// than many small ones.
 fn into_columns(axes: &mut Vec<Axis>, b: &mut Part, c: &mut Part, summand: &mut Option<Part>) {
     while let Some((count, [a_step, b_step, c_step, added_step])) = axes.last().copied() {

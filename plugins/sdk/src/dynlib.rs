@@ -110,7 +110,7 @@ impl Library {
     /// `T` is the type of what is there.
     unsafe fn find<T: Copy>(&self, name: &str) -> Option<T> {
         let name = format!("{name}{}", self.suffix);
-        // SAFETY: the caller names the type.
+        // SAFETY: `T` is the type of what has this name.
         unsafe { self.library.get::<T>(&name) }.ok().map(|symbol| *symbol)
     }
 
@@ -140,7 +140,7 @@ impl Library {
     /// `F` is the type of a pointer to the function.
     pub unsafe fn function<F: Copy>(&self, name: &str) -> Option<F> {
         const { assert!(size_of::<F>() == size_of::<fn()>(), "F is a function pointer") };
-        // SAFETY: the caller names the type.
+        // SAFETY: `F` is the type of a pointer to the function of this name.
         unsafe { self.find(name) }
     }
 

@@ -77,12 +77,12 @@ impl Gpu {
     /// `pointer` is from [`Gpu::allocate`] of this GPU and not freed.
     pub unsafe fn free(&self, pointer: *mut c_void) {
         match self {
-            // SAFETY: as promised by the caller. A failure leaves nothing to do.
+            // SAFETY: the pointer is memory of this GPU that is not freed. A failure leaves nothing to do.
             Self::Hip(hip) => drop(unsafe { (hip.hipFree)(pointer) }),
             Self::Cuda(device) => {
                 // Where the context cannot be entered, the thread's own may do.
                 let _entered = device.enter();
-                // SAFETY: as promised by the caller.
+                // SAFETY: the pointer is memory of this GPU that is not freed.
                 unsafe { (device.cuda.cuMemFree_v2)(pointer.expose_provenance() as u64) };
             }
         }
@@ -165,7 +165,7 @@ impl Gpu {
             Self::Hip(hip) => Ok(hip.check("hipDeviceSynchronize", unsafe { (hip.hipDeviceSynchronize)() })?),
             Self::Cuda(device) => {
                 let _entered = device.enter()?;
-                // SAFETY: as above.
+                // SAFETY: the function takes nothing.
                 let answer = unsafe { (device.cuda.cuCtxSynchronize)() };
                 Ok(device.cuda.check("cuCtxSynchronize", answer)?)
             }

@@ -85,7 +85,7 @@ pub fn text(to: &mut String, value: &str) {
 }
 
 /// Writes a number by its shortest digits: plainly where its point is at most 3 zeros before them or among the first 15,
-/// with at least one digit after it, else with an exponent of at least two digits. What is not finite is null.
+/// with at least one digit after it, else with an exponent of at least two digits. NaN and infinities are null.
 #[cfg(any(feature = "json", test))]
 pub fn float(to: &mut String, value: f64) {
     /// Where the point may be, counted from before the first digit, without an exponent.

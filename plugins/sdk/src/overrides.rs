@@ -35,7 +35,7 @@ impl<'a> Overrides<'a> {
         strides: *const *const i64,
     ) -> Option<Self> {
         let count = count as usize;
-        // SAFETY: as promised by the caller.
+        // SAFETY: each array is null or has `count` elements.
         let all = unsafe {
             Self {
                 uids: array(uids, count)?,
@@ -80,7 +80,7 @@ unsafe fn array<'a, T>(pointer: *const T, count: usize) -> Option<&'a [T]> {
     if pointer.is_null() || !pointer.is_aligned() {
         return None;
     }
-    // SAFETY: as promised by the caller.
+    // SAFETY: the pointer is not null and aligned, so it has `count` elements that live for `'a`.
     Some(unsafe { std::slice::from_raw_parts(pointer, count) })
 }
 

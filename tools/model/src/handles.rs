@@ -18,7 +18,7 @@ struct Watched {
 
 // SAFETY: loom finds each access that another is not ordered with.
 unsafe impl Send for Watched {}
-// SAFETY: as above.
+// SAFETY: loom finds each access that another is not ordered with.
 unsafe impl Sync for Watched {}
 
 impl Watched {
@@ -35,7 +35,7 @@ impl Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        // SAFETY: as above.
+        // SAFETY: loom stops where another thread reads or writes.
         self.content.with_mut(|content| unsafe { *content = usize::MAX });
         self.drops.fetch_add(1, Ordering::Relaxed);
     }

@@ -15,7 +15,7 @@ pub struct Mutex<T: 'static> {
 
 // SAFETY: the value is reached through the lock alone.
 unsafe impl<T: Send> Send for Mutex<T> {}
-// SAFETY: as above.
+// SAFETY: the value is reached through the lock alone.
 unsafe impl<T: Send> Sync for Mutex<T> {}
 
 impl<T> Default for Mutex<T>

@@ -62,7 +62,7 @@ pub(crate) struct Each<T>(UnsafeCell<Option<(usize, Box<T>)>>);
 
 // SAFETY: only the thread of the system that has `RUNNING` uses it, and a reference does not outlive its execution.
 unsafe impl<T> Send for Each<T> {}
-// SAFETY: as above.
+// SAFETY: only the thread of the system that has `RUNNING` uses it.
 unsafe impl<T> Sync for Each<T> {}
 
 impl<T> Each<T> {
@@ -161,7 +161,7 @@ macro_rules! atomic {
 
         // SAFETY: the value is reached through the atomic alone.
         unsafe impl $(<$t>)? Send for $name $(<$t>)? {}
-        // SAFETY: as above.
+        // SAFETY: the value is reached through the atomic alone.
         unsafe impl $(<$t>)? Sync for $name $(<$t>)? {}
 
         #[expect(missing_docs, reason = "they are those of the standard library")]

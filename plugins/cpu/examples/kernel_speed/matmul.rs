@@ -5,7 +5,7 @@ use crate::*;
 use hipdnn_plugin_sdk::graph::operation::Matmul;
 use hipdnn_plugin_sdk::graph::{DataType, Operation, PointwiseMode, Tensor};
 
-/// A product of matrices: how many, rows, columns and terms, and whether the right factor's columns are far apart.
+/// A product of matrices: how many, rows, columns and terms, and whether operand B has a large row stride.
 pub(crate) struct Product {
     pub(crate) name: &'static str,
     pub(crate) size: [i64; 4],

@@ -10,7 +10,7 @@ use crate::tensor::moments::Moments;
 use crate::tensor::row_converter::RowConverter;
 use crate::tensor::view::Pointers;
 
-/// Elements of the buffer for what cannot be read in place.
+/// Elements of the buffer for tensors that cannot be read in place.
 pub(crate) const BUFFER: usize = 512;
 
 /// A tensor with the elements of all channels.

@@ -1,7 +1,7 @@
 //! Batch normalization: inference, training and gradients.
 //!
 //! Channels first: an inference goes through memory in order ([`planes`]); for the other forms each worker has channels of its
-//! own ([`runs`] for short runs with one stride, else [`planar`]). Channels last: each worker has rows of its own and sums by
+//! own ([`runs`] for short runs with one stride, else [`channels_first`]). Channels last: each worker has rows of its own and sums by
 //! channel ([`rows`]). Any other order of the dimensions is read through a buffer, channel by channel.
 //!
 //! Sums of up to some hundred values are in the compute type, sums of these in double precision. Mean and variance
@@ -14,9 +14,9 @@
 )]
 
 pub(crate) mod channel;
+pub(crate) mod channels_first;
 pub(crate) mod loops;
 pub(crate) mod parameters;
-pub(crate) mod planar;
 pub(crate) mod planes;
 pub(crate) mod rows;
 pub(crate) mod runs;
@@ -36,7 +36,7 @@ use crate::problem::{Operand, Problem};
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
 use crate::tensor::loop_nest::LoopNest;
-use crate::tensor::row_converter::is_number;
+use crate::tensor::row_converter::is_compute_type;
 use crate::threading::partition::Threads;
 
 /// Plans a batch normalization with its epilogue for an instruction set.
@@ -126,7 +126,7 @@ fn plan_in<T: Float>(
         let sum_and_relu = after
             .chain
             .sum_and_relu(operands[2].data_type)
-            .filter(|_| !by_rows && has_numbers::<T>(&operands));
+            .filter(|_| !by_rows && have_compute_type::<T>(&operands));
         if let Some((added, relu)) = sum_and_relu {
             if let Some(added) = added {
                 first = (added.slot, added.data_type);
@@ -159,23 +159,23 @@ fn plan_in<T: Float>(
         return Ok(Box::new(runs::Runs::plan(shape, parameters, gate)));
     }
     if gate.is_some() {
-        return Err("channels that are not runs of numbers".to_owned());
+        return Err("channels that are not runs of elements".to_owned());
     }
     Ok(if by_rows {
         Box::new(rows::ChannelsLast::plan(shape, parameters))
     } else {
-        Box::new(planar::ChannelsFirst::plan(shape, parameters))
+        Box::new(channels_first::ChannelsFirst::plan(shape, parameters))
     })
 }
 
 /// Whether all tensors have the compute type.
-fn has_numbers<T: Float>(operands: &[Operand]) -> bool {
-    operands.iter().all(|operand| is_number::<T>(operand.data_type))
+fn have_compute_type<T: Float>(operands: &[Operand]) -> bool {
+    operands.iter().all(|operand| is_compute_type::<T>(operand.data_type))
 }
 
 /// All dimensions but that of channels.
-fn without_channel(numbers: &[usize]) -> Vec<usize> {
-    numbers.iter().enumerate().filter(|(axis, _)| *axis != 1).map(|(_, number)| *number).collect()
+fn without_channel(of_axes: &[usize]) -> Vec<usize> {
+    of_axes.iter().enumerate().filter(|(axis, _)| *axis != 1).map(|(_, of_axis)| *of_axis).collect()
 }
 
 /// Whether rows of channels have the same order in x and y, without overlap.

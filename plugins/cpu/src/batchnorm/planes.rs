@@ -18,7 +18,7 @@ use crate::simd::vector::{Float, Lanewise, Vector, VectorTask};
 use crate::tensor::image::read;
 use crate::tensor::loop_nest::LoopNest;
 use crate::tensor::moments::Moments;
-use crate::tensor::row_converter::is_number;
+use crate::tensor::row_converter::is_compute_type;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::{Threads, Workers};
 
@@ -55,8 +55,8 @@ fn are_near(nest: &LoopNest<4>) -> bool {
 
 /// Whether an inference can be computed plane by plane.
 pub(crate) fn covers<T: Float>(problem: &Inference) -> bool {
-    is_number::<T>(problem.x.data_type)
-        && is_number::<T>(problem.y.data_type)
+    is_compute_type::<T>(problem.x.data_type)
+        && is_compute_type::<T>(problem.y.data_type)
         && problem.y.layout.rank() > 1
         && are_near(&nest(problem, problem.y.layout.strides()))
 }
@@ -114,22 +114,22 @@ impl<T: Float> Kernel for Planes<T> {
     }
 
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
-        let numbers = scratch.cast::<Affine<T>>();
+        let affine = scratch.cast::<Affine<T>>();
         for channel in 0..self.channels {
             // SAFETY: this function requires the tensors and scratch memory, which has room for the values of each channel.
             unsafe {
                 let by = self.parameters.affine(tensors, channel, &Moments::default(), 1.0);
-                numbers.add(channel).write(by);
+                affine.add(channel).write(by);
             }
         }
-        let (shared, numbers) = (Tensors(tensors), Shared([scratch]));
+        let (shared, affine) = (Tensors(tensors), Shared([scratch]));
         let elements = self.nest.runs() * self.nest.len;
         self.workers.run(|worker| {
             let elements = self.workers.share(worker, elements);
-            let numbers = numbers.get(0).cast::<Affine<T>>();
+            let affine = affine.get(0).cast::<Affine<T>>();
             // SAFETY: the processor supports the instruction set; the caller promises the tensors, of
             // which each worker has its own elements.
-            unsafe { self.isa.run_vectors(Task { by: self, tensors: shared.all(), elements, numbers }) };
+            unsafe { self.isa.run_vectors(Task { by: self, tensors: shared.all(), elements, affine }) };
         });
     }
 }
@@ -139,7 +139,7 @@ struct Task<'a, T> {
     by: &'a Planes<T>,
     tensors: &'a [*mut u8],
     elements: Range<usize>,
-    numbers: *const Affine<T>,
+    affine: *const Affine<T>,
 }
 
 impl<T: Float> VectorTask<T> for Task<'_, T> {
@@ -172,7 +172,7 @@ pub(crate) struct Part<V: Vector> {
     pub(crate) x: *const V::Scalar,
     pub(crate) added: *const V::Scalar,
     pub(crate) y: *mut V::Scalar,
-    pub(crate) numbers: Affine<V>,
+    pub(crate) affine: Affine<V>,
 }
 
 impl<T: Float> Task<'_, T> {
@@ -189,19 +189,19 @@ impl<T: Float> Task<'_, T> {
         let [x, y] = slots.map(|slot| self.tensors[slot].cast::<T>());
         let added = epilogue.added.map_or(x, |slot| self.tensors[slot].cast());
         let mut at = elements.start;
-        let mut place = nest.place(at / nest.len);
+        let mut place = nest.position(at / nest.len);
         let mut first = at % nest.len;
         while at < elements.end {
             let len = (nest.len - first).min(elements.end - at);
             let [x_at, y_at, added_at, channel] = place.offsets;
             // SAFETY: the elements and values are valid, as this function requires.
             unsafe {
-                let [mean, factor, summand] = self.numbers.add(channel).read();
+                let [mean, factor, summand] = self.affine.add(channel).read();
                 let part = Part {
                     x: x.add(x_at + first),
                     added: added.wrapping_add(added_at + first),
                     y: y.add(y_at + first),
-                    numbers: [V::splat(mean), V::splat(factor), V::splat(summand)],
+                    affine: [V::splat(mean), V::splat(factor), V::splat(summand)],
                 };
                 if *streamed {
                     part.stream::<ADDED, RELU>(len);
@@ -284,7 +284,7 @@ impl<V: Vector> Part<V> {
     /// As [`Part::compute`], for these elements.
     #[inline(always)]
     unsafe fn vector<const ADDED: bool, const RELU: bool>(&self, at: usize, lanes: Option<V::Lanes>) -> V {
-        let [mean, factor, summand] = self.numbers;
+        let [mean, factor, summand] = self.affine;
         // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
         unsafe {
             let x = read::<V>(self.x.add(at), lanes);
@@ -318,9 +318,9 @@ mod tests {
             let Self { x, added, stored, streamed } = self;
             // SAFETY: the processor supports the instruction set; the slices are as long as what is written.
             unsafe {
-                let numbers = [0.5, 1.25, -0.25].map(T::from_f64);
-                let numbers = [V::splat(numbers[0]), V::splat(numbers[1]), V::splat(numbers[2])];
-                let part = |y| Part { x: x.as_ptr(), added: added.as_ptr(), y, numbers };
+                let affine = [0.5, 1.25, -0.25].map(T::from_f64);
+                let affine = [V::splat(affine[0]), V::splat(affine[1]), V::splat(affine[2])];
+                let part = |y| Part { x: x.as_ptr(), added: added.as_ptr(), y, affine };
                 part(stored).compute::<true, true>(x.len());
                 part(streamed).stream::<true, true>(x.len());
             }
@@ -332,14 +332,14 @@ mod tests {
         for isa in Isa::available() {
             for len in (0..70).chain([127, 128, 300]) {
                 for first in 0..17 {
-                    let numbers: Vec<T> = (0..2 * len).map(|_| T::from_f64(random.real())).collect();
-                    let (x, added) = numbers.split_at(len);
+                    let values: Vec<T> = (0..2 * len).map(|_| T::from_f64(random.real())).collect();
+                    let (x, added) = values.split_at(len);
                     let mut results = [0, 1].map(|_| vec![T::ONE; first + len + 1]);
                     let [stored, streamed] = results.each_mut().map(|all| all[first..].as_mut_ptr());
                     // SAFETY: the processor supports the instruction set; there is room for all values.
                     unsafe { isa.run_vectors(Both { x, added, stored, streamed }) };
-                    assert_eq!(results[0], results[1], "{len} numbers from {first} on at {isa:?}");
-                    assert!(results[0][..first].iter().all(|number| *number == T::ONE));
+                    assert_eq!(results[0], results[1], "{len} elements from {first} on at {isa:?}");
+                    assert!(results[0][..first].iter().all(|value| *value == T::ONE));
                     assert_eq!(results[0][first + len], T::ONE);
                 }
             }

@@ -43,7 +43,7 @@ pub(crate) struct ScratchLayout<T> {
     /// For each worker two sums per channel, those of one kind contiguous.
     totals: *mut f64,
     /// Four values per channel, likewise: the mean first, the others as the last pass needs them.
-    numbers: *mut T,
+    values: *mut T,
 }
 
 impl<T: Float> ChannelsLast<T> {
@@ -79,13 +79,13 @@ impl<T: Float> ChannelsLast<T> {
     /// # Safety
     /// `scratch` is the scratch memory, which has the worker.
     unsafe fn areas(&self, scratch: *mut u8, worker: usize) -> ScratchLayout<T> {
-        let (totals, numbers) = self.layout(&mut Scratch::default());
+        let (totals, values) = self.layout(&mut Scratch::default());
         let worker = worker * Scratch::padded::<f64>(2 * self.shape.channels);
         // SAFETY: the offsets are inside the scratch memory.
         unsafe {
             ScratchLayout {
                 totals: scratch.add(totals).cast::<f64>().add(worker),
-                numbers: scratch.add(numbers).cast(),
+                values: scratch.add(values).cast(),
             }
         }
     }
@@ -115,9 +115,9 @@ impl<T: Float> ChannelsLast<T> {
         for channel in 0..self.shape.channels {
             // SAFETY: the sums are valid, as this function requires; there are four values a channel.
             unsafe {
-                let numbers = self.areas(scratch, 0).numbers;
-                for (i, number) in each(channel, self.sums(scratch, channel)).into_iter().enumerate() {
-                    numbers.add(i * self.shape.channels + channel).write(number);
+                let values = self.areas(scratch, 0).values;
+                for (i, value) in each(channel, self.sums(scratch, channel)).into_iter().enumerate() {
+                    values.add(i * self.shape.channels + channel).write(value);
                 }
             }
         }
@@ -139,9 +139,9 @@ impl<T: Float> Kernel for ChannelsLast<T> {
         // SAFETY: the tensors and scratch memory are valid, as this function requires; every pass finds what
         // the one before has written.
         unsafe {
-            let numbers = self.areas(scratch, 0).numbers;
+            let values = self.areas(scratch, 0).values;
             let moments = |channel: usize, [sum, squares]: [f64; 2]| Moments {
-                about: numbers.add(channel).read().to_f64(),
+                about: values.add(channel).read().to_f64(),
                 sum,
                 squares,
             };
@@ -154,8 +154,8 @@ impl<T: Float> Kernel for ChannelsLast<T> {
                 Role::Inference => {
                     for channel in 0..channels {
                         let by = parameters.affine(tensors, channel, &Moments::default(), n);
-                        for (i, number) in by.into_iter().enumerate() {
-                            numbers.add(i * channels + channel).write(number);
+                        for (i, value) in by.into_iter().enumerate() {
+                            values.add(i * channels + channel).write(value);
                         }
                     }
                     self.pass(Pass::Scale, tensors, scratch);
@@ -174,12 +174,12 @@ impl<T: Float> Kernel for ChannelsLast<T> {
                             moments(channel, self.sums(scratch, channel))
                         };
                         let [mean, inv] = parameters.saved_or_computed(tensors, channel, &moments, n);
-                        numbers.add(channel).write(mean);
-                        numbers.add(channels + channel).write(inv);
+                        values.add(channel).write(mean);
+                        values.add(channels + channel).write(inv);
                     }
                     self.pass(Pass::Gradients, tensors, scratch);
                     self.finish(scratch, |channel, sums| {
-                        let statistics = [0, channels].map(|first| numbers.add(first + channel).read());
+                        let statistics = [0, channels].map(|first| values.add(first + channel).read());
                         let by = parameters.gradient(tensors, channel, statistics, sums, n);
                         [by.mean, by.factor, by.bias, by.slope]
                     });
@@ -249,7 +249,7 @@ impl<T: Float> Task<'_, T> {
         // SAFETY: rows have `channels` elements, the areas two sums and a mean for each of these.
         unsafe {
             let totals = [0, 1].map(|i| self.areas.totals.add(i * shape.channels + first));
-            let means = self.areas.numbers.add(first);
+            let means = self.areas.values.add(first);
             for total in totals {
                 total.write_bytes(0, len);
             }
@@ -296,7 +296,7 @@ impl<T: Float> Task<'_, T> {
         // SAFETY: rows have `channels` elements, the areas four values for each of these.
         unsafe {
             let [mean, factor, bias, slope] =
-                [0, 1, 2, 3].map(|i| self.areas.numbers.add(i * shape.channels + first).cast_const());
+                [0, 1, 2, 3].map(|i| self.areas.values.add(i * shape.channels + first).cast_const());
             let mut elements = Elements::new(&shape.nest, rows);
             while let Some([at_dy, at_x, at]) = elements.next() {
                 let x = x.values(x_at, at_x + first, 1, len, x_buffer);

@@ -20,8 +20,8 @@ const EXACT: usize = 32;
 /// The longest run for which this pays.
 pub(crate) const LONGEST: usize = 1024;
 
-/// How many elements ahead are prefetched: hardware prefetching does not follow from run to run.
-const AHEAD: usize = 1024;
+/// Prefetch distance in elements: hardware prefetching does not follow from run to run.
+const PREFETCH_DISTANCE: usize = 1024;
 
 /// Training or its gradients, for channels of runs.
 pub(crate) struct Runs<T> {
@@ -61,7 +61,7 @@ impl<T: Float> Kernel for Runs<T> {
         let shared = Tensors(tensors);
         self.workers.run(|worker| {
             let channels = self.workers.share(worker, self.shape.channels);
-            // SAFETY: the processor supports the instruction set; the caller promises the tensors.
+            // SAFETY: the processor supports the instruction set; the tensors cover all channels.
             unsafe { self.shape.isa.run_vectors(Task { by: self, tensors: shared.all(), channels }) };
         });
     }
@@ -150,7 +150,7 @@ impl<T: Float> Task<'_, T> {
         let (len, most) = (shape.nest.len, EXACT * SUMS * V::LANES);
         let together = (most / len).max(1);
         let prefetch_run = |run: usize, from: usize, to: usize| {
-            let [dy, x] = place(run + AHEAD / len, 0);
+            let [dy, x] = place(run + PREFETCH_DISTANCE / len, 0);
             (from..to).step_by(CACHE_LINE / size_of::<T>()).for_each(|at| prefetch_at([dy + at, x + at]));
         };
         for first in (0..*runs).step_by(together) {
@@ -243,9 +243,9 @@ impl<T: Float> Task<'_, T> {
                 // Lanes without an element do not deviate.
                 let mut deviation = read::<V>(at.x.add(place), lanes).lanewise(Lanewise::Sub, means);
                 if let Some(lanes) = lanes {
-                    let mut numbers = [T::ZERO; crate::simd::vector::MAX_LANES];
-                    deviation.store(numbers.as_mut_ptr());
-                    deviation = V::load_lanes(numbers.as_ptr(), lanes);
+                    let mut values = [T::ZERO; crate::simd::vector::MAX_LANES];
+                    deviation.store(values.as_mut_ptr());
+                    deviation = V::load_lanes(values.as_ptr(), lanes);
                 }
                 [sum.lanewise(Lanewise::Add, deviation), deviation.mul_add(deviation, squares)]
             });
@@ -266,11 +266,11 @@ impl<T: Float> Task<'_, T> {
         let Runs { shape, runs, stride, .. } = self.by;
         // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
         unsafe {
-            let numbers = [V::splat(by[0]), V::splat(by[1]), V::splat(by[2])];
+            let affine = [V::splat(by[0]), V::splat(by[1]), V::splat(by[2])];
             for run in 0..*runs {
                 let (x, y) = (at.x.add(run * stride[1]), at.y.add(run * stride[2]));
                 let added = if ADDED { at.dy.add(run * stride[0]) } else { x };
-                Part { x, added, y, numbers }.compute::<ADDED, POSITIVE>(shape.nest.len);
+                Part { x, added, y, affine }.compute::<ADDED, POSITIVE>(shape.nest.len);
             }
         }
     }

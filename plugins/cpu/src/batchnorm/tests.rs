@@ -95,7 +95,7 @@ impl Case {
     }
 
     fn parameter(&self, uid: i64) -> Vec<f64> {
-        self.array(uid).numbers()
+        self.array(uid).values()
     }
 
     /// Sums a term over the elements of each channel.
@@ -118,7 +118,7 @@ impl Case {
 
     /// Mean and biased variance of each channel of x.
     fn statistics(&self) -> (Vec<f64>, Vec<f64>) {
-        let x = self.array(X).numbers();
+        let x = self.array(X).values();
         let n = self.count();
         let mean: Vec<f64> = self.sums(|i, _| x[i]).into_iter().map(|sum| sum / n).collect();
         let variance = self.sums(|i, c| (x[i] - mean[c]).powi(2)).into_iter().map(|sum| sum / n).collect();
@@ -137,7 +137,7 @@ impl Case {
         for (uid, expected) in expected {
             let array = arrays.iter().find(|array| array.tensor.uid == *uid).unwrap();
             let largest = expected.iter().fold(1.0_f64, |largest, number| largest.max(number.abs()));
-            for (i, (got, expected)) in array.numbers().into_iter().zip(expected).enumerate() {
+            for (i, (got, expected)) in array.values().into_iter().zip(expected).enumerate() {
                 assert!(
                     (got - expected).abs() <= self.tolerance * largest,
                     "{what} at {isa:?}: tensor {uid} element {i} is {got}, expected {expected}\n{:?} {:?}",
@@ -149,7 +149,7 @@ impl Case {
     }
 
     fn normalized(&self, mean: &[f64], inv: &[f64]) -> Vec<f64> {
-        let (x, scale, bias) = (self.array(X).numbers(), self.parameter(SCALE), self.parameter(BIAS));
+        let (x, scale, bias) = (self.array(X).values(), self.parameter(SCALE), self.parameter(BIAS));
         let of = |i| channel_of(&self.dims, i);
         (0..self.elements()).map(|i| scale[of(i)] * (x[i] - mean[of(i)]) * inv[of(i)] + bias[of(i)]).collect()
     }
@@ -219,7 +219,7 @@ impl Case {
             let (mean, variance) = self.statistics();
             (mean, variance.iter().map(|v| 1.0 / (v + 1e-5).sqrt()).collect())
         };
-        let (x, scale) = (self.array(X).numbers(), self.parameter(SCALE));
+        let (x, scale) = (self.array(X).values(), self.parameter(SCALE));
         let normal = |i: usize, c: usize| (x[i] - mean[c]) * inv[c];
         let dbias = self.sums(|i, _| dy[i]);
         let dscale = self.sums(|i, c| dy[i] * normal(i, c));
@@ -249,7 +249,7 @@ impl Case {
     }
 
     fn backward(&self, isa: Isa, saved: bool) {
-        let expected = self.gradients(&self.array(DY).numbers(), saved);
+        let expected = self.gradients(&self.array(DY).values(), saved);
         self.check(Self::backward_of(DY, saved), isa, &expected);
     }
 
@@ -266,8 +266,8 @@ impl Case {
             Self::backward_of(BETWEEN, saved),
         ];
         run_together(&operations, self.compute, isa, &mut arrays, &[between]);
-        let passes = input.numbers();
-        let dy = self.array(DY).numbers();
+        let passes = input.values();
+        let dy = self.array(DY).values();
         let dy: Vec<f64> = dy.iter().zip(passes).map(|(dy, x)| if x <= 0.0 { 0.0 } else { *dy }).collect();
         self.compare("RELU and batch normalization", isa, &arrays, &self.gradients(&dy, saved));
     }
@@ -347,7 +347,7 @@ fn a_large_mean_does_not_swallow_the_variance() {
 }
 
 #[test]
-fn the_first_numbers_may_be_far_from_the_mean() {
+fn the_first_values_may_be_far_from_the_mean() {
     let mut random = Random::new(12);
     let mut case = Case::new(&mut random, &[64, 3, 6, 6], 0, DataType::Float, 0);
     let x = case.arrays.iter_mut().find(|array| array.tensor.uid == X).unwrap();
@@ -431,8 +431,8 @@ impl Case {
         run_together(&operations, self.compute, isa, &mut arrays, &between);
         let (mean, inv) = self.moments(form);
         let normal = self.normalized(&mean, &inv);
-        let others = other.numbers();
-        let got = arrays.iter().find(|array| array.tensor.uid == RESULT).unwrap().numbers();
+        let others = other.values();
+        let got = arrays.iter().find(|array| array.tensor.uid == RESULT).unwrap().values();
         let largest = normal.iter().fold(1.0_f64, |largest, number| largest.max(number.abs()));
         for (i, got) in got.into_iter().enumerate() {
             let other = others[if others.len() == normal.len() { i } else { channel_of(&self.dims, i) }];

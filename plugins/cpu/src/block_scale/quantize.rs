@@ -34,7 +34,7 @@ type Slot = (usize, RowCodec<f64>);
 /// blocks as there are elements in a run of the line are computed together.
 pub(crate) struct Quantize {
     x: Slot,
-    /// The same, for the error that names what is not finite.
+    /// The same, for the error that names an element that is NaN or infinite.
     operand: Operand,
     memory: Memory<f64>,
     /// Written from single precision, of which the rounding is exact.
@@ -91,10 +91,10 @@ impl Quantize {
         // Workers must not write the same byte: groups of four elements are whole bytes of whatever type.
         let (along, across) = if is_across { (line, Some(axis)) } else { (axis, None) };
         let mut rows = planned.others.iter().copied().chain(across);
-        let is_apart = along.strides[1] == 1
+        let are_disjoint = along.strides[1] == 1
             && (is_across || p.block.is_multiple_of(4) || p.block == axis.dim)
             && rows.all(|axis| axis.dim == 1 || axis.strides[1].is_multiple_of(4));
-        if is_apart || planned.y.1.bits >= 8 {
+        if are_disjoint || planned.y.1.bits >= 8 {
             let time = TIME * p.x.layout.elements() as f64;
             planned.workers = threads.workers(time, planned.runs().div_ceil(planned.together));
         }
@@ -215,7 +215,7 @@ impl IsaTask for QuantizeRun<'_> {
         let mut rounded = [0.0_f32; TOGETHER];
         q.for_each_line(&run, |[x, y], len| {
             let values = &mut values[..len];
-            // SAFETY: as above.
+            // SAFETY: the line lies inside the kernel's x, from which `values` are read.
             unsafe { q.load(tensors, x, values) };
             for (value, scale) in values.iter_mut().zip(&scales) {
                 let quotient = if *scale == 0.0 { 0.0 } else { *value / *scale };
@@ -226,7 +226,7 @@ impl IsaTask for QuantizeRun<'_> {
                 values.iter_mut().for_each(|value| *value = value.round_ties_even());
             }
             rounded.iter_mut().zip(&*values).for_each(|(to, value)| *to = to_odd(*value));
-            // SAFETY: as above; no other run writes these elements.
+            // SAFETY: the line lies inside the kernel's y, and no other run writes its elements.
             unsafe { codec.store(rounded.as_ptr(), tensors[slot], y, q.line_strides()[1], len) };
         });
     }

@@ -101,13 +101,13 @@ pub(crate) fn is_whole(y: DataType) -> bool {
     matches!(y, DataType::Int4 | DataType::Int8)
 }
 
-/// The first element of x that is not finite, as an error.
+/// An error that names the first element of x that is NaN or infinite.
 pub(crate) fn check_finite(x: &Operand, memory: &Memory<f64>, tensors: Pointers<'_>) -> Result<(), Refusal> {
     let x_of_run = memory.bind(tensors);
     for (index, [at]) in Walk::new(x.layout.dims(), [x.layout.strides()]) {
         let value = x_of_run.get(at);
         if !value.is_finite() {
-            return Err(format!("x: is {value} at {:?}, expected finite numbers", &index[..x.layout.rank()]));
+            return Err(format!("x: is {value} at {:?}, expected finite values", &index[..x.layout.rank()]));
         }
     }
     Ok(())

@@ -70,9 +70,9 @@ impl Shape<'_> {
                 if unrolled.1 < shared.1 { unrolled } else { shared }
             }
         };
-        let numbers = self.channels as f64 * best.0.channel() as f64;
-        if numbers > (1_u64 << 32) as f64 {
-            return Err(format!("a block of the convolution has {numbers} numbers, expected at most 2^32"));
+        let elements = self.channels as f64 * best.0.channel() as f64;
+        if elements > (1_u64 << 32) as f64 {
+            return Err(format!("a block of the convolution has {elements} elements, expected at most 2^32"));
         }
         Ok(best)
     }
@@ -92,7 +92,7 @@ impl Shape<'_> {
         let windows = self.windows;
         let geometry =
             |images: usize, size: [usize; 3]| Geometry::new(windows, unrolled, images, size, self.round);
-        let numbers = |geometry: &Geometry| self.channels.saturating_mul(geometry.channel());
+        let elements = |geometry: &Geometry| self.channels.saturating_mul(geometry.channel());
         let mut size = windows.output;
         let mut best = geometry(1, size);
         let halved = |size: [usize; 3]| {
@@ -101,7 +101,7 @@ impl Shape<'_> {
             half[axis] = size[axis].div_ceil(2);
             Some(half)
         };
-        while numbers(&best) > buffer && best.largest() > 2 * LEAST_TILES * self.tile {
+        while elements(&best) > buffer && best.largest() > 2 * LEAST_TILES * self.tile {
             let Some(half) = halved(size) else { break };
             size = half;
             best = geometry(1, size);
@@ -113,7 +113,7 @@ impl Shape<'_> {
             let mut images = 1;
             while images < windows.batch && windows.batch.div_ceil(2 * images) * self.groups >= wanted {
                 let larger = geometry((2 * images).min(windows.batch), size);
-                if numbers(&larger) > buffer {
+                if elements(&larger) > buffer {
                     break;
                 }
                 images *= 2;

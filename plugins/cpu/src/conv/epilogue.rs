@@ -8,7 +8,7 @@ use crate::pointwise::Epilogue;
 use crate::pointwise::chain::{Operation, Value};
 use crate::pointwise::elements::BlockEpilogue;
 use crate::simd::vector::Float;
-use crate::tensor::row_converter::is_number;
+use crate::tensor::row_converter::is_compute_type;
 
 /// The usual epilogue: bias by channel, residual, RELU, each of them optional and in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -31,7 +31,7 @@ impl ChannelEpilogue {
         let mut last = Value::Input(0);
         for (number, step) in epilogue.chain.steps.iter().enumerate() {
             let Operation::Pointwise(mode, _) = &step.operation else { return None };
-            if step.one || !is_number::<T>(step.stored) || channel_epilogue.relu {
+            if step.one || !is_compute_type::<T>(step.stored) || channel_epilogue.relu {
                 return None;
             }
             match (mode, step.operands.as_slice()) {
@@ -42,7 +42,7 @@ impl ChannelEpilogue {
                     };
                     let input = epilogue.chain.inputs.get(other).filter(|_| other != 0)?;
                     let strides = input.strides.get(..rank)?;
-                    if !is_number::<T>(input.data_type) || channel_epilogue.residual.is_some() {
+                    if !is_compute_type::<T>(input.data_type) || channel_epilogue.residual.is_some() {
                         return None;
                     }
                     let of_channel =
@@ -61,7 +61,7 @@ impl ChannelEpilogue {
             }
             last = Value::Step(number);
         }
-        is_number::<T>(epilogue.output.data_type).then_some(channel_epilogue)
+        is_compute_type::<T>(epilogue.output.data_type).then_some(channel_epilogue)
     }
 
     /// The epilogue of a tile whose first row is this output channel, with the tile's residual and its row stride.

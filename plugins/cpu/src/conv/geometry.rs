@@ -320,18 +320,18 @@ impl Geometry {
     pub(crate) fn input(&self, block: &Block, strides: &Strides) -> Option<Input> {
         let Windows { input, stride, taps, .. } = &self.windows;
         let ends = [0, 1, 2].map(|i| {
-            let places = taps.iter().map(|tap| tap[i]);
-            let (low, high) = (places.clone().min().unwrap_or(0), places.max().unwrap_or(0));
+            let taps_of_axis = taps.iter().map(|tap| tap[i]);
+            let (low, high) = (taps_of_axis.clone().min().unwrap_or(0), taps_of_axis.max().unwrap_or(0));
             let inside = |at: isize| at.clamp(0, input[i] as isize - 1) as usize;
             let first = (block.origin[i] * stride[i]) as isize;
             let last = ((block.origin[i] + block.size[i] - 1) * stride[i]) as isize;
             (inside(first + low), inside(last + high), high - low)
         });
         // Whether the block skips input rows.
-        let are_apart = stride[1] as isize > ends[1].2 + 1 && block.size[1] > 1;
-        let rows = if are_apart { (block.size[1], stride[1] * strides.spatial[1]) } else { (1, 0) };
+        let skips_rows = stride[1] as isize > ends[1].2 + 1 && block.size[1] > 1;
+        let rows = if skips_rows { (block.size[1], stride[1] * strides.spatial[1]) } else { (1, 0) };
         let reach = |i: usize| (ends[i].1 - ends[i].0) * strides.spatial[i];
-        let down = if are_apart { ends[1].2 as usize * strides.spatial[1] } else { reach(1) };
+        let down = if skips_rows { ends[1].2 as usize * strides.spatial[1] } else { reach(1) };
         let len = 1 + reach(0) + down + reach(2);
         let first = strides.offset(block.image, ends.map(|(low, _, _)| low));
         let images = (block.images, strides.batch);

@@ -284,7 +284,7 @@ fn direct_bfloat16(p: &Problem<'_>) -> Result<Candidate, Refusal> {
 }
 
 fn scheme<T: Float>(p: &Problem<'_>) -> Result<Scheme<T>, Refusal> {
-    Scheme::<T>::numbers(p.operands()?, p.isa, p.convolution.spatial, p.epilogue)
+    Scheme::<T>::unpaired(p.operands()?, p.isa, p.convolution.spatial, p.epilogue)
 }
 
 /// Images for which im2col would compute many columns for nothing. This needs packed weights; packing them for each

@@ -8,7 +8,7 @@ use crate::conv::strided_backward_data::StridedBackwardData;
 use crate::kernel::Refusal;
 use crate::simd::stored::{Stored, with_stored};
 use crate::simd::vector::Float;
-use crate::tensor::row_converter::{is_number, not_a_float};
+use crate::tensor::row_converter::{is_compute_type, not_a_float};
 
 /// A tensor in memory.
 #[derive(Clone, Copy, Debug)]
@@ -37,9 +37,9 @@ pub(crate) struct Weights {
 impl Weights {
     /// Whether each row is contiguous in the order of summation, given the offsets of the taps.
     pub(crate) fn are_rows<T: Float>(&self, taps: impl ExactSizeIterator<Item = usize>) -> bool {
-        is_number::<T>(self.data_type)
+        is_compute_type::<T>(self.data_type)
             && self.channel == taps.len()
-            && taps.enumerate().all(|(number, distance)| number == distance)
+            && taps.enumerate().all(|(number, offset)| number == offset)
     }
 }
 
@@ -98,7 +98,7 @@ pub(crate) type Store<T> =
 /// padding.
 pub(crate) fn are_columns<T: Float>(operands: &Operands) -> bool {
     let Operands { windows, parts, input, .. } = operands;
-    is_number::<T>(input.data_type)
+    is_compute_type::<T>(input.data_type)
         && windows.taps == [[0; 3]]
         && windows.stride == [1; 3]
         && windows.output == windows.input
@@ -109,7 +109,7 @@ pub(crate) fn are_columns<T: Float>(operands: &Operands) -> bool {
 /// Row stride of weights that can be read in place: each row is contiguous in the order of summation.
 pub(crate) fn rows_stride<T: Float>(operands: &Operands) -> Option<usize> {
     let [part] = operands.parts.as_slice() else { return None };
-    let taps = part.taps.iter().map(|(_, distance)| *distance);
+    let taps = part.taps.iter().map(|(_, offset)| *offset);
     operands.weights.are_rows::<T>(taps).then_some(operands.weights.row)
 }
 
@@ -125,7 +125,7 @@ pub(crate) unsafe fn fill<S: Stored, T: Float>(
     channels: usize,
     planes: *mut T,
 ) {
-    // SAFETY: the function called requires what this one requires.
+    // SAFETY: block, strides and planes satisfy the contract of `Geometry::fill`, which this function repeats.
     unsafe { geometry.fill::<S, T>(block, from, strides, channels, planes) };
 }
 
@@ -144,7 +144,7 @@ pub(crate) unsafe fn store<S: Stored, T: Float>(
     to: *mut u8,
     strides: &Strides,
 ) {
-    // SAFETY: the function called requires what this one requires.
+    // SAFETY: tile and tensor satisfy the contract of `store_tile`, which this function repeats.
     unsafe { store_tile::<S, T>(geometry, block, columns, tile, row, rows, to, strides) };
 }
 
@@ -167,7 +167,7 @@ unsafe fn pack<S: Stored, T: Float>(
     let Operands { channels, rows, weights, .. } = operands;
     let first = panel * height;
     let present = (rows - first).min(height);
-    // SAFETY: the weights are inside the tensor, their places inside the panel.
+    // SAFETY: the weights are inside the tensor, and the panel has room for them.
     unsafe {
         let from = from.cast::<S>().add(group * weights.group + first * weights.row);
         if present < height {
@@ -175,11 +175,11 @@ unsafe fn pack<S: Stored, T: Float>(
         }
         // The inner loop is over rows: reads are strided, but writes are contiguous.
         for channel in 0..*channels {
-            for (tap, (_, distance)) in taps.iter().enumerate() {
-                let from = from.add(channel * weights.channel + distance);
+            for (tap, (_, offset)) in taps.iter().enumerate() {
+                let from = from.add(channel * weights.channel + offset);
                 let to = to.add((channel * taps.len() + tap) * height);
                 for r in 0..present {
-                    to.add(r).write(from.add(r * weights.row).read_unaligned().number());
+                    to.add(r).write(from.add(r * weights.row).read_unaligned().value());
                 }
             }
         }

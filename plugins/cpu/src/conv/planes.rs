@@ -28,7 +28,7 @@ pub(crate) unsafe fn copy_runs<S: Stored, T: Float>(
             for i in 0..len {
                 for c in 0..channels {
                     to.add(i + c * plane_strides)
-                        .write(from.add(i * stride + c * channel).read_unaligned().number());
+                        .write(from.add(i * stride + c * channel).read_unaligned().value());
                 }
             }
         } else {
@@ -44,7 +44,7 @@ pub(crate) unsafe fn copy_runs<S: Stored, T: Float>(
 /// # Safety
 /// `tile` holds `rows` rows of `row` values, the first column being `from`; `to_channel` is the first element of
 /// the first row's channel in a tensor with these strides and the output's dimensions.
-#[expect(clippy::too_many_arguments, reason = "two places, each with its shape")]
+#[expect(clippy::too_many_arguments, reason = "two buffers, each with its shape")]
 #[inline(always)]
 pub(crate) unsafe fn store_tile<S: Stored, T: Float>(
     geometry: &Geometry,
@@ -60,7 +60,7 @@ pub(crate) unsafe fn store_tile<S: Stored, T: Float>(
     geometry.runs(block, from, to, |run| {
         let target = strides.offset(run.image, run.at);
         let column = run.column - from;
-        // SAFETY: the elements are inside the tensor, the numbers inside the tile.
+        // SAFETY: the elements are inside the tensor, the values inside the tile.
         unsafe {
             if strides.channel == 1 {
                 for i in 0..run.len {
@@ -98,8 +98,7 @@ impl Geometry {
         planes: *mut T,
     ) {
         let from = from.cast::<S>();
-        // SAFETY: this much is valid, as this function requires; the runs are inside the tensor and inside
-        // the planes.
+        // SAFETY: the planes have room for all channels; the runs are inside the tensor and the planes.
         unsafe {
             planes.write_bytes(0, channels * self.channel());
             self.input_runs(block, strides, |source, target, stride, len| {
@@ -127,8 +126,7 @@ impl Geometry {
         planes: *mut u32,
     ) {
         let from = from.cast::<S>();
-        // SAFETY: this much is valid, as this function requires; the runs are inside the tensor and inside
-        // the planes.
+        // SAFETY: the planes have room for all channels; the runs are inside the tensor and the planes.
         unsafe {
             planes.write_bytes(0, channels.div_ceil(2) * self.channel());
             self.input_runs(block, strides, |source, target, stride, len| {
@@ -215,11 +213,11 @@ impl Geometry {
         row: usize,
     ) {
         let from = from.cast::<S>();
-        // SAFETY: everything read and written here is valid, as this function requires.
+        // SAFETY: `rows` has `row` values for each channel.
         unsafe { rows.write_bytes(0, channels * row) };
         self.runs(block, 0, self.columns(block), |run| {
             let source = strides.offset(run.image, run.at);
-            // SAFETY: the elements are inside the tensor, the numbers inside the row.
+            // SAFETY: the elements are inside the tensor, the values inside the row.
             unsafe {
                 let from = from.add(source);
                 let to = rows.add(run.column);

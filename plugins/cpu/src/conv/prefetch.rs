@@ -20,9 +20,9 @@ pub(crate) fn pays(operands: &Operands) -> bool {
 /// Bytes of input and output.
 pub(crate) fn bytes(operands: &Operands) -> f64 {
     let Operands { windows, groups, channels, rows, input, output, .. } = operands;
-    let bytes = |place: &OperandView, channels: usize, size: [usize; 3]| {
+    let bytes = |view: &OperandView, channels: usize, size: [usize; 3]| {
         let size = size.iter().map(|side| *side as f64).product::<f64>() * (groups * channels) as f64;
-        size * place.data_type.size().unwrap_or(1) as f64 * windows.batch as f64
+        size * view.data_type.size().unwrap_or(1) as f64 * windows.batch as f64
     };
     bytes(input, *channels, windows.input) + bytes(output, *rows, windows.output)
 }
@@ -92,18 +92,18 @@ impl BlockPrefetch {
     pub(crate) fn share(&self, tile: usize, tiles: usize) -> CacheLines {
         let (channels, channel_stride) = self.channels;
         let of_image = self.rows.0 * self.lines;
-        let places = self.images.0 * of_image;
-        let parts = (tiles / places).clamp(1, channels.max(1));
-        let (place, part) = (tile % places, tile / places);
+        let blocks = self.images.0 * of_image;
+        let parts = (tiles / blocks).clamp(1, channels.max(1));
+        let (block, part) = (tile % blocks, tile / blocks);
         if part >= parts {
             return CacheLines::NONE;
         }
         let range = channels * part / parts..channels * (part + 1) / parts;
-        let (image, rest) = (place / of_image, place % of_image);
+        let (image, rest) = (block / of_image, block % of_image);
         let (row, line) = (rest / self.lines, rest % self.lines);
-        let distance =
+        let offset =
             image * self.images.1 + row * self.rows.1 + line * CACHE_LINE + range.start * channel_stride;
-        let first = self.first.wrapping_add(distance);
+        let first = self.first.wrapping_add(offset);
         CacheLines::single(first, range.len(), channel_stride)
     }
 }
@@ -137,8 +137,7 @@ mod tests {
                         let lines = (0..tile_prefetch.now.channels)
                             .map(|channel| channel * tile_prefetch.now.channel_stride);
                         let first = tile_prefetch.now.first;
-                        requested
-                            .extend(lines.map(|distance| first.wrapping_add(distance).addr() / CACHE_LINE));
+                        requested.extend(lines.map(|offset| first.wrapping_add(offset).addr() / CACHE_LINE));
                         (0..5).for_each(|_| tile_prefetch.prefetch());
                         assert_eq!(tile_prefetch.now.channels, 0);
                     }

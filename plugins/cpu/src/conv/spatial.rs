@@ -59,8 +59,8 @@ impl<'a> Spatial<'a> {
         if positions > MAX_POSITIONS {
             return Err(format!("a padded image has {positions} positions, expected at most 2^31"));
         }
-        let numbers = [c.batch, c.groups, c.in_channels, c.out_channels].map(|n| n as f64);
-        if numbers.into_iter().product::<f64>() > MAX_POSITIONS {
+        let sizes = [c.batch, c.groups, c.in_channels, c.out_channels].map(|n| n as f64);
+        if sizes.into_iter().product::<f64>() > MAX_POSITIONS {
             return Err(format!(
                 "batch {}, groups {} and channels {} and {} multiply to more than 2^31",
                 c.batch, c.groups, c.in_channels, c.out_channels
@@ -75,16 +75,16 @@ impl<'a> Spatial<'a> {
             for h in 0..window[1] {
                 for w in 0..window[2] {
                     let at = [d, h, w];
-                    let place = [0, 1, 2].map(|i| (at[i] * dilation[i]) as isize - padding[i] as isize);
+                    let position = [0, 1, 2].map(|i| (at[i] * dilation[i]) as isize - padding[i] as isize);
                     let mirror = |i: usize| if c.mirrored { window[i] - 1 - at[i] } else { at[i] };
-                    taps.push((place, (0..3).map(|i| mirror(i) * strides[i]).sum()));
+                    taps.push((position, (0..3).map(|i| mirror(i) * strides[i]).sum()));
                 }
             }
         }
         Ok(Self { convolution: c, input, output, stride, taps })
     }
 
-    fn place(&self, operand: &Operand) -> OperandView {
+    fn view(&self, operand: &Operand) -> OperandView {
         let strides = operand.layout.strides();
         OperandView {
             slot: operand.slot,
@@ -104,9 +104,9 @@ impl<'a> Spatial<'a> {
             output: self.output,
             input: self.input,
             stride: self.stride,
-            taps: self.taps.iter().map(|(place, _)| *place).collect(),
+            taps: self.taps.iter().map(|(position, _)| *position).collect(),
         };
-        (windows, self.taps.iter().map(|(_, distance)| *distance).collect())
+        (windows, self.taps.iter().map(|(_, offset)| *offset).collect())
     }
 
     /// The weights, with a row for each output channel.
@@ -132,9 +132,9 @@ impl<'a> Spatial<'a> {
             groups: c.groups,
             channels: c.in_channels,
             rows: c.out_channels,
-            input: self.place(&c.x),
+            input: self.view(&c.x),
             weights: self.weights(),
-            output: self.place(&c.y),
+            output: self.view(&c.y),
             between: None,
         }
     }
@@ -147,8 +147,8 @@ impl<'a> Spatial<'a> {
             groups: c.groups,
             channels: c.in_channels,
             rows: c.out_channels,
-            input: self.place(&c.x),
-            gradient: self.place(&c.y),
+            input: self.view(&c.x),
+            gradient: self.view(&c.y),
             weights: self.weights(),
             taps,
         }
@@ -167,7 +167,7 @@ impl<'a> Spatial<'a> {
                 &c.stride[..c.spatial]
             ));
         }
-        let mut output = self.place(&c.x);
+        let mut output = self.view(&c.x);
         let mut parts = Vec::with_capacity(count);
         for number in 0..count {
             let remainder = [
@@ -184,18 +184,18 @@ impl<'a> Spatial<'a> {
         let stride = self.stride.map(|s| s as isize);
         let mut known = HashMap::new();
         let mut taps = Vec::new();
-        for (place, distance) in &self.taps {
-            let remainder = [0, 1, 2].map(|i| place[i].rem_euclid(stride[i]) as usize);
+        for (position, offset) in &self.taps {
+            let remainder = [0, 1, 2].map(|i| position[i].rem_euclid(stride[i]) as usize);
             if (0..3).any(|i| remainder[i] >= remainders[i]) {
                 continue;
             }
-            let tap = [0, 1, 2].map(|i| (remainder[i] as isize - place[i]) / stride[i]);
+            let tap = [0, 1, 2].map(|i| (remainder[i] as isize - position[i]) / stride[i]);
             let number = *known.entry(tap).or_insert_with(|| {
                 taps.push(tap);
                 taps.len() - 1
             });
             let part = (remainder[0] * remainders[1] + remainder[1]) * remainders[2] + remainder[2];
-            parts[part].taps.push((number, *distance));
+            parts[part].taps.push((number, *offset));
         }
         // If only the first sub-problem has taps, all other elements are zero.
         let alone = parts.len() > 1 && parts.iter().skip(1).all(|part| part.taps.is_empty());
@@ -223,7 +223,7 @@ impl<'a> Spatial<'a> {
             groups: c.groups,
             channels: c.out_channels,
             rows: c.in_channels,
-            input: self.place(&c.y),
+            input: self.view(&c.y),
             weights: Weights { row: weights.channel, channel: weights.row, ..weights },
             output,
             between,

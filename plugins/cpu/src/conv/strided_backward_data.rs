@@ -90,8 +90,8 @@ impl StridedBackwardData {
         self.areas(geometry, block, columns, strides, |area| {
             for channel in 0..rows {
                 for row in 0..area.rows {
-                    let place = area.first + channel * strides.channel + row * area.row;
-                    prefetch_all(to_channel.wrapping_add(place * size), area.columns * size);
+                    let offset = area.first + channel * strides.channel + row * area.row;
+                    prefetch_all(to_channel.wrapping_add(offset * size), area.columns * size);
                 }
             }
         });
@@ -104,7 +104,7 @@ impl StridedBackwardData {
     /// The tile has `rows` rows of the given stride, the first column being `from`; `to_channel` is the first
     /// element of the first row's channel in a tensor whose strides are those of computed elements, and which
     /// has this size.
-    #[expect(clippy::too_many_arguments, reason = "two places, each with its shape")]
+    #[expect(clippy::too_many_arguments, reason = "two buffers, each with its shape")]
     unsafe fn store<S: Stored, T: Float>(
         &self,
         geometry: &Geometry,
@@ -118,7 +118,7 @@ impl StridedBackwardData {
         let to_channel = to_channel.cast::<S>();
         self.areas(geometry, block, columns, strides, |area| {
             for channel in 0..rows {
-                // SAFETY: the numbers are inside the tile, the elements inside the tensor.
+                // SAFETY: the values are inside the tile, the elements inside the tensor.
                 unsafe {
                     let from = tile.add(channel * row_stride + area.column);
                     let to = to_channel.add(area.first + channel * strides.channel);
@@ -150,10 +150,10 @@ unsafe fn spread<S: Stored, T: Float>(from: *const T, len: usize, to: *mut S, co
         }
         if stride == 2 {
             while i + TOGETHER <= len && 2 * (i + TOGETHER) <= columns {
-                let numbers = from.add(i).cast::<[T; TOGETHER]>().read_unaligned();
+                let values = from.add(i).cast::<[T; TOGETHER]>().read_unaligned();
                 let mut elements = [[zero; 2]; TOGETHER];
-                for (element, number) in elements.iter_mut().zip(&numbers) {
-                    element[0] = S::nearest(*number);
+                for (element, value) in elements.iter_mut().zip(&values) {
+                    element[0] = S::nearest(*value);
                 }
                 to.add(2 * i).cast::<[[S; 2]; TOGETHER]>().write_unaligned(elements);
                 i += TOGETHER;

@@ -71,7 +71,7 @@ impl<T: Float> BackwardWeights<T> {
             let direct = if self.last { image.run.same } else { image.has_rows() };
             if direct { 0 } else { rows * columns * channels }
         };
-        [self.numbers(), copied(&self.x, lines, input[1]), copied(&self.y, rows, output[1])]
+        [self.elements(), copied(&self.x, lines, input[1]), copied(&self.y, rows, output[1])]
     }
 
     fn layout(&self, scratch: &mut Scratch) -> [usize; 3] {
@@ -84,7 +84,7 @@ impl<T: Float> BackwardWeights<T> {
     }
 
     /// Values of a worker's sums. With vectors of channels the last group overlaps the one before.
-    fn numbers(&self) -> usize {
+    fn elements(&self) -> usize {
         let channels = self.shape.channels;
         let padded = if self.last { channels.next_multiple_of(TOGETHER) } else { channels };
         padded * self.shape.taps()
@@ -145,7 +145,7 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
     unsafe fn run<V: Vector<Scalar = T>>(self) {
         // SAFETY: the tensors and the memory are valid, as this function requires.
         unsafe {
-            for i in 0..self.by.numbers() {
+            for i in 0..self.by.elements() {
                 self.sums.add(i).write(T::ZERO);
             }
             if self.by.last {
@@ -184,11 +184,11 @@ impl<T: Float> Task<'_, T> {
         let BackwardWeights { shape, x, y, .. } = self.by;
         let bands = self.by.bands();
         for part in self.parts.clone() {
-            let (piece, rest) = (part / (shape.batch * bands), part % (shape.batch * bands));
+            let (chunk, rest) = (part / (shape.batch * bands), part % (shape.batch * bands));
             let (image, band) = (rest / bands, rest % bands);
             let rows = band * COPIED..shape.output[0].min((band + 1) * COPIED);
-            let first = self.by.first(piece * self.by.channels / TOGETHER);
-            let end = shape.channels.min((piece + 1) * self.by.channels);
+            let first = self.by.first(chunk * self.by.channels / TOGETHER);
+            let end = shape.channels.min((chunk + 1) * self.by.channels);
             // SAFETY: the tensors have the rows, and there is room for copies of them.
             unsafe {
                 let pixels = |of: &Image<T>, rows: Range<usize>, width: usize, copy: *mut T| {
@@ -198,7 +198,7 @@ impl<T: Float> Task<'_, T> {
                 let (input, input_strides) = pixels(x, shape.rows(&rows), shape.input[1], self.input);
                 let (gradient, gradient_strides) = pixels(y, rows.clone(), shape.output[1], self.gradient);
                 let pixels = Pixels { shape, input, input_strides, gradient, gradient_strides };
-                for group in piece * self.by.channels / TOGETHER..end.div_ceil(TOGETHER) {
+                for group in chunk * self.by.channels / TOGETHER..end.div_ceil(TOGETHER) {
                     let channel = self.by.first(group) - first;
                     let sums = self.sums.add(group * TOGETHER * shape.taps());
                     for vector in (0..TOGETHER).step_by(V::LANES) {

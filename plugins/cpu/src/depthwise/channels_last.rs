@@ -27,7 +27,7 @@ const CHANNELS: usize = 64;
 const BLOCK: usize = 16;
 
 /// Elements of an image and its result up to which planes are transposed: a block of them stays in the L2 cache.
-const MAX_NUMBERS: usize = 8 << 10;
+const MAX_ELEMENTS: usize = 8 << 10;
 
 /// A convolution with every decision made.
 pub(crate) struct ChannelsLast<T> {
@@ -68,10 +68,10 @@ impl<T: Float> Transposition<T> {
         #[cfg(target_arch = "x86_64")]
         let is_form = is_form && !(isa == Isa::Avx512 && from.has_rows() && to.has_rows());
         let is_small = shape.output[1] >= TOGETHER && shape.output[1] <= most_columns::<T>(isa);
-        let numbers = shape.input[0] * shape.input[1] + shape.output[0] * shape.output[1];
+        let elements = shape.input[0] * shape.input[1] + shape.output[0] * shape.output[1];
         let suits = is_form
             && is_small
-            && numbers <= MAX_NUMBERS
+            && elements <= MAX_ELEMENTS
             && shape.multiplier == 1
             && shape.channels >= BLOCK
             && is_plane(from, shape.input)
@@ -144,7 +144,7 @@ impl<T: Float> ChannelsLast<T> {
         Self { shape, form, x, w, y, offsets, padded, channel_epilogue, transposition, parts }
     }
 
-    /// Copies the filters of some channels: for each element a row of channels, `row_stride` apart, in the order of the image.
+    /// Copies the filters of some channels: for each element a row of channels, with stride `row_stride`, in the order of the image.
     ///
     /// # Safety
     /// `from` is the first channel's first weight, `to` is writable for the filters of all of them.

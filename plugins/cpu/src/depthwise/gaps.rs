@@ -32,9 +32,9 @@ impl<T: Float> Band<T> {
                 let mut lines = [(self.input, self.taps); MAX_SIDE];
                 let mut met = 0;
                 for i in 0..self.shape.window[0] {
-                    let place = (row * self.shape.stride[0] + i * self.shape.dilation[0]) as isize
+                    let position = (row * self.shape.stride[0] + i * self.shape.dilation[0]) as isize
                         - self.shape.padding[0];
-                    if let Some(line) = index_of(place, self.shape.input_dilation[0], height) {
+                    if let Some(line) = index_of(position, self.shape.input_dilation[0], height) {
                         let taps = self.taps.add(i * self.shape.window[1]);
                         lines[met] = (self.input.wrapping_add(line * self.input_row), taps);
                         met += 1;
@@ -44,10 +44,10 @@ impl<T: Float> Band<T> {
                     let mut elements = [(0, 0); MAX_SIDE];
                     let mut count = 0;
                     for j in 0..self.shape.window[1] {
-                        let place = (phase + j * self.shape.dilation[1]) as isize - self.shape.padding[1];
+                        let position = (phase + j * self.shape.dilation[1]) as isize - self.shape.padding[1];
                         let step = self.shape.input_dilation[1] as isize;
-                        if place.rem_euclid(step) == 0 {
-                            elements[count] = (place.div_euclid(step), j);
+                        if position.rem_euclid(step) == 0 {
+                            elements[count] = (position.div_euclid(step), j);
                             count += 1;
                         }
                     }

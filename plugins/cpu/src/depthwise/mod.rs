@@ -10,11 +10,11 @@
 
 pub(crate) mod backward_weights;
 pub(crate) mod band;
+pub(crate) mod channels_first;
 pub(crate) mod channels_last;
 pub(crate) mod epilogue;
 pub(crate) mod gaps;
 pub(crate) mod pixels;
-pub(crate) mod planar;
 pub(crate) mod rows;
 pub(crate) mod shape;
 pub(crate) mod sums;
@@ -23,9 +23,9 @@ mod tests;
 pub(crate) mod tiles;
 
 use crate::depthwise::backward_weights::BackwardWeights;
+use crate::depthwise::channels_first::ChannelsFirst;
 use crate::depthwise::channels_last::{ChannelsLast, Transposition};
 use crate::depthwise::epilogue::AffineEpilogue;
-use crate::depthwise::planar::ChannelsFirst;
 use crate::depthwise::shape::{LONGEST, MAX_MULTIPLIER, MAX_SIDE, MAX_TAPS, SPATIAL, Shape};
 use crate::dtype::element::{Compute, with_compute};
 use crate::kernel::{Kernel, Refusal};

@@ -192,9 +192,9 @@ impl<T: Float> Band<T> {
             for row in self.rows.clone() {
                 let mut met = 0;
                 for i in 0..self.shape.window[0] {
-                    let place = (row * self.shape.stride[0] + i * self.shape.dilation[0]) as isize
+                    let position = (row * self.shape.stride[0] + i * self.shape.dilation[0]) as isize
                         - self.shape.padding[0];
-                    if let Some(line) = index_of(place, self.shape.input_dilation[0], height) {
+                    if let Some(line) = index_of(position, self.shape.input_dilation[0], height) {
                         let taps = self.taps.add(i * self.shape.window[1] * self.channels);
                         lines[met] = (self.input.wrapping_add(line * self.input_strides[0]), taps);
                         met += 1;
@@ -203,9 +203,9 @@ impl<T: Float> Band<T> {
                 for column in 0..self.shape.output[1] {
                     let mut count = 0;
                     for j in 0..self.shape.window[1] {
-                        let place = (column * self.shape.stride[1] + j * self.shape.dilation[1]) as isize
+                        let position = (column * self.shape.stride[1] + j * self.shape.dilation[1]) as isize
                             - self.shape.padding[1];
-                        if let Some(at) = index_of(place, self.shape.input_dilation[1], width) {
+                        if let Some(at) = index_of(position, self.shape.input_dilation[1], width) {
                             elements[count] = (at * self.input_strides[1], j * self.channels);
                             count += 1;
                         }

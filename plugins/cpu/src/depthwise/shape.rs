@@ -80,8 +80,9 @@ impl Shape {
     /// Offsets in bytes of the elements of a channel's filter, in the order of the image, row by row.
     pub(crate) fn offsets<T>(&self, w: &Image<T>) -> Vec<usize> {
         let [rows, columns] = self.window;
-        let place = |at: usize, len: usize| if self.mirrored { len - 1 - at } else { at };
-        let offset = |i: usize, j: usize| place(i, rows) * w.strides[2] + place(j, columns) * w.strides[3];
+        let position = |at: usize, len: usize| if self.mirrored { len - 1 - at } else { at };
+        let offset =
+            |i: usize, j: usize| position(i, rows) * w.strides[2] + position(j, columns) * w.strides[3];
         (0..self.taps()).map(|tap| offset(tap / columns, tap % columns) * w.run.size).collect()
     }
 
@@ -92,7 +93,8 @@ impl Shape {
 
     /// The rows of the input that these rows of the output read.
     pub(crate) fn rows(&self, rows: &std::ops::Range<usize>) -> std::ops::Range<usize> {
-        let row = |place: isize| (place.max(0) as usize).div_ceil(self.input_dilation[0]).min(self.input[0]);
+        let row =
+            |position: isize| (position.max(0) as usize).div_ceil(self.input_dilation[0]).min(self.input[0]);
         let first = row(self.first_row(rows.start));
         let last = self.first_row(rows.end - 1) + ((self.window[0] - 1) * self.dilation[0]) as isize + 1;
         first..row(last).max(first)
@@ -117,10 +119,10 @@ impl Shape {
 
 /// The row or column of the image at a position in the dilated input; none in gaps and in the padding.
 #[inline(always)]
-pub(crate) fn index_of(place: isize, input_dilation: usize, len: usize) -> Option<usize> {
-    if place < 0 {
+pub(crate) fn index_of(position: isize, input_dilation: usize, len: usize) -> Option<usize> {
+    if position < 0 {
         return None;
     }
-    let number = place as usize / input_dilation;
-    (number * input_dilation == place as usize && number < len).then_some(number)
+    let number = position as usize / input_dilation;
+    (number * input_dilation == position as usize && number < len).then_some(number)
 }

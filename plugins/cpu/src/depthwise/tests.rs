@@ -61,7 +61,7 @@ fn equals_plain_sums() {
 }
 
 #[test]
-fn what_is_not_finite_stays_where_it_belongs() {
+fn nan_and_infinity_stay_where_they_belong() {
     let mut random = Random::new(12);
     for round in 0..120 {
         let mut case = depthwise(&mut random);

@@ -155,8 +155,8 @@ macro_rules! float {
             $real,
             u8,
             |s| {
-                static NUMBERS: small_float::DecodeTable = $format.numbers();
-                $real::from(NUMBERS.of(s))
+                static TABLE: small_float::DecodeTable = $format.decode_table();
+                $real::from(TABLE.of(s))
             },
             |r| $format.encode(r.to_f64())
         )

@@ -3,7 +3,7 @@
 //! The types are those of the OCP 8-bit Floating Point Specification (OFP8) 1.0 and the OCP Microscaling Formats (MX)
 //! Specification 1.0, and the two with one zero and one NaN (FNUZ).
 
-/// Which codes are not finite.
+/// Which codes are NaN or infinite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Special {
     /// The largest exponent is infinity and NaN.
@@ -75,7 +75,7 @@ impl Format {
         1 << (self.exponent_bits + self.mantissa_bits)
     }
 
-    /// The code of the largest finite number.
+    /// The code of the largest finite value.
     const fn largest_code(self) -> u8 {
         let all = self.sign_bit() - 1;
         match self.special {
@@ -85,7 +85,7 @@ impl Format {
         }
     }
 
-    /// The largest finite number.
+    /// The largest finite value.
     pub(crate) fn largest(self) -> f64 {
         self.decode(self.largest_code())
     }
@@ -97,14 +97,14 @@ impl Format {
 
     /// The values of all codes of 8 bits.
     #[expect(clippy::indexing_slicing, reason = "the index is below the length")]
-    pub(crate) const fn numbers(self) -> DecodeTable {
-        let mut numbers = [0.0; 256];
+    pub(crate) const fn decode_table(self) -> DecodeTable {
+        let mut values = [0.0; 256];
         let mut code = 0;
-        while code < numbers.len() {
-            numbers[code] = self.decode_single(code as u8);
+        while code < values.len() {
+            values[code] = self.decode_single(code as u8);
             code += 1;
         }
-        DecodeTable(numbers)
+        DecodeTable(values)
     }
 
     /// [`Format::decode`] in single precision, which is exact; without branches, for automatic vectorization.
@@ -320,10 +320,10 @@ mod tests {
     #[test]
     fn single_precision_is_decoded_as_double() {
         for (format, ..) in ALL {
-            let numbers = format.numbers();
+            let table = format.decode_table();
             for code in codes(format) {
                 let expected = number(format, code);
-                let singles = [format.decode_single(code), numbers.of(code)].map(f64::from);
+                let singles = [format.decode_single(code), table.of(code)].map(f64::from);
                 for number in singles.into_iter().chain([format.decode(code)]) {
                     let same = number.to_bits() == expected.to_bits();
                     assert!(same || (number.is_nan() && expected.is_nan()), "{format:?}: {code}");

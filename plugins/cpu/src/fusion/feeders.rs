@@ -108,7 +108,7 @@ mod tests {
         let mut arrays = [A, B, C, RESULT].map(|uid| array(uid).filled(|| random.whole())).to_vec();
         for isa in Isa::available() {
             run_together(&operations(), DataType::Float, *isa, &mut arrays, &virtuals());
-            let [a, b, c, result] = [0, 1, 2, 3].map(|i| arrays[i].numbers());
+            let [a, b, c, result] = [0, 1, 2, 3].map(|i| arrays[i].values());
             for (i, got) in result.into_iter().enumerate() {
                 assert_eq!(got, a[i] * b[i] - (c[i] * c[i] + b[i]), "element {i} at {isa:?}");
             }

@@ -128,7 +128,7 @@ impl<T: 'static> MicroKernel<T> {
     /// of each row.
     #[inline(always)]
     pub(crate) unsafe fn run(&self, tile: &mut Tile<'_, T>, rows: usize, vectors: usize) {
-        // SAFETY: the kernel requires what this function requires.
+        // SAFETY: rows and columns of the tile are valid, and the processor has the instructions of the micro-kernel.
         unsafe {
             if vectors <= MAX_VECTORS {
                 self.run[rows - 1][usize::from(tile.order == Order::Panel)][vectors - 1](tile);
@@ -245,8 +245,8 @@ impl<A, T: Copy + 'static> Position<A, T> {
                 };
                 if PREFETCH {
                     // Rows are often in different pages, where hardware prefetching does not follow.
-                    let ahead = if A::TAPS { PREFETCH_WORDS } else { PREFETCH_ROWS * b_stride };
-                    prefetch_row::<R, NR>(b.wrapping_add(ahead));
+                    let offset = if A::TAPS { PREFETCH_WORDS } else { PREFETCH_ROWS * b_stride };
+                    prefetch_row::<R, NR>(b.wrapping_add(offset));
                     self.a.prefetch(at, a_stride);
                 }
                 // SAFETY: the caller has the instructions, the terms and the rows.

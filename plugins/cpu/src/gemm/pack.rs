@@ -126,7 +126,7 @@ impl<S: Stored, T: Float> VectorTask<T> for Packing<'_, S, T> {
                     while i < rows {
                         let (from, to) = (from.add(i * row), to.add(i * row_stride));
                         for j in first..first + present {
-                            to.add(j).write(from.add(j * column).read_unaligned().number());
+                            to.add(j).write(from.add(j * column).read_unaligned().value());
                         }
                         i += 1;
                     }
@@ -195,16 +195,16 @@ unsafe fn copy_row<S: Stored, V: Vector>(from: *const S, to: *mut V::Scalar, len
             j = widen(V::ISA, from, to, len);
             while j + STREAMS <= len {
                 let elements = from.add(j).cast::<[S; STREAMS]>().read_unaligned();
-                let mut numbers = [V::Scalar::ZERO; STREAMS];
-                for (number, element) in numbers.iter_mut().zip(elements) {
-                    *number = element.number();
+                let mut values = [V::Scalar::ZERO; STREAMS];
+                for (value, element) in values.iter_mut().zip(elements) {
+                    *value = element.value();
                 }
-                to.add(j).cast::<[V::Scalar; STREAMS]>().write_unaligned(numbers);
+                to.add(j).cast::<[V::Scalar; STREAMS]>().write_unaligned(values);
                 j += STREAMS;
             }
         }
         while j < len {
-            to.add(j).write(from.add(j).read_unaligned().number());
+            to.add(j).write(from.add(j).read_unaligned().value());
             j += 1;
         }
     }
@@ -264,7 +264,7 @@ pub(crate) fn store_integers(data_type: DataType) -> Result<Store<i32>, Refusal>
 
 /// # Safety
 /// As [`store`].
-unsafe fn integers<S: Stored>(_level: Isa, sums: &Accumulators<i32>, to: *mut u8) {
+unsafe fn integers<S: Stored>(_isa: Isa, sums: &Accumulators<i32>, to: *mut u8) {
     let Accumulators { from, row_stride, rows, columns, row, column } = sums;
     for i in 0..*rows {
         // SAFETY: the caller has the accumulators and the elements.

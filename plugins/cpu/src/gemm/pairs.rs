@@ -79,8 +79,8 @@ pub(crate) fn word(first: u16, second: u16) -> u32 {
     u32::from(first) | u32::from(second) << 16
 }
 
-/// The routines that pack operand A, whose columns are terms, and operand B, whose rows are. Words are 32 bits
-/// whatever the type of the accumulators is called.
+/// The routines that pack operand A, whose columns are terms, and operand B, whose rows are. Words have 32 bits,
+/// whether the accumulators are floats or integers.
 pub(crate) fn packs<S: PairElement, T: 'static>() -> (Pack<T>, Pack<T>) {
     (pack_left::<S, T>, pack_right::<S, T>)
 }

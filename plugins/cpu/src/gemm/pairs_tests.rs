@@ -19,12 +19,12 @@ fn product(arrays: &[Array; 3], pairs: Pairs) -> Vec<f64> {
         },
     )
     .unwrap();
-    arrays[2].numbers()
+    arrays[2].values()
 }
 
-/// Factors and a product of these types in random layouts, up to two batch dimensions of which the operand B may
+/// Operands and a result of these types in random layouts, up to two batch dimensions of which the operand B may
 /// lack some.
-fn case(random: &mut Random, types: [DataType; 3], mut number: impl FnMut(&mut Random) -> f64) -> [Array; 3] {
+fn case(random: &mut Random, types: [DataType; 3], mut value: impl FnMut(&mut Random) -> f64) -> [Array; 3] {
     let [m, n, k] = [60, 70, 90].map(|most| random.within(1, most) as i64);
     // More than one part of a sum.
     let k = if random.within(0, 9) == 0 { 3100 + k } else { k };
@@ -41,7 +41,7 @@ fn case(random: &mut Random, types: [DataType; 3], mut number: impl FnMut(&mut R
             _ => {}
         }
         let strides = strides(&dims[at], &order, random.of(&[0, 0, 1, 2]));
-        Array::new(at as i64 + 1, types[at], &dims[at], &strides).filled(|| number(random))
+        Array::new(at as i64 + 1, types[at], &dims[at], &strides).filled(|| value(random))
     })
 }
 
@@ -56,16 +56,16 @@ fn whole_sums_are_those_of_single_terms() {
         } else {
             [DataType::Bfloat16, DataType::Bfloat16, random.of(&[results[0], results[1], DataType::Bfloat16])]
         };
-        let number = |random: &mut Random| {
+        let value = |random: &mut Random| {
             random.within(0, if types[0] == DataType::Bfloat16 { 5 } else { 127 }) as f64
         };
-        let mut arrays = case(random, types, number);
+        let mut arrays = case(random, types, value);
         for array in &mut arrays[..2] {
             if array.tensor.data_type != DataType::Uint8 {
                 for index in array.indices() {
                     let negative = random.within(0, 1) == 0;
-                    let number = array.get(&index);
-                    array.set(&index, if negative { -number } else { number });
+                    let value = array.get(&index);
+                    array.set(&index, if negative { -value } else { value });
                 }
             }
         }
@@ -88,9 +88,9 @@ fn the_largest_sums_of_bytes() {
         (-128.0, 255.0, 32_768, -1_069_547_520.0),
         (-128.0, -128.0, 40_000, 655_360_000.0),
     ] {
-        let array = |uid, number: f64, dims: [i64; 2]| {
-            let data_type = if number < 0.0 { DataType::Int8 } else { DataType::Uint8 };
-            Array::new(uid, data_type, &dims, &[dims[1], 1]).filled(|| number)
+        let array = |uid, value: f64, dims: [i64; 2]| {
+            let data_type = if value < 0.0 { DataType::Int8 } else { DataType::Uint8 };
+            Array::new(uid, data_type, &dims, &[dims[1], 1]).filled(|| value)
         };
         let c = Array::new(3, DataType::Int32, &[2, 3], &[3, 1]);
         let arrays = [array(1, a, [2, k]), array(2, b, [k, 3]), c];
@@ -110,17 +110,17 @@ fn sums_of_bfloat16_stay_within_the_bound_of_another_order() {
                 array.tensor.data_type = DataType::Bfloat16;
                 if magnitudes {
                     for index in array.indices() {
-                        let number = array.get(&index);
-                        array.set(&index, number.abs());
+                        let value = array.get(&index);
+                        array.set(&index, value.abs());
                     }
                 }
             }
             let [a, b, c] = arrays.clone();
             let wide = |array: Array| {
                 let tensor = &array.tensor;
-                let mut numbers = array.numbers().into_iter();
+                let mut values = array.values().into_iter();
                 Array::new(tensor.uid, DataType::Double, &tensor.dims, &tensor.strides)
-                    .filled(|| numbers.next().unwrap())
+                    .filled(|| values.next().unwrap())
             };
             product_in_double(&[wide(a), wide(b), c])
         });
@@ -147,14 +147,14 @@ fn product_in_double(arrays: &[Array; 3]) -> Vec<f64> {
         },
     )
     .unwrap();
-    arrays[2].numbers()
+    arrays[2].values()
 }
 
-/// The instructions take what is smaller than the smallest normal number for zero.
+/// The instructions take what is smaller than the smallest normal value for zero.
 #[test]
-fn numbers_too_small_for_the_instructions_are_zero() {
+fn values_too_small_for_the_instructions_are_zero() {
     let small = 2.0_f64.powi(-130);
-    let array = |uid, number: f64| Array::new(uid, DataType::Bfloat16, &[1, 1], &[1, 1]).filled(|| number);
+    let array = |uid, value: f64| Array::new(uid, DataType::Bfloat16, &[1, 1], &[1, 1]).filled(|| value);
     let arrays = [array(1, small), array(2, 2.0_f64.powi(100)), array(3, 0.0)];
     assert_eq!(product(&arrays, Pairs::default()), [2.0_f64.powi(-30)]);
     let pairs = Pairs::of(Isa::detect());

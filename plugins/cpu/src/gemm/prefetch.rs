@@ -1,12 +1,12 @@
-//! Prefetching of what comes next while a tile is multiplied.
+//! Prefetches the operands of the next tiles while one is multiplied.
 
 use crate::tensor::scratch::CACHE_LINE;
 
-/// How many rows of operand B ahead are prefetched: rows are often in different pages, where hardware prefetching
+/// Prefetch distance in rows of operand B: rows are often in different pages, where hardware prefetching
 /// does not follow.
 pub(crate) const PREFETCH_ROWS: usize = 16;
 
-/// How many words of a packed operand ahead are prefetched: hardware prefetching stops at the end of each page.
+/// Prefetch distance in words of a packed operand: hardware prefetching stops at the end of each page.
 pub(crate) const PREFETCH_WORDS: usize = 512;
 
 /// Prefetches a cache line; the address need not be valid.

@@ -66,7 +66,7 @@ impl TileEpilogue {
 
 /// Plans a chain whose only input is the result, for up to `most` contiguous values.
 fn near<T: Accumulator>(epilogue: Epilogue, most: usize) -> Result<Box<dyn BlockEpilogue>, Refusal> {
-    let most = i64::try_from(most).map_err(|_| format!("a tile has {most} numbers"))?;
+    let most = i64::try_from(most).map_err(|_| format!("a tile has {most} elements"))?;
     let data_type = T::TYPE;
     let layout = Layout::of(&Tensor::new(0, data_type, &[most], &[1]))?;
     let output = Operand { slot: 0, data_type, layout };

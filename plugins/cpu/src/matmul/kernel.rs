@@ -93,14 +93,14 @@ impl<T: Accumulator> Gemm<T> {
         let Scheme { kernel, terms, tile_epilogue, .. } = &scheme;
         let threads = settings.threads;
         if !scheme.a_readable && k > MAX_COPIED {
-            return Err(format!("k is {k}, expected at most {MAX_COPIED} where a factor has to be copied"));
+            return Err(format!("k is {k}, expected at most {MAX_COPIED} where an operand has to be copied"));
         }
         let words = k.div_ceil(*terms);
         let work = [m, n, k, matrices].iter().map(|number| *number as f64).product::<f64>() * scheme.time;
         // Enough parts for the workers if there are few columns.
         let wanted =
             threads.workers(work, usize::MAX).count().div_ceil(matrices * n.div_ceil(kernel.columns()));
-        let keeps = settings.constant_weights && problem.has_one_right_factor();
+        let keeps = settings.constant_weights && problem.has_one_rhs();
         let most_rows = if keeps && isa.has_whole_vectors() { FEW_ROWS } else { ROWS };
         let row_blocks = m.div_ceil(most_rows).max(wanted.min(m / kernel.rows));
         let block = m.div_ceil(row_blocks);
@@ -201,7 +201,7 @@ impl<T: Accumulator> Gemm<T> {
     /// # Safety
     /// `a` is the first element of operand A; `to` has room for the block.
     unsafe fn copy_rows(&self, block: usize, number: usize, a: *const u8, to: *mut T) {
-        let Problem { a: factor, m, k, .. } = &self.problem;
+        let Problem { a: lhs, m, k, .. } = &self.problem;
         let rows = part(*m, self.row_blocks, block % self.row_blocks);
         let first = number * COPIED_ROWS;
         let last = (first + COPIED_ROWS).min(rows.len());
@@ -212,11 +212,11 @@ impl<T: Accumulator> Gemm<T> {
         // SAFETY: the rows are inside operand A.
         unsafe {
             let copy = PackSource {
-                from: a.add((offset + (rows.start + first) * factor.row) * factor.size),
+                from: a.add((offset + (rows.start + first) * lhs.row) * lhs.size),
                 rows: last - first,
-                row: factor.row,
+                row: lhs.row,
                 columns: *k,
-                column: factor.column,
+                column: lhs.column,
                 width: *k,
                 row_stride: self.row_stride,
             };
@@ -439,7 +439,7 @@ impl<T: Accumulator> Kernel for Gemm<T> {
                 ];
                 let of_block = part(*m, self.row_blocks, (start + block) % self.row_blocks);
                 // SAFETY: the tensors cover their matrices, the scratch memory has room for every
-                // worker; no two panels of blocks write the same elements of the product.
+                // worker; no two panels of blocks write the same elements of c.
                 unsafe {
                     let rows = if !self.scheme.a_readable {
                         (
@@ -464,7 +464,7 @@ impl<T: Accumulator> Kernel for Gemm<T> {
                     let lanes = self.scheme.kernel.lanes;
                     let columns = vectors.start * lanes..(vectors.end * lanes).min(self.problem.n);
                     self.problem.areas((start + block) / self.row_blocks, of_block, columns, |area| {
-                        // SAFETY: the area is inside the product, and was just computed.
+                        // SAFETY: the area is inside c, and was just computed.
                         unsafe {
                             block_epilogue.run_on_box(
                                 all.all(),

@@ -89,20 +89,20 @@ pub(crate) fn plan_with(
     let _ = pairs;
     let compute = exact([problem.a.data_type, problem.b.data_type], problem.k as f64, compute);
     with_compute!(compute, T => boxed(|| {
-        let scheme = Scheme::<T>::numbers(&problem, isa, epilogue)?;
+        let scheme = Scheme::<T>::unpaired(&problem, isa, epilogue)?;
         Gemm::plan(problem, isa, settings, scheme)
     }))
 }
 
 /// The type in which `terms` products of these dtypes are summed: sums of bytes have to be exact, and single
 /// precision holds integers only up to a limit.
-pub(crate) fn exact(factors: [DataType; 2], terms: f64, compute: Compute) -> Compute {
+pub(crate) fn exact(operands: [DataType; 2], terms: f64, compute: Compute) -> Compute {
     let largest = |data_type| match data_type {
         DataType::Int8 => Some(128.0),
         DataType::Uint8 => Some(255.0),
         _ => None,
     };
-    let [a, b] = factors.map(largest);
+    let [a, b] = operands.map(largest);
     let sum = a.zip(b).map(|(a, b)| a * b * terms);
     if sum.is_some_and(|sum| sum > MAX_EXACT) { Compute::Double } else { compute }
 }

@@ -138,7 +138,7 @@ impl Problem {
     }
 
     /// Whether there is a single matrix B, in the layout of the operation.
-    pub(crate) fn has_one_right_factor(&self) -> bool {
+    pub(crate) fn has_one_rhs(&self) -> bool {
         let shared = |axis: usize| {
             let (share, stride) = self.b.batch[axis];
             stride == 0 || share == self.dims[axis]

@@ -32,7 +32,7 @@ fn most<T: 'static>(kernel: &MicroKernel<T>) -> usize {
 
 impl<T: Float> Scheme<T> {
     /// Values of the compute type.
-    pub(crate) fn numbers(problem: &Problem, isa: Isa, epilogue: Option<Epilogue>) -> Result<Self, Refusal> {
+    pub(crate) fn unpaired(problem: &Problem, isa: Isa, epilogue: Option<Epilogue>) -> Result<Self, Refusal> {
         let Problem { a, b, c, n, k, .. } = problem;
         let kernel = MicroKernel::<T>::of(isa);
         Ok(Self {
@@ -66,7 +66,7 @@ mod pairs {
             epilogue: Option<Epilogue>,
         ) -> Option<Result<Self, Refusal>> {
             let Problem { a, b, c, m, k, .. } = problem;
-            if [a, b].iter().any(|factor| factor.data_type != DataType::Bfloat16) {
+            if [a, b].iter().any(|operand| operand.data_type != DataType::Bfloat16) {
                 return None;
             }
             let kernel = MicroKernel::of_eight::<Bfloat16Pairs>();

@@ -7,7 +7,7 @@ use crate::testing::{Array, EIGHT_BITS, Random, run, run_together, run_together_
 
 const TYPES: [DataType; 4] = [DataType::Float, DataType::Double, DataType::Half, DataType::Bfloat16];
 
-/// The product of random shape with its three tensors a, b and c, in one of many layouts.
+/// A matmul of random shape with its three tensors a, b and c, in one of many layouts.
 fn case(random: &mut Random, [m, n, k]: [usize; 3]) -> (DataType, [Array; 3]) {
     let batch = random.of(&[0, 0, 0, 1, 1, 2]);
     let mut dims: [Vec<i64>; 3] = Default::default();
@@ -69,7 +69,7 @@ fn check(case: &str, compute: DataType, arrays: &[Array; 3]) {
     for isa in Isa::available() {
         let mut arrays = arrays.clone();
         run(product(), compute, *isa, &mut arrays).unwrap();
-        for (at, (got, expected)) in arrays[2].numbers().iter().zip(&expected).enumerate() {
+        for (at, (got, expected)) in arrays[2].values().iter().zip(&expected).enumerate() {
             assert!(
                 same(*got, *expected),
                 "{case} at {isa:?}: element {at} is {got}, expected {expected}\n{:#?}",
@@ -91,7 +91,7 @@ fn whole_numbers_in_any_shape_and_layout() {
     }
 }
 
-/// Factors and products of 8 bits, whose largest numbers sums of few terms pass.
+/// Operands and results of 8 bits: sums of few terms exceed their largest values.
 #[test]
 fn floats_of_eight_bits() {
     for seed in 0..80 {
@@ -99,8 +99,8 @@ fn floats_of_eight_bits() {
         let most = random.of(&[1, 9, 40, 100]);
         let shape = [(); 3].map(|()| random.within(1, most));
         let (compute, arrays) = case(random, shape);
-        let factors = [(); 2].map(|()| random.of(&EIGHT_BITS));
-        let types = [factors[0], factors[1], random.of(&[DataType::Float, DataType::Half, factors[0]])];
+        let operands = [(); 2].map(|()| random.of(&EIGHT_BITS));
+        let types = [operands[0], operands[1], random.of(&[DataType::Float, DataType::Half, operands[0]])];
         let mut of = 0;
         let arrays = arrays.map(|array| {
             let Tensor { uid, dims, strides, .. } = &array.tensor;
@@ -162,12 +162,12 @@ fn many_rows_and_weights_that_stay_the_same() {
         for isa in Isa::available() {
             let settings = Settings { constant_weights: true, ..Settings::default() };
             run_together_for(&[product()], DataType::Float, (*isa, settings), &mut arrays, &[]);
-            assert!(arrays[2].numbers() == expected, "{m} × {n} × {k} at {isa:?}");
+            assert!(arrays[2].values() == expected, "{m} × {n} × {k} at {isa:?}");
         }
     }
 }
 
-/// What is not finite shows exactly where the formula has it.
+/// NaN and infinity appear exactly where the formula has them.
 #[test]
 fn infinities_and_nan() {
     for seed in 0..60 {
@@ -185,7 +185,7 @@ fn infinities_and_nan() {
     }
 }
 
-/// 8-bit factors have exact sums of 32 bits.
+/// 8-bit operands have exact sums of 32 bits.
 #[test]
 fn bytes_have_exact_sums() {
     for seed in 0..40 {
@@ -208,7 +208,7 @@ fn bytes_have_exact_sums() {
     }
 }
 
-/// What follows a product: a sum with a row, a column or a whole matrix, then other operations.
+/// What follows a matmul: a sum with a row, a column or a whole matrix, then other operations.
 #[test]
 fn what_follows_a_product() {
     for seed in 0..300 {
@@ -285,7 +285,7 @@ fn what_follows_a_product() {
             let [a, b, c] = arrays.clone();
             let mut arrays = [a, b, c, row.clone(), whole.clone()];
             run_together(&operations, compute, *isa, &mut arrays, &between);
-            for (at, (got, expected)) in arrays[2].numbers().iter().zip(&expected).enumerate() {
+            for (at, (got, expected)) in arrays[2].values().iter().zip(&expected).enumerate() {
                 assert!(
                     same(*got, *expected),
                     "seed {seed} at {isa:?}: element {at} is {got}, expected {expected}\n{operations:#?}"

@@ -9,10 +9,10 @@
     reason = "indices come from shapes that are checked when a node is planned, and from copies that are bounded when they are made"
 )]
 
+pub(crate) mod gemm;
 pub(crate) mod groups;
 pub(crate) mod panels;
-pub(crate) mod products;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use crate::moe::products::{plan, plan_gradient};
+pub(crate) use crate::moe::gemm::{plan, plan_gradient};

@@ -1,4 +1,4 @@
-//! A panel of columns of a product, for a block of rows and any number of runs of terms.
+//! A panel of columns of a matrix multiplication, for a block of rows and any number of runs of terms.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use crate::gemm::tile::{Order, Tile};
 use crate::kernel::{Facts, Refusal};
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
-use crate::tensor::row_converter::is_number;
+use crate::tensor::row_converter::is_compute_type;
 use crate::tensor::scratch::Scratch;
 use crate::threading::partition::{Threads, Workers, part};
 
@@ -39,7 +39,7 @@ impl<T: Float> Matrix<T> {
     pub(crate) fn of(name: &str, operand: &Operand, strides: [usize; 2]) -> Result<Self, Refusal> {
         let (pack, store) = packing_of(name, operand.data_type)?;
         let size = operand.data_type.size().unwrap_or(1);
-        let is_direct = is_number::<T>(operand.data_type) && strides[1] == 1;
+        let is_direct = is_compute_type::<T>(operand.data_type) && strides[1] == 1;
         Ok(Self { slot: operand.slot, size, strides, is_direct, pack, store })
     }
 
@@ -51,11 +51,11 @@ impl<T: Float> Matrix<T> {
 
 /// The type to compute in: double precision also where a tensor has it.
 pub(crate) fn compute_of(compute: Compute, operands: [&Operand; 3]) -> Compute {
-    let is_double = |operand: &&Operand| is_number::<f64>(operand.data_type);
+    let is_double = |operand: &&Operand| is_compute_type::<f64>(operand.data_type);
     if operands.iter().any(is_double) { Compute::Double } else { compute }
 }
 
-/// How products of `rows` × `columns` are divided.
+/// How results of `rows` × `columns` are divided.
 pub(crate) struct Panels<T: 'static> {
     isa: Isa,
     kernel: MicroKernel<T>,
@@ -89,7 +89,7 @@ impl<T: Float> Panels<T> {
         )
     }
 
-    /// The division of `matrices` products, which have `terms` multiply-adds for an element of one of them.
+    /// The division of `matrices` results, which have `terms` multiply-adds for an element of one of them.
     pub(crate) fn plan(
         [rows, columns, matrices]: [usize; 3],
         depth: usize,

@@ -139,7 +139,7 @@ fn any_groups_and_routes() {
 }
 
 #[test]
-fn what_is_not_finite_shows_where_the_formula_has_it() {
+fn nan_and_infinity_appear_where_the_formula_has_them() {
     (1000..1020).for_each(|seed| check(seed, Values::NonFinite));
 }
 

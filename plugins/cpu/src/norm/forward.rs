@@ -59,7 +59,7 @@ pub(crate) struct Forward<T> {
 }
 
 /// Whether no two rows overlap in memory.
-fn are_apart(dims: &[usize], strides: &[usize], leading: usize) -> bool {
+fn are_disjoint(dims: &[usize], strides: &[usize], leading: usize) -> bool {
     let used = |range: std::ops::Range<usize>| range.filter(|axis| dims[*axis] > 1).map(|axis| strides[axis]);
     let nearest = used(0..leading).min().unwrap_or(usize::MAX);
     used(leading..dims.len()).all(|stride| stride < nearest)
@@ -81,8 +81,8 @@ impl<T: Float + Stored> Forward<T> {
         let parameter = |part: &Spread| row(part.slot, part.data_type, &part.strides);
         let (x, y) = (row(p.x.slot, p.x.data_type, xs)?, row(p.y.slot, p.y.data_type, ys)?);
         let is_fused = fused.prologue.is_some() || fused.epilogue.is_some();
-        if is_fused && !are_apart(dims, ys, leading) {
-            return Err("rows that do not lie one behind the other".to_owned());
+        if is_fused && !are_disjoint(dims, ys, leading) {
+            return Err("rows that overlap in memory".to_owned());
         }
         let rows = LoopNest::new(
             &dims[..leading],
@@ -210,7 +210,7 @@ impl<T: Float + Stored> VectorTask<T> for Task<'_, T> {
 
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) {
-        // SAFETY: passed on; the plan says of which type the elements are.
+        // SAFETY: the processor has the vector's instructions; the plan chose the access by the dtype of the rows.
         unsafe {
             match self.by.access {
                 // Never planned otherwise, so no code is needed for it.

@@ -70,7 +70,7 @@ unsafe fn scaled<S: Stored, V: Vector, const ROWS: usize, const BIAS: bool>(
         while at < len {
             let factor = scale.add(at).read_unaligned();
             for row in rows {
-                let x: V::Scalar = row.x.add(at).read_unaligned().number();
+                let x: V::Scalar = row.x.add(at).read_unaligned().value();
                 let normal = (x - row.mean) * row.inverse * factor;
                 let y = if BIAS { normal + bias.add(at).read_unaligned() } else { normal };
                 row.y.add(at).write_unaligned(S::nearest(y));

@@ -44,7 +44,7 @@ pub(crate) unsafe fn statistics<S: Stored, V: Vector, const ROWS: usize>(
             let deviation = *mean - about[i].to_f64();
             let is_far = centered && deviation * deviation > NEAR * *variance;
             if is_far || !(mean.is_finite() && variance.is_finite()) {
-                let x = numbers::<S, V>(rows[i], len, buffer);
+                let x = values::<S, V>(rows[i], len, buffer);
                 if is_far {
                     [*mean, *variance] = moments::<V>(x, len, V::Scalar::from_f64(*mean), true);
                 }
@@ -71,7 +71,7 @@ unsafe fn beginning<S: Stored, V: Vector>(x: *const S, len: usize) -> V::Scalar 
     // there is room for.
     unsafe {
         if len < V::LANES {
-            first[0] = x.read_unaligned().number();
+            first[0] = x.read_unaligned().value();
         } else {
             convert::load::<S, V>(x).store(first.as_mut_ptr());
         }
@@ -84,7 +84,7 @@ unsafe fn beginning<S: Stored, V: Vector>(x: *const S, len: usize) -> V::Scalar 
 /// # Safety
 /// As [`statistics`].
 #[inline(always)]
-unsafe fn numbers<S: Stored, V: Vector>(x: *const S, len: usize, buffer: *mut V::Scalar) -> *const V::Scalar {
+unsafe fn values<S: Stored, V: Vector>(x: *const S, len: usize, buffer: *mut V::Scalar) -> *const V::Scalar {
     if convert::same::<S, V::Scalar>() {
         return x.cast();
     }
@@ -96,7 +96,7 @@ unsafe fn numbers<S: Stored, V: Vector>(x: *const S, len: usize, buffer: *mut V:
             at += V::LANES;
         }
         while at < len {
-            buffer.add(at).write(x.add(at).read_unaligned().number());
+            buffer.add(at).write(x.add(at).read_unaligned().value());
             at += 1;
         }
     }
@@ -133,7 +133,7 @@ unsafe fn moments_of_some<S: Stored, V: Vector, const ROWS: usize>(
         }
         while at < len {
             for i in 0..ROWS {
-                let deviation = rows[i].add(at).read_unaligned().number::<V::Scalar>() - about[i];
+                let deviation = rows[i].add(at).read_unaligned().value::<V::Scalar>() - about[i];
                 rest[i] = [rest[i][0] + deviation, deviation * deviation + rest[i][1]];
             }
             at += 1;
@@ -153,15 +153,15 @@ unsafe fn moments_of_some<S: Stored, V: Vector, const ROWS: usize>(
 /// As [`statistics`].
 #[inline(always)]
 unsafe fn moments<V: Vector>(x: *const V::Scalar, len: usize, about: V::Scalar, centered: bool) -> [f64; 2] {
-    // SAFETY: the values are valid, as this function requires; the pieces are inside of them.
+    // SAFETY: the values are valid, as this function requires; the chunks are inside of them.
     let [sum, squares] = unsafe {
         let mut totals = Totals::<V, 2>::new();
         let mut at = 0;
         while at < len {
-            let piece = EXACT.min(len - at);
-            deviations(&mut totals, x.add(at), about, piece);
+            let chunk = EXACT.min(len - at);
+            deviations(&mut totals, x.add(at), about, chunk);
             totals.keep();
-            at += piece;
+            at += chunk;
         }
         totals.finished()
     };
@@ -177,7 +177,7 @@ unsafe fn moments<V: Vector>(x: *const V::Scalar, len: usize, about: V::Scalar, 
 unsafe fn in_double<T: Real>(x: *const T, len: usize, centered: bool) -> [f64; 2] {
     let n = len as f64;
     // SAFETY: the values are readable and writable, as this function requires.
-    let numbers = || (0..len).map(|i| unsafe { x.add(i).read_unaligned() }.to_f64());
-    let mean = if centered { numbers().sum::<f64>() / n } else { 0.0 };
-    [mean, numbers().map(|x| (x - mean) * (x - mean)).sum::<f64>() / n]
+    let values = || (0..len).map(|i| unsafe { x.add(i).read_unaligned() }.to_f64());
+    let mean = if centered { values().sum::<f64>() / n } else { 0.0 };
+    [mean, values().map(|x| (x - mean) * (x - mean)).sum::<f64>() / n]
 }

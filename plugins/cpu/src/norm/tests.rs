@@ -162,8 +162,8 @@ impl Case {
         };
         let uids: Vec<i64> = self.arrays.iter().map(|array| array.tensor.uid).collect();
         check_with_reference(operation, self.compute(), isa, &self.arrays, &uids, |expected| {
-            let finite = expected.numbers().into_iter().filter(|number| number.is_finite());
-            let largest = finite.fold(1.0_f64, |largest, number| largest.max(number.abs()));
+            let finite = expected.values().into_iter().filter(|value| value.is_finite());
+            let largest = finite.fold(1.0_f64, |largest, value| largest.max(value.abs()));
             move |got, expected| (got - expected).abs() <= tolerance * largest
         });
     }
@@ -208,7 +208,7 @@ fn work_for_several_lanes() {
 }
 
 #[test]
-fn numbers_that_are_not_finite_or_not_small() {
+fn values_that_are_nan_infinite_or_large() {
     let mut random = Random::new(23);
     // Squares of 5e37 are beyond single precision, its products with scale are not.
     for special in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e30, 5e37, 0.0] {
@@ -264,7 +264,7 @@ fn results_are_the_same_bits_for_any_number_of_threads() {
                     plan_node_at(graph, node, Isa::detect(), Threads { most, deterministic: true })
                 })
                 .unwrap();
-                arrays.iter().map(Array::numbers).collect::<Vec<_>>()
+                arrays.iter().map(Array::values).collect::<Vec<_>>()
             });
             assert!(results.iter().all(|result| *result == results[0]));
         }

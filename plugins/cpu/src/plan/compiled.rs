@@ -108,7 +108,7 @@ impl Compiled {
         workspace: *mut u8,
         stream: hipStream_t,
     ) -> Result<(), PluginError> {
-        // SAFETY: as promised by the caller.
+        // SAFETY: `run` requires buffers, workspace and stream as this function does, for the same graph.
         unsafe { self.run(&self.plan, || Ok(Cow::Borrowed(&self.request.graph)), buffers, workspace, stream) }
     }
 
@@ -125,7 +125,7 @@ impl Compiled {
         stream: hipStream_t,
     ) -> Result<(), PluginError> {
         let plan = self.plan_for(overrides)?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: the plan is that of the overrides, and the buffers have their extents.
         unsafe { self.run(&plan, || self.graph_for(overrides).map(Cow::Owned), buffers, workspace, stream) }
     }
 
@@ -143,12 +143,12 @@ impl Compiled {
     ) -> Result<(), PluginError> {
         let workspace = self.if_asked(workspace, plan.workspace_size());
         match (memory::check(plan.bindable(), buffers, workspace.cast()), &self.copies) {
-            // SAFETY: the caller promises the buffers, and the workspace if as much was asked for.
+            // SAFETY: the buffers cover their tensors; `if_asked` keeps the workspace only if it is large enough.
             (Ok(()), _) => Ok(unsafe { plan.execute(buffers, workspace) }?),
             (Err(refusal), None) => Err(refusal),
             (Err(_), Some(copies)) => {
                 copies.tell(&self.request.graph.name);
-                // SAFETY: as promised by the caller.
+                // SAFETY: the buffers cover the tensors of this graph, in device memory too; the stream is that of the device.
                 unsafe {
                     staging::execute(&prepare(&*graph()?).map_err(Refusal::new)?.graph, plan, stream, buffers)
                 }

@@ -98,7 +98,7 @@ pub(crate) fn fast_knobs() -> Vec<Knob> {
         ),
         Knob::flag(
             CONSTANT_WEIGHTS,
-            "1: a promise that weights of convolutions, and operand B of matrix products, stay the same as long as the plan lives. \
+            "1: a promise that weights of convolutions, and operand B of matrix multiplications, stay the same as long as the plan lives. \
              They are packed once, by the first execution. 0: they may change.",
             false,
         ),

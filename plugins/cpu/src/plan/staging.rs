@@ -82,7 +82,7 @@ pub(crate) unsafe fn execute(
     stream: hipStream_t,
     buffers: &[hipdnnPluginDeviceBuffer_t],
 ) -> Result<(), PluginError> {
-    // SAFETY: the caller promises the stream.
+    // SAFETY: the stream is one that `memory::device_of` accepts, which is this function's own condition.
     let mut regions = unsafe { regions(graph, plan, stream, buffers) }?;
     let mut total = 0_usize;
     for region in &mut regions {
@@ -97,7 +97,7 @@ pub(crate) unsafe fn execute(
         // The work that fills a tensor may be on any stream.
         region.gpu.synchronize()?;
         let copy = copies.get_mut(region.offset..region.offset + region.size).unwrap_or_default();
-        // SAFETY: the caller promises as many bytes of device memory.
+        // SAFETY: the region covers the tensor, which has as many bytes of device memory.
         unsafe { region.gpu.download(copy, region.first) }?;
     }
     let first = copies.as_mut_ptr();
@@ -109,11 +109,11 @@ pub(crate) unsafe fn execute(
             buffer.ptr = first.wrapping_add(region.offset + (address - region.first.addr())).cast();
         }
     }
-    // SAFETY: the caller promises the tensors that are not copied, and the copies have the size of theirs.
+    // SAFETY: tensors that are not copied are valid host memory, and copies are as large as their regions.
     unsafe { plan.execute(&bound, null_mut()) }?;
     for region in regions.iter().filter(|region| region.is_written) {
         let copy = copies.get(region.offset..region.offset + region.size).unwrap_or_default();
-        // SAFETY: the caller promises as many bytes of device memory.
+        // SAFETY: the region covers the tensor, which has as many bytes of device memory.
         unsafe { region.gpu.upload(region.first, copy) }?;
     }
     Ok(())
@@ -131,7 +131,7 @@ unsafe fn regions(
 ) -> Result<Vec<Region>, PluginError> {
     let mut found = Vec::new();
     for buffer in buffers.iter().filter(|buffer| plan.bindable().contains(&buffer.uid)) {
-        // SAFETY: the caller promises the stream.
+        // SAFETY: the stream is one that `memory::device_of` accepts, which is this function's own condition.
         let Some(gpu) = (unsafe { memory::device_of(buffer.ptr, stream) })? else { continue };
         let Some(tensor) = graph.tensor(buffer.uid) else { continue };
         let size = size_of_tensor(tensor).map_err(PluginError::invalid_value)?;

@@ -23,7 +23,7 @@ use crate::problem::{index_tensors, pointers};
 use crate::reference;
 use crate::workspace::{Place, place_in_steps};
 
-/// Alignment in bytes of what lies in the workspace.
+/// Alignment of tensors in the workspace, in bytes.
 const ALIGNMENT: usize = 64;
 
 /// A graph with every decision made. Threads may run the same plan at the same time, each with its own workspace or with none.

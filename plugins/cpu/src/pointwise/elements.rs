@@ -4,7 +4,7 @@ use crate::kernel::{Facts, Kernel, Refusal};
 use crate::pointwise::chain::{Chain, Input, Value};
 use crate::pointwise::functions::Functions;
 use crate::pointwise::line::Applied;
-use crate::pointwise::program::{Places, Program, REGISTERS};
+use crate::pointwise::program::{Bindings, Program, REGISTERS};
 use crate::problem::Operand;
 use crate::simd::isa::Isa;
 use crate::simd::stream::{is_worth, settle};
@@ -169,9 +169,9 @@ impl<T: Functions, const N: usize> Elements<T, N> {
     ) {
         let mut registers = [Buffer::EMPTY; REGISTERS];
         let mut buffers = [Buffer::EMPTY; N];
-        let mut places = Places::nowhere();
+        let mut bindings = Bindings::null();
         for (number, register) in registers.iter_mut().enumerate() {
-            *places.register(number) = register.values();
+            *bindings.register(number) = register.values();
         }
         let mut access = [Access::InPlace; N];
         for ((access, input), stride) in access.iter_mut().zip(&self.inputs).zip(nest.inner_strides) {
@@ -185,11 +185,11 @@ impl<T: Functions, const N: usize> Elements<T, N> {
         } else {
             Buffer::len::<T>()
         };
-        places.streamed = self.streamed;
+        bindings.streamed = self.streamed;
         // The offset of the element in a repeated operand's buffer, and how often it is there.
         let mut repeated = [(usize::MAX, 0); N];
         let mut at = elements.start;
-        let mut place = nest.place(at / nest.len);
+        let mut position = nest.position(at / nest.len);
         while at < elements.end {
             let first = at % nest.len;
             let end = nest.len.min(first + (elements.end - at));
@@ -199,15 +199,15 @@ impl<T: Functions, const N: usize> Elements<T, N> {
                 // SAFETY: the elements are inside the tensors; chunks are no longer than the buffers unless every operand is
                 // used in place.
                 unsafe {
-                    let offset = |i: usize| base[i] + place.offsets[i] + from * nest.inner_strides[i];
+                    let offset = |i: usize| base[i] + position.offsets[i] + from * nest.inner_strides[i];
                     for (i, input) in self.inputs.iter().enumerate() {
                         let base = tensors[input.slot].cast_const().add(offset(i) * input.run.size);
                         let buffer = buffers[i].values::<T>();
-                        *places.input(i) = match access[i] {
+                        *bindings.input(i) = match access[i] {
                             Access::InPlace => base.cast_mut().cast(),
                             Access::One => {
                                 if repeated[i].0 != offset(i) {
-                                    (input.run.load)(base, 0, places.one(i), 1);
+                                    (input.run.load)(base, 0, bindings.one(i), 1);
                                     repeated[i].0 = offset(i);
                                 }
                                 continue;
@@ -228,19 +228,19 @@ impl<T: Functions, const N: usize> Elements<T, N> {
                     }
                     let to = tensors[self.output.slot].add(offset(N - 1) * self.output.run.size);
                     if written_in_place {
-                        *places.out() = to.cast();
-                        self.program.run(&mut places, len);
+                        *bindings.out() = to.cast();
+                        self.program.run(&mut bindings, len);
                     } else {
                         let out = buffers[N - 1].values::<T>();
-                        *places.out() = out;
-                        self.program.run(&mut places, len);
+                        *bindings.out() = out;
+                        self.program.run(&mut bindings, len);
                         (self.output.run.store)(out, to, end_stride, len);
                     }
                 }
                 from += len;
             }
             at += end - first;
-            nest.advance(&mut place);
+            nest.advance(&mut position);
         }
         if self.streamed {
             settle();

@@ -31,7 +31,7 @@ const TOGETHER: usize = 8;
 pub(crate) const MAX_TOTALS: usize = 2;
 
 /// The most rows that a line reads and writes.
-pub(crate) const MAX_PLACES: usize = 24;
+pub(crate) const MAX_ROWS: usize = 24;
 
 /// An operation in registers.
 #[derive(Clone, Copy, Debug)]
@@ -116,11 +116,11 @@ pub(crate) struct Line<T> {
 /// The operands of a line.
 #[derive(Clone, Copy)]
 pub(crate) struct Memory<'a, T> {
-    /// Values contiguous, by place.
-    pub(crate) rows: &'a [*mut T; MAX_PLACES],
+    /// Contiguous values, by index of the row.
+    pub(crate) rows: &'a [*mut T; MAX_ROWS],
     /// Single values.
     pub(crate) ones: *const T,
-    /// The place that is written with non-temporal stores, until [`crate::simd::stream::settle`].
+    /// The row that is written with non-temporal stores, until [`crate::simd::stream::settle`].
     pub(crate) streamed: Option<usize>,
 }
 
@@ -331,11 +331,11 @@ unsafe fn block<T: Functions, V: Vector<Scalar = T>, const K: usize>(
                     totals.vectors[total] = sums;
                 }
                 Link::Combine(mode, total) => {
-                    let mut numbers = [T::ZERO; MAX_LANES];
-                    vectors[0].store(numbers.as_mut_ptr());
+                    let mut values = [T::ZERO; MAX_LANES];
+                    vectors[0].store(values.as_mut_ptr());
                     let rest = &mut totals.rest[total];
                     with_combine!(mode, J => {
-                        for number in &numbers[..lanes] {
+                        for number in &values[..lanes] {
                             *rest = J::value(*rest, *number);
                         }
                     });
@@ -408,7 +408,7 @@ unsafe fn rounded<T: Functions, V: Vector<Scalar = T>, const K: usize>(
     vectors: [V; K],
     run: RowConverter<T>,
 ) -> [V; K] {
-    // SAFETY: this function has the same requirements.
+    // SAFETY: the processor has the vector's instructions, which is all that the conversions need.
     unsafe {
         if V::ISA != Isa::Portable && convert::same::<T, f32>() {
             match run.float16 {
@@ -448,18 +448,18 @@ unsafe fn one_by_one<T: Functions, V: Vector<Scalar = T>, const K: usize>(
     mut vectors: [V; K],
     run: RowConverter<T>,
 ) -> [V; K] {
-    let mut numbers = [T::ZERO; MAX_LANES * TOGETHER];
+    let mut values = [T::ZERO; MAX_LANES * TOGETHER];
     // No element is larger than a value.
     let mut stored = [T::ZERO; MAX_LANES * TOGETHER];
     // SAFETY: the processor has the instructions, as this function requires; there is room for all vectors.
     unsafe {
         for (i, vector) in vectors.iter().enumerate() {
-            vector.store(numbers.as_mut_ptr().add(i * V::LANES));
+            vector.store(values.as_mut_ptr().add(i * V::LANES));
         }
-        (run.store)(numbers.as_ptr(), stored.as_mut_ptr().cast(), 1, K * V::LANES);
-        (run.load)(stored.as_ptr().cast(), 1, numbers.as_mut_ptr(), K * V::LANES);
+        (run.store)(values.as_ptr(), stored.as_mut_ptr().cast(), 1, K * V::LANES);
+        (run.load)(stored.as_ptr().cast(), 1, values.as_mut_ptr(), K * V::LANES);
         for (i, vector) in vectors.iter_mut().enumerate() {
-            *vector = V::load(numbers.as_ptr().add(i * V::LANES));
+            *vector = V::load(values.as_ptr().add(i * V::LANES));
         }
     }
     vectors

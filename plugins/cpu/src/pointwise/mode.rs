@@ -43,7 +43,7 @@ impl<T: Functions> Mode<T> {
     /// values, without alignment; `out` is none of the operands.
     #[inline(always)]
     pub(crate) unsafe fn run(&self, operands: [*const T; 3], out: *mut T, len: usize) {
-        // SAFETY: this function has the same requirements.
+        // SAFETY: the operands are readable and `out` is writable for `len` values, which is this function's contract.
         unsafe { (self.run)(self, operands, out, len) };
     }
 }

@@ -9,7 +9,7 @@ use crate::dtype::element::{Compute, with_compute};
 use crate::kernel::Refusal;
 use crate::pointwise::chain::{Chain, MAX_INPUTS, MAX_STEPS, Operation, Step as Spec, Value};
 use crate::pointwise::functions::{Functions, RowFunction};
-use crate::pointwise::line::{Line, Link, MAX_PLACES, MAX_TOTALS, Memory, Other};
+use crate::pointwise::line::{Line, Link, MAX_ROWS, MAX_TOTALS, Memory, Other};
 use crate::pointwise::mode::Mode;
 use crate::pointwise::schedule::{Draft, LinkDraft, Schedule};
 use crate::pointwise::softmax::Softmax;
@@ -32,7 +32,7 @@ pub(crate) const FIRST_SPREAD: usize = FIRST_REGISTER + REGISTERS;
 
 pub(crate) const OUT: usize = FIRST_SPREAD + SPREADS;
 
-const _: () = assert!(OUT < MAX_PLACES);
+const _: () = assert!(OUT < MAX_ROWS);
 
 /// A loop of a program.
 pub(crate) enum Item<T> {
@@ -67,18 +67,18 @@ pub(crate) struct Program<T> {
     pub(crate) time: f64,
 }
 
-/// The rows and single values of a run.
-pub(crate) struct Places<T> {
-    pub(crate) rows: [*mut T; MAX_PLACES],
+/// The rows and single values that a run reads and writes.
+pub(crate) struct Bindings<T> {
+    pub(crate) rows: [*mut T; MAX_ROWS],
     pub(crate) ones: [T; ONES],
     /// Whether the result is written with non-temporal stores.
     pub(crate) streamed: bool,
 }
 
-impl<T: Functions> Places<T> {
+impl<T: Functions> Bindings<T> {
     /// Null rows.
-    pub(crate) fn nowhere() -> Self {
-        Self { rows: [std::ptr::null_mut(); MAX_PLACES], ones: [T::ZERO; ONES], streamed: false }
+    pub(crate) fn null() -> Self {
+        Self { rows: [std::ptr::null_mut(); MAX_ROWS], ones: [T::ZERO; ONES], streamed: false }
     }
 
     /// The row of an input.
@@ -139,11 +139,11 @@ impl<T: Functions> Program<T> {
         schedule.close();
         // The last step writes the result.
         schedule.stored[count - 1] = false;
-        let places = places(chain, &schedule.stored)?;
+        let bindings = bindings(chain, &schedule.stored)?;
         let place = |value: &Value| match *value {
             Value::Input(input) => input,
             Value::Step(step) if step + 1 == count => OUT,
-            Value::Step(step) => FIRST_REGISTER + places[step],
+            Value::Step(step) => FIRST_REGISTER + bindings[step],
         };
         let one = |value: &Value| match *value {
             Value::Input(input) => MAX_STEPS + input,
@@ -200,7 +200,7 @@ impl<T: Functions> Program<T> {
                 },
             });
         }
-        let used = (0..count).filter(|step| schedule.stored[*step]).map(|step| places[step] + 1).max();
+        let used = (0..count).filter(|step| schedule.stored[*step]).map(|step| bindings[step] + 1).max();
         let last_is_one = chain.steps[count - 1].one;
         Ok(Self {
             isa,
@@ -235,35 +235,35 @@ impl<T: Functions> Program<T> {
     /// The processor supports the instruction set. Inputs are readable; registers, rows of repeated values and the result are writable
     /// for `len` values. The result may be an input if the program is one line.
     #[inline(always)]
-    pub(crate) unsafe fn run(&self, places: &mut Places<T>, len: usize) {
+    pub(crate) unsafe fn run(&self, bindings: &mut Bindings<T>, len: usize) {
         for item in &self.items {
-            // SAFETY: the places are valid, as this function requires; a register was written before it is read.
+            // SAFETY: the rows are readable and writable, as this function requires; a register was written before it is read.
             unsafe {
                 match item {
                     Item::Line(line, ends) => {
-                        let streamed = places.streamed.then_some(OUT);
-                        let memory = Memory { rows: &places.rows, ones: places.ones.as_ptr(), streamed };
+                        let streamed = bindings.streamed.then_some(OUT);
+                        let memory = Memory { rows: &bindings.rows, ones: bindings.ones.as_ptr(), streamed };
                         let totals: [T; MAX_TOTALS] = line.run(self.isa, &memory, len);
                         for end in ends {
                             let mut total = totals[end.number];
                             if let Some(run) = &end.rounded {
                                 run.round(&raw mut total, 1);
                             }
-                            places.ones[end.to] = total;
+                            bindings.ones[end.to] = total;
                         }
                     }
                     Item::Softmax { run, from, to } => {
-                        let (x, y) = (places.rows[*from].cast_const(), places.rows[*to]);
+                        let (x, y) = (bindings.rows[*from].cast_const(), bindings.rows[*to]);
                         run(self.isa, Softmax { x, y, len, rows: 1, strides: [0; 2] });
                     }
                     Item::Mode { mode, operands, to, rounded } => {
-                        let to = places.rows[*to];
+                        let to = bindings.rows[*to];
                         let mut rows = [to.cast_const(); 3];
                         for (number, operand) in operands.iter().enumerate() {
                             rows[number] = match *operand {
-                                Other::Row(place) => places.rows[place],
+                                Other::Row(row) => bindings.rows[row],
                                 Other::One(one) => {
-                                    let (row, value) = (*places.spread(number), places.ones[one]);
+                                    let (row, value) = (*bindings.spread(number), bindings.ones[one]);
                                     (0..len).for_each(|i| row.add(i).write(value));
                                     row
                                 }
@@ -280,15 +280,15 @@ impl<T: Functions> Program<T> {
                     Item::One { mode, operands, to, rounded } => {
                         let mut result = T::ZERO;
                         let first = operands.first().copied().unwrap_or(0);
-                        let mut numbers = [places.ones.as_ptr().add(first); 3];
-                        for (number, operand) in numbers.iter_mut().zip(operands) {
-                            *number = places.ones.as_ptr().add(*operand);
+                        let mut values = [bindings.ones.as_ptr().add(first); 3];
+                        for (number, operand) in values.iter_mut().zip(operands) {
+                            *number = bindings.ones.as_ptr().add(*operand);
                         }
-                        mode.run(numbers, &raw mut result, 1);
+                        mode.run(values, &raw mut result, 1);
                         if let Some(run) = rounded {
                             run.round(&raw mut result, 1);
                         }
-                        places.ones[*to] = result;
+                        bindings.ones[*to] = result;
                     }
                 }
             }
@@ -329,21 +329,21 @@ pub(crate) fn softmax<T: Functions>(
 }
 
 /// The registers of stored results, except the last.
-pub(crate) fn places(chain: &Chain, stored: &[bool; MAX_STEPS]) -> Result<[usize; MAX_STEPS], Refusal> {
+pub(crate) fn bindings(chain: &Chain, stored: &[bool; MAX_STEPS]) -> Result<[usize; MAX_STEPS], Refusal> {
     let last_read = |result: usize| {
         let reads = |step: &Spec| step.operands.contains(&Value::Step(result));
         chain.steps.iter().rposition(reads).unwrap_or(result)
     };
-    let mut places = [0; MAX_STEPS];
+    let mut bindings = [0; MAX_STEPS];
     let mut owners: [Option<usize>; REGISTERS] = [None; REGISTERS];
     for step in (0..chain.steps.len()).filter(|step| stored[*step]) {
         // A step does not overwrite its own operands.
         let free = owners.iter().position(|owner| owner.is_none_or(|owner| last_read(owner) < step));
         let register = free.ok_or_else(|| format!("a chain keeps more than {REGISTERS} results"))?;
         owners[register] = Some(step);
-        places[step] = register;
+        bindings[step] = register;
     }
-    Ok(places)
+    Ok(bindings)
 }
 
 /// Whether a chain can compute results of a dtype.

@@ -7,7 +7,7 @@ use crate::kernel::{Facts, Kernel, Refusal};
 use crate::layout::MAX_RANK;
 use crate::pointwise::chain::Chain;
 use crate::pointwise::functions::{Functions, RowFunction};
-use crate::pointwise::program::{Places, Program, SPREADS};
+use crate::pointwise::program::{Bindings, Program, SPREADS};
 use crate::pointwise::softmax::Softmax;
 use crate::problem::Operand;
 use crate::simd::isa::Isa;
@@ -65,8 +65,8 @@ impl<T: Functions> Rows<T> {
         if count >= TENSORS {
             return Err(format!("a chain of {count} inputs, expected at most {}", TENSORS - 1));
         }
-        let pick = |numbers: &[usize], within: bool| -> Vec<usize> {
-            let kept = numbers.iter().zip(reduced).filter(|(_, reduced)| **reduced == within);
+        let pick = |of_axes: &[usize], within: bool| -> Vec<usize> {
+            let kept = of_axes.iter().zip(reduced).filter(|(_, reduced)| **reduced == within);
             kept.map(|(number, _)| *number).collect()
         };
         let len: usize = pick(dims, true).iter().product();
@@ -139,9 +139,9 @@ impl<T: Functions> Rows<T> {
         let mut row = rows.start;
         while row < rows.end {
             let first = row % nest.len;
-            let place = nest.place(row / nest.len);
+            let position = nest.position(row / nest.len);
             let offset = |tensor: usize, row: usize| {
-                place.offsets[tensor] + (first + row) * nest.inner_strides[tensor]
+                position.offsets[tensor] + (first + row) * nest.inner_strides[tensor]
             };
             let count = (nest.len - first).min(rows.end - row).min(most);
             // SAFETY: this function requires the tensors, and the buffer for rows that are converted.
@@ -179,14 +179,14 @@ impl<T: Functions> Rows<T> {
     /// Computes the row whose first elements have these offsets.
     ///
     /// # Safety
-    /// As [`Kernel::run`]; `buffers` has [`Rows::room`] values, and `places` has registers and spreads in them.
+    /// As [`Kernel::run`]; `buffers` has [`Rows::room`] values, and `bindings` has registers and spreads in them.
     #[inline(always)]
     unsafe fn row(
         &self,
         tensors: &[*mut u8],
         offsets: &[usize; TENSORS],
         buffers: *mut T,
-        places: &mut Places<T>,
+        bindings: &mut Bindings<T>,
     ) {
         // SAFETY: the tensors and room for all rows are valid, as this function requires.
         unsafe {
@@ -194,12 +194,12 @@ impl<T: Functions> Rows<T> {
             for (number, input) in self.inputs.iter().enumerate() {
                 match input {
                     Access::Row(row) => {
-                        let numbers = row.values(tensors, offsets[number], buffer(number));
-                        *places.input(number) = numbers.cast_mut();
+                        let values = row.values(tensors, offsets[number], buffer(number));
+                        *bindings.input(number) = values.cast_mut();
                     }
                     Access::One(slot, run) => {
                         let from = tensors[*slot].add(offsets[number] * run.size);
-                        (run.load)(from, 0, places.one(number), 1);
+                        (run.load)(from, 0, bindings.one(number), 1);
                     }
                 }
             }
@@ -207,18 +207,18 @@ impl<T: Functions> Rows<T> {
             match (&self.output, self.program.one) {
                 (Access::Row(row), None) => {
                     let out = row.target(tensors, end, last);
-                    *places.out() = out;
-                    self.program.run(places, self.len);
+                    *bindings.out() = out;
+                    self.program.run(bindings, self.len);
                     row.written(tensors, end, out);
                 }
                 (Access::One(slot, run), Some(one)) => {
-                    self.program.run(places, self.len);
-                    (run.store)(&raw const places.ones[one], tensors[*slot].add(end * run.size), 1, 1);
+                    self.program.run(bindings, self.len);
+                    (run.store)(&raw const bindings.ones[one], tensors[*slot].add(end * run.size), 1, 1);
                 }
                 // A row of one element.
                 (Access::One(slot, run), None) => {
-                    *places.out() = last;
-                    self.program.run(places, self.len);
+                    *bindings.out() = last;
+                    self.program.run(bindings, self.len);
                     (run.store)(last, tensors[*slot].add(end * run.size), 1, 1);
                 }
                 // Never planned.
@@ -253,20 +253,20 @@ impl<T: Functions> Kernel for Rows<T> {
                 unsafe { self.softmax(shared.all(), softmax, rows, buffers) };
                 return;
             }
-            let mut places = Places::nowhere();
+            let mut bindings = Bindings::null();
             // SAFETY: there is room for all of these after the rows of the inputs and the result.
             let buffer =
                 |number: usize| unsafe { buffers.add((self.inputs.len() + 1 + number) * self.row_stride()) };
             for register in 0..self.program.registers {
-                *places.register(register) = buffer(register);
+                *bindings.register(register) = buffer(register);
             }
             for spread in 0..SPREADS {
-                *places.spread(spread) = buffer(self.program.registers + spread);
+                *bindings.spread(spread) = buffer(self.program.registers + spread);
             }
             let mut elements = crate::tensor::loop_nest::Elements::new(&self.nest, rows);
             while let Some(offsets) = elements.next() {
                 // SAFETY: the tensors are valid, as this function requires; each worker computes rows of its own.
-                unsafe { self.row(shared.all(), &offsets, buffers, &mut places) };
+                unsafe { self.row(shared.all(), &offsets, buffers, &mut bindings) };
             }
         });
     }

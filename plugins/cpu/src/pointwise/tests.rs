@@ -72,7 +72,7 @@ fn check(mode: PointwiseMode, dims: &[i64], random: &mut Random, isa: Isa) {
     let inputs = arrays.clone();
     arrays.push(Array::new(9, data_type, dims, &output));
     let operation = operation(mode, inputs.len(), random);
-    let numbers = parameters::<f64>(&operation);
+    let parameters = parameters::<f64>(&operation);
     run(operation.into(), DataType::Double, isa, &mut arrays).unwrap();
     let function = function::<f64>(mode).unwrap();
     let result = arrays.last().unwrap();
@@ -87,11 +87,11 @@ fn check(mode: PointwiseMode, dims: &[i64], random: &mut Random, isa: Isa) {
                 .collect();
             *operand = input.get(&own);
         }
-        let expected = result.rounded(function(operands, &numbers));
+        let expected = result.rounded(function(operands, &parameters));
         let got = result.get(&index);
         assert!(
             same(got, expected),
-            "{mode:?} of {operands:?} at {isa:?} is {got}, expected {expected}, with {numbers:?} as {data_type:?}"
+            "{mode:?} of {operands:?} at {isa:?} is {got}, expected {expected}, with {parameters:?} as {data_type:?}"
         );
     }
 }
@@ -129,22 +129,22 @@ fn single_precision_is_close_to_the_functions() {
                     })
                 })
                 .collect();
-            let inputs: Vec<Vec<f64>> = arrays.iter().map(Array::numbers).collect();
+            let inputs: Vec<Vec<f64>> = arrays.iter().map(Array::values).collect();
             arrays.push(Array::new(9, DataType::Float, &[len], &[1]));
             let operation = operation(*mode, inputs.len(), &mut random);
-            let numbers = parameters::<f32>(&operation);
+            let parameters = parameters::<f32>(&operation);
             run(operation.into(), DataType::Float, *isa, &mut arrays).unwrap();
-            for (i, got) in arrays.last().unwrap().numbers().into_iter().enumerate() {
+            for (i, got) in arrays.last().unwrap().values().into_iter().enumerate() {
                 let mut operands = [0.0; 3];
                 for (operand, input) in operands.iter_mut().zip(&inputs) {
                     *operand = input[i] as f32;
                 }
-                let expected = f64::from(function(operands, &numbers));
+                let expected = f64::from(function(operands, &parameters));
                 let size = operands.iter().fold(1.0, |size: f32, operand| size.max(operand.abs()));
                 let near = (got - expected).abs() <= 1e-6 * f64::from(size) * (1.0 + expected.abs());
                 assert!(
                     near || same(got, expected),
-                    "{mode:?} of {operands:?} at {isa:?} is {got}, expected {expected}, with {numbers:?}"
+                    "{mode:?} of {operands:?} at {isa:?} is {got}, expected {expected}, with {parameters:?}"
                 );
             }
         }
@@ -216,17 +216,17 @@ fn check_chain(random: &mut Random, isa: Isa, len: usize) {
         let half = random.within(0, 9) == 0;
         let stored = if half { DataType::Half } else { DataType::Double };
         chain.push_mode(mode, operands.clone(), stored);
-        let numbers = ActivationParameters::of(&Activation::default());
+        let parameters = ActivationParameters::of(&Activation::default());
         let at = |value: &Value, i: usize| match value {
             Value::Input(input) => inputs[*input][i],
             Value::Step(step) => expected[*step][i],
         };
         let results = (0..len).map(|i| {
-            let mut numbers_read = [0.0; 3];
-            for (to, operand) in numbers_read.iter_mut().zip(&operands) {
+            let mut values = [0.0; 3];
+            for (to, operand) in values.iter_mut().zip(&operands) {
                 *to = at(operand, i);
             }
-            function::<f64>(mode).unwrap()(numbers_read, &numbers)
+            function::<f64>(mode).unwrap()(values, &parameters)
         });
         let round = |number: f64| if half { half::f16::from_f64(number).to_f64() } else { number };
         let results: Vec<f64> = results.map(round).collect();
@@ -270,25 +270,25 @@ fn chains_give_what_their_operations_give() {
 }
 
 /// What a reduction makes of values, one after the other.
-fn reduced(mode: ReductionMode, numbers: &[f64]) -> f64 {
-    let nan = numbers.iter().any(|number| number.is_nan());
-    let sizes = || numbers.iter().map(|number| number.abs());
+fn reduced(mode: ReductionMode, values: &[f64]) -> f64 {
+    let nan = values.iter().any(|number| number.is_nan());
+    let sizes = || values.iter().map(|number| number.abs());
     match mode {
-        ReductionMode::Mul => numbers.iter().product(),
-        ReductionMode::MulNoZeros => numbers.iter().filter(|number| **number != 0.0).product(),
+        ReductionMode::Mul => values.iter().product(),
+        ReductionMode::MulNoZeros => values.iter().filter(|number| **number != 0.0).product(),
         _ if nan => f64::NAN,
-        ReductionMode::Min => numbers.iter().copied().fold(f64::INFINITY, f64::min),
-        ReductionMode::Max => numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        ReductionMode::Min => values.iter().copied().fold(f64::INFINITY, f64::min),
+        ReductionMode::Max => values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
         ReductionMode::Amax => sizes().fold(0.0, f64::max),
         ReductionMode::Norm1 => sizes().sum(),
-        ReductionMode::Norm2 => numbers.iter().map(|number| number * number).sum::<f64>().sqrt(),
-        ReductionMode::Avg => numbers.iter().sum::<f64>() / numbers.len() as f64,
-        _ => numbers.iter().sum(),
+        ReductionMode::Norm2 => values.iter().map(|number| number * number).sum::<f64>().sqrt(),
+        ReductionMode::Avg => values.iter().sum::<f64>() / values.len() as f64,
+        _ => values.iter().sum(),
     }
 }
 
 #[test]
-fn rows_are_reduced_at_every_level() {
+fn rows_are_reduced_at_every_isa() {
     let mut random = Random::new(31);
     let modes = [
         ReductionMode::Add,
@@ -352,7 +352,7 @@ fn rows_are_reduced_at_every_level() {
 }
 
 #[test]
-fn softmax_is_that_of_its_operations_at_every_level() {
+fn softmax_is_that_of_its_operations_at_every_isa() {
     let mut random = Random::new(41);
     for isa in Isa::available() {
         for len in (2..70).chain([127, 128, 129, 200, 512, 1000]) {

@@ -126,7 +126,7 @@ pub(crate) unsafe fn logarithm<V: Vector<Scalar = f32>>(x: V) -> V {
         let small = rest.lanewise(Lanewise::Mul, square).mul_add(sum, small);
         let small = square.mul_add(V::splat(-0.5), small);
         let result = power.mul_add(V::splat(LN_2[0]), rest.lanewise(Lanewise::Add, small));
-        // Of infinity and NaN themselves, of 0 minus infinity, of what is below NaN.
+        // log(∞) = ∞, log(NaN) = NaN, log(0) = -∞, and NaN for negative values.
         let beyond = x.lanewise(Lanewise::Sub, V::splat(f32::MAX));
         let result = beyond.where_above_0(x, result);
         let none = x.lanewise(Lanewise::Add, V::splat(f32::NEG_INFINITY));

@@ -30,8 +30,8 @@ impl<T: Float> Backward<T> {
         let work = pool.work();
         let wanted = Parts::wanted(threads, work);
         let channels = if last {
-            let pieces = wanted.div_ceil(shape.batch).min(shape.channels.div_ceil(CHANNELS));
-            shape.channels.div_ceil(pieces).next_multiple_of(CHANNELS).min(shape.channels)
+            let chunks = wanted.div_ceil(shape.batch).min(shape.channels.div_ceil(CHANNELS));
+            shape.channels.div_ceil(chunks).next_multiple_of(CHANNELS).min(shape.channels)
         } else {
             (shape.batch * shape.channels / wanted).clamp(1, shape.channels)
         };
@@ -120,7 +120,7 @@ impl<T: Float> Backward<T> {
 
     /// Adds a row of dy to all elements of its windows.
     #[inline(always)]
-    unsafe fn spread(&self, plane: *mut T, rows: Span, numbers: *mut T) {
+    unsafe fn spread(&self, plane: *mut T, rows: Span, values: *mut T) {
         let shape = &self.pool.shape;
         let inner = self.inner.clone();
         let columns = shape.output[1];
@@ -128,7 +128,7 @@ impl<T: Float> Backward<T> {
         unsafe {
             for column in (0..inner.start).chain(inner.end..columns) {
                 let span = shape.span(1, column);
-                let part = numbers.add(column).read() / shape.divisor(&rows, &span);
+                let part = values.add(column).read() / shape.divisor(&rows, &span);
                 for line in rows.first..rows.first + rows.len {
                     for at in span.first..span.first + span.len {
                         add(plane.add(line * shape.input[1] + at), part);
@@ -141,13 +141,13 @@ impl<T: Float> Backward<T> {
             let span = Span { first: 0, len: shape.window[1], before: false, after: false };
             let divisor = shape.divisor(&rows, &span);
             for column in inner.clone() {
-                numbers.add(column).write(numbers.add(column).read() / divisor);
+                values.add(column).write(values.add(column).read() / divisor);
             }
             let (stride, first) = (shape.stride[1], inner.start * shape.stride[1] - shape.padding[1]);
             for line in rows.first..rows.first + rows.len {
                 for at in 0..shape.window[1] {
                     let to = plane.add(line * shape.input[1] + first + at);
-                    let from = numbers.add(inner.start);
+                    let from = values.add(inner.start);
                     if stride == 1 {
                         for i in 0..inner.len() {
                             add(to.add(i), from.add(i).read());
@@ -169,7 +169,7 @@ impl<T: Float> Backward<T> {
     #[inline(always)]
     unsafe fn side_by_side(&self, part: &Part<'_, T, 2>) {
         let PoolPlan { shape, x, y, index, .. } = &self.pool;
-        let Part { tensors, areas: [_, numbers], image, .. } = *part;
+        let Part { tensors, areas: [_, values], image, .. } = *part;
         let [height, width] = shape.input;
         let (first, count) = (part.channels.start, part.channels.len());
         // SAFETY: the tensors have all of the elements; indices are checked.
@@ -188,8 +188,8 @@ impl<T: Float> Backward<T> {
                         for channel in 0..count {
                             let at = places.add(channel * index.strides[1]).read_unaligned();
                             if at >= 0 && (at as usize) < height * width {
-                                let number = from.add(channel).read_unaligned();
-                                add(to.add(at as usize * pixel + channel), number);
+                                let value = from.add(channel).read_unaligned();
+                                add(to.add(at as usize * pixel + channel), value);
                             }
                         }
                         continue;
@@ -197,13 +197,13 @@ impl<T: Float> Backward<T> {
                     let columns = shape.span(1, column);
                     let divisor = shape.divisor(&rows, &columns);
                     for channel in 0..count {
-                        numbers.add(channel).write(from.add(channel).read_unaligned() / divisor);
+                        values.add(channel).write(from.add(channel).read_unaligned() / divisor);
                     }
                     for line in rows.first..rows.first + rows.len {
                         for at in columns.first..columns.first + columns.len {
                             let to = to.add((line * width + at) * pixel);
                             for channel in 0..count {
-                                add(to.add(channel), numbers.add(channel).read());
+                                add(to.add(channel), values.add(channel).read());
                             }
                         }
                     }
@@ -218,7 +218,7 @@ impl<T: Float> Backward<T> {
 /// # Safety
 /// The value is readable and writable.
 #[inline(always)]
-unsafe fn add<T: Float>(to: *mut T, number: T) {
-    // SAFETY: the number is valid, as this function requires.
-    unsafe { to.write_unaligned(to.read_unaligned() + number) };
+unsafe fn add<T: Float>(to: *mut T, value: T) {
+    // SAFETY: the element is valid, as this function requires.
+    unsafe { to.write_unaligned(to.read_unaligned() + value) };
 }

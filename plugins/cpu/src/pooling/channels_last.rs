@@ -1,6 +1,6 @@
 //! Channels last: a vector is a run of channels of one element of y.
 
-use crate::pooling::shape::{PoolPlan, Span, Zero, store_places};
+use crate::pooling::shape::{PoolPlan, Span, Zero, store_indices};
 use crate::simd::vector::{Float, Lanewise, Vector};
 use crate::tensor::parts::{Part, PartKernel, Parts};
 use crate::threading::partition::Threads;
@@ -52,16 +52,21 @@ impl<T: Float> PartKernel<T, 0> for ChannelsLast<T> {
                         let count = (shape.channels - channel).min(V::LANES);
                         let lanes = V::lanes(0, count);
                         let from = input.add(channel);
-                        let number = if shape.is_maximum() {
-                            let (number, places) = self.largest::<V>(from, rows, columns, lanes);
+                        let value = if shape.is_maximum() {
+                            let (value, indices) = self.largest::<V>(from, rows, columns, lanes);
                             if let Some((index, index_stride)) = index {
-                                store_places(places, count, index.add(channel * index_stride), index_stride);
+                                store_indices(
+                                    indices,
+                                    count,
+                                    index.add(channel * index_stride),
+                                    index_stride,
+                                );
                             }
-                            number
+                            value
                         } else {
                             self.mean::<V>(from, rows, columns, lanes)
                         };
-                        number.store_lanes(to.add(channel), lanes);
+                        value.store_lanes(to.add(channel), lanes);
                         channel += V::LANES;
                     }
                 }
@@ -86,7 +91,7 @@ impl<T: Float> ChannelsLast<T> {
         // SAFETY: the positions of spans are inside x.
         unsafe {
             let none = V::splat(-T::ONE);
-            let mut places = none;
+            let mut indices = none;
             if empty {
                 let outside = if zero == Zero::Never { T::from_f64(f64::NEG_INFINITY) } else { T::ZERO };
                 return (V::splat(outside), none);
@@ -95,27 +100,27 @@ impl<T: Float> ChannelsLast<T> {
             let mut begun = zero == Zero::First;
             for line in rows.first..rows.first + rows.len {
                 for at in columns.first..columns.first + columns.len {
-                    let number = V::load_lanes(from.add(line * x.strides[2] + at * x.strides[3]), lanes);
+                    let value = V::load_lanes(from.add(line * x.strides[2] + at * x.strides[3]), lanes);
                     if !begun {
                         // The first one counts even if it is minus infinity.
-                        (best, begun) = (number, true);
-                        places = V::splat(T::from_f64((line * shape.input[1] + at) as f64));
+                        (best, begun) = (value, true);
+                        indices = V::splat(T::from_f64((line * shape.input[1] + at) as f64));
                     } else if index.is_some() {
                         let own = V::splat(T::from_f64((line * shape.input[1] + at) as f64));
-                        places = number.where_larger(best, own, places);
-                        best = number.where_larger(best, number, best);
+                        indices = value.where_larger(best, own, indices);
+                        best = value.where_larger(best, value, best);
                     } else {
-                        best = best.lanewise(Lanewise::Max, number);
+                        best = best.lanewise(Lanewise::Max, value);
                     }
                 }
                 let now = (zero == Zero::AfterRow && line == rows.first)
                     || (zero == Zero::ChannelsLast && line + 1 == rows.first + rows.len);
                 if now {
-                    places = V::zero().where_larger(best, none, places);
+                    indices = V::zero().where_larger(best, none, indices);
                     best = best.lanewise(Lanewise::Max, V::zero());
                 }
             }
-            (best, places)
+            (best, indices)
         }
     }
 
@@ -134,9 +139,9 @@ impl<T: Float> ChannelsLast<T> {
             let mut sums = V::zero();
             for line in rows.first..rows.first + rows.len {
                 for at in columns.first..columns.first + columns.len {
-                    let number =
+                    let value =
                         V::load_lanes(from.wrapping_add(line * x.strides[2] + at * x.strides[3]), lanes);
-                    sums = sums.lanewise(Lanewise::Add, number);
+                    sums = sums.lanewise(Lanewise::Add, value);
                 }
             }
             sums.lanewise(Lanewise::Div, V::splat(shape.divisor(&rows, &columns)))

@@ -6,8 +6,8 @@
 )]
 
 pub(crate) mod backward;
+pub(crate) mod channels_first;
 pub(crate) mod channels_last;
-pub(crate) mod planar;
 pub(crate) mod shape;
 #[cfg(test)]
 mod tests;
@@ -15,8 +15,8 @@ mod tests;
 use crate::dtype::element::Compute;
 use crate::kernel::{Kernel, Refusal};
 use crate::pooling::backward::Backward;
+use crate::pooling::channels_first::ChannelsFirst;
 use crate::pooling::channels_last::ChannelsLast;
-use crate::pooling::planar::ChannelsFirst;
 use crate::pooling::shape::{Index, PoolPlan, Shape};
 use crate::problem::resample::Resample;
 use crate::simd::isa::Isa;

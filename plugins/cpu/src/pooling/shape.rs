@@ -165,11 +165,11 @@ impl Shape {
 /// # Safety
 /// The processor has the vector's instructions; the elements from `to` on are writable.
 #[inline(always)]
-pub(crate) unsafe fn store_places<V: Vector>(places: V, count: usize, to: *mut i32, stride: usize) {
+pub(crate) unsafe fn store_indices<V: Vector>(indices: V, count: usize, to: *mut i32, stride: usize) {
     let mut values = [V::Scalar::ZERO; MAX_LANES];
     // SAFETY: the instructions and elements are valid, as this function requires; no vector has more lanes than there are values.
     unsafe {
-        places.store(values.as_mut_ptr());
+        indices.store(values.as_mut_ptr());
         for (i, value) in values[..count].iter().enumerate() {
             to.add(i * stride).write_unaligned(value.to_f64() as i32);
         }

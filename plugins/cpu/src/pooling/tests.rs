@@ -149,7 +149,7 @@ fn windows_become_what_the_reference_makes_of_them() {
 }
 
 #[test]
-fn what_is_not_finite_stays_where_it_belongs() {
+fn nan_and_infinity_stay_where_they_belong() {
     let mut random = Random::new(22);
     for _ in 0..300 {
         forward(&mut random, |random| {

@@ -24,7 +24,7 @@ impl<T: Float> Task<'_, T> {
             let (block, part) = (task / shape.parts, task % shape.parts);
             let (run, first) = (block / blocks, block % blocks * BUFFER);
             let len = BUFFER.min(kept.len - first);
-            let [x_at, y_at] = kept.place(run).offsets;
+            let [x_at, y_at] = kept.position(run).offsets;
             let base = x_at + first * kept.inner_strides[0];
             totals[..len].fill(J::start::<f64>());
             let part_of = shape.part(part);
@@ -37,13 +37,13 @@ impl<T: Float> Task<'_, T> {
                     // SAFETY: the elements are those of the block's results, at most as many as the buffer holds.
                     unsafe {
                         let from = x.add((base + row) * size);
-                        let numbers = if shape.direct {
+                        let values = if shape.direct {
                             from.cast_const().cast::<T>()
                         } else {
                             (shape.run.load)(from, kept.inner_strides[0], buffer.as_mut_ptr(), len);
                             buffer.as_ptr()
                         };
-                        fold_columns::<V, J>(numbers, sums.as_mut_ptr(), len);
+                        fold_columns::<V, J>(values, sums.as_mut_ptr(), len);
                     }
                 }
                 for (total, sum) in totals[..len].iter_mut().zip(&sums) {

@@ -193,7 +193,7 @@ impl<T: Float> Shape<T> {
         (output, y_at): (usize, usize),
         total: f64,
     ) {
-        // SAFETY: the memory is valid, as this function requires.
+        // SAFETY: y has the element, and the scratch memory a total for each part.
         unsafe {
             if self.parts == 1 {
                 self.store(y, y_at, total);

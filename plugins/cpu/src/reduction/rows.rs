@@ -14,7 +14,7 @@ impl<T: Float> Task<'_, T> {
     #[inline(always)]
     pub(crate) unsafe fn rows<V: Vector<Scalar = T>, J: Combine>(&self) {
         let parts = self.shape.parts;
-        // SAFETY: this function has the same requirements; tasks are in the order of results.
+        // SAFETY: the processor has the vector's instructions; the tasks' results are in the order of the totals.
         unsafe {
             if parts == 1 {
                 self.outputs::<V, J>(self.tasks.clone(), 0);
@@ -48,25 +48,25 @@ impl<T: Float> Task<'_, T> {
             let mut total = J::start::<f64>();
             let mut left = part_of.len();
             let mut done = part_of.start % nest.len;
-            let mut place = nest.place(part_of.start / nest.len);
+            let mut position = nest.position(part_of.start / nest.len);
             while left > 0 {
                 let len = (nest.len - done).min(most).min(left);
                 // SAFETY: the elements are those of the result, at most as many as the buffer holds.
                 unsafe {
-                    let from = x.add((base + place.offsets[0] + done * nest.inner_strides[0]) * size);
-                    let numbers = if shape.direct {
+                    let from = x.add((base + position.offsets[0] + done * nest.inner_strides[0]) * size);
+                    let values = if shape.direct {
                         from.cast_const().cast::<T>()
                     } else {
                         (shape.run.load)(from, nest.inner_strides[0], buffer.as_mut_ptr(), len);
                         buffer.as_ptr()
                     };
-                    total = J::merge(total, fold_row::<V, J>(numbers, len).to_f64());
+                    total = J::merge(total, fold_row::<V, J>(values, len).to_f64());
                 }
                 left -= len;
                 done += len;
                 if done == nest.len {
                     done = 0;
-                    nest.advance(&mut place);
+                    nest.advance(&mut position);
                 }
             }
             // SAFETY: the offset is that of the result.

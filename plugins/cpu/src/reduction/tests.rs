@@ -39,7 +39,7 @@ fn check(mode: ReductionMode, compute: DataType, isa: Isa, arrays: &[Array]) {
         (DataType::Double, DataType::Double) => 1e-13,
         _ => 2e-6,
     };
-    let magnitudes: f64 = arrays[0].numbers().iter().filter(|x| x.is_finite()).map(|x| x.abs()).sum();
+    let magnitudes: f64 = arrays[0].values().iter().filter(|x| x.is_finite()).map(|x| x.abs()).sum();
     let is_exact = matches!(mode, ReductionMode::Max | ReductionMode::Min | ReductionMode::Amax);
     check_with_reference(&operation(mode).into(), compute, isa, arrays, &[Y], |_| {
         |got: f64, expected: f64| {
@@ -92,7 +92,7 @@ fn few_results_of_many_elements() {
                     plan_node_at(graph, node, Isa::detect(), Threads { most, deterministic: false })
                 })
                 .unwrap();
-                arrays[1].numbers()
+                arrays[1].values()
             });
             assert!(results.iter().all(|result| *result == results[0]));
         }
@@ -100,7 +100,7 @@ fn few_results_of_many_elements() {
 }
 
 #[test]
-fn numbers_that_are_not_finite_or_not_small() {
+fn values_that_are_nan_infinite_or_large() {
     let mut random = Random::new(33);
     for special in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -0.0, 1e25] {
         for fold_row in 1..4 {

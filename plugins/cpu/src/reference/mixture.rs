@@ -10,7 +10,7 @@ use crate::reference::kernel::Reference;
 use crate::tensor::view::{Memory, Pointers, Spread};
 
 pub(crate) fn plan(mixture: &Mixture) -> Result<Box<dyn Kernel>, Refusal> {
-    Ok(Box::new(Products {
+    Ok(Box::new(GroupedMatmul {
         token: matrix("token", &mixture.token)?,
         weight: matrices("weight", &mixture.weight)?,
         output: matrix("output", &mixture.output)?,
@@ -40,7 +40,7 @@ fn matrices(name: &str, experts: &Experts) -> Result<Spread<f64, 3>, Refusal> {
     Ok(Spread { memory: Memory::of(name, &experts.operand)?, strides: experts.strides })
 }
 
-struct Products {
+struct GroupedMatmul {
     token: Spread<f64, 2>,
     weight: Spread<f64, 3>,
     output: Spread<f64, 2>,
@@ -51,7 +51,7 @@ struct Products {
     routes: Routes,
 }
 
-impl Reference for Products {
+impl Reference for GroupedMatmul {
     fn check_values(&self, tensors: Pointers<'_>) -> Result<(), Refusal> {
         self.groups.check(tensors)?;
         self.routes.check(tensors, &self.groups)

@@ -30,13 +30,13 @@ pub(crate) unsafe fn load<S: Stored, V: Vector>(from: *const S) -> V {
         if same::<S, V::Scalar>() {
             return V::load(from.cast());
         }
-        let mut numbers = [V::Scalar::ZERO; MAX_LANES];
-        if widen(V::ISA, from, numbers.as_mut_ptr(), V::LANES) < V::LANES {
-            for (i, number) in numbers.iter_mut().enumerate().take(V::LANES) {
-                *number = from.add(i).read_unaligned().number();
+        let mut values = [V::Scalar::ZERO; MAX_LANES];
+        if widen(V::ISA, from, values.as_mut_ptr(), V::LANES) < V::LANES {
+            for (i, value) in values.iter_mut().enumerate().take(V::LANES) {
+                *value = from.add(i).read_unaligned().value();
             }
         }
-        V::load(numbers.as_ptr())
+        V::load(values.as_ptr())
     }
 }
 
@@ -51,11 +51,11 @@ pub(crate) unsafe fn store<S: Stored, V: Vector>(vector: V, to: *mut S) {
         if same::<S, V::Scalar>() {
             return vector.store(to.cast());
         }
-        let mut numbers = [V::Scalar::ZERO; MAX_LANES];
-        vector.store(numbers.as_mut_ptr());
-        if narrow(V::ISA, numbers.as_ptr(), to, V::LANES) < V::LANES {
-            for (i, number) in numbers.iter().enumerate().take(V::LANES) {
-                to.add(i).write_unaligned(S::nearest(*number));
+        let mut values = [V::Scalar::ZERO; MAX_LANES];
+        vector.store(values.as_mut_ptr());
+        if narrow(V::ISA, values.as_ptr(), to, V::LANES) < V::LANES {
+            for (i, value) in values.iter().enumerate().take(V::LANES) {
+                to.add(i).write_unaligned(S::nearest(*value));
             }
         }
     }
@@ -428,15 +428,15 @@ mod tests {
         let ends =
             [0, 1, 0xFFF, 0x1000, 0x1001, 0x2FFF, 0x3000, 0x3001, 0x7FFF, 0x8000, 0x8001, 0x1_7FFF, 0x1_8000];
         let bits = (0..1 << 9).flat_map(|upper| ends.map(|lower| (upper << 23) | lower));
-        let numbers: Vec<f32> = bits.map(f32::from_bits).collect();
+        let values: Vec<f32> = bits.map(f32::from_bits).collect();
         for isa in Isa::available() {
-            let got = each(*isa, Again::<S>(std::marker::PhantomData), &numbers);
-            for (number, got) in numbers.iter().zip(got) {
-                let expected: f32 = S::nearest(*number).number();
+            let got = each(*isa, Again::<S>(std::marker::PhantomData), &values);
+            for (value, got) in values.iter().zip(got) {
+                let expected: f32 = S::nearest(*value).value();
                 let are_nan = expected.is_nan() && got.is_nan();
                 assert!(
                     are_nan || expected.to_bits() == got.to_bits(),
-                    "{number:e} is {got:e} at {isa:?}, expected {expected:e}"
+                    "{value:e} is {got:e} at {isa:?}, expected {expected:e}"
                 );
             }
         }

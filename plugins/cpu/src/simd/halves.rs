@@ -8,7 +8,7 @@ use crate::simd::vector::{Lanewise, PartialVector, Vector, by_contract};
 use crate::simd::x86::{F32x8, F64x4};
 
 macro_rules! half {
-    ($name:ident, $vector:ident, $number:ty, $load:ident, $store:ident) => {
+    ($name:ident, $vector:ident, $scalar:ty, $load:ident, $store:ident) => {
         /// As the vector of this size of the next narrower instruction set.
         #[derive(Clone, Copy)]
         pub(crate) struct $name($vector);
@@ -21,11 +21,11 @@ macro_rules! half {
             by_contract! {
                 fn dispatch<W: IsaTask>(work: W) -> W::Output { run_avx512(work) }
                 fn zero() -> Self { Self($vector::zero()) }
-                fn splat(number: $number) -> Self { Self($vector::splat(number)) }
-                fn load(from: *const $number) -> Self { Self($vector::load(from)) }
-                fn store(self: Self, to: *mut $number) { self.0.store(to) }
+                fn splat(value: $scalar) -> Self { Self($vector::splat(value)) }
+                fn load(from: *const $scalar) -> Self { Self($vector::load(from)) }
+                fn store(self: Self, to: *mut $scalar) { self.0.store(to) }
                 fn mul_add(self: Self, factor: Self, summand: Self) -> Self { Self(self.0.mul_add(factor.0, summand.0)) }
-                fn sum(self: Self) -> $number { self.0.sum() }
+                fn sum(self: Self) -> $scalar { self.0.sum() }
                 fn lanewise(self: Self, operation: Lanewise, other: Self) -> Self {
                     Self(self.0.lanewise(operation, other.0))
                 }
@@ -36,7 +36,7 @@ macro_rules! half {
 
         // SAFETY: what the functions need is named in the trait's contract.
         unsafe impl PartialVector for $name {
-            type Scalar = $number;
+            type Scalar = $scalar;
             type Half = Self;
             type Lanes = __mmask8;
 
@@ -47,8 +47,8 @@ macro_rules! half {
             }
 
             by_contract! {
-                fn load_lanes(from: *const $number, lanes: __mmask8) -> Self { Self($vector($load(lanes, from))) }
-                fn store_lanes(self: Self, to: *mut $number, lanes: __mmask8) { $store(to, lanes, self.0.0) }
+                fn load_lanes(from: *const $scalar, lanes: __mmask8) -> Self { Self($vector($load(lanes, from))) }
+                fn store_lanes(self: Self, to: *mut $scalar, lanes: __mmask8) { $store(to, lanes, self.0.0) }
                 fn unzip(self: Self, next: Self) -> (Self, Self) {
                     match self.0.unzip(next.0) { (even, odd) => (Self(even), Self(odd)) }
                 }

@@ -97,7 +97,7 @@ implement_vector!(
         }
     },
     |c, yes, no| vbslq_f64(vcgtzq_f64(c), yes, no),
-    |v, _apart| vextq_f64::<1>(v, v)
+    |v, _distance| vextq_f64::<1>(v, v)
 );
 
 #[inline(always)]
@@ -131,12 +131,12 @@ unsafe fn fused_f64(a: float64x2_t, b: float64x2_t, c: float64x2_t) -> float64x2
     unsafe { vfmaq_f64(c, a, b) }
 }
 
-macro_rules! pieces {
-    ($name:ident, $number:ty, $unzip:ident, $unzip_odd:ident, $zip:ident, $zip_high:ident, $ext:ident, $min:ident, $max:ident,
+macro_rules! partial_vector {
+    ($name:ident, $scalar:ty, $unzip:ident, $unzip_odd:ident, $zip:ident, $zip_high:ident, $ext:ident, $min:ident, $max:ident,
         |$x:ident, $than:ident| $larger:expr, $select:ident) => {
         // SAFETY: every processor of the target has the instructions.
         unsafe impl PartialVector for $name {
-            type Scalar = $number;
+            type Scalar = $scalar;
             type Half = Self;
             type Lanes = (usize, usize);
 
@@ -146,25 +146,25 @@ macro_rules! pieces {
             }
 
             #[inline(always)]
-            unsafe fn load_lanes(from: *const $number, (low, high): (usize, usize)) -> Self {
-                let mut numbers = [0.0; Self::LANES];
+            unsafe fn load_lanes(from: *const $scalar, (low, high): (usize, usize)) -> Self {
+                let mut values = [0.0; Self::LANES];
                 // SAFETY: the lanes' elements are valid, as the trait requires.
                 unsafe {
                     for i in low..high {
-                        numbers[i] = from.wrapping_add(i).read_unaligned();
+                        values[i] = from.wrapping_add(i).read_unaligned();
                     }
-                    Self::load(numbers.as_ptr())
+                    Self::load(values.as_ptr())
                 }
             }
 
             #[inline(always)]
-            unsafe fn store_lanes(self, to: *mut $number, (low, high): (usize, usize)) {
-                let mut numbers = [0.0; Self::LANES];
+            unsafe fn store_lanes(self, to: *mut $scalar, (low, high): (usize, usize)) {
+                let mut values = [0.0; Self::LANES];
                 // SAFETY: the lanes' elements are valid, as the trait requires.
                 unsafe {
-                    self.store(numbers.as_mut_ptr());
+                    self.store(values.as_mut_ptr());
                     for i in low..high {
-                        to.wrapping_add(i).write_unaligned(numbers[i]);
+                        to.wrapping_add(i).write_unaligned(values[i]);
                     }
                 }
             }
@@ -187,7 +187,7 @@ macro_rules! pieces {
     };
 }
 
-pieces!(
+partial_vector!(
     F32x4,
     f32,
     vuzp1q_f32,
@@ -201,7 +201,7 @@ pieces!(
     vbslq_f32
 );
 
-pieces!(
+partial_vector!(
     F64x2,
     f64,
     vuzp1q_f64,

@@ -23,8 +23,8 @@ unsafe impl<T: Float, const N: usize> Vector for PortableVector<T, N> {
     }
 
     #[inline(always)]
-    unsafe fn splat(number: T) -> Self {
-        Self([number; N])
+    unsafe fn splat(value: T) -> Self {
+        Self([value; N])
     }
 
     #[inline(always)]
@@ -50,7 +50,7 @@ unsafe impl<T: Float, const N: usize> Vector for PortableVector<T, N> {
 
     #[inline(always)]
     unsafe fn sum(self) -> T {
-        self.0.into_iter().fold(T::ZERO, |sum, number| sum + number)
+        self.0.into_iter().fold(T::ZERO, |sum, value| sum + value)
     }
 
     #[inline(always)]
@@ -105,8 +105,8 @@ unsafe impl<T: Float, const N: usize> Vector for PortableVector<T, N> {
     #[inline(always)]
     unsafe fn swapped(self, distance: usize) -> Self {
         let mut result = self.0;
-        for (i, number) in result.iter_mut().enumerate() {
-            *number = self.0[(i ^ distance) % N];
+        for (i, value) in result.iter_mut().enumerate() {
+            *value = self.0[(i ^ distance) % N];
         }
         Self(result)
     }
@@ -134,22 +134,22 @@ unsafe impl<T: Float, const N: usize> PartialVector for PortableVector<T, N> {
 
     #[inline(always)]
     unsafe fn load_lanes(from: *const T, (low, high): (usize, usize)) -> Self {
-        let mut numbers = [T::ZERO; N];
-        for (i, number) in numbers.iter_mut().enumerate() {
+        let mut values = [T::ZERO; N];
+        for (i, value) in values.iter_mut().enumerate() {
             if low <= i && i < high {
                 // SAFETY: the lanes' elements are valid, as the trait requires.
-                *number = unsafe { from.wrapping_add(i).read_unaligned() };
+                *value = unsafe { from.wrapping_add(i).read_unaligned() };
             }
         }
-        Self(numbers)
+        Self(values)
     }
 
     #[inline(always)]
     unsafe fn store_lanes(self, to: *mut T, (low, high): (usize, usize)) {
-        for (i, number) in self.0.into_iter().enumerate() {
+        for (i, value) in self.0.into_iter().enumerate() {
             if low <= i && i < high {
                 // SAFETY: the lanes' elements are valid, as the trait requires.
-                unsafe { to.wrapping_add(i).write_unaligned(number) };
+                unsafe { to.wrapping_add(i).write_unaligned(value) };
             }
         }
     }
@@ -178,8 +178,8 @@ unsafe impl<T: Float, const N: usize> PartialVector for PortableVector<T, N> {
     #[inline(always)]
     unsafe fn following(self) -> Self {
         let mut result = self.0;
-        for (i, number) in result.iter_mut().enumerate() {
-            *number = self.0[(i + 1) % N];
+        for (i, value) in result.iter_mut().enumerate() {
+            *value = self.0[(i + 1) % N];
         }
         Self(result)
     }
@@ -198,10 +198,10 @@ unsafe impl<T: Float, const N: usize> PartialVector for PortableVector<T, N> {
     #[expect(clippy::eq_op, reason = "only NaN differs from itself")]
     unsafe fn where_larger(self, than: Self, yes: Self, no: Self) -> Self {
         let mut result = no.0;
-        for (i, number) in result.iter_mut().enumerate() {
+        for (i, value) in result.iter_mut().enumerate() {
             let (x, y) = (self.0[i], than.0[i]);
             if (x > y) | ((x != x) & (y == y)) {
-                *number = yes.0[i];
+                *value = yes.0[i];
             }
         }
         Self(result)

@@ -10,9 +10,9 @@ use crate::simd::vector::Float;
 /// An element as a tensor stores it.
 pub(crate) trait Stored: Copy + Send + Sync + 'static {
     /// The value.
-    fn number<T: Float>(self) -> T;
+    fn value<T: Float>(self) -> T;
     /// The element nearest to a value.
-    fn nearest<T: Float>(number: T) -> Self;
+    fn nearest<T: Float>(value: T) -> Self;
 
     /// Whether loops over [`Stored::in_line`] and [`Stored::nearest`] in single precision vectorise.
     const IN_LINE: bool = false;
@@ -20,7 +20,7 @@ pub(crate) trait Stored: Copy + Send + Sync + 'static {
     /// The value; for loops over many elements.
     #[inline(always)]
     fn in_line<T: Float>(self) -> T {
-        self.number()
+        self.value()
     }
 }
 
@@ -28,12 +28,12 @@ macro_rules! stored {
     ($stored:ident, $from:ident, $into:ident) => {
         impl Stored for $stored {
             #[inline(always)]
-            fn number<T: Float>(self) -> T {
+            fn value<T: Float>(self) -> T {
                 T::$from(self)
             }
             #[inline(always)]
-            fn nearest<T: Float>(number: T) -> Self {
-                number.$into()
+            fn nearest<T: Float>(value: T) -> Self {
+                value.$into()
             }
         }
     };
@@ -51,12 +51,12 @@ macro_rules! stored_integer {
     ($stored:ident) => {
         impl Stored for $stored {
             #[inline(always)]
-            fn number<T: Float>(self) -> T {
+            fn value<T: Float>(self) -> T {
                 T::from_f64(f64::from(self))
             }
             #[inline(always)]
-            fn nearest<T: Float>(number: T) -> Self {
-                number.to_f64() as $stored
+            fn nearest<T: Float>(value: T) -> Self {
+                value.to_f64() as $stored
             }
         }
     };
@@ -70,7 +70,7 @@ stored_integer!(i32);
 
 impl Stored for i64 {
     #[inline(always)]
-    fn number<T: Float>(self) -> T {
+    fn value<T: Float>(self) -> T {
         // Rounded once.
         if TypeId::of::<T>() == TypeId::of::<f32>() {
             T::from_single(self as f32)
@@ -79,8 +79,8 @@ impl Stored for i64 {
         }
     }
     #[inline(always)]
-    fn nearest<T: Float>(number: T) -> Self {
-        number.to_f64() as i64
+    fn nearest<T: Float>(value: T) -> Self {
+        value.to_f64() as i64
     }
 }
 
@@ -92,9 +92,9 @@ macro_rules! stored_code {
 
         impl Stored for $stored {
             #[inline(always)]
-            fn number<T: Float>(self) -> T {
-                static NUMBERS: small_float::DecodeTable = small_float::$format.numbers();
-                T::from_single(NUMBERS.of(self.0))
+            fn value<T: Float>(self) -> T {
+                static TABLE: small_float::DecodeTable = small_float::$format.decode_table();
+                T::from_single(TABLE.of(self.0))
             }
 
             const IN_LINE: bool = true;
@@ -105,12 +105,12 @@ macro_rules! stored_code {
             }
 
             #[inline(always)]
-            fn nearest<T: Float>(number: T) -> Self {
+            fn nearest<T: Float>(value: T) -> Self {
                 // In double precision the value could be rounded twice, first to single precision.
                 if TypeId::of::<T>() == TypeId::of::<f32>() {
-                    Self(small_float::$format.encode_single(number.into_single()))
+                    Self(small_float::$format.encode_single(value.into_single()))
                 } else {
-                    Self(small_float::$format.encode(number.to_f64()))
+                    Self(small_float::$format.encode(value.to_f64()))
                 }
             }
         }
@@ -139,15 +139,15 @@ impl Stored for E8m0 {
     const IN_LINE: bool = true;
 
     #[inline(always)]
-    fn number<T: Float>(self) -> T {
+    fn value<T: Float>(self) -> T {
         // The code is the exponent, but for the smallest number, which is subnormal.
         let bits = u32::from(self.0) << (f32::MANTISSA_DIGITS - 1);
         let bits = if self.0 == 0 { 1 << (f32::MANTISSA_DIGITS - 2) } else { bits };
         T::from_single(if self.0 == u8::MAX { f32::NAN } else { f32::from_bits(bits) })
     }
     #[inline(always)]
-    fn nearest<T: Float>(number: T) -> Self {
-        Self(small_float::encode_e8m0(number.to_f64()))
+    fn nearest<T: Float>(value: T) -> Self {
+        Self(small_float::encode_e8m0(value.to_f64()))
     }
 }
 
@@ -159,12 +159,12 @@ impl Stored for Int4 {
     const IN_LINE: bool = true;
 
     #[inline(always)]
-    fn number<T: Float>(self) -> T {
+    fn value<T: Float>(self) -> T {
         T::from_single(f32::from((self.0 << 4).cast_signed() >> 4))
     }
     #[inline(always)]
-    fn nearest<T: Float>(number: T) -> Self {
-        Self((number.to_f64() as i8).clamp(-8, 7).cast_unsigned() & 0xF)
+    fn nearest<T: Float>(value: T) -> Self {
+        Self((value.to_f64() as i8).clamp(-8, 7).cast_unsigned() & 0xF)
     }
 }
 
@@ -174,12 +174,12 @@ pub(crate) struct Boolean(u8);
 
 impl Stored for Boolean {
     #[inline(always)]
-    fn number<T: Float>(self) -> T {
+    fn value<T: Float>(self) -> T {
         if self.0 == 0 { T::ZERO } else { T::ONE }
     }
     #[inline(always)]
-    fn nearest<T: Float>(number: T) -> Self {
-        Self(u8::from(number != T::ZERO))
+    fn nearest<T: Float>(value: T) -> Self {
+        Self(u8::from(value != T::ZERO))
     }
 }
 

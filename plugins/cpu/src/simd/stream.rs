@@ -12,10 +12,10 @@ const LARGE: usize = 32 << 20;
 /// Contiguous elements from which on it pays to look for the first aligned cache line.
 const LONG: usize = 512;
 
-/// Whether a kernel should stream that reads and writes `numbers` elements, and writes `run` contiguous ones at a
+/// Whether non-temporal stores pay for a kernel that reads and writes `elements` elements, `run` contiguous ones at a
 /// time.
-pub(crate) fn is_worth<T>(numbers: usize, run: usize) -> bool {
-    numbers * size_of::<T>() >= LARGE && run >= LONG
+pub(crate) fn is_worth<T>(elements: usize, run: usize) -> bool {
+    elements * size_of::<T>() >= LARGE && run >= LONG
 }
 
 /// Elements before the first address from `to` on to which a vector can be [streamed](Vector::stream); `None` if

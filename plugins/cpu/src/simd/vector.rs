@@ -86,7 +86,7 @@ pub(crate) unsafe trait Vector: PartialVector {
     unsafe fn zero() -> Self;
 
     /// The same value in all lanes.
-    unsafe fn splat(number: Self::Scalar) -> Self;
+    unsafe fn splat(value: Self::Scalar) -> Self;
 
     /// Reads `LANES` values; no alignment is needed.
     unsafe fn load(from: *const Self::Scalar) -> Self;
@@ -98,7 +98,7 @@ pub(crate) unsafe trait Vector: PartialVector {
     /// [`crate::simd::stream::settle`] afterwards. `to` is aligned to the size of the vector.
     #[inline(always)]
     unsafe fn stream(self, to: *mut Self::Scalar) {
-        // SAFETY: the trait requires the same of both functions.
+        // SAFETY: `to` is writable for a vector, and `store` needs no alignment.
         unsafe { self.store(to) };
     }
 
@@ -124,29 +124,29 @@ pub(crate) unsafe trait Vector: PartialVector {
     /// something else.
     #[inline(always)]
     unsafe fn look_up(self, table: &[Self::Scalar; 16]) -> Self {
-        let mut numbers = [Self::Scalar::ZERO; MAX_LANES];
+        let mut values = [Self::Scalar::ZERO; MAX_LANES];
         // SAFETY: the processor has the instructions, as the trait requires; no vector has more lanes.
         unsafe {
-            self.store(numbers.as_mut_ptr());
-            for number in &mut numbers {
-                *number = table[(number.to_f64() - f64::from(WHOLE)) as usize % 16];
+            self.store(values.as_mut_ptr());
+            for value in &mut values {
+                *value = table[(value.to_f64() - f64::from(WHOLE)) as usize % 16];
             }
-            Self::load(numbers.as_ptr())
+            Self::load(values.as_ptr())
         }
     }
 
     /// [`Float::parted`] in each lane.
     #[inline(always)]
     unsafe fn parted(self) -> (Self, Self) {
-        let mut numbers = [[Self::Scalar::ZERO; MAX_LANES]; 2];
+        let mut values = [[Self::Scalar::ZERO; MAX_LANES]; 2];
         // SAFETY: the processor has the instructions, as the trait requires; no vector has more lanes.
         unsafe {
-            self.store(numbers[0].as_mut_ptr());
-            let [parts, powers] = &mut numbers;
+            self.store(values[0].as_mut_ptr());
+            let [parts, powers] = &mut values;
             for (part, power) in parts.iter_mut().zip(powers) {
                 (*part, *power) = part.parted();
             }
-            (Self::load(numbers[0].as_ptr()), Self::load(numbers[1].as_ptr()))
+            (Self::load(values[0].as_ptr()), Self::load(values[1].as_ptr()))
         }
     }
 }
@@ -223,9 +223,9 @@ pub(crate) enum Lanewise {
 
 /// RELU: 0 for values not above 0, the largest finite value for infinity, NaN for NaN.
 #[inline(always)]
-pub(crate) fn relu<T: Real>(number: T) -> T {
-    let bounded = if number >= T::LARGEST { T::LARGEST } else { number };
-    if number <= T::ZERO { T::ZERO } else { bounded }
+pub(crate) fn relu<T: Real>(value: T) -> T {
+    let bounded = if value >= T::LARGEST { T::LARGEST } else { value };
+    if value <= T::ZERO { T::ZERO } else { bounded }
 }
 
 /// A computation that is written over the vectors of an instruction set.
@@ -278,7 +278,7 @@ impl Isa {
 
 /// Implements [`Vector`] by intrinsics.
 macro_rules! implement_vector {
-    ($name:ident, $isa:ident, $run:ident, $register:ty, $number:ty, $lanes:literal, $zero:ident, $splat:ident, $load:ident, $store:ident, $fma:ident,
+    ($name:ident, $isa:ident, $run:ident, $register:ty, $scalar:ty, $lanes:literal, $zero:ident, $splat:ident, $load:ident, $store:ident, $fma:ident,
         |$v:ident| $sum:expr, |$operation:ident, $x:ident, $y:ident| $lanewise:expr,
         |$c:ident, $yes:ident, $no:ident| $where:expr, |$swap:ident, $distance:ident| $swapped:expr
         $(, stream $stream:ident)? $(, look up |$at:ident, $table:ident| $look_up:expr)? $(, |$whole:ident| $parted:expr)?) => {
@@ -293,11 +293,11 @@ macro_rules! implement_vector {
             crate::simd::vector::by_contract! {
                 fn dispatch<W: IsaTask>(work: W) -> W::Output { $run(work) }
                 fn zero() -> Self { Self($zero()) }
-                fn splat(number: $number) -> Self { Self($splat(number)) }
-                fn load(from: *const $number) -> Self { Self($load(from)) }
-                fn store(self: Self, to: *mut $number) { $store(to, self.0) }
+                fn splat(value: $scalar) -> Self { Self($splat(value)) }
+                fn load(from: *const $scalar) -> Self { Self($load(from)) }
+                fn store(self: Self, to: *mut $scalar) { $store(to, self.0) }
                 fn mul_add(self: Self, factor: Self, summand: Self) -> Self { Self($fma(self.0, factor.0, summand.0)) }
-                fn sum(self: Self) -> $number { match self.0 { $v => $sum } }
+                fn sum(self: Self) -> $scalar { match self.0 { $v => $sum } }
                 fn lanewise(self: Self, $operation: Lanewise, other: Self) -> Self {
                     match (self.0, other.0) { ($x, $y) => Self($lanewise) }
                 }
@@ -305,7 +305,7 @@ macro_rules! implement_vector {
                 fn where_above_0(self: Self, yes: Self, no: Self) -> Self {
                     match (self.0, yes.0, no.0) { ($c, $yes, $no) => Self($where) }
                 }
-                $( fn stream(self: Self, to: *mut $number) { $stream(to, self.0) } )?
+                $( fn stream(self: Self, to: *mut $scalar) { $stream(to, self.0) } )?
                 $(
                     fn parted(self: Self) -> (Self, Self) {
                         match self.0 { $whole => match $parted { (part, power) => (Self(part), Self(power)) } }
@@ -316,7 +316,7 @@ macro_rules! implement_vector {
                 const LOOKS_UP: bool = true;
 
                 crate::simd::vector::by_contract! {
-                    fn look_up(self: Self, $table: &[$number; 16]) -> Self { match self.0 { $at => Self($look_up) } }
+                    fn look_up(self: Self, $table: &[$scalar; 16]) -> Self { match self.0 { $at => Self($look_up) } }
                 }
             )?
         }

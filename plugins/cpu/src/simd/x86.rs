@@ -7,14 +7,14 @@ use crate::simd::vector::{Float, Lanewise, Vector, implement_vector};
 
 /// Applies a scalar function to each lane, where there is no instruction.
 macro_rules! one_by_one {
-    ($load:ident, $store:ident, $x:expr, $y:expr, [$number:ty; $lanes:literal], $function:expr) => {{
-        let (mut numbers, mut others) = ([0.0 as $number; $lanes], [0.0 as $number; $lanes]);
-        $store(numbers.as_mut_ptr(), $x);
+    ($load:ident, $store:ident, $x:expr, $y:expr, [$scalar:ty; $lanes:literal], $function:expr) => {{
+        let (mut values, mut others) = ([0.0 as $scalar; $lanes], [0.0 as $scalar; $lanes]);
+        $store(values.as_mut_ptr(), $x);
         $store(others.as_mut_ptr(), $y);
-        for (number, other) in numbers.iter_mut().zip(others) {
-            *number = $function(*number, other);
+        for (value, other) in values.iter_mut().zip(others) {
+            *value = $function(*value, other);
         }
-        $load(numbers.as_ptr())
+        $load(values.as_ptr())
     }};
 }
 

@@ -6,8 +6,8 @@ use crate::simd::halves::{Half32x8, Half64x4};
 use crate::simd::vector::{PartialVector, by_contract};
 use crate::simd::x86::{F32x8, F32x16, F64x4, F64x8};
 
-macro_rules! pieces {
-    ($name:ident, $half:ident, $number:ty, $lanes:ty,
+macro_rules! partial_vector {
+    ($name:ident, $half:ident, $scalar:ty, $lanes:ty,
         |$low:ident, $high:ident| $make:expr,
         |$from:ident, $read:ident| $load:expr,
         |$to:ident, $written:ident, $stored:ident| $store:expr,
@@ -18,14 +18,14 @@ macro_rules! pieces {
         |$x:ident, $than:ident, $yes:ident, $no:ident| $larger:expr) => {
         // SAFETY: what the functions need is named in the trait's contract.
         unsafe impl PartialVector for $name {
-            type Scalar = $number;
+            type Scalar = $scalar;
             type Half = $half;
             type Lanes = $lanes;
 
             by_contract! {
                 fn lanes($low: usize, $high: usize) -> $lanes { $make }
-                fn load_lanes($from: *const $number, $read: $lanes) -> Self { Self($load) }
-                fn store_lanes(self: Self, $to: *mut $number, $written: $lanes) { match self.0 { $stored => $store } }
+                fn load_lanes($from: *const $scalar, $read: $lanes) -> Self { Self($load) }
+                fn store_lanes(self: Self, $to: *mut $scalar, $written: $lanes) { match self.0 { $stored => $store } }
                 fn unzip(self: Self, next: Self) -> (Self, Self) {
                     match (self.0, next.0) { ($a, $b) => match $unzip { (even, odd) => (Self(even), Self(odd)) } }
                 }
@@ -49,7 +49,7 @@ fn below(lane: usize) -> u16 {
     ((1_u32 << lane) - 1) as u16
 }
 
-pieces!(
+partial_vector!(
     F32x16,
     Half32x8,
     f32,
@@ -79,7 +79,7 @@ pieces!(
     }
 );
 
-pieces!(
+partial_vector!(
     F64x8,
     Half64x4,
     f64,
@@ -109,7 +109,7 @@ pieces!(
     }
 );
 
-pieces!(
+partial_vector!(
     F32x8,
     F32x8,
     f32,
@@ -142,7 +142,7 @@ pieces!(
     }
 );
 
-pieces!(
+partial_vector!(
     F64x4,
     F64x4,
     f64,

@@ -127,14 +127,14 @@ fn smaller<T: Float>(x: T, y: T) -> T {
 /// The processor has the vector's instructions.
 #[inline(always)]
 unsafe fn without_zeros<V: Vector>(v: V) -> V {
-    let mut numbers = [V::Scalar::ONE; MAX_LANES];
+    let mut values = [V::Scalar::ONE; MAX_LANES];
     // SAFETY: the processor has the instructions, as this function requires; there is room for the lanes of any vector.
     unsafe {
-        v.store(numbers.as_mut_ptr());
-        for number in &mut numbers {
-            *number = if *number == V::Scalar::ZERO { V::Scalar::ONE } else { *number };
+        v.store(values.as_mut_ptr());
+        for value in &mut values {
+            *value = if *value == V::Scalar::ZERO { V::Scalar::ONE } else { *value };
         }
-        V::load(numbers.as_ptr())
+        V::load(values.as_ptr())
     }
 }
 

@@ -147,7 +147,7 @@ impl Copied {
     /// # Safety
     /// Both pointers are valid for their tensors.
     unsafe fn run(&self, tensor: *mut u8, copy: *mut u8) {
-        // SAFETY: passed on. A copy has no memory of its own.
+        // SAFETY: both tensors are valid; the kernel of a copy needs no scratch memory.
         unsafe { self.kernel.run(&[tensor, copy], std::ptr::null_mut()) };
     }
 }

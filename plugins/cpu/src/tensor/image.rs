@@ -209,15 +209,15 @@ pub(crate) unsafe fn load_strided<V: Vector>(
                 near.unzip(far).0
             }
             _ => {
-                let mut numbers = [V::Scalar::ZERO; MAX_LANES];
+                let mut values = [V::Scalar::ZERO; MAX_LANES];
                 let mut at = first;
-                for number in &mut numbers[..V::LANES] {
+                for value in &mut values[..V::LANES] {
                     if at >= 0 && at < len as isize {
-                        *number = row.add(at as usize).read_unaligned();
+                        *value = row.add(at as usize).read_unaligned();
                     }
                     at += stride as isize;
                 }
-                V::load(numbers.as_ptr())
+                V::load(values.as_ptr())
             }
         }
     }

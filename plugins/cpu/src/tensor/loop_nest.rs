@@ -113,48 +113,48 @@ impl<const N: usize> LoopNest<N> {
     }
 
     /// The position of one run of the innermost loop.
-    pub(crate) fn place(&self, run: usize) -> Position<N> {
-        let mut place = Position { index: [0; MAX_RANK], offsets: [0; N] };
+    pub(crate) fn position(&self, run: usize) -> Position<N> {
+        let mut position = Position { index: [0; MAX_RANK], offsets: [0; N] };
         let mut rest = run;
         for axis in (0..self.rank).rev() {
-            place.index[axis] = rest % self.dims[axis];
+            position.index[axis] = rest % self.dims[axis];
             rest /= self.dims[axis];
-            for (offset, stride) in place.offsets.iter_mut().zip(self.strides[axis]) {
-                *offset += place.index[axis] * stride;
+            for (offset, stride) in position.offsets.iter_mut().zip(self.strides[axis]) {
+                *offset += position.index[axis] * stride;
             }
         }
-        place
+        position
     }
 
     /// Advances to the next run, after the last to the first.
     #[inline(always)]
-    pub(crate) fn advance(&self, place: &mut Position<N>) {
+    pub(crate) fn advance(&self, position: &mut Position<N>) {
         let Some(last) = self.rank.checked_sub(1) else { return };
-        place.index[last] += 1;
-        if place.index[last] < self.dims[last] {
-            for (offset, stride) in place.offsets.iter_mut().zip(self.strides[last]) {
+        position.index[last] += 1;
+        if position.index[last] < self.dims[last] {
+            for (offset, stride) in position.offsets.iter_mut().zip(self.strides[last]) {
                 *offset += stride;
             }
         } else {
-            self.carry(place);
+            self.carry(position);
         }
     }
 
     /// The same where the innermost of the outer loops is at its end. Compiled once, as it is needed seldom.
     #[inline(never)]
-    fn carry(&self, place: &mut Position<N>) {
+    fn carry(&self, position: &mut Position<N>) {
         for axis in (0..self.rank).rev() {
-            if place.index[axis] < self.dims[axis] {
+            if position.index[axis] < self.dims[axis] {
                 return;
             }
-            place.index[axis] = 0;
-            for (offset, stride) in place.offsets.iter_mut().zip(self.strides[axis]) {
+            position.index[axis] = 0;
+            for (offset, stride) in position.offsets.iter_mut().zip(self.strides[axis]) {
                 *offset -= (self.dims[axis] - 1) * stride;
             }
             if let Some(outer) = axis.checked_sub(1) {
-                place.index[outer] += 1;
-                if place.index[outer] < self.dims[outer] {
-                    for (offset, stride) in place.offsets.iter_mut().zip(self.strides[outer]) {
+                position.index[outer] += 1;
+                if position.index[outer] < self.dims[outer] {
+                    for (offset, stride) in position.offsets.iter_mut().zip(self.strides[outer]) {
                         *offset += stride;
                     }
                 }
@@ -170,7 +170,7 @@ pub(crate) struct Chunks<'a, const N: usize> {
     nest: &'a LoopNest<N>,
     base: [usize; N],
     chunk: usize,
-    place: Position<N>,
+    position: Position<N>,
     /// Elements of the current run that are done.
     done: usize,
     /// Runs that are left.
@@ -181,7 +181,7 @@ impl<'a, const N: usize> Chunks<'a, N> {
     /// All runs, with `base` added to their offsets.
     #[inline(always)]
     pub(crate) fn new(nest: &'a LoopNest<N>, base: [usize; N], chunk: usize) -> Self {
-        Self { nest, base, chunk, place: nest.place(0), done: 0, left: nest.runs() }
+        Self { nest, base, chunk, position: nest.position(0), done: 0, left: nest.runs() }
     }
 
     /// The offsets of the next chunk's first element, and its length.
@@ -192,14 +192,14 @@ impl<'a, const N: usize> Chunks<'a, N> {
         }
         let mut offsets = self.base;
         for (i, offset) in offsets.iter_mut().enumerate() {
-            *offset += self.place.offsets[i] + self.done * self.nest.inner_strides[i];
+            *offset += self.position.offsets[i] + self.done * self.nest.inner_strides[i];
         }
         let len = (self.nest.len - self.done).min(self.chunk);
         self.done += len;
         if self.done == self.nest.len {
             self.done = 0;
             self.left -= 1;
-            self.nest.advance(&mut self.place);
+            self.nest.advance(&mut self.position);
         }
         Some((offsets, len))
     }
@@ -208,7 +208,7 @@ impl<'a, const N: usize> Chunks<'a, N> {
 /// The elements of a nest, one by one.
 pub(crate) struct Elements<'a, const N: usize> {
     nest: &'a LoopNest<N>,
-    place: Position<N>,
+    position: Position<N>,
     at: usize,
     left: usize,
 }
@@ -218,7 +218,7 @@ impl<'a, const N: usize> Elements<'a, N> {
     #[inline(always)]
     pub(crate) fn new(nest: &'a LoopNest<N>, elements: std::ops::Range<usize>) -> Self {
         let (run, at) = (elements.start / nest.len, elements.start % nest.len);
-        Self { nest, place: nest.place(run), at, left: elements.len() }
+        Self { nest, position: nest.position(run), at, left: elements.len() }
     }
 
     /// The offsets of the next element.
@@ -228,14 +228,14 @@ impl<'a, const N: usize> Elements<'a, N> {
             return None;
         }
         self.left -= 1;
-        let mut offsets = self.place.offsets;
+        let mut offsets = self.position.offsets;
         for (offset, inner) in offsets.iter_mut().zip(self.nest.inner_strides) {
             *offset += self.at * inner;
         }
         self.at += 1;
         if self.at == self.nest.len {
             self.at = 0;
-            self.nest.advance(&mut self.place);
+            self.nest.advance(&mut self.position);
         }
         Some(offsets)
     }
@@ -288,11 +288,11 @@ mod tests {
     #[test]
     fn places_follow_each_other() {
         let nest = LoopNest::new(&[2, 3, 4], [&[100, 20, 2], &[12, 1, 3]], 0);
-        let mut place = nest.place(0);
+        let mut position = nest.position(0);
         for run in 0..nest.runs() {
-            assert_eq!(place.offsets, nest.place(run).offsets);
-            nest.advance(&mut place);
+            assert_eq!(position.offsets, nest.position(run).offsets);
+            nest.advance(&mut position);
         }
-        assert_eq!(place.offsets, [0, 0]);
+        assert_eq!(position.offsets, [0, 0]);
     }
 }

@@ -1,4 +1,4 @@
-//! Sums, means and variances of values that come in pieces.
+//! Sums, means and variances of values that come in chunks.
 //!
 //! Sums of some hundred values are in the compute type, sums of these in double precision. Mean and variance are computed from deviations
 //! from a shift that is close to the mean.
@@ -16,7 +16,7 @@ const EXACT: usize = 512;
 /// of squares grows with it.
 pub(crate) const NEAR: f64 = 4.0;
 
-/// Sums of values that come in several pieces.
+/// Sums of values that come in several chunks.
 pub(crate) struct Totals<V: Vector, const N: usize> {
     vectors: [[V; N]; SUMS],
     rest: [V::Scalar; N],
@@ -84,7 +84,7 @@ impl<V: Vector, const N: usize> Totals<V, N> {
         result
     }
 
-    /// Moves the sums to double precision if enough values were added. To be called after each piece.
+    /// Moves the sums to double precision if enough values were added. To be called after each chunk.
     ///
     /// # Safety
     /// The processor has the vector's instructions.
@@ -96,7 +96,7 @@ impl<V: Vector, const N: usize> Totals<V, N> {
         }
     }
 
-    /// The sums of all pieces.
+    /// The sums of all chunks.
     ///
     /// # Safety
     /// The processor has the vector's instructions.

@@ -45,15 +45,15 @@ unsafe impl<T: Sync> Sync for Prepacked<T> {}
 
 impl<T> Prepacked<T> {
     /// Memory for this many elements if `wanted`. Without it, or if memory is short, every execution packs anew.
-    pub(crate) fn new(numbers: usize, wanted: bool) -> Self {
-        Self::aligned(numbers.saturating_mul(size_of::<T>()), wanted, size_of::<Line>())
+    pub(crate) fn new(elements: usize, wanted: bool) -> Self {
+        Self::aligned(elements.saturating_mul(size_of::<T>()), wanted, size_of::<Line>())
     }
 
     /// The same in large pages, if the memory fills them and the system has them: faster for data that is read only a few times.
-    pub(crate) fn in_large_pages(numbers: usize, wanted: bool) -> Self {
-        let bytes = numbers.saturating_mul(size_of::<T>());
+    pub(crate) fn in_large_pages(elements: usize, wanted: bool) -> Self {
+        let bytes = elements.saturating_mul(size_of::<T>());
         if bytes < LARGE_PAGE {
-            return Self::new(numbers, wanted);
+            return Self::new(elements, wanted);
         }
         let kept = Self::aligned(bytes, wanted, LARGE_PAGE);
         if kept.lines.capacity() > 0 {
@@ -128,8 +128,8 @@ mod tests {
             weights.contains(&7)
         });
         // SAFETY: all values are written.
-        let numbers = unsafe { std::slice::from_raw_parts(made, weights.len()) }.to_vec();
-        (numbers, note, std::ptr::eq(made, scratch.as_ptr()))
+        let values = unsafe { std::slice::from_raw_parts(made, weights.len()) }.to_vec();
+        (values, note, std::ptr::eq(made, scratch.as_ptr()))
     }
 
     #[test]
@@ -169,14 +169,14 @@ mod tests {
     #[test]
     fn large_memory_begins_with_a_large_page() {
         const MANY: usize = LARGE_PAGE / size_of::<u32>() + 100;
-        for (numbers, alignment) in [(3, 64), (MANY, LARGE_PAGE)] {
-            let (kept, fills) = (Prepacked::<u32>::in_large_pages(numbers, true), AtomicUsize::new(0));
+        for (elements, alignment) in [(3, 64), (MANY, LARGE_PAGE)] {
+            let (kept, fills) = (Prepacked::<u32>::in_large_pages(elements, true), AtomicUsize::new(0));
             assert_eq!(kept.first.addr() % alignment, 0);
             let end = kept.lines.as_ptr().addr() + kept.lines.capacity() * size_of::<Line>();
-            assert!(kept.first.addr() + numbers * size_of::<u32>() <= end);
-            let mut weights = vec![7; numbers];
+            assert!(kept.first.addr() + elements * size_of::<u32>() <= end);
+            let mut weights = vec![7; elements];
             for _ in 0..2 {
-                assert_eq!(doubled(&kept, &mut weights, &fills), (vec![14; numbers], true, false));
+                assert_eq!(doubled(&kept, &mut weights, &fills), (vec![14; elements], true, false));
             }
             assert_eq!(fills.load(Ordering::Relaxed), 1);
         }

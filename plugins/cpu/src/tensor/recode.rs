@@ -93,8 +93,8 @@ impl<T: Float> Recode<T> {
             row,
         };
         // Workers must not write the same byte: groups of four elements are whole bytes of whatever type.
-        let apart = row.to == 1 && planned.rows.iter().all(|axis| axis.to.is_multiple_of(4));
-        if apart || planned.to.1.bits >= 8 {
+        let are_disjoint = row.to == 1 && planned.rows.iter().all(|axis| axis.to.is_multiple_of(4));
+        if are_disjoint || planned.to.1.bits >= 8 {
             let time = TIME * from.layout.elements() as f64;
             planned.workers = threads.workers(time, planned.row_parts() * planned.parts_of_row());
         }

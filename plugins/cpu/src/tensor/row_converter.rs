@@ -45,7 +45,7 @@ impl<T> Clone for RowConverter<T> {
 impl<T> Copy for RowConverter<T> {}
 
 /// Whether a dtype is the compute type.
-pub(crate) fn is_number<T: Float>(data_type: DataType) -> bool {
+pub(crate) fn is_compute_type<T: Float>(data_type: DataType) -> bool {
     RowConverter::<T>::of(data_type).is_ok_and(|run| run.same)
 }
 
@@ -70,7 +70,7 @@ impl<T: Float> RowConverter<T> {
     ///
     /// # Safety
     /// The values are readable and writable, and an element is no larger than a value.
-    pub(crate) unsafe fn round(&self, numbers: *mut T, len: usize) {
+    pub(crate) unsafe fn round(&self, values: *mut T, len: usize) {
         const TOGETHER: usize = 128;
         let mut stored = [T::ZERO; TOGETHER];
         let mut at = 0;
@@ -78,8 +78,8 @@ impl<T: Float> RowConverter<T> {
             let part = TOGETHER.min(len - at);
             // SAFETY: the values are valid, as this function requires; there is room for a part.
             unsafe {
-                (self.store)(numbers.add(at), stored.as_mut_ptr().cast(), 1, part);
-                (self.load)(stored.as_ptr().cast(), 1, numbers.add(at), part);
+                (self.store)(values.add(at), stored.as_mut_ptr().cast(), 1, part);
+                (self.load)(stored.as_ptr().cast(), 1, values.add(at), part);
             }
             at += part;
         }
@@ -110,7 +110,7 @@ const TOGETHER: usize = 8;
 /// Elements from which on `memcpy` is faster.
 const COPIED: usize = 12;
 
-/// Reads `len` elements that are `stride` elements apart.
+/// Reads `len` elements with a stride of `stride` elements.
 ///
 /// # Safety
 /// The elements are readable and `to` is writable for `len` values, without overlap.
@@ -131,22 +131,22 @@ pub(crate) unsafe fn load_run<S: Stored, T: Float>(from: *const u8, stride: usiz
         if stride == 1 {
             while i + TOGETHER <= len {
                 let elements = from.add(i).cast::<[S; TOGETHER]>().read_unaligned();
-                let mut numbers = [T::ZERO; TOGETHER];
-                for (number, element) in numbers.iter_mut().zip(&elements) {
-                    *number = element.number();
+                let mut values = [T::ZERO; TOGETHER];
+                for (value, element) in values.iter_mut().zip(&elements) {
+                    *value = element.value();
                 }
-                to.add(i).cast::<[T; TOGETHER]>().write_unaligned(numbers);
+                to.add(i).cast::<[T; TOGETHER]>().write_unaligned(values);
                 i += TOGETHER;
             }
         }
         while i < len {
-            to.add(i).write(from.add(i * stride).read_unaligned().number());
+            to.add(i).write(from.add(i * stride).read_unaligned().value());
             i += 1;
         }
     }
 }
 
-/// Writes `len` elements that are `stride` elements apart.
+/// Writes `len` elements with a stride of `stride` elements.
 ///
 /// # Safety
 /// The elements are writable and `from` is readable for `len` values.
@@ -161,10 +161,10 @@ pub(crate) unsafe fn store_run<S: Stored, T: Float>(from: *const T, to: *mut u8,
         }
         if stride == 1 {
             while i + TOGETHER <= len {
-                let numbers = from.add(i).cast::<[T; TOGETHER]>().read_unaligned();
+                let values = from.add(i).cast::<[T; TOGETHER]>().read_unaligned();
                 let mut elements = [S::nearest(T::ZERO); TOGETHER];
-                for (element, number) in elements.iter_mut().zip(&numbers) {
-                    *element = S::nearest(*number);
+                for (element, value) in elements.iter_mut().zip(&values) {
+                    *element = S::nearest(*value);
                 }
                 to.add(i).cast::<[S; TOGETHER]>().write_unaligned(elements);
                 i += TOGETHER;
@@ -215,21 +215,21 @@ impl<S: Stored, T: Float> IsaTask for Narrow<S, T> {
 ///
 /// # Safety
 /// The values are readable.
-pub(crate) unsafe fn all_finite<T: Float>(numbers: *const T, len: usize) -> bool {
+pub(crate) unsafe fn all_finite<T: Float>(values: *const T, len: usize) -> bool {
     // NaN and infinity times 0 are NaN. Several sums, so that the loop is vectorized.
     let mut sums = [T::ZERO; 32];
     let mut at = 0;
     while at + sums.len() <= len {
         for (i, sum) in sums.iter_mut().enumerate() {
             // SAFETY: `len` values are valid, as this function requires.
-            *sum = *sum + unsafe { numbers.add(at + i).read_unaligned() } * T::ZERO;
+            *sum = *sum + unsafe { values.add(at + i).read_unaligned() } * T::ZERO;
         }
         at += sums.len();
     }
-    let mut sum = sums.into_iter().fold(T::ZERO, |sum, number| sum + number);
+    let mut sum = sums.into_iter().fold(T::ZERO, |sum, value| sum + value);
     for i in at..len {
         // SAFETY: `len` values are valid, as this function requires.
-        sum = sum + unsafe { numbers.add(i).read_unaligned() } * T::ZERO;
+        sum = sum + unsafe { values.add(i).read_unaligned() } * T::ZERO;
     }
     sum == T::ZERO
 }
@@ -242,32 +242,29 @@ mod tests {
     /// element of its bits, `bits` gives these.
     fn convert<S: Stored>(of: fn(u16) -> S, bits: fn(S) -> u16) {
         let elements: Vec<S> = (0..=u16::MAX).map(of).collect();
-        let read: Vec<f32> = elements.iter().map(|element| element.number()).collect();
+        let read: Vec<f32> = elements.iter().map(|element| element.value()).collect();
         for skipped in [0, 1, 5] {
             let from = &elements[skipped..];
-            let mut numbers = vec![0.0_f32; from.len()];
+            let mut values = vec![0.0_f32; from.len()];
             // SAFETY: both slices have this length.
-            unsafe { load_run::<S, f32>(from.as_ptr().cast(), 1, numbers.as_mut_ptr(), from.len()) };
-            for (expected, number) in read[skipped..].iter().zip(&numbers) {
-                assert!(
-                    expected == number || (expected.is_nan() && number.is_nan()),
-                    "{expected} is {number}"
-                );
+            unsafe { load_run::<S, f32>(from.as_ptr().cast(), 1, values.as_mut_ptr(), from.len()) };
+            for (expected, value) in read[skipped..].iter().zip(&values) {
+                assert!(expected == value || (expected.is_nan() && value.is_nan()), "{expected} is {value}");
             }
         }
         // Between all neighbours, at ties, beyond the largest and below the smallest.
-        let numbers: Vec<f32> = (0..1 << 20).map(|i| f32::from_bits((i << 12) | (i & 0xfff))).collect();
+        let values: Vec<f32> = (0..1 << 20).map(|i| f32::from_bits((i << 12) | (i & 0xfff))).collect();
         let ties = read.windows(2).map(|pair| (pair[0] + pair[1]) / 2.0);
-        for numbers in [numbers, ties.collect()] {
-            let mut stored = vec![of(0); numbers.len()];
+        for values in [values, ties.collect()] {
+            let mut stored = vec![of(0); values.len()];
             // SAFETY: both slices have this length.
             unsafe {
-                store_run::<S, f32>(numbers.as_ptr(), stored.as_mut_ptr().cast(), 1, numbers.len());
+                store_run::<S, f32>(values.as_ptr(), stored.as_mut_ptr().cast(), 1, values.len());
             }
-            for (number, stored) in numbers.iter().zip(&stored) {
-                let (expected, again) = (S::nearest(*number), stored.number::<f32>());
-                let same = bits(expected) == bits(*stored) || (number.is_nan() && again.is_nan());
-                assert!(same, "{number} is stored as {again}, expected {}", expected.number::<f32>());
+            for (value, stored) in values.iter().zip(&stored) {
+                let (expected, again) = (S::nearest(*value), stored.value::<f32>());
+                let same = bits(expected) == bits(*stored) || (value.is_nan() && again.is_nan());
+                assert!(same, "{value} is stored as {again}, expected {}", expected.value::<f32>());
             }
         }
     }

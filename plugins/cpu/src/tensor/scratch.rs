@@ -8,15 +8,15 @@ pub(crate) const CACHE_LINE: usize = 64;
 pub(crate) struct Scratch(usize);
 
 impl Scratch {
-    /// `numbers` rounded up to whole cache lines.
-    pub(crate) fn padded<T>(numbers: usize) -> usize {
-        numbers.next_multiple_of(CACHE_LINE / size_of::<T>())
+    /// `elements` rounded up to whole cache lines.
+    pub(crate) fn padded<T>(elements: usize) -> usize {
+        elements.next_multiple_of(CACHE_LINE / size_of::<T>())
     }
 
     /// The offset in bytes of an area of `count` times [`Scratch::padded`] values.
-    pub(crate) fn area<T>(&mut self, numbers: usize, count: usize) -> usize {
+    pub(crate) fn area<T>(&mut self, elements: usize, count: usize) -> usize {
         let offset = self.0;
-        self.0 += Self::padded::<T>(numbers) * count * size_of::<T>();
+        self.0 += Self::padded::<T>(elements) * count * size_of::<T>();
         offset
     }
 

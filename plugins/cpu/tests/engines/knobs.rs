@@ -218,7 +218,7 @@ fn a_saved_plan_keeps_its_knobs() {
     assert_eq!(config.knobs, knobs);
 }
 
-/// A product of `rows` rows in each of two matrices, whose right factor is one matrix; with an operation on each element behind it
+/// A product of `rows` rows in each of two matrices, whose right operand is one matrix; with an operation on each element behind it
 /// where `behind`.
 fn product(
     name: &'static str,
@@ -253,7 +253,7 @@ fn columns_first(dims: &[i64]) -> Vec<i64> {
     vec![dims[1] * dims[2], 1, dims[1]]
 }
 
-/// The filter of a convolution or of a data gradient, or the right factor, which is the second tensor of each.
+/// The filter of a convolution or of a data gradient, or the right operand, which is the second tensor of each.
 const FILTER_UID: i64 = 2;
 
 fn plan_with_constant_weights(graph: &Graph, promised: bool) -> Compiled {
@@ -307,7 +307,7 @@ fn constant_weights_are_read_once() {
 }
 
 #[test]
-fn constant_weights_that_are_not_finite_stay_so() {
+fn constant_weights_with_nan_and_infinity_stay_so() {
     let Work { mut case, result, .. } = convolution("convolution", packed, false);
     let mut filter = case.values(FILTER_UID);
     filter[0] = f64::INFINITY;

@@ -65,7 +65,7 @@ fn what_no_scale_brings_into_range_is_cut() {
 }
 
 #[test]
-fn what_is_not_finite_is_an_error() {
+fn nan_and_infinity_are_errors() {
     for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
         let mut case = quantize(&[2, 2], (DataType::Fp8E4m3, &[2, 2]), (DataType::Float, &[2, 1]), 2);
         case.fill(1, &[1.0, 2.0, bad, 4.0]);

@@ -8,9 +8,9 @@ use crate::product::Matrix;
 /// The tensors of a chain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tensors<T> {
-    /// The left factor as the libraries see it.
+    /// The left operand as the libraries see it.
     pub a: T,
-    /// The right factor.
+    /// The right operand.
     pub b: T,
     /// The result.
     pub c: T,

@@ -1,4 +1,4 @@
-//! A product of matrices.
+//! Matrix multiplication.
 
 #![expect(clippy::indexing_slicing, reason = "every index is below a rank that is checked first")]
 
@@ -6,16 +6,16 @@ use super::{Operand, Operands};
 use crate::Refusal;
 use crate::layout::MAX_RANK;
 
-/// A product whose shapes agree: c = a · b in the last two dimensions, for every index of the others.
+/// A multiplication whose shapes agree: c = a · b in the last two dimensions, for every index of the others.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Matmul {
-    /// The left factor [batch..., m, k].
+    /// The left operand [batch..., m, k].
     pub a: Operand,
-    /// The right factor [batch..., k, n].
+    /// The right operand [batch..., k, n].
     pub b: Operand,
-    /// The product [batch..., m, n].
+    /// The result [batch..., m, n].
     pub c: Operand,
-    /// Rows of the product.
+    /// Rows of the result.
     pub m: usize,
     /// Columns of the product.
     pub n: usize,

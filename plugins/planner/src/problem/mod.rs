@@ -42,7 +42,7 @@ pub enum Problem {
     Attention(Box<Attention>),
     /// The gradients of an attention.
     AttentionGradients(Box<AttentionGradients>),
-    /// The matrix products of a mixture of experts.
+    /// The matrix multiplications of a mixture of experts.
     Mixture(Box<Mixture>),
     /// The gradient of their matrices.
     MixtureGradient(Box<MixtureGradient>),

@@ -110,7 +110,7 @@ unsafe extern "C" fn personality(
     exception: *mut Exception,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: the unwinder's own arguments, passed on.
+    // SAFETY: exception and context are those that the unwinder called this function with.
     unsafe { exception::stop(version, actions, exception, context, land as *const ()) }
 }
 

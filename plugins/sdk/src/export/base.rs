@@ -13,7 +13,7 @@ use crate::{last_error, log};
 /// # Safety
 /// `name` is null or valid for a write.
 pub unsafe fn get_name<D: Describes>(name: *mut *const c_char) -> hipdnnPluginStatus_t {
-    // SAFETY: as promised by the caller.
+    // SAFETY: `name` is null or valid for a write.
     unsafe { give("name", name, Declaration::<D>::NAME.as_ptr().cast()) }
 }
 
@@ -22,7 +22,7 @@ pub unsafe fn get_name<D: Describes>(name: *mut *const c_char) -> hipdnnPluginSt
 /// # Safety
 /// `version` is null or valid for a write.
 pub unsafe fn get_version<D: Describes>(version: *mut *const c_char) -> hipdnnPluginStatus_t {
-    // SAFETY: as promised by the caller.
+    // SAFETY: `version` is null or valid for a write.
     unsafe { give("version", version, Declaration::<D>::VERSION.as_ptr().cast()) }
 }
 
@@ -31,7 +31,7 @@ pub unsafe fn get_version<D: Describes>(version: *mut *const c_char) -> hipdnnPl
 /// # Safety
 /// `version` is null or valid for a write.
 pub unsafe fn get_api_version<D: Describes>(version: *mut *const c_char) -> hipdnnPluginStatus_t {
-    // SAFETY: as promised by the caller.
+    // SAFETY: `version` is null or valid for a write.
     unsafe { give("version", version, Declaration::<D>::API_VERSION.as_ptr().cast()) }
 }
 
@@ -40,7 +40,7 @@ pub unsafe fn get_api_version<D: Describes>(version: *mut *const c_char) -> hipd
 /// # Safety
 /// `kind` is null or valid for a write.
 pub unsafe fn get_type<D: Describes>(kind: *mut hipdnnPluginType_t) -> hipdnnPluginStatus_t {
-    // SAFETY: as promised by the caller.
+    // SAFETY: `kind` is null or valid for a write.
     unsafe { give("type", kind, D::KIND) }
 }
 
@@ -50,7 +50,7 @@ pub unsafe fn get_type<D: Describes>(kind: *mut hipdnnPluginType_t) -> hipdnnPlu
 /// `error_str` is null or valid for a write.
 pub unsafe fn get_last_error_string(error_str: *mut *const c_char) {
     if !error_str.is_null() {
-        // SAFETY: as promised by the caller.
+        // SAFETY: `error_str` is not null, so it is valid for a write.
         unsafe { write(error_str, last_error::get()) };
     }
 }
@@ -86,7 +86,7 @@ unsafe fn give<T>(argument: &str, output: *mut T, value: T) -> hipdnnPluginStatu
         if output.is_null() {
             return Err(null(argument));
         }
-        // SAFETY: it is not null, and the caller promises the rest.
+        // SAFETY: `output` is not null, so it is valid for a write.
         unsafe { write(output, value) };
         Ok(())
     })

@@ -27,7 +27,7 @@ pub unsafe fn get_all_engine_ids<P: EnginePlugin>(
     max_engines: u32,
     num_engines: *mut u32,
 ) -> hipdnnPluginStatus_t {
-    // SAFETY: as promised by the caller.
+    // SAFETY: `engine_ids` is null or has room for `max_engines`; `give_ids` refuses a null `num_engines`.
     guard(|| unsafe {
         let ids = EngineNames::<P>::ENGINES.ids();
         let written = give_ids(ids, engine_ids, max_engines, num_engines)?;
@@ -52,7 +52,7 @@ pub unsafe fn get_engine_name<P: EnginePlugin>(
         let text = EngineNames::<P>::ENGINES
             .name(engine_id)
             .ok_or_else(|| PluginError::not_applicable(unknown::<P>(engine_id)))?;
-        // SAFETY: it is not null, and the caller promises the rest.
+        // SAFETY: `name` is not null, so it is valid for a write.
         unsafe { write(name, text.as_ptr().cast()) };
         Ok(())
     })
@@ -68,7 +68,7 @@ pub unsafe fn create<P: EnginePlugin>(handle: *mut hipdnnEnginePluginHandle_t) -
             return Err(null("handle"));
         }
         let made = Handle::<P>::give(P::create_handle()?);
-        // SAFETY: it is not null, and the caller promises the rest.
+        // SAFETY: `handle` is not null, so it is valid for a write.
         unsafe { write(handle, made) };
         Ok(())
     })
@@ -79,7 +79,7 @@ pub unsafe fn create<P: EnginePlugin>(handle: *mut hipdnnEnginePluginHandle_t) -
 /// # Safety
 /// `handle` is null or from `create` of this plugin, not destroyed, and no other call uses it.
 pub unsafe fn destroy<P: EnginePlugin>(handle: hipdnnEnginePluginHandle_t) -> hipdnnPluginStatus_t {
-    // SAFETY: as promised by the caller.
+    // SAFETY: `handle` is null or this plugin's, and no other call uses it.
     guard(|| unsafe { Handle::<P>::take("handle", handle) })
 }
 
@@ -91,7 +91,7 @@ pub unsafe fn set_stream<P: EnginePlugin>(
     handle: hipdnnEnginePluginHandle_t,
     stream: hipStream_t,
 ) -> hipdnnPluginStatus_t {
-    // SAFETY: as promised by the caller.
+    // SAFETY: `handle` is null or a live object of this plugin.
     guard(|| P::set_stream(unsafe { Handle::<P>::borrow("handle", handle) }?, stream))
 }
 
@@ -108,12 +108,12 @@ pub unsafe fn get_applicable_engine_ids<P: EnginePlugin>(
     num_engines: *mut u32,
 ) -> hipdnnPluginStatus_t {
     guard(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: `handle` is null or a live object of this plugin.
         let handle = unsafe { Handle::<P>::borrow("handle", handle) }?;
         if num_engines.is_null() {
             return Err(null("num_engines"));
         }
-        // SAFETY: as promised by the caller.
+        // SAFETY: `op_graph` is null or points to readable bytes.
         let graph = unsafe { graph(op_graph) }?;
         let mut applicable = Vec::with_capacity(P::ENGINES.len());
         for (engine, (id, name)) in EngineNames::<P>::ENGINES.ids().iter().zip(P::ENGINES).enumerate() {
@@ -122,7 +122,7 @@ pub unsafe fn get_applicable_engine_ids<P: EnginePlugin>(
                 Err(refusal) => log::refusal(name, refusal),
             }
         }
-        // SAFETY: as promised by the caller.
+        // SAFETY: `engine_ids` is null or has room for `max_engines`, and `num_engines` is not null.
         unsafe {
             give_ids(&applicable, engine_ids, max_engines, num_engines)?;
             write(num_engines, count(&applicable));
@@ -142,12 +142,12 @@ pub unsafe fn get_engine_details<P: EnginePlugin>(
     engine_details: *mut hipdnnPluginConstData_t,
 ) -> hipdnnPluginStatus_t {
     guard(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: `handle` is null or a live object of this plugin.
         let handle = unsafe { Handle::<P>::borrow("handle", handle) }?;
         if engine_details.is_null() {
             return Err(null("engine_details"));
         }
-        // SAFETY: as promised by the caller.
+        // SAFETY: `op_graph` is null or points to readable bytes.
         let graph = unsafe { graph(op_graph) }?;
         let engine = engine::<P>(engine_id)?;
         P::supports(handle, engine, &graph)?;
@@ -159,7 +159,7 @@ pub unsafe fn get_engine_details<P: EnginePlugin>(
             details.name = P::ENGINES.get(engine).copied().unwrap_or_default().to_owned();
         }
         let bytes = Bytes::give(&wire::write_engine_details(&details))?;
-        // SAFETY: it is not null, and the caller promises the rest.
+        // SAFETY: `engine_details` is not null, so it is valid for a write.
         unsafe { write(engine_details, bytes) };
         Ok(())
     })
@@ -174,12 +174,12 @@ pub unsafe fn destroy_engine_details<P: EnginePlugin>(
     engine_details: *mut hipdnnPluginConstData_t,
 ) -> hipdnnPluginStatus_t {
     guard(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: `handle` is null or a live object of this plugin.
         unsafe { Handle::<P>::borrow("handle", handle) }?;
         if engine_details.is_null() {
             return Err(null("engine_details"));
         }
-        // SAFETY: as promised by the caller.
+        // SAFETY: `engine_details` has bytes of this plugin that were not given back.
         unsafe { Bytes::take(engine_details) }
     })
 }
@@ -196,17 +196,17 @@ pub unsafe fn get_workspace_size<P: EnginePlugin>(
     workspace_size: *mut usize,
 ) -> hipdnnPluginStatus_t {
     guard(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: `handle` is null or a live object of this plugin.
         let handle = unsafe { Handle::<P>::borrow("handle", handle) }?;
         if workspace_size.is_null() {
             return Err(null("workspace_size"));
         }
-        // SAFETY: as promised by the caller.
+        // SAFETY: `engine_config` and `op_graph` are null or point to readable bytes.
         let (engine, graph, settings) = unsafe { chosen::<P>(handle, engine_config, op_graph) }?;
         // A refusal is for the plan to give. Hosts ask for the size before, to finalize a configuration.
         let knobs = if settings.refusal.is_none() { settings.known.as_slice() } else { &[] };
         let size = P::workspace_size(handle, engine, &graph, knobs)?;
-        // SAFETY: it is not null, and the caller promises the rest.
+        // SAFETY: `workspace_size` is not null, so it is valid for a write.
         unsafe { write(workspace_size, size) };
         Ok(())
     })
@@ -224,19 +224,19 @@ pub unsafe fn create_execution_context<P: EnginePlugin>(
     execution_context: *mut hipdnnEnginePluginExecutionContext_t,
 ) -> hipdnnPluginStatus_t {
     guard(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: `handle` is null or a live object of this plugin.
         let handle = unsafe { Handle::<P>::borrow("handle", handle) }?;
         if execution_context.is_null() {
             return Err(null("execution_context"));
         }
-        // SAFETY: as promised by the caller.
+        // SAFETY: `engine_config` and `op_graph` are null or point to readable bytes.
         let (engine, graph, settings) = unsafe { chosen::<P>(handle, engine_config, op_graph) }?;
         settings.ignored.iter().for_each(log::warn);
         if let Some(refusal) = settings.refusal {
             return Err(refusal);
         }
         let plan = Plan::<P>::give(P::plan(handle, engine, &graph, &settings.known)?);
-        // SAFETY: it is not null, and the caller promises the rest.
+        // SAFETY: `execution_context` is not null, so it is valid for a write.
         unsafe { write(execution_context, plan) };
         Ok(())
     })
@@ -251,7 +251,7 @@ pub unsafe fn destroy_execution_context<P: EnginePlugin>(
     execution_context: hipdnnEnginePluginExecutionContext_t,
 ) -> hipdnnPluginStatus_t {
     guard(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: both are null or live objects of this plugin, and no other call uses the context.
         unsafe {
             Handle::<P>::borrow("handle", handle)?;
             Plan::<P>::take("execution_context", execution_context)
@@ -270,7 +270,7 @@ pub unsafe fn get_workspace_size_from_execution_context<P: EnginePlugin>(
     workspace_size: *mut usize,
 ) -> hipdnnPluginStatus_t {
     guard(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: `handle` and `execution_context` are null or live objects of this plugin.
         let plan = unsafe {
             Handle::<P>::borrow("handle", handle)?;
             Plan::<P>::borrow("execution_context", execution_context)
@@ -279,7 +279,7 @@ pub unsafe fn get_workspace_size_from_execution_context<P: EnginePlugin>(
             return Err(null("workspace_size"));
         }
         let size = P::plan_workspace_size(plan);
-        // SAFETY: it is not null, and the caller promises the rest.
+        // SAFETY: `workspace_size` is not null, so it is valid for a write.
         unsafe { write(workspace_size, size) };
         Ok(())
     })
@@ -298,16 +298,16 @@ pub unsafe fn execute_op_graph<P: EnginePlugin>(
     num_device_buffers: u32,
 ) -> hipdnnPluginStatus_t {
     guard(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: `handle` and `execution_context` are null or live objects of this plugin.
         let (handle, plan) = unsafe {
             (
                 Handle::<P>::borrow("handle", handle)?,
                 Plan::<P>::borrow("execution_context", execution_context)?,
             )
         };
-        // SAFETY: as promised by the caller.
+        // SAFETY: `device_buffers` is null or readable for `num_device_buffers`.
         let buffers = unsafe { buffers(device_buffers, num_device_buffers) }?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: the memory is what `EnginePlugin::execute` asks for.
         unsafe { P::execute(handle, plan, workspace, buffers) }
     })
 }
@@ -326,7 +326,7 @@ pub(super) unsafe fn buffers<'a>(
     } else if device_buffers.is_null() || !device_buffers.is_aligned() {
         Err(bad_buffers(device_buffers, num_device_buffers))
     } else {
-        // SAFETY: it is not null and aligned, and the caller promises the rest.
+        // SAFETY: not null and aligned, so it is readable for `num_device_buffers`.
         Ok(unsafe { std::slice::from_raw_parts(device_buffers, num_device_buffers as usize) })
     }
 }
@@ -375,14 +375,14 @@ pub(super) unsafe fn bytes<'a>(argument: &str, data: *const hipdnnPluginConstDat
     if data.is_null() {
         return Err(null(argument));
     }
-    // SAFETY: it is not null, and the caller promises the rest.
+    // SAFETY: `data` is not null, so it is readable. Hosts may pass memory of any alignment.
     let hipdnnPluginConstData_t { ptr, size } = unsafe { data.read_unaligned() };
     if ptr.is_null() || size == 0 || isize::try_from(size).is_err() {
         return Err(PluginError::invalid_value(format!(
             "{argument} has {size} bytes at {ptr:p}, expected a buffer"
         )));
     }
-    // SAFETY: not null and of possible size, and the caller promises the rest.
+    // SAFETY: not null and of possible size, so it points to `size` readable bytes.
     Ok(unsafe { std::slice::from_raw_parts(ptr.cast(), size) })
 }
 
@@ -391,7 +391,7 @@ pub(super) unsafe fn bytes<'a>(argument: &str, data: *const hipdnnPluginConstDat
 /// # Safety
 /// As [`bytes`].
 unsafe fn graph(op_graph: *const hipdnnPluginConstData_t) -> Result<Graph> {
-    // SAFETY: as promised by the caller.
+    // SAFETY: `op_graph` is null or points to readable bytes.
     let bytes = unsafe { bytes("op_graph", op_graph) }?;
     wire::read(bytes).map_err(|error| PluginError::invalid_value(format!("op_graph: {error}")))
 }
@@ -405,11 +405,11 @@ unsafe fn chosen<P: EnginePlugin>(
     engine_config: *const hipdnnPluginConstData_t,
     op_graph: *const hipdnnPluginConstData_t,
 ) -> Result<(usize, Graph, Settings)> {
-    // SAFETY: as promised by the caller.
+    // SAFETY: `engine_config` is null or points to readable bytes.
     let bytes = unsafe { bytes("engine_config", engine_config) }?;
     let config = wire::read_engine_config(bytes)
         .map_err(|error| PluginError::invalid_value(format!("engine_config: {error}")))?;
-    // SAFETY: as promised by the caller.
+    // SAFETY: `op_graph` is null or points to readable bytes.
     let graph = unsafe { graph(op_graph) }?;
     let engine = engine::<P>(config.engine_id)?;
     P::supports(handle, engine, &graph)?;

@@ -49,7 +49,7 @@ pub unsafe fn get_all_policy_ids<P: HeuristicPlugin>(
             return Err(null("num_policies"));
         }
         let ids = PolicyNames::<P>::POLICIES.ids();
-        // SAFETY: as promised by the caller.
+        // SAFETY: `policy_ids` is null or has room for `max_policies`; `give_ids` refuses a null `num_policies`.
         unsafe {
             give_ids(ids, policy_ids, max_policies, num_policies)?;
             write(num_policies, count(ids));
@@ -71,7 +71,7 @@ pub unsafe fn get_policy_name<P: HeuristicPlugin>(
             return Err(null("name"));
         }
         let text = PolicyNames::<P>::POLICIES.name(policy_id).ok_or_else(|| unknown::<P>(policy_id))?;
-        // SAFETY: it is not null, and the caller promises the rest.
+        // SAFETY: `name` is not null, so it is valid for a write.
         unsafe { write(name, text.as_ptr().cast()) };
         Ok(())
     })
@@ -95,7 +95,7 @@ pub unsafe fn create_heuristic_handle<P: HeuristicPlugin>(
             return Err(null("out_handle"));
         }
         let made = Handle::<P>::give(Mutex::new(None));
-        // SAFETY: it is not null, and the caller promises the rest.
+        // SAFETY: `out_handle` is not null, so it is valid for a write.
         unsafe { write(out_handle, made) };
         Ok(())
     })
@@ -108,7 +108,7 @@ pub unsafe fn create_heuristic_handle<P: HeuristicPlugin>(
 pub unsafe fn destroy_heuristic_handle<P: HeuristicPlugin>(
     handle: hipdnnHeuristicHandle_t,
 ) -> hipdnnPluginStatus_t {
-    // SAFETY: as promised by the caller.
+    // SAFETY: `handle` is null or this plugin's, and no other call uses it.
     guard(|| unsafe { Handle::<P>::take("handle", handle) })
 }
 
@@ -122,7 +122,7 @@ pub unsafe fn set_device_properties<P: HeuristicPlugin>(
     device_props_serialized: *const hipdnnPluginConstData_t,
 ) -> hipdnnPluginStatus_t {
     guard(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: `handle` is null or a live object of this plugin; `device_props_serialized` is null or points to readable bytes.
         let (handle, bytes) = unsafe {
             let handle = Handle::<P>::borrow("handle", handle)?;
             (handle, bytes("device_props_serialized", device_props_serialized)?)
@@ -145,7 +145,7 @@ pub unsafe fn create_policy_descriptor<P: HeuristicPlugin>(
     out_desc: *mut hipdnnHeuristicPolicyDescriptor_t,
 ) -> hipdnnPluginStatus_t {
     guard(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: `plugin_handle` is null or a live object of this plugin.
         let handle = unsafe { Handle::<P>::borrow("plugin_handle", plugin_handle) }?;
         if out_desc.is_null() {
             return Err(null("out_desc"));
@@ -158,7 +158,7 @@ pub unsafe fn create_policy_descriptor<P: HeuristicPlugin>(
         })?;
         let choice = Choice::<P> { handle, policy, engines: None, graph: None, order: None };
         let made = Descriptor::<P>::give(Mutex::new(choice));
-        // SAFETY: it is not null, and the caller promises the rest.
+        // SAFETY: `out_desc` is not null, so it is valid for a write.
         unsafe { write(out_desc, made) };
         Ok(())
     })
@@ -171,7 +171,7 @@ pub unsafe fn create_policy_descriptor<P: HeuristicPlugin>(
 pub unsafe fn destroy_policy_descriptor<P: HeuristicPlugin>(
     desc: hipdnnHeuristicPolicyDescriptor_t,
 ) -> hipdnnPluginStatus_t {
-    // SAFETY: as promised by the caller.
+    // SAFETY: `desc` is null or this plugin's, and no other call uses it.
     guard(|| unsafe { Descriptor::<P>::take("desc", desc) })
 }
 
@@ -186,7 +186,7 @@ pub unsafe fn set_engine_ids<P: HeuristicPlugin>(
     engine_id_count: usize,
 ) -> hipdnnPluginStatus_t {
     guard(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: `desc` is null or a live object of this plugin.
         let choice = unsafe { Descriptor::<P>::borrow("desc", desc) }?;
         if engine_ids.is_null()
             || engine_id_count == 0
@@ -196,7 +196,7 @@ pub unsafe fn set_engine_ids<P: HeuristicPlugin>(
                 "engine_ids is {engine_ids:p} with engine_id_count {engine_id_count}, expected an array of ids"
             )));
         }
-        // SAFETY: as promised by the caller. Hosts may pass memory of any alignment.
+        // SAFETY: `engine_ids` is readable for `engine_id_count` ids. Hosts may pass memory of any alignment.
         let ids: Vec<i64> =
             (0..engine_id_count).map(|i| unsafe { engine_ids.add(i).read_unaligned() }).collect();
         let twice =
@@ -221,7 +221,7 @@ pub unsafe fn set_serialized_graph<P: HeuristicPlugin>(
     serialized_graph: *const hipdnnPluginConstData_t,
 ) -> hipdnnPluginStatus_t {
     guard(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: `desc` is null or a live object of this plugin; `serialized_graph` is null or points to readable bytes.
         let (choice, bytes) =
             unsafe { (Descriptor::<P>::borrow("desc", desc)?, bytes("serialized_graph", serialized_graph)?) };
         let graph = wire::read(bytes)
@@ -241,7 +241,7 @@ pub unsafe fn finalize_policy<P: HeuristicPlugin>(
     out_applied: *mut i32,
 ) -> hipdnnPluginStatus_t {
     guard(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: `desc` is null or a live object of this plugin.
         let choice = unsafe { Descriptor::<P>::borrow("desc", desc) }?;
         if out_applied.is_null() {
             return Err(null("out_applied"));
@@ -264,7 +264,7 @@ pub unsafe fn finalize_policy<P: HeuristicPlugin>(
         }
         let applied = i32::from(!order.is_empty());
         choice.order = Some(order);
-        // SAFETY: it is not null, and the caller promises the rest.
+        // SAFETY: `out_applied` is not null, so it is valid for a write.
         unsafe { write(out_applied, applied) };
         Ok(())
     })
@@ -281,7 +281,7 @@ pub unsafe fn get_sorted_engine_ids<P: HeuristicPlugin>(
     num_engines: *mut usize,
 ) -> hipdnnPluginStatus_t {
     guard(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: `desc` is null or a live object of this plugin.
         let choice = unsafe { Descriptor::<P>::borrow("desc", desc) }?;
         if num_engines.is_null() {
             return Err(null("num_engines"));
@@ -292,7 +292,7 @@ pub unsafe fn get_sorted_engine_ids<P: HeuristicPlugin>(
             .as_deref()
             .ok_or_else(|| PluginError::not_initialized("desc is not finalized, expected it to be"))?;
         if !engine_ids.is_null() {
-            // SAFETY: it is not null, and the caller promises the rest.
+            // SAFETY: `num_engines` is not null, so it is valid for a read.
             let room = unsafe { num_engines.read_unaligned() };
             if room < order.len() {
                 return Err(PluginError::bad_param(format!(
@@ -301,11 +301,11 @@ pub unsafe fn get_sorted_engine_ids<P: HeuristicPlugin>(
                 )));
             }
             for (at, id) in order.iter().enumerate() {
-                // SAFETY: there is room, as the caller promises.
+                // SAFETY: `engine_ids` has room for `num_engines` ids, which is enough for the order.
                 unsafe { write(engine_ids.add(at), *id) };
             }
         }
-        // SAFETY: it is not null, and the caller promises the rest.
+        // SAFETY: `num_engines` is not null, so it is valid for a write.
         unsafe { write(num_engines, order.len()) };
         Ok(())
     })

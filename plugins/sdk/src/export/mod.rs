@@ -66,7 +66,7 @@ fn null(argument: &str) -> PluginError {
 /// # Safety
 /// `output` is valid for a write.
 unsafe fn write<T>(output: *mut T, value: T) {
-    // SAFETY: promised by the caller. Hosts may pass memory of any alignment.
+    // SAFETY: `output` is valid for a write. Hosts may pass memory of any alignment.
     unsafe { output.write_unaligned(value) };
 }
 

@@ -32,7 +32,7 @@ pub unsafe fn execute_op_graph_with_overrides<P: EnginePlugin>(
     override_strides: *const *const i64,
 ) -> hipdnnPluginStatus_t {
     guard(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: both objects are null or live ones of this plugin; the buffers are null or as many as `num_device_buffers`.
         let (handle, plan, buffers) = unsafe {
             (
                 Handle::<P>::borrow("handle", handle)?,
@@ -41,10 +41,10 @@ pub unsafe fn execute_op_graph_with_overrides<P: EnginePlugin>(
             )
         };
         if num_overrides == 0 {
-            // SAFETY: as promised by the caller.
+            // SAFETY: the memory is what `EnginePlugin::execute` asks for.
             return unsafe { P::execute(handle, plan, workspace, buffers) };
         }
-        // SAFETY: as promised by the caller.
+        // SAFETY: each array of overrides is null or has `num_overrides` elements.
         let overrides = unsafe {
             Overrides::from_raw(
                 num_overrides,
@@ -59,7 +59,7 @@ pub unsafe fn execute_op_graph_with_overrides<P: EnginePlugin>(
                 "an array of the {num_overrides} overrides, or a length or pointer in one, is null or 0"
             ))
         })?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: the memory is what `EnginePlugin::execute_with_overrides` asks for.
         unsafe { P::execute_with_overrides(handle, plan, workspace, buffers, overrides) }
     })
 }
@@ -76,7 +76,7 @@ pub unsafe fn serialize_execution_context<P: EnginePlugin>(
     serialized_context: *mut hipdnnPluginConstData_t,
 ) -> hipdnnPluginStatus_t {
     guard(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: `handle` and `execution_context` are null or live objects of this plugin.
         let (handle, plan) = unsafe {
             (
                 Handle::<P>::borrow("handle", handle)?,
@@ -91,7 +91,7 @@ pub unsafe fn serialize_execution_context<P: EnginePlugin>(
             return Err(PluginError::internal("a plan was saved in no bytes"));
         }
         let saved = Bytes::give(&saved)?;
-        // SAFETY: it is not null, and the caller promises the rest.
+        // SAFETY: `serialized_context` is not null, so it is valid for a write.
         unsafe { write(serialized_context, saved) };
         Ok(())
     })
@@ -108,7 +108,7 @@ pub unsafe fn serialize_execution_context_with_engine_id<P: EnginePlugin>(
     serialized_context: *mut hipdnnPluginConstData_t,
 ) -> hipdnnPluginStatus_t {
     match guard(|| engine::<P>(engine_id).map(drop)) {
-        // SAFETY: as promised by the caller.
+        // SAFETY: handle and context are null or live objects of this plugin; the output is null or valid for a write.
         0 => unsafe { serialize_execution_context::<P>(handle, execution_context, serialized_context) },
         status => status,
     }
@@ -124,12 +124,12 @@ pub unsafe fn destroy_serialized_execution_context<P: EnginePlugin>(
     serialized_context: *mut hipdnnPluginConstData_t,
 ) -> hipdnnPluginStatus_t {
     guard(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: `handle` is null or a live object of this plugin.
         unsafe { Handle::<P>::borrow("handle", handle) }?;
         if serialized_context.is_null() {
             return Err(null("serialized_context"));
         }
-        // SAFETY: as promised by the caller.
+        // SAFETY: `serialized_context` has bytes of this plugin that were not given back.
         unsafe { Bytes::take(serialized_context) }
     })
 }
@@ -146,15 +146,15 @@ pub unsafe fn create_execution_context_from_serialized<P: EnginePlugin>(
     execution_context: *mut hipdnnEnginePluginExecutionContext_t,
 ) -> hipdnnPluginStatus_t {
     guard(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: `handle` is null or a live object of this plugin.
         let handle = unsafe { Handle::<P>::borrow("handle", handle) }?;
         if execution_context.is_null() {
             return Err(null("execution_context"));
         }
-        // SAFETY: as promised by the caller.
+        // SAFETY: `serialized_context` is null or points to readable bytes.
         let saved = unsafe { bytes("serialized_context", serialized_context) }?;
         let plan = Plan::<P>::give(P::deserialize(handle, saved)?);
-        // SAFETY: it is not null, and the caller promises the rest.
+        // SAFETY: `execution_context` is not null, so it is valid for a write.
         unsafe { write(execution_context, plan) };
         Ok(())
     })
@@ -173,7 +173,7 @@ pub unsafe fn describe_execution_context<P: EnginePlugin>(
     json: *mut c_char,
 ) -> hipdnnPluginStatus_t {
     guard(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: `handle` and `execution_context` are null or live objects of this plugin.
         let plan = unsafe {
             Handle::<P>::borrow("handle", handle)?;
             Plan::<P>::borrow("execution_context", execution_context)?
@@ -196,7 +196,7 @@ pub unsafe fn describe_execution_context<P: EnginePlugin>(
                 "requested_size is {requested_size}, expected 0 or at least {expected}"
             )));
         }
-        // SAFETY: neither is null where it is written, and the caller promises room for as many bytes as it asked for.
+        // SAFETY: `json` has room for `requested_size` bytes, and neither pointer is null where it is written.
         unsafe {
             if requested_size > 0 {
                 json.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), text.len());

@@ -32,7 +32,7 @@ impl<T, const TAG: u64> Owned<T, TAG> {
         if pointer.is_null() || !pointer.is_aligned() {
             return Err(not_ours(argument, pointer.cast()));
         }
-        // SAFETY: every kind begins with its tag, and the caller promises the rest.
+        // SAFETY: every object of this plugin begins with its tag, and the pointer is one of them and alive.
         if unsafe { (&raw const (*pointer).tag).read() } != TAG {
             return Err(not_ours(argument, pointer.cast()));
         }
@@ -45,7 +45,7 @@ impl<T, const TAG: u64> Owned<T, TAG> {
     /// # Safety
     /// As [`Owned::borrow`], and nobody else uses the value.
     pub unsafe fn take<C>(argument: &'static str, pointer: *mut C) -> Result<()> {
-        // SAFETY: as promised by the caller.
+        // SAFETY: `pointer` is null or a live object of this plugin that nobody else uses.
         unsafe { Self::borrow(argument, pointer) }?;
         // SAFETY: it is of this kind, so it came from a box that nobody has taken back.
         let mut owned = unsafe { Box::from_raw(pointer.cast::<Self>()) };
@@ -96,7 +96,7 @@ impl Bytes {
     /// # Safety
     /// `data` is valid, and what it points to is null or from `give` and not taken back.
     pub unsafe fn take(data: *mut hipdnnPluginConstData_t) -> Result<()> {
-        // SAFETY: as promised by the caller.
+        // SAFETY: `data` is valid for a read.
         let ptr = unsafe { data.read_unaligned() }.ptr;
         if !ptr.is_null() {
             // SAFETY: `give` left the front before the bytes and the size in it.
@@ -108,7 +108,7 @@ impl Bytes {
             // SAFETY: this is the layout that `give` allocated with.
             unsafe { dealloc(front, layout) };
         }
-        // SAFETY: as promised by the caller.
+        // SAFETY: `data` is valid for a write.
         unsafe { data.write_unaligned(hipdnnPluginConstData_t { ptr: null(), size: 0 }) };
         Ok(())
     }

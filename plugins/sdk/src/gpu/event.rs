@@ -50,7 +50,7 @@ impl Gpu {
     /// # Safety
     /// The event is from [`Gpu::create_event`] of this GPU and not ended.
     pub unsafe fn destroy_event(&self, event: Event) {
-        // SAFETY: as promised by the caller.
+        // SAFETY: the event is of this GPU and not ended.
         unsafe {
             match self {
                 Self::Hip(hip) => (hip.hipEventDestroy)(event),
@@ -67,7 +67,7 @@ impl Gpu {
     /// # Safety
     /// Event and stream are alive and of this GPU.
     pub unsafe fn record(&self, event: Event, stream: hipStream_t) -> Result<(), PluginError> {
-        // SAFETY: as promised by the caller.
+        // SAFETY: event and stream are alive and of this GPU.
         unsafe {
             match self {
                 Self::Hip(hip) => Ok(hip.check("hipEventRecord", (hip.hipEventRecord)(event, stream))?),
@@ -86,7 +86,7 @@ impl Gpu {
     /// # Safety
     /// As for [`Gpu::record`].
     pub unsafe fn wait_for(&self, stream: hipStream_t, event: Event) -> Result<(), PluginError> {
-        // SAFETY: as promised by the caller.
+        // SAFETY: event and stream are alive and of this GPU.
         unsafe {
             match self {
                 Self::Hip(hip) => {
@@ -105,7 +105,7 @@ impl Gpu {
     /// # Safety
     /// The event is alive and of this GPU.
     pub unsafe fn has_happened(&self, event: Event) -> bool {
-        // SAFETY: as promised by the caller.
+        // SAFETY: the event is alive and of this GPU.
         unsafe {
             match self {
                 Self::Hip(hip) => hip.check("hipEventQuery", (hip.hipEventQuery)(event)).is_ok(),
@@ -121,7 +121,7 @@ impl Gpu {
     /// The stream is alive and of this GPU.
     pub unsafe fn is_capturing(&self, stream: hipStream_t) -> bool {
         let mut status = 0;
-        // SAFETY: the output is valid, and the rest is as promised by the caller.
+        // SAFETY: the output is valid, and the stream is alive and of this GPU.
         let answer = unsafe {
             match self {
                 Self::Hip(hip) => match hip.hipStreamIsCapturing {

@@ -58,7 +58,7 @@ pub fn memory_for(size: usize) -> usize {
     values.saturating_mul(256).saturating_add(size.saturating_mul(4))
 }
 
-/// Writes a graph as JSON. Numbers that are not finite become null, and so are not read back.
+/// Writes a graph as JSON. NaN and infinities become null, and so are not read back.
 pub fn write(graph: &Graph) -> String {
     let mut object = ObjectWriter::default();
     object.text("compute_data_type", graph.compute_type.name());

@@ -52,7 +52,7 @@ impl HostMemory {
 
     /// The bytes, to be written.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and `self` is borrowed for writing.
+        // SAFETY: all bytes were written when the memory was made, and `self` is borrowed for writing.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.size) }
     }
 }

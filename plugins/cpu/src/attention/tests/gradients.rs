@@ -86,7 +86,7 @@ fn compare_gradients(seed: u64, longest: usize, change: impl FnOnce(&mut Random,
         for (got, expected) in arrays.iter().zip(&expected).filter(|(a, _)| a.tensor.uid > 20) {
             let (type_, uid) = (got.tensor.data_type, got.tensor.uid);
             let of_type = unit_of(type_);
-            for ((index, a), b) in got.indices().iter().zip(got.numbers()).zip(expected.numbers()) {
+            for ((index, a), b) in got.indices().iter().zip(got.values()).zip(expected.values()) {
                 let near = (a - b).abs() <= (unit + of_type) * b.abs().max(1.0);
                 assert!(
                     near || testing::same(a, b),
@@ -134,7 +134,7 @@ fn threads_do_not_show_in_gradients() {
             })
             .unwrap();
             let results = arrays.iter().filter(|array| array.tensor.uid > 20);
-            results.flat_map(Array::numbers).map(f64::to_bits).collect::<Vec<_>>()
+            results.flat_map(Array::values).map(f64::to_bits).collect::<Vec<_>>()
         };
         let one = of(1);
         for most in 2..5 {

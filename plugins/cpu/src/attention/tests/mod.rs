@@ -1,5 +1,5 @@
-mod apart;
 mod gradients;
+mod layouts;
 use crate::attention::softmax::Weight;
 use crate::fusion::node::plan_node_at;
 use crate::kernel::Refusal;
@@ -15,7 +15,7 @@ const FLOATS: [DataType; 4] = [DataType::Float, DataType::Double, DataType::Half
 /// Results of a case: o, what is kept of each row, and the largest numbers.
 const RESULTS: [i64; 6] = [4, 10, 11, 12, 37, 38];
 
-/// How far apart neighbours of a type are beside their size, at most.
+/// The distance of neighbours of a type relative to their size, at most.
 fn unit_of(data_type: DataType) -> f64 {
     match data_type {
         DataType::Half => 1e-3,
@@ -203,7 +203,7 @@ impl Case {
             }
         }
         case.operation = operation;
-        case.lie_apart(random);
+        case.vary_layout(random);
         case
     }
 
@@ -235,7 +235,7 @@ impl Case {
             {
                 let (type_, uid) = (got.tensor.data_type, got.tensor.uid);
                 let of_type = unit_of(type_);
-                for ((index, a), b) in got.indices().iter().zip(got.numbers()).zip(expected.numbers()) {
+                for ((index, a), b) in got.indices().iter().zip(got.values()).zip(expected.values()) {
                     let near = (a - b).abs() <= (unit + of_type) * b.abs().max(1.0);
                     let is_moved = !near && (a - b).abs() <= (unit + of_type + step) * b.abs().max(4.0);
                     moved += usize::from(is_moved);
@@ -328,7 +328,7 @@ fn threads_do_not_show() {
             })
             .unwrap();
             let results = arrays.iter().filter(|array| RESULTS.contains(&array.tensor.uid));
-            results.flat_map(Array::numbers).map(f64::to_bits).collect::<Vec<_>>()
+            results.flat_map(Array::values).map(f64::to_bits).collect::<Vec<_>>()
         };
         let one = of(1);
         for most in 2..5 {

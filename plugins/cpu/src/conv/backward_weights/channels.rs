@@ -25,7 +25,7 @@ use crate::kernel::{Facts, Kernel, Refusal};
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
-use crate::tensor::row_converter::{all_finite, is_number};
+use crate::tensor::row_converter::{all_finite, is_compute_type};
 use crate::tensor::scratch::{Scratch, Shared};
 use crate::threading::partition::{Workers, part};
 
@@ -42,7 +42,7 @@ pub(crate) struct BackwardWeightsByChannel<T: 'static> {
     blocks: Geometry,
     /// Offsets of a block's outputs in the planes, and their indices.
     outputs: Vec<usize>,
-    numbers: Vec<usize>,
+    indices: Vec<usize>,
     /// For each tap the outputs that meet it inside the input, and those that meet it or the next tap; empty if
     /// that is about all of them.
     met: Vec<[Met; 2]>,
@@ -68,7 +68,7 @@ pub(crate) struct ScratchLayout {
 }
 
 /// Elements of a block's planes at most; large dilations could exceed it.
-const MAX_NUMBERS: f64 = (1_u64 << 24) as f64;
+const MAX_ELEMENTS: f64 = (1_u64 << 24) as f64;
 
 /// Refuses too few output channels to fill a vector, and blocks whose planes are too large.
 pub(crate) fn suits<T: Float>(operands: &Operands, isa: Isa) -> Result<(), Refusal> {
@@ -76,15 +76,15 @@ pub(crate) fn suits<T: Float>(operands: &Operands, isa: Isa) -> Result<(), Refus
     let Operands { windows, channels, rows, .. } = operands;
     let (images, size) = block(windows.batch, windows.output);
     let sides = [0, 1, 2].map(|i| {
-        let places = || windows.taps.iter().map(|tap| tap[i]);
-        let window = places().max().unwrap_or(0) - places().min().unwrap_or(0);
+        let taps_of_axis = || windows.taps.iter().map(|tap| tap[i]);
+        let window = taps_of_axis().max().unwrap_or(0) - taps_of_axis().min().unwrap_or(0);
         ((size[i] - 1) * windows.stride[i] + 1) as f64 + window as f64
     });
     if rows * 2 <= lanes {
         return Err(format!("{rows} output channels in a group, expected more than {}", lanes / 2));
     }
-    if sides.into_iter().product::<f64>() * (images * channels) as f64 > MAX_NUMBERS {
-        return Err(format!("a block has too many elements, expected at most {MAX_NUMBERS}"));
+    if sides.into_iter().product::<f64>() * (images * channels) as f64 > MAX_ELEMENTS {
+        return Err(format!("a block has too many elements, expected at most {MAX_ELEMENTS}"));
     }
     Ok(())
 }
@@ -115,14 +115,14 @@ impl<T: Float> BackwardWeightsByChannel<T> {
         let Operands { windows, groups, channels, rows, input, gradient, weights, taps } = &operands;
         let outputs = (windows.batch * windows.output.iter().product::<usize>()) as f64;
         let copies = (windows.batch * windows.input.iter().product::<usize>()) as f64;
-        let pieces = rows.div_ceil(kernel.piece);
-        let time = |by_tap: bool, pieces: usize, channels: usize| {
-            let height = kernel.height(channels * taps.len(), pieces);
+        let channel_blocks = rows.div_ceil(kernel.channel_block);
+        let time = |by_tap: bool, channel_blocks: usize, channels: usize| {
+            let height = kernel.height(channels * taps.len(), channel_blocks);
             let (pairs, copies) = match by_tap {
                 true => (taps.len() * channels.next_multiple_of(kernel.rows), 0.0),
                 false => ((channels * taps.len()).next_multiple_of(height), copies),
             };
-            let width = (pieces * kernel.piece) as f64;
+            let width = (channel_blocks * kernel.channel_block) as f64;
             *groups as f64
                 * (outputs * pairs as f64 * width * cost.fused
                     + copies * channels as f64 * copied(&cost, windows.input[2])
@@ -140,21 +140,21 @@ impl<T: Float> BackwardWeightsByChannel<T> {
         let in_place = Planes::plan(windows, *input, *channels, (images, size), true)?;
         let (outputs, met) = of_images(&in_place);
         let by_tap = !met.is_empty()
-            && is_number::<T>(input.data_type)
-            && time(true, pieces, *channels) < time(false, pieces, *channels);
+            && is_compute_type::<T>(input.data_type)
+            && time(true, channel_blocks, *channels) < time(false, channel_blocks, *channels);
         let whole = Partition {
             rows: 1,
             channels: 1,
             by_blocks: 1,
-            pieces,
+            channel_blocks,
             inputs: *channels,
             blocks: blocks.blocks(),
         };
         let sums = blocks.blocks().saturating_mul(rows * channels * taps.len());
         let may_divide_blocks = *groups == 1 && blocks.blocks() > 1 && sums <= MAX_SUMS;
         let (division, workers) =
-            Partition::best(whole, settings.threads, may_divide_blocks, |pieces, channels| {
-                time(by_tap, pieces, channels)
+            Partition::best(whole, settings.threads, may_divide_blocks, |channel_blocks, channels| {
+                time(by_tap, channel_blocks, channels)
             });
         let (planes, outputs, met) = if by_tap {
             (in_place, outputs, met)
@@ -173,7 +173,7 @@ impl<T: Float> BackwardWeightsByChannel<T> {
         Ok(Self {
             isa,
             kernel,
-            numbers: (0..outputs.len()).collect(),
+            indices: (0..outputs.len()).collect(),
             met,
             by_tap,
             outputs,
@@ -193,9 +193,9 @@ impl<T: Float> BackwardWeightsByChannel<T> {
 
     /// Elements of a worker's planes, of its copy of the output's gradient, and of its sums.
     fn sizes(&self) -> [usize; 3] {
-        let (pieces, channels) = self.division.most();
-        let width = pieces * self.kernel.piece;
-        [self.planes.numbers(), self.outputs.len() * width, self.rows(channels) * width]
+        let (channel_blocks, channels) = self.division.most();
+        let width = channel_blocks * self.kernel.channel_block;
+        [self.planes.elements(), self.outputs.len() * width, self.rows(channels) * width]
     }
 
     /// Rows of sums for this many input channels, rounded up to whole tiles.
@@ -219,16 +219,17 @@ impl<T: Float> BackwardWeightsByChannel<T> {
         }
     }
 
-    /// Calls `each` with the pieces of every panel of a share, relative to the share's first, and with their
+    /// Calls `each` with the channel blocks of every panel of a share, relative to the share's first, and with their
     /// output channels.
     fn panels(&self, share: &WorkerShare, mut each: impl FnMut(Range<usize>, Range<usize>)) {
-        let panels = share.pieces.len().div_ceil(self.kernel.most());
+        let panels = share.channel_blocks.len().div_ceil(self.kernel.most());
         for panel in 0..panels {
-            let pieces = part(share.pieces.len(), panels, panel);
-            let channel =
-                |vector: usize| ((share.pieces.start + vector) * self.kernel.piece).min(self.operands.rows);
-            let channels = channel(pieces.start)..channel(pieces.end);
-            each(pieces, channels);
+            let channel_blocks = part(share.channel_blocks.len(), panels, panel);
+            let channel = |vector: usize| {
+                ((share.channel_blocks.start + vector) * self.kernel.channel_block).min(self.operands.rows)
+            };
+            let channels = channel(channel_blocks.start)..channel(channel_blocks.end);
+            each(channel_blocks, channels);
         }
     }
 
@@ -246,16 +247,17 @@ impl<T: Float> BackwardWeightsByChannel<T> {
         let lines = if flat { 1 } else { depth * height };
         let line = if flat { depth * height * length } else { length };
         let outputs = block.images * depth * height * length;
-        self.panels(share, |pieces, channels| {
-            let width = pieces.len() * self.kernel.piece;
+        self.panels(share, |channel_blocks, channels| {
+            let width = channel_blocks.len() * self.kernel.channel_block;
             for number in 0..block.images * lines {
                 let (n, at) = (number / lines, number % lines);
                 let [d, h, w] = block.origin;
-                let place = strides.offset(block.image + n, [d + at / height, h + at % height, w]);
+                let gradient_offset = strides.offset(block.image + n, [d + at / height, h + at % height, w]);
                 // SAFETY: the tensor has the outputs, and the copy a row for each.
                 unsafe {
                     let copy = PackSource {
-                        from: from.add((place + channels.start * strides.channel) * self.gradient_size),
+                        from: from
+                            .add((gradient_offset + channels.start * strides.channel) * self.gradient_size),
                         rows: line,
                         row: if flat { 1 } else { strides.spatial[2] },
                         columns: channels.len(),
@@ -263,7 +265,7 @@ impl<T: Float> BackwardWeightsByChannel<T> {
                         width,
                         row_stride: width,
                     };
-                    let first = pieces.start * self.kernel.piece * outputs;
+                    let first = channel_blocks.start * self.kernel.channel_block * outputs;
                     (self.pack)(self.isa, &copy, to.add(first + number * line * width));
                 }
             }
@@ -295,48 +297,51 @@ impl<T: Float> BackwardWeightsByChannel<T> {
         };
         let together = if self.by_tap { channels } else { pairs };
         // Panel by panel, so that a panel stays in cache.
-        self.panels(share, |pieces, _| {
-            let (first, width) = (pieces.start * self.kernel.piece, pieces.len() * self.kernel.piece);
+        self.panels(share, |channel_blocks, _| {
+            let (first, width) = (
+                channel_blocks.start * self.kernel.channel_block,
+                channel_blocks.len() * self.kernel.channel_block,
+            );
             let height = match self.by_tap {
                 true => self.kernel.rows,
-                false => self.kernel.height(pairs, pieces.len()),
+                false => self.kernel.height(pairs, channel_blocks.len()),
             };
             let tiles = (0..pairs).step_by(together);
             let tiles = tiles.flat_map(|start| {
                 let end = start + together;
                 (start..end).step_by(height).map(move |from| from..end.min(from + height))
             });
-            for numbers in tiles {
+            for range in tiles {
                 // Slots beyond the last row repeat it, and their results are dropped.
-                let (mut places, mut to) = ([0; MAX_ROWS], [0; MAX_ROWS]);
-                for (i, (place, to)) in places.iter_mut().zip(&mut to).enumerate() {
-                    let (channel, tap) = pair((numbers.start + i).min(numbers.end - 1));
-                    *place = self.planes.term(channel, taps[tap]);
-                    *to = width * if i < numbers.len() { channel * count + tap } else { pairs + i };
+                let (mut inputs, mut tile_offsets) = ([0; MAX_ROWS], [0; MAX_ROWS]);
+                for (i, (input, to)) in inputs.iter_mut().zip(&mut tile_offsets).enumerate() {
+                    let (channel, tap) = pair((range.start + i).min(range.end - 1));
+                    *input = self.planes.term(channel, taps[tap]);
+                    *to = width * if i < range.len() { channel * count + tap } else { pairs + i };
                 }
-                let (low, high) = (pair(numbers.start).1, pair(numbers.end - 1).1);
+                let (low, high) = (pair(range.start).1, pair(range.end - 1).1);
                 let met = self.met.get(low).and_then(|met| met.get(high - low));
-                let (terms, factors) = match met {
-                    None => (&self.outputs[..outputs], &self.numbers[..outputs]),
+                let (terms, rhs_rows) = match met {
+                    None => (&self.outputs[..outputs], &self.indices[..outputs]),
                     Some(met) => {
-                        (&met.outputs[..images * met.of_image], &met.numbers[..images * met.of_image])
+                        (&met.outputs[..images * met.of_image], &met.indices[..images * met.of_image])
                     }
                 };
-                // SAFETY: the memory is valid, as this function requires.
+                // SAFETY: planes and gradients are those of the block, and the sums have room for all rows.
                 unsafe {
-                    let right = gradients.add(first * outputs);
+                    let rhs = gradients.add(first * outputs);
                     let tile = sums.add(first * rows);
                     let sums = AccumulatorTile {
-                        rows: &places,
+                        rows: &inputs,
                         terms,
                         from: planes,
-                        right,
-                        factors,
+                        rhs,
+                        rhs_rows,
                         tile,
-                        places: &to,
+                        tile_offsets: &tile_offsets,
                         add,
                     };
-                    self.kernel.run(&sums, (height, pieces.len()));
+                    self.kernel.run(&sums, (height, channel_blocks.len()));
                 }
             }
         });
@@ -351,12 +356,12 @@ impl<T: Float> BackwardWeightsByChannel<T> {
         let rows = self.rows(share.channels.len());
         let size = weights.data_type.size().unwrap_or(1);
         let taps_count = taps.len();
-        self.panels(share, |pieces, channels| {
-            let width = pieces.len() * self.kernel.piece;
+        self.panels(share, |channel_blocks, channels| {
+            let width = channel_blocks.len() * self.kernel.channel_block;
             let first = channels.start * weights.row + share.channels.start * weights.channel;
             // SAFETY: the sums and weights are valid, as this function requires.
             unsafe {
-                let sums = sums.add(pieces.start * self.kernel.piece * rows);
+                let sums = sums.add(channel_blocks.start * self.kernel.channel_block * rows);
                 if let Some(transpose) = self.transpose {
                     let pairs = share.channels.len() * taps_count;
                     let copy = PackSource {
@@ -371,7 +376,7 @@ impl<T: Float> BackwardWeightsByChannel<T> {
                     transpose(self.isa, &copy, to.cast::<T>().add(first));
                     return;
                 }
-                for (tap, distance) in taps.iter().enumerate() {
+                for (tap, tap_offset) in taps.iter().enumerate() {
                     let sums = Stored {
                         from: sums.add(tap * width),
                         row_stride: taps_count * width,
@@ -380,7 +385,7 @@ impl<T: Float> BackwardWeightsByChannel<T> {
                         row: weights.channel,
                         column: weights.row,
                     };
-                    (self.store)(self.isa, &sums, to.add((distance + first) * size));
+                    (self.store)(self.isa, &sums, to.add((tap_offset + first) * size));
                 }
             }
         });
@@ -415,9 +420,9 @@ impl<T: Float> Kernel for BackwardWeightsByChannel<T> {
         };
         self.workers.run(|worker| {
             let share = self.division.share(worker);
-            let area = |offset: usize, numbers: usize| {
+            let area = |offset: usize, elements: usize| {
                 // SAFETY: the scratch memory has an area for each worker.
-                unsafe { base.get(3).add(offset).cast::<T>().add(worker * Scratch::padded::<T>(numbers)) }
+                unsafe { base.get(3).add(offset).cast::<T>().add(worker * Scratch::padded::<T>(elements)) }
             };
             let planes = area(areas.planes, planes_size);
             let gradients = area(areas.gradients, gradients_size);
@@ -435,8 +440,8 @@ impl<T: Float> Kernel for BackwardWeightsByChannel<T> {
                         let outputs = block.outputs();
                         let filled = self.planes.fill(from, share.channels.len(), &block, planes);
                         self.transpose(dy, &block, &share, gradients);
-                        let numbers = outputs * share.pieces.len() * self.kernel.piece;
-                        if self.exact.is_some() && !all_finite(gradients, numbers) {
+                        let elements = outputs * share.channel_blocks.len() * self.kernel.channel_block;
+                        if self.exact.is_some() && !all_finite(gradients, elements) {
                             finite.store(false, Ordering::Relaxed);
                         }
                         let (add, sums) = match self.has_block_lanes() {
@@ -455,8 +460,11 @@ impl<T: Float> Kernel for BackwardWeightsByChannel<T> {
         if self.has_block_lanes() {
             let share = Partition { by_blocks: 1, ..self.division }.share(0);
             let (rows, pairs) = (self.rows(*channels), channels * self.operands.taps.len());
-            self.panels(&share, |pieces, _| {
-                let (first, width) = (pieces.start * self.kernel.piece, pieces.len() * self.kernel.piece);
+            self.panels(&share, |channel_blocks, _| {
+                let (first, width) = (
+                    channel_blocks.start * self.kernel.channel_block,
+                    channel_blocks.len() * self.kernel.channel_block,
+                );
                 // SAFETY: the sums of all blocks are complete, and nobody else writes them.
                 unsafe {
                     let of_panel = |number: usize| sums_of(number).add(first * rows);
@@ -471,7 +479,7 @@ impl<T: Float> Kernel for BackwardWeightsByChannel<T> {
             unsafe { self.store(&share, sums_of(0), base.get(2)) };
         }
         if let Some(exact) = self.exact.as_ref().filter(|_| !finite.into_inner()) {
-            // SAFETY: as the caller promises; there is scratch memory for either, and all weights are written again.
+            // SAFETY: the tensors are those of the operation; the scratch memory is large enough for either kernel.
             unsafe { exact.run(tensors, scratch) };
         }
     }

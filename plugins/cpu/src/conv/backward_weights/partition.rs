@@ -7,12 +7,12 @@ use crate::threading::partition::{Threads, Workers, part};
 /// A division by weights, or by blocks of outputs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Partition {
-    /// Workers by pieces of output channels, by input channels, and by blocks.
+    /// Workers by blocks of output channels, by input channels, and by blocks of outputs.
     pub(crate) rows: usize,
     pub(crate) channels: usize,
     pub(crate) by_blocks: usize,
-    /// Vectors of output channels, input channels, and blocks.
-    pub(crate) pieces: usize,
+    /// Blocks of output channels (vectors or halves of vectors), input channels, and blocks of outputs.
+    pub(crate) channel_blocks: usize,
     pub(crate) inputs: usize,
     pub(crate) blocks: usize,
 }
@@ -24,18 +24,18 @@ impl Partition {
     /// The part of a worker.
     pub(crate) fn share(&self, worker: usize) -> WorkerShare {
         WorkerShare {
-            pieces: part(self.pieces, self.rows, worker / self.channels % self.rows),
+            channel_blocks: part(self.channel_blocks, self.rows, worker / self.channels % self.rows),
             channels: part(self.inputs, self.channels, worker % self.channels),
             blocks: part(self.blocks, self.by_blocks, worker / (self.channels * self.rows)),
         }
     }
 
-    /// Pieces and input channels of the worker that has most.
+    /// Channel blocks and input channels of the worker that has most.
     pub(crate) fn most(&self) -> (usize, usize) {
-        (self.pieces.div_ceil(self.rows), self.inputs.div_ceil(self.channels))
+        (self.channel_blocks.div_ceil(self.rows), self.inputs.div_ceil(self.channels))
     }
 
-    /// The division of `whole` with the least time; `time` gives that for pieces and channels of one worker.
+    /// The division of `whole` with the least time; `time` gives that for the channel blocks and input channels of one worker.
     /// Blocks are divided only if `may_divide_blocks`.
     pub(crate) fn best(
         whole: Self,
@@ -43,8 +43,8 @@ impl Partition {
         may_divide_blocks: bool,
         time: impl Fn(usize, usize) -> f64,
     ) -> (Self, Workers) {
-        let Self { pieces, inputs, blocks, .. } = whole;
-        let one = time(pieces, inputs);
+        let Self { channel_blocks, inputs, blocks, .. } = whole;
+        let one = time(channel_blocks, inputs);
         let most = threads.workers(one, usize::MAX).count();
         let (mut best, mut least) = (whole, one);
         let mut consider = |division: Self, time: f64| {
@@ -57,10 +57,10 @@ impl Partition {
             let share = blocks.div_ceil(by_blocks) as f64 / blocks as f64;
             consider(Self { by_blocks, ..whole }, one * share);
         }
-        for rows in 1..=most.min(pieces) {
+        for rows in 1..=most.min(channel_blocks) {
             let division = Self { rows, channels: (most / rows).min(inputs), ..whole };
-            let (pieces, inputs) = division.most();
-            consider(division, time(pieces, inputs));
+            let (channel_blocks, inputs) = division.most();
+            consider(division, time(channel_blocks, inputs));
         }
         (best, threads.workers(one, best.rows * best.channels * best.by_blocks))
     }
@@ -68,7 +68,7 @@ impl Partition {
 
 /// The part of one worker.
 pub(crate) struct WorkerShare {
-    pub(crate) pieces: Range<usize>,
+    pub(crate) channel_blocks: Range<usize>,
     pub(crate) channels: Range<usize>,
     pub(crate) blocks: Range<usize>,
 }
@@ -77,16 +77,16 @@ pub(crate) struct WorkerShare {
 mod tests {
     use super::*;
 
-    /// How often the workers together have each piece, channel and block.
+    /// How often the workers together have each block of output channels, input channel and block of outputs.
     fn met(division: &Partition) -> Vec<usize> {
-        let Partition { pieces, inputs, blocks, .. } = *division;
-        let mut met = vec![0; pieces * inputs * blocks];
+        let Partition { channel_blocks, inputs, blocks, .. } = *division;
+        let mut met = vec![0; channel_blocks * inputs * blocks];
         for worker in 0..division.rows * division.channels * division.by_blocks {
             let share = division.share(worker);
-            for piece in share.pieces {
+            for channel_block in share.channel_blocks {
                 for channel in share.channels.clone() {
                     for block in share.blocks.clone() {
-                        met[(piece * inputs + channel) * blocks + block] += 1;
+                        met[(channel_block * inputs + channel) * blocks + block] += 1;
                     }
                 }
             }
@@ -96,14 +96,15 @@ mod tests {
 
     #[test]
     fn workers_have_everything_once() {
-        for (pieces, inputs, blocks) in [(3, 1, 4), (6, 24, 1), (7, 5, 3), (1, 1, 9)] {
+        for (channel_blocks, inputs, blocks) in [(3, 1, 4), (6, 24, 1), (7, 5, 3), (1, 1, 9)] {
             for most in 1..7 {
                 for may_divide_blocks in [false, true] {
                     let threads = Threads { most, deterministic: false };
-                    let whole = Partition { rows: 1, channels: 1, by_blocks: 1, pieces, inputs, blocks };
+                    let whole =
+                        Partition { rows: 1, channels: 1, by_blocks: 1, channel_blocks, inputs, blocks };
                     let (division, by_blocks) =
-                        Partition::best(whole, threads, may_divide_blocks, |pieces, inputs| {
-                            1e6 * (pieces * inputs) as f64
+                        Partition::best(whole, threads, may_divide_blocks, |channel_blocks, inputs| {
+                            1e6 * (channel_blocks * inputs) as f64
                         });
                     assert_eq!(by_blocks.count(), division.rows * division.channels * division.by_blocks);
                     assert!(
@@ -119,10 +120,11 @@ mod tests {
     #[test]
     fn images_are_divided_where_weights_do_not_divide_well() {
         let threads = Threads { most: 2, deterministic: false };
-        let whole = Partition { rows: 1, channels: 1, by_blocks: 1, pieces: 3, inputs: 1, blocks: 4 };
+        let whole = Partition { rows: 1, channels: 1, by_blocks: 1, channel_blocks: 3, inputs: 1, blocks: 4 };
         let best = |may_divide_blocks| {
-            let (division, _) =
-                Partition::best(whole, threads, may_divide_blocks, |pieces, _| 1e6 * pieces as f64);
+            let (division, _) = Partition::best(whole, threads, may_divide_blocks, |channel_blocks, _| {
+                1e6 * channel_blocks as f64
+            });
             [division.rows, division.channels, division.by_blocks]
         };
         assert_eq!([best(false), best(true)], [[2, 1, 1], [1, 1, 2]]);

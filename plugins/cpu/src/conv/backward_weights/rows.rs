@@ -97,9 +97,9 @@ impl<T: Float> BackwardWeights<T> {
         };
         let (geometry, work) = shape.best(&Cost::of::<T>(isa), BUFFER)?;
         let row = geometry.largest().next_multiple_of(kernel.lanes);
-        let numbers = operands.rows as f64 * row as f64;
-        if numbers > (1_u64 << 32) as f64 {
-            return Err(format!("a block of the convolution has {numbers} numbers, expected at most 2^32"));
+        let elements = operands.rows as f64 * row as f64;
+        if elements > (1_u64 << 32) as f64 {
+            return Err(format!("a block of the convolution has {elements} elements, expected at most 2^32"));
         }
         let blocks = geometry.blocks();
         let wanted = threads.workers_for_reduction(work, usize::MAX).count();
@@ -174,8 +174,8 @@ impl<T: Float> BackwardWeights<T> {
         let taps = self.geometry.taps();
         let width = self.kernel.pairs;
         let columns = self.geometry.columns(block).next_multiple_of(self.kernel.lanes);
-        // Zeros stand for the padding and for what lies between the outputs; what is not finite would not
-        // leave them zero.
+        // Zeros stand for the padding and for what lies between the outputs; their products with NaN or
+        // infinity would be NaN.
         // SAFETY: the planes and gradients are valid, as this function requires.
         let exact = !unsafe {
             all_finite(planes, self.operands.channels * self.geometry.channel())
@@ -184,10 +184,10 @@ impl<T: Float> BackwardWeights<T> {
         let mut tile = [T::ZERO; MAX_SUMS];
         for from in (0..pairs).step_by(width) {
             // Channel by channel, so that the taps of a tile share their input.
-            let mut places = [0; MAX_PAIRS];
+            let mut offsets = [0; MAX_PAIRS];
             let (mut channel, mut tap) = (from / taps.len(), from % taps.len());
-            for (i, place) in places.iter_mut().enumerate() {
-                *place = channel * self.geometry.channel() + taps[tap];
+            for (i, offset) in offsets.iter_mut().enumerate() {
+                *offset = channel * self.geometry.channel() + taps[tap];
                 if from + i + 1 < pairs {
                     tap += 1;
                     if tap == taps.len() {
@@ -208,7 +208,7 @@ impl<T: Float> BackwardWeights<T> {
                             a: gradients.add(above * self.row),
                             row_stride: self.row,
                             b: planes,
-                            pairs: &places,
+                            pairs: &offsets,
                             tile: tile.as_mut_ptr(),
                         });
                     }
@@ -271,7 +271,7 @@ unsafe fn dot<T: Float>(a: *const T, b: *const T, len: usize) -> T {
     // SAFETY: the values are readable and writable, as this function requires.
     unsafe {
         while at + sums.len() <= len {
-            let [a, b] = [a, b].map(|numbers| numbers.add(at).cast::<[T; 8]>().read_unaligned());
+            let [a, b] = [a, b].map(|values| values.add(at).cast::<[T; 8]>().read_unaligned());
             for (sum, (a, b)) in sums.iter_mut().zip(a.into_iter().zip(b)) {
                 *sum = *sum + a * b;
             }
@@ -371,7 +371,7 @@ unsafe fn spread<S: Stored, T: Float>(
     rows: *mut T,
     row: usize,
 ) {
-    // SAFETY: the function called requires what this one requires.
+    // SAFETY: block, strides and rows satisfy the contract of `Geometry::spread`, which this function repeats.
     unsafe { geometry.spread::<S, T>(block, from, strides, channels, rows, row) };
 }
 
@@ -385,18 +385,18 @@ unsafe fn store<S: Stored, T: Float>(filter: &BackwardWeights<T>, row: usize, su
     let stride = Scratch::padded::<T>(filter.sizes()[2]);
     let taps = filter.operands.taps.len();
     for channel in 0..filter.operands.channels {
-        for (tap, distance) in filter.operands.taps.iter().enumerate() {
-            let place = row * filter.pairs() + channel * taps + tap;
+        for (tap, tap_offset) in filter.operands.taps.iter().enumerate() {
+            let sum_at = row * filter.pairs() + channel * taps + tap;
             // SAFETY: the sums and the tensor are valid, as this function requires.
             unsafe {
-                let mut sum = sums.add(place).read();
+                let mut sum = sums.add(sum_at).read();
                 for worker in 1..filter.image_workers {
-                    sum = sum + sums.add(worker * stride + place).read();
+                    sum = sum + sums.add(worker * stride + sum_at).read();
                 }
                 let offset = row / rows * weights.group
                     + row % rows * weights.row
                     + channel * weights.channel
-                    + distance;
+                    + tap_offset;
                 to.add(offset).write_unaligned(S::nearest(sum));
             }
         }

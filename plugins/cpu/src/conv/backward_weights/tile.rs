@@ -60,7 +60,7 @@ impl<T: Float> DotTileKernel<T> {
     /// for `columns` values, and `tile` is writable.
     pub(crate) unsafe fn run(&self, dots: &DotTile<'_, T>) {
         assert!(dots.pairs.len() >= self.pairs);
-        // SAFETY: the kernel requires what this function requires.
+        // SAFETY: there are offsets for all pairs; rows and runs are readable for `columns` values.
         unsafe { (self.run)(dots) };
     }
 }

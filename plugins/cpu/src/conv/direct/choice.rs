@@ -44,8 +44,8 @@ pub(crate) fn blocks(
         images *= 2;
         best = larger;
     }
-    let numbers = words as f64 * best.channel() as f64;
-    (numbers <= (1_u64 << 32) as f64).then_some(best)
+    let elements = words as f64 * best.channel() as f64;
+    (elements <= (1_u64 << 32) as f64).then_some(best)
 }
 
 /// Taps per output inside the image, on average.

@@ -22,8 +22,8 @@ pub(crate) unsafe fn correct<T: Float>(
     columns: *const T,
     sums: *mut T,
 ) {
-    // SAFETY: the function called requires what this one requires.
-    unsafe { channels.correct((block, pixels), (weights, columns, sums), |weight, number| weight * number) };
+    // SAFETY: the weights of the panel, the columns and the accumulators of the block are valid.
+    unsafe { channels.correct((block, pixels), (weights, columns, sums), |weight, value| weight * value) };
 }
 
 /// The same for pairs of `bfloat16`.
@@ -42,8 +42,8 @@ pub(crate) unsafe fn correct_pairs(
     sums: *mut f32,
 ) {
     let half = |word: f32, shift: u32| bf16::from_bits((word.to_bits() >> shift) as u16).to_f32();
-    let product = |weight, number| half(weight, 0) * half(number, 0) + half(weight, 16) * half(number, 16);
-    // SAFETY: the function called requires what this one requires.
+    let product = |weight, value| half(weight, 0) * half(value, 0) + half(weight, 16) * half(value, 16);
+    // SAFETY: the weights of the panel, the columns and the accumulators of the block are valid.
     unsafe { channels.correct((block, pixels), (weights, columns, sums), product) };
 }
 
@@ -71,7 +71,7 @@ impl<T: Float> Direct<T> {
             let line = pixel / length;
             let (n, d, h) = (line / height / block.size[0], line / height % block.size[0], line % height);
             let w = pixel % length;
-            let place = n * image + d * depth + h * row + w * column;
+            let pixel_offset = n * image + d * depth + h * row + w * column;
             let at = [block.origin[0] + d, block.origin[1] + h, block.origin[2] + w];
             if (0..self.taps.len()).all(|tap| self.geometry.meets(at, tap)) {
                 continue;
@@ -82,21 +82,22 @@ impl<T: Float> Direct<T> {
                 // requires.
                 unsafe {
                     let to = sums.add(pixel * width + first);
-                    let is_nan = |number: T| number.partial_cmp(&number).is_none();
+                    let is_nan = |value: T| value.partial_cmp(&value).is_none();
                     if !(0..count).any(|channel| is_nan(to.add(channel).read())) {
                         continue;
                     }
                     let mut again = [T::ZERO; TOGETHER];
-                    for (tap, distance) in self.taps.iter().enumerate() {
+                    for (tap, tap_offset) in self.taps.iter().enumerate() {
                         if !self.geometry.meets(at, tap) {
                             continue;
                         }
                         for c in 0..self.words {
                             let weights = weights.add((c * self.taps.len() + tap) * width + first);
-                            let number =
-                                columns.add(c * self.channel_stride + distance + place).read_unaligned();
+                            let value = columns
+                                .add(c * self.channel_stride + tap_offset + pixel_offset)
+                                .read_unaligned();
                             for (channel, sum) in again.iter_mut().enumerate().take(count) {
-                                *sum = *sum + product(weights.add(channel).read_unaligned(), number);
+                                *sum = *sum + product(weights.add(channel).read_unaligned(), value);
                             }
                         }
                     }
@@ -120,6 +121,6 @@ impl<T: Float> IsaTask for HasNan<'_, T> {
     #[inline(always)]
     fn run(self) -> bool {
         // No early exit, so that the compiler vectorises the loop.
-        self.0.iter().fold(false, |found, number| found | number.partial_cmp(number).is_none())
+        self.0.iter().fold(false, |found, value| found | value.partial_cmp(value).is_none())
     }
 }

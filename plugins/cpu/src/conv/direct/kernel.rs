@@ -29,10 +29,10 @@ use std::ops::Range;
 /// Tiles that are stored together: outputs of whole vectors, so that 32 channels stay in the L1 cache.
 const TOGETHER: usize = 16;
 
-/// Pieces per worker, so that workers of different speed end at about the same time.
-const PIECES_PER_LANE: usize = 4;
+/// Work items per worker, so that workers of different speed end at about the same time.
+const ITEMS_PER_WORKER: usize = 4;
 
-/// What a worker keeps from one piece of work to the next.
+/// What a worker keeps from one work item to the next.
 #[derive(Default)]
 struct WorkerState {
     /// The group and the block whose input is in its planes.
@@ -72,8 +72,8 @@ impl Far {
     /// The cache lines that hold an output, for some channels.
     fn lines(&self, pixel: usize, channels: Range<usize>) -> CacheLines {
         let (image, pixel) = (pixel / self.of_image, pixel % self.of_image);
-        let distance = image * self.image + pixel * self.size + channels.start * self.channel;
-        CacheLines::single(self.first.wrapping_add(distance), channels.len(), self.channel)
+        let offset = image * self.image + pixel * self.size + channels.start * self.channel;
+        CacheLines::single(self.first.wrapping_add(offset), channels.len(), self.channel)
     }
 }
 
@@ -115,12 +115,12 @@ impl<T: Accumulator> Direct<T> {
             time += packed * cost.copy;
         }
         let blocks = geometry.blocks() * operands.groups;
-        let pieces = if wanted > 1 && blocks < 2 * PIECES_PER_LANE * wanted {
-            (PIECES_PER_LANE * wanted).div_ceil(blocks).min(panels)
+        let chunks = if wanted > 1 && blocks < 2 * ITEMS_PER_WORKER * wanted {
+            (ITEMS_PER_WORKER * wanted).div_ceil(blocks).min(panels)
         } else {
             1
         };
-        let workers = threads.workers(time, blocks * pieces);
+        let workers = threads.workers(time, blocks * chunks);
         let strides = operands.input.strides;
         let (taps, channel_stride, stride) = if in_place {
             let at = |tap: &[isize; 3]| (0..3).map(|i| tap[i] as usize * strides.spatial[i]).sum();
@@ -148,7 +148,7 @@ impl<T: Accumulator> Direct<T> {
             channel_stride,
             stride,
             panels,
-            pieces,
+            chunks,
             workers,
             pack_workers,
             words,
@@ -206,13 +206,13 @@ impl<T: Accumulator> Direct<T> {
         let taps = &self.part.taps;
         let in_order = self.terms == 1
             && weights.channel == taps.len()
-            && taps.iter().enumerate().all(|(number, (_, distance))| number == *distance);
+            && taps.iter().enumerate().all(|(number, (_, offset))| number == *offset);
         self.pack_workers.for_each_part(groups * self.panels, |_, number| {
             let (group, panel) = (number / self.panels, number % self.panels);
             let first = panel * width;
             let from = group * weights.group + first * weights.row;
-            let copy = |distance: usize, terms: usize, stride: usize, row_stride: usize| PackSource {
-                from: shared.get(0).wrapping_add((from + distance) * self.weights_size),
+            let copy = |offset: usize, terms: usize, stride: usize, row_stride: usize| PackSource {
+                from: shared.get(0).wrapping_add((from + offset) * self.weights_size),
                 rows: terms,
                 row: stride,
                 columns: (rows - first).min(width),
@@ -227,8 +227,8 @@ impl<T: Accumulator> Direct<T> {
                 if in_order {
                     (self.pack)(self.isa, &copy(0, channels * taps.len(), 1, width), to);
                 } else {
-                    for (tap, (_, distance)) in taps.iter().enumerate() {
-                        let copy = copy(*distance, *channels, weights.channel, taps.len() * width);
+                    for (tap, (_, offset)) in taps.iter().enumerate() {
+                        let copy = copy(*offset, *channels, weights.channel, taps.len() * width);
                         (self.pack)(self.isa, &copy, to.add(tap * width));
                     }
                 }
@@ -447,13 +447,13 @@ impl<T: Accumulator> Kernel for Direct<T> {
         let base = Shared([packed.cast_mut().cast(), scratch]);
         let blocks = self.geometry.blocks();
         self.workers.for_each_part_with_state(
-            groups * self.pieces * blocks,
+            groups * self.chunks * blocks,
             |dealt, carried: &mut WorkerState| {
                 let Assignment { worker, part: number, .. } = dealt;
-                // Pieces of a block are consecutive, so that a worker copies the block's input once.
-                let (piece, at) = (number % self.pieces, number / self.pieces);
+                // Chunks of a block are consecutive, so that a worker copies the block's input once.
+                let (chunk, at) = (number % self.chunks, number / self.chunks);
                 let (group, block_number) = (at / blocks, at % blocks);
-                let next = dealt.next_block(self.pieces).filter(|_| self.prefetches);
+                let next = dealt.next_block(self.chunks).filter(|_| self.prefetches);
                 let next = next.and_then(|next| {
                     BlockPrefetch::of_number(
                         &self.geometry,
@@ -464,9 +464,9 @@ impl<T: Accumulator> Kernel for Direct<T> {
                     )
                 });
                 let block = self.geometry.block(block_number);
-                let panels = self.panels * piece / self.pieces..self.panels * (piece + 1) / self.pieces;
+                let panels = self.panels * chunk / self.chunks..self.panels * (chunk + 1) / self.chunks;
                 // SAFETY: the tensors cover the group, the scratch memory has planes and sums for
-                // each worker; no two blocks, pieces and groups write the same outputs.
+                // each worker; no two blocks, chunks and groups write the same outputs.
                 unsafe {
                     let planes =
                         base.get(1).add(planes).cast::<T>().add(worker * Scratch::padded::<T>(self.planes));

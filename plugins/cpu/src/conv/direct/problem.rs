@@ -59,9 +59,9 @@ pub(crate) struct Direct<T: 'static> {
     pub(crate) taps: Vec<usize>,
     pub(crate) channel_stride: usize,
     pub(crate) stride: [usize; 4],
-    /// Panels of output channels in a group, and pieces into which they are divided for the workers.
+    /// Panels of output channels in a group, and chunks into which they are divided for the workers.
     pub(crate) panels: usize,
-    pub(crate) pieces: usize,
+    pub(crate) chunks: usize,
     pub(crate) workers: Workers,
     pub(crate) pack_workers: Workers,
     pub(crate) fill: Fill<T>,

@@ -11,11 +11,11 @@ use crate::kernel::Refusal;
 use crate::pointwise::Epilogue;
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
-use crate::tensor::row_converter::{RowConverter, is_number};
+use crate::tensor::row_converter::{RowConverter, is_compute_type};
 
 impl<T: Float> Scheme<T> {
     /// Values of the compute type.
-    pub(crate) fn numbers(
+    pub(crate) fn unpaired(
         operands: &Operands,
         isa: Isa,
         spatial: usize,
@@ -27,7 +27,7 @@ impl<T: Float> Scheme<T> {
         Ok(Self {
             kernel: TileKernel::of(isa),
             terms: 1,
-            is_readable: is_number::<T>(operands.input.data_type),
+            is_readable: is_compute_type::<T>(operands.input.data_type),
             fill,
             input_size,
             pack: packing_of("w", operands.weights.data_type)?.0,
@@ -67,8 +67,7 @@ mod pairs {
         channels: usize,
         planes: *mut T,
     ) {
-        // SAFETY: what is needed is valid, as this function requires; words are written whatever their
-        // type is called.
+        // SAFETY: the block lies inside the tensor and the planes have room for it; `T` has the 32 bits of a word.
         unsafe { geometry.fill_pairs::<S>(block, from, strides, channels, planes.cast()) };
     }
 
@@ -78,8 +77,8 @@ mod pairs {
         for i in 0..len {
             // SAFETY: both are valid, as this function requires.
             unsafe {
-                let number = f64::from(from.add(i).read());
-                to.cast::<S>().add(i * stride).write_unaligned(S::nearest(number));
+                let value = f64::from(from.add(i).read());
+                to.cast::<S>().add(i * stride).write_unaligned(S::nearest(value));
             }
         }
     }
@@ -95,15 +94,15 @@ mod pairs {
             if [operands.input.data_type, operands.weights.data_type] != [DataType::Bfloat16; 2] {
                 return None;
             }
-            let made = Self::numbers(operands, isa, spatial, epilogue).map(|numbers| Self {
+            let made = Self::unpaired(operands, isa, spatial, epilogue).map(|unpaired| Self {
                 kernel: TileKernel::with::<Bfloat16Pairs, MAX_PIXELS>(),
                 terms: 2,
                 is_readable: false,
                 fill: fill::<bf16, f32>,
                 pack: packs::<bf16, f32>().1,
                 correct: Some(correct_pairs),
-                cost: Cost { fused: numbers.cost.fused / 2.0, ..numbers.cost },
-                ..numbers
+                cost: Cost { fused: unpaired.cost.fused / 2.0, ..unpaired.cost },
+                ..unpaired
             });
             Some(made)
         }

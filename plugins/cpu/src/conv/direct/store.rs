@@ -48,7 +48,7 @@ struct View<T> {
 
 /// The epilogue and the destination, copied so that the compiler keeps them in registers across stores.
 #[derive(Clone, Copy)]
-struct Finished<T> {
+struct StoreEpilogue<T> {
     bias: Option<[T; MAX_WIDTH]>,
     residual: Option<View<T>>,
     relu: bool,
@@ -68,7 +68,7 @@ impl<T: Accumulator> IsaTask for Panel<'_, T> {
         let bias = channel_epilogue.bias.map(|(slot, stride)| {
             let mut bias = [T::ZERO; MAX_WIDTH];
             for (c, bias) in bias.iter_mut().enumerate().take(self.present) {
-                // SAFETY: there is a number for each channel of the output.
+                // SAFETY: there is a value for each channel of the output.
                 *bias =
                     unsafe { self.tensors[slot].cast::<T>().add((self.first + c) * stride).read_unaligned() };
             }
@@ -91,7 +91,7 @@ impl<T: Accumulator> IsaTask for Panel<'_, T> {
             }
             strides
         };
-        let with_epilogue = Finished {
+        let epilogue = StoreEpilogue {
             bias,
             residual: channel_epilogue
                 .residual
@@ -113,10 +113,10 @@ impl<T: Accumulator> IsaTask for Panel<'_, T> {
                     let [from, to] =
                         [self.pixels.start, self.pixels.end].map(|end| end.saturating_sub(pixel).min(len));
                     let line = Line { pixel, range: (from, to), image: image + n, at };
-                    if with_epilogue.output.strides.channel == 1 {
-                        self.by_outputs(&line, &with_epilogue);
+                    if epilogue.output.strides.channel == 1 {
+                        self.by_outputs(&line, &epilogue);
                     } else {
-                        self.by_channels(&line, &with_epilogue);
+                        self.by_channels(&line, &epilogue);
                     }
                     pixel += len;
                 }
@@ -134,14 +134,14 @@ impl<T> View<T> {
     }
 }
 
-impl<T: Accumulator> Finished<T> {
+impl<T: Accumulator> StoreEpilogue<T> {
     /// Applies the epilogue to some accumulators: adds the bias and the residual, whose elements have this
     /// stride, then RELU, as far as each is present.
     ///
     /// # Safety
     /// The residual has `present` elements.
     #[inline(always)]
-    unsafe fn end<const N: usize>(
+    unsafe fn apply<const N: usize>(
         &self,
         sums: &mut [T; N],
         present: usize,
@@ -181,16 +181,16 @@ impl<T: Accumulator> Finished<T> {
     /// # Safety
     /// The output has the elements.
     #[inline(always)]
-    unsafe fn write<const N: usize>(&self, numbers: &[T; N], present: usize, to: *mut T, stride: usize) {
+    unsafe fn write<const N: usize>(&self, values: &[T; N], present: usize, to: *mut T, stride: usize) {
         // SAFETY: the elements are valid, as this function requires.
         unsafe {
             if let Some(write) = self.other {
-                write(numbers.as_ptr(), to.cast(), stride, present);
+                write(values.as_ptr(), to.cast(), stride, present);
             } else if stride == 1 && present == N {
-                to.cast::<[T; N]>().write_unaligned(*numbers);
+                to.cast::<[T; N]>().write_unaligned(*values);
             } else {
-                for (i, number) in numbers.iter().enumerate().take(present) {
-                    to.add(i * stride).write_unaligned(*number);
+                for (i, value) in values.iter().enumerate().take(present) {
+                    to.add(i * stride).write_unaligned(*value);
                 }
             }
         }
@@ -200,34 +200,34 @@ impl<T: Accumulator> Finished<T> {
 impl<T: Accumulator> Panel<'_, T> {
     /// Stores a line of a channels-last output.
     #[inline(always)]
-    fn by_outputs(&self, line: &Line, with_epilogue: &Finished<T>) {
+    fn by_outputs(&self, line: &Line, epilogue: &StoreEpilogue<T>) {
         let width = self.channels.kernel.width;
-        let (present, size) = (self.present, with_epilogue.size);
+        let (present, size) = (self.present, epilogue.size);
         let sums = self.sums.wrapping_add(line.pixel * width);
-        let to = with_epilogue.output.of(line, size);
-        let stride = with_epilogue.output.strides.spatial[2] * size;
-        let other = with_epilogue.residual.map(|view| (view.of(line, size_of::<T>()), view.strides));
-        let biases = with_epilogue.bias.unwrap_or([T::ZERO; MAX_WIDTH]);
+        let to = epilogue.output.of(line, size);
+        let stride = epilogue.output.strides.spatial[2] * size;
+        let other = epilogue.residual.map(|view| (view.of(line, size_of::<T>()), view.strides));
+        let biases = epilogue.bias.unwrap_or([T::ZERO; MAX_WIDTH]);
         for i in line.range.0..line.range.1 {
             for from in (0..present).step_by(SIDE) {
                 let present = (present - from).min(SIDE);
-                let mut numbers = [T::ZERO; SIDE];
+                let mut values = [T::ZERO; SIDE];
                 // SAFETY: a line's sums are there, a row for each output; the tensors have the output.
                 unsafe {
                     let sums = sums.add(i * width + from);
                     if present == SIDE {
-                        numbers = sums.cast::<[T; SIDE]>().read();
+                        values = sums.cast::<[T; SIDE]>().read();
                     } else {
-                        for (c, number) in numbers.iter_mut().enumerate().take(present) {
-                            *number = sums.add(c).read();
+                        for (c, value) in values.iter_mut().enumerate().take(present) {
+                            *value = sums.add(c).read();
                         }
                     }
                     let other = other.map(|(at, strides)| {
-                        let place = i * strides.spatial[2] + from * strides.channel;
-                        (at.add(place).cast_const(), strides.channel)
+                        let offset = i * strides.spatial[2] + from * strides.channel;
+                        (at.add(offset).cast_const(), strides.channel)
                     });
-                    with_epilogue.end(&mut numbers, present, |c| biases[from + c], other);
-                    with_epilogue.write(&numbers, present, to.byte_add(i * stride + from * size), 1);
+                    epilogue.apply(&mut values, present, |c| biases[from + c], other);
+                    epilogue.write(&values, present, to.byte_add(i * stride + from * size), 1);
                 }
             }
         }
@@ -235,24 +235,24 @@ impl<T: Accumulator> Panel<'_, T> {
 
     /// Stores a line channel by channel, transposing blocks.
     #[inline(always)]
-    fn by_channels(&self, line: &Line, with_epilogue: &Finished<T>) {
+    fn by_channels(&self, line: &Line, epilogue: &StoreEpilogue<T>) {
         let width = self.channels.kernel.width;
         let isa = self.channels.isa;
         // Transposing moves bits only, so the dtype does not matter.
         let side = if size_of::<T>() == size_of::<f32>() { convert::block::<f32, f32>(isa) } else { 0 };
-        let (channels, size) = (self.present, with_epilogue.size);
+        let (channels, size) = (self.present, epilogue.size);
         let sums = self.sums.wrapping_add(line.pixel * width);
-        let to = with_epilogue.output.of(line, size);
+        let to = epilogue.output.of(line, size);
         let (stride, row_stride) =
-            (with_epilogue.output.strides.spatial[2], with_epilogue.output.strides.channel * size);
-        let other = with_epilogue.residual.map(|view| (view.of(line, size_of::<T>()), view.strides));
-        let biases = with_epilogue.bias.unwrap_or([T::ZERO; MAX_WIDTH]);
+            (epilogue.output.strides.spatial[2], epilogue.output.strides.channel * size);
+        let other = epilogue.residual.map(|view| (view.of(line, size_of::<T>()), view.strides));
+        let biases = epilogue.bias.unwrap_or([T::ZERO; MAX_WIDTH]);
         let mut block = [[T::ZERO; SIDE]; SIDE];
         for from in (0..channels).step_by(SIDE) {
             let rows = (channels - from).min(SIDE);
             for i in (line.range.0..line.range.1).step_by(SIDE) {
                 let present = (line.range.1 - i).min(SIDE);
-                // SAFETY: a line's sums are there, a row for each output, whose numbers are a
+                // SAFETY: a line's sums are there, a row for each output, whose elements are a
                 // multiple of the instruction set's blocks; the tensors have the outputs.
                 unsafe {
                     let sums = sums.add(i * width + from);
@@ -276,11 +276,11 @@ impl<T: Accumulator> Panel<'_, T> {
                     for (c, row) in block.iter_mut().enumerate().take(rows) {
                         let bias = biases[from + c];
                         let other = other.map(|(at, strides)| {
-                            let place = i * strides.spatial[2] + (from + c) * strides.channel;
-                            (at.add(place).cast_const(), strides.spatial[2])
+                            let offset = i * strides.spatial[2] + (from + c) * strides.channel;
+                            (at.add(offset).cast_const(), strides.spatial[2])
                         });
-                        with_epilogue.end(row, present, |_| bias, other);
-                        with_epilogue.write(row, present, to.byte_add(c * row_stride), stride);
+                        epilogue.apply(row, present, |_| bias, other);
+                        epilogue.write(row, present, to.byte_add(c * row_stride), stride);
                     }
                 }
             }

@@ -64,8 +64,8 @@ impl<T> TileKernel<T> {
     /// tiles.
     pub(crate) fn step(&self, pixels: &[usize; MAX_PIXELS]) -> Option<usize> {
         let (step, first) = (pixels[1].wrapping_sub(pixels[0]), pixels[0]);
-        let are_apart = || pixels.iter().enumerate().all(|(i, place)| *place == first + i * step);
-        (self.two.is_some() && (1..=MAX_STEP).contains(&step) && are_apart()).then_some(step)
+        let have_stride = || pixels.iter().enumerate().all(|(i, pixel)| *pixel == first + i * step);
+        (self.two.is_some() && (1..=MAX_STEP).contains(&step) && have_stride()).then_some(step)
     }
 
     /// Computes a tile of [`TileKernel::pixels`] rows.
@@ -75,7 +75,7 @@ impl<T> TileKernel<T> {
     /// `to` is writable.
     #[inline(always)]
     pub(crate) unsafe fn run(&self, tile: &mut Tile<'_, T>) {
-        // SAFETY: the kernel requires what this function requires.
+        // SAFETY: the operands are readable for each channel and tap, and the processor has the instructions.
         unsafe { (self.run)(tile) };
     }
 
@@ -86,7 +86,7 @@ impl<T> TileKernel<T> {
     #[inline(always)]
     pub(crate) unsafe fn run_two(&self, tile: &mut Tile<'_, T>, step: usize) {
         if let Some(two) = self.two {
-            // SAFETY: the kernel requires what this function requires.
+            // SAFETY: both tiles are valid and have this stride, and the processor has the instructions.
             unsafe { two[step - 1](tile) };
         }
     }

@@ -17,7 +17,7 @@ use crate::settings::Settings;
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
 use crate::tensor::prepacked::Prepacked;
-use crate::tensor::row_converter::{all_finite, is_number};
+use crate::tensor::row_converter::{all_finite, is_compute_type};
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::{Assignment, Workers};
 
@@ -57,7 +57,7 @@ pub(crate) struct Class {
     pub(crate) of_image: usize,
     /// Offset of each term's input, channel by channel, and the row of weights that it is multiplied with.
     pub(crate) terms: Vec<usize>,
-    pub(crate) factors: Vec<usize>,
+    pub(crate) rhs_rows: Vec<usize>,
 }
 
 /// A convolution of small images with every decision made.
@@ -67,8 +67,8 @@ pub(crate) struct DirectSmall<T: 'static> {
     pub(crate) parts: Vec<Planned>,
     pub(crate) planes: Planes<T>,
     pub(crate) kernel: AccumulatorTileKernel<T>,
-    /// Pieces in a panel of output channels, and panels.
-    pub(crate) pieces: usize,
+    /// Channel blocks in a panel of output channels, and panels.
+    pub(crate) channel_blocks: usize,
     pub(crate) panels: usize,
     /// Images in a block.
     pub(crate) images: usize,
@@ -112,8 +112,8 @@ impl<T: Float> DirectSmall<T> {
             .iter()
             .map(|part| part.size.iter().product::<usize>() as f64 * (part.taps.len() * channels) as f64)
             .sum();
-        let (pieces, panels) = panels(*rows, &kernel);
-        let width = (pieces * panels * kernel.piece) as f64;
+        let (channel_blocks, panels) = panels(*rows, &kernel);
+        let width = (channel_blocks * panels * kernel.channel_block) as f64;
         let (images, groups) = (windows.batch as f64, *groups as f64);
         let taps: usize = parts.iter().map(|part| part.taps.len()).sum();
         let packed = if constant_weights { 0.0 } else { (taps * channels) as f64 * width };
@@ -157,8 +157,8 @@ impl<T: Float> DirectSmall<T> {
         // Images are then read in place, and no weight meets padding.
         let inside = parts.iter().zip(&of_parts).all(|(part, classes)| are_inside(windows, part, classes));
         let planes = Planes::plan(windows, *input, *channels, (images, windows.output), inside)?;
-        let (pieces, panels) = panels(*rows, &kernel);
-        let width = pieces * kernel.piece;
+        let (channel_blocks, panels) = panels(*rows, &kernel);
+        let width = channel_blocks * kernel.channel_block;
         let whole = (parts.len() > 1).then(|| whole_plane(parts, &output.strides)).flatten();
         let mut packed = 0;
         let planned = parts.iter().zip(of_parts).map(|(part, classes)| {
@@ -181,7 +181,7 @@ impl<T: Float> DirectSmall<T> {
                     sums: all().map(row).collect(),
                     of_image: members.len(),
                     terms: pairs().map(term).collect(),
-                    factors: pairs().map(|(channel, tap)| channel * count + tap).collect(),
+                    rhs_rows: pairs().map(|(channel, tap)| channel * count + tap).collect(),
                 }
             };
             let classes = classes.into_iter().map(class).collect();
@@ -195,7 +195,7 @@ impl<T: Float> DirectSmall<T> {
         Ok(Self {
             isa,
             kernel,
-            pieces,
+            channel_blocks,
             panels,
             images,
             workers: settings.threads.workers(work, windows.batch.div_ceil(images) * groups),
@@ -205,7 +205,7 @@ impl<T: Float> DirectSmall<T> {
             store,
             store_size: bytes(output.data_type),
             transpose: packing_of("sums", number)?.0,
-            direct: is_number::<T>(output.data_type),
+            direct: is_compute_type::<T>(output.data_type),
             weights: packed,
             columns: images * whole.unwrap_or(largest),
             whole,
@@ -223,14 +223,14 @@ impl<T: Float> DirectSmall<T> {
 
     /// Elements in a row of a panel.
     pub(crate) fn width(&self) -> usize {
-        self.pieces * self.kernel.piece
+        self.channel_blocks * self.kernel.channel_block
     }
 
     pub(crate) fn layout(&self, scratch: &mut Scratch) -> ScratchLayout {
         let workers = self.workers.count();
         ScratchLayout {
             weights: scratch.area::<T>(self.weights, 1),
-            planes: scratch.area::<T>(self.planes.numbers(), workers),
+            planes: scratch.area::<T>(self.planes.elements(), workers),
             tile: scratch.area::<T>(self.columns * self.width(), workers),
             rows: scratch.area::<T>(self.columns.next_multiple_of(LEAST_COLUMNS) * self.width(), workers),
         }
@@ -246,7 +246,7 @@ impl<T: Float> DirectSmall<T> {
         let width = self.width();
         for planned in &self.parts {
             let taps = &planned.part.taps;
-            let in_order = taps.iter().enumerate().all(|(number, (_, distance))| number == *distance)
+            let in_order = taps.iter().enumerate().all(|(number, (_, offset))| number == *offset)
                 && weights.channel == taps.len();
             for number in 0..groups * self.panels {
                 let (group, panel) = (number / self.panels, number % self.panels);
@@ -269,8 +269,8 @@ impl<T: Float> DirectSmall<T> {
                         (self.pack)(self.isa, &matrix(first, planned.rows, 1, width), to);
                         continue;
                     }
-                    for (tap, (_, distance)) in taps.iter().enumerate() {
-                        let from = first.add(distance * self.weight_size);
+                    for (tap, (_, offset)) in taps.iter().enumerate() {
+                        let from = first.add(offset * self.weight_size);
                         let copy = matrix(from, *channels, weights.channel, taps.len() * width);
                         (self.pack)(self.isa, &copy, to.add(tap * width));
                     }
@@ -321,8 +321,7 @@ impl<T: Float> DirectSmall<T> {
         if let Some(outputs) = self.whole {
             for panel in 0..self.panels {
                 for planned in &self.parts {
-                    // SAFETY: everything read and written here is valid, as this function
-                    // requires.
+                    // SAFETY: the planes have the block's images, and the worker's tile has room for the accumulators.
                     unsafe { self.sum(planned, (group, panel), block.images, weights, planes, worker.tile) };
                 }
                 store(panel, 0, outputs, [1, 1, outputs], true);
@@ -333,7 +332,7 @@ impl<T: Float> DirectSmall<T> {
             let size = planned.part.size;
             let flat = output.strides.are_flat(size);
             for panel in 0..self.panels {
-                // SAFETY: everything read and written here is valid, as this function requires.
+                // SAFETY: the planes have the block's images, and the worker's tile has room for the accumulators.
                 unsafe { self.sum(planned, (group, panel), block.images, weights, planes, worker.tile) };
                 store(panel, planned.part.first, planned.of_image, size, flat);
             }
@@ -355,14 +354,14 @@ impl<T: Float> DirectSmall<T> {
     ) {
         let width = self.width();
         for class in &planned.classes {
-            let Class { terms, factors, .. } = class;
+            let Class { terms, rhs_rows, .. } = class;
             let outputs = images * class.of_image;
             for from in (0..outputs).step_by(self.kernel.rows) {
                 // Slots beyond the last row repeat it.
-                let (mut rows, mut places) = ([0; MAX_ROWS], [0; MAX_ROWS]);
-                for (i, (row, place)) in rows.iter_mut().zip(&mut places).enumerate() {
+                let (mut rows, mut tile_offsets) = ([0; MAX_ROWS], [0; MAX_ROWS]);
+                for (i, (row, offset)) in rows.iter_mut().zip(&mut tile_offsets).enumerate() {
                     let number = (from + i).min(outputs - 1);
-                    (*row, *place) = (class.outputs[number], class.sums[number] * width);
+                    (*row, *offset) = (class.outputs[number], class.sums[number] * width);
                 }
                 // SAFETY: the panel's weights are packed, and the tile has room for all outputs.
                 unsafe {
@@ -371,13 +370,13 @@ impl<T: Float> DirectSmall<T> {
                         rows: &rows,
                         terms,
                         from: planes,
-                        right: weights.add(packed),
-                        factors,
+                        rhs: weights.add(packed),
+                        rhs_rows,
                         tile,
-                        places: &places,
+                        tile_offsets: &tile_offsets,
                         add: false,
                     };
-                    self.kernel.run(&sums, (self.kernel.rows, self.pieces));
+                    self.kernel.run(&sums, (self.kernel.rows, self.channel_blocks));
                 }
             }
         }
@@ -403,18 +402,18 @@ impl<T: Float> Kernel for DirectSmall<T> {
             self.prepacked.get(source, scratch.add(areas.weights).cast::<T>(), |to| self.pack(source, to))
         };
         if let Some(exact) = self.exact.as_ref().filter(|_| !finite) {
-            // SAFETY: as the caller promises; there is scratch memory for either.
+            // SAFETY: the tensors are those of the operation; the scratch memory is large enough for either kernel.
             unsafe { exact.run(tensors, scratch) };
             return;
         }
         let shared = Tensors(tensors);
         let base = Shared([packed.cast_mut().cast(), scratch]);
-        let (planes_size, tile_size) = (self.planes.numbers(), self.columns * self.width());
+        let (planes_size, tile_size) = (self.planes.elements(), self.columns * self.width());
         let rows_size = self.columns.next_multiple_of(LEAST_COLUMNS) * self.width();
         let blocks = windows.batch.div_ceil(self.images);
-        let area = |offset: usize, worker: usize, numbers: usize| {
+        let area = |offset: usize, worker: usize, elements: usize| {
             // SAFETY: the scratch memory has an area for each worker.
-            unsafe { base.get(1).add(offset).cast::<T>().add(worker * Scratch::padded::<T>(numbers)) }
+            unsafe { base.get(1).add(offset).cast::<T>().add(worker * Scratch::padded::<T>(elements)) }
         };
         self.workers.for_each_part_with_state(
             groups * blocks,
@@ -461,8 +460,8 @@ pub(crate) fn suits<T: Float>(operands: &Operands, isa: Isa, settings: Settings)
     let Operands { windows, parts, rows, channels, .. } = operands;
     let taps = parts.iter().map(|part| part.taps.len()).max().unwrap_or(0);
     let outputs = windows.batch * windows.output.iter().product::<usize>();
-    let (pieces, _) = panels(*rows, &kernel);
-    let panel = taps * channels * pieces * kernel.piece * size_of::<T>();
+    let (channel_blocks, _) = panels(*rows, &kernel);
+    let panel = taps * channels * channel_blocks * kernel.channel_block * size_of::<T>();
     if operands.between.is_some() || windows.output[2] >= kernel.lanes {
         return Err(format!("rows of {} outputs, expected less than {}", windows.output[2], kernel.lanes));
     }

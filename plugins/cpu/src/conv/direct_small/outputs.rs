@@ -32,8 +32,8 @@ pub(crate) fn classes(
         let taps = (0..part.taps.len()).filter(|tap| meets(windows, part, number, *tap)).collect();
         classes.entry(taps).or_default().push(number);
     }
-    let stride: Vec<_> = classes.into_iter().collect();
-    if tiles(&stride, images, rows) < tiles(&together, images, rows) { stride } else { together }
+    let separate: Vec<_> = classes.into_iter().collect();
+    if tiles(&separate, images, rows) < tiles(&together, images, rows) { separate } else { together }
 }
 
 /// Whether an output of an image meets a tap of its sub-problem inside the input.
@@ -42,8 +42,8 @@ fn meets(windows: &Windows, part: &SubProblem, number: usize, tap: usize) -> boo
     let at = [number / length / height, number / length % height, number % length];
     let tap = windows.taps[part.taps[tap].0];
     (0..3).all(|i| {
-        let place = (at[i] * windows.stride[i]) as isize + tap[i];
-        (0..windows.input[i] as isize).contains(&place)
+        let position = (at[i] * windows.stride[i]) as isize + tap[i];
+        (0..windows.input[i] as isize).contains(&position)
     })
 }
 
@@ -74,8 +74,8 @@ pub(crate) fn in_plane(part: &SubProblem, strides: &Strides) -> impl Iterator<It
 pub(crate) fn whole_plane(parts: &[SubProblem], strides: &Strides) -> Option<usize> {
     let all: usize = parts.iter().map(|part| part.size.iter().product::<usize>()).sum();
     let mut met = vec![false; all];
-    for place in parts.iter().flat_map(|part| in_plane(part, strides)) {
-        if std::mem::replace(met.get_mut(place)?, true) {
+    for offset in parts.iter().flat_map(|part| in_plane(part, strides)) {
+        if std::mem::replace(met.get_mut(offset)?, true) {
             return None;
         }
     }
@@ -88,7 +88,7 @@ pub(crate) struct Met {
     pub(crate) of_image: usize,
     /// Their offsets in the planes, image by image, and their indices.
     pub(crate) outputs: Vec<usize>,
-    pub(crate) numbers: Vec<usize>,
+    pub(crate) indices: Vec<usize>,
 }
 
 /// Taps of a filter above which no outputs are skipped.
@@ -109,13 +109,13 @@ pub(crate) fn met(blocks: &Geometry, outputs: &[usize]) -> Vec<[Met; 2]> {
     let some = |taps: std::ops::RangeInclusive<usize>| {
         let members: Vec<usize> =
             (0..of_image).filter(|output| taps.clone().any(|tap| meets(*output, tap))).collect();
-        let numbers: Vec<usize> = (0..whole.images)
+        let indices: Vec<usize> = (0..whole.images)
             .flat_map(|image| members.iter().map(move |output| image * of_image + output))
             .collect();
         Met {
             of_image: members.len(),
-            outputs: numbers.iter().map(|number| outputs[*number]).collect(),
-            numbers,
+            outputs: indices.iter().map(|number| outputs[*number]).collect(),
+            indices,
         }
     };
     let met: Vec<[Met; 2]> =
@@ -131,13 +131,13 @@ mod tests {
     /// A filter of 3 × 3 with padding 1 over square images.
     fn windows(input: usize, stride: usize) -> (Windows, SubProblem) {
         let output = (input - 1) / stride + 1;
-        let places = |number: isize| [0, number / 3 - 1, number % 3 - 1];
+        let tap = |number: isize| [0, number / 3 - 1, number % 3 - 1];
         let windows = Windows {
             batch: 8,
             output: [1, output, output],
             input: [1, input, input],
             stride: [1, stride, stride],
-            taps: (0..9).map(places).collect(),
+            taps: (0..9).map(tap).collect(),
         };
         (
             windows,
@@ -171,7 +171,7 @@ mod tests {
         let sizes: Vec<_> = met.iter().map(|[own, two]| (own.of_image, two.of_image)).collect();
         assert_eq!(sizes[..2], [(9, 12), (12, 12)]);
         assert_eq!(sizes.iter().map(|(own, _)| own).sum::<usize>(), 121);
-        assert_eq!(met[0][0].numbers, [5, 6, 7, 9, 10, 11, 13, 14, 15, 21, 22, 23, 25, 26, 27, 29, 30, 31]);
+        assert_eq!(met[0][0].indices, [5, 6, 7, 9, 10, 11, 13, 14, 15, 21, 22, 23, 25, 26, 27, 29, 30, 31]);
         assert_eq!(met[0][0].outputs[0], 105);
     }
 

@@ -4,7 +4,7 @@ use crate::conv::geometry::{Block, Strides, Windows};
 use crate::conv::operands::OperandView;
 use crate::kernel::Refusal;
 use crate::simd::vector::Float;
-use crate::tensor::row_converter::{RowConverter, is_number};
+use crate::tensor::row_converter::{RowConverter, is_compute_type};
 
 /// Where images are read from: the tensor itself, or a copy that has every element that a filter reaches.
 pub(crate) struct Planes<T> {
@@ -12,7 +12,7 @@ pub(crate) struct Planes<T> {
     run: RowConverter<T>,
     input: [usize; 3],
     stride: [usize; 3],
-    place: OperandView,
+    view: OperandView,
     /// The first position that the first block reaches, which may be in the padding, and how many positions it
     /// reaches.
     low: [isize; 3],
@@ -32,37 +32,37 @@ impl<T: Float> Planes<T> {
     /// says that nothing outside the tensor is read, so that no padding is needed.
     pub(crate) fn plan(
         windows: &Windows,
-        place: OperandView,
+        view: OperandView,
         channels: usize,
         (images, outputs): (usize, [usize; 3]),
         inside: bool,
     ) -> Result<Self, Refusal> {
         let (mut low, mut size, mut padded) = ([0; 3], [1; 3], false);
         for i in 0..3 {
-            let places = || windows.taps.iter().map(|tap| tap[i]);
-            let (first, behind) = (places().min().unwrap_or(0), places().max().unwrap_or(0) + 1);
+            let taps_of_axis = || windows.taps.iter().map(|tap| tap[i]);
+            let (first, behind) = (taps_of_axis().min().unwrap_or(0), taps_of_axis().max().unwrap_or(0) + 1);
             let end = |outputs: usize| (outputs - 1) as isize * windows.stride[i] as isize + behind;
             padded |= !inside && (first < 0 || end(windows.output[i]) > windows.input[i] as isize);
             (low[i], size[i]) = (first, (end(outputs[i]) - first) as usize);
         }
         let elements: f64 = size.iter().map(|n| *n as f64).product();
         if elements * channels as f64 * images as f64 > (1_u64 << 32) as f64 {
-            return Err(format!("planes of {elements} numbers for {channels} channels of {images} images"));
+            return Err(format!("planes of {elements} elements for {channels} channels of {images} images"));
         }
-        let copied = padded || !is_number::<T>(place.data_type);
+        let copied = padded || !is_compute_type::<T>(view.data_type);
         let plane: usize = size.iter().product();
         let strides = if !copied {
-            place.strides
-        } else if place.strides.channel == 1 && channels > 1 {
+            view.strides
+        } else if view.strides.channel == 1 && channels > 1 {
             let spatial = [size[1] * size[2] * channels, size[2] * channels, channels];
             Strides { batch: plane * channels, channel: 1, spatial }
         } else {
             Strides { batch: plane * channels, channel: plane, spatial: [size[1] * size[2], size[2], 1] }
         };
-        let run = RowConverter::of(place.data_type)?;
+        let run = RowConverter::of(view.data_type)?;
         let Windows { input, stride, output, .. } = *windows;
         let parted = outputs != output;
-        Ok(Self { run, input, stride, place, low, size, strides, images, copied, padded, parted })
+        Ok(Self { run, input, stride, view, low, size, strides, images, copied, padded, parted })
     }
 
     /// Whether some output meets padding.
@@ -71,7 +71,7 @@ impl<T: Float> Planes<T> {
     }
 
     /// Elements of the copy.
-    pub(crate) fn numbers(&self) -> usize {
+    pub(crate) fn elements(&self) -> usize {
         if self.copied { self.strides.batch * self.images } else { 0 }
     }
 
@@ -80,8 +80,8 @@ impl<T: Float> Planes<T> {
     pub(crate) fn outputs(&self, images: usize, size: [usize; 3], stride: [usize; 3]) -> Vec<usize> {
         let [_, height, length] = size;
         let of_image: usize = size.iter().product();
-        let places = (0..images).flat_map(|image| (0..of_image).map(move |number| (image, number)));
-        let offsets = places.map(|(image, number)| {
+        let outputs = (0..images).flat_map(|image| (0..of_image).map(move |number| (image, number)));
+        let offsets = outputs.map(|(image, number)| {
             let at = [number / length / height, number / length % height, number % length];
             self.strides.offset(image, [0, 1, 2].map(|i| at[i] * stride[i]))
         });
@@ -98,7 +98,7 @@ impl<T: Float> Planes<T> {
     /// them to `to` unless the tensor is read in place.
     ///
     /// # Safety
-    /// `from` is the first element of the first channel; `to` is writable for [`Planes::numbers`] values, which
+    /// `from` is the first element of the first channel; `to` is writable for [`Planes::elements`] values, which
     /// are zero or from an earlier call.
     pub(crate) unsafe fn fill(
         &self,
@@ -107,7 +107,7 @@ impl<T: Float> Planes<T> {
         block: &Block,
         to: *mut T,
     ) -> *const T {
-        let strides = &self.place.strides;
+        let strides = &self.view.strides;
         let low = [0, 1, 2].map(|i| self.low[i] + (block.origin[i] * self.stride[i]) as isize);
         if !self.copied {
             let first = (0..3).map(|i| low[i] * strides.spatial[i] as isize).sum::<isize>();
@@ -138,12 +138,12 @@ impl<T: Float> Planes<T> {
         for n in 0..block.images {
             for d in depth.clone() {
                 for h in height.clone() {
-                    let place = [d, h, width.start];
-                    let at = [0, 1, 2].map(|i| (place[i] as isize - low[i]) as usize);
-                    let source = strides.offset(block.image + n, place);
+                    let position = [d, h, width.start];
+                    let at = [0, 1, 2].map(|i| (position[i] as isize - low[i]) as usize);
+                    let source = strides.offset(block.image + n, position);
                     let target = self.strides.offset(n, at);
                     for i in 0..runs {
-                        // SAFETY: the elements are those of the tensor, the numbers those of the planes.
+                        // SAFETY: the elements are those of the tensor, the values those of the planes.
                         unsafe {
                             let from = from.add((source + i * next) * self.run.size);
                             let to = to.add(target + i * to_next);

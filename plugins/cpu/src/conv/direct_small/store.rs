@@ -25,10 +25,10 @@ impl<T: Float> DirectSmall<T> {
         let lines = if flat { 1 } else { depth * height };
         let line = count / lines;
         let stride = if flat { 1 } else { strides.spatial[2] };
-        let place = |number: usize| strides.offset(image, [number / height, number % height, 0]);
-        // SAFETY: the numbers, and the tensor has the outputs are valid, as this function requires.
+        let offset = |number: usize| strides.offset(image, [number / height, number % height, 0]);
+        // SAFETY: the values are readable and the tensor has the outputs, as this function requires.
         unsafe {
-            let to = |line: usize| to.add(place(line) * self.store_size);
+            let to = |line: usize| to.add(offset(line) * self.store_size);
             if strides.channel == 1 {
                 for number in 0..lines {
                     let from = from.add(number * line * width);

@@ -1,4 +1,4 @@
-//! The micro-kernel: some outputs, or weights, times several output channels. A piece is half a vector of channels
+//! The micro-kernel: some outputs, or weights, times several output channels. A channel block is half a vector of channels
 //! if the instruction set has half vectors.
 
 use crate::conv::cost::Cost;
@@ -6,7 +6,7 @@ use crate::gemm::prefetch::prefetch;
 use crate::simd::isa::{Isa, IsaTask};
 use crate::simd::vector::{Float, Lanewise, Vector};
 
-/// Arguments of the micro-kernel: `tile[places[r] + v] = Σ from[rows[r] + terms[j]] · right[factors[j]][v]` over
+/// Arguments of the micro-kernel: `tile[tile_offsets[r] + v] = Σ from[rows[r] + terms[j]] · rhs[rhs_rows[j]][v]` over
 /// the terms j.
 pub(crate) struct AccumulatorTile<'a, T> {
     /// For each row of the tile the offset of its first input.
@@ -15,14 +15,14 @@ pub(crate) struct AccumulatorTile<'a, T> {
     pub(crate) terms: &'a [usize],
     /// The origin of these offsets, which need not be inside the input itself.
     pub(crate) from: *const T,
-    /// Operand B: rows of pieces.
-    pub(crate) right: *const T,
+    /// Operand B: rows of channel blocks.
+    pub(crate) rhs: *const T,
     /// For each term the row of B.
-    pub(crate) factors: &'a [usize],
+    pub(crate) rhs_rows: &'a [usize],
     /// The results.
     pub(crate) tile: *mut T,
     /// For each row its offset in `tile`.
-    pub(crate) places: &'a [usize],
+    pub(crate) tile_offsets: &'a [usize],
     /// Whether results are added to the tile.
     pub(crate) add: bool,
 }
@@ -43,11 +43,11 @@ pub(crate) struct AccumulatorTileKernel<T: 'static> {
     pub(crate) rows: usize,
     /// Elements of a vector.
     pub(crate) lanes: usize,
-    /// Elements of a piece: half a vector, or a vector if registers are few.
-    pub(crate) piece: usize,
-    /// By number of pieces in a row.
+    /// Elements of a channel block: half a vector, or a vector if registers are few.
+    pub(crate) channel_block: usize,
+    /// By number of channel blocks in a row.
     run: &'static [RunTile<T>],
-    /// The same with [`MAX_ROWS`] rows, for few pieces.
+    /// The same with [`MAX_ROWS`] rows, for few channel blocks.
     tall: &'static [RunTile<T>],
 }
 
@@ -88,7 +88,13 @@ impl<T: Float> AccumulatorTileKernel<T> {
     }
 
     fn with<V: Vector<Scalar = T>, const ROWS: usize>() -> Self {
-        Self { rows: ROWS, lanes: V::LANES, piece: V::LANES, run: &Tiles::<V, ROWS>::WHOLE, tall: &[] }
+        Self {
+            rows: ROWS,
+            lanes: V::LANES,
+            channel_block: V::LANES,
+            run: &Tiles::<V, ROWS>::WHOLE,
+            tall: &[],
+        }
     }
 
     #[cfg(target_arch = "x86_64")]
@@ -96,7 +102,7 @@ impl<T: Float> AccumulatorTileKernel<T> {
         Self {
             rows: ROWS,
             lanes: V::LANES,
-            piece: <V::Half as Vector>::LANES,
+            channel_block: <V::Half as Vector>::LANES,
             run: &Tiles::<V, ROWS>::HALVES,
             tall: &Tiles::<V, MAX_ROWS>::NARROW,
         }
@@ -104,27 +110,27 @@ impl<T: Float> AccumulatorTileKernel<T> {
 
     /// The tile height for which the fewest tiles have this many rows together: [`AccumulatorTileKernel::rows`]
     /// or one more.
-    pub(crate) fn height(&self, rows: usize, pieces: usize) -> usize {
-        let is_tall = pieces <= self.tall.len() && rows.div_ceil(MAX_ROWS) < rows.div_ceil(self.rows);
+    pub(crate) fn height(&self, rows: usize, channel_blocks: usize) -> usize {
+        let is_tall = channel_blocks <= self.tall.len() && rows.div_ceil(MAX_ROWS) < rows.div_ceil(self.rows);
         if is_tall { MAX_ROWS } else { self.rows }
     }
 
-    /// Pieces in the widest row.
+    /// Channel blocks in the widest row.
     pub(crate) fn most(&self) -> usize {
         self.run.len()
     }
 
     /// Computes a tile of `height` rows ([`AccumulatorTileKernel::height`] or [`AccumulatorTileKernel::rows`])
-    /// and `pieces` pieces.
+    /// and `channel_blocks` channel blocks.
     ///
     /// # Safety
     /// The processor supports the kernel's instruction set. The inputs of every row and term, and a row of
-    /// pieces for each term, are readable; the rows of `tile` are readable and writable.
-    pub(crate) unsafe fn run(&self, sums: &AccumulatorTile<'_, T>, (height, pieces): (usize, usize)) {
-        assert!(sums.rows.len() >= height && sums.places.len() >= height);
+    /// channel blocks for each term, are readable; the rows of `tile` are readable and writable.
+    pub(crate) unsafe fn run(&self, sums: &AccumulatorTile<'_, T>, (height, channel_blocks): (usize, usize)) {
+        assert!(sums.rows.len() >= height && sums.tile_offsets.len() >= height);
         let run = if height == self.rows { self.run } else { self.tall };
-        // SAFETY: the kernel requires what this function requires.
-        unsafe { run[pieces - 1](sums) };
+        // SAFETY: inputs and rows of B are readable for each term, and the tile has `height` rows.
+        unsafe { run[channel_blocks - 1](sums) };
     }
 }
 
@@ -140,14 +146,14 @@ impl<V: Vector, const ROWS: usize, const VECTORS: usize, const HALF: bool> IsaTa
 
     #[inline(always)]
     fn run(self) {
-        let AccumulatorTile { rows, terms, from, right, factors, tile, places: to, add } = *self.0;
+        let AccumulatorTile { rows, terms, from, rhs, rhs_rows, tile, tile_offsets: to, add } = *self.0;
         let width = VECTORS * V::LANES + if HALF { <V::Half as Vector>::LANES } else { 0 };
         // SAFETY: `sums` is called with memory as `AccumulatorTileKernel::run` describes it, at the vector's
         // instruction set.
         unsafe {
-            let mut places = [from; ROWS];
-            for (place, row) in places.iter_mut().zip(rows) {
-                *place = from.wrapping_add(*row);
+            let mut inputs = [from; ROWS];
+            for (input, row) in inputs.iter_mut().zip(rows) {
+                *input = from.wrapping_add(*row);
             }
             if add {
                 for row in &to[..ROWS] {
@@ -156,22 +162,21 @@ impl<V: Vector, const ROWS: usize, const VECTORS: usize, const HALF: bool> IsaTa
             }
             let mut sums = [[V::zero(); VECTORS]; ROWS];
             let mut halves = [V::Half::zero(); ROWS];
-            for (term, factor) in terms.iter().zip(factors) {
-                let right = right.add(factor * width);
+            for (term, row) in terms.iter().zip(rhs_rows) {
+                let rhs = rhs.add(row * width);
                 let mut columns = [V::zero(); VECTORS];
                 for (v, column) in columns.iter_mut().enumerate() {
-                    *column = V::load(right.add(v * V::LANES));
+                    *column = V::load(rhs.add(v * V::LANES));
                 }
-                let behind =
-                    if HALF { V::Half::load(right.add(VECTORS * V::LANES)) } else { V::Half::zero() };
-                for ((place, sums), behind_sum) in places.iter().zip(&mut sums).zip(&mut halves) {
-                    let number = place.wrapping_add(*term).read_unaligned();
-                    let all = V::splat(number);
+                let behind = if HALF { V::Half::load(rhs.add(VECTORS * V::LANES)) } else { V::Half::zero() };
+                for ((input, sums), behind_sum) in inputs.iter().zip(&mut sums).zip(&mut halves) {
+                    let element = input.wrapping_add(*term).read_unaligned();
+                    let all = V::splat(element);
                     for (sum, column) in sums.iter_mut().zip(columns) {
                         *sum = all.mul_add(column, *sum);
                     }
                     if HALF {
-                        *behind_sum = V::Half::splat(number).mul_add(behind, *behind_sum);
+                        *behind_sum = V::Half::splat(element).mul_add(behind, *behind_sum);
                     }
                 }
             }
@@ -207,9 +212,9 @@ pub(crate) fn copied(cost: &Cost, row: usize) -> f64 {
     cost.copy * (0.5 + 2.0 / row.max(1) as f64)
 }
 
-/// How many pieces a panel has, and how many panels there are, for this many channels.
+/// How many channel blocks a panel has, and how many panels there are, for this many channels.
 pub(crate) fn panels<T: Float>(channels: usize, kernel: &AccumulatorTileKernel<T>) -> (usize, usize) {
-    let pieces = channels.div_ceil(kernel.piece);
-    let panels = pieces.div_ceil(kernel.most());
-    (pieces.div_ceil(panels), panels)
+    let channel_blocks = channels.div_ceil(kernel.channel_block);
+    let panels = channel_blocks.div_ceil(kernel.most());
+    (channel_blocks.div_ceil(panels), panels)
 }

@@ -5,7 +5,7 @@ use crate::conv::prefetch::pays;
 use crate::gemm::kernel::MicroKernel;
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
-use crate::tensor::row_converter::is_number;
+use crate::tensor::row_converter::is_compute_type;
 
 /// Columns of all images, and columns by which whole vectors exceed them.
 pub(crate) fn columns(operands: &Operands, lanes: usize) -> [usize; 2] {
@@ -42,8 +42,8 @@ pub(crate) fn has_form<T: Float>(operands: &Operands) -> bool {
         && windows.taps.iter().all(|tap| tap[0] == 0)
         && (input.strides.spatial[2] == 1 || windows.input[2] == 1)
         && output.strides.are_flat(windows.output)
-        && is_number::<T>(input.data_type)
-        && is_number::<T>(output.data_type)
+        && is_compute_type::<T>(input.data_type)
+        && is_compute_type::<T>(output.data_type)
         && operands.channels.saturating_mul(part.taps.len()) <= MAX_DEPTH
 }
 

@@ -139,7 +139,7 @@ impl<T: Float> Strip<T> {
         let read = STEP * V::LANES;
         let fits = self.first >= 0 && self.first as usize + read * VECTORS <= len;
         let from = self.line.wrapping_offset(self.first);
-        // SAFETY: this function requires the rows, and the lines, of which places before and behind them are not
+        // SAFETY: this function requires the rows, and the lines, of which elements before and behind them are not
         // read.
         unsafe {
             if fits {
@@ -205,8 +205,8 @@ impl<T: Float> Strip<T> {
                 for vector in 0..self.vectors {
                     let first = self.first + (vector * V::LANES * stride) as isize;
                     let lanes = if vector + 1 < self.vectors { V::LANES } else { self.rest };
-                    let numbers = load_strided::<V>(line, first, stride, len);
-                    numbers.store_lanes(to.add(vector * V::LANES), V::lanes(0, lanes));
+                    let values = load_strided::<V>(line, first, stride, len);
+                    values.store_lanes(to.add(vector * V::LANES), V::lanes(0, lanes));
                 }
             }
         }

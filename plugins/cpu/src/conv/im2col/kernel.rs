@@ -46,7 +46,7 @@ const FEW_WEIGHTS: usize = 512 << 10;
 /// Tiles of a block at most.
 pub(crate) const MAX_TILES: usize = 16;
 
-/// Bytes of images and results from which on more is prefetched. Tests have small images.
+/// Bytes of images and results above which more is prefetched; smaller in tests, whose images are small.
 const FAR: usize = if cfg!(test) { 2 << 10 } else { 1 << 20 };
 
 /// Terms between two prefetches, and cache lines of each prefetch, which costs about as much as one term.
@@ -54,8 +54,8 @@ const INTERVAL: usize = 16;
 
 const TOGETHER: usize = 4;
 
-/// Blocks, or pieces of their rows, per worker, so that workers of different speed end at about the same time.
-const PER_LANE: usize = 4;
+/// Blocks, or chunks of their panels, per worker, so that workers of different speed end at about the same time.
+const ITEMS_PER_WORKER: usize = 4;
 
 /// Cost of reading one panel's weights for a block, in panels multiplied with a tile: weights that stay in the L2
 /// cache, and weights that do not.
@@ -64,7 +64,7 @@ const READ: [f64; 2] = [0.125, 0.5];
 /// Bytes of weights that stay in the L2 cache.
 const MAX_WEIGHTS: usize = 1 << 20;
 
-/// Cost of beginning a block or a piece of it, in the same unit.
+/// Cost of beginning a block or a chunk of it, in the same unit.
 const UNIT: f64 = 1.0;
 
 /// Cost of copying a tile, in panels multiplied with it: if the first panel copies it because columns are
@@ -124,8 +124,8 @@ impl<T: Float> Im2col<T> {
         let stride = [windows.stride[1], windows.stride[2]];
         let taps: Vec<_> = windows.taps.iter().map(|tap| [tap[1], tap[2]]).collect();
         let reach = [0, 1].map(|i| {
-            let places = || taps.iter().map(|tap| tap[i]);
-            (places().min().unwrap_or(0), places().max().unwrap_or(0))
+            let taps_of_axis = || taps.iter().map(|tap| tap[i]);
+            (taps_of_axis().min().unwrap_or(0), taps_of_axis().max().unwrap_or(0))
         });
         let is_padded = (0..2).any(|i| {
             reach[i].0 < 0 || ((output[i] - 1) * stride[i]) as isize + reach[i].1 >= input[i] as isize
@@ -146,8 +146,8 @@ impl<T: Float> Im2col<T> {
         let most = (largest(weight_bytes, flat) / of_tile).clamp(1, MAX_TILES);
         let costs = [COPY[usize::from(!is_flat)], READ[usize::from(weight_bytes > MAX_WEIGHTS)]];
         let wanted = threads.workers(time, usize::MAX).count();
-        let (block, pieces) = division([tiles, panels, operands.groups], most, wanted, costs);
-        let units = operands.groups * tiles.div_ceil(block) * pieces;
+        let (block, chunks) = division([tiles, panels, operands.groups], most, wanted, costs);
+        let units = operands.groups * tiles.div_ceil(block) * chunks;
         let weights_stride = rows_stride::<T>(operands).filter(|_| !settings.constant_weights);
         let weights = if weights_stride.is_some() { 0 } else { all_weights };
         Ok(Some(Self {
@@ -166,7 +166,7 @@ impl<T: Float> Im2col<T> {
             tiles,
             block,
             panels,
-            pieces,
+            chunks,
             workers: threads.workers(time, units),
             pack_workers: threads.workers(weights as f64 * cost.copy * 2.0, operands.groups * panels),
             pack: pack_of::<T>(operands.weights.data_type)?,
@@ -205,11 +205,11 @@ impl<T: Float> Im2col<T> {
     fn spot(&self, tile: usize) -> Spot {
         let columns = self.columns(tile);
         let of_image = self.output[0] * self.output[1];
-        let (image, place) = (columns.start / of_image, columns.start % of_image);
-        let is_alone = place + columns.len() <= of_image && columns.len().is_multiple_of(self.kernel.lanes);
+        let (image, offset) = (columns.start / of_image, columns.start % of_image);
+        let is_alone = offset + columns.len() <= of_image && columns.len().is_multiple_of(self.kernel.lanes);
         Spot {
             vectors: columns.len().div_ceil(self.kernel.lanes),
-            alone: is_alone.then_some((image, place)),
+            alone: is_alone.then_some((image, offset)),
             columns,
         }
     }
@@ -218,7 +218,7 @@ impl<T: Float> Im2col<T> {
     #[inline(always)]
     pub(crate) fn runs(&self, columns: &Range<usize>, mut each: impl FnMut(LineRun)) {
         let [lines, len] = self.output;
-        pieces(columns, len, |column, len, line, at| {
+        split_columns(columns, len, |column, len, line, at| {
             each(LineRun { column, len, image: line / lines, line: line % lines, at });
         });
     }
@@ -226,7 +226,7 @@ impl<T: Float> Im2col<T> {
     /// Calls `each` with the parts of some columns that lie in one image: first column, number of columns,
     /// image, first output.
     pub(crate) fn images(&self, columns: &Range<usize>, each: impl FnMut(usize, usize, usize, usize)) {
-        pieces(columns, self.output[0] * self.output[1], each);
+        split_columns(columns, self.output[0] * self.output[1], each);
     }
 
     /// Packs all weights.
@@ -237,12 +237,19 @@ impl<T: Float> Im2col<T> {
         let shared = Shared([from.cast_mut(), to.cast()]);
         let height = self.kernel.rows;
         self.pack_workers.for_each_part(self.operands.groups * self.panels, |_, number| {
-            let place = (number / self.panels, number % self.panels);
+            let group_and_panel = (number / self.panels, number % self.panels);
             // SAFETY: the tensor covers its weights, and there is memory for every panel; a panel is
             // packed by one worker.
             unsafe {
                 let to = shared.get(1).cast::<T>().add(number * self.depth * height);
-                (self.pack)(&self.operands, &self.operands.parts[0].taps, height, place, shared.get(0), to);
+                (self.pack)(
+                    &self.operands,
+                    &self.operands.parts[0].taps,
+                    height,
+                    group_and_panel,
+                    shared.get(0),
+                    to,
+                );
             }
         });
     }
@@ -275,12 +282,12 @@ impl<T: Float> Im2col<T> {
                     let residual = self.added(tensors, (columns, *alone), channels, buffers[1]);
                     let copied = copied.add(number * self.depth * self.kernel.columns());
                     let width = vectors * self.kernel.lanes;
-                    let place = alone.filter(|_| copies && panel == panels.start);
-                    let (b, b_stride, keep) = match place {
-                        Some((image, place)) => {
+                    let position = alone.filter(|_| copies && panel == panels.start);
+                    let (b, b_stride, keep) = match position {
+                        Some((image, offset)) => {
                             let from = self.operands.input_of(tensors, group, size_of::<T>()).cast::<T>();
                             (
-                                from.add(image * input.strides.batch + place).cast_const(),
+                                from.add(image * input.strides.batch + offset).cast_const(),
                                 input.strides.channel,
                                 copied,
                             )
@@ -292,7 +299,7 @@ impl<T: Float> Im2col<T> {
                         None => (panel * self.depth * height, Order::Panel, height),
                     };
                     let mut tile_prefetch = TilePrefetch::of(next.take(), self.depth, [INTERVAL, TOGETHER]);
-                    let mut product = Tile {
+                    let mut gemm_tile = Tile {
                         a: weights.add(of_panel),
                         order,
                         a_stride,
@@ -311,14 +318,14 @@ impl<T: Float> Im2col<T> {
                     if self.prefetches && to == buffers[0] {
                         self.prefetch(tensors, columns, channels);
                     }
-                    self.kernel.run(&mut product, present, *vectors);
+                    self.kernel.run(&mut gemm_tile, present, *vectors);
                     // A weight that is NaN or infinite times a zero of the padding is NaN.
                     if self.is_padded
                         && !is_finite
                         && has_nan(to, (present, to_stride), columns.len())
-                        && !are_finite(&product, present)
+                        && !are_finite(&gemm_tile, present)
                     {
-                        self.multiply_exactly(&product, columns, present);
+                        self.multiply_exactly(&gemm_tile, columns, present);
                     }
                     if to == buffers[0] {
                         self.store(tensors, columns, channels, to);
@@ -332,40 +339,40 @@ impl<T: Float> Im2col<T> {
 /// Splits some columns at multiples of `size` and calls `each` with: first column relative to the start, number of
 /// columns, index of the multiple, and offset in it.
 #[inline(always)]
-fn pieces(columns: &Range<usize>, size: usize, mut each: impl FnMut(usize, usize, usize, usize)) {
+fn split_columns(columns: &Range<usize>, size: usize, mut each: impl FnMut(usize, usize, usize, usize)) {
     let mut at = columns.start;
     while at < columns.end {
-        let place = at % size;
-        let len = (size - place).min(columns.end - at);
-        each(at - columns.start, len, at / size, place);
+        let offset = at % size;
+        let len = (size - offset).min(columns.end - at);
+        each(at - columns.start, len, at / size, offset);
         at += len;
     }
 }
 
-/// The number of tiles of a block, and of pieces into which its panels are divided. A worker gets consecutive
-/// pieces, and copies a block once for all of its own. Times, also those to copy a tile and to read a panel's
+/// The number of tiles of a block, and of chunks into which its panels are divided. A worker gets consecutive
+/// chunks, and copies a block once for all of its own. Times, also those to copy a tile and to read a panel's
 /// weights, are in panels multiplied with a tile.
 fn division(
     [tiles, panels, groups]: [usize; 3],
     most: usize,
-    lanes: usize,
+    workers: usize,
     costs: [f64; 2],
 ) -> (usize, usize) {
-    if lanes < 2 {
+    if workers < 2 {
         return (most.min(tiles), 1);
     }
     let [copy, read] = costs;
     let least = tiles.div_ceil(most);
-    let time = |(block, pieces): (usize, usize)| {
-        let of_lane = (tiles.div_ceil(block) * groups * pieces).div_ceil(lanes);
-        let piece = (block as f64 + read) * panels as f64 / pieces as f64;
-        let copied = (of_lane.div_ceil(pieces) * block) as f64 * copy;
+    let time = |(block, chunks): (usize, usize)| {
+        let of_worker = (tiles.div_ceil(block) * groups * chunks).div_ceil(workers);
+        let chunk = (block as f64 + read) * panels as f64 / chunks as f64;
+        let copied = (of_worker.div_ceil(chunks) * block) as f64 * copy;
         // All others wait for a worker that is interrupted.
-        of_lane as f64 * (piece + UNIT) + copied + piece / PER_LANE as f64
+        of_worker as f64 * (chunk + UNIT) + copied + chunk / ITEMS_PER_WORKER as f64
     };
-    let blocks = least..=tiles.min(least + PER_LANE * lanes);
-    let pieces = || (0..).map(|n| 1 << n).take_while(|n| *n <= panels.min(PER_LANE * lanes));
-    let all = blocks.flat_map(|blocks| pieces().map(move |pieces| (tiles.div_ceil(blocks), pieces)));
+    let blocks = least..=tiles.min(least + ITEMS_PER_WORKER * workers);
+    let chunks = || (0..).map(|n| 1 << n).take_while(|n| *n <= panels.min(ITEMS_PER_WORKER * workers));
+    let all = blocks.flat_map(|blocks| chunks().map(move |chunks| (tiles.div_ceil(blocks), chunks)));
     all.min_by(|a, b| time(*a).total_cmp(&time(*b))).unwrap_or((1, 1))
 }
 
@@ -395,27 +402,27 @@ impl<T: Float> Kernel for Im2col<T> {
         let base = Shared([all_weights.cast_mut().cast(), scratch]);
         let shared = Tensors(tensors);
         let blocks = self.tiles.div_ceil(self.block);
-        let units = self.operands.groups * blocks * self.pieces;
+        let units = self.operands.groups * blocks * self.chunks;
         let tiles_of = |block: usize| block * self.block..self.tiles.min((block + 1) * self.block);
         self.workers.for_each_part_with_state(units, |dealt, copied: &mut Option<usize>| {
             let Assignment { worker, part: number, end } = dealt;
-            let (block, piece) = (number / self.pieces, number % self.pieces);
+            let (block, chunk) = (number / self.chunks, number % self.chunks);
             let (group, tiles) = (block / blocks, tiles_of(block % blocks));
-            let panels = self.panels * piece / self.pieces..self.panels * (piece + 1) / self.pieces;
-            let next = Some(block + 1).filter(|next| self.prefetches && next * self.pieces < end);
+            let panels = self.panels * chunk / self.chunks..self.panels * (chunk + 1) / self.chunks;
+            let next = Some(block + 1).filter(|next| self.prefetches && next * self.chunks < end);
             let next = next.map(|next| (next / blocks, tiles_of(next % blocks)));
             let mut spots = [const { Spot::NONE }; MAX_TILES];
             for (spot, tile) in spots.iter_mut().zip(tiles.clone()) {
                 *spot = self.spot(tile);
             }
             let spots = &spots[..tiles.len()];
-            let products = [panels.start, self.panels].map(|panels| panels * tiles.len());
-            let next = InputPrefetch::new(self, shared.all(), next, products);
+            let gemm_tiles = [panels.start, self.panels].map(|panels| panels * tiles.len());
+            let next = InputPrefetch::new(self, shared.all(), next, gemm_tiles);
             // SAFETY: the tensors cover the group, the scratch memory has tiles and buffers for each
             // worker; no two units write the same outputs.
             unsafe {
-                let own = |area: usize, numbers: usize, number: usize| {
-                    base.get(1).add(area).cast::<T>().add(number * Scratch::padded::<T>(numbers))
+                let own = |area: usize, elements: usize, number: usize| {
+                    base.get(1).add(area).cast::<T>().add(number * Scratch::padded::<T>(elements))
                 };
                 let columns = own(columns, self.areas.columns, worker);
                 let buffers = [0, 1].map(|number| own(buffers, self.areas.tile, 2 * worker + number));

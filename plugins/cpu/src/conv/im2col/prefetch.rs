@@ -27,13 +27,13 @@ pub(crate) struct InputPrefetch {
 }
 
 impl InputPrefetch {
-    /// Prefetches the input of some tiles of a group, or of none, during as many tiles of GEMM as come after
-    /// the first ones.
+    /// Prefetches the input of some tiles of a group, or of none, spread over `gemm_tiles` tiles of GEMM, of
+    /// which `done` are computed already.
     pub(crate) fn new<T: Float>(
         tiled: &Im2col<T>,
         tensors: &[*mut u8],
         next: Option<(usize, Range<usize>)>,
-        [done, products]: [usize; 2],
+        [done, gemm_tiles]: [usize; 2],
     ) -> Self {
         let channels = tiled.operands.channels;
         let images = [CacheLines::NONE; MAX_IMAGES];
@@ -43,9 +43,9 @@ impl InputPrefetch {
             let columns = tiled.columns(tiles.start).start..tiled.columns(tiles.end - 1).end;
             all.count = tiled.reads(&columns, from, &mut all.images);
         }
-        if let Some(parts) = products.checked_div(all.count) {
+        if let Some(parts) = gemm_tiles.checked_div(all.count) {
             all.together = channels.div_ceil(parts.max(1));
-            all.each = all.count.div_ceil(products);
+            all.each = all.count.div_ceil(gemm_tiles);
             let taken = done * all.each;
             (all.image, all.channel) = (taken % all.count, taken / all.count * all.together);
         }
@@ -102,10 +102,10 @@ impl<T: Float> Im2col<T> {
             } else {
                 (1, bottom - top)
             };
-            let place = from.wrapping_add((image * strides.batch + top * channel_stride + left) * size);
-            let before = place.addr() % CACHE_LINE;
+            let address = from.wrapping_add((image * strides.batch + top * channel_stride + left) * size);
+            let before = address.addr() % CACHE_LINE;
             *to = CacheLines {
-                first: place.wrapping_sub(before),
+                first: address.wrapping_sub(before),
                 together: (before + (height * channel_stride + right - left + 1) * size).div_ceil(CACHE_LINE),
                 runs: (runs, self.stride[0] * channel_stride * size),
                 channels: self.operands.channels,

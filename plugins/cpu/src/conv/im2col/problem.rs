@@ -31,9 +31,9 @@ pub(crate) struct Im2col<T: 'static> {
     /// Tiles of all images, and of a block.
     pub(crate) tiles: usize,
     pub(crate) block: usize,
-    /// Panels of output channels in a group, and pieces into which they are divided for the workers.
+    /// Panels of output channels in a group, and chunks into which they are divided for the workers.
     pub(crate) panels: usize,
-    pub(crate) pieces: usize,
+    pub(crate) chunks: usize,
     pub(crate) workers: Workers,
     pub(crate) pack_workers: Workers,
     pub(crate) pack: Pack<T>,

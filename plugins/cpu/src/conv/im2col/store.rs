@@ -58,9 +58,12 @@ impl<T: Float> Im2col<T> {
         let Operands { output, .. } = &self.operands;
         let Strides { batch, channel: to_stride, .. } = output.strides;
         match alone {
-            // SAFETY: the place is valid, as this function requires.
-            Some((image, place)) => unsafe {
-                (tensors[output.slot].cast::<T>().add(image * batch + channel * to_stride + place), to_stride)
+            // SAFETY: the output has the image and the channel, as this function requires.
+            Some((image, offset)) => unsafe {
+                (
+                    tensors[output.slot].cast::<T>().add(image * batch + channel * to_stride + offset),
+                    to_stride,
+                )
             },
             None => (buffer, self.kernel.columns()),
         }
@@ -81,13 +84,13 @@ impl<T: Float> Im2col<T> {
         let from = tensors[*slot].cast::<T>().cast_const();
         // SAFETY: the elements and the buffer are valid, as this function requires.
         unsafe {
-            if let Some((image, place)) = alone {
-                let place = image * strides.batch + channel * strides.channel + place;
-                return (from.add(place), strides.channel);
+            if let Some((image, offset)) = alone {
+                let offset = image * strides.batch + channel * strides.channel + offset;
+                return (from.add(offset), strides.channel);
             }
             let to_stride = self.kernel.columns();
-            self.images(columns, |column, len, image, place| {
-                let from = from.add(image * strides.batch + channel * strides.channel + place);
+            self.images(columns, |column, len, image, offset| {
+                let from = from.add(image * strides.batch + channel * strides.channel + offset);
                 let to = buffer.add(column);
                 self.isa.run_vectors(Rows { from, to, from_stride: strides.channel, to_stride, rows, len });
             });
@@ -109,10 +112,10 @@ impl<T: Float> Im2col<T> {
         let Operands { output, .. } = &self.operands;
         let Strides { batch, channel: to_stride, .. } = output.strides;
         let to = tensors[output.slot].cast::<T>();
-        self.images(columns, |column, len, image, place| {
+        self.images(columns, |column, len, image, offset| {
             // SAFETY: the elements and the buffer are valid, as this function requires.
             unsafe {
-                let to = to.add(image * batch + channel * to_stride + place);
+                let to = to.add(image * batch + channel * to_stride + offset);
                 let from = buffer.add(column);
                 self.isa.run_vectors(Rows {
                     from,
@@ -136,9 +139,9 @@ impl<T: Float> Im2col<T> {
         let Operands { output, .. } = &self.operands;
         let Strides { batch, channel: stride, .. } = output.strides;
         let to = tensors[output.slot].cast::<T>();
-        self.images(columns, |_, len, image, place| {
+        self.images(columns, |_, len, image, offset| {
             for row in channel..channel + rows {
-                let to = to.wrapping_add(image * batch + row * stride + place);
+                let to = to.wrapping_add(image * batch + row * stride + offset);
                 prefetch_all(to, len);
                 prefetch(to.wrapping_add(len - 1));
             }

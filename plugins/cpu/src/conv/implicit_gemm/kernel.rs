@@ -20,7 +20,7 @@ use crate::settings::Settings;
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
 use crate::tensor::prepacked::Prepacked;
-use crate::tensor::row_converter::is_number;
+use crate::tensor::row_converter::is_compute_type;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::{Assignment, Workers};
 
@@ -44,9 +44,9 @@ pub(crate) struct ImplicitGemm<T: 'static> {
     parts: Vec<Planned>,
     pub(crate) geometry: Geometry,
     pub(crate) kernel: MicroKernel<T>,
-    /// Panels of output channels in a group, and pieces into which they are divided for the workers.
+    /// Panels of output channels in a group, and chunks into which they are divided for the workers.
     panels: usize,
-    pieces: usize,
+    chunks: usize,
     workers: Workers,
     pack_workers: Workers,
     fill: Fill<T>,
@@ -138,7 +138,7 @@ impl<T: Float> ImplicitGemm<T> {
         let is_flat = in_place
             && operands.between.is_none()
             && operands.output.strides.are_flat(operands.windows.output);
-        let written_in_place = is_flat && is_number::<T>(operands.output.data_type);
+        let written_in_place = is_flat && is_compute_type::<T>(operands.output.data_type);
         let channel_epilogue =
             epilogue.as_ref().and_then(|epilogue| ChannelEpilogue::of::<T>(epilogue, spatial));
         let channel_epilogue = channel_epilogue.filter(|channel_epilogue| match &channel_epilogue.residual {
@@ -152,10 +152,10 @@ impl<T: Float> ImplicitGemm<T> {
         let panels = operands.rows.div_ceil(kernel.rows);
         let blocks = geometry.blocks() * operands.groups;
         let wanted = threads.workers_for_reduction(work, usize::MAX).count();
-        // Each piece of the rows copies the input again, so there are no more pieces than the workers need.
-        let pieces =
+        // Each chunk of the rows copies the input again, so there are no more chunks than the workers need.
+        let chunks =
             if wanted > 1 && blocks < 2 * wanted { (2 * wanted).div_ceil(blocks).min(panels) } else { 1 };
-        let workers = threads.workers(work, blocks * pieces);
+        let workers = threads.workers(work, blocks * chunks);
         let weights_stride = rows_stride::<T>(&operands).filter(|_| !settings.constant_weights);
         let mut weights = 0;
         let parts: Vec<Planned> = operands
@@ -188,7 +188,7 @@ impl<T: Float> ImplicitGemm<T> {
             geometry,
             kernel,
             panels,
-            pieces,
+            chunks,
             workers,
             pack_workers,
             fill,
@@ -298,7 +298,7 @@ impl<T: Float> ImplicitGemm<T> {
                     None => (panel * planned.panel, Order::Panel, self.kernel.rows),
                 };
                 let mut tile_prefetch = share.next.map(|next| next.for_tile(number, panels.len() * tiles));
-                let mut product = Tile {
+                let mut gemm_tile = Tile {
                     a: share.weights.add(weights),
                     order,
                     a_stride,
@@ -319,13 +319,13 @@ impl<T: Float> ImplicitGemm<T> {
                     let to = (to.cast_const(), self.store_size);
                     between.prefetch(&self.geometry, &block, (from, end), height, to, &output.strides);
                 }
-                self.kernel.run(&mut product, height, vectors);
+                self.kernel.run(&mut gemm_tile, height, vectors);
                 // A weight that is NaN or infinite times a zero of the padding is NaN.
                 if self.geometry.is_padded()
                     && has_nan(tile, (height, width), vectors * self.kernel.lanes)
-                    && !are_finite(&product, height)
+                    && !are_finite(&gemm_tile, height)
                 {
-                    self.multiply_exactly(planned, &product, &block, (from, end), height);
+                    self.multiply_exactly(planned, &gemm_tile, &block, (from, end), height);
                 }
                 if let (Some(between), Some(spread)) = (&self.operands.between, self.spread) {
                     let (columns, tile) = ((from, end), (tile.cast_const(), width));
@@ -364,12 +364,12 @@ impl<T: Float> ImplicitGemm<T> {
         let of_part = self.operands.groups * self.panels;
         self.pack_workers.for_each_part(self.parts.len() * of_part, |_, number| {
             let planned = &self.parts[number / of_part];
-            let place = number % of_part;
-            let (group, panel) = (place / self.panels, place % self.panels);
+            let in_part = number % of_part;
+            let (group, panel) = (in_part / self.panels, in_part % self.panels);
             // SAFETY: the tensor covers its weights, and there is memory for every panel; a panel is
             // packed by one worker.
             unsafe {
-                let to = shared.get(1).cast::<T>().add(planned.packed + place * planned.panel);
+                let to = shared.get(1).cast::<T>().add(planned.packed + in_part * planned.panel);
                 (self.pack)(
                     &self.operands,
                     &planned.part.taps,
@@ -416,18 +416,18 @@ impl<T: Float> Kernel for ImplicitGemm<T> {
         };
         let base = Shared([packed.cast_mut().cast(), scratch]);
         let blocks = self.geometry.blocks();
-        self.workers.for_each_part_with_state(groups * self.pieces * blocks, |dealt, (): &mut ()| {
+        self.workers.for_each_part_with_state(groups * self.chunks * blocks, |dealt, (): &mut ()| {
             let Assignment { worker, part: number, .. } = dealt;
             let block = self.geometry.block(number % blocks);
             let next = dealt.next().filter(|_| self.prefetches).and_then(|next| {
-                let next = next / blocks / self.pieces * blocks + next % blocks;
+                let next = next / blocks / self.chunks * blocks + next % blocks;
                 BlockPrefetch::of_number(&self.geometry, &self.operands, shared.all(), self.fill_size, next)
             });
-            let piece = number / blocks % self.pieces;
-            let group = number / blocks / self.pieces;
-            let panels = self.panels * piece / self.pieces..self.panels * (piece + 1) / self.pieces;
+            let chunk = number / blocks % self.chunks;
+            let group = number / blocks / self.chunks;
+            let panels = self.panels * chunk / self.chunks..self.panels * (chunk + 1) / self.chunks;
             // SAFETY: the tensors cover the group, the scratch memory has planes and a tile for each
-            // worker; no two blocks, pieces and groups write the same outputs.
+            // worker; no two blocks, chunks and groups write the same outputs.
             unsafe {
                 let planes = base
                     .get(1)
@@ -446,10 +446,10 @@ impl<T: Float> Kernel for ImplicitGemm<T> {
                 // The outputs of several GEMMs are interleaved: those of one panel are written while
                 // they are in cache.
                 let together = if self.parts.len() > 1 { 1 } else { panels.len().max(1) };
-                let products = panels.step_by(together).flat_map(|first| {
+                let work = panels.step_by(together).flat_map(|first| {
                     self.parts.iter().map(move |planned| (planned, first..first + together))
                 });
-                for (planned, panels) in products {
+                for (planned, panels) in work {
                     let first = match self.weights_stride {
                         Some(_) => group * weights.group,
                         None => planned.packed + group * self.panels * planned.panel,

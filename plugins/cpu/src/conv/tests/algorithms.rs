@@ -34,7 +34,7 @@ fn every_algorithm_computes_the_same() {
                 })
                 .unwrap();
                 let array = arrays.iter().find(|array| array.tensor.uid == uid).unwrap();
-                for (got, expected) in array.numbers().into_iter().zip(&expected) {
+                for (got, expected) in array.values().into_iter().zip(&expected) {
                     assert!(same(got, array.rounded(*expected)), "{direction:?}, {convolution:?}");
                 }
             }
@@ -51,7 +51,7 @@ fn algorithms_are_what_they_are_called() {
         stride: [1; 3],
         taps: (0..9).map(|tap| [0, tap / 3 - 1, tap % 3 - 1]).collect(),
     };
-    let numbers = |unrolled| {
+    let elements = |unrolled| {
         let shape = Shape {
             windows: &windows,
             taps: 9,
@@ -67,8 +67,8 @@ fn algorithms_are_what_they_are_called() {
         shape.best(&Cost::of::<f32>(Isa::detect()), BUFFER).unwrap().0.channel()
     };
     // One copy of the image with its padding, and one for each element of the window.
-    assert!(numbers(false) < 2 * 22 * 22);
-    assert!(numbers(true) >= 9 * 20 * 20);
+    assert!(elements(false) < 2 * 22 * 22);
+    assert!(elements(true) >= 9 * 20 * 20);
 }
 
 /// Vectors of channels are chosen where images leave lanes empty or windows have steps.
@@ -82,7 +82,7 @@ fn vectors_of_channels_are_chosen_where_they_pay() {
         let threads = Threads { most: 1, deterministic: false };
         let settings = Settings { threads, constant_weights: true, ..Settings::default() };
         let products = ImplicitGemm::<f32>::plan(operands.clone(), false, isa, settings, 2, None).unwrap();
-        let scheme = Scheme::<f32>::numbers(&operands, isa, 2, None).unwrap();
+        let scheme = Scheme::<f32>::unpaired(&operands, isa, 2, None).unwrap();
         let channels = Direct::plan(operands, scheme, isa, settings, 2, None).unwrap().unwrap();
         channels.time < products.time
     };

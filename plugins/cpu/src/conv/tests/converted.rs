@@ -28,7 +28,7 @@ fn check(case: &Case) {
     }
 }
 
-/// Sums that pass the largest number of some formats, in any layout, with gaps too.
+/// Sums that exceed the largest value of some formats, in any layout, with gaps too.
 #[test]
 fn any_shape_and_layout() {
     let mut random = Random::new(81);
@@ -105,7 +105,7 @@ fn the_input_is_added_to_the_output() {
         for isa in Isa::available() {
             let mut arrays = [case.x.clone(), case.w.clone(), array(4, DataType::Float)];
             run_together(&operations, DataType::Float, *isa, &mut arrays, &[between.clone()]);
-            for ((got, sum), x) in arrays[2].numbers().iter().zip(&sums).zip(case.x.numbers()) {
+            for ((got, sum), x) in arrays[2].values().iter().zip(&sums).zip(case.x.values()) {
                 assert!((got - (sum + x)).abs() < 1e-2, "{of:?}, {isa:?}: {got}, expected {}", sum + x);
             }
         }

@@ -30,21 +30,21 @@ fn check(case: &Case, two: bool, wastes: bool, algorithm: Algorithm) {
     run_planned(case.operation(Direction::Forward), case.compute, &mut arrays, |graph, node| {
         let convolution = crate::testing::convolution_of(graph, &node.node.operation);
         let operands = Spatial::of(&convolution).unwrap().forward();
-        let scheme = Scheme::<f32>::numbers(&operands, isa, 2, None).unwrap();
-        let places = Direct::<f32>::plan(operands.clone(), scheme, isa, settings, 2, None).unwrap().unwrap();
-        assert_eq!(places.are_two(), two && isa.has_whole_vectors(), "{:?}", case.x.tensor);
+        let scheme = Scheme::<f32>::unpaired(&operands, isa, 2, None).unwrap();
+        let direct = Direct::<f32>::plan(operands.clone(), scheme, isa, settings, 2, None).unwrap().unwrap();
+        assert_eq!(direct.are_two(), two && isa.has_whole_vectors(), "{:?}", case.x.tensor);
         if isa.has_whole_vectors() {
             assert_eq!(choice::wastes::<f32>(&operands, isa), wastes, "{:?}", case.x.tensor);
         }
         plan_node_at(graph, node, isa, settings)
     })
     .unwrap();
-    for (place, (got, expected)) in
-        arrays[2].numbers().into_iter().zip(case.expected(Direction::Forward)).enumerate()
+    for (index, (got, expected)) in
+        arrays[2].values().into_iter().zip(case.expected(Direction::Forward)).enumerate()
     {
         assert!(
             same(got, arrays[2].rounded(expected)),
-            "element {place} is {got}, expected {expected} {:?}",
+            "element {index} is {got}, expected {expected} {:?}",
             case.x.tensor
         );
     }

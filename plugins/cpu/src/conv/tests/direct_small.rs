@@ -44,10 +44,10 @@ fn filter_gradient(case: &Case, most: usize) -> Vec<u64> {
         plan_node_at(graph, node, Isa::detect(), threads)
     })
     .unwrap();
-    arrays[1].numbers().into_iter().map(f64::to_bits).collect()
+    arrays[1].values().into_iter().map(f64::to_bits).collect()
 }
 
-/// Lanes have blocks of images where there are few weights, and otherwise weights.
+/// Workers have blocks of images where there are few weights, and otherwise weights.
 #[test]
 fn filters_do_not_show_the_number_of_threads() {
     let mut random = Random::new(8);

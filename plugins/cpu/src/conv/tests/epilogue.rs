@@ -7,7 +7,7 @@ use crate::settings::{Algorithm, Settings};
 use crate::simd::isa::Isa;
 use crate::testing::{Array, Random, order, run_together_for, same, strides};
 
-/// A number for each channel, another tensor and RELU behind a convolution, as far as they are there.
+/// The epilogue of a convolution: bias, residual and RELU, each of them optional.
 #[test]
 fn what_follows_a_convolution() {
     for seed in 0..240 {
@@ -94,7 +94,7 @@ fn what_follows_a_convolution() {
                     sum = y.rounded(sum + if has_bias { bias.get(&channel) } else { 0.0 });
                     sum = y.rounded(sum + if has_whole { whole.get(index) } else { 0.0 });
                     if relu && sum == f64::INFINITY {
-                        // RELU ends at the largest number of what is computed in.
+                        // RELU is at most the largest value of the compute type.
                         sum = if case.compute == DataType::Double { f64::MAX } else { f64::from(f32::MAX) };
                     }
                     let sum = if relu && sum <= 0.0 { 0.0 } else { sum };
@@ -106,11 +106,11 @@ fn what_follows_a_convolution() {
             let mut arrays = [case.x.clone(), case.w.clone(), y.clone(), bias.clone(), whole.clone()];
             let settings = Settings { convolution, ..Settings::default() };
             run_together_for(&operations, case.compute, (*isa, settings), &mut arrays, &between);
-            for (place, (got, expected)) in arrays[2].numbers().into_iter().zip(&expected).enumerate() {
+            for (index, (got, expected)) in arrays[2].values().into_iter().zip(&expected).enumerate() {
                 let [least, most] = *expected;
                 assert!(
                     same(got, least) || (least..=most).contains(&got),
-                    "seed {seed} at {isa:?}, element {place} is {got}, expected {expected:?}\n{:?}\n{:?}\n{:?}\n{operations:?}",
+                    "seed {seed} at {isa:?}, element {index} is {got}, expected {expected:?}\n{:?}\n{:?}\n{:?}\n{operations:?}",
                     case.x.tensor,
                     case.w.tensor,
                     y.tensor,

@@ -10,7 +10,7 @@ use crate::simd::isa::Isa;
 use crate::testing::{Array, Random, order, run_planned, strides};
 use crate::threading::partition::Threads;
 
-/// A convolution of packed numbers, of one or two dimensions, all of its sums the same whatever their order.
+/// A convolution of packed tensors in one or two dimensions, whose sums are the same in any order.
 fn packed(random: &mut Random, outline: &Outline) -> Case {
     let mut case = Case::of(random, outline);
     case.compute = DataType::Float;
@@ -50,7 +50,7 @@ fn tiles_go_on_in_lines_and_images_with_any_number_of_threads() {
                     plan_node_at(graph, node, Isa::detect(), settings)
                 })
                 .unwrap();
-                assert_eq!(arrays[2].numbers(), expected, "{:?} {:?} {most}", case.x.tensor, case.w.tensor);
+                assert_eq!(arrays[2].values(), expected, "{:?} {:?} {most}", case.x.tensor, case.w.tensor);
             }
         }
     }

@@ -154,8 +154,8 @@ impl Case {
         }
     }
 
-    /// Calls `each` with the places of x, w and y of every product, counted without gaps, the last dimension fastest.
-    fn products(&self, mut each: impl FnMut(usize, usize, usize)) {
+    /// Calls `each` with the offsets in x, w and y of every multiplication, counted without gaps, the last dimension fastest.
+    fn for_each_multiplication(&self, mut each: impl FnMut(usize, usize, usize)) {
         let [x, w, y] = [&self.x, &self.w, &self.y].map(|array| {
             let dims: Vec<usize> = array.tensor.dims.iter().map(|d| *d as usize).collect();
             (dims[0], dims[1], three(self.spatial, 1, &dims[2..]))
@@ -165,7 +165,7 @@ impl Case {
         let dilation = three(self.spatial, 1, &number(&self.dilation));
         let pre = three(self.spatial, 0, &number(&self.pre));
         let rows = w.0 / self.groups;
-        let place = |first: usize, channels: usize, second: usize, size: [usize; 3], at: [usize; 3]| {
+        let offset = |first: usize, channels: usize, second: usize, size: [usize; 3], at: [usize; 3]| {
             (((first * channels + second) * size[0] + at[0]) * size[1] + at[1]) * size[2] + at[2]
         };
         let boxed = |size: [usize; 3]| {
@@ -185,9 +185,9 @@ impl Case {
                     for k in 0..w.0 {
                         for c in 0..w.1 {
                             each(
-                                place(n, x.1, k / rows * w.1 + c, x.2, met),
-                                place(k, w.1, c, w.2, tap),
-                                place(n, y.1, k, y.2, at),
+                                offset(n, x.1, k / rows * w.1 + c, x.2, met),
+                                offset(k, w.1, c, w.2, tap),
+                                offset(n, y.1, k, y.2, at),
                             );
                         }
                     }
@@ -198,29 +198,29 @@ impl Case {
 
     /// The result of a direction, by plain sums, counted without gaps.
     pub(crate) fn expected(&self, direction: Direction) -> Vec<f64> {
-        let [mut x, mut w, mut y] = [&self.x, &self.w, &self.y].map(Array::numbers);
+        let [mut x, mut w, mut y] = [&self.x, &self.w, &self.y].map(Array::values);
         match direction {
             Direction::Forward => {
                 y.fill(0.0);
-                self.products(|i, j, k| y[k] += x[i] * w[j]);
+                self.for_each_multiplication(|i, j, k| y[k] += x[i] * w[j]);
                 y
             }
             Direction::BackwardData => {
                 x.fill(0.0);
-                self.products(|i, j, k| x[i] += y[k] * w[j]);
+                self.for_each_multiplication(|i, j, k| x[i] += y[k] * w[j]);
                 x
             }
             Direction::BackwardFilter => {
                 w.fill(0.0);
-                self.products(|i, j, k| w[j] += y[k] * x[i]);
+                self.for_each_multiplication(|i, j, k| w[j] += y[k] * x[i]);
                 w
             }
         }
     }
 
-    pub(crate) fn check(&self, direction: Direction, levels: &[Isa]) {
+    pub(crate) fn check(&self, direction: Direction, isas: &[Isa]) {
         let expected = self.expected(direction);
-        for isa in levels {
+        for isa in isas {
             self.check_at(direction, *isa, Algorithm::Automatic, &expected);
             if direction != Direction::BackwardFilter {
                 self.check_at(direction, *isa, Algorithm::Direct, &expected);
@@ -229,7 +229,7 @@ impl Case {
         }
     }
 
-    /// Puts what is not finite into one of x, w and y.
+    /// Puts NaN or infinity into one of x, w and y.
     pub(crate) fn spoil(&mut self, random: &mut Random, which: usize) {
         let array = [&mut self.x, &mut self.w, &mut self.y].into_iter().nth(which).unwrap();
         for _ in 0..random.within(1, 2) {
@@ -248,7 +248,7 @@ impl Case {
         if convolution != Algorithm::Winograd4 && (convolution != Algorithm::Automatic || !may_be_chosen) {
             return 0.0;
         }
-        // Numbers are at most 3, in sums over the channels of either side.
+        // Values are at most 3, in sums over the channels of either side.
         let channels = self.w.tensor.dims[0].max(self.w.tensor.dims[1]) as f64;
         let eps = if self.compute == DataType::Double { 2.0_f64.powi(-53) } else { 2.0_f64.powi(-24) };
         176.0 * (channels + 18.0) * eps * channels * 3.0 * 27.0
@@ -264,11 +264,11 @@ impl Case {
         .unwrap();
         let array = arrays.iter().find(|a| a.tensor.uid == uid).unwrap();
         let bound = self.bound(direction, convolution);
-        for (place, (got, expected)) in array.numbers().into_iter().zip(expected).enumerate() {
+        for (index, (got, expected)) in array.values().into_iter().zip(expected).enumerate() {
             let [least, most] = [-bound, bound].map(|bound| array.rounded(*expected + bound));
             assert!(
                 same(got, least) || (least..=most).contains(&got),
-                "{direction:?} at {isa:?}, {convolution:?}, element {place} is {got}, expected {expected}\nx {:?}\nw {:?}\ny {:?}\npre {:?} post {:?} stride {:?} dilation {:?} {:?} compute {:?}",
+                "{direction:?} at {isa:?}, {convolution:?}, element {index} is {got}, expected {expected}\nx {:?}\nw {:?}\ny {:?}\npre {:?} post {:?} stride {:?} dilation {:?} {:?} compute {:?}",
                 self.x.tensor,
                 self.w.tensor,
                 self.y.tensor,
@@ -298,7 +298,7 @@ fn equals_plain_sums() {
 }
 
 #[test]
-fn what_is_not_finite_stays_where_it_belongs() {
+fn nan_and_infinity_stay_where_they_belong() {
     let mut random = Random::new(2);
     for round in 0..60 {
         let mut case = Case::random(&mut random);
@@ -332,7 +332,7 @@ fn zeros_between_elements() {
     }
 }
 
-/// The same with windows whose elements are as far apart as the steps, by every algorithm.
+/// The same with dilations equal to the strides, by every algorithm.
 #[test]
 fn zeros_between_elements_of_windows_with_gaps() {
     let mut case = plain([2, 24, 21, 20], [24, 24, 5, 5], 2, 2, ConvMode::CrossCorrelation);

@@ -26,7 +26,7 @@ const FORMS: [Algorithm; 2] = [Algorithm::Winograd, Algorithm::Winograd4];
 
 /// Halves and quarters of small whole numbers are exact, so with tiles of 2 × 2 there is nothing to round.
 #[test]
-fn whole_numbers_have_their_sums_and_what_is_not_finite_stays_where_it_belongs() {
+fn whole_numbers_have_exact_sums_and_nan_and_infinity_stay_where_they_belong() {
     let mut random = Random::new(31);
     for round in 0..90 {
         let mut case = case(&mut random, [5, 14, 60][round % 3]);
@@ -42,7 +42,7 @@ fn whole_numbers_have_their_sums_and_what_is_not_finite_stays_where_it_belongs()
     }
 }
 
-/// The bound of docs/numerics.md. Elements are of very different sizes, so that what a result does not depend on is seen in it.
+/// The bound of docs/numerics.md. Elements are of very different sizes, so that a wrong dependence shows.
 #[test]
 fn results_are_as_near_as_they_are_said_to_be() {
     let mut random = Random::new(32);
@@ -65,7 +65,7 @@ fn results_are_as_near_as_they_are_said_to_be() {
             *array = Array::new(uid, DataType::Float, &dims, &strides).filled(&mut number);
         }
         let expected = case.expected(Direction::Forward);
-        // Whatever tile of 2 × 2 an output is in, only what its window meets is in it. Of 4 × 4 it is what the tile meets.
+        // With tiles of 2 × 2 an output depends on its window only, with tiles of 4 × 4 on all that the tile meets.
         let met = side + 2;
         let step = case.stride[0] as usize;
         let near = |index: &[usize]| -> f64 {
@@ -79,9 +79,9 @@ fn results_are_as_near_as_they_are_said_to_be() {
                     let mut largest = 0.0_f64;
                     for row in 0..met {
                         for column in 0..met {
-                            let at = |i: usize, place: usize| {
+                            let at = |i: usize, position: usize| {
                                 let first = index[2 + i] / side * side;
-                                (step * first + place).wrapping_sub(case.pre[i] as usize)
+                                (step * first + position).wrapping_sub(case.pre[i] as usize)
                             };
                             let (h, w) = (at(0, row), at(1, column));
                             if h < height && w < width {
@@ -104,7 +104,7 @@ fn results_are_as_near_as_they_are_said_to_be() {
             })
             .unwrap();
             let channels = case.w.tensor.dims[1] as f64;
-            for ((index, got), expected) in case.y.indices().iter().zip(arrays[2].numbers()).zip(&expected) {
+            for ((index, got), expected) in case.y.indices().iter().zip(arrays[2].values()).zip(&expected) {
                 let bound = factor * (channels + roundings) * 2.0_f64.powi(-24) * near(index);
                 assert!((got - expected).abs() <= bound, "{got}, expected {expected} within {bound}");
                 let most = &mut most[round % 2];
@@ -124,10 +124,10 @@ fn bits(case: &Case, settings: Settings) -> Vec<u64> {
     })
     .unwrap();
     let number = |number: f64| if number.is_nan() { u64::MAX } else { number.to_bits() };
-    arrays[2].numbers().into_iter().map(number).collect()
+    arrays[2].values().into_iter().map(number).collect()
 }
 
-/// A convolution of numbers that have all their bits.
+/// A convolution of values that use all their bits.
 fn real(x: [i64; 4], w: [i64; 4]) -> Case {
     let mut random = Random::new(33);
     let mut case = plain(x, w, 1, 1, ConvMode::CrossCorrelation);
@@ -157,7 +157,7 @@ fn it_is_chosen_where_it_pays() {
     // Transformed filters that come from far away for few tiles.
     let outputs = if Isa::detect().has_whole_vectors() { 2 } else { 4 };
     assert_eq!(chosen(&real([1, 256, 14, 14], [256, 256, 3, 3])), Some(outputs));
-    // Few channels, few tiles, and numbers that are to be exact.
+    // Few channels, few tiles, and values that are to be exact.
     assert_eq!(chosen(&real([1, 8, 20, 20], [16, 8, 3, 3])), None);
     assert_eq!(chosen(&real([1, 64, 4, 4], [64, 64, 3, 3])), None);
     let mut double = real([1, 64, 20, 20], [48, 64, 3, 3]);
@@ -173,7 +173,7 @@ fn it_is_chosen_where_it_pays() {
     assert_eq!(chosen(&double), None);
 }
 
-/// What is not finite is computed anew, and its neighbours in a vector are not.
+/// NaN and infinity are computed again, and their neighbours in a vector are not.
 #[test]
 fn results_do_not_show_the_number_of_threads() {
     let case = real([3, 40, 30, 31], [40, 40, 3, 3]);

@@ -44,8 +44,8 @@ const LONG: f64 = 3e8;
 const SHARE: f64 = 0.9;
 
 /// Elements of the transformed weights.
-fn numbers(operands: &Operands, tile: Tile) -> f64 {
-    (tile.places() * operands.channels * operands.rows) as f64
+fn weight_elements(operands: &Operands, tile: Tile) -> f64 {
+    (tile.positions() * operands.channels * operands.rows) as f64
 }
 
 /// Estimated cost with tiles of `outputs` × `outputs`, in multiplications; `None` if there is no such form.
@@ -56,14 +56,15 @@ fn cost(operands: &Operands, outputs: usize, isa: Isa, constant_weights: bool) -
     let [depth, height, width] = windows.output;
     let lines = (windows.batch * depth) as f64 * along(height);
     let tiles = lines * along(width);
-    let (places, channels, rows) = (tile.places() as f64, operands.channels as f64, operands.rows as f64);
-    let is_far = numbers(operands, tile) > NEAR;
+    let (positions, channels, rows) =
+        (tile.positions() as f64, operands.channels as f64, operands.rows as f64);
+    let is_far = weight_elements(operands, tile) > NEAR;
     let products = PRODUCT[tile.stride - 1][usize::from(is_far)] * (tiles / TOGETHER).ceil() * TOGETHER;
     let read = TRANSFORMED[usize::from(constant_weights && is_far && isa.has_whole_vectors())];
     let transform = if constant_weights { 0.0 } else { FILTER[0] / 16.0 };
     let form = if outputs == 2 { tile.stride - 1 } else { 2 };
     let transformed = (tiles * TILE[form] + lines * LINE[form]) * (channels + rows);
-    Some(channels * rows * places * (products + read + transform) + transformed)
+    Some(channels * rows * positions * (products + read + transform) + transformed)
 }
 
 /// The tile size with which a convolution or its backward data is estimated to be the fastest; `None` if another
@@ -79,7 +80,7 @@ pub(crate) fn fastest(operands: &Operands, isa: Isa, constant_weights: bool) -> 
     let costs = [2, 4].map(|outputs| cost(operands, outputs, isa, constant_weights).unwrap_or(f64::INFINITY));
     let is_slow_at_first = constant_weights
         && costs[1] > LONG
-        && Tile::of(4, 1).is_some_and(|tile| numbers(operands, tile) * FIRST > 2.0 * costs[1]);
+        && Tile::of(4, 1).is_some_and(|tile| weight_elements(operands, tile) * FIRST > 2.0 * costs[1]);
     if costs[1] < SHARE * costs[0] && costs[1] < SHARE * other && !is_slow_at_first {
         Some(4)
     } else {

@@ -3,8 +3,8 @@
 
 use crate::conv::geometry::Block;
 use crate::conv::operands::Operands;
+use crate::conv::winograd::gemm::MAX_COLUMNS;
 use crate::conv::winograd::problem::{Winograd, WorkerMemory};
-use crate::conv::winograd::product::MAX_COLUMNS;
 use crate::conv::winograd::transform::{MAX_OUTPUTS, MAX_SIDE, Tile, elements, with_sides};
 use crate::simd::vector::{Float, MAX_LANES, Vector, VectorTask, relu};
 
@@ -15,8 +15,8 @@ fn met(tile: Tile, output: usize, element: usize) -> [usize; 2] {
     [at[0] * tile.stride + element / 3, at[1] * tile.stride + element % 3]
 }
 
-fn is_finite<T: Float>(number: T) -> bool {
-    number.abs() <= T::LARGEST
+fn is_finite<T: Float>(value: T) -> bool {
+    value.abs() <= T::LARGEST
 }
 
 impl<T: Float> Winograd<T> {
@@ -31,14 +31,14 @@ impl<T: Float> Winograd<T> {
         (block, range, vectors): (&Block, (usize, usize), usize),
         (group, row, present): (usize, usize, usize),
         source: *const u8,
-        (lane, sums): (WorkerMemory<T>, *const T),
+        (worker, sums): (WorkerMemory<T>, *const T),
         bias: impl Fn(usize) -> Option<T>,
     ) {
         let Operands { channels, weights, .. } = &self.operands;
         let (width, lanes, side) = (self.kernel.columns(), self.kernel.lanes, self.tile.outputs);
         let mut lines = [T::ZERO; MAX_OUTPUTS * MAX_COLUMNS];
         for r in 0..present {
-            // SAFETY: the sums are valid, as this function requires; no tile of the product has more
+            // SAFETY: the sums are valid, as this function requires; no GEMM tile has more
             // columns.
             unsafe { self.with_epilogue(sums.add(r * width), 1, vectors, (None, false), lines.as_mut_ptr()) };
             let first = group * weights.group + (row + r) * weights.row;
@@ -48,12 +48,13 @@ impl<T: Float> Winograd<T> {
             };
             // A weight that is NaN or infinite times a zero of the padding is NaN.
             let mut are_zeros = None;
-            self.lines(block, range, |place, run| {
+            self.lines(block, range, |first_tile, run| {
                 for begin in (0..run.len).step_by(lanes) {
                     let mut outputs = None;
                     for i in begin..run.len.min(begin + lanes) {
-                        let at =
-                            |output: usize| output / side * side * width + side * (place + i) + output % side;
+                        let at = |output: usize| {
+                            output / side * side * width + side * (first_tile + i) + output % side
+                        };
                         if (0..side * side).all(|output| is_finite(lines[at(output)])) {
                             continue;
                         }
@@ -68,14 +69,14 @@ impl<T: Float> Winograd<T> {
                             let all = outputs.get_or_insert_with(|| {
                                 let first = run.column + begin * self.tile.input_stride();
                                 // SAFETY: there are whole vectors of planes behind each line.
-                                unsafe { self.exact(lane.planes.add(first), &weight) }
+                                unsafe { self.exact(worker.planes.add(first), &weight) }
                             });
-                            all.map(|numbers| numbers[i - begin])
+                            all.map(|values| values[i - begin])
                         } else {
                             // SAFETY: the planes are valid, as this function requires.
                             unsafe {
                                 self.inside(
-                                    lane.planes.add(run.column + i * self.tile.input_stride()),
+                                    worker.planes.add(run.column + i * self.tile.input_stride()),
                                     tile,
                                     &weight,
                                 )
@@ -84,9 +85,9 @@ impl<T: Float> Winograd<T> {
                         for (output, sum) in sums.into_iter().enumerate().take(side * side) {
                             let sum = bias(r).map_or(sum, |bias| sum + bias);
                             let to = r * side * side * width + at(output);
-                            let number = if self.channel_epilogue.relu { relu(sum) } else { sum };
-                            // SAFETY: the lane has room for the outputs of a panel.
-                            unsafe { lane.outputs.add(to).write(number) };
+                            let value = if self.channel_epilogue.relu { relu(sum) } else { sum };
+                            // SAFETY: the worker has room for the outputs of a panel.
+                            unsafe { worker.outputs.add(to).write(value) };
                         }
                     }
                 }
@@ -140,10 +141,10 @@ impl<T: Float> Winograd<T> {
             let planes = planes.wrapping_add(channel * self.planes.channel());
             for (element, (met_by, count)) in met_by.iter().zip(counts).enumerate() {
                 let weight = weight(channel, element);
-                for (output, place) in &met_by[..count] {
+                for (output, offset) in &met_by[..count] {
                     // SAFETY: the planes are valid, as this function requires.
-                    let number = unsafe { planes.add(*place).read() };
-                    outputs[*output] = outputs[*output] + weight * number;
+                    let value = unsafe { planes.add(*offset).read() };
+                    outputs[*output] = outputs[*output] + weight * value;
                 }
             }
         }
@@ -177,8 +178,8 @@ impl<T: Float, W: Fn(usize, usize) -> T, const SIDE: usize, const OUTPUTS: usize
             let mut sums = [V::zero(); MAX_OUTPUTS];
             for channel in 0..self.channels {
                 let mut rows = [[V::zero(); SIDE]; SIDE];
-                for (row, numbers) in rows.iter_mut().enumerate() {
-                    *numbers = elements(self.planes.add(channel * self.row_stride + self.rows[row]));
+                for (row, values) in rows.iter_mut().enumerate() {
+                    *values = elements(self.planes.add(channel * self.row_stride + self.rows[row]));
                 }
                 for element in 0..9 {
                     let weight = V::splat((self.weight)(channel, element));
@@ -189,8 +190,8 @@ impl<T: Float, W: Fn(usize, usize) -> T, const SIDE: usize, const OUTPUTS: usize
                 }
             }
             let mut outputs = [[T::ZERO; MAX_LANES]; MAX_OUTPUTS];
-            for (sum, numbers) in sums.into_iter().zip(&mut outputs) {
-                sum.store(numbers.as_mut_ptr());
+            for (sum, values) in sums.into_iter().zip(&mut outputs) {
+                sum.store(values.as_mut_ptr());
             }
             outputs
         }

@@ -30,15 +30,15 @@ pub(crate) unsafe fn pack<S: Stored, T: Float>(
     for begin in (0..*channels).step_by(CHANNELS) {
         let count = (channels - begin).min(CHANNELS);
         for row in 0..(rows - first).min(height) {
-            let place = group * weights.group + (first + row) * weights.row + begin * weights.channel;
+            let first_weight = group * weights.group + (first + row) * weights.row + begin * weights.channel;
             for channel in 0..count {
-                for (numbers, distance) in elements.iter_mut().zip(winograd.window) {
+                for (values, offset) in elements.iter_mut().zip(winograd.window) {
                     // SAFETY: the weights are valid, as this function requires.
-                    numbers[channel * height + row] = unsafe {
+                    values[channel * height + row] = unsafe {
                         from.cast::<S>()
-                            .add(place + channel * weights.channel + distance)
+                            .add(first_weight + channel * weights.channel + offset)
                             .read_unaligned()
-                            .number()
+                            .value()
                     };
                 }
             }
@@ -61,6 +61,6 @@ pub(crate) unsafe fn pack<S: Stored, T: Float>(
 /// # Safety
 /// The element with this index exists.
 pub(crate) unsafe fn weight<S: Stored, T: Float>(from: *const u8, number: usize) -> T {
-    // SAFETY: everything read and written here is valid, as this function requires.
-    unsafe { from.cast::<S>().add(number).read_unaligned().number() }
+    // SAFETY: the tensor has a weight with this index.
+    unsafe { from.cast::<S>().add(number).read_unaligned().value() }
 }

@@ -16,8 +16,8 @@ use crate::conv::operands::{Operands, fill_of};
 use crate::conv::prefetch;
 use crate::conv::prefetch::BlockPrefetch;
 use crate::conv::winograd::filter::{pack, weight};
+use crate::conv::winograd::gemm::write;
 use crate::conv::winograd::problem::{Pack, Weight, Winograd, WorkerMemory, Write};
-use crate::conv::winograd::product::write;
 use crate::conv::winograd::transform::{MAX_SIDE, Tile};
 use crate::gemm::kernel::MicroKernel;
 use crate::kernel::{Facts, Kernel, Refusal};
@@ -41,7 +41,7 @@ const MAX_BUFFERS: usize = 8;
 /// read from there.
 const SUMS: usize = 96 << 10;
 
-/// What a worker keeps from one piece of work to the next.
+/// What a worker keeps from one work item to the next.
 #[derive(Default)]
 struct WorkerState {
     /// The group and the block whose input is in its planes.
@@ -68,19 +68,19 @@ pub(crate) fn square(operands: &Operands) -> Option<([isize; 3], [usize; 9])> {
     }
     let first = [0, 1, 2].map(|i| windows.taps.iter().map(|tap| tap[i]).min().unwrap_or(0));
     let mut window = [None; 9];
-    for (tap, distance) in &part.taps {
+    for (tap, offset) in &part.taps {
         let at = windows.taps.get(*tap)?;
         let [depth, row, column] = [0, 1, 2].map(|i| (at[i] - first[i]) as usize);
         if depth > 0 || row > 2 || column > 2 {
             return None;
         }
-        window[3 * row + column] = Some(*distance);
+        window[3 * row + column] = Some(*offset);
     }
-    let mut distances = [0; 9];
-    for (distance, found) in distances.iter_mut().zip(window) {
-        *distance = found?;
+    let mut offsets = [0; 9];
+    for (offset, found) in offsets.iter_mut().zip(window) {
+        *offset = found?;
     }
-    Some((first, distances))
+    Some((first, offsets))
 }
 
 /// Smaller blocks of tiles; `None` if more vectors of `lanes` tiles would be computed then.
@@ -120,9 +120,11 @@ impl<T: Float> Winograd<T> {
         let Some((first, window)) = square(operands) else { return Ok(None) };
         let Windows { batch, output, input, stride, .. } = operands.windows;
         let Some(tile) = Tile::of(outputs, stride[1]) else { return Ok(None) };
-        let (places, side, stride) = (tile.places(), tile.side, tile.input_stride());
-        let taps = (0..places)
-            .map(|place| [first[0], first[1] + (place / side) as isize, first[2] + (place % side) as isize])
+        let (positions, side, stride) = (tile.positions(), tile.side, tile.input_stride());
+        let taps = (0..positions)
+            .map(|position| {
+                [first[0], first[1] + (position / side) as isize, first[2] + (position % side) as isize]
+            })
             .collect();
         let tiles = [output[0], output[1].div_ceil(outputs), output[2].div_ceil(outputs)];
         let windows = Windows { batch, output: tiles, input, stride: [1, stride, stride], taps };
@@ -132,7 +134,7 @@ impl<T: Float> Winograd<T> {
         let panels = operands.rows.div_ceil(kernel.rows);
         let shape = Shape {
             windows: &windows,
-            taps: places,
+            taps: positions,
             groups: operands.groups,
             channels: operands.channels,
             rows: panels * kernel.rows,
@@ -169,10 +171,10 @@ impl<T: Float> Winograd<T> {
         }
         let blocks = geometry.blocks() * operands.groups;
         let are_shared = blocks < 2 * wanted && !blocks.is_multiple_of(wanted);
-        let pieces = if are_shared { (2 * wanted).div_ceil(blocks).min(panels) } else { 1 };
+        let chunks = if are_shared { (2 * wanted).div_ceil(blocks).min(panels) } else { 1 };
         // About the same number of panels in each group.
-        let most = (SUMS / (places * kernel.rows * kernel.columns())).max(1);
-        let of_piece = panels.div_ceil(pieces).max(1);
+        let most = (SUMS / (positions * kernel.rows * kernel.columns())).max(1);
+        let of_chunk = panels.div_ceil(chunks).max(1);
         let channel_epilogue =
             epilogue.as_ref().and_then(|epilogue| ChannelEpilogue::of::<T>(epilogue, spatial));
         let channel_epilogue =
@@ -192,10 +194,10 @@ impl<T: Float> Winograd<T> {
             S => (write::<S, T>, size_of::<S>()),
             other => return Err(not_a_float(other))
         );
-        let weights = operands.groups * panels * kernel.rows * operands.channels * places;
+        let weights = operands.groups * panels * kernel.rows * operands.channels * positions;
         Ok(Some(Self {
-            together: of_piece.div_ceil(of_piece.div_ceil(most)),
-            workers: threads.workers(time, blocks * pieces),
+            together: of_chunk.div_ceil(of_chunk.div_ceil(most)),
+            workers: threads.workers(time, blocks * chunks),
             pack_workers: threads.workers(weights as f64 * cost.copy * 2.0, operands.groups * panels),
             prepacked: Prepacked::new(weights, settings.constant_weights),
             prefetches: prefetch::pays(operands),
@@ -208,7 +210,7 @@ impl<T: Float> Winograd<T> {
             planes,
             rows,
             panels,
-            pieces,
+            chunks,
             fill,
             fill_size,
             pack,
@@ -233,7 +235,7 @@ impl<T: Float> Winograd<T> {
 
     /// Stride of positions in the transformed tiles. Were it a power of 2, the elements of a tile would evict
     /// each other from the L1 cache.
-    pub(crate) fn place(&self) -> usize {
+    pub(crate) fn position_stride(&self) -> usize {
         self.operands.channels * self.width() + Scratch::padded::<T>(1)
     }
 
@@ -248,8 +250,8 @@ impl<T: Float> Winograd<T> {
         let tile = self.kernel.rows * self.kernel.columns();
         [
             channels * self.planes.channel() + self.beyond(),
-            self.tile.places() * self.place(),
-            self.together * self.tile.places() * tile,
+            self.tile.positions() * self.position_stride(),
+            self.together * self.tile.positions() * tile,
             self.tile.outputs.pow(2) * tile,
         ]
     }
@@ -257,7 +259,7 @@ impl<T: Float> Winograd<T> {
     /// The scratch memory: transformed weights, then the parts of each worker.
     fn layout(&self, scratch: &mut Scratch) -> (usize, [usize; 4]) {
         let workers = self.workers.count();
-        let weights = self.operands.groups * self.tile.places() * self.panels * self.panel();
+        let weights = self.operands.groups * self.tile.positions() * self.panels * self.panel();
         (scratch.area::<T>(weights, 1), self.sizes().map(|size| scratch.area::<T>(size, workers)))
     }
 
@@ -318,7 +320,7 @@ impl<T: Float> Kernel for Winograd<T> {
                 // SAFETY: the tensor covers its weights; a panel is packed by one worker.
                 unsafe {
                     let (group, panel) = (number / self.panels, number % self.panels);
-                    let to = (group * self.tile.places() * self.panels + panel) * self.panel();
+                    let to = (group * self.tile.positions() * self.panels + panel) * self.panel();
                     (self.pack)(self, (group, panel), shared.get(0), shared.get(1).cast::<T>().add(to));
                 }
             });
@@ -328,15 +330,15 @@ impl<T: Float> Kernel for Winograd<T> {
         let blocks = self.geometry.blocks();
         let sizes = self.sizes();
         self.workers.for_each_part_with_state(
-            groups * self.pieces * blocks,
+            groups * self.chunks * blocks,
             |dealt, carried: &mut WorkerState| {
                 let Assignment { worker, part: number, .. } = dealt;
-                // Pieces of a block are consecutive, so that a worker copies the block's input once.
-                let (piece, at) = (number % self.pieces, number / self.pieces);
+                // Chunks of a block are consecutive, so that a worker copies the block's input once.
+                let (chunk, at) = (number % self.chunks, number / self.chunks);
                 let (group, block_number) = (at / blocks, at % blocks);
                 let block = self.geometry.block(block_number);
-                let panels = self.panels * piece / self.pieces..self.panels * (piece + 1) / self.pieces;
-                let next = dealt.next_block(self.pieces).filter(|_| self.prefetches);
+                let panels = self.panels * chunk / self.chunks..self.panels * (chunk + 1) / self.chunks;
+                let next = dealt.next_block(self.chunks).filter(|_| self.prefetches);
                 let next = next.and_then(|next| {
                     let from =
                         self.operands.input_of(shared.all(), next / blocks, self.fill_size).cast_const();
@@ -344,7 +346,7 @@ impl<T: Float> Kernel for Winograd<T> {
                     BlockPrefetch::of(&self.planes, &block, &input.strides, *channels, (from, self.fill_size))
                 });
                 // SAFETY: the tensors cover the group, and the scratch memory has all parts for each
-                // worker; no two blocks, pieces and groups write the same outputs.
+                // worker; no two blocks, chunks and groups write the same outputs.
                 unsafe {
                     let area = |number: usize| {
                         base.get(1)
@@ -367,7 +369,7 @@ impl<T: Float> Kernel for Winograd<T> {
                         *carried = WorkerState { filled: Some((group, block_number)), transformed: None };
                     }
                     let packed = base.get(0).cast::<T>().cast_const();
-                    let packed = packed.add(group * self.tile.places() * self.panels * self.panel());
+                    let packed = packed.add(group * self.tile.positions() * self.panels * self.panel());
                     let transformed = &mut carried.transformed;
                     self.multiply(shared.all(), (group, &block), panels, packed, (worker, transformed), next);
                 }

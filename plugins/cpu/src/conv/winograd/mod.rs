@@ -3,7 +3,7 @@
 pub(crate) mod choice;
 pub(crate) mod exact;
 pub(crate) mod filter;
+pub(crate) mod gemm;
 pub(crate) mod kernel;
 pub(crate) mod problem;
-pub(crate) mod product;
 pub(crate) mod transform;

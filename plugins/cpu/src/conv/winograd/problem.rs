@@ -32,9 +32,9 @@ pub(crate) struct Winograd<T: 'static> {
     pub(crate) rows: [usize; MAX_SIDE],
     /// Whether input and output are prefetched.
     pub(crate) prefetches: bool,
-    /// Panels of output channels in a group, and pieces into which they are divided for the workers.
+    /// Panels of output channels in a group, and chunks into which they are divided for the workers.
     pub(crate) panels: usize,
-    pub(crate) pieces: usize,
+    pub(crate) chunks: usize,
     /// Panels that are multiplied at one position before the next position.
     pub(crate) together: usize,
     pub(crate) workers: Workers,

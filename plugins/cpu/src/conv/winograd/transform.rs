@@ -32,7 +32,7 @@ impl Tile {
     }
 
     /// Transformed elements of a tile.
-    pub(crate) fn places(self) -> usize {
+    pub(crate) fn positions(self) -> usize {
         self.side * self.side
     }
 
@@ -79,9 +79,9 @@ const SQUARES: [f64; 2] = [POINTS[0] * POINTS[0], POINTS[1] * POINTS[1]];
 
 /// The first of six vectors.
 #[inline(always)]
-fn first<V: Copy, const COUNT: usize>(numbers: [V; MAX_SIDE]) -> [V; COUNT] {
-    let mut some = [numbers[0]; COUNT];
-    some.copy_from_slice(&numbers[..COUNT]);
+fn first<V: Copy, const COUNT: usize>(vectors: [V; MAX_SIDE]) -> [V; COUNT] {
+    let mut some = [vectors[0]; COUNT];
+    some.copy_from_slice(&vectors[..COUNT]);
     some
 }
 
@@ -112,7 +112,7 @@ pub(crate) struct Filters<T, const SIDE: usize> {
 unsafe fn filter<V: Vector, const SIDE: usize>([a, b, c]: [V; 3]) -> [V; SIDE] {
     // SAFETY: the caller has the instructions.
     unsafe {
-        let places = match SIDE {
+        let transformed = match SIDE {
             4 => {
                 let outer = sum(a, c);
                 [a, times(0.5, sum(outer, b)), times(0.5, difference(outer, b)), c, c, c]
@@ -131,7 +131,7 @@ unsafe fn filter<V: Vector, const SIDE: usize>([a, b, c]: [V; 3]) -> [V; SIDE] {
                 [times(1.0 / (SQUARES[0] * SQUARES[1]), a), near.0, near.1, far.0, far.1, c]
             }
         };
-        first(places)
+        first(transformed)
     }
 }
 
@@ -146,17 +146,17 @@ impl<T: Float, const SIDE: usize> VectorTask<T> for Filters<T, SIDE> {
             for first in (0..len).step_by(V::LANES) {
                 let lanes = V::lanes(0, (len - first).min(V::LANES));
                 let mut rows = [[V::zero(); SIDE]; 3];
-                for (row, places) in rows.iter_mut().enumerate() {
+                for (row, transformed) in rows.iter_mut().enumerate() {
                     let mut elements = [V::zero(); 3];
                     for (column, element) in elements.iter_mut().enumerate() {
                         *element = V::load_lanes(from.add((3 * row + column) * stride + first), lanes);
                     }
-                    *places = filter(elements);
+                    *transformed = filter(elements);
                 }
                 let [above, middle, below] = rows;
                 for (column, ((a, b), c)) in above.into_iter().zip(middle).zip(below).enumerate() {
-                    let places = filter::<V, SIDE>([a, b, c]);
-                    for (row, number) in places.into_iter().enumerate() {
+                    let transformed = filter::<V, SIDE>([a, b, c]);
+                    for (row, number) in transformed.into_iter().enumerate() {
                         number.store_lanes(to.add((SIDE * row + column) * to_stride + first), lanes);
                     }
                 }
@@ -169,7 +169,7 @@ impl<T: Float, const SIDE: usize> VectorTask<T> for Filters<T, SIDE> {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Line {
     /// The index of the first one among the tiles that are transformed, and its column in the planes.
-    pub(crate) place: usize,
+    pub(crate) first_tile: usize,
     pub(crate) column: usize,
     pub(crate) len: usize,
 }
@@ -187,7 +187,7 @@ pub(crate) struct Inputs<'a, T, const SIDE: usize, const OUTPUTS: usize> {
     /// Row stride of the transformed input: a vector more than there are tiles.
     pub(crate) width: usize,
     /// For each transformed element a row for each channel, and the stride of transformed elements.
-    pub(crate) place: usize,
+    pub(crate) position_stride: usize,
     pub(crate) to: *mut T,
 }
 
@@ -233,7 +233,7 @@ unsafe fn input<V: Vector, const SIDE: usize>(elements: [V; SIDE]) -> [V; SIDE] 
     unsafe {
         let [a, b, c, d] = [elements[0], elements[1], elements[2], elements[3]];
         let last = elements[SIDE - 1];
-        let places = match SIDE {
+        let transformed = match SIDE {
             4 => {
                 let last = difference(b, last);
                 [difference(a, c), sum(b, c), difference(c, b), last, last, last]
@@ -252,7 +252,7 @@ unsafe fn input<V: Vector, const SIDE: usize>(elements: [V; SIDE]) -> [V; SIDE] 
                 [zero, near.0, near.1, far.0, far.1, plus(plus(last, total, d), product, b)]
             }
         };
-        first(places)
+        first(transformed)
     }
 }
 
@@ -297,9 +297,11 @@ impl<T: Float, const SIDE: usize, const OUTPUTS: usize> Inputs<'_, T, SIDE, OUTP
             // Lanes beyond the line are overwritten by the next one.
             // SAFETY: the caller has the instructions and whole vectors after the line.
             unsafe {
-                let places = input(elements::<V, SIDE>(from.add(Self::STRIDE * first)));
-                for (column, number) in places.into_iter().enumerate() {
-                    number.store(to.add((SIDE * row + column) * self.place + line.place + first));
+                let transformed = input(elements::<V, SIDE>(from.add(Self::STRIDE * first)));
+                for (column, number) in transformed.into_iter().enumerate() {
+                    number.store(
+                        to.add((SIDE * row + column) * self.position_stride + line.first_tile + first),
+                    );
                 }
             }
         }
@@ -312,7 +314,7 @@ impl<T: Float, const SIDE: usize, const OUTPUTS: usize> VectorTask<T> for Inputs
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) {
         let lines = self.lines;
-        let count = lines.last().map_or(0, |line| line.place + line.len);
+        let count = lines.last().map_or(0, |line| line.first_tile + line.len);
         let mut down = Downward([[T::ZERO; COLUMNS + MAX_LANES]; SIDE]);
         // The end of the columns that a line reads, and of those that its tiles have.
         let reach = |line: &Line| line.column + Self::STRIDE * line.len.next_multiple_of(V::LANES) + 4;
@@ -324,7 +326,7 @@ impl<T: Float, const SIDE: usize, const OUTPUTS: usize> VectorTask<T> for Inputs
                 // Lanes beyond the last tile are multiplied, too, so they have to be initialised.
                 if !count.is_multiple_of(V::LANES) {
                     for number in 0..SIDE * SIDE {
-                        V::zero().store(to.add(number * self.place + count / V::LANES * V::LANES));
+                        V::zero().store(to.add(number * self.position_stride + count / V::LANES * V::LANES));
                     }
                 }
                 let mut rest = lines;
@@ -354,7 +356,7 @@ impl<T: Float, const SIDE: usize, const OUTPUTS: usize> VectorTask<T> for Inputs
     }
 }
 
-/// Aᵀ m A of vectors of tiles, for each row, then the epilogue. Reinterleaved whether the sums of the rows are finite.
+/// Aᵀ m A of vectors of tiles, for each row, then the epilogue. Returns whether the sums of the rows are finite.
 pub(crate) struct Outputs<T, const SIDE: usize, const OUTPUTS: usize> {
     /// For each transformed element `rows` rows.
     pub(crate) sums: *const T,
@@ -414,19 +416,19 @@ unsafe fn output<V: Vector, const SIDE: usize, const OUTPUTS: usize>(m: [V; SIDE
 /// # Safety
 /// All of them are writable, and the processor has the vector's instructions.
 #[inline(always)]
-unsafe fn store_interleaved<V: Vector, const OUTPUTS: usize>(numbers: [V; OUTPUTS], to: *mut V::Scalar) {
+unsafe fn store_interleaved<V: Vector, const OUTPUTS: usize>(vectors: [V; OUTPUTS], to: *mut V::Scalar) {
     // SAFETY: the caller has the instructions and room for the vectors.
     unsafe {
         let interleaved = if OUTPUTS == 2 {
-            let (first, second) = numbers[0].zip(numbers[1]);
+            let (first, second) = vectors[0].zip(vectors[1]);
             [first, second, second, second]
         } else {
-            let (even, odd) = (numbers[0].zip(numbers[2]), numbers[1].zip(numbers[OUTPUTS - 1]));
+            let (even, odd) = (vectors[0].zip(vectors[2]), vectors[1].zip(vectors[OUTPUTS - 1]));
             let (low, high) = (even.0.zip(odd.0), even.1.zip(odd.1));
             [low.0, low.1, high.0, high.1]
         };
-        for (vector, numbers) in interleaved.into_iter().enumerate().take(OUTPUTS) {
-            numbers.store(to.add(vector * V::LANES));
+        for (vector, vectors) in interleaved.into_iter().enumerate().take(OUTPUTS) {
+            vectors.store(to.add(vector * V::LANES));
         }
     }
 }
@@ -446,17 +448,17 @@ impl<T: Float, const SIDE: usize, const OUTPUTS: usize> VectorTask<T> for Output
                     let from = sums.add(row * width + vector * V::LANES);
                     let mut lines = [[V::zero(); SIDE]; OUTPUTS];
                     for column in 0..SIDE {
-                        let mut numbers = [V::zero(); SIDE];
-                        for (line, number) in numbers.iter_mut().enumerate() {
+                        let mut elements = [V::zero(); SIDE];
+                        for (line, number) in elements.iter_mut().enumerate() {
                             *number = V::load(from.add((SIDE * line + column) * rows * width));
                         }
-                        let numbers = output::<V, SIDE, OUTPUTS>(numbers);
-                        for (line, number) in lines.iter_mut().zip(numbers) {
+                        let transformed = output::<V, SIDE, OUTPUTS>(elements);
+                        for (line, number) in lines.iter_mut().zip(transformed) {
                             line[column] = number;
                         }
                     }
-                    for (line, numbers) in lines.into_iter().enumerate() {
-                        let mut outputs = output::<V, SIDE, OUTPUTS>(numbers);
+                    for (line, elements) in lines.into_iter().enumerate() {
+                        let mut outputs = output::<V, SIDE, OUTPUTS>(elements);
                         for number in &mut outputs {
                             // Zero times infinity or NaN is NaN.
                             zeros = number.mul_add(V::zero(), zeros);
@@ -467,8 +469,8 @@ impl<T: Float, const SIDE: usize, const OUTPUTS: usize> VectorTask<T> for Output
                                 *number = number.lanewise(Lanewise::Relu, *number);
                             }
                         }
-                        let place = (OUTPUTS * row + line) * width + vector * V::LANES;
-                        store_interleaved(outputs, to.add(OUTPUTS * place));
+                        let offset = (OUTPUTS * row + line) * width + vector * V::LANES;
+                        store_interleaved(outputs, to.add(OUTPUTS * offset));
                     }
                 }
             }

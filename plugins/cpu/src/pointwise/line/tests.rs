@@ -20,8 +20,8 @@ impl Function for Rounded {
 }
 
 #[test]
-fn numbers_are_rounded_as_they_are_stored() {
-    let numbers: Vec<f32> = (0..20_000).map(|i| f32::from_bits(i * 214_013)).collect();
+fn values_are_rounded_as_they_are_stored() {
+    let values: Vec<f32> = (0..20_000).map(|i| f32::from_bits(i * 214_013)).collect();
     let expected: [(DataType, Stores); 4] = [
         (DataType::Half, |x| f16::from_f32(x).to_f32()),
         (DataType::Bfloat16, |x| bf16::from_f32(x).to_f32()),
@@ -29,7 +29,7 @@ fn numbers_are_rounded_as_they_are_stored() {
         (DataType::Double, |x| x),
     ];
     for (isa, (data_type, of)) in Isa::available().iter().flat_map(|isa| expected.map(|of| (isa, of))) {
-        for (x, got) in numbers.iter().zip(each(*isa, Rounded(data_type), &numbers)) {
+        for (x, got) in values.iter().zip(each(*isa, Rounded(data_type), &values)) {
             let expected = of(*x);
             let same = expected.to_bits() == got.to_bits() || (expected.is_nan() && got.is_nan());
             assert!(same, "{x:e} is {got:e} as {data_type:?} at {isa:?}, expected {expected:e}");
@@ -48,7 +48,7 @@ fn run(isa: Isa, [x, y]: [&[f32]; 2], first: usize, is_streamed: bool) -> (Vec<f
         Link::Store(TO),
     ];
     let mut to = vec![-1.0; first + x.len() + 1];
-    let mut rows = [std::ptr::null_mut(); MAX_PLACES];
+    let mut rows = [std::ptr::null_mut(); MAX_ROWS];
     rows[..3].copy_from_slice(&[x.as_ptr().cast_mut(), y.as_ptr().cast_mut(), to[first..].as_mut_ptr()]);
     let two = 2.0;
     let memory = Memory { rows: &rows, ones: &raw const two, streamed: is_streamed.then_some(TO) };
@@ -64,11 +64,11 @@ fn what_is_streamed_is_what_is_stored() {
     for isa in Isa::available() {
         for len in (1..40).chain([127, 128, 129, 300, 1000]) {
             for first in 0..17 {
-                let numbers: Vec<f32> = (0..2 * len).map(|_| random.real() as f32).collect();
-                let (x, y) = numbers.split_at(len);
+                let values: Vec<f32> = (0..2 * len).map(|_| random.real() as f32).collect();
+                let (x, y) = values.split_at(len);
                 let stored = run(*isa, [x, y], first, false);
                 let streamed = run(*isa, [x, y], first, true);
-                assert_eq!(stored, streamed, "{len} numbers from {first} on at {isa:?}");
+                assert_eq!(stored, streamed, "{len} elements from {first} on at {isa:?}");
                 assert!(stored.0[..first].iter().all(|number| *number == -1.0));
                 assert_eq!(stored.0[first + len], -1.0);
                 let last = x[len - 1] * y[len - 1] + 2.0;

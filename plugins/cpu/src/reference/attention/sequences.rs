@@ -88,7 +88,7 @@ impl Placement {
         !matches!(self.start, Start::Ragged { .. })
     }
 
-    /// The most rows, from one on, that lie as far apart as the stride says, with one in the next block.
+    /// The most rows, from one on, that have the stride from each other, with one in the next block.
     pub(crate) fn rows_together(&self, position: usize) -> usize {
         match self.start {
             Start::Paged(_) => self.dims[2] - position % self.dims[2],

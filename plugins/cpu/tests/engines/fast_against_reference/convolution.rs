@@ -155,7 +155,7 @@ impl ConvolutionShape {
     }
 
     /// Where Winograd's algorithm may be chosen, its bound in units of eps, given the operands' magnitudes:
-    /// 16 (c + 11) · Σ m · Σ|w| over c channels, with m the largest of the numbers that the window meets; with step 1
+    /// 16 (c + 11) · Σ m · Σ|w| over c channels, with m the largest of the elements that the window meets; with step 1
     /// 176 (c + 18) · Σ m · Σ|w|, where m is the largest of those that the windows of 4 × 4 outputs meet.
     fn near(
         &self,
@@ -300,7 +300,7 @@ fn bias_and_activation_after_it() {
 }
 
 /// A depthwise convolution with what networks have behind it: a bias or batch normalization, and an activation with or without
-/// an upper end; now and then with numbers that are not finite.
+/// an upper end; now and then with NaN and infinities.
 #[test]
 fn depthwise_with_what_follows_it() {
     for seed in 13_000..13_120 {

@@ -3,7 +3,7 @@
 use crate::graph::{GraphError, MoeGroupedMatmulMode};
 
 operation! {
-    /// Products of groups of rows, each with its expert's factor.
+    /// Multiplication of groups of rows, each with its expert's matrix.
     MoeGroupedMatmul: "MoeGroupedMatmulAttributes",
         descriptor HIPDNN_BACKEND_OPERATION_MOE_GROUPED_MATMUL_DESCRIPTOR,
         operation HIPDNN_OPERATION_TYPE_MOE_GROUPED_MATMUL_EXT,
@@ -12,7 +12,7 @@ operation! {
     {
         /// The rows [.., tokens, K].
         token: input = HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_TOKEN_DESC @ 0,
-        /// The experts' factors [E, K, N].
+        /// The experts' matrices [E, K, N].
         weight: input = HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_WEIGHT_DESC @ 1,
         /// The first row of each group, int32.
         first_token_offset: input = HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_FIRST_TOKEN_OFFSET_DESC @ 2,

@@ -1,7 +1,7 @@
 //! MoeGroupedMatmulBackward.
 
 operation! {
-    /// The gradient of the experts' factors.
+    /// The gradient of the experts' matrices.
     MoeGroupedMatmulBackward: "MoeGroupedMatmulBwdAttributes",
         descriptor HIPDNN_BACKEND_OPERATION_MOE_GROUPED_MATMUL_BWD_DESCRIPTOR,
         operation HIPDNN_OPERATION_TYPE_MOE_GROUPED_MATMUL_BWD_EXT,
@@ -13,7 +13,7 @@ operation! {
         token: input = HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_BWD_TOKEN_DESC @ 1,
         /// The first row of each group, int32.
         first_token_offset: input = HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_BWD_FIRST_TOKEN_OFFSET_DESC @ 2,
-        /// The gradient of the factors.
+        /// The gradient of the matrices.
         dweight: output = HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_BWD_DWEIGHT_DESC @ 3,
     }
 }

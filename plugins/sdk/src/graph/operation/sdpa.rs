@@ -86,7 +86,7 @@ operation! {
         max_seq_len_kv: optional_int32 = HIPDNN_ATTR_SDPA_FWD_MAX_SEQ_LEN_KV_EXT @ 37,
         /// Where the diagonal begins.
         diagonal_alignment: one_of(DiagonalAlignment) = HIPDNN_ATTR_SDPA_FWD_DIAGONAL_ALIGNMENT_EXT @ 38,
-        /// The type of the matrix products.
+        /// The type of the matrix multiplications.
         mma_core_mode: one_of(DataType) = HIPDNN_ATTR_SDPA_FWD_MMA_CORE_MODE_EXT @ 39,
         /// How it is to be computed.
         implementation: one_of(AttentionImplementation) = HIPDNN_ATTR_SDPA_FWD_IMPLEMENTATION_EXT @ 40,

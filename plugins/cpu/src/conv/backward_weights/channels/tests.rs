@@ -3,9 +3,9 @@ use crate::conv::geometry::{Strides, Windows};
 use crate::conv::operands::{OperandView, Weights};
 
 #[test]
-fn elements_of_a_window_that_are_far_apart_are_left_to_the_other_form() {
+fn large_dilations_are_left_to_the_other_form() {
     let data_type = DataType::Float;
-    let place = OperandView { slot: 0, data_type, strides: Strides::default() };
+    let view = OperandView { slot: 0, data_type, strides: Strides::default() };
     let of = |far: isize| Operands {
         windows: Windows {
             batch: 1,
@@ -17,8 +17,8 @@ fn elements_of_a_window_that_are_far_apart_are_left_to_the_other_form() {
         groups: 1,
         channels: 17,
         rows: 16,
-        input: place,
-        gradient: place,
+        input: view,
+        gradient: view,
         weights: Weights { slot: 0, data_type, group: 0, row: 0, channel: 0 },
         taps: vec![0, 1],
     };

@@ -16,23 +16,23 @@ fn blocks_are_neither_more_than_there_is_nor_larger_than_what_is_near() {
     for tiles in [1, 2, 5, 17, 66, 1045] {
         for panels in [1, 4, 8, 64, 256] {
             for most in [1, 3, 16] {
-                for lanes in [1, 2, 5, 64] {
-                    let (block, pieces) = division([tiles, panels, 1], most, lanes, [1.0, 0.125]);
+                for workers in [1, 2, 5, 64] {
+                    let (block, chunks) = division([tiles, panels, 1], most, workers, [1.0, 0.125]);
                     assert!(
                         (1..=most.min(tiles)).contains(&block),
-                        "{tiles} {panels} {most} {lanes}: {block}"
+                        "{tiles} {panels} {most} {workers}: {block}"
                     );
-                    assert!((1..=panels).contains(&pieces), "{tiles} {panels} {most} {lanes}: {pieces}");
+                    assert!((1..=panels).contains(&chunks), "{tiles} {panels} {most} {workers}: {chunks}");
                 }
             }
         }
     }
     // By tiles where there are many, else by rows, too, so that no lane waits.
-    let (block, pieces) = division([1045, 64, 1], 16, 2, [1.0, 0.125]);
-    assert!(block > 8 && pieces < 8, "{block} {pieces}");
+    let (block, chunks) = division([1045, 64, 1], 16, 2, [1.0, 0.125]);
+    assert!(block > 8 && chunks < 8, "{block} {chunks}");
     for tiles in [1, 2, 3] {
-        let (block, pieces) = division([tiles, 64, 1], 16, 2, [1.0, 0.125]);
-        assert!(tiles.div_ceil(block) * pieces >= 4, "{tiles}: {block} {pieces}");
+        let (block, chunks) = division([tiles, 64, 1], 16, 2, [1.0, 0.125]);
+        assert!(tiles.div_ceil(block) * chunks >= 4, "{tiles}: {block} {chunks}");
     }
     // Larger blocks where weights come from far away.
     let of = |read: f64| division([17, 64, 1], 16, 2, [1.0, read]).0;

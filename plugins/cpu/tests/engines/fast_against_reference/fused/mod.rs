@@ -243,7 +243,7 @@ const REDUCTIONS: [ReductionMode; 9] = [
     ReductionMode::MulNoZeros,
 ];
 
-/// Operations on each element and reductions of them, in any order that makes sense, with what is not finite among them.
+/// Operations on each element and reductions of them, in any order that makes sense, with NaN and infinities among the elements.
 #[test]
 fn reductions_among_operations_on_each_element() {
     let mut smaller = 0;

@@ -18,14 +18,15 @@ impl<T: Float> Winograd<T> {
     ///
     /// # Safety
     /// The worker's planes have them.
-    unsafe fn transform(&self, lane: WorkerMemory<T>, lines: &[Line]) {
-        let (planes, to, width, place) = (lane.planes, lane.inputs, self.width(), self.place());
+    unsafe fn transform(&self, worker: WorkerMemory<T>, lines: &[Line]) {
+        let (planes, to, width, position_stride) =
+            (worker.planes, worker.inputs, self.width(), self.position_stride());
         let (rows, row_stride, channels) = (self.rows, self.planes.channel(), self.operands.channels);
-        // SAFETY: the planes are valid, as this function requires; the lane has room for what is made of
+        // SAFETY: the planes are valid, as this function requires; the worker has room for what is made of
         // them.
         unsafe {
             with_sides!(self.tile, SIDE, OUTPUTS => {
-                let work = Inputs::<_, SIDE, OUTPUTS> { planes, rows, channels, row_stride, lines, width, place, to };
+                let work = Inputs::<_, SIDE, OUTPUTS> { planes, rows, channels, row_stride, lines, width, position_stride, to };
                 self.isa.run_vectors(work);
             });
         }
@@ -45,7 +46,7 @@ impl<T: Float> Winograd<T> {
         to: *mut T,
     ) -> bool {
         let (rows, width) = (self.kernel.rows, self.kernel.columns());
-        // SAFETY: everything read and written here is valid, as this function requires.
+        // SAFETY: there are accumulators and a bias for `present` rows, and `to` has room for their outputs.
         unsafe {
             with_sides!(self.tile, SIDE, OUTPUTS => {
                 let work = Outputs::<_, SIDE, OUTPUTS> { sums, rows, present, vectors, width, bias, relu, to };
@@ -74,12 +75,12 @@ impl<T: Float> Winograd<T> {
         (group, block): (usize, &Block),
         panels: std::ops::Range<usize>,
         packed: *const T,
-        (lane, transformed): (WorkerMemory<T>, &mut Option<(usize, usize)>),
+        (worker, transformed): (WorkerMemory<T>, &mut Option<(usize, usize)>),
         next: Option<BlockPrefetch>,
     ) {
         let Operands { channels, rows, output, .. } = &self.operands;
         let (height, width, lanes) = (self.kernel.rows, self.kernel.columns(), self.kernel.lanes);
-        let places = self.tile.places();
+        let positions = self.tile.positions();
         let columns = block.outputs();
         let vectors = columns.div_ceil(lanes);
         let tiles = vectors.div_ceil(self.kernel.vectors);
@@ -87,41 +88,41 @@ impl<T: Float> Winograd<T> {
             let from = vectors * tile / tiles;
             let count = vectors * (tile + 1) / tiles - from;
             let range = (from * lanes, columns.min((from + count) * lanes));
-            // SAFETY: the planes and windows are valid, as this function requires; the lane's memory has
+            // SAFETY: the planes and windows are valid, as this function requires; the worker's memory has
             // room for a tile, and the tensors for its outputs.
             unsafe {
                 if *transformed != Some(range) {
                     let (mut lines, mut found) = ([Line::default(); MAX_COLUMNS], 0);
-                    self.lines(block, range, |place, run| {
-                        lines[found] = Line { place, column: run.column, len: run.len };
+                    self.lines(block, range, |first_tile, run| {
+                        lines[found] = Line { first_tile, column: run.column, len: run.len };
                         found += 1;
                     });
-                    self.transform(lane, &lines[..found]);
+                    self.transform(worker, &lines[..found]);
                     *transformed = Some(range);
                 }
                 for first in panels.clone().step_by(self.together) {
                     let some = first..panels.end.min(first + self.together);
-                    for (place, panel) in
-                        (0..places).flat_map(|place| some.clone().map(move |panel| (place, panel)))
+                    for (position, panel) in
+                        (0..positions).flat_map(|position| some.clone().map(move |panel| (position, panel)))
                     {
                         let mut tile_prefetch = next.map(|next| {
-                            let number = (tile * panels.len() + panel - panels.start) * places + place;
-                            next.for_tile(number, tiles * panels.len() * places)
+                            let number = (tile * panels.len() + panel - panels.start) * positions + position;
+                            next.for_tile(number, tiles * panels.len() * positions)
                         });
-                        let mut product = Tile {
+                        let mut gemm_tile = Tile {
                             order: Order::Panel,
                             a_stride: height,
                             depth: *channels,
                             b_stride: self.width(),
-                            a: packed.add((place * self.panels + panel) * self.panel()),
-                            b: lane.inputs.add(place * self.place()),
-                            to: lane.sums.add(((panel - first) * places + place) * height * width),
+                            a: packed.add((position * self.panels + panel) * self.panel()),
+                            b: worker.inputs.add(position * self.position_stride()),
+                            to: worker.sums.add(((panel - first) * positions + position) * height * width),
                             to_stride: width,
                             tile_prefetch: tile_prefetch.as_mut(),
                             prefetches: self.isa.has_whole_vectors(),
                             ..Tile::EMPTY
                         };
-                        self.kernel.run(&mut product, (rows - panel * height).min(height), count);
+                        self.kernel.run(&mut gemm_tile, (rows - panel * height).min(height), count);
                     }
                     for panel in some {
                         let row = panel * height;
@@ -131,10 +132,10 @@ impl<T: Float> Winograd<T> {
                         let bias = bias.map(|(slot, stride)| {
                             (tensors[slot].cast::<T>().add(channel * stride).cast_const(), stride)
                         });
-                        let sums = lane.sums.add((panel - first) * places * height * width).cast_const();
+                        let sums = worker.sums.add((panel - first) * positions * height * width).cast_const();
                         let channel_epilogue = (bias, self.channel_epilogue.relu);
                         let are_finite =
-                            self.with_epilogue(sums, present, count, channel_epilogue, lane.outputs);
+                            self.with_epilogue(sums, present, count, channel_epilogue, worker.outputs);
                         if !are_finite {
                             let source = tensors[self.operands.weights.slot].cast_const();
                             let bias =
@@ -143,12 +144,12 @@ impl<T: Float> Winograd<T> {
                                 (block, range, count),
                                 (group, row, present),
                                 source,
-                                (lane, sums),
+                                (worker, sums),
                                 bias,
                             );
                         }
                         let to = tensors[output.slot].add(channel * output.strides.channel * self.write_size);
-                        (self.write)(self, block, range, (present, lane.outputs), to);
+                        (self.write)(self, block, range, (present, worker.outputs), to);
                     }
                 }
             }
@@ -176,7 +177,7 @@ pub(crate) unsafe fn write<S: Stored, T: Float>(
     let whole = winograd.operands.windows.output;
     let side = winograd.tile.outputs;
     let width = side * winograd.kernel.columns();
-    winograd.lines(block, range, |place, run| {
+    winograd.lines(block, range, |first_tile, run| {
         for line in 0..side.min(whole[1] - side * run.at[1]) {
             let at = [run.at[0], side * run.at[1] + line, side * run.at[2]];
             let len = (side * run.len).min(whole[2] - at[2]);
@@ -184,7 +185,7 @@ pub(crate) unsafe fn write<S: Stored, T: Float>(
             for row in 0..rows {
                 // SAFETY: the rows and elements are valid, as this function requires.
                 unsafe {
-                    let outputs = outputs.add((side * row + line) * width + side * place);
+                    let outputs = outputs.add((side * row + line) * width + side * first_tile);
                     let to = to.add((first + row * strides.channel) * size_of::<S>());
                     store_run::<S, T>(outputs, to, strides.spatial[2], len);
                 }

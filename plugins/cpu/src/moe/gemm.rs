@@ -12,7 +12,7 @@ use crate::tensor::scratch::{Scratch, Shared};
 use crate::tensor::view::Pointers;
 use crate::threading::partition::{Threads, part};
 
-/// Plans the products for an instruction set.
+/// Plans the multiplication for an instruction set.
 pub(crate) fn plan(
     mixture: &Mixture,
     compute: Compute,
@@ -20,9 +20,7 @@ pub(crate) fn plan(
     threads: Threads,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     let operands = [&mixture.token.operand, &mixture.weight.operand, &mixture.output.operand];
-    Ok(
-        with_compute!(compute_of(compute, operands), T => Box::new(Products::<T>::plan(mixture, isa, threads)?)),
-    )
+    Ok(with_compute!(compute_of(compute, operands), T => Box::new(Gemm::<T>::plan(mixture, isa, threads)?)))
 }
 
 /// Plans the gradient of the matrices for an instruction set.
@@ -51,7 +49,7 @@ unsafe fn indices<'a>(scratch: *mut u8, offset: usize, len: usize) -> &'a mut [u
     }
 }
 
-struct Products<T: 'static> {
+struct Gemm<T: 'static> {
     token: Matrix<T>,
     weight: Matrix<T>,
     /// Stride of the experts' matrices.
@@ -67,7 +65,7 @@ struct Products<T: 'static> {
     panels: Panels<T>,
 }
 
-impl<T: Float> Products<T> {
+impl<T: Float> Gemm<T> {
     fn plan(p: &Mixture, isa: Isa, threads: Threads) -> Result<Self, Refusal> {
         let ([_, depth], [results, columns]) = (p.token.dims, p.output.dims);
         let [expert, row, column] = p.weight.strides;
@@ -86,8 +84,8 @@ impl<T: Float> Products<T> {
         })
     }
 
-    /// Copies of the groups' first rows, of the rows that rows come from and go to, and of the last row that makes each row of the
-    /// output, each one more than it is; and the workers' areas.
+    /// Areas of indices: the first row of each group, the source and the target of each row, and 1 + the last row that
+    /// writes each row of the output. Then the workers' areas.
     fn layout(&self, scratch: &mut Scratch) -> ([usize; 4], [usize; 3]) {
         let copies = self.copies().map(|len| scratch.area::<usize>(len, 1));
         (copies, self.panels.layout(scratch))
@@ -98,7 +96,7 @@ impl<T: Float> Products<T> {
     }
 }
 
-impl<T: Float> Kernel for Products<T> {
+impl<T: Float> Kernel for Gemm<T> {
     fn facts(&self) -> Facts {
         self.panels.facts()
     }
@@ -117,7 +115,7 @@ impl<T: Float> Kernel for Products<T> {
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
         let (copies, areas) = self.layout(&mut Scratch::default());
         let lens = self.copies();
-        // SAFETY: the areas are apart, and this function requires the tensors of the kernel.
+        // SAFETY: the areas are disjoint, and this function requires the tensors of the kernel.
         let ([bounds, from, to, made_by], of_run) = unsafe {
             (std::array::from_fn(|copy| indices(scratch, copies[copy], lens[copy])), Pointers::new(tensors))
         };

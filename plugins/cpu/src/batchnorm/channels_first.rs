@@ -37,15 +37,15 @@ impl<T: Float> Kernel for ChannelsFirst<T> {
         let shared = Tensors(tensors);
         self.workers.run(|worker| {
             let channels = self.workers.share(worker, self.shape.channels);
-            // SAFETY: the processor supports the instruction set; the caller promises the tensors.
-            unsafe { self.shape.isa.run_vectors(Task { planar: self, tensors: shared.all(), channels }) };
+            // SAFETY: the processor supports the instruction set; the tensors cover all channels.
+            unsafe { self.shape.isa.run_vectors(Task { kernel: self, tensors: shared.all(), channels }) };
         });
     }
 }
 
 /// Some channels.
 struct Task<'a, T> {
-    planar: &'a ChannelsFirst<T>,
+    kernel: &'a ChannelsFirst<T>,
     tensors: &'a [*mut u8],
     channels: std::ops::Range<usize>,
 }
@@ -55,7 +55,7 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
 
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) {
-        let ChannelsFirst { shape, parameters, .. } = self.planar;
+        let ChannelsFirst { shape, parameters, .. } = self.kernel;
         let mut buffers = [[T::ZERO; BUFFER]; 3];
         for channel in self.channels.clone() {
             // SAFETY: the instructions and tensors are valid, as this function requires; the channel is this thread's.
@@ -89,7 +89,7 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
 
 impl<T: Float> Task<'_, T> {
     fn base(&self, channel: usize) -> [usize; 3] {
-        self.planar.shape.step.map(|step| step * channel)
+        self.kernel.shape.step.map(|step| step * channel)
     }
 
     /// The sums of a channel that give mean and variance: of deviations from the mean of its first values, or,
@@ -99,11 +99,11 @@ impl<T: Float> Task<'_, T> {
     /// The processor has the vector's instructions; the tensors are those of a run.
     #[inline(always)]
     unsafe fn moments<V: Vector<Scalar = T>>(&self, channel: usize, buffer: &mut [T; BUFFER]) -> Moments {
-        let shape = &self.planar.shape;
+        let shape = &self.kernel.shape;
         let (base, chunk, n) = (self.base(channel), shape.chunk().min(BUFFER), shape.elements);
         let (x, stride) = (&shape.memory[1], shape.inner_strides[1]);
         let from = self.tensors[x.slot];
-        // SAFETY: the tensors are valid, as this function requires; pieces are no longer than the buffer.
+        // SAFETY: the tensors are valid, as this function requires; chunks are no longer than the buffer.
         unsafe {
             let about = match Chunks::new(&shape.nest, base, chunk).next() {
                 Some(([_, at, _], len)) => {
@@ -137,7 +137,7 @@ impl<T: Float> Task<'_, T> {
         about: T,
         buffer: &mut [T; BUFFER],
     ) -> Moments {
-        let shape = &self.planar.shape;
+        let shape = &self.kernel.shape;
         let (x, stride) = (&shape.memory[1], shape.inner_strides[1]);
         let from = self.tensors[x.slot];
         // SAFETY: as in `moments`.
@@ -165,14 +165,14 @@ impl<T: Float> Task<'_, T> {
         by: [T; 3],
         buffers: &mut [[T; BUFFER]; 3],
     ) {
-        let shape = &self.planar.shape;
+        let shape = &self.kernel.shape;
         let [added, x, y] = &shape.memory;
         let [added_at, x_at, y_at] = [added.slot, x.slot, y.slot].map(|slot| self.tensors[slot]);
         let [added_buffer, x_buffer, y_buffer] = buffers;
-        // SAFETY: the instructions and tensors are valid, as this function requires; pieces are no longer
+        // SAFETY: the instructions and tensors are valid, as this function requires; chunks are no longer
         // than the buffers where these are needed.
         unsafe {
-            let numbers = [V::splat(by[0]), V::splat(by[1]), V::splat(by[2])];
+            let affine = [V::splat(by[0]), V::splat(by[1]), V::splat(by[2])];
             let mut chunks = Chunks::new(&shape.nest, self.base(channel), shape.chunk());
             while let Some(([at_added, at_x, at], len)) = chunks.next() {
                 let x = x.values(x_at, at_x, shape.inner_strides[1], len, x_buffer);
@@ -182,7 +182,7 @@ impl<T: Float> Task<'_, T> {
                     x
                 };
                 let target = y.target(y_at, at, y_buffer);
-                Part { x, added, y: target, numbers }.compute::<ADDED, POSITIVE>(len);
+                Part { x, added, y: target, affine }.compute::<ADDED, POSITIVE>(len);
                 y.written(y_at, at, shape.inner_strides[2], len, y_buffer);
             }
         }
@@ -199,7 +199,7 @@ impl<T: Float> Task<'_, T> {
         moments: &Moments,
         buffers: &mut [[T; BUFFER]; 3],
     ) {
-        let ChannelsFirst { shape, parameters, .. } = self.planar;
+        let ChannelsFirst { shape, parameters, .. } = self.kernel;
         let [dy, x, dx] = &shape.memory;
         let [dy_at, x_at, dx_at] = [dy.slot, x.slot, dx.slot].map(|slot| self.tensors[slot]);
         let [dy_stride, x_stride, dx_stride] = shape.inner_strides;

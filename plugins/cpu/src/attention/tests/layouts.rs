@@ -38,11 +38,11 @@ impl Case {
 
     fn lengths(&self, uid: i64) -> Vec<i64> {
         let array = self.arrays.iter().find(|array| array.tensor.uid == uid).unwrap();
-        array.numbers().into_iter().map(|length| length as i64).collect()
+        array.values().into_iter().map(|length| length as i64).collect()
     }
 
     /// Where lengths are given, sometimes lays sequences out in another way.
-    pub(super) fn lie_apart(&mut self, random: &mut Random) {
+    pub(super) fn vary_layout(&mut self, random: &mut Random) {
         if !self.operation.padding_mask {
             return;
         }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::pooling::shape::{PoolPlan, Span, Zero, store_places};
+use crate::pooling::shape::{PoolPlan, Span, Zero, store_indices};
 use crate::simd::vector::{Float, Lanewise, MAX_LANES, Vector};
 use crate::tensor::image::load_strided;
 use crate::tensor::parts::{Part, PartKernel, Parts};
@@ -70,13 +70,13 @@ impl<T: Float> PartKernel<T, 2> for ChannelsFirst<T> {
                 let plane = Plane { first, row };
                 for row in part.rows.clone() {
                     let span = shape.span(0, row);
-                    let place = y.at(tensors[y.slot], [image, channel, row, 0]);
-                    let to: *mut T = if y.has_rows() { place.cast() } else { copy };
+                    let output = y.at(tensors[y.slot], [image, channel, row, 0]);
+                    let to: *mut T = if y.has_rows() { output.cast() } else { copy };
                     let index =
                         index.map(|index| (index.at(tensors, [image, channel, row, 0]), index.strides[3]));
                     for column in (0..self.inner.start).chain(self.inner.end..columns) {
-                        let (number, at) = self.element::<V>(plane, span, column);
-                        to.add(column).write_unaligned(number);
+                        let (value, at) = self.element::<V>(plane, span, column);
+                        to.add(column).write_unaligned(value);
                         if let Some((index, index_stride)) = index {
                             index.add(column * index_stride).write_unaligned(at);
                         }
@@ -84,20 +84,20 @@ impl<T: Float> PartKernel<T, 2> for ChannelsFirst<T> {
                     let mut column = self.inner.start;
                     while column < self.inner.end {
                         let count = (self.inner.end - column).min(V::LANES);
-                        let number = match index {
+                        let value = match index {
                             None if shape.is_maximum() => self.largest::<V>(plane, span, column),
                             None => self.mean::<V>(plane, span, column),
                             Some((index, index_stride)) => {
-                                let (number, places) = self.largest_at::<V>(plane, span, column);
-                                store_places(places, count, index.add(column * index_stride), index_stride);
-                                number
+                                let (value, indices) = self.largest_at::<V>(plane, span, column);
+                                store_indices(indices, count, index.add(column * index_stride), index_stride);
+                                value
                             }
                         };
-                        number.store_lanes(to.add(column), V::lanes(0, count));
+                        value.store_lanes(to.add(column), V::lanes(0, count));
                         column += V::LANES;
                     }
                     if !y.has_rows() {
-                        (y.run.store)(copy, place, y.strides[3], columns);
+                        (y.run.store)(copy, output, y.strides[3], columns);
                     }
                 }
             }
@@ -140,9 +140,9 @@ impl<T: Float> ChannelsFirst<T> {
             let empty = rows.len == 0 || columns.len == 0;
             for line in rows.first..rows.first + if empty { 0 } else { rows.len } {
                 for at in columns.first..columns.first + columns.len {
-                    let number = plane.first.wrapping_add(line * plane.row + at).read_unaligned();
-                    if !found || number > best.0 || (number.is_nan() && !best.0.is_nan()) {
-                        (best, found) = ((number, (line * shape.input[1] + at) as i32), true);
+                    let value = plane.first.wrapping_add(line * plane.row + at).read_unaligned();
+                    if !found || value > best.0 || (value.is_nan() && !best.0.is_nan()) {
+                        (best, found) = ((value, (line * shape.input[1] + at) as i32), true);
                     }
                 }
                 if zero == Zero::AfterRow && line == rows.first && T::ZERO > best.0 {
@@ -167,8 +167,8 @@ impl<T: Float> ChannelsFirst<T> {
             for line in rows.first..rows.first + rows.len {
                 let from = plane.first.wrapping_add(line * plane.row);
                 for at in first..first + shape.window[1] {
-                    let number = load_strided::<V>(from, at as isize, shape.stride[1], shape.input[1]);
-                    best = best.lanewise(Lanewise::Max, number);
+                    let value = load_strided::<V>(from, at as isize, shape.stride[1], shape.input[1]);
+                    best = best.lanewise(Lanewise::Max, value);
                 }
             }
             best
@@ -189,7 +189,7 @@ impl<T: Float> ChannelsFirst<T> {
             let steps = V::load(steps.as_ptr());
             let zero = shape.zero(&rows, &Span { first, len: 1, before: false, after: false });
             let mut best = V::splat(T::from_f64(f64::NEG_INFINITY));
-            let mut places = V::splat(-T::ONE);
+            let mut indices = V::splat(-T::ONE);
             if zero == Zero::First || (zero == Zero::ChannelsLast && rows.len == 0) {
                 best = V::zero();
             }
@@ -197,23 +197,23 @@ impl<T: Float> ChannelsFirst<T> {
             for line in rows.first..rows.first + rows.len {
                 let from = plane.first.wrapping_add(line * plane.row);
                 for at in first..first + shape.window[1] {
-                    let number = load_strided::<V>(from, at as isize, shape.stride[1], shape.input[1]);
+                    let value = load_strided::<V>(from, at as isize, shape.stride[1], shape.input[1]);
                     let own = V::splat(T::from_f64((line * shape.input[1] + at) as f64));
                     let own = own.lanewise(Lanewise::Add, steps);
                     if begun {
-                        places = number.where_larger(best, own, places);
-                        best = number.where_larger(best, number, best);
+                        indices = value.where_larger(best, own, indices);
+                        best = value.where_larger(best, value, best);
                     } else {
                         // The first one counts even if it is minus infinity.
-                        (best, places, begun) = (number, own, true);
+                        (best, indices, begun) = (value, own, true);
                     }
                 }
             }
             if zero == Zero::ChannelsLast {
-                places = V::zero().where_larger(best, V::splat(-T::ONE), places);
+                indices = V::zero().where_larger(best, V::splat(-T::ONE), indices);
                 best = best.lanewise(Lanewise::Max, V::zero());
             }
-            (best, places)
+            (best, indices)
         }
     }
 
@@ -229,8 +229,8 @@ impl<T: Float> ChannelsFirst<T> {
             for line in rows.first..rows.first + rows.len {
                 let from = plane.first.wrapping_add(line * plane.row);
                 for at in first..first + shape.window[1] {
-                    let number = load_strided::<V>(from, at as isize, shape.stride[1], shape.input[1]);
-                    sums = sums.lanewise(Lanewise::Add, number);
+                    let value = load_strided::<V>(from, at as isize, shape.stride[1], shape.input[1]);
+                    sums = sums.lanewise(Lanewise::Add, value);
                 }
             }
             sums.lanewise(Lanewise::Div, V::splat(shape.divisor(&rows, &columns)))

@@ -9,7 +9,7 @@ use crate::plan::steps::Plan;
 use crate::tests::engines::common::{Case, Random};
 use hipdnn_plugin_sdk::graph::{DataType, PaddingMode, PointwiseMode, ReductionMode, ResampleMode};
 
-/// Every operation that takes floating point numbers and does not refuse what is not finite.
+/// Every operation that takes floating point numbers and accepts NaN and infinity.
 fn operations() -> Vec<(String, Build)> {
     let mut all: Vec<(String, Build)> = Vec::new();
     let mut add = |name: &str, build: Build| all.push((name.to_owned(), build));
@@ -110,7 +110,7 @@ fn difference(what: &str, case: &Case, (of, mixed): (DataType, bool), plans: &[P
 }
 
 #[test]
-fn numbers_that_are_not_finite_go_where_they_go_in_the_reference() {
+fn nan_and_infinity_go_where_they_go_in_the_reference() {
     const STRANGE: [f64; 3] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
     // One of each operation with each type, so that one cause does not hide another.
     let mut differences = Vec::new();
