@@ -1,6 +1,6 @@
 //! Prefetching of what comes next while a tile is multiplied.
 
-use crate::tensor::scratch::CACHE_LINE;
+use crate::simd::CACHE_LINE;
 
 /// How many rows of operand B ahead are prefetched: rows are often in different pages, where hardware prefetching
 /// does not follow.
