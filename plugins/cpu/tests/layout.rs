@@ -32,8 +32,8 @@ const ORDER: [&str; 24] = [
 ];
 
 /// What the reference takes from fast operations: definitions, and nothing that computes.
-const DEFINITIONS: [&str; 4] =
-    ["attention::shared", "block_scale::types", "moe::groups", "pointwise::scalar"];
+const DEFINITIONS: [&str; 5] =
+    ["attention::shared", "batchnorm::parameters", "block_scale::types", "moe::groups", "pointwise::scalar"];
 
 /// The modules of a folder with their source, without those of tests.
 fn read(folder: &Path, path: &str, modules: &mut BTreeMap<String, String>) {
