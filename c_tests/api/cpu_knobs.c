@@ -263,7 +263,7 @@ int main(void)
     expect_value_refused("threads", -1, "knob \"threads\" is -1, expected");
     expect_value_refused("deterministic", 2, "knob \"deterministic\" is 2, expected an integer from 0 to 1");
     expect_value_refused("constant_weights", 2, "knob \"constant_weights\" is 2, expected an integer from 0 to 1");
-    expect_value_refused("convolution", 7, "knob \"convolution\" is 7, expected an integer from 0 to 6");
+    expect_value_refused("convolution", 16, "knob \"convolution\" is 16, expected an integer from 0 to 15");
     check_other_refusals();
     check_unknown_knob();
     drop(graph);

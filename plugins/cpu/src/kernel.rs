@@ -50,7 +50,8 @@ pub(crate) fn algorithms(kernel: &dyn Kernel) -> Vec<&'static str> {
 pub struct Facts {
     /// The name of the algorithm.
     pub algorithm: &'static str,
-    /// The largest tile of its micro-kernel and the type of its accumulators; empty where there is no such thing.
+    /// The largest tile of its micro-kernel and the type of its accumulators, or which of its forms it is; empty where
+    /// there is no such thing.
     pub tile: String,
     /// The most threads that share the work.
     pub threads: usize,

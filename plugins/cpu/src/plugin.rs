@@ -266,7 +266,7 @@ mod tests {
             set("threads", -1),
             set("deterministic", 2),
             set("constant_weights", 2),
-            set("convolution", 7),
+            set("convolution", 16),
             set("speed", 1),
         ] {
             assert!(wire::check_settings(&knobs, &[wrong]).is_err());

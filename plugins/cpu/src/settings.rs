@@ -16,7 +16,7 @@ pub struct Settings {
     pub convolution: Algorithm,
 }
 
-/// The algorithm of a convolution that the knob asks for.
+/// The algorithm of a convolution: an entry of the list of algorithms, and the value of the knob that asks for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Algorithm {
     /// What the list of algorithms chooses.
@@ -34,11 +34,29 @@ pub enum Algorithm {
     Winograd4,
     /// im2col tile by tile, just before a tile is multiplied.
     Im2col,
+    /// Matrix multiplication, of a filter that covers its image.
+    Matmul,
+    /// Whole operands are converted first, then the list is asked again.
+    Converted,
+    /// Depthwise convolution and its gradients.
+    Depthwise,
+    /// Backward weights with vectors of output channels.
+    BackwardWeightsByChannel,
+    /// Backward weights as scalar products.
+    BackwardWeights,
+    /// Direct convolution on pairs of `bfloat16`.
+    DirectBfloat16,
+    /// Direct convolution, two tiles at a time.
+    DirectTwoTiles,
+    /// Direct convolution of small images.
+    DirectSmall,
+    /// Direct convolution on pairs of bytes.
+    DirectInt8,
 }
 
 impl Algorithm {
     /// The values of the knob. Saved plans contain their places in this list, so they stay where they are.
-    pub(crate) const VALUES: [Self; 7] = [
+    pub(crate) const VALUES: [Self; 16] = [
         Self::Automatic,
         Self::ImplicitGemm,
         Self::Unrolled,
@@ -46,9 +64,18 @@ impl Algorithm {
         Self::Winograd,
         Self::Winograd4,
         Self::Im2col,
+        Self::Matmul,
+        Self::Converted,
+        Self::Depthwise,
+        Self::BackwardWeightsByChannel,
+        Self::BackwardWeights,
+        Self::DirectBfloat16,
+        Self::DirectTwoTiles,
+        Self::DirectSmall,
+        Self::DirectInt8,
     ];
 
-    /// The name of a value, which is that of an entry of the list of algorithms.
+    /// The name of a value, which is that of its entry in the list of algorithms.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Automatic => "automatic",
@@ -58,6 +85,15 @@ impl Algorithm {
             Self::Winograd => "winograd-2x2",
             Self::Winograd4 => "winograd-4x4",
             Self::Im2col => "im2col",
+            Self::Matmul => "matmul",
+            Self::Converted => "converted",
+            Self::Depthwise => "depthwise",
+            Self::BackwardWeightsByChannel => "backward-weights-by-channel",
+            Self::BackwardWeights => "backward-weights",
+            Self::DirectBfloat16 => "direct-bfloat16",
+            Self::DirectTwoTiles => "direct-two-tiles",
+            Self::DirectSmall => "direct-small",
+            Self::DirectInt8 => "direct-int8",
         }
     }
 
@@ -84,6 +120,17 @@ impl Algorithm {
                 "the input is copied tile by tile; one or two spatial dimensions, elements of the compute type; else as \
                  implicit-gemm or unrolled"
             }
+            Self::Matmul => "a filter that covers its image; this and all below: else as automatic",
+            Self::Converted => {
+                "whole operands of types that no other reads are converted first, as with any value"
+            }
+            Self::Depthwise => "one input channel in a group, with the values up to 6 too",
+            Self::BackwardWeightsByChannel => "vectors of output channels",
+            Self::BackwardWeights => "scalar products, with the values up to 6 too",
+            Self::DirectBfloat16 => "pairs of bfloat16 with AVX512_BF16",
+            Self::DirectTwoTiles => "direct where most tiles are computed two at a time",
+            Self::DirectSmall => "rows of outputs that are shorter than a vector",
+            Self::DirectInt8 => "pairs of bytes with AVX512_VNNI",
         }
     }
 }

@@ -9,10 +9,10 @@ const ORDER: [&str; 24] = [
     "plugin",
     "plan",
     "fusion",
+    "reference",
     "conv",
     "depthwise",
     "attention",
-    "reference",
     "norm",
     "batchnorm",
     "pooling",
@@ -22,14 +22,18 @@ const ORDER: [&str; 24] = [
     "reduction",
     "pointwise",
     "settings",
-    "gemm",
     "tensor",
+    "gemm",
     "simd",
     "threading",
     "dtype",
     "memory",
     "kernel",
 ];
+
+/// What the reference takes from fast operations: definitions, and nothing that computes.
+const DEFINITIONS: [&str; 5] =
+    ["attention::shared", "batchnorm::parameters", "block_scale::types", "moe::groups", "pointwise::scalar"];
 
 /// The modules of a folder with their source, without those of tests.
 fn read(folder: &Path, path: &str, modules: &mut BTreeMap<String, String>) {
@@ -114,6 +118,12 @@ fn modules_use_what_lies_below_them_and_no_two_use_each_other() {
     let upward = uses.iter().flat_map(|(module, used)| used.iter().map(move |other| (*module, *other)));
     let upward: Vec<_> = upward.filter(|(module, other)| place(other) < place(module)).collect();
     assert!(upward.is_empty(), "modules use what lies above them: {upward:?}");
+
+    let is_operation = |module: &str| (place("conv")..place("settings")).contains(&place(module));
+    let of_reference = uses.iter().filter(|(module, _)| place(module) == place("reference"));
+    let taken = of_reference.flat_map(|(_, used)| used).filter(|used| is_operation(used));
+    let taken: Vec<_> = taken.filter(|used| !DEFINITIONS.iter().any(|path| used.starts_with(path))).collect();
+    assert!(taken.is_empty(), "the reference uses what it is there to check: {taken:?}");
 
     // What uses no other, or is used by no other, is in no circle.
     loop {

@@ -2,12 +2,12 @@
 
 use crate::attention::scales::ScaleSource;
 use crate::attention::scores::{Mask, ScoreBlock};
+use crate::attention::shared::philox::philox;
+use crate::attention::shared::sequences::Sequence;
 use crate::kernel::Refusal;
 use crate::pointwise::functions::Functions;
 use crate::problem::attention::options::{Dropout as Options, Scale};
 use crate::problem::attention::shape::{Integers, Shape};
-use crate::reference::attention::philox::philox;
-use crate::reference::attention::sequences::Sequence;
 use crate::simd::isa::{Isa, IsaTask};
 use crate::tensor::view::Pointers;
 

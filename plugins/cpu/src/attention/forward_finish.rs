@@ -1,8 +1,8 @@
 //! What remains when a panel of queries has seen all keys: sums, statistics and the results.
 
 use crate::attention::forward::{Forward, Panel, Part, ScratchLayout, is_hidden};
+use crate::attention::shared::sequences::Sequence;
 use crate::attention::softmax::{CheckedScaling, Scaling, Weight};
-use crate::reference::attention::sequences::Sequence;
 use crate::simd::vector::{Float, Vector, VectorTask};
 use crate::tensor::combine::{Combine, LargestMagnitude, fold_row};
 use crate::threading::partition::part;

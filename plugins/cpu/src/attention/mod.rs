@@ -20,6 +20,7 @@ pub(crate) mod gemm;
 pub(crate) mod rows;
 pub(crate) mod scales;
 pub(crate) mod scores;
+pub(crate) mod shared;
 pub(crate) mod slopes;
 pub(crate) mod softmax;
 #[cfg(test)]

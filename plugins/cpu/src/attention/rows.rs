@@ -4,12 +4,12 @@ use std::any::TypeId;
 
 use hipdnn_plugin_sdk::graph::DataType;
 
+use crate::attention::shared::sequences::{Lengths, Placement, Sequence};
 use crate::gemm::pack::{Accumulators, Pack, PackSource, Store, packing_of};
 use crate::kernel::Refusal;
 use crate::pointwise::functions::Functions;
 use crate::problem::Operand;
 use crate::problem::attention::shape::{Sequences, Start};
-use crate::reference::attention::sequences::{Lengths, Placement, Sequence};
 use crate::simd::isa::Isa;
 use crate::tensor::row_converter::RowConverter;
 use crate::tensor::view::Pointers;

@@ -1,12 +1,12 @@
 //! The scales of 8-bit tensors, and the largest values from which new scales are chosen.
 
+use crate::attention::shared::sequences::Sequence;
 use crate::dtype::element::is_float_of_eight_bits;
 use crate::kernel::Refusal;
 use crate::pointwise::functions::Functions;
 use crate::problem::attention::Attention;
 use crate::problem::attention::options::{HeadFactor, Scale};
 use crate::problem::batchnorm::Scalar;
-use crate::reference::attention::sequences::Sequence;
 use crate::tensor::row_converter::RowConverter;
 
 /// A scale that is known when the plan is made, or read when it runs.

@@ -6,12 +6,12 @@ use std::ops::Range;
 
 use hipdnn_plugin_sdk::graph::DataType;
 
+use crate::attention::shared::alibi::slope;
+use crate::attention::shared::sequences::Sequence;
 use crate::gemm::pack::{Pack, PackSource, packing_of};
 use crate::kernel::Refusal;
 use crate::problem::attention::options::{Band, Options, Spread};
 use crate::problem::attention::shape::Shape;
-use crate::reference::attention::scores::slope;
-use crate::reference::attention::sequences::Sequence;
 use crate::simd::isa::{Isa, IsaTask};
 use crate::simd::vector::Float;
 use crate::tensor::row_converter::RowConverter;

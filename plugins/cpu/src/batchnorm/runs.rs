@@ -8,10 +8,11 @@ use crate::batchnorm::planes::Part;
 use crate::batchnorm::shape::{ReluInput, Shape};
 use crate::gemm::prefetch::prefetch;
 use crate::kernel::{Facts, Kernel};
+use crate::simd::CACHE_LINE;
 use crate::simd::vector::{Float, Lanewise, Vector, VectorTask};
 use crate::tensor::image::read;
 use crate::tensor::moments::{Moments, SUMS, first_mean, of_lanes};
-use crate::tensor::scratch::{CACHE_LINE, Tensors};
+use crate::tensor::scratch::Tensors;
 use crate::threading::partition::Workers;
 
 /// Values that are summed in each lane before the sum is added in double precision.

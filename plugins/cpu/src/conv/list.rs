@@ -18,16 +18,20 @@ use crate::conv::im2col::problem::Im2col;
 use crate::conv::implicit_gemm::kernel::ImplicitGemm;
 use crate::conv::problem::{Problem, is_direct};
 use crate::conv::winograd::choice::fastest;
+use crate::conv::winograd::kernel::form;
 use crate::conv::winograd::problem::Winograd;
+use crate::depthwise;
 use crate::dtype::element::Compute;
 use crate::gemm::accumulator::Accumulator;
 #[cfg(target_arch = "x86_64")]
 use crate::gemm::pairs::Pairs;
-use crate::kernel::{Choice, Chosen, Kernel, Refusal};
+use crate::kernel::{Choice, Chosen, Kernel, Refusal, boxed};
 use crate::matmul;
 use crate::pointwise::Epilogue;
 use crate::problem::convolution::{Convolution, Direction};
-use crate::settings::{Algorithm, Settings};
+use crate::problem::matmul::Matmul;
+use crate::settings::Algorithm as A;
+use crate::settings::Settings;
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
 use crate::tensor::converted::Copies;
@@ -40,36 +44,30 @@ const LEAST_ROWS: usize = 16;
 /// Images from which on blocks of whole images are enough for all threads.
 const LEAST_IMAGES: usize = 16;
 
+/// Values of the knob that choose how a GEMM reads its input, and leave alone what is none.
+const OF_GEMM: &[A] = &[A::ImplicitGemm, A::Unrolled, A::Direct, A::Winograd, A::Winograd4, A::Im2col];
+
 /// An algorithm.
 pub(crate) struct Entry {
-    /// Its name. That of an algorithm that the knob can ask for is also the name of the knob's value.
-    pub(crate) name: &'static str,
-    pub(crate) tried: Tried,
-    plan: fn(&Problem<'_>) -> Result<Candidate, Refusal>,
+    /// What it is, and the value of the knob `convolution` that asks for it.
+    pub(crate) algorithm: A,
+    /// Other values with which it is tried.
+    pub(crate) also: &'static [A],
+    /// Refuses a problem that it does not compute, or that another entry computes faster.
+    pub(crate) supports: fn(&Problem<'_>) -> Result<(), Refusal>,
+    pub(crate) estimate: Estimate,
+    make: Make,
 }
 
-/// With which values of the knob `convolution` an entry is tried.
-#[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Tried {
-    /// With all.
-    Always,
-    /// With the automatic choice.
-    Automatic,
-    /// With the automatic choice, and where the knob asks for it.
-    AutomaticOr(Algorithm),
-}
+/// Estimated nanoseconds on one thread; none where an entry is [not compared](taken).
+type Estimate = fn(&Problem<'_>) -> Result<Option<f64>, Refusal>;
 
-/// A planned entry.
-struct Candidate {
-    kernel: Box<dyn Kernel>,
-    /// Estimated nanoseconds on one thread, if it competes with other entries.
-    estimate: Option<f64>,
-}
+/// Plans a problem that is supported. It refuses sizes that only turn out then to be too large.
+type Make = fn(&Problem<'_>) -> Result<Box<dyn Kernel>, Refusal>;
 
-impl Candidate {
-    fn new(kernel: impl Kernel + 'static) -> Self {
-        Self { kernel: Box::new(kernel), estimate: None }
-    }
+/// The estimate of an entry that is taken wherever it is supported.
+fn taken(_: &Problem<'_>) -> Result<Option<f64>, Refusal> {
+    Ok(None)
 }
 
 /// The list for a compute type.
@@ -78,36 +76,35 @@ pub(crate) struct List<T>(PhantomData<T>);
 impl<T: Float> List<T> {
     /// The entries in order.
     pub(crate) const ENTRIES: &'static [Entry] = &[
-        Entry { name: "matmul", tried: Tried::Automatic, plan: as_matmul },
-        Entry { name: "converted", tried: Tried::Always, plan: converted },
-        Entry {
-            name: "backward-weights-by-channel",
-            tried: Tried::Automatic,
-            plan: backward_weights_by_channel::<T>,
-        },
-        Entry { name: "backward-weights", tried: Tried::Always, plan: backward_weights::<T> },
+        entry(A::Depthwise, OF_GEMM, supports_depthwise, taken, make_depthwise),
+        entry(A::Matmul, &[], supports_matmul, taken, make_matmul),
+        entry(A::Converted, &A::VALUES, supports_converted, taken, make_converted),
+        entry(A::BackwardWeightsByChannel, &[], supports_by_channel::<T>, taken, make_by_channel::<T>),
+        entry(A::BackwardWeights, OF_GEMM, supports_backward_weights, taken, make_backward_weights::<T>),
         #[cfg(target_arch = "x86_64")]
-        Entry {
-            name: "direct-bfloat16",
-            tried: Tried::AutomaticOr(Algorithm::Direct),
-            plan: direct_bfloat16,
-        },
-        Entry { name: "direct-two-tiles", tried: Tried::Automatic, plan: direct_two_tiles::<T> },
-        asked(Algorithm::Winograd4, |problem| winograd::<T>(problem, 4)),
-        asked(Algorithm::Winograd, |problem| winograd::<T>(problem, 2)),
-        asked(Algorithm::Im2col, im2col::<T>),
-        Entry { name: "direct-small", tried: Tried::Automatic, plan: direct_small::<T> },
+        entry(A::DirectBfloat16, &[A::Direct], supports_bfloat16, taken, make_bfloat16),
+        entry(A::DirectTwoTiles, &[], supports_two_tiles::<T>, taken, make_direct::<T>),
+        entry(A::Winograd4, &[], supports_winograd::<T, 4>, taken, make_winograd::<T, 4>),
+        entry(A::Winograd, &[], supports_winograd::<T, 2>, taken, make_winograd::<T, 2>),
+        entry(A::Im2col, &[], supports_im2col::<T>, taken, make_im2col::<T>),
+        entry(A::DirectSmall, &[], supports_small::<T>, taken, make_small::<T>),
+        // Of equal estimates the first is chosen.
+        entry(A::ImplicitGemm, &[], supports_gemm, estimate_gemm::<T, false>, make_gemm::<T, false>),
+        entry(A::Unrolled, &[], supports_gemm, estimate_gemm::<T, true>, make_gemm::<T, true>),
+        entry(A::Direct, &[], supports_direct::<T>, estimate_direct::<T>, make_direct::<T>),
         #[cfg(target_arch = "x86_64")]
-        Entry { name: "direct-int8", tried: Tried::AutomaticOr(Algorithm::Direct), plan: direct_int8 },
-        asked(Algorithm::Direct, direct::<T>),
-        asked(Algorithm::Unrolled, |problem| implicit_gemm::<T>(problem, true)),
-        asked(Algorithm::ImplicitGemm, |problem| implicit_gemm::<T>(problem, false)),
+        entry(A::DirectInt8, &[A::Direct], supports_int8, estimate_int8, make_int8),
     ];
 }
 
-/// The entry of an algorithm that the knob can ask for.
-const fn asked(algorithm: Algorithm, plan: fn(&Problem<'_>) -> Result<Candidate, Refusal>) -> Entry {
-    Entry { name: algorithm.name(), tried: Tried::AutomaticOr(algorithm), plan }
+const fn entry(
+    algorithm: A,
+    also: &'static [A],
+    supports: fn(&Problem<'_>) -> Result<(), Refusal>,
+    estimate: Estimate,
+    make: Make,
+) -> Entry {
+    Entry { algorithm, also, supports, estimate, make }
 }
 
 /// Plans a convolution for an instruction set; only the forward direction has an epilogue.
@@ -142,26 +139,25 @@ fn plan_problem(problem: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
 }
 
 /// Chooses and plans an algorithm: the one that the knob asks for, if it computes the problem. Otherwise the list
-/// decides, without Winograd's algorithm, which is less exact, unless the knob asked for it.
+/// decides; where the knob asked for another GEMM, without Winograd's algorithm, which is less exact.
 pub(crate) fn choose<T: Float>(problem: &Problem<'_>) -> Result<Chosen, Refusal> {
     let asked = problem.settings.convolution;
     let mut passed_over = Vec::new();
-    let is_free = asked == Algorithm::Automatic;
-    let chosen = walk::<T>(problem, &mut passed_over, |tried| match tried {
-        Tried::Always => true,
-        Tried::Automatic => is_free,
-        Tried::AutomaticOr(algorithm) => is_free || algorithm == asked,
-    });
+    let is_asked =
+        |entry: &Entry| asked == A::Automatic || entry.algorithm == asked || entry.also.contains(&asked);
+    let chosen = first_or_fastest::<T>(problem, &mut passed_over, is_asked);
     let chosen = chosen.or_else(|| match asked {
-        Algorithm::Automatic => None,
-        Algorithm::Winograd | Algorithm::Winograd4 => walk::<T>(problem, &mut passed_over, |_| true),
-        _ => walk::<T>(problem, &mut passed_over, |tried| {
-            matches!(tried, Tried::AutomaticOr(Algorithm::ImplicitGemm | Algorithm::Unrolled))
-        }),
+        A::Automatic => None,
+        A::ImplicitGemm | A::Unrolled | A::Direct | A::Im2col => {
+            first_or_fastest::<T>(problem, &mut passed_over, |entry| {
+                matches!(entry.algorithm, A::ImplicitGemm | A::Unrolled)
+            })
+        }
+        _ => first_or_fastest::<T>(problem, &mut passed_over, |_| true),
     });
     match chosen {
-        Some((name, Candidate { kernel, estimate })) => {
-            Ok(Chosen { kernel, choice: Choice { name, estimate, passed_over } })
+        Some((algorithm, estimate, kernel)) => {
+            Ok(Chosen { kernel, choice: Choice { name: algorithm.name(), estimate, passed_over } })
         }
         None => {
             let reasons: Vec<_> =
@@ -171,52 +167,92 @@ pub(crate) fn choose<T: Float>(problem: &Problem<'_>) -> Result<Chosen, Refusal>
     }
 }
 
-/// Goes through the entries that are to be tried. Those that refuse are passed over, and not tried twice.
-fn walk<T: Float>(
+type Planned = (A, Option<f64>, Box<dyn Kernel>);
+
+/// The first of the tried entries without an estimate that plans the problem, or else the fastest with one. Those
+/// that refuse are passed over, and not tried twice.
+fn first_or_fastest<T: Float>(
     problem: &Problem<'_>,
     passed_over: &mut Vec<(&'static str, Refusal)>,
-    is_tried: impl Fn(Tried) -> bool,
-) -> Option<(&'static str, Candidate)> {
-    let mut fastest: Option<(&'static str, Candidate, f64)> = None;
+    is_tried: impl Fn(&Entry) -> bool,
+) -> Option<Planned> {
+    let mut estimated = Vec::new();
     for entry in List::<T>::ENTRIES {
-        if !is_tried(entry.tried) || passed_over.iter().any(|(name, _)| *name == entry.name) {
+        let name = entry.algorithm.name();
+        if !is_tried(entry) || passed_over.iter().any(|(other, _)| *other == name) {
             continue;
         }
-        let candidate = match (entry.plan)(problem) {
-            Ok(candidate) => candidate,
-            Err(reason) => {
-                passed_over.push((entry.name, reason));
-                continue;
-            }
-        };
-        let Some(time) = candidate.estimate else { return Some((entry.name, candidate)) };
-        let slower = |time: f64, name: &str, least: f64| {
-            format!("estimated at {:.3} ms, {name} at {:.3} ms", time / 1e6, least / 1e6)
-        };
-        match &fastest {
-            Some((name, _, least)) if *least < time => {
-                passed_over.push((entry.name, slower(time, name, *least)));
-            }
-            _ => {
-                if let Some((name, _, other)) = fastest.replace((entry.name, candidate, time)) {
-                    passed_over.push((name, slower(other, entry.name, time)));
+        let planned =
+            (entry.supports)(problem).and_then(|()| (entry.estimate)(problem)).and_then(|time| match time {
+                Some(time) => {
+                    estimated.push((time, entry));
+                    Ok(None)
                 }
-            }
+                None => (entry.make)(problem).map(Some),
+            });
+        match planned {
+            Ok(Some(kernel)) => return Some((entry.algorithm, None, kernel)),
+            Ok(None) => {}
+            Err(reason) => passed_over.push((name, reason)),
         }
     }
-    fastest.map(|(name, candidate, _)| (name, candidate))
+    estimated.sort_by(|(time, _), (other, _)| time.total_cmp(other));
+    for (place, (time, entry)) in estimated.iter().enumerate() {
+        let name = entry.algorithm.name();
+        match (entry.make)(problem) {
+            Ok(kernel) => {
+                let slower = estimated[place + 1..].iter().map(|(other, slower)| {
+                    let reason =
+                        format!("estimated at {:.3} ms, {name} at {:.3} ms", other / 1e6, time / 1e6);
+                    (slower.algorithm.name(), reason)
+                });
+                passed_over.extend(slower);
+                return Some((entry.algorithm, Some(*time), kernel));
+            }
+            Err(reason) => passed_over.push((name, reason)),
+        }
+    }
+    None
+}
+
+/// One input channel in a group.
+fn supports_depthwise(p: &Problem<'_>) -> Result<(), Refusal> {
+    if p.is_copy {
+        return Err("operands are converted".to_owned());
+    }
+    depthwise::supports(p.convolution)
+}
+
+fn make_depthwise(p: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
+    depthwise::plan(p.convolution, p.compute, p.isa, p.settings.threads, p.epilogue)
 }
 
 /// A filter that covers the whole image.
-fn as_matmul(p: &Problem<'_>) -> Result<Candidate, Refusal> {
-    let product = as_matmul::product(p.convolution).ok_or("the filter does not cover the image")?;
+fn supports_matmul(p: &Problem<'_>) -> Result<(), Refusal> {
+    product(p).map(|_| ())
+}
+
+fn product(p: &Problem<'_>) -> Result<Matmul, Refusal> {
+    as_matmul::product(p.convolution).ok_or_else(|| "the filter does not cover the image".to_owned())
+}
+
+fn make_matmul(p: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
+    let product = product(p)?;
     let epilogue = p.epilogue.map(|epilogue| Epilogue { output: &product.c, ..epilogue });
-    let kernel = matmul::plan(&product, p.compute, p.isa, p.settings, epilogue)?;
-    Ok(Candidate { kernel, estimate: None })
+    matmul::plan(&product, p.compute, p.isa, p.settings, epilogue)
 }
 
 /// Operands of dtypes that no other entry reads or writes.
-fn converted(p: &Problem<'_>) -> Result<Candidate, Refusal> {
+fn supports_converted(p: &Problem<'_>) -> Result<(), Refusal> {
+    let Convolution { x, w, y, .. } = p.convolution;
+    let mut operands = [x, w, y].into_iter().zip(p.are_results());
+    if operands.all(|(operand, is_result)| is_direct(operand.data_type, is_result)) {
+        return Err("no operand has to be converted".to_owned());
+    }
+    Ok(())
+}
+
+fn make_converted(p: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
     let mut convolution = *p.convolution;
     let (mut copies, sums) = (Copies::new(p.compute, p.settings.threads), type_of_sums(p));
     let Convolution { x, w, y, .. } = &mut convolution;
@@ -230,90 +266,117 @@ fn converted(p: &Problem<'_>) -> Result<Candidate, Refusal> {
     let planned = copies.around(p.convolution.w.slot, p.settings.constant_weights, |constant_weights| {
         plan_problem(&p.on(&convolution, constant_weights))
     })?;
-    planned.map(Candidate::new).ok_or_else(|| "no operand has to be converted".to_owned())
+    Ok(Box::new(planned.ok_or("no operand has to be converted")?))
 }
 
-fn backward_weights_by_channel<T: Float>(p: &Problem<'_>) -> Result<Candidate, Refusal> {
-    let operands = p.backward_weights()?;
-    channels::suits::<T>(&operands, p.isa)?;
-    BackwardWeightsByChannel::<T>::plan(operands, p.isa, p.settings).map(Candidate::new)
+fn supports_by_channel<T: Float>(p: &Problem<'_>) -> Result<(), Refusal> {
+    channels::suits::<T>(&p.backward_weights()?, p.isa)
 }
 
-fn backward_weights<T: Float>(p: &Problem<'_>) -> Result<Candidate, Refusal> {
-    BackwardWeights::<T>::plan(p.backward_weights()?, p.isa, p.settings).map(Candidate::new)
+fn make_by_channel<T: Float>(p: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
+    boxed(|| BackwardWeightsByChannel::<T>::plan(p.backward_weights()?, p.isa, p.settings))
+}
+
+fn supports_backward_weights(p: &Problem<'_>) -> Result<(), Refusal> {
+    p.backward_weights().map(|_| ())
+}
+
+fn make_backward_weights<T: Float>(p: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
+    boxed(|| BackwardWeights::<T>::plan(p.backward_weights()?, p.isa, p.settings))
 }
 
 /// Plans a direct convolution of a single sub-problem.
 #[inline(never)]
-fn plan_direct<T: Accumulator>(p: &Problem<'_>, scheme: Scheme<T>) -> Result<Box<Direct<T>>, Refusal> {
-    let operands = p.operands()?.clone();
-    Direct::plan(operands, scheme, p.isa, p.settings, p.convolution.spatial, p.epilogue)?
-        .map(Box::new)
-        .ok_or_else(|| "backward data with a stride, or blocks that are too large".to_owned())
+fn plan_direct<T: Accumulator>(p: &Problem<'_>, scheme: Scheme<T>) -> Result<Direct<T>, Refusal> {
+    Direct::plan(p.operands()?.clone(), scheme, p.isa, p.settings, p.convolution.spatial, p.epilogue)
 }
 
-fn competing<T: Accumulator>(direct: Box<Direct<T>>) -> Candidate {
-    Candidate { estimate: Some(direct.time), kernel: direct }
+/// Refuses several sub-problems.
+fn single(p: &Problem<'_>) -> Result<(), Refusal> {
+    p.operands()?.whole().map(|_| ()).ok_or_else(|| "backward data with a stride".to_owned())
+}
+
+/// Elements of the compute type.
+fn elements<T: Float>(p: &Problem<'_>) -> Result<Scheme<T>, Refusal> {
+    Scheme::<T>::unpaired(p.operands()?, p.isa, p.convolution.spatial, p.epilogue)
 }
 
 /// Pairs of bytes, summed as integers.
 #[cfg(target_arch = "x86_64")]
-fn direct_int8(p: &Problem<'_>) -> Result<Candidate, Refusal> {
+fn pairs_of_bytes(p: &Problem<'_>) -> Result<Scheme<i32>, Refusal> {
     if !Pairs::of(p.isa).integers {
         return Err("the processor has no AVX-512 VNNI".to_owned());
     }
-    let scheme =
-        Scheme::bytes(p.operands()?, p.isa).ok_or("operands are not int8 or uint8, or too many")??;
-    plan_direct(p, scheme).map(competing)
+    Scheme::bytes(p.operands()?, p.isa).ok_or("operands are not int8 or uint8, or too many")?
 }
 
-/// Pairs of `bfloat16`. The order of summation gives other results than that of other entries, so this choice must
-/// not depend on estimated times, which depend on the number of threads.
+/// Pairs of `bfloat16`.
 #[cfg(target_arch = "x86_64")]
-fn direct_bfloat16(p: &Problem<'_>) -> Result<Candidate, Refusal> {
+fn pairs_of_bfloat16(p: &Problem<'_>) -> Result<Scheme<f32>, Refusal> {
     if p.compute != Compute::Single || !Pairs::of(p.isa).bfloat16 {
         return Err("it needs AVX-512 BF16, and single precision".to_owned());
     }
-    let operands = p.operands()?;
-    if !p.asks_for(Algorithm::Direct) && operands.rows < LEAST_ROWS {
-        return Err(format!("{} output channels, expected at least {LEAST_ROWS}", operands.rows));
-    }
-    let scheme = Scheme::bfloat16(operands, p.isa, p.convolution.spatial, p.epilogue);
-    let direct = plan_direct(p, scheme.ok_or("operands are not bfloat16")??)?;
-    Ok(Candidate { kernel: direct, estimate: None })
+    Scheme::bfloat16(p.operands()?, p.isa, p.convolution.spatial, p.epilogue)
+        .ok_or("operands are not bfloat16")?
 }
 
-fn scheme<T: Float>(p: &Problem<'_>) -> Result<Scheme<T>, Refusal> {
-    Scheme::<T>::unpaired(p.operands()?, p.isa, p.convolution.spatial, p.epilogue)
+#[cfg(target_arch = "x86_64")]
+fn supports_int8(p: &Problem<'_>) -> Result<(), Refusal> {
+    pairs_of_bytes(p)?;
+    single(p)
+}
+
+#[cfg(target_arch = "x86_64")]
+fn estimate_int8(p: &Problem<'_>) -> Result<Option<f64>, Refusal> {
+    pairs_of_bytes(p)?.time(p.operands()?, p.settings.constant_weights).map(Some)
+}
+
+#[cfg(target_arch = "x86_64")]
+fn make_int8(p: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
+    boxed(|| plan_direct(p, pairs_of_bytes(p)?))
+}
+
+/// The order of summation gives other results than that of other entries, so this choice must not depend on
+/// estimated times, which depend on the number of threads.
+#[cfg(target_arch = "x86_64")]
+fn supports_bfloat16(p: &Problem<'_>) -> Result<(), Refusal> {
+    let (scheme, operands) = (pairs_of_bfloat16(p)?, p.operands()?);
+    if !p.asks_for(A::Direct) && !p.asks_for(A::DirectBfloat16) && operands.rows < LEAST_ROWS {
+        return Err(format!("{} output channels, expected at least {LEAST_ROWS}", operands.rows));
+    }
+    scheme.blocks(operands).map(|_| ())
+}
+
+#[cfg(target_arch = "x86_64")]
+fn make_bfloat16(p: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
+    boxed(|| plan_direct(p, pairs_of_bfloat16(p)?))
 }
 
 /// Images for which im2col would compute many columns for nothing. This needs packed weights; packing them for each
 /// execution would cost more than it saves.
-fn direct_two_tiles<T: Float>(p: &Problem<'_>) -> Result<Candidate, Refusal> {
+fn supports_two_tiles<T: Float>(p: &Problem<'_>) -> Result<(), Refusal> {
     let operands = p.operands()?;
-    #[cfg(target_arch = "x86_64")]
-    if Pairs::of(p.isa).integers && Scheme::bytes(operands, p.isa).is_some() {
-        return Err("direct-int8 computes it".to_owned());
+    if !p.asks_for(A::DirectTwoTiles) {
+        #[cfg(target_arch = "x86_64")]
+        if supports_int8(p).is_ok() {
+            return Err("direct-int8 computes it".to_owned());
+        }
+        if !p.settings.constant_weights || !choice::wastes::<T>(operands, p.isa) {
+            return Err("weights may change, or im2col computes few columns for nothing".to_owned());
+        }
     }
-    if !p.settings.constant_weights || !choice::wastes::<T>(operands, p.isa) {
-        return Err("weights may change, or im2col computes few columns for nothing".to_owned());
-    }
-    let direct = plan_direct(p, scheme::<T>(p)?)?;
-    if direct.are_two() {
-        Ok(Candidate { kernel: direct, estimate: None })
-    } else {
-        Err("most tiles are computed one by one".to_owned())
-    }
+    let are_two = in_own_frame(|| plan_direct(p, elements::<T>(p)?).map(|direct| direct.are_two()))?;
+    if are_two { Ok(()) } else { Err("most tiles are computed one by one".to_owned()) }
 }
 
-/// F(`outputs` × `outputs`, 3 × 3), where it saves time and the loss of exactness is acceptable: users of double
+/// F(`OUTPUTS` × `OUTPUTS`, 3 × 3), where it saves time and the loss of exactness is acceptable: users of double
 /// precision want exact results.
-fn winograd<T: Float>(p: &Problem<'_>, outputs: usize) -> Result<Candidate, Refusal> {
+fn supports_winograd<T: Float, const OUTPUTS: usize>(p: &Problem<'_>) -> Result<(), Refusal> {
     let operands = p.operands()?;
     if p.is_whole {
         return Err("sums of integers have to be exact".to_owned());
     }
-    if !p.asks_for(if outputs == 4 { Algorithm::Winograd4 } else { Algorithm::Winograd }) {
+    if !p.asks_for(if OUTPUTS == 4 { A::Winograd4 } else { A::Winograd }) {
         if p.compute != Compute::Single {
             return Err("double precision has it only where the knob asks for it".to_owned());
         }
@@ -321,54 +384,74 @@ fn winograd<T: Float>(p: &Problem<'_>, outputs: usize) -> Result<Candidate, Refu
         if p.isa.has_whole_vectors() && operands.windows.stride[1] > 1 {
             return Err("a stride, on a processor with full 512-bit vector units".to_owned());
         }
-        if fastest(operands, p.isa, p.settings.constant_weights) != Some(outputs) {
+        if fastest(operands, p.isa, p.settings.constant_weights) != Some(OUTPUTS) {
             return Err("other filters than 3 × 3, or estimated to be slower".to_owned());
         }
     }
-    Winograd::<T>::plan(operands, outputs, p.isa, p.settings, p.convolution.spatial, p.epilogue)?
-        .map(Candidate::new)
-        .ok_or_else(|| "filter, stride or dtypes have no such form".to_owned())
+    form::<T>(operands, OUTPUTS).map(|_| ())
 }
 
-fn im2col<T: Float>(p: &Problem<'_>) -> Result<Candidate, Refusal> {
+fn make_winograd<T: Float, const OUTPUTS: usize>(p: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
+    let (operands, spatial) = (p.operands()?, p.convolution.spatial);
+    boxed(|| Winograd::<T>::plan(operands, OUTPUTS, p.isa, p.settings, spatial, p.epilogue))
+}
+
+fn supports_im2col<T: Float>(p: &Problem<'_>) -> Result<(), Refusal> {
     let operands = p.operands()?;
-    if !p.asks_for(Algorithm::Im2col) && !choice::suits::<T>(operands, p.isa) {
+    if !p.asks_for(A::Im2col) && !choice::suits::<T>(operands, p.isa) {
         return Err("no full 512-bit vector units, or too few channels or outputs".to_owned());
     }
-    Im2col::<T>::plan(operands, p.isa, p.settings, p.convolution.spatial, p.epilogue.as_ref())?
-        .map(Candidate::new)
-        .ok_or_else(|| {
-            "a stride of backward data, a dtype, a layout or an epilogue that it does not have".to_owned()
-        })
+    choice::form::<T>(operands, p.convolution.spatial, p.epilogue.as_ref()).map(|_| ())
+}
+
+fn make_im2col<T: Float>(p: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
+    let (operands, spatial) = (p.operands()?, p.convolution.spatial);
+    boxed(|| Im2col::<T>::plan(operands, p.isa, p.settings, spatial, p.epilogue.as_ref()))
 }
 
 /// Images whose rows are shorter than a vector.
-fn direct_small<T: Float>(p: &Problem<'_>) -> Result<Candidate, Refusal> {
+fn supports_small<T: Float>(p: &Problem<'_>) -> Result<(), Refusal> {
     let operands = p.operands()?;
     RowConverter::<T>::of(operands.input.data_type)?;
-    if operands.parts.len() == 1 && operands.windows.batch < LEAST_IMAGES {
-        return Err(format!("{} images, expected at least {LEAST_IMAGES}", operands.windows.batch));
+    let images = operands.windows.batch;
+    if !p.asks_for(A::DirectSmall) && operands.parts.len() == 1 && images < LEAST_IMAGES {
+        return Err(format!("{images} images, expected at least {LEAST_IMAGES}"));
     }
-    suits::<T>(operands, p.isa, p.settings)?;
-    let exact = in_own_frame(|| plan_implicit_gemm(p, false).map(Box::new))?;
-    let spatial = p.convolution.spatial;
-    in_own_frame(|| {
-        DirectSmall::<T>::plan(operands.clone(), p.isa, p.settings, spatial, p.epilogue, *exact)
-            .map(Candidate::new)
-    })
+    suits::<T>(operands, p.isa, p.settings)
 }
 
-fn direct<T: Float>(p: &Problem<'_>) -> Result<Candidate, Refusal> {
-    plan_direct(p, scheme::<T>(p)?).map(competing)
+fn make_small<T: Float>(p: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
+    let exact = in_own_frame(|| plan_gemm::<T, false>(p).map(Box::new))?;
+    let (operands, spatial) = (p.operands()?.clone(), p.convolution.spatial);
+    boxed(|| DirectSmall::<T>::plan(operands, p.isa, p.settings, spatial, p.epilogue, *exact))
 }
 
-fn plan_implicit_gemm<T: Float>(p: &Problem<'_>, unrolled: bool) -> Result<ImplicitGemm<T>, Refusal> {
+fn supports_direct<T: Float>(p: &Problem<'_>) -> Result<(), Refusal> {
+    elements::<T>(p)?;
+    single(p)
+}
+
+fn estimate_direct<T: Float>(p: &Problem<'_>) -> Result<Option<f64>, Refusal> {
+    elements::<T>(p)?.time(p.operands()?, p.settings.constant_weights).map(Some)
+}
+
+fn make_direct<T: Float>(p: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
+    boxed(|| plan_direct(p, elements::<T>(p)?))
+}
+
+fn supports_gemm(p: &Problem<'_>) -> Result<(), Refusal> {
+    p.operands().map(|_| ())
+}
+
+fn estimate_gemm<T: Float, const UNROLLED: bool>(p: &Problem<'_>) -> Result<Option<f64>, Refusal> {
+    ImplicitGemm::<T>::blocks(p.operands()?, UNROLLED, p.isa, p.settings).map(|blocks| Some(blocks.time))
+}
+
+fn plan_gemm<T: Float, const UNROLLED: bool>(p: &Problem<'_>) -> Result<ImplicitGemm<T>, Refusal> {
     let operands = p.operands()?.clone();
-    ImplicitGemm::plan(operands, unrolled, p.isa, p.settings, p.convolution.spatial, p.epilogue)
+    ImplicitGemm::plan(operands, UNROLLED, p.isa, p.settings, p.convolution.spatial, p.epilogue)
 }
 
-fn implicit_gemm<T: Float>(p: &Problem<'_>, unrolled: bool) -> Result<Candidate, Refusal> {
-    let planned = plan_implicit_gemm::<T>(p, unrolled)?;
-    let time = planned.time;
-    Ok(Candidate { estimate: Some(time), ..Candidate::new(planned) })
+fn make_gemm<T: Float, const UNROLLED: bool>(p: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
+    boxed(|| plan_gemm::<T, UNROLLED>(p))
 }

@@ -6,7 +6,7 @@
 use crate::conv::geometry::{Block, Geometry, Strides};
 use crate::conv::operands::{OperandView, Operands};
 use crate::gemm::prefetch::{CacheLines, TilePrefetch};
-use crate::tensor::scratch::CACHE_LINE;
+use crate::simd::CACHE_LINE;
 
 /// Bytes of an image and its result from which on they are not expected to be in cache. Prefetching what is in
 /// cache already costs up to 2 % of the time. Tests have small images.

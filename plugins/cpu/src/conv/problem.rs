@@ -24,6 +24,8 @@ pub(crate) struct Problem<'a> {
     pub(crate) epilogue: Option<Epilogue<'a>>,
     /// Whether results are whole numbers, which algorithms that add before they multiply would miss.
     pub(crate) is_whole: bool,
+    /// Whether operands are converted copies.
+    pub(crate) is_copy: bool,
     operands: OnceCell<Result<Operands, Refusal>>,
 }
 
@@ -37,13 +39,14 @@ impl<'a> Problem<'a> {
     ) -> Self {
         let Convolution { x, w, y, .. } = convolution;
         let is_whole = is_integer(y.data_type) || is_integer(x.data_type) && is_integer(w.data_type);
-        Self { convolution, compute, isa, settings, epilogue, is_whole, operands: OnceCell::new() }
+        let (is_copy, operands) = (false, OnceCell::new());
+        Self { convolution, compute, isa, settings, epilogue, is_whole, is_copy, operands }
     }
 
     /// The same problem with converted operands.
     pub(crate) fn on<'b>(&'b self, convolution: &'b Convolution, constant_weights: bool) -> Problem<'b> {
         let settings = Settings { constant_weights, ..self.settings };
-        Problem { convolution, settings, operands: OnceCell::new(), ..*self }
+        Problem { convolution, settings, is_copy: true, operands: OnceCell::new(), ..*self }
     }
 
     /// Whether x, w and y are the result.

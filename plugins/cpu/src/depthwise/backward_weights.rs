@@ -214,7 +214,7 @@ impl<T: Float> Task<'_, T> {
 
 impl<T: Float> Kernel for BackwardWeights<T> {
     fn facts(&self) -> Facts {
-        Facts::new("depthwise backward weights", self.workers.threads())
+        Facts::new("depthwise", self.workers.threads())
     }
 
     fn scratch_size(&self) -> usize {

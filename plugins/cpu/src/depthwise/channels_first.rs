@@ -93,7 +93,8 @@ impl<T: Float> ChannelsFirst<T> {
 }
 
 impl<T: Float> PartKernel<T, 4> for ChannelsFirst<T> {
-    const NAME: &'static str = "depthwise, channels first";
+    const NAME: &'static str = "depthwise";
+    const FORM: &'static str = "channels first";
 
     fn parts(&self) -> &Parts {
         &self.parts

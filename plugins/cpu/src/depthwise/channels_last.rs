@@ -168,7 +168,8 @@ impl<T: Float> ChannelsLast<T> {
 }
 
 impl<T: Float> PartKernel<T, 5> for ChannelsLast<T> {
-    const NAME: &'static str = "depthwise, channels last";
+    const NAME: &'static str = "depthwise";
+    const FORM: &'static str = "channels last";
 
     fn parts(&self) -> &Parts {
         &self.parts

@@ -38,34 +38,46 @@ use crate::tensor::parts::InParts;
 use crate::tensor::row_converter::RowConverter;
 use crate::threading::partition::Threads;
 
-/// Whether these kernels compute the convolution.
-pub(crate) fn covers(c: &Convolution) -> bool {
+/// Refuses convolutions that these kernels do not compute.
+pub(crate) fn supports(c: &Convolution) -> Result<(), Refusal> {
+    if c.spatial > SPATIAL {
+        return Err(format!("{} spatial dimensions, expected at most {SPATIAL}", c.spatial));
+    }
+    if c.in_channels != 1 {
+        return Err(format!("{} input channels in a group, expected 1", c.in_channels));
+    }
+    let most = match c.direction {
+        Direction::Forward => usize::MAX,
+        // The same with the filter reversed.
+        Direction::BackwardData => 1,
+        // With more, a GEMM reads the image fewer times.
+        Direction::BackwardFilter => MAX_MULTIPLIER,
+    };
+    // With one group and several filters it is an ordinary convolution.
+    let most = if c.groups > 1 { most } else { 1 };
+    if c.out_channels > most {
+        return Err(format!("{} filters for a channel, expected at most {most}", c.out_channels));
+    }
+    for operand in [&c.x, &c.w, &c.y] {
+        RowConverter::<f64>::of(operand.data_type)?;
+    }
+    let has_steps = (0..c.spatial).any(|i| c.stride[i] > 1);
+    let is_long = (0..c.spatial).any(|i| c.window[i] > MAX_SIDE);
+    let is_huge = c.window[..c.spatial].iter().product::<usize>() > MAX_TAPS;
+    if is_huge || (c.direction == Direction::BackwardData && has_steps && is_long) {
+        return Err(format!("a window of {:?}, which is too large", &c.window[..c.spatial]));
+    }
     let sizes = [&c.input, &c.output, &c.window, &c.stride, &c.dilation, &c.pre_padding];
-    c.spatial <= SPATIAL
-        && c.in_channels == 1
-        && match c.direction {
-            Direction::Forward => true,
-            // The same with the filter reversed.
-            Direction::BackwardData => {
-                let in_steps = |i: usize| c.stride[i] > 1;
-                let fits = (0..c.spatial).all(|i| c.window[i] <= MAX_SIDE);
-                c.out_channels == 1 && (fits || !(0..c.spatial).any(in_steps))
-            }
-            // With more, a GEMM reads the image fewer times.
-            Direction::BackwardFilter => c.out_channels <= MAX_MULTIPLIER,
-        }
-        && (c.groups > 1 || c.out_channels == 1)
-        && [&c.x, &c.w, &c.y].iter().all(|operand| RowConverter::<f64>::of(operand.data_type).is_ok())
-        && c.window[..c.spatial].iter().product::<usize>() <= MAX_TAPS
-        && (0..c.spatial).all(|i| {
-            // No position of a window overflows.
-            sizes.iter().all(|size| size[i] < LONGEST)
-                && c.window[i].saturating_mul(c.dilation[i]) < LONGEST
-                && c.output[i].saturating_mul(c.stride[i]) < LONGEST
-        })
+    // No position of a window overflows.
+    let fits = (0..c.spatial).all(|i| {
+        sizes.iter().all(|size| size[i] < LONGEST)
+            && c.window[i].saturating_mul(c.dilation[i]) < LONGEST
+            && c.output[i].saturating_mul(c.stride[i]) < LONGEST
+    });
+    if fits { Ok(()) } else { Err(format!("sides of the padded image, expected below {LONGEST}")) }
 }
 
-/// Plans a convolution that is covered for an instruction set.
+/// Plans a convolution that is supported for an instruction set.
 pub(crate) fn plan(
     convolution: &Convolution,
     compute: Compute,

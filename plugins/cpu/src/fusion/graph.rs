@@ -26,7 +26,7 @@ use crate::problem::reduction::Reduction;
 use crate::problem::{Operand, Problem, pointers};
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
-use crate::{batchnorm, conv, depthwise, matmul, norm, reference};
+use crate::{batchnorm, conv, matmul, norm, reference};
 
 /// Divides a graph into parts that can run in the order of the list.
 ///
@@ -396,9 +396,6 @@ fn plan_producer(
 ) -> Result<Box<dyn Kernel>, Refusal> {
     let Epilogue { compute, isa, .. } = epilogue;
     match &Problem::of(graph, operation)? {
-        Problem::Convolution(convolution) if depthwise::covers(convolution) => {
-            depthwise::plan(convolution, compute, isa, settings.threads, Some(epilogue))
-        }
         Problem::Convolution(convolution) => {
             conv::plan(convolution, compute, isa, settings.of(graph, operation), Some(epilogue))
         }

@@ -12,9 +12,7 @@ use crate::prepare::CheckedNode;
 use crate::problem::Problem;
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
-use crate::{
-    attention, batchnorm, block_scale, conv, depthwise, matmul, moe, norm, pointwise, pooling, reduction,
-};
+use crate::{attention, batchnorm, block_scale, conv, matmul, moe, norm, pointwise, pooling, reduction};
 
 /// Plans one node of a graph whose types are resolved. A refusal says why the reference is to compute the node.
 pub fn plan_node(graph: &Graph, node: &Node) -> Result<Box<dyn Kernel>, Refusal> {
@@ -38,12 +36,6 @@ pub(crate) fn plan_node_at(
     let operation = &node.node.operation;
     let compute = Compute::of(node.node.compute_type)?;
     match node.problem {
-        Problem::Convolution(convolution) if depthwise::covers(convolution) => {
-            depthwise::plan(convolution, compute, isa, threads, None).or_else(|refusal| {
-                conv::plan(convolution, compute, isa, settings.of(graph, operation), None)
-                    .map_err(|other| format!("{refusal}; {other}"))
-            })
-        }
         Problem::Convolution(convolution) => {
             conv::plan(convolution, compute, isa, settings.of(graph, operation), None)
         }

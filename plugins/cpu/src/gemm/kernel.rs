@@ -1,8 +1,8 @@
 //! The micro-kernel: computes one MR × NR tile of a product in registers.
 //!
-//! Every GEMM here uses it: of matrices, of convolutions and of attention. What differs is how the rows of operand A
-//! are addressed ([`Lhs`]), how the rows of operand B are ([`Tile::taps`]), what accumulators start from, and the
-//! epilogue, which is applied before results are stored.
+//! Every GEMM but one uses it: of matrices, of convolutions and of attention. What differs is how the rows of operand
+//! A are addressed ([`Lhs`]), how the rows of operand B are ([`Tile::taps`]), what accumulators start from, and the
+//! epilogue, which is applied before results are stored. The exception is `conv::direct_small::tile`.
 
 use std::marker::PhantomData;
 

@@ -1,6 +1,6 @@
 //! The parts of a GEMM: packing of operands, and micro-kernels that compute one tile of the result in registers.
 //!
-//! Nothing here knows of convolutions or of the operations of a graph; the loops around a tile are those of the
+//! Nothing here knows of tensors, convolutions or the operations of a graph; the loops around a tile are those of the
 //! operation.
 
 #![expect(

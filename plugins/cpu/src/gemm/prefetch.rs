@@ -1,6 +1,6 @@
 //! Prefetches the operands of the next tiles while one is multiplied.
 
-use crate::tensor::scratch::CACHE_LINE;
+use crate::simd::CACHE_LINE;
 
 /// Prefetch distance in rows of operand B: rows are often in different pages, where hardware prefetching
 /// does not follow.

@@ -26,3 +26,6 @@ pub(crate) mod vector;
 pub(crate) mod x86;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod x86_partial;
+
+/// Bytes of a cache line.
+pub(crate) const CACHE_LINE: usize = 64;

@@ -58,6 +58,8 @@ pub(crate) struct Part<'a, T, const N: usize> {
 pub(crate) trait PartKernel<T: Float, const N: usize>: Send + Sync {
     /// The name of the algorithm.
     const NAME: &'static str;
+    /// Which of its forms it is, if there are several.
+    const FORM: &'static str = "";
 
     fn parts(&self) -> &Parts;
 
@@ -101,7 +103,7 @@ impl<T: Float, const N: usize, K: PartKernel<T, N>> VectorTask<T> for Task<'_, T
 
 impl<T: Float, const N: usize, K: PartKernel<T, N> + 'static> Kernel for InParts<T, K, N> {
     fn facts(&self) -> Facts {
-        Facts::new(K::NAME, self.0.parts().workers.threads())
+        Facts { tile: K::FORM.to_owned(), ..Facts::new(K::NAME, self.0.parts().workers.threads()) }
     }
 
     fn scratch_size(&self) -> usize {

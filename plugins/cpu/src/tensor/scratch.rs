@@ -1,9 +1,8 @@
 //! How a kernel divides its scratch memory.
 
-/// Bytes of a cache line: areas begin at multiples of it, so that workers do not write each other's lines.
-pub(crate) const CACHE_LINE: usize = 64;
+use crate::simd::CACHE_LINE;
 
-/// Divides memory into areas.
+/// Divides memory into areas. They begin at multiples of a cache line, so that workers do not write each other's lines.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch(usize);
 

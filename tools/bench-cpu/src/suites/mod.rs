@@ -60,7 +60,7 @@ pub const SUITES: &[Suite] = &[
     },
     Suite {
         name: "bert",
-        about: "BERT-base matrix products + bias (+ GELU)",
+        about: "BERT-base matrix multiplications + bias (+ GELU)",
         goal: Some(Goal::Beside("ONNX Runtime", 1.05)),
         cases: transformer::bert,
     },

@@ -1,8 +1,11 @@
 //! How a direct convolution is divided into blocks.
 
 use crate::conv::cost::BUFFER;
+use crate::conv::direct::problem::Scheme;
 use crate::conv::geometry::Geometry;
 use crate::conv::operands::Operands;
+use crate::gemm::accumulator::Accumulator;
+use crate::kernel::Refusal;
 
 /// Image rows up to which the taps that each row meets are counted.
 pub(crate) const MAX_LINES: usize = 1 << 16;
@@ -13,8 +16,48 @@ pub(crate) const MAX_TILES: usize = 64;
 /// Tiles below which a block is not divided any further.
 pub(crate) const LEAST_TILES: usize = 4;
 
+/// The blocks of a direct convolution, and what it costs.
+pub(crate) struct Blocks {
+    pub(crate) geometry: Geometry,
+    /// Whether the input is read in place.
+    pub(crate) in_place: bool,
+    /// Estimated nanoseconds on one thread: of an execution, and of packing the weights before it.
+    pub(crate) time: f64,
+    pub(crate) pack_time: f64,
+}
+
+impl<T: Accumulator> Scheme<T> {
+    /// The blocks of a convolution, which needs a single sub-problem.
+    pub(crate) fn blocks(&self, operands: &Operands) -> Result<Blocks, Refusal> {
+        let part = operands.whole().ok_or("backward data with a stride")?;
+        let (windows, cost) = (&operands.windows, &self.cost);
+        let words = operands.channels.div_ceil(self.terms);
+        let whole = Geometry::new(windows, false, 1, windows.output, 1);
+        let in_place = self.is_readable && !whole.is_padded();
+        let geometry = blocks(operands, words, whole, in_place, self.kernel.pixels)
+            .ok_or("no block of outputs is small enough")?;
+        let panels = operands.rows.div_ceil(self.kernel.width);
+        let pixels = windows.batch as f64 * windows.output.iter().map(|n| *n as f64).product::<f64>();
+        let products = (operands.groups * panels * self.kernel.width) as f64 * pixels;
+        let copied = if in_place { 0 } else { geometry.blocks() * geometry.channel() };
+        let copied = copied as f64 * (operands.groups * operands.channels) as f64;
+        let packed = (operands.groups * panels * self.kernel.width) as f64 * (words * part.taps.len()) as f64;
+        let depth = operands.channels as f64 * mean_taps(windows.output, &geometry, part.taps.len());
+        // Results are transposed while they are stored.
+        let stored = if operands.output.strides.channel == 1 { cost.copy } else { 1.5 * cost.copy };
+        let time = products * (depth * cost.fused + stored) + copied * cost.copy;
+        Ok(Blocks { geometry, in_place, time, pack_time: packed * cost.copy })
+    }
+
+    /// Estimated nanoseconds of an execution on one thread.
+    pub(crate) fn time(&self, operands: &Operands, constant_weights: bool) -> Result<f64, Refusal> {
+        let Blocks { time, pack_time, .. } = self.blocks(operands)?;
+        Ok(time + if constant_weights { 0.0 } else { pack_time })
+    }
+}
+
 /// Divides the outputs into blocks whose planes and accumulators stay in cache; `None` if that is not possible.
-pub(crate) fn blocks(
+fn blocks(
     operands: &Operands,
     words: usize,
     whole: Geometry,
@@ -49,7 +92,7 @@ pub(crate) fn blocks(
 }
 
 /// Taps per output inside the image, on average.
-pub(crate) fn mean_taps(output: [usize; 3], geometry: &Geometry, taps: usize) -> f64 {
+fn mean_taps(output: [usize; 3], geometry: &Geometry, taps: usize) -> f64 {
     let lines = output[0] * output[1];
     if !geometry.is_padded() || lines > MAX_LINES {
         return taps as f64;

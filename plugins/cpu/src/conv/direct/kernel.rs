@@ -5,12 +5,12 @@
 //! costs nothing. The input is read in place unless it is padded or has another dtype. In return weights have to be
 //! packed, and results have to be transposed unless the output is channels last.
 
-use crate::conv::direct::choice::{MAX_TILES, blocks, mean_taps};
+use crate::conv::direct::choice::{Blocks, MAX_TILES};
 use crate::conv::direct::problem::{Direct, Scheme};
 use crate::conv::direct::store::Panel;
 use crate::conv::direct::tile::MAX_PIXELS;
 use crate::conv::epilogue::TileEpilogue;
-use crate::conv::geometry::{Block, Geometry, Strides};
+use crate::conv::geometry::{Block, Strides};
 use crate::conv::operands::Operands;
 use crate::conv::prefetch::{BlockPrefetch, pays};
 use crate::gemm::accumulator::Accumulator;
@@ -78,7 +78,7 @@ impl Far {
 }
 
 impl<T: Accumulator> Direct<T> {
-    /// Plans the convolution with its epilogue; `None` if there is more than one sub-problem.
+    /// Plans the convolution with its epilogue.
     #[inline(never)]
     pub(crate) fn plan(
         operands: Operands,
@@ -87,32 +87,18 @@ impl<T: Accumulator> Direct<T> {
         settings: Settings,
         spatial: usize,
         epilogue: Option<Epilogue>,
-    ) -> Result<Option<Self>, Refusal> {
-        let Some(part) = operands.whole().cloned() else { return Ok(None) };
+    ) -> Result<Self, Refusal> {
+        let Blocks { geometry, in_place, mut time, pack_time } = scheme.blocks(&operands)?;
+        let part = operands.whole().ok_or("backward data with a stride")?.clone();
         let threads = settings.threads;
-        let Scheme { kernel, terms, is_readable, channel_epilogue, cost, .. } = scheme;
+        let Scheme { kernel, terms, channel_epilogue, .. } = scheme;
         let words = operands.channels.div_ceil(terms);
         let windows = &operands.windows;
-        let whole = Geometry::new(windows, false, 1, windows.output, 1);
-        let in_place = is_readable && !whole.is_padded();
         let panels = operands.rows.div_ceil(kernel.width);
-        let Some(geometry) = blocks(&operands, words, whole, in_place, kernel.pixels) else {
-            return Ok(None);
-        };
-
-        let pixels = windows.batch as f64 * windows.output.iter().map(|n| *n as f64).product::<f64>();
-        let products = (operands.groups * panels * kernel.width) as f64 * pixels;
-        let copied = if in_place { 0 } else { geometry.blocks() * geometry.channel() };
-        let copied = copied as f64 * (operands.groups * operands.channels) as f64;
-        let packed = (operands.groups * panels * kernel.width) as f64 * (words * part.taps.len()) as f64;
-        let depth = operands.channels as f64 * mean_taps(windows.output, &geometry, part.taps.len());
-        // Results are transposed while they are stored.
-        let stored = if operands.output.strides.channel == 1 { cost.copy } else { 1.5 * cost.copy };
-        let mut time = products * (depth * cost.fused + stored) + copied * cost.copy;
         let wanted = threads.workers_for_reduction(time, usize::MAX).count();
-        let pack_workers = threads.workers(packed * cost.copy, operands.groups * panels);
+        let pack_workers = threads.workers(pack_time, operands.groups * panels);
         if !settings.constant_weights {
-            time += packed * cost.copy;
+            time += pack_time;
         }
         let blocks = geometry.blocks() * operands.groups;
         let chunks = if wanted > 1 && blocks < 2 * ITEMS_PER_WORKER * wanted {
@@ -136,7 +122,7 @@ impl<T: Accumulator> Direct<T> {
         let planes = if in_place { 0 } else { words * geometry.channel() };
         let sums = geometry.block(0).outputs().next_multiple_of(kernel.pixels) * kernel.width;
         let weights = operands.groups * panels * kernel.width * words * part.taps.len();
-        Ok(Some(Self {
+        Ok(Self {
             prefetches: pays(&operands),
             operands,
             part,
@@ -166,8 +152,7 @@ impl<T: Accumulator> Direct<T> {
             sums,
             weights,
             prepacked: Prepacked::new(weights, settings.constant_weights),
-            time,
-        }))
+        })
     }
 
     /// Whether most tiles are computed two at a time.

@@ -78,6 +78,4 @@ pub(crate) struct Direct<T: 'static> {
     pub(crate) sums: usize,
     pub(crate) weights: usize,
     pub(crate) prepacked: Prepacked<T>,
-    /// Estimated nanoseconds on one thread.
-    pub(crate) time: f64,
 }

@@ -1,5 +1,9 @@
 //! The micro-kernel: some outputs, or weights, times several output channels. A channel block is half a vector of channels
 //! if the instruction set has half vectors.
+//!
+//! [`crate::gemm::kernel`] has neither half vectors nor nine rows, its operand B has all rows of a sum in order, and
+//! its results are rows of one stride. Here each term is an offset in operand A and a row of operand B, so that taps
+//! in the padding are left out, and each row of results lies anywhere.
 
 use crate::conv::cost::Cost;
 use crate::gemm::prefetch::prefetch;

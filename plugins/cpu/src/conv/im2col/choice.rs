@@ -1,8 +1,12 @@
 //! Whether im2col applies to a convolution, and whether it is likely to be the fastest algorithm.
 
+use crate::conv::epilogue::ChannelEpilogue;
+use crate::conv::geometry::Strides;
 use crate::conv::operands::{Operands, are_columns};
 use crate::conv::prefetch::pays;
 use crate::gemm::kernel::MicroKernel;
+use crate::kernel::Refusal;
+use crate::pointwise::Epilogue;
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
 use crate::tensor::row_converter::is_compute_type;
@@ -32,9 +36,27 @@ const MAX_DEPTH: usize = 1 << 16;
 /// Output channels below which a copied tile is used too few times.
 const LEAST_ROWS: usize = 64;
 
-/// Whether im2col applies: at most two spatial dimensions, operands of the compute type, a single sub-problem, and
-/// not too many terms.
-pub(crate) fn has_form<T: Float>(operands: &Operands) -> bool {
+/// The epilogue, where im2col applies: at most two spatial dimensions, operands of the compute type, a single
+/// sub-problem, not too many terms, and an epilogue in registers.
+pub(crate) fn form<T: Float>(
+    operands: &Operands,
+    spatial: usize,
+    epilogue: Option<&Epilogue>,
+) -> Result<ChannelEpilogue, Refusal> {
+    if !has_form::<T>(operands) {
+        return Err("a stride of backward data, a dtype or a layout that it does not have".to_owned());
+    }
+    let channel_epilogue = epilogue.map_or_else(
+        || Some(ChannelEpilogue::default()),
+        |epilogue| ChannelEpilogue::of::<T>(epilogue, spatial),
+    );
+    let is_flat = |strides: &Strides| strides.are_flat(operands.windows.output);
+    channel_epilogue
+        .filter(|epilogue| epilogue.residual.as_ref().is_none_or(|(_, strides)| is_flat(strides)))
+        .ok_or_else(|| "an epilogue that is not computed in registers".to_owned())
+}
+
+fn has_form<T: Float>(operands: &Operands) -> bool {
     let Operands { windows, input, output, .. } = operands;
     let Some(part) = operands.whole() else { return false };
     part.first == 0

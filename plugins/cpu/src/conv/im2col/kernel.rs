@@ -11,8 +11,7 @@ mod tests;
 use std::ops::Range;
 
 use crate::conv::cost::Cost;
-use crate::conv::epilogue::ChannelEpilogue;
-use crate::conv::im2col::choice::has_form;
+use crate::conv::im2col::choice::form;
 use crate::conv::im2col::copy::Im2colTile;
 use crate::conv::im2col::prefetch::InputPrefetch;
 use crate::conv::im2col::problem::{Im2col, LineRun, ScratchLayout};
@@ -93,7 +92,7 @@ fn largest(weight_bytes: usize, flat: Option<[usize; 2]>) -> usize {
 }
 
 impl<T: Float> Im2col<T> {
-    /// Plans the convolution with its epilogue; `None` if im2col does not apply.
+    /// Plans the convolution with its epilogue.
     #[inline(never)]
     pub(crate) fn plan(
         operands: &Operands,
@@ -101,21 +100,9 @@ impl<T: Float> Im2col<T> {
         settings: Settings,
         spatial: usize,
         epilogue: Option<&Epilogue>,
-    ) -> Result<Option<Self>, Refusal> {
-        if !has_form::<T>(operands) {
-            return Ok(None);
-        }
-        let channel_epilogue = match epilogue {
-            None => ChannelEpilogue::default(),
-            Some(epilogue) => match ChannelEpilogue::of::<T>(epilogue, spatial) {
-                Some(channel_epilogue) => channel_epilogue,
-                None => return Ok(None),
-            },
-        };
+    ) -> Result<Self, Refusal> {
+        let channel_epilogue = form::<T>(operands, spatial, epilogue)?;
         let windows = &operands.windows;
-        if channel_epilogue.residual.is_some_and(|(_, strides)| !strides.are_flat(windows.output)) {
-            return Ok(None);
-        }
         let kernel = MicroKernel::<T>::of(isa);
         let threads = settings.threads;
         let is_flat = are_columns::<T>(operands);
@@ -150,7 +137,7 @@ impl<T: Float> Im2col<T> {
         let units = operands.groups * tiles.div_ceil(block) * chunks;
         let weights_stride = rows_stride::<T>(operands).filter(|_| !settings.constant_weights);
         let weights = if weights_stride.is_some() { 0 } else { all_weights };
-        Ok(Some(Self {
+        Ok(Self {
             prefetches: bytes(operands) >= FAR as f64,
             operands: operands.clone(),
             isa,
@@ -179,7 +166,7 @@ impl<T: Float> Im2col<T> {
                 tile: kernel.rows * kernel.columns(),
             },
             kernel,
-        }))
+        })
     }
 
     /// The scratch memory: packed weights, then for each worker copied tiles, a tile of results and a tile of

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use crate::conv::im2col::problem::Im2col;
 use crate::gemm::prefetch::CacheLines;
+use crate::simd::CACHE_LINE;
 use crate::simd::vector::Float;
-use crate::tensor::scratch::CACHE_LINE;
 
 /// Images whose input is prefetched at most.
 const MAX_IMAGES: usize = 8;

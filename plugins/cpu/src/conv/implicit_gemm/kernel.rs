@@ -69,7 +69,18 @@ pub(crate) struct ImplicitGemm<T: 'static> {
     scratch: ScratchLayout,
     /// Packed weights, if weights are constant.
     prepacked: Prepacked<T>,
-    /// Estimated nanoseconds on one thread.
+}
+
+/// How the outputs are divided into blocks, and what that costs.
+pub(crate) struct Blocks {
+    geometry: Geometry,
+    in_place: bool,
+    /// Estimated nanoseconds on one thread without packing the weights.
+    work: f64,
+    weights_stride: Option<usize>,
+    /// Elements of the packed weights.
+    weights: usize,
+    /// Estimated nanoseconds of an execution on one thread.
     pub(crate) time: f64,
 }
 
@@ -96,17 +107,13 @@ struct BlockTask<'a, T> {
 }
 
 impl<T: Float> ImplicitGemm<T> {
-    /// Plans the convolution with its epilogue. With `unrolled`, the input is copied for each tap.
-    #[inline(never)]
-    pub(crate) fn plan(
-        operands: Operands,
+    /// Divides the outputs into blocks. With `unrolled`, the input is copied for each tap.
+    pub(crate) fn blocks(
+        operands: &Operands,
         unrolled: bool,
         isa: Isa,
         settings: Settings,
-        spatial: usize,
-        epilogue: Option<Epilogue>,
-    ) -> Result<Self, Refusal> {
-        let threads = settings.threads;
+    ) -> Result<Blocks, Refusal> {
         let kernel = MicroKernel::<T>::of(isa);
         let mut shape = Shape {
             windows: &operands.windows,
@@ -118,12 +125,12 @@ impl<T: Float> ImplicitGemm<T> {
             tile: kernel.columns(),
             unrolled: Some(unrolled),
             in_place: false,
-            threads,
+            threads: settings.threads,
         };
         let cost = Cost::of::<T>(isa);
         let (mut geometry, mut work) = shape.best(&cost, BUFFER)?;
         let mut in_place = false;
-        if are_columns::<T>(&operands) && !unrolled {
+        if are_columns::<T>(operands) && !unrolled {
             shape.in_place = true;
             let (other, time) = shape.best(&cost, BUFFER)?;
             // The last tile begins earlier if it would be too wide, which needs enough columns.
@@ -135,6 +142,29 @@ impl<T: Float> ImplicitGemm<T> {
                 (geometry, work, in_place) = (other, time, true);
             }
         }
+        let weights_stride = rows_stride::<T>(operands).filter(|_| !settings.constant_weights);
+        let terms = shape.taps * operands.channels;
+        let panels = operands.groups * operands.rows.div_ceil(kernel.rows);
+        let weights = if weights_stride.is_some() { 0 } else { panels * terms * kernel.rows };
+        let time = work + if settings.constant_weights { 0.0 } else { weights as f64 * cost.copy };
+        Ok(Blocks { geometry, in_place, work, weights_stride, weights, time })
+    }
+
+    /// Plans the convolution with its epilogue. With `unrolled`, the input is copied for each tap.
+    #[inline(never)]
+    pub(crate) fn plan(
+        operands: Operands,
+        unrolled: bool,
+        isa: Isa,
+        settings: Settings,
+        spatial: usize,
+        epilogue: Option<Epilogue>,
+    ) -> Result<Self, Refusal> {
+        let Blocks { geometry, in_place, work, weights_stride, weights, .. } =
+            Self::blocks(&operands, unrolled, isa, settings)?;
+        let threads = settings.threads;
+        let kernel = MicroKernel::<T>::of(isa);
+        let cost = Cost::of::<T>(isa);
         let is_flat = in_place
             && operands.between.is_none()
             && operands.output.strides.are_flat(operands.windows.output);
@@ -156,22 +186,18 @@ impl<T: Float> ImplicitGemm<T> {
         let chunks =
             if wanted > 1 && blocks < 2 * wanted { (2 * wanted).div_ceil(blocks).min(panels) } else { 1 };
         let workers = threads.workers(work, blocks * chunks);
-        let weights_stride = rows_stride::<T>(&operands).filter(|_| !settings.constant_weights);
-        let mut weights = 0;
+        let mut packed = 0;
         let parts: Vec<Planned> = operands
             .parts
             .iter()
             .map(|part| {
                 let panel = part.taps.len() * operands.channels * kernel.rows;
-                let packed = weights;
-                weights += operands.groups * panels * panel;
+                let first = packed;
+                packed += operands.groups * panels * panel;
                 let offsets = part.taps.iter().map(|(tap, _)| geometry.taps()[*tap]).collect();
-                Planned { part: part.clone(), offsets, panel, packed }
+                Planned { part: part.clone(), offsets, panel, packed: first }
             })
             .collect();
-        if weights_stride.is_some() {
-            weights = 0;
-        }
         let packs = parts.len() * operands.groups * panels;
         let pack_workers = threads.workers(weights as f64 * cost.copy * 2.0, packs);
         let planes = if in_place { 0 } else { operands.channels * geometry.channel() };
@@ -179,7 +205,6 @@ impl<T: Float> ImplicitGemm<T> {
         let pack = pack_of::<T>(operands.weights.data_type)?;
         let (store, store_size) = store_of::<T>(operands.output.data_type)?;
         let spread = operands.between.map(|_| spread_of::<T>(operands.output.data_type)).transpose()?;
-        let time = work + if settings.constant_weights { 0.0 } else { weights as f64 * cost.copy };
         let scratch = ScratchLayout { weights, planes, tile: kernel.rows * kernel.columns() };
         Ok(Self {
             prefetches: pays(&operands),
@@ -204,7 +229,6 @@ impl<T: Float> ImplicitGemm<T> {
             weights_stride,
             prepacked: Prepacked::new(scratch.weights, settings.constant_weights),
             scratch,
-            time,
         })
     }
 

@@ -1,7 +1,7 @@
 use hipdnn_plugin_sdk::graph::{ConvMode, Graph};
 
 use crate::conv::cost::{BUFFER, Cost, Shape};
-use crate::conv::direct::problem::{Direct, Scheme};
+use crate::conv::direct::problem::Scheme;
 use crate::conv::geometry::Windows;
 use crate::conv::implicit_gemm::kernel::ImplicitGemm;
 use crate::conv::spatial::Spatial;
@@ -81,10 +81,9 @@ fn vectors_of_channels_are_chosen_where_they_pay() {
         let operands = Spatial::of(&c).unwrap().forward();
         let threads = Threads { most: 1, deterministic: false };
         let settings = Settings { threads, constant_weights: true, ..Settings::default() };
-        let products = ImplicitGemm::<f32>::plan(operands.clone(), false, isa, settings, 2, None).unwrap();
+        let gemm = ImplicitGemm::<f32>::blocks(&operands, false, isa, settings).unwrap();
         let scheme = Scheme::<f32>::unpaired(&operands, isa, 2, None).unwrap();
-        let channels = Direct::plan(operands, scheme, isa, settings, 2, None).unwrap().unwrap();
-        channels.time < products.time
+        scheme.time(&operands, settings.constant_weights).unwrap() < gemm.time
     };
     let correlation = ConvMode::CrossCorrelation;
     let small = plain([1, 512, 7, 7], [512, 512, 3, 3], 1, 1, correlation);

@@ -46,7 +46,7 @@ fn tiles_go_on_in_lines_and_images_with_any_number_of_threads() {
                     let convolution = crate::testing::convolution_of(graph, &node.node.operation);
                     let operands = Spatial::of(&convolution).unwrap().forward();
                     let plan = Im2col::<f32>::plan(&operands, Isa::detect(), settings, outline.spatial, None);
-                    assert!(plan.unwrap().is_some(), "{:?}", case.x.tensor);
+                    assert!(plan.is_ok(), "{:?}", case.x.tensor);
                     plan_node_at(graph, node, Isa::detect(), settings)
                 })
                 .unwrap();

@@ -4,8 +4,12 @@ use std::collections::HashSet;
 
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Graph, Node, Tensor};
 
-use crate::conv::list::{List, Tried};
+#[cfg(target_arch = "x86_64")]
+use crate::conv;
+use crate::conv::list::List;
 use crate::conv::tests::{Case, DIRECTIONS, plain};
+#[cfg(target_arch = "x86_64")]
+use crate::dtype::element::Compute;
 use crate::fusion::graph::parts_at;
 use crate::fusion::node::plan_node_at;
 use crate::kernel::Kernel;
@@ -58,6 +62,19 @@ const LAYERS: &[[i64; 5]] = &[
     [7, 19, 9, 2, 1],
 ];
 
+/// The same of depthwise convolutions, the last of which have several filters for a channel.
+#[cfg(target_arch = "x86_64")]
+const DEPTHWISE: &[[i64; 5]] = &[
+    [32, 32, 112, 3, 1],
+    [96, 96, 112, 3, 2],
+    [576, 576, 14, 3, 1],
+    [960, 960, 7, 3, 1],
+    [24, 24, 1, 1, 1],
+    [1, 1, 28, 5, 1],
+    [32, 64, 14, 5, 2],
+    [16, 96, 14, 3, 1],
+];
+
 /// Layers that are also planned for other dtypes.
 #[cfg(target_arch = "x86_64")]
 const TYPED: [usize; 5] = [0, 2, 6, 7, 28];
@@ -80,6 +97,15 @@ fn layer(types: [DataType; 3], batch: i64, [channels, rows, side, window, stride
     case
 }
 
+/// A layer each of whose filters has one channel.
+#[cfg(target_arch = "x86_64")]
+fn depthwise(types: [DataType; 3], batch: i64, sizes: [i64; 5]) -> Case {
+    let mut case = layer(types, batch, sizes);
+    let dims = [sizes[1], 1, sizes[3], sizes[3]];
+    case.w.tensor = Tensor::new(case.w.tensor.uid, types[1], &dims, &strides(&dims, &order(4, 0), 0));
+    case
+}
+
 fn graph(case: &Case, direction: Direction) -> Graph {
     let node = Node { name: String::new(), compute_type: case.compute, operation: case.operation(direction) };
     let tensors = [&case.x, &case.w, &case.y].map(|array| array.tensor.clone()).to_vec();
@@ -97,19 +123,22 @@ fn settings(convolution: Algorithm, constant_weights: bool) -> Settings {
     Settings { threads: Threads { most: 2, deterministic: false }, constant_weights, convolution }
 }
 
+#[cfg(target_arch = "x86_64")]
+type Layer = fn([DataType; 3], i64, [i64; 5]) -> Case;
+
 /// The names of the entries for an instruction set, with the problems that they are chosen for.
 #[cfg(target_arch = "x86_64")]
 fn choices(isa: Isa) -> Vec<String> {
-    use DataType::{Bfloat16, Double, Float, Fp8E4m3, Half, Int8, Int32, Uint8};
+    use DataType::{Bfloat16, Double, Float, Fp8E4m3, Half, Int8, Int32, Int64, Uint8};
     let mut lines = Vec::new();
-    let mut one = |types: [DataType; 3], batch, layer_: [i64; 5], direction| {
+    let mut one = |of: Layer, types: [DataType; 3], batch, sizes: [i64; 5], direction| {
         let constant = direction == Direction::Forward;
         let kernel =
-            kernel(&layer(types, batch, layer_), direction, isa, settings(Algorithm::Automatic, constant));
+            kernel(&of(types, batch, sizes), direction, isa, settings(Algorithm::Automatic, constant));
         // The cascade had one name for both forms of direct convolution.
         let name = |name| if name == "direct-two-tiles" { "direct" } else { name };
         let names: Vec<_> = kernel.choices().iter().map(|choice| name(choice.name)).collect();
-        let [channels, rows, side, window, stride] = layer_;
+        let [channels, rows, side, window, stride] = sizes;
         let dtypes: Vec<_> = types.iter().map(|data_type| data_type.name()).collect();
         lines.push(format!(
             "{direction:?} {batch}x{channels}-{rows} {side} {window}/{stride} {}: {}",
@@ -117,21 +146,31 @@ fn choices(isa: Isa) -> Vec<String> {
             names.join("/")
         ));
     };
-    for layer in LAYERS {
-        one([Float; 3], 1, *layer, Direction::Forward);
-        one([Float; 3], 16, *layer, Direction::Forward);
-        one([Float; 3], 16, *layer, Direction::BackwardData);
+    for sizes in LAYERS {
+        one(layer, [Float; 3], 1, *sizes, Direction::Forward);
+        one(layer, [Float; 3], 16, *sizes, Direction::Forward);
+        one(layer, [Float; 3], 16, *sizes, Direction::BackwardData);
     }
-    for layer in TYPED.map(|number| LAYERS[number]) {
-        one([Float; 3], 16, layer, Direction::BackwardFilter);
-        one([Double; 3], 16, layer, Direction::BackwardFilter);
+    for sizes in TYPED.map(|number| LAYERS[number]) {
+        one(layer, [Float; 3], 16, sizes, Direction::BackwardFilter);
+        one(layer, [Double; 3], 16, sizes, Direction::BackwardFilter);
         for types in [[Double; 3], [Half; 3], [Fp8E4m3, Fp8E4m3, Float]] {
-            one(types, 16, layer, Direction::Forward);
+            one(layer, types, 16, sizes, Direction::Forward);
         }
         // Other instructions that not every processor with AVX-512 has.
         for types in [[Bfloat16; 3], [Int8, Int8, Int32], [Uint8, Int8, Float]] {
-            one(types, 16, layer, Direction::Forward);
+            one(layer, types, 16, sizes, Direction::Forward);
         }
+    }
+    for sizes in DEPTHWISE {
+        for direction in DIRECTIONS {
+            for types in [[Float; 3], [Fp8E4m3, Fp8E4m3, Float]] {
+                one(depthwise, types, 16, *sizes, direction);
+            }
+        }
+        one(depthwise, [Float; 3], 1, *sizes, Direction::Forward);
+        one(depthwise, [Int8, Int8, Int32], 16, *sizes, Direction::Forward);
+        one(depthwise, [Float, Int64, Float], 16, *sizes, Direction::Forward);
     }
     lines
 }
@@ -164,19 +203,77 @@ fn entries_are_chosen_as_before() {
 }
 
 #[test]
-fn the_knob_asks_for_entries_by_name() {
+fn the_knob_names_every_entry() {
     let entries = List::<f32>::ENTRIES;
-    let names: HashSet<_> = entries.iter().map(|entry| entry.name).collect();
+    let names: HashSet<_> = entries.iter().map(|entry| entry.algorithm.name()).collect();
     assert_eq!(names.len(), entries.len());
     let text = fast_knobs().into_iter().find(|knob| knob.knob_id == "convolution").unwrap().description;
     for (number, algorithm) in Algorithm::VALUES.into_iter().enumerate() {
         assert!(text.contains(&format!(" {number} {}: ", algorithm.name())), "{text}");
-        let asked: Vec<_> = entries
-            .iter()
-            .filter(|entry| entry.tried == Tried::AutomaticOr(algorithm))
-            .map(|entry| entry.name)
-            .collect();
-        assert!(algorithm == Algorithm::Automatic || asked.contains(&algorithm.name()), "{algorithm:?}");
+        let of_x86 = [Algorithm::Automatic, Algorithm::DirectBfloat16, Algorithm::DirectInt8];
+        assert!(names.contains(algorithm.name()) || of_x86.contains(&algorithm), "{algorithm:?}");
+    }
+    assert!(entries.iter().all(|entry| Algorithm::VALUES.contains(&entry.algorithm)));
+}
+
+/// The problems of some layers with settings, and the names of what is chosen for each.
+#[cfg(target_arch = "x86_64")]
+fn for_each_choice(settings: Settings, mut f: impl FnMut(&conv::problem::Problem<'_>, &str)) {
+    let layers = LAYERS.iter().map(|sizes| layer([DataType::Float; 3], 16, *sizes));
+    let depthwise = DEPTHWISE.iter().map(|sizes| depthwise([DataType::Float; 3], 16, *sizes));
+    let covering = layer([DataType::Float; 3], 16, [64, 10, 1, 1, 1]);
+    for case in layers.chain(depthwise).chain([covering]) {
+        for direction in DIRECTIONS {
+            let graph = graph(&case, direction);
+            let convolution = crate::testing::convolution_of(&graph, &graph.nodes[0].operation);
+            for isa in Isa::available() {
+                let kernel = kernel(&case, direction, *isa, settings);
+                let problem =
+                    conv::problem::Problem::new(&convolution, Compute::Single, *isa, settings, None);
+                f(&problem, kernel.choices()[0].name);
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn the_order_decides_and_then_the_estimates() {
+    let mut estimated = 0;
+    for_each_choice(settings(Algorithm::Automatic, true), |problem, chosen| {
+        let supported = List::<f32>::ENTRIES.iter().filter(|entry| (entry.supports)(problem).is_ok());
+        let supported: Vec<_> =
+            supported.map(|entry| (entry.algorithm.name(), (entry.estimate)(problem).unwrap())).collect();
+        // Entries with estimates are the last ones.
+        assert!(supported.is_sorted_by_key(|(_, time)| time.is_some()));
+        let (first, time) = supported[0];
+        if time.is_none() {
+            assert_eq!(chosen, first);
+            return;
+        }
+        estimated += 1;
+        let time = |(_, time): &&(_, Option<f64>)| time.unwrap();
+        let least = supported.iter().min_by(|one, other| time(one).total_cmp(&time(other)));
+        assert_eq!(chosen, least.unwrap().0);
+    });
+    assert!(estimated > 0);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn the_knob_asks_for_entries() {
+    for entry in List::<f32>::ENTRIES {
+        let mut times = 0;
+        for_each_choice(settings(entry.algorithm, true), |problem, chosen| {
+            if (entry.supports)(problem).is_ok() && (entry.estimate)(problem).is_ok() {
+                // These are no GEMM that reads its input this way or that.
+                let is_before = chosen == "depthwise" && entry.also.is_empty();
+                assert!(chosen == entry.algorithm.name() || is_before, "{:?}: {chosen}", entry.algorithm);
+                times += usize::from(!is_before);
+            }
+        });
+        let of_other_types = [Algorithm::Converted, Algorithm::DirectBfloat16, Algorithm::DirectInt8];
+        assert!(times > 0 || of_other_types.contains(&entry.algorithm), "{:?}", entry.algorithm);
     }
 }
 
@@ -189,7 +286,7 @@ fn a_choice_names_what_was_passed_over() {
         choice.clone()
     };
     for isa in Isa::available() {
-        let names: Vec<_> = List::<f32>::ENTRIES.iter().map(|entry| entry.name).collect();
+        let names: Vec<_> = List::<f32>::ENTRIES.iter().map(|entry| entry.algorithm.name()).collect();
         let automatic = choice(Algorithm::Automatic, *isa);
         let passed_over: Vec<_> = automatic.passed_over.iter().map(|(name, _)| *name).collect();
         let end = names.iter().position(|name| *name == automatic.name).unwrap();

@@ -50,9 +50,11 @@ struct WorkerState {
     transformed: Option<(usize, usize)>,
 }
 
-/// The taps of a 3 × 3 filter in row order: the first one's position, and the offsets in the filter; `None` for
-/// other filters.
-pub(crate) fn square(operands: &Operands) -> Option<([isize; 3], [usize; 9])> {
+/// The taps of a 3 × 3 filter in row order: the first one's position, and the offsets in the filter.
+type Square = ([isize; 3], [usize; 9]);
+
+/// The taps of a 3 × 3 filter; `None` for other filters.
+pub(crate) fn square(operands: &Operands) -> Option<Square> {
     let [part] = operands.parts.as_slice() else { return None };
     if operands.between.is_some() {
         return None;
@@ -83,6 +85,15 @@ pub(crate) fn square(operands: &Operands) -> Option<([isize; 3], [usize; 9])> {
     Some((first, offsets))
 }
 
+/// The tiles of `outputs` × `outputs` and the taps, where the filter is 3 × 3, the stride has such tiles, and all
+/// elements are floats. Integers have exact sums in other algorithms.
+pub(crate) fn form<T: Float>(operands: &Operands, outputs: usize) -> Result<(Tile, Square), Refusal> {
+    let types = [operands.input.data_type, operands.weights.data_type, operands.output.data_type];
+    types.into_iter().try_for_each(|data_type| RowConverter::<T>::of(data_type).map(|_| ()))?;
+    let tile = Tile::of(outputs, operands.windows.stride[1]).ok_or("the stride has no such tiles")?;
+    Ok((tile, square(operands).ok_or("the filter is not 3 × 3, or it is backward data with a stride")?))
+}
+
 /// Smaller blocks of tiles; `None` if more vectors of `lanes` tiles would be computed then.
 fn halved(tiles: &Windows, geometry: &Geometry, lanes: usize) -> Option<Geometry> {
     let vectors = |geometry: &Geometry| {
@@ -111,15 +122,9 @@ impl<T: Float> Winograd<T> {
         settings: Settings,
         spatial: usize,
         epilogue: Option<Epilogue>,
-    ) -> Result<Option<Self>, Refusal> {
-        // Integers have exact sums in other algorithms.
-        let types = [operands.input.data_type, operands.weights.data_type, operands.output.data_type];
-        if types.into_iter().any(|data_type| RowConverter::<T>::of(data_type).is_err()) {
-            return Ok(None);
-        }
-        let Some((first, window)) = square(operands) else { return Ok(None) };
-        let Windows { batch, output, input, stride, .. } = operands.windows;
-        let Some(tile) = Tile::of(outputs, stride[1]) else { return Ok(None) };
+    ) -> Result<Self, Refusal> {
+        let (tile, (first, window)) = form::<T>(operands, outputs)?;
+        let Windows { batch, output, input, .. } = operands.windows;
         let (positions, side, stride) = (tile.positions(), tile.side, tile.input_stride());
         let taps = (0..positions)
             .map(|position| {
@@ -195,7 +200,7 @@ impl<T: Float> Winograd<T> {
             other => return Err(not_a_float(other))
         );
         let weights = operands.groups * panels * kernel.rows * operands.channels * positions;
-        Ok(Some(Self {
+        Ok(Self {
             together: of_chunk.div_ceil(of_chunk.div_ceil(most)),
             workers: threads.workers(time, blocks * chunks),
             pack_workers: threads.workers(weights as f64 * cost.copy * 2.0, operands.groups * panels),
@@ -219,7 +224,7 @@ impl<T: Float> Winograd<T> {
             write_size,
             channel_epilogue: channel_epilogue.unwrap_or_default(),
             tile_epilogue,
-        }))
+        })
     }
 
     /// Elements of a panel of transformed weights at one position: for each channel one per row. Panels are

@@ -6,10 +6,10 @@
 use hipdnn_plugin_planner::problem::attention::AttentionGradients;
 use hipdnn_plugin_planner::problem::attention::shape::Shape;
 
+use crate::attention::shared::sequences::{Bound, Lengths, Rows, Sequence};
 use crate::kernel::Refusal;
 use crate::layout::Walk;
 use crate::reference::attention::scores::{BoundScores, Scores};
-use crate::reference::attention::sequences::{Bound, Lengths, Rows, Sequence};
 use crate::reference::kernel::Reference;
 use crate::tensor::view::{Memory, Pointers, Spread};
 

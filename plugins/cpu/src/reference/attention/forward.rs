@@ -5,11 +5,11 @@ use hipdnn_plugin_planner::problem::attention::Attention;
 use hipdnn_plugin_planner::problem::attention::options::Dropout;
 use hipdnn_plugin_planner::problem::attention::shape::Shape;
 
+use crate::attention::shared::sequences::{Bound, Lengths, Rows, Sequence};
 use crate::dtype::element::{Element, is_float_of_eight_bits};
 use crate::kernel::Refusal;
 use crate::problem::batchnorm::Scalar;
 use crate::reference::attention::scores::{BoundScores, Heads, Scores};
-use crate::reference::attention::sequences::{Bound, Lengths, Rows, Sequence};
 use crate::reference::kernel::Reference;
 use crate::tensor::view::{Memory, Pointers, Spread};
 

@@ -10,9 +10,7 @@
 
 pub(crate) mod backward;
 pub(crate) mod forward;
-pub(crate) mod philox;
 pub(crate) mod scores;
-pub(crate) mod sequences;
 
 use hipdnn_plugin_planner::problem::attention::{Attention, AttentionGradients};
 
