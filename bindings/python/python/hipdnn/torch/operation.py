@@ -150,7 +150,7 @@ class Operation:
         if torch.is_grad_enabled() and any(isinstance(value, Tensor) and value.requires_grad for value in args):
             # What is called here is at one level of derivatives, whose parts go to the next one.
             with one_level():
-                return self.apply(*args)
+                return self.apply_in_levels(*args)
         return self.custom.redispatch(keyset & torch._C._after_autograd_keyset, *args)
 
     def _batched(self, *args: Any) -> Any:
@@ -165,21 +165,29 @@ class Operation:
         return gradients_of(self._by_pytorch, args, ctx.needs_input_grad, grads)
 
     def register_autograd(self, backward: Callable[..., Any], *, setup_context: Callable[..., None]) -> None:
+        forward = self.forward
+
         def run(ctx: Any, *args: Any) -> Any:
-            if plain(*args):
-                result = self.forward(*args)
-            else:
-                # The next level of derivatives has its own ones.
-                with torch._C._AutoDispatchBelowAutograd(), torch.enable_grad():
-                    result = self.custom(*args)
+            result = forward(*args)
             setup_context(ctx, args, result)
             return result
 
-        # With a `setup_context` of its own PyTorch would look at the signature in each call.
-        methods = {"forward": staticmethod(run), "backward": staticmethod(backward)}
-        self.function: Any = type(self.name, (torch.autograd.Function,), methods)
+        def run_in_levels(ctx: Any, *args: Any) -> Any:
+            # The next level of derivatives wants its own ones.
+            with torch._C._AutoDispatchBelowAutograd(), torch.enable_grad():
+                result = self.custom(*args)
+            setup_context(ctx, args, result)
+            return result
+
         #: The function as it is called where no transformation of functions looks at it.
-        self.apply: Any = super(torch.autograd.Function, self.function).apply  # type: ignore[misc]
+        self.apply = self._applied(run, backward)
+        self.apply_in_levels = self._applied(run_in_levels, backward)
+
+    def _applied(self, forward: Callable[..., Any], backward: Callable[..., Any]) -> Any:
+        # With a `setup_context` of its own PyTorch would look at the signature in each call.
+        methods = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+        function = type(self.name, (torch.autograd.Function,), methods)
+        return super(torch.autograd.Function, function).apply  # type: ignore[misc]
 
     def __call__(self, *args: Any) -> Any:
         if not plain(*args):
@@ -187,7 +195,7 @@ class Operation:
         if torch.is_grad_enabled():
             for value in args:
                 if isinstance(value, Tensor) and value.requires_grad:
-                    return noted(self.apply, args, self.function.apply(*args))
+                    return noted(self.apply, args, self.apply(*args))
         return noted(self.forward, args, self.forward(*args))
 
 

@@ -53,6 +53,6 @@ def gradients_of(
         # What no gradient comes to counts for nothing.
         return tuple(result for result, grad in zip(results, grads) if grad is not None)
 
-    _, backward = torch.func.vjp(of, *(args[at] for at in places))
+    _, backward, *_ = torch.func.vjp(of, *(args[at] for at in places))
     found = iter(backward(tuple(grad for grad in grads if grad is not None)))
     return tuple(next(found) if want else None for want in wanted)
