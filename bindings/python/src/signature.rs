@@ -19,6 +19,8 @@ pub struct Torch {
     pub exchange: &'static Exchange,
     dispatch_modes: Py<PyAny>,
     transforms: Py<PyAny>,
+    /// The module that has the number of open levels of tangents.
+    forward_mode: Py<PyAny>,
     is_grad_enabled: Py<PyAny>,
     is_autocast_enabled: Py<PyAny>,
     autocast_dtype: Py<PyAny>,
@@ -51,6 +53,7 @@ impl Torch {
             exchange,
             dispatch_modes: native.getattr("_len_torch_dispatch_stack")?.unbind(),
             transforms: native.getattr("_functorch")?.getattr("peek_interpreter_stack")?.unbind(),
+            forward_mode: py.import("torch.autograd.forward_ad")?.into_any().unbind(),
             is_grad_enabled: torch.getattr("is_grad_enabled")?.unbind(),
             is_autocast_enabled: torch.getattr("is_autocast_enabled")?.unbind(),
             autocast_dtype: torch.getattr("get_autocast_dtype")?.unbind(),
@@ -60,10 +63,11 @@ impl Torch {
         }))
     }
 
-    /// Whether nothing but autograd looks at calls: no mode, no transformation of functions.
+    /// Whether nothing but autograd looks at calls: no mode, no transformation of functions, no tangents.
     pub fn is_plain(&self, py: Python<'_>) -> PyResult<bool> {
+        let level: i64 = self.forward_mode.bind(py).getattr(intern!(py, "_current_level"))?.extract()?;
         let modes: usize = self.dispatch_modes.bind(py).call0()?.extract()?;
-        Ok(modes == 0 && self.transforms.bind(py).call0()?.is_none())
+        Ok(level < 0 && modes == 0 && self.transforms.bind(py).call0()?.is_none())
     }
 }
 

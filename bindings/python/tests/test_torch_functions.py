@@ -40,6 +40,12 @@ CALLS = {
         rand(2, 4, 5, 6),
         rand(4, 3, 3, 3),
     ),
+    "conv_transpose3d": (
+        lambda x, w, b: F.conv_transpose3d(x, w, b, stride=(1, 2, 1), padding=(0, 1, 1)),
+        rand(1, 2, 3, 4, 3),
+        rand(2, 3, 2, 3, 2),
+        rand(3),
+    ),
     "linear": (F.linear, rand(3, 5, 8), rand(6, 8), rand(6)),
     "linear of a row": (F.linear, rand(8), rand(6, 8)),
     "matmul": (torch.matmul, rand(2, 1, 3, 4), rand(5, 4, 6)),
@@ -222,6 +228,24 @@ def test_autocast():
     assert y.dtype == torch.bfloat16 and hipdnn.torch.report()[0].routed
     y.float().sum().backward()
     assert layer.weight.grad.dtype == torch.float32
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("name", ["conv2d", "matmul", "scaled_dot_product_attention"])
+def test_autocast_of_products(name, dtype):
+    call, *makes = CALLS[name]
+    inputs = [make(torch.float32) for make in makes]
+    with torch.autocast("cpu", dtype):
+        wanted = with_gradients(call, inputs)
+        with hipdnn.torch.enable():
+            # The second call is found by its signature.
+            for _ in range(2):
+                got = with_gradients(call, inputs)
+    (row,) = hipdnn.torch.report()
+    assert (row.routed, row.passed_on) == (2, 0)
+    for g, w in zip(got, wanted):
+        assert g.dtype == w.dtype
+        torch.testing.assert_close(g.float(), w.float(), rtol=TOLERANCES[dtype], atol=TOLERANCES[dtype] * 4)
 
 
 def test_operations_have_fake_versions():

@@ -7,21 +7,27 @@ from typing import Any, Callable
 
 import torch
 from torch import Tensor
-from torch.library import custom_op, infer_schema
+from torch.autograd import forward_ad
+from torch.library import Library, infer_schema, register_fake
 
 from .counts import counts_of
 from .graphs import Unsupported, cached
+from .transforms import beyond_gradients, gradients_of, one_level
+
+_LIBRARY = Library("hipdnn", "DEF")
 
 _PLAIN = (Tensor, torch.nn.Parameter)
 _modes = torch._C._len_torch_dispatch_stack
 _functorch = torch._C._functorch.peek_interpreter_stack
+#: Whether a tensor is of those that `torch.autograd.grad(is_grads_batched=True)` makes.
+_is_batch = torch._C._functorch.is_legacy_batchedtensor
 
 
 def plain(*values: Any) -> bool:
-    """Whether nothing but autograd looks at what is computed with these values: no compiler, no mode, no tensor of another kind."""
-    if torch.compiler.is_compiling() or _modes() or _functorch() is not None:
+    """Whether nothing but autograd looks at what is computed with these values: no compiler, no mode, no tangent, no tensor of another kind."""
+    if torch.compiler.is_compiling() or _modes() or _functorch() is not None or forward_ad._current_level >= 0:
         return False
-    return all(type(value) in _PLAIN for value in values if isinstance(value, Tensor))
+    return all(type(value) in _PLAIN and not _is_batch(value) for value in values if isinstance(value, Tensor))
 
 
 _local = threading.local()
@@ -84,19 +90,25 @@ def first_order(function: cached, *args: Any) -> Any:
 class Operation:
     """An operation with a fake version and a gradient: ``torch.ops.hipdnn``, and a function that autograd alone looks at.
 
-    PyTorch's own way to a custom operation takes ten times as long as a small graph, so it is taken where somebody else looks.
+    PyTorch's own way to an operation of its library takes ten times as long as a small graph, so it is taken where somebody else looks.
     """
 
     def __init__(self, forward: Callable[..., Any]) -> None:
         self.forward = cached(forward)
         self.name = forward.__name__
         schema = infer_schema(forward, mutates_args=())
-        self.custom = custom_op(f"hipdnn::{forward.__name__}", self.anyhow, mutates_args=(), schema=schema)
-        self.register_fake = self.custom.register_fake
-        self.function: Any = None
-        #: The function as it is called where no transformation of functions looks at it.
-        self.apply: Any = None
+        _LIBRARY.define(self.name + schema, tags=(torch.Tag.pt2_compliant_tag,))
+        _LIBRARY.impl(self.name, self.anyhow, "CompositeExplicitAutograd")
+        _LIBRARY.impl(self.name, self._with_autograd, "Autograd", with_keyset=True)
+        _LIBRARY.impl(self.name, self._batched, "FuncTorchBatched")
+        self.custom = getattr(torch.ops.hipdnn, self.name).default
+        #: How PyTorch computes the same, of parts that it knows the derivatives of.
         self.elsewhere: Any = None
+        self.register_autograd(self._gradients, setup_context=_keep_all)
+
+    def register_fake(self, fake: Callable[..., Any]) -> Callable[..., Any]:
+        register_fake(f"hipdnn::{self.name}", fake, lib=_LIBRARY)
+        return fake
 
     def register_elsewhere(self, by_pytorch: Callable[..., Any]) -> Callable[..., Any]:
         """How PyTorch computes the same, for what no engine takes once it is too late to leave the whole function to PyTorch."""
@@ -121,14 +133,38 @@ class Operation:
         except Unsupported as reason:
             return self._elsewhere(reason, args)
 
-    def _elsewhere(self, reason: Unsupported, args: Any) -> Any:
-        if self.elsewhere is None:
-            raise reason
+    def _elsewhere(self, reason: Any, args: Any) -> Any:
         counts_of(self.name, ("gradient", 0)).reasons[str(reason)] += 1
-        return self.elsewhere(*args)
+        return self._by_pytorch(*args)
+
+    def _by_pytorch(self, *args: Any) -> Any:
+        # Neither routed here again, nor cast.
+        with torch._C.DisableTorchFunction(), torch._C._DisableAutocast():
+            return self.elsewhere(*args)
+
+    def _with_autograd(self, keyset: Any, *args: Any) -> Any:
+        """What PyTorch's library calls with tensors that may be differentiated."""
+        reason = beyond_gradients()
+        if reason is not None:
+            return self._elsewhere(reason, args)
+        if torch.is_grad_enabled() and any(isinstance(value, Tensor) and value.requires_grad for value in args):
+            # What is called here is at one level of derivatives, whose parts go to the next one.
+            with one_level():
+                return self.apply_in_levels(*args)
+        return self.custom.redispatch(keyset & torch._C._after_autograd_keyset, *args)
+
+    def _batched(self, *args: Any) -> Any:
+        """What it calls with tensors that `torch.vmap` has batches of."""
+        return self._elsewhere("inside torch.func", args)
+
+    def _gradients(self, ctx: Any, *grads: Any) -> Any:
+        """The gradient of an operation that has none of its own, as those that are gradients themselves."""
+        tensors = iter(ctx.saved_tensors)
+        args = [next(tensors) if is_tensor else value for is_tensor, value in ctx.given]
+        counts_of(self.name, ("gradient", 0)).reasons["the gradient of a gradient"] += 1
+        return gradients_of(self._by_pytorch, args, ctx.needs_input_grad, grads)
 
     def register_autograd(self, backward: Callable[..., Any], *, setup_context: Callable[..., None]) -> None:
-        self.custom.register_autograd(backward, setup_context=setup_context)
         forward = self.forward
 
         def run(ctx: Any, *args: Any) -> Any:
@@ -136,19 +172,38 @@ class Operation:
             setup_context(ctx, args, result)
             return result
 
+        def run_in_levels(ctx: Any, *args: Any) -> Any:
+            # The next level of derivatives wants its own ones.
+            with torch._C._AutoDispatchBelowAutograd(), torch.enable_grad():
+                result = self.custom(*args)
+            setup_context(ctx, args, result)
+            return result
+
+        #: The function as it is called where no transformation of functions looks at it.
+        self.apply = self._applied(run, backward)
+        self.apply_in_levels = self._applied(run_in_levels, backward)
+
+    def _applied(self, forward: Callable[..., Any], backward: Callable[..., Any]) -> Any:
         # With a `setup_context` of its own PyTorch would look at the signature in each call.
-        methods = {"forward": staticmethod(run), "backward": staticmethod(backward)}
-        self.function = type(self.name, (torch.autograd.Function,), methods)
-        self.apply = super(torch.autograd.Function, self.function).apply  # type: ignore[misc]
+        methods = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+        function = type(self.name, (torch.autograd.Function,), methods)
+        return super(torch.autograd.Function, function).apply  # type: ignore[misc]
 
     def __call__(self, *args: Any) -> Any:
         if not plain(*args):
             return self.custom(*args)
-        if self.function is not None and torch.is_grad_enabled():
+        if torch.is_grad_enabled():
             for value in args:
                 if isinstance(value, Tensor) and value.requires_grad:
-                    return noted(self.apply, args, self.function.apply(*args))
+                    return noted(self.apply, args, self.apply(*args))
         return noted(self.forward, args, self.forward(*args))
+
+
+def _keep_all(ctx: Any, inputs: Any, output: Any) -> None:
+    """Keeps all arguments for a gradient."""
+    ctx.save_for_backward(*(value for value in inputs if isinstance(value, Tensor)))
+    ctx.given = [(True, None) if isinstance(value, Tensor) else (False, value) for value in inputs]
+    ctx.set_materialize_grads(False)
 
 
 operation = Operation

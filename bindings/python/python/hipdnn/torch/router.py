@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-import torch
 from torch import Tensor
 
 from .. import _native
@@ -12,14 +11,16 @@ from . import counts
 from .graphs import Unsupported
 from .operation import noting
 from .route import HANDLERS
+from .transforms import asked
 
 
 def search(func: Any, handler: Callable[..., Any], args: Any, kwargs: Any, counted: _native.Counts) -> Any:
     """Has a handler compute a call, and keeps which operation it comes down to."""
     kwargs = kwargs or {}
     try:
-        if torch._C._functorch.peek_interpreter_stack() is not None:
-            raise Unsupported("inside torch.func")
+        reason = asked()
+        if reason is not None:
+            raise Unsupported(reason)
         with noting() as noted:
             result = handler(*args, **kwargs)
     except (Unsupported, TypeError) as reason:

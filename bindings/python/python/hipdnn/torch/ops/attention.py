@@ -47,6 +47,29 @@ def _rest(bias: Any, kept: Any, rest: Sequence[Any]) -> dict[str, Any]:
     return of
 
 
+def _scores(q: Tensor, k: Tensor, v: Tensor, bias: Optional[Tensor], causal: bool, scale: float) -> tuple[Tensor, ...]:
+    """The scores in the type of statistics, and keys and values of all heads."""
+    k, v = (t.repeat_interleave(q.shape[1] // k.shape[1], 1) for t in (k, v))
+    scores = scale * (q @ k.mT).to(torch.float64 if q.dtype == torch.float64 else torch.float32)
+    if bias is not None:
+        scores = scores + bias
+    if causal:
+        future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).triu(1)
+        scores = scores.masked_fill(future, -math.inf)
+    return scores, k, v
+
+
+def _dropped(p: Tensor, kept: Optional[Tensor], dropout: float) -> Tensor:
+    return p if kept is None else p * kept / (1 - dropout)
+
+
+@sdpa.register_elsewhere
+def _(q, k, v, bias, kept, causal, scale, dropout):  # type: ignore[no-untyped-def]
+    scores, _, v_all = _scores(q, k, v, bias, causal, scale)
+    p = _dropped(torch.softmax(scores, -1), kept, dropout)
+    return p.to(v.dtype) @ v_all, torch.logsumexp(scores, -1, True)
+
+
 @sdpa.register_fake
 def _(q, k, v, bias, kept, causal, scale, dropout):  # type: ignore[no-untyped-def]
     shape = (*q.shape[:3], v.shape[3])
@@ -73,22 +96,14 @@ def sdpa_backward(
 
 @sdpa_backward.register_elsewhere
 def _(q, k, v, o, do, stats, bias, kept, causal, scale, dropout):  # type: ignore[no-untyped-def]
-    repeats = q.shape[1] // k.shape[1]
-    k_all, v_all = (t.repeat_interleave(repeats, 1) for t in (k, v))
-    scores = scale * (q @ k_all.mT).to(stats.dtype)
-    if bias is not None:
-        scores = scores + bias
-    if causal:
-        future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).triu(1)
-        scores = scores.masked_fill(future, -math.inf)
-    p = torch.exp(scores - stats)
-    dropped = p if kept is None else p * kept / (1 - dropout)
-    dv = dropped.to(do.dtype).mT @ do
-    dp = (do @ v_all.mT).to(stats.dtype)
-    dp = dp if kept is None else dp * kept / (1 - dropout)
+    scores, k_all, v_all = _scores(q, k, v, bias, causal, scale)
+    # The statistics would not be seen to depend on the scores.
+    p = torch.softmax(scores, -1)
+    dv = _dropped(p, kept, dropout).to(do.dtype).mT @ do
+    dp = _dropped((do @ v_all.mT).to(stats.dtype), kept, dropout)
     ds = (scale * p * (dp - (do * o).sum(-1, True).to(stats.dtype))).to(q.dtype)
     dk = ds.mT @ q
-    groups = lambda t, like: t.view(*like.shape[:2], repeats, *like.shape[2:]).sum(2)  # noqa: E731
+    groups = lambda t, like: t.unflatten(1, (like.shape[1], -1)).sum(2)  # noqa: E731
     return ds @ k_all, groups(dk, k), groups(dv, v)
 
 
@@ -100,6 +115,7 @@ def _(q, k, v, o, do, stats, bias, kept, causal, scale, dropout):  # type: ignor
 def _sdpa_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
     q, k, v, bias, kept, *ctx.settings = inputs
     ctx.save_for_backward(q, k, v, *output, bias, kept)
+    ctx.mark_non_differentiable(output[1])
     ctx.set_materialize_grads(False)
 
 

@@ -25,14 +25,6 @@ def _(x, method, numbers):  # type: ignore[no-untyped-def]
     return torch.empty_like(x)
 
 
-@operation
-def pointwise_backward(dy: Tensor, x: Tensor, method: str, numbers: Sequence[float]) -> Tensor:
-    """Its gradient."""
-    name = f"{method}_backward"
-    build = lambda graph, dy, x: getattr(graph, name)(dy, x, *numbers)  # noqa: E731
-    return compute(name, tuple(numbers), [dy, x], build, shape=() if x.dim() == 0 else None)[0]
-
-
 #: PyTorch's own, by the method of a graph.
 _FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "relu": lambda x, *of: F.hardtanh(x, of[1], of[2]) if of else F.relu(x),
@@ -41,12 +33,38 @@ _FUNCTIONS: dict[str, Callable[..., Tensor]] = {
 }  # fmt: skip
 
 
+@pointwise.register_elsewhere
+def _(x, method, numbers):  # type: ignore[no-untyped-def]
+    return _FUNCTIONS[method](x, *numbers)
+
+
+@operation
+def pointwise_backward(dy: Tensor, x: Tensor, method: str, numbers: Sequence[float]) -> Tensor:
+    """Its gradient."""
+    name = f"{method}_backward"
+    build = lambda graph, dy, x: getattr(graph, name)(dy, x, *numbers)  # noqa: E731
+    return compute(name, tuple(numbers), [dy, x], build, shape=() if x.dim() == 0 else None)[0]
+
+
+_aten = torch.ops.aten
+
+#: Their gradients.
+_GRADIENTS: dict[str, Callable[..., Tensor]] = {
+    "relu": lambda dy, x, *of: _aten.hardtanh_backward(dy, x, *of[1:]) if of else _aten.threshold_backward(dy, x, 0),
+    # PyTorch's own one has no derivative.
+    "swish": lambda dy, x: dy * torch.sigmoid(x) * (1 + x * torch.sigmoid(-x)),
+    "sigmoid": lambda dy, x: _aten.sigmoid_backward(dy, torch.sigmoid(x)),
+    "tanh": lambda dy, x: _aten.tanh_backward(dy, torch.tanh(x)),
+    "leaky_relu": lambda dy, x, slope=0.01: _aten.leaky_relu_backward(dy, x, slope, False),
+    "elu": lambda dy, x, alpha=1.0: _aten.elu_backward(dy, alpha, 1, 1, False, x),
+    "gelu": _aten.gelu_backward,
+    "gelu_approx_tanh": lambda dy, x: _aten.gelu_backward(dy, x, approximate="tanh"),
+}
+
+
 @pointwise_backward.register_elsewhere
 def _(dy, x, method, numbers):  # type: ignore[no-untyped-def]
-    again = torch.is_grad_enabled()
-    with torch.enable_grad():
-        of = x if again and x.requires_grad else x.detach().requires_grad_()
-        return torch.autograd.grad(_FUNCTIONS[method](of, *numbers), of, dy, create_graph=again)[0]
+    return _GRADIENTS[method](dy, x, *numbers)
 
 
 @pointwise_backward.register_fake
@@ -80,6 +98,11 @@ def softmax(x: Tensor, dim: int) -> Tensor:
 @softmax.register_fake
 def _(x, dim):  # type: ignore[no-untyped-def]
     return torch.empty_like(x)
+
+
+@softmax.register_elsewhere
+def _(x, dim):  # type: ignore[no-untyped-def]
+    return torch.softmax(x, dim)
 
 
 @operation

@@ -24,6 +24,18 @@ def batch_norm(
     return y, mean, inv, next_mean, next_var
 
 
+@batch_norm.register_elsewhere
+def _(x, scale, bias, mean, var, momentum, eps):  # type: ignore[no-untyped-def]
+    others, count = [0, *range(2, x.dim())], x.numel() // x.shape[1]
+    wide = lambda t: channels(t, x.dim())  # noqa: E731
+    rows = x.to(scale.dtype)
+    of_mean, of_var = rows.mean(others), rows.var(others, correction=0)
+    inv = (of_var + eps).rsqrt()
+    y = (rows - wide(of_mean)) * wide(inv * scale) + wide(bias)
+    after = torch.lerp(mean, of_mean, momentum), torch.lerp(var, of_var * (count / (count - 1)), momentum)
+    return y.to(x.dtype), of_mean, inv, *after
+
+
 @batch_norm.register_fake
 def _(x, scale, bias, mean, var, momentum, eps):  # type: ignore[no-untyped-def]
     return torch.empty_like(x), *(scale.new_empty(scale.shape) for _ in range(4))
@@ -54,6 +66,7 @@ def _(dy, x, scale, mean, inv):  # type: ignore[no-untyped-def]
 def _batch_norm_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
     x, scale, *_ = inputs
     ctx.save_for_backward(x, scale, output[1], output[2])
+    ctx.mark_non_differentiable(*output[1:])
     ctx.set_materialize_grads(False)
 
 
@@ -71,6 +84,12 @@ def batch_norm_inference(x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, i
     """Batch normalization by given statistics."""
     tensors = [x, *(channels(t, x.dim()) for t in (mean, inv, scale, bias))]
     return compute("batch_norm_inference", None, tensors, lambda graph, *t: graph.batchnorm_inference(*t))[0]
+
+
+@batch_norm_inference.register_elsewhere
+def _(x, scale, bias, mean, inv):  # type: ignore[no-untyped-def]
+    wide = lambda t: channels(t, x.dim())  # noqa: E731
+    return ((x - wide(mean)) * wide(scale * inv) + wide(bias)).to(x.dtype)
 
 
 @batch_norm_inference.register_fake
@@ -104,6 +123,13 @@ def layer_norm(x: Tensor, scale: Tensor, bias: Tensor, eps: float) -> tuple[Tens
     return y, mean, inv
 
 
+@layer_norm.register_elsewhere
+def _(x, scale, bias, eps):  # type: ignore[no-untyped-def]
+    rows = x.reshape(-1, scale.shape[0]).to(scale.dtype)
+    mean, inv = rows.mean(1, True), (rows.var(1, correction=0, keepdim=True) + eps).rsqrt()
+    return ((rows - mean) * inv * scale + bias).to(x.dtype).reshape(x.shape), mean, inv
+
+
 @layer_norm.register_fake
 def _(x, scale, bias, eps):  # type: ignore[no-untyped-def]
     count = x.numel() // scale.shape[0]
@@ -122,16 +148,20 @@ def layer_norm_backward(
     return dx, dscale.flatten(), dbias.flatten()
 
 
-def _normal(x: Tensor, scale: Tensor, mean: Tensor | float, inv: Tensor) -> tuple[Tensor, Tensor]:
-    """The rows in the type of statistics, and normalized."""
+def _normal(x: Tensor, scale: Tensor, inv: Tensor, centered: bool) -> tuple[Tensor, Tensor]:
+    """The rows normalized, and what they were multiplied by, which is `inv` as seen to depend on the rows."""
     rows = x.reshape(-1, scale.shape[0]).to(scale.dtype)
-    return rows, (rows - mean) * inv
+    rows = rows - rows.mean(1, True) if centered else rows
+    square = rows.square().mean(1, True)
+    eps = (inv.pow(-2) - square).detach()
+    inv = (square + eps).rsqrt()
+    return rows * inv, inv
 
 
 @layer_norm_backward.register_elsewhere
 def _(dy, x, scale, mean, inv):  # type: ignore[no-untyped-def]
-    rows, normal = _normal(x, scale, mean, inv)
-    dz = dy.reshape(rows.shape).to(scale.dtype)
+    normal, inv = _normal(x, scale, inv, True)
+    dz = dy.reshape(normal.shape).to(scale.dtype)
     of = dz * scale
     dx = inv * (of - of.mean(1, True) - normal * (of * normal).mean(1, True))
     return dx.view(x.shape).to(x.dtype), (dz * normal).sum(0), dz.sum(0)
@@ -145,6 +175,7 @@ def _(dy, x, scale, mean, inv):  # type: ignore[no-untyped-def]
 def _layer_norm_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
     x, scale, *_ = inputs
     ctx.save_for_backward(x, scale, output[1], output[2])
+    ctx.mark_non_differentiable(*output[1:])
     ctx.set_materialize_grads(False)
 
 
@@ -166,6 +197,13 @@ def rms_norm(x: Tensor, scale: Tensor, eps: float) -> tuple[Tensor, Tensor]:
     return y, inv
 
 
+@rms_norm.register_elsewhere
+def _(x, scale, eps):  # type: ignore[no-untyped-def]
+    rows = x.reshape(-1, scale.shape[0]).to(scale.dtype)
+    inv = (rows.square().mean(1, True) + eps).rsqrt()
+    return (rows * inv * scale).to(x.dtype).reshape(x.shape), inv
+
+
 @rms_norm.register_fake
 def _(x, scale, eps):  # type: ignore[no-untyped-def]
     return x.new_empty(x.shape), scale.new_empty(x.numel() // scale.shape[0], 1)
@@ -183,8 +221,8 @@ def rms_norm_backward(dy: Tensor, x: Tensor, scale: Tensor, inv: Tensor) -> tupl
 
 @rms_norm_backward.register_elsewhere
 def _(dy, x, scale, inv):  # type: ignore[no-untyped-def]
-    rows, normal = _normal(x, scale, 0, inv)
-    dz = dy.reshape(rows.shape).to(scale.dtype)
+    normal, inv = _normal(x, scale, inv, False)
+    dz = dy.reshape(normal.shape).to(scale.dtype)
     of = dz * scale
     dx = inv * (of - normal * (of * normal).mean(1, True))
     return dx.view(x.shape).to(x.dtype), (dz * normal).sum(0)
@@ -198,6 +236,7 @@ def _(dy, x, scale, inv):  # type: ignore[no-untyped-def]
 def _rms_norm_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
     x, scale, _ = inputs
     ctx.save_for_backward(x, scale, output[1])
+    ctx.mark_non_differentiable(output[1])
     ctx.set_materialize_grads(False)
 
 

@@ -42,6 +42,31 @@ def pool(
     return (results[0], results[1]) if index else (results[0], x.new_empty(0, dtype=torch.int32))
 
 
+@pool.register_elsewhere
+def _(x, mode, index, window, stride, pre, post):  # type: ignore[no-untyped-def]
+    rank, sizes = len(window), x.shape[2:]
+    around = [n for pad in reversed(list(zip(pre, post))) for n in pad]
+    if mode != "maxpool":
+        y = _average(rank)(F.pad(x, around), window, stride)
+        if mode == "avgpool_exclude_padding":
+            y = y / _average(rank)(F.pad(torch.ones_like(x), around), window, stride)
+        return y, x.new_empty(0, dtype=torch.int32)
+    function = (F.max_pool1d, F.max_pool2d, F.max_pool3d)[rank - 1]
+    y, at = function(F.pad(x, around, value=-math.inf), window, stride, return_indices=True)
+    if not index:
+        return y, x.new_empty(0, dtype=torch.int32)
+    # The places in the plane that was padded, as places in the plane.
+    place, step = torch.zeros_like(at), 1
+    for size, before, after in reversed(list(zip(sizes, pre, post))):
+        width = size + before + after
+        place, at, step = place + (at % width - before) * step, at // width, step * size
+    return y, place.to(torch.int32)
+
+
+def _average(rank: int) -> Any:
+    return (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)[rank - 1]
+
+
 @pool.register_fake
 def _(x, mode, index, window, stride, pre, post):  # type: ignore[no-untyped-def]
     sizes = zip(x.shape[2:], pre, post, stride, window)
@@ -71,16 +96,20 @@ def _(dy, index, shape, mode, window, stride, pre, post):  # type: ignore[no-unt
         inside = index.flatten(2).long()
         # Windows that reach out have no maximum there; those that overlap may have the same.
         dx = dy.new_zeros(*shape[:2], math.prod(shape[2:]))
-        dx.scatter_add_(2, inside.clamp(min=0), dy.flatten(2).masked_fill(inside < 0, 0))
+        dx = dx.scatter_add(2, inside.clamp(min=0), dy.flatten(2).masked_fill(inside < 0, 0))
         return dx.view(shape)
-    before = [n for pad in reversed(list(zip(pre, post))) for n in pad]
-    function = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)[len(window) - 1]
-    with torch.enable_grad():
-        x = dy.new_zeros(shape).requires_grad_()
-        y = function(F.pad(x, before), window, stride)
-        if mode == "avgpool_exclude_padding":
-            y = y / function(F.pad(torch.ones_like(x), before), window, stride)
-        return torch.autograd.grad(y, x, dy)[0]
+    around = [n for pad in reversed(list(zip(pre, post))) for n in pad]
+    image = F.pad(dy.new_ones(shape), around)
+    if mode == "avgpool_exclude_padding":
+        dy = dy / _average(len(window))(image, window, stride)
+    if len(window) == 1:
+        # There is none for one dimension.
+        of = [1, *window], [1, *stride], [0, 0], False, True, None
+        dx = torch.ops.aten.avg_pool2d_backward(dy.unsqueeze(2), image.unsqueeze(2), *of).squeeze(2)
+    else:
+        backward = (torch.ops.aten.avg_pool2d_backward, torch.ops.aten.avg_pool3d_backward)[len(window) - 2]
+        dx = backward(dy, image, window, stride, [0] * len(window), False, True, None)
+    return F.pad(dx, [-n for n in around])
 
 
 @pool_backward.register_fake
@@ -91,6 +120,7 @@ def _(dy, index, shape, mode, window, stride, pre, post):  # type: ignore[no-unt
 def _pool_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
     x, ctx.mode, ctx.index, *ctx.window = inputs
     ctx.shape = x.shape
+    ctx.mark_non_differentiable(output[1])
     if ctx.index:
         ctx.save_for_backward(output[1])
 
@@ -111,7 +141,7 @@ def _twice_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
 def _twice_backward(ctx, grad):  # type: ignore[no-untyped-def]
     (index,) = ctx.saved_tensors
     if index is None:
-        ddy = pool(grad, ctx.mode, False, *ctx.window)[0]
+        ddy = pool.gradient(grad, ctx.mode, False, *ctx.window)[0]
     else:
         inside = index.flatten(2).long()
         ddy = grad.flatten(2).gather(2, inside.clamp(min=0)).masked_fill(inside < 0, 0).view(index.shape)
