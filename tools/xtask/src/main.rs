@@ -81,8 +81,9 @@ enum Command {
         #[arg(value_name = "WORD")]
         words: Vec<String>,
     },
-    /// Run what takes too long for every change: all tests, the CPU engines with checked arithmetic, the emulated AMD GPU in both
-    /// orders of workgroups, the engines for NVIDIA GPUs, the ARM processor, packages built twice.
+    /// Run what takes too long for every change: all tests with ten times the random ones, the CPU engines with checked arithmetic, the
+    /// emulated AMD GPU in both orders of workgroups, the engines for NVIDIA GPUs, the ARM processor, the sanitizers, each fuzz target for a
+    /// minute, packages built twice.
     Nightly,
     /// Test the library and CPU_ENGINE on an emulated 64-bit ARM processor.
     ArmTest {
@@ -261,6 +262,8 @@ fn nightly(workspace: &Workspace) -> Result<(), Failure> {
         amd::test(workspace, &[], amd::Order::Both),
         nvidia::test(workspace, &[]),
         arm::test(workspace, &[]),
+        sanitize::sanitize(workspace, None),
+        fuzz::fuzz(workspace, 60, true, None),
         reproducible::check(workspace),
     ];
     let failed: Vec<String> =
