@@ -33,7 +33,9 @@ def test_settings_are_pytorchs_switches():
             for exact in (False, True):
                 allow_tf32(products, convolutions)
                 torch.use_deterministic_algorithms(exact)
-                assert devices.settings() == (products, convolutions, exact)
+                assert devices.settings() == (products, convolutions, exact, False)
+    with torch.backends.cudnn.flags(benchmark=True):
+        assert devices.settings()[3]
     torch.use_deterministic_algorithms(False)
     torch.set_float32_matmul_precision("high")
     assert devices.settings()[0]
@@ -79,7 +81,7 @@ class Engines:
 def planned(monkeypatch):
     """What a graph is planned with where these engines are offered."""
 
-    def plan(call, offered, knobs=(), switches=(False, False, False)):
+    def plan(call, offered, knobs=(), switches=(False, False, False, False)):
         ids = {engine.name: engine.id for engine in hipdnn.engines()}
         native = Engines([ids[name] for name in offered], knobs)
         graph = hipdnn.Graph(io_data_type="half")
@@ -137,10 +139,12 @@ def test_the_cpu_computes_nothing_of_a_gpu_though_it_could(planned, monkeypatch)
 
 def test_knobs_are_pytorchs_switches(planned):
     of_cudnn = ("cudnn.engine", "cudnn.tf32", "cudnn.deterministic")
-    assert planned(convolution, ALL, of_cudnn, (False, True, True))[1] == {"cudnn.tf32": 1, "cudnn.deterministic": 1}
-    assert planned(convolution, ALL, of_cudnn, (True, False, False))[1] == {}
-    assert planned(product, ALL[4:], ("cublaslt.tf32",), (True, False, True))[1] == {"cublaslt.tf32": 1}
-    assert planned(product, ALL[4:], ("cublaslt.tf32",), (False, True, True))[1] == {}
+    assert planned(convolution, ALL, of_cudnn, (False, True, True, False))[1] == {"cudnn.tf32": 1, "cudnn.deterministic": 1}
+    assert planned(convolution, ALL, of_cudnn, (True, False, False, False))[1] == {}
+    timed = (*of_cudnn, "global.benchmarking")
+    assert planned(convolution, ALL, timed, (False, False, False, True))[1] == {"global.benchmarking": 1}
+    assert planned(product, ALL[4:], ("cublaslt.tf32",), (True, False, True, False))[1] == {"cublaslt.tf32": 1}
+    assert planned(product, ALL[4:], ("cublaslt.tf32",), (False, True, True, False))[1] == {}
 
 
 def test_one_device_at_a_time():
