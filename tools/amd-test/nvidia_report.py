@@ -3,7 +3,12 @@
 
 import argparse
 import csv
-import html
+import os
+import sys
+
+# In the repository; what is packed for a machine with a GPU has it beside this file.
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "benches"))
+from draw import draw
 
 # What is wanted of cases by the first word of their names: the least ratio to the faster way of PyTorch.
 GOALS = {"matmul": 0.98, "matmul+bias+gelu": 0.98, "sdpa": 1.0, "conv": 1.0}
@@ -54,38 +59,13 @@ def write_results(file, rows, date, machine, command):
 
 def write_picture(path, rows, machine):
     """Draws a bar for each comparison: the time of PyTorch's fastest way over the engine's."""
-    left, unit, most, step, head = 470, 190, 3.0, 22, 84
-    bars = list(comparisons(rows))
-    width, bottom = left + most * unit + 150, head + step * len(bars)
-    title = "Engines for NVIDIA GPUs beside the fastest way of PyTorch: its time over ours"
-    x = lambda value: left + unit * min(value, most)
+    groups = {}
+    for what, who, _, ratio, share in comparisons(rows):
+        name = who.replace("_ENGINE", "") + (f" · {100 * share:.0f} % of a copy" if share else "")
+        row = {"value": ratio, "goal": f">= {GOALS.get(what.split()[0], RATIO)}"}
+        groups.setdefault(what, []).append((name, row))
     with open(path, "w", encoding="utf-8") as file:
-        file.write(
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{bottom + 44}" '
-            f'viewBox="0 0 {width:.0f} {bottom + 44}" role="img">\n<title>{title}</title>\n'
-            f'<rect width="{width:.0f}" height="{bottom + 44}" rx="8" fill="#ffffff"/>\n'
-            '<g font-family="system-ui, Segoe UI, Helvetica, Arial, sans-serif" font-size="13" fill="#1f2328">\n'
-            f'<text x="24" y="32" font-size="18" font-weight="600">{title}</text>\n'
-            f'<text x="24" y="54" fill="#57606a">{html.escape(machine)} · more than 1: ours is faster</text>\n'
-        )
-        for mark in range(int(most) + 1):
-            colour = "#6e7781" if mark == 1 else "#d0d7de"
-            file.write(
-                f'<line x1="{x(mark):.0f}" x2="{x(mark):.0f}" y1="{head - 8}" y2="{bottom}" stroke="{colour}"/>'
-                f'<text x="{x(mark):.0f}" y="{bottom + 20}" text-anchor="middle" fill="#57606a">{mark}</text>\n'
-            )
-        for place, (what, who, peer, ratio, share) in enumerate(bars):
-            top = head + step * place
-            colour = "#1a7f64" if ratio >= 1 else "#3455b3"
-            name = html.escape(f"{what}, {who.removesuffix('_ENGINE')}")
-            note = f"{ratio:.2f}" + (f" · {100 * share:.0f} % of a copy" if share else "")
-            file.write(
-                f'<text x="{left - 10}" y="{top + 13}" text-anchor="end">{name}</text>'
-                f'<rect x="{left}" y="{top}" width="{x(ratio) - left:.1f}" height="16" rx="2" fill="{colour}">'
-                f"<title>beside {html.escape(peer)}: {ratio:.3f}</title></rect>"
-                f'<text x="{x(ratio) + 6:.1f}" y="{top + 13}">{note}</text>\n'
-            )
-        file.write("</g>\n</svg>\n")
+        file.write(draw(f"Engines beside the fastest way of PyTorch: {machine}", groups))
 
 
 def main():

@@ -10,7 +10,7 @@ use crate::array::Described;
 use crate::device::Place;
 use crate::dlpack;
 use crate::plan::Plan;
-use crate::signature::{Known, MOST, Signature, Torch};
+use crate::signature::{self, Known, Signature, Torch};
 use crate::streams::Consumer;
 
 /// What tensors have to begin at.
@@ -87,11 +87,7 @@ impl Calls {
             specs.push((layout.unbind(), options.unbind()));
         }
         let call = Call { plan, inputs, made: specs, written, results, is_one };
-        let mut known = self.known();
-        // What is dropped is dropped without the lock: plans end there.
-        let full = (known.len() >= MOST).then(|| std::mem::take(&mut *known));
-        known.insert(signature.words.into_boxed_slice(), Arc::new(call));
-        drop(known);
+        let full = signature::keep(&mut self.known(), signature.words.into_boxed_slice(), Arc::new(call));
         drop(full);
         Ok(())
     }

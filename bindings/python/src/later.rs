@@ -42,13 +42,8 @@ impl Mark {
             Gpu::Hip(_) => None,
         };
         // Some stream may be captured by this thread, which a question does not disturb.
-        let mode = self.gpu.relax_capture();
         // SAFETY: the event is this object's own.
-        let has_happened = unsafe { self.gpu.has_happened(self.event) };
-        if let Some(mode) = mode {
-            self.gpu.set_capture_mode(mode);
-        }
-        has_happened
+        self.gpu.beside_captures(|| unsafe { self.gpu.has_happened(self.event) })
     }
 }
 

@@ -64,12 +64,8 @@ impl DeviceMemory {
             return Err(Failure::Device(format!("{size} bytes of a GPU were asked of {place}")));
         };
         // Some stream may be captured, by another thread perhaps, which no memory of this one disturbs.
-        let mode = gpu.relax_capture();
-        let address = gpu.allocate(size);
-        if let Some(mode) = mode {
-            gpu.set_capture_mode(mode);
-        }
-        Ok(Self { gpu, place, address: address?, size })
+        let address = gpu.beside_captures(|| gpu.allocate(size))?;
+        Ok(Self { gpu, place, address, size })
     }
 
     pub fn address(&self) -> *mut c_void {
@@ -108,12 +104,8 @@ impl Drop for DeviceMemory {
         // The driver waits for the device.
         without_lock(|| {
             let _entered = memory.place.enter(Stream::default());
-            let mode = memory.gpu.relax_capture();
             // SAFETY: it was allocated by this GPU.
-            unsafe { memory.gpu.free(memory.address) };
-            if let Some(mode) = mode {
-                memory.gpu.set_capture_mode(mode);
-            }
+            memory.gpu.beside_captures(|| unsafe { memory.gpu.free(memory.address) });
         });
     }
 }

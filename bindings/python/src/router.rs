@@ -7,7 +7,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple, PyType};
 
-use crate::signature::{Known, MOST, Signature, Torch};
+use crate::signature::{Known, MOST, Signature, Torch, keep};
 
 /// How often a function was computed here from one place of a program, and why it was not.
 #[pyclass(frozen, module = "hipdnn._native")]
@@ -60,12 +60,10 @@ impl Way {
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = args.py();
-        let given = |at: usize| match at.checked_sub(args.len()) {
-            None => args.get_item(at),
-            Some(at) => match kwargs {
-                Some(kwargs) => kwargs.values().get_item(at),
-                None => args.get_item(at),
-            },
+        let named = kwargs.map(|kwargs| kwargs.values());
+        let given = |at: usize| match (at.checked_sub(args.len()), &named) {
+            (Some(at), Some(named)) => named.get_item(at),
+            _ => args.get_item(at),
         };
         let mut values = Vec::with_capacity(self.pieces.len());
         for piece in &self.pieces {
@@ -147,10 +145,7 @@ impl Router {
             Some(at) => Piece::Cast(at, value),
         });
         let way = Way { operation, pieces: pieces.collect(), takes_first };
-        let mut ways = self.ways();
-        let full = (ways.len() >= MOST).then(|| std::mem::take(&mut *ways));
-        ways.insert(signature.words.into_boxed_slice(), Arc::new(way));
-        drop(ways);
+        let full = keep(&mut self.ways(), signature.words.into_boxed_slice(), Arc::new(way));
         drop(full);
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! What tells calls with PyTorch's tensors apart: the numbers that describe their arguments.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -207,3 +207,11 @@ pub type Known<K, V> = HashMap<K, V, BuildHasherDefault<Mixer>>;
 
 /// More signatures than a program has at a time.
 pub const MOST: usize = 4096;
+
+/// Keeps a value. A full map is emptied before: the answer is what it had, to be dropped where no lock is held, since plans may end there.
+#[must_use]
+pub fn keep<K: Eq + Hash, V>(known: &mut Known<K, V>, key: K, value: V) -> Option<Known<K, V>> {
+    let full = (known.len() >= MOST).then(|| std::mem::take(known));
+    known.insert(key, value);
+    full
+}

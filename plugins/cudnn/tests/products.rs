@@ -4,11 +4,11 @@
 
 mod standin;
 
-use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::Once;
 
 use hipdnn_cudnn_plugin::plugin::{CudnnPlugin, LT};
+use hipdnn_cudnn_plugin::timing::Memory;
 use hipdnn_plugin_sdk::cuda::{Cuda, Device};
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::gpu::Gpu;
@@ -92,23 +92,12 @@ fn expected(first: f32, second: f32) -> Vec<f32> {
 type Handle = <CudnnPlugin as EnginePlugin>::Handle;
 type Plan = <CudnnPlugin as EnginePlugin>::Plan;
 
-/// Memory of the device.
-struct Memory(Gpu, *mut c_void);
-
-impl Memory {
-    fn new(gpu: Gpu, bytes: &[u8]) -> Self {
-        let pointer = gpu.allocate(bytes.len()).unwrap();
-        // SAFETY: the memory has as many bytes.
-        unsafe { gpu.upload(pointer, bytes) }.unwrap();
-        Self(gpu, pointer)
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        // SAFETY: it is this one's own.
-        unsafe { self.0.free(self.1) };
-    }
+/// Memory of the device with these bytes.
+fn memory(gpu: Gpu, bytes: &[u8]) -> Memory {
+    let memory = Memory::new(gpu, bytes.len()).unwrap();
+    // SAFETY: the memory has as many bytes.
+    unsafe { gpu.upload(memory.pointer(), bytes) }.unwrap();
+    memory
 }
 
 fn run(handle: &Handle, plan: &Plan, scales: [f32; 2]) -> Vec<f32> {
@@ -123,17 +112,17 @@ fn run(handle: &Handle, plan: &Plan, scales: [f32; 2]) -> Vec<f32> {
         .collect();
     let [first, second] = scales.map(f32::to_ne_bytes);
     let mut c = vec![0xff; 4 * BATCH * ROWS * COLUMNS];
-    let memory = [&a, &b, &first[..], &second, &bias, &c].map(|bytes| Memory::new(gpu, bytes));
+    let memory = [&a, &b, &first[..], &second, &bias, &c].map(|bytes| memory(gpu, bytes));
     let buffers: Vec<hipdnnPluginDeviceBuffer_t> = [1, 2, 3, 4, 5, 10]
         .iter()
         .zip(&memory)
-        .map(|(uid, memory)| hipdnnPluginDeviceBuffer_t { uid: *uid, ptr: memory.1 })
+        .map(|(uid, memory)| hipdnnPluginDeviceBuffer_t { uid: *uid, ptr: memory.pointer() })
         .collect();
     // SAFETY: each tensor has its memory, which lives until the device is done.
     unsafe { CudnnPlugin::execute(handle, plan, null_mut(), &buffers) }.unwrap();
     gpu.synchronize().unwrap();
     // SAFETY: the memory has as many bytes.
-    unsafe { gpu.download(&mut c, memory[5].1) }.unwrap();
+    unsafe { gpu.download(&mut c, memory[5].pointer()) }.unwrap();
     c.chunks_exact(4).map(|bytes| f32::from_ne_bytes(bytes.try_into().unwrap())).collect()
 }
 

@@ -230,6 +230,7 @@ fn pack(workspace: &Workspace, folder: &Path, headers: &[PathBuf]) -> Result<Str
     }
     crate::demo::pack(workspace, &package)?;
     copy(&workspace.path("tools/amd-test/nvidia.sh"), &package.join("run.sh"))?;
+    copy(&workspace.path("benches/draw.py"), &package.join("draw.py"))?;
     for script in SCRIPTS {
         copy(&workspace.path("tools/amd-test").join(script), &package.join(script))?;
     }

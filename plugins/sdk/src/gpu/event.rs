@@ -151,15 +151,10 @@ impl Gpu {
         (answer == CUDA_SUCCESS).then_some(id)
     }
 
-    /// Lets this thread allocate although a stream is being captured; answers the mode before.
-    pub fn relax_capture(&self) -> Option<c_int> {
-        self.set_capture_mode(RELAXED)
-    }
-
     /// Has the driver let this thread allocate, or ask for an event, although a stream is being captured: by this thread, or strictly by
     /// another one, whose capture that would end.
     pub fn beside_captures<T>(&self, work: impl FnOnce() -> T) -> T {
-        let before = self.relax_capture();
+        let before = self.set_capture_mode(RELAXED);
         let done = work();
         if let Some(before) = before {
             self.set_capture_mode(before);
@@ -168,7 +163,7 @@ impl Gpu {
     }
 
     /// Sets what this thread may do while a stream is being captured; answers the mode before, none where that is not known.
-    pub fn set_capture_mode(&self, mut mode: c_int) -> Option<c_int> {
+    fn set_capture_mode(&self, mut mode: c_int) -> Option<c_int> {
         // SAFETY: the mode is valid, and becomes the one before.
         let is_done = unsafe {
             match self {

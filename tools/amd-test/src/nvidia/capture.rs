@@ -189,10 +189,7 @@ fn beside_another(context: &Context<'_>, subject: &Subject) -> Result<Outcome, F
                     bound.execute(&plan)?;
                 }
                 // Waiting is the program's own doing, which the capture of the other thread is to allow.
-                let before = context.gpu().relax_capture();
-                let waited = stream.wait();
-                before.map(|mode| context.gpu().set_capture_mode(mode));
-                waited?;
+                context.gpu().beside_captures(|| stream.wait())?;
             }
             Ok::<_, Failure>(())
         };
