@@ -14,6 +14,7 @@ mod measure;
 mod ours;
 mod peer;
 mod report;
+mod serve;
 mod suites;
 
 use std::ffi::OsString;
@@ -56,6 +57,12 @@ struct Arguments {
     /// The library to measure
     #[arg(long, value_name = "FILE")]
     backend: Option<PathBuf>,
+    /// Another version of the library, as one more peer that has every case
+    #[arg(long, value_name = "FILE")]
+    against: Option<PathBuf>,
+    /// Be such a peer
+    #[arg(long, hide = true, requires = "backend")]
+    serve: bool,
     /// A Python with onnx and onnxruntime
     #[arg(long, value_name = "FILE")]
     python: Option<PathBuf>,
@@ -107,6 +114,17 @@ fn peers(arguments: &Arguments, threads: usize) -> Result<Vec<Peer>> {
     if let Some(program) = &arguments.onednn {
         peers.push(Peer::start(Kind::OneDnn, &[OsString::from(program)], threads)?);
     }
+    if let Some(library) = &arguments.against {
+        let program =
+            std::env::current_exe().map_err(|error| Failure::work(format!("this program: {error}")))?;
+        let words = ["--serve", "--threads"].map(OsString::from);
+        let mut words: Vec<_> = [program.into_os_string()].into_iter().chain(words).collect();
+        words.push(threads.to_string().into());
+        for (name, value) in [("--backend", library), ("--data", &arguments.data)] {
+            words.extend([OsString::from(name), value.into()]);
+        }
+        peers.push(Peer::start(Kind::Version, &words, threads)?);
+    }
     Ok(peers)
 }
 
@@ -117,6 +135,10 @@ fn run(arguments: &Arguments, threads: usize) -> Result<bool> {
     if cases.is_empty() {
         let names: Vec<&str> = SUITES.iter().map(|suite| suite.name).collect();
         return Err(Failure::input(format!("no suite has such a word; there are {}", names.join(", "))));
+    }
+    if let (true, Some(backend)) = (arguments.serve, &arguments.backend) {
+        serve::serve(backend, &cases, &arguments.data)?;
+        return Ok(true);
     }
     let backend = Backend::open(arguments.backend.as_deref())?;
     let handle = Handle::new(&backend)?;

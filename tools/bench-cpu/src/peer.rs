@@ -19,6 +19,8 @@ pub enum Kind {
     Onnx,
     /// oneDNN.
     OneDnn,
+    /// Another version of this library, see [`crate::serve`].
+    Version,
 }
 
 /// A process.
@@ -78,6 +80,7 @@ impl Peer {
         match self.kind {
             Kind::Onnx => !case.onnx.is_empty(),
             Kind::OneDnn => case.onednn.is_some(),
+            Kind::Version => true,
         }
     }
 
@@ -123,6 +126,7 @@ impl Peer {
                     list(outputs.iter().map(|name| files.output(name)).collect())
                 )
             }
+            Kind::Version => json!({"suite": case.suite, "case": case.name}).to_string(),
         };
         self.ask(&line).map(|_| ())
     }
@@ -130,7 +134,7 @@ impl Peer {
     /// Has the case executed for some time, and answers the mean of one execution in milliseconds.
     pub fn burst(&mut self, length: Duration) -> Result<f64> {
         let line = match self.kind {
-            Kind::Onnx => json!({"run": length.as_secs_f64()}).to_string(),
+            Kind::Onnx | Kind::Version => json!({"run": length.as_secs_f64()}).to_string(),
             Kind::OneDnn => format!("run {}", length.as_secs_f64()),
         };
         let answer = self.ask(&line)?;

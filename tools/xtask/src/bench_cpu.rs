@@ -17,21 +17,30 @@ pub fn bench(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
     if words.iter().any(|word| word == "--help" || word == "-h") {
         return show(workspace.release(["run", "-q", "-p", "bench-cpu"]).arg("--").args(words));
     }
-    let venv = venv::ready(&folder.join("venv"), PACKAGES, "bench-cpu")?;
-    let onednn = onednn(workspace, &folder, &venv)?;
+    // Beside another version of the library, other libraries would only take time.
+    let with_version = words.iter().any(|word| word.starts_with("--against"));
+    let peers = if with_version { None } else { Some(peers(workspace, &folder)?) };
     println!("building the library, its engines and the benchmark");
     let stage = install::stage(workspace)?;
     progress::build(workspace, &mut workspace.release(["build", "-p", "bench-cpu"]))?;
     let mut benchmark = command(workspace.release_dir().join("bench-cpu"), words);
     benchmark.current_dir(workspace.path(""));
     benchmark.arg("--backend").arg(stage.join("lib").join(install::LIBRARY));
-    benchmark.arg("--python").arg(venv.join("bin/python"));
-    benchmark.arg("--onnxruntime").arg(workspace.path("tools/bench-cpu/onnxruntime_peer.py"));
-    benchmark.arg("--onednn").arg(onednn);
+    if let Some([python, onednn]) = peers {
+        benchmark.arg("--python").arg(python);
+        benchmark.arg("--onnxruntime").arg(workspace.path("tools/bench-cpu/onnxruntime_peer.py"));
+        benchmark.arg("--onednn").arg(onednn);
+    }
     benchmark.arg("--data").arg(folder.join("data"));
-    let is_part = words.iter().any(|word| word == "--quick" || word.starts_with("--suite"));
+    let is_part = words.iter().any(|word| word == "--quick" || word.starts_with("--suite")) || with_version;
     show(&mut benchmark)?;
     if is_part { Ok(()) } else { digits(workspace, &stage) }
+}
+
+/// A Python with ONNX Runtime, and the program that measures oneDNN.
+fn peers(workspace: &Workspace, folder: &Path) -> Result<[PathBuf; 2], Failure> {
+    let venv = venv::ready(&folder.join("venv"), PACKAGES, "bench-cpu")?;
+    Ok([venv.join("bin/python"), onednn(workspace, folder, &venv)?])
 }
 
 /// Trains the example on its digits, and repeats what it says of its time.

@@ -15,7 +15,8 @@ use crate::attention::scores::{MAX_COLUMNS, ScoreBlock, Scores, VisibleKeys};
 use crate::attention::shared::sequences::{Lengths, Sequence};
 use crate::attention::slopes::{Dot, Slopes};
 use crate::attention::softmax::{CheckedScaling, LEAST, Scaling};
-use crate::gemm::kernel::{MicroKernel, fused};
+use crate::gemm::context::Context;
+use crate::gemm::kernel::fused;
 use crate::gemm::tile::Order;
 use crate::kernel::{Facts, Kernel, Refusal};
 use crate::pointwise::functions::Functions;
@@ -31,7 +32,7 @@ pub(crate) struct Backward<T: 'static> {
     pub(crate) shape: Shape,
     pub(crate) lengths: Lengths,
     pub(crate) isa: Isa,
-    pub(crate) kernel: MicroKernel<T>,
+    pub(crate) kernel: Context<T>,
     pub(crate) factor: ScaleSource<T>,
     pub(crate) scores: Scores<T>,
     pub(crate) dropout: Option<Dropout<T>>,
@@ -95,7 +96,7 @@ impl<T: Functions> Backward<T> {
         let shape = gradients.shape;
         refuse(gradients)?;
         let rows = |name: &'static str, sequences: &Sequences| Rows::<T>::of(name, sequences);
-        let kernel = MicroKernel::<T>::of(isa);
+        let kernel = Context::<T>::of(isa);
         let vectors = kernel.vectors.min(MAX_COLUMNS / kernel.lanes);
         let scores = shape.scores().iter().map(|dim| *dim as f64).product::<f64>();
         let terms = (3 * shape.depth + 2 * shape.value_depth) as f64;

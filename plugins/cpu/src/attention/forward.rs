@@ -9,7 +9,8 @@ use crate::attention::scales::{ScaleSource, Scales, read};
 use crate::attention::scores::{MAX_COLUMNS, ScoreBlock, Scores, VisibleKeys};
 use crate::attention::shared::sequences::{Lengths, Sequence};
 use crate::attention::softmax::{Scaling, Softmax, Sums, Weight};
-use crate::gemm::kernel::{MicroKernel, fused};
+use crate::gemm::context::Context;
+use crate::gemm::kernel::fused;
 use crate::gemm::tile::Order;
 use crate::kernel::{Facts, Kernel, Refusal};
 use crate::pointwise::functions::Functions;
@@ -43,7 +44,7 @@ pub(crate) struct Forward<T: 'static> {
     pub(crate) shape: Shape,
     pub(crate) lengths: Lengths,
     pub(crate) isa: Isa,
-    pub(crate) kernel: MicroKernel<T>,
+    pub(crate) kernel: Context<T>,
     pub(crate) factor: ScaleSource<T>,
     pub(crate) factors: Scales<T>,
     pub(crate) scores: Scores<T>,
@@ -126,7 +127,7 @@ impl<T: Weight> Forward<T> {
         let statistics = |name, sequences: &Option<Sequences>| {
             sequences.as_ref().map(|sequences| Rows::<T>::of(name, sequences)).transpose()
         };
-        let kernel = MicroKernel::<T>::of(isa);
+        let kernel = Context::<T>::of(isa);
         let (k, v) = (Rows::<T>::of("k", &attention.k)?, Rows::<T>::of("v", &attention.v)?);
         let in_place = [k.is_plain(1), v.is_plain(kernel.lanes)];
         let heads = shape.batch * shape.heads;

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::attention::rows::Matrix;
 use crate::attention::scores::{MaskColumns, VisibleKeys};
-use crate::gemm::kernel::MicroKernel;
+use crate::gemm::context::Context;
 use crate::gemm::tile::{Order, Tile};
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
@@ -14,7 +14,7 @@ use crate::threading::partition::part;
 /// The columns of a panel, and which keys they see.
 pub(crate) struct PanelGemm<'a, T: 'static> {
     pub(crate) isa: Isa,
-    pub(crate) kernel: MicroKernel<T>,
+    pub(crate) kernel: Context<T>,
     pub(crate) seen: &'a VisibleKeys,
     /// Columns, a multiple of the vector length; also the row stride of operand B and of the results.
     pub(crate) columns: usize,
@@ -31,7 +31,7 @@ impl<T: Float> PanelGemm<'_, T> {
     /// The processor supports the instruction set, and operands and results are valid.
     pub(crate) unsafe fn of(&self, keys: &Range<usize>, rows: Matrix<T>, to: *mut T) {
         let Self { isa, kernel, seen, columns, depth, right } = self;
-        let MicroKernel { rows: most_rows, lanes, .. } = *kernel;
+        let Context { rows: most_rows, lanes, .. } = *kernel;
         let vectors = columns / lanes;
         for first in (0..keys.len()).step_by(most_rows) {
             let count = (keys.len() - first).min(most_rows);
@@ -87,7 +87,7 @@ impl<T: Float> WeightedRows<T> {
     ///
     /// # Safety
     /// The processor supports the kernel's instruction set, and operands and accumulators are valid.
-    pub(crate) unsafe fn add(&self, kernel: &MicroKernel<T>, rows: usize) {
+    pub(crate) unsafe fn add(&self, kernel: &Context<T>, rows: usize) {
         let Self { a, order, b, depth, to, width } = *self;
         let all = width / kernel.lanes;
         let parts = all.div_ceil(kernel.vectors);

@@ -5,7 +5,7 @@ use std::any::TypeId;
 use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::attention::shared::sequences::{Lengths, Placement, Sequence};
-use crate::gemm::pack::{Accumulators, Pack, PackSource, Store, packing_of};
+use crate::gemm::pack::{Accumulators, Pack, PackSource, Store, pack_of, store_of};
 use crate::kernel::Refusal;
 use crate::pointwise::functions::Functions;
 use crate::problem::Operand;
@@ -64,7 +64,7 @@ impl<T: Functions> Rows<T> {
     pub(crate) fn of(name: &'static str, sequences: &Sequences) -> Result<Self, Refusal> {
         let Operand { slot, data_type, .. } = sequences.operand;
         let run = RowConverter::of(data_type).map_err(|refusal| format!("{name}: {refusal}"))?;
-        let (pack, store) = packing_of(name, data_type)?;
+        let (pack, store) = (pack_of(name, data_type)?, store_of(name, data_type)?);
         let (dims, strides) = (sequences.dims(), sequences.strides());
         let same = match data_type {
             DataType::Float => TypeId::of::<T>() == TypeId::of::<f32>(),

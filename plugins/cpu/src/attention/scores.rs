@@ -8,7 +8,7 @@ use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::attention::shared::alibi::slope;
 use crate::attention::shared::sequences::Sequence;
-use crate::gemm::pack::{Pack, PackSource, packing_of};
+use crate::gemm::pack::{Pack, PackSource, pack_of};
 use crate::kernel::Refusal;
 use crate::problem::attention::options::{Band, Options, Spread};
 use crate::problem::attention::shape::Shape;
@@ -85,7 +85,7 @@ impl<T: Float> Mask<T> {
         let stored = if is_boolean { DataType::Uint8 } else { mask.operand.data_type };
         let run = if is_boolean { RowConverter::of_number(stored) } else { RowConverter::of(stored) };
         let run = run.map_err(|refusal| format!("{name}: {refusal}"))?;
-        let (pack, _) = packing_of(name, stored)?;
+        let pack = pack_of(name, stored)?;
         Ok(Self { slot: mask.operand.slot, run, pack, strides: mask.strides, is_boolean })
     }
 

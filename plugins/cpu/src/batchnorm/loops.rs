@@ -1,7 +1,7 @@
 //! The loops over contiguous values.
 
+use crate::simd::row::{read, write};
 use crate::simd::vector::{Lanewise, Vector};
-use crate::tensor::image::{read, write};
 use crate::tensor::moments::Totals;
 
 /// Adds Σ dy and Σ dy · (x - mean).

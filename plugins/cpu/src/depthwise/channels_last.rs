@@ -7,7 +7,7 @@ use crate::depthwise::band::Form;
 use crate::depthwise::epilogue::AffineEpilogue;
 use crate::depthwise::pixels::{Band, TOGETHER};
 use crate::depthwise::shape::Shape;
-use crate::gemm::pack::{Pack, PackSource, packing_of};
+use crate::gemm::pack::{Pack, PackSource, pack_of};
 use crate::kernel::Refusal;
 use crate::problem::Operand;
 use crate::simd::isa::Isa;
@@ -80,7 +80,7 @@ impl<T: Float> Transposition<T> {
             return Ok(None);
         }
         let number = if size_of::<T>() == 4 { DataType::Float } else { DataType::Double };
-        Ok(Some(Self { isa, load: packing_of("x", x.data_type)?.0, store: packing_of("y", number)?.0 }))
+        Ok(Some(Self { isa, load: pack_of("x", x.data_type)?, store: pack_of("y", number)? }))
     }
 }
 

@@ -2,8 +2,8 @@
 
 use crate::depthwise::band::Band;
 use crate::depthwise::shape::{MAX_SIDE, Shape, index_of};
+use crate::simd::row::inside;
 use crate::simd::vector::{Float, MAX_LANES, Vector};
-use crate::tensor::image::inside;
 
 /// Values of the buffer for a row of the output, sorted by phase; 0 without dilation. Columns of one phase use the same elements of the filter.
 pub(crate) fn room(shape: &Shape) -> usize {

@@ -5,8 +5,8 @@
 #![expect(clippy::needless_range_loop, reason = "see above")]
 
 use crate::depthwise::band::{Band, Form, ROWS_OF_FIVE, ROWS_OF_THREE};
+use crate::simd::row::{inside, load_strided};
 use crate::simd::vector::{Float, MAX_LANES, Vector};
-use crate::tensor::image::{inside, load_strided};
 
 impl<T: Float> Band<T> {
     /// Computes the rows.

@@ -5,8 +5,8 @@
 #![expect(clippy::needless_range_loop, reason = "see above")]
 
 use crate::depthwise::shape::Shape;
+use crate::simd::row::{inside, load_strided};
 use crate::simd::vector::{Float, Vector};
-use crate::tensor::image::{inside, load_strided};
 
 /// Channels whose sums are contiguous: a cache line, and the longest vector.
 pub(crate) const TOGETHER: usize = 16;

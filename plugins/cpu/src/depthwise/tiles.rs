@@ -8,8 +8,8 @@ use std::hint::black_box;
 
 use crate::depthwise::band::Band;
 use crate::depthwise::shape::Shape;
+use crate::simd::row::inside;
 use crate::simd::vector::{Float, Vector};
-use crate::tensor::image::inside;
 
 /// The longest side of these filters.
 const SIDE: usize = 5;

@@ -1,4 +1,5 @@
-use crate::gemm::kernel::{MAX_LINE, MicroKernel, WIDE_ROWS};
+use crate::gemm::context::Context;
+use crate::gemm::kernel::{MAX_LINE, WIDE_ROWS};
 use crate::gemm::tile::{Order, RegisterEpilogue, Tile};
 use crate::simd::isa::Isa;
 use crate::testing::Random;
@@ -58,7 +59,7 @@ impl Case {
 
     fn check(
         &self,
-        kernel: &MicroKernel<f32>,
+        kernel: &Context<f32>,
         vectors: usize,
         (with_all, prefetches, keeps): (bool, bool, bool),
     ) {
@@ -104,7 +105,7 @@ impl Case {
 fn every_tile_is_the_sum_of_its_terms() {
     let random = &mut Random::new(5000);
     for isa in Isa::available() {
-        let kernel = MicroKernel::<f32>::of(*isa);
+        let kernel = Context::<f32>::of(*isa);
         let sizes =
             (1..=kernel.rows).flat_map(|rows| (1..=kernel.vectors).map(move |vectors| (rows, vectors)));
         for (rows, vectors) in sizes {

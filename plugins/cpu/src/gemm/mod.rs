@@ -1,4 +1,4 @@
-//! The parts of a GEMM: packing of operands, and micro-kernels that compute one tile of the result in registers.
+//! The parts of a GEMM: micro-kernels that compute one tile of the result in registers, and the packing of operands for them.
 //!
 //! Nothing here knows of tensors, convolutions or the operations of a graph; the loops around a tile are those of the
 //! operation.
@@ -9,9 +9,12 @@
 )]
 
 pub(crate) mod accumulator;
+pub(crate) mod context;
+pub(crate) mod im2col;
 pub(crate) mod kernel;
 #[cfg(test)]
 mod kernel_tests;
+pub(crate) mod multiply;
 pub(crate) mod pack;
 pub(crate) mod pairs;
 #[cfg(test)]

@@ -48,20 +48,32 @@ pub(crate) type Pack<T> = unsafe fn(Isa, &PackSource, *mut T);
 /// Stores accumulators as one dtype.
 pub(crate) type Store<T> = unsafe fn(Isa, &Accumulators<T>, *mut u8);
 
-/// The routines that pack from and store to a dtype.
-pub(crate) fn packing_of<T: Float>(
-    argument: &str,
-    data_type: DataType,
-) -> Result<(Pack<T>, Store<T>), Refusal> {
-    Ok(with_float!(data_type, S => (pack::<S, T>, store::<S, T>), other => match other {
-        DataType::Int8 => (pack::<i8, T>, store::<i8, T>),
-        DataType::Uint8 => (pack::<u8, T>, store::<u8, T>),
-        DataType::Int32 => (pack::<i32, T>, store::<i32, T>),
-        other => return Err(format!(
-            "{argument}: data type is {}, expected float, double, half, bfloat16, int32, int8, uint8 or a float of 8 bits",
-            other.name()
-        )),
+/// The routine that packs from a dtype; `name` is that of the operand in a refusal.
+pub(crate) fn pack_of<T: Float>(name: &str, data_type: DataType) -> Result<Pack<T>, Refusal> {
+    Ok(with_float!(data_type, S => pack::<S, T>, other => match other {
+        DataType::Int8 => pack::<i8, T>,
+        DataType::Uint8 => pack::<u8, T>,
+        DataType::Int32 => pack::<i32, T>,
+        other => return Err(is_other(name, other)),
     }))
+}
+
+/// The routine that stores to a dtype.
+pub(crate) fn store_of<T: Float>(name: &str, data_type: DataType) -> Result<Store<T>, Refusal> {
+    Ok(with_float!(data_type, S => store::<S, T>, other => match other {
+        DataType::Int8 => store::<i8, T>,
+        DataType::Uint8 => store::<u8, T>,
+        DataType::Int32 => store::<i32, T>,
+        other => return Err(is_other(name, other)),
+    }))
+}
+
+/// Refuses a dtype.
+fn is_other(name: &str, data_type: DataType) -> Refusal {
+    format!(
+        "{name}: data type is {}, expected float, double, half, bfloat16, int32, int8, uint8 or a float of 8 bits",
+        data_type.name()
+    )
 }
 
 /// # Safety
@@ -250,13 +262,13 @@ impl<S: Stored, T: Float> VectorTask<T> for Storing<'_, S, T> {
     not(target_arch = "x86_64"),
     expect(dead_code, reason = "other processors have no instructions for pairs")
 )]
-pub(crate) fn store_integers(data_type: DataType) -> Result<Store<i32>, Refusal> {
+pub(crate) fn store_integers(name: &str, data_type: DataType) -> Result<Store<i32>, Refusal> {
     Ok(with_stored!(data_type, S => integers::<S>, other => match other {
         DataType::Int8 => integers::<i8>,
         DataType::Uint8 => integers::<u8>,
         DataType::Int32 => integers::<i32>,
         other => return Err(format!(
-            "c: data type is {}, expected float, double, half, bfloat16, int32, int8 or uint8",
+            "{name}: data type is {}, expected float, double, half, bfloat16, int32, int8 or uint8",
             other.name()
         )),
     }))

@@ -9,11 +9,10 @@
 )]
 
 use half::bf16;
-use hipdnn_plugin_sdk::graph::DataType;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use self::x86::{Bfloat16Pairs, IntegerPairs};
-use crate::gemm::pack::{Pack, PackSource};
+use crate::gemm::pack::PackSource;
 use crate::gemm::prefetch::{PREFETCH_ROWS, prefetch_all};
 use crate::simd::convert;
 use crate::simd::isa::{Isa, IsaTask};
@@ -79,33 +78,18 @@ pub(crate) fn word(first: u16, second: u16) -> u32 {
     u32::from(first) | u32::from(second) << 16
 }
 
-/// The routines that pack operand A, whose columns are terms, and operand B, whose rows are. Words have 32 bits,
-/// whether the accumulators are floats or integers.
-pub(crate) fn packs<S: PairElement, T: 'static>() -> (Pack<T>, Pack<T>) {
-    (pack_left::<S, T>, pack_right::<S, T>)
-}
-
 /// Terms up to which a sum of products of bytes stays below 2³¹.
 pub(crate) const MAX_BYTE_TERMS: usize = 1 << 15;
 
-/// The same for bytes; `None` if the dtype is another.
-pub(crate) fn byte_packs(data_type: DataType) -> Option<(Pack<i32>, Pack<i32>)> {
-    match data_type {
-        DataType::Int8 => Some(packs::<i8, i32>()),
-        DataType::Uint8 => Some(packs::<u8, i32>()),
-        _ => None,
-    }
-}
-
 /// # Safety
-/// As [`Pack`], with the row stride in words.
+/// As [`Pack`](crate::gemm::pack::Pack), with the row stride in words.
 unsafe fn pack_left<S: PairElement, T>(isa: Isa, copy: &PackSource, to: *mut T) {
     // SAFETY: the caller has checked the instruction set, the matrix and the room for the result.
     unsafe { isa.run(Left::<S> { copy, from: copy.from.cast(), to: to.cast() }) };
 }
 
 /// # Safety
-/// As [`Pack`], with half as many rows in the copy.
+/// As [`Pack`](crate::gemm::pack::Pack), with half as many rows in the copy.
 unsafe fn pack_right<S: PairElement, T>(isa: Isa, copy: &PackSource, to: *mut T) {
     // SAFETY: the caller has checked the instruction set, the matrix and the room for the result.
     unsafe { isa.run(Right::<S> { isa, copy, from: copy.from.cast(), to: to.cast() }) };
@@ -223,7 +207,16 @@ impl<S: PairElement> IsaTask for Right<'_, S> {
 mod x86 {
     use std::arch::x86_64::*;
 
+    use half::bf16;
+    use hipdnn_plugin_sdk::graph::DataType;
+
+    use super::{pack_left, pack_right};
+    use crate::gemm::kernel::{MAX_ROWS, MAX_VECTORS, MicroKernel, RunTile, TileTable, Tiles, WIDE_ROWS};
+    use crate::gemm::multiply::run_tile;
+    use crate::gemm::pack::{Pack, Store, store_integers, store_of};
     use crate::gemm::register::Register;
+    use crate::gemm::tile::Rows;
+    use crate::kernel::Refusal;
     use crate::simd::isa::IsaTask;
     use crate::simd::vector::{Vector, by_contract};
     use crate::simd::x86::F32x16;
@@ -269,6 +262,34 @@ mod x86 {
         }
     }
 
+    // SAFETY: tiles and routines are made of the functions of the register.
+    unsafe impl MicroKernel for Bfloat16Pairs {
+        const MR: usize = MAX_ROWS;
+        const VECTORS: usize = MAX_VECTORS;
+        const WIDE: usize = 12;
+        const TERMS: usize = 2;
+        const TILES: Tiles<f32> = TileTable::<Self>::EIGHT;
+        const RUN_WIDE: RunTile<f32> = run_tile::<Self, Rows<f32, WIDE_ROWS>, WIDE_ROWS, 12>;
+
+        fn pack_lhs(name: &str, data_type: DataType) -> Result<Pack<f32>, Refusal> {
+            match data_type {
+                DataType::Bfloat16 => Ok(pack_left::<bf16, f32>),
+                other => Err(format!("{name}: data type is {}, expected bfloat16", other.name())),
+            }
+        }
+
+        fn pack_rhs(name: &str, data_type: DataType) -> Result<Pack<f32>, Refusal> {
+            match data_type {
+                DataType::Bfloat16 => Ok(pack_right::<bf16, f32>),
+                other => Err(format!("{name}: data type is {}, expected bfloat16", other.name())),
+            }
+        }
+
+        fn store_as(name: &str, data_type: DataType) -> Result<Store<f32>, Refusal> {
+            store_of(name, data_type)
+        }
+    }
+
     /// A register of 32-bit integer accumulators, or of pairs of 16-bit integers.
     #[derive(Clone, Copy)]
     pub(crate) struct IntegerPairs(__m512i);
@@ -287,6 +308,36 @@ mod x86 {
             fn plus(self: Self, other: Self) -> Self { Self(_mm512_add_epi32(self.0, other.0)) }
             fn relu(self: Self) -> Self { Self(_mm512_max_epi32(self.0, _mm512_setzero_si512())) }
             fn run<W: IsaTask>(task: W) -> W::Output { run_integers(task) }
+        }
+    }
+
+    // SAFETY: tiles and routines are made of the functions of the register.
+    unsafe impl MicroKernel for IntegerPairs {
+        const MR: usize = MAX_ROWS;
+        const VECTORS: usize = MAX_VECTORS;
+        const WIDE: usize = 12;
+        const TERMS: usize = 2;
+        const TILES: Tiles<i32> = TileTable::<Self>::EIGHT;
+        const RUN_WIDE: RunTile<i32> = run_tile::<Self, Rows<i32, WIDE_ROWS>, WIDE_ROWS, 12>;
+
+        fn pack_lhs(name: &str, data_type: DataType) -> Result<Pack<i32>, Refusal> {
+            match data_type {
+                DataType::Int8 => Ok(pack_left::<i8, i32>),
+                DataType::Uint8 => Ok(pack_left::<u8, i32>),
+                other => Err(format!("{name}: data type is {}, expected int8 or uint8", other.name())),
+            }
+        }
+
+        fn pack_rhs(name: &str, data_type: DataType) -> Result<Pack<i32>, Refusal> {
+            match data_type {
+                DataType::Int8 => Ok(pack_right::<i8, i32>),
+                DataType::Uint8 => Ok(pack_right::<u8, i32>),
+                other => Err(format!("{name}: data type is {}, expected int8 or uint8", other.name())),
+            }
+        }
+
+        fn store_as(name: &str, data_type: DataType) -> Result<Store<i32>, Refusal> {
+            store_integers(name, data_type)
         }
     }
 }

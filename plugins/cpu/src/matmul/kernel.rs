@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use crate::gemm::accumulator::Accumulator;
-use crate::gemm::kernel::{MAX_LINE, MicroKernel, WIDE_ROWS};
+use crate::gemm::context::Context;
+use crate::gemm::kernel::{MAX_LINE, WIDE_ROWS};
 use crate::gemm::pack::{Accumulators, PackSource};
 use crate::gemm::tile::{RegisterEpilogue, Tile};
 use crate::kernel::{Facts, Kernel, Refusal};
@@ -14,12 +15,6 @@ use crate::simd::isa::Isa;
 use crate::tensor::prepacked::Prepacked;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::{Workers, part};
-
-/// Terms that are summed in one go (K block): a panel of them stays in the L2 cache.
-const MAX_DEPTH: usize = 1536;
-
-/// K block for longer sums.
-const DEPTH: usize = 1024;
 
 /// Rows that are computed with a panel before the next panel is packed.
 const ROWS: usize = 512;
@@ -90,12 +85,12 @@ impl<T: Accumulator> Gemm<T> {
     ) -> Result<Self, Refusal> {
         let Problem { b, m, n, k, matrices, .. } = &problem;
         let (m, n, k, matrices) = (*m, *n, *k, *matrices);
-        let Scheme { kernel, terms, tile_epilogue, .. } = &scheme;
+        let Scheme { kernel, tile_epilogue, .. } = &scheme;
         let threads = settings.threads;
         if !scheme.a_readable && k > MAX_COPIED {
             return Err(format!("k is {k}, expected at most {MAX_COPIED} where an operand has to be copied"));
         }
-        let words = k.div_ceil(*terms);
+        let words = k.div_ceil(kernel.terms);
         let work = [m, n, k, matrices].iter().map(|number| *number as f64).product::<f64>() * scheme.time;
         // Enough parts for the workers if there are few columns.
         let wanted =
@@ -104,7 +99,7 @@ impl<T: Accumulator> Gemm<T> {
         let most_rows = if keeps && isa.has_whole_vectors() { FEW_ROWS } else { ROWS };
         let row_blocks = m.div_ceil(most_rows).max(wanted.min(m / kernel.rows));
         let block = m.div_ceil(row_blocks);
-        let depth_blocks = if words <= MAX_DEPTH { 1 } else { words.div_ceil(DEPTH) };
+        let depth_blocks = if words <= kernel.max_k_block { 1 } else { words.div_ceil(kernel.k_block) };
         let b_in_place = scheme.b_readable && m <= kernel.rows;
         let copies = (b.size * n * k) as f64 * (matrices * row_blocks) as f64;
         let copies = copies * if b_in_place { READ } else { COPY };
@@ -226,7 +221,7 @@ impl<T: Accumulator> Gemm<T> {
 
     /// The terms that some words are made of.
     fn terms(&self, words: &Range<usize>) -> Range<usize> {
-        words.start * self.scheme.terms..(words.end * self.scheme.terms).min(self.problem.k)
+        words.start * self.scheme.kernel.terms..(words.end * self.scheme.kernel.terms).min(self.problem.k)
     }
 
     /// Packs some words of the columns of a panel.
@@ -298,7 +293,7 @@ impl<T: Accumulator> Gemm<T> {
     ) {
         let Problem { b: right, c: result, m, n, .. } = &self.problem;
         let Scheme { kernel, tile_epilogue, .. } = &self.scheme;
-        let MicroKernel { lanes, rows: most_rows, .. } = *kernel;
+        let Context { lanes, rows: most_rows, .. } = *kernel;
         let rows = part(*m, self.row_blocks, block % self.row_blocks);
         let vectors = self.vectors(number);
         let columns = vectors.start * lanes..(vectors.end * lanes).min(*n);
@@ -395,7 +390,12 @@ impl<T: Accumulator> Gemm<T> {
 impl<T: Accumulator> Kernel for Gemm<T> {
     fn facts(&self) -> Facts {
         let kernel = &self.scheme.kernel;
-        Facts::tiled::<T>("gemm", self.workers.threads(), [kernel.rows, kernel.columns()], self.scheme.terms)
+        Facts::tiled::<T>(
+            "gemm",
+            self.workers.threads(),
+            [kernel.rows, kernel.columns()],
+            self.scheme.kernel.terms,
+        )
     }
 
     fn scratch_size(&self) -> usize {
@@ -449,7 +449,7 @@ impl<T: Accumulator> Kernel for Gemm<T> {
                     } else {
                         let [offset, ..] = self.problem.offsets((start + block) / self.row_blocks);
                         let first = base.get(0).add((offset + of_block.start * a.row) * a.size);
-                        (first.cast::<T>().cast_const(), a.row / self.scheme.terms)
+                        (first.cast::<T>().cast_const(), a.row / self.scheme.kernel.terms)
                     };
                     self.multiply(
                         start + block,

@@ -19,7 +19,7 @@ mod tests;
 use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::dtype::element::{Compute, with_compute};
-use crate::gemm::pack::packing_of;
+use crate::gemm::pack::pack_of;
 use crate::gemm::pairs::Pairs;
 use crate::kernel::{Kernel, Refusal, boxed};
 use crate::matmul::kernel::Gemm;
@@ -56,7 +56,7 @@ pub(crate) fn plan_with(
 ) -> Result<Box<dyn Kernel>, Refusal> {
     let mut converted = *matmul;
     let mut copies = Copies::new(compute, settings.threads);
-    let is_foreign = |operand: &crate::problem::Operand| packing_of::<f32>("", operand.data_type).is_err();
+    let is_foreign = |operand: &crate::problem::Operand| pack_of::<f32>("", operand.data_type).is_err();
     for operand in [&mut converted.a, &mut converted.b] {
         if is_foreign(operand) {
             copies.convert(operand)?;

@@ -1,7 +1,8 @@
 //! The two ways to multiply: values of the compute type, or pairs of 16 bits.
 
-use crate::gemm::kernel::{MAX_LINE, MicroKernel, WIDE_ROWS, fused};
-use crate::gemm::pack::{Pack, Store, packing_of};
+use crate::gemm::context::Context;
+use crate::gemm::kernel::{MAX_LINE, WIDE_ROWS, fused};
+use crate::gemm::pack::{Pack, Store};
 use crate::kernel::Refusal;
 use crate::matmul::epilogue::TileEpilogue;
 use crate::matmul::problem::Problem;
@@ -11,9 +12,7 @@ use crate::simd::vector::Float;
 
 /// How operands are packed, and which micro-kernel runs.
 pub(crate) struct Scheme<T: 'static> {
-    pub(crate) kernel: MicroKernel<T>,
-    /// Terms of a sum per word.
-    pub(crate) terms: usize,
+    pub(crate) kernel: Context<T>,
     /// Whether rows of operand A can be read in place, and rows of operand B.
     pub(crate) a_readable: bool,
     pub(crate) b_readable: bool,
@@ -26,37 +25,53 @@ pub(crate) struct Scheme<T: 'static> {
 }
 
 /// Elements of a tile at most.
-fn most<T: 'static>(kernel: &MicroKernel<T>) -> usize {
+fn most<T: 'static>(kernel: &Context<T>) -> usize {
     (kernel.rows * kernel.columns()).max(kernel.lanes * (WIDE_ROWS * kernel.wide).max(MAX_LINE))
+}
+
+impl<T: 'static> Scheme<T> {
+    /// A micro-kernel that reads packed operands.
+    fn packed(
+        problem: &Problem,
+        isa: Isa,
+        kernel: Context<T>,
+        tile_epilogue: TileEpilogue,
+    ) -> Result<Self, Refusal> {
+        let Problem { a, b, c, .. } = problem;
+        Ok(Self {
+            a_readable: false,
+            b_readable: false,
+            pack_a: (kernel.pack_lhs)("a", a.data_type)?,
+            pack_b: (kernel.pack_rhs)("b", b.data_type)?,
+            store: (kernel.store)("c", c.data_type)?,
+            time: fused::<f32>(isa) / kernel.terms as f64,
+            kernel,
+            tile_epilogue,
+        })
+    }
 }
 
 impl<T: Float> Scheme<T> {
     /// Values of the compute type.
     pub(crate) fn unpaired(problem: &Problem, isa: Isa, epilogue: Option<Epilogue>) -> Result<Self, Refusal> {
-        let Problem { a, b, c, n, k, .. } = problem;
-        let kernel = MicroKernel::<T>::of(isa);
+        let Problem { a, b, n, k, .. } = problem;
+        let kernel = Context::<T>::of(isa);
+        let tile_epilogue = TileEpilogue::plan::<T>(epilogue, problem, most(&kernel))?;
         Ok(Self {
-            kernel,
-            terms: 1,
             a_readable: a.holds::<T>() && (a.column == 1 || *k == 1),
             b_readable: b.holds::<T>() && (b.column == 1 || *n == 1),
-            pack_a: packing_of("a", a.data_type)?.0,
-            pack_b: packing_of("b", b.data_type)?.0,
-            store: packing_of("c", c.data_type)?.1,
             time: fused::<T>(isa),
-            tile_epilogue: TileEpilogue::plan::<T>(epilogue, problem, most(&kernel))?,
+            ..Self::packed(problem, isa, kernel, tile_epilogue)?
         })
     }
 }
 
 #[cfg(target_arch = "x86_64")]
 mod pairs {
-    use half::bf16;
     use hipdnn_plugin_sdk::graph::DataType;
 
     use super::*;
-    use crate::gemm::pack::store_integers;
-    use crate::gemm::pairs::{Bfloat16Pairs, IntegerPairs, MAX_BYTE_TERMS, byte_packs, packs};
+    use crate::gemm::pairs::{Bfloat16Pairs, IntegerPairs, MAX_BYTE_TERMS};
 
     impl Scheme<f32> {
         /// Pairs of `bfloat16`; `None` if the operands have another dtype.
@@ -65,27 +80,20 @@ mod pairs {
             isa: Isa,
             epilogue: Option<Epilogue>,
         ) -> Option<Result<Self, Refusal>> {
-            let Problem { a, b, c, m, k, .. } = problem;
+            let Problem { a, b, m, k, .. } = problem;
             if [a, b].iter().any(|operand| operand.data_type != DataType::Bfloat16) {
                 return None;
             }
-            let kernel = MicroKernel::of_eight::<Bfloat16Pairs>();
-            let (pack_a, pack_b) = packs::<bf16, f32>();
+            let kernel = Context::with::<Bfloat16Pairs>();
             // Rows, and matrices, begin with whole words.
             let is_even = k.is_multiple_of(2) && (*m == 1 || a.row.is_multiple_of(2));
-            let made = packing_of("c", c.data_type).and_then(|(_, store)| {
-                Ok(Self {
-                    kernel,
-                    terms: 2,
-                    a_readable: a.column == 1 && is_even,
-                    b_readable: false,
-                    pack_a,
-                    pack_b,
-                    store,
-                    time: fused::<f32>(isa) / 2.0,
-                    tile_epilogue: TileEpilogue::plan::<f32>(epilogue, problem, most(&kernel))?,
-                })
-            });
+            let made =
+                TileEpilogue::plan::<f32>(epilogue, problem, most(&kernel)).and_then(|tile_epilogue| {
+                    Ok(Self {
+                        a_readable: a.column == 1 && is_even,
+                        ..Self::packed(problem, isa, kernel, tile_epilogue)?
+                    })
+                });
             Some(made)
         }
     }
@@ -97,26 +105,17 @@ mod pairs {
             isa: Isa,
             epilogue: Option<Epilogue>,
         ) -> Option<Result<Self, Refusal>> {
-            let Problem { a, b, c, k, .. } = problem;
-            let (pack_a, _) = byte_packs(a.data_type)?;
-            let (_, pack_b) = byte_packs(b.data_type)?;
-            if *k > MAX_BYTE_TERMS {
+            let bytes = [DataType::Int8, DataType::Uint8];
+            if [&problem.a, &problem.b].iter().any(|operand| !bytes.contains(&operand.data_type))
+                || problem.k > MAX_BYTE_TERMS
+            {
                 return None;
             }
-            let made = store_integers(c.data_type).and_then(|store| {
-                Ok(Self {
-                    kernel: MicroKernel::of_eight::<IntegerPairs>(),
-                    terms: 2,
-                    a_readable: false,
-                    b_readable: false,
-                    pack_a,
-                    pack_b,
-                    store,
-                    time: fused::<f32>(isa) / 2.0,
-                    tile_epilogue: TileEpilogue::behind(epilogue)?,
-                })
-            });
-            Some(made)
+            let kernel = Context::with::<IntegerPairs>();
+            Some(
+                TileEpilogue::behind(epilogue)
+                    .and_then(|tile_epilogue| Self::packed(problem, isa, kernel, tile_epilogue)),
+            )
         }
     }
 }

@@ -5,8 +5,9 @@ use std::ops::Range;
 use hipdnn_plugin_planner::problem::Operand;
 
 use crate::dtype::element::Compute;
-use crate::gemm::kernel::{MicroKernel, fused};
-use crate::gemm::pack::{Accumulators, Pack, PackSource, Store, packing_of};
+use crate::gemm::context::Context;
+use crate::gemm::kernel::fused;
+use crate::gemm::pack::{Accumulators, Pack, PackSource, Store, pack_of, store_of};
 use crate::gemm::tile::{Order, Tile};
 use crate::kernel::{Facts, Refusal};
 use crate::simd::isa::Isa;
@@ -37,7 +38,7 @@ pub(crate) struct Matrix<T> {
 
 impl<T: Float> Matrix<T> {
     pub(crate) fn of(name: &str, operand: &Operand, strides: [usize; 2]) -> Result<Self, Refusal> {
-        let (pack, store) = packing_of(name, operand.data_type)?;
+        let (pack, store) = (pack_of(name, operand.data_type)?, store_of(name, operand.data_type)?);
         let size = operand.data_type.size().unwrap_or(1);
         let is_direct = is_compute_type::<T>(operand.data_type) && strides[1] == 1;
         Ok(Self { slot: operand.slot, size, strides, is_direct, pack, store })
@@ -58,7 +59,7 @@ pub(crate) fn compute_of(compute: Compute, operands: [&Operand; 3]) -> Compute {
 /// How results of `rows` × `columns` are divided.
 pub(crate) struct Panels<T: 'static> {
     isa: Isa,
-    kernel: MicroKernel<T>,
+    kernel: Context<T>,
     rows: usize,
     columns: usize,
     pub(crate) row_blocks: usize,
@@ -97,7 +98,7 @@ impl<T: Float> Panels<T> {
         isa: Isa,
         threads: Threads,
     ) -> Self {
-        let kernel = MicroKernel::<T>::of(isa);
+        let kernel = Context::<T>::of(isa);
         let panels = columns.div_ceil(kernel.columns());
         let time = fused::<T>(isa) * rows as f64 * columns as f64 * terms;
         let wanted = threads.workers(time, usize::MAX).count().div_ceil(matrices * panels);
@@ -162,7 +163,7 @@ impl<T: Float> Panels<T> {
         (b, of_b): (&Matrix<T>, *mut u8),
         [packed, tile_of_a, sums]: [*mut T; 3],
     ) {
-        let MicroKernel { lanes, rows: most, .. } = self.kernel;
+        let Context { lanes, rows: most, .. } = self.kernel;
         let vectors = self.vectors(panel);
         let width = vectors.len() * lanes;
         let first = vectors.start * lanes;

@@ -17,11 +17,11 @@ use crate::pointwise::functions::{All, Functions};
 use crate::pointwise::smooth::Smooth;
 use crate::simd::convert;
 use crate::simd::isa::{Isa, IsaTask};
+use crate::simd::row::{read, write};
 use crate::simd::stored::Stored;
 use crate::simd::stream::before_aligned;
 use crate::simd::vector::{Lanewise, MAX_LANES, Vector, VectorTask};
 use crate::tensor::combine::{Combine, finalized, fold_lanes, with_combine};
-use crate::tensor::image::{read, write};
 use crate::tensor::row_converter::{Float16, RowConverter};
 
 /// Vectors that go through the operations together: enough to hide the latency of each operation.

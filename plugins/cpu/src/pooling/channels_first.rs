@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use crate::pooling::shape::{PoolPlan, Span, Zero, store_indices};
+use crate::simd::row::load_strided;
 use crate::simd::vector::{Float, Lanewise, MAX_LANES, Vector};
-use crate::tensor::image::load_strided;
 use crate::tensor::parts::{Part, PartKernel, Parts};
 use crate::threading::partition::Threads;
 

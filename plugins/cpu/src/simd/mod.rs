@@ -19,6 +19,7 @@ pub(crate) mod neon;
 #[cfg(test)]
 mod partial_tests;
 pub(crate) mod portable;
+pub(crate) mod row;
 pub(crate) mod stored;
 pub(crate) mod stream;
 pub(crate) mod vector;

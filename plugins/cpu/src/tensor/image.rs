@@ -2,10 +2,9 @@
 
 use std::ops::Range;
 
-use crate::dtype::element::Real;
 use crate::kernel::Refusal;
 use crate::problem::Operand;
-use crate::simd::vector::{Float, MAX_LANES, Vector};
+use crate::simd::vector::Float;
 use crate::tensor::row_converter::RowConverter;
 
 /// The last two spatial dimensions; `fill` for the first if there is only one.
@@ -139,86 +138,5 @@ impl<T: Float> Image<T> {
         let offset = image * images + channel * channels + row * rows + column * columns;
         // SAFETY: the element is valid, as this function requires.
         unsafe { base.add(offset * self.run.size) }
-    }
-}
-
-/// A vector, or some of its lanes and zeros.
-///
-/// # Safety
-/// The processor has the vector's instructions, and the elements are readable.
-#[inline(always)]
-pub(crate) unsafe fn read<V: Vector>(from: *const V::Scalar, lanes: Option<V::Lanes>) -> V {
-    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
-    unsafe {
-        match lanes {
-            None => V::load(from),
-            Some(lanes) => V::load_lanes(from, lanes),
-        }
-    }
-}
-
-/// Writes a vector, or some of its lanes.
-///
-/// # Safety
-/// The processor has the vector's instructions, and the elements are writable.
-#[inline(always)]
-pub(crate) unsafe fn write<V: Vector>(vector: V, to: *mut V::Scalar, lanes: Option<V::Lanes>) {
-    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
-    unsafe {
-        match lanes {
-            None => vector.store(to),
-            Some(lanes) => vector.store_lanes(to, lanes),
-        }
-    }
-}
-
-/// The lanes whose positions, from `first` on with this stride, are in `0..len`.
-///
-/// # Safety
-/// The processor has the vector's instructions.
-#[inline(always)]
-pub(crate) unsafe fn inside<V: Vector>(first: isize, stride: usize, len: usize) -> V::Lanes {
-    let (stride, len) = (stride as isize, len as isize);
-    let low = if first < 0 { (stride - 1 - first) / stride } else { 0 };
-    let high = if first < len { (len - first + stride - 1) / stride } else { 0 };
-    let lanes = V::LANES as isize;
-    // SAFETY: the processor has the vector's instructions, as this function requires.
-    unsafe { V::lanes(low.min(lanes) as usize, high.clamp(0, lanes) as usize) }
-}
-
-/// Elements of a row from position `first` on with this stride, and zeros for positions outside `0..len`.
-///
-/// # Safety
-/// The processor has the vector's instructions; the row has `len` elements.
-#[inline(always)]
-pub(crate) unsafe fn load_strided<V: Vector>(
-    row: *const V::Scalar,
-    first: isize,
-    stride: usize,
-    len: usize,
-) -> V {
-    let from = row.wrapping_offset(first);
-    // SAFETY: the row is valid, as this function requires; positions outside are not read.
-    unsafe {
-        match stride {
-            1 => V::load_lanes(from, inside::<V>(first, 1, len)),
-            2 => {
-                let second = first + V::LANES as isize;
-                let near = V::load_lanes(from, inside::<V>(first, 1, len));
-                let far = V::load_lanes(row.wrapping_offset(second), inside::<V>(second, 1, len));
-                near.unzip(far).0
-            }
-            _ => {
-                let mut values = [V::Scalar::ZERO; MAX_LANES];
-                let mut at = first;
-                for value in &mut values[..V::LANES] {
-                    if at >= 0 && at < len as isize {
-                        *value = row.add(at as usize).read_unaligned();
-                    }
-                    at += stride as isize;
-                }
-                V::load(values.as_ptr())
-            }
-        }
     }
 }

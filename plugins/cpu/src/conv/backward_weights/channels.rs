@@ -20,7 +20,7 @@ use crate::conv::direct_small::outputs::{Met, met};
 use crate::conv::direct_small::planes::Planes;
 use crate::conv::direct_small::tile::{AccumulatorTile, AccumulatorTileKernel, MAX_ROWS, copied};
 use crate::conv::geometry::{Block, Geometry};
-use crate::gemm::pack::{Accumulators as Stored, Pack, PackSource, Store, packing_of};
+use crate::gemm::pack::{Accumulators as Stored, Pack, PackSource, Store, pack_of, store_of};
 use crate::kernel::{Facts, Kernel, Refusal};
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
@@ -169,7 +169,7 @@ impl<T: Float> BackwardWeightsByChannel<T> {
         let exact = planes.are_padded().then(plan_exact);
         let bytes = |data_type: DataType| data_type.size().unwrap_or(1);
         let are_rows = weights.are_rows::<T>(taps.iter().copied());
-        let transpose = are_rows.then(|| packing_of("sums", weights.data_type)).transpose()?;
+        let transpose = are_rows.then(|| pack_of("sums", weights.data_type)).transpose()?;
         Ok(Self {
             isa,
             kernel,
@@ -180,11 +180,11 @@ impl<T: Float> BackwardWeightsByChannel<T> {
             blocks,
             division,
             workers,
-            pack: packing_of("dy", gradient.data_type)?.0,
+            pack: pack_of("dy", gradient.data_type)?,
             input_size: bytes(input.data_type),
             gradient_size: bytes(gradient.data_type),
-            store: packing_of("dw", weights.data_type)?.1,
-            transpose: transpose.map(|(pack, _)| pack),
+            store: store_of("dw", weights.data_type)?,
+            transpose,
             exact: exact.transpose()?,
             planes,
             operands,

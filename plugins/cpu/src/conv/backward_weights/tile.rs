@@ -1,6 +1,6 @@
 //! The micro-kernel of scalar products along the columns.
 
-use crate::gemm::kernel::multiply;
+use crate::gemm::multiply::multiply;
 use crate::gemm::register::Register;
 use crate::gemm::tile::{Lhs, Tile};
 use crate::simd::isa::{Isa, IsaTask};

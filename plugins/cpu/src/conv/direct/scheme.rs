@@ -6,7 +6,7 @@ use crate::conv::direct::problem::{Scheme, Write};
 use crate::conv::direct::tile::TileKernel;
 use crate::conv::epilogue::ChannelEpilogue;
 use crate::conv::operands::{Operands, fill_of};
-use crate::gemm::pack::packing_of;
+use crate::gemm::pack::pack_of;
 use crate::kernel::Refusal;
 use crate::pointwise::Epilogue;
 use crate::simd::isa::Isa;
@@ -30,7 +30,7 @@ impl<T: Float> Scheme<T> {
             is_readable: is_compute_type::<T>(operands.input.data_type),
             fill,
             input_size,
-            pack: packing_of("w", operands.weights.data_type)?.0,
+            pack: pack_of("w", operands.weights.data_type)?,
             weights_size: RowConverter::<T>::of_number(operands.weights.data_type)?.size,
             write: (!output.same).then_some(write),
             output_size: output.size,
@@ -54,7 +54,8 @@ mod pairs {
     use crate::conv::geometry::Block;
     use crate::conv::geometry::{Geometry, Strides};
     use crate::conv::operands::Fill;
-    use crate::gemm::pairs::{Bfloat16Pairs, IntegerPairs, MAX_BYTE_TERMS, PairElement, byte_packs, packs};
+    use crate::gemm::kernel::MicroKernel;
+    use crate::gemm::pairs::{Bfloat16Pairs, IntegerPairs, MAX_BYTE_TERMS, PairElement};
     use crate::simd::stored::{Stored, with_stored};
 
     /// # Safety
@@ -94,12 +95,13 @@ mod pairs {
             if [operands.input.data_type, operands.weights.data_type] != [DataType::Bfloat16; 2] {
                 return None;
             }
+            let pack = Bfloat16Pairs::pack_rhs("w", operands.weights.data_type).ok()?;
             let made = Self::unpaired(operands, isa, spatial, epilogue).map(|unpaired| Self {
                 kernel: TileKernel::with::<Bfloat16Pairs, MAX_PIXELS>(),
                 terms: 2,
                 is_readable: false,
                 fill: fill::<bf16, f32>,
-                pack: packs::<bf16, f32>().1,
+                pack,
                 correct: Some(correct_pairs),
                 cost: Cost { fused: unpaired.cost.fused / 2.0, ..unpaired.cost },
                 ..unpaired
@@ -116,7 +118,7 @@ mod pairs {
                 DataType::Uint8 => fill::<u8, i32>,
                 _ => return None,
             };
-            let (_, pack) = byte_packs(operands.weights.data_type)?;
+            let pack = IntegerPairs::pack_rhs("w", operands.weights.data_type).ok()?;
             if operands.channels * operands.windows.taps.len() > MAX_BYTE_TERMS {
                 return None;
             }

@@ -1,7 +1,7 @@
 //! The micro-kernels of direct convolutions: operand A is the input, with a row for each output of a tile, and
 //! operand B the packed weights, with vectors of output channels.
 
-use crate::gemm::kernel::run_tile;
+use crate::gemm::multiply::run_tile;
 use crate::gemm::prefetch::{PREFETCH_ROWS, prefetch};
 use crate::gemm::register::Register;
 use crate::gemm::tile::{Gathered, Lhs, Tile};

@@ -10,7 +10,7 @@ use crate::conv::epilogue::TileEpilogue;
 use crate::conv::geometry::Block;
 use crate::conv::implicit_gemm::kernel::ImplicitGemm;
 use crate::conv::operands::{Operands, SubProblem};
-use crate::gemm::pack::{Pack, PackSource, Store, packing_of};
+use crate::gemm::pack::{Pack, PackSource, Store, pack_of, store_of};
 use crate::kernel::{Facts, Kernel, Refusal};
 use crate::pointwise::Epilogue;
 use crate::settings::Settings;
@@ -189,8 +189,8 @@ impl<T: Float> DirectSmall<T> {
         });
         let parts: Vec<Planned> = planned.collect();
         let bytes = |data_type: DataType| data_type.size().unwrap_or(1);
-        let (pack, _) = packing_of("w", weights.data_type)?;
-        let (_, store) = packing_of("y", output.data_type)?;
+        let pack = pack_of("w", weights.data_type)?;
+        let store = store_of("y", output.data_type)?;
         let number = if size_of::<T>() == 4 { DataType::Float } else { DataType::Double };
         Ok(Self {
             isa,
@@ -204,7 +204,7 @@ impl<T: Float> DirectSmall<T> {
             weight_size: bytes(weights.data_type),
             store,
             store_size: bytes(output.data_type),
-            transpose: packing_of("sums", number)?.0,
+            transpose: pack_of("sums", number)?,
             direct: is_compute_type::<T>(output.data_type),
             weights: packed,
             columns: images * whole.unwrap_or(largest),

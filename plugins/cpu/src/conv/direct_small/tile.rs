@@ -6,7 +6,9 @@
 //! in the padding are left out, and each row of results lies anywhere.
 
 use crate::conv::cost::Cost;
+use crate::gemm::multiply::multiply;
 use crate::gemm::prefetch::prefetch;
+use crate::gemm::tile::{Gathered, Lhs, Tile};
 use crate::simd::isa::{Isa, IsaTask};
 use crate::simd::vector::{Float, Lanewise, Vector};
 
@@ -155,36 +157,27 @@ impl<V: Vector, const ROWS: usize, const VECTORS: usize, const HALF: bool> IsaTa
         // SAFETY: `sums` is called with memory as `AccumulatorTileKernel::run` describes it, at the vector's
         // instruction set.
         unsafe {
-            let mut inputs = [from; ROWS];
-            for (input, row) in inputs.iter_mut().zip(rows) {
-                *input = from.wrapping_add(*row);
-            }
+            let inputs = <Gathered<_, ROWS> as Lhs<V, ROWS>>::of(&Tile { a: from, rows, ..Tile::EMPTY });
             if add {
                 for row in &to[..ROWS] {
                     (0..VECTORS).for_each(|vector| prefetch(tile.add(row + vector * V::LANES)));
                 }
             }
             let mut sums = [[V::zero(); VECTORS]; ROWS];
-            let mut halves = [V::Half::zero(); ROWS];
+            let mut halves = [[V::Half::zero()]; ROWS];
             for (term, row) in terms.iter().zip(rhs_rows) {
                 let rhs = rhs.add(row * width);
                 let mut columns = [V::zero(); VECTORS];
                 for (v, column) in columns.iter_mut().enumerate() {
                     *column = V::load(rhs.add(v * V::LANES));
                 }
-                let behind = if HALF { V::Half::load(rhs.add(VECTORS * V::LANES)) } else { V::Half::zero() };
-                for ((input, sums), behind_sum) in inputs.iter().zip(&mut sums).zip(&mut halves) {
-                    let element = input.wrapping_add(*term).read_unaligned();
-                    let all = V::splat(element);
-                    for (sum, column) in sums.iter_mut().zip(columns) {
-                        *sum = all.mul_add(column, *sum);
-                    }
-                    if HALF {
-                        *behind_sum = V::Half::splat(element).mul_add(behind, *behind_sum);
-                    }
+                multiply::<V, _, ROWS, VECTORS>(&inputs, *term, columns, &mut sums);
+                if HALF {
+                    let half = <V::Half as Vector>::load(rhs.add(VECTORS * V::LANES));
+                    multiply::<V::Half, _, ROWS, 1>(&inputs, *term, [half], &mut halves);
                 }
             }
-            for ((row, behind), to) in sums.iter().zip(halves).zip(to) {
+            for ((row, [behind]), to) in sums.iter().zip(halves).zip(to) {
                 for (v, sum) in row.iter().enumerate() {
                     let tile = tile.add(to + v * V::LANES);
                     let sum = if add { sum.lanewise(Lanewise::Add, V::load(tile)) } else { *sum };

@@ -4,7 +4,7 @@ use crate::conv::epilogue::ChannelEpilogue;
 use crate::conv::geometry::Strides;
 use crate::conv::operands::{Operands, are_columns};
 use crate::conv::prefetch::pays;
-use crate::gemm::kernel::MicroKernel;
+use crate::gemm::context::Context;
 use crate::kernel::Refusal;
 use crate::pointwise::Epilogue;
 use crate::simd::isa::Isa;
@@ -71,7 +71,7 @@ fn has_form<T: Float>(operands: &Operands) -> bool {
 
 /// Whether im2col is likely to be the fastest algorithm on processors with full 512-bit vector units.
 pub(crate) fn suits<T: Float>(operands: &Operands, isa: Isa) -> bool {
-    let kernel = MicroKernel::<T>::of(isa);
+    let kernel = Context::<T>::of(isa);
     let [columns, in_vain] = columns(operands, kernel.lanes);
     let is_small =
         are_columns::<T>(operands) && operands.rows.max(operands.channels) <= SMALL && !pays(operands);
@@ -85,7 +85,7 @@ pub(crate) fn suits<T: Float>(operands: &Operands, isa: Isa) -> bool {
 /// Whether so many columns are computed for nothing that vectors of output channels are faster. Those waste no
 /// columns, but read the weights more often and transpose the results, which is expensive for short sums.
 pub(crate) fn wastes<T: Float>(operands: &Operands, isa: Isa) -> bool {
-    let [columns, in_vain] = columns(operands, MicroKernel::<T>::of(isa).lanes);
+    let [columns, in_vain] = columns(operands, Context::<T>::of(isa).lanes);
     let divisor = WASTE[usize::from(!are_columns::<T>(operands))];
     suits::<T>(operands, isa)
         && in_vain * divisor > columns

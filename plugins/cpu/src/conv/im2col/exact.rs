@@ -12,7 +12,7 @@ impl<T: Float> Im2col<T> {
     /// infinity is NaN.
     ///
     /// # Safety
-    /// As [`MicroKernel::run`](crate::gemm::kernel::MicroKernel::run).
+    /// As [`Context::run`](crate::gemm::context::Context::run).
     pub(crate) unsafe fn multiply_exactly(&self, tile: &Tile<'_, T>, columns: &Range<usize>, rows: usize) {
         let meets = |output: [usize; 2], tap: &[isize; 2]| {
             (0..2).all(|i| {

@@ -18,7 +18,7 @@ use crate::conv::im2col::problem::{Im2col, LineRun, ScratchLayout};
 use crate::conv::implicit_gemm::nan::{are_finite, has_nan};
 use crate::conv::operands::{Operands, are_columns, pack_of, rows_stride};
 use crate::conv::prefetch::bytes;
-use crate::gemm::kernel::MicroKernel;
+use crate::gemm::context::Context;
 use crate::gemm::prefetch::TilePrefetch;
 use crate::gemm::tile::{Order, Tile};
 use crate::kernel::{Facts, Kernel, Refusal};
@@ -103,7 +103,7 @@ impl<T: Float> Im2col<T> {
     ) -> Result<Self, Refusal> {
         let channel_epilogue = form::<T>(operands, spatial, epilogue)?;
         let windows = &operands.windows;
-        let kernel = MicroKernel::<T>::of(isa);
+        let kernel = Context::<T>::of(isa);
         let threads = settings.threads;
         let is_flat = are_columns::<T>(operands);
         let lines = |[_, lines, len]: [usize; 3]| if is_flat { [1, lines * len] } else { [lines, len] };

@@ -2,7 +2,7 @@
 
 use crate::conv::epilogue::ChannelEpilogue;
 use crate::conv::operands::{Operands, Pack};
-use crate::gemm::kernel::MicroKernel;
+use crate::gemm::context::Context;
 use crate::simd::isa::Isa;
 use crate::tensor::prepacked::Prepacked;
 use crate::threading::partition::Workers;
@@ -11,7 +11,7 @@ use crate::threading::partition::Workers;
 pub(crate) struct Im2col<T: 'static> {
     pub(crate) operands: Operands,
     pub(crate) isa: Isa,
-    pub(crate) kernel: MicroKernel<T>,
+    pub(crate) kernel: Context<T>,
     /// Rows of an image and their length, of the input and of the output; a single row if the filter is 1 × 1.
     pub(crate) input: [usize; 2],
     pub(crate) output: [usize; 2],

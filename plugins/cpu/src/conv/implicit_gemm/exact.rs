@@ -11,7 +11,7 @@ impl<T: Float> ImplicitGemm<T> {
     /// infinity is NaN.
     ///
     /// # Safety
-    /// As [`MicroKernel::run`](crate::gemm::kernel::MicroKernel::run).
+    /// As [`Context::run`](crate::gemm::context::Context::run).
     pub(crate) unsafe fn multiply_exactly(
         &self,
         planned: &Planned,

@@ -12,7 +12,7 @@ use crate::conv::operands::{
 };
 use crate::conv::prefetch::{BlockPrefetch, pays};
 use crate::conv::strided_backward_data::{Spread, spread_of};
-use crate::gemm::kernel::MicroKernel;
+use crate::gemm::context::Context;
 use crate::gemm::tile::{Order, Tile};
 use crate::kernel::{Facts, Kernel, Refusal};
 use crate::pointwise::Epilogue;
@@ -43,7 +43,7 @@ pub(crate) struct ImplicitGemm<T: 'static> {
     operands: Operands,
     parts: Vec<Planned>,
     pub(crate) geometry: Geometry,
-    pub(crate) kernel: MicroKernel<T>,
+    pub(crate) kernel: Context<T>,
     /// Panels of output channels in a group, and chunks into which they are divided for the workers.
     panels: usize,
     chunks: usize,
@@ -114,7 +114,7 @@ impl<T: Float> ImplicitGemm<T> {
         isa: Isa,
         settings: Settings,
     ) -> Result<Blocks, Refusal> {
-        let kernel = MicroKernel::<T>::of(isa);
+        let kernel = Context::<T>::of(isa);
         let mut shape = Shape {
             windows: &operands.windows,
             taps: operands.parts.iter().map(|part| part.taps.len()).sum(),
@@ -163,7 +163,7 @@ impl<T: Float> ImplicitGemm<T> {
         let Blocks { geometry, in_place, work, weights_stride, weights, .. } =
             Self::blocks(&operands, unrolled, isa, settings)?;
         let threads = settings.threads;
-        let kernel = MicroKernel::<T>::of(isa);
+        let kernel = Context::<T>::of(isa);
         let cost = Cost::of::<T>(isa);
         let is_flat = in_place
             && operands.between.is_none()

@@ -19,7 +19,7 @@ use crate::conv::winograd::filter::{pack, weight};
 use crate::conv::winograd::gemm::write;
 use crate::conv::winograd::problem::{Pack, Weight, Winograd, WorkerMemory, Write};
 use crate::conv::winograd::transform::{MAX_SIDE, Tile};
-use crate::gemm::kernel::MicroKernel;
+use crate::gemm::context::Context;
 use crate::kernel::{Facts, Kernel, Refusal};
 use crate::pointwise::Epilogue;
 use crate::settings::Settings;
@@ -133,7 +133,7 @@ impl<T: Float> Winograd<T> {
             .collect();
         let tiles = [output[0], output[1].div_ceil(outputs), output[2].div_ceil(outputs)];
         let windows = Windows { batch, output: tiles, input, stride: [1, stride, stride], taps };
-        let kernel = MicroKernel::<T>::of(isa);
+        let kernel = Context::<T>::of(isa);
         let threads = settings.threads;
         let cost = Cost::of::<T>(isa);
         let panels = operands.rows.div_ceil(kernel.rows);

@@ -4,7 +4,7 @@ use crate::conv::epilogue::{ChannelEpilogue, TileEpilogue};
 use crate::conv::geometry::{Block, Geometry};
 use crate::conv::operands::{Fill, Operands};
 use crate::conv::winograd::transform::{MAX_SIDE, Tile};
-use crate::gemm::kernel::MicroKernel;
+use crate::gemm::context::Context;
 use crate::simd::isa::Isa;
 use crate::tensor::prepacked::Prepacked;
 use crate::threading::partition::Workers;
@@ -19,7 +19,7 @@ pub(crate) type Weight<T> = unsafe fn(*const u8, usize) -> T;
 pub(crate) struct Winograd<T: 'static> {
     pub(crate) operands: Operands,
     pub(crate) isa: Isa,
-    pub(crate) kernel: MicroKernel<T>,
+    pub(crate) kernel: Context<T>,
     /// Offset of each tap in the filter, row by row.
     pub(crate) window: [usize; 9],
     /// The tile.

@@ -1,0 +1,98 @@
+//! The micro-kernel that planning has chosen: its tile sizes and functions, as BLIS keeps them in a context.
+
+use hipdnn_plugin_sdk::graph::DataType;
+
+use crate::gemm::kernel::{MAX_VECTORS, MicroKernel, RunLine, RunTile, Tiles};
+use crate::gemm::pack::{Pack, Store};
+use crate::gemm::tile::{Order, Tile};
+use crate::kernel::Refusal;
+use crate::simd::isa::Isa;
+use crate::simd::vector::Float;
+
+/// Finds the routine for a dtype; the word names the operand in a refusal.
+type Find<R> = fn(&str, DataType) -> Result<R, Refusal>;
+
+/// The functions and sizes of a [`MicroKernel`].
+#[derive(Clone, Copy)]
+pub(crate) struct Context<T: 'static> {
+    /// Rows of the largest tile (MR).
+    pub(crate) rows: usize,
+    /// Vectors in its rows (NR is `vectors * lanes`).
+    pub(crate) vectors: usize,
+    /// Elements of a vector.
+    pub(crate) lanes: usize,
+    /// Vectors in a row of the wide tile.
+    pub(crate) wide: usize,
+    /// Terms of a sum in one word.
+    pub(crate) terms: usize,
+    /// K block of sums that are longer than the next number.
+    pub(crate) k_block: usize,
+    pub(crate) max_k_block: usize,
+    pub(crate) pack_lhs: Find<Pack<T>>,
+    pub(crate) pack_rhs: Find<Pack<T>>,
+    pub(crate) store: Find<Store<T>>,
+    run: Tiles<T>,
+    run_wide: RunTile<T>,
+    run_line: RunLine<T>,
+}
+
+impl<T: Float> Context<T> {
+    /// The micro-kernel of an instruction set.
+    pub(crate) fn of(isa: Isa) -> Self {
+        match isa {
+            Isa::Portable => Self::with::<T::Portable>(),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => Self::with::<T::Avx2>(),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => Self::with::<T::Avx512>(),
+        }
+    }
+}
+
+impl<T: 'static> Context<T> {
+    /// One micro-kernel.
+    pub(crate) fn with<K: MicroKernel<Word = T>>() -> Self {
+        Self {
+            rows: K::MR,
+            vectors: K::VECTORS,
+            lanes: K::LANES,
+            wide: K::WIDE,
+            terms: K::TERMS,
+            k_block: K::K_BLOCK,
+            max_k_block: K::MAX_K_BLOCK,
+            pack_lhs: K::pack_lhs,
+            pack_rhs: K::pack_rhs,
+            store: K::store_as,
+            run: K::TILES,
+            run_wide: K::RUN_WIDE,
+            run_line: K::RUN_LINE,
+        }
+    }
+
+    /// Columns of the largest tile.
+    pub(crate) fn columns(&self) -> usize {
+        self.vectors * self.lanes
+    }
+
+    /// Computes a tile of `rows` rows and `vectors` vectors: at least 1 and at most those of the largest tile. In
+    /// [`Order::Rows`] it may also be the wide tile, or one row and up to [`MAX_LINE`](crate::gemm::kernel::MAX_LINE) vectors if `keep` is null and
+    /// there is a single tap.
+    ///
+    /// # Safety
+    /// The processor supports the kernel's instruction set. The terms of each row of `a`, and whole vectors of each
+    /// row of `b`, of `to`, and of `from`, the residual and `keep` unless these are null, are valid, as is the bias
+    /// of each row.
+    #[inline(always)]
+    pub(crate) unsafe fn run(&self, tile: &mut Tile<'_, T>, rows: usize, vectors: usize) {
+        // SAFETY: rows and columns of the tile are valid, and the processor has the instructions of the micro-kernel.
+        unsafe {
+            if vectors <= MAX_VECTORS {
+                self.run[rows - 1][usize::from(tile.order == Order::Panel)][vectors - 1](tile);
+            } else if rows == 1 {
+                (self.run_line)(tile, vectors);
+            } else {
+                (self.run_wide)(tile);
+            }
+        }
+    }
+}

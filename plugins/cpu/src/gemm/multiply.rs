@@ -1,0 +1,271 @@
+//! The loops of the micro-kernel over the terms of a tile, for a register type and a tile size known at compile time.
+
+use std::marker::PhantomData;
+
+use crate::gemm::prefetch::{PREFETCH_ROWS, PREFETCH_WORDS, prefetch};
+use crate::gemm::register::{Register, load};
+use crate::gemm::tile::{Lhs, RegisterEpilogue, Tile};
+use crate::simd::isa::IsaTask;
+
+/// Terms that are added to a line's accumulators together: as many rows of B are read at once, each from beginning
+/// to end.
+const LINE_TERMS: usize = 8;
+
+/// A tile of one size.
+struct TileTask<'t, 'a, R: Register, A, const MR: usize, const NR: usize>(
+    &'t mut Tile<'a, R::Word>,
+    PhantomData<A>,
+);
+
+impl<R: Register, A: Lhs<R, MR>, const MR: usize, const NR: usize> IsaTask
+    for TileTask<'_, '_, R, A, MR, NR>
+{
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let tile = self.0;
+        // SAFETY: `run_tile` is called with memory as `Context::run` describes it, with the register's
+        // instructions.
+        unsafe {
+            if tile.prefetches_results {
+                let RegisterEpilogue { residual, residual_stride, .. } = tile.epilogue;
+                for r in 0..MR {
+                    prefetch_row::<R, NR>(tile.to.wrapping_add(r * tile.to_stride));
+                    if !residual.is_null() {
+                        prefetch_row::<R, NR>(residual.wrapping_add(r * residual_stride));
+                    }
+                }
+            }
+            let mut acc = [[R::zero(); NR]; MR];
+            if !tile.from.is_null() {
+                for (r, row) in acc.iter_mut().enumerate() {
+                    *row = load(tile.from.add(r * tile.from_stride));
+                }
+            }
+            let mut position = Position { a: A::of(tile), at: 0, b: tile.b, keep: tile.keep };
+            let (taps, mut left) = (tile.taps, tile.depth);
+            while left > 0 {
+                let run = tile.tile_prefetch.as_ref().map_or(left, |prefetch| prefetch.until(left));
+                left -= run;
+                let strides = [tile.a_stride, tile.b_stride];
+                if let [tap] = taps {
+                    let tap = &[*tap];
+                    if !A::TAPS && !position.keep.is_null() {
+                        position.multiply::<R, MR, NR, true, true>(run, tap, strides, &mut acc);
+                    } else if tile.prefetches {
+                        position.multiply::<R, MR, NR, false, true>(run, tap, strides, &mut acc);
+                    } else {
+                        position.multiply::<R, MR, NR, false, false>(run, tap, strides, &mut acc);
+                    }
+                } else if A::TAPS && tile.prefetches {
+                    position.multiply::<R, MR, NR, false, true>(run, taps, strides, &mut acc);
+                } else {
+                    position.multiply::<R, MR, NR, false, false>(run, taps, strides, &mut acc);
+                }
+                if let Some(prefetch) = &mut tile.tile_prefetch {
+                    prefetch.prefetch();
+                }
+            }
+            tile.epilogue.apply(&mut acc, 0);
+            for (r, row) in acc.iter().enumerate() {
+                store(row, tile.to.add(r * tile.to_stride));
+            }
+        }
+    }
+}
+
+/// How far a tile has come.
+struct Position<A, T> {
+    a: A,
+    /// Offset of the next term in operand A.
+    at: usize,
+    b: *const T,
+    keep: *mut T,
+}
+
+impl<A, T: Copy + 'static> Position<A, T> {
+    /// Adds the products of `run` more l and all taps.
+    ///
+    /// # Safety
+    /// As [`Context::run`](crate::gemm::context::Context::run).
+    #[inline(always)]
+    unsafe fn multiply<
+        R: Register<Word = T>,
+        const MR: usize,
+        const NR: usize,
+        const KEEP: bool,
+        const PREFETCH: bool,
+    >(
+        &mut self,
+        run: usize,
+        taps: &(impl AsRef<[usize]> + ?Sized),
+        [a_stride, b_stride]: [usize; 2],
+        acc: &mut [[R; NR]; MR],
+    ) where
+        A: Lhs<R, MR>,
+    {
+        for _ in 0..run {
+            let mut packed = self.b;
+            for tap in taps.as_ref() {
+                let (at, b) = if A::TAPS {
+                    (self.at.wrapping_add(*tap), packed)
+                } else {
+                    (self.at, self.b.wrapping_add(*tap))
+                };
+                if PREFETCH {
+                    // Rows are often in different pages, where hardware prefetching does not follow.
+                    let offset = if A::TAPS { PREFETCH_WORDS } else { PREFETCH_ROWS * b_stride };
+                    prefetch_row::<R, NR>(b.wrapping_add(offset));
+                    self.a.prefetch(at, a_stride);
+                }
+                // SAFETY: the caller has the instructions, the terms and the rows.
+                unsafe {
+                    let columns = load::<R, NR>(b);
+                    if KEEP {
+                        store(&columns, self.keep);
+                        self.keep = self.keep.add(NR * R::LANES);
+                    }
+                    multiply(&self.a, at, columns, acc);
+                }
+                if A::TAPS {
+                    packed = packed.wrapping_add(NR * R::LANES);
+                } else {
+                    self.at = A::next(self.at, a_stride);
+                }
+            }
+            self.b = self.b.wrapping_add(b_stride);
+            if A::TAPS {
+                self.at = self.at.wrapping_add(a_stride);
+            }
+        }
+    }
+}
+
+/// Prefetches a row of vectors; it need not exist.
+#[inline(always)]
+fn prefetch_row<R: Register, const NR: usize>(row: *const R::Word) {
+    (0..NR).for_each(|v| prefetch(row.wrapping_add(v * R::LANES)));
+}
+
+/// Stores a row of vectors.
+///
+/// # Safety
+/// They are writable, and the processor has the register's instructions.
+#[inline(always)]
+pub(crate) unsafe fn store<R: Register, const NR: usize>(row: &[R; NR], to: *mut R::Word) {
+    for (v, vector) in row.iter().enumerate() {
+        // SAFETY: the caller has the instructions and the row.
+        unsafe { vector.store(to.add(v * R::LANES)) };
+    }
+}
+
+/// Adds the products of the term at offset `at` of each row and the columns.
+///
+/// # Safety
+/// The rows have the term, and the processor has the register's instructions.
+#[inline(always)]
+pub(crate) unsafe fn multiply<R: Register, A: Lhs<R, MR>, const MR: usize, const NR: usize>(
+    a: &A,
+    at: usize,
+    b: [R; NR],
+    acc: &mut [[R; NR]; MR],
+) {
+    for (r, row) in acc.iter_mut().enumerate() {
+        // SAFETY: the caller has the instructions and the term.
+        unsafe {
+            let a = a.get(r, at);
+            for (acc, b) in row.iter_mut().zip(b) {
+                *acc = acc.add_product(a, b);
+            }
+        }
+    }
+}
+
+/// One row of any number of vectors, with accumulators in memory.
+struct LineTask<'t, 'a, R: Register>(&'t Tile<'a, R::Word>, usize);
+
+impl<R: Register> IsaTask for LineTask<'_, '_, R> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self(Tile { a, b, b_stride, depth, from, epilogue, to, .. }, vectors) = self;
+        let whole = depth - depth % LINE_TERMS;
+        // SAFETY: `run_line` is called with memory as `Context::run` describes it, with the register's
+        // instructions.
+        unsafe {
+            for v in (0..vectors).map(|v| v * R::LANES) {
+                let acc = if from.is_null() { R::zero() } else { R::load(from.add(v)) };
+                acc.store(to.add(v));
+            }
+            for l in (0..whole).step_by(LINE_TERMS) {
+                line_terms::<R, LINE_TERMS>(
+                    a.add(l),
+                    (b.wrapping_add(l * b_stride), *b_stride),
+                    *to,
+                    vectors,
+                );
+            }
+            for l in whole..*depth {
+                line_terms::<R, 1>(a.add(l), (b.wrapping_add(l * b_stride), *b_stride), *to, vectors);
+            }
+            if !epilogue.is_none() {
+                for v in (0..vectors).map(|v| v * R::LANES) {
+                    let mut acc = [[R::load(to.add(v))]];
+                    epilogue.apply(&mut acc, v);
+                    acc[0][0].store(to.add(v));
+                }
+            }
+        }
+    }
+}
+
+/// Adds some terms to the accumulators of a line.
+///
+/// # Safety
+/// The terms, as many rows of vectors and the accumulators are valid, and the processor has the register's
+/// instructions.
+#[inline(always)]
+unsafe fn line_terms<R: Register, const TERMS: usize>(
+    a: *const R::Word,
+    (b, b_stride): (*const R::Word, usize),
+    to: *mut R::Word,
+    vectors: usize,
+) {
+    // SAFETY: the caller has the instructions, the terms, the rows and the accumulators.
+    unsafe {
+        let mut terms = [R::zero(); TERMS];
+        for (l, term) in terms.iter_mut().enumerate() {
+            *term = R::splat(a.add(l).read_unaligned());
+        }
+        for v in 0..vectors {
+            let to = to.add(v * R::LANES);
+            let mut acc = R::load(to);
+            for (l, term) in terms.iter().enumerate() {
+                acc = acc.add_product(*term, R::load(b.wrapping_add(l * b_stride + v * R::LANES)));
+            }
+            acc.store(to);
+        }
+    }
+}
+
+/// Computes a line.
+///
+/// # Safety
+/// As [`Context::run`](crate::gemm::context::Context::run).
+pub(crate) unsafe fn run_line<R: Register>(tile: &Tile<'_, R::Word>, vectors: usize) {
+    // SAFETY: the caller has the instructions.
+    unsafe { R::run(LineTask::<R>(tile, vectors)) };
+}
+
+/// Computes a tile of one size.
+///
+/// # Safety
+/// As [`Context::run`](crate::gemm::context::Context::run).
+pub(crate) unsafe fn run_tile<R: Register, A: Lhs<R, MR>, const MR: usize, const NR: usize>(
+    tile: &mut Tile<'_, R::Word>,
+) {
+    // SAFETY: the caller has the instructions.
+    unsafe { R::run(TileTask::<R, A, MR, NR>(tile, PhantomData)) };
+}
