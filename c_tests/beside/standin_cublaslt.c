@@ -8,12 +8,14 @@
 #include "standin_numbers.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { SUCCESS = 0, ALLOC_FAILED = 3, INVALID_VALUE = 7, EXECUTION_FAILED = 13, NOT_SUPPORTED = 15 };
 enum { R_32F = 0, R_64F = 1, R_16F = 2, R_16BF = 14, R_8F_E4M3 = 28, R_8F_E5M2 = 29 };
-enum { RELU = 2, BIAS = 4, GELU = 32 };
+enum { RELU = 2, BIAS = 4, BGRAD = 16, GELU = 32, DGELU = 64, AUX = 128, BGRADA = 256, BGRADB = 512 };
+enum { SUMS = BGRAD | BGRADA | BGRADB };
 enum { COMPUTE_64F = 70 };
 
 #define LT(name, ...) \
@@ -23,6 +25,8 @@ enum { COMPUTE_64F = 70 };
 typedef struct {
     int scale_type, transposed[2], epilogue, bias_type;
     const void *bias, *scales[2];
+    void* auxiliary;
+    int64_t auxiliary_leading, auxiliary_offset;
 } product;
 
 typedef struct {
@@ -85,7 +89,7 @@ LT(MatmulDescCreate, void** made, int compute_type, int scale_type)
 {
     const int result = make(made, sizeof(product));
     if (result == SUCCESS) {
-        *(product*)*made = (product){scale_type, {0, 0}, 1, -1, NULL, {NULL, NULL}};
+        *(product*)*made = (product){.scale_type = scale_type, .epilogue = 1, .bias_type = -1};
     }
     return (compute_type == COMPUTE_64F) == (scale_type == R_64F) ? result : INVALID_VALUE;
 }
@@ -117,6 +121,12 @@ LT(MatmulDescSetAttribute, void* of, int attribute, const void* value, size_t si
         return take(&p->epilogue, sizeof(int), value, size);
     case 8:
         return take(&p->bias, sizeof(void*), value, size);
+    case 11:
+        return take(&p->auxiliary, sizeof(void*), value, size);
+    case 12:
+        return take(&p->auxiliary_leading, sizeof(int64_t), value, size);
+    case 13:
+        return take(&p->auxiliary_offset, sizeof(int64_t), value, size);
     case 17:
         return take(&p->scales[0], sizeof(void*), value, size);
     case 18:
@@ -187,6 +197,21 @@ static int takes_small(const product* p, const layout* a, const layout* b, const
            b->leading % 16 == 0 && d->leading * bytes % 16 == 0 && a->rows % 16 == 0 && (!(p->epilogue & BIAS) || p->bias_type == bias);
 }
 
+/* The epilogues that cuBLAS documents, with the memory that each needs. */
+static int takes_epilogue(const product* p, const layout* d)
+{
+    static const int known[] = {1, RELU, BIAS, RELU | BIAS, GELU, GELU | BIAS, GELU | AUX, GELU | AUX | BIAS, DGELU | AUX, DGELU | AUX | BGRAD,
+                                BGRADA, BGRADB};
+    int found = 0;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        found |= p->epilogue == known[i];
+    }
+    const int64_t leading = p->auxiliary_leading;
+    const int steps = leading % 8 == 0 && leading >= (int64_t)d->rows && p->auxiliary_offset % 8 == 0;
+    return found && (!(p->epilogue & (BIAS | SUMS)) || p->bias != NULL) && (!(p->epilogue & AUX) || (p->auxiliary != NULL && steps)) &&
+           (!(p->epilogue & SUMS) || (d->batch == 1 && p->bias_type == d->type));
+}
+
 /* Two algorithms: one that needs a workspace, where that is allowed, and one that needs none. */
 LT(MatmulAlgoGetHeuristic,
    void* handle,
@@ -202,7 +227,7 @@ LT(MatmulAlgoGetHeuristic,
 {
     const product* p = of;
     const layout *la = a, *lb = b, *lc = c, *ld = d;
-    const int known = (p->epilogue & ~(1 | RELU | BIAS | GELU)) == 0 && (!(p->epilogue & BIAS) || p->bias != NULL);
+    const int known = takes_epilogue(p, ld);
     *count = 0;
     if (handle == NULL || !is_known(ld->type) || lc->type != ld->type || !known) {
         return NOT_SUPPORTED;
@@ -237,11 +262,51 @@ static double element(const char* at, const layout* l, int batch, uint64_t row, 
     return standin_load(at, l->type, batch * l->offset + (int64_t)row + (int64_t)column * l->leading);
 }
 
+static double left(const call* m, int batch, uint64_t row, uint64_t k)
+{
+    return m->product.transposed[0] ? element(m->at_a, &m->a, batch, k, row) : element(m->at_a, &m->a, batch, row, k);
+}
+
+static double right(const call* m, int batch, uint64_t k, uint64_t column)
+{
+    return m->product.transposed[1] ? element(m->at_b, &m->b, batch, column, k) : element(m->at_b, &m->b, batch, k, column);
+}
+
+/* GELU by the formula with tanh, and its derivative. */
+static double gelu(double x)
+{
+    return 0.5 * x * (1.0 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+}
+
+static double gelu_slope(double x)
+{
+    const double t = tanh(0.7978845608028654 * (x + 0.044715 * x * x * x));
+    return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * 0.7978845608028654 * (1.0 + 0.134145 * x * x);
+}
+
+/* The sums of the terms of a factor, or of the columns of the result, which a call adds up itself. */
+static void add_up(const call* m, uint64_t terms, const double* of_rows)
+{
+    const product* p = &m->product;
+    const uint64_t count = p->epilogue & BGRADB ? m->d.columns : m->d.rows;
+    for (uint64_t place = 0; place < count; place++) {
+        double sum = of_rows[p->epilogue & BGRADB ? 0 : place];
+        for (uint64_t k = 0; k < terms && !(p->epilogue & BGRAD); k++) {
+            sum += p->epilogue & BGRADA ? left(m, 0, place, k) : right(m, 0, k, place);
+        }
+        standin_store((char*)(uintptr_t)p->bias, p->bias_type, (int64_t)place, sum);
+    }
+}
+
 static void multiply(void* data)
 {
     const call* m = data;
     const product* p = &m->product;
     const uint64_t terms = p->transposed[0] ? m->a.rows : m->a.columns;
+    double* of_rows = calloc(m->d.rows, sizeof(double));
+    if (of_rows == NULL) {
+        abort();
+    }
     /* What is promised is used. */
     memset(m->workspace, 0x5a, m->size);
     for (int batch = 0; batch < m->d.batch; batch++) {
@@ -249,10 +314,7 @@ static void multiply(void* data)
             for (uint64_t row = 0; row < m->d.rows; row++) {
                 double sum = 0.0;
                 for (uint64_t k = 0; k < terms; k++) {
-                    const double left = p->transposed[0] ? element(m->at_a, &m->a, batch, k, row) : element(m->at_a, &m->a, batch, row, k);
-                    const double right =
-                        p->transposed[1] ? element(m->at_b, &m->b, batch, column, k) : element(m->at_b, &m->b, batch, k, column);
-                    sum += left * right;
+                    sum += left(m, batch, row, k) * right(m, batch, k, column);
                 }
                 sum *= m->alpha;
                 for (int i = 0; i < 2; i++) {
@@ -265,13 +327,25 @@ static void multiply(void* data)
                 if (p->epilogue & RELU) {
                     sum = sum > 0.0 ? sum : 0.0;
                 }
-                if (p->epilogue & GELU) {
-                    sum = 0.5 * sum * (1.0 + tanh(0.7978845608028654 * (sum + 0.044715 * sum * sum * sum)));
+                const int64_t place = batch * p->auxiliary_offset + (int64_t)row + (int64_t)column * p->auxiliary_leading;
+                if ((p->epilogue & (GELU | AUX)) == (GELU | AUX)) {
+                    standin_store(p->auxiliary, m->d.type, place, sum);
                 }
+                if (p->epilogue & GELU) {
+                    sum = gelu(sum);
+                }
+                if (p->epilogue & DGELU) {
+                    sum *= gelu_slope(standin_load(p->auxiliary, m->d.type, place));
+                }
+                of_rows[row] += p->epilogue & BGRAD ? sum : 0.0;
                 standin_store(m->at_d, m->d.type, batch * m->d.offset + (int64_t)row + (int64_t)column * m->d.leading, sum);
             }
         }
     }
+    if (p->epilogue & SUMS) {
+        add_up(m, terms, of_rows);
+    }
+    free(of_rows);
 }
 
 LT(Matmul,

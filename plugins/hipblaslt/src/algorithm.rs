@@ -135,7 +135,7 @@ impl Description {
         let mut numbers = vec![
             (DESC_TRANSA, operation(&product.a)),
             (DESC_TRANSB, operation(&product.b)),
-            (DESC_EPILOGUE, epilogue(chain)),
+            (DESC_EPILOGUE, epilogue(chain)?),
         ];
         if let Some(bias) = chain.bias {
             numbers.push((DESC_BIAS_TYPE, data_type(bias)));
@@ -168,8 +168,12 @@ impl Description {
 }
 
 /// hipBLASLt's number of what comes after the product.
-fn epilogue(chain: &Chain) -> c_int {
-    match (chain.activation, chain.bias.is_some()) {
+fn epilogue(chain: &Chain) -> Result<c_int, Refusal> {
+    let refused = "operation: is a gradient, a sum, or an activation of what others see, expected neither";
+    if chain.product.auxiliary.is_some() || chain.sums.is_some() {
+        return Err(Refusal::new(refused));
+    }
+    Ok(match (chain.activation, chain.bias.is_some()) {
         (None, false) => EPILOGUE_DEFAULT,
         (None, true) => EPILOGUE_BIAS,
         (Some(Activation::Relu), false) => EPILOGUE_RELU,
@@ -178,7 +182,8 @@ fn epilogue(chain: &Chain) -> c_int {
         (Some(Activation::Gelu), true) => EPILOGUE_GELU_BIAS,
         (Some(Activation::Swish), false) => EPILOGUE_SWISH,
         (Some(Activation::Swish), true) => EPILOGUE_SWISH_BIAS,
-    }
+        (Some(Activation::GeluBackward), _) => return Err(Refusal::new(refused)),
+    })
 }
 
 /// HIP's number of a type of a chain, which has no others.

@@ -13,7 +13,7 @@ use crate::rocblas::{
     STATUS_NOT_IMPLEMENTED, STATUS_SIZE_INCREASED, STATUS_SIZE_UNCHANGED, STATUS_SUCCESS, rocblas_status,
 };
 use hipdnn_plugin_planner::chain::{Chain, Tensors};
-use hipdnn_plugin_planner::product::Matrix;
+use hipdnn_plugin_planner::product::{MATRICES, Matrix};
 
 /// A product, perhaps with a factor and a summand, that is ready to run.
 pub struct GemmRun {
@@ -25,10 +25,10 @@ impl GemmRun {
     /// The chain, where rocBLAS can compute it.
     ///
     /// # Errors
-    /// When it has a bias or an activation, or rocBLAS cannot be had or has no kernel.
+    /// When it has a bias, an activation or sums, or rocBLAS cannot be had or has no kernel.
     pub fn new(ready: &mut Ready<'_>, chain: &Chain, options: &Options) -> Result<Self, PluginError> {
-        if chain.bias.is_some() || chain.activation.is_some() {
-            return Err(Refusal::new("rocBLAS computes products without bias and activation").into());
+        if chain.bias.is_some() || chain.activation.is_some() || chain.sums.is_some() {
+            return Err(Refusal::new("rocBLAS computes products without bias, activation and sums").into());
         }
         let mut gemm = Self { chain: chain.clone(), workspace_size: 0 };
         let (library, handle) = ready.rocblas()?;
@@ -41,7 +41,7 @@ impl GemmRun {
         let tensors =
             Tensors { a: place(1), b: place(2), c: place(3), summand: Some(place(4)), ..Tensors::default() };
         // SAFETY: rocBLAS is asked for a size only, and reads none of these addresses.
-        let answer = unsafe { gemm.call(ready, &tensors, &[0; 4]) };
+        let answer = unsafe { gemm.call(ready, &tensors, &[0; MATRICES]) };
         let mut end = || {
             // SAFETY: the handle is alive, and the output valid.
             unsafe { (library.rocblas_stop_device_memory_size_query)(handle, &mut gemm.workspace_size) }
@@ -76,7 +76,7 @@ impl GemmRun {
         &self,
         ready: &mut Ready<'_>,
         tensors: &Tensors<*mut c_void>,
-        begins: &[usize; 4],
+        begins: &[usize; MATRICES],
     ) -> Result<rocblas_status, PluginError> {
         let (library, handle) = ready.rocblas()?;
         let Chain { product, double, .. } = &self.chain;

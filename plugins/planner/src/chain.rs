@@ -1,18 +1,20 @@
 //! Chains of nodes that one call can compute: a product, factors, a summand, a bias and an activation, in this order.
 
 mod call;
+mod links;
+mod sums;
 
 use crate::Refusal;
 use crate::layout::MAX_RANK;
 use crate::prepare::{CheckedNode, Prepared, Readers, prepare};
 use crate::problem::matmul::Matmul;
-use crate::problem::pointwise::{Broadcast, Pointwise};
 use crate::problem::{Operand, Problem};
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, PointwiseMode, operation};
 use hipdnn_plugin_sdk::{PluginError, Refusal as PluginRefusal};
 
 use crate::product::Product;
 pub use call::{Scalar, Tensors};
+pub use sums::{Summed, Sums};
 
 /// What the libraries apply to each element of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,6 +25,8 @@ pub enum Activation {
     Gelu,
     /// x / (1 + exp(-x))
     Swish,
+    /// x times the derivative of that GELU where the auxiliary matrix is.
+    GeluBackward,
 }
 
 /// What is computed, without the tensors' names.
@@ -40,6 +44,8 @@ pub struct Chain {
     pub activation: Option<Activation>,
     /// How many numbers in memory the product is multiplied by, as products of 8-bit floats are.
     pub scales: usize,
+    /// What is summed beside the product.
+    pub sums: Option<Sums>,
 }
 
 /// A chain of nodes of a graph.
@@ -47,6 +53,8 @@ pub struct Chain {
 pub struct Part {
     /// The nodes, in order.
     pub nodes: Vec<usize>,
+    /// Those of them that begin with the product, each of which reads what the one before it writes.
+    pub links: Vec<usize>,
     /// What they compute.
     pub chain: Chain,
     /// Of which tensors.
@@ -63,11 +71,11 @@ impl AsRef<Self> for Part {
 ///
 /// # Errors
 /// Why neither the product alone nor a chain behind it can be computed.
-fn longest(prepared: &Prepared, first: usize, readers: &Readers) -> Result<Part, Refusal> {
-    let mut builder = Builder::begin(prepared, first)?;
+fn longest(prepared: &Prepared, first: usize, readers: &Readers, taken: &[bool]) -> Result<Part, Refusal> {
+    let mut builder = Builder::begin(prepared, readers, taken, first)?;
     let mut longest = builder.part();
     // A node that is no link of the chain is said to be so when its turn comes.
-    while let Some(place) = builder.next(readers) {
+    while let Some(place) = builder.next() {
         if builder.add(place).is_err() {
             break;
         }
@@ -84,9 +92,9 @@ fn longest(prepared: &Prepared, first: usize, readers: &Readers) -> Result<Part,
 ///
 /// # Errors
 /// The first thing that is not taken.
-fn explain(prepared: &Prepared, chain: &Part, place: usize) -> Result<(), Refusal> {
-    let Some((first, rest)) = chain.nodes.split_first() else { return Ok(()) };
-    let mut builder = Builder::begin(prepared, *first)?;
+fn explain(prepared: &Prepared, readers: &Readers, chain: &Part, place: usize) -> Result<(), Refusal> {
+    let Some((first, rest)) = chain.links.split_first() else { return Ok(()) };
+    let mut builder = Builder::begin(prepared, readers, &[], *first)?;
     for node in rest {
         builder.add(*node)?;
     }
@@ -121,7 +129,10 @@ pub fn partition<T: AsRef<Part>>(
     let readers = prepared.readers();
     let mut parts: Vec<T> = Vec::new();
     let mut taken = vec![false; prepared.problems.len()];
-    for node in prepared.nodes() {
+    // A sum belongs to a product that may come later.
+    let is_sum = |node: &CheckedNode<'_>| matches!(node.problem, Problem::Reduction(_));
+    let (sums, others): (Vec<_>, Vec<_>) = prepared.nodes().partition(is_sum);
+    for node in others.into_iter().chain(sums) {
         let first = node.place;
         if taken.get(first) == Some(&true) {
             continue;
@@ -133,9 +144,9 @@ pub fn partition<T: AsRef<Part>>(
         if !matches!(node.problem, Problem::Matmul(_))
             && let Some(before) = before
         {
-            explain(prepared, before, first).map_err(refuse)?;
+            explain(prepared, &readers, before, first).map_err(refuse)?;
         }
-        let part = longest(prepared, first, &readers).map_err(refuse)?;
+        let part = longest(prepared, first, &readers, &taken).map_err(refuse)?;
         let made = make(part).map_err(|error| error.with_context(|text| node.refusal(text)))?;
         for place in &made.as_ref().nodes {
             if let Some(taken) = taken.get_mut(*place) {
@@ -144,8 +155,8 @@ pub fn partition<T: AsRef<Part>>(
         }
         parts.push(made);
     }
-    // What a chain reads may be written between its nodes.
-    parts.sort_by_key(|made| made.as_ref().nodes.last().copied());
+    // What a chain reads may be written between its nodes. Nobody waits for its sums.
+    parts.sort_by_key(|made| made.as_ref().links.last().copied());
     Ok(parts)
 }
 
@@ -167,10 +178,23 @@ struct Added {
     strides: [usize; MAX_RANK],
 }
 
+/// The strides of a tensor of the shape of the result: 0 along dims of 1.
+fn spread(operand: &Operand) -> [usize; MAX_RANK] {
+    let mut strides = [0; MAX_RANK];
+    let axes = operand.layout.dims().iter().zip(operand.layout.strides());
+    for (spread, (dim, stride)) in strides.iter_mut().zip(axes) {
+        *spread = if *dim == 1 { 0 } else { *stride };
+    }
+    strides
+}
+
 /// A chain that may become longer.
 struct Builder<'a> {
     prepared: &'a Prepared,
-    nodes: Vec<usize>,
+    readers: &'a Readers,
+    /// Which nodes are of other chains.
+    taken: &'a [bool],
+    links: Vec<usize>,
     node: &'a operation::Matmul,
     /// With the result of the chain in the place of c.
     matmul: Matmul,
@@ -182,10 +206,16 @@ struct Builder<'a> {
     /// The bias, and whether it has an element for each column of the operation's result and not for each row.
     bias: Option<(Added, bool)>,
     activation: Option<Activation>,
+    auxiliary: Option<Added>,
 }
 
 impl<'a> Builder<'a> {
-    fn begin(prepared: &'a Prepared, first: usize) -> Result<Self, Refusal> {
+    fn begin(
+        prepared: &'a Prepared,
+        readers: &'a Readers,
+        taken: &'a [bool],
+        first: usize,
+    ) -> Result<Self, Refusal> {
         let CheckedNode { node, problem, .. } = prepared.node(first).ok_or("there is no such node")?;
         let matmul = match problem {
             Problem::Matmul(matmul) => **matmul,
@@ -211,7 +241,9 @@ impl<'a> Builder<'a> {
         let double = matmul.a.data_type == DataType::Double;
         let builder = Self {
             prepared,
-            nodes: vec![first],
+            readers,
+            taken,
+            links: vec![first],
             node: operation,
             result: operation.c,
             matmul,
@@ -221,6 +253,7 @@ impl<'a> Builder<'a> {
             summand: None,
             bias: None,
             activation: None,
+            auxiliary: None,
         };
         builder.check_compute_type(node)?;
         for (name, uid, operand) in [("a", operation.a, &matmul.a), ("b", operation.b, &matmul.b)] {
@@ -243,12 +276,16 @@ impl<'a> Builder<'a> {
         Ok(builder)
     }
 
-    /// The only reader of the result, where nobody else can see it.
-    fn next(&self, readers: &Readers) -> Option<usize> {
-        match readers.get(&self.result)?.as_slice() {
-            [reader] if self.prepared.graph.tensor(self.result)?.is_virtual => Some(*reader),
+    /// The only reader of the result, where nobody else can see it or the call writes it, too.
+    fn next(&self) -> Option<usize> {
+        match self.readers.get(&self.result)?.as_slice() {
+            [reader] if self.is_virtual() || self.is_kept_by(*reader) => Some(*reader),
             _ => None,
         }
+    }
+
+    fn is_virtual(&self) -> bool {
+        self.prepared.graph.tensor(self.result).is_some_and(|tensor| tensor.is_virtual)
     }
 
     fn check_compute_type(&self, node: &Node) -> Result<(), Refusal> {
@@ -298,7 +335,12 @@ impl<'a> Builder<'a> {
         match pointwise.mode {
             PointwiseMode::Mul => self.scale(operation, pointwise)?,
             PointwiseMode::Add => self.added(operation, pointwise)?,
-            mode => self.activation = Some(activation(mode, pointwise)?),
+            PointwiseMode::GeluApproxTanhBwd => self.gradient(operation, pointwise)?,
+            mode => self.activation = Some(links::activation(mode, pointwise)?),
+        }
+        if self.activation == Some(Activation::Gelu) && !self.is_virtual() {
+            let kept = Added { uid: self.result, operand: self.matmul.c, strides: spread(&self.matmul.c) };
+            self.auxiliary = Some(kept);
         }
         let dims = |operand: &Operand| operand.layout;
         if dims(&pointwise.output).dims() != dims(&self.matmul.c).dims() {
@@ -310,84 +352,17 @@ impl<'a> Builder<'a> {
         }
         self.matmul.c = pointwise.output;
         self.result = operation.out_0;
-        self.nodes.push(place);
+        self.links.push(place);
         Ok(())
     }
 
-    /// The operand of a node that is not the result so far, its name and its place.
-    fn other(&self, operation: &operation::Pointwise) -> Result<(&'static str, i64, usize), Refusal> {
-        let second = operation.in_1.ok_or("in_1: absent, expected a tensor")?;
-        Ok(if operation.in_0 == self.result { ("in_1", second, 1) } else { ("in_0", operation.in_0, 0) })
-    }
-
-    fn scale(&mut self, operation: &operation::Pointwise, pointwise: &Pointwise) -> Result<(), Refusal> {
-        let (name, uid, place) = self.other(operation)?;
-        let number =
-            self.prepared.graph.tensor(uid).and_then(|tensor| tensor.value).and_then(|value| value.as_f64());
-        let is_second = number.is_some() && self.alpha.is_some();
-        if is_second || self.summand.is_some() || self.bias.is_some() {
-            return Err("operation: is mul after another operation, expected it directly after the product"
-                .to_owned());
-        }
-        if number.is_some() {
-            self.alpha = number;
-            return Ok(());
-        }
-        if !is_small(self.matmul.a.data_type) {
-            return Err(format!("{name}: is in memory, expected a number in the graph"));
-        }
-        self.in_memory(name, uid)?;
-        let scale =
-            pointwise.inputs.get(place).ok_or_else(|| format!("{name}: absent, expected a tensor"))?;
-        let Operand { data_type, layout, .. } = &scale.operand;
-        if *data_type != DataType::Float || layout.elements() != 1 {
-            return Err(format!(
-                "{name}: is {} of dims {:?}, expected one float that scales the product",
-                data_type.name(),
-                layout.dims()
-            ));
-        }
-        if self.scales.len() == 2 {
-            return Err(format!("{name}: is a third scale, expected one for each factor at most"));
-        }
-        self.scales.push(uid);
-        Ok(())
-    }
-
-    fn added(&mut self, operation: &operation::Pointwise, pointwise: &Pointwise) -> Result<(), Refusal> {
-        let (name, uid, place) = self.other(operation)?;
-        self.in_memory(name, uid)?;
-        let Broadcast { operand, strides } =
-            *pointwise.inputs.get(place).ok_or_else(|| format!("{name}: absent, expected a tensor"))?;
-        let added = Added { uid, operand, strides };
-        let batch = self.matmul.batch;
-        let dims = operand.layout.dims();
-        let missing = (batch + 2).saturating_sub(dims.len());
-        let dim =
-            |axis: usize| axis.checked_sub(missing).and_then(|axis| dims.get(axis).copied()).unwrap_or(1);
-        let stride = |axis: usize| strides.get(axis).copied().unwrap_or(0);
-        let (rows, columns) = (dim(batch), dim(batch + 1));
-        let one_for_all = (0..batch).all(|axis| dim(axis) == 1);
-        let (m, n) = (self.matmul.m, self.matmul.n);
-        let by_column = rows == 1 && columns == n && (n == 1 || stride(batch + 1) == 1);
-        let by_row = columns == 1 && rows == m && (m == 1 || stride(batch) == 1);
-        if self.bias.is_none() && one_for_all && (by_column || by_row) {
-            // A single element for a single row is one for each of its columns, too.
-            self.bias = Some((added, by_column));
-            return Ok(());
-        }
-        if rows == m && columns == n && self.summand.is_none() {
-            self.summand = Some(added);
-            return Ok(());
-        }
-        Err(format!(
-            "{name}: dims {dims:?}, expected those of the product, [{m}, {n}] at the end, or one row of {n} or one column of {m} that \
-             lies side by side, and one of each kind"
-        ))
-    }
-
-    /// The chain up to here.
+    /// The chain up to here, with sums where the graph asks for them and the call can make them.
     fn part(&self) -> Result<Part, Refusal> {
+        let with = |asked: &sums::Asked| self.part_with(Some(asked)).ok();
+        self.sums().iter().find_map(with).map_or_else(|| self.part_with(None), Ok)
+    }
+
+    fn part_with(&self, sums: Option<&sums::Asked>) -> Result<Part, Refusal> {
         let matmul = &self.matmul;
         let (factor, result) = (matmul.a.data_type, matmul.c.data_type);
         let from_small = is_small(factor) && matches!(result, DataType::Half | DataType::Bfloat16);
@@ -416,20 +391,47 @@ impl<'a> Builder<'a> {
                 return Err(format!("the bias: data type is {}, expected {expected}", is.name()));
             }
         }
+        if is_small(factor) && self.auxiliary.is_some() {
+            return Err(format!(
+                "a: data type is {}, expected a wider one with a gradient or an activation whose input is kept",
+                factor.name()
+            ));
+        }
+        if let Some(added) = self.auxiliary.filter(|added| added.operand.data_type != result) {
+            return Err(format!(
+                "tensor {}: data type is {}, expected {} as in the result of its activation or gradient",
+                added.uid,
+                added.operand.data_type.name(),
+                result.name()
+            ));
+        }
         let by_column = self.bias.map(|(_, by_column)| by_column);
-        let product = Product::of(
-            matmul,
-            self.summand.as_ref().map(|added| (&added.operand, added.strides)),
-            by_column,
-        )?;
+        let by_column = by_column.or_else(|| sums.and_then(|asked| asked.by_column));
+        let others = [&self.summand, &self.auxiliary];
+        let others = others.map(|other| other.as_ref().map(|added| (&added.operand, added.strides)));
+        let product = Product::of(matmul, others, by_column)?;
         product.check_numbers()?;
+        if (self.auxiliary.is_some() || sums.is_some()) && product.calls.len() > 1 {
+            return Err(format!(
+                "c: takes {} calls, expected one with a gradient or an activation whose input is kept",
+                product.calls.len()
+            ));
+        }
+        if sums.is_some() && product.batch > 1 {
+            return Err(format!("c: has {} matrices, expected one with sums", product.batch));
+        }
         let (mut a, mut b) = (self.node.a, self.node.b);
         if product.swapped {
             std::mem::swap(&mut a, &mut b);
         }
+        let mut nodes = self.links.clone();
+        nodes.extend(sums.map(|asked| asked.node));
+        nodes.sort_unstable();
         Ok(Part {
-            nodes: self.nodes.clone(),
+            nodes,
+            links: self.links.clone(),
             chain: Chain {
+                sums: sums.map(|asked| asked.seen(product.swapped)),
                 product,
                 double: self.double,
                 alpha: self.alpha.unwrap_or(1.0).to_bits(),
@@ -443,33 +445,11 @@ impl<'a> Builder<'a> {
                 c: self.result,
                 summand: self.summand.map(|added| added.uid),
                 bias: self.bias.map(|(added, _)| added.uid),
+                auxiliary: self.auxiliary.map(|added| added.uid),
+                sums: sums.map(|asked| asked.uid),
                 scales: [self.scales.first().copied(), self.scales.get(1).copied()],
             },
         })
-    }
-}
-
-/// The libraries' activation for a mode.
-fn activation(mode: PointwiseMode, pointwise: &Pointwise) -> Result<Activation, Refusal> {
-    let numbers = &pointwise.activation;
-    match mode {
-        PointwiseMode::ReluFwd if numbers.lower_clip != 0.0 => {
-            Err(format!("relu_lower_clip: is {}, expected 0", numbers.lower_clip))
-        }
-        PointwiseMode::ReluFwd if numbers.lower_clip_slope != 0.0 => {
-            Err(format!("relu_lower_clip_slope: is {}, expected 0", numbers.lower_clip_slope))
-        }
-        PointwiseMode::ReluFwd => match numbers.upper_clip {
-            Some(upper) => Err(format!("relu_upper_clip: is {upper}, expected none")),
-            None => Ok(Activation::Relu),
-        },
-        PointwiseMode::GeluApproxTanhFwd => Ok(Activation::Gelu),
-        PointwiseMode::SwishFwd if numbers.swish_beta == 1.0 => Ok(Activation::Swish),
-        PointwiseMode::SwishFwd => Err(format!("swish_beta: is {}, expected 1", numbers.swish_beta)),
-        other => Err(format!(
-            "operation: is {}, expected an addition, RELU, GELU by the formula with tanh, or SWISH after a product",
-            other.name()
-        )),
     }
 }
 

@@ -9,6 +9,9 @@ use hipdnn_plugin_sdk::graph::DataType;
 /// The most calls that one product may take. Batch dimensions that cannot be walked with one distance take more than one.
 const MAX_CALLS: usize = 1024;
 
+/// The most matrices of a product: its factors, its result, the summand and the auxiliary one.
+pub const MATRICES: usize = 5;
+
 /// A matrix, or one for each index of the batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Matrix {
@@ -39,15 +42,17 @@ pub struct Product {
     pub c: Matrix,
     /// What is added, m x n.
     pub summand: Option<Matrix>,
+    /// What an activation keeps of its input, or its gradient reads, m x n.
+    pub auxiliary: Option<Matrix>,
     /// The number of matrices that one call walks over.
     pub batch: usize,
-    /// For each call the elements from the beginning of a, b, c and the summand.
-    pub calls: Vec<[usize; 4]>,
+    /// For each call the elements from the beginning of a, b, c, the summand and the auxiliary matrix.
+    pub calls: Vec<[usize; MATRICES]>,
     /// Whether rows here are the operation's columns, and a its b.
     pub swapped: bool,
 }
 
-/// One of the four matrices while the shape is worked out.
+/// One of the matrices while the shape is worked out.
 #[derive(Clone, Copy)]
 struct Part {
     name: &'static str,
@@ -57,21 +62,20 @@ struct Part {
     strides: [usize; 2],
 }
 
-/// A batch dimension: its length, and the elements from one index to the next in each of the four.
-type Axis = (usize, [usize; 4]);
+/// A batch dimension: its length, and the elements from one index to the next in each matrix.
+type Axis = (usize, [usize; MATRICES]);
+
+/// A matrix of the shape of the result, and its strides there.
+pub type Spread<'a> = Option<(&'a Operand, [usize; MAX_RANK])>;
 
 impl Product {
-    /// The product of an operation, with a summand of the shape of the result or spread over its batch dimensions. `by_column` says that
-    /// a bias with an element for each column of the operation's result is to be added, which takes columns whose elements the libraries
-    /// call rows.
+    /// The product of an operation, with a summand and an auxiliary matrix of the shape of the result or spread over its batch dimensions.
+    /// `by_column` says that a bias with an element for each column of the operation's result is to be added or made, which takes columns
+    /// whose elements the libraries call rows.
     ///
     /// # Errors
     /// The first thing that the libraries do not take.
-    pub fn of(
-        matmul: &Matmul,
-        summand: Option<(&Operand, [usize; MAX_RANK])>,
-        by_column: Option<bool>,
-    ) -> Result<Self, Refusal> {
+    pub fn of(matmul: &Matmul, others: [Spread<'_>; 2], by_column: Option<bool>) -> Result<Self, Refusal> {
         let batch = matmul.batch;
         let part = |name, operand: &Operand| {
             let (dims, strides) = (operand.layout.dims(), operand.layout.strides());
@@ -85,18 +89,22 @@ impl Product {
         let mut a = part("a", &matmul.a);
         let mut b = part("b", &matmul.b);
         let mut c = part("c", &matmul.c);
-        let mut added = summand.map(|(operand, strides)| Part {
-            name: "the summand",
-            data_type: operand.data_type,
-            dims: c.dims,
-            strides: [at(&strides, batch), at(&strides, batch + 1)],
-        });
-        let mut axes = axes(matmul, summand.map(|(_, strides)| strides))?;
+        let other = |name, other: Spread<'_>| {
+            other.map(|(operand, strides)| Part {
+                name,
+                data_type: operand.data_type,
+                dims: c.dims,
+                strides: [at(&strides, batch), at(&strides, batch + 1)],
+            })
+        };
+        let [summand, auxiliary] = others;
+        let mut added = [other("the summand", summand), other("what the activation is of", auxiliary)];
+        let mut axes = axes(matmul, others.map(|other| other.map(|(_, strides)| strides)))?;
         // Rows in the libraries' sense are those of the operation where it stores columns first.
         let swapped = by_column.unwrap_or(!(c.dims[0] > 1 && c.strides[0] == 1));
         if swapped {
             std::mem::swap(&mut a, &mut b);
-            for part in [&mut a, &mut b, &mut c].into_iter().chain(&mut added) {
+            for part in [&mut a, &mut b, &mut c].into_iter().chain(added.iter_mut().flatten()) {
                 part.dims.swap(0, 1);
                 part.strides.swap(0, 1);
             }
@@ -109,6 +117,7 @@ impl Product {
         let (batch, strides) = batch_axis(&mut axes);
         let [m, n] = c.dims;
         let k = a.dims.get(1).copied().unwrap_or(1);
+        let [summand, auxiliary] = added;
         Ok(Self {
             m,
             n,
@@ -116,7 +125,8 @@ impl Product {
             a: a.matrix(at(&strides, 0))?,
             b: b.matrix(at(&strides, 1))?,
             c: c.plain(at(&strides, 2))?,
-            summand: added.map(|part| part.plain(at(&strides, 3))).transpose()?,
+            summand: summand.map(|part| part.plain(at(&strides, 3))).transpose()?,
+            auxiliary: auxiliary.map(|part| part.plain(at(&strides, 4))).transpose()?,
             batch,
             calls: calls(&axes)?,
             swapped,
@@ -137,6 +147,10 @@ impl Product {
             ("elements between columns of the right operand", self.b.leading),
             ("elements between columns of the result", self.c.leading),
             ("elements between columns of the summand", self.summand.map_or(0, |part| part.leading)),
+            (
+                "elements between columns of what the activation is of",
+                self.auxiliary.map_or(0, |part| part.leading),
+            ),
         ];
         match numbers.iter().find(|(_, number)| i32::try_from(*number).is_err()) {
             Some((what, number)) => Err(format!("{number} {what}, expected at most {}", i32::MAX)),
@@ -188,7 +202,7 @@ fn at(values: &[usize], place: usize) -> usize {
 }
 
 /// The batch dimensions of the product, outermost first. One whose matrices several neighbours share becomes several.
-fn axes(matmul: &Matmul, summand: Option<[usize; MAX_RANK]>) -> Result<Vec<Axis>, Refusal> {
+fn axes(matmul: &Matmul, others: [Option<[usize; MAX_RANK]>; 2]) -> Result<Vec<Axis>, Refusal> {
     let mut axes = Vec::new();
     for axis in 0..matmul.batch {
         let dim = at(matmul.c.layout.dims(), axis);
@@ -206,13 +220,16 @@ fn axes(matmul: &Matmul, summand: Option<[usize; MAX_RANK]>) -> Result<Vec<Axis>
                 continue;
             }
             let step = |stride: usize, share: usize| if unit < share { 0 } else { unit / share * stride };
+            let [summand, auxiliary] =
+                others.map(|strides| strides.map_or(0, |strides| step(at(&strides, axis), 1)));
             axes.push((
                 count,
                 [
                     step(at(matmul.a.layout.strides(), axis), shares[0]),
                     step(at(matmul.b.layout.strides(), axis), shares[1]),
                     step(at(matmul.c.layout.strides(), axis), 1),
-                    summand.map_or(0, |strides| step(at(&strides, axis), 1)),
+                    summand,
+                    auxiliary,
                 ],
             ));
         }
@@ -239,20 +256,20 @@ fn merge(axes: &mut Vec<Axis>) {
 
 /// Makes columns of the innermost axes along which the left operand is the same and columns go on: one large product is faster
 /// than many small ones.
-fn into_columns(axes: &mut Vec<Axis>, b: &mut Part, c: &mut Part, summand: &mut Option<Part>) {
-    while let Some((count, [a_step, b_step, c_step, added_step])) = axes.last().copied() {
+fn into_columns(axes: &mut Vec<Axis>, b: &mut Part, c: &mut Part, others: &mut [Option<Part>; 2]) {
+    while let Some((count, [a_step, b_step, c_step, other_steps @ ..])) = axes.last().copied() {
         let follows = |part: &Part, step: usize| {
             let [_, columns] = part.dims;
             columns == 1 || part.strides.get(1).is_some_and(|stride| stride * columns == step)
         };
-        let added = summand.as_ref().is_none_or(|part| follows(part, added_step));
-        if a_step != 0 || !follows(b, b_step) || !follows(c, c_step) || !added {
+        let mut pairs = others.iter().zip(other_steps);
+        let others_follow = pairs.all(|(part, step)| part.as_ref().is_none_or(|part| follows(part, step)));
+        if a_step != 0 || !follows(b, b_step) || !follows(c, c_step) || !others_follow {
             return;
         }
-        for (part, step) in
-            [(Some(b as &mut Part), b_step), (Some(c), c_step), (summand.as_mut(), added_step)]
-        {
-            let Some(part) = part else { continue };
+        let others =
+            others.iter_mut().zip(other_steps).filter_map(|(part, step)| Some((part.as_mut()?, step)));
+        for (part, step) in [(b as &mut Part, b_step), (c, c_step)].into_iter().chain(others) {
             let [_, columns] = &mut part.dims;
             if *columns == 1 {
                 let [_, stride] = &mut part.strides;
@@ -267,11 +284,11 @@ fn into_columns(axes: &mut Vec<Axis>, b: &mut Part, c: &mut Part, summand: &mut 
 /// Takes out the longest axis, which one call walks over.
 fn batch_axis(axes: &mut Vec<Axis>) -> Axis {
     let longest = axes.iter().enumerate().max_by_key(|(_, (count, _))| *count).map(|(place, _)| place);
-    longest.map_or((1, [0; 4]), |place| axes.remove(place))
+    longest.map_or((1, [0; MATRICES]), |place| axes.remove(place))
 }
 
 /// Where the matrices of each call begin.
-fn calls(axes: &[Axis]) -> Result<Vec<[usize; 4]>, Refusal> {
+fn calls(axes: &[Axis]) -> Result<Vec<[usize; MATRICES]>, Refusal> {
     let count = axes.iter().try_fold(1_usize, |count, (dim, _)| count.checked_mul(*dim));
     if count.is_none_or(|count| count > MAX_CALLS) {
         let dims: Vec<usize> = axes.iter().map(|(dim, _)| *dim).collect();
@@ -279,11 +296,11 @@ fn calls(axes: &[Axis]) -> Result<Vec<[usize; 4]>, Refusal> {
             "c: batch dimensions {dims:?} are left that cannot be walked together, expected at most {MAX_CALLS} indices"
         ));
     }
-    let mut calls = vec![[0; 4]];
+    let mut calls = vec![[0; MATRICES]];
     for (dim, strides) in axes {
         calls = calls
             .iter()
-            .flat_map(|begin: &[usize; 4]| {
+            .flat_map(|begin: &[usize; MATRICES]| {
                 (0..*dim)
                     .map(move |index| std::array::from_fn(|part| at(begin, part) + index * at(strides, part)))
             })

@@ -15,8 +15,8 @@ const OF_NVIDIA: [&str; 6] = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_1
 /// Something that every compiler compiles for an architecture that it knows.
 const NOTHING: &str = "extern \"C\" __global__ void nothing() {}";
 
-/// Compiles the kernels of every case, and answers for which architectures.
-pub fn compile(platform: Platform) -> Result<String, Failure> {
+/// Compiles the kernels of every case for all architectures or for one, and answers for which.
+pub fn compile(platform: Platform, only: Option<&str>) -> Result<String, Failure> {
     let failure = |error: &dyn std::fmt::Display| Failure(error.to_string());
     // The first is that of the devices that tests run on.
     let (needed, architectures): (_, &[&str]) = match platform {
@@ -37,7 +37,7 @@ pub fn compile(platform: Platform) -> Result<String, Failure> {
         }
     }
     let mut known = Vec::new();
-    for architecture in architectures {
+    for architecture in architectures.iter().filter(|known| only.is_none_or(|only| only == **known)) {
         match compiler.compile(NOTHING, architecture) {
             Ok(_) => {
                 compiler.compile(&source, architecture).map_err(|error| failure(&error))?;
@@ -46,6 +46,9 @@ pub fn compile(platform: Platform) -> Result<String, Failure> {
             Err(error) if *architecture == needed => return Err(failure(&error)),
             Err(_) => println!("{architecture} is not known to {}", compiler.name().unwrap_or_default()),
         }
+    }
+    if known.is_empty() {
+        return Err(Failure(format!("no architecture of {} was compiled for", architectures.join(", "))));
     }
     Ok(format!("{count} kernels for {}", known.join(", ")))
 }

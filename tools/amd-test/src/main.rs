@@ -11,7 +11,7 @@
 //! `--nvidia-prototypes` writes a program that compares the functions of CUDA that this one calls with NVIDIA's header.
 //!
 //! `amd-test --architectures` compiles the kernels that are generated for the cases, for devices that need not be there;
-//! `--nvidia-architectures` does so for NVIDIA GPUs. `--graphs FOLDER` writes the graphs that are run with cuDNN into a folder, as JSON.
+//! `--nvidia-architectures` does so for NVIDIA GPUs. An architecture behind either is the only one. `--graphs FOLDER` writes the graphs that are run with cuDNN into a folder, as JSON.
 
 mod architectures;
 mod backend;
@@ -82,7 +82,7 @@ fn main() -> ExitCode {
         "--nvidia-architectures" => Some(Platform::Cuda),
         _ => None,
     } {
-        return match architectures::compile(platform) {
+        return match architectures::compile(platform, words.first().map(String::as_str)) {
             Ok(done) => {
                 println!("{done}");
                 ExitCode::SUCCESS

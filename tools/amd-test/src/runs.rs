@@ -24,11 +24,12 @@ pub const KEEPS_APART: [&str; 11] = [
     "cuEventQuery",
 ];
 
-/// The functions that set the address of a bias or a scale, with `HIPBLASLT_MATMUL_DESC_BIAS_POINTER`, `CUBLASLT_MATMUL_DESC_BIAS_POINTER`,
-/// `CUBLASLT_MATMUL_DESC_A_SCALE_POINTER` and `CUBLASLT_MATMUL_DESC_B_SCALE_POINTER`.
-const ADDRESSES: [(&str, u32); 4] = [
+/// The functions that set the address of a bias, of what GELU is of or of a scale, with `HIPBLASLT_MATMUL_DESC_BIAS_POINTER`,
+/// `CUBLASLT_MATMUL_DESC_BIAS_POINTER`, `CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER`, `CUBLASLT_MATMUL_DESC_A_SCALE_POINTER` and `CUBLASLT_MATMUL_DESC_B_SCALE_POINTER`.
+const ADDRESSES: [(&str, u32); 5] = [
     ("hipblasLtMatmulDescSetAttribute", 3),
     ("cublasLtMatmulDescSetAttribute", 8),
+    ("cublasLtMatmulDescSetAttribute", 11),
     ("cublasLtMatmulDescSetAttribute", 17),
     ("cublasLtMatmulDescSetAttribute", 18),
 ];
@@ -91,7 +92,7 @@ mod tests {
                 arguments: [1, attribute, 0, 8, 0, 0],
             }])
         };
-        for address in [8, 17, 18] {
+        for address in [8, 11, 17, 18] {
             assert!(set(address).is_ok());
         }
         // CUBLASLT_MATMUL_DESC_TRANSA and CUBLASLT_MATMUL_DESC_D_SCALE_POINTER

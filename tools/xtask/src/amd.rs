@@ -87,6 +87,7 @@ pub fn test(workspace: &Workspace, words: &[String], order: Order) -> Result<(),
     if ready {
         steps.group("amd: MIOpen, hipRTC, hipBLASLt and rocBLAS on an emulated gfx1100");
         steps.run_lanes(&lanes(workspace, &userland, words, order));
+        crate::nvidia::check_kernels(workspace, &mut steps);
     }
     steps.summary()
 }

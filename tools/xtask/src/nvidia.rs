@@ -78,7 +78,7 @@ pub fn test(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
                         run(&mut command(workspace.release_dir().join(PROGRAM), ["--nvidia-prototypes"]))?;
                     agrees(&folder, &headers, PROGRAM, &program)
                 });
-                steps.run("every generated kernel, compiled by NVRTC", || kernels(workspace, &venv));
+                steps.run("every generated kernel, compiled by NVRTC", || kernels(workspace, &venv, &[]));
                 steps.run("every graph for cuDNN, planned without a device", || {
                     crate::nvidia_parts::check(
                         workspace,
@@ -107,6 +107,30 @@ pub fn test(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
         }
     }
     steps.summary()
+}
+
+/// What the short checks need: the compiler for kernels, and the driver's header.
+const FOR_KERNELS: &[&str] =
+    &["nvidia-cuda-nvrtc", "nvidia-cuda-runtime", "nvidia-cuda-crt", "nvidia-cuda-cccl"];
+
+/// Holds the functions of CUDA against NVIDIA's headers and compiles every generated kernel for one architecture, with a test program that is
+/// built.
+pub fn check_kernels(workspace: &Workspace, steps: &mut Steps) {
+    let folder = workspace.target_dir().join("nvidia");
+    steps.group("nvidia: declarations of CUDA and generated kernels, without a GPU");
+    let made = fs::create_dir_all(&folder).map_err(Failure::from);
+    let venv = made.and_then(|()| venv::ready(&folder.join("nvrtc"), FOR_KERNELS, "amd-test"));
+    let found = venv.and_then(|venv| Ok((includes(&venv)?, venv)));
+    let (headers, venv) = match found {
+        Ok(found) => found,
+        Err(missing) => return steps.leave_out("declarations and generated kernels", &missing.to_string()),
+    };
+    let [(package, example), ..] = DECLARED else { return };
+    steps.run("declarations of CUDA as in NVIDIA's headers", || {
+        declarations(workspace, &folder, &headers, package, example)
+    });
+    steps
+        .run("every generated kernel, compiled by NVRTC for sm_90", || kernels(workspace, &venv, &["sm_90"]));
 }
 
 fn build(workspace: &Workspace) -> Result<String, Failure> {
@@ -167,9 +191,9 @@ fn includes(venv: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(found)
 }
 
-fn kernels(workspace: &Workspace, venv: &Path) -> Result<String, Failure> {
+fn kernels(workspace: &Workspace, venv: &Path, architectures: &[&str]) -> Result<String, Failure> {
     let mut program = command(workspace.release_dir().join(PROGRAM), ["--nvidia-architectures"]);
-    let out = run_within(program.env("VIRTUAL_ENV", venv), LIMIT)?;
+    let out = run_within(program.args(architectures).env("VIRTUAL_ENV", venv), LIMIT)?;
     Ok(out.lines().last().unwrap_or_default().to_owned())
 }
 

@@ -14,10 +14,10 @@ use parking_lot::Mutex;
 use crate::knob::{ALGORITHMS, Options};
 use crate::lt::description::{Description, epilogue};
 use crate::lt::library::{
-    CublasLt, DESC_A_SCALE_POINTER, DESC_B_SCALE_POINTER, DESC_BIAS_POINTER, PREF_ALIGNMENT_A,
-    PREF_ALIGNMENT_B, PREF_ALIGNMENT_C, PREF_ALIGNMENT_D, PREF_MAX_WORKSPACE, STATUS_ARCH_MISMATCH,
-    STATUS_INVALID_VALUE, STATUS_NOT_SUPPORTED, STATUS_SUCCESS, cublasLtHandle_t, cublasLtMatmulAlgo_t,
-    cublasLtMatmulDescAttributes_t, cublasLtMatmulHeuristicResult_t,
+    CublasLt, DESC_A_SCALE_POINTER, DESC_AUX_POINTER, DESC_B_SCALE_POINTER, DESC_BIAS_POINTER,
+    PREF_ALIGNMENT_A, PREF_ALIGNMENT_B, PREF_ALIGNMENT_C, PREF_ALIGNMENT_D, PREF_MAX_WORKSPACE,
+    STATUS_ARCH_MISMATCH, STATUS_INVALID_VALUE, STATUS_NOT_SUPPORTED, STATUS_SUCCESS, cublasLtHandle_t,
+    cublasLtMatmulAlgo_t, cublasLtMatmulDescAttributes_t, cublasLtMatmulHeuristicResult_t,
 };
 use crate::timing::{Memory, by_time};
 use hipdnn_plugin_planner::chain::{Chain, Tensors, is_small};
@@ -33,11 +33,11 @@ static FOUND: LazyLock<Mutex<HashMap<Key, Arc<[Found]>>>> = LazyLock::new(Mutex:
 static HANDLES: Mutex<Vec<(usize, Object)>> = Mutex::new(Vec::new());
 
 /// What a description says of memory, by these attributes.
-const POINTERS: [cublasLtMatmulDescAttributes_t; 3] =
-    [DESC_BIAS_POINTER, DESC_A_SCALE_POINTER, DESC_B_SCALE_POINTER];
+const POINTERS: [cublasLtMatmulDescAttributes_t; 4] =
+    [DESC_BIAS_POINTER, DESC_AUX_POINTER, DESC_A_SCALE_POINTER, DESC_B_SCALE_POINTER];
 
-/// The addresses of a bias and of two scales.
-type Pointers = [*mut c_void; 3];
+/// The addresses of a bias or sums, of what GELU is of, and of two scales.
+type Pointers = [*mut c_void; 4];
 
 /// What decides which algorithms are found.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -62,7 +62,7 @@ pub struct Run {
     handle: cublasLtHandle_t,
     chain: Chain,
     description: Description,
-    /// The bias and the scales that the description has: they are a part of it, so runs of a plan take turns.
+    /// The memory that the description has: they are a part of it, so runs of a plan take turns.
     pointers: Mutex<Pointers>,
     found: Found,
     /// What each tensor's address is a multiple of.
@@ -120,7 +120,7 @@ impl Run {
             handle,
             chain: chain.clone(),
             description,
-            pointers: Mutex::new([std::ptr::null_mut(); 3]),
+            pointers: Mutex::new([std::ptr::null_mut(); 4]),
             found: Found { algo: cublasLtMatmulAlgo_t::default(), workspace_size: 0 },
             alignment,
         };
@@ -191,8 +191,10 @@ impl Run {
         }
         // Only their alignment counts here.
         let somewhere = std::ptr::without_provenance_mut(self.alignment.max(size_of::<f32>()));
-        let (bias, scales) = (self.chain.bias.is_some(), self.chain.scales);
-        let wanted = [bias, scales > 0, scales > 1].map(|is_there| is_there.then_some(somewhere));
+        let Chain { product, bias, sums, scales, .. } = &self.chain;
+        let vector = bias.is_some() || sums.is_some();
+        let wanted = [vector, product.auxiliary.is_some(), *scales > 0, *scales > 1]
+            .map(|is_there| is_there.then_some(somewhere));
         self.set_pointers(&mut self.pointers.lock(), wanted)?;
         let mut results = [cublasLtMatmulHeuristicResult_t::default(); ALGORITHMS];
         let mut count = 0;
@@ -224,8 +226,8 @@ impl Run {
             .collect())
     }
 
-    /// Tells the description where the bias and the scales are, if it does not know.
-    fn set_pointers(&self, last: &mut Pointers, wanted: [Option<*mut c_void>; 3]) -> Result<(), PluginError> {
+    /// Tells the description where its memory is, if it does not know.
+    fn set_pointers(&self, last: &mut Pointers, wanted: [Option<*mut c_void>; 4]) -> Result<(), PluginError> {
         for ((last, wanted), attribute) in last.iter_mut().zip(wanted).zip(POINTERS) {
             let Some(wanted) = wanted.filter(|wanted| last != wanted) else { continue };
             // SAFETY: the description is alive and nobody else's as long as the lock is held, and the value has its size.
@@ -269,7 +271,8 @@ impl Run {
     ) -> Result<(), PluginError> {
         let mut last = self.pointers.lock();
         let [first, second] = tensors.scales;
-        self.set_pointers(&mut last, [tensors.bias, first, second])?;
+        let vector = tensors.bias.or(tensors.sums);
+        self.set_pointers(&mut last, [vector, tensors.auxiliary, first, second])?;
         let [alpha, beta] = self.chain.factors();
         for begins in &self.chain.product.calls {
             let [a_at, b_at, d_at, c_at] = self.chain.operands(begins, tensors);
@@ -318,17 +321,22 @@ impl Run {
         let b = memory(size(&product.b, columns(&product.b, k, n), 1))?;
         let c = memory(size(&product.c, n, 2))?;
         let summand = product.summand.map(|matrix| memory(size(&matrix, n, 3))).transpose()?;
-        let bias = self.chain.bias.map(|_| memory(8 * m.max(n))).transpose()?;
+        let auxiliary = product.auxiliary.map(|matrix| memory(size(&matrix, n, 4))).transpose()?;
+        let vector = |is_there: bool| is_there.then(|| memory(8 * m.max(n))).transpose();
+        let (bias, sums) = (vector(self.chain.bias.is_some())?, vector(self.chain.sums.is_some())?);
         let scale = |place| (place < self.chain.scales).then(|| memory(size_of::<f32>())).transpose();
         let (first, second) = (scale(0)?, scale(1)?);
         let workspace = memory(found.iter().map(|found| found.workspace_size).max().unwrap_or(0))?;
+        let pointer = |memory: &Option<Memory>| memory.as_ref().map(Memory::pointer);
         let tensors = Tensors {
             a: a.pointer(),
             b: b.pointer(),
             c: c.pointer(),
-            summand: summand.as_ref().map(|memory| memory.pointer()),
-            bias: bias.as_ref().map(|memory| memory.pointer()),
-            scales: [&first, &second].map(|memory| memory.as_ref().map(|memory| memory.pointer())),
+            summand: pointer(&summand),
+            bias: pointer(&bias),
+            auxiliary: pointer(&auxiliary),
+            sums: pointer(&sums),
+            scales: [&first, &second].map(pointer),
         };
         // SAFETY: the memory is as large as the matrices are, and lives until the device is done.
         let run = |found: &Found| unsafe {
@@ -342,7 +350,7 @@ impl Run {
 /// What the addresses of a chain's matrices are multiples of, where those of its tensors are multiples of `most`.
 fn aligned(chain: &Chain, most: usize) -> usize {
     let product = &chain.product;
-    let matrices = [Some(product.a), Some(product.b), Some(product.c), product.summand];
+    let matrices = [Some(product.a), Some(product.b), Some(product.c), product.summand, product.auxiliary];
     let mut alignment = most;
     for call in &product.calls {
         for (begin, matrix) in call.iter().zip(&matrices) {

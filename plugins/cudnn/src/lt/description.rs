@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use hipdnn_plugin_planner::chain::{Activation, Chain};
+use hipdnn_plugin_planner::chain::{Activation, Chain, Summed};
 use hipdnn_plugin_planner::product::Matrix;
 use hipdnn_plugin_sdk::dynlib::Object;
 use hipdnn_plugin_sdk::graph::DataType;
@@ -10,10 +10,11 @@ use hipdnn_plugin_sdk::{PluginError, Refusal};
 
 use crate::knob::Options;
 use crate::lt::library::{
-    COMPUTE_32F, COMPUTE_32F_FAST_TF32, COMPUTE_64F, CublasLt, DESC_BIAS_TYPE, DESC_EPILOGUE, DESC_TRANSA,
-    DESC_TRANSB, EPILOGUE_BIAS, EPILOGUE_DEFAULT, EPILOGUE_GELU, EPILOGUE_GELU_BIAS, EPILOGUE_RELU,
-    EPILOGUE_RELU_BIAS, LAYOUT_BATCH_COUNT, LAYOUT_BATCH_OFFSET, OPERATION_N, OPERATION_T, R_8F_E4M3,
-    R_8F_E5M2, R_16BF, R_16F, R_32F, R_64F,
+    COMPUTE_32F, COMPUTE_32F_FAST_TF32, COMPUTE_64F, CublasLt, DESC_AUX_BATCH_STRIDE, DESC_AUX_LEADING,
+    DESC_BIAS_TYPE, DESC_EPILOGUE, DESC_TRANSA, DESC_TRANSB, EPILOGUE_BGRADA, EPILOGUE_BGRADB, EPILOGUE_BIAS,
+    EPILOGUE_DEFAULT, EPILOGUE_DGELU, EPILOGUE_DGELU_BGRAD, EPILOGUE_GELU, EPILOGUE_GELU_AUX,
+    EPILOGUE_GELU_AUX_BIAS, EPILOGUE_GELU_BIAS, EPILOGUE_RELU, EPILOGUE_RELU_BIAS, LAYOUT_BATCH_COUNT,
+    LAYOUT_BATCH_OFFSET, OPERATION_N, OPERATION_T, R_8F_E4M3, R_8F_E5M2, R_16BF, R_16F, R_32F, R_64F,
 };
 
 /// A description of a chain for cuBLASLt.
@@ -51,7 +52,8 @@ impl Description {
             (DESC_TRANSB, operation(&product.b)),
             (DESC_EPILOGUE, epilogue),
         ];
-        if let Some(bias) = chain.bias {
+        // Sums go where a bias would come from.
+        if let Some(bias) = chain.bias.or(chain.sums.map(|sums| sums.data_type)) {
             numbers.push((DESC_BIAS_TYPE, data_type(bias)));
         }
         for (attribute, value) in numbers {
@@ -67,6 +69,18 @@ impl Description {
             };
             lt.check("cublasLtMatmulDescSetAttribute", status)?;
         }
+        if let Some(auxiliary) = product.auxiliary {
+            let numbers = [(DESC_AUX_LEADING, auxiliary.leading), (DESC_AUX_BATCH_STRIDE, auxiliary.stride)];
+            for (attribute, value) in numbers {
+                let value = value as i64;
+                // SAFETY: as above.
+                let status = unsafe {
+                    let value = (&raw const value).cast();
+                    (lt.cublasLtMatmulDescSetAttribute)(described.get(), attribute, value, size_of::<i64>())
+                };
+                lt.check("cublasLtMatmulDescSetAttribute", status)?;
+            }
+        }
         let layout = |matrix: &Matrix, rows, columns| layout(lt, matrix, rows, columns, product.batch);
         let summand = product.summand.unwrap_or(product.c);
         Ok(Self {
@@ -79,20 +93,39 @@ impl Description {
     }
 }
 
+/// What cuBLASLt wants elements between columns and matrices of the auxiliary matrix to be multiples of.
+const AUXILIARY: usize = 8;
+
 /// cuBLASLt's number of the chain's epilogue.
 pub(crate) fn epilogue(chain: &Chain) -> Result<c_int, Refusal> {
-    Ok(match (chain.activation, chain.bias.is_some()) {
-        (None, false) => EPILOGUE_DEFAULT,
-        (None, true) => EPILOGUE_BIAS,
-        (Some(Activation::Relu), false) => EPILOGUE_RELU,
-        (Some(Activation::Relu), true) => EPILOGUE_RELU_BIAS,
-        (Some(Activation::Gelu), false) => EPILOGUE_GELU,
-        (Some(Activation::Gelu), true) => EPILOGUE_GELU_BIAS,
-        (Some(Activation::Swish), _) => {
+    let auxiliary = chain.product.auxiliary;
+    let steps = auxiliary.map_or([0; 2], |matrix| [matrix.leading, matrix.stride]);
+    if let Some(step) = steps.into_iter().find(|step| !step.is_multiple_of(AUXILIARY)) {
+        return Err(Refusal::new(format!(
+            "what GELU is of: a stride is {step}, expected a multiple of {AUXILIARY} elements for its gradient or where it is kept"
+        )));
+    }
+    let (bias, kept) = (chain.bias.is_some(), auxiliary.is_some());
+    Ok(match (chain.activation, bias, chain.sums.map(|sums| sums.of)) {
+        (None, false, None) => EPILOGUE_DEFAULT,
+        (None, false, Some(Summed::A)) => EPILOGUE_BGRADA,
+        (None, false, Some(Summed::B)) => EPILOGUE_BGRADB,
+        (None, true, None) => EPILOGUE_BIAS,
+        (Some(Activation::Relu), false, None) => EPILOGUE_RELU,
+        (Some(Activation::Relu), true, None) => EPILOGUE_RELU_BIAS,
+        (Some(Activation::Gelu), false, None) if kept => EPILOGUE_GELU_AUX,
+        (Some(Activation::Gelu), true, None) if kept => EPILOGUE_GELU_AUX_BIAS,
+        (Some(Activation::Gelu), false, None) => EPILOGUE_GELU,
+        (Some(Activation::Gelu), true, None) => EPILOGUE_GELU_BIAS,
+        (Some(Activation::GeluBackward), false, None) => EPILOGUE_DGELU,
+        (Some(Activation::GeluBackward), false, Some(Summed::Result)) => EPILOGUE_DGELU_BGRAD,
+        (Some(Activation::Swish), ..) => {
             return Err(
                 "operation: is SWISH after a product, expected RELU or GELU by the formula with tanh".into(),
             );
         }
+        // No chain has these.
+        _ => return Err("operation: sums of what cuBLASLt does not sum beside a product".into()),
     })
 }
 

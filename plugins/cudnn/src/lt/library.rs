@@ -80,6 +80,12 @@ hipdnn_plugin_sdk::header_constants! {
     DESC_A_SCALE_POINTER: c_int = CUBLASLT_MATMUL_DESC_A_SCALE_POINTER 17;
     /// The same for the right factor.
     DESC_B_SCALE_POINTER: c_int = CUBLASLT_MATMUL_DESC_B_SCALE_POINTER 18;
+    /// Where what GELU is of is written or read.
+    DESC_AUX_POINTER: c_int = CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER 11;
+    /// Elements from one of its columns to the next.
+    DESC_AUX_LEADING: c_int = CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD 12;
+    /// Elements from one of its matrices to the next.
+    DESC_AUX_BATCH_STRIDE: c_int = CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE 13;
     /// Nothing follows.
     EPILOGUE_DEFAULT: c_int = CUBLASLT_EPILOGUE_DEFAULT 1;
     /// RELU follows.
@@ -92,6 +98,18 @@ hipdnn_plugin_sdk::header_constants! {
     EPILOGUE_GELU: c_int = CUBLASLT_EPILOGUE_GELU 32;
     /// A bias and GELU follow.
     EPILOGUE_GELU_BIAS: c_int = CUBLASLT_EPILOGUE_GELU_BIAS 36;
+    /// GELU follows, and what it is of is written.
+    EPILOGUE_GELU_AUX: c_int = CUBLASLT_EPILOGUE_GELU_AUX 160;
+    /// A bias and GELU follow, and what GELU is of is written.
+    EPILOGUE_GELU_AUX_BIAS: c_int = CUBLASLT_EPILOGUE_GELU_AUX_BIAS 164;
+    /// The gradient of GELU follows.
+    EPILOGUE_DGELU: c_int = CUBLASLT_EPILOGUE_DGELU 192;
+    /// The same, and the sums of its rows.
+    EPILOGUE_DGELU_BGRAD: c_int = CUBLASLT_EPILOGUE_DGELU_BGRAD 208;
+    /// The terms of each row of the left factor are summed.
+    EPILOGUE_BGRADA: c_int = CUBLASLT_EPILOGUE_BGRADA 256;
+    /// The terms of each column of the right factor are summed.
+    EPILOGUE_BGRADB: c_int = CUBLASLT_EPILOGUE_BGRADB 512;
     /// The number of matrices.
     LAYOUT_BATCH_COUNT: c_int = CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT 5;
     /// Elements from one matrix to the next.

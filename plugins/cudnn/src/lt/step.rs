@@ -5,12 +5,12 @@ use std::ffi::c_void;
 use hipdnn_plugin_planner::chain::{Part, partition};
 use hipdnn_plugin_planner::plan::Found;
 use hipdnn_plugin_planner::prepare::Prepared;
-use hipdnn_plugin_sdk::PluginError;
 use hipdnn_plugin_sdk::cuda::Device;
 use hipdnn_plugin_sdk::ffi::hipStream_t;
 use hipdnn_plugin_sdk::gpu::check_alignment;
 use hipdnn_plugin_sdk::gpu::workspace::ALIGNMENT;
 use hipdnn_plugin_sdk::graph::Graph;
+use hipdnn_plugin_sdk::{PluginError, Refusal};
 
 use crate::knob::Options;
 use crate::lt::algorithm::Run;
@@ -32,9 +32,13 @@ impl AsRef<Part> for Product {
     }
 }
 
-/// Whether a graph is nothing but chains that cuBLASLt has epilogues for.
+/// Whether a graph is nothing but chains that cuBLASLt has epilogues for on every device.
 pub fn takes(prepared: &Prepared) -> bool {
-    let checked = |part: Part| epilogue(&part.chain).map(|_| part).map_err(PluginError::from);
+    let checked = |part: Part| {
+        epilogue(&part.chain)?;
+        let everywhere = part.chain.product.auxiliary.is_none() && part.chain.sums.is_none();
+        everywhere.then_some(part).ok_or_else(|| Refusal::new("takes an epilogue for gradients").into())
+    };
     partition(prepared, checked).is_ok()
 }
 

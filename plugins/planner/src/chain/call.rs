@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 
 use super::Chain;
-use crate::product::Matrix;
+use crate::product::{MATRICES, Matrix};
 
 /// The tensors of a chain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,6 +18,10 @@ pub struct Tensors<T> {
     pub summand: Option<T>,
     /// The vector that is added to each column.
     pub bias: Option<T>,
+    /// What an activation keeps of its input, or its gradient reads.
+    pub auxiliary: Option<T>,
+    /// The sums that are made beside the product.
+    pub sums: Option<T>,
     /// The numbers that the product is multiplied by, of single precision.
     pub scales: [Option<T>; 2],
 }
@@ -25,7 +29,8 @@ pub struct Tensors<T> {
 impl<T: Copy> Tensors<T> {
     /// All tensors but the scales.
     pub fn unscaled(&self) -> impl Iterator<Item = T> {
-        [self.a, self.b, self.c].into_iter().chain(self.summand).chain(self.bias)
+        let others = [self.summand, self.bias, self.auxiliary, self.sums];
+        [self.a, self.b, self.c].into_iter().chain(others.into_iter().flatten())
     }
 
     /// All tensors.
@@ -43,6 +48,8 @@ impl<T: Copy> Tensors<T> {
             c: next(),
             summand: self.summand.map(|_| next()),
             bias: self.bias.map(|_| next()),
+            auxiliary: self.auxiliary.map(|_| next()),
+            sums: self.sums.map(|_| next()),
             scales: self.scales.map(|scale| scale.map(|_| next())),
         }
     }
@@ -74,10 +81,11 @@ impl Chain {
         [Scalar::new(f64::from_bits(self.alpha)), Scalar::new(of_summand)]
     }
 
-    /// Where the matrices of a call begin: a, b, the result, and the summand or, where there is none, the result.
-    pub fn operands(&self, begins: &[usize; 4], tensors: &Tensors<*mut c_void>) -> [*mut c_void; 4] {
+    /// Where the matrices of a call begin: a, b, the result, and the summand or, where there is none, the result; what comes behind these
+    /// four belongs to a description, not to a call.
+    pub fn operands(&self, begins: &[usize; MATRICES], tensors: &Tensors<*mut c_void>) -> [*mut c_void; 4] {
         let product = &self.product;
-        let [a, b, c, summand] = *begins;
+        let [a, b, c, summand, _] = *begins;
         let at = |tensor: *mut c_void, elements: usize, matrix: &Matrix| {
             tensor.wrapping_byte_add(elements * matrix.data_type.size().unwrap_or(1))
         };

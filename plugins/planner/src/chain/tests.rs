@@ -70,7 +70,7 @@ impl Growing {
         let result = self.result;
         self.graph.tensors.iter_mut().for_each(|tensor| tensor.is_virtual &= tensor.uid != result);
         let prepared = self.prepared();
-        longest(&prepared, 0, &prepared.readers())
+        longest(&prepared, 0, &prepared.readers(), &[])
     }
 
     /// Why the last node is not in the chain before it.
@@ -79,7 +79,8 @@ impl Growing {
             Err(refusal) => refusal,
             Ok(part) => {
                 assert_eq!(part.nodes.len() + 1, self.graph.nodes.len());
-                explain(&self.prepared(), &part, part.nodes.len()).unwrap_err()
+                let prepared = self.prepared();
+                explain(&prepared, &prepared.readers(), &part, part.nodes.len()).unwrap_err()
             }
         }
     }
@@ -95,7 +96,7 @@ fn a_chain_takes_a_factor_a_summand_a_bias_and_an_activation() {
         .with(Add, DataType::Half, &[2, 4])
         .with(Add, DataType::Float, &[1, 4])
         .pointwise(GeluApproxTanhFwd, None);
-    let Part { nodes, chain, tensors } = growing.longest().unwrap();
+    let Part { nodes, chain, tensors, .. } = growing.longest().unwrap();
     assert_eq!(nodes, [0, 1, 2, 3, 4]);
     assert_eq!(f64::from_bits(chain.alpha), 0.5);
     assert_eq!((chain.bias, chain.activation), (Some(DataType::Float), Some(Activation::Gelu)));
@@ -143,7 +144,8 @@ fn what_is_read_twice_ends_a_chain() {
     let mut growing = growing.with(Add, DataType::Float, &[1, 4]);
     assert_eq!(growing.longest().unwrap().nodes, [0]);
     let part = growing.longest().unwrap();
-    let refusal = explain(&growing.prepared(), &part, 1).unwrap_err();
+    let prepared = growing.prepared();
+    let refusal = explain(&prepared, &prepared.readers(), &part, 1).unwrap_err();
     assert!(refusal.starts_with("reads tensor 3, which others read"), "{refusal}");
     // x + x is no bias.
     let twice = Growing::new(DataType::Float);
@@ -184,12 +186,13 @@ fn refusals_name_the_first_thing_that_is_not_taken() {
 
 #[test]
 fn tensors_are_filled_in_the_order_of_all() {
-    let of = Tensors { a: 5, b: 6, c: 7, summand: None, bias: Some(8), scales: [None, Some(9)] };
+    let of = Tensors { a: 5, b: 6, c: 7, bias: Some(8), scales: [None, Some(9)], ..Tensors::default() };
     assert_eq!(of.all().collect::<Vec<_>>(), [5, 6, 7, 8, 9]);
     let filled = of.filled(&[50, 60, 70, 80, 90]);
-    let expected = Tensors { a: 50, b: 60, c: 70, summand: None, bias: Some(80), scales: [None, Some(90)] };
+    let expected =
+        Tensors { a: 50, b: 60, c: 70, bias: Some(80), scales: [None, Some(90)], ..Tensors::default() };
     assert_eq!(filled, expected);
-    let expected = Tensors { a: 50, b: 0, c: 0, summand: None, bias: Some(0), scales: [None, Some(0)] };
+    let expected = Tensors { a: 50, bias: Some(0), scales: [None, Some(0)], ..Tensors::default() };
     assert_eq!(of.filled::<i64>(&[50]), expected);
 }
 
@@ -213,7 +216,7 @@ fn products_of_small_floats_are_scaled_by_numbers_in_memory() {
         .with(Mul, DataType::Float, &[1])
         .with(Add, DataType::Bfloat16, &[1, 4])
         .pointwise(ReluFwd, None);
-    let Part { nodes, chain, tensors } = chain.longest().unwrap();
+    let Part { nodes, chain, tensors, .. } = chain.longest().unwrap();
     assert_eq!(nodes, [0, 1, 2, 3, 4, 5]);
     assert_eq!((chain.scales, f64::from_bits(chain.alpha)), (2, 0.5));
     assert_eq!((tensors.scales, tensors.bias), ([Some(5), Some(8)], Some(10)));
@@ -254,4 +257,89 @@ fn scales_of_small_floats_are_single_numbers_and_two_at_most() {
     let mut mixed = small();
     mixed.graph.tensors[1].data_type = DataType::Half;
     assert!(mixed.refusal().starts_with("b: data type is half, expected fp8_e4m3 as in a"));
+}
+
+impl Growing {
+    /// A node that sums a tensor to these dims.
+    fn sum(&mut self, in_: i64, data_type: DataType, dims: &[i64]) -> i64 {
+        let out = self.tensor(data_type, dims);
+        let mode = hipdnn_plugin_sdk::graph::ReductionMode::Add;
+        self.node(operation::Reduction { in_, out, mode, is_deterministic: true });
+        out
+    }
+
+    /// The chains of the graph, whose last tensors are seen.
+    fn parts(&self) -> Result<Vec<Part>, PluginError> {
+        partition(&self.prepared(), Ok)
+    }
+}
+
+#[test]
+fn what_gelu_is_of_is_written_beside_its_result_where_others_see_it() {
+    use PointwiseMode::{Add, GeluApproxTanhFwd, ReluFwd};
+    let grown = |mode| {
+        let mut growing =
+            Growing::new(DataType::Half).with(Add, DataType::Half, &[1, 4]).pointwise(mode, None);
+        let seen = growing.graph.nodes[1].operation.outputs()[0];
+        growing.graph.tensors[seen as usize - 1].is_virtual = false;
+        (growing.longest().unwrap(), seen)
+    };
+    let (Part { nodes, chain, tensors, .. }, seen) = grown(GeluApproxTanhFwd);
+    assert_eq!((nodes, chain.activation), (vec![0, 1, 2], Some(Activation::Gelu)));
+    assert_eq!(
+        (tensors.auxiliary, chain.product.auxiliary.map(|matrix| matrix.leading)),
+        (Some(seen), Some(4))
+    );
+    // RELU keeps bits, which are no tensor.
+    let (Part { nodes, tensors, .. }, _) = grown(ReluFwd);
+    assert_eq!((nodes, tensors.auxiliary), (vec![0, 1], None));
+}
+
+#[test]
+fn a_gradient_of_gelu_follows_the_product_and_its_columns_are_summed() {
+    use PointwiseMode::{Add, GeluApproxTanhBwd, Mul, ReluBwd};
+    let gradient = |mode| Growing::new(DataType::Half).with(mode, DataType::Half, &[2, 4]);
+    let mut growing = gradient(GeluApproxTanhBwd);
+    let (of, result) = (4, growing.result);
+    let sums = growing.sum(result, DataType::Half, &[1, 4]);
+    growing.longest().unwrap();
+    let [Part { nodes, links, chain, tensors }] = growing.parts().unwrap().try_into().unwrap();
+    assert_eq!((nodes, links), (vec![0, 1, 2], vec![0, 1]));
+    assert_eq!(chain.activation, Some(Activation::GeluBackward));
+    assert_eq!(chain.sums, Some(Sums { of: Summed::Result, data_type: DataType::Half }));
+    assert_eq!((tensors.auxiliary, tensors.c, tensors.sums), (Some(of), result, Some(sums)));
+    // Sums of another type, along rows that do not lie side by side, and those that somebody reads.
+    for (data_type, dims) in [(DataType::Float, [1, 4]), (DataType::Half, [2, 1])] {
+        let mut growing = gradient(GeluApproxTanhBwd);
+        let result = growing.result;
+        growing.sum(result, data_type, &dims);
+        assert_eq!(growing.longest().unwrap().nodes, [0, 1]);
+        assert!(growing.parts().is_err());
+    }
+    assert!(gradient(ReluBwd).refusal().starts_with("operation: is relu_bwd"));
+    let behind = gradient(Add).with(GeluApproxTanhBwd, DataType::Half, &[2, 4]).refusal();
+    assert!(behind.starts_with("operation: is a gradient behind a sum"), "{behind}");
+    let after = gradient(GeluApproxTanhBwd).with(Mul, DataType::Half, &[2, 4]).refusal();
+    assert!(after.starts_with("comes after an activation"), "{after}");
+}
+
+#[test]
+fn terms_of_a_factor_are_summed_beside_the_product() {
+    // Rows lie side by side, so what the library calls a is b.
+    for (factor, dims, of) in [(1, [2, 1], Summed::B), (2, [1, 4], Summed::A)] {
+        let mut growing = Growing::new(DataType::Half);
+        let sums = growing.sum(factor, DataType::Half, &dims);
+        // Also where the sum comes first.
+        growing.graph.nodes.swap(0, 1);
+        growing.graph.tensors[2].is_virtual = false;
+        let [part] = growing.parts().unwrap().try_into().unwrap();
+        assert_eq!((part.nodes, part.links, part.tensors.sums), (vec![0, 1], vec![1], Some(sums)));
+        assert_eq!(part.chain.sums.map(|sums| sums.of), Some(of));
+    }
+    // The other axis, and sums that a node waits for.
+    let mut growing = Growing::new(DataType::Half);
+    growing.sum(1, DataType::Half, &[1, 3]);
+    growing.graph.tensors[2].is_virtual = false;
+    let refusal = growing.parts().unwrap_err();
+    assert!(refusal.message().contains("operation is none that this plugin begins with"), "{refusal}");
 }

@@ -25,13 +25,13 @@ fn packed(dims: &[i64]) -> Vec<i64> {
 }
 
 fn rows_first(a: &[i64], b: &[i64], c: &[i64]) -> Product {
-    Product::of(&matmul([(a, &packed(a)), (b, &packed(b)), (c, &packed(c))]), None, None).unwrap()
+    Product::of(&matmul([(a, &packed(a)), (b, &packed(b)), (c, &packed(c))]), [None; 2], None).unwrap()
 }
 
 /// What the libraries would compute, and what the operation asks for, as the places of all elements that go into each
 /// element of the result.
 fn check(matmul: &Matmul, by_column: Option<bool>) {
-    let product = Product::of(matmul, None, by_column).unwrap();
+    let product = Product::of(matmul, [None; 2], by_column).unwrap();
     let mut got = Vec::new();
     for call in &product.calls {
         for index in 0..product.batch {
@@ -128,13 +128,13 @@ fn batches_become_columns_where_one_factor_is_shared() {
 #[test]
 fn what_the_libraries_do_not_take_is_named() {
     let gaps: [(&[i64], &[i64]); 3] = [(&[2, 3], &[6, 2]), (&[3, 4], &[4, 1]), (&[2, 4], &[4, 1])];
-    let refusal = Product::of(&matmul(gaps), None, None).unwrap_err();
+    let refusal = Product::of(&matmul(gaps), [None; 2], None).unwrap_err();
     assert!(refusal.starts_with("a: strides"), "{refusal}");
     let spread: [(&[i64], &[i64]); 3] = [(&[2, 3], &[3, 1]), (&[3, 4], &[0, 1]), (&[2, 4], &[4, 1])];
-    let refusal = Product::of(&matmul(spread), None, None).unwrap_err();
+    let refusal = Product::of(&matmul(spread), [None; 2], None).unwrap_err();
     assert!(refusal.starts_with("b: strides"), "{refusal}");
     let out: [(&[i64], &[i64]); 3] = [(&[2, 3], &[3, 1]), (&[3, 4], &[4, 1]), (&[2, 4], &[9, 2])];
-    let refusal = Product::of(&matmul(out), None, None).unwrap_err();
+    let refusal = Product::of(&matmul(out), [None; 2], None).unwrap_err();
     assert!(refusal.starts_with("c: strides"), "{refusal}");
     let mut large = rows_first(&[2, 3], &[3, 4], &[2, 4]);
     assert_eq!(large.check_numbers(), Ok(()));

@@ -5,7 +5,7 @@
     reason = "numbers and accesses are named by the places they were given here"
 )]
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use hipdnn_plugin_planner::layout::MAX_RANK;
 use hipdnn_plugin_sdk::gpu::workspace::ALIGNMENT;
@@ -155,6 +155,27 @@ impl Group {
         Ok(self.values.len() - 1)
     }
 
+    /// The numbers that a number is made of.
+    pub fn inputs(&self, value: usize) -> &[usize] {
+        match &self.values[value].origin {
+            Origin::Load(_) | Origin::Gather { .. } => &[],
+            Origin::Compute { inputs, .. } => inputs,
+            Origin::Reduce { input, .. } => std::slice::from_ref(input),
+        }
+    }
+
+    /// What is written, and what that depends on.
+    pub fn needed(&self) -> BTreeSet<usize> {
+        let mut needed: BTreeSet<usize> = BTreeSet::new();
+        let mut wanted: Vec<usize> = self.stores.iter().map(|store| store.value).collect();
+        while let Some(value) = wanted.pop() {
+            if needed.insert(value) {
+                wanted.extend(self.inputs(value));
+            }
+        }
+        needed
+    }
+
     /// Whether a number is gathered, which takes too long to be done more than once.
     pub fn gathers(&self) -> bool {
         self.values.iter().any(|value| matches!(value.origin, Origin::Gather { .. }))
@@ -276,7 +297,7 @@ fn given(value: &TensorValue) -> Result<f64, Refusal> {
 }
 
 /// A tensor spread over a domain.
-fn access(tensor: &Tensor, place: Place, strides: [usize; MAX_RANK]) -> Result<Access, Refusal> {
+pub(super) fn access(tensor: &Tensor, place: Place, strides: [usize; MAX_RANK]) -> Result<Access, Refusal> {
     let layout = hipdnn_plugin_planner::layout::Layout::of(tensor)?;
     if layout.elements() > MAX_ELEMENTS || layout.extent() > MAX_ELEMENTS {
         return Err(format!(

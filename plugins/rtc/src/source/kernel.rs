@@ -76,17 +76,23 @@ impl Kernel {
     }
 }
 
-/// Writes the kernel of a group, whose stores are those that go to memory.
-pub fn write(group: &Group, name: String) -> Result<Kernel, Refusal> {
+/// What a group reads and then what it writes, and how its threads walk over that.
+pub(super) fn walk(group: &Group) -> (Vec<Access>, Walk) {
     let mut accesses = group.accesses.clone();
     accesses.extend(group.stores.iter().map(|store| store.access.clone()));
     let domain = &group.domain;
     // A function that gathers has work enough for a thread.
     let walk = Walk::new(&domain.dims, domain.reduced.as_deref(), &accesses, group.gathers());
+    (accesses, walk)
+}
+
+/// Writes the kernel of a group, whose stores are those that go to memory.
+pub fn write(group: &Group, name: String) -> Result<Kernel, Refusal> {
+    let (accesses, walk) = walk(group);
     let (block, grid) = (walk.block(), walk.grid());
     let fits = block.checked_mul(grid).and_then(|threads| u32::try_from(threads).ok());
     let (Ok(block), Ok(grid), Some(_)) = (u32::try_from(block), u32::try_from(grid), fits) else {
-        return Err(format!("dims {:?} take more threads than can be started at once", domain.dims));
+        return Err(format!("dims {:?} take more threads than can be started at once", group.domain.dims));
     };
     let mut arguments = Vec::new();
     let mut argument_of = Vec::with_capacity(accesses.len());
@@ -183,7 +189,7 @@ impl Writer<'_> {
     }
 
     fn body(&mut self) {
-        let needed = self.needed();
+        let needed = self.group.needed();
         let last = needed.iter().map(|value| self.group.values[*value].pass).max().unwrap_or(0);
         let (kept_passes, kept) = self.passes(&needed, last, true);
         let most = MAX_KEPT.min((REGISTERS / self.walk.block()).saturating_sub(OTHERS));
@@ -249,7 +255,7 @@ impl Writer<'_> {
     /// The functions that gather.
     fn functions(&self) -> String {
         let mut text = String::new();
-        for value in self.needed() {
+        for value in self.group.needed() {
             let own = &self.group.values[value];
             let Origin::Gather { whole, indices, body } = &own.origin else { continue };
             let tensors =
@@ -268,25 +274,6 @@ impl Writer<'_> {
             Origin::Load(access) => self.walk.elements.repeats(access),
             _ => self.group.values[value].level == Level::Row,
         }
-    }
-
-    fn inputs(&self, value: usize) -> &[usize] {
-        match &self.group.values[value].origin {
-            Origin::Load(_) | Origin::Gather { .. } => &[],
-            Origin::Compute { inputs, .. } => inputs,
-            Origin::Reduce { input, .. } => std::slice::from_ref(input),
-        }
-    }
-
-    /// What is written, and what that depends on.
-    fn needed(&self) -> BTreeSet<usize> {
-        let mut needed: BTreeSet<usize> = self.group.stores.iter().map(|store| store.value).collect();
-        for value in (0..self.group.values.len()).rev() {
-            if needed.contains(&value) {
-                needed.extend(self.inputs(value));
-            }
-        }
-        needed
     }
 
     /// Whether a number is made of one other by sums and products: to keep that one is enough.
@@ -328,7 +315,7 @@ impl Writer<'_> {
                     pass.fetched.insert(value);
                 } else {
                     pass.computed.insert(value);
-                    wanted.extend(self.inputs(value));
+                    wanted.extend(self.group.inputs(value));
                 }
             }
             computed.extend(&pass.computed);

@@ -7,6 +7,7 @@ pub mod group;
 pub mod kernel;
 pub mod node;
 pub mod pointwise;
+pub mod split;
 pub mod statistics;
 pub mod training;
 pub mod value;
@@ -99,11 +100,14 @@ pub fn generate(graph: &Graph) -> Result<Program, Refusal> {
     let virtuals: HashSet<i64> =
         graph.tensors.iter().filter(|tensor| tensor.is_virtual).map(|tensor| tensor.uid).collect();
     let mut kernels: Vec<Kernel> = Vec::new();
-    for group in &mut groups {
+    for mut group in groups {
         group.stores.retain(|store| !virtuals.contains(&store.uid) || read.contains(&store.uid));
         // What nobody reads and nobody asked for need not be computed.
-        if !group.stores.is_empty() {
-            kernels.push(kernel::write(group, format!("kernel_{}", kernels.len()))?);
+        if group.stores.is_empty() {
+            continue;
+        }
+        for part in split::split(group, &mut graph)? {
+            kernels.push(kernel::write(&part, format!("kernel_{}", kernels.len()))?);
         }
     }
     let tensors: Vec<StepTensors> = kernels.iter().map(Kernel::tensors).collect();

@@ -116,7 +116,7 @@ fn layernorm_gradient(
 }
 
 /// The smallest number that is no tensor's.
-fn unused(graph: &Graph) -> i64 {
+pub(super) fn unused(graph: &Graph) -> i64 {
     let mut uids: Vec<i64> = graph.tensors.iter().map(|tensor| tensor.uid).filter(|uid| *uid >= 0).collect();
     uids.sort_unstable();
     // There are fewer tensors than numbers, so that one is free.
@@ -127,7 +127,7 @@ fn unused(graph: &Graph) -> i64 {
 }
 
 /// The strides of dims without gaps.
-fn strides(dims: &[i64]) -> Vec<i64> {
+pub(super) fn strides(dims: &[i64]) -> Vec<i64> {
     let mut strides = vec![1; dims.len()];
     let mut next = 1;
     for (stride, dim) in strides.iter_mut().zip(dims).rev() {

@@ -88,15 +88,19 @@ fn softmax_reads_its_rows_once_as_long_as_threads_can_keep_them() {
     assert_eq!((program.kernels.len(), memory(&program, 0)), (1, vec![1, 6]));
     let reads = |program: &Program| program.kernels[0].text.matches("(const pack<").count();
     assert_eq!(reads(&program), 1);
-    let mut long = softmax();
-    for tensor in &mut long.tensors {
+    let long = generate(&softmax_of(64, 1 << 20)).unwrap();
+    assert_eq!((long.kernels.len(), reads(&long)), (1, 3));
+}
+
+fn softmax_of(rows: i64, columns: i64) -> Graph {
+    let mut graph = softmax();
+    for tensor in &mut graph.tensors {
+        tensor.dims[0] = rows;
         if tensor.dims[1] > 1 {
-            tensor.dims[1] = 1 << 20;
-            tensor.strides[0] = 1 << 20;
+            (tensor.dims[1], tensor.strides[0]) = (columns, columns);
         }
     }
-    let long = generate(&long).unwrap();
-    assert_eq!((long.kernels.len(), reads(&long)), (1, 3));
+    graph
 }
 
 #[test]
@@ -421,4 +425,16 @@ fn windows_are_refused_by_what_they_reach_over_and_by_type() {
         generate(&graph(&[(&[1, 1, 6, 6], false), (&[1, 1, side, side], false)], vec![pooling.into()]))
             .unwrap_err();
     assert!(refusal.contains("window: is [8192, 8192], expected at most 16777216 positions"), "{refusal}");
+}
+
+#[test]
+fn workgroups_share_rows_that_are_few_and_long() {
+    let program = generate(&softmax_of(2, 1 << 20)).unwrap();
+    // The largest and the sum, each of parts and then of these, and the quotients.
+    let grids: Vec<u32> = program.kernels.iter().map(|kernel| kernel.grid).collect();
+    assert_eq!(grids.len(), 5, "{grids:?}");
+    assert!(grids[0] >= 256 && grids[2] >= 256 && grids[4] >= 256, "{grids:?}");
+    assert!(program.placed.virtuals().size > 0);
+    let text = program.source(HIP);
+    assert!(!text.contains("atomic"));
 }

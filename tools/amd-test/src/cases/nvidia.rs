@@ -31,7 +31,7 @@ pub fn cases() -> Vec<(&'static str, Case)> {
         matrices::cases(),
     ];
     let of_cudnn = cudnn.into_iter().flatten().map(|case| (CUDNN, case));
-    let of_cublaslt = matrices::cases().into_iter().chain(small::cases());
+    let of_cublaslt = matrices::cases().into_iter().chain(matrices::gradients()).chain(small::cases());
     // What cuDNN leaves to generated kernels.
     let of_rtc = TYPES.into_iter().flat_map(images::global_poolings).map(|case| (RTC, case));
     let mut all: Vec<_> = of_cudnn.chain(of_cublaslt.map(|case| (CUBLASLT, case))).chain(of_rtc).collect();

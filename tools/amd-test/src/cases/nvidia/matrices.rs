@@ -1,5 +1,5 @@
-use hipdnn_plugin_sdk::graph::operation::{Matmul, Pointwise};
-use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
+use hipdnn_plugin_sdk::graph::operation::{Matmul, Pointwise, Reduction};
+use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode, ReductionMode};
 
 use crate::case::{Case, Order, strides};
 use crate::cases::TYPES;
@@ -64,6 +64,111 @@ fn chain(
         last = out;
     }
     case
+}
+
+fn sum(case: &mut Case, in_: i64, data_type: DataType, dims: &[i64]) {
+    let out = case.output(data_type, dims, FIRST);
+    case.node(Reduction { in_, out, mode: ReductionMode::Add, is_deterministic: true });
+}
+
+/// A product and GELU, of which the input is a result, too.
+fn kept(data_type: DataType, bias: bool, dims: &[i64]) -> Case {
+    let mut case =
+        Case::new(format!("matmul, bias {bias}, gelu with its input {dims:?}, {}", data_type.name()));
+    case.tolerance = case.tolerance.max(2e-5);
+    let of_a: Vec<i64> =
+        dims.iter().enumerate().map(|(axis, dim)| if axis + 1 == dims.len() { 64 } else { *dim }).collect();
+    let columns = dims.last().copied().unwrap_or(1);
+    let mut of_b = vec![1; dims.len()];
+    if let [.., rows, last] = of_b.as_mut_slice() {
+        (*rows, *last) = (64, columns);
+    }
+    let mut of_bias = vec![1; dims.len()];
+    if let [.., last] = of_bias.as_mut_slice() {
+        *last = columns;
+    }
+    let a = case.input(data_type, &of_a, FIRST, RANGE);
+    let b = case.input(data_type, &of_b, FIRST, RANGE);
+    let x = case.output(data_type, dims, FIRST);
+    if bias {
+        let c = case.between(DataType::Float, dims, FIRST);
+        case.node(Matmul { a, b, c });
+        let added = case.input(data_type, &of_bias, FIRST, RANGE);
+        case.node(Pointwise::new(PointwiseMode::Add, c, Some(added), x));
+    } else {
+        case.node(Matmul { a, b, c: x });
+    }
+    let y = case.output(data_type, dims, FIRST);
+    case.node(Pointwise::new(PointwiseMode::GeluApproxTanhFwd, x, None, y));
+    case
+}
+
+/// dy · wᵀ times the slope of GELU at x, and perhaps the gradient of the bias before GELU.
+fn gelu_gradient(data_type: DataType, sums: bool, batch: i64) -> Case {
+    let mut case =
+        Case::new(format!("matmul, gradient of gelu, sums {sums}, {batch} x, {}", data_type.name()));
+    // A result that is summed was rounded before by the reference.
+    case.tolerance = case.tolerance.max(2e-5);
+    let dims = [batch, 32, 48];
+    let dy = case.input(data_type, &[batch, 32, 64], FIRST, RANGE);
+    let w = case.input_with_strides(data_type, &[1, 64, 48], &[64 * 48, 1, 64], RANGE);
+    let x = case.input(data_type, &dims, FIRST, [-3.0, 3.0]);
+    let da = case.between(DataType::Float, &dims, FIRST);
+    case.node(Matmul { a: dy, b: w, c: da });
+    let dx = case.output(data_type, &dims, FIRST);
+    case.node(Pointwise::new(PointwiseMode::GeluApproxTanhBwd, da, Some(x), dx));
+    if sums {
+        sum(&mut case, dx, data_type, &[1, 1, 48]);
+    }
+    case
+}
+
+/// The gradient of weights, and that of the bias: the sums of dy, which is the left or the right factor.
+fn weights_gradient(data_type: DataType, left: bool) -> Case {
+    let mut case = Case::new(format!(
+        "matmul, sums of the {} factor, {}",
+        if left { "left" } else { "right" },
+        data_type.name()
+    ));
+    case.tolerance = case.tolerance.max(2e-5);
+    let dims = if left { [48, 32] } else { [32, 48] };
+    let x = if left { [64, 32] } else { [32, 64] };
+    let dy = if left { [48, 64] } else { [64, 48] };
+    // The transposed one lies by columns, as activations do that were written by rows.
+    let transposed = |dims: [i64; 2]| [1, dims[0]];
+    let (a, b) = if left {
+        let dy = case.input_with_strides(data_type, &dy, &transposed(dy), RANGE);
+        (dy, case.input(data_type, &x, FIRST, RANGE))
+    } else {
+        let x = case.input_with_strides(data_type, &x, &transposed(x), RANGE);
+        (x, case.input(data_type, &dy, FIRST, RANGE))
+    };
+    let c = case.output(data_type, &dims, FIRST);
+    case.node(Matmul { a, b, c });
+    if left {
+        sum(&mut case, a, data_type, &[48, 1]);
+    } else {
+        sum(&mut case, b, data_type, &[1, 48]);
+    }
+    case
+}
+
+/// Products with what training adds to them, which only CUBLASLT_ENGINE computes in one call.
+pub fn gradients() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for data_type in TYPES {
+        for bias in [false, true] {
+            cases.push(kept(data_type, bias, &[32, 48]));
+            cases.push(kept(data_type, bias, &[2, 32, 48]));
+        }
+        for sums in [false, true] {
+            cases.push(gelu_gradient(data_type, sums, 1));
+            cases.push(gelu_gradient(data_type, sums, 3));
+        }
+        cases.push(weights_gradient(data_type, true));
+        cases.push(weights_gradient(data_type, false));
+    }
+    cases
 }
 
 pub fn cases() -> Vec<Case> {

@@ -160,6 +160,26 @@ fn rms_backward(data_type: DataType, dims: &[i64]) -> Case {
     case
 }
 
+/// Rows so few and so long that several workgroups share each: along one axis, along several, of neighbours in memory, and of a length that
+/// vectors do not divide.
+fn few_long_rows() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for data_type in TYPES {
+        cases.push(softmax(data_type, &[2, 1 << 17]));
+        cases.push(layernorm(data_type, &[3, 96_000], 1));
+        cases.push(rms(data_type, &[1, 1 << 18], FIRST, true));
+    }
+    cases.push(softmax(DataType::Float, &[1, 3, 70_005]));
+    cases.push(layernorm(DataType::Float, &[2, 16, 3, 5000], 3));
+    cases.push(layernorm_backward(DataType::Float, &[2, 1 << 17], 1, true));
+    cases.push(rms_backward(DataType::Float, &[1 << 14, 24]));
+    cases.push(rms_backward(DataType::Half, &[1, 1 << 17]));
+    cases.push(every_mode(DataType::Float, FIRST, &[2, 1 << 17], &[2, 1]));
+    cases.push(every_mode(DataType::Float, FIRST, &[1 << 16, 8], &[1, 8]));
+    cases.push(every_mode(DataType::Float, Order::ChannelsLast, &[16, 3, 90, 64], &[1, 3, 1, 1]));
+    cases
+}
+
 pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for data_type in TYPES {
@@ -199,5 +219,6 @@ pub fn cases() -> Vec<Case> {
     cases.push(layernorm_backward(DataType::Float, &[3, 5, 7], 2, true));
     cases.push(layernorm_backward(DataType::Float, &[3, 5, 7], 2, false));
     cases.push(two_ways());
+    cases.extend(few_long_rows());
     cases
 }
