@@ -29,7 +29,7 @@ if os.environ.setdefault("HIPDNN_CPU_THREAD_POOL", "openmp") == "openmp":
     os.register_at_fork(after_in_child=lambda: os.environ.update(HIPDNN_CPU_THREAD_POOL="own"))
 
 # `pooling` adds to the handlers.
-from . import ops, pooling as _pooling  # noqa: F401
+from . import ops, pooling as _pooling, recompute as _recompute  # noqa: F401
 from .compiler import backend
 from .counts import Routed, report
 from .router import ROUTER, reset
@@ -57,6 +57,8 @@ class enable(_native.Mode, TorchFunctionMode):
             _modes().remove(self)
             super().__exit__(*error)
 
+
+_recompute.follow(enable)
 
 _local = threading.local()
 
