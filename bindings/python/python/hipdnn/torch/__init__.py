@@ -31,10 +31,10 @@ if os.environ.setdefault("HIPDNN_CPU_THREAD_POOL", "openmp") == "openmp":
 # `pooling` adds to the handlers.
 from . import ops, pooling as _pooling, recompute as _recompute  # noqa: F401
 from .compiler import backend
-from .counts import Routed, report
+from .counts import Ran, Report, Routed, report
 from .router import ROUTER, reset
 
-__all__ = ["Routed", "backend", "disable", "enable", "ops", "report", "reset"]
+__all__ = ["Ran", "Report", "Routed", "backend", "disable", "enable", "ops", "report", "reset"]
 
 
 class enable(_native.Mode, TorchFunctionMode):

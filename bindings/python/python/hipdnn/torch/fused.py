@@ -206,7 +206,7 @@ def _gradients_with_gradients(
     """The gradients of what was given, by operations that have gradients themselves. Running statistics are of no consequence."""
     is_from_result = chain.from_result
     # An alias for each: one tensor may be given twice.
-    of = [t.view_as(t) if t is not None and want else t for t, want in zip(given, wanted)]
+    of: list[Any] = [t.view_as(t) if t is not None and want else t for t, want in zip(given, wanted)]
     x, w, bias, scale, shift, mean, var, residual = of
     if is_from_result:
         dy = pointwise_backward.gradient(dy, seen.detach(), chain.method, chain.numbers)

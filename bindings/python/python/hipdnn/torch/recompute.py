@@ -17,7 +17,7 @@ def follow(mode: type[Any]) -> None:
     """Has PyTorch compute again under a mode what was computed under it before."""
 
     def is_on() -> bool:
-        return any(isinstance(of, mode) for of in _get_current_function_mode_stack())
+        return any(isinstance(one, mode) for one in _get_current_function_mode_stack())
 
     def as_now(function: Callable[..., Any]) -> Callable[..., Any]:
         """A function that is called under the mode later as well, if it is on."""
@@ -34,8 +34,8 @@ def follow(mode: type[Any]) -> None:
         return again
 
     # There are two ways to compute again, neither of which knows the modes of others.
-    begin = checkpoint._checkpoint_without_reentrant_generator
-    forward = checkpoint.CheckpointFunction.forward
+    of: Any = checkpoint
+    begin, forward = of._checkpoint_without_reentrant_generator, of.CheckpointFunction.forward
 
     @functools.wraps(begin)
     def begun(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -44,5 +44,5 @@ def follow(mode: type[Any]) -> None:
     def run(ctx: Any, function: Callable[..., Any], *args: Any) -> Any:
         return forward(ctx, as_now(function), *args)
 
-    checkpoint._checkpoint_without_reentrant_generator = begun
-    checkpoint.CheckpointFunction.forward = staticmethod(run)
+    of._checkpoint_without_reentrant_generator = begun
+    of.CheckpointFunction.forward = staticmethod(run)
