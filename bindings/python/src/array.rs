@@ -119,6 +119,10 @@ pub fn view(
             Err(error) if array.hasattr(interface::OF_HOST)? => {
                 return interface::view(array, interface::OF_HOST, name).map_err(|_| error);
             }
+            // As those of JAX.
+            Err(error) if array.hasattr(intern!(array.py(), "__dlpack__"))? => {
+                return by_dlpack(array, consumer, name).map_err(|_| error);
+            }
             result => return result,
         }
     }

@@ -88,6 +88,31 @@ macro_rules! of_devices {
 
 of_devices!(CudaError, HipError, PluginError, Refusal);
 
+/// A library that engines for GPUs look for: what people call it, its version, its file, and why it is not there.
+type Found = (&'static str, Option<String>, Option<String>, Option<String>);
+
+/// A device: number, architecture, compute units, bytes of memory.
+type FoundDevice = (i32, String, i32, u64);
+
+/// The libraries and devices that engines for GPUs have here, and why there is no device.
+#[pyfunction]
+fn hardware(py: Python<'_>) -> (Vec<Found>, Vec<FoundDevice>, Option<String>) {
+    py.detach(|| {
+        let path = |file: std::path::PathBuf| file.display().to_string();
+        let libraries = hipdnn::hardware::libraries().into_iter();
+        let libraries = libraries.map(|of| (of.library, of.version, of.file.map(path), of.missing)).collect();
+        match hipdnn::hardware::devices() {
+            Err(reason) => (libraries, Vec::new(), Some(reason)),
+            Ok(devices) => {
+                let of = |of: hipdnn::hardware::Device| {
+                    (of.number, of.architecture, of.compute_units, of.memory_bytes)
+                };
+                (libraries, devices.into_iter().map(of).collect(), None)
+            }
+        }
+    })
+}
+
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("Error", module.py().get_type::<Error>())?;
@@ -104,6 +129,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<router::Counts>()?;
     module.add_class::<router::Router>()?;
     module.add_class::<router::Mode>()?;
+    module.add_function(wrap_pyfunction!(hardware, module)?)?;
+    module.add_function(wrap_pyfunction!(plan::noting, module)?)?;
     module.add_function(wrap_pyfunction!(device::synchronize, module)?)?;
     module.add_function(wrap_pyfunction!(array::describe, module)?)
 }

@@ -1,5 +1,6 @@
 //! Plans, executed with arrays.
 
+use std::cell::RefCell;
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -228,6 +229,11 @@ impl Plan {
         self.engine
     }
 
+    /// What it does, as JSON; raises where its plugin does not tell.
+    fn description(&self, py: Python<'_>) -> PyResult<String> {
+        py.detach(|| self.plan.description()).map_err(|error| Failure::from(error).into_py())
+    }
+
     /// Kind and number of the device that it was made for.
     #[getter]
     fn device(&self) -> (i32, i32) {
@@ -375,6 +381,11 @@ impl Plan {
         is_marked: bool,
     ) -> PyResult<Option<Mark>> {
         let (py, plan) = (slf.py(), slf.get());
+        NOTED.with_borrow_mut(|plans| {
+            if let Some(plans) = plans {
+                plans.push(slf.clone().unbind());
+            }
+        });
         let (place, size) = (plan.place, plan.workspace_size);
         let lent = match allocator.filter(|_| place != Place::Host) {
             // SAFETY: as promised by the caller.
@@ -394,6 +405,29 @@ impl Plan {
         }
         Ok(work.mark)
     }
+}
+
+thread_local! {
+    /// The plans that this thread has executed, while somebody wants to know them.
+    static NOTED: RefCell<Option<Vec<Py<Plan>>>> = const { RefCell::new(None) };
+}
+
+/// Calls a function, and answers its result with the plans that were executed in it by this thread.
+#[pyfunction]
+#[pyo3(signature = (function, *args))]
+pub fn noting<'py>(
+    function: &Bound<'py, PyAny>,
+    args: &Bound<'py, PyTuple>,
+) -> PyResult<(Bound<'py, PyAny>, Vec<Py<Plan>>)> {
+    noted(|| function.call1(args))
+}
+
+/// The same of a closure.
+pub fn noted<T>(run: impl FnOnce() -> PyResult<T>) -> PyResult<(T, Vec<Py<Plan>>)> {
+    let before = NOTED.replace(Some(Vec::new()));
+    let result = run();
+    let plans = NOTED.replace(before).unwrap_or_default();
+    result.map(|result| (result, plans))
 }
 
 /// Addresses of arrays that are kept by whoever has them.

@@ -7,12 +7,18 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple, PyType};
 
+use crate::plan;
 use crate::signature::{Known, MOST, Signature, Torch, keep};
 
-/// How often a function was computed here from one place of a program, and why it was not.
+/// How often a function was computed here from one place of a program, by which plans, and why it was not.
 #[pyclass(frozen, module = "hipdnn._native")]
 pub struct Counts {
     routed: AtomicU64,
+    /// The numbers of the ways that calls went, whose plans are known.
+    ways: Mutex<Known<u64, ()>>,
+    /// Is called with the plans of a way that is new here.
+    #[pyo3(get)]
+    ran: Py<PyAny>,
     /// A counter of reasons.
     #[pyo3(get)]
     reasons: Py<PyAny>,
@@ -21,8 +27,8 @@ pub struct Counts {
 #[pymethods]
 impl Counts {
     #[new]
-    fn new(reasons: Py<PyAny>) -> Self {
-        Self { routed: AtomicU64::new(0), reasons }
+    fn new(reasons: Py<PyAny>, ran: Py<PyAny>) -> Self {
+        Self { routed: AtomicU64::new(0), ways: Mutex::default(), ran, reasons }
     }
 
     #[getter]
@@ -36,6 +42,25 @@ impl Counts {
     }
 }
 
+impl Counts {
+    /// Goes a way, and notes its plans where no call from here went it before.
+    fn along<T>(&self, py: Python<'_>, way: &Way, go: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+        let is_new = {
+            let mut ways = self.ways.lock().unwrap_or_else(PoisonError::into_inner);
+            if ways.len() >= MOST {
+                ways.clear();
+            }
+            ways.insert(way.number, ()).is_none()
+        };
+        if !is_new {
+            return go();
+        }
+        let (result, plans) = plan::noted(go)?;
+        self.ran.bind(py).call1((plans,))?;
+        Ok(result)
+    }
+}
+
 /// What an operation is given.
 enum Piece {
     /// An argument of the call, by its number, names after numbers.
@@ -45,8 +70,12 @@ enum Piece {
     Constant(Py<PyAny>),
 }
 
+/// The number of the next way.
+static WAYS: AtomicU64 = AtomicU64::new(0);
+
 /// An operation that a call comes down to.
 struct Way {
+    number: u64,
     operation: Py<PyAny>,
     pieces: Vec<Piece>,
     /// Whether the first of its results is what the call answers.
@@ -144,7 +173,8 @@ impl Router {
             Some(at) if value.is_none(py) => Piece::Argument(at),
             Some(at) => Piece::Cast(at, value),
         });
-        let way = Way { operation, pieces: pieces.collect(), takes_first };
+        let number = WAYS.fetch_add(1, Ordering::Relaxed);
+        let way = Way { number, operation, pieces: pieces.collect(), takes_first };
         let full = keep(&mut self.ways(), signature.words.into_boxed_slice(), Arc::new(way));
         drop(full);
         Ok(())
@@ -213,7 +243,7 @@ impl Router {
             && let Some(signature) = signature(torch, func, args, kwargs)?
         {
             let way = self.ways().get(signature.words.as_slice()).map(Arc::clone);
-            match way.map(|way| way.go(args, kwargs)) {
+            match way.map(|way| counts.get().along(py, &way, || way.go(args, kwargs))) {
                 Some(Ok(result)) => {
                     counts.get().add();
                     return Ok(result);

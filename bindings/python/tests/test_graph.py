@@ -265,15 +265,6 @@ def test_the_interpreter_ends_with_live_plans():
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "end\n", "")
 
 
-def test_a_subinterpreter_is_refused_or_works():
-    ended = python(
-        "try:\n    import _interpreters as i\nexcept ImportError:\n    import _xxsubinterpreters as i\n"
-        "one = i.create()\n"
-        "try:\n    print(i.run_string(one, 'import hipdnn'))\nexcept Exception as e:\n    print('refused', e)"
-    )
-    assert ended.returncode == 0, ended.stderr
-
-
 def test_the_environment_is_printed():
     ended = subprocess.run([sys.executable, "-m", "hipdnn"], capture_output=True, text=True, timeout=120)
     assert ended.returncode == 0, ended.stderr

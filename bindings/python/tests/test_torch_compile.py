@@ -191,3 +191,72 @@ def test_training_is_the_same():
 
     assert train(True) == pytest.approx(train(False), rel=0.01)
     assert routed()["conv2d+batch_norm+relu"] >= 40
+
+
+def second(run, model, x):
+    """A result, its gradients, and the gradients of a function of those."""
+    x = x.detach().clone().requires_grad_()
+    y = run(x)
+    direction = torch.linspace(-1, 1, y.numel(), dtype=y.dtype).view(y.shape).requires_grad_()
+    inputs = [x, *model.parameters()]
+    first = torch.autograd.grad(y, inputs, direction, create_graph=True)
+    total = sum((g.sin() * torch.linspace(1, 2, g.numel(), dtype=g.dtype).view(g.shape)).sum() for g in first)
+    of = [*inputs, direction]
+    return [y, *first, *torch.autograd.grad(total, of, allow_unused=True, materialize_grads=True)]
+
+
+class Added(nn.Module):
+    """A chain of which one tensor is both the image and what is added."""
+
+    def __init__(self, anchor, norm, activation):
+        super().__init__()
+        self.anchor, self.norm, self.activation = anchor, norm, activation
+
+    def forward(self, x):
+        return self.activation(self.norm(self.anchor(x)) + x)
+
+
+CHAINS = {
+    "linear": (lambda: nn.Sequential(nn.Linear(6, 4), nn.GELU()), (3, 6)),
+    "linear without bias": (lambda: nn.Sequential(nn.Linear(6, 4, bias=False), nn.Sigmoid()), (2, 3, 6)),
+    "linear, relu": (lambda: nn.Sequential(nn.Linear(6, 4), nn.ReLU()), (3, 6)),
+    "linear, added": (lambda: Added(nn.Linear(6, 6), nn.Identity(), F.silu), (3, 6)),
+    "convolution": (lambda: nn.Sequential(nn.Conv1d(2, 3, 3, stride=2, padding=1), nn.Tanh()), (2, 2, 9)),
+    "convolution, added, relu": (lambda: Added(nn.Conv2d(2, 2, 3, padding=1), nn.Identity(), F.relu), (2, 2, 5, 4)),
+    "normalization": (lambda: nn.Sequential(nn.Conv2d(2, 3, 3, bias=False), nn.BatchNorm2d(3), nn.ELU()), (3, 2, 5, 4)),
+    "normalization, added, relu": (
+        lambda: Added(nn.Conv2d(2, 2, 3, padding=1), nn.BatchNorm2d(2), F.relu), (3, 2, 5, 4)
+    ),
+    "normalization, added, gelu": (
+        lambda: Added(nn.Conv2d(2, 2, 3, padding=1), nn.BatchNorm2d(2), F.gelu), (3, 2, 5, 4)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_second_derivatives_of_chains(name):
+    make, shape = CHAINS[name]
+    model, x = make().double(), torch.randn(shape, dtype=torch.float64)
+    other = copy.deepcopy(model)
+    wanted = second(model, model, x)
+    got = second(torch.compile(other, backend="hipdnn"), other, x)
+    (chain,) = [row.function for row in hipdnn.torch.report() if row.routed and "+" in row.function]
+    for g, w in zip(got, wanted, strict=True):
+        torch.testing.assert_close(g, w, rtol=1e-7, atol=1e-7, msg=lambda text: f"{chain}: {text}")
+
+
+def test_what_is_added_may_be_changed_in_place_after_a_chain():
+    layer = nn.Linear(4, 4)
+    compiled = torch.compile(lambda x, z: F.gelu(layer(x) + z), backend="hipdnn")
+
+    def gradient(run, **how):
+        x, z = torch.ones(2, 4, requires_grad=True), torch.full((2, 4), 0.5)
+        y = run(x, z)
+        z.add_(1)
+        return torch.autograd.grad(y.sum(), x, **how)[0]
+
+    wanted = gradient(lambda x, z: F.gelu(layer(x) + z))
+    torch.testing.assert_close(gradient(compiled), wanted)
+    # What it was is needed then.
+    with pytest.raises(RuntimeError, match="changed in place"):
+        gradient(compiled, create_graph=True)

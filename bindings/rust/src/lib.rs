@@ -90,6 +90,7 @@ mod explain;
 mod functions;
 mod graph_descriptor;
 mod handle;
+pub mod hardware;
 mod knob;
 mod log;
 mod plan;

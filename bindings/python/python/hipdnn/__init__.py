@@ -19,9 +19,11 @@ from .library import Engine, engines, library
 from .saved import load
 from .tensor import Tensor
 from .types import (
+    build_plan_policy,
     convolution_mode,
     data_type,
     diagonal_alignment,
+    heur_mode,
     moe_grouped_matmul_mode,
     norm_forward_phase,
     padding_mode,
@@ -43,10 +45,12 @@ __all__ = [
     "Tensor",
     "Verdict",
     "__version__",
+    "build_plan_policy",
     "convolution_mode",
     "data_type",
     "diagonal_alignment",
     "engines",
+    "heur_mode",
     "library",
     "load",
     "moe_grouped_matmul_mode",

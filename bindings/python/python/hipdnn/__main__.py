@@ -7,7 +7,7 @@ import os
 import platform
 import sys
 
-from . import __version__, engines, library
+from . import __version__, _native, engines, library
 from .errors import Error
 
 
@@ -19,16 +19,24 @@ def _processor() -> str:
         return platform.processor() or platform.machine()
 
 
-def _devices() -> list[str]:
-    found = [name for name in ("/dev/kfd", "/dev/nvidiactl") if os.path.exists(name)]
-    return [f"GPU driver  {name}" for name in found] or ["GPU driver  none"]
+def _hardware() -> list[str]:
+    """Lines of GPUs: drivers, the libraries of AMD and NVIDIA, devices. The words in front are those of `hipdnn doctor`."""
+    drivers = [name for name in ("/dev/kfd", "/dev/nvidiactl") if os.path.exists(name)]
+    lines = [f"GPU driver  {name}" for name in drivers] or ["GPU driver  none"]
+    libraries, devices, _ = _native.hardware()
+    for name, version, file, missing in libraries:
+        where = "not there" if missing is not None else file or "in this process"
+        lines.append(f"GPU library {name}{f' {version}' if version else ''}, {where}")
+    for number, architecture, units, memory in devices:
+        lines.append(f"device      {number}, {architecture}, {units} units, {memory >> 20} MiB")
+    return lines
 
 
 def main() -> int:
     print(f"hipdnn      {__version__}")
     print(f"Python      {sys.version.split()[0]}, {platform.platform()}")
     print(f"processor   {_processor()}, {os.cpu_count()} threads")
-    print("\n".join(_devices()))
+    print("\n".join(_hardware()))
     for package in ("numpy", "torch", "jax", "cupy", "ml_dtypes"):
         try:
             print(f"{package:<11} {importlib.metadata.version(package)}")

@@ -145,6 +145,8 @@ class Attention(Operations):
         use_padding_mask: bool = False,
         seq_len_q: Tensor | None = None,
         seq_len_kv: Tensor | None = None,
+        max_total_seq_len_q: int | None = None,
+        max_total_seq_len_kv: int | None = None,
         use_causal_mask: bool = False,
         use_causal_mask_bottom_right: bool = False,
         sliding_window_length: int | None = None,
@@ -152,11 +154,21 @@ class Attention(Operations):
         diagonal_band_left_bound: int | None = None,
         diagonal_band_right_bound: int | None = None,
         dropout: tuple[Any, ...] | None = None,
+        rng_dump: Tensor | None = None,
+        use_deterministic_algorithm: bool = False,
         compute_data_type: Compute | None = None,
         name: str = "",
     ) -> list[Tensor]:
-        """The gradients of q, k and v of ``sdpa``, from its result, that one's gradient and the statistics; ``dBias`` is written, too."""
+        """The gradients of q, k and v of ``sdpa``, from its result, that one's gradient and the statistics; ``dBias`` is written, too.
+
+        ``max_total_seq_len_q`` and ``max_total_seq_len_kv`` are there for porting. Others that the library has no setting for are refused.
+        """
         node = self._name("sdpa_backward", name)
+        if rng_dump is not None:
+            raise GraphError(node, "rng_dump", "is given, expected None: only sdpa writes it")
+        if use_deterministic_algorithm:
+            words = "is True, expected False: build with the knob of an engine, as cudnn.deterministic of CUDNN_ENGINE"
+            raise GraphError(node, "use_deterministic_algorithm", words)
         tensors = {"q": q, "k": k, "v": v, "o": o, "do": dO, "stats": stats}
         inputs: dict[str, Any] = {key: self._operand(node, key, tensor) for key, tensor in tensors.items()}
         self._heads(node, inputs["q"], inputs["k"], inputs["v"])

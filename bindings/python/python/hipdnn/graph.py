@@ -18,6 +18,7 @@ from .library import computes_on, engine_device, library, quiet_log
 from .node import Node
 from .norm import Norms
 from .operations import Windows
+from .phases import Phases
 from .pointwise import Pointwise
 from .tensor import Tensor
 from .types import DataTypeLike, data_type, to_data_type
@@ -76,7 +77,7 @@ class _Plans:
 _plans = _Plans()
 
 
-class Graph(Windows, Pointwise, Norms, Attention):
+class Graph(Windows, Pointwise, Norms, Attention, Phases):
     """A graph of operations, which a library plans and executes.
 
     Tensors come from ``tensor``, ``tensor_like`` and from operations, whose results exist only between nodes unless
@@ -115,6 +116,7 @@ class Graph(Windows, Pointwise, Norms, Attention):
 
     def _change(self) -> None:
         self._plan: _native.Plan | None = None
+        self._candidates = None
         self._outputs: list[Tensor] = []
         self._inputs: list[Tensor] = []
 
@@ -329,16 +331,21 @@ class Graph(Windows, Pointwise, Norms, Attention):
             engine, knobs = self._choice
             on = computes_on(device)
             if engine is None:
-                offered = [id for id in graph.offer()[0] if id in on]
-                if not offered:
-                    raise self._no_engine(graph, device)
-                engine = offered[0]
+                engine = self._offered(graph, device)[0]
             elif engine not in on:
                 words = f"is {self._engine_name(engine)}, which does not compute on {device_name(device)}"
                 raise GraphError("build", "engine", words)
             return graph.plan(engine, list(knobs), self._specs(aligned))
 
         return _plans.get((os.getpid(), text, device, self._choice), make)
+
+    def _offered(self, graph: _native.OperationGraph, device: Device) -> list[int]:
+        """The ids of the engines that can run the graph on a device, best first."""
+        on = computes_on(device)
+        offered = [id for id in graph.offer()[0] if id in on]
+        if not offered:
+            raise self._no_engine(graph, device)
+        return offered
 
     def _no_engine(self, graph: _native.OperationGraph, device: Device) -> NoEngineError:
         with quiet_log():

@@ -7,9 +7,11 @@ from typing import Any, Union
 
 __all__ = [
     "DataTypeLike",
+    "build_plan_policy",
     "convolution_mode",
     "data_type",
     "diagonal_alignment",
+    "heur_mode",
     "moe_grouped_matmul_mode",
     "norm_forward_phase",
     "padding_mode",
@@ -98,6 +100,21 @@ class moe_grouped_matmul_mode(enum.Enum):
     NONE = "none"
     GATHER = "gather"
     SCATTER = "scatter"
+
+
+class heur_mode(enum.Enum):
+    """Which engines are candidates: with ``A`` and ``B`` those that the library offers, best first; ``FALLBACK`` adds none to them."""
+
+    A = "A"
+    B = "B"
+    FALLBACK = "FALLBACK"
+
+
+class build_plan_policy(enum.Enum):
+    """Whether the first candidate that can be planned is, or all of them."""
+
+    HEURISTICS_CHOICE = "HEURISTICS_CHOICE"
+    ALL = "ALL"
 
 
 #: A member of ``data_type``, its name, or a type of NumPy, PyTorch, JAX or ml_dtypes.

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use super::Outcome;
-use super::device::{self, Found};
 use crate::failure::{Failure, Result, one_line};
 use crate::loading::{self, Loading};
 use hipdnn::Backend;
+use hipdnn::hardware::{self, Found};
 
 /// Variables of others that decide what is found; those of the library begin with `HIPDNN_`.
 const VARIABLES: [&str; 5] = ["HIPDNN_", "HIP_", "CUDA_", "ROCM_", "LD_LIBRARY_PATH"];
@@ -77,12 +77,12 @@ fn gpus(report: &mut Report) {
         report.line("GPU driver", "none");
     }
     drivers.iter().for_each(|driver| report.line("GPU driver", driver));
-    for Found { library, version, file, .. } in device::libraries() {
+    for Found { library, version, file, .. } in hardware::libraries() {
         let file = file.map_or_else(|| "not there".to_owned(), |file| file.display().to_string());
         let version = version.map(|version| format!(" {version}")).unwrap_or_default();
         report.line("GPU library", &format!("{library}{version}, {file}"));
     }
-    match device::devices() {
+    match hardware::devices() {
         // That there is no library was said.
         Err(_) => {}
         Ok(devices) => {

@@ -6,7 +6,6 @@ mod doctor;
 mod engines;
 mod explain;
 mod graph;
-mod nvidia;
 mod plan;
 mod policies;
 mod run;

@@ -29,12 +29,12 @@ if os.environ.setdefault("HIPDNN_CPU_THREAD_POOL", "openmp") == "openmp":
     os.register_at_fork(after_in_child=lambda: os.environ.update(HIPDNN_CPU_THREAD_POOL="own"))
 
 # `pooling` adds to the handlers.
-from . import ops, pooling as _pooling  # noqa: F401
+from . import ops, pooling as _pooling, recompute as _recompute  # noqa: F401
 from .compiler import backend
-from .counts import Routed, report
+from .counts import Ran, Report, Routed, report
 from .router import ROUTER, reset
 
-__all__ = ["Routed", "backend", "disable", "enable", "ops", "report", "reset"]
+__all__ = ["Ran", "Report", "Routed", "backend", "disable", "enable", "ops", "report", "reset"]
 
 
 class enable(_native.Mode, TorchFunctionMode):
@@ -57,6 +57,8 @@ class enable(_native.Mode, TorchFunctionMode):
             _modes().remove(self)
             super().__exit__(*error)
 
+
+_recompute.follow(enable)
 
 _local = threading.local()
 

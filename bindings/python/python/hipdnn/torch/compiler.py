@@ -5,6 +5,7 @@ What PyTorch's tracer found is changed and then run as it is, so autograd, hooks
 
 from __future__ import annotations
 
+import functools
 import operator
 import re
 from typing import Any, Callable, NamedTuple, Optional, Sequence
@@ -13,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, fx
 
+from .. import _native
 from .counts import counts_of
 from .fused import Chain, Norm, run
 from .graphs import TYPES, Unsupported
@@ -194,11 +196,18 @@ class _Counted(torch.nn.Module):
         super().__init__()
         self.function = "+".join(_name(node) for node in nodes)
         self.place = _place(nodes[-1])
+        #: The counts that have what computed it: shapes and types do not change.
+        self.noted: Optional[_native.Counts] = None
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         counts = counts_of(self.function, self.place)
         try:
-            result = self.here(*args, **kwargs)
+            if counts is self.noted:
+                result = self.here(*args, **kwargs)
+            else:
+                result, plans = _native.noting(functools.partial(self.here, *args, **kwargs))
+                counts.ran(plans)
+                self.noted = counts
         except (Unsupported, TypeError) as reason:
             counts.reasons[str(reason)] += 1
             return self.there(*args, **kwargs)
@@ -215,8 +224,9 @@ def _one(node: fx.Node, function: Any, args: Sequence[Any], kwargs: dict[str, An
     if handler is not None:
         counts = counts_of(_name(node), _place(node))
         try:
-            result = handler(*args, **kwargs)
+            result, plans = _native.noting(functools.partial(handler, *args, **kwargs))
             counts.add()
+            counts.ran(plans)
             return result
         except (Unsupported, TypeError) as reason:
             counts.reasons[str(reason)] += 1

@@ -6,16 +6,17 @@ from typing import Any, NamedTuple, Optional, Sequence
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from .graphs import Unsupported, compute
 from .operation import plain
-from .ops.elementwise import pointwise_backward
+from .ops.elementwise import pointwise, pointwise_backward
 from .ops.layout import channels
-from .ops.norms import batch_norm_backward
+from .ops.norms import batch_norm, batch_norm_backward
 from .ops.products import (
+    conv,
     conv_gradients,
     conv_gradients_apart,
+    linear,
     linear_gradients,
     linear_gradients_apart,
     rows,
@@ -104,8 +105,12 @@ class _Gradient(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, chain: Chain, *given: Optional[Tensor]) -> Any:
         found = _forward(chain, given, True)
-        x, w, bias, scale, *_ = given
+        x, w, bias, scale, shift, _, _, residual = given
         ctx.chain = chain
+        # Only second derivatives need what is added, and of that nothing where the activation is known from its result. A program may
+        # change it in place after the chain, which PyTorch forbids for what is saved.
+        added = bias, shift, None if chain.from_result else residual
+        ctx.added = [(t, 0 if t is None else t._version) for t in added]
         ctx.save_for_backward(
             x, w, scale, found.get("c"), found.get("mean"), found.get("inv"),
             found["y"] if chain.from_result else found.get("z"),
@@ -115,10 +120,17 @@ class _Gradient(torch.autograd.Function):
         return (found["y"], *after)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, dy: Tensor, *_: Any) -> Any:
         chain: Chain = ctx.chain
         x, w, scale, c, mean, inv, seen = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            if any(t is not None and t._version != version for t, version in ctx.added):
+                raise RuntimeError(
+                    "hipdnn: a bias, a shift or what is added was changed in place after a chain whose second derivative is asked for"
+                )
+            bias, shift, residual = (t for t, _ in ctx.added)
+            of = x, w, bias, scale, shift, scale, scale, residual
+            return None, *_gradients_with_gradients(chain, dy, of, seen, ctx.needs_input_grad[1:])
         need_x, need_w, need_bias, need_scale, need_shift, _, _, need_residual = ctx.needs_input_grad[1:]
         wanted = need_x, need_w, need_bias
         if chain.window is None:
@@ -186,6 +198,33 @@ def _apart(
         return [*conv_gradients_apart(dz, x, w, chain.window, wanted), dscale, dshift, added]
     dx, dw, dbias = linear_gradients_apart(rows(dz, w.shape[0]), rows(x, w.shape[1]), w, wanted)
     return [None if dx is None else dx.view(x.shape), dw, dbias, None, None, added]
+
+
+def _gradients_with_gradients(
+    chain: Chain, dy: Tensor, given: Sequence[Optional[Tensor]], seen: Any, wanted: Sequence[bool]
+) -> list[Optional[Tensor]]:
+    """The gradients of what was given, by operations that have gradients themselves. Running statistics are of no consequence."""
+    is_from_result = chain.from_result
+    # An alias for each: one tensor may be given twice.
+    of: list[Any] = [t.view_as(t) if t is not None and want else t for t, want in zip(given, wanted)]
+    x, w, bias, scale, shift, mean, var, residual = of
+    if is_from_result:
+        dy = pointwise_backward.gradient(dy, seen.detach(), chain.method, chain.numbers)
+    y = linear.gradient(x, w, bias) if chain.window is None else conv.gradient(x, w, bias, *chain.window)
+    if chain.norm is not None:
+        y = batch_norm.gradient(y, scale, shift, mean, var, chain.norm.momentum, chain.norm.eps)[0]
+    if residual is not None:
+        y = y + residual
+    if chain.method and not is_from_result:
+        y = pointwise.gradient(y, chain.method, list(chain.numbers))
+    places = [at for at, (t, want) in enumerate(zip(of, wanted)) if t is not None and want]
+    found: list[Optional[Tensor]] = [None] * len(of)
+    grads = torch.autograd.grad(y, [of[at] for at in places], dy, create_graph=True) if places else ()
+    for at, grad in zip(places, grads):
+        found[at] = grad
+    if is_from_result and wanted[-1]:
+        found[-1] = dy
+    return found
 
 
 def run(chain: Chain, given: Sequence[Optional[Tensor]]) -> tuple[Tensor, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Callable
 
 from torch import Tensor
@@ -22,11 +23,12 @@ def search(func: Any, handler: Callable[..., Any], args: Any, kwargs: Any, count
         if reason is not None:
             raise Unsupported(reason)
         with noting() as noted:
-            result = handler(*args, **kwargs)
+            result, plans = _native.noting(functools.partial(handler, *args, **kwargs))
     except (Unsupported, TypeError) as reason:
         counted.reasons[str(reason)] += 1
         return func(*args, **kwargs)
     counted.add()
+    counted.ran(plans)
     if len(noted.calls) == 1:
         _keep(func, args, kwargs, result, noted)
     return result

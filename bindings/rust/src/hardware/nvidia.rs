@@ -1,11 +1,11 @@
-//! NVIDIA's libraries and devices, as `hipdnn device` and `hipdnn doctor` list them.
+//! NVIDIA's libraries and devices.
 
 use std::ffi::{CStr, c_char, c_int, c_uint};
 
 use hipdnn_plugin_sdk::cuda::search::candidates;
 use hipdnn_plugin_sdk::function_table;
 
-use super::device::{Device, Found, found};
+use crate::hardware::{Device, Found, found};
 
 function_table! {
     /// The CUDA driver.
