@@ -123,6 +123,10 @@ hipdnnPluginStatus_t
                                                    size_t requested_size,
                                                    size_t* size,
                                                    char* json);
+hipdnnPluginStatus_t
+    hipdnnEnginePluginIsExecutionContextShareable_ext(hipdnnEnginePluginHandle_t handle,
+                                                      hipdnnEnginePluginExecutionContext_t execution_context,
+                                                      uint32_t* is_shareable);
 hipdnnPluginStatus_t hipdnnEnginePluginSetStepCallback_ext(void (*callback)(const char* name, uint64_t begin, uint64_t end));
 hipdnnPluginStatus_t hipdnnEnginePluginCreateExecutionContextFromSerialized(
     hipdnnEnginePluginHandle_t handle,

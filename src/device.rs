@@ -79,6 +79,11 @@ pub struct Place {
 }
 
 impl Place {
+    /// Whether both are on the same device of HIP, or both without HIP. With CUDA a handle is of no device.
+    pub fn is_same_device(self, other: Self) -> bool {
+        self.hip == other.hip
+    }
+
     /// A number that differs where places do, mostly.
     pub fn hash(self) -> u64 {
         (self.cuda as u64 ^ self.hip as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -92,13 +97,14 @@ static CUDA: OnceLock<&Cuda> = OnceLock::new();
 #[inline]
 pub fn look_for_gpu_once(has_looked: &AtomicBool) {
     if !has_looked.load(Ordering::Relaxed) {
-        look_for_gpu(has_looked);
+        has_looked.store(true, Ordering::Relaxed);
+        look_for_gpu();
     }
 }
 
+/// Looks whether the process has the library of a GPU by now.
 #[cold]
-fn look_for_gpu(has_looked: &AtomicBool) {
-    has_looked.store(true, Ordering::Relaxed);
+pub fn look_for_gpu() {
     if let Some(hip) = Hip::loaded() {
         HIP.get_or_init(|| hip);
     }

@@ -17,11 +17,13 @@ use crate::status::{Error, Result};
 /// The newest plugin interface whose graphs are understood here.
 pub const NEWEST_API_VERSION: ApiVersion = ApiVersion::new(1, 3, 0);
 
-/// A graph that does not change any more, and the handle that it was finalized with.
+/// A graph that does not change any more, and what it was finalized with.
 #[derive(Clone)]
 pub struct FrozenGraph {
     /// Only a number: the handle may be destroyed before the graph. 0 while there is none.
     handle: usize,
+    /// Whether the plan cache may know the graph.
+    is_cached: bool,
     graph: Arc<VerifiedGraph>,
 }
 
@@ -56,12 +58,16 @@ impl Deref for FrozenGraph {
 }
 
 impl FrozenGraph {
+    fn new(graph: Arc<VerifiedGraph>) -> Self {
+        Self { handle: 0, is_cached: true, graph }
+    }
+
     /// The graph in bytes that this library has written.
     ///
     /// # Errors
     /// As [`FrozenGraph::from_foreign`].
     pub fn from_own(bytes: Vec<u8>) -> Result<Self> {
-        Ok(Self { handle: 0, graph: VerifiedGraph::verify(bytes, true, 0)? })
+        VerifiedGraph::verify(bytes, true, 0).map(Self::new)
     }
 
     /// Checks bytes that a caller passed as a graph, and keeps them. There is no handle yet.
@@ -71,23 +77,28 @@ impl FrozenGraph {
     pub fn from_foreign(bytes: &[u8]) -> Result<Self> {
         let own = |hash| VerifiedGraph::verify(memory::copy("the bytes of the graph", bytes)?, false, hash);
         if cache::limit() == 0 {
-            return Ok(Self { handle: 0, graph: own(0)? });
+            return own(0).map(Self::new);
         }
         if let Some(graph) = with_recent(|recent| recent.guess(bytes)) {
-            return Ok(Self { handle: 0, graph });
+            return Ok(Self::new(graph));
         }
         let hash = recent::hash(bytes);
         if let Some(graph) = with_recent(|recent| recent.find(hash, bytes)) {
-            return Ok(Self { handle: 0, graph });
+            return Ok(Self::new(graph));
         }
         let graph = own(hash)?;
         with_recent(|recent| recent.remember(&graph));
-        Ok(Self { handle: 0, graph })
+        Ok(Self::new(graph))
     }
 
-    /// The same graph, finalized with a handle.
-    pub fn with_handle(self, handle: usize) -> Self {
-        Self { handle, ..self }
+    /// The same graph, finalized with a handle. `is_cached`: whether the plan cache may know it.
+    pub fn with_handle(self, handle: usize, is_cached: bool) -> Self {
+        Self { handle, is_cached, ..self }
+    }
+
+    /// Whether the plan cache may know the graph.
+    pub fn is_cached(&self) -> bool {
+        self.is_cached
     }
 
     /// The handle that the graph was finalized with.
@@ -122,8 +133,8 @@ impl VerifiedGraph {
         if self.is_own { self.key().map(|key| key.hash) } else { Some(self.hash) }
     }
 
-    /// Whether engines make the same of both graphs: they have the same bytes. Names and ids do not count where this library has
-    /// written the bytes, and so nothing else is lost with them.
+    /// Whether engines make the same of both graphs: they have the same bytes. Names, ids and the tensors' uids do not count where
+    /// this library has written the bytes, and so nothing else is lost with them; tensors in the same place then stand for each other.
     pub fn is_equal(self: &Arc<Self>, other: &Arc<Self>) -> bool {
         Arc::ptr_eq(self, other) || self.equal_bytes().is_some_and(|own| Some(own) == other.equal_bytes())
     }
@@ -141,7 +152,7 @@ impl VerifiedGraph {
 
     fn key(&self) -> Option<&Key> {
         let make = || {
-            let bytes = without_names(&self.bytes, self.summary.layout)?;
+            let bytes = canonical(&self.bytes, self.summary.layout)?;
             Some(Key { hash: recent::hash(&bytes), bytes })
         };
         self.key.get_or_init(|| Box::new(make())).as_ref().as_ref()
@@ -190,15 +201,34 @@ fn with_recent<R>(f: impl FnOnce(&mut Recent) -> R) -> R {
     f(&mut thread_store().graphs.borrow_mut())
 }
 
-/// A graph without names and without an id.
-fn without_names(bytes: &[u8], layout: Layout) -> Option<Vec<u8>> {
+/// A graph without names and without an id, its tensors numbered by their places. None where a uid is there twice or names no tensor.
+fn canonical(bytes: &[u8], layout: Layout) -> Option<Vec<u8>> {
     memory::require("the unpacked graph", bytes.len().saturating_mul(wire::MAX_EXPANSION)).ok()?;
     let mut graph = wire::read(bytes).ok()?;
+    let mut places: Vec<(i64, i64)> = graph.tensors.iter().map(|tensor| tensor.uid).zip(0..).collect();
+    places.sort_unstable();
+    let is_twice = |pair: &[(i64, i64)]| matches!(pair, [(one, _), (other, _)] if one == other);
+    if places.windows(2).any(is_twice) {
+        return None;
+    }
+    let mut is_whole = true;
+    let mut renumber = |uid: &mut i64| {
+        let found = places.binary_search_by_key(uid, |(uid, _)| *uid).ok().and_then(|at| places.get(at));
+        is_whole &= found.is_some();
+        *uid = found.map_or(0, |(_, place)| *place);
+    };
     graph.id = None;
     graph.name.clear();
-    graph.tensors.iter_mut().for_each(|tensor| tensor.name.clear());
-    graph.nodes.iter_mut().for_each(|node| node.name.clear());
-    wire::write(&graph, layout).ok()
+    for tensor in &mut graph.tensors {
+        tensor.name.clear();
+        renumber(&mut tensor.uid);
+        tensor.ragged_offset_uid.iter_mut().for_each(&mut renumber);
+    }
+    for node in &mut graph.nodes {
+        node.name.clear();
+        node.operation.for_each_tensor(&mut renumber);
+    }
+    if is_whole { wire::write(&graph, layout).ok() } else { None }
 }
 
 fn convert(bytes: &[u8], layout: Layout) -> Result<Vec<u8>> {
@@ -222,14 +252,18 @@ mod tests {
     use super::*;
 
     fn graph(name: &str, id: u8, dim: i64) -> Graph {
+        with_uids(name, id, dim, [1, 2])
+    }
+
+    fn with_uids(name: &str, id: u8, dim: i64, uids: [i64; 2]) -> Graph {
         use hipdnn_plugin_sdk::graph::{Node, PointwiseMode, Tensor, operation::Pointwise};
         let tensor =
             |uid| Tensor { name: format!("{name} {uid}"), ..Tensor::new(uid, DataType::Float, &[dim], &[1]) };
-        let operation = Pointwise::new(PointwiseMode::ReluFwd, 1, None, 2);
+        let operation = Pointwise::new(PointwiseMode::ReluFwd, uids[0], None, uids[1]);
         Graph {
             name: name.into(),
             id: Some([id; 16]),
-            tensors: vec![tensor(1), tensor(2)],
+            tensors: uids.map(tensor).to_vec(),
             nodes: vec![Node {
                 name: name.into(),
                 compute_type: DataType::Float,
@@ -253,6 +287,29 @@ mod tests {
         assert!(!one.verified().is_equal(larger.verified()) && one.hash() != larger.hash());
         // What plugins get has the names.
         assert_eq!(other.name().as_deref(), Some("another name"));
+    }
+
+    #[test]
+    fn uids_do_not_count_in_bytes_of_our_own_but_which_tensor_is_meant_does() {
+        let own = |graph: &Graph| FrozenGraph::from_own(wire::write(graph, Layout::G2).unwrap()).unwrap();
+        let one = own(&with_uids("", 1, 8, [1, 2]));
+        for uids in [[2, 1], [-7, i64::MAX], [0, 1]] {
+            let other = own(&with_uids("", 1, 8, uids));
+            assert!(one.verified().is_equal(other.verified()) && one.hash() == other.hash(), "{uids:?}");
+        }
+        let mut turned = with_uids("", 1, 8, [1, 2]);
+        turned.tensors.swap(0, 1);
+        assert!(!one.verified().is_equal(own(&turned).verified()));
+        // What names no tensor, or two, is equal to nothing.
+        let mut missing = with_uids("", 1, 8, [1, 2]);
+        missing.nodes[0].operation.for_each_tensor(|uid| *uid += 5);
+        let mut twice = with_uids("", 1, 8, [1, 2]);
+        twice.tensors[1].uid = 1;
+        for graph in [missing, twice] {
+            if let Ok(graph) = FrozenGraph::from_own(wire::write(&graph, Layout::G2).unwrap()) {
+                assert_eq!(graph.hash(), None);
+            }
+        }
     }
 
     #[test]

@@ -125,6 +125,7 @@ static const attribute GRAPH[] = {
     {HIPDNN_ATTR_OPERATIONGRAPH_NAME_EXT, HIPDNN_TYPE_CHAR, TEXT, true, SIZED, text, sizeof text - 1, 1},
     {HIPDNN_ATTR_OPERATIONGRAPH_IS_OVERRIDE_SHAPE_ENABLED_EXT, HIPDNN_TYPE_BOOLEAN, ONE, true, SIZED, &no, 1,
      sizeof no},
+    {HIPDNN_ATTR_OPERATIONGRAPH_IS_PLAN_CACHE_ENABLED_EXT, HIPDNN_TYPE_BOOLEAN, ONE, true, SIZED, &no, 1, sizeof no},
 };
 
 static const attribute HEURISTIC[] = {

@@ -211,6 +211,14 @@ static const variant VARIANTS[] = {
     /* trace.c goes on from here. */
     RUNS("steps", "STUB_ENGINE"),
     /* descriptions.c goes on from here. */
+    RUNS("shares", "STUB_ENGINE"),
+    RUNS("shares_knobs", "STUB_ENGINE"),
+    RUNS("shares_overrides", "STUB_ENGINE"),
+    RUNS("shares_saves", "STUB_ENGINE"),
+    PLUGIN("shares_fails_to_execute", EXECUTE, "Failed to execute op graph. " STATUS_3),
+    RUNS("shares_nothing", "STUB_ENGINE"),
+    RUNS("shares_oddly", "STUB_ENGINE"),
+    RUNS("share_fails", "STUB_ENGINE"),
     RUNS("describes", "STUB_ENGINE"),
     RUNS("describes_no_steps", "STUB_ENGINE"),
     RUNS("describes_no_json", "STUB_ENGINE"),

@@ -118,7 +118,7 @@ static void test_bytes(void)
     CHECK_OK(hipdnnDestroy(handle));
 }
 
-/* What makes another plan: another shape, another uid, another handle, a knob, another stream. */
+/* What makes another plan: another shape, another handle, a knob, another stream. Another uid does not. */
 static void test_misses(void)
 {
     check_about("misses");
@@ -132,7 +132,7 @@ static void test_misses(void)
     drop(plan_of(make_named(handle, "", SIDE + 1, UID_X)));
     expect_recorded(++contexts, "\nCreateExecutionContext");
     drop(plan_of(make_named(handle, "", SIDE, 17)));
-    expect_recorded(++contexts, "\nCreateExecutionContext");
+    expect_recorded(contexts, "\nCreateExecutionContext");
     drop(plan_of(make_named(other, "", SIDE, UID_X)));
     expect_recorded(++contexts, "\nCreateExecutionContext");
     drop(plan_of(make_named(other, "", SIDE, UID_X)));

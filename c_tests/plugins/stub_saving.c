@@ -188,6 +188,25 @@ hipdnnPluginStatus_t hipdnnEnginePluginDescribeExecutionContext_ext(
 }
 #endif
 
+/* SHARES: whether contexts may be shared. SHARES_STATUS: the question fails. */
+#ifdef SHARES
+#ifndef SHARES_STATUS
+#define SHARES_STATUS OK
+#endif
+hipdnnPluginStatus_t hipdnnEnginePluginIsExecutionContextShareable_ext(
+    hipdnnEnginePluginHandle_t handle,
+    hipdnnEnginePluginExecutionContext_t execution_context,
+    uint32_t *is_shareable)
+{
+    record(
+        "IsExecutionContextShareable handle=%u context=%u",
+        serial_of_handle(handle),
+        serial_of_context(execution_context));
+    *is_shareable = SHARES;
+    return answer(SHARES_STATUS, __func__);
+}
+#endif
+
 /* STEPS: each execution is a step of this name. */
 #ifdef STEPS
 static void (*step_callback)(const char *name, uint64_t begin, uint64_t end);

@@ -1,23 +1,15 @@
-//! How a plan comes to its context: from the handle's cache, from disk, or from the plugin.
+//! How a plan comes to its context: from the cache, from disk, or from the plugin.
 
 use std::cell::Cell;
-use std::sync::Arc;
 
 use super::engine_config::FrozenConfig;
 use super::plan::Source;
+use super::renaming::Renaming;
 use super::stored_plan;
 use crate::plugin::Context;
-use crate::plugin::cache::SharedContext;
-use crate::plugin::context::{self, Raw};
-use crate::status::Result;
-
-/// What a plugin made of a graph.
-pub enum Compiled {
-    /// For one plan alone, with the workspace that it needs.
-    Own(Raw, i64),
-    /// For every plan of an equal graph.
-    Shared(Arc<SharedContext>),
-}
+use crate::plugin::context;
+use crate::plugin::made::{Compiled, Made};
+use crate::status::{Error, Result};
 
 /// The context of a configuration, and whether it is to be stored: it was made just now, and others may want it.
 #[inline]
@@ -32,25 +24,43 @@ pub fn compile(config: &FrozenConfig) -> Result<(Compiled, bool)> {
             }
             is_new.set(true);
         }
-        context::compile(&engine.session, engine.engine, &engine.graph, config.bytes()?)
+        compile_anew(config)
     };
     let compiled = match config.shared_plan() {
-        Some(known) => Compiled::Shared(known.plan(&engine.session, compile)?),
-        None => compile().map(|(context, size)| Compiled::Own(context, size))?,
+        Some(known) => {
+            let sets_knobs = config.sets_knobs();
+            let sharing = |context| context::sharing(&engine.session, engine.engine, context, sets_knobs);
+            let uids = || engine.graph.summary().tensors.iter().map(|tensor| tensor.uid).collect();
+            known.plan(&engine.session, compile, sharing, uids)?
+        }
+        None => Compiled::Own(compile()?),
     };
     Ok((compiled, is_new.get()))
 }
 
+/// Has the plugin make the context of a configuration, whatever is known.
+pub fn compile_anew(config: &FrozenConfig) -> Result<Made> {
+    let engine = &config.engine;
+    context::compile(&engine.session, engine.engine, &engine.graph, config.bytes()?)
+}
+
 impl Compiled {
-    /// The context with its owner, and the workspace that it needs.
-    #[inline]
-    pub fn with_owner(self, source: Source) -> Result<(Context<Source>, i64)> {
-        Ok(match self {
-            Self::Own(context, size) => (Context::new(context, source), size),
-            Self::Shared(plan) => {
-                let size = plan.workspace_size();
-                (Context::of_shared(plan, source)?, size)
+    /// The context with its owner, the workspace that it needs, and how it calls the tensors where not as the graph does.
+    #[inline(always)]
+    pub fn with_owner(self, source: Source) -> Result<(Context<Source>, i64, Option<Box<Renaming>>)> {
+        let renaming =
+            |made: &Made| made.uids.as_deref().and_then(|uids| Renaming::new(source.tensors(), uids));
+        match self {
+            Self::Own(made) => {
+                let renaming = renaming(&made);
+                Ok((Context::new(made.context, source), made.workspace_size, renaming))
             }
-        })
+            Self::Shared(plan) => {
+                let made = plan.made();
+                let made = made.ok_or_else(|| Error::internal("a plan was given back before it was used"))?;
+                let (size, renaming) = (made.workspace_size, renaming(made));
+                Ok((Context::of_shared(plan, source)?, size, renaming))
+            }
+        }
     }
 }

@@ -67,14 +67,17 @@ impl FrozenEngine {
     ) -> Result<Self> {
         let id = session.engine(engine)?.id;
         let known = entry.map(|entry| entry.engine(engine));
-        let details = known.as_ref().and_then(|known| known.details.get());
+        let details = known.as_ref().and_then(|known| known.details());
         let details = match details {
             Some(details) => details.clone(),
-            None => EngineDetails::fetch(&session, &graph, engine, id)?,
+            None => {
+                let details = EngineDetails::fetch(&session, &graph, engine, id)?;
+                if let Some(known) = &known {
+                    known.learn_details(&details, session.cache());
+                }
+                details
+            }
         };
-        if let Some(known) = &known {
-            known.details.get_or_init(|| details.clone());
-        }
         Ok(Self { known, session, graph, engine, id, details })
     }
 
@@ -117,7 +120,7 @@ impl Draft for EngineDraft {
             Error::bad_param(NOT_AN_ENGINE)
         })?;
         let mut said = String::new();
-        let entry = session.cache().entry(graph);
+        let entry = session.entry(graph);
         let is_known = entry.as_ref().is_some_and(|entry| entry.has(engine));
         if !is_known && !log::capture(&mut said, || ask::is_applicable(&session, engine, graph))? {
             log::warn(|| format!("engine {id} does not run this graph: {}", said.trim_end()));

@@ -14,7 +14,7 @@ use crate::ffi::{
 };
 use crate::object::Access;
 use crate::plugin::cache::Known;
-use crate::plugin::{check, workspace_size};
+use crate::plugin::{check, context, workspace_size};
 use crate::status::{Error, Result};
 
 const KIND: &str = "engine configuration";
@@ -63,6 +63,8 @@ pub struct FrozenConfig {
     pub workspace_size: i64,
     /// The configuration as plugins read it, where a knob is set.
     bytes: Option<Box<[u8]>>,
+    /// What is known of the engine with these knobs.
+    with_settings: Option<Arc<Known>>,
 }
 
 impl FrozenConfig {
@@ -71,11 +73,11 @@ impl FrozenConfig {
         bytes(&self.engine, self.bytes.as_deref())
     }
 
-    /// Where the plan is kept that the engine makes of the graph; none where a knob is set, which may tie a plan to its
-    /// caller, or where the device or the stream is another one by now.
+    /// Where the plan is kept that the engine makes of the graph; none where knobs are set and the plugin does not say whether that
+    /// ties a plan to its caller, or where the device or the stream is another one by now.
     pub fn shared_plan(&self) -> Option<&Known> {
-        let known = self.engine.known.as_deref().filter(|_| !self.sets_knobs());
-        known.filter(|known| known.is_current(self.engine.session.cache()))
+        let known = if self.sets_knobs() { &self.with_settings } else { &self.engine.known };
+        known.as_deref().filter(|known| known.is_current(self.engine.session.cache()))
     }
 
     /// Whether a knob is set, be it to its default.
@@ -93,17 +95,28 @@ fn bytes<'a>(engine: &'a FrozenEngine, chosen: Option<&'a [u8]>) -> Result<&'a [
 }
 
 /// How much workspace the plugin expects to need. It is asked unless that is known.
-fn expected_workspace_size(engine: &FrozenEngine, chosen: Option<&[u8]>) -> Result<i64> {
-    let known = engine.known.as_ref().filter(|_| chosen.is_none());
-    let known = known.filter(|known| known.is_current(engine.session.cache()));
-    if let Some(size) = known.and_then(|known| known.workspace_size.get()) {
-        return Ok(*size);
+fn expected_workspace_size(
+    engine: &FrozenEngine,
+    chosen: Option<&[u8]>,
+    known: Option<&Known>,
+) -> Result<i64> {
+    let cache = engine.session.cache();
+    let known = known.filter(|known| known.is_current(cache));
+    if let Some(size) = known.and_then(Known::workspace_size) {
+        return Ok(size);
     }
     let size = ask_workspace_size(engine, chosen)?;
     if let Some(known) = known {
-        known.workspace_size.get_or_init(|| size);
+        known.learn_workspace_size(size, cache);
     }
     Ok(size)
+}
+
+/// What is known of an engine with settings of its knobs, where its plugin says whether their plans may be shared.
+#[cold]
+fn known_with(engine: &FrozenEngine, chosen: &[u8]) -> Option<Arc<Known>> {
+    let known = engine.known.as_ref().filter(|_| context::says_who_shares(&engine.session, engine.engine))?;
+    known.with_settings(chosen)
 }
 
 /// Asks the plugin how much workspace it expects to need.
@@ -158,11 +171,15 @@ impl Draft for ConfigDraft {
         let missing =
             || Error::bad_param("HIPDNN_ATTR_ENGINECFG_ENGINE of the engine configuration is not set");
         let chosen = self.chosen.as_deref();
-        let (engine, (workspace_size, bytes)) = take_checked(&mut self.engine, missing, |engine| {
-            let bytes = chosen.map(|chosen| chosen.bytes(engine.id)).transpose()?;
-            Ok((expected_workspace_size(engine, bytes.as_deref())?, bytes))
-        })?;
-        Ok(Arc::new(FrozenConfig { engine, workspace_size, bytes }))
+        let (engine, (workspace_size, bytes, with_settings)) =
+            take_checked(&mut self.engine, missing, |engine| {
+                let bytes = chosen.map(|chosen| chosen.bytes(engine.id)).transpose()?;
+                let with_settings = bytes.as_deref().and_then(|bytes| known_with(engine, bytes));
+                let known = if bytes.is_some() { &with_settings } else { &engine.known };
+                let size = expected_workspace_size(engine, bytes.as_deref(), known.as_deref())?;
+                Ok((size, bytes, with_settings))
+            })?;
+        Ok(Arc::new(FrozenConfig { engine, workspace_size, bytes, with_settings }))
     }
 
     fn get_open(&mut self, outgoing: &Outgoing) -> Result<()> {

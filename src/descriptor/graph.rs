@@ -39,11 +39,14 @@ const PREFERRED_ENGINE_ID: c_int = Name::HIPDNN_ATTR_OPERATIONGRAPH_PREFERRED_EN
 const NAME: c_int = Name::HIPDNN_ATTR_OPERATIONGRAPH_NAME_EXT as c_int;
 const IS_OVERRIDE_SHAPE_ENABLED: c_int =
     Name::HIPDNN_ATTR_OPERATIONGRAPH_IS_OVERRIDE_SHAPE_ENABLED_EXT as c_int;
+const IS_PLAN_CACHE_ENABLED: c_int = Name::HIPDNN_ATTR_OPERATIONGRAPH_IS_PLAN_CACHE_ENABLED_EXT as c_int;
 
 /// A graph that is being set up.
 #[derive(Default)]
 pub struct GraphDraft {
     handle: usize,
+    /// Whether the caller has switched the plan cache off; no part of the graph.
+    is_uncached: bool,
     content: Content,
 }
 
@@ -105,6 +108,10 @@ impl Draft for GraphDraft {
                 self.handle = handle;
                 return Ok(());
             }
+            IS_PLAN_CACHE_ENABLED => {
+                self.is_uncached = !incoming.flag()?;
+                return Ok(());
+            }
             OPS => {
                 let operations = incoming.descriptors(Descriptor::operation)?;
                 self.parts()?.operations.extend(operations);
@@ -132,6 +139,9 @@ impl Draft for GraphDraft {
     }
 
     fn get_open(&mut self, outgoing: &Outgoing) -> Result<()> {
+        if outgoing.name() == IS_PLAN_CACHE_ENABLED {
+            return outgoing.one(Type::HIPDNN_TYPE_BOOLEAN, u8::from(!self.is_uncached));
+        }
         let parts = self.parts()?;
         get(parts, outgoing)
     }
@@ -163,7 +173,7 @@ impl Draft for GraphDraft {
             }
             Content::Nothing => return Err(Error::internal("an empty operation graph passed its checks")),
         };
-        let frozen = frozen.with_handle(self.handle);
+        let frozen = frozen.with_handle(self.handle, !self.is_uncached);
         graph_file::write_if_wanted(&frozen);
         if log::is_on(Severity::HIPDNN_SEV_WARN) {
             hints::look_at(&frozen);
@@ -172,6 +182,9 @@ impl Draft for GraphDraft {
     }
 
     fn get(&self, frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()> {
+        if outgoing.name() == IS_PLAN_CACHE_ENABLED {
+            return outgoing.one(Type::HIPDNN_TYPE_BOOLEAN, u8::from(frozen.is_cached()));
+        }
         frozen.require_unpacking()?;
         let graph = wire::read(frozen.bytes(Layout::G2)?);
         let graph = graph.map_err(|error| Error::not_supported(format!("the graph: {error}")))?;
@@ -201,7 +214,7 @@ impl Descriptor {
     pub fn graph_from_bytes(bytes: &[u8]) -> Result<Self> {
         let bytes = saved_plan::graph_in("serializedGraph", bytes)?;
         let content = Content::Bytes(FrozenGraph::from_foreign(bytes)?);
-        Ok(Self::Graph(Lifecycle::open(GraphDraft { handle: 0, content })))
+        Ok(Self::Graph(Lifecycle::open(GraphDraft { content, ..GraphDraft::default() })))
     }
 
     /// An operation graph as JSON, finalized or not.
@@ -223,7 +236,7 @@ impl Descriptor {
         });
         let bytes = bytes.map_err(|error| Error::bad_param(format!("jsonGraph: {error}")))?;
         let content = Content::Bytes(FrozenGraph::from_own(bytes)?);
-        Ok(Self::Graph(Lifecycle::open(GraphDraft { handle: 0, content })))
+        Ok(Self::Graph(Lifecycle::open(GraphDraft { content, ..GraphDraft::default() })))
     }
 
     /// A finalized operation graph that shares a graph.

@@ -96,7 +96,7 @@ impl Draft for HeuristicDraft {
                 Error::bad_param("HIPDNN_ATTR_ENGINEHEUR_MODE of the engine heuristic is not set")
             })?;
             let session = session_of(graph)?;
-            let entry = session.cache().entry(graph);
+            let entry = session.entry(graph);
             let engines = engines_for(&session, graph, entry.as_deref(), find_first, policies)?;
             Ok((mode, session, entry, engines))
         })?;
@@ -135,7 +135,7 @@ fn engines_for(
     find_first: bool,
     policies: Option<&[i64]>,
 ) -> Result<ask::Engines> {
-    let known = entry.filter(|_| !find_first).and_then(|entry| entry.engines.get());
+    let known = entry.filter(|_| !find_first).and_then(Entry::known_engines);
     if let Some(engines) = known {
         return selection::order(session, graph, engines.clone(), policies);
     }
@@ -153,7 +153,7 @@ fn engines_for(
         return Ok(answer.engines);
     }
     if let Some(entry) = entry.filter(|_| answer.is_whole && !answer.engines.is_empty()) {
-        let _ = entry.engines.set(answer.engines.clone());
+        entry.learn_engines(&answer.engines, session.cache());
     }
     selection::order(session, graph, answer.engines, policies)
 }

@@ -129,6 +129,11 @@ impl Overrides {
         Ok(true)
     }
 
+    /// The tensors with another shape.
+    pub fn uids(&self) -> &[i64] {
+        &self.uids
+    }
+
     /// What plugins get of finalized overrides.
     pub fn arrays(&self) -> OverrideArrays {
         OverrideArrays {

@@ -1,29 +1,22 @@
 //! EXECUTION_PLAN: a graph compiled by an engine, ready to run.
 
-use std::collections::{HashMap, HashSet};
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
-use hipdnn_plugin_sdk::graph::ApiVersion;
 use hipdnn_plugin_sdk::wire::{self, Layout, TensorSummary};
 
 use super::attribute::{Incoming, Outgoing, unknown};
 use super::engine_config::FrozenConfig;
-use super::overrides::Overrides;
-use super::{Descriptor, Draft, Pack, compile, stored_plan, take_checked};
-use crate::ffi::{
-    hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type, hipdnnSeverity_t as Severity,
-};
+use super::renaming::Renaming;
+use super::{Descriptor, Draft, compile, stored_plan, take_checked};
+use crate::ffi::{hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type};
 use crate::lock::Mutex;
-use crate::plugin::{Context, Engine, EngineRef, Owner, PluginSet, Session, check};
+use crate::plugin::{Context, Engine, EngineRef, Owner, PluginSet, Session};
 use crate::status::{Error, Result};
-use crate::{log, trace};
+use crate::trace;
 
 const KIND: &str = "execution plan";
-
-/// How many things that are odd about a pack are told.
-const MOST_REMARKS: usize = 4;
 
 const HANDLE: c_int = Name::HIPDNN_ATTR_EXECUTION_PLAN_HANDLE as c_int;
 const ENGINE_CONFIG: c_int = Name::HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG as c_int;
@@ -34,9 +27,6 @@ const ENGINE_GLOBAL_INDEX: c_int = Name::HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_GLOBA
 const IS_OVERRIDE_SHAPE_ENABLED: c_int =
     Name::HIPDNN_ATTR_EXECUTION_PLAN_IS_OVERRIDE_SHAPE_ENABLED_EXT as c_int;
 
-/// The first plugin interface with shapes that change from one execution to the next.
-const OVERRIDES_SINCE: ApiVersion = ApiVersion::new(1, 1, 0);
-
 /// A plan that is being set up.
 #[derive(Default)]
 pub struct PlanDraft {
@@ -45,26 +35,28 @@ pub struct PlanDraft {
 
 /// A finalized plan.
 pub struct FrozenPlan {
-    context: Context<Source>,
+    pub(super) context: Context<Source>,
     /// The plugins that the context's plugin is one of, kept by the source: only to compare.
-    set: Identity,
+    pub(super) set: Identity,
     /// The place of the context's plugin among them.
-    plugin: u32,
+    pub(super) plugin: u32,
     is_override_shape_enabled: bool,
     /// All alignments of the graph's tensors in one: a set bit is one that no address may have.
-    alignment_mask: usize,
+    pub(super) alignment_mask: usize,
     workspace_size: i64,
+    /// How the context calls the tensors, where it was made for an equal graph with other uids.
+    pub(super) renaming: Option<Box<Renaming>>,
     /// The bytes of the saved plan, between a call that asks for their number and one that fetches them.
     saved: Mutex<Option<Vec<u8>>>,
     /// Whether the log has what is odd about a pack; said once for each plan.
-    has_told: AtomicBool,
+    pub(super) has_told: AtomicBool,
     /// What the profile and the trace say of the plan, once they do.
     label: OnceLock<&'static trace::Plan>,
 }
 
 /// Which set of plugins it is.
 #[derive(Clone, Copy, PartialEq)]
-struct Identity(*const PluginSet);
+pub(super) struct Identity(pub(super) *const PluginSet);
 
 // SAFETY: it is compared and never followed.
 unsafe impl Send for Identity {}
@@ -117,7 +109,7 @@ impl Source {
         }
     }
 
-    fn engine_name(&self) -> String {
+    pub(super) fn engine_name(&self) -> String {
         let (session, engine) = self.engine();
         session.engine(engine).map(Engine::display_name).unwrap_or_default()
     }
@@ -163,8 +155,8 @@ impl Draft for PlanDraft {
         let (config, (compiled, is_new)) =
             take_checked(&mut self.config, missing, |config| compile::compile(config))?;
         let is_override_shape_enabled = config.engine.graph.summary().is_override_shape_enabled;
-        let (context, workspace_size) = compiled.with_owner(Source::Config(config))?;
-        let plan = FrozenPlan::new(context, workspace_size, is_override_shape_enabled);
+        let (context, workspace_size, renaming) = compiled.with_owner(Source::Config(config))?;
+        let plan = FrozenPlan::new(context, workspace_size, is_override_shape_enabled, renaming);
         if is_new {
             plan.store();
         }
@@ -201,7 +193,7 @@ impl Draft for PlanDraft {
 }
 
 /// The low bits of an address that an alignment forbids; none for what is no power of two, which nobody can promise.
-fn alignment_bits(alignment: i64) -> usize {
+pub(super) fn alignment_bits(alignment: i64) -> usize {
     match usize::try_from(alignment) {
         Ok(alignment) if alignment.is_power_of_two() => alignment - 1,
         _ => 0,
@@ -215,6 +207,7 @@ impl FrozenPlan {
         context: Context<Source>,
         workspace_size: i64,
         is_override_shape_enabled: bool,
+        renaming: Option<Box<Renaming>>,
     ) -> Self {
         let (session, engine) = context.owner().engine();
         let (set, plugin) = (Identity(Arc::as_ptr(session.set())), engine.plugin);
@@ -230,6 +223,7 @@ impl FrozenPlan {
             is_override_shape_enabled,
             alignment_mask,
             workspace_size,
+            renaming,
             saved,
         }
     }
@@ -237,6 +231,17 @@ impl FrozenPlan {
     /// The plugin's context.
     pub(super) fn context(&self) -> &Context<Source> {
         &self.context
+    }
+
+    /// Calls `f` with a context that calls the tensors as the graph does: for what the plugin tells of it, or makes of it.
+    pub(super) fn with_own_names<R>(&self, f: impl FnOnce(&Context<Source>) -> Result<R>) -> Result<R> {
+        match self.context.owner() {
+            Source::Config(config) if self.renaming.is_some() => {
+                let made = compile::compile_anew(config)?;
+                f(&Context::new(made.context, Source::Config(Arc::clone(config))))
+            }
+            _ => f(&self.context),
+        }
     }
 
     /// Stores the plan for other processes.
@@ -262,57 +267,6 @@ impl FrozenPlan {
         &self.saved
     }
 
-    /// Hands the plan and the memory of its tensors to the plugin, with the plugin handle of `session`.
-    ///
-    /// Returns when the plugin does, which need not be when the work is done. Takes no lock and allocates nothing.
-    #[inline]
-    pub fn execute(&self, session: &Session, pack: &Pack) -> Result<()> {
-        if log::is_watched(Severity::HIPDNN_SEV_WARN) {
-            return self.execute_and_tell(session, pack);
-        }
-        self.run(session, pack).map_err(|error| self.with_remarks(error, pack))
-    }
-
-    /// The same with lines of the log, the profile and the trace: what was run for how long, and what is odd about the pack.
-    #[cold]
-    fn execute_and_tell(&self, session: &Session, pack: &Pack) -> Result<()> {
-        let range = trace::ranges::push(|| self.label().title.clone());
-        let label = trace::in_place().map(|_| self.label());
-        let memory = pack.buffers().iter().map(|buffer| buffer.ptr.cast_const());
-        // SAFETY: whoever set the handle's stream vouches for it.
-        let launch = label.and_then(|_| unsafe { trace::device::begin(session.stream(), memory) });
-        let begin = trace::now();
-        let result = self.run(session, pack);
-        let end = trace::now();
-        let taken = end.saturating_sub(begin);
-        drop(range);
-        if let Some(label) = label {
-            if let Some(launch) = launch {
-                launch.end(label, begin);
-            }
-            trace::record(begin, end, trace::Event::Executed(label, result.is_err()));
-        }
-        let source = self.context.owner();
-        log::info(|| {
-            let name = source.engine_name();
-            let graph =
-                source.graph_name().map_or_else(|| "a graph".into(), |name| format!("graph {name:?}"));
-            let end = if result.is_ok() { "returned" } else { "failed" };
-            format!("execute: {name} ran {graph} and {end} after {:.1} µs", taken as f64 / 1e3)
-        });
-        match result {
-            Ok(()) if !log::is_on(Severity::HIPDNN_SEV_WARN) => Ok(()),
-            Ok(()) => {
-                let remark = self.remarks(pack);
-                if let Some(remark) = remark.filter(|_| !self.has_told.swap(true, Ordering::Relaxed)) {
-                    log::warn(|| remark);
-                }
-                Ok(())
-            }
-            Err(error) => Err(self.with_remarks(error, pack)),
-        }
-    }
-
     /// Records that the plan was made, from `begin` until now.
     #[cold]
     pub(super) fn record_making(&self, begin: u64) {
@@ -323,7 +277,7 @@ impl FrozenPlan {
 
     /// What the profile and the trace say of the plan.
     #[cold]
-    fn label(&self) -> &'static trace::Plan {
+    pub(super) fn label(&self) -> &'static trace::Plan {
         if let Some(label) = self.label.get() {
             return label;
         }
@@ -345,123 +299,6 @@ impl FrozenPlan {
             description: description.as_deref(),
         });
         self.label.get_or_init(|| label)
-    }
-
-    /// What is odd about the pack beside what a plugin says, which may be its cause.
-    #[cold]
-    fn with_remarks(&self, error: Error, pack: &Pack) -> Error {
-        match self.remarks(pack) {
-            Some(remark) => Error::new(error.status, format!("{}; {remark}", error.message)),
-            None => error,
-        }
-    }
-
-    /// What is odd about a pack, and allowed: engines pass over what they do not need.
-    #[cold]
-    fn remarks(&self, pack: &Pack) -> Option<String> {
-        let tensors: HashMap<i64, bool> =
-            self.context.owner().tensors().iter().map(|tensor| (tensor.uid, tensor.is_virtual)).collect();
-        let mut seen = HashSet::new();
-        let mut remarks = Vec::new();
-        for uid in pack.buffers().iter().map(|buffer| buffer.uid) {
-            match tensors.get(&uid) {
-                _ if !seen.insert(uid) => remarks.push(format!("tensor {uid} twice")),
-                None => remarks.push(format!("tensor {uid}, which the graph does not have")),
-                Some(true) => remarks.push(format!("tensor {uid}, which is virtual")),
-                Some(false) => {}
-            }
-        }
-        let more = remarks.len().saturating_sub(MOST_REMARKS);
-        remarks.truncate(MOST_REMARKS);
-        if more > 0 {
-            remarks.push(format!("{more} more such"));
-        }
-        (!remarks.is_empty()).then(|| format!("the variant pack binds {}", remarks.join(", ")))
-    }
-
-    // Always: the one use that counts is above, and the other is cold.
-    #[inline(always)]
-    fn run(&self, session: &Session, pack: &Pack) -> Result<()> {
-        if Identity(Arc::as_ptr(session.set())) != self.set {
-            return Err(Error::bad_param(
-                "the handle has other plugins loaded than those that made the execution plan",
-            ));
-        }
-        let plugin = session.plugin(self.plugin)?;
-        let handle = session.plugin_handle(self.plugin)?;
-        if pack.addresses() & self.alignment_mask != 0 {
-            self.check_alignment(pack)?;
-        }
-        if let Some(overrides) = pack.overrides() {
-            return self.execute_with_overrides(session, pack, overrides);
-        }
-        let buffers = pack.buffers();
-        // SAFETY: handle and context are the plugin's own; the caller vouches for the memory behind the pointers.
-        let status = unsafe {
-            plugin.api.execute(
-                handle,
-                self.context.as_ptr(),
-                pack.workspace(),
-                buffers.as_ptr(),
-                buffers.len() as u32,
-            )
-        };
-        check(&plugin.api, "execute op graph", status)
-    }
-
-    /// The same with the shapes that the pack names in place of those planned.
-    #[cold]
-    fn execute_with_overrides(&self, session: &Session, pack: &Pack, overrides: &Overrides) -> Result<()> {
-        let plugin = session.plugin(self.plugin)?;
-        let handle = session.plugin_handle(self.plugin)?;
-        if !self.is_override_shape_enabled {
-            return Err(Error::not_supported(
-                "the variant pack overrides shapes, and the execution plan was made without HIPDNN_ATTR_OPERATIONGRAPH_IS_OVERRIDE_SHAPE_ENABLED_EXT",
-            ));
-        }
-        if plugin.api_version < OVERRIDES_SINCE {
-            return Err(Error::not_supported(format!(
-                "the variant pack overrides shapes: plugin {} speaks plugin API {}, expected {OVERRIDES_SINCE} or newer",
-                plugin.name, plugin.api_version
-            )));
-        }
-        // SAFETY: handle and context are the plugin's own, and the arrays live as long as the pack; the caller vouches
-        // for the memory behind the pointers.
-        let status = unsafe {
-            plugin.api.execute_with_overrides(
-                handle,
-                self.context.as_ptr(),
-                pack.workspace(),
-                pack.buffers(),
-                overrides.arrays(),
-            )
-        };
-        match status {
-            Some(status) => check(&plugin.api, "execute op graph with overrides", status),
-            None => Err(Error::not_supported(format!(
-                "the variant pack overrides shapes: plugin {} has no hipdnnEnginePluginExecuteOpGraphWithOverrides",
-                plugin.name
-            ))),
-        }
-    }
-
-    /// Finds the tensor whose memory is not aligned as its descriptor promised, if there is one.
-    #[cold]
-    fn check_alignment(&self, pack: &Pack) -> Result<()> {
-        let tensors = self.context.owner().tensors();
-        for buffer in pack.buffers() {
-            let tensor = tensors.iter().find(|tensor| tensor.uid == buffer.uid);
-            let bits = tensor.map_or(0, |tensor| alignment_bits(tensor.alignment));
-            if buffer.ptr.addr() & bits != 0 {
-                return Err(Error::bad_param(format!(
-                    "the data pointer {:p} of tensor {} in the variant pack is not aligned to {} bytes",
-                    buffer.ptr,
-                    buffer.uid,
-                    bits + 1
-                )));
-            }
-        }
-        Ok(())
     }
 }
 

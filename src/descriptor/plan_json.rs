@@ -30,7 +30,7 @@ impl FrozenPlan {
         if let Source::Config(config) = source {
             put("knobs", knobs(config.bytes()?)?);
         }
-        if let Some(text) = self.context().description() {
+        if let Some(text) = self.with_own_names(|context| Ok(context.description()))? {
             match steps(&text) {
                 Ok(steps) => drop(put("steps", steps)),
                 Err(reason) => log::warn(|| {

@@ -18,7 +18,7 @@ impl FrozenPlan {
     pub(super) fn save(&self) -> Result<Vec<u8>> {
         let source = self.context().owner();
         let engine_id = source.engine_id();
-        let payload = context::save(self.context(), engine_id)?;
+        let payload = self.with_own_names(|context| context::save(context, engine_id))?;
         let (session, engine) = source.engine();
         let plugin = session.plugin(engine.plugin)?;
         let origin = Origin {
@@ -170,7 +170,7 @@ impl Descriptor {
         check(&plan)?;
         let engine = engine_of(session, &plan)?;
         let begin = trace::begin();
-        let (context, workspace_size) = context::load(session, engine, plan.payload)?;
+        let made = context::load(session, engine, plan.payload)?;
         // Without an origin nothing was promised of the addresses.
         let alignments = plan.origin.iter().flat_map(|origin| origin.tensor_alignments.iter().copied());
         let tensors = plan.tensor_uids.iter().zip(alignments.chain(std::iter::repeat(1)));
@@ -181,8 +181,8 @@ impl Descriptor {
             engine_id: plan.engine_id,
             tensors: tensors.collect(),
         }));
-        let context = Context::new(context, source);
-        let frozen = FrozenPlan::new(context, workspace_size, plan.is_override_shape_enabled);
+        let context = Context::new(made.context, source);
+        let frozen = FrozenPlan::new(context, made.workspace_size, plan.is_override_shape_enabled, None);
         if let Some(begin) = begin {
             frozen.record_making(begin);
         }

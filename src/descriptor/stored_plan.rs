@@ -16,7 +16,8 @@ use hipdnn_plugin_sdk::wire::{self, Container};
 use super::FrozenPlan;
 use super::engine_config::FrozenConfig;
 use super::saved_plan;
-use crate::plugin::context::{self, Raw};
+use crate::plugin::context;
+use crate::plugin::made::Made;
 use crate::selection::file;
 use crate::status::{Error, Result};
 use crate::{device, log, memory};
@@ -26,7 +27,7 @@ fn path(config: &FrozenConfig) -> Option<PathBuf> {
     let engine = &config.engine;
     let folder = engine.session.set().settings.plan_folder.as_deref()?;
     let plugin = engine.session.plugin(engine.engine.plugin).ok()?;
-    if config.sets_knobs() || !plugin.api.missing_for_saving().is_empty() {
+    if config.sets_knobs() || !engine.graph.is_cached() || !plugin.api.missing_for_saving().is_empty() {
         return None;
     }
     let mut hash = Fnv1a::new().add(engine.graph.equal_bytes()?).add(&engine.id.to_le_bytes());
@@ -38,7 +39,7 @@ fn path(config: &FrozenConfig) -> Option<PathBuf> {
 
 /// Has the plugin make a context of the plan that is stored, if there is one.
 #[cold]
-pub fn load(config: &FrozenConfig) -> Option<(Raw, i64)> {
+pub fn load(config: &FrozenConfig) -> Option<Made> {
     let path = path(config)?;
     let bytes = file::open(&path, OpenOptions::new().read(true)).and_then(|mut file| file::read(&mut file));
     let bytes = match bytes {
@@ -57,7 +58,7 @@ pub fn load(config: &FrozenConfig) -> Option<(Raw, i64)> {
     }
 }
 
-fn load_bytes(config: &FrozenConfig, bytes: &[u8]) -> Result<(Raw, i64)> {
+fn load_bytes(config: &FrozenConfig, bytes: &[u8]) -> Result<Made> {
     let engine = &config.engine;
     memory::require("the stored plan", bytes.len().saturating_mul(8))?;
     let container = saved_plan::container("the file", bytes)?;
@@ -68,7 +69,12 @@ fn load_bytes(config: &FrozenConfig, bytes: &[u8]) -> Result<(Raw, i64)> {
     if saved_plan::engine_of(&engine.session, &plan)? != engine.engine {
         return Err(Error::bad_param(format!("it is of engine {}", plan.engine_id)));
     }
-    context::load(&engine.session, engine.engine, plan.payload)
+    if plan.tensor_uids.len() != engine.graph.summary().tensors.len() {
+        return Err(Error::bad_param(format!("it has {} tensors", plan.tensor_uids.len())));
+    }
+    // The program that stored it may have had other uids.
+    let made = context::load(&engine.session, engine.engine, plan.payload)?;
+    Ok(Made { uids: Some(plan.tensor_uids.into()), ..made })
 }
 
 /// Stores a plan for others. Where that fails the log says why, and all goes on without.

@@ -145,6 +145,8 @@ table! {
             (handle: PluginHandle, serialized: *const ConstData, context: *mut Context);
         describe_context: "hipdnnEnginePluginDescribeExecutionContext_ext",
             (handle: PluginHandle, context: Context, requested_size: usize, size: *mut usize, json: *mut c_char);
+        is_context_shareable: "hipdnnEnginePluginIsExecutionContextShareable_ext",
+            (handle: PluginHandle, context: Context, is_shareable: *mut u32);
         set_step_callback: "hipdnnEnginePluginSetStepCallback_ext",
             (callback: hipdnn_plugin_sdk::trace::Callback);
     }
@@ -233,6 +235,11 @@ impl Api {
     /// Whether the plugin can execute with other shapes than those planned.
     pub fn has_overrides(&self) -> bool {
         self.execute_with_overrides.is_some()
+    }
+
+    /// Whether the plugin says which contexts may be shared.
+    pub fn says_who_shares(&self) -> bool {
+        self.is_context_shareable.is_some()
     }
 
     /// The functions that the plugin would need besides those it has to save and load plans; none if it can.

@@ -5,11 +5,11 @@ use std::slice;
 use std::sync::Arc;
 
 use hipdnn_plugin_sdk::ffi::{
-    HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE, HipdnnEnginePluginExecutionContext, hipdnnEnginePluginHandle_t,
-    hipdnnPluginConstData_t as ConstData,
+    HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE, HIPDNN_PLUGIN_STATUS_SUCCESS, HipdnnEnginePluginExecutionContext,
+    hipdnnEnginePluginHandle_t, hipdnnPluginConstData_t as ConstData,
 };
 
-use super::cache::SharedContext;
+use super::made::{Made, SharedContext, Sharing};
 use super::{EngineRef, Plugin, Session, check, gate};
 use crate::graph::FrozenGraph;
 use crate::status::{Error, Result};
@@ -45,7 +45,7 @@ impl<O: Owner> Context<O> {
 
     /// A context that plans share. The owner has its session.
     pub fn of_shared(shared: Arc<SharedContext>, owner: O) -> Result<Self> {
-        let context = shared.context();
+        let context = shared.made().map(|made| made.context);
         let context = context.ok_or_else(|| Error::internal("a plan was given back while it was in use"))?;
         Ok(Self { context, shared: Some(shared), owner })
     }
@@ -94,12 +94,7 @@ fn destroy(plugin: &Plugin, handle: hipdnnEnginePluginHandle_t, context: Raw) {
 }
 
 /// Has an engine compile a graph with a configuration, and asks how much workspace the result needs.
-pub fn compile(
-    session: &Session,
-    engine: EngineRef,
-    graph: &FrozenGraph,
-    config: &[u8],
-) -> Result<(Raw, i64)> {
+pub fn compile(session: &Session, engine: EngineRef, graph: &FrozenGraph, config: &[u8]) -> Result<Made> {
     let _visit = gate::visit("a plan cannot be made")?;
     let (plugin, handle) = opened(session, engine)?;
     let graph = const_data(graph.bytes(plugin.generation.layout)?);
@@ -119,7 +114,7 @@ pub fn compile(
 ///
 /// # Errors
 /// NOT_SUPPORTED when the plugin cannot load contexts, and what the plugin says of the payload.
-pub fn load(session: &Session, engine: EngineRef, payload: &[u8]) -> Result<(Raw, i64)> {
+pub fn load(session: &Session, engine: EngineRef, payload: &[u8]) -> Result<Made> {
     let _visit = gate::visit("a plan cannot be loaded")?;
     let (plugin, handle) = opened(session, engine)?;
     require_saving(plugin)?;
@@ -132,6 +127,30 @@ pub fn load(session: &Session, engine: EngineRef, payload: &[u8]) -> Result<(Raw
     let status = status.ok_or_else(|| Error::internal("a plugin lost the function that loads contexts"))?;
     check(&plugin.api, "create execution context from serialized data", status)?;
     with_workspace_size(plugin, handle, context)
+}
+
+/// Whether the plugin of an engine says who may use a context.
+pub fn says_who_shares(session: &Session, engine: EngineRef) -> bool {
+    session.plugin(engine.plugin).is_ok_and(|plugin| plugin.api.says_who_shares())
+}
+
+/// Who may use a context, beside the plan for which it was made. Plugins that do not say keep nothing of an execution in it where no
+/// knob tells them to.
+pub fn sharing(session: &Session, engine: EngineRef, context: Raw, sets_knobs: bool) -> Sharing {
+    let Ok((plugin, handle)) = opened(session, engine) else { return Sharing::Plan };
+    let mut is_shareable = 0;
+    // SAFETY: handle and context are the plugin's own; the call writes one number.
+    let status = unsafe { plugin.api.is_context_shareable(handle, context.as_ptr(), &raw mut is_shareable) };
+    match status {
+        None if sets_knobs => Sharing::Plan,
+        None => Sharing::Handle,
+        Some(HIPDNN_PLUGIN_STATUS_SUCCESS) if is_shareable == 1 => Sharing::AnyHandle,
+        Some(HIPDNN_PLUGIN_STATUS_SUCCESS) => Sharing::Plan,
+        Some(status) => {
+            log::warn(|| plugin.api.failure("ask whether an execution context may be shared", status));
+            Sharing::Plan
+        }
+    }
 }
 
 /// What an engine saves of a context, in bytes that only its plugin understands; never empty.
@@ -238,7 +257,7 @@ fn with_workspace_size(
     plugin: &Plugin,
     handle: hipdnnEnginePluginHandle_t,
     context: *mut HipdnnEnginePluginExecutionContext,
-) -> Result<(Raw, i64)> {
+) -> Result<Made> {
     let context = NonNull::new(context)
         .ok_or_else(|| Error::internal(format!("plugin {} gave a null execution context", plugin.name)))?;
     let mut size = 0;
@@ -250,7 +269,7 @@ fn with_workspace_size(
     if size.is_err() {
         destroy(plugin, handle, context);
     }
-    Ok((context, size?))
+    Ok(Made { context, workspace_size: size?, uids: None })
 }
 
 /// A plugin's workspace size as the C API reports it.

@@ -15,6 +15,7 @@ use crate::status::{Error, Result};
 use crate::trace;
 
 /// Knobs and behavior notes of an engine, at least one of either.
+#[derive(Clone)]
 pub struct EngineDetails {
     knobs: Vec<Knob>,
     behavior_notes: Vec<i32>,

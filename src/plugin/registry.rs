@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hipdnn_plugin_sdk::environment;
-use hipdnn_plugin_sdk::hip::Hip;
 
 use super::gate;
 use super::paths::{self, Mode, Search};
@@ -16,7 +15,7 @@ use super::{HeuristicPlugin, Plugin, PluginSet, Session, Setting};
 use crate::lock::Mutex;
 use crate::selection::Settings;
 use crate::status::{Error, Result};
-use crate::{last_error, log, trace};
+use crate::{device, last_error, log, trace};
 
 /// Where one kind of plugins is looked for besides the default.
 #[derive(Clone)]
@@ -180,10 +179,11 @@ fn load(engines: &Paths, heuristics: &Paths) -> Result<PluginSet> {
     let (heuristics, _) = find(&library, default, "heuristic", "HIPDNN_HEURISTIC_PLUGIN_DIR", heuristics);
     let (plugins, refused) = load_files(engines, &Setting::from_environment(folder));
     let heuristics = load_heuristics(heuristics);
-    // If plugins have brought HIP, its functions are found here, where the loader may be asked.
-    Hip::loaded();
+    // If plugins have brought the library of a GPU, its functions are found here, where the loader may be asked.
+    device::look_for_gpu();
     trace::ranges::look();
-    Ok(PluginSet { plugins, refused, places, heuristics, settings: Settings::from_environment() })
+    let (settings, number) = (Settings::from_environment(), PluginSet::next_number());
+    Ok(PluginSet { plugins, refused, places, heuristics, settings, number })
 }
 
 /// The files of one kind of plugins, and the places where they were looked for.

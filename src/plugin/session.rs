@@ -3,14 +3,16 @@
 use std::ffi::c_void;
 use std::path::PathBuf;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use hipdnn_plugin_sdk::ffi::{HipdnnEnginePluginHandle, hipdnnEnginePluginHandle_t};
 use smallvec::SmallVec;
 
-use super::cache::Cache;
+use super::cache::{Cache, Entry};
 use super::{Engine, HeuristicHandles, HeuristicPlugin, Plugin, check};
+use crate::device::{self, Place};
+use crate::graph::FrozenGraph;
 use crate::log;
 use crate::selection::Settings;
 use crate::status::{Error, Result};
@@ -28,6 +30,16 @@ pub struct PluginSet {
     pub heuristics: Vec<HeuristicPlugin>,
     /// How engines are chosen, as the environment had it when the plugins were loaded.
     pub settings: Settings,
+    /// Which one it is of all that were ever loaded.
+    pub number: u64,
+}
+
+impl PluginSet {
+    /// A number for a set, from 1.
+    pub fn next_number() -> u64 {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        LAST.fetch_add(1, Ordering::Relaxed) + 1
+    }
 }
 
 /// An engine of a session: the place of its plugin, and its own among the plugin's engines.
@@ -71,6 +83,11 @@ pub struct Session {
     /// What the plugins made of graphs.
     cache: OnceLock<Box<Cache>>,
     stream: AtomicPtr<c_void>,
+    /// How many threads are setting the stream.
+    changing: AtomicU32,
+    /// Where the handle was made, and whether it was asked elsewhere, too.
+    home: Place,
+    has_moved: AtomicBool,
     handles: SmallVec<[Opened; 4]>,
     set: Arc<PluginSet>,
 }
@@ -84,6 +101,9 @@ impl Session {
             cache: OnceLock::new(),
             handles: SmallVec::new(),
             stream: AtomicPtr::new(ptr::null_mut()),
+            changing: AtomicU32::new(0),
+            home: device::place(),
+            has_moved: AtomicBool::new(false),
             set,
         });
         // Filled where it lies: moving the handles once they are there costs more than asking for them.
@@ -118,6 +138,24 @@ impl Session {
     /// What the plugins made of graphs.
     pub fn cache(&self) -> &Cache {
         self.cache.get_or_init(Box::default)
+    }
+
+    /// What is known of a graph, to be added to by whoever learns more; none where that is not kept.
+    pub fn entry(&self, graph: &FrozenGraph) -> Option<Arc<Entry>> {
+        self.cache().entry(graph, || self.number_of_plugins())
+    }
+
+    /// A number for the plugins, if what they answer is the same for all handles of this number: without a stream, which may be another
+    /// device's, and on the one device on which the handle was made, because plugins may stay with the first that they see.
+    fn number_of_plugins(&self) -> Option<u64> {
+        if !self.home.is_same_device(device::place()) && !self.has_moved.load(Ordering::Relaxed) {
+            self.has_moved.store(true, Ordering::Relaxed);
+        }
+        let is_plain = self.changing.load(Ordering::SeqCst) == 0
+            && self.stream().is_null()
+            && self.left_out.is_empty()
+            && !self.has_moved.load(Ordering::Relaxed);
+        is_plain.then_some(self.set.number)
     }
 
     /// The plugins of the session.
@@ -197,6 +235,7 @@ impl Session {
     /// `stream` is null or a live stream.
     pub unsafe fn set_stream(&self, stream: *mut c_void) -> Result<()> {
         let old = self.stream();
+        let _changing = Changing::begin(self);
         for (place, plugin, handle) in self.opened() {
             // SAFETY: the handle is the plugin's own, and `stream` is null or alive.
             let status = unsafe { plugin.api.set_stream(handle, stream) };
@@ -214,6 +253,25 @@ impl Session {
             cache.clear();
         }
         Ok(())
+    }
+}
+
+/// While a stream is set, nobody else learns what plugins answer.
+struct Changing<'a>(&'a Session);
+
+impl<'a> Changing<'a> {
+    fn begin(session: &'a Session) -> Self {
+        session.changing.fetch_add(1, Ordering::SeqCst);
+        if let Some(cache) = session.cache.get() {
+            cache.suspect();
+        }
+        Self(session)
+    }
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        self.0.changing.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

@@ -98,6 +98,10 @@ impl EnginePlugin for CpuPlugin {
         unsafe { plan.execute_with(buffers, workspace.cast(), overrides, handle.stream()) }
     }
 
+    fn is_shareable(_: &Handle, plan: &Compiled) -> bool {
+        plan.is_shareable()
+    }
+
     fn describe(plan: &Compiled) -> Option<Vec<Step>> {
         plan.steps()
     }
@@ -114,7 +118,7 @@ impl EnginePlugin for CpuPlugin {
     }
 }
 
-hipdnn_plugin_sdk::export_engine_plugin!(CpuPlugin, overrides, serialization, description, steps);
+hipdnn_plugin_sdk::export_engine_plugin!(CpuPlugin, overrides, serialization, description, sharing, steps);
 
 #[cfg(test)]
 mod tests {

@@ -185,6 +185,15 @@ pub trait EnginePlugin: Sized + 'static {
         None
     }
 
+    /// Whether the plan keeps nothing that ties it to whoever planned or to the handle: it may be executed with this handle for anybody
+    /// who plans an equal graph with equal settings of knobs, and dropped while any handle is alive. Hosts ask only plugins that
+    /// name `sharing` in [`export_engine_plugin!`](crate::export_engine_plugin), with the handle that made the plan and with each
+    /// other one before they use it there.
+    fn is_shareable(handle: &Self::Handle, plan: &Self::Plan) -> bool {
+        let _ = (handle, plan);
+        false
+    }
+
     /// What a plan of an engine is asked for.
     fn request(engine: usize, graph: &Graph, knobs: &[KnobSetting]) -> Request {
         let name = Self::ENGINES.get(engine).copied().unwrap_or_default();

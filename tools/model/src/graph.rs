@@ -6,6 +6,11 @@ use std::sync::Arc;
 pub struct FrozenGraph(pub Arc<VerifiedGraph>);
 
 impl FrozenGraph {
+    /// Whether the plan cache may know it.
+    pub fn is_cached(&self) -> bool {
+        true
+    }
+
     /// What does not depend on the handle.
     pub fn verified(&self) -> &Arc<VerifiedGraph> {
         &self.0

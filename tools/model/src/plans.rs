@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::graph::{FrozenGraph, VerifiedGraph};
-use crate::plugin::cache::SharedContext;
-use crate::plugin::{EngineRef, Session};
+use crate::plugin::made::{Compiled, Made, SharedContext, Sharing};
+use crate::plugin::{EngineRef, Plugin, Session};
 use crate::sync::{AtomicUsize, Ordering, check, spawn};
 
 /// A step that the order of others' matters to.
@@ -14,22 +14,34 @@ fn take_a_while() {
 }
 
 /// Makes a plan of a graph or finds it, as finalizing one does. The plugin takes a while, in which others go on.
-fn plan(session: &Arc<Session>, graph: &FrozenGraph) -> Arc<SharedContext> {
-    let entry = session.cache.entry(graph).expect("there is room");
+fn plan_for(session: &Arc<Session>, graph: &FrozenGraph, sharing: Sharing) -> Arc<SharedContext> {
+    let plugins = (sharing == Sharing::AnyHandle).then_some(1);
+    let entry = session.cache.entry(graph, || plugins).expect("there is room");
     let known = entry.engine(EngineRef);
     let compile = || {
         take_a_while();
-        Ok((session.compile(), 0))
+        Ok(Made { context: session.compile(), workspace_size: 0, uids: None })
     };
-    known.plan(session, compile).expect("the plugin does not fail")
+    let compiled = known.plan(session, compile, |_| sharing, || [].into());
+    match compiled.expect("the plugin does not fail") {
+        Compiled::Shared(plan) => plan,
+        Compiled::Own(_) => panic!("the plugin lets plans share"),
+    }
+}
+
+fn plan(session: &Arc<Session>, graph: &FrozenGraph) -> Arc<SharedContext> {
+    plan_for(session, graph, Sharing::Handle)
+}
+
+fn use_plan(session: &Arc<Session>, plan: &SharedContext) {
+    take_a_while();
+    let made = plan.made().expect("it was not given back");
+    assert!(!session.has_back(made.context));
 }
 
 /// A plan is good as long as it is held, whatever others do with the cache.
 fn plan_and_use(session: &Arc<Session>, graph: &FrozenGraph) {
-    let plan = plan(session, graph);
-    take_a_while();
-    let context = plan.context().expect("it was not given back");
-    assert!(!session.has_back(context));
+    use_plan(session, &plan(session, graph));
 }
 
 fn graph(number: u64) -> FrozenGraph {
@@ -79,10 +91,26 @@ pub fn a_plan_is_held_beyond_its_handle() {
                 plan_and_use(&session, &graph(1));
             })
         };
-        let context = held.context().expect("it was not given back");
-        assert!(!session.has_back(context));
+        use_plan(&session, &held);
         drop(held);
         drop(session);
+        other.join().expect("it ends well");
+    });
+}
+
+/// Two handles of a plugin, one of which ends while the other makes a plan or finds that of the first.
+pub fn a_plan_is_found_by_another_handle() {
+    check(3, || {
+        let plugin = Arc::<Plugin>::default();
+        let plan_and_end = |session: Arc<Session>| {
+            let plan = plan_for(&session, &graph(1), Sharing::AnyHandle);
+            use_plan(&session, &plan);
+            drop(plan);
+            drop(session);
+        };
+        let (one, another) = (Session::of(&plugin), Session::of(&plugin));
+        let other = spawn(move || plan_and_end(another));
+        plan_and_end(one);
         other.join().expect("it ends well");
     });
 }

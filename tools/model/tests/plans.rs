@@ -16,3 +16,8 @@ fn all_is_forgotten_while_a_thread_plans() {
 fn a_plan_is_held_beyond_its_handle() {
     plans::a_plan_is_held_beyond_its_handle();
 }
+
+#[test]
+fn a_plan_is_found_by_another_handle() {
+    plans::a_plan_is_found_by_another_handle();
+}

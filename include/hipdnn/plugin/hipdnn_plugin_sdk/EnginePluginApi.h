@@ -175,6 +175,16 @@ HIPDNN_PLUGIN_NODISCARD HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnEnginePl
     size_t *size,
     char *json);
 
+/// Optional, of this library's own. Writes 1 where the context keeps nothing that ties it to one plan or to the handle that made it: it
+/// may be executed with this handle for whoever plans an equal graph with equal settings of knobs, and be executed, saved, described and
+/// ended with any handle for which the answer is 1, also when the handle that made it is gone. Else 0. Hosts ask with the
+/// handle that made the context, and with each other handle before they use it there. Of plugins without the function hosts
+/// share contexts for plans of one handle where no knob is set.
+HIPDNN_PLUGIN_NODISCARD HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnEnginePluginIsExecutionContextShareable_ext(
+    hipdnnEnginePluginHandle_t handle,
+    hipdnnEnginePluginExecutionContext_t execution_context,
+    uint32_t *is_shareable);
+
 /// Optional, of this library's own. Has the plugin tell the steps of executions from now on; null for no longer. It calls back at the
 /// end of each step, on the thread that executes, with the step's name and when it began and ended, in nanoseconds of
 /// CLOCK_MONOTONIC. Hosts call it only where somebody wants a trace. The callback stays valid as long as the library is

@@ -79,6 +79,11 @@ impl Compiled {
         &self.plan
     }
 
+    /// Whether others may execute the plan: it keeps no tensor's content, and copies from devices where a plan made now would.
+    pub fn is_shareable(&self) -> bool {
+        !self.planner.keeps_weights() && self.copies.is_some() == staging::is_asked_for()
+    }
+
     /// What an execution does. The graph is prepared once more: nobody asks often, and plans need not keep it.
     pub fn steps(&self) -> Option<Vec<Step>> {
         Some(description::steps(&prepare(&self.request.graph).ok()?, &self.plan))

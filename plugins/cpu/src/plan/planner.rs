@@ -57,6 +57,11 @@ impl Planner {
         Ok(Self::Fast(Settings { threads, constant_weights, convolution }))
     }
 
+    /// Whether plans keep the weights of their first execution.
+    pub(crate) fn keeps_weights(self) -> bool {
+        matches!(self, Self::Fast(settings) if settings.constant_weights)
+    }
+
     /// Prepares and plans a graph.
     pub fn plan(self, graph: &Graph) -> Result<Plan, Refusal> {
         self.plan_prepared(&prepare(graph)?)

@@ -77,7 +77,7 @@ unsafe fn write<T>(output: *mut T, value: T) {
 /// `export_engine_plugin!(MyPlugin, overrides, serialization, description)`. `overrides` exports
 /// [`execute_with_overrides`](crate::EnginePlugin::execute_with_overrides), `serialization`
 /// [`serialize`](crate::EnginePlugin::serialize) and [`deserialize`](crate::EnginePlugin::deserialize), `description`
-/// [`describe`](crate::EnginePlugin::describe), and `steps` lets a host ask for what [`trace`](crate::trace) tells.
+/// [`describe`](crate::EnginePlugin::describe), `sharing` [`is_shareable`](crate::EnginePlugin::is_shareable), and `steps` lets a host ask for what [`trace`](crate::trace) tells.
 #[macro_export]
 macro_rules! export_engine_plugin {
     ($plugin:ty $(, $more:ident)* $(,)?) => {
@@ -163,6 +163,15 @@ macro_rules! export_engine_plugin {
                 requested_size: usize,
                 size: *mut usize,
                 json: *mut ::std::ffi::c_char
+            );
+        }
+    };
+    (@more sharing $plugin:ty) => {
+        $crate::exported_functions! { $plugin;
+            hipdnnEnginePluginIsExecutionContextShareable_ext = is_execution_context_shareable(
+                handle: $crate::ffi::hipdnnEnginePluginHandle_t,
+                execution_context: $crate::ffi::hipdnnEnginePluginExecutionContext_t,
+                is_shareable: *mut u32
             );
         }
     };

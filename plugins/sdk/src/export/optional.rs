@@ -207,6 +207,32 @@ pub unsafe fn describe_execution_context<P: EnginePlugin>(
     })
 }
 
+/// `hipdnnEnginePluginIsExecutionContextShareable_ext`: whether plans of this and other handles may share the plan.
+///
+/// # Safety
+/// `handle` and `execution_context` are null or of this plugin and not destroyed, `is_shareable` is null or valid for a write.
+pub unsafe fn is_execution_context_shareable<P: EnginePlugin>(
+    handle: hipdnnEnginePluginHandle_t,
+    execution_context: hipdnnEnginePluginExecutionContext_t,
+    is_shareable: *mut u32,
+) -> hipdnnPluginStatus_t {
+    guard(|| {
+        // SAFETY: `handle` and `execution_context` are null or live objects of this plugin.
+        let (handle, plan) = unsafe {
+            (
+                Handle::<P>::borrow("handle", handle)?,
+                Plan::<P>::borrow("execution_context", execution_context)?,
+            )
+        };
+        if is_shareable.is_null() {
+            return Err(null("is_shareable"));
+        }
+        // SAFETY: `is_shareable` is not null, so it is valid for a write.
+        unsafe { write(is_shareable, u32::from(P::is_shareable(handle, plan))) };
+        Ok(())
+    })
+}
+
 /// `hipdnnEnginePluginSetStepCallback_ext`: steps are told to this callback from now on, or to nobody without one.
 ///
 /// # Safety

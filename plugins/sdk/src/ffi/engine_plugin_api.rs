@@ -156,6 +156,17 @@ unsafe extern "C" {
         json: *mut c_char,
     ) -> hipdnnPluginStatus_t;
 
+    /// Optional, of this library's own. Writes 1 where the context keeps nothing that ties it to one plan or to the handle that made it: it
+    /// may be executed with this handle for whoever plans an equal graph with equal settings of knobs, and be executed, saved, described and
+    /// ended with any handle for which the answer is 1, also when the handle that made it is gone. Else 0. Hosts ask with the
+    /// handle that made the context, and with each other handle before they use it there. Of plugins without the function hosts
+    /// share contexts for plans of one handle where no knob is set.
+    pub fn hipdnnEnginePluginIsExecutionContextShareable_ext(
+        handle: hipdnnEnginePluginHandle_t,
+        execution_context: hipdnnEnginePluginExecutionContext_t,
+        is_shareable: *mut u32,
+    ) -> hipdnnPluginStatus_t;
+
     /// Optional, of this library's own. Has the plugin tell the steps of executions from now on; null for no longer. It calls back at the
     /// end of each step, on the thread that executes, with the step's name and when it began and ended, in nanoseconds of
     /// CLOCK_MONOTONIC. Hosts call it only where somebody wants a trace. The callback stays valid as long as the library is

@@ -187,3 +187,22 @@ fn a_context_that_is_not_described_is_a_status_and_a_text() {
         assert_eq!(ask(handle.0, context.1, 9, &mut size, null_mut()), BAD_PARAM);
     }
 }
+
+#[test]
+fn whether_a_context_is_shareable_is_one_number() {
+    let handle = Handle::new();
+    let ask = hipdnnEnginePluginIsExecutionContextShareable_ext;
+    for (graph, expected) in [("a graph", 1), ("its own", 0)] {
+        let context = Context::new(&handle, graph, &config("FIRST_ENGINE", None));
+        let mut is_shareable = 4711;
+        // SAFETY: the arguments are valid, or null, which the function is asked to refuse.
+        unsafe {
+            assert_eq!(ask(handle.0, context.1, &mut is_shareable), OK);
+            assert_eq!(is_shareable, expected);
+            assert_eq!(ask(null_mut(), context.1, &mut is_shareable), BAD_PARAM);
+            assert_eq!(ask(handle.0, null_mut(), &mut is_shareable), BAD_PARAM);
+            assert_eq!(ask(handle.0, context.1, null_mut()), BAD_PARAM);
+        }
+        assert_eq!(is_shareable, expected);
+    }
+}

@@ -122,6 +122,10 @@ impl EnginePlugin for Probe {
         }
     }
 
+    fn is_shareable(_: &(), plan: &Plan) -> bool {
+        plan.graph != "its own"
+    }
+
     fn serialize(_: &(), plan: &Plan) -> Result<Vec<u8>, PluginError> {
         match plan.graph.as_str() {
             "not saved" => Err(PluginError::not_applicable("this one stays here")),
@@ -142,4 +146,4 @@ impl EnginePlugin for Probe {
     }
 }
 
-hipdnn_plugin_sdk::export_engine_plugin!(Probe, overrides, serialization, description, steps);
+hipdnn_plugin_sdk::export_engine_plugin!(Probe, overrides, serialization, description, sharing, steps);

@@ -1,8 +1,13 @@
-//! A session with a plan cache, and a plugin that counts its contexts.
+//! Sessions with plan caches, and a plugin that counts its contexts.
 
 #[path = "../../../../src/plugin/cache.rs"]
 pub mod cache;
+#[path = "../../../../src/plugin/cache_limit.rs"]
+mod cache_limit;
+#[path = "../../../../src/plugin/made.rs"]
+pub mod made;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// An engine of a session.
@@ -10,6 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub struct EngineRef;
 
 /// What a plugin tells of an engine.
+#[derive(Clone)]
 pub struct EngineDetails;
 
 /// Plugins as a handle has them: of one that makes contexts.
@@ -17,21 +23,37 @@ pub struct EngineDetails;
 pub struct Session {
     /// The plan cache.
     pub cache: cache::Cache,
+    plugin: Arc<Plugin>,
+}
+
+/// A plugin that handles have in common.
+#[derive(Default)]
+pub struct Plugin {
     made: AtomicUsize,
     given_back: AtomicUsize,
 }
 
 impl Session {
+    /// One of a plugin.
+    pub fn of(plugin: &Arc<Plugin>) -> Arc<Self> {
+        Arc::new(Self { cache: cache::Cache::default(), plugin: Arc::clone(plugin) })
+    }
+
+    /// The plan cache.
+    pub fn cache(&self) -> &cache::Cache {
+        &self.cache
+    }
+
     /// Has the plugin make a context: its number.
     pub fn compile(&self) -> context::Raw {
-        let number = self.made.fetch_add(1, Ordering::Relaxed) + 1;
+        let number = self.plugin.made.fetch_add(1, Ordering::Relaxed) + 1;
         let address = std::ptr::without_provenance_mut(number << BITS);
         context::Raw::new(address).expect("numbers begin with 1")
     }
 
     /// Whether the plugin has the context back.
     pub fn has_back(&self, context: context::Raw) -> bool {
-        self.given_back.load(Ordering::Relaxed) & 1 << (context.addr().get() >> BITS) != 0
+        self.plugin.given_back.load(Ordering::Relaxed) & 1 << (context.addr().get() >> BITS) != 0
     }
 }
 
@@ -41,6 +63,11 @@ const BITS: u32 = 8;
 impl Drop for Session {
     fn drop(&mut self) {
         self.cache.end(self);
+    }
+}
+
+impl Drop for Plugin {
+    fn drop(&mut self) {
         let made = *self.made.get_mut();
         assert_eq!(self.given_back.get_mut().count_ones() as usize, made, "a context was not given back");
     }
@@ -61,7 +88,7 @@ pub mod context {
     /// Gives a context back to the plugin.
     pub fn give_back(session: &Session, _: EngineRef, context: Raw) {
         let bit = 1 << (context.addr().get() >> BITS);
-        assert!(session.given_back.fetch_or(bit, Ordering::Relaxed) & bit == 0, "given back twice");
+        assert!(session.plugin.given_back.fetch_or(bit, Ordering::Relaxed) & bit == 0, "given back twice");
     }
 }
 

@@ -235,8 +235,21 @@ macro_rules! operation {
             pub fn values(&self) -> Vec<$crate::graph::operation::Value> {
                 vec![$(operation!(@to $kind, self.$field),)+]
             }
+
+            /// Calls `change` with the uid of each tensor, in the order of the declaration.
+            pub fn for_each_tensor(&mut self, mut change: impl FnMut(&mut i64)) {
+                $(operation!(@uids $kind, self.$field, change);)+
+            }
         }
     };
+
+    (@uids input, $x:expr, $change:ident) => { $change(&mut $x) };
+    (@uids output, $x:expr, $change:ident) => { $change(&mut $x) };
+    (@uids optional_input, $x:expr, $change:ident) => { $x.iter_mut().for_each(&mut $change) };
+    (@uids optional_output, $x:expr, $change:ident) => { $x.iter_mut().for_each(&mut $change) };
+    (@uids inputs, $x:expr, $change:ident) => { $x.iter_mut().for_each(&mut $change) };
+    (@uids outputs, $x:expr, $change:ident) => { $x.iter_mut().for_each(&mut $change) };
+    (@uids $other:ident, $x:expr, $change:ident) => {};
 
     (@form) => { operation!(@form true, None, true) };
     (@form parameters) => { operation!(@form true, Some("parameters"), true) };
@@ -376,6 +389,11 @@ macro_rules! operations {
             /// One value for each field, in the order of the declaration.
             pub fn values(&self) -> Vec<Value> {
                 match self { $(Self::$name(operation) => operation.values(),)+ }
+            }
+
+            /// Calls `change` with the uid of each tensor, in the order of the declaration.
+            pub fn for_each_tensor(&mut self, change: impl FnMut(&mut i64)) {
+                match self { $(Self::$name(operation) => operation.for_each_tensor(change),)+ }
             }
         }
 

@@ -1,0 +1,235 @@
+//! Executions of a plan.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t as DeviceBuffer;
+use hipdnn_plugin_sdk::graph::ApiVersion;
+use smallvec::SmallVec;
+
+use super::plan::{Identity, alignment_bits};
+use super::renaming::Renaming;
+use super::{FrozenPlan, Pack};
+use crate::ffi::hipdnnSeverity_t as Severity;
+use crate::plugin::{OverrideArrays, Session, check};
+use crate::status::{Error, Result};
+use crate::{log, trace};
+
+/// How many things that are odd about a pack are told.
+const MOST_REMARKS: usize = 4;
+
+/// The first plugin interface with shapes that change from one execution to the next.
+const OVERRIDES_SINCE: ApiVersion = ApiVersion::new(1, 1, 0);
+
+impl FrozenPlan {
+    /// Hands the plan and the memory of its tensors to the plugin, with the plugin handle of `session`.
+    ///
+    /// Returns when the plugin does, which need not be when the work is done. Takes no lock and allocates nothing.
+    #[inline]
+    pub fn execute(&self, session: &Session, pack: &Pack) -> Result<()> {
+        if log::is_watched(Severity::HIPDNN_SEV_WARN) {
+            return self.execute_and_tell(session, pack);
+        }
+        self.run(session, pack).map_err(|error| self.with_remarks(error, pack))
+    }
+
+    /// The same with lines of the log, the profile and the trace: what was run for how long, and what is odd about the pack.
+    #[cold]
+    fn execute_and_tell(&self, session: &Session, pack: &Pack) -> Result<()> {
+        let range = trace::ranges::push(|| self.label().title.clone());
+        let label = trace::in_place().map(|_| self.label());
+        let memory = pack.buffers().iter().map(|buffer| buffer.ptr.cast_const());
+        // SAFETY: whoever set the handle's stream vouches for it.
+        let launch = label.and_then(|_| unsafe { trace::device::begin(session.stream(), memory) });
+        let begin = trace::now();
+        let result = self.run(session, pack);
+        let end = trace::now();
+        let taken = end.saturating_sub(begin);
+        drop(range);
+        if let Some(label) = label {
+            if let Some(launch) = launch {
+                launch.end(label, begin);
+            }
+            trace::record(begin, end, trace::Event::Executed(label, result.is_err()));
+        }
+        let source = self.context.owner();
+        log::info(|| {
+            let name = source.engine_name();
+            let graph =
+                source.graph_name().map_or_else(|| "a graph".into(), |name| format!("graph {name:?}"));
+            let end = if result.is_ok() { "returned" } else { "failed" };
+            format!("execute: {name} ran {graph} and {end} after {:.1} µs", taken as f64 / 1e3)
+        });
+        match result {
+            Ok(()) if !log::is_on(Severity::HIPDNN_SEV_WARN) => Ok(()),
+            Ok(()) => {
+                let remark = self.remarks(pack);
+                if let Some(remark) = remark.filter(|_| !self.has_told.swap(true, Ordering::Relaxed)) {
+                    log::warn(|| remark);
+                }
+                Ok(())
+            }
+            Err(error) => Err(self.with_remarks(error, pack)),
+        }
+    }
+
+    /// What is odd about the pack beside what a plugin says, which may be its cause.
+    #[cold]
+    fn with_remarks(&self, error: Error, pack: &Pack) -> Error {
+        match self.remarks(pack) {
+            Some(remark) => Error::new(error.status, format!("{}; {remark}", error.message)),
+            None => error,
+        }
+    }
+
+    /// What is odd about a pack, and allowed: engines pass over what they do not need.
+    #[cold]
+    fn remarks(&self, pack: &Pack) -> Option<String> {
+        let tensors: HashMap<i64, bool> =
+            self.context.owner().tensors().iter().map(|tensor| (tensor.uid, tensor.is_virtual)).collect();
+        let mut seen = HashSet::new();
+        let mut remarks = Vec::new();
+        for uid in pack.buffers().iter().map(|buffer| buffer.uid) {
+            match tensors.get(&uid) {
+                _ if !seen.insert(uid) => remarks.push(format!("tensor {uid} twice")),
+                None => remarks.push(format!("tensor {uid}, which the graph does not have")),
+                Some(true) => remarks.push(format!("tensor {uid}, which is virtual")),
+                Some(false) => {}
+            }
+        }
+        let more = remarks.len().saturating_sub(MOST_REMARKS);
+        remarks.truncate(MOST_REMARKS);
+        if more > 0 {
+            remarks.push(format!("{more} more such"));
+        }
+        (!remarks.is_empty()).then(|| format!("the variant pack binds {}", remarks.join(", ")))
+    }
+
+    // Always: the one use that counts is above, and the other is cold.
+    #[inline(always)]
+    fn run(&self, session: &Session, pack: &Pack) -> Result<()> {
+        if Identity(Arc::as_ptr(session.set())) != self.set {
+            return Err(Error::bad_param(
+                "the handle has other plugins loaded than those that made the execution plan",
+            ));
+        }
+        let plugin = session.plugin(self.plugin)?;
+        let handle = session.plugin_handle(self.plugin)?;
+        if pack.addresses() & self.alignment_mask != 0 {
+            self.check_alignment(pack)?;
+        }
+        if let Some(renaming) = &self.renaming {
+            return self.execute_renamed(session, pack, renaming);
+        }
+        if let Some(overrides) = pack.overrides() {
+            return self.execute_with_overrides(session, pack, pack.buffers(), overrides.arrays());
+        }
+        let buffers = pack.buffers();
+        // SAFETY: handle and context are the plugin's own; the caller vouches for the memory behind the pointers.
+        let status = unsafe {
+            plugin.api.execute(
+                handle,
+                self.context.as_ptr(),
+                pack.workspace(),
+                buffers.as_ptr(),
+                buffers.len() as u32,
+            )
+        };
+        check(&plugin.api, "execute op graph", status)
+    }
+
+    /// The same with the names that the context has for the tensors.
+    #[inline(never)]
+    fn execute_renamed(&self, session: &Session, pack: &Pack, renaming: &Renaming) -> Result<()> {
+        let buffers = renaming.buffers(pack.buffers());
+        let done = match pack.overrides() {
+            Some(overrides) => {
+                let uids: SmallVec<[i64; 16]> =
+                    overrides.uids().iter().map(|uid| renaming.of(*uid)).collect();
+                let arrays = OverrideArrays { uids: uids.as_ptr(), ..overrides.arrays() };
+                self.execute_with_overrides(session, pack, &buffers, arrays)
+            }
+            None => {
+                let plugin = session.plugin(self.plugin)?;
+                let handle = session.plugin_handle(self.plugin)?;
+                let count = buffers.len() as u32;
+                // SAFETY: handle and context are the plugin's own; the caller vouches for the memory behind the pointers.
+                let status = unsafe {
+                    plugin.api.execute(
+                        handle,
+                        self.context.as_ptr(),
+                        pack.workspace(),
+                        buffers.as_ptr(),
+                        count,
+                    )
+                };
+                check(&plugin.api, "execute op graph", status)
+            }
+        };
+        done.map_err(|error| {
+            Error::new(error.status, format!("{}; {}", error.message, renaming.explanation()))
+        })
+    }
+
+    /// The same with the shapes that the pack names in place of those planned.
+    #[cold]
+    fn execute_with_overrides(
+        &self,
+        session: &Session,
+        pack: &Pack,
+        buffers: &[DeviceBuffer],
+        overrides: OverrideArrays,
+    ) -> Result<()> {
+        let plugin = session.plugin(self.plugin)?;
+        let handle = session.plugin_handle(self.plugin)?;
+        if !self.is_override_shape_enabled() {
+            return Err(Error::not_supported(
+                "the variant pack overrides shapes, and the execution plan was made without HIPDNN_ATTR_OPERATIONGRAPH_IS_OVERRIDE_SHAPE_ENABLED_EXT",
+            ));
+        }
+        if plugin.api_version < OVERRIDES_SINCE {
+            return Err(Error::not_supported(format!(
+                "the variant pack overrides shapes: plugin {} speaks plugin API {}, expected {OVERRIDES_SINCE} or newer",
+                plugin.name, plugin.api_version
+            )));
+        }
+        // SAFETY: handle and context are the plugin's own, and the arrays live as long as the pack; the caller vouches
+        // for the memory behind the pointers.
+        let status = unsafe {
+            plugin.api.execute_with_overrides(
+                handle,
+                self.context.as_ptr(),
+                pack.workspace(),
+                buffers,
+                overrides,
+            )
+        };
+        match status {
+            Some(status) => check(&plugin.api, "execute op graph with overrides", status),
+            None => Err(Error::not_supported(format!(
+                "the variant pack overrides shapes: plugin {} has no hipdnnEnginePluginExecuteOpGraphWithOverrides",
+                plugin.name
+            ))),
+        }
+    }
+
+    /// Finds the tensor whose memory is not aligned as its descriptor promised, if there is one.
+    #[cold]
+    fn check_alignment(&self, pack: &Pack) -> Result<()> {
+        let tensors = self.context.owner().tensors();
+        for buffer in pack.buffers() {
+            let tensor = tensors.iter().find(|tensor| tensor.uid == buffer.uid);
+            let bits = tensor.map_or(0, |tensor| alignment_bits(tensor.alignment));
+            if buffer.ptr.addr() & bits != 0 {
+                return Err(Error::bad_param(format!(
+                    "the data pointer {:p} of tensor {} in the variant pack is not aligned to {} bytes",
+                    buffer.ptr,
+                    buffer.uid,
+                    bits + 1
+                )));
+            }
+        }
+        Ok(())
+    }
+}

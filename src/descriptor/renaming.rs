@@ -1,0 +1,82 @@
+//! How a plan that was made for an equal graph with other uids calls the tensors of this one.
+
+use std::fmt::Write;
+
+use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t as DeviceBuffer;
+use hipdnn_plugin_sdk::wire::TensorSummary;
+use smallvec::SmallVec;
+
+/// The uids of a plan for those of a graph.
+pub struct Renaming {
+    /// Each uid of the graph with that of the plan, in the order of the graph's.
+    pairs: Vec<(i64, i64)>,
+    /// A uid that no tensor of the plan has: it stands for what the graph does not have.
+    unknown: i64,
+}
+
+impl Renaming {
+    /// From the tensors of a graph to the uids of a plan, in the same order; none where these are the same.
+    #[inline]
+    pub fn new(tensors: &[TensorSummary], plans: &[i64]) -> Option<Box<Self>> {
+        if tensors.iter().map(|tensor| tensor.uid).eq(plans.iter().copied()) {
+            return None;
+        }
+        let mut pairs: Vec<_> = tensors.iter().map(|tensor| tensor.uid).zip(plans.iter().copied()).collect();
+        pairs.sort_unstable();
+        let unknown = (i64::MIN..).find(|uid| !plans.contains(uid)).unwrap_or(i64::MIN);
+        Some(Box::new(Self { pairs, unknown }))
+    }
+
+    /// What the plan calls the tensor that the graph calls so.
+    pub fn of(&self, uid: i64) -> i64 {
+        let found = self.pairs.binary_search_by_key(&uid, |(own, _)| *own);
+        found.ok().and_then(|at| self.pairs.get(at)).map_or(self.unknown, |(_, plans)| *plans)
+    }
+
+    /// The same memory, for the plan. Allocates for more than 16 tensors.
+    pub fn buffers(&self, buffers: &[DeviceBuffer]) -> SmallVec<[DeviceBuffer; 16]> {
+        buffers.iter().map(|buffer| DeviceBuffer { uid: self.of(buffer.uid), ptr: buffer.ptr }).collect()
+    }
+
+    /// For whoever reads what the plugin says of tensors.
+    pub fn explanation(&self) -> String {
+        let mut text = String::from("its engine knows tensor");
+        for (place, (own, plans)) in self.pairs.iter().enumerate() {
+            let _ = write!(text, "{}{own} as {plans}", if place == 0 { " " } else { ", " });
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tensors(uids: &[i64]) -> Vec<TensorSummary> {
+        uids.iter().map(|&uid| TensorSummary { uid, alignment: 1, is_virtual: false }).collect()
+    }
+
+    #[test]
+    fn the_same_uids_need_no_other_names() {
+        assert!(Renaming::new(&tensors(&[3, 1, 2]), &[3, 1, 2]).is_none());
+        assert!(Renaming::new(&tensors(&[3, 1, 2]), &[3, 2, 1]).is_some());
+    }
+
+    #[test]
+    fn tensors_in_the_same_place_stand_for_each_other() {
+        // What is 2 in the graph is none of the plan's 2.
+        let renaming = Renaming::new(&tensors(&[10, 7, -1]), &[1, 2, i64::MIN]).unwrap();
+        let names: Vec<i64> = [10, 7, -1, 2, i64::MIN].iter().map(|&uid| renaming.of(uid)).collect();
+        assert_eq!(names, [1, 2, i64::MIN, i64::MIN + 1, i64::MIN + 1]);
+        let mut memory = [0_u8; 2];
+        let buffers =
+            [(7, 0), (7, 1)].map(|(uid, at)| DeviceBuffer { uid, ptr: (&raw mut memory[at]).cast() });
+        let renamed = renaming.buffers(&buffers);
+        assert!(renamed.iter().zip(&buffers).all(|(new, old)| new.uid == 2 && new.ptr == old.ptr));
+        assert_eq!(renamed.len(), 2);
+        assert_eq!(
+            renaming.explanation(),
+            format!("its engine knows tensor -1 as {}, 7 as 2, 10 as 1", i64::MIN)
+        );
+    }
+}
