@@ -95,7 +95,7 @@ typedef struct stream {
 } stream;
 
 static device devices[DEVICES];
-static int device_count;
+static int device_count, is_retained[DEVICES];
 static block* blocks;
 static stream* streams;
 static function* functions;
@@ -208,7 +208,16 @@ CUDA(cuDevicePrimaryCtxRetain, void** context, int number)
         return INVALID_DEVICE;
     }
     *context = &devices[number];
+    is_retained[number] = 1;
     return SUCCESS;
+}
+
+CUDA(cuDevicePrimaryCtxGetState, int number, unsigned* flags, int* is_active)
+{
+    const int is_there = number >= 0 && number < device_count;
+    *flags = 0;
+    *is_active = is_there && is_retained[number];
+    return is_there ? SUCCESS : INVALID_DEVICE;
 }
 
 CUDA(cuCtxGetCurrent, void** context)

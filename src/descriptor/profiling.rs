@@ -1,16 +1,17 @@
 //! PROFILING_CONTROL: how long the work between two points of a handle's stream takes.
 //!
-//! On a HIP device the points are events of the stream; without one the work is done when a call returns, and a monotonic
+//! On a device of HIP or CUDA the points are events of the stream; without one the work is done when a call returns, and a monotonic
 //! clock is read. Unlike other descriptors this one is driven by its attributes, and one of them takes its result back.
 
 use std::ffi::c_int;
 use std::time::Instant;
 
+use hipdnn_plugin_sdk::PluginError;
 use hipdnn_plugin_sdk::ffi::hipStream_t;
-use hipdnn_plugin_sdk::hip::HipError;
+use hipdnn_plugin_sdk::gpu::Gpu;
 
 use super::attribute::{Incoming, Outgoing, unknown};
-use crate::events::{Events, hip_with_device};
+use crate::events::{self, Events};
 use crate::ffi::{hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type};
 use crate::handle as handles;
 use crate::lock::Mutex;
@@ -63,14 +64,21 @@ enum Clock {
 // SAFETY: events and streams belong to no thread.
 unsafe impl Send for Clock {}
 
-fn failed(error: HipError) -> Error {
-    Error::internal(error.message)
+fn failed(error: PluginError) -> Error {
+    Error::internal(error.message().to_owned())
+}
+
+/// The GPU that work on a stream goes to, if there is one.
+fn gpu_of(stream: hipStream_t) -> Option<Gpu> {
+    events::look();
+    // SAFETY: whoever set the handle's stream vouches for it.
+    unsafe { events::gpu_of_stream(stream) }
 }
 
 impl Clock {
     fn of(stream: hipStream_t) -> Result<Self> {
-        Ok(match hip_with_device() {
-            Some(hip) => Self::Device { events: Events::new(hip).map_err(failed)?, stream },
+        Ok(match gpu_of(stream) {
+            Some(gpu) => Self::Device { events: Events::new(gpu).map_err(failed)?, stream },
             None => {
                 let now = Instant::now();
                 Self::Processor { start: now, stop: now }
@@ -106,6 +114,14 @@ impl Clock {
 }
 
 impl State {
+    /// The stream that is measured; the default one where none is bound.
+    fn stream(&self) -> hipStream_t {
+        match self.bound.as_ref().map(|bound| &bound.clock) {
+            Some(Clock::Device { stream, .. }) => *stream,
+            _ => std::ptr::null_mut(),
+        }
+    }
+
     fn bound(&mut self) -> Result<&mut Bound> {
         let missing = || {
             Error::bad_param(format!(
@@ -177,10 +193,8 @@ impl Profiling {
             DEVICE_SYNC => {
                 incoming.flag()?;
                 // A device is waited for whatever the handle: frontends ask for it without one.
-                if let Some(hip) = hip_with_device() {
-                    // SAFETY: the call has no arguments.
-                    hip.check("hipDeviceSynchronize", unsafe { (hip.hipDeviceSynchronize)() })
-                        .map_err(failed)?;
+                if let Some(gpu) = gpu_of(state.stream()) {
+                    gpu.synchronize().map_err(failed)?;
                 }
             }
             // Streams are not stalled here: what is armed is measured as it is, and USED says so.

@@ -1,20 +1,20 @@
 //! When work on a device began and ended there, by events of its stream.
 //!
-//! For executions with memory of a HIP device. Nothing waits for them: the recorder's thread, and whoever destroys a handle, look which
-//! are over. From the end of the process on HIP is not asked any more, since it may be gone; nor in a forked child, since HIP does
-//! not survive a fork.
+//! For executions with memory of a device of HIP or CUDA. Nothing waits for them: the recorder's thread, and whoever destroys a handle,
+//! look which are over. From the end of the process on the libraries are not asked any more, since they may be gone; nor in a forked
+//! child, since they do not survive a fork.
 
 use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hipdnn_plugin_sdk::ffi::hipStream_t;
-use hipdnn_plugin_sdk::hip::{Hip, MemoryKind};
+use hipdnn_plugin_sdk::gpu::Gpu;
 
 use super::{Event, Plan, now, record};
-use crate::events::{Events, hip_with_device};
+use crate::events::{self, Events};
 use crate::lock::Mutex;
 
 /// More executions that are not over wait for the first one.
@@ -26,48 +26,50 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Whether there is a device, found out once for each plan: asking where there is none takes microseconds.
 static IS_THERE: AtomicBool = AtomicBool::new(false);
 
-/// Whether HIP is not to be asked any more.
+/// Whether devices are not to be asked any more.
 static IS_GONE: AtomicBool = AtomicBool::new(false);
 
-/// Held while a thread looks what is over. Nobody waits for it without end: what runs in HIP may wait for this library.
+/// Held while a thread looks what is over. Nobody waits for it without end: what runs in HIP or CUDA may wait for this library.
 static COLLECTING: Mutex<()> = Mutex::new(());
 
 /// What is on its way, and what is there to be used again.
 struct Waiting {
     runs: VecDeque<Run>,
     free: Vec<Events>,
-    /// A point of a stream, and when it was reached: what the others are counted from.
-    origin: Option<Arc<Origin>>,
+    /// For each device a point of a stream, and when it was reached: what the others are counted from.
+    origins: Vec<Arc<Origin>>,
 }
 
 type Origin = (Events, u64);
 
 static WAITING: Mutex<Waiting> =
-    Mutex::new(Waiting { runs: VecDeque::new(), free: Vec::new(), origin: None });
+    Mutex::new(Waiting { runs: VecDeque::new(), free: Vec::new(), origins: Vec::new() });
 
 struct Run {
     events: Events,
+    /// The point of its device.
+    origin: Option<Arc<Origin>>,
     plan: &'static Plan,
     /// When the execution began on the processor.
     begin: u64,
 }
 
-/// Looks for a device.
+/// Looks for devices.
 pub fn look() {
-    if IS_THERE.load(Ordering::Relaxed)
-        || hip_with_device().is_none()
-        || IS_THERE.swap(true, Ordering::Relaxed)
-    {
+    static FOUND: AtomicUsize = AtomicUsize::new(0);
+    let found = events::look();
+    if found <= FOUND.fetch_max(found, Ordering::Relaxed) {
         return;
     }
-    // Such functions run from the last to the first, so this one before those that HIP has registered by now.
+    IS_THERE.store(true, Ordering::Relaxed);
+    // Such functions run from the last to the first, so this one before those that HIP and CUDA have registered by now.
     // SAFETY: the function may be called until the process has ended: this library stays.
     unsafe { libc::atexit(at_exit) };
 }
 
 extern "C" fn at_exit() {
     if !IS_GONE.swap(true, Ordering::Relaxed) {
-        // Whoever gets the lock after this sees that HIP is gone.
+        // Whoever gets the lock after this sees that devices are gone.
         drop(COLLECTING.try_lock_for(PATIENCE));
     }
 }
@@ -86,6 +88,7 @@ fn may_ask() -> bool {
 /// An execution whose work is being put on a stream.
 pub struct Launch {
     events: Events,
+    origin: Option<Arc<Origin>>,
     stream: hipStream_t,
 }
 
@@ -93,42 +96,52 @@ pub struct Launch {
 ///
 /// # Safety
 /// The stream is null, or lives until the execution is over.
-pub unsafe fn begin(stream: hipStream_t, mut memory: impl Iterator<Item = *const c_void>) -> Option<Launch> {
+pub unsafe fn begin(
+    stream: hipStream_t,
+    memory: impl Iterator<Item = *const c_void> + Clone,
+) -> Option<Launch> {
     if !may_ask() {
         return None;
     }
-    let hip = Hip::loaded()?;
-    let is_device = |address| matches!(hip.memory_kind(address), Ok(MemoryKind::Device));
-    // What is captured runs later, and again.
-    if !memory.any(is_device) || is_capturing(hip, stream) {
+    // SAFETY: whoever set the handle's stream vouches for it.
+    let gpu = unsafe { events::gpu_of_memory(stream, memory) }?;
+    let _entered = gpu.enter().ok()?;
+    // What is captured runs later, and again; and a capture of another stream is not to be ended.
+    // SAFETY: as above.
+    if unsafe { gpu.capture(stream) } != Some(false) {
         return None;
     }
-    // HIP is not called with the lock held: what runs there may wait for this library.
-    let (free, has_origin) = {
+    // The libraries are not called with the lock held: what runs there may wait for this one.
+    let (free, known) = {
         let mut waiting = WAITING.lock();
-        (waiting.free.pop(), waiting.origin.is_some())
+        let free = waiting.free.iter().rposition(|events| events.are_of(&gpu));
+        (free.map(|at| waiting.free.swap_remove(at)), waiting.origin(&gpu))
     };
-    if !has_origin {
-        let origin = origin(hip, stream).map(Arc::new);
+    let origin = known.or_else(|| {
+        let made = origin(gpu, stream).map(Arc::new)?;
         let mut waiting = WAITING.lock();
-        waiting.origin = waiting.origin.take().or(origin);
-    }
-    // SAFETY: whoever set the handle's stream vouches for it.
+        let first = waiting.origin(&gpu);
+        Some(first.unwrap_or_else(|| {
+            waiting.origins.push(Arc::clone(&made));
+            made
+        }))
+    });
+    // SAFETY: as above.
     let start = |events: Events| unsafe { events.start(stream) }.ok().map(|()| events);
-    // Those that were used before may be of another device.
-    let events = free.and_then(start).or_else(|| Events::new(hip).ok().and_then(start))?;
-    Some(Launch { events, stream })
+    // Those that were used before may be of another device of HIP.
+    let events = free.and_then(start).or_else(|| Events::new(gpu).ok().and_then(start))?;
+    Some(Launch { events, origin, stream })
 }
 
-fn is_capturing(hip: &Hip, stream: hipStream_t) -> bool {
-    let mut status = 0;
-    // SAFETY: the output is valid, and whoever set the stream vouches for it.
-    hip.hipStreamIsCapturing.is_some_and(|ask| unsafe { ask(stream, &raw mut status) } == 0 && status != 0)
+impl Waiting {
+    fn origin(&self, gpu: &Gpu) -> Option<Arc<Origin>> {
+        self.origins.iter().find(|origin| origin.0.are_of(gpu)).cloned()
+    }
 }
 
 /// Waits, this once, for the stream to get to a point.
-fn origin(hip: &'static Hip, stream: hipStream_t) -> Option<Origin> {
-    let events = Events::new(hip).ok()?;
+fn origin(gpu: Gpu, stream: hipStream_t) -> Option<Origin> {
+    let events = Events::new(gpu).ok()?;
     // SAFETY: whoever set the handle's stream vouches for it.
     unsafe {
         events.start(stream).ok()?;
@@ -141,9 +154,9 @@ fn origin(hip: &'static Hip, stream: hipStream_t) -> Option<Origin> {
 impl Launch {
     /// The work is on the stream.
     pub fn end(self, plan: &'static Plan, begin: u64) {
-        let Self { events, stream } = self;
+        let Self { events, origin, stream } = self;
         if !may_ask() {
-            // Ending events asks HIP, too.
+            // Ending events asks the device, too.
             std::mem::forget(events);
             return;
         }
@@ -152,7 +165,7 @@ impl Launch {
             return;
         }
         let mut waiting = WAITING.lock();
-        waiting.runs.push_back(Run { events, plan, begin });
+        waiting.runs.push_back(Run { events, origin, plan, begin });
         let first = if waiting.runs.len() > MOST { waiting.runs.pop_front() } else { None };
         drop(waiting);
         if let Some(run) = first {
@@ -165,9 +178,8 @@ impl Run {
     /// Records the run. Waits for it where it is not over.
     fn record(self) {
         let Ok(milliseconds) = self.events.elapsed() else { return };
-        let origin = WAITING.lock().origin.clone();
-        let since = |origin: Arc<Origin>| Some(origin.1 + nanoseconds(self.events.since(&origin.0).ok()?));
-        let begin = origin.and_then(since).unwrap_or(self.begin);
+        let since = |origin: &Arc<Origin>| Some(origin.1 + nanoseconds(self.events.since(&origin.0).ok()?));
+        let begin = self.origin.as_ref().and_then(since).unwrap_or(self.begin);
         WAITING.lock().free.push(self.events);
         record(begin, begin + nanoseconds(milliseconds), Event::OnDevice(self.plan));
     }
@@ -202,7 +214,7 @@ mod tests {
     use crate::trace::recorder;
 
     #[test]
-    fn hip_is_left_alone_in_a_forked_child_and_from_the_end_of_the_process_on() {
+    fn devices_are_left_alone_in_a_forked_child_and_from_the_end_of_the_process_on() {
         let held = (COLLECTING.lock(), WAITING.lock());
         let is_well = crate::trace::tests::in_fork(held, || {
             IS_THERE.store(true, Ordering::Relaxed);
@@ -214,7 +226,7 @@ mod tests {
         });
         assert!(is_well);
 
-        // The end of the process waits for whoever asks HIP, and nobody asks later. In the same test, since the lock must be open now.
+        // The end of the process waits for whoever asks a device, and nobody asks later. In the same test, since the lock must be open now.
         let is_well = crate::trace::tests::in_fork((), || {
             IS_THERE.store(true, Ordering::Relaxed);
             let collecting = COLLECTING.lock();

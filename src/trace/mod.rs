@@ -7,6 +7,7 @@
 
 pub mod device;
 mod line;
+mod nvtx;
 mod plan;
 pub mod ranges;
 mod recorder;

@@ -1,4 +1,4 @@
-//! Ranges for profilers: ROCTx and NVTX, where the process has their libraries.
+//! Ranges for profilers: ROCTx and NVTX, where the process has their libraries or runs under a profiler of NVIDIA's.
 
 use std::ffi::{CString, c_char, c_int};
 use std::sync::OnceLock;
@@ -8,6 +8,7 @@ use hipdnn_plugin_sdk::dynlib::guard;
 use hipdnn_plugin_sdk::dynlib::loaded::table_of_loaded;
 use hipdnn_plugin_sdk::function_table;
 
+use super::nvtx;
 use crate::log;
 
 function_table! {
@@ -25,7 +26,7 @@ function_table! {
 function_table! {
     /// NVIDIA's ranges.
     #[expect(non_snake_case, reason = "the names of NVTX")]
-    struct Nvtx: "NVTX", ["libnvToolsExt.so.1"] {
+    struct Nvtx: "NVTX", ["libnvToolsExt.so.1", "libnvtx3interop.so.1"] {
         required {
             fn nvtxRangePushA(name: *const c_char) -> c_int;
             fn nvtxRangePop() -> c_int;
@@ -34,25 +35,55 @@ function_table! {
     }
 }
 
-static ROCTX: OnceLock<Option<Roctx>> = OnceLock::new();
-static NVTX: OnceLock<Option<Nvtx>> = OnceLock::new();
+/// The functions that a profiler has for ranges.
+pub(super) struct Profiler {
+    pub push: unsafe extern "C" fn(name: *const c_char) -> c_int,
+    pub pop: unsafe extern "C" fn() -> c_int,
+}
+
+/// AMD's and NVIDIA's, where there are such.
+static PROFILERS: [OnceLock<&'static Profiler>; 2] = [OnceLock::new(), OnceLock::new()];
 static ANY: AtomicBool = AtomicBool::new(false);
 
 /// Looks whether a library of ranges is loaded; not on a thread that a plugin may wait for.
 pub fn look() {
-    let is_off = std::env::var_os("HIPDNN_TRACE_RANGES").is_some_and(|word| word == "0");
-    let roctx =
-        || table_of_loaded(&ROCTX, Roctx::LIBRARIES, |library| Roctx::load_from(&[library])).is_some();
-    let nvtx = || table_of_loaded(&NVTX, Nvtx::LIBRARIES, |library| Nvtx::load_from(&[library])).is_some();
-    // Either may be there, or both.
-    if !is_off && [roctx(), nvtx()].contains(&true) {
-        ANY.store(true, Ordering::Relaxed);
-        log::watch();
+    if std::env::var_os("HIPDNN_TRACE_RANGES").is_some_and(|word| word == "0") {
+        return;
+    }
+    for (kept, find) in PROFILERS.iter().zip([roctx, nvtx]) {
+        if kept.get().is_none()
+            && let Some(profiler) = find()
+        {
+            kept.get_or_init(|| profiler);
+            ANY.store(true, Ordering::Relaxed);
+            log::watch();
+        }
     }
 }
 
-/// A range that ends when it is dropped, on the same thread.
-pub struct Range(());
+fn roctx() -> Option<&'static Profiler> {
+    static LIBRARY: OnceLock<Option<Roctx>> = OnceLock::new();
+    static FUNCTIONS: OnceLock<Profiler> = OnceLock::new();
+    let library = table_of_loaded(&LIBRARY, Roctx::LIBRARIES, |library| Roctx::load_from(&[library]))?;
+    let functions = || Profiler { push: library.roctxRangePushA, pop: library.roctxRangePop };
+    Some(FUNCTIONS.get_or_init(functions))
+}
+
+/// The library is asked first: it hands ranges to the profiler itself.
+fn nvtx() -> Option<&'static Profiler> {
+    static LIBRARY: OnceLock<Option<Nvtx>> = OnceLock::new();
+    static FUNCTIONS: OnceLock<Profiler> = OnceLock::new();
+    match table_of_loaded(&LIBRARY, Nvtx::LIBRARIES, |library| Nvtx::load_from(&[library])) {
+        Some(library) => {
+            let functions = || Profiler { push: library.nvtxRangePushA, pop: library.nvtxRangePop };
+            Some(FUNCTIONS.get_or_init(functions))
+        }
+        None => nvtx::profiler(),
+    }
+}
+
+/// A range that ends when it is dropped, on the same thread, for those that it was begun for.
+pub struct Range([Option<&'static Profiler>; 2]);
 
 /// Begins a range, where somebody shows them.
 pub fn push(name: impl FnOnce() -> String) -> Option<Range> {
@@ -62,16 +93,12 @@ pub fn push(name: impl FnOnce() -> String) -> Option<Range> {
 #[cold]
 fn begin(name: &str) -> Option<Range> {
     let name = CString::new(name.replace('\0', " ")).ok()?;
-    // SAFETY: the text ends with a NUL, and whoever keeps it copies it.
-    unsafe {
-        if let Some(roctx) = ROCTX.get().and_then(Option::as_ref) {
-            forget((roctx.roctxRangePushA)(name.as_ptr()));
-        }
-        if let Some(nvtx) = NVTX.get().and_then(Option::as_ref) {
-            forget((nvtx.nvtxRangePushA)(name.as_ptr()));
-        }
+    let profilers = PROFILERS.each_ref().map(|profiler| profiler.get().copied());
+    for profiler in profilers.iter().flatten() {
+        // SAFETY: the text ends with a NUL, and whoever keeps it copies it.
+        forget(unsafe { (profiler.push)(name.as_ptr()) });
     }
-    Some(Range(()))
+    Some(Range(profilers))
 }
 
 /// Nothing is to be done about a failure, nor about an exception, which nobody else is to take for theirs.
@@ -81,14 +108,9 @@ fn forget(answer: c_int) {
 
 impl Drop for Range {
     fn drop(&mut self) {
-        // SAFETY: a range of this thread was begun.
-        unsafe {
-            if let Some(roctx) = ROCTX.get().and_then(Option::as_ref) {
-                forget((roctx.roctxRangePop)());
-            }
-            if let Some(nvtx) = NVTX.get().and_then(Option::as_ref) {
-                forget((nvtx.nvtxRangePop)());
-            }
+        for profiler in self.0.iter().flatten() {
+            // SAFETY: a range of this thread was begun.
+            forget(unsafe { (profiler.pop)() });
         }
     }
 }

@@ -10,7 +10,7 @@ pub mod workspace;
 
 use std::ffi::c_void;
 
-use crate::cuda::{self, Cuda};
+use crate::cuda::{self, Cuda, CudaError, EnteredContext};
 use crate::hip::{HIP_MEMCPY_DEVICE_TO_HOST, HIP_MEMCPY_HOST_TO_DEVICE, Hip};
 use crate::{PluginError, Refusal};
 
@@ -43,6 +43,17 @@ impl Gpu {
                 Ok(Self::Cuda(cuda::Device::of_context(cuda, context)?))
             }
             Err(of_cuda) => Err(Refusal::new(format!("{of_hip}; {of_cuda}"))),
+        }
+    }
+
+    /// Makes a device of CUDA this thread's until what this answers is dropped; with HIP it is whichever the thread has.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn enter(&self) -> Result<Option<EnteredContext>, CudaError> {
+        match self {
+            Self::Hip(_) => Ok(None),
+            Self::Cuda(device) => device.enter().map(Some),
         }
     }
 

@@ -5,7 +5,9 @@ use std::marker::PhantomData;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use super::{CAPABILITY_MAJOR, CAPABILITY_MINOR, CUcontext, CUdevice, CUstream, Cuda, CudaError};
+use super::{
+    CAPABILITY_MAJOR, CAPABILITY_MINOR, CUDA_SUCCESS, CUcontext, CUdevice, CUstream, Cuda, CudaError,
+};
 
 /// A device with the context that is used on it.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +59,17 @@ const DEFAULT_STREAMS: usize = 2;
 /// `stream` is a default stream (null, 1 or 2) or a live one.
 #[inline]
 pub unsafe fn context_of(cuda: &'static Cuda, stream: CUstream) -> Result<CUcontext, CudaError> {
+    // SAFETY: as promised by the caller.
+    let context = unsafe { known_context(cuda, stream) }?;
+    if context.is_null() { first_context(cuda) } else { Ok(context) }
+}
+
+/// The context of the stream or else of the thread, null where neither has one.
+///
+/// # Safety
+/// As for [`context_of`].
+#[inline]
+unsafe fn known_context(cuda: &'static Cuda, stream: CUstream) -> Result<CUcontext, CudaError> {
     let mut context = ptr::null_mut();
     if stream.addr() > DEFAULT_STREAMS {
         // SAFETY: the output is valid, and the caller vouches for the stream.
@@ -65,7 +78,37 @@ pub unsafe fn context_of(cuda: &'static Cuda, stream: CUstream) -> Result<CUcont
         // SAFETY: the output is valid.
         cuda.check("cuCtxGetCurrent", unsafe { (cuda.cuCtxGetCurrent)(&mut context) })?;
     }
-    if context.is_null() { first_context(cuda) } else { Ok(context) }
+    Ok(context)
+}
+
+/// The device that work on a stream goes to, as [`context_of`] says; none where nobody has made its context yet, which is not done here:
+/// it takes long, and memory of the device.
+///
+/// # Errors
+/// The driver's.
+///
+/// # Safety
+/// As for [`context_of`].
+pub unsafe fn device_in_use(cuda: &'static Cuda, stream: CUstream) -> Result<Option<Device>, CudaError> {
+    // SAFETY: as promised by the caller.
+    let known = unsafe { known_context(cuda, stream) }?;
+    if known.is_null() && !has_first_context(cuda) {
+        return Ok(None);
+    }
+    let context = if known.is_null() { first_context(cuda)? } else { known };
+    Device::of_context(cuda, context).map(Some)
+}
+
+fn has_first_context(cuda: &Cuda) -> bool {
+    let (mut device, mut flags, mut is_active) = (0, 0, 0);
+    // SAFETY: the outputs are valid.
+    unsafe {
+        cuda.cuDevicePrimaryCtxGetState.is_some_and(|ask| {
+            (cuda.cuDeviceGet)(&mut device, 0) == CUDA_SUCCESS
+                && ask(device, &mut flags, &mut is_active) == CUDA_SUCCESS
+                && is_active != 0
+        })
+    }
 }
 
 /// The primary context of device 0. It stays retained: plans live in it.

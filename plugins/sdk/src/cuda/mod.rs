@@ -15,7 +15,7 @@ use crate::dynlib::loaded::table_of_loaded;
 use crate::{PluginError, Refusal, function_table};
 
 pub(crate) use context::enter;
-pub use context::{Device, EnteredContext, context_of};
+pub use context::{Device, EnteredContext, context_of, device_in_use};
 
 /// What a function of the driver answers; 0 is success.
 pub type CUresult = c_int;
@@ -143,6 +143,12 @@ function_table! {
         optional {
             /// The number of a stream, which no other stream has, nor will have when this one has ended.
             fn cuStreamGetId(stream: CUstream, id: *mut u64) -> CUresult;
+            /// Whether the context that the CUDA runtime uses for a device is there.
+            fn cuDevicePrimaryCtxGetState(device: CUdevice, flags: *mut c_uint, is_active: *mut c_int) -> CUresult;
+            /// Waits for an event.
+            fn cuEventSynchronize(event: CUevent) -> CUresult;
+            /// The milliseconds between two events.
+            fn cuEventElapsedTime(milliseconds: *mut f32, from: CUevent, to: CUevent) -> CUresult;
         }
     }
 }

@@ -14,11 +14,19 @@ use crate::hip::HIP_SUCCESS;
 /// `hipEventDisableTiming` and `CU_EVENT_DISABLE_TIMING`
 const WITHOUT_TIMES: c_uint = 2;
 
+/// `CU_EVENT_DEFAULT`
+const WITH_TIMES: c_uint = 0;
+
 /// `hipStreamCaptureModeRelaxed` and `CU_STREAM_CAPTURE_MODE_RELAXED`
 const RELAXED: c_int = 2;
 
 /// `CU_STREAM_PER_THREAD`
 const PER_THREAD: usize = 2;
+
+#[cold]
+fn lacks(function: &str) -> PluginError {
+    PluginError::internal(format!("the CUDA driver has no {function}"))
+}
 
 impl Gpu {
     /// Makes an event without times, to be given to [`Gpu::destroy_event`] once.
@@ -26,23 +34,78 @@ impl Gpu {
     /// # Errors
     /// The library's.
     pub fn create_event(&self) -> Result<Event, PluginError> {
+        self.create(WITHOUT_TIMES)
+    }
+
+    /// Makes an event between which and another one there is a time, to be given to [`Gpu::destroy_event`] once.
+    ///
+    /// # Errors
+    /// The library's.
+    pub fn create_timed_event(&self) -> Result<Event, PluginError> {
+        self.create(WITH_TIMES)
+    }
+
+    fn create(&self, flags: c_uint) -> Result<Event, PluginError> {
         let mut event = null_mut();
         // SAFETY: the output is valid.
         unsafe {
             match self {
-                Self::Hip(hip) => match hip.hipEventCreateWithFlags {
-                    Some(create) => {
-                        hip.check("hipEventCreateWithFlags", create(&mut event, WITHOUT_TIMES))?
-                    }
+                Self::Hip(hip) => match hip.hipEventCreateWithFlags.filter(|_| flags != WITH_TIMES) {
+                    Some(create) => hip.check("hipEventCreateWithFlags", create(&mut event, flags))?,
                     None => hip.check("hipEventCreate", (hip.hipEventCreate)(&mut event))?,
                 },
                 Self::Cuda(device) => {
                     let cuda = device.cuda;
-                    cuda.check("cuEventCreate", (cuda.cuEventCreate)(&mut event, WITHOUT_TIMES))?;
+                    cuda.check("cuEventCreate", (cuda.cuEventCreate)(&mut event, flags))?;
                 }
             }
         }
         Ok(event)
+    }
+
+    /// Waits until an event has happened.
+    ///
+    /// # Errors
+    /// The library's, those of the work before the event among them.
+    ///
+    /// # Safety
+    /// The event is alive and of this GPU.
+    pub unsafe fn wait_until(&self, event: Event) -> Result<(), PluginError> {
+        // SAFETY: the event is alive and of this GPU.
+        unsafe {
+            match self {
+                Self::Hip(hip) => Ok(hip.check("hipEventSynchronize", (hip.hipEventSynchronize)(event))?),
+                Self::Cuda(device) => {
+                    let wait = device.cuda.cuEventSynchronize.ok_or_else(|| lacks("cuEventSynchronize"))?;
+                    Ok(device.cuda.check("cuEventSynchronize", wait(event))?)
+                }
+            }
+        }
+    }
+
+    /// Milliseconds from one event to another, which both have happened.
+    ///
+    /// # Errors
+    /// The library's, for instance where the events are of two devices.
+    ///
+    /// # Safety
+    /// Both are alive and from [`Gpu::create_timed_event`] of a GPU of this library.
+    pub unsafe fn milliseconds(&self, from: Event, to: Event) -> Result<f32, PluginError> {
+        let mut milliseconds = 0.0;
+        // SAFETY: the output is valid, and the events are alive.
+        unsafe {
+            match self {
+                Self::Hip(hip) => {
+                    let answer = (hip.hipEventElapsedTime)(&mut milliseconds, from, to);
+                    hip.check("hipEventElapsedTime", answer)?;
+                }
+                Self::Cuda(device) => {
+                    let ask = device.cuda.cuEventElapsedTime.ok_or_else(|| lacks("cuEventElapsedTime"))?;
+                    device.cuda.check("cuEventElapsedTime", ask(&mut milliseconds, from, to))?;
+                }
+            }
+        }
+        Ok(milliseconds)
     }
 
     /// Ends an event. A failure leaves nothing to do.
@@ -120,18 +183,27 @@ impl Gpu {
     /// # Safety
     /// The stream is alive and of this GPU.
     pub unsafe fn is_capturing(&self, stream: hipStream_t) -> bool {
+        // SAFETY: as promised by the caller.
+        unsafe { self.capture(stream) }.unwrap_or(false)
+    }
+
+    /// The same; none for the default stream while another is captured, which work on it would end.
+    ///
+    /// # Safety
+    /// The stream is alive and of this GPU.
+    pub unsafe fn capture(&self, stream: hipStream_t) -> Option<bool> {
         let mut status = 0;
         // SAFETY: the output is valid, and the stream is alive and of this GPU.
-        let answer = unsafe {
+        let answered = unsafe {
             match self {
                 Self::Hip(hip) => match hip.hipStreamIsCapturing {
                     Some(ask) => hip.check("hipStreamIsCapturing", ask(stream, &mut status)).is_ok(),
-                    None => false,
+                    None => true,
                 },
                 Self::Cuda(device) => (device.cuda.cuStreamIsCapturing)(stream, &mut status) == CUDA_SUCCESS,
             }
         };
-        answer && status != 0
+        answered.then_some(status != 0)
     }
 
     /// The number of a stream, by which it is told from one that had its address before. None where the library has none, and for each

@@ -27,6 +27,9 @@ pub fn run(context: &Context, steps: &mut Steps) {
     }
     steps.run("a HIP and a MIOpen that throw", || throwing(context, &scratch.join("throwing")));
     steps.run("a trace of a device, and ranges", || device_trace(context, &scratch.join("device_trace")));
+    steps.run("a trace of a device of CUDA, and ranges of NVTX 3", || {
+        cuda_trace(context, &scratch.join("cuda_trace"))
+    });
     two_libraries(context, &scratch.join("two"), steps);
 }
 
@@ -60,6 +63,26 @@ fn throwing(context: &Context, folder: &Path) -> Result<String, Failure> {
 /// The staged engines for MIOpen, with stand-ins, in a trace and with ranges.
 fn device_trace(context: &Context, folder: &Path) -> Result<String, Failure> {
     run_with_standins(context, folder, "device_trace", &["libMIOpen_private.so.1"], &[])
+}
+
+/// The staged CPU engines on copies of a stand-in's memory, with a stand-in for NVIDIA's profiler.
+fn cuda_trace(context: &Context, folder: &Path) -> Result<String, Failure> {
+    crate::install::remove(folder)?;
+    let (driver, profiler) = (folder.join("libcuda.so.1"), folder.join("libprofiler.so"));
+    let shared = ["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-ldl", "-lpthread"];
+    compile(context, "standin_cuda.c", &shared, &driver)?;
+    compile(context, "standin_nvtx.c", &["-shared", "-fPIC"], &profiler)?;
+    let program = folder.join("cuda_trace");
+    let driver = driver.display().to_string();
+    compile(context, "cuda_trace.c", &["-lhipdnn_backend", &driver, "-ldl"], &program)?;
+    let mut test = command(&program, [""; 0]);
+    without_settings(&mut test);
+    let lib = context.stage.join("lib");
+    let paths = std::env::join_paths([folder, &lib]).map_err(|error| Failure::new(error.to_string()))?;
+    test.current_dir(folder).env("LD_LIBRARY_PATH", paths).env("NVTX_INJECTION64_PATH", &profiler);
+    test.env("HIPDNN_CPU_FALLBACK", "1");
+    test.env("HIPDNN_PLUGIN_DIR", lib.join(ENGINES).join("libhipdnn_cpu_plugin.so"));
+    run_within(&mut test, LIMIT).map(|out| out.trim().to_owned())
 }
 
 /// A program with the staged engines for MIOpen, a stand-in for HIP and these for MIOpen.
