@@ -81,6 +81,11 @@ pub(crate) fn order(rank: usize, which: usize) -> Vec<usize> {
     }
 }
 
+/// A tensor whose dimensions follow each other in memory, the first the slowest.
+pub(crate) fn packed(uid: i64, data_type: DataType, dims: &[i64]) -> Tensor {
+    Tensor::new(uid, data_type, dims, &strides(dims, &order(dims.len(), 0), 0))
+}
+
 /// A function in single precision, computed on vectors.
 pub(crate) trait Function: Copy {
     /// The function of each lane.
@@ -129,6 +134,12 @@ impl Array {
         let size = (last as usize + 1) * data_type.size().unwrap();
         // An odd first byte, so that no kernel relies on alignment.
         Self { tensor: Tensor::new(uid, data_type, dims, strides), bytes: vec![0xAB; size + 1] }
+    }
+
+    /// Of the same tensor as [`packed`].
+    pub(crate) fn packed(uid: i64, data_type: DataType, dims: &[i64]) -> Self {
+        let tensor = packed(uid, data_type, dims);
+        Self::new(uid, data_type, dims, &tensor.strides)
     }
 
     /// All indices with the offsets of their elements, the last dimension fastest.

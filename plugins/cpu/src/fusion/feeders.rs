@@ -60,7 +60,7 @@ mod tests {
     use crate::prepare::prepare;
     use crate::settings::Settings;
     use crate::simd::isa::Isa;
-    use crate::testing::{Array, Random, order, run_together, strides};
+    use crate::testing::{Array, Random, packed, run_together};
 
     const DIMS: [i64; 4] = [2, 3, 5, 7];
     /// In memory.
@@ -74,7 +74,7 @@ mod tests {
     const THIRD: i64 = 12;
 
     fn array(uid: i64) -> Array {
-        Array::new(uid, DataType::Float, &DIMS, &strides(&DIMS, &order(4, 0), 0))
+        Array::packed(uid, DataType::Float, &DIMS)
     }
 
     fn virtuals() -> Vec<Tensor> {
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn what_others_need_too_is_not() {
         let mut operations = operations();
-        let other = Array::new(20, DataType::Float, &DIMS, &strides(&DIMS, &order(4, 0), 0)).tensor;
+        let other = packed(20, DataType::Float, &DIMS);
         operations.push(Pointwise::new(PointwiseMode::Neg, THIRD, None, 20).into());
         assert!(parts_of(operations, vec![other]) > 1);
     }
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn what_follows_a_convolution_stays_with_it() {
         let filter = [3, 3, 1, 1];
-        let filter = Array::new(20, DataType::Float, &filter, &strides(&filter, &order(4, 0), 0)).tensor;
+        let filter = packed(20, DataType::Float, &filter);
         let mut operations = operations();
         operations[1] = ConvolutionForward {
             x: C,

@@ -71,7 +71,7 @@ mod tests {
     use crate::fusion::graph::parts_at;
     use crate::prepare::prepare;
     use crate::settings::Settings;
-    use crate::testing::{Array, order, strides};
+    use crate::testing::packed;
 
     const DY: i64 = 1;
     const INPUT: i64 = 2;
@@ -83,9 +83,7 @@ mod tests {
 
     /// A RELU's gradient, and that of the batch normalization before it.
     fn graph() -> Graph {
-        let tensor = |uid: i64, dims: &[i64]| {
-            Array::new(uid, DataType::Float, dims, &strides(dims, &order(dims.len(), 0), 0)).tensor
-        };
+        let tensor = |uid: i64, dims: &[i64]| packed(uid, DataType::Float, dims);
         let image = |uid: i64| tensor(uid, &[2, 3, 4, 4]);
         let mut tensors = vec![image(DY), image(INPUT), image(X), image(DX), image(OTHER)];
         tensors.push(Tensor { is_virtual: true, ..image(BETWEEN) });

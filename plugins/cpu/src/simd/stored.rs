@@ -183,55 +183,45 @@ impl Stored for Boolean {
     }
 }
 
+/// Evaluates an expression with the type of the pattern that matches a value as `$t`, or another one where none does.
+macro_rules! with_type {
+    ($value:expr, $t:ident => $call:expr, { $($pattern:pat => $type:ty),+ $(,)? } $(, $other:ident => $rest:expr)?) => {
+        match $value {
+            $($pattern => {
+                type $t = $type;
+                $call
+            })+
+            $($other => $rest,)?
+        }
+    };
+}
+pub(crate) use with_type;
+
 /// Calls a generic function with the element of a dtype as its type argument `$s`; `$other` gets the dtype if it is
 /// not a float of at least 16 bits.
 macro_rules! with_stored {
-    ($data_type:expr, $s:ident => $call:expr, $other:ident => $refuse:expr) => {
-        match $data_type {
-            ::hipdnn_plugin_sdk::graph::DataType::Float => {
-                type $s = f32;
-                $call
-            }
-            ::hipdnn_plugin_sdk::graph::DataType::Double => {
-                type $s = f64;
-                $call
-            }
-            ::hipdnn_plugin_sdk::graph::DataType::Half => {
-                type $s = ::half::f16;
-                $call
-            }
-            ::hipdnn_plugin_sdk::graph::DataType::Bfloat16 => {
-                type $s = ::half::bf16;
-                $call
-            }
-            $other => $refuse,
-        }
-    };
+    ($data_type:expr, $s:ident => $call:expr, $other:ident => $refuse:expr) => {{
+        use ::hipdnn_plugin_sdk::graph::DataType as Type;
+        $crate::simd::stored::with_type!($data_type, $s => $call, {
+            Type::Float => f32,
+            Type::Double => f64,
+            Type::Half => ::half::f16,
+            Type::Bfloat16 => ::half::bf16,
+        }, $other => $refuse)
+    }};
 }
 pub(crate) use with_stored;
 
 /// The same, with floats of 8 bits.
 macro_rules! with_float {
-    ($data_type:expr, $s:ident => $call:expr, $other:ident => $refuse:expr) => {
-        $crate::simd::stored::with_stored!($data_type, $s => $call, other => match other {
-            ::hipdnn_plugin_sdk::graph::DataType::Fp8E4m3 => {
-                type $s = $crate::simd::stored::E4m3;
-                $call
-            }
-            ::hipdnn_plugin_sdk::graph::DataType::Fp8E5m2 => {
-                type $s = $crate::simd::stored::E5m2;
-                $call
-            }
-            ::hipdnn_plugin_sdk::graph::DataType::Fp8E4m3Fnuz => {
-                type $s = $crate::simd::stored::E4m3Fnuz;
-                $call
-            }
-            ::hipdnn_plugin_sdk::graph::DataType::Fp8E5m2Fnuz => {
-                type $s = $crate::simd::stored::E5m2Fnuz;
-                $call
-            }
-            $other => $refuse,
-        })
-    };
+    ($data_type:expr, $s:ident => $call:expr, $other:ident => $refuse:expr) => {{
+        use $crate::simd::stored as types;
+        types::with_stored!($data_type, $s => $call, other => types::with_type!(other, $s => $call, {
+            Type::Fp8E4m3 => types::E4m3,
+            Type::Fp8E5m2 => types::E5m2,
+            Type::Fp8E4m3Fnuz => types::E4m3Fnuz,
+            Type::Fp8E5m2Fnuz => types::E5m2Fnuz,
+        }, $other => $refuse))
+    }};
 }
 pub(crate) use with_float;

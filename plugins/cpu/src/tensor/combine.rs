@@ -232,40 +232,16 @@ macro_rules! with_combine {
         use hipdnn_plugin_sdk::graph::ReductionMode as Mode;
 
         use $crate::tensor::combine as kinds;
-        match $mode {
-            Mode::NotSet | Mode::Add | Mode::Avg => {
-                type $j = kinds::Sum;
-                $call
-            }
-            Mode::Norm1 => {
-                type $j = kinds::Magnitudes;
-                $call
-            }
-            Mode::Norm2 => {
-                type $j = kinds::Squares;
-                $call
-            }
-            Mode::Mul => {
-                type $j = kinds::Product;
-                $call
-            }
-            Mode::MulNoZeros => {
-                type $j = kinds::ProductOfOthers;
-                $call
-            }
-            Mode::Max => {
-                type $j = kinds::Largest;
-                $call
-            }
-            Mode::Min => {
-                type $j = kinds::Smallest;
-                $call
-            }
-            Mode::Amax => {
-                type $j = kinds::LargestMagnitude;
-                $call
-            }
-        }
+        $crate::simd::stored::with_type!($mode, $j => $call, {
+            Mode::NotSet | Mode::Add | Mode::Avg => kinds::Sum,
+            Mode::Norm1 => kinds::Magnitudes,
+            Mode::Norm2 => kinds::Squares,
+            Mode::Mul => kinds::Product,
+            Mode::MulNoZeros => kinds::ProductOfOthers,
+            Mode::Max => kinds::Largest,
+            Mode::Min => kinds::Smallest,
+            Mode::Amax => kinds::LargestMagnitude,
+        })
     }};
 }
 pub(crate) use with_combine;

@@ -1,16 +1,13 @@
-use hipdnn_plugin_sdk::graph::{ConvMode, Graph};
+use hipdnn_plugin_sdk::graph::ConvMode;
 
 use crate::conv::cost::{BUFFER, Cost, Shape};
 use crate::conv::direct::problem::Scheme;
 use crate::conv::geometry::Windows;
 use crate::conv::implicit_gemm::kernel::ImplicitGemm;
-use crate::conv::spatial::Spatial;
 use crate::conv::tests::{Case, DIRECTIONS, plain};
-use crate::fusion::node::plan_node_at;
-use crate::problem::convolution::Direction;
 use crate::settings::{Algorithm, Settings};
 use crate::simd::isa::Isa;
-use crate::testing::{Random, run_planned, same};
+use crate::testing::{Random, same};
 use crate::threading::partition::Threads;
 
 #[test]
@@ -27,13 +24,8 @@ fn every_algorithm_computes_the_same() {
                 Algorithm::Winograd,
                 Algorithm::Im2col,
             ] {
-                let mut arrays = [case.x.clone(), case.w.clone(), case.y.clone()];
-                let uid = case.result(direction).tensor.uid;
-                run_planned(case.operation(direction), case.compute, &mut arrays, |graph, node| {
-                    plan_node_at(graph, node, Isa::detect(), Settings { convolution, ..Settings::default() })
-                })
-                .unwrap();
-                let array = arrays.iter().find(|array| array.tensor.uid == uid).unwrap();
+                let settings = Settings { convolution, ..Settings::default() };
+                let array = case.run(direction, Isa::detect(), settings);
                 for (got, expected) in array.values().into_iter().zip(&expected) {
                     assert!(same(got, array.rounded(*expected)), "{direction:?}, {convolution:?}");
                 }
@@ -75,10 +67,7 @@ fn algorithms_are_what_they_are_called() {
 #[test]
 fn vectors_of_channels_are_chosen_where_they_pay() {
     let is_chosen = |case: &Case, isa: Isa| {
-        let tensors = [&case.x, &case.w, &case.y].map(|array| array.tensor.clone()).to_vec();
-        let graph = Graph { tensors, ..Graph::default() };
-        let c = crate::testing::convolution_of(&graph, &case.operation(Direction::Forward));
-        let operands = Spatial::of(&c).unwrap().forward();
+        let operands = case.forward();
         let threads = Threads { most: 1, deterministic: false };
         let settings = Settings { threads, constant_weights: true, ..Settings::default() };
         let gemm = ImplicitGemm::<f32>::blocks(&operands, false, isa, settings).unwrap();

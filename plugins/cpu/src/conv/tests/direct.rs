@@ -2,13 +2,11 @@ use hipdnn_plugin_sdk::graph::ConvMode;
 
 use crate::conv::direct::problem::{Direct, Scheme};
 use crate::conv::im2col::choice;
-use crate::conv::spatial::Spatial;
 use crate::conv::tests::{Case, plain};
-use crate::fusion::node::plan_node_at;
 use crate::problem::convolution::Direction;
 use crate::settings::{Algorithm, Settings};
 use crate::simd::isa::Isa;
-use crate::testing::{Random, run_planned, same};
+use crate::testing::{Random, same};
 
 /// A convolution of packed images, with windows as wide as high.
 fn images(batch: i64, [channels, rows]: [i64; 2], size: [i64; 2], [window, stride]: [i64; 2]) -> Case {
@@ -26,24 +24,18 @@ fn images(batch: i64, [channels, rows]: [i64; 2], size: [i64; 2], [window, strid
 fn check(case: &Case, two: bool, wastes: bool, algorithm: Algorithm) {
     let isa = Isa::detect();
     let settings = Settings { convolution: algorithm, constant_weights: true, ..Settings::default() };
-    let mut arrays = [case.x.clone(), case.w.clone(), case.y.clone()];
-    run_planned(case.operation(Direction::Forward), case.compute, &mut arrays, |graph, node| {
-        let convolution = crate::testing::convolution_of(graph, &node.node.operation);
-        let operands = Spatial::of(&convolution).unwrap().forward();
-        let scheme = Scheme::<f32>::unpaired(&operands, isa, 2, None).unwrap();
-        let direct = Direct::<f32>::plan(operands.clone(), scheme, isa, settings, 2, None).unwrap();
-        assert_eq!(direct.are_two(), two && isa.has_whole_vectors(), "{:?}", case.x.tensor);
-        if isa.has_whole_vectors() {
-            assert_eq!(choice::wastes::<f32>(&operands, isa), wastes, "{:?}", case.x.tensor);
-        }
-        plan_node_at(graph, node, isa, settings)
-    })
-    .unwrap();
-    for (index, (got, expected)) in
-        arrays[2].values().into_iter().zip(case.expected(Direction::Forward)).enumerate()
+    let operands = case.forward();
+    let scheme = Scheme::<f32>::unpaired(&operands, isa, 2, None).unwrap();
+    let direct = Direct::<f32>::plan(operands.clone(), scheme, isa, settings, 2, None).unwrap();
+    assert_eq!(direct.are_two(), two && isa.has_whole_vectors(), "{:?}", case.x.tensor);
+    if isa.has_whole_vectors() {
+        assert_eq!(choice::wastes::<f32>(&operands, isa), wastes, "{:?}", case.x.tensor);
+    }
+    let y = case.run(Direction::Forward, isa, settings);
+    for (index, (got, expected)) in y.values().into_iter().zip(case.expected(Direction::Forward)).enumerate()
     {
         assert!(
-            same(got, arrays[2].rounded(expected)),
+            same(got, y.rounded(expected)),
             "element {index} is {got}, expected {expected} {:?}",
             case.x.tensor
         );

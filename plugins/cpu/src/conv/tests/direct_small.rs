@@ -1,12 +1,12 @@
 //! Images whose rows are shorter than a vector, with channels that fill vectors, halves of them or neither.
 
-use hipdnn_plugin_sdk::graph::{ConvMode, DataType};
+use hipdnn_plugin_sdk::graph::ConvMode;
 
-use crate::conv::tests::{Case, DIRECTIONS, Outline, plain};
-use crate::fusion::node::plan_node_at;
+use crate::conv::tests::{Case, Outline, plain};
 use crate::problem::convolution::Direction;
+use crate::settings::Settings;
 use crate::simd::isa::Isa;
-use crate::testing::{Random, run_planned};
+use crate::testing::Random;
 use crate::threading::partition::Threads;
 
 #[test]
@@ -30,21 +30,15 @@ fn small_images_of_any_number_of_channels() {
         if round % 6 == 0 {
             case.spoil(&mut random, round / 6 % 3);
         }
-        for direction in DIRECTIONS {
-            case.check(direction, Isa::available());
-        }
+        case.check_all(Isa::available());
     }
 }
 
 /// The bits of the filter's gradient on so many threads.
 fn filter_gradient(case: &Case, most: usize) -> Vec<u64> {
-    let mut arrays = [case.x.clone(), case.w.clone(), case.y.clone()];
-    let threads = Threads { most, deterministic: false };
-    run_planned(case.operation(Direction::BackwardFilter), DataType::Float, &mut arrays, |graph, node| {
-        plan_node_at(graph, node, Isa::detect(), threads)
-    })
-    .unwrap();
-    arrays[1].values().into_iter().map(f64::to_bits).collect()
+    let settings = Settings { threads: Threads { most, deterministic: false }, ..Settings::default() };
+    let filter = case.run(Direction::BackwardFilter, Isa::detect(), settings);
+    filter.values().into_iter().map(f64::to_bits).collect()
 }
 
 /// Workers have blocks of images where there are few weights, and otherwise weights.

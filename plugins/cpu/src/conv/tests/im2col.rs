@@ -1,13 +1,11 @@
 use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::conv::im2col::problem::Im2col;
-use crate::conv::spatial::Spatial;
 use crate::conv::tests::{Case, Outline};
-use crate::fusion::node::plan_node_at;
 use crate::problem::convolution::Direction;
 use crate::settings::{Algorithm, Settings};
 use crate::simd::isa::Isa;
-use crate::testing::{Array, Random, order, run_planned, strides};
+use crate::testing::{Array, Random};
 use crate::threading::partition::Threads;
 
 /// A convolution of packed tensors in one or two dimensions, whose sums are the same in any order.
@@ -15,9 +13,8 @@ fn packed(random: &mut Random, outline: &Outline) -> Case {
     let mut case = Case::of(random, outline);
     case.compute = DataType::Float;
     for array in [&mut case.x, &mut case.w, &mut case.y] {
-        let dims = array.tensor.dims.clone();
-        let strides = strides(&dims, &order(dims.len(), 0), 0);
-        *array = Array::new(array.tensor.uid, DataType::Float, &dims, &strides).filled(|| random.whole());
+        let (uid, dims) = (array.tensor.uid, array.tensor.dims.clone());
+        *array = Array::packed(uid, DataType::Float, &dims).filled(|| random.whole());
     }
     case
 }
@@ -41,16 +38,11 @@ fn tiles_go_on_in_lines_and_images_with_any_number_of_threads() {
             for constant_weights in [false, true] {
                 let threads = Threads { most, deterministic: false };
                 let settings = Settings { threads, constant_weights, convolution: Algorithm::Im2col };
-                let mut arrays = [case.x.clone(), case.w.clone(), case.y.clone()];
-                run_planned(case.operation(Direction::Forward), case.compute, &mut arrays, |graph, node| {
-                    let convolution = crate::testing::convolution_of(graph, &node.node.operation);
-                    let operands = Spatial::of(&convolution).unwrap().forward();
-                    let plan = Im2col::<f32>::plan(&operands, Isa::detect(), settings, outline.spatial, None);
-                    assert!(plan.is_ok(), "{:?}", case.x.tensor);
-                    plan_node_at(graph, node, Isa::detect(), settings)
-                })
-                .unwrap();
-                assert_eq!(arrays[2].values(), expected, "{:?} {:?} {most}", case.x.tensor, case.w.tensor);
+                let isa = Isa::detect();
+                let plan = Im2col::<f32>::plan(&case.forward(), isa, settings, outline.spatial, None);
+                assert!(plan.is_ok(), "{:?}", case.x.tensor);
+                let y = case.run(Direction::Forward, isa, settings);
+                assert_eq!(y.values(), expected, "{:?} {:?} {most}", case.x.tensor, case.w.tensor);
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Graph, Node, Tensor};
+use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Graph, Node};
 
 #[cfg(target_arch = "x86_64")]
 use crate::conv;
@@ -20,7 +20,7 @@ use crate::problem::Problem;
 use crate::problem::convolution::Direction;
 use crate::settings::{Algorithm, Settings};
 use crate::simd::isa::Isa;
-use crate::testing::{Array, order, strides};
+use crate::testing::{Array, packed};
 use crate::threading::partition::Threads;
 
 /// Channels in and out, side of the image and of the window, stride: the convolutions of ResNet-50, and some
@@ -89,7 +89,7 @@ fn layer(types: [DataType; 3], batch: i64, [channels, rows, side, window, stride
         case.compute = DataType::Double;
     }
     let tensor = |array: &mut Array, data_type, dims: [i64; 4]| {
-        array.tensor = Tensor::new(array.tensor.uid, data_type, &dims, &strides(&dims, &order(4, 0), 0));
+        array.tensor = packed(array.tensor.uid, data_type, &dims);
     };
     tensor(&mut case.x, types[0], [batch, channels, side, side]);
     tensor(&mut case.w, types[1], [rows, channels, window, window]);
@@ -101,8 +101,7 @@ fn layer(types: [DataType; 3], batch: i64, [channels, rows, side, window, stride
 #[cfg(target_arch = "x86_64")]
 fn depthwise(types: [DataType; 3], batch: i64, sizes: [i64; 5]) -> Case {
     let mut case = layer(types, batch, sizes);
-    let dims = [sizes[1], 1, sizes[3], sizes[3]];
-    case.w.tensor = Tensor::new(case.w.tensor.uid, types[1], &dims, &strides(&dims, &order(4, 0), 0));
+    case.w.tensor = packed(case.w.tensor.uid, types[1], &[sizes[1], 1, sizes[3], sizes[3]]);
     case
 }
 
@@ -335,8 +334,7 @@ fn the_reference_is_last() {
     for (array, dims) in
         [(&mut case.x, [1, 2, 1, 20_005]), (&mut case.w, [2, 2, 1, 20_000]), (&mut case.y, [1, 2, 1, 6])]
     {
-        let strides = strides(&dims, &order(4, 0), 0);
-        array.tensor = Tensor::new(array.tensor.uid, DataType::Float, &dims, &strides);
+        array.tensor = packed(array.tensor.uid, DataType::Float, &dims);
     }
     let prepared = prepare(&graph(&case, Direction::Forward)).unwrap();
     let plan =

@@ -11,14 +11,15 @@ mod winograd;
 use hipdnn_plugin_sdk::graph::operation::{
     ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward,
 };
-use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Operation};
+use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Graph, Operation};
 
-use crate::conv::spatial::three;
+use crate::conv::operands::Operands;
+use crate::conv::spatial::{Spatial, three};
 use crate::fusion::node::plan_node_at;
 use crate::problem::convolution::Direction;
 use crate::settings::{Algorithm, Settings};
 use crate::simd::isa::Isa;
-use crate::testing::{Array, Random, order, run, run_planned, same, strides};
+use crate::testing::{Array, Random, convolution_of, order, packed, run, run_planned, same, strides};
 
 /// A convolution of random shape with its three tensors.
 pub(crate) struct Case {
@@ -145,6 +146,14 @@ impl Case {
         }
     }
 
+    /// The operands of the forward convolution.
+    fn forward(&self) -> Operands {
+        let tensors = [&self.x, &self.w, &self.y].map(|array| array.tensor.clone()).to_vec();
+        let graph = Graph { tensors, ..Graph::default() };
+        let convolution = convolution_of(&graph, &self.operation(Direction::Forward));
+        Spatial::of(&convolution).unwrap().forward()
+    }
+
     /// The array that a direction writes.
     fn result(&self, direction: Direction) -> &Array {
         match direction {
@@ -218,6 +227,21 @@ impl Case {
         }
     }
 
+    /// The result of a direction, computed with these settings.
+    fn run(&self, direction: Direction, isa: Isa, settings: Settings) -> Array {
+        let mut arrays = [self.x.clone(), self.w.clone(), self.y.clone()];
+        run_planned(self.operation(direction), self.compute, &mut arrays, |graph, node| {
+            plan_node_at(graph, node, isa, settings)
+        })
+        .unwrap();
+        let uid = self.result(direction).tensor.uid;
+        arrays.into_iter().find(|array| array.tensor.uid == uid).unwrap()
+    }
+
+    pub(crate) fn check_all(&self, isas: &[Isa]) {
+        DIRECTIONS.into_iter().for_each(|direction| self.check(direction, isas));
+    }
+
     pub(crate) fn check(&self, direction: Direction, isas: &[Isa]) {
         let expected = self.expected(direction);
         for isa in isas {
@@ -255,14 +279,7 @@ impl Case {
     }
 
     fn check_at(&self, direction: Direction, isa: Isa, convolution: Algorithm, expected: &[f64]) {
-        let mut arrays = [self.x.clone(), self.w.clone(), self.y.clone()];
-        let uid = self.result(direction).tensor.uid;
-        let settings = Settings { convolution, ..Settings::default() };
-        run_planned(self.operation(direction), self.compute, &mut arrays, |graph, node| {
-            plan_node_at(graph, node, isa, settings)
-        })
-        .unwrap();
-        let array = arrays.iter().find(|a| a.tensor.uid == uid).unwrap();
+        let array = self.run(direction, isa, Settings { convolution, ..Settings::default() });
         let bound = self.bound(direction, convolution);
         for (index, (got, expected)) in array.values().into_iter().zip(expected).enumerate() {
             let [least, most] = [-bound, bound].map(|bound| array.rounded(*expected + bound));
@@ -291,9 +308,7 @@ fn equals_plain_sums() {
     let mut random = Random::new(1);
     for _ in 0..120 {
         let case = Case::random(&mut random);
-        for direction in DIRECTIONS {
-            case.check(direction, Isa::available());
-        }
+        case.check_all(Isa::available());
     }
 }
 
@@ -303,9 +318,7 @@ fn nan_and_infinity_stay_where_they_belong() {
     for round in 0..60 {
         let mut case = Case::random(&mut random);
         case.spoil(&mut random, round % 3);
-        for direction in DIRECTIONS {
-            case.check(direction, Isa::available());
-        }
+        case.check_all(Isa::available());
     }
 }
 
@@ -337,8 +350,7 @@ fn zeros_between_elements() {
 fn zeros_between_elements_of_windows_with_gaps() {
     let mut case = plain([2, 24, 21, 20], [24, 24, 5, 5], 2, 2, ConvMode::CrossCorrelation);
     let (mut random, dims) = (Random::new(9), [24, 24, 3, 3]);
-    case.w =
-        Array::new(2, DataType::Float, &dims, &strides(&dims, &order(4, 0), 0)).filled(|| random.whole());
+    case.w = Array::packed(2, DataType::Float, &dims).filled(|| random.whole());
     case.dilation = vec![2; 2];
     let expected = case.expected(Direction::BackwardData);
     for isa in Isa::available() {
@@ -358,9 +370,8 @@ pub(crate) fn plain(x: [i64; 4], w: [i64; 4], stride: i64, padding: i64, mode: C
     let mut random = Random::new(3);
     let spatial = |i: usize| (x[i] + 2 * padding - w[i]) / stride + 1;
     let y = [x[0], w[0], spatial(2), spatial(3)];
-    let mut array = |uid, dims: &[i64; 4]| {
-        Array::new(uid, DataType::Float, dims, &strides(dims, &order(4, 0), 0)).filled(|| random.whole())
-    };
+    let mut array =
+        |uid, dims: &[i64; 4]| Array::packed(uid, DataType::Float, dims).filled(|| random.whole());
     Case {
         spatial: 2,
         groups: (x[1] / w[1]) as usize,
@@ -391,9 +402,7 @@ fn work_for_several_lanes() {
         plain([3, 64, 29, 28], [64, 64, 1, 1], 2, 0, correlation),
         plain([5, 64, 28, 15], [64, 64, 1, 1], 3, 0, correlation),
     ] {
-        for direction in DIRECTIONS {
-            case.check(direction, &[Isa::detect()]);
-        }
+        case.check_all(&[Isa::detect()]);
     }
 }
 
@@ -442,18 +451,14 @@ fn windows_of_one_element() {
             let dims = array.tensor.dims.clone();
             *array = Array::new(array.tensor.uid, DataType::Float, &dims, &strides).filled(|| random.whole());
         }
-        for direction in DIRECTIONS {
-            case.check(direction, Isa::available());
-        }
+        case.check_all(Isa::available());
     }
 }
 
 #[test]
 fn windows_as_large_as_their_image() {
     let case = plain([5, 3, 8, 8], [10, 3, 8, 8], 1, 0, ConvMode::CrossCorrelation);
-    for direction in DIRECTIONS {
-        case.check(direction, &[Isa::detect()]);
-    }
+    case.check_all(&[Isa::detect()]);
 }
 
 #[test]
@@ -463,8 +468,7 @@ fn what_is_too_large_is_refused() {
     for (array, dims) in
         [(&mut case.x, [1, 1, far, 4]), (&mut case.w, [1, 1, 1, 1]), (&mut case.y, [1, 1, far, 4])]
     {
-        array.tensor.dims = dims.to_vec();
-        array.tensor.strides = strides(&dims, &order(4, 0), 0);
+        array.tensor = packed(array.tensor.uid, DataType::Float, &dims);
     }
     for direction in DIRECTIONS {
         let mut arrays = [case.x.clone(), case.w.clone(), case.y.clone()];

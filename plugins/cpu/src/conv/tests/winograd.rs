@@ -1,11 +1,10 @@
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType};
 
 use crate::conv::tests::{Case, Outline, plain};
-use crate::fusion::node::plan_node_at;
 use crate::problem::convolution::Direction;
 use crate::settings::{Algorithm, Settings};
 use crate::simd::isa::Isa;
-use crate::testing::{Array, Random, run_planned};
+use crate::testing::{Array, Random};
 use crate::threading::partition::Threads;
 
 /// A convolution with windows of 3 × 3.
@@ -97,14 +96,10 @@ fn results_are_as_near_as_they_are_said_to_be() {
                 .sum()
         };
         for isa in Isa::available() {
-            let mut arrays = [case.x.clone(), case.w.clone(), case.y.clone()];
             let settings = Settings { convolution: form, ..Settings::default() };
-            run_planned(case.operation(Direction::Forward), case.compute, &mut arrays, |graph, node| {
-                plan_node_at(graph, node, *isa, settings)
-            })
-            .unwrap();
+            let y = case.run(Direction::Forward, *isa, settings);
             let channels = case.w.tensor.dims[1] as f64;
-            for ((index, got), expected) in case.y.indices().iter().zip(arrays[2].values()).zip(&expected) {
+            for ((index, got), expected) in case.y.indices().iter().zip(y.values()).zip(&expected) {
                 let bound = factor * (channels + roundings) * 2.0_f64.powi(-24) * near(index);
                 assert!((got - expected).abs() <= bound, "{got}, expected {expected} within {bound}");
                 let most = &mut most[round % 2];
@@ -118,13 +113,8 @@ fn results_are_as_near_as_they_are_said_to_be() {
 
 /// The bits of the result of a convolution that was not rounded to whole numbers.
 fn bits(case: &Case, settings: Settings) -> Vec<u64> {
-    let mut arrays = [case.x.clone(), case.w.clone(), case.y.clone()];
-    run_planned(case.operation(Direction::Forward), case.compute, &mut arrays, |graph, node| {
-        plan_node_at(graph, node, Isa::detect(), settings)
-    })
-    .unwrap();
     let number = |number: f64| if number.is_nan() { u64::MAX } else { number.to_bits() };
-    arrays[2].values().into_iter().map(number).collect()
+    case.run(Direction::Forward, Isa::detect(), settings).values().into_iter().map(number).collect()
 }
 
 /// A convolution of values that use all their bits.
