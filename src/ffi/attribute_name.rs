@@ -83,8 +83,6 @@ attributes! {
         HIPDNN_ATTR_OPERATIONGRAPH_NAME_EXT = 608: "Name of the graph (CHAR, n).",
         HIPDNN_ATTR_OPERATIONGRAPH_IS_OVERRIDE_SHAPE_ENABLED_EXT = 609:
             "Whether shapes may be overridden at execute, false unless set (BOOLEAN, 1).",
-        HIPDNN_ATTR_OPERATIONGRAPH_IS_PLAN_CACHE_ENABLED_EXT = 690:
-            "Whether engines and plans of the graph may be found in the plan cache, true unless set; no part of the graph\n(BOOLEAN, 1).",
         // Variant pack.
         HIPDNN_ATTR_VARIANT_PACK_UNIQUE_IDS = 700: "Tensor uids, in the order of the data pointers (INT64, n, required).",
         HIPDNN_ATTR_VARIANT_PACK_DATA_POINTERS = 701: "Device pointers, in the order of the uids (VOID_PTR, n, required).",
@@ -454,5 +452,8 @@ attributes! {
             "Whether the hold ran into its limit, after finalize (BOOLEAN, 1, read only).",
         HIPDNN_ATTR_PROFILING_STALL_USED_EXT = 60408: "Whether the stream was held, after finalize (BOOLEAN, 1, read only).",
         HIPDNN_ATTR_PROFILING_RESET_EXT = 60409: "Trigger: ready for another measurement (BOOLEAN, 1, write only).",
+        // This library's own, far from the numbers that AMD gives out.
+        HIPDNN_ATTR_OPERATIONGRAPH_IS_PLAN_CACHE_ENABLED_EXT = 1_000_000:
+            "Whether engines and plans of the graph may be found in the plan cache, true unless set; no part of the graph\n(BOOLEAN, 1).",
     }
 }

@@ -111,9 +111,6 @@ typedef enum
     HIPDNN_ATTR_OPERATIONGRAPH_NAME_EXT = 608,
     /// Whether shapes may be overridden at execute, false unless set (BOOLEAN, 1).
     HIPDNN_ATTR_OPERATIONGRAPH_IS_OVERRIDE_SHAPE_ENABLED_EXT = 609,
-    /// Whether engines and plans of the graph may be found in the plan cache, true unless set; no part of the graph
-    /// (BOOLEAN, 1).
-    HIPDNN_ATTR_OPERATIONGRAPH_IS_PLAN_CACHE_ENABLED_EXT = 690,
     /// Tensor uids, in the order of the data pointers (INT64, n, required).
     HIPDNN_ATTR_VARIANT_PACK_UNIQUE_IDS = 700,
     /// Device pointers, in the order of the uids (VOID_PTR, n, required).
@@ -951,6 +948,9 @@ typedef enum
     HIPDNN_ATTR_PROFILING_STALL_USED_EXT = 60408,
     /// Trigger: ready for another measurement (BOOLEAN, 1, write only).
     HIPDNN_ATTR_PROFILING_RESET_EXT = 60409,
+    /// Whether engines and plans of the graph may be found in the plan cache, true unless set; no part of the graph
+    /// (BOOLEAN, 1).
+    HIPDNN_ATTR_OPERATIONGRAPH_IS_PLAN_CACHE_ENABLED_EXT = 1000000,
 } hipdnnBackendAttributeName_t;
 
 #ifdef __cplusplus
