@@ -13,6 +13,7 @@ use crate::ffi::{
     hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type, hipdnnBackendFlatbufferData_t,
 };
 use crate::object::Access;
+use crate::plugin::asking::Asking;
 use crate::plugin::cache::Known;
 use crate::plugin::{check, context, workspace_size};
 use crate::status::{Error, Result};
@@ -129,6 +130,7 @@ fn ask_workspace_size(engine: &FrozenEngine, chosen: Option<&[u8]>) -> Result<i6
     let graph = ConstData { ptr: graph.as_ptr().cast(), size: graph.len() };
     let data = ConstData { ptr: config.as_ptr().cast(), size: config.len() };
     let mut size = 0;
+    let _asking = Asking::begin();
     // SAFETY: the handle is the plugin's own and the bytes outlive the call, which writes one number.
     let status =
         unsafe { plugin.api.get_workspace_size(handle, &raw const data, &raw const graph, &raw mut size) };

@@ -420,6 +420,12 @@ pub fn thread_number() -> usize {
     Record::of_thread().number()
 }
 
+/// Whether this thread is inside of an execution, the only call that announces three handles; calls that make something announce
+/// one at most.
+pub fn is_executing() -> bool {
+    Record::of_thread().depth.get() >= 3
+}
+
 /// What this thread keeps.
 pub fn thread_store() -> &'static Record {
     Record::of_thread()

@@ -4,6 +4,7 @@ use hipdnn_plugin_sdk::ffi::{hipdnnEnginePluginHandle_t, hipdnnPluginConstData_t
 use smallvec::SmallVec;
 
 use super::admission::first_duplicate;
+use super::asking::Asking;
 use super::{EngineRef, Plugin, Session, check, gate};
 use crate::graph::FrozenGraph;
 use crate::status::{Error, Result, Status};
@@ -72,6 +73,7 @@ fn ask(
     to: &mut Engines,
 ) -> Result<()> {
     let _visit = gate::visit("engines cannot be asked")?;
+    let _asking = Asking::begin();
     let required = graph.required_api_version();
     if plugin.api_version < required {
         return Err(Error::not_supported(format!(

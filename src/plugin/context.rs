@@ -9,6 +9,7 @@ use hipdnn_plugin_sdk::ffi::{
     hipdnnEnginePluginHandle_t, hipdnnPluginConstData_t as ConstData,
 };
 
+use super::asking::Asking;
 use super::made::{Made, SharedContext, Sharing};
 use super::{EngineRef, Plugin, Session, check, gate};
 use crate::graph::FrozenGraph;
@@ -96,6 +97,7 @@ fn destroy(plugin: &Plugin, handle: hipdnnEnginePluginHandle_t, context: Raw) {
 /// Has an engine compile a graph with a configuration, and asks how much workspace the result needs.
 pub fn compile(session: &Session, engine: EngineRef, graph: &FrozenGraph, config: &[u8]) -> Result<Made> {
     let _visit = gate::visit("a plan cannot be made")?;
+    let _asking = Asking::begin();
     let (plugin, handle) = opened(session, engine)?;
     let graph = const_data(graph.bytes(plugin.generation.layout)?);
     let config = const_data(config);
@@ -116,6 +118,7 @@ pub fn compile(session: &Session, engine: EngineRef, graph: &FrozenGraph, config
 /// NOT_SUPPORTED when the plugin cannot load contexts, and what the plugin says of the payload.
 pub fn load(session: &Session, engine: EngineRef, payload: &[u8]) -> Result<Made> {
     let _visit = gate::visit("a plan cannot be loaded")?;
+    let _asking = Asking::begin();
     let (plugin, handle) = opened(session, engine)?;
     require_saving(plugin)?;
     let _phase = trace::phase("load a saved plan", || plugin.name.clone());

@@ -8,6 +8,7 @@ use hipdnn_plugin_sdk::ffi::hipdnnPluginConstData_t as ConstData;
 use hipdnn_plugin_sdk::graph::GraphError;
 use hipdnn_plugin_sdk::wire::{self, Knob};
 
+use super::asking::Asking;
 use super::{EngineRef, Session, check};
 use crate::graph::FrozenGraph;
 use crate::log;
@@ -107,6 +108,7 @@ fn fetch(
     let bytes = graph.bytes(plugin.generation.layout)?;
     let graph = ConstData { ptr: bytes.as_ptr().cast(), size: bytes.len() };
     let mut data = ConstData { ptr: ptr::null(), size: 0 };
+    let _asking = Asking::begin();
     // SAFETY: the handle is the plugin's own and the bytes outlive the call, which writes one struct.
     let status = unsafe { plugin.api.get_engine_details(handle, id, &raw const graph, &raw mut data) };
     check(&plugin.api, "get engine details", status)?;

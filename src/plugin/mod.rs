@@ -6,6 +6,7 @@
 mod admission;
 mod api;
 pub mod ask;
+pub mod asking;
 pub mod cache;
 mod cache_limit;
 pub mod context;

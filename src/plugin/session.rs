@@ -9,11 +9,13 @@ use std::sync::{Arc, OnceLock};
 use hipdnn_plugin_sdk::ffi::{HipdnnEnginePluginHandle, hipdnnEnginePluginHandle_t};
 use smallvec::SmallVec;
 
+use super::asking::is_asking;
 use super::cache::{Cache, Entry};
 use super::{Engine, HeuristicHandles, HeuristicPlugin, Plugin, check};
 use crate::device::{self, Place};
 use crate::graph::FrozenGraph;
 use crate::log;
+use crate::object::is_executing;
 use crate::selection::Settings;
 use crate::status::{Error, Result};
 
@@ -146,7 +148,8 @@ impl Session {
     }
 
     /// A number for the plugins, if what they answer is the same for all handles of this number: without a stream, which may be another
-    /// device's, and on the one device on which the handle was made, because plugins may stay with the first that they see.
+    /// device's, on the one device on which the handle was made, because plugins may stay with the first that they see, and not from
+    /// within a plugin's call, because plugins may turn away who comes from there.
     fn number_of_plugins(&self) -> Option<u64> {
         if !self.home.is_same_device(device::place()) && !self.has_moved.load(Ordering::Relaxed) {
             self.has_moved.store(true, Ordering::Relaxed);
@@ -154,7 +157,9 @@ impl Session {
         let is_plain = self.changing.load(Ordering::SeqCst) == 0
             && self.stream().is_null()
             && self.left_out.is_empty()
-            && !self.has_moved.load(Ordering::Relaxed);
+            && !self.has_moved.load(Ordering::Relaxed)
+            && !is_asking()
+            && !is_executing();
         is_plain.then_some(self.set.number)
     }
 
