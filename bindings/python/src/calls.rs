@@ -34,8 +34,8 @@ struct Call {
 #[pyclass(frozen, module = "hipdnn._native")]
 pub struct Calls {
     known: Mutex<Known<Box<[i64]>, Arc<Call>>>,
-    /// Answers what plans for GPUs depend on besides.
-    switches: Py<PyAny>,
+    /// Answer what plans for GPUs depend on besides.
+    switches: Vec<Py<PyAny>>,
 }
 
 /// Shape, strides and type of a new tensor.
@@ -44,7 +44,7 @@ type Made = (Vec<i64>, Vec<i64>, Py<PyAny>);
 #[pymethods]
 impl Calls {
     #[new]
-    fn new(switches: Py<PyAny>) -> Self {
+    fn new(switches: Vec<Py<PyAny>>) -> Self {
         Self { known: Mutex::default(), switches }
     }
 
@@ -114,8 +114,9 @@ impl Calls {
             }
         }
         if signature.device.is_some_and(|device| device.kind != dlpack::CPU) {
-            let switches = self.switches.bind(arguments.py()).call0()?;
-            signature.add(torch, &switches, false)?;
+            for switch in &self.switches {
+                signature.add(torch, &switch.bind(arguments.py()).call0()?, false)?;
+            }
         }
         Ok(Some(signature))
     }

@@ -129,6 +129,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<router::Counts>()?;
     module.add_class::<router::Router>()?;
     module.add_class::<router::Mode>()?;
+    module.add_class::<router::Overrides>()?;
     module.add_function(wrap_pyfunction!(hardware, module)?)?;
     module.add_function(wrap_pyfunction!(plan::noting, module)?)?;
     module.add_function(wrap_pyfunction!(device::synchronize, module)?)?;

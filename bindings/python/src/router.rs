@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple, PyType};
+use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
 use crate::plan;
 use crate::signature::{Known, MOST, Signature, Torch, keep};
@@ -43,14 +43,21 @@ impl Counts {
 }
 
 impl Counts {
+    /// Counts a call that goes on in PyTorch.
+    fn add_reason(&self, reason: &Bound<'_, PyString>) -> PyResult<()> {
+        let reasons = self.reasons.bind(reason.py());
+        let before: u64 = reasons.get_item(reason)?.extract()?;
+        reasons.set_item(reason, before + 1)
+    }
+
     /// Goes a way, and notes its plans where no call from here went it before.
-    fn along<T>(&self, py: Python<'_>, way: &Way, go: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    fn along<T>(&self, py: Python<'_>, way: u64, go: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
         let is_new = {
             let mut ways = self.ways.lock().unwrap_or_else(PoisonError::into_inner);
             if ways.len() >= MOST {
                 ways.clear();
             }
-            ways.insert(way.number, ()).is_none()
+            ways.insert(way, ()).is_none()
         };
         if !is_new {
             return go();
@@ -73,8 +80,15 @@ enum Piece {
 /// The number of the next way.
 static WAYS: AtomicU64 = AtomicU64::new(0);
 
-/// An operation that a call comes down to.
-struct Way {
+/// What a call comes down to.
+enum Way {
+    Here(Operation),
+    /// PyTorch's own, for a reason.
+    Elsewhere(Py<PyString>),
+}
+
+/// An operation with what it is given.
+struct Operation {
     number: u64,
     operation: Py<PyAny>,
     pieces: Vec<Piece>,
@@ -82,7 +96,7 @@ struct Way {
     takes_first: bool,
 }
 
-impl Way {
+impl Operation {
     fn go<'py>(
         &self,
         args: &Bound<'py, PyTuple>,
@@ -164,20 +178,25 @@ impl Router {
         takes_first: bool,
     ) -> PyResult<()> {
         let py = func.py();
-        let Some(torch) = Torch::get(py)?.filter(|torch| torch.is_plain(py).unwrap_or(false)) else {
-            return Ok(());
-        };
-        let Some(signature) = signature(torch, func, args, kwargs)? else { return Ok(()) };
         let pieces = pieces.into_iter().map(|(at, value)| match at {
             None => Piece::Constant(value),
             Some(at) if value.is_none(py) => Piece::Argument(at),
             Some(at) => Piece::Cast(at, value),
         });
         let number = WAYS.fetch_add(1, Ordering::Relaxed);
-        let way = Way { number, operation, pieces: pieces.collect(), takes_first };
-        let full = keep(&mut self.ways(), signature.words.into_boxed_slice(), Arc::new(way));
-        drop(full);
-        Ok(())
+        let way = Operation { number, operation, pieces: pieces.collect(), takes_first };
+        self.keep_way(func, args, kwargs, Way::Here(way))
+    }
+
+    /// Keeps why a call went on in PyTorch, as all calls with its signature do.
+    fn keep_elsewhere(
+        &self,
+        func: &Bound<'_, PyAny>,
+        args: &Bound<'_, PyTuple>,
+        kwargs: Option<&Bound<'_, PyDict>>,
+        reason: Py<PyString>,
+    ) -> PyResult<()> {
+        self.keep_way(func, args, kwargs, Way::Elsewhere(reason))
     }
 
     /// Forgets whose counts are whose.
@@ -219,6 +238,26 @@ fn signature(
 }
 
 impl Router {
+    /// Keeps what a call came down to, if it has a signature.
+    fn keep_way(
+        &self,
+        func: &Bound<'_, PyAny>,
+        args: &Bound<'_, PyTuple>,
+        kwargs: Option<&Bound<'_, PyDict>>,
+        way: Way,
+    ) -> PyResult<()> {
+        let py = func.py();
+        let Some(torch) = Torch::get(py)?.filter(|torch| torch.is_plain(py).unwrap_or(false)) else {
+            return Ok(());
+        };
+        let kwargs = kwargs.filter(|kwargs| !kwargs.is_empty());
+        if let Some(signature) = signature(torch, func, args, kwargs)? {
+            let full = keep(&mut self.ways(), signature.words.into_boxed_slice(), Arc::new(way));
+            drop(full);
+        }
+        Ok(())
+    }
+
     fn sites(&self) -> MutexGuard<'_, Sites> {
         self.sites.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -243,15 +282,24 @@ impl Router {
             && let Some(signature) = signature(torch, func, args, kwargs)?
         {
             let way = self.ways().get(signature.words.as_slice()).map(Arc::clone);
-            match way.map(|way| counts.get().along(py, &way, || way.go(args, kwargs))) {
-                Some(Ok(result)) => {
-                    counts.get().add();
-                    return Ok(result);
+            match way.as_deref() {
+                Some(Way::Here(operation)) => {
+                    match counts.get().along(py, operation.number, || operation.go(args, kwargs)) {
+                        Ok(result) => {
+                            counts.get().add();
+                            return Ok(result);
+                        }
+                        Err(error) if !error.get_type(py).is_subclass(self.unsupported.bind(py))? => {
+                            return Err(error);
+                        }
+                        Err(_) => {}
+                    }
                 }
-                Some(Err(error)) if !error.get_type(py).is_subclass(self.unsupported.bind(py))? => {
-                    return Err(error);
+                Some(Way::Elsewhere(reason)) => {
+                    counts.get().add_reason(reason.bind(py))?;
+                    return func.call(args, kwargs);
                 }
-                _ => {}
+                None => {}
             }
         }
         self.search.bind(py).call1((func, handler, args, kwargs, counts))
@@ -326,5 +374,53 @@ impl Mode {
         let _ = types;
         let args = args.unwrap_or_else(|| PyTuple::empty(func.py()));
         self.router.get().call(func, &args, kwargs.filter(|kwargs| !kwargs.is_empty()))
+    }
+}
+
+/// What PyTorch's functions that are written in Python call where something may override them: PyTorch's own such function, but for calls
+/// that come to a mode here, whose router is asked at once.
+#[pyclass(frozen, module = "hipdnn._native")]
+pub struct Overrides {
+    usual: Py<PyAny>,
+    has_mode: Py<PyAny>,
+    pop: Py<PyAny>,
+    push: Py<PyAny>,
+}
+
+#[pymethods]
+impl Overrides {
+    #[new]
+    fn new(py: Python<'_>, usual: Py<PyAny>) -> PyResult<Self> {
+        let native = py.import("torch")?.getattr("_C")?;
+        let of = |name: &str| native.getattr(name).map(Bound::unbind);
+        Ok(Self {
+            usual,
+            has_mode: of("_is_torch_function_mode_enabled")?,
+            pop: of("_pop_torch_function_stack")?,
+            push: of("_push_on_torch_function_stack")?,
+        })
+    }
+
+    #[pyo3(signature = (public_api, relevant_args, *args, **kwargs))]
+    fn __call__<'py>(
+        &self,
+        public_api: &Bound<'py, PyAny>,
+        relevant_args: &Bound<'py, PyAny>,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = public_api.py();
+        if self.has_mode.bind(py).call0()?.is_truthy()? {
+            // Modes are asked before tensors' types are, each without those above it.
+            let top = self.pop.bind(py).call0()?;
+            let result =
+                top.cast::<Mode>().map(|mode| mode.get().router.get().call(public_api, args, kwargs));
+            self.push.bind(py).call1((&top,))?;
+            if let Ok(result) = result {
+                return result;
+            }
+        }
+        let all = [public_api, relevant_args].into_iter().cloned().chain(args.iter());
+        self.usual.bind(py).call(PyTuple::new(py, all.collect::<Vec<_>>())?, kwargs)
     }
 }

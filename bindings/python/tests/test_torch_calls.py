@@ -199,3 +199,70 @@ def test_arguments_without_a_signature_are_searched_each_time(searched):
     (row,) = hipdnn.torch.report()
     assert len(searched) == row.passed_on == 2 and "a Odd" in row.reasons[0]
     assert operation.plain(torch.ones(1))
+
+
+def test_what_goes_on_in_pytorch_does_so_at_once(searched):
+    with hipdnn.torch.enable():
+        for _ in range(3):
+            x = rand(3)
+            assert F.relu(x, inplace=True) is x
+    (row,) = hipdnn.torch.report()
+    assert (row.passed_on, row.reasons, len(searched)) == (3, ("in place",), 1)
+
+
+def test_reasons_that_end_are_forgotten(searched):
+    x = rand(3)
+    with hipdnn.torch.enable():
+        for routed in range(2):
+            with torch.autograd.forward_ad.dual_level():
+                F.gelu(x)
+            F.gelu(x)
+    assert [(row.routed, row.passed_on) for row in hipdnn.torch.report()] == [(0, 2), (2, 0)]
+
+
+def test_running_statistics_are_changed_by_all_ways():
+    """In the types that statistics have and in others, with and without gradients, scale and bias, and of rows."""
+    for shape in ((4, 3, 5, 5), (4, 3)):
+        for dtype in (torch.float32, torch.bfloat16):
+            for weight in (None, rand(3, grad=True, dtype=dtype)):
+                for grad in (False, True):
+                    x, found = rand(*shape, grad=grad, dtype=dtype), []
+                    for on in (True, False):
+                        running = torch.zeros(3, dtype=dtype), torch.ones(3, dtype=dtype)
+                        if on:
+                            hipdnn.torch.enable()
+                        for _ in range(2):
+                            y = F.batch_norm(x, *running, weight, weight, training=True)
+                        hipdnn.torch.disable()
+                        found.append((y, *running))
+                    for got, wanted in zip(*found):
+                        torch.testing.assert_close(got, wanted, rtol=2e-2, atol=2e-2)
+
+
+def test_others_that_override_functions_are_asked():
+    class Mine(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    class Above(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            seen.append("above")
+            return func(*args, **(kwargs or {}))
+
+    seen: list[object] = []
+    x = rand(3)
+    with hipdnn.torch.enable():
+        with Above():
+            F.relu(x)
+        assert seen == ["above"]
+        assert isinstance(F.relu(x.as_subclass(Mine)), Mine) and F.relu in seen
+        with torch._C.DisableTorchFunction():
+            F.relu(x)
+    assert isinstance(F.relu(x.as_subclass(Mine)), Mine)
+    assert sum(row.routed for row in hipdnn.torch.report()) == 1
+    # PyTorch's function is as it was for those that look at it.
+    assert torch.jit.script(F.relu)(x).equal(F.relu(x))
+    traced = torch.fx.symbolic_trace(lambda x: F.relu(F.layer_norm(x, (3,))))
+    assert [node.target for node in traced.graph.nodes if node.op == "call_function"] == [F.layer_norm, F.relu]

@@ -19,6 +19,7 @@ import os
 import threading
 from typing import Any
 
+import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 
 from .. import _native
@@ -45,6 +46,10 @@ class enable(_native.Mode, TorchFunctionMode):
         return made
 
     def __init__(self) -> None:
+        functions: Any = F
+        if not isinstance(functions.handle_torch_function, _native.Overrides):
+            # By this one PyTorch's functions in Python come to a mode. It takes longer than all that the mode does.
+            functions.handle_torch_function = _native.Overrides(functions.handle_torch_function)
         _modes().append(self)
         super().__enter__()
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+import functools
+from typing import Any, Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -19,7 +20,20 @@ _KIND = ROCM if torch.version.hip else CUDA
 _SLOW = ("ConvolutionFwdAttributes", "ConvolutionBwdAttributes", "ConvolutionWrwAttributes", "MatmulAttributes")
 _GENERATED = ("NVRTC_", "HIPRTC_")
 
-_is_tf32 = getattr(torch._C, "_get_fp32_precision_getter", None)
+_precision = getattr(torch._C, "_get_fp32_precision_getter", None)
+_deterministic = torch._C._get_cudnn_deterministic, torch._C._get_deterministic_algorithms
+
+#: PyTorch's switches that plans depend on: the precision of products and of convolutions, two that keep results from varying, and whether
+#: plans are timed.
+SWITCHES: list[Callable[[], Any]] = [
+    *(
+        (functools.partial(_precision, "cuda", "matmul"), functools.partial(_precision, "cuda", "conv"))
+        if _precision is not None
+        else (lambda: torch.backends.cuda.matmul.allow_tf32, lambda: torch.backends.cudnn.allow_tf32)
+    ),
+    *_deterministic,
+    torch._C._get_cudnn_benchmark,
+]
 
 
 def device_of(tensor: Tensor) -> Device:
@@ -30,12 +44,8 @@ def device_of(tensor: Tensor) -> Device:
 def settings() -> tuple[bool, bool, bool, bool]:
     """What PyTorch's switches say: whether products and convolutions may be rounded to TF32, whether results must not vary, and whether
     plans are timed when they are made."""
-    if _is_tf32 is not None:
-        products, convolutions = _is_tf32("cuda", "matmul") == "tf32", _is_tf32("cuda", "conv") == "tf32"
-    else:
-        products, convolutions = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-    exact = torch._C._get_cudnn_deterministic() or torch._C._get_deterministic_algorithms()
-    return products, convolutions, exact, torch._C._get_cudnn_benchmark()
+    products, convolutions, exact, always_exact, timed = (switch() for switch in SWITCHES)
+    return products in (True, "tf32"), convolutions in (True, "tf32"), exact or always_exact, timed
 
 
 def build(graph: Graph, device: Device, switches: Sequence[bool]) -> Graph:

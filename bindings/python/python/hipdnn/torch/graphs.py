@@ -13,7 +13,7 @@ from ..device import HOST, torch_type
 from ..errors import Error
 from ..graph import ALIGNMENT, Graph
 from .devices import build as build_on_gpu
-from .devices import device_of, settings as switches
+from .devices import SWITCHES, device_of, settings as switches
 
 #: What the engines compute in.
 TYPES = frozenset((torch.float32, torch.float16, torch.bfloat16, torch.float64))
@@ -26,7 +26,11 @@ _MOST = 4096
 
 
 class Unsupported(Exception):
-    """Why a call goes on in PyTorch."""
+    """Why a call goes on in PyTorch, as all calls with its signature do."""
+
+
+class NotNow(Unsupported):
+    """Why a call goes on in PyTorch, though another one with its signature may not."""
 
 
 class Computation:
@@ -104,14 +108,15 @@ def compute(
     if made is None:
         if first.is_cuda and torch.cuda.is_current_stream_capturing():
             # Planning allocates and measures. What ran before the capture was planned then.
-            raise Unsupported("a step that is captured before it ran")
+            raise NotNow("a step that is captured before it ran")
         made = _plan(name, tensors, build, gaps)
         with _lock:
             if len(_made) >= _MOST:
                 _made.clear()
             _made[key] = made
     if isinstance(made, str):
-        raise Unsupported(made)
+        # With other switches there may be an engine.
+        raise NotNow(made)
     return made(tensors, shape)
 
 
@@ -123,7 +128,7 @@ class cached:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
-        self.calls = _native.Calls(switches)
+        self.calls = _native.Calls(SWITCHES)
         #: What was computed before with such arguments, or None.
         self.run = self.calls.run
         _caches.append(self.calls)

@@ -147,7 +147,7 @@ class Operation:
         reason = beyond_gradients()
         if reason is not None:
             return self._elsewhere(reason, args)
-        if torch.is_grad_enabled() and any(isinstance(value, Tensor) and value.requires_grad for value in args):
+        if _has_gradients(args):
             # What is called here is at one level of derivatives, whose parts go to the next one.
             with one_level():
                 return self.apply_in_levels(*args)
@@ -164,13 +164,34 @@ class Operation:
         counts_of(self.name, ("gradient", 0)).reasons["the gradient of a gradient"] += 1
         return gradients_of(self._by_pytorch, args, ctx.needs_input_grad, grads)
 
-    def register_autograd(self, backward: Callable[..., Any], *, setup_context: Callable[..., None]) -> None:
-        forward = self.forward
+    def register_autograd(
+        self,
+        backward: Callable[..., Any],
+        *,
+        setup_context: Callable[..., None],
+        others: Callable[[Any, Any], None] | None = None,
+    ) -> None:
+        """Its gradient; `others` is told the arguments and all results of a call that answers the first one alone."""
+        forward, known = self.forward, self.forward.run
 
         def run(ctx: Any, *args: Any) -> Any:
-            result = forward(*args)
+            result = known(*args)
+            if result is None:
+                result = forward(*args)
             setup_context(ctx, args, result)
             return result
+
+        def run_first(ctx: Any, *args: Any) -> Any:
+            result = run(ctx, *args)
+            if others is not None:
+                others(args, result)
+            return result[0]
+
+        def forward_first(*args: Any) -> Any:
+            result = forward(*args)
+            if others is not None:
+                others(args, result)
+            return result[0]
 
         def run_in_levels(ctx: Any, *args: Any) -> Any:
             # The next level of derivatives wants its own ones.
@@ -182,6 +203,9 @@ class Operation:
         #: The function as it is called where no transformation of functions looks at it.
         self.apply = self._applied(run, backward)
         self.apply_in_levels = self._applied(run_in_levels, backward)
+        self.others = others
+        #: The functions that answer the first result.
+        self.apply_first, self.forward_first = self._applied(run_first, backward), forward_first
 
     def _applied(self, forward: Callable[..., Any], backward: Callable[..., Any]) -> Any:
         # With a `setup_context` of its own PyTorch would look at the signature in each call.
@@ -192,11 +216,22 @@ class Operation:
     def __call__(self, *args: Any) -> Any:
         if not plain(*args):
             return self.custom(*args)
-        if torch.is_grad_enabled():
-            for value in args:
-                if isinstance(value, Tensor) and value.requires_grad:
-                    return noted(self.apply, args, self.apply(*args))
-        return noted(self.forward, args, self.forward(*args))
+        call = self.apply if _has_gradients(args) else self.forward
+        return noted(call, args, call(*args))
+
+    def first(self, *args: Any) -> Any:
+        """The first of several results; autograd has less to look at than with all of them."""
+        if not plain(*args):
+            result = self.custom(*args)
+            if self.others is not None:
+                self.others(args, [t.detach() for t in result])
+            return result[0]
+        call = self.apply_first if _has_gradients(args) else self.forward_first
+        return noted(call, args, call(*args))
+
+
+def _has_gradients(args: Any) -> bool:
+    return torch.is_grad_enabled() and any(isinstance(value, Tensor) and value.requires_grad for value in args)
 
 
 def _keep_all(ctx: Any, inputs: Any, output: Any) -> None:

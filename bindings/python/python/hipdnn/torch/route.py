@@ -200,7 +200,16 @@ def batch_norm(
     check(input, running_mean, running_var, weight, bias)
     if input.dim() < 2 or (training and input.numel() == input.shape[1]):
         raise Unsupported("one value for each channel")
-    return step(_normalize, input, running_mean, running_var, weight, bias, training, momentum, eps)
+    running = running_mean, running_var
+    if training and input.dim() > 2 and not any(_is_converted(t, input) for t in (*running, weight, bias)):
+        return ops.batch_norm.first(input, weight, bias, *running, momentum, eps)
+    return step(_normalize, input, *running, weight, bias, training, momentum, eps)
+
+
+def _is_converted(given: Tensor | None, like: Tensor) -> bool:
+    """Whether a scale, bias or running statistic is made up, or taken in another type or shape."""
+    kind = torch.float64 if like.dtype == torch.float64 else torch.float32
+    return given is None or given.dtype is not kind or given.dim() != 1
 
 
 def _normalize(
@@ -228,7 +237,7 @@ def layer_norm(
     if tuple(input.shape[input.dim() - len(normalized_shape) :]) != tuple(normalized_shape):
         raise Unsupported("shapes that do not fit")
     factors = factor(weight, input, size, 1), factor(bias, input, size, 0)
-    return ops.layer_norm(input, *factors, eps)[0]
+    return ops.layer_norm.first(input, *factors, eps)
 
 
 @handles(F.group_norm, torch.group_norm)
@@ -240,7 +249,7 @@ def group_norm(
         raise Unsupported("shapes that do not fit")
     input, size = widened(input), input[0].numel() // num_groups
     factors = factor(None, input, size, 1), factor(None, input, size, 0)
-    y = ops.layer_norm(input, *factors, eps)[0]
+    y = ops.layer_norm.first(input, *factors, eps)
     shape = (1, -1, *(1 for _ in input.shape[2:]))
     y = y if weight is None else y * weight.view(shape).to(y.dtype)
     return y if bias is None else y + bias.view(shape).to(y.dtype)
@@ -283,7 +292,7 @@ def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Any = None,
     if tuple(input.shape[input.dim() - len(normalized_shape) :]) != tuple(normalized_shape):
         raise Unsupported("shapes that do not fit")
     eps = torch.finfo(input.dtype).eps if eps is None else eps
-    return ops.rms_norm(input, factor(weight, input, size, 1), eps)[0]
+    return ops.rms_norm.first(input, factor(weight, input, size, 1), eps)
 
 
 @handles(F.scaled_dot_product_attention)
@@ -325,7 +334,7 @@ def scaled_dot_product_attention(
             raise Unsupported("dropout on a GPU")
         shape = (*query.shape[:3], key.shape[2])
         kept = torch.empty(shape, dtype=query.dtype, device=query.device).bernoulli_(1 - dropout_p)
-    return ops.sdpa(query, key, value, attn_mask, kept, is_causal, scale, dropout_p)[0]
+    return ops.sdpa.first(query, key, value, attn_mask, kept, is_causal, scale, dropout_p)
 
 
 @handles(F.softmax, torch.softmax, Tensor.softmax)

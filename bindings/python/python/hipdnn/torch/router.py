@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .. import _native
 from . import counts
-from .graphs import Unsupported
+from .graphs import NotNow, Unsupported
 from .operation import noting
 from .route import HANDLERS
 from .transforms import asked
@@ -21,10 +21,12 @@ def search(func: Any, handler: Callable[..., Any], args: Any, kwargs: Any, count
     try:
         reason = asked()
         if reason is not None:
-            raise Unsupported(reason)
+            raise NotNow(reason)
         with noting() as noted:
             result, plans = _native.noting(functools.partial(handler, *args, **kwargs))
     except (Unsupported, TypeError) as reason:
+        if isinstance(reason, Unsupported) and not isinstance(reason, NotNow):
+            ROUTER.keep_elsewhere(func, args, kwargs, str(reason))
         counted.reasons[str(reason)] += 1
         return func(*args, **kwargs)
     counted.add()

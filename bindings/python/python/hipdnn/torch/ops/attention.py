@@ -119,7 +119,7 @@ def _sdpa_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
     ctx.set_materialize_grads(False)
 
 
-def _sdpa_backward(ctx, do, _):  # type: ignore[no-untyped-def]
+def _sdpa_backward(ctx, do, *_):  # type: ignore[no-untyped-def]
     if do is None:
         return (None,) * 8
     q, k, v, o, stats, bias, kept = ctx.saved_tensors

@@ -17,7 +17,10 @@ TRAINING = norm_forward_phase.TRAINING
 def batch_norm(
     x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, var: Tensor, momentum: float, eps: float
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Batch normalization in training: the result, mean, 1 / sqrt(variance + eps), the running mean and variance after."""
+    """Batch normalization in training: the result, mean, 1 / sqrt(variance + eps), the running mean and variance after.
+
+    ``first`` writes the last two to the running mean and variance that it is given.
+    """
     tensors = [x, *(channels(t, x.dim()) for t in (scale, bias, mean, var))]
     results = compute("batch_norm", (momentum, eps), tensors, lambda graph, *t: graph.batchnorm(*t, eps, momentum))
     y, mean, inv, next_mean, next_var = results[0], *(t.flatten() for t in results[1:])
@@ -70,13 +73,17 @@ def _batch_norm_context(ctx, inputs, output):  # type: ignore[no-untyped-def]
     ctx.set_materialize_grads(False)
 
 
+def _keep_running(inputs, output):  # type: ignore[no-untyped-def]
+    torch._foreach_copy_(list(inputs[3:5]), list(output[3:5]))
+
+
 def _batch_norm_backward(ctx, dy, *_):  # type: ignore[no-untyped-def]
     if dy is None:
         return (None,) * 7
     return *batch_norm_backward.gradient(dy, *ctx.saved_tensors), None, None, None, None
 
 
-batch_norm.register_autograd(_batch_norm_backward, setup_context=_batch_norm_context)
+batch_norm.register_autograd(_batch_norm_backward, setup_context=_batch_norm_context, others=_keep_running)
 
 
 @operation
