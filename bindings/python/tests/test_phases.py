@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 
 import numpy as np
 import pytest
@@ -78,8 +79,15 @@ def test_mistakes_name_the_step():
         with pytest.raises(GraphError, match="heur_mode"):
             graph.create_execution_plans(modes)
     graph.create_execution_plans([cudnn.heur_mode.B])
-    with pytest.raises(GraphError, match="index: is 99"):
-        graph.build_plan_at_index(99)
+    of = ", ".join(f"{at} ({graph.get_plan_name_at_index(at)})" for at in range(graph.get_execution_plan_count()))
+    for index in (99, -1, 2**40, "0", None):
+        words = re.escape(f"index: is {index!r}, expected one of {of}")
+        for use in (
+            graph.build_plan_at_index, graph.get_plan_name_at_index, graph.get_workspace_size_plan_at_index,
+            lambda index: graph.execute_plan_at_index({}, None, index),
+        ):  # fmt: skip
+            with pytest.raises(GraphError, match=words):
+                use(index)
     # Another graph has other candidates.
     y.set_output(True)
     with pytest.raises(GraphError, match="before"):

@@ -293,12 +293,13 @@ class Graph(Windows, Pointwise, Norms, Attention, Phases):
         }
 
     def _engine_id(self, engine: str | int) -> int:
-        if isinstance(engine, int):
-            return engine
+        """The id of an engine that is loaded, by its name or by the id itself."""
         ids = {name: id for name, id, *_ in library().engines()}
-        if engine not in ids:
-            raise GraphError("build", "engine", f"is {engine!r}, expected one of {', '.join(ids)}")
-        return ids[engine]
+        found = ids.get(engine) if isinstance(engine, str) else engine
+        if not isinstance(found, int) or found not in ids.values():
+            known = ", ".join(f"{name} ({id})" for name, id in ids.items())
+            raise GraphError("build", "engine", f"is {engine!r}, expected a name or an id of {known}")
+        return found
 
     def build(
         self,
