@@ -14,6 +14,14 @@ import hipdnn.torch
 #: The first steps plan their graphs.
 PLANNED = 3
 
+#: What networks spend their time with, by words of the functions' names.
+KINDS = {
+    "convolutions": ("conv",),
+    "norms": ("norm",),
+    "linear layers": ("linear", "matmul"),
+    "attention": ("attention",),
+}
+
 
 def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser()
@@ -30,6 +38,12 @@ def arguments() -> argparse.ArgumentParser:
         action="store_true",
         help="a step captured in a CUDA graph, of each",
     )
+    parser.add_argument(
+        "--rounding",
+        action="store_true",
+        help="a third time, in PyTorch from weights that are one rounding apart: as far as rounding alone goes",
+    )
+    parser.add_argument("--rate", type=float, help="the learning rate, in place of the example's")
     parser.add_argument(
         "--check",
         action="store_true",
@@ -59,6 +73,8 @@ class Run:
     ) -> None:
         torch.manual_seed(0)
         made, self.optimizer = model()
+        for group in self.optimizer.param_groups:
+            group["lr"] = arguments.rate or group["lr"]
         compiled = ours and arguments.compile
         self.call = (
             torch.compile(made, backend=hipdnn.torch.backend) if compiled else made
@@ -68,6 +84,13 @@ class Run:
         self.graph: torch.cuda.CUDAGraph | None = None
         self.losses: list[float] = []
         self.times: list[float] = []
+
+    def round_weights(self) -> None:
+        """Moves each weight up by one rounding."""
+        with torch.no_grad():
+            for group in self.optimizer.param_groups:
+                for weight in group["params"]:
+                    weight.copy_(weight.nextafter(torch.full_like(weight, torch.inf)))
 
     def work(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         """A step, whose loss is not waited for."""
@@ -116,7 +139,11 @@ def train(
         raise SystemExit("--graph captures steps on a GPU: expected --device cuda")
     if on_gpu:
         torch.backends.cudnn.benchmark = True
+    hipdnn.torch.reset()
     plain, routed = runs = [Run(model, ours, arguments) for ours in (False, True)]
+    if arguments.rounding:
+        runs.append(Run(model, False, arguments))
+        runs[-1].round_weights()
     # Steps before a capture are made on a stream that is none of those with rules of their own.
     side = torch.cuda.Stream() if arguments.graph else None
     with torch.cuda.stream(side) if side else contextlib.nullcontext():
@@ -128,12 +155,18 @@ def train(
                     run.capture(x, y)
             for run in runs:
                 run.step(x, y)
-    apart = max(abs(a / b - 1) for a, b in zip(routed.losses, plain.losses))
-    print(
-        f"loss {plain.losses[0]:.3f} -> {plain.losses[-1]:.3f} in PyTorch, {routed.losses[-1]:.3f} with hipDNN; at most {100 * apart:.3f} % apart"
+    apart, *rounding = (
+        max(abs(a / b - 1) for a, b in zip(run.losses, plain.losses))
+        for run in runs[1:]
     )
+    print(
+        f"loss {plain.losses[0]:.3f} -> {plain.losses[-1]:.3f} in PyTorch, {routed.losses[-1]:.3f} with hipDNN; at most {100 * apart:.3g} % apart"
+    )
+    for of in rounding:
+        print(f"PyTorch from weights one rounding apart: at most {100 * of:.3g} % apart")
     their_time, our_time = (
-        statistics.median(run.times[PLANNED + on_gpu :] or run.times) for run in runs
+        statistics.median(run.times[PLANNED + on_gpu :] or run.times)
+        for run in (plain, routed)
     )
     where = torch.cuda.get_device_name(arguments.device) if on_gpu else "the CPU"
     print(
@@ -141,21 +174,39 @@ def train(
         f" ({where}, {arguments.dtype}{', captured' if arguments.graph else ''})"
     )
     rows = hipdnn.torch.report()
+    shares = computed_here(rows)
+    told = (f"{100 * share:.4g} % of {kind}" for kind, share in shares.items())
+    print(f"hipDNN computed {', '.join(told)}")
+    print(f"  {'function':<30} {'calls':>6}  {'engine':<20}  place")
     for row in sorted(rows, key=lambda row: -row.routed):
+        engines = ", ".join(dict.fromkeys(ran.engine for ran in row.ran))
         why = (
             f", in PyTorch {row.passed_on}: {'; '.join(row.reasons)}"
             if row.passed_on
             else ""
         )
-        print(f"  {row.function:<30} {row.routed:>6} here{why}  ({row.place})")
+        print(
+            f"  {row.function:<30} {row.routed:>6}  {engines:<20}  {row.place}{why}"
+        )
     if arguments.plot:
         draw(name, plain.losses, routed.losses, arguments.plot)
     # Engines of a GPU do not take everything; PyTorch computes that.
-    left = any(row.passed_on for row in rows) and not on_gpu
+    left = not on_gpu and (not shares or any(row.passed_on for row in rows))
     if arguments.check and (apart > 0.01 or left):
         raise SystemExit(
             "the losses are more than 1 % apart, or something was not computed by hipDNN"
         )
+
+
+def computed_here(rows: hipdnn.torch.Report) -> dict[str, float]:
+    """The share of the calls of each kind that hipDNN computed, of the kinds that there are."""
+    shares = {}
+    for kind, words in KINDS.items():
+        of = [row for row in rows if any(word in row.function for word in words)]
+        routed = sum(row.routed for row in of)
+        if calls := routed + sum(row.passed_on for row in of):
+            shares[kind] = routed / calls
+    return shares
 
 
 def draw(name: str, theirs: list[float], ours: list[float], path: str) -> None:

@@ -1,7 +1,7 @@
 """Trains a small GPT on text twice, in PyTorch alone and by hipDNN, and compares the losses.
 
 python examples_python/train_gpt.py [--steps 200] [--layers 6] [--size 128] [--heads 4] [--length 64] [--texts 16] [--device cuda]
-    [--dtype bfloat16] [--graph] [--check] [--compile] [--plot FILE.svg]
+    [--dtype bfloat16] [--graph] [--rounding] [--rate 0.001] [--check] [--compile] [--plot FILE.svg]
 """
 
 from pathlib import Path

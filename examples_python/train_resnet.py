@@ -1,7 +1,7 @@
 """Trains ResNet-18 on handwritten digits twice, in PyTorch alone and by hipDNN, and compares the losses.
 
 python examples_python/train_resnet.py [--steps 200] [--width 64] [--images 32] [--size 8] [--device cuda] [--dtype float16]
-    [--graph] [--check] [--compile] [--plot FILE.svg]
+    [--graph] [--rounding] [--rate 0.001] [--check] [--compile] [--plot FILE.svg]
 """
 
 from pathlib import Path

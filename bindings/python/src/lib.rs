@@ -132,6 +132,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<router::Overrides>()?;
     module.add_function(wrap_pyfunction!(hardware, module)?)?;
     module.add_function(wrap_pyfunction!(plan::noting, module)?)?;
+    module.add_function(wrap_pyfunction!(streams::on_stream, module)?)?;
     module.add_function(wrap_pyfunction!(device::synchronize, module)?)?;
     module.add_function(wrap_pyfunction!(array::describe, module)?)
 }

@@ -1,17 +1,48 @@
-//! The stream that an execution goes to, found out from its arrays.
+//! The stream that an execution goes to: the program's, or found out from its arrays.
 
+use std::cell::Cell;
+
+use hipdnn_plugin_sdk::gpu::Gpu;
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 use crate::device::{Place, Stream};
 use crate::dlpack::Exchange;
+use crate::{Error, Failure};
+
+thread_local! {
+    /// The stream that the program named for executions of this thread.
+    static NAMED: Cell<Option<Stream>> = const { Cell::new(None) };
+}
+
+/// Calls a function, whose executions on GPUs go to the stream at this address.
+#[pyfunction]
+#[pyo3(signature = (stream, function, *args))]
+pub fn on_stream<'py>(
+    stream: usize,
+    function: &Bound<'py, PyAny>,
+    args: &Bound<'py, PyTuple>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let before = NAMED.replace(Some(Stream::new(stream)));
+    let result = function.call1(args);
+    NAMED.set(before);
+    result
+}
 
 /// An execution, as arrays are told of it: its stream, once one of them has settled it.
-#[derive(Default)]
 pub struct Consumer {
     stream: Option<Stream>,
+    /// The one that the program named.
+    named: Option<Stream>,
     /// Where the exchange functions lie that were asked for their stream last, with the place and the answer.
     asked: Option<(usize, Place, Stream)>,
+}
+
+impl Default for Consumer {
+    fn default() -> Self {
+        Self { stream: None, named: NAMED.get(), asked: None }
+    }
 }
 
 impl Consumer {
@@ -20,9 +51,14 @@ impl Consumer {
         self.stream.unwrap_or_default()
     }
 
-    /// The execution's stream: what was settled before, else the one that this array's producer works on, else that of a library
-    /// which has been imported.
+    /// The execution's stream: what was settled before, else the one that the program named, else the one that this array's producer
+    /// works on, else that of a library which has been imported.
     pub fn settle(&mut self, py: Python<'_>, place: Place, producer: Option<Stream>) -> PyResult<Stream> {
+        if let (None, Some(named)) = (self.stream, self.named) {
+            // SAFETY: the program vouches for the stream that it names.
+            unsafe { expect_of(named, place) }?;
+            self.stream = Some(named);
+        }
         let stream = match self.stream.or(producer) {
             Some(stream) => stream,
             None => of_imported(py, place)?.unwrap_or_default(),
@@ -50,6 +86,24 @@ impl Consumer {
                 Some(stream)
             }
         }
+    }
+}
+
+/// Raises an error where a stream is another device's.
+///
+/// # Safety
+/// The stream is a default stream or alive.
+unsafe fn expect_of(stream: Stream, place: Place) -> PyResult<()> {
+    if stream.is_default() {
+        return Ok(());
+    }
+    // SAFETY: as promised by the caller; the stream says the device itself.
+    match unsafe { place.gpu(stream) }.map_err(Failure::into_py)? {
+        Some(Gpu::Cuda(device)) if Place::Cuda(device.number) != place => Err(Error::new_err(format!(
+            "handle: the stream {stream} is of {}, but the arrays are in {place}, expected one device",
+            Place::Cuda(device.number)
+        ))),
+        _ => Ok(()),
     }
 }
 

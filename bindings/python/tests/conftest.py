@@ -13,5 +13,9 @@ def random() -> np.random.Generator:
     return np.random.default_rng(7)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "smoke: each part of hipdnn.torch in short, for `cargo xtask test` where PyTorch is")
+
+
 def pytest_report_header(config: object) -> str:
     return f"hipdnn {hipdnn.__version__}, {hipdnn.library().path}"

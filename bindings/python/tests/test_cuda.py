@@ -106,6 +106,25 @@ def test_dlpack_is_told_the_stream():
     assert [array.streams[-2:] for array in arrays.values()] == [[1, side.cuda_stream]] * 3
 
 
+def test_work_goes_to_the_stream_of_a_handle():
+    graph, x, b, y = chain()
+    of = {t: numbers(64, 256) for t in (x, b, y)}
+    side, handle = torch.cuda.Stream(), hipdnn.create_handle()
+    hipdnn.set_stream(handle, side.cuda_stream)
+    graph.execute(of, handle=handle)
+    torch.cuda.synchronize()
+    of[y].fill_(torch.nan)
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(200_000_000)
+    graph.execute(of, handle=handle)
+    # What PyTorch does with the array afterwards waits for it.
+    result, after = of[y].clone(), torch.cuda.Event()
+    after.record()
+    assert not side.query() and not after.query()
+    torch.testing.assert_close(result, 2 * of[x] + of[b])
+    hipdnn.destroy_handle(handle)
+
+
 def test_strides_are_those_of_the_array():
     wide = numbers(4, 6, 8, 10)
     for x in (wide, wide.to(memory_format=torch.channels_last), wide.permute(3, 1, 0, 2), wide.mT):

@@ -7,6 +7,7 @@ import doctest
 import json
 import re
 import runpy
+import sys
 import xml.etree.ElementTree as xml
 from pathlib import Path
 
@@ -16,17 +17,22 @@ import pytest
 import hipdnn
 import hipdnn.graph
 
-README = Path(__file__).parent.parent / "README.md"
-EXAMPLES = Path(__file__).parent.parent.parent.parent / "examples_python"
+PACKAGE = Path(__file__).parent.parent
+EXAMPLES = PACKAGE.parent.parent / "examples_python"
+BLOCKS = [
+    (f"{name} {number}", block)
+    for name, file in (("package", PACKAGE / "README.md"), ("project", EXAMPLES.parent / "README.md"))
+    for number, block in enumerate(re.findall(r"```python\n(.*?)```", file.read_text(encoding="utf-8"), re.DOTALL))
+]
+assert {name.split()[0] for name, _ in BLOCKS} == {"package", "project"}
 
 
-def test_the_readme():
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
-    assert blocks
-    for block in blocks:
-        if "torch" in block:
-            pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
-        exec(compile(block, str(README), "exec"), {})
+@pytest.mark.smoke
+@pytest.mark.parametrize("name, block", BLOCKS, ids=[name for name, _ in BLOCKS])
+def test_the_readmes(name, block):
+    if "import torch" in block:
+        pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
+    exec(compile(block, name, "exec"), {})
 
 
 @pytest.mark.parametrize("module", [hipdnn, hipdnn.graph])
@@ -65,17 +71,31 @@ def test_a_graph_as_a_picture():
     assert xml.fromstring(hipdnn.Graph()._repr_svg_()) is not None
 
 
-def test_a_convolution_in_ten_lines(capsys):
-    runpy.run_path(str(EXAMPLES / "convolution.py"))
-    assert "(1, 8, 32, 32) by CPU_ENGINE" in capsys.readouterr().out
+@pytest.mark.parametrize("name, words", [("convolution", "(1, 8, 32, 32)"), ("matmul", "[[2.0, 3.0], [8.0, 9.0]]")])
+def test_ten_lines(name, words, capsys):
+    runpy.run_path(str(EXAMPLES / f"{name}.py"))
+    assert f"{words} by CPU_ENGINE" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    "arguments", [["train_gpt.py", "--layers", "2", "--size", "32"], ["train_resnet.py", "--width", "4"]]
+    "arguments, kinds, calls",
+    [
+        (["train_gpt.py", "--layers", "2", "--size", "32"], ["norms", "linear layers", "attention"], [4 * 5, 4 * 9, 4 * 2]),
+        (["train_resnet.py", "--width", "4"], ["convolutions", "norms", "linear layers"], [4 * 20, 4 * 20, 4]),
+    ],
+    ids=["gpt", "resnet"],
 )
-def test_training_is_compared(arguments, monkeypatch, capsys):
+def test_training_is_compared(arguments, kinds, calls, monkeypatch, capsys):
     pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
     monkeypatch.syspath_prepend(str(EXAMPLES))
-    monkeypatch.setattr("sys.argv", [*arguments, "--steps", "4", "--check"])
+    monkeypatch.setattr("sys.argv", [*arguments, "--steps", "4", "--check", "--rounding"])
     runpy.run_path(str(EXAMPLES / arguments[0]), run_name="__main__")
-    assert "% apart" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    ours, rounding = (float(share) for share in re.findall(r"at most (\S+) % apart", said))
+    assert ours < 1 and 0 < rounding < 1
+    assert f"hipDNN computed {', '.join(f'100 % of {kind}' for kind in kinds)}\n" in said
+    # As many as the network has.
+    rows = [line.split() for line in said.splitlines() if "CPU_ENGINE" in line]
+    compare = sys.modules["compare"]
+    of_kind = [[int(row[1]) for row in rows if any(word in row[0] for word in compare.KINDS[kind])] for kind in kinds]
+    assert [sum(counts) for counts in of_kind] == calls

@@ -106,8 +106,22 @@ def test_an_engine_and_its_knobs_are_chosen():
     assert graph.build(engine="CPU_ENGINE", knobs={"threads": 1}).engine == "CPU_ENGINE"
     with pytest.raises(hipdnn.Error, match="threads"):
         graph.build(engine="CPU_ENGINE", knobs={"threads": -5})
-    with pytest.raises(GraphError, match="CPU_ENGINE"):
-        graph.build(engine="NO_ENGINE")
+    of = {engine.name: engine.id for engine in hipdnn.engines()}
+    assert graph.build(engine=of["CPU_REFERENCE_ENGINE"]).engine == "CPU_REFERENCE_ENGINE"
+
+
+@pytest.mark.parametrize("wrong", ["NO_ENGINE", "", 4242, -1, 1 << 70, 1.5, True, ("CPU_ENGINE",), []])
+@pytest.mark.parametrize("use", [lambda g, e: g.build(engine=e), lambda g, e: g.knobs(e)], ids=["build", "knobs"])
+def test_an_engine_that_is_not_there_is_named_beside_those_that_are(wrong, use):
+    graph = hipdnn.Graph()
+    graph.exp(graph.tensor([2, 3]))
+    with pytest.raises(GraphError) as told:
+        use(graph, wrong)
+    assert told.value.argument == "engine" and f"is {wrong!r}," in str(told.value)
+    for engine in hipdnn.engines():
+        assert f"{engine.name} ({engine.id})" in str(told.value)
+    # The graph is as it was.
+    assert graph.build().engine == "CPU_ENGINE"
 
 
 def test_equal_graphs_share_a_plan():

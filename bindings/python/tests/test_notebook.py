@@ -35,7 +35,9 @@ def test_a_terminal_has_a_line(monkeypatch, capsys):
     assert all(engine in written for engine in engines) and written.endswith("\r")
 
 
-def test_a_cell_has_a_bar_that_moves(monkeypatch, capsys):
+@pytest.fixture
+def shown(monkeypatch):
+    """What a cell shows of a measurement: a stand-in for a kernel's shell and its channel to a browser."""
     IPython = pytest.importorskip("IPython", reason="IPython is not installed: pip install ipython")
     shown = []
 
@@ -47,18 +49,20 @@ def test_a_cell_has_a_bar_that_moves(monkeypatch, capsys):
         shown.append(("display", progress))
         return Cell()
 
-    # A kernel's shell and its channel to a browser.
     monkeypatch.setattr(IPython, "get_ipython", lambda: type("Shell", (), {"kernel": object()})())
     monkeypatch.setattr("IPython.display.display", display)
+    return shown
+
+
+def test_a_cell_has_a_bar_that_moves(shown, capsys):
     engines = tune()
     assert [what for what, _ in shown] == ["display"] + ["update"] * len(engines)
     assert [of.done for _, of in shown] == list(range(len(engines) + 1))
     assert shown[-1][1].what.endswith(" ms") and capsys.readouterr().err == ""
 
 
-def test_the_notebook_runs_in_a_shell():
-    """IPython's own shell runs each cell, and shows what the cell ends with."""
-    pytest.importorskip("IPython", reason="IPython is not installed: pip install ipython")
+def test_the_notebook_runs_in_a_shell(shown):
+    """IPython's own shell runs each cell, and shows what the cell ends with; one has a bar."""
     from IPython.core.interactiveshell import InteractiveShell
 
     shell = InteractiveShell()
@@ -71,3 +75,5 @@ def test_the_notebook_runs_in_a_shell():
             formatted.append(shell.display_formatter.format(ran.result)[0])
     assert "<svg" in formatted[0]["image/svg+xml"]
     assert all(of["text/plain"] for of in formatted)
+    bars = [progress._repr_html_() for _, progress in shown]
+    assert len(bars) > 1 and all(bar.startswith("<progress ") for bar in bars) and "_ENGINE, " in bars[-1]

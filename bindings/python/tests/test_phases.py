@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 
 import numpy as np
 import pytest
@@ -78,8 +79,15 @@ def test_mistakes_name_the_step():
         with pytest.raises(GraphError, match="heur_mode"):
             graph.create_execution_plans(modes)
     graph.create_execution_plans([cudnn.heur_mode.B])
-    with pytest.raises(GraphError, match="index: is 99"):
-        graph.build_plan_at_index(99)
+    of = ", ".join(f"{at} ({graph.get_plan_name_at_index(at)})" for at in range(graph.get_execution_plan_count()))
+    for index in (99, -1, 2**40, "0", None):
+        words = re.escape(f"index: is {index!r}, expected one of {of}")
+        for use in (
+            graph.build_plan_at_index, graph.get_plan_name_at_index, graph.get_workspace_size_plan_at_index,
+            lambda index: graph.execute_plan_at_index({}, None, index),
+        ):  # fmt: skip
+            with pytest.raises(GraphError, match=words):
+                use(index)
     # Another graph has other candidates.
     y.set_output(True)
     with pytest.raises(GraphError, match="before"):
@@ -100,3 +108,46 @@ def test_arguments_of_attention_are_in_order():
     max_total_seq_len_kv use_causal_mask use_causal_mask_bottom_right sliding_window_length diagonal_alignment
     diagonal_band_left_bound diagonal_band_right_bound dropout rng_dump use_deterministic_algorithm compute_data_type name"""
     assert order == wanted.split()
+
+
+def test_handles_are_made_set_and_destroyed():
+    handle = cudnn.create_handle()
+    graph = cudnn.pygraph(handle=handle)
+    x = graph.tensor([2, 3])
+    y = graph.neg(x).set_output(True)
+    of = {x: np.ones((2, 3), np.float32), y: np.zeros((2, 3), np.float32)}
+    graph.execute(of, handle=handle)
+    assert cudnn.get_stream(handle) == 0
+    # On the host a stream means nothing, and is never looked at.
+    cudnn.set_stream(handle=handle, stream=0x1234)
+    assert cudnn.get_stream(handle) == 0x1234 and "0x1234" in repr(handle)
+    graph.execute(of, None, handle)
+    assert (of[y] == -1).all()
+    cudnn.destroy_handle(handle)
+    for use in (
+        lambda: graph.execute(of), lambda: graph.execute(of, handle=handle), lambda: cudnn.set_stream(handle, 0),
+        lambda: cudnn.get_stream(handle), lambda: cudnn.destroy_handle(handle), lambda: cudnn.Graph(handle=handle),
+    ):  # fmt: skip
+        with pytest.raises(cudnn.Error, match="handle: was destroyed"):
+            use()
+    graph.execute(of, handle=cudnn.create_handle())
+
+
+@pytest.mark.parametrize("wrong", [0, 5, "handle", object()])
+def test_what_is_no_handle_is_named(wrong):
+    graph, a, b, y = matmul()
+    for use in (
+        lambda: graph.execute({}, handle=wrong), lambda: cudnn.pygraph(handle=wrong), lambda: cudnn.get_stream(wrong),
+        lambda: cudnn.set_stream(wrong, 0), lambda: cudnn.destroy_handle(wrong),
+    ):  # fmt: skip
+        with pytest.raises(TypeError, match="handle: is .*, expected"):
+            use()
+
+
+@pytest.mark.parametrize("wrong", [None, -1, 1 << 64, 1.5, "0", True])
+def test_what_is_no_stream_is_named(wrong):
+    handle = cudnn.create_handle()
+    cudnn.set_stream(handle, 7)
+    with pytest.raises(TypeError, match="stream: is .*, expected an address"):
+        cudnn.set_stream(handle, wrong)
+    assert cudnn.get_stream(handle) == 7

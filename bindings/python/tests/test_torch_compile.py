@@ -83,6 +83,7 @@ def test_convolution_normalization_addition_and_activation(training, inplace, la
     assert routed() == {"conv2d+batch_norm+relu": 1, "conv2d+batch_norm+iadd+relu": 1}
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("training", [False, True])
 def test_linear_layers_with_activations(training):
     compare(Head(), torch.randn(3, 4, 6, 6), training)

@@ -111,7 +111,9 @@ def with_gradients(call, inputs):
     return [y.detach(), *(x.grad for x in inputs)]
 
 
-@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+@pytest.mark.parametrize(
+    "dtype", [pytest.param(of, marks=pytest.mark.smoke) if of == torch.float32 else of for of in TOLERANCES], ids=str
+)
 @pytest.mark.parametrize("name", CALLS)
 def test_results_and_gradients_are_pytorchs(name, dtype):
     call, *inputs = CALLS[name]
@@ -359,6 +361,26 @@ print(os.environ["HIPDNN_CPU_THREAD_POOL"], any(name.startswith("hipdnn-cpu") fo
     said = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     several = len(os.sched_getaffinity(0)) > 1
     assert said.stdout.split() == [pool or "openmp", str(pool == "own" and several)]
+
+
+def test_the_interpreter_ends_with_what_is_on_and_compiled():
+    code = """
+import threading, torch, torch.nn.functional as F, hipdnn.torch
+x, layer = torch.rand(64, 256), torch.nn.Linear(256, 256)
+compiled = torch.compile(torch.nn.Sequential(layer, torch.nn.GELU()), backend="hipdnn")
+held = compiled(x).sum()
+on = hipdnn.torch.enable()
+loss = F.gelu(layer(x)).sum()
+def forever():
+    with hipdnn.torch.enable():
+        while True:
+            F.gelu(layer(x))
+threading.Thread(target=forever, daemon=True).start()
+loss.backward()
+print(len(hipdnn.torch.report()) > 1)
+"""
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert (said.returncode, said.stdout, said.stderr) == (0, "True\n", "")
 
 
 def test_a_child_by_fork_computes_on_threads_of_its_own():

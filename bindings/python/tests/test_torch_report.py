@@ -10,6 +10,9 @@ import torch.nn.functional as F  # noqa: E402
 import hipdnn.torch  # noqa: E402
 
 
+pytestmark = pytest.mark.smoke
+
+
 @pytest.fixture(autouse=True)
 def fresh():
     torch._dynamo.reset()

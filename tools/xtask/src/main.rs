@@ -65,6 +65,12 @@ enum Command {
         #[arg(value_name = "GROUP", value_parser = test::names(), hide_possible_values = true)]
         groups: Vec<String>,
     },
+    /// Run all tests of the Python package where PyTorch is, which is installed outside of the clone the first time (5.3 GB).
+    TorchTest {
+        /// Only tests whose names contain one of the words.
+        #[arg(value_name = "WORD")]
+        words: Vec<String>,
+    },
     /// Run clippy and rustdoc, warnings as errors.
     Lint,
     /// Run some graphs on the AMD GPU that is here, with a report to send back (exit status 2: there is none).
@@ -82,8 +88,8 @@ enum Command {
         words: Vec<String>,
     },
     /// Run what takes too long for every change: all tests with ten times the random ones, the CPU engines with checked arithmetic, the
-    /// emulated AMD GPU in both orders of workgroups, the engines for NVIDIA GPUs, the ARM processor, the sanitizers, each fuzz target for a
-    /// minute, packages built twice.
+    /// emulated AMD GPU in both orders of workgroups, the engines for NVIDIA GPUs, all tests with PyTorch, the ARM processor, the
+    /// sanitizers, each fuzz target for a minute, packages built twice.
     Nightly,
     /// Test the library and CPU_ENGINE on an emulated 64-bit ARM processor.
     ArmTest {
@@ -177,6 +183,7 @@ fn run(line: &Line) -> Result<(), Failure> {
     match &line.command {
         Command::Demo { arguments } => demo::run(&workspace, arguments),
         Command::Test { groups } => test::run_groups(&workspace, groups),
+        Command::TorchTest { words } => test::with_torch(&workspace, words),
         Command::AmdTest { words } => amd::test(&workspace, words, amd::Order::Forward),
         Command::NvidiaTest { words } => nvidia::test(&workspace, words),
         Command::Nightly => nightly(&workspace),
@@ -261,6 +268,7 @@ fn nightly(workspace: &Workspace) -> Result<(), Failure> {
         process::show(workspace.cargo(whole).env(long, on)),
         amd::test(workspace, &[], amd::Order::Both),
         nvidia::test(workspace, &[]),
+        test::with_torch(workspace, &[]),
         arm::test(workspace, &[]),
         sanitize::sanitize(workspace, None),
         fuzz::fuzz(workspace, 60, true, None),

@@ -1,27 +1,72 @@
-//! A virtual environment of Python with what the package is built and tested with, kept outside of the clone.
+//! Virtual environments of Python with what the package is built and tested with, kept outside of the clone.
 
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::Failure;
-use crate::process::command;
+use crate::process::{command, run};
 use crate::venv;
 
-/// The folder of the environment, in place of the user's cache.
-const VARIABLE: &str = "HIPDNN_PYTHON_ENV";
+/// What an environment is for.
+struct Purpose {
+    /// Names a folder in place of that in the user's cache.
+    variable: &'static str,
+    /// The folder's name in the cache.
+    name: &'static str,
+    packages: &'static [&'static str],
+    wanted_by: &'static str,
+}
 
-/// What is installed: the builder, and what the tests need. PyTorch is used where somebody installed it.
-const PACKAGES: [&str; 4] = ["maturin>=1.9,<2", "pytest", "numpy", "ml_dtypes"];
+/// The builder, and what the tests need.
+const PACKAGE: Purpose = Purpose {
+    variable: "HIPDNN_PYTHON_ENV",
+    name: "python",
+    packages: &["maturin>=1.9,<2", "pytest", "numpy", "ml_dtypes"],
+    wanted_by: "the Python package",
+};
 
-/// The environment.
+/// PyTorch, with what its database of operations and the tests that are left out elsewhere need.
+const TORCH: Purpose = Purpose {
+    variable: "HIPDNN_TORCH_ENV",
+    name: "torch-env",
+    packages: &["torch", "pytest", "numpy", "ml_dtypes", "expecttest", "mypy", "ipython", "jax"],
+    wanted_by: "hipdnn.torch",
+};
+
+/// The command that installs PyTorch.
+pub const INSTALLS_TORCH: &str = "cargo xtask torch-test";
+
+/// An environment.
 pub struct Environment {
     folder: PathBuf,
 }
 
 impl Environment {
-    /// The environment, made and filled where it is not there yet; or why there can be none.
+    /// The one that the package is built and tested in, made and filled where it is not there yet; or why there can be none.
     pub fn ready() -> Result<Self, Failure> {
-        Ok(Self { folder: venv::ready(&folder()?, &PACKAGES, "the Python package")? })
+        Ok(Self { folder: venv::ready(&PACKAGE.folder()?, PACKAGE.packages, PACKAGE.wanted_by)? })
+    }
+
+    /// The one with PyTorch, if it is there.
+    pub fn of_torch() -> Result<Option<Self>, Failure> {
+        let environment = Self { folder: TORCH.folder()? };
+        let is_there = run(&mut environment.python(["-c", "import torch, pytest, numpy"])).is_ok();
+        Ok(is_there.then_some(environment))
+    }
+
+    /// The same, made and filled where it is not there yet; or why there can be none.
+    pub fn with_torch() -> Result<Self, Failure> {
+        if let Some(environment) = Self::of_torch()? {
+            return Ok(environment);
+        }
+        Ok(Self { folder: venv::ready(&TORCH.folder()?, TORCH.packages, TORCH.wanted_by)? })
+    }
+
+    /// One of no packages, made anew.
+    pub fn empty(folder: &Path) -> Result<Self, Failure> {
+        crate::install::remove(folder)?;
+        run(command("python3", ["-m", "venv"]).arg(folder))?;
+        Ok(Self { folder: folder.to_owned() })
     }
 
     /// Its interpreter.
@@ -35,17 +80,17 @@ impl Environment {
     pub fn program(&self, name: &str) -> PathBuf {
         self.folder.join("bin").join(name)
     }
-
-    /// How to add PyTorch to it.
-    pub fn with_torch(&self) -> String {
-        format!("{} -m pip install torch expecttest mypy", self.program("python").display())
-    }
 }
 
-fn folder() -> Result<PathBuf, Failure> {
-    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    set(VARIABLE)
-        .or_else(|| set("XDG_CACHE_HOME").map(|cache| cache.join("hipdnn-backend/python")))
-        .or_else(|| set("HOME").map(|home| home.join(".cache/hipdnn-backend/python")))
-        .ok_or_else(|| Failure::new(format!("{VARIABLE} and HOME are not set: no place for Python packages")))
+impl Purpose {
+    fn folder(&self) -> Result<PathBuf, Failure> {
+        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let in_cache = |cache: PathBuf| cache.join("hipdnn-backend").join(self.name);
+        set(self.variable)
+            .or_else(|| set("XDG_CACHE_HOME").map(in_cache))
+            .or_else(|| set("HOME").map(|home| in_cache(home.join(".cache"))))
+            .ok_or_else(|| {
+                Failure::new(format!("{} and HOME are not set: no place for Python packages", self.variable))
+            })
+    }
 }

@@ -15,6 +15,7 @@ from ._native import __version__
 from .device import DeviceArray
 from .errors import ArrayError, Error, GraphError, NoEngineError
 from .graph import Graph, Verdict
+from .handle import Handle, create_handle, destroy_handle, get_stream, set_stream
 from .library import Engine, engines, library
 from .saved import load
 from .tensor import Tensor
@@ -41,15 +42,19 @@ __all__ = [
     "Error",
     "Graph",
     "GraphError",
+    "Handle",
     "NoEngineError",
     "Tensor",
     "Verdict",
     "__version__",
     "build_plan_policy",
     "convolution_mode",
+    "create_handle",
     "data_type",
+    "destroy_handle",
     "diagonal_alignment",
     "engines",
+    "get_stream",
     "heur_mode",
     "library",
     "load",
@@ -59,4 +64,5 @@ __all__ = [
     "pygraph",
     "reduction_mode",
     "resample_mode",
+    "set_stream",
 ]

@@ -13,6 +13,7 @@ from . import _native
 from .attention import Attention
 from .device import HOST, Device, DeviceLike, device_name, device_of, empty_like, to_device
 from .errors import GraphError, NoEngineError
+from .handle import to_handle
 from .infer import packed
 from .library import computes_on, engine_device, library, quiet_log
 from .node import Node
@@ -101,8 +102,10 @@ class Graph(Windows, Pointwise, Norms, Attention, Phases):
     ) -> None:
         """``io_data_type`` is that of tensors that do not say theirs (by default the first that is said, or single precision).
 
-        Between nodes and within them it is single precision, or double where tensors are. ``handle`` is there for porting.
+        Between nodes and within them it is single precision, or double where tensors are. ``handle``
+        says the stream of executions that are given none of their own.
         """
+        self._handle = None if handle is None else to_handle(handle)
         self.name = name
         self.io_data_type = to_data_type(io_data_type)
         self.intermediate_data_type = to_data_type(intermediate_data_type)
@@ -293,12 +296,13 @@ class Graph(Windows, Pointwise, Norms, Attention, Phases):
         }
 
     def _engine_id(self, engine: str | int) -> int:
-        if isinstance(engine, int):
-            return engine
+        """The id of an engine that is loaded, by its name or by the id itself."""
         ids = {name: id for name, id, *_ in library().engines()}
-        if engine not in ids:
-            raise GraphError("build", "engine", f"is {engine!r}, expected one of {', '.join(ids)}")
-        return ids[engine]
+        found = ids.get(engine) if isinstance(engine, str) else engine
+        if not isinstance(found, int) or found not in ids.values():
+            known = ", ".join(f"{name} ({id})" for name, id in ids.items())
+            raise GraphError("build", "engine", f"is {engine!r}, expected a name or an id of {known}")
+        return found
 
     def build(
         self,
@@ -382,8 +386,16 @@ class Graph(Windows, Pointwise, Norms, Attention, Phases):
         Arrays are those of NumPy, PyTorch, JAX, CuPy, ml_dtypes, or anything with DLPack, the buffer protocol or
         ``__cuda_array_interface__``, each with its tensor's shape, strides and type (dimensions of 1 may be left out), and all on
         one device; numbers that are passed by value are on the host. On a GPU the work is queued on the current stream of PyTorch
-        or CuPy, and is not waited for. Other Python threads go on meanwhile. ``workspace`` and ``handle`` are there for porting.
+        or CuPy, or that of ``handle`` (`create_handle`), and is not waited for. Other Python threads go on meanwhile. ``workspace`` is
+        there for porting.
         """
+        handle = self._handle if handle is None else to_handle(handle)
+        if handle is not None:
+            handle._run(self._execute, tensors)
+            return
+        self._execute(tensors)
+
+    def _execute(self, tensors: Mapping[Any, Any]) -> None:
         plan = self._plan
         if plan is None:
             plan = self._plan_for(next(iter(dict(tensors).values()), None))

@@ -108,8 +108,9 @@ class Phases:
 
     def _engine_at(self, index: int) -> int:
         candidates = self._created()
-        if not 0 <= index < len(candidates):
-            raise GraphError(self.name or "graph", "index", f"is {index}, expected one of {len(candidates)} candidates")
+        if not isinstance(index, int) or not 0 <= index < len(candidates):
+            known = ", ".join(f"{at} ({self._engine_name(id)})" for at, id in enumerate(candidates))
+            raise GraphError(self.name or "graph", "index", f"is {index!r}, expected one of {known or 'no candidates'}")
         return candidates[index]
 
     def _with(self, index: int, run: Any) -> Any:

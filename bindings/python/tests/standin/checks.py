@@ -64,6 +64,82 @@ def check_streams() -> None:
     assert 2 < len(handles) <= 10, handles
 
 
+def check_handles() -> None:
+    """Work goes to the stream of the handle, in order with the streams of the arrays."""
+    made, *tensors = graph()
+    first, second = driver.standin_stream(0), driver.standin_stream(0)
+    of = {tensor: Array(by=by, stream=None) for tensor, by in zip(tensors, ("dlpack", "older", "interface"))}
+    handle = hipdnn.create_handle()
+
+    def ran_on(*args: Any, **named: Any) -> str:
+        made.execute(of, *args, **named)
+        (execution,) = executions(calls())
+        assert execution["buffers"] == buffers(of)
+        return execution["stream"]
+
+    made.execute(of)
+    calls()
+    assert ran_on(handle=handle) == "0", "no stream was set"
+    hipdnn.set_stream(handle, first)
+    assert hipdnn.get_stream(handle) == first
+    assert ran_on(handle=handle) == ran_on(None, handle) == str(first)
+    # Arrays that take a stream are told this one, and others go on as they are.
+    assert [array.told[-1:] for array in of.values()] == [[first], [first], []]
+    assert ran_on() == "0"
+    # An array's own stream goes before and after.
+    of[tensors[2]].stream = second
+    made.execute(of, handle=handle)
+    found = calls()
+    order = [line for line in found if line.startswith(("cuEventRecord", "cuStreamWait", "ExecuteOpGraph"))]
+    words = [line.split()[0] + " " + line.split()[-1] if line.startswith("cu") else "execute" for line in order]
+    before, after = words[: words.index("execute")], words[words.index("execute") :]
+    assert before[:2] == [f"cuEventRecord stream={second}", f"cuStreamWaitEvent stream={first}"], words
+    assert f"cuStreamWaitEvent stream={second}" in after, words
+    assert executions(found)[0]["stream"] == str(first)
+    # 0 is the default stream, said rather than found; a stream as an object does as well.
+    hipdnn.set_stream(handle=handle, stream=0)
+    assert ran_on(handle=handle) == "0"
+    for attribute in ("cuda_stream", "ptr"):
+        hipdnn.set_stream(handle, types.SimpleNamespace(**{attribute: second}))
+        assert hipdnn.get_stream(handle) == second and ran_on(handle=handle) == str(second)
+    # That of the graph, unless an execution has its own; plans by number, too.
+    other = hipdnn.create_handle()
+    hipdnn.set_stream(other, first)
+    made = hipdnn.Graph(handle=other)
+    x, y = made.tensor([4, 8], name="x"), made.tensor([4, 8], name="y")
+    of = {x: Array(), y: Array(), made.add(x, y).set_output(True): Array()}
+    assert ran_on() == str(first) and ran_on(handle=handle) == str(second)
+    made.create_execution_plans([hipdnn.heur_mode.A])
+    made.execute_plan_at_index(of, None, 0, handle)
+    assert executions(calls())[-1]["stream"] == str(second)
+    # Threads do not see each other's.
+    seen = []
+    waiting, going = threading.Event(), threading.Event()
+
+    def slow(*_: Any) -> None:
+        waiting.set()
+        going.wait()
+
+    thread = threading.Thread(target=lambda: handle._run(slow))
+    thread.start()
+    waiting.wait()
+    seen.append(ran_on(handle=other))
+    going.set()
+    thread.join()
+    assert seen == [str(first)]
+    # A stream of another device would compute there.
+    hipdnn.set_stream(handle, driver.standin_stream(1))
+    with told("stream 0x[0-9a-f]+ is of cuda:1, but the arrays are in cuda:0"):
+        made.execute(of, handle=handle)
+    assert not executions(calls())
+    assert ran_on() == str(first), "a failure leaves nothing behind"
+    host = np.ones((4, 8), np.float32)
+    assert (made(host, host) == 2).all(), "the host has no streams"
+    hipdnn.destroy_handle(other)
+    with told("destroyed"):
+        made.execute(of)
+
+
 def check_current_streams() -> None:
     """The current streams of CuPy, and of a PyTorch without exchange functions, are found."""
     made, *tensors = graph()

@@ -15,6 +15,7 @@ mod python;
 mod tool;
 mod wire;
 
+pub use python::with_torch;
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -127,7 +128,7 @@ const GROUPS: &[Group] = &[
     },
     Group {
         name: "python",
-        about: "the Python package from its wheel, in a virtual environment outside of the clone",
+        about: "the Python package from its wheel, in a virtual environment outside of the clone; hipdnn.torch in short",
         tools: &[&CC],
         staged: true,
         run: python::run,
