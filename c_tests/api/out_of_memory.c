@@ -21,6 +21,7 @@ static size_t byte_size;
 static char* json; /* the same */
 static size_t json_size;
 static hipdnnBackendDescriptor_t operation; /* the one of that graph */
+static hipdnnBackendDescriptor_t product_plan, product_pack; /* what needs a workspace of 64 MiB */
 
 static hipdnnStatus_t set_dims(void)
 {
@@ -141,6 +142,37 @@ static hipdnnStatus_t change_bytes(void)
                : hipdnnBackendSetAttribute(graph, HIPDNN_ATTR_OPERATIONGRAPH_IO_DATA_TYPE_EXT, HIPDNN_TYPE_DATA_TYPE, 1, &type);
 }
 
+/* The sum over all of a · b, a column and a row: what lies between has count² elements. */
+static hipdnnBackendDescriptor_t make_product(int64_t count)
+{
+    const long long n = count;
+    static char product[2048];
+    hipdnnBackendDescriptor_t graph = NULL;
+    const int length = snprintf(
+        product, sizeof product,
+        "{\"io_data_type\": \"float\", \"intermediate_data_type\": \"float\", \"compute_data_type\": \"float\",\n"
+        " \"nodes\": [{\"type\": \"MatmulAttributes\", \"inputs\": {\"a_tensor_uid\": 1, \"b_tensor_uid\": 2},\n"
+        "   \"outputs\": {\"c_tensor_uid\": 3}},\n"
+        "  {\"type\": \"ReductionAttributes\", \"inputs\": {\"mode\": \"add\", \"in_tensor_uid\": 3},\n"
+        "   \"outputs\": {\"out_tensor_uid\": 4}}],\n"
+        " \"tensors\": [{\"uid\": 1, \"dims\": [1, %lld, 1], \"strides\": [%lld, 1, 1]},\n"
+        "  {\"uid\": 2, \"dims\": [1, 1, %lld], \"strides\": [%lld, %lld, 1]},\n"
+        "  {\"uid\": 3, \"dims\": [1, %lld, %lld], \"strides\": [%lld, %lld, 1], \"virtual\": true},\n"
+        "  {\"uid\": 4, \"dims\": [1, 1, 1], \"strides\": [1, 1, 1]}]}\n",
+        n, n, n, n, n, n, n, n * n, n);
+    REQUIRE(length > 0 && length < (int)sizeof product);
+    REQUIRE_OK(hipdnnBackendCreateAndDeserializeJsonGraph_ext(&graph, product, (size_t)length));
+    put(graph, HIPDNN_ATTR_OPERATIONGRAPH_HANDLE, HIPDNN_TYPE_HANDLE, 1, &handle);
+    REQUIRE_OK(hipdnnBackendFinalize(graph));
+    return graph;
+}
+
+/* The engine takes the workspace that the caller does not give. */
+static hipdnnStatus_t execute_without_workspace(void)
+{
+    return hipdnnBackendExecute(handle, product_plan, product_pack);
+}
+
 typedef struct {
     const char* name;
     hipdnnStatus_t (*call)(void);
@@ -162,6 +194,7 @@ static const row ROWS[] = {
     {"bytes of a graph", write_bytes, HIPDNN_STATUS_SUCCESS},
     {"JSON of a graph", write_json, HIPDNN_STATUS_SUCCESS},
     {"changing bytes", change_bytes, HIPDNN_STATUS_SUCCESS},
+    {"a workspace that the engine takes", execute_without_workspace, HIPDNN_STATUS_SUCCESS},
 };
 
 /* The bytes of address space that this process has. */
@@ -190,7 +223,9 @@ static int run(const row* it, rlim_t more)
         }
         const hipdnnStatus_t status = it->call();
         hipdnnGetLastErrorString(words, sizeof words);
-        if (status == HIPDNN_STATUS_ALLOC_FAILED) {
+        /* What a plugin answers is in the words. */
+        if (status == HIPDNN_STATUS_ALLOC_FAILED ||
+            (status == HIPDNN_STATUS_PLUGIN_ERROR && strstr(words, "HIPDNN_PLUGIN_STATUS_ALLOC_FAILED") != NULL)) {
             _exit(strstr(words, "there is no memory for ") != NULL ? TOO_LITTLE : WITHOUT_WORDS);
         }
         _exit(status == it->with_memory ? ENOUGH : OTHER);
@@ -198,6 +233,42 @@ static int run(const row* it, rlim_t more)
     int status = -1;
     REQUIRE(waitpid(pid, &status, 0) == pid);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
+}
+
+static void make_product_plan(void)
+{
+    enum { SIDE_OF_PRODUCT = 4096 };
+    static _Alignas(64) float a[SIDE_OF_PRODUCT], b[SIDE_OF_PRODUCT], sum;
+    const int64_t uids[] = {1, 2, 4};
+    void* const pointers[] = {a, b, &sum};
+    hipdnnBackendDescriptor_t graph = make_product(SIDE_OF_PRODUCT);
+    product_plan = make_plan(graph);
+    product_pack = make(HIPDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+    put(product_pack, HIPDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, HIPDNN_TYPE_INT64, 3, uids);
+    put(product_pack, HIPDNN_ATTR_VARIANT_PACK_DATA_POINTERS, HIPDNN_TYPE_VOID_PTR, 3, pointers);
+    REQUIRE_OK(hipdnnBackendFinalize(product_pack));
+    CHECK(plan_workspace(product_plan) >= (int64_t)sizeof(float) * SIDE_OF_PRODUCT * SIDE_OF_PRODUCT);
+    drop(graph);
+}
+
+/* Workspaces that no machine has are a size, up to what an address can say; from there on no engine takes the graph. */
+static void check_huge_workspaces(void)
+{
+    for (int64_t count = 1000; count <= 3000000000; count = count * 17 / 4) {
+        check_about("a product of %lld by %lld", (long long)count, (long long)count);
+        hipdnnBackendDescriptor_t graph = make_product(count);
+        hipdnnBackendDescriptor_t heuristic = open_heuristic(graph);
+        REQUIRE_OK(hipdnnBackendFinalize(heuristic));
+        const bool fits = count < INT64_MAX / (int64_t)sizeof(float) / count;
+        CHECK_EQ(count_results(heuristic) > 0, fits);
+        if (fits) {
+            hipdnnBackendDescriptor_t plan = make_plan(graph);
+            CHECK(plan_workspace(plan) >= count * count * (int64_t)sizeof(float));
+            drop(plan);
+        }
+        drop(heuristic);
+        drop(graph);
+    }
 }
 
 static void make_inputs(void)
@@ -233,7 +304,11 @@ int main(void)
 {
     /* What is large goes back to the system when it is freed, so that none is left over from before. */
     mallopt(M_MMAP_THRESHOLD, MIB / 8);
+    /* Children have the thread alone that forked them. */
+    setenv("HIPDNN_CPU_THREADS", "1", 1);
     make_inputs();
+    make_product_plan();
+    check_huge_workspaces();
     for (int64_t i = 0; i < COUNT(ROWS); i++) {
         check_about("%s", ROWS[i].name);
         CHECK_EQ(run(&ROWS[i], 2 * MIB), TOO_LITTLE);

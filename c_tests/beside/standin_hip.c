@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-/* A stand-in for the HIP runtime: one device, whose memory is the processor's and whose work is done at once. It is there for
- * engines that ask for a device and leave the computing to another library. With STANDIN_KNOWS_NO_MEMORY every address is foreign to it,
- * as those of another vendor's GPU are to HIP. */
+/* A stand-in for the HIP runtime: one device, or as many as STANDIN_DEVICES says, whose memory is the processor's and whose work is done at
+ * once. It is there for engines that ask for a device and leave the computing to another library; kernels are counted and not run. With
+ * STANDIN_KNOWS_NO_MEMORY every address is foreign to it, as those of another vendor's GPU are to HIP. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "may_throw.h"
@@ -37,22 +37,31 @@ HIP(hipGetLastError, void)
     return SUCCESS;
 }
 
+static _Thread_local int current;
+
 HIP(hipGetDeviceCount, int* count)
 {
     may_throw("hipGetDeviceCount");
-    *count = 1;
+    const char* const devices = getenv("STANDIN_DEVICES");
+    *count = devices != NULL ? atoi(devices) : 1;
     return SUCCESS;
 }
 
 HIP(hipGetDevice, int* device)
 {
-    *device = 0;
+    *device = current;
     return SUCCESS;
 }
 
 HIP(hipSetDevice, int device)
 {
-    return device == 0 ? SUCCESS : INVALID_DEVICE;
+    int count = 0;
+    hipGetDeviceCount(&count);
+    if (device < 0 || device >= count) {
+        return INVALID_DEVICE;
+    }
+    current = device;
+    return SUCCESS;
 }
 
 HIP(hipDeviceSynchronize, void)
@@ -151,7 +160,48 @@ HIP(hipEventDestroy, void* event)
 HIP(hipGetDevicePropertiesR0600, void* properties, int device)
 {
     enum { SIZE = 1472, NAME = 1160 };
+    int count = 0;
+    hipGetDeviceCount(&count);
     memset(properties, 0, SIZE);
     strcpy((char*)properties + NAME, "standin");
-    return device == 0 ? SUCCESS : INVALID_DEVICE;
+    if (device > 0) {
+        /* Each of another architecture */
+        ((char*)properties)[NAME + 7] = (char)('0' + device);
+    }
+    return device >= 0 && device < count ? SUCCESS : INVALID_DEVICE;
+}
+
+/* Code objects are not looked at, and kernels are counted and not run. */
+int standin_launches;
+
+HIP(hipModuleLoadData, void** module, const void* image)
+{
+    may_throw("hipModuleLoadData");
+    *module = malloc(1);
+    return *module == NULL ? OUT_OF_MEMORY : image == NULL ? INVALID_VALUE : SUCCESS;
+}
+
+HIP(hipModuleUnload, void* module)
+{
+    free(module);
+    may_throw("hipModuleUnload");
+    return SUCCESS;
+}
+
+HIP(hipModuleGetFunction, void** function, void* module, const char* name)
+{
+    may_throw("hipModuleGetFunction");
+    *function = module;
+    return name != NULL ? SUCCESS : INVALID_VALUE;
+}
+
+HIP(hipModuleLaunchKernel, void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+    unsigned block_z, unsigned shared, void* stream, void** parameters, void** extra)
+{
+    (void)stream;
+    (void)extra;
+    may_throw("hipModuleLaunchKernel");
+    standin_launches++;
+    const int is_whole = function != NULL && parameters != NULL && shared == 0;
+    return is_whole && grid_x * grid_y * grid_z * block_x * block_y * block_z > 0 ? SUCCESS : INVALID_VALUE;
 }

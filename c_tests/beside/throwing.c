@@ -1,12 +1,97 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The MIOpen engines where a function of HIP or MIOpen throws a C++ exception, as the real ones do when they are short of memory:
- * the call that got there says so, and the process goes on.
+ * The engines for AMD GPUs where a function of a library throws a C++ exception, as the real ones do when they are short of memory: the
+ * call that got there says so, and the process goes on.
  *
- * Everything here is a stand-in, standin_hip.c and standin_miopen.c, which throw in the function that STANDIN_THROWS names.
+ * Everything here is a stand-in: standin_hip.c, and for the library that the program's word names standin_miopen.c, standin_hipblaslt.c
+ * or standin_hiprtc.c. They throw in the function that STANDIN_THROWS names.
  */
 #include "forwarding.h"
+
+#include <dlfcn.h>
+
+enum { MOST = 10, ROUNDS = 100 };
+
+/* In which functions a library is called when. What is to be thrown while objects end is no failure of any call. */
+typedef struct {
+    const char* word;
+    hipdnnBackendDescriptor_t (*make_graph)(hipdnnHandle_t);
+    const char* asking[MOST];
+    const char* planning[MOST];
+    const char* executing[MOST];
+    const char* ending[MOST];
+    bool answers; /* whether an execution writes STANDIN_ANSWER */
+} library;
+
+static hipdnnBackendDescriptor_t graph_of_one(hipdnnHandle_t handle, hipdnnBackendDescriptor_t operation)
+{
+    hipdnnBackendDescriptor_t graph = make(HIPDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    REQUIRE_OK(hipdnnBackendFinalize(operation));
+    put(graph, HIPDNN_ATTR_OPERATIONGRAPH_OPS, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1, &operation);
+    put_float_type(graph, HIPDNN_ATTR_OPERATIONGRAPH_COMPUTE_DATA_TYPE_EXT);
+    put_float_type(graph, HIPDNN_ATTR_OPERATIONGRAPH_INTERMEDIATE_DATA_TYPE_EXT);
+    put_float_type(graph, HIPDNN_ATTR_OPERATIONGRAPH_IO_DATA_TYPE_EXT);
+    put(graph, HIPDNN_ATTR_OPERATIONGRAPH_HANDLE, HIPDNN_TYPE_HANDLE, 1, &handle);
+    REQUIRE_OK(hipdnnBackendFinalize(graph));
+    drop(operation);
+    return graph;
+}
+
+static hipdnnBackendDescriptor_t make_matrix(int64_t uid, int64_t rows, int64_t columns)
+{
+    const int64_t dims[] = {1, rows, columns};
+    hipdnnBackendDescriptor_t matrix = open_tensor(uid, 3, dims, false);
+    REQUIRE_OK(hipdnnBackendFinalize(matrix));
+    return matrix;
+}
+
+static hipdnnBackendDescriptor_t make_product(hipdnnHandle_t handle)
+{
+    hipdnnBackendDescriptor_t operation = make(HIPDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
+    hipdnnBackendDescriptor_t a = make_matrix(UID_X, 4, 8);
+    hipdnnBackendDescriptor_t b = make_matrix(UID_W, 8, 4);
+    hipdnnBackendDescriptor_t c = make_matrix(UID_Y, 4, 4);
+    put_descriptor(operation, HIPDNN_ATTR_OPERATION_MATMUL_ADESC, a);
+    put_descriptor(operation, HIPDNN_ATTR_OPERATION_MATMUL_BDESC, b);
+    put_descriptor(operation, HIPDNN_ATTR_OPERATION_MATMUL_CDESC, c);
+    put_float_type(operation, HIPDNN_ATTR_MATMUL_COMP_TYPE);
+    drop(a);
+    drop(b);
+    drop(c);
+    return graph_of_one(handle, operation);
+}
+
+static hipdnnBackendDescriptor_t make_relu(hipdnnHandle_t handle)
+{
+    hipdnnBackendDescriptor_t operation = open_relu();
+    hipdnnBackendDescriptor_t in = make_tensor(UID_X, 1, CHANNELS, SIDE, SIDE, false);
+    put_descriptor(operation, HIPDNN_ATTR_OPERATION_POINTWISE_IN_0_EXT, in);
+    drop(in);
+    return graph_of_one(handle, operation);
+}
+
+/* The first calls of a process look for algorithms, which are kept. */
+static const library LIBRARIES[] = {
+    {"miopen", make_graph, {"hipGetDeviceCount"}, {"miopenCreateWithStream", "miopenFindSolutions"}, {"miopenRunSolution"}, {NULL}, true},
+    {"hipblaslt",
+     make_product,
+     {"hipGetDeviceCount", "hipblasLtCreate", "hipblasLtGetVersion", "hipblasLtMatmulDescCreate", "hipblasLtMatmulDescSetAttribute",
+      "hipblasLtMatrixLayoutCreate", "hipblasLtMatrixLayoutSetAttribute", "hipblasLtMatmulPreferenceCreate",
+      "hipblasLtMatmulPreferenceSetAttribute", "hipblasLtMatmulAlgoGetHeuristic"},
+     {"hipblasLtMatmulDescCreate", "hipblasLtMatrixLayoutCreate"},
+     {"hipblasLtMatmul"},
+     {"hipblasLtMatmulDescDestroy", "hipblasLtMatrixLayoutDestroy"},
+     true},
+    {"hiprtc",
+     make_relu,
+     {"hipGetDeviceCount"},
+     {"hiprtcVersion", "hiprtcCreateProgram", "hiprtcCompileProgram", "hiprtcGetCodeSize", "hiprtcGetCode", "hipModuleLoadData",
+      "hipModuleGetFunction"},
+     {"hipModuleLaunchKernel"},
+     {"hiprtcDestroyProgram", "hipModuleUnload"},
+     false},
+};
 
 static void check_threw(hipdnnStatus_t status, const char* function)
 {
@@ -20,39 +105,88 @@ static void check_threw(hipdnnStatus_t status, const char* function)
     }
 }
 
-int main(void)
+static void check_asking(hipdnnBackendDescriptor_t graph, const char* function)
 {
-    hipdnnHandle_t handle = make_handle();
-    hipdnnBackendDescriptor_t graph = make_graph(handle);
-    setenv("STANDIN_THROWS", "hipGetDeviceCount", 1);
+    setenv("STANDIN_THROWS", function, 1);
     hipdnnBackendDescriptor_t heuristic = open_heuristic(graph);
     REQUIRE_OK(hipdnnBackendFinalize(heuristic));
     CHECK_EQ(count_results(heuristic), 0);
-    check_threw(HIPDNN_STATUS_NOT_SUPPORTED, "hipGetDeviceCount");
-    drop(heuristic);
-    static const char* const planning[] = {"miopenCreateWithStream", "miopenFindSolutions"};
-    for (size_t i = 0; i < sizeof planning / sizeof *planning; i++) {
-        setenv("STANDIN_THROWS", planning[i], 1);
-        hipdnnBackendDescriptor_t config = open_config(graph);
-        check_threw(hipdnnBackendFinalize(config), planning[i]);
-        drop(config);
-    }
+    check_threw(HIPDNN_STATUS_NOT_SUPPORTED, function);
     unsetenv("STANDIN_THROWS");
-    hipdnnBackendDescriptor_t plan = make_plan(graph);
+    drop(heuristic);
+}
+
+/* The configuration asks for the workspace, for which some engines plan. */
+static void check_planning(hipdnnBackendDescriptor_t graph, const char* function)
+{
+    hipdnnBackendDescriptor_t config = open_config(graph);
+    hipdnnBackendDescriptor_t plan = make(HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    setenv("STANDIN_THROWS", function, 1);
+    hipdnnStatus_t status = hipdnnBackendFinalize(config);
+    if (status == HIPDNN_STATUS_SUCCESS) {
+        put_descriptor(plan, HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
+        status = hipdnnBackendFinalize(plan);
+    }
+    check_threw(status, function);
+    unsetenv("STANDIN_THROWS");
+    drop(plan);
+    drop(config);
+}
+
+static void check_execution(const library* it, hipdnnHandle_t handle, hipdnnBackendDescriptor_t plan, const char* function)
+{
     buffers data;
+    void* const hip = dlopen("libamdhip64.so.7", RTLD_NOW | RTLD_NOLOAD);
+    REQUIRE(hip != NULL);
+    const int* const launches = dlsym(hip, "standin_launches");
+    REQUIRE(launches != NULL);
     fill_buffers(&data, plan);
     hipdnnBackendDescriptor_t pack = make_pack(&data);
-    for (int round = 0; round < 100; round++) {
-        setenv("STANDIN_THROWS", "miopenRunSolution", 1);
-        check_threw(hipdnnBackendExecute(handle, plan, pack), "miopenRunSolution");
+    for (int round = 0; round < ROUNDS; round++) {
+        const int before = *launches;
+        setenv("STANDIN_THROWS", function, 1);
+        check_threw(hipdnnBackendExecute(handle, plan, pack), function);
         unsetenv("STANDIN_THROWS");
         CHECK_OK(hipdnnBackendExecute(handle, plan, pack));
-        CHECK(data.y[0] == STANDIN_ANSWER);
+        CHECK(it->answers ? data.y[0] == STANDIN_ANSWER : *launches == before + 1);
     }
     drop(pack);
-    drop(plan);
-    drop(graph);
     free(data.workspace);
+    dlclose(hip);
+}
+
+int main(int count, char** words)
+{
+    const library* it = NULL;
+    for (int64_t i = 0; i < COUNT(LIBRARIES); i++) {
+        it = count == 2 && strcmp(words[1], LIBRARIES[i].word) == 0 ? &LIBRARIES[i] : it;
+    }
+    REQUIRE(it != NULL);
+    check_about("%s", it->word);
+    /* Each plan is made, and what was compiled is not found again. */
+    setenv("HIPDNN_PLAN_CACHE_BYTES", "0", 1);
+    setenv("HIPDNN_DISABLE_CACHE", "1", 1);
+    hipdnnHandle_t handle = make_handle();
+    hipdnnBackendDescriptor_t graph = it->make_graph(handle);
+    for (int i = 0; i < MOST && it->asking[i] != NULL; i++) {
+        check_asking(graph, it->asking[i]);
+    }
+    for (int i = 0; i < MOST && it->planning[i] != NULL; i++) {
+        check_planning(graph, it->planning[i]);
+    }
+    for (int i = 0; i < MOST && it->executing[i] != NULL; i++) {
+        hipdnnBackendDescriptor_t plan = make_plan(graph);
+        check_execution(it, handle, plan, it->executing[i]);
+        drop(plan);
+    }
+    for (int i = 0; i < MOST && it->ending[i] != NULL; i++) {
+        setenv("STANDIN_THROWS", it->ending[i], 1);
+        drop(make_plan(graph));
+        unsetenv("STANDIN_THROWS");
+        drop(make_plan(graph));
+    }
+    drop(graph);
+    setenv("STANDIN_THROWS", "hipblasLtDestroy", 1);
     CHECK_OK(hipdnnDestroy(handle));
     return check_result();
 }

@@ -28,7 +28,7 @@ static int child(bool is_secure)
     check_about(is_secure ? "more rights" : "no more rights");
     hipdnnHandle_t handle = make_handle();
     loaded_names(handle, names, sizeof names);
-    CHECK_STR(strstr(names, "good") != NULL ? "good" : "default", is_secure ? "default" : "good");
+    CHECK_STR(strstr(names, "saves") != NULL ? "saves" : "default", is_secure ? "default" : "saves");
     size_t count = 0;
     CHECK_OK(hipdnnGetHeuristicPolicyCount_ext(handle, &count));
     CHECK(is_secure == (count == 2));
@@ -36,10 +36,12 @@ static int child(bool is_secure)
     if (count_loaded(handle) > 0) {
         const int64_t engine = best_engine_id(graph);
         CHECK_OK(hipdnnBackendWriteEngineRankingResults_ext(handle, graph, &engine, 1, NULL));
+        /* The default engines, too, can save their plans. */
+        drop(make_plan(graph));
     }
     drop(graph);
     CHECK_OK(hipdnnDestroy(handle));
-    static const char* const written[] = {"s_log/log.txt", "s_graphs", "s_cache", "s_trace/t.json"};
+    static const char* const written[] = {"s_log/log.txt", "s_graphs", "s_cache", "s_plans", "s_trace/t.json"};
     for (int64_t i = 0; i < COUNT(written); i++) {
         check_report(exists(written[i]) == !is_secure, __FILE__, __LINE__, written[i]);
     }
@@ -58,7 +60,7 @@ static int run(const char* program, const char* word)
     REQUIRE(pid >= 0);
     if (pid == 0) {
         char path[PATH_LENGTH];
-        plugin_path(path, "good");
+        plugin_path(path, "saves");
         setenv("HIPDNN_PLUGIN_DIR", path, 1);
         plugin_path(path, "heuristic_good");
         setenv("HIPDNN_HEURISTIC_PLUGIN_DIR", path, 1);
@@ -66,6 +68,7 @@ static int run(const char* program, const char* word)
         setenv("HIPDNN_LOG_FILE", "s_log/log.txt", 1);
         setenv("HIPDNN_LOG_GRAPH_DIR", "s_graphs", 1);
         setenv("HIPDNN_CACHE_DIR", "s_cache", 1);
+        setenv("HIPDNN_PLAN_CACHE_DIR", "s_plans", 1);
         setenv("HIPDNN_TRACE_FILE", "s_trace/t.json", 1);
         setenv("HOME", "s_home", 1);
         execl(program, program, word, (char*)NULL);

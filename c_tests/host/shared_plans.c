@@ -4,6 +4,8 @@
 #include "host.h"
 
 #include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static void expect_recorded(int times, const char* part)
 {
@@ -170,6 +172,93 @@ static void test_knobs(void)
     expect_recorded(contexts + 1, "\nDestroyExecutionContext");
 }
 
+static hipdnnBackendDescriptor_t plan_of_engine(hipdnnHandle_t handle, int64_t place)
+{
+    hipdnnBackendDescriptor_t graph = open_numbered(handle, 1, SIDE);
+    REQUIRE_OK(hipdnnBackendFinalize(graph));
+    hipdnnBackendDescriptor_t heuristic = open_heuristic(graph);
+    hipdnnBackendDescriptor_t configs[2] = {make(HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR), make(HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR)};
+    hipdnnBackendDescriptor_t plan = make(HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    int64_t count = 0;
+    REQUIRE_OK(hipdnnBackendFinalize(heuristic));
+    REQUIRE_OK(hipdnnBackendGetAttribute(heuristic, HIPDNN_ATTR_ENGINEHEUR_RESULTS, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 2, &count,
+                                         configs));
+    REQUIRE(count == 2);
+    REQUIRE_OK(hipdnnBackendFinalize(configs[place]));
+    put_descriptor(plan, HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configs[place]);
+    REQUIRE_OK(hipdnnBackendFinalize(plan));
+    drop(configs[0]);
+    drop(configs[1]);
+    drop(heuristic);
+    drop(graph);
+    return plan;
+}
+
+/* Each engine has a plan of its own, which all handles find. */
+static void test_engines(void)
+{
+    check_about("engines");
+    use_plugin("shares");
+    start_recording();
+    hipdnnHandle_t handles[] = {make_handle(), make_handle()};
+    for (int i = 0; i < 8; i++) {
+        const int place = i % 2;
+        hipdnnBackendDescriptor_t plan = plan_of_engine(handles[i / 4], place);
+        char executed[64];
+        expect_recorded(i == 0 ? 1 : 2, "\nCreateExecutionContext");
+        CHECK_OK(execute_numbered(handles[i / 4], plan, 1));
+        snprintf(executed, sizeof executed, "\nExecuteOpGraph handle=%d context=%d ", i / 4 + 1, place + 1);
+        expect_recorded(i % 4 / 2 + 1, executed);
+        drop(plan);
+    }
+    CHECK_OK(hipdnnDestroy(handles[0]));
+    CHECK_OK(hipdnnDestroy(handles[1]));
+    expect_recorded(2, "\nDestroyExecutionContext");
+}
+
+enum { FLOWS = 5 };
+
+static void plan_for_the_trace(void)
+{
+    use_plugin("shares");
+    hipdnnHandle_t handles[] = {make_handle(), make_handle()};
+    for (int i = 0; i < FLOWS; i++) {
+        drop(plan_numbered(handles[0], 1 + i));
+    }
+    drop(plan_numbered(handles[1], 1));
+    CHECK_OK(hipdnnDestroy(handles[0]));
+    CHECK_OK(hipdnnDestroy(handles[1]));
+}
+
+/* The trace says how often a handle found a graph, and whose plan it took. */
+static void test_trace(void)
+{
+    static char text[1 << 18];
+    check_about("trace");
+    fflush(NULL);
+    const pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        setenv("HIPDNN_TRACE_FILE", "trace.json", 1);
+        plan_for_the_trace();
+        exit(check_result());
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child && WIFEXITED(status));
+    CHECK_EQ(WEXITSTATUS(status), 0);
+    read_text("trace.json", text, sizeof text);
+    CHECK_EQ(count_in(text, "\"name\":\"compile\""), 1);
+    CHECK_EQ(count_in(text, "\"name\":\"found in the plan cache\""), FLOWS - 1);
+    CHECK_EQ(count_in(text, "\"name\":\"found in the plan cache, made by another handle\""), 1);
+    CHECK_EQ(count_in(text, "\"name\":\"another handle knows the graph\""), 1);
+    for (int i = 1; i < FLOWS; i++) {
+        char counted[64];
+        snprintf(counted, sizeof counted, "\"of\":\"%d of %d graphs\"", i, i + 1);
+        check_about("trace, %s", counted);
+        CHECK(strstr(text, counted) != NULL);
+    }
+}
+
 /* A handle with a stream shares nothing: the stream may be another device's. */
 static void test_stream(void)
 {
@@ -274,9 +363,12 @@ static void test_threads(void)
 
 int main(void)
 {
+    /* Before this process has read the variable. */
+    test_trace();
     test_handles();
     test_uids();
     test_knobs();
+    test_engines();
     test_stream();
     test_attribute();
     test_reload();

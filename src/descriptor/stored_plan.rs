@@ -1,16 +1,15 @@
 //! Finished plans on disk, which the next process finds: those of configurations that set no knob, where the plugin can save plans.
 //!
 //! `HIPDNN_PLAN_CACHE_DIR` names the folder. A file is a sealed container with the bytes that equal graphs have in common and the saved plan,
-//! and its name a hash of these bytes, the engine, the plugin's version and the device. It is written under another name and renamed
-//! when it is whole, so nobody waits for anybody. What cannot be read or loaded is as if it were not there.
+//! and its name a hash of these bytes, the engine, the plugin's version and the device. What cannot be read or loaded is as
+//! if it were not there.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::fs::OpenOptions;
+use std::io;
+use std::path::PathBuf;
 
 use hipdnn_plugin_sdk::hash::Fnv1a;
+use hipdnn_plugin_sdk::shared_file;
 use hipdnn_plugin_sdk::wire::{self, Container};
 
 use super::FrozenPlan;
@@ -92,25 +91,10 @@ pub fn store(plan: &FrozenPlan, config: &FrozenConfig) {
         if bytes.len() as u64 > file::MOST {
             return Err(format!("it has {} bytes, more than {}", bytes.len(), file::MOST));
         }
-        write(&path, &bytes).map_err(|error| error.to_string())
+        // Plans may tell of a program what its user does not want others to read.
+        shared_file::replace(&path, &bytes, 0o600).map_err(|error| error.to_string())
     });
     if let Err(reason) = stored {
         log::info(|| format!("the plan is not stored in {}: {reason}", path.display()));
     }
-}
-
-fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let own = path.with_extension(format!("{}-{count}.tmp", std::process::id()));
-    // Plans may tell of a program what its user does not want others to read.
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&own)?;
-    let written = file.write_all(bytes).and_then(|()| fs::rename(&own, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&own);
-    }
-    written
 }

@@ -2,12 +2,15 @@
 
 use crate::constants::{
     BEHAVIOR_NOTES, HIPDNN_ATTR_ENGINE_BEHAVIOR_NOTE, HIPDNN_ATTR_ENGINE_GLOBAL_INDEX,
-    HIPDNN_ATTR_ENGINE_KNOB_INFO, HIPDNN_ATTR_ENGINE_OPERATION_GRAPH, HIPDNN_ATTR_ENGINECFG_ENGINE,
-    HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES, HIPDNN_BACKEND_ENGINE_DESCRIPTOR,
+    HIPDNN_ATTR_ENGINE_KNOB_INFO, HIPDNN_ATTR_ENGINE_NAME_EXT, HIPDNN_ATTR_ENGINE_OPERATION_GRAPH,
+    HIPDNN_ATTR_ENGINECFG_ENGINE, HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES, HIPDNN_BACKEND_ENGINE_DESCRIPTOR,
     HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR, HIPDNN_TYPE_BEHAVIOR_NOTE,
 };
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::{Descriptor, Knob, KnobSetting, OperationGraph};
+
+/// What fails where an engine is not there or cannot run the graph.
+const CHOOSING: &str = "choosing the engine";
 
 /// One engine, for one graph.
 pub struct Engine {
@@ -18,13 +21,32 @@ pub struct Engine {
 unsafe impl Sync for Engine {}
 
 impl Engine {
-    /// The engine with an id, if it can run the graph.
+    /// The engine with an id, if it can run the graph. The error of another id names those that can.
     pub fn new(graph: &OperationGraph, id: i64) -> Result<Self> {
+        Self::find(graph, id).map_err(|error| match error {
+            Error::Status { during, status, text } if during == CHOOSING => {
+                // The library's words are the same for every id.
+                let known = candidates(graph);
+                let text = format!("{text}{}{known}", if text.is_empty() { "" } else { ": " });
+                let during = format!("{during} {id}");
+                Error::Status { during, status, text }
+            }
+            other => other,
+        })
+    }
+
+    /// The same; what fails is told in the library's words alone.
+    pub(crate) fn find(graph: &OperationGraph, id: i64) -> Result<Self> {
         let descriptor = Descriptor::new(graph.descriptor().backend(), HIPDNN_BACKEND_ENGINE_DESCRIPTOR)?;
         descriptor.set_descriptors(HIPDNN_ATTR_ENGINE_OPERATION_GRAPH, &[graph.descriptor()])?;
         descriptor.set_i64s(HIPDNN_ATTR_ENGINE_GLOBAL_INDEX, &[id])?;
-        descriptor.finalize("choosing the engine")?;
+        descriptor.finalize(CHOOSING)?;
         Ok(Self { descriptor })
+    }
+
+    /// Its name, of libraries that say it.
+    fn name(&self) -> Result<String> {
+        self.descriptor.text(HIPDNN_ATTR_ENGINE_NAME_EXT)
     }
 
     /// What can be tuned.
@@ -43,6 +65,19 @@ impl Engine {
             .iter()
             .map(|note| name(note).map_or_else(|| format!("note {note}"), |name| (*name).to_owned()))
             .collect())
+    }
+}
+
+/// The engines that can run a graph, in words.
+fn candidates(graph: &OperationGraph) -> String {
+    let Ok(offer) = graph.offer() else { return "which engines can run the graph is not known".to_owned() };
+    let named = |id: &i64| match Engine::find(graph, *id).and_then(|engine| engine.name()) {
+        Ok(name) => format!("{name} ({id})"),
+        Err(_) => id.to_string(),
+    };
+    match offer.engines.as_slice() {
+        [] => "no engine can run the graph".to_owned(),
+        ids => format!("the graph can be run by {}", ids.iter().map(named).collect::<Vec<_>>().join(", ")),
     }
 }
 

@@ -40,7 +40,7 @@ impl OperationGraph {
             return one_line(reason.trim());
         }
         // Else the engine is asked for, and its plugin logs why that is refused.
-        let (asked, lines) = listen(self.descriptor().backend(), || Engine::new(self, engine.id));
+        let (asked, lines) = listen(self.descriptor().backend(), || Engine::find(self, engine.id));
         let own = format!("{}:", engine.name);
         let logged =
             lines.iter().flat_map(|text| text.lines()).find_map(|line| line.trim().strip_prefix(&own));

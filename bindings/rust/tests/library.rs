@@ -106,9 +106,25 @@ fn what_the_library_refuses_is_a_status_with_words() {
     let (graph, _) = matmul_relu(&handle);
     match Engine::new(&graph, 77).err().unwrap() {
         Error::Status { during, status, text } => {
-            assert_eq!((during.as_str(), status), ("choosing the engine", Status::BadParam));
+            assert_eq!((during.as_str(), status), ("choosing the engine 77", Status::BadParam));
+            // The library's own words, and the ids that there are.
             assert!(text.contains("ngine id"), "{text}");
+            let known = format!(": the graph can be run by CPU_ENGINE ({})", cpu_engine(&handle));
+            assert!(text.contains(&known) && text.contains("CPU_REFERENCE_ENGINE ("), "{text}");
         }
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn where_no_engine_can_run_a_graph_the_error_says_so() {
+    let handle = Handle::new(&backend()).unwrap();
+    let mut graph = GraphBuilder::new("refused", DataType::Float);
+    let (a, b, c) = (graph.tensor(&[1, 2, 3]), graph.tensor(&[1, 2, 3]), graph.tensor(&[1, 2, 3]));
+    graph.node("product", Matmul { a, b, c });
+    let graph = graph.build(&handle).unwrap();
+    assert!(graph.offer().unwrap().engines.is_empty());
+    let error = Engine::new(&graph, cpu_engine(&handle)).err().unwrap().to_string();
+    assert!(error.starts_with(&format!("choosing the engine {} failed: ", cpu_engine(&handle))), "{error}");
+    assert!(error.contains(": no engine can run the graph ("), "{error}");
 }

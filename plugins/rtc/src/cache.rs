@@ -1,27 +1,22 @@
 //! What was compiled, kept in files for later processes.
 //!
-//! A file is written under another name and renamed when it is whole, so readers find the old content, the new or none. A file
-//! that is damaged, or of another key that has the same name, counts as none.
+//! A file that is damaged, or of another key that has the same name, counts as none.
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
 
 use hipdnn_plugin_sdk::environment;
 use hipdnn_plugin_sdk::hash::Fnv1a;
 use hipdnn_plugin_sdk::payload::Payload;
+use hipdnn_plugin_sdk::shared_file;
 
 /// The form of the files: the key, then the code object.
 const PAYLOAD: Payload = Payload { mark: *b"HRTC", version: 1, owner: "the cache of compiled kernels" };
 
 /// More bytes than any file here has.
 const MOST: u64 = 64 << 20;
-
-/// How long a process may take to write a file. What is older was left by one that was ended.
-const PATIENCE: Duration = Duration::from_secs(3600);
 
 /// A folder of compiled code.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,39 +75,9 @@ impl Cache {
     /// # Errors
     /// Why it could not be kept.
     pub fn store(&self, key: &str, code: &[u8]) -> Result<(), String> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
         let path = self.path(key);
         let bytes = PAYLOAD.write(&[key.as_bytes(), code]).map_err(|error| error.to_string())?;
-        let reason = |error: std::io::Error| format!("{}: {error}", path.display());
-        fs::create_dir_all(&self.folder).map_err(reason)?;
-        self.sweep();
-        let own = format!("{}-{}.tmp", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let own = self.folder.join(own);
-        let written = fs::OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(&own)
-            .and_then(|mut file| file.write_all(&bytes))
-            .and_then(|()| fs::rename(&own, &path));
-        written.map_err(|error| {
-            // What is half written is of no use; that it cannot be removed is not worth another word.
-            let _ = fs::remove_file(&own);
-            reason(error)
-        })
-    }
-
-    /// Removes what ended processes left half written.
-    fn sweep(&self) {
-        let Ok(entries) = fs::read_dir(&self.folder) else { return };
-        for entry in entries.flatten() {
-            let is_own = entry.path().extension().is_some_and(|extension| extension == "tmp");
-            let age = entry.metadata().and_then(|metadata| metadata.modified()).ok();
-            let age = age.and_then(|time| SystemTime::now().duration_since(time).ok());
-            if is_own && age.is_some_and(|age| age > PATIENCE) {
-                let _ = fs::remove_file(entry.path());
-            }
-        }
+        shared_file::replace(&path, &bytes, 0o666).map_err(|error| format!("{}: {error}", path.display()))
     }
 }
 
@@ -164,8 +129,7 @@ mod tests {
         fs::create_dir(cache.path("key")).unwrap();
         assert_eq!(cache.find("key"), None);
         assert!(cache.store("key", b"code").unwrap_err().contains("compiled-kernels"));
-        let left = fs::read_dir(&cache.folder).unwrap().flatten();
-        assert_eq!(left.filter(|entry| entry.path().extension().is_some_and(|e| e == "tmp")).count(), 0);
+        assert_eq!(fs::read_dir(&cache.folder).unwrap().count(), 1);
         fs::remove_dir_all(root).unwrap();
     }
 
@@ -185,21 +149,6 @@ mod tests {
             }
         });
         assert_eq!(fs::read_dir(&cache.folder).unwrap().count(), 1);
-        fs::remove_dir_all(root).unwrap();
-    }
-
-    #[test]
-    fn what_an_ended_process_left_is_removed_after_a_while() {
-        let root = scratch("left");
-        let cache = Cache::new(&root);
-        cache.store("a", b"code").unwrap();
-        let (old, fresh) = (cache.folder.join("1-0.tmp"), cache.folder.join("2-0.tmp"));
-        fs::write(&old, "half").unwrap();
-        fs::write(&fresh, "half").unwrap();
-        let then = SystemTime::now() - 2 * PATIENCE;
-        fs::File::options().write(true).open(&old).unwrap().set_modified(then).unwrap();
-        cache.store("b", b"code").unwrap();
-        assert!(!old.exists() && fresh.exists());
         fs::remove_dir_all(root).unwrap();
     }
 

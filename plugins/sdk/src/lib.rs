@@ -36,6 +36,7 @@ pub mod log;
 pub mod overrides;
 pub mod payload;
 pub mod prototypes;
+pub mod shared_file;
 pub mod step;
 pub mod thread;
 pub mod trace;

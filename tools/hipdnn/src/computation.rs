@@ -147,6 +147,11 @@ pub fn choose_engine(
         .ok_or_else(|| Failure::work(format!("the library offers engine {id}, which it does not list")))
 }
 
+/// An id as it is best told apart from others.
+pub fn hexadecimal(id: i64) -> String {
+    format!("{:#018x}", id.cast_unsigned())
+}
+
 /// The engine with a name, or with an id in decimal or hexadecimal.
 pub fn find_engine<'e>(engines: &'e [EngineInfo], name: &str) -> Result<&'e EngineInfo> {
     let id = match name.strip_prefix("0x") {
@@ -154,8 +159,18 @@ pub fn find_engine<'e>(engines: &'e [EngineInfo], name: &str) -> Result<&'e Engi
         None => name.parse().ok(),
     };
     engines.iter().find(|engine| engine.name == name || Some(engine.id) == id).ok_or_else(|| {
-        let names: Vec<_> = engines.iter().map(|engine| engine.name.as_str()).collect();
-        Failure::input(format!("there is no engine {name:?}; there are {}", names.join(", ")))
+        let label = |engine: &EngineInfo| match id {
+            Some(_) => format!("{} ({})", engine.name, hexadecimal(engine.id)),
+            None => engine.name.clone(),
+        };
+        let known = match engines {
+            [] => "none".to_owned(),
+            engines => engines.iter().map(label).collect::<Vec<_>>().join(", "),
+        };
+        Failure::input(match id {
+            Some(id) => format!("there is no engine with the id {id}; there are {known}"),
+            None => format!("there is no engine {name:?}; there are {known}"),
+        })
     })
 }
 

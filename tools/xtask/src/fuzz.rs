@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use crate::Failure;
 use crate::install::{ENGINES, stage};
 use crate::process::{command, run};
-use crate::sanitize::{NIGHTLY, instrumented};
+use crate::sanitize::{NIGHTLY, instrumented, missing};
 use crate::steps::Steps;
 use crate::tools::{CXX, require};
 use crate::workspace::Workspace;
@@ -31,6 +31,9 @@ pub fn fuzz(
     target: Option<&str>,
 ) -> Result<(), Failure> {
     require(&[&CXX])?;
+    if with_addresses && let Some(why) = missing(false) {
+        return Err(Failure::new(why));
+    }
     let staged = workspace.stage_dir().join("lib").join(ENGINES);
     if !staged.is_dir() {
         stage(workspace)?;

@@ -38,12 +38,13 @@ const LEAKING: &[(&str, &str, &str)] = &[
 
 const NO_LEAKS: &str = "detect_leaks=0";
 
-/// The same of ThreadSanitizer, which also starts a thread of its own, where one of these counts them, and loses count of the threads of
+/// The same of ThreadSanitizer, which also starts a thread of its own, where two of these count them, and loses count of the threads of
 /// forked children.
 const WITHOUT_THREAD: &[&str] = &[
     "c_tests/api/out_of_memory.c",
     "c_tests/api/small_stack.c",
     "c_tests/api/cpu_knobs.c",
+    "c_tests/api/cpu_quota.c",
     "c_tests/host/unload_threads.c",
 ];
 
@@ -133,7 +134,7 @@ fn thread(workspace: &Workspace, steps: &mut Steps) {
 }
 
 /// What is not there of the nightly compiler, and how to have it.
-fn missing(with_source: bool) -> Option<String> {
+pub fn missing(with_source: bool) -> Option<String> {
     let root = run(command("rustc", ["--print", "sysroot"]).env("RUSTUP_TOOLCHAIN", NIGHTLY));
     let Ok(root) = root else {
         return Some("no nightly compiler; rustup toolchain install nightly".to_owned());

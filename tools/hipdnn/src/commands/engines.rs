@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::{Outcome, hexadecimal, json};
+use super::{Outcome, json};
 use crate::cli::List;
+use crate::computation::hexadecimal;
 use crate::failure::{Failure, Result};
 use crate::loading::Loading;
 use crate::table::Table;

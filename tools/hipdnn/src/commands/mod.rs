@@ -51,11 +51,6 @@ fn json(value: &impl Serialize) -> Result<Outcome> {
     Ok(Outcome::from(text + "\n"))
 }
 
-/// An id as it is best told apart from others.
-fn hexadecimal(id: i64) -> String {
-    format!("{:#018x}", id.cast_unsigned())
-}
-
 /// The bytes of a file that an argument names.
 fn read(path: &Path) -> Result<Vec<u8>> {
     fs::read(path).map_err(|error| Failure::input(format!("{}: {error}", path.display())))

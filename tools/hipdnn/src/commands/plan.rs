@@ -5,9 +5,9 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::run::run_plan;
-use super::{Outcome, hexadecimal, json, read, read_graph, write};
+use super::{Outcome, json, read, read_graph, write};
 use crate::cli::{Plan, PlanInfo, PlanLoad, PlanSave};
-use crate::computation::{Loaded, choose_engine, plan as make_plan};
+use crate::computation::{Loaded, choose_engine, hexadecimal, plan as make_plan};
 use crate::failure::{Failure, Result};
 use hipdnn::{Backend, Contents, EngineInfo, ExecutionPlan, Handle, OperationGraph};
 

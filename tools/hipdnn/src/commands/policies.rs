@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 
-use super::{Outcome, hexadecimal, json};
+use super::{Outcome, json};
 use crate::cli::List;
+use crate::computation::hexadecimal;
 use crate::failure::Result;
 use crate::table::Table;
 use hipdnn::{Backend, Handle, PolicyInfo};

@@ -117,6 +117,10 @@ fn bad_arguments_are_named() {
             &["--engine", "FAST"][..],
             "there is no engine \"FAST\"; there are CPU_ENGINE, CPU_REFERENCE_ENGINE",
         ),
+        (
+            &["--engine", "0x4d"],
+            "there is no engine with the id 77; there are CPU_ENGINE (0xfa9419aaf1757ef8), CPU_REFERENCE_ENGINE (0x",
+        ),
         (&["--engine", "CPU_REFERENCE_ENGINE", "--knob", "speed=1"], "has no knob \"speed\" for this graph"),
         (&["--in", "1"], "expected UID=FILE"),
         (&["--in", &by_uid, "--in", &by_name], "tensor b is given twice"),

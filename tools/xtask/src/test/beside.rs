@@ -15,6 +15,16 @@ use crate::steps::Steps;
 
 const LIMIT: Duration = Duration::from_secs(90);
 
+/// The plugin with the engines for MIOpen.
+const MIOPEN: &str = "libhipdnn_miopen_plugin.so";
+
+/// What throws: the program's word for it, whose library it is, the library's file, and the plugin that calls it.
+const THROWING: [(&str, &str, &str, &str); 3] = [
+    ("miopen", "MIOpen", "libMIOpen_private.so.1", MIOPEN),
+    ("hipblaslt", "hipBLASLt", "libhipblaslt.so.1", "libhipdnn_hipblaslt_plugin.so"),
+    ("hiprtc", "hipRTC", "libhiprtc.so.7", "libhipdnn_rtc_plugin.so"),
+];
+
 pub fn run(context: &Context, steps: &mut Steps) {
     packages::run(context, steps);
     let scratch = context.workspace.scratch("beside");
@@ -25,7 +35,15 @@ pub fn run(context: &Context, steps: &mut Steps) {
         };
         steps.run(name, || forwarding(context, &scratch.join(taken), taken, others));
     }
-    steps.run("a HIP and a MIOpen that throw", || throwing(context, &scratch.join("throwing")));
+    for (word, source, library, plugin) in THROWING {
+        steps.run(&format!("a HIP and a {source} that throw"), || {
+            let folder = scratch.join("throwing").join(word);
+            run_with_standins(context, &folder, "throwing", &[(source, library)], plugin, &[word])
+        });
+    }
+    steps.run("plans of two devices", || {
+        run_with_standins(context, &scratch.join("devices"), "devices", &[], MIOPEN, &[])
+    });
     steps.run("a trace of a device, and ranges", || device_trace(context, &scratch.join("device_trace")));
     steps.run("a trace of a device of CUDA, and ranges of NVTX 3", || {
         cuda_trace(context, &scratch.join("cuda_trace"))
@@ -52,17 +70,13 @@ fn compile(context: &Context, name: &str, arguments: &[&str], target: &Path) -> 
 
 /// The staged engines for MIOpen, with stand-ins for HIP and MIOpen: the one that is to be taken, and those beside it.
 fn forwarding(context: &Context, folder: &Path, taken: &str, others: &[&str]) -> Result<String, Failure> {
-    run_with_standins(context, folder, "forwarding", &[&[taken], others].concat(), &[taken])
-}
-
-/// The staged engines for MIOpen, with stand-ins whose functions throw.
-fn throwing(context: &Context, folder: &Path) -> Result<String, Failure> {
-    run_with_standins(context, folder, "throwing", &["libMIOpen_private.so.1"], &[])
+    let libraries: Vec<_> = [&[taken], others].concat().into_iter().map(|file| ("MIOpen", file)).collect();
+    run_with_standins(context, folder, "forwarding", &libraries, MIOPEN, &[taken])
 }
 
 /// The staged engines for MIOpen, with stand-ins, in a trace and with ranges.
 fn device_trace(context: &Context, folder: &Path) -> Result<String, Failure> {
-    run_with_standins(context, folder, "device_trace", &["libMIOpen_private.so.1"], &[])
+    run_with_standins(context, folder, "device_trace", &[("MIOpen", "libMIOpen_private.so.1")], MIOPEN, &[])
 }
 
 /// The staged CPU engines on copies of a stand-in's memory, with a stand-in for NVIDIA's profiler.
@@ -85,35 +99,39 @@ fn cuda_trace(context: &Context, folder: &Path) -> Result<String, Failure> {
     run_within(&mut test, LIMIT).map(|out| out.trim().to_owned())
 }
 
-/// A program with the staged engines for MIOpen, a stand-in for HIP and these for MIOpen.
+/// A program with a staged plugin, a stand-in for HIP, and stand-ins for other libraries: whose, and the file.
 fn run_with_standins(
     context: &Context,
     folder: &Path,
     name: &str,
-    libraries: &[&str],
+    libraries: &[(&str, &str)],
+    plugin: &str,
     words: &[&str],
 ) -> Result<String, Failure> {
     crate::install::remove(folder)?;
     let shared = ["-shared", "-fPIC", "-fexceptions", "-lhipdnn_backend", "-lstdc++"];
     compile(context, "standin_hip.c", &shared, &folder.join("libamdhip64.so.7"))?;
     compile(context, "standin_roctx.c", &shared, &folder.join("libroctx64.so.4"))?;
-    for library in libraries {
-        let kind = if library.contains("_private") { "-DPRIVATE" } else { "-DPUBLIC" };
-        let soname = format!("-Wl,-soname,{library}");
+    for (whose, file) in libraries {
+        let kind = if file.contains("_private") { "-DPRIVATE" } else { "-DPUBLIC" };
+        let soname = format!("-Wl,-soname,{file}");
         let arguments = [&shared[..], &[kind, &soname]].concat();
-        compile(context, "standin_miopen.c", &arguments, &folder.join(library))?;
+        compile(context, &format!("standin_{}.c", whose.to_lowercase()), &arguments, &folder.join(file))?;
     }
     let program = folder.join(name);
     compile(context, &format!("{name}.c"), &["-lhipdnn_backend", "-lpthread", "-ldl"], &program)?;
     let mut test = command(&program, words);
     without_settings(&mut test);
     test.current_dir(folder);
+    let stub =
+        stub_plugins::library("shares_saves").and(stub_plugins::library("shares")).map_err(Failure::new)?;
+    test.env("HIPDNN_TEST_PLUGINS", stub.parent().unwrap_or(Path::new(".")));
     let lib = context.stage.join("lib");
     test.env(
         "LD_LIBRARY_PATH",
         std::env::join_paths([folder, &lib]).map_err(|e| Failure::new(e.to_string()))?,
     );
-    test.env("HIPDNN_PLUGIN_DIR", lib.join(ENGINES).join("libhipdnn_miopen_plugin.so"));
+    test.env("HIPDNN_PLUGIN_DIR", lib.join(ENGINES).join(plugin));
     run_within(&mut test, LIMIT).map(|out| out.trim().to_owned())
 }
 

@@ -1,0 +1,111 @@
+//! Files that processes share without waiting for each other.
+//!
+//! A file is written under a name of its own and renamed when it is whole: readers find the old content, the new or none, and a process
+//! that is killed meanwhile leaves nothing that is taken for a file.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Once;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// How long a process may take to write a file. What is older was left by one that was killed.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// What the names of unfinished files end with.
+const UNFINISHED: &str = ".unfinished";
+
+/// Puts bytes into a file in the place of what it has, with permissions `mode` (less those that the process never gives). Its folder
+/// need not exist. The first call of a process also removes what killed processes left in the folder long ago.
+///
+/// # Errors
+/// Why it cannot be written; then it is as before.
+pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    static SWEPT: Once = Once::new();
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+        SWEPT.call_once(|| sweep(folder));
+    }
+    let own = own_name(path);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&own)?;
+    let written = file.write_all(bytes).and_then(|()| fs::rename(&own, path));
+    if written.is_err() {
+        // What is half written is of no use; that it cannot be removed is not worth another word.
+        let _ = fs::remove_file(&own);
+    }
+    written
+}
+
+/// A name that no other process has, not even one of the same number in another container or of an earlier time.
+fn own_name(path: &Path) -> PathBuf {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}-{count}-{now:x}{UNFINISHED}", std::process::id()));
+    name.into()
+}
+
+/// Removes what killed processes left half written.
+fn sweep(folder: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let is_unfinished = entry.file_name().to_string_lossy().ends_with(UNFINISHED);
+        let age = entry.metadata().and_then(|metadata| metadata.modified()).ok();
+        let age = age.and_then(|time| SystemTime::now().duration_since(time).ok());
+        if is_unfinished && age.is_some_and(|age| age > PATIENCE) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scratch(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("hipdnn_shared_file_{name}_{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        folder
+    }
+
+    #[test]
+    fn a_file_is_replaced_as_a_whole_and_nothing_is_left() {
+        let folder = scratch("whole");
+        let path = folder.join("below/a.plan");
+        replace(&path, b"one", 0o600).unwrap();
+        replace(&path, b"another", 0o600).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"another");
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+        // A folder has the name: what was written is removed.
+        assert!(replace(path.parent().unwrap(), b"file", 0o600).is_err());
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn no_two_files_have_one_name_while_they_are_written() {
+        let names: Vec<_> = (0..100).map(|_| own_name(Path::new("/a.plan"))).collect();
+        assert!((1..100).all(|at| !names[..at].contains(&names[at])));
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_removed_after_a_while() {
+        let folder = scratch("left");
+        fs::create_dir_all(&folder).unwrap();
+        let old = own_name(&folder.join("a.plan"));
+        let (fresh, foreign) = (own_name(&folder.join("a.plan")), folder.join("a.tmp"));
+        let then = SystemTime::now() - 2 * PATIENCE;
+        for (path, is_old) in [(&old, true), (&fresh, false), (&foreign, true)] {
+            fs::write(path, "half").unwrap();
+            if is_old {
+                fs::File::options().write(true).open(path).unwrap().set_modified(then).unwrap();
+            }
+        }
+        sweep(&folder);
+        assert!(!old.exists() && fresh.exists() && foreign.exists());
+        fs::remove_dir_all(folder).unwrap();
+    }
+}
