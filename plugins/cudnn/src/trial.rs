@@ -112,6 +112,7 @@ mod tests {
             shape: Shape { dims: dims.to_vec(), strides: strides.to_vec() },
             alignment: 16,
             place: Place::Given(0),
+            offsets: None,
         };
         assert_eq!(extent(&tensor(DATA_FLOAT, &[2, 3, 4], &[100, 10, 1])), 4 * (100 + 20 + 3 + 1));
         assert_eq!(extent(&tensor(DATA_HALF, &[1], &[1])), 2);

@@ -13,6 +13,7 @@ mod normalization;
 mod pointwise;
 mod reduction;
 mod resample;
+mod sequences;
 pub mod view;
 
 use std::collections::{HashMap, HashSet};
@@ -87,6 +88,8 @@ pub struct Tensor {
     pub alignment: i64,
     /// Where its elements are.
     pub place: Place,
+    /// The tensor, in an earlier place, that says where each of its sequences begins, if it is ragged.
+    pub offsets: Option<TensorPlace>,
 }
 
 /// What decides which plan cuDNN makes. The tensors of two such graphs may have other uids.
@@ -274,7 +277,7 @@ impl Builder<'_> {
     fn add(&mut self, data_type: c_int, shape: Shape, alignment: usize, place: Place) -> TensorPlace {
         let alignment = i64::try_from(alignment).unwrap_or(1);
         let tensors = &mut self.lowered.described.tensors;
-        tensors.push(Tensor { data_type, shape, alignment, place });
+        tensors.push(Tensor { data_type, shape, alignment, place, offsets: None });
         tensors.len() - 1
     }
 
@@ -292,6 +295,17 @@ impl Builder<'_> {
 
     /// A tensor of the graph in another shape of the same elements.
     fn tensor_as(&mut self, uid: i64, shape: Shape) -> Result<TensorPlace, Refusal> {
+        let offsets = self.graph.tensor(uid).and_then(|tensor| tensor.ragged_offset_uid);
+        let offsets = offsets.map(|uid| self.offsets(uid)).transpose()?;
+        let place = self.even(uid, shape)?;
+        if let Some(tensor) = self.lowered.described.tensors.get_mut(place) {
+            tensor.offsets = offsets;
+        }
+        Ok(place)
+    }
+
+    /// The same, whether it is ragged or not.
+    fn even(&mut self, uid: i64, shape: Shape) -> Result<TensorPlace, Refusal> {
         let key = (uid, shape);
         if let Some(place) = self.known.get(&key) {
             return Ok(*place);
@@ -301,9 +315,6 @@ impl Builder<'_> {
         let tensor = graph.tensor(uid).ok_or_else(|| format!("no tensor of the graph has the uid {uid}"))?;
         let named = |refusal: Refusal| format!("tensor {uid} \"{}\": {refusal}", tensor.name);
         let number = data_type(tensor.data_type).map_err(named)?;
-        if tensor.ragged_offset_uid.is_some() {
-            return Err(named("has ragged offsets, expected a dense tensor".to_owned()));
-        }
         let alignment = usize::try_from(tensor.alignment).ok().filter(|bytes| bytes.is_power_of_two());
         let alignment = alignment.unwrap_or(1);
         let place = match &tensor.value {

@@ -6,6 +6,7 @@ mod images;
 mod matrices;
 mod pointwise;
 mod rows;
+mod sequences;
 mod small;
 
 use super::{CUBLASLT, CUDNN, RTC, TYPES};
@@ -28,6 +29,7 @@ pub fn cases() -> Vec<(&'static str, Case)> {
         pointwise::cases(),
         rows::cases(),
         attention::cases(),
+        sequences::cases(),
         matrices::cases(),
     ];
     let of_cudnn = cudnn.into_iter().flatten().map(|case| (CUDNN, case));
