@@ -95,6 +95,8 @@ static int64_t bound_place(const execution* e, const object* tensor)
     return -1;
 }
 
+static int64_t ragged_offset(const execution* e, const values* v, int64_t place);
+
 /* The values of a tensor: computed before, a number, or in memory. */
 static values* load(const execution* e, const object* tensor)
 {
@@ -113,7 +115,10 @@ static values* load(const execution* e, const object* tensor)
         abort();
     }
     for (int64_t i = 0; i < v.size; i++) {
-        v.at[i] = e->is_number[bound] ? e->numbers[bound] : standin_load(e->pointers[bound], type_of(tensor), offset_of(&v, i));
+        const int64_t offset = ragged_offset(e, &v, i);
+        if (offset >= 0) {
+            v.at[i] = e->is_number[bound] ? e->numbers[bound] : standin_load(e->pointers[bound], type_of(tensor), offset);
+        }
     }
     computed[computed_count] = v;
     return &computed[computed_count++];
@@ -140,11 +145,14 @@ static void end_result(const execution* e, values* v)
         double element[1];
         standin_store(element, type, 0, v->at[i]);
         v->at[i] = standin_load(element, type, 0);
-        if (!integer(v->tensor, CUDNN_ATTR_TENSOR_IS_VIRTUAL, 0, 0)) {
-            standin_store(e->pointers[bound], type, offset_of(v, i), v->at[i]);
+        const int64_t offset = bound >= 0 ? ragged_offset(e, v, i) : -1;
+        if (offset >= 0) {
+            standin_store(e->pointers[bound], type, offset, v->at[i]);
         }
     }
 }
+
+#include "standin_cudnn_products.h"
 
 /* ---- Operations ---- */
 
@@ -259,39 +267,6 @@ static void reduction(const execution* e, const object* o)
                                               : fmax(*to, with);
     }
     end_result(e, y);
-}
-
-static void matmul(const execution* e, const object* o)
-{
-    const values* a = load(e, child(o, CUDNN_ATTR_OPERATION_MATMUL_ADESC, 0));
-    const values* b = load(e, child(o, CUDNN_ATTR_OPERATION_MATMUL_BDESC, 0));
-    const values* counts[3] = {
-        load(e, child(o, CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC, 0)),
-        load(e, child(o, CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC, 0)),
-        load(e, child(o, CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC, 0))};
-    values* c = begin_result(child(o, CUDNN_ATTR_OPERATION_MATMUL_CDESC, 0));
-    const int rank = c->rank;
-    for (int64_t i = 0; i < c->size; i++) {
-        int64_t index[MOST_DIMS], of[3];
-        indices(c, i, index);
-        const int64_t row = index[rank - 2], column = index[rank - 1], most[3] = {c->dims[rank - 2], c->dims[rank - 1], a->dims[rank - 1]};
-        for (int which = 0; which < 3; which++) {
-            of[which] = counts[which] != NULL ? (int64_t)counts[which]->at[place_of(counts[which], index, rank)] : most[which];
-        }
-        for (int64_t k = 0; row < of[0] && column < of[1] && k < of[2]; k++) {
-            /* Several matrices may share a factor, also some of the batch and not all. */
-            int64_t of_a[MOST_DIMS], of_b[MOST_DIMS];
-            for (int d = 0; d < rank - 2; d++) {
-                of_a[d] = index[d] * a->dims[d] / c->dims[d];
-                of_b[d] = index[d] * b->dims[d] / c->dims[d];
-            }
-            of_a[rank - 2] = row;
-            of_a[rank - 1] = of_b[rank - 2] = k;
-            of_b[rank - 1] = column;
-            c->at[i] += a->at[place_of(a, of_a, rank)] * b->at[place_of(b, of_b, rank)];
-        }
-    }
-    end_result(e, c);
 }
 
 /* y += x · w, in the direction that has one of them as its result: each product of one x, one w and one y. */
@@ -423,6 +398,8 @@ static int is_computed(const object* o)
     case CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR:
     case CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR:
     case CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR:
+    case CUDNN_BACKEND_OPERATION_PAGED_CACHE_LOAD_DESCRIPTOR:
+    case CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR:
         return 1;
     case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR: {
         const object* described = child(o, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, 0);
@@ -481,6 +458,12 @@ static void compute(void* data)
             break;
         case CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR:
             normalization(e, o);
+            break;
+        case CUDNN_BACKEND_OPERATION_PAGED_CACHE_LOAD_DESCRIPTOR:
+            load_pages(e, o);
+            break;
+        case CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR:
+            reshape(e, o);
             break;
         default:
             convolution(e, o);

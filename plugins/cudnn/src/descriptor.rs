@@ -10,9 +10,10 @@ use crate::cudnn::Cudnn;
 use crate::lowering::{Described, Descriptor, Place, Tensor, Value};
 use crate::names::{
     ATTR_OPERATIONGRAPH_HANDLE, ATTR_OPERATIONGRAPH_OPS, ATTR_TENSOR_BYTE_ALIGNMENT, ATTR_TENSOR_DATA_TYPE,
-    ATTR_TENSOR_DIMENSIONS, ATTR_TENSOR_IS_BY_VALUE, ATTR_TENSOR_IS_VIRTUAL, ATTR_TENSOR_STRIDES,
-    ATTR_TENSOR_UNIQUE_ID, BACKEND_OPERATIONGRAPH_DESCRIPTOR, BACKEND_TENSOR_DESCRIPTOR,
-    TYPE_BACKEND_DESCRIPTOR, TYPE_BOOLEAN, TYPE_DATA_TYPE, TYPE_DOUBLE, TYPE_FLOAT, TYPE_HANDLE, TYPE_INT64,
+    ATTR_TENSOR_DIMENSIONS, ATTR_TENSOR_IS_BY_VALUE, ATTR_TENSOR_IS_VIRTUAL, ATTR_TENSOR_RAGGED_OFFSET_DESC,
+    ATTR_TENSOR_STRIDES, ATTR_TENSOR_UNIQUE_ID, BACKEND_OPERATIONGRAPH_DESCRIPTOR, BACKEND_TENSOR_DESCRIPTOR,
+    TYPE_BACKEND_DESCRIPTOR, TYPE_BOOLEAN, TYPE_DATA_TYPE, TYPE_DOUBLE, TYPE_FLOAT, TYPE_HANDLE, TYPE_INT32,
+    TYPE_INT64,
 };
 
 /// An object whose attributes can be set.
@@ -112,7 +113,8 @@ pub fn uid(place: usize) -> i64 {
     place as i64 + 1
 }
 
-fn tensor(cudnn: &'static Cudnn, place: usize, tensor: &Tensor) -> Result<Object, PluginError> {
+/// The tensor in the next place. Its offsets, if it is ragged, are among those before it.
+fn tensor(cudnn: &'static Cudnn, before: &[Object], tensor: &Tensor) -> Result<Object, PluginError> {
     let open = Open::new(cudnn, BACKEND_TENSOR_DESCRIPTOR)?;
     let is_by_value = matches!(tensor.place, Place::Constant(_) | Place::Host(_));
     // SAFETY: the types are those of the attributes.
@@ -120,10 +122,15 @@ fn tensor(cudnn: &'static Cudnn, place: usize, tensor: &Tensor) -> Result<Object
         open.set(ATTR_TENSOR_DATA_TYPE, TYPE_DATA_TYPE, &[tensor.data_type])?;
         open.set(ATTR_TENSOR_DIMENSIONS, TYPE_INT64, &tensor.shape.dims)?;
         open.set(ATTR_TENSOR_STRIDES, TYPE_INT64, &tensor.shape.strides)?;
-        open.set(ATTR_TENSOR_UNIQUE_ID, TYPE_INT64, &[uid(place)])?;
+        open.set(ATTR_TENSOR_UNIQUE_ID, TYPE_INT64, &[uid(before.len())])?;
         open.set(ATTR_TENSOR_BYTE_ALIGNMENT, TYPE_INT64, &[tensor.alignment])?;
         open.set(ATTR_TENSOR_IS_VIRTUAL, TYPE_BOOLEAN, &[tensor.place == Place::Virtual])?;
         open.set(ATTR_TENSOR_IS_BY_VALUE, TYPE_BOOLEAN, &[is_by_value])?;
+        if let Some(offsets) = tensor.offsets {
+            let offsets =
+                before.get(offsets).ok_or_else(|| PluginError::internal("a tensor without its offsets"))?;
+            open.set(ATTR_TENSOR_RAGGED_OFFSET_DESC, TYPE_BACKEND_DESCRIPTOR, &[offsets.get()])?;
+        }
     }
     open.finalize().map_err(|error| {
         error.with_context(|text| {
@@ -153,6 +160,7 @@ fn object(
                     open.set(*name, TYPE_BACKEND_DESCRIPTOR, &[tensor.get()])?;
                 }
                 Value::Integers(values) => open.set(*name, TYPE_INT64, values)?,
+                Value::Counts(values) => open.set(*name, TYPE_INT32, values)?,
                 Value::Number(kind, value) => open.set(*name, *kind, &[*value])?,
                 Value::Double(bits) => open.set(*name, TYPE_DOUBLE, &[f64::from_bits(*bits)])?,
                 Value::Float(bits) => open.set(*name, TYPE_FLOAT, &[f32::from_bits(*bits)])?,
@@ -211,12 +219,11 @@ pub fn operations(
     cudnn: &'static Cudnn,
     described: &Described,
 ) -> Result<(Vec<Object>, Vec<Object>), PluginError> {
-    let tensors: Vec<Object> = described
-        .tensors
-        .iter()
-        .enumerate()
-        .map(|(place, described)| tensor(cudnn, place, described))
-        .collect::<Result<_, _>>()?;
+    let mut tensors = Vec::with_capacity(described.tensors.len());
+    for described in &described.tensors {
+        let made = tensor(cudnn, &tensors, described)?;
+        tensors.push(made);
+    }
     let mut parts = Vec::new();
     let operations = described
         .operations

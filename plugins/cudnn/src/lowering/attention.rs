@@ -2,12 +2,12 @@
 
 use hipdnn_plugin_planner::Refusal;
 use hipdnn_plugin_planner::problem::attention::Attention;
-use hipdnn_plugin_planner::problem::attention::options::{Options, Scale};
-use hipdnn_plugin_planner::problem::attention::shape::Shape as Numbers;
+use hipdnn_plugin_planner::problem::attention::options::{Dropout, Options, Scale};
+use hipdnn_plugin_planner::problem::attention::shape::{Sequences, Shape as Numbers, Start};
 use hipdnn_plugin_sdk::graph::{DataType, Node, operation};
 
 use super::matmul::Counts;
-use super::view::{Shape, packed};
+use super::view::packed;
 use super::{Builder, TensorPlace, data_type};
 use crate::names::{
     DATA_BOOLEAN, DATA_FLOAT, DATA_INT32, POINTWISE_ADD, POINTWISE_CMP_GE, POINTWISE_CMP_GT,
@@ -38,15 +38,10 @@ impl Scores {
         options: &Options,
         [scale, bias, queries, keys]: [Option<i64>; 4],
     ) -> Result<Self, Refusal> {
-        for (is_there, what) in [
-            (options.dropout.is_some(), "dropout: asked for"),
-            (options.alibi, "alibi_mask: is true"),
-            (shape.packed, "q: sequences are packed into one"),
-        ] {
-            if is_there {
-                return Err(format!("{what}, which this engine does not compute"));
-            }
+        if options.alibi {
+            return Err("alibi_mask: is true, which this engine does not compute".to_owned());
         }
+        check_band(shape, options)?;
         if let Some(mask) = options.mask.filter(|mask| mask.operand.data_type == DataType::Boolean) {
             return Err(format!(
                 "attn_mask: data type is {}, expected floats, which are added to the scores",
@@ -62,17 +57,22 @@ impl Scores {
             let bound = bound.map(|bound| i32::try_from(bound).unwrap_or(i32::MAX / 2));
             bound.map(i64::from)
         };
-        let lengths = |builder: &mut Builder<'_>, uid: Option<i64>| {
-            let shape = packed(&[shape.batch as i64, 1, 1, 1]);
-            uid.map(|uid| builder.tensor_as(uid, shape)).transpose()
+        let bias = bias.map(|uid| builder.tensor(uid)).transpose()?;
+        let [of_queries, of_keys] = match &options.lengths {
+            Some(lengths) => lengths.each_ref().map(Some),
+            None => [None; 2],
+        };
+        let mut lengths = |name: &str, uid: Option<i64>, lengths| match (uid, lengths) {
+            (Some(uid), Some(lengths)) => builder.lengths(name, uid, lengths).map(Some),
+            _ => Ok(None),
         };
         Ok(Self {
             dims: shape.scores().map(|dim| dim as i64),
             compute_type: data_type(node.compute_type)?,
             scale,
-            bias: bias.map(|uid| builder.tensor(uid)).transpose()?,
-            queries: lengths(builder, queries)?,
-            keys: lengths(builder, keys)?,
+            bias,
+            queries: lengths("seq_len_q", queries, of_queries)?,
+            keys: lengths("seq_len_kv", keys, of_keys)?,
             left: bound(options.band.left),
             right: bound(options.band.right),
             bottom_right: options.band.bottom_right,
@@ -213,6 +213,41 @@ fn whole(number: i64) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
 }
 
+/// Bands that cuDNN's documentation leaves out, whether a kernel takes them or not.
+fn check_band(shape: &Numbers, options: &Options) -> Result<(), Refusal> {
+    let band = &options.band;
+    let from_the_end = band.bottom_right && band.right.is_some();
+    if (band.left.is_some() || from_the_end) && options.lengths.is_none() && shape.queries > shape.keys {
+        return Err(format!(
+            "q: has {} queries for {} keys and a band, expected at most as many, or padding_mask",
+            shape.queries, shape.keys
+        ));
+    }
+    if from_the_end && (options.mask.is_some() || options.dropout.is_some()) {
+        return Err(
+            "diagonal_alignment: is BOTTOM_RIGHT, expected TOP_LEFT beside attn_mask or dropout".to_owned()
+        );
+    }
+    Ok(())
+}
+
+/// What multiplies the probabilities, the mask of dropout and its scale, from tensors of these uids.
+pub(super) fn dropout(
+    builder: &mut Builder<'_>,
+    dropout: Option<&Dropout>,
+    uids: [Option<i64>; 2],
+) -> Result<Option<[TensorPlace; 2]>, Refusal> {
+    match (dropout, uids) {
+        (Some(Dropout::Mask { .. }), [Some(mask), Some(scale)]) => {
+            Ok(Some([builder.tensor(mask)?, builder.tensor_as(scale, packed(&[1; 4]))?]))
+        }
+        (Some(Dropout::Random { probability, .. }), _) if *probability > 0.0 => Err(format!(
+            "dropout_probability: is {probability}, expected 0 or a dropout_mask: cuDNN gives the numbers that it draws other places than the interface's generator"
+        )),
+        _ => Ok(None),
+    }
+}
+
 pub(super) fn lower(
     builder: &mut Builder<'_>,
     node: &Node,
@@ -220,7 +255,6 @@ pub(super) fn lower(
     problem: &Attention,
 ) -> Result<(), Refusal> {
     for (is_there, name) in [
-        (operation.page_table_k.is_some() || operation.page_table_v.is_some(), "page_table"),
         (operation.block_mask.is_some(), "block_mask"),
         (operation.sink_token.is_some(), "sink_token"),
         (operation.rng_dump.is_some(), "rng_dump"),
@@ -233,86 +267,73 @@ pub(super) fn lower(
             return Err(format!("{name}: given, which this engine does not compute"));
         }
     }
-    let heads = [("q", operation.q), ("k", operation.k), ("v", operation.v), ("o", operation.o)];
-    builder.check_heads(&heads)?;
+    let shape = &problem.shape;
+    builder.check_sequences(
+        shape,
+        &[
+            ("q", operation.q, &problem.q),
+            ("k", operation.k, &problem.k),
+            ("v", operation.v, &problem.v),
+            ("o", operation.o, &problem.o),
+        ],
+    )?;
     let uids = [operation.scale, operation.attn_mask, operation.seq_len_q, operation.seq_len_kv];
-    let scores = Scores::new(builder, node, &problem.shape, &problem.options, uids)?;
+    let scores = Scores::new(builder, node, shape, &problem.options, uids)?;
+    let uids = [operation.dropout_mask, operation.dropout_scale];
+    let dropped = dropout(builder, problem.options.dropout.as_ref(), uids)?;
+    let [batch, heads, rows, keys] = scores.dims;
     let q = builder.tensor(operation.q)?;
-    let k = builder.transposed(operation.k)?;
+    let k = match (&problem.k.start, operation.page_table_k, scores.keys) {
+        (Start::Paged(pages), Some(table), Some(lengths)) => {
+            let loaded = packed(&[batch, shape.key_heads as i64, keys, shape.depth as i64]).transposed();
+            builder.loaded(operation.k, (table, pages), lengths, loaded)?
+        }
+        _ => builder.transposed(operation.k)?,
+    };
     let begun = scores.begin(builder, q, k, true);
     let masked = scores.masked(builder, begun);
 
-    let [batch, heads, rows, _] = scores.dims;
     let of_rows = [batch, heads, rows, 1];
-    let row = |builder: &mut Builder<'_>, uid: Option<i64>| match uid {
-        Some(uid) => builder.tensor(uid),
-        None => Ok(builder.between(DATA_FLOAT, &of_rows)),
+    let row = |builder: &mut Builder<'_>, name, uid: Option<i64>, sequences: &Option<Sequences>| match (
+        uid, sequences,
+    ) {
+        (Some(uid), Some(sequences)) => builder.statistics(name, uid, sequences, &of_rows),
+        _ => Ok(builder.between(DATA_FLOAT, &of_rows)),
     };
     let compute_type = scores.compute_type;
-    let most = row(builder, operation.max)?;
+    let most = row(builder, "max", operation.max, &problem.max)?;
     builder.reduce(REDUCE_TENSOR_MAX, compute_type, masked, most);
     let below = scores.with(builder, POINTWISE_SUB, masked, Some(most));
     let exponentials = scores.with(builder, POINTWISE_EXP, below, None);
-    let sum = row(builder, operation.sum_exp)?;
+    let sum = row(builder, "sum_exp", operation.sum_exp, &problem.sum_exp)?;
     builder.reduce(REDUCE_TENSOR_ADD, compute_type, exponentials, sum);
     // Kernels are found by the logarithms, whether somebody wants them or not.
     if operation.stats.is_some() || (operation.max.is_none() && operation.sum_exp.is_none()) {
         let logarithm = builder.between(DATA_FLOAT, &of_rows);
         builder.pointwise(POINTWISE_LOG, compute_type, sum, None, logarithm);
-        let stats = row(builder, operation.stats)?;
+        let stats = row(builder, "stats", operation.stats, &problem.stats)?;
         builder.pointwise(POINTWISE_ADD, compute_type, most, Some(logarithm), stats);
     }
     // The second product takes factors of the type of the first.
     let of_io = builder.type_of(operation.q)?;
     let weights = builder.between(of_io, &scores.dims);
-    builder.pointwise(POINTWISE_DIV, compute_type, exponentials, Some(sum), weights);
-    let (v, o) = (builder.tensor(operation.v)?, builder.tensor(operation.o)?);
+    match dropped {
+        None => builder.pointwise(POINTWISE_DIV, compute_type, exponentials, Some(sum), weights),
+        Some([mask, scale]) => {
+            let all = scores.with(builder, POINTWISE_DIV, exponentials, Some(sum));
+            let scaled = scores.with(builder, POINTWISE_MUL, all, Some(scale));
+            builder.pointwise(POINTWISE_MUL, compute_type, scaled, Some(mask), weights);
+        }
+    }
+    let v = match (&problem.v.start, operation.page_table_v, scores.keys) {
+        (Start::Paged(pages), Some(table), Some(lengths)) => {
+            let loaded = packed(&[batch, shape.value_heads as i64, keys, shape.value_depth as i64]);
+            builder.loaded(operation.v, (table, pages), lengths, loaded)?
+        }
+        _ => builder.tensor(operation.v)?,
+    };
+    let o = builder.tensor(operation.o)?;
     let counts = Counts { m: scores.queries, n: None, k: scores.keys, pads: false };
     builder.product(compute_type, weights, v, o, counts);
     Ok(())
-}
-
-/// What cuDNN's kernels read and write at once, without asking whether the address is a multiple of it.
-const VECTOR: i64 = 16;
-
-impl Builder<'_> {
-    /// Checks that the elements of each head lie together and begin where cuDNN's kernels read them from.
-    pub(super) fn check_heads(&self, tensors: &[(&str, i64)]) -> Result<(), Refusal> {
-        for (name, uid) in tensors {
-            let Some(tensor) = self.graph.tensor(*uid) else { continue };
-            let size = tensor.data_type.size().unwrap_or(1) as i64;
-            let long = |(dim, _): &(&i64, &i64)| **dim > 1;
-            let mut strides = tensor.dims.iter().zip(&tensor.strides);
-            if let Some((_, stride)) = strides.next_back().filter(long).filter(|(_, stride)| **stride != 1) {
-                return Err(format!(
-                    "{name}: stride of the last dimension is {stride}, expected 1: the elements of a head together"
-                ));
-            }
-            if let Some((_, stride)) = strides.filter(long).find(|(_, stride)| **stride * size % VECTOR != 0)
-            {
-                return Err(format!(
-                    "{name}: a stride is {stride} elements of {size} bytes, expected a multiple of {VECTOR} bytes"
-                ));
-            }
-            if !tensor.is_virtual && tensor.alignment % VECTOR != 0 {
-                return Err(format!(
-                    "{name}: its address is a multiple of {} bytes, expected of {VECTOR} bytes",
-                    tensor.alignment
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    /// A tensor of the graph with its last two dimensions exchanged.
-    pub(super) fn transposed(&mut self, uid: i64) -> Result<TensorPlace, Refusal> {
-        let shape: Shape = self.view.shape(&self.layout(uid)?)?.transposed();
-        self.tensor_as(uid, shape)
-    }
-
-    /// cuDNN's number of the type of a tensor of the graph.
-    pub(super) fn type_of(&self, uid: i64) -> Result<i32, Refusal> {
-        let tensor = self.graph.tensor(uid);
-        data_type(tensor.ok_or_else(|| format!("no tensor of the graph has the uid {uid}"))?.data_type)
-    }
 }

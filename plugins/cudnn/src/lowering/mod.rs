@@ -5,6 +5,7 @@
 
 mod attention;
 mod batchnorm;
+mod block_scale;
 mod columns;
 mod convolution;
 mod gradient;
@@ -13,6 +14,7 @@ mod normalization;
 mod pointwise;
 mod reduction;
 mod resample;
+mod sequences;
 pub mod view;
 
 use std::collections::{HashMap, HashSet};
@@ -27,8 +29,8 @@ use hipdnn_plugin_sdk::gpu::workspace::ALIGNMENT;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, TensorValue};
 
 use crate::names::{
-    DATA_BFLOAT16, DATA_BOOLEAN, DATA_DOUBLE, DATA_FLOAT, DATA_FP8_E4M3, DATA_FP8_E5M2, DATA_HALF, DATA_INT8,
-    DATA_INT32, DATA_INT64, DATA_UINT8, TYPE_DATA_TYPE,
+    DATA_BFLOAT16, DATA_BOOLEAN, DATA_DOUBLE, DATA_FLOAT, DATA_FP8_E4M3, DATA_FP8_E5M2, DATA_FP8_E8M0,
+    DATA_HALF, DATA_INT8, DATA_INT32, DATA_INT64, DATA_UINT8, TYPE_DATA_TYPE,
 };
 use view::{Shape, View, packed};
 
@@ -51,6 +53,8 @@ pub enum Value {
     Tensor(TensorPlace),
     /// Integers of 64 bits.
     Integers(Vec<i64>),
+    /// Integers of 32 bits.
+    Counts(Vec<i32>),
     /// A number of an enumeration, with cuDNN's number of the attribute type.
     Number(c_int, c_int),
     /// The bits of a float in double precision.
@@ -87,6 +91,8 @@ pub struct Tensor {
     pub alignment: i64,
     /// Where its elements are.
     pub place: Place,
+    /// The tensor, in an earlier place, that says where each of its sequences begins, if it is ragged.
+    pub offsets: Option<TensorPlace>,
 }
 
 /// What decides which plan cuDNN makes. The tensors of two such graphs may have other uids.
@@ -138,6 +144,10 @@ impl Descriptor {
         self.with(attribute, Value::Integers(values.to_vec()))
     }
 
+    fn counts(self, attribute: c_int, values: &[i32]) -> Self {
+        self.with(attribute, Value::Counts(values.to_vec()))
+    }
+
     fn number(self, attribute: c_int, kind: c_int, value: c_int) -> Self {
         self.with(attribute, Value::Number(kind, value))
     }
@@ -178,6 +188,7 @@ fn data_type(data_type: DataType) -> Result<c_int, Refusal> {
         DataType::Boolean => DATA_BOOLEAN,
         DataType::Fp8E4m3 => DATA_FP8_E4M3,
         DataType::Fp8E5m2 => DATA_FP8_E5M2,
+        DataType::Fp8E8m0 => DATA_FP8_E8M0,
         other => return Err(format!("data type is {}, expected one that this engine takes", other.name())),
     })
 }
@@ -253,6 +264,7 @@ impl Builder<'_> {
             (Problem::AttentionGradients(problem), Operation::SdpaBackward(operation)) => {
                 gradient::lower(self, node, operation, problem)
             }
+            (Problem::BlockScale(problem), operation) => block_scale::lower(self, node, operation, problem),
             (
                 Problem::Matmul(_)
                 | Problem::Pointwise(_)
@@ -260,8 +272,7 @@ impl Builder<'_> {
                 | Problem::Attention(_)
                 | Problem::AttentionGradients(_)
                 | Problem::Mixture(_)
-                | Problem::MixtureGradient(_)
-                | Problem::BlockScale(_),
+                | Problem::MixtureGradient(_),
                 _,
             ) => Err("operation is not one that this engine computes".to_owned()),
         }
@@ -274,7 +285,7 @@ impl Builder<'_> {
     fn add(&mut self, data_type: c_int, shape: Shape, alignment: usize, place: Place) -> TensorPlace {
         let alignment = i64::try_from(alignment).unwrap_or(1);
         let tensors = &mut self.lowered.described.tensors;
-        tensors.push(Tensor { data_type, shape, alignment, place });
+        tensors.push(Tensor { data_type, shape, alignment, place, offsets: None });
         tensors.len() - 1
     }
 
@@ -292,6 +303,17 @@ impl Builder<'_> {
 
     /// A tensor of the graph in another shape of the same elements.
     fn tensor_as(&mut self, uid: i64, shape: Shape) -> Result<TensorPlace, Refusal> {
+        let offsets = self.graph.tensor(uid).and_then(|tensor| tensor.ragged_offset_uid);
+        let offsets = offsets.map(|uid| self.offsets(uid)).transpose()?;
+        let place = self.even(uid, shape)?;
+        if let Some(tensor) = self.lowered.described.tensors.get_mut(place) {
+            tensor.offsets = offsets;
+        }
+        Ok(place)
+    }
+
+    /// The same, whether it is ragged or not.
+    fn even(&mut self, uid: i64, shape: Shape) -> Result<TensorPlace, Refusal> {
         let key = (uid, shape);
         if let Some(place) = self.known.get(&key) {
             return Ok(*place);
@@ -301,9 +323,6 @@ impl Builder<'_> {
         let tensor = graph.tensor(uid).ok_or_else(|| format!("no tensor of the graph has the uid {uid}"))?;
         let named = |refusal: Refusal| format!("tensor {uid} \"{}\": {refusal}", tensor.name);
         let number = data_type(tensor.data_type).map_err(named)?;
-        if tensor.ragged_offset_uid.is_some() {
-            return Err(named("has ragged offsets, expected a dense tensor".to_owned()));
-        }
         let alignment = usize::try_from(tensor.alignment).ok().filter(|bytes| bytes.is_power_of_two());
         let alignment = alignment.unwrap_or(1);
         let place = match &tensor.value {

@@ -2,14 +2,15 @@
 
 use std::ffi::c_void;
 
-use hipdnn_plugin_planner::chain::{Part, partition};
+use hipdnn_plugin_planner::chain::{Chain, Part, Summed, partition};
 use hipdnn_plugin_planner::plan::Found;
 use hipdnn_plugin_planner::prepare::Prepared;
+use hipdnn_plugin_planner::product::Matrix;
 use hipdnn_plugin_sdk::cuda::Device;
 use hipdnn_plugin_sdk::ffi::hipStream_t;
 use hipdnn_plugin_sdk::gpu::check_alignment;
 use hipdnn_plugin_sdk::gpu::workspace::ALIGNMENT;
-use hipdnn_plugin_sdk::graph::Graph;
+use hipdnn_plugin_sdk::graph::{DataType, Graph};
 use hipdnn_plugin_sdk::{PluginError, Refusal};
 
 use crate::knob::Options;
@@ -32,14 +33,23 @@ impl AsRef<Part> for Product {
     }
 }
 
-/// Whether a graph is nothing but chains that cuBLASLt has epilogues for on every device.
+/// Whether a graph is nothing but chains that cuBLASLt surely computes.
 pub fn takes(prepared: &Prepared) -> bool {
     let checked = |part: Part| {
         epilogue(&part.chain)?;
-        let everywhere = part.chain.product.auxiliary.is_none() && part.chain.sums.is_none();
-        everywhere.then_some(part).ok_or_else(|| Refusal::new("takes an epilogue for gradients").into())
+        is_shown(&part.chain).then_some(part).ok_or_else(|| Refusal::new("was never seen to run").into())
     };
     partition(prepared, checked).is_ok()
+}
+
+/// Epilogues for gradients are sure in the forms that ran on a device: of floats of 16 and 32 bits, with sums of a factor for one product.
+fn is_shown(chain: &Chain) -> bool {
+    let product = &chain.product;
+    let wide =
+        |matrix: &Matrix| matches!(matrix.data_type, DataType::Float | DataType::Half | DataType::Bfloat16);
+    let plain = product.auxiliary.is_none() && chain.sums.is_none();
+    let of_factor = chain.sums.is_some_and(|sums| sums.of != Summed::Result);
+    plain || wide(&product.a) && wide(&product.b) && (!of_factor || product.batch == 1)
 }
 
 /// What the addresses of a tensor are multiples of.

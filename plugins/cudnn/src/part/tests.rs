@@ -83,6 +83,32 @@ fn only_what_other_engines_would_not_fuse_is_divided() {
 }
 
 #[test]
+fn gradients_that_cublaslt_computes_in_one_call_are_not_divided() {
+    // The gradient of a product through GELU.
+    let of = |data_type, batch: i64| {
+        let dims = [batch, 8, 8];
+        let mut tensors =
+            vec![tensor(1, &dims), tensor(2, &dims), between(3, &dims), tensor(4, &dims), tensor(5, &dims)];
+        tensors.iter_mut().for_each(|tensor| tensor.data_type = data_type);
+        let through = Pointwise::new(PointwiseMode::GeluApproxTanhBwd, 3, Some(4), 5);
+        graph(tensors, vec![Matmul { a: 1, b: 2, c: 3 }.into(), through.into()])
+    };
+    for data_type in [DataType::Float, DataType::Half, DataType::Bfloat16] {
+        assert!(!may_divide(&of(data_type, 1)) && !may_divide(&of(data_type, 3)), "{data_type:?}");
+    }
+
+    // The gradient of weights and that of a bias, which sums a factor.
+    let of = |batch: i64| {
+        let dims = [batch, 8, 8];
+        let tensors = vec![tensor(1, &dims), tensor(2, &dims), tensor(3, &dims), tensor(4, &[batch, 8, 1])];
+        let sum = Reduction { in_: 1, out: 4, mode: ReductionMode::Add, is_deterministic: false };
+        graph(tensors, vec![Matmul { a: 1, b: 2, c: 3 }.into(), sum.into()])
+    };
+    assert!(!may_divide(&of(1)));
+    assert!(may_divide(&of(3)));
+}
+
+#[test]
 fn what_cannot_be_lowered_is_said_before_a_device_is_asked_for() {
     let mut mask = tensor(2, &[4, 4]);
     mask.data_type = DataType::Boolean;

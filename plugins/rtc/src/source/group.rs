@@ -50,6 +50,8 @@ pub struct Group {
     pub stores: Vec<Store>,
     /// How many tensors its nodes have.
     pub tensors: usize,
+    /// Whether its last workgroup has the first elements: those that an earlier kernel touched last are still in the cache.
+    pub backward: bool,
     /// Its nodes, by their places in the graph; each once, also where it computes only a part of one.
     pub nodes: Vec<usize>,
     written: HashMap<i64, usize>,
@@ -65,6 +67,7 @@ impl Group {
             accesses: Vec::new(),
             stores: Vec::new(),
             tensors: 0,
+            backward: false,
             nodes: Vec::new(),
             written: HashMap::new(),
             loads: Vec::new(),
@@ -82,6 +85,26 @@ impl Group {
             Place::Memory(uid) => Some(uid),
             Place::Argument(_) | Place::Offset => None,
         })
+    }
+
+    /// Has its workgroups begin at the end of its largest input that the last of `walked` ended at. These are the tensors that earlier kernels
+    /// touched, each with whether the last one went backward.
+    pub fn turn(&mut self, walked: &mut HashMap<i64, bool>) {
+        let memory = |access: &Access| match access.place {
+            Place::Memory(uid) => Some((self.covers(access), uid)),
+            Place::Argument(_) | Place::Offset => None,
+        };
+        let largest = self.accesses.iter().filter_map(memory).max();
+        self.backward = largest.and_then(|(_, uid)| walked.get(&uid)).is_some_and(|backward| !backward);
+        let touched: Vec<i64> = self.reads().chain(self.stores.iter().map(|store| store.uid)).collect();
+        walked.extend(touched.into_iter().map(|uid| (uid, self.backward)));
+    }
+
+    /// The bytes of different elements that an access has in the domain.
+    fn covers(&self, access: &Access) -> usize {
+        let dims = self.domain.dims.iter().zip(&access.strides);
+        let elements: usize = dims.filter(|(_, stride)| **stride > 0).map(|(dim, _)| dim).product();
+        elements * access.data_type.size().unwrap_or(1)
     }
 
     /// The number of a tensor's element: the one that was written here, else one that is read.

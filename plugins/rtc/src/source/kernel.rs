@@ -328,6 +328,11 @@ impl Writer<'_> {
     /// Which rows and elements are this thread's, and where the rows begin in memory.
     fn place(&mut self) {
         let walk = self.walk;
+        let block = if self.group.backward {
+            format!("({}u - blockIdx.x)", walk.grid().saturating_sub(1))
+        } else {
+            "blockIdx.x".to_owned()
+        };
         if walk.reduces {
             let (threads, at_once) = (walk.threads, walk.rows_at_once);
             let (lane, row) = if walk.along_row {
@@ -336,7 +341,7 @@ impl Writer<'_> {
                 (format!("threadIdx.x / {at_once}u"), format!("threadIdx.x % {at_once}u"))
             };
             self.line(format!("const index_t lane = {lane};"));
-            self.line(format!("const index_t row = blockIdx.x * {at_once}u + {row};"));
+            self.line(format!("const index_t row = {block} * {at_once}u + {row};"));
             if self.all_active() {
                 self.split("row", &walk.rows, "r");
             } else {
@@ -348,7 +353,7 @@ impl Writer<'_> {
                 self.line(format!("const index_t b{access} = {offset};"));
             }
         } else {
-            self.line(format!("const index_t lane = blockIdx.x * {}u + threadIdx.x;", walk.threads));
+            self.line(format!("const index_t lane = {block} * {}u + threadIdx.x;", walk.threads));
         }
     }
 

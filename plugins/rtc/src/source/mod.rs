@@ -14,7 +14,7 @@ pub mod value;
 pub mod walk;
 pub mod window;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use hipdnn_plugin_planner::plan::{Placed, StepTensors};
 use hipdnn_plugin_planner::prepare::{Prepared, in_node, prepare};
@@ -100,13 +100,15 @@ pub fn generate(graph: &Graph) -> Result<Program, Refusal> {
     let virtuals: HashSet<i64> =
         graph.tensors.iter().filter(|tensor| tensor.is_virtual).map(|tensor| tensor.uid).collect();
     let mut kernels: Vec<Kernel> = Vec::new();
+    let mut walked = HashMap::new();
     for mut group in groups {
         group.stores.retain(|store| !virtuals.contains(&store.uid) || read.contains(&store.uid));
         // What nobody reads and nobody asked for need not be computed.
         if group.stores.is_empty() {
             continue;
         }
-        for part in split::split(group, &mut graph)? {
+        for mut part in split::split(group, &mut graph)? {
+            part.turn(&mut walked);
             kernels.push(kernel::write(&part, format!("kernel_{}", kernels.len()))?);
         }
     }

@@ -258,6 +258,9 @@ fn batchnorm_in_training_is_one_kernel_or_three_where_channels_are_divided() {
         assert_eq!((0..3).filter(reads_x).collect::<Vec<_>>(), [0, 2]);
         assert!(memory(&large, 1).contains(&7) && memory(&large, 1).contains(&8));
         assert!(large.kernels.iter().all(|kernel| kernel.nodes.contains(&0)));
+        // What the first kernel read last is what the third one reads first.
+        let turned = |kernel: &usize| large.kernels[*kernel].text.contains("u - blockIdx.x)");
+        assert_eq!((0..3).filter(turned).collect::<Vec<_>>(), [1, 2]);
     }
 }
 

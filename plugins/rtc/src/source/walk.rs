@@ -24,6 +24,8 @@ const LEAST: usize = 32;
 /// Threads of different rows that lie side by side where rows are neighbours in memory: the most, and those that read 32 bytes of float.
 const NEIGHBOURS: usize = 64;
 const FEW_NEIGHBOURS: usize = 8;
+/// Elements of 4 bytes that such a thread reads at once.
+const READS: usize = 8;
 /// Threads, and workgroups, that keep a device busy.
 const MANY: usize = 1 << 16;
 const MANY_BLOCKS: usize = 256;
@@ -118,8 +120,9 @@ impl Walk {
             covered.map(|axis| dims[axis]).product::<usize>()
         };
         let memory = accesses.iter().filter(|access| matches!(access.place, Place::Memory(_)));
-        let guide =
-            memory.rev().max_by_key(|access| covers(access)).map_or([0; MAX_RANK], |access| access.strides);
+        let guide = memory.rev().max_by_key(|access| covers(access));
+        let size = guide.and_then(|access| access.data_type.size()).unwrap_or(1);
+        let guide = guide.map_or([0; MAX_RANK], |access| access.strides);
         let nearest = |axes: &[usize]| {
             let strides = axes.iter().filter(|axis| dims[**axis] > 1).map(|axis| guide[*axis]);
             strides.filter(|stride| *stride > 0).min().unwrap_or(usize::MAX)
@@ -135,7 +138,7 @@ impl Walk {
         } else if along_row {
             along(rows.count(), items)
         } else {
-            across(rows.count(), items)
+            across(rows.count(), items, size)
         };
         let rounds = if reduces { items.div_ceil(threads) } else { 1 };
         Self { rows, elements, lanes, threads, rows_at_once, along_row, rounds, reduces }
@@ -174,13 +177,17 @@ fn along(rows: usize, items: usize) -> (usize, usize) {
     (threads, SHORT_BLOCK.div_ceil(threads))
 }
 
-/// The same where neighbouring threads have neighbouring rows.
-fn across(rows: usize, items: usize) -> (usize, usize) {
+/// The same where neighbouring threads have neighbouring rows, of elements of so many bytes. Small ones are more for each thread, as long as
+/// there are threads enough, so that as many bytes are under way.
+fn across(rows: usize, items: usize, size: usize) -> (usize, usize) {
     let mut neighbours = rows.next_power_of_two().min(NEIGHBOURS);
     while neighbours > FEW_NEIGHBOURS && rows / neighbours < MANY_BLOCKS {
         neighbours /= 2;
     }
-    let threads = items.div_ceil(8).next_power_of_two().min(LONG_BLOCK / neighbours);
+    let mut threads = items.div_ceil(READS).next_power_of_two().min(LONG_BLOCK / neighbours);
+    if size < 4 && threads > 1 && (threads / 2).saturating_mul(rows) >= MANY {
+        threads /= 2;
+    }
     (threads, neighbours.max(BLOCK / threads))
 }
 
@@ -283,13 +290,16 @@ mod tests {
 
     #[test]
     fn few_neighbouring_rows_are_many_workgroups() {
-        let of = |places: usize, channels: usize| {
-            let x = access(DataType::Float, &[channels, 1], 16);
+        let of = |data_type, places: usize, channels: usize| {
+            let x = access(data_type, &[channels, 1], 16);
             let walk = Walk::new(&[places, channels], Some(&[true, false]), &[x], false);
             (walk.threads, walk.rows_at_once, walk.grid())
         };
-        assert_eq!(of(3584, 64), (128, 8, 8));
-        assert_eq!(of(56, 1 << 16), (8, 64, 1 << 10));
-        assert_eq!(of(1, 3), (1, 256, 1));
+        assert_eq!(of(DataType::Float, 3584, 64), (128, 8, 8));
+        assert_eq!(of(DataType::Float, 56, 1 << 16), (8, 64, 1 << 10));
+        assert_eq!(of(DataType::Float, 1, 3), (1, 256, 1));
+        // Half as many threads have as many bytes under way, but not where threads are few.
+        assert_eq!(of(DataType::Half, 56, 1 << 16), (4, 64, 1 << 10));
+        assert_eq!(of(DataType::Half, 3584, 64), (128, 8, 8));
     }
 }

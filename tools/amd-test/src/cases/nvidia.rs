@@ -6,6 +6,8 @@ mod images;
 mod matrices;
 mod pointwise;
 mod rows;
+mod scaled;
+mod sequences;
 mod small;
 
 use super::{CUBLASLT, CUDNN, RTC, TYPES};
@@ -28,6 +30,8 @@ pub fn cases() -> Vec<(&'static str, Case)> {
         pointwise::cases(),
         rows::cases(),
         attention::cases(),
+        sequences::cases(),
+        scaled::cases(),
         matrices::cases(),
     ];
     let of_cudnn = cudnn.into_iter().flatten().map(|case| (CUDNN, case));

@@ -133,6 +133,26 @@ fn backward(option: Option, shape: Shape, data_type: DataType) -> Case {
     let stats = p.case.input(DataType::Float, &[batch, heads, queries, 1], FIRST, [about, about + 0.5]);
     let (dq, dk, dv) = (p.output(false), p.output(true), p.output(true));
     let node = SdpaBackward {
+        attn_mask: p.bias(),
+        seq_len_q: (option == Option::Padding).then(|| {
+            p.case.input(DataType::Int32, &[batch, 1, 1, 1], FIRST, [queries as f32, queries as f32])
+        }),
+        seq_len_kv: p.length(keys),
+        padding_mask: option == Option::Padding,
+        causal_mask: option == Option::Causal,
+        causal_mask_bottom_right: option == Option::BottomRight,
+        attn_scale_value: Some(1.0 / (depth as f32).sqrt()),
+        left_bound: (option == Option::Window).then_some(20),
+        right_bound: (option == Option::Window).then_some(0),
+        ..gradients([q, k, v, o, do_, stats], [dq, dk, dv])
+    };
+    p.case.node(node);
+    p.case
+}
+
+/// Gradients of tensors, without options: q, k, v, o, do and stats make dq, dk and dv.
+pub fn gradients([q, k, v, o, do_, stats]: [i64; 6], [dq, dk, dv]: [i64; 3]) -> SdpaBackward {
+    SdpaBackward {
         q,
         k,
         v,
@@ -143,11 +163,9 @@ fn backward(option: Option, shape: Shape, data_type: DataType) -> Case {
         dk,
         dv,
         scale: None,
-        attn_mask: p.bias(),
-        seq_len_q: (option == Option::Padding).then(|| {
-            p.case.input(DataType::Int32, &[batch, 1, 1, 1], FIRST, [queries as f32, queries as f32])
-        }),
-        seq_len_kv: p.length(keys),
+        attn_mask: None,
+        seq_len_q: None,
+        seq_len_kv: None,
         seed: None,
         offset: None,
         dropout_mask: None,
@@ -155,17 +173,15 @@ fn backward(option: Option, shape: Shape, data_type: DataType) -> Case {
         dropout_scale_inv: None,
         dbias: None,
         alibi_mask: false,
-        padding_mask: option == Option::Padding,
-        causal_mask: option == Option::Causal,
-        causal_mask_bottom_right: option == Option::BottomRight,
+        padding_mask: false,
+        causal_mask: false,
+        causal_mask_bottom_right: false,
         dropout_probability: None,
-        attn_scale_value: Some(1.0 / (depth as f32).sqrt()),
-        left_bound: (option == Option::Window).then_some(20),
-        right_bound: (option == Option::Window).then_some(0),
+        attn_scale_value: None,
+        left_bound: None,
+        right_bound: None,
         diagonal_alignment: hipdnn_plugin_sdk::graph::DiagonalAlignment::TopLeft,
-    };
-    p.case.node(node);
-    p.case
+    }
 }
 
 pub fn cases() -> Vec<Case> {

@@ -1,0 +1,260 @@
+use hipdnn_plugin_planner::prepare::prepare;
+use hipdnn_plugin_sdk::graph::operation::{Sdpa, SdpaBackward};
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, Tensor, TensorValue};
+
+use super::*;
+use crate::lowering::{Lowered, Place, lower};
+use crate::names::{BACKEND_OPERATION_MATMUL_DESCRIPTOR, BACKEND_OPERATION_RESHAPE_DESCRIPTOR};
+
+const HEADS: [i64; 4] = [2, 4, 16, 32];
+/// Heads of a position together.
+const INSIDE: [i64; 4] = [2048, 32, 128, 1];
+
+fn tensor(uid: i64, data_type: DataType, dims: &[i64]) -> Tensor {
+    Tensor::new(uid, data_type, dims, &packed(dims).strides)
+}
+
+/// Queries, keys, values and the result in 1 to 4, the lengths in 5 and 6.
+fn sequences() -> (Vec<Tensor>, Sdpa) {
+    let mut tensors: Vec<_> = (1..=4).map(|uid| tensor(uid, DataType::Half, &HEADS)).collect();
+    tensors.extend([5, 6].map(|uid| tensor(uid, DataType::Int32, &[2, 1, 1, 1])));
+    let node = Sdpa { padding_mask: true, seq_len_q: Some(5), seq_len_kv: Some(6), ..Sdpa::new(1, 2, 3, 4) };
+    (tensors, node)
+}
+
+/// The same with offsets, those of 1 and 4 in 7, those of 2 and 3 in 8.
+fn ragged() -> (Vec<Tensor>, Sdpa) {
+    let (mut tensors, node) = sequences();
+    for (tensor, offsets) in tensors.iter_mut().zip([7, 8, 8, 7]) {
+        tensor.strides = INSIDE.to_vec();
+        tensor.ragged_offset_uid = Some(offsets);
+    }
+    tensors.extend([7, 8].map(|uid| tensor(uid, DataType::Int32, &[3])));
+    (tensors, node)
+}
+
+/// Keys and values in 9 blocks of 4 positions, the tables in 7 and 8.
+fn paged() -> (Vec<Tensor>, Sdpa) {
+    let (mut tensors, mut node) = sequences();
+    for place in [1, 2] {
+        tensors[place] = tensor(tensors[place].uid, DataType::Half, &[9, 4, 4, 32]);
+    }
+    tensors.extend([7, 8].map(|uid| tensor(uid, DataType::Int32, &[2, 4])));
+    (node.page_table_k, node.page_table_v) = (Some(7), Some(8));
+    (tensors, node)
+}
+
+fn lowered(tensors: Vec<Tensor>, operation: impl Into<Operation>) -> Result<Lowered, Refusal> {
+    let node = Node { name: "n".to_owned(), compute_type: DataType::Float, operation: operation.into() };
+    let graph = Graph {
+        intermediate_type: DataType::Float,
+        io_type: DataType::Float,
+        compute_type: DataType::Float,
+        nodes: vec![node],
+        tensors,
+        ..Graph::default()
+    };
+    lower(&prepare(&graph)?, 0..1)
+}
+
+fn refusal(tensors: Vec<Tensor>, operation: impl Into<Operation>) -> String {
+    lowered(tensors, operation).err().unwrap_or_default()
+}
+
+/// The uid in the graph of the offsets of each tensor that is ragged, by the uid of the tensor; 0 for one that is virtual.
+fn offsets(lowered: &Lowered) -> Vec<(i64, i64)> {
+    let tensors = &lowered.described.tensors;
+    let uid = |place: Place| match place {
+        Place::Given(index) => lowered.uids[index],
+        _ => 0,
+    };
+    let ragged =
+        tensors.iter().enumerate().filter_map(|(place, tensor)| Some((place, tensor, tensor.offsets?)));
+    ragged
+        .map(|(place, tensor, offsets)| {
+            assert!(offsets < place, "cuDNN gets the offsets first");
+            assert_eq!(tensors[offsets].shape, packed(&[3, 1, 1, 1]));
+            (uid(tensor.place), uid(tensors[offsets].place))
+        })
+        .collect()
+}
+
+#[test]
+fn ragged_tensors_have_their_offsets() {
+    let (tensors, node) = ragged();
+    assert_eq!(offsets(&lowered(tensors, node).unwrap()), [(1, 7), (2, 8), (3, 8), (4, 7)]);
+    let (tensors, node) = sequences();
+    assert!(offsets(&lowered(tensors, node).unwrap()).is_empty());
+}
+
+#[test]
+fn gradients_of_ragged_tensors_are_ragged() {
+    let (mut tensors, node) = ragged();
+    for (uid, offsets) in [(11, 7), (12, 7), (13, 8), (14, 8)] {
+        let mut gradient = tensor(uid, DataType::Half, &HEADS);
+        (gradient.strides, gradient.ragged_offset_uid) = (INSIDE.to_vec(), Some(offsets));
+        tensors.push(gradient);
+    }
+    tensors.push(tensor(10, DataType::Float, &[2, 4, 16, 1]));
+    let node = SdpaBackward {
+        q: 1,
+        k: 2,
+        v: 3,
+        o: 4,
+        do_: 11,
+        stats: 10,
+        dq: 12,
+        dk: 13,
+        dv: 14,
+        scale: None,
+        attn_mask: None,
+        seq_len_q: node.seq_len_q,
+        seq_len_kv: node.seq_len_kv,
+        seed: None,
+        offset: None,
+        dropout_mask: None,
+        dropout_scale: None,
+        dropout_scale_inv: None,
+        dbias: None,
+        alibi_mask: false,
+        padding_mask: true,
+        causal_mask: false,
+        causal_mask_bottom_right: false,
+        dropout_probability: None,
+        attn_scale_value: None,
+        left_bound: None,
+        right_bound: None,
+        diagonal_alignment: hipdnn_plugin_sdk::graph::DiagonalAlignment::TopLeft,
+    };
+    let gradients = lowered(tensors.clone(), node.clone()).unwrap();
+    let mut found = offsets(&gradients);
+    found.sort_unstable();
+    // The keys once more, as they were before they were transposed.
+    assert_eq!(found, [(0, 8), (1, 7), (2, 8), (3, 8), (4, 7), (11, 7), (12, 7), (13, 8), (14, 8)]);
+    let kinds = gradients.described.operations.iter().map(|operation| operation.kind);
+    assert_eq!(kinds.filter(|kind| *kind == BACKEND_OPERATION_RESHAPE_DESCRIPTOR).count(), 3);
+
+    tensors.push(tensor(20, DataType::Half, &[2, 4, 16, 16]));
+    let scale = tensor(21, DataType::Float, &[1]);
+    let mut dropped = SdpaBackward { dropout_mask: Some(20), dropout_scale: Some(21), ..node };
+    let given = [tensors.clone(), vec![scale.clone()]].concat();
+    assert!(refusal(given, dropped.clone()).contains("dropout_scale_inv: absent"));
+    let value = Tensor { value: Some(TensorValue::Float32(2.0)), ..scale.clone() };
+    let constant = lowered([tensors.clone(), vec![value]].concat(), dropped.clone()).unwrap();
+    let half = |tensor: &crate::lowering::Tensor| matches!(tensor.place, Place::Constant(bytes) if bytes[..4] == 0.5_f32.to_ne_bytes());
+    assert!(constant.described.tensors.iter().any(half));
+    dropped.dropout_scale_inv = Some(22);
+    let inverse = tensor(22, DataType::Float, &[1]);
+    assert!(lowered([tensors, vec![scale, inverse]].concat(), dropped).is_ok());
+}
+
+#[test]
+fn keys_and_values_are_loaded_from_their_blocks() {
+    let (tensors, node) = paged();
+    let lowered = lowered(tensors, node).unwrap();
+    let kinds: Vec<_> = lowered.described.operations.iter().map(|operation| operation.kind).collect();
+    let loads = kinds.iter().filter(|kind| **kind == BACKEND_OPERATION_PAGED_CACHE_LOAD_DESCRIPTOR);
+    assert_eq!(loads.count(), 2);
+    let [first, second, ..] = kinds.as_slice() else { panic!("{kinds:?}") };
+    assert_eq!(*first, BACKEND_OPERATION_PAGED_CACHE_LOAD_DESCRIPTOR);
+    assert_eq!(*second, BACKEND_OPERATION_MATMUL_DESCRIPTOR);
+    let shapes: Vec<_> = lowered.described.tensors.iter().map(|tensor| &tensor.shape).collect();
+    assert!(shapes.contains(&&packed(&[2, 4, 16, 32]).transposed()), "the keys, transposed");
+    assert_eq!(shapes.iter().filter(|shape| ***shape == packed(&[2, 1, 4, 1])).count(), 2);
+}
+
+#[test]
+fn what_cudnn_does_not_read_as_it_lies_is_refused() {
+    let changed = |(mut tensors, node): (Vec<Tensor>, Sdpa), uid: i64, change: fn(&mut Tensor)| {
+        change(tensors.iter_mut().find(|tensor| tensor.uid == uid).unwrap());
+        refusal(tensors, node)
+    };
+    for (said, expected) in [
+        (
+            changed(ragged(), 1, |tensor| tensor.ragged_offset_multiplier = 128),
+            "q: ragged_offset_multiplier is 128, expected 1: cuDNN's offsets count elements",
+        ),
+        (
+            changed(ragged(), 2, |tensor| tensor.strides = packed(&HEADS).strides),
+            "k: is ragged with strides [2048, 512, 32, 1], expected the heads of a position together",
+        ),
+        (
+            changed(ragged(), 8, |tensor| tensor.strides = vec![2]),
+            "ragged offsets of k: stride is 2, expected 1",
+        ),
+        (
+            changed(sequences(), 5, |tensor| tensor.strides = vec![2, 1, 1, 1]),
+            "seq_len_q: stride is 2, expected 1",
+        ),
+        (
+            changed(paged(), 7, |tensor| tensor.strides = vec![8, 1]),
+            "page_table_k: strides are [8, 1], expected 4 and 1, without gaps",
+        ),
+        (
+            changed(paged(), 3, |tensor| tensor.strides = vec![512, 32, 128, 1]),
+            "v: strides of the blocks are [512, 32, 128, 1], expected [512, 128, 32, 1], without gaps",
+        ),
+    ] {
+        assert!(said.contains(expected), "{said}");
+    }
+    let (tensors, mut node) = paged();
+    node.max_seq_len_kv = Some(12);
+    assert!(refusal(tensors, node).contains("page_table_k: has 4 blocks a sequence, expected 3 for 12 keys"));
+    let (mut tensors, node) = paged();
+    for place in [0, 3] {
+        tensors[place] = tensor(tensors[place].uid, DataType::Half, &[1, 4, 16, 32]);
+    }
+    assert!(refusal(tensors, node).contains("q: sequences are packed into one"));
+}
+
+#[test]
+fn statistics_lie_without_gaps_where_they_are_not_ragged() {
+    let of = |strides: [i64; 4]| {
+        let (mut tensors, mut node) = sequences();
+        tensors.push(Tensor::new(9, DataType::Float, &[2, 4, 16, 1], &strides));
+        (node.stats, node.generate_stats) = (Some(9), Some(true));
+        refusal(tensors, node)
+    };
+    assert_eq!(of([64, 16, 1, 1]), "");
+    assert!(of([64, 1, 4, 1]).contains("stats: strides are [64, 1, 4, 1], expected [64, 16, 1, 1]"));
+}
+
+#[test]
+fn dropout_is_computed_of_a_mask_and_not_of_a_seed() {
+    let (mut tensors, node) = sequences();
+    tensors.push(tensor(10, DataType::Half, &[2, 4, 16, 16]));
+    tensors.extend([11, 12, 13].map(|uid| tensor(uid, DataType::Int64, &[1])));
+    tensors.push(tensor(14, DataType::Float, &[1]));
+    let seeded = |probability| Sdpa {
+        dropout_probability: Some(probability),
+        seed: Some(11),
+        offset: Some(12),
+        ..node.clone()
+    };
+    assert!(refusal(tensors.clone(), seeded(0.25)).contains("dropout_probability: is 0.25, expected 0"));
+    assert_eq!(refusal(tensors.clone(), seeded(0.0)), "");
+    let masked = Sdpa { dropout_mask: Some(10), dropout_scale: Some(14), ..node };
+    assert_eq!(refusal(tensors.clone(), masked.clone()), "");
+    let from_the_end = Sdpa { causal_mask_bottom_right: true, ..masked };
+    assert!(refusal(tensors, from_the_end).contains("expected TOP_LEFT beside attn_mask or dropout"));
+}
+
+#[test]
+fn bands_leave_no_query_without_a_key() {
+    let of = |queries: i64, change: fn(&mut Sdpa)| {
+        let (mut tensors, _) = sequences();
+        for place in [0, 3] {
+            tensors[place] = tensor(tensors[place].uid, DataType::Half, &[2, 4, queries, 32]);
+        }
+        let mut node = Sdpa::new(1, 2, 3, 4);
+        change(&mut node);
+        refusal(tensors, node)
+    };
+    for change in
+        [|node: &mut Sdpa| node.causal_mask_bottom_right = true, |node: &mut Sdpa| node.left_bound = Some(4)]
+    {
+        assert_eq!(of(16, change), "");
+        assert!(of(17, change).contains("q: has 17 queries for 16 keys and a band"));
+    }
+    assert_eq!(of(17, |node| node.causal_mask = true), "");
+}

@@ -1,0 +1,258 @@
+//! Attention of sequences that do not lie evenly: ragged, and in the blocks of page tables. And with a mask of dropout.
+
+use hipdnn_plugin_sdk::graph::DataType;
+use hipdnn_plugin_sdk::graph::operation::{Sdpa, SdpaBackward};
+
+use super::attention::gradients;
+use crate::case::{Case, Order};
+
+const FIRST: Order = Order::ChannelsFirst;
+const RANGE: [f32; 2] = [-1.0, 1.0];
+const TYPES: [DataType; 2] = [DataType::Half, DataType::Bfloat16];
+
+/// Sequences, heads of the queries, most queries, most keys, depth.
+const SHAPE: [i64; 5] = [3, 2, 128, 160, 64];
+/// Lengths of the sequences: each query has a key, also counted from the end.
+const QUERIES: [f32; 3] = [128.0, 37.0, 100.0];
+const KEYS: [f32; 3] = [130.0, 160.0, 101.0];
+
+/// What a sequence has besides where it lies.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Form {
+    Plain,
+    Causal,
+    BottomRight,
+    /// Two heads of queries for each of keys.
+    Shared,
+}
+
+const FORMS: [Form; 4] = [Form::Plain, Form::Causal, Form::BottomRight, Form::Shared];
+
+/// Where the keys and values are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Keys {
+    Ragged,
+    /// In blocks of so many keys.
+    Paged(i64),
+}
+
+struct Parts {
+    case: Case,
+    data_type: DataType,
+    form: Form,
+}
+
+impl Parts {
+    fn new(name: &str, form: Form, data_type: DataType) -> Self {
+        let mut case = Case::new(format!("sdpa {name} {form:?} {}", data_type.name()));
+        case.tolerance = if data_type == DataType::Bfloat16 { 2.5e-2 } else { 5e-3 };
+        Self { case, data_type, form }
+    }
+
+    fn key_heads(&self) -> i64 {
+        if self.form == Form::Shared { SHAPE[1] / 2 } else { SHAPE[1] }
+    }
+
+    /// Lengths as a tensor.
+    fn lengths(&mut self, lengths: [f32; 3]) -> i64 {
+        self.case.input_of(DataType::Int32, &[SHAPE[0], 1, 1, 1], lengths.to_vec())
+    }
+
+    /// The offsets of sequences that lie one after the other, with so many elements for each position.
+    fn offsets(&mut self, lengths: [f32; 3], elements: i64) -> i64 {
+        let mut offsets = vec![0.0];
+        offsets.extend(lengths.iter().scan(0.0, |end, length| {
+            *end += length * elements as f32;
+            Some(*end)
+        }));
+        self.case.input_of(DataType::Int32, &[SHAPE[0] + 1, 1, 1, 1], offsets)
+    }
+
+    /// A ragged tensor of so many positions at most, with the heads of a position together.
+    fn ragged(&mut self, is_input: bool, heads: i64, most: i64, depth: i64, offsets: i64) -> i64 {
+        let dims = [SHAPE[0], heads, most, depth];
+        let strides = [most * heads * depth, depth, heads * depth, 1];
+        let data_type = if depth == 1 { DataType::Float } else { self.data_type };
+        let uid = if is_input {
+            // About the logarithm of as many exponentials as there are keys.
+            let about = (SHAPE[3] as f32).ln();
+            let range = if depth == 1 { [about, about + 0.5] } else { RANGE };
+            self.case.input_with_strides(data_type, &dims, &strides, range)
+        } else {
+            self.case.output_with_strides(data_type, &dims, &strides)
+        };
+        self.case.ragged(uid, offsets);
+        uid
+    }
+
+    /// Keys or values in blocks, in an order of their own, with the table.
+    fn paged(&mut self, size: i64, seed: i64) -> (i64, i64) {
+        let [sequences, _, _, keys, depth] = SHAPE;
+        let columns = (keys + size - 1) / size;
+        let blocks = sequences * columns + 1;
+        let container =
+            self.case.input(self.data_type, &[blocks, self.key_heads(), size, depth], FIRST, RANGE);
+        // No step of 5 or 7 ends where another one did, as neither divides the number of blocks.
+        let step = if blocks % seed == 0 { 1 } else { seed };
+        let table = (0..sequences * columns).map(|place| ((place + 1) * step % blocks) as f32).collect();
+        (container, self.case.input_of(DataType::Int32, &[sequences, 1, columns, 1], table))
+    }
+}
+
+fn forward(keys: Keys, form: Form, has_stats: bool, data_type: DataType) -> Case {
+    let stats = if has_stats { " stats" } else { "" };
+    let mut p = Parts::new(&format!("ragged, keys {keys:?}{stats}"), form, data_type);
+    let [_, heads, queries, most, depth] = SHAPE;
+    let key_heads = p.key_heads();
+    let of_queries = p.offsets(QUERIES, heads * depth);
+    let q = p.ragged(true, heads, queries, depth, of_queries);
+    let o = p.ragged(false, heads, queries, depth, of_queries);
+    let mut node = Sdpa::new(q, 0, 0, o);
+    match keys {
+        Keys::Ragged => {
+            let of_keys = p.offsets(KEYS, key_heads * depth);
+            node.k = p.ragged(true, key_heads, most, depth, of_keys);
+            node.v = p.ragged(true, key_heads, most, depth, of_keys);
+        }
+        Keys::Paged(size) => {
+            let (k, table_k) = p.paged(size, 5);
+            let (v, table_v) = p.paged(size, 7);
+            (node.k, node.page_table_k) = (k, Some(table_k));
+            (node.v, node.page_table_v) = (v, Some(table_v));
+            node.max_seq_len_kv = Some(most as i32);
+        }
+    }
+    if has_stats {
+        let of_rows = p.offsets(QUERIES, heads);
+        node.stats = Some(p.ragged(false, heads, queries, 1, of_rows));
+        node.generate_stats = Some(true);
+    }
+    node.attn_scale_value = Some(1.0 / (depth as f32).sqrt());
+    node.causal_mask = form == Form::Causal;
+    node.causal_mask_bottom_right = form == Form::BottomRight;
+    node.padding_mask = true;
+    (node.seq_len_q, node.seq_len_kv) = (Some(p.lengths(QUERIES)), Some(p.lengths(KEYS)));
+    p.case.node(node);
+    p.case
+}
+
+/// All queries of a sequence count, and the keys are in blocks.
+fn paged(size: i64, form: Form, data_type: DataType) -> Case {
+    let mut p = Parts::new(&format!("paged {size}"), form, data_type);
+    let [sequences, heads, queries, most, depth] = SHAPE;
+    let q = p.case.input(data_type, &[sequences, heads, queries, depth], FIRST, RANGE);
+    let o = p.case.output(data_type, &[sequences, heads, queries, depth], FIRST);
+    let (k, table_k) = p.paged(size, 5);
+    let (v, table_v) = p.paged(size, 7);
+    let node = Sdpa {
+        page_table_k: Some(table_k),
+        page_table_v: Some(table_v),
+        max_seq_len_kv: Some(most as i32),
+        padding_mask: true,
+        seq_len_q: Some(p.lengths([queries as f32; 3])),
+        seq_len_kv: Some(p.lengths([160.0, 130.0, 131.0])),
+        attn_scale_value: Some(1.0 / (depth as f32).sqrt()),
+        causal_mask: form == Form::Causal,
+        causal_mask_bottom_right: form == Form::BottomRight,
+        ..Sdpa::new(q, k, v, o)
+    };
+    p.case.node(node);
+    p.case
+}
+
+/// The gradients of ragged sequences, with statistics that are ragged, too.
+fn backward(form: Form, data_type: DataType) -> Case {
+    let mut p = Parts::new("backward ragged", form, data_type);
+    let [_, heads, queries, most, depth] = SHAPE;
+    let key_heads = p.key_heads();
+    let of_queries = p.offsets(QUERIES, heads * depth);
+    let of_keys = p.offsets(KEYS, key_heads * depth);
+    let of_rows = p.offsets(QUERIES, heads);
+    let [q, o, do_] = [(); 3].map(|()| p.ragged(true, heads, queries, depth, of_queries));
+    let [k, v] = [(); 2].map(|()| p.ragged(true, key_heads, most, depth, of_keys));
+    let stats = p.ragged(true, heads, queries, 1, of_rows);
+    let dq = p.ragged(false, heads, queries, depth, of_queries);
+    let [dk, dv] = [(); 2].map(|()| p.ragged(false, key_heads, most, depth, of_keys));
+    let node = SdpaBackward {
+        padding_mask: true,
+        seq_len_q: Some(p.lengths(QUERIES)),
+        seq_len_kv: Some(p.lengths(KEYS)),
+        attn_scale_value: Some(1.0 / (depth as f32).sqrt()),
+        causal_mask: form == Form::Causal,
+        causal_mask_bottom_right: form == Form::BottomRight,
+        ..gradients([q, k, v, o, do_, stats], [dq, dk, dv])
+    };
+    p.case.node(node);
+    p.case
+}
+
+/// Ones and zeros over the scores, and what makes up for the zeros.
+fn dropped(p: &mut Parts) -> (i64, f32) {
+    let [sequences, heads, queries, keys, _] = SHAPE;
+    let count = sequences * heads * queries * keys;
+    let ones = (0..count).map(|place| if place % 7 == 0 || place % 5 == 3 { 0.0 } else { 1.0 }).collect();
+    (p.case.input_of(p.data_type, &[sequences, heads, queries, keys], ones), 1.5)
+}
+
+fn dropout(form: Form, data_type: DataType) -> Case {
+    let mut p = Parts::new("dropout_mask", form, data_type);
+    let [sequences, heads, queries, keys, depth] = SHAPE;
+    let key_heads = p.key_heads();
+    let q = p.case.input(data_type, &[sequences, heads, queries, depth], FIRST, RANGE);
+    let [k, v] =
+        [(); 2].map(|()| p.case.input(data_type, &[sequences, key_heads, keys, depth], FIRST, RANGE));
+    let o = p.case.output(data_type, &[sequences, heads, queries, depth], FIRST);
+    let (mask, scale) = dropped(&mut p);
+    let node = Sdpa {
+        dropout_mask: Some(mask),
+        dropout_scale: Some(p.case.value(scale)),
+        attn_scale_value: Some(1.0 / (depth as f32).sqrt()),
+        causal_mask: form == Form::Causal,
+        ..Sdpa::new(q, k, v, o)
+    };
+    p.case.node(node);
+    p.case
+}
+
+fn dropout_backward(form: Form, data_type: DataType) -> Case {
+    let mut p = Parts::new("backward dropout_mask", form, data_type);
+    let [sequences, heads, queries, keys, depth] = SHAPE;
+    let (of_queries, of_keys) = ([sequences, heads, queries, depth], [sequences, p.key_heads(), keys, depth]);
+    let [q, o, do_] = [(); 3].map(|()| p.case.input(data_type, &of_queries, FIRST, RANGE));
+    let [k, v] = [(); 2].map(|()| p.case.input(data_type, &of_keys, FIRST, RANGE));
+    let about = (keys as f32).ln();
+    let rows = [sequences, heads, queries, 1];
+    let stats = p.case.input(DataType::Float, &rows, FIRST, [about, about + 0.5]);
+    let dq = p.case.output(data_type, &of_queries, FIRST);
+    let [dk, dv] = [(); 2].map(|()| p.case.output(data_type, &of_keys, FIRST));
+    let (mask, scale) = dropped(&mut p);
+    let node = SdpaBackward {
+        dropout_mask: Some(mask),
+        dropout_scale: Some(p.case.value(scale)),
+        attn_scale_value: Some(1.0 / (depth as f32).sqrt()),
+        causal_mask: form == Form::Causal,
+        ..gradients([q, k, v, o, do_, stats], [dq, dk, dv])
+    };
+    p.case.node(node);
+    p.case
+}
+
+pub fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for data_type in TYPES {
+        for form in FORMS {
+            cases.push(forward(Keys::Ragged, form, false, data_type));
+            cases.push(backward(form, data_type));
+        }
+        cases.push(forward(Keys::Ragged, Form::Causal, true, data_type));
+        cases.push(forward(Keys::Paged(16), Form::Plain, false, data_type));
+        cases.push(forward(Keys::Paged(64), Form::BottomRight, false, data_type));
+        cases.push(forward(Keys::Paged(16), Form::Shared, false, data_type));
+        for form in [Form::Plain, Form::Causal] {
+            cases.push(paged(32, form, data_type));
+            cases.push(dropout(form, data_type));
+            cases.push(dropout_backward(form, data_type));
+        }
+    }
+    cases
+}
