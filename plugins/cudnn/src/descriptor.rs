@@ -12,7 +12,8 @@ use crate::names::{
     ATTR_OPERATIONGRAPH_HANDLE, ATTR_OPERATIONGRAPH_OPS, ATTR_TENSOR_BYTE_ALIGNMENT, ATTR_TENSOR_DATA_TYPE,
     ATTR_TENSOR_DIMENSIONS, ATTR_TENSOR_IS_BY_VALUE, ATTR_TENSOR_IS_VIRTUAL, ATTR_TENSOR_RAGGED_OFFSET_DESC,
     ATTR_TENSOR_STRIDES, ATTR_TENSOR_UNIQUE_ID, BACKEND_OPERATIONGRAPH_DESCRIPTOR, BACKEND_TENSOR_DESCRIPTOR,
-    TYPE_BACKEND_DESCRIPTOR, TYPE_BOOLEAN, TYPE_DATA_TYPE, TYPE_DOUBLE, TYPE_FLOAT, TYPE_HANDLE, TYPE_INT64,
+    TYPE_BACKEND_DESCRIPTOR, TYPE_BOOLEAN, TYPE_DATA_TYPE, TYPE_DOUBLE, TYPE_FLOAT, TYPE_HANDLE, TYPE_INT32,
+    TYPE_INT64,
 };
 
 /// An object whose attributes can be set.
@@ -159,6 +160,7 @@ fn object(
                     open.set(*name, TYPE_BACKEND_DESCRIPTOR, &[tensor.get()])?;
                 }
                 Value::Integers(values) => open.set(*name, TYPE_INT64, values)?,
+                Value::Counts(values) => open.set(*name, TYPE_INT32, values)?,
                 Value::Number(kind, value) => open.set(*name, *kind, &[*value])?,
                 Value::Double(bits) => open.set(*name, TYPE_DOUBLE, &[f64::from_bits(*bits)])?,
                 Value::Float(bits) => open.set(*name, TYPE_FLOAT, &[f32::from_bits(*bits)])?,

@@ -10,8 +10,8 @@ use crate::cudnn::Cudnn;
 use crate::descriptor::uid;
 use crate::lowering::{Described, Place, Tensor};
 use crate::names::{
-    DATA_BFLOAT16, DATA_BOOLEAN, DATA_DOUBLE, DATA_FP8_E4M3, DATA_FP8_E5M2, DATA_HALF, DATA_INT8, DATA_INT64,
-    DATA_UINT8,
+    DATA_BFLOAT16, DATA_BOOLEAN, DATA_DOUBLE, DATA_FP8_E4M3, DATA_FP8_E5M2, DATA_FP8_E8M0, DATA_HALF,
+    DATA_INT8, DATA_INT64, DATA_UINT8,
 };
 use crate::timing::{Memory, by_time};
 
@@ -94,7 +94,7 @@ fn size(data_type: c_int) -> usize {
     match data_type {
         DATA_DOUBLE | DATA_INT64 => 8,
         DATA_HALF | DATA_BFLOAT16 => 2,
-        DATA_INT8 | DATA_UINT8 | DATA_BOOLEAN | DATA_FP8_E4M3 | DATA_FP8_E5M2 => 1,
+        DATA_INT8 | DATA_UINT8 | DATA_BOOLEAN | DATA_FP8_E4M3 | DATA_FP8_E5M2 | DATA_FP8_E8M0 => 1,
         _ => 4,
     }
 }

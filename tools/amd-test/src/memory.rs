@@ -67,6 +67,7 @@ pub fn pack(data_type: DataType, values: &[f32]) -> Result<Vec<u8>, Failure> {
         DataType::Boolean => values.iter().map(|v| u8::from(*v > 0.0)).collect(),
         DataType::Fp8E4m3 => values.iter().map(|v| nearest(*v, e4m3)).collect(),
         DataType::Fp8E5m2 => values.iter().map(|v| nearest(*v, e5m2)).collect(),
+        DataType::Fp8E8m0 => values.iter().map(|v| nearest(*v, e8m0)).collect(),
         other => return Err(Failure(format!("no test data of type {}", other.name()))),
     })
 }
@@ -87,6 +88,7 @@ pub fn unpack(data_type: DataType, bytes: &[u8]) -> Result<Vec<f32>, Failure> {
         DataType::Uint8 | DataType::Boolean => bytes.iter().map(|byte| f32::from(*byte)).collect(),
         DataType::Fp8E4m3 => bytes.iter().map(|byte| e4m3(*byte)).collect(),
         DataType::Fp8E5m2 => bytes.iter().map(|byte| e5m2(*byte)).collect(),
+        DataType::Fp8E8m0 => bytes.iter().map(|byte| e8m0(*byte)).collect(),
         other => return Err(Failure(format!("no test data of type {}", other.name()))),
     })
 }
@@ -105,6 +107,11 @@ fn e4m3(byte: u8) -> f32 {
 /// One with 5 bits of exponent: the upper half of a 16-bit float.
 fn e5m2(byte: u8) -> f32 {
     f16::from_bits(u16::from(byte) << 8).to_f32()
+}
+
+/// A power of two, by its exponent alone.
+fn e8m0(byte: u8) -> f32 {
+    if byte == u8::MAX { f32::NAN } else { 2_f64.powi(i32::from(byte) - 127) as f32 }
 }
 
 /// The byte whose number is nearest, the even one of two.
@@ -126,6 +133,9 @@ mod tests {
         }
         for (value, expected) in [(1.0, 1.0), (-1.2, -1.25), (1.125, 1.0), (2e-6, 0.0), (1e6, 57344.0)] {
             assert_eq!(small(DataType::Fp8E5m2, value), expected, "{value}");
+        }
+        for (value, expected) in [(1.0, 1.0), (0.3, 0.25), (5.0, 4.0), (2_f32.powi(-20), 2_f32.powi(-20))] {
+            assert_eq!(small(DataType::Fp8E8m0, value), expected, "{value}");
         }
         assert_eq!(pack(DataType::Fp8E4m3, &[2_f32.powi(-9), 448.0]).unwrap(), [1, 0x7e]);
     }

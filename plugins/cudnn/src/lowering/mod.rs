@@ -5,6 +5,7 @@
 
 mod attention;
 mod batchnorm;
+mod block_scale;
 mod columns;
 mod convolution;
 mod gradient;
@@ -28,8 +29,8 @@ use hipdnn_plugin_sdk::gpu::workspace::ALIGNMENT;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, TensorValue};
 
 use crate::names::{
-    DATA_BFLOAT16, DATA_BOOLEAN, DATA_DOUBLE, DATA_FLOAT, DATA_FP8_E4M3, DATA_FP8_E5M2, DATA_HALF, DATA_INT8,
-    DATA_INT32, DATA_INT64, DATA_UINT8, TYPE_DATA_TYPE,
+    DATA_BFLOAT16, DATA_BOOLEAN, DATA_DOUBLE, DATA_FLOAT, DATA_FP8_E4M3, DATA_FP8_E5M2, DATA_FP8_E8M0,
+    DATA_HALF, DATA_INT8, DATA_INT32, DATA_INT64, DATA_UINT8, TYPE_DATA_TYPE,
 };
 use view::{Shape, View, packed};
 
@@ -52,6 +53,8 @@ pub enum Value {
     Tensor(TensorPlace),
     /// Integers of 64 bits.
     Integers(Vec<i64>),
+    /// Integers of 32 bits.
+    Counts(Vec<i32>),
     /// A number of an enumeration, with cuDNN's number of the attribute type.
     Number(c_int, c_int),
     /// The bits of a float in double precision.
@@ -141,6 +144,10 @@ impl Descriptor {
         self.with(attribute, Value::Integers(values.to_vec()))
     }
 
+    fn counts(self, attribute: c_int, values: &[i32]) -> Self {
+        self.with(attribute, Value::Counts(values.to_vec()))
+    }
+
     fn number(self, attribute: c_int, kind: c_int, value: c_int) -> Self {
         self.with(attribute, Value::Number(kind, value))
     }
@@ -181,6 +188,7 @@ fn data_type(data_type: DataType) -> Result<c_int, Refusal> {
         DataType::Boolean => DATA_BOOLEAN,
         DataType::Fp8E4m3 => DATA_FP8_E4M3,
         DataType::Fp8E5m2 => DATA_FP8_E5M2,
+        DataType::Fp8E8m0 => DATA_FP8_E8M0,
         other => return Err(format!("data type is {}, expected one that this engine takes", other.name())),
     })
 }
@@ -256,6 +264,7 @@ impl Builder<'_> {
             (Problem::AttentionGradients(problem), Operation::SdpaBackward(operation)) => {
                 gradient::lower(self, node, operation, problem)
             }
+            (Problem::BlockScale(problem), operation) => block_scale::lower(self, node, operation, problem),
             (
                 Problem::Matmul(_)
                 | Problem::Pointwise(_)
@@ -263,8 +272,7 @@ impl Builder<'_> {
                 | Problem::Attention(_)
                 | Problem::AttentionGradients(_)
                 | Problem::Mixture(_)
-                | Problem::MixtureGradient(_)
-                | Problem::BlockScale(_),
+                | Problem::MixtureGradient(_),
                 _,
             ) => Err("operation is not one that this engine computes".to_owned()),
         }

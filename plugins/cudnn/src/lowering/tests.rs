@@ -313,3 +313,32 @@ fn elements_of_a_head_lie_together_where_kernels_read_them_at_once() {
     assert_eq!(refusal(DataType::Float, 2, [2304, 576, 36, 1]), "");
     assert_eq!(refusal(DataType::Half, 3, [2048, 32, 128, 1]), "");
 }
+
+#[test]
+fn scales_of_blocks_are_lowered_for_factors_of_products() {
+    use hipdnn_plugin_sdk::graph::operation::{BlockScaleDequantize, BlockScaleQuantize};
+
+    let of = |block_size: Vec<i32>, scales: &[i64], is_negative_scale| {
+        let mut tensors =
+            vec![tensor(1, &[2, 4, 64]), tensor(2, scales), tensor(3, &[2, 4, 64]), tensor(4, &[2, 64, 8])];
+        (tensors[0].data_type, tensors[1].data_type) = (DataType::Fp8E4m3, DataType::Fp8E8m0);
+        tensors[2].is_virtual = true;
+        tensors.push(tensor(5, &[2, 4, 8]));
+        let node = BlockScaleDequantize { x: 1, scale: 2, y: 3, block_size, is_negative_scale };
+        lower(&graph(tensors, vec![node.into(), Matmul { a: 3, b: 4, c: 5 }.into()]))
+    };
+    let lowered = of(vec![32], &[2, 4, 2], false).unwrap();
+    assert_eq!(lowered.described.operations[0].attributes.last().unwrap().1, Value::Counts(vec![1, 32]));
+    assert_eq!(lowered.described.tensors[1].data_type, DATA_FP8_E8M0);
+    let lowered = of(vec![2, 32], &[2, 2, 2], false).unwrap();
+    assert_eq!(lowered.described.operations[0].attributes.last().unwrap().1, Value::Counts(vec![2, 32]));
+    let refusal = of(vec![2, 2, 32], &[1, 2, 2], false).unwrap_err();
+    assert!(refusal.contains("block_size: blocks are [2, 2, 32], expected those of a matrix"), "{refusal}");
+    assert!(of(vec![32], &[2, 4, 2], true).unwrap_err().contains("is_negative_scale: is true"));
+
+    let mut tensors = vec![tensor(1, &[4, 64]), tensor(2, &[4, 64]), tensor(3, &[4, 2])];
+    (tensors[1].data_type, tensors[2].data_type) = (DataType::Fp8E4m3, DataType::Fp8E8m0);
+    let quantize = BlockScaleQuantize { x: 1, y: 2, scale: 3, block_size: 32, axis: None, transpose: false };
+    let refusal = lower(&graph(tensors, vec![quantize.into()])).unwrap_err();
+    assert!(refusal.contains("operation: makes scales"), "{refusal}");
+}

@@ -6,6 +6,7 @@ mod images;
 mod matrices;
 mod pointwise;
 mod rows;
+mod scaled;
 mod sequences;
 mod small;
 
@@ -30,6 +31,7 @@ pub fn cases() -> Vec<(&'static str, Case)> {
         rows::cases(),
         attention::cases(),
         sequences::cases(),
+        scaled::cases(),
         matrices::cases(),
     ];
     let of_cudnn = cudnn.into_iter().flatten().map(|case| (CUDNN, case));
