@@ -91,7 +91,7 @@ mixed() {
 memcheck() {
   echo "== memcheck"
   if command -v compute-sanitizer > /dev/null; then
-    timeout 600 compute-sanitizer --tool memcheck --error-exitcode 1 bin/amd-test "$backend" "pointwise modes" "sdpa Causal [1" \
+    timeout 600 compute-sanitizer --tool memcheck --error-exitcode 1 bin/amd-test "$backend" "pointwise modes" "sdpa Causal [1" "Shared half" \
       "CUBLASLT_ENGINE: matmul, bias" "batchnorm training, kept 3 half" > "$OUT/memcheck.txt" 2>&1 || status=1
     grep -e ' FAILED: ' -e '^[0-9]* passed' -e 'ERROR SUMMARY' "$OUT/memcheck.txt"
   else

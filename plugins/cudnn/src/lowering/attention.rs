@@ -242,7 +242,7 @@ pub(super) fn dropout(
             Ok(Some([builder.tensor(mask)?, builder.tensor_as(scale, packed(&[1; 4]))?]))
         }
         (Some(Dropout::Random { probability, .. }), _) if *probability > 0.0 => Err(format!(
-            "dropout_probability: is {probability}, expected 0 or a dropout_mask: cuDNN gives the numbers that it draws other places than the interface's generator"
+            "dropout_probability: is {probability}, expected 0 or a dropout_mask: cuDNN does not say which of the numbers that it draws is whose"
         )),
         _ => Ok(None),
     }

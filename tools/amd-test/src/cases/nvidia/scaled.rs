@@ -23,14 +23,13 @@ fn factor(
 ) -> i64 {
     let Scales(of_scales, size) = scales;
     // The terms of the product lie together.
-    let [_, rows, columns] = dims;
+    let [batch, rows, columns] = dims;
     let strides = |rows: i64, columns: i64| match axis {
         1 => [rows * columns, 1, rows],
         _ => [rows * columns, columns, 1],
     };
     let x = case.input_with_strides(small, &dims, &strides(rows, columns), RANGE);
-    let mut blocks = dims;
-    blocks[axis] /= size;
+    let blocks = if axis == 1 { [batch, rows / size, columns] } else { [batch, rows, columns / size] };
     let scale = case.input_with_strides(of_scales, &blocks, &strides(blocks[1], blocks[2]), [0.25, 4.0]);
     let y = case.between(wide, &dims, FIRST);
     if let (Some(tensor), 1) = (case.graph.tensors.last_mut(), axis) {
