@@ -82,8 +82,13 @@ def test_ten_lines(name, words, capsys):
     [
         (["train_gpt.py", "--layers", "2", "--size", "32"], ["norms", "linear layers", "attention"], [4 * 5, 4 * 9, 4 * 2]),
         (["train_resnet.py", "--width", "4"], ["convolutions", "norms", "linear layers"], [4 * 20, 4 * 20, 4]),
+        (
+            ["train_resnet.py", "--width", "4", "--dtype", "float64", "--rate", "0.02"],
+            ["convolutions", "norms", "linear layers"],
+            [4 * 20, 4 * 20, 4],
+        ),
     ],
-    ids=["gpt", "resnet"],
+    ids=["gpt", "resnet", "double"],
 )
 def test_training_is_compared(arguments, kinds, calls, monkeypatch, capsys):
     pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
@@ -92,7 +97,7 @@ def test_training_is_compared(arguments, kinds, calls, monkeypatch, capsys):
     runpy.run_path(str(EXAMPLES / arguments[0]), run_name="__main__")
     said = capsys.readouterr().out
     ours, rounding = (float(share) for share in re.findall(r"at most (\S+) % apart", said))
-    assert ours < 1 and 0 < rounding < 1
+    assert ours < (1e-6 if "float64" in arguments else 1) and 0 < rounding < 1
     assert f"hipDNN computed {', '.join(f'100 % of {kind}' for kind in kinds)}\n" in said
     # As many as the network has.
     rows = [line.split() for line in said.splitlines() if "CPU_ENGINE" in line]
