@@ -36,7 +36,7 @@ pub fn build(workspace: &Workspace, python: &Environment, tree: &Path) -> Result
     maturin
         .arg(&out)
         .arg("--config")
-        .arg(workspace.remap())
+        .arg(workspace.reproducible_flags())
         .arg("--manifest-path")
         .arg(workspace.path(PACKAGE).join("Cargo.toml"));
     run(maturin.env("CARGO_TARGET_DIR", workspace.target_dir()))?;

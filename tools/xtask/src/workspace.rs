@@ -6,6 +6,9 @@ use std::process::Command;
 
 use crate::process::command;
 
+/// Functions that other units of a crate get are named by their unit, and not by a hash of all that the unit had before it was optimized.
+const PROMOTED: &str = "-Cllvm-args=-use-source-filename-for-promoted-locals";
+
 /// The project this tool was built in.
 pub struct Workspace {
     root: PathBuf,
@@ -43,14 +46,15 @@ impl Workspace {
     /// cargo, to build for release what others are given. No path of this machine is in it, so that builds in two folders are equal.
     pub fn release<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
         let mut cargo = self.cargo(arguments);
-        cargo.args(["--release", "--locked", "--config"]).arg(self.remap());
+        cargo.args(["--release", "--locked", "--config"]).arg(self.reproducible_flags());
         cargo
     }
 
-    /// The setting of cargo's that replaces the folders' names. cargo adds its flags to those of .cargo/config.toml. CMakeLists.txt has
-    /// the same: with others, each would build all anew.
-    pub fn remap(&self) -> String {
-        let flags = self.remapped().map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display()));
+    /// The setting of cargo's that replaces the folders' names, and keeps them out of the names of symbols. cargo adds its flags to those
+    /// of .cargo/config.toml. CMakeLists.txt has the same: with others, each would build all anew.
+    pub fn reproducible_flags(&self) -> String {
+        let remap = self.remapped().map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display()));
+        let flags: Vec<String> = remap.into_iter().chain([PROMOTED.to_owned()]).collect();
         format!("build.rustflags={flags:?}")
     }
 
