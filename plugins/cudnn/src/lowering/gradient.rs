@@ -2,9 +2,9 @@
 
 use hipdnn_plugin_planner::Refusal;
 use hipdnn_plugin_planner::problem::attention::AttentionGradients;
-use hipdnn_plugin_sdk::graph::{Node, TensorValue, operation};
+use hipdnn_plugin_sdk::graph::{Node, operation};
 
-use super::attention::{Scores, dropout};
+use super::attention::Scores;
 use super::matmul::Counts;
 use super::view::{Shape, packed};
 use super::{Builder, Descriptor, TensorPlace};
@@ -37,8 +37,9 @@ pub(super) fn lower(
     )?;
     let uids = [operation.scale, operation.attn_mask, operation.seq_len_q, operation.seq_len_kv];
     let scores = Scores::new(builder, node, &problem.shape, &problem.options, uids)?;
-    let uids = [operation.dropout_mask, operation.dropout_scale];
-    let dropped = dropout(builder, problem.options.dropout.as_ref(), uids)?;
+    if problem.options.dropout.is_some() {
+        return Err("dropout: is given, expected none: cuDNN's gradients with a mask were wrong on a GPU".to_owned());
+    }
     let compute_type = scores.compute_type;
     let [batch, heads, rows, columns] = scores.dims;
     let (depth, value_depth) = (problem.shape.depth as i64, problem.shape.value_depth as i64);
@@ -61,11 +62,8 @@ pub(super) fn lower(
     let of_rows = [batch, heads, rows, 1];
     let summed = builder.between(DATA_FLOAT, &of_rows);
     builder.reduce(REDUCE_TENSOR_ADD, compute_type, product, summed);
-    // The scale of dropout multiplies all of dS later.
-    let inverse = match dropped {
-        Some(_) => builder.inverse(operation)?,
-        None => builder.float(1.0),
-    };
+    // cuDNN finds its kernel by this product, too.
+    let inverse = builder.float(1.0);
     let row_sums = builder.scratch(packed(&of_rows))?;
     builder.pointwise(POINTWISE_MUL, compute_type, summed, Some(inverse), row_sums);
 
@@ -75,10 +73,6 @@ pub(super) fn lower(
     let below = scores.with(builder, POINTWISE_SUB, begun, Some(stats));
     let masked = scores.masked(builder, below);
     let weights = scores.with(builder, POINTWISE_EXP, masked, None);
-    let mut kept = weights;
-    for factor in dropped.into_iter().flatten() {
-        kept = scores.with(builder, POINTWISE_MUL, kept, Some(factor));
-    }
 
     // dV = weightsᵀ · dO, summed over the heads that share a value.
     let turned = Shape {
@@ -86,25 +80,19 @@ pub(super) fn lower(
         strides: vec![heads * rows * columns, rows * columns, 1, columns],
     };
     let by_keys = Counts { m: scores.keys, n: None, k: scores.queries, pads: false };
-    let weights_turned = builder.reshape(kept, of_io, turned.clone());
+    let weights_turned = builder.reshape(weights, of_io, turned.clone());
     let heads_of = [problem.shape.value_heads as i64, problem.shape.key_heads as i64];
     let [value_heads, key_heads] = heads_of;
     let whole = [batch, heads, columns, value_depth];
     let dv = (operation.dv, value_heads, whole);
     builder.by_heads(compute_type, [weights_turned, gradient], dv, heads, of_io, by_keys)?;
 
-    // dS = (dO · Vᵀ · mask - row sums) · weights · scale of dropout · scale
+    // dS = (dO · Vᵀ - row sums) · weights · scale
     let mut last = scores.between(builder);
     let counts = Counts { m: scores.queries, n: scores.keys, k: None, pads: false };
     builder.product(compute_type, gradient, v, last, counts);
-    if let Some([mask, _]) = dropped {
-        last = scores.with(builder, POINTWISE_MUL, last, Some(mask));
-    }
     last = scores.with(builder, POINTWISE_SUB, last, Some(row_sums));
     last = scores.with(builder, POINTWISE_MUL, last, Some(weights));
-    if let Some([_, scale]) = dropped {
-        last = scores.with(builder, POINTWISE_MUL, last, Some(scale));
-    }
     if scores.scale.is_some() {
         last = scores.with(builder, POINTWISE_MUL, last, scores.scale);
     }
@@ -126,19 +114,6 @@ pub(super) fn lower(
 }
 
 impl Builder<'_> {
-    /// One over the scale of dropout.
-    fn inverse(&mut self, operation: &operation::SdpaBackward) -> Result<TensorPlace, Refusal> {
-        if let Some(uid) = operation.dropout_scale_inv {
-            return self.tensor_as(uid, packed(&[1; 4]));
-        }
-        let tensor = operation.dropout_scale.and_then(|uid| self.graph.tensor(uid));
-        match tensor.and_then(|tensor| tensor.value.as_ref()) {
-            Some(TensorValue::Float32(value)) => Ok(self.float(value.recip())),
-            _ => Err("dropout_scale_inv: absent, expected a tensor or a dropout_scale that is a number of the graph"
-                .to_owned()),
-        }
-    }
-
     /// The same elements in another shape.
     fn reshape(&mut self, x: TensorPlace, data_type: i32, shape: Shape) -> TensorPlace {
         let y = self.between_as(data_type, shape);

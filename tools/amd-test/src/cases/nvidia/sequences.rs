@@ -214,29 +214,6 @@ fn dropout(form: Form, data_type: DataType) -> Case {
     p.case
 }
 
-fn dropout_backward(form: Form, data_type: DataType) -> Case {
-    let mut p = Parts::new("backward dropout_mask", form, data_type);
-    let [sequences, heads, queries, keys, depth] = SHAPE;
-    let (of_queries, of_keys) = ([sequences, heads, queries, depth], [sequences, p.key_heads(), keys, depth]);
-    let [q, o, do_] = [(); 3].map(|()| p.case.input(data_type, &of_queries, FIRST, RANGE));
-    let [k, v] = [(); 2].map(|()| p.case.input(data_type, &of_keys, FIRST, RANGE));
-    let about = (keys as f32).ln();
-    let rows = [sequences, heads, queries, 1];
-    let stats = p.case.input(DataType::Float, &rows, FIRST, [about, about + 0.5]);
-    let dq = p.case.output(data_type, &of_queries, FIRST);
-    let [dk, dv] = [(); 2].map(|()| p.case.output(data_type, &of_keys, FIRST));
-    let (mask, scale) = dropped(&mut p);
-    let node = SdpaBackward {
-        dropout_mask: Some(mask),
-        dropout_scale: Some(p.case.value(scale)),
-        attn_scale_value: Some(1.0 / (depth as f32).sqrt()),
-        causal_mask: form == Form::Causal,
-        ..gradients([q, k, v, o, do_, stats], [dq, dk, dv])
-    };
-    p.case.node(node);
-    p.case
-}
-
 pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for data_type in TYPES {
@@ -251,7 +228,6 @@ pub fn cases() -> Vec<Case> {
         for form in [Form::Plain, Form::Causal] {
             cases.push(paged(32, form, data_type));
             cases.push(dropout(form, data_type));
-            cases.push(dropout_backward(form, data_type));
         }
     }
     cases
