@@ -38,7 +38,9 @@ pub(super) fn lower(
     let uids = [operation.scale, operation.attn_mask, operation.seq_len_q, operation.seq_len_kv];
     let scores = Scores::new(builder, node, &problem.shape, &problem.options, uids)?;
     if problem.options.dropout.is_some() {
-        return Err("dropout: is given, expected none: cuDNN's gradients with a mask were wrong on a GPU".to_owned());
+        return Err(
+            "dropout: is given, expected none: cuDNN's gradients with a mask were wrong on a GPU".to_owned()
+        );
     }
     let compute_type = scores.compute_type;
     let [batch, heads, rows, columns] = scores.dims;
