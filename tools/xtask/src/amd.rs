@@ -61,20 +61,34 @@ pub enum Order {
     Both,
 }
 
-/// Runs the tests, or those whose names contain one of the words.
+/// Runs the tests, or those whose names contain one of the words, and what needs no device.
 pub fn test(workspace: &Workspace, words: &[String], order: Order) -> Result<(), Failure> {
+    let mut steps = Steps::new();
+    on_emulated_device(workspace, words, order, &mut steps)?;
+    crate::nvidia::check_kernels(workspace, &mut steps);
+    steps.summary()
+}
+
+fn on_emulated_device(
+    workspace: &Workspace,
+    words: &[String],
+    order: Order,
+    steps: &mut Steps,
+) -> Result<(), Failure> {
     let softhip = match std::env::var_os("SOFTHIP_DIR") {
         Some(path) => PathBuf::from(path),
         None => workspace.path("../shared/softhip"),
     };
     if !softhip.join("check.sh").is_file() {
-        let folder = softhip.display();
-        println!("amd-test is left out: no softhip in {folder} (SOFTHIP_DIR says where it is)");
+        let reason = format!("no softhip in {} (SOFTHIP_DIR says where it is)", softhip.display());
+        steps.leave_out("engines for AMD GPUs on an emulated device", &reason);
         return Ok(());
     }
     let folder = workspace.path("target/amd/userland");
-    let Some(userland) = Userland::ready(folder, &CONTENTS, "amd-test")? else { return Ok(()) };
-    let mut steps = Steps::new();
+    let Some(userland) = Userland::ready(folder, &CONTENTS, "amd-test")? else {
+        steps.leave_out("engines for AMD GPUs on an emulated device", "AMD's libraries cannot be had");
+        return Ok(());
+    };
     steps.group("set-up");
     let ready = steps.run("the plugins and their test", || build(workspace, &userland))
         && steps.run("the emulated device", || {
@@ -87,9 +101,8 @@ pub fn test(workspace: &Workspace, words: &[String], order: Order) -> Result<(),
     if ready {
         steps.group("amd: MIOpen, hipRTC, hipBLASLt and rocBLAS on an emulated gfx1100");
         steps.run_lanes(&lanes(workspace, &userland, words, order));
-        crate::nvidia::check_kernels(workspace, &mut steps);
     }
-    steps.summary()
+    Ok(())
 }
 
 /// All checks, in two lanes that take about as long. The kernels that MIOpen compiles for a lane are kept for it alone, so that the lanes

@@ -113,8 +113,7 @@ pub fn test(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
 const FOR_KERNELS: &[&str] =
     &["nvidia-cuda-nvrtc", "nvidia-cuda-runtime", "nvidia-cuda-crt", "nvidia-cuda-cccl"];
 
-/// Holds the functions of CUDA against NVIDIA's headers and compiles every generated kernel for one architecture, with a test program that is
-/// built.
+/// Holds the functions of CUDA against NVIDIA's headers and compiles every generated kernel for one architecture.
 pub fn check_kernels(workspace: &Workspace, steps: &mut Steps) {
     let folder = workspace.target_dir().join("nvidia");
     steps.group("nvidia: declarations of CUDA and generated kernels, without a GPU");
@@ -129,8 +128,11 @@ pub fn check_kernels(workspace: &Workspace, steps: &mut Steps) {
     steps.run("declarations of CUDA as in NVIDIA's headers", || {
         declarations(workspace, &folder, &headers, package, example)
     });
-    steps
-        .run("every generated kernel, compiled by NVRTC for sm_90", || kernels(workspace, &venv, &["sm_90"]));
+    let mut program = workspace.release(["build", "-p", PROGRAM]);
+    if steps.run("the program that has the kernels", || progress::build(workspace, &mut program)) {
+        let name = "every generated kernel, compiled by NVRTC for sm_90";
+        steps.run(name, || kernels(workspace, &venv, &["sm_90"]));
+    }
 }
 
 fn build(workspace: &Workspace) -> Result<String, Failure> {
