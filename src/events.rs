@@ -33,7 +33,7 @@ pub unsafe fn gpu_of_stream(stream: hipStream_t) -> Option<Gpu> {
     if let Some(hip) = HIP.get() {
         return Some(Gpu::Hip(hip));
     }
-    // SAFETY: as promised by the caller.
+    // SAFETY: the stream is a default stream or alive, as this function requires.
     unsafe { cuda::device_in_use(CUDA.get()?, stream) }.ok().flatten().map(Gpu::Cuda)
 }
 
@@ -52,7 +52,7 @@ pub unsafe fn gpu_of_memory(
     }
     let cuda = CUDA.get()?;
     memory.any(|address| cuda.is_beyond_host(address)).then_some(())?;
-    // SAFETY: as promised by the caller.
+    // SAFETY: the stream is a default stream or alive, as this function requires.
     unsafe { cuda::device_in_use(cuda, stream) }.ok().flatten().map(Gpu::Cuda)
 }
 

@@ -107,7 +107,7 @@ pub unsafe fn begin(
     let gpu = unsafe { events::gpu_of_memory(stream, memory) }?;
     let _entered = gpu.enter().ok()?;
     // What is captured runs later, and again; and a capture of another stream is not to be ended.
-    // SAFETY: as above.
+    // SAFETY: whoever set the handle's stream vouches for it, so it is alive.
     if unsafe { gpu.capture(stream) } != Some(false) {
         return None;
     }
@@ -126,7 +126,7 @@ pub unsafe fn begin(
             made
         }))
     });
-    // SAFETY: as above.
+    // SAFETY: the stream is alive, as whoever set it vouches, and the events are of its GPU.
     let start = |events: Events| unsafe { events.start(stream) }.ok().map(|()| events);
     // Those that were used before may be of another device of HIP.
     let events = free.and_then(start).or_else(|| Events::new(gpu).ok().and_then(start))?;

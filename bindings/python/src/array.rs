@@ -328,7 +328,7 @@ fn by_dlpack(
                     name()
                 )));
             }
-            // SAFETY: as above.
+            // SAFETY: the capsule owns the tensor and is alive for the whole of this function.
             unsafe { of_tensor(&managed.tensor, managed.flags & dlpack::READ_ONLY != 0, name) }
         } else {
             let tensor = capsule.pointer_checked(Some(c"dltensor"))?.cast::<Tensor>();

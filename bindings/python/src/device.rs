@@ -77,7 +77,7 @@ impl Place {
             Self::Host => None,
             Self::Cuda(_) => {
                 let cuda = Cuda::with_device()?;
-                // SAFETY: as promised by the caller.
+                // SAFETY: the stream is a default stream or alive, as this function requires.
                 let context = unsafe { cuda::context_of(cuda, stream.raw()) }?;
                 Some(Gpu::Cuda(cuda::Device::of_context(cuda, context)?))
             }
@@ -171,7 +171,7 @@ impl Stream {
             Place::Cuda(number) => primary(number).map(Gpu::Cuda).ok(),
             Place::Rocm(_) => Hip::with_device().map(Gpu::Hip).ok(),
         };
-        // SAFETY: as promised by the caller. The driver needs no context for this.
+        // SAFETY: the stream is alive, as this function requires. The driver needs no context for this.
         gpu.is_some_and(|gpu| unsafe { gpu.is_capturing(self.raw()) })
     }
 
@@ -185,7 +185,7 @@ impl Stream {
         }
         // A default stream is that of the device that is current.
         let _of_default = place.enter(self)?;
-        // SAFETY: as promised by the caller; the driver keeps an event that is ended until work that waits for it is done.
+        // SAFETY: both streams are alive, as this function requires; the driver keeps an event that is ended until work that waits for it is done.
         unsafe {
             let Some(gpu) = place.gpu(self)? else { return Ok(()) };
             // An event is of the context that is current, which a stream does not say.

@@ -234,12 +234,12 @@ struct Lent {
 }
 
 unsafe extern "C" fn end_versioned(tensor: *mut Versioned) {
-    // SAFETY: it was made here, and is ended once.
+    // SAFETY: it was made by `Box::into_raw` in this module, and its consumer calls this once.
     unsafe { drop(Box::from_raw(Box::from_raw(tensor).manager.cast::<Lent>())) };
 }
 
 unsafe extern "C" fn end_managed(tensor: *mut Managed) {
-    // SAFETY: as above.
+    // SAFETY: it was made by `Box::into_raw` in this module, and its consumer calls this once.
     unsafe { drop(Box::from_raw(Box::from_raw(tensor).manager.cast::<Lent>())) };
 }
 

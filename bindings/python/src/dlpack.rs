@@ -100,7 +100,7 @@ pub struct Exchange {
 
 // SAFETY: a table is never changed, and its functions are for any thread that holds the interpreter's lock.
 unsafe impl Send for Exchange {}
-// SAFETY: as above.
+// SAFETY: a table is never changed, so shared references to it read only.
 unsafe impl Sync for Exchange {}
 
 /// Tells the owner of a tensor that it is not used any more.
@@ -108,7 +108,7 @@ unsafe impl Sync for Exchange {}
 /// # Safety
 /// It is alive, and this is its last use.
 pub unsafe fn end(tensor: NonNull<Versioned>) {
-    // SAFETY: as promised by the caller.
+    // SAFETY: the tensor is alive, and this is its last use, as this function requires.
     unsafe {
         if let Some(deleter) = tensor.as_ref().deleter {
             deleter(tensor.as_ptr());

@@ -23,7 +23,7 @@ impl Mark {
     /// # Safety
     /// The stream is alive, and its device was entered.
     pub unsafe fn new(place: Place, stream: Stream) -> Result<Option<Self>, Failure> {
-        // SAFETY: as promised by the caller.
+        // SAFETY: the stream is alive and its device was entered, as this function requires.
         unsafe {
             let Some(gpu) = place.gpu(stream)? else { return Ok(None) };
             let _entered = match gpu {
@@ -49,7 +49,7 @@ impl Mark {
 
 impl Drop for Mark {
     fn drop(&mut self) {
-        // SAFETY: as above.
+        // SAFETY: the event is this object's own, and nothing uses it after this.
         unsafe { self.gpu.destroy_event(self.event) };
     }
 }

@@ -51,7 +51,7 @@ impl Session {
     ) -> hipdnn::Result<R> {
         // Host memory has no streams, and one kind of handle.
         let stream = (place != Place::Host).then_some(stream);
-        // SAFETY: as promised by the caller.
+        // SAFETY: the stream is a default stream or alive, as this function requires.
         unsafe { self.with(place, stream, if is_captured { 1 } else { MOST_STREAMS }, f) }
     }
 
@@ -72,7 +72,7 @@ impl Session {
         if let Some(stream) = stream
             && before != Some(stream)
         {
-            // SAFETY: as promised by the caller.
+            // SAFETY: the stream is a default stream or alive, as the callers require.
             unsafe { handle.set_stream(stream.raw()) }?;
         }
         let result = f(&handle);

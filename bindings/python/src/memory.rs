@@ -50,7 +50,7 @@ pub struct DeviceMemory {
 
 // SAFETY: an address of a GPU is a name that any thread may use.
 unsafe impl Send for DeviceMemory {}
-// SAFETY: as above.
+// SAFETY: the address is never read or written here, and nothing changes it behind a shared reference.
 unsafe impl Sync for DeviceMemory {}
 
 impl DeviceMemory {
@@ -59,7 +59,7 @@ impl DeviceMemory {
     /// # Safety
     /// The stream is a default stream or alive.
     pub unsafe fn new(size: usize, place: Place, stream: Stream) -> Result<Self, Failure> {
-        // SAFETY: as promised by the caller.
+        // SAFETY: the stream is a default stream or alive, as this function requires.
         let Some(gpu) = (unsafe { place.gpu(stream) })? else {
             return Err(Failure::Device(format!("{size} bytes of a GPU were asked of {place}")));
         };
@@ -196,7 +196,7 @@ unsafe impl Send for DeviceWorkspace {}
 
 impl DeviceWorkspace {
     unsafe fn new(size: usize, place: Place, stream: Stream) -> Result<Self, Failure> {
-        // SAFETY: as promised by the caller.
+        // SAFETY: the stream is a default stream or alive, as this function requires.
         let memory = unsafe { DeviceMemory::new(size, place, stream) }?;
         let event = {
             let _entered = memory.enter()?;
@@ -229,7 +229,7 @@ impl Workspace {
         Ok(match place {
             _ if size == 0 => Self::None,
             Place::Host => Self::Host(HostMemory::new(size)?),
-            // SAFETY: as promised by the caller.
+            // SAFETY: the stream is a default stream or alive, as this function requires.
             _ => Self::Device(unsafe { DeviceWorkspace::new(size, place, stream) }?),
         })
     }
@@ -258,7 +258,7 @@ impl Workspace {
     pub unsafe fn begin(&self, stream: Stream) -> Result<(), Failure> {
         match self {
             Self::Device(of) if of.last.is_some() => {
-                // SAFETY: as promised by the caller; the event is the workspace's own.
+                // SAFETY: the stream is alive, as this function requires; the event is the workspace's own.
                 Ok(unsafe { of.memory.gpu.wait_for(stream.raw(), of.event) }?)
             }
             _ => Ok(()),
@@ -272,7 +272,7 @@ impl Workspace {
     pub unsafe fn end(&mut self, stream: Stream) -> Result<(), Failure> {
         if let Self::Device(of) = self {
             let _entered = of.memory.enter()?;
-            // SAFETY: as promised by the caller.
+            // SAFETY: the stream is alive, as this function requires.
             unsafe { of.memory.gpu.record(of.event, stream.raw()) }?;
             of.last = Some(stream);
         }

@@ -115,7 +115,7 @@ impl Plan {
             Some(prepared) => prepared,
             None => {
                 let size = if work.lent.is_some() { 0 } else { self.workspace_size };
-                // SAFETY: as promised by the caller.
+                // SAFETY: the stream is alive and its device was entered, as this function requires.
                 let workspace = unsafe { Workspace::new(size, work.place, work.stream) }?;
                 let pointers = vec![None; pointers.len()];
                 Prepared { pointers, workspace_at: ptr::null_mut(), pack: None, workspace }
@@ -168,7 +168,7 @@ impl Plan {
     unsafe fn launch(&self, pointers: &[Address], mut work: Work, others: &[Stream]) -> Result<Work> {
         let (place, stream) = (work.place, work.stream);
         let _entered = place.enter(stream)?;
-        // SAFETY: as promised by the caller; the device was entered.
+        // SAFETY: the memory is that of the plan's tensors and the streams are alive, as this function requires; the device was entered.
         unsafe {
             work.is_captured = stream.is_captured(place);
             for other in others {
@@ -388,7 +388,7 @@ impl Plan {
         });
         let (place, size) = (plan.place, plan.workspace_size);
         let lent = match allocator.filter(|_| place != Place::Host) {
-            // SAFETY: as promised by the caller.
+            // SAFETY: the allocator is of an exchange table, which lives as long as the process.
             Some(allocator) if size > 0 => Some(unsafe { LentMemory::new(allocator, size, place) }),
             _ => None,
         };
@@ -396,7 +396,7 @@ impl Plan {
         let work = Work { place, stream, is_captured: false, lent, is_marked, mark: None };
         // The addresses go to another scope as numbers, which are of no thread.
         let addresses = Addresses(pointers);
-        // SAFETY: as promised by the caller; the workspace has the size that the plan asks for, and is kept as well.
+        // SAFETY: the memory is that of the plan's tensors and the streams are alive, as this function requires; the workspace has the size that the plan asks for, and is kept as well.
         let work =
             py.detach(|| unsafe { plan.launch(addresses.get(), work, others) }).map_err(Failure::into_py)?;
         if work.is_captured && !plan.is_captured.swap(true, Ordering::Relaxed) {
@@ -435,7 +435,7 @@ struct Addresses<'a>(&'a [Address]);
 
 // SAFETY: numbers, until an execution uses them.
 unsafe impl Send for Addresses<'_> {}
-// SAFETY: as above.
+// SAFETY: a shared reference only copies the addresses, which nothing reads through before an execution.
 unsafe impl Sync for Addresses<'_> {}
 
 impl Addresses<'_> {

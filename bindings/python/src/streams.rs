@@ -97,7 +97,7 @@ unsafe fn expect_of(stream: Stream, place: Place) -> PyResult<()> {
     if stream.is_default() {
         return Ok(());
     }
-    // SAFETY: as promised by the caller; the stream says the device itself.
+    // SAFETY: the stream is a default stream or alive, as this function requires; the stream says the device itself.
     match unsafe { place.gpu(stream) }.map_err(Failure::into_py)? {
         Some(Gpu::Cuda(device)) if Place::Cuda(device.number) != place => Err(Error::new_err(format!(
             "handle: the stream {stream} is of {}, but the arrays are in {place}, expected one device",

@@ -86,7 +86,7 @@ pub struct EngineConfig {
     descriptor: Descriptor,
 }
 
-// SAFETY: as for the engine.
+// SAFETY: a configuration is finalized when it is made, and what is finalized does not change any more.
 unsafe impl Sync for EngineConfig {}
 
 impl EngineConfig {

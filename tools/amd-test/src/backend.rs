@@ -129,7 +129,7 @@ pub struct Backend {
 
 // SAFETY: handles and descriptors are numbers that the library looks up; any thread may use them.
 unsafe impl Send for Backend {}
-// SAFETY: as above.
+// SAFETY: handles and descriptors are numbers that the library looks up, behind its own locks.
 unsafe impl Sync for Backend {}
 
 /// A descriptor, destroyed when it is dropped.
@@ -138,9 +138,9 @@ struct Owned<'a> {
     descriptor: Descriptor,
 }
 
-// SAFETY: as for the handle.
+// SAFETY: a descriptor is a number that the library looks up; any thread may use it.
 unsafe impl Send for Owned<'_> {}
-// SAFETY: as for the handle.
+// SAFETY: a descriptor is a number that the library looks up, behind its own locks.
 unsafe impl Sync for Owned<'_> {}
 
 impl Drop for Owned<'_> {
@@ -409,7 +409,7 @@ impl Plan<'_> {
         tensors: &[(i64, *mut c_void)],
         workspace: *mut c_void,
     ) -> Result<(), Failure> {
-        // SAFETY: as promised by the caller.
+        // SAFETY: each pointer is valid for its tensor and the workspace for its size, as this function requires.
         unsafe { self.execute_with(self.plan.backend, tensors, workspace) }
     }
 

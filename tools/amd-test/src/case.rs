@@ -313,7 +313,7 @@ impl Case {
         memory
             .iter()
             .map(|(tensor, pointer, size)| {
-                // SAFETY: as above.
+                // SAFETY: the memory has as many bytes, and the engine that wrote there has returned.
                 let bytes = unsafe { std::slice::from_raw_parts(pointer.cast::<u8>(), *size) };
                 Ok((tensor.uid, unpack(tensor.data_type, bytes)?))
             })

@@ -72,7 +72,7 @@ impl<T> Each<T> {
 
     pub(crate) fn get(&self, make: impl FnOnce() -> T) -> &T {
         let now = executions();
-        // SAFETY: see above; `make` does not come back here, and what is there is replaced only in the next execution.
+        // SAFETY: this thread has `RUNNING`, so no other uses it; `make` does not come back here, and a value is replaced only in the next execution.
         unsafe {
             let held = &mut *self.0.get();
             if held.as_ref().is_none_or(|(made, _)| *made != now) {

@@ -67,7 +67,7 @@ impl<T: Functions> Dropout<T> {
         match self {
             Self::Random { least, factor, seed, offset, heads, queries: all_queries, keys: all_keys } => {
                 let row = (sequence.place * heads + head) * all_queries + sequence.first + queries.start;
-                // SAFETY: as promised by the caller; the block has room for its rows.
+                // SAFETY: the tensors are those of the operation, as this function requires; the block has room for its rows.
                 unsafe {
                     let pointers = Pointers::new(tensors);
                     let [seed, offset] = [seed, offset].map(|integer| pointers.integer(integer, [0, 0]));
@@ -86,7 +86,7 @@ impl<T: Functions> Dropout<T> {
                 }
             }
             Self::Mask(mask, scale) => {
-                // SAFETY: as promised by the caller; the block has room for its rows.
+                // SAFETY: the tensors are those of the operation, as this function requires; the block has room for its rows.
                 unsafe {
                     let scale = scale.get(tensors);
                     let each = mask.load(isa, tensors, sequence, head, block);

@@ -59,7 +59,7 @@ const DEFAULT_STREAMS: usize = 2;
 /// `stream` is a default stream (null, 1 or 2) or a live one.
 #[inline]
 pub unsafe fn context_of(cuda: &'static Cuda, stream: CUstream) -> Result<CUcontext, CudaError> {
-    // SAFETY: as promised by the caller.
+    // SAFETY: the stream is a default stream or alive, as this function requires.
     let context = unsafe { known_context(cuda, stream) }?;
     if context.is_null() { first_context(cuda) } else { Ok(context) }
 }
@@ -90,7 +90,7 @@ unsafe fn known_context(cuda: &'static Cuda, stream: CUstream) -> Result<CUconte
 /// # Safety
 /// As for [`context_of`].
 pub unsafe fn device_in_use(cuda: &'static Cuda, stream: CUstream) -> Result<Option<Device>, CudaError> {
-    // SAFETY: as promised by the caller.
+    // SAFETY: the stream is a default stream or alive, as this function requires.
     let known = unsafe { known_context(cuda, stream) }?;
     if known.is_null() && !has_first_context(cuda) {
         return Ok(None);

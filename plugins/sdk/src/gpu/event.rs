@@ -183,7 +183,7 @@ impl Gpu {
     /// # Safety
     /// The stream is alive and of this GPU.
     pub unsafe fn is_capturing(&self, stream: hipStream_t) -> bool {
-        // SAFETY: as promised by the caller.
+        // SAFETY: the stream is alive and of this GPU, as this function requires.
         unsafe { self.capture(stream) }.unwrap_or(false)
     }
 
@@ -218,7 +218,7 @@ impl Gpu {
             return None;
         }
         let mut id = 0;
-        // SAFETY: the output is valid, and the rest is as promised by the caller.
+        // SAFETY: the output is valid, and the stream is alive and of this GPU, as this function requires.
         let answer = unsafe { (device.cuda.cuStreamGetId?)(stream, &mut id) };
         (answer == CUDA_SUCCESS).then_some(id)
     }

@@ -108,7 +108,7 @@ impl MarginStep {
         // SAFETY: the caller vouches for the memory; a zero of any type is one of these bytes.
         let status = unsafe { fill(ready.handle(), self.whole.get(), padded, factor(&ZERO)) };
         miopen.check("miopenSetTensor", status)?;
-        // SAFETY: the caller's.
+        // SAFETY: both images are in memory of their descriptors' sizes, as this function requires.
         unsafe { self.copy(ready, [&self.image, &self.inside], image, padded.wrapping_byte_add(self.offset)) }
     }
 
@@ -125,7 +125,7 @@ impl MarginStep {
         padded: *mut c_void,
         image: *mut c_void,
     ) -> Result<(), PluginError> {
-        // SAFETY: the caller's.
+        // SAFETY: both images are in memory of their descriptors' sizes, as this function requires.
         unsafe { self.copy(ready, [&self.inside, &self.image], padded.wrapping_byte_add(self.offset), image) }
     }
 
@@ -140,7 +140,7 @@ impl MarginStep {
     ) -> Result<(), PluginError> {
         let miopen = ready.runtime.miopen;
         let copy = miopen.miopenTransformTensor.ok_or_else(|| missing("miopenTransformTensor"))?;
-        // SAFETY: the caller's.
+        // SAFETY: both pointers are valid for their descriptors, as this function requires.
         let status = unsafe {
             copy(
                 ready.handle(),

@@ -58,7 +58,7 @@ impl Statistics {
         tensors: &Tensors<'_>,
     ) -> Result<(f64, f64), PluginError> {
         let momentum = match &self.training.running {
-            // SAFETY: the caller's.
+            // SAFETY: the tensors are those of the chain, as this function requires.
             Some(running) => unsafe { running.begin(ready, tensors, self.size) }?.1,
             None => 0.0,
         };
