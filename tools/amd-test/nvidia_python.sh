@@ -1,18 +1,24 @@
 #!/bin/sh
 # Runs the Python package's tests of arrays on GPUs, and trains networks beside PyTorch, with the library in the folder lib beside this one.
-# nvidia.sh calls it. Files go into the folder OUT. The exit status is 1 where something is wrong; what is left out is said.
+# nvidia.sh calls it. SECTIONS names the functions below that are to run, where not all; each takes less than 250 s.
+# Files go into the folder OUT. The exit status is 1 where something is wrong; what is left out is said.
 here=$(cd "$(dirname "$0")" && pwd) || exit 2
 mkdir -p "${OUT:=$here/out}" || exit 2
 OUT=$(cd "$OUT" && pwd)
-cd "$here/tests" || exit 2
+cd "$here" || exit 2
 export PYTHONPATH="$here:$here/site" PYTHONDONTWRITEBYTECODE=1 HIPDNN_BACKEND_LIBRARY_PATH="${HIPDNN_BACKEND_LIBRARY_PATH:-$here/../lib}"
 export HIPDNN_DISABLE_CACHE=1
 status=0
 
-if ! why=$(python3 -c 'import torch; assert torch.cuda.is_available(), "PyTorch finds no GPU"' 2>&1); then
+if ! why=$(python3 -c 'import torch' 2>&1); then
   echo "left out: $(echo "$why" | tail -n 1)"
   exit 0
 fi
+on_gpu() {
+  why=$(python3 -c 'import torch; assert torch.cuda.is_available(), "PyTorch finds no GPU"' 2>&1) && return
+  echo "left out: $(echo "$why" | tail -n 1)"
+  return 1
+}
 timeout 60 python3 -m hipdnn || status=1
 
 # Each in a process of its own: after a fault of the device nothing works in the one that made it.
@@ -20,7 +26,7 @@ tests() {
   name=$1 limit=$2
   shift 2
   began=$(date +%s)
-  timeout "$limit" python3 -X faulthandler -m pytest -q -rxs -p no:cacheprovider --tb=short "$@" > "$OUT/python_$name.txt" 2>&1
+  (cd tests && timeout "$limit" python3 -X faulthandler -m pytest -q -rxs -p no:cacheprovider --tb=short "$@" > "$OUT/python_$name.txt" 2>&1)
   ended=$?
   [ "$ended" -eq 0 ] || status=1
   echo "$name: exit status $ended after $(($(date +%s) - began)) s: $(tail -n 1 "$OUT/python_$name.txt")"
@@ -28,21 +34,71 @@ tests() {
   # What no engine takes, by reason.
   sed -n 's/^XFAIL [^ ]* - //p' "$OUT/python_$name.txt" | cut -c1-160 | sort | uniq -c | sort -rn | head -n 12
 }
-tests arrays 120 test_cuda.py -k "not test_methods"
-tests methods 120 test_cuda.py -k test_methods
-tests torch 200 test_cuda_torch.py
+
+cases() {
+  on_gpu || return
+  echo "== the package's tests of arrays on GPUs"
+  tests arrays 80 test_cuda.py -k "not test_methods"
+  tests methods 80 test_cuda.py -k test_methods
+  tests torch 80 test_cuda_torch.py
+}
 
 train() {
+  limit=$1
+  shift
   echo "-- $*"
-  timeout 100 python3 "$@" > "$OUT/training.txt" 2>&1 || { status=1; tail -n 5 "$OUT/training.txt"; }
+  # shellcheck disable=SC2086 # Words.
+  timeout "$limit" $PINNED python3 "examples_python/$@" > "$OUT/training.txt" 2>&1 || { status=1; tail -n 5 "$OUT/training.txt"; }
   cat "$OUT/training.txt" >> "$OUT/python_training.txt"
-  grep -e '^loss' -e '^a step' -e 'in PyTorch [0-9]' "$OUT/training.txt" | cut -c1-250
+  grep -e '^loss' -e 'moved by one ulp' -e '^a step' -e '^hipDNN computed' -e 'in PyTorch [0-9]' "$OUT/training.txt" | cut -c1-250
 }
-cd "$here" || exit 2
+
+# The same network three ways: call by call, a step captured in a graph, compiled.
+three_ways() {
+  for more in "" --graph --compile; do
+    # shellcheck disable=SC2086 # No word where there is none.
+    train 45 "$@" $more
+  done
+}
+
+resnet() {
+  on_gpu || return
+  echo "== ResNet-18 trained on the GPU beside PyTorch"
+  three_ways train_resnet.py --device cuda --dtype float16 --images 128 --size 32 --steps 60
+  three_ways train_resnet.py --device cuda --dtype float16 --images 64 --size 224 --steps 20
+}
+
+gpt() {
+  on_gpu || return
+  echo "== a GPT trained on the GPU beside PyTorch, and what small calls cost"
+  three_ways train_gpt.py --device cuda --dtype bfloat16 --size 512 --heads 8 --length 512 --texts 16 --steps 60
+  three_ways train_gpt.py --device cuda --dtype bfloat16 --size 1024 --heads 16 --length 1024 --texts 8 --steps 30
+  timeout 40 python3 benches/pytorch_calls.py --device cuda --dtype bfloat16 --seconds 0.1 | tee "$OUT/python_calls_gpu.txt"
+}
+
+figures() {
+  resnet
+  gpt
+}
+
+cpu() {
+  echo "== on two threads of the CPU: an execution, small calls, and training beside PyTorch"
+  export OMP_NUM_THREADS=2 OMP_WAIT_POLICY=PASSIVE
+  if command -v taskset > /dev/null; then PINNED="taskset -c 0,1"; fi
+  # shellcheck disable=SC2086 # Words.
+  timeout 30 $PINNED python3 benches/python_execute.py --rounds 100 | tee "$OUT/python_execute.txt"
+  # shellcheck disable=SC2086 # Words.
+  timeout 30 $PINNED python3 benches/pytorch_calls.py --seconds 0.1 | tee "$OUT/python_calls.txt"
+  train 90 train_gpt.py --steps 200 --rounding --check
+  train 100 train_resnet.py --steps 200 --rounding
+  unset OMP_NUM_THREADS OMP_WAIT_POLICY
+  PINNED=
+}
+
+PINNED=
 rm -f "$OUT/python_training.txt"
-for more in "" --graph --compile; do
-  train examples_python/train_resnet.py --device cuda --dtype float16 --images 128 --size 32 --steps 60 $more
-  train examples_python/train_gpt.py --device cuda --dtype bfloat16 --size 512 --heads 8 --length 512 --texts 16 --steps 60 $more
+for section in ${SECTIONS:-cases figures cpu}; do
+  "$section"
 done
 rm -f "$OUT/training.txt"
 exit "$status"

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{mem, ptr};
 
@@ -27,15 +27,24 @@ use crate::{ArrayError, Failure, Result};
 #[pyclass(subclass, frozen, module = "hipdnn._native")]
 pub struct TensorBase {
     /// The number of the tensor in its graph.
-    #[pyo3(get)]
-    uid: i64,
+    uid: AtomicI64,
 }
 
 #[pymethods]
 impl TensorBase {
     #[new]
     fn new(uid: i64) -> Self {
-        Self { uid }
+        Self { uid: AtomicI64::new(uid) }
+    }
+
+    #[getter]
+    fn uid(&self) -> i64 {
+        self.uid.load(Ordering::Relaxed)
+    }
+
+    /// Gives it another number.
+    fn _renumber(&self, uid: i64) {
+        self.uid.store(uid, Ordering::Relaxed);
     }
 }
 
@@ -209,7 +218,7 @@ impl Plan {
 
     fn uid(key: &Bound<'_, PyAny>) -> PyResult<i64> {
         match key.cast::<TensorBase>() {
-            Ok(tensor) => Ok(tensor.get().uid),
+            Ok(tensor) => Ok(tensor.get().uid()),
             Err(_) => key.extract(),
         }
     }

@@ -14,10 +14,10 @@ from hipdnn import norm_forward_phase, padding_mode, reduction_mode, resample_mo
 #: What rounding to a type may make of a result, relative and absolute; sums are of single precision.
 TYPES = {torch.float32: 2e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
 
-#: Public names of a graph that compute nothing themselves.
+#: Public names of a graph that compute nothing themselves: also the steps from a graph to its plan.
 NOT_OPERATIONS = frozenset(
     "autotune build engine engines execute explain get_workspace_size knobs plan save tensor tensor_like to_json validate".split()
-)
+).union(name for name in vars(hipdnn.phases.Phases) if not name.startswith("_"))
 
 
 class Row(NamedTuple):

@@ -8,6 +8,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip insta
 import methods  # noqa: E402
 
 
+@pytest.mark.smoke
 def test_every_operation_has_a_row():
     assert methods.operations() == set(methods.ROWS)
 

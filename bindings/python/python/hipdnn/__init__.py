@@ -30,6 +30,7 @@ from .types import (
     padding_mode,
     reduction_mode,
     resample_mode,
+    tensor_reordering,
 )
 
 #: cuDNN's name of a graph.
@@ -65,4 +66,5 @@ __all__ = [
     "reduction_mode",
     "resample_mode",
     "set_stream",
+    "tensor_reordering",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .errors import GraphError
-from .node import Operations
+from .node import Operations, describe_results
 from .tensor import Tensor
 from .types import DataTypeLike, data_type, diagonal_alignment
 
@@ -97,6 +97,8 @@ class Attention(Operations):
         paged_attention_k_table: Tensor | None = None,
         paged_attention_v_table: Tensor | None = None,
         paged_attention_max_seq_len_kv: int | None = None,
+        max_total_seq_len_q: int | None = None,
+        max_total_seq_len_kv: int | None = None,
         compute_data_type: Compute | None = None,
         name: str = "",
         *,
@@ -106,6 +108,8 @@ class Attention(Operations):
 
         Answers O [B, H, Sq, Dv] and, with ``generate_stats=True`` or ``is_inference=False``, the statistics that the
         gradients need, [B, H, Sq, 1] in single precision (else None). ``dropout`` is (probability, seed, offset) or (mask, scale).
+        Types are floats. Lengths of sequences are int32 of [B, 1, 1, 1]. ``max_total_seq_len_q`` and ``max_total_seq_len_kv`` are there for porting:
+        ragged tensors are bounded by their own shape and strides.
         """
         node = self._name("sdpa", name)
         q, k, v = (self._operand(node, key, tensor) for key, tensor in (("q", q), ("k", k), ("v", v)))
@@ -161,6 +165,8 @@ class Attention(Operations):
     ) -> list[Tensor]:
         """The gradients of q, k and v of ``sdpa``, from its result, that one's gradient and the statistics; ``dBias`` is written, too.
 
+        Each has the shape and strides of its tensor, q [B, H, Sq, D], k [B, Hk, Skv, D] and v [B, Hk, Skv, Dv]; types are floats.
+
         ``max_total_seq_len_q`` and ``max_total_seq_len_kv`` are there for porting. Others that the library has no setting for are refused.
         """
         node = self._name("sdpa_backward", name)
@@ -185,3 +191,6 @@ class Attention(Operations):
             "SdpaBackwardAttributes", node, inputs, outputs, compute_data_type=compute_data_type, parameters=settings
         )
         return gradients
+
+
+describe_results(Attention)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import json
 import os
-import threading
-from typing import Any, Mapping, NamedTuple, Sequence
+from typing import Any, Mapping, Sequence
 
 from . import _native
 from .attention import Attention
@@ -20,9 +18,11 @@ from .node import Node
 from .norm import Norms
 from .operations import Windows
 from .phases import Phases
+from .plans import Verdict, steps_of
+from .plans import plans as _plans
 from .pointwise import Pointwise
 from .tensor import Tensor
-from .types import DataTypeLike, data_type, to_data_type
+from .types import DataTypeLike, data_type, tensor_reordering, to_data_type
 
 __all__ = ["Graph", "Verdict"]
 
@@ -30,52 +30,6 @@ __all__ = ["Graph", "Verdict"]
 ALIGNMENT = 16
 
 _SIZES = {"double": 8, "int64": 8, "float": 4, "int32": 4, "half": 2, "bfloat16": 2}
-
-
-class Verdict(NamedTuple):
-    """What the library says of an engine and a graph."""
-
-    engine: str
-    id: int
-    plugin: str
-    rank: int | None
-    reason: str | None
-    steps: list[dict[str, Any]] | None = None
-    """What a plan with default settings does: nodes, algorithm and more of each step, where the engine's plugin tells."""
-
-
-def _steps(native: _native.OperationGraph, verdict: Verdict) -> list[dict[str, Any]] | None:
-    """The steps of an engine's plan; none where no plan can be made or nothing is told of it."""
-    if verdict.rank is None:
-        return None
-    try:
-        return json.loads(native.describe(verdict.id)).get("steps")
-    except _native.Error:
-        return None
-
-
-class _Plans:
-    """Graphs and plans by what they compute, so that no graph is planned twice."""
-
-    def __init__(self, most: int = 512) -> None:
-        self.most = most
-        self.lock = threading.Lock()
-        self.made: collections.OrderedDict[Any, Any] = collections.OrderedDict()
-
-    def get(self, key: Any, make: Any) -> Any:
-        with self.lock:
-            if key in self.made:
-                self.made.move_to_end(key)
-                return self.made[key]
-        made = make()
-        with self.lock:
-            self.made[key] = made
-            while len(self.made) > self.most:
-                self.made.popitem(last=False)
-        return made
-
-
-_plans = _Plans()
 
 
 class Graph(Windows, Pointwise, Norms, Attention, Phases):
@@ -111,6 +65,9 @@ class Graph(Windows, Pointwise, Norms, Attention, Phases):
         self.intermediate_data_type = to_data_type(intermediate_data_type)
         self.compute_data_type = to_data_type(compute_data_type)
         self.tensors: list[Tensor] = []
+        #: The last number that a tensor got here, and those that the program gave.
+        self._last_uid = 0
+        self._given_uids: set[int] = set()
         self._nodes: list[Node] = []
         self._choice: tuple[int | None, tuple[tuple[str, Any], ...]] = (None, ())
         #: What plans are made for: said by `build`, or the device of an array.
@@ -125,9 +82,28 @@ class Graph(Windows, Pointwise, Norms, Attention, Phases):
 
     def _new_tensor(self, **options: Any) -> Tensor:
         self._change()
-        tensor = Tensor(self, len(self.tensors) + 1, **options)
+        tensor = Tensor(self, self._free_uid(), **options)
         self.tensors.append(tensor)
         return tensor
+
+    def _free_uid(self) -> int:
+        self._last_uid += 1
+        while self._last_uid in self._given_uids:
+            self._last_uid += 1
+        return self._last_uid
+
+    def _give_uid(self, tensor: Tensor, uid: int) -> None:
+        """Numbers a tensor as the program says; one that was numbered here makes room."""
+        if not isinstance(uid, int) or not 0 <= uid < 1 << 63:
+            raise GraphError(tensor._label(), "uid", f"is {uid!r}, expected an integer from 0 to 2⁶³ - 1")
+        other = next((t for t in self.tensors if t.uid == uid and t is not tensor), None)
+        if other is not None and uid in self._given_uids:
+            raise GraphError(tensor._label(), "uid", f"is {uid}, the number of {other._label()}, expected another")
+        self._given_uids.discard(tensor.uid)
+        self._given_uids.add(uid)
+        tensor._renumber(uid)
+        if other is not None:
+            other._renumber(self._free_uid())
 
     def tensor(
         self,
@@ -136,25 +112,37 @@ class Graph(Windows, Pointwise, Norms, Attention, Phases):
         data_type: DataTypeLike | None = None,
         is_virtual: bool = False,
         is_pass_by_value: bool = False,
+        ragged_offset: Tensor | None = None,
+        reordering_type: tensor_reordering = tensor_reordering.NONE,
         name: str = "",
+        uid: int = -1,
+        ragged_offset_multiplier: int = 1,
     ) -> Tensor:
-        """A tensor in the caller's memory, without gaps unless strides (in elements) are given."""
+        """A tensor in the caller's memory of shape ``dim``, without gaps unless strides (in elements) are given, of type ``data_type``.
+
+        Executions may name it by ``uid``, where one is given. With ``ragged_offset``, int32 or int64 of [B + 1, 1, 1, 1], sequence b
+        of a batch begins at element offset[b] · ``ragged_offset_multiplier`` (`Tensor.set_ragged_offset`).
+        """
         dim = [int(d) for d in dim]
         label = f"tensor {name!r}" if name else f"tensor {len(self.tensors) + 1}"
         if any(d < 0 for d in dim):
             raise GraphError(label, "dim", f"is {dim}, expected no negative sizes")
         if stride is not None and len(stride) != len(dim):
             raise GraphError(label, "stride", f"is {list(stride)}, expected {len(dim)} numbers")
-        return self._new_tensor(
+        tensor = self._new_tensor(
             name=name, dim=dim, stride=packed(dim) if stride is None else stride, data_type=data_type,
             is_virtual=is_virtual, is_pass_by_value=is_pass_by_value,
         )  # fmt: skip
+        tensor.set_reordering_type(reordering_type).set_ragged_offset_multiplier(ragged_offset_multiplier)
+        if ragged_offset is not None:
+            tensor.set_ragged_offset(ragged_offset)
+        return tensor if uid == -1 else tensor.set_uid(uid)
 
-    def tensor_like(self, like: Any, name: str = "") -> Tensor:
+    def tensor_like(self, input: Any, name: str = "") -> Tensor:
         """A tensor with the shape, strides and type of another, or of an array of any library."""
-        if isinstance(like, Tensor):
-            return self._new_tensor(name=name, dim=like.dim, stride=like.stride, data_type=like.data_type)
-        dim, stride, kind, device, _ = _native.describe(like)
+        if isinstance(input, Tensor):
+            return self._new_tensor(name=name, dim=input.dim, stride=input.stride, data_type=input.data_type)
+        dim, stride, kind, device, _ = _native.describe(input)
         if not self.tensors:
             self._device = to_device(device)
         return self._new_tensor(name=name, dim=dim or [1], stride=stride or [1], data_type=kind)
@@ -176,7 +164,7 @@ class Graph(Windows, Pointwise, Norms, Attention, Phases):
     def _finish(self) -> None:
         """Finds what goes in and out, and marks results where nobody did."""
         written = {t.uid for node in self._nodes for t in node.outputs.values()}
-        read = {t.uid for node in self._nodes for t in node.inputs.values() if t is not None}
+        read = {t.uid for node in self._nodes for _, t in node.read()}
         if not any(t.uid in written and not t.is_virtual for t in self.tensors):
             for node in self._nodes:
                 for key, tensor in node.outputs.items():
@@ -194,8 +182,8 @@ class Graph(Windows, Pointwise, Norms, Attention, Phases):
         self._finish()
         known: set[int] = {t.uid for t in self.tensors if t.producer is None and not t.is_virtual}
         for node in self._nodes:
-            for key, tensor in node.inputs.items():
-                if tensor is not None and tensor.uid not in known:
+            for key, tensor in node.read():
+                if tensor.uid not in known:
                     raise GraphError(node.name, key, f"{tensor._label()} is virtual, and no node before this writes it")
             known.update(tensor.uid for tensor in node.outputs.values())
         for tensor in self.tensors:
@@ -217,13 +205,12 @@ class Graph(Windows, Pointwise, Norms, Attention, Phases):
         """The graph in hipDNN's JSON form."""
         self.validate()
         types = self._types()
-        read = {t.uid for node in self._nodes for t in node.inputs.values() if t is not None}
+        read = {t.uid for node in self._nodes for _, t in node.read()}
         wanted = read | {t.uid for t in self._outputs}
         used = read | {node.outputs[key].uid for node in self._nodes for key in node.kept(wanted)}
-        peers = [uid for node in self._nodes for uid in node.rest.get("in_inputs", {}).get("peer_stats_tensor_uid", ())]
         tensors = []
         for tensor in self.tensors:
-            if tensor.uid not in used and tensor.uid not in peers and not self._is_setting(tensor):
+            if tensor.uid not in used:
                 continue
             kind = self._data_type(tensor, types)
             entry: dict[str, Any] = {
@@ -236,6 +223,9 @@ class Graph(Windows, Pointwise, Norms, Attention, Phases):
                 entry["is_runtime_pass_by_value"] = True
             if not aligned and not tensor.is_virtual:
                 entry["alignment"] = _SIZES.get(kind, 1)
+            if tensor.ragged_offset is not None:
+                entry["ragged_offset_tensor_uid"] = tensor.ragged_offset.uid
+                entry["ragged_offset_multiplier"] = tensor.ragged_offset_multiplier
             tensors.append(entry)
         graph = {
             "name": self.name,
@@ -246,10 +236,6 @@ class Graph(Windows, Pointwise, Norms, Attention, Phases):
             "tensors": tensors,
         }
         return json.dumps(graph, indent=indent)
-
-    def _is_setting(self, tensor: Tensor) -> bool:
-        """Whether a node names the tensor beside its inputs."""
-        return any(node.rest.get("in_inputs", {}).get("epsilon_uid") == tensor.uid for node in self._nodes)
 
     def _specs(self, aligned: bool = True) -> list[dict[str, Any]]:
         types = self._types()
@@ -277,7 +263,7 @@ class Graph(Windows, Pointwise, Norms, Attention, Phases):
         Those that apply come first, best first. A plan is made for each of them.
         """
         native = self._native_graph(self.to_json())
-        return [verdict._replace(steps=_steps(native, verdict)) for verdict in self._verdicts(native)]
+        return [verdict._replace(steps=steps_of(native, verdict)) for verdict in self._verdicts(native)]
 
     def _verdicts(self, native: _native.OperationGraph | None = None) -> list[Verdict]:
         with quiet_log():

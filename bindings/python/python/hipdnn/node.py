@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Sequence
+from typing import Any, Iterator, Mapping, Sequence
 
 from .errors import GraphError
 from .infer import strides_in_order
@@ -41,6 +41,19 @@ class Node:
         self.sparse = sparse
         self.rest = rest
 
+    def read(self) -> Iterator[tuple[str, Tensor]]:
+        """The tensors that it reads, with the names of its arguments."""
+        for key, tensor in self.inputs.items():
+            if tensor is not None:
+                yield key, tensor
+        for key, beside in self.rest.get("in_inputs", {}).items():
+            for tensor in beside if isinstance(beside, list) else [beside]:
+                if isinstance(tensor, Tensor):
+                    yield key, tensor
+        for key, tensor in (*self.inputs.items(), *self.outputs.items()):
+            if tensor is not None and tensor.ragged_offset is not None:
+                yield f"ragged_offset of {key}", tensor.ragged_offset
+
     def kept(self, wanted: set[int]) -> set[str]:
         """The outputs that are computed, when these tensors are wanted."""
         kept = {key for key, tensor in self.outputs.items() if key not in self.optional or tensor.uid in wanted}
@@ -68,12 +81,31 @@ class Node:
             node.update(uids(outputs))
         for key, value in self.rest.items():
             if key == "in_inputs":
-                node["inputs"].update(value)
+                node["inputs"].update({key: _uid(of) for key, of in value.items()})
             elif key == "in_outputs":
                 node["outputs"].update(value)
             elif value is not None or not self.sparse:
                 node[key] = value
         return node
+
+
+#: What holds for the results of all operations.
+_RESULTS = """Results have the type that ``set_data_type`` says, else the graph's: ``io_data_type`` where an execution hands them out,
+        ``intermediate_data_type`` between nodes."""
+
+
+def describe_results(operations: type, also: str = "") -> None:
+    """Says of each operation of a class what holds for all of them."""
+    for name, method in vars(operations).items():
+        if not name.startswith("_"):
+            method.__doc__ = "\n\n        ".join(text for text in (method.__doc__, also, _RESULTS) if text)
+
+
+def _uid(of: Any) -> Any:
+    """The number of a tensor, or those of several; other values as they are."""
+    if isinstance(of, list):
+        return [_uid(each) for each in of]
+    return of.uid if isinstance(of, Tensor) else of
 
 
 class Operations:

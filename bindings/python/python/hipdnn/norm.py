@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 from .errors import GraphError
-from .node import Operations
+from .node import Operations, describe_results
 from .tensor import Tensor
 from .types import DataTypeLike, data_type, norm_forward_phase
 
@@ -44,7 +44,8 @@ class Norms(Operations):
     ) -> list[Tensor | None]:
         """Batch normalization in training, of [N, C, ...] with [1, C, 1, ...] for scale, bias and statistics.
 
-        Answers Y, mean, 1 / sqrt(variance + epsilon), and the running mean and variance after (None without those before).
+        Answers Y, mean, 1 / sqrt(variance + epsilon), and the running mean and variance after (None without those before). The
+        input's type is a float; statistics have that of the scale.
         """
         node = self._name("batchnorm", name)
         of = self._operands(
@@ -69,7 +70,7 @@ class Norms(Operations):
             for key in ("next_running_mean", "next_running_variance"):
                 outputs[key] = self._output(node, key, stats, None, kind)
         optional = ("mean", "inv_variance", "next_running_mean", "next_running_variance")
-        peers = [self._operand(node, "peer_stats", peer).uid for peer in peer_stats]
+        peers = [self._operand(node, "peer_stats", peer) for peer in peer_stats]
         self._add(
             "BatchnormAttributes", node, inputs, outputs, optional=optional,
             together=(optional[:2], optional[2:]) if in_running_mean is not None else (optional[:2],),
@@ -87,7 +88,7 @@ class Norms(Operations):
         compute_data_type: Compute | None = None,
         name: str = "",
     ) -> Tensor:
-        """(input - mean) · inv_variance · scale + bias, with [1, C, 1, ...] beside [N, C, ...]."""
+        """(input - mean) · inv_variance · scale + bias, with [1, C, 1, ...] beside [N, C, ...], all of float types."""
         node = self._name("batchnorm_inference", name)
         tensors = {"input": input, "mean": mean, "inv_variance": inv_variance, "scale": scale, "bias": bias}
         of = self._operands(node, "input", tensors)
@@ -107,7 +108,7 @@ class Norms(Operations):
         compute_data_type: Compute | None = None,
         name: str = "",
     ) -> Tensor:
-        """(input - mean) / sqrt(variance + epsilon) · scale + bias, with [1, C, 1, ...] beside [N, C, ...]."""
+        """(input - mean) / sqrt(variance + epsilon) · scale + bias, with [1, C, 1, ...] beside [N, C, ...], all of float types."""
         node = self._name("batchnorm_inference", name)
         tensors = {
             "input": input, "mean": mean, "variance": variance, "scale": scale, "bias": bias, "epsilon": epsilon
@@ -130,11 +131,11 @@ class Norms(Operations):
         compute_data_type: Compute | None = None,
         name: str = "",
     ) -> list[Tensor]:
-        """The gradients of input, scale and bias of ``batchnorm``."""
+        """The gradients of input [N, C, ...], scale and bias [1, C, 1, ...] of ``batchnorm``; those of scale and bias have the scale's type."""
         node = self._name("batchnorm_backward", name)
         inputs = self._gradient_inputs(node, grad, input, scale, mean=mean, inv_variance=inv_variance)
         outputs = self._gradients(node, inputs)
-        peers = [self._operand(node, "peer_stats", peer).uid for peer in peer_stats]
+        peers = [self._operand(node, "peer_stats", peer) for peer in peer_stats]
         self._add(
             "BatchnormBackwardAttributes", node, inputs, outputs, compute_data_type=compute_data_type,
             in_inputs={"peer_stats_tensor_uid": peers},
@@ -183,7 +184,10 @@ class Norms(Operations):
         compute_data_type: Compute | None = None,
         name: str = "",
     ) -> list[Tensor | None]:
-        """Normalization over the last dimensions, those where the scale is not 1: Y, and in training mean and inv_variance."""
+        """Normalization over the last dimensions, those where the scale is not 1: Y, and in training mean and inv_variance.
+
+        Of [N, S, D] with a scale of [1, 1, D] these are [N, S, D] and [N, S, 1]. Types are floats; statistics have that of the scale.
+        """
         node = self._name("layernorm", name)
         of = self._operands(node, "input", {"input": input, "scale": scale, "bias": bias, "epsilon": epsilon})
         count = self._normalized(node, of["input"], of["scale"])
@@ -220,12 +224,12 @@ class Norms(Operations):
         *,
         epsilon: Number | None = None,
     ) -> list[Tensor]:
-        """The gradients of input, scale and bias of ``layernorm``."""
+        """The gradients of input [N, ..., D], scale and bias [1, ..., D] of ``layernorm``; those of scale and bias have the scale's type."""
         node = self._name("layernorm_backward", name)
         inputs = self._gradient_inputs(node, grad, input, scale, mean=mean, inv_variance=inv_variance)
         count = self._normalized(node, inputs["x"], inputs["scale"])  # type: ignore[arg-type]
         outputs = self._gradients(node, inputs)
-        epsilon = None if epsilon is None else self._operand(node, "epsilon", epsilon, len(input.dim or ())).uid
+        epsilon = None if epsilon is None else self._operand(node, "epsilon", epsilon, len(input.dim or ()))
         self._add(
             "LayernormBackwardAttributes", node, inputs, outputs, compute_data_type=compute_data_type,
             normalized_dim_count=count, in_inputs={"epsilon_uid": epsilon},
@@ -242,7 +246,10 @@ class Norms(Operations):
         compute_data_type: Compute | None = None,
         name: str = "",
     ) -> list[Tensor | None]:
-        """Division by the root of the mean square over the dimensions where the scale is not 1: Y, and in training 1 / root."""
+        """Division by the root of the mean square over the dimensions where the scale is not 1: Y, and in training 1 / root.
+
+        Of [N, S, D] with a scale of [1, 1, D] these are [N, S, D] and [N, S, 1]. Types are floats; 1 / root has that of the scale.
+        """
         node = self._name("rmsnorm", name)
         of = self._operands(node, "input", {"input": input, "scale": scale, "epsilon": epsilon})
         count = self._normalized(node, of["input"], of["scale"])
@@ -267,7 +274,10 @@ class Norms(Operations):
         compute_data_type: Compute | None = None,
         name: str = "",
     ) -> list[Tensor | None]:
-        """The gradients of input, scale and (if ``has_dbias``) bias of ``rmsnorm``."""
+        """The gradients of input [N, ..., D], scale and (if ``has_dbias``, else None) bias [1, ..., D] of ``rmsnorm``.
+
+        Those of scale and bias have the scale's type.
+        """
         node = self._name("rmsnorm_backward", name)
         inputs = self._gradient_inputs(node, grad, input, scale, inv_rms=inv_variance)
         outputs = self._gradients(node, inputs)
@@ -275,3 +285,6 @@ class Norms(Operations):
             del outputs["dbias"]
         self._add("RMSNormBackwardAttributes", node, inputs, outputs, sparse=True, compute_data_type=compute_data_type)
         return [outputs["dx"], outputs["dscale"], outputs.get("dbias")]
+
+
+describe_results(Norms)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+import functools
+from typing import Any, Callable, Sequence, TypeVar
 
 from .errors import GraphError
 from .infer import broadcast, window
-from .node import Operations
+from .node import Operations, describe_results
 from .tensor import Tensor
 from .types import (
     DataTypeLike,
@@ -18,6 +19,24 @@ from .types import (
 )
 
 Ints = Sequence[int]
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _with_two_paddings(method: F) -> F:
+    """Takes cuDNN's other order of arguments, too: (.., pre_padding, post_padding, stride, dilation, convolution_mode, ..)."""
+    names = ("pre_padding", "post_padding", "stride", "dilation", "convolution_mode", "compute_data_type", "name")
+
+    @functools.wraps(method)
+    def convolution(self: Any, *args: Any, **named: Any) -> Any:
+        tensors, rest = args[:2], args[2:]
+        # The fourth of four lists is no mode.
+        if len(rest) < 4 or not isinstance(rest[3], (list, tuple)):
+            return method(self, *args, **named)
+        if len(rest) > len(names):
+            raise TypeError(f"{method.__name__} takes at most {2 + len(names)} arguments, {len(args)} were given")
+        return method(self, *tensors, **dict(zip(names, rest)), **named)
+
+    return convolution  # type: ignore[return-value]
 
 
 class Products(Operations):
@@ -57,6 +76,7 @@ class Products(Operations):
             "dilation": numbers("dilation", dilation, 1),
         }
 
+    @_with_two_paddings
     def conv_fprop(
         self,
         image: Tensor,
@@ -73,7 +93,8 @@ class Products(Operations):
     ) -> Tensor:
         """Convolution of an image [N, C, ...] with a filter [K, C / groups, ...] into [N, K, ...].
 
-        One number for each spatial dimension; ``padding`` stands for both ``pre_padding`` and ``post_padding``.
+        One number for each spatial dimension; ``padding`` stands for both ``pre_padding`` and ``post_padding``. Both are of one type:
+        floats of 8 to 64 bits or integers of 8 and 32.
         """
         node = self._name("conv_fprop", name)
         image, weight = self._operand(node, "image", image), self._operand(node, "weight", weight)
@@ -110,6 +131,7 @@ class Products(Operations):
         parameters = {**of, "conv_mode": mode.value}
         self._add(kind, node, inputs, outputs, parameters=parameters, compute_data_type=compute)
 
+    @_with_two_paddings
     def conv_dgrad(
         self,
         loss: Tensor,
@@ -126,7 +148,7 @@ class Products(Operations):
     ) -> Tensor:
         """The gradient of a convolution's image, from that of its result [N, K, ...] and the filter [K, C / groups, ...].
 
-        The image is taken for the smallest that there can be, in one group; ``set_dim`` says otherwise.
+        The image is taken for the smallest that there can be, [N, C, ...] in one group; ``set_dim`` says otherwise. Types are floats.
         """
         node = self._name("conv_dgrad", name)
         loss, filter = self._operand(node, "loss", loss), self._operand(node, "filter", filter)
@@ -144,6 +166,7 @@ class Products(Operations):
         self._conv("ConvolutionBwdAttributes", node, inputs, {"dx": dx}, of, convolution_mode, compute_data_type)
         return dx
 
+    @_with_two_paddings
     def conv_wgrad(
         self,
         image: Tensor,
@@ -160,7 +183,7 @@ class Products(Operations):
     ) -> Tensor:
         """The gradient of a convolution's filter, from the image [N, C, ...] and the gradient of the result [N, K, ...].
 
-        The filter is taken for the largest that there can be, in one group; ``set_dim`` says otherwise.
+        The filter is taken for the largest that there can be, [K, C, ...] in one group; ``set_dim`` says otherwise. Types are floats.
         """
         node = self._name("conv_wgrad", name)
         image, loss = self._operand(node, "image", image), self._operand(node, "loss", loss)
@@ -178,9 +201,16 @@ class Products(Operations):
         self._conv("ConvolutionWrwAttributes", node, inputs, {"dw": dw}, of, convolution_mode, compute_data_type)
         return dw
 
-    def matmul(self, A: Tensor, B: Tensor, compute_data_type: DataTypeLike | None = None, name: str = "") -> Tensor:
-        """The product of matrices [..., M, K] and [..., K, N]; dimensions before these two are broadcast."""
+    def matmul(
+        self, A: Tensor, B: Tensor, compute_data_type: DataTypeLike | None = None, padding: float = 0.0, name: str = ""
+    ) -> Tensor:
+        """The product of matrices [..., M, K] and [..., K, N], of floats or integers; dimensions before these two are broadcast.
+
+        ``padding`` is there for porting: no operand is padded, so it must be 0.
+        """
         node = self._name("matmul", name)
+        if padding != 0:
+            raise GraphError(node, "padding", f"is {padding}, expected 0: operands are not padded")
         A, B = self._operand(node, "A", A), self._operand(node, "B", B)
         a = self._dims(node, "A", A)
         b = self._dims(node, "B", B, len(a))
@@ -206,7 +236,10 @@ class Windows(Products):
         *,
         axis: int | Ints | None = None,
     ) -> Tensor:
-        """Reduces dimensions to one element: those of ``axis``, or all that the result's ``set_dim`` makes 1 (by default all)."""
+        """Reduces dimensions to one element: those of ``axis``, or all that the result's ``set_dim`` makes 1 (by default all).
+
+        The result has the input's rank, [N, 1, 1, ...] for [N, C, H, ...] and axes from 1 on. Any type.
+        """
         node = self._name("reduction", name)
         input = self._operand(node, "input", input)
         x = self._dims(node, "input", input)
@@ -234,7 +267,10 @@ class Windows(Products):
         compute_data_type: DataTypeLike | None = None,
         name: str = "",
     ) -> list[Tensor | None]:
-        """Pooling over windows of an image [N, C, ...]: the result, and where each maximum was (if ``generate_index``)."""
+        """Pooling over windows of an image [N, C, ...] of any type: the result [N, C, ...], and where each maximum was, in its window.
+
+        The second is there with ``generate_index``, of the result's shape and type int32, else None.
+        """
         node = self._name("resample", name)
         input = self._operand(node, "input", input)
         x = self._dims(node, "input", input)
@@ -271,7 +307,7 @@ class Windows(Products):
     ) -> Tensor:
         """The gradient of pooling's image, from that of its result [N, C, ...] and, for a maximum, the index that ``resample`` answers.
 
-        The image is taken for the smallest that there can be; ``set_dim`` says otherwise.
+        The image is taken for the smallest that there can be, [N, C, ...]; ``set_dim`` says otherwise. Types are floats, int32 of the index.
         """
         node = self._name("resample_backward", name)
         loss = self._operand(node, "loss", loss)
@@ -306,7 +342,11 @@ class Windows(Products):
         data_type: DataTypeLike = "fp8_e4m3",
         scale_data_type: DataTypeLike = "fp8_e8m0",
     ) -> list[Tensor]:
-        """Divides blocks of elements by a scale each and rounds them to a small type: the result, and the scales."""
+        """Divides blocks of elements by a scale each and rounds them to a small type: the result, and the scales.
+
+        Of [..., S] they have the shapes [..., S] and [..., S / block_size], along ``axis`` (by default the last), with the types
+        ``data_type`` and ``scale_data_type``. The input's type is float, half or bfloat16.
+        """
         node = self._name("block_scale_quantize", name)
         input = self._operand(node, "input", input)
         x = self._dims(node, "input", input)
@@ -332,7 +372,10 @@ class Windows(Products):
         compute_data_type: DataTypeLike | None = None,
         name: str = "",
     ) -> Tensor:
-        """Multiplies blocks of elements by a scale each."""
+        """Multiplies blocks of elements by a scale each: [..., S] of a type of 4 or 8 bits by [..., S / block_size].
+
+        ``block_size`` has a number for each dimension, or for the last ones.
+        """
         node = self._name("block_scale_dequantize", name)
         input, descale = self._operand(node, "input", input), self._operand(node, "descale", descale)
         y = self._output(node, "Y", self._dims(node, "input", input), input)
@@ -357,7 +400,8 @@ class Windows(Products):
     ) -> Tensor:
         """Products of groups of tokens [1, T, K], each group with its expert's matrix [E, K, N], into [1, T, N].
 
-        ``first_token_offset`` [E, 1, 1] has the first token of each group, as int32.
+        ``first_token_offset`` [E, 1, 1] has the first token of each group, of type int32, as ``token_index`` and ``token_ks`` are;
+        tokens and weights are floats.
         """
         node = self._name("moe_grouped_matmul", name)
         inputs = {"token": token, "weight": weight, "first_token_offset": first_token_offset}
@@ -387,7 +431,10 @@ class Windows(Products):
         compute_data_type: DataTypeLike | None = None,
         name: str = "",
     ) -> Tensor:
-        """The gradient of the experts' matrices [E, K, N], from those of the result [1, T, N] and the tokens [1, T, K]."""
+        """The gradient of the experts' matrices [E, K, N], from those of the result [1, T, N] and the tokens [1, T, K], both of a float type.
+
+        ``first_token_offset`` [E, 1, 1] has the first token of each group, as int32.
+        """
         node = self._name("moe_grouped_matmul_bwd", name)
         inputs = {"doutput": doutput, "token": token, "first_token_offset": first_token_offset}
         inputs = {key: self._operand(node, key, tensor) for key, tensor in inputs.items()}
@@ -400,3 +447,7 @@ class Windows(Products):
             compute_data_type=compute_data_type,
         )  # fmt: skip
         return dweight
+
+
+describe_results(Products)
+describe_results(Windows)

@@ -6,7 +6,7 @@ from typing import Any, Union
 
 from .errors import GraphError
 from .infer import broadcast
-from .node import Operations
+from .node import Operations, describe_results
 from .tensor import Tensor
 from .types import DataTypeLike
 
@@ -281,11 +281,7 @@ class Pointwise(Operations):
         )
 
     def elu(
-        self,
-        input: Tensor,
-        alpha: float | None = None,
-        compute_data_type: Compute = None,
-        name: str = "",
+        self, input: Tensor, compute_data_type: Compute = None, name: str = "", *, alpha: float | None = None
     ) -> Tensor:
         """The input where positive, else alpha · (eˣ - 1)."""
         operands = {"input": input}
@@ -295,20 +291,17 @@ class Pointwise(Operations):
         self,
         loss: Tensor,
         input: Tensor,
-        alpha: float | None = None,
         compute_data_type: Compute = None,
         name: str = "",
+        *,
+        alpha: float | None = None,
     ) -> Tensor:
         """loss · the derivative of elu at input."""
         operands = {"loss": loss, "input": input}
         return self._pointwise("elu_backward", "elu_bwd", operands, compute_data_type, name, elu_alpha=alpha)
 
     def softplus(
-        self,
-        input: Tensor,
-        beta: float | None = None,
-        compute_data_type: Compute = None,
-        name: str = "",
+        self, input: Tensor, compute_data_type: Compute = None, name: str = "", *, beta: float | None = None
     ) -> Tensor:
         """ln(1 + e^(beta · x)) / beta."""
         operands = {"input": input}
@@ -318,9 +311,10 @@ class Pointwise(Operations):
         self,
         loss: Tensor,
         input: Tensor,
-        beta: float | None = None,
         compute_data_type: Compute = None,
         name: str = "",
+        *,
+        beta: float | None = None,
     ) -> Tensor:
         """loss · the derivative of softplus at input."""
         operands = {"loss": loss, "input": input}
@@ -343,8 +337,8 @@ class Pointwise(Operations):
         self,
         loss: Tensor,
         input: Tensor,
-        swish_beta: float | None = None,
         compute_data_type: Compute = None,
+        swish_beta: float | None = None,
         name: str = "",
     ) -> Tensor:
         """loss · the derivative of swish at input."""
@@ -363,3 +357,10 @@ class Pointwise(Operations):
         """input0 where the mask is not zero, else input1."""
         operands = {"input0": input0, "input1": input1, "mask": mask}
         return self._pointwise("binary_select", "binary_select", operands, compute_data_type, name)
+
+
+describe_results(
+    Pointwise,
+    """Operands are tensors of one rank, of any type, whose sizes are equal or 1, as [1, C, 1, ...] beside [N, C, ...]; the result has
+        the larger sizes. Numbers may stand for operands but the first.""",
+)

@@ -38,6 +38,7 @@ class SavedGraph(Graph):
             )  # fmt: skip
             tensor.producer = "saved" if tensor.uid in written else None
             self.tensors.append(tensor)
+        read.update(of["ragged_offset_tensor_uid"] for of in graph["tensors"] if of.get("ragged_offset_tensor_uid") is not None)
         bound = [t for t in self.tensors if not t.is_virtual and t.value is None]
         self._outputs = [t for t in bound if t.uid in written]
         self._inputs = [t for t in bound if t.uid in read and t.uid not in written]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Sequence
 
 from ._native import TensorBase
-from .types import DataTypeLike, data_type, to_data_type
+from .errors import GraphError
+from .types import DataTypeLike, data_type, tensor_reordering, to_data_type
 
 if TYPE_CHECKING:
     from .graph import Graph
@@ -43,6 +44,9 @@ class Tensor(TensorBase):
         self.is_virtual = is_virtual
         self.is_pass_by_value = is_pass_by_value
         self.value = value
+        #: Where each sequence begins, for a batch of sequences that lie one after the other.
+        self.ragged_offset: Tensor | None = None
+        self.ragged_offset_multiplier = 1
         #: The node that writes it; none of what the caller gives.
         self.producer: str | None = None
 
@@ -100,23 +104,61 @@ class Tensor(TensorBase):
         self.is_pass_by_value = bool(is_pass_by_value)
         return self
 
+    def set_uid(self, uid: int) -> Tensor:
+        """The number that an execution may name it by, an integer that no other tensor was given."""
+        self.graph._change()
+        self.graph._give_uid(self, uid)
+        return self
+
+    def set_ragged_offset(self, offset: Tensor) -> Tensor:
+        """Where each sequence of a batch begins: a tensor of int32 or int64, [B + 1, 1, 1, 1], for queries, keys, values, results and
+        statistics of attention. Offsets times ``ragged_offset_multiplier`` are elements; each sequence ends within shape and strides."""
+        if not isinstance(offset, Tensor) or offset.graph is not self.graph:
+            raise GraphError(self._label(), "ragged_offset", f"is {offset!r}, expected a tensor of this graph")
+        self.graph._change()
+        self.ragged_offset = offset
+        return self
+
+    def set_ragged_offset_multiplier(self, multiplier: int) -> Tensor:
+        """How many elements one step of the ragged offsets is."""
+        self.graph._change()
+        self.ragged_offset_multiplier = int(multiplier)
+        return self
+
+    def set_reordering_type(self, reordering_type: tensor_reordering) -> Tensor:
+        """How elements lie in blocks beside the strides; only ``tensor_reordering.NONE`` is known."""
+        if reordering_type is not tensor_reordering.NONE:
+            raise GraphError(self._label(), "reordering_type", f"is {reordering_type}, expected tensor_reordering.NONE")
+        return self
+
     def get_uid(self) -> int:
+        """The number that an execution may name it by."""
         return self.uid
 
     def get_name(self) -> str:
+        """The name for people; empty where none was given."""
         return self.name
 
     def get_dim(self) -> list[int]:
+        """The number of elements along each dimension, outermost first; empty where it is not known yet."""
         return list(self.dim or ())
 
     def get_stride(self) -> list[int]:
+        """The distance in elements of neighbours along each dimension; empty where it is not known yet."""
         return list(self.stride or ())
 
     def get_data_type(self) -> data_type:
+        """The type of an element; ``NOT_SET`` where the graph decides."""
         return self.data_type
 
     def get_is_virtual(self) -> bool:
+        """Whether it exists only between nodes."""
         return self.is_virtual
 
     def get_is_pass_by_value(self) -> bool:
+        """Whether it is a number that lies in host memory at an execution."""
         return self.is_pass_by_value
+
+    def get_ragged_offset(self) -> Tensor | None:
+        """The tensor that says where each sequence begins; None where sequences lie as the strides say."""
+        return self.ragged_offset

@@ -17,6 +17,7 @@ __all__ = [
     "padding_mode",
     "reduction_mode",
     "resample_mode",
+    "tensor_reordering",
     "to_data_type",
 ]
 
@@ -85,6 +86,15 @@ class padding_mode(enum.Enum):
 
     NEG_INF_PAD = "neg_inf_pad"
     ZERO_PAD = "zero_pad"
+
+
+class tensor_reordering(enum.Enum):
+    """How elements lie in blocks, beside the strides; tensors here have ``NONE``."""
+
+    NONE = "NONE"
+    INT8x32 = "INT8x32"
+    F16x16 = "F16x16"
+    F8_128x4 = "F8_128x4"
 
 
 class diagonal_alignment(enum.Enum):

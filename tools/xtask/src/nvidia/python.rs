@@ -26,6 +26,9 @@ pub fn pack(workspace: &Workspace, package: &Path) -> Result<String, Failure> {
     run(command("strip", ["--strip-unneeded"]).arg(module))?;
     copy_all(&from.join("tests"), &to.join("tests"), is_text)?;
     copy_all(&workspace.path("examples_python"), &to.join("examples_python"), is_text)?;
+    for benchmark in ["python_execute.py", "pytorch_calls.py"] {
+        copy(&workspace.path("benches").join(benchmark), &to.join("benches").join(benchmark))?;
+    }
     // What the examples train on.
     copy(&workspace.path("README.md"), &to.join("README.md"))?;
     copy_all(&workspace.path("examples_c/data"), &to.join("examples_c/data"), |_| true)?;

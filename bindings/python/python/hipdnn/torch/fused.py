@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Optional, Sequence
 import torch
 from torch import Tensor
 
-from .graphs import Unsupported, compute
+from .graphs import Unsupported, activation, compute
 from .operation import plain
 from .ops.elementwise import pointwise, pointwise_backward
 from .ops.layout import channels
@@ -81,7 +81,7 @@ def _forward(chain: Chain, given: Sequence[Optional[Tensor]], keep: bool) -> dic
             y = graph.add(y, of["residual"])
         if chain.method:
             results["z"] = y
-            y = getattr(graph, chain.method)(y, *chain.numbers)
+            y = activation(graph, chain.method, chain.numbers, y)
         results["y"] = y
         return [results[name] for name in results_named]
 
@@ -149,7 +149,7 @@ class _Gradient(torch.autograd.Function):
             dz = of["dy"]
             results = []
             if chain.method:
-                dz = getattr(graph, f"{chain.method}_backward")(dz, of["seen"], *chain.numbers)
+                dz = activation(graph, f"{chain.method}_backward", chain.numbers, dz, of["seen"])
                 if need_residual:
                     results.append(dz)
             if chain.norm is not None:

@@ -120,6 +120,12 @@ def compute(
     return made(tensors, shape)
 
 
+def activation(graph: Graph, method: str, numbers: Sequence[float], *tensors: Any) -> Any:
+    """An activation or its gradient: a method of a graph with its numbers, as calls have them."""
+    names = ("alpha",) if method.startswith("elu") else ("negative_slope", "lower_clip", "upper_clip")
+    return getattr(graph, method)(*tensors, **dict(zip(names, numbers)))
+
+
 class cached:
     """A function of tensors and settings, which goes straight to its plan where it was called with the same signature before.
 

@@ -9,14 +9,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ...types import reduction_mode
-from ..graphs import compute
+from ..graphs import activation, compute
 from ..operation import operation
 
 
 @operation
 def pointwise(x: Tensor, method: str, numbers: Sequence[float]) -> Tensor:
     """An activation: a method of a graph with its numbers."""
-    build = lambda graph, x: getattr(graph, method)(x, *numbers)  # noqa: E731
+    build = lambda graph, x: activation(graph, method, numbers, x)  # noqa: E731
     return compute(method, tuple(numbers), [x], build, shape=() if x.dim() == 0 else None)[0]
 
 
@@ -42,7 +42,7 @@ def _(x, method, numbers):  # type: ignore[no-untyped-def]
 def pointwise_backward(dy: Tensor, x: Tensor, method: str, numbers: Sequence[float]) -> Tensor:
     """Its gradient."""
     name = f"{method}_backward"
-    build = lambda graph, dy, x: getattr(graph, name)(dy, x, *numbers)  # noqa: E731
+    build = lambda graph, dy, x: activation(graph, name, numbers, dy, x)  # noqa: E731
     return compute(name, tuple(numbers), [dy, x], build, shape=() if x.dim() == 0 else None)[0]
 
 
