@@ -49,6 +49,12 @@ impl View {
     }
 }
 
+/// Whether there can be memory at an address. Storage that PyTorch gave up leaves tensors that begin at 0, or at their offset from there.
+pub fn has_memory(address: usize) -> bool {
+    // What Linux lets no process map.
+    address >= 1 << 16
+}
+
 /// What keeps an array as it is described.
 #[expect(dead_code, reason = "held, not used")]
 pub enum Guard {

@@ -6,7 +6,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::array::Described;
+use crate::array::{Described, has_memory};
 use crate::device::Place;
 use crate::dlpack;
 use crate::plan::Plan;
@@ -133,7 +133,7 @@ impl Call {
         let mut pointers = Vec::with_capacity(self.inputs.len() + self.written);
         for input in &self.inputs {
             match addresses.get(*input) {
-                Some(address) if address.is_multiple_of(ALIGNMENT) => {
+                Some(address) if address.is_multiple_of(ALIGNMENT) && has_memory(*address) => {
                     pointers.push(Some(std::ptr::with_exposed_provenance_mut(*address)));
                 }
                 _ => return Ok(None),

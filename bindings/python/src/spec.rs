@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 
 use crate::ArrayError;
-use crate::array::View;
+use crate::array::{View, has_memory};
 use crate::device::Place;
 
 /// A tensor that memory is bound to.
@@ -54,6 +54,9 @@ impl Spec {
         let wrong = |what: String| Err(ArrayError::new_err(format!("{}: {what}", self.label())));
         if self.is_output && view.read_only {
             return wrong("the array is read-only, expected one that can be written".to_owned());
+        }
+        if !has_memory(view.data as usize) && !self.dims.contains(&0) {
+            return wrong("the array has no memory any more".to_owned());
         }
         if !(view.data as usize).is_multiple_of(self.alignment.max(1)) {
             return Err(Misaligned::new_err(self.label()));

@@ -77,7 +77,7 @@ DEFINITIONS = (ast.FunctionDef, ast.ClassDef)
 def arguments(function, skip_first):
     of = function.args
     names = [arg.arg for arg in (*of.posonlyargs, *of.args)][skip_first:]
-    return names + [f"*{of.vararg.arg}"] * bool(of.vararg) + [arg.arg for arg in of.kwonlyargs]
+    return names + ([f"*{of.vararg.arg}"] if of.vararg else []) + [arg.arg for arg in of.kwonlyargs]
 
 
 def native_arguments(function, skip_first):
@@ -107,6 +107,6 @@ def test_the_stubs_name_what_its_classes_have(stub):
     for name, method in methods.items():
         assert hasattr(of, name), name
         is_property = any(isinstance(mark, ast.Name) and mark.id == "property" for mark in method.decorator_list)
-        assert is_property == inspect.isgetsetdescriptor(inspect.getattr_static(of, name)), name
+        assert is_property != callable(getattr(of, name)), name
         if not is_property and not name.startswith("__"):
             assert arguments(method, 1) == native_arguments(getattr(of, name), 1), name

@@ -49,10 +49,10 @@ def check(got, wanted, dtype):
     np.testing.assert_allclose(got.astype(float), wanted, rtol=TOLERANCES[dtype], atol=TOLERANCES[dtype])
 
 
-def run(method, arrays, *more):
+def run(method, arrays, *more, **named):
     with hipdnn.Graph() as graph:
         tensors = [graph.tensor_like(array) for array in arrays]
-        getattr(graph, method)(*tensors, *more)
+        getattr(graph, method)(*tensors, *more, **named)
     return graph(*arrays)
 
 
@@ -87,16 +87,23 @@ def test_gradients(method, dtype, random):
 @pytest.mark.parametrize(
     "method, numbers, wanted",
     [
-        ("relu", (0.1, 0.5, 1.5), lambda x: relu(x, 0.1, 0.5, 1.5)),
-        ("leaky_relu", (0.2,), lambda x: relu(x, 0.2)),
-        ("elu", (0.5,), lambda x: elu(x, 0.5)),
-        ("softplus", (2.0,), lambda x: softplus(x, 2.0)),
-        ("swish", (1.5,), lambda x: swish(x, 1.5)),
+        ("relu", {"negative_slope": 0.1, "lower_clip": 0.5, "upper_clip": 1.5}, lambda x: relu(x, 0.1, 0.5, 1.5)),
+        ("leaky_relu", {"negative_slope": 0.2}, lambda x: relu(x, 0.2)),
+        ("elu", {"alpha": 0.5}, lambda x: elu(x, 0.5)),
+        ("softplus", {"beta": 2.0}, lambda x: softplus(x, 2.0)),
+        ("swish", {"swish_beta": 1.5}, lambda x: swish(x, 1.5)),
     ],
 )
 def test_numbers_of_activations(method, numbers, wanted, random):
     x = random.uniform(-2, 2, (2, 3, 4)).astype(np.float32)
-    check(run(method, [x], *numbers), wanted(x.astype(float)), np.float32)
+    check(run(method, [x], **numbers), wanted(x.astype(float)), np.float32)
+
+
+@pytest.mark.parametrize("method, of, number", [("elu", elu, "alpha"), ("softplus", softplus, "beta"), ("swish", swish, "swish_beta")])
+def test_numbers_of_gradients(method, of, number, random):
+    dy, x = (random.uniform(-2, 2, (2, 3, 4)).astype(np.float32) for _ in range(2))
+    wanted = dy.astype(float) * slope(lambda x: of(x, 1.5))(x.astype(float))
+    check(run(f"{method}_backward", [dy, x], **{number: 1.5}), wanted, np.float32)
 
 
 def test_selection_and_index(random):

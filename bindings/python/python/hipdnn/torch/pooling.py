@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Sequence
+import itertools
+import math
+from typing import Any, NamedTuple, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -11,43 +13,135 @@ from torch import Tensor
 
 from . import ops
 from .graphs import Unsupported
+from .ops.layout import like
 from .route import HANDLERS, check, numbers
 
 
-def _end(size: int, window: int, stride: int, pad: int, ceil: bool) -> int:
-    """The padding after a dimension: more than before it where the last window reaches out."""
-    reach = size + 2 * pad - window
-    if not ceil or reach % stride == 0:
-        return pad
-    count = -(-reach // stride) + 1
-    # A window does not begin behind the image and what is padded before it.
-    if (count - 1) * stride >= size + pad:
-        return pad
-    return (count - 1) * stride + window - size - pad
+#: More parts than this take longer here than in PyTorch.
+_MOST_PARTS = 36
 
 
-def _pool(
-    rank: int, mode: str, input: Tensor, window: Any, stride: Any, padding: Any, ceil: bool, indices: bool
-) -> Any:  # fmt: skip
-    """The result, with where each maximum was if that is asked for."""
-    check(input)
-    if input.dim() == rank + 1:
-        found = _pool(rank, mode, input.unsqueeze(0), window, stride, padding, ceil, indices)
-        return tuple(t.squeeze(0) for t in found) if indices else found.squeeze(0)
-    if input.dim() != rank + 2:
-        raise Unsupported("shapes that do not fit")
-    window, padding = numbers(window, rank), numbers(padding, rank)
-    stride = numbers(stride, rank) if stride not in (None, [], ()) else window
-    sizes = input.shape[2:]
-    if any(2 * pad > width or size + 2 * pad < width for size, pad, width in zip(sizes, padding, window)):
+class Part(NamedTuple):
+    """Outputs along one dimension whose windows are alike and at equal steps: where they are read and written."""
+
+    read: slice
+    window: int
+    stride: int
+    pre: int
+    post: int
+    written: slice
+
+
+class Dimension(NamedTuple):
+    """How many outputs there are along a dimension, and what they are made of."""
+
+    count: int
+    parts: list[Part]
+
+
+def _count(size: int, reach: int, stride: int, pad: int, ceil: bool) -> int:
+    """How many windows there are along a dimension."""
+    left = size + 2 * pad - reach
+    if left < 0:
         raise Unsupported("a window that does not fit")
-    post = [_end(*of, ceil) for of in zip(sizes, window, stride, padding)]
-    if "include" in mode and post != padding:
-        raise Unsupported("an average of a window that reaches out of the padding")
+    count = left // stride + 1
+    # With `ceil` the last one may reach out, but does not begin behind the image and what is padded before it.
+    return count + 1 if ceil and left % stride and count * stride < size + pad else count
+
+
+def _phases(size: int, window: int, stride: int, pad: int, gap: int, ceil: bool) -> Dimension:
+    """Windows whose elements are `gap` apart, as windows without gaps of every gap-th element."""
+    count = _count(size, gap * (window - 1) + 1, stride, pad, ceil)
+    if gap == 1:
+        post = max(pad, (count - 1) * stride + window - pad - size)
+        return Dimension(count, [Part(slice(0, size, 1), window, stride, pad, post, slice(None))])
+    common = math.gcd(stride, gap)
+    # As many windows further on, the same elements are read.
+    turns, step = gap // common, stride // common
+    parts = []
+    for turn in range(min(turns, count)):
+        begin, phase = divmod(turn * stride - pad, gap)
+        number = -(-(count - turn) // turns)
+        pre, skipped = max(0, -begin), max(0, begin)
+        have, needed = -(-(size - phase) // gap) - skipped, (number - 1) * step + window - pre
+        if min(have, needed) < 1:
+            raise Unsupported("a window outside of the image")
+        read = slice(phase + gap * skipped, phase + gap * (skipped + min(have, needed) - 1) + 1, gap)
+        parts.append(Part(read, window, step, pre, max(0, needed - have), slice(turn, None, turns)))
+    return Dimension(count, parts)
+
+
+def _shares(size: int, count: int) -> Dimension:
+    """The windows that divide a dimension among so many outputs, overlapping where they cannot be equal."""
+    of = [(at * size // count, -(-(at + 1) * size // count)) for at in range(count)]
+    parts, first = [], 0
+    while first < count:
+        width, last = of[first][1] - of[first][0], first
+        step = max(1, of[first + 1][0] - of[first][0]) if first + 1 < count else 1
+        while last + 1 < count and of[last + 1] == (of[last][0] + step, of[last][1] + step):
+            last += 1
+        parts.append(Part(slice(of[first][0], of[last][1], 1), width, step, 0, 0, slice(first, last + 1)))
+        first = last + 1
+    return Dimension(count, parts)
+
+
+def _plane(found: Tensor, sizes: Sequence[int], reads: Sequence[slice], whole: Sequence[int]) -> Tensor:
+    """Places in a part of an image, as places in the whole."""
+    place, step = torch.zeros_like(found), 1
+    for size, read, width in reversed(list(zip(sizes, reads, whole))):
+        place, found = place + (found % size * read.step + read.start) * step, found // size
+        step *= width
+    return place
+
+
+def _pool(mode: str, input: Tensor, dimensions: Sequence[Dimension], indices: bool) -> Any:
+    """The result, with where each maximum was if that is asked for."""
+    rank = len(dimensions)
+    if input.dim() == rank + 1:
+        found = _pool(mode, input.unsqueeze(0), dimensions, indices)
+        return tuple(t.squeeze(0) for t in found) if indices else found.squeeze(0)
     # Gradients need the indices, too.
     index = mode == "maxpool" and (indices or (torch.is_grad_enabled() and input.requires_grad))
-    y, found = ops.pool(input, mode, index, window, stride, padding, post)
-    return (y, found.long()) if indices else y
+    if math.prod(len(of.parts) for of in dimensions) > _MOST_PARTS:
+        raise Unsupported("windows of many sizes")
+    whole, results = input.shape[2:], []
+    for parts in itertools.product(*(of.parts for of in dimensions)):
+        reads = [part.read for part in parts]
+        is_whole = all(read == slice(0, size, 1) for read, size in zip(reads, whole))
+        image = input if is_whole else input[(..., *reads)]
+        of = zip(*((part.window, part.stride, part.pre, part.post) for part in parts))
+        result, found = ops.pool(image, mode, index, *map(list, of))
+        if indices and not is_whole:
+            found = _plane(found, image.shape[2:], reads, whole)
+        results.append(([part.written for part in parts], result, found))
+    _, y, places = results[0]
+    if len(results) > 1:
+        shape = (*input.shape[:2], *(of.count for of in dimensions))
+        y, places = like(y, shape), like(places, shape) if indices else None
+        for written, result, found in results:
+            y[(..., *written)] = result
+            if indices:
+                places[(..., *written)] = found
+    return (y, places.long()) if indices else y
+
+
+def _sizes(rank: int, input: Tensor) -> Sequence[int]:
+    check(input)
+    if input.dim() not in (rank + 1, rank + 2):
+        raise Unsupported("shapes that do not fit")
+    return input.shape[-rank:]
+
+
+def _windows(rank: int, window: Any, stride: Any, padding: Any, gaps: Any = 1) -> list[list[int]]:
+    """Windows, strides, padding and gaps, a number for each dimension."""
+    window, padding, gaps = (numbers(value, rank) for value in (window, padding, gaps))
+    stride = numbers(stride, rank) if stride not in (None, [], ()) else window
+    of = [window, stride, padding, gaps]
+    if any(len(value) != rank for value in of) or min(*window, *stride, *gaps) < 1 or min(padding) < 0:
+        raise Unsupported("a window that does not fit")
+    if any(2 * pad > width for pad, width in zip(padding, window)):
+        raise Unsupported("a window that does not fit")
+    return of
 
 
 def _max_pool(
@@ -60,9 +154,9 @@ def _max_pool(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    if set(numbers(dilation, rank)) != {1}:
-        raise Unsupported("windows with gaps")
-    return _pool(rank, "maxpool", input, kernel_size, stride, padding, ceil_mode, return_indices)
+    sizes = _sizes(rank, input)
+    of = zip(sizes, *_windows(rank, kernel_size, stride, padding, dilation))
+    return _pool("maxpool", input, [_phases(*each, ceil_mode) for each in of], return_indices)
 
 
 def _avg_pool(
@@ -75,24 +169,35 @@ def _avg_pool(
     count_include_pad: bool = True,
     divisor_override: Any = None,
 ) -> Tensor:
+    sizes = _sizes(rank, input)
+    of = list(zip(sizes, *_windows(rank, kernel_size, stride, padding)))
+    dimensions = [_phases(*each, ceil_mode) for each in of]
     if divisor_override is not None:
-        raise Unsupported("a divisor of its own")
-    include = count_include_pad and any(numbers(padding, rank))
-    mode = "avgpool_include_padding" if include else "avgpool_exclude_padding"
-    return _pool(rank, mode, input, kernel_size, stride, padding, ceil_mode, False)
+        if divisor_override == 0:
+            raise Unsupported("a divisor of 0")
+        y: Tensor = _pool("avgpool_include_padding", input, dimensions, False)
+        return y * (math.prod(width for _, width, *_ in of) / divisor_override)
+    if not count_include_pad or not any(pad for *_, pad, _ in of):
+        return _pool("avgpool_exclude_padding", input, dimensions, False)
+    y = _pool("avgpool_include_padding", input, dimensions, False)
+    for at, ((size, width, step, pad, _), dimension) in enumerate(zip(of, dimensions)):
+        if dimension.parts[0].post > pad:
+            # What a window has beyond the padding does not count.
+            begins = torch.arange(y.shape[at - rank], device=y.device) * step - pad
+            counted = (begins + width).clamp(max=size + pad) - begins
+            y = y * (width / counted).to(y.dtype).view(-1, *(1,) * (rank - 1 - at))
+    return y
 
 
 def _adaptive(rank: int, mode: str, input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    if input.dim() not in (rank + 1, rank + 2):
-        raise Unsupported("shapes that do not fit")
-    sizes: Sequence[int] = input.shape[-rank:]
+    sizes = _sizes(rank, input)
     wanted: list[Any] = (
         [output_size] * rank if isinstance(output_size, int) or output_size is None else list(output_size)
     )
     wanted = [size if want is None else want for size, want in zip(sizes, wanted * (rank if len(wanted) == 1 else 1))]
-    if len(wanted) != rank or any(want < 1 or size % want for size, want in zip(sizes, wanted)):
-        raise Unsupported("windows of several sizes")
-    return _pool(rank, mode, input, [size // want for size, want in zip(sizes, wanted)], None, 0, False, return_indices)
+    if len(wanted) != rank or any(want < 1 or size < 1 for size, want in zip(sizes, wanted)):
+        raise Unsupported("shapes that do not fit")
+    return _pool(mode, input, [_shares(*of) for of in zip(sizes, wanted)], return_indices)
 
 
 for _rank in (1, 2, 3):
