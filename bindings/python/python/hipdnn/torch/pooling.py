@@ -108,7 +108,8 @@ def _pool(mode: str, input: Tensor, dimensions: Sequence[Dimension], indices: bo
     for parts in itertools.product(*(of.parts for of in dimensions)):
         reads = [part.read for part in parts]
         is_whole = all(read == slice(0, size, 1) for read, size in zip(reads, whole))
-        image = input if is_whole else input[(..., *reads)]
+        # A copy lies as the image does.
+        image = input if is_whole else input[(..., *reads)].clone()
         of = zip(*((part.window, part.stride, part.pre, part.post) for part in parts))
         result, found = ops.pool(image, mode, index, *map(list, of))
         if indices and not is_whole:
@@ -117,7 +118,8 @@ def _pool(mode: str, input: Tensor, dimensions: Sequence[Dimension], indices: bo
     _, y, places = results[0]
     if len(results) > 1:
         shape = (*input.shape[:2], *(of.count for of in dimensions))
-        y, places = like(y, shape), like(places, shape) if indices else None
+        y = like(input, shape)
+        places = places.new_empty_strided(shape, y.stride()) if indices else None
         for written, result, found in results:
             y[(..., *written)] = result
             if indices:
