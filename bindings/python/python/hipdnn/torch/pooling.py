@@ -35,7 +35,7 @@ class Part(NamedTuple):
 class Dimension(NamedTuple):
     """How many outputs there are along a dimension, and what they are made of."""
 
-    count: int
+    outputs: int
     parts: list[Part]
 
 
@@ -49,7 +49,7 @@ def _count(size: int, reach: int, stride: int, pad: int, ceil: bool) -> int:
     return count + 1 if ceil and left % stride and count * stride < size + pad else count
 
 
-def _phases(size: int, window: int, stride: int, pad: int, gap: int, ceil: bool) -> Dimension:
+def _phases(ceil: bool, size: int, window: int, stride: int, pad: int, gap: int) -> Dimension:
     """Windows whose elements are `gap` apart, as windows without gaps of every gap-th element."""
     count = _count(size, gap * (window - 1) + 1, stride, pad, ceil)
     if gap == 1:
@@ -105,11 +105,12 @@ def _pool(mode: str, input: Tensor, dimensions: Sequence[Dimension], indices: bo
     if math.prod(len(of.parts) for of in dimensions) > _MOST_PARTS:
         raise Unsupported("windows of many sizes")
     whole, results = input.shape[2:], []
+    places: Any
     for parts in itertools.product(*(of.parts for of in dimensions)):
-        reads = [part.read for part in parts]
+        reads: list[Any] = [part.read for part in parts]
         is_whole = all(read == slice(0, size, 1) for read, size in zip(reads, whole))
         # A copy lies as the image does.
-        image = input if is_whole else input[(..., *reads)].clone()
+        image = input if is_whole else input[tuple([..., *reads])].clone()
         of = zip(*((part.window, part.stride, part.pre, part.post) for part in parts))
         result, found = ops.pool(image, mode, index, *map(list, of))
         if indices and not is_whole:
@@ -117,13 +118,14 @@ def _pool(mode: str, input: Tensor, dimensions: Sequence[Dimension], indices: bo
         results.append(([part.written for part in parts], result, found))
     _, y, places = results[0]
     if len(results) > 1:
-        shape = (*input.shape[:2], *(of.count for of in dimensions))
+        shape = (*input.shape[:2], *(of.outputs for of in dimensions))
         y = like(input, shape)
         places = places.new_empty_strided(shape, y.stride()) if indices else None
         for written, result, found in results:
-            y[(..., *written)] = result
+            at: Any = (..., *written)
+            y[at] = result
             if indices:
-                places[(..., *written)] = found
+                places[at] = found
     return (y, places.long()) if indices else y
 
 
@@ -158,7 +160,7 @@ def _max_pool(
 ) -> Any:
     sizes = _sizes(rank, input)
     of = zip(sizes, *_windows(rank, kernel_size, stride, padding, dilation))
-    return _pool("maxpool", input, [_phases(*each, ceil_mode) for each in of], return_indices)
+    return _pool("maxpool", input, [_phases(ceil_mode, *each) for each in of], return_indices)
 
 
 def _avg_pool(
@@ -173,7 +175,7 @@ def _avg_pool(
 ) -> Tensor:
     sizes = _sizes(rank, input)
     of = list(zip(sizes, *_windows(rank, kernel_size, stride, padding)))
-    dimensions = [_phases(*each, ceil_mode) for each in of]
+    dimensions = [_phases(ceil_mode, *each) for each in of]
     if divisor_override is not None:
         if divisor_override == 0:
             raise Unsupported("a divisor of 0")
