@@ -1,27 +1,60 @@
 //! How planning and executing scale with threads, each with a handle of its own, through a plugin that does nothing.
 //!
-//! `cargo bench --bench scaling` prints a CSV line for each figure: what, threads, value, unit. Shares of linear are medians of nine pairs
-//! of runs. What the machine itself allows, where two processors may be one core's, is told by a loop of additions, and by as many
-//! processes with one thread each, which share nothing but the machine. On a machine without a C compiler `HIPDNN_BENCH_PLUGIN` names
-//! the compiled plugin, and `HIPDNN_BENCH_LIBRARY` the library.
+//! `cargo bench --bench scaling` prints a CSV line for each figure: what, threads, value, unit, and between which values the middle half of
+//! the rounds lies. A number after `--` measures only so many threads. What the machine itself allows, where two processors may be one core's,
+//! is told by a loop of additions, and by as many processes with one thread each, which share nothing but the machine. All take turns, so that
+//! no row has the machine for itself while it is quiet. Under taskset each thread keeps to one processor: name one of each core, to leave
+//! out the second processors of cores.
+//!
+//! On a machine without a C compiler `HIPDNN_BENCH_PLUGIN` names the compiled plugin, and `HIPDNN_BENCH_LIBRARY` the library.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark stops at the first failure")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a benchmark stops at the first failure"
+)]
 
 #[path = "entry_points/api.rs"]
 mod api;
+#[path = "entry_points/processors.rs"]
+mod processors;
+#[path = "scaling/sleepers.rs"]
+mod sleepers;
 #[path = "entry_points/subject.rs"]
 mod subject;
 #[path = "entry_points/threads.rs"]
 mod threads;
+#[path = "scaling/workers.rs"]
+mod workers;
 
 use std::ffi::{CString, c_void};
 use std::hint::black_box;
-use std::process::{Command, Stdio};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::process::Command;
 
 use api::{Api, ok};
-use subject::{CACHE, convolution, library, median, null_plugin};
-use threads::{beside_sleepers, executions, flows, together};
+use sleepers::Ratios;
+use subject::{CACHE, PLUGIN, convolution, library, null_plugin};
+use threads::{Shared, executions, together};
+use workers::{Work, Workers};
+
+const ROUNDS: usize = 9;
+
+/// The flows a second of threads that each build, plan, execute and destroy with a handle of their own.
+fn flows(api: &Api, bytes: &[u8], pointers: &[*mut c_void; 3], threads: usize) -> f64 {
+    let pointers = Shared(*pointers);
+    together(threads, || {
+        let handle = api.handle();
+        let flow = move || {
+            for _ in 0..100 {
+                api.flow(handle, bytes, &pointers.get());
+            }
+            100
+        };
+        // SAFETY: any value may be passed.
+        (flow, move || ok(unsafe { (api.destroy)(handle) }))
+    })
+}
 
 /// Additions a second, which nothing is shared by.
 fn additions(threads: usize) -> f64 {
@@ -37,38 +70,36 @@ fn additions(threads: usize) -> f64 {
     })
 }
 
-/// What a child process is told: the moment to begin at, in milliseconds since 1970.
-const BEGIN: &str = "HIPDNN_BENCH_BEGIN";
+/// What is measured, and how much of it so many threads do in a second.
+type Row<'a> = (String, Box<dyn Fn(usize) -> f64 + 'a>);
 
-fn now() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is right");
-    u64::try_from(since.as_millis()).expect("milliseconds fit")
-}
-
-/// The flows a second of so many processes, each with one thread.
-fn processes(count: usize) -> f64 {
-    // Enough for all to start.
-    let begin = (now() + 300).to_string();
-    let start = || {
-        let mut again = Command::new(std::env::current_exe().expect("the program has a path"));
-        again.env(BEGIN, &begin).stdout(Stdio::piped()).spawn().expect("the program starts")
-    };
-    let children: Vec<_> = (0..count).map(|_| start()).collect();
-    let rate = |child: std::process::Child| -> f64 {
-        let output = child.wait_with_output().expect("the program ends");
-        String::from_utf8(output.stdout).expect("a number").trim().parse().expect("a number")
-    };
-    children.into_iter().map(rate).sum()
+/// Prints the median of a row's values, and the quartiles.
+fn print(what: &str, threads: usize, mut values: Vec<f64>, decimals: usize, unit: &str) {
+    values.sort_by(f64::total_cmp);
+    let [low, median, high] = [1, 2, 3].map(|quarter| values.get(quarter * values.len() / 4).unwrap());
+    println!("{what},{threads},{median:.decimals$},{unit},{low:.decimals$},{high:.decimals$}");
 }
 
 /// Prints what threads reach together, as a share of what one reaches alone times their number.
-fn print(what: &str, rate: impl Fn(usize) -> f64) {
-    let most = std::thread::available_parallelism().map_or(1, usize::from);
-    let alone = median((0..9).map(|_| rate(1)).collect());
-    println!("{what},1,{:.0},ns", 1e9 / alone);
-    for threads in std::iter::successors(Some(2), |threads| Some(2 * threads)).take_while(|n| *n <= most) {
-        let shares = (0..9).map(|_| rate(threads) / rate(1) / threads as f64);
-        println!("{what},{threads},{:.3},of linear", median(shares.collect()));
+fn print_shares(rows: &[Row], counts: &[usize]) {
+    let mut alone = vec![Vec::new(); rows.len()];
+    for &threads in counts {
+        let mut shares = vec![Vec::new(); rows.len()];
+        for round in 0..ROUNDS {
+            for (((_, rate), shares), alone) in rows.iter().zip(&mut shares).zip(&mut alone) {
+                let all_first = (round % 2 == 1).then(|| rate(threads));
+                let one = rate(1);
+                let all = all_first.unwrap_or_else(|| rate(threads));
+                alone.push(1e9 / one);
+                shares.push(all / one / threads as f64);
+            }
+        }
+        for ((what, _), shares) in rows.iter().zip(shares) {
+            print(what, threads, shares, 3, "of linear");
+        }
+    }
+    for ((what, _), alone) in rows.iter().zip(alone) {
+        print(what, 1, alone, 1, "ns");
     }
 }
 
@@ -76,14 +107,20 @@ fn main() {
     // The variable is read once in a process: one with the cache of plans, one without.
     let cached = std::env::var_os(CACHE).is_some_and(|bytes| bytes != "0");
     if std::env::var_os(CACHE).is_none() {
-        println!("what,threads,value,unit");
+        println!("what,threads,value,unit,low,high");
+        let plugin = null_plugin();
         for bytes in ["0", "16777216"] {
             let mut again = Command::new(std::env::current_exe().expect("the program has a path"));
-            let status = again.env(CACHE, bytes).status().expect("the program starts");
-            assert!(status.success(), "the program ends well with {CACHE}={bytes}");
+            again.args(std::env::args_os().skip(1)).env(CACHE, bytes).env(PLUGIN, &plugin);
+            let status = again.status();
+            assert!(
+                status.expect("the program starts").success(),
+                "the program ends well with {CACHE}={bytes}"
+            );
         }
         return;
     }
+    let is_worker = workers::is_worker();
     let api = Api::load(&library());
     let plugin = null_plugin();
     let path = CString::new(plugin.as_os_str().as_encoded_bytes()).unwrap();
@@ -95,20 +132,63 @@ fn main() {
     struct Memory([f32; 64]);
     let mut memory = Memory([0.0; 64]);
     let pointers = [memory.0.as_mut_ptr().cast::<c_void>(); 3];
-    if let Some(begin) = std::env::var(BEGIN).ok().and_then(|begin| begin.parse::<u64>().ok()) {
-        api.flow(handle, &bytes, &pointers);
-        std::thread::sleep(Duration::from_millis(begin.saturating_sub(now())));
-        println!("{}", flows(&api, &bytes, &pointers, 1));
+    let [_, _, _, plan] = api.plan(handle, &bytes);
+    if is_worker {
+        workers::work(|work| match work {
+            Work::Flows => flows(&api, &bytes, &pointers, 1),
+            Work::Executions => executions(&api, plan, &pointers, 1),
+        });
         return;
     }
-    let what = if cached { "one convolution, found again" } else { "one convolution, uncached" };
-    print(what, |threads| flows(&api, &bytes, &pointers, threads));
-    print(&format!("{what}, in processes"), processes);
-    if !cached {
-        let [_, _, _, plan] = api.plan(handle, &bytes);
-        print("execution of a shared plan", |threads| executions(&api, plan, &pointers, threads));
-        print("additions", additions);
+    if sleepers::is_round() {
+        sleepers::print(&api, || api.flow(handle, &bytes, &pointers));
+        return;
     }
-    let ratio = beside_sleepers(&api, || api.flow(handle, &bytes, &pointers));
-    println!("{what} beside 256 sleeping threads,1,{ratio:.3},times alone");
+
+    let most = std::thread::available_parallelism().map_or(1, usize::from);
+    let doubled = std::iter::successors(Some(2), |threads| Some(2 * threads));
+    let mut counts: Vec<usize> = doubled.take_while(|threads| *threads <= most).collect();
+    // Cargo adds `--bench` to what the user passes.
+    if let Some(threads) = std::env::args().find_map(|argument| argument.parse().ok()) {
+        counts = vec![threads];
+    }
+    let workers = Workers::start(counts.iter().copied().max().unwrap_or(1));
+    let what = if cached { "one convolution, found again" } else { "one convolution, uncached" };
+    let mut rows: Vec<Row> = vec![
+        (what.to_owned(), Box::new(|threads| flows(&api, &bytes, &pointers, threads))),
+        (format!("{what}, in processes"), Box::new(|count| workers.rate(Work::Flows, count))),
+        ("additions".to_owned(), Box::new(additions)),
+    ];
+    if !cached {
+        rows.push((
+            "execution of a shared plan".to_owned(),
+            Box::new(|threads| executions(&api, plan, &pointers, threads)),
+        ));
+        rows.push((
+            "execution, in processes".to_owned(),
+            Box::new(|count| workers.rate(Work::Executions, count)),
+        ));
+    }
+    print_shares(&rows, &counts);
+
+    let mut ratios = Ratios::default();
+    for _ in 0..ROUNDS {
+        sleepers::round(&mut ratios);
+    }
+    let sleepers = "256 sleeping threads";
+    print(
+        &format!("{what}, beside {sleepers} that used the library"),
+        1,
+        ratios.beside_users,
+        3,
+        "times alone",
+    );
+    print(&format!("{what}, beside {sleepers} that never did"), 1, ratios.beside_others, 3, "times alone");
+    print(
+        &format!("{what}, after {sleepers} that used the library"),
+        1,
+        ratios.after_users,
+        3,
+        "times alone",
+    );
 }

@@ -10,6 +10,9 @@ use hipdnn_plugin_sdk::wire::{self, Layout};
 /// What turns the cache of plans off.
 pub const CACHE: &str = "HIPDNN_PLAN_CACHE_BYTES";
 
+/// Names the plugin that does nothing where it is compiled already.
+pub const PLUGIN: &str = "HIPDNN_BENCH_PLUGIN";
+
 /// Nanoseconds that one call of `f` takes, over `count` calls. Only this thread's own time counts, so that it does not matter what else
 /// runs on the machine.
 pub fn time(count: u32, mut f: impl FnMut()) -> f64 {
@@ -71,7 +74,7 @@ pub fn library() -> PathBuf {
 
 /// The plugin that does nothing: the file that is given, or one that is compiled now.
 pub fn null_plugin() -> PathBuf {
-    if let Some(file) = std::env::var_os("HIPDNN_BENCH_PLUGIN") {
+    if let Some(file) = std::env::var_os(PLUGIN) {
         return PathBuf::from(file);
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -5,23 +5,7 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use crate::api::{Api, Descriptor, ok};
-use crate::subject::{median, time};
-
-/// The flows a second of threads that each build, plan, execute and destroy with a handle of their own.
-pub fn flows(api: &Api, bytes: &[u8], pointers: &[*mut c_void; 3], threads: usize) -> f64 {
-    let pointers = Shared(*pointers);
-    together(threads, || {
-        let handle = api.handle();
-        let flow = move || {
-            for _ in 0..100 {
-                api.flow(handle, bytes, &pointers.get());
-            }
-            100
-        };
-        // SAFETY: any value may be passed.
-        (flow, move || ok(unsafe { (api.destroy)(handle) }))
-    })
-}
+use crate::processors::keep_to_one;
 
 /// The executions a second of threads that share a plan, each with a handle and a pack of its own.
 pub fn executions(api: &Api, plan: Descriptor, pointers: &[*mut c_void; 3], threads: usize) -> f64 {
@@ -51,7 +35,8 @@ pub fn executions(api: &Api, plan: Descriptor, pointers: &[*mut c_void; 3], thre
 pub fn together<W: FnMut() -> u64, E: FnOnce()>(threads: usize, prepare: impl Fn() -> (W, E) + Sync) -> f64 {
     let (barrier, prepare) = (&Barrier::new(threads), &prepare);
     std::thread::scope(|scope| {
-        let work = move || {
+        let work = move |number| {
+            keep_to_one(number);
             let (mut work, end) = prepare();
             barrier.wait();
             let (start, mut count) = (Instant::now(), 0);
@@ -63,52 +48,21 @@ pub fn together<W: FnMut() -> u64, E: FnOnce()>(threads: usize, prepare: impl Fn
             end();
             rate
         };
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let workers: Vec<_> = (0..threads).map(|number| scope.spawn(move || work(number))).collect();
         workers.into_iter().map(|worker| worker.join().expect("the thread ends well")).sum()
     })
 }
 
 /// A value that threads share.
 #[derive(Clone, Copy)]
-struct Shared<T>(T);
+pub struct Shared<T>(pub T);
 // SAFETY: the values are opaque handles and addresses that nothing is written to, which any thread may use.
 unsafe impl<T> Send for Shared<T> {}
 // SAFETY: threads only read the handles and addresses.
 unsafe impl<T> Sync for Shared<T> {}
 
 impl<T: Copy> Shared<T> {
-    fn get(&self) -> T {
+    pub fn get(&self) -> T {
         self.0
     }
-}
-
-/// What a flow costs beside threads that have used the library and sleep, over what it costs alone: the median of five rounds.
-pub fn beside_sleepers(api: &Api, flow: impl Fn()) -> f64 {
-    const SLEEPERS: usize = 256;
-    let cost = || median((0..5).map(|_| time(10_000, &flow)).collect());
-    let round = || {
-        let (all_are_there, end) = (Barrier::new(SLEEPERS + 1), Barrier::new(SLEEPERS + 1));
-        let before = cost();
-        let beside = std::thread::scope(|scope| {
-            for _ in 0..SLEEPERS {
-                let (all_are_there, end) = (&all_are_there, &end);
-                scope.spawn(move || {
-                    let mut handle = std::ptr::null_mut();
-                    // SAFETY: the pointer is writable, and the handle is this thread's own.
-                    unsafe {
-                        ok((api.create)(&mut handle));
-                        ok((api.destroy)(handle));
-                    }
-                    all_are_there.wait();
-                    end.wait();
-                });
-            }
-            all_are_there.wait();
-            let beside = cost();
-            end.wait();
-            beside
-        });
-        beside / before
-    };
-    median((0..5).map(|_| round()).collect())
 }
