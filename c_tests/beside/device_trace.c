@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The trace of executions on a device: each has a time of its own there, by events of the stream. Calls and executions are ranges where
+ * The trace of executions on a device: each has a time of its own there, by events of the stream, and its steps, the calls of the
+ * engine's library. Calls and executions are ranges where
  * the process has a library for them, each of which ends.
  *
  * Everything here is a stand-in: standin_hip.c, standin_miopen.c and standin_roctx.c.
@@ -48,6 +49,15 @@ static void child(void)
     exit(check_result());
 }
 
+static int count_in(const char* text, const char* part)
+{
+    int count = 0;
+    for (const char* at = strstr(text, part); at != NULL; at = strstr(at + 1, part)) {
+        count++;
+    }
+    return count;
+}
+
 int main(void)
 {
     static const char path[] = "device_trace.json";
@@ -62,11 +72,8 @@ int main(void)
     REQUIRE(waitpid(pid, &status, 0) == pid);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     read_text(path, text, sizeof text);
-    int count = 0;
-    for (const char* at = text; (at = strstr(at, "{\"ph\":\"X\",\"cat\":\"device\",\"name\":\"dev (MIOPEN_ENGINE)\",")) != NULL; at++) {
-        count++;
-    }
-    CHECK_EQ(count, EXECUTIONS);
+    CHECK_EQ(count_in(text, "{\"ph\":\"X\",\"cat\":\"device\",\"name\":\"dev (MIOPEN_ENGINE)\","), EXECUTIONS);
+    CHECK_EQ(count_in(text, "{\"ph\":\"X\",\"cat\":\"step\",\"name\":\"miopenRunSolution (nodes 0)\","), EXECUTIONS);
     CHECK(strstr(text, "\"args\":{\"name\":\"device\"}") != NULL);
     remove(path);
     return check_result();

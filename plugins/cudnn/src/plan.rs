@@ -1,8 +1,9 @@
 //! A graph as calls of the libraries, in order.
 
+use std::borrow::Cow;
 use std::ffi::c_void;
 
-use hipdnn_plugin_planner::plan::{self, Found, Placed, StepTensors};
+use hipdnn_plugin_planner::plan::{self, Call, Found, Placed, StepTensors};
 use hipdnn_plugin_planner::prepare::{Prepared, prepare};
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::payload::{Payload, Request};
@@ -39,6 +40,15 @@ impl Step {
         }
     }
 
+    fn scratch(&self) -> Result<usize, Refusal> {
+        match self {
+            Self::Part(part) => part.scratch(),
+            Self::Product(product) => Ok(product.run.workspace_size()),
+        }
+    }
+}
+
+impl Call for Step {
     fn nodes(&self) -> &[usize] {
         match self {
             Self::Part(part) => &part.nodes,
@@ -46,10 +56,17 @@ impl Step {
         }
     }
 
-    fn scratch(&self) -> Result<usize, Refusal> {
+    fn library(&self) -> &'static str {
         match self {
-            Self::Part(part) => part.scratch(),
-            Self::Product(product) => Ok(product.run.workspace_size()),
+            Self::Part(_) => "cuDNN",
+            Self::Product(_) => "cuBLASLt",
+        }
+    }
+
+    fn call(&self) -> Cow<'static, str> {
+        match self {
+            Self::Part(_) => "cudnnBackendExecute".into(),
+            Self::Product(_) => "cublasLtMatmul".into(),
         }
     }
 }
@@ -97,17 +114,6 @@ pub fn save(plan: &Plan) -> Result<Vec<u8>, PluginError> {
         found.add(step.nodes(), bytes);
     }
     form.write_plan(plan.request(), &found.write()?)
-}
-
-/// What an execution does: the calls of the library.
-pub fn describe(plan: &Plan) -> Option<Vec<hipdnn_plugin_sdk::Step>> {
-    plan.describe(|step| {
-        let (library, call) = match step {
-            Step::Part(_) => ("cuDNN", "cudnnBackendExecute"),
-            Step::Product(_) => ("cuBLASLt", "cublasLtMatmul"),
-        };
-        (step.nodes().to_vec(), library, call.to_owned())
-    })
 }
 
 /// Puts the work of a plan on the handle's stream. Returns when the library has taken it, not when it is done.

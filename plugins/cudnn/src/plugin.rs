@@ -111,7 +111,7 @@ impl EnginePlugin for CudnnPlugin {
     }
 
     fn describe(plan: &Plan) -> Option<Vec<Step>> {
-        plan::describe(plan)
+        plan.describe()
     }
 
     fn serialize(_: &Handle, plan: &Plan) -> Result<Vec<u8>, PluginError> {
@@ -138,7 +138,7 @@ fn runnable(handle: &Handle, engine: usize, request: Request, saved: &Found) -> 
     plan(handle, engine, request, saved)?.with_memory()
 }
 
-hipdnn_plugin_sdk::export_engine_plugin!(CudnnPlugin, serialization, description);
+hipdnn_plugin_sdk::export_engine_plugin!(CudnnPlugin, serialization, description, steps);
 
 #[cfg(test)]
 mod tests {

@@ -1,8 +1,9 @@
 //! A graph as calls of the libraries, in order.
 
+use std::borrow::Cow;
 use std::ffi::c_void;
 
-use hipdnn_plugin_planner::plan::{self, Found, Placed, StepTensors};
+use hipdnn_plugin_planner::plan::{self, Call, Found, Placed, StepTensors};
 use hipdnn_plugin_planner::prepare::prepare;
 use hipdnn_plugin_sdk::ffi::{HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::payload::{Payload, Request};
@@ -86,6 +87,26 @@ impl AsRef<Part> for Step {
     }
 }
 
+impl Call for Step {
+    fn nodes(&self) -> &[usize] {
+        &self.part.nodes
+    }
+
+    fn library(&self) -> &'static str {
+        match self.choice.library {
+            Library::HipblasLt => "hipBLASLt",
+            Library::Rocblas => "rocBLAS",
+        }
+    }
+
+    fn call(&self) -> Cow<'static, str> {
+        match self.choice.library {
+            Library::HipblasLt => "hipblasLtMatmul".into(),
+            Library::Rocblas => "rocblas_gemm_strided_batched_ex".into(),
+        }
+    }
+}
+
 /// What computes a chain: what was saved, else the first library that can. The refusal says what keeps each from it.
 fn make(
     ready: &mut Ready<'_>,
@@ -159,17 +180,6 @@ pub fn save(plan: &Plan) -> Result<Vec<u8>, PluginError> {
         found.add(&step.part.nodes, step.choice.write());
     }
     PAYLOAD.write_plan(plan.request(), &found.write()?)
-}
-
-/// What an execution of a plan does: the calls of the libraries.
-pub fn describe(plan: &Plan) -> Option<Vec<hipdnn_plugin_sdk::Step>> {
-    plan.describe(|step| {
-        let (library, call) = match step.choice.library {
-            Library::HipblasLt => ("hipBLASLt", "hipblasLtMatmul"),
-            Library::Rocblas => ("rocBLAS", "rocblas_gemm_strided_batched_ex"),
-        };
-        (step.part.nodes.clone(), library, call.to_owned())
-    })
 }
 
 /// Puts the work of a plan on the stream of `ready`. Returns when the libraries have taken it, not when it is done.

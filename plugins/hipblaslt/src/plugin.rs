@@ -92,7 +92,7 @@ impl EnginePlugin for HipblasLtPlugin {
     }
 
     fn describe(plan: &Plan) -> Option<Vec<Step>> {
-        plan::describe(plan)
+        plan.describe()
     }
 
     fn serialize(_: &Handle, plan: &Plan) -> Result<Vec<u8>, PluginError> {
@@ -110,7 +110,7 @@ fn plan(handle: &Handle, request: Request, saved: &Found) -> Result<Plan, Plugin
     plan::plan(&mut Ready::new(handle)?, request, &options, saved)
 }
 
-hipdnn_plugin_sdk::export_engine_plugin!(HipblasLtPlugin, serialization, description);
+hipdnn_plugin_sdk::export_engine_plugin!(HipblasLtPlugin, serialization, description, steps);
 
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,10 @@
 //! A graph as steps of MIOpen, in order.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::ffi::c_void;
 
-use hipdnn_plugin_planner::plan::{self, Found, MAX_TENSORS, Placed, StepTensors};
+use hipdnn_plugin_planner::plan::{self, Call, Found, MAX_TENSORS, Placed, StepTensors};
 use hipdnn_plugin_planner::prepare::{CheckedNode, Prepared, Readers, prepare};
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::Graph;
@@ -29,6 +30,20 @@ pub struct Made {
     /// The nodes that it computes, in order.
     nodes: Vec<usize>,
     tensors: StepTensors,
+}
+
+impl Call for Made {
+    fn nodes(&self) -> &[usize] {
+        &self.nodes
+    }
+
+    fn library(&self) -> &'static str {
+        "MIOpen"
+    }
+
+    fn call(&self) -> Cow<'static, str> {
+        self.step.call().into()
+    }
 }
 
 /// Whether every node of the graph is one that MIOpen computes, as far as that can be found out without a device. Answers whether
@@ -176,11 +191,6 @@ pub fn save(plan: &Plan) -> Result<Vec<u8>, PluginError> {
         found.add(nodes, step.saved());
     }
     PAYLOAD.write_plan(plan.request(), &found.write()?)
-}
-
-/// What an execution of a plan does: the calls of MIOpen.
-pub fn describe(plan: &Plan) -> Option<Vec<hipdnn_plugin_sdk::Step>> {
-    plan.describe(|Made { step, nodes, .. }| (nodes.clone(), "MIOpen", step.call().to_owned()))
 }
 
 /// Puts the work of a plan on the stream of `ready`. Returns when MIOpen has taken it, not when it is done.

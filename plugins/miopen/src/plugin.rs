@@ -99,7 +99,7 @@ impl EnginePlugin for MiopenPlugin {
     }
 
     fn describe(plan: &Plan) -> Option<Vec<Step>> {
-        plan::describe(plan)
+        plan.describe()
     }
 
     fn serialize(_: &Handle, plan: &Plan) -> Result<Vec<u8>, PluginError> {
@@ -119,7 +119,7 @@ fn make(handle: &Handle, engine: usize, request: Request, saved: &Found) -> Resu
     plan::plan(&Ready::new(handle)?, request, &options, saved)
 }
 
-hipdnn_plugin_sdk::export_engine_plugin!(MiopenPlugin, serialization, description);
+hipdnn_plugin_sdk::export_engine_plugin!(MiopenPlugin, serialization, description, steps);
 
 #[cfg(test)]
 mod tests {

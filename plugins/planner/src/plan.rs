@@ -3,9 +3,11 @@
 //! A plugin divides a [`Prepared`](crate::prepare::Prepared) graph into steps of its own type and says which tensors each gets. [`Placed`]
 //! gives them places, [`Plan`] keeps the steps with what an execution needs of the device, and [`Found`] what they took long to find out.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::ffi::{c_int, c_void};
+use std::ffi::{CString, c_int, c_void};
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::gpu::Gpu;
@@ -14,7 +16,7 @@ use hipdnn_plugin_sdk::gpu::plan_memory::PlanMemory;
 use hipdnn_plugin_sdk::gpu::workspace::{ALIGNMENT, Workspace, same_device};
 use hipdnn_plugin_sdk::graph::{Graph, Tensor};
 use hipdnn_plugin_sdk::payload::Request;
-use hipdnn_plugin_sdk::{PluginError, Step, bound, buffer};
+use hipdnn_plugin_sdk::{PluginError, Step, bound, buffer, trace};
 
 use crate::Refusal;
 use crate::step::described;
@@ -136,6 +138,18 @@ impl Slot {
     }
 }
 
+/// A step of a plugin's, as people are told of it.
+pub trait Call {
+    /// The nodes that it computes.
+    fn nodes(&self) -> &[usize];
+
+    /// The library or other means that computes them.
+    fn library(&self) -> &'static str;
+
+    /// What is called of that.
+    fn call(&self) -> Cow<'static, str>;
+}
+
 /// A graph with every decision made, in steps of a plugin's. It may run with any handle of the device that it was made on.
 #[derive(Debug)]
 pub struct Plan<S> {
@@ -145,9 +159,11 @@ pub struct Plan<S> {
     /// The driver's number of the device that the steps are for.
     device: c_int,
     memory: PlanMemory,
+    /// What a trace calls the steps, once one was asked for.
+    names: OnceLock<Box<[CString]>>,
 }
 
-impl<S> Plan<S> {
+impl<S: Call> Plan<S> {
     /// A plan for this device, with as many steps as have places. The largest needs `scratch` bytes for itself.
     ///
     /// # Errors
@@ -161,7 +177,7 @@ impl<S> Plan<S> {
     ) -> Result<Self, PluginError> {
         let memory = PlanMemory::new(device.gpu, placed.workspace(scratch)?);
         let steps = steps.into_iter().zip(placed.slots).collect();
-        Ok(Self { request, steps, gpu: device.gpu, device: device.number, memory })
+        Ok(Self { request, steps, gpu: device.gpu, device: device.number, memory, names: OnceLock::new() })
     }
 
     /// Makes the memory that a plan has itself, for a plan that will be executed.
@@ -183,9 +199,16 @@ impl<S> Plan<S> {
         self.steps.iter().map(|(step, _)| step)
     }
 
-    /// What an execution does, where `call` says of a step which nodes it computes, by what, and what is called of that.
-    pub fn describe(&self, call: impl Fn(&S) -> (Vec<usize>, &'static str, String)) -> Option<Vec<Step>> {
+    /// What an execution does.
+    pub fn describe(&self) -> Option<Vec<Step>> {
+        let call = |step: &S| (step.nodes().to_vec(), step.library(), step.call().into_owned());
         described(&self.request.graph, self.steps().map(call))
+    }
+
+    /// What a trace calls each step: what is called of the library, and the nodes.
+    #[cold]
+    fn names(&self) -> &[CString] {
+        self.names.get_or_init(|| self.steps().map(|step| trace::name(&step.call(), step.nodes())).collect())
     }
 
     /// Bytes of device memory that callers of [`Plan::execute`] are asked for, at any address.
@@ -213,11 +236,13 @@ impl<S> Plan<S> {
         same_device(self.device, device.number)?;
         self.memory.run(workspace, stream, |[virtuals, scratch]| {
             let mut pointers = [std::ptr::null_mut(); MAX_TENSORS];
+            let mut told = trace::Execution::begin(|| self.names());
             for (step, slots) in &self.steps {
                 for (pointer, slot) in pointers.iter_mut().zip(slots) {
                     *pointer = slot.pointer(&self.gpu, buffers, virtuals)?;
                 }
                 run(step, pointers.get(..slots.len()).unwrap_or_default(), scratch)?;
+                told.end_step();
             }
             Ok(())
         })

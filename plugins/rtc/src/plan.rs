@@ -1,9 +1,10 @@
 //! A graph as compiled kernels, and what each is passed.
 
+use std::borrow::Cow;
 use std::ffi::c_void;
 
 use half::{bf16, f16};
-use hipdnn_plugin_planner::plan;
+use hipdnn_plugin_planner::plan::{self, Call};
 use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::gpu::check_alignment;
 use hipdnn_plugin_sdk::gpu::handle::Entered;
@@ -38,12 +39,27 @@ pub struct Plan {
 /// A kernel that is ready to be started.
 #[derive(Debug)]
 struct Step {
+    compiler: &'static str,
     name: String,
     nodes: Vec<usize>,
     function: Function,
     arguments: Box<[Argument]>,
     grid: u32,
     block: u32,
+}
+
+impl Call for Step {
+    fn nodes(&self) -> &[usize] {
+        &self.nodes
+    }
+
+    fn library(&self) -> &'static str {
+        self.compiler
+    }
+
+    fn call(&self) -> Cow<'static, str> {
+        format!("{}, {} x {} threads", self.name, self.grid, self.block).into()
+    }
 }
 
 /// The code object of a saved plan, where it is of this source and for this architecture.
@@ -105,6 +121,10 @@ impl Plan {
         for kernel in program.kernels {
             let Some(module) = &module else { continue };
             steps.push(Step {
+                compiler: match platform {
+                    Platform::Hip => "hipRTC",
+                    Platform::Cuda => "NVRTC",
+                },
                 function: module.function(&kernel.name)?,
                 name: kernel.name,
                 nodes: kernel.nodes,
@@ -127,12 +147,7 @@ impl Plan {
 
     /// What an execution does: the generated kernels.
     pub fn describe(&self) -> Option<Vec<hipdnn_plugin_sdk::Step>> {
-        let algorithm = match self.platform {
-            Platform::Hip => "hipRTC",
-            Platform::Cuda => "NVRTC",
-        };
-        let kernel = |step: &Step| format!("{}, {} x {} threads", step.name, step.grid, step.block);
-        self.plan.describe(|step| (step.nodes.clone(), algorithm, kernel(step)))
+        self.plan.describe()
     }
 
     /// Whose devices the plan is for.

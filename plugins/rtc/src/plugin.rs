@@ -106,7 +106,7 @@ impl EnginePlugin for RtcPlugin {
     }
 }
 
-hipdnn_plugin_sdk::export_engine_plugin!(RtcPlugin, serialization, description);
+hipdnn_plugin_sdk::export_engine_plugin!(RtcPlugin, serialization, description, steps);
 
 #[cfg(test)]
 mod tests {

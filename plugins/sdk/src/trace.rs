@@ -3,7 +3,7 @@
 //! A plugin that names `steps` in [`export_engine_plugin!`](crate::export_engine_plugin) can be asked to tell them. As long as nobody
 //! does, a step costs nothing, and an execution the load of a word.
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, CString, c_char};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -34,6 +34,32 @@ impl Steps {
         // SAFETY: the host promises that its callback takes a NUL terminated text and two times.
         unsafe { (self.0)(name.as_ptr(), begin, end) };
         end
+    }
+}
+
+/// What a trace calls a step that computes these nodes.
+pub fn name(what: &str, nodes: &[usize]) -> CString {
+    let nodes: Vec<_> = nodes.iter().map(ToString::to_string).collect();
+    CString::new(format!("{what} (nodes {})", nodes.join(" "))).unwrap_or_default()
+}
+
+/// The steps of one execution, which end one after the other.
+#[derive(Debug)]
+pub struct Execution<'a>(Option<(Steps, u64, std::slice::Iter<'a, CString>)>);
+
+impl<'a> Execution<'a> {
+    /// Begins the first step. The steps' names are asked for where somebody wants to know of them.
+    #[inline]
+    pub fn begin(names: impl FnOnce() -> &'a [CString]) -> Self {
+        Self(steps().map(|steps| (steps, now(), names().iter())))
+    }
+
+    /// Ends a step and begins the next one.
+    #[inline]
+    pub fn end_step(&mut self) {
+        if let Some((steps, begin, names)) = &mut self.0 {
+            *begin = steps.tell(names.next().map_or(c"", CString::as_c_str), *begin);
+        }
     }
 }
 

@@ -245,11 +245,7 @@ impl Plan {
     #[cold]
     fn names(&self) -> &[CString] {
         self.names.get_or_init(|| {
-            let name = |step: &Step| {
-                let what = algorithms(&*step.kernel).join(", ");
-                let nodes: Vec<_> = step.members.iter().map(ToString::to_string).collect();
-                CString::new(format!("{what} (nodes {})", nodes.join(" "))).unwrap_or_default()
-            };
+            let name = |step: &Step| trace::name(&algorithms(&*step.kernel).join(", "), &step.members);
             self.steps.iter().map(name).collect()
         })
     }
@@ -285,7 +281,7 @@ impl Plan {
         let aligned = workspace.wrapping_add(workspace.addr().wrapping_neg() % ALIGNMENT);
         let scratch = aligned.wrapping_add(self.scratch_offset);
         let mut pointers = [std::ptr::null_mut(); MAX_TENSORS];
-        let mut told = trace::steps().map(|steps| (steps, trace::now(), self.names().iter()));
+        let mut told = trace::Execution::begin(|| self.names());
         for step in &self.steps {
             for (pointer, slot) in pointers.iter_mut().zip(&step.slots) {
                 *pointer = match *slot {
@@ -308,9 +304,7 @@ impl Plan {
                     .map_err(|refusal| ExecuteError::Invalid(format!("node {}: {refusal}", step.node)))?;
                 step.kernel.run(tensors, scratch);
             }
-            if let Some((steps, begin, names)) = &mut told {
-                *begin = steps.tell(names.next().map_or(c"", CString::as_c_str), *begin);
-            }
+            told.end_step();
         }
         Ok(())
     }
