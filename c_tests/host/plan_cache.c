@@ -282,6 +282,8 @@ static void test_off(void)
 
 static const char* plugin;
 static int made, loaded;
+/* What the knob is set to; 0 leaves it alone. */
+static int64_t knob;
 
 /* One plan, which the plugin makes or loads. */
 static void test_stored(void)
@@ -290,7 +292,9 @@ static void test_stored(void)
     use_plugin(plugin);
     start_recording();
     hipdnnHandle_t handle = make_handle();
-    hipdnnBackendDescriptor_t plan = plan_of(make_named(handle, made == 1 ? "one" : "two", SIDE, UID_X));
+    hipdnnBackendDescriptor_t graph = make_named(handle, made == 1 ? "one" : "two", SIDE, UID_X);
+    hipdnnBackendDescriptor_t plan = knob == 0 ? make_plan(graph) : plan_with_knob(graph, "count", knob);
+    drop(graph);
     expect_recorded(made, "\nCreateExecutionContext handle=");
     expect_recorded(loaded, "\nCreateExecutionContextFromSerialized handle=");
     expect_alike(handle, plan, plan);
@@ -380,9 +384,20 @@ static void test_disk(void)
         expect_stored("saves", false, 2);
         expect_stored("saves", true, 2);
     }
+    /* Each setting of a knob has a plan of its own, where the plugin says that it may be shared. */
+    for (knob = 2; knob < 4; knob++) {
+        expect_stored("knobs_saves", false, (int)knob);
+        expect_stored("shares_nothing_saves", false, (int)knob);
+        expect_stored("shares_knobs_saves", false, (int)knob + 1);
+        expect_stored("shares_knobs_saves", true, (int)knob + 1);
+        /* A plugin that does not say so is not asked for what another one stored. */
+        expect_stored("knobs_saves", false, (int)knob + 1);
+    }
+    knob = 0;
+    expect_stored("shares_knobs_saves", true, 4);
     /* Where no file can be written, plans are made. */
     setenv("HIPDNN_PLAN_CACHE_DIR", "/dev/null/plans", 1);
-    expect_stored("saves", false, 2);
+    expect_stored("saves", false, 4);
     unsetenv("HIPDNN_PLAN_CACHE_DIR");
 }
 

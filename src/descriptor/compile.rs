@@ -15,7 +15,10 @@ use crate::status::{Error, Result};
 #[inline]
 pub fn compile(config: &FrozenConfig) -> Result<(Compiled, bool)> {
     let engine = &config.engine;
-    let is_stored = engine.session.set().settings.plan_folder.is_some();
+    let known = config.shared_plan();
+    let has_folder = engine.session.set().settings.plan_folder.is_some();
+    // With knobs, what is not kept in memory is not stored either.
+    let is_stored = has_folder && (known.is_some() || !config.sets_knobs());
     let is_new = Cell::new(false);
     let compile = || {
         if is_stored {
@@ -26,7 +29,7 @@ pub fn compile(config: &FrozenConfig) -> Result<(Compiled, bool)> {
         }
         compile_anew(config)
     };
-    let compiled = match config.shared_plan() {
+    let compiled = match known {
         Some(known) => {
             let sets_knobs = config.sets_knobs();
             let sharing = |context| context::sharing(&engine.session, engine.engine, context, sets_knobs);
@@ -35,7 +38,8 @@ pub fn compile(config: &FrozenConfig) -> Result<(Compiled, bool)> {
         }
         None => Compiled::Own(compile()?),
     };
-    Ok((compiled, is_new.get()))
+    let is_own = matches!(compiled, Compiled::Own(_));
+    Ok((compiled, is_new.get() && !(is_own && config.sets_knobs())))
 }
 
 /// Has the plugin make the context of a configuration, whatever is known.

@@ -85,6 +85,11 @@ impl FrozenConfig {
     pub fn sets_knobs(&self) -> bool {
         self.bytes.is_some()
     }
+
+    /// The configuration as plugins read it, where a knob is set.
+    pub fn settings(&self) -> Option<&[u8]> {
+        self.bytes.as_deref()
+    }
 }
 
 /// The configuration of an engine, by default the one whose knobs are all at their defaults, which its plugin keeps.

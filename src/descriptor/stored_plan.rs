@@ -1,9 +1,10 @@
-//! Finished plans on disk, which the next process finds: those of configurations that set no knob, where the plugin can save plans.
+//! Finished plans on disk, which the next process finds, where the plugin can save plans.
 //!
 //! `HIPDNN_PLAN_CACHE_DIR` names the folder. A file is a sealed container with the bytes that equal graphs have in common and the saved plan,
-//! and its name a hash of these bytes, the engine, the plugin's version and the device. What cannot be read or loaded is as
-//! if it were not there.
+//! and its name a hash of these bytes, the engine, the plugin's version and the device. Where knobs are set, the configuration is part of
+//! these bytes. What cannot be read or loaded is as if it were not there.
 
+use std::borrow::Cow;
 use std::fs::OpenOptions;
 use std::io;
 use std::path::PathBuf;
@@ -21,15 +22,22 @@ use crate::selection::file;
 use crate::status::{Error, Result};
 use crate::{device, log, memory};
 
+/// What equal graphs have in common, and behind it the configuration and its length where that sets knobs.
+fn key(config: &FrozenConfig) -> Option<Cow<'_, [u8]>> {
+    let graph = config.engine.graph.equal_bytes()?;
+    let Some(settings) = config.settings() else { return Some(graph.into()) };
+    Some([graph, settings, &settings.len().to_le_bytes()].concat().into())
+}
+
 /// Where the plan of a configuration is to be found and stored; none where plans are not stored.
 fn path(config: &FrozenConfig) -> Option<PathBuf> {
     let engine = &config.engine;
     let folder = engine.session.set().settings.plan_folder.as_deref()?;
     let plugin = engine.session.plugin(engine.engine.plugin).ok()?;
-    if config.sets_knobs() || !engine.graph.is_cached() || !plugin.api.missing_for_saving().is_empty() {
+    if !engine.graph.is_cached() || !plugin.api.missing_for_saving().is_empty() {
         return None;
     }
-    let mut hash = Fnv1a::new().add(engine.graph.equal_bytes()?).add(&engine.id.to_le_bytes());
+    let mut hash = Fnv1a::new().add(&key(config)?).add(&engine.id.to_le_bytes());
     for text in [&*plugin.name, &*plugin.version, device::fingerprint()] {
         hash = hash.add(&text.len().to_le_bytes()).add(text.as_bytes());
     }
@@ -61,7 +69,7 @@ fn load_bytes(config: &FrozenConfig, bytes: &[u8]) -> Result<Made> {
     let engine = &config.engine;
     memory::require("the stored plan", bytes.len().saturating_mul(8))?;
     let container = saved_plan::container("the file", bytes)?;
-    let is_equal = |container: &Container| Some(container.graph) == engine.graph.equal_bytes();
+    let is_equal = |container: &Container| key(config).is_some_and(|key| container.graph == &*key);
     let container = container.filter(is_equal).ok_or_else(|| Error::bad_param("it is of another graph"))?;
     let plan = wire::read_plan(container.plan).map_err(|error| Error::bad_param(error.0))?;
     saved_plan::check(&plan)?;
@@ -81,7 +89,7 @@ fn load_bytes(config: &FrozenConfig, bytes: &[u8]) -> Result<Made> {
 pub fn store(plan: &FrozenPlan, config: &FrozenConfig) {
     let Some(path) = path(config) else { return };
     let container = plan.save().and_then(|plan| {
-        let graph = config.engine.graph.equal_bytes().unwrap_or_default();
+        let graph = &*key(config).unwrap_or_default();
         let size = graph.len().saturating_add(plan.len());
         memory::require("the plan to store", size.saturating_mul(4))?;
         let container = wire::write_container(Container { graph, plan: &plan });
