@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The knobs of CPU_ENGINE through the C API: threads that really are started, results that do not show them, and filters that
-   are read once. */
+/* The knobs of CPU_ENGINE through the C API: threads that really are started, results that do not show them, filters that
+   are read once, and processors of threads that are not the engine's. */
 #define _GNU_SOURCE
 
 #include "../fixture.h"
 
 #include <dirent.h>
+#include <pthread.h>
 #include <sched.h>
 
 enum { X = 1, DY = 2, DW = 3, BATCH = 16, SIDES = 28, MAPS = 16, IMAGES = BATCH * MAPS * SIDES * SIDES, TAPS = MAPS * MAPS * 9 };
@@ -192,6 +193,59 @@ static void check_other_refusals(void)
     drop(choices[1]);
 }
 
+static cpu_set_t processors_of(pthread_t thread)
+{
+    cpu_set_t processors;
+    REQUIRE(pthread_getaffinity_np(thread, sizeof processors, &processors) == 0);
+    return processors;
+}
+
+static void* compute_in_turns(void* barrier)
+{
+    static float dw[TAPS];
+    /* Its processors are read and set. */
+    pthread_barrier_wait(barrier);
+    pthread_barrier_wait(barrier);
+    compute(2, 0, dw);
+    pthread_barrier_wait(barrier);
+    pthread_barrier_wait(barrier);
+    return NULL;
+}
+
+/* Threads that execute, and one that keeps to a processor, may use the same processors afterwards. The engine moves only its own. */
+static void check_affinity(void)
+{
+    static float dw[TAPS];
+    pthread_barrier_t barrier;
+    pthread_t other;
+    REQUIRE(pthread_barrier_init(&barrier, NULL, 2) == 0);
+    REQUIRE(pthread_create(&other, NULL, compute_in_turns, &barrier) == 0);
+    pthread_barrier_wait(&barrier);
+    const cpu_set_t all = processors_of(pthread_self());
+    int last = CPU_SETSIZE - 1;
+    while (!CPU_ISSET(last, &all)) {
+        last--;
+    }
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(last, &one);
+    REQUIRE(pthread_setaffinity_np(other, sizeof one, &one) == 0);
+    for (int i = 0; i < 20; i++) {
+        compute(2, 0, dw);
+    }
+    cpu_set_t now = processors_of(other);
+    CHECK(CPU_EQUAL(&now, &one));
+    pthread_barrier_wait(&barrier);
+    pthread_barrier_wait(&barrier);
+    now = processors_of(other);
+    CHECK(CPU_EQUAL(&now, &one));
+    now = processors_of(pthread_self());
+    CHECK(CPU_EQUAL(&now, &all));
+    pthread_barrier_wait(&barrier);
+    REQUIRE(pthread_join(other, NULL) == 0);
+    pthread_barrier_destroy(&barrier);
+}
+
 static int warnings;
 
 static void receive(hipdnnUserLogCallbackHandle_t user, hipdnnSeverity_t severity, const char* message)
@@ -258,6 +312,7 @@ int main(void)
     }
     CHECK(differs);
 
+    check_affinity();
     check_constant_weights();
     expect_value_refused("threads", 257, "engine CPU_ENGINE: knob \"threads\" is 257, expected an integer from 0 to 256");
     expect_value_refused("threads", -1, "knob \"threads\" is -1, expected");

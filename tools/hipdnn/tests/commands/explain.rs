@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{Scratch, example, has, hipdnn, root, succeed, with_useless_engine};
+use crate::{Answer, Scratch, example, has, hipdnn, program, root, succeed, with_useless_engine};
 
 #[test]
 fn engines_that_apply_are_said_to() {
@@ -20,6 +20,14 @@ fn explained(path: &str) -> (Vec<(String, Vec<Value>)>, usize) {
     };
     let graph: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     (answers.iter().map(steps).collect(), graph["nodes"].as_array().unwrap().len())
+}
+
+/// Whether a text begins with the rows and columns of a micro-kernel and its compute type.
+fn is_micro_kernel(text: &str) -> bool {
+    let words: Vec<&str> = text.split(' ').collect();
+    let is_number = |word: &str| word.parse::<u32>().is_ok_and(|number| number > 0);
+    matches!(words[..], [rows, "x", columns, kind, ..]
+        if is_number(rows) && is_number(columns) && ["float", "float,", "double", "double,"].contains(&kind))
 }
 
 /// Every node is in one step, and every step says what computes it, and why where that is the reference.
@@ -40,6 +48,10 @@ fn expect_steps(path: &str) {
             assert!(told("operation") && told("algorithm") && told("isa"), "{path} {engine}: {step}");
             assert!(is_reference || engine == "CPU_ENGINE", "{path} {engine}: {step}");
             assert_eq!(told("reference"), is_reference, "{path} {engine}: {step}");
+            let operation = step["operation"].as_str().unwrap();
+            if !is_reference && (operation.contains("Matmul") || operation.contains("Convolution")) {
+                assert!(is_micro_kernel(step["kernel"].as_str().unwrap()), "{path}: {step}");
+            }
             for key in ["bytes", "flops", "threads"] {
                 assert!(
                     step[key].as_u64().is_some_and(|number| number > 0),
@@ -62,6 +74,37 @@ fn every_step_of_every_example_has_an_algorithm() {
     let (_, steps) = answers.iter().find(|(engine, _)| engine == "CPU_ENGINE").unwrap();
     assert_eq!(steps[0]["nodes"], serde_json::json!([0, 1, 2]), "{steps:?}");
     assert_eq!(steps[0]["operation"], "ConvolutionForward + ADD + RELU_FWD");
+    let algorithms = ["direct", "im2col", "implicit-gemm", "unrolled"];
+    assert!(algorithms.iter().any(|algorithm| steps[0]["algorithm"] == *algorithm), "{steps:?}");
+    let (answers, _) = explained(&example("matmul"));
+    let (_, steps) = answers.iter().find(|(engine, _)| engine == "CPU_ENGINE").unwrap();
+    assert_eq!(steps[0]["operation"], "Matmul + ADD");
+    assert_eq!(steps[0]["algorithm"], "gemm", "{steps:?}");
+}
+
+/// With the engines for GPUs, which need libraries that are not on every machine.
+#[test]
+fn engines_that_lack_the_same_library_are_told_in_one_line() {
+    let explain =
+        program().env_remove("HIPDNN_PLUGIN_DIR").args(["explain", &example("matmul")]).output().unwrap();
+    let answer = Answer::from(explain);
+    assert_eq!((answer.status, answer.err.as_str()), (0, ""), "{}", answer.out);
+    let device: Value = serde_json::from_str(&hipdnn(&["device", "--json"]).out).unwrap();
+    let engines = ["HIPBLASLT_ENGINE", "HIPRTC_ENGINE", "MIOPEN_ENGINE", "MIOPEN_ENGINE_DETERMINISTIC"];
+    let lines_with = |word: &str| -> Vec<&str> {
+        answer.out.lines().filter(|line| !line.starts_with(' ') && line.contains(word)).collect()
+    };
+    if device["libraries"][0]["missing"].is_null() {
+        // With HIP each engine says what it has to say.
+        assert!(engines.iter().all(|engine| !lines_with(engine).is_empty()), "{}", answer.out);
+        return;
+    }
+    let expected = "HIPBLASLT_ENGINE (hipBLASLt), HIPRTC_ENGINE (RTC), MIOPEN_ENGINE (MIOpen), \
+        MIOPEN_ENGINE_DETERMINISTIC (MIOpen): do not apply: no library for the HIP runtime was found; looked for ";
+    for engine in engines {
+        let lines = lines_with(engine);
+        assert!(matches!(lines[..], [line] if line.starts_with(expected)), "{engine}: {lines:?}");
+    }
 }
 
 #[test]
