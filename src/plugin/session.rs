@@ -97,34 +97,37 @@ pub struct Session {
 impl Session {
     /// Asks each plugin for a handle; one that fails is left out.
     pub fn open(set: Arc<PluginSet>) -> Arc<Self> {
-        let mut session = Arc::new(Self {
+        let home = device::place();
+        let session = Arc::<Self>::new_uninit();
+        // Made where it lies: to move it costs more than to ask for handles.
+        // SAFETY: the pointer is to memory of this size, which nobody else has yet.
+        let place = unsafe { &mut *Arc::as_ptr(&session).cast_mut() };
+        let Self { handles, left_out, heuristics, set, .. } = place.write(Self {
             left_out: Vec::new(),
             heuristics: None,
             cache: OnceLock::new(),
-            handles: SmallVec::new(),
             stream: AtomicPtr::new(ptr::null_mut()),
             changing: AtomicU32::new(0),
-            home: device::place(),
+            home,
             has_moved: AtomicBool::new(false),
+            handles: SmallVec::new(),
             set,
         });
-        // Filled where it lies: moving the handles once they are there costs more than asking for them.
-        if let Some(Self { handles, left_out, heuristics, set, .. }) = Arc::get_mut(&mut session) {
-            if !set.heuristics.is_empty() {
-                *heuristics = Some(Box::new(HeuristicHandles::open(Arc::clone(set))));
-            }
-            for (place, plugin) in (0..).zip(&set.plugins) {
-                handles.push(match open(plugin) {
-                    Ok(handle) => Opened(Some(handle)),
-                    Err(reason) => {
-                        log::error(|| format!("plugin {} is left out: {reason}", plugin.path.display()));
-                        left_out.push((place, reason));
-                        Opened(None)
-                    }
-                });
-            }
+        if !set.heuristics.is_empty() {
+            *heuristics = Some(Box::new(HeuristicHandles::open(Arc::clone(set))));
         }
-        session
+        for (place, plugin) in (0..).zip(&set.plugins) {
+            handles.push(match open(plugin) {
+                Ok(handle) => Opened(Some(handle)),
+                Err(reason) => {
+                    log::error(|| format!("plugin {} is left out: {reason}", plugin.path.display()));
+                    left_out.push((place, reason));
+                    Opened(None)
+                }
+            });
+        }
+        // SAFETY: it was written above.
+        unsafe { session.assume_init() }
     }
 
     /// Why the plugin at this place gave no handle, if it did not.
