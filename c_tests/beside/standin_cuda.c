@@ -81,7 +81,7 @@ typedef struct node {
 
 typedef struct {
     node *first, *last;
-    size_t count;
+    size_t count, more_users;
 } graph;
 
 typedef struct stream {
@@ -256,6 +256,8 @@ CUDA(cuCtxGetDevice, int* number)
     *number = current() != NULL ? (int)(current() - devices) : -1;
     return current() != NULL ? SUCCESS : INVALID_CONTEXT;
 }
+
+#include "standin_cuda_peers.h"
 
 /* ---- What a capture forbids ---- */
 
@@ -468,7 +470,7 @@ CUDA(cuPointerGetAttributes, unsigned count, int* attributes, void** answers, ui
 {
     pthread_mutex_lock(&lock);
     const block* b = find(pointer);
-    const int reaches = b != NULL && current() != NULL && (b->kind != 2 || &devices[b->device] == current());
+    const int reaches = b != NULL && current() != NULL && (b->kind != 2 || reaches_device(current(), b->device));
     const int kind = b == NULL ? 0 : b->kind == 2 || b->kind == 3 ? 2 : 1, is_managed = b != NULL && b->kind == 3;
     /* What is known of no address is zero, and no device. */
     const int on_device = b != NULL ? b->device : -2;

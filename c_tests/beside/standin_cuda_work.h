@@ -163,9 +163,15 @@ CUDA(cuStreamWaitEvent, void* handle, void* event, unsigned flags)
 /* With the lock held: kernels of several threads take turns. */
 static void run(const device* of, standin_work work, void* data)
 {
-    open_memory(of, 1);
+    for (int i = 0; i < device_count; i++) {
+        if (reaches_device(of, i)) {
+            open_memory(&devices[i], 1);
+        }
+    }
     work(data);
-    open_memory(of, 0);
+    for (int i = 0; i < device_count; i++) {
+        open_memory(&devices[i], 0);
+    }
 }
 
 int standin_cuda_queue(void* handle, standin_work work, const void* data, size_t size)
@@ -219,6 +225,10 @@ CUDA(cuStreamBeginCapture_v2, void* handle, int mode)
 CUDA(cuGraphDestroy, void* ended)
 {
     graph* g = ended;
+    if (g->more_users > 0) {
+        g->more_users--;
+        return SUCCESS;
+    }
     for (node* n = g->first; n != NULL;) {
         node* next = n->next;
         free(n->data);
@@ -269,17 +279,17 @@ CUDA(cuGraphNodeGetType, void* of, int* kind)
     return SUCCESS;
 }
 
-/* What is started is the graph itself, so a program ends it after what it started. */
+/* What is started is the graph itself, which ends with the last of both. */
 CUDA(cuGraphInstantiateWithFlags, void** started, void* of, uint64_t flags)
 {
     *started = of;
+    ((graph*)of)->more_users += flags == 0;
     return flags == 0 ? SUCCESS : INVALID_VALUE;
 }
 
 CUDA(cuGraphExecDestroy, void* started)
 {
-    (void)started;
-    return SUCCESS;
+    return cuGraphDestroy(started);
 }
 
 CUDA(cuGraphLaunch, void* started, void* handle)

@@ -261,8 +261,11 @@ impl Cuda {
         Ok(version)
     }
 
-    /// Whether kernels of this thread's context can read and write at an address: memory of its device or of another one that it has
-    /// access to, managed memory, or host memory that was registered with the driver. The address may be any.
+    /// Whether kernels of this thread's context can read and write at an address: memory of its device, or of another one while the
+    /// context has peer access to it, managed memory, or host memory that was registered with the driver. The address may be any.
+    ///
+    /// The number of the device is not asked: CUDA answers no [`DEVICE_POINTER`] where kernels of the context may not use the memory, and
+    /// what they may use is none of this library's to refuse.
     #[inline]
     pub fn is_device_memory(&self, pointer: *const c_void) -> bool {
         let (mut there, mut kind) = (0_u64, UNKNOWN);

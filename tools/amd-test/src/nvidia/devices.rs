@@ -1,5 +1,6 @@
 //! Several devices in one process.
 
+use std::ffi::c_void;
 use std::ptr::null_mut;
 
 use hipdnn_plugin_sdk::cuda::Device;
@@ -19,6 +20,11 @@ pub fn checks() -> Vec<Check> {
         (
             "devices: memory of another is refused with the tensor's uid".to_owned(),
             Box::new(|context| with_second(context, refused_memory)),
+        ),
+        (
+            "devices: memory of another is taken while there is peer access, and refused again after"
+                .to_owned(),
+            Box::new(|context| with_second(context, peer_memory)),
         ),
     ]
 }
@@ -116,4 +122,65 @@ fn refused_memory(first: &Context<'_>, second: &Context<'_>) -> Result<Outcome, 
         }
     }
     Ok(Outcome::Passed(format!("{refusals} refusals")))
+}
+
+/// What a context lets kernels of another device do, until it is dropped.
+struct PeerAccess<'a> {
+    from: &'a Context<'a>,
+    to: &'a Context<'a>,
+}
+
+impl<'a> PeerAccess<'a> {
+    /// Lets kernels of `from` reach memory of `to`; none where the devices cannot.
+    fn new(from: &'a Context<'a>, to: &'a Context<'a>) -> Result<Option<Self>, Failure> {
+        let (numbers, mut can) = ((from.device.number, to.device.number), 0);
+        // SAFETY: the output is valid.
+        let answer = unsafe { (from.driver.cuDeviceCanAccessPeer)(&mut can, numbers.0, numbers.1) };
+        from.check("cuDeviceCanAccessPeer", answer)?;
+        if can == 0 {
+            return Ok(None);
+        }
+        let _entered = from.device.enter()?;
+        // SAFETY: the context is a primary one that stays retained.
+        let answer = unsafe { (from.driver.cuCtxEnablePeerAccess)(to.device.context, 0) };
+        from.check("cuCtxEnablePeerAccess", answer)?;
+        Ok(Some(Self { from, to }))
+    }
+}
+
+impl Drop for PeerAccess<'_> {
+    fn drop(&mut self) {
+        let Ok(_entered) = self.from.device.enter() else { return };
+        // SAFETY: access was enabled, and the work that needs it was waited for.
+        unsafe { (self.from.driver.cuCtxDisablePeerAccess)(self.to.device.context) };
+    }
+}
+
+/// The tensors of each case lie on the second device, and the first computes.
+fn peer_memory(first: &Context<'_>, second: &Context<'_>) -> Result<Outcome, Failure> {
+    let backend = first.open()?;
+    let (mut executions, mut refusals) = (0, 0);
+    for Subject { engine, case } in subjects(first)? {
+        let named = |failure| Failure(format!("{engine}: {}: {failure}", case.name));
+        let expected = case.run_on_host(&backend)?;
+        let plan = backend.plan(engine, &case.graph, &case.knobs)?;
+        let here = case.bind(first.gpu(), plan.workspace_size)?;
+        let there = case.bind(second.gpu(), 0)?;
+        second.gpu().synchronize()?;
+        let Some(access) = PeerAccess::new(first, second)? else {
+            return Ok(Outcome::LeftOut("the devices cannot reach each other's memory".to_owned()));
+        };
+        let tensors: Vec<(i64, *mut c_void)> = there.tensors();
+        // SAFETY: the tensors live until the work is waited for, and the first device reaches them.
+        unsafe { plan.execute(&tensors, here.workspace()) }.map_err(named)?;
+        first.gpu().synchronize()?;
+        case.compare(&expected, &there.results()?).map_err(named)?;
+        executions += 1;
+        drop(access);
+        for tensor in tensors {
+            refused(first, &plan, &here, tensor).map_err(named)?;
+            refusals += 1;
+        }
+    }
+    Ok(Outcome::Passed(format!("{executions} executions, {refusals} refusals after")))
 }

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::null_mut;
 
-use hipdnn_plugin_sdk::cuda::{CUcontext, CUresult, CUstream};
+use hipdnn_plugin_sdk::cuda::{CUcontext, CUdevice, CUresult, CUstream};
 use hipdnn_plugin_sdk::function_table;
 use hipdnn_plugin_sdk::prototypes::Prototypes;
 
@@ -38,6 +38,9 @@ function_table! {
     pub struct Driver: "the CUDA driver", ["libcuda.so.1"] {
         required {
             fn cuCtxSetCurrent(context: CUcontext) -> CUresult;
+            fn cuDeviceCanAccessPeer(can: *mut c_int, device: CUdevice, other: CUdevice) -> CUresult;
+            fn cuCtxEnablePeerAccess(other: CUcontext, flags: c_uint) -> CUresult;
+            fn cuCtxDisablePeerAccess(other: CUcontext) -> CUresult;
             fn cuStreamCreate(stream: *mut CUstream, flags: c_uint) -> CUresult;
             fn cuStreamDestroy_v2(stream: CUstream) -> CUresult;
             fn cuStreamSynchronize(stream: CUstream) -> CUresult;
