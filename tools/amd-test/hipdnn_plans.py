@@ -155,10 +155,9 @@ class Library:
     def finalize(self, descriptor, what):
         self.check(f"finalize {what}", self.c.hipdnnBackendFinalize(descriptor))
 
-    def plan(self, graph, engine, timed=False):
-        """Has an engine plan a graph, and time what its library recommends where that is asked for. Answers a function that
-        executes it on the handle's stream with the tensors whose turn it is, the seconds that the plan took, and the bytes of
-        its workspace."""
+    def plan(self, graph, engine, knobs=()):
+        """Has an engine plan a graph, with knobs by their names. Answers a function that executes it on the handle's stream
+        with the tensors whose turn it is, the seconds that the plan took, and the bytes of its workspace."""
         text, descriptor = graph.json(), POINTER()
         status = self.c.hipdnnBackendCreateAndDeserializeJsonGraph_ext(ctypes.byref(descriptor), text, SIZE(len(text)))
         self.check("hipdnnBackendCreateAndDeserializeJsonGraph_ext", status)
@@ -173,13 +172,10 @@ class Library:
         self.finalize(chosen, "engine")
         configuration = self.create(HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR)
         self.set_child(configuration, HIPDNN_ATTR_ENGINECFG_ENGINE, chosen)
-        if timed:
-            choice = self.create(HIPDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR)
-            knob = b"global.benchmarking"
-            self.set(choice, HIPDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, HIPDNN_TYPE_CHAR, ctypes.c_char, list(knob))
-            self.set(choice, HIPDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, HIPDNN_TYPE_INT64, INT64, [1])
-            self.finalize(choice, "knob choice")
-            self.set_child(configuration, HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES, choice)
+        choices = [self.choice(name, value) for name, value in dict(knobs).items()]
+        if choices:
+            name = HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES
+            self.set(configuration, name, HIPDNN_TYPE_BACKEND_DESCRIPTOR, POINTER, choices)
         self.finalize(configuration, "engine configuration")
         plan = self.create(HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)
         self.set_child(plan, HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration)
@@ -198,6 +194,14 @@ class Library:
             self.check("hipdnnBackendExecute", self.c.hipdnnBackendExecute(self.handle, plan, pack))
 
         return execute, seconds, size.value
+
+    def choice(self, knob, value):
+        """What a knob is set to."""
+        choice = self.create(HIPDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR)
+        self.set(choice, HIPDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, HIPDNN_TYPE_CHAR, ctypes.c_char, list(knob.encode()))
+        self.set(choice, HIPDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, HIPDNN_TYPE_INT64, INT64, [value])
+        self.finalize(choice, "knob choice")
+        return choice
 
     def pack(self, graph, tensors, workspace):
         """Where the tensors of a graph are, for one of its sets."""

@@ -42,6 +42,9 @@ COLUMNS = ["what", "who", "ms", "TFLOPS", "GB/s", "host us", "queued", "error", 
 # The errors that are allowed: two steps of the type at the largest magnitude; of floats, what long sums may make.
 TOLERANCES = {"bfloat16": 2**-6, "half": 2**-9, "float": 1e-5}
 
+# The knobs of plans that are not the default: the fastest when the plan is made, and workgroups that share no rows.
+WAYS = {"": {}, "timed": {"global.benchmarking": 1}, "rows apart": {"rtc.share_rows": 0}}
+
 
 class Bench:
     """Times cases and writes the rows."""
@@ -129,15 +132,15 @@ class Bench:
         self.compile_seconds -= seconds
         return self.torch(what, sets, compiled, "compile", f"compiled in {seconds:.1f} s", **work)
 
-    def ours(self, what, engine, graph, results, timed=False, **work):
-        """A row of an engine's, with its default plan or the one that is fastest when it is made. The results are what is expected, by the
-        names of tensors that the graph writes."""
-        who = f"{engine} timed" if timed else engine
+    def ours(self, what, engine, graph, results, way="", **work):
+        """A row of an engine's, with its default plan or one of WAYS. The results are what is expected, by the names of tensors that the
+        graph writes."""
+        who = f"{engine} {way}".strip()
         if not self.wants(what, who):
             return None
         ends = (graph.sets.first, graph.sets.last)
         try:
-            execute, seconds, workspace = self.library.plan(graph, engine, timed)
+            execute, seconds, workspace = self.library.plan(graph, engine, WAYS[way])
             for tensors in ends:
                 for name in results:
                     getattr(tensors, name).fill_(float("nan"))

@@ -6,6 +6,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from hipdnn_plans import DATA_TYPES, Graph, Sets
 
+# How NVRTC_ENGINE plans rows that are few and long.
+LONG = ("", "rows apart")
 NVRTC, CUDNN, CUBLASLT = "NVRTC_ENGINE", "CUDNN_ENGINE", "CUBLASLT_ENGINE"
 
 
@@ -110,8 +112,8 @@ def convolutions(bench):
             sets = Sets(**{name: {**tensors, **makes}[name] for name in names})
             g = Graph(sets)
             g.node(kind, g.bind(inputs), g.bind(output), parameters=numbers)
-            for timed in (False, True):
-                bench.ours(f"{what} {part}", CUDNN, g, {output: want}, timed, flops=flops)
+            for way in ("", "timed"):
+                bench.ours(f"{what} {part}", CUDNN, g, {output: want}, way, flops=flops)
             bench.torch(f"{what} {part}", sets, peer, flops=flops)
 
         compare("forward", "ConvolutionFwdAttributes", "x w", "y", want, forward)
@@ -132,8 +134,8 @@ def convolutions(bench):
         g.node("ConvolutionFwdAttributes", g.bind("x w"), {"y": product}, parameters=numbers)
         g.pointwise("add", [product, g.tensor("bias")], total)
         g.pointwise("relu_fwd", [total], g.tensor("y"))
-        for timed in (False, True):
-            bench.ours(f"{what} +bias+relu", CUDNN, g, {"y": F.relu(want + tensors["bias"])}, timed, flops=flops)
+        for way in ("", "timed"):
+            bench.ours(f"{what} +bias+relu", CUDNN, g, {"y": F.relu(want + tensors["bias"])}, way, flops=flops)
         fused = lambda s: torch.cudnn_convolution_relu(s.x, s.w, s.bias.flatten(), [stride] * 2, [pad] * 2, [1, 1], 1)
         apart = lambda s: F.relu(F.conv2d(s.x, s.w, s.bias.flatten(), stride=stride, padding=pad))
         bench.torch(f"{what} +bias+relu", sets, fused, "cudnn_convolution_relu", flops=flops)
@@ -171,8 +173,9 @@ def memory(bench):
         batchnorm(bench, name, images)
 
 
-def beside(bench, what, sets, build, function, results=("y",), **work):
-    """A case of both engines, PyTorch and PyTorch compiled. The function answers the results in their order."""
+def beside(bench, what, sets, build, function, results=("y",), ways=("",), **work):
+    """A case of both engines, PyTorch and PyTorch compiled. The function answers the results in their order; NVRTC_ENGINE plans in
+    each of the ways."""
     if not bench.wants(what):
         return
     wide = torch.float32 if next(iter(vars(sets.first).values())).dtype != torch.float32 else torch.float64
@@ -181,20 +184,48 @@ def beside(bench, what, sets, build, function, results=("y",), **work):
     wanted = dict(zip(results, wanted if isinstance(wanted, tuple) else (wanted,)))
     wanted = {name: want.to(getattr(sets.first, name).dtype) for name, want in wanted.items()}
     del tensors
-    for engine in (NVRTC, CUDNN):
+    for engine, way in (*((NVRTC, way) for way in ways), (CUDNN, "")):
         g = Graph(sets)
         build(g)
-        bench.ours(what, engine, g, wanted, **work)
+        bench.ours(what, engine, g, wanted, way, **work)
     bench.torch(what, sets, function, **work)
     bench.compiled(what, sets, function, **work)
 
 
-def normalizations(bench, name, x):
+def long_rows(bench):
+    """Rows so few that workgroups share them, and the same with a workgroup for each row. A copy of the same run is the measure."""
+    for data_type in (torch.float32, torch.bfloat16):
+        name = DATA_TYPES[str(data_type)]
+        x = random(8192, 8192, data_type=data_type)
+        sets = Sets(x=x, y=torch.empty_like(x))
+        bench.torch(f"copy {name} 8192x8192 again", sets, lambda s: s.y.copy_(s.x), bytes=2 * x.numel() * x.element_size())
+        del sets, x
+        for rows, columns in ((1, 1 << 22), (4, 1 << 20), (16, 1 << 18)):
+            x = random(rows, columns, data_type=data_type)
+            normalizations(bench, name, x, LONG)
+            sums(bench, name, x.abs())
+        torch.cuda.empty_cache()
+
+
+def sums(bench, name, x):
+    """Sums of the rows of x [rows, columns]. It is read, and next to nothing is written."""
+    sets = Sets(x=x, y=torch.empty(x.shape[0], 1, device="cuda", dtype=x.dtype))
+
+    def build(g):
+        g.reduction("add", g.tensor("x"), g.tensor("y"))
+
+    what = f"sum {name} {'x'.join(map(str, x.shape))}"
+    beside(bench, what, sets, build, lambda s: s.x.sum(1, keepdim=True), ways=LONG, bytes=x.numel() * x.element_size())
+
+
+def normalizations(bench, name, x, ways=("",)):
     """Of the rows of x [rows, columns]. The softmax is a chain of five operations, two of them reductions."""
     rows, columns = x.shape
     size, shape = x.numel() * x.element_size(), f"{name} {rows}x{columns}"
     scale, bias = (random(1, columns, data_type=x.dtype) for _ in "sb")
     sets = Sets(x=x, scale=scale, bias=bias, y=torch.empty_like(x))
+    # What a copy of as many elements loses to the beginning and end of a kernel, everybody does.
+    bench.torch(f"copy of {shape}", sets, lambda s: s.y.copy_(s.x), bytes=2 * size)
 
     def layernorm(g):
         inputs = {**g.bind("x scale bias"), "epsilon": g.number(1e-5)}
@@ -210,8 +241,8 @@ def normalizations(bench, name, x):
         g.pointwise("div", [powers, total], g.tensor("y"))
 
     peer = lambda s: F.layer_norm(s.x, [columns], s.scale[0], s.bias[0])
-    beside(bench, f"layernorm {shape}", sets, layernorm, peer, bytes=2 * size)
-    beside(bench, f"softmax {shape}", sets, softmax, lambda s: torch.softmax(s.x, -1), bytes=2 * size)
+    beside(bench, f"layernorm {shape}", sets, layernorm, peer, ways=ways, bytes=2 * size)
+    beside(bench, f"softmax {shape}", sets, softmax, lambda s: torch.softmax(s.x, -1), ways=ways, bytes=2 * size)
     sets = Sets(x=x, residual=torch.randn_like(x), scale=scale, sum=torch.empty_like(x), y=torch.empty_like(x))
 
     def rms(g):
@@ -223,7 +254,7 @@ def normalizations(bench, name, x):
         total = s.x + s.residual
         return F.rms_norm(total, [columns], s.scale[0], 1e-5), total
 
-    beside(bench, f"residual+RMSNorm {shape}", sets, rms, peer, ("y", "sum"), bytes=4 * size)
+    beside(bench, f"residual+RMSNorm {shape}", sets, rms, peer, ("y", "sum"), ways, bytes=4 * size)
 
 
 def batchnorm(bench, name, x):
@@ -244,4 +275,4 @@ def batchnorm(bench, name, x):
     beside(bench, what, sets, build, peer, bytes=2 * size)
 
 
-GROUPS = {"matmuls": matmuls, "attention": attention, "convolutions": convolutions, "memory": memory}
+GROUPS = {"matmuls": matmuls, "attention": attention, "convolutions": convolutions, "memory": memory, "rows": long_rows}

@@ -15,7 +15,8 @@ use hipdnn_plugin_sdk::{PluginError, Refusal, log};
 use crate::cache::Cache;
 use crate::handle::{Platform, Target};
 use crate::module::{Driver, Function, Module};
-use crate::source::generate;
+use crate::plugin::options;
+use crate::source::generate_with;
 use crate::source::group::MAX_TENSORS;
 use crate::source::kernel::Argument;
 
@@ -109,7 +110,7 @@ impl Plan {
         saved: &[u8],
     ) -> Result<Self, PluginError> {
         let target = &entered.device.own;
-        let program = generate(&request.graph).map_err(Refusal::new)?;
+        let program = generate_with(&request.graph, options(&request.config.knobs)).map_err(Refusal::new)?;
         let (module, code) = if program.kernels.is_empty() {
             (None, Vec::new())
         } else {

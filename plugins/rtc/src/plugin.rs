@@ -7,12 +7,12 @@ use hipdnn_plugin_sdk::engine_plugin::{
 };
 use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::graph::Graph;
-use hipdnn_plugin_sdk::wire::{EngineDetails, KnobSetting};
+use hipdnn_plugin_sdk::wire::{EngineDetails, Knob, KnobSetting, int_setting};
 use hipdnn_plugin_sdk::{EnginePlugin, PluginError, Refusal, Step};
 
 use crate::handle::{Handle, Platform, enter};
 use crate::plan::{PAYLOAD, Plan};
-use crate::source::generate;
+use crate::source::{Options, generate, generate_with};
 
 /// The engines of this library.
 ///
@@ -40,6 +40,18 @@ fn platform(engine: usize) -> Result<Platform, PluginError> {
 const NOTES: [i32; 4] =
     [RUNTIME_COMPILATION, SUPPORTS_GRAPH_CAPTURE, EXTERNAL_LIBRARY, SUPPORTS_SERIALIZATION];
 
+/// Whether workgroups share rows that are few and long.
+pub const SHARE_ROWS: &str = "rtc.share_rows";
+
+fn knobs() -> Vec<Knob> {
+    vec![Knob::flag(SHARE_ROWS, "lets workgroups share rows where these are few and long", true)]
+}
+
+/// The choices that settings of the knobs make.
+pub fn options(settings: &[KnobSetting]) -> Options {
+    Options { shares_rows: int_setting(settings, SHARE_ROWS) != Some(0) }
+}
+
 impl EnginePlugin for RtcPlugin {
     const NAME: &'static str = "RTC";
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
@@ -65,16 +77,26 @@ impl EnginePlugin for RtcPlugin {
     }
 
     fn details(_: &Handle, _: usize, _: &Graph) -> Result<EngineDetails, PluginError> {
-        Ok(EngineDetails { behavior_notes: NOTES.to_vec(), ..EngineDetails::default() })
+        Ok(EngineDetails { behavior_notes: NOTES.to_vec(), knobs: knobs(), ..EngineDetails::default() })
     }
 
-    fn plan(handle: &Handle, engine: usize, graph: &Graph, _: &[KnobSetting]) -> Result<Plan, PluginError> {
+    fn plan(
+        handle: &Handle,
+        engine: usize,
+        graph: &Graph,
+        knobs: &[KnobSetting],
+    ) -> Result<Plan, PluginError> {
         let platform = platform(engine)?;
-        Plan::new(platform, &enter(handle, platform)?, Self::request(engine, graph, &[]), &[])
+        Plan::new(platform, &enter(handle, platform)?, Self::request(engine, graph, knobs), &[])
     }
 
-    fn workspace_size(_: &Handle, _: usize, graph: &Graph, _: &[KnobSetting]) -> Result<usize, PluginError> {
-        Ok(generate(graph).map_err(Refusal::new)?.placed.workspace(0)?.asked())
+    fn workspace_size(
+        _: &Handle,
+        _: usize,
+        graph: &Graph,
+        knobs: &[KnobSetting],
+    ) -> Result<usize, PluginError> {
+        Ok(generate_with(graph, options(knobs)).map_err(Refusal::new)?.placed.workspace(0)?.asked())
     }
 
     fn plan_workspace_size(plan: &Plan) -> usize {
@@ -100,7 +122,7 @@ impl EnginePlugin for RtcPlugin {
     }
 
     fn deserialize(handle: &Handle, bytes: &[u8]) -> Result<Plan, PluginError> {
-        let (engine, request, code) = Self::saved_request(&PAYLOAD, bytes, &[])?;
+        let (engine, request, code) = Self::saved_request(&PAYLOAD, bytes, &knobs())?;
         let platform = platform(engine)?;
         Plan::new(platform, &enter(handle, platform)?, request, code)
     }

@@ -172,9 +172,15 @@ impl Case {
     }
 
     /// The same graph, planned with what the library recommends timed.
-    pub fn timed(mut self) -> Self {
-        self.name.push_str(", timed");
-        self.knobs.push(("global.benchmarking", 1));
+    pub fn timed(self) -> Self {
+        self.with_knob("timed", "global.benchmarking", 1)
+    }
+
+    /// The same graph, planned with another value of a knob.
+    pub fn with_knob(mut self, word: &str, knob: &'static str, value: i64) -> Self {
+        self.name.push_str(", ");
+        self.name.push_str(word);
+        self.knobs.push((knob, value));
         self
     }
 

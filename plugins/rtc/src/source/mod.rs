@@ -57,6 +57,27 @@ impl Program {
 /// # Errors
 /// The first node that is not computed, and why.
 pub fn generate(graph: &Graph) -> Result<Program, Refusal> {
+    generate_with(graph, Options::default())
+}
+
+/// What can be chosen of the kernels.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Whether workgroups share rows where these are few and long.
+    pub shares_rows: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { shares_rows: true }
+    }
+}
+
+/// As [`generate`], with choices.
+///
+/// # Errors
+/// As [`generate`].
+pub fn generate_with(graph: &Graph, options: Options) -> Result<Program, Refusal> {
     let Prepared { mut graph, problems, unmarked } = prepare(graph)?;
     let mut groups: Vec<Group> = Vec::new();
     let given = std::mem::take(&mut graph.nodes);
@@ -107,7 +128,8 @@ pub fn generate(graph: &Graph) -> Result<Program, Refusal> {
         if group.stores.is_empty() {
             continue;
         }
-        for mut part in split::split(group, &mut graph)? {
+        let parts = if options.shares_rows { split::split(group, &mut graph)? } else { vec![group] };
+        for mut part in parts {
             part.turn(&mut walked);
             kernels.push(kernel::write(&part, format!("kernel_{}", kernels.len()))?);
         }

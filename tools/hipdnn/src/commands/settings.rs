@@ -46,6 +46,8 @@ pub fn configurations(loaded: &Loaded, engines: &[EngineInfo], values: usize) ->
 /// What an engine's plan with the default settings tells.
 #[derive(Clone, Copy, Debug, Default)]
 struct OfDefault {
+    /// How many steps it has, as far as it tells.
+    steps: usize,
     /// Whether it has nothing to do for a second thread, as far as it tells.
     has_one_thread: bool,
     /// Bytes of workspace that it asks for.
@@ -57,6 +59,7 @@ impl OfDefault {
         let Some(plan) = plan else { return Self::default() };
         let steps = steps::of(plan).ok().flatten();
         Self {
+            steps: steps.as_ref().map_or(0, Vec::len),
             has_one_thread: steps.is_some_and(|steps| steps.iter().all(|step| step.threads == 1)),
             workspace_size: plan.workspace_size().unwrap_or(0),
         }
@@ -79,6 +82,7 @@ fn samples(
         "convolution" => has("Convolution"),
         "constant_weights" => has("Convolution") || has("Matmul"),
         id if id.ends_with(".tf32") => (has("Convolution") || has("Matmul")) && has_floats(),
+        id if id.ends_with(".share_rows") => default.steps > 1,
         "threads" => {
             let processors =
                 std::thread::available_parallelism().map_or(i64::MAX, |count| count.get() as i64);
@@ -167,7 +171,11 @@ mod tests {
         let tensors = || (1..=3).map(|uid| tensor(uid, "", &[4], false)).collect();
         let pointwise = graph("", tensors(), vec![pointwise("", "exp", 1, None, 2)]);
         let convolution = graph("", tensors(), vec![convolution("", 1, 2, 3)]);
-        let of = |has_one_thread| OfDefault { has_one_thread, workspace_size: 2 };
+        let of = |has_one_thread| OfDefault {
+            steps: if has_one_thread { 1 } else { 2 },
+            has_one_thread,
+            workspace_size: 2,
+        };
         let all = |_: &KnobValue| true;
         let count = |id: &str, graph: &Graph, one| samples(&knob(id, 3), 8, graph, of(one), all).len();
         for id in ["convolution", "constant_weights"] {
@@ -182,6 +190,10 @@ mod tests {
         );
         assert_eq!(samples(&knob("threads", 256), 8, &pointwise, of(true), all), [KnobValue::Int(0)]);
         assert_eq!([count("x.tf32", &pointwise, false), count("x.tf32", &convolution, false)], [1, 4]);
+        assert_eq!(
+            [count("x.share_rows", &pointwise, true), count("x.share_rows", &pointwise, false)],
+            [1, 4]
+        );
         // 0 is the default, and 2 is what the plan keeps anyhow.
         assert_eq!(count("global.workspace_size_limit", &pointwise, false), 2);
         let first_two = |value: &KnobValue| matches!(value, KnobValue::Int(..2));

@@ -169,6 +169,7 @@ fn few_long_rows() -> Vec<Case> {
         cases.push(layernorm(data_type, &[3, 96_000], 1));
         cases.push(rms(data_type, &[1, 1 << 18], FIRST, true));
     }
+    cases.push(softmax(DataType::Float, &[2, 1 << 17]).with_knob("rows apart", "rtc.share_rows", 0));
     cases.push(softmax(DataType::Float, &[1, 3, 70_005]));
     cases.push(layernorm(DataType::Float, &[2, 16, 3, 5000], 3));
     cases.push(layernorm_backward(DataType::Float, &[2, 1 << 17], 1, true));
