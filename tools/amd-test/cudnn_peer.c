@@ -2,8 +2,9 @@
 
 /*
  * What this library costs above cuDNN itself: a program builds a graph with cuDNN's graph API, as one would by hand, has CUDNN_ENGINE
- * plan the same graph, and measures both in turns: times of the device by events, and of the host for one execution with other
- * pointers than the one before.
+ * plan the same graph, and measures both in turns: times of the device by events, also of captured graphs, which the host does not hold
+ * up, and of the host for one execution with other pointers than the one before. cuDNN has a second plan of the same graph, which is
+ * measured as a subject of its own: what the two differ in is what the measure can tell.
  *
  * Usage: cudnn_peer LIBRARY          compares; prints CSV lines: what, who, value, unit
  *        cudnn_peer LIBRARY --small  the same of small graphs, in one round, to see that the results agree
@@ -15,11 +16,7 @@
 #include "cudnn_peer_backward.h"
 #include "cudnn_peer_graphs.h"
 
-#include <time.h>
-
-enum { SETS = 8, ROUNDS = 25, LAUNCHES = 64, DEVICE_LAUNCHES = 200, HOST_ROUNDS = 101 };
-
-static int rounds = ROUNDS, host_rounds = HOST_ROUNDS;
+enum { SETS = 8 };
 
 /* ---- This library ---- */
 
@@ -113,80 +110,7 @@ static hipdnnBackendDescriptor_t our_pack(const bindings* b, int set)
     return pack;
 }
 
-/* ---- Measuring ---- */
-
-typedef struct {
-    const bindings* bound;
-    const graph* of_cudnn;
-    our_plan ours;
-    hipdnnBackendDescriptor_t packs[SETS];
-} measured;
-
-/* What is timed: one execution of set `set`. */
-typedef void (*run)(const measured* m, int set);
-
-static void run_cudnn(const measured* m, int set)
-{
-    const bindings* b = m->bound;
-    execute(m->of_cudnn, b->all, b->uids, b->pointers[set], b->workspace);
-}
-
-static void run_ours(const measured* m, int set)
-{
-    ours_ok("hipdnnBackendExecute", hipdnn.BackendExecute(our_handle, m->ours.plan, m->packs[set]));
-}
-
-static void run_ours_whole(const measured* m, int set)
-{
-    hipdnnBackendDescriptor_t pack = our_pack(m->bound, set);
-    ours_ok("hipdnnBackendExecute", hipdnn.BackendExecute(our_handle, m->ours.plan, pack));
-    ours_ok("destroy the pack", hipdnn.BackendDestroyDescriptor(pack));
-}
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
-static int by_value(const void* a, const void* b)
-{
-    const double x = *(const double*)a, y = *(const double*)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double* values, int count)
-{
-    qsort(values, (size_t)count, sizeof *values, by_value);
-    return values[count / 2];
-}
-
-/* Nanoseconds of the host for one execution, while the device has room for more work. */
-static double host_time(run what, const measured* m)
-{
-    cuda_ok("cuCtxSynchronize", cuda.CtxSynchronize());
-    const double begun = now();
-    for (int i = 0; i < LAUNCHES; i++) {
-        what(m, i % SETS);
-    }
-    return (now() - begun) / LAUNCHES;
-}
-
-/* Nanoseconds of the device for one execution of many. */
-static double device_time(run what, const measured* m, CUevent first, CUevent last)
-{
-    float milliseconds = 0.0f;
-    cuda_ok("cuCtxSynchronize", cuda.CtxSynchronize());
-    cuda_ok("cuEventRecord", cuda.EventRecord(first, stream));
-    for (int i = 0; i < DEVICE_LAUNCHES; i++) {
-        what(m, i % SETS);
-    }
-    cuda_ok("cuEventRecord", cuda.EventRecord(last, stream));
-    cuda_ok("cuEventSynchronize", cuda.EventSynchronize(last));
-    cuda_ok("cuEventElapsedTime", cuda.EventElapsedTime(&milliseconds, first, last));
-    return (double)milliseconds * 1e6 / DEVICE_LAUNCHES;
-}
+#include "cudnn_peer_times.h"
 
 /* The largest distance of bfloat16 numbers, as a part of the largest number. */
 static double distance(const char* a, const char* b, size_t bytes)
@@ -208,7 +132,7 @@ static double distance(const char* a, const char* b, size_t bytes)
     return largest > 0.0 ? most / largest : most;
 }
 
-/* Whether both leave the same bytes in the results, or about the same numbers. */
+/* Whether all leave the same bytes in the results, or about the same numbers. */
 static int agree(const graph* g, const bindings* b, const measured* m)
 {
     int same = 1;
@@ -218,22 +142,24 @@ static int agree(const graph* g, const bindings* b, const measured* m)
             continue;
         }
         const CUdeviceptr at = (CUdeviceptr)(uintptr_t)b->pointers[0][t->bound];
-        char* results[2] = {malloc(t->bytes), malloc(t->bytes)};
-        const run runs[2] = {run_cudnn, run_ours};
-        for (int who = 0; who < 2; who++) {
+        char* results[] = {malloc(t->bytes), malloc(t->bytes), malloc(t->bytes)};
+        for (int who = CUDNN; who <= OURS; who++) {
             cuda_ok("cuMemsetD8", cuda.MemsetD8_v2(at, 0xff, t->bytes));
             cuda_ok("cuCtxSynchronize", cuda.CtxSynchronize());
-            runs[who](m, 0);
+            RUNS[who](m, 0);
             cuda_ok("cuCtxSynchronize", cuda.CtxSynchronize());
             cuda_ok("cuMemcpyDtoH", cuda.MemcpyDtoH_v2(results[who], at, t->bytes));
         }
-        const bool is_same = memcmp(results[0], results[1], t->bytes) == 0;
-        if (!is_same && !(g->is_loose && distance(results[0], results[1], t->bytes) < 0.02)) {
-            fprintf(stderr, "%s: tensor %d differs from cuDNN's\n", g->name, i + 1);
-            same = 0;
+        for (int who = AGAIN; who <= OURS; who++) {
+            const bool is_same = memcmp(results[0], results[who], t->bytes) == 0;
+            if (!is_same && !(g->is_loose && distance(results[0], results[who], t->bytes) < 0.02)) {
+                fprintf(stderr, "%s: tensor %d of %s differs from cuDNN's\n", g->name, i + 1, SUBJECTS[who]);
+                same = 0;
+            }
         }
-        free(results[0]);
-        free(results[1]);
+        for (int who = CUDNN; who <= OURS; who++) {
+            free(results[who]);
+        }
     }
     return same;
 }
@@ -259,76 +185,43 @@ static void fill(void* memory, size_t bytes, int seed)
     free(numbers);
 }
 
-/* Measures one graph. Answers whether the results agree. */
-static int compare(graph* g)
+/* Memory for the tensors of a graph, in as many sets, and for its workspaces. */
+static void bind(graph* g, const our_plan* ours, bindings* b)
 {
-    static const run RUNS[3] = {run_cudnn, run_ours, run_ours_whole};
-    bindings b = {0, 0, {0}, {{0}}, NULL, NULL};
-    plan(g);
-    measured m = {&b, g, plan_ours(g->json), {0}};
     for (int i = 0; i < g->count; i++) {
         tensor* t = &g->tensors[i];
         if (t->bytes == 0 || t->is_scratch) {
             continue;
         }
-        t->bound = b.count;
-        b.uids[b.count] = i + 1;
+        t->bound = b->count;
+        b->uids[b->count] = i + 1;
         for (int set = 0; set < SETS; set++) {
-            b.pointers[set][b.count] = allocate(t->bytes);
-            fill(b.pointers[set][b.count], t->bytes, i + set);
+            b->pointers[set][b->count] = allocate(t->bytes);
+            fill(b->pointers[set][b->count], t->bytes, i + set);
         }
-        b.count++;
+        b->count++;
     }
-    b.all = b.count;
+    b->all = b->count;
     for (int i = 0; i < g->count; i++) {
         tensor* t = &g->tensors[i];
         if (t->is_value || t->is_scratch) {
             t->scratch = t->is_scratch ? allocate(t->bytes) : NULL;
-            b.uids[b.all] = i + 1;
+            b->uids[b->all] = i + 1;
             for (int set = 0; set < SETS; set++) {
-                b.pointers[set][b.all] = t->is_scratch ? t->scratch : (void*)&t->value;
+                b->pointers[set][b->all] = t->is_scratch ? t->scratch : (void*)&t->value;
             }
-            b.all++;
+            b->all++;
         }
     }
-    b.our_workspace = allocate((size_t)m.ours.workspace_size);
-    b.workspace = allocate((size_t)g->workspace_size);
+    b->our_workspace = allocate((size_t)ours->workspace_size);
+    b->workspace = allocate((size_t)g->workspace_size);
+}
+
+static void unbind(const graph* g, const bindings* b)
+{
     for (int set = 0; set < SETS; set++) {
-        m.packs[set] = our_pack(&b, set);
-    }
-    const int same = agree(g, &b, &m);
-    CUevent first, last;
-    cuda_ok("cuEventCreate", cuda.EventCreate(&first, 0));
-    cuda_ok("cuEventCreate", cuda.EventCreate(&last, 0));
-    double host[3][HOST_ROUNDS], device[2][ROUNDS], more[HOST_ROUNDS], slower[ROUNDS];
-    for (int round = -1; round < host_rounds; round++) {
-        const int at = round < 0 ? 0 : round;
-        for (int who = 0; who < 3; who++) {
-            host[who][at] = host_time(RUNS[who], &m);
-        }
-        more[at] = host[1][at] - host[0][at];
-    }
-    for (int round = -1; round < rounds; round++) {
-        const int at = round < 0 ? 0 : round;
-        for (int who = 0; who < 2; who++) {
-            device[who][at] = device_time(RUNS[who], &m, first, last);
-        }
-        slower[at] = device[1][at] / device[0][at];
-    }
-    printf("%s,cuDNN: device,%.2f,us\n", g->name, median(device[0], rounds) / 1e3);
-    printf("%s,CUDNN_ENGINE: device,%.2f,us\n", g->name, median(device[1], rounds) / 1e3);
-    printf("%s,device: CUDNN_ENGINE over cuDNN,%.4f,ratio\n", g->name, median(slower, rounds));
-    printf("%s,cuDNN: host of pack and execute,%.3f,us\n", g->name, median(host[0], host_rounds) / 1e3);
-    printf("%s,CUDNN_ENGINE: host of hipdnnBackendExecute,%.3f,us\n", g->name, median(host[1], host_rounds) / 1e3);
-    printf("%s,CUDNN_ENGINE: host of pack and execute,%.3f,us\n", g->name, median(host[2], host_rounds) / 1e3);
-    printf("%s,host: hipdnnBackendExecute above cuDNN,%.3f,us\n", g->name, median(more, host_rounds) / 1e3);
-    printf("%s,CUDNN_ENGINE: workspace of callers,%lld,bytes\n", g->name, (long long)m.ours.workspace_size);
-    printf("%s,cuDNN: workspace,%lld,bytes\n", g->name, (long long)g->workspace_size);
-    fflush(stdout);
-    for (int set = 0; set < SETS; set++) {
-        ours_ok("destroy the pack", hipdnn.BackendDestroyDescriptor(m.packs[set]));
-        for (int i = 0; i < b.count; i++) {
-            cuda_ok("cuMemFree", cuda.MemFree_v2((CUdeviceptr)(uintptr_t)b.pointers[set][i]));
+        for (int i = 0; i < b->count; i++) {
+            cuda_ok("cuMemFree", cuda.MemFree_v2((CUdeviceptr)(uintptr_t)b->pointers[set][i]));
         }
     }
     for (int i = 0; i < g->count; i++) {
@@ -336,8 +229,35 @@ static int compare(graph* g)
             cuda_ok("cuMemFree", cuda.MemFree_v2((CUdeviceptr)(uintptr_t)g->tensors[i].scratch));
         }
     }
-    cuda_ok("cuMemFree", cuda.MemFree_v2((CUdeviceptr)(uintptr_t)b.our_workspace));
-    cuda_ok("cuMemFree", cuda.MemFree_v2((CUdeviceptr)(uintptr_t)b.workspace));
+    cuda_ok("cuMemFree", cuda.MemFree_v2((CUdeviceptr)(uintptr_t)b->our_workspace));
+    cuda_ok("cuMemFree", cuda.MemFree_v2((CUdeviceptr)(uintptr_t)b->workspace));
+}
+
+/* Measures one graph. Answers whether the results agree. */
+static int compare(graph* g)
+{
+    static graph again;
+    bindings b = {0, 0, {0}, {{0}}, NULL, NULL};
+    plan(g);
+    again = *g;
+    plan(&again);
+    if (again.workspace_size > g->workspace_size) {
+        g->workspace_size = again.workspace_size;
+    }
+    measured m = {&b, {g, &again}, plan_ours(g->json), {0}};
+    bind(g, &m.ours, &b);
+    for (int set = 0; set < SETS; set++) {
+        m.packs[set] = our_pack(&b, set);
+    }
+    const int same = agree(g, &b, &m);
+    measure(g->name, &m);
+    printf("%s,CUDNN_ENGINE: workspace of callers,%lld,bytes\n", g->name, (long long)m.ours.workspace_size);
+    printf("%s,cuDNN: workspace,%lld,bytes\n", g->name, (long long)g->workspace_size);
+    fflush(stdout);
+    for (int set = 0; set < SETS; set++) {
+        ours_ok("destroy the pack", hipdnn.BackendDestroyDescriptor(m.packs[set]));
+    }
+    unbind(g, &b);
     return same;
 }
 
@@ -350,12 +270,12 @@ static void first(const char* library, double loaded)
     ours_ok("hipdnnSetStream", hipdnn.SetStream(our_handle, (void*)stream));
     const double handle = now();
     graph g;
-    convolution(&g, 1, 16, 16, 3, 8);
+    convolution(&g, 1, 16, 16, 3, 8, 1);
     plan_ours(g.json);
     const double planned = now();
     open_cudnn();
     const double opened = now();
-    convolution(&g, 1, 16, 24, 3, 8);
+    convolution(&g, 1, 16, 24, 3, 8, 1);
     plan(&g);
     printf("first,CUDA: cuInit and context,%.2f,ms\n", (context - loaded) / 1e6);
     printf("first,this library: opened and a handle,%.2f,ms\n", (handle - context) / 1e6);
@@ -381,17 +301,14 @@ int main(int count, char** arguments)
     open_library(&hipdnn, sizeof hipdnn, arguments[1], "hipdnn", HIPDNN_FUNCTIONS);
     ours_ok("hipdnnCreate", hipdnn.Create(&our_handle));
     ours_ok("hipdnnSetStream", hipdnn.SetStream(our_handle, (void*)stream));
-    rounds = is_small ? 1 : ROUNDS;
-    host_rounds = is_small ? 1 : HOST_ROUNDS;
-    fprintf(stderr, "cuDNN %zu; device: medians of %d rounds in turns, each the mean of %d executions between two events\n",
-            cudnn.GetVersion(), rounds, DEVICE_LAUNCHES);
-    fprintf(stderr, "host: medians of %d rounds in turns, each the mean of %d executions from an idle device, whose queue has room\n",
-            host_rounds, LAUNCHES);
     printf("what,who,value,unit\n");
     int same = 1;
-    graph g;
+    static graph g;
     if (is_small) {
-        convolution(&g, 1, 8, 8, 3, 4);
+        rounds = host_rounds = 1;
+        convolution(&g, 1, 8, 8, 3, 4, 1);
+        same &= compare(&g);
+        convolution(&g, 1, 8, 8, 3, 4, 2);
         same &= compare(&g);
         product(&g, 8, 16, 8);
         same &= compare(&g);
@@ -399,21 +316,29 @@ int main(int count, char** arguments)
         same &= compare(&g);
         return same ? 0 : 1;
     }
-    convolution(&g, 1, 16, 16, 3, 8);
+    fprintf(stderr, "cuDNN %zu; medians of %d rounds of the device and %d of the host, in turns whose order changes\n",
+            cudnn.GetVersion(), rounds, host_rounds);
+    /* ResNet-50's convolutions: channels, filters, their size, the image's and the stride. */
+    static const int64_t CONVOLUTIONS[][5] = {{8, 64, 7, 224, 2},   {64, 64, 1, 56, 1},   {64, 64, 3, 56, 1},  {256, 64, 1, 56, 1},
+                                              {128, 128, 3, 28, 1}, {256, 256, 3, 14, 1}, {512, 512, 3, 7, 1}, {256, 512, 1, 56, 2}};
+    /* BERT's, base with 512 positions and with 4096, and large with 4096. */
+    static const int64_t PRODUCTS[][3] = {{512, 3072, 768}, {4096, 3072, 768}, {4096, 4096, 1024}};
+    convolution(&g, 1, 16, 16, 3, 8, 1);
     same &= compare(&g);
-    convolution(&g, 64, 64, 64, 3, 56);
-    same &= compare(&g);
-    convolution(&g, 64, 256, 64, 1, 56);
-    same &= compare(&g);
-    convolution(&g, 64, 512, 512, 3, 7);
-    same &= compare(&g);
-    product(&g, 512, 3072, 768);
-    same &= compare(&g);
-    product(&g, 4096, 4096, 1024);
-    same &= compare(&g);
-    attention(&g, 2, 16, 2048, 128);
-    same &= compare(&g);
-    attention_backward(&g, 2, 16, 2048, 128);
-    same &= compare(&g);
+    for (size_t i = 0; i < sizeof CONVOLUTIONS / sizeof *CONVOLUTIONS; i++) {
+        const int64_t* of = CONVOLUTIONS[i];
+        convolution(&g, 64, of[0], of[1], of[2], of[3], of[4]);
+        same &= compare(&g);
+    }
+    for (size_t i = 0; i < sizeof PRODUCTS / sizeof *PRODUCTS; i++) {
+        product(&g, PRODUCTS[i][0], PRODUCTS[i][1], PRODUCTS[i][2]);
+        same &= compare(&g);
+    }
+    for (int64_t s = 2048; s <= 8192; s *= 4) {
+        attention(&g, 2, 16, s, 128);
+        same &= compare(&g);
+        attention_backward(&g, 2, 16, s, 128);
+        same &= compare(&g);
+    }
     return same ? 0 : 1;
 }

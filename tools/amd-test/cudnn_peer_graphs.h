@@ -35,7 +35,8 @@ __attribute__((format(printf, 1, 2), noreturn)) static void die(const char* form
 #define CUDA_FUNCTIONS(X) \
     X(Init) X(DeviceGet) X(DevicePrimaryCtxRetain) X(CtxSetCurrent) X(CtxSynchronize) X(StreamCreate) X(MemAlloc_v2) \
     X(MemFree_v2) X(MemcpyHtoD_v2) X(MemcpyDtoH_v2) X(MemsetD8_v2) X(EventCreate) X(EventRecord) X(EventSynchronize) \
-    X(EventElapsedTime)
+    X(EventElapsedTime) X(StreamBeginCapture_v2) X(StreamEndCapture) X(GraphInstantiateWithFlags) X(GraphLaunch) \
+    X(GraphExecDestroy) X(GraphDestroy)
 #define CUDNN_LIST(X) \
     X(GetVersion) X(GetErrorString) X(GetLastErrorString) X(Create) X(SetStream) X(BackendCreateDescriptor) \
     X(BackendDestroyDescriptor) X(BackendFinalize) X(BackendSetAttribute) X(BackendGetAttribute) X(BackendExecute)
@@ -317,17 +318,18 @@ static void json_node(graph* g, const char* type)
          g->json[g->length - 1] == '[' ? "" : ", ", type);
 }
 
-/* y [n, k, s, s] of x [n, c, s, s] and w [k, c, f, f], half, channels last. */
-static void convolution(graph* g, int64_t n, int64_t c, int64_t k, int64_t f, int64_t s)
+/* y [n, k, s / step, s / step] of x [n, c, s, s] and w [k, c, f, f], half, channels last. */
+static void convolution(graph* g, int64_t n, int64_t c, int64_t k, int64_t f, int64_t s, int64_t step)
 {
-    const int64_t pad[2] = {f / 2, f / 2}, one[2] = {1, 1}, spatial = 2;
+    const int64_t pad[2] = {f / 2, f / 2}, one[2] = {1, 1}, steps[2] = {step, step}, spatial = 2;
+    const int64_t made_size = (s + 2 * pad[0] - f) / step + 1;
     const float factors[2] = {1.0f, 0.0f};
     const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
-    const int64_t dims[3][4] = {{n, c, s, s}, {k, c, f, f}, {n, k, s, s}};
+    const int64_t dims[3][4] = {{n, c, s, s}, {k, c, f, f}, {n, k, made_size, made_size}};
     int places[3];
     char name[100];
-    snprintf(name, sizeof name, "convolution %lldx%lldx%lldx%lld by %lldx%lldx%lld half", (long long)n, (long long)c,
-             (long long)s, (long long)s, (long long)k, (long long)f, (long long)f);
+    snprintf(name, sizeof name, "convolution %lldx%lldx%lldx%lld by %lldx%lldx%lld/%lld half", (long long)n, (long long)c,
+             (long long)s, (long long)s, (long long)k, (long long)f, (long long)f, (long long)step);
     begin(g, name);
     for (int i = 0; i < 3; i++) {
         const int64_t* d = dims[i];
@@ -337,9 +339,9 @@ static void convolution(graph* g, int64_t n, int64_t c, int64_t k, int64_t f, in
     json(g, "], \"nodes\": [");
     json_node(g, "ConvolutionFwdAttributes");
     json(g, "\"inputs\": {\"x_tensor_uid\": 1, \"w_tensor_uid\": 2}, \"outputs\": {\"y_tensor_uid\": 3}, ");
-    json(g, "\"parameters\": {\"pre_padding\": [%d, %d], \"post_padding\": [%d, %d], \"stride\": [1, 1], "
+    json(g, "\"parameters\": {\"pre_padding\": [%d, %d], \"post_padding\": [%d, %d], \"stride\": [%d, %d], "
             "\"dilation\": [1, 1], \"conv_mode\": \"CROSS_CORRELATION\"}}]}",
-         (int)pad[0], (int)pad[0], (int)pad[0], (int)pad[0]);
+         (int)pad[0], (int)pad[0], (int)pad[0], (int)pad[0], (int)step, (int)step);
     if (cudnn.Create == NULL) {
         return;
     }
@@ -348,7 +350,7 @@ static void convolution(graph* g, int64_t n, int64_t c, int64_t k, int64_t f, in
     set(described, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
     set(described, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &spatial);
     set(described, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2, one);
-    set(described, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2, one);
+    set(described, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2, steps);
     set(described, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, pad);
     set(described, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, pad);
     cudnn_ok("a convolution", cudnn.BackendFinalize(described));
