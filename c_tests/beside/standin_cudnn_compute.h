@@ -30,6 +30,10 @@ static int computed_count;
 static int type_of(const object* tensor)
 {
     switch (integer(tensor, CUDNN_ATTR_TENSOR_DATA_TYPE, 0, 0)) {
+    case CUDNN_DATA_FP8_E4M3:
+        return STANDIN_E4M3;
+    case CUDNN_DATA_FP8_E5M2:
+        return STANDIN_E5M2;
     case CUDNN_DATA_HALF:
         return STANDIN_HALF;
     case CUDNN_DATA_BFLOAT16:

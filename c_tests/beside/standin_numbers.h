@@ -49,6 +49,24 @@ static inline double standin_e4m3(uint8_t s)
     return s & 0x80 ? -r : r;
 }
 
+/* The nearest, the even one of two; what is too large is the largest. */
+static inline uint8_t standin_e4m3_of(double r)
+{
+    const uint8_t sign = signbit(r) ? 0x80 : 0;
+    int e;
+    r = fabs(r);
+    if (isnan(r)) {
+        return 0x7f;
+    }
+    if (r >= 448.0) {
+        return sign | 0x7e;
+    }
+    frexp(r, &e);
+    e = r < 0x1p-6 ? -5 : e;
+    const unsigned m = (unsigned)nearbyint(ldexp(r, 4 - e));
+    return (uint8_t)(sign | (e == -5 ? m : ((unsigned)(e + 5) << 3) + m));
+}
+
 static inline double standin_load(const void* memory, int type, int64_t place)
 {
     float single;
@@ -88,6 +106,9 @@ static inline void standin_store(void* memory, int type, int64_t place, double n
     const uint16_t bits = type == STANDIN_HALF ? standin_half_of(number) : standin_bfloat16_of(single);
     const int32_t whole = type == STANDIN_INT32 ? (int32_t)number : 0;
     switch (type) {
+    case STANDIN_E4M3:
+        ((uint8_t*)memory)[place] = standin_e4m3_of(number);
+        break;
     case STANDIN_DOUBLE:
         memcpy((char*)memory + place * 8, &number, 8);
         break;

@@ -33,6 +33,8 @@ pub fn cases() -> Vec<(&'static str, Case)> {
         sequences::cases(),
         scaled::cases(),
         matrices::cases(),
+        small::cases(),
+        small::convolutions(),
     ];
     let of_cudnn = cudnn.into_iter().flatten().map(|case| (CUDNN, case));
     let of_cublaslt = matrices::cases().into_iter().chain(matrices::gradients()).chain(small::cases());

@@ -1,7 +1,9 @@
-//! Products of 8-bit floats with scales in memory.
+//! Products and convolutions of 8-bit floats with scales in memory.
 
-use hipdnn_plugin_sdk::graph::operation::{Matmul, Pointwise};
-use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
+use hipdnn_plugin_sdk::graph::operation::{
+    ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward, Matmul, Pointwise,
+};
+use hipdnn_plugin_sdk::graph::{ConvMode, DataType, PointwiseMode};
 
 use crate::case::{Case, Order, strides};
 
@@ -89,6 +91,83 @@ pub fn cases() -> Vec<Case> {
         for mode in [PointwiseMode::ReluFwd, PointwiseMode::GeluApproxTanhFwd] {
             cases.push(product(Form { activation: Some(mode), ..bias }));
         }
+    }
+    cases
+}
+
+macro_rules! convolution {
+    ($operation:ident { $($tensor:ident: $value:expr),+ }) => {
+        $operation {
+            $($tensor: $value,)+
+            pre_padding: vec![1; 2],
+            post_padding: vec![1; 2],
+            stride: vec![1; 2],
+            dilation: vec![1; 2],
+            conv_mode: ConvMode::CrossCorrelation,
+        }
+    };
+}
+
+/// Images with channels last by filters of 3 x 3, or a gradient, with so many scales behind it.
+fn convolution(direction: &str, factors: [DataType; 2], result: DataType, scales: usize) -> Case {
+    const LAST: Order = Order::ChannelsLast;
+    const RANGE: [f32; 2] = [-2.0, 2.0];
+    let [x_dims, w_dims, y_dims] = [[4, 64, 14, 14], [32, 64, 3, 3], [4, 32, 14, 14]];
+    let [first, second] = factors;
+    let mut case = Case::new(format!(
+        "small conv {direction} {} x {} to {}, {scales} scales",
+        first.name(),
+        second.name(),
+        result.name()
+    ));
+    // A result of 8 bits may be rounded to the other neighbour.
+    case.tolerance = if result == DataType::Fp8E4m3 { 0.13 } else { 2e-3_f32.max(case.tolerance) };
+    let dims = match direction {
+        "forward" => [x_dims, w_dims, y_dims],
+        "data" => [y_dims, w_dims, x_dims],
+        _ => [x_dims, y_dims, w_dims],
+    };
+    let a = case.input(first, &dims[0], LAST, RANGE);
+    let b = case.input(second, &dims[1], LAST, RANGE);
+    let factors: Vec<i64> = [0.25, 3.0]
+        .into_iter()
+        .take(scales)
+        .map(|near| case.input(DataType::Float, &[1; 4], FIRST, [near, near + 0.5]))
+        .collect();
+    let out = |case: &mut Case, is_last: bool| {
+        if is_last {
+            case.output(result, &dims[2], LAST)
+        } else {
+            case.between(DataType::Float, &dims[2], LAST)
+        }
+    };
+    let mut last = out(&mut case, factors.is_empty());
+    match direction {
+        "forward" => case.node(convolution!(ConvolutionForward { x: a, w: b, y: last })),
+        "data" => case.node(convolution!(ConvolutionBackwardData { dy: a, w: b, dx: last })),
+        _ => case.node(convolution!(ConvolutionBackwardFilter { x: a, dy: b, dw: last })),
+    }
+    for (place, factor) in factors.iter().enumerate() {
+        let next = out(&mut case, place + 1 == factors.len());
+        case.node(Pointwise::new(PointwiseMode::Mul, last, Some(*factor), next));
+        last = next;
+    }
+    case
+}
+
+pub fn convolutions() -> Vec<Case> {
+    use DataType::{Bfloat16, Float, Fp8E4m3, Fp8E5m2, Half};
+    let mut cases = Vec::new();
+    for factors in [[Fp8E4m3, Fp8E4m3], [Fp8E4m3, Fp8E5m2], [Fp8E5m2, Fp8E4m3], [Fp8E5m2, Fp8E5m2]] {
+        for direction in ["forward", "data", "filter"] {
+            for scales in [0, 2] {
+                cases.push(convolution(direction, factors, Float, scales));
+            }
+        }
+    }
+    for result in [Half, Bfloat16, Fp8E4m3] {
+        cases.push(convolution("forward", [Fp8E4m3; 2], result, 0));
+        cases.push(convolution("forward", [Fp8E4m3; 2], result, 2));
     }
     cases
 }
