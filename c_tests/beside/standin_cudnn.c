@@ -291,7 +291,7 @@ cudnnStatus_t cudnnBackendGetAttribute(
         }
     } else if (name == CUDNN_ATTR_ENGINECFG_ENGINE) {
         *count = 1;
-    } else if (name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE) {
+    } else if (name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE || name == CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE) {
         *count = 0;
     } else if (name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE && room == 1) {
         const int64_t size = workspace_size(o);

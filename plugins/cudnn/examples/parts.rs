@@ -1,15 +1,17 @@
 //! Says into which parts graphs are divided for cuDNN, on a device that need not be there: cuDNN is asked for plans, none of which runs.
 //!
 //! `parts DEVICE FOLDER [NAME...]`: a file with the device's properties, as cuDNN writes them in JSON, and a folder of graphs in JSON. The exit
-//! status is 1 where cuDNN fails otherwise than by having no engine, or has none for a graph whose name begins with one of the names.
+//! status is 1 where cuDNN fails otherwise than by having no engine, or has none for a graph whose name begins with one of the names. What is saved
+//! of plans lies beside the graphs then, and another process makes plans of it: where cuDNN compiles kernels again, that is a failure, too.
 
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::Instant;
 
 use hipdnn_cudnn_plugin::compiled::{Maker, Target, properties};
 use hipdnn_cudnn_plugin::cudnn::Cudnn;
@@ -21,20 +23,48 @@ use hipdnn_plugin_sdk::ffi::HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE;
 use hipdnn_plugin_sdk::{PluginError, json};
 
 fn main() -> ExitCode {
-    let arguments: Vec<PathBuf> = std::env::args().skip(1).map(PathBuf::from).collect();
+    let mut arguments: Vec<PathBuf> = std::env::args().skip(1).map(PathBuf::from).collect();
+    let is_second = arguments.pop_if(|last| last.as_os_str() == SECOND).is_some();
     let [device, folder, names @ ..] = arguments.as_slice() else {
         eprintln!("usage: parts DEVICE FOLDER [NAME...]");
         return ExitCode::from(2);
     };
     let names: Vec<_> = names.iter().map(|name| name.to_string_lossy()).collect();
-    match divided(device, folder, |graph| names.iter().any(|name| graph.starts_with(&**name))) {
-        Ok(0) => ExitCode::SUCCESS,
+    let is_needed = |graph: &str| names.iter().any(|name| graph.starts_with(&**name));
+    let done = divided(device, folder, is_second, is_needed);
+    match done {
+        Ok(0) if is_second => ExitCode::SUCCESS,
+        Ok(0) => match again(&arguments) {
+            Ok(true) => ExitCode::SUCCESS,
+            Ok(false) => ExitCode::FAILURE,
+            Err(error) => {
+                eprintln!("parts: {error}");
+                ExitCode::from(2)
+            }
+        },
         Ok(_) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("parts: {error}");
             ExitCode::from(2)
         }
     }
+}
+
+/// The last argument of the process that has plans to load.
+const SECOND: &str = "--saved";
+
+/// Plans everything in another process, of what was saved. Answers whether it was right.
+fn again(arguments: &[PathBuf]) -> Result<bool, Box<dyn Error>> {
+    let began = Instant::now();
+    let ended = Command::new(std::env::current_exe()?).args(arguments).arg(SECOND).output()?;
+    let text = String::from_utf8_lossy(&ended.stdout);
+    let is_right = ended.status.success();
+    if !is_right {
+        text.lines().filter(|line| line.contains("FAILED")).for_each(|line| println!("{line}"));
+    }
+    let last = text.lines().last().unwrap_or_default();
+    println!("{last}, of what was saved in {:.0} s", began.elapsed().as_secs_f64());
+    Ok(is_right)
 }
 
 /// What became of a graph.
@@ -50,6 +80,7 @@ enum Outcome {
 fn divided(
     device: &Path,
     folder: &Path,
+    is_second: bool,
     is_needed: impl Fn(&str) -> bool + Sync,
 ) -> Result<usize, Box<dyn Error>> {
     let cudnn = Cudnn::find()?;
@@ -67,7 +98,7 @@ fn divided(
         loop {
             let place = next.fetch_add(1, Ordering::Relaxed);
             let Some(file) = files.get(place) else { return Ok(done) };
-            let (outcome, text) = plan(maker, file, &is_needed)?;
+            let (outcome, text) = plan(maker, file, is_second, &is_needed)?;
             done.push((place, outcome, text));
         }
     };
@@ -90,20 +121,38 @@ fn divided(
 }
 
 /// What cuDNN makes of the graph in a file.
-fn plan(maker: Maker, file: &Path, is_needed: impl Fn(&str) -> bool) -> Result<(Outcome, String), String> {
+fn plan(
+    maker: Maker,
+    file: &Path,
+    is_second: bool,
+    is_needed: impl Fn(&str) -> bool,
+) -> Result<(Outcome, String), String> {
     let name = file.file_stem().unwrap_or_default().to_string_lossy();
     let failed = |error: &dyn Error| format!("{name}: {error}");
     let bytes = fs::read(file).map_err(|error| failed(&error))?;
     let graph = json::read_bytes(&bytes).map_err(|error| failed(&error))?;
     let prepared = prepare(&graph).map_err(|refusal| format!("{name}: {refusal}"))?;
     let of = |saved: &Found| parts(|| Ok(maker), &prepared, &Options::default(), saved);
+    let kept = file.with_extension("plan");
+    let first = match fs::read(&kept) {
+        Ok(bytes) if is_second => Found::read(&bytes).and_then(|saved| of(&saved)).and_then(|parts| {
+            // Of what is loaded it is not known.
+            match parts.iter().any(Part::is_runtime_compiled) {
+                true => Err(PluginError::internal("kernels were compiled again")),
+                false => Ok(parts),
+            }
+        }),
+        _ => of(&Found::default()),
+    };
     // What is saved of a plan makes the same one.
     let again = |first: Vec<Part>| {
         let mut saved = Found::default();
         for part in &first {
             saved.add(&part.nodes, part.save()?);
         }
-        let second = of(&Found::read(&saved.write()?)?)?;
+        let bytes = saved.write()?;
+        fs::write(&kept, &bytes).map_err(|error| PluginError::internal(failed(&error)))?;
+        let second = of(&Found::read(&bytes)?)?;
         let nodes = |parts: &[Part]| parts.iter().map(|part| part.nodes.clone()).collect::<Vec<_>>();
         if nodes(&first) == nodes(&second) {
             return Ok(first);
@@ -111,7 +160,7 @@ fn plan(maker: Maker, file: &Path, is_needed: impl Fn(&str) -> bool) -> Result<(
         let (first, second) = (nodes(&first), nodes(&second));
         Err(PluginError::internal(format!("parts {first:?}, and {second:?} once it was saved")))
     };
-    let (outcome, text) = match of(&Found::default()).and_then(again) {
+    let (outcome, text) = match first.and_then(again) {
         Ok(parts) if parts.len() == 1 => (Outcome::Whole, "whole".to_owned()),
         Ok(parts) => {
             let nodes: Vec<String> = parts.iter().map(|part| format!("{:?}", part.nodes)).collect();

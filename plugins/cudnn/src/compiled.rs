@@ -5,6 +5,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
 use hipdnn_plugin_sdk::dynlib::Object;
+use hipdnn_plugin_sdk::ffi::HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE;
 use hipdnn_plugin_sdk::gpu::Gpu;
 use hipdnn_plugin_sdk::{PluginError, Refusal};
 use parking_lot::Mutex;
@@ -14,16 +15,17 @@ use crate::descriptor::{Open, OperationGraph, get};
 use crate::knob::{Options, TIMED_PLANS};
 use crate::lowering::Described;
 use crate::names::{
-    ATTR_DEVICEPROP_JSON_REPRESENTATION, ATTR_ENGINE_NUMERICAL_NOTE, ATTR_ENGINECFG_ENGINE,
-    ATTR_ENGINEHEUR_DEVICEPROP, ATTR_ENGINEHEUR_MODE, ATTR_ENGINEHEUR_OPERATION_GRAPH,
+    ATTR_DEVICEPROP_JSON_REPRESENTATION, ATTR_ENGINE_BEHAVIOR_NOTE, ATTR_ENGINE_NUMERICAL_NOTE,
+    ATTR_ENGINECFG_ENGINE, ATTR_ENGINEHEUR_DEVICEPROP, ATTR_ENGINEHEUR_MODE, ATTR_ENGINEHEUR_OPERATION_GRAPH,
     ATTR_ENGINEHEUR_RESULTS, ATTR_EXECUTION_PLAN_DEVICEPROP, ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
     ATTR_EXECUTION_PLAN_HANDLE, ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
     ATTR_VARIANT_PACK_DATA_POINTERS, ATTR_VARIANT_PACK_UNIQUE_IDS, ATTR_VARIANT_PACK_WORKSPACE,
     BACKEND_DEVICEPROP_DESCRIPTOR, BACKEND_ENGINE_DESCRIPTOR, BACKEND_ENGINECFG_DESCRIPTOR,
     BACKEND_ENGINEHEUR_DESCRIPTOR, BACKEND_EXECUTION_PLAN_DESCRIPTOR, BACKEND_VARIANT_PACK_DESCRIPTOR,
-    HEUR_MODE_A, HEUR_MODE_FALLBACK, NUMERICAL_NOTE_DOWN_CONVERT_INPUTS, NUMERICAL_NOTE_NONDETERMINISTIC,
-    NUMERICAL_NOTE_TENSOR_CORE, TYPE_BACKEND_DESCRIPTOR, TYPE_CHAR, TYPE_HANDLE, TYPE_HEUR_MODE, TYPE_INT64,
-    TYPE_NUMERICAL_NOTE, TYPE_VOID_PTR,
+    BEHAVIOR_NOTE_REQUIRES_BIAS_REORDER, BEHAVIOR_NOTE_REQUIRES_FILTER_REORDER,
+    BEHAVIOR_NOTE_RUNTIME_COMPILATION, HEUR_MODE_A, HEUR_MODE_FALLBACK, NUMERICAL_NOTE_DOWN_CONVERT_INPUTS,
+    NUMERICAL_NOTE_NONDETERMINISTIC, NUMERICAL_NOTE_TENSOR_CORE, TYPE_BACKEND_DESCRIPTOR, TYPE_BEHAVIOR_NOTE,
+    TYPE_CHAR, TYPE_HANDLE, TYPE_HEUR_MODE, TYPE_INT64, TYPE_NUMERICAL_NOTE, TYPE_VOID_PTR,
 };
 use crate::trial;
 
@@ -39,6 +41,8 @@ pub struct Compiled {
     plan: Object,
     /// Bytes of workspace that it needs.
     pub workspace_size: usize,
+    /// Whether its kernels were compiled for it, as far as cuDNN says.
+    pub is_runtime_compiled: bool,
 }
 
 /// What decides which plan is made.
@@ -50,8 +54,24 @@ struct Key {
     options: Options,
 }
 
+/// A plan, or why there is none: of the thread that looks for it, whom others wait for.
+type Slot = Arc<Mutex<Option<Result<Arc<Compiled>, PluginError>>>>;
+
 /// The plans of this process, the last used at the end.
-static PLANS: Mutex<VecDeque<(Key, Arc<Compiled>)>> = Mutex::new(VecDeque::new());
+static PLANS: Mutex<VecDeque<(Key, Slot)>> = Mutex::new(VecDeque::new());
+
+/// The slot for a plan, which is now the last used.
+fn slot(key: &Key) -> Slot {
+    let mut plans = PLANS.lock();
+    let known = plans.iter().position(|(other, _)| other == key).and_then(|place| plans.remove(place));
+    let entry = known.unwrap_or_else(|| (key.clone(), Slot::default()));
+    let slot = Arc::clone(&entry.1);
+    if plans.len() >= KEPT {
+        plans.pop_front();
+    }
+    plans.push_back(entry);
+    slot
+}
 
 /// What cuDNN knows the device of a plan by. Either is alive.
 #[derive(Clone, Copy, Debug)]
@@ -100,7 +120,7 @@ pub struct Maker {
 }
 
 impl Compiled {
-    /// The plan of a graph with these options, made now or before.
+    /// The plan of a graph with these options, made now or before, or by another thread meanwhile.
     ///
     /// # Errors
     /// Why cuDNN has none, in its words.
@@ -111,22 +131,23 @@ impl Compiled {
             described: described.clone(),
             options: options.clone(),
         };
-        let mut plans = PLANS.lock();
-        if let Some(place) = plans.iter().position(|(other, _)| *other == key)
-            && let Some(entry) = plans.remove(place)
-        {
-            let found = Arc::clone(&entry.1);
-            plans.push_back(entry);
-            return Ok(found);
+        let slot = slot(&key);
+        let mut made = slot.lock();
+        match &*made {
+            Some(Ok(plan)) => return Ok(Arc::clone(plan)),
+            // What cuDNN refused another thread meanwhile it refuses this one. Any other failure may be over.
+            Some(Err(error)) if error.status() == HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE => {
+                return Err(error.clone());
+            }
+            _ => {}
         }
-        drop(plans);
-        let made = Arc::new(search(maker, described, options)?);
-        let mut plans = PLANS.lock();
-        if plans.len() >= KEPT {
-            plans.pop_front();
+        let found = search(maker, described, options).map(Arc::new);
+        *made = Some(found.clone());
+        if found.is_err() {
+            // Who comes later looks again.
+            PLANS.lock().retain(|(_, other)| !Arc::ptr_eq(other, &slot));
         }
-        plans.push_back((key, Arc::clone(&made)));
-        Ok(made)
+        found
     }
 
     /// Puts the work on the stream of a handle.
@@ -202,7 +223,8 @@ impl Compiled {
         // SAFETY: the plan is alive, and the type that of the attribute.
         unsafe { get(cudnn, plan.get(), ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, TYPE_INT64, &mut size)? };
         let [size] = size;
-        Ok(Self { plan, workspace_size: usize::try_from(size).unwrap_or(0) })
+        let workspace_size = usize::try_from(size).unwrap_or(0);
+        Ok(Self { plan, workspace_size, is_runtime_compiled: false })
     }
 }
 
@@ -233,29 +255,47 @@ fn configurations(maker: Maker, graph: &OperationGraph, mode: c_int) -> Result<V
     }
 }
 
-/// What cuDNN says of the numbers that a configuration computes.
-fn notes(cudnn: &'static Cudnn, config: &Object) -> Result<Vec<c_int>, PluginError> {
+/// What cuDNN says of the engine of a configuration.
+#[derive(Debug, Default)]
+struct Notes {
+    /// Of the numbers that it computes.
+    numerical: Vec<c_int>,
+    /// Of what it does and asks for.
+    behavior: Vec<c_int>,
+}
+
+fn notes(cudnn: &'static Cudnn, config: &Object) -> Result<Notes, PluginError> {
     let engine = Open::new(cudnn, BACKEND_ENGINE_DESCRIPTOR)?.into_object();
-    // Room for more notes than there are.
-    let mut notes = vec![-1; 32];
-    // SAFETY: the objects are alive, and the types are those of the attributes.
-    let count = unsafe {
-        let mut place = [engine.get()];
-        get(cudnn, config.get(), ATTR_ENGINECFG_ENGINE, TYPE_BACKEND_DESCRIPTOR, &mut place)?;
-        get(cudnn, engine.get(), ATTR_ENGINE_NUMERICAL_NOTE, TYPE_NUMERICAL_NOTE, &mut notes)?
+    let read = |attribute, kind| {
+        // Room for more notes than there are.
+        let mut notes = vec![-1; 32];
+        // SAFETY: the engine is alive, and the type is that of the attribute.
+        let count = unsafe { get(cudnn, engine.get(), attribute, kind, &mut notes) }?;
+        notes.truncate(count);
+        Ok::<_, PluginError>(notes)
     };
-    notes.truncate(count);
-    Ok(notes)
+    let mut place = [engine.get()];
+    // SAFETY: the objects are alive, and the type is that of the attribute.
+    unsafe { get(cudnn, config.get(), ATTR_ENGINECFG_ENGINE, TYPE_BACKEND_DESCRIPTOR, &mut place) }?;
+    Ok(Notes {
+        numerical: read(ATTR_ENGINE_NUMERICAL_NOTE, TYPE_NUMERICAL_NOTE)?,
+        behavior: read(ATTR_ENGINE_BEHAVIOR_NOTE, TYPE_BEHAVIOR_NOTE)?,
+    })
 }
 
 /// Why a configuration is not to be taken.
-fn forbidden(notes: &[c_int], described: &Described, options: &Options) -> Option<&'static str> {
-    let has = |note| notes.contains(&note);
+fn forbidden(notes: &Notes, described: &Described, options: &Options) -> Option<&'static str> {
+    let has = |note| notes.numerical.contains(&note);
     let rounds = has(NUMERICAL_NOTE_TENSOR_CORE) || has(NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
+    let reorders = |note: &c_int| {
+        [BEHAVIOR_NOTE_REQUIRES_FILTER_REORDER, BEHAVIOR_NOTE_REQUIRES_BIAS_REORDER].contains(note)
+    };
     if (described.rounds_to_tf32 || described.may_use_tf32 && rounds) && !options.tf32 {
         Some("rounds floats to TF32, which cudnn.tf32 does not allow")
     } else if options.deterministic && has(NUMERICAL_NOTE_NONDETERMINISTIC) {
         Some("is not deterministic, which cudnn.deterministic asks for")
+    } else if notes.behavior.iter().any(reorders) {
+        Some("takes filters or biases in an order that tensors do not have")
     } else {
         None
     }
@@ -321,7 +361,10 @@ fn candidates(
                         &format!("an engine of cuDNN's needs {} bytes of workspace", made.workspace_size),
                     );
                 }
-                Ok(made) => found.push(made),
+                Ok(made) => {
+                    let is_runtime_compiled = notes.behavior.contains(&BEHAVIOR_NOTE_RUNTIME_COMPILATION);
+                    found.push(Compiled { is_runtime_compiled, ..made });
+                }
                 Err(error) => note(&mut reasons, error.message()),
             }
             if found.len() == most {
@@ -360,15 +403,23 @@ mod tests {
         let options = Options::default();
         let allowed = Options { tf32: true, ..Options::default() };
         let exact = Options { deterministic: true, ..Options::default() };
-        let cores = [NUMERICAL_NOTE_TENSOR_CORE];
+        let numerical = |notes: &[c_int]| Notes { numerical: notes.to_vec(), ..Notes::default() };
+        let behavior = |notes: &[c_int]| Notes { behavior: notes.to_vec(), ..Notes::default() };
+        let (cores, changing) =
+            (numerical(&[NUMERICAL_NOTE_TENSOR_CORE]), numerical(&[NUMERICAL_NOTE_NONDETERMINISTIC]));
         assert!(forbidden(&cores, &floats, &options).is_some());
         assert!(forbidden(&cores, &floats, &allowed).is_none());
-        assert!(forbidden(&[], &floats, &options).is_none());
-        assert!(forbidden(&[], &matrices, &options).is_some());
-        assert!(forbidden(&[], &matrices, &allowed).is_none());
+        assert!(forbidden(&Notes::default(), &floats, &options).is_none());
+        assert!(forbidden(&Notes::default(), &matrices, &options).is_some());
+        assert!(forbidden(&Notes::default(), &matrices, &allowed).is_none());
         assert!(forbidden(&cores, &halves, &options).is_none());
-        assert!(forbidden(&[NUMERICAL_NOTE_NONDETERMINISTIC], &halves, &exact).is_some());
-        assert!(forbidden(&[NUMERICAL_NOTE_NONDETERMINISTIC], &halves, &options).is_none());
+        assert!(forbidden(&changing, &halves, &exact).is_some());
+        assert!(forbidden(&changing, &halves, &options).is_none());
+        assert!(forbidden(&behavior(&[BEHAVIOR_NOTE_RUNTIME_COMPILATION]), &halves, &options).is_none());
+        for reordered in [BEHAVIOR_NOTE_REQUIRES_FILTER_REORDER, BEHAVIOR_NOTE_REQUIRES_BIAS_REORDER] {
+            let reason = forbidden(&behavior(&[reordered]), &halves, &options);
+            assert!(reason.is_some_and(|reason| reason.contains("order")));
+        }
     }
 
     #[test]

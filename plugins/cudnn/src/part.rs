@@ -87,6 +87,11 @@ impl Part {
         size.ok_or_else(|| Refusal::new("the workspace would be larger than the address space"))
     }
 
+    /// Whether cuDNN compiled kernels for it, as far as it says.
+    pub fn is_runtime_compiled(&self) -> bool {
+        self.compiled.is_runtime_compiled
+    }
+
     /// What cuDNN writes of its plan; nothing where its engine cannot be written, and the plan is to be looked for again.
     ///
     /// # Errors

@@ -116,6 +116,11 @@ pub fn save(plan: &Plan) -> Result<Vec<u8>, PluginError> {
     form.write_plan(plan.request(), &found.write()?)
 }
 
+/// Whether kernels were compiled for a plan.
+pub fn is_runtime_compiled(plan: &Plan) -> bool {
+    plan.steps().any(|step| matches!(step, Step::Part(part) if part.is_runtime_compiled()))
+}
+
 /// Puts the work of a plan on the handle's stream. Returns when the library has taken it, not when it is done.
 ///
 /// # Errors

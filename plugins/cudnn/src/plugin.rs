@@ -32,9 +32,8 @@ const CUDNN: usize = 0;
 /// The place of [`CUBLASLT_ENGINE`].
 pub const LT: usize = 1;
 
-/// What the engines say of themselves; only cuDNN compiles kernels. Executions can be captured.
-const NOTES: [i32; 4] =
-    [RUNTIME_COMPILATION, SUPPORTS_GRAPH_CAPTURE, EXTERNAL_LIBRARY, SUPPORTS_SERIALIZATION];
+/// What the engines say of themselves. Executions can be captured.
+const NOTES: [i32; 3] = [SUPPORTS_GRAPH_CAPTURE, EXTERNAL_LIBRARY, SUPPORTS_SERIALIZATION];
 
 fn knobs(engine: usize) -> Vec<Knob> {
     if engine == LT { lt_knobs() } else { cudnn_knobs() }
@@ -71,9 +70,16 @@ impl EnginePlugin for CudnnPlugin {
             .map_err(|error| Refusal::new(error.message().to_owned()))
     }
 
-    fn details(_: &Handle, engine: usize, _: &Graph) -> Result<EngineDetails, PluginError> {
-        let notes = if engine == LT { &NOTES[1..] } else { &NOTES };
-        let behavior_notes = notes.to_vec();
+    fn details(handle: &Handle, engine: usize, graph: &Graph) -> Result<EngineDetails, PluginError> {
+        let mut behavior_notes = NOTES.to_vec();
+        // cuDNN says of its engines which compile kernels. The plan is the one that was found when the graph was supported.
+        let compiles = || {
+            let found = plan(handle, engine, Self::request(engine, graph, &[]), &Found::default());
+            found.map_or(true, |plan| plan::is_runtime_compiled(&plan))
+        };
+        if engine == CUDNN && compiles() {
+            behavior_notes.insert(0, RUNTIME_COMPILATION);
+        }
         Ok(EngineDetails { knobs: knobs(engine), behavior_notes, ..EngineDetails::default() })
     }
 

@@ -7,9 +7,11 @@ mod standin;
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
 
 use hipdnn_cudnn_plugin::knob::CUDNN_TF32;
 use hipdnn_cudnn_plugin::plugin::CudnnPlugin;
+use hipdnn_plugin_sdk::engine_plugin::RUNTIME_COMPILATION;
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::operation::{Matmul, Pointwise};
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, PointwiseMode, Tensor};
@@ -29,6 +31,8 @@ function_table! {
             fn standin_loads() -> c_int;
             /// How many handles it made.
             fn standin_handles() -> c_int;
+            /// Has each search take so many milliseconds.
+            fn standin_slow_down(milliseconds: c_int) -> c_int;
         }
         optional {}
     }
@@ -274,6 +278,64 @@ fn handles_that_come_while_a_stream_is_captured_take_one_that_is_there() {
     let planned = planned(&another, &graph());
     capture(0);
     assert!(planned.is_ok());
+}
+
+/// out = mode(x · w), whose result has so many columns.
+fn layer(mode: PointwiseMode, columns: i64) -> Graph {
+    let tensor = |uid, dims: [i64; 2]| Tensor::new(uid, DataType::Float, &dims, &[dims[1], 1]);
+    let operations: [Operation; 2] =
+        [Matmul { a: 1, b: 2, c: 3 }.into(), Pointwise::new(mode, 3, None, 4).into()];
+    let node = |operation| Node { name: String::new(), compute_type: DataType::Float, operation };
+    let between = Tensor { is_virtual: true, ..tensor(3, [8, columns]) };
+    Graph {
+        tensors: vec![tensor(1, [8, 16]), tensor(2, [16, columns]), between, tensor(4, [8, columns])],
+        nodes: operations.map(node).into(),
+        ..Graph::default()
+    }
+}
+
+#[test]
+fn threads_that_plan_the_same_at_once_wait_for_the_first() {
+    let _one = alone();
+    let standin = STANDIN.get().unwrap();
+    // SAFETY: the function takes any number.
+    let slow_down = |milliseconds| unsafe { (standin.standin_slow_down)(milliseconds) };
+    let searches = |graph: &Graph, threads: usize| {
+        let [before, _] = counts();
+        let plan = || planned(&CudnnPlugin::create_handle().unwrap(), graph).map(drop);
+        let results: Vec<_> = thread::scope(|scope| {
+            let planning: Vec<_> = (0..threads).map(|_| scope.spawn(plan)).collect();
+            planning.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        (counts()[0] - before, results)
+    };
+    slow_down(100);
+    let (alone, _) = searches(&layer(PointwiseMode::TanhFwd, 16), 1);
+    let (together, results) = searches(&layer(PointwiseMode::TanhFwd, 32), 4);
+    slow_down(0);
+    assert!(results.iter().all(Result::is_ok));
+    assert_eq!(together, alone);
+}
+
+#[test]
+fn engines_say_of_a_graph_whether_kernels_are_compiled_for_it() {
+    let _one = alone();
+    let handle = CudnnPlugin::create_handle().unwrap();
+    let compiles = |graph: &Graph| {
+        let details = CudnnPlugin::details(&handle, CUDNN, graph).unwrap();
+        details.behavior_notes.contains(&RUNTIME_COMPILATION)
+    };
+    let mut single = graph();
+    single.nodes.truncate(1);
+    single.tensors[3].is_virtual = false;
+    single.tensors.retain(|tensor| [1, 4].contains(&tensor.uid));
+    let mut two = single.clone();
+    two.tensors.push(Tensor { uid: 5, ..single.tensors[0].clone() });
+    two.nodes.push(Node {
+        operation: Pointwise::new(PointwiseMode::SigmoidFwd, 4, None, 5).into(),
+        ..single.nodes[0].clone()
+    });
+    assert_eq!([compiles(&single), compiles(&two)], [false, true]);
 }
 
 #[test]

@@ -7,11 +7,13 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { SUCCESS = 0, NOT_SUPPORTED = 3000, BAD_PARAM = 2000, INTERNAL_ERROR = 4000, MOST_OPERATIONS = 2, WORKSPACE = 4096, RANK = 8, KEPT = 64 };
 /* Kinds of objects. */
@@ -21,7 +23,7 @@ enum {
     POINTWISE_MODE = 0, HEURISTIC_MODE = 200, HEURISTIC_GRAPH = 201, HEURISTIC_RESULTS = 202, CONFIG_ENGINE = 300, PLAN_CONFIG = 401,
     PLAN_WORKSPACE = 402, PLAN_JSON = 405, OPERATION_DESCRIPTOR = 750, OPERATION_X = 751, OPERATION_B = 752, OPERATION_Y = 753,
     GRAPH_OPERATIONS = 801, TENSOR_DIMS = 902, TENSOR_STRIDES = 903, TENSOR_UID = 906, TENSOR_IS_VIRTUAL = 907, PACK_UIDS = 1000,
-    PACK_POINTERS = 1001, PACK_WORKSPACE = 1003, ENGINE_NOTES = 1303, MATMUL_A = 1520, MATMUL_B = 1521, MATMUL_C = 1522,
+    PACK_POINTERS = 1001, PACK_WORKSPACE = 1003, ENGINE_NOTES = 1303, ENGINE_BEHAVIOR = 1305, MATMUL_A = 1520, MATMUL_B = 1521, MATMUL_C = 1522,
 };
 enum { TANH = 101, SIGMOID = 102 };
 enum { TYPE_BOOLEAN = 2, TYPE_BACKEND_DESCRIPTOR = 15, TYPE_CHAR = 24, HEURISTIC_A = 3 };
@@ -43,13 +45,16 @@ struct object {
 static _Thread_local const char* words = "";
 static object* plans[KEPT];
 static int plan_count;
-static int searches;
-static int loads;
+static atomic_int searches, loads;
+/* Milliseconds that a search takes. */
+static atomic_int slowness;
 
 int standin_searches(void);
 int standin_searches(void) { return searches; }
 int standin_loads(void);
 int standin_loads(void) { return loads; }
+void standin_slow_down(int milliseconds);
+void standin_slow_down(int milliseconds) { slowness = milliseconds; }
 
 static size_t size_of(int type)
 {
@@ -166,7 +171,11 @@ CUDNN(cudnnBackendGetAttribute, object* of, int name, int type, int64_t room, in
     switch (name) {
     case HEURISTIC_RESULTS: {
         object* graph = descriptor(of, HEURISTIC_GRAPH);
-        if (room == 0) searches++;
+        if (room == 0) {
+            const struct timespec pause = {0, slowness * 1000000L};
+            searches++;
+            nanosleep(&pause, NULL);
+        }
         if (*(int*)find(of, HEURISTIC_MODE)->values != HEURISTIC_A || find(graph, GRAPH_OPERATIONS)->count > MOST_OPERATIONS) {
             words = "{\"engineId\":0}\nWarning: CUDNN_STATUS_NOT_SUPPORTED; Reason: more than two operations\n";
             return SUCCESS;
@@ -176,7 +185,14 @@ CUDNN(cudnnBackendGetAttribute, object* of, int name, int type, int64_t room, in
         return SUCCESS;
     }
     case CONFIG_ENGINE:
+        (*(object**)values)->of = shared(of->of);
+        return SUCCESS;
     case ENGINE_NOTES: return SUCCESS;
+    case ENGINE_BEHAVIOR:
+        /* What is fused it compiles: note 0. */
+        *count = find(of->of, GRAPH_OPERATIONS)->count > 1;
+        if (*count > 0 && room > 0) *(int*)values = 0;
+        return SUCCESS;
     case PLAN_WORKSPACE:
         *count = 1;
         *(int64_t*)values = WORKSPACE;
