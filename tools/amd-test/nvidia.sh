@@ -20,6 +20,8 @@ fi
 parts=$(nproc)
 [ "$parts" -le 14 ] || parts=14
 status=0
+# A line of a case that passed.
+passed=' error [^ ]*  *[0-9.]* s$'
 
 cores() {
   echo "== planning and executing with threads, and a small convolution beside busy ones; no GPU is used"
@@ -43,7 +45,6 @@ cases() {
     # 1 is a wrong result, which is told below.
     [ "$ended" -le 1 ] || echo "part $part: exit status $ended: $(tail -n 1 "$OUT/part$part.log")"
   done
-  passed=' error [^ ]*  *[0-9.]* s$'
   cat "$OUT"/part*.txt | grep -e "$passed" -e ' refused: ' -e ' FAILED: ' | sort > "$OUT/cases.txt"
   [ -s "$OUT/cases.txt" ] || exit 2
   rm -f "$OUT"/part*.txt "$OUT"/part*.status
@@ -76,7 +77,7 @@ calls() {
 
 checks() {
   echo "== captured graphs, streams, threads, devices, memory"
-  timeout 200 bin/amd-test --nvidia "$backend" > "$OUT/checks.txt" 2>&1 || status=1
+  timeout 300 bin/amd-test --nvidia "$backend" > "$OUT/checks.txt" 2>&1 || status=1
   grep -e ' FAILED: ' -e ' left out: ' -e 'amd-test: ' -e '^[0-9]* checks passed' "$OUT/checks.txt" | tr -s ' ' | cut -c1-400
 }
 
@@ -88,15 +89,52 @@ mixed() {
   grep -q '^beside the HIP runtime' "$OUT/mixed.txt" || { echo "the stand-in for the HIP runtime cannot be opened"; status=1; }
 }
 
+# One part of the cases under memcheck, unless time is up.
+memcheck_part() {
+  part=$1 parts=$2 until=$3 log=$OUT/memcheck$1.txt
+  left=$((until - $(date +%s)))
+  [ "$left" -ge 10 ] || { echo "part $part is left out: the time is up" > "$log"; return; }
+  timeout "$left" compute-sanitizer --tool memcheck --error-exitcode 99 bin/amd-test "$backend" --part="$part/$parts" > "$log" 2>&1
+  echo "part $part: exit status $?" >> "$log"
+}
+
+# MEMCHECK_PARTS=1-24/48 has the first half of the parts run, in MEMCHECK_SECONDS at most. Another GPU than that of other sections, named by
+# CUDA_VISIBLE_DEVICES, can do it meanwhile, into another folder OUT.
 memcheck() {
-  echo "== memcheck"
-  if command -v compute-sanitizer > /dev/null; then
-    timeout 600 compute-sanitizer --tool memcheck --error-exitcode 1 bin/amd-test "$backend" "pointwise modes" "sdpa Causal [1" "Shared half" \
-      "CUBLASLT_ENGINE: matmul, bias" "batchnorm training, kept 3 half" > "$OUT/memcheck.txt" 2>&1 || status=1
-    grep -e ' FAILED: ' -e '^[0-9]* passed' -e 'ERROR SUMMARY' "$OUT/memcheck.txt"
-  else
+  wanted=${MEMCHECK_PARTS:-1-48/48}
+  all=${wanted#*/} from=${wanted%%-*} to=${wanted%%/*}
+  to=${to#*-}
+  echo "== every case under memcheck: parts $from to $to of $all"
+  if ! command -v compute-sanitizer > /dev/null; then
     echo "left out: compute-sanitizer is not installed"
+    return
   fi
+  until=$(($(date +%s) + ${MEMCHECK_SECONDS:-600})) workers=$((($(nproc) + 1) / 2))
+  rm -f "$OUT"/memcheck*.txt
+  for worker in $(seq "$workers"); do
+    {
+      part=$((from + worker - 1))
+      while [ "$part" -le "$to" ]; do
+        memcheck_part "$part" "$all" "$until"
+        part=$((part + workers))
+      done
+    } &
+  done
+  wait
+  clean=$(grep -l '^========= ERROR SUMMARY: 0 errors$' "$OUT"/memcheck[0-9]*.txt | wc -l)
+  cat "$OUT"/memcheck[0-9]*.txt > "$OUT/memcheck.txt" && rm -f "$OUT"/memcheck[0-9]*.txt
+  grep -e ' FAILED: ' -e 'amd-test: ' -e ' is left out: ' -e ': exit status [^0]' "$OUT/memcheck.txt" | tr -s ' ' | cut -c1-300
+  grep 'ERROR SUMMARY' "$OUT/memcheck.txt" | sort | uniq -c
+  echo "passed $(grep -c "$passed" "$OUT/memcheck.txt"), refused $(grep -c ' refused: ' "$OUT/memcheck.txt"), parts without errors $clean of $((to - from + 1))"
+  [ "$clean" -eq $((to - from + 1)) ] && ! grep -q -e ' FAILED: ' "$OUT/memcheck.txt" || status=1
+}
+
+# Not unless it is named: what CUDA refuses in a check is an error for memcheck, too.
+memcheck_checks() {
+  echo "== captured graphs, streams, threads and memory under memcheck"
+  timeout 500 compute-sanitizer --tool memcheck --error-exitcode 99 bin/amd-test --nvidia "$backend" capture streams: threads: memory: \
+    > "$OUT/memcheck_checks.txt" 2>&1 || status=1
+  grep -e ' FAILED: ' -e 'amd-test: ' -e '^[0-9]* checks passed' -e 'ERROR SUMMARY' "$OUT/memcheck_checks.txt" | tr -s ' ' | cut -c1-400
 }
 
 train() {
@@ -124,7 +162,7 @@ examples() {
 peer() {
   echo "== beside a program on cuDNN alone, and the first handle of a process"
   if [ -x bin/cudnn_peer ]; then
-    timeout 100 bin/cudnn_peer "$backend" > "$OUT/peer.csv" || status=1
+    timeout 400 bin/cudnn_peer "$backend" > "$OUT/peer.csv" || status=1
     # The second time the files are warm.
     for _ in 1 2; do timeout 60 bin/cudnn_peer "$backend" --first > "$OUT/first.csv" || status=1; done
     cat "$OUT/peer.csv" "$OUT/first.csv"
@@ -142,16 +180,28 @@ fallback() {
   fi
 }
 
-pytorch() {
-  echo "== times against PyTorch"
+# Groups of cases of nvidia_bench.py, into files of a name.
+against_pytorch() {
+  name=$1
+  shift
   if why=$(python3 -c 'import torch; assert torch.cuda.is_available(), "PyTorch finds no GPU"' 2>&1); then
-    if ! timeout 600 python3 nvidia_bench.py "$backend" "$OUT/figures.csv" --picture "$OUT/figures.svg" 2> "$OUT/figures.log"; then
+    if ! timeout 600 python3 nvidia_bench.py "$backend" "$OUT/$name.csv" --groups "$@" --picture "$OUT/$name.svg" 2> "$OUT/$name.log"; then
       status=1
-      grep -v '^\[' "$OUT/figures.log" | tail -n 5
+      grep -v '^\[' "$OUT/$name.log" | tail -n 5
     fi
   else
     echo "left out: $(echo "$why" | tail -n 1)"
   fi
+}
+
+pytorch() {
+  echo "== times against PyTorch"
+  against_pytorch figures matmuls attention convolutions memory
+}
+
+rows() {
+  echo "== times of few long rows against PyTorch, shared by workgroups and not"
+  against_pytorch rows rows
 }
 
 python() {
@@ -160,7 +210,10 @@ python() {
 }
 
 bin/hipdnn --backend "$backend" device
-for section in ${SECTIONS:-cores cases calls checks mixed memcheck train examples peer fallback pytorch python}; do
+bin/hipdnn --backend "$backend" engines
+for section in ${SECTIONS:-cores cases calls checks mixed memcheck train examples peer fallback pytorch rows python}; do
+  began=$(date +%s)
   "$section" "$@"
+  echo "== $section took $(($(date +%s) - began)) s"
 done
 exit $status

@@ -83,6 +83,9 @@ enum Command {
     },
     /// Test the engines for NVIDIA GPUs: without a GPU what can be without, and a package for a machine that has one.
     NvidiaTest {
+        /// Only build the package.
+        #[arg(long)]
+        pack: bool,
         /// Only cases on the GPU whose names contain one of the words.
         #[arg(value_name = "WORD")]
         words: Vec<String>,
@@ -185,7 +188,8 @@ fn run(line: &Line) -> Result<(), Failure> {
         Command::Test { groups } => test::run_groups(&workspace, groups),
         Command::TorchTest { words } => test::with_torch(&workspace, words),
         Command::AmdTest { words } => amd::test(&workspace, words, amd::Order::Forward),
-        Command::NvidiaTest { words } => nvidia::test(&workspace, words),
+        Command::NvidiaTest { pack: true, .. } => nvidia::pack_only(&workspace),
+        Command::NvidiaTest { words, .. } => nvidia::test(&workspace, words),
         Command::Nightly => nightly(&workspace),
         Command::AmdSmoke => smoke::smoke(&workspace),
         Command::ArmTest { words } => arm::test(&workspace, words),

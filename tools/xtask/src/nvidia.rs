@@ -54,6 +54,22 @@ const LARGEST: u64 = 64 << 20;
 
 const LIMIT: Duration = Duration::from_secs(600);
 
+/// Builds and packs what a machine with a GPU runs, and checks nothing.
+pub fn pack_only(workspace: &Workspace) -> Result<(), Failure> {
+    let folder = workspace.target_dir().join("nvidia");
+    let mut steps = Steps::new();
+    steps.group("nvidia: a package");
+    let venv = venv::ready(&folder.join("venv"), PACKAGES, "nvidia-test");
+    let headers = venv.and_then(|venv| includes(&venv)).unwrap_or_else(|missing| {
+        steps.leave_out("a program on cuDNN alone", &missing.to_string());
+        Vec::new()
+    });
+    if steps.run("the library, its plugins and their test", || build(workspace)) {
+        steps.run("the package", || pack(workspace, &folder, &headers));
+    }
+    steps.summary()
+}
+
 /// Runs the tests. The words choose cases that are run on a GPU.
 pub fn test(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
     let folder = workspace.target_dir().join("nvidia");
@@ -74,9 +90,7 @@ pub fn test(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
             }
             if built {
                 steps.run(&format!("declarations of {PROGRAM} as in NVIDIA's headers"), || {
-                    let program =
-                        run(&mut command(workspace.release_dir().join(PROGRAM), ["--nvidia-prototypes"]))?;
-                    agrees(&folder, &headers, PROGRAM, &program)
+                    declarations_of_program(workspace, &folder, &headers)
                 });
                 steps.run("every generated kernel, compiled by NVRTC", || kernels(workspace, &venv, &[]));
                 steps.run("every graph for cuDNN, planned without a device", || {
@@ -109,7 +123,8 @@ pub fn test(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
     steps.summary()
 }
 
-/// What the short checks need: the compiler for kernels, and the driver's header.
+/// What the short checks need: the compiler for kernels, and the driver's header. Those of cuDNN and cuBLASLt come with the libraries only,
+/// 1 GB.
 const FOR_KERNELS: &[&str] =
     &["nvidia-cuda-nvrtc", "nvidia-cuda-runtime", "nvidia-cuda-crt", "nvidia-cuda-cccl"];
 
@@ -130,6 +145,9 @@ pub fn check_kernels(workspace: &Workspace, steps: &mut Steps) {
     });
     let mut program = workspace.release(["build", "-p", PROGRAM]);
     if steps.run("the program that has the kernels", || progress::build(workspace, &mut program)) {
+        steps.run(&format!("declarations of {PROGRAM} as in NVIDIA's headers"), || {
+            declarations_of_program(workspace, &folder, &headers)
+        });
         let name = "every generated kernel, compiled by NVRTC for sm_90";
         steps.run(name, || kernels(workspace, &venv, &["sm_90"]));
     }
@@ -167,6 +185,16 @@ fn declarations(
 ) -> Result<String, Failure> {
     let words = ["run", "-q", "--profile", "ci", "--locked", "-p", package, "--example", example];
     agrees(folder, headers, example, &run(&mut workspace.cargo(words))?)
+}
+
+/// Those of the test program, which calls more of the driver than engines do.
+fn declarations_of_program(
+    workspace: &Workspace,
+    folder: &Path,
+    headers: &[PathBuf],
+) -> Result<String, Failure> {
+    let program = run(&mut command(workspace.release_dir().join(PROGRAM), ["--nvidia-prototypes"]))?;
+    agrees(folder, headers, PROGRAM, &program)
 }
 
 /// Compiles a program of declarations with NVIDIA's headers.
