@@ -8,6 +8,7 @@ mod calls;
 mod device;
 mod device_array;
 mod dlpack;
+mod forks;
 mod interface;
 mod later;
 mod library;
@@ -131,6 +132,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<router::Mode>()?;
     module.add_class::<router::Overrides>()?;
     module.add_function(wrap_pyfunction!(hardware, module)?)?;
+    module.add_function(wrap_pyfunction!(forks::forked, module)?)?;
     module.add_function(wrap_pyfunction!(plan::noting, module)?)?;
     module.add_function(wrap_pyfunction!(streams::on_stream, module)?)?;
     module.add_function(wrap_pyfunction!(device::synchronize, module)?)?;

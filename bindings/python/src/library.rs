@@ -7,6 +7,7 @@ use hipdnn::{Backend, Engine, EngineConfig, ExecutionPlan, Handle, KnobSetting, 
 use pyo3::prelude::*;
 
 use crate::device::{Place, Stream};
+use crate::forks::Lock;
 use crate::plan::Plan;
 use crate::spec::Spec;
 use crate::{Failure, Result};
@@ -14,7 +15,7 @@ use crate::{Failure, Result};
 /// A library and handles that no thread uses at the moment.
 pub struct Session {
     pub backend: Backend,
-    idle: Mutex<Vec<Idle>>,
+    idle: Lock<Vec<Idle>>,
 }
 
 /// A handle that waits for work.
@@ -76,17 +77,13 @@ impl Session {
             unsafe { handle.set_stream(stream.raw()) }?;
         }
         let result = f(&handle);
-        self.idle().push(Idle { place, stream, handle });
+        self.idle.lock().push(Idle { place, stream, handle });
         result
-    }
-
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Idle>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The handle with this stream that was used last, or one with another where there are at least as many.
     fn take(&self, place: Place, stream: Option<Stream>, most: usize) -> Option<Idle> {
-        let mut idle = self.idle();
+        let mut idle = self.idle.lock();
         let at = idle.iter().rposition(|of| of.place == place && of.stream == stream).or_else(|| {
             let mut others =
                 idle.iter().enumerate().filter(|(_, of)| of.place == place && of.stream.is_some());
@@ -132,7 +129,7 @@ impl Library {
     fn new(py: Python<'_>, path: Option<PathBuf>) -> PyResult<Self> {
         let backend =
             py.detach(|| Backend::open(path.as_deref())).map_err(|error| Failure::from(error).into_py())?;
-        Ok(Self { session: Arc::new(Session { backend, idle: Mutex::default() }) })
+        Ok(Self { session: Arc::new(Session { backend, idle: Lock::default() }) })
     }
 
     /// The file it was opened by.

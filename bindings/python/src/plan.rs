@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::{mem, ptr};
 
 use hipdnn::{ExecutionPlan, Handle, VariantPack};
@@ -16,6 +16,7 @@ use crate::array::{Guard, view};
 use crate::device::{Place, Stream};
 use crate::device_array::DeviceArray;
 use crate::dlpack::Allocator;
+use crate::forks::Lock;
 use crate::later::{self, Mark};
 use crate::library::Session;
 use crate::memory::{LentMemory, Workspace, address_of, without_lock};
@@ -75,7 +76,7 @@ pub struct Plan {
     place: Place,
     workspace_size: usize,
     engine: i64,
-    free: Mutex<Vec<Prepared>>,
+    free: Lock<Vec<Prepared>>,
     /// Whether an execution became part of a captured graph, which may run at any time.
     is_captured: AtomicBool,
 }
@@ -148,7 +149,7 @@ impl Plan {
         if work.is_captured && work.lent.is_none() && self.workspace_size > 0 {
             return None;
         }
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = self.free.lock();
         let needed = if work.lent.is_some() { 0 } else { self.workspace_size };
         let is_needed = |of: &Prepared| of.workspace.is_none() == (needed == 0);
         let at = free.iter().rposition(|of| is_needed(of) && of.workspace.is_ready(work.stream));
@@ -167,7 +168,7 @@ impl Plan {
             mem::forget(prepared);
             return;
         }
-        self.free.lock().unwrap_or_else(PoisonError::into_inner).push(prepared);
+        self.free.lock().push(prepared);
     }
 
     /// Executes the plan with the memory at these addresses, on a stream that other streams have to be in order with.

@@ -173,7 +173,7 @@ def work():
 threads = [threading.Thread(target=work) for _ in range(4)]
 for thread in threads:
     thread.start()
-for _ in range(20):
+for _ in range(60):
     child = os.fork()
     if child == 0:
         of = {t: np.full((1, 96, 96), 2, np.float32) for t in (x, y)}

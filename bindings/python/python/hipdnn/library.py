@@ -5,17 +5,17 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import threading
 from pathlib import Path
 from typing import Iterator, NamedTuple
 
 from ._native import Library
 from .device import CUDA, HOST, ROCM, Device
+from .locks import Lock
 
 #: The folder of this package that has the library and its plugins.
 PACKAGED = Path(__file__).parent / "lib"
 
-_lock = threading.Lock()
+_lock = Lock()
 _library: Library | None = None
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import collections
 import json
-import threading
 from typing import Any, NamedTuple
 
 from . import _native
+from .locks import Lock
 
 __all__ = ["Plans", "Verdict", "plans", "steps_of"]
 
@@ -39,7 +39,7 @@ class Plans:
 
     def __init__(self, most: int = 512) -> None:
         self.most = most
-        self.lock = threading.Lock()
+        self.lock = Lock()
         self.made: collections.OrderedDict[Any, Any] = collections.OrderedDict()
 
     def get(self, key: Any, make: Any) -> Any:

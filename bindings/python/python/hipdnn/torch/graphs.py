@@ -12,6 +12,7 @@ from .. import _native
 from ..device import HOST, torch_type
 from ..errors import Error
 from ..graph import ALIGNMENT, Graph
+from ..locks import Lock
 from .devices import build as build_on_gpu
 from .devices import SWITCHES, device_of, settings as switches
 
@@ -83,7 +84,7 @@ class Computation:
 
 
 _local = threading.local()
-_lock = threading.Lock()
+_lock = Lock()
 _made: dict[Any, Computation | str] = {}
 
 

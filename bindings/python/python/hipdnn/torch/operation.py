@@ -210,8 +210,8 @@ class Operation:
     def _applied(self, forward: Callable[..., Any], backward: Callable[..., Any]) -> Any:
         # With a `setup_context` of its own PyTorch would look at the signature in each call.
         methods = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
-        function = type(self.name, (torch.autograd.Function,), methods)
-        return super(torch.autograd.Function, function).apply  # type: ignore[misc]
+        function: Any = type(self.name, (torch.autograd.function._SingleLevelFunction,), methods)
+        return function.apply
 
     def __call__(self, *args: Any) -> Any:
         if not plain(*args):

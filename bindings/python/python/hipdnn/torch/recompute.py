@@ -35,7 +35,10 @@ def follow(mode: type[Any]) -> None:
 
     # There are two ways to compute again, neither of which knows the modes of others.
     of: Any = checkpoint
-    begin, forward = of._checkpoint_without_reentrant_generator, of.CheckpointFunction.forward
+    name = "_checkpoint_without_reentrant_generator"
+    # Newer versions of PyTorch have what it does in a function of its own.
+    name = f"{name}_impl" if hasattr(of, f"{name}_impl") else name
+    begin, forward = getattr(of, name), of.CheckpointFunction.forward
 
     @functools.wraps(begin)
     def begun(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -44,5 +47,5 @@ def follow(mode: type[Any]) -> None:
     def run(ctx: Any, function: Callable[..., Any], *args: Any) -> Any:
         return forward(ctx, as_now(function), *args)
 
-    of._checkpoint_without_reentrant_generator = begun
+    setattr(of, name, begun)
     of.CheckpointFunction.forward = staticmethod(run)
