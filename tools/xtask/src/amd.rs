@@ -1,6 +1,6 @@
 //! `cargo xtask amd-test`: the engines for AMD GPUs on AMD's own libraries, with an emulated device below them.
 //!
-//! The libraries come from Debian, into a folder of the build; the emulated device is softhip, a stand-in for the HIP
+//! The libraries come from Debian, into a folder outside of the clone; the emulated device is softhip, a stand-in for the HIP
 //! runtime alone. Where one of them cannot be had, the tests are left out with a word on why.
 
 mod host;
@@ -13,7 +13,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::Failure;
-use crate::install::{ENGINES, LIBRARY, PLUGINS, TOOL_PACKAGE};
+use crate::cache;
+use crate::install::{ENGINES, LIBRARY, PLUGINS, TOOL_PACKAGE, remove};
 use crate::plugin_host;
 use crate::process::{run, run_within};
 use crate::progress;
@@ -84,7 +85,7 @@ fn on_emulated_device(
         steps.leave_out("engines for AMD GPUs on an emulated device", &reason);
         return Ok(());
     }
-    let folder = workspace.path("target/amd/userland");
+    let folder = cache::folder("HIPDNN_AMD_USERLAND", "amd-userland")?;
     let Some(userland) = Userland::ready(folder, &CONTENTS, "amd-test")? else {
         steps.leave_out("engines for AMD GPUs on an emulated device", "AMD's libraries cannot be had");
         return Ok(());
@@ -193,6 +194,8 @@ fn build(workspace: &Workspace, userland: &Userland) -> Result<String, Failure> 
     let built = workspace.release_dir();
     let to = userland.path(INSIDE);
     let engines = to.join("lib").join(ENGINES);
+    // Another clone may have left other plugins.
+    remove(&to.join("lib"))?;
     fs::create_dir_all(&engines)?;
     fs::copy(built.join(LIBRARY), to.join("lib").join(LIBRARY))?;
     fs::copy(built.join("amd-test"), to.join("amd-test"))?;

@@ -1,12 +1,13 @@
 //! `cargo xtask arm-test`: the library and CPU_ENGINE compiled for 64-bit ARM and tested on an emulated processor.
 //!
-//! Compiler, standard library and emulator come from Debian, into a folder of the build. The emulator shows results, not
+//! Compiler, standard library and emulator come from Debian, into a folder outside of the clone. The emulator shows results, not
 //! speed. Where it cannot be had, the tests are left out with a word on why.
 
 use std::fs;
 use std::time::Duration;
 
 use crate::Failure;
+use crate::cache;
 use crate::install::ENGINES;
 use crate::process::{run, run_within};
 use crate::steps::Steps;
@@ -45,7 +46,7 @@ const LIMIT: Duration = Duration::from_secs(3600);
 
 /// Runs the tests, or those of the packages whose names contain one of the words.
 pub fn test(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
-    let folder = workspace.path("target/arm/userland");
+    let folder = cache::folder("HIPDNN_ARM_USERLAND", "arm-userland")?;
     let Some(userland) = Userland::ready(folder, &CONTENTS, "arm-test")? else { return Ok(()) };
     let mut steps = Steps::new();
     steps.group("set-up");

@@ -4,6 +4,7 @@ mod amd;
 mod arm;
 mod bench_cpu;
 mod c_program;
+mod cache;
 mod demo;
 mod failure;
 mod fuzz;

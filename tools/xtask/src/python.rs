@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use crate::Failure;
+use crate::cache;
 use crate::process::{command, run};
 use crate::venv;
 
@@ -84,13 +85,6 @@ impl Environment {
 
 impl Purpose {
     fn folder(&self) -> Result<PathBuf, Failure> {
-        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let in_cache = |cache: PathBuf| cache.join("hipdnn-backend").join(self.name);
-        set(self.variable)
-            .or_else(|| set("XDG_CACHE_HOME").map(in_cache))
-            .or_else(|| set("HOME").map(|home| in_cache(home.join(".cache"))))
-            .ok_or_else(|| {
-                Failure::new(format!("{} and HOME are not set: no place for Python packages", self.variable))
-            })
+        cache::folder(self.variable, self.name)
     }
 }

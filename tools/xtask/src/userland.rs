@@ -1,6 +1,6 @@
-//! A folder with another system in it: Debian's current suite and some of its packages, made once, entered by chroot.
+//! A folder with another system in it: Debian's current suite and some of its packages, made once for all clones, entered by chroot.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -25,16 +25,25 @@ pub struct Contents {
 pub struct Userland {
     folder: PathBuf,
     contents: &'static Contents,
+    /// Held while the userland is used: what one clone carries into it another would overwrite.
+    _lock: File,
 }
 
 impl Userland {
     /// The userland in a folder, made if it is not there. None where there can be none; the command that wants it then says so.
+    /// Waits while another process uses it.
     pub fn ready(
         folder: PathBuf,
         contents: &'static Contents,
         wanted_by: &str,
     ) -> Result<Option<Self>, Failure> {
-        let userland = Self { folder, contents };
+        fs::create_dir_all(&folder)?;
+        let lock = File::create(folder.with_extension("lock"))?;
+        if lock.try_lock().is_err() {
+            println!("{wanted_by}: waiting for another process that uses {}", folder.display());
+            lock.lock()?;
+        }
+        let userland = Self { folder, contents, _lock: lock };
         let missing = match userland.missing()? {
             Some(missing) => Some(missing),
             None if userland.complete() => None,

@@ -1,0 +1,15 @@
+//! Folders outside of the clone for what takes minutes to install: every clone uses them, and they are there the next time.
+
+use std::path::PathBuf;
+
+use crate::Failure;
+
+/// The folder that an environment variable names, else one of this name in the user's cache.
+pub fn folder(variable: &str, name: &str) -> Result<PathBuf, Failure> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let in_cache = |cache: PathBuf| cache.join("hipdnn-backend").join(name);
+    set(variable)
+        .or_else(|| set("XDG_CACHE_HOME").map(in_cache))
+        .or_else(|| set("HOME").map(|home| in_cache(home.join(".cache"))))
+        .ok_or_else(|| Failure::new(format!("{variable} and HOME are not set: no place for what is installed")))
+}
