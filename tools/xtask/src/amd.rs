@@ -184,13 +184,19 @@ fn architectures(userland: &Userland, rig: &str) -> Result<String, Failure> {
     last_line(&mut inside(userland, rig, &[&program, "--architectures"]))
 }
 
-fn build(workspace: &Workspace, userland: &Userland) -> Result<String, Failure> {
+/// Compiles the library, its plugins, the test program and the tool. Always together: for fewer packages cargo chooses other features of
+/// what they share, and compiles that again.
+pub fn compile(workspace: &Workspace) -> Result<String, Failure> {
     let mut cargo = workspace.release(["build", "-p", "hipdnn-backend", "-p", "amd-test"]);
     for plugin in PLUGINS {
         cargo.args(["-p", plugin.package]);
     }
     cargo.args(["-p", TOOL_PACKAGE]);
-    progress::build(workspace, &mut cargo)?;
+    progress::build(workspace, &mut cargo)
+}
+
+fn build(workspace: &Workspace, userland: &Userland) -> Result<String, Failure> {
+    compile(workspace)?;
     let built = workspace.release_dir();
     let to = userland.path(INSIDE);
     let engines = to.join("lib").join(ENGINES);

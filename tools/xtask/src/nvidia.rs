@@ -143,8 +143,7 @@ pub fn check_kernels(workspace: &Workspace, steps: &mut Steps) {
     steps.run("declarations of CUDA as in NVIDIA's headers", || {
         declarations(workspace, &folder, &headers, package, example)
     });
-    let mut program = workspace.release(["build", "-p", PROGRAM]);
-    if steps.run("the program that has the kernels", || progress::build(workspace, &mut program)) {
+    if steps.run("the program that has the kernels", || crate::amd::compile(workspace)) {
         steps.run(&format!("declarations of {PROGRAM} as in NVIDIA's headers"), || {
             declarations_of_program(workspace, &folder, &headers)
         });
