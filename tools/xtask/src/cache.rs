@@ -11,5 +11,7 @@ pub fn folder(variable: &str, name: &str) -> Result<PathBuf, Failure> {
     set(variable)
         .or_else(|| set("XDG_CACHE_HOME").map(in_cache))
         .or_else(|| set("HOME").map(|home| in_cache(home.join(".cache"))))
-        .ok_or_else(|| Failure::new(format!("{variable} and HOME are not set: no place for what is installed")))
+        .ok_or_else(|| {
+            Failure::new(format!("{variable} and HOME are not set: no place for what is installed"))
+        })
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use crate::Failure;
 use crate::c_program::{Language, STRICT};
+use crate::cache;
 use crate::install::{ENGINES, LIBRARY, PLUGINS, TOOL, TOOL_PACKAGE, copy, files, remove};
 use crate::process::{command, run, run_within, show};
 use crate::progress;
@@ -133,7 +134,9 @@ pub fn check_kernels(workspace: &Workspace, steps: &mut Steps) {
     let folder = workspace.target_dir().join("nvidia");
     steps.group("nvidia: declarations of CUDA and generated kernels, without a GPU");
     let made = fs::create_dir_all(&folder).map_err(Failure::from);
-    let venv = made.and_then(|()| venv::ready(&folder.join("nvrtc"), FOR_KERNELS, "amd-test"));
+    let venv = made.and_then(|()| {
+        venv::ready(&cache::folder("HIPDNN_NVRTC_ENV", "nvrtc-env")?, FOR_KERNELS, "amd-test")
+    });
     let found = venv.and_then(|venv| Ok((includes(&venv)?, venv)));
     let (headers, venv) = match found {
         Ok(found) => found,
