@@ -79,14 +79,14 @@ impl Facts {
         [rows, columns]: [usize; 2],
         terms: usize,
     ) -> Self {
-        let number = match std::any::type_name::<T>() {
+        let dtype = match std::any::type_name::<T>() {
             "f32" => "float",
             "f64" => "double",
             "i32" => "int32",
             other => other,
         };
         let pairs = if terms > 1 { ", sums of pairs" } else { "" };
-        let tile = format!("{rows} x {columns} {number}{pairs}");
+        let tile = format!("{rows} x {columns} {dtype}{pairs}");
         Self { algorithm, tile, threads }
     }
 }

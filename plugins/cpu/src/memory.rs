@@ -120,21 +120,21 @@ mod tests {
             Some(MemoryKind::Array),
         ];
         let base = bytes.as_mut_ptr();
-        let at = |place: usize| base.wrapping_add(place).cast::<c_void>();
+        let at = |offset: usize| base.wrapping_add(offset).cast::<c_void>();
         let kind = |pointer: *const c_void| is_device(kinds[pointer.addr() - base.addr()]);
         let buffer = |uid, ptr| hipdnnPluginDeviceBuffer_t { uid, ptr };
         let check = |buffers: &[_], workspace: *mut c_void| check_with(kind, &[1, 2], buffers, workspace);
 
-        for place in 0..4 {
+        for offset in 0..4 {
             // Buffers of unknown tensors are ignored; missing ones are found elsewhere.
-            let buffers = [buffer(1, at(place)), buffer(2, ptr::null_mut()), buffer(7, at(4))];
+            let buffers = [buffer(1, at(offset)), buffer(2, ptr::null_mut()), buffer(7, at(4))];
             assert_eq!(check(&buffers, ptr::null_mut()), Ok(()));
-            assert_eq!(check(&buffers, at(place)), Ok(()));
+            assert_eq!(check(&buffers, at(offset)), Ok(()));
         }
-        for place in [4, 5] {
-            let error = check(&[buffer(1, at(0)), buffer(2, at(place))], ptr::null_mut()).unwrap_err();
+        for offset in [4, 5] {
+            let error = check(&[buffer(1, at(0)), buffer(2, at(offset))], ptr::null_mut()).unwrap_err();
             assert!(error.message().starts_with("the buffer of tensor 2 is device memory, "), "{error}");
-            let error = check(&[buffer(1, at(0))], at(place)).unwrap_err();
+            let error = check(&[buffer(1, at(0))], at(offset)).unwrap_err();
             assert!(error.message().starts_with("the workspace is device memory, "), "{error}");
         }
     }

@@ -179,8 +179,8 @@ impl<T: Functions> Backward<T> {
             areas.of_keys.write_bytes(0, keys * (width + value_width));
             let mut is_finite = true;
             for head in of.heads.clone() {
-                for number in 0..self.panels {
-                    is_finite &= self.panel(of, head, number, areas);
+                for index in 0..self.panels {
+                    is_finite &= self.panel(of, head, index, areas);
                 }
             }
             let at = self.at(of, of.heads.start, 0);
@@ -204,11 +204,11 @@ impl<T: Functions> Backward<T> {
         &self,
         of: &Head<'_>,
         head: usize,
-        number: usize,
+        index: usize,
         areas: &ScratchLayout<T>,
     ) -> bool {
         let (lanes, [width, value_width]) = (self.kernel.lanes, self.widths);
-        let vectors = part(self.shape.queries.div_ceil(lanes), self.panels, number);
+        let vectors = part(self.shape.queries.div_ceil(lanes), self.panels, index);
         let all = vectors.start * lanes..(vectors.end * lanes).min(self.shape.queries);
         let queries = all.start.min(of.sequence.queries)..all.end.min(of.sequence.queries);
         let (columns, count) = (vectors.len() * lanes, queries.len());
@@ -312,10 +312,10 @@ impl<T: Functions> Backward<T> {
                 (Matrix { first: q, row_stride: width }, Matrix { first: d_o, row_stride: value_width });
             let add = |a: *mut T, order, (rows, depth), b: Matrix<T>, (to, width)| {
                 let a = Matrix { first: a.cast_const(), row_stride: columns };
-                let sums = WeightedRows { a, order, b, depth, to, width };
+                let gemm = WeightedRows { a, order, b, depth, to, width };
                 match of.any {
-                    true => sums.add_with_any(rows, |weight| weight == T::ZERO),
-                    false => sums.add(&self.kernel, rows),
+                    true => gemm.add_with_any(rows, |weight| weight == T::ZERO),
+                    false => gemm.add(&self.kernel, rows),
                 }
             };
             add(slopes, Order::Rows, (keys.len(), count), q, (dk, width));
@@ -383,14 +383,14 @@ impl<T: Functions> Kernel for Backward<T> {
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
         let Shape { batch, heads, key_heads, .. } = self.shape;
         let (all, scratch, group) = (Tensors(tensors), Shared([scratch]), heads / key_heads);
-        self.workers.for_each_part(batch * key_heads, |worker, number| {
+        self.workers.for_each_part(batch * key_heads, |worker, index| {
             let areas = self.areas(scratch.get(0), worker);
-            let (place, head) = (number / key_heads, number % key_heads);
+            let (batch, head) = (index / key_heads, index % key_heads);
             let tensors = all.all();
             // SAFETY: the tensors are those of the operation; no two heads have a key or a query in
             // common, and every worker has its areas.
             unsafe {
-                let sequence = self.lengths.sequence(Pointers::new(tensors), place);
+                let sequence = self.lengths.sequence(Pointers::new(tensors), batch);
                 let heads = head * group..(head + 1) * group;
                 let of = Head { tensors, sequence, heads, any: false };
                 if !self.head(&of, &areas) {

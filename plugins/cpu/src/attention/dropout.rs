@@ -66,7 +66,7 @@ impl<T: Functions> Dropout<T> {
         let (row_stride, columns, rows) = (*row_stride, *columns, keys.len());
         match self {
             Self::Random { least, factor, seed, offset, heads, queries: all_queries, keys: all_keys } => {
-                let row = (sequence.place * heads + head) * all_queries + sequence.first + queries.start;
+                let row = (sequence.index * heads + head) * all_queries + sequence.first + queries.start;
                 // SAFETY: the tensors are those of the operation, as this function requires; the block has room for its rows.
                 unsafe {
                     let pointers = Pointers::new(tensors);
@@ -97,8 +97,8 @@ impl<T: Functions> Dropout<T> {
     }
 }
 
-fn halves(number: u64) -> [u32; 2] {
-    [number as u32, (number >> 32) as u32]
+fn halves(bits: u64) -> [u32; 2] {
+    [bits as u32, (bits >> 32) as u32]
 }
 
 /// Factors that the generator says. The score at row r and column c has the index first + r + c · column.
@@ -134,12 +134,12 @@ impl<T: Functions> IsaTask for RandomFactors<T> {
                 0 => ((index % 4) as usize, (4 - (index % 4) as usize).min(self.rows - row)),
                 _ => (0, 1),
             };
-            for place in 0..self.columns {
-                let index = index + place as u64 * column;
+            for query in 0..self.columns {
+                let index = index + query as u64 * column;
                 let words = words(index);
                 // SAFETY: whoever makes the task has room for these values.
                 unsafe {
-                    let to = self.to.add(row * self.row_stride + place);
+                    let to = self.to.add(row * self.row_stride + query);
                     if column % 4 == 0 {
                         for (i, word) in words[at..at + count].iter().enumerate() {
                             to.add(i * self.row_stride).write(of(*word));

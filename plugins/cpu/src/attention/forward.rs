@@ -8,7 +8,7 @@ use crate::attention::rows::{At, Matrix, Rows};
 use crate::attention::scales::{ScaleSource, Scales, read};
 use crate::attention::scores::{MAX_COLUMNS, ScoreBlock, Scores, VisibleKeys};
 use crate::attention::shared::sequences::{Lengths, Sequence};
-use crate::attention::softmax::{Scaling, Softmax, Sums, Weight};
+use crate::attention::softmax::{RowStatistics, Scaling, Softmax, Weight};
 use crate::gemm::context::Context;
 use crate::gemm::kernel::fused;
 use crate::gemm::tile::Order;
@@ -75,7 +75,7 @@ pub(crate) struct ScratchLayout<T> {
     pub(crate) scores: *mut T,
     pub(crate) added: *mut T,
     pub(crate) results: *mut T,
-    pub(crate) sums: Sums<T>,
+    pub(crate) statistics: RowStatistics<T>,
     /// The largest probability and the largest result of the worker's parts so far.
     pub(crate) largest: *mut [T; 2],
 }
@@ -84,13 +84,13 @@ pub(crate) struct ScratchLayout<T> {
 pub(crate) struct Panel<T> {
     /// The queries.
     pub(crate) queries: Range<usize>,
-    /// Their number, rounded up to whole vectors.
+    /// Their index, rounded up to whole vectors.
     pub(crate) columns: usize,
     pub(crate) seen: VisibleKeys,
     /// The queries as columns.
     pub(crate) q: *mut T,
     pub(crate) results: *mut T,
-    pub(crate) sums: Sums<T>,
+    pub(crate) statistics: RowStatistics<T>,
 }
 
 /// What is done with a block of keys.
@@ -99,7 +99,7 @@ pub(crate) enum Pass {
     /// Weights against the largest score so far are applied to the values (online softmax).
     All,
     /// Weights are summed only.
-    Sums,
+    Statistics,
     /// Rounded probabilities are applied to the values.
     Rounded,
 }
@@ -194,32 +194,36 @@ impl<T: Weight> Forward<T> {
     }
 
     pub(crate) fn areas(&self, scratch: *mut u8, worker: usize) -> ScratchLayout<T> {
-        let [q, k, v, scores, added, results, sums, largest] = self.layout().0.map(|(offset, size)| {
+        let [q, k, v, scores, added, results, statistics, largest] = self.layout().0.map(|(offset, size)| {
             scratch.wrapping_add(offset).cast::<T>().wrapping_add(worker * Scratch::padded::<T>(size))
         });
         let all = self.panels.div_ceil(self.parts) * self.columns();
-        let sums = Sums { max: sums, sum: sums.wrapping_add(all), factor: sums.wrapping_add(2 * all) };
-        ScratchLayout { q, k, v, scores, added, results, sums, largest: largest.cast() }
+        let statistics = RowStatistics {
+            max: statistics,
+            sum: statistics.wrapping_add(all),
+            factor: statistics.wrapping_add(2 * all),
+        };
+        ScratchLayout { q, k, v, scores, added, results, statistics, largest: largest.cast() }
     }
 
     /// One of a part's panels, limited to queries of the sequence.
-    pub(crate) fn panel(&self, part_: &Part<'_>, number: usize, areas: &ScratchLayout<T>) -> Panel<T> {
+    pub(crate) fn panel(&self, part_: &Part<'_>, index: usize, areas: &ScratchLayout<T>) -> Panel<T> {
         let lanes = self.kernel.lanes;
-        let vectors = part(self.shape.queries.div_ceil(lanes), self.panels, number);
+        let vectors = part(self.shape.queries.div_ceil(lanes), self.panels, index);
         let of = |query: usize| query.min(part_.sequence.queries);
         let queries = of(vectors.start * lanes)..of(vectors.end * lanes);
-        let before = (number - part_.panels.start) * self.columns();
-        let sums = areas.sums;
+        let before = (index - part_.panels.start) * self.columns();
+        let statistics = areas.statistics;
         Panel {
             seen: self.scores.seen(&part_.sequence, queries.clone()),
             queries,
             columns: vectors.len() * lanes,
             q: areas.q.wrapping_add(before * self.shape.depth),
             results: areas.results.wrapping_add(before * self.width),
-            sums: Sums {
-                max: sums.max.wrapping_add(before),
-                sum: sums.sum.wrapping_add(before),
-                factor: sums.factor.wrapping_add(before),
+            statistics: RowStatistics {
+                max: statistics.max.wrapping_add(before),
+                sum: statistics.sum.wrapping_add(before),
+                factor: statistics.factor.wrapping_add(before),
             },
         }
     }
@@ -231,9 +235,9 @@ impl<T: Weight> Forward<T> {
     /// The tensors and the lengths are those of the operation, and the areas are a worker's.
     pub(crate) unsafe fn part(&self, part: &Part<'_>, areas: &ScratchLayout<T>, any: bool) -> bool {
         let Part { tensors, panels, .. } = part;
-        let panels: [Option<Panel<T>>; PANELS] = std::array::from_fn(|number| {
-            let number = panels.start + number;
-            let panel = (number < panels.end).then(|| self.panel(part, number, areas));
+        let panels: [Option<Panel<T>>; PANELS] = std::array::from_fn(|index| {
+            let index = panels.start + index;
+            let panel = (index < panels.end).then(|| self.panel(part, index, areas));
             panel.filter(|panel| !panel.queries.is_empty())
         });
         let panels = panels.iter().flatten();
@@ -247,7 +251,7 @@ impl<T: Weight> Forward<T> {
             }
             let rounds = self.factors.rounding.is_some();
             // Probabilities are rounded, for which all sums have to be known.
-            for pass in if rounds { &[Pass::Sums, Pass::Rounded][..] } else { &[Pass::All] } {
+            for pass in if rounds { &[Pass::Statistics, Pass::Rounded][..] } else { &[Pass::All] } {
                 for first in (begin..end).step_by(KEYS) {
                     let keys = first..(first + KEYS).min(end);
                     let at = self.at(part, first);
@@ -257,7 +261,7 @@ impl<T: Weight> Forward<T> {
                         false => self.k.copy(with, at, keys.len(), areas.k, self.shape.depth),
                     };
                     let v = match self.in_place[1] {
-                        _ if *pass == Pass::Sums => Matrix { first: std::ptr::null(), row_stride: 0 },
+                        _ if *pass == Pass::Statistics => Matrix { first: std::ptr::null(), row_stride: 0 },
                         true => self.v.in_place(tensors, at),
                         false => self.v.copy(with, at, keys.len(), areas.v, self.width),
                     };
@@ -267,13 +271,13 @@ impl<T: Weight> Forward<T> {
                         }
                     }
                 }
-                if *pass == Pass::Sums {
+                if *pass == Pass::Statistics {
                     panels.clone().for_each(|panel| self.divide(part, panel));
                 }
             }
             let mut is_finite = true;
             for panel in panels {
-                is_finite &= self.finish(part, panel, areas);
+                is_finite &= self.epilogue(part, panel, areas);
             }
             is_finite
         }
@@ -306,8 +310,8 @@ impl<T: Weight> Forward<T> {
                 Some(score) if score != -(T::ONE / T::ZERO) => (score, T::ONE),
                 _ => (-(T::ONE / T::ZERO), T::ZERO),
             };
-            std::slice::from_raw_parts_mut(panel.sums.max, panel.columns).fill(max);
-            std::slice::from_raw_parts_mut(panel.sums.sum, panel.columns).fill(sum);
+            std::slice::from_raw_parts_mut(panel.statistics.max, panel.columns).fill(max);
+            std::slice::from_raw_parts_mut(panel.statistics.sum, panel.columns).fill(sum);
             panel.results.write_bytes(0, count * self.width);
         }
     }
@@ -326,7 +330,7 @@ impl<T: Weight> Forward<T> {
         areas: &ScratchLayout<T>,
         (pass, any): (Pass, bool),
     ) {
-        let Panel { queries, columns, seen, sums, .. } = panel;
+        let Panel { queries, columns, seen, statistics, .. } = panel;
         let (count, columns, lanes) = (queries.len(), *columns, self.kernel.lanes);
         let of_panel = seen.by(0..count);
         let keys_seen = of_panel.start.max(keys.start)..of_panel.end.min(keys.end);
@@ -335,8 +339,8 @@ impl<T: Weight> Forward<T> {
         // SAFETY: the tensors have the keys, and the areas room for a block.
         unsafe {
             let (isa, kernel, right) = (self.isa, self.kernel, panel.q.cast_const());
-            let products = PanelGemm { isa, kernel, seen, columns, depth: self.shape.depth, right };
-            products.of(&keys, k, areas.scores);
+            let gemm = PanelGemm { isa, kernel, seen, columns, depth: self.shape.depth, right };
+            gemm.of(&keys, k, areas.scores);
             let block = ScoreBlock {
                 scores: areas.scores,
                 row_stride: columns,
@@ -347,15 +351,20 @@ impl<T: Weight> Forward<T> {
             };
             let Part { tensors, sequence, head, .. } = part_;
             self.scores.apply(self.isa, tensors, sequence, *head, seen, &block);
-            let softmax =
-                Softmax { scores: areas.scores, row_stride: columns, keys: keys.len(), columns, sums: *sums };
+            let softmax = Softmax {
+                scores: areas.scores,
+                row_stride: columns,
+                keys: keys.len(),
+                columns,
+                statistics: *statistics,
+            };
             match (pass, any) {
                 (Pass::Rounded, true) => softmax.known_with_any(),
                 (Pass::Rounded, false) => softmax.known(self.isa, lanes),
                 (_, true) => softmax.run_with_any(),
                 (_, false) => softmax.run(self.isa, lanes),
             }
-            if pass == Pass::Sums {
+            if pass == Pass::Statistics {
                 return;
             }
             if let Some(dropout) = &self.dropout {
@@ -366,7 +375,7 @@ impl<T: Weight> Forward<T> {
             if pass == Pass::Rounded {
                 self.round(areas.scores, keys.len() * columns, any);
             } else if keys.start > of_panel.start {
-                let (factors, values) = (sums.factor.cast_const(), panel.results);
+                let (factors, values) = (statistics.factor.cast_const(), panel.results);
                 self.isa.run(Scaling { factors, rows: count, values, width: self.width });
             }
             for first in (0..count).step_by(self.kernel.rows) {
@@ -436,16 +445,16 @@ impl<T: Weight> Kernel for Forward<T> {
             // SAFETY: every worker has its areas.
             unsafe { largest(worker).write([T::ZERO; 2]) };
         }
-        self.workers.for_each_part(batch * heads * self.parts, |worker, number| {
+        self.workers.for_each_part(batch * heads * self.parts, |worker, index| {
             let areas = self.areas(scratch.get(0), worker);
             // With a causal mask the last queries see the most keys: the longest parts come first.
-            let (head, number) = (number / self.parts, self.parts - 1 - number % self.parts);
+            let (head, index) = (index / self.parts, self.parts - 1 - index % self.parts);
             let tensors = all.all();
             // SAFETY: the tensors are those of the operation; no two parts have a query in common, and
             // every worker has its areas.
             unsafe {
                 let sequence = self.lengths.sequence(Pointers::new(tensors), head / heads);
-                let panels = part(self.panels, self.parts, number);
+                let panels = part(self.panels, self.parts, index);
                 let part = Part { tensors, sequence, head: head % heads, panels };
                 let before = areas.largest.read();
                 if !self.part(&part, &areas, false) {

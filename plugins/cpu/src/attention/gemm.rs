@@ -92,8 +92,8 @@ impl<T: Float> WeightedRows<T> {
         let all = width / kernel.lanes;
         let parts = all.div_ceil(kernel.vectors);
         for first in (0..rows).step_by(kernel.rows) {
-            for number in 0..parts {
-                let vectors = part(all, parts, number);
+            for index in 0..parts {
+                let vectors = part(all, parts, index);
                 // SAFETY: the caller has checked the instruction set, and operands and accumulators have the tile.
                 unsafe {
                     let to = to.add(first * width + vectors.start * kernel.lanes);

@@ -15,7 +15,7 @@
 pub(crate) mod backward;
 pub(crate) mod dropout;
 pub(crate) mod forward;
-pub(crate) mod forward_finish;
+pub(crate) mod forward_epilogue;
 pub(crate) mod gemm;
 pub(crate) mod rows;
 pub(crate) mod scales;

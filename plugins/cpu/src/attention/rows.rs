@@ -96,7 +96,7 @@ impl<T: Functions> Rows<T> {
         lengths: &Lengths,
         length: impl Fn(Sequence) -> usize,
     ) -> Result<(), Refusal> {
-        let length = |place| length(lengths.sequence(tensors, place));
+        let length = |index| length(lengths.sequence(tensors, index));
         self.placement.check(tensors, lengths.shape.batch, length)
     }
 
@@ -203,7 +203,7 @@ impl<T: Functions> Rows<T> {
         if count == 0 {
             return;
         }
-        let sums = Accumulators {
+        let accumulators = Accumulators {
             from,
             row_stride,
             rows: count,
@@ -212,6 +212,6 @@ impl<T: Functions> Rows<T> {
             column: self.column,
         };
         // SAFETY: the caller has checked the instruction set, the rows and the room for them.
-        unsafe { (self.store)(isa, &sums, self.row(tensors, at)) };
+        unsafe { (self.store)(isa, &accumulators, self.row(tensors, at)) };
     }
 }

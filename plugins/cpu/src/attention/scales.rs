@@ -47,10 +47,10 @@ impl<T: Functions> ScaleSource<T> {
 /// # Safety
 /// It is readable.
 pub(crate) unsafe fn read<T: Functions>(run: &RowConverter<T>, from: *const u8) -> T {
-    let mut number = T::ZERO;
+    let mut read = T::ZERO;
     // SAFETY: the tensors are those of the operation, so they have the scales.
-    unsafe { (run.load)(from, 1, &raw mut number, 1) };
-    number
+    unsafe { (run.load)(from, 1, &raw mut read, 1) };
+    read
 }
 
 /// A scale per head.
@@ -74,7 +74,7 @@ impl<T: Functions> PerHead<T> {
     /// # Safety
     /// The tensors, the sequence and the head are those of the operation.
     unsafe fn get(&self, tensors: &[*mut u8], sequence: &Sequence, head: usize) -> T {
-        let at = sequence.place * self.strides[0] + head / self.sharing * self.strides[1];
+        let at = sequence.index * self.strides[0] + head / self.sharing * self.strides[1];
         // SAFETY: there is a factor for each of them.
         unsafe { read(&self.run, tensors[self.slot].add(at * self.run.size)) }
     }

@@ -103,7 +103,7 @@ impl<T: Float> Mask<T> {
         block: &ScoreBlock<T>,
     ) -> bool {
         let ScoreBlock { row_stride, columns, queries, keys, added, .. } = block;
-        let indices = [sequence.place, head, queries.start, keys.start];
+        let indices = [sequence.index, head, queries.start, keys.start];
         let at: usize = indices.iter().zip(self.strides).map(|(index, stride)| index * stride).sum();
         let each = self.strides[2] != 0;
         if keys.is_empty() {

@@ -15,12 +15,12 @@ impl<T: Functions> IsaTask for Dot<T> {
 
     #[inline(always)]
     fn run(self) -> T {
-        const STEP: usize = 16;
-        let mut sums = [T::ZERO; STEP];
+        const CHUNK: usize = 16;
+        let mut sums = [T::ZERO; CHUNK];
         for i in 0..self.len {
             // SAFETY: whoever makes the task has these values.
             let product = unsafe { self.a.add(i).read() * self.b.add(i).read() };
-            sums[i % STEP] = sums[i % STEP] + product;
+            sums[i % CHUNK] = sums[i % CHUNK] + product;
         }
         sums.into_iter().fold(T::ZERO, |all, sum| all + sum)
     }

@@ -2,7 +2,7 @@
 //!
 //! A row of scores belongs to a key and a column to a query, so nothing is reduced across a vector.
 
-use crate::dtype::element::Real;
+use crate::dtype::element::ComputeType;
 use crate::pointwise::functions::Functions;
 use crate::simd::isa::{Isa, IsaTask};
 
@@ -14,17 +14,17 @@ pub(crate) trait Weight: Functions {
 }
 
 macro_rules! weight {
-    ($real:ident, $mantissa:literal, $lowest:literal, $coefficients:expr) => {
-        impl Weight for $real {
+    ($float:ident, $mantissa:literal, $lowest:literal, $coefficients:expr) => {
+        impl Weight for $float {
             #[inline(always)]
             fn weight<const FUSED: bool>(self) -> Self {
                 /// Below this the result is subnormal.
-                const LOWEST: $real = $lowest;
+                const LOWEST: $float = $lowest;
                 /// Adding this constant leaves no bits for a fraction; the integer is then in the
                 /// lowest bits.
-                const WHOLE: $real = 1.5 * (1_u64 << $mantissa) as $real;
+                const WHOLE: $float = 1.5 * (1_u64 << $mantissa) as $float;
 
-                let exponent = self * std::$real::consts::LOG2_E;
+                let exponent = self * std::$float::consts::LOG2_E;
                 let shifted = exponent + WHOLE;
                 let whole = shifted - WHOLE;
                 let rest = exponent - whole;
@@ -33,7 +33,7 @@ macro_rules! weight {
                     power = if FUSED { rest.mul_add(power, coefficient) } else { power * rest + coefficient };
                 }
                 let scale =
-                    $real::from_bits((shifted.to_bits() << $mantissa).wrapping_add($real::to_bits(1.0)));
+                    $float::from_bits((shifted.to_bits() << $mantissa).wrapping_add($float::to_bits(1.0)));
                 if exponent < LOWEST { 0.0 } else { power * scale }
             }
         }
@@ -71,22 +71,22 @@ weight!(
 
 /// The larger of two; the second if the first is NaN, and NaN if the second is.
 #[inline(always)]
-fn larger<T: Real>(a: T, b: T) -> T {
+fn larger<T: ComputeType>(a: T, b: T) -> T {
     if a > b { a } else { b }
 }
 
 /// The reference for scores: finite if the largest so far is -∞, so that the weight of -∞ is 0.
 #[inline(always)]
-fn base<T: Real>(max: T) -> T {
+fn base<T: ComputeType>(max: T) -> T {
     if max < -T::LARGEST { -T::LARGEST } else { max }
 }
 
 /// A weight that is negligible beside others, but whose product with infinity is infinite.
 pub(crate) const LEAST: f64 = 1e-37;
 
-/// The state of each column's softmax.
+/// What the softmax of each query, a row of attention's scores and a column here, has found so far.
 #[derive(Clone, Copy)]
-pub(crate) struct Sums<T> {
+pub(crate) struct RowStatistics<T> {
     /// The largest score so far: -∞ before the first score that is not masked.
     pub(crate) max: *mut T,
     /// Σ e^(s - max).
@@ -105,8 +105,8 @@ pub(crate) struct Softmax<T> {
     pub(crate) keys: usize,
     /// Columns.
     pub(crate) columns: usize,
-    /// The state of the columns.
-    pub(crate) sums: Sums<T>,
+    /// Of the columns.
+    pub(crate) statistics: RowStatistics<T>,
 }
 
 /// `LANES` columns at a time.
@@ -118,7 +118,7 @@ struct RoundedColumns<T, const LANES: usize, const FUSED: bool>(Softmax<T>);
 /// Runs a task on columns, as many at a time as suit vectors of this many lanes.
 macro_rules! dispatch {
     ($isa:expr, $lanes:expr, $work:ident, $softmax:expr) => {
-        // SAFETY: the caller has checked the instruction set, and has the scores and the sums.
+        // SAFETY: the caller has checked the instruction set, and has the scores and the statistics.
         unsafe {
             match ($isa == Isa::Portable, $lanes) {
                 (true, 4) => $isa.run($work::<T, 4, false>($softmax)),
@@ -136,7 +136,7 @@ impl<T: Weight> Softmax<T> {
     ///
     /// # Safety
     /// The processor supports the instruction set, which has fused multiply-add unless it is the portable one;
-    /// the scores, whose columns are a multiple of the vector length, and the sums are valid.
+    /// the scores, whose columns are a multiple of the vector length, and the statistics are valid.
     pub(crate) unsafe fn run(self, isa: Isa, lanes: usize) {
         dispatch!(isa, lanes, Columns, self);
     }
@@ -154,12 +154,12 @@ impl<T: Weight> Softmax<T> {
     /// # Safety
     /// As [`Softmax::run_with_any`].
     pub(crate) unsafe fn known_with_any(self) {
-        let Self { scores, row_stride, keys, columns, sums } = self;
+        let Self { scores, row_stride, keys, columns, statistics } = self;
         for (key, column) in (0..keys).flat_map(|key| (0..columns).map(move |column| (key, column))) {
-            // SAFETY: the caller has the scores and the sums.
+            // SAFETY: the caller has the scores and the statistics.
             unsafe {
                 let score = scores.add(key * row_stride + column);
-                let (max, factor) = (sums.max.add(column).read(), sums.factor.add(column).read());
+                let (max, factor) = (statistics.max.add(column).read(), statistics.factor.add(column).read());
                 let weight = (score.read() - base(max)).weight::<false>() * factor;
                 score.write(if score.read() == -(T::ONE / T::ZERO) { -T::ZERO } else { weight });
             }
@@ -170,19 +170,19 @@ impl<T: Weight> Softmax<T> {
     /// of an unmasked score nor a rescaling factor is 0.
     ///
     /// # Safety
-    /// The scores and the sums are valid.
+    /// The scores and the statistics are valid.
     pub(crate) unsafe fn run_with_any(self) {
-        let Self { scores, row_stride, keys, columns, sums } = self;
+        let Self { scores, row_stride, keys, columns, statistics } = self;
         let (masked, least) = (-(T::ONE / T::ZERO), T::from_f64(LEAST));
         let of = |score: T| {
             let weight = score.weight::<false>();
             if weight < least { least } else { weight }
         };
         for column in 0..columns {
-            // SAFETY: the caller has the scores and the sums.
+            // SAFETY: the caller has the scores and the statistics.
             unsafe {
                 let score = |key: usize| scores.add(key * row_stride + column);
-                let (max, sum) = (sums.max.add(column), sums.sum.add(column));
+                let (max, sum) = (statistics.max.add(column), statistics.sum.add(column));
                 let before = max.read();
                 let most = (0..keys).fold(before, |most, key| {
                     let score = score(key).read();
@@ -196,7 +196,7 @@ impl<T: Weight> Softmax<T> {
                     all = all + weight;
                 }
                 let factor = of(base(before) - base(most));
-                sums.factor.add(column).write(factor);
+                statistics.factor.add(column).write(factor);
                 sum.write(sum.read() * factor + all);
                 max.write(most);
             }
@@ -209,13 +209,13 @@ impl<T: Weight, const LANES: usize, const FUSED: bool> IsaTask for Columns<T, LA
 
     #[inline(always)]
     fn run(self) {
-        let Softmax { scores, row_stride, keys, columns, sums } = self.0;
+        let Softmax { scores, row_stride, keys, columns, statistics } = self.0;
         for first in (0..columns).step_by(LANES) {
-            // SAFETY: the scores and the sums are there.
+            // SAFETY: the scores and the statistics are there.
             unsafe {
                 let row = |key: usize| scores.add(key * row_stride + first).cast::<[T; LANES]>();
                 let of = |values: *mut T| values.add(first).cast::<[T; LANES]>();
-                let before = of(sums.max).read_unaligned();
+                let before = of(statistics.max).read_unaligned();
                 // Two accumulators, so that operations overlap.
                 let (mut max, mut odd) = (before, [-(T::ONE / T::ZERO); LANES]);
                 for pair in 0..keys / 2 {
@@ -244,15 +244,15 @@ impl<T: Weight, const LANES: usize, const FUSED: bool> IsaTask for Columns<T, LA
                     }
                     row(key).write_unaligned(weights);
                 }
-                let (mut factors, mut all) = (before, of(sums.sum).read_unaligned());
+                let (mut factors, mut all) = (before, of(statistics.sum).read_unaligned());
                 let sums_and_bases = sum.into_iter().zip(bases);
                 for ((factor, all), (sum, of_max)) in factors.iter_mut().zip(&mut all).zip(sums_and_bases) {
                     *factor = (base(*factor) - of_max).weight::<FUSED>();
                     *all = *all * *factor + sum;
                 }
-                of(sums.max).write_unaligned(max);
-                of(sums.sum).write_unaligned(all);
-                of(sums.factor).write_unaligned(factors);
+                of(statistics.max).write_unaligned(max);
+                of(statistics.sum).write_unaligned(all);
+                of(statistics.factor).write_unaligned(factors);
             }
         }
     }
@@ -263,12 +263,12 @@ impl<T: Weight, const LANES: usize, const FUSED: bool> IsaTask for RoundedColumn
 
     #[inline(always)]
     fn run(self) {
-        let Softmax { scores, row_stride, keys, columns, sums } = self.0;
+        let Softmax { scores, row_stride, keys, columns, statistics } = self.0;
         for first in (0..columns).step_by(LANES) {
-            // SAFETY: the scores and the sums are there.
+            // SAFETY: the scores and the statistics are there.
             unsafe {
                 let of = |values: *mut T| values.add(first).cast::<[T; LANES]>().read_unaligned();
-                let (bases, factors) = (of(sums.max).map(base), of(sums.factor));
+                let (bases, factors) = (of(statistics.max).map(base), of(statistics.factor));
                 for key in 0..keys {
                     let row = scores.add(key * row_stride + first).cast::<[T; LANES]>();
                     let mut weights = row.read_unaligned();
@@ -298,11 +298,11 @@ impl<T: Functions> Scaling<T> {
     /// # Safety
     /// The factor and the row are valid.
     #[inline(always)]
-    unsafe fn row(&self, number: usize) -> (*mut [T], T) {
+    unsafe fn row(&self, index: usize) -> (*mut [T], T) {
         // SAFETY: the caller has the factor and the row.
         unsafe {
-            let row = self.values.add(number * self.width);
-            (std::ptr::slice_from_raw_parts_mut(row, self.width), self.factors.add(number).read())
+            let row = self.values.add(index * self.width);
+            (std::ptr::slice_from_raw_parts_mut(row, self.width), self.factors.add(index).read())
         }
     }
 }
@@ -319,7 +319,7 @@ impl<T: Functions> IsaTask for Scaling<T> {
                 (&mut *row, factor)
             };
             if factor != T::ONE {
-                row.iter_mut().for_each(|number| *number = *number * factor);
+                row.iter_mut().for_each(|value| *value = *value * factor);
             }
         }
     }
@@ -333,25 +333,25 @@ impl<T: Functions> IsaTask for CheckedScaling<T> {
 
     #[inline(always)]
     fn run(self) -> bool {
-        const STEP: usize = 16;
+        const CHUNK: usize = 16;
         // A finite value times zero is zero; everything else is NaN.
-        let (mut sums, mut rests) = ([T::ZERO; STEP], T::ZERO);
+        let (mut sums, mut rests) = ([T::ZERO; CHUNK], T::ZERO);
         for r in 0..self.0.rows {
             // SAFETY: the rows and factors are there.
             let (row, factor) = unsafe {
                 let (row, factor) = self.0.row(r);
                 (&mut *row, factor)
             };
-            let (steps, rest) = row.as_chunks_mut::<STEP>();
-            for step in steps {
-                for (number, sum) in step.iter_mut().zip(&mut sums) {
-                    *number = *number * factor;
-                    *sum = *sum + *number * T::ZERO;
+            let (chunks, rest) = row.as_chunks_mut::<CHUNK>();
+            for chunk in chunks {
+                for (value, sum) in chunk.iter_mut().zip(&mut sums) {
+                    *value = *value * factor;
+                    *sum = *sum + *value * T::ZERO;
                 }
             }
-            for number in rest {
-                *number = *number * factor;
-                rests = rests + *number * T::ZERO;
+            for value in rest {
+                *value = *value * factor;
+                rests = rests + *value * T::ZERO;
             }
         }
         sums.into_iter().fold(rests, |all, sum| all + sum) == T::ZERO

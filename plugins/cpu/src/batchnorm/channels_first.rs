@@ -89,7 +89,7 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
 
 impl<T: Float> Task<'_, T> {
     fn base(&self, channel: usize) -> [usize; 3] {
-        self.kernel.shape.step.map(|step| step * channel)
+        self.kernel.shape.channel_strides.map(|stride| stride * channel)
     }
 
     /// The sums of a channel that give mean and variance: of deviations from the mean of its first values, or,

@@ -112,11 +112,11 @@ fn plan_in<T: Float>(
         let dims = without_channel(operands[1].layout.dims());
         let all = [first, operands[1].layout.strides(), operands[2].layout.strides()];
         let strides = all.map(without_channel);
-        let step = all.map(|strides| strides.get(1).copied().unwrap_or(0));
-        (LoopNest::new(&dims, strides.each_ref().map(Vec::as_slice), 1), step)
+        let channel_strides = all.map(|strides| strides.get(1).copied().unwrap_or(0));
+        (LoopNest::new(&dims, strides.each_ref().map(Vec::as_slice), 1), channel_strides)
     };
-    let (mut nest, mut step) = walk(operands[0].layout.strides());
-    let by_rows = channels > 1 && step == [1; 3] && nest.inner_strides != [1; 3];
+    let (mut nest, mut channel_strides) = walk(operands[0].layout.strides());
+    let by_rows = channels > 1 && channel_strides == [1; 3] && nest.inner_strides != [1; 3];
     if by_rows && after.is_some() && !same_rows(&operands[1], &operands[2]) {
         return Err("rows of another order than those of x".to_owned());
     }
@@ -130,7 +130,7 @@ fn plan_in<T: Float>(
         if let Some((added, relu)) = sum_and_relu {
             if let Some(added) = added {
                 first = (added.slot, added.data_type);
-                (nest, step) = walk(&added.strides[..operands[1].layout.rank()]);
+                (nest, channel_strides) = walk(&added.strides[..operands[1].layout.rank()]);
             }
             epilogue = PlaneEpilogue { added: added.map(|added| added.slot), relu, block_epilogue: None };
         } else {
@@ -147,7 +147,7 @@ fn plan_in<T: Float>(
         isa,
         threads,
         channels,
-        step,
+        channel_strides,
         inner_strides,
         elements: nest.runs() as f64 * nest.len as f64,
         memory,

@@ -1,6 +1,6 @@
 //! The parameters of a batch normalization: read and written channel by channel.
 
-use crate::dtype::element::Real;
+use crate::dtype::element::ComputeType;
 use crate::kernel::Refusal;
 use crate::problem::batchnorm as problem;
 use crate::problem::batchnorm::{Batchnorm, Parameter, Spread as Given};
@@ -64,7 +64,7 @@ struct Running<R> {
     momentum: Option<Memory<R>>,
 }
 
-impl<R: Real> Parameters<R> {
+impl<R: ComputeType> Parameters<R> {
     pub(crate) fn of(batchnorm: &Batchnorm) -> Result<Self, Refusal> {
         let channels =
             |name, parameter: &Parameter| Channels::of_channels(name, parameter, batchnorm.channels());
@@ -191,11 +191,11 @@ impl<R: Real> Parameters<R> {
 }
 
 /// 1/√(variance + ε).
-fn inverse<R: Real>(variance: R, epsilon: R) -> R {
+fn inverse<R: ComputeType>(variance: R, epsilon: R) -> R {
     R::ONE / (variance + epsilon).sqrt()
 }
 
-impl<R: Real> Running<R> {
+impl<R: ComputeType> Running<R> {
     /// Reads both old values before it writes a new one: old and new may share their memory.
     fn update(&self, tensors: Pointers<'_>, channel: usize, mean: R, variance: R) {
         let weight = self.momentum.map_or(R::from_f64(DEFAULT_MOMENTUM), |momentum| momentum.get(tensors, 0));

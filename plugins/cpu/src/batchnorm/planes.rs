@@ -189,11 +189,11 @@ impl<T: Float> Task<'_, T> {
         let [x, y] = slots.map(|slot| self.tensors[slot].cast::<T>());
         let added = epilogue.added.map_or(x, |slot| self.tensors[slot].cast());
         let mut at = elements.start;
-        let mut place = nest.position(at / nest.len);
+        let mut position = nest.position(at / nest.len);
         let mut first = at % nest.len;
         while at < elements.end {
             let len = (nest.len - first).min(elements.end - at);
-            let [x_at, y_at, added_at, channel] = place.offsets;
+            let [x_at, y_at, added_at, channel] = position.offsets;
             // SAFETY: the elements and values are valid, as this function requires.
             unsafe {
                 let [mean, factor, summand] = self.affine.add(channel).read();
@@ -210,7 +210,7 @@ impl<T: Float> Task<'_, T> {
                 }
             }
             (at, first) = (at + len, 0);
-            nest.advance(&mut place);
+            nest.advance(&mut position);
         }
         if *streamed {
             settle();

@@ -123,13 +123,15 @@ impl<T: Float> Task<'_, T> {
     unsafe fn channel(&self, channel: usize) -> Channel<T> {
         let Runs { shape, gate, .. } = self.by;
         let [dy, x, y] = [0, 1, 2].map(|i| {
-            let offset = shape.step[i] * channel;
+            let offset = shape.channel_strides[i] * channel;
             // SAFETY: the channel is valid, as this function requires.
             unsafe { self.tensors[shape.memory[i].slot].cast::<T>().add(offset) }
         });
         // SAFETY: the gate has the strides of dy.
         let gate = unsafe {
-            gate.map_or(dy, |gate| self.tensors[gate.slot].cast::<T>().add(shape.step[0] * channel))
+            gate.map_or(dy, |gate| {
+                self.tensors[gate.slot].cast::<T>().add(shape.channel_strides[0] * channel)
+            })
         };
         Channel { dy, gate, x, y }
     }
@@ -146,12 +148,12 @@ impl<T: Float> Task<'_, T> {
         of: impl Fn([usize; 2], Option<V::Lanes>, [V; N]) -> [V; N],
     ) -> [f64; N] {
         let Runs { shape, runs, stride: [dy_stride, x_stride, _], .. } = self.by;
-        let place = |run: usize, at: usize| [run * dy_stride + at, run * x_stride + at];
+        let offsets = |run: usize, at: usize| [run * dy_stride + at, run * x_stride + at];
         let mut totals = [0.0; N];
         let (len, most) = (shape.nest.len, EXACT * SUMS * V::LANES);
         let together = (most / len).max(1);
         let prefetch_run = |run: usize, from: usize, to: usize| {
-            let [dy, x] = place(run + PREFETCH_DISTANCE / len, 0);
+            let [dy, x] = offsets(run + PREFETCH_DISTANCE / len, 0);
             (from..to).step_by(CACHE_LINE / size_of::<T>()).for_each(|at| prefetch_at([dy + at, x + at]));
         };
         for first in (0..*runs).step_by(together) {
@@ -166,12 +168,12 @@ impl<T: Float> Task<'_, T> {
                     (run..run + SUMS).for_each(|run| prefetch_run(run, from, to));
                     for vector in 0..whole {
                         for (i, sum) in sums.iter_mut().enumerate() {
-                            *sum = of(place(run + i, from + vector * V::LANES), None, *sum);
+                            *sum = of(offsets(run + i, from + vector * V::LANES), None, *sum);
                         }
                     }
                     if rest > 0 {
                         for (i, sum) in sums.iter_mut().enumerate() {
-                            *sum = of(place(run + i, to - rest), Some(lanes), *sum);
+                            *sum = of(offsets(run + i, to - rest), Some(lanes), *sum);
                         }
                     }
                     run += SUMS;
@@ -181,7 +183,7 @@ impl<T: Float> Task<'_, T> {
                     prefetch_run(run, from, to);
                     while at + SUMS * V::LANES <= to {
                         for (i, sum) in sums.iter_mut().enumerate() {
-                            *sum = of(place(run, at + i * V::LANES), None, *sum);
+                            *sum = of(offsets(run, at + i * V::LANES), None, *sum);
                         }
                         at += SUMS * V::LANES;
                     }
@@ -189,11 +191,11 @@ impl<T: Float> Task<'_, T> {
                         if at + V::LANES > to {
                             break;
                         }
-                        *sum = of(place(run, at), None, *sum);
+                        *sum = of(offsets(run, at), None, *sum);
                         at += V::LANES;
                     }
                     if rest > 0 {
-                        sums[SUMS - 1] = of(place(run, at), Some(lanes), sums[SUMS - 1]);
+                        sums[SUMS - 1] = of(offsets(run, at), Some(lanes), sums[SUMS - 1]);
                     }
                     run += 1;
                 }
@@ -222,9 +224,9 @@ impl<T: Float> Task<'_, T> {
             if moments.are_near(n) {
                 return moments;
             }
-            let prefetch_at = |[_, place]: [usize; 2]| prefetch(at.x.wrapping_add(place));
-            let [total] = self.sums::<V, 1>(prefetch_at, |[_, place], lanes, [sum]| {
-                [sum.lanewise(Lanewise::Add, read::<V>(at.x.add(place), lanes))]
+            let prefetch_at = |[_, offset]: [usize; 2]| prefetch(at.x.wrapping_add(offset));
+            let [total] = self.sums::<V, 1>(prefetch_at, |[_, offset], lanes, [sum]| {
+                [sum.lanewise(Lanewise::Add, read::<V>(at.x.add(offset), lanes))]
             });
             self.moments_about::<V>(at, T::from_f64(total / n))
         }
@@ -239,10 +241,10 @@ impl<T: Float> Task<'_, T> {
         // SAFETY: the instructions and values are valid, as this function requires; no vector has more lanes than the buffer.
         unsafe {
             let means = V::splat(about);
-            let prefetch_at = |[_, place]: [usize; 2]| prefetch(at.x.wrapping_add(place));
-            let [sum, squares] = self.sums::<V, 2>(prefetch_at, |[_, place], lanes, [sum, squares]| {
+            let prefetch_at = |[_, offset]: [usize; 2]| prefetch(at.x.wrapping_add(offset));
+            let [sum, squares] = self.sums::<V, 2>(prefetch_at, |[_, offset], lanes, [sum, squares]| {
                 // Lanes without an element do not deviate.
-                let mut deviation = read::<V>(at.x.add(place), lanes).lanewise(Lanewise::Sub, means);
+                let mut deviation = read::<V>(at.x.add(offset), lanes).lanewise(Lanewise::Sub, means);
                 if let Some(lanes) = lanes {
                     let mut values = [T::ZERO; crate::simd::vector::MAX_LANES];
                     deviation.store(values.as_mut_ptr());

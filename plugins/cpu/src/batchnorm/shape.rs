@@ -33,7 +33,7 @@ pub(crate) struct Shape<T> {
     pub(crate) threads: Threads,
     pub(crate) channels: usize,
     /// Strides of channels.
-    pub(crate) step: [usize; 3],
+    pub(crate) channel_strides: [usize; 3],
     /// Strides of the innermost loop.
     pub(crate) inner_strides: [usize; 3],
     /// Elements of a channel.
@@ -60,8 +60,8 @@ impl<T: Float> Shape<T> {
             Role::Backward { saved: true } => 2.5,
             Role::Backward { saved: false } => 4.0,
         };
-        let number = if self.chunk() == usize::MAX { 0.2 } else { 1.5 };
+        let element = if self.chunk() == usize::MAX { 0.2 } else { 1.5 };
         let after = self.epilogue.block_epilogue.as_ref().map_or(0.0, |block_epilogue| block_epilogue.time());
-        self.elements * self.channels as f64 * (passes * number + after)
+        self.elements * self.channels as f64 * (passes * element + after)
     }
 }

@@ -72,17 +72,17 @@ impl Case {
         };
         let mut arrays = Vec::new();
         for uid in [DY, X, RESULT] {
-            let steps = strides(dims, &order(dims.len(), which), gap);
-            arrays.push(Array::new(uid, data_type, dims, &steps).filled(|| random.real()));
+            let tensor_strides = strides(dims, &order(dims.len(), which), gap);
+            arrays.push(Array::new(uid, data_type, dims, &tensor_strides).filled(|| random.real()));
         }
         let mut parameter = vec![1; dims.len()];
         parameter[1] = dims[1];
-        let steps = strides(&parameter, &order(dims.len(), 0), 0);
+        let tensor_strides = strides(&parameter, &order(dims.len(), 0), 0);
         let own = if data_type == DataType::Double { DataType::Double } else { DataType::Float };
         for uid in [SCALE, BIAS, MEAN, VARIANCE, FIRST, SECOND, NEXT_MEAN, NEXT_VARIANCE] {
             let relu = uid == VARIANCE;
             arrays.push(
-                Array::new(uid, own, &parameter, &steps)
+                Array::new(uid, own, &parameter, &tensor_strides)
                     .filled(|| if relu { random.real().abs() + 0.5 } else { random.real() }),
             );
         }
@@ -304,10 +304,10 @@ fn a_relu_behind_has_its_gradient_in_every_order() {
         for (which, other_order) in [(0, 0), (0, 1), (1, 1), (2, 2)] {
             for data_type in [DataType::Float, DataType::Double, DataType::Half] {
                 let case = Case::new(&mut random, dims, which, data_type, 0);
-                let steps = strides(dims, &order(dims.len(), other_order), 0);
+                let tensor_strides = strides(dims, &order(dims.len(), other_order), 0);
                 // Zeros lie on the edge.
                 let number = || (random.real() * 4.0).round().clamp(-1.0, 1.0);
-                let input = Array::new(X, data_type, dims, &steps).filled(number);
+                let input = Array::new(X, data_type, dims, &tensor_strides).filled(number);
                 for isa in Isa::available() {
                     for saved in [true, false] {
                         case.backward_of_relu(*isa, saved, &input);
@@ -457,8 +457,8 @@ fn what_follows_a_result() {
             for data_type in [DataType::Float, DataType::Double, DataType::Half] {
                 let case = Case::new(&mut random, dims, which, data_type, 0);
                 let other = |random: &mut Random, dims: &[i64]| {
-                    let steps = strides(dims, &order(dims.len(), other_order), 0);
-                    Array::new(X, data_type, dims, &steps).filled(|| random.real())
+                    let tensor_strides = strides(dims, &order(dims.len(), other_order), 0);
+                    Array::new(X, data_type, dims, &tensor_strides).filled(|| random.real())
                 };
                 let of_channels: Vec<i64> =
                     dims.iter().enumerate().map(|(axis, dim)| if axis == 1 { *dim } else { 1 }).collect();

@@ -57,12 +57,12 @@ pub(crate) struct Quantize {
 
 impl Quantize {
     pub(crate) fn plan(p: &problem::Quantize, isa: Isa, threads: Threads) -> Result<Self, Refusal> {
-        let of = |number: usize| Axis {
-            dim: p.x.layout.dims()[number],
-            strides: [p.x.layout.strides()[number], p.y_strides[number], p.scale_strides[number]],
+        let of = |axis: usize| Axis {
+            dim: p.x.layout.dims()[axis],
+            strides: [p.x.layout.strides()[axis], p.y_strides[axis], p.scale_strides[axis]],
         };
         let mut others: Vec<Axis> = (0..p.x.layout.rank())
-            .filter(|number| *number != p.axis)
+            .filter(|axis| *axis != p.axis)
             .map(of)
             .filter(|axis| axis.dim > 1)
             .collect();
@@ -116,12 +116,12 @@ impl Quantize {
         let runs = self.runs();
         self.workers.for_each_part(runs.div_ceil(self.together), |_, part| {
             let first = part * self.together;
-            (first..runs.min(first + self.together)).for_each(|number| work(self.run_of(number)));
+            (first..runs.min(first + self.together)).for_each(|run| work(self.run_of(run)));
         });
     }
 
-    fn run_of(&self, number: usize) -> Run {
-        let (block, rest) = (number % self.blocks(), number / self.blocks());
+    fn run_of(&self, run: usize) -> Run {
+        let (block, rest) = (run % self.blocks(), run / self.blocks());
         let lines = self.line.dim.div_ceil(TOGETHER);
         let (column, mut rest) = (rest % lines * TOGETHER, rest / lines);
         let element = block * self.block;

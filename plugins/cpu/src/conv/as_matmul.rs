@@ -10,7 +10,7 @@ use crate::problem::matmul::Matmul;
 
 /// The matrix multiplication that computes the convolution; `None` if the filter does not cover the image, or if
 /// the elements of an image or of a filter have no single stride.
-pub(crate) fn product(c: &Convolution) -> Option<Matmul> {
+pub(crate) fn matmul(c: &Convolution) -> Option<Matmul> {
     let covers = (0..c.spatial).all(|i| {
         c.output[i] == 1
             && c.pre_padding[i] == 0
@@ -27,14 +27,14 @@ pub(crate) fn product(c: &Convolution) -> Option<Matmul> {
     let images = matrix(&c.x, (n.0, n.1), (elements, of_x))?;
     let filters = matrix(&c.w, (o.0, o.1), (elements, of_w))?;
     let outputs = matrix(&c.y, (n.0, n.2), (o.0, o.2))?;
-    let (a, b, product) = match c.direction {
+    let (a, b, matmul) = match c.direction {
         Direction::Forward => (images, transposed(&filters)?, outputs),
         Direction::BackwardData => (outputs, filters, images),
         Direction::BackwardFilter => (transposed(&outputs)?, images, filters),
     };
     let [&[m, k], &[_, n]] = [a.layout.dims(), b.layout.dims()] else { return None };
     let share = [1; MAX_RANK];
-    Some(Matmul { a, b, c: product, m, n, k, batch: 0, a_share: share, b_share: share })
+    Some(Matmul { a, b, c: matmul, m, n, k, batch: 0, a_share: share, b_share: share })
 }
 
 /// Channels and spatial dimensions merged into one: its size, and its strides in x and in w.

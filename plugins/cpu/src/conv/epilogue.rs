@@ -29,7 +29,7 @@ impl ChannelEpilogue {
         let mut channel_epilogue = Self::default();
         // The convolution's result after the steps so far.
         let mut last = Value::Input(0);
-        for (number, step) in epilogue.chain.steps.iter().enumerate() {
+        for (index, step) in epilogue.chain.steps.iter().enumerate() {
             let Operation::Pointwise(mode, _) = &step.operation else { return None };
             if step.one || !is_compute_type::<T>(step.stored) || channel_epilogue.relu {
                 return None;
@@ -59,7 +59,7 @@ impl ChannelEpilogue {
                 }
                 _ => return None,
             }
-            last = Value::Step(number);
+            last = Value::Step(index);
         }
         is_compute_type::<T>(epilogue.output.data_type).then_some(channel_epilogue)
     }

@@ -256,10 +256,10 @@ impl Geometry {
     }
 
     /// The block with this index.
-    pub(crate) fn block(&self, number: usize) -> Block {
+    pub(crate) fn block(&self, index: usize) -> Block {
         let (images, size) = self.block;
         let counts = self.counts();
-        let mut rest = number;
+        let mut rest = index;
         let mut origin = [0; 3];
         for i in (0..3).rev() {
             origin[i] = rest % counts[i + 1] * size[i];

@@ -197,11 +197,11 @@ fn first_or_fastest<T: Float>(
         }
     }
     estimated.sort_by(|(time, _), (other, _)| time.total_cmp(other));
-    for (place, (time, entry)) in estimated.iter().enumerate() {
+    for (rank, (time, entry)) in estimated.iter().enumerate() {
         let name = entry.algorithm.name();
         match (entry.make)(problem) {
             Ok(kernel) => {
-                let slower = estimated[place + 1..].iter().map(|(other, slower)| {
+                let slower = estimated[rank + 1..].iter().map(|(other, slower)| {
                     let reason =
                         format!("estimated at {:.3} ms, {name} at {:.3} ms", other / 1e6, time / 1e6);
                     (slower.algorithm.name(), reason)
@@ -229,17 +229,17 @@ fn make_depthwise(p: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
 
 /// A filter that covers the whole image.
 fn supports_matmul(p: &Problem<'_>) -> Result<(), Refusal> {
-    product(p).map(|_| ())
+    as_matmul(p).map(|_| ())
 }
 
-fn product(p: &Problem<'_>) -> Result<Matmul, Refusal> {
-    as_matmul::product(p.convolution).ok_or_else(|| "the filter does not cover the image".to_owned())
+fn as_matmul(p: &Problem<'_>) -> Result<Matmul, Refusal> {
+    as_matmul::matmul(p.convolution).ok_or_else(|| "the filter does not cover the image".to_owned())
 }
 
 fn make_matmul(p: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
-    let product = product(p)?;
-    let epilogue = p.epilogue.map(|epilogue| Epilogue { output: &product.c, ..epilogue });
-    matmul::plan(&product, p.compute, p.isa, p.settings, epilogue)
+    let matmul = as_matmul(p)?;
+    let epilogue = p.epilogue.map(|epilogue| Epilogue { output: &matmul.c, ..epilogue });
+    matmul::plan(&matmul, p.compute, p.isa, p.settings, epilogue)
 }
 
 /// Operands of dtypes that no other entry reads or writes.

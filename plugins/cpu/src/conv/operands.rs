@@ -39,7 +39,7 @@ impl Weights {
     pub(crate) fn are_rows<T: Float>(&self, taps: impl ExactSizeIterator<Item = usize>) -> bool {
         is_compute_type::<T>(self.data_type)
             && self.channel == taps.len()
-            && taps.enumerate().all(|(number, offset)| number == offset)
+            && taps.enumerate().all(|(index, offset)| index == offset)
     }
 }
 
@@ -76,7 +76,7 @@ impl Operands {
     pub(crate) fn whole(&self) -> Option<&SubProblem> {
         let Self { windows, parts, between, .. } = self;
         let [part] = parts.as_slice() else { return None };
-        let in_order = part.taps.iter().enumerate().all(|(number, (tap, _))| number == *tap);
+        let in_order = part.taps.iter().enumerate().all(|(index, (tap, _))| index == *tap);
         let is_whole = between.is_none() && in_order && part.taps.len() == windows.taps.len();
         (is_whole && part.size == windows.output).then_some(part)
     }

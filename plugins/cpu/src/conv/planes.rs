@@ -159,7 +159,7 @@ impl Geometry {
         mut each: impl FnMut(usize, usize, usize, usize),
     ) {
         let stride = self.windows.stride;
-        for (number, start) in self.starts.iter().enumerate() {
+        for (index, start) in self.starts.iter().enumerate() {
             let mut low = [0; 3];
             let mut high = [0; 3];
             for i in 0..3 {
@@ -185,7 +185,7 @@ impl Geometry {
                     for h in low[1]..high[1] {
                         let at = [input(0, d), input(1, h), input(2, low[2])];
                         let source = strides.offset(block.image + n, at);
-                        let target = number * self.plane
+                        let target = index * self.plane
                             + n * self.plane_strides[3]
                             + d * self.plane_strides[0]
                             + h * self.plane_strides[1]

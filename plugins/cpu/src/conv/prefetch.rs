@@ -68,9 +68,9 @@ impl BlockPrefetch {
         operands: &Operands,
         tensors: &[*mut u8],
         size: usize,
-        number: usize,
+        index: usize,
     ) -> Option<Self> {
-        let (group, block) = (number / geometry.blocks(), number % geometry.blocks());
+        let (group, block) = (index / geometry.blocks(), index % geometry.blocks());
         let Operands { groups, channels, input, .. } = operands;
         if group >= *groups {
             return None;
@@ -129,7 +129,7 @@ mod tests {
                 let box_ = [1, rows.min(windows.output[1]), windows.output[2]];
                 let geometry = Geometry::new(&windows, false, images, box_, 1);
                 let strides = Strides { batch: 5 * size * size, channel: size * size, spatial: [0, size, 1] };
-                for block in (0..geometry.blocks()).map(|number| geometry.block(number)) {
+                for block in (0..geometry.blocks()).map(|index| geometry.block(index)) {
                     let from = (std::ptr::without_provenance(4096 - 4), 4);
                     let next = BlockPrefetch::of(&geometry, &block, &strides, 5, from).unwrap();
                     let mut requested = HashSet::new();

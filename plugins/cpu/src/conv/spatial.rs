@@ -169,11 +169,11 @@ impl<'a> Spatial<'a> {
         }
         let mut output = self.view(&c.x);
         let mut parts = Vec::with_capacity(count);
-        for number in 0..count {
+        for index in 0..count {
             let remainder = [
-                number / (remainders[1] * remainders[2]),
-                number / remainders[2] % remainders[1],
-                number % remainders[2],
+                index / (remainders[1] * remainders[2]),
+                index / remainders[2] % remainders[1],
+                index % remainders[2],
             ];
             parts.push(SubProblem {
                 taps: Vec::new(),
@@ -190,12 +190,12 @@ impl<'a> Spatial<'a> {
                 continue;
             }
             let tap = [0, 1, 2].map(|i| (remainder[i] as isize - position[i]) / stride[i]);
-            let number = *known.entry(tap).or_insert_with(|| {
+            let index = *known.entry(tap).or_insert_with(|| {
                 taps.push(tap);
                 taps.len() - 1
             });
             let part = (remainder[0] * remainders[1] + remainder[1]) * remainders[2] + remainder[2];
-            parts[part].taps.push((number, *offset));
+            parts[part].taps.push((index, *offset));
         }
         // If only the first sub-problem has taps, all other elements are zero.
         let alone = parts.len() > 1 && parts.iter().skip(1).all(|part| part.taps.is_empty());

@@ -5,8 +5,8 @@
 
 use std::ops::Range;
 
+use crate::depthwise::accumulators::{Pixels, Rows, TOGETHER};
 use crate::depthwise::shape::Shape;
-use crate::depthwise::sums::{Pixels, Rows, TOGETHER};
 use crate::kernel::{Facts, Kernel};
 use crate::simd::isa::Isa;
 use crate::simd::vector::{Float, Vector, VectorTask};
@@ -98,12 +98,12 @@ impl<T: Float> BackwardWeights<T> {
         let taps = self.shape.taps();
         for channel in 0..self.shape.channels {
             for tap in 0..taps {
-                let place = self.place(channel, tap);
+                let offset = self.offset(channel, tap);
                 // SAFETY: the tensors and the sums are valid, as this function requires.
                 unsafe {
                     let mut total = T::ZERO;
                     for worker in 0..self.workers.count() {
-                        total = total + sums.add(worker * worker_stride).cast::<T>().add(place).read();
+                        total = total + sums.add(worker * worker_stride).cast::<T>().add(offset).read();
                     }
                     let to = self.w.at(tensors[self.w.slot], [channel, 0, 0, 0]).add(self.offsets[tap]);
                     (self.w.run.store)(&raw const total, to, 1, 1);
@@ -113,7 +113,7 @@ impl<T: Float> BackwardWeights<T> {
     }
 
     /// The index of a sum: channel by channel, or element by element of the filter for groups of channels.
-    fn place(&self, channel: usize, tap: usize) -> usize {
+    fn offset(&self, channel: usize, tap: usize) -> usize {
         let taps = self.shape.taps();
         if !self.last {
             return channel * taps + tap;
@@ -172,8 +172,8 @@ impl<T: Float> Task<'_, T> {
                 };
                 let (input, input_row) = plane(x, channel / shape.multiplier, shape.input, self.input);
                 let (gradient, gradient_row) = plane(y, channel, shape.output, self.gradient);
-                let sums = self.sums.add(channel * shape.taps());
-                Rows { shape, input, input_row, gradient, gradient_row, sums }.run::<V>();
+                let accumulators = self.sums.add(channel * shape.taps());
+                Rows { shape, input, input_row, gradient, gradient_row, accumulators }.run::<V>();
             }
         }
     }

@@ -146,7 +146,7 @@ impl<T: Float> PartKernel<T, 4> for ChannelsFirst<T> {
                 }
                 let from = x.at(tensors[x.slot], [image, channel / shape.multiplier, 0, 0]);
                 let (input, input_row) = x.rows(from, lines.clone(), shape.input[1], input_copy);
-                let place = y.at(tensors[y.slot], [image, channel, part.rows.start, 0]);
+                let first_output = y.at(tensors[y.slot], [image, channel, part.rows.start, 0]);
                 let direct = y.has_rows();
                 let band = Band {
                     shape: *shape,
@@ -154,7 +154,7 @@ impl<T: Float> PartKernel<T, 4> for ChannelsFirst<T> {
                     channel_strides: [x.strides[1], y.strides[1], shape.taps()],
                     input,
                     input_row,
-                    output: if direct { place.cast() } else { output_copy },
+                    output: if direct { first_output.cast() } else { output_copy },
                     output_row: if direct { y.strides[2] } else { columns },
                     rows: part.rows.clone(),
                     taps,
@@ -168,7 +168,7 @@ impl<T: Float> PartKernel<T, 4> for ChannelsFirst<T> {
                     band.run::<V>(self.form);
                 }
                 if !direct {
-                    y.store(output_copy, place, part.rows.len(), columns);
+                    y.store(output_copy, first_output, part.rows.len(), columns);
                 }
                 if let (false, Some(epilogue)) = (are_known, channel_epilogue) {
                     epilogue.run(shape, tensors, image, channel..channel + 1, &part.rows);

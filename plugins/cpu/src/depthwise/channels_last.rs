@@ -79,8 +79,8 @@ impl<T: Float> Transposition<T> {
         if !suits {
             return Ok(None);
         }
-        let number = if size_of::<T>() == 4 { DataType::Float } else { DataType::Double };
-        Ok(Some(Self { isa, load: pack_of("x", x.data_type)?, store: pack_of("y", number)? }))
+        let compute = if size_of::<T>() == 4 { DataType::Float } else { DataType::Double };
+        Ok(Some(Self { isa, load: pack_of("x", x.data_type)?, store: pack_of("y", compute)? }))
     }
 }
 
@@ -245,13 +245,13 @@ impl<T: Float> PartKernel<T, 5> for ChannelsLast<T> {
             } else {
                 x.pixels(from, lines, (width, count), input_copy)
             };
-            let place = y.at(tensors[y.slot], [image, first, part.rows.start, 0]);
+            let first_output = y.at(tensors[y.slot], [image, first, part.rows.start, 0]);
             let direct = y.run.same && transposition.is_none();
             let band = Band {
                 shape: *shape,
                 input,
                 input_strides,
-                output: if direct { place.cast() } else { output_copy },
+                output: if direct { first_output.cast() } else { output_copy },
                 output_strides: if direct { [y.strides[2], y.strides[3]] } else { [columns * count, count] },
                 rows: part.rows.clone(),
                 channels: count,
@@ -267,7 +267,7 @@ impl<T: Float> PartKernel<T, 5> for ChannelsLast<T> {
             if let Some(transposition) = transposition {
                 let elements = part.rows.len() * columns;
                 let (to, row_stride) =
-                    if y.run.same { (place.cast(), y.strides[1]) } else { (planes, elements) };
+                    if y.run.same { (first_output.cast(), y.strides[1]) } else { (planes, elements) };
                 let copy = PackSource {
                     from: output_copy.cast_const().cast(),
                     rows: present,
@@ -280,14 +280,14 @@ impl<T: Float> PartKernel<T, 5> for ChannelsLast<T> {
                 (transposition.store)(transposition.isa, &copy, to);
                 if !y.run.same {
                     for channel in 0..present {
-                        let to = place.add(channel * y.strides[1] * y.run.size);
+                        let to = first_output.add(channel * y.strides[1] * y.run.size);
                         (y.run.store)(planes.add(channel * elements), to, 1, elements);
                     }
                 }
             } else if !direct {
                 for row in 0..part.rows.len() {
                     for column in 0..columns {
-                        let to = place.add((row * y.strides[2] + column * y.strides[3]) * y.run.size);
+                        let to = first_output.add((row * y.strides[2] + column * y.strides[3]) * y.run.size);
                         (y.run.store)(output_copy.add((row * columns + column) * count), to, 1, count);
                     }
                 }

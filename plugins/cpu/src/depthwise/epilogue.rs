@@ -76,12 +76,12 @@ impl<T: Float> Affine<T> {
             return None;
         }
         let mut affine = Self { operations: Vec::new(), bounds: None };
-        for (number, step) in chain.steps.iter().enumerate() {
+        for (index, step) in chain.steps.iter().enumerate() {
             let stored = RowConverter::<T>::of_number(step.stored).ok()?;
             if step.one || affine.bounds.is_some() || !(stored.same || stored.wider) {
                 return None;
             }
-            let before = number.checked_sub(1).map_or(Value::Input(0), Value::Step);
+            let before = index.checked_sub(1).map_or(Value::Input(0), Value::Step);
             affine.add(step, before, &chain.inputs, output.layout.dims())?;
         }
         Some(affine)
@@ -130,21 +130,21 @@ impl<T: Float> Affine<T> {
         let (mut factor, mut summand) = (T::ONE, T::ZERO);
         for operation in &self.operations {
             // SAFETY: the tensors are those of the operation, as this function requires.
-            let number = unsafe {
+            let value = unsafe {
                 let from = tensors[operation.slot].add(channel * operation.stride * operation.run.size);
                 if operation.run.same {
                     from.cast::<T>().read_unaligned()
                 } else {
-                    let mut number = T::ZERO;
-                    (operation.run.load)(from, 1, &raw mut number, 1);
-                    number
+                    let mut value = T::ZERO;
+                    (operation.run.load)(from, 1, &raw mut value, 1);
+                    value
                 }
             };
             (factor, summand) = match (operation.mode, operation.first) {
-                (PointwiseMode::Mul, _) => (factor * number, summand * number),
-                (PointwiseMode::Sub, true) => (factor, summand - number),
-                (PointwiseMode::Sub, false) => (-factor, number - summand),
-                _ => (factor, summand + number),
+                (PointwiseMode::Mul, _) => (factor * value, summand * value),
+                (PointwiseMode::Sub, true) => (factor, summand - value),
+                (PointwiseMode::Sub, false) => (-factor, value - summand),
+                _ => (factor, summand + value),
             };
         }
         // NaN and infinity times 0 are NaN.

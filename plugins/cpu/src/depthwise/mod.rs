@@ -8,6 +8,7 @@
     reason = "indices come from shapes that are checked when a node is planned; checks in the loops would hide nothing but cost time"
 )]
 
+pub(crate) mod accumulators;
 pub(crate) mod backward_weights;
 pub(crate) mod band;
 pub(crate) mod channels_first;
@@ -17,7 +18,6 @@ pub(crate) mod gaps;
 pub(crate) mod pixels;
 pub(crate) mod rows;
 pub(crate) mod shape;
-pub(crate) mod sums;
 #[cfg(test)]
 mod tests;
 pub(crate) mod tiles;

@@ -123,6 +123,6 @@ pub(crate) fn index_of(position: isize, input_dilation: usize, len: usize) -> Op
     if position < 0 {
         return None;
     }
-    let number = position as usize / input_dilation;
-    (number * input_dilation == position as usize && number < len).then_some(number)
+    let index = position as usize / input_dilation;
+    (index * input_dilation == position as usize && index < len).then_some(index)
 }

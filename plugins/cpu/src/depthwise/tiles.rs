@@ -104,8 +104,8 @@ impl<T: Float> Band<T> {
         self.rows.clone().step_by(R).map(move |row| {
             let count = (end - row).min(R);
             let top = (row * S) as isize - padding[0];
-            let place = |line: isize| (line - top).clamp(0, ((count - 1) * S + K) as isize);
-            let below = |line: isize| (1_u32 << place(line)) - 1;
+            let from_top = |line: isize| (line - top).clamp(0, ((count - 1) * S + K) as isize);
+            let below = |line: isize| (1_u32 << from_top(line)) - 1;
             Lines { row, count, top, met: below(size[0] as isize) & !below(0) }
         })
     }
@@ -117,8 +117,8 @@ impl<T: Float> Band<T> {
         unsafe {
             let mut lanes = [V::lanes(0, 0); SIDE];
             for i in 0..SIDE {
-                let place = if S == 1 { i } else { i * V::LANES };
-                lanes[i] = inside::<V>(first + place as isize, 1, self.shape.input[1]);
+                let offset = if S == 1 { i } else { i * V::LANES };
+                lanes[i] = inside::<V>(first + offset as isize, 1, self.shape.input[1]);
             }
             lanes
         }
@@ -163,11 +163,11 @@ impl<T: Float> Band<T> {
                 for column in columns.clone().step_by(columns_of::<V, K, S>()) {
                     let first = first(column);
                     let is_inner = INNER && first >= 0 && first + reach <= width;
-                    let place = (channel, lines, column);
+                    let at = (channel, lines, column);
                     if is_inner && column + V::LANES <= columns.end {
                         // The next tile overwrites the columns after this one.
                         let none = V::lanes(0, 0);
-                        self.tile::<V, K, S, R, false>(&taps, place, &[none; SIDE], none);
+                        self.tile::<V, K, S, R, false>(&taps, at, &[none; SIDE], none);
                     } else {
                         let count = (columns.end - column).min(columns_of::<V, K, S>());
                         let read = if column == columns.start {
@@ -177,7 +177,7 @@ impl<T: Float> Band<T> {
                         } else {
                             self.read::<V, S>(first)
                         };
-                        self.tile::<V, K, S, R, true>(&taps, place, &read, V::lanes(0, count));
+                        self.tile::<V, K, S, R, true>(&taps, at, &read, V::lanes(0, count));
                     }
                 }
             }
@@ -215,10 +215,10 @@ impl<T: Float> Band<T> {
         V: Vector<Scalar = T>,
     {
         let first = (column * S) as isize - self.shape.padding[1];
-        let place = lines.top * self.input_row as isize + first;
+        let offset = lines.top * self.input_row as isize + first;
         // Opaque, here and below: the optimizer would carry the address of every row through the loops around, each in memory.
         let mut from =
-            black_box(self.input.wrapping_add(channel * self.channel_strides[0]).wrapping_offset(place));
+            black_box(self.input.wrapping_add(channel * self.channel_strides[0]).wrapping_offset(offset));
         // SAFETY: the operands are valid, as this function requires; rows outside of the image are not read.
         unsafe {
             let mut sums = [V::zero(); R];

@@ -9,7 +9,7 @@ use crate::dtype::small_float;
 use crate::kernel::Refusal;
 
 /// A type to compute in: `f32` or `f64`.
-pub trait Real:
+pub trait ComputeType:
     Copy
     + PartialOrd
     + Add<Output = Self>
@@ -80,7 +80,7 @@ impl<R> Clone for Element<R> {
 
 impl<R> Copy for Element<R> {}
 
-impl<R: Real> Element<R> {
+impl<R: ComputeType> Element<R> {
     /// The element of a dtype; the error names the dtype.
     pub fn of(data_type: DataType) -> Result<Self, Refusal> {
         R::element(data_type)
@@ -114,14 +114,14 @@ pub(crate) fn is_float_of_eight_bits(data_type: DataType) -> bool {
 
 /// An element whose bytes are a `$stored`.
 macro_rules! element {
-    ($real:ty, $stored:ty, |$s:ident| $load:expr, |$r:ident| $store:expr) => {
+    ($compute:ty, $stored:ty, |$s:ident| $load:expr, |$r:ident| $store:expr) => {
         Element {
             load: |base, index| {
                 // SAFETY: `Element::load` is called with a readable element.
                 let $s = unsafe { base.cast::<$stored>().add(index).read_unaligned() };
                 $load
             },
-            store: |base, index, $r: $real| {
+            store: |base, index, $r: $compute| {
                 let stored: $stored = $store;
                 // SAFETY: `Element::store` is called with a writable element.
                 unsafe { base.cast::<$stored>().add(index).write_unaligned(stored) }
@@ -132,14 +132,14 @@ macro_rules! element {
 
 /// An element of `$bits` bits, whose code is a byte.
 macro_rules! packed {
-    ($real:ty, $bits:literal, |$s:ident| $load:expr, |$r:ident| $store:expr) => {
+    ($compute:ty, $bits:literal, |$s:ident| $load:expr, |$r:ident| $store:expr) => {
         Element {
             load: |base, index| {
                 // SAFETY: `Element::load` is called with a readable element.
                 let $s = unsafe { small_float::load_bits::<$bits>(base, index) };
                 $load
             },
-            store: |base, index, $r: $real| {
+            store: |base, index, $r: $compute| {
                 let code: u8 = $store;
                 // SAFETY: `Element::store` is called with a writable element.
                 unsafe { small_float::store_bits::<$bits>(base, index, code) }
@@ -150,19 +150,19 @@ macro_rules! packed {
 
 /// An element of a small floating-point format.
 macro_rules! float {
-    ($real:ident, 8, $format:expr) => {
+    ($compute:ident, 8, $format:expr) => {
         element!(
-            $real,
+            $compute,
             u8,
             |s| {
                 static TABLE: small_float::DecodeTable = $format.decode_table();
-                $real::from(TABLE.of(s))
+                $compute::from(TABLE.of(s))
             },
             |r| $format.encode(r.to_f64())
         )
     };
-    ($real:ident, $bits:literal, $format:expr) => {
-        packed!($real, $bits, |s| $real::from_f64($format.decode(s)), |r| $format.encode(r.to_f64()))
+    ($compute:ident, $bits:literal, $format:expr) => {
+        packed!($compute, $bits, |s| $compute::from_f64($format.decode(s)), |r| $format.encode(r.to_f64()))
     };
 }
 
@@ -175,15 +175,15 @@ macro_rules! unary {
     )*};
 }
 
-macro_rules! real {
-    ($real:ident, $to:ident, $from:ident, $erf:path) => {
-        impl Real for $real {
+macro_rules! compute_type {
+    ($compute:ident, $to:ident, $from:ident, $erf:path) => {
+        impl ComputeType for $compute {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
-            const LARGEST: Self = $real::MAX;
+            const LARGEST: Self = $compute::MAX;
 
             fn from_f64(value: f64) -> Self {
-                value as $real
+                value as $compute
             }
             fn to_f64(self) -> f64 {
                 f64::from(self)
@@ -198,32 +198,32 @@ macro_rules! real {
 
             fn element(data_type: DataType) -> Option<Element<Self>> {
                 Some(match data_type {
-                    DataType::Float => element!($real, f32, |s| s as $real, |r| r as f32),
-                    DataType::Double => element!($real, f64, |s| s as $real, |r| r as f64),
-                    DataType::Half => element!($real, f16, |s| s.$to(), |r| f16::$from(r)),
-                    DataType::Bfloat16 => element!($real, bf16, |s| s.$to(), |r| bf16::$from(r)),
-                    DataType::Int64 => element!($real, i64, |s| s as $real, |r| r as i64),
-                    DataType::Int32 => element!($real, i32, |s| s as $real, |r| r as i32),
-                    DataType::Int8 => element!($real, i8, |s| $real::from(s), |r| r as i8),
-                    DataType::Uint8 => element!($real, u8, |s| $real::from(s), |r| r as u8),
+                    DataType::Float => element!($compute, f32, |s| s as $compute, |r| r as f32),
+                    DataType::Double => element!($compute, f64, |s| s as $compute, |r| r as f64),
+                    DataType::Half => element!($compute, f16, |s| s.$to(), |r| f16::$from(r)),
+                    DataType::Bfloat16 => element!($compute, bf16, |s| s.$to(), |r| bf16::$from(r)),
+                    DataType::Int64 => element!($compute, i64, |s| s as $compute, |r| r as i64),
+                    DataType::Int32 => element!($compute, i32, |s| s as $compute, |r| r as i32),
+                    DataType::Int8 => element!($compute, i8, |s| $compute::from(s), |r| r as i8),
+                    DataType::Uint8 => element!($compute, u8, |s| $compute::from(s), |r| r as u8),
                     DataType::Boolean => {
-                        element!($real, u8, |s| $real::from(u8::from(s != 0)), |r| u8::from(r != 0.0))
+                        element!($compute, u8, |s| $compute::from(u8::from(s != 0)), |r| u8::from(r != 0.0))
                     }
-                    DataType::Fp8E4m3 => float!($real, 8, small_float::E4M3),
-                    DataType::Fp8E5m2 => float!($real, 8, small_float::E5M2),
-                    DataType::Fp8E4m3Fnuz => float!($real, 8, small_float::E4M3_FNUZ),
-                    DataType::Fp8E5m2Fnuz => float!($real, 8, small_float::E5M2_FNUZ),
-                    DataType::Fp6E2m3 => float!($real, 6, small_float::E2M3),
-                    DataType::Fp6E3m2 => float!($real, 6, small_float::E3M2),
-                    DataType::Fp4E2m1 => float!($real, 4, small_float::E2M1),
+                    DataType::Fp8E4m3 => float!($compute, 8, small_float::E4M3),
+                    DataType::Fp8E5m2 => float!($compute, 8, small_float::E5M2),
+                    DataType::Fp8E4m3Fnuz => float!($compute, 8, small_float::E4M3_FNUZ),
+                    DataType::Fp8E5m2Fnuz => float!($compute, 8, small_float::E5M2_FNUZ),
+                    DataType::Fp6E2m3 => float!($compute, 6, small_float::E2M3),
+                    DataType::Fp6E3m2 => float!($compute, 6, small_float::E3M2),
+                    DataType::Fp4E2m1 => float!($compute, 4, small_float::E2M1),
                     DataType::Fp8E8m0 => {
-                        element!($real, u8, |s| $real::from_f64(small_float::decode_e8m0(s)), |r| {
+                        element!($compute, u8, |s| $compute::from_f64(small_float::decode_e8m0(s)), |r| {
                             small_float::encode_e8m0(r.to_f64())
                         })
                     }
                     // The sign is the highest of four bits.
                     DataType::Int4 => {
-                        packed!($real, 4, |s| $real::from((s << 4).cast_signed() >> 4), |r| {
+                        packed!($compute, 4, |s| $compute::from((s << 4).cast_signed() >> 4), |r| {
                             (r as i8).clamp(-8, 7).cast_unsigned() & 0xF
                         })
                     }
@@ -234,9 +234,9 @@ macro_rules! real {
     };
 }
 
-real!(f32, to_f32, from_f32, libm::erff);
+compute_type!(f32, to_f32, from_f32, libm::erff);
 
-real!(f64, to_f64, from_f64, libm::erf);
+compute_type!(f64, to_f64, from_f64, libm::erf);
 
 /// The type that a compute type stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -281,7 +281,7 @@ pub(crate) use with_compute;
 mod tests {
     use super::*;
 
-    fn stored<R: Real>(data_type: DataType, value: R) -> f64 {
+    fn stored<R: ComputeType>(data_type: DataType, value: R) -> f64 {
         let mut bytes = [0xAA_u8; 24];
         let element = Element::<R>::of(data_type).unwrap();
         // SAFETY: 24 bytes hold an element at index 1 from an odd address.

@@ -204,7 +204,7 @@ pub(crate) fn encode_e8m0(value: f64) -> u8 {
 }
 
 /// The byte and bit where an element of `BITS` bits, 4 or 6, begins.
-fn place<const BITS: usize>(index: usize) -> (usize, usize) {
+fn position<const BITS: usize>(index: usize) -> (usize, usize) {
     // Eight elements take BITS bytes. Nothing overflows: BITS is less than 8.
     let bit = index % 8 * BITS;
     (index / 8 * BITS + bit / 8, bit % 8)
@@ -215,7 +215,7 @@ fn place<const BITS: usize>(index: usize) -> (usize, usize) {
 /// # Safety
 /// The bytes with the element are readable.
 pub(crate) unsafe fn load_bits<const BITS: usize>(base: *const u8, index: usize) -> u8 {
-    let (byte, shift) = place::<BITS>(index);
+    let (byte, shift) = position::<BITS>(index);
     // SAFETY: the bytes are valid, as this function requires; the second is looked at only if the element reaches into it.
     let word = unsafe {
         let low = u16::from(base.add(byte).read());
@@ -229,7 +229,7 @@ pub(crate) unsafe fn load_bits<const BITS: usize>(base: *const u8, index: usize)
 /// # Safety
 /// The bytes with the element are readable and writable.
 pub(crate) unsafe fn store_bits<const BITS: usize>(base: *mut u8, index: usize, code: u8) {
-    let (byte, shift) = place::<BITS>(index);
+    let (byte, shift) = position::<BITS>(index);
     let mask = ((1_u16 << BITS) - 1) << shift;
     let bits = u16::from(code) << shift & mask;
     // SAFETY: as for `load_bits`.

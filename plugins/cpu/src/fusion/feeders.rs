@@ -28,15 +28,15 @@ fn is_fed(fusion: &Fusion<'_>, uid: i64, taken: &[bool], feeders: &mut BTreeSet<
     if !tensor.is_virtual || fusion.values.contains_key(&uid) {
         return true;
     }
-    let Some((place, node)) = fusion
+    let Some((index, node)) = fusion
         .uses
         .writers
         .get(&uid)
-        .and_then(|place| Some((*place, fusion.prepared.graph.nodes.get(*place)?)))
+        .and_then(|index| Some((*index, fusion.prepared.graph.nodes.get(*index)?)))
     else {
         return false;
     };
-    let is_free = taken.get(place) == Some(&false) && fusion.members.last() < Some(&place);
+    let is_free = taken.get(index) == Some(&false) && fusion.members.last() < Some(&index);
     if !is_free
         || !matches!(node.operation, Operation::Pointwise(_))
         || !is_chainable(&node.operation)
@@ -46,7 +46,7 @@ fn is_fed(fusion: &Fusion<'_>, uid: i64, taken: &[bool], feeders: &mut BTreeSet<
     {
         return false;
     }
-    feeders.insert(place);
+    feeders.insert(index);
     true
 }
 

@@ -47,17 +47,17 @@ pub(crate) fn parts_at(
     let mut parts = Vec::with_capacity(graph.nodes.len());
     let mut taken = vec![false; graph.nodes.len()];
     for node in prepared.nodes() {
-        let place = node.place;
-        if taken[place] {
+        let index = node.place;
+        if taken[index] {
             continue;
         }
-        if let Some(part) = crate::fusion::relu_backward::part(prepared, &uses, place, isa, settings.threads)
+        if let Some(part) = crate::fusion::relu_backward::part(prepared, &uses, index, isa, settings.threads)
         {
             part.members.iter().for_each(|member| taken[*member] = true);
             parts.push(part);
             continue;
         }
-        let begun = |is_producer| Fusion::begin(prepared, &uses, place, &taken, is_producer);
+        let begun = |is_producer| Fusion::begin(prepared, &uses, index, &taken, is_producer);
         let mut fusion = begun(!is_chainable(&node.node.operation));
         // A batch normalization by planes is faster than the chain of its four operations, unless the chain is longer.
         if batchnorm::has_planes(&node) {
@@ -88,11 +88,11 @@ impl<'a> Fusion<'a> {
     pub(crate) fn begin(
         prepared: &'a Prepared,
         uses: &'a Uses<'a>,
-        place: usize,
+        index: usize,
         taken: &[bool],
         is_producer: bool,
     ) -> Option<Self> {
-        let checked = prepared.node(place)?;
+        let checked = prepared.node(index)?;
         let node = checked.node;
         let uid = result(&node.operation)?;
         let tensor = uses.tensors.get(&uid)?;
@@ -122,8 +122,8 @@ impl<'a> Fusion<'a> {
             if !can_compute(compute, tensor.data_type) {
                 return None;
             }
-            fusion.producer = Some(place);
-            fusion.members.push(place);
+            fusion.producer = Some(index);
+            fusion.members.push(index);
             // Which slot and strides it has is known with the last member.
             let operand = uses.operand(uid, 0)?;
             fusion.chain.inputs.push(Input::replaced(&operand));
@@ -156,13 +156,13 @@ impl<'a> Fusion<'a> {
                 }
             }
             // In the order of the graph, so that what a candidate reads is in the chain if it ever will be.
-            let next = std::iter::from_fn(|| candidates.pop().map(|Reverse(place)| place)).find(|place| {
-                let node = self.prepared.graph.nodes.get(*place);
-                !taken.get(*place).copied().unwrap_or(true)
-                    && self.members.last().is_none_or(|last| last < place)
+            let next = std::iter::from_fn(|| candidates.pop().map(|Reverse(index)| index)).find(|index| {
+                let node = self.prepared.graph.nodes.get(*index);
+                !taken.get(*index).copied().unwrap_or(true)
+                    && self.members.last().is_none_or(|last| last < index)
                     && node.is_some_and(|node| is_chainable(&node.operation))
             });
-            let Some(node) = next.and_then(|place| self.prepared.node(place)) else { return };
+            let Some(node) = next.and_then(|index| self.prepared.node(index)) else { return };
             let feeders = crate::fusion::feeders::of(self, node.node, taken);
             let before = (!feeders.is_empty()).then(|| self.clone());
             let fed = feeders
@@ -241,9 +241,9 @@ impl<'a> Fusion<'a> {
                     (PointwiseMode::Add, inference.bias, operation.bias),
                 ];
                 let mut value = x;
-                for (number, (mode, parameter, uid)) in parameters.into_iter().enumerate() {
+                for (index, (mode, parameter, uid)) in parameters.into_iter().enumerate() {
                     let parameter = self.operand(by_channel(&inference.x, &parameter), uid)?;
-                    let last = number == 3;
+                    let last = index == 3;
                     let stored = if last { tensor.data_type } else { dtype_of(self.compute) };
                     value = self.chain.push_mode(mode, vec![value, parameter], stored);
                 }
@@ -282,7 +282,7 @@ impl<'a> Fusion<'a> {
         if let Some(value) = self.values.get(&uid) {
             return Some(*value);
         }
-        let written_by_producer = self.producer.and_then(|place| self.prepared.graph.nodes.get(place));
+        let written_by_producer = self.producer.and_then(|index| self.prepared.graph.nodes.get(index));
         if written_by_producer.is_some_and(|node| node.operation.outputs().contains(&uid))
             || !can_compute(self.compute, broadcast.operand.data_type)
         {
@@ -359,9 +359,9 @@ impl<'a> Fusion<'a> {
 
     fn part_of(mut self, largest: Candidate, isa: Isa, settings: Settings) -> Option<Part> {
         self.truncate_to(largest);
-        let place = *self.members.last()?;
+        let index = *self.members.last()?;
         let (mut tensors, operation) =
-            match self.producer.and_then(|place| self.prepared.graph.nodes.get(place)) {
+            match self.producer.and_then(|index| self.prepared.graph.nodes.get(index)) {
                 Some(node) => {
                     let operation = with_result(&node.operation, largest.result)?;
                     (pointers(&self.prepared.graph, &operation), Some(operation))
@@ -383,7 +383,7 @@ impl<'a> Fusion<'a> {
                 plan_producer(graph, &operation, settings, self.epilogue_of(&output, isa)?).ok()?
             }
         };
-        Some(Part { node: place, members: self.members, tensors, kernel })
+        Some(Part { node: index, members: self.members, tensors, kernel })
     }
 }
 

@@ -42,10 +42,10 @@ impl Fusion<'_> {
         if self.producer.is_some() || !uses.tensors.get(&largest.result)?.is_virtual {
             return None;
         }
-        let [place] = *uses.readers(largest.result) else { return None };
-        let node = prepared.graph.nodes.get(place)?;
+        let [index] = *uses.readers(largest.result) else { return None };
+        let node = prepared.graph.nodes.get(index)?;
         let reads = node.operation.inputs().into_iter().filter(|uid| *uid == largest.result).count();
-        if *taken.get(place)?
+        if *taken.get(index)?
             || normalized(&node.operation) != Some(largest.result)
             || reads != 1
             || Compute::of(node.compute_type).ok()? != self.compute
@@ -54,14 +54,14 @@ impl Fusion<'_> {
         }
         let mut before = self.clone();
         before.truncate_to(largest);
-        let after = Fusion::begin(prepared, uses, place, taken, true).and_then(|mut after| {
+        let after = Fusion::begin(prepared, uses, index, taken, true).and_then(|mut after| {
             let largest = after.largest?;
             after.truncate_to(largest);
             Some((after, largest.result))
         });
         let with_after =
-            after.and_then(|(after, result)| before.clone().fused(place, Some(after), result, isa, settings));
-        with_after.or_else(|| before.fused(place, None, result(&node.operation)?, isa, settings))
+            after.and_then(|(after, result)| before.clone().fused(index, Some(after), result, isa, settings));
+        with_after.or_else(|| before.fused(index, None, result(&node.operation)?, isa, settings))
     }
 
     /// The state with one member, if that is all there is.
@@ -74,13 +74,13 @@ impl Fusion<'_> {
     /// The part of this chain, the normalization behind it, and what may follow; `result` is the last tensor.
     fn fused(
         mut self,
-        place: usize,
+        index: usize,
         after: Option<Self>,
         result: i64,
         isa: Isa,
         settings: Settings,
     ) -> Option<Part> {
-        let node = self.prepared.graph.nodes.get(place)?;
+        let node = self.prepared.graph.nodes.get(index)?;
         // The result rounds as the intermediate tensor would.
         let data_type = |uid| self.uses.tensors.get(&uid).map(|tensor| tensor.data_type);
         if data_type(normalized(&node.operation)?)? != data_type(result)? {
@@ -96,11 +96,11 @@ impl Fusion<'_> {
             epilogue: None,
         };
         let mut members = self.members;
-        members.push(place);
+        members.push(index);
         if let Some(mut after) = after {
             after.assign_slots(&mut tensors)?;
             fused.epilogue = Some(after.epilogue_of(&output, isa)?.plan().ok()?);
-            members.extend(after.members.into_iter().filter(|member| *member != place));
+            members.extend(after.members.into_iter().filter(|member| *member != index));
         }
         let problem = Problem::of(&self.prepared.graph, &operation).ok()?;
         let Problem::Normalization(normalization) = problem else { return None };

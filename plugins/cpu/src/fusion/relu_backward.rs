@@ -19,12 +19,12 @@ use crate::threading::partition::Threads;
 pub(crate) fn part(
     prepared: &Prepared,
     uses: &Uses<'_>,
-    place: usize,
+    index: usize,
     isa: Isa,
     threads: Threads,
 ) -> Option<Part> {
     let graph = &prepared.graph;
-    let node = graph.nodes.get(place)?;
+    let node = graph.nodes.get(index)?;
     let Operation::Pointwise(operation) = &node.operation else { return None };
     let virtual_tensor = uses.tensors.get(&operation.out_0)?;
     let [reader] = uses.readers(operation.out_0) else { return None };
@@ -38,7 +38,7 @@ pub(crate) fn part(
     {
         return None;
     }
-    let Problem::Pointwise(relu) = prepared.problems.get(place)? else { return None };
+    let Problem::Pointwise(relu) = prepared.problems.get(index)? else { return None };
     let [dy, input] = relu.inputs.as_slice() else { return None };
     let spreads = [dy, input].into_iter().any(|read| read.operand.layout.dims() != relu.output.layout.dims());
     let Activation { lower_clip, upper_clip, lower_clip_slope, .. } = relu.activation;
@@ -59,7 +59,7 @@ pub(crate) fn part(
     let gate = operation.in_1?;
     let slot = slot_of(&mut tensors, gate);
     let kernel = plan_gated(&batchnorm, &uses.operand(gate, slot)?, compute, isa, threads).ok()?;
-    Some(Part { node: *reader, members: vec![place, *reader], tensors, kernel })
+    Some(Part { node: *reader, members: vec![index, *reader], tensors, kernel })
 }
 
 #[cfg(test)]

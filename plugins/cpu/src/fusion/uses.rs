@@ -18,14 +18,14 @@ impl<'a> Uses<'a> {
     pub(crate) fn of(graph: &'a Graph) -> Self {
         let mut readers: HashMap<i64, Vec<usize>> = HashMap::new();
         let mut writers = HashMap::new();
-        for (place, node) in graph.nodes.iter().enumerate() {
+        for (index, node) in graph.nodes.iter().enumerate() {
             for uid in node.operation.inputs() {
-                let places = readers.entry(uid).or_default();
-                if places.last() != Some(&place) {
-                    places.push(place);
+                let indices = readers.entry(uid).or_default();
+                if indices.last() != Some(&index) {
+                    indices.push(index);
                 }
             }
-            writers.extend(node.operation.outputs().into_iter().map(|uid| (uid, place)));
+            writers.extend(node.operation.outputs().into_iter().map(|uid| (uid, index)));
         }
         // The offsets of a ragged tensor are read by whoever reads the tensor, which no chain does.
         for tensor in &graph.tensors {

@@ -2,7 +2,7 @@
 
 use hipdnn_plugin_sdk::graph::DataType;
 
-use crate::dtype::element::Real;
+use crate::dtype::element::ComputeType;
 use crate::simd::vector::{Float, relu};
 
 /// The type of the accumulators: a compute type, or integers of 32 bits.
@@ -19,7 +19,7 @@ pub(crate) trait Accumulator: Copy + Send + Sync + 'static {
 impl<T: Float> Accumulator for T {
     const TYPE: DataType =
         if size_of::<T>() == size_of::<f64>() { DataType::Double } else { DataType::Float };
-    const ZERO: Self = <T as Real>::ZERO;
+    const ZERO: Self = <T as ComputeType>::ZERO;
 
     #[inline(always)]
     fn plus(self, other: Self) -> Self {

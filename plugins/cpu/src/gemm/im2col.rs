@@ -9,7 +9,7 @@ pub(crate) struct Strip<T> {
     /// no elements.
     pub(crate) line: *const T,
     pub(crate) len: usize,
-    pub(crate) step: usize,
+    pub(crate) stride: usize,
     /// The element of the first column; columns whose element is not in the row are zero.
     pub(crate) first: isize,
     /// Stride of channels in the source.
@@ -33,7 +33,7 @@ impl<T: Float> Strip<T> {
     pub(crate) unsafe fn pack<V: Vector<Scalar = T>>(&self) {
         // SAFETY: this function requires the same.
         unsafe {
-            match self.step {
+            match self.stride {
                 _ if self.len == 0 => self.clear::<V>(),
                 1 => self.copy::<V, 1>(),
                 2 => self.copy::<V, 2>(),
@@ -66,13 +66,13 @@ impl<T: Float> Strip<T> {
     /// # Safety
     /// As [`Strip::pack`].
     #[inline(always)]
-    unsafe fn copy<V: Vector<Scalar = T>, const STEP: usize>(&self) {
+    unsafe fn copy<V: Vector<Scalar = T>, const STRIDE: usize>(&self) {
         // SAFETY: the rows and the lines are valid, as this function requires.
         unsafe {
             match self.vectors {
-                1 => self.copy_vectors::<V, STEP, 1>(),
-                2 => self.copy_vectors::<V, STEP, 2>(),
-                3 => self.copy_vectors::<V, STEP, 3>(),
+                1 => self.copy_vectors::<V, STRIDE, 1>(),
+                2 => self.copy_vectors::<V, STRIDE, 2>(),
+                3 => self.copy_vectors::<V, STRIDE, 3>(),
                 _ => self.copy_stride::<V>(),
             }
         }
@@ -83,9 +83,9 @@ impl<T: Float> Strip<T> {
     /// # Safety
     /// As [`Strip::pack`].
     #[inline(always)]
-    unsafe fn copy_vectors<V: Vector<Scalar = T>, const STEP: usize, const VECTORS: usize>(&self) {
+    unsafe fn copy_vectors<V: Vector<Scalar = T>, const STRIDE: usize, const VECTORS: usize>(&self) {
         let len = self.len;
-        let read = STEP * V::LANES;
+        let read = STRIDE * V::LANES;
         let fits = self.first >= 0 && self.first as usize + read * VECTORS <= len;
         let from = self.line.wrapping_offset(self.first);
         // SAFETY: this function requires the rows, and the lines, of which elements before and behind them are not
@@ -95,16 +95,16 @@ impl<T: Float> Strip<T> {
                 self.copy_each::<V, VECTORS>(from, |from, vector| {
                     let from = from.add(vector * read);
                     let near = V::load(from);
-                    if STEP == 1 { near } else { near.unzip(V::load(from.add(V::LANES))).0 }
+                    if STRIDE == 1 { near } else { near.unzip(V::load(from.add(V::LANES))).0 }
                 });
             } else {
                 let of_line = |vector: usize| inside::<V>(self.first + (vector * V::LANES) as isize, 1, len);
-                let near: [V::Lanes; VECTORS] = std::array::from_fn(|vector| of_line(vector * STEP));
-                let far: [V::Lanes; VECTORS] = std::array::from_fn(|vector| of_line(vector * STEP + 1));
+                let near: [V::Lanes; VECTORS] = std::array::from_fn(|vector| of_line(vector * STRIDE));
+                let far: [V::Lanes; VECTORS] = std::array::from_fn(|vector| of_line(vector * STRIDE + 1));
                 self.copy_each::<V, VECTORS>(from, |from, vector| {
                     let from = from.wrapping_add(vector * read);
                     let first = V::load_lanes(from, near[vector]);
-                    if STEP == 1 {
+                    if STRIDE == 1 {
                         return first;
                     }
                     first.unzip(V::load_lanes(from.wrapping_add(V::LANES), far[vector])).0
@@ -145,7 +145,7 @@ impl<T: Float> Strip<T> {
     /// As [`Strip::pack`].
     #[inline(always)]
     unsafe fn copy_stride<V: Vector<Scalar = T>>(&self) {
-        let (stride, len) = (self.step, self.len);
+        let (stride, len) = (self.stride, self.len);
         // SAFETY: the rows and the lines are valid, as this function requires.
         unsafe {
             for channel in 0..self.channels {

@@ -5,7 +5,7 @@ use std::any::TypeId;
 
 use hipdnn_plugin_sdk::graph::DataType;
 
-use crate::dtype::element::Real;
+use crate::dtype::element::ComputeType;
 use crate::gemm::prefetch::{PREFETCH_ROWS, prefetch_all};
 use crate::kernel::Refusal;
 use crate::simd::convert::{block, narrow, transpose, widen};
@@ -86,9 +86,9 @@ unsafe fn pack<S: Stored, T: Float>(isa: Isa, copy: &PackSource, to: *mut T) {
 
 /// # Safety
 /// The processor supports the instruction set, the accumulators are readable, and the elements are writable.
-unsafe fn store<S: Stored, T: Float>(isa: Isa, sums: &Accumulators<T>, to: *mut u8) {
+unsafe fn store<S: Stored, T: Float>(isa: Isa, accumulators: &Accumulators<T>, to: *mut u8) {
     // SAFETY: the caller has checked the instruction set, the matrix and the room for the result.
-    unsafe { isa.run_vectors(Storing::<S, T> { sums, to: to.cast() }) };
+    unsafe { isa.run_vectors(Storing::<S, T> { accumulators, to: to.cast() }) };
 }
 
 struct Packing<'a, S, T> {
@@ -223,7 +223,7 @@ unsafe fn copy_row<S: Stored, V: Vector>(from: *const S, to: *mut V::Scalar, len
 }
 
 struct Storing<'a, S, T> {
-    sums: &'a Accumulators<T>,
+    accumulators: &'a Accumulators<T>,
     to: *mut S,
 }
 
@@ -232,9 +232,9 @@ impl<S: Stored, T: Float> VectorTask<T> for Storing<'_, S, T> {
 
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) {
-        let Self { sums: Accumulators { from, row_stride, rows, columns, row, column }, to } = self;
+        let Self { accumulators: Accumulators { from, row_stride, rows, columns, row, column }, to } = self;
         for i in 0..*rows {
-            // SAFETY: `store` is called with readable sums and writable elements.
+            // SAFETY: `store` is called with readable accumulators and writable elements.
             unsafe {
                 let (from, to) = (from.add(i * row_stride), to.add(i * row));
                 let mut j = 0;
@@ -276,8 +276,8 @@ pub(crate) fn store_integers(name: &str, data_type: DataType) -> Result<Store<i3
 
 /// # Safety
 /// As [`store`].
-unsafe fn integers<S: Stored>(_isa: Isa, sums: &Accumulators<i32>, to: *mut u8) {
-    let Accumulators { from, row_stride, rows, columns, row, column } = sums;
+unsafe fn integers<S: Stored>(_isa: Isa, accumulators: &Accumulators<i32>, to: *mut u8) {
+    let Accumulators { from, row_stride, rows, columns, row, column } = accumulators;
     for i in 0..*rows {
         // SAFETY: the caller has the accumulators and the elements.
         unsafe {

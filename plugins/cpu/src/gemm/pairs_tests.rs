@@ -7,7 +7,7 @@ use crate::settings::Settings;
 use crate::simd::isa::Isa;
 use crate::testing::{Array, Random, run_planned, same, strides};
 
-fn product(arrays: &[Array; 3], pairs: Pairs) -> Vec<f64> {
+fn matmul(arrays: &[Array; 3], pairs: Pairs) -> Vec<f64> {
     let mut arrays = arrays.clone();
     run_planned(
         operation::Matmul { a: 1, b: 2, c: 3 }.into(),
@@ -70,7 +70,7 @@ fn whole_sums_are_those_of_single_terms() {
             }
         }
         let [single, pairs] =
-            [Pairs::default(), Pairs::of(Isa::detect())].map(|pairs| product(&arrays, pairs));
+            [Pairs::default(), Pairs::of(Isa::detect())].map(|pairs| matmul(&arrays, pairs));
         for (at, (single, pairs)) in single.iter().zip(&pairs).enumerate() {
             assert!(
                 same(*single, *pairs),
@@ -94,7 +94,7 @@ fn the_largest_sums_of_bytes() {
         };
         let c = Array::new(3, DataType::Int32, &[2, 3], &[3, 1]);
         let arrays = [array(1, a, [2, k]), array(2, b, [k, 3]), c];
-        assert_eq!(product(&arrays, Pairs::of(Isa::detect())), [expected; 6]);
+        assert_eq!(matmul(&arrays, Pairs::of(Isa::detect())), [expected; 6]);
     }
 }
 
@@ -104,7 +104,7 @@ fn sums_of_bfloat16_stay_within_the_bound_of_another_order() {
         let random = &mut Random::new(seed + 7000);
         let types = [DataType::Bfloat16, DataType::Bfloat16, DataType::Double];
         let mut arrays = case(random, types, Random::real);
-        let got = product(&arrays, Pairs::of(Isa::detect()));
+        let got = matmul(&arrays, Pairs::of(Isa::detect()));
         let [expected, magnitudes] = [false, true].map(|magnitudes| {
             for array in &mut arrays[..2] {
                 array.tensor.data_type = DataType::Bfloat16;
@@ -156,7 +156,7 @@ fn values_too_small_for_the_instructions_are_zero() {
     let small = 2.0_f64.powi(-130);
     let array = |uid, value: f64| Array::new(uid, DataType::Bfloat16, &[1, 1], &[1, 1]).filled(|| value);
     let arrays = [array(1, small), array(2, 2.0_f64.powi(100)), array(3, 0.0)];
-    assert_eq!(product(&arrays, Pairs::default()), [2.0_f64.powi(-30)]);
+    assert_eq!(matmul(&arrays, Pairs::default()), [2.0_f64.powi(-30)]);
     let pairs = Pairs::of(Isa::detect());
-    assert_eq!(product(&arrays, pairs), [if pairs.bfloat16 { 0.0 } else { 2.0_f64.powi(-30) }]);
+    assert_eq!(matmul(&arrays, pairs), [if pairs.bfloat16 { 0.0 } else { 2.0_f64.powi(-30) }]);
 }

@@ -91,7 +91,7 @@ impl<T: Accumulator> Gemm<T> {
             return Err(format!("k is {k}, expected at most {MAX_COPIED} where an operand has to be copied"));
         }
         let words = k.div_ceil(kernel.terms);
-        let work = [m, n, k, matrices].iter().map(|number| *number as f64).product::<f64>() * scheme.time;
+        let work = [m, n, k, matrices].iter().map(|index| *index as f64).product::<f64>() * scheme.time;
         // Enough parts for the workers if there are few columns.
         let wanted =
             threads.workers(work, usize::MAX).count().div_ceil(matrices * n.div_ceil(kernel.columns()));
@@ -195,10 +195,10 @@ impl<T: Accumulator> Gemm<T> {
     ///
     /// # Safety
     /// `a` is the first element of operand A; `to` has room for the block.
-    unsafe fn copy_rows(&self, block: usize, number: usize, a: *const u8, to: *mut T) {
+    unsafe fn copy_rows(&self, block: usize, index: usize, a: *const u8, to: *mut T) {
         let Problem { a: lhs, m, k, .. } = &self.problem;
         let rows = part(*m, self.row_blocks, block % self.row_blocks);
-        let first = number * COPIED_ROWS;
+        let first = index * COPIED_ROWS;
         let last = (first + COPIED_ROWS).min(rows.len());
         if first >= last {
             return;
@@ -262,9 +262,9 @@ impl<T: Accumulator> Gemm<T> {
         let (panels, _) = self.prepacked.get(b.get(0), std::ptr::null_mut(), |to| {
             if !to.is_null() {
                 let to = Shared([to.cast::<u8>()]);
-                self.workers.for_each_part(self.panels * self.depth_blocks, |_, number| {
-                    let vectors = self.vectors(number / self.depth_blocks);
-                    let words = part(self.words, self.depth_blocks, number % self.depth_blocks);
+                self.workers.for_each_part(self.panels * self.depth_blocks, |_, index| {
+                    let vectors = self.vectors(index / self.depth_blocks);
+                    let words = part(self.words, self.depth_blocks, index % self.depth_blocks);
                     // SAFETY: there is room for all panels, and each is copied by one worker.
                     unsafe {
                         let to = to.get(0).cast::<T>().add(self.prepacked_place(&vectors, &words));
@@ -286,7 +286,7 @@ impl<T: Accumulator> Gemm<T> {
     unsafe fn multiply(
         &self,
         block: usize,
-        number: usize,
+        index: usize,
         (a, a_stride): (*const T, usize),
         [b, c, row, all_panels]: [*mut u8; 4],
         [panel, sums, part_of_row]: [*mut T; 3],
@@ -295,7 +295,7 @@ impl<T: Accumulator> Gemm<T> {
         let Scheme { kernel, tile_epilogue, .. } = &self.scheme;
         let Context { lanes, rows: most_rows, .. } = *kernel;
         let rows = part(*m, self.row_blocks, block % self.row_blocks);
-        let vectors = self.vectors(number);
+        let vectors = self.vectors(index);
         let columns = vectors.start * lanes..(vectors.end * lanes).min(*n);
         let width = vectors.len() * lanes;
         let whole = columns.len() == width;
@@ -339,13 +339,13 @@ impl<T: Accumulator> Gemm<T> {
                     (panel.cast_const(), width)
                 };
                 let (first, last) = (part_of_depth == 0, part_of_depth + 1 == self.depth_blocks);
-                for number in 0..tiles {
-                    let rows = part(rows.len(), tiles, number);
+                for index in 0..tiles {
+                    let rows = part(rows.len(), tiles, index);
                     let prepacked = if self.depth_blocks > 1 { sums.add(rows.start * width) } else { sums };
                     let c = c.add(rows.start * result.row * result.size);
                     let (to, to_stride) =
                         if last && straight { (c.cast::<T>(), result.row) } else { (prepacked, width) };
-                    let copies = copied_by_first && number == 0;
+                    let copies = copied_by_first && index == 0;
                     let mut tile = Tile {
                         a: a.add(rows.start * a_stride + words.start),
                         a_stride,
@@ -417,17 +417,17 @@ impl<T: Accumulator> Kernel for Gemm<T> {
         for start in (0..blocks).step_by(self.group) {
             let group = self.group.min(blocks - start);
             if !self.scheme.a_readable {
-                self.pack_workers.for_each_part(group * parts, |_, number| {
+                self.pack_workers.for_each_part(group * parts, |_, index| {
                     // SAFETY: the scratch memory has room for a group of blocks; every part is
                     // copied by one worker.
                     unsafe {
-                        let to = base.get(3).add(layout[0]).cast::<T>().add(number / parts * copied);
-                        self.copy_rows(start + number / parts, number % parts, base.get(0), to);
+                        let to = base.get(3).add(layout[0]).cast::<T>().add(index / parts * copied);
+                        self.copy_rows(start + index / parts, index % parts, base.get(0), to);
                     }
                 });
             }
-            self.workers.for_each_part(group * self.panels, |worker, number| {
-                let (block, panel) = (number / self.panels, number % self.panels);
+            self.workers.for_each_part(group * self.panels, |worker, index| {
+                let (block, panel) = (index / self.panels, index % self.panels);
                 let own = |area: usize, size: usize| {
                     let area = base.get(3).wrapping_add(area).cast::<T>();
                     area.wrapping_add(worker * Scratch::padded::<T>(size))

@@ -128,8 +128,8 @@ impl<T: Float> Kernel for Gemm<T> {
         let base =
             Shared([tensors[self.token.slot], tensors[self.weight.slot], tensors[self.output.slot], scratch]);
         let Panels { row_blocks, panels, workers, .. } = self.panels;
-        workers.for_each_part(row_blocks * panels, |worker, number| {
-            let (block, panel) = (self.panels.block(number / panels), number % panels);
+        workers.for_each_part(row_blocks * panels, |worker, index| {
+            let (block, panel) = (self.panels.block(index / panels), index % panels);
             let areas = self.panels.areas(areas, base.get(3), worker);
             let store = |skipped: usize, rows: usize, result: usize| {
                 let to = self.output.at(base.get(2), 0, [result, 0]);
@@ -166,7 +166,7 @@ impl<T: Float> Kernel for Gemm<T> {
             // Rows that nothing makes are zeros. Blocks divide the rows of the output likewise.
             // SAFETY: the area has room for a row.
             unsafe { areas[2].write_bytes(0, self.panels.width()) };
-            let results = part(self.results, row_blocks, number / panels);
+            let results = part(self.results, row_blocks, index / panels);
             results.filter(|result| made_by[*result] == 0).for_each(|result| store(0, 1, result));
         });
     }
@@ -231,9 +231,9 @@ impl<T: Float> Kernel for Gradient<T> {
             scratch,
         ]);
         let Panels { row_blocks, panels, workers, .. } = self.panels;
-        workers.for_each_part(self.groups.experts * row_blocks * panels, |worker, number| {
-            let (panel, block) = (number % panels, number / panels % row_blocks);
-            let (rows, expert) = (self.panels.block(block), number / panels / row_blocks);
+        workers.for_each_part(self.groups.experts * row_blocks * panels, |worker, index| {
+            let (panel, block) = (index % panels, index / panels % row_blocks);
+            let (rows, expert) = (self.panels.block(block), index / panels / row_blocks);
             let areas = self.panels.areas(areas, base.get(3), worker);
             let own = (expert..self.groups.count()).step_by(self.groups.experts);
             let terms = own.flat_map(|group| self.panels.blocks(bounds[group]..bounds[group + 1]));

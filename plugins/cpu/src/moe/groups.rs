@@ -94,11 +94,11 @@ impl Routes {
     }
 
     fn check_row(&self, tensors: Pointers<'_>, row: usize) -> Result<(), Refusal> {
-        let below = |name: &str, number: i64, end: usize| {
-            if usize::try_from(number).is_ok_and(|number| number < end) {
+        let below = |name: &str, entry: i64, end: usize| {
+            if usize::try_from(entry).is_ok_and(|entry| entry < end) {
                 Ok(())
             } else {
-                Err(format!("{name}[{row}] is {number}, expected 0 to {}", end.saturating_sub(1)))
+                Err(format!("{name}[{row}] is {entry}, expected 0 to {}", end.saturating_sub(1)))
             }
         };
         let integer = |integers: &Integers| tensors.integer(integers, [row, 0]);

@@ -130,8 +130,8 @@ impl<T: Float> Panels<T> {
     }
 
     /// The rows of a block.
-    pub(crate) fn block(&self, number: usize) -> Range<usize> {
-        part(self.rows, self.row_blocks, number)
+    pub(crate) fn block(&self, index: usize) -> Range<usize> {
+        part(self.rows, self.row_blocks, index)
     }
 
     /// Values of the widest panel's row.
@@ -180,10 +180,10 @@ impl<T: Float> Panels<T> {
                 // SAFETY: operand B has the terms and columns, and the area room for a panel.
                 unsafe { (b.pack)(self.isa, &copy, packed) };
             }
-            for number in 0..tiles {
-                let of_tile = part(rows, tiles, number);
+            for index in 0..tiles {
+                let of_tile = part(rows, tiles, index);
                 // The first tile reads a panel in place and leaves a packed copy for the others.
-                let reads = in_place && number == 0;
+                let reads = in_place && index == 0;
                 // SAFETY: the operands have the terms of the tile's rows and the panel's whole vectors; the areas have room for
                 // a block and a panel.
                 unsafe {
@@ -239,8 +239,8 @@ impl<T: Float> Panels<T> {
             Lhs::From(first) => ([first + rows.start, terms.start], Order::Rows),
             Lhs::Columns(first) => ([terms.start, first + rows.start], Order::Panel),
             Lhs::Rows(list) => {
-                for (number, row) in list[rows.clone()].iter().enumerate() {
-                    pack([*row, terms.start], 1, terms.len(), stride, to.wrapping_add(number * stride));
+                for (index, row) in list[rows.clone()].iter().enumerate() {
+                    pack([*row, terms.start], 1, terms.len(), stride, to.wrapping_add(index * stride));
                 }
                 return (to, Order::Rows, stride);
             }

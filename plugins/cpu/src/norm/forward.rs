@@ -270,23 +270,23 @@ impl<T: Float + Stored> Task<'_, T> {
         let Forward { len, centered, ref x, ref y, ref mean, ref inverse, access, .. } = *self.by;
         let nowhere = self.buffer.cast::<S>();
         let none = Normalized { x: nowhere.cast_const(), mean: T::ZERO, inverse: T::ZERO, y: nowhere };
-        let (mut normalized, mut places) = ([none; ROWS], [[0; 4]; ROWS]);
+        let (mut normalized, mut offsets) = ([none; ROWS], [[0; 4]; ROWS]);
         let (mut from, mut buffers) = ([nowhere.cast_const(); ROWS], [self.buffer; ROWS]);
         // SAFETY: the instructions and rows are valid, as this function requires; the buffer has room for what is copied.
         unsafe {
             for i in 0..ROWS {
-                let Some(place) = rows.next() else { return };
-                places[i] = place;
+                let Some(of_row) = rows.next() else { return };
+                offsets[i] = of_row;
                 if access == Access::Copied {
                     buffers[i] = self.buffer.wrapping_add(i * len);
-                    from[i] = x.values(self.tensors, place[0], buffers[i]).cast();
+                    from[i] = x.values(self.tensors, of_row[0], buffers[i]).cast();
                 } else {
-                    from[i] = x.first(self.tensors, place[0]).cast_const().cast();
+                    from[i] = x.first(self.tensors, of_row[0]).cast_const().cast();
                 }
             }
             let found = statistics::<S, V, ROWS>(&from, len, centered, self.epsilon, self.buffer);
             for (i, row) in normalized.iter_mut().enumerate() {
-                let [_, y_at, mean_at, inverse_at] = places[i];
+                let [_, y_at, mean_at, inverse_at] = offsets[i];
                 row.x = from[i];
                 row.y = match access {
                     Access::Copied => y.target(self.tensors, y_at, buffers[i]).cast(),
@@ -301,7 +301,7 @@ impl<T: Float + Stored> Task<'_, T> {
             }
             loops::normalize::<S, V, ROWS>(&normalized, self.scale, self.bias, len);
             if access == Access::Copied {
-                for ([_, y_at, ..], buffer) in places.into_iter().zip(buffers) {
+                for ([_, y_at, ..], buffer) in offsets.into_iter().zip(buffers) {
                     y.written(self.tensors, y_at, buffer);
                 }
             }

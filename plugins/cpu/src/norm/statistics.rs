@@ -1,6 +1,6 @@
 //! Mean and inverse of rows.
 
-use crate::dtype::element::Real;
+use crate::dtype::element::ComputeType;
 use crate::simd::convert;
 use crate::simd::stored::Stored;
 use crate::simd::vector::{Lanewise, MAX_LANES, Vector};
@@ -174,7 +174,7 @@ unsafe fn moments<V: Vector>(x: *const V::Scalar, len: usize, about: V::Scalar, 
 /// # Safety
 /// `len` values are readable.
 #[cold]
-unsafe fn in_double<T: Real>(x: *const T, len: usize, centered: bool) -> [f64; 2] {
+unsafe fn in_double<T: ComputeType>(x: *const T, len: usize, centered: bool) -> [f64; 2] {
     let n = len as f64;
     // SAFETY: the values are readable and writable, as this function requires.
     let values = || (0..len).map(|i| unsafe { x.add(i).read_unaligned() }.to_f64());

@@ -167,8 +167,8 @@ impl Compiled {
         let others = || self.others.lock().unwrap_or_else(PoisonError::into_inner);
         {
             let mut others = others();
-            if let Some(place) = others.iter().position(|other| other.is_for(overrides)) {
-                let front = others.get_mut(..=place).unwrap_or_default();
+            if let Some(position) = others.iter().position(|other| other.is_for(overrides)) {
+                let front = others.get_mut(..=position).unwrap_or_default();
                 front.rotate_right(1);
                 if let Some(other) = front.first() {
                     return Ok(Arc::clone(&other.plan));

@@ -61,7 +61,7 @@ pub(crate) fn warn_of_reference(prepared: &Prepared, plan: &Plan) {
     }
     for (members, kernel) in plan.kernels() {
         let Some(reason) = reason(kernel) else { continue };
-        let Some(node) = members.first().and_then(|place| prepared.graph.nodes.get(*place)) else { continue };
+        let Some(node) = members.first().and_then(|index| prepared.graph.nodes.get(*index)) else { continue };
         let signature = format!("{}: {reason}", signature(&prepared.graph, node));
         let is_new = {
             let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);

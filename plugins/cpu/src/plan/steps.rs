@@ -60,7 +60,7 @@ impl Step {
     /// Whether no index lies where the step, or what works in the workspace, writes: it would change after it was checked.
     fn check_indices(&self, tensors: &[*mut u8], workspace: (*mut u8, usize)) -> Result<(), ExecuteError> {
         for index in &self.indices {
-            let is_bound = matches!(self.slots.get(index.place), Some(Slot::Bound { .. }));
+            let is_bound = matches!(self.slots.get(index.slot), Some(Slot::Bound { .. }));
             let text = if is_bound && workspace.1 > 0 && index.lies_in(workspace, tensors) {
                 "the workspace".to_owned()
             } else {

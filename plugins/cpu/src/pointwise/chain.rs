@@ -99,11 +99,11 @@ impl Chain {
     /// The value of an input, which is added unless it is known.
     pub(crate) fn input(&mut self, broadcast: &Broadcast) -> Value {
         let input = Input::of(broadcast);
-        let number = self.inputs.iter().position(|known| *known == input).unwrap_or_else(|| {
+        let index = self.inputs.iter().position(|known| *known == input).unwrap_or_else(|| {
             self.inputs.push(input);
             self.inputs.len() - 1
         });
-        Value::Input(number)
+        Value::Input(index)
     }
 
     /// Adds an operation on these operands.
@@ -141,7 +141,7 @@ impl Chain {
     }
 
     /// The residual that is added to input 0, and whether RELU follows, if the chain is this alone, in this dtype.
-    pub(crate) fn sum_and_relu(&self, number: DataType) -> Option<(Option<Input>, bool)> {
+    pub(crate) fn sum_and_relu(&self, dtype: DataType) -> Option<(Option<Input>, bool)> {
         let (sum, relu) = match self.steps.as_slice() {
             [relu] if relu.is_relu() => (None, Some(relu)),
             [sum] => (Some(sum), None),
@@ -155,21 +155,21 @@ impl Chain {
                 [Value::Input(0), Value::Input(other)] | [Value::Input(other), Value::Input(0)] => *other,
                 _ => return None,
             };
-            let input = *self.inputs.get(other).filter(|input| other > 0 && input.data_type == number)?;
+            let input = *self.inputs.get(other).filter(|input| other > 0 && input.data_type == dtype)?;
             if !matches!(sum.operation, Operation::Pointwise(PointwiseMode::Add, _)) {
                 return None;
             }
             (last, added) = (Value::Step(0), Some(input));
         }
-        let is_exact = self.steps.iter().all(|step| step.stored == number);
+        let is_exact = self.steps.iter().all(|step| step.stored == dtype);
         let is_of_last = relu.is_none_or(|relu| relu.operands == [last]);
         (is_exact && is_of_last).then_some((added, relu.is_some()))
     }
 
     /// The bias along `axis` that the first step adds to input 0 of these dimensions, and the other steps: a chain whose input 0 is
-    /// the sum. None if the chain does not begin with a bias, reads input 0 again, or has another dtype than `number` before or after
+    /// the sum. None if the chain does not begin with a bias, reads input 0 again, or has another dtype than `dtype` before or after
     /// the sum.
-    pub(crate) fn without_row(&self, dims: &[usize], axis: usize, number: DataType) -> Option<(Input, Self)> {
+    pub(crate) fn without_row(&self, dims: &[usize], axis: usize, dtype: DataType) -> Option<(Input, Self)> {
         let (first, rest) = self.steps.split_first()?;
         let row = match first.operands.as_slice() {
             [Value::Input(0), Value::Input(row)] | [Value::Input(row), Value::Input(0)] if *row > 0 => *row,
@@ -183,16 +183,16 @@ impl Chain {
             .zip(row.strides)
             .enumerate()
             .all(|(at, (dim, stride))| at == axis || *dim == 1 || stride == 0);
-        let is_exact = [own.data_type, row.data_type, first.stored].iter().all(|stored| *stored == number);
+        let is_exact = [own.data_type, row.data_type, first.stored].iter().all(|stored| *stored == dtype);
         let reads = |value| rest.iter().any(|step| step.operands.contains(&value));
         if !is_sum || !repeats || !is_exact || reads(Value::Input(0)) {
             return None;
         }
         let mut left = Self { inputs: vec![*own], steps: rest.to_vec() };
-        let mut places = vec![0; self.inputs.len()];
-        for (input, (place, known)) in places.iter_mut().zip(&self.inputs).enumerate().skip(1) {
+        let mut indices = vec![0; self.inputs.len()];
+        for (input, (index, known)) in indices.iter_mut().zip(&self.inputs).enumerate().skip(1) {
             if reads(Value::Input(input)) {
-                *place = left.inputs.len();
+                *index = left.inputs.len();
                 left.inputs.push(*known);
             }
         }
@@ -200,7 +200,7 @@ impl Chain {
             *operand = match *operand {
                 Value::Step(0) => Value::Input(0),
                 Value::Step(step) => Value::Step(step - 1),
-                Value::Input(input) => Value::Input(places[input]),
+                Value::Input(input) => Value::Input(indices[input]),
             };
         }
         Some((row, left))

@@ -127,8 +127,8 @@ impl<T: Functions, const N: usize> Elements<T, N> {
             |input: usize| !is_epilogue && repeats(input) && is_for_registers::<T>(chain, input, repeats);
         let program = Program::plan(chain, isa, is_one)?;
         let mut inputs = chain.inputs.iter().map(Memory::of).collect::<Result<Vec<_>, _>>()?;
-        for (number, input) in inputs.iter_mut().enumerate() {
-            input.one = is_one(number);
+        for (input_index, input) in inputs.iter_mut().enumerate() {
+            input.one = is_one(input_index);
             // Operations in registers read a value before they overwrite it.
             input.replaced &= !program.is_line();
         }
@@ -170,8 +170,8 @@ impl<T: Functions, const N: usize> Elements<T, N> {
         let mut registers = [Buffer::EMPTY; REGISTERS];
         let mut buffers = [Buffer::EMPTY; N];
         let mut bindings = Bindings::null();
-        for (number, register) in registers.iter_mut().enumerate() {
-            *bindings.register(number) = register.values();
+        for (register_index, register) in registers.iter_mut().enumerate() {
+            *bindings.register(register_index) = register.values();
         }
         let mut access = [Access::InPlace; N];
         for ((access, input), stride) in access.iter_mut().zip(&self.inputs).zip(nest.inner_strides) {
@@ -252,10 +252,10 @@ impl<T: Functions, const N: usize> Elements<T, N> {
 ///
 /// # Safety
 /// `to` is writable for `len` values.
-unsafe fn fill<T: Copy>(to: *mut T, number: T, len: usize) {
+unsafe fn fill<T: Copy>(to: *mut T, value: T, len: usize) {
     for i in 0..len {
         // SAFETY: the values are readable and writable, as this function requires.
-        unsafe { to.add(i).write(number) };
+        unsafe { to.add(i).write(value) };
     }
 }
 

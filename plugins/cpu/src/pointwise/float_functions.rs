@@ -29,7 +29,7 @@ impl Functions for f64 {
             // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
             unsafe {
                 let [x, y] = all.operands::<V>(i);
-                exactly(all.smooth, x, y, all.number).store(all.to.add(i * V::LANES));
+                exactly(all.smooth, x, y, all.parameter).store(all.to.add(i * V::LANES));
             }
         }
     }
@@ -60,7 +60,7 @@ impl Functions for f32 {
             with_constant!(all.smooth, S => {
                 for i in 0..all.count {
                     let [x, y] = all.operands::<V>(i);
-                    in_single(S, x, y, all.number).store(all.to.add(i * V::LANES));
+                    in_single(S, x, y, all.parameter).store(all.to.add(i * V::LANES));
                 }
             });
         }

@@ -38,7 +38,7 @@ pub(crate) struct All<T> {
     /// Which function.
     pub(crate) smooth: Smooth,
     /// Its parameter.
-    pub(crate) number: T,
+    pub(crate) parameter: T,
     /// The operands, and the strides of their vectors.
     pub(crate) from: [(*const T, usize); 2],
     /// The results, contiguous; they may be operands.
@@ -51,11 +51,11 @@ impl<T> All<T> {
     /// The operands of a vector.
     ///
     /// # Safety
-    /// As [`Functions::smooth`]; `number` is below the count.
+    /// As [`Functions::smooth`]; `vector` is below the count.
     #[inline(always)]
-    pub(crate) unsafe fn operands<V: Vector<Scalar = T>>(&self, number: usize) -> [V; 2] {
+    pub(crate) unsafe fn operands<V: Vector<Scalar = T>>(&self, vector: usize) -> [V; 2] {
         // SAFETY: the operands are valid, as this function requires.
-        self.from.map(|(from, stride)| unsafe { V::load(from.add(number * stride)) })
+        self.from.map(|(from, stride)| unsafe { V::load(from.add(vector * stride)) })
     }
 }
 

@@ -133,8 +133,8 @@ pub(crate) unsafe fn gelu<V: Vector<Scalar = f32>>(x: V) -> V {
         let size = x.lanewise(Lanewise::Abs, x);
         let near = size.lanewise(Lanewise::NotAbove, V::splat(15.0 * STEP));
         let part = near.mul_add(V::splat(1.0 / STEP), V::splat(WHOLE));
-        let number = part.lanewise(Lanewise::Sub, V::splat(WHOLE));
-        let rest = number.mul_add(V::splat(-STEP), near);
+        let rounded = part.lanewise(Lanewise::Sub, V::splat(WHOLE));
+        let rest = rounded.mul_add(V::splat(-STEP), near);
         let [first, others @ ..] = &COEFFICIENTS;
         let mut sum = part.look_up(first);
         for coefficients in others {

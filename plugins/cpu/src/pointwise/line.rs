@@ -11,7 +11,7 @@ use std::marker::PhantomData;
 use half::{bf16, f16};
 use hipdnn_plugin_sdk::graph::{PointwiseMode, ReductionMode};
 
-use crate::dtype::element::Real;
+use crate::dtype::element::ComputeType;
 use crate::pointwise::chain::{Operation, Step};
 use crate::pointwise::functions::{All, Functions};
 use crate::pointwise::smooth::Smooth;
@@ -61,7 +61,7 @@ impl<T: Functions> Applied<T> {
             M::Sqrt => Lanewise::Sqrt,
             _ => {
                 let smooth = Smooth::of(*mode, activation).filter(|smooth| T::in_registers(*smooth))?;
-                return Some(Self::Smooth(smooth, T::from_f64(f64::from(smooth.number(activation)))));
+                return Some(Self::Smooth(smooth, T::from_f64(f64::from(smooth.parameter(activation)))));
             }
         }))
     }
@@ -87,7 +87,7 @@ pub(crate) enum Side {
 /// The other operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Other {
-    /// Values contiguous, by their place.
+    /// Values contiguous, by their row.
     Row(usize),
     /// A single value: its index.
     One(usize),
@@ -169,7 +169,7 @@ impl<T: Functions> VectorTask<T> for LineTask<'_, T> {
                 }
             }
             // No element of the row is aligned: nothing is streamed.
-            let aligned = memory.streamed.map(|place| before_aligned::<V>(memory.rows[place]));
+            let aligned = memory.streamed.map(|row| before_aligned::<V>(memory.rows[row]));
             let unaligned = Memory { streamed: None, ..*memory };
             let memory = if aligned == Some(None) { &unaligned } else { memory };
             let mut at = aligned.flatten().unwrap_or(0).min(len);
@@ -179,7 +179,7 @@ impl<T: Functions> VectorTask<T> for LineTask<'_, T> {
             if let (
                 [
                     Link::Load(from),
-                    Link::Apply(Applied::Smooth(smooth, number), Side::Both, _),
+                    Link::Apply(Applied::Smooth(smooth, parameter), Side::Both, _),
                     Link::Store(to),
                 ],
                 None,
@@ -187,7 +187,8 @@ impl<T: Functions> VectorTask<T> for LineTask<'_, T> {
             {
                 // A function alone reads and writes the rows itself.
                 let (from, to, count) = (memory.rows[*from].cast_const(), memory.rows[*to], len / V::LANES);
-                let all = All { smooth: *smooth, number: *number, from: [(from, V::LANES); 2], to, count };
+                let all =
+                    All { smooth: *smooth, parameter: *parameter, from: [(from, V::LANES); 2], to, count };
                 V::dispatch(FunctionTask::<'_, T, V>(&all, PhantomData));
                 at = count * V::LANES;
             }
@@ -201,8 +202,7 @@ impl<T: Functions> VectorTask<T> for LineTask<'_, T> {
             let mut results = [T::ZERO; MAX_TOTALS];
             for link in links {
                 if let Link::Combine(mode, total) = *link {
-                    let sum =
-                        with_combine!(mode, J => joined::<V, J>(&totals.vectors[total], totals.rest[total]));
+                    let sum = with_combine!(mode, J => combined::<V, J>(&totals.vectors[total], totals.rest[total]));
                     results[total] = finalized(mode, sum, len);
                 }
             }
@@ -216,7 +216,7 @@ impl<T: Functions> VectorTask<T> for LineTask<'_, T> {
 /// # Safety
 /// The processor has the vector's instructions.
 #[inline(always)]
-unsafe fn joined<V: Vector, J: Combine>(vectors: &[V; SUMS], rest: V::Scalar) -> V::Scalar {
+unsafe fn combined<V: Vector, J: Combine>(vectors: &[V; SUMS], rest: V::Scalar) -> V::Scalar {
     // SAFETY: the processor has the vector's instructions, as this function requires.
     unsafe {
         let [a, b, c, d] = *vectors;
@@ -267,8 +267,8 @@ unsafe fn block<T: Functions, V: Vector<Scalar = T>, const K: usize>(
         let mut vectors = [V::zero(); K];
         for link in links {
             match *link {
-                Link::Load(place) => {
-                    let from = memory.rows[place].add(at);
+                Link::Load(row) => {
+                    let from = memory.rows[row].add(at);
                     for (i, vector) in vectors.iter_mut().enumerate() {
                         *vector = read::<V>(from.add(i * V::LANES), part);
                     }
@@ -279,8 +279,8 @@ unsafe fn block<T: Functions, V: Vector<Scalar = T>, const K: usize>(
                     if side != Side::Both {
                         match other {
                             Other::One(one) => others = [V::splat(memory.ones.add(one).read()); K],
-                            Other::Row(place) => {
-                                let from = memory.rows[place].add(at);
+                            Other::Row(row) => {
+                                let from = memory.rows[row].add(at);
                                 for (i, other) in others.iter_mut().enumerate() {
                                     *other = read::<V>(from.add(i * V::LANES), part);
                                 }
@@ -304,14 +304,14 @@ unsafe fn block<T: Functions, V: Vector<Scalar = T>, const K: usize>(
                     }
                     all!(Add, Sub, Mul, Div, Max, Min, Abs, Neg, Relu, Sqrt, NotBelow, NotAbove, Scale);
                 }
-                Link::Apply(Applied::Smooth(smooth, number), side, other) => {
+                Link::Apply(Applied::Smooth(smooth, parameter), side, other) => {
                     vectors =
-                        functions::<T, V, K>(vectors, (smooth, number), (side, other), memory, (at, part));
+                        functions::<T, V, K>(vectors, (smooth, parameter), (side, other), memory, (at, part));
                 }
                 Link::Round(run) => vectors = rounded::<T, V, K>(vectors, run),
-                Link::Store(place) => {
-                    let to = memory.rows[place].add(at);
-                    if memory.streamed == Some(place) {
+                Link::Store(row) => {
+                    let to = memory.rows[row].add(at);
+                    if memory.streamed == Some(row) {
                         for (i, vector) in vectors.iter().enumerate() {
                             vector.stream(to.add(i * V::LANES));
                         }
@@ -335,8 +335,8 @@ unsafe fn block<T: Functions, V: Vector<Scalar = T>, const K: usize>(
                     vectors[0].store(values.as_mut_ptr());
                     let rest = &mut totals.rest[total];
                     with_combine!(mode, J => {
-                        for number in &values[..lanes] {
-                            *rest = J::value(*rest, *number);
+                        for value in &values[..lanes] {
+                            *rest = J::value(*rest, *value);
                         }
                     });
                 }
@@ -352,7 +352,7 @@ unsafe fn block<T: Functions, V: Vector<Scalar = T>, const K: usize>(
 #[inline(always)]
 unsafe fn functions<T: Functions, V: Vector<Scalar = T>, const K: usize>(
     vectors: [V; K],
-    (smooth, number): (Smooth, T),
+    (smooth, parameter): (Smooth, T),
     (side, other): (Side, Other),
     memory: &Memory<'_, T>,
     (at, part): (usize, Option<V::Lanes>),
@@ -365,8 +365,8 @@ unsafe fn functions<T: Functions, V: Vector<Scalar = T>, const K: usize>(
         let own = (to.cast_const(), V::LANES);
         let others = match other {
             _ if side == Side::Both => own,
-            Other::Row(place) => {
-                let from = memory.rows[place].add(at).cast_const();
+            Other::Row(row) => {
+                let from = memory.rows[row].add(at).cast_const();
                 match part {
                     None => (from, V::LANES),
                     Some(_) => {
@@ -381,7 +381,7 @@ unsafe fn functions<T: Functions, V: Vector<Scalar = T>, const K: usize>(
             }
         };
         let from = if side == Side::Second { [others, own] } else { [own, others] };
-        V::dispatch(FunctionTask::<'_, T, V>(&All { smooth, number, from, to, count: K }, PhantomData));
+        V::dispatch(FunctionTask::<'_, T, V>(&All { smooth, parameter, from, to, count: K }, PhantomData));
     }
     near
 }

@@ -49,7 +49,7 @@ pub(crate) enum Item<T> {
 /// A reduction of a line.
 pub(crate) struct Total<T> {
     /// Its index in the line.
-    pub(crate) number: usize,
+    pub(crate) index: usize,
     /// The index of the result.
     pub(crate) to: usize,
     pub(crate) rounded: Option<RowConverter<T>>,
@@ -126,21 +126,21 @@ impl<T: Functions> Program<T> {
             Value::Step(step) => chain.steps[step].one,
         };
         let mut schedule = Schedule::<T>::default();
-        let mut number = 0;
-        while let Some(spec) = chain.steps.get(number) {
-            if let (Some(run), Some(value)) = (T::SOFTMAX, softmax::<T>(chain, number, &is_one)) {
-                number += SOFTMAX;
-                schedule.add_softmax(number - 1, value, run);
+        let mut index = 0;
+        while let Some(spec) = chain.steps.get(index) {
+            if let (Some(run), Some(value)) = (T::SOFTMAX, softmax::<T>(chain, index, &is_one)) {
+                index += SOFTMAX;
+                schedule.add_softmax(index - 1, value, run);
             } else {
-                schedule.add(number, spec, isa, &is_one)?;
-                number += 1;
+                schedule.add(index, spec, isa, &is_one)?;
+                index += 1;
             }
         }
         schedule.close();
         // The last step writes the result.
         schedule.stored[count - 1] = false;
         let bindings = bindings(chain, &schedule.stored)?;
-        let place = |value: &Value| match *value {
+        let row_of = |value: &Value| match *value {
             Value::Input(input) => input,
             Value::Step(step) if step + 1 == count => OUT,
             Value::Step(step) => FIRST_REGISTER + bindings[step],
@@ -150,7 +150,7 @@ impl<T: Functions> Program<T> {
             Value::Step(step) => step,
         };
         let other =
-            |value: &Value| if is_one(value) { Other::One(one(value)) } else { Other::Row(place(value)) };
+            |value: &Value| if is_one(value) { Other::One(one(value)) } else { Other::Row(row_of(value)) };
         let rounded = |step: usize| -> Result<Option<RowConverter<T>>, Refusal> {
             let run =
                 (step + 1 < count).then(|| RowConverter::of_number(chain.steps[step].stored)).transpose()?;
@@ -163,33 +163,29 @@ impl<T: Functions> Program<T> {
                     let (mut links, mut totals) = (Vec::new(), Vec::new());
                     for draft in drafts {
                         match draft {
-                            LinkDraft::Load(value) => links.push(Link::Load(place(&value))),
+                            LinkDraft::Load(value) => links.push(Link::Load(row_of(&value))),
                             LinkDraft::Apply(step, applied, side, value) => {
                                 links.push(Link::Apply(applied, side, other(&value)));
                                 links.extend(rounded(step)?.map(Link::Round));
                                 if schedule.stored[step] || step + 1 == count {
-                                    links.push(Link::Store(place(&Value::Step(step))));
+                                    links.push(Link::Store(row_of(&Value::Step(step))));
                                 }
                             }
                             LinkDraft::Combine(step, mode) => {
                                 links.push(Link::Combine(mode, totals.len()));
-                                totals.push(Total {
-                                    number: totals.len(),
-                                    to: step,
-                                    rounded: rounded(step)?,
-                                });
+                                totals.push(Total { index: totals.len(), to: step, rounded: rounded(step)? });
                             }
                         }
                     }
                     Item::Line(Line { links }, totals)
                 }
                 Draft::Softmax(step, value, run) => {
-                    Item::Softmax { run, from: place(&value), to: place(&Value::Step(step)) }
+                    Item::Softmax { run, from: row_of(&value), to: row_of(&Value::Step(step)) }
                 }
                 Draft::Mode(step, mode) => Item::Mode {
                     mode,
                     operands: chain.steps[step].operands.iter().map(other).collect(),
-                    to: place(&Value::Step(step)),
+                    to: row_of(&Value::Step(step)),
                     rounded: rounded(step)?,
                 },
                 Draft::One(step, mode) => Item::One {
@@ -245,7 +241,7 @@ impl<T: Functions> Program<T> {
                         let memory = Memory { rows: &bindings.rows, ones: bindings.ones.as_ptr(), streamed };
                         let totals: [T; MAX_TOTALS] = line.run(self.isa, &memory, len);
                         for end in ends {
-                            let mut total = totals[end.number];
+                            let mut total = totals[end.index];
                             if let Some(run) = &end.rounded {
                                 run.round(&raw mut total, 1);
                             }
@@ -259,18 +255,18 @@ impl<T: Functions> Program<T> {
                     Item::Mode { mode, operands, to, rounded } => {
                         let to = bindings.rows[*to];
                         let mut rows = [to.cast_const(); 3];
-                        for (number, operand) in operands.iter().enumerate() {
-                            rows[number] = match *operand {
+                        for (index, operand) in operands.iter().enumerate() {
+                            rows[index] = match *operand {
                                 Other::Row(row) => bindings.rows[row],
                                 Other::One(one) => {
-                                    let (row, value) = (*bindings.spread(number), bindings.ones[one]);
+                                    let (row, value) = (*bindings.spread(index), bindings.ones[one]);
                                     (0..len).for_each(|i| row.add(i).write(value));
                                     row
                                 }
                             };
                         }
-                        for number in operands.len()..3 {
-                            rows[number] = rows[0];
+                        for index in operands.len()..3 {
+                            rows[index] = rows[0];
                         }
                         mode.run(rows, to, len);
                         if let Some(run) = rounded {
@@ -281,8 +277,8 @@ impl<T: Functions> Program<T> {
                         let mut result = T::ZERO;
                         let first = operands.first().copied().unwrap_or(0);
                         let mut values = [bindings.ones.as_ptr().add(first); 3];
-                        for (number, operand) in values.iter_mut().zip(operands) {
-                            *number = bindings.ones.as_ptr().add(*operand);
+                        for (index, operand) in values.iter_mut().zip(operands) {
+                            *index = bindings.ones.as_ptr().add(*operand);
                         }
                         mode.run(values, &raw mut result, 1);
                         if let Some(run) = rounded {

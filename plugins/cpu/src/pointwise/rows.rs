@@ -67,7 +67,7 @@ impl<T: Functions> Rows<T> {
         }
         let pick = |of_axes: &[usize], within: bool| -> Vec<usize> {
             let kept = of_axes.iter().zip(reduced).filter(|(_, reduced)| **reduced == within);
-            kept.map(|(number, _)| *number).collect()
+            kept.map(|(index, _)| *index).collect()
         };
         let len: usize = pick(dims, true).iter().product();
         if len > LONGEST {
@@ -190,16 +190,16 @@ impl<T: Functions> Rows<T> {
     ) {
         // SAFETY: the tensors and room for all rows are valid, as this function requires.
         unsafe {
-            let buffer = |number: usize| buffers.add(number * self.row_stride());
-            for (number, input) in self.inputs.iter().enumerate() {
+            let buffer = |index: usize| buffers.add(index * self.row_stride());
+            for (index, input) in self.inputs.iter().enumerate() {
                 match input {
                     Access::Row(row) => {
-                        let values = row.values(tensors, offsets[number], buffer(number));
-                        *bindings.input(number) = values.cast_mut();
+                        let values = row.values(tensors, offsets[index], buffer(index));
+                        *bindings.input(index) = values.cast_mut();
                     }
                     Access::One(slot, run) => {
-                        let from = tensors[*slot].add(offsets[number] * run.size);
-                        (run.load)(from, 0, bindings.one(number), 1);
+                        let from = tensors[*slot].add(offsets[index] * run.size);
+                        (run.load)(from, 0, bindings.one(index), 1);
                     }
                 }
             }
@@ -256,7 +256,7 @@ impl<T: Functions> Kernel for Rows<T> {
             let mut bindings = Bindings::null();
             // SAFETY: there is room for all of these after the rows of the inputs and the result.
             let buffer =
-                |number: usize| unsafe { buffers.add((self.inputs.len() + 1 + number) * self.row_stride()) };
+                |index: usize| unsafe { buffers.add((self.inputs.len() + 1 + index) * self.row_stride()) };
             for register in 0..self.program.registers {
                 *bindings.register(register) = buffer(register);
             }

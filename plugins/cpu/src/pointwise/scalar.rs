@@ -2,7 +2,7 @@
 
 use hipdnn_plugin_sdk::graph::PointwiseMode;
 
-use crate::dtype::element::Real;
+use crate::dtype::element::ComputeType;
 use crate::problem::pointwise::Activation;
 
 /// The parameters of the activations in the compute type.
@@ -22,7 +22,7 @@ pub(crate) struct ActivationParameters<R> {
     pub(crate) softplus_beta: R,
 }
 
-impl<R: Real> ActivationParameters<R> {
+impl<R: ComputeType> ActivationParameters<R> {
     /// The parameters, rounded to the compute type.
     pub(crate) fn of(activation: &Activation) -> Self {
         let real = |value: f32| R::from_f64(f64::from(value));
@@ -41,7 +41,7 @@ impl<R: Real> ActivationParameters<R> {
 pub(crate) type Function<R> = fn([R; 3], &ActivationParameters<R>) -> R;
 
 /// The function of a mode; none for `Unset` and for `GenIndex`, which depends on the index, not on an operand.
-pub(crate) fn function<R: Real>(mode: PointwiseMode) -> Option<Function<R>> {
+pub(crate) fn function<R: ComputeType>(mode: PointwiseMode) -> Option<Function<R>> {
     use PointwiseMode as M;
     Some(match mode {
         M::Unset | M::GenIndex => return None,
@@ -150,22 +150,22 @@ const SQRT_2_OVER_PI: f64 = 0.797_884_560_802_865_4;
 /// The factor of x³ in the approximation of GELU by tanh.
 const GELU_CUBIC: f64 = 0.044_715;
 
-fn truth<R: Real>(holds: bool) -> R {
+fn truth<R: ComputeType>(holds: bool) -> R {
     if holds { R::ONE } else { R::ZERO }
 }
 
-fn half<R: Real>() -> R {
+fn half<R: ComputeType>() -> R {
     R::from_f64(0.5)
 }
 
-fn inv_sqrt_2<R: Real>() -> R {
+fn inv_sqrt_2<R: ComputeType>() -> R {
     R::from_f64(std::f64::consts::FRAC_1_SQRT_2)
 }
 
-fn sigmoid<R: Real>(x: R) -> R {
+fn sigmoid<R: ComputeType>(x: R) -> R {
     R::ONE / (R::ONE + (-x).exp())
 }
 
-fn gelu_argument<R: Real>(x: R) -> R {
+fn gelu_argument<R: ComputeType>(x: R) -> R {
     R::from_f64(SQRT_2_OVER_PI) * (x + R::from_f64(GELU_CUBIC) * x * x * x)
 }

@@ -57,7 +57,7 @@ impl<T: Functions> Schedule<T> {
     /// Adds the next operation.
     pub(crate) fn add(
         &mut self,
-        number: usize,
+        index: usize,
         spec: &Spec,
         isa: Isa,
         is_one: &impl Fn(&Value) -> bool,
@@ -75,8 +75,8 @@ impl<T: Functions> Schedule<T> {
                     self.close();
                 }
                 self.load(*value);
-                self.line.push(LinkDraft::Combine(number, *mode));
-                self.totals.push(number);
+                self.line.push(LinkDraft::Combine(index, *mode));
+                self.totals.push(index);
                 self.time += 0.1;
             }
             Operation::Pointwise(mode, activation) => {
@@ -87,20 +87,20 @@ impl<T: Functions> Schedule<T> {
                 let applied = Applied::of(spec).filter(|_| !rows.is_empty());
                 if let Some(applied) = applied {
                     self.time += applied.time();
-                    self.apply(number, spec, applied, &rows);
+                    self.apply(index, spec, applied, &rows);
                     return Ok(());
                 }
                 let mode = Mode::of(*mode, ActivationParameters::of(activation), isa)
                     .ok_or_else(|| format!("{} is no function of its operands", mode.name()))?;
                 if spec.one {
                     // It reads nothing of the line and comes before it.
-                    self.items.push(Draft::One(number, mode));
+                    self.items.push(Draft::One(index, mode));
                 } else {
                     self.time += mode.time;
                     self.close();
                     rows.iter().for_each(|value| self.read(value));
-                    self.stored[number] = true;
-                    self.items.push(Draft::Mode(number, mode));
+                    self.stored[index] = true;
+                    self.items.push(Draft::Mode(index, mode));
                 }
             }
         }
@@ -117,7 +117,7 @@ impl<T: Functions> Schedule<T> {
     }
 
     /// Continues the line with an operation; `rows` are the operands that are rows.
-    pub(crate) fn apply(&mut self, number: usize, spec: &Spec, applied: Applied<T>, rows: &[Value]) {
+    pub(crate) fn apply(&mut self, index: usize, spec: &Spec, applied: Applied<T>, rows: &[Value]) {
         let is_near = rows.iter().any(|value| Some(*value) == self.near);
         if let (false, Some(first)) = (is_near, rows.first()) {
             self.load(*first);
@@ -131,8 +131,8 @@ impl<T: Functions> Schedule<T> {
         if side != Side::Both && rows.contains(&other) {
             self.read(&other);
         }
-        self.line.push(LinkDraft::Apply(number, applied, side, other));
-        self.near = Some(Value::Step(number));
+        self.line.push(LinkDraft::Apply(index, applied, side, other));
+        self.near = Some(Value::Step(index));
     }
 
     /// Loads a value into registers.

@@ -63,7 +63,7 @@ smooth!(
     SoftplusBwd
 );
 
-/// Calls with the function as the constant `$s`, so that the choice is made once and not for each number.
+/// Calls with the function as the constant `$s`, so that the choice is made once and not for each value.
 macro_rules! with_constant {
     ($smooth:expr, $s:ident => $call:expr) => {
         with_constant!($smooth, $s => $call,
@@ -83,8 +83,8 @@ macro_rules! with_constant {
 pub(crate) use with_constant;
 
 impl Smooth {
-    /// The number that the function has of its own.
-    pub(crate) fn number(self, activation: &Activation) -> f32 {
+    /// The parameter that the function has.
+    pub(crate) fn parameter(self, activation: &Activation) -> f32 {
         match self {
             Self::SwishFwd | Self::SwishBwd => activation.swish_beta,
             Self::EluFwd | Self::EluBwd => activation.elu_alpha,

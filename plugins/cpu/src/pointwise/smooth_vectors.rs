@@ -19,31 +19,31 @@ use crate::simd::vector::{Lanewise, MAX_LANES, Vector};
 /// # Safety
 /// The processor has the vector's instructions.
 #[inline(always)]
-pub(crate) unsafe fn exactly<V: Vector>(smooth: Smooth, x: V, y: V, number: V::Scalar) -> V
+pub(crate) unsafe fn exactly<V: Vector>(smooth: Smooth, x: V, y: V, parameter: V::Scalar) -> V
 where
     V::Scalar: Functions,
 {
-    let mut lanes = [[number; MAX_LANES]; 2];
+    let mut lanes = [[parameter; MAX_LANES]; 2];
     // SAFETY: the processor has the instructions, as this function requires; no vector has more lanes.
     unsafe {
         x.store(lanes[0].as_mut_ptr());
         y.store(lanes[1].as_mut_ptr());
     }
     let [mut results, others] = lanes;
-    one_by_one(smooth.mode(), &mut results[..V::LANES], &others, number);
+    one_by_one(smooth.mode(), &mut results[..V::LANES], &others, parameter);
     // SAFETY: the processor has the instructions, as this function requires; no vector has more lanes.
     unsafe { V::load(results.as_ptr()) }
 }
 
 #[inline(never)]
-fn one_by_one<T: Functions>(mode: PointwiseMode, results: &mut [T], others: &[T], number: T) {
+fn one_by_one<T: Functions>(mode: PointwiseMode, results: &mut [T], others: &[T], parameter: T) {
     let parameters = ActivationParameters {
         lower_clip: T::ZERO,
         upper_clip: None,
         lower_clip_slope: T::ZERO,
-        swish_beta: number,
-        elu_alpha: number,
-        softplus_beta: number,
+        swish_beta: parameter,
+        elu_alpha: parameter,
+        softplus_beta: parameter,
     };
     let Some(function) = function::<T>(mode) else { return };
     for (result, other) in results.iter_mut().zip(others) {
@@ -65,7 +65,7 @@ const DENSITY: f32 = (0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2) as f32;
 /// # Safety
 /// The processor has the vector's instructions.
 #[inline(always)]
-pub(crate) unsafe fn in_single<V: Vector<Scalar = f32>>(smooth: Smooth, x: V, y: V, number: f32) -> V {
+pub(crate) unsafe fn in_single<V: Vector<Scalar = f32>>(smooth: Smooth, x: V, y: V, parameter: f32) -> V {
     use Lanewise::{Abs, Add, Div, Mul, Neg, NotAbove, NotBelow, Sqrt, Sub};
     // SAFETY: the processor has the vector's instructions, as this function requires.
     unsafe {
@@ -114,32 +114,32 @@ pub(crate) unsafe fn in_single<V: Vector<Scalar = f32>>(smooth: Smooth, x: V, y:
                 x.lanewise(Mul, second.mul_add(slope, half.mul_add(t, half)))
             }
             Smooth::SwishFwd => {
-                let z = x.lanewise(Mul, V::splat(-number));
+                let z = x.lanewise(Mul, V::splat(-parameter));
                 x.lanewise(Div, one.lanewise(Add, exponential(z)))
             }
             Smooth::SwishBwd => {
-                let z = y.lanewise(Mul, V::splat(number));
+                let z = y.lanewise(Mul, V::splat(parameter));
                 let s = sigmoid(z);
                 let second = z.lanewise(Mul, s).lanewise(Mul, one.lanewise(Sub, s));
                 x.lanewise(Mul, s.lanewise(Add, second))
             }
             Smooth::EluFwd => {
-                let below = V::splat(number).lanewise(Mul, exponential_less_1(x));
+                let below = V::splat(parameter).lanewise(Mul, exponential_less_1(x));
                 x.where_above_0(x, below)
             }
             Smooth::EluBwd => {
-                let below = x.lanewise(Mul, V::splat(number)).lanewise(Mul, exponential(y));
+                let below = x.lanewise(Mul, V::splat(parameter)).lanewise(Mul, exponential(y));
                 y.where_above_0(x, below)
             }
             Smooth::SoftplusFwd => {
                 // ln(1 + eᶻ) = max(z, 0) + ln(1 + e^-|z|), which does not overflow.
-                let z = x.lanewise(Mul, V::splat(number));
+                let z = x.lanewise(Mul, V::splat(parameter));
                 let size = z.lanewise(Abs, z);
                 let rest = logarithm_of_1_more(exponential(size.lanewise(Neg, size)));
                 let relu = zero.lanewise(NotBelow, z);
-                relu.lanewise(Add, rest).lanewise(Div, V::splat(number))
+                relu.lanewise(Add, rest).lanewise(Div, V::splat(parameter))
             }
-            Smooth::SoftplusBwd => x.lanewise(Mul, sigmoid(y.lanewise(Mul, V::splat(number)))),
+            Smooth::SoftplusBwd => x.lanewise(Mul, sigmoid(y.lanewise(Mul, V::splat(parameter)))),
         }
     }
 }

@@ -1,7 +1,7 @@
 use hipdnn_plugin_sdk::graph::operation::Pointwise;
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode, ReductionMode};
 
-use crate::dtype::element::{Compute, Real};
+use crate::dtype::element::{Compute, ComputeType};
 use crate::pointwise::chain::{Chain, Input, Value};
 use crate::pointwise::scalar::{ActivationParameters, function};
 use crate::pointwise::{plan_chain, plan_rows};
@@ -30,7 +30,7 @@ fn operation(mode: PointwiseMode, inputs: usize, random: &mut Random) -> Pointwi
 }
 
 /// The values that an operation computes with.
-fn parameters<T: Real>(operation: &Pointwise) -> ActivationParameters<T> {
+fn parameters<T: ComputeType>(operation: &Pointwise) -> ActivationParameters<T> {
     let real = |value: f32| T::from_f64(f64::from(value));
     let number = |value: Option<f32>, otherwise: f32| real(value.unwrap_or(otherwise));
     ActivationParameters {

@@ -20,7 +20,7 @@ pub(crate) unsafe fn polynomial<V: Vector<Scalar = f32>, const N: usize>(x: V, c
     }
 }
 
-/// The number, or the nearest end of a range where it is outside; NaN stays.
+/// The value, or the nearest end of a range where it is outside; NaN stays.
 ///
 /// # Safety
 /// The processor has the vector's instructions.

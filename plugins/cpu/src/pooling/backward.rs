@@ -91,8 +91,8 @@ impl<T: Float> Backward<T> {
         // SAFETY: the tensors have all of the elements; indices are checked.
         unsafe {
             for channel in part.channels.clone() {
-                let place = x.at(tensors[x.slot], [image, channel, 0, 0]);
-                let plane: *mut T = if direct { place.cast() } else { plane_copy };
+                let first = x.at(tensors[x.slot], [image, channel, 0, 0]);
+                let plane: *mut T = if direct { first.cast() } else { plane_copy };
                 // As bytes: the caller's memory may be unaligned.
                 plane.cast::<u8>().write_bytes(0, height * width * size_of::<T>());
                 for row in 0..shape.output[0] {
@@ -100,9 +100,9 @@ impl<T: Float> Backward<T> {
                     (y.run.load)(from, y.strides[3], row_copy, columns);
                     match index {
                         Some(index) => {
-                            let places = index.at(tensors, [image, channel, row, 0]);
+                            let maxima = index.at(tensors, [image, channel, row, 0]);
                             for column in 0..columns {
-                                let at = places.add(column * index.strides[3]).read_unaligned();
+                                let at = maxima.add(column * index.strides[3]).read_unaligned();
                                 if at >= 0 && (at as usize) < height * width {
                                     add(plane.add(at as usize), row_copy.add(column).read());
                                 }
@@ -112,7 +112,7 @@ impl<T: Float> Backward<T> {
                     }
                 }
                 if !direct {
-                    x.store(plane, place, height, width);
+                    x.store(plane, first, height, width);
                 }
             }
         }
@@ -184,9 +184,9 @@ impl<T: Float> Backward<T> {
                 for column in 0..shape.output[1] {
                     let from = y.at(tensors[y.slot], [image, first, row, column]).cast::<T>();
                     if let Some(index) = index {
-                        let places = index.at(tensors, [image, first, row, column]);
+                        let maxima = index.at(tensors, [image, first, row, column]);
                         for channel in 0..count {
-                            let at = places.add(channel * index.strides[1]).read_unaligned();
+                            let at = maxima.add(channel * index.strides[1]).read_unaligned();
                             if at >= 0 && (at as usize) < height * width {
                                 let value = from.add(channel).read_unaligned();
                                 add(to.add(at as usize * pixel + channel), value);

@@ -1,6 +1,6 @@
 //! The shape of a pooling, and the positions of its windows.
 
-use crate::dtype::element::Real;
+use crate::dtype::element::ComputeType;
 use crate::problem::resample::{Pooling, Resample};
 use crate::simd::isa::Isa;
 use crate::simd::vector::{Float, MAX_LANES, Vector};

@@ -5,7 +5,7 @@
 //! on an order of summation.
 
 use crate::batchnorm::parameters::Parameters;
-use crate::dtype::element::Real;
+use crate::dtype::element::ComputeType;
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::{Layout, MAX_RANK, Walk};
 use crate::problem::Operand;
@@ -13,7 +13,7 @@ use crate::problem::batchnorm::Batchnorm;
 use crate::reference::kernel::Reference;
 use crate::tensor::view::{Memory, Pointers, View, sum};
 
-pub(crate) fn plan<R: Real>(batchnorm: Batchnorm) -> Result<Box<dyn Kernel>, Refusal> {
+pub(crate) fn plan<R: ComputeType>(batchnorm: Batchnorm) -> Result<Box<dyn Kernel>, Refusal> {
     let (dy, result) = match &batchnorm {
         Batchnorm::Inference(p) => (None, Tensor::of("y", &p.y)?),
         Batchnorm::Training(p) => (None, Tensor::of("y", &p.y)?),
@@ -34,7 +34,7 @@ struct Tensor<R> {
     layout: Layout,
 }
 
-impl<R: Real> Tensor<R> {
+impl<R: ComputeType> Tensor<R> {
     fn of(argument: &str, operand: &Operand) -> Result<Self, Refusal> {
         Ok(Self { memory: Memory::of(argument, operand)?, layout: operand.layout })
     }
@@ -52,7 +52,7 @@ struct Channels<R> {
     result: Tensor<R>,
 }
 
-impl<R: Real> Channels<R> {
+impl<R: ComputeType> Channels<R> {
     /// Elements of a channel.
     fn len(&self) -> f64 {
         self.dims.iter().map(|dim| *dim as f64).product()
@@ -81,7 +81,7 @@ impl<R: Real> Channels<R> {
     }
 }
 
-impl<R: Real> Reference for Channels<R> {
+impl<R: ComputeType> Reference for Channels<R> {
     fn compute(&self, tensors: Pointers<'_>, _: &mut [f64]) {
         let (parameters, n) = (&self.parameters, self.len());
         let (x, result) = (self.x.memory.bind(tensors), self.result.memory.bind(tensors));

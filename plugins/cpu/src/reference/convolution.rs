@@ -5,7 +5,7 @@
     reason = "axes run below the number of spatial dimensions, at most MAX_SPATIAL"
 )]
 
-use crate::dtype::element::Real;
+use crate::dtype::element::ComputeType;
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::{MAX_RANK, Walk};
 use crate::problem::convolution::{Convolution, Direction, MAX_SPATIAL};
@@ -19,7 +19,7 @@ struct Loops<R> {
     y: Memory<R>,
 }
 
-pub(crate) fn plan<R: Real>(problem: Convolution) -> Result<Box<dyn Kernel>, Refusal> {
+pub(crate) fn plan<R: ComputeType>(problem: Convolution) -> Result<Box<dyn Kernel>, Refusal> {
     let [x, w, y] = match problem.direction {
         Direction::Forward => ["x", "w", "y"],
         Direction::BackwardData => ["dx", "w", "dy"],
@@ -35,7 +35,7 @@ pub(crate) fn plan<R: Real>(problem: Convolution) -> Result<Box<dyn Kernel>, Ref
     }))
 }
 
-impl<R: Real> Reference for Loops<R> {
+impl<R: ComputeType> Reference for Loops<R> {
     fn compute(&self, tensors: Pointers<'_>, _: &mut [f64]) {
         let (x, w, y) = (self.x.bind(tensors), self.w.bind(tensors), self.y.bind(tensors));
         match self.problem.direction {
@@ -46,15 +46,15 @@ impl<R: Real> Reference for Loops<R> {
     }
 }
 
-impl<R: Real> Loops<R> {
+impl<R: ComputeType> Loops<R> {
     fn strides(&self) -> [&[usize]; 3] {
         [&self.problem.x, &self.problem.w, &self.problem.y].map(|operand| operand.layout.strides())
     }
 
     fn forward(&self, x: &View<'_, R>, w: &View<'_, R>, y: &View<'_, R>) {
         let (p, [xs, ws, ys]) = (&self.problem, self.strides());
-        let dims = joined([p.batch, p.groups, p.out_channels], &p.output[..p.spatial]);
-        let strides = joined([ys[0], p.out_channels * ys[1], ys[1]], &ys[2..]);
+        let dims = concatenated([p.batch, p.groups, p.out_channels], &p.output[..p.spatial]);
+        let strides = concatenated([ys[0], p.out_channels * ys[1], ys[1]], &ys[2..]);
         for ([n, group, k, output @ ..], [y_at]) in Walk::new(&dims[..3 + p.spatial], [&strides]) {
             let x_base = n * xs[0] + group * p.in_channels * xs[1];
             let w_base = (group * p.out_channels + k) * ws[0];
@@ -72,8 +72,8 @@ impl<R: Real> Loops<R> {
 
     fn backward_data(&self, x: &View<'_, R>, w: &View<'_, R>, y: &View<'_, R>) {
         let (p, [xs, ws, ys]) = (&self.problem, self.strides());
-        let dims = joined([p.batch, p.groups, p.in_channels], &p.input[..p.spatial]);
-        let strides = joined([xs[0], p.in_channels * xs[1], xs[1]], &xs[2..]);
+        let dims = concatenated([p.batch, p.groups, p.in_channels], &p.input[..p.spatial]);
+        let strides = concatenated([xs[0], p.in_channels * xs[1], xs[1]], &xs[2..]);
         for ([n, group, c, input @ ..], [x_at]) in Walk::new(&dims[..3 + p.spatial], [&strides]) {
             let y_base = n * ys[0] + group * p.out_channels * ys[1];
             let w_base = group * p.out_channels * ws[0] + c * ws[1];
@@ -91,7 +91,7 @@ impl<R: Real> Loops<R> {
 
     fn backward_weights(&self, x: &View<'_, R>, w: &View<'_, R>, y: &View<'_, R>) {
         let (p, [xs, ws, ys]) = (&self.problem, self.strides());
-        let dims = joined([p.groups, p.out_channels, p.in_channels], &p.window[..p.spatial]);
+        let dims = concatenated([p.groups, p.out_channels, p.in_channels], &p.window[..p.spatial]);
         for ([group, k, c, window @ ..], []) in Walk::new(&dims[..3 + p.spatial], []) {
             let x_base = (group * p.in_channels + c) * xs[1];
             let y_base = (group * p.out_channels + k) * ys[1];
@@ -148,7 +148,7 @@ impl<R: Real> Loops<R> {
 }
 
 /// Dimensions or strides: three, then the spatial ones.
-fn joined(first: [usize; 3], spatial: &[usize]) -> [usize; MAX_RANK] {
+fn concatenated(first: [usize; 3], spatial: &[usize]) -> [usize; MAX_RANK] {
     let mut all = [0; MAX_RANK];
     for (to, from) in all.iter_mut().zip(first.iter().chain(spatial)) {
         *to = *from;

@@ -2,7 +2,7 @@
 
 #![expect(clippy::indexing_slicing, reason = "axes are below the rank of the operands, at most MAX_RANK")]
 
-use crate::dtype::element::Real;
+use crate::dtype::element::ComputeType;
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::{MAX_RANK, Walk};
 use crate::problem::matmul::Matmul;
@@ -16,7 +16,7 @@ struct Multiplication<R> {
     c: Memory<R>,
 }
 
-pub(crate) fn plan<R: Real>(problem: Matmul) -> Result<Box<dyn Kernel>, Refusal> {
+pub(crate) fn plan<R: ComputeType>(problem: Matmul) -> Result<Box<dyn Kernel>, Refusal> {
     Ok(Box::new(Multiplication::<R> {
         a: Memory::of_any("a", &problem.a)?,
         b: Memory::of_any("b", &problem.b)?,
@@ -25,7 +25,7 @@ pub(crate) fn plan<R: Real>(problem: Matmul) -> Result<Box<dyn Kernel>, Refusal>
     }))
 }
 
-impl<R: Real> Reference for Multiplication<R> {
+impl<R: ComputeType> Reference for Multiplication<R> {
     fn compute(&self, tensors: Pointers<'_>, _: &mut [f64]) {
         let p = &self.problem;
         let (a, b, c) = (self.a.bind(tensors), self.b.bind(tensors), self.c.bind(tensors));

@@ -14,7 +14,7 @@ pub(crate) mod resample;
 
 use hipdnn_plugin_planner::in_own_frame;
 
-use crate::dtype::element::{Compute, Real};
+use crate::dtype::element::{Compute, ComputeType};
 use crate::kernel::{Kernel, Refusal};
 use crate::prepare::CheckedNode;
 use crate::problem::Problem;
@@ -29,7 +29,7 @@ pub fn plan_node(node: &CheckedNode<'_>) -> Result<Box<dyn Kernel>, Refusal> {
     }
 }
 
-fn plan_in<R: Real>(problem: &Problem) -> Result<Box<dyn Kernel>, Refusal> {
+fn plan_in<R: ComputeType>(problem: &Problem) -> Result<Box<dyn Kernel>, Refusal> {
     match problem {
         Problem::Convolution(problem) => in_own_frame(|| convolution::plan::<R>(**problem)),
         Problem::Batchnorm(problem) => in_own_frame(|| batchnorm::plan::<R>(**problem)),

@@ -2,7 +2,7 @@
 
 #![expect(clippy::indexing_slicing, reason = "axes are below the rank of x, at most MAX_RANK")]
 
-use crate::dtype::element::Real;
+use crate::dtype::element::ComputeType;
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::{MAX_RANK, Walk};
 use crate::problem::Operand;
@@ -11,7 +11,7 @@ use crate::problem::normalization::{Normalization, Spread, Statistics};
 use crate::reference::kernel::Reference;
 use crate::tensor::view::{Memory, Pointers, View, sum};
 
-pub(crate) fn plan<R: Real>(problem: Normalization) -> Result<Box<dyn Kernel>, Refusal> {
+pub(crate) fn plan<R: ComputeType>(problem: Normalization) -> Result<Box<dyn Kernel>, Refusal> {
     Ok(match problem {
         Normalization::Forward(forward) => Box::new(Forward::<R>::new(&forward)?),
         Normalization::Backward(backward) => Box::new(Backward::<R>::new(&backward)?),
@@ -55,7 +55,13 @@ impl Rows {
     }
 
     /// Mean and inverse of the row at `base`.
-    fn statistics<R: Real>(&self, x: &Tensor<R>, view: &View<'_, R>, base: usize, epsilon: f64) -> [f64; 2] {
+    fn statistics<R: ComputeType>(
+        &self,
+        x: &Tensor<R>,
+        view: &View<'_, R>,
+        base: usize,
+        epsilon: f64,
+    ) -> [f64; 2] {
         let values = || self.elements([x]).map(|[at]| view.get(base + at).to_f64());
         let mean = if self.centered { sum(values()) / self.len() } else { 0.0 };
         let variance = sum(values().map(|x| (x - mean) * (x - mean))) / self.len();
@@ -69,7 +75,7 @@ struct Tensor<R> {
     strides: [usize; MAX_RANK],
 }
 
-impl<R: Real> Tensor<R> {
+impl<R: ComputeType> Tensor<R> {
     fn of(argument: &str, operand: &Operand) -> Result<Self, Refusal> {
         let mut strides = [0; MAX_RANK];
         strides[..operand.layout.rank()].copy_from_slice(operand.layout.strides());
@@ -109,7 +115,7 @@ struct Forward<R> {
     inverse: Tensor<R>,
 }
 
-impl<R: Real> Forward<R> {
+impl<R: ComputeType> Forward<R> {
     fn new(p: &problem::Forward) -> Result<Self, Refusal> {
         let rows = Rows::of(&p.x, p.leading, p.centered);
         Ok(Self {
@@ -125,7 +131,7 @@ impl<R: Real> Forward<R> {
     }
 }
 
-impl<R: Real> Reference for Forward<R> {
+impl<R: ComputeType> Reference for Forward<R> {
     fn compute(&self, tensors: Pointers<'_>, _: &mut [f64]) {
         let Self { rows, x, y, scale, bias, .. } = self;
         let views = [x, y, scale, bias].map(|tensor| tensor.memory.map(|memory| memory.bind(tensors)));
@@ -160,7 +166,7 @@ struct Backward<R> {
     epsilon: Option<Memory<R>>,
 }
 
-impl<R: Real> Backward<R> {
+impl<R: ComputeType> Backward<R> {
     fn new(p: &problem::Backward) -> Result<Self, Refusal> {
         let rows = Rows::of(&p.x, p.leading, p.centered);
         let (mean, inverse, epsilon) = match &p.statistics {
@@ -182,7 +188,7 @@ impl<R: Real> Backward<R> {
     }
 }
 
-impl<R: Real> Reference for Backward<R> {
+impl<R: ComputeType> Reference for Backward<R> {
     fn scratch(&self) -> usize {
         self.rows.rows().saturating_mul(2)
     }

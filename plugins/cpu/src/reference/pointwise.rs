@@ -1,6 +1,6 @@
 //! Pointwise operations, element by element.
 
-use crate::dtype::element::Real;
+use crate::dtype::element::ComputeType;
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::{Layout, MAX_RANK, Walk};
 use crate::pointwise::scalar::{ActivationParameters, Function, function};
@@ -25,7 +25,7 @@ struct Index {
     output: Memory<f64>,
 }
 
-pub(crate) fn plan<R: Real>(problem: Pointwise) -> Result<Box<dyn Kernel>, Refusal> {
+pub(crate) fn plan<R: ComputeType>(problem: Pointwise) -> Result<Box<dyn Kernel>, Refusal> {
     let layout = problem.output.layout;
     let Some(function) = function::<R>(problem.mode) else {
         let output = Memory::of_any("out_0", &problem.output)?;
@@ -33,8 +33,8 @@ pub(crate) fn plan<R: Real>(problem: Pointwise) -> Result<Box<dyn Kernel>, Refus
     };
     let mut inputs = [None; 3];
     let mut strides = [[0; MAX_RANK]; 3];
-    let places = inputs.iter_mut().zip(&mut strides).zip(["in_0", "in_1", "in_2"]);
-    for (input, ((memory, stride), name)) in problem.inputs.iter().zip(places) {
+    let operands = inputs.iter_mut().zip(&mut strides).zip(["in_0", "in_1", "in_2"]);
+    for (input, ((memory, stride), name)) in problem.inputs.iter().zip(operands) {
         *memory = Some(Memory::of_any(name, &input.operand)?);
         *stride = input.strides;
     }
@@ -43,7 +43,7 @@ pub(crate) fn plan<R: Real>(problem: Pointwise) -> Result<Box<dyn Kernel>, Refus
     Ok(Box::new(Loops { function, parameters, layout, output, inputs, strides }))
 }
 
-impl<R: Real> Reference for Loops<R> {
+impl<R: ComputeType> Reference for Loops<R> {
     fn compute(&self, tensors: Pointers<'_>, _: &mut [f64]) {
         let output = self.output.bind(tensors);
         let inputs = self.inputs.map(|input| input.map(|memory| memory.bind(tensors)));

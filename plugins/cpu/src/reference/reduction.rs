@@ -4,7 +4,7 @@
 
 use hipdnn_plugin_sdk::graph::ReductionMode;
 
-use crate::dtype::element::Real;
+use crate::dtype::element::ComputeType;
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::{MAX_RANK, Walk};
 use crate::problem::reduction::Reduction;
@@ -19,7 +19,7 @@ struct Loops<R> {
     window: [usize; MAX_RANK],
 }
 
-pub(crate) fn plan<R: Real>(problem: Reduction) -> Result<Box<dyn Kernel>, Refusal> {
+pub(crate) fn plan<R: ComputeType>(problem: Reduction) -> Result<Box<dyn Kernel>, Refusal> {
     let mut window = [1; MAX_RANK];
     for (axis, dim) in problem.x.layout.dims().iter().enumerate() {
         if problem.reduced[axis] {
@@ -34,7 +34,7 @@ pub(crate) fn plan<R: Real>(problem: Reduction) -> Result<Box<dyn Kernel>, Refus
     }))
 }
 
-impl<R: Real> Reference for Loops<R> {
+impl<R: ComputeType> Reference for Loops<R> {
     fn compute(&self, tensors: Pointers<'_>, _: &mut [f64]) {
         let (x, y) = (self.x.bind(tensors), self.y.bind(tensors));
         let p = &self.problem;

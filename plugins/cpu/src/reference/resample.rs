@@ -5,7 +5,7 @@
     reason = "axes run below the number of spatial dimensions, at most MAX_SPATIAL"
 )]
 
-use crate::dtype::element::Real;
+use crate::dtype::element::ComputeType;
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::{MAX_RANK, Walk};
 use crate::problem::convolution::MAX_SPATIAL;
@@ -13,7 +13,7 @@ use crate::problem::resample::{Pooling, Resample};
 use crate::reference::kernel::Reference;
 use crate::tensor::view::{Memory, Pointers, View, offset, sum};
 
-pub(crate) fn plan<R: Real>(problem: Resample) -> Result<Box<dyn Kernel>, Refusal> {
+pub(crate) fn plan<R: ComputeType>(problem: Resample) -> Result<Box<dyn Kernel>, Refusal> {
     let [x, y] = if problem.backward { ["dx", "dy"] } else { ["x", "y"] };
     let (x, y) = (Memory::of_any(x, &problem.x)?, Memory::of_any(y, &problem.y)?);
     let index = problem.index.as_ref().map(|index| Memory::of_any("index", index)).transpose()?;
@@ -118,7 +118,7 @@ struct Forward<R> {
     index: Option<Memory<f64>>,
 }
 
-impl<R: Real> Reference for Forward<R> {
+impl<R: ComputeType> Reference for Forward<R> {
     fn compute(&self, tensors: Pointers<'_>, _: &mut [f64]) {
         let p = &self.problem;
         let (x, y) = (self.x.bind(tensors), self.y.bind(tensors));
@@ -129,10 +129,10 @@ impl<R: Real> Reference for Forward<R> {
             let base = n * xs[0] + c * xs[1];
             let inside = Inside::of(p, &output);
             if let Pooling::Maximum { zeros } = p.pooling {
-                let (largest, place) = largest(p, &x, base, &inside, zeros);
+                let (largest, position) = largest(p, &x, base, &inside, zeros);
                 y.set(y_at, largest);
                 if let Some(index) = &self.index {
-                    index.set(tensors, index_at, place.into());
+                    index.set(tensors, index_at, position.into());
                 }
             } else {
                 let values = inside.positions(p, &xs[2..]).map(|(_, x_at)| x.get(base + x_at).to_f64());
@@ -143,7 +143,7 @@ impl<R: Real> Reference for Forward<R> {
 }
 
 /// The largest element of a window and its index in the plane. The first NaN is larger than all else.
-fn largest<R: Real>(
+fn largest<R: ComputeType>(
     problem: &Resample,
     x: &View<'_, R>,
     base: usize,
@@ -162,9 +162,9 @@ fn largest<R: Real>(
         let zero_wins = match best {
             None => true,
             Some((best, _)) if best.is_nan() => false,
-            Some((best, place)) if best == R::ZERO => match outside {
+            Some((best, position)) if best == R::ZERO => match outside {
                 Outside::First => true,
-                Outside::At(index) => index[..] < place[..MAX_SPATIAL],
+                Outside::At(index) => index[..] < position[..MAX_SPATIAL],
             },
             Some((best, _)) => best < R::ZERO,
         };
@@ -174,10 +174,10 @@ fn largest<R: Real>(
     }
     let Some((value, index)) = best else { return (R::from_f64(f64::NEG_INFINITY), -1) };
     let strides = plane_strides(problem);
-    let place =
+    let position =
         offset(&inside.first[..problem.spatial], &strides) + offset(&index[..problem.spatial], &strides);
     // Without an index tensor, which would be of int32, a plane may be larger.
-    (value, i32::try_from(place).unwrap_or(-1))
+    (value, i32::try_from(position).unwrap_or(-1))
 }
 
 /// The gradient is summed in scratch memory, one double for each element of a plane.
@@ -188,7 +188,7 @@ struct Backward<R> {
     index: Option<Memory<f64>>,
 }
 
-impl<R: Real> Reference for Backward<R> {
+impl<R: ComputeType> Reference for Backward<R> {
     fn scratch(&self) -> usize {
         self.problem.input[..self.problem.spatial].iter().product()
     }
@@ -208,19 +208,19 @@ impl<R: Real> Reference for Backward<R> {
             {
                 let value = dy.get(dy_base + dy_at).to_f64();
                 if let Some(index) = &index {
-                    // An index that is no place of the plane is skipped.
-                    let place = index.get(index_base + index_at);
-                    if let Some(sum) = sums.get_mut(place as usize).filter(|_| place >= 0.0) {
+                    // An index that is no position of the plane is skipped.
+                    let position = index.get(index_base + index_at);
+                    if let Some(sum) = sums.get_mut(position as usize).filter(|_| position >= 0.0) {
                         *sum += value;
                     }
                 } else {
                     let inside = Inside::of(p, &output);
                     let part = value / divisor(p, &inside);
-                    inside.positions(p, &plane_strides(p)).for_each(|(_, place)| sums[place] += part);
+                    inside.positions(p, &plane_strides(p)).for_each(|(_, position)| sums[position] += part);
                 }
             }
-            for (_, [dx_at, place]) in Walk::new(&p.input[..p.spatial], [&dxs[2..], &plane_strides(p)]) {
-                dx.set(dx_base + dx_at, R::from_f64(sums[place]));
+            for (_, [dx_at, position]) in Walk::new(&p.input[..p.spatial], [&dxs[2..], &plane_strides(p)]) {
+                dx.set(dx_base + dx_at, R::from_f64(sums[position]));
             }
         }
     }

@@ -9,7 +9,7 @@ use std::any::TypeId;
 #[cfg(target_arch = "x86_64")]
 use half::{bf16, f16};
 
-use crate::dtype::element::Real;
+use crate::dtype::element::ComputeType;
 use crate::simd::isa::Isa;
 use crate::simd::stored::Stored;
 use crate::simd::vector::{Float, MAX_LANES, Vector};
@@ -181,7 +181,7 @@ mod x86 {
     #[inline(always)]
     fn blocks(len: usize, block: usize) -> impl Iterator<Item = usize> {
         let count = if len < block { 0 } else { len.div_ceil(block) };
-        (0..count).map(move |number| (number * block).min(len - block))
+        (0..count).map(move |index| (index * block).min(len - block))
     }
 
     /// How many elements such blocks cover.

@@ -169,7 +169,7 @@ unsafe impl<T: Float, const N: usize> PartialVector for PortableVector<T, N> {
         let (mut low, mut high) = (self.0, self.0);
         for i in 0..N {
             let turn =
-                |place: usize| if place.is_multiple_of(2) { self.0[place / 2] } else { other.0[place / 2] };
+                |lane: usize| if lane.is_multiple_of(2) { self.0[lane / 2] } else { other.0[lane / 2] };
             (low[i], high[i]) = (turn(i), turn(N + i));
         }
         (Self(low), Self(high))

@@ -1,6 +1,6 @@
 //! Vectors of a row: whole ones, some lanes, and rows that are surrounded by zeros.
 
-use crate::dtype::element::Real;
+use crate::dtype::element::ComputeType;
 use crate::simd::vector::{MAX_LANES, Vector};
 
 /// A vector, or some of its lanes and zeros.

@@ -4,7 +4,7 @@
 
 use half::{bf16, f16};
 
-use crate::dtype::element::Real;
+use crate::dtype::element::ComputeType;
 use crate::simd::isa::{Isa, IsaTask};
 
 /// Adding this to a single-precision value leaves no bits for a fraction; the integer is then in the lowest bits.
@@ -13,8 +13,8 @@ pub(crate) const WHOLE: f32 = 12_582_912.0;
 /// The most lanes of a vector.
 pub(crate) const MAX_LANES: usize = 16;
 
-/// A compute type of kernels: a [`Real`] with vectors.
-pub(crate) trait Float: Real {
+/// A compute type of kernels: a [`ComputeType`] with vectors.
+pub(crate) trait Float: ComputeType {
     /// The vector of [`Isa::Portable`].
     type Portable: Vector<Scalar = Self>;
     /// The vector of [`Isa::Avx2`].
@@ -223,7 +223,7 @@ pub(crate) enum Lanewise {
 
 /// RELU: 0 for values not above 0, the largest finite value for infinity, NaN for NaN.
 #[inline(always)]
-pub(crate) fn relu<T: Real>(value: T) -> T {
+pub(crate) fn relu<T: ComputeType>(value: T) -> T {
     let bounded = if value >= T::LARGEST { T::LARGEST } else { value };
     if value <= T::ZERO { T::ZERO } else { bounded }
 }

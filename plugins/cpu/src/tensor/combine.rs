@@ -2,7 +2,7 @@
 
 use hipdnn_plugin_sdk::graph::ReductionMode;
 
-use crate::dtype::element::Real;
+use crate::dtype::element::ComputeType;
 use crate::simd::vector::{Float, Lanewise, MAX_LANES, Vector};
 
 /// One way to combine; `total` is the result for the elements so far.

@@ -32,7 +32,7 @@ pub(crate) struct Converted {
 /// Constant weights.
 struct Constant {
     /// Index of the weights in `copies`.
-    place: usize,
+    index: usize,
     /// Their converted copy.
     copy: Prepacked<u8>,
     /// The kernel that prepacks these weights. It runs only with the copy kept here.
@@ -110,15 +110,15 @@ impl Copies {
         if copies.is_empty() {
             return Ok(None);
         }
-        let place = copies.iter().position(|copied| copied.slot == weights && !copied.is_result);
-        let constant = match place {
-            Some(place) if constant_weights => {
-                Some(Constant { place, copy: Prepacked::new(copies[place].size, true), kernel: plan(true)? })
+        let index = copies.iter().position(|copied| copied.slot == weights && !copied.is_result);
+        let constant = match index {
+            Some(index) if constant_weights => {
+                Some(Constant { index, copy: Prepacked::new(copies[index].size, true), kernel: plan(true)? })
             }
             _ => None,
         };
         // Weights that need no conversion stay in the caller's memory.
-        let kernel = plan(constant_weights && place.is_none())?;
+        let kernel = plan(constant_weights && index.is_none())?;
         Ok(Some(Converted { kernel, copies, size: scratch.size(), constant }))
     }
 }
@@ -173,19 +173,19 @@ impl Kernel for Converted {
         // SAFETY: this function requires the tensors, the memory has room for the copies, and what is behind
         // them is the inner kernel's. Its tensors are those that it was planned for.
         unsafe {
-            for (place, copied) in self.copies.iter().enumerate() {
+            for (index, copied) in self.copies.iter().enumerate() {
                 let (tensor, copy) = (tensors[copied.slot], scratch.add(copied.offset));
-                pointers[MAX_TENSORS + place] = copy;
+                pointers[MAX_TENSORS + index] = copy;
                 match &self.constant {
                     _ if copied.is_result => {}
-                    Some(constant) if constant.place == place => {
+                    Some(constant) if constant.index == index => {
                         let fill = |to| {
                             copied.run(tensor, to);
                             true
                         };
                         let (prepacked, _) = constant.copy.get(tensor, copy, fill);
                         if !std::ptr::eq(prepacked, copy) {
-                            pointers[MAX_TENSORS + place] = prepacked.cast_mut();
+                            pointers[MAX_TENSORS + index] = prepacked.cast_mut();
                             kernel = &constant.kernel;
                         }
                     }

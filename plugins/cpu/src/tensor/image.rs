@@ -64,8 +64,8 @@ impl<T: Float> Image<T> {
             if columns == 1 && rows == width {
                 (self.run.load)(from.add(lines.start * rows * self.run.size), 1, copy, lines.len() * width);
             } else {
-                for (number, line) in lines.clone().enumerate() {
-                    let to = copy.add(number * width);
+                for (index, line) in lines.clone().enumerate() {
+                    let to = copy.add(index * width);
                     (self.run.load)(from.add(line * rows * self.run.size), columns, to, width);
                 }
             }
@@ -91,11 +91,11 @@ impl<T: Float> Image<T> {
         if self.run.same {
             return (from.cast(), [rows, columns]);
         }
-        for (number, line) in lines.clone().enumerate() {
+        for (index, line) in lines.clone().enumerate() {
             for column in 0..width {
                 // SAFETY: the rows and the copy are valid, as this function requires.
                 unsafe {
-                    let to = copy.add((number * width + column) * channels);
+                    let to = copy.add((index * width + column) * channels);
                     (self.run.load)(
                         from.add((line * rows + column * columns) * self.run.size),
                         1,

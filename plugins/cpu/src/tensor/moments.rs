@@ -3,7 +3,7 @@
 //! Sums of some hundred values are in the compute type, sums of these in double precision. Mean and variance are computed from deviations
 //! from a shift that is close to the mean.
 
-use crate::dtype::element::Real;
+use crate::dtype::element::ComputeType;
 use crate::simd::vector::{Lanewise, Vector};
 
 /// Independent accumulators, so that additions overlap.
@@ -47,7 +47,7 @@ impl<V: Vector, const N: usize> Totals<V, N> {
         &mut self,
         len: usize,
         vector: impl Fn(usize, [V; N]) -> [V; N],
-        number: impl Fn(usize, [V::Scalar; N]) -> [V::Scalar; N],
+        scalar: impl Fn(usize, [V::Scalar; N]) -> [V::Scalar; N],
     ) {
         let mut at = 0;
         while at + SUMS * V::LANES <= len {
@@ -64,7 +64,7 @@ impl<V: Vector, const N: usize> Totals<V, N> {
             at += V::LANES;
         }
         while at < len {
-            self.rest = number(at, self.rest);
+            self.rest = scalar(at, self.rest);
             at += 1;
         }
         self.count += len;
@@ -75,7 +75,7 @@ impl<V: Vector, const N: usize> Totals<V, N> {
     /// # Safety
     /// The processor has the vector's instructions.
     #[inline(always)]
-    unsafe fn joined(&self) -> [V::Scalar; N] {
+    unsafe fn combined(&self) -> [V::Scalar; N] {
         // SAFETY: the processor has the vector's instructions, as this function requires.
         let mut result = unsafe { of_lanes(self.vectors) };
         for (result, rest) in result.iter_mut().zip(self.rest) {
@@ -103,7 +103,7 @@ impl<V: Vector, const N: usize> Totals<V, N> {
     #[inline(always)]
     pub(crate) unsafe fn finished(&self) -> [f64; N] {
         // SAFETY: the processor has the vector's instructions, as this function requires.
-        let last = unsafe { self.joined() };
+        let last = unsafe { self.combined() };
         let mut sums = self.sums;
         for (sum, last) in sums.iter_mut().zip(last) {
             *sum += last.to_f64();
@@ -138,13 +138,13 @@ pub(crate) unsafe fn of_lanes<V: Vector, const N: usize>(vectors: [[V; N]; SUMS]
 pub(crate) unsafe fn total<V: Vector, const N: usize>(
     len: usize,
     vector: impl Fn(usize, [V; N]) -> [V; N],
-    number: impl Fn(usize, [V::Scalar; N]) -> [V::Scalar; N],
+    scalar: impl Fn(usize, [V::Scalar; N]) -> [V::Scalar; N],
 ) -> [V::Scalar; N] {
     // SAFETY: the processor has the vector's instructions, as this function requires.
     unsafe {
         let mut totals = Totals::<V, N>::new();
-        totals.add(len, vector, number);
-        totals.joined()
+        totals.add(len, vector, scalar);
+        totals.combined()
     }
 }
 

@@ -115,8 +115,8 @@ impl<T: Float, const N: usize, K: PartKernel<T, N> + 'static> Kernel for InParts
         let [groups, bands] = [whole[0].div_ceil(*channels), whole[1].div_ceil(*rows)];
         let (offsets, size) = self.layout();
         let (tensors, memory) = (Tensors(tensors), Shared([scratch]));
-        workers.for_each_part(batch * groups * bands, |worker, number| {
-            let (rest, band) = (number / bands, number % bands);
+        workers.for_each_part(batch * groups * bands, |worker, index| {
+            let (rest, band) = (index / bands, index % bands);
             let (image, group) = (rest / groups, rest % groups);
             let part = Part {
                 tensors: tensors.all(),

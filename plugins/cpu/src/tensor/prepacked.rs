@@ -26,7 +26,7 @@ const FULL: u8 = 2;
 /// weights have another address than those that were packed. If the filling execution does not finish, or the
 /// process is forked meanwhile, the memory is never used.
 pub(crate) struct Prepacked<T> {
-    /// Capacity for all elements; empty if nothing is kept.
+    /// Capacity for all elements; empty if nothing is prepacked.
     lines: Vec<MaybeUninit<Line>>,
     first: *mut T,
     state: AtomicU8,
@@ -55,12 +55,12 @@ impl<T> Prepacked<T> {
         if bytes < LARGE_PAGE {
             return Self::new(elements, wanted);
         }
-        let kept = Self::aligned(bytes, wanted, LARGE_PAGE);
-        if kept.lines.capacity() > 0 {
+        let prepacked = Self::aligned(bytes, wanted, LARGE_PAGE);
+        if prepacked.lines.capacity() > 0 {
             // SAFETY: the memory has these bytes, and advice does not change them. Failure is harmless.
-            unsafe { libc::madvise(kept.first.cast(), bytes, libc::MADV_HUGEPAGE) };
+            unsafe { libc::madvise(prepacked.first.cast(), bytes, libc::MADV_HUGEPAGE) };
         }
-        kept
+        prepacked
     }
 
     /// Memory whose first element has an address that is a multiple of `alignment`.
@@ -81,8 +81,8 @@ impl<T> Prepacked<T> {
         }
     }
 
-    /// The packed weights at `source`, and what `fill` returned for them. Unless they are kept already, `fill`
-    /// is called with the destination: the kept memory if nobody has filled it yet, else `scratch`.
+    /// The packed weights at `source`, and what `fill` returned for them. Unless they are prepacked already, `fill`
+    /// is called with the destination: the prepacked memory if nobody has filled it yet, else `scratch`.
     pub(crate) fn get(
         &self,
         source: *mut u8,
@@ -119,9 +119,13 @@ mod tests {
     use super::*;
 
     /// Weights, and their packed form.
-    fn doubled(kept: &Prepacked<u32>, weights: &mut [u32], fills: &AtomicUsize) -> (Vec<u32>, bool, bool) {
+    fn doubled(
+        prepacked: &Prepacked<u32>,
+        weights: &mut [u32],
+        fills: &AtomicUsize,
+    ) -> (Vec<u32>, bool, bool) {
         let mut scratch = vec![0; weights.len()];
-        let (made, note) = kept.get(weights.as_mut_ptr().cast(), scratch.as_mut_ptr(), |to| {
+        let (made, note) = prepacked.get(weights.as_mut_ptr().cast(), scratch.as_mut_ptr(), |to| {
             fills.fetch_add(1, Ordering::Relaxed);
             // SAFETY: both memories have as many values.
             weights.iter().enumerate().for_each(|(i, weight)| unsafe { to.add(i).write(weight * 2) });
@@ -134,11 +138,11 @@ mod tests {
 
     #[test]
     fn the_first_execution_fills_it_for_all_later_ones() {
-        let (kept, fills) = (Prepacked::<u32>::new(3, true), AtomicUsize::new(0));
-        assert_eq!(kept.first.align_offset(64), 0);
+        let (prepacked, fills) = (Prepacked::<u32>::new(3, true), AtomicUsize::new(0));
+        assert_eq!(prepacked.first.align_offset(64), 0);
         let mut weights = [1, 7, 3];
         for _ in 0..3 {
-            assert_eq!(doubled(&kept, &mut weights, &fills), (vec![2, 14, 6], true, false));
+            assert_eq!(doubled(&prepacked, &mut weights, &fills), (vec![2, 14, 6], true, false));
             // Breaks the promise, which shows that nobody reads the weights again.
             weights[0] = 100;
         }
@@ -147,22 +151,22 @@ mod tests {
 
     #[test]
     fn weights_elsewhere_are_not_those_that_are_kept() {
-        let (kept, fills) = (Prepacked::new(2, true), AtomicUsize::new(0));
+        let (prepacked, fills) = (Prepacked::new(2, true), AtomicUsize::new(0));
         let (mut first, mut second) = ([1, 2], [3, 7]);
         for _ in 0..2 {
-            assert_eq!(doubled(&kept, &mut first, &fills), (vec![2, 4], false, false));
-            assert_eq!(doubled(&kept, &mut second, &fills), (vec![6, 14], true, true));
+            assert_eq!(doubled(&prepacked, &mut first, &fills), (vec![2, 4], false, false));
+            assert_eq!(doubled(&prepacked, &mut second, &fills), (vec![6, 14], true, true));
         }
         assert_eq!(fills.load(Ordering::Relaxed), 3);
     }
 
     #[test]
     fn without_the_promise_nothing_is_kept() {
-        let (kept, fills) = (Prepacked::new(1, false), AtomicUsize::new(0));
+        let (prepacked, fills) = (Prepacked::new(1, false), AtomicUsize::new(0));
         let mut weights = [1];
-        assert_eq!(doubled(&kept, &mut weights, &fills), (vec![2], false, true));
+        assert_eq!(doubled(&prepacked, &mut weights, &fills), (vec![2], false, true));
         weights[0] = 5;
-        assert_eq!(doubled(&kept, &mut weights, &fills), (vec![10], false, true));
+        assert_eq!(doubled(&prepacked, &mut weights, &fills), (vec![10], false, true));
         assert_eq!(Prepacked::<u32>::new(usize::MAX, true).lines.capacity(), 0);
     }
 
@@ -170,13 +174,13 @@ mod tests {
     fn large_memory_begins_with_a_large_page() {
         const MANY: usize = LARGE_PAGE / size_of::<u32>() + 100;
         for (elements, alignment) in [(3, 64), (MANY, LARGE_PAGE)] {
-            let (kept, fills) = (Prepacked::<u32>::in_large_pages(elements, true), AtomicUsize::new(0));
-            assert_eq!(kept.first.addr() % alignment, 0);
-            let end = kept.lines.as_ptr().addr() + kept.lines.capacity() * size_of::<Line>();
-            assert!(kept.first.addr() + elements * size_of::<u32>() <= end);
+            let (prepacked, fills) = (Prepacked::<u32>::in_large_pages(elements, true), AtomicUsize::new(0));
+            assert_eq!(prepacked.first.addr() % alignment, 0);
+            let end = prepacked.lines.as_ptr().addr() + prepacked.lines.capacity() * size_of::<Line>();
+            assert!(prepacked.first.addr() + elements * size_of::<u32>() <= end);
             let mut weights = vec![7; elements];
             for _ in 0..2 {
-                assert_eq!(doubled(&kept, &mut weights, &fills), (vec![14; elements], true, false));
+                assert_eq!(doubled(&prepacked, &mut weights, &fills), (vec![14; elements], true, false));
             }
             assert_eq!(fills.load(Ordering::Relaxed), 1);
         }
@@ -186,28 +190,28 @@ mod tests {
 
     #[test]
     fn executions_at_the_same_time_do_not_wait_for_the_first() {
-        let (kept, fills) = (Prepacked::new(1, true), AtomicUsize::new(0));
+        let (prepacked, fills) = (Prepacked::new(1, true), AtomicUsize::new(0));
         let mut weights = [1_u32];
         let source = weights.as_mut_ptr().cast();
         let mut own = 0;
-        kept.get(source, &raw mut own, |to| {
-            assert_eq!(doubled(&kept, &mut weights, &fills), (vec![2], false, true));
+        prepacked.get(source, &raw mut own, |to| {
+            assert_eq!(doubled(&prepacked, &mut weights, &fills), (vec![2], false, true));
             // SAFETY: there is one value.
             unsafe { to.write(2) };
             false
         });
-        assert_eq!(doubled(&kept, &mut weights, &fills), (vec![2], false, false));
+        assert_eq!(doubled(&prepacked, &mut weights, &fills), (vec![2], false, false));
         assert_eq!(fills.load(Ordering::Relaxed), 1);
 
         for _ in 0..100 {
-            let (kept, start) = (Prepacked::new(4, true), Barrier::new(3));
+            let (prepacked, start) = (Prepacked::new(4, true), Barrier::new(3));
             let mut weights = [[1, 2, 3, 4]; 3];
             std::thread::scope(|scope| {
                 for weights in &mut weights {
                     scope.spawn(|| {
                         start.wait();
                         for _ in 0..3 {
-                            assert_eq!(doubled(&kept, weights, &fills).0, [2, 4, 6, 8]);
+                            assert_eq!(doubled(&prepacked, weights, &fills).0, [2, 4, 6, 8]);
                         }
                     });
                 }
@@ -217,14 +221,14 @@ mod tests {
 
     #[test]
     fn memory_that_was_not_filled_to_its_end_is_not_used() {
-        let (kept, fills) = (Prepacked::new(1, true), AtomicUsize::new(0));
+        let (prepacked, fills) = (Prepacked::new(1, true), AtomicUsize::new(0));
         let mut weights = [1];
         let broken = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            kept.get(weights.as_mut_ptr().cast(), std::ptr::null_mut(), |_| std::panic::panic_any(1))
+            prepacked.get(weights.as_mut_ptr().cast(), std::ptr::null_mut(), |_| std::panic::panic_any(1))
         }));
         assert!(broken.is_err());
         for _ in 0..2 {
-            assert_eq!(doubled(&kept, &mut weights, &fills), (vec![2], false, true));
+            assert_eq!(doubled(&prepacked, &mut weights, &fills), (vec![2], false, true));
         }
     }
 }

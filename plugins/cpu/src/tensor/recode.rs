@@ -185,10 +185,10 @@ impl<T: Float> Kernel for Recode<T> {
     unsafe fn run(&self, tensors: &[*mut u8], _: *mut u8) {
         let (parts, count) = (self.parts_of_row(), self.count());
         let all = Tensors(tensors);
-        self.workers.for_each_part(self.row_parts() * parts, |_, number| {
-            let first = number % parts * PART;
+        self.workers.for_each_part(self.row_parts() * parts, |_, part| {
+            let first = part % parts * PART;
             let elements = first..self.row.dim.min(first + PART);
-            let rows = number / parts * self.together;
+            let rows = part / parts * self.together;
             for row in rows..count.min(rows + self.together) {
                 let (mut offsets, mut rest) = ([0; 3], row);
                 for axis in self.rows.iter().rev() {

@@ -117,8 +117,8 @@ unsafe fn unpack<const BITS: usize>(base: *const u8, index: usize, stride: usize
         let bytes = unsafe { base.add(index * BITS / 8 + group * BITS).cast::<[u8; BITS]>().read() };
         word[..BITS].copy_from_slice(&bytes);
         let word = u64::from_le_bytes(word);
-        for (place, code) in codes.iter_mut().enumerate() {
-            *code = (word >> (place * BITS)) as u8 & ((1 << BITS) - 1);
+        for (index, code) in codes.iter_mut().enumerate() {
+            *code = (word >> (index * BITS)) as u8 & ((1 << BITS) - 1);
         }
     }
     for (at, code) in rest.iter_mut().enumerate() {

@@ -7,13 +7,16 @@ use std::marker::PhantomData;
 use hipdnn_plugin_planner::problem::attention::shape::Integers;
 use hipdnn_plugin_sdk::graph::DataType;
 
-use crate::dtype::element::{Element, Real, is_float_of_eight_bits};
+use crate::dtype::element::{ComputeType, Element, is_float_of_eight_bits};
 use crate::kernel::Refusal;
 use crate::problem::Operand;
 use crate::problem::batchnorm::{Parameter, Scalar};
 
 /// The element of an operation's floating-point tensor of at least 8 bits.
-pub(crate) fn float_element<R: Real>(argument: &str, data_type: DataType) -> Result<Element<R>, Refusal> {
+pub(crate) fn float_element<R: ComputeType>(
+    argument: &str,
+    data_type: DataType,
+) -> Result<Element<R>, Refusal> {
     use DataType::{Bfloat16, Double, Float, Half};
     if matches!(data_type, Float | Double | Half | Bfloat16) || is_float_of_eight_bits(data_type) {
         return Element::of(data_type);
@@ -25,7 +28,7 @@ pub(crate) fn float_element<R: Real>(argument: &str, data_type: DataType) -> Res
 }
 
 /// The element of any dtype.
-fn any_element<R: Real>(argument: &str, data_type: DataType) -> Result<Element<R>, Refusal> {
+fn any_element<R: ComputeType>(argument: &str, data_type: DataType) -> Result<Element<R>, Refusal> {
     Element::of(data_type).map_err(|refusal| format!("{argument}: {refusal}"))
 }
 
@@ -87,7 +90,7 @@ impl<R> Clone for Memory<R> {
 
 impl<R> Copy for Memory<R> {}
 
-impl<R: Real> Memory<R> {
+impl<R: ComputeType> Memory<R> {
     /// A floating-point tensor.
     pub(crate) fn of(argument: &str, operand: &Operand) -> Result<Self, Refusal> {
         let element = float_element(argument, operand.data_type)?;
@@ -133,7 +136,7 @@ pub(crate) struct View<'a, R> {
     run: PhantomData<Pointers<'a>>,
 }
 
-impl<R: Real> View<'_, R> {
+impl<R: ComputeType> View<'_, R> {
     pub(crate) fn get(&self, offset: usize) -> R {
         debug_assert!(offset < self.extent);
         if offset >= self.extent {
@@ -159,7 +162,7 @@ pub(crate) struct Spread<R, const N: usize> {
     pub(crate) strides: [usize; N],
 }
 
-impl<R: Real, const N: usize> Spread<R, N> {
+impl<R: ComputeType, const N: usize> Spread<R, N> {
     /// A floating-point tensor over these dimensions.
     pub(crate) fn of(
         argument: &str,
@@ -180,7 +183,7 @@ impl<R: Real, const N: usize> Spread<R, N> {
     }
 }
 
-impl<R: Real> Spread<R, 1> {
+impl<R: ComputeType> Spread<R, 1> {
     /// A tensor with one value per channel.
     pub(crate) fn of_channels(
         argument: &str,

@@ -55,8 +55,8 @@ impl Processors {
         self.home.get_or_init(|| home);
         // SAFETY: the call has no arguments and cannot fail.
         let own = unsafe { libc::syscall(libc::SYS_gettid) };
-        let number = self.count.fetch_add(1, Ordering::AcqRel);
-        if let (Some(thread), Ok(own)) = (self.threads.get(number), i32::try_from(own)) {
+        let processor = self.count.fetch_add(1, Ordering::AcqRel);
+        if let (Some(thread), Ok(own)) = (self.threads.get(processor), i32::try_from(own)) {
             thread.store(own, Ordering::Release);
         }
         // The next caller moves this one, too.
@@ -68,7 +68,7 @@ impl Processors {
     pub(crate) fn leave_to_caller(&self) {
         // SAFETY: the call has no arguments.
         let here = unsafe { libc::sched_getcpu() };
-        let Ok(number) = usize::try_from(here) else { return };
+        let Ok(processor) = usize::try_from(here) else { return };
         if self.left.load(Ordering::Acquire) == here + 1 {
             return;
         }
@@ -78,14 +78,15 @@ impl Processors {
         let mut others = home.allowed;
         // SAFETY: the functions take any set, and numbers below its size.
         let (is_allowed, processors) = unsafe {
-            let is_allowed = number < 8 * size_of::<libc::cpu_set_t>() && libc::CPU_ISSET(number, &others);
+            let is_allowed =
+                processor < 8 * size_of::<libc::cpu_set_t>() && libc::CPU_ISSET(processor, &others);
             (is_allowed, usize::try_from(libc::CPU_COUNT(&others)).unwrap_or(0))
         };
         if !is_allowed || processors > MOST || count >= processors {
             return;
         }
         // SAFETY: the functions take any set, and numbers below its size.
-        unsafe { libc::CPU_CLR(number, &mut others) };
+        unsafe { libc::CPU_CLR(processor, &mut others) };
         for thread in self.threads.iter().take(count) {
             let thread = thread.load(Ordering::Acquire);
             if thread > 0 {
@@ -119,12 +120,12 @@ mod tests {
             moved.wait();
             let own = thread.join().unwrap();
             let all = processors.home.get().unwrap().allowed;
-            let number = usize::try_from(left - 1).unwrap();
+            let processor = usize::try_from(left - 1).unwrap();
             // SAFETY: the functions take any set.
             unsafe {
                 let processors = libc::CPU_COUNT(&all);
                 if (2..=MOST as i32).contains(&processors) {
-                    assert!(!libc::CPU_ISSET(number, &own));
+                    assert!(!libc::CPU_ISSET(processor, &own));
                     assert_eq!(libc::CPU_COUNT(&own), processors - 1);
                 } else {
                     assert_eq!(libc::CPU_COUNT(&own), processors);

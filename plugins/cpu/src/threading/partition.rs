@@ -198,12 +198,12 @@ impl Workers {
         self.run(|worker| {
             let mut carried = C::default();
             let own = worker * runs.count / self.count;
-            for number in (own..runs.count).chain(0..own) {
-                let (run, parts) = (&taken[number], runs.share(number, parts));
-                let take = if number == own { PartQueue::first } else { PartQueue::last };
+            for index in (own..runs.count).chain(0..own) {
+                let (run, parts) = (&taken[index], runs.share(index, parts));
+                let take = if index == own { PartQueue::first } else { PartQueue::last };
                 while let Some(at) = take(run, parts.len()) {
                     let part = parts.start + at;
-                    let end = if number == own { parts.end } else { part + 1 };
+                    let end = if index == own { parts.end } else { part + 1 };
                     work(Assignment { worker, part, end }, &mut carried);
                 }
             }
@@ -240,19 +240,19 @@ impl Assignment {
 /// Calls `work` with each index below `count` that no other thread has taken.
 fn take_each(next: &AtomicUsize, count: usize, mut work: impl FnMut(usize)) {
     loop {
-        let number = next.fetch_add(1, Ordering::Relaxed);
-        if number >= count {
+        let index = next.fetch_add(1, Ordering::Relaxed);
+        if index >= count {
             return;
         }
-        work(number);
+        work(index);
     }
 }
 
 /// Part `number` of `total`, divided into `parts` parts of nearly the same size.
-pub(crate) fn part(total: usize, parts: usize, number: usize) -> Range<usize> {
+pub(crate) fn part(total: usize, parts: usize, index: usize) -> Range<usize> {
     let (size, larger) = (total / parts, total % parts);
-    let start = number * size + number.min(larger);
-    start..start + size + usize::from(number < larger)
+    let start = index * size + index.min(larger);
+    start..start + size + usize::from(index < larger)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Graphs with memory, for tests: builds them, fills them, runs them and reads the results.
 
-use crate::dtype::element::{Element, Real};
+use crate::dtype::element::{ComputeType, Element};
 use crate::plan::planner::Planner;
 use crate::plan::steps::{ExecuteError, Plan};
 use hipdnn_plugin_planner::layout::{Layout, Walk, element_bits, storage_size};

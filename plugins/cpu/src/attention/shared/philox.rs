@@ -23,7 +23,7 @@ pub(crate) fn philox(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
 ///
 /// Four neighbours share a counter, whose lower half is a fourth of the index and whose upper half is the offset.
 pub(crate) fn uniform(seed: i64, offset: i64, index: u64) -> f64 {
-    let halves = |number: u64| [number as u32, (number >> 32) as u32];
+    let halves = |bits: u64| [bits as u32, (bits >> 32) as u32];
     let ([low, high], [offset_low, offset_high]) = (halves(index / 4), halves(offset.cast_unsigned()));
     let words = philox([low, high, offset_low, offset_high], halves(seed.cast_unsigned()));
     f64::from(words[(index % 4) as usize]) / f64::from(2.0_f32.powi(32))

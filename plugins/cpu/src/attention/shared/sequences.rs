@@ -8,8 +8,8 @@ use crate::tensor::view::{Memory, Pointers, View, sum};
 /// One sequence of a batch at execution.
 #[derive(Clone, Copy)]
 pub(crate) struct Sequence {
-    /// Its place in the batch.
-    pub(crate) place: usize,
+    /// Its index in the batch.
+    pub(crate) index: usize,
     /// How many queries it has.
     pub(crate) queries: usize,
     /// How many keys it has.
@@ -25,33 +25,33 @@ pub(crate) struct Lengths {
 }
 
 impl Lengths {
-    /// The sequence at a place of the batch, whose length was checked.
-    pub(crate) fn sequence(&self, tensors: Pointers<'_>, place: usize) -> Sequence {
+    /// The sequence with an index in the batch, whose length was checked.
+    pub(crate) fn sequence(&self, tensors: Pointers<'_>, index: usize) -> Sequence {
         let Shape { queries, keys, packed, .. } = self.shape;
         let Some([of_queries, of_keys]) = &self.lengths else {
-            return Sequence { place, queries, keys, first: 0 };
+            return Sequence { index, queries, keys, first: 0 };
         };
-        let length = |integers, place| tensors.integer(integers, [place, 0]) as usize;
-        let first = if packed { (0..place).map(|place| length(of_queries, place)).sum() } else { 0 };
-        Sequence { place, queries: length(of_queries, place), keys: length(of_keys, place), first }
+        let length = |integers, index| tensors.integer(integers, [index, 0]) as usize;
+        let first = if packed { (0..index).map(|index| length(of_queries, index)).sum() } else { 0 };
+        Sequence { index, queries: length(of_queries, index), keys: length(of_keys, index), first }
     }
 
     /// Whether the tensors have room for every length.
     pub(crate) fn check(&self, tensors: Pointers<'_>) -> Result<(), Refusal> {
         let Some([of_queries, of_keys]) = &self.lengths else { return Ok(()) };
         let (mut queries_left, packed) = (self.shape.queries, self.shape.packed);
-        for place in 0..self.shape.batch {
+        for index in 0..self.shape.batch {
             for (name, integers, most) in
                 [("seq_len_q", of_queries, queries_left), ("seq_len_kv", of_keys, self.shape.keys)]
             {
-                let length = tensors.integer(integers, [place, 0]);
+                let length = tensors.integer(integers, [index, 0]);
                 match usize::try_from(length) {
                     Ok(length) if length <= most => {
                         if packed && name == "seq_len_q" {
                             queries_left -= length;
                         }
                     }
-                    _ => return Err(format!("{name}[{place}] is {length}, expected 0 to {most}")),
+                    _ => return Err(format!("{name}[{index}] is {length}, expected 0 to {most}")),
                 }
             }
         }
@@ -106,17 +106,17 @@ impl Placement {
         position: usize,
     ) -> usize {
         let [s0, s1, s2, _] = self.strides;
-        let place = sequence.place;
+        let index = sequence.index;
         head * s1
             + match &self.start {
-                Start::Even => place * s0 + position * s2,
+                Start::Even => index * s0 + position * s2,
                 Start::Packed => (sequence.first + position) * s2,
                 Start::Paged(table) => {
                     let block = self.dims[2];
-                    tensors.integer(table, [place, position / block]) as usize * s0 + position % block * s2
+                    tensors.integer(table, [index, position / block]) as usize * s0 + position % block * s2
                 }
                 Start::Ragged { offsets, multiplier } => {
-                    tensors.integer(offsets, [place, 0]) as usize * multiplier + position * s2
+                    tensors.integer(offsets, [index, 0]) as usize * multiplier + position * s2
                 }
             }
     }
@@ -133,12 +133,12 @@ impl Placement {
             Start::Even | Start::Packed => {}
             Start::Paged(table) => {
                 let blocks = self.dims[0];
-                for place in 0..batch {
-                    for block in 0..length(place).div_ceil(self.dims[2]) {
-                        let entry = tensors.integer(table, [place, block]);
+                for index in 0..batch {
+                    for block in 0..length(index).div_ceil(self.dims[2]) {
+                        let entry = tensors.integer(table, [index, block]);
                         if !usize::try_from(entry).is_ok_and(|entry| entry < blocks) {
                             return Err(format!(
-                                "page_table_{name}[{place}, {block}] is {entry}, expected 0 to {}",
+                                "page_table_{name}[{index}, {block}] is {entry}, expected 0 to {}",
                                 blocks - 1
                             ));
                         }
@@ -146,10 +146,10 @@ impl Placement {
                 }
             }
             Start::Ragged { offsets, multiplier } => {
-                for place in 0..batch {
-                    let [begin, end] = [place, place + 1].map(|place| tensors.integer(offsets, [place, 0]));
+                for index in 0..batch {
+                    let [begin, end] = [index, index + 1].map(|index| tensors.integer(offsets, [index, 0]));
                     let in_elements = |offset: i64| i128::from(offset) * *multiplier as i128;
-                    let reach = match length(place) {
+                    let reach = match length(index) {
                         0 => 0,
                         length => {
                             1 + (self.dims[1] - 1) * self.strides[1]
@@ -160,7 +160,7 @@ impl Placement {
                     let last = in_elements(end).min(self.extent as i128);
                     if begin < 0 || end < begin || in_elements(begin) + reach as i128 > last {
                         return Err(format!(
-                            "ragged offsets of {name}: sequence {place} goes from {begin} to {end}, times {multiplier}, and needs \
+                            "ragged offsets of {name}: sequence {index} goes from {begin} to {end}, times {multiplier}, and needs \
                              {reach} of the {} elements that the tensor has",
                             self.extent
                         ));
@@ -238,27 +238,27 @@ pub(crate) struct Row<'a> {
 }
 
 impl Row<'_> {
-    pub(crate) fn get(&self, place: usize) -> f64 {
-        self.view.get(self.offset + place * self.stride)
+    pub(crate) fn get(&self, index: usize) -> f64 {
+        self.view.get(self.offset + index * self.stride)
     }
 
-    pub(crate) fn set(&self, place: usize, value: f64) {
-        self.view.set(self.offset + place * self.stride, value);
+    pub(crate) fn set(&self, index: usize, value: f64) {
+        self.view.set(self.offset + index * self.stride, value);
     }
 
     pub(crate) fn fill(&self, value: f64) {
-        (0..self.length).for_each(|place| self.set(place, value));
+        (0..self.length).for_each(|index| self.set(index, value));
     }
 
     /// Adds multiples of the row's elements.
     pub(crate) fn add_to(&self, sums: &mut [f64], factor: f64) {
-        for (place, sum) in sums.iter_mut().enumerate() {
-            *sum += factor * self.get(place);
+        for (index, sum) in sums.iter_mut().enumerate() {
+            *sum += factor * self.get(index);
         }
     }
 
     /// Σ aᵢ bᵢ over two rows of the same length.
     pub(crate) fn dot(&self, other: &Row<'_>) -> f64 {
-        sum((0..self.length).map(|place| self.get(place) * other.get(place)))
+        sum((0..self.length).map(|index| self.get(index) * other.get(index)))
     }
 }

@@ -277,7 +277,7 @@ unsafe fn dot<T: Float>(a: *const T, b: *const T, len: usize) -> T {
             }
             at += sums.len();
         }
-        let sum = sums.into_iter().fold(T::ZERO, |sum, number| sum + number);
+        let sum = sums.into_iter().fold(T::ZERO, |sum, index| sum + index);
         (at..len).fold(sum, |sum, at| sum + a.add(at).read_unaligned() * b.add(at).read_unaligned())
     }
 }
@@ -326,8 +326,8 @@ impl<T: Float> Kernel for BackwardWeights<T> {
                 for group in 0..groups {
                     let sums = sums.add(group * rows * self.pairs());
                     sums.add(own.start * self.pairs()).write_bytes(0, own.len() * self.pairs());
-                    for number in blocks.clone() {
-                        let block = self.geometry.block(number);
+                    for index in blocks.clone() {
+                        let block = self.geometry.block(index);
                         let from = group * channels * input.strides.channel;
                         let from = base.get(0).add(from * self.fill_size);
                         (self.fill)(&self.geometry, &block, from, &input.strides, channels, planes);

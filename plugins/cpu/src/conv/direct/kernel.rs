@@ -191,9 +191,9 @@ impl<T: Accumulator> Direct<T> {
         let taps = &self.part.taps;
         let in_order = self.terms == 1
             && weights.channel == taps.len()
-            && taps.iter().enumerate().all(|(number, (_, offset))| number == *offset);
-        self.pack_workers.for_each_part(groups * self.panels, |_, number| {
-            let (group, panel) = (number / self.panels, number % self.panels);
+            && taps.iter().enumerate().all(|(index, (_, offset))| index == *offset);
+        self.pack_workers.for_each_part(groups * self.panels, |_, index| {
+            let (group, panel) = (index / self.panels, index % self.panels);
             let first = panel * width;
             let from = group * weights.group + first * weights.row;
             let copy = |offset: usize, terms: usize, stride: usize, row_stride: usize| PackSource {
@@ -208,7 +208,7 @@ impl<T: Accumulator> Direct<T> {
             // SAFETY: the tensor covers its weights, and there is memory for every panel; a panel is
             // packed by one worker.
             unsafe {
-                let to = shared.get(1).cast::<T>().add(number * self.panel());
+                let to = shared.get(1).cast::<T>().add(index * self.panel());
                 if in_order {
                     (self.pack)(self.isa, &copy(0, channels * taps.len(), 1, width), to);
                 } else {
@@ -252,7 +252,7 @@ impl<T: Accumulator> Direct<T> {
                         at.taps = (at.taps.0.min(met.0), at.taps.1.max(met.1));
                         pixel += 1;
                         if pixel == pixels {
-                            f(At { stride: self.kernel.step(&at.pixels), ..at });
+                            f(At { stride: self.kernel.stride(&at.pixels), ..at });
                             (at, pixel) = (At::NOWHERE, 0);
                         }
                     }
@@ -260,7 +260,7 @@ impl<T: Accumulator> Direct<T> {
             }
         }
         if pixel > 0 {
-            f(At { stride: self.kernel.step(&at.pixels), ..at });
+            f(At { stride: self.kernel.stride(&at.pixels), ..at });
         }
     }
 
@@ -317,8 +317,8 @@ impl<T: Accumulator> Direct<T> {
         // contiguous.
         let together = if self.geometry.is_flat() { TOGETHER.min(count) } else { count };
         let pixels = block.outputs();
-        let tile_prefetch = |panel: usize, number: usize, tiles: usize| {
-            let tile = ((panel - panels.start) * count + number) / tiles;
+        let tile_prefetch = |panel: usize, index: usize, tiles: usize| {
+            let tile = ((panel - panels.start) * count + index) / tiles;
             let (mut lines, mut found) = ([CacheLines::NONE; 3], 0);
             let mut add = |more: CacheLines| {
                 lines[found] = more;
@@ -326,16 +326,16 @@ impl<T: Accumulator> Direct<T> {
             };
             add(next.map_or(CacheLines::NONE, |next| next.share(tile, panels.len() * count / tiles)));
             // Two tiles cover about a cache line per channel, so each prefetches half of the channels.
-            let (panel, number) = match number + together / 2 {
-                number if number < count => (panel, number),
-                number => (panel + 1, number - count),
+            let (panel, index) = match index + together / 2 {
+                index if index < count => (panel, index),
+                index => (panel + 1, index - count),
             };
             if panel < panels.end {
-                let (first, half) = (panel * width, width / 2 * (number % 2));
+                let (first, half) = (panel * width, width / 2 * (index % 2));
                 let end = first + half + width / 2 * tiles;
                 let channels = (first + half).min(*rows)..end.min(*rows);
                 for far in far.iter().flatten() {
-                    add(far.lines((number - number % 2) * self.kernel.pixels, channels.clone()));
+                    add(far.lines((index - index % 2) * self.kernel.pixels, channels.clone()));
                 }
             }
             TilePrefetch::of(lines, self.words, [1; 2])
@@ -349,7 +349,7 @@ impl<T: Accumulator> Direct<T> {
                 let weights = weights.add(panel * self.panel());
                 let mut done = 0;
                 while done < count {
-                    let (number, at) = (done, tiles[done]);
+                    let (index, at) = (done, tiles[done]);
                     // What is stored together ends with a tile.
                     let behind =
                         Some(done + 1).filter(|next| *next < count && !next.is_multiple_of(together));
@@ -361,7 +361,7 @@ impl<T: Accumulator> Direct<T> {
                     });
                     done += if behind.is_some() { 2 } else { 1 };
                     let of_both = [at.pixels, behind.map_or(at.pixels, |behind| behind.pixels)];
-                    let mut lines = self.prefetches.then(|| tile_prefetch(panel, number, done - number));
+                    let mut lines = self.prefetches.then(|| tile_prefetch(panel, index, done - index));
                     let mut tile = Tile {
                         a: columns,
                         a_stride: self.channel_stride,
@@ -372,7 +372,7 @@ impl<T: Accumulator> Direct<T> {
                         b_stride: self.taps.len() * width,
                         prefetches: behind.is_some(),
                         tile_prefetch: lines.as_mut(),
-                        to: sums.add(number * self.kernel.pixels * width),
+                        to: sums.add(index * self.kernel.pixels * width),
                         to_stride: width,
                         ..Tile::EMPTY
                     };
@@ -383,7 +383,7 @@ impl<T: Accumulator> Direct<T> {
                     if !done.is_multiple_of(together) && done < count {
                         continue;
                     }
-                    let from = number / together * together * self.kernel.pixels;
+                    let from = index / together * together * self.kernel.pixels;
                     let pixels = from..pixels.min(done * self.kernel.pixels);
                     if let Some(correct) = self.correct.filter(|_| self.geometry.is_padded()) {
                         correct(self, (block, pixels.clone()), weights, columns, sums);
@@ -433,12 +433,12 @@ impl<T: Accumulator> Kernel for Direct<T> {
         let blocks = self.geometry.blocks();
         self.workers.for_each_part_with_state(
             groups * self.chunks * blocks,
-            |dealt, carried: &mut WorkerState| {
-                let Assignment { worker, part: number, .. } = dealt;
+            |assignment, carried: &mut WorkerState| {
+                let Assignment { worker, part: index, .. } = assignment;
                 // Chunks of a block are consecutive, so that a worker copies the block's input once.
-                let (chunk, at) = (number % self.chunks, number / self.chunks);
+                let (chunk, at) = (index % self.chunks, index / self.chunks);
                 let (group, block_number) = (at / blocks, at % blocks);
-                let next = dealt.next_block(self.chunks).filter(|_| self.prefetches);
+                let next = assignment.next_block(self.chunks).filter(|_| self.prefetches);
                 let next = next.and_then(|next| {
                     BlockPrefetch::of_number(
                         &self.geometry,

@@ -84,7 +84,7 @@ impl<T: Accumulator> IsaTask for Panel<'_, T> {
         let lines_follow = size[2] == whole[2]
             && are_flat(&operands.output.strides)
             && channel_epilogue.residual.as_ref().is_none_or(|(_, strides)| are_flat(strides));
-        let joined = |mut strides: Strides| {
+        let merged = |mut strides: Strides| {
             if lines_follow {
                 // A dimension of size 1 may have any stride.
                 strides.spatial[2] = 1;
@@ -95,9 +95,9 @@ impl<T: Accumulator> IsaTask for Panel<'_, T> {
             bias,
             residual: channel_epilogue
                 .residual
-                .map(|(slot, strides)| view(slot, joined(strides), size_of::<T>())),
+                .map(|(slot, strides)| view(slot, merged(strides), size_of::<T>())),
             relu: channel_epilogue.relu,
-            output: view(operands.output.slot, joined(operands.output.strides), *output_size),
+            output: view(operands.output.slot, merged(operands.output.strides), *output_size),
             other: *write,
             size: *output_size,
         };

@@ -15,7 +15,7 @@ pub(crate) const MAX_PIXELS: usize = 7;
 const VECTORS: usize = 2;
 
 /// Output strides with a micro-kernel for two tiles.
-const MAX_STEP: usize = 2;
+const MAX_STRIDE: usize = 2;
 
 type RunTile<T> = unsafe fn(&mut Tile<'_, T>);
 
@@ -29,7 +29,7 @@ pub(crate) struct TileKernel<T> {
     run: RunTile<T>,
     /// Two tiles at once, by output stride minus 1; for processors where loading weights for a single tile is
     /// the bottleneck.
-    two: Option<[RunTile<T>; MAX_STEP]>,
+    two: Option<[RunTile<T>; MAX_STRIDE]>,
 }
 
 impl<T: Float> TileKernel<T> {
@@ -62,10 +62,10 @@ impl<T> TileKernel<T> {
 
     /// The output stride that [`TileKernel::run_two`] takes; `None` if there is no micro-kernel for two such
     /// tiles.
-    pub(crate) fn step(&self, pixels: &[usize; MAX_PIXELS]) -> Option<usize> {
-        let (step, first) = (pixels[1].wrapping_sub(pixels[0]), pixels[0]);
-        let have_stride = || pixels.iter().enumerate().all(|(i, pixel)| *pixel == first + i * step);
-        (self.two.is_some() && (1..=MAX_STEP).contains(&step) && have_stride()).then_some(step)
+    pub(crate) fn stride(&self, pixels: &[usize; MAX_PIXELS]) -> Option<usize> {
+        let (stride, first) = (pixels[1].wrapping_sub(pixels[0]), pixels[0]);
+        let have_stride = || pixels.iter().enumerate().all(|(i, pixel)| *pixel == first + i * stride);
+        (self.two.is_some() && (1..=MAX_STRIDE).contains(&stride) && have_stride()).then_some(stride)
     }
 
     /// Computes a tile of [`TileKernel::pixels`] rows.
@@ -79,15 +79,15 @@ impl<T> TileKernel<T> {
         unsafe { (self.run)(tile) };
     }
 
-    /// Computes two tiles of [`MAX_PIXELS`] rows each, whose outputs have stride `step` within each tile.
+    /// Computes two tiles of [`MAX_PIXELS`] rows each, whose outputs have stride `stride` within each tile.
     ///
     /// # Safety
-    /// As [`TileKernel::run`] for both tiles, and [`TileKernel::step`] returned this stride for both.
+    /// As [`TileKernel::run`] for both tiles, and [`TileKernel::stride`] returned this stride for both.
     #[inline(always)]
-    pub(crate) unsafe fn run_two(&self, tile: &mut Tile<'_, T>, step: usize) {
+    pub(crate) unsafe fn run_two(&self, tile: &mut Tile<'_, T>, stride: usize) {
         if let Some(two) = self.two {
             // SAFETY: both tiles are valid and have this stride, and the processor has the instructions.
-            unsafe { two[step - 1](tile) };
+            unsafe { two[stride - 1](tile) };
         }
     }
 }

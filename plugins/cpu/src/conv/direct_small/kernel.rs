@@ -23,7 +23,7 @@ use crate::threading::partition::{Assignment, Workers};
 
 /// Outputs of an image of which some channels are stored.
 pub(crate) struct Image {
-    pub(crate) number: usize,
+    pub(crate) index: usize,
     pub(crate) size: [usize; 3],
     /// Whether they are contiguous.
     pub(crate) flat: bool,
@@ -191,7 +191,7 @@ impl<T: Float> DirectSmall<T> {
         let bytes = |data_type: DataType| data_type.size().unwrap_or(1);
         let pack = pack_of("w", weights.data_type)?;
         let store = store_of("y", output.data_type)?;
-        let number = if size_of::<T>() == 4 { DataType::Float } else { DataType::Double };
+        let compute = if size_of::<T>() == 4 { DataType::Float } else { DataType::Double };
         Ok(Self {
             isa,
             kernel,
@@ -204,7 +204,7 @@ impl<T: Float> DirectSmall<T> {
             weight_size: bytes(weights.data_type),
             store,
             store_size: bytes(output.data_type),
-            transpose: pack_of("sums", number)?,
+            transpose: pack_of("sums", compute)?,
             direct: is_compute_type::<T>(output.data_type),
             weights: packed,
             columns: images * whole.unwrap_or(largest),
@@ -246,15 +246,15 @@ impl<T: Float> DirectSmall<T> {
         let width = self.width();
         for planned in &self.parts {
             let taps = &planned.part.taps;
-            let in_order = taps.iter().enumerate().all(|(number, (_, offset))| number == *offset)
+            let in_order = taps.iter().enumerate().all(|(tap, (_, offset))| tap == *offset)
                 && weights.channel == taps.len();
-            for number in 0..groups * self.panels {
-                let (group, panel) = (number / self.panels, number % self.panels);
+            for unit in 0..groups * self.panels {
+                let (group, panel) = (unit / self.panels, unit % self.panels);
                 let first = (panel * width).min(*rows);
                 let columns = (rows - first).min(width);
                 // SAFETY: the tensor has the weights, and there is a row for each of its terms.
                 unsafe {
-                    let to = to.add(planned.packed + number * planned.rows * width);
+                    let to = to.add(planned.packed + unit * planned.rows * width);
                     let first = from.add((group * weights.group + first * weights.row) * self.weight_size);
                     let matrix = |from: *const u8, rows: usize, row: usize, row_stride: usize| PackSource {
                         from,
@@ -313,7 +313,7 @@ impl<T: Float> DirectSmall<T> {
                 unsafe {
                     let to = tensors[output.slot].add(channel * self.store_size);
                     let from = worker.tile.add(image * of_image * width);
-                    let image = Image { number: block.image + image, size, flat };
+                    let image = Image { index: block.image + image, size, flat };
                     self.store(&image, channels, from, worker.rows, to);
                 }
             }
@@ -360,8 +360,8 @@ impl<T: Float> DirectSmall<T> {
                 // Slots beyond the last row repeat it.
                 let (mut rows, mut tile_offsets) = ([0; MAX_ROWS], [0; MAX_ROWS]);
                 for (i, (row, offset)) in rows.iter_mut().zip(&mut tile_offsets).enumerate() {
-                    let number = (from + i).min(outputs - 1);
-                    (*row, *offset) = (class.outputs[number], class.sums[number] * width);
+                    let output = (from + i).min(outputs - 1);
+                    (*row, *offset) = (class.outputs[output], class.sums[output] * width);
                 }
                 // SAFETY: the panel's weights are packed, and the tile has room for all outputs.
                 unsafe {
@@ -417,14 +417,14 @@ impl<T: Float> Kernel for DirectSmall<T> {
         };
         self.workers.for_each_part_with_state(
             groups * blocks,
-            |Assignment { worker, part: number, .. }, cleared: &mut bool| {
+            |Assignment { worker, part: unit, .. }, cleared: &mut bool| {
                 let planes = area(areas.planes, worker, planes_size);
                 if !std::mem::replace(cleared, true) {
                     // Images are copied into planes whose zeros stay.
                     // SAFETY: the planes are this worker's.
                     unsafe { planes.write_bytes(0, planes_size) };
                 }
-                let (group, image) = (number / blocks, number % blocks * self.images);
+                let (group, image) = (unit / blocks, unit % blocks * self.images);
                 let images = self.images.min(windows.batch - image);
                 let block = Block { image, images, origin: [0; 3], size: windows.output };
                 let own = WorkerMemory {

@@ -28,18 +28,18 @@ pub(crate) fn classes(
         return together;
     }
     let mut classes: BTreeMap<Taps, Indices> = BTreeMap::new();
-    for number in 0..outputs {
-        let taps = (0..part.taps.len()).filter(|tap| meets(windows, part, number, *tap)).collect();
-        classes.entry(taps).or_default().push(number);
+    for index in 0..outputs {
+        let taps = (0..part.taps.len()).filter(|tap| meets(windows, part, index, *tap)).collect();
+        classes.entry(taps).or_default().push(index);
     }
     let separate: Vec<_> = classes.into_iter().collect();
     if tiles(&separate, images, rows) < tiles(&together, images, rows) { separate } else { together }
 }
 
 /// Whether an output of an image meets a tap of its sub-problem inside the input.
-fn meets(windows: &Windows, part: &SubProblem, number: usize, tap: usize) -> bool {
+fn meets(windows: &Windows, part: &SubProblem, index: usize, tap: usize) -> bool {
     let [_, height, length] = part.size;
-    let at = [number / length / height, number / length % height, number % length];
+    let at = [index / length / height, index / length % height, index % length];
     let tap = windows.taps[part.taps[tap].0];
     (0..3).all(|i| {
         let position = (at[i] * windows.stride[i]) as isize + tap[i];
@@ -51,7 +51,7 @@ fn meets(windows: &Windows, part: &SubProblem, number: usize, tap: usize) -> boo
 pub(crate) fn are_inside(windows: &Windows, part: &SubProblem, classes: &[(Taps, Indices)]) -> bool {
     let few = part.size.iter().product::<usize>() <= MAX_OUTPUTS;
     few && classes.iter().all(|(taps, outputs)| {
-        outputs.iter().all(|number| taps.iter().all(|tap| meets(windows, part, *number, *tap)))
+        outputs.iter().all(|index| taps.iter().all(|tap| meets(windows, part, *index, *tap)))
     })
 }
 
@@ -64,8 +64,8 @@ pub(crate) fn tiles(classes: &[(Taps, Indices)], images: usize, rows: usize) -> 
 pub(crate) fn in_plane(part: &SubProblem, strides: &Strides) -> impl Iterator<Item = usize> + use<> {
     let (first, size, strides) = (part.first, part.size, *strides);
     let [_, height, length] = size;
-    (0..size.iter().product()).map(move |number: usize| {
-        let at = [number / length / height, number / length % height, number % length];
+    (0..size.iter().product()).map(move |index: usize| {
+        let at = [index / length / height, index / length % height, index % length];
         first + strides.offset(0, at)
     })
 }
@@ -114,7 +114,7 @@ pub(crate) fn met(blocks: &Geometry, outputs: &[usize]) -> Vec<[Met; 2]> {
             .collect();
         Met {
             of_image: members.len(),
-            outputs: indices.iter().map(|number| outputs[*number]).collect(),
+            outputs: indices.iter().map(|index| outputs[*index]).collect(),
             indices,
         }
     };
@@ -131,7 +131,7 @@ mod tests {
     /// A filter of 3 × 3 with padding 1 over square images.
     fn windows(input: usize, stride: usize) -> (Windows, SubProblem) {
         let output = (input - 1) / stride + 1;
-        let tap = |number: isize| [0, number / 3 - 1, number % 3 - 1];
+        let tap = |index: isize| [0, index / 3 - 1, index % 3 - 1];
         let windows = Windows {
             batch: 8,
             output: [1, output, output],

@@ -80,9 +80,9 @@ impl<T: Float> Planes<T> {
     pub(crate) fn outputs(&self, images: usize, size: [usize; 3], stride: [usize; 3]) -> Vec<usize> {
         let [_, height, length] = size;
         let of_image: usize = size.iter().product();
-        let outputs = (0..images).flat_map(|image| (0..of_image).map(move |number| (image, number)));
-        let offsets = outputs.map(|(image, number)| {
-            let at = [number / length / height, number / length % height, number % length];
+        let outputs = (0..images).flat_map(|image| (0..of_image).map(move |index| (image, index)));
+        let offsets = outputs.map(|(image, index)| {
+            let at = [index / length / height, index / length % height, index % length];
             self.strides.offset(image, [0, 1, 2].map(|i| at[i] * stride[i]))
         });
         offsets.collect()

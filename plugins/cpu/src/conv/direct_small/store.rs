@@ -18,20 +18,20 @@ impl<T: Float> DirectSmall<T> {
         to: *mut u8,
     ) {
         let strides = &self.operands.output.strides;
-        let Image { number: image, size, flat } = *image;
+        let Image { index: image, size, flat } = *image;
         let (width, count) = (self.width(), size.iter().product::<usize>());
         // Contiguous outputs are treated as one row.
         let [depth, height, _] = size;
         let lines = if flat { 1 } else { depth * height };
         let line = count / lines;
         let stride = if flat { 1 } else { strides.spatial[2] };
-        let offset = |number: usize| strides.offset(image, [number / height, number % height, 0]);
+        let offset = |index: usize| strides.offset(image, [index / height, index % height, 0]);
         // SAFETY: the values are readable and the tensor has the outputs, as this function requires.
         unsafe {
             let to = |line: usize| to.add(offset(line) * self.store_size);
             if strides.channel == 1 {
-                for number in 0..lines {
-                    let from = from.add(number * line * width);
+                for index in 0..lines {
+                    let from = from.add(index * line * width);
                     let sums = Stored {
                         from,
                         row_stride: width,
@@ -40,7 +40,7 @@ impl<T: Float> DirectSmall<T> {
                         row: stride,
                         column: 1,
                     };
-                    (self.store)(self.isa, &sums, to(number));
+                    (self.store)(self.isa, &sums, to(index));
                 }
                 return;
             }
@@ -60,11 +60,11 @@ impl<T: Float> DirectSmall<T> {
                 row_stride,
             };
             (self.transpose)(self.isa, &copy, if direct { to(0).cast() } else { rows });
-            for number in 0..if direct { 0 } else { lines } {
-                let from = rows.add(number * line);
+            for index in 0..if direct { 0 } else { lines } {
+                let from = rows.add(index * line);
                 let (row, column) = (strides.channel, stride);
                 let sums = Stored { from, row_stride, rows: channels, columns: line, row, column };
-                (self.store)(self.isa, &sums, to(number));
+                (self.store)(self.isa, &sums, to(index));
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The micro-kernel: some outputs, or weights, times several output channels. A channel block is half a vector of channels
 //! if the instruction set has half vectors.
 //!
-//! [`crate::gemm::kernel`] has neither half vectors nor nine rows, its operand B has all rows of a sum in order, and
+//! [`crate::gemm::kernel`] has neither half vectors nor nine rows, its operand B has all terms in order, and
 //! its results are rows of one stride. Here each term is an offset in operand A and a row of operand B, so that taps
 //! in the padding are left out, and each row of results lies anywhere.
 
@@ -62,19 +62,19 @@ struct Tiles<V, const ROWS: usize>(V);
 
 impl<V: Vector, const ROWS: usize> Tiles<V, ROWS> {
     const WHOLE: [RunTile<V::Scalar>; 3] =
-        [sums::<V, ROWS, 1, false>, sums::<V, ROWS, 2, false>, sums::<V, ROWS, 3, false>];
+        [run_tile::<V, ROWS, 1, false>, run_tile::<V, ROWS, 2, false>, run_tile::<V, ROWS, 3, false>];
     #[cfg(target_arch = "x86_64")]
     const HALVES: [RunTile<V::Scalar>; 6] = [
-        sums::<V, ROWS, 0, true>,
-        sums::<V, ROWS, 1, false>,
-        sums::<V, ROWS, 1, true>,
-        sums::<V, ROWS, 2, false>,
-        sums::<V, ROWS, 2, true>,
-        sums::<V, ROWS, 3, false>,
+        run_tile::<V, ROWS, 0, true>,
+        run_tile::<V, ROWS, 1, false>,
+        run_tile::<V, ROWS, 1, true>,
+        run_tile::<V, ROWS, 2, false>,
+        run_tile::<V, ROWS, 2, true>,
+        run_tile::<V, ROWS, 3, false>,
     ];
     #[cfg(target_arch = "x86_64")]
     const NARROW: [RunTile<V::Scalar>; 3] =
-        [sums::<V, ROWS, 0, true>, sums::<V, ROWS, 1, false>, sums::<V, ROWS, 1, true>];
+        [run_tile::<V, ROWS, 0, true>, run_tile::<V, ROWS, 1, false>, run_tile::<V, ROWS, 1, true>];
 }
 
 impl<T: Float> AccumulatorTileKernel<T> {
@@ -132,11 +132,11 @@ impl<T: Float> AccumulatorTileKernel<T> {
     /// # Safety
     /// The processor supports the kernel's instruction set. The inputs of every row and term, and a row of
     /// channel blocks for each term, are readable; the rows of `tile` are readable and writable.
-    pub(crate) unsafe fn run(&self, sums: &AccumulatorTile<'_, T>, (height, channel_blocks): (usize, usize)) {
-        assert!(sums.rows.len() >= height && sums.tile_offsets.len() >= height);
+    pub(crate) unsafe fn run(&self, tile: &AccumulatorTile<'_, T>, (height, channel_blocks): (usize, usize)) {
+        assert!(tile.rows.len() >= height && tile.tile_offsets.len() >= height);
         let run = if height == self.rows { self.run } else { self.tall };
         // SAFETY: inputs and rows of B are readable for each term, and the tile has `height` rows.
-        unsafe { run[channel_blocks - 1](sums) };
+        unsafe { run[channel_blocks - 1](tile) };
     }
 }
 
@@ -154,7 +154,7 @@ impl<V: Vector, const ROWS: usize, const VECTORS: usize, const HALF: bool> IsaTa
     fn run(self) {
         let AccumulatorTile { rows, terms, from, rhs, rhs_rows, tile, tile_offsets: to, add } = *self.0;
         let width = VECTORS * V::LANES + if HALF { <V::Half as Vector>::LANES } else { 0 };
-        // SAFETY: `sums` is called with memory as `AccumulatorTileKernel::run` describes it, at the vector's
+        // SAFETY: `run_tile` is called with memory as `AccumulatorTileKernel::run` describes it, at the vector's
         // instruction set.
         unsafe {
             let inputs = <Gathered<_, ROWS> as Lhs<V, ROWS>>::of(&Tile { a: from, rows, ..Tile::EMPTY });
@@ -163,7 +163,7 @@ impl<V: Vector, const ROWS: usize, const VECTORS: usize, const HALF: bool> IsaTa
                     (0..VECTORS).for_each(|vector| prefetch(tile.add(row + vector * V::LANES)));
                 }
             }
-            let mut sums = [[V::zero(); VECTORS]; ROWS];
+            let mut accumulators = [[V::zero(); VECTORS]; ROWS];
             let mut halves = [[V::Half::zero()]; ROWS];
             for (term, row) in terms.iter().zip(rhs_rows) {
                 let rhs = rhs.add(row * width);
@@ -171,22 +171,24 @@ impl<V: Vector, const ROWS: usize, const VECTORS: usize, const HALF: bool> IsaTa
                 for (v, column) in columns.iter_mut().enumerate() {
                     *column = V::load(rhs.add(v * V::LANES));
                 }
-                multiply::<V, _, ROWS, VECTORS>(&inputs, *term, columns, &mut sums);
+                multiply::<V, _, ROWS, VECTORS>(&inputs, *term, columns, &mut accumulators);
                 if HALF {
                     let half = <V::Half as Vector>::load(rhs.add(VECTORS * V::LANES));
                     multiply::<V::Half, _, ROWS, 1>(&inputs, *term, [half], &mut halves);
                 }
             }
-            for ((row, [behind]), to) in sums.iter().zip(halves).zip(to) {
-                for (v, sum) in row.iter().enumerate() {
+            for ((row, [behind]), to) in accumulators.iter().zip(halves).zip(to) {
+                for (v, accumulator) in row.iter().enumerate() {
                     let tile = tile.add(to + v * V::LANES);
-                    let sum = if add { sum.lanewise(Lanewise::Add, V::load(tile)) } else { *sum };
-                    sum.store(tile);
+                    let accumulator =
+                        if add { accumulator.lanewise(Lanewise::Add, V::load(tile)) } else { *accumulator };
+                    accumulator.store(tile);
                 }
                 if HALF {
                     let tile = tile.add(to + VECTORS * V::LANES);
-                    let sum = if add { behind.lanewise(Lanewise::Add, V::Half::load(tile)) } else { behind };
-                    sum.store(tile);
+                    let accumulator =
+                        if add { behind.lanewise(Lanewise::Add, V::Half::load(tile)) } else { behind };
+                    accumulator.store(tile);
                 }
             }
         }
@@ -197,11 +199,11 @@ impl<V: Vector, const ROWS: usize, const VECTORS: usize, const HALF: bool> IsaTa
 ///
 /// # Safety
 /// As [`AccumulatorTileKernel::run`].
-unsafe fn sums<V: Vector, const ROWS: usize, const VECTORS: usize, const HALF: bool>(
-    sums: &AccumulatorTile<'_, V::Scalar>,
+unsafe fn run_tile<V: Vector, const ROWS: usize, const VECTORS: usize, const HALF: bool>(
+    tile: &AccumulatorTile<'_, V::Scalar>,
 ) {
     // SAFETY: the processor has the vector's instructions. This function requires it.
-    unsafe { V::ISA.run(AccumulatorTileTask::<V, ROWS, VECTORS, HALF>(sums)) };
+    unsafe { V::ISA.run(AccumulatorTileTask::<V, ROWS, VECTORS, HALF>(tile)) };
 }
 
 /// Nanoseconds per element copied in rows of `row`, including the overhead of a row.

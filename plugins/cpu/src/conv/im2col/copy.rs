@@ -54,7 +54,7 @@ impl<T: Float> VectorTask<T> for Im2colTile<'_, T> {
                         V::pack_im2col(&Strip {
                             line: from.add(run.image * strides.batch + line),
                             len: if is_inside { tiled.input[1] } else { 0 },
-                            step: tiled.stride[1],
+                            stride: tiled.stride[1],
                             first: (run.at * tiled.stride[1]) as isize + column,
                             from_stride: strides.channel,
                             to: to.add(tap * width + run.column),

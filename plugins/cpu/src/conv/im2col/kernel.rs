@@ -391,8 +391,8 @@ impl<T: Float> Kernel for Im2col<T> {
         let blocks = self.tiles.div_ceil(self.block);
         let units = self.operands.groups * blocks * self.chunks;
         let tiles_of = |block: usize| block * self.block..self.tiles.min((block + 1) * self.block);
-        self.workers.for_each_part_with_state(units, |dealt, copied: &mut Option<usize>| {
-            let Assignment { worker, part: number, end } = dealt;
+        self.workers.for_each_part_with_state(units, |assignment, copied: &mut Option<usize>| {
+            let Assignment { worker, part: number, end } = assignment;
             let (block, chunk) = (number / self.chunks, number % self.chunks);
             let (group, tiles) = (block / blocks, tiles_of(block % blocks));
             let panels = self.panels * chunk / self.chunks..self.panels * (chunk + 1) / self.chunks;

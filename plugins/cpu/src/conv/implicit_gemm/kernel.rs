@@ -134,8 +134,8 @@ impl<T: Float> ImplicitGemm<T> {
             shape.in_place = true;
             let (other, time) = shape.best(&cost, BUFFER)?;
             // The last tile begins earlier if it would be too wide, which needs enough columns.
-            let fits = |number| {
-                let columns = other.columns(&other.block(number));
+            let fits = |index| {
+                let columns = other.columns(&other.block(index));
                 columns >= kernel.columns() || columns.is_multiple_of(kernel.lanes)
             };
             if time < work && other.is_flat() && (0..other.blocks()).all(fits) {
@@ -243,10 +243,10 @@ impl<T: Float> ImplicitGemm<T> {
     }
 
     /// The first column of a tile, and its vectors.
-    fn tile_columns(&self, columns: usize, tiles: usize, number: usize) -> (usize, usize, usize) {
+    fn tile_columns(&self, columns: usize, tiles: usize, index: usize) -> (usize, usize, usize) {
         let lanes = self.kernel.lanes;
         let total = columns.div_ceil(lanes);
-        let (first, end) = (total * number / tiles, total * (number + 1) / tiles);
+        let (first, end) = (total * index / tiles, total * (index + 1) / tiles);
         let vectors = end - first;
         let to = columns.min(end * lanes);
         // In place nothing may be read beyond the last column, so some columns are computed twice.
@@ -287,11 +287,11 @@ impl<T: Float> ImplicitGemm<T> {
             // SAFETY: the tensors are those of the operation, as this function requires.
             unsafe { tile_epilogue.run(tensors, &block, first + rows.start..first + rows.end) };
         };
-        for number in 0..panels.len() * tiles {
+        for index in 0..panels.len() * tiles {
             let (panel, column) = if weights_stay {
-                (number % panels.len(), number / panels.len())
+                (index % panels.len(), index / panels.len())
             } else {
-                (number / tiles, number % tiles)
+                (index / tiles, index % tiles)
             };
             let panel = panels.start + panel;
             let row = panel * self.kernel.rows;
@@ -321,7 +321,7 @@ impl<T: Float> ImplicitGemm<T> {
                     Some(stride) => (row * stride, Order::Rows, stride),
                     None => (panel * planned.panel, Order::Panel, self.kernel.rows),
                 };
-                let mut tile_prefetch = share.next.map(|next| next.for_tile(number, panels.len() * tiles));
+                let mut tile_prefetch = share.next.map(|next| next.for_tile(index, panels.len() * tiles));
                 let mut gemm_tile = Tile {
                     a: share.weights.add(weights),
                     order,
@@ -386,9 +386,9 @@ impl<T: Float> ImplicitGemm<T> {
     unsafe fn pack_all(&self, from: *const u8, to: *mut T) {
         let shared = Shared([from.cast_mut(), to.cast()]);
         let of_part = self.operands.groups * self.panels;
-        self.pack_workers.for_each_part(self.parts.len() * of_part, |_, number| {
-            let planned = &self.parts[number / of_part];
-            let in_part = number % of_part;
+        self.pack_workers.for_each_part(self.parts.len() * of_part, |_, index| {
+            let planned = &self.parts[index / of_part];
+            let in_part = index % of_part;
             let (group, panel) = (in_part / self.panels, in_part % self.panels);
             // SAFETY: the tensor covers its weights, and there is memory for every panel; a panel is
             // packed by one worker.
@@ -440,15 +440,15 @@ impl<T: Float> Kernel for ImplicitGemm<T> {
         };
         let base = Shared([packed.cast_mut().cast(), scratch]);
         let blocks = self.geometry.blocks();
-        self.workers.for_each_part_with_state(groups * self.chunks * blocks, |dealt, (): &mut ()| {
-            let Assignment { worker, part: number, .. } = dealt;
-            let block = self.geometry.block(number % blocks);
-            let next = dealt.next().filter(|_| self.prefetches).and_then(|next| {
+        self.workers.for_each_part_with_state(groups * self.chunks * blocks, |assignment, (): &mut ()| {
+            let Assignment { worker, part: index, .. } = assignment;
+            let block = self.geometry.block(index % blocks);
+            let next = assignment.next().filter(|_| self.prefetches).and_then(|next| {
                 let next = next / blocks / self.chunks * blocks + next % blocks;
                 BlockPrefetch::of_number(&self.geometry, &self.operands, shared.all(), self.fill_size, next)
             });
-            let chunk = number / blocks % self.chunks;
-            let group = number / blocks / self.chunks;
+            let chunk = index / blocks % self.chunks;
+            let group = index / blocks / self.chunks;
             let panels = self.panels * chunk / self.chunks..self.panels * (chunk + 1) / self.chunks;
             // SAFETY: the tensors cover the group, the scratch memory has planes and a tile for each
             // worker; no two blocks, chunks and groups write the same outputs.

@@ -60,7 +60,7 @@ pub(crate) unsafe fn pack<S: Stored, T: Float>(
 ///
 /// # Safety
 /// The element with this index exists.
-pub(crate) unsafe fn weight<S: Stored, T: Float>(from: *const u8, number: usize) -> T {
+pub(crate) unsafe fn weight<S: Stored, T: Float>(from: *const u8, index: usize) -> T {
     // SAFETY: the tensor has a weight with this index.
-    unsafe { from.cast::<S>().add(number).read_unaligned().value() }
+    unsafe { from.cast::<S>().add(index).read_unaligned().value() }
 }

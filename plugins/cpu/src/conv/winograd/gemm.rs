@@ -106,8 +106,8 @@ impl<T: Float> Winograd<T> {
                         (0..positions).flat_map(|position| some.clone().map(move |panel| (position, panel)))
                     {
                         let mut tile_prefetch = next.map(|next| {
-                            let number = (tile * panels.len() + panel - panels.start) * positions + position;
-                            next.for_tile(number, tiles * panels.len() * positions)
+                            let index = (tile * panels.len() + panel - panels.start) * positions + position;
+                            next.for_tile(index, tiles * panels.len() * positions)
                         });
                         let mut gemm_tile = Tile {
                             order: Order::Panel,

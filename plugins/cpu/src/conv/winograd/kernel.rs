@@ -98,7 +98,7 @@ pub(crate) fn form<T: Float>(operands: &Operands, outputs: usize) -> Result<(Til
 fn halved(tiles: &Windows, geometry: &Geometry, lanes: usize) -> Option<Geometry> {
     let vectors = |geometry: &Geometry| {
         let blocks = 0..geometry.blocks();
-        blocks.map(|number| geometry.block(number).outputs().div_ceil(lanes)).sum::<usize>()
+        blocks.map(|index| geometry.block(index).outputs().div_ceil(lanes)).sum::<usize>()
     };
     let Block { mut images, mut size, .. } = geometry.block(0);
     if images > 1 {
@@ -321,10 +321,10 @@ impl<T: Float> Kernel for Winograd<T> {
         // SAFETY: the scratch memory has room for all panels, as the kept one has.
         let (packed, _) = self.prepacked.get(source, unsafe { scratch.add(packed).cast::<T>() }, |to| {
             let shared = Shared([source, to.cast()]);
-            self.pack_workers.for_each_part(groups * self.panels, |_, number| {
+            self.pack_workers.for_each_part(groups * self.panels, |_, index| {
                 // SAFETY: the tensor covers its weights; a panel is packed by one worker.
                 unsafe {
-                    let (group, panel) = (number / self.panels, number % self.panels);
+                    let (group, panel) = (index / self.panels, index % self.panels);
                     let to = (group * self.tile.positions() * self.panels + panel) * self.panel();
                     (self.pack)(self, (group, panel), shared.get(0), shared.get(1).cast::<T>().add(to));
                 }
@@ -336,14 +336,14 @@ impl<T: Float> Kernel for Winograd<T> {
         let sizes = self.sizes();
         self.workers.for_each_part_with_state(
             groups * self.chunks * blocks,
-            |dealt, carried: &mut WorkerState| {
-                let Assignment { worker, part: number, .. } = dealt;
+            |assignment, carried: &mut WorkerState| {
+                let Assignment { worker, part: index, .. } = assignment;
                 // Chunks of a block are consecutive, so that a worker copies the block's input once.
-                let (chunk, at) = (number % self.chunks, number / self.chunks);
+                let (chunk, at) = (index % self.chunks, index / self.chunks);
                 let (group, block_number) = (at / blocks, at % blocks);
                 let block = self.geometry.block(block_number);
                 let panels = self.panels * chunk / self.chunks..self.panels * (chunk + 1) / self.chunks;
-                let next = dealt.next_block(self.chunks).filter(|_| self.prefetches);
+                let next = assignment.next_block(self.chunks).filter(|_| self.prefetches);
                 let next = next.and_then(|next| {
                     let from =
                         self.operands.input_of(shared.all(), next / blocks, self.fill_size).cast_const();
@@ -353,11 +353,11 @@ impl<T: Float> Kernel for Winograd<T> {
                 // SAFETY: the tensors cover the group, and the scratch memory has all parts for each
                 // worker; no two blocks, chunks and groups write the same outputs.
                 unsafe {
-                    let area = |number: usize| {
+                    let area = |index: usize| {
                         base.get(1)
-                            .add(areas[number])
+                            .add(areas[index])
                             .cast::<T>()
-                            .add(worker * Scratch::padded::<T>(sizes[number]))
+                            .add(worker * Scratch::padded::<T>(sizes[index]))
                     };
                     let worker =
                         WorkerMemory { planes: area(0), inputs: area(1), sums: area(2), outputs: area(3) };

@@ -7,7 +7,7 @@
 //! F(4 × 4, 3 × 3) is Toom-Cook interpolation at 0, ±[`POINTS`] and infinity. Among points whose powers are exact these have
 //! nearly the smallest errors: half of those of 0, ±1, ±2. Points that differ in sign only share partial sums.
 
-use crate::dtype::element::Real;
+use crate::dtype::element::ComputeType;
 use crate::simd::vector::{Float, Lanewise, MAX_LANES, Vector, VectorTask, by_contract};
 
 /// The size of a tile.
@@ -121,9 +121,9 @@ unsafe fn filter<V: Vector, const SIDE: usize>([a, b, c]: [V; 3]) -> [V; SIDE] {
             _ => {
                 // The filter's polynomial at both signs of a point, divided by the product of the point's differences from
                 // the others.
-                let pair = |number: usize| {
-                    let (point, square) = (POINTS[number], SQUARES[number]);
-                    let by = 1.0 / (2.0 * square * (square - SQUARES[1 - number]));
+                let pair = |index: usize| {
+                    let (point, square) = (POINTS[index], SQUARES[index]);
+                    let by = 1.0 / (2.0 * square * (square - SQUARES[1 - index]));
                     let even = plus(times(by, a), square * by, c);
                     (plus(even, point * by, b), plus(even, -point * by, b))
                 };
@@ -156,8 +156,8 @@ impl<T: Float, const SIDE: usize> VectorTask<T> for Filters<T, SIDE> {
                 let [above, middle, below] = rows;
                 for (column, ((a, b), c)) in above.into_iter().zip(middle).zip(below).enumerate() {
                     let transformed = filter::<V, SIDE>([a, b, c]);
-                    for (row, number) in transformed.into_iter().enumerate() {
-                        number.store_lanes(to.add((SIDE * row + column) * to_stride + first), lanes);
+                    for (row, index) in transformed.into_iter().enumerate() {
+                        index.store_lanes(to.add((SIDE * row + column) * to_stride + first), lanes);
                     }
                 }
             }
@@ -241,10 +241,10 @@ unsafe fn input<V: Vector, const SIDE: usize>(elements: [V; SIDE]) -> [V; SIDE] 
             5 => [difference(a, c), c, difference(c, last), b, d, d],
             _ => {
                 let e = elements[4];
-                let pair = |number: usize| {
-                    let other = -SQUARES[1 - number];
+                let pair = |index: usize| {
+                    let other = -SQUARES[1 - index];
                     let (even, odd) = (plus(e, other, c), plus(d, other, b));
-                    (plus(even, POINTS[number], odd), plus(even, -POINTS[number], odd))
+                    (plus(even, POINTS[index], odd), plus(even, -POINTS[index], odd))
                 };
                 let (near, far) = (pair(0), pair(1));
                 let [total, product] = [-SQUARES[0] - SQUARES[1], SQUARES[0] * SQUARES[1]];
@@ -280,8 +280,8 @@ impl<T: Float, const SIDE: usize, const OUTPUTS: usize> Inputs<'_, T, SIDE, OUTP
                 for (element, row) in elements.iter_mut().zip(&self.rows) {
                     *element = V::load(from.add(row + column));
                 }
-                for (number, columns) in input(elements).into_iter().zip(&mut to.0) {
-                    number.store(columns.as_mut_ptr().add(column));
+                for (index, columns) in input(elements).into_iter().zip(&mut to.0) {
+                    index.store(columns.as_mut_ptr().add(column));
                 }
             }
         }
@@ -298,8 +298,8 @@ impl<T: Float, const SIDE: usize, const OUTPUTS: usize> Inputs<'_, T, SIDE, OUTP
             // SAFETY: the caller has the instructions and whole vectors after the line.
             unsafe {
                 let transformed = input(elements::<V, SIDE>(from.add(Self::STRIDE * first)));
-                for (column, number) in transformed.into_iter().enumerate() {
-                    number.store(
+                for (column, index) in transformed.into_iter().enumerate() {
+                    index.store(
                         to.add((SIDE * row + column) * self.position_stride + line.first_tile + first),
                     );
                 }
@@ -325,8 +325,8 @@ impl<T: Float, const SIDE: usize, const OUTPUTS: usize> VectorTask<T> for Inputs
                 let to = self.to.add(channel * self.width);
                 // Lanes beyond the last tile are multiplied, too, so they have to be initialised.
                 if !count.is_multiple_of(V::LANES) {
-                    for number in 0..SIDE * SIDE {
-                        V::zero().store(to.add(number * self.position_stride + count / V::LANES * V::LANES));
+                    for index in 0..SIDE * SIDE {
+                        V::zero().store(to.add(index * self.position_stride + count / V::LANES * V::LANES));
                     }
                 }
                 let mut rest = lines;
@@ -449,24 +449,24 @@ impl<T: Float, const SIDE: usize, const OUTPUTS: usize> VectorTask<T> for Output
                     let mut lines = [[V::zero(); SIDE]; OUTPUTS];
                     for column in 0..SIDE {
                         let mut elements = [V::zero(); SIDE];
-                        for (line, number) in elements.iter_mut().enumerate() {
-                            *number = V::load(from.add((SIDE * line + column) * rows * width));
+                        for (line, index) in elements.iter_mut().enumerate() {
+                            *index = V::load(from.add((SIDE * line + column) * rows * width));
                         }
                         let transformed = output::<V, SIDE, OUTPUTS>(elements);
-                        for (line, number) in lines.iter_mut().zip(transformed) {
-                            line[column] = number;
+                        for (line, index) in lines.iter_mut().zip(transformed) {
+                            line[column] = index;
                         }
                     }
                     for (line, elements) in lines.into_iter().enumerate() {
                         let mut outputs = output::<V, SIDE, OUTPUTS>(elements);
-                        for number in &mut outputs {
+                        for index in &mut outputs {
                             // Zero times infinity or NaN is NaN.
-                            zeros = number.mul_add(V::zero(), zeros);
+                            zeros = index.mul_add(V::zero(), zeros);
                             if let Some(bias) = bias {
-                                *number = sum(*number, bias);
+                                *index = sum(*index, bias);
                             }
                             if relu {
-                                *number = number.lanewise(Lanewise::Relu, *number);
+                                *index = index.lanewise(Lanewise::Relu, *index);
                             }
                         }
                         let offset = (OUTPUTS * row + line) * width + vector * V::LANES;

@@ -11,8 +11,8 @@ use crate::layout::{Layout, storage_size};
 #[derive(Clone, Copy)]
 pub(super) struct Extent {
     pub(super) uid: i64,
-    /// Its place among the tensors of the step.
-    pub(super) place: usize,
+    /// Its slot among the tensors of the step.
+    pub(super) slot: usize,
     /// Its bytes.
     pub(super) size: usize,
     /// Where its sequences end before that.
@@ -22,8 +22,8 @@ pub(super) struct Extent {
 /// The last offset of a ragged tensor. Only memory for its sequences need be bound to one.
 #[derive(Clone, Copy)]
 struct RaggedEnd {
-    /// The place of the offsets among the tensors of the step.
-    place: usize,
+    /// The slot of the offsets among the tensors of the step.
+    slot: usize,
     /// Where the last offset lies, in bytes.
     at: usize,
     is_wide: bool,
@@ -39,10 +39,10 @@ impl Extent {
         tensors: &HashMap<i64, &Tensor>,
     ) -> Result<Box<[Self]>, Refusal> {
         let mut extents = Vec::new();
-        for (place, uid) in step.iter().enumerate().filter(|(_, uid)| among.contains(uid)) {
+        for (index, uid) in step.iter().enumerate().filter(|(_, uid)| among.contains(uid)) {
             let Some(tensor) = tensors.get(uid) else { continue };
             let size = storage_size(tensor.data_type, Layout::of(tensor)?.extent())?;
-            extents.push(Self { uid: *uid, place, size, end: RaggedEnd::of(tensor, step, tensors)? });
+            extents.push(Self { uid: *uid, slot: index, size, end: RaggedEnd::of(tensor, step, tensors)? });
         }
         Ok(extents.into_boxed_slice())
     }
@@ -50,7 +50,7 @@ impl Extent {
     /// The tensor's memory in an execution with these tensors, and its bytes. Offsets out of range count as all of it.
     fn memory(&self, tensors: &[*mut u8]) -> Option<(*mut u8, usize)> {
         let end = self.end.as_ref().and_then(|end| end.bytes(tensors));
-        Some((*tensors.get(self.place)?, end.map_or(self.size, |end| end.min(self.size))))
+        Some((*tensors.get(self.slot)?, end.map_or(self.size, |end| end.min(self.size))))
     }
 
     /// Whether it shares memory with another tensor.
@@ -70,8 +70,8 @@ impl Extent {
 impl RaggedEnd {
     fn of(tensor: &Tensor, step: &[i64], tensors: &HashMap<i64, &Tensor>) -> Result<Option<Self>, Refusal> {
         let Some(uid) = tensor.ragged_offset_uid else { return Ok(None) };
-        let place = step.iter().position(|of_step| *of_step == uid);
-        let (Some(place), Some(offsets)) = (place, tensors.get(&uid)) else { return Ok(None) };
+        let index = step.iter().position(|of_step| *of_step == uid);
+        let (Some(index), Some(offsets)) = (index, tensors.get(&uid)) else { return Ok(None) };
         let is_wide = match offsets.data_type {
             DataType::Int64 => true,
             DataType::Int32 => false,
@@ -81,11 +81,11 @@ impl RaggedEnd {
         let multiplier = usize::try_from(tensor.ragged_offset_multiplier).ok();
         let (Some(last), Some(multiplier)) = (last, multiplier) else { return Ok(None) };
         let at = storage_size(offsets.data_type, last)?;
-        Ok(Some(Self { place, at, is_wide, unit: storage_size(tensor.data_type, multiplier)? }))
+        Ok(Some(Self { slot: index, at, is_wide, unit: storage_size(tensor.data_type, multiplier)? }))
     }
 
     fn bytes(&self, tensors: &[*mut u8]) -> Option<usize> {
-        let last = tensors.get(self.place)?.wrapping_add(self.at);
+        let last = tensors.get(self.slot)?.wrapping_add(self.at);
         // SAFETY: the caller promises that the offsets' memory has the tensor's extent, whose last element this is.
         let last = unsafe {
             match self.is_wide {

@@ -84,13 +84,13 @@ impl Reference for Backward {
 
     fn check_values(&self, tensors: Pointers<'_>) -> Result<(), Refusal> {
         self.lengths.check(tensors)?;
-        let sequence = |place| self.lengths.sequence(tensors, place);
+        let sequence = |batch| self.lengths.sequence(tensors, batch);
         self.scores.check(tensors, sequence)?;
         for rows in [&self.o, &self.d_o, &self.stats, &self.dq] {
-            rows.check(tensors, self.shape.batch, |place| sequence(place).queries)?;
+            rows.check(tensors, self.shape.batch, |batch| sequence(batch).queries)?;
         }
         for rows in [&self.v, &self.dk, &self.dv] {
-            rows.check(tensors, self.shape.batch, |place| sequence(place).keys)?;
+            rows.check(tensors, self.shape.batch, |batch| sequence(batch).keys)?;
         }
         Ok(())
     }
@@ -105,8 +105,8 @@ impl Reference for Backward {
             stats: self.stats.bind(tensors),
         };
         let (dq, dk, dv) = (self.dq.bind(tensors), self.dk.bind(tensors), self.dv.bind(tensors));
-        for place in 0..self.shape.batch {
-            let sequence = self.lengths.sequence(tensors, place);
+        for batch in 0..self.shape.batch {
+            let sequence = self.lengths.sequence(tensors, batch);
             run.of_queries(&sequence, &dq, &mut sums[..self.shape.depth]);
             run.of_keys(&sequence, &dk, &mut sums[..self.shape.depth]);
             run.of_values(&sequence, &dv, &mut sums[..self.shape.value_depth]);
@@ -168,7 +168,7 @@ impl Run<'_> {
                             .add_to(sums, self.scores.scale * slope);
                     }
                 }
-                sums.iter().enumerate().for_each(|(place, sum)| row.set(place, *sum));
+                sums.iter().enumerate().for_each(|(element, sum)| row.set(element, *sum));
             }
         }
     }
@@ -220,7 +220,7 @@ impl Run<'_> {
                     }
                 }
                 let row = bound.row(sequence, head, key);
-                sums.iter().enumerate().for_each(|(place, sum)| row.set(place, *sum));
+                sums.iter().enumerate().for_each(|(element, sum)| row.set(element, *sum));
             }
         }
     }
@@ -233,10 +233,10 @@ impl Run<'_> {
         let along = |axis: usize, index: usize| {
             if bias.dims[axis] == 1 { 0..scores[axis] } else { index..index + 1 }
         };
-        for ([place, head, query, key, ..], []) in Walk::new(&bias.dims, []) {
+        for ([batch, head, query, key, ..], []) in Walk::new(&bias.dims, []) {
             let mut sum = 0.0;
-            for place in along(0, place) {
-                let sequence = backward.lengths.sequence(tensors, place);
+            for batch in along(0, batch) {
+                let sequence = backward.lengths.sequence(tensors, batch);
                 for head in along(1, head) {
                     for query in along(2, query).take_while(|q| *q < sequence.queries) {
                         let delta = self.delta(&sequence, head, query);
@@ -247,7 +247,7 @@ impl Run<'_> {
                     }
                 }
             }
-            bias.spread.set(tensors, [place, head, query, key], sum);
+            bias.spread.set(tensors, [batch, head, query, key], sum);
         }
     }
 }

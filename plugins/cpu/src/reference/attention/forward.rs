@@ -119,11 +119,11 @@ impl Reference for Forward {
 
     fn check_values(&self, tensors: Pointers<'_>) -> Result<(), Refusal> {
         self.lengths.check(tensors)?;
-        let sequence = |place| self.lengths.sequence(tensors, place);
+        let sequence = |batch| self.lengths.sequence(tensors, batch);
         self.scores.check(tensors, sequence)?;
-        self.v.check(tensors, self.shape.batch, |place| sequence(place).keys)?;
+        self.v.check(tensors, self.shape.batch, |batch| sequence(batch).keys)?;
         let mut of_queries = self.of_queries();
-        of_queries.try_for_each(|rows| rows.check(tensors, self.shape.batch, |place| sequence(place).queries))
+        of_queries.try_for_each(|rows| rows.check(tensors, self.shape.batch, |batch| sequence(batch).queries))
     }
 
     fn compute(&self, tensors: Pointers<'_>, scratch: &mut [f64]) {
@@ -142,8 +142,8 @@ impl Reference for Forward {
             largest_result: 0.0,
         };
         let mut used = 0;
-        for place in 0..self.shape.batch {
-            let sequence = self.lengths.sequence(tensors, place);
+        for batch in 0..self.shape.batch {
+            let sequence = self.lengths.sequence(tensors, batch);
             used += sequence.queries;
             let queries = if self.shape.packed { sequence.queries } else { self.shape.queries };
             for head in 0..self.shape.heads {
@@ -158,7 +158,7 @@ impl Reference for Forward {
             }
         }
         if self.shape.packed {
-            let rest = Sequence { place: 0, queries: 0, keys: 0, first: used };
+            let rest = Sequence { index: 0, queries: 0, keys: 0, first: used };
             for head in 0..self.shape.heads {
                 for query in 0..self.shape.queries - used {
                     run.padding(&rest, head, query);
@@ -224,10 +224,10 @@ impl Run<'_> {
         let descale_v = forward.descale_v.as_ref();
         let descale_v = descale_v.map_or(1.0, |d| d.get(self.tensors, sequence, head, heads));
         let o = self.o.row(sequence, head, query);
-        for (place, sum) in sums.iter().enumerate() {
+        for (element, sum) in sums.iter().enumerate() {
             let result = sum * self.descale_s * descale_v;
             self.largest_result = larger(result.abs(), self.largest_result);
-            o.set(place, result * self.scale_o);
+            o.set(element, result * self.scale_o);
         }
         self.statistics(sequence, head, query, max, sum);
     }
@@ -266,7 +266,7 @@ impl Run<'_> {
         let Some(dump) = &self.forward.dump else { return };
         for key in 0..self.forward.shape.keys {
             let kept = self.scores.kept(sequence, head, query, key) != 0.0;
-            dump.set(self.tensors, [sequence.place, head, query, key], f64::from(u8::from(kept)));
+            dump.set(self.tensors, [sequence.index, head, query, key], f64::from(u8::from(kept)));
         }
     }
 }

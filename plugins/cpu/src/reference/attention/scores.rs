@@ -35,7 +35,7 @@ impl Heads {
 
     /// The factor of one of `heads` heads.
     pub(crate) fn get(&self, tensors: Pointers<'_>, sequence: &Sequence, head: usize, heads: usize) -> f64 {
-        self.spread.get(tensors, [sequence.place, head / (heads / self.heads)])
+        self.spread.get(tensors, [sequence.index, head / (heads / self.heads)])
     }
 }
 
@@ -117,8 +117,8 @@ impl Scores {
         tensors: Pointers<'_>,
         sequence: impl Fn(usize) -> Sequence,
     ) -> Result<(), Refusal> {
-        self.q.check(tensors, self.shape.batch, |place| sequence(place).queries)?;
-        self.k.check(tensors, self.shape.batch, |place| sequence(place).keys)
+        self.q.check(tensors, self.shape.batch, |batch| sequence(batch).queries)?;
+        self.k.check(tensors, self.shape.batch, |batch| sequence(batch).keys)
     }
 
     /// Binds them to tensors that were checked.
@@ -154,11 +154,11 @@ impl BoundScores<'_> {
     /// The score of a query and one of its [`BoundScores::keys`]; -∞ if the key is masked.
     pub(crate) fn score(&self, sequence: &Sequence, head: usize, query: usize, key: usize) -> f64 {
         let Scores { shape, descales, mask, is_boolean, block_mask, alibi, .. } = self.scores;
-        let index = [sequence.place, head, query, key];
+        let index = [sequence.index, head, query, key];
         if let Some(block_mask) = block_mask {
             let tile = key / BlockMask::TILE;
             let byte =
-                block_mask.get(self.tensors, [sequence.place, head, query / BlockMask::TILE, tile / 8]);
+                block_mask.get(self.tensors, [sequence.index, head, query / BlockMask::TILE, tile / 8]);
             if byte as u8 >> (tile % 8) & 1 == 0 {
                 return f64::NEG_INFINITY;
             }
@@ -196,7 +196,7 @@ impl BoundScores<'_> {
             None => 1.0,
             Some(Drop::Random { probability, seed, offset }) => {
                 let shape = &self.scores.shape;
-                let row = (sequence.place * shape.heads + head) * shape.queries + sequence.first + query;
+                let row = (sequence.index * shape.heads + head) * shape.queries + sequence.first + query;
                 let [seed, offset] = [seed, offset].map(|integer| self.tensors.integer(integer, [0, 0]));
                 if uniform(seed, offset, (row * shape.keys + key) as u64) >= *probability {
                     1.0 / (1.0 - probability)
@@ -205,7 +205,7 @@ impl BoundScores<'_> {
                 }
             }
             Some(Drop::Mask { mask, scale }) => {
-                mask.get(self.tensors, [sequence.place, head, query, key]) * scale.get(self.tensors, 0)
+                mask.get(self.tensors, [sequence.index, head, query, key]) * scale.get(self.tensors, 0)
             }
         }
     }

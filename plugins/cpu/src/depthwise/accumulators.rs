@@ -8,7 +8,7 @@ use crate::depthwise::shape::Shape;
 use crate::simd::row::{inside, load_strided};
 use crate::simd::vector::{Float, Vector};
 
-/// Channels whose sums are contiguous: a cache line, and the longest vector.
+/// Channels whose accumulators are contiguous: a cache line, and the longest vector.
 pub(crate) const TOGETHER: usize = 16;
 
 /// Elements of a row of a filter that are summed together, unless it is 3 × 3.
@@ -23,15 +23,15 @@ pub(crate) struct Rows<'a, T> {
     /// The output's gradient, and the stride of its rows.
     pub(crate) gradient: *const T,
     pub(crate) gradient_row: usize,
-    /// The sums, row by row of the filter.
-    pub(crate) sums: *mut T,
+    /// The accumulators, row by row of the filter.
+    pub(crate) accumulators: *mut T,
 }
 
 impl<T: Float> Rows<'_, T> {
-    /// Adds all products to the sums.
+    /// Adds all products to the accumulators.
     ///
     /// # Safety
-    /// The processor has the vector's instructions; both planes are readable, the sums writable.
+    /// The processor has the vector's instructions; both planes are readable, the accumulators writable.
     #[inline(always)]
     pub(crate) unsafe fn run<V: Vector<Scalar = T>>(&self) {
         let Shape { window, stride, dilation, .. } = *self.shape;
@@ -58,7 +58,7 @@ impl<T: Float> Rows<'_, T> {
         [i0, j0]: [usize; 2],
     ) {
         let Shape { window, stride, dilation, padding, input, output, .. } = *self.shape;
-        let step = if S == 0 { stride[1] } else { S };
+        let column_stride = if S == 0 { stride[1] } else { S };
         let count = K.min(window[1] - j0);
         let left = (j0 * dilation[1]) as isize - padding[1];
         // Vectors of dy whose windows are inside the image.
@@ -72,7 +72,7 @@ impl<T: Float> Rows<'_, T> {
         }
         // SAFETY: the operands are valid, as this function requires; rows and lanes outside of the image are not read.
         unsafe {
-            let mut sums = [[V::zero(); K]; R];
+            let mut accumulators = [[V::zero(); K]; R];
             for row in 0..output[0] {
                 let gradient = self.gradient.add(row * self.gradient_row);
                 let lines = self.lines::<R>(row, i0);
@@ -84,7 +84,7 @@ impl<T: Float> Rows<'_, T> {
                         if let Some(line) = lines[i] {
                             let values = neighbours::<V, K, S>(line.wrapping_offset(at));
                             for j in 0..K {
-                                sums[i][j] = values[j].mul_add(d, sums[i][j]);
+                                accumulators[i][j] = values[j].mul_add(d, accumulators[i][j]);
                             }
                         }
                     }
@@ -96,10 +96,10 @@ impl<T: Float> Rows<'_, T> {
                 // For each element of the filter: the first and the end position in a row, and the lanes between.
                 let mut met = [(0, 0, V::lanes(0, 0)); K];
                 for j in 0..count {
-                    let first = (column * step + j * dilation[1]) as isize + left;
-                    let end = first + ((columns - 1) * step + 1) as isize;
+                    let first = (column * column_stride + j * dilation[1]) as isize + left;
+                    let end = first + ((columns - 1) * column_stride + 1) as isize;
                     let end = end.clamp(0, input[1] as isize) as usize;
-                    met[j] = (first, end, inside::<V>(first, step, end));
+                    met[j] = (first, end, inside::<V>(first, column_stride, end));
                 }
                 for row in 0..output[0] {
                     let gradient = self.gradient.add(row * self.gradient_row + column);
@@ -109,8 +109,8 @@ impl<T: Float> Rows<'_, T> {
                         let d = V::load_lanes(gradient, lanes);
                         for i in 0..R {
                             if let Some(line) = lines[i] {
-                                let value: V = load_strided(line, first, step, end);
-                                sums[i][j] = value.mul_add(d, sums[i][j]);
+                                let value: V = load_strided(line, first, column_stride, end);
+                                accumulators[i][j] = value.mul_add(d, accumulators[i][j]);
                             }
                         }
                     }
@@ -118,8 +118,8 @@ impl<T: Float> Rows<'_, T> {
             }
             for i in 0..R {
                 for j in 0..count {
-                    let to = self.sums.add((i0 + i) * window[1] + j0 + j);
-                    to.write(to.read() + sums[i][j].sum());
+                    let to = self.accumulators.add((i0 + i) * window[1] + j0 + j);
+                    to.write(to.read() + accumulators[i][j].sum());
                 }
             }
         }
@@ -175,24 +175,24 @@ pub(crate) struct Pixels<'a, T> {
 }
 
 impl<T: Float> Pixels<'_, T> {
-    /// Adds the products of a row of dy, in a vector of channels from `channel` on, to the sums, [`TOGETHER`] for each element of the
+    /// Adds the products of a row of dy, in a vector of channels from `channel` on, to the accumulators, [`TOGETHER`] for each element of the
     /// filter.
     ///
     /// # Safety
     /// The processor has the vector's instructions; the row and the rows of the image in its windows are readable and have the
-    /// channels, the sums are writable.
+    /// channels, the accumulators are writable.
     #[inline(always)]
-    pub(crate) unsafe fn row<V: Vector<Scalar = T>>(&self, row: usize, channel: usize, sums: *mut T) {
+    pub(crate) unsafe fn row<V: Vector<Scalar = T>>(&self, row: usize, channel: usize, accumulators: *mut T) {
         let window = self.shape.window;
         // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
         unsafe {
             if window == [3, 3] {
-                self.block::<V, 3, 3>(row, channel, [0, 0], sums);
+                self.block::<V, 3, 3>(row, channel, [0, 0], accumulators);
                 return;
             }
             for i in 0..window[0] {
                 for j in (0..window[1]).step_by(SIDE) {
-                    self.block::<V, 1, SIDE>(row, channel, [i, j], sums);
+                    self.block::<V, 1, SIDE>(row, channel, [i, j], accumulators);
                 }
             }
         }
@@ -214,8 +214,8 @@ impl<T: Float> Pixels<'_, T> {
         // Columns of dy for which an element of the filter is inside the image.
         let meets = |j: usize| {
             let (low, high) = (-first(j), width - first(j));
-            let step = stride[1] as isize;
-            let [low, high] = [low, high].map(|at| (at.max(0) + step - 1) / step);
+            let column_stride = stride[1] as isize;
+            let [low, high] = [low, high].map(|at| (at.max(0) + column_stride - 1) / column_stride);
             low.min(output[1] as isize) as usize..high.min(output[1] as isize) as usize
         };
         // SAFETY: the operands are valid, as this function requires; what is beside the image is not read.
@@ -228,10 +228,10 @@ impl<T: Float> Pixels<'_, T> {
                 }
             }
             let gradient = self.gradient.wrapping_add(row * self.gradient_strides[0] + channel);
-            let mut sums = [[V::zero(); K]; R];
+            let mut accumulators = [[V::zero(); K]; R];
             for i in 0..R {
                 for j in 0..count {
-                    sums[i][j] = V::load(to.add(((i0 + i) * window[1] + j0 + j) * TOGETHER));
+                    accumulators[i][j] = V::load(to.add(((i0 + i) * window[1] + j0 + j) * TOGETHER));
                 }
             }
             // All elements of the filter together where all are inside the image, each alone in the other columns.
@@ -243,7 +243,7 @@ impl<T: Float> Pixels<'_, T> {
                         for j in 0..K {
                             let at = (column * stride[1]) as isize + first(j);
                             let value = V::load(line.wrapping_add(at as usize * self.input_strides[1]));
-                            sums[i][j] = value.mul_add(d, sums[i][j]);
+                            accumulators[i][j] = value.mul_add(d, accumulators[i][j]);
                         }
                     }
                 }
@@ -257,14 +257,15 @@ impl<T: Float> Pixels<'_, T> {
                     let at = ((column * stride[1]) as isize + first(j)) as usize * self.input_strides[1];
                     for i in 0..R {
                         if let Some(line) = lines[i] {
-                            sums[i][j] = V::load(line.wrapping_add(at)).mul_add(d, sums[i][j]);
+                            accumulators[i][j] =
+                                V::load(line.wrapping_add(at)).mul_add(d, accumulators[i][j]);
                         }
                     }
                 }
             }
             for i in 0..R {
                 for j in 0..count {
-                    sums[i][j].store(to.add(((i0 + i) * window[1] + j0 + j) * TOGETHER));
+                    accumulators[i][j].store(to.add(((i0 + i) * window[1] + j0 + j) * TOGETHER));
                 }
             }
         }

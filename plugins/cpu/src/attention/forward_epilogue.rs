@@ -29,13 +29,13 @@ impl<T: Weight> Forward<T> {
     /// # Safety
     /// As [`Forward::part`].
     pub(crate) unsafe fn divide(&self, part: &Part<'_>, panel: &Panel<T>) {
-        let Panel { columns, sums, .. } = panel;
+        let Panel { columns, statistics, .. } = panel;
         // SAFETY: the panel has a sum and a factor for each column.
         unsafe {
             let scale = self.factors.of_probabilities(part.tensors);
             for column in 0..*columns {
-                let sum = sums.sum.add(column).read();
-                sums.factor.add(column).write(if sum == T::ZERO { scale } else { scale / sum });
+                let sum = statistics.sum.add(column).read();
+                statistics.factor.add(column).write(if sum == T::ZERO { scale } else { scale / sum });
             }
         }
     }
@@ -65,13 +65,18 @@ impl<T: Weight> Forward<T> {
     ///
     /// # Safety
     /// As [`Forward::part`].
-    pub(crate) unsafe fn finish(&self, part: &Part<'_>, panel: &Panel<T>, areas: &ScratchLayout<T>) -> bool {
-        let Panel { queries, results, sums, .. } = panel;
+    pub(crate) unsafe fn epilogue(
+        &self,
+        part: &Part<'_>,
+        panel: &Panel<T>,
+        areas: &ScratchLayout<T>,
+    ) -> bool {
+        let Panel { queries, results, statistics, .. } = panel;
         let (count, tensors) = (queries.len(), part.tensors);
         // SAFETY: the tensors have a row for every query.
         unsafe {
             let known = |values: *mut T| std::slice::from_raw_parts_mut(values, count);
-            let (max, sum, factor) = (known(sums.max), known(sums.sum), known(sums.factor));
+            let (max, sum, factor) = (known(statistics.max), known(statistics.sum), known(statistics.factor));
             let of_sums = self.factors.of_sums(tensors, &part.sequence, part.head);
             let [of_probabilities, of_results] = self.factors.asks_for_largest();
             let [probability, result] = &mut *areas.largest;
@@ -118,7 +123,7 @@ impl<T: Weight> Forward<T> {
                 }
                 rows.write(with, self.at(part, queries.start), count, factor.as_ptr(), 1);
             }
-            for (rows, values) in [(maxima, sums.max), (all, sums.sum)] {
+            for (rows, values) in [(maxima, statistics.max), (all, statistics.sum)] {
                 if let Some(rows) = rows {
                     rows.write(with, self.at(part, queries.start), count, values.cast_const(), 1);
                 }
@@ -136,11 +141,11 @@ impl<T: Weight> Forward<T> {
         let (lanes, shape) = (self.kernel.lanes, &self.shape);
         let mut sequence = part_.sequence;
         if shape.packed {
-            if sequence.place + 1 < shape.batch {
+            if sequence.index + 1 < shape.batch {
                 return;
             }
             let used = sequence.first + sequence.queries;
-            sequence = Sequence { place: sequence.place, queries: used, keys: 0, first: 0 };
+            sequence = Sequence { index: sequence.index, queries: used, keys: 0, first: 0 };
         }
         let all = shape.queries.div_ceil(lanes);
         let [begin, end] = [
@@ -159,11 +164,11 @@ impl<T: Weight> Forward<T> {
                 areas.results.write_bytes(0, count * self.width);
                 self.o.write(with, at, count, areas.results.cast_const(), self.width);
             }
-            let values = std::slice::from_raw_parts_mut(areas.sums.factor, count);
+            let values = std::slice::from_raw_parts_mut(areas.statistics.factor, count);
             let masked = -(T::ONE / T::ZERO);
-            for (rows, number) in self.statistics.iter().zip([masked, masked, T::ZERO]) {
+            for (rows, value) in self.statistics.iter().zip([masked, masked, T::ZERO]) {
                 if let Some(rows) = rows.as_ref().filter(|rows| rows.has_padding()) {
-                    values.fill(number);
+                    values.fill(value);
                     rows.write(with, at, count, values.as_ptr(), 1);
                 }
             }
