@@ -95,8 +95,8 @@ impl<T: Functions> Backward<T> {
     pub(crate) fn plan(gradients: &AttentionGradients, isa: Isa, threads: Threads) -> Result<Self, Refusal> {
         let shape = gradients.shape;
         refuse(gradients)?;
-        let rows = |name: &'static str, sequences: &Sequences| Rows::<T>::of(name, sequences);
         let kernel = Context::<T>::of(isa);
+        let rows = |name: &'static str, sequences: &Sequences| Rows::of(name, sequences, &kernel);
         let vectors = kernel.vectors.min(MAX_COLUMNS / kernel.lanes);
         let scores = shape.scores().iter().map(|dim| *dim as f64).product::<f64>();
         let terms = (3 * shape.depth + 2 * shape.value_depth) as f64;

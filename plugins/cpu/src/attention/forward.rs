@@ -124,11 +124,11 @@ impl<T: Weight> Forward<T> {
             let run = RowConverter::of(sink.data_type).map_err(|refusal| format!("sink_token: {refusal}"));
             run.map(|run| (sink.slot, run, sink.stride))
         });
-        let statistics = |name, sequences: &Option<Sequences>| {
-            sequences.as_ref().map(|sequences| Rows::<T>::of(name, sequences)).transpose()
-        };
         let kernel = Context::<T>::of(isa);
-        let (k, v) = (Rows::<T>::of("k", &attention.k)?, Rows::<T>::of("v", &attention.v)?);
+        let statistics = |name, sequences: &Option<Sequences>| {
+            sequences.as_ref().map(|sequences| Rows::of(name, sequences, &kernel)).transpose()
+        };
+        let (k, v) = (Rows::of("k", &attention.k, &kernel)?, Rows::of("v", &attention.v, &kernel)?);
         let in_place = [k.is_plain(1), v.is_plain(kernel.lanes)];
         let heads = shape.batch * shape.heads;
         let vectors = kernel.vectors.min(MAX_COLUMNS / kernel.lanes);
@@ -147,10 +147,10 @@ impl<T: Weight> Forward<T> {
             scores: Scores::of(&attention.options, &shape)?,
             dropout: attention.options.dropout.as_ref().map(|of| Dropout::of(of, &shape)).transpose()?,
             sink: sink.transpose()?,
-            q: Rows::of("q", &attention.q)?,
+            q: Rows::of("q", &attention.q, &kernel)?,
             k,
             v,
-            o: Rows::of("o", &attention.o)?,
+            o: Rows::of("o", &attention.o, &kernel)?,
             statistics: [
                 statistics("stats", &attention.stats)?,
                 statistics("max", &attention.max)?,

@@ -5,7 +5,8 @@ use std::any::TypeId;
 use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::attention::shared::sequences::{Lengths, Placement, Sequence};
-use crate::gemm::pack::{Accumulators, Pack, PackSource, Store, pack_of, store_of};
+use crate::gemm::context::Context;
+use crate::gemm::pack::{Accumulators, Pack, PackSource, Store};
 use crate::kernel::Refusal;
 use crate::pointwise::functions::Functions;
 use crate::problem::Operand;
@@ -61,10 +62,14 @@ impl<T> Matrix<T> {
 }
 
 impl<T: Functions> Rows<T> {
-    pub(crate) fn of(name: &'static str, sequences: &Sequences) -> Result<Self, Refusal> {
+    pub(crate) fn of(
+        name: &'static str,
+        sequences: &Sequences,
+        kernel: &Context<T>,
+    ) -> Result<Self, Refusal> {
         let Operand { slot, data_type, .. } = sequences.operand;
         let run = RowConverter::of(data_type).map_err(|refusal| format!("{name}: {refusal}"))?;
-        let (pack, store) = (pack_of(name, data_type)?, store_of(name, data_type)?);
+        let (pack, store) = ((kernel.pack_rhs)(name, data_type)?, (kernel.store)(name, data_type)?);
         let (dims, strides) = (sequences.dims(), sequences.strides());
         let same = match data_type {
             DataType::Float => TypeId::of::<T>() == TypeId::of::<f32>(),

@@ -10,7 +10,7 @@ use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
 
 /// Finds the routine for a dtype; the word names the operand in a refusal.
-type Find<R> = fn(&str, DataType) -> Result<R, Refusal>;
+pub(crate) type Find<R> = fn(&str, DataType) -> Result<R, Refusal>;
 
 /// The functions and sizes of a [`MicroKernel`].
 #[derive(Clone, Copy)]

@@ -91,7 +91,7 @@ impl<T: Accumulator> Gemm<T> {
             return Err(format!("k is {k}, expected at most {MAX_COPIED} where an operand has to be copied"));
         }
         let words = k.div_ceil(kernel.terms);
-        let work = [m, n, k, matrices].iter().map(|index| *index as f64).product::<f64>() * scheme.time;
+        let work = [m, n, k, matrices].iter().map(|size| *size as f64).product::<f64>() * scheme.time;
         // Enough parts for the workers if there are few columns.
         let wanted =
             threads.workers(work, usize::MAX).count().div_ceil(matrices * n.div_ceil(kernel.columns()));

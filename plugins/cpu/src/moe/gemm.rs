@@ -3,6 +3,7 @@
 use hipdnn_plugin_planner::problem::mixture::{Mixture, MixtureGradient, Routing};
 
 use crate::dtype::element::{Compute, with_compute};
+use crate::gemm::context::Context;
 use crate::kernel::{Facts, Kernel, Refusal};
 use crate::moe::groups::{Groups, Routes};
 use crate::moe::panels::{Lhs, Matrix, Panels, compute_of};
@@ -69,11 +70,12 @@ impl<T: Float> Gemm<T> {
     fn plan(p: &Mixture, isa: Isa, threads: Threads) -> Result<Self, Refusal> {
         let ([_, depth], [results, columns]) = (p.token.dims, p.output.dims);
         let [expert, row, column] = p.weight.strides;
+        let kernel = Context::of(isa);
         Ok(Self {
-            token: Matrix::of("token", &p.token.operand, p.token.strides)?,
-            weight: Matrix::of("weight", &p.weight.operand, [row, column])?,
+            token: Matrix::of("token", &p.token.operand, p.token.strides, &kernel)?,
+            weight: Matrix::of("weight", &p.weight.operand, [row, column], &kernel)?,
             expert,
-            output: Matrix::of("output", &p.output.operand, p.output.strides)?,
+            output: Matrix::of("output", &p.output.operand, p.output.strides, &kernel)?,
             depth,
             results,
             groups: Groups::of(p),
@@ -188,10 +190,11 @@ impl<T: Float> Gradient<T> {
         let [expert, row, column] = p.d_weight.strides;
         let groups = Groups::of_gradient(p);
         let terms = groups.rows as f64 / experts as f64;
+        let kernel = Context::of(isa);
         Ok(Self {
-            token: Matrix::of("token", &p.token.operand, p.token.strides)?,
-            d_output: Matrix::of("doutput", &p.d_output.operand, p.d_output.strides)?,
-            d_weight: Matrix::of("dweight", &p.d_weight.operand, [row, column])?,
+            token: Matrix::of("token", &p.token.operand, p.token.strides, &kernel)?,
+            d_output: Matrix::of("doutput", &p.d_output.operand, p.d_output.strides, &kernel)?,
+            d_weight: Matrix::of("dweight", &p.d_weight.operand, [row, column], &kernel)?,
             expert,
             panels: Panels::plan([rows, columns, experts], groups.rows, terms, isa, threads),
             groups,

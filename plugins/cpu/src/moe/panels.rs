@@ -7,7 +7,7 @@ use hipdnn_plugin_planner::problem::Operand;
 use crate::dtype::element::Compute;
 use crate::gemm::context::Context;
 use crate::gemm::kernel::fused;
-use crate::gemm::pack::{Accumulators, Pack, PackSource, Store, pack_of, store_of};
+use crate::gemm::pack::{Accumulators, Pack, PackSource, Store};
 use crate::gemm::tile::{Order, Tile};
 use crate::kernel::{Facts, Refusal};
 use crate::simd::isa::Isa;
@@ -37,8 +37,14 @@ pub(crate) struct Matrix<T> {
 }
 
 impl<T: Float> Matrix<T> {
-    pub(crate) fn of(name: &str, operand: &Operand, strides: [usize; 2]) -> Result<Self, Refusal> {
-        let (pack, store) = (pack_of(name, operand.data_type)?, store_of(name, operand.data_type)?);
+    pub(crate) fn of(
+        name: &str,
+        operand: &Operand,
+        strides: [usize; 2],
+        kernel: &Context<T>,
+    ) -> Result<Self, Refusal> {
+        let (pack, store) =
+            ((kernel.pack_rhs)(name, operand.data_type)?, (kernel.store)(name, operand.data_type)?);
         let size = operand.data_type.size().unwrap_or(1);
         let is_direct = is_compute_type::<T>(operand.data_type) && strides[1] == 1;
         Ok(Self { slot: operand.slot, size, strides, is_direct, pack, store })

@@ -20,7 +20,7 @@ use crate::conv::direct_small::outputs::{Met, met};
 use crate::conv::direct_small::planes::Planes;
 use crate::conv::direct_small::tile::{AccumulatorTile, AccumulatorTileKernel, MAX_ROWS, copied};
 use crate::conv::geometry::{Block, Geometry};
-use crate::gemm::pack::{Accumulators as Stored, Pack, PackSource, Store, pack_of, store_of};
+use crate::gemm::pack::{Accumulators as Stored, Pack, PackSource, Store, pack_of};
 use crate::kernel::{Facts, Kernel, Refusal};
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
@@ -180,10 +180,10 @@ impl<T: Float> BackwardWeightsByChannel<T> {
             blocks,
             division,
             workers,
-            pack: pack_of("dy", gradient.data_type)?,
+            pack: (kernel.pack_rhs)("dy", gradient.data_type)?,
             input_size: bytes(input.data_type),
             gradient_size: bytes(gradient.data_type),
-            store: store_of("dw", weights.data_type)?,
+            store: (kernel.store)("dw", weights.data_type)?,
             transpose,
             exact: exact.transpose()?,
             planes,

@@ -6,7 +6,7 @@ use crate::conv::direct::problem::{Scheme, Write};
 use crate::conv::direct::tile::TileKernel;
 use crate::conv::epilogue::ChannelEpilogue;
 use crate::conv::operands::{Operands, fill_of};
-use crate::gemm::pack::pack_of;
+use crate::gemm::context::Context;
 use crate::kernel::Refusal;
 use crate::pointwise::Epilogue;
 use crate::simd::isa::Isa;
@@ -30,7 +30,7 @@ impl<T: Float> Scheme<T> {
             is_readable: is_compute_type::<T>(operands.input.data_type),
             fill,
             input_size,
-            pack: pack_of("w", operands.weights.data_type)?,
+            pack: (Context::of(isa).pack_rhs)("w", operands.weights.data_type)?,
             weights_size: RowConverter::<T>::of_number(operands.weights.data_type)?.size,
             write: (!output.same).then_some(write),
             output_size: output.size,

@@ -10,7 +10,7 @@ use crate::conv::epilogue::TileEpilogue;
 use crate::conv::geometry::Block;
 use crate::conv::implicit_gemm::kernel::ImplicitGemm;
 use crate::conv::operands::{Operands, SubProblem};
-use crate::gemm::pack::{Pack, PackSource, Store, pack_of, store_of};
+use crate::gemm::pack::{Pack, PackSource, Store, pack_of};
 use crate::kernel::{Facts, Kernel, Refusal};
 use crate::pointwise::Epilogue;
 use crate::settings::Settings;
@@ -189,8 +189,8 @@ impl<T: Float> DirectSmall<T> {
         });
         let parts: Vec<Planned> = planned.collect();
         let bytes = |data_type: DataType| data_type.size().unwrap_or(1);
-        let pack = pack_of("w", weights.data_type)?;
-        let store = store_of("y", output.data_type)?;
+        let pack = (kernel.pack_rhs)("w", weights.data_type)?;
+        let store = (kernel.store)("y", output.data_type)?;
         let compute = if size_of::<T>() == 4 { DataType::Float } else { DataType::Double };
         Ok(Self {
             isa,

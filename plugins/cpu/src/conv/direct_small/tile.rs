@@ -6,7 +6,10 @@
 //! in the padding are left out, and each row of results lies anywhere.
 
 use crate::conv::cost::Cost;
+use crate::gemm::context::Find;
+use crate::gemm::kernel::MicroKernel;
 use crate::gemm::multiply::multiply;
+use crate::gemm::pack::{Pack, Store};
 use crate::gemm::prefetch::prefetch;
 use crate::gemm::tile::{Gathered, Lhs, Tile};
 use crate::simd::isa::{Isa, IsaTask};
@@ -51,6 +54,9 @@ pub(crate) struct AccumulatorTileKernel<T: 'static> {
     pub(crate) lanes: usize,
     /// Elements of a channel block: half a vector, or a vector if registers are few.
     pub(crate) channel_block: usize,
+    /// The packing of operand B, and how results are stored: those of the GEMM.
+    pub(crate) pack_rhs: Find<Pack<T>>,
+    pub(crate) store: Find<Store<T>>,
     /// By number of channel blocks in a row.
     run: &'static [RunTile<T>],
     /// The same with [`MAX_ROWS`] rows, for few channel blocks.
@@ -98,6 +104,8 @@ impl<T: Float> AccumulatorTileKernel<T> {
             rows: ROWS,
             lanes: V::LANES,
             channel_block: V::LANES,
+            pack_rhs: V::pack_rhs,
+            store: V::store_as,
             run: &Tiles::<V, ROWS>::WHOLE,
             tall: &[],
         }
@@ -109,6 +117,8 @@ impl<T: Float> AccumulatorTileKernel<T> {
             rows: ROWS,
             lanes: V::LANES,
             channel_block: <V::Half as Vector>::LANES,
+            pack_rhs: V::pack_rhs,
+            store: V::store_as,
             run: &Tiles::<V, ROWS>::HALVES,
             tall: &Tiles::<V, MAX_ROWS>::NARROW,
         }
