@@ -22,7 +22,7 @@ pub enum Algorithm {
     /// What the list of algorithms chooses.
     #[default]
     Automatic,
-    /// Implicit GEMM: the input is read in place, or from one copy that all taps of the filter share.
+    /// Implicit GEMM: the input is read in place, or from one copy that all elements of the filter share.
     ImplicitGemm,
     /// GEMM on an unrolled input.
     Unrolled,
@@ -104,9 +104,9 @@ impl Algorithm {
                 "the first that applies in an ordered list, or the least estimated time; winograd only in single precision"
             }
             Self::ImplicitGemm => {
-                "the input is read in place, or from one copy that all taps of the filter share"
+                "the input is read in place, or from one copy that all elements of the filter share"
             }
-            Self::Unrolled => "GEMM, the input is copied for each tap of the filter",
+            Self::Unrolled => "GEMM, the input is copied for each element of the filter",
             Self::Direct => {
                 "vectors of output channels; forward, and backward data with stride 1; else as implicit-gemm or unrolled"
             }

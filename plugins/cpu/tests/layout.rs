@@ -35,7 +35,7 @@ const ORDER: [&str; 24] = [
 const DEFINITIONS: [&str; 5] =
     ["attention::shared", "batchnorm::parameters", "block_scale::types", "moe::groups", "pointwise::scalar"];
 
-/// The modules of a folder with their source, without those of tests.
+/// The modules of a folder with their source and the tests in it; files of tests alone are left out.
 fn read(folder: &Path, path: &str, modules: &mut BTreeMap<String, String>) {
     for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
         let name = entry.file_name().into_string().unwrap();
@@ -51,22 +51,29 @@ fn read(folder: &Path, path: &str, modules: &mut BTreeMap<String, String>) {
             read(&entry.path(), &module, modules);
         } else {
             let text = std::fs::read_to_string(entry.path()).unwrap();
-            let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
             let code = text.lines().map(|line| line.split("//").next().unwrap_or_default());
             modules.insert(module, code.collect::<Vec<_>>().join("\n"));
         }
     }
 }
 
-/// The paths that begin with `crate::` in a module, with those in braces written out.
-fn paths(code: &str) -> BTreeSet<String> {
+/// The paths that begin with `crate::` or `super::` in a module, from the crate's root, with those in braces written out.
+fn paths(module: &str, code: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     // Another name is as good as an item of the module.
     let code = code.replace(" as ", "::");
-    for (at, _) in code.match_indices("crate::") {
+    let parent = module.rsplit_once("::").map_or("", |(parent, _)| parent);
+    let from_root = code.match_indices("crate::").map(|(at, found)| (at + found.len(), String::new()));
+    let from_parent = code.match_indices("super::").map(|(at, found)| {
+        // What is indented lies in a module within the file.
+        let line = code[..at].rfind('\n').map_or(0, |end| end + 1);
+        let base = if code[line..].starts_with(' ') { module } else { parent };
+        (at + found.len(), if base.is_empty() { String::new() } else { format!("{base}::") })
+    });
+    for (at, base) in from_root.chain(from_parent) {
         let mut open: Vec<String> = Vec::new();
-        let mut path = String::new();
-        for c in code[at + "crate::".len()..].chars().filter(|c| !c.is_whitespace()) {
+        let mut path = base;
+        for c in code[at..].chars().filter(|c| !c.is_whitespace()) {
             match c {
                 '{' => open.push(path.clone()),
                 ',' | '}' if !open.is_empty() => {
@@ -82,6 +89,7 @@ fn paths(code: &str) -> BTreeSet<String> {
         }
         found.insert(path);
     }
+    found.remove("");
     found
 }
 
@@ -96,7 +104,7 @@ fn uses(modules: &BTreeMap<String, String>) -> BTreeMap<&str, BTreeSet<&str>> {
         let declared = code.lines().filter_map(|line| line.split_once("mod ")?.1.strip_suffix(';'));
         let declared =
             declared.map(|child| format!("{name}::{child}").trim_start_matches("lib::").to_owned());
-        let all = paths(code).into_iter().chain(declared);
+        let all = paths(name, code).into_iter().chain(declared);
         let used = all.filter_map(|path| find(&path)).filter(|other| *other != name.as_str());
         uses.insert(name.as_str(), used.collect());
     }
@@ -140,7 +148,7 @@ fn modules_use_what_lies_below_them_and_no_two_use_each_other() {
 }
 
 /// Words that were replaced by those of oneDNN and BLIS, with what to say instead: in code and comments.
-const BANNED: [(&str, &str); 10] = [
+const BANNED: [(&str, &str); 14] = [
     ("Places", "elements, offsets or strides"),
     ("apart", "stride, or disjoint"),
     ("pitch", "stride"),
@@ -151,10 +159,14 @@ const BANNED: [(&str, &str); 10] = [
     ("not_finite", "NaN or infinity"),
     ("of_lane", "of_worker"),
     ("super::super", "crate::"),
+    ("dealt", "partition or assignment"),
+    ("pieces", "parts, blocks or tiles"),
+    ("distances", "strides"),
+    ("filter products", "backward weights"),
 ];
 
 /// The same for types: in prose they may begin a sentence. `Lanes` is the type of a vector's lanes, as `V::Lanes`.
-const BANNED_TYPES: [(&str, &str); 9] = [
+const BANNED_TYPES: [(&str, &str); 11] = [
     ("Lanes", "Workers"),
     ("Level", "Isa"),
     ("Kept", "Prepacked"),
@@ -164,6 +176,8 @@ const BANNED_TYPES: [(&str, &str); 9] = [
     ("Finish", "Epilogue"),
     ("Finished", "Epilogue"),
     ("Tail", "Epilogue"),
+    ("Real", "ComputeType"),
+    ("Sums", "Accumulators or RowStatistics"),
 ];
 
 /// Whether a text has a word; what joins identifiers belongs to the word.
@@ -201,6 +215,13 @@ fn sources_say_the_words_of_the_field() {
         }
     });
     assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn paths_are_followed_from_the_root_and_from_the_parent() {
+    let code = "use super::b::{C, d::E};\nuse crate::f as g;\nmod h {\n    use super::i::J;\n}\n";
+    let expected = ["a::b::C", "a::b::d::E", "a::x::i::J", "f::g"].map(str::to_owned);
+    assert_eq!(paths("a::x", code), BTreeSet::from(expected));
 }
 
 #[test]

@@ -102,7 +102,7 @@ fn explain(prepared: &Prepared, readers: &Readers, chain: &Part, place: usize) -
     builder.part()?;
     let result = chain.tensors.c;
     Err(format!(
-        "reads tensor {result}, which others read, too, or which is not virtual, expected a product that only it reads"
+        "reads tensor {result}, which others read, too, or which is not virtual, expected the result of a matmul that only it reads"
     ))
 }
 
@@ -230,13 +230,11 @@ impl<'a> Builder<'a> {
             | Problem::Resample(_)
             | Problem::Normalization(_)
             | Problem::BlockScale(_) => {
-                return Err(
-                    "operation is none that this plugin begins with (a product of matrices)".to_owned()
-                );
+                return Err("operation is none that this plugin begins with (a matmul)".to_owned());
             }
         };
         let Operation::Matmul(operation) = &node.operation else {
-            return Err("operation is no product".to_owned());
+            return Err("operation is no matmul".to_owned());
         };
         let double = matmul.a.data_type == DataType::Double;
         let builder = Self {
@@ -316,7 +314,7 @@ impl<'a> Builder<'a> {
         let (Operation::Pointwise(operation), Problem::Pointwise(pointwise)) = (&node.operation, problem)
         else {
             return Err(
-                "operation does not follow a product in one call (an addition, a scale or an activation)"
+                "operation does not follow a matmul in one call (an addition, a scale or an activation)"
                     .to_owned(),
             );
         };
@@ -345,7 +343,7 @@ impl<'a> Builder<'a> {
         let dims = |operand: &Operand| operand.layout;
         if dims(&pointwise.output).dims() != dims(&self.matmul.c).dims() {
             return Err(format!(
-                "out_0: dims {:?}, expected {:?} as the product has",
+                "out_0: dims {:?}, expected {:?} as the matmul has",
                 dims(&pointwise.output).dims(),
                 dims(&self.matmul.c).dims()
             ));

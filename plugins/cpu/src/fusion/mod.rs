@@ -6,9 +6,13 @@
 )]
 
 pub mod feeders;
+#[cfg(test)]
+mod feeders_tests;
 pub mod graph;
 pub mod node;
 pub mod norm;
 pub mod relu_backward;
+#[cfg(test)]
+mod relu_backward_tests;
 pub mod state;
 pub mod uses;

@@ -57,7 +57,7 @@ fn a_node_that_no_chain_takes_is_named() {
     graph.nodes.push(node("sum", reduction.into()));
     let refusal = check(&graph).unwrap_err().to_string();
     assert!(
-        refusal.starts_with("node 2 \"sum\"") && refusal.contains("does not follow a product"),
+        refusal.starts_with("node 2 \"sum\"") && refusal.contains("does not follow a matmul"),
         "{refusal}"
     );
 }

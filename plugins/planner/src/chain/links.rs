@@ -32,7 +32,7 @@ impl Builder<'_> {
             *pointwise.inputs.get(1).ok_or("in_1: absent, expected a tensor")?;
         let (dims, expected) = (operand.layout.dims(), self.matmul.c.layout.dims());
         if dims != expected {
-            return Err(format!("in_1: dims {dims:?}, expected {expected:?} as the product has"));
+            return Err(format!("in_1: dims {dims:?}, expected {expected:?} as the matmul has"));
         }
         self.auxiliary = Some(Added { uid, operand, strides });
         self.activation = Some(Activation::GeluBackward);
@@ -63,7 +63,7 @@ impl Builder<'_> {
             return Ok(());
         }
         if !is_small(self.matmul.a.data_type) {
-            return Err(format!("{name}: is in memory, expected a number in the graph"));
+            return Err(format!("{name}: is in memory, expected a value in the graph"));
         }
         self.in_memory(name, uid)?;
         let scale =

@@ -54,7 +54,7 @@ pub const SUITES: &[Suite] = &[
     },
     Suite {
         name: "matmul",
-        about: "products of large matrices",
+        about: "matmuls of large matrices",
         goal: Some(Goal::Share(0.88)),
         cases: transformer::matmul,
     },

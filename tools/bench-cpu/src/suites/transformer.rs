@@ -54,7 +54,7 @@ pub fn bert() -> Vec<Case> {
     SEQUENCES.into_iter().flat_map(of).collect()
 }
 
-/// Plain products of large matrices.
+/// Plain matmuls of large matrices.
 pub fn matmul() -> Vec<Case> {
     let sizes = [[1024, 768, 3072], [1024, 1024, 1024], [2048, 2048, 2048], [4096, 1024, 4096]];
     sizes.map(|[m, k, n]| product("matmul", format!("{m}×{k}×{n}"), [m, k, n], false, false)).into()

@@ -28,7 +28,7 @@ fn reshape(case: &mut Case, uid: i64, dims: &[i64]) {
 fn shapes() {
     refused(|c, n| reshape(c, n.q, &[2, 3, 2]), "q: dims are [2, 3, 2], expected batch");
     refused(|c, n| reshape(c, n.k, &[3, 2, 4, 2]), "k: dims are [3, 2, 4, 2], expected 2 sequence(s)");
-    refused(|c, n| reshape(c, n.k, &[2, 2, 4, 5]), "k: dims are [2, 2, 4, 5], expected 2 numbers");
+    refused(|c, n| reshape(c, n.k, &[2, 2, 4, 5]), "k: dims are [2, 2, 4, 5], expected 2 elements");
     refused(|c, n| reshape(c, n.k, &[2, 3, 4, 2]), "k: has 3 heads, expected a divisor of the 2");
     refused(|c, n| reshape(c, n.v, &[2, 2, 5, 3]), "v: has 5 keys, expected 4");
     refused(|c, n| reshape(c, n.o, &[2, 2, 3, 2]), "o: dims are [2, 2, 3, 2], expected [2, 2, 3, 3]");

@@ -249,7 +249,7 @@ impl<'a> Fields<'a> {
         match operand.layout.rank() {
             4 => Ok(operand),
             _ => Err(format!(
-                "{name}: dims are {:?}, expected batch, heads, sequence and numbers",
+                "{name}: dims are {:?}, expected batch, heads, sequence and elements",
                 operand.layout.dims()
             )),
         }
@@ -305,7 +305,7 @@ impl<'a> Fields<'a> {
             }
         }
         if dims_k[3] != depth {
-            return Err(format!("k: dims are {dims_k:?}, expected {depth} numbers for each key as in q"));
+            return Err(format!("k: dims are {dims_k:?}, expected {depth} elements for each key as in q"));
         }
         for (name, dims) in [("k", dims_k), ("v", dims_v)] {
             if !heads.is_multiple_of(dims[1]) {
@@ -396,7 +396,7 @@ impl<'a> Fields<'a> {
                     .to_owned())
             }
             (None, ..) => {
-                Err("dropout_probability: absent, expected a number as there is a seed or an offset"
+                Err("dropout_probability: absent, expected a value as there is a seed or an offset"
                     .to_owned())
             }
             (Some(probability), Some(seed), Some(offset), ..) => {
