@@ -6,7 +6,7 @@ use hipdnn_plugin_planner::plan::Found;
 use hipdnn_plugin_sdk::engine_plugin::{
     EXTERNAL_LIBRARY, RUNTIME_COMPILATION, SUPPORTS_GRAPH_CAPTURE, SUPPORTS_SERIALIZATION,
 };
-use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
+use hipdnn_plugin_sdk::ffi::{HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE, hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::payload::Request;
 use hipdnn_plugin_sdk::wire::{EngineDetails, Knob, KnobSetting};
@@ -72,12 +72,7 @@ impl EnginePlugin for CudnnPlugin {
 
     fn details(handle: &Handle, engine: usize, graph: &Graph) -> Result<EngineDetails, PluginError> {
         let mut behavior_notes = NOTES.to_vec();
-        // cuDNN says of its engines which compile kernels. The plan is the one that was found when the graph was supported.
-        let compiles = || {
-            let found = plan(handle, engine, Self::request(engine, graph, &[]), &Found::default());
-            found.map_or(true, |plan| plan::is_runtime_compiled(&plan))
-        };
-        if engine == CUDNN && compiles() {
+        if engine == CUDNN && compiles(handle, graph)? {
             behavior_notes.insert(0, RUNTIME_COMPILATION);
         }
         Ok(EngineDetails { knobs: knobs(engine), behavior_notes, ..EngineDetails::default() })
@@ -135,6 +130,16 @@ impl EnginePlugin for CudnnPlugin {
             )));
         }
         runnable(handle, engine, request, &Found::read(found)?)
+    }
+}
+
+/// Whether cuDNN says that it compiles kernels for a graph. The plan is the one that was found when the graph was supported; of what is not it
+/// may.
+fn compiles(handle: &Handle, graph: &Graph) -> Result<bool, PluginError> {
+    match plan(handle, CUDNN, CudnnPlugin::request(CUDNN, graph, &[]), &Found::default()) {
+        Ok(plan) => Ok(plan::is_runtime_compiled(&plan)),
+        Err(error) if error.status() == HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE => Ok(true),
+        Err(error) => Err(error),
     }
 }
 
