@@ -21,13 +21,48 @@ struct Call {
     plan: Py<Plan>,
     /// Which of the arguments' tensors each input is.
     inputs: Vec<usize>,
-    /// What new tensors are made of: shape and strides, type and device. The plan writes the first ones.
-    made: Vec<(Py<PyTuple>, Py<PyDict>)>,
+    /// What new tensors are made like. The plan writes the first ones.
+    made: Vec<Model>,
     /// How many of these the plan writes.
     written: usize,
     /// Which of them each result is; a result alone is no tuple.
     results: Vec<Option<usize>>,
     is_one: bool,
+}
+
+/// What a new tensor is made like.
+enum Model {
+    /// A tensor that gave its memory up: nothing is left to be read from arguments, which takes a fifth of the time.
+    Tensor(Py<PyAny>),
+    /// Shape and strides, type and device, of a tensor with gaps.
+    Layout(Py<PyTuple>, Py<PyDict>),
+}
+
+impl Model {
+    fn new(torch: &Torch, made: Made, device: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let py = device.py();
+        let (dims, strides, kind) = made;
+        let options = PyDict::new(py);
+        options.set_item(intern!(py, "dtype"), kind)?;
+        options.set_item(intern!(py, "device"), device)?;
+        let layout = (PyTuple::new(py, dims)?, PyTuple::new(py, &strides)?).into_pyobject(py)?;
+        let tensor = torch.empty_strided.bind(py).call(&layout, Some(&options))?;
+        let like = torch.empty_like.bind(py).call1((&tensor,))?;
+        if like.call_method0(intern!(py, "stride"))?.extract::<Vec<i64>>()? != strides {
+            return Ok(Self::Layout(layout.unbind(), options.unbind()));
+        }
+        tensor.call_method0(intern!(py, "untyped_storage"))?.call_method1(intern!(py, "resize_"), (0,))?;
+        Ok(Self::Tensor(tensor.unbind()))
+    }
+
+    fn make<'py>(&self, py: Python<'py>, torch: &Torch) -> PyResult<Bound<'py, PyAny>> {
+        match self {
+            Self::Tensor(tensor) => torch.empty_like.bind(py).call1((tensor.bind(py),)),
+            Self::Layout(layout, options) => {
+                torch.empty_strided.bind(py).call(layout.bind(py), Some(options.bind(py)))
+            }
+        }
+    }
 }
 
 /// The computations of a function that one graph each computes, by the signature of its arguments.
@@ -78,15 +113,8 @@ impl Calls {
         let py = arguments.py();
         let Some(torch) = Torch::get(py)? else { return Ok(()) };
         let Some(signature) = self.signature(torch, arguments)? else { return Ok(()) };
-        let mut specs = Vec::with_capacity(made.len());
-        for (dims, strides, kind) in made {
-            let options = PyDict::new(py);
-            options.set_item(intern!(py, "dtype"), kind)?;
-            options.set_item(intern!(py, "device"), device)?;
-            let layout = (PyTuple::new(py, dims)?, PyTuple::new(py, strides)?).into_pyobject(py)?;
-            specs.push((layout.unbind(), options.unbind()));
-        }
-        let call = Call { plan, inputs, made: specs, written, results, is_one };
+        let made = made.into_iter().map(|made| Model::new(torch, made, device)).collect::<PyResult<_>>()?;
+        let call = Call { plan, inputs, made, written, results, is_one };
         let full = signature::keep(&mut self.known(), signature.words.into_boxed_slice(), Arc::new(call));
         drop(full);
         Ok(())
@@ -139,10 +167,9 @@ impl Call {
                 _ => return Ok(None),
             }
         }
-        let empty_strided = torch.empty_strided.bind(py);
         let mut made = Vec::with_capacity(self.made.len());
-        for (at, (layout, options)) in self.made.iter().enumerate() {
-            let tensor = empty_strided.call(layout.bind(py), Some(options.bind(py)))?;
+        for (at, model) in self.made.iter().enumerate() {
+            let tensor = model.make(py, torch)?;
             if at < self.written {
                 match Described::new(&tensor, torch.exchange) {
                     Some(of) if of.address().is_multiple_of(ALIGNMENT) => {

@@ -25,6 +25,7 @@ pub struct Torch {
     is_autocast_enabled: Py<PyAny>,
     autocast_dtype: Py<PyAny>,
     pub empty_strided: Py<PyAny>,
+    pub empty_like: Py<PyAny>,
     host: Py<PyAny>,
     gpu: Py<PyAny>,
 }
@@ -58,6 +59,7 @@ impl Torch {
             is_autocast_enabled: torch.getattr("is_autocast_enabled")?.unbind(),
             autocast_dtype: torch.getattr("get_autocast_dtype")?.unbind(),
             empty_strided: torch.getattr("empty_strided")?.unbind(),
+            empty_like: torch.getattr("empty_like")?.unbind(),
             host: PyString::new(py, "cpu").into_any().unbind(),
             gpu: PyString::new(py, "cuda").into_any().unbind(),
         }))
