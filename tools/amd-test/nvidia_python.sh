@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs the Python package's tests of arrays on GPUs, and trains networks beside PyTorch, with the library in the folder lib beside this one.
-# nvidia.sh calls it. SECTIONS names the functions below that are to run, where not all; each takes less than 250 s.
+# nvidia.sh calls it. SECTIONS names the functions below that are to run, where not all (cases, figures, cpu).
 # Files go into the folder OUT. The exit status is 1 where something is wrong; what is left out is said.
 here=$(cd "$(dirname "$0")" && pwd) || exit 2
 mkdir -p "${OUT:=$here/out}" || exit 2
@@ -35,12 +35,28 @@ tests() {
   sed -n 's/^XFAIL [^ ]* - //p' "$OUT/python_$name.txt" | cut -c1-160 | sort | uniq -c | sort -rn | head -n 12
 }
 
-cases() {
+arrays() {
   on_gpu || return
   echo "== the package's tests of arrays on GPUs"
-  tests arrays 80 test_cuda.py -k "not test_methods"
-  tests methods 80 test_cuda.py -k test_methods
-  tests torch 80 test_cuda_torch.py
+  tests arrays 120 test_cuda.py -k "not test_methods"
+}
+
+methods() {
+  on_gpu || return
+  echo "== every operation of a graph on the GPU"
+  tests methods 200 test_cuda.py -k test_methods
+}
+
+functions() {
+  on_gpu || return
+  echo "== PyTorch's functions and their gradients on the GPU"
+  tests torch 240 test_cuda_torch.py
+}
+
+cases() {
+  arrays
+  methods
+  functions
 }
 
 train() {
@@ -55,29 +71,37 @@ train() {
 
 # The same network three ways: call by call, a step captured in a graph, compiled.
 three_ways() {
+  limit_of_each=$1
+  shift
   for more in "" --graph --compile; do
     # shellcheck disable=SC2086 # No word where there is none.
-    train 45 "$@" $more
+    train "$limit_of_each" "$@" $more
   done
 }
 
 resnet() {
   on_gpu || return
-  echo "== ResNet-18 trained on the GPU beside PyTorch"
-  three_ways train_resnet.py --device cuda --dtype float16 --images 128 --size 32 --steps 60
-  three_ways train_resnet.py --device cuda --dtype float16 --images 64 --size 224 --steps 20
+  echo "== ResNet-18 trained on the GPU beside PyTorch, whose convolutions are timed first"
+  three_ways 140 train_resnet.py --device cuda --dtype float16 --images 128 --size 32 --steps 40
+}
+
+large_resnet() {
+  on_gpu || return
+  echo "== the same of images of 224 x 224"
+  three_ways 160 train_resnet.py --device cuda --dtype float16 --images 64 --size 224 --steps 12
 }
 
 gpt() {
   on_gpu || return
   echo "== a GPT trained on the GPU beside PyTorch, and what small calls cost"
-  three_ways train_gpt.py --device cuda --dtype bfloat16 --size 512 --heads 8 --length 512 --texts 16 --steps 60
-  three_ways train_gpt.py --device cuda --dtype bfloat16 --size 1024 --heads 16 --length 1024 --texts 8 --steps 30
+  three_ways 60 train_gpt.py --device cuda --dtype bfloat16 --size 512 --heads 8 --length 512 --texts 16 --steps 60
+  three_ways 60 train_gpt.py --device cuda --dtype bfloat16 --size 1024 --heads 16 --length 1024 --texts 8 --steps 30
   timeout 40 python3 benches/pytorch_calls.py --device cuda --dtype bfloat16 --seconds 0.1 | tee "$OUT/python_calls_gpu.txt"
 }
 
 figures() {
   resnet
+  large_resnet
   gpt
 }
 
