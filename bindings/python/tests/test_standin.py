@@ -16,7 +16,11 @@ import hipdnn
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent.parent
 STUB = ["stub_plugin.c", "stub_details.c", "stub_identity.c", "stub_log.c", "stub_saving.c"]
-CHECKS = re.findall(r"^def check_(\w+)", (HERE / "standin" / "checks.py").read_text(encoding="utf-8"), re.MULTILINE)
+CHECKS = {
+    name: file
+    for file in sorted((HERE / "standin").glob("*checks.py"))
+    for name in re.findall(r"^def check_(\w+)", file.read_text(encoding="utf-8"), re.MULTILINE)
+}
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +59,7 @@ def test_standin(check, folder, tmp_path):
         "STANDIN_CUDA_DEVICES": "2",
     }  # fmt: skip
     ended = subprocess.run(
-        [sys.executable, "-X", "faulthandler", HERE / "standin" / "checks.py", check], env=environment,
+        [sys.executable, "-X", "faulthandler", CHECKS[check], check], env=environment,
         capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert (ended.returncode, ended.stdout) == (0, "right\n"), ended.stdout + ended.stderr
