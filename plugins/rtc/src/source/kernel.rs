@@ -216,7 +216,8 @@ impl Writer<'_> {
         for (number, pass) in passes.iter().enumerate() {
             self.rows(&needed, number);
             if !pass.reduces.is_empty() || !pass.stores.is_empty() {
-                self.pass(pass, &kept, keeps);
+                // A row of which nothing is kept may be of any length.
+                self.pass(pass, &kept, keeps && self.walk.rounds <= most);
             }
         }
         self.rows(&needed, passes.len());

@@ -92,6 +92,18 @@ fn softmax_reads_its_rows_once_as_long_as_threads_can_keep_them() {
     assert_eq!((long.kernels.len(), reads(&long)), (1, 3));
 }
 
+#[test]
+fn loops_over_long_rows_are_not_unrolled() {
+    // Of a sum nothing is kept, however long the row.
+    let sum = |columns: i64| {
+        let operations = vec![reduction(1, 2, ReductionMode::Add)];
+        let program = generate(&graph(&[(&[64, columns], false), (&[64, 1], false)], operations)).unwrap();
+        program.kernels[0].text.clone()
+    };
+    assert!(!sum(1 << 14).contains("#pragma unroll 4"));
+    assert!(sum(1 << 22).contains("#pragma unroll 4"));
+}
+
 fn softmax_of(rows: i64, columns: i64) -> Graph {
     let mut graph = softmax();
     for tensor in &mut graph.tensors {

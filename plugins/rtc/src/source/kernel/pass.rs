@@ -42,8 +42,8 @@ impl Writer<'_> {
         }
     }
 
-    /// One pass over this thread's elements.
-    pub(super) fn pass(&mut self, pass: &Pass, kept: &BTreeSet<usize>, keeps: bool) {
+    /// One pass over this thread's elements, of which there are few where the loop is unrolled.
+    pub(super) fn pass(&mut self, pass: &Pass, kept: &BTreeSet<usize>, is_unrolled: bool) {
         let walk = self.walk;
         for value in &pass.reduces {
             if let Origin::Reduce { start, .. } = self.group.values[*value].origin {
@@ -54,7 +54,7 @@ impl Writer<'_> {
         let items = walk.elements.count() / walk.lanes;
         let mut item = "lane".to_owned();
         if walk.reduces {
-            self.line(if keeps { "#pragma unroll" } else { "#pragma unroll 4" });
+            self.line(if is_unrolled { "#pragma unroll" } else { "#pragma unroll 4" });
             self.line(format!("for (int k = 0; k < {}; k++) {{", walk.rounds));
             self.indent += 1;
             item = format!("k * {}u + lane", walk.threads);
