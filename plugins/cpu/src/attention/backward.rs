@@ -155,9 +155,7 @@ impl<T: Functions> Backward<T> {
 
     pub(crate) fn areas(&self, scratch: *mut u8, worker: usize) -> ScratchLayout<T> {
         let [q, q_columns, d_o, d_o_columns, o, k, v, scores, slopes, added, known, dq, of_keys] =
-            self.layout().0.map(|(offset, size)| {
-                scratch.wrapping_add(offset).cast::<T>().wrapping_add(worker * Scratch::padded::<T>(size))
-            });
+            self.layout().0.map(|(area, size)| Scratch::of_worker(scratch, area, worker, size));
         ScratchLayout { q, q_columns, d_o, d_o_columns, o, k, v, scores, slopes, added, known, dq, of_keys }
     }
 

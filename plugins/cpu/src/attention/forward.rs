@@ -194,9 +194,8 @@ impl<T: Weight> Forward<T> {
     }
 
     pub(crate) fn areas(&self, scratch: *mut u8, worker: usize) -> ScratchLayout<T> {
-        let [q, k, v, scores, added, results, statistics, largest] = self.layout().0.map(|(offset, size)| {
-            scratch.wrapping_add(offset).cast::<T>().wrapping_add(worker * Scratch::padded::<T>(size))
-        });
+        let [q, k, v, scores, added, results, statistics, largest] =
+            self.layout().0.map(|(area, size)| Scratch::of_worker::<T>(scratch, area, worker, size));
         let all = self.panels.div_ceil(self.parts) * self.columns();
         let statistics = RowStatistics {
             max: statistics,

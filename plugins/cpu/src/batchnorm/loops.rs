@@ -16,7 +16,7 @@ pub(crate) unsafe fn gradient_sums<V: Vector>(
     mean: V::Scalar,
     len: usize,
 ) {
-    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
+    // SAFETY: indices stay below `len`, up to which this function requires all values; it requires the instructions, too.
     unsafe {
         let means = V::splat(mean);
         totals.add(
@@ -72,7 +72,7 @@ pub(crate) unsafe fn gradient<V: Vector>(
     dx: *mut V::Scalar,
     len: usize,
 ) {
-    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
+    // SAFETY: indices stay below `len`, up to which this function requires all values; it requires the instructions, too.
     unsafe {
         let [mean, factor] = [V::splat(by.mean), V::splat(by.factor)];
         let [bias, slope] = [V::splat(by.bias), V::splat(-by.slope)];
@@ -95,7 +95,7 @@ unsafe fn deviation<V: Vector>(
     i: usize,
     lanes: Option<V::Lanes>,
 ) -> V {
-    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
+    // SAFETY: indices stay below `len`, up to which this function requires all values; it requires the instructions, too.
     unsafe { read::<V>(x.add(i), lanes).lanewise(Lanewise::Sub, read(means.add(i), lanes)) }
 }
 
@@ -105,7 +105,7 @@ unsafe fn deviation<V: Vector>(
 /// The processor has the vector's instructions; `len` values of x are readable, and of `sums` writable.
 #[inline(always)]
 pub(crate) unsafe fn add_row<V: Vector>(x: *const V::Scalar, sums: *mut V::Scalar, len: usize) {
-    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
+    // SAFETY: indices stay below `len`, up to which this function requires all values; it requires the instructions, too.
     unsafe {
         each!(V, len, |i, lanes| {
             let sum = read::<V>(sums.add(i), lanes).lanewise(Lanewise::Add, read(x.add(i), lanes));
@@ -125,7 +125,7 @@ pub(crate) unsafe fn add_deviations<V: Vector>(
     [sums, squares]: [*mut V::Scalar; 2],
     len: usize,
 ) {
-    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
+    // SAFETY: indices stay below `len`, up to which this function requires all values; it requires the instructions, too.
     unsafe {
         each!(V, len, |i, lanes| {
             let deviation = deviation::<V>(x, means, i, lanes);
@@ -148,7 +148,7 @@ pub(crate) unsafe fn add_gradients<V: Vector>(
     [sums, products]: [*mut V::Scalar; 2],
     len: usize,
 ) {
-    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
+    // SAFETY: indices stay below `len`, up to which this function requires all values; it requires the instructions, too.
     unsafe {
         each!(V, len, |i, lanes| {
             let dy = read::<V>(dy.add(i), lanes);
@@ -170,7 +170,7 @@ pub(crate) unsafe fn scale_row<V: Vector>(
     y: *mut V::Scalar,
     len: usize,
 ) {
-    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
+    // SAFETY: indices stay below `len`, up to which this function requires all values; it requires the instructions, too.
     unsafe {
         each!(V, len, |i, lanes| {
             let deviation = deviation::<V>(x, means, i, lanes);
@@ -192,7 +192,7 @@ pub(crate) unsafe fn gradient_row<V: Vector>(
     dx: *mut V::Scalar,
     len: usize,
 ) {
-    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
+    // SAFETY: indices stay below `len`, up to which this function requires all values; it requires the instructions, too.
     unsafe {
         each!(V, len, |i, lanes| {
             let of_x = deviation::<V>(x, means, i, lanes);

@@ -225,7 +225,7 @@ impl<V: Vector> Part<V> {
     /// The processor has the vector's instructions; `len` values are readable, and of y writable.
     #[inline(always)]
     pub(crate) unsafe fn compute<const ADDED: bool, const RELU: bool>(&self, len: usize) {
-        // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
+        // SAFETY: vectors end at `len`, up to which this function requires all values; a last one overlaps or has its lanes alone.
         unsafe {
             if len < V::LANES {
                 self.few::<ADDED, RELU>(0, len);
@@ -249,7 +249,7 @@ impl<V: Vector> Part<V> {
     /// As [`Part::compute`].
     #[inline(always)]
     unsafe fn stream<const ADDED: bool, const RELU: bool>(&self, len: usize) {
-        // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
+        // SAFETY: vectors end at `len`, up to which this function requires all values; aligned ones begin inside.
         unsafe {
             let first = before_aligned::<V>(self.y);
             let Some(mut at) = first.filter(|first| *first < len) else {
@@ -271,7 +271,7 @@ impl<V: Vector> Part<V> {
     /// As [`Part::compute`], for these elements.
     #[inline(always)]
     unsafe fn few<const ADDED: bool, const RELU: bool>(&self, at: usize, len: usize) {
-        // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
+        // SAFETY: the lanes are those of the elements, which this function requires.
         unsafe {
             let lanes = V::lanes(0, len);
             self.vector::<ADDED, RELU>(at, Some(lanes)).store_lanes(self.y.add(at), lanes);
@@ -285,7 +285,7 @@ impl<V: Vector> Part<V> {
     #[inline(always)]
     unsafe fn vector<const ADDED: bool, const RELU: bool>(&self, at: usize, lanes: Option<V::Lanes>) -> V {
         let [mean, factor, summand] = self.affine;
-        // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
+        // SAFETY: this function requires the elements of the vector, or of its lanes.
         unsafe {
             let x = read::<V>(self.x.add(at), lanes);
             let mut y = x.lanewise(Lanewise::Sub, mean).mul_add(factor, summand);

@@ -217,7 +217,7 @@ impl<T: Float> Task<'_, T> {
     #[inline(always)]
     unsafe fn moments<V: Vector<Scalar = T>>(&self, at: Channel<T>) -> Moments {
         let n = self.by.shape.elements;
-        // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
+        // SAFETY: the runs are those of the channel, whose elements this function requires.
         unsafe {
             let about = first_mean::<V>(at.x, self.by.shape.nest.len);
             let moments = self.moments_about::<V>(at, about);
@@ -267,7 +267,7 @@ impl<T: Float> Task<'_, T> {
         by: [T; 3],
     ) {
         let Runs { shape, runs, stride, .. } = self.by;
-        // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
+        // SAFETY: the runs are those of the channel, whose elements this function requires, in all three tensors.
         unsafe {
             let affine = [V::splat(by[0]), V::splat(by[1]), V::splat(by[2])];
             for run in 0..*runs {
@@ -291,7 +291,7 @@ impl<T: Float> Task<'_, T> {
     ) {
         let Runs { shape, parameters, runs, stride, .. } = self.by;
         let n = shape.elements;
-        // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
+        // SAFETY: the runs are those of the channel, whose elements this function requires; prefetched addresses need not exist.
         unsafe {
             let statistics = parameters.saved_or_computed(self.tensors, channel, moments, n);
             let means = V::splat(statistics[0]);
@@ -341,7 +341,7 @@ impl<T: Float> Channel<T> {
         at: usize,
         lanes: Option<V::Lanes>,
     ) -> V {
-        // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
+        // SAFETY: this function requires the elements of the vector, or of its lanes, in dy and in the gate.
         unsafe {
             let dy = read::<V>(self.dy.add(at), lanes);
             if !GATED {

@@ -18,6 +18,7 @@ pub(crate) mod geometry;
 pub(crate) mod im2col;
 pub(crate) mod implicit_gemm;
 pub(crate) mod list;
+pub(crate) mod nan;
 pub(crate) mod operands;
 pub(crate) mod planes;
 pub(crate) mod prefetch;

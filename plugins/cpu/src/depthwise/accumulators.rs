@@ -35,7 +35,7 @@ impl<T: Float> Rows<'_, T> {
     #[inline(always)]
     pub(crate) unsafe fn run<V: Vector<Scalar = T>>(&self) {
         let Shape { window, stride, dilation, .. } = *self.shape;
-        // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
+        // SAFETY: each block has elements of the filter, of both planes' channel; this function requires the planes.
         unsafe {
             match (window, stride, dilation) {
                 ([3, 3], [_, 1], [_, 1]) => self.block::<V, 3, 3, 1>([0, 0]),
@@ -70,7 +70,7 @@ impl<T: Float> Rows<'_, T> {
             let last = (output[1] / V::LANES).min(room.max(0) as usize / (S * V::LANES));
             inner = first..last.max(first);
         }
-        // SAFETY: the operands are valid, as this function requires; rows and lanes outside of the image are not read.
+        // SAFETY: both planes have all rows; vectors whose window leaves the image read the lanes inside, and rows outside are skipped.
         unsafe {
             let mut accumulators = [[V::zero(); K]; R];
             for row in 0..output[0] {
@@ -184,7 +184,7 @@ impl<T: Float> Pixels<'_, T> {
     #[inline(always)]
     pub(crate) unsafe fn row<V: Vector<Scalar = T>>(&self, row: usize, channel: usize, accumulators: *mut T) {
         let window = self.shape.window;
-        // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
+        // SAFETY: each block has elements of the filter; this function requires the row, the image's rows and the accumulators.
         unsafe {
             if window == [3, 3] {
                 self.block::<V, 3, 3>(row, channel, [0, 0], accumulators);
@@ -218,7 +218,7 @@ impl<T: Float> Pixels<'_, T> {
             let [low, high] = [low, high].map(|at| (at.max(0) + column_stride - 1) / column_stride);
             low.min(output[1] as isize) as usize..high.min(output[1] as isize) as usize
         };
-        // SAFETY: the operands are valid, as this function requires; what is beside the image is not read.
+        // SAFETY: columns whose window leaves the image are left out, and rows outside are skipped; the channels are a whole vector.
         unsafe {
             let mut lines = [None; R];
             for i in 0..R {

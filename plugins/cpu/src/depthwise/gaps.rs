@@ -112,7 +112,7 @@ impl<T: Float> Band<T> {
     /// [`Form::ThreeDilated`](crate::depthwise::band::Form): two rows of the output, and a vector of even and one of odd columns at a time.
     #[inline(always)]
     pub(crate) unsafe fn pairs<V: Vector<Scalar = T>>(&self) {
-        // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
+        // SAFETY: half a vector is a vector of the same instruction set, and the band has the rows that this function requires.
         unsafe {
             if V::Half::LANES < V::LANES && self.shape.output[1] <= 2 * V::Half::LANES {
                 self.pairs_of::<V::Half>();

@@ -44,7 +44,7 @@ impl<T: Float> Band<T> {
     /// input in their windows are readable. The form is that of the convolution.
     #[inline(always)]
     pub(crate) unsafe fn run<V: Vector<Scalar = T>>(&self, form: Form) {
-        // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
+        // SAFETY: the band has the rows, taps and zeros that this function requires, for whichever form.
         unsafe {
             if matches!(form, Form::Dilated | Form::ThreeDilated) {
                 return self.dilated::<V>();
@@ -93,7 +93,7 @@ impl<T: Float> Band<T> {
                 let mut channel = 0;
                 while channel < self.channels {
                     channel = channel.min(self.channels - V::LANES);
-                    // SAFETY: the operands are valid, as this function requires; a vector of channels lies inside of them.
+                    // SAFETY: the last vector begins so that it ends with the last channel, of the band's output.
                     unsafe {
                         let to = self.output.add((row - self.rows.start) * rows + column * columns + channel);
                         self.tile::<V, K, S>(&elements, channel, to);
@@ -113,7 +113,7 @@ impl<T: Float> Band<T> {
         channel: usize,
         to: *mut T,
     ) {
-        // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
+        // SAFETY: each element is one of the image or of the zeros, with a vector of channels; so has the filter.
         unsafe {
             let mut sums = [V::zero(); TOGETHER];
             let taps = self.taps.add(channel);
@@ -165,14 +165,14 @@ impl<T: Float> Band<T> {
     #[inline(always)]
     pub(crate) unsafe fn any<V: Vector<Scalar = T>>(&self) {
         if self.shape.input_dilation != [1, 1] {
-            // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
+            // SAFETY: the band has the rows, taps and zeros that this function requires, for whichever form.
             return unsafe { self.dilated::<V>() };
         }
         for row in self.rows.clone() {
             for column in 0..self.shape.output[1] {
                 let mut channel = 0;
                 while channel < self.channels {
-                    // SAFETY: the operands are valid, as this function requires; lanes beyond the last channel are not touched.
+                    // SAFETY: row and column are of the output, and lanes beyond the last channel are not touched.
                     unsafe { self.vector::<V>(row, column, channel) };
                     channel += V::LANES;
                 }
@@ -234,7 +234,7 @@ impl<T: Float> Band<T> {
     #[inline(always)]
     unsafe fn vector<V: Vector<Scalar = T>>(&self, row: usize, column: usize, channel: usize) {
         let (height, width) = (self.shape.input[0] as isize, self.shape.input[1] as isize);
-        // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
+        // SAFETY: elements outside of the image are skipped, and lanes beyond the last channel are not touched.
         unsafe {
             let lanes = V::lanes(0, (self.channels - channel).min(V::LANES));
             let taps = self.taps.add(channel);

@@ -16,7 +16,7 @@ impl<T: Float> Band<T> {
     /// they read are readable. The form is that of the convolution; there is one channel unless the filter is 3 × 3 or 5 × 5.
     #[inline(always)]
     pub(crate) unsafe fn run<V: Vector<Scalar = T>>(&self, form: Form) {
-        // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
+        // SAFETY: the band has the rows and taps that this function requires, for whichever form.
         unsafe {
             if form == Form::Dilated {
                 return self.dilated::<V, false>();
@@ -38,7 +38,7 @@ impl<T: Float> Band<T> {
     /// As [`Band::run`], of one channel.
     #[inline(always)]
     pub(crate) unsafe fn run_exactly<V: Vector<Scalar = T>>(&self) {
-        // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
+        // SAFETY: the band has the rows and taps of one channel, as this function requires.
         unsafe {
             if self.shape.input_dilation == [1, 1] {
                 self.any::<V, true>();
@@ -91,7 +91,7 @@ impl<T: Float> Band<T> {
         for row in self.rows.clone() {
             let mut column = 0;
             while column < self.shape.output[1] {
-                // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
+                // SAFETY: row and column are of the output; the vector writes the lanes inside of it alone.
                 unsafe { self.vector::<V, EXACT>(row, column) };
                 column += V::LANES;
             }

@@ -70,14 +70,14 @@ impl<T: Float> Band<T> {
         // A vector with so few lanes has no complete window.
         if columns_of::<V, K, S>() == 0 {
             for channel in 0..self.channels {
-                // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
+                // SAFETY: the channel is one of the band, whose rows and taps this function requires.
                 unsafe { self.alone(channel).any::<V, false>() };
             }
             return;
         }
         let has_half = V::Half::LANES < V::LANES;
         let of_half = if has_half { columns_of::<V::Half, K, S>() } else { 0 };
-        // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
+        // SAFETY: the output's columns fit the tile that is chosen; the band has the rows and taps that this function requires.
         unsafe {
             if self.shape.output[1] <= of_half {
                 return self.narrow::<V::Half, K, S, R>();
@@ -127,7 +127,7 @@ impl<T: Float> Band<T> {
     /// Images with the columns of one tile: masks are the same for all channels.
     #[inline(always)]
     unsafe fn narrow<V: Vector<Scalar = T>, const K: usize, const S: usize, const R: usize>(&self) {
-        // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
+        // SAFETY: the masks are those of the image's and the output's columns, and the rows those of the band.
         unsafe {
             let read = self.read::<V, S>(-self.shape.padding[1]);
             let written = V::lanes(0, self.shape.output[1]);
@@ -190,7 +190,7 @@ impl<T: Float> Band<T> {
         &self,
         channel: usize,
     ) -> [[V; K]; K] {
-        // SAFETY: the processor has the vector's instructions and the operands are valid, as this function requires.
+        // SAFETY: the filter of a channel has K × K taps one after the other.
         unsafe {
             let from = self.taps.add(channel * self.channel_strides[2]);
             let mut taps = [[V::zero(); K]; K];
@@ -219,7 +219,7 @@ impl<T: Float> Band<T> {
         // Opaque, here and below: the optimizer would carry the address of every row through the loops around, each in memory.
         let mut from =
             black_box(self.input.wrapping_add(channel * self.channel_strides[0]).wrapping_offset(offset));
-        // SAFETY: the operands are valid, as this function requires; rows outside of the image are not read.
+        // SAFETY: rows outside of the image are not read, and of a row the lanes inside.
         unsafe {
             let mut sums = [V::zero(); R];
             // Unrolled, so that accumulators and filter stay in registers.

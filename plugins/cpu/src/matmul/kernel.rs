@@ -428,15 +428,10 @@ impl<T: Accumulator> Kernel for Gemm<T> {
             }
             self.workers.for_each_part(group * self.panels, |worker, index| {
                 let (block, panel) = (index / self.panels, index % self.panels);
-                let own = |area: usize, size: usize| {
-                    let area = base.get(3).wrapping_add(area).cast::<T>();
-                    area.wrapping_add(worker * Scratch::padded::<T>(size))
-                };
-                let areas = [
-                    own(layout[1], self.areas.b),
-                    own(layout[2], self.areas.sums),
-                    own(layout[3], self.areas.row),
-                ];
+                let sizes = [self.areas.b, self.areas.sums, self.areas.row];
+                let own =
+                    |area: usize| Scratch::of_worker(base.get(3), layout[area + 1], worker, sizes[area]);
+                let areas = [0, 1, 2].map(own);
                 let of_block = part(*m, self.row_blocks, (start + block) % self.row_blocks);
                 // SAFETY: the tensors cover their matrices, the scratch memory has room for every
                 // worker; no two panels of blocks write the same elements of c.

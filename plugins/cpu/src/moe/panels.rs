@@ -127,12 +127,7 @@ impl<T: Float> Panels<T> {
     /// A worker's areas.
     pub(crate) fn areas(&self, layout: [usize; 3], scratch: *mut u8, worker: usize) -> [*mut T; 3] {
         let sizes = self.sizes();
-        std::array::from_fn(|area| {
-            scratch
-                .wrapping_add(layout[area])
-                .cast::<T>()
-                .wrapping_add(worker * Scratch::padded::<T>(sizes[area]))
-        })
+        std::array::from_fn(|area| Scratch::of_worker(scratch, layout[area], worker, sizes[area]))
     }
 
     /// The rows of a block.

@@ -25,7 +25,7 @@ pub(crate) unsafe fn normalize<S: Stored, V: Vector, const ROWS: usize>(
     bias: Option<*const V::Scalar>,
     len: usize,
 ) {
-    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
+    // SAFETY: indices stay below `len`, up to which this function requires all values; it requires the instructions, too.
     unsafe {
         match bias {
             Some(bias) => scaled::<S, V, ROWS, true>(rows, scale, bias, len),
@@ -45,7 +45,7 @@ unsafe fn scaled<S: Stored, V: Vector, const ROWS: usize, const BIAS: bool>(
     bias: *const V::Scalar,
     len: usize,
 ) {
-    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
+    // SAFETY: indices stay below `len`, up to which this function requires all values; it requires the instructions, too.
     unsafe {
         let (mut means, mut inverses) = ([V::zero(); ROWS], [V::zero(); ROWS]);
         for (i, row) in rows.iter().enumerate() {
@@ -90,7 +90,7 @@ pub(crate) unsafe fn gradient_sums<V: Vector>(
     mean: V::Scalar,
     len: usize,
 ) -> [V::Scalar; 2] {
-    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
+    // SAFETY: indices stay below `len`, up to which this function requires all values; it requires the instructions, too.
     unsafe {
         let means = V::splat(mean);
         total::<V, 2>(
@@ -129,7 +129,7 @@ pub(crate) unsafe fn gradient<V: Vector>(
     [dscale, dbias]: [*mut V::Scalar; 2],
     len: usize,
 ) {
-    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
+    // SAFETY: indices stay below `len`, up to which this function requires all values; it requires the instructions, too.
     unsafe {
         let [means, inverses] = [V::splat(by.mean), V::splat(by.inverse)];
         let [biases, slopes] = [V::splat(by.bias), V::splat(-by.slope)];

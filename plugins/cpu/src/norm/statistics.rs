@@ -115,7 +115,7 @@ unsafe fn moments_of_some<S: Stored, V: Vector, const ROWS: usize>(
     centered: bool,
 ) -> [[f64; 2]; ROWS] {
     let mut found = [[0.0; 2]; ROWS];
-    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
+    // SAFETY: indices stay below `len`, up to which this function requires all values; it requires the instructions, too.
     unsafe {
         let (mut means, mut sums, mut squares) = ([V::zero(); ROWS], [V::zero(); ROWS], [V::zero(); ROWS]);
         let mut rest = [[V::Scalar::ZERO; 2]; ROWS];

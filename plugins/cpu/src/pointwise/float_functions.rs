@@ -26,7 +26,7 @@ impl Functions for f64 {
     #[inline(always)]
     unsafe fn smooth<V: Vector<Scalar = Self>>(all: &All<Self>) {
         for i in 0..all.count {
-            // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
+            // SAFETY: this function requires `count` vectors of the operands and of the results.
             unsafe {
                 let [x, y] = all.operands::<V>(i);
                 exactly(all.smooth, x, y, all.parameter).store(all.to.add(i * V::LANES));
@@ -55,7 +55,7 @@ impl Functions for f32 {
 
     #[inline(always)]
     unsafe fn smooth<V: Vector<Scalar = Self>>(all: &All<Self>) {
-        // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
+        // SAFETY: this function requires `count` vectors of the operands and of the results.
         unsafe {
             with_constant!(all.smooth, S => {
                 for i in 0..all.count {

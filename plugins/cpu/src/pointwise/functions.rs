@@ -54,7 +54,7 @@ impl<T> All<T> {
     /// As [`Functions::smooth`]; `vector` is below the count.
     #[inline(always)]
     pub(crate) unsafe fn operands<V: Vector<Scalar = T>>(&self, vector: usize) -> [V; 2] {
-        // SAFETY: the operands are valid, as this function requires.
+        // SAFETY: the vector is one of the `count` that this function requires.
         self.from.map(|(from, stride)| unsafe { V::load(from.add(vector * stride)) })
     }
 }

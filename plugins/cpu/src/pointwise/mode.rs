@@ -54,7 +54,7 @@ impl<T: Functions> Mode<T> {
 /// As [`Mode::run`].
 unsafe fn by_function<T: Functions>(mode: &Mode<T>, operands: [*const T; 3], out: *mut T, len: usize) {
     for i in 0..len {
-        // SAFETY: the values are valid, as this function requires.
+        // SAFETY: the index is below `len`, up to which this function requires all values.
         unsafe {
             let values = operands.map(|operand| operand.add(i).read_unaligned());
             out.add(i).write_unaligned((mode.function)(values, &mode.parameters));

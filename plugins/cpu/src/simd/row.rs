@@ -9,7 +9,7 @@ use crate::simd::vector::{MAX_LANES, Vector};
 /// The processor has the vector's instructions, and the elements are readable.
 #[inline(always)]
 pub(crate) unsafe fn read<V: Vector>(from: *const V::Scalar, lanes: Option<V::Lanes>) -> V {
-    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
+    // SAFETY: this function requires the elements of the vector, or of its lanes.
     unsafe {
         match lanes {
             None => V::load(from),
@@ -24,7 +24,7 @@ pub(crate) unsafe fn read<V: Vector>(from: *const V::Scalar, lanes: Option<V::La
 /// The processor has the vector's instructions, and the elements are writable.
 #[inline(always)]
 pub(crate) unsafe fn write<V: Vector>(vector: V, to: *mut V::Scalar, lanes: Option<V::Lanes>) {
-    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
+    // SAFETY: this function requires the elements of the vector, or of its lanes.
     unsafe {
         match lanes {
             None => vector.store(to),

@@ -144,7 +144,7 @@ unsafe fn without_zeros<V: Vector>(v: V) -> V {
 /// The processor has the vector's instructions, and the elements are readable.
 #[inline(always)]
 pub(crate) unsafe fn fold_row<V: Vector, J: Combine>(x: *const V::Scalar, len: usize) -> V::Scalar {
-    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
+    // SAFETY: indices stay below `len`, up to which this function requires all values; it requires the instructions, too.
     unsafe {
         let mut total = J::start::<V::Scalar>();
         let mut at = 0;
@@ -202,7 +202,7 @@ pub(crate) unsafe fn fold_columns<V: Vector, J: Combine>(
     totals: *mut V::Scalar,
     len: usize,
 ) {
-    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
+    // SAFETY: indices stay below `len`, up to which this function requires all values; it requires the instructions, too.
     unsafe {
         let mut at = 0;
         while at + V::LANES <= len {

@@ -154,7 +154,7 @@ pub(crate) unsafe fn total<V: Vector, const N: usize>(
 /// The processor has the vector's instructions, and `len` values are readable.
 #[inline(always)]
 pub(crate) unsafe fn sum<V: Vector>(totals: &mut Totals<V, 1>, x: *const V::Scalar, len: usize) {
-    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
+    // SAFETY: indices stay below `len`, up to which this function requires all values; it requires the instructions, too.
     unsafe {
         totals.add(
             len,
@@ -170,7 +170,7 @@ pub(crate) unsafe fn sum<V: Vector>(totals: &mut Totals<V, 1>, x: *const V::Scal
 /// As [`sum`], and there is a value.
 #[inline(always)]
 pub(crate) unsafe fn first_mean<V: Vector>(x: *const V::Scalar, len: usize) -> V::Scalar {
-    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
+    // SAFETY: indices stay below `len`, up to which this function requires all values; it requires the instructions, too.
     unsafe {
         let first = x.read_unaligned();
         if len < V::LANES {
@@ -192,7 +192,7 @@ pub(crate) unsafe fn deviations<V: Vector>(
     mean: V::Scalar,
     len: usize,
 ) {
-    // SAFETY: the processor has the vector's instructions and the values are valid, as this function requires.
+    // SAFETY: indices stay below `len`, up to which this function requires all values; it requires the instructions, too.
     unsafe {
         // Subtraction and multiply-add use different execution units.
         let means = V::splat(mean);

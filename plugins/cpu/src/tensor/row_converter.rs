@@ -76,7 +76,7 @@ impl<T: Float> RowConverter<T> {
         let mut at = 0;
         while at < len {
             let part = TOGETHER.min(len - at);
-            // SAFETY: the values are valid, as this function requires; there is room for a part.
+            // SAFETY: the part ends at `len`, up to which this function requires the values, and has room in the buffer.
             unsafe {
                 (self.store)(values.add(at), stored.as_mut_ptr().cast(), 1, part);
                 (self.load)(stored.as_ptr().cast(), 1, values.add(at), part);

@@ -19,6 +19,12 @@ impl Scratch {
         offset
     }
 
+    /// A worker's part of the area at an offset: `elements` of the [`Scratch::padded`] ones that each worker has.
+    #[inline]
+    pub(crate) fn of_worker<T>(scratch: *mut u8, area: usize, worker: usize, elements: usize) -> *mut T {
+        scratch.wrapping_add(area).cast::<T>().wrapping_add(worker * Self::padded::<T>(elements))
+    }
+
     /// The bytes of a layout.
     pub(crate) fn size_of<A>(layout: impl FnOnce(&mut Self) -> A) -> usize {
         let mut scratch = Self::default();

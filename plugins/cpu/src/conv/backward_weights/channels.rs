@@ -414,18 +414,12 @@ impl<T: Float> Kernel for BackwardWeightsByChannel<T> {
         let base = Shared([tensors[input.slot], tensors[gradient.slot], tensors[weights.slot], scratch]);
         let weight_size = weights.data_type.size().unwrap_or(1);
         let finite = AtomicBool::new(true);
-        let sums_of = |number: usize| {
-            // SAFETY: the scratch memory has an area for each worker, or for each block.
-            unsafe { base.get(3).add(areas.sums).cast::<T>().add(number * Scratch::padded::<T>(sums_size)) }
-        };
+        // There is an area for each worker, or for each block.
+        let sums_of = |index: usize| Scratch::of_worker::<T>(base.get(3), areas.sums, index, sums_size);
         self.workers.run(|worker| {
             let share = self.division.share(worker);
-            let area = |offset: usize, elements: usize| {
-                // SAFETY: the scratch memory has an area for each worker.
-                unsafe { base.get(3).add(offset).cast::<T>().add(worker * Scratch::padded::<T>(elements)) }
-            };
-            let planes = area(areas.planes, planes_size);
-            let gradients = area(areas.gradients, gradients_size);
+            let planes = Scratch::of_worker::<T>(base.get(3), areas.planes, worker, planes_size);
+            let gradients = Scratch::of_worker(base.get(3), areas.gradients, worker, gradients_size);
             // SAFETY: the tensors cover all channels and images; the memory and the weights are this
             // worker's.
             unsafe {

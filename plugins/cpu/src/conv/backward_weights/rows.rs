@@ -317,12 +317,9 @@ impl<T: Float> Kernel for BackwardWeights<T> {
             // SAFETY: the tensors cover what the blocks name; each worker has planes and gradients of
             // its own, and sums that no other worker adds to.
             unsafe {
-                let planes = base.get(3).add(areas.planes).cast::<T>();
-                let planes = planes.add(worker * Scratch::padded::<T>(planes_size));
-                let gradients = base.get(3).add(areas.gradients).cast::<T>();
-                let gradients = gradients.add(worker * Scratch::padded::<T>(gradients_size));
-                let sums = base.get(3).add(areas.sums).cast::<T>();
-                let sums = sums.add(image_lane * Scratch::padded::<T>(sums_size));
+                let planes = Scratch::of_worker(base.get(3), areas.planes, worker, planes_size);
+                let gradients = Scratch::of_worker::<T>(base.get(3), areas.gradients, worker, gradients_size);
+                let sums = Scratch::of_worker::<T>(base.get(3), areas.sums, image_lane, sums_size);
                 for group in 0..groups {
                     let sums = sums.add(group * rows * self.pairs());
                     sums.add(own.start * self.pairs()).write_bytes(0, own.len() * self.pairs());

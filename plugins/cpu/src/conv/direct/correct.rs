@@ -58,7 +58,7 @@ impl<T: Float> Direct<T> {
         (weights, columns, sums): (*const T, *const T, *mut T),
         product: impl Fn(T, T) -> T,
     ) {
-        let width = self.kernel.width;
+        let width = self.scheme.kernel.width;
         let (first, count) = (pixels.start * width, pixels.len() * width);
         // SAFETY: the sums are valid, as this function requires.
         let has_nan = unsafe { self.isa.run(HasNan(std::slice::from_raw_parts(sums.add(first), count))) };

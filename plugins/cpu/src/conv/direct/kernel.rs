@@ -91,7 +91,7 @@ impl<T: Accumulator> Direct<T> {
         let Blocks { geometry, in_place, mut time, pack_time } = scheme.blocks(&operands)?;
         let part = operands.whole().ok_or("backward data with a stride")?.clone();
         let threads = settings.threads;
-        let Scheme { kernel, terms, channel_epilogue, .. } = scheme;
+        let Scheme { kernel, terms, .. } = scheme;
         let words = operands.channels.div_ceil(terms);
         let windows = &operands.windows;
         let panels = operands.rows.div_ceil(kernel.width);
@@ -115,7 +115,7 @@ impl<T: Accumulator> Direct<T> {
         } else {
             (geometry.taps().to_vec(), geometry.channel(), geometry.plane_strides())
         };
-        let tile_epilogue = match (&epilogue, &channel_epilogue) {
+        let tile_epilogue = match (&epilogue, &scheme.channel_epilogue) {
             (Some(epilogue), None) => Some(TileEpilogue { block_epilogue: epilogue.plan()?, spatial }),
             _ => None,
         };
@@ -127,7 +127,6 @@ impl<T: Accumulator> Direct<T> {
             operands,
             part,
             isa,
-            kernel,
             geometry,
             in_place,
             taps,
@@ -138,15 +137,7 @@ impl<T: Accumulator> Direct<T> {
             workers,
             pack_workers,
             words,
-            terms,
-            fill: scheme.fill,
-            input_size: scheme.input_size,
-            pack: scheme.pack,
-            weights_size: scheme.weights_size,
-            write: scheme.write,
-            output_size: scheme.output_size,
-            correct: scheme.correct,
-            channel_epilogue: channel_epilogue.unwrap_or_default(),
+            scheme,
             tile_epilogue,
             planes,
             sums,
@@ -177,7 +168,7 @@ impl<T: Accumulator> Direct<T> {
 
     /// Elements of a packed panel.
     fn panel(&self) -> usize {
-        self.kernel.width * self.words * self.taps.len()
+        self.scheme.kernel.width * self.words * self.taps.len()
     }
 
     /// Packs all weights.
@@ -187,9 +178,9 @@ impl<T: Accumulator> Direct<T> {
     unsafe fn pack_all(&self, from: *const u8, to: *mut T) {
         let Operands { channels, rows, groups, weights, .. } = &self.operands;
         let shared = Shared([from.cast_mut(), to.cast()]);
-        let width = self.kernel.width;
+        let width = self.scheme.kernel.width;
         let taps = &self.part.taps;
-        let in_order = self.terms == 1
+        let in_order = self.scheme.terms == 1
             && weights.channel == taps.len()
             && taps.iter().enumerate().all(|(index, (_, offset))| index == *offset);
         self.pack_workers.for_each_part(groups * self.panels, |_, index| {
@@ -197,7 +188,7 @@ impl<T: Accumulator> Direct<T> {
             let first = panel * width;
             let from = group * weights.group + first * weights.row;
             let copy = |offset: usize, terms: usize, stride: usize, row_stride: usize| PackSource {
-                from: shared.get(0).wrapping_add((from + offset) * self.weights_size),
+                from: shared.get(0).wrapping_add((from + offset) * self.scheme.weights_size),
                 rows: terms,
                 row: stride,
                 columns: (rows - first).min(width),
@@ -210,11 +201,11 @@ impl<T: Accumulator> Direct<T> {
             unsafe {
                 let to = shared.get(1).cast::<T>().add(index * self.panel());
                 if in_order {
-                    (self.pack)(self.isa, &copy(0, channels * taps.len(), 1, width), to);
+                    (self.scheme.pack)(self.isa, &copy(0, channels * taps.len(), 1, width), to);
                 } else {
                     for (tap, (_, offset)) in taps.iter().enumerate() {
                         let copy = copy(*offset, *channels, weights.channel, taps.len() * width);
-                        (self.pack)(self.isa, &copy, to.add(tap * width));
+                        (self.scheme.pack)(self.isa, &copy, to.add(tap * width));
                     }
                 }
             }
@@ -234,7 +225,7 @@ impl<T: Accumulator> Direct<T> {
     /// Calls `f` with each of a block's tiles.
     fn for_each_tile(&self, block: &Block, mut f: impl FnMut(At)) {
         let mut at = At::NOWHERE;
-        let (size, pixels) = (block.size, self.kernel.pixels);
+        let (size, pixels) = (block.size, self.scheme.kernel.pixels);
         let [depth, row, column, image] = self.stride;
         let mut pixel = 0;
         for n in 0..block.images {
@@ -252,7 +243,7 @@ impl<T: Accumulator> Direct<T> {
                         at.taps = (at.taps.0.min(met.0), at.taps.1.max(met.1));
                         pixel += 1;
                         if pixel == pixels {
-                            f(At { stride: self.kernel.stride(&at.pixels), ..at });
+                            f(At { stride: self.scheme.kernel.stride(&at.pixels), ..at });
                             (at, pixel) = (At::NOWHERE, 0);
                         }
                     }
@@ -260,7 +251,7 @@ impl<T: Accumulator> Direct<T> {
             }
         }
         if pixel > 0 {
-            f(At { stride: self.kernel.stride(&at.pixels), ..at });
+            f(At { stride: self.scheme.kernel.stride(&at.pixels), ..at });
         }
     }
 
@@ -281,9 +272,9 @@ impl<T: Accumulator> Direct<T> {
                 channel: strides.channel * size,
             })
         };
-        let residual = self.channel_epilogue.residual.as_ref();
+        let residual = self.scheme.channel_epilogue.as_ref().and_then(|epilogue| epilogue.residual.as_ref());
         [
-            of(output.slot, &output.strides, self.output_size),
+            of(output.slot, &output.strides, self.scheme.output_size),
             residual.and_then(|(slot, strides)| of(*slot, strides, size_of::<T>())),
         ]
     }
@@ -303,7 +294,7 @@ impl<T: Accumulator> Direct<T> {
         next: Option<BlockPrefetch>,
     ) {
         let Operands { rows, output, .. } = &self.operands;
-        let width = self.kernel.width;
+        let width = self.scheme.kernel.width;
         let (tiles, count) = self.tiles(block);
         let tile_epilogue = |tile_epilogue: &TileEpilogue, channels: Range<usize>| {
             let first = group * rows;
@@ -335,7 +326,7 @@ impl<T: Accumulator> Direct<T> {
                 let end = first + half + width / 2 * tiles;
                 let channels = (first + half).min(*rows)..end.min(*rows);
                 for far in far.iter().flatten() {
-                    add(far.lines((index - index % 2) * self.kernel.pixels, channels.clone()));
+                    add(far.lines((index - index % 2) * self.scheme.kernel.pixels, channels.clone()));
                 }
             }
             TilePrefetch::of(lines, self.words, [1; 2])
@@ -372,20 +363,20 @@ impl<T: Accumulator> Direct<T> {
                         b_stride: self.taps.len() * width,
                         prefetches: behind.is_some(),
                         tile_prefetch: lines.as_mut(),
-                        to: sums.add(index * self.kernel.pixels * width),
+                        to: sums.add(index * self.scheme.kernel.pixels * width),
                         to_stride: width,
                         ..Tile::EMPTY
                     };
                     match at.stride.filter(|_| behind.is_some()) {
-                        Some(stride) => self.kernel.run_two(&mut tile, stride),
-                        None => self.kernel.run(&mut tile),
+                        Some(stride) => self.scheme.kernel.run_two(&mut tile, stride),
+                        None => self.scheme.kernel.run(&mut tile),
                     }
                     if !done.is_multiple_of(together) && done < count {
                         continue;
                     }
-                    let from = index / together * together * self.kernel.pixels;
-                    let pixels = from..pixels.min(done * self.kernel.pixels);
-                    if let Some(correct) = self.correct.filter(|_| self.geometry.is_padded()) {
+                    let from = index / together * together * self.scheme.kernel.pixels;
+                    let pixels = from..pixels.min(done * self.scheme.kernel.pixels);
+                    if let Some(correct) = self.scheme.correct.filter(|_| self.geometry.is_padded()) {
                         correct(self, (block, pixels.clone()), weights, columns, sums);
                     }
                     let first = group * rows + first;
@@ -407,8 +398,8 @@ impl<T: Accumulator> Kernel for Direct<T> {
         Facts::tiled::<T>(
             "direct",
             self.workers.threads(),
-            [self.kernel.pixels, self.kernel.width],
-            self.terms,
+            [self.scheme.kernel.pixels, self.scheme.kernel.width],
+            self.scheme.terms,
         )
     }
 
@@ -421,7 +412,7 @@ impl<T: Accumulator> Kernel for Direct<T> {
         let (packed, planes, sums) = self.layout(&mut Scratch::default());
         let shared = Tensors(tensors);
         let source = tensors[weights.slot];
-        // SAFETY: the tensor covers its weights, and the scratch memory has room for all panels, as the kept one has.
+        // SAFETY: the tensor covers its weights, and the scratch memory has room for all panels, as the prepacked memory has.
         let packed = unsafe {
             let (packed, _) = self.prepacked.get(source, scratch.add(packed).cast::<T>(), |to| {
                 self.pack_all(source, to);
@@ -444,7 +435,7 @@ impl<T: Accumulator> Kernel for Direct<T> {
                         &self.geometry,
                         &self.operands,
                         shared.all(),
-                        self.input_size,
+                        self.scheme.input_size,
                         next,
                     )
                 });
@@ -453,17 +444,22 @@ impl<T: Accumulator> Kernel for Direct<T> {
                 // SAFETY: the tensors cover the group, the scratch memory has planes and sums for
                 // each worker; no two blocks, chunks and groups write the same outputs.
                 unsafe {
-                    let planes =
-                        base.get(1).add(planes).cast::<T>().add(worker * Scratch::padded::<T>(self.planes));
-                    let sums =
-                        base.get(1).add(sums).cast::<T>().add(worker * Scratch::padded::<T>(self.sums));
-                    let from = self.operands.input_of(shared.all(), group, self.input_size);
+                    let planes = Scratch::of_worker::<T>(base.get(1), planes, worker, self.planes);
+                    let sums = Scratch::of_worker(base.get(1), sums, worker, self.sums);
+                    let from = self.operands.input_of(shared.all(), group, self.scheme.input_size);
                     let columns = if self.in_place {
                         let origin = [0, 1, 2].map(|i| block.origin[i] * windows.stride[i]);
                         from.cast::<T>().add(input.strides.offset(block.image, origin)).cast_const()
                     } else {
                         if carried.filled != Some((group, block_number)) {
-                            (self.fill)(&self.geometry, &block, from, &input.strides, *channels, planes);
+                            (self.scheme.fill)(
+                                &self.geometry,
+                                &block,
+                                from,
+                                &input.strides,
+                                *channels,
+                                planes,
+                            );
                             carried.filled = Some((group, block_number));
                         }
                         planes.cast_const()

@@ -45,7 +45,7 @@ pub(crate) struct Direct<T: 'static> {
     pub(crate) operands: Operands,
     pub(crate) part: SubProblem,
     pub(crate) isa: Isa,
-    pub(crate) kernel: TileKernel<T>,
+    pub(crate) scheme: Scheme<T>,
     /// The blocks, and the planes unless the input is read in place.
     pub(crate) geometry: Geometry,
     pub(crate) in_place: bool,
@@ -53,7 +53,6 @@ pub(crate) struct Direct<T: 'static> {
     pub(crate) prefetches: bool,
     /// Packed words per tap: input channels of a group divided by the channels of a word.
     pub(crate) words: usize,
-    pub(crate) terms: usize,
     /// Offsets of the taps, stride of channels, and strides of neighbours along the three dimensions and of
     /// images, in what is read.
     pub(crate) taps: Vec<usize>,
@@ -64,14 +63,6 @@ pub(crate) struct Direct<T: 'static> {
     pub(crate) chunks: usize,
     pub(crate) workers: Workers,
     pub(crate) pack_workers: Workers,
-    pub(crate) fill: Fill<T>,
-    pub(crate) input_size: usize,
-    pub(crate) pack: Pack<T>,
-    pub(crate) weights_size: usize,
-    pub(crate) write: Option<Write<T>>,
-    pub(crate) output_size: usize,
-    pub(crate) correct: Option<Correct<T>>,
-    pub(crate) channel_epilogue: ChannelEpilogue,
     pub(crate) tile_epilogue: Option<TileEpilogue>,
     /// Elements of a worker's planes, of its accumulators, and of the packed weights.
     pub(crate) planes: usize,

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::conv::direct::problem::{Direct, Write};
+use crate::conv::direct::problem::{Direct, Scheme, Write};
 use crate::conv::geometry::{Block, Strides};
 use crate::gemm::accumulator::Accumulator;
 use crate::simd::convert;
@@ -64,7 +64,9 @@ impl<T: Accumulator> IsaTask for Panel<'_, T> {
 
     #[inline(always)]
     fn run(self) {
-        let Direct { operands, channel_epilogue, write, output_size, .. } = self.channels;
+        let Direct { operands, scheme: Scheme { channel_epilogue, write, output_size, .. }, .. } =
+            self.channels;
+        let channel_epilogue = channel_epilogue.unwrap_or_default();
         let bias = channel_epilogue.bias.map(|(slot, stride)| {
             let mut bias = [T::ZERO; MAX_WIDTH];
             for (c, bias) in bias.iter_mut().enumerate().take(self.present) {
@@ -201,7 +203,7 @@ impl<T: Accumulator> Panel<'_, T> {
     /// Stores a line of a channels-last output.
     #[inline(always)]
     fn by_outputs(&self, line: &Line, epilogue: &StoreEpilogue<T>) {
-        let width = self.channels.kernel.width;
+        let width = self.channels.scheme.kernel.width;
         let (present, size) = (self.present, epilogue.size);
         let sums = self.sums.wrapping_add(line.pixel * width);
         let to = epilogue.output.of(line, size);
@@ -236,7 +238,7 @@ impl<T: Accumulator> Panel<'_, T> {
     /// Stores a line channel by channel, transposing blocks.
     #[inline(always)]
     fn by_channels(&self, line: &Line, epilogue: &StoreEpilogue<T>) {
-        let width = self.channels.kernel.width;
+        let width = self.channels.scheme.kernel.width;
         let isa = self.channels.isa;
         // Transposing moves bits only, so the dtype does not matter.
         let side = if size_of::<T>() == size_of::<f32>() { convert::block::<f32, f32>(isa) } else { 0 };

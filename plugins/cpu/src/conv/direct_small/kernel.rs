@@ -397,7 +397,7 @@ impl<T: Float> Kernel for DirectSmall<T> {
         let Operands { windows, groups, channels, rows, input, weights, .. } = &self.operands;
         let areas = self.layout(&mut Scratch::default());
         let source = tensors[weights.slot];
-        // SAFETY: the tensor covers its weights, and the scratch memory has room for all panels, as the kept one has.
+        // SAFETY: the tensor covers its weights, and the scratch memory has room for all panels, as the prepacked memory has.
         let (packed, finite) = unsafe {
             self.prepacked.get(source, scratch.add(areas.weights).cast::<T>(), |to| self.pack(source, to))
         };
@@ -412,8 +412,7 @@ impl<T: Float> Kernel for DirectSmall<T> {
         let rows_size = self.columns.next_multiple_of(LEAST_COLUMNS) * self.width();
         let blocks = windows.batch.div_ceil(self.images);
         let area = |offset: usize, worker: usize, elements: usize| {
-            // SAFETY: the scratch memory has an area for each worker.
-            unsafe { base.get(1).add(offset).cast::<T>().add(worker * Scratch::padded::<T>(elements)) }
+            Scratch::of_worker::<T>(base.get(1), offset, worker, elements)
         };
         self.workers.for_each_part_with_state(
             groups * blocks,

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::conv::im2col::problem::Im2col;
-use crate::conv::implicit_gemm::nan::compute_column_again;
+use crate::conv::nan::compute_column_again;
 use crate::gemm::tile::Tile;
 use crate::simd::vector::Float;
 

@@ -15,7 +15,7 @@ use crate::conv::im2col::choice::form;
 use crate::conv::im2col::copy::Im2colTile;
 use crate::conv::im2col::prefetch::InputPrefetch;
 use crate::conv::im2col::problem::{Im2col, LineRun, ScratchLayout};
-use crate::conv::implicit_gemm::nan::{are_finite, has_nan};
+use crate::conv::nan::{are_finite, has_nan};
 use crate::conv::operands::{Operands, are_columns, pack_of, rows_stride};
 use crate::conv::prefetch::bytes;
 use crate::gemm::context::Context;
@@ -378,7 +378,7 @@ impl<T: Float> Kernel for Im2col<T> {
         let source = tensors[weights.slot];
         let (all_weights, is_finite) = match self.weights_stride {
             Some(_) => (source.cast_const().cast(), false),
-            // SAFETY: the tensor covers its weights, and the scratch memory has room for all panels, as the kept one has.
+            // SAFETY: the tensor covers its weights, and the scratch memory has room for all panels, as the prepacked memory has.
             None => unsafe {
                 self.prepacked.get(source, scratch.add(packed).cast::<T>(), |to| {
                     self.pack_all(source, to);
@@ -408,11 +408,9 @@ impl<T: Float> Kernel for Im2col<T> {
             // SAFETY: the tensors cover the group, the scratch memory has tiles and buffers for each
             // worker; no two units write the same outputs.
             unsafe {
-                let own = |area: usize, elements: usize, number: usize| {
-                    base.get(1).add(area).cast::<T>().add(number * Scratch::padded::<T>(elements))
-                };
-                let columns = own(columns, self.areas.columns, worker);
-                let buffers = [0, 1].map(|number| own(buffers, self.areas.tile, 2 * worker + number));
+                let columns = Scratch::of_worker::<T>(base.get(1), columns, worker, self.areas.columns);
+                let buffers = [2 * worker, 2 * worker + 1]
+                    .map(|buffer| Scratch::of_worker(base.get(1), buffers, buffer, self.areas.tile));
                 let is_new = *copied != Some(block);
                 // If columns are contiguous in memory, the first panel copies the tiles while it
                 // multiplies, and has to be a whole panel.

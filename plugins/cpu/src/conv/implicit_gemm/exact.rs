@@ -2,7 +2,7 @@
 
 use crate::conv::geometry::Block;
 use crate::conv::implicit_gemm::kernel::{ImplicitGemm, Planned};
-use crate::conv::implicit_gemm::nan::compute_column_again;
+use crate::conv::nan::compute_column_again;
 use crate::gemm::tile::Tile;
 use crate::simd::vector::Float;
 

@@ -6,7 +6,7 @@
 use crate::conv::cost::{BUFFER, Cost, Shape};
 use crate::conv::epilogue::{ChannelEpilogue, TileEpilogue};
 use crate::conv::geometry::{Block, Geometry, Strides};
-use crate::conv::implicit_gemm::nan::{are_finite, has_nan};
+use crate::conv::nan::{are_finite, has_nan};
 use crate::conv::operands::{
     Fill, Operands, Pack, Store, SubProblem, are_columns, fill_of, pack_of, rows_stride, store_of,
 };
@@ -429,7 +429,7 @@ impl<T: Float> Kernel for ImplicitGemm<T> {
         let source = tensors[weights.slot];
         let packed = match self.weights_stride {
             Some(_) => source.cast_const().cast(),
-            // SAFETY: the tensor covers its weights, and the scratch memory has room for all panels, as the kept one has.
+            // SAFETY: the tensor covers its weights, and the scratch memory has room for all panels, as the prepacked memory has.
             None => unsafe {
                 let (packed, _) = self.prepacked.get(source, scratch.add(packed).cast::<T>(), |to| {
                     self.pack_all(source, to);
@@ -453,13 +453,8 @@ impl<T: Float> Kernel for ImplicitGemm<T> {
             // SAFETY: the tensors cover the group, the scratch memory has planes and a tile for each
             // worker; no two blocks, chunks and groups write the same outputs.
             unsafe {
-                let planes = base
-                    .get(1)
-                    .add(planes)
-                    .cast::<T>()
-                    .add(worker * Scratch::padded::<T>(self.scratch.planes));
-                let tile =
-                    base.get(1).add(tiles).cast::<T>().add(worker * Scratch::padded::<T>(self.scratch.tile));
+                let planes = Scratch::of_worker::<T>(base.get(1), planes, worker, self.scratch.planes);
+                let tile = Scratch::of_worker(base.get(1), tiles, worker, self.scratch.tile);
                 let from = self.operands.input_of(shared.all(), group, self.fill_size);
                 let columns = if self.in_place {
                     from.cast::<T>().add(input.strides.offset(block.image, block.origin)).cast_const()

@@ -2,4 +2,3 @@
 
 pub(crate) mod exact;
 pub(crate) mod kernel;
-pub(crate) mod nan;

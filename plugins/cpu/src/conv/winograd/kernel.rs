@@ -318,7 +318,7 @@ impl<T: Float> Kernel for Winograd<T> {
         let (packed, areas) = self.layout(&mut Scratch::default());
         let shared = Tensors(tensors);
         let source = tensors[weights.slot];
-        // SAFETY: the scratch memory has room for all panels, as the kept one has.
+        // SAFETY: the scratch memory has room for all panels, as the prepacked memory has.
         let (packed, _) = self.prepacked.get(source, unsafe { scratch.add(packed).cast::<T>() }, |to| {
             let shared = Shared([source, to.cast()]);
             self.pack_workers.for_each_part(groups * self.panels, |_, index| {
@@ -353,12 +353,8 @@ impl<T: Float> Kernel for Winograd<T> {
                 // SAFETY: the tensors cover the group, and the scratch memory has all parts for each
                 // worker; no two blocks, chunks and groups write the same outputs.
                 unsafe {
-                    let area = |index: usize| {
-                        base.get(1)
-                            .add(areas[index])
-                            .cast::<T>()
-                            .add(worker * Scratch::padded::<T>(sizes[index]))
-                    };
+                    let area =
+                        |index: usize| Scratch::of_worker(base.get(1), areas[index], worker, sizes[index]);
                     let worker =
                         WorkerMemory { planes: area(0), inputs: area(1), sums: area(2), outputs: area(3) };
                     if carried.filled != Some((group, block_number)) {
