@@ -377,8 +377,9 @@ impl<T: Weight> Forward<T> {
                 let (factors, values) = (statistics.factor.cast_const(), panel.results);
                 self.isa.run(Scaling { factors, rows: count, values, width: self.width });
             }
-            for first in (0..count).step_by(self.kernel.rows) {
-                let rows = (count - first).min(self.kernel.rows);
+            let (most_rows, _) = self.kernel.largest_for(self.width / lanes);
+            for first in (0..count).step_by(most_rows) {
+                let rows = (count - first).min(most_rows);
                 let seen = seen.by(first..first + rows);
                 let seen = seen.start.max(keys.start)..seen.end.min(keys.end);
                 if seen.is_empty() {

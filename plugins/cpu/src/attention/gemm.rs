@@ -90,8 +90,9 @@ impl<T: Float> WeightedRows<T> {
     pub(crate) unsafe fn add(&self, kernel: &Context<T>, rows: usize) {
         let Self { a, order, b, depth, to, width } = *self;
         let all = width / kernel.lanes;
-        let parts = all.div_ceil(kernel.vectors);
-        for first in (0..rows).step_by(kernel.rows) {
+        let (most_rows, most_vectors) = kernel.largest_for(all);
+        let parts = all.div_ceil(most_vectors);
+        for first in (0..rows).step_by(most_rows) {
             for index in 0..parts {
                 let vectors = part(all, parts, index);
                 // SAFETY: the caller has checked the instruction set, and operands and accumulators have the tile.
@@ -110,7 +111,7 @@ impl<T: Float> WeightedRows<T> {
                         to_stride: width,
                         ..Tile::EMPTY
                     };
-                    kernel.run(&mut tile, (rows - first).min(kernel.rows), vectors.len());
+                    kernel.run(&mut tile, (rows - first).min(most_rows), vectors.len());
                 }
             }
         }

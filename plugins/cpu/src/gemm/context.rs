@@ -2,7 +2,7 @@
 
 use hipdnn_plugin_sdk::graph::DataType;
 
-use crate::gemm::kernel::{MAX_VECTORS, MicroKernel, RunLine, RunTile, Tiles};
+use crate::gemm::kernel::{LONG_VECTORS, LongTiles, MAX_VECTORS, MicroKernel, RunLine, RunTile, Tiles};
 use crate::gemm::pack::{Pack, Store};
 use crate::gemm::tile::{Order, Tile};
 use crate::kernel::Refusal;
@@ -32,6 +32,7 @@ pub(crate) struct Context<T: 'static> {
     pub(crate) pack_rhs: Find<Pack<T>>,
     pub(crate) store: Find<Store<T>>,
     run: Tiles<T>,
+    long: LongTiles<T>,
     run_wide: RunTile<T>,
     run_line: RunLine<T>,
 }
@@ -64,6 +65,7 @@ impl<T: 'static> Context<T> {
             pack_rhs: K::pack_rhs,
             store: K::store_as,
             run: K::TILES,
+            long: K::LONG,
             run_wide: K::RUN_WIDE,
             run_line: K::RUN_LINE,
         }
@@ -74,7 +76,15 @@ impl<T: 'static> Context<T> {
         self.vectors * self.lanes
     }
 
-    /// Computes a tile of `rows` rows and `vectors` vectors: at least 1 and at most those of the largest tile. In
+    /// The largest tile for results whose rows have this many vectors: its rows, and vectors in a row.
+    pub(crate) fn largest_for(&self, vectors: usize) -> (usize, usize) {
+        match vectors.is_multiple_of(LONG_VECTORS) && !self.long.is_empty() {
+            true => (self.long.len(), LONG_VECTORS),
+            false => (self.rows, self.vectors),
+        }
+    }
+
+    /// Computes a tile of `rows` rows and `vectors` vectors: at least 1 and at most those of [`Context::largest_for`]. In
     /// [`Order::Rows`] it may also be the wide tile, or one row and up to [`MAX_LINE`](crate::gemm::kernel::MAX_LINE) vectors if `keep` is null and
     /// there is a single tap.
     ///
@@ -88,6 +98,8 @@ impl<T: 'static> Context<T> {
         unsafe {
             if vectors <= MAX_VECTORS {
                 self.run[rows - 1][usize::from(tile.order == Order::Panel)][vectors - 1](tile);
+            } else if vectors == LONG_VECTORS && rows <= self.long.len() {
+                self.long[rows - 1][usize::from(tile.order == Order::Panel)](tile);
             } else if rows == 1 {
                 (self.run_line)(tile, vectors);
             } else {

@@ -34,6 +34,15 @@ pub(crate) const MAX_ROWS: usize = 8;
 /// Rows of the wide tile. With so few rows, reading operand B is the bottleneck, and is faster in longer runs.
 pub(crate) const WIDE_ROWS: usize = 2;
 
+/// Vectors in a row of the long tile, which has at most [`LONG_ROWS`] rows: as many accumulators as the largest tile, for rows of 4, 8 or
+/// 12 vectors, which are whole long tiles.
+pub(crate) const LONG_VECTORS: usize = 4;
+
+const LONG_ROWS: usize = 6;
+
+/// By rows minus 1, and by [`Order`](crate::gemm::tile::Order).
+pub(crate) type LongTiles<T> = &'static [[RunTile<T>; 2]];
+
 /// Vectors of the longest line, which is a tile of one row. Its accumulators stay in the L1 cache.
 pub(crate) const MAX_LINE: usize = 256;
 
@@ -58,6 +67,8 @@ pub(crate) unsafe trait MicroKernel: Register {
 
     /// The tiles of each size.
     const TILES: Tiles<Self::Word>;
+    /// The long tiles; none with 16 registers.
+    const LONG: LongTiles<Self::Word> = &[];
     /// The wide tile.
     const RUN_WIDE: RunTile<Self::Word>;
     /// One row of up to [`MAX_LINE`] vectors.
@@ -96,12 +107,25 @@ const fn of_order<R: Register, A: Lhs<R, MR>, const MR: usize>() -> [RunTile<R::
     [run_tile::<R, A, MR, 1>, run_tile::<R, A, MR, 2>, run_tile::<R, A, MR, 3>]
 }
 
+/// Tiles of `MR` rows of [`LONG_VECTORS`] vectors.
+const fn long<R: Register, const MR: usize>() -> [RunTile<R::Word>; 2] {
+    [run_tile::<R, Rows<R::Word, MR>, MR, LONG_VECTORS>, run_tile::<R, Panel<R::Word>, MR, LONG_VECTORS>]
+}
+
 /// The tiles for 16 registers and for 32.
 pub(crate) struct TileTable<R>(R);
 
 impl<R: Register> TileTable<R> {
     pub(crate) const FOUR: Tiles<R::Word> =
         &[of_rows::<R, 1>(), of_rows::<R, 2>(), of_rows::<R, 3>(), of_rows::<R, 4>()];
+    const LONG: LongTiles<R::Word> = &[
+        long::<R, 1>(),
+        long::<R, 2>(),
+        long::<R, 3>(),
+        long::<R, 4>(),
+        long::<R, 5>(),
+        long::<R, LONG_ROWS>(),
+    ];
     pub(crate) const EIGHT: Tiles<R::Word> = &[
         of_rows::<R, 1>(),
         of_rows::<R, 2>(),
@@ -136,6 +160,7 @@ unsafe impl<V: Vector> MicroKernel for V {
     const WIDE: usize = if has_32_registers(V::ISA) { 12 } else { 4 };
     const TILES: Tiles<V::Scalar> =
         if has_32_registers(V::ISA) { TileTable::<V>::EIGHT } else { TileTable::<V>::FOUR };
+    const LONG: LongTiles<V::Scalar> = if has_32_registers(V::ISA) { TileTable::<V>::LONG } else { &[] };
     const RUN_WIDE: RunTile<V::Scalar> = if has_32_registers(V::ISA) {
         run_tile::<V, Rows<V::Scalar, WIDE_ROWS>, WIDE_ROWS, 12>
     } else {

@@ -1,5 +1,5 @@
 use crate::gemm::context::Context;
-use crate::gemm::kernel::{MAX_LINE, WIDE_ROWS};
+use crate::gemm::kernel::{LONG_VECTORS, MAX_LINE, WIDE_ROWS};
 use crate::gemm::tile::{Order, RegisterEpilogue, Tile};
 use crate::simd::isa::Isa;
 use crate::testing::Random;
@@ -108,6 +108,8 @@ fn every_tile_is_the_sum_of_its_terms() {
         let kernel = Context::<f32>::of(*isa);
         let sizes =
             (1..=kernel.rows).flat_map(|rows| (1..=kernel.vectors).map(move |vectors| (rows, vectors)));
+        let (long_rows, vectors) = kernel.largest_for(LONG_VECTORS);
+        let sizes = sizes.chain((1..=long_rows).map(|rows| (rows, vectors)));
         for (rows, vectors) in sizes {
             for (order, taps) in [Order::Rows, Order::Panel].into_iter().flat_map(|order| {
                 [[0].as_slice(), &[3], &[0, 1, 5]].into_iter().map(move |taps| (order, taps))

@@ -173,12 +173,19 @@ pub(crate) unsafe fn multiply<R: Register, A: Lhs<R, MR>, const MR: usize, const
 ) {
     for (r, row) in acc.iter_mut().enumerate() {
         // SAFETY: the caller has the instructions and the term.
-        unsafe {
-            let a = a.get(r, at);
-            for (acc, b) in row.iter_mut().zip(b) {
-                *acc = acc.add_product(a, b);
-            }
-        }
+        unsafe { multiply_row(a.get(r, at), b, row) };
+    }
+}
+
+/// Adds the products of one term and the columns.
+///
+/// # Safety
+/// The processor has the register's instructions.
+#[inline(always)]
+pub(crate) unsafe fn multiply_row<R: Register, const NR: usize>(a: R, b: [R; NR], acc: &mut [R; NR]) {
+    for (acc, b) in acc.iter_mut().zip(b) {
+        // SAFETY: the processor has the register's instructions, as this function requires.
+        *acc = unsafe { acc.add_product(a, b) };
     }
 }
 

@@ -8,7 +8,7 @@
 use crate::conv::cost::Cost;
 use crate::gemm::context::Find;
 use crate::gemm::kernel::MicroKernel;
-use crate::gemm::multiply::multiply;
+use crate::gemm::multiply::multiply_row;
 use crate::gemm::pack::{Pack, Store};
 use crate::gemm::prefetch::prefetch;
 use crate::gemm::tile::{Gathered, Lhs, Tile};
@@ -181,10 +181,17 @@ impl<V: Vector, const ROWS: usize, const VECTORS: usize, const HALF: bool> IsaTa
                 for (v, column) in columns.iter_mut().enumerate() {
                     *column = V::load(rhs.add(v * V::LANES));
                 }
-                multiply::<V, _, ROWS, VECTORS>(&inputs, *term, columns, &mut accumulators);
-                if HALF {
-                    let half = <V::Half as Vector>::load(rhs.add(VECTORS * V::LANES));
-                    multiply::<V::Half, _, ROWS, 1>(&inputs, *term, [half], &mut halves);
+                let half = match HALF {
+                    true => <V::Half as Vector>::load(rhs.add(VECTORS * V::LANES)),
+                    false => V::Half::zero(),
+                };
+                // Row by row, so that an input is in a register only while its row is multiplied.
+                for (r, (row, row_end)) in accumulators.iter_mut().zip(&mut halves).enumerate() {
+                    multiply_row::<V, VECTORS>(Lhs::<V, ROWS>::get(&inputs, r, *term), columns, row);
+                    if HALF {
+                        let input = Lhs::<V::Half, ROWS>::get(&inputs, r, *term);
+                        multiply_row::<V::Half, 1>(input, [half], row_end);
+                    }
                 }
             }
             for ((row, [behind]), to) in accumulators.iter().zip(halves).zip(to) {
