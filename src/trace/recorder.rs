@@ -31,7 +31,8 @@ pub struct Recorder {
     trace: Option<Mutex<Trace>>,
     /// Writes the first lines of the profile; a forked child's recorder has its own.
     head: Once,
-    buffers: [Buffer; BUFFERS],
+    /// On the heap from the first: a thread whose stack is small may make the recorder.
+    buffers: Box<[Buffer]>,
 }
 
 struct Buffer {
@@ -182,8 +183,8 @@ fn thread_id() -> i32 {
 
 impl Recorder {
     fn new(verbose: bool, trace: Option<Trace>) -> Self {
-        let buffers =
-            [const { Buffer { records: Mutex::new(Vec::new()), writing: Mutex::new(()) } }; BUFFERS];
+        let buffer = |_| Buffer { records: Mutex::new(Vec::new()), writing: Mutex::new(()) };
+        let buffers = (0..BUFFERS).map(buffer).collect();
         Self { verbose, trace: trace.map(Mutex::new), head: Once::new(), buffers }
     }
 

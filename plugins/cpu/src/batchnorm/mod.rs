@@ -28,7 +28,7 @@ use crate::batchnorm::channel::Memory;
 use crate::batchnorm::parameters::Parameters;
 use crate::batchnorm::shape::{PlaneEpilogue, ReluInput, Shape};
 use crate::dtype::element::{Compute, with_compute};
-use crate::kernel::{Kernel, Refusal};
+use crate::kernel::{Kernel, Refusal, boxed};
 use crate::pointwise::Epilogue;
 use crate::prepare::CheckedNode;
 use crate::problem::batchnorm::{Backward, Batchnorm};
@@ -88,6 +88,8 @@ fn plan_with(
     with_compute!(compute, T => plan_in::<T>(batchnorm, isa, threads, after, gate))
 }
 
+/// In a frame of its own for each type.
+#[inline(never)]
 fn plan_in<T: Float>(
     batchnorm: &Batchnorm,
     isa: Isa,
@@ -99,7 +101,7 @@ fn plan_in<T: Float>(
     if let Batchnorm::Inference(problem) = batchnorm
         && planes::covers::<T>(problem)
     {
-        return Ok(Box::new(planes::Planes::plan(problem, parameters, isa, threads, after)?));
+        return boxed(|| planes::Planes::plan(problem, parameters, isa, threads, after));
     }
     // Three operands in each form, so that one kernel serves all: x stands for dy if there is none and nothing is added.
     let operands = match batchnorm {

@@ -1,5 +1,7 @@
 //! A chain of pointwise operations, chunk by chunk.
 
+use hipdnn_plugin_planner::in_own_frame;
+
 use crate::kernel::{Facts, Kernel, Refusal};
 use crate::pointwise::chain::{Chain, Input, Value};
 use crate::pointwise::functions::Functions;
@@ -79,8 +81,8 @@ impl<T: Functions> Memory<T> {
 pub(crate) struct Elements<T, const N: usize> {
     program: Program<T>,
     /// The dimensions, and the strides of the inputs and, last, of the result along them.
-    axes: Axes<N>,
-    nest: LoopNest<N>,
+    axes: Box<Axes<N>>,
+    nest: Box<LoopNest<N>>,
     inputs: Vec<Memory<T>>,
     output: Memory<T>,
     /// Whether the result is written with non-temporal stores.
@@ -112,15 +114,17 @@ impl<T: Functions, const N: usize> Elements<T, N> {
         if count >= N {
             return Err(format!("a chain of {count} inputs, expected at most {}", N - 1));
         }
-        let dims = output.layout.dims();
-        let none = [0; crate::layout::MAX_RANK];
-        let mut strides = [none.as_slice(); N];
-        for (to, input) in strides.iter_mut().zip(&chain.inputs) {
-            *to = &input.strides;
-        }
-        strides[N - 1] = output.layout.strides();
-        let axes = Axes::new(dims, strides, N - 1);
-        let nest = axes.nest();
+        // On the heap: with many operands they are some kilobytes each.
+        let axes = in_own_frame(|| {
+            let none = [0; crate::layout::MAX_RANK];
+            let mut strides = [none.as_slice(); N];
+            for (to, input) in strides.iter_mut().zip(&chain.inputs) {
+                *to = &input.strides;
+            }
+            strides[N - 1] = output.layout.strides();
+            Box::new(Axes::new(output.layout.dims(), strides, N - 1))
+        });
+        let nest = in_own_frame(|| Box::new(axes.nest()));
         let repeats = |input: usize| nest.inner_strides[input] == 0;
         // The inner loop of a box may be another.
         let is_one =

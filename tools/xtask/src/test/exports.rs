@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::Context;
+use super::{Context, frames};
 use crate::Failure;
 use crate::install::{ENGINES, LIBRARY, PLUGINS, PROGRAMS};
 use crate::process::{command, run as run_program};
@@ -28,6 +28,8 @@ pub fn run(context: &Context, steps: &mut Steps) {
             needed(&context.stage.join("bin").join(program))
         });
     }
+    let built = |file: &str| context.workspace.target_dir().join("release").join(file);
+    steps.run(&format!("stack frames of {LIBRARY}"), || frames::check(&built(LIBRARY)));
     for plugin in PLUGINS {
         let path = context.stage.join("lib").join(ENGINES).join(plugin.file);
         steps.run(&format!("symbols of {}", plugin.file), || symbols(&path, &list(plugin.exports)));
@@ -35,6 +37,7 @@ pub fn run(context: &Context, steps: &mut Steps) {
             bound(&path, &list(plugin.exports))
         });
         steps.run(&format!("libraries that {} needs", plugin.file), || needed(&path));
+        steps.run(&format!("stack frames of {}", plugin.file), || frames::check(&built(plugin.file)));
     }
 }
 

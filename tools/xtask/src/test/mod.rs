@@ -6,6 +6,7 @@ mod client;
 mod cmake;
 mod examples;
 mod exports;
+mod frames;
 mod headers;
 mod hip;
 mod install;
@@ -85,7 +86,7 @@ const GROUPS: &[Group] = &[
     },
     Group {
         name: "exports",
-        about: "exported symbols, SONAME and needed libraries",
+        about: "exported symbols, SONAME and needed libraries; stack frames",
         tools: &[&CC],
         staged: true,
         run: exports::run,

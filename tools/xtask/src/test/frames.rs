@@ -1,0 +1,156 @@
+//! The stack frames of functions on the way of a plan: none is larger than 4 KiB, so that threads with small stacks can plan. Read from
+//! how each function of a release build begins.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::Stdio;
+
+use crate::Failure;
+use crate::process::command;
+
+/// The most bytes of a frame, with its return address.
+const LIMIT: usize = 4096;
+
+/// Parts of the names of functions that run only while a plan is executed.
+const EXECUTED: &[&str] = &[
+    // Kernels for an instruction set.
+    "::simd::",
+    "pointwise::elements::Elements<T,_>::part",
+    "attention::forward::Forward<T>::part",
+    "conv::direct::problem::Direct<T>>::multiply",
+    "conv::winograd::problem::Winograd<T>>::multiply",
+    "conv::winograd::filter::pack",
+    "tensor::recode::Recode<T>::convert",
+];
+
+/// Checks the functions of this project in a file with symbols, as cargo built it.
+pub fn check(file: &Path) -> Result<String, Failure> {
+    if !cfg!(target_arch = "x86_64") {
+        return Ok("left out: frames are read on x86-64".to_owned());
+    }
+    let mut objdump = command("objdump", ["--disassemble", "--demangle", "--no-show-raw-insn"]);
+    let mut child = objdump.arg(file).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+    let out = child.stdout.take().ok_or_else(|| Failure::new("objdump has no output"))?;
+    let mut reader = Reader::default();
+    for line in BufReader::new(out).lines() {
+        reader.read(&line?);
+    }
+    let frames = reader.finish();
+    if !child.wait()?.success() {
+        return Err(Failure::new("objdump failed"));
+    }
+    let planning = |frame: &&Frame| !EXECUTED.iter().any(|part| frame.function.contains(part));
+    let Some(largest) = frames.iter().filter(planning).max_by_key(|frame| frame.bytes) else {
+        return Err(Failure::new(format!("{} names no function of this project", file.display())));
+    };
+    let Frame { function, bytes } = largest;
+    if *bytes > LIMIT {
+        return Err(Failure::new(format!(
+            "the frame of {function} has {bytes} bytes, more than {LIMIT}; call parts of it by `in_own_frame`, or keep what is large in \
+             a box (or, if it only executes, name it in {})",
+            file!()
+        )));
+    }
+    Ok(format!("{} functions, at most {bytes} bytes", frames.iter().filter(planning).count()))
+}
+
+struct Frame {
+    function: String,
+    bytes: usize,
+}
+
+/// Reads a disassembly line by line.
+#[derive(Default)]
+struct Reader {
+    frames: Vec<Frame>,
+    /// The function that is read, up to its first call.
+    at: Option<Frame>,
+    /// Inside of the loop that touches each page of a large frame.
+    probes: bool,
+}
+
+impl Reader {
+    fn read(&mut self, line: &str) {
+        if let Some((_, name)) = line.split_once('<').filter(|_| line.ends_with(">:")) {
+            self.end();
+            let function = name.trim_end_matches(">:").to_owned();
+            // The address to return to.
+            self.at = function.contains("hipdnn_").then_some(Frame { function, bytes: 8 });
+            return;
+        }
+        let Some(frame) = &mut self.at else { return };
+        let mut words = line.split('\t').nth(1).unwrap_or_default().split_whitespace();
+        let (operation, operands) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        match operation {
+            "push" => frame.bytes += 8,
+            "sub" if !self.probes => frame.bytes += amount(operands, "$0x", ",%rsp"),
+            "lea" => {
+                let most = amount(operands, "-0x", "(%rsp),%r11");
+                self.probes = self.probes || most > 0;
+                frame.bytes += most;
+            }
+            "jne" => self.probes = false,
+            "call" => self.end(),
+            _ => (),
+        }
+    }
+
+    fn end(&mut self) {
+        self.frames.extend(self.at.take());
+        self.probes = false;
+    }
+
+    fn finish(mut self) -> Vec<Frame> {
+        self.end();
+        self.frames
+    }
+}
+
+/// The number between these words; 0 where there is none.
+fn amount(operands: &str, before: &str, behind: &str) -> usize {
+    let number = operands.strip_prefix(before).and_then(|rest| rest.strip_suffix(behind));
+    number.and_then(|number| usize::from_str_radix(number, 16).ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_what_functions_begin_with() {
+        let text = "\
+0000000000001000 <hipdnn_a::small>:
+    1000:\tpush   %rbp
+    1001:\ttest   %eax,%eax
+    1002:\tjne    1100 <hipdnn_a::small+0x100>
+    1003:\tsub    $0x118,%rsp
+    1004:\tcall   *0x13ea70(%rip)
+    1005:\tsub    $0x800,%rsp
+
+0000000000002000 <hipdnn_b::two_pages<T>>:
+    2000:\tsub    $0x1000,%rsp
+    2001:\tmovq   $0x0,(%rsp)
+    2002:\tsub    $0x20,%rsp
+
+0000000000003000 <hipdnn_b::many_pages>:
+    3000:\tlea    -0x6000(%rsp),%r11
+    3001:\tsub    $0x1000,%rsp
+    3002:\tmovq   $0x0,(%rsp)
+    3003:\tcmp    %r11,%rsp
+    3004:\tjne    3001 <hipdnn_b::many_pages+0x1>
+    3005:\tsub    $0x208,%rsp
+
+0000000000004000 <core::others>:
+    4000:\tsub    $0x8000,%rsp
+";
+        let mut reader = Reader::default();
+        text.lines().for_each(|line| reader.read(line));
+        let frames: Vec<_> = reader.finish().into_iter().map(|frame| (frame.function, frame.bytes)).collect();
+        let expected = [
+            ("hipdnn_a::small", 0x128),
+            ("hipdnn_b::two_pages<T>", 0x1028),
+            ("hipdnn_b::many_pages", 0x6210),
+        ];
+        assert_eq!(frames, expected.map(|(name, bytes)| (name.to_owned(), bytes)));
+    }
+}
