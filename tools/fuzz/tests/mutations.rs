@@ -1,4 +1,5 @@
-//! Every target, for a moment, on its seeds and on what mutations make of them. `HIPDNN_FUZZ_SECONDS` is for how long each.
+//! Every target, for a moment, on its seeds and on what mutations make of them. `HIPDNN_FUZZ_SECONDS` is for how long each. With a number in
+//! `HIPDNN_FUZZ_TURN` only one of them, in turns, with mutations of that number.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -14,12 +15,18 @@ fn seconds() -> Duration {
     Duration::from_secs_f64(seconds.unwrap_or(2.0))
 }
 
+/// Which target's turn it is, of so many.
+fn turn() -> Option<u64> {
+    std::env::var("HIPDNN_FUZZ_TURN").ok().map(|turn| turn.parse().unwrap_or(0))
+}
+
 fn try_target(target: &Target) {
     let seeds = (target.seeds)();
     let mut executions = 0_u64;
     let mut slowest = Duration::ZERO;
     let mut input = Vec::new();
-    let mut random = Random::new(0x9E37_79B9_7F4A_7C15);
+    let mut random =
+        Random::new(0x9E37_79B9_7F4A_7C15 ^ turn().unwrap_or(0).wrapping_mul(0xC2B2_AE3D_27D4_EB4F));
     let start = Instant::now();
     for seed in &seeds {
         (target.run)(seed);
@@ -45,7 +52,8 @@ fn nothing_crashes() {
         let _ = std::io::stderr().flush();
         std::process::abort();
     }));
-    for target in TARGETS {
+    let own = turn().map(|turn| turn as usize % TARGETS.len());
+    for (_, target) in TARGETS.iter().enumerate().filter(|(place, _)| own.is_none_or(|own| own == *place)) {
         let plugins = plugins();
         assert!(
             !target.needs_plugins || plugins.is_dir(),

@@ -93,7 +93,7 @@ enum Command {
     },
     /// Run what takes too long for every change: all tests with ten times the random ones, the CPU engines with checked arithmetic, the
     /// emulated AMD GPU in both orders of workgroups, the engines for NVIDIA GPUs, all tests with PyTorch, the ARM processor, the
-    /// sanitizers, each fuzz target for a minute, packages built twice.
+    /// sanitizers, each fuzz target for a minute, a soak of five, packages built twice.
     Nightly,
     /// Test the library and CPU_ENGINE on an emulated 64-bit ARM processor.
     ArmTest {
@@ -277,6 +277,7 @@ fn nightly(workspace: &Workspace) -> Result<(), Failure> {
         arm::test(workspace, &[]),
         sanitize::sanitize(workspace, None),
         fuzz::fuzz(workspace, 60, true, None),
+        soak::soak(workspace, 5.0),
         reproducible::check(workspace),
     ];
     let failed: Vec<String> =

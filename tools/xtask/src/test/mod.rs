@@ -7,6 +7,7 @@ mod cmake;
 mod examples;
 mod exports;
 mod frames;
+mod fuzz;
 mod headers;
 mod hip;
 mod install;
@@ -76,6 +77,13 @@ const GROUPS: &[Group] = &[
         tools: &[&CC, &CXX],
         staged: true,
         run: rust,
+    },
+    Group {
+        name: FUZZ,
+        about: "a fuzz target for a minute, another one with each commit",
+        tools: &[&CC, &CXX],
+        staged: true,
+        run: fuzz::run,
     },
     Group {
         name: "headers",
@@ -206,14 +214,18 @@ pub fn run_groups(workspace: &Workspace, names: &[String]) -> Result<(), Failure
     // Most groups leave a core idle for most of their time. Those of cargo wait for each other; the last one lays out the tree anew
     // that the others use.
     let (last, others): (Vec<&Group>, Vec<&Group>) = chosen.into_iter().partition(|group| group.name == LAST);
+    let (fuzz, others): (Vec<&Group>, Vec<&Group>) = others.into_iter().partition(|group| group.name == FUZZ);
     let (cargo, others) = others.into_iter().partition(|group| CARGO.contains(&group.name));
-    steps.run_beside(&[cargo, others], run);
+    steps.run_beside(&[cargo, others, fuzz], run);
     last.iter().for_each(|group| run(group, &mut steps));
     steps.summary()
 }
 
 /// Groups that run cargo for most of their time.
 const CARGO: &[&str] = &["format", "generated", "rust", "tool", "python"];
+
+/// The group that computes for a minute, beside all others.
+const FUZZ: &str = "fuzz";
 
 /// The group that runs when all others are done.
 const LAST: &str = "cmake";

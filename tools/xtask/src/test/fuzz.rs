@@ -1,0 +1,31 @@
+//! One fuzz target for a minute: another one with each commit, and with other mutations, because a minute for each of them would take half
+//! as long as all other tests.
+
+use super::{CARGO_TEST, Context, OTHERS};
+use crate::Failure;
+use crate::process::{command, run as run_program};
+use crate::steps::Steps;
+use crate::workspace::Workspace;
+
+const SECONDS: &str = "60";
+
+pub fn run(context: &Context, steps: &mut Steps) {
+    steps.run(&format!("one target for {SECONDS} seconds"), || {
+        // Of the packages that the Rust tests are compiled of, so that nothing is compiled with other features once more.
+        let words = ["--test", "mutations", "--", "--nocapture"];
+        let mut cargo = context.workspace.cargo(CARGO_TEST.iter().chain(OTHERS).chain(&words));
+        cargo
+            .env("HIPDNN_FUZZ_SECONDS", SECONDS)
+            .env("HIPDNN_FUZZ_TURN", turn(context.workspace).to_string());
+        let out = run_program(&mut cargo)?;
+        let line = out.lines().find(|line| line.contains(" executions, "));
+        line.map(str::to_owned).ok_or_else(|| Failure::new(format!("no target ran\n{out}")))
+    });
+}
+
+/// A number of the commit; 0 where there is none.
+fn turn(workspace: &Workspace) -> u32 {
+    let mut git = command("git", ["rev-parse", "HEAD"]);
+    let commit = run_program(git.current_dir(workspace.path(""))).unwrap_or_default();
+    commit.get(..8).and_then(|digits| u32::from_str_radix(digits, 16).ok()).unwrap_or(0)
+}
