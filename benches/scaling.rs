@@ -2,7 +2,7 @@
 //!
 //! `cargo bench --bench scaling` prints a CSV line for each figure: what, threads, value, unit, and between which values the middle half of
 //! the rounds lies. A number after `--` measures only so many threads. What the machine itself allows, where two processors may be one core's,
-//! is told by a loop of additions, and by as many processes with one thread each, which share nothing but the machine. All take turns, so that
+//! is told by loops of additions, and by as many processes with one thread each, which share nothing but the machine. All take turns, so that
 //! no row has the machine for itself while it is quiet. Under taskset each thread keeps to one processor: name one of each core, to leave
 //! out the second processors of cores.
 //!
@@ -56,13 +56,17 @@ fn flows(api: &Api, bytes: &[u8], pointers: &[*mut c_void; 3], threads: usize) -
     })
 }
 
-/// Additions a second, which nothing is shared by.
-fn additions(threads: usize) -> f64 {
+/// Additions a second, which nothing is shared by: each waits for the one before it, `CHAINS` at a time. One chain leaves most of a core idle,
+/// so that two threads on one core do not slow each other down; many do not.
+fn additions<const CHAINS: usize>(threads: usize) -> f64 {
     together(threads, || {
-        let mut sum = 0_u64;
+        let mut sums = [0_u64; CHAINS];
         let add = move || {
             for term in 0..1000 {
-                sum = black_box(sum.wrapping_add(term));
+                for sum in &mut sums {
+                    *sum = sum.wrapping_add(term) ^ term.rotate_left(7);
+                }
+                sums = black_box(sums);
             }
             1000
         };
@@ -157,7 +161,8 @@ fn main() {
     let mut rows: Vec<Row> = vec![
         (what.to_owned(), Box::new(|threads| flows(&api, &bytes, &pointers, threads))),
         (format!("{what}, in processes"), Box::new(|count| workers.rate(Work::Flows, count))),
-        ("additions".to_owned(), Box::new(additions)),
+        ("additions".to_owned(), Box::new(additions::<1>)),
+        ("additions, 16 at a time".to_owned(), Box::new(additions::<16>)),
     ];
     if !cached {
         rows.push((
