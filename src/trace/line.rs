@@ -51,16 +51,46 @@ pub fn of_profile(record: &Record, to: &mut Vec<u8>) {
     to.push(b'\n');
 }
 
+/// What stands behind the name of an event: process and thread. Most events have those of the one before.
+pub struct Place {
+    /// The process.
+    pub process: u32,
+    thread: i32,
+    text: Vec<u8>,
+}
+
+impl Place {
+    /// In no thread yet.
+    pub fn of_process(process: u32) -> Self {
+        Self { process, thread: 0, text: Vec::new() }
+    }
+
+    fn in_thread(&mut self, thread: i32) -> &[u8] {
+        if self.thread != thread || self.text.is_empty() {
+            self.thread = thread;
+            self.text.clear();
+            add(&mut self.text, &["\",\"pid\":"]);
+            number(&mut self.text, u64::from(self.process));
+            add(&mut self.text, &[",\"tid\":"]);
+            number(&mut self.text, thread as u64);
+            add(&mut self.text, &[",\"ts\":"]);
+        }
+        &self.text
+    }
+}
+
 /// The event of the trace for a record.
-pub fn of_trace(record: &Record, process: u32, to: &mut Vec<u8>) {
-    let (category, thread) = match &record.event {
-        Event::Call(..) => ("api", record.thread),
-        Event::Phase(..) | Event::Planned(..) => ("plan", record.thread),
-        Event::Executed(..) => ("execute", record.thread),
-        Event::Step(..) => ("step", record.thread),
-        Event::OnDevice(..) => ("device", DEVICE),
+pub fn of_trace(record: &Record, place: &mut Place, to: &mut Vec<u8>) {
+    let (begin, thread) = match &record.event {
+        Event::Call(..) => ("{\"ph\":\"X\",\"cat\":\"api\",\"name\":\"", record.thread),
+        Event::Phase(..) | Event::Planned(..) => {
+            ("{\"ph\":\"X\",\"cat\":\"plan\",\"name\":\"", record.thread)
+        }
+        Event::Executed(..) => ("{\"ph\":\"X\",\"cat\":\"execute\",\"name\":\"", record.thread),
+        Event::Step(..) => ("{\"ph\":\"X\",\"cat\":\"step\",\"name\":\"", record.thread),
+        Event::OnDevice(..) => ("{\"ph\":\"X\",\"cat\":\"device\",\"name\":\"", DEVICE),
     };
-    add(to, &["{\"ph\":\"X\",\"cat\":\"", category, "\",\"name\":\""]);
+    add(to, &[begin]);
     match &record.event {
         Event::Call(name, _) | Event::Phase(name, _) => escape(to, name.as_bytes()),
         Event::Planned(plan) => {
@@ -70,11 +100,7 @@ pub fn of_trace(record: &Record, process: u32, to: &mut Vec<u8>) {
         Event::Executed(plan, _) | Event::OnDevice(plan) => escape(to, plan.title.as_bytes()),
         Event::Step(text) => escape(to, text.bytes()),
     }
-    add(to, &["\",\"pid\":"]);
-    number(to, u64::from(process));
-    add(to, &[",\"tid\":"]);
-    number(to, thread as u64);
-    add(to, &[",\"ts\":"]);
+    to.extend_from_slice(place.in_thread(thread));
     decimal(to, record.begin, 3);
     add(to, &[",\"dur\":"]);
     decimal(to, record.end.saturating_sub(record.begin), 3);
@@ -225,7 +251,8 @@ mod tests {
         ];
         for event in events {
             let line = text(|to| {
-                of_trace(&Record { thread: 7, begin: 1_234_567, end: 1_234_999, event: copy(&event) }, 5, to);
+                let record = Record { thread: 7, begin: 1_234_567, end: 1_234_999, event: copy(&event) };
+                of_trace(&record, &mut Place::of_process(5), to);
             });
             let value: serde_json::Value = serde_json::from_str(line.strip_suffix(",\n").unwrap()).unwrap();
             assert_eq!(

@@ -19,8 +19,8 @@ use crate::thread_word::ThreadWord;
 /// Buffers. Threads of a process have numbers that follow each other, so that up to as many of them share none.
 const BUFFERS: usize = 64;
 
-/// The records of a full buffer: some 40 kB, and lines of less than 100 kB.
-const CAPACITY: usize = 512;
+/// The records of a full buffer: some 20 kB, and lines of less than 50 kB.
+const CAPACITY: usize = 256;
 
 /// How long something that was recorded waits at most.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -39,7 +39,15 @@ struct Buffer {
     records: Mutex<Vec<Record>>,
     /// Held from before records are taken out until their lines are written, so that the end of the process waits for those that
     /// are on their way. Nothing foreign runs meanwhile.
-    writing: Mutex<()>,
+    writing: Mutex<Space>,
+}
+
+/// Room for records that are written and for their lines, kept: memory that is given back and asked for each time costs as much as the
+/// lines.
+#[derive(Default)]
+struct Space {
+    records: Vec<Record>,
+    lines: Vec<u8>,
 }
 
 /// The file of the trace.
@@ -183,7 +191,7 @@ fn thread_id() -> i32 {
 
 impl Recorder {
     fn new(verbose: bool, trace: Option<Trace>) -> Self {
-        let buffer = |_| Buffer { records: Mutex::new(Vec::new()), writing: Mutex::new(()) };
+        let buffer = |_| Buffer { records: Mutex::new(Vec::new()), writing: Mutex::new(Space::default()) };
         let buffers = (0..BUFFERS).map(buffer).collect();
         Self { verbose, trace: trace.map(Mutex::new), head: Once::new(), buffers }
     }
@@ -216,11 +224,13 @@ impl Recorder {
 
     /// Writes what waits in a buffer, after what was taken out of it before.
     fn empty(&self, buffer: &Buffer, mut records: MutexGuard<'_, Vec<Record>>) {
-        let writing = buffer.writing.lock();
-        let taken = std::mem::take(&mut *records);
+        let mut space = buffer.writing.lock();
+        std::mem::swap(&mut *records, &mut space.records);
         drop(records);
-        let written = if taken.is_empty() { Ok(()) } else { self.write(&taken) };
-        drop(writing);
+        let Space { records, lines } = &mut *space;
+        let written = if records.is_empty() { Ok(()) } else { self.write(records, lines) };
+        records.clear();
+        drop(space);
         // Without a lock: a callback that gets the line may call anything.
         if let Err(complaint) = written {
             log::complain(complaint);
@@ -228,23 +238,25 @@ impl Recorder {
     }
 
     /// Makes lines of records and writes them, all at once. Answers what is wrong.
-    fn write(&self, records: &[Record]) -> Result<(), String> {
+    fn write(&self, records: &[Record], lines: &mut Vec<u8>) -> Result<(), String> {
         if self.verbose {
-            let mut text = Vec::with_capacity(128 * records.len());
+            lines.clear();
+            lines.reserve(128 * records.len());
             for record in records {
-                line::of_profile(record, &mut text);
+                line::of_profile(record, lines);
             }
-            if !text.is_empty() {
-                self.write_profile(&text);
+            if !lines.is_empty() {
+                self.write_profile(lines);
             }
         }
         if let Some(trace) = &self.trace {
-            let process = std::process::id();
-            let mut text = Vec::with_capacity(160 * records.len());
+            let mut place = line::Place::of_process(std::process::id());
+            lines.clear();
+            lines.reserve(160 * records.len());
             for record in records {
-                line::of_trace(record, process, &mut text);
+                line::of_trace(record, &mut place, lines);
             }
-            trace.lock().add(records, process, &text)?;
+            trace.lock().add(records, place.process, lines)?;
         }
         Ok(())
     }
