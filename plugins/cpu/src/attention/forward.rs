@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use hipdnn_plugin_planner::in_own_frame;
+
 use crate::attention::dropout::{Drop, Dropout};
 use crate::attention::gemm::{PanelGemm, WeightedRows};
 use crate::attention::rows::{At, Matrix, Rows};
@@ -140,22 +142,32 @@ impl<T: Weight> Forward<T> {
         let parts = panels.div_ceil(together);
         let scores = shape.scores().iter().map(|dim| *dim as f64).product::<f64>();
         let work = scores * ((shape.depth + shape.value_depth) as f64 * fused::<T>(isa) + WEIGHT);
+        // Each in a frame of its own, which is gone when the next one begins.
+        let scores = in_own_frame(|| Scores::of(&attention.options, &shape))?;
+        let dropout = attention.options.dropout.as_ref();
+        let dropout = in_own_frame(|| dropout.map(|of| Dropout::of(of, &shape)).transpose())?;
+        let [q, o] = in_own_frame(|| -> Result<_, Refusal> {
+            Ok([Rows::of("q", &attention.q, &kernel)?, Rows::of("o", &attention.o, &kernel)?])
+        })?;
+        let statistics = in_own_frame(|| -> Result<_, Refusal> {
+            Ok([
+                statistics("stats", &attention.stats)?,
+                statistics("max", &attention.max)?,
+                statistics("sum_exp", &attention.sum_exp)?,
+            ])
+        })?;
         Ok(Self {
             lengths: Lengths { shape, lengths: attention.options.lengths },
             factor: ScaleSource::of(&attention.options.scale)?,
             factors: Scales::of(attention)?,
-            scores: Scores::of(&attention.options, &shape)?,
-            dropout: attention.options.dropout.as_ref().map(|of| Dropout::of(of, &shape)).transpose()?,
+            scores,
+            dropout,
             sink: sink.transpose()?,
-            q: Rows::of("q", &attention.q, &kernel)?,
+            q,
             k,
             v,
-            o: Rows::of("o", &attention.o, &kernel)?,
-            statistics: [
-                statistics("stats", &attention.stats)?,
-                statistics("max", &attention.max)?,
-                statistics("sum_exp", &attention.sum_exp)?,
-            ],
+            o,
+            statistics,
             in_place,
             panels,
             parts,

@@ -13,11 +13,13 @@ pub(crate) struct Axes<const N: usize> {
 impl<const N: usize> Axes<N> {
     /// The dimensions `dims`, at most [`MAX_RANK`] of them, sorted by the strides of tensor `by`.
     pub(crate) fn new(dims: &[usize], strides: [&[usize]; N], by: usize) -> Self {
+        // The numbers are sorted, and not what belongs to them: that is large where there are many tensors.
+        let mut order: [usize; MAX_RANK] = std::array::from_fn(|axis| axis);
+        order[..dims.len()].sort_by_key(|axis| std::cmp::Reverse(strides[by][*axis]));
         let mut axes = [(0, 1, [0; N]); MAX_RANK];
-        for (axis, dim) in dims.iter().enumerate() {
-            axes[axis] = (axis, *dim, strides.map(|strides| strides[axis]));
+        for (to, &axis) in axes.iter_mut().zip(&order[..dims.len()]) {
+            *to = (axis, dims[axis], strides.map(|strides| strides[axis]));
         }
-        axes[..dims.len()].sort_by_key(|(_, _, strides)| std::cmp::Reverse(strides[by]));
         Self { rank: dims.len(), axes }
     }
 
