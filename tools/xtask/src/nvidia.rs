@@ -125,7 +125,7 @@ pub fn test(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
 }
 
 /// What the short checks need: the compiler for kernels, and the driver's header. Those of cuDNN and cuBLASLt come with the libraries only,
-/// 1 GB.
+/// 1.6 GB.
 const FOR_KERNELS: &[&str] =
     &["nvidia-cuda-nvrtc", "nvidia-cuda-runtime", "nvidia-cuda-crt", "nvidia-cuda-cccl"];
 
