@@ -1,7 +1,9 @@
 //! Locks that a forked child finds open, whichever thread of its parent had them.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::mem::ManuallyDrop;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
 
@@ -15,16 +17,18 @@ pub fn forked() {
 }
 
 /// A lock that threads hold beside the interpreter, so that a fork may come at that time. A child begins with what `T` is by default:
-/// its parent's, behind a lock that nobody may be left to open, stays untouched.
+/// its parent's, half changed perhaps and behind a lock that nobody may be left to open, is neither touched nor dropped.
 pub struct Lock<T> {
     forks: u32,
-    mutex: Mutex<T>,
-    of_child: OnceLock<Box<Self>>,
+    mutex: ManuallyDrop<Mutex<T>>,
+    /// Null, or a box that is this lock's own. A fork finds it set or not, never on the way.
+    of_child: AtomicPtr<Self>,
 }
 
 impl<T: Default> Default for Lock<T> {
     fn default() -> Self {
-        Self { forks: FORKS.load(Ordering::Relaxed), mutex: Mutex::default(), of_child: OnceLock::new() }
+        let mutex = ManuallyDrop::default();
+        Self { forks: FORKS.load(Ordering::Relaxed), mutex, of_child: AtomicPtr::new(ptr::null_mut()) }
     }
 }
 
@@ -33,8 +37,39 @@ impl<T: Default> Lock<T> {
         let forks = FORKS.load(Ordering::Relaxed);
         let mut lock = self;
         while lock.forks != forks {
-            lock = lock.of_child.get_or_init(Box::default);
+            lock = lock.of_child();
         }
         lock.mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn of_child(&self) -> &Self {
+        let mut found = self.of_child.load(Ordering::Acquire);
+        if found.is_null() {
+            let made = Box::into_raw(Box::<Self>::default());
+            found = match self.of_child.compare_exchange(found, made, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => made,
+                Err(other) => {
+                    // SAFETY: another thread's came first, and nobody saw this one.
+                    drop(unsafe { Box::from_raw(made) });
+                    other
+                }
+            };
+        }
+        // SAFETY: what is set comes from a box, and stays until this lock is dropped.
+        unsafe { &*found }
+    }
+}
+
+impl<T> Drop for Lock<T> {
+    fn drop(&mut self) {
+        if self.forks == FORKS.load(Ordering::Relaxed) {
+            // SAFETY: it is dropped once, by the process that made it.
+            unsafe { ManuallyDrop::drop(&mut self.mutex) };
+        }
+        let of_child = *self.of_child.get_mut();
+        if !of_child.is_null() {
+            // SAFETY: it comes from a box, and nothing borrows it any more.
+            drop(unsafe { Box::from_raw(of_child) });
+        }
     }
 }
