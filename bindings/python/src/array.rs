@@ -14,7 +14,7 @@ use std::sync::Mutex;
 use crate::device::{Place, Stream};
 use crate::dlpack::{self, Allocator, Exchange, Tensor, Versioned};
 use crate::streams::{self, Consumer};
-use crate::{ArrayError, interface};
+use crate::{ArrayError, interface, storage};
 
 /// More dimensions than any tensor has.
 pub const MOST_DIMS: usize = 16;
@@ -47,12 +47,6 @@ impl View {
     pub fn place(&self) -> Option<Place> {
         Place::of(self.device)
     }
-}
-
-/// Whether there can be memory at an address. Storage that PyTorch gave up leaves tensors that begin at 0, or at their offset from there.
-pub fn has_memory(address: usize) -> bool {
-    // What Linux lets no process map.
-    address >= 1 << 16
 }
 
 /// What keeps an array as it is described.
@@ -244,6 +238,7 @@ fn by_exchange(
     }
     // SAFETY: the tensor was filled, and nothing else of its owner has run since.
     let mut view = unsafe { of_tensor(&tensor, false, name) }?;
+    view.data = storage::address(array, &tensor)?;
     refuse_negated(array, &view, name)?;
     if let Some(place) = view.place().filter(|place| *place != Place::Host) {
         view.stream = consumer.of_exchange(array.py(), exchange, place);
@@ -335,13 +330,17 @@ fn by_dlpack(
                 )));
             }
             // SAFETY: the capsule owns the tensor and is alive for the whole of this function.
-            unsafe { of_tensor(&managed.tensor, managed.flags & dlpack::READ_ONLY != 0, name) }
+            let view = unsafe { of_tensor(&managed.tensor, managed.flags & dlpack::READ_ONLY != 0, name) }?;
+            View { data: storage::address(array, &managed.tensor)?, ..view }
         } else {
             let tensor = capsule.pointer_checked(Some(c"dltensor"))?.cast::<Tensor>();
             // SAFETY: a capsule of this name begins with such a tensor, alive as long as the capsule.
-            unsafe { of_tensor(tensor.as_ref(), false, name) }
+            let tensor = unsafe { tensor.as_ref() };
+            // SAFETY: the tensor was filled by its owner.
+            let view = unsafe { of_tensor(tensor, false, name) }?;
+            View { data: storage::address(array, tensor)?, ..view }
         }
-    }?;
+    };
     refuse_negated(array, &view, name)?;
     view.stream = producer;
     // A capsule that nobody took over ends what it describes when it goes.

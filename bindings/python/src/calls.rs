@@ -6,11 +6,12 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::array::{Described, has_memory};
+use crate::array::Described;
 use crate::device::Place;
 use crate::dlpack;
 use crate::plan::Plan;
 use crate::signature::{self, Known, Signature, Torch};
+use crate::storage::has_memory;
 use crate::streams::Consumer;
 
 /// What tensors have to begin at.
@@ -46,13 +47,31 @@ impl Model {
         options.set_item(intern!(py, "dtype"), kind)?;
         options.set_item(intern!(py, "device"), device)?;
         let layout = (PyTuple::new(py, dims)?, PyTuple::new(py, &strides)?).into_pyobject(py)?;
-        let tensor = torch.empty_strided.bind(py).call(&layout, Some(&options))?;
-        let like = torch.empty_like.bind(py).call1((&tensor,))?;
+        // Memory may be short: the result is there, and must not be lost for what spares time later.
+        Ok(match Self::without_memory(torch, &layout, &options, &strides) {
+            Ok(Some(tensor)) => Self::Tensor(tensor),
+            _ => Self::Layout(layout.unbind(), options.unbind()),
+        })
+    }
+
+    /// A tensor that gave its memory up; none where new ones like it have other strides, which is asked of one that never had memory.
+    fn without_memory(
+        torch: &Torch,
+        layout: &Bound<'_, PyTuple>,
+        options: &Bound<'_, PyDict>,
+        strides: &[i64],
+    ) -> PyResult<Option<Py<PyAny>>> {
+        let py = layout.py();
+        let (empty_strided, empty_like) = (torch.empty_strided.bind(py), torch.empty_like.bind(py));
+        let nowhere = options.copy()?;
+        nowhere.set_item(intern!(py, "device"), intern!(py, "meta"))?;
+        let like = empty_like.call1((empty_strided.call(layout, Some(&nowhere))?,))?;
         if like.call_method0(intern!(py, "stride"))?.extract::<Vec<i64>>()? != strides {
-            return Ok(Self::Layout(layout.unbind(), options.unbind()));
+            return Ok(None);
         }
+        let tensor = empty_strided.call(layout, Some(options))?;
         tensor.call_method0(intern!(py, "untyped_storage"))?.call_method1(intern!(py, "resize_"), (0,))?;
-        Ok(Self::Tensor(tensor.unbind()))
+        Ok(Some(tensor.unbind()))
     }
 
     fn make<'py>(&self, py: Python<'py>, torch: &Torch) -> PyResult<Bound<'py, PyAny>> {

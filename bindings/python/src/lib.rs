@@ -17,6 +17,7 @@ mod plan;
 mod router;
 mod signature;
 mod spec;
+mod storage;
 mod streams;
 
 use hipdnn_plugin_sdk::cuda::CudaError;

@@ -10,6 +10,7 @@ use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
 
 use crate::array::{self, Described};
 use crate::dlpack::{self, Exchange};
+use crate::storage;
 
 /// What is asked of PyTorch in each call.
 pub struct Torch {
@@ -157,7 +158,7 @@ impl Signature {
         self.words.extend_from_slice(dims);
         self.words.extend_from_slice(strides);
         self.device.get_or_insert(tensor.device);
-        self.addresses.push(of.address());
+        self.addresses.push(storage::address(value, tensor)?.expose_provenance());
         Ok(true)
     }
 

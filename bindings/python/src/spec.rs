@@ -3,8 +3,9 @@
 use pyo3::prelude::*;
 
 use crate::ArrayError;
-use crate::array::{View, has_memory};
+use crate::array::View;
 use crate::device::Place;
+use crate::storage::has_memory;
 
 /// A tensor that memory is bound to.
 #[derive(FromPyObject)]

@@ -51,12 +51,15 @@ def test_what_runs_backwards_is_right_or_refused(x_step, y_step):
 
 def test_overlapping_results_are_right_or_refused():
     room = np.zeros(16, F32)
-    x, y = np.arange(6, dtype=F32).reshape(2, 3), np.lib.stride_tricks.as_strided(room, (2, 3), (4, 4))
+    x, y = np.arange(1, 7, dtype=F32).reshape(2, 3), np.lib.stride_tricks.as_strided(room, (2, 3), (4, 4))
     try:
         graph, a, b = negation(x, y)
         graph.execute({a: x, b: y})
     except hipdnn.Error as error:
-        assert str(error)
+        assert str(error) and (room == 0).all()
+        return
+    for k in range(4):
+        assert room[k] in [-x[i, j] for i in range(2) for j in range(3) if i + j == k]
     assert (room[4:] == 0).all()
 
 
@@ -134,13 +137,16 @@ def test_tensors_whose_storage_was_given_up_are_told():
     a = graph.tensor([6], name="a")
     b = graph.neg(a).set_output(True)
     graph.execute({a: x, b: y})
-    gone, whole = torch.arange(6.0), torch.arange(12.0)
-    part = whole[4:10]
+    # The last one begins beyond what no process maps.
+    gone, whole, large = torch.arange(6.0), torch.arange(12.0), torch.arange(40000.0)
+    parts = (gone, whole[4:10], large[20000:20006])
     with hipdnn.torch.enable():
-        F.gelu(gone), F.gelu(part)
-    for freed in (gone, whole):
+        for part in parts:
+            F.gelu(part)
+    for freed in (gone, whole, large):
         freed.untyped_storage().resize_(0)
-    for freed in (gone, part):
+    assert parts[-1].data_ptr() == 80000
+    for freed in parts:
         for of in ({a: freed, b: y}, {a: x, b: freed}):
             with pytest.raises(hipdnn.ArrayError, match="no memory any more"):
                 graph.execute(of)
@@ -150,10 +156,37 @@ def test_tensors_whose_storage_was_given_up_are_told():
     assert y.equal(-x)
 
 
+SHORT = """
+import resource
+import torch
+import torch.nn.functional as F
+import hipdnn.torch
+
+torch.set_num_threads(1)
+x = torch.zeros(1 << 26)
+with hipdnn.torch.enable():
+    F.gelu(x[:64])
+    with open("/proc/self/statm") as of:
+        taken = int(of.read().split()[0]) * resource.getpagesize()
+    # Room for the result, and not for another one.
+    room = x.numel() * x.element_size() * 3 // 2
+    resource.setrlimit(resource.RLIMIT_AS, (taken + room, resource.RLIM_INFINITY))
+    for _ in range(3):
+        assert not F.gelu(x).any()
+    assert hipdnn.torch.report()[-1].routed, hipdnn.torch.report()
+"""
+
+
+def test_little_memory_beside_results_is_enough():
+    pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
+    ended = subprocess.run([sys.executable, "-W", "ignore", "-c", SHORT], capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 0, ended.stderr
+
+
 # Processes.
 
 FORKS = """
-import os, threading
+import gc, os, threading
 import numpy as np
 import hipdnn
 
@@ -180,7 +213,19 @@ for _ in range(60):
         graph.execute(of)
         with hipdnn.Graph() as other:
             other.exp(other.tensor([4]))
-        os._exit(0 if (of[y] == 384).all() and (other(np.zeros(4, np.float32)) == 1).all() else 1)
+        right = (of[y] == 384).all() and (other(np.zeros(4, np.float32)) == 1).all()
+        # A child of its own.
+        grandchild = os.fork()
+        if grandchild == 0:
+            of[y][:] = 0
+            graph.execute(of)
+            right = (of[y] == 384).all()
+        elif os.waitstatus_to_exitcode(os.waitpid(grandchild, 0)[1]) != 0:
+            right = False
+        # Plans go, and what threads of the parent were changing does not.
+        del x, y, graph, other
+        gc.collect()
+        os._exit(0 if right else 1)
     if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0:
         wrong.append("a child's")
 done.set()
