@@ -37,7 +37,8 @@ def nvidia():
     last = max(row["date"] for row in rows)
     for row in (row for row in rows if row["date"] == last):
         what, _, against = row["what"].partition(": ")
-        if " against " not in against:
+        # Others compare an engine with itself.
+        if " against torch" not in against:
             continue
         bar = (against.split(" against ")[0], row)
         known = groups.setdefault(what, [bar])

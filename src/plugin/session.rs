@@ -98,36 +98,39 @@ impl Session {
     /// Asks each plugin for a handle; one that fails is left out.
     pub fn open(set: Arc<PluginSet>) -> Arc<Self> {
         let home = device::place();
-        let session = Arc::<Self>::new_uninit();
-        // Made where it lies: to move it costs more than to ask for handles.
-        // SAFETY: the pointer is to memory of this size, which nobody else has yet.
-        let place = unsafe { &mut *Arc::as_ptr(&session).cast_mut() };
-        let Self { handles, left_out, heuristics, set, .. } = place.write(Self {
-            left_out: Vec::new(),
-            heuristics: None,
-            cache: OnceLock::new(),
-            stream: AtomicPtr::new(ptr::null_mut()),
-            changing: AtomicU32::new(0),
-            home,
-            has_moved: AtomicBool::new(false),
-            handles: SmallVec::new(),
-            set,
-        });
-        if !set.heuristics.is_empty() {
-            *heuristics = Some(Box::new(HeuristicHandles::open(Arc::clone(set))));
-        }
-        for (place, plugin) in (0..).zip(&set.plugins) {
-            handles.push(match open(plugin) {
-                Ok(handle) => Opened(Some(handle)),
-                Err(reason) => {
-                    log::error(|| format!("plugin {} is left out: {reason}", plugin.path.display()));
-                    left_out.push((place, reason));
-                    Opened(None)
-                }
+        let mut session = Arc::new_uninit();
+        // Written where it lies: to move it costs more than to ask for handles.
+        if let Some(room) = Arc::get_mut(&mut session) {
+            room.write(Self {
+                left_out: Vec::new(),
+                heuristics: None,
+                cache: OnceLock::new(),
+                stream: AtomicPtr::new(ptr::null_mut()),
+                changing: AtomicU32::new(0),
+                home,
+                has_moved: AtomicBool::new(false),
+                handles: SmallVec::new(),
+                set,
             });
         }
-        // SAFETY: it was written above.
-        unsafe { session.assume_init() }
+        // SAFETY: nobody else has the new memory yet, so it was written above.
+        let mut session: Arc<Self> = unsafe { session.assume_init() };
+        if let Some(Self { handles, left_out, heuristics, set, .. }) = Arc::get_mut(&mut session) {
+            if !set.heuristics.is_empty() {
+                *heuristics = Some(Box::new(HeuristicHandles::open(Arc::clone(set))));
+            }
+            for (place, plugin) in (0..).zip(&set.plugins) {
+                handles.push(match open(plugin) {
+                    Ok(handle) => Opened(Some(handle)),
+                    Err(reason) => {
+                        log::error(|| format!("plugin {} is left out: {reason}", plugin.path.display()));
+                        left_out.push((place, reason));
+                        Opened(None)
+                    }
+                });
+            }
+        }
+        session
     }
 
     /// Why the plugin at this place gave no handle, if it did not.

@@ -1,6 +1,7 @@
 //! Folders outside of the clone for what takes minutes to install: every clone uses them, and they are there the next time.
 
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
 
 use crate::Failure;
 
@@ -14,4 +15,15 @@ pub fn folder(variable: &str, name: &str) -> Result<PathBuf, Failure> {
         .ok_or_else(|| {
             Failure::new(format!("{variable} and HOME are not set: no place for what is installed"))
         })
+}
+
+/// Waits until no other process installs into the folder or uses it, until the answer is dropped. The folder and what it lies in are made.
+pub fn lock(folder: &Path, wanted_by: &str) -> Result<File, Failure> {
+    fs::create_dir_all(folder)?;
+    let lock = File::create(folder.with_extension("lock"))?;
+    if lock.try_lock().is_err() {
+        println!("{wanted_by}: waiting for another process that uses {}", folder.display());
+        lock.lock()?;
+    }
+    Ok(lock)
 }

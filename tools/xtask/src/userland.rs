@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::Failure;
+use crate::cache;
 use crate::process::{command, exists, run};
 use crate::tools::{self, Tool};
 
@@ -37,12 +38,7 @@ impl Userland {
         contents: &'static Contents,
         wanted_by: &str,
     ) -> Result<Option<Self>, Failure> {
-        fs::create_dir_all(&folder)?;
-        let lock = File::create(folder.with_extension("lock"))?;
-        if lock.try_lock().is_err() {
-            println!("{wanted_by}: waiting for another process that uses {}", folder.display());
-            lock.lock()?;
-        }
+        let lock = cache::lock(&folder, wanted_by)?;
         let userland = Self { folder, contents, _lock: lock };
         let missing = match userland.missing()? {
             Some(missing) => Some(missing),
@@ -96,11 +92,17 @@ impl Userland {
     fn make(&self) -> Result<(), Failure> {
         tools::require(&[&DEBOOTSTRAP])?;
         let mirror = mirror().ok_or_else(|| Failure::new("apt-get names no Debian archive"))?;
-        if self.folder.exists() {
-            // A download that was broken off. debootstrap leaves nothing mounted once it has ended.
+        // What was broken off, or has other packages. debootstrap leaves nothing mounted once it has ended.
+        if self.begun().exists() {
             fs::remove_dir_all(&self.folder)?;
+            fs::create_dir_all(&self.folder)?;
+        } else if fs::read_dir(&self.folder)?.next().is_some() {
+            let folder = self.folder.display();
+            return Err(Failure::new(format!(
+                "{folder} is neither empty nor a folder that this command has made"
+            )));
         }
-        fs::create_dir_all(&self.folder)?;
+        fs::write(self.begun(), "made by cargo xtask\n")?;
         run(command("debootstrap", ["--variant=minbase", SUITE]).arg(&self.folder).arg(mirror))?;
         if let Some(architecture) = self.contents.foreign {
             run(&mut self.command(&["dpkg", "--add-architecture", architecture]))?;
@@ -111,6 +113,11 @@ impl Userland {
         run(install.args(self.contents.packages).env("DEBIAN_FRONTEND", "noninteractive"))?;
         fs::write(self.record(), self.contents.packages.join(" "))?;
         Ok(())
+    }
+
+    /// The file that says that the folder is ours to remove, from before its first package on.
+    fn begun(&self) -> PathBuf {
+        self.folder.join("hipdnn-userland")
     }
 
     /// The file that says which packages it has.

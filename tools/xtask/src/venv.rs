@@ -4,10 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::Failure;
+use crate::cache;
 use crate::process::{command, run};
 
 /// The environment in `folder`, with the newest of the packages unless it has them. The failure says what `wanted_by` lacks.
 pub fn ready(folder: &Path, packages: &[&str], wanted_by: &str) -> Result<PathBuf, Failure> {
+    // Other clones may use the same folder.
+    let _lock = cache::lock(folder, wanted_by)?;
     let mark = folder.join("installed");
     if fs::read_to_string(&mark).is_ok_and(|text| text == packages.join(" ")) {
         return Ok(folder.to_owned());
