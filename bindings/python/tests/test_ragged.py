@@ -72,6 +72,12 @@ def test_ragged_attention(multiplier, kind, random):
     again = np.full_like(result, 7)
     loaded.execute({**{tensor.uid: array for tensor, array in of.items()}, y.uid: as_tensor(again)})
     np.testing.assert_array_equal(again, result)
+    tensors = {tensor.get_uid(): tensor for tensor in loaded.tensors}
+    for tensor in (*inputs, y):
+        got = tensors[tensor.get_uid()]
+        assert got.get_ragged_offset() is tensors[offset.get_uid()]
+        assert got.ragged_offset_multiplier == multiplier
+    assert tensors[offset.get_uid()].get_ragged_offset() is None
 
 
 @pytest.mark.parametrize("wrong", [[0, 4, -3, 11], [0, 4, 18, 19], [0, 4, 2**40, 2**40 + 1]])

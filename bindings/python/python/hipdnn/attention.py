@@ -107,9 +107,10 @@ class Attention(Operations):
         """softmax(q · kᵀ · attn_scale + bias) · v, with q [B, H, Sq, D], k [B, Hk, Skv, D] and v [B, Hk, Skv, Dv].
 
         Answers O [B, H, Sq, Dv] and, with ``generate_stats=True`` or ``is_inference=False``, the statistics that the
-        gradients need, [B, H, Sq, 1] in single precision (else None). ``dropout`` is (probability, seed, offset) or (mask, scale).
-        Types are floats. Lengths of sequences are int32 of [B, 1, 1, 1]. ``max_total_seq_len_q`` and ``max_total_seq_len_kv`` are there for porting:
-        ragged tensors are bounded by their own shape and strides.
+        gradients need, [B, H, Sq, 1] of type double where q was given that, of float otherwise (else None).
+        ``dropout`` is (probability, seed, offset) or (mask, scale). Types are floats. Lengths of sequences are int32 of [B, 1, 1, 1].
+        ``max_total_seq_len_q`` and ``max_total_seq_len_kv`` are there for porting: ragged tensors are bounded by their own shape and
+        strides.
         """
         node = self._name("sdpa", name)
         q, k, v = (self._operand(node, key, tensor) for key, tensor in (("q", q), ("k", k), ("v", v)))

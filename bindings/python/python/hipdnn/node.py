@@ -89,8 +89,8 @@ class Node:
         return node
 
 
-#: What holds for the results of all operations.
-_RESULTS = """Results have the type that ``set_data_type`` says, else the graph's: ``io_data_type`` where an execution hands them out,
+#: What holds for the results of all operations, but for those whose type an operation says.
+_RESULTS = """Results whose type is not said above have the one that ``set_data_type`` says, else the graph's: ``io_data_type`` where an execution hands them out,
         ``intermediate_data_type`` between nodes."""
 
 
@@ -98,6 +98,8 @@ def describe_results(operations: type, also: str = "") -> None:
     """Says of each operation of a class what holds for all of them."""
     for name, method in vars(operations).items():
         if not name.startswith("_"):
+            # What an operation says itself.
+            method.__own_doc__ = method.__doc__
             method.__doc__ = "\n\n        ".join(text for text in (method.__doc__, also, _RESULTS) if text)
 
 

@@ -45,7 +45,7 @@ class Norms(Operations):
         """Batch normalization in training, of [N, C, ...] with [1, C, 1, ...] for scale, bias and statistics.
 
         Answers Y, mean, 1 / sqrt(variance + epsilon), and the running mean and variance after (None without those before). The
-        input's type is a float; statistics have that of the scale.
+        input's type is a float; statistics have the type that the scale was given, else float.
         """
         node = self._name("batchnorm", name)
         of = self._operands(
@@ -186,7 +186,8 @@ class Norms(Operations):
     ) -> list[Tensor | None]:
         """Normalization over the last dimensions, those where the scale is not 1: Y, and in training mean and inv_variance.
 
-        Of [N, S, D] with a scale of [1, 1, D] these are [N, S, D] and [N, S, 1]. Types are floats; statistics have that of the scale.
+        Of [N, S, D] with a scale of [1, 1, D] these are [N, S, D] and [N, S, 1]. Types are floats; statistics
+        have the one that the scale was given, else float.
         """
         node = self._name("layernorm", name)
         of = self._operands(node, "input", {"input": input, "scale": scale, "bias": bias, "epsilon": epsilon})
@@ -248,7 +249,8 @@ class Norms(Operations):
     ) -> list[Tensor | None]:
         """Division by the root of the mean square over the dimensions where the scale is not 1: Y, and in training 1 / root.
 
-        Of [N, S, D] with a scale of [1, 1, D] these are [N, S, D] and [N, S, 1]. Types are floats; 1 / root has that of the scale.
+        Of [N, S, D] with a scale of [1, 1, D] these are [N, S, D] and [N, S, 1]. Types are floats; 1 / root
+        has the one that the scale was given, else float.
         """
         node = self._name("rmsnorm", name)
         of = self._operands(node, "input", {"input": input, "scale": scale, "epsilon": epsilon})

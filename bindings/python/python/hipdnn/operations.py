@@ -93,8 +93,8 @@ class Products(Operations):
     ) -> Tensor:
         """Convolution of an image [N, C, ...] with a filter [K, C / groups, ...] into [N, K, ...].
 
-        One number for each spatial dimension; ``padding`` stands for both ``pre_padding`` and ``post_padding``. Both are of one type:
-        floats of 8 to 64 bits or integers of 8 and 32.
+        One number for each spatial dimension; ``padding`` stands for both ``pre_padding`` and ``post_padding``. Image, filter and
+        result may each be of any type; sums are of the compute type.
         """
         node = self._name("conv_fprop", name)
         image, weight = self._operand(node, "image", image), self._operand(node, "weight", weight)
@@ -204,7 +204,7 @@ class Products(Operations):
     def matmul(
         self, A: Tensor, B: Tensor, compute_data_type: DataTypeLike | None = None, padding: float = 0.0, name: str = ""
     ) -> Tensor:
-        """The product of matrices [..., M, K] and [..., K, N], of floats or integers; dimensions before these two are broadcast.
+        """The product of matrices [..., M, K] and [..., K, N], of any type each; dimensions before these two are broadcast.
 
         ``padding`` is there for porting: no operand is padded, so it must be 0.
         """

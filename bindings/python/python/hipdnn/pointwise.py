@@ -362,5 +362,5 @@ class Pointwise(Operations):
 describe_results(
     Pointwise,
     """Operands are tensors of one rank, of any type, whose sizes are equal or 1, as [1, C, 1, ...] beside [N, C, ...]; the result has
-        the larger sizes. Numbers may stand for operands but the first.""",
+        the larger sizes. Numbers may stand for all operands but one.""",
 )

@@ -38,6 +38,10 @@ class SavedGraph(Graph):
             )  # fmt: skip
             tensor.producer = "saved" if tensor.uid in written else None
             self.tensors.append(tensor)
+        of_uid = {tensor.uid: tensor for tensor in self.tensors}
+        for tensor, of in zip(self.tensors, graph["tensors"]):
+            tensor.ragged_offset = of_uid.get(of.get("ragged_offset_tensor_uid"))
+            tensor.ragged_offset_multiplier = of.get("ragged_offset_multiplier") or 1
         read.update(of["ragged_offset_tensor_uid"] for of in graph["tensors"] if of.get("ragged_offset_tensor_uid") is not None)
         bound = [t for t in self.tensors if not t.is_virtual and t.value is None]
         self._outputs = [t for t in bound if t.uid in written]
