@@ -88,6 +88,7 @@ CALLS = {
     "avg_pool1d": (lambda x: F.avg_pool1d(x, 3, 2), rand(2, 3, 9)),
     "avg_pool2d": (lambda x: F.avg_pool2d(x, (3, 2), 1, (1, 0)), rand(2, 3, 8, 7)),
     "avg_pool2d without padding": (lambda x: F.avg_pool2d(x, 3, 2, 1, True, False), rand(2, 3, 8, 7)),
+    "avg_pool2d beyond the padding": (lambda x: F.avg_pool2d(x, 5, 3, 1, True), rand(2, 3, 7, 7)),
     "adaptive_avg_pool2d": (lambda x: F.adaptive_avg_pool2d(x, (2, None)), rand(2, 3, 8, 7)),
     "adaptive_max_pool2d": (lambda x: F.adaptive_max_pool2d(x, 2), rand(2, 3, 8, 6)),
     "softmax": (lambda x: F.softmax(x, dim=1), rand(3, 5, 4)),

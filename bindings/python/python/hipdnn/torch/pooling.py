@@ -189,7 +189,7 @@ def _avg_pool(
             # What a window has beyond the padding does not count.
             begins = torch.arange(y.shape[at - rank], device=y.device) * step - pad
             counted = (begins + width).clamp(max=size + pad) - begins
-            y = y * (width / counted).to(y.dtype).view(-1, *(1,) * (rank - 1 - at))
+            y = y * (width / counted.to(torch.float64)).to(y.dtype).view(-1, *(1,) * (rank - 1 - at))
     return y
 
 
