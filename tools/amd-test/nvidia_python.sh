@@ -69,6 +69,15 @@ train() {
   grep -e '^loss' -e 'moved by one ulp' -e '^a step' -e '^hipDNN computed' -e 'in PyTorch [0-9]' "$OUT/training.txt" | cut -c1-250
 }
 
+# What a benchmark prints is kept, and shown.
+bench() {
+  limit=$1 name=$2
+  shift 2
+  # shellcheck disable=SC2086 # Words.
+  timeout "$limit" $PINNED python3 "benches/$@" > "$OUT/$name.txt" || status=1
+  cat "$OUT/$name.txt"
+}
+
 # The same network three ways: call by call, a step captured in a graph, compiled.
 three_ways() {
   limit_of_each=$1
@@ -96,7 +105,7 @@ gpt() {
   echo "== a GPT trained on the GPU beside PyTorch, and what small calls cost"
   three_ways 60 train_gpt.py --device cuda --dtype bfloat16 --size 512 --heads 8 --length 512 --texts 16 --steps 60
   three_ways 60 train_gpt.py --device cuda --dtype bfloat16 --size 1024 --heads 16 --length 1024 --texts 8 --steps 30
-  timeout 40 python3 benches/pytorch_calls.py --device cuda --dtype bfloat16 --seconds 0.1 | tee "$OUT/python_calls_gpu.txt"
+  bench 40 python_calls_gpu pytorch_calls.py --device cuda --dtype bfloat16 --seconds 0.1
 }
 
 figures() {
@@ -109,10 +118,8 @@ cpu() {
   echo "== on two threads of the CPU: an execution, small calls, and training beside PyTorch"
   export OMP_NUM_THREADS=2 OMP_WAIT_POLICY=PASSIVE
   if command -v taskset > /dev/null; then PINNED="taskset -c 0,1"; fi
-  # shellcheck disable=SC2086 # Words.
-  timeout 30 $PINNED python3 benches/python_execute.py --rounds 100 | tee "$OUT/python_execute.txt"
-  # shellcheck disable=SC2086 # Words.
-  timeout 30 $PINNED python3 benches/pytorch_calls.py --seconds 0.1 | tee "$OUT/python_calls.txt"
+  bench 30 python_execute python_execute.py --rounds 100
+  bench 30 python_calls pytorch_calls.py --seconds 0.1
   train 90 train_gpt.py --steps 200 --rounding --check
   train 100 train_resnet.py --steps 200 --rounding
   unset OMP_NUM_THREADS OMP_WAIT_POLICY
