@@ -57,20 +57,46 @@ struct Key {
 /// A plan, or why there is none: of the thread that looks for it, whom others wait for.
 type Slot = Arc<Mutex<Option<Result<Arc<Compiled>, PluginError>>>>;
 
-/// The plans of this process, the last used at the end.
-static PLANS: Mutex<VecDeque<(Key, Slot)>> = Mutex::new(VecDeque::new());
+/// The plans of this process.
+struct Plans {
+    /// Those that were made, the last used at the end.
+    kept: VecDeque<(Key, Arc<Compiled>)>,
+    /// Those that threads look for. They take no place of one that is kept: cuDNN may refuse them.
+    sought: Vec<(Key, Slot)>,
+}
 
-/// The slot for a plan, which is now the last used.
-fn slot(key: &Key) -> Slot {
-    let mut plans = PLANS.lock();
-    let known = plans.iter().position(|(other, _)| other == key).and_then(|place| plans.remove(place));
-    let entry = known.unwrap_or_else(|| (key.clone(), Slot::default()));
-    let slot = Arc::clone(&entry.1);
-    if plans.len() >= KEPT {
-        plans.pop_front();
+static PLANS: Mutex<Plans> = Mutex::new(Plans { kept: VecDeque::new(), sought: Vec::new() });
+
+impl Plans {
+    /// A plan that is kept, which is now the last used.
+    fn kept(&mut self, key: &Key) -> Option<Arc<Compiled>> {
+        let place = self.kept.iter().position(|(other, _)| other == key)?;
+        let entry = self.kept.remove(place)?;
+        let plan = Arc::clone(&entry.1);
+        self.kept.push_back(entry);
+        Some(plan)
     }
-    plans.push_back(entry);
-    slot
+
+    /// The slot for a plan that is not kept.
+    fn slot(&mut self, key: &Key) -> Slot {
+        if let Some((_, slot)) = self.sought.iter().find(|(other, _)| other == key) {
+            return Arc::clone(slot);
+        }
+        let slot = Slot::default();
+        self.sought.push((key.clone(), Arc::clone(&slot)));
+        slot
+    }
+
+    /// Ends the search of a slot, and keeps what it found. The answer is no longer kept: cuDNN ends a plan, so let no lock be held then.
+    #[must_use]
+    fn end(&mut self, key: Key, slot: &Slot, found: Option<&Arc<Compiled>>) -> Option<Arc<Compiled>> {
+        self.sought.retain(|(_, other)| !Arc::ptr_eq(other, slot));
+        // Two find one where the first search of a slot failed, and a third thread came before the second.
+        if let (Some(plan), None) = (found, self.kept(&key)) {
+            self.kept.push_back((key, Arc::clone(plan)));
+        }
+        if self.kept.len() > KEPT { self.kept.pop_front().map(|(_, plan)| plan) } else { None }
+    }
 }
 
 /// What cuDNN knows the device of a plan by. Either is alive.
@@ -131,7 +157,13 @@ impl Compiled {
             described: described.clone(),
             options: options.clone(),
         };
-        let slot = slot(&key);
+        let slot = {
+            let mut plans = PLANS.lock();
+            if let Some(plan) = plans.kept(&key) {
+                return Ok(plan);
+            }
+            plans.slot(&key)
+        };
         let mut made = slot.lock();
         match &*made {
             Some(Ok(plan)) => return Ok(Arc::clone(plan)),
@@ -143,10 +175,10 @@ impl Compiled {
         }
         let found = search(maker, described, options).map(Arc::new);
         *made = Some(found.clone());
-        if found.is_err() {
-            // Who comes later looks again.
-            PLANS.lock().retain(|(_, other)| !Arc::ptr_eq(other, &slot));
-        }
+        drop(made);
+        // Where there is none, who comes later looks again.
+        let evicted = PLANS.lock().end(key, &slot, found.as_ref().ok());
+        drop(evicted);
         found
     }
 
@@ -166,14 +198,18 @@ impl Compiled {
         pointers: &[*mut c_void],
         workspace: *mut c_void,
     ) -> Result<(), PluginError> {
-        let pack = Open::new(cudnn, BACKEND_VARIANT_PACK_DESCRIPTOR)?;
-        // SAFETY: the types are those of the attributes.
-        unsafe {
-            pack.set(ATTR_VARIANT_PACK_UNIQUE_IDS, TYPE_INT64, uids)?;
-            pack.set(ATTR_VARIANT_PACK_DATA_POINTERS, TYPE_VOID_PTR, pointers)?;
-            pack.set(ATTR_VARIANT_PACK_WORKSPACE, TYPE_VOID_PTR, &[workspace])?;
-        }
-        let pack = pack.finalize()?;
+        let pack = || {
+            let pack = Open::new(cudnn, BACKEND_VARIANT_PACK_DESCRIPTOR)?;
+            // SAFETY: the types are those of the attributes.
+            unsafe {
+                pack.set(ATTR_VARIANT_PACK_UNIQUE_IDS, TYPE_INT64, uids)?;
+                pack.set(ATTR_VARIANT_PACK_DATA_POINTERS, TYPE_VOID_PTR, pointers)?;
+                pack.set(ATTR_VARIANT_PACK_WORKSPACE, TYPE_VOID_PTR, &[workspace])?;
+            }
+            pack.finalize()
+        };
+        // cuDNN has a plan, so it cannot refuse the graph any more.
+        let pack = pack().map_err(|error| PluginError::internal(error.message().to_owned()))?;
         // SAFETY: the objects are alive, and the caller vouches for the memory.
         let status = unsafe { (cudnn.cudnnBackendExecute)(handle, self.plan.get(), pack.get()) };
         cudnn.check("cudnnBackendExecute", status)
@@ -386,9 +422,12 @@ fn note(reasons: &mut Vec<String>, reason: &str) {
     }
 }
 
-/// What cuDNN does not take is no failure of ours.
+/// Says of what cuDNN does not take that it is the graph. Other failures, as of an allocation, stay what they are.
 fn refused(error: PluginError) -> PluginError {
-    PluginError::not_applicable(format!("cuDNN refuses the graph: {}", error.message()))
+    if error.status() != HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE {
+        return error;
+    }
+    error.with_context(|text| format!("cuDNN refuses the graph: {text}"))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use hipdnn_plugin_sdk::ffi::hipStream_t;
 use hipdnn_plugin_sdk::{PluginError, function_table};
 
 use crate::library;
-use crate::names::STATUS_SUCCESS;
+use crate::names::{STATUS_BAD_PARAM, STATUS_NOT_SUPPORTED, STATUS_SUCCESS};
 
 /// What a function of cuDNN answers; 0 is success.
 pub type cudnnStatus_t = c_int;
@@ -108,6 +108,17 @@ impl Cudnn {
         if status == STATUS_SUCCESS { Ok(()) } else { Err(self.error(function, status)) }
     }
 
+    /// The same for an object that is described to cuDNN: one that it finds wrong or does not support is refused, which is no failure.
+    ///
+    /// # Errors
+    /// When `status` is an error.
+    #[inline]
+    pub fn check_described(&self, function: &str, status: cudnnStatus_t) -> Result<(), PluginError> {
+        self.check(function, status).map_err(|error| {
+            if is_refusal(status) { PluginError::not_applicable(error.message().to_owned()) } else { error }
+        })
+    }
+
     #[cold]
     fn error(&self, function: &str, status: cudnnStatus_t) -> PluginError {
         // SAFETY: any number is fine, and the names live for ever.
@@ -145,6 +156,12 @@ impl Cudnn {
     }
 }
 
+/// Whether a status says that cuDNN does not take what it was given. Each thousand of statuses is a family.
+fn is_refusal(status: cudnnStatus_t) -> bool {
+    const FAMILY: cudnnStatus_t = 1000;
+    [STATUS_BAD_PARAM, STATUS_NOT_SUPPORTED].map(|first| first / FAMILY).contains(&(status / FAMILY))
+}
+
 /// The first cause in what cuDNN writes of a failure: lines with a status and a reason each, callers last, perhaps behind the engine's
 /// number and knobs.
 fn cause(text: &str) -> &str {
@@ -162,6 +179,15 @@ mod tests {
         assert_eq!(cause(text), "a pattern");
         assert_eq!(cause(" ptrDesc->finalize()\n"), "ptrDesc->finalize()");
         assert_eq!(cause(""), "");
+    }
+
+    #[test]
+    fn only_what_cudnn_does_not_take_is_a_refusal() {
+        let refusals = [2000, 2006, 3000, 3014];
+        assert!(refusals.into_iter().all(is_refusal));
+        // Not initialized, failed allocations and compilations, a failed execution.
+        let failures = [0, 1001, 1999, 4000, 4003, 4004, 5000, 5003];
+        assert!(!failures.into_iter().any(is_refusal));
     }
 
     #[test]

@@ -33,7 +33,7 @@ impl Open {
         // SAFETY: the output is valid, and what is made is taken over at once.
         let object = unsafe {
             let status = (cudnn.cudnnBackendCreateDescriptor)(kind, &mut object);
-            cudnn.check("cudnnBackendCreateDescriptor", status)?;
+            cudnn.check_described("cudnnBackendCreateDescriptor", status)?;
             Object::new(object, cudnn.cudnnBackendDestroyDescriptor)
         };
         Ok(Self { cudnn, object })
@@ -58,7 +58,7 @@ impl Open {
             )
         };
         self.cudnn
-            .check("cudnnBackendSetAttribute", status)
+            .check_described("cudnnBackendSetAttribute", status)
             .map_err(|error| error.with_context(|text| format!("{text} (attribute {name})")))
     }
 
@@ -69,7 +69,7 @@ impl Open {
     pub fn finalize(self) -> Result<Object, PluginError> {
         // SAFETY: the object is alive.
         let status = unsafe { (self.cudnn.cudnnBackendFinalize)(self.object.get()) };
-        self.cudnn.check("cudnnBackendFinalize", status)?;
+        self.cudnn.check_described("cudnnBackendFinalize", status)?;
         Ok(self.object)
     }
 

@@ -6,6 +6,8 @@ use std::ffi::c_int;
 
 hipdnn_plugin_sdk::header_constants! {
     STATUS_SUCCESS: c_int = CUDNN_STATUS_SUCCESS 0;
+    STATUS_BAD_PARAM: c_int = CUDNN_STATUS_BAD_PARAM 2000;
+    STATUS_NOT_SUPPORTED: c_int = CUDNN_STATUS_NOT_SUPPORTED 3000;
     DATA_FLOAT: c_int = CUDNN_DATA_FLOAT 0;
     DATA_DOUBLE: c_int = CUDNN_DATA_DOUBLE 1;
     DATA_HALF: c_int = CUDNN_DATA_HALF 2;

@@ -133,8 +133,8 @@ impl EnginePlugin for CudnnPlugin {
     }
 }
 
-/// Whether cuDNN says that it compiles kernels for a graph. The plan is the one that was found when the graph was supported; of what is not it
-/// may.
+/// Whether cuDNN says that it compiles kernels for a graph. The plan is the one that was found when the graph was supported. A graph that is
+/// refused with the default knobs counts as compiled at run time: with other knobs cuDNN may compile kernels for it.
 fn compiles(handle: &Handle, graph: &Graph) -> Result<bool, PluginError> {
     match plan(handle, CUDNN, CudnnPlugin::request(CUDNN, graph, &[]), &Found::default()) {
         Ok(plan) => Ok(plan::is_runtime_compiled(&plan)),

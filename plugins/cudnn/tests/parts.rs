@@ -12,7 +12,9 @@ use std::thread;
 use hipdnn_cudnn_plugin::knob::CUDNN_TF32;
 use hipdnn_cudnn_plugin::plugin::CudnnPlugin;
 use hipdnn_plugin_sdk::engine_plugin::RUNTIME_COMPILATION;
-use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
+use hipdnn_plugin_sdk::ffi::{
+    HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR, HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE, hipdnnPluginDeviceBuffer_t,
+};
 use hipdnn_plugin_sdk::graph::operation::{Matmul, Pointwise};
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, PointwiseMode, Tensor};
 use hipdnn_plugin_sdk::wire::{KnobSetting, KnobValue};
@@ -32,7 +34,9 @@ function_table! {
             /// How many handles it made.
             fn standin_handles() -> c_int;
             /// Has each search take so many milliseconds.
-            fn standin_slow_down(milliseconds: c_int) -> c_int;
+            fn standin_slow_down(milliseconds: c_int);
+            /// Has it answer this status to the next graph, once, as late as a search.
+            fn standin_fail_graph(status: c_int);
         }
         optional {}
     }
@@ -315,6 +319,78 @@ fn threads_that_plan_the_same_at_once_wait_for_the_first() {
     slow_down(0);
     assert!(results.iter().all(Result::is_ok));
     assert_eq!(together, alone);
+}
+
+/// How often cuDNN is asked for engines to plan a graph.
+fn searches_of(graph: &Graph) -> c_int {
+    let [before, _] = counts();
+    planned(&CudnnPlugin::create_handle().unwrap(), graph).unwrap();
+    counts()[0] - before
+}
+
+#[test]
+fn only_plans_that_are_made_push_out_those_that_are_kept() {
+    let _one = alone();
+    let handle = CudnnPlugin::create_handle().unwrap();
+    let kept = layer(PointwiseMode::TanhFwd, 1000);
+    assert!(searches_of(&kept) > 0);
+    (0..127).for_each(|more| assert!(searches_of(&layer(PointwiseMode::TanhFwd, 1001 + more)) > 0));
+    // No more are kept. Without leave to round nothing is found for others.
+    for columns in 1..4 {
+        let refused = layer(PointwiseMode::TanhFwd, columns);
+        assert!(CudnnPlugin::supports(&handle, CUDNN, &refused).is_err());
+    }
+    assert_eq!(searches_of(&kept), 0);
+    // The one that was longest not used goes first.
+    assert!(searches_of(&layer(PointwiseMode::TanhFwd, 2000)) > 0);
+    assert_eq!(searches_of(&kept), 0);
+    assert!(searches_of(&layer(PointwiseMode::TanhFwd, 1001)) > 0);
+}
+
+#[test]
+fn a_graph_is_refused_for_what_it_is_and_not_for_want_of_memory() {
+    let _one = alone();
+    let handle = CudnnPlugin::create_handle().unwrap();
+    let standin = STANDIN.get().unwrap();
+    // A single node is not divided.
+    let mut graph = layer(PointwiseMode::TanhFwd, 24);
+    graph.nodes.truncate(1);
+    graph.tensors.truncate(3);
+    graph.tensors[2].is_virtual = false;
+    // A parameter that is wrong, an operation that is not supported, an allocation that failed.
+    for (status, expected) in [
+        (2000, HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE),
+        (3001, HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE),
+        (4004, HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR),
+    ] {
+        // SAFETY: the function takes any number.
+        unsafe { (standin.standin_fail_graph)(status) };
+        let error = planned(&handle, &graph).err().unwrap();
+        assert!(error.message().contains(&format!("failed with status {status}: ")), "{error}");
+        assert_eq!(error.status(), expected, "{error}");
+    }
+    assert!(planned(&handle, &graph).is_ok());
+}
+
+#[test]
+fn a_plan_is_kept_that_was_found_after_another_thread_failed() {
+    let _one = alone();
+    let standin = STANDIN.get().unwrap();
+    let graph = layer(PointwiseMode::TanhFwd, 40);
+    let plan = || planned(&CudnnPlugin::create_handle().unwrap(), &graph).is_ok();
+    // SAFETY: the functions take any number.
+    unsafe {
+        (standin.standin_slow_down)(100);
+        (standin.standin_fail_graph)(4000);
+    }
+    let made = thread::scope(|scope| {
+        let planning: Vec<_> = (0..4).map(|_| scope.spawn(plan)).collect();
+        planning.into_iter().map(|thread| thread.join().unwrap()).filter(|made| *made).count()
+    });
+    // SAFETY: as above.
+    unsafe { (standin.standin_slow_down)(0) };
+    assert_eq!(made, 3);
+    assert_eq!(searches_of(&graph), 0);
 }
 
 #[test]

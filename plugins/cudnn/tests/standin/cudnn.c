@@ -17,7 +17,7 @@
 
 enum { SUCCESS = 0, NOT_SUPPORTED = 3000, BAD_PARAM = 2000, INTERNAL_ERROR = 4000, MOST_OPERATIONS = 2, WORKSPACE = 4096, RANK = 8, KEPT = 64 };
 /* Kinds of objects. */
-enum { PLAN = 5, OPERATION_MATMUL = 19 };
+enum { PLAN = 5, GRAPH = 15, OPERATION_MATMUL = 19 };
 /* Attributes. */
 enum {
     POINTWISE_MODE = 0, HEURISTIC_MODE = 200, HEURISTIC_GRAPH = 201, HEURISTIC_RESULTS = 202, CONFIG_ENGINE = 300, PLAN_CONFIG = 401,
@@ -48,6 +48,8 @@ static int plan_count;
 static atomic_int searches, loads;
 /* Milliseconds that a search takes. */
 static atomic_int slowness;
+/* What the next graph is answered, once. */
+static atomic_int graph_status;
 
 int standin_searches(void);
 int standin_searches(void) { return searches; }
@@ -55,6 +57,14 @@ int standin_loads(void);
 int standin_loads(void) { return loads; }
 void standin_slow_down(int milliseconds);
 void standin_slow_down(int milliseconds) { slowness = milliseconds; }
+void standin_fail_graph(int status);
+void standin_fail_graph(int status) { graph_status = status; }
+
+static void pause_for(int milliseconds)
+{
+    const struct timespec pause = {0, milliseconds * 1000000L};
+    nanosleep(&pause, NULL);
+}
 
 static size_t size_of(int type)
 {
@@ -151,6 +161,11 @@ CUDNN(cudnnBackendSetAttribute, object* of, int name, int type, int64_t count, c
 
 CUDNN(cudnnBackendFinalize, object* of)
 {
+    if (of->kind == GRAPH) {
+        const int status = atomic_exchange(&graph_status, SUCCESS);
+        if (status != SUCCESS) pause_for(slowness);
+        return status;
+    }
     if (of->kind != PLAN) return SUCCESS;
     const attribute* json = find(of, PLAN_JSON);
     if (json != NULL) {
@@ -172,9 +187,8 @@ CUDNN(cudnnBackendGetAttribute, object* of, int name, int type, int64_t room, in
     case HEURISTIC_RESULTS: {
         object* graph = descriptor(of, HEURISTIC_GRAPH);
         if (room == 0) {
-            const struct timespec pause = {0, slowness * 1000000L};
             searches++;
-            nanosleep(&pause, NULL);
+            pause_for(slowness);
         }
         if (*(int*)find(of, HEURISTIC_MODE)->values != HEURISTIC_A || find(graph, GRAPH_OPERATIONS)->count > MOST_OPERATIONS) {
             words = "{\"engineId\":0}\nWarning: CUDNN_STATUS_NOT_SUPPORTED; Reason: more than two operations\n";
