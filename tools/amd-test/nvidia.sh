@@ -110,7 +110,7 @@ memcheck() {
     return
   fi
   until=$(($(date +%s) + ${MEMCHECK_SECONDS:-600})) workers=$((($(nproc) + 1) / 2))
-  rm -f "$OUT"/memcheck*.txt
+  rm -f "$OUT"/memcheck[0-9]*.txt "$OUT/memcheck.txt"
   for worker in $(seq "$workers"); do
     {
       part=$((from + worker - 1))
@@ -126,7 +126,7 @@ memcheck() {
   grep -e ' FAILED: ' -e 'amd-test: ' -e ' is left out: ' -e ': exit status [^0]' "$OUT/memcheck.txt" | tr -s ' ' | cut -c1-300
   grep 'ERROR SUMMARY' "$OUT/memcheck.txt" | sort | uniq -c
   echo "passed $(grep -c "$passed" "$OUT/memcheck.txt"), refused $(grep -c ' refused: ' "$OUT/memcheck.txt"), parts without errors $clean of $((to - from + 1))"
-  [ "$clean" -eq $((to - from + 1)) ] && ! grep -q -e ' FAILED: ' "$OUT/memcheck.txt" || status=1
+  [ "$clean" -eq $((to - from + 1)) ] && ! grep -q -e ' FAILED: ' -e ': exit status [^0]' "$OUT/memcheck.txt" || status=1
 }
 
 # Not unless it is named: what CUDA refuses in a check is an error for memcheck, too.
