@@ -124,7 +124,7 @@ fn refused_memory(first: &Context<'_>, second: &Context<'_>) -> Result<Outcome, 
     Ok(Outcome::Passed(format!("{refusals} refusals")))
 }
 
-/// What a context lets kernels of another device do, until it is dropped.
+/// What a context lets kernels of another device do, until it is ended or dropped.
 struct PeerAccess<'a> {
     from: &'a Context<'a>,
     to: &'a Context<'a>,
@@ -146,13 +146,27 @@ impl<'a> PeerAccess<'a> {
         from.check("cuCtxEnablePeerAccess", answer)?;
         Ok(Some(Self { from, to }))
     }
+
+    /// Takes the access back.
+    fn end(self) -> Result<(), Failure> {
+        std::mem::ManuallyDrop::new(self).disable()
+    }
+
+    fn disable(&self) -> Result<(), Failure> {
+        // On an error's way out work may still run.
+        self.from.gpu().synchronize()?;
+        let _entered = self.from.device.enter()?;
+        // SAFETY: access was enabled, and no work that needs it is left.
+        let answer = unsafe { (self.from.driver.cuCtxDisablePeerAccess)(self.to.device.context) };
+        self.from.check("cuCtxDisablePeerAccess", answer)
+    }
 }
 
 impl Drop for PeerAccess<'_> {
     fn drop(&mut self) {
-        let Ok(_entered) = self.from.device.enter() else { return };
-        // SAFETY: access was enabled, and the work that needs it was waited for.
-        unsafe { (self.from.driver.cuCtxDisablePeerAccess)(self.to.device.context) };
+        if let Err(failure) = self.disable() {
+            eprintln!("amd-test: {failure}");
+        }
     }
 }
 
@@ -176,7 +190,7 @@ fn peer_memory(first: &Context<'_>, second: &Context<'_>) -> Result<Outcome, Fai
         first.gpu().synchronize()?;
         case.compare(&expected, &there.results()?).map_err(named)?;
         executions += 1;
-        drop(access);
+        access.end().map_err(named)?;
         for tensor in tensors {
             refused(first, &plan, &here, tensor).map_err(named)?;
             refusals += 1;
