@@ -2,12 +2,14 @@
 //!
 //! `parts DEVICE FOLDER [NAME...]`: a file with the device's properties, as cuDNN writes them in JSON, and a folder of graphs in JSON. The exit
 //! status is 1 where cuDNN fails otherwise than by having no engine, or has none for a graph whose name begins with one of the names. What is saved
-//! of plans lies beside the graphs then, and another process makes plans of it: where cuDNN compiles kernels again, that is a failure, too.
+//! of plans lies beside the graphs then, and another process loads it: where it cannot read a file, or looks again for a plan whose kernels
+//! were compiled, that is a failure, too. Whether cuDNN compiles kernels when it loads a plan cannot be seen here.
 
 use std::error::Error;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -56,7 +58,11 @@ const SECOND: &str = "--saved";
 /// Plans everything in another process, of what was saved. Answers whether it was right.
 fn again(arguments: &[PathBuf]) -> Result<bool, Box<dyn Error>> {
     let began = Instant::now();
-    let ended = Command::new(std::env::current_exe()?).args(arguments).arg(SECOND).output()?;
+    let ended = Command::new(std::env::current_exe()?)
+        .args(arguments)
+        .arg(SECOND)
+        .stderr(Stdio::inherit())
+        .output()?;
     let text = String::from_utf8_lossy(&ended.stdout);
     let is_right = ended.status.success();
     if !is_right {
@@ -134,15 +140,26 @@ fn plan(
     let prepared = prepare(&graph).map_err(|refusal| format!("{name}: {refusal}"))?;
     let of = |saved: &Found| parts(|| Ok(maker), &prepared, &Options::default(), saved);
     let kept = file.with_extension("plan");
-    let first = match fs::read(&kept) {
-        Ok(bytes) if is_second => Found::read(&bytes).and_then(|saved| of(&saved)).and_then(|parts| {
-            // Of what is loaded it is not known.
-            match parts.iter().any(Part::is_runtime_compiled) {
-                true => Err(PluginError::internal("kernels were compiled again")),
-                false => Ok(parts),
-            }
-        }),
-        _ => of(&Found::default()),
+    let first = if is_second {
+        match fs::read(&kept) {
+            Ok(bytes) => Found::read(&bytes).and_then(|saved| of(&saved)).and_then(|parts| {
+                // Of what is loaded it is not known.
+                match parts.iter().any(Part::is_runtime_compiled) {
+                    true => Err(PluginError::internal("a plan with compiled kernels was looked for again")),
+                    false => Ok(parts),
+                }
+            }),
+            // Of a graph that is refused nothing is saved.
+            Err(error) if error.kind() == ErrorKind::NotFound => of(&Found::default())
+                .and_then(|_| Err(PluginError::internal("nothing was saved of the plan"))),
+            Err(error) => return Err(failed(&error)),
+        }
+    } else {
+        // Another run's.
+        match fs::remove_file(&kept) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(&error)),
+            _ => of(&Found::default()),
+        }
     };
     // What is saved of a plan makes the same one.
     let again = |first: Vec<Part>| {
