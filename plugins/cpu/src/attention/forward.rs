@@ -86,7 +86,7 @@ pub(crate) struct ScratchLayout<T> {
 pub(crate) struct Panel<T> {
     /// The queries.
     pub(crate) queries: Range<usize>,
-    /// Their index, rounded up to whole vectors.
+    /// How many there are, rounded up to whole vectors.
     pub(crate) columns: usize,
     pub(crate) seen: VisibleKeys,
     /// The queries as columns.

@@ -277,8 +277,8 @@ impl<T: Functions> Program<T> {
                         let mut result = T::ZERO;
                         let first = operands.first().copied().unwrap_or(0);
                         let mut values = [bindings.ones.as_ptr().add(first); 3];
-                        for (index, operand) in values.iter_mut().zip(operands) {
-                            *index = bindings.ones.as_ptr().add(*operand);
+                        for (value, operand) in values.iter_mut().zip(operands) {
+                            *value = bindings.ones.as_ptr().add(*operand);
                         }
                         mode.run(values, &raw mut result, 1);
                         if let Some(run) = rounded {

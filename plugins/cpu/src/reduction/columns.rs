@@ -52,10 +52,10 @@ impl<T: Float> Task<'_, T> {
                 from = end;
             }
             for (column, total) in totals[..len].iter().enumerate() {
-                let index =
+                let output =
                     (run * kept.len + first + column, y_at + (first + column) * kept.inner_strides[1]);
                 // SAFETY: the offset is that of the result.
-                unsafe { shape.put(y, self.scratch, part, index, *total) };
+                unsafe { shape.put(y, self.scratch, part, output, *total) };
             }
         }
     }

@@ -55,8 +55,8 @@ impl Processors {
         self.home.get_or_init(|| home);
         // SAFETY: the call has no arguments and cannot fail.
         let own = unsafe { libc::syscall(libc::SYS_gettid) };
-        let processor = self.count.fetch_add(1, Ordering::AcqRel);
-        if let (Some(thread), Ok(own)) = (self.threads.get(processor), i32::try_from(own)) {
+        let slot = self.count.fetch_add(1, Ordering::AcqRel);
+        if let (Some(thread), Ok(own)) = (self.threads.get(slot), i32::try_from(own)) {
             thread.store(own, Ordering::Release);
         }
         // The next caller moves this one, too.

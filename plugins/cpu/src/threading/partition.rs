@@ -248,7 +248,7 @@ fn take_each(next: &AtomicUsize, count: usize, mut work: impl FnMut(usize)) {
     }
 }
 
-/// Part `number` of `total`, divided into `parts` parts of nearly the same size.
+/// Part `index` of `total`, divided into `parts` parts of nearly the same size.
 pub(crate) fn part(total: usize, parts: usize, index: usize) -> Range<usize> {
     let (size, larger) = (total / parts, total % parts);
     let start = index * size + index.min(larger);

@@ -277,7 +277,7 @@ unsafe fn dot<T: Float>(a: *const T, b: *const T, len: usize) -> T {
             }
             at += sums.len();
         }
-        let sum = sums.into_iter().fold(T::ZERO, |sum, index| sum + index);
+        let sum = sums.into_iter().fold(T::ZERO, |sum, value| sum + value);
         (at..len).fold(sum, |sum, at| sum + a.add(at).read_unaligned() * b.add(at).read_unaligned())
     }
 }

@@ -156,8 +156,8 @@ impl<T: Float, const SIDE: usize> VectorTask<T> for Filters<T, SIDE> {
                 let [above, middle, below] = rows;
                 for (column, ((a, b), c)) in above.into_iter().zip(middle).zip(below).enumerate() {
                     let transformed = filter::<V, SIDE>([a, b, c]);
-                    for (row, index) in transformed.into_iter().enumerate() {
-                        index.store_lanes(to.add((SIDE * row + column) * to_stride + first), lanes);
+                    for (row, value) in transformed.into_iter().enumerate() {
+                        value.store_lanes(to.add((SIDE * row + column) * to_stride + first), lanes);
                     }
                 }
             }
@@ -280,8 +280,8 @@ impl<T: Float, const SIDE: usize, const OUTPUTS: usize> Inputs<'_, T, SIDE, OUTP
                 for (element, row) in elements.iter_mut().zip(&self.rows) {
                     *element = V::load(from.add(row + column));
                 }
-                for (index, columns) in input(elements).into_iter().zip(&mut to.0) {
-                    index.store(columns.as_mut_ptr().add(column));
+                for (value, columns) in input(elements).into_iter().zip(&mut to.0) {
+                    value.store(columns.as_mut_ptr().add(column));
                 }
             }
         }
@@ -298,8 +298,8 @@ impl<T: Float, const SIDE: usize, const OUTPUTS: usize> Inputs<'_, T, SIDE, OUTP
             // SAFETY: the caller has the instructions and whole vectors after the line.
             unsafe {
                 let transformed = input(elements::<V, SIDE>(from.add(Self::STRIDE * first)));
-                for (column, index) in transformed.into_iter().enumerate() {
-                    index.store(
+                for (column, value) in transformed.into_iter().enumerate() {
+                    value.store(
                         to.add((SIDE * row + column) * self.position_stride + line.first_tile + first),
                     );
                 }
@@ -449,24 +449,24 @@ impl<T: Float, const SIDE: usize, const OUTPUTS: usize> VectorTask<T> for Output
                     let mut lines = [[V::zero(); SIDE]; OUTPUTS];
                     for column in 0..SIDE {
                         let mut elements = [V::zero(); SIDE];
-                        for (line, index) in elements.iter_mut().enumerate() {
-                            *index = V::load(from.add((SIDE * line + column) * rows * width));
+                        for (line, value) in elements.iter_mut().enumerate() {
+                            *value = V::load(from.add((SIDE * line + column) * rows * width));
                         }
                         let transformed = output::<V, SIDE, OUTPUTS>(elements);
-                        for (line, index) in lines.iter_mut().zip(transformed) {
-                            line[column] = index;
+                        for (line, value) in lines.iter_mut().zip(transformed) {
+                            line[column] = value;
                         }
                     }
                     for (line, elements) in lines.into_iter().enumerate() {
                         let mut outputs = output::<V, SIDE, OUTPUTS>(elements);
-                        for index in &mut outputs {
+                        for value in &mut outputs {
                             // Zero times infinity or NaN is NaN.
-                            zeros = index.mul_add(V::zero(), zeros);
+                            zeros = value.mul_add(V::zero(), zeros);
                             if let Some(bias) = bias {
-                                *index = sum(*index, bias);
+                                *value = sum(*value, bias);
                             }
                             if relu {
-                                *index = index.lanewise(Lanewise::Relu, *index);
+                                *value = value.lanewise(Lanewise::Relu, *value);
                             }
                         }
                         let offset = (OUTPUTS * row + line) * width + vector * V::LANES;
