@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import subprocess
 import sys
 import threading
@@ -154,6 +156,27 @@ def test_tensors_whose_storage_was_given_up_are_told():
             F.gelu(freed)
     graph.execute({a: x, b: y})
     assert y.equal(-x)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="places memory as Linux does")
+def test_tensors_that_lie_low_are_taken():
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
+    libc, size, fixed_if_free = ctypes.CDLL(None, use_errno=True), 1 << 16, 0x100000
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | fixed_if_free
+    # As the heap of a program that is linked to a fixed place.
+    at = libc.mmap(1 << 38, size, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
+    assert at == 1 << 38, ctypes.get_errno()
+    low = torch.frombuffer((ctypes.c_char * size).from_address(at), dtype=torch.float32)
+    graph = hipdnn.Graph()
+    a = graph.tensor([6])
+    b = graph.neg(a).set_output(True)
+    low[:] = torch.arange(low.numel())
+    for begin in (0, 400, 12000):
+        x, y = low[begin : begin + 6], torch.zeros(6)
+        graph.execute({a: x, b: y})
+        assert x.data_ptr() < 1 << 40 and y.equal(-x)
 
 
 SHORT = """

@@ -90,8 +90,8 @@ class Node:
 
 
 #: What holds for the results of all operations, but for those whose type an operation says.
-_RESULTS = """Results whose type is not said above have the one that ``set_data_type`` says, else the graph's: ``io_data_type`` where an execution hands them out,
-        ``intermediate_data_type`` between nodes."""
+_RESULTS = """Results whose type is not said above have the one that ``set_data_type`` says, else the graph's:
+        ``io_data_type`` where an execution hands them out, ``intermediate_data_type`` between nodes."""
 
 
 def describe_results(operations: type, also: str = "") -> None:
