@@ -1,5 +1,5 @@
 //! The stack frames of functions on the way of a plan: none is larger than 4 KiB, so that threads with small stacks can plan. Read from
-//! how each function of a release build begins.
+//! what each function of a release build takes of the stack between two calls.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -64,8 +64,10 @@ struct Frame {
 #[derive(Default)]
 struct Reader {
     frames: Vec<Frame>,
-    /// The function that is read, up to its first call.
+    /// The function that is read, with the most that it takes between two calls: a function may have its frame made behind an early return.
     at: Option<Frame>,
+    /// What it has taken since the last call.
+    taken: usize,
     /// Inside of the loop that touches each page of a large frame.
     probes: bool,
 }
@@ -75,28 +77,38 @@ impl Reader {
         if let Some((_, name)) = line.split_once('<').filter(|_| line.ends_with(">:")) {
             self.end();
             let function = name.trim_end_matches(">:").to_owned();
-            // The address to return to.
-            self.at = function.contains("hipdnn_").then_some(Frame { function, bytes: 8 });
+            self.at = function.contains("hipdnn_").then_some(Frame { function, bytes: 0 });
             return;
         }
-        let Some(frame) = &mut self.at else { return };
+        if self.at.is_none() {
+            return;
+        }
         let mut words = line.split('\t').nth(1).unwrap_or_default().split_whitespace();
         let (operation, operands) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         match operation {
-            "push" => frame.bytes += 8,
-            "sub" if !self.probes => frame.bytes += amount(operands, "$0x", ",%rsp"),
+            "push" => self.taken += 8,
+            "sub" if !self.probes => self.taken += amount(operands, "$0x", ",%rsp"),
             "lea" => {
                 let most = amount(operands, "-0x", "(%rsp),%r11");
                 self.probes = self.probes || most > 0;
-                frame.bytes += most;
+                self.taken += most;
             }
             "jne" => self.probes = false,
-            "call" => self.end(),
+            "call" => self.called(),
             _ => (),
         }
     }
 
+    fn called(&mut self) {
+        let taken = std::mem::take(&mut self.taken);
+        if let Some(frame) = &mut self.at {
+            // The address to return to is part of it.
+            frame.bytes = frame.bytes.max(taken + 8);
+        }
+    }
+
     fn end(&mut self) {
+        self.called();
         self.frames.extend(self.at.take());
         self.probes = false;
     }
@@ -118,12 +130,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_are_what_functions_begin_with() {
+    fn frames_are_what_functions_take_between_calls() {
         let text = "\
-0000000000001000 <hipdnn_a::small>:
+0000000000001000 <hipdnn_a::late>:
     1000:\tpush   %rbp
     1001:\ttest   %eax,%eax
-    1002:\tjne    1100 <hipdnn_a::small+0x100>
+    1002:\tjne    1100 <hipdnn_a::late+0x100>
     1003:\tsub    $0x118,%rsp
     1004:\tcall   *0x13ea70(%rip)
     1005:\tsub    $0x800,%rsp
@@ -147,11 +159,8 @@ mod tests {
         let mut reader = Reader::default();
         text.lines().for_each(|line| reader.read(line));
         let frames: Vec<_> = reader.finish().into_iter().map(|frame| (frame.function, frame.bytes)).collect();
-        let expected = [
-            ("hipdnn_a::small", 0x128),
-            ("hipdnn_b::two_pages<T>", 0x1028),
-            ("hipdnn_b::many_pages", 0x6210),
-        ];
+        let expected =
+            [("hipdnn_a::late", 0x808), ("hipdnn_b::two_pages<T>", 0x1028), ("hipdnn_b::many_pages", 0x6210)];
         assert_eq!(frames, expected.map(|(name, bytes)| (name.to_owned(), bytes)));
     }
 }
