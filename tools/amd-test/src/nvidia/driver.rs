@@ -67,7 +67,7 @@ function_table! {
 /// A program that compiles where `cuda.h` has these functions and numbers.
 pub fn prototypes() -> String {
     let pointers = &["CUcontext", "CUstream", "CUgraph", "CUgraphExec", "CUgraphNode"];
-    let program = Prototypes::new("#include <cuda.h>\n", &["CUresult"], pointers);
+    let program = Prototypes::new("#include <cuda.h>\n", &["CUresult", "CUdevice"], pointers);
     program.functions(Driver::SIGNATURES).constants(CONSTANTS).program()
 }
 
