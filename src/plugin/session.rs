@@ -98,10 +98,11 @@ impl Session {
     /// Asks each plugin for a handle; one that fails is left out.
     pub fn open(set: Arc<PluginSet>) -> Arc<Self> {
         let home = device::place();
-        let mut session = Arc::new_uninit();
-        // Written where it lies: to move it costs more than to ask for handles.
-        if let Some(room) = Arc::get_mut(&mut session) {
-            room.write(Self {
+        let session = Arc::<Self>::new_uninit();
+        // Written where it lies: to move it costs more than to ask for handles, and so does `Arc::get_mut`, which counts.
+        // SAFETY: the memory is as large as a session, nobody else has it yet, and it is a session once it was written.
+        let session = unsafe {
+            Arc::as_ptr(&session).cast_mut().cast::<Self>().write(Self {
                 left_out: Vec::new(),
                 heuristics: None,
                 cache: OnceLock::new(),
@@ -112,23 +113,23 @@ impl Session {
                 handles: SmallVec::new(),
                 set,
             });
+            session.assume_init()
+        };
+        // SAFETY: nobody else has it yet. Should a plugin's call unwind, what was opened so far ends with the session.
+        let Self { handles, left_out, heuristics, set, .. } =
+            unsafe { &mut *Arc::as_ptr(&session).cast_mut() };
+        if !set.heuristics.is_empty() {
+            *heuristics = Some(Box::new(HeuristicHandles::open(Arc::clone(set))));
         }
-        // SAFETY: nobody else has the new memory yet, so it was written above.
-        let mut session: Arc<Self> = unsafe { session.assume_init() };
-        if let Some(Self { handles, left_out, heuristics, set, .. }) = Arc::get_mut(&mut session) {
-            if !set.heuristics.is_empty() {
-                *heuristics = Some(Box::new(HeuristicHandles::open(Arc::clone(set))));
-            }
-            for (place, plugin) in (0..).zip(&set.plugins) {
-                handles.push(match open(plugin) {
-                    Ok(handle) => Opened(Some(handle)),
-                    Err(reason) => {
-                        log::error(|| format!("plugin {} is left out: {reason}", plugin.path.display()));
-                        left_out.push((place, reason));
-                        Opened(None)
-                    }
-                });
-            }
+        for (place, plugin) in (0..).zip(&set.plugins) {
+            handles.push(match open(plugin) {
+                Ok(handle) => Opened(Some(handle)),
+                Err(reason) => {
+                    log::error(|| format!("plugin {} is left out: {reason}", plugin.path.display()));
+                    left_out.push((place, reason));
+                    Opened(None)
+                }
+            });
         }
         session
     }
