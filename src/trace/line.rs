@@ -79,16 +79,21 @@ impl Place {
     }
 }
 
+/// How an event of a category begins: one piece of text, which takes less time to write than three.
+macro_rules! begin {
+    ($category:literal) => {
+        concat!("{\"ph\":\"X\",\"cat\":\"", $category, "\",\"name\":\"")
+    };
+}
+
 /// The event of the trace for a record.
 pub fn of_trace(record: &Record, place: &mut Place, to: &mut Vec<u8>) {
     let (begin, thread) = match &record.event {
-        Event::Call(..) => ("{\"ph\":\"X\",\"cat\":\"api\",\"name\":\"", record.thread),
-        Event::Phase(..) | Event::Planned(..) => {
-            ("{\"ph\":\"X\",\"cat\":\"plan\",\"name\":\"", record.thread)
-        }
-        Event::Executed(..) => ("{\"ph\":\"X\",\"cat\":\"execute\",\"name\":\"", record.thread),
-        Event::Step(..) => ("{\"ph\":\"X\",\"cat\":\"step\",\"name\":\"", record.thread),
-        Event::OnDevice(..) => ("{\"ph\":\"X\",\"cat\":\"device\",\"name\":\"", DEVICE),
+        Event::Call(..) => (begin!("api"), record.thread),
+        Event::Phase(..) | Event::Planned(..) => (begin!("plan"), record.thread),
+        Event::Executed(..) => (begin!("execute"), record.thread),
+        Event::Step(..) => (begin!("step"), record.thread),
+        Event::OnDevice(..) => (begin!("device"), DEVICE),
     };
     add(to, &[begin]);
     match &record.event {

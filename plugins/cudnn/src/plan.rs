@@ -145,9 +145,9 @@ pub unsafe fn execute(
             // SAFETY: the caller vouches for the memory, and the workspace has room for what the largest step needs.
             unsafe { part.run(ready, tensors, scratch) }
         }
-        // SAFETY: as above.
+        // SAFETY: the caller vouches for the memory, and the workspace has room for what the largest step needs.
         Step::Product(product) => unsafe { product.run(tensors, scratch, entered.stream) },
     };
-    // SAFETY: as promised by the caller.
+    // SAFETY: the buffers and the workspace are valid until the work is done, as this function requires.
     unsafe { plan.execute(entered.device, entered.stream, buffers, workspace, run) }
 }

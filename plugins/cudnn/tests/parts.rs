@@ -253,7 +253,7 @@ fn handles_that_come_while_a_stream_is_captured_take_one_that_is_there() {
     let (standin, driver) = (STANDIN.get().unwrap(), Driver::load_from(Driver::LIBRARIES).unwrap());
     // SAFETY: the functions are the stand-ins'.
     let capture = |begins| unsafe { (driver.standin_capture)(begins) };
-    // SAFETY: as above.
+    // SAFETY: the function is the stand-in's.
     let handles = || unsafe { (standin.standin_handles)() };
     let handle = CudnnPlugin::create_handle().unwrap();
     let plan = planned(&handle, &graph()).unwrap();
@@ -387,7 +387,7 @@ fn a_plan_is_kept_that_was_found_after_another_thread_failed() {
         let planning: Vec<_> = (0..4).map(|_| scope.spawn(plan)).collect();
         planning.into_iter().map(|thread| thread.join().unwrap()).filter(|made| *made).count()
     });
-    // SAFETY: as above.
+    // SAFETY: the function is the stand-in's.
     unsafe { (standin.standin_slow_down)(0) };
     assert_eq!(made, 3);
     assert_eq!(searches_of(&graph), 0);

@@ -176,10 +176,10 @@ impl Plan {
     ) -> Result<(), PluginError> {
         let Entered { device, stream, .. } = entered;
         let run = |step: &Step, tensors: &[*mut c_void], _| {
-            // SAFETY: as promised by the caller; the module is alive with the plan.
+            // SAFETY: the tensors are valid until the work is done, as this function requires; the module is alive with the plan.
             unsafe { step.run(device.own.driver, *stream, tensors) }
         };
-        // SAFETY: as promised by the caller.
+        // SAFETY: the buffers and the workspace are valid until the work is done, as this function requires.
         unsafe { self.plan.execute(device, *stream, buffers, workspace, run) }
     }
 }

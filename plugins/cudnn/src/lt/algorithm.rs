@@ -71,7 +71,7 @@ pub struct Run {
 
 // SAFETY: the handle may be used by any thread, and the addresses are only compared and handed on.
 unsafe impl Send for Run {}
-// SAFETY: as above, and they stand behind a lock.
+// SAFETY: shared references reach the addresses through a lock only, and the handle may be used by any thread.
 unsafe impl Sync for Run {}
 
 fn handle(lt: &'static CublasLt, device: &Device) -> Result<cublasLtHandle_t, PluginError> {
@@ -258,7 +258,7 @@ impl Run {
         workspace: *mut c_void,
         stream: hipStream_t,
     ) -> Result<(), PluginError> {
-        // SAFETY: as promised by the caller.
+        // SAFETY: the tensors and the workspace are valid until the work is done, as this function requires.
         unsafe { self.run_with(&self.found, tensors, workspace, stream) }
     }
 

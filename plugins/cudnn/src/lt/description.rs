@@ -73,7 +73,7 @@ impl Description {
             let numbers = [(DESC_AUX_LEADING, auxiliary.leading), (DESC_AUX_BATCH_STRIDE, auxiliary.stride)];
             for (attribute, value) in numbers {
                 let value = value as i64;
-                // SAFETY: as above.
+                // SAFETY: the description is alive, and the value has its size.
                 let status = unsafe {
                     let value = (&raw const value).cast();
                     (lt.cublasLtMatmulDescSetAttribute)(described.get(), attribute, value, size_of::<i64>())

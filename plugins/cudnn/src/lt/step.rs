@@ -119,7 +119,7 @@ impl Product {
             let alignment = if place < matrices { self.run.alignment } else { size_of::<f32>() };
             check_alignment(uid, *pointer, alignment)?;
         }
-        // SAFETY: as promised by the caller.
+        // SAFETY: the tensors and the workspace are valid until the work is done, as this function requires.
         unsafe { self.run.run(&self.part.tensors.filled(tensors), workspace, stream) }
     }
 }

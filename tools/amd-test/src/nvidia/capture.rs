@@ -160,7 +160,7 @@ fn by_a_new_handle(context: &Context<'_>, subject: &Subject) -> Result<Outcome, 
     // Outside of captures they go on as others do.
     for other in &others {
         bound.fill(case)?;
-        // SAFETY: as above.
+        // SAFETY: the plan and its tensors are alive.
         unsafe { plan.execute_with(other, &bound.tensors(), bound.workspace()) }?;
         stream.wait()?;
         case.compare(&case.run_on_host(&backend)?, &bound.results()?)?;

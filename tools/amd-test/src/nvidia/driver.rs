@@ -80,7 +80,7 @@ pub struct Stream<'a> {
 
 // SAFETY: a stream is a name that any thread may use.
 unsafe impl Send for Stream<'_> {}
-// SAFETY: as above.
+// SAFETY: the name is never changed, so threads may share it.
 unsafe impl Sync for Stream<'_> {}
 
 impl<'a> Stream<'a> {
