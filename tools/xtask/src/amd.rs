@@ -1,20 +1,20 @@
 //! `cargo xtask amd-test`: the engines for AMD GPUs on AMD's own libraries, with an emulated device below them.
 //!
 //! The libraries come from Debian, into a folder outside of the clone; the emulated device is softhip, a stand-in for the HIP
-//! runtime alone. Where one of them cannot be had, the tests are left out with a word on why.
+//! runtime alone (`tools/gpu-test/amd/softhip`). Where Debian's packages cannot be had, the tests are left out with a word on why.
 
 mod host;
 mod smoke;
 mod training;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use crate::Failure;
 use crate::cache;
-use crate::install::{ENGINES, LIBRARY, PLUGINS, TOOL_PACKAGE, remove};
+use crate::install::{ENGINES, LIBRARY, PLUGINS, TOOL_PACKAGE, copy, files, remove};
 use crate::plugin_host;
 use crate::process::{run, run_within};
 use crate::progress;
@@ -50,6 +50,12 @@ const LIMIT: Duration = Duration::from_secs(3600);
 /// The folder of the userland that the build's files go to.
 const INSIDE: &str = "hipdnn";
 
+/// The emulated device.
+const SOFTHIP: &str = "tools/gpu-test/amd/softhip";
+
+/// The program that compares the engines with the reference.
+const PROGRAM: &str = "gpu-test";
+
 /// Folders in there with the emulated device and what MIOpen keeps, one for each lane of tests.
 const RIGS: [&str; 2] = ["rig", "other-rig"];
 
@@ -76,15 +82,6 @@ fn on_emulated_device(
     order: Order,
     steps: &mut Steps,
 ) -> Result<(), Failure> {
-    let softhip = match std::env::var_os("SOFTHIP_DIR") {
-        Some(path) => PathBuf::from(path),
-        None => workspace.path("../shared/softhip"),
-    };
-    if !softhip.join("check.sh").is_file() {
-        let reason = format!("no softhip in {} (SOFTHIP_DIR says where it is)", softhip.display());
-        steps.leave_out("engines for AMD GPUs on an emulated device", &reason);
-        return Ok(());
-    }
     let folder = cache::folder("HIPDNN_AMD_USERLAND", "amd-userland")?;
     let Some(userland) = Userland::ready(folder, &CONTENTS, "amd-test")? else {
         steps.leave_out("engines for AMD GPUs on an emulated device", "AMD's libraries cannot be had");
@@ -93,10 +90,15 @@ fn on_emulated_device(
     steps.group("set-up");
     let ready = steps.run("the plugins and their test", || build(workspace, &userland))
         && steps.run("the emulated device", || {
-            carry(&softhip, &userland.path(INSIDE).join("softhip"))?;
+            carry(&workspace.path(SOFTHIP), &userland.path(INSIDE).join("softhip"))?;
             let [first, second] = RIGS;
             run(&mut inside(&userland, first, &["true"]))?;
-            carry(&userland.path(INSIDE).join(first), &userland.path(INSIDE).join(second))?;
+            for library in ["libamdhip64.so.6", "libamdhip64.so"] {
+                renew(
+                    &userland.path(INSIDE).join(first).join(library),
+                    &userland.path(INSIDE).join(second).join(library),
+                )?;
+            }
             Ok(String::new())
         });
     if ready {
@@ -166,7 +168,7 @@ fn lanes<'a>(
 
 /// The test program with an option and the library.
 fn program(userland: &Userland, rig: &str, options: &[&str]) -> Command {
-    let program = format!("/{INSIDE}/amd-test");
+    let program = format!("/{INSIDE}/{PROGRAM}");
     let mut command = inside(userland, rig, &[&program]);
     command.args(options).arg(format!("/{INSIDE}/lib/{LIBRARY}"));
     command
@@ -180,14 +182,14 @@ fn last_line(command: &mut Command) -> Result<String, Failure> {
 
 /// Compiles the generated kernels for devices that are not there.
 fn architectures(userland: &Userland, rig: &str) -> Result<String, Failure> {
-    let program = format!("/{INSIDE}/amd-test");
+    let program = format!("/{INSIDE}/{PROGRAM}");
     last_line(&mut inside(userland, rig, &[&program, "--architectures"]))
 }
 
 /// Compiles the library, its plugins, the test program and the tool. Always together: for fewer packages cargo chooses other features of
 /// what they share, and compiles that again.
 pub fn compile(workspace: &Workspace) -> Result<String, Failure> {
-    let mut cargo = workspace.release(["build", "-p", "hipdnn-backend", "-p", "amd-test"]);
+    let mut cargo = workspace.release(["build", "-p", "hipdnn-backend", "-p", PROGRAM]);
     for plugin in PLUGINS {
         cargo.args(["-p", plugin.package]);
     }
@@ -204,7 +206,7 @@ fn build(workspace: &Workspace, userland: &Userland) -> Result<String, Failure> 
     remove(&to.join("lib"))?;
     fs::create_dir_all(&engines)?;
     fs::copy(built.join(LIBRARY), to.join("lib").join(LIBRARY))?;
-    fs::copy(built.join("amd-test"), to.join("amd-test"))?;
+    fs::copy(built.join(PROGRAM), to.join(PROGRAM))?;
     fs::copy(plugin_host::build(workspace)?, to.join("plugin_host"))?;
     smoke::carry(workspace, userland)?;
     for plugin in PLUGINS {
@@ -213,19 +215,21 @@ fn build(workspace: &Workspace, userland: &Userland) -> Result<String, Failure> 
     Ok(String::new())
 }
 
-/// Copies what is new of the files of a folder, but not its folders.
+/// Makes a folder's files those of another.
 fn carry(from: &Path, to: &Path) -> Result<(), Failure> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let path = entry?.path();
-        let (Some(name), true) = (path.file_name(), path.is_file()) else { continue };
-        let bytes = fs::read(&path)?;
-        // The rig builds itself anew when its files are younger than what it built.
-        if !fs::read(to.join(name)).is_ok_and(|had| had == bytes) {
-            fs::copy(&path, to.join(name))?;
+    let wanted = files(from)?;
+    if to.is_dir() {
+        for file in files(to)?.iter().filter(|file| !wanted.contains(file)) {
+            fs::remove_file(to.join(file))?;
         }
     }
-    Ok(())
+    wanted.iter().try_for_each(|file| renew(&from.join(file), &to.join(file)))
+}
+
+/// Copies a file unless it is there already: the rig builds itself anew when its files are younger than what it built.
+fn renew(from: &Path, to: &Path) -> Result<(), Failure> {
+    let bytes = fs::read(from)?;
+    if fs::read(to).is_ok_and(|had| had == bytes) { Ok(()) } else { copy(from, to) }
 }
 
 /// A command in the userland with the emulated device in front of AMD's runtime.
@@ -266,7 +270,7 @@ fn prototypes(
 
 /// AMD's own runtime finds no device here: the test program says so and ends.
 fn without_device(userland: &Userland) -> Result<String, Failure> {
-    let program = format!("/{INSIDE}/amd-test");
+    let program = format!("/{INSIDE}/{PROGRAM}");
     let library = format!("/{INSIDE}/lib/{LIBRARY}");
     let output = userland.command(&[&program, &library]).output()?;
     let words = String::from_utf8_lossy(&output.stderr).trim().to_owned();

@@ -35,7 +35,7 @@ const DECLARED: &[(&str, &str)] =
     &[("hipdnn-rtc-plugin", "cuda_prototypes"), ("hipdnn-cudnn-plugin", "cuda_library_prototypes")];
 
 /// The program that compares the engines with the reference.
-const PROGRAM: &str = "amd-test";
+const PROGRAM: &str = "gpu-test";
 
 /// The program that measures CPU_ENGINE, here beside busy threads.
 const BENCH_CPU: &str = "bench-cpu";
@@ -275,7 +275,7 @@ fn pack(workspace: &Workspace, folder: &Path, headers: &[PathBuf]) -> Result<Str
     }
     if !headers.is_empty() {
         let program = package.join("bin/cudnn_peer");
-        compile(workspace, "tools/amd-test/cudnn_peer.c", headers, &["-ldl"], &program)?;
+        compile(workspace, "tools/gpu-test/nvidia/cudnn_peer.c", headers, &["-ldl"], &program)?;
     }
     // What a process has that works with AMD's runtime, too.
     let arguments = ["-shared", "-fPIC", "-fexceptions", "-DSTANDIN_KNOWS_NO_MEMORY", "-lstdc++"];
@@ -285,10 +285,10 @@ fn pack(workspace: &Workspace, folder: &Path, headers: &[PathBuf]) -> Result<Str
         run(command("strip", ["--strip-unneeded"]).arg(package.join(file)))?;
     }
     crate::demo::pack(workspace, &package)?;
-    copy(&workspace.path("tools/amd-test/nvidia.sh"), &package.join("run.sh"))?;
+    copy(&workspace.path("tools/gpu-test/nvidia/run.sh"), &package.join("run.sh"))?;
     copy(&workspace.path("benches/draw.py"), &package.join("draw.py"))?;
     for script in SCRIPTS {
-        copy(&workspace.path("tools/amd-test").join(script), &package.join(script))?;
+        copy(&workspace.path("tools/gpu-test/nvidia").join(script), &package.join(script))?;
     }
     for file in files(&workspace.path("examples_graphs"))? {
         copy(&workspace.path("examples_graphs").join(&file), &package.join("examples_graphs").join(&file))?;

@@ -9,7 +9,7 @@ use crate::process::{command, run, run_within};
 use crate::workspace::Workspace;
 
 /// A driver that cuDNN can be loaded with.
-const DRIVER: &str = "tools/amd-test/no_device.c";
+const DRIVER: &str = "tools/gpu-test/nvidia/no_device.c";
 
 /// What is known of the device.
 const DEVICE: &str = "plugins/cudnn/examples/h100.json";

@@ -22,7 +22,8 @@ impl Workspace {
     /// The workspace that `cargo run` started this tool in, else the one that it was built in. They differ where a clone was copied
     /// together with what it had built.
     pub fn new() -> Self {
-        let manifest = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+        let manifest =
+            std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
         let root = Path::new(&manifest).ancestors().nth(2).unwrap_or(Path::new("."));
         Self { root: root.to_owned(), version: env!("CARGO_PKG_VERSION").to_owned(), verbose: false }
     }

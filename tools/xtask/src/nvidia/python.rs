@@ -32,7 +32,7 @@ pub fn pack(workspace: &Workspace, package: &Path) -> Result<String, Failure> {
     // What the examples train on.
     copy(&workspace.path("README.md"), &to.join("README.md"))?;
     copy_all(&workspace.path("examples_c/data"), &to.join("examples_c/data"), |_| true)?;
-    copy(&workspace.path("tools/amd-test/nvidia_python.sh"), &to.join("run.sh"))?;
+    copy(&workspace.path("tools/gpu-test/nvidia/python.sh"), &to.join("run.sh"))?;
     let Ok(site) = Environment::ready().and_then(|python| site_packages(&python)) else {
         return Ok("without pytest".to_owned());
     };

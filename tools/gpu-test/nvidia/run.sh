@@ -34,7 +34,7 @@ cases() {
   rm -f "$OUT"/part*
   for part in $(seq "$parts"); do
     {
-      timeout 600 bin/amd-test "$backend" --part="$part/$parts" "$@" > "$OUT/part$part.txt" 2> "$OUT/part$part.log"
+      timeout 600 bin/gpu-test "$backend" --part="$part/$parts" "$@" > "$OUT/part$part.txt" 2> "$OUT/part$part.log"
       echo "$?" > "$OUT/part$part.status"
     } &
   done
@@ -61,15 +61,15 @@ calls() {
   echo "== each call of NVIDIA's libraries made to fail, in $parts processes"
   for part in $(seq "$parts"); do
     {
-      timeout 200 bin/amd-test --nvidia-calls "$backend" --part="$part/$parts" > "$OUT/calls$part.txt" 2> "$OUT/calls$part.log"
+      timeout 200 bin/gpu-test --nvidia-calls "$backend" --part="$part/$parts" > "$OUT/calls$part.txt" 2> "$OUT/calls$part.log"
       echo "part $part: exit status $?" >> "$OUT/calls$part.txt"
-      grep '^amd-test: ' "$OUT/calls$part.log" >> "$OUT/calls$part.txt"
+      grep '^gpu-test: ' "$OUT/calls$part.log" >> "$OUT/calls$part.txt"
       rm -f "$OUT/calls$part.log"
     } &
   done
   wait
   cat "$OUT"/calls[0-9]*.txt > "$OUT/calls.txt" && rm -f "$OUT"/calls[0-9]*.txt
-  grep -e ' FAILED: ' -e 'amd-test: ' "$OUT/calls.txt" | tr -s ' ' | cut -c1-400
+  grep -e ' FAILED: ' -e 'gpu-test: ' "$OUT/calls.txt" | tr -s ' ' | cut -c1-400
   grep '^failing calls: .* calls of part ' "$OUT/calls.txt" | sed 's/ of part.*//' | awk '{ calls = $(NF - 1); NF -= 2; sum[$0] += calls }
     END { for (name in sum) print name ": " sum[name] " calls" }'
   [ "$(grep -c '^part [0-9]*: exit status 0$' "$OUT/calls.txt")" -eq "$parts" ] || status=1
@@ -77,15 +77,15 @@ calls() {
 
 checks() {
   echo "== captured graphs, streams, threads, devices, memory"
-  timeout 300 bin/amd-test --nvidia "$backend" > "$OUT/checks.txt" 2>&1 || status=1
-  grep -e ' FAILED: ' -e ' left out: ' -e 'amd-test: ' -e '^[0-9]* checks passed' "$OUT/checks.txt" | tr -s ' ' | cut -c1-400
+  timeout 300 bin/gpu-test --nvidia "$backend" > "$OUT/checks.txt" 2>&1 || status=1
+  grep -e ' FAILED: ' -e ' left out: ' -e 'gpu-test: ' -e '^[0-9]* checks passed' "$OUT/checks.txt" | tr -s ' ' | cut -c1-400
 }
 
 mixed() {
   echo "== the same of threads and memory in a process that has a HIP runtime (a stand-in), too"
   LD_LIBRARY_PATH="$PWD/standin${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
-    timeout 100 bin/amd-test --nvidia "$backend" "threads:" "memory:" > "$OUT/mixed.txt" 2>&1 || status=1
-  grep -e ' FAILED: ' -e 'amd-test: ' -e '^beside ' -e '^[0-9]* checks passed' "$OUT/mixed.txt" | tr -s ' ' | cut -c1-400
+    timeout 100 bin/gpu-test --nvidia "$backend" "threads:" "memory:" > "$OUT/mixed.txt" 2>&1 || status=1
+  grep -e ' FAILED: ' -e 'gpu-test: ' -e '^beside ' -e '^[0-9]* checks passed' "$OUT/mixed.txt" | tr -s ' ' | cut -c1-400
   grep -q '^beside the HIP runtime' "$OUT/mixed.txt" || { echo "the stand-in for the HIP runtime cannot be opened"; status=1; }
 }
 
@@ -94,7 +94,7 @@ memcheck_part() {
   part=$1 parts=$2 until=$3 log=$OUT/memcheck$1.txt
   left=$((until - $(date +%s)))
   [ "$left" -ge 10 ] || { echo "part $part is left out: the time is up" > "$log"; return; }
-  timeout "$left" compute-sanitizer --tool memcheck --error-exitcode 99 bin/amd-test "$backend" --part="$part/$parts" > "$log" 2>&1
+  timeout "$left" compute-sanitizer --tool memcheck --error-exitcode 99 bin/gpu-test "$backend" --part="$part/$parts" > "$log" 2>&1
   echo "part $part: exit status $?" >> "$log"
 }
 
@@ -123,7 +123,7 @@ memcheck() {
   wait
   clean=$(grep -l '^========= ERROR SUMMARY: 0 errors$' "$OUT"/memcheck[0-9]*.txt | wc -l)
   cat "$OUT"/memcheck[0-9]*.txt > "$OUT/memcheck.txt" && rm -f "$OUT"/memcheck[0-9]*.txt
-  grep -e ' FAILED: ' -e 'amd-test: ' -e ' is left out: ' -e ': exit status [^0]' "$OUT/memcheck.txt" | tr -s ' ' | cut -c1-300
+  grep -e ' FAILED: ' -e 'gpu-test: ' -e ' is left out: ' -e ': exit status [^0]' "$OUT/memcheck.txt" | tr -s ' ' | cut -c1-300
   grep 'ERROR SUMMARY' "$OUT/memcheck.txt" | sort | uniq -c
   echo "passed $(grep -c "$passed" "$OUT/memcheck.txt"), refused $(grep -c ' refused: ' "$OUT/memcheck.txt"), parts without errors $clean of $((to - from + 1))"
   [ "$clean" -eq $((to - from + 1)) ] && ! grep -q -e ' FAILED: ' -e ': exit status [^0]' "$OUT/memcheck.txt" || status=1
@@ -132,9 +132,9 @@ memcheck() {
 # Not unless it is named: what CUDA refuses in a check is an error for memcheck, too.
 memcheck_checks() {
   echo "== captured graphs, streams, threads and memory under memcheck"
-  timeout 500 compute-sanitizer --tool memcheck --error-exitcode 99 bin/amd-test --nvidia "$backend" capture streams: threads: memory: \
+  timeout 500 compute-sanitizer --tool memcheck --error-exitcode 99 bin/gpu-test --nvidia "$backend" capture streams: threads: memory: \
     > "$OUT/memcheck_checks.txt" 2>&1 || status=1
-  grep -e ' FAILED: ' -e 'amd-test: ' -e '^[0-9]* checks passed' -e 'ERROR SUMMARY' "$OUT/memcheck_checks.txt" | tr -s ' ' | cut -c1-400
+  grep -e ' FAILED: ' -e 'gpu-test: ' -e '^[0-9]* checks passed' -e 'ERROR SUMMARY' "$OUT/memcheck_checks.txt" | tr -s ' ' | cut -c1-400
 }
 
 train() {

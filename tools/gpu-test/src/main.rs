@@ -1,26 +1,25 @@
-//! Runs graphs with the engines for AMD GPUs on the device that HIP finds, and compares each result with that of the
-//! reference engine on the host.
+//! Runs graphs with the engines for GPUs on the device that is there, and compares each result with that of the reference engine on
+//! the host.
 //!
-//! `amd-test LIBRARY [--part=K/N] [WORD...]`: the path of `libhipdnn_backend.so` with the plugins beside it, and words that the names of
+//! `gpu-test LIBRARY [--part=K/N] [WORD...]`: the path of `libhipdnn_backend.so` with the plugins beside it, and words that the names of
 //! the cases to run contain. Several processes can have a part of the cases each. Without a device the exit status is 2, with a wrong result 1.
 //!
-//! `amd-test --calls LIBRARY [WORD...]` makes each call of AMD's libraries fail in turn, and checks which calls there are.
+//! `gpu-test --calls LIBRARY [WORD...]` makes each call of AMD's libraries fail in turn, and checks which calls there are.
 //!
-//! `amd-test --nvidia LIBRARY [WORD...]` checks the engines for NVIDIA GPUs further: captured graphs, streams, threads, devices, kinds of
-//! memory. `amd-test --nvidia-calls LIBRARY [--part=K/N] [WORD...]` makes each call of NVIDIA's libraries fail in turn.
+//! `gpu-test --nvidia LIBRARY [WORD...]` checks the engines for NVIDIA GPUs further: captured graphs, streams, threads, devices, kinds of
+//! memory. `gpu-test --nvidia-calls LIBRARY [--part=K/N] [WORD...]` makes each call of NVIDIA's libraries fail in turn.
 //! `--nvidia-prototypes` writes a program that compares the functions of CUDA that this one calls with NVIDIA's header.
 //!
-//! `amd-test --architectures` compiles the kernels that are generated for the cases, for devices that need not be there;
+//! `gpu-test --architectures` compiles the kernels that are generated for the cases, for devices that need not be there;
 //! `--nvidia-architectures` does so for NVIDIA GPUs. An architecture behind either is the only one. `--graphs FOLDER` writes the graphs that are run with cuDNN into a folder, as JSON.
 
+mod amd;
 mod architectures;
 mod backend;
-mod below;
 mod bound;
-mod calls;
 mod case;
 mod cases;
-mod checks;
+mod failing;
 mod gate;
 mod memory;
 mod nvidia;
@@ -74,7 +73,7 @@ fn main() -> ExitCode {
     unsafe { std::env::set_var("HIPDNN_PLAN_CACHE_BYTES", "0") };
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let Some((library, words)) = arguments.split_first() else {
-        eprintln!("usage: amd-test LIBRARY [WORD...]");
+        eprintln!("usage: gpu-test LIBRARY [WORD...]");
         return ExitCode::from(2);
     };
     if let Some(platform) = match library.as_str() {
@@ -98,12 +97,10 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let result = match (library.as_str(), words) {
-        ("--calls", [library, words @ ..]) => {
-            device().map(|hip| calls::check(Path::new(library), hip, words))
-        }
+        ("--calls", [library, words @ ..]) => device().map(|hip| amd::check(Path::new(library), hip, words)),
         ("--graphs", [folder]) => cases::write(Path::new(folder)).map(|()| 0),
         ("--child", [library, arguments @ ..]) => {
-            device().and_then(|hip| calls::child(Path::new(library), hip, arguments)).map(|()| 0)
+            device().and_then(|hip| amd::child(Path::new(library), hip, arguments)).map(|()| 0)
         }
         ("--nvidia", [library, words @ ..]) => nvidia::check(Path::new(library), words),
         ("--nvidia-calls", [library, words @ ..]) => {
@@ -118,7 +115,7 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
         Err(failure) => {
-            eprintln!("amd-test: {failure}");
+            eprintln!("gpu-test: {failure}");
             ExitCode::from(2)
         }
     }
@@ -174,7 +171,7 @@ fn refusal(
     case: &case::Case,
     failure: &Failure,
 ) -> Result<Option<String>, Failure> {
-    let is_refused = failure.0.contains(calls::DOES_NOT_APPLY);
+    let is_refused = failure.0.contains(failing::DOES_NOT_APPLY);
     if !is_refused || ![cases::CUDNN, cases::CUBLASLT].contains(&engine) {
         return Ok(None);
     }
@@ -207,7 +204,7 @@ fn run(library: &Path, (part, parts): (usize, usize), words: &[String]) -> Resul
         let record = gate::take();
         // The handles go on with what they opened.
         let as_ever =
-            calls::nothing_left(&record, calls::OPENED).and_then(|()| calls::no_new_stream(&record));
+            failing::nothing_left(&record, failing::OPENED).and_then(|()| failing::no_new_stream(&record));
         let result = result.and_then(|error| as_ever.map(|()| error));
         let seconds = start.elapsed().as_secs_f64();
         match result {
@@ -227,7 +224,7 @@ fn run(library: &Path, (part, parts): (usize, usize), words: &[String]) -> Resul
             },
         }
     }
-    for (name, check) in checks::CHECKS {
+    for (name, check) in amd::checks::CHECKS {
         let Gpu::Hip(hip) = gpu else { break };
         if !is_wanted(name, words) {
             continue;

@@ -8,11 +8,11 @@ use hipdnn_plugin_sdk::gpu::Gpu;
 use hipdnn_plugin_sdk::graph::Operation;
 use hipdnn_plugin_sdk::hip::Hip;
 
+use super::Check;
 use super::capture::Stream;
-use super::failing::DOES_NOT_APPLY;
-use super::{Check, case};
 use crate::backend::Backend;
 use crate::case::Case;
+use crate::failing::DOES_NOT_APPLY;
 use crate::gate::{self, Call, Fail};
 use crate::runs::{KEEPS_APART, allocated};
 use crate::{Failure, cases};
@@ -86,7 +86,7 @@ fn found_once(library: &Path, _: &'static Hip) -> Result<String, Failure> {
     const FIND: &str = "miopenFindSolutions";
     let (backend, other) = (Backend::open(library)?, Backend::open(library)?);
     // A graph of the same convolution twice, with a limit that no other test has: nothing is known of it yet.
-    let mut case = case(MIOPEN, CONVOLUTION)?;
+    let mut case = cases::named(MIOPEN, CONVOLUTION)?;
     let knobs = [("global.workspace_size_limit", 2_000_000_000)];
     let tensors = case.graph.tensors.clone();
     let mut again = case.graph.nodes.first().cloned().ok_or_else(|| Failure("an empty graph".to_owned()))?;
@@ -115,7 +115,7 @@ fn found_once(library: &Path, _: &'static Hip) -> Result<String, Failure> {
 }
 
 fn stream(library: &Path, hip: &'static Hip, engine: &str, name: &str) -> Result<String, Failure> {
-    let case = case(engine, name)?;
+    let case = cases::named(engine, name)?;
     let stream = Stream::new(hip)?;
     let backend = Backend::open(library)?;
     let plan = backend.plan(engine, &case.graph, &case.knobs)?;
@@ -186,7 +186,7 @@ pub struct Folder(pub PathBuf);
 impl Folder {
     /// A new one, whose name has this word.
     pub fn new(name: &str) -> Result<Self, Failure> {
-        let path = std::env::temp_dir().join(format!("amd-test-{}-{name}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("gpu-test-{}-{name}", std::process::id()));
         fs::create_dir_all(&path).map_err(|error| Failure(format!("{}: {error}", path.display())))?;
         Ok(Self(path))
     }
@@ -240,7 +240,7 @@ const SETTINGS: [&str; 4] = [
 ];
 
 fn knobs(library: &Path, _: &'static Hip) -> Result<String, Failure> {
-    let case = case(MIOPEN, CONVOLUTION)?;
+    let case = cases::named(MIOPEN, CONVOLUTION)?;
     let backend = Backend::open(library)?;
     let [attribute, mode, tuning, limit] = SETTINGS;
     /// An engine, values of knobs, and what is set.
@@ -301,7 +301,7 @@ fn limit(library: &Path, hip: &'static Hip) -> Result<String, Failure> {
     const REFUSALS: [&str; 2] = ["MIOpen finds no solution", "bytes of workspace, more than the limit of 1"];
     let folder = Folder::new("limit")?;
     let backend = Backend::open(library)?;
-    let case = case(MIOPEN, ROOMY)?;
+    let case = cases::named(MIOPEN, ROOMY)?;
     let saved = |name: &str| folder.0.join(name);
     let child = |name: &str, options: &[&str], variables: &[Variable<'_>]| {
         in_child(library, MIOPEN, ROOMY, &saved(name), options, variables)
@@ -348,7 +348,7 @@ fn refused(library: &Path, hip: &'static Hip) -> Result<String, Failure> {
         (APART, &[], DOES_NOT_APPLY),
     ];
     for (name, knobs, expected) in refusals {
-        let mut case = case(MIOPEN, name)?;
+        let mut case = cases::named(MIOPEN, name)?;
         if name == APART {
             // What lies in memory is not rounded more than the graph says.
             case = case.with_wide_tensors();
@@ -361,7 +361,7 @@ fn refused(library: &Path, hip: &'static Hip) -> Result<String, Failure> {
             }
         }
     }
-    let padded = case(MIOPEN, PADDED)?;
+    let padded = cases::named(MIOPEN, PADDED)?;
     gate::record(MIOPEN, Fail::Nothing);
     let limit = [("global.workspace_size_limit", IMAGE)];
     let (plan, made) = calls(|| backend.plan(MIOPEN, &padded.graph, &limit))?;
@@ -376,7 +376,7 @@ fn refused(library: &Path, hip: &'static Hip) -> Result<String, Failure> {
 /// A saved plan has the algorithm that was chosen, and the one that is loaded has it, too.
 fn algorithm(library: &Path, _: &'static Hip) -> Result<String, Failure> {
     let (backend, loader) = (Backend::open(library)?, Backend::open(library)?);
-    let case = case(cases::HIPBLASLT, PRODUCT)?;
+    let case = cases::named(cases::HIPBLASLT, PRODUCT)?;
     let mut plans = Vec::new();
     for place in 0..3 {
         let knobs = [("hipblaslt.library", 1), ("hipblaslt.algorithm", place)];

@@ -18,9 +18,8 @@ use hipdnn_plugin_sdk::gpu::Gpu;
 use hipdnn_plugin_sdk::hip::Hip;
 
 use crate::backend::Backend;
-use crate::calls::case;
 use crate::case::Case;
-use crate::cases::{CUBLASLT, CUDNN, RTC};
+use crate::cases::{self, CUBLASLT, CUDNN, RTC};
 use crate::{Failure, engine_for, is_wanted};
 
 use driver::Driver;
@@ -142,7 +141,7 @@ const SUBJECTS: [(&str, &str); 9] = [
 /// The name of one that is not there.
 pub fn subjects(context: &Context<'_>) -> Result<Vec<Subject>, Failure> {
     let subject = |(engine, name): (&'static str, &str)| {
-        let case = case(engine, name)?;
+        let case = cases::named(engine, name)?;
         let engine = engine_for(context.gpu(), engine)
             .ok_or_else(|| Failure(format!("{engine} is no engine for NVIDIA GPUs")))?;
         Ok(Subject { engine, case })

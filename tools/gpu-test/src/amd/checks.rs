@@ -13,9 +13,9 @@ use hipdnn_plugin_sdk::hip::Hip;
 
 use crate::Failure;
 use crate::backend::Backend;
-use crate::calls::DOES_NOT_APPLY;
 use crate::case::{Case, Order};
 use crate::cases;
+use crate::failing::DOES_NOT_APPLY;
 
 /// The engines that compute on the processor.
 const ON_THE_PROCESSOR: [&str; 2] = ["CPU_ENGINE", "CPU_REFERENCE_ENGINE"];

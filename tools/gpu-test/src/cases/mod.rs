@@ -78,3 +78,9 @@ pub fn write(folder: &Path) -> Result<(), Failure> {
     }
     Ok(())
 }
+
+/// A case by its engine and its name.
+pub fn named(engine: &str, name: &str) -> Result<Case, Failure> {
+    let found = all().into_iter().find(|(of, case)| *of == engine && case.name == name);
+    found.map(|(_, case)| case).ok_or_else(|| Failure(format!("no case of {engine} is called {name:?}")))
+}

@@ -1,8 +1,8 @@
 //! Each call of CUDA, NVRTC, cuDNN and cuBLASLt made to fail in turn.
 
 use super::{Check, Context, Outcome};
-use crate::calls::failing::{Subject, every_call};
 use crate::cases::{CUBLASLT, CUDNN, RTC};
+use crate::failing::{Subject, every_call};
 
 /// At least as many calls as opening a device makes.
 const OPENING: usize = 14;

@@ -4,13 +4,11 @@ use std::path::Path;
 
 use hipdnn_plugin_sdk::gpu::Gpu;
 
-use super::{Check, OPENED, case, nothing_left};
-use crate::Failure;
 use crate::backend::Backend;
 use crate::case::Case;
-use crate::cases::{HIPBLASLT, RTC};
-use crate::engine_for;
+use crate::cases::{self, HIPBLASLT, RTC};
 use crate::gate::{self, Fail};
+use crate::{Failure, engine_for};
 
 /// The backend's status of a plugin that failed.
 const PLUGIN_ERROR: &str = "status 14:";
@@ -20,9 +18,6 @@ pub const DOES_NOT_APPLY: &str = "Engine id is not in a valid range";
 
 /// More calls than any case makes.
 const MOST: usize = 1000;
-
-/// At least as many calls as opening a device makes.
-const OPENING: usize = 8;
 
 /// A case with what may fail without harm to the result.
 pub struct Subject {
@@ -44,87 +39,6 @@ impl Subject {
     }
 }
 
-const MIOPEN: &str = "MIOPEN_ENGINE";
-
-const SUBJECTS: &[Subject] = &[
-    Subject {
-        opening: OPENING,
-        ..Subject::of("MIOPEN_ENGINE_DETERMINISTIC", "convolution forward 3x3 float ChannelsFirst")
-    },
-    // Where no kernel for all of it is found the operations are computed one by one.
-    Subject {
-        spared: &["miopenFindSolutions"],
-        ..Subject::of(
-            MIOPEN,
-            "convolution 3x3 + bias + batchnorm with variance + relu_fwd in one kernel float ChannelsFirst",
-        )
-    },
-    Subject {
-        spared: &["miopenFindSolutions"],
-        ..Subject::of(
-            MIOPEN,
-            "batchnorm training + relu_fwd in one kernel, kept RunningStatistics float ChannelsFirst",
-        )
-    },
-    Subject {
-        spared: &["miopenFindSolutions"],
-        ..Subject::of(
-            MIOPEN,
-            "batchnorm inference + relu_bwd + batchnorm backward in one kernel float ChannelsFirst",
-        )
-    },
-    Subject::of(MIOPEN, "convolution forward padding behind float ChannelsFirst"),
-    Subject::of(MIOPEN, "convolution backward data padding behind float ChannelsFirst"),
-    Subject::of(MIOPEN, "batchnorm inference 2-D float ChannelsFirst"),
-    Subject::of(MIOPEN, "batchnorm training with running statistics 2-D float ChannelsFirst"),
-    Subject::of(MIOPEN, "batchnorm backward 2-D float ChannelsFirst"),
-    Subject::of(MIOPEN, "sigmoid_bwd float ChannelsFirst"),
-    Subject::of(MIOPEN, "add with a channel's number float ChannelsFirst"),
-    Subject::of(MIOPEN, "maxpool backward 2x2 float"),
-    Subject::of(MIOPEN, "reduction add to channels float ChannelsFirst"),
-    Subject::of(MIOPEN, "layernorm with statistics of 1 of [6, 70] float"),
-    Subject::of(MIOPEN, "RMSNorm of 1 of [6, 70] float"),
-    Subject::of(MIOPEN, "RMSNorm backward of 1 of [6, 70] float"),
-    Subject::of(MIOPEN, "softmax [6, 70] to [6, 1] float ChannelsFirst"),
-    Subject::of(MIOPEN, "softmax backward [6, 70] to [6, 1] float ChannelsFirst"),
-    // A saved code object that cannot be loaded is compiled again.
-    Subject {
-        opening: OPENING,
-        spared: &["hipModuleLoadData"],
-        ..Subject::of(RTC, "largest of the columns of row sums")
-    },
-    Subject { opening: OPENING, ..Subject::of(HIPBLASLT, "matmul + bias + relu_fwd half by HipblasLt") },
-    // Asked whether it applies the engine goes from hipBLASLt to rocBLAS.
-    Subject {
-        opening: OPENING,
-        spared: &[
-            "hipblasLtCreate",
-            "hipblasLtGetVersion",
-            "hipblasLtMatmulDescCreate",
-            "hipblasLtMatmulDescSetAttribute",
-            "hipblasLtMatrixLayoutCreate",
-            "hipblasLtMatrixLayoutSetAttribute",
-            "hipblasLtMatmulPreferenceCreate",
-            "hipblasLtMatmulPreferenceSetAttribute",
-            "hipblasLtMatmulAlgoGetHeuristic",
-        ],
-        ..Subject::of(HIPBLASLT, "matmul + scale + residual float by Rocblas")
-    },
-];
-
-/// The engines and cases, which have each kind of step.
-pub fn subjects() -> impl Iterator<Item = (&'static str, &'static str)> {
-    SUBJECTS.iter().map(|subject| (subject.engine, subject.case))
-}
-
-pub fn checks() -> Vec<Check> {
-    let check = |subject: &'static Subject| -> Check {
-        let name = format!("failing calls: {}: {}", subject.engine, subject.case);
-        (name, Box::new(move |library, hip| every_call(library, Gpu::Hip(hip), subject, (0, 1))))
-    };
-    SUBJECTS.iter().map(check).collect()
-}
-
 /// Makes each call of a case fail in turn, or a part of so many of them.
 ///
 /// # Errors
@@ -135,7 +49,7 @@ pub fn every_call(
     subject: &Subject,
     (part, parts): (usize, usize),
 ) -> Result<String, Failure> {
-    let mut case = case(subject.engine, subject.case)?;
+    let mut case = cases::named(subject.engine, subject.case)?;
     let engine = engine_for(gpu, subject.engine)
         .ok_or_else(|| Failure(format!("{} is no engine for this device", subject.engine)))?;
     // A chain is computed in another way where no kernel for it is found.
@@ -257,4 +171,33 @@ fn judge(
     second.map_err(|Failure(words)| Failure(format!("the next run fails, too: {words}")))?;
     // The handles go on with what they opened.
     nothing_left(record, OPENED)
+}
+
+/// What handles of the library make when they open a device, and keep, and what the process keeps of NVIDIA's libraries.
+pub const OPENED: &[&str] = &[
+    "miopenCreateWithStream",
+    "hipblasLtCreate",
+    "rocblas_create_handle",
+    "cudnnCreate",
+    "cublasLtCreate",
+    gate::PLAN,
+];
+
+/// That nothing is left of what was made since calls are written down, and nothing was ended twice.
+pub fn nothing_left(record: &gate::Record, but: &[&str]) -> Result<(), Failure> {
+    if let Some(name) = record.strangers.first() {
+        return Err(Failure(format!("{name} ended something that was not alive")));
+    }
+    match record.alive.values().find(|name| !but.contains(*name)) {
+        Some(name) => Err(Failure(format!("what {name} made is not ended"))),
+        None => Ok(()),
+    }
+}
+
+/// That no stream was set: MIOpen's handles have the default one from the beginning.
+pub fn no_new_stream(record: &gate::Record) -> Result<(), Failure> {
+    match record.calls.iter().find(|call| call.name.contains("SetStream") && call.name != "cudnnSetStream") {
+        Some(call) => Err(Failure(format!("{} is called, and the stream is as it was", call.name))),
+        None => Ok(()),
+    }
 }

@@ -1,7 +1,9 @@
-//! What the engines ask of AMD's libraries: each call made to fail in turn, and which calls there are.
+//! The engines on AMD's libraries: each call made to fail in turn, which calls there are, and other checks.
 
+mod below;
 mod capture;
-pub mod failing;
+pub mod checks;
+mod failing;
 mod older;
 mod trace;
 
@@ -11,18 +13,9 @@ use std::time::Instant;
 use hipdnn_plugin_sdk::hip::Hip;
 
 use crate::Failure;
-use crate::case::Case;
 use crate::cases;
-use crate::gate::{self, Fail};
+use crate::gate::Fail;
 use crate::is_wanted;
-
-pub use failing::DOES_NOT_APPLY;
-
-/// A case that calls are counted of, by its name.
-pub fn case(engine: &str, name: &str) -> Result<Case, Failure> {
-    let found = cases::all().into_iter().find(|(of, case)| *of == engine && case.name == name);
-    found.map(|(_, case)| case).ok_or_else(|| Failure(format!("no case of {engine} is called {name:?}")))
-}
 
 /// What is checked, with its name.
 type Check = (String, Box<dyn Fn(&Path, &'static Hip) -> Result<String, Failure>>);
@@ -64,7 +57,7 @@ pub fn child(library: &Path, hip: &'static Hip, arguments: &[String]) -> Result<
     let [engine, name, saved, options @ ..] = arguments else {
         return Err(Failure("expected an engine, a case and a file".to_owned()));
     };
-    let mut case = case(engine, name)?;
+    let mut case = cases::named(engine, name)?;
     let mut fail = Fail::Nothing;
     for option in options {
         match option.split_once('=') {
@@ -76,33 +69,4 @@ pub fn child(library: &Path, hip: &'static Hip, arguments: &[String]) -> Result<
         }
     }
     trace::child(library, hip, engine, &case, Path::new(saved), fail)
-}
-
-/// What handles of the library make when they open a device, and keep, and what the process keeps of NVIDIA's libraries.
-pub const OPENED: &[&str] = &[
-    "miopenCreateWithStream",
-    "hipblasLtCreate",
-    "rocblas_create_handle",
-    "cudnnCreate",
-    "cublasLtCreate",
-    gate::PLAN,
-];
-
-/// That nothing is left of what was made since calls are written down, and nothing was ended twice.
-pub fn nothing_left(record: &gate::Record, but: &[&str]) -> Result<(), Failure> {
-    if let Some(name) = record.strangers.first() {
-        return Err(Failure(format!("{name} ended something that was not alive")));
-    }
-    match record.alive.values().find(|name| !but.contains(*name)) {
-        Some(name) => Err(Failure(format!("what {name} made is not ended"))),
-        None => Ok(()),
-    }
-}
-
-/// That no stream was set: MIOpen's handles have the default one from the beginning.
-pub fn no_new_stream(record: &gate::Record) -> Result<(), Failure> {
-    match record.calls.iter().find(|call| call.name.contains("SetStream") && call.name != "cudnnSetStream") {
-        Some(call) => Err(Failure(format!("{} is called, and the stream is as it was", call.name))),
-        None => Ok(()),
-    }
 }

@@ -10,11 +10,10 @@ use hipdnn_plugin_sdk::function_table;
 use hipdnn_plugin_sdk::gpu::Gpu;
 use hipdnn_plugin_sdk::hip::Hip;
 
-use super::{Check, case, failing};
+use super::{Check, below, failing};
 use crate::Failure;
 use crate::backend::Backend;
-use crate::below;
-use crate::cases::RTC;
+use crate::cases::{self, RTC};
 
 function_table! {
     /// The functions of the HIP runtime that are about streams.
@@ -67,7 +66,7 @@ pub fn checks() -> Vec<Check> {
 }
 
 fn capturable(library: &Path, hip: &'static Hip, engine: &str, name: &str) -> Result<String, Failure> {
-    let case = case(engine, name)?;
+    let case = cases::named(engine, name)?;
     let stream = Stream::new(hip)?;
     let backend = Backend::open(library)?;
     // SAFETY: the stream outlives the handle.

@@ -165,7 +165,7 @@ impl<'a> PeerAccess<'a> {
 impl Drop for PeerAccess<'_> {
     fn drop(&mut self) {
         if let Err(failure) = self.disable() {
-            eprintln!("amd-test: {failure}");
+            eprintln!("gpu-test: {failure}");
         }
     }
 }

@@ -18,18 +18,18 @@ const GATE_SIZE: usize = 16;
 // Each gate brings its number. What they share keeps the arguments in registers, asks `enter`, calls the function with a copy of the
 // arguments on the stack (24 of them, more than any function has), and hands the result to `leave`.
 global_asm!(
-    ".set amd_test_gate_number, 0",
+    ".set gpu_test_gate_number, 0",
     ".p2align 4",
-    ".globl amd_test_gates",
-    ".hidden amd_test_gates",
-    "amd_test_gates:",
+    ".globl gpu_test_gates",
+    ".hidden gpu_test_gates",
+    "gpu_test_gates:",
     ".rept {gates}",
     ".p2align 4",
-    "movl $amd_test_gate_number, %r11d",
-    "jmp amd_test_gate",
-    ".set amd_test_gate_number, amd_test_gate_number + 1",
+    "movl $gpu_test_gate_number, %r11d",
+    "jmp gpu_test_gate",
+    ".set gpu_test_gate_number, gpu_test_gate_number + 1",
     ".endr",
-    "amd_test_gate:",
+    "gpu_test_gate:",
     "pushq %rbp",
     "movq %rsp, %rbp",
     "subq $192, %rsp",
@@ -96,7 +96,7 @@ global_asm!(
 );
 
 unsafe extern "C" {
-    fn amd_test_gates();
+    fn gpu_test_gates();
 }
 
 /// A function behind a gate.
@@ -407,7 +407,7 @@ unsafe extern "C" fn find(library: *mut c_void, name: *const c_char, caller: *co
         functions.push(Function { name: name.into_owned().leak(), address, plugin: plugin.leak() });
         functions.len() - 1
     });
-    if number < GATES { (amd_test_gates as *mut c_void).wrapping_byte_add(number * GATE_SIZE) } else { found }
+    if number < GATES { (gpu_test_gates as *mut c_void).wrapping_byte_add(number * GATE_SIZE) } else { found }
 }
 
 /// The file of the engine plugin whose code has this address.

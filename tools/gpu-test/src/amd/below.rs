@@ -27,15 +27,15 @@ macro_rules! functions {
         const FUNCTIONS: &[(&str, Stream)] = &[$((stringify!($name), $stream)),+];
         static ADDRESSES: [AtomicUsize; FUNCTIONS.len()] = [const { AtomicUsize::new(0) }; FUNCTIONS.len()];
         global_asm!(
-            ".set amd_test_below_number, 0",
+            ".set gpu_test_below_number, 0",
             $(concat!(".globl ", stringify!($name)),
             concat!(".type ", stringify!($name), ", @function"),
             concat!(stringify!($name), ":"),
-            "movl $amd_test_below_number, %r11d",
-            "jmp amd_test_below",
-            ".set amd_test_below_number, amd_test_below_number + 1",)+
+            "movl $gpu_test_below_number, %r11d",
+            "jmp gpu_test_below",
+            ".set gpu_test_below_number, gpu_test_below_number + 1",)+
             // What they share keeps the arguments in registers, and goes on where `below` says.
-            "amd_test_below:",
+            "gpu_test_below:",
             "pushq %rbp",
             "movq %rsp, %rbp",
             "subq $48, %rsp",
@@ -153,7 +153,7 @@ unsafe extern "C" fn below(number: usize, registers: &[usize; 6], stack: *const 
         known => known,
     });
     if address == 0 {
-        eprintln!("amd-test: the HIP runtime has no {name}");
+        eprintln!("gpu-test: the HIP runtime has no {name}");
         std::process::abort();
     }
     address
