@@ -345,8 +345,17 @@ fn search(maker: Maker, described: &Described, options: &Options) -> Result<Comp
     let mut found = candidates(maker, described, options, most)?;
     let count = found.len();
     if let (true, Target::Handle(handle, gpu)) = (options.benchmarking && count > 1, maker.target) {
-        // SAFETY: the handle is alive, and its device is entered.
-        found = unsafe { trial::fastest_first(maker.cudnn, handle, gpu, described, found) }?;
+        found = trial::fastest_first(
+            gpu,
+            described,
+            found,
+            |plan| plan.workspace_size,
+            // SAFETY: the handle is alive, and its device is entered; each tensor has memory for its extent, and the workspace is the
+            // largest that is asked for. It all lives until the device is done, which is waited for.
+            |plan, uids, pointers, workspace| unsafe {
+                plan.run(maker.cudnn, handle, uids, pointers, workspace)
+            },
+        )?;
     }
     let place = options.engine;
     found.into_iter().nth(place).ok_or_else(|| {

@@ -2,6 +2,16 @@
 
 use hipdnn_plugin_sdk::wire::{Knob, KnobSetting, WORKSPACE_SIZE_LIMIT, positive_setting};
 
+/// The engine that hands graphs to cuDNN, whole where it takes them.
+pub const CUDNN_ENGINE: &str = "CUDNN_ENGINE";
+/// The engine that computes products of matrices with cuBLASLt.
+pub const CUBLASLT_ENGINE: &str = "CUBLASLT_ENGINE";
+
+/// The place of [`CUDNN_ENGINE`] among the engines.
+pub const CUDNN: usize = 0;
+/// The place of [`CUBLASLT_ENGINE`].
+pub const LT: usize = 1;
+
 /// Whether algorithms are timed when a plan is made.
 pub const BENCHMARKING: &str = "global.benchmarking";
 /// The place in cuDNN's list of configurations that it can make a plan of, the best first.

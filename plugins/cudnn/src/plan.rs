@@ -11,9 +11,9 @@ use hipdnn_plugin_sdk::{PluginError, Refusal};
 
 use crate::handle::{Handle, Ready, enter};
 use crate::knob::Options;
+use crate::knob::{CUBLASLT_ENGINE, CUDNN_ENGINE, LT};
 use crate::lt::step::{Product, products};
 use crate::part::{Part, parts};
-use crate::plugin::{CUBLASLT_ENGINE, CUDNN_ENGINE, LT};
 
 /// The form of saved plans of cuDNN's.
 pub const CUDNN_PLANS: Payload = Payload { mark: *b"CUDN", version: 2, owner: CUDNN_ENGINE };

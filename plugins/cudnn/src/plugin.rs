@@ -13,7 +13,7 @@ use hipdnn_plugin_sdk::wire::{EngineDetails, Knob, KnobSetting};
 use hipdnn_plugin_sdk::{EnginePlugin, PluginError, Refusal, Step};
 
 use crate::handle::{Handle, check_cudnn, check_lt, enter};
-use crate::knob::{cudnn_knobs, lt_knobs};
+use crate::knob::{CUBLASLT_ENGINE, CUDNN, CUDNN_ENGINE, LT, cudnn_knobs, lt_knobs};
 use crate::plan::{self, CUDNN_PLANS, LT_PLANS, Plan, plan};
 
 /// The engines of this library.
@@ -21,16 +21,6 @@ use crate::plan::{self, CUDNN_PLANS, LT_PLANS, Plan, plan};
 /// They compute on the handle's stream and return when the work is queued. Tensors are device memory. The device is that of the
 /// stream, or else of the thread's context, or else the first.
 pub struct CudnnPlugin;
-
-/// The engine that hands graphs to cuDNN, whole where it takes them.
-pub const CUDNN_ENGINE: &str = "CUDNN_ENGINE";
-/// The engine that computes products of matrices with cuBLASLt.
-pub const CUBLASLT_ENGINE: &str = "CUBLASLT_ENGINE";
-
-/// The place of [`CUDNN_ENGINE`] among the engines.
-const CUDNN: usize = 0;
-/// The place of [`CUBLASLT_ENGINE`].
-pub const LT: usize = 1;
 
 /// What the engines say of themselves. Executions can be captured.
 const NOTES: [i32; 3] = [SUPPORTS_GRAPH_CAPTURE, EXTERNAL_LIBRARY, SUPPORTS_SERIALIZATION];

@@ -5,8 +5,6 @@ use std::ffi::{c_int, c_void};
 use hipdnn_plugin_sdk::PluginError;
 use hipdnn_plugin_sdk::gpu::Gpu;
 
-use crate::compiled::Compiled;
-use crate::cudnn::Cudnn;
 use crate::descriptor::uid;
 use crate::lowering::{Described, Place, Tensor};
 use crate::names::{
@@ -15,29 +13,23 @@ use crate::names::{
 };
 use crate::timing::{Memory, by_time};
 
-/// The plans of a graph that run, the fastest first; in the order given where there is no memory to run them with.
+/// The plans of a graph that run, the fastest first; in the order given where there is no memory to run them with. `workspace_size` says
+/// the bytes of device memory that a plan needs, and `run` puts it on the stream with uids, pointers and that memory.
 ///
 /// # Errors
 /// When none of them runs.
-///
-/// # Safety
-/// The handle is alive, on the device that is entered.
-pub unsafe fn fastest_first(
-    cudnn: &'static Cudnn,
-    handle: *mut c_void,
+pub fn fastest_first<P>(
     gpu: Gpu,
     described: &Described,
-    plans: Vec<Compiled>,
-) -> Result<Vec<Compiled>, PluginError> {
-    let most = plans.iter().map(|plan| plan.workspace_size).max().unwrap_or(0);
+    plans: Vec<P>,
+    workspace_size: impl Fn(&P) -> usize,
+    run: impl Fn(&P, &[i64], &[*mut c_void], *mut c_void) -> Result<(), PluginError>,
+) -> Result<Vec<P>, PluginError> {
+    let most = plans.iter().map(workspace_size).max().unwrap_or(0);
     let (Ok(memory), Ok(workspace)) = (Tensors::new(gpu, described), Memory::new(gpu, most)) else {
         return Ok(plans);
     };
-    // SAFETY: the caller vouches for the handle; each tensor has memory for its extent, and the workspace is the largest that is asked for.
-    // It all lives until the device is done, which is waited for.
-    let run = |plan: &Compiled| unsafe {
-        plan.run(cudnn, handle, &memory.uids, &memory.pointers, workspace.pointer())
-    };
+    let run = |plan: &P| run(plan, &memory.uids, &memory.pointers, workspace.pointer());
     let sorted = by_time(gpu, plans, run);
     if sorted.is_empty() {
         return Err(PluginError::internal("none of the plans that cuDNN made for the graph runs"));
@@ -102,7 +94,7 @@ fn size(data_type: c_int) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lowering::view::Shape;
+    use crate::lowering::shape::Shape;
     use crate::names::DATA_FLOAT;
 
     #[test]

@@ -7,7 +7,8 @@ mod standin;
 use std::ptr::null_mut;
 use std::sync::Once;
 
-use hipdnn_cudnn_plugin::plugin::{CudnnPlugin, LT};
+use hipdnn_cudnn_plugin::knob::LT;
+use hipdnn_cudnn_plugin::plugin::CudnnPlugin;
 use hipdnn_cudnn_plugin::timing::Memory;
 use hipdnn_plugin_sdk::cuda::{Cuda, Device};
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;

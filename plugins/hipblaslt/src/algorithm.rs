@@ -19,7 +19,7 @@ use crate::hipblaslt::{
     STATUS_NOT_SUPPORTED, STATUS_SUCCESS, hipblasLtMatmulAlgo_t, hipblasLtMatmulHeuristicResult_t,
 };
 use crate::knob::{ALGORITHMS, Options};
-use crate::plan::Run;
+use crate::run::Run;
 use hipdnn_plugin_planner::chain::{Activation, Chain, Tensors};
 use hipdnn_plugin_planner::product::Matrix;
 

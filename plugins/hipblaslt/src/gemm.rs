@@ -7,11 +7,11 @@ use hipdnn_plugin_sdk::{PluginError, Refusal};
 
 use crate::handle::Ready;
 use crate::knob::Options;
-use crate::plan::Run;
 use crate::rocblas::{
     ALGO_STANDARD, BF16, F16, F32, F64, FLAGS_NONE, OPERATION_NONE, OPERATION_TRANSPOSE,
     STATUS_NOT_IMPLEMENTED, STATUS_SIZE_INCREASED, STATUS_SIZE_UNCHANGED, STATUS_SUCCESS, rocblas_status,
 };
+use crate::run::Run;
 use hipdnn_plugin_planner::chain::{Chain, Tensors};
 use hipdnn_plugin_planner::product::{MATRICES, Matrix};
 

@@ -14,3 +14,4 @@ pub mod knob;
 pub mod plan;
 pub mod plugin;
 pub mod rocblas;
+pub mod run;

@@ -13,7 +13,8 @@ use crate::algorithm::{AlgorithmName, AlgorithmRun};
 use crate::gemm::GemmRun;
 use crate::handle::Ready;
 use crate::knob::{Library, Options};
-use hipdnn_plugin_planner::chain::{Chain, Part, Tensors, is_small, partition};
+use crate::run::Run;
+use hipdnn_plugin_planner::chain::{Chain, Part, is_small, partition};
 
 /// The form of saved plans.
 pub const PAYLOAD: Payload = Payload { mark: *b"HBLT", version: 2, owner: "HIPBLASLT_ENGINE" };
@@ -26,26 +27,6 @@ pub struct Step {
     part: Part,
     run: Box<dyn Run>,
     choice: Choice,
-}
-
-/// A chain that is ready to run.
-pub trait Run: Send + Sync {
-    /// Bytes of device memory that a run may use for itself.
-    fn workspace_size(&self) -> usize;
-
-    /// Puts the work on the stream.
-    ///
-    /// # Errors
-    /// The library's.
-    ///
-    /// # Safety
-    /// Each tensor is valid for its extent until the work is done, and `workspace` for [`Run::workspace_size`] bytes.
-    unsafe fn run(
-        &self,
-        ready: &mut Ready<'_>,
-        tensors: &Tensors<*mut c_void>,
-        workspace: *mut c_void,
-    ) -> Result<(), PluginError>;
 }
 
 /// What was decided for a chain.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_uint, c_void};
+use std::fmt::Debug;
 use std::ptr;
 use std::sync::{Arc, LazyLock};
 
@@ -12,8 +13,6 @@ use crate::handle::Ready;
 use crate::knob::Options;
 use crate::miopen::{Miopen, MiopenError, STATUS_SUCCESS, miopenTensorArgument_t};
 use crate::object::Object;
-use crate::step::convolution::ConvolutionDesign;
-use crate::step::fusion::Chain;
 
 /// What was found in this process: solutions, saved, by device and problem, and that there is none. Looking for them
 /// compiles and times kernels.
@@ -26,26 +25,21 @@ type Finding = Option<Arc<[u8]>>;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key {
     device: c_int,
-    subject: Subject,
+    /// All fields of the subject, as `Debug` writes them.
+    subject: String,
     options: Options,
 }
 
-/// What is to be computed.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Subject {
-    /// A convolution.
-    Convolution(Box<ConvolutionDesign>),
-    /// Several operations in one kernel.
-    Chain(Chain),
-}
+/// What is to be computed. Two subjects are one problem where `Debug` writes the same of them.
+pub trait Subject: Debug {
+    /// Whether MIOpen fails where it has no kernel for the subject. The nodes are computed one by one then.
+    const MAY_FAIL: bool;
 
-impl Subject {
-    fn problem(&self, miopen: &Miopen, options: &Options) -> Result<Object, MiopenError> {
-        match self {
-            Self::Convolution(design) => design.problem(miopen, options),
-            Self::Chain(chain) => chain.problem(miopen, options),
-        }
-    }
+    /// MIOpen's problem.
+    ///
+    /// # Errors
+    /// MIOpen's.
+    fn problem(&self, miopen: &Miopen, options: &Options) -> Result<Object, MiopenError>;
 }
 
 /// A solution that is ready to run.
@@ -62,14 +56,15 @@ impl Solution {
     ///
     /// # Errors
     /// MIOpen's, or that the solution needs more workspace than the limit.
-    pub fn of(
+    pub fn of<S: Subject>(
         ready: &Ready<'_>,
         options: &Options,
-        subject: Subject,
+        subject: &S,
         saved: &[u8],
     ) -> Result<Option<Self>, PluginError> {
         let miopen = ready.runtime.miopen;
-        let key = Key { device: ready.entered.device.number, subject, options: options.clone() };
+        let device = ready.entered.device.number;
+        let key = Key { device, subject: format!("{subject:?}"), options: options.clone() };
         let known = match saved {
             [] => FOUND.lock().get(&key).cloned(),
             saved => Some(Some(saved.into())),
@@ -78,7 +73,7 @@ impl Solution {
             Some(None) => return Ok(None),
             Some(Some(bytes)) => (load(miopen, &bytes)?, bytes),
             None => {
-                let Some(solution) = find(ready, options, &key.subject)? else {
+                let Some(solution) = find(ready, options, subject)? else {
                     FOUND.lock().insert(key, None);
                     return Ok(None);
                 };
@@ -163,7 +158,11 @@ pub fn describe(
 }
 
 /// The best solution that MIOpen finds.
-fn find(ready: &Ready<'_>, options: &Options, subject: &Subject) -> Result<Option<Object>, PluginError> {
+fn find<S: Subject>(
+    ready: &Ready<'_>,
+    options: &Options,
+    subject: &S,
+) -> Result<Option<Object>, PluginError> {
     let miopen = ready.runtime.miopen;
     let problem = subject.problem(miopen, options)?;
     let find_options = find_options(miopen, options)?;
@@ -179,12 +178,10 @@ fn find(ready: &Ready<'_>, options: &Options, subject: &Subject) -> Result<Optio
             &mut count,
             1,
         );
-        match subject {
-            Subject::Convolution(_) => miopen.check("miopenFindSolutions", status)?,
-            // A fused kernel that does not compile is a failure to MIOpen; the operations are computed one by one then.
-            Subject::Chain(_) if status != STATUS_SUCCESS => return Ok(None),
-            Subject::Chain(_) => {}
+        if S::MAY_FAIL && status != STATUS_SUCCESS {
+            return Ok(None);
         }
+        miopen.check("miopenFindSolutions", status)?;
         if count == 0 || solution.is_null() {
             return Ok(None);
         }

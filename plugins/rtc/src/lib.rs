@@ -12,6 +12,7 @@ pub mod compiler;
 pub mod handle;
 pub mod hip;
 pub mod hiprtc;
+pub mod knob;
 pub mod module;
 pub mod nvrtc;
 pub mod plan;

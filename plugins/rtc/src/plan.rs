@@ -14,8 +14,8 @@ use hipdnn_plugin_sdk::{PluginError, Refusal, log};
 
 use crate::cache::Cache;
 use crate::handle::{Platform, Target};
+use crate::knob::options;
 use crate::module::{Driver, Function, Module};
-use crate::plugin::options;
 use crate::source::generate_with;
 use crate::source::group::MAX_TENSORS;
 use crate::source::kernel::Argument;

@@ -7,12 +7,13 @@ use hipdnn_plugin_sdk::engine_plugin::{
 };
 use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::graph::Graph;
-use hipdnn_plugin_sdk::wire::{EngineDetails, Knob, KnobSetting, int_setting};
+use hipdnn_plugin_sdk::wire::{EngineDetails, KnobSetting};
 use hipdnn_plugin_sdk::{EnginePlugin, PluginError, Refusal, Step};
 
 use crate::handle::{Handle, Platform, enter};
+use crate::knob::{knobs, options};
 use crate::plan::{PAYLOAD, Plan};
-use crate::source::{Options, generate, generate_with};
+use crate::source::{generate, generate_with};
 
 /// The engines of this library.
 ///
@@ -39,18 +40,6 @@ fn platform(engine: usize) -> Result<Platform, PluginError> {
 /// What the engines say of themselves. Executions can be captured: they only start kernels, which were loaded with the plan.
 const NOTES: [i32; 4] =
     [RUNTIME_COMPILATION, SUPPORTS_GRAPH_CAPTURE, EXTERNAL_LIBRARY, SUPPORTS_SERIALIZATION];
-
-/// Whether workgroups share rows that are few and long.
-pub const SHARE_ROWS: &str = "rtc.share_rows";
-
-fn knobs() -> Vec<Knob> {
-    vec![Knob::flag(SHARE_ROWS, "lets workgroups share rows where these are few and long", true)]
-}
-
-/// The choices that settings of the knobs make.
-pub fn options(settings: &[KnobSetting]) -> Options {
-    Options { shares_rows: int_setting(settings, SHARE_ROWS) != Some(0) }
-}
 
 impl EnginePlugin for RtcPlugin {
     const NAME: &'static str = "RTC";

@@ -1,6 +1,6 @@
 //! What the author of a heuristic plugin writes.
 
-use crate::engine_plugin::PluginError;
+use crate::error::PluginError;
 use crate::ffi::heuristic_api_version::HIPDNN_HEURISTIC_API_VERSION;
 use crate::graph::Graph;
 use crate::wire::DeviceProperties;

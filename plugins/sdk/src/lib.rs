@@ -19,6 +19,7 @@ pub mod cuda;
 pub mod dynlib;
 pub mod engine_plugin;
 pub mod environment;
+mod error;
 pub mod exception;
 #[doc(hidden)]
 pub mod export;
@@ -42,7 +43,8 @@ pub mod thread;
 pub mod trace;
 pub mod wire;
 
-pub use engine_plugin::{EnginePlugin, PluginError, Refusal, bound, buffer, engine_id};
+pub use engine_plugin::{EnginePlugin, bound, buffer, engine_id};
+pub use error::{PluginError, Refusal};
 pub use heuristic_plugin::HeuristicPlugin;
 pub use overrides::{Override, Overrides};
 pub use step::Step;

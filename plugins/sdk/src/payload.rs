@@ -1,6 +1,6 @@
 //! What an engine keeps in a saved plan: a few parts behind a mark, a version and a checksum.
 
-use crate::engine_plugin::PluginError;
+use crate::error::PluginError;
 use crate::graph::Graph;
 use crate::hash::Fnv1a;
 use crate::wire::{self, EngineConfig, Layout};

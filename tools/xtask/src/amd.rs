@@ -14,10 +14,10 @@ use std::time::Duration;
 
 use crate::Failure;
 use crate::cache;
-use crate::install::{ENGINES, LIBRARY, PLUGINS, TOOL_PACKAGE, copy, files, remove};
+use crate::gpu_program::{self, PROGRAM};
+use crate::install::{ENGINES, LIBRARY, PLUGINS, copy, files, remove};
 use crate::plugin_host;
 use crate::process::{run, run_within};
-use crate::progress;
 use crate::steps::{Check, Steps};
 use crate::userland::{Contents, Userland};
 use crate::workspace::Workspace;
@@ -52,9 +52,6 @@ const INSIDE: &str = "hipdnn";
 
 /// The emulated device.
 const SOFTHIP: &str = "tools/gpu-test/amd/softhip";
-
-/// The program that compares the engines with the reference.
-const PROGRAM: &str = "gpu-test";
 
 /// Folders in there with the emulated device and what MIOpen keeps, one for each lane of tests.
 const RIGS: [&str; 2] = ["rig", "other-rig"];
@@ -186,19 +183,8 @@ fn architectures(userland: &Userland, rig: &str) -> Result<String, Failure> {
     last_line(&mut inside(userland, rig, &[&program, "--architectures"]))
 }
 
-/// Compiles the library, its plugins, the test program and the tool. Always together: for fewer packages cargo chooses other features of
-/// what they share, and compiles that again.
-pub fn compile(workspace: &Workspace) -> Result<String, Failure> {
-    let mut cargo = workspace.release(["build", "-p", "hipdnn-backend", "-p", PROGRAM]);
-    for plugin in PLUGINS {
-        cargo.args(["-p", plugin.package]);
-    }
-    cargo.args(["-p", TOOL_PACKAGE]);
-    progress::build(workspace, &mut cargo)
-}
-
 fn build(workspace: &Workspace, userland: &Userland) -> Result<String, Failure> {
-    compile(workspace)?;
+    gpu_program::compile(workspace)?;
     let built = workspace.release_dir();
     let to = userland.path(INSIDE);
     let engines = to.join("lib").join(ENGINES);

@@ -4,7 +4,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::Failure;
-use crate::generate::NOTICES;
 use crate::progress;
 use crate::split::{debug_place, split};
 use crate::workspace::Workspace;
@@ -17,6 +16,9 @@ pub const LIBRARY: &str = "libhipdnn_backend.so";
 
 /// The command line tool: its program, and its file.
 pub const TOOL: &str = "hipdnn";
+
+/// The file with the licences of what is linked in, which `cargo xtask generate` writes.
+pub const NOTICES: &str = "THIRD_PARTY_LICENSES";
 
 /// The package of the tool.
 pub const TOOL_PACKAGE: &str = "hipdnn-tool";
@@ -226,7 +228,10 @@ mod tests {
 
     #[test]
     fn names_between_at_signs_are_filled_in() {
-        assert_eq!(fill_in("a @HIPDNN_X@ ${b}@@", &[("HIPDNN_X", "1")]).unwrap(), "a 1 ${b}@@");
+        assert_eq!(
+            fill_in("a @HIPDNN_X@ ${b}pub const TOOL_PACKAGE", &[("HIPDNN_X", "1")]).unwrap(),
+            "a 1 ${b}pub const TOOL_PACKAGE"
+        );
         assert!(fill_in("@HIPDNN_Y@", &[("HIPDNN_X", "1")]).is_err());
     }
 

@@ -9,6 +9,7 @@ mod demo;
 mod failure;
 mod fuzz;
 mod generate;
+mod gpu_program;
 mod install;
 mod lint;
 mod nvidia;

@@ -13,6 +13,7 @@ use std::time::Duration;
 use crate::Failure;
 use crate::c_program::{Language, STRICT};
 use crate::cache;
+use crate::gpu_program::{self, PROGRAM};
 use crate::install::{ENGINES, LIBRARY, PLUGINS, TOOL, TOOL_PACKAGE, copy, files, remove};
 use crate::process::{command, run, run_within, show};
 use crate::progress;
@@ -33,9 +34,6 @@ const PACKAGES: &[&str] = &[
 /// Packages, and their examples that print a program which compiles where NVIDIA's headers agree with our declarations.
 const DECLARED: &[(&str, &str)] =
     &[("hipdnn-rtc-plugin", "cuda_prototypes"), ("hipdnn-cudnn-plugin", "cuda_library_prototypes")];
-
-/// The program that compares the engines with the reference.
-const PROGRAM: &str = "gpu-test";
 
 /// The program that measures CPU_ENGINE, here beside busy threads.
 const BENCH_CPU: &str = "bench-cpu";
@@ -146,7 +144,7 @@ pub fn check_kernels(workspace: &Workspace, steps: &mut Steps) {
     steps.run("declarations of CUDA as in NVIDIA's headers", || {
         declarations(workspace, &folder, &headers, package, example)
     });
-    if steps.run("the program that has the kernels", || crate::amd::compile(workspace)) {
+    if steps.run("the program that has the kernels", || gpu_program::compile(workspace)) {
         steps.run(&format!("declarations of {PROGRAM} as in NVIDIA's headers"), || {
             declarations_of_program(workspace, &folder, &headers)
         });

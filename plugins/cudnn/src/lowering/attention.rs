@@ -7,7 +7,7 @@ use hipdnn_plugin_planner::problem::attention::shape::{Sequences, Shape as Numbe
 use hipdnn_plugin_sdk::graph::{DataType, Node, operation};
 
 use super::matmul::Counts;
-use super::view::packed;
+use super::shape::packed;
 use super::{Builder, TensorPlace, data_type};
 use crate::names::{
     DATA_BOOLEAN, DATA_FLOAT, DATA_INT32, POINTWISE_ADD, POINTWISE_CMP_GE, POINTWISE_CMP_GT,

@@ -3,7 +3,7 @@
 use hipdnn_plugin_planner::Refusal;
 use hipdnn_plugin_sdk::graph::{Node, Operation, operation};
 
-use super::view::Shape;
+use super::shape::Shape;
 use super::{Builder, Descriptor, TensorPlace, data_type};
 use crate::names::{
     ATTR_OPERATION_NORM_BWD_DBIAS_DESC, ATTR_OPERATION_NORM_BWD_DSCALE_DESC, ATTR_OPERATION_NORM_BWD_DXDESC,

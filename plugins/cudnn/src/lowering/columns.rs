@@ -6,7 +6,7 @@
 
 use hipdnn_plugin_planner::Refusal;
 
-use super::view::{Shape, packed};
+use super::shape::{Shape, packed};
 
 /// The most columns of a matrix: kernels with 4 for each block take them, too.
 const MOST: i64 = 1 << 18;

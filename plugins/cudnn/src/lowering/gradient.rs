@@ -6,7 +6,7 @@ use hipdnn_plugin_sdk::graph::{Node, operation};
 
 use super::attention::Scores;
 use super::matmul::Counts;
-use super::view::{Shape, packed};
+use super::shape::{Shape, packed};
 use super::{Builder, Descriptor, TensorPlace};
 use crate::names::{
     ATTR_OPERATION_RESHAPE_XDESC, ATTR_OPERATION_RESHAPE_YDESC, BACKEND_OPERATION_RESHAPE_DESCRIPTOR,

@@ -15,6 +15,7 @@ mod pointwise;
 mod reduction;
 mod resample;
 mod sequences;
+pub mod shape;
 pub mod view;
 
 use std::collections::{HashMap, HashSet};
@@ -32,7 +33,8 @@ use crate::names::{
     DATA_BFLOAT16, DATA_BOOLEAN, DATA_DOUBLE, DATA_FLOAT, DATA_FP8_E4M3, DATA_FP8_E5M2, DATA_FP8_E8M0,
     DATA_HALF, DATA_INT8, DATA_INT32, DATA_INT64, DATA_UINT8, TYPE_DATA_TYPE,
 };
-use view::{Shape, View, packed};
+use shape::{Shape, packed};
+use view::View;
 
 /// A tensor of a [`Lowered`] graph, by its place among them.
 pub type TensorPlace = usize;

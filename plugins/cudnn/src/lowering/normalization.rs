@@ -3,7 +3,8 @@
 use hipdnn_plugin_planner::Refusal;
 use hipdnn_plugin_sdk::graph::{Operation, operation};
 
-use super::view::{View, packed};
+use super::shape::packed;
+use super::view::View;
 use super::{Builder, Descriptor, TensorPlace};
 use crate::names::{
     ATTR_OPERATION_NORM_BWD_DBIAS_DESC, ATTR_OPERATION_NORM_BWD_DSCALE_DESC, ATTR_OPERATION_NORM_BWD_DXDESC,

@@ -5,7 +5,7 @@ use hipdnn_plugin_planner::Refusal;
 use hipdnn_plugin_planner::problem::resample::{Pooling, Resample};
 use hipdnn_plugin_sdk::graph::{Node, Operation};
 
-use super::view::Shape;
+use super::shape::Shape;
 use super::{Builder, Descriptor, data_type};
 use crate::names::{
     ATTR_OPERATION_RESAMPLE_BWD_ALPHA, ATTR_OPERATION_RESAMPLE_BWD_BETA, ATTR_OPERATION_RESAMPLE_BWD_DESC,

@@ -3,7 +3,7 @@
 use hipdnn_plugin_planner::Refusal;
 use hipdnn_plugin_planner::problem::attention::shape::{Integers, Sequences, Shape as Numbers, Start};
 
-use super::view::{Shape, packed};
+use super::shape::{Shape, packed};
 use super::{Builder, Descriptor, TensorPlace, data_type};
 use crate::names::{
     ATTR_OPERATION_PAGED_CACHE_LOAD_CONTAINER_DESC, ATTR_OPERATION_PAGED_CACHE_LOAD_PAGE_TABLE_DESC,

@@ -9,19 +9,11 @@ use hipdnn_plugin_planner::problem::Problem;
 use hipdnn_plugin_planner::problem::normalization::Normalization;
 use hipdnn_plugin_sdk::graph::{Graph, Node, Operation};
 
+use super::shape::{Shape, packed};
 use super::{Described, Descriptor, Place, Value, columns};
 use crate::names::{
     ATTR_POINTWISE_AXIS, BACKEND_OPERATION_POINTWISE_DESCRIPTOR, BACKEND_OPERATION_REDUCTION_DESCRIPTOR,
 };
-
-/// Dims and strides of a tensor.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Shape {
-    /// Elements along each dimension.
-    pub dims: Vec<i64>,
-    /// Elements from one to the next along each.
-    pub strides: Vec<i64>,
-}
 
 /// How all tensors of a graph become those of cuDNN.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,99 +24,6 @@ pub enum View {
     Image(usize),
     /// Rows of a normalization: these dims, of which the first so many count rows.
     Rows(Vec<i64>, usize),
-}
-
-/// A shape without gaps.
-pub fn packed(dims: &[i64]) -> Shape {
-    let mut strides = vec![1; dims.len()];
-    let mut next = 1_i64;
-    for (stride, dim) in strides.iter_mut().zip(dims).rev() {
-        *stride = next;
-        next = next.saturating_mul(*dim);
-    }
-    Shape { dims: dims.to_vec(), strides }
-}
-
-impl Shape {
-    /// The last two dimensions exchanged.
-    pub fn transposed(mut self) -> Self {
-        let last = self.dims.len();
-        if last >= 2 {
-            self.dims.swap(last - 2, last - 1);
-            self.strides.swap(last - 2, last - 1);
-        }
-        self
-    }
-
-    fn of(layout: &Layout) -> Self {
-        // A layout's numbers are within the address space.
-        let numbers = |values: &[usize]| values.iter().map(|value| *value as i64).collect();
-        let mut shape = Self { dims: numbers(layout.dims()), strides: numbers(layout.strides()) };
-        let extent = shape.extent();
-        for (dim, stride) in shape.dims.iter().zip(&mut shape.strides) {
-            if *dim == 1 && *stride == 0 {
-                *stride = extent;
-            }
-        }
-        shape
-    }
-
-    /// The stride of one more dimension outside all others.
-    fn extent(&self) -> i64 {
-        let ends = self.dims.iter().zip(&self.strides).map(|(dim, stride)| dim * stride);
-        ends.max().unwrap_or(1).max(1)
-    }
-
-    /// These dimensions in this order.
-    pub(super) fn picked(&self, axes: &[usize]) -> Self {
-        let pick = |values: &[i64]| axes.iter().filter_map(|axis| values.get(*axis).copied()).collect();
-        if self.dims.len() != axes.len() {
-            return self.clone();
-        }
-        Self { dims: pick(&self.dims), strides: pick(&self.strides) }
-    }
-
-    /// An image whose dimensions of 1 have the strides that they have with this layout: cuDNN tells layouts apart by them.
-    pub(super) fn lying(mut self, channels_last: bool) -> Self {
-        let rank = self.dims.len();
-        let mut axes: Vec<usize> = (0..rank).rev().collect();
-        if channels_last && rank > 2 {
-            // Channels are innermost, the batch is outermost.
-            axes.retain(|axis| *axis != 1);
-            axes.insert(0, 1);
-        }
-        let mut next = 1;
-        for axis in axes {
-            if let (Some(dim), Some(stride)) = (self.dims.get(axis), self.strides.get_mut(axis)) {
-                if *dim == 1 {
-                    *stride = next;
-                } else {
-                    next = dim * *stride;
-                }
-            }
-        }
-        self
-    }
-
-    /// Matrices as images, whose channels are the columns.
-    fn into_image(self) -> Self {
-        match (self.dims.as_slice(), self.strides.as_slice()) {
-            (&[batch, rows, columns], &[step, row, column]) => {
-                Self { dims: vec![batch, columns, rows, 1], strides: vec![step, column, row, row] }
-            }
-            _ => self,
-        }
-    }
-
-    /// Ones in front, up to this rank.
-    pub(super) fn lead(mut self, rank: usize) -> Self {
-        let extent = self.extent();
-        while self.dims.len() < rank {
-            self.dims.insert(0, 1);
-            self.strides.insert(0, extent);
-        }
-        self
-    }
 }
 
 impl View {

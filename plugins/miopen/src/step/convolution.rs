@@ -188,12 +188,12 @@ impl ConvolutionDesign {
         }
         Ok(object)
     }
+}
 
-    /// The problem that MIOpen looks for solutions of.
-    ///
-    /// # Errors
-    /// MIOpen's.
-    pub fn problem(&self, miopen: &Miopen, options: &Options) -> Result<Object, MiopenError> {
+impl Subject for ConvolutionDesign {
+    const MAY_FAIL: bool = false;
+
+    fn problem(&self, miopen: &Miopen, options: &Options) -> Result<Object, MiopenError> {
         let convolution = self.descriptor(miopen, options)?;
         let mut problem = ptr::null_mut();
         // SAFETY: the output is valid, and what is made is taken over at once.
@@ -265,8 +265,7 @@ impl Design for ConvolutionDesign {
                 ))
             })?;
         }
-        let subject = Subject::Convolution(Box::new(self.clone()));
-        let solution = Solution::of(ready, &options, subject, saved)?.ok_or_else(|| {
+        let solution = Solution::of(ready, &options, self, saved)?.ok_or_else(|| {
             PluginError::not_applicable("MIOpen finds no solution for the convolution with these settings")
         })?;
         Ok(Box::new(ConvolutionStep { solution, slots: self.slots, direction: self.direction, margin }))

@@ -27,7 +27,7 @@ use crate::miopen::{
     miopenTensorArgument_t,
 };
 use crate::operand::Shape;
-use crate::solution::{Solution, Subject, argument};
+use crate::solution::{Solution, argument};
 use hipdnn_plugin_sdk::gpu::workspace::ALIGNMENT;
 use problem::available;
 use training::Statistics;
@@ -294,8 +294,7 @@ impl Fusion {
         if !available(miopen) {
             return Ok(None);
         }
-        let subject = Subject::Chain(self.chain.clone());
-        let solution = match Solution::of(ready, options, subject, saved) {
+        let solution = match Solution::of(ready, options, &self.chain, saved) {
             Ok(Some(solution)) => solution,
             Ok(None) => return Ok(None),
             // Beyond the limit of the workspace: one by one they may need less.

@@ -5,6 +5,7 @@
 
 pub mod activation;
 pub mod batchnorm;
+mod choice;
 pub mod convolution;
 pub mod fusion;
 pub mod normalization;
@@ -13,26 +14,18 @@ pub mod reduction;
 pub mod softmax;
 pub mod tensor_op;
 
+pub use choice::design;
+
 use std::ffi::c_void;
 
 use hipdnn_plugin_planner::Refusal;
-use hipdnn_plugin_planner::prepare::CheckedNode;
 use hipdnn_plugin_planner::problem::batchnorm::Scalar;
-use hipdnn_plugin_planner::problem::normalization::Normalization;
-use hipdnn_plugin_planner::problem::{Problem, named_tensors};
+use hipdnn_plugin_planner::problem::named_tensors;
 use hipdnn_plugin_sdk::PluginError;
-use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation};
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation};
 
 use crate::handle::Ready;
 use crate::knob::Options;
-use crate::step::activation::ActivationDesign;
-use crate::step::batchnorm::BatchnormDesign;
-use crate::step::convolution::ConvolutionDesign;
-use crate::step::normalization::NormalizationDesign;
-use crate::step::normalization::gradient::GradientDesign;
-use crate::step::pooling::PoolingDesign;
-use crate::step::reduction::ReductionDesign;
-use crate::step::tensor_op::TensorOpDesign;
 
 /// The computation of one node, ready to run.
 pub trait Step: Send + Sync {
@@ -72,42 +65,6 @@ pub trait Design {
     /// # Errors
     /// MIOpen's, or that it has no way to compute the node.
     fn make(&self, ready: &Ready<'_>, options: &Options, saved: &[u8]) -> Result<Box<dyn Step>, PluginError>;
-}
-
-/// The design of a node of a graph.
-///
-/// # Errors
-/// The first thing that MIOpen does not do.
-pub fn design(graph: &Graph, node: &CheckedNode<'_>) -> Result<Box<dyn Design>, Refusal> {
-    let Node { compute_type, operation, .. } = node.node;
-    if *compute_type != DataType::Float {
-        return Err(format!("compute type is {}, expected float", compute_type.name()));
-    }
-    Ok(match node.problem {
-        Problem::Convolution(convolution) => Box::new(ConvolutionDesign::of(convolution)?),
-        Problem::Batchnorm(batchnorm) => Box::new(BatchnormDesign::of(graph, operation, batchnorm)?),
-        Problem::Pointwise(pointwise) if tensor_op::operation(pointwise.mode).is_some() => {
-            Box::new(TensorOpDesign::of(graph, operation, pointwise)?)
-        }
-        Problem::Pointwise(pointwise) => Box::new(ActivationDesign::of(pointwise)?),
-        Problem::Resample(pooling) => Box::new(PoolingDesign::of(pooling)?),
-        Problem::Reduction(reduction) => Box::new(ReductionDesign::of(reduction)?),
-        Problem::Normalization(Normalization::Forward(forward)) => {
-            Box::new(NormalizationDesign::of(graph, operation, forward)?)
-        }
-        Problem::Normalization(Normalization::Backward(backward)) => Box::new(GradientDesign::of(backward)?),
-        Problem::Attention(_)
-        | Problem::AttentionGradients(_)
-        | Problem::Mixture(_)
-        | Problem::MixtureGradient(_)
-        | Problem::Matmul(_)
-        | Problem::BlockScale(_) => {
-            return Err(
-                "operation is none that this plugin computes (convolutions, normalizations, softmax, pooling,                         reductions, activations, add, sub, mul, min, max)"
-                    .to_owned(),
-            );
-        }
-    })
 }
 
 /// That this MIOpen is too old for an operation.

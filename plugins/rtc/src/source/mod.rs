@@ -7,6 +7,7 @@ pub mod group;
 pub mod kernel;
 pub mod node;
 pub mod pointwise;
+mod spelling;
 pub mod split;
 pub mod statistics;
 pub mod training;

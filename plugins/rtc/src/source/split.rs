@@ -15,7 +15,7 @@ use hipdnn_plugin_sdk::graph::{DataType, Graph, Tensor};
 
 use super::group::{Domain, Group, MAX_TENSORS, access};
 use super::kernel::walk;
-use super::statistics::{strides, unused};
+use super::spelling::{strides, unused};
 use super::value::{Access, Level, Origin, Place, Real, Store, Value};
 use crate::Refusal;
 

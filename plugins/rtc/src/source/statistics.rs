@@ -4,11 +4,10 @@
 use hipdnn_plugin_planner::problem::Problem;
 use hipdnn_plugin_planner::problem::batchnorm::Batchnorm;
 use hipdnn_plugin_planner::problem::normalization::{Backward, Normalization, Statistics};
-use hipdnn_plugin_sdk::graph::operation::{LayernormBackward, Pointwise, Reduction};
-use hipdnn_plugin_sdk::graph::{
-    DataType, Graph, Node, Operation, PointwiseMode, ReductionMode, Tensor, TensorValue,
-};
+use hipdnn_plugin_sdk::graph::operation::LayernormBackward;
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation};
 
+use super::spelling::Spelling;
 use super::training;
 
 /// A node as nodes that have their statistics; none where it has them itself. The tensors between them become part of the graph.
@@ -30,71 +29,6 @@ pub fn spelled_out(graph: &mut Graph, node: &Node, problem: &Problem) -> Option<
     Some(spelling.operations.into_iter().map(of).collect())
 }
 
-/// Nodes while they are written down.
-pub struct Spelling<'a> {
-    /// The graph, which gets the tensors between them.
-    pub graph: &'a mut Graph,
-    /// The type of these.
-    data_type: DataType,
-    operations: Vec<Operation>,
-}
-
-impl Spelling<'_> {
-    fn tensor(&mut self, dims: &[i64]) -> Tensor {
-        Tensor::new(unused(self.graph), self.data_type, dims, &strides(dims))
-    }
-
-    fn between(&mut self, dims: &[i64]) -> i64 {
-        let tensor = Tensor { is_virtual: true, ..self.tensor(dims) };
-        let uid = tensor.uid;
-        self.graph.tensors.push(tensor);
-        uid
-    }
-
-    /// A number that is part of the graph.
-    pub fn number(&mut self, value: f64) -> i64 {
-        let mut tensor = self.tensor(&[1]);
-        (tensor.data_type, tensor.value) = (DataType::Double, Some(TensorValue::Float64(value)));
-        let uid = tensor.uid;
-        self.graph.tensors.push(tensor);
-        uid
-    }
-
-    /// The means of a tensor along the dimensions in which `dims` has one element.
-    pub fn average(&mut self, in_: i64, dims: &[i64]) -> i64 {
-        let out = self.between(dims);
-        let node = Reduction { in_, out, mode: ReductionMode::Avg, is_deterministic: true };
-        self.operations.push(node.into());
-        out
-    }
-
-    /// An operation on one or two tensors, whose result has these dims.
-    pub fn pointwise(&mut self, mode: PointwiseMode, in_0: i64, in_1: Option<i64>, dims: &[i64]) -> i64 {
-        let out = self.between(dims);
-        self.pointwise_into(mode, in_0, in_1, out);
-        out
-    }
-
-    /// The same into a tensor that is there.
-    pub fn pointwise_into(&mut self, mode: PointwiseMode, in_0: i64, in_1: Option<i64>, out: i64) {
-        self.operations.push(Pointwise::new(mode, in_0, in_1, out).into());
-    }
-
-    /// The means and variances of a tensor along the dimensions in which `rows` has one element, and the differences from the means.
-    pub fn moments(&mut self, x: i64, dims: &[i64], rows: &[i64]) -> [i64; 3] {
-        let mean = self.average(x, rows);
-        let centered = self.pointwise(PointwiseMode::Sub, x, Some(mean), dims);
-        let square = self.pointwise(PointwiseMode::Mul, centered, Some(centered), dims);
-        [mean, self.average(square, rows), centered]
-    }
-
-    /// 1/√(variance + ε)
-    pub fn inverse(&mut self, variance: i64, epsilon: i64, rows: &[i64]) -> i64 {
-        let spread = self.pointwise(PointwiseMode::Add, variance, Some(epsilon), rows);
-        self.pointwise(PointwiseMode::Rsqrt, spread, None, rows)
-    }
-}
-
 fn layernorm_gradient(
     spelling: &mut Spelling<'_>,
     gradient: &LayernormBackward,
@@ -113,26 +47,4 @@ fn layernorm_gradient(
     (gradient.mean, gradient.inv_variance, gradient.epsilon) = (Some(mean), Some(inverse), None);
     spelling.operations.push(gradient.into());
     Some(())
-}
-
-/// The smallest number that is no tensor's.
-pub(super) fn unused(graph: &Graph) -> i64 {
-    let mut uids: Vec<i64> = graph.tensors.iter().map(|tensor| tensor.uid).filter(|uid| *uid >= 0).collect();
-    uids.sort_unstable();
-    // There are fewer tensors than numbers, so that one is free.
-    uids.iter()
-        .zip(0..)
-        .find(|(uid, number)| **uid != *number)
-        .map_or(uids.len() as i64, |(_, number)| number)
-}
-
-/// The strides of dims without gaps.
-pub(super) fn strides(dims: &[i64]) -> Vec<i64> {
-    let mut strides = vec![1; dims.len()];
-    let mut next = 1;
-    for (stride, dim) in strides.iter_mut().zip(dims).rev() {
-        *stride = next;
-        next *= dim;
-    }
-    strides
 }

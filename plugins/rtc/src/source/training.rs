@@ -12,7 +12,7 @@ use hipdnn_plugin_planner::problem::batchnorm::{Parameter, Training};
 use hipdnn_plugin_sdk::graph::PointwiseMode as M;
 use hipdnn_plugin_sdk::graph::operation::Batchnorm;
 
-use super::statistics::Spelling;
+use super::spelling::Spelling;
 
 /// Inputs of fewer elements are not divided: further kernels would take longer.
 const SMALL: i64 = 1 << 14;

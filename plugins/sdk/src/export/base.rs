@@ -4,7 +4,7 @@ use std::ffi::c_char;
 
 use super::declaration::{Declaration, Describes};
 use super::{guard, null, write};
-use crate::engine_plugin::PluginError;
+use crate::error::PluginError;
 use crate::ffi::{hipdnnCallback_t, hipdnnPluginStatus_t, hipdnnPluginType_t, hipdnnSeverity_t};
 use crate::{last_error, log};
 

@@ -5,7 +5,8 @@ use std::ffi::{c_char, c_void};
 use super::declaration::EngineNames;
 use super::owned::{Bytes, Owned};
 use super::{Result, guard, null, write};
-use crate::engine_plugin::{EnginePlugin, PluginError};
+use crate::engine_plugin::EnginePlugin;
+use crate::error::PluginError;
 use crate::ffi::{
     hipStream_t, hipdnnEnginePluginExecutionContext_t, hipdnnEnginePluginHandle_t, hipdnnPluginConstData_t,
     hipdnnPluginDeviceBuffer_t, hipdnnPluginStatus_t,

@@ -7,7 +7,7 @@ use super::declaration::PolicyNames;
 use super::engine::{bytes, count, give_ids};
 use super::owned::Owned;
 use super::{guard, null, write};
-use crate::engine_plugin::PluginError;
+use crate::error::PluginError;
 use crate::ffi::{
     hipdnnHeuristicHandle_t, hipdnnHeuristicPolicyDescriptor_t, hipdnnPluginConstData_t, hipdnnPluginStatus_t,
 };

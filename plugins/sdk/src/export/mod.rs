@@ -21,7 +21,7 @@ pub use optional::*;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::engine_plugin::PluginError;
+use crate::error::PluginError;
 use crate::ffi::{HIPDNN_PLUGIN_STATUS_SUCCESS, hipdnnPluginStatus_t};
 use crate::last_error;
 

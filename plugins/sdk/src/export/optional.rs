@@ -5,7 +5,8 @@ use std::ffi::{c_char, c_void};
 use super::engine::{Handle, Plan, buffers, bytes, engine};
 use super::owned::Bytes;
 use super::{guard, null, write};
-use crate::engine_plugin::{EnginePlugin, PluginError};
+use crate::engine_plugin::EnginePlugin;
+use crate::error::PluginError;
 use crate::ffi::{
     hipdnnEnginePluginExecutionContext_t, hipdnnEnginePluginHandle_t, hipdnnPluginConstData_t,
     hipdnnPluginDeviceBuffer_t, hipdnnPluginStatus_t,

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::ptr::{NonNull, null};
 
 use super::{Result, null as null_argument};
-use crate::engine_plugin::PluginError;
+use crate::error::PluginError;
 use crate::ffi::hipdnnPluginConstData_t;
 
 /// A value that the host holds a pointer to, of an opaque type `C`. The tag tells kinds apart, and it makes the pointers of two values differ

@@ -1,6 +1,12 @@
 //! Second names of enumerators: other spellings of AMD's headers of 2025 and 2026, for the same numbers.
 
-use crate::generate::headers::Alias;
+/// A second name for an enumerator: an earlier or later spelling that callers use.
+pub struct Alias {
+    /// The further name.
+    pub name: &'static str,
+    /// The name in the Rust source.
+    pub of: &'static str,
+}
 
 /// Names that begin alike, each for another one.
 macro_rules! aliases {

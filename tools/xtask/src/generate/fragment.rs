@@ -7,7 +7,7 @@ use hipdnn_abi::CEnum;
 use hipdnn_abi::attribute_name::{ABOUT, ATTRIBUTES};
 
 use crate::Failure;
-use crate::generate::headers::Alias;
+use crate::generate::aliases::Alias;
 use crate::workspace::Workspace;
 
 /// The settings in `cbindgen.toml`.

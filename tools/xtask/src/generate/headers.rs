@@ -1,14 +1,6 @@
 //! Which public header comes from which file of `src/ffi`, and what it needs besides the types in that file.
 
-use crate::generate::aliases;
-
-/// A second name for an enumerator: an earlier or later spelling that callers use.
-pub struct Alias {
-    /// The further name.
-    pub name: &'static str,
-    /// The name in the Rust source.
-    pub of: &'static str,
-}
+use crate::generate::aliases::{self, Alias};
 
 /// One generated header.
 pub struct Header {

@@ -17,7 +17,6 @@ use std::path::{Path, PathBuf};
 use crate::Failure;
 use crate::workspace::Workspace;
 use headers::{BACKEND_DOC, DEPRECATED, HEADERS, Header, INCLUDED_BY_BACKEND, SECTIONS};
-pub use notices::FILE as NOTICES;
 
 /// A file as it ought to be.
 struct Output {

@@ -8,12 +8,9 @@ use serde_json::Value;
 
 use super::Output;
 use crate::Failure;
-use crate::install::{PLUGINS, TOOL_PACKAGE};
+use crate::install::{NOTICES, PLUGINS, TOOL_PACKAGE};
 use crate::process::run;
 use crate::workspace::Workspace;
-
-/// The file, in the project's folder.
-pub const FILE: &str = "THIRD_PARTY_LICENSES";
 
 /// Other systems' crates are in no build.
 const PLATFORM: &str = "x86_64-unknown-linux-gnu";
@@ -46,7 +43,7 @@ pub fn output(workspace: &Workspace) -> Result<Output, Failure> {
     for package in &linked {
         crates.push(read(package, apache.as_deref())?);
     }
-    Ok(Output { path: workspace.path(FILE), text: text(crates) })
+    Ok(Output { path: workspace.path(NOTICES), text: text(crates) })
 }
 
 fn word<'a>(value: &'a Value, key: &str) -> &'a str {

@@ -14,7 +14,7 @@ use crate::miopen::{
     miopenProblem_t, miopenStatus_t,
 };
 use crate::object::{Object, activation};
-use crate::solution::describe;
+use crate::solution::{Subject, describe};
 use crate::step::batchnorm::parameter;
 
 /// Whether this MIOpen can be asked for kernels of several operations.
@@ -25,12 +25,11 @@ pub(super) fn available(miopen: &Miopen) -> bool {
         && miopen.miopenFuseProblems.is_some()
 }
 
-impl Chain {
-    /// The problem that MIOpen looks for solutions of.
-    ///
-    /// # Errors
-    /// MIOpen's.
-    pub fn problem(&self, miopen: &Miopen, options: &Options) -> Result<Object, MiopenError> {
+impl Subject for Chain {
+    /// A fused kernel that does not compile is a failure to MIOpen.
+    const MAY_FAIL: bool = true;
+
+    fn problem(&self, miopen: &Miopen, options: &Options) -> Result<Object, MiopenError> {
         let mut whole: Option<Object> = None;
         for link in &self.links {
             let problem = self.link(miopen, options, link)?;
@@ -45,7 +44,9 @@ impl Chain {
         }
         whole.ok_or_else(|| missing("miopenFuseProblems"))
     }
+}
 
+impl Chain {
     fn link(&self, miopen: &Miopen, options: &Options, link: &Link) -> Result<Object, MiopenError> {
         match link {
             Link::Convolution(design) => design.problem(miopen, options),

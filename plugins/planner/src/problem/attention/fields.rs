@@ -4,8 +4,7 @@ use hipdnn_plugin_sdk::graph::operation::{Sdpa, SdpaBackward};
 use hipdnn_plugin_sdk::graph::{DataType, DiagonalAlignment, Graph, Operation};
 
 use super::options::{Band, Dropout, Options, Scale};
-use super::shape::{Integers, Sequences, Shape, Start, four};
-use super::tensors::expect_dims;
+use super::shape::{Integers, Sequences, Shape, Start, expect_dims, four};
 use super::{Attention, AttentionGradients, Factors};
 use crate::problem::{Operand, Operands, ragged_tensors};
 use crate::{Refusal, in_own_frame};

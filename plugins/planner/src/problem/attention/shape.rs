@@ -2,6 +2,7 @@
 
 use hipdnn_plugin_sdk::graph::DataType;
 
+use crate::Refusal;
 use crate::problem::Operand;
 
 /// The numbers of the shapes.
@@ -98,4 +99,13 @@ pub(super) fn four(numbers: &[usize], missing: usize) -> [usize; 4] {
         *to = *from;
     }
     four
+}
+
+/// Refuses an operand whose dims differ.
+pub(super) fn expect_dims(name: &str, operand: &Operand, dims: &[usize]) -> Result<(), Refusal> {
+    if operand.layout.dims() == dims {
+        Ok(())
+    } else {
+        Err(format!("{name}: dims are {:?}, expected {dims:?}", operand.layout.dims()))
+    }
 }

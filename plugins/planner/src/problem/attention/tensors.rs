@@ -4,7 +4,7 @@ use hipdnn_plugin_sdk::graph::DataType;
 
 use super::fields::Fields;
 use super::options::{BlockMask, HeadFactor, Options, Spread};
-use super::shape::{Integers, Sequences, Shape, Start, four};
+use super::shape::{Integers, Sequences, Shape, Start, expect_dims, four};
 use crate::Refusal;
 use crate::problem::Operand;
 use crate::problem::batchnorm::{Parameter, Scalar};
@@ -185,14 +185,6 @@ impl Fields<'_> {
         }
         let start = self.start(name, shape, options.lengths.is_some())?;
         Ok(Some(Sequences { operand, start }))
-    }
-}
-
-pub(super) fn expect_dims(name: &str, operand: &Operand, dims: &[usize]) -> Result<(), Refusal> {
-    if operand.layout.dims() == dims {
-        Ok(())
-    } else {
-        Err(format!("{name}: dims are {:?}, expected {dims:?}", operand.layout.dims()))
     }
 }
 

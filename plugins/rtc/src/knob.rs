@@ -1,0 +1,18 @@
+//! The knobs of the engines.
+
+use hipdnn_plugin_sdk::wire::{Knob, KnobSetting, int_setting};
+
+use crate::source::Options;
+
+/// Whether workgroups share rows that are few and long.
+pub const SHARE_ROWS: &str = "rtc.share_rows";
+
+/// The knobs of both engines.
+pub fn knobs() -> Vec<Knob> {
+    vec![Knob::flag(SHARE_ROWS, "lets workgroups share rows where these are few and long", true)]
+}
+
+/// The choices that settings of the knobs make.
+pub fn options(settings: &[KnobSetting]) -> Options {
+    Options { shares_rows: int_setting(settings, SHARE_ROWS) != Some(0) }
+}
