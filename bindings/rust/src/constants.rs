@@ -93,11 +93,14 @@ constants! {
 
     hipdnnSeverity_t {
         HIPDNN_SEV_INFO,
+        HIPDNN_SEV_WARN,
+        HIPDNN_SEV_ERROR,
         HIPDNN_SEV_OFF,
     }
 
     hipdnnLogCallbackMode_t {
         HIPDNN_LOG_CALLBACK_SYNC,
+        HIPDNN_LOG_CALLBACK_ASYNC,
     }
 
     hipdnnPluginLoadingMode_ext_t {

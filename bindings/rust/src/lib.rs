@@ -97,6 +97,7 @@ mod plan;
 mod search;
 mod serialized;
 
+pub use self::log::{ForwardedLog, forward_log, listen};
 pub use backend::Backend;
 pub use builder::GraphBuilder;
 pub use descriptor::Descriptor;
@@ -108,6 +109,5 @@ pub use handle::{EngineInfo, Handle, PolicyInfo, RankingOutcome};
 /// Graphs as plain data: tensors, nodes and their operations.
 pub use hipdnn_plugin_sdk::graph;
 pub use knob::{Knob, KnobRange, KnobSetting, KnobValue};
-pub use log::listen;
 pub use plan::{ExecutionPlan, VariantPack};
 pub use serialized::Contents;

@@ -3,8 +3,14 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::Mutex;
 
-use crate::Backend;
-use crate::constants::{HIPDNN_LOG_CALLBACK_SYNC, HIPDNN_SEV_INFO, HIPDNN_SEV_OFF, HIPDNN_STATUS_SUCCESS};
+use ::log::{Level, LevelFilter};
+
+use crate::constants::{
+    HIPDNN_LOG_CALLBACK_ASYNC, HIPDNN_LOG_CALLBACK_SYNC, HIPDNN_SEV_ERROR, HIPDNN_SEV_INFO, HIPDNN_SEV_OFF,
+    HIPDNN_SEV_WARN, HIPDNN_STATUS_SUCCESS,
+};
+use crate::functions::Functions;
+use crate::{Backend, Result};
 
 /// Lines that were logged.
 type Lines = Mutex<Vec<String>>;
@@ -62,4 +68,84 @@ pub fn listen<R>(backend: &Backend, f: impl FnOnce() -> R) -> (R, Vec<String>) {
     drop(restore);
     let lines = lines.into_inner().unwrap_or_default();
     (result, lines)
+}
+
+/// The target of the records that [`forward_log`] makes.
+static TARGET: &str = "hipdnn";
+
+/// What the library knows the callback by: it wants an address, which nothing reads.
+fn user() -> *mut c_void {
+    (&raw const TARGET).cast_mut().cast()
+}
+
+unsafe extern "C" fn record(_: *mut c_void, severity: c_int, line: *const c_char) {
+    if line.is_null() {
+        return;
+    }
+    // SAFETY: the library passes a text that ends with a NUL and lives during the call.
+    let line = unsafe { CStr::from_ptr(line) }.to_string_lossy();
+    let level = match severity {
+        HIPDNN_SEV_INFO => Level::Info,
+        HIPDNN_SEV_WARN => Level::Warn,
+        _ => Level::Error,
+    };
+    ::log::log!(target: TARGET, level, "{}", line.trim_end());
+}
+
+/// While this lives, lines of the library's log are records of the crate `log`. See [`forward_log`].
+pub struct ForwardedLog<'a> {
+    functions: &'a Functions,
+    /// The library's level before.
+    level: c_int,
+}
+
+/// Makes each line that the library and its plugins log from now on a record of the crate `log`, with the target `hipdnn`, until the
+/// result is dropped.
+///
+/// The library's log level becomes the one that fits `level`: `Debug` and `Trace` ask for no more than `Info`. The level is the
+/// process's, so one program forwards its log once.
+///
+/// # Threads
+/// A thread of the library's own makes the records, some time after the line was logged. So a logger may use thread-local storage and
+/// locks, and may call this library.
+///
+/// # Errors
+/// A library without user log callbacks (before 2026), and the library's own.
+pub fn forward_log(backend: &Backend, level: LevelFilter) -> Result<ForwardedLog<'_>> {
+    let functions = &backend.functions;
+    let set_callback = functions.hipdnnSetUserLogCallback_ext()?;
+    let set_level = functions.hipdnnBackendSetGlobalLogLevel_ext()?;
+    let get_level = functions.hipdnnBackendGetGlobalLogLevel_ext()?;
+    let severity = match level {
+        LevelFilter::Off => HIPDNN_SEV_OFF,
+        LevelFilter::Error => HIPDNN_SEV_ERROR,
+        LevelFilter::Warn => HIPDNN_SEV_WARN,
+        LevelFilter::Info | LevelFilter::Debug | LevelFilter::Trace => HIPDNN_SEV_INFO,
+    };
+    let mut before = HIPDNN_SEV_OFF;
+    // SAFETY: the output is valid, and the callback is a function of this crate, which uses no user data.
+    let status = unsafe {
+        get_level(&raw mut before);
+        set_callback(Some(record), severity, HIPDNN_LOG_CALLBACK_ASYNC, user())
+    };
+    backend.check("hipdnnSetUserLogCallback_ext", status)?;
+    // SAFETY: the level is one of the library's.
+    unsafe { set_level(severity) };
+    Ok(ForwardedLog { functions, level: before })
+}
+
+impl Drop for ForwardedLog<'_> {
+    fn drop(&mut self) {
+        let set = (
+            self.functions.hipdnnSetUserLogCallback_ext(),
+            self.functions.hipdnnBackendSetGlobalLogLevel_ext(),
+        );
+        if let (Ok(set_callback), Ok(set_level)) = set {
+            // SAFETY: once it is removed, the callback is not called any more.
+            unsafe {
+                set_level(self.level);
+                set_callback(Some(record), HIPDNN_SEV_OFF, HIPDNN_LOG_CALLBACK_ASYNC, user());
+            }
+        }
+    }
 }

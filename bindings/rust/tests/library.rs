@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failure of the test")]
 
 use std::path::Path;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use hipdnn::graph::operation::{Matmul, Pointwise};
 use hipdnn::graph::{DataType, PointwiseMode};
@@ -127,4 +129,46 @@ fn where_no_engine_can_run_a_graph_the_error_says_so() {
     let error = Engine::new(&graph, cpu_engine(&handle)).err().unwrap().to_string();
     assert!(error.starts_with(&format!("choosing the engine {} failed: ", cpu_engine(&handle))), "{error}");
     assert!(error.contains(": no engine can run the graph ("), "{error}");
+}
+
+/// Keeps the records of the target `hipdnn`.
+struct Records(Mutex<Vec<(log::Level, String)>>);
+
+impl log::Log for Records {
+    fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
+        metadata.target() == "hipdnn"
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        if self.enabled(record.metadata()) {
+            self.0.lock().unwrap().push((record.level(), record.args().to_string()));
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+#[test]
+fn the_librarys_log_becomes_records() {
+    static RECORDS: Records = Records(Mutex::new(Vec::new()));
+    log::set_logger(&RECORDS).unwrap();
+    log::set_max_level(log::LevelFilter::Info);
+    let backend = backend();
+    let forwarded = hipdnn::forward_log(&backend, log::LevelFilter::Info).unwrap();
+    let missing = std::env::temp_dir().join("hipdnn-no-such-folder/libnone.so");
+    let handle = backend.add_engine_plugin_paths(&[missing]).and_then(|()| Handle::new(&backend));
+    drop(handle);
+    let is_told = |level| {
+        RECORDS.0.lock().unwrap().iter().any(|(of, line)| *of == level && line.contains("libnone.so"))
+    };
+    let end = Instant::now() + Duration::from_secs(10);
+    while !is_told(log::Level::Info) && !is_told(log::Level::Error) && !is_told(log::Level::Warn) {
+        assert!(Instant::now() < end, "{:?}", RECORDS.0.lock().unwrap());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    drop(forwarded);
+    let before = RECORDS.0.lock().unwrap().len();
+    drop(Handle::new(&backend).unwrap());
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(RECORDS.0.lock().unwrap().len(), before, "a line came after the end");
 }

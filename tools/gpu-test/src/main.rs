@@ -71,6 +71,7 @@ fn main() -> ExitCode {
     // What is opened for a plan is to end with it, so that what is left can be told.
     // SAFETY: this is the first thing that the program does, and it has no other thread yet.
     unsafe { std::env::set_var("HIPDNN_PLAN_CACHE_BYTES", "0") };
+    env_logger::init();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let Some((library, words)) = arguments.split_first() else {
         eprintln!("usage: gpu-test LIBRARY [WORD...]");
@@ -198,6 +199,7 @@ fn run(library: &Path, (part, parts): (usize, usize), words: &[String]) -> Resul
         if place % parts != part {
             continue;
         }
+        log::debug!("{name}");
         let start = Instant::now();
         gate::record(engine, Fail::Nothing);
         let result = case.run(&backend, &loader, gpu, engine);

@@ -21,13 +21,14 @@ use clap::error::ErrorKind;
 
 use cli::{Cli, Command};
 use commands::Outcome;
-use hipdnn::Backend;
+use hipdnn::{Backend, forward_log};
 use hipdnn_tool::failure::{self, Failure, Result};
 use hipdnn_tool::table;
 use loading::Loading;
 
 fn main() -> ExitCode {
     keep_log_quiet();
+    env_logger::init();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
@@ -75,17 +76,23 @@ fn run(cli: &Cli) -> Result<Outcome> {
     match &cli.command {
         Command::Device(arguments) => commands::device(arguments),
         Command::Doctor => Ok(commands::doctor(open_alone(), &cli.plugins)),
-        Command::Engines(arguments) => {
-            let backend = open_alone()?;
-            commands::engines(&backend, &loading::add_plugins(&backend, &cli.plugins)?, arguments)
-        }
-        Command::Policies(arguments) => commands::policies(&open()?, arguments),
-        Command::Explain(arguments) => commands::explain(&open()?, arguments),
-        Command::Run(arguments) => commands::run(&open()?, arguments),
-        Command::Bench(arguments) => commands::bench(&open()?, arguments),
-        Command::Plan(arguments) => commands::plan(&open()?, arguments),
-        Command::Graph(arguments) => commands::graph(&open()?, arguments),
+        Command::Engines(arguments) => logged(open_alone()?, |backend| {
+            commands::engines(backend, &loading::add_plugins(backend, &cli.plugins)?, arguments)
+        }),
+        Command::Policies(arguments) => logged(open()?, |backend| commands::policies(backend, arguments)),
+        Command::Explain(arguments) => logged(open()?, |backend| commands::explain(backend, arguments)),
+        Command::Run(arguments) => logged(open()?, |backend| commands::run(backend, arguments)),
+        Command::Bench(arguments) => logged(open()?, |backend| commands::bench(backend, arguments)),
+        Command::Plan(arguments) => logged(open()?, |backend| commands::plan(backend, arguments)),
+        Command::Graph(arguments) => logged(open()?, |backend| commands::graph(backend, arguments)),
     }
+}
+
+/// Runs a command. Meanwhile `RUST_LOG` decides which lines of the library's log are shown; without it none are.
+fn logged(backend: Backend, command: impl FnOnce(&Backend) -> Result<Outcome>) -> Result<Outcome> {
+    let asked = std::env::var_os("RUST_LOG").is_some();
+    let _forwarded = asked.then(|| forward_log(&backend, log::max_level()));
+    command(&backend)
 }
 
 fn complain(failure: &Failure) -> ExitCode {

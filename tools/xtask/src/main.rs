@@ -173,6 +173,7 @@ fn main() -> ExitCode {
             return if error.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
         }
     };
+    env_logger::init();
     match run(&line) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

@@ -35,6 +35,7 @@ fn without_build_folders(path: &OsStr) -> Option<OsString> {
 
 /// Runs a program and answers what it printed; its words are the failure when it fails.
 pub fn run(command: &mut Command) -> Result<String, Failure> {
+    log::debug!("{}", line(command));
     let output = command.stdin(Stdio::null()).output().map_err(|e| cannot_start(command, &e))?;
     let out = String::from_utf8_lossy(&output.stdout).into_owned();
     if output.status.success() {
@@ -45,12 +46,14 @@ pub fn run(command: &mut Command) -> Result<String, Failure> {
 
 /// Runs a program whose words the person at the terminal is to see as they come.
 pub fn show(command: &mut Command) -> Result<(), Failure> {
+    log::debug!("{}", line(command));
     let status = command.stdin(Stdio::null()).status().map_err(|e| cannot_start(command, &e))?;
     if status.success() { Ok(()) } else { Err(Failure::new(format!("{} {status}", line(command)))) }
 }
 
 /// Runs a program that must end by itself within the limit.
 pub fn run_within(command: &mut Command, limit: Duration) -> Result<String, Failure> {
+    log::debug!("{}", line(command));
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
