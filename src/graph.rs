@@ -11,6 +11,7 @@ use hipdnn_plugin_sdk::wire::{self, Layout, Summary, TensorSummary};
 use self::recent::Recent;
 use crate::memory;
 use crate::object::thread_store;
+use crate::overlap::Sharing;
 use crate::plugin::cache;
 use crate::status::{Error, Result};
 
@@ -34,6 +35,8 @@ pub struct VerifiedGraph {
     // Boxes, because every graph is moved once, and few have these.
     /// The same graph in the other layout, made when the first plugin asks for it.
     converted: OnceLock<Box<Result<Vec<u8>>>>,
+    /// Which tensors may share memory, once a pack binds some that do.
+    sharing: OnceLock<Box<Option<Sharing>>>,
     /// What graphs have in common that this library has written and that are equal, once somebody asks.
     key: OnceLock<Box<Option<Key>>>,
     /// The number of the bytes where a caller has passed them, and somebody will ask; else 0.
@@ -114,8 +117,8 @@ impl FrozenGraph {
 
 impl VerifiedGraph {
     fn verify(bytes: Vec<u8>, is_own: bool, hash: u64) -> Result<Arc<Self>> {
-        // A tensor that is checked leaves three words, and its place in the bytes may have four.
-        memory::require("the tensors of the graph", bytes.len().saturating_mul(6))?;
+        // A tensor that is checked leaves six words, and its place in the bytes may have four.
+        memory::require("the tensors of the graph", bytes.len().saturating_mul(12))?;
         let summary = wire::verify(&bytes)
             .map_err(|error| Error::bad_param(format!("serializedGraph ({} bytes): {error}", bytes.len())))?;
         let required = summary.required_api_version;
@@ -124,8 +127,8 @@ impl VerifiedGraph {
                 "the graph asks for plugin API {required}, this library knows up to {NEWEST_API_VERSION}"
             )));
         }
-        let (converted, key) = (OnceLock::new(), OnceLock::new());
-        Ok(Arc::new(Self { bytes, summary, converted, key, hash, is_own }))
+        let (converted, sharing, key) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Ok(Arc::new(Self { bytes, summary, converted, sharing, key, hash, is_own }))
     }
 
     /// The number of what equal graphs have in common; none where that cannot be told.
@@ -143,6 +146,20 @@ impl VerifiedGraph {
     pub fn size(&self) -> usize {
         let key = if self.is_own { self.key().map_or(0, |key| key.bytes.len()) } else { 0 };
         self.bytes.capacity() + key + self.summary.tensors.len() * size_of::<TensorSummary>()
+    }
+
+    /// Which tensors may share memory; none where the graph has what is not known here.
+    pub fn sharing(&self) -> Option<&Sharing> {
+        let make = || {
+            self.require_unpacking().ok()?;
+            wire::read(&self.bytes).ok().map(|graph| Sharing::of(&graph))
+        };
+        self.sharing.get_or_init(|| Box::new(make())).as_ref().as_ref()
+    }
+
+    /// The bytes as they came.
+    pub fn written(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// The bytes that equal graphs have in common.

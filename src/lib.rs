@@ -19,6 +19,7 @@ mod lock;
 pub mod log;
 pub mod memory;
 pub mod object;
+mod overlap;
 pub mod plugin;
 pub mod selection;
 pub mod status;

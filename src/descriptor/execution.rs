@@ -8,10 +8,13 @@ use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t as DeviceBuffer;
 use hipdnn_plugin_sdk::graph::ApiVersion;
 use smallvec::SmallVec;
 
+use super::overrides::Overrides;
 use super::plan::{Identity, alignment_bits};
 use super::renaming::Renaming;
 use super::{FrozenPlan, Pack};
 use crate::ffi::hipdnnSeverity_t as Severity;
+use crate::graph::VerifiedGraph;
+use crate::overlap::{self, Clash};
 use crate::plugin::{OverrideArrays, Session, check};
 use crate::status::{Error, Result};
 use crate::{log, trace};
@@ -119,6 +122,9 @@ impl FrozenPlan {
         if pack.addresses() & self.alignment_mask != 0 {
             self.check_alignment(pack)?;
         }
+        if overlap::may_meet(self.tensors(), pack.buffers()) || pack.overrides().is_some() {
+            self.check_overlap(pack)?;
+        }
         if let Some(renaming) = &self.renaming {
             return self.execute_renamed(session, pack, renaming);
         }
@@ -212,6 +218,32 @@ impl FrozenPlan {
                 plugin.name
             ))),
         }
+    }
+
+    /// Fails for a tensor that is written where an element of another one is, unless that is the very element it is computed from.
+    #[cold]
+    fn check_overlap(&self, pack: &Pack) -> Result<()> {
+        let Some(sharing) = self.context.owner().graph().and_then(VerifiedGraph::sharing) else {
+            return Ok(());
+        };
+        let other_layout = |(uid, dims, strides): (i64, &[i64], &[i64])| {
+            Some((uid, sharing.tensor(uid)?.view.with_layout(dims, strides)))
+        };
+        let layouts: Vec<_> =
+            pack.overrides().into_iter().flat_map(Overrides::layouts).filter_map(other_layout).collect();
+        let Some(clash) = overlap::clash(sharing, pack.buffers(), &layouts) else { return Ok(()) };
+        let Clash { written, other, is_other_written } = clash;
+        let (does, expected) = if is_other_written {
+            ("writes, too", "memory of its own for each")
+        } else {
+            (
+                "reads",
+                "memory of its own for each, or the same place and layout where each element is computed from that element alone",
+            )
+        };
+        Err(Error::bad_param(format!(
+            "the variant pack binds tensor {written}, which the graph writes, and tensor {other}, which it {does}, to memory that overlaps, expected {expected}"
+        )))
     }
 
     /// Finds the tensor whose memory is not aligned as its descriptor promised, if there is one.

@@ -134,6 +134,17 @@ impl Overrides {
         &self.uids
     }
 
+    /// Each tensor with its dimensions and strides in this execution.
+    pub fn layouts(&self) -> impl Iterator<Item = (i64, &[i64], &[i64])> {
+        let mut begin = 0_usize;
+        self.uids.iter().zip(&self.lengths).map(move |(uid, length)| {
+            let end = begin.saturating_add(usize::try_from(*length).unwrap_or(0));
+            let (shape, strides) = (self.shapes.get(begin..end), self.strides.get(begin..end));
+            begin = end;
+            (*uid, shape.unwrap_or_default(), strides.unwrap_or_default())
+        })
+    }
+
     /// What plugins get of finalized overrides.
     pub fn arrays(&self) -> OverrideArrays {
         OverrideArrays {

@@ -11,6 +11,7 @@ use super::engine_config::FrozenConfig;
 use super::renaming::Renaming;
 use super::{Descriptor, Draft, compile, stored_plan, take_checked};
 use crate::ffi::{hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type};
+use crate::graph::VerifiedGraph;
 use crate::lock::Mutex;
 use crate::plugin::{Context, Engine, EngineRef, Owner, PluginSet, Session};
 use crate::status::{Error, Result};
@@ -41,6 +42,8 @@ pub struct FrozenPlan {
     /// The place of the context's plugin among them.
     pub(super) plugin: u32,
     is_override_shape_enabled: bool,
+    /// The tensors of the graph, found without a way through the source.
+    tensors: Tensors,
     /// All alignments of the graph's tensors in one: a set bit is one that no address may have.
     pub(super) alignment_mask: usize,
     workspace_size: i64,
@@ -63,6 +66,16 @@ unsafe impl Send for Identity {}
 // SAFETY: it is compared and never followed.
 unsafe impl Sync for Identity {}
 
+/// The tensors of a plan's graph. They belong to the source of the plan's context, which keeps them as they are for as long as the plan
+/// lives.
+#[derive(Clone, Copy)]
+struct Tensors(*const [TensorSummary]);
+
+// SAFETY: what it points to is not changed by anybody.
+unsafe impl Send for Tensors {}
+// SAFETY: what it points to is not changed by anybody, so threads may read it together.
+unsafe impl Sync for Tensors {}
+
 /// What a plan was made from.
 pub enum Source {
     /// A configuration, which has the graph.
@@ -81,6 +94,8 @@ pub struct SavedSource {
     pub engine_id: i64,
     /// The tensors of the graph that the plan was made for.
     pub tensors: Vec<TensorSummary>,
+    /// The graph that the plan was made for, where the plan says it.
+    pub graph: Option<Arc<VerifiedGraph>>,
 }
 
 impl Owner for Source {
@@ -98,6 +113,14 @@ impl Source {
         match self {
             Self::Config(config) => &config.engine.graph.summary().tensors,
             Self::Saved(saved) => &saved.tensors,
+        }
+    }
+
+    /// The graph, where it is known.
+    pub(super) fn graph(&self) -> Option<&VerifiedGraph> {
+        match self {
+            Self::Config(config) => Some(config.engine.graph.verified()),
+            Self::Saved(saved) => saved.graph.as_deref(),
         }
     }
 
@@ -214,9 +237,11 @@ impl FrozenPlan {
         let tensors = context.owner().tensors();
         let alignment_mask = tensors.iter().fold(0, |mask, tensor| mask | alignment_bits(tensor.alignment));
         let (saved, has_told, label) = (Mutex::new(None), AtomicBool::new(false), OnceLock::new());
+        let tensors = Tensors(tensors);
         Self {
             has_told,
             label,
+            tensors,
             context,
             set,
             plugin,
@@ -226,6 +251,13 @@ impl FrozenPlan {
             renaming,
             saved,
         }
+    }
+
+    /// The tensors of the graph.
+    #[inline(always)]
+    pub(super) fn tensors(&self) -> &[TensorSummary] {
+        // SAFETY: the context's source has the list on the heap and lives as long as this plan, which does not give it away.
+        unsafe { &*self.tensors.0 }
     }
 
     /// The plugin's context.

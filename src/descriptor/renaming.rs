@@ -50,10 +50,13 @@ impl Renaming {
 
 #[cfg(test)]
 mod tests {
+    use hipdnn_plugin_sdk::wire::Span;
+
     use super::*;
 
     fn tensors(uids: &[i64]) -> Vec<TensorSummary> {
-        uids.iter().map(|&uid| TensorSummary { uid, alignment: 1, is_virtual: false }).collect()
+        let (is_virtual, is_written, span) = (false, false, Span::default());
+        uids.iter().map(|&uid| TensorSummary { uid, alignment: 1, is_virtual, is_written, span }).collect()
     }
 
     #[test]

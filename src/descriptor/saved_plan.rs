@@ -3,19 +3,20 @@
 use std::sync::Arc;
 
 use hipdnn_plugin_sdk::graph::GraphError;
-use hipdnn_plugin_sdk::wire::{self, Container, Origin, SAVED_PLAN_VERSION, SavedPlan, TensorSummary};
+use hipdnn_plugin_sdk::wire::{self, Container, Origin, SAVED_PLAN_VERSION, SavedPlan, Span, TensorSummary};
 
 use super::plan::{PlanDraft, SavedSource, Source};
 use super::{Descriptor, FrozenPlan, Lifecycle};
 use crate::device;
+use crate::graph::{FrozenGraph, VerifiedGraph};
 use crate::memory;
 use crate::plugin::{Context, EngineRef, Owner, Plugin, Session, context};
 use crate::status::{Error, Result};
 use crate::trace;
 
 impl FrozenPlan {
-    /// The bytes of the plan, as its plugin saves it now.
-    pub(super) fn save(&self) -> Result<Vec<u8>> {
+    /// The bytes of the plan, as its plugin saves it now. The graph comes with it, or beside it (`has_graph` false).
+    pub(super) fn save(&self, has_graph: bool) -> Result<Vec<u8>> {
         let source = self.context().owner();
         let engine_id = source.engine_id();
         let payload = self.with_own_names(|context| context::save(context, engine_id))?;
@@ -33,6 +34,7 @@ impl FrozenPlan {
             workspace_size: self.workspace_size(),
             tensor_uids: source.tensors().iter().map(|tensor| tensor.uid).collect(),
             payload: &payload,
+            graph: source.graph().filter(|_| has_graph).map_or(&[], |graph| graph.written()),
             is_override_shape_enabled: self.is_override_shape_enabled(),
             origin: Some(origin),
         };
@@ -136,10 +138,39 @@ pub fn has_plan(argument: &str, bytes: &[u8]) -> Result<bool> {
     Ok(container(argument, bytes)?.is_some_and(|container| !container.plan.is_empty()))
 }
 
+/// The graph of a saved plan, if that has it and it is the plan's.
+fn graph_of(plan: &SavedPlan<'_>) -> Option<Arc<VerifiedGraph>> {
+    if plan.graph.is_empty() {
+        return None;
+    }
+    let graph = FrozenGraph::from_own(plan.graph.to_vec()).ok()?;
+    let uids = graph.summary().tensors.iter().map(|tensor| tensor.uid);
+    uids.eq(plan.tensor_uids.iter().copied()).then(|| Arc::clone(graph.verified()))
+}
+
+/// The tensors of a saved plan.
+fn tensors_of(plan: &SavedPlan<'_>, graph: Option<&VerifiedGraph>) -> Vec<TensorSummary> {
+    // Without an origin nothing was promised of the addresses.
+    let alignments = plan.origin.iter().flat_map(|origin| origin.tensor_alignments.iter().copied());
+    let known = graph.map_or(&[][..], |graph| &graph.summary().tensors);
+    let tensors = plan.tensor_uids.iter().zip(alignments.chain(std::iter::repeat(1))).enumerate();
+    let summary = |(place, (&uid, alignment))| {
+        let known: Option<&TensorSummary> = known.get(place);
+        TensorSummary {
+            uid,
+            alignment,
+            is_virtual: known.is_some_and(|known| known.is_virtual),
+            is_written: known.is_some_and(|known| known.is_written),
+            span: known.map_or_else(Span::default, |known| known.span),
+        }
+    };
+    tensors.map(summary).collect()
+}
+
 impl Descriptor {
     /// The bytes of a finalized execution plan, as its plugin saves it now.
     pub fn save_plan(&self) -> Result<Vec<u8>> {
-        self.plan_to_save()?.save()
+        self.plan_to_save()?.save(true)
     }
 
     /// The bytes that were kept by [`Descriptor::keep_saved_plan`] last, and are so no longer; without any, as
@@ -147,7 +178,7 @@ impl Descriptor {
     pub fn take_saved_plan(&self) -> Result<Vec<u8>> {
         let plan = self.plan_to_save()?;
         let kept = plan.saved().lock().take();
-        kept.map_or_else(|| plan.save(), Ok)
+        kept.map_or_else(|| plan.save(true), Ok)
     }
 
     /// Keeps the bytes of a plan whose number was told, so that the call that fetches them gets as many.
@@ -164,22 +195,20 @@ impl Descriptor {
     /// A finalized execution plan from the bytes of one, or of a container.
     pub fn plan_from_bytes(session: &Arc<Session>, argument: &str, bytes: &[u8]) -> Result<Self> {
         let bytes = plan_in(argument, bytes)?;
-        // A uid of eight bytes becomes a summary of three words, and the list may double.
-        memory::require("the plan", bytes.len().saturating_mul(8))?;
+        // A uid of eight bytes becomes a summary of six words, and the list may double.
+        memory::require("the plan", bytes.len().saturating_mul(12))?;
         let plan = wire::read_plan(bytes).map_err(|error| about(argument, bytes, &error))?;
         check(&plan)?;
         let engine = engine_of(session, &plan)?;
         let begin = trace::begin();
         let made = context::load(session, engine, plan.payload)?;
-        // Without an origin nothing was promised of the addresses.
-        let alignments = plan.origin.iter().flat_map(|origin| origin.tensor_alignments.iter().copied());
-        let tensors = plan.tensor_uids.iter().zip(alignments.chain(std::iter::repeat(1)));
-        let tensors = tensors.map(|(&uid, alignment)| TensorSummary { uid, alignment, is_virtual: false });
+        let graph = graph_of(&plan);
         let source = Source::Saved(Box::new(SavedSource {
             session: Arc::clone(session),
             engine,
             engine_id: plan.engine_id,
-            tensors: tensors.collect(),
+            tensors: tensors_of(&plan, graph.as_deref()),
+            graph,
         }));
         let context = Context::new(made.context, source);
         let frozen = FrozenPlan::new(context, made.workspace_size, plan.is_override_shape_enabled, None);

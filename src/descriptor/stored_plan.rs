@@ -88,7 +88,7 @@ fn load_bytes(config: &FrozenConfig, bytes: &[u8]) -> Result<Made> {
 #[cold]
 pub fn store(plan: &FrozenPlan, config: &FrozenConfig) {
     let Some(path) = path(config) else { return };
-    let container = plan.save().and_then(|plan| {
+    let container = plan.save(false).and_then(|plan| {
         let graph = &*key(config).unwrap_or_default();
         let size = graph.len().saturating_add(plan.len());
         memory::require("the plan to store", size.saturating_mul(4))?;

@@ -68,6 +68,7 @@ fn run(folder: &Path) -> Result<(), Error> {
         workspace_size: i64::try_from(CpuPlugin::plan_workspace_size(&compiled))?,
         tensor_uids: vec![1, 2, 4],
         payload: &payload,
+        graph: &[],
         is_override_shape_enabled: false,
         origin: None,
     };

@@ -11,6 +11,7 @@ mod graph_writer;
 mod knob;
 mod reader;
 mod saved;
+mod span;
 mod verify;
 
 pub use device::{DeviceProperties, read_device_properties, write_device_properties};
@@ -29,6 +30,7 @@ pub use saved::{
     Container, Origin, SAVED_PLAN_VERSION, SavedPlan, is_container, read_container, read_plan,
     write_container, write_plan,
 };
+pub use span::Span;
 pub use verify::{MAX_EXPANSION, Summary, TensorSummary, graph_name, verify};
 
 /// The generation of a graph's bytes.

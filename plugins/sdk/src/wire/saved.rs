@@ -42,6 +42,7 @@ mod plan_field {
     pub const DEVICE: u16 = 18;
     pub const TENSOR_ALIGNMENTS: u16 = 19;
     pub const CHECKSUM: u16 = 20;
+    pub const GRAPH: u16 = 21;
 }
 
 /// The indices of the fields of `SerializedGraphAndPlan`.
@@ -67,6 +68,8 @@ pub struct SavedPlan<'a> {
     pub payload: &'a [u8],
     /// Whether shapes may be replaced at execution.
     pub is_override_shape_enabled: bool,
+    /// The graph that the plan was made for; empty where the envelope does not have it.
+    pub graph: &'a [u8],
     /// Where the plan comes from; none in an envelope that says nothing of it. One that does is sealed.
     pub origin: Option<Origin>,
 }
@@ -103,8 +106,9 @@ pub fn write_plan(plan: &SavedPlan<'_>) -> Result<Vec<u8>> {
         .as_ref()
         .map_or(0, |origin| origin.plugin_name.len() + origin.plugin_version.len() + origin.device.len());
     let rest = plan.payload.len().saturating_add(plan.tensor_uids.len().saturating_mul(16));
-    check_size(texts.saturating_add(rest))?;
-    let mut b = FlatBufferBuilder::with_capacity(plan.payload.len() + 512);
+    check_size(texts.saturating_add(rest).saturating_add(plan.graph.len()))?;
+    let mut b = FlatBufferBuilder::with_capacity(plan.payload.len() + plan.graph.len() + 512);
+    let graph = (!plan.graph.is_empty()).then(|| b.create_vector(plan.graph));
     let origin = plan.origin.as_ref().map(|origin| {
         let name = b.create_string(&origin.plugin_name);
         let version = b.create_string(&origin.plugin_version);
@@ -120,6 +124,9 @@ pub fn write_plan(plan: &SavedPlan<'_>) -> Result<Vec<u8>> {
     b.push_slot_always(slot(plan_field::TENSOR_UIDS), uids);
     b.push_slot_always(slot(plan_field::PAYLOAD), payload);
     b.push_slot(slot(plan_field::IS_OVERRIDE_SHAPE_ENABLED), plan.is_override_shape_enabled, false);
+    if let Some(graph) = graph {
+        b.push_slot_always(slot(plan_field::GRAPH), graph);
+    }
     let sealed = origin.is_some();
     if let Some((name, version, device, alignments)) = origin {
         b.push_slot_always(slot(plan_field::PLUGIN_NAME), name);
@@ -151,6 +158,7 @@ pub fn read_plan(bytes: &[u8]) -> Result<SavedPlan<'_>> {
         workspace_size: root.scalar(plan_field::WORKSPACE_SIZE)?.unwrap_or(0),
         tensor_uids,
         payload: root.raw(plan_field::PAYLOAD)?,
+        graph: root.raw(plan_field::GRAPH)?,
         is_override_shape_enabled: flag(&root, plan_field::IS_OVERRIDE_SHAPE_ENABLED)?,
         origin,
     })

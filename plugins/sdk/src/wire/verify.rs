@@ -1,6 +1,7 @@
 //! Checks the bytes of a graph once, from front to back, before anything else reads them.
 
 use super::reader::{Broken, Table};
+use super::span::{self, Span};
 use super::{LAST_G1_DATA_TYPE, LAST_G1_OPERATION, LAST_G1_VALUE, Layout, graph_field, tensor_field};
 use crate::graph::operation::{FieldKind, OperationSpec};
 use crate::graph::{ApiVersion, GraphError, Tensor};
@@ -41,6 +42,11 @@ pub struct TensorSummary {
     pub alignment: i64,
     /// Whether it has no memory of the caller's.
     pub is_virtual: bool,
+    /// Whether an operation writes it.
+    pub is_written: bool,
+    /// Which bytes its elements take. Empty where the caller binds no memory of the device's, and where the offsets of a ragged
+    /// tensor decide.
+    pub span: Span,
 }
 
 /// Checks that the bytes are a graph of either layout, and says what is in it.
@@ -71,15 +77,18 @@ pub fn verify(bytes: &[u8]) -> Result<Summary> {
     summary.fits_g1 &= fits(graph_field::COMPUTE_TYPE)?;
     summary.fits_g1 &= fits(graph_field::INTERMEDIATE_TYPE)?;
     summary.fits_g1 &= fits(graph_field::IO_TYPE)?;
+    let io_type = graph.scalar::<u8>(graph_field::IO_TYPE)?.unwrap_or(0);
     let tensors = graph.places(graph_field::TENSORS)?;
     summary.tensors = Vec::with_capacity(tensors.len());
     for at in tensors {
-        tensor(bytes, at?, &mut summary, &mut extent)?;
+        tensor(bytes, at?, io_type, &mut summary, &mut extent)?;
     }
+    let mut written = Written::of(&summary.tensors);
     for at in nodes {
-        node(bytes, at?, &mut summary, &mut extent)?;
+        node(bytes, at?, &mut summary, &mut written, &mut extent)?;
     }
     extent.check(bytes.len())?;
+    written.mark(&mut summary.tensors);
     Ok(summary)
 }
 
@@ -120,15 +129,15 @@ pub(super) fn flag(table: &Table<'_>, index: u16) -> Result<bool> {
 
 /// Checks the tensor at `at` and adds it to the summary. Out of line, where its few values stay in registers.
 #[inline(never)]
-fn tensor(bytes: &[u8], at: usize, summary: &mut Summary, extent: &mut Extent) -> Result<()> {
+fn tensor(bytes: &[u8], at: usize, io_type: u8, summary: &mut Summary, extent: &mut Extent) -> Result<()> {
     use tensor_field as field;
     let table = Table::open(bytes, at)?;
     extent.table(&table);
     let uid = table.scalar::<i64>(field::UID)?.unwrap_or(0);
     extent.bytes += table.text(field::NAME)?.len();
     let data_type = table.scalar::<u8>(field::DATA_TYPE)?.unwrap_or(0);
-    extent.bytes += table.scalars_size::<i64>(field::STRIDES)?;
-    extent.bytes += table.scalars_size::<i64>(field::DIMS)?;
+    let (dims, strides) = (table.scalars::<i64>(field::DIMS)?, table.scalars::<i64>(field::STRIDES)?);
+    extent.bytes += (dims.len() + strides.len()) * size_of::<i64>();
     let is_virtual = flag(&table, field::VIRTUAL)?;
     let value_type = table.scalar::<u8>(field::VALUE_TYPE)?.unwrap_or(0);
     let has_value = match value_type {
@@ -158,13 +167,57 @@ fn tensor(bytes: &[u8], at: usize, summary: &mut Summary, extent: &mut Extent) -
         && !by_value
         && !ragged
         && stated.is_none_or(|stated| stated == Tensor::DEFAULT_ALIGNMENT);
-    summary.tensors.push(TensorSummary { uid, alignment, is_virtual });
+    let has_memory = !is_virtual && !by_value && !ragged && value_type == 0 && dims.len() == strides.len();
+    let size = span::size(data_type, io_type).filter(|_| has_memory);
+    let span = size.and_then(|size| Span::of(size, dims.zip(strides))).unwrap_or_default();
+    summary.tensors.push(TensorSummary { uid, alignment, is_virtual, is_written: false, span });
     Ok(())
 }
 
-/// Checks the node at `at` and counts it. Out of line like [`tensor`].
+/// The tensors that operations write.
+enum Written {
+    /// Marked at once, as there are few tensors to look through.
+    Few,
+    /// Collected, to be marked in the end.
+    Many(Vec<i64>),
+}
+
+impl Written {
+    const FEW: usize = 16;
+
+    fn of(tensors: &[TensorSummary]) -> Self {
+        if tensors.len() > Self::FEW { Self::Many(Vec::new()) } else { Self::Few }
+    }
+
+    #[inline]
+    fn add(&mut self, tensors: &mut [TensorSummary], uid: i64) {
+        match self {
+            Self::Few => {
+                tensors.iter_mut().filter(|tensor| tensor.uid == uid).for_each(|it| it.is_written = true);
+            }
+            // A graph in which each tensor is written once has no more.
+            Self::Many(uids) if uids.len() < tensors.len() => uids.push(uid),
+            Self::Many(_) => {}
+        }
+    }
+
+    fn mark(self, tensors: &mut [TensorSummary]) {
+        if let Self::Many(mut uids) = self {
+            uids.sort_unstable();
+            tensors.iter_mut().for_each(|tensor| tensor.is_written = uids.binary_search(&tensor.uid).is_ok());
+        }
+    }
+}
+
+/// Checks the node at `at`, counts it and adds what it writes to `written`. Out of line like [`tensor`].
 #[inline(never)]
-fn node(bytes: &[u8], at: usize, summary: &mut Summary, extent: &mut Extent) -> Result<()> {
+fn node(
+    bytes: &[u8],
+    at: usize,
+    summary: &mut Summary,
+    written: &mut Written,
+    extent: &mut Extent,
+) -> Result<()> {
     let node = Table::open(bytes, at)?;
     extent.table(&node);
     let position = summary.nodes;
@@ -190,8 +243,15 @@ fn node(bytes: &[u8], at: usize, summary: &mut Summary, extent: &mut Extent) -> 
     extent.table(&table);
     for field in spec.fields {
         match field.kind {
-            FieldKind::Input { .. } | FieldKind::Output { .. } | FieldKind::Int { .. } => {
+            FieldKind::Input { .. } | FieldKind::Int { .. } => {
                 table.scalar::<i64>(field.index)?;
+            }
+            FieldKind::Output { required } => {
+                let uid = table.scalar::<i64>(field.index)?;
+                // As everywhere: what is required and absent has the default of the format.
+                if let Some(uid) = uid.or(required.then_some(0)) {
+                    written.add(&mut summary.tensors, uid);
+                }
             }
             FieldKind::Int32 { .. } => {
                 table.scalar::<i32>(field.index)?;
@@ -202,8 +262,14 @@ fn node(bytes: &[u8], at: usize, summary: &mut Summary, extent: &mut Extent) -> 
             FieldKind::Flag { .. } | FieldKind::Enum(_) => {
                 table.scalar::<u8>(field.index)?;
             }
-            FieldKind::Inputs | FieldKind::Outputs | FieldKind::Ints => {
+            FieldKind::Inputs | FieldKind::Ints => {
                 extent.bytes += table.scalars_size::<i64>(field.index)?;
+            }
+            FieldKind::Outputs => {
+                extent.bytes += table.scalars_size::<i64>(field.index)?;
+                for uid in table.scalars::<i64>(field.index)? {
+                    written.add(&mut summary.tensors, uid);
+                }
             }
             FieldKind::Int32s => extent.bytes += table.scalars_size::<i32>(field.index)?,
             FieldKind::Text => extent.bytes += table.text(field.index)?.len(),

@@ -18,6 +18,7 @@ fn plan(origin: Option<Origin>) -> SavedPlan<'static> {
         workspace_size: 1 << 40,
         tensor_uids: vec![3, -1, 0],
         payload: b"what the plugin saved",
+        graph: b"a graph",
         is_override_shape_enabled: true,
         origin,
     }

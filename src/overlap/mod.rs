@@ -1,0 +1,192 @@
+//! Tensors of an execution that share memory.
+//!
+//! A tensor that is written and lies over another one is an error of the program: results would be wrong without a word. Every
+//! execution compares the bytes that its tensors take at most, which costs less than a nanosecond a tensor. Where these meet,
+//! [`Sharing`] looks closely: interleaved tensors do not share an element, and an operation that computes each element from the same
+//! one may write where it reads. What cannot be told passes.
+
+mod lattice;
+mod structure;
+
+pub use structure::{Sharing, View};
+
+use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t as DeviceBuffer;
+use hipdnn_plugin_sdk::wire::{Span, TensorSummary};
+
+use self::structure::Known;
+
+/// Two tensors that share an element where they may not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clash {
+    /// The tensor that is written.
+    pub written: i64,
+    /// The other one.
+    pub other: i64,
+    /// Whether that is written, too.
+    pub is_other_written: bool,
+}
+
+/// The most tensors that are compared by places on the stack; few graphs have more.
+const MOST: usize = 64;
+
+/// Where a tensor's elements are; empty where that is not known.
+#[derive(Clone, Copy)]
+struct Range {
+    begin: usize,
+    end: usize,
+}
+
+impl Range {
+    const EMPTY: Self = Self { begin: usize::MAX, end: 0 };
+
+    #[inline(always)]
+    fn of(span: Span, address: usize) -> Self {
+        let at = |offset: i64| address.wrapping_add(offset as usize);
+        Self { begin: at(span.begin), end: at(span.end) }
+    }
+
+    #[inline(always)]
+    fn meets(&self, other: &Self) -> bool {
+        (self.begin < other.end) & (other.begin < self.end)
+    }
+}
+
+/// The tensor with this uid and its place: most likely the buffer's own, or that behind or before `last`, as packs are bound in the order
+/// of the graph or in the reverse.
+#[inline(always)]
+fn find(tensors: &[TensorSummary], uid: i64, place: usize, last: usize) -> Option<(usize, &TensorSummary)> {
+    match tensors.get(place) {
+        Some(tensor) if tensor.uid == uid => Some((place, tensor)),
+        _ => find_elsewhere(tensors, uid, last),
+    }
+}
+
+#[inline]
+fn find_elsewhere(tensors: &[TensorSummary], uid: i64, last: usize) -> Option<(usize, &TensorSummary)> {
+    for place in [last.wrapping_add(1), last.wrapping_sub(1)] {
+        if let Some(tensor) = tensors.get(place).filter(|tensor| tensor.uid == uid) {
+            return Some((place, tensor));
+        }
+    }
+    tensors.iter().enumerate().find(|(_, tensor)| tensor.uid == uid)
+}
+
+/// Whether the bytes of a tensor that is written may meet those of another one. Says yes also where that cannot be told cheaply.
+#[inline]
+pub fn may_meet(tensors: &[TensorSummary], buffers: &[DeviceBuffer]) -> bool {
+    match buffers.len() {
+        0 | 1 => false,
+        2 => few_meet::<2>(tensors, buffers),
+        3 => few_meet::<3>(tensors, buffers),
+        _ => many_may_meet(tensors, buffers),
+    }
+}
+
+#[inline(never)]
+fn many_may_meet(tensors: &[TensorSummary], buffers: &[DeviceBuffer]) -> bool {
+    match buffers.len().max(tensors.len()) {
+        0..=8 => many_meet::<8>(tensors, buffers),
+        9..=16 => many_meet::<16>(tensors, buffers),
+        17..=MOST => many_meet::<MOST>(tensors, buffers),
+        _ => true,
+    }
+}
+
+/// Every pair is compared, without a branch.
+#[inline(always)]
+fn few_meet<const N: usize>(tensors: &[TensorSummary], buffers: &[DeviceBuffer]) -> bool {
+    let Some(buffers) = buffers.first_chunk::<N>() else { return false };
+    let mut place = 0;
+    let found: [(Range, bool); N] = buffers.each_ref().map(|buffer| {
+        let tensor = find(tensors, buffer.uid, place, usize::MAX);
+        place += 1;
+        match tensor {
+            Some((_, tensor)) => (Range::of(tensor.span, buffer.ptr.addr()), tensor.is_written),
+            None => (Range::EMPTY, false),
+        }
+    });
+    let mut met = false;
+    for (place, (range, is_written)) in found.iter().enumerate() {
+        for (other, is_other_written) in found.iter().skip(place + 1) {
+            met |= (is_written | is_other_written) & range.meets(other);
+        }
+    }
+    met
+}
+
+#[inline(always)]
+fn many_meet<const N: usize>(tensors: &[TensorSummary], buffers: &[DeviceBuffer]) -> bool {
+    let mut ranges = [Range::EMPTY; N];
+    let mut written = 0_u64;
+    let mut last = usize::MAX;
+    for (place, (buffer, range)) in buffers.iter().zip(&mut ranges).enumerate() {
+        if let Some((found, tensor)) = find(tensors, buffer.uid, place, last) {
+            *range = Range::of(tensor.span, buffer.ptr.addr());
+            written |= u64::from(tensor.is_written) << place;
+            last = found;
+        }
+    }
+    let ranges = ranges.get(..buffers.len()).unwrap_or(&ranges);
+    let mut met = false;
+    while written != 0 {
+        let own = ranges.get(written.trailing_zeros() as usize).copied().unwrap_or(Range::EMPTY);
+        written &= written - 1;
+        // It meets itself.
+        met |= ranges.iter().map(|range| usize::from(own.meets(range))).sum::<usize>() > 1;
+    }
+    met
+}
+
+/// The first two tensors that share an element where they may not. `layouts` are those that replace the graph's in this execution.
+#[cold]
+pub fn clash(sharing: &Sharing, buffers: &[DeviceBuffer], layouts: &[(i64, View)]) -> Option<Clash> {
+    let mut bound: Vec<Bound<'_>> = Vec::with_capacity(buffers.len().min(MOST));
+    for buffer in buffers.iter().filter(|buffer| !buffer.ptr.is_null()) {
+        let Some(tensor) = sharing.tensor(buffer.uid) else { continue };
+        let other = layouts.iter().find(|(uid, _)| *uid == buffer.uid).map(|(_, view)| view);
+        let view = other.unwrap_or(&tensor.view);
+        let Some(span) = view.span() else { continue };
+        let address = buffer.ptr.addr();
+        bound.push(Bound { uid: buffer.uid, address, range: Range::of(span, address), tensor, view });
+    }
+    // Sorted, tensors meet only those that begin before they end.
+    bound.sort_by_key(|one| one.range.begin);
+    for (place, one) in bound.iter().enumerate() {
+        let behind = bound.iter().skip(place + 1).take_while(|other| other.range.begin < one.range.end);
+        for other in behind {
+            if let Some(clash) = judge(sharing, one, other) {
+                return Some(clash);
+            }
+        }
+    }
+    None
+}
+
+/// A tensor and the memory that it is bound to.
+struct Bound<'a> {
+    uid: i64,
+    address: usize,
+    range: Range,
+    tensor: &'a Known,
+    view: &'a View,
+}
+
+fn judge(sharing: &Sharing, one: &Bound<'_>, other: &Bound<'_>) -> Option<Clash> {
+    let (written, other) = if one.tensor.is_written { (one, other) } else { (other, one) };
+    let is_other_written = other.tensor.is_written;
+    if written.uid == other.uid || !written.tensor.is_written || !(is_other_written || other.tensor.is_read) {
+        return None;
+    }
+    let distance = (other.address as i64).wrapping_sub(written.address as i64);
+    let is_in_place = distance == 0
+        && !is_other_written
+        && sharing.may_be_in_place(written.uid, other.uid)
+        && written.view.is_same(other.view);
+    if is_in_place || !lattice::share(written.view, other.view, distance) {
+        return None;
+    }
+    Some(Clash { written: written.uid, other: other.uid, is_other_written })
+}
+
+#[cfg(test)]
+mod tests;
