@@ -128,6 +128,7 @@ hipdnnPluginStatus_t
                                                       hipdnnEnginePluginExecutionContext_t execution_context,
                                                       uint32_t* is_shareable);
 hipdnnPluginStatus_t hipdnnEnginePluginSetStepCallback_ext(void (*callback)(const char* name, uint64_t begin, uint64_t end));
+hipdnnPluginStatus_t hipdnnEnginePluginOfferAllEngines_ext(uint32_t all);
 hipdnnPluginStatus_t hipdnnEnginePluginCreateExecutionContextFromSerialized(
     hipdnnEnginePluginHandle_t handle,
     const hipdnnPluginConstData_t* serialized_context,

@@ -121,6 +121,12 @@ impl Plugin {
         if let Some(status) = status.filter(|status| *status != HIPDNN_PLUGIN_STATUS_SUCCESS) {
             crate::log::warn(|| api.failure("set the step callback", status));
         }
+        // Engines are ordered here, so that none needs to be kept back.
+        // SAFETY: the function takes one integer.
+        let status = unsafe { api.offer_all_engines(1) };
+        if let Some(status) = status.filter(|status| *status != HIPDNN_PLUGIN_STATUS_SUCCESS) {
+            crate::log::warn(|| api.failure("ask for all engines", status));
+        }
         let declared = engine_ids(&api)?;
         let (engines, dropped) = admit(&api, &declared, owner);
         let path = library.path().to_owned();

@@ -149,6 +149,7 @@ table! {
             (handle: PluginHandle, context: Context, is_shareable: *mut u32);
         set_step_callback: "hipdnnEnginePluginSetStepCallback_ext",
             (callback: hipdnn_plugin_sdk::trace::Callback);
+        offer_all_engines: "hipdnnEnginePluginOfferAllEngines_ext", (all: u32);
     }
     called_below {
         execute_with_overrides: "hipdnnEnginePluginExecuteOpGraphWithOverrides";

@@ -32,6 +32,8 @@ impl EnginePlugin for CpuPlugin {
     const NAME: &'static str = "CPU";
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
     const ENGINES: &'static [&'static str] = &[CPU_ENGINE, CPU_REFERENCE_ENGINE];
+    /// By its id it would come before the fast engine, and is hundreds of times slower.
+    const KEPT_BACK: &'static [&'static str] = &[CPU_REFERENCE_ENGINE];
     /// Any alignment will do, a scalar passed at execution is memory like any other, and other shapes are planned when they
     /// come.
     const API_VERSION: &'static str = "1.3.0";
@@ -118,7 +120,15 @@ impl EnginePlugin for CpuPlugin {
     }
 }
 
-hipdnn_plugin_sdk::export_engine_plugin!(CpuPlugin, overrides, serialization, description, sharing, steps);
+hipdnn_plugin_sdk::export_engine_plugin!(
+    CpuPlugin,
+    overrides,
+    serialization,
+    description,
+    sharing,
+    steps,
+    kept_back
+);
 
 #[cfg(test)]
 mod tests {

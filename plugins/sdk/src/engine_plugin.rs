@@ -33,6 +33,11 @@ pub trait EnginePlugin: Sized + 'static {
     /// change and should not be taken by anybody else's engine. By custom it is upper case and ends in `_ENGINE`.
     const ENGINES: &'static [&'static str];
 
+    /// Those of the engines that are offered only where no other one applies, or to hosts that ask for all, as this project's does: hosts
+    /// that sort engines by their ids would take such an engine first. Name `kept_back` in
+    /// [`export_engine_plugin!`](crate::export_engine_plugin), or no host can ask. The user can, with `HIPDNN_ALL_ENGINES`.
+    const KEPT_BACK: &'static [&'static str] = &[];
+
     /// The version of the plugin interface that the engines are up to. A graph that needs a younger one is not offered:
     /// "1.1.0" says that shapes may change from one execution to the next, "1.2.0" that scalars may be passed by value at
     /// execution, "1.3.0" that tensors may be aligned otherwise than to 16 bytes or be ragged. Whoever claims a version

@@ -194,6 +194,11 @@ HIPDNN_PLUGIN_NODISCARD HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnEnginePl
     uint64_t begin,
     uint64_t end));
 
+/// Optional, of this library's own. Has the plugin offer every engine that applies from now on, or with 0 no longer those that it keeps
+/// back: engines to be compared with, which hosts that sort engines by their ids would take first. Hosts that order engines by
+/// themselves call it when the library is loaded.
+HIPDNN_PLUGIN_NODISCARD HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnEnginePluginOfferAllEngines_ext(uint32_t all);
+
 /// Optional. Makes an execution context from its bytes, which may come from anywhere.
 HIPDNN_PLUGIN_NODISCARD HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnEnginePluginCreateExecutionContextFromSerialized(
     hipdnnEnginePluginHandle_t handle,

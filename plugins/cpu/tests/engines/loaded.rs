@@ -42,9 +42,10 @@ fn a_training_step_through_the_c_interface() {
     call!("hipdnnEnginePluginSetStream", Pointer = handle, Pointer = null_mut());
     let case = training_step(DataType::Half);
     let expected_ids = [CPU_ENGINE, CPU_REFERENCE_ENGINE].map(engine_id);
-    for layout in [Layout::G1, Layout::G2] {
+    for (layout, all) in [(Layout::G2, 0), (Layout::G1, 1), (Layout::G2, 1)] {
         let graph = wire::write(&case.graph, layout).unwrap();
         let (mut ids, mut count) = ([0_i64; 2], 0_u32);
+        call!("hipdnnEnginePluginOfferAllEngines_ext", u32 = all);
         call!(
             "hipdnnEnginePluginGetApplicableEngineIds",
             Pointer = handle,
@@ -53,6 +54,10 @@ fn a_training_step_through_the_c_interface() {
             u32 = 2,
             *mut u32 = &mut count
         );
+        if all == 0 {
+            assert_eq!((count, ids), (1, [expected_ids[0], 0]));
+            continue;
+        }
         assert_eq!((count, ids), (2, expected_ids));
         for (engine, id) in ids.into_iter().enumerate() {
             let config = wire::write_engine_config(&EngineConfig { engine_id: id, knobs: vec![] });

@@ -3,6 +3,7 @@
 use std::ffi::{c_char, c_void};
 
 use super::declaration::EngineNames;
+use super::offer::keep_back;
 use super::owned::{Bytes, Owned};
 use super::{Result, guard, null, write};
 use crate::engine_plugin::EnginePlugin;
@@ -123,6 +124,7 @@ pub unsafe fn get_applicable_engine_ids<P: EnginePlugin>(
                 Err(refusal) => log::refusal(name, refusal),
             }
         }
+        keep_back::<P>(&mut applicable);
         // SAFETY: `engine_ids` is null or has room for `max_engines`, and `num_engines` is not null.
         unsafe {
             give_ids(&applicable, engine_ids, max_engines, num_engines)?;

@@ -9,6 +9,7 @@ mod base;
 mod declaration;
 mod engine;
 mod heuristic;
+mod offer;
 mod optional;
 mod owned;
 
@@ -16,6 +17,7 @@ pub use base::*;
 pub use declaration::{OfEngines, OfPolicies};
 pub use engine::*;
 pub use heuristic::*;
+pub use offer::offer_all_engines;
 pub use optional::*;
 
 use std::any::Any;
@@ -77,7 +79,8 @@ unsafe fn write<T>(output: *mut T, value: T) {
 /// `export_engine_plugin!(MyPlugin, overrides, serialization, description)`. `overrides` exports
 /// [`execute_with_overrides`](crate::EnginePlugin::execute_with_overrides), `serialization`
 /// [`serialize`](crate::EnginePlugin::serialize) and [`deserialize`](crate::EnginePlugin::deserialize), `description`
-/// [`describe`](crate::EnginePlugin::describe), `sharing` [`is_shareable`](crate::EnginePlugin::is_shareable), and `steps` lets a host ask for what [`trace`](crate::trace) tells.
+/// [`describe`](crate::EnginePlugin::describe), `sharing` [`is_shareable`](crate::EnginePlugin::is_shareable), `steps` lets a host ask for
+/// what [`trace`](crate::trace) tells, and `kept_back` for the engines of [`KEPT_BACK`](crate::EnginePlugin::KEPT_BACK).
 #[macro_export]
 macro_rules! export_engine_plugin {
     ($plugin:ty $(, $more:ident)* $(,)?) => {
@@ -178,6 +181,11 @@ macro_rules! export_engine_plugin {
     (@more steps $plugin:ty) => {
         $crate::exported_functions! { $plugin;
             hipdnnEnginePluginSetStepCallback_ext = set_step_callback(callback: $crate::trace::Callback);
+        }
+    };
+    (@more kept_back $plugin:ty) => {
+        $crate::exported_functions! { $plugin;
+            hipdnnEnginePluginOfferAllEngines_ext = offer_all_engines(all: u32);
         }
     };
     (@more serialization $plugin:ty) => {

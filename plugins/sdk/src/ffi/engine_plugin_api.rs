@@ -175,6 +175,11 @@ unsafe extern "C" {
         callback: Option<unsafe extern "C" fn(name: *const c_char, begin: u64, end: u64)>,
     ) -> hipdnnPluginStatus_t;
 
+    /// Optional, of this library's own. Has the plugin offer every engine that applies from now on, or with 0 no longer those that it keeps
+    /// back: engines to be compared with, which hosts that sort engines by their ids would take first. Hosts that order engines by
+    /// themselves call it when the library is loaded.
+    pub fn hipdnnEnginePluginOfferAllEngines_ext(all: u32) -> hipdnnPluginStatus_t;
+
     /// Optional. Makes an execution context from its bytes, which may come from anywhere.
     pub fn hipdnnEnginePluginCreateExecutionContextFromSerialized(
         handle: hipdnnEnginePluginHandle_t,

@@ -24,18 +24,29 @@ pub fn run(context: &Context, steps: &mut Steps) {
     let Some(host) = host else { return };
     for plugin in PLUGINS {
         let path = context.stage.join("lib").join(ENGINES).join(plugin.file);
-        // Two engines compute on the processor; the others need a device, and say so.
-        let expected = if plugin.package == "hipdnn-cpu-plugin" { "2" } else { "0" };
-        steps.run(plugin.file, || load(&[], &host, &path, expected));
+        // The processor is there; the others need a device, and say so.
+        let on_cpu = plugin.package == "hipdnn-cpu-plugin";
+        let expected = if on_cpu { "1" } else { "0" };
+        steps.run(plugin.file, || load(&[], &host, &path, expected, false));
+        // The engine that is compared with is for those who ask.
+        if on_cpu {
+            steps.run("all of its engines", || load(&[], &host, &path, "2", true));
+        }
         steps.run(&format!("{} under valgrind", plugin.file), || match tools::require(&[&VALGRIND]) {
-            Ok(()) => load(plugin_host::VALGRIND, &host, &path, expected),
+            Ok(()) => load(plugin_host::VALGRIND, &host, &path, if on_cpu { "2" } else { "0" }, true),
             Err(missing) => Ok(format!("left out: {missing}")),
         });
     }
 }
 
 /// Runs the host, behind these words, with a plugin of which so many engines compute each graph.
-fn load(before: &[&str], host: &Path, plugin: &Path, expected: &str) -> Result<String, Failure> {
+fn load(
+    before: &[&str],
+    host: &Path,
+    plugin: &Path,
+    expected: &str,
+    all_engines: bool,
+) -> Result<String, Failure> {
     let graphs = ["convolution", "pointwise", "unmarked"].map(|graph| format!("{graph}={expected}"));
     let paths = [host.as_os_str(), plugin.as_os_str()];
     let mut words = before.iter().map(OsStr::new).chain(paths).chain(graphs.iter().map(OsStr::new));
@@ -44,5 +55,8 @@ fn load(before: &[&str], host: &Path, plugin: &Path, expected: &str) -> Result<S
     without_settings(&mut command);
     // A device that is there is for another test: this host's tensors are in the processor's memory.
     command.env("HIP_VISIBLE_DEVICES", "-1");
+    if all_engines {
+        command.env("HIPDNN_ALL_ENGINES", "1");
+    }
     Ok(plugin_host::reason(&run_within(&mut command, LIMIT)?))
 }
