@@ -73,7 +73,7 @@ static hipdnnBackendDescriptor_t make_relu(hipdnnHandle_t handle)
 
 /* The first calls of a process look for algorithms, which are kept. */
 static const library LIBRARIES[] = {
-    {"miopen", make_graph, {"hipGetDeviceCount"}, {"miopenCreateWithStream", "miopenFindSolutions"}, {"miopenRunSolution"}, {NULL}, true},
+    {"miopen", make_graph, {"hipGetDeviceCount", "miopenCreateWithStream"}, {"miopenFindSolutions"}, {"miopenRunSolution"}, {NULL}, true},
     {"hipblaslt",
      make_product,
      {"hipGetDeviceCount", "hipblasLtCreate", "hipblasLtGetVersion", "hipblasLtMatmulDescCreate", "hipblasLtMatmulDescSetAttribute",

@@ -12,7 +12,7 @@ use crate::constants::{
 };
 use crate::error::{Error, Result};
 use crate::serialized::two_calls;
-use crate::{Backend, Descriptor, EngineConfig, Handle, OperationGraph};
+use crate::{Backend, Descriptor, Engine, EngineConfig, Handle, OperationGraph};
 
 /// A plan, ready to be executed, also by several threads at a time.
 pub struct ExecutionPlan {
@@ -38,6 +38,27 @@ impl ExecutionPlan {
         descriptor.set_descriptors(HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, &[config.descriptor()])?;
         descriptor.finalize("making the plan")?;
         Ok(Self { descriptor })
+    }
+
+    /// The plan of the first of some engines, best first as an [`Offer`](crate::Offer) has them, that can make one with its knobs as they
+    /// are. An engine that applies may fail later, for want of memory on its device for instance; the error of each that did comes with
+    /// the plan.
+    ///
+    /// # Errors
+    /// That of the first engine, where none can; without any engine, that there is none.
+    pub fn of_first(graph: &OperationGraph, engines: &[i64]) -> Result<(Self, Vec<(i64, Error)>)> {
+        let mut failed = Vec::new();
+        for id in engines {
+            let plan = Engine::new(graph, *id)
+                .and_then(|engine| EngineConfig::new(&engine, &[]))
+                .and_then(|config| Self::new(&config));
+            match plan {
+                Ok(plan) => return Ok((plan, failed)),
+                Err(error) => failed.push((*id, error)),
+            }
+        }
+        let first = failed.into_iter().next().map(|(_, error)| error);
+        Err(first.unwrap_or_else(|| Error::Argument("there is no engine to make a plan of".to_owned())))
     }
 
     /// A plan that was saved, alone or in a container.

@@ -5,6 +5,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
 use hipdnn_plugin_sdk::dynlib::Object;
+use hipdnn_plugin_sdk::dynlib::answer::{MOST_CODE, room};
 use hipdnn_plugin_sdk::ffi::HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE;
 use hipdnn_plugin_sdk::gpu::Gpu;
 use hipdnn_plugin_sdk::{PluginError, Refusal};
@@ -224,7 +225,7 @@ impl Compiled {
         // SAFETY: the plan is alive, and the type that of the attribute.
         unsafe {
             let size = get::<u8>(cudnn, plan, name, TYPE_CHAR, &mut [])?;
-            let mut text = vec![0_u8; size];
+            let mut text = room("cudnnBackendGetAttribute of the plan's JSON", size, MOST_CODE)?;
             let size = get(cudnn, plan, name, TYPE_CHAR, &mut text)?;
             text.truncate(size);
             Ok(text)

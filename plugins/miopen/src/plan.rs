@@ -14,6 +14,7 @@ use hipdnn_plugin_sdk::{PluginError, Refusal};
 use crate::handle::Ready;
 use crate::intermediate::narrow;
 use crate::knob::Options;
+use crate::miopen::Miopen;
 use crate::step::fusion::chains;
 use crate::step::softmax::{self, Softmax};
 use crate::step::{Design, Step, Tensors, design};
@@ -52,11 +53,27 @@ impl Call for Made {
 /// # Errors
 /// The first node that is not, and why.
 pub fn check(graph: &Graph) -> Result<bool, Refusal> {
+    check_with(graph, None)
+}
+
+/// The same for a MIOpen that is there, which may be too old for a node.
+///
+/// # Errors
+/// As [`check`], and the first function that is missing.
+pub fn check_with(graph: &Graph, miopen: Option<&Miopen>) -> Result<bool, Refusal> {
     let (prepared, narrowed) = narrowed(graph)?;
-    let together: HashSet<usize> =
-        softmaxes(&prepared, &prepared.readers())?.into_iter().flat_map(|softmax| softmax.nodes).collect();
+    let has_functions = |design: &dyn Design, place: usize| {
+        let missing = miopen.and_then(|miopen| design.check(miopen).err());
+        let refusal = |error: PluginError| Refusal::new(prepared.refusal(place, error.message().to_owned()));
+        missing.map_or(Ok(()), |error| Err(refusal(error)))
+    };
+    let mut together = HashSet::new();
+    for softmax in softmaxes(&prepared, &prepared.readers())? {
+        has_functions(&softmax.design, softmax.nodes.last().copied().unwrap_or_default())?;
+        together.extend(softmax.nodes);
+    }
     for node in prepared.nodes().filter(|node| !together.contains(&node.place)) {
-        design_of(&prepared, &node)?;
+        has_functions(&*design_of(&prepared, &node)?, node.place)?;
     }
     Ok(!narrowed.is_empty())
 }

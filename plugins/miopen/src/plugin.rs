@@ -13,7 +13,7 @@ use hipdnn_plugin_sdk::{EnginePlugin, PluginError, Refusal, Step};
 use crate::handle::{Handle, Ready, Runtime};
 use crate::inside::Inside;
 use crate::knob::{Options, knobs};
-use crate::plan::{self, PAYLOAD, Plan, check};
+use crate::plan::{self, PAYLOAD, Plan, check_with};
 
 /// The engines of this library.
 ///
@@ -49,11 +49,14 @@ impl EnginePlugin for MiopenPlugin {
 
     fn supports(handle: &Handle, engine: usize, graph: &Graph) -> Result<(), Refusal> {
         let _inside = Inside::enter()?;
-        Runtime::get()?;
-        if check(graph)? {
+        let runtime = Runtime::get()?;
+        let refusal = |error: PluginError| Refusal::new(error.message().to_owned());
+        if check_with(graph, Some(runtime.miopen))? {
             // The solutions that are found here need not be looked for again.
-            make(handle, engine, Self::request(engine, graph, &[]), &Found::default())
-                .map_err(|error| Refusal::new(error.message().to_owned()))?;
+            make(handle, engine, Self::request(engine, graph, &[]), &Found::default()).map_err(refusal)?;
+        } else {
+            // A device that is lost or full.
+            Ready::new(handle).map_err(refusal)?;
         }
         Ok(())
     }
@@ -123,6 +126,7 @@ hipdnn_plugin_sdk::export_engine_plugin!(MiopenPlugin, serialization, descriptio
 
 #[cfg(test)]
 mod tests {
+    use crate::plan::check;
     use hipdnn_plugin_sdk::engine_id;
     use hipdnn_plugin_sdk::graph::operation::{ConvolutionForward, Matmul};
     use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Node, Operation, Tensor};

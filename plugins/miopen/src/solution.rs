@@ -7,6 +7,7 @@ use std::ptr;
 use std::sync::{Arc, LazyLock};
 
 use hipdnn_plugin_sdk::PluginError;
+use hipdnn_plugin_sdk::dynlib::answer::{MOST_CODE, room};
 use parking_lot::Mutex;
 
 use crate::handle::Ready;
@@ -217,13 +218,13 @@ fn find_options(miopen: &Miopen, options: &Options) -> Result<Object, MiopenErro
 }
 
 /// The bytes of a solution.
-fn save(miopen: &Miopen, solution: &Object) -> Result<Vec<u8>, MiopenError> {
+fn save(miopen: &Miopen, solution: &Object) -> Result<Vec<u8>, PluginError> {
     let mut size = 0;
     // SAFETY: the output is valid.
     miopen.check("miopenGetSolutionSize", unsafe {
         (miopen.miopenGetSolutionSize)(solution.get(), &mut size)
     })?;
-    let mut bytes = vec![0_u8; size];
+    let mut bytes = room("miopenGetSolutionSize", size, MOST_CODE)?;
     // SAFETY: there is room for the size that MIOpen said.
     miopen.check("miopenSaveSolution", unsafe {
         (miopen.miopenSaveSolution)(solution.get(), bytes.as_mut_ptr().cast())

@@ -9,6 +9,7 @@ use std::ffi::{CString, c_int, c_void};
 use std::ops::Range;
 use std::sync::OnceLock;
 
+use hipdnn_plugin_sdk::dynlib::answer::{self, MOST_WORKSPACE};
 use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::gpu::Gpu;
 use hipdnn_plugin_sdk::gpu::handle::Device;
@@ -175,6 +176,7 @@ impl<S: Call> Plan<S> {
         placed: Placed,
         scratch: usize,
     ) -> Result<Self, PluginError> {
+        let scratch = answer::size("a step's library", scratch, MOST_WORKSPACE)?;
         let memory = PlanMemory::new(device.gpu, placed.workspace(scratch)?);
         let steps = steps.into_iter().zip(placed.slots).collect();
         Ok(Self { request, steps, gpu: device.gpu, device: device.number, memory, names: OnceLock::new() })

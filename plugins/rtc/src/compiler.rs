@@ -4,6 +4,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
 
 use hipdnn_plugin_sdk::PluginError;
+use hipdnn_plugin_sdk::dynlib::answer::{MOST_CODE, MOST_WORDS, room};
 use hipdnn_plugin_sdk::dynlib::guard::thrown;
 
 /// What a function of a compiler answers; 0 is success.
@@ -133,7 +134,8 @@ impl Compiler {
         self.check(&format!("Get{}Size", self.code_name), unsafe {
             (self.code_size)(program.program, &mut size)
         })?;
-        let mut code = vec![0_u8; size];
+        let function = format!("{}Get{}Size", self.prefix, self.code_name);
+        let mut code = room(&function, size, MOST_CODE)?;
         // SAFETY: there is room for as many bytes as was said.
         let result = unsafe { (self.code)(program.program, code.as_mut_ptr().cast()) };
         self.check(&format!("Get{}", self.code_name), result)?;
@@ -145,7 +147,7 @@ impl Compiler {
         // SAFETY: the program is alive and the output valid.
         let result = unsafe { (self.log_size)(program.program, &mut size) };
         self.check("GetProgramLogSize", result).ok()?;
-        let mut words = vec![0_u8; size];
+        let mut words = room("GetProgramLogSize", size, MOST_WORDS).ok()?;
         // SAFETY: there is room for as many bytes as was said.
         let result = unsafe { (self.log)(program.program, words.as_mut_ptr().cast()) };
         self.check("GetProgramLog", result).ok()?;

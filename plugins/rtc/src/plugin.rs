@@ -59,10 +59,13 @@ impl EnginePlugin for RtcPlugin {
         Ok(())
     }
 
-    fn supports(_: &Handle, engine: usize, graph: &Graph) -> Result<(), Refusal> {
-        platform(engine).map_err(|error| Refusal::new(error.message().to_owned()))?.check()?;
+    fn supports(handle: &Handle, engine: usize, graph: &Graph) -> Result<(), Refusal> {
+        let refusal = |error: PluginError| Refusal::new(error.message().to_owned());
+        let platform = platform(engine).map_err(refusal)?;
+        platform.check()?;
         generate(graph)?;
-        Ok(())
+        // A device that is lost or full.
+        enter(handle, platform).map(drop).map_err(refusal)
     }
 
     fn details(_: &Handle, _: usize, _: &Graph) -> Result<EngineDetails, PluginError> {

@@ -4,9 +4,11 @@
 //! asked for. A library that is not installed is no panic and no failed start but an [`Error`], which an engine hands on as
 //! its reason not to compute anything.
 
+pub mod answer;
 mod elf;
 pub mod guard;
 pub mod loaded;
+mod search;
 
 use std::ffi::{CStr, OsStr, c_int, c_void};
 use std::fmt;
@@ -71,9 +73,10 @@ impl Library {
     /// The loader's own words, or that the file is cut short.
     pub fn open(name: impl AsRef<OsStr>) -> Result<Self, Error> {
         let name = name.as_ref();
-        // Names without a slash are those of files that the system has installed.
         if name.as_bytes().contains(&b'/') {
             elf::check(Path::new(name)).map_err(Error)?;
+        } else if let Some(path) = search::file_of(name) {
+            elf::check(&path).map_err(Error)?;
         }
         // SAFETY: opening runs the library's initializers; whoever names a library asks for just that.
         let opened = unsafe { unix::Library::open(Some(name), unix::RTLD_NOW | unix::RTLD_LOCAL) };

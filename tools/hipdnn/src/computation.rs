@@ -122,29 +122,51 @@ pub fn save_outputs(graph: &Graph, files: &[FileOf], outputs: &Arrays) -> Result
     Ok(())
 }
 
-/// The engine that is asked for, or else the one that the graph prefers or that the library offers first.
-pub fn choose_engine(
+/// The engines to be tried: the one that is asked for, or else all that the library offers, the one that the graph prefers first.
+pub fn choose_engines(
     handle: &Handle,
     operations: &OperationGraph,
     graph: &Graph,
     named: Option<&str>,
-) -> Result<EngineInfo> {
+) -> Result<Vec<EngineInfo>> {
     let engines = handle.engines()?;
     if let Some(name) = named {
-        return find_engine(&engines, name).cloned();
+        return find_engine(&engines, name).cloned().map(|engine| vec![engine]);
     }
     let offer = operations.offer()?;
-    let preferred = graph.preferred_engine.filter(|id| offer.engines.contains(id));
-    let id = preferred.or_else(|| offer.engines.first().copied()).ok_or_else(|| {
-        Failure::work(match offer.reasons.is_empty() {
+    if offer.engines.is_empty() {
+        return Err(Failure::work(match offer.reasons.is_empty() {
             true => "no engine can run this graph".to_owned(),
             false => one_line(&offer.reasons),
-        })
-    })?;
-    engines
-        .into_iter()
-        .find(|engine| engine.id == id)
-        .ok_or_else(|| Failure::work(format!("the library offers engine {id}, which it does not list")))
+        }));
+    }
+    let mut ids = offer.engines;
+    ids.sort_by_key(|id| graph.preferred_engine != Some(*id));
+    let find = |id: &i64| {
+        let found = engines.iter().find(|engine| engine.id == *id).cloned();
+        found.ok_or_else(|| Failure::work(format!("the library offers engine {id}, which it does not list")))
+    };
+    ids.iter().map(find).collect()
+}
+
+/// What `work` makes of the first engine with which it succeeds, and a line for each that failed before. Bad arguments and files end it.
+pub fn first_that_works<T>(
+    engines: &[EngineInfo],
+    mut work: impl FnMut(&EngineInfo) -> Result<T>,
+) -> Result<(T, String)> {
+    let mut told = String::new();
+    let mut first = None;
+    for engine in engines {
+        match work(engine) {
+            Ok(done) => return Ok((done, told)),
+            Err(failure) if failure.is_input() => return Err(failure),
+            Err(failure) => {
+                told.push_str(&format!("{} applies and failed: {failure}; going on\n", engine.name));
+                first.get_or_insert(failure);
+            }
+        }
+    }
+    Err(first.unwrap_or_else(|| Failure::work("no engine can run this graph")))
 }
 
 /// An id as it is best told apart from others.

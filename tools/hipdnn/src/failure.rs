@@ -52,6 +52,11 @@ impl Failure {
         Self { text: format!("{what}: {}", self.text), kind: self.kind }
     }
 
+    /// Whether an argument or a file is to blame, so that nothing is won by another engine.
+    pub fn is_input(&self) -> bool {
+        self.kind == Kind::Input
+    }
+
     /// 2 for bad arguments and files, 1 for the rest.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self.kind {

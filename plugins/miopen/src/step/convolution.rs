@@ -245,6 +245,10 @@ fn with_margin(
 }
 
 impl Design for ConvolutionDesign {
+    fn check(&self, miopen: &Miopen) -> Result<(), PluginError> {
+        self.margin.as_ref().map_or(Ok(()), |_| margin::check(miopen))
+    }
+
     fn make(&self, ready: &Ready<'_>, options: &Options, saved: &[u8]) -> Result<Box<dyn Step>, PluginError> {
         let mut options = options.clone();
         let margin = match &self.margin {

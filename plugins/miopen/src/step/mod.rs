@@ -26,6 +26,7 @@ use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation};
 
 use crate::handle::Ready;
 use crate::knob::Options;
+use crate::miopen::Miopen;
 
 /// The computation of one node, ready to run.
 pub trait Step: Send + Sync {
@@ -60,11 +61,28 @@ pub trait Step: Send + Sync {
 
 /// What a step is to be, known without a device.
 pub trait Design {
+    /// Whether this MIOpen has every function that the step needs.
+    ///
+    /// # Errors
+    /// The first one that it lacks.
+    fn check(&self, miopen: &Miopen) -> Result<(), PluginError> {
+        let _ = miopen;
+        Ok(())
+    }
+
     /// Has MIOpen make what the step needs. `saved` is what [`Step::saved`] gave, or empty.
     ///
     /// # Errors
     /// MIOpen's, or that it has no way to compute the node.
     fn make(&self, ready: &Ready<'_>, options: &Options, saved: &[u8]) -> Result<Box<dyn Step>, PluginError>;
+}
+
+/// Fails for the first function that is not there.
+///
+/// # Errors
+/// As [`missing`].
+pub(crate) fn require(functions: &[(&str, bool)]) -> Result<(), PluginError> {
+    functions.iter().find(|(_, is_there)| !is_there).map_or(Ok(()), |(name, _)| Err(missing(name)))
 }
 
 /// That this MIOpen is too old for an operation.

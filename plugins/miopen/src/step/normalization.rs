@@ -11,10 +11,10 @@ use hipdnn_plugin_planner::problem::normalization::{Forward, Spread};
 use hipdnn_plugin_sdk::PluginError;
 use hipdnn_plugin_sdk::graph::{Graph, Operation};
 
-use super::{Design, HostScalar, Step, Tensors, missing};
+use super::{Design, HostScalar, Step, Tensors, missing, require};
 use crate::handle::Ready;
 use crate::knob::Options;
-use crate::miopen::{WEIGHT_BIAS, WEIGHT_T5};
+use crate::miopen::{Miopen, WEIGHT_BIAS, WEIGHT_T5};
 use crate::object::Object;
 use crate::operand::Shape;
 use hipdnn_plugin_sdk::gpu::workspace::ALIGNMENT;
@@ -136,14 +136,17 @@ fn without_gaps(name: &str, operand: &Operand) -> Result<(), Refusal> {
 }
 
 impl Design for NormalizationDesign {
+    fn check(&self, miopen: &Miopen) -> Result<(), PluginError> {
+        let Slots { centered, .. } = self.slots;
+        require(&[
+            ("miopenLayerNormForward", !centered || miopen.miopenLayerNormForward.is_some()),
+            ("miopenT5LayerNormForward", centered || miopen.miopenT5LayerNormForward.is_some()),
+        ])
+    }
+
     fn make(&self, ready: &Ready<'_>, _: &Options, _: &[u8]) -> Result<Box<dyn Step>, PluginError> {
         let miopen = ready.runtime.miopen;
-        if self.slots.centered && miopen.miopenLayerNormForward.is_none() {
-            return Err(missing("miopenLayerNormForward"));
-        }
-        if !self.slots.centered && miopen.miopenT5LayerNormForward.is_none() {
-            return Err(missing("miopenT5LayerNormForward"));
-        }
+        self.check(miopen)?;
         Ok(Box::new(NormalizationStep {
             x: self.x.descriptor(miopen)?,
             places: self.places.descriptor(miopen)?,

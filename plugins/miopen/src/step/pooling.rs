@@ -6,7 +6,7 @@ use hipdnn_plugin_planner::Refusal;
 use hipdnn_plugin_planner::problem::resample::{Pooling, Resample};
 use hipdnn_plugin_sdk::PluginError;
 
-use super::{Design, ONE, Step, Tensors, ZERO, factor, missing};
+use super::{Design, ONE, Step, Tensors, ZERO, factor, missing, require};
 use crate::handle::Ready;
 use crate::knob::Options;
 use crate::miopen::{INDEX_32, INDEX_OF_IMAGE, Miopen, POOLING_MAX, POOLING_MEAN, POOLING_MEAN_OF_WINDOW};
@@ -117,6 +117,18 @@ fn pooling_axis(pooling: &Resample, axis: usize) -> Result<(), Refusal> {
 }
 
 impl Design for PoolingDesign {
+    fn check(&self, miopen: &Miopen) -> Result<(), PluginError> {
+        require(&[
+            ("miopenCreatePoolingDescriptor", miopen.miopenCreatePoolingDescriptor.is_some()),
+            ("miopenDestroyPoolingDescriptor", miopen.miopenDestroyPoolingDescriptor.is_some()),
+            ("miopenSetNdPoolingDescriptor", miopen.miopenSetNdPoolingDescriptor.is_some()),
+            ("miopenSetPoolingIndexType", miopen.miopenSetPoolingIndexType.is_some()),
+            ("miopenSetPoolingWorkSpaceIndexMode", miopen.miopenSetPoolingWorkSpaceIndexMode.is_some()),
+            ("miopenPoolingForward", self.backward || miopen.miopenPoolingForward.is_some()),
+            ("miopenPoolingBackward", !self.backward || miopen.miopenPoolingBackward.is_some()),
+        ])
+    }
+
     fn make(&self, ready: &Ready<'_>, options: &Options, _: &[u8]) -> Result<Box<dyn Step>, PluginError> {
         if self.backward && options.deterministic && self.mode == POOLING_MAX {
             return Err(PluginError::not_applicable(
@@ -124,6 +136,7 @@ impl Design for PoolingDesign {
             ));
         }
         let miopen = ready.runtime.miopen;
+        self.check(miopen)?;
         Ok(Box::new(PoolingStep {
             backward: self.backward,
             descriptor: self.descriptor(miopen)?,

@@ -7,12 +7,12 @@ use hipdnn_plugin_planner::problem::reduction::Reduction;
 use hipdnn_plugin_sdk::PluginError;
 use hipdnn_plugin_sdk::graph::ReductionMode;
 
-use super::{Design, ONE, Step, Tensors, ZERO, factor, missing};
+use super::{Design, ONE, Step, Tensors, ZERO, factor, missing, require};
 use crate::handle::Ready;
 use crate::knob::Options;
 use crate::miopen::{
-    FLOAT, NO_INDICES, PROPAGATE_NAN, REDUCE_ADD, REDUCE_AMAX, REDUCE_AVG, REDUCE_INDEX_32, REDUCE_MAX,
-    REDUCE_MIN, REDUCE_MUL, REDUCE_NORM1, REDUCE_NORM2,
+    FLOAT, Miopen, NO_INDICES, PROPAGATE_NAN, REDUCE_ADD, REDUCE_AMAX, REDUCE_AVG, REDUCE_INDEX_32,
+    REDUCE_MAX, REDUCE_MIN, REDUCE_MUL, REDUCE_NORM1, REDUCE_NORM2,
 };
 use crate::object::{Object, make};
 use crate::operand::{Shape, without_bfloat16};
@@ -64,8 +64,19 @@ impl ReductionDesign {
 }
 
 impl Design for ReductionDesign {
+    fn check(&self, miopen: &Miopen) -> Result<(), PluginError> {
+        require(&[
+            ("miopenCreateReduceTensorDescriptor", miopen.miopenCreateReduceTensorDescriptor.is_some()),
+            ("miopenDestroyReduceTensorDescriptor", miopen.miopenDestroyReduceTensorDescriptor.is_some()),
+            ("miopenSetReduceTensorDescriptor", miopen.miopenSetReduceTensorDescriptor.is_some()),
+            ("miopenGetReductionWorkspaceSize", miopen.miopenGetReductionWorkspaceSize.is_some()),
+            ("miopenReduceTensor", miopen.miopenReduceTensor.is_some()),
+        ])
+    }
+
     fn make(&self, ready: &Ready<'_>, options: &Options, _: &[u8]) -> Result<Box<dyn Step>, PluginError> {
         let miopen = ready.runtime.miopen;
+        self.check(miopen)?;
         let create = miopen
             .miopenCreateReduceTensorDescriptor
             .ok_or_else(|| missing("miopenCreateReduceTensorDescriptor"))?;

@@ -16,10 +16,10 @@ use hipdnn_plugin_sdk::PluginError;
 use hipdnn_plugin_sdk::graph::operation::{Pointwise, Reduction};
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation, PointwiseMode, ReductionMode};
 
-use super::{Design, ONE, Step, Tensors, ZERO, factor, missing};
+use super::{Design, ONE, Step, Tensors, ZERO, factor, missing, require};
 use crate::handle::Ready;
 use crate::knob::Options;
-use crate::miopen::{SOFTMAX_ACCURATE, SOFTMAX_CHANNEL, SOFTMAX_LOG};
+use crate::miopen::{Miopen, SOFTMAX_ACCURATE, SOFTMAX_CHANNEL, SOFTMAX_LOG};
 use crate::object::Object;
 use crate::operand::{Shape, memory_order, without_bfloat16};
 
@@ -319,11 +319,16 @@ fn shape(uid: i64, data_type: DataType, layout: &Layout, left: &[i64]) -> Result
 }
 
 impl Design for SoftmaxDesign {
+    fn check(&self, miopen: &Miopen) -> Result<(), PluginError> {
+        require(&[
+            ("miopenSoftmaxForward_V2", self.backward || miopen.miopenSoftmaxForward_V2.is_some()),
+            ("miopenSoftmaxBackward_V2", !self.backward || miopen.miopenSoftmaxBackward_V2.is_some()),
+        ])
+    }
+
     fn make(&self, ready: &Ready<'_>, _: &Options, _: &[u8]) -> Result<Box<dyn Step>, PluginError> {
         let miopen = ready.runtime.miopen;
-        if miopen.miopenSoftmaxForward_V2.is_none() || miopen.miopenSoftmaxBackward_V2.is_none() {
-            return Err(missing("miopenSoftmaxForward_V2 and miopenSoftmaxBackward_V2"));
-        }
+        self.check(miopen)?;
         Ok(Box::new(SoftmaxStep {
             descriptor: self.shape.descriptor(miopen)?,
             algorithm: if self.logarithm { SOFTMAX_LOG } else { SOFTMAX_ACCURATE },

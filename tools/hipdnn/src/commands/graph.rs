@@ -2,7 +2,7 @@
 
 use super::{Outcome, read, read_graph, write};
 use crate::cli;
-use crate::computation::{Loaded, choose_engine, plan};
+use crate::computation::{Loaded, choose_engines, first_that_works, plan};
 use crate::failure::{Failure, Result};
 use crate::graph::{Graph, Node, Port, shape};
 use crate::picture;
@@ -39,8 +39,10 @@ fn planned(
     let handle = Handle::new(backend)?;
     let loaded = Loaded::new(&handle, operations, &arguments.graph)?;
     let named = arguments.engine.as_deref();
-    let engine = choose_engine(&handle, &loaded.operations, &loaded.graph, named)?;
-    let plan = plan(&loaded.operations, &engine, &[])?;
+    let engines = choose_engines(&handle, &loaded.operations, &loaded.graph, named)?;
+    let ((engine, plan), _) = first_that_works(&engines, |engine| {
+        plan(&loaded.operations, engine, &[]).map(|plan| (engine.clone(), plan))
+    })?;
     match steps::of(&plan)? {
         Some(steps) => {
             let mut times = Vec::new();

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::run::run_plan;
 use super::{Outcome, json, read, read_graph, write};
 use crate::cli::{Plan, PlanInfo, PlanLoad, PlanSave};
-use crate::computation::{Loaded, choose_engine, hexadecimal, plan as make_plan};
+use crate::computation::{Loaded, choose_engines, first_that_works, hexadecimal, plan as make_plan};
 use crate::failure::{Failure, Result};
 use hipdnn::{Backend, Contents, EngineInfo, ExecutionPlan, Handle, OperationGraph};
 
@@ -24,13 +24,16 @@ fn save(backend: &Backend, arguments: &PlanSave) -> Result<Outcome> {
     let operations = read_graph(backend, &arguments.graph)?;
     let handle = Handle::new(backend)?;
     let loaded = Loaded::new(&handle, operations, &arguments.graph)?;
-    let engine =
-        choose_engine(&handle, &loaded.operations, &loaded.graph, arguments.choice.engine.as_deref())?;
-    let plan = make_plan(&loaded.operations, &engine, &arguments.choice.knobs)?;
-    let bytes = if arguments.without_graph { plan.bytes() } else { plan.bytes_with(&loaded.operations) }?;
+    let engines =
+        choose_engines(&handle, &loaded.operations, &loaded.graph, arguments.choice.engine.as_deref())?;
+    let ((engine, bytes), told) = first_that_works(&engines, |engine| {
+        let plan = make_plan(&loaded.operations, engine, &arguments.choice.knobs)?;
+        let bytes = if arguments.without_graph { plan.bytes() } else { plan.bytes_with(&loaded.operations) }?;
+        Ok((engine.clone(), bytes))
+    })?;
     write(&arguments.plan, &bytes)?;
     Ok(Outcome::from(format!(
-        "saved the plan of {} into {}, {} bytes\n",
+        "{told}saved the plan of {} into {}, {} bytes\n",
         engine.name,
         arguments.plan.display(),
         bytes.len()

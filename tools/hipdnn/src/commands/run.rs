@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::{Outcome, read_graph};
 use crate::cli;
 use crate::computation::{
-    Computation, Loaded, REFERENCE, check_outputs, choose_engine, compare_all, inputs, place_of, plan,
-    reference, save_outputs,
+    Computation, Loaded, REFERENCE, check_outputs, choose_engines, compare_all, first_that_works, inputs,
+    place_of, plan, reference, save_outputs,
 };
 use crate::failure::{Failure, Result};
 use crate::graph::shape;
@@ -19,10 +19,13 @@ pub fn run(backend: &Backend, arguments: &cli::Run) -> Result<Outcome> {
     let operations = read_graph(backend, &arguments.graph)?;
     let handle = Handle::new(backend)?;
     let loaded = Loaded::new(&handle, operations, &arguments.graph)?;
-    let engine =
-        choose_engine(&handle, &loaded.operations, &loaded.graph, arguments.choice.engine.as_deref())?;
-    let plan = plan(&loaded.operations, &engine, &arguments.choice.knobs)?;
-    run_plan(&handle, &loaded, &engine, plan, &arguments.data)
+    let engines =
+        choose_engines(&handle, &loaded.operations, &loaded.graph, arguments.choice.engine.as_deref())?;
+    let (outcome, told) = first_that_works(&engines, |engine| {
+        let plan = plan(&loaded.operations, engine, &arguments.choice.knobs)?;
+        run_plan(&handle, &loaded, engine, plan, &arguments.data)
+    })?;
+    Ok(Outcome { text: told + &outcome.text, ..outcome })
 }
 
 /// Runs a plan once and says what came out.

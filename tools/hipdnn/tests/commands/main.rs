@@ -158,9 +158,14 @@ pub fn without_times(text: &str) -> String {
 
 /// The program with the CPU engines and, beside them, an engine that takes every graph and writes nothing.
 pub fn with_useless_engine(scratch: &Scratch, arguments: &[&str]) -> Answer {
+    with_engine_of("one_engine", scratch, arguments)
+}
+
+/// The same with a plugin of `c_tests/plugins/variants.txt`.
+pub fn with_engine_of(stub: &str, scratch: &Scratch, arguments: &[&str]) -> Answer {
     let plugins = PathBuf::from(scratch.file("plugins"));
     std::fs::create_dir_all(&plugins).unwrap();
-    let stub = stub_plugins::library("one_engine").unwrap();
+    let stub = stub_plugins::library(stub).unwrap();
     for plugin in [cpu_plugin(), stub] {
         std::fs::copy(&plugin, plugins.join(plugin.file_name().unwrap())).unwrap();
     }

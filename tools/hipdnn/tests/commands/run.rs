@@ -1,6 +1,8 @@
 //! `hipdnn run`
 
-use crate::{Scratch, example, hipdnn, refuse, root, succeed, with_useless_engine, without_times};
+use crate::{
+    Scratch, example, hipdnn, refuse, root, succeed, with_engine_of, with_useless_engine, without_times,
+};
 
 /// A file with an array of one number.
 fn npy(path: &str, dims: &[usize], value: f32) {
@@ -166,5 +168,19 @@ fn tensors_that_no_memory_holds_are_refused() {
             let line = refuse(&[command, &path], 1);
             assert!(line.contains(words), "{line}");
         }
+    }
+}
+
+#[test]
+fn an_engine_that_applies_and_fails_is_told_and_the_next_one_runs() {
+    let scratch = Scratch::new("fails");
+    let graph = example("conv_bias_relu");
+    let run = |arguments: &[&str]| with_engine_of("throws_in_context", &scratch, arguments);
+    for arguments in [&["run", &graph][..], &["plan", "save", &graph, &scratch.file("plan")]] {
+        let answer = run(arguments);
+        let first = answer.out.lines().next().unwrap_or_default();
+        assert_eq!(answer.status, 0, "{} {}", answer.out, answer.err);
+        assert!(first.contains(" applies and failed: ") && first.ends_with("; going on"), "{}", answer.out);
+        assert!(answer.out.contains("CPU_ENGINE"), "{}", answer.out);
     }
 }

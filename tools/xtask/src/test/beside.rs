@@ -41,6 +41,10 @@ pub fn run(context: &Context, steps: &mut Steps) {
             run_with_standins(context, &folder, "throwing", &[(source, library)], plugin, &[word])
         });
     }
+    steps.run("a MIOpen that lacks functions", || {
+        let libraries = [("MIOpen", "libMIOpen_private.so.1")];
+        run_with_standins(context, &scratch.join("lacking"), "lacking", &libraries, MIOPEN, &[])
+    });
     steps.run("plans of two devices", || {
         run_with_standins(context, &scratch.join("devices"), "devices", &[], MIOPEN, &[])
     });

@@ -9,7 +9,7 @@ use crate::handle::Ready;
 use crate::miopen::Miopen;
 use crate::object::Object;
 use crate::operand::Shape;
-use crate::step::{ONE, ZERO, factor, missing};
+use crate::step::{ONE, ZERO, factor, missing, require};
 use hipdnn_plugin_sdk::gpu::workspace::ALIGNMENT;
 
 /// An image inside a larger one that is zero around it.
@@ -59,12 +59,7 @@ impl Margin {
     /// # Errors
     /// MIOpen's, or that it has no such copies.
     pub fn make(&self, miopen: &Miopen) -> Result<MarginStep, PluginError> {
-        if miopen.miopenSetTensor.is_none() {
-            return Err(missing("miopenSetTensor"));
-        }
-        if miopen.miopenTransformTensor.is_none() {
-            return Err(missing("miopenTransformTensor"));
-        }
+        check(miopen)?;
         Ok(MarginStep {
             image: self.image.descriptor(miopen)?,
             inside: self.inside.descriptor(miopen)?,
@@ -154,4 +149,15 @@ impl MarginStep {
         };
         Ok(miopen.check("miopenTransformTensor", status)?)
     }
+}
+
+/// Whether this MIOpen has what copies need.
+///
+/// # Errors
+/// The first function that it lacks.
+pub fn check(miopen: &Miopen) -> Result<(), PluginError> {
+    require(&[
+        ("miopenSetTensor", miopen.miopenSetTensor.is_some()),
+        ("miopenTransformTensor", miopen.miopenTransformTensor.is_some()),
+    ])
 }

@@ -6,10 +6,10 @@ use hipdnn_plugin_planner::Refusal;
 use hipdnn_plugin_planner::problem::normalization::{Backward, Statistics};
 use hipdnn_plugin_sdk::PluginError;
 
-use super::{Design, Step, Tensors, missing, part, without_gaps};
+use super::{Design, Step, Tensors, missing, part, require, without_gaps};
 use crate::handle::Ready;
 use crate::knob::Options;
-use crate::miopen::WEIGHT_T5;
+use crate::miopen::{Miopen, WEIGHT_T5};
 use crate::object::Object;
 use crate::operand::Shape;
 
@@ -79,13 +79,19 @@ impl GradientDesign {
     }
 }
 
+const SIZE: &str = "miopenGetT5LayerNormBackwardWorkspaceSize";
+
 impl Design for GradientDesign {
+    fn check(&self, miopen: &Miopen) -> Result<(), PluginError> {
+        require(&[
+            ("miopenT5LayerNormBackward", miopen.miopenT5LayerNormBackward.is_some()),
+            (SIZE, miopen.miopenGetT5LayerNormBackwardWorkspaceSize.is_some()),
+        ])
+    }
+
     fn make(&self, ready: &Ready<'_>, _: &Options, _: &[u8]) -> Result<Box<dyn Step>, PluginError> {
-        const SIZE: &str = "miopenGetT5LayerNormBackwardWorkspaceSize";
         let miopen = ready.runtime.miopen;
-        if miopen.miopenT5LayerNormBackward.is_none() {
-            return Err(missing("miopenT5LayerNormBackward"));
-        }
+        self.check(miopen)?;
         let size = miopen.miopenGetT5LayerNormBackwardWorkspaceSize.ok_or_else(|| missing(SIZE))?;
         let [x, places, rows] =
             [self.x.descriptor(miopen)?, self.places.descriptor(miopen)?, self.rows.descriptor(miopen)?];
