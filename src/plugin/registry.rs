@@ -178,6 +178,13 @@ fn load(engines: &Paths, heuristics: &Paths) -> Result<PluginSet> {
     let default = if folder.join(default).is_dir() { default } else { Path::new("") };
     let (heuristics, _) = find(&library, default, "heuristic", "HIPDNN_HEURISTIC_PLUGIN_DIR", heuristics);
     let (plugins, refused) = load_files(engines, &Setting::from_environment(folder));
+    if plugins.is_empty() && refused.is_empty() {
+        let places: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
+        let places = if places.is_empty() { "no folder".to_owned() } else { places.join(", ") };
+        let message = format!("no engine plugin was found; looked in {places}");
+        log::warn(|| message.clone());
+        last_error::set(&message);
+    }
     let heuristics = load_heuristics(heuristics);
     // If plugins have brought the library of a GPU, its functions are found here, where the loader may be asked.
     device::look_for_gpu();
@@ -308,6 +315,39 @@ fn own_path() -> Result<PathBuf> {
     let name = unsafe { CStr::from_ptr(info.dli_fname) };
     let path = Path::new(OsStr::from_bytes(name.to_bytes()));
     // The name is as the program gave it; a relative one is meant from the working directory.
-    std::path::absolute(path)
-        .map_err(|error| Error::internal(format!("the path of the backend library: {error}")))
+    let path = std::path::absolute(path)
+        .map_err(|error| Error::internal(format!("the path of the backend library: {error}")))?;
+    Ok(with_plugins(path))
+}
+
+/// The library where its plugins are: a link to it may lie alone.
+fn with_plugins(path: PathBuf) -> PathBuf {
+    let has_plugins = |path: &Path| path.with_file_name(paths::ENGINES_FOLDER).is_dir();
+    if has_plugins(&path) {
+        return path;
+    }
+    path.canonicalize().ok().filter(|file| has_plugins(file)).unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_alone_finds_the_plugins_of_its_library() {
+        let scratch = std::env::temp_dir().join(format!("hipdnn-link-{}", std::process::id()));
+        let (real, links) = (scratch.join("real"), scratch.join("links"));
+        std::fs::create_dir_all(real.join(paths::ENGINES_FOLDER)).unwrap();
+        std::fs::create_dir_all(&links).unwrap();
+        let (file, link) = (real.join("libit.so"), links.join("libit.so"));
+        std::fs::write(&file, b"").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        assert_eq!(with_plugins(link.clone()), file.canonicalize().unwrap());
+        assert_eq!(with_plugins(file.clone()), file);
+        // Plugins beside the link are the ones that are meant.
+        std::fs::create_dir_all(links.join(paths::ENGINES_FOLDER)).unwrap();
+        assert_eq!(with_plugins(link.clone()), link);
+        std::fs::remove_dir_all(&scratch).unwrap();
+        assert_eq!(with_plugins(link.clone()), link);
+    }
 }

@@ -65,7 +65,11 @@ impl Pointwise {
     pub(crate) fn of(operands: &Operands<'_>, pointwise: &operation::Pointwise) -> Result<Self, Refusal> {
         let mode = pointwise.operation;
         if mode == PointwiseMode::Unset {
-            return Err("operation: is unset, expected a pointwise mode".to_owned());
+            let known = (1..=u8::MAX).map_while(PointwiseMode::from_wire).map(PointwiseMode::name);
+            return Err(format!(
+                "operation: is unset, as every mode that is not known counts (the log names it); known are {}",
+                known.collect::<Vec<_>>().join(", ")
+            ));
         }
         let output = operands.required("out_0")?;
         let mut inputs = Vec::with_capacity(3);

@@ -225,13 +225,15 @@ fn read_enum(kind: EnumKind, value: &Json, at: &At<'_>) -> Result<u8> {
     match value {
         Json::Null if !kind.has_default => missing(),
         Json::Text(text) => Ok(spelled(text).and_then(|wire| u8::try_from(wire).ok()).unwrap_or_else(|| {
-            let names = (0..=u8::MAX).map_while(|wire| (kind.spelling)(wire));
+            let names = || (0..=u8::MAX).map_while(|wire| (kind.spelling)(wire));
+            let near = nearest(text, names()).map(|near| format!("; did you mean {near}?"));
+            let known = || format!("; known are {}", names().skip(1).collect::<Vec<_>>().join(", "));
             at.remark(&format!(
                 "is {}, which is no value of {} and counts as {:?}{}",
                 value.describe(),
                 kind.name,
                 (kind.spelling)(0).unwrap_or_default(),
-                suggestion(text, names)
+                near.unwrap_or_else(known)
             ));
             0
         })),

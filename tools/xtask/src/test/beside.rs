@@ -18,6 +18,9 @@ const LIMIT: Duration = Duration::from_secs(90);
 /// The plugin with the engines for MIOpen.
 const MIOPEN: &str = "libhipdnn_miopen_plugin.so";
 
+/// Libraries of vendors that are looked for when a graph is asked about.
+const VENDORS: [&str; 4] = ["libamdhip64.so.7", "libcuda.so.1", "libMIOpen.so.1", "libcudnn.so.9"];
+
 /// What throws: the program's word for it, whose library it is, the library's file, and the plugin that calls it.
 const THROWING: [(&str, &str, &str, &str); 3] = [
     ("miopen", "MIOpen", "libMIOpen_private.so.1", MIOPEN),
@@ -52,6 +55,9 @@ pub fn run(context: &Context, steps: &mut Steps) {
     steps.run("a trace of a device of CUDA, and ranges of NVTX 3", || {
         cuda_trace(context, &scratch.join("cuda_trace"))
     });
+    for file in VENDORS {
+        steps.run(&format!("{file} cut short"), || cut_short(context, &scratch.join("cut").join(file), file));
+    }
     two_libraries(context, &scratch.join("two"), steps);
 }
 
@@ -101,6 +107,24 @@ fn cuda_trace(context: &Context, folder: &Path) -> Result<String, Failure> {
     test.env("HIPDNN_CPU_FALLBACK", "1");
     test.env("HIPDNN_PLUGIN_DIR", lib.join(ENGINES).join("libhipdnn_cpu_plugin.so"));
     run_within(&mut test, LIMIT).map(|out| out.trim().to_owned())
+}
+
+/// A graph for the CPU engines, with a vendor's library of which the loader finds the beginning only.
+fn cut_short(context: &Context, folder: &Path, file: &str) -> Result<String, Failure> {
+    crate::install::remove(folder)?;
+    std::fs::create_dir_all(folder)?;
+    let whole = std::fs::read(context.stage.join("lib").join(LIBRARY))?;
+    std::fs::write(folder.join(file), whole.get(..4000).unwrap_or(&whole))?;
+    let graph = context.workspace.path("examples_graphs/conv_bias_relu.json");
+    let mut test = command(context.stage.join("bin/hipdnn"), ["explain"]);
+    without_settings(&mut test);
+    test.arg(graph).env("LD_LIBRARY_PATH", folder);
+    let out = run_within(&mut test, LIMIT)?;
+    let is_told = !file.contains("hip64") && !file.contains("cuda") || out.contains("the file is cut short");
+    match out.contains("CPU_ENGINE (CPU): applies") && is_told {
+        true => Ok(String::new()),
+        false => Err(Failure::new(out)),
+    }
 }
 
 /// A program with a staged plugin, a stand-in for HIP, and stand-ins for other libraries: whose, and the file.
