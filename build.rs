@@ -17,7 +17,15 @@ fn main() {
 
     let version = std::env::var("CARGO_PKG_VERSION").unwrap_or_default();
     let commit = commit().unwrap_or_else(|| "unknown".to_owned());
-    println!("cargo::rustc-env=HIPDNN_BACKEND_VERSION_STRING={version}.{commit}");
+    // Frontends compare the major number with their own: a distribution may ship this library for those of another one.
+    println!("cargo::rerun-if-env-changed=HIPDNN_REPORTED_VERSION");
+    let reported = std::env::var("HIPDNN_REPORTED_VERSION").ok().filter(|text| !text.is_empty());
+    let reported = reported.unwrap_or(version);
+    let is_version =
+        reported.split('.').count() == 3 && reported.split('.').all(|part| part.parse::<u16>().is_ok());
+    assert!(is_version, "HIPDNN_REPORTED_VERSION is {reported:?}, expected MAJOR.MINOR.PATCH");
+    println!("cargo::rustc-env=HIPDNN_BACKEND_VERSION_STRING={reported}.{commit}");
+    println!("cargo::rustc-env=HIPDNN_BACKEND_COMMIT={commit}");
 }
 
 /// The short hash of the commit a release is built from. Other profiles do without it, so that a commit does not

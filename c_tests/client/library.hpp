@@ -21,7 +21,10 @@ namespace client {
 enum class Result { Success, Failed, VersionMismatch };
 
 /* The major version that the client was written for. */
-constexpr int MAJOR = HIPDNN_BACKEND_VERSION_MAJOR;
+#ifndef CLIENT_MAJOR
+#define CLIENT_MAJOR HIPDNN_BACKEND_VERSION_MAJOR
+#endif
+constexpr int MAJOR = CLIENT_MAJOR;
 
 /* Exactly the functions that today's frontends resolve. */
 #define CLIENT_FUNCTIONS(X)                                                                                            \

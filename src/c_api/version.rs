@@ -1,9 +1,11 @@
 //! The version of the library.
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, CString, c_char};
+use std::sync::OnceLock;
 
 use super::guard::{guard, require};
 use crate::ffi::raw;
+use crate::log;
 
 /// The version as a text of C.
 pub(super) const VERSION: &CStr =
@@ -12,12 +14,31 @@ pub(super) const VERSION: &CStr =
         Err(_) => c"",
     };
 
-/// The version of the library: MAJOR.MINOR.PATCH.TWEAK, where TWEAK is the commit it was built from, or `unknown`.
+/// The variable that says another version, until frontends of one's own fit.
+const VARIABLE: &str = "HIPDNN_REPORTED_VERSION";
+
+/// The version that programs are told: that of the variable or of the build, with the commit.
+fn reported() -> &'static CStr {
+    static REPORTED: OnceLock<Option<CString>> = OnceLock::new();
+    let reported = REPORTED.get_or_init(|| {
+        let text = std::env::var(VARIABLE).ok().filter(|text| !text.is_empty())?;
+        let parts: Vec<&str> = text.split('.').collect();
+        if parts.len() != 3 || parts.iter().any(|part| part.parse::<u16>().is_err()) {
+            log::warn(|| format!("{VARIABLE} is {text:?}, expected MAJOR.MINOR.PATCH; ignored"));
+            return None;
+        }
+        CString::new(format!("{text}.{}", env!("HIPDNN_BACKEND_COMMIT"))).ok()
+    });
+    reported.as_deref().unwrap_or(VERSION)
+}
+
+/// The version that the library reports: MAJOR.MINOR.PATCH.TWEAK, where TWEAK is the commit it was built from, or `unknown`.
+/// The first three are the library's own unless the build or the variable HIPDNN_REPORTED_VERSION, read once, says others.
 ///
 /// @return A text that lives as long as the library.
 #[unsafe(no_mangle)]
 pub extern "C" fn hipdnnVersionString_ext() -> *const c_char {
-    VERSION.as_ptr()
+    reported().as_ptr()
 }
 
 /// The same as hipdnnVersionString_ext, which is to be preferred.
@@ -37,7 +58,7 @@ pub unsafe extern "C" fn hipdnnGetVersion_ext(version: *mut *const c_char) -> ra
         || {
             require!(version);
             // SAFETY: the pointer is writable.
-            unsafe { version.write_unaligned(VERSION.as_ptr()) };
+            unsafe { version.write_unaligned(reported().as_ptr()) };
             Ok(())
         },
     )

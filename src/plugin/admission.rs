@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::atomic::AtomicBool;
 
+use hipdnn_plugin_sdk::environment;
 use hipdnn_plugin_sdk::ffi::{
     HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE, HIPDNN_PLUGIN_STATUS_SUCCESS, HIPDNN_PLUGIN_TYPE_ENGINE,
     HIPDNN_PLUGIN_TYPE_UNSPECIFIED, hipdnnPluginStatus_t,
@@ -21,6 +22,9 @@ const MAX_ENGINES: u32 = 65_536;
 
 /// Engines that have a name also where their plugin does not give it.
 const KNOWN_ENGINES: [&str; 3] = ["MIOPEN_ENGINE", "MIOPEN_ENGINE_DETERMINISTIC", "HIPBLASLT_ENGINE"];
+
+/// Engines that the user has left out.
+const DISABLED: &str = "HIPDNN_DISABLE_ENGINES";
 
 /// An engine of a plugin.
 pub struct Engine {
@@ -236,6 +240,9 @@ fn admit(api: &Api, ids: &[i64], owner: impl Fn(i64) -> Option<String>) -> (Vec<
     let mut dropped = Vec::new();
     for &id in ids {
         match engine_name(api, id) {
+            Ok(_) if is_disabled(id) => {
+                crate::log::info(|| format!("engine 0x{id:016X} is left out, as {DISABLED} says"));
+            }
             Err(reason) => dropped.push(reason),
             Ok(_) if owner(id).is_some() => {
                 let other = owner(id).unwrap_or_default();
@@ -250,6 +257,23 @@ fn admit(api: &Api, ids: &[i64], owner: impl Fn(i64) -> Option<String>) -> (Vec<
         }
     }
     (engines, dropped)
+}
+
+/// Whether the user has this engine left out, by its name or its id in decimal or hexadecimal. The list is for all plugins, so entries
+/// that name nothing are fine.
+fn is_disabled(id: i64) -> bool {
+    let list = if environment::is_secure() { None } else { std::env::var(DISABLED).ok() };
+    list.is_some_and(|list| list.split(',').any(|entry| id_of(entry.trim()) == Some(id)))
+}
+
+/// The id that an entry means.
+fn id_of(entry: &str) -> Option<i64> {
+    let hexadecimal = entry.strip_prefix("0x").or_else(|| entry.strip_prefix("0X"));
+    match hexadecimal.map(|digits| u64::from_str_radix(digits, 16)) {
+        Some(Ok(number)) => Some(number.cast_signed()),
+        _ if entry.is_empty() => None,
+        _ => Some(entry.parse().unwrap_or_else(|_| engine_id(entry))),
+    }
 }
 
 /// An engine's name, none where the plugin does not name it; an error drops the engine.
@@ -273,4 +297,20 @@ fn engine_name(api: &Api, id: i64) -> Result<Option<String>, String> {
         ));
     }
     Ok(Some(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn engines_are_named_or_numbered() {
+        let id = engine_id("rocke:SDPA");
+        let entries = ["rocke:SDPA".to_owned(), id.to_string(), format!("0x{id:016X}"), format!("0x{id:x}")];
+        for entry in entries {
+            assert_eq!(id_of(&entry), Some(id), "{entry}");
+        }
+        assert_eq!((id_of(""), id_of("0"), id_of("-1")), (None, Some(0), Some(-1)));
+        assert_ne!(id_of("0xno"), Some(id));
+    }
 }

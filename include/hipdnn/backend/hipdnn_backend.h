@@ -456,7 +456,8 @@ HIPDNN_BACKEND_EXPORT
 void hipdnnPeekLastErrorString_ext(char *message,
                                    size_t maxSize);
 
-/// The version of the library: MAJOR.MINOR.PATCH.TWEAK, where TWEAK is the commit it was built from, or `unknown`.
+/// The version that the library reports: MAJOR.MINOR.PATCH.TWEAK, where TWEAK is the commit it was built from, or `unknown`.
+/// The first three are the library's own unless the build or the variable HIPDNN_REPORTED_VERSION, read once, says others.
 ///
 /// @return A text that lives as long as the library.
 HIPDNN_BACKEND_EXPORT
