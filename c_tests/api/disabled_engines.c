@@ -21,7 +21,7 @@ static void check_without(const char* list, bool fast, bool reference)
 
 int main(void)
 {
-    CHECK_OK(hipdnnSetPluginUnloadMode_ext(HIPDNN_PLUGIN_UNLOADING_EAGER));
+    CHECK_OK(hipdnnSetPluginUnloadMode_ext(HIPDNN_PLUGIN_UNLOAD_EAGER));
     check_without("", true, true);
     check_without(" CPU_REFERENCE_ENGINE ,other:engine", true, false);
     check_without("-390659045688246536", false, true);
