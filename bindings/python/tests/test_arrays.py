@@ -186,6 +186,40 @@ def test_arrays_that_are_missing_or_too_many(graph):
         graph.execute([1, 2, 3])
 
 
+@pytest.mark.parametrize("engine", ["CPU_ENGINE", "CPU_REFERENCE_ENGINE"])
+def test_a_result_may_not_lie_over_an_operand(engine):
+    x, w = (np.random.default_rng(seed).random((1, 64, 64), F32) for seed in range(2))
+    graph = hipdnn.Graph()
+    a, b = graph.tensor_like(x), graph.tensor_like(w)
+    c = graph.matmul(a, b).set_output(True)
+    graph.build(engine=engine)
+    kept = x.copy()
+    with pytest.raises(hipdnn.Error, match=f"tensor {c.uid}, which the graph writes, and tensor {a.uid}, which it reads"):
+        graph.execute({a: x, b: w, c: x})
+    assert (x == kept).all()
+    # Operands may be one array, and results lie between each other's rows.
+    rows = np.zeros((2, 64, 64), F32)
+    graph.execute({a: x, b: x, c: rows[:1]})
+    assert np.allclose(rows[0], x[0] @ x[0], rtol=1e-5)
+
+
+def test_a_result_may_lie_where_each_element_comes_from():
+    memory = np.arange(80, dtype=F32)
+    graph = hipdnn.Graph()
+    a = graph.tensor([64])
+    b = graph.neg(a).set_output(True)
+    with pytest.raises(hipdnn.Error, match="memory that overlaps"):
+        graph.execute({a: memory[:64], b: memory[4:68]})
+    graph.execute({a: memory[:64], b: memory[:64]})
+    assert (memory[:64] == -np.arange(64, dtype=F32)).all() and memory[64] == 64
+    two = hipdnn.Graph()
+    a = two.tensor([64])
+    b, c = two.neg(a).set_output(True), two.exp(a).set_output(True)
+    one = np.zeros(64, F32)
+    with pytest.raises(hipdnn.Error, match="which it writes, too"):
+        two.execute({a: memory[:64], b: one, c: one})
+
+
 def test_arrays_are_let_go(graph):
     import sys
 

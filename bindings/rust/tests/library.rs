@@ -3,8 +3,6 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failure of the test")]
 
 use std::path::Path;
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
 
 use hipdnn::graph::operation::{Matmul, Pointwise};
 use hipdnn::graph::{DataType, PointwiseMode};
@@ -131,44 +129,17 @@ fn where_no_engine_can_run_a_graph_the_error_says_so() {
     assert!(error.contains(": no engine can run the graph ("), "{error}");
 }
 
-/// Keeps the records of the target `hipdnn`.
-struct Records(Mutex<Vec<(log::Level, String)>>);
-
-impl log::Log for Records {
-    fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
-        metadata.target() == "hipdnn"
-    }
-
-    fn log(&self, record: &log::Record<'_>) {
-        if self.enabled(record.metadata()) {
-            self.0.lock().unwrap().push((record.level(), record.args().to_string()));
-        }
-    }
-
-    fn flush(&self) {}
-}
-
 #[test]
-fn the_librarys_log_becomes_records() {
-    static RECORDS: Records = Records(Mutex::new(Vec::new()));
-    log::set_logger(&RECORDS).unwrap();
-    log::set_max_level(log::LevelFilter::Info);
+fn a_plan_is_of_the_first_engine_that_can_make_one() {
     let backend = backend();
-    let forwarded = hipdnn::forward_log(&backend, log::LevelFilter::Info).unwrap();
-    let missing = std::env::temp_dir().join("hipdnn-no-such-folder/libnone.so");
-    let handle = backend.add_engine_plugin_paths(&[missing]).and_then(|()| Handle::new(&backend));
-    drop(handle);
-    let is_told = |level| {
-        RECORDS.0.lock().unwrap().iter().any(|(of, line)| *of == level && line.contains("libnone.so"))
-    };
-    let end = Instant::now() + Duration::from_secs(10);
-    while !is_told(log::Level::Info) && !is_told(log::Level::Error) && !is_told(log::Level::Warn) {
-        assert!(Instant::now() < end, "{:?}", RECORDS.0.lock().unwrap());
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    drop(forwarded);
-    let before = RECORDS.0.lock().unwrap().len();
-    drop(Handle::new(&backend).unwrap());
-    std::thread::sleep(Duration::from_millis(50));
-    assert_eq!(RECORDS.0.lock().unwrap().len(), before, "a line came after the end");
+    let handle = Handle::new(&backend).unwrap();
+    let (graph, uids) = matmul_relu(&handle);
+    let cpu = cpu_engine(&handle);
+    let (plan, failed) = ExecutionPlan::of_first(&graph, &[12345, cpu]).unwrap();
+    assert_eq!(run(&handle, &plan, uids, 1.0), [1.0, 2.0, 0.0, 0.0]);
+    assert!(matches!(&failed[..], [(12345, Error::Status { .. })]), "{failed:?}");
+    let (_, failed) = ExecutionPlan::of_first(&graph, &[cpu]).unwrap();
+    assert!(failed.is_empty());
+    assert!(matches!(ExecutionPlan::of_first(&graph, &[12345, 6]), Err(Error::Status { .. })));
+    assert!(matches!(ExecutionPlan::of_first(&graph, &[]), Err(Error::Argument(_))));
 }
