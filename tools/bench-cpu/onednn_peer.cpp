@@ -7,54 +7,13 @@
 //       executes them for as long, and answers the mean of one execution in milliseconds
 // Weights lie as oneDNN wants them; with images=own, so do the images of convolutions. Other arrays lie as the caller has them.
 
-#include <chrono>
-#include <cstdio>
-#include <fstream>
-#include <functional>
-#include <iostream>
-#include <map>
-#include <memory>
-#include <sstream>
-#include <stdexcept>
-#include <string>
-#include <unordered_map>
-#include <vector>
-
-#include <dnnl.hpp>
-
-using dnnl::memory;
-using Arguments = std::unordered_map<int, memory>;
-using Dims = memory::dims;
-using tag = memory::format_tag;
+#include "onednn_problems.h"
 
 namespace {
 
-constexpr auto F32 = memory::data_type::f32;
-
-struct Step {
-    dnnl::primitive primitive;
-    Arguments arguments;
-};
-
-struct Result {
-    memory from;
-    memory::desc plain;
-};
-
-class Case {
+class Case : public Problems {
   public:
-    explicit Case(std::istringstream& words) : engine(dnnl::engine::kind::cpu, 0), stream(engine) {
-        std::string kind;
-        words >> kind;
-        for (std::string word; words >> word;) {
-            const auto at = word.find('=');
-            if (at == std::string::npos) {
-                throw std::runtime_error("expected key=value: " + word);
-            }
-            values[word.substr(0, at)] = word.substr(at + 1);
-        }
-        inputs = split(values["in"]);
-        outputs = split(values["out"]);
+    explicit Case(std::istringstream& words) : Problems(words) {
         if (kind == "conv") {
             convolution();
         } else if (kind == "data_gradient") {
@@ -69,6 +28,18 @@ class Case {
             layernorm();
         } else if (kind == "softmax") {
             softmax();
+        } else if (kind.rfind("images_", 0) == 0) {
+            images(kind.substr(7));
+        } else if (kind == "pool") {
+            pooling();
+        } else if (kind == "reduce") {
+            reduction();
+        } else if (kind == "eltwise") {
+            eltwise();
+        } else if (kind == "binary") {
+            binary();
+        } else if (kind == "matmuls") {
+            matmuls();
         } else {
             throw std::runtime_error("no such kind: " + kind);
         }
@@ -76,98 +47,7 @@ class Case {
         write();
     }
 
-    void run() {
-        for (auto& step : steps) {
-            step.primitive.execute(stream, step.arguments);
-        }
-        stream.wait();
-    }
-
   private:
-    static std::vector<std::string> split(const std::string& text) {
-        std::vector<std::string> parts;
-        std::istringstream stream(text);
-        for (std::string part; std::getline(stream, part, ',');) {
-            parts.push_back(part);
-        }
-        return parts;
-    }
-
-    memory::dim number(const std::string& key) const {
-        const auto found = values.find(key);
-        if (found == values.end()) {
-            throw std::runtime_error("missing: " + key);
-        }
-        return std::stoll(found->second);
-    }
-
-    static memory::desc plain(const Dims& dims) {
-        Dims strides(dims.size(), 1);
-        for (size_t axis = dims.size() - 1; axis > 0; axis--) {
-            strides[axis - 1] = strides[axis] * dims[axis];
-        }
-        return {dims, F32, strides};
-    }
-
-    /// Images of a convolution: as the caller has them, or in the layout that oneDNN likes best.
-    memory::desc image(const Dims& dims) const { return values.count("images") != 0 && values.at("images") == "own" ? any(dims) : plain(dims); }
-
-    static memory::desc any(const Dims& dims) { return {dims, F32, tag::any}; }
-
-    /// The next array, as the caller has it.
-    memory read(const Dims& dims) {
-        memory array(plain(dims), engine);
-        if (next >= inputs.size()) {
-            throw std::runtime_error("too few arrays");
-        }
-        std::ifstream file(inputs[next++], std::ios::binary);
-        const auto size = static_cast<std::streamsize>(array.get_desc().get_size());
-        if (!file.read(static_cast<char*>(array.get_data_handle()), size)) {
-            throw std::runtime_error("cannot read an array");
-        }
-        return array;
-    }
-
-    /// The next array, laid out as a primitive wants it.
-    memory read(const Dims& dims, const memory::desc& as) { return moved(read(dims), as); }
-
-    memory moved(memory from, const memory::desc& as) {
-        if (from.get_desc() == as) {
-            return from;
-        }
-        memory to(as, engine);
-        dnnl::reorder(from, to).execute(stream, from, to);
-        stream.wait();
-        return to;
-    }
-
-    memory made(const memory::desc& as, const memory::desc& like) {
-        memory array(as, engine);
-        results.push_back({array, like});
-        return array;
-    }
-
-    void write() {
-        for (size_t i = 0; i < outputs.size() && i < results.size(); i++) {
-            const memory array = moved(results[i].from, results[i].plain);
-            std::ofstream file(outputs[i], std::ios::binary);
-            file.write(static_cast<const char*>(array.get_data_handle()),
-                       static_cast<std::streamsize>(array.get_desc().get_size()));
-        }
-    }
-
-    void scratch(Arguments& arguments, const memory::desc& as) {
-        if (as.get_size() > 0) {
-            arguments[DNNL_ARG_SCRATCHPAD] = memory(as, engine);
-        }
-    }
-
-    dnnl::primitive_attr attributes() {
-        dnnl::primitive_attr made;
-        made.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-        return made;
-    }
-
     // Sizes of a convolution.
     struct Sizes {
         Dims x, w, y, stride, pad;
@@ -275,14 +155,14 @@ class Case {
     }
 
     void batchnorm() {
-        const auto n = number("n"), c = number("c"), h = number("h");
-        const auto image = plain({n, c, h, h});
+        const auto c = dims("x")[1];
+        const auto image = laid_out(dims("x"));
         const auto flags = dnnl::normalization_flags::use_scale | dnnl::normalization_flags::use_shift;
         const dnnl::batch_normalization_forward::primitive_desc forward(
             engine, dnnl::prop_kind::forward_training, image, image, 1e-5F, flags, attributes());
         const dnnl::batch_normalization_backward::primitive_desc backward(
             engine, dnnl::prop_kind::backward, image, image, image, 1e-5F, flags, forward, attributes());
-        const auto x = read({n, c, h, h}), dy = read({n, c, h, h}), scale = read({c}), shift = read({c});
+        const auto x = read_as(image), dy = read_as(image), scale = read({c}), shift = read({c});
         const memory mean(forward.mean_desc(), engine), variance(forward.variance_desc(), engine);
         Arguments arguments{{DNNL_ARG_SRC, x},         {DNNL_ARG_SCALE, scale}, {DNNL_ARG_SHIFT, shift},
                             {DNNL_ARG_MEAN, mean},     {DNNL_ARG_VARIANCE, variance},
@@ -312,25 +192,6 @@ class Case {
         scratch(arguments, desc.scratchpad_desc());
         steps.push_back({dnnl::layer_normalization_forward(desc), arguments});
     }
-
-    void softmax() {
-        const auto m = number("m"), n = number("n");
-        const auto rows = plain({m, n});
-        const dnnl::softmax_forward::primitive_desc desc(engine, dnnl::prop_kind::forward_inference,
-                                                         dnnl::algorithm::softmax_accurate, rows, rows, 1,
-                                                         attributes());
-        Arguments arguments{{DNNL_ARG_SRC, read({m, n})}, {DNNL_ARG_DST, made(rows, rows)}};
-        scratch(arguments, desc.scratchpad_desc());
-        steps.push_back({dnnl::softmax_forward(desc), arguments});
-    }
-
-    dnnl::engine engine;
-    dnnl::stream stream;
-    std::map<std::string, std::string> values;
-    std::vector<std::string> inputs, outputs;
-    size_t next = 0;
-    std::vector<Step> steps;
-    std::vector<Result> results;
 };
 
 double burst(Case& of, double seconds) {

@@ -47,6 +47,9 @@ class Session:
             numpy_helper.from_array(np.float32(number["value"]).reshape(()), number["name"])
             for number in model["numbers"]
         ]
+        initializers += [
+            numpy_helper.from_array(np.asarray(row["values"], np.int64), row["name"]) for row in model["integers"]
+        ]
         inputs, arrays = [], {}
         for entry in case["inputs"]:
             array = np.fromfile(entry["path"], np.float32).reshape(entry["dims"])

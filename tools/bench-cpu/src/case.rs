@@ -62,6 +62,7 @@ pub struct Case {
 pub struct Model {
     nodes: Vec<Value>,
     numbers: Vec<Value>,
+    integers: Vec<Value>,
     /// How the model's arrays are transposed: by name, from ours to the model's, then the shape that is made of that.
     layouts: Vec<Value>,
 }
@@ -79,6 +80,12 @@ impl Model {
         self
     }
 
+    /// With a constant row of integers.
+    pub fn integers(mut self, name: &str, values: &[i64]) -> Self {
+        self.integers.push(json!({"name": name, "values": values}));
+        self
+    }
+
     /// With an array in another layout than ours.
     pub fn layout(mut self, name: &str, permutation: &[usize], shape: &[i64]) -> Self {
         self.layouts.push(json!({"name": name, "permutation": permutation, "shape": shape}));
@@ -87,7 +94,7 @@ impl Model {
 
     /// What the peer is told.
     pub fn json(&self) -> Value {
-        json!({"nodes": self.nodes, "numbers": self.numbers, "layouts": self.layouts})
+        json!({"nodes": self.nodes, "numbers": self.numbers, "integers": self.integers, "layouts": self.layouts})
     }
 }
 
@@ -135,6 +142,13 @@ impl Case {
     pub fn output(&mut self, name: &'static str, dims: &[i64]) -> Uid {
         let uid = self.graph.bound(dims);
         self.outputs.push(Output { uid, name: Some(name), dims: dims.to_vec() });
+        uid
+    }
+
+    /// Adds an array of another type of 32 bits that no peer writes in the same form.
+    pub fn own_typed_output(&mut self, data_type: &str, dims: &[i64]) -> Uid {
+        let uid = self.graph.typed(data_type, dims, false);
+        self.outputs.push(Output { uid, name: None, dims: dims.to_vec() });
         uid
     }
 

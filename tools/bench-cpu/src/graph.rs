@@ -40,6 +40,16 @@ impl Graph {
         uid
     }
 
+    /// Gives a tensor the strides of its dimensions in another order in memory: `from_memory` has for each of its own where that is.
+    pub fn permuted(&mut self, uid: Uid, dims: &[i64], in_memory: &[i64], from_memory: &[usize]) {
+        let strides = packed(in_memory);
+        let own: Vec<i64> = from_memory.iter().filter_map(|axis| strides.get(*axis).copied()).collect();
+        debug_assert_eq!(own.len(), dims.len());
+        for tensor in self.tensors.iter_mut().filter(|tensor| tensor["uid"] == json!(uid)) {
+            tensor["strides"] = json!(own);
+        }
+    }
+
     /// A tensor that memory is bound to.
     pub fn bound(&mut self, dims: &[i64]) -> Uid {
         self.add(json!({}), dims)
@@ -58,6 +68,11 @@ impl Graph {
     /// A number in the graph.
     pub fn number(&mut self, value: f32, rank: usize) -> Uid {
         self.add(json!({"value_type": "Float32Value", "value": value}), &vec![1; rank])
+    }
+
+    /// A node that has its tensors beside its numbers.
+    pub fn node_of(&mut self, kind: &str, rest: Value) {
+        self.node(kind, &[], &[], rest);
     }
 
     /// A node that has its tensors under `inputs` and `outputs`.

@@ -13,6 +13,7 @@ mod machine;
 mod measure;
 mod ours;
 mod peer;
+mod public;
 mod report;
 mod serve;
 mod suites;
@@ -33,7 +34,7 @@ use case::Case;
 use machine::Gauge;
 use measure::{Bench, Effort};
 use peer::{Kind, Peer};
-use suites::SUITES;
+use suites::{SUITES, Suite};
 
 /// CPU_ENGINE side by side with ONNX Runtime and oneDNN
 #[derive(Parser)]
@@ -41,6 +42,12 @@ struct Arguments {
     /// Only this suite, or cases with this word in their names; may be given several times
     #[arg(long, value_name = "WORD")]
     suite: Vec<String>,
+    /// The problems of public lists instead of the suites
+    #[arg(long)]
+    public: bool,
+    /// Write the cases as a table of comma-separated values into this file, with the times of another version where there is one
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
     /// Fewer and shorter rounds
     #[arg(long)]
     quick: bool,
@@ -96,12 +103,12 @@ fn main() -> ExitCode {
 }
 
 /// The cases that one of the words chooses: the name of a suite chooses it alone, another word what has it in its names.
-fn chosen(words: &[String]) -> Vec<Case> {
-    let chooses = |word: &String, case: &Case| match SUITES.iter().any(|suite| suite.name == word) {
+fn chosen(suites: &[Suite], words: &[String]) -> Vec<Case> {
+    let chooses = |word: &String, case: &Case| match suites.iter().any(|suite| suite.name == word) {
         true => case.suite == word,
         false => format!("{} {}", case.suite, case.name).contains(word),
     };
-    let all = SUITES.iter().flat_map(|suite| (suite.cases)());
+    let all = suites.iter().flat_map(|suite| (suite.cases)());
     all.filter(|case| words.is_empty() || words.iter().any(|word| chooses(word, case))).collect()
 }
 
@@ -117,8 +124,9 @@ fn peers(arguments: &Arguments, threads: usize) -> Result<Vec<Peer>> {
     if let Some(library) = &arguments.against {
         let program =
             std::env::current_exe().map_err(|error| Failure::work(format!("this program: {error}")))?;
-        let words = ["--serve", "--threads"].map(OsString::from);
-        let mut words: Vec<_> = [program.into_os_string()].into_iter().chain(words).collect();
+        let mut words = vec![program.into_os_string()];
+        words.extend(arguments.public.then(|| "--public".into()));
+        words.extend(["--serve", "--threads"].map(OsString::from));
         words.push(threads.to_string().into());
         for (name, value) in [("--backend", library), ("--data", &arguments.data)] {
             words.extend([OsString::from(name), value.into()]);
@@ -130,10 +138,11 @@ fn peers(arguments: &Arguments, threads: usize) -> Result<Vec<Peer>> {
 
 /// True when every result was right.
 fn run(arguments: &Arguments, threads: usize) -> Result<bool> {
+    let suites = if arguments.public { public::SUITES } else { SUITES };
     let of_busy = arguments.busy.is_some() && arguments.suite.is_empty();
-    let cases = if of_busy { suites::beside_busy_threads() } else { chosen(&arguments.suite) };
+    let cases = if of_busy { suites::beside_busy_threads() } else { chosen(suites, &arguments.suite) };
     if cases.is_empty() {
-        let names: Vec<&str> = SUITES.iter().map(|suite| suite.name).collect();
+        let names: Vec<&str> = suites.iter().map(|suite| suite.name).collect();
         return Err(Failure::input(format!("no suite has such a word; there are {}", names.join(", "))));
     }
     if let (true, Some(backend)) = (arguments.serve, &arguments.backend) {
@@ -195,6 +204,9 @@ fn run(arguments: &Arguments, threads: usize) -> Result<bool> {
         let record = report::json(&rows, &machine, &names, threads);
         write(path, &format!("{record:#}\n"))?;
     }
+    if let Some(path) = &arguments.csv {
+        write(path, &report::csv(&rows))?;
+    }
     Ok(rows.iter().all(|row| row.failure.is_none()))
 }
 
@@ -208,8 +220,8 @@ mod tests {
 
     #[test]
     fn words_choose_suites_and_cases() {
-        let all = chosen(&[]).len();
-        let count = |word: &str| chosen(&[word.to_owned()]).len();
+        let all = chosen(SUITES, &[]).len();
+        let count = |word: &str| chosen(SUITES, &[word.to_owned()]).len();
         assert_eq!(count("resnet"), 46);
         assert_eq!(count("chain"), 1);
         assert_eq!(count("no such suite"), 0);
@@ -218,7 +230,7 @@ mod tests {
 
     #[test]
     fn every_case_has_a_peer_and_results_to_compare() {
-        for case in chosen(&[]).iter().filter(|case| case.suite != "converted") {
+        for case in chosen(SUITES, &[]).iter().filter(|case| case.suite != "converted") {
             assert!(!case.onnx.is_empty() || case.onednn.is_some(), "{}", case.name);
             assert!(case.outputs.iter().any(|output| output.name.is_some()), "{}", case.name);
         }

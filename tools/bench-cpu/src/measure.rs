@@ -12,7 +12,7 @@ use crate::array::{difference, read};
 use crate::case::{Case, Work};
 use crate::machine::Gauge;
 use crate::ours::{Ours, Weights, inputs};
-use crate::peer::{Files, Peer};
+use crate::peer::{Files, Kind, Peer};
 
 /// Results that differ by more of the largest magnitude are wrong: rounding of single precision over sums of some
 /// thousand products stays far below.
@@ -47,6 +47,8 @@ pub struct Row {
     pub first: f64,
     /// The peers that have the case, the best one first.
     pub peers: Vec<Found>,
+    /// Another version of this library, where other libraries are measured besides.
+    pub before: Option<Found>,
     /// What there is to do.
     pub work: Work,
     /// The part of what the machine can do: the median of the rounds, in each of which both were measured.
@@ -153,6 +155,7 @@ impl Bench<'_> {
             unpromised: f64::NAN,
             first: f64::NAN,
             peers: Vec::new(),
+            before: None,
             work: case.work,
             share: f64::NAN,
             failure: None,
@@ -220,13 +223,19 @@ impl Bench<'_> {
         let ratio = |theirs: &[f64], times: &[f64]| {
             median(&theirs.iter().zip(times).map(|(theirs, mine)| theirs / mine).collect::<Vec<_>>())
         };
+        let is_version = |peer: &Peer| peer.kind() == Kind::Version;
+        let beside = able.iter().any(|(peer, _)| !is_version(peer));
+        let version = able.iter().find(|(peer, _)| is_version(peer)).map(|(peer, _)| peer.name.clone());
+        let version = version.unwrap_or_default();
         let found = able.into_iter().map(|(peer, theirs)| Found {
             name: peer.name.clone(),
             ms: median(&theirs),
             ratio: ratio(&theirs, &times),
             unpromised: ratio(&theirs, &unpromised),
         });
-        row.peers = found.collect();
+        let (before, peers): (Vec<_>, Vec<_>) = found.partition(|found| beside && found.name == version);
+        row.before = before.into_iter().next();
+        row.peers = peers;
         row.peers.sort_by(|a, b| a.ratio.total_cmp(&b.ratio));
         if wrong.is_empty() { Ok(()) } else { Err(Failure::work(wrong.join("; "))) }
     }

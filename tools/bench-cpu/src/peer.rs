@@ -75,6 +75,11 @@ impl Peer {
         Ok(peer)
     }
 
+    /// Which library it is.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
     /// Whether it has what a case needs.
     pub fn has(&self, case: &Case) -> bool {
         match self.kind {

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::case::Work;
 use crate::machine::Machine;
 use crate::measure::{Row, mean};
+use crate::public;
 use crate::suites::{Goal, SUITES};
 
 /// A plan and its first execution are compared with later ones where these take at least so many milliseconds.
@@ -63,7 +64,7 @@ pub fn summaries(rows: &[Row]) -> Vec<Summary> {
             goal: suite.goal,
         })
     };
-    SUITES.iter().filter_map(of).collect()
+    SUITES.iter().chain(public::SUITES).filter_map(of).collect()
 }
 
 /// Plan and first execution over a later execution, of graphs that take long enough: how many, the mean and the most.
@@ -83,6 +84,7 @@ fn goal(goal: Option<Goal>) -> String {
         None => "-".to_owned(),
         Some(Goal::Ratio(least)) => format!("ratio >= {least}"),
         Some(Goal::Beside(peer, least)) => format!("{peer} >= {least}"),
+        Some(Goal::Least(least)) => format!("least >= {least}"),
         Some(Goal::Share(least)) => format!("share >= {:.0} %", 100.0 * least),
         Some(Goal::RatioAndShare(least, share)) => {
             format!("ratio >= {least}, share >= {:.0} %", 100.0 * share)
@@ -183,6 +185,32 @@ pub fn text(rows: &[Row]) -> String {
     text
 }
 
+/// The cases as comma-separated values, times in microseconds: ours, that of the faster peer, how many times its time ours is, and the same
+/// of another version.
+pub fn csv(rows: &[Row]) -> String {
+    let mut text = "suite,case,ours_us,peer,peer_us,times,before_us,before_times\n".to_owned();
+    let number = |value: Option<f64>, digits: usize| {
+        value.filter(|value| value.is_finite()).map_or_else(String::new, |value| format!("{value:.digits$}"))
+    };
+    for row in rows {
+        let (peer, before) = (row.peer(), row.before.as_ref());
+        let before_times = peer.zip(before).map(|(peer, before)| before.ratio / peer.ratio);
+        let _ = writeln!(
+            text,
+            "{},{},{},{},{},{},{},{}",
+            row.suite,
+            row.case,
+            number(Some(1000.0 * row.ours), 1),
+            peer.map_or("", |peer| peer.name.as_str()),
+            number(peer.map(|peer| 1000.0 * peer.ms), 1),
+            number(peer.map(|peer| 1.0 / peer.ratio), 2),
+            number(before.map(|before| 1000.0 * before.ms), 1),
+            number(before_times, 2)
+        );
+    }
+    text
+}
+
 /// The record.
 pub fn json(rows: &[Row], machine: &Machine, peers: &[String], threads: usize) -> Value {
     let suites: Vec<Value> = summaries(rows)
@@ -225,6 +253,7 @@ mod tests {
             unpromised: 2.0 * ours,
             first: 3.0 * ours,
             peers: vec![peer("a peer", ratio), peer("another", 2.0 * ratio)],
+            before: Some(peer("before", 4.0 * ratio)),
             work: Work::Operations(5e8),
             share: 0.5,
             failure: None,
@@ -248,6 +277,13 @@ mod tests {
         let (count, mean, most) = first_runs(&rows).unwrap();
         assert!(count == 2 && (mean - 3.0).abs() < 1e-9 && (most - 3.0).abs() < 1e-9);
         assert!(first_runs(&[row(1.0, 1.0)]).is_none());
+    }
+
+    #[test]
+    fn a_line_of_values_for_each_case() {
+        let text = csv(&[row(0.01, 0.5)]);
+        assert_eq!(text.lines().nth(1).unwrap(), "bert,a case,10.0,a peer,5.0,2.00,20.0,4.00");
+        assert_eq!(csv(&[row(f64::NAN, f64::NAN)]).lines().nth(1).unwrap(), "bert,a case,,a peer,,,,");
     }
 
     #[test]

@@ -17,9 +17,10 @@ pub fn bench(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
     if words.iter().any(|word| word == "--help" || word == "-h") {
         return show(workspace.release(["run", "-q", "-p", "bench-cpu"]).arg("--").args(words));
     }
-    // Beside another version of the library, other libraries would only take time.
+    // Beside another version of the library, other libraries would only take time, unless public lists are measured before and after.
+    let is_public = words.iter().any(|word| word == "--public");
     let with_version = words.iter().any(|word| word.starts_with("--against"));
-    let peers = if with_version { None } else { Some(peers(workspace, &folder)?) };
+    let peers = if with_version && !is_public { None } else { Some(peers(workspace, &folder)?) };
     println!("building the library, its engines and the benchmark");
     let stage = install::stage(workspace)?;
     progress::build(workspace, &mut workspace.release(["build", "-p", "bench-cpu"]))?;
@@ -32,7 +33,8 @@ pub fn bench(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
         benchmark.arg("--onednn").arg(onednn);
     }
     benchmark.arg("--data").arg(folder.join("data"));
-    let is_part = words.iter().any(|word| word == "--quick" || word.starts_with("--suite")) || with_version;
+    let is_part = words.iter().any(|word| word == "--quick" || word.starts_with("--suite"));
+    let is_part = is_part || with_version || is_public;
     show(&mut benchmark)?;
     if is_part { Ok(()) } else { digits(workspace, &stage) }
 }

@@ -32,7 +32,7 @@ fn training([n, c, h, w]: [i64; 4]) -> Case {
         &[("dx", dx), ("dscale", dscale), ("dbias", dbias)],
         json!({}),
     );
-    case.onednn = Some(format!("batchnorm n={n} c={c} h={h}"));
+    case.onednn = Some(format!("batchnorm x={n}x{c}x{h}x{w} layout=first"));
     case
 }
 

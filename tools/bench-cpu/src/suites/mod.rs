@@ -30,6 +30,8 @@ pub enum Goal {
     Share(f64),
     /// Both.
     RatioAndShare(f64, f64),
+    /// The least of the cases' ratios.
+    Least(f64),
 }
 
 /// All of them, in the order of the table.

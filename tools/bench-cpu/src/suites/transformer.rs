@@ -110,7 +110,7 @@ fn softmax(sequence: i64) -> Case {
     graph.reduction("add", powers, sum);
     graph.pointwise("div", &[powers, sum], y, &[]);
     case.onnx.push(Model::default().node("Softmax", &["x"], &["y"], json!({"axis": -1})));
-    case.onednn = Some(format!("softmax m={} n={sequence}", HEADS * sequence));
+    case.onednn = Some(format!("softmax x={HEADS}x{sequence}x{sequence} axis=2"));
     case
 }
 
