@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::pooling::shape::{PoolPlan, Span};
+use crate::pooling::shape::{COLUMNS, Lines, PoolPlan, Span};
 use crate::simd::vector::{Float, Vector};
 use crate::tensor::parts::{Part, PartKernel, Parts};
 use crate::threading::partition::Threads;
@@ -24,9 +24,11 @@ impl<T: Float> Backward<T> {
     /// Plans it.
     pub(crate) fn plan(pool: PoolPlan<T>, threads: Threads) -> Self {
         let shape = pool.shape;
-        let x = &pool.x;
+        let (x, [_, rows, columns]) = (&pool.x, shape.input);
+        let [_, _, row, column] = x.image.strides;
         // Indices are those of planes without gaps.
-        let last = pool.is_last() && x.strides[2] == shape.input[1] * x.strides[3];
+        let last =
+            pool.is_last() && row == columns * column && (shape.input[0] == 1 || x.depth == rows * row);
         let work = pool.work();
         let wanted = Parts::wanted(threads, work);
         let channels = if last {
@@ -42,7 +44,7 @@ impl<T: Float> Backward<T> {
 
     /// Whether planes of dx are computed in place.
     fn is_direct(&self) -> bool {
-        self.pool.x.has_rows() && self.pool.x.strides[2] == self.pool.shape.input[1]
+        self.pool.x.image.run.same && self.pool.x.is_run(self.pool.shape.input)
     }
 }
 
@@ -58,8 +60,8 @@ impl<T: Float> PartKernel<T, 2> for Backward<T> {
         let shape = &self.pool.shape;
         let copied = !self.last && !self.is_direct();
         [
-            if copied { shape.input[0] * shape.input[1] } else { 0 },
-            if self.last { self.parts.channels } else { shape.output[1] },
+            if copied { shape.input.iter().product() } else { 0 },
+            if self.last { self.parts.channels } else { shape.output[COLUMNS] },
         ]
     }
 
@@ -85,34 +87,37 @@ impl<T: Float> Backward<T> {
     unsafe fn planes(&self, part: &Part<'_, T, 2>) {
         let PoolPlan { shape, x, y, index, .. } = &self.pool;
         let Part { tensors, areas: [plane_copy, row_copy], image, .. } = *part;
-        let [height, width] = shape.input;
-        let columns = shape.output[1];
+        let [depth, height, width] = shape.input;
+        let (size, columns) = (depth * height * width, shape.output[COLUMNS]);
         let direct = self.is_direct();
         // SAFETY: the tensors have all of the elements; indices are checked.
         unsafe {
             for channel in part.channels.clone() {
-                let first = x.at(tensors[x.slot], [image, channel, 0, 0]);
+                let first = x.at(tensors, [image, channel, 0, 0, 0]);
                 let plane: *mut T = if direct { first.cast() } else { plane_copy };
                 // As bytes: the caller's memory may be unaligned.
-                plane.cast::<u8>().write_bytes(0, height * width * size_of::<T>());
-                for row in 0..shape.output[0] {
-                    let from = y.at(tensors[y.slot], [image, channel, row, 0]);
-                    (y.run.load)(from, y.strides[3], row_copy, columns);
+                plane.cast::<u8>().write_bytes(0, size * size_of::<T>());
+                for row in 0..shape.rows() {
+                    let lines = shape.lines(row);
+                    let [at_depth, row] = shape.place(row);
+                    let from = y.at(tensors, [image, channel, at_depth, row, 0]);
+                    (y.image.run.load)(from, y.image.strides[3], row_copy, columns);
                     match index {
                         Some(index) => {
-                            let maxima = index.at(tensors, [image, channel, row, 0]);
+                            let maxima = index.at(tensors, [image, channel, at_depth, row, 0]);
                             for column in 0..columns {
-                                let at = maxima.add(column * index.strides[3]).read_unaligned();
-                                if at >= 0 && (at as usize) < height * width {
+                                let at = maxima.add(column * index.strides[4]).read_unaligned();
+                                if at >= 0 && (at as usize) < size {
                                     add(plane.add(at as usize), row_copy.add(column).read());
                                 }
                             }
                         }
-                        None => self.spread(plane, shape.span(0, row), row_copy),
+                        None => self.spread(plane, &lines, row_copy),
                     }
                 }
-                if !direct {
-                    x.store(plane, first, height, width);
+                for depth in 0..if direct { 0 } else { depth } {
+                    let to = first.add(depth * x.depth * x.image.run.size);
+                    x.image.store(plane.add(depth * height * width), to, height, width);
                 }
             }
         }
@@ -120,33 +125,30 @@ impl<T: Float> Backward<T> {
 
     /// Adds a row of dy to all elements of its windows.
     #[inline(always)]
-    unsafe fn spread(&self, plane: *mut T, rows: Span, values: *mut T) {
+    unsafe fn spread(&self, plane: *mut T, lines: &Lines, values: *mut T) {
         let shape = &self.pool.shape;
         let inner = self.inner.clone();
-        let columns = shape.output[1];
+        let columns = shape.output[COLUMNS];
+        let [depths, rows] = [lines.depth, lines.rows].map(|span| span.first..span.first + span.len);
+        let (stride, window) = (shape.stride[COLUMNS], shape.window[COLUMNS]);
+        let span = Span { first: 0, len: window, before: false, after: false };
+        let divisor = shape.divisor(lines, &span);
         // SAFETY: the positions of spans are inside the plane, and the row has its values.
         unsafe {
-            for column in (0..inner.start).chain(inner.end..columns) {
-                let span = shape.span(1, column);
-                let part = values.add(column).read() / shape.divisor(&rows, &span);
-                for line in rows.first..rows.first + rows.len {
-                    for at in span.first..span.first + span.len {
-                        add(plane.add(line * shape.input[1] + at), part);
-                    }
-                }
-            }
-            if inner.is_empty() {
-                return;
-            }
-            let span = Span { first: 0, len: shape.window[1], before: false, after: false };
-            let divisor = shape.divisor(&rows, &span);
             for column in inner.clone() {
                 values.add(column).write(values.add(column).read() / divisor);
             }
-            let (stride, first) = (shape.stride[1], inner.start * shape.stride[1] - shape.padding[1]);
-            for line in rows.first..rows.first + rows.len {
-                for at in 0..shape.window[1] {
-                    let to = plane.add(line * shape.input[1] + first + at);
+            for (depth, row) in depths.flat_map(|depth| rows.clone().map(move |row| (depth, row))) {
+                let line = plane.add(shape.index(depth, row, 0));
+                for column in (0..inner.start).chain(inner.end..columns) {
+                    let span = shape.span(COLUMNS, column);
+                    let part = values.add(column).read() / shape.divisor(lines, &span);
+                    for at in span.first..span.first + span.len {
+                        add(line.add(at), part);
+                    }
+                }
+                for at in 0..if inner.is_empty() { 0 } else { window } {
+                    let to = line.add(inner.start * stride - shape.padding[COLUMNS] + at);
                     let from = values.add(inner.start);
                     if stride == 1 {
                         for i in 0..inner.len() {
@@ -170,41 +172,62 @@ impl<T: Float> Backward<T> {
     unsafe fn side_by_side(&self, part: &Part<'_, T, 2>) {
         let PoolPlan { shape, x, y, index, .. } = &self.pool;
         let Part { tensors, areas: [_, values], image, .. } = *part;
-        let [height, width] = shape.input;
+        let size = shape.input.iter().product::<usize>();
         let (first, count) = (part.channels.start, part.channels.len());
         // SAFETY: the tensors have all of the elements; indices are checked.
         unsafe {
-            let to = x.at(tensors[x.slot], [image, first, 0, 0]).cast::<T>();
-            let pixel = x.strides[3];
-            for at in 0..height * width {
+            let to = x.at(tensors, [image, first, 0, 0, 0]).cast::<T>();
+            let pixel = x.image.strides[3];
+            for at in 0..size {
                 to.add(at * pixel).cast::<u8>().write_bytes(0, count * size_of::<T>());
             }
-            for row in 0..shape.output[0] {
-                let rows = shape.span(0, row);
-                for column in 0..shape.output[1] {
-                    let from = y.at(tensors[y.slot], [image, first, row, column]).cast::<T>();
+            for row in 0..shape.rows() {
+                let lines = shape.lines(row);
+                let [depth, row] = shape.place(row);
+                for column in 0..shape.output[COLUMNS] {
+                    let from = y.at(tensors, [image, first, depth, row, column]).cast::<T>();
                     if let Some(index) = index {
-                        let maxima = index.at(tensors, [image, first, row, column]);
+                        let maxima = index.at(tensors, [image, first, depth, row, column]);
                         for channel in 0..count {
                             let at = maxima.add(channel * index.strides[1]).read_unaligned();
-                            if at >= 0 && (at as usize) < height * width {
+                            if at >= 0 && (at as usize) < size {
                                 let value = from.add(channel).read_unaligned();
                                 add(to.add(at as usize * pixel + channel), value);
                             }
                         }
                         continue;
                     }
-                    let columns = shape.span(1, column);
-                    let divisor = shape.divisor(&rows, &columns);
+                    let columns = shape.span(COLUMNS, column);
+                    let divisor = shape.divisor(&lines, &columns);
                     for channel in 0..count {
                         values.add(channel).write(from.add(channel).read_unaligned() / divisor);
                     }
-                    for line in rows.first..rows.first + rows.len {
-                        for at in columns.first..columns.first + columns.len {
-                            let to = to.add((line * width + at) * pixel);
-                            for channel in 0..count {
-                                add(to.add(channel), values.add(channel).read());
-                            }
+                    self.spread_channels([to, values], (pixel, count), &lines, &columns);
+                }
+            }
+        }
+    }
+
+    /// Adds the values of some channels to all elements of a window.
+    ///
+    /// # Safety
+    /// As [`PartKernel::run_part`]; `to` is the first element of dx, whose elements are `pixel` apart.
+    #[inline(always)]
+    unsafe fn spread_channels(
+        &self,
+        [to, values]: [*mut T; 2],
+        (pixel, count): (usize, usize),
+        lines: &Lines,
+        columns: &Span,
+    ) {
+        for depth in lines.depth.first..lines.depth.first + lines.depth.len {
+            for row in lines.rows.first..lines.rows.first + lines.rows.len {
+                for column in columns.first..columns.first + columns.len {
+                    // SAFETY: the positions of spans are inside dx.
+                    unsafe {
+                        let to = to.add(self.pool.shape.index(depth, row, column) * pixel);
+                        for channel in 0..count {
+                            add(to.add(channel), values.add(channel).read());
                         }
                     }
                 }

@@ -2,9 +2,12 @@
 
 use std::ops::Range;
 
-use crate::pooling::shape::{PoolPlan, Span, Zero, store_indices};
+use crate::dtype::element::ComputeType;
+use crate::pooling::line::{Line, edge};
+use crate::pooling::shape::{COLUMNS, DEPTH, Lines, PoolPlan, ROWS, Span, Zero, store_indices};
 use crate::simd::row::load_strided;
-use crate::simd::vector::{Float, Lanewise, MAX_LANES, Vector};
+use crate::simd::vector::Lanewise::{Add, Max};
+use crate::simd::vector::{Float, MAX_LANES, Vector};
 use crate::tensor::parts::{Part, PartKernel, Parts};
 use crate::threading::partition::Threads;
 
@@ -13,91 +16,106 @@ pub(crate) struct ChannelsFirst<T> {
     pool: PoolPlan<T>,
     /// Columns whose windows are inside x.
     inner: Range<usize>,
+    /// What windows of whole rows are made of, where indices are not wanted.
+    line: Line<T>,
     parts: Parts,
 }
 
 impl<T: Float> ChannelsFirst<T> {
     /// Plans it.
     pub(crate) fn plan(pool: PoolPlan<T>, threads: Threads) -> Self {
-        let shape = pool.shape;
-        let work = pool.work();
+        let (shape, work) = (pool.shape, pool.work());
         let wanted = Parts::wanted(threads, work);
         let planes = shape.batch * shape.channels;
-        let rows = shape.output[0].div_ceil(wanted.div_ceil(planes));
-        let channels = if rows == shape.output[0] { (planes / wanted).clamp(1, shape.channels) } else { 1 };
-        let whole = [shape.channels, shape.output[0]];
+        let rows = shape.rows().div_ceil(wanted.div_ceil(planes));
+        let channels = if rows == shape.rows() { (planes / wanted).clamp(1, shape.channels) } else { 1 };
+        let whole = [shape.channels, shape.rows()];
         let parts = Parts::new(pool.isa, (threads, work), shape.batch, whole, [channels, rows]);
-        Self { inner: shape.inner(), pool, parts }
+        Self { inner: shape.inner(), line: Line::of(&shape), pool, parts }
+    }
+
+    /// The depths, and the rows of each, that a part needs.
+    fn needed(&self, rows: &Range<usize>) -> [Range<usize>; 2] {
+        let shape = &self.pool.shape;
+        let [first, last] = [rows.start, rows.end - 1].map(|row| shape.place(row));
+        let range = |axis: usize, from: usize, to: usize| {
+            let (top, bottom) = (shape.span(axis, from), shape.span(axis, to));
+            let end = (bottom.first + bottom.len).min(shape.input[axis]);
+            top.first.min(end)..end
+        };
+        // Several depths need all rows of each.
+        let within = if first[0] == last[0] { [first[1], last[1]] } else { [0, shape.output[ROWS] - 1] };
+        [range(DEPTH, first[0], last[0]), range(ROWS, within[0], within[1])]
     }
 }
 
-/// A plane of x as if it began with row 0, and the stride of its rows.
+/// A plane of x as if it began with depth 0 and row 0, and the strides of these.
 #[derive(Clone, Copy)]
-struct Plane<T> {
-    first: *const T,
-    row: usize,
+pub(crate) struct Plane<T> {
+    pub(crate) first: *const T,
+    pub(crate) depth: usize,
+    pub(crate) row: usize,
 }
 
-impl<T: Float> PartKernel<T, 2> for ChannelsFirst<T> {
+impl<T> Plane<T> {
+    /// The first column of a row.
+    #[inline(always)]
+    pub(crate) fn line(&self, depth: usize, row: usize) -> *const T {
+        self.first.wrapping_add(depth * self.depth + row * self.row)
+    }
+}
+
+impl<T: Float> PartKernel<T, 3> for ChannelsFirst<T> {
     const NAME: &'static str = "pooling, channels first";
 
     fn parts(&self) -> &Parts {
         &self.parts
     }
 
-    /// Rows of x, and a row of y.
-    fn areas(&self) -> [usize; 2] {
-        let PoolPlan { shape, x, y, .. } = &self.pool;
-        let lines =
-            ((self.parts.rows - 1) * shape.stride[0]).saturating_add(shape.window[0]).min(shape.input[0]);
+    /// Rows of x, a row of y, and a row of x that is combined from several.
+    fn areas(&self) -> [usize; 3] {
+        let PoolPlan { shape, x, y, index, .. } = &self.pool;
+        let lines = |axis: usize, rows: usize| {
+            ((rows - 1) * shape.stride[axis]).saturating_add(shape.window[axis]).min(shape.input[axis])
+        };
+        let is_volume = shape.output[DEPTH] > 1;
+        let depth = if is_volume { shape.input[DEPTH] } else { lines(DEPTH, 1) };
+        let rows = if is_volume { shape.input[ROWS] } else { lines(ROWS, self.parts.rows) };
         let copied = |direct: bool, rows: usize, columns: usize| if direct { 0 } else { rows * columns };
-        [copied(x.has_rows(), lines, shape.input[1]), copied(y.has_rows(), 1, shape.output[1])]
+        [
+            copied(x.image.has_rows(), depth * rows, shape.input[COLUMNS]),
+            copied(y.image.has_rows(), 1, shape.output[COLUMNS]),
+            if index.is_some() { 0 } else { self.line.len() },
+        ]
     }
 
     #[inline(always)]
-    unsafe fn run_part<V: Vector<Scalar = T>>(&self, part: &Part<'_, T, 2>) {
-        let PoolPlan { shape, x, y, index, .. } = &self.pool;
-        let Part { tensors, areas: [input_copy, copy], image, .. } = *part;
-        let (top, bottom) = (shape.span(0, part.rows.start), shape.span(0, part.rows.end - 1));
-        let end = (bottom.first + bottom.len).min(shape.input[0]);
-        let lines = top.first..end.max(top.first);
-        let columns = shape.output[1];
+    unsafe fn run_part<V: Vector<Scalar = T>>(&self, part: &Part<'_, T, 3>) {
+        let PoolPlan { shape, y, .. } = &self.pool;
+        let Part { tensors, areas: [_, copy, line], image, .. } = *part;
+        let needed = self.needed(&part.rows);
+        let columns = shape.output[COLUMNS];
         // SAFETY: this function requires the tensors, which have all of the elements, and the scratch memory with its areas.
         unsafe {
+            if self.pool.index.is_none() {
+                self.line.fill(line);
+            }
             for channel in part.channels.clone() {
-                let input = x.at(tensors[x.slot], [image, channel, 0, 0]);
-                let (first, row) = x.rows(input, lines.clone(), shape.input[1], input_copy);
-                let plane = Plane { first, row };
+                let plane = self.plane(part, channel, &needed);
                 for row in part.rows.clone() {
-                    let span = shape.span(0, row);
-                    let output = y.at(tensors[y.slot], [image, channel, row, 0]);
-                    let to: *mut T = if y.has_rows() { output.cast() } else { copy };
-                    let index =
-                        index.map(|index| (index.at(tensors, [image, channel, row, 0]), index.strides[3]));
-                    for column in (0..self.inner.start).chain(self.inner.end..columns) {
-                        let (value, at) = self.element::<V>(plane, span, column);
-                        to.add(column).write_unaligned(value);
-                        if let Some((index, index_stride)) = index {
-                            index.add(column * index_stride).write_unaligned(at);
+                    let lines = shape.lines(row);
+                    let [depth, row] = shape.place(row);
+                    let output = y.at(tensors, [image, channel, depth, row, 0]);
+                    let to: *mut T = if y.image.has_rows() { output.cast() } else { copy };
+                    match self.pool.index {
+                        Some(index) => {
+                            let index = index.at(tensors, [image, channel, depth, row, 0]);
+                            self.indexed::<V>(plane, &lines, to, index);
                         }
+                        None => self.line.run::<V>(shape, plane, &lines, line, to),
                     }
-                    let mut column = self.inner.start;
-                    while column < self.inner.end {
-                        let count = (self.inner.end - column).min(V::LANES);
-                        let value = match index {
-                            None if shape.is_maximum() => self.largest::<V>(plane, span, column),
-                            None => self.mean::<V>(plane, span, column),
-                            Some((index, index_stride)) => {
-                                let (value, indices) = self.largest_at::<V>(plane, span, column);
-                                store_indices(indices, count, index.add(column * index_stride), index_stride);
-                                value
-                            }
-                        };
-                        value.store_lanes(to.add(column), V::lanes(0, count));
-                        column += V::LANES;
-                    }
-                    if !y.has_rows() {
-                        (y.run.store)(copy, output, y.strides[3], columns);
+                    if !y.image.has_rows() {
+                        (y.image.run.store)(copy, output, y.image.strides[3], columns);
                     }
                 }
             }
@@ -106,134 +124,121 @@ impl<T: Float> PartKernel<T, 2> for ChannelsFirst<T> {
 }
 
 impl<T: Float> ChannelsFirst<T> {
-    /// One element of y, and the index of the maximum of its window.
+    /// The rows of a channel that a part needs: in place, or copied.
     ///
     /// # Safety
-    /// The processor has the vector's instructions; the plane has the window's rows.
+    /// As [`PartKernel::run_part`].
     #[inline(always)]
-    unsafe fn element<V: Vector<Scalar = T>>(&self, plane: Plane<T>, rows: Span, column: usize) -> (T, i32) {
-        let shape = &self.pool.shape;
-        let columns = shape.span(1, column);
-        // SAFETY: the positions of spans are inside the plane.
+    unsafe fn plane(&self, part: &Part<'_, T, 3>, channel: usize, needed: &[Range<usize>; 2]) -> Plane<T> {
+        let PoolPlan { shape, x, .. } = &self.pool;
+        let (copy, width) = (part.areas[0], shape.input[COLUMNS]);
+        let [depths, rows] = needed;
+        // SAFETY: the tensor has the rows, and the area room for them.
         unsafe {
-            if !shape.is_maximum() {
-                let mut sums = V::zero();
-                if columns.len > 0 {
-                    for line in rows.first..rows.first + rows.len {
-                        let from = plane.first.wrapping_add(line * plane.row + columns.first);
-                        let mut at = 0;
-                        while at < columns.len {
-                            let lanes = V::lanes(0, (columns.len - at).min(V::LANES));
-                            sums = sums.lanewise(Lanewise::Add, V::load_lanes(from.add(at), lanes));
-                            at += V::LANES;
-                        }
-                    }
-                }
-                return (sums.sum() / shape.divisor(&rows, &columns), -1);
+            let from = x.at(part.tensors, [part.image, channel, 0, 0, 0]);
+            if x.image.has_rows() {
+                return Plane { first: from.cast(), depth: x.depth, row: x.image.strides[2] };
             }
-            let zero = shape.zero(&rows, &columns);
-            let mut best = (T::from_f64(f64::NEG_INFINITY), -1);
-            let mut found = false;
-            if zero == Zero::First {
-                (best.0, found) = (T::ZERO, true);
+            let stride = rows.len() * width;
+            for (index, depth) in depths.clone().enumerate() {
+                let from = from.add(depth * x.depth * x.image.run.size);
+                x.image.rows(from, rows.clone(), width, copy.add(index * stride));
             }
-            let empty = rows.len == 0 || columns.len == 0;
-            for line in rows.first..rows.first + if empty { 0 } else { rows.len } {
-                for at in columns.first..columns.first + columns.len {
-                    let value = plane.first.wrapping_add(line * plane.row + at).read_unaligned();
-                    if !found || value > best.0 || (value.is_nan() && !best.0.is_nan()) {
-                        (best, found) = ((value, (line * shape.input[1] + at) as i32), true);
-                    }
-                }
-                if zero == Zero::AfterRow && line == rows.first && T::ZERO > best.0 {
-                    best = (T::ZERO, -1);
-                }
-            }
-            let ends = (zero == Zero::ChannelsLast && T::ZERO > best.0) || (zero != Zero::Never && empty);
-            if ends { (T::ZERO, -1) } else { best }
+            let first = copy.cast_const().wrapping_sub(depths.start * stride + rows.start * width);
+            Plane { first, depth: stride, row: width }
         }
     }
 
-    /// The maxima of windows inside the columns.
+    /// A row of maxima with their indices.
+    ///
+    /// # Safety
+    /// As [`PartKernel::run_part`]; the plane has the lines, and the row and its indices are writable.
     #[inline(always)]
-    unsafe fn largest<V: Vector<Scalar = T>>(&self, plane: Plane<T>, rows: Span, column: usize) -> V {
-        let shape = &self.pool.shape;
-        let first = column * shape.stride[1] - shape.padding[1];
-        // SAFETY: the rows and columns are valid, as this function requires.
+    unsafe fn indexed<V: Vector<Scalar = T>>(
+        &self,
+        plane: Plane<T>,
+        lines: &Lines,
+        to: *mut T,
+        index: *mut i32,
+    ) {
+        let stride = self.pool.index.map_or(0, |index| index.strides[4]);
+        let columns = self.pool.shape.output[COLUMNS];
+        // SAFETY: the columns exist, as this function requires.
         unsafe {
-            let zeros =
-                shape.zero(&rows, &Span { first, len: 1, before: false, after: false }) != Zero::Never;
-            let mut best = V::splat(if zeros { T::ZERO } else { T::from_f64(f64::NEG_INFINITY) });
-            for line in rows.first..rows.first + rows.len {
-                let from = plane.first.wrapping_add(line * plane.row);
-                for at in first..first + shape.window[1] {
-                    let value = load_strided::<V>(from, at as isize, shape.stride[1], shape.input[1]);
-                    best = best.lanewise(Lanewise::Max, value);
-                }
+            for column in (0..self.inner.start).chain(self.inner.end..columns) {
+                let (value, at) = edge(&self.pool.shape, plane, lines, column);
+                to.add(column).write_unaligned(value);
+                index.add(column * stride).write_unaligned(at);
             }
-            best
+            let mut column = self.inner.start;
+            while column < self.inner.end {
+                let count = (self.inner.end - column).min(V::LANES);
+                let (value, indices) = self.largest_at::<V>(plane, lines, column);
+                store_indices(indices, count, index.add(column * stride), stride);
+                value.store_lanes(to.add(column), V::lanes(0, count));
+                column += V::LANES;
+            }
         }
     }
 
-    /// The same with their indices.
+    /// The maxima of windows inside the columns, and their indices.
     #[inline(always)]
-    unsafe fn largest_at<V: Vector<Scalar = T>>(&self, plane: Plane<T>, rows: Span, column: usize) -> (V, V) {
+    unsafe fn largest_at<V: Vector<Scalar = T>>(
+        &self,
+        plane: Plane<T>,
+        lines: &Lines,
+        column: usize,
+    ) -> (V, V) {
         let shape = &self.pool.shape;
-        let first = column * shape.stride[1] - shape.padding[1];
+        let (stride, width) = (shape.stride[COLUMNS], shape.input[COLUMNS]);
+        let first = column * stride - shape.padding[COLUMNS];
         let mut steps = [T::ZERO; MAX_LANES];
         for (i, step) in steps[..V::LANES].iter_mut().enumerate() {
-            *step = T::from_f64((i * shape.stride[1]) as f64);
+            *step = T::from_f64((i * stride) as f64);
         }
+        let zero = shape.zero(lines, &Span { first, len: 1, before: false, after: false });
         // SAFETY: the rows and columns are valid, as this function requires.
         unsafe {
             let steps = V::load(steps.as_ptr());
-            let zero = shape.zero(&rows, &Span { first, len: 1, before: false, after: false });
             let mut best = V::splat(T::from_f64(f64::NEG_INFINITY));
             let mut indices = V::splat(-T::ONE);
-            if zero == Zero::First || (zero == Zero::ChannelsLast && rows.len == 0) {
+            if zero == Zero::First || (zero != Zero::Never && lines.count() == 0) {
                 best = V::zero();
             }
             let mut begun = zero == Zero::First;
-            for line in rows.first..rows.first + rows.len {
-                let from = plane.first.wrapping_add(line * plane.row);
-                for at in first..first + shape.window[1] {
-                    let value = load_strided::<V>(from, at as isize, shape.stride[1], shape.input[1]);
-                    let own = V::splat(T::from_f64((line * shape.input[1] + at) as f64));
-                    let own = own.lanewise(Lanewise::Add, steps);
-                    if begun {
-                        indices = value.where_larger(best, own, indices);
-                        best = value.where_larger(best, value, best);
-                    } else {
-                        // The first one counts even if it is minus infinity.
-                        (best, indices, begun) = (value, own, true);
+            for depth in lines.depth.first..lines.depth.first + lines.depth.len {
+                for row in lines.rows.first..lines.rows.first + lines.rows.len {
+                    for at in first..first + shape.window[COLUMNS] {
+                        let value = load_strided::<V>(plane.line(depth, row), at as isize, stride, width);
+                        let own =
+                            V::splat(T::from_f64(shape.index(depth, row, at) as f64)).lanewise(Add, steps);
+                        if begun {
+                            indices = value.where_larger(best, own, indices);
+                            best = value.where_larger(best, value, best);
+                        } else {
+                            // The first one counts even if it is minus infinity.
+                            (best, indices, begun) = (value, own, true);
+                        }
                     }
                 }
-            }
-            if zero == Zero::ChannelsLast {
-                indices = V::zero().where_larger(best, V::splat(-T::ONE), indices);
-                best = best.lanewise(Lanewise::Max, V::zero());
-            }
-            (best, indices)
-        }
-    }
-
-    /// The means of windows inside the columns.
-    #[inline(always)]
-    unsafe fn mean<V: Vector<Scalar = T>>(&self, plane: Plane<T>, rows: Span, column: usize) -> V {
-        let shape = &self.pool.shape;
-        let first = column * shape.stride[1] - shape.padding[1];
-        let columns = Span { first, len: shape.window[1], before: false, after: false };
-        // SAFETY: the rows and columns are valid, as this function requires.
-        unsafe {
-            let mut sums = V::zero();
-            for line in rows.first..rows.first + rows.len {
-                let from = plane.first.wrapping_add(line * plane.row);
-                for at in first..first + shape.window[1] {
-                    let value = load_strided::<V>(from, at as isize, shape.stride[1], shape.input[1]);
-                    sums = sums.lanewise(Lanewise::Add, value);
+                if zero == Zero::AfterRows && depth == lines.depth.first {
+                    (best, indices) = with_zero(best, indices);
                 }
             }
-            sums.lanewise(Lanewise::Div, V::splat(shape.divisor(&rows, &columns)))
+            if zero == Zero::Last { with_zero(best, indices) } else { (best, indices) }
         }
+    }
+}
+
+/// Maxima and indices after a zero of the padding.
+///
+/// # Safety
+/// The processor has the vector's instructions.
+#[inline(always)]
+unsafe fn with_zero<V: Vector>(best: V, indices: V) -> (V, V) {
+    // SAFETY: this function requires the instructions.
+    unsafe {
+        let none = V::splat(-V::Scalar::ONE);
+        (best.lanewise(Max, V::zero()), V::zero().where_larger(best, none, indices))
     }
 }

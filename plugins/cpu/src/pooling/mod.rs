@@ -8,25 +8,28 @@
 pub(crate) mod backward;
 pub(crate) mod channels_first;
 pub(crate) mod channels_last;
+pub(crate) mod line;
 pub(crate) mod shape;
 #[cfg(test)]
 mod tests;
+pub(crate) mod transposed;
+pub(crate) mod windows;
 
 use crate::dtype::element::Compute;
 use crate::kernel::{Kernel, Refusal};
 use crate::pooling::backward::Backward;
 use crate::pooling::channels_first::ChannelsFirst;
 use crate::pooling::channels_last::ChannelsLast;
-use crate::pooling::shape::{Index, PoolPlan, Shape};
+use crate::pooling::shape::{Index, PoolPlan, Shape, Volume};
+use crate::pooling::transposed::Transposed;
 use crate::problem::resample::Resample;
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
-use crate::tensor::image::{Image, two};
 use crate::tensor::parts::InParts;
 use crate::threading::partition::Threads;
 
 /// The most spatial dimensions.
-pub(crate) const SPATIAL: usize = 2;
+pub(crate) const SPATIAL: usize = 3;
 
 /// Plans a pooling or its gradient for an instruction set.
 pub(crate) fn plan(
@@ -52,21 +55,20 @@ fn plan_in<T: Float>(
         return Err(format!("{} spatial dimensions, expected at most {SPATIAL}", problem.spatial));
     }
     let shape = Shape::of(problem);
-    let plane = shape.input[0].saturating_mul(shape.input[1]);
+    let plane = shape.input.iter().fold(1, |plane: usize, size| plane.saturating_mul(*size));
     if plane > most {
         return Err(format!("a plane has {plane} elements, expected at most {most}"));
     }
-    let (x, y) = (Image::<T>::of(&problem.x, problem.spatial)?, Image::<T>::of(&problem.y, problem.spatial)?);
-    let index = problem.index.map(|index| {
-        let strides = index.layout.strides();
-        let [rows, columns] = two(problem.spatial, 0, &strides[2..]);
-        Index { slot: index.slot, strides: [strides[0], strides[1], rows, columns] }
-    });
+    let (x, y) =
+        (Volume::<T>::of(&problem.x, problem.spatial)?, Volume::<T>::of(&problem.y, problem.spatial)?);
+    let index = problem.index.map(|index| Index::of(&index, problem.spatial));
     let pool = PoolPlan { shape, isa, x, y, index };
     Ok(if problem.backward {
         InParts::boxed(Backward::plan(pool, threads))
     } else if pool.is_last() {
         InParts::boxed(ChannelsLast::plan(pool, threads))
+    } else if Transposed::applies(&pool) {
+        InParts::boxed(Transposed::plan(pool, [problem.x.data_type, problem.y.data_type], threads)?)
     } else {
         InParts::boxed(ChannelsFirst::plan(pool, threads))
     })

@@ -1,21 +1,75 @@
 //! The shape of a pooling, and the positions of its windows.
 
 use crate::dtype::element::ComputeType;
+use crate::kernel::Refusal;
+use crate::problem::Operand;
 use crate::problem::resample::{Pooling, Resample};
 use crate::simd::isa::Isa;
 use crate::simd::vector::{Float, MAX_LANES, Vector};
-use crate::tensor::image::{Image, two};
+use crate::tensor::image::Image;
+use crate::tensor::row_converter::RowConverter;
+
+/// Spatial dimensions: depth, rows and columns. Those that a pooling lacks are 1.
+pub(crate) const DEPTH: usize = 0;
+pub(crate) const ROWS: usize = 1;
+pub(crate) const COLUMNS: usize = 2;
+
+/// An array with an entry for each spatial dimension; `fill` for those that there are not.
+pub(crate) fn three(spatial: usize, fill: usize, values: &[usize]) -> [usize; 3] {
+    let mut all = [fill; 3];
+    all[3 - spatial..].copy_from_slice(&values[..spatial]);
+    all
+}
 
 /// The index tensor.
 #[derive(Clone, Copy)]
 pub(crate) struct Index {
     pub(crate) slot: usize,
-    /// Strides of images, channels, rows and columns.
-    pub(crate) strides: [usize; 4],
+    /// Strides of images, channels, depth, rows and columns.
+    pub(crate) strides: [usize; 5],
 }
 
 impl Index {
+    pub(crate) fn of(operand: &Operand, spatial: usize) -> Self {
+        let strides = operand.layout.strides();
+        let [depth, rows, columns] = three(spatial, 0, &strides[2..]);
+        Self { slot: operand.slot, strides: [strides[0], strides[1], depth, rows, columns] }
+    }
+
     /// The address of an element.
+    ///
+    /// # Safety
+    /// The tensors are those of the kernel; the element exists.
+    #[inline(always)]
+    pub(crate) unsafe fn at(&self, tensors: &[*mut u8], position: [usize; 5]) -> *mut i32 {
+        let offset = position.iter().zip(self.strides).map(|(at, stride)| at * stride).sum();
+        // SAFETY: the element is valid, as this function requires.
+        unsafe { tensors[self.slot].cast::<i32>().add(offset) }
+    }
+}
+
+/// A tensor of images that may have a depth.
+#[derive(Clone, Copy)]
+pub(crate) struct Volume<T> {
+    /// The images at depth 0.
+    pub(crate) image: Image<T>,
+    /// The stride of the depth, in elements.
+    pub(crate) depth: usize,
+}
+
+impl<T: Float> Volume<T> {
+    pub(crate) fn of(operand: &Operand, spatial: usize) -> Result<Self, Refusal> {
+        let strides = operand.layout.strides();
+        let [depth, rows, columns] = three(spatial, 0, &strides[2..]);
+        let image = Image {
+            slot: operand.slot,
+            run: RowConverter::of(operand.data_type)?,
+            strides: [strides[0], strides[1], rows, columns],
+        };
+        Ok(Self { image, depth })
+    }
+
+    /// The address of an element: image, channel, depth, row, column.
     ///
     /// # Safety
     /// The tensors are those of the kernel; the element exists.
@@ -23,12 +77,21 @@ impl Index {
     pub(crate) unsafe fn at(
         &self,
         tensors: &[*mut u8],
-        [image, channel, row, column]: [usize; 4],
-    ) -> *mut i32 {
-        let [images, channels, rows, columns] = self.strides;
-        let offset = image * images + channel * channels + row * rows + column * columns;
+        [image, channel, depth, row, column]: [usize; 5],
+    ) -> *mut u8 {
         // SAFETY: the element is valid, as this function requires.
-        unsafe { tensors[self.slot].cast::<i32>().add(offset) }
+        unsafe {
+            let first = self.image.at(tensors[self.image.slot], [image, channel, row, column]);
+            first.add(depth * self.depth * self.image.run.size)
+        }
+    }
+
+    /// Whether the elements of a channel are contiguous.
+    pub(crate) fn is_run(&self, [depth, rows, columns]: [usize; 3]) -> bool {
+        let [_, _, row, column] = self.image.strides;
+        (columns == 1 || column == 1)
+            && (rows == 1 || row == columns)
+            && (depth == 1 || self.depth == rows * columns)
     }
 }
 
@@ -37,39 +100,55 @@ pub(crate) struct PoolPlan<T> {
     pub(crate) shape: Shape,
     pub(crate) isa: Isa,
     /// x or its gradient.
-    pub(crate) x: Image<T>,
+    pub(crate) x: Volume<T>,
     /// y or its gradient.
-    pub(crate) y: Image<T>,
+    pub(crate) y: Volume<T>,
     pub(crate) index: Option<Index>,
 }
 
 impl<T: Float> PoolPlan<T> {
     /// Whether both images are channels last in the compute type.
     pub(crate) fn is_last(&self) -> bool {
-        let last = |image: &Image<T>| image.run.same && image.strides[1] == 1;
+        let last = |volume: &Volume<T>| volume.image.run.same && volume.image.strides[1] == 1;
         self.shape.channels >= 4 && last(&self.x) && last(&self.y)
     }
 
     /// Estimated nanoseconds on one thread.
     pub(crate) fn work(&self) -> f64 {
         let planes = (self.shape.batch * self.shape.channels) as f64;
-        let [inputs, outputs] = [self.shape.input, self.shape.output].map(|size| (size[0] * size[1]) as f64);
-        let window = (0..2).map(|i| self.shape.window[i].min(self.shape.input[i]) as f64).product::<f64>();
+        let [inputs, outputs] =
+            [self.shape.input, self.shape.output].map(|size| size.iter().product::<usize>() as f64);
+        let window = (0..3).map(|i| self.shape.window[i].min(self.shape.input[i]) as f64).product::<f64>();
         planes * (20.0 + inputs * 0.2 + outputs * (0.3 + 0.06 * window)) * size_of::<T>() as f64 / 4.0
     }
 }
 
-/// A pooling with two spatial dimensions; the first is 1 if there is only one.
+/// A pooling with three spatial dimensions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) pooling: Pooling,
     pub(crate) batch: usize,
     pub(crate) channels: usize,
-    pub(crate) input: [usize; 2],
-    pub(crate) output: [usize; 2],
-    pub(crate) window: [usize; 2],
-    pub(crate) stride: [usize; 2],
-    pub(crate) padding: [usize; 2],
+    pub(crate) input: [usize; 3],
+    pub(crate) output: [usize; 3],
+    pub(crate) window: [usize; 3],
+    pub(crate) stride: [usize; 3],
+    pub(crate) padding: [usize; 3],
+}
+
+/// The depths and rows of a window.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lines {
+    pub(crate) depth: Span,
+    pub(crate) rows: Span,
+}
+
+impl Lines {
+    /// How many there are.
+    #[inline(always)]
+    pub(crate) fn count(&self) -> usize {
+        self.depth.len * self.rows.len
+    }
 }
 
 /// The positions of a window along one dimension.
@@ -90,7 +169,9 @@ pub(crate) enum Zero {
     First,
     /// After the first row inside.
     AfterRow,
-    ChannelsLast,
+    /// After the rows of the first depth inside.
+    AfterRows,
+    Last,
 }
 
 impl Shape {
@@ -101,15 +182,39 @@ impl Shape {
             pooling: problem.pooling,
             batch: dims[0],
             channels: dims[1],
-            input: two(s, 1, &problem.input),
-            output: two(s, 1, &problem.output),
-            window: two(s, 1, &problem.window),
-            stride: two(s, 1, &problem.stride),
-            padding: two(s, 0, &problem.pre_padding),
+            input: three(s, 1, &problem.input),
+            output: three(s, 1, &problem.output),
+            window: three(s, 1, &problem.window),
+            stride: three(s, 1, &problem.stride),
+            padding: three(s, 0, &problem.pre_padding),
         }
     }
 
-    /// The positions of the windows of one row or column of y.
+    /// How many rows y has in all depths.
+    pub(crate) fn rows(&self) -> usize {
+        self.output[DEPTH] * self.output[ROWS]
+    }
+
+    /// The depth of a row of y, and its index there.
+    #[inline(always)]
+    pub(crate) fn place(&self, row: usize) -> [usize; 2] {
+        [row / self.output[ROWS], row % self.output[ROWS]]
+    }
+
+    /// The depths and rows of the windows of one row of y, counted over all depths.
+    #[inline(always)]
+    pub(crate) fn lines(&self, row: usize) -> Lines {
+        let [depth, row] = self.place(row);
+        Lines { depth: self.span(DEPTH, depth), rows: self.span(ROWS, row) }
+    }
+
+    /// The index of a position of a plane without gaps.
+    #[inline(always)]
+    pub(crate) fn index(&self, depth: usize, row: usize, column: usize) -> usize {
+        (depth * self.input[ROWS] + row) * self.input[COLUMNS] + column
+    }
+
+    /// The positions of the windows of one depth, row or column of y.
     #[inline(always)]
     pub(crate) fn span(&self, axis: usize, at: usize) -> Span {
         // Both are counted from the first element of the padding.
@@ -123,23 +228,28 @@ impl Shape {
 
     /// The columns of y whose windows are inside x.
     pub(crate) fn inner(&self) -> std::ops::Range<usize> {
-        let (stride, end) = (self.stride[1], self.padding[1] + self.input[1]);
-        let high = if end < self.window[1] { 0 } else { (end - self.window[1]) / stride + 1 };
-        let high = high.min(self.output[1]);
-        self.padding[1].div_ceil(stride).min(high)..high
+        let [input, window, stride, padding, output] =
+            [&self.input, &self.window, &self.stride, &self.padding, &self.output].map(|of| of[COLUMNS]);
+        let end = padding + input;
+        let high = if end < window { 0 } else { (end - window) / stride + 1 };
+        let high = high.min(output);
+        padding.div_ceil(stride).min(high)..high
     }
 
     /// When the zeros of a window are compared.
     #[inline(always)]
-    pub(crate) fn zero(&self, rows: &Span, columns: &Span) -> Zero {
+    pub(crate) fn zero(&self, lines: &Lines, columns: &Span) -> Zero {
+        let Lines { depth, rows } = lines;
         if self.pooling != (Pooling::Maximum { zeros: true }) {
             Zero::Never
-        } else if rows.before || columns.before {
+        } else if depth.before || rows.before || columns.before {
             Zero::First
         } else if columns.after {
             Zero::AfterRow
         } else if rows.after {
-            Zero::ChannelsLast
+            Zero::AfterRows
+        } else if depth.after {
+            Zero::Last
         } else {
             Zero::Never
         }
@@ -147,11 +257,11 @@ impl Shape {
 
     /// The divisor of a sum.
     #[inline(always)]
-    pub(crate) fn divisor<T: Float>(&self, rows: &Span, columns: &Span) -> T {
+    pub(crate) fn divisor<T: Float>(&self, lines: &Lines, columns: &Span) -> T {
         T::from_f64(match self.pooling {
-            Pooling::MeanInside => (rows.len * columns.len).max(1) as f64,
+            Pooling::MeanInside => (lines.count() * columns.len).max(1) as f64,
             // The window may be larger than any tensor.
-            _ => self.window[0] as f64 * self.window[1] as f64,
+            _ => self.window.iter().map(|side| *side as f64).product(),
         })
     }
 
@@ -167,11 +277,20 @@ impl Shape {
 #[inline(always)]
 pub(crate) unsafe fn store_indices<V: Vector>(indices: V, count: usize, to: *mut i32, stride: usize) {
     let mut values = [V::Scalar::ZERO; MAX_LANES];
+    let mut whole = [0; MAX_LANES];
     // SAFETY: the instructions and elements are valid, as this function requires; no vector has more lanes than there are values.
     unsafe {
         indices.store(values.as_mut_ptr());
-        for (i, value) in values[..count].iter().enumerate() {
-            to.add(i * stride).write_unaligned(value.to_f64() as i32);
+        // All of them, so that they are converted as vectors.
+        for (whole, value) in whole.iter_mut().zip(&values) {
+            *whole = value.to_f64() as i32;
+        }
+        if stride == 1 {
+            to.cast::<u8>().copy_from_nonoverlapping(whole.as_ptr().cast(), count * size_of::<i32>());
+            return;
+        }
+        for (i, value) in whole[..count].iter().enumerate() {
+            to.add(i * stride).write_unaligned(*value);
         }
     }
 }

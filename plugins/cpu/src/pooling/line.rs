@@ -1,0 +1,305 @@
+//! A row of windows: rows of x are combined into one, and then the columns of that.
+
+use crate::dtype::element::ComputeType;
+use crate::pooling::channels_first::Plane;
+use crate::pooling::shape::{COLUMNS, DEPTH, Lines, ROWS, Shape, Zero};
+use crate::problem::resample::Pooling;
+use crate::simd::vector::{Float, Lanewise, MAX_LANES, Vector};
+use crate::tensor::combine::{Combine, Largest, Sum, fold_row};
+
+/// Rows with more padding than this, and four times their own elements, are computed window by window.
+const LONGEST: usize = 4096;
+
+/// What is known of all rows.
+pub(crate) struct Line<T> {
+    /// Elements of a row of x with its padding; none where rows are computed window by window.
+    padded: usize,
+    /// What positions outside x count as.
+    outside: T,
+    /// The number of columns inside x by column of y, where means are of these.
+    counts: Vec<T>,
+}
+
+impl<T: Float> Line<T> {
+    pub(crate) fn of(shape: &Shape) -> Self {
+        let [input, output, window, stride] =
+            [&shape.input, &shape.output, &shape.window, &shape.stride].map(|of| of[COLUMNS]);
+        let span =
+            (output - 1).saturating_mul(stride).saturating_add(window).max(shape.padding[COLUMNS] + input);
+        let is_long = span > 4 * input + LONGEST || output == 1;
+        let count = |column| T::from_f64(shape.span(COLUMNS, column).len.max(1) as f64);
+        let outside = match shape.pooling {
+            Pooling::Maximum { zeros: false } => T::from_f64(f64::NEG_INFINITY),
+            _ => T::ZERO,
+        };
+        let mut counts = Vec::new();
+        if shape.pooling == Pooling::MeanInside && !is_long {
+            counts.extend((0..output).map(count));
+            counts.resize(output + MAX_LANES, T::ONE);
+        }
+        Self { padded: if is_long { 0 } else { span }, outside, counts }
+    }
+
+    /// Elements of the row that is combined: vectors may be read behind its end.
+    pub(crate) fn len(&self) -> usize {
+        if self.padded == 0 { 0 } else { self.padded + 2 * MAX_LANES }
+    }
+
+    /// Makes the row ready.
+    ///
+    /// # Safety
+    /// The row is writable for [`Line::len`] elements.
+    #[inline(always)]
+    pub(crate) unsafe fn fill(&self, row: *mut T) {
+        for i in 0..self.len() {
+            // SAFETY: the elements are valid, as this function requires.
+            unsafe { row.add(i).write(self.outside) };
+        }
+    }
+
+    /// Computes a row of y.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions; the plane has the lines, `row` is [filled](Line::fill), and `to` is writable for the
+    /// columns of y.
+    #[inline(always)]
+    pub(crate) unsafe fn run<V: Vector<Scalar = T>>(
+        &self,
+        shape: &Shape,
+        plane: Plane<T>,
+        lines: &Lines,
+        row: *mut T,
+        to: *mut T,
+    ) {
+        // SAFETY: as this function requires.
+        unsafe {
+            match (self.padded, shape.is_maximum()) {
+                (0, true) => single::<V, Largest>(shape, plane, lines, to),
+                (0, false) => single::<V, Sum>(shape, plane, lines, to),
+                (_, true) => self.row::<V, Largest>(shape, plane, lines, row, to),
+                (_, false) => self.row::<V, Sum>(shape, plane, lines, row, to),
+            }
+        }
+    }
+
+    /// As [`Line::run`].
+    #[inline(always)]
+    unsafe fn row<V: Vector<Scalar = T>, J: Combine>(
+        &self,
+        shape: &Shape,
+        plane: Plane<T>,
+        lines: &Lines,
+        row: *mut T,
+        to: *mut T,
+    ) {
+        let is_cut = [lines.depth, lines.rows].iter().any(|span| span.before || span.after);
+        let start = if is_cut { self.outside } else { J::start() };
+        // SAFETY: the columns behind the padding are in the row, and the plane has the lines.
+        unsafe {
+            if shape.stride[COLUMNS] > 2 {
+                // The windows of the row before are where its padding was.
+                self.fill(row);
+            }
+            let middle = row.add(shape.padding[COLUMNS]);
+            let mut at = 0;
+            while at < shape.input[COLUMNS] {
+                let lanes = V::lanes(0, (shape.input[COLUMNS] - at).min(V::LANES));
+                let mut total = V::splat(start);
+                for depth in lines.depth.first..lines.depth.first + lines.depth.len {
+                    for line in lines.rows.first..lines.rows.first + lines.rows.len {
+                        total = J::vector(total, V::load_lanes(plane.line(depth, line).add(at), lanes));
+                    }
+                }
+                total.store_lanes(middle.add(at), lanes);
+                at += V::LANES;
+            }
+            self.columns::<V, J>(shape, lines, row, to);
+        }
+    }
+
+    /// The windows of the combined row.
+    ///
+    /// # Safety
+    /// As [`Line::run`]; the row has been combined.
+    #[inline(always)]
+    unsafe fn columns<V: Vector<Scalar = T>, J: Combine>(
+        &self,
+        shape: &Shape,
+        lines: &Lines,
+        row: *mut T,
+        to: *mut T,
+    ) {
+        let [output, window, stride] = [&shape.output, &shape.window, &shape.stride].map(|of| of[COLUMNS]);
+        let mut column = 0;
+        // SAFETY: vectors begin before the end of the padded row, behind which there are two more; `to` has the columns.
+        unsafe {
+            if stride > 2 {
+                combine_columns::<V, J>(row, (output - 1) * stride + 1, window);
+            }
+            while column < output {
+                let count = (output - column).min(V::LANES);
+                let mut total = V::splat(J::start());
+                let first = row.add(column * stride).cast_const();
+                match stride {
+                    1 => {
+                        for at in 0..window {
+                            total = J::merge_vector(total, V::load(first.add(at)));
+                        }
+                    }
+                    2 => {
+                        for at in 0..window {
+                            let (near, far) = (V::load(first.add(at)), V::load(first.add(at + V::LANES)));
+                            total = J::merge_vector(total, near.unzip(far).0);
+                        }
+                    }
+                    _ => total = picked(first, stride, count),
+                }
+                if !shape.is_maximum() {
+                    total = total.lanewise(Lanewise::Div, self.divisors(shape, lines, column));
+                }
+                total.store_lanes(to.add(column), V::lanes(0, count));
+                column += V::LANES;
+            }
+        }
+    }
+
+    /// What the sums of some columns are divided by.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions; the column exists.
+    #[inline(always)]
+    unsafe fn divisors<V: Vector<Scalar = T>>(&self, shape: &Shape, lines: &Lines, column: usize) -> V {
+        // SAFETY: as many counts as a vector has lanes follow those of the columns.
+        unsafe {
+            if self.counts.is_empty() {
+                return V::splat(T::from_f64(shape.window.iter().map(|side| *side as f64).product()));
+            }
+            let lines = V::splat(T::from_f64(lines.count().max(1) as f64));
+            V::load(self.counts.as_ptr().add(column)).lanewise(Lanewise::Mul, lines)
+        }
+    }
+}
+
+/// Combines the elements of the window that begins at each of `len` columns, in place.
+///
+/// # Safety
+/// The processor has the vector's instructions; the row has the windows, and two vectors behind them.
+#[inline(always)]
+unsafe fn combine_columns<V: Vector, J: Combine>(row: *mut V::Scalar, len: usize, window: usize) {
+    let mut at = 0;
+    // SAFETY: the elements are valid, as this function requires; what a vector reads is behind what was written.
+    unsafe {
+        while at < len {
+            let lanes = V::lanes(0, (len - at).min(V::LANES));
+            let mut total = V::load(row.add(at));
+            for next in 1..window {
+                total = J::merge_vector(total, V::load(row.add(at + next)));
+            }
+            total.store_lanes(row.add(at), lanes);
+            at += V::LANES;
+        }
+    }
+}
+
+/// Every `stride`-th of `count` elements.
+///
+/// # Safety
+/// The processor has the vector's instructions; the elements are readable.
+#[inline(always)]
+unsafe fn picked<V: Vector>(from: *const V::Scalar, stride: usize, count: usize) -> V {
+    let mut values = [V::Scalar::ZERO; MAX_LANES];
+    // SAFETY: the elements are readable, as this function requires; no vector has more lanes than there are values.
+    unsafe {
+        for (i, value) in values[..count].iter_mut().enumerate() {
+            *value = from.add(i * stride).read();
+        }
+        V::load(values.as_ptr())
+    }
+}
+
+/// A row of y, window by window: each is a sum or maximum of runs.
+///
+/// # Safety
+/// As [`Line::run`].
+#[inline(always)]
+unsafe fn single<V: Vector, J: Combine>(
+    shape: &Shape,
+    plane: Plane<V::Scalar>,
+    lines: &Lines,
+    to: *mut V::Scalar,
+) {
+    let [depth, rows, width] = [DEPTH, ROWS, COLUMNS].map(|axis| shape.input[axis]);
+    for column in 0..shape.output[COLUMNS] {
+        let span = shape.span(COLUMNS, column);
+        // Rows without gaps are one run, and depths without gaps, too.
+        let are_rows = span.len == width && plane.row == width;
+        let are_depths = are_rows && lines.rows.len == rows && (depth == 1 || plane.depth == rows * width);
+        let [mut depths, mut of_rows, mut len] = [lines.depth.len, lines.rows.len, span.len];
+        if are_rows {
+            (of_rows, len) = (of_rows.min(1), len * of_rows);
+        }
+        if are_depths {
+            (depths, len) = (depths.min(1), len * depths);
+        }
+        let mut total = J::start::<V::Scalar>();
+        if len > 0 && shape.is_maximum() && shape.zero(lines, &span) != Zero::Never {
+            total = V::Scalar::ZERO;
+        }
+        // SAFETY: the positions of spans are inside the plane, and `to` has the column.
+        unsafe {
+            for depth in lines.depth.first..lines.depth.first + depths {
+                for row in lines.rows.first..lines.rows.first + of_rows {
+                    let from = plane.line(depth, row).wrapping_add(span.first);
+                    total = J::merge(total, fold_row::<V, J>(from, len));
+                }
+            }
+            if !shape.is_maximum() {
+                total = total / shape.divisor(lines, &span);
+            } else if lines.count() * span.len == 0 && shape.zero(lines, &span) != Zero::Never {
+                total = V::Scalar::ZERO;
+            }
+            to.add(column).write_unaligned(total);
+        }
+    }
+}
+
+/// The maximum of a window at the side, and its index.
+///
+/// # Safety
+/// The plane has the window's rows.
+#[inline(always)]
+pub(crate) unsafe fn edge<T: Float>(
+    shape: &Shape,
+    plane: Plane<T>,
+    lines: &Lines,
+    column: usize,
+) -> (T, i32) {
+    let columns = shape.span(COLUMNS, column);
+    let zero = shape.zero(lines, &columns);
+    let is_empty = lines.count() * columns.len == 0;
+    let mut best = (T::from_f64(f64::NEG_INFINITY), -1);
+    let mut found = zero == Zero::First;
+    if found || (zero != Zero::Never && is_empty) {
+        best.0 = T::ZERO;
+    }
+    let [depths, rows] =
+        [lines.depth, lines.rows].map(|span| span.first..span.first + if is_empty { 0 } else { span.len });
+    for depth in depths {
+        for row in rows.clone() {
+            for at in columns.first..columns.first + columns.len {
+                // SAFETY: the positions of spans are inside the plane.
+                let value = unsafe { plane.line(depth, row).wrapping_add(at).read_unaligned() };
+                if !found || value > best.0 || (value.is_nan() && !best.0.is_nan()) {
+                    (best, found) = ((value, shape.index(depth, row, at) as i32), true);
+                }
+            }
+            let is_first = depth == lines.depth.first;
+            let is_now = (zero == Zero::AfterRow && is_first && row == rows.start)
+                || (zero == Zero::AfterRows && is_first && row + 1 == rows.end);
+            if is_now && T::ZERO > best.0 {
+                best = (T::ZERO, -1);
+            }
+        }
+    }
+    if zero == Zero::Last && T::ZERO > best.0 { (T::ZERO, -1) } else { best }
+}

@@ -1,0 +1,181 @@
+//! Windows of several channels that are side by side: a lane for each channel.
+
+use crate::dtype::element::ComputeType;
+use crate::pooling::shape::{Lines, Shape, Span, Zero};
+use crate::simd::row::read;
+use crate::simd::vector::{Float, Lanewise, Vector};
+
+/// Vectors of channels that are computed together, so that their maxima or sums overlap.
+pub(crate) const TOGETHER: usize = 4;
+
+/// An image whose channels are side by side.
+#[derive(Clone, Copy)]
+pub(crate) struct Windows<T> {
+    /// The first channel of the first element.
+    pub(crate) from: *const T,
+    /// Strides of depth, rows and columns.
+    pub(crate) strides: [usize; 3],
+    /// Whether indices are wanted.
+    pub(crate) indexed: bool,
+}
+
+/// Maxima of the elements so far, and their indices.
+struct Best<V, const N: usize> {
+    best: [V; N],
+    indices: [V; N],
+    /// Whether there were elements.
+    begun: bool,
+}
+
+impl<V: Vector, const N: usize> Best<V, N> {
+    /// Compares with a zero of the padding.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions.
+    #[inline(always)]
+    unsafe fn add_zero(&mut self) {
+        // SAFETY: this function requires the instructions.
+        unsafe {
+            for (best, index) in self.best.iter_mut().zip(&mut self.indices) {
+                *index = V::zero().where_larger(*best, V::splat(-V::Scalar::ONE), *index);
+                *best = best.lanewise(Lanewise::Max, V::zero());
+            }
+        }
+    }
+}
+
+impl<T: Float> Windows<T> {
+    /// The address of an element.
+    #[inline(always)]
+    fn at(&self, [depth, row, column]: [usize; 3]) -> *const T {
+        let [depths, rows, columns] = self.strides;
+        self.from.wrapping_add(depth * depths + row * rows + column * columns)
+    }
+
+    /// The maxima of a window in `N` vectors of channels, and their indices, or the means; `lanes` if there are less channels than a vector
+    /// has lanes.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions; the channels from `first` on exist.
+    #[inline(always)]
+    pub(crate) unsafe fn value<V: Vector<Scalar = T>, const N: usize>(
+        &self,
+        shape: &Shape,
+        first: usize,
+        (lines, columns): (&Lines, &Span),
+        lanes: Option<V::Lanes>,
+    ) -> [[V; N]; 2] {
+        let channels = Self { from: self.from.wrapping_add(first), ..*self };
+        // SAFETY: this function requires the channels, and the instructions.
+        unsafe {
+            if shape.is_maximum() {
+                channels.largest(shape, lines, columns, lanes)
+            } else {
+                [channels.mean(shape, lines, columns, lanes), [V::zero(); N]]
+            }
+        }
+    }
+
+    /// As [`Windows::value`].
+    #[inline(always)]
+    unsafe fn largest<V: Vector<Scalar = T>, const N: usize>(
+        &self,
+        shape: &Shape,
+        lines: &Lines,
+        columns: &Span,
+        lanes: Option<V::Lanes>,
+    ) -> [[V; N]; 2] {
+        let zero = shape.zero(lines, columns);
+        // SAFETY: the positions of spans are inside x.
+        unsafe {
+            let none = [V::splat(-T::ONE); N];
+            if lines.count() == 0 || columns.len == 0 {
+                let outside = if zero == Zero::Never { T::from_f64(f64::NEG_INFINITY) } else { T::ZERO };
+                return [[V::splat(outside); N], none];
+            }
+            let mut so_far = Best { best: [V::zero(); N], indices: none, begun: zero == Zero::First };
+            let last_row = lines.rows.first + lines.rows.len - 1;
+            for depth in lines.depth.first..lines.depth.first + lines.depth.len {
+                for row in lines.rows.first..=last_row {
+                    self.row(shape, [depth, row], columns, lanes, &mut so_far);
+                    let is_first = depth == lines.depth.first;
+                    if (zero == Zero::AfterRow && is_first && row == lines.rows.first)
+                        || (zero == Zero::AfterRows && is_first && row == last_row)
+                    {
+                        so_far.add_zero();
+                    }
+                }
+            }
+            if zero == Zero::Last {
+                so_far.add_zero();
+            }
+            [so_far.best, so_far.indices]
+        }
+    }
+
+    /// Adds a row of a window to the maxima.
+    ///
+    /// # Safety
+    /// As [`Windows::value`]; the columns are inside.
+    #[inline(always)]
+    unsafe fn row<V: Vector<Scalar = T>, const N: usize>(
+        &self,
+        shape: &Shape,
+        [depth, row]: [usize; 2],
+        columns: &Span,
+        lanes: Option<V::Lanes>,
+        so_far: &mut Best<V, N>,
+    ) {
+        for column in columns.first..columns.first + columns.len {
+            let from = self.at([depth, row, column]);
+            // SAFETY: the element is inside x, and has the channels.
+            unsafe {
+                let own = V::splat(T::from_f64(shape.index(depth, row, column) as f64));
+                for (n, (best, index)) in so_far.best.iter_mut().zip(&mut so_far.indices).enumerate() {
+                    let value = read::<V>(from.wrapping_add(n * V::LANES), lanes);
+                    if !so_far.begun {
+                        // The first one counts even if it is minus infinity.
+                        (*best, *index) = (value, own);
+                    } else if self.indexed {
+                        *index = value.where_larger(*best, own, *index);
+                        *best = value.where_larger(*best, value, *best);
+                    } else {
+                        *best = best.lanewise(Lanewise::Max, value);
+                    }
+                }
+            }
+            so_far.begun = true;
+        }
+    }
+
+    /// As [`Windows::value`].
+    #[inline(always)]
+    unsafe fn mean<V: Vector<Scalar = T>, const N: usize>(
+        &self,
+        shape: &Shape,
+        lines: &Lines,
+        columns: &Span,
+        lanes: Option<V::Lanes>,
+    ) -> [V; N] {
+        // SAFETY: the positions of spans are inside x.
+        unsafe {
+            let mut sums = [V::zero(); N];
+            for depth in lines.depth.first..lines.depth.first + lines.depth.len {
+                for row in lines.rows.first..lines.rows.first + lines.rows.len {
+                    for column in columns.first..columns.first + columns.len {
+                        let from = self.at([depth, row, column]);
+                        for (n, sum) in sums.iter_mut().enumerate() {
+                            let value = read::<V>(from.wrapping_add(n * V::LANES), lanes);
+                            *sum = sum.lanewise(Lanewise::Add, value);
+                        }
+                    }
+                }
+            }
+            let divisor = V::splat(shape.divisor(lines, columns));
+            for sum in &mut sums {
+                *sum = sum.lanewise(Lanewise::Div, divisor);
+            }
+            sums
+        }
+    }
+}
