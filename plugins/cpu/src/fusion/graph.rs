@@ -430,11 +430,11 @@ fn dtype_of(compute: Compute) -> DataType {
     }
 }
 
-/// An operand of the chain's own shape.
+/// An operand of the chain's own shape. A dimension of 1 has no stride, as with other operands: those that are equal are one input.
 fn of_own_shape(operand: &Operand) -> Broadcast {
     let mut strides = [0; MAX_RANK];
-    for (to, stride) in strides.iter_mut().zip(operand.layout.strides()) {
-        *to = *stride;
+    for ((to, stride), dim) in strides.iter_mut().zip(operand.layout.strides()).zip(operand.layout.dims()) {
+        *to = if *dim == 1 { 0 } else { *stride };
     }
     Broadcast { operand: *operand, strides }
 }

@@ -14,5 +14,7 @@ pub mod norm;
 pub mod relu_backward;
 #[cfg(test)]
 mod relu_backward_tests;
+#[cfg(test)]
+mod softmax_tests;
 pub mod state;
 pub mod uses;

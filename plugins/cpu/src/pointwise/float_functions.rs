@@ -1,6 +1,6 @@
 //! The functions of single and of double precision.
 
-use crate::pointwise::functions::{All, Functions, RowFunction};
+use crate::pointwise::functions::{All, ColumnFunction, Functions, RowFunction};
 use crate::pointwise::smooth::{Smooth, with_constant};
 use crate::pointwise::smooth_vectors::{exactly, in_single};
 use crate::pointwise::transcendental::exponential;
@@ -10,6 +10,7 @@ use crate::simd::vector::Vector;
 impl Functions for f64 {
     const TIME: f64 = 8.0;
     const SOFTMAX: Option<RowFunction<Self>> = None;
+    const SOFTMAX_COLUMNS: Option<ColumnFunction<Self>> = None;
 
     #[inline(always)]
     fn exponential(self) -> Self {
@@ -39,6 +40,9 @@ impl Functions for f32 {
     const TIME: f64 = 0.4;
     // SAFETY: the caller of a `RowFunction` promises the instruction set and the rows.
     const SOFTMAX: Option<RowFunction<Self>> = Some(|isa, rows| unsafe { isa.run_vectors(rows) });
+    // SAFETY: the same for a `ColumnFunction` and columns.
+    const SOFTMAX_COLUMNS: Option<ColumnFunction<Self>> =
+        Some(|isa, columns| unsafe { isa.run_vectors(columns) });
 
     #[inline(always)]
     fn exponential(self) -> Self {

@@ -6,11 +6,15 @@
 
 use crate::pointwise::smooth::Smooth;
 use crate::pointwise::softmax::Softmax;
+use crate::pointwise::softmax_columns::SoftmaxColumns;
 use crate::simd::isa::Isa;
 use crate::simd::vector::{Float, Vector};
 
 /// Computes rows at an instruction set that the processor supports.
 pub(crate) type RowFunction<T> = unsafe fn(Isa, Softmax<T>);
+
+/// The same of columns.
+pub(crate) type ColumnFunction<T> = unsafe fn(Isa, SoftmaxColumns<T>);
 
 /// Scalars with functions.
 pub(crate) trait Functions: Float {
@@ -25,6 +29,9 @@ pub(crate) trait Functions: Float {
 
     /// Softmax of rows, if it has its own kernel.
     const SOFTMAX: Option<RowFunction<Self>>;
+
+    /// Softmax of columns, if it has its own kernel.
+    const SOFTMAX_COLUMNS: Option<ColumnFunction<Self>>;
 
     /// A function of each element of some vectors.
     ///

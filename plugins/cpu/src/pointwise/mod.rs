@@ -19,6 +19,8 @@ pub(crate) mod schedule;
 pub(crate) mod smooth;
 pub(crate) mod smooth_vectors;
 pub(crate) mod softmax;
+pub(crate) mod softmax_columns;
+pub(crate) mod softmax_short;
 #[cfg(test)]
 mod tests;
 pub(crate) mod transcendental;

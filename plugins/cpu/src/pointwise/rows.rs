@@ -6,9 +6,10 @@
 use crate::kernel::{Facts, Kernel, Refusal};
 use crate::layout::MAX_RANK;
 use crate::pointwise::chain::Chain;
-use crate::pointwise::functions::{Functions, RowFunction};
+use crate::pointwise::functions::{ColumnFunction, Functions, RowFunction};
 use crate::pointwise::program::{Bindings, Program, SPREADS};
 use crate::pointwise::softmax::Softmax;
+use crate::pointwise::softmax_columns::SoftmaxColumns;
 use crate::problem::Operand;
 use crate::simd::isa::Isa;
 use crate::tensor::loop_nest::LoopNest;
@@ -37,6 +38,15 @@ enum Access<T> {
     One(usize, RowConverter<T>),
 }
 
+/// A softmax of columns: rows of the chain whose neighbours are side by side.
+#[derive(Clone, Copy)]
+struct Columns<T> {
+    input: usize,
+    /// Strides within a row of the input and the result.
+    strides: [usize; 2],
+    run: ColumnFunction<T>,
+}
+
 /// A planned chain with reductions.
 pub(crate) struct Rows<T> {
     program: Program<T>,
@@ -48,6 +58,8 @@ pub(crate) struct Rows<T> {
     len: usize,
     /// The input and the function, if the chain is a softmax of contiguous rows.
     softmax: Option<(usize, RowFunction<T>)>,
+    /// The same if it is one of columns that are side by side.
+    columns: Option<Columns<T>>,
     workers: Workers,
 }
 
@@ -109,7 +121,38 @@ impl<T: Functions> Rows<T> {
         let is_run = |access: &Access<T>| matches!(access, Access::Row(row) if row.is_run());
         let softmax =
             program.softmax().filter(|(input, _)| is_run(&output) && inputs.get(*input).is_some_and(is_run));
-        Ok(Self { program, inputs, output, nest, len, softmax, workers })
+        let columns = program.softmax().filter(|_| softmax.is_none()).and_then(|(input, _)| {
+            let (Access::Row(from), Access::Row(to)) = (inputs.get(input)?, &output) else { return None };
+            let strides = [from.column()?, to.column()?];
+            let are_columns = nest.inner_strides[input] == 1 && nest.inner_strides[TENSORS - 1] == 1;
+            are_columns.then_some(Columns { input, strides, run: T::SOFTMAX_COLUMNS? })
+        });
+        Ok(Self { program, inputs, output, nest, len, softmax, columns, workers })
+    }
+
+    /// Computes the softmax of rows that are columns in memory.
+    ///
+    /// # Safety
+    /// As [`Kernel::run`].
+    unsafe fn columns(&self, tensors: &[*mut u8], columns: Columns<T>, rows: std::ops::Range<usize>) {
+        let (Access::Row(from), Access::Row(to)) = (&self.inputs[columns.input], &self.output) else {
+            return;
+        };
+        let nest = &self.nest;
+        let mut row = rows.start;
+        while row < rows.end {
+            let first = row % nest.len;
+            let offsets = nest.position(row / nest.len).offsets;
+            let count = (nest.len - first).min(rows.end - row);
+            // SAFETY: this function requires the tensors, which have the rows.
+            unsafe {
+                let x = from.first(tensors, offsets[columns.input] + first).cast_const().cast();
+                let y = to.first(tensors, offsets[TENSORS - 1] + first).cast();
+                let of = SoftmaxColumns { x, y, len: self.len, columns: count, strides: columns.strides };
+                (columns.run)(self.program.isa, of);
+            }
+            row += count;
+        }
     }
 
     /// Values of a row's buffer.
@@ -230,10 +273,12 @@ impl<T: Functions> Rows<T> {
 
 impl<T: Functions> Kernel for Rows<T> {
     fn facts(&self) -> Facts {
-        Facts::new(
-            if self.softmax.is_some() { "softmax of rows" } else { "row by row" },
-            self.workers.threads(),
-        )
+        let name = match (self.softmax.is_some(), self.columns.is_some()) {
+            (true, _) => "softmax of rows",
+            (false, true) => "softmax of columns",
+            (false, false) => "row by row",
+        };
+        Facts::new(name, self.workers.threads())
     }
 
     fn scratch_size(&self) -> usize {
@@ -251,6 +296,11 @@ impl<T: Functions> Kernel for Rows<T> {
             if let Some(softmax) = self.softmax {
                 // SAFETY: the tensors are valid, as this function requires; each worker computes rows of its own.
                 unsafe { self.softmax(shared.all(), softmax, rows, buffers) };
+                return;
+            }
+            if let Some(columns) = self.columns {
+                // SAFETY: the tensors are valid, as this function requires; no two workers have a row in common.
+                unsafe { self.columns(shared.all(), columns, rows) };
                 return;
             }
             let mut bindings = Bindings::null();

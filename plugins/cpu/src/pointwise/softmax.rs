@@ -3,6 +3,7 @@
 //! Lines of operations would have the same passes. But rows of a hundred values are too short for the overhead of lists of operations, and
 //! for the latency of the horizontal maximum and sum: each pass goes over several short rows before the next one begins.
 
+use crate::pointwise::softmax_short::LONGEST;
 use crate::pointwise::transcendental::LN_2;
 use crate::simd::isa::Isa;
 use crate::simd::vector::{Lanewise, MAX_LANES, Vector, VectorTask, WHOLE};
@@ -14,6 +15,9 @@ const TOGETHER: usize = 4;
 /// Short rows that are computed together: more would not fit the registers.
 const ROWS: usize = 2;
 
+/// Rows of up to so many vectors are computed twice as many at once.
+const FEW: usize = 8;
+
 /// The longest of these: together they stay in the L1 cache.
 const SHORT: usize = 1024;
 
@@ -23,7 +27,7 @@ const SHORT: usize = 1024;
 /// # Safety
 /// The processor has the vector's instructions.
 #[inline(always)]
-unsafe fn weight<V: Vector<Scalar = f32>>(x: V) -> V {
+pub(crate) unsafe fn weight<V: Vector<Scalar = f32>>(x: V) -> V {
     /// Below this, the result is 0.
     const LOWEST: f32 = -104.0;
     const COEFFICIENTS: [f32; 5] = [0.041_898_02, 0.166_676_37, 0.499_991_48, 0.999_999_7, 1.0];
@@ -66,6 +70,23 @@ impl VectorTask<f32> for Softmax<f32> {
         let mut row = 0;
         // SAFETY: the instructions, and all rows are valid, as this function requires.
         unsafe {
+            if self.are_packed::<V>() {
+                self.packed::<V>();
+                return;
+            }
+            if self.len <= LONGEST.min(2 * V::LANES) && self.rows >= V::LANES / 2 {
+                while row < self.rows {
+                    self.transposed::<V>(row);
+                    row += V::LANES;
+                }
+                return;
+            }
+            if self.len <= FEW * V::LANES {
+                while row + 2 * ROWS <= self.rows {
+                    self.some::<V, { 2 * ROWS }>(row);
+                    row += 2 * ROWS;
+                }
+            }
             if self.len <= SHORT {
                 while row + ROWS <= self.rows {
                     self.some::<V, ROWS>(row);
@@ -90,6 +111,8 @@ impl Softmax<f32> {
         let len = self.len;
         let whole = len - len % V::LANES;
         let many = whole - whole % (TOGETHER * V::LANES);
+        // SAFETY: this function requires the instructions.
+        let lanes = unsafe { V::lanes(0, len - whole) };
         // The values after the last whole vector; the lanes of minus infinity are never the maximum, and add 0 to the sum.
         let mut last = [[f32::NEG_INFINITY; MAX_LANES]; R];
         // SAFETY: this function requires the instructions, and `len` values of x and y in each row.
@@ -97,8 +120,8 @@ impl Softmax<f32> {
             let mut most = [V::zero(); R];
             for (row, most) in most.iter_mut().enumerate() {
                 let x = self.x.add((first + row) * self.strides[0]);
-                for i in whole..len {
-                    last[row][i - whole] = x.add(i).read_unaligned();
+                if whole < len {
+                    V::load_lanes(x.add(whole), lanes).store_lanes(last[row].as_mut_ptr(), lanes);
                 }
                 // NaN is ignored here, but makes the sum NaN.
                 let mut largest = [V::splat(f32::NEG_INFINITY); TOGETHER];
@@ -158,10 +181,7 @@ impl Softmax<f32> {
                 }
                 if whole < len {
                     let end = V::load(last[row].as_ptr()).lanewise(Lanewise::Mul, factor);
-                    end.store(last[row].as_mut_ptr());
-                    for i in whole..len {
-                        y.add(i).write_unaligned(last[row][i - whole]);
-                    }
+                    end.store_lanes(y.add(whole), lanes);
                 }
             }
         }

@@ -38,6 +38,11 @@ impl<T: Float> Row<T> {
         self.nest.runs() == 1 && (self.nest.len == 1 || self.nest.inner_strides[1] == 1)
     }
 
+    /// The stride of a row's elements, if it is the same for all of them and they are values of the compute type.
+    pub(crate) fn column(&self) -> Option<usize> {
+        (self.run.same && self.nest.runs() == 1).then_some(self.nest.inner_strides[1])
+    }
+
     /// The first element of a row.
     ///
     /// # Safety

@@ -1,0 +1,105 @@
+//! Softmax of rows that are shorter than a vector or two.
+
+use crate::pointwise::softmax::{Softmax, weight};
+use crate::pointwise::softmax_columns::SoftmaxColumns;
+use crate::simd::vector::{Lanewise, MAX_LANES, Vector, VectorTask};
+
+/// The longest row that is transposed.
+pub(crate) const LONGEST: usize = 2 * MAX_LANES;
+
+/// Exchanges rows and columns of a square of vectors. Each pass interleaves its first half with the second.
+///
+/// # Safety
+/// The processor has the vector's instructions.
+#[inline(always)]
+unsafe fn transpose<V: Vector>(square: &mut [V; MAX_LANES]) {
+    let mut lanes = V::LANES;
+    while lanes > 1 {
+        let from = *square;
+        for i in 0..V::LANES / 2 {
+            // SAFETY: this function requires the instructions.
+            let (low, high) = unsafe { from[i].zip(from[i + V::LANES / 2]) };
+            (square[2 * i], square[2 * i + 1]) = (low, high);
+        }
+        lanes /= 2;
+    }
+}
+
+impl Softmax<f32> {
+    /// Rows of 2, 4, 8 or 16 values without gaps: a vector holds whole ones, whose lanes are combined among themselves.
+    #[inline(always)]
+    pub(crate) fn are_packed<V: Vector<Scalar = f32>>(&self) -> bool {
+        self.len.is_power_of_two() && self.len <= V::LANES && self.strides == [self.len; 2]
+    }
+
+    /// Computes packed rows.
+    ///
+    /// # Safety
+    /// As [`VectorTask::run`]; the rows [are packed](Softmax::are_packed).
+    #[inline(always)]
+    pub(crate) unsafe fn packed<V: Vector<Scalar = f32>>(&self) {
+        let count = self.len * self.rows;
+        let mut at = 0;
+        while at < count {
+            // SAFETY: the values below the count are valid, as this function requires, and groups of lanes end where rows end.
+            unsafe {
+                let lanes = V::lanes(0, (count - at).min(V::LANES));
+                let x = V::load_lanes(self.x.add(at), lanes);
+                let mut most = x;
+                let mut distance = self.len / 2;
+                while distance > 0 {
+                    most = most.lanewise(Lanewise::NotBelow, most.swapped(distance));
+                    distance /= 2;
+                }
+                let power = weight(x.lanewise(Lanewise::Sub, most));
+                let (mut sum, mut distance) = (power, self.len / 2);
+                while distance > 0 {
+                    sum = sum.lanewise(Lanewise::Add, sum.swapped(distance));
+                    distance /= 2;
+                }
+                power.lanewise(Lanewise::Div, sum).store_lanes(self.y.add(at), lanes);
+            }
+            at += V::LANES;
+        }
+    }
+
+    /// Computes as many rows as a vector has lanes from `first` on, or the last ones: they become columns in between.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions; the rows exist and have at most [`LONGEST`] values.
+    #[inline(always)]
+    pub(crate) unsafe fn transposed<V: Vector<Scalar = f32>>(&self, first: usize) {
+        let rows = (self.rows - first).min(V::LANES);
+        let mut columns = [0.0; LONGEST * MAX_LANES];
+        let to = columns.as_mut_ptr();
+        // SAFETY: the rows exist, as this function requires; there is room for a vector for each value of a row.
+        unsafe {
+            for at in (0..self.len).step_by(V::LANES) {
+                let some = (self.len - at).min(V::LANES);
+                let mut square = [V::zero(); MAX_LANES];
+                for (row, values) in square[..rows].iter_mut().enumerate() {
+                    let from = self.x.add((first + row) * self.strides[0] + at);
+                    *values = V::load_lanes(from, V::lanes(0, some));
+                }
+                transpose(&mut square);
+                for (i, values) in square[..some].iter().enumerate() {
+                    values.store(to.add((at + i) * V::LANES));
+                }
+            }
+            let columns = V::LANES;
+            SoftmaxColumns { x: to, y: to, len: self.len, columns, strides: [columns; 2] }.run::<V>();
+            for at in (0..self.len).step_by(V::LANES) {
+                let some = (self.len - at).min(V::LANES);
+                let mut square = [V::zero(); MAX_LANES];
+                for (i, values) in square[..some].iter_mut().enumerate() {
+                    *values = V::load(to.add((at + i) * V::LANES));
+                }
+                transpose(&mut square);
+                for (row, values) in square[..rows].iter().enumerate() {
+                    let to = self.y.add((first + row) * self.strides[1] + at);
+                    values.store_lanes(to, V::lanes(0, some));
+                }
+            }
+        }
+    }
+}
