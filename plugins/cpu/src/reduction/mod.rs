@@ -1,6 +1,7 @@
 //! Reductions: sums, products, extremes and norms along some dimensions.
 //!
-//! If the fastest dimension is reduced, results are computed one by one ([`rows`]), else many at once ([`columns`]). Few results of many
+//! If the fastest dimension is reduced, results are computed one by one ([`rows`]), or short rows transposed ([`short`]), else many at once
+//! ([`columns`]). Few results of many
 //! elements are divided into parts, whose number depends on the shape alone.
 //!
 //! Sums of up to some thousand values, maxima and minima are in the compute type, sums of these in double precision. Products and sums of
@@ -14,12 +15,14 @@
 pub(crate) mod columns;
 pub(crate) mod rows;
 pub(crate) mod shape;
+pub(crate) mod short;
 #[cfg(test)]
 mod tests;
 
 use hipdnn_plugin_sdk::graph::{DataType, ReductionMode};
 
 use crate::dtype::element::{Compute, Element};
+use crate::gemm::pack::pack_of;
 use crate::kernel::{Facts, Kernel, Refusal};
 use crate::problem::reduction::Reduction;
 use crate::reduction::shape::{BUFFER, Shape, Task};
@@ -36,6 +39,12 @@ const MAX_PARTS: usize = 16;
 
 /// Elements that are worth a part.
 const PART: usize = 1 << 15;
+
+/// Rows of at most so many elements are transposed.
+const SHORT: usize = 32;
+
+/// So many of them at a time.
+const COLUMNS: usize = 2 * BUFFER / SHORT;
 
 /// Plans a reduction for an instruction set.
 pub(crate) fn plan(
@@ -79,19 +88,28 @@ fn plan_in<T: Float>(
                 own[axis] = *dim;
             }
         }
-        LoopNest::new(&own[..dims.len()], [strides, y.layout.strides()], 0)
+        // Elements of one result are added to the same one of y, so that its strides must not keep their dimensions apart.
+        let y_strides =
+            if reduced { &[0; crate::layout::MAX_RANK][..dims.len()] } else { y.layout.strides() };
+        LoopNest::new(&own[..dims.len()], [strides, y_strides], 0)
     };
     let (kept, reduced) = (nest_over(false), nest_over(true));
     let nearest = (0..dims.len()).filter(|axis| dims[*axis] > 1).min_by_key(|axis| strides[*axis]);
     let by_rows = nearest.is_none_or(|axis| reduction.reduced[axis]);
     let outputs = kept.runs() * kept.len;
-    let tasks = if by_rows { outputs } else { kept.runs() * kept.len.div_ceil(BUFFER) };
+    // Short rows are transposed, so that many are reduced at once.
+    let is_short = by_rows && reduction.count <= SHORT && kept.len >= SHORT && reduced.runs() == 1;
+    let pack = if is_short { pack_of("in", x.data_type).ok() } else { None };
+    let is_short = pack.is_some();
+    let by_rows = by_rows && !is_short;
+    let block = if is_short { COLUMNS } else { BUFFER };
+    let tasks = if by_rows { outputs } else { kept.runs() * kept.len.div_ceil(block) };
     let inner = if by_rows { reduced.inner_strides[0] } else { kept.inner_strides[0] };
     let direct = run.same && inner == 1;
     let elements = outputs as f64 * reduction.count as f64;
     let parts = (outputs.saturating_mul(reduction.count) / PART)
         .min(MAX_PARTS.div_ceil(tasks))
-        .min(reduction.count)
+        .min(if is_short { 1 } else { reduction.count })
         .max(1);
     let work = elements * if direct { 0.15 } else { 1.0 } + tasks as f64 * 10.0;
     let shape = Shape {
@@ -102,6 +120,8 @@ fn plan_in<T: Float>(
         x_slot: x.slot,
         run,
         by_rows,
+        pack,
+        block,
         direct,
         y_slot: y.slot,
         compute,
@@ -118,7 +138,12 @@ fn plan_in<T: Float>(
 
 impl<T: Float> Kernel for Shape<T> {
     fn facts(&self) -> Facts {
-        Facts::new(if self.by_rows { "row by row" } else { "columns" }, self.workers.threads())
+        let name = match (self.by_rows, self.pack.is_some()) {
+            (true, _) => "row by row",
+            (false, true) => "short rows",
+            (false, false) => "columns",
+        };
+        Facts::new(name, self.workers.threads())
     }
 
     /// Bytes of the partial results.
@@ -149,7 +174,9 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
     unsafe fn run<V: Vector<Scalar = T>>(self) {
         // SAFETY: the processor has the vector's instructions, as this function requires.
         unsafe {
-            if self.shape.by_rows {
+            if self.shape.pack.is_some() {
+                with_combine!(self.shape.mode, J => self.short_rows::<V, J>());
+            } else if self.shape.by_rows {
                 with_combine!(self.shape.mode, J => self.rows::<V, J>());
             } else {
                 with_combine!(self.shape.mode, J => self.columns::<V, J>());

@@ -3,6 +3,7 @@
 use hipdnn_plugin_sdk::graph::ReductionMode;
 
 use crate::dtype::element::{Compute, Element};
+use crate::gemm::pack::Pack;
 use crate::simd::isa::Isa;
 use crate::tensor::loop_nest::LoopNest;
 use crate::tensor::row_converter::RowConverter;
@@ -22,6 +23,10 @@ pub(crate) struct Shape<T> {
     pub(crate) run: RowConverter<T>,
     /// Whether the fastest dimension is reduced.
     pub(crate) by_rows: bool,
+    /// What transposes rows that are short.
+    pub(crate) pack: Option<Pack<T>>,
+    /// Results of a task that are computed together, if not row by row.
+    pub(crate) block: usize,
     /// Whether the innermost elements are read in place.
     pub(crate) direct: bool,
     pub(crate) y_slot: usize,

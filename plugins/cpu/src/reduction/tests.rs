@@ -56,7 +56,16 @@ fn modes() -> impl Iterator<Item = ReductionMode> {
 fn every_mode_along_any_dimensions() {
     use DataType::{Bfloat16, Double, Float, Half, Int8, Int32};
     let mut random = Random::new(31);
-    for dims in [&[70][..], &[5, 67], &[9, 6, 2], &[2, 17, 3, 5], &[33, 2, 2, 4], &[3, 1100]] {
+    for dims in [
+        &[70][..],
+        &[5, 67],
+        &[9, 6, 2],
+        &[2, 17, 3, 5],
+        &[33, 2, 2, 4],
+        &[3, 1100],
+        &[90, 3, 5],
+        &[1, 6, 1, 50],
+    ] {
         for fold_row in 1..1 << dims.len() {
             for which in 0..3 {
                 for mode in modes() {
