@@ -11,6 +11,7 @@ use hipdnn_plugin_planner::in_own_frame;
 use crate::conv::as_matmul;
 use crate::conv::backward_weights::channels::{self, BackwardWeightsByChannel};
 use crate::conv::backward_weights::rows::BackwardWeights;
+use crate::conv::cropped::Crop;
 use crate::conv::direct::problem::{Direct, Scheme};
 use crate::conv::direct_small::kernel::{DirectSmall, suits};
 use crate::conv::im2col::choice;
@@ -121,7 +122,13 @@ pub(crate) fn plan(
             RowConverter::<f64>::of(operand.data_type)?;
         }
     }
-    plan_problem(&Problem::new(c, compute, isa, settings, epilogue))
+    match Crop::of(c)? {
+        Some(crop) => {
+            let kernel = plan_problem(&Problem::new(&crop.convolution, compute, isa, settings, epilogue))?;
+            Ok(crop.around(kernel))
+        }
+        None => plan_problem(&Problem::new(c, compute, isa, settings, epilogue)),
+    }
 }
 
 /// The type in which sums are exact where they have to be.

@@ -11,6 +11,7 @@
 pub(crate) mod as_matmul;
 pub(crate) mod backward_weights;
 pub(crate) mod cost;
+pub(crate) mod cropped;
 pub(crate) mod direct;
 pub(crate) mod direct_small;
 pub(crate) mod epilogue;

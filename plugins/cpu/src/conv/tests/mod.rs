@@ -1,6 +1,7 @@
 mod algorithms;
 mod bytes;
 mod converted;
+mod cropped;
 mod direct;
 mod direct_small;
 mod epilogue;

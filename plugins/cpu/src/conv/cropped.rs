@@ -1,0 +1,100 @@
+//! Filters of which only a part meets the image: the rest, which lies in the padding at every output, is left out.
+
+use hipdnn_plugin_sdk::graph::Tensor;
+
+use crate::kernel::{Choice, Facts, Kernel, MAX_TENSORS, Refusal};
+use crate::layout::{Layout, element_bits};
+use crate::problem::convolution::{Convolution, Direction};
+
+/// A convolution with the part of its filter that meets the image.
+pub(crate) struct Crop {
+    pub(crate) convolution: Convolution,
+    /// Bytes from the first element of the filter to that of the part.
+    offset: usize,
+}
+
+/// The part of the elements of a window along a dimension: those that meet the image at some output.
+fn part(c: &Convolution, axis: usize) -> std::ops::Range<usize> {
+    let (pre, stride, dilation) = (c.pre_padding[axis], c.stride[axis], c.dilation[axis]);
+    let last = (c.output[axis] - 1).saturating_mul(stride);
+    let first = pre.saturating_sub(last).div_ceil(dilation).min(pre / dilation);
+    let end = (c.input[axis] - 1).saturating_add(pre) / dilation + 1;
+    // At least one element, whatever it meets.
+    let first = first.min(c.window[axis] - 1);
+    first..end.clamp(first + 1, c.window[axis])
+}
+
+impl Crop {
+    /// The smaller convolution; none where every element of the filter meets the image.
+    pub(crate) fn of(c: &Convolution) -> Result<Option<Self>, Refusal> {
+        let bits = element_bits(c.w.data_type)?;
+        let is_whole = (0..c.spatial).all(|axis| part(c, axis) == (0..c.window[axis]));
+        // The gradient of the filter has zeros in the rest.
+        if is_whole || c.direction == Direction::BackwardFilter || bits < 8 {
+            return Ok(None);
+        }
+        let mut convolution = *c;
+        let strides = c.w.layout.strides();
+        let mut dims: Vec<i64> = c.w.layout.dims().iter().map(|dim| *dim as i64).collect();
+        let mut elements = 0;
+        for axis in 0..c.spatial {
+            let part = part(c, axis);
+            let in_memory = if c.mirrored { c.window[axis] - part.end } else { part.start };
+            elements += in_memory * strides[2 + axis];
+            dims[2 + axis] = part.len() as i64;
+            convolution.window[axis] = part.len();
+            convolution.pre_padding[axis] -= part.start * c.dilation[axis];
+        }
+        let strides: Vec<i64> = strides.iter().map(|stride| *stride as i64).collect();
+        convolution.w.layout = Layout::of(&Tensor::new(0, c.w.data_type, &dims, &strides))?;
+        Ok(Some(Self { convolution, offset: elements * (bits / 8) }))
+    }
+
+    /// The kernel of the whole convolution, from that of the smaller one.
+    pub(crate) fn around(&self, kernel: Box<dyn Kernel>) -> Box<dyn Kernel> {
+        Box::new(Cropped { kernel, slot: self.convolution.w.slot, offset: self.offset })
+    }
+}
+
+struct Cropped {
+    kernel: Box<dyn Kernel>,
+    /// The filter.
+    slot: usize,
+    offset: usize,
+}
+
+impl Cropped {
+    /// The tensors, of the filter the part.
+    fn part<'p>(&self, tensors: &[*mut u8], pointers: &'p mut [*mut u8; MAX_TENSORS]) -> &'p [*mut u8] {
+        let pointers = &mut pointers[..tensors.len()];
+        pointers.copy_from_slice(tensors);
+        pointers[self.slot] = pointers[self.slot].wrapping_add(self.offset);
+        pointers
+    }
+}
+
+impl Kernel for Cropped {
+    fn scratch_size(&self) -> usize {
+        self.kernel.scratch_size()
+    }
+
+    unsafe fn check(&self, tensors: &[*mut u8]) -> Result<(), Refusal> {
+        let mut pointers = [std::ptr::null_mut(); MAX_TENSORS];
+        // SAFETY: this function requires the tensors, and the filter has the part.
+        unsafe { self.kernel.check(self.part(tensors, &mut pointers)) }
+    }
+
+    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
+        let mut pointers = [std::ptr::null_mut(); MAX_TENSORS];
+        // SAFETY: this function requires the tensors and the memory, and the filter has the part.
+        unsafe { self.kernel.run(self.part(tensors, &mut pointers), scratch) };
+    }
+
+    fn facts(&self) -> Facts {
+        self.kernel.facts()
+    }
+
+    fn choices(&self) -> Vec<&Choice> {
+        self.kernel.choices()
+    }
+}
