@@ -169,15 +169,34 @@ impl<T: Float> Band<T> {
             return unsafe { self.dilated::<V>() };
         }
         for row in self.rows.clone() {
-            for column in 0..self.shape.output[1] {
+            let mut column = 0;
+            while column < self.shape.output[1] {
+                let together = self.is_inside(column);
                 let mut channel = 0;
                 while channel < self.channels {
-                    // SAFETY: row and column are of the output, and lanes beyond the last channel are not touched.
-                    unsafe { self.vector::<V>(row, column, channel) };
+                    // SAFETY: row and columns are of the output, and lanes beyond the last channel are not touched.
+                    unsafe {
+                        if together {
+                            self.vector::<V, TOGETHER>(row, column, channel);
+                        } else {
+                            self.vector::<V, 1>(row, column, channel);
+                        }
+                    }
                     channel += V::LANES;
                 }
+                column += if together { TOGETHER } else { 1 };
             }
         }
+    }
+
+    /// Whether the windows of this column of the output and of those after it that are computed together are inside the image's columns.
+    fn is_inside(&self, column: usize) -> bool {
+        let shape = &self.shape;
+        let first = (column * shape.stride[1]) as isize - shape.padding[1];
+        let reach = (TOGETHER - 1) * shape.stride[1] + (shape.window[1] - 1) * shape.dilation[1];
+        column + TOGETHER <= shape.output[1]
+            && first >= 0
+            && first + (reach as isize) < shape.input[1] as isize
     }
 
     /// Dilated input, element by element of the output.
@@ -231,37 +250,67 @@ impl<T: Float> Band<T> {
         }
     }
 
+    /// `N` elements of a row in one vector of channels: they share loads of the filter. More than one are inside the image's columns.
+    ///
+    /// # Safety
+    /// As [`Band::run`]; the elements exist.
     #[inline(always)]
-    unsafe fn vector<V: Vector<Scalar = T>>(&self, row: usize, column: usize, channel: usize) {
-        let (height, width) = (self.shape.input[0] as isize, self.shape.input[1] as isize);
+    unsafe fn vector<V: Vector<Scalar = T>, const N: usize>(
+        &self,
+        row: usize,
+        column: usize,
+        channel: usize,
+    ) {
+        let shape = &self.shape;
+        let (height, width) = (shape.input[0] as isize, shape.input[1] as isize);
+        let step = shape.stride[1] * self.input_strides[1];
         // SAFETY: elements outside of the image are skipped, and lanes beyond the last channel are not touched.
         unsafe {
             let lanes = V::lanes(0, (self.channels - channel).min(V::LANES));
-            let taps = self.taps.add(channel);
-            let mut sum = V::zero();
-            for i in 0..self.shape.window[0] {
-                let y = (row * self.shape.stride[0] + i * self.shape.dilation[0]) as isize
-                    - self.shape.padding[0];
+            let (taps, mut sums) = (self.taps.add(channel), [V::zero(); N]);
+            for i in 0..shape.window[0] {
+                let y = (row * shape.stride[0] + i * shape.dilation[0]) as isize - shape.padding[0];
                 if y < 0 || y >= height {
                     continue;
                 }
-                for j in 0..self.shape.window[1] {
-                    let x = (column * self.shape.stride[1] + j * self.shape.dilation[1]) as isize
-                        - self.shape.padding[1];
+                for j in 0..shape.window[1] {
+                    let x = (column * shape.stride[1] + j * shape.dilation[1]) as isize - shape.padding[1];
                     if x < 0 || x >= width {
                         continue;
                     }
-                    let value = V::load_lanes(self.element(y, x).add(channel), lanes);
-                    let tap = taps.add((i * self.shape.window[1] + j) * self.channels);
-                    sum = value.mul_add(V::load_lanes(tap, lanes), sum);
+                    let tap = V::load_lanes(taps.add((i * shape.window[1] + j) * self.channels), lanes);
+                    let from = self.element(y, x).add(channel);
+                    for n in 0..N {
+                        sums[n] = V::load_lanes(from.wrapping_add(n * step), lanes).mul_add(tap, sums[n]);
+                    }
                 }
             }
-            let values = taps.add(self.shape.window[0] * self.shape.window[1] * self.channels);
+            self.put::<V, N>(sums, [row, column, channel], lanes);
+        }
+    }
+
+    /// Writes elements that [`Band::vector`] has summed.
+    ///
+    /// # Safety
+    /// As [`Band::vector`].
+    #[inline(always)]
+    unsafe fn put<V: Vector<Scalar = T>, const N: usize>(
+        &self,
+        sums: [V; N],
+        [row, column, channel]: [usize; 3],
+        lanes: V::Lanes,
+    ) {
+        let [rows, columns] = self.output_strides;
+        let offset = (row - self.rows.start) * rows + column * columns + channel;
+        // SAFETY: the elements exist, and there is a factor and a summand for each channel behind the filter.
+        unsafe {
+            let values = self.taps.add(self.shape.taps() * self.channels + channel);
             let factor = V::load_lanes(values, lanes);
             let summand = V::load_lanes(values.add(self.channels), lanes);
-            let [rows, columns] = self.output_strides;
-            let to = self.output.add((row - self.rows.start) * rows + column * columns + channel);
-            self.with_epilogue(sum, factor, summand).store_lanes(to, lanes);
+            for n in 0..N {
+                let to = self.output.add(offset + n * columns);
+                self.with_epilogue(sums[n], factor, summand).store_lanes(to, lanes);
+            }
         }
     }
 }
