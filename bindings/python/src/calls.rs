@@ -6,13 +6,14 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::array::Described;
 use crate::device::Place;
 use crate::dlpack;
 use crate::plan::Plan;
+use crate::protocols::Described;
 use crate::signature::{self, Known, Signature, Torch};
 use crate::storage::has_memory;
 use crate::streams::Consumer;
+use crate::view::Guard;
 
 /// What tensors have to begin at.
 const ALIGNMENT: usize = 16;
@@ -110,7 +111,7 @@ impl Calls {
         let Some(signature) = self.signature(torch, arguments)? else { return Ok(None) };
         let call = self.known().get(signature.words.as_slice()).map(Arc::clone);
         match call {
-            Some(call) if torch.is_plain(py)? => call.run(py, torch, &signature.addresses),
+            Some(call) if torch.is_plain(py)? => call.run(arguments, torch, &signature.addresses),
             _ => Ok(None),
         }
     }
@@ -173,10 +174,11 @@ impl Call {
     /// Computes with tensors at these addresses, which their owner keeps meanwhile.
     fn run<'py>(
         &self,
-        py: Python<'py>,
+        arguments: &Bound<'py, PyTuple>,
         torch: &Torch,
         addresses: &[usize],
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let py = arguments.py();
         let mut pointers = Vec::with_capacity(self.inputs.len() + self.written);
         for input in &self.inputs {
             match addresses.get(*input) {
@@ -209,10 +211,11 @@ impl Call {
         if place != Place::Host && stream.is_none() {
             return Ok(None);
         }
+        let hold =
+            || arguments.iter().chain(made.iter().cloned()).map(|tensor| Guard::object(&tensor)).collect();
+        let (stream, allocator) = (stream.unwrap_or_default(), torch.exchange.allocator);
         // SAFETY: the tensors have the plan's layouts, as those of the same signature had, and are kept until the work is queued.
-        unsafe {
-            Plan::queue(plan, &pointers, stream.unwrap_or_default(), &[], torch.exchange.allocator, false)
-        }?;
+        unsafe { Plan::queue(plan, &pointers, stream, &[], allocator, false, hold) }?;
         if self.is_one {
             return Ok(self.results.first().copied().flatten().and_then(|at| made.into_iter().nth(at)));
         }

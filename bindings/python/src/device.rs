@@ -10,7 +10,8 @@ use hipdnn_plugin_sdk::hip::{EnteredDevice, Hip};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::{Failure, dlpack, later};
+use crate::dlpack;
+use crate::error::Failure;
 
 /// Whose memory arrays lie in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,20 +200,4 @@ impl Stream {
             Ok(done?)
         }
     }
-}
-
-/// Waits for all work of a device.
-#[pyfunction]
-pub fn synchronize(py: Python<'_>, device: Place) -> PyResult<()> {
-    py.detach(|| {
-        let _entered = device.enter(Stream::default())?;
-        // SAFETY: the default stream always is.
-        match unsafe { device.gpu(Stream::default()) }? {
-            Some(gpu) => Ok(gpu.synchronize()?),
-            None => Ok(()),
-        }
-    })
-    .map_err(Failure::into_py)?;
-    later::sweep();
-    Ok(())
 }

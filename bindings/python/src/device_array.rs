@@ -11,8 +11,10 @@ use pyo3::types::{PyBytes, PyCapsule, PyDict, PyTuple};
 
 use crate::device::{Place, Stream};
 use crate::dlpack::{DataType, Managed, Tensor, VERSION, Versioned};
+use crate::error::Failure;
 use crate::memory::DeviceMemory;
-use crate::{Failure, streams};
+use crate::streams;
+use crate::view::Numbers;
 
 /// An array in the memory of a GPU, which other libraries take by DLPack or ``__cuda_array_interface__``.
 #[pyclass(subclass, frozen, module = "hipdnn._native")]
@@ -33,14 +35,15 @@ impl DeviceArray {
     #[new]
     fn new(
         py: Python<'_>,
-        dims: Vec<i64>,
-        strides: Vec<i64>,
+        dims: Numbers,
+        strides: Numbers,
         data_type: String,
         device: Place,
     ) -> PyResult<Self> {
         let dtype = DataType::of_name(&data_type).ok_or_else(|| {
             PyValueError::new_err(format!("data_type is {data_type:?}, which no array has"))
         })?;
+        let (Numbers(dims), Numbers(strides)) = (dims, strides);
         if dims.len() != strides.len() || dims.iter().any(|dim| *dim < 0) {
             return Err(PyValueError::new_err(format!(
                 "an array of shape {dims:?} with strides {strides:?}"

@@ -5,13 +5,15 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pyo3::prelude::*;
-
 /// How often this process was forked off another.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
+/// How often this process was forked off another.
+pub fn count() -> u32 {
+    FORKS.load(Ordering::Relaxed)
+}
+
 /// Has all locks begin anew, in a child that was just forked.
-#[pyfunction]
 pub fn forked() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }

@@ -1,12 +1,17 @@
-//! What is given back once the work of a GPU is done.
+//! What is given back once work is done: a GPU's, or that of a thread whose caller was interrupted.
 
-use std::sync::{Mutex, PoisonError};
+use std::mem;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use hipdnn_plugin_sdk::gpu::{Event, Gpu};
+use pyo3::prelude::*;
 
-use crate::Failure;
-use crate::array::Guard;
+use crate::background::{self, Work};
 use crate::device::{Place, Stream};
+use crate::error::Failure;
+use crate::view::Guard;
 
 /// Happens when the work that a stream had is done.
 pub struct Mark {
@@ -54,21 +59,91 @@ impl Drop for Mark {
     }
 }
 
-static KEPT: Mutex<Vec<(Mark, Vec<Guard>)>> = Mutex::new(Vec::new());
+/// What the work is that arrays are kept for.
+enum Until {
+    Marked(Mark),
+    Ended(Arc<dyn Work>),
+}
+
+impl Until {
+    fn has_come(&self) -> bool {
+        match self {
+            Self::Marked(mark) => mark.has_happened(),
+            Self::Ended(work) => work.wait(Duration::ZERO),
+        }
+    }
+}
+
+static KEPT: Mutex<Vec<(Until, Vec<Guard>)>> = Mutex::new(Vec::new());
+
+/// How many of those that are kept wait for a thread. Threads change it that have the interpreter's lock.
+static ABANDONED: AtomicUsize = AtomicUsize::new(0);
+
+fn kept() -> MutexGuard<'static, Vec<(Until, Vec<Guard>)>> {
+    KEPT.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Keeps arrays until the work that uses them is done, and gives back those whose work is. The interpreter's lock is held.
 pub fn keep(mark: Mark, arrays: Vec<Guard>) {
-    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-    kept.push((mark, arrays));
-    drop(kept);
+    kept().push((Until::Marked(mark), arrays));
     sweep();
+}
+
+/// Keeps the arrays of an execution whose caller was interrupted until its thread is done. The interpreter's lock is held.
+pub fn abandon(work: Arc<dyn Work>, arrays: Vec<Guard>) {
+    kept().push((Until::Ended(work), arrays));
+    ABANDONED.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Gives back the arrays whose work is done. The interpreter's lock is held.
 pub fn sweep() {
-    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-    let done: Vec<_> = kept.extract_if(.., |(mark, _)| mark.has_happened()).collect();
+    let done: Vec<_> = kept().extract_if(.., |(until, _)| until.has_come()).collect();
+    let ended = done.iter().filter(|(until, _)| matches!(until, Until::Ended(_))).count();
+    ABANDONED.fetch_sub(ended, Ordering::Relaxed);
     // Their owners may call here.
-    drop(kept);
     drop(done);
+}
+
+/// Waits until no execution goes on whose caller was interrupted: it writes into arrays that another one may be given. Raises what the handler
+/// of a signal does.
+#[inline]
+pub fn settle(py: Python<'_>) -> PyResult<()> {
+    if ABANDONED.load(Ordering::Relaxed) == 0 { Ok(()) } else { settle_abandoned(py) }
+}
+
+#[cold]
+fn settle_abandoned(py: Python<'_>) -> PyResult<()> {
+    loop {
+        sweep();
+        let first = kept().iter().find_map(|(until, _)| match until {
+            Until::Ended(work) => Some(Arc::clone(work)),
+            Until::Marked(_) => None,
+        });
+        let Some(work) = first else { return Ok(()) };
+        py.detach(|| work.wait(background::TICK));
+        py.check_signals()?;
+    }
+}
+
+/// Forgets what threads of the parent do, in a child that was just forked and has none of them.
+pub fn forked() {
+    let of_parent: Vec<_> = kept().extract_if(.., |(until, _)| matches!(until, Until::Ended(_))).collect();
+    ABANDONED.store(0, Ordering::Relaxed);
+    mem::forget(of_parent);
+}
+
+/// Waits for all work of a device.
+#[pyfunction]
+pub fn synchronize(py: Python<'_>, device: Place) -> PyResult<()> {
+    py.detach(|| {
+        let _entered = device.enter(Stream::default())?;
+        // SAFETY: the default stream always is.
+        match unsafe { device.gpu(Stream::default()) }? {
+            Some(gpu) => Ok(gpu.synchronize()?),
+            None => Ok(()),
+        }
+    })
+    .map_err(Failure::into_py)?;
+    sweep();
+    Ok(())
 }

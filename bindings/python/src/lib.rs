@@ -2,93 +2,32 @@
 //!
 //! What a graph says (methods, shapes, names) is plain Python, which hands JSON over. Here is what has to be fast or touches
 //! memory: finding a library, choosing engines, and executing plans with arrays of any kind, without copies.
+//!
+//! From below to above, a module uses those before it: `error`, `dlpack`, `forks`, `background`, `device`, `view`, `storage`, `streams`,
+//! `memory`, `later`, `protocols`, `spec`, `session`, `plan`, `device_array`, `execute`, `library`, `signature`, `calls`, `router`.
 
-mod array;
+mod background;
 mod calls;
 mod device;
 mod device_array;
 mod dlpack;
+mod error;
+mod execute;
 mod forks;
-mod interface;
 mod later;
 mod library;
 mod memory;
 mod plan;
+mod protocols;
 mod router;
+mod session;
 mod signature;
 mod spec;
 mod storage;
 mod streams;
+mod view;
 
-use hipdnn_plugin_sdk::cuda::CudaError;
-use hipdnn_plugin_sdk::hip::HipError;
-use hipdnn_plugin_sdk::{PluginError, Refusal};
-use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
-
-pyo3::create_exception!(
-    hipdnn,
-    Error,
-    pyo3::exceptions::PyRuntimeError,
-    "What the library or this package could not do."
-);
-pyo3::create_exception!(
-    hipdnn,
-    ArrayError,
-    Error,
-    "An array that does not fit its tensor: shape, strides, type, device, or read-only."
-);
-
-/// Why something was not done, told apart from the interpreter.
-pub enum Failure {
-    /// The library's.
-    Library(hipdnn::Error),
-    /// A GPU's.
-    Device(String),
-    /// There are not so many bytes.
-    Memory(usize),
-}
-
-/// The result of what can fail.
-pub type Result<T> = std::result::Result<T, Failure>;
-
-impl Failure {
-    /// The same as Python has it.
-    fn into_py(self) -> PyErr {
-        match self {
-            Self::Memory(_) => PyMemoryError::new_err(self.to_string()),
-            _ => Error::new_err(self.to_string()),
-        }
-    }
-}
-
-impl std::fmt::Display for Failure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Library(error) => error.fmt(f),
-            Self::Device(words) => f.write_str(words),
-            Self::Memory(size) => write!(f, "no memory for a workspace of {size} bytes"),
-        }
-    }
-}
-
-impl From<hipdnn::Error> for Failure {
-    fn from(error: hipdnn::Error) -> Self {
-        Self::Library(error)
-    }
-}
-
-macro_rules! of_devices {
-    ($($error:ty),*) => {$(
-        impl From<$error> for Failure {
-            fn from(error: $error) -> Self {
-                Self::Device(error.to_string())
-            }
-        }
-    )*};
-}
-
-of_devices!(CudaError, HipError, PluginError, Refusal);
 
 /// A library that engines for GPUs look for: what people call it, its version, its file, and why it is not there.
 type Found = (&'static str, Option<String>, Option<String>, Option<String>);
@@ -115,14 +54,25 @@ fn hardware(py: Python<'_>) -> (Vec<Found>, Vec<FoundDevice>, Option<String>) {
     })
 }
 
+/// Has a child that was just forked begin without its parent's threads.
+#[pyfunction]
+fn forked() {
+    forks::forked();
+    background::become_main_thread();
+    later::forked();
+}
+
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add("Error", module.py().get_type::<Error>())?;
-    module.add("ArrayError", module.py().get_type::<ArrayError>())?;
-    module.add("Misaligned", module.py().get_type::<spec::Misaligned>())?;
-    module.add("Elsewhere", module.py().get_type::<spec::Elsewhere>())?;
+    let py = module.py();
+    background::find_main_thread(py)?;
+    module.add("Error", py.get_type::<error::Error>())?;
+    module.add("EngineError", py.get_type::<error::EngineError>())?;
+    module.add("ArrayError", py.get_type::<error::ArrayError>())?;
+    module.add("Misaligned", py.get_type::<error::Misaligned>())?;
+    module.add("Elsewhere", py.get_type::<error::Elsewhere>())?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-    module.add_class::<plan::TensorBase>()?;
+    module.add_class::<execute::TensorBase>()?;
     module.add_class::<library::Library>()?;
     module.add_class::<library::OperationGraph>()?;
     module.add_class::<plan::Plan>()?;
@@ -133,9 +83,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<router::Mode>()?;
     module.add_class::<router::Overrides>()?;
     module.add_function(wrap_pyfunction!(hardware, module)?)?;
-    module.add_function(wrap_pyfunction!(forks::forked, module)?)?;
+    module.add_function(wrap_pyfunction!(forked, module)?)?;
     module.add_function(wrap_pyfunction!(plan::noting, module)?)?;
     module.add_function(wrap_pyfunction!(streams::on_stream, module)?)?;
-    module.add_function(wrap_pyfunction!(device::synchronize, module)?)?;
-    module.add_function(wrap_pyfunction!(array::describe, module)?)
+    module.add_function(wrap_pyfunction!(later::synchronize, module)?)?;
+    module.add_function(wrap_pyfunction!(protocols::describe, module)?)
 }

@@ -6,93 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use hipdnn::{Backend, Engine, EngineConfig, ExecutionPlan, Handle, KnobSetting, KnobValue};
 use pyo3::prelude::*;
 
-use crate::device::{Place, Stream};
-use crate::forks::Lock;
+use crate::device::Place;
+use crate::error::Failure;
 use crate::plan::Plan;
+use crate::session::Session;
 use crate::spec::Spec;
-use crate::{Failure, Result};
-
-/// A library and handles that no thread uses at the moment.
-pub struct Session {
-    pub backend: Backend,
-    idle: Lock<Vec<Idle>>,
-}
-
-/// A handle that waits for work.
-struct Idle {
-    place: Place,
-    /// The stream of its last execution; none of handles that graphs are planned with, whose stream is never set: plans refer to
-    /// them for as long as they live, and streams end.
-    stream: Option<Stream>,
-    handle: Handle,
-}
-
-/// How many handles of a GPU keep their streams before one is given another.
-const MOST_STREAMS: usize = 8;
-
-impl Session {
-    /// Runs `f` with a handle of its own that plans for a device.
-    pub fn plan<R>(&self, place: Place, f: impl FnOnce(&Handle) -> hipdnn::Result<R>) -> Result<R> {
-        let _entered = place.enter(Stream::default())?;
-        // SAFETY: no stream is set.
-        Ok(unsafe { self.with(place, None, MOST_STREAMS, f) }?)
-    }
-
-    /// Runs `f` with a handle of its own that executes on a stream, whose device has been entered. While the stream is captured, a handle
-    /// of another stream does as well: engines may allocate for a new one, which ends captures.
-    ///
-    /// # Safety
-    /// The stream is a default stream or alive.
-    pub unsafe fn execute<R>(
-        &self,
-        place: Place,
-        stream: Stream,
-        is_captured: bool,
-        f: impl FnOnce(&Handle) -> hipdnn::Result<R>,
-    ) -> hipdnn::Result<R> {
-        // Host memory has no streams, and one kind of handle.
-        let stream = (place != Place::Host).then_some(stream);
-        // SAFETY: the stream is a default stream or alive, as this function requires.
-        unsafe { self.with(place, stream, if is_captured { 1 } else { MOST_STREAMS }, f) }
-    }
-
-    unsafe fn with<R>(
-        &self,
-        place: Place,
-        stream: Option<Stream>,
-        most: usize,
-        f: impl FnOnce(&Handle) -> hipdnn::Result<R>,
-    ) -> hipdnn::Result<R> {
-        let (mut before, handle) = match self.take(place, stream, most) {
-            Some(idle) => (idle.stream, idle.handle),
-            None => (None, Handle::new(&self.backend)?),
-        };
-        if stream.is_some() && before.is_none() {
-            before = Some(Stream::default());
-        }
-        if let Some(stream) = stream
-            && before != Some(stream)
-        {
-            // SAFETY: the stream is a default stream or alive, as the callers require.
-            unsafe { handle.set_stream(stream.raw()) }?;
-        }
-        let result = f(&handle);
-        self.idle.lock().push(Idle { place, stream, handle });
-        result
-    }
-
-    /// The handle with this stream that was used last, or one with another where there are at least as many.
-    fn take(&self, place: Place, stream: Option<Stream>, most: usize) -> Option<Idle> {
-        let mut idle = self.idle.lock();
-        let at = idle.iter().rposition(|of| of.place == place && of.stream == stream).or_else(|| {
-            let mut others =
-                idle.iter().enumerate().filter(|(_, of)| of.place == place && of.stream.is_some());
-            let first = others.next().map(|(at, _)| at);
-            first.filter(|_| stream.is_some() && others.count() + 1 >= most)
-        });
-        at.map(|at| idle.remove(at))
-    }
-}
 
 /// An open `libhipdnn_backend.so`.
 #[pyclass(frozen, module = "hipdnn._native")]
@@ -129,7 +47,7 @@ impl Library {
     fn new(py: Python<'_>, path: Option<PathBuf>) -> PyResult<Self> {
         let backend =
             py.detach(|| Backend::open(path.as_deref())).map_err(|error| Failure::from(error).into_py())?;
-        Ok(Self { session: Arc::new(Session { backend, idle: Lock::default() }) })
+        Ok(Self { session: Arc::new(Session::new(backend)) })
     }
 
     /// The file it was opened by.
@@ -167,7 +85,33 @@ impl Library {
         let plan = py
             .detach(|| session.plan(device, |handle| ExecutionPlan::from_bytes(handle, bytes)))
             .map_err(Failure::into_py)?;
-        Plan::new(session, plan, tensors, device)
+        Plan::new(session, Some(plan), tensors, device)
+    }
+
+    /// A plan of a graph that has nothing to compute: executions look at the arrays.
+    fn nothing(&self, tensors: Vec<Spec>, device: Place) -> PyResult<Plan> {
+        Plan::new(Arc::clone(&self.session), None, tensors, device)
+    }
+}
+
+/// Has the library's log go nowhere while it exists: the library reads the variable once, at the first line that is written. It is set by
+/// Python's own functions, which are not Python code, so that no signal's handler comes between.
+struct Quiet<'py>(Bound<'py, PyModule>);
+
+impl<'py> Quiet<'py> {
+    const VARIABLE: &'static str = "HIPDNN_LOG_FILE";
+
+    fn new(py: Python<'py>) -> PyResult<Self> {
+        let os = py.import("os")?;
+        os.call_method1("putenv", (Self::VARIABLE, os.getattr("devnull")?))?;
+        Ok(Self(os))
+    }
+}
+
+impl Drop for Quiet<'_> {
+    fn drop(&mut self) {
+        // The variable was set by the same module, so it can be unset.
+        drop(self.0.call_method1("unsetenv", (Self::VARIABLE,)));
     }
 }
 
@@ -207,8 +151,15 @@ impl OperationGraph {
     }
 
     /// Each engine: its name, id and plugin, its rank where it applies, and the reason where it does not.
+    /// With `quietly`, what the library logs meanwhile is kept off standard error.
     #[expect(clippy::type_complexity, reason = "a tuple for Python")]
-    fn explain(&self, py: Python<'_>) -> PyResult<Vec<(String, i64, String, Option<usize>, Option<String>)>> {
+    #[pyo3(signature = (quietly=false))]
+    fn explain(
+        &self,
+        py: Python<'_>,
+        quietly: bool,
+    ) -> PyResult<Vec<(String, i64, String, Option<usize>, Option<String>)>> {
+        let _quiet = quietly.then(|| Quiet::new(py)).transpose()?;
         let verdicts = self.with(py, hipdnn::OperationGraph::explain)?;
         Ok(verdicts
             .into_iter()
@@ -254,12 +205,13 @@ impl OperationGraph {
         let plan = self.with(py, |graph, _| {
             ExecutionPlan::new(&EngineConfig::new(&Engine::new(graph, engine)?, &settings)?)
         })?;
-        Plan::new(Arc::clone(&self.session), plan, tensors, self.place)
+        Plan::new(Arc::clone(&self.session), Some(plan), tensors, self.place)
     }
 
     /// The bytes of the graph and a plan of it.
     fn save(&self, py: Python<'_>, plan: &Plan) -> PyResult<Vec<u8>> {
-        self.with(py, |graph, _| plan.native().bytes_with(graph))
+        let plan = plan.native()?;
+        self.with(py, |graph, _| plan.bytes_with(graph))
     }
 
     /// Hands over which engines are best, best first; whether that was kept.

@@ -8,9 +8,9 @@ use hipdnn_plugin_sdk::cuda::EnteredContext;
 use hipdnn_plugin_sdk::gpu::{Event, Gpu};
 use pyo3::prelude::*;
 
-use crate::Failure;
 use crate::device::{Place, Stream};
 use crate::dlpack::{self, Allocator, DataType, Tensor, Versioned};
+use crate::error::Failure;
 
 /// No engine asks for more; the largest vectors of processors need 64.
 const ALIGNMENT: usize = 256;

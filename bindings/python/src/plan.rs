@@ -1,53 +1,27 @@
-//! Plans, executed with arrays.
+//! Plans, executed with memory at given addresses.
 
 use std::cell::RefCell;
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 use std::{mem, ptr};
 
 use hipdnn::{ExecutionPlan, Handle, VariantPack};
-use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::PyTuple;
 
-use crate::array::{Guard, view};
+use crate::background::{self, Pace};
 use crate::device::{Place, Stream};
-use crate::device_array::DeviceArray;
 use crate::dlpack::Allocator;
+use crate::error::{Error, Failure, Result};
 use crate::forks::Lock;
 use crate::later::{self, Mark};
-use crate::library::Session;
 use crate::memory::{LentMemory, Workspace, address_of, without_lock};
-use crate::spec::{Elsewhere, Spec};
-use crate::streams::Consumer;
-use crate::{ArrayError, Failure, Result};
-
-/// What tensors of Python are known by here.
-#[pyclass(subclass, frozen, module = "hipdnn._native")]
-pub struct TensorBase {
-    /// The number of the tensor in its graph.
-    uid: AtomicI64,
-}
-
-#[pymethods]
-impl TensorBase {
-    #[new]
-    fn new(uid: i64) -> Self {
-        Self { uid: AtomicI64::new(uid) }
-    }
-
-    #[getter]
-    fn uid(&self) -> i64 {
-        self.uid.load(Ordering::Relaxed)
-    }
-
-    /// Gives it another number.
-    fn _renumber(&self, uid: i64) {
-        self.uid.store(uid, Ordering::Relaxed);
-    }
-}
+use crate::session::Session;
+use crate::spec::Spec;
+use crate::view::Guard;
 
 /// Where an array lies, once one is given.
 pub type Address = Option<*mut c_void>;
@@ -70,12 +44,15 @@ const MOST_WORKSPACES: usize = 32;
 /// An execution plan: an engine's own, for one graph, on one device.
 #[pyclass(frozen, module = "hipdnn._native")]
 pub struct Plan {
-    plan: ManuallyDrop<ExecutionPlan>,
+    /// None of a graph that has nothing to compute.
+    plan: ManuallyDrop<Option<ExecutionPlan>>,
     session: Arc<Session>,
-    tensors: Vec<Spec>,
+    pub tensors: Vec<Spec>,
     place: Place,
-    workspace_size: usize,
-    engine: i64,
+    pub workspace_size: usize,
+    pub engine: Option<i64>,
+    /// How long executions take.
+    pace: Pace,
     free: Lock<Vec<Prepared>>,
     /// Whether an execution became part of a captured graph, which may run at any time.
     is_captured: AtomicBool,
@@ -102,18 +79,27 @@ struct Work {
     mark: Option<Mark>,
 }
 
+impl Work {
+    fn new(place: Place, stream: Stream, lent: Option<LentMemory>, is_marked: bool) -> Self {
+        Self { place, stream, is_captured: false, lent, is_marked, mark: None }
+    }
+}
+
 impl Plan {
     pub fn new(
         session: Arc<Session>,
-        plan: ExecutionPlan,
+        plan: Option<ExecutionPlan>,
         tensors: Vec<Spec>,
         place: Place,
     ) -> PyResult<Self> {
-        let read = || Ok::<_, hipdnn::Error>((plan.workspace_size()?, plan.engine_id()?));
+        let read = || match &plan {
+            Some(plan) => Ok::<_, hipdnn::Error>((plan.workspace_size()?, Some(plan.engine_id()?))),
+            None => Ok((0, None)),
+        };
         let (workspace_size, engine) = read().map_err(|error| Failure::from(error).into_py())?;
-        let (free, is_captured) = Default::default();
+        let (free, is_captured, pace) = Default::default();
         let plan = ManuallyDrop::new(plan);
-        Ok(Self { plan, session, tensors, place, workspace_size, engine, free, is_captured })
+        Ok(Self { plan, session, tensors, place, workspace_size, engine, pace, free, is_captured })
     }
 
     /// Binds memory, or takes what was bound to the same.
@@ -136,7 +122,8 @@ impl Plan {
             prepared.pointers.copy_from_slice(pointers);
             prepared.workspace_at = workspace;
             let addresses = pointers.iter().map(|address| address.unwrap_or(ptr::null_mut()));
-            let memory: Vec<_> = self.tensors.iter().map(|tensor| tensor.uid).zip(addresses).collect();
+            let memory = self.tensors.iter().zip(addresses).filter(|(tensor, _)| tensor.is_used);
+            let memory: Vec<_> = memory.map(|(tensor, address)| (tensor.uid, address)).collect();
             prepared.pack = None;
             prepared.pack = Some(VariantPack::new(&self.session.backend, &memory, workspace)?);
         }
@@ -176,6 +163,7 @@ impl Plan {
     /// # Safety
     /// The memory is that of the plan's tensors, and the streams are alive.
     unsafe fn launch(&self, pointers: &[Address], mut work: Work, others: &[Stream]) -> Result<Work> {
+        let Some(plan) = &*self.plan else { return Ok(work) };
         let (place, stream) = (work.place, work.stream);
         let _entered = place.enter(stream)?;
         // SAFETY: the memory is that of the plan's tensors and the streams are alive, as this function requires; the device was entered.
@@ -188,7 +176,7 @@ impl Plan {
             prepared.workspace.begin(stream)?;
             let done = match &prepared.pack {
                 Some(pack) => {
-                    let execute = |handle: &Handle| self.plan.execute(handle, pack);
+                    let execute = |handle: &Handle| plan.execute(handle, pack);
                     self.session.execute(place, stream, work.is_captured, execute)
                 }
                 None => Ok(()),
@@ -207,9 +195,10 @@ impl Plan {
         Ok(work)
     }
 
-    /// The library's plan.
-    pub fn native(&self) -> &ExecutionPlan {
-        &self.plan
+    /// The library's plan; an error where there is nothing to compute.
+    pub fn native(&self) -> PyResult<&ExecutionPlan> {
+        let none = || Error::new_err("the graph has nothing to compute, so no engine has a plan of it");
+        self.plan.as_ref().ok_or_else(none)
     }
 
     /// Where it computes.
@@ -217,167 +206,8 @@ impl Plan {
         self.place
     }
 
-    fn uid(key: &Bound<'_, PyAny>) -> PyResult<i64> {
-        match key.cast::<TensorBase>() {
-            Ok(tensor) => Ok(tensor.get().uid()),
-            Err(_) => key.extract(),
-        }
-    }
-}
-
-#[pymethods]
-impl Plan {
-    /// The bytes that an execution needs besides the tensors.
-    #[getter]
-    fn workspace_size(&self) -> usize {
-        self.workspace_size
-    }
-
-    /// The id of its engine.
-    #[getter]
-    fn engine_id(&self) -> i64 {
-        self.engine
-    }
-
-    /// What it does, as JSON; raises where its plugin does not tell.
-    fn description(&self, py: Python<'_>) -> PyResult<String> {
-        py.detach(|| self.plan.description()).map_err(|error| Failure::from(error).into_py())
-    }
-
-    /// Kind and number of the device that it was made for.
-    #[getter]
-    fn device(&self) -> (i32, i32) {
-        let device = self.place.device();
-        (device.kind, device.id)
-    }
-
-    /// Executes the plan with an array for each tensor, given by tensor or uid. Returns when the results are there, or on a GPU when
-    /// the work is queued.
-    fn execute(slf: &Bound<'_, Self>, arrays: &Bound<'_, PyDict>) -> PyResult<()> {
-        let plan = slf.get();
-        let mut bound = Bindings::new(plan.tensors.len());
-        for (key, array) in arrays.iter() {
-            let uid = Self::uid(&key)?;
-            let Some(at) = plan.tensors.iter().position(|tensor| tensor.uid == uid) else {
-                let label = key.repr().map_or_else(|_| uid.to_string(), |text| text.to_string());
-                return Err(PyKeyError::new_err(format!("no memory is bound to {label} of this graph")));
-            };
-            plan.bind(&mut bound, at, &array)?;
-        }
-        Self::run_bound(slf, bound)
-    }
-
-    /// The same with the arrays in the order of the plan's tensors: inputs, then outputs.
-    fn run(slf: &Bound<'_, Self>, arrays: &Bound<'_, PyTuple>) -> PyResult<()> {
-        let plan = slf.get();
-        if arrays.len() > plan.tensors.len() {
-            let expected = plan.tensors.len();
-            return Err(PyTypeError::new_err(format!("{} arrays, expected {expected}", arrays.len())));
-        }
-        let mut bound = Bindings::new(plan.tensors.len());
-        for (at, array) in arrays.iter().enumerate() {
-            plan.bind(&mut bound, at, &array)?;
-        }
-        Self::run_bound(slf, bound)
-    }
-}
-
-/// The memory of an execution, what keeps it, and where it lies.
-struct Bindings {
-    pointers: Vec<Address>,
-    guards: Vec<Guard>,
-    /// The same of arrays on a GPU whose owners do not know the stream, and may use the memory again once they have it back.
-    unordered: Vec<Guard>,
-    consumer: Consumer,
-    /// Whose memory the first array is in, and its place among the tensors.
-    place: Option<(Place, usize)>,
-    /// Streams of arrays, besides that of the execution.
-    others: Vec<Stream>,
-    /// What allocates for the execution's stream.
-    allocator: Option<Allocator>,
-}
-
-impl Bindings {
-    fn new(count: usize) -> Self {
-        Self {
-            pointers: vec![None; count],
-            guards: Vec::with_capacity(count),
-            unordered: Vec::new(),
-            consumer: Consumer::default(),
-            place: None,
-            others: Vec::new(),
-            allocator: None,
-        }
-    }
-}
-
-impl Plan {
-    /// Binds an array to the tensor at a place, where it fits.
-    fn bind(&self, bound: &mut Bindings, at: usize, array: &Bound<'_, PyAny>) -> PyResult<()> {
-        let (Some(tensor), Some(pointer)) = (self.tensors.get(at), bound.pointers.get_mut(at)) else {
-            return Ok(());
-        };
-        let (view, guard) = view(array, &mut bound.consumer, &|| tensor.label())?;
-        bound.guards.push(guard);
-        let place = tensor.place(&view)?;
-        // Keys of a dictionary differ, but a tensor and its uid are two keys.
-        if pointer.replace(view.data).is_some() {
-            return Err(PyKeyError::new_err(format!("{} has two arrays", tensor.label())));
-        }
-        if !tensor.is_pass_by_value {
-            let (first, of) = *bound.place.get_or_insert((place, at));
-            if first != place {
-                let label = self.tensors.get(of).map_or_else(String::new, Spec::label);
-                return Err(ArrayError::new_err(format!(
-                    "{}: the array is in {place}, but that of {label} in {first}, expected all on one device",
-                    tensor.label()
-                )));
-            }
-            if place != self.place {
-                // Another plan looks at it.
-                return Ok(());
-            }
-            if place != Place::Host {
-                let stream = bound.consumer.settle(array.py(), place, view.stream)?;
-                if view.stream.is_none()
-                    && !array.is_instance_of::<DeviceArray>()
-                    && let Some(guard) = bound.guards.pop()
-                {
-                    bound.unordered.push(guard);
-                }
-                match view.stream {
-                    Some(of) if of != stream && !bound.others.contains(&of) => bound.others.push(of),
-                    Some(of) if of == stream => bound.allocator = bound.allocator.or(view.allocator),
-                    _ => {}
-                }
-            }
-        }
-        tensor.check(&view)
-    }
-
-    fn run_bound(slf: &Bound<'_, Self>, bound: Bindings) -> PyResult<()> {
-        let plan = slf.get();
-        if bound.pointers.iter().any(Option::is_none) {
-            let missing = plan.tensors.iter().zip(&bound.pointers).filter(|(_, pointer)| pointer.is_none());
-            let missing: Vec<_> = missing.map(|(tensor, _)| tensor.label()).collect();
-            return Err(PyKeyError::new_err(format!("no array for {}", missing.join(", "))));
-        }
-        if let Some((place, _)) = bound.place.filter(|(place, _)| *place != plan.place) {
-            let device = place.device();
-            return Err(Elsewhere::new_err((device.kind, device.id)));
-        }
-        let (stream, is_marked) = (bound.consumer.stream(), !bound.unordered.is_empty());
-        // SAFETY: each array was found to have the elements of its tensor, and is kept until the work is queued.
-        let mark =
-            unsafe { Self::queue(slf, &bound.pointers, stream, &bound.others, bound.allocator, is_marked) }?;
-        if let Some(mark) = mark {
-            later::keep(mark, bound.unordered);
-        }
-        Ok(())
-    }
-
     /// Executes the plan with the memory at these addresses, in the order of its tensors, and beside the interpreter. Answers when the work
-    /// is done, where that is to be marked.
+    /// is done, where that is to be marked. What `hold` answers is kept until then where the caller is interrupted and the work goes on.
     ///
     /// # Safety
     /// There is an address for each tensor, of memory that has its elements and is kept until the work is queued; streams are alive, and
@@ -389,6 +219,7 @@ impl Plan {
         others: &[Stream],
         allocator: Option<Allocator>,
         is_marked: bool,
+        hold: impl FnOnce() -> Vec<Guard>,
     ) -> PyResult<Option<Mark>> {
         let (py, plan) = (slf.py(), slf.get());
         NOTED.with_borrow_mut(|plans| {
@@ -403,17 +234,65 @@ impl Plan {
             _ => None,
         };
         let lent = lent.transpose().map_err(Failure::into_py)?;
-        let work = Work { place, stream, is_captured: false, lent, is_marked, mark: None };
-        // The addresses go to another scope as numbers, which are of no thread.
-        let addresses = Addresses(pointers);
+        let work = Work::new(place, stream, lent, is_marked);
         // SAFETY: the memory is that of the plan's tensors and the streams are alive, as this function requires; the workspace has the size that the plan asks for, and is kept as well.
-        let work =
-            py.detach(|| unsafe { plan.launch(addresses.get(), work, others) }).map_err(Failure::into_py)?;
+        let work = unsafe {
+            if place == Place::Host {
+                Self::on_host(slf, pointers, work, hold)
+            } else {
+                let addresses = Addresses(pointers);
+                py.detach(|| plan.launch(addresses.get(), work, others)).map_err(Failure::into_py)
+            }
+        }?;
         if work.is_captured && !plan.is_captured.swap(true, Ordering::Relaxed) {
             // The graph refers to memory of the plan, and nothing says when it ends.
             mem::forget(slf.clone().unbind());
         }
         Ok(work.mark)
+    }
+
+    /// Executes the plan on the host.
+    ///
+    /// # Safety
+    /// There is an address for each tensor, of memory that has its elements and stays as long as this runs and what `hold` answers lives.
+    unsafe fn on_host(
+        slf: &Bound<'_, Self>,
+        pointers: &[Address],
+        work: Work,
+        hold: impl FnOnce() -> Vec<Guard>,
+    ) -> PyResult<Work> {
+        let (py, plan) = (slf.py(), slf.get());
+        later::settle(py)?;
+        let is_main = background::is_main_thread();
+        if is_main && plan.pace.is_long() && plan.plan.is_some() {
+            let (of_thread, addresses) = (slf.clone().unbind(), Addresses(pointers.to_vec()));
+            // SAFETY: the memory is that of the plan's tensors, and stays: this thread waits, or has it kept.
+            let job = background::start(move || unsafe {
+                let (began, plan) = (Instant::now(), of_thread.get());
+                let work = Work::new(Place::Host, Stream::default(), None, false);
+                let done = plan.launch(addresses.get(), work, &[]);
+                plan.pace.note(began.elapsed());
+                (done, of_thread)
+            });
+            // Where there can be no thread this one does it.
+            if let Ok(job) = job {
+                return match background::finish(py, &job) {
+                    Ok((done, _plan)) => done.map_err(Failure::into_py),
+                    Err(interrupt) => {
+                        later::abandon(job, hold());
+                        Err(interrupt)
+                    }
+                };
+            }
+        }
+        let began = if is_main { background::coarse_time() } else { Duration::ZERO };
+        let addresses = Addresses(pointers);
+        // SAFETY: the memory is that of the plan's tensors, as this function requires.
+        let done = py.detach(|| unsafe { plan.launch(addresses.get(), work, &[]) });
+        if is_main {
+            plan.pace.note(background::coarse_time().saturating_sub(began));
+        }
+        done.map_err(Failure::into_py)
     }
 }
 
@@ -441,15 +320,15 @@ pub fn noted<T>(run: impl FnOnce() -> PyResult<T>) -> PyResult<(T, Vec<Py<Plan>>
 }
 
 /// Addresses of arrays that are kept by whoever has them.
-struct Addresses<'a>(&'a [Address]);
+struct Addresses<T: AsRef<[Address]>>(T);
 
 // SAFETY: numbers, until an execution uses them.
-unsafe impl Send for Addresses<'_> {}
+unsafe impl<T: AsRef<[Address]>> Send for Addresses<T> {}
 // SAFETY: a shared reference only copies the addresses, which nothing reads through before an execution.
-unsafe impl Sync for Addresses<'_> {}
+unsafe impl<T: AsRef<[Address]>> Sync for Addresses<T> {}
 
-impl Addresses<'_> {
+impl<T: AsRef<[Address]>> Addresses<T> {
     fn get(&self) -> &[Address] {
-        self.0
+        self.0.as_ref()
     }
 }

@@ -228,7 +228,9 @@ fn signature(
             return Ok(None);
         }
     }
-    for (name, value) in kwargs.into_iter().flatten() {
+    // What tensors are asked may be Python code, which may change the dictionary.
+    let named: Vec<_> = kwargs.into_iter().flatten().collect();
+    for (name, value) in named {
         if !(signature.add(torch, &name, true)? && signature.add(torch, &value, true)?) {
             return Ok(None);
         }

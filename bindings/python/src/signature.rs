@@ -8,8 +8,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
 
-use crate::array::{self, Described};
 use crate::dlpack::{self, Exchange};
+use crate::protocols::{Described, Kind, may_negate};
 use crate::storage;
 
 /// What is asked of PyTorch in each call.
@@ -46,7 +46,7 @@ impl Torch {
             Ok(of.getattr(name)?.cast_into::<PyType>()?.unbind())
         };
         let tensor = kind(torch.as_any(), "Tensor")?;
-        let Some(exchange) = array::exchange(tensor.bind(py))?.filter(|of| of.describe.is_some()) else {
+        let Some(exchange) = Kind::of(tensor.bind(py))?.exchange().filter(|of| of.describe.is_some()) else {
             return Ok(None);
         };
         Ok(Some(Self {
@@ -144,9 +144,7 @@ impl Signature {
         let tensor = &of.tensor;
         let (Some(dims), Some(strides)) = (of.dims(), of.strides()) else { return Ok(false) };
         // Those that might be views that negate their elements are looked at elsewhere.
-        if array::may_negate(dims, strides)
-            && value.call_method0(intern!(value.py(), "is_neg"))?.is_truthy()?
-        {
+        if may_negate(dims, strides) && value.call_method0(intern!(value.py(), "is_neg"))?.is_truthy()? {
             return Ok(false);
         }
         let dlpack::DataType { code, bits, lanes } = tensor.dtype;

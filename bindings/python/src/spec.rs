@@ -2,10 +2,10 @@
 
 use pyo3::prelude::*;
 
-use crate::ArrayError;
-use crate::array::View;
 use crate::device::Place;
+use crate::error::{ArrayError, Misaligned};
 use crate::storage::has_memory;
+use crate::view::View;
 
 /// A tensor that memory is bound to.
 #[derive(FromPyObject)]
@@ -24,16 +24,24 @@ pub struct Spec {
     alignment: usize,
     /// Whether the graph writes it.
     #[pyo3(item)]
-    is_output: bool,
+    pub is_output: bool,
     /// Whether it is a number that executions read on the host, wherever the others lie.
     #[pyo3(item)]
     pub is_pass_by_value: bool,
+    /// Whether the library was told of it: not of tensors without elements, and those that only nodes read which compute nothing.
+    #[pyo3(item)]
+    pub is_used: bool,
 }
 
 impl Spec {
     /// How it is called in messages.
     pub fn label(&self) -> String {
         if self.name.is_empty() { format!("tensor {}", self.uid) } else { format!("tensor {:?}", self.name) }
+    }
+
+    /// Whether it has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.dims.contains(&0)
     }
 
     /// Dimensions and strides that say where elements lie: those of more than one element.
@@ -56,14 +64,20 @@ impl Spec {
         if self.is_output && view.read_only {
             return wrong("the array is read-only, expected one that can be written".to_owned());
         }
-        if !has_memory(view.data as usize) && !self.dims.contains(&0) {
-            return wrong("the array has no memory any more".to_owned());
+        if !self.is_empty() {
+            if !has_memory(view.data as usize) {
+                return wrong("the array has no memory any more".to_owned());
+            }
+            let alignment = self.alignment.max(1);
+            if !(view.data as usize).is_multiple_of(alignment) {
+                return Err(Misaligned::new_err(format!(
+                    "{}: the array begins at the address {:?}, expected a multiple of {alignment}",
+                    self.label(),
+                    view.data
+                )));
+            }
         }
-        if !(view.data as usize).is_multiple_of(self.alignment.max(1)) {
-            return Err(Misaligned::new_err(self.label()));
-        }
-        let dims = view.dims.get(..view.rank).unwrap_or_default();
-        let strides = view.strides.get(..view.rank).unwrap_or_default();
+        let (dims, strides) = (view.dims(), view.strides());
         if let Some(bits) = self.takes_bytes() {
             let count = self.dims.iter().fold(1_i64, |count, dim| count.saturating_mul(*dim));
             let bytes = count.saturating_mul(bits).saturating_add(7) / 8;
@@ -89,8 +103,7 @@ impl Spec {
         if !given().map(|(dim, _)| dim).eq(self.steps().map(|(dim, _)| dim)) {
             return wrong(format!("the array has the shape {dims:?}, expected {:?}", self.dims));
         }
-        let empty = self.dims.contains(&0);
-        if !empty && !given().eq(self.steps()) {
+        if !self.is_empty() && !given().eq(self.steps()) {
             return wrong(format!(
                 "the array has the strides {strides:?} (in elements), expected {:?}",
                 self.strides
@@ -116,17 +129,3 @@ impl Spec {
         })
     }
 }
-
-pyo3::create_exception!(
-    hipdnn,
-    Elsewhere,
-    ArrayError,
-    "Arrays on another device than their plan's: its kind and number, as DLPack has them."
-);
-
-pyo3::create_exception!(
-    hipdnn,
-    Misaligned,
-    ArrayError,
-    "An array that begins where its plan does not expect it."
-);

@@ -9,7 +9,7 @@ use pyo3::types::PyTuple;
 
 use crate::device::{Place, Stream};
 use crate::dlpack::Exchange;
-use crate::{Error, Failure};
+use crate::error::{Error, Failure};
 
 thread_local! {
     /// The stream that the program named for executions of this thread.

@@ -397,7 +397,7 @@ def test_executions_are_captured(wrap):
         torch.testing.assert_close(and_of[r], of[y].unsqueeze(0) @ and_of[q], rtol=1e-3, atol=1e-3)
         del others
     del graph, product
-    hipdnn.graph._plans.made.clear()
+    hipdnn.plans.plans.made.clear()
     gc.collect()
     captured.replay()
     torch.cuda.synchronize()

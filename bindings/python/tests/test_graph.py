@@ -150,8 +150,8 @@ def test_graphs_are_called_with_names():
         graph.sub(graph.tensor([2], name="a"), graph.tensor([2], name="b"))
     a, b = np.array([5, 6], F32), np.array([1, 2], F32)
     np.testing.assert_array_equal(graph(b=b, a=a), [4, 4])
-    for wrong in ({"c": a}, {}):
-        with pytest.raises((TypeError, KeyError)):
+    for wrong, error in (({"c": a}, TypeError), ({}, hipdnn.ArrayError)):
+        with pytest.raises(error):
             graph(**wrong)
     with pytest.raises(TypeError):
         graph(a, b, a)

@@ -13,7 +13,7 @@ Names and the order of arguments are those of cuDNN's Python graph API where an 
 
 from ._native import __version__
 from .device import DeviceArray
-from .errors import ArrayError, Error, GraphError, NoEngineError
+from .errors import ArgumentError, ArrayError, EngineError, EngineWarning, Error, GraphError, NoEngineError
 from .graph import Graph, Verdict
 from .handle import Handle, create_handle, destroy_handle, get_stream, set_stream
 from .library import Engine, engines, library
@@ -37,9 +37,12 @@ from .types import (
 pygraph = Graph
 
 __all__ = [
+    "ArgumentError",
     "ArrayError",
     "DeviceArray",
     "Engine",
+    "EngineError",
+    "EngineWarning",
     "Error",
     "Graph",
     "GraphError",

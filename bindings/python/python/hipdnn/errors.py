@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ._native import ArrayError, Error
+from ._native import ArrayError, EngineError, Error
 
-__all__ = ["ArrayError", "Error", "GraphError", "NoEngineError"]
+__all__ = ["ArgumentError", "ArrayError", "EngineError", "EngineWarning", "Error", "GraphError", "NoEngineError"]
 
 
 class GraphError(Error, ValueError):
@@ -17,9 +17,17 @@ class GraphError(Error, ValueError):
         self.expected = expected
 
 
+class ArgumentError(Error, TypeError):
+    """An argument of another kind than the one that was expected."""
+
+
 class NoEngineError(Error):
     """No engine can run a graph. ``reasons`` has the reason of each, by its name."""
 
     def __init__(self, message: str, reasons: dict[str, str]) -> None:
         super().__init__(message)
         self.reasons = reasons
+
+
+class EngineWarning(RuntimeWarning):
+    """An engine that offered to run a graph failed, and the next one runs it."""

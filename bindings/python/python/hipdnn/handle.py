@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable
 
 from . import _native
-from .errors import Error
+from .errors import ArgumentError, Error
 
 __all__ = ["Handle", "create_handle", "destroy_handle", "get_stream", "set_stream"]
 
@@ -32,7 +32,7 @@ class Handle:
 def to_handle(handle: Any) -> Handle:
     """A handle that was given, if it is one."""
     if not isinstance(handle, Handle):
-        raise TypeError(f"handle: is {handle!r}, expected None or what create_handle answered")
+        raise ArgumentError(f"handle: is {handle!r}, expected what create_handle answered")
     if not handle._is_alive:
         raise Error("handle: was destroyed, expected one that create_handle answered since")
     return handle
@@ -66,11 +66,15 @@ def get_stream(handle: Handle) -> int:
 
 
 def _address(stream: Any) -> int:
+    wrong = ArgumentError(f"stream: is {stream!r}, expected an address or a stream of PyTorch or CuPy")
     if hasattr(stream, "__cuda_stream__"):
+        told = stream.__cuda_stream__()
+        if not isinstance(told, tuple) or len(told) != 2:
+            raise wrong
         # Version and address.
-        found = stream.__cuda_stream__()[1]
+        found = told[1]
     else:
         found = next((getattr(stream, name) for name in ("cuda_stream", "ptr") if hasattr(stream, name)), stream)
     if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found < 1 << 64:
-        raise TypeError(f"stream: is {stream!r}, expected an address or a stream of PyTorch or CuPy")
-    return found
+        raise wrong
+    return int(found)

@@ -1,8 +1,21 @@
-"""Shapes and strides that follow from others."""
+"""Shapes and strides: those that are given, and those that follow from others."""
 
 from __future__ import annotations
 
-from typing import Sequence
+import operator
+from typing import Any, Sequence
+
+from .errors import GraphError
+
+
+def integers(node: str, argument: str, values: Any) -> tuple[int, ...]:
+    """The integers of a sequence, as a shape is given."""
+    try:
+        if isinstance(values, (str, bytes, bytearray)):
+            raise TypeError
+        return tuple(operator.index(value) for value in values)
+    except TypeError:
+        raise GraphError(node, argument, f"is {values!r}, expected a sequence of integers") from None
 
 
 def packed(dim: Sequence[int]) -> tuple[int, ...]:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 from pathlib import Path
-from typing import Iterator, NamedTuple
+from typing import NamedTuple
 
+from . import _native
 from ._native import Library
 from .device import CUDA, HOST, ROCM, Device
-from .locks import Lock
 
 #: The folder of this package that has the library and its plugins.
 PACKAGED = Path(__file__).parent / "lib"
 
-_lock = Lock()
-_library: Library | None = None
+#: The open library, once it is. `setdefault` is one operation, which no signal comes into: of two threads the first one's stays.
+_open: dict[str, Library] = {}
+
+os.register_at_fork(after_in_child=_native.forked)
 
 
 class Engine(NamedTuple):
@@ -31,14 +32,13 @@ class Engine(NamedTuple):
 
 def library() -> Library:
     """The open library: the one in the folder ``HIPDNN_BACKEND_LIBRARY_PATH``, else this package's, else the loader's."""
-    global _library
-    with _lock:
-        if _library is None:
-            named = os.environ.get("HIPDNN_BACKEND_LIBRARY_PATH")
-            if not named and (PACKAGED / "libhipdnn_backend.so").is_file():
-                named = str(PACKAGED)
-            _library = Library(named or None)
-        return _library
+    found = _open.get("library")
+    if found is None:
+        named = os.environ.get("HIPDNN_BACKEND_LIBRARY_PATH")
+        if not named and (PACKAGED / "libhipdnn_backend.so").is_file():
+            named = str(PACKAGED)
+        found = _open.setdefault("library", Library(named or None))
+    return found
 
 
 def engines() -> list[Engine]:
@@ -76,16 +76,6 @@ def engine_device(engine: int) -> Device:
     return next((device for device in (HOST, (CUDA, 0), (ROCM, 0)) if engine in computes_on(device)), HOST)
 
 
-@contextlib.contextmanager
-def quiet_log() -> Iterator[None]:
-    """Keeps the library's log off standard error while engines are asked for their reasons, which come through it."""
-    wanted = os.environ.get("HIPDNN_LOG_LEVEL", "off") not in ("", "off") or "HIPDNN_LOG_FILE" in os.environ
-    if wanted:
-        yield
-        return
-    # The library reads this once, at the first line that is written.
-    os.environ["HIPDNN_LOG_FILE"] = os.devnull
-    try:
-        yield
-    finally:
-        os.environ.pop("HIPDNN_LOG_FILE", None)
+def is_log_wanted() -> bool:
+    """Whether the program asked for the library's log. Reasons of engines come through it: without this they are kept off standard error."""
+    return os.environ.get("HIPDNN_LOG_LEVEL", "off") not in ("", "off") or "HIPDNN_LOG_FILE" in os.environ

@@ -6,7 +6,7 @@ import functools
 from typing import Any, Callable, Sequence, TypeVar
 
 from .errors import GraphError
-from .infer import broadcast, window
+from .infer import broadcast, integers, window
 from .node import Operations, describe_results
 from .tensor import Tensor
 from .types import (
@@ -57,7 +57,7 @@ class Products(Operations):
         def numbers(argument: str, value: Any, default: int) -> list[int]:
             if value is None:
                 return [default] * rank
-            numbers = [value] * rank if isinstance(value, int) else [int(v) for v in value]
+            numbers = [value] * rank if isinstance(value, int) else list(integers(node, argument, value))
             if not numbers:
                 return [default] * rank
             least = 0 if default == 0 else 1
@@ -102,7 +102,9 @@ class Products(Operations):
         w = self._dims(node, "weight", weight, len(x))
         if len(x) < 3:
             raise GraphError(node, "image", f"the shape is {list(x)}, expected [N, C, ...]")
-        if x[1] % w[1] or w[0] % (x[1] // w[1] or 1):
+        # Without channels there is one group.
+        left, groups = (x[1] % w[1], x[1] // w[1]) if w[1] else (x[1], 1)
+        if left or w[0] % (groups or 1):
             raise GraphError(
                 node, "weight", f"has {w[1]} input and {w[0]} output channels, expected a share of the image's {x[1]}"
             )

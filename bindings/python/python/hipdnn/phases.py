@@ -2,40 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Mapping, Sequence
+from typing import Any, Mapping, Sequence
 
 from .errors import Error, GraphError
+from .execution import Execution
 from .types import build_plan_policy, heur_mode
 
-if TYPE_CHECKING:
-    from . import _native
-    from .device import Device
 
-
-class Phases:
+class Phases(Execution):
     """The steps between a graph and its plan: ``validate``, ``build_operation_graph``, ``create_execution_plans``, ``check_support``,
     ``build_plans``. A change of the graph begins them anew."""
 
-    name: str
-    _device: Device
-    _choice: tuple[int | None, tuple[tuple[str, Any], ...]]
-    _plan: _native.Plan | None
     #: The ids of the engines that a plan may be made with, best first; none before they were asked for.
     _candidates: list[int] | None = None
 
-    if TYPE_CHECKING:
-
-        def to_json(self, *, indent: int | None = None, aligned: bool = True) -> str: ...
-        def _native_graph(self, text: str, on: Device | None = None) -> _native.OperationGraph: ...
-        def _offered(self, graph: _native.OperationGraph, device: Device) -> list[int]: ...
-        def _make_plan(self, aligned: bool = True, device: Device | None = None) -> _native.Plan: ...
-        @staticmethod
-        def _engine_name(id: int) -> str: ...
-        def execute(self, tensors: Mapping[Any, Any], workspace: Any = None, handle: Any = None) -> None: ...
+    def _change(self) -> None:
+        self._candidates = None
+        super()._change()
 
     def build_operation_graph(self) -> None:
         """Hands the graph to the library, which checks it."""
-        self._native_graph(self.to_json())
+        text = self.to_json()
+        if self._has_work():
+            self._native_graph(text)
 
     def create_execution_plans(self, heur_modes: Sequence[heur_mode] = (heur_mode.A,)) -> None:
         """Asks which engines can run the graph; raises NoEngineError with the reason of each where none can."""
@@ -66,8 +55,8 @@ class Phases:
 
     def build_plan_at_index(self, index: int) -> None:
         """Makes the plan of a candidate, which executions take."""
-        self._choice = self._engine_at(index), ()
-        self._plan = self._make_plan()
+        choice = self._engine_at(index), ()
+        vars(self).update(_plan=self._make_plan(choice=choice), _choice=choice)
 
     def get_execution_plan_count(self) -> int:
         """How many candidates there are."""
@@ -79,18 +68,13 @@ class Phases:
 
     def get_workspace_size_plan_at_index(self, index: int) -> int:
         """The bytes that executions by a candidate need besides the tensors."""
-        return self._with(index, lambda: self._make_plan().workspace_size)
+        return self._make_plan(choice=(self._engine_at(index), ())).workspace_size
 
     def execute_plan_at_index(
         self, tensors: Mapping[Any, Any], workspace: Any = None, index: int = 0, handle: Any = None
     ) -> None:
         """Computes the graph by a candidate's plan, as ``execute`` does by the chosen one."""
-
-        def run() -> None:
-            self._plan = self._make_plan()
-            self.execute(tensors, workspace, handle)
-
-        self._with(index, run)
+        self._execute_by((self._engine_at(index), ()), tensors, handle)
 
     def deselect_engines(self, names: Sequence[str]) -> None:
         """Takes engines out of the candidates, by name."""
@@ -112,12 +96,3 @@ class Phases:
             known = ", ".join(f"{at} ({self._engine_name(id)})" for at, id in enumerate(candidates))
             raise GraphError(self.name or "graph", "index", f"is {index!r}, expected one of {known or 'no candidates'}")
         return candidates[index]
-
-    def _with(self, index: int, run: Any) -> Any:
-        """What is done with a candidate in the place of the chosen plan."""
-        before = self._choice, self._plan
-        self._choice = self._engine_at(index), ()
-        try:
-            return run()
-        finally:
-            self._choice, self._plan = before

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Sequence
 
+from .node import Node
 from .tensor import Tensor
 from .types import data_type
-
-if TYPE_CHECKING:
-    from .graph import Graph
 
 #: Pixels of a box, and between boxes.
 HEIGHT, GAP, LETTER = 44, 26, 7.3
@@ -32,10 +30,10 @@ def _shape(tensor: Tensor) -> str:
     return "?" if tensor.dim is None else " x ".join(map(str, tensor.dim)) + kind
 
 
-def _boxes(graph: Graph) -> list[Box]:
+def _boxes(nodes: Sequence[Node]) -> list[Box]:
     boxes: list[Box] = []
     made: dict[int, int] = {}
-    for node in graph._nodes:
+    for node in nodes:
         for tensor in node.inputs.values():
             if tensor is not None and tensor.uid not in made and tensor.producer is None and tensor.value is None:
                 made[tensor.uid] = len(boxes)
@@ -47,9 +45,9 @@ def _boxes(graph: Graph) -> list[Box]:
     return boxes
 
 
-def svg(graph: Graph) -> str:
+def svg(nodes: Sequence[Node]) -> str:
     """Operations from above to below, each with the shape of its first result; what is handed in is grey."""
-    boxes = _boxes(graph)
+    boxes = _boxes(nodes)
     rows: list[int] = []
     for box in boxes:
         rows.append(max((rows[at] + 1 for at in box.before), default=0))

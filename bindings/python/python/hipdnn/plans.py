@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import json
-from typing import Any, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 from . import _native
-from .locks import Lock
 
 __all__ = ["Plans", "Verdict", "plans", "steps_of"]
 
@@ -35,24 +35,33 @@ def steps_of(native: _native.OperationGraph, verdict: Verdict) -> list[dict[str,
 
 
 class Plans:
-    """Graphs and plans by what they compute, so that no graph is planned twice."""
+    """Graphs and plans by what they compute, so that no graph is planned twice.
+
+    There is no lock: threads and the handlers of signals come between operations of the dictionary, each of which is whole, and what two
+    threads make at a time is equal.
+    """
 
     def __init__(self, most: int = 512) -> None:
         self.most = most
-        self.lock = Lock()
         self.made: collections.OrderedDict[Any, Any] = collections.OrderedDict()
 
-    def get(self, key: Any, make: Any) -> Any:
-        with self.lock:
-            if key in self.made:
+    def get(self, key: Any, make: Callable[[], Any]) -> Any:
+        made = self.made.get(key)
+        if made is None:
+            made = make()
+            self.put(key, made)
+        else:
+            # Another thread may have taken it out by now.
+            with contextlib.suppress(KeyError):
                 self.made.move_to_end(key)
-                return self.made[key]
-        made = make()
-        with self.lock:
-            self.made[key] = made
+        return made
+
+    def put(self, key: Any, made: Any) -> None:
+        """Keeps what was made, in the place of what was there."""
+        self.made[key] = made
+        with contextlib.suppress(KeyError):
             while len(self.made) > self.most:
                 self.made.popitem(last=False)
-        return made
 
 
 plans = Plans()

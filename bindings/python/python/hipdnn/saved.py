@@ -12,6 +12,7 @@ from .device import HOST, Device, DeviceLike, device_name, to_device
 from .errors import ArrayError
 from .graph import Graph
 from .library import computes_on, engine_device, library
+from .planning import Choice
 from .tensor import Tensor
 
 __all__ = ["SavedGraph", "load"]
@@ -51,11 +52,14 @@ class SavedGraph(Graph):
         specs = self._specs()
         for spec in specs:
             spec["alignment"] = min(spec["alignment"], alignments[spec["uid"]])
+            spec["is_used"] = True
         self._specs_saved = specs
         self._saved = saved
-        self._plan = library().load(saved, specs, HOST)
-        if self._plan.engine_id not in computes_on(HOST):
-            self._device = engine_device(self._plan.engine_id)
+        plan = library().load(saved, specs, HOST)
+        # Its engine was chosen when it was saved: no other takes its place.
+        vars(self).update(_plan=plan, _choice=(plan.engine_id, ()))
+        if plan.engine_id not in computes_on(HOST):
+            self._device = engine_device(plan.engine_id)
             self._plan = self._make_plan()
 
     def _change(self) -> None:
@@ -75,11 +79,17 @@ class SavedGraph(Graph):
         if engine is not None or knobs is not None:
             raise TypeError("the plan of a saved graph was made when it was saved")
         if device is not None:
-            self._device = to_device(device)
-            self._plan = self._make_plan()
+            on = to_device(device)
+            vars(self).update(_plan=self._make_plan(device=on), _device=on)
         return self
 
-    def _make_plan(self, aligned: bool = True, device: Device | None = None) -> _native.Plan:
+    def _make_plan(
+        self,
+        aligned: bool = True,
+        device: Device | None = None,
+        choice: Choice | None = None,
+        without: tuple[int, ...] | None = None,
+    ) -> _native.Plan:
         device = device or self._device
         if not aligned:
             raise ArrayError("an array begins where the saved plan does not expect it, at no multiple of its alignment")

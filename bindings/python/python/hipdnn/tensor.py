@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Sequence
+from typing import Any, Protocol, Sequence
 
 from ._native import TensorBase
 from .errors import GraphError
+from .infer import integers, strides_in_order
 from .types import DataTypeLike, data_type, tensor_reordering, to_data_type
 
-if TYPE_CHECKING:
-    from .graph import Graph
+
+class Owner(Protocol):
+    """What a tensor asks of its graph."""
+
+    def _change(self) -> None: ...
+    def _give_uid(self, tensor: Tensor, uid: int) -> None: ...
 
 
 class Tensor(TensorBase):
@@ -19,13 +24,13 @@ class Tensor(TensorBase):
     ``y.set_output(True).set_data_type(hipdnn.data_type.HALF)``.
     """
 
-    def __new__(cls, graph: Graph, uid: int, **_: Any) -> Tensor:
+    def __new__(cls, graph: Owner, uid: int, **_: Any) -> Tensor:
         tensor: Tensor = super().__new__(cls, uid)
         return tensor
 
     def __init__(
         self,
-        graph: Graph,
+        graph: Owner,
         uid: int,
         *,
         name: str = "",
@@ -38,8 +43,8 @@ class Tensor(TensorBase):
     ) -> None:
         self.graph = graph
         self.name = name
-        self.dim = None if dim is None else tuple(int(d) for d in dim)
-        self.stride = None if stride is None else tuple(int(s) for s in stride)
+        self.dim = None if dim is None else integers(self._label(), "dim", dim)
+        self.stride = None if stride is None else integers(self._label(), "stride", stride)
         self.data_type = to_data_type(data_type)
         self.is_virtual = is_virtual
         self.is_pass_by_value = is_pass_by_value
@@ -76,20 +81,20 @@ class Tensor(TensorBase):
 
     def set_dim(self, dim: Sequence[int]) -> Tensor:
         """The number of elements along each dimension, outermost first. Strides follow, unless they are set after."""
+        dims = integers(self._label(), "dim", dim)
+        stride = self.stride
+        if stride is not None:
+            stride = strides_in_order(dims, stride) if len(stride) == len(dims) else None
         self.graph._change()
-        self.dim = tuple(int(d) for d in dim)
-        if self.stride is not None and len(self.stride) != len(self.dim):
-            self.stride = None
-        elif self.stride is not None:
-            from .infer import strides_in_order
-
-            self.stride = strides_in_order(self.dim, self.stride)
+        # Both in one step: an interrupt leaves a shape with its strides.
+        vars(self).update(dim=dims, stride=stride)
         return self
 
     def set_stride(self, stride: Sequence[int]) -> Tensor:
         """The distance in elements of neighbours along each dimension."""
+        strides = integers(self._label(), "stride", stride)
         self.graph._change()
-        self.stride = tuple(int(s) for s in stride)
+        self.stride = strides
         return self
 
     def set_data_type(self, data_type: DataTypeLike) -> Tensor:

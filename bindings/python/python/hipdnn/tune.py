@@ -5,14 +5,9 @@ from __future__ import annotations
 import sys
 import time
 from html import escape
-from typing import TYPE_CHECKING, Any, Callable, Mapping, NamedTuple
+from typing import Any, Callable, NamedTuple, Sequence
 
-from . import _native
 from .errors import Error
-from .library import computes_on
-
-if TYPE_CHECKING:
-    from .graph import Graph
 
 
 class Progress(NamedTuple):
@@ -57,41 +52,37 @@ def _shown() -> Callable[[Progress], None] | None:
     return in_line
 
 
-def autotune(graph: Graph, tensors: Mapping[Any, Any], seconds: float, progress: bool) -> dict[str, float]:
-    """Milliseconds of each engine that applies; the graph is built with the fastest."""
-    if graph._plan is None:
-        graph._plan_for(next(iter(tensors.values()), None))
-    device = graph._device
-    verdicts = [of for of in graph._verdicts() if of.rank is not None and of.id in computes_on(device)]
+def measure(
+    engines: Sequence[tuple[str, int]],
+    prepare: Callable[[int], Callable[[], None]],
+    synchronize: Callable[[], None],
+    seconds: float,
+    progress: bool,
+) -> dict[str, float]:
+    """Milliseconds of an execution by each engine, of names and ids. Those that fail are left out."""
     show = _shown() if progress else None
     times: dict[str, float] = {}
-    for at, verdict in enumerate(verdicts):
+    for at, (name, id) in enumerate(engines):
         if show is not None:
-            show(Progress(at, len(verdicts), verdict.engine))
+            show(Progress(at, len(engines), name))
         try:
-            graph.build(engine=verdict.id, device=device)
-            graph.execute(tensors)
-            _native.synchronize(device)
+            execute = prepare(id)
+            execute()
+            synchronize()
             runs, started = 0, time.perf_counter()
             while runs < 3 or time.perf_counter() - started < seconds:
-                graph.execute(tensors)
+                execute()
                 runs += 1
                 # A GPU has work in a queue, which is kept short.
                 if runs % 50 == 0:
-                    _native.synchronize(device)
-            _native.synchronize(device)
-            times[verdict.engine] = 1000 * (time.perf_counter() - started) / runs
+                    synchronize()
+            synchronize()
+            times[name] = 1000 * (time.perf_counter() - started) / runs
         except Error:
             # An engine that takes the graph and fails is no choice.
             continue
-    best = sorted(times, key=times.__getitem__)
     if show is not None:
-        fastest = f"{best[0]}, {times[best[0]]:.3g} ms" if best else "no engine"
-        show(Progress(len(verdicts), len(verdicts), fastest))
-    if not best:
-        graph.build(device=device)
-        return times
-    ids = {verdict.engine: verdict.id for verdict in verdicts}
-    graph._native_graph(graph.to_json()).write_ranking([ids[name] for name in best])
-    graph.build(engine=best[0], device=device)
+        fastest = min(times, key=times.__getitem__, default=None)
+        words = f"{fastest}, {times[fastest]:.3g} ms" if fastest is not None else "no engine"
+        show(Progress(len(engines), len(engines), words))
     return times

@@ -42,7 +42,7 @@ def check_workspaces() -> None:
         made.execute(of)
     assert len(set(captured)) == 2 and not {e["workspace"] for e in executions(calls())} & set(captured)
     del made
-    hipdnn.graph._plans.made.clear()
+    hipdnn.plans.plans.made.clear()
     gc.collect()
     assert driver.standin_allocated() >= before
     assert not any(line.startswith("DestroyExecutionContext") for line in calls())
@@ -53,7 +53,7 @@ def check_workspaces() -> None:
     other.execute(of)
     held = driver.standin_allocated()
     del other
-    hipdnn.graph._plans.made.clear()
+    hipdnn.plans.plans.made.clear()
     gc.collect()
     for tensor in tensors:
         tensor.graph = None
@@ -116,7 +116,7 @@ def check_locks() -> None:
     made, *tensors = graph()
     made.execute({tensor: Array() for tensor in tensors})
     del made
-    hipdnn.graph._plans.made.clear()
+    hipdnn.plans.plans.made.clear()
     for tensor in tensors:
         tensor.graph = None
     _native.synchronize((2, 0))

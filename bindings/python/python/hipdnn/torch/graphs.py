@@ -11,8 +11,8 @@ from torch import Tensor
 from .. import _native
 from ..device import HOST, torch_type
 from ..errors import Error
-from ..graph import ALIGNMENT, Graph
-from ..locks import Lock
+from ..definition import ALIGNMENT
+from ..graph import Graph
 from .devices import build as build_on_gpu
 from .devices import SWITCHES, device_of, settings as switches
 
@@ -84,7 +84,6 @@ class Computation:
 
 
 _local = threading.local()
-_lock = Lock()
 _made: dict[Any, Computation | str] = {}
 
 
@@ -111,10 +110,10 @@ def compute(
             # Planning allocates and measures. What ran before the capture was planned then.
             raise NotNow("a step that is captured before it ran")
         made = _plan(name, tensors, build, gaps)
-        with _lock:
-            if len(_made) >= _MOST:
-                _made.clear()
-            _made[key] = made
+        # Each of these is one operation, whole for other threads and for handlers of signals.
+        if len(_made) >= _MOST:
+            _made.clear()
+        _made[key] = made
     if isinstance(made, str):
         # With other switches there may be an engine.
         raise NotNow(made)
@@ -191,8 +190,7 @@ _caches: list[_native.Calls] = []
 
 def forget() -> None:
     """Has everything planned anew."""
-    with _lock:
-        _made.clear()
+    _made.clear()
     for calls in _caches:
         calls.clear()
 

@@ -3,14 +3,14 @@
 use std::ffi::c_void;
 
 use hipdnn_plugin_sdk::cuda::Cuda;
-use pyo3::exceptions::PyBufferError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyString};
 
-use crate::array::{Guard, View, elements, packed, rank};
 use crate::device::{Place, Stream};
-use crate::{ArrayError, dlpack};
+use crate::dlpack;
+use crate::error::{ArrayError, because, ordinary, shown};
+use crate::view::{Guard, Numbers, View, elements, rank};
 
 /// The attribute of arrays in memory of the host.
 pub const OF_HOST: &str = "__array_interface__";
@@ -18,22 +18,45 @@ pub const OF_HOST: &str = "__array_interface__";
 pub const OF_CUDA: &str = "__cuda_array_interface__";
 
 /// By a dictionary with the address: one of the attributes above.
-pub fn view(array: &Bound<'_, PyAny>, attribute: &str, name: &dyn Fn() -> String) -> PyResult<(View, Guard)> {
+pub fn read(
+    array: &Bound<'_, PyAny>,
+    attribute: &str,
+    name: &dyn Fn() -> String,
+    view: &mut View,
+) -> PyResult<Guard> {
     let py = array.py();
-    let interface = array.getattr(attribute)?.cast_into::<PyDict>().map_err(PyErr::from)?;
     let wrong = |what: String| ArrayError::new_err(format!("{}: {attribute} {what}", name()));
-    let item = |key: &str| -> PyResult<Bound<'_, PyAny>> {
-        interface.get_item(key)?.ok_or_else(|| wrong(format!("has no {key}")))
-    };
+    let interface = array.getattr(attribute)?;
+    let interface = interface
+        .cast::<PyDict>()
+        .map_err(|_| wrong(format!("is {}, expected a dictionary", shown(&interface))))?;
     let given = |key: &str| -> PyResult<Option<Bound<'_, PyAny>>> {
         Ok(interface.get_item(key)?.filter(|value| !value.is_none()))
     };
-    let (address, read_only): (usize, bool) = item("data")?.extract()?;
-    let dims: Vec<i64> = item("shape")?.extract()?;
-    let typestr: String = item("typestr")?.extract()?;
+    let item = |key: &str| given(key)?.ok_or_else(|| wrong(format!("has no {key}")));
+    let unlike = |key: &'static str, value: &Bound<'_, PyAny>, expected: &'static str| {
+        let value = shown(value);
+        move |cause| because(py, cause, |_| wrong(format!("has the {key} {value}, expected {expected}")))
+    };
+    let numbers = |key, value: &Bound<'_, PyAny>| {
+        value.extract::<Numbers>().map(|of| of.0).map_err(unlike(key, value, "a tuple of integers"))
+    };
+    let data = item("data")?;
+    let (address, read_only): (usize, bool) =
+        data.extract().map_err(unlike("data", &data, "an address and whether it is read-only"))?;
+    let dims = numbers("shape", &item("shape")?)?;
+    let typestr = item("typestr")?;
+    let typestr = typestr
+        .cast::<PyString>()
+        .map_err(|_| wrong(format!("has the typestr {}, expected a text", shown(&typestr))))?
+        .to_string_lossy()
+        .into_owned();
     // Types that the interface has no name for have one in the array's own words.
     let dtype = array.getattr(intern!(py, "dtype")).and_then(|dtype| dtype.getattr(intern!(py, "name")));
-    let dtype: String = dtype.and_then(|name| name.extract()).unwrap_or_default();
+    let dtype = match dtype.and_then(|name| name.extract::<String>()) {
+        Ok(dtype) => dtype,
+        Err(error) => ordinary(py, error).map(|_| String::new())?,
+    };
     let (data_type, size) = element(&typestr, &dtype).ok_or_else(|| {
         ArrayError::new_err(format!("{}: elements of type {typestr} ({dtype}) are not known", name()))
     })?;
@@ -50,31 +73,28 @@ pub fn view(array: &Bound<'_, PyAny>, attribute: &str, name: &dyn Fn() -> String
         let number = if dims.contains(&0) { 0 } else { device_of(data).map_err(wrong)? };
         device = dlpack::Device { kind: dlpack::CUDA, id: number };
         if let Some(of) = given("stream")? {
-            let of: usize = of.extract()?;
+            let of: usize = of.extract().map_err(unlike("stream", &of, "an address"))?;
             if of == 0 {
                 return Err(wrong("has the stream 0, expected 1 for the default stream".to_owned()));
             }
             stream = Some(Stream::new(of));
         }
     }
-    let mut view = View::new(data, data_type, rank, device);
+    view.begin(data, data_type, rank, device);
     view.read_only = read_only;
     view.stream = stream;
     view.dims.iter_mut().zip(&dims).for_each(|(to, dim)| *to = *dim);
-    packed(&mut view);
+    view.pack();
     if let Some(strides) = given("strides")? {
-        let strides: Vec<i64> = strides.cast_into::<PyTuple>().map_err(PyErr::from)?.extract()?;
+        let strides = numbers("strides", &strides)?;
         if strides.len() != rank {
-            return Err(PyBufferError::new_err(format!(
-                "{}: as many strides as dimensions were expected",
-                name()
-            )));
+            return Err(wrong(format!("has the strides {strides:?}, expected {rank} numbers")));
         }
         for (to, stride) in view.strides.iter_mut().zip(strides) {
             *to = elements(stride, size, name)?;
         }
     }
-    Ok((view, Guard::object(array)))
+    Ok(Guard::object(array))
 }
 
 /// The number of the device that has an address, which the interface does not say.

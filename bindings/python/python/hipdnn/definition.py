@@ -1,0 +1,268 @@
+"""What a graph says: its tensors and nodes, and the JSON that the library is handed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Mapping, Sequence
+
+from . import _native
+from .attention import Attention
+from .device import HOST, Device, to_device
+from .empty import is_empty, without_empty
+from .errors import GraphError
+from .infer import integers, packed
+from .node import Node
+from .norm import Norms
+from .operations import Windows
+from .pointwise import Pointwise
+from .tensor import Tensor
+from .types import DataTypeLike, data_type, tensor_reordering, to_data_type
+
+__all__ = ["ALIGNMENT", "Definition"]
+
+#: What arrays are promised to begin at; others get a plan of their own.
+ALIGNMENT = 16
+
+_SIZES = {"double": 8, "int64": 8, "float": 4, "int32": 4, "half": 2, "bfloat16": 2}
+
+
+class Definition(Windows, Pointwise, Norms, Attention):
+    """Tensors and nodes of a graph."""
+
+    #: What plans are made for: said by `build`, or the device of an array.
+    _device: Device = HOST
+    #: Results that are handed out because none was marked.
+    _handed_out: frozenset[Tensor]
+    _outputs: list[Tensor]
+    _inputs: list[Tensor]
+
+    def __init__(
+        self,
+        name: str = "",
+        io_data_type: DataTypeLike | None = None,
+        intermediate_data_type: DataTypeLike | None = None,
+        compute_data_type: DataTypeLike | None = None,
+    ) -> None:
+        """``io_data_type`` is that of tensors that do not say theirs (by default the first that is said, or single precision).
+
+        Between nodes and within them it is single precision, or double where tensors are.
+        """
+        self.name = name
+        self.io_data_type = to_data_type(io_data_type)
+        self.intermediate_data_type = to_data_type(intermediate_data_type)
+        self.compute_data_type = to_data_type(compute_data_type)
+        self.tensors: list[Tensor] = []
+        #: The last number that a tensor got here, and those that the program gave.
+        self._last_uid = 0
+        self._given_uids: set[int] = set()
+        self._nodes: list[Node] = []
+        self._change()
+
+    def _change(self) -> None:
+        """Has everything that follows from tensors and nodes found anew."""
+        vars(self).update(_handed_out=frozenset(), _outputs=[], _inputs=[])
+
+    def _new_tensor(self, **options: Any) -> Tensor:
+        self._change()
+        tensor = Tensor(self, self._free_uid(), **options)
+        self.tensors.append(tensor)
+        return tensor
+
+    def _free_uid(self) -> int:
+        self._last_uid += 1
+        while self._last_uid in self._given_uids:
+            self._last_uid += 1
+        return self._last_uid
+
+    def _give_uid(self, tensor: Tensor, uid: int) -> None:
+        """Numbers a tensor as the program says; one that was numbered here makes room."""
+        if not isinstance(uid, int) or not 0 <= uid < 1 << 63:
+            raise GraphError(tensor._label(), "uid", f"is {uid!r}, expected an integer from 0 to 2⁶³ - 1")
+        other = next((t for t in self.tensors if t.uid == uid and t is not tensor), None)
+        if other is not None and uid in self._given_uids:
+            raise GraphError(tensor._label(), "uid", f"is {uid}, the number of {other._label()}, expected another")
+        if other is not None:
+            # First, so that an interrupt leaves no two with one number.
+            other._renumber(self._free_uid())
+        self._given_uids.discard(tensor.uid)
+        self._given_uids.add(uid)
+        tensor._renumber(uid)
+
+    def tensor(
+        self,
+        dim: Sequence[int],
+        stride: Sequence[int] | None = None,
+        data_type: DataTypeLike | None = None,
+        is_virtual: bool = False,
+        is_pass_by_value: bool = False,
+        ragged_offset: Tensor | None = None,
+        reordering_type: tensor_reordering = tensor_reordering.NONE,
+        name: str = "",
+        uid: int = -1,
+        ragged_offset_multiplier: int = 1,
+    ) -> Tensor:
+        """A tensor in the caller's memory of shape ``dim``, without gaps unless strides (in elements) are given, of type ``data_type``.
+
+        Executions may name it by ``uid``, where one is given. With ``ragged_offset``, int32 or int64 of [B + 1, 1, 1, 1], sequence b
+        of a batch begins at element offset[b] · ``ragged_offset_multiplier`` (`Tensor.set_ragged_offset`).
+        """
+        label = f"tensor {name!r}" if name else f"tensor {len(self.tensors) + 1}"
+        dims = integers(label, "dim", dim)
+        if any(d < 0 for d in dims):
+            raise GraphError(label, "dim", f"is {list(dims)}, expected no negative sizes")
+        strides = packed(dims) if stride is None else integers(label, "stride", stride)
+        if len(strides) != len(dims):
+            raise GraphError(label, "stride", f"is {list(strides)}, expected {len(dims)} numbers")
+        tensor = self._new_tensor(
+            name=name, dim=dims, stride=strides, data_type=data_type,
+            is_virtual=is_virtual, is_pass_by_value=is_pass_by_value,
+        )  # fmt: skip
+        tensor.set_reordering_type(reordering_type).set_ragged_offset_multiplier(ragged_offset_multiplier)
+        if ragged_offset is not None:
+            tensor.set_ragged_offset(ragged_offset)
+        return tensor if uid == -1 else tensor.set_uid(uid)
+
+    def tensor_like(self, input: Any, name: str = "") -> Tensor:
+        """A tensor with the shape, strides and type of another, or of an array of any library."""
+        if isinstance(input, Tensor):
+            return self._new_tensor(name=name, dim=input.dim, stride=input.stride, data_type=input.data_type)
+        dim, stride, kind, device, _ = _native.describe(input)
+        if not self.tensors:
+            self._device = to_device(device)
+        return self._new_tensor(name=name, dim=dim or [1], stride=stride or [1], data_type=kind)
+
+    # What is handed to the library.
+
+    def _types(self) -> dict[str, data_type]:
+        io = self.io_data_type
+        if io is data_type.NOT_SET:
+            said = (t.data_type for t in self.tensors if not t.producer and not t.is_virtual and t.value is None)
+            io = next((kind for kind in said if kind is not data_type.NOT_SET), data_type.FLOAT)
+        kinds = [t.data_type for t in self.tensors if not self._is_virtual(t)] + [io]
+        wide = data_type.DOUBLE if data_type.DOUBLE in kinds else data_type.FLOAT
+        pick = lambda kind: wide if kind is data_type.NOT_SET else kind  # noqa: E731
+        return {
+            "io": io, "intermediate": pick(self.intermediate_data_type), "compute": pick(self.compute_data_type)
+        }  # fmt: skip
+
+    def _is_virtual(self, tensor: Tensor) -> bool:
+        """Whether a tensor exists only between nodes."""
+        return tensor.is_virtual and tensor not in self._handed_out
+
+    def _finish(self) -> None:
+        """Finds what goes in and out: where no result is marked, those that no node reads are handed out."""
+        written = {t.uid for node in self._nodes for t in node.outputs.values()}
+        read = {t.uid for node in self._nodes for _, t in node.read()}
+        handed_out: frozenset[Tensor] = frozenset()
+        if not any(t.uid in written and not t.is_virtual for t in self.tensors):
+            handed_out = frozenset(
+                tensor
+                for node in self._nodes
+                for key, tensor in node.outputs.items()
+                if tensor.uid not in read and key not in node.optional
+            )
+        bound = [t for t in self.tensors if not t.is_virtual or t in handed_out]
+        vars(self).update(
+            _handed_out=handed_out,
+            _outputs=[t for t in bound if t.uid in written],
+            _inputs=[t for t in bound if t.uid in read and t.uid not in written and t.value is None],
+        )
+
+    def validate(self) -> None:
+        """Raises GraphError for what makes no sense, naming node and argument. Engines are not asked."""
+        if not self._nodes:
+            raise GraphError(f"graph {self.name!r}", "nodes", "has none, expected at least one operation")
+        self._finish()
+        written = {tensor.uid for node in self._nodes for tensor in node.outputs.values()}
+        known: set[int] = {t.uid for t in self.tensors if t.producer is None and not self._is_virtual(t)}
+        for node in self._nodes:
+            for key, tensor in node.read():
+                if tensor.uid not in known:
+                    raise GraphError(node.name, key, f"{tensor._label()} is virtual, and no node before this writes it")
+            known.update(tensor.uid for tensor in node.outputs.values())
+        for tensor in self.tensors:
+            if tensor.producer is not None and tensor.uid not in written:
+                # Of an operation that was refused or interrupted.
+                continue
+            place = tensor.producer or tensor._label()
+            if tensor.dim is None:
+                raise GraphError(place, tensor.name or "dim", "has no shape, call set_dim")
+            if tensor.stride is None:
+                tensor.stride = packed(tensor.dim)
+            if len(tensor.stride) != len(tensor.dim):
+                expected = f"has the strides {list(tensor.stride)}, expected {len(tensor.dim)} numbers"
+                raise GraphError(place, tensor.name or "stride", expected)
+
+    def _data_type(self, tensor: Tensor, types: Mapping[str, data_type]) -> str:
+        if tensor.data_type is not data_type.NOT_SET:
+            return tensor.data_type.value
+        return types["intermediate" if self._is_virtual(tensor) else "io"].value
+
+    def to_json(self, *, indent: int | None = None, aligned: bool = True) -> str:
+        """The graph in hipDNN's JSON form."""
+        self.validate()
+        types = self._types()
+        nodes, made, wanted = self._handed_over()
+        used = self._used(nodes, wanted)
+        tensors = []
+        for tensor in (*self.tensors, *made):
+            if tensor.uid not in used:
+                continue
+            kind = self._data_type(tensor, types)
+            entry: dict[str, Any] = {
+                "uid": tensor.uid, "name": tensor.name, "dims": tensor.dim, "strides": tensor.stride,
+                "data_type": kind, "virtual": self._is_virtual(tensor),
+            }  # fmt: skip
+            if tensor.value is not None:
+                entry.update(value_type="Float64Value" if kind == "double" else "Float32Value", value=tensor.value)
+            if tensor.is_pass_by_value:
+                entry["is_runtime_pass_by_value"] = True
+            if not aligned and not self._is_virtual(tensor):
+                entry["alignment"] = _SIZES.get(kind, 1)
+            if tensor.ragged_offset is not None:
+                entry["ragged_offset_tensor_uid"] = tensor.ragged_offset.uid
+                entry["ragged_offset_multiplier"] = tensor.ragged_offset_multiplier
+            tensors.append(entry)
+        graph = {
+            "name": self.name,
+            "io_data_type": types["io"].value,
+            "intermediate_data_type": types["intermediate"].value,
+            "compute_data_type": types["compute"].value,
+            "nodes": [node.json(wanted) for node in nodes],
+            "tensors": tensors,
+        }
+        return json.dumps(graph, indent=indent)
+
+    def _handed_over(self) -> tuple[Sequence[Node], Sequence[Tensor], set[int]]:
+        """The nodes that the library is told of, tensors that they need besides the graph's, and the numbers of those that are wanted."""
+        read = {t.uid for node in self._nodes for _, t in node.read()}
+        wanted = read | {t.uid for t in self._outputs}
+        if not any(is_empty(tensor) for tensor in self.tensors):
+            return self._nodes, (), wanted
+        return *without_empty(self._nodes, wanted), wanted
+
+    @staticmethod
+    def _used(nodes: Sequence[Node], wanted: set[int]) -> set[int]:
+        """The numbers of the tensors of nodes."""
+        read = {t.uid for node in nodes for _, t in node.read()}
+        return read | {node.outputs[key].uid for node in nodes for key in node.kept(wanted)}
+
+    def _has_work(self) -> bool:
+        """Whether there is anything to compute: not where all results are without elements."""
+        return bool(self._handed_over()[0])
+
+    def _specs(self, aligned: bool = True) -> list[dict[str, Any]]:
+        types = self._types()
+        nodes, _, wanted = self._handed_over()
+        used = self._used(nodes, wanted)
+        outputs = {t.uid for t in self._outputs}
+        specs = []
+        for tensor in (*self._inputs, *self._outputs):
+            kind = self._data_type(tensor, types)
+            alignment = _SIZES.get(kind, 1) if not aligned or tensor.is_pass_by_value else ALIGNMENT
+            specs.append({
+                "uid": tensor.uid, "name": tensor.name, "data_type": kind, "dims": list(tensor.dim or ()),
+                "strides": list(tensor.stride or ()), "alignment": alignment, "is_output": tensor.uid in outputs,
+                "is_pass_by_value": tensor.is_pass_by_value, "is_used": tensor.uid in used,
+            })  # fmt: skip
+        return specs

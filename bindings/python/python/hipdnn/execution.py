@@ -1,0 +1,139 @@
+"""Graphs, executed with arrays."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Callable, Mapping
+
+from . import _native
+from .device import Device, device_of, empty_like
+from .handle import Handle, to_handle
+from .planning import Choice, Planning
+from .tensor import Tensor
+
+__all__ = ["Execution"]
+
+#: What another plan may mend.
+_ELSEWHERE = (_native.Elsewhere, _native.Misaligned, _native.EngineError)
+
+
+class Execution(Planning):
+    """A graph that is executed and called."""
+
+    #: What says the stream of executions that are given no handle of their own.
+    _handle: Handle | None = None
+
+    def execute(self, tensors: Mapping[Any, Any], workspace: Any = None, handle: Any = None) -> None:
+        """Computes the graph with an array for each tensor, by tensor or uid: inputs are read, outputs written, nothing is copied.
+
+        Arrays are those of NumPy, PyTorch, JAX, CuPy, ml_dtypes, or anything with DLPack, the buffer protocol or
+        ``__cuda_array_interface__``, each with its tensor's shape, strides and type (dimensions of 1 may be left out), and all on
+        one device; numbers that are passed by value are on the host. On a GPU the work is queued on the current stream of PyTorch
+        or CuPy, or that of ``handle`` (`create_handle`), and is not waited for. Other Python threads go on meanwhile. An interrupt ends
+        a long execution on the host for the caller; its thread goes on in the background, and the next execution waits for it.
+        ``workspace`` is there for porting.
+        """
+        handle = self._handle if handle is None else to_handle(handle)
+        if handle is not None:
+            handle._run(self._execute, tensors)
+            return
+        self._execute(tensors)
+
+    def _execute(self, tensors: Mapping[Any, Any]) -> None:
+        plan = self._plan
+        if plan is None:
+            plan = self._plan_for(next(iter(dict(tensors).values()), None))
+        try:
+            plan.execute(tensors)
+        except _ELSEWHERE as error:
+            device, plan = self._otherwise(plan, error, tensors, self._choice)
+            # Threads may have arrays on several devices: each found its plan, and the next is tried with the last one.
+            vars(self).update(_device=device, _plan=plan)
+
+    def _plan_for(self, array: Any) -> _native.Plan:
+        """The plan for the device of an array; the graph is built first where it is not yet."""
+        if array is not None and self._choice[0] is None:
+            # What is no array is told with its tensor's name, by the execution.
+            with contextlib.suppress(Exception):
+                self._device = device_of(array)
+        return self.plan
+
+    def _execute_by(self, choice: Choice, tensors: Mapping[Any, Any], handle: Any) -> None:
+        """Computes the graph by another choice than its own."""
+        plan = self._make_plan(choice=choice)
+        self._on(handle, lambda: self._run(plan, tensors, choice))
+
+    def _on(self, handle: Any, function: Callable[[], Any]) -> None:
+        """Calls a function whose executions go to the stream of a handle, or of the graph's."""
+        handle = self._handle if handle is None else to_handle(handle)
+        if handle is None:
+            function()
+        else:
+            handle._run(function)
+
+    def _run(self, plan: _native.Plan, tensors: Mapping[Any, Any], choice: Choice) -> _native.Plan:
+        """Executes by a plan, or one like it for arrays that lie elsewhere; answers the one that did."""
+        try:
+            plan.execute(tensors)
+        except _ELSEWHERE as error:
+            return self._otherwise(plan, error, tensors, choice)[1]
+        return plan
+
+    def _otherwise(
+        self, plan: _native.Plan, error: _native.Error, tensors: Mapping[Any, Any], choice: Choice
+    ) -> tuple[Device, _native.Plan]:
+        """Plans anew for arrays that do not lie where a plan expects them, or without an engine that failed, and executes."""
+        device, aligned = plan.device, True
+        failed: dict[int, _native.Error] = {}
+        while True:
+            if isinstance(error, _native.Elsewhere):
+                if device == error.args:
+                    raise error
+                device, aligned = error.args, True
+            elif isinstance(error, _native.Misaligned):
+                if not aligned:
+                    raise error
+                aligned = False
+            else:
+                if choice != (None, ()):
+                    raise error
+                failed[plan.engine_id], aligned = error, True
+            try:
+                plan = self._make_plan(aligned, device, choice, (*self._failed, *failed))
+            except _native.Error:
+                if not failed:
+                    raise
+                # No other is left.
+                raise next(iter(failed.values())) from None
+            try:
+                plan.execute(tensors)
+            except _ELSEWHERE as other:
+                error = other
+                continue
+            self._failed = (*self._failed, *failed)
+            for engine, reason in failed.items():
+                self._tell(engine, reason, plan.engine_id)
+            return device, plan
+
+    def __call__(self, *arrays: Any, **named: Any) -> Any:
+        """Computes the graph with arrays for its inputs, in the order they were made or by name, and answers new arrays.
+
+        They are of the first array's library and on its device.
+        """
+        if self._plan is None:
+            self._plan_for(next(iter((*arrays, *named.values())), None))
+        inputs = self._inputs
+        if len(arrays) > len(inputs):
+            raise TypeError(f"{len(arrays)} arrays, expected at most {len(inputs)}")
+        given: dict[Tensor, Any] = dict(zip(inputs, arrays))
+        by_name = {tensor.name: tensor for tensor in inputs if tensor.name}
+        for name, array in named.items():
+            tensor = by_name.get(name)
+            if tensor is None or tensor in given:
+                raise TypeError(f"{name!r} is no input that lacks an array, expected one of {', '.join(by_name)}")
+            given[tensor] = array
+        first = next((array for tensor, array in given.items() if not tensor.is_pass_by_value), None)
+        types = self._types()
+        results = [empty_like(first, t.dim or (), t.stride or (), self._data_type(t, types)) for t in self._outputs]
+        self.execute({**given, **dict(zip(self._outputs, results))})
+        return results[0] if len(results) == 1 else tuple(results)

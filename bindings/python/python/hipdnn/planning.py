@@ -1,0 +1,224 @@
+"""From a graph to its plan: which engines can run it, and the one that does."""
+
+from __future__ import annotations
+
+import operator
+import os
+import sys
+import warnings
+from typing import Any, Mapping, Tuple, Union
+
+from . import _native
+from .definition import Definition
+from .device import HOST, Device, DeviceLike, device_name, to_device
+from .errors import EngineWarning, GraphError, NoEngineError
+from .library import computes_on, engine_device, is_log_wanted, library
+from .plans import Verdict, steps_of
+from .plans import plans as _plans
+
+__all__ = ["Choice", "Planning", "Verdict"]
+
+#: An engine by its id, or None where the library chooses, and its knobs.
+Choice = Tuple[Union[int, None], Tuple[Tuple[str, Any], ...]]
+
+
+def _knobs(knobs: Mapping[str, Any] | None) -> tuple[tuple[str, int | float | str], ...]:
+    """Knobs as they are handed over: in order, whole numbers, numbers or texts."""
+    found: dict[str, int | float | str] = {}
+    for id, value in dict(knobs or {}).items():
+        if not isinstance(id, str):
+            raise GraphError("build", "knobs", f"has the key {id!r}, expected the name of a knob")
+        try:
+            found[id] = str(value) if isinstance(value, str) else operator.index(value)
+        except TypeError:
+            try:
+                found[id] = float(value)
+            except (TypeError, ValueError):
+                raise GraphError("build", "knobs", f"has {value!r} for {id}, expected a number or a text") from None
+    return tuple(sorted(found.items()))
+
+
+def _warn(words: str) -> None:
+    """Warns of an engine, at the line of the program that called this package."""
+    frame, level, package = sys._getframe(1), 1, __name__.partition(".")[0]
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == package:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(words, EngineWarning, stacklevel=level)
+
+
+class Planning(Definition):
+    """A graph that engines can be asked about and that has a plan once it is built."""
+
+    _choice: Choice = (None, ())
+    _plan: _native.Plan | None = None
+    #: The ids of engines that took the graph and failed when it was executed.
+    _failed: tuple[int, ...] = ()
+
+    def _change(self) -> None:
+        vars(self).update(_plan=None, _failed=())
+        super()._change()
+
+    def _native_graph(self, text: str, on: Device | None = None) -> _native.OperationGraph:
+        device = on or self._device
+        return _plans.get((os.getpid(), text, device), lambda: library().graph(text, device))
+
+    def explain(self) -> list[Verdict]:
+        """Every engine: its rank and what its plan would do, or the reason why it cannot run the graph.
+
+        Those that apply come first, best first. A plan is made for each of them. Empty where the results have no elements.
+        """
+        text = self.to_json()
+        if not self._has_work():
+            return []
+        native = self._native_graph(text)
+        return [verdict._replace(steps=steps_of(native, verdict)) for verdict in self._verdicts(native)]
+
+    def _verdicts(self, native: _native.OperationGraph | None = None) -> list[Verdict]:
+        text = self.to_json()
+        if native is None and not self._has_work():
+            return []
+        return [Verdict(*verdict) for verdict in (native or self._native_graph(text)).explain(not is_log_wanted())]
+
+    def engines(self) -> list[str]:
+        """The names of the engines that can run the graph, best first; on a GPU those that compute there."""
+        on = computes_on(self._device)
+        return [of.engine for of in self._verdicts() if of.rank is not None and (self._device == HOST or of.id in on)]
+
+    def knobs(self, engine: str | int) -> dict[str, dict[str, str]]:
+        """What can be tuned at an engine: description, default and choices of each knob."""
+        knobs = self._native_graph(self.to_json()).knobs(self._engine_id(engine))
+        return {
+            id: {"description": text, "default": default, "choices": choices} for id, text, default, choices in knobs
+        }
+
+    def _engine_id(self, engine: str | int) -> int:
+        """The id of an engine that is loaded, by its name or by the id itself."""
+        ids = {name: id for name, id, *_ in library().engines()}
+        found = ids.get(engine) if isinstance(engine, str) else engine
+        if not isinstance(found, int) or found not in ids.values():
+            known = ", ".join(f"{name} ({id})" for name, id in ids.items())
+            raise GraphError("build", "engine", f"is {engine!r}, expected a name or an id of {known}")
+        return found
+
+    def build(
+        self,
+        heur_modes: Any = None,
+        *,
+        engine: str | int | None = None,
+        knobs: Mapping[str, Any] | None = None,
+        device: DeviceLike | None = None,
+    ) -> Any:
+        """Plans the graph with the engine that the library offers first, or with the one named, its knobs set.
+
+        The plan is for arrays on ``device`` ("cpu", "cuda:0", "rocm:0"), by default that of the array which the first tensor was
+        made like, else the host. Executions with arrays on another plan the graph for that. Raises NoEngineError with the reason
+        of each engine where none applies. Where the library chooses and its first engine fails, the next one is taken, with an
+        EngineWarning. ``heur_modes`` is there for porting.
+        """
+        choice: Choice = (None if engine is None else self._engine_id(engine), _knobs(knobs))
+        on = self._device if device is None else to_device(device)
+        if device is None and choice[0] is not None and choice[0] not in computes_on(on):
+            on = engine_device(choice[0])
+        plan = self._make_plan(device=on, choice=choice)
+        # All in one step: an interrupt before it leaves the graph as it was.
+        vars(self).update(_choice=choice, _device=on, _plan=plan)
+        return self
+
+    def _make_plan(
+        self,
+        aligned: bool = True,
+        device: Device | None = None,
+        choice: Choice | None = None,
+        without: tuple[int, ...] | None = None,
+    ) -> _native.Plan:
+        """The plan of a choice, by default the graph's own, of none of the engines that failed."""
+        device, choice = device or self._device, choice or self._choice
+        without = self._failed if without is None else without
+        text = self.to_json(aligned=aligned)
+        key = (os.getpid(), text, device, choice, without)
+        return _plans.get(key, lambda: self._plan_of(text, aligned, device, choice, without))
+
+    def _plan_of(
+        self, text: str, aligned: bool, device: Device, choice: Choice, without: tuple[int, ...]
+    ) -> _native.Plan:
+        """A new plan of the graph in this text."""
+        specs = self._specs(aligned)
+        if not self._has_work():
+            return library().nothing(specs, device)
+        graph = self._native_graph(text, device)
+        engine, knobs = choice
+        if engine is not None and engine not in computes_on(device):
+            words = f"is {self._engine_name(engine)}, which does not compute on {device_name(device)}"
+            raise GraphError("build", "engine", words)
+        candidates = self._offered(graph, device) if engine is None else [engine]
+        if engine is not None or knobs:
+            self._expect_knobs(graph, candidates[0], knobs)
+            return graph.plan(candidates[0], list(knobs), specs)
+        failures: dict[int, _native.Error] = {}
+        for candidate in candidates:
+            if candidate in without:
+                continue
+            try:
+                plan = graph.plan(candidate, [], specs)
+            except _native.Error as error:
+                failures[candidate] = error
+                continue
+            for other, error in failures.items():
+                self._tell(other, error, candidate)
+            return plan
+        if len(failures) == 1:
+            raise next(iter(failures.values()))
+        reasons = {self._engine_name(id): str(error) for id, error in failures.items()}
+        raise self._no_engine_of(reasons)
+
+    def _expect_knobs(self, graph: _native.OperationGraph, engine: int, knobs: tuple[tuple[str, Any], ...]) -> None:
+        """Raises an error where an engine has no such knob."""
+        known = [id for id, *_ in graph.knobs(engine)] if knobs else []
+        for id, _ in knobs:
+            if id not in known:
+                expected = ", ".join(known) or "none"
+                words = f"has {id!r}, which {self._engine_name(engine)} lacks, expected some of its knobs: {expected}"
+                raise GraphError("build", "knobs", words)
+
+    def _tell(self, engine: int, error: Exception, next: int) -> None:
+        """Warns that an engine failed and another one takes its place."""
+        name, instead = self._engine_name(engine), self._engine_name(next)
+        _warn(f"graph {self.name!r}: {name} failed, {instead} takes its place: {error}")
+
+    def _offered(self, graph: _native.OperationGraph, device: Device) -> list[int]:
+        """The ids of the engines that can run the graph on a device, best first."""
+        on = computes_on(device)
+        offered = [id for id in graph.offer()[0] if id in on]
+        if not offered:
+            raise self._no_engine(graph, device)
+        return offered
+
+    def _no_engine(self, graph: _native.OperationGraph, device: Device) -> NoEngineError:
+        reasons = {
+            name: reason or f"applies, but does not compute on {device_name(device)}"
+            for name, _, _, _, reason in graph.explain(not is_log_wanted())
+        }
+        return self._no_engine_of(reasons)
+
+    def _no_engine_of(self, reasons: dict[str, str]) -> NoEngineError:
+        lines = [f"  {name}: {reason}" for name, reason in reasons.items()]
+        return NoEngineError("\n".join([f"no engine can run graph {self.name!r}:", *lines]), reasons)
+
+    @property
+    def plan(self) -> _native.Plan:
+        """The plan; the graph is built first where it is not yet."""
+        return self._plan or self.build()._plan
+
+    @property
+    def engine(self) -> str:
+        """The name of the engine that runs it; empty where the results have no elements."""
+        id = self.plan.engine_id
+        return self._engine_name(id) if id else ""
+
+    @staticmethod
+    def _engine_name(id: int) -> str:
+        return next((name for name, of, *_ in library().engines() if of == id), hex(id))
+
+    def get_workspace_size(self) -> int:
+        """The bytes that an execution needs besides the tensors. The plan brings them itself."""
+        return self.plan.workspace_size

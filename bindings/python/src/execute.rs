@@ -1,0 +1,232 @@
+//! Plans, executed with arrays: each is described and bound to its tensor.
+
+use std::mem;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::device::{Place, Stream};
+use crate::device_array::DeviceArray;
+use crate::dlpack::Allocator;
+use crate::error::{ArrayError, Elsewhere, EngineError, Error, Failure, because, shown};
+use crate::later;
+use crate::plan::{Address, Plan};
+use crate::protocols::Reader;
+use crate::spec::Spec;
+use crate::view::Guard;
+
+/// What tensors of Python are known by here.
+#[pyclass(subclass, frozen, module = "hipdnn._native")]
+pub struct TensorBase {
+    /// The number of the tensor in its graph.
+    uid: AtomicI64,
+}
+
+#[pymethods]
+impl TensorBase {
+    #[new]
+    fn new(uid: i64) -> Self {
+        Self { uid: AtomicI64::new(uid) }
+    }
+
+    #[getter]
+    fn uid(&self) -> i64 {
+        self.uid.load(Ordering::Relaxed)
+    }
+
+    /// Gives it another number.
+    fn _renumber(&self, uid: i64) {
+        self.uid.store(uid, Ordering::Relaxed);
+    }
+}
+
+/// The memory of an execution, what keeps it, and where it lies.
+struct Bindings {
+    pointers: Vec<Address>,
+    guards: Vec<Guard>,
+    /// The same of arrays on a GPU whose owners do not know the stream, and may use the memory again once they have it back.
+    unordered: Vec<Guard>,
+    reader: Reader,
+    /// Whose memory the first array is in, and its place among the tensors.
+    place: Option<(Place, usize)>,
+    /// Streams of arrays, besides that of the execution.
+    others: Vec<Stream>,
+    /// What allocates for the execution's stream.
+    allocator: Option<Allocator>,
+}
+
+impl Bindings {
+    fn new(count: usize) -> Self {
+        Self {
+            pointers: vec![None; count],
+            guards: Vec::with_capacity(count),
+            unordered: Vec::new(),
+            reader: Reader::default(),
+            place: None,
+            others: Vec::new(),
+            allocator: None,
+        }
+    }
+}
+
+impl Plan {
+    /// Binds an array to the tensor at a place, where it fits.
+    fn bind(&self, bound: &mut Bindings, at: usize, array: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (Some(tensor), Some(pointer)) = (self.tensors.get(at), bound.pointers.get_mut(at)) else {
+            return Ok(());
+        };
+        bound.guards.push(bound.reader.read(array, &|| tensor.label())?);
+        let view = &bound.reader.view;
+        let place = tensor.place(view)?;
+        // Keys of a dictionary differ, but a tensor and its uid are two keys.
+        if pointer.replace(view.data).is_some() {
+            return Err(ArrayError::new_err(format!("{}: has two arrays, expected one", tensor.label())));
+        }
+        if !tensor.is_pass_by_value {
+            let (first, of) = *bound.place.get_or_insert((place, at));
+            if first != place {
+                let label = self.tensors.get(of).map_or_else(String::new, Spec::label);
+                return Err(ArrayError::new_err(format!(
+                    "{}: the array is in {place}, but that of {label} in {first}, expected all on one device",
+                    tensor.label()
+                )));
+            }
+            if place != self.place() {
+                // Another plan looks at it.
+                return Ok(());
+            }
+            if place != Place::Host {
+                let stream = bound.reader.consumer.settle(array.py(), place, view.stream)?;
+                if view.stream.is_none()
+                    && !array.is_instance_of::<DeviceArray>()
+                    && let Some(guard) = bound.guards.pop()
+                {
+                    bound.unordered.push(guard);
+                }
+                match view.stream {
+                    Some(of) if of != stream && !bound.others.contains(&of) => bound.others.push(of),
+                    Some(of) if of == stream => bound.allocator = bound.allocator.or(view.allocator),
+                    _ => {}
+                }
+            }
+        }
+        tensor.check(view)
+    }
+
+    fn run_bound(slf: &Bound<'_, Self>, mut bound: Bindings) -> PyResult<()> {
+        let plan = slf.get();
+        if bound.pointers.iter().any(Option::is_none) {
+            let missing = plan.tensors.iter().zip(&bound.pointers).filter(|(_, pointer)| pointer.is_none());
+            let missing: Vec<_> = missing.map(|(tensor, _)| tensor.label()).collect();
+            return Err(ArrayError::new_err(format!("no array for {}", missing.join(", "))));
+        }
+        if let Some((place, _)) = bound.place.filter(|(place, _)| *place != plan.place()) {
+            let device = place.device();
+            return Err(Elsewhere::new_err((device.kind, device.id)));
+        }
+        let (stream, is_marked) = (bound.reader.consumer.stream(), !bound.unordered.is_empty());
+        let guards = mem::take(&mut bound.guards);
+        // SAFETY: each array was found to have the elements of its tensor, and is kept until the work is queued.
+        let mark = unsafe {
+            let (pointers, others) = (&bound.pointers, &bound.others);
+            Self::queue(slf, pointers, stream, others, bound.allocator, is_marked, || guards)
+        };
+        let mark = mark.map_err(|error| plan.final_where_in_place(slf.py(), error, &bound.pointers))?;
+        if let Some(mark) = mark {
+            later::keep(mark, bound.unordered);
+        }
+        Ok(())
+    }
+
+    /// The error of an engine that may have written an operand, in whose place no other can compute the same.
+    fn final_where_in_place(&self, py: Python<'_>, error: PyErr, pointers: &[Address]) -> PyErr {
+        if !error.is_instance_of::<EngineError>(py) {
+            return error;
+        }
+        let of = |is_output| {
+            let tensors = self.tensors.iter().zip(pointers);
+            tensors.filter(move |(tensor, _)| tensor.is_output == is_output).map(|(_, pointer)| pointer)
+        };
+        let is_in_place = of(true).any(|output| of(false).any(|input| input == output));
+        if is_in_place { Error::new_err(error.value(py).to_string()) } else { error }
+    }
+
+    /// The number of the tensor that a key of `execute` stands for.
+    fn uid(key: &Bound<'_, PyAny>) -> PyResult<i64> {
+        if let Ok(tensor) = key.cast::<TensorBase>() {
+            return Ok(tensor.get().uid());
+        }
+        key.extract().map_err(|cause| {
+            because(key.py(), cause, |_| {
+                let key = shown(key);
+                ArrayError::new_err(format!(
+                    "execute: the key is {key}, expected a tensor of the graph or its uid"
+                ))
+            })
+        })
+    }
+}
+
+#[pymethods]
+impl Plan {
+    /// The bytes that an execution needs besides the tensors.
+    #[getter]
+    fn workspace_size(&self) -> usize {
+        self.workspace_size
+    }
+
+    /// The id of its engine; 0 where there is nothing to compute.
+    #[getter]
+    fn engine_id(&self) -> i64 {
+        self.engine.unwrap_or(0)
+    }
+
+    /// What it does, as JSON; raises where its plugin does not tell.
+    fn description(&self, py: Python<'_>) -> PyResult<String> {
+        let plan = self.native()?;
+        py.detach(|| plan.description()).map_err(|error| Failure::from(error).into_py())
+    }
+
+    /// Kind and number of the device that it was made for.
+    #[getter]
+    fn device(&self) -> (i32, i32) {
+        let device = self.place().device();
+        (device.kind, device.id)
+    }
+
+    /// Executes the plan with an array for each tensor, given by tensor or uid. Returns when the results are there, or on a GPU when
+    /// the work is queued.
+    fn execute(slf: &Bound<'_, Self>, arrays: &Bound<'_, PyDict>) -> PyResult<()> {
+        let plan = slf.get();
+        let mut bound = Bindings::new(plan.tensors.len());
+        // What arrays are asked may be Python code, which may change the dictionary.
+        let given: Vec<_> = arrays.iter().collect();
+        for (key, array) in given {
+            let uid = Self::uid(&key)?;
+            let Some(at) = plan.tensors.iter().position(|tensor| tensor.uid == uid) else {
+                let key = shown(&key);
+                return Err(ArrayError::new_err(format!(
+                    "execute: no memory is bound to {key} of this graph"
+                )));
+            };
+            plan.bind(&mut bound, at, &array)?;
+        }
+        Self::run_bound(slf, bound)
+    }
+
+    /// The same with the arrays in the order of the plan's tensors: inputs, then outputs.
+    fn run(slf: &Bound<'_, Self>, arrays: &Bound<'_, PyTuple>) -> PyResult<()> {
+        let plan = slf.get();
+        if arrays.len() > plan.tensors.len() {
+            let expected = plan.tensors.len();
+            return Err(PyTypeError::new_err(format!("{} arrays, expected {expected}", arrays.len())));
+        }
+        let mut bound = Bindings::new(plan.tensors.len());
+        for (at, array) in arrays.iter().enumerate() {
+            plan.bind(&mut bound, at, &array)?;
+        }
+        Self::run_bound(slf, bound)
+    }
+}

@@ -1,0 +1,114 @@
+//! Arrays of any kind, described without copying them: one protocol after the other, in the order in which they are tried.
+
+mod buffer;
+mod capsule;
+mod exchange;
+mod interface;
+mod kind;
+
+pub use capsule::may_negate;
+pub use exchange::Described;
+pub use kind::Kind;
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+
+use crate::error::{ArrayError, because, ordinary, shown};
+use crate::streams::Consumer;
+use crate::view::{Buffer, Guard, View};
+
+/// Describes the arrays of an execution, one after the other.
+#[derive(Default)]
+pub struct Reader {
+    /// What the last one is.
+    pub view: View,
+    pub consumer: Consumer,
+    /// The type of the last one by its address, and what is known of it.
+    last: Option<(usize, Kind)>,
+}
+
+impl Reader {
+    /// Describes an array: by the exchange functions of its type, the buffer protocol, DLPack, or the array interface of NumPy or CUDA.
+    /// The answer keeps it as it is.
+    pub fn read(&mut self, array: &Bound<'_, PyAny>, name: &dyn Fn() -> String) -> PyResult<Guard> {
+        let address = array.get_type_ptr().addr();
+        let kind = match self.last {
+            Some((known, kind)) if known == address => kind,
+            _ => Kind::of(&array.get_type())?,
+        };
+        // An array that is kept keeps its type.
+        self.last = Some((address, kind));
+        let (view, consumer) = (&mut self.view, &mut self.consumer);
+        if let Some(exchange) = kind.exchange() {
+            return exchange::read(array, exchange, consumer, name, view);
+        }
+        if kind.is_masked {
+            return Err(ArrayError::new_err(format!(
+                "{}: the array is masked, expected one without a mask, as its filled() answers",
+                name()
+            )));
+        }
+        if Buffer::is_of(array) {
+            return match buffer::read(array, name, view) {
+                Err(error) => {
+                    let error = ordinary(array.py(), error)?;
+                    without_buffer(array, error, consumer, name, view)
+                }
+                result => result,
+            };
+        }
+        if array.hasattr(capsule::METHOD)? {
+            return capsule::read(array, consumer, name, view);
+        }
+        if array.hasattr(interface::OF_CUDA)? {
+            return interface::read(array, interface::OF_CUDA, name, view);
+        }
+        Err(PyTypeError::new_err(format!(
+            "{}: {} is no array, expected one with DLPack, the buffer protocol or {}",
+            name(),
+            shown(array),
+            interface::OF_CUDA
+        )))
+    }
+}
+
+/// Describes an array whose buffer says too little: of a type that the protocol has no letter for, as bfloat16 of ml_dtypes, or JAX's.
+#[cold]
+fn without_buffer(
+    array: &Bound<'_, PyAny>,
+    error: PyErr,
+    consumer: &mut Consumer,
+    name: &dyn Fn() -> String,
+    view: &mut View,
+) -> PyResult<Guard> {
+    let other = if array.hasattr(interface::OF_HOST)? {
+        interface::read(array, interface::OF_HOST, name, view)
+    } else if array.hasattr(capsule::METHOD)? {
+        capsule::read(array, consumer, name, view)
+    } else {
+        return Err(error);
+    };
+    match other {
+        Err(second) => ordinary(array.py(), second).and(Err(error)),
+        result => result,
+    }
+}
+
+/// What the array's own library said, with the tensor's name.
+fn refused(cause: PyErr, py: Python<'_>, name: &dyn Fn() -> String) -> PyErr {
+    because(py, cause, |cause| ArrayError::new_err(format!("{}: {cause}", name())))
+}
+
+/// Shape, strides in elements, type, device and whether it is read-only.
+type Description = (Vec<i64>, Vec<i64>, &'static str, (i32, i32), bool);
+
+/// Shape, strides in elements, type, device and whether it is read-only, of an array of any kind.
+#[pyfunction]
+#[pyo3(signature = (array, /))]
+pub fn describe(array: &Bound<'_, PyAny>) -> PyResult<Description> {
+    let mut reader = Reader::default();
+    let _guard = reader.read(array, &|| "array".to_owned())?;
+    let view = &reader.view;
+    let device = (view.device.kind, view.device.id);
+    Ok((view.dims().to_vec(), view.strides().to_vec(), view.data_type, device, view.read_only))
+}

@@ -1,0 +1,96 @@
+//! A library, and the handles that its threads use one after the other.
+
+use hipdnn::{Backend, Handle};
+
+use crate::device::{Place, Stream};
+use crate::error::Result;
+use crate::forks::Lock;
+
+/// A library and handles that no thread uses at the moment.
+pub struct Session {
+    pub backend: Backend,
+    idle: Lock<Vec<Idle>>,
+}
+
+/// A handle that waits for work.
+struct Idle {
+    place: Place,
+    /// The stream of its last execution; none of handles that graphs are planned with, whose stream is never set: plans refer to
+    /// them for as long as they live, and streams end.
+    stream: Option<Stream>,
+    handle: Handle,
+}
+
+/// How many handles of a GPU keep their streams before one is given another.
+const MOST_STREAMS: usize = 8;
+
+impl Session {
+    /// Runs `f` with a handle of its own that plans for a device.
+    pub fn plan<R>(&self, place: Place, f: impl FnOnce(&Handle) -> hipdnn::Result<R>) -> Result<R> {
+        let _entered = place.enter(Stream::default())?;
+        // SAFETY: no stream is set.
+        Ok(unsafe { self.with(place, None, MOST_STREAMS, f) }?)
+    }
+
+    /// Runs `f` with a handle of its own that executes on a stream, whose device has been entered. While the stream is captured, a handle
+    /// of another stream does as well: engines may allocate for a new one, which ends captures.
+    ///
+    /// # Safety
+    /// The stream is a default stream or alive.
+    pub unsafe fn execute<R>(
+        &self,
+        place: Place,
+        stream: Stream,
+        is_captured: bool,
+        f: impl FnOnce(&Handle) -> hipdnn::Result<R>,
+    ) -> hipdnn::Result<R> {
+        // Host memory has no streams, and one kind of handle.
+        let stream = (place != Place::Host).then_some(stream);
+        // SAFETY: the stream is a default stream or alive, as this function requires.
+        unsafe { self.with(place, stream, if is_captured { 1 } else { MOST_STREAMS }, f) }
+    }
+
+    unsafe fn with<R>(
+        &self,
+        place: Place,
+        stream: Option<Stream>,
+        most: usize,
+        f: impl FnOnce(&Handle) -> hipdnn::Result<R>,
+    ) -> hipdnn::Result<R> {
+        let (mut before, handle) = match self.take(place, stream, most) {
+            Some(idle) => (idle.stream, idle.handle),
+            None => (None, Handle::new(&self.backend)?),
+        };
+        if stream.is_some() && before.is_none() {
+            before = Some(Stream::default());
+        }
+        if let Some(stream) = stream
+            && before != Some(stream)
+        {
+            // SAFETY: the stream is a default stream or alive, as the callers require.
+            unsafe { handle.set_stream(stream.raw()) }?;
+        }
+        let result = f(&handle);
+        self.idle.lock().push(Idle { place, stream, handle });
+        result
+    }
+
+    /// The handle with this stream that was used last, or one with another where there are at least as many.
+    fn take(&self, place: Place, stream: Option<Stream>, most: usize) -> Option<Idle> {
+        let mut idle = self.idle.lock();
+        let at = idle.iter().rposition(|of| of.place == place && of.stream == stream).or_else(|| {
+            let mut others =
+                idle.iter().enumerate().filter(|(_, of)| of.place == place && of.stream.is_some());
+            let first = others.next().map(|(at, _)| at);
+            first.filter(|_| stream.is_some() && others.count() + 1 >= most)
+        });
+        at.map(|at| idle.remove(at))
+    }
+}
+
+impl Session {
+    /// The session of an open library.
+    pub fn new(backend: Backend) -> Self {
+        Self { backend, idle: Lock::default() }
+    }
+}

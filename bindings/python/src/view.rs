@@ -1,0 +1,232 @@
+//! What an array is, and what keeps it so: plain data, whichever protocol it came by.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr;
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+use crate::device::{Place, Stream};
+use crate::dlpack::{self, Allocator};
+use crate::error::{ArrayError, because, shown};
+
+/// More dimensions than any tensor has.
+pub const MOST_DIMS: usize = 16;
+
+/// What an array is: where its first element lies, and how to get to the others.
+pub struct View {
+    pub data: *mut c_void,
+    /// The type in the library's words.
+    pub data_type: &'static str,
+    pub rank: usize,
+    /// Those beyond the rank mean nothing.
+    pub dims: [i64; MOST_DIMS],
+    /// In elements.
+    pub strides: [i64; MOST_DIMS],
+    pub read_only: bool,
+    pub device: dlpack::Device,
+    /// The stream that its producer works on, where it says so.
+    pub stream: Option<Stream>,
+    /// What allocates memory of the same kind.
+    pub allocator: Option<Allocator>,
+}
+
+impl Default for View {
+    fn default() -> Self {
+        let (data, dims, strides) = (ptr::null_mut(), [1; MOST_DIMS], [1; MOST_DIMS]);
+        let (read_only, device) = (false, Place::Host.device());
+        Self { data, data_type: "", rank: 0, dims, strides, read_only, device, stream: None, allocator: None }
+    }
+}
+
+impl View {
+    /// Becomes the view of an array of so many dimensions, whose shape and strides are set next. Views are large: one is used again and again.
+    pub fn begin(&mut self, data: *mut c_void, data_type: &'static str, rank: usize, device: dlpack::Device) {
+        (self.data, self.data_type, self.rank, self.device) = (data, data_type, rank, device);
+        (self.read_only, self.stream, self.allocator) = (false, None, None);
+    }
+
+    /// The shape.
+    pub fn dims(&self) -> &[i64] {
+        self.dims.get(..self.rank).unwrap_or_default()
+    }
+
+    /// The strides, in elements.
+    pub fn strides(&self) -> &[i64] {
+        self.strides.get(..self.rank).unwrap_or_default()
+    }
+
+    /// Whose memory it is in; none where no engine computes.
+    pub fn place(&self) -> Option<Place> {
+        Place::of(self.device)
+    }
+
+    /// Takes the strides of an array without gaps.
+    pub fn pack(&mut self) {
+        let mut stride = 1_i64;
+        for (to, dim) in self.strides.iter_mut().zip(self.dims).take(self.rank).rev() {
+            *to = stride;
+            stride = stride.saturating_mul(dim);
+        }
+    }
+}
+
+/// The number of an array's dimensions, where there is room for so many.
+pub fn rank(rank: i64, name: &dyn Fn() -> String) -> PyResult<usize> {
+    usize::try_from(rank).ok().filter(|rank| *rank <= MOST_DIMS).ok_or_else(|| {
+        ArrayError::new_err(format!(
+            "{}: the array has {rank} dimensions, expected at most {MOST_DIMS}",
+            name()
+        ))
+    })
+}
+
+/// A stride in elements.
+pub fn elements(bytes: i64, size: i64, name: &dyn Fn() -> String) -> PyResult<i64> {
+    if size <= 0 || bytes % size != 0 {
+        return Err(ArrayError::new_err(format!(
+            "{}: a stride is {bytes} bytes, which is no multiple of an element's {size}",
+            name()
+        )));
+    }
+    Ok(bytes / size)
+}
+
+/// A shape or strides, given as any iterable of integers. Only as many are read as a tensor may have dimensions, whatever the iterable says of
+/// its length.
+pub struct Numbers(pub Vec<i64>);
+
+impl FromPyObject<'_, '_> for Numbers {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
+        let wrong = |cause| {
+            because(value.py(), cause, |_| {
+                ArrayError::new_err(format!("is {}, expected a tuple of integers", shown(&value)))
+            })
+        };
+        let mut numbers = Vec::new();
+        for item in value.try_iter().map_err(wrong)? {
+            if numbers.len() == MOST_DIMS {
+                let what = format!("is {}, expected at most {MOST_DIMS} numbers", shown(&value));
+                return Err(ArrayError::new_err(what));
+            }
+            numbers.push(item.and_then(|item| item.extract::<i64>()).map_err(wrong)?);
+        }
+        Ok(Self(numbers))
+    }
+}
+
+/// What keeps an array as it is described.
+pub enum Guard {
+    /// The array itself.
+    Object(Py<PyAny>),
+    /// Its capsule.
+    Capsule(Taken),
+    /// An exported buffer.
+    Buffer(Box<Buffer>),
+}
+
+impl Guard {
+    /// The array itself.
+    pub fn object(array: &Bound<'_, PyAny>) -> Self {
+        Self::Object(array.clone().unbind())
+    }
+}
+
+/// A capsule of DLPack's that is used here: another consumer finds it taken, and cannot end what it describes meanwhile. Its name is given back
+/// at the end, and the capsule ends what it describes when it goes.
+pub struct Taken {
+    capsule: Py<PyCapsule>,
+    name: &'static CStr,
+}
+
+impl Taken {
+    /// Takes a capsule that has this name.
+    pub fn new(capsule: &Bound<'_, PyCapsule>, name: &'static CStr, used: &'static CStr) -> PyResult<Self> {
+        // SAFETY: the capsule is alive and the name lives as long as the process.
+        if unsafe { ffi::PyCapsule_SetName(capsule.as_ptr(), used.as_ptr()) } != 0 {
+            return Err(PyErr::fetch(capsule.py()));
+        }
+        Ok(Self { capsule: capsule.clone().unbind(), name })
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        // Where there is no interpreter any more the tensor is kept.
+        Python::try_attach(|_| {
+            // SAFETY: the capsule is alive and the name lives as long as the process.
+            unsafe { ffi::PyCapsule_SetName(self.capsule.as_ptr(), self.name.as_ptr()) }
+        });
+    }
+}
+
+/// `Py_buffer`. Its layout and functions are part of Python's stable interface from 3.11 on, and were the same before.
+#[repr(C)]
+pub struct Buffer {
+    pub buf: *mut c_void,
+    obj: *mut ffi::PyObject,
+    len: ffi::Py_ssize_t,
+    pub itemsize: ffi::Py_ssize_t,
+    pub readonly: c_int,
+    pub ndim: c_int,
+    pub format: *mut c_char,
+    pub shape: *mut ffi::Py_ssize_t,
+    pub strides: *mut ffi::Py_ssize_t,
+    suboffsets: *mut ffi::Py_ssize_t,
+    internal: *mut c_void,
+}
+
+/// `PyBUF_STRIDES | PyBUF_FORMAT`, which read-only memory is given for as well.
+const STRIDED_WITH_FORMAT: c_int = 0x0010 | 0x0008 | 0x0004;
+
+unsafe extern "C" {
+    fn PyObject_CheckBuffer(object: *mut ffi::PyObject) -> c_int;
+    fn PyObject_GetBuffer(object: *mut ffi::PyObject, view: *mut Buffer, flags: c_int) -> c_int;
+    fn PyBuffer_Release(view: *mut Buffer);
+}
+
+// SAFETY: a buffer is released with the interpreter's lock held, whichever thread that is.
+unsafe impl Send for Buffer {}
+
+impl Buffer {
+    /// Whether an array has the buffer protocol.
+    pub fn is_of(array: &Bound<'_, PyAny>) -> bool {
+        // SAFETY: the object is alive.
+        unsafe { PyObject_CheckBuffer(array.as_ptr()) == 1 }
+    }
+
+    /// The buffer of an array, with its strides and format.
+    pub fn export(array: &Bound<'_, PyAny>) -> PyResult<Box<Self>> {
+        let mut buffer = Box::new(Self {
+            buf: ptr::null_mut(),
+            obj: ptr::null_mut(),
+            len: 0,
+            itemsize: 0,
+            readonly: 0,
+            ndim: 0,
+            format: ptr::null_mut(),
+            shape: ptr::null_mut(),
+            strides: ptr::null_mut(),
+            suboffsets: ptr::null_mut(),
+            internal: ptr::null_mut(),
+        });
+        // SAFETY: the object is alive and the output valid. What is not filled has no owner, and releasing it does nothing.
+        if unsafe { PyObject_GetBuffer(array.as_ptr(), &raw mut *buffer, STRIDED_WITH_FORMAT) } != 0 {
+            return Err(PyErr::fetch(array.py()));
+        }
+        Ok(buffer)
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // Guards are dropped where the interpreter is attached; elsewhere the array is kept rather than released without the lock.
+        Python::try_attach(|_| {
+            // SAFETY: the buffer was filled by the interpreter and is released once.
+            unsafe { PyBuffer_Release(self) };
+        });
+    }
+}
