@@ -138,6 +138,14 @@ impl OperationGraph {
     }
 }
 
+/// The engines for a graph, also where one of them cannot be configured.
+fn offer(graph: &hipdnn::OperationGraph, handle: &Handle) -> hipdnn::Result<hipdnn::Offer> {
+    graph.offer().or_else(|error| match error {
+        hipdnn::Error::Status { status: hipdnn::Status::Plugin, .. } => graph.offer_one_by_one(handle),
+        other => Err(other),
+    })
+}
+
 #[pymethods]
 impl OperationGraph {
     /// The library's JSON of the graph.
@@ -147,7 +155,7 @@ impl OperationGraph {
 
     /// The ids of the engines that apply, best first, and the library's reasons where there is none.
     fn offer(&self, py: Python<'_>) -> PyResult<(Vec<i64>, String)> {
-        self.with(py, |graph, _| graph.offer().map(|offer| (offer.engines, offer.reasons)))
+        self.with(py, |graph, handle| offer(graph, handle).map(|offer| (offer.engines, offer.reasons)))
     }
 
     /// Each engine: its name, id and plugin, its rank where it applies, and the reason where it does not.
@@ -160,7 +168,7 @@ impl OperationGraph {
         quietly: bool,
     ) -> PyResult<Vec<(String, i64, String, Option<usize>, Option<String>)>> {
         let _quiet = quietly.then(|| Quiet::new(py)).transpose()?;
-        let verdicts = self.with(py, hipdnn::OperationGraph::explain)?;
+        let verdicts = self.with(py, |graph, handle| graph.explain_offer(handle, &offer(graph, handle)?))?;
         Ok(verdicts
             .into_iter()
             .map(|v| (v.engine.name, v.engine.id, v.engine.plugin, v.rank, v.reason))

@@ -10,10 +10,10 @@ use crate::constants::{
     HIPDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, HIPDNN_HEUR_MODE_FALLBACK, HIPDNN_TYPE_BACKEND_DESCRIPTOR,
     HIPDNN_TYPE_HANDLE, HIPDNN_TYPE_HEUR_MODE,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Status};
 use crate::functions::RawDescriptor;
 use crate::serialized::two_calls;
-use crate::{Backend, Descriptor, Handle};
+use crate::{Backend, Descriptor, Engine, EngineConfig, Handle};
 
 /// An operation graph.
 pub struct OperationGraph {
@@ -127,5 +127,21 @@ impl OperationGraph {
             })
             .collect::<Result<Vec<_>>>()?;
         Ok(Offer { engines, reasons: String::new() })
+    }
+
+    /// The same where one engine spoils the offer, because it applies and cannot be configured: every engine is asked by itself. Those that
+    /// fail come first, so that whoever makes plans in this order learns why, then those that can run the graph, in the order of the handle.
+    pub fn offer_one_by_one(&self, handle: &Handle) -> Result<Offer> {
+        let (mut failing, mut working) = (Vec::new(), Vec::new());
+        for engine in handle.engines()? {
+            let found = Engine::find(self, engine.id).and_then(|found| EngineConfig::new(&found, &[]));
+            match found {
+                Ok(_) => working.push(engine.id),
+                Err(Error::Status { status: Status::Plugin, .. }) => failing.push(engine.id),
+                Err(_) => {}
+            }
+        }
+        failing.append(&mut working);
+        Ok(Offer { engines: failing, reasons: String::new() })
     }
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from .errors import GraphError
@@ -12,49 +13,69 @@ from .types import DataTypeLike, data_type, diagonal_alignment
 Compute = DataTypeLike
 
 
+@dataclass(frozen=True)
+class Settings:
+    """The arguments that both directions have in common, beside q, k and v, as `Attention.sdpa` has them."""
+
+    attn_scale: Tensor | float | None
+    bias: Tensor | None
+    use_alibi_mask: bool
+    use_padding_mask: bool
+    seq_len_q: Tensor | None
+    seq_len_kv: Tensor | None
+    use_causal_mask: bool
+    use_causal_mask_bottom_right: bool
+    sliding_window_length: int | None
+    diagonal_alignment: diagonal_alignment
+    diagonal_band_left_bound: int | None
+    diagonal_band_right_bound: int | None
+    dropout: tuple[Any, ...] | None
+
+
 class Attention(Operations):
     """Scaled dot product attention and its gradients."""
 
-    def _attention(self, node: str, of: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _attention(self, node: str, q: Tensor, of: Settings) -> tuple[dict[str, Any], dict[str, Any]]:
         """What both directions have in common: the tensors beside q, k and v, and the settings."""
         inputs: dict[str, Tensor | None] = {}
         settings: dict[str, Any] = {
-            "alibi_mask": bool(of["use_alibi_mask"]),
-            "padding_mask": bool(of["use_padding_mask"]),
-            "causal_mask": bool(of["use_causal_mask"]),
-            "causal_mask_bottom_right": bool(of["use_causal_mask_bottom_right"]),
+            "alibi_mask": bool(of.use_alibi_mask),
+            "padding_mask": bool(of.use_padding_mask),
+            "causal_mask": bool(of.use_causal_mask),
+            "causal_mask_bottom_right": bool(of.use_causal_mask_bottom_right),
             "attn_scale_value": None,
             "dropout_probability": None,
-            "left_bound": of["diagonal_band_left_bound"],
-            "right_bound": of["diagonal_band_right_bound"],
-            "diagonal_alignment": of["diagonal_alignment"].value,
+            "left_bound": of.diagonal_band_left_bound,
+            "right_bound": of.diagonal_band_right_bound,
+            "diagonal_alignment": of.diagonal_alignment.value,
         }
-        if of["use_causal_mask"] and of["use_causal_mask_bottom_right"]:
+        if of.use_causal_mask and of.use_causal_mask_bottom_right:
             raise GraphError(
                 node, "use_causal_mask", "is set beside use_causal_mask_bottom_right, expected one of them"
             )
-        if of["sliding_window_length"] is not None:
+        if of.sliding_window_length is not None:
             if settings["left_bound"] is not None:
                 raise GraphError(
                     node, "sliding_window_length", "is given beside diagonal_band_left_bound, expected one of them"
                 )
-            settings["left_bound"] = int(of["sliding_window_length"])
-        scale = of["attn_scale"]
+            settings["left_bound"] = int(of.sliding_window_length)
+        scale = of.attn_scale
         inputs["scale"] = None
         if isinstance(scale, Tensor):
             inputs["scale"] = self._operand(node, "attn_scale", scale)
-        elif scale is not None and of["q"].data_type is data_type.DOUBLE:
+        elif scale is not None and q.data_type is data_type.DOUBLE:
             # The setting is of single precision.
             one = (1, 1, 1, 1)
             inputs["scale"] = self._new_tensor(dim=one, stride=one, data_type=data_type.DOUBLE, value=float(scale))
         elif scale is not None:
             settings["attn_scale_value"] = float(scale)
-        for key, argument in (("attn_mask", "bias"), ("seq_len_q", "seq_len_q"), ("seq_len_kv", "seq_len_kv")):
-            inputs[key] = None if of[argument] is None else self._operand(node, argument, of[argument])
-        if of["use_padding_mask"] and (of["seq_len_q"] is None or of["seq_len_kv"] is None):
+        optional = {"attn_mask": ("bias", of.bias), "seq_len_q": ("seq_len_q", of.seq_len_q), "seq_len_kv": ("seq_len_kv", of.seq_len_kv)}
+        for key, (argument, tensor) in optional.items():
+            inputs[key] = None if tensor is None else self._operand(node, argument, tensor)
+        if of.use_padding_mask and (of.seq_len_q is None or of.seq_len_kv is None):
             raise GraphError(node, "use_padding_mask", "expected together with seq_len_q and seq_len_kv")
         inputs.update(dict.fromkeys(("seed", "offset", "dropout_mask", "dropout_scale")))
-        dropout = of["dropout"]
+        dropout = of.dropout
         if dropout is not None:
             if len(dropout) == 3 and not isinstance(dropout[0], Tensor):
                 settings["dropout_probability"] = float(dropout[0])
@@ -116,7 +137,12 @@ class Attention(Operations):
         q, k, v = (self._operand(node, key, tensor) for key, tensor in (("q", q), ("k", k), ("v", v)))
         shape, _, values = self._heads(node, q, k, v)
         stats = generate_stats if generate_stats is not None else is_inference is False
-        beside, settings = self._attention(node, locals())
+        of = Settings(
+            attn_scale, bias, use_alibi_mask, use_padding_mask, seq_len_q, seq_len_kv, use_causal_mask,
+            use_causal_mask_bottom_right, sliding_window_length, diagonal_alignment, diagonal_band_left_bound,
+            diagonal_band_right_bound, dropout,
+        )  # fmt: skip
+        beside, settings = self._attention(node, q, of)
         tables = {
             "block_mask": block_mask, "page_table_k": paged_attention_k_table, "page_table_v": paged_attention_v_table
         }  # fmt: skip
@@ -179,7 +205,12 @@ class Attention(Operations):
         tensors = {"q": q, "k": k, "v": v, "o": o, "do": dO, "stats": stats}
         inputs: dict[str, Any] = {key: self._operand(node, key, tensor) for key, tensor in tensors.items()}
         self._heads(node, inputs["q"], inputs["k"], inputs["v"])
-        beside, settings = self._attention(node, locals())
+        of = Settings(
+            attn_scale, bias, use_alibi_mask, use_padding_mask, seq_len_q, seq_len_kv, use_causal_mask,
+            use_causal_mask_bottom_right, sliding_window_length, diagonal_alignment, diagonal_band_left_bound,
+            diagonal_band_right_bound, dropout,
+        )  # fmt: skip
+        beside, settings = self._attention(node, inputs["q"], of)
         outputs = {
             f"d{key}": self._output(node, f"d{key.upper()}", inputs[key].dim, inputs[key]) for key in ("q", "k", "v")
         }

@@ -247,6 +247,10 @@ class Definition(Windows, Pointwise, Norms, Attention):
         read = {t.uid for node in nodes for _, t in node.read()}
         return read | {node.outputs[key].uid for node in nodes for key in node.kept(wanted)}
 
+    def _untold(self, aligned: bool) -> str:
+        """What tells graphs apart of which the library is told the same, because they have tensors without elements."""
+        return repr(self._specs(aligned)) if any(is_empty(tensor) for tensor in self.tensors) else ""
+
     def _has_work(self) -> bool:
         """Whether there is anything to compute: not where all results are without elements."""
         return bool(self._handed_over()[0])

@@ -40,7 +40,7 @@ def _knobs(knobs: Mapping[str, Any] | None) -> tuple[tuple[str, int | float | st
 
 def _warn(words: str) -> None:
     """Warns of an engine, at the line of the program that called this package."""
-    frame, level, package = sys._getframe(1), 1, __name__.partition(".")[0]
+    frame, level, package = sys._getframe(1), 2, __name__.partition(".")[0]
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == package:
         frame, level = frame.f_back, level + 1
     warnings.warn(words, EngineWarning, stacklevel=level)
@@ -135,7 +135,7 @@ class Planning(Definition):
         device, choice = device or self._device, choice or self._choice
         without = self._failed if without is None else without
         text = self.to_json(aligned=aligned)
-        key = (os.getpid(), text, device, choice, without)
+        key = (os.getpid(), text, device, choice, without, self._untold(aligned))
         return _plans.get(key, lambda: self._plan_of(text, aligned, device, choice, without))
 
     def _plan_of(

@@ -1,0 +1,63 @@
+"""The rooms of this package: each file uses those below it, so that there are no circles; none is long."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+PACKAGE = Path(__file__).parent.parent
+PYTHON = PACKAGE / "python" / "hipdnn"
+RUST = PACKAGE / "src"
+
+#: From below to above.
+MODULES = """
+_native errors infer types device tensor node empty attention norm operations pointwise handle library plans picture tune definition
+planning execution phases graph saved __init__ __main__
+""".split()
+
+
+def imports(file: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.level == 1:
+            found.update([node.module.partition(".")[0]] if node.module else [name.name for name in node.names])
+    return found
+
+
+def test_modules_import_what_is_below_them():
+    files = {file.stem: file for file in PYTHON.glob("*.py")}
+    assert set(files) | {"_native"} == set(MODULES)
+    for name, file in files.items():
+        for other in imports(file):
+            # Names of the package itself, which a program's entry takes.
+            other = other if other in MODULES else "__init__"
+            assert MODULES.index(other) < MODULES.index(name), f"{name} imports {other}, which is above it"
+
+
+def test_rust_modules_use_what_is_below_them():
+    text = (RUST / "lib.rs").read_text(encoding="utf-8")
+    header = "".join(line.removeprefix("//!") for line in text.splitlines(True) if line.startswith("//!"))
+    order = re.findall(r"`(\w+)`", header[header.index("From below to above") :])
+    files = [file for file in RUST.rglob("*.rs") if file.name != "lib.rs"]
+    assert {file.relative_to(RUST).parts[0].removesuffix(".rs") for file in files} == set(order)
+    for file in files:
+        name = file.relative_to(RUST).parts[0].removesuffix(".rs")
+        used = re.findall(r"\bcrate::(\w+)", file.read_text(encoding="utf-8"))
+        for group in re.findall(r"\buse crate::\{([^;]*)\};", file.read_text(encoding="utf-8")):
+            used += re.findall(r"(?:^|,)\s*(\w+)", re.sub(r"\{[^}]*\}", "", group))
+        for other in used:
+            assert other in order, f"{file.name} uses crate::{other}, which is no module"
+            assert order.index(other) <= order.index(name), f"{file.name} uses {other}, which is above {name}"
+
+
+def test_protocols_use_what_is_below_them():
+    order = ["kind", "capsule", "exchange", "buffer", "interface", "mod"]
+    for file in (RUST / "protocols").glob("*.rs"):
+        for other in re.findall(r"\bsuper::(\w+)::?", file.read_text(encoding="utf-8")):
+            assert order.index(other) < order.index(file.stem), f"{file.name} uses {other}"
+
+
+def test_no_file_is_long():
+    for file in [*RUST.rglob("*.rs"), *PYTHON.glob("*.py")]:
+        assert len(file.read_text(encoding="utf-8").splitlines()) <= 500, file
