@@ -163,12 +163,12 @@ class Planning(Definition):
             except _native.Error as error:
                 failures[candidate] = error
                 continue
-            for other, error in failures.items():
-                self._tell(other, error, candidate)
+            for other, reason in failures.items():
+                self._tell(other, reason, candidate)
             return plan
         if len(failures) == 1:
             raise next(iter(failures.values()))
-        reasons = {self._engine_name(id): str(error) for id, error in failures.items()}
+        reasons = {self._engine_name(id): str(reason) for id, reason in failures.items()}
         raise self._no_engine_of(reasons)
 
     def _expect_knobs(self, graph: _native.OperationGraph, engine: int, knobs: tuple[tuple[str, Any], ...]) -> None:
