@@ -70,7 +70,11 @@ fn load_bytes(config: &FrozenConfig, bytes: &[u8]) -> Result<Made> {
     memory::require("the stored plan", bytes.len().saturating_mul(8))?;
     let container = saved_plan::container("the file", bytes)?;
     let is_equal = |container: &Container| key(config).is_some_and(|key| container.graph == &*key);
-    let container = container.filter(is_equal).ok_or_else(|| Error::bad_param("it is of another graph"))?;
+    let container = container
+        .ok_or_else(|| Error::bad_param(format!("its {} bytes are no graph with a plan", bytes.len())))?;
+    if !is_equal(&container) {
+        return Err(Error::bad_param("it is of another graph"));
+    }
     let plan = wire::read_plan(container.plan).map_err(|error| Error::bad_param(error.0))?;
     saved_plan::check(&plan)?;
     if saved_plan::engine_of(&engine.session, &plan)? != engine.engine {

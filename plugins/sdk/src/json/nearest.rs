@@ -5,14 +5,33 @@ const MOST: usize = 3;
 /// Longer ones are not compared.
 const LONGEST: usize = 64;
 
+/// What other libraries call a type, and the word that is known here: by its letters alone, float16 would be nearest to bfloat16.
+const SPELLINGS: [(&str, &str); 10] = [
+    ("float16", "half"),
+    ("fp16", "half"),
+    ("f16", "half"),
+    ("float32", "float"),
+    ("fp32", "float"),
+    ("f32", "float"),
+    ("float64", "double"),
+    ("fp64", "double"),
+    ("bf16", "bfloat16"),
+    ("bool", "boolean"),
+];
+
 /// The known words that are the fewest letters from this one, if those are few: `"relu_fwd" or "elu_fwd"`.
 pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
     let letters: Vec<char> = word.to_lowercase().chars().take(LONGEST + 1).collect();
     if letters.len() > LONGEST {
         return None;
     }
+    let known: Vec<&str> = known.collect();
+    let meant = SPELLINGS.iter().find(|(other, _)| other.eq_ignore_ascii_case(word)).map(|(_, meant)| *meant);
+    if let Some(meant) = meant.filter(|meant| known.contains(meant)) {
+        return Some(format!("{meant:?}"));
+    }
     let far = |other: &str| distance(&letters, &other.to_lowercase().chars().collect::<Vec<_>>());
-    let mut found: Vec<(usize, &str)> = known.map(|other| (far(other), other)).collect();
+    let mut found: Vec<(usize, &str)> = known.into_iter().map(|other| (far(other), other)).collect();
     found.sort_unstable();
     found.dedup();
     let least = found.first()?.0;
@@ -56,6 +75,14 @@ mod tests {
         let suggest = |word: &str| suggestion(word, known.iter().copied());
         assert_eq!(suggest("flaot"), "; did you mean \"float\"?");
         assert_eq!(suggest("FLOAT "), "; did you mean \"float\"?");
+        let types = ["half", "float", "double", "bfloat16", "boolean"];
+        for (word, meant) in
+            [("float16", "half"), ("FP16", "half"), ("float64", "double"), ("bool", "boolean")]
+        {
+            assert_eq!(suggestion(word, types.into_iter()), format!("; did you mean {meant:?}?"));
+        }
+        // Only where that word is known.
+        assert_eq!(suggestion("float16", ["bfloat16"].into_iter()), "; did you mean \"bfloat16\"?");
         assert_eq!(suggest("relu_fw"), "; did you mean \"relu_fwd\"?");
         assert_eq!(suggest("relu_wd"), "; did you mean \"relu_bwd\" or \"relu_fwd\"?");
         assert_eq!(suggest("ConvolutionFwdAtributes"), "; did you mean \"ConvolutionFwdAttributes\"?");
