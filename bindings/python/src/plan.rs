@@ -166,21 +166,21 @@ impl Plan {
         let Some(plan) = &*self.plan else { return Ok(work) };
         let (place, stream) = (work.place, work.stream);
         let _entered = place.enter(stream)?;
-        // SAFETY: the memory is that of the plan's tensors and the streams are alive, as this function requires; the device was entered.
+        // SAFETY: the streams are alive, as this function requires, and the device was entered.
         unsafe {
             work.is_captured = stream.is_captured(place);
             for other in others {
                 other.before(stream, place)?;
             }
+        }
+        // SAFETY: the memory is that of the plan's tensors and the streams are alive, as this function requires; the device was entered.
+        unsafe {
             let mut prepared = self.prepare(pointers, &work)?;
             prepared.workspace.begin(stream)?;
-            let done = match &prepared.pack {
-                Some(pack) => {
-                    let execute = |handle: &Handle| plan.execute(handle, pack);
-                    self.session.execute(place, stream, work.is_captured, execute)
-                }
-                None => Ok(()),
-            };
+            let done = prepared.pack.as_ref().map_or(Ok(()), |pack| {
+                let execute = |handle: &Handle| plan.execute(handle, pack);
+                self.session.execute(place, stream, work.is_captured, execute)
+            });
             // What was queued before a failure works in it as well. Memory whose end of work is not known is freed, which waits.
             prepared.workspace.end(stream)?;
             self.keep(prepared, &work);
