@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::data_type::DataType;
 use crate::failure::{Failure, Result, one_line};
 use crate::fill::fill;
 use crate::graph::{Graph, Tensor};
@@ -322,6 +323,45 @@ pub fn reference(
     let mut computation = Computation::new(handle, graph, plan, inputs, Place::Host)?;
     computation.execute(handle).map_err(|failure| failure.during(REFERENCE))?;
     computation.outputs(graph)
+}
+
+/// How much the results of the reference change, each by at most so much, where every `float` and `double` of the inputs moves by a unit
+/// in its last place, all upwards or each in a direction of its own: what a result in floating point cannot be held to.
+pub fn sensitivity(
+    handle: &Handle,
+    operations: &OperationGraph,
+    graph: &Graph,
+    inputs: &Arrays,
+    expected: &Arrays,
+) -> Result<Vec<(i64, f64)>> {
+    let mut largest: Vec<(i64, f64)> = expected.iter().map(|(uid, _)| (*uid, 0.0)).collect();
+    for is_common in [true, false] {
+        let mut moved = inputs.clone();
+        for (uid, array) in &mut moved {
+            let step = match graph.tensor(*uid).map(|tensor| tensor.data_type) {
+                Some(DataType::Float) => f64::from(f32::EPSILON),
+                Some(DataType::Double) => f64::EPSILON,
+                _ => continue,
+            };
+            for (place, value) in array.values.iter_mut().enumerate() {
+                let up = is_common || mixed(place as u64) & 1 == 0;
+                *value *= if up { 1.0 + step } else { 1.0 - step };
+            }
+        }
+        let changed = reference(handle, operations, graph, &moved)?;
+        for ((_, most), ((_, after), (_, before))) in largest.iter_mut().zip(changed.iter().zip(expected)) {
+            let differences = after.values.iter().zip(&before.values).map(|(a, b)| (a - b).abs());
+            *most = differences.filter(|difference| difference.is_finite()).fold(*most, f64::max);
+        }
+    }
+    Ok(largest)
+}
+
+/// A number whose bits say nothing of its argument's (the finalizer of SplitMix64).
+fn mixed(number: u64) -> u64 {
+    let z = (number ^ (number >> 30)).wrapping_add(1).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
 }
 
 /// Each result beside the reference, with the tensor that it is.

@@ -6,13 +6,16 @@ use super::{Outcome, read_graph};
 use crate::cli;
 use crate::computation::{
     Computation, Loaded, REFERENCE, check_outputs, choose_engines, compare_all, first_that_works, inputs,
-    place_of, plan, reference, save_outputs,
+    place_of, plan, reference, save_outputs, sensitivity,
 };
 use crate::failure::{Failure, Result};
 use crate::graph::shape;
 use crate::table::Table;
 use crate::tensor::{Array, Comparison};
 use hipdnn::{Backend, EngineInfo, ExecutionPlan, Handle};
+
+/// By how many times what a unit in the last place of the inputs changes a result may differ.
+const OF_CHANGE: f64 = 8.0;
 
 /// Runs a graph once.
 pub fn run(backend: &Backend, arguments: &cli::Run) -> Result<Outcome> {
@@ -74,10 +77,26 @@ pub fn run_plan(
     let reference = reference(handle, &loaded.operations, graph, &inputs)?;
     let compared = compare_all(graph, &outputs, &reference, data.common.tolerance);
     text.push_str(&format!("\ncompared with {REFERENCE}:\n"));
+    let is_beyond = compared.iter().any(|(_, comparison)| comparison.beyond > 0);
+    let changes = match is_beyond {
+        true => sensitivity(handle, &loaded.operations, graph, &inputs, &reference)?,
+        false => Vec::new(),
+    };
     let mut failed = Vec::new();
     for (tensor, comparison) in &compared {
         text.push_str(&format!("  {}: {}\n", tensor.label(), verdict(comparison)));
-        if comparison.beyond > 0 {
+        if comparison.beyond == 0 {
+            continue;
+        }
+        let change = changes.iter().find(|(uid, _)| *uid == tensor.uid).map_or(0.0, |(_, change)| *change);
+        let allowed = OF_CHANGE * data.common.tolerance * change;
+        text.push_str(&format!(
+            "    inputs moved by a unit in their last place change the reference by up to {}, of which {OF_CHANGE} times \
+             is allowed: {}\n",
+            short(change),
+            if comparison.used.is_finite() && comparison.largest <= allowed { "ok, ill-conditioned" } else { "WRONG" }
+        ));
+        if !comparison.used.is_finite() || comparison.largest > allowed {
             failed.push(tensor.label());
         }
     }

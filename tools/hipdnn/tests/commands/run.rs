@@ -6,13 +6,18 @@ use crate::{
 
 /// A file with an array of one number.
 fn npy(path: &str, dims: &[usize], value: f32) {
+    npy_of(path, dims, |_| value);
+}
+
+/// A file with an array of numbers by their places.
+fn npy_of(path: &str, dims: &[usize], value: impl Fn(usize) -> f32) {
     let dims: Vec<String> = dims.iter().map(ToString::to_string).collect();
     let count: usize = dims.iter().map(|dim| dim.parse::<usize>().unwrap()).product();
     let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({},), }}\n", dims.join(", "));
     let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
     bytes.extend((header.len() as u16).to_le_bytes());
     bytes.extend(header.as_bytes());
-    bytes.extend(value.to_le_bytes().repeat(count));
+    bytes.extend((0..count).flat_map(|place| value(place).to_le_bytes()));
     std::fs::write(path, bytes).unwrap();
 }
 
@@ -50,6 +55,71 @@ fn every_engine_passes_the_check_on_every_example() {
             }
         }
     }
+}
+
+/// A graph of the tests.
+fn case(name: &str) -> String {
+    root().join(format!("tools/hipdnn/tests/graphs/{name}.json")).to_str().unwrap().to_owned()
+}
+
+#[test]
+fn integers_truth_values_and_indices_of_bytes_are_computed() {
+    for name in ["int8_matmul_compute_int32", "boolean_fusion_compute_boolean", "resample_max_index_int8"] {
+        for engine in ["CPU_ENGINE", "CPU_REFERENCE_ENGINE"] {
+            let out = succeed(&["run", &case(name), "--engine", engine, "--check"]);
+            assert!(out.lines().last().unwrap().ends_with("all equal"), "{name}: {out}");
+        }
+    }
+}
+
+#[test]
+fn sums_of_integers_are_exact() {
+    let scratch = Scratch::new("integers");
+    let (x, w, y) = (scratch.file("x.npy"), scratch.file("w.npy"), scratch.file("y.npy"));
+    npy(&x, &[1, 4096, 2, 2], 127.0);
+    npy(&w, &[3, 4096, 1, 1], -127.0);
+    let files = [format!("1={x}"), format!("2={w}"), format!("3={y}")];
+    for engine in ["CPU_ENGINE", "CPU_REFERENCE_ENGINE"] {
+        let arguments =
+            ["--engine", engine, "--check", "--in", &files[0], "--in", &files[1], "--out", &files[2]];
+        let out = succeed(&[&["run", &case("int8_sum_over_2_24")], arguments.as_slice()].concat());
+        assert!(out.contains("all equal"), "{out}");
+        // Little-endian integers of 32 bits.
+        let bytes = std::fs::read(&y).unwrap();
+        let last = bytes.last_chunk::<4>().copied().map(i32::from_le_bytes);
+        assert_eq!(last, Some(-127 * 127 * 4096));
+    }
+}
+
+#[test]
+fn a_batch_normalization_of_large_numbers_does_not_overflow() {
+    let scratch = Scratch::new("large");
+    let (x, y, inverse) = (scratch.file("x.npy"), scratch.file("y.npy"), scratch.file("inverse.npy"));
+    // -1, 0 and 1 in turn: the variance of a channel is close to 2/3.
+    npy_of(&x, &[4, 16, 32, 32], |place| (place % 3) as f32 * 1e30 - 1e30);
+    let [scale, bias] = ["scale", "bias"].map(|name| scratch.file(&format!("{name}.npy")));
+    npy(&scale, &[1, 16, 1, 1], 1.0);
+    npy(&bias, &[1, 16, 1, 1], 0.0);
+    let files = [("1", &x), ("2", &scale), ("3", &bias)].map(|(uid, path)| format!("{uid}={path}"));
+    let results = [("5", &y), ("6", &inverse)].map(|(uid, path)| format!("{uid}={path}"));
+    for engine in ["CPU_ENGINE", "CPU_REFERENCE_ENGINE"] {
+        let graph = case("batchnorm_overflow");
+        let mut arguments = vec!["run", &graph, "--engine", engine];
+        files.iter().for_each(|file| arguments.extend(["--in", file]));
+        results.iter().for_each(|file| arguments.extend(["--out", file]));
+        succeed(&arguments);
+        let largest = numbers(&y).into_iter().fold(0.0, f32::max);
+        assert!((largest - 1.5_f32.sqrt()).abs() < 2e-3, "{engine}: {largest}");
+        let of_first = numbers(&inverse)[0] * 1e30;
+        assert!((of_first - 1.5_f32.sqrt()).abs() < 2e-3, "{engine}: {of_first}");
+    }
+}
+
+#[test]
+fn an_ill_conditioned_result_is_held_to_what_its_inputs_allow() {
+    let graph = case("attention_gradient_of_large_scores");
+    let out = succeed(&["run", &graph, "--engine", "CPU_ENGINE", "--check"]);
+    assert!(out.contains("ok, ill-conditioned"), "{out}");
 }
 
 #[test]
