@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use hipdnn_plugin_sdk::graph::operation::Pointwise;
-use hipdnn_plugin_sdk::graph::{Graph, Operation, PointwiseMode, Tensor};
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation, PointwiseMode, Tensor};
 use hipdnn_plugin_sdk::wire::{self, Layout};
 
 use crate::graph::FrozenGraph;
@@ -43,7 +43,49 @@ fn of_graph(graph: &Graph) -> Vec<String> {
         Operation::Pointwise(add) if add.operation == PointwiseMode::Add => wrong_axis(graph, add),
         _ => None,
     });
-    negative.chain(biases).collect()
+    let statistics = graph.nodes.iter().flat_map(|node| other_types(graph, &node.operation));
+    negative.chain(biases).chain(statistics).collect()
+}
+
+/// What a batch normalization reads or writes for each channel in another type than scale.
+fn other_types(graph: &Graph, operation: &Operation) -> Vec<String> {
+    let (scale, others) = match operation {
+        Operation::Batchnorm(b) => (
+            b.scale,
+            [
+                ("mean", b.mean),
+                ("inv_variance", b.inv_variance),
+                ("next_running_mean", b.next_running_mean),
+                ("next_running_variance", b.next_running_variance),
+            ],
+        ),
+        Operation::BatchnormBackward(b) => (
+            b.scale,
+            [
+                ("dscale", Some(b.dscale)),
+                ("dbias", Some(b.dbias)),
+                ("mean", b.mean),
+                ("inv_variance", b.inv_variance),
+            ],
+        ),
+        _ => return Vec::new(),
+    };
+    let type_of = |tensor: &Tensor| match tensor.data_type {
+        DataType::Unset => graph.io_type,
+        given => given,
+    };
+    let Some(scale) = graph.tensor(scale) else { return Vec::new() };
+    let differs = |(name, uid): (&str, Option<i64>)| {
+        let tensor = graph.tensor(uid?).filter(|tensor| type_of(tensor) != type_of(scale))?;
+        Some(format!(
+            "{} is {name} of a batch normalization in {}, and its scale is {}: where the memory that is bound has the type of scale, give \
+             the tensor that type",
+            named(tensor),
+            type_of(tensor).name(),
+            type_of(scale).name()
+        ))
+    };
+    others.into_iter().filter_map(differs).collect()
 }
 
 /// A bias that has one element for each channel, and lies along another dimension which has as many.
@@ -89,8 +131,9 @@ fn named(tensor: &Tensor) -> String {
 
 #[cfg(test)]
 mod tests {
+    use hipdnn_plugin_sdk::graph::Node;
+    use hipdnn_plugin_sdk::graph::operation::Batchnorm;
     use hipdnn_plugin_sdk::graph::operation::Matmul;
-    use hipdnn_plugin_sdk::graph::{DataType, Node};
 
     use super::*;
 
@@ -112,6 +155,33 @@ mod tests {
             ],
             ..Graph::default()
         }
+    }
+
+    #[test]
+    fn statistics_of_another_type_than_scale_are_told() {
+        let channel = |uid, data_type| Tensor::new(uid, data_type, &[1, 4, 1, 1], &[4, 1, 1, 1]);
+        let training = Batchnorm { mean: Some(6), inv_variance: Some(7), ..Batchnorm::new(1, 2, 3, 4, 5) };
+        let mut graph = Graph {
+            io_type: DataType::Half,
+            tensors: vec![
+                channel(2, DataType::Float),
+                channel(6, DataType::Unset),
+                channel(7, DataType::Float),
+            ],
+            nodes: vec![Node {
+                name: String::new(),
+                compute_type: DataType::Float,
+                operation: training.into(),
+            }],
+            ..Graph::default()
+        };
+        let expected = "tensor 6 is mean of a batch normalization in half, and its scale is float: where the memory that is bound has the \
+                        type of scale, give the tensor that type";
+        assert_eq!(of_graph(&graph), [expected]);
+        for tensor in &mut graph.tensors {
+            tensor.data_type = DataType::Half;
+        }
+        assert!(of_graph(&graph).is_empty());
     }
 
     #[test]
