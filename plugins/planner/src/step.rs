@@ -87,6 +87,13 @@ fn size(graph: &Graph, uid: i64) -> u64 {
 fn name(node: &Node) -> String {
     match &node.operation {
         Operation::Pointwise(pointwise) => pointwise.operation.name().to_ascii_uppercase(),
+        // Others take 1/√d then, so that a graph that leaves it out means one of two things.
+        Operation::Sdpa(sdpa) if sdpa.scale.is_none() && sdpa.attn_scale_value.is_none() => {
+            format!("{} (no scale given: 1)", node.operation.spec().name)
+        }
+        Operation::SdpaBackward(sdpa) if sdpa.scale.is_none() && sdpa.attn_scale_value.is_none() => {
+            format!("{} (no scale given: 1)", node.operation.spec().name)
+        }
         operation => operation.spec().name.to_owned(),
     }
 }

@@ -26,6 +26,25 @@ fn padded_case(random: &mut Random) -> (Case, Sdpa) {
     (case, node)
 }
 
+/// Graphs of 2026 give lengths, or lengths and page tables, without the flag.
+#[test]
+fn lengths_count_without_the_flag() {
+    let (mut case, mut node) = padded_case(&mut Random(2));
+    let results = [node.o, node.stats.unwrap()];
+    node.padding_mask = false;
+    let mut unmasked = case.clone();
+    unmasked.node(node.clone());
+    node.padding_mask = true;
+    case.node(node);
+    for engine in 0..2 {
+        case.run(planner(engine));
+        unmasked.run(planner(engine));
+        for uid in results {
+            assert_eq!(case.values(uid), unmasked.values(uid), "engine {engine}");
+        }
+    }
+}
+
 #[test]
 fn padding_is_as_if_it_were_not_there() {
     let (mut case, node) = padded_case(&mut Random(1));

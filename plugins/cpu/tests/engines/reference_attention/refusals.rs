@@ -95,7 +95,7 @@ fn lengths() {
     );
     refused(
         |c, n| n.seq_len_q = lengths(c, DataType::Int32, 2),
-        "seq_len_q: given, expected none as padding_mask is false",
+        "seq_len_kv: absent, expected a tensor as seq_len_q is given",
     );
     refused(
         |c, n| (n.padding_mask, n.seq_len_q) = (true, lengths(c, DataType::Float, 2)),
@@ -114,7 +114,7 @@ fn lengths() {
             n.page_table_k = Some(c.tensor(DataType::Int32, &[2, 2]));
             n.page_table_v = n.page_table_k;
         },
-        "padding_mask: is false, expected true as there is a page table",
+        "seq_len_q: absent, expected a tensor as there is a page table",
     );
     refused(
         |c, n| n.page_table_k = Some(c.tensor(DataType::Int64, &[2, 2])),
@@ -126,7 +126,7 @@ fn lengths() {
     };
     refused(
         |c, n| ragged(c, n, DataType::Int32, 3),
-        "padding_mask: is false, expected true as q has ragged offsets",
+        "seq_len_q: absent, expected a tensor as q has ragged offsets",
     );
     let with_lengths = |c: &mut Case, n: &mut Sdpa| {
         n.padding_mask = true;

@@ -68,7 +68,7 @@ impl<'a> Fields<'a> {
         };
         let options = in_own_frame(|| self.options(&numbers, &shape).map(Box::new))?;
         if (tables[0].is_some() || tables[1].is_some()) && options.lengths.is_none() {
-            return Err("padding_mask: is false, expected true as there is a page table".to_owned());
+            return Err("seq_len_q: absent, expected a tensor as there is a page table".to_owned());
         }
         let paged = |start: Start, table: Option<Integers>| table.map_or(start, Start::Paged);
         let [ragged_q, ragged_k, ragged_v] =
@@ -347,23 +347,19 @@ impl<'a> Fields<'a> {
         })
     }
 
+    /// The lengths of sequences: where they are given they count, whatever the flag says.
     fn lengths(&self, padding: bool, shape: &Shape) -> Result<Option<[Integers; 2]>, Refusal> {
-        let lengths = ["seq_len_q", "seq_len_kv"].map(|name| {
-            let Some(integers) = self.integers(name, &[DataType::Int32], shape.batch)? else {
-                return Ok(None);
-            };
-            if padding {
-                Ok(Some(integers))
-            } else {
-                Err(format!("{name}: given, expected none as padding_mask is false"))
-            }
-        });
-        let [queries, keys] = lengths;
+        let [queries, keys] =
+            ["seq_len_q", "seq_len_kv"].map(|name| self.integers(name, &[DataType::Int32], shape.batch));
+        let absent = |name: &str, other: &str| {
+            let cause = if padding { "padding_mask is true".to_owned() } else { format!("{other} is given") };
+            Err(format!("{name}: absent, expected a tensor as {cause}"))
+        };
         match (queries?, keys?) {
             (Some(queries), Some(keys)) => Ok(Some([queries, keys])),
-            _ if !padding => Ok(None),
-            (None, _) => Err("seq_len_q: absent, expected a tensor as padding_mask is true".to_owned()),
-            (_, None) => Err("seq_len_kv: absent, expected a tensor as padding_mask is true".to_owned()),
+            (None, None) if !padding => Ok(None),
+            (None, _) => absent("seq_len_q", "seq_len_kv"),
+            (_, None) => absent("seq_len_kv", "seq_len_q"),
         }
     }
 

@@ -136,7 +136,7 @@ impl Fields<'_> {
             return Ok(if shape.packed && of_queries { Start::Packed } else { Start::Even });
         };
         if !padded {
-            return Err(format!("padding_mask: is false, expected true as {name} has ragged offsets"));
+            return Err(format!("seq_len_q: absent, expected a tensor as {name} has ragged offsets"));
         }
         if shape.packed {
             return Err(format!("{name}: has ragged offsets, expected none as queries are packed"));
