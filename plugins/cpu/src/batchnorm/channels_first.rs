@@ -12,6 +12,7 @@ use crate::tensor::loop_nest::Chunks;
 use crate::tensor::moments;
 use crate::tensor::moments::Moments;
 use crate::tensor::scratch::Tensors;
+use crate::tensor::view::Pointers;
 use crate::threading::partition::Workers;
 
 /// A batch normalization that is computed channel by channel.
@@ -112,7 +113,8 @@ impl<T: Float> Task<'_, T> {
                 None => T::ZERO,
             };
             let moments = self.moments_about::<V>(channel, about, buffer);
-            if moments.are_near(n) {
+            let epsilon = self.kernel.parameters.epsilon(Pointers::new(self.tensors));
+            if moments.are_near(n) && moments.are_held::<T>(n, epsilon) {
                 return moments;
             }
             let mut total = moments::Totals::<V, 1>::new();
@@ -122,8 +124,41 @@ impl<T: Float> Task<'_, T> {
                 total.keep();
             }
             let [total] = total.finished();
-            self.moments_about::<V>(channel, T::from_f64(total / n), buffer)
+            let moments = self.moments_about::<V>(channel, T::from_f64(total / n), buffer);
+            if moments.are_held::<T>(n, epsilon) {
+                return moments;
+            }
+            self.moments_in_double(channel, buffer)
         }
+    }
+
+    /// The same where sums of the compute type leave its range.
+    ///
+    /// # Safety
+    /// As [`Task::moments`].
+    #[cold]
+    unsafe fn moments_in_double(&self, channel: usize, buffer: &mut [T; BUFFER]) -> Moments {
+        let shape = &self.kernel.shape;
+        let (x, stride) = (&shape.memory[1], shape.inner_strides[1]);
+        let mut moments = Moments::default();
+        for pass in 0..2 {
+            let mut chunks = Chunks::new(&shape.nest, self.base(channel), shape.chunk().min(BUFFER));
+            while let Some(([_, at, _], len)) = chunks.next() {
+                // SAFETY: as in `moments`.
+                unsafe {
+                    let x = x.values(self.tensors[x.slot], at, stride, len, buffer);
+                    for i in 0..len {
+                        let deviation = x.add(i).read_unaligned().to_f64() - moments.about;
+                        moments.sum += deviation;
+                        moments.squares += deviation * deviation;
+                    }
+                }
+            }
+            if pass == 0 {
+                moments = Moments { about: moments.sum / shape.elements, ..Moments::default() };
+            }
+        }
+        moments
     }
 
     /// The sums of a channel's deviations from a shift.
@@ -216,7 +251,17 @@ impl<T: Float> Task<'_, T> {
                 loops::gradient_sums(&mut totals, dy, x, statistics[0], len);
                 totals.keep();
             }
-            let by = parameters.gradient(self.tensors, channel, statistics, totals.finished(), n);
+            let mut sums = totals.finished();
+            if !sums.iter().all(|sum| sum.is_finite()) {
+                sums = [0.0; 2];
+                let mut chunks = Chunks::new(&shape.nest, base, chunk.min(BUFFER));
+                while let Some(([at_dy, at_x, _], len)) = chunks.next() {
+                    let dy = dy.values(dy_at, at_dy, dy_stride, len, dy_buffer);
+                    let x = x.values(x_at, at_x, x_stride, len, x_buffer);
+                    loops::gradient_sums_in_double(&mut sums, dy, x, statistics[0], len);
+                }
+            }
+            let by = parameters.gradient(self.tensors, channel, statistics, sums, n);
             let mut chunks = Chunks::new(&shape.nest, base, chunk);
             while let Some(([at_dy, at_x, at], len)) = chunks.next() {
                 let dy = dy.values(dy_at, at_dy, dy_stride, len, dy_buffer);

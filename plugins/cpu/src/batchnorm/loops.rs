@@ -1,5 +1,6 @@
 //! The loops over contiguous values.
 
+use crate::dtype::element::ComputeType;
 use crate::simd::row::{read, write};
 use crate::simd::vector::{Lanewise, Vector};
 use crate::tensor::moments::Totals;
@@ -31,6 +32,26 @@ pub(crate) unsafe fn gradient_sums<V: Vector>(
                 [sum + dy, dy * (x.add(i).read_unaligned() - mean) + product]
             },
         );
+    }
+}
+
+/// As [`gradient_sums`], where those leave the range of the compute type.
+///
+/// # Safety
+/// `dy` and `x` are readable for `len` values.
+#[cold]
+pub(crate) unsafe fn gradient_sums_in_double<T: ComputeType>(
+    sums: &mut [f64; 2],
+    dy: *const T,
+    x: *const T,
+    mean: T,
+    len: usize,
+) {
+    for i in 0..len {
+        // SAFETY: the index is below `len`, up to which this function requires all values.
+        let [dy, x] = [dy, x].map(|from| unsafe { from.add(i).read_unaligned() }.to_f64());
+        sums[0] += dy;
+        sums[1] += dy * (x - mean.to_f64());
     }
 }
 

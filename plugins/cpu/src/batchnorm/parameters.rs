@@ -126,6 +126,14 @@ impl<R: ComputeType> Parameters<R> {
         matches!(self.role(), Role::Training | Role::Backward { saved: false })
     }
 
+    /// What is added to a variance of x.
+    pub(crate) fn epsilon(&self, tensors: Pointers<'_>) -> f64 {
+        match self {
+            Self::Training(training) => training.epsilon.get(tensors, 0).to_f64(),
+            _ => BACKWARD_EPSILON,
+        }
+    }
+
     /// Mean, inverse, scale and bias of y = scale · (x - mean) · inverse + bias. In training, from mean and biased variance of
     /// `n` elements, and writes the statistics.
     pub(crate) fn forward(
@@ -139,11 +147,12 @@ impl<R: ComputeType> Parameters<R> {
             Self::Inference { mean, spread, epsilon, scale, bias } => {
                 let [mean, spread, scale, bias] =
                     [mean, spread, scale, bias].map(|parameter| parameter.get(tensors, [channel]));
-                let inverse = epsilon.map_or(spread, |epsilon| inverse(spread, epsilon.get(tensors, 0)));
+                let inverse =
+                    epsilon.map_or(spread, |epsilon| inverse(spread.to_f64(), epsilon.get(tensors, 0)));
                 [mean, inverse, scale, bias]
             }
             Self::Training(training) => {
-                let inverse = inverse(R::from_f64(variance), training.epsilon.get(tensors, 0));
+                let inverse = inverse(variance, training.epsilon.get(tensors, 0));
                 let mean = R::from_f64(mean);
                 let [scale, bias] =
                     [&training.scale, &training.bias].map(|parameter| parameter.get(tensors, [channel]));
@@ -171,7 +180,7 @@ impl<R: ComputeType> Parameters<R> {
     ) -> [R; 2] {
         match self {
             Self::Backward { saved: Some(saved), .. } => saved.each_ref().map(|s| s.get(tensors, [channel])),
-            _ => [R::from_f64(mean), inverse(R::from_f64(variance), R::from_f64(BACKWARD_EPSILON))],
+            _ => [R::from_f64(mean), inverse(variance, R::from_f64(BACKWARD_EPSILON))],
         }
     }
 
@@ -190,9 +199,9 @@ impl<R: ComputeType> Parameters<R> {
     }
 }
 
-/// 1/√(variance + ε).
-fn inverse<R: ComputeType>(variance: R, epsilon: R) -> R {
-    R::ONE / (variance + epsilon).sqrt()
+/// 1/√(variance + ε), rounded once: the variance of numbers above 10¹⁹ is beyond single precision, its root is not.
+fn inverse<R: ComputeType>(variance: f64, epsilon: R) -> R {
+    R::from_f64(1.0 / (variance + epsilon.to_f64()).sqrt())
 }
 
 impl<R: ComputeType> Running<R> {

@@ -10,6 +10,7 @@ use crate::simd::vector::{Float, Vector, VectorTask};
 use crate::tensor::loop_nest::Elements;
 use crate::tensor::moments::Moments;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
+use crate::tensor::view::Pointers;
 use crate::threading::partition::Workers;
 
 /// Rows that are summed in the compute type before they are added in double precision.
@@ -65,13 +66,23 @@ impl<T: Float> ChannelsLast<T> {
     /// # Safety
     /// As [`Kernel::run`].
     unsafe fn pass(&self, pass: Pass, tensors: &[*mut u8], scratch: *mut u8) {
+        // SAFETY: this function requires what that one does.
+        unsafe { self.pass_with(pass, false, tensors, scratch) }
+    }
+
+    /// The same; `wide` sums in double precision, where sums of the compute type leave its range.
+    ///
+    /// # Safety
+    /// As [`Kernel::run`].
+    unsafe fn pass_with(&self, pass: Pass, wide: bool, tensors: &[*mut u8], scratch: *mut u8) {
         let shared = (Tensors(tensors), Shared([scratch]));
         self.workers.run(|worker| {
             let rows = self.workers.share(worker, self.rows);
             // SAFETY: the processor supports the instruction set; each worker has its own rows and its own sums.
             unsafe {
                 let areas = self.areas(shared.1.get(0), worker);
-                self.shape.isa.run_vectors(Task { by: self, pass, tensors: shared.0.all(), rows, areas });
+                let tensors = shared.0.all();
+                self.shape.isa.run_vectors(Task { by: self, pass, wide, tensors, rows, areas });
             }
         });
     }
@@ -149,6 +160,14 @@ impl<T: Float> Kernel for ChannelsLast<T> {
                 self.pass(Pass::Sum, tensors, scratch);
                 self.finish(scratch, |_, [sum, _]| [T::from_f64(sum / n)]);
                 self.pass(Pass::Deviations, tensors, scratch);
+                let epsilon = parameters.epsilon(Pointers::new(tensors));
+                let are_held =
+                    |channel| moments(channel, self.sums(scratch, channel)).are_held::<T>(n, epsilon);
+                if !(0..channels).all(are_held) {
+                    self.pass_with(Pass::Sum, true, tensors, scratch);
+                    self.finish(scratch, |_, [sum, _]| [T::from_f64(sum / n)]);
+                    self.pass_with(Pass::Deviations, true, tensors, scratch);
+                }
             }
             match parameters.role() {
                 Role::Inference => {
@@ -178,6 +197,10 @@ impl<T: Float> Kernel for ChannelsLast<T> {
                         values.add(channels + channel).write(inv);
                     }
                     self.pass(Pass::Gradients, tensors, scratch);
+                    let are_finite = |channel| self.sums(scratch, channel).iter().all(|sum| sum.is_finite());
+                    if !(0..channels).all(are_finite) {
+                        self.pass_with(Pass::Gradients, true, tensors, scratch);
+                    }
                     self.finish(scratch, |channel, sums| {
                         let statistics = [0, channels].map(|first| values.add(first + channel).read());
                         let by = parameters.gradient(tensors, channel, statistics, sums, n);
@@ -194,6 +217,8 @@ impl<T: Float> Kernel for ChannelsLast<T> {
 struct Task<'a, T> {
     by: &'a ChannelsLast<T>,
     pass: Pass,
+    /// Whether sums are in double precision throughout.
+    wide: bool,
     tensors: &'a [*mut u8],
     rows: std::ops::Range<usize>,
     areas: ScratchLayout<T>,
@@ -264,6 +289,10 @@ impl<T: Float> Task<'_, T> {
                 while let Some([at_dy, at_x, _]) = elements.next() {
                     let x = x.values(x_at, at_x + first, 1, len, x_buffer);
                     match self.pass {
+                        _ if self.wide => {
+                            let dy = dy.values(dy_at, at_dy + first, 1, len, dy_buffer);
+                            self.add_in_double(dy, x, means, totals, len);
+                        }
                         Pass::Sum => loops::add_row::<V>(x, one, len),
                         Pass::Deviations => loops::add_deviations::<V>(x, means, [one, other], len),
                         _ => {
@@ -278,6 +307,38 @@ impl<T: Float> Task<'_, T> {
                     }
                 }
                 from = end;
+            }
+        }
+    }
+
+    /// Adds a row to the totals in double precision.
+    ///
+    /// # Safety
+    /// As [`Task::add`]; all have `len` values.
+    #[cold]
+    unsafe fn add_in_double(
+        &self,
+        dy: *const T,
+        x: *const T,
+        means: *const T,
+        totals: [*mut f64; 2],
+        len: usize,
+    ) {
+        for i in 0..len {
+            // SAFETY: the index is below `len`, up to which this function requires all values and totals.
+            unsafe {
+                let [x, dy] = [x, dy].map(|from| from.add(i).read_unaligned().to_f64());
+                let terms = match self.pass {
+                    Pass::Sum => [x, 0.0],
+                    pass => {
+                        let deviation = x - means.add(i).read().to_f64();
+                        let first = if pass == Pass::Deviations { deviation } else { dy };
+                        [first, first * deviation]
+                    }
+                };
+                for (total, term) in totals.into_iter().zip(terms) {
+                    total.add(i).write(total.add(i).read() + term);
+                }
             }
         }
     }

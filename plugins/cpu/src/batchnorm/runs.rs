@@ -13,6 +13,7 @@ use crate::simd::row::read;
 use crate::simd::vector::{Float, Lanewise, Vector, VectorTask};
 use crate::tensor::moments::{Moments, SUMS, first_mean, of_lanes};
 use crate::tensor::scratch::Tensors;
+use crate::tensor::view::Pointers;
 use crate::threading::partition::Workers;
 
 /// Values that are summed in each lane before the sum is added in double precision.
@@ -221,15 +222,51 @@ impl<T: Float> Task<'_, T> {
         unsafe {
             let about = first_mean::<V>(at.x, self.by.shape.nest.len);
             let moments = self.moments_about::<V>(at, about);
-            if moments.are_near(n) {
+            let epsilon = self.by.parameters.epsilon(Pointers::new(self.tensors));
+            if moments.are_near(n) && moments.are_held::<T>(n, epsilon) {
                 return moments;
             }
             let prefetch_at = |[_, offset]: [usize; 2]| prefetch(at.x.wrapping_add(offset));
             let [total] = self.sums::<V, 1>(prefetch_at, |[_, offset], lanes, [sum]| {
                 [sum.lanewise(Lanewise::Add, read::<V>(at.x.add(offset), lanes))]
             });
-            self.moments_about::<V>(at, T::from_f64(total / n))
+            let moments = self.moments_about::<V>(at, T::from_f64(total / n));
+            if moments.are_held::<T>(n, epsilon) {
+                return moments;
+            }
+            let [_, stride, _] = self.by.stride;
+            Moments::in_double(
+                || self.offsets(stride).map(|offset| at.x.add(offset).read_unaligned().to_f64()),
+                n,
+            )
         }
+    }
+
+    /// The offsets of a channel's elements in a tensor.
+    fn offsets(&self, stride: usize) -> impl Iterator<Item = usize> {
+        let Runs { shape, runs, .. } = self.by;
+        (0..*runs).flat_map(move |run| (0..shape.nest.len).map(move |at| run * stride + at))
+    }
+
+    /// Σ dy and Σ dy · (x - mean) of a channel, where sums of the compute type leave its range.
+    ///
+    /// # Safety
+    /// As [`Task::moments`].
+    #[cold]
+    unsafe fn gradient_sums_in_double<const GATED: bool>(&self, at: Channel<T>, mean: T) -> [f64; 2] {
+        let [dy_stride, x_stride, _] = self.by.stride;
+        let mut sums = [0.0; 2];
+        for (dy_at, x_at) in self.offsets(dy_stride).zip(self.offsets(x_stride)) {
+            // SAFETY: the offsets are those of the channel's elements, which this function requires.
+            let [dy, gate, x] = unsafe {
+                [at.dy.add(dy_at), at.gate.add(dy_at), at.x.add(x_at)]
+                    .map(|from| from.read_unaligned().to_f64())
+            };
+            // NaN counts as above 0.
+            let dy = if GATED && gate <= 0.0 { 0.0 } else { dy };
+            sums = [sums[0] + dy, sums[1] + dy * (x - mean.to_f64())];
+        }
+        sums
     }
 
     /// The sums of a channel's deviations from a shift.
@@ -302,11 +339,14 @@ impl<T: Float> Task<'_, T> {
                     prefetch(at.gate.wrapping_add(dy_at));
                 }
             };
-            let sums = self.sums::<V, 2>(prefetch_at, |[dy_at, x_at], lanes, [sum, product]| {
+            let mut sums = self.sums::<V, 2>(prefetch_at, |[dy_at, x_at], lanes, [sum, product]| {
                 let dy = at.passed::<V, GATED>(dy_at, lanes);
                 let deviation = read::<V>(at.x.add(x_at), lanes).lanewise(Lanewise::Sub, means);
                 [sum.lanewise(Lanewise::Add, dy), dy.mul_add(deviation, product)]
             });
+            if !sums.iter().all(|sum| sum.is_finite()) {
+                sums = self.gradient_sums_in_double::<GATED>(at, statistics[0]);
+            }
             let by = parameters.gradient(self.tensors, channel, statistics, sums, n);
             let (factor, zero) = (V::splat(by.factor), V::zero());
             let [bias, slope] = [V::splat(by.bias), V::splat(-by.slope)];

@@ -245,7 +245,10 @@ fn as_matmul(p: &Problem<'_>) -> Result<Matmul, Refusal> {
 
 fn make_matmul(p: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
     let matmul = as_matmul(p)?;
-    let epilogue = p.epilogue.map(|epilogue| Epilogue { output: &matmul.c, ..epilogue });
+    let mut output = matmul.c;
+    // The epilogue's result may have another type than the sums.
+    output.data_type = p.epilogue.map_or(output.data_type, |epilogue| epilogue.output.data_type);
+    let epilogue = p.epilogue.map(|epilogue| Epilogue { output: &output, ..epilogue });
     matmul::plan(&matmul, p.compute, p.isa, p.settings, epilogue)
 }
 

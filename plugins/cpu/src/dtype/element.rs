@@ -8,7 +8,7 @@ use hipdnn_plugin_sdk::graph::DataType;
 use crate::dtype::small_float;
 use crate::kernel::Refusal;
 
-/// A type to compute in: `f32` or `f64`.
+/// A type to compute in: `f32`, `f64`, and what the reference computes integers and truth values in ([`crate::dtype::integer`]).
 pub trait ComputeType:
     Copy
     + PartialOrd
@@ -87,6 +87,14 @@ impl<R: ComputeType> Element<R> {
             .ok_or_else(|| format!("data type is {}, expected one that is set", data_type.name()))
     }
 
+    /// An element that is read and written by these functions, called as [`Element::load`] and [`Element::store`] are.
+    pub(crate) const fn new(
+        load: unsafe fn(*const u8, usize) -> R,
+        store: unsafe fn(*mut u8, usize, R),
+    ) -> Self {
+        Self { load, store }
+    }
+
     /// Reads element `index` from `base`; no alignment is needed.
     ///
     /// # Safety
@@ -104,6 +112,12 @@ impl<R: ComputeType> Element<R> {
         // SAFETY: the element is writable. This function requires it.
         unsafe { (self.store)(base, index, value) }
     }
+}
+
+/// Whether elements are integers or truth values.
+pub(crate) fn is_integer(data_type: DataType) -> bool {
+    use DataType::{Boolean, Int4, Int8, Int32, Int64, Uint8};
+    matches!(data_type, Int64 | Int32 | Int8 | Uint8 | Int4 | Boolean)
 }
 
 /// Whether elements are floats of 8 bits.
@@ -245,6 +259,34 @@ pub enum Compute {
     Single,
     /// `f64`: compute type double.
     Double,
+}
+
+/// The arithmetic of a node's compute type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arithmetic {
+    /// Floating point.
+    Real(Compute),
+    /// Compute type `int32`.
+    Integer,
+    /// Compute type `boolean`.
+    Truth,
+}
+
+impl Arithmetic {
+    /// The arithmetic of a node's compute type.
+    pub fn of(data_type: DataType) -> Result<Self, Refusal> {
+        match data_type {
+            DataType::Int32 => Ok(Self::Integer),
+            DataType::Boolean => Ok(Self::Truth),
+            other => match Compute::of(other) {
+                Ok(compute) => Ok(Self::Real(compute)),
+                Err(_) => Err(format!(
+                    "compute type is {}, expected float, double, half, bfloat16, int32 or boolean",
+                    other.name()
+                )),
+            },
+        }
+    }
 }
 
 impl Compute {

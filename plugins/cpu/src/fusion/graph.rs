@@ -7,9 +7,10 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
 
-use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation, PointwiseMode, Tensor};
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation, PointwiseMode, ReductionMode, Tensor};
 
 use crate::dtype::element::Compute;
+use crate::fusion::exact;
 use crate::fusion::node::plan_node_at;
 use crate::fusion::state::{CHAIN_SLOTS, Candidate, Fusion, is_chainable, result, slot_of, with_result};
 use crate::fusion::uses::Uses;
@@ -99,7 +100,9 @@ impl<'a> Fusion<'a> {
         if !tensor.is_virtual {
             return None;
         }
-        let compute = Compute::of(node.compute_type).ok()?;
+        let integers = exact::is_of_integers(&checked);
+        let own = exact::compute_of(&checked).ok()?;
+        let compute = if integers { Compute::Double } else { own };
         let dims = match &node.operation {
             Operation::Reduction(reduction) => uses.tensors.get(&reduction.in_)?.dims.clone(),
             _ => tensor.dims.clone(),
@@ -108,6 +111,7 @@ impl<'a> Fusion<'a> {
             prepared,
             uses,
             compute,
+            integers,
             dims,
             reduced: None,
             producer: None,
@@ -203,9 +207,11 @@ impl<'a> Fusion<'a> {
     fn append(&mut self, checked: CheckedNode<'_>) -> Option<Value> {
         let CheckedNode { node, problem, .. } = checked;
         let tensor = self.uses.tensors.get(&result(&node.operation)?)?;
-        if Compute::of(node.compute_type).ok()? != self.compute
-            || !can_compute(self.compute, tensor.data_type)
-        {
+        let is_single = self.is_rounded(&checked)?;
+        if !can_compute(self.compute, tensor.data_type) {
+            return None;
+        }
+        if self.integers && !matches!(problem, Problem::Pointwise(_)) {
             return None;
         }
         if let (Operation::Reduction(operation), Problem::Reduction(reduction)) = (&node.operation, problem) {
@@ -222,11 +228,16 @@ impl<'a> Fusion<'a> {
                 let uids = [Some(operation.in_0), operation.in_1, operation.in_2];
                 let mut operands = Vec::with_capacity(pointwise.inputs.len());
                 for (input, uid) in pointwise.inputs.iter().zip(uids) {
-                    operands.push(self.operand(*input, uid?)?);
+                    let value = self.operand(*input, uid?)?;
+                    operands.push(if is_single { self.rounded(value)? } else { value });
                 }
-                let value = self.chain.push(pointwise, operands);
+                let mut value = self.chain.push(pointwise, operands);
                 if let Some(step) = self.chain.steps.last_mut() {
                     step.one = one;
+                    if is_single && step.stored != DataType::Float {
+                        step.stored = DataType::Float;
+                        value = self.chain.push_mode(PointwiseMode::Identity, vec![value], tensor.data_type);
+                    }
                 }
                 Some(value)
             }
@@ -267,6 +278,12 @@ impl<'a> Fusion<'a> {
     /// Adds a reduction of the chain's shape to one value per row.
     fn append_reduction(&mut self, reduction: &Reduction, input: i64, result: &Tensor) -> Option<Value> {
         if self.producer.is_some() || self.uses.tensors.get(&input)?.dims != self.dims {
+            return None;
+        }
+        // Products and squares leave single precision before their results do.
+        let is_wide =
+            matches!(reduction.mode, ReductionMode::Mul | ReductionMode::MulNoZeros | ReductionMode::Norm2);
+        if is_wide && self.compute == Compute::Single {
             return None;
         }
         let reduced = reduction.reduced.get(..self.dims.len())?.to_vec();
@@ -312,7 +329,9 @@ impl<'a> Fusion<'a> {
         let fits = self.producer.is_none_or(|producer| {
             let own = self.prepared.graph.nodes.get(producer).and_then(|node| result(&node.operation));
             let data_type = |uid| self.uses.tensors.get(&uid).map(|tensor| tensor.data_type);
-            own.and_then(data_type) == data_type(last)
+            let types = (own.and_then(data_type), data_type(last));
+            // Or with integers of as many bytes, which the chain makes numbers of.
+            types.0 == types.1 || (types == (Some(DataType::Int32), Some(DataType::Float)))
         });
         if are_internal && fits {
             self.largest = Some(Candidate {
@@ -353,7 +372,8 @@ impl<'a> Fusion<'a> {
 
     /// The epilogue of a producer, whose result is overwritten.
     pub(crate) fn epilogue_of<'b>(&'b mut self, output: &'b Operand, isa: Isa) -> Option<Epilogue<'b>> {
-        *self.chain.inputs.first_mut()? = Input::replaced(output);
+        let own = self.chain.inputs.first_mut()?;
+        *own = Input { data_type: own.data_type, ..Input::replaced(output) };
         Some(Epilogue { chain: &self.chain, output, compute: self.compute, isa })
     }
 
@@ -380,7 +400,10 @@ impl<'a> Fusion<'a> {
             None => plan_chain(&self.chain, &output, self.compute, isa, settings.threads).ok()?,
             Some(operation) => {
                 let graph = &self.prepared.graph;
-                plan_producer(graph, &operation, settings, self.epilogue_of(&output, isa)?).ok()?
+                let producer = self.prepared.node(self.producer?)?;
+                let compute = exact::compute_of(&producer).ok()?;
+                let epilogue = self.epilogue_of(&output, isa)?;
+                plan_producer(graph, &operation, compute, settings, epilogue).ok()?
             }
         };
         Some(Part { node: index, members: self.members, tensors, kernel })
@@ -391,15 +414,21 @@ impl<'a> Fusion<'a> {
 fn plan_producer(
     graph: &Graph,
     operation: &Operation,
+    compute: Compute,
     settings: Settings,
     epilogue: Epilogue,
 ) -> Result<Box<dyn Kernel>, Refusal> {
-    let Epilogue { compute, isa, .. } = epilogue;
-    match &Problem::of(graph, operation)? {
+    let isa = epilogue.isa;
+    // The producer writes results of its own type, from which the chain goes on.
+    let own = epilogue.chain.inputs.first().map_or(epilogue.output.data_type, |input| input.data_type);
+    let mut problem = Problem::of(graph, operation)?;
+    match &mut problem {
         Problem::Convolution(convolution) => {
+            convolution.y.data_type = own;
             conv::plan(convolution, compute, isa, settings.of(graph, operation), Some(epilogue))
         }
         Problem::Matmul(matmul) => {
+            matmul.c.data_type = own;
             matmul::plan(matmul, compute, isa, settings.of(graph, operation), Some(epilogue))
         }
         Problem::Batchnorm(batchnorm) => {

@@ -5,6 +5,7 @@
     reason = "indices come from shapes that are checked when a node is planned; checks in the loops would hide nothing but cost time"
 )]
 
+pub(crate) mod exact;
 pub mod feeders;
 #[cfg(test)]
 mod feeders_tests;

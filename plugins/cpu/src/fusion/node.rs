@@ -5,7 +5,7 @@
 
 use hipdnn_plugin_sdk::graph::{Graph, Node};
 
-use crate::dtype::element::Compute;
+use crate::fusion::exact::compute_of;
 use crate::kernel::{Kernel, Refusal};
 use crate::norm::rows::Fused;
 use crate::prepare::CheckedNode;
@@ -34,7 +34,7 @@ pub(crate) fn plan_node_at(
     let settings = settings.into();
     let threads = settings.threads;
     let operation = &node.node.operation;
-    let compute = Compute::of(node.node.compute_type)?;
+    let compute = compute_of(node)?;
     match node.problem {
         Problem::Convolution(convolution) => {
             conv::plan(convolution, compute, isa, settings.of(graph, operation), None)

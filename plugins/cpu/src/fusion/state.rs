@@ -15,6 +15,8 @@ pub(crate) struct Fusion<'a> {
     pub(crate) prepared: &'a Prepared,
     pub(crate) uses: &'a Uses<'a>,
     pub(crate) compute: Compute,
+    /// Whether it computes in double precision for the sake of integers: nodes of single precision round what they read and give.
+    pub(crate) integers: bool,
     /// The shape of all results but those with one value per row.
     pub(crate) dims: Vec<i64>,
     /// Which dimensions a row has, if there are rows.

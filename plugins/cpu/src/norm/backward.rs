@@ -268,11 +268,14 @@ impl<T: Float + Stored> Task<'_, T> {
                     product += other.to_f64();
                     at += part;
                 }
+                if !(sum.is_finite() && product.is_finite()) {
+                    [sum, product] = loops::gradient_sums_in_double([dy, self.scale, x], rounded, len);
+                }
                 let by = Gradient {
                     mean: rounded,
                     inverse: T::from_f64(inverse),
                     bias: T::from_f64(if centered { sum / n } else { 0.0 }),
-                    slope: T::from_f64(inverse * inverse * inverse * product / n),
+                    slope: T::from_f64(inverse * inverse * product / n),
                 };
                 let sums = [self.sums, self.sums.add(len)];
                 let dx = self.by.dx.target(self.tensors, dx_at, self.x);

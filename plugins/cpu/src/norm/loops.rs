@@ -1,5 +1,6 @@
 //! The loops over the elements of a row.
 
+use crate::dtype::element::ComputeType;
 use crate::simd::convert;
 use crate::simd::stored::Stored;
 use crate::simd::vector::{Lanewise, Vector};
@@ -108,7 +109,27 @@ pub(crate) unsafe fn gradient_sums<V: Vector>(
     }
 }
 
-/// The coefficients of a row's gradient: dx = inverse · (dy · scale - bias) - (x - mean) · slope.
+/// As `gradient_sums`, where those leave the range of the compute type.
+///
+/// # Safety
+/// All three are readable for `len` values.
+#[cold]
+pub(crate) unsafe fn gradient_sums_in_double<T: ComputeType>(
+    [dy, scale, x]: [*const T; 3],
+    mean: T,
+    len: usize,
+) -> [f64; 2] {
+    let (mut sum, mut product) = (0.0, 0.0);
+    for i in 0..len {
+        // SAFETY: the index is below `len`, up to which this function requires all values.
+        let [dy, scale, x] = [dy, scale, x].map(|row| unsafe { row.add(i).read_unaligned() }.to_f64());
+        sum += dy * scale;
+        product += dy * scale * (x - mean.to_f64());
+    }
+    [sum, product]
+}
+
+/// The coefficients of a row's gradient: dx = inverse · (dy · scale - bias - (x - mean) · slope). Each stays in range as long as x does.
 #[derive(Clone, Copy)]
 pub(crate) struct Gradient<T> {
     pub(crate) mean: T,
@@ -138,8 +159,8 @@ pub(crate) unsafe fn gradient<V: Vector>(
             let dy = V::load(dy.add(at));
             let deviation = V::load(x.add(at)).lanewise(Lanewise::Sub, means);
             let scaled = dy.lanewise(Lanewise::Mul, V::load(scale.add(at)));
-            let first = scaled.lanewise(Lanewise::Sub, biases).lanewise(Lanewise::Mul, inverses);
-            deviation.mul_add(slopes, first).store(dx.add(at));
+            let first = scaled.lanewise(Lanewise::Sub, biases);
+            deviation.mul_add(slopes, first).lanewise(Lanewise::Mul, inverses).store(dx.add(at));
             let normal = deviation.lanewise(Lanewise::Mul, inverses);
             dy.mul_add(normal, V::load(dscale.add(at))).store(dscale.add(at));
             dy.lanewise(Lanewise::Add, V::load(dbias.add(at))).store(dbias.add(at));
@@ -148,8 +169,8 @@ pub(crate) unsafe fn gradient<V: Vector>(
         while at < len {
             let dy = dy.add(at).read_unaligned();
             let deviation = x.add(at).read_unaligned() - by.mean;
-            let first = (dy * scale.add(at).read_unaligned() - by.bias) * by.inverse;
-            dx.add(at).write_unaligned(first - deviation * by.slope);
+            let first = dy * scale.add(at).read_unaligned() - by.bias;
+            dx.add(at).write_unaligned((first - deviation * by.slope) * by.inverse);
             dscale.add(at).write(dscale.add(at).read() + dy * (deviation * by.inverse));
             dbias.add(at).write(dbias.add(at).read() + dy);
             at += 1;

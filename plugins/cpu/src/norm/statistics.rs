@@ -4,7 +4,7 @@ use crate::dtype::element::ComputeType;
 use crate::simd::convert;
 use crate::simd::stored::Stored;
 use crate::simd::vector::{Lanewise, MAX_LANES, Vector};
-use crate::tensor::moments::{Moments, NEAR, Totals, deviations, first_mean};
+use crate::tensor::moments::{Moments, NEAR, Totals, deviations, first_mean, is_held};
 
 /// Values that are summed in the compute type before the sum is added in double precision.
 pub(crate) const EXACT: usize = 4096;
@@ -43,12 +43,12 @@ pub(crate) unsafe fn statistics<S: Stored, V: Vector, const ROWS: usize>(
         for (i, [mean, variance]) in found.iter_mut().enumerate() {
             let deviation = *mean - about[i].to_f64();
             let is_far = centered && deviation * deviation > NEAR * *variance;
-            if is_far || !(mean.is_finite() && variance.is_finite()) {
+            if is_far || !is_held::<V::Scalar>(*mean, *variance, epsilon) {
                 let x = values::<S, V>(rows[i], len, buffer);
                 if is_far {
                     [*mean, *variance] = moments::<V>(x, len, V::Scalar::from_f64(*mean), true);
                 }
-                if !(mean.is_finite() && variance.is_finite()) {
+                if !is_held::<V::Scalar>(*mean, *variance, epsilon) {
                     [*mean, *variance] = in_double(x, len, centered);
                 }
             }

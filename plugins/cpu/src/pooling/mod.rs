@@ -54,6 +54,9 @@ fn plan_in<T: Float>(
     if problem.spatial > SPATIAL {
         return Err(format!("{} spatial dimensions, expected at most {SPATIAL}", problem.spatial));
     }
+    if problem.has_other_index() {
+        return Err("an index of another type than int32".to_owned());
+    }
     let shape = Shape::of(problem);
     let plane = shape.input.iter().fold(1, |plane: usize, size| plane.saturating_mul(*size));
     if plane > most {

@@ -2,7 +2,8 @@
 //!
 //! Sums over a channel are in double precision for any compute type, and the variance is computed in a second pass from
 //! deviations from the mean. So the statistics are those of exact arithmetic, rounded once to the compute type, and do not depend
-//! on an order of summation.
+//! on an order of summation. Results are computed from the rounded statistics in double precision and rounded once, so that no
+//! intermediate result leaves the range of the compute type.
 
 use crate::batchnorm::parameters::Parameters;
 use crate::dtype::element::ComputeType;
@@ -88,26 +89,27 @@ impl<R: ComputeType> Reference for Channels<R> {
         for channel in 0..self.channels {
             let moments = if parameters.wants_moments() { self.statistics(&x, channel) } else { [0.0; 2] };
             let Some(dy) = &self.dy else {
-                let [mean, inverse, scale, bias] = parameters.forward(tensors, channel, moments, n);
+                let by = parameters.forward(tensors, channel, moments, n);
+                let [mean, inverse, scale, bias] = by.map(R::to_f64);
                 for [x_at, y_at] in self.elements(channel, [&self.x, &self.result]) {
-                    result.set(y_at, scale * (x.get(x_at) - mean) * inverse + bias);
+                    let normal = (x.get(x_at).to_f64() - mean) * inverse;
+                    result.set(y_at, R::from_f64(scale * normal + bias));
                 }
                 continue;
             };
-            let [mean, inverse] = parameters.statistics(tensors, channel, moments);
+            let [mean, inverse] = parameters.statistics(tensors, channel, moments).map(R::to_f64);
             let dy_view = dy.memory.bind(tensors);
-            let normal = |x_at| (x.get(x_at) - mean) * inverse;
+            let normal = |x_at| (x.get(x_at).to_f64() - mean) * inverse;
             let (mut dscale, mut dbias) = (0.0, 0.0);
             for [dy_at, x_at] in self.elements(channel, [dy, &self.x]) {
                 let gradient = dy_view.get(dy_at).to_f64();
                 dbias += gradient;
-                dscale += gradient * normal(x_at).to_f64();
+                dscale += gradient * normal(x_at);
             }
-            let factor = parameters.backward(tensors, channel, [dscale, dbias]) * inverse;
-            let (mean_dy, mean_product) = (R::from_f64(dbias / n), R::from_f64(dscale / n));
+            let factor = parameters.backward(tensors, channel, [dscale, dbias]).to_f64() * inverse;
             for [dy_at, x_at, dx_at] in self.elements(channel, [dy, &self.x, &self.result]) {
-                let gradient = dy_view.get(dy_at) - mean_dy - normal(x_at) * mean_product;
-                result.set(dx_at, factor * gradient);
+                let gradient = dy_view.get(dy_at).to_f64() - dbias / n - normal(x_at) * dscale / n;
+                result.set(dx_at, R::from_f64(factor * gradient));
             }
         }
     }

@@ -5,7 +5,7 @@
     reason = "axes run below the number of spatial dimensions, at most MAX_SPATIAL"
 )]
 
-use crate::dtype::element::ComputeType;
+use crate::dtype::element::{ComputeType, is_integer};
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::{MAX_RANK, Walk};
 use crate::problem::convolution::{Convolution, Direction, MAX_SPATIAL};
@@ -33,6 +33,12 @@ pub(crate) fn plan<R: ComputeType>(problem: Convolution) -> Result<Box<dyn Kerne
         y: memory(y, &problem.y)?,
         problem,
     }))
+}
+
+/// Whether products of integers are summed, which is done exactly in any compute type.
+pub(crate) fn sums_integers(problem: &Convolution) -> bool {
+    problem.direction == Direction::Forward
+        && [&problem.x, &problem.w].iter().all(|operand| is_integer(operand.data_type))
 }
 
 impl<R: ComputeType> Reference for Loops<R> {

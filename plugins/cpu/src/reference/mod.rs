@@ -14,23 +14,50 @@ pub(crate) mod resample;
 
 use hipdnn_plugin_planner::in_own_frame;
 
-use crate::dtype::element::{Compute, ComputeType};
+use crate::dtype::element::{Arithmetic, Compute, ComputeType, is_integer};
+use crate::dtype::integer::{Integer, Truth};
 use crate::kernel::{Kernel, Refusal};
 use crate::prepare::CheckedNode;
 use crate::problem::Problem;
+use crate::problem::convolution::Direction;
 
 /// Plans one node of a graph that [`prepare`](crate::prepare::prepare) returned.
 ///
 /// The refusal names the argument whose type is not supported.
 pub fn plan_node(node: &CheckedNode<'_>) -> Result<Box<dyn Kernel>, Refusal> {
-    match Compute::of(node.node.compute_type)? {
-        Compute::Single => plan_in::<f32>(node.problem),
-        Compute::Double => plan_in::<f64>(node.problem),
+    match Arithmetic::of(node.node.compute_type)? {
+        Arithmetic::Real(Compute::Single) => plan_in::<f32>(node.problem),
+        Arithmetic::Real(Compute::Double) => plan_in::<f64>(node.problem),
+        Arithmetic::Integer => plan_exact::<Integer>(node),
+        Arithmetic::Truth => plan_exact::<Truth>(node),
+    }
+}
+
+/// Plans a node whose compute type is of integers or truth values.
+fn plan_exact<R: ComputeType>(node: &CheckedNode<'_>) -> Result<Box<dyn Kernel>, Refusal> {
+    match node.problem {
+        Problem::Convolution(problem) if problem.direction == Direction::Forward => {
+            in_own_frame(|| convolution::plan::<R>(**problem))
+        }
+        Problem::Pointwise(problem) => {
+            pointwise::check_exact(problem, node.node.compute_type)?;
+            in_own_frame(|| pointwise::plan::<R>((**problem).clone()))
+        }
+        Problem::Matmul(problem) => in_own_frame(|| matmul::plan::<R>(**problem)),
+        Problem::Reduction(problem) => in_own_frame(|| reduction::plan::<R>(**problem)),
+        Problem::Resample(problem) if !problem.backward => in_own_frame(|| resample::plan::<R>(**problem)),
+        _ => Err(format!(
+            "compute type is {}, expected float, double, half or bfloat16 for this operation",
+            node.node.compute_type.name()
+        )),
     }
 }
 
 fn plan_in<R: ComputeType>(problem: &Problem) -> Result<Box<dyn Kernel>, Refusal> {
     match problem {
+        Problem::Convolution(problem) if convolution::sums_integers(problem) => {
+            in_own_frame(|| convolution::plan::<Integer>(**problem))
+        }
         Problem::Convolution(problem) => in_own_frame(|| convolution::plan::<R>(**problem)),
         Problem::Batchnorm(problem) => in_own_frame(|| batchnorm::plan::<R>(**problem)),
         Problem::Pointwise(problem) => in_own_frame(|| pointwise::plan::<R>((**problem).clone())),
@@ -38,6 +65,9 @@ fn plan_in<R: ComputeType>(problem: &Problem) -> Result<Box<dyn Kernel>, Refusal
         Problem::AttentionGradients(problem) => attention::plan_gradients(problem),
         Problem::Mixture(problem) => in_own_frame(|| mixture::plan(problem)),
         Problem::MixtureGradient(problem) => in_own_frame(|| mixture::plan_gradient(problem)),
+        Problem::Matmul(problem) if [&problem.a, &problem.b].iter().all(|of| is_integer(of.data_type)) => {
+            in_own_frame(|| matmul::plan::<Integer>(**problem))
+        }
         Problem::Matmul(problem) => in_own_frame(|| matmul::plan::<R>(**problem)),
         Problem::Reduction(problem) => in_own_frame(|| reduction::plan::<R>(**problem)),
         Problem::Resample(problem) => in_own_frame(|| resample::plan::<R>(**problem)),

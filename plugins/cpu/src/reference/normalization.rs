@@ -141,11 +141,12 @@ impl<R: ComputeType> Reference for Forward<R> {
             let [mean, inverse] = rows.statistics(x, &x_view, x_base, epsilon);
             self.mean.set(tensors, mean_at, mean);
             self.inverse.set(tensors, inverse_at, inverse);
-            let (mean, inverse) = (R::from_f64(mean), R::from_f64(inverse));
+            let [mean, inverse] = [mean, inverse].map(|statistic| R::from_f64(statistic).to_f64());
             for [x_at, y_at, scale_at, bias_at] in rows.elements([x, y, scale, bias]) {
-                let scaled = scale_view.get(scale_at) * (x_view.get(x_base + x_at) - mean) * inverse;
-                let value = bias_view.as_ref().map_or(scaled, |bias| scaled + bias.get(bias_at));
-                y_view.set(y_base + y_at, value);
+                let normal = (x_view.get(x_base + x_at).to_f64() - mean) * inverse;
+                let bias = bias_view.as_ref().map_or(0.0, |bias| bias.get(bias_at).to_f64());
+                let value = scale_view.get(scale_at).to_f64() * normal + bias;
+                y_view.set(y_base + y_at, R::from_f64(value));
             }
         }
     }

@@ -1,10 +1,12 @@
 //! Pointwise operations, element by element.
 
+use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
+
 use crate::dtype::element::ComputeType;
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::{Layout, MAX_RANK, Walk};
 use crate::pointwise::scalar::{ActivationParameters, Function, function};
-use crate::problem::pointwise::Pointwise;
+use crate::problem::pointwise::{Activation, Pointwise};
 use crate::reference::kernel::Reference;
 use crate::tensor::view::{Memory, Pointers};
 
@@ -41,6 +43,46 @@ pub(crate) fn plan<R: ComputeType>(problem: Pointwise) -> Result<Box<dyn Kernel>
     let parameters = ActivationParameters::of(&problem.activation);
     let output = Memory::of_any("out_0", &problem.output)?;
     Ok(Box::new(Loops { function, parameters, layout, output, inputs, strides }))
+}
+
+/// Refuses what has no exact meaning in a compute type of integers or truth values.
+pub(crate) fn check_exact(problem: &Pointwise, compute: DataType) -> Result<(), Refusal> {
+    use PointwiseMode as M;
+    let of_both = matches!(
+        problem.mode,
+        M::Identity
+            | M::Add
+            | M::Mul
+            | M::Max
+            | M::Min
+            | M::CmpEq
+            | M::CmpNeq
+            | M::CmpGe
+            | M::CmpGt
+            | M::CmpLe
+            | M::CmpLt
+            | M::LogicalAnd
+            | M::LogicalOr
+            | M::LogicalNot
+            | M::BinarySelect
+            | M::GenIndex
+    );
+    let of_integers = matches!(
+        problem.mode,
+        M::Abs | M::Neg | M::Ceil | M::Floor | M::Sub | M::Div | M::AddSquare | M::ReluFwd | M::ReluBwd
+    );
+    if !of_both && !(of_integers && compute == DataType::Int32) {
+        let (mode, compute) = (problem.mode.name(), compute.name());
+        return Err(format!(
+            "operation: is {mode} in compute type {compute}, expected a floating-point compute type"
+        ));
+    }
+    let Activation { lower_clip, upper_clip, lower_clip_slope, .. } = problem.activation;
+    let numbers = [lower_clip, upper_clip.unwrap_or(0.0), lower_clip_slope];
+    if matches!(problem.mode, M::ReluFwd | M::ReluBwd) && numbers.iter().any(|number| number.fract() != 0.0) {
+        return Err(format!("clips and slope are {numbers:?}, expected integers in compute type int32"));
+    }
+    Ok(())
 }
 
 impl<R: ComputeType> Reference for Loops<R> {

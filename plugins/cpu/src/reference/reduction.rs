@@ -2,9 +2,12 @@
 
 #![expect(clippy::indexing_slicing, reason = "axes run below the rank of the operands, at most MAX_RANK")]
 
+use std::any::TypeId;
+
 use hipdnn_plugin_sdk::graph::ReductionMode;
 
-use crate::dtype::element::ComputeType;
+use crate::dtype::element::{ComputeType, is_integer};
+use crate::dtype::integer::{Integer, Truth};
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::{MAX_RANK, Walk};
 use crate::problem::reduction::Reduction;
@@ -19,12 +22,34 @@ struct Loops<R> {
     window: [usize; MAX_RANK],
 }
 
+/// Integers, whose sums, products and extremes are exact.
+struct OfIntegers<R> {
+    problem: Reduction,
+    x: Memory<Integer>,
+    y: Memory<Integer>,
+    /// y once more, for means and norms, which are of the compute type.
+    rounded: Memory<R>,
+    window: [usize; MAX_RANK],
+}
+
 pub(crate) fn plan<R: ComputeType>(problem: Reduction) -> Result<Box<dyn Kernel>, Refusal> {
     let mut window = [1; MAX_RANK];
     for (axis, dim) in problem.x.layout.dims().iter().enumerate() {
         if problem.reduced[axis] {
             window[axis] = *dim;
         }
+    }
+    let is_compute_type = |id| TypeId::of::<R>() == id;
+    if is_compute_type(TypeId::of::<Integer>())
+        || is_integer(problem.x.data_type) && !is_compute_type(TypeId::of::<Truth>())
+    {
+        return Ok(Box::new(OfIntegers::<R> {
+            x: Memory::of_any("in", &problem.x)?,
+            y: Memory::of_any("out", &problem.y)?,
+            rounded: Memory::of_any("out", &problem.y)?,
+            window,
+            problem,
+        }));
     }
     Ok(Box::new(Loops::<R> {
         x: Memory::of_any("in", &problem.x)?,
@@ -46,6 +71,47 @@ impl<R: ComputeType> Reference for Loops<R> {
             y.set(y_at, R::from_f64(finished(p.mode, total, p.count)));
         }
     }
+}
+
+impl<R: ComputeType> Reference for OfIntegers<R> {
+    fn compute(&self, tensors: Pointers<'_>, _: &mut [f64]) {
+        let x = self.x.bind(tensors);
+        let p = &self.problem;
+        let xs = p.x.layout.strides();
+        for (_, [x_base, y_at]) in Walk::new(p.y.layout.dims(), [xs, p.y.layout.strides()]) {
+            let window = Walk::new(&self.window[..xs.len()], [xs]);
+            let values = window.map(|(_, [x_at])| i128::from(x.get(x_base + x_at).0));
+            let total = exact(p.mode, values);
+            match p.mode {
+                ReductionMode::Avg | ReductionMode::Norm2 => {
+                    let result = finished(p.mode, total as f64, p.count);
+                    self.rounded.set(tensors, y_at, R::from_f64(result));
+                }
+                _ => self.y.set(tensors, y_at, Integer(nearest(total))),
+            }
+        }
+    }
+}
+
+/// The sum, product or extreme of integers; of squares for a norm. Beyond 128 bits it is the end of their range.
+fn exact(mode: ReductionMode, values: impl Iterator<Item = i128>) -> i128 {
+    match mode {
+        ReductionMode::Mul => values.fold(1, i128::saturating_mul),
+        ReductionMode::MulNoZeros => values.filter(|value| *value != 0).fold(1, i128::saturating_mul),
+        ReductionMode::Min => values.min().unwrap_or(i128::MAX),
+        ReductionMode::Max => values.max().unwrap_or(i128::MIN),
+        ReductionMode::Amax => values.map(i128::abs).max().unwrap_or(0),
+        ReductionMode::Norm1 => values.map(i128::abs).fold(0, i128::saturating_add),
+        ReductionMode::Norm2 => values.map(|value| value * value).fold(0, i128::saturating_add),
+        ReductionMode::NotSet | ReductionMode::Add | ReductionMode::Avg => {
+            values.fold(0, i128::saturating_add)
+        }
+    }
+}
+
+/// The nearest integer of 64 bits.
+fn nearest(value: i128) -> i64 {
+    i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX })
 }
 
 /// The result for no elements.

@@ -5,7 +5,10 @@
     reason = "axes run below the number of spatial dimensions, at most MAX_SPATIAL"
 )]
 
+use hipdnn_plugin_sdk::graph::DataType;
+
 use crate::dtype::element::ComputeType;
+use crate::dtype::integer::Integer;
 use crate::kernel::{Kernel, Refusal};
 use crate::layout::{MAX_RANK, Walk};
 use crate::problem::convolution::MAX_SPATIAL;
@@ -17,11 +20,23 @@ pub(crate) fn plan<R: ComputeType>(problem: Resample) -> Result<Box<dyn Kernel>,
     let [x, y] = if problem.backward { ["dx", "dy"] } else { ["x", "y"] };
     let (x, y) = (Memory::of_any(x, &problem.x)?, Memory::of_any(y, &problem.y)?);
     let index = problem.index.as_ref().map(|index| Memory::of_any("index", index)).transpose()?;
+    let none = problem.index.map_or(-1, |index| if index.data_type == DataType::Uint8 { 255 } else { -1 });
+    let index = index.map(|memory| Index { memory, of_window: problem.index_is_of_window(), none });
     Ok(if problem.backward {
         Box::new(Backward::<R> { problem, dx: x, dy: y, index })
     } else {
         Box::new(Forward::<R> { problem, x, y, index })
     })
+}
+
+/// The tensor that says which element was the largest.
+#[derive(Clone, Copy)]
+struct Index {
+    memory: Memory<Integer>,
+    /// Whether it counts positions of the window; otherwise elements of the plane.
+    of_window: bool,
+    /// What says that there was none.
+    none: i64,
 }
 
 /// The positions of one window that lie inside x.
@@ -115,7 +130,7 @@ struct Forward<R> {
     problem: Resample,
     x: Memory<R>,
     y: Memory<R>,
-    index: Option<Memory<f64>>,
+    index: Option<Index>,
 }
 
 impl<R: ComputeType> Reference for Forward<R> {
@@ -132,7 +147,11 @@ impl<R: ComputeType> Reference for Forward<R> {
                 let (largest, position) = largest(p, &x, base, &inside, zeros);
                 y.set(y_at, largest);
                 if let Some(index) = &self.index {
-                    index.set(tensors, index_at, position.into());
+                    let counted = position.map(|position| match index.of_window {
+                        true => in_window(p, &output, &position),
+                        false => offset(&position, &plane_strides(p)) as i64,
+                    });
+                    index.memory.set(tensors, index_at, Integer(counted.unwrap_or(index.none)));
                 }
             } else {
                 let values = inside.positions(p, &xs[2..]).map(|(_, x_at)| x.get(base + x_at).to_f64());
@@ -142,14 +161,36 @@ impl<R: ComputeType> Reference for Forward<R> {
     }
 }
 
-/// The largest element of a window and its index in the plane. The first NaN is larger than all else.
+/// The position in a window of a position in the plane, the last dimension fastest.
+fn in_window(problem: &Resample, output: &[usize], position: &[usize; MAX_SPATIAL]) -> i64 {
+    (0..problem.spatial).fold(0, |index, axis| {
+        let begin = output[axis] * problem.stride[axis];
+        let place = (position[axis] + problem.pre_padding[axis]).saturating_sub(begin);
+        index * problem.window[axis] as i64 + place as i64
+    })
+}
+
+/// The index in the plane of a position in a window; none outside of either.
+fn in_plane(problem: &Resample, output: &[usize], position: i64) -> Option<usize> {
+    let mut rest = usize::try_from(position).ok()?;
+    let (mut place, strides) = (0, plane_strides(problem));
+    for axis in (0..problem.spatial).rev() {
+        let padded = output[axis] * problem.stride[axis] + rest % problem.window[axis];
+        rest /= problem.window[axis];
+        let inside = padded.checked_sub(problem.pre_padding[axis]).filter(|at| *at < problem.input[axis])?;
+        place += inside * strides[axis];
+    }
+    (rest == 0).then_some(place)
+}
+
+/// The largest element of a window and its position in the plane. The first NaN is larger than all else.
 fn largest<R: ComputeType>(
     problem: &Resample,
     x: &View<'_, R>,
     base: usize,
     inside: &Inside,
     zeros: bool,
-) -> (R, i32) {
+) -> (R, Option<[usize; MAX_SPATIAL]>) {
     let mut best: Option<(R, [usize; MAX_RANK])> = None;
     for (index, x_at) in inside.positions(problem, &problem.x.layout.strides()[2..]) {
         let value = x.get(base + x_at);
@@ -169,15 +210,15 @@ fn largest<R: ComputeType>(
             Some((best, _)) => best < R::ZERO,
         };
         if zero_wins {
-            return (R::ZERO, -1);
+            return (R::ZERO, None);
         }
     }
-    let Some((value, index)) = best else { return (R::from_f64(f64::NEG_INFINITY), -1) };
-    let strides = plane_strides(problem);
-    let position =
-        offset(&inside.first[..problem.spatial], &strides) + offset(&index[..problem.spatial], &strides);
-    // Without an index tensor, which would be of int32, a plane may be larger.
-    (value, i32::try_from(position).unwrap_or(-1))
+    let Some((value, index)) = best else { return (R::from_f64(f64::NEG_INFINITY), None) };
+    let mut position = inside.first;
+    for (place, index) in position.iter_mut().zip(index).take(problem.spatial) {
+        *place += index;
+    }
+    (value, Some(position))
 }
 
 /// The gradient is summed in scratch memory, one double for each element of a plane.
@@ -185,7 +226,7 @@ struct Backward<R> {
     problem: Resample,
     dx: Memory<R>,
     dy: Memory<R>,
-    index: Option<Memory<f64>>,
+    index: Option<Index>,
 }
 
 impl<R: ComputeType> Reference for Backward<R> {
@@ -197,7 +238,7 @@ impl<R: ComputeType> Reference for Backward<R> {
         let p = &self.problem;
         let (dxs, dys) = (p.x.layout.strides(), p.y.layout.strides());
         let (dx, dy) = (self.dx.bind(tensors), self.dy.bind(tensors));
-        let index = self.index.as_ref().map(|index| index.bind(tensors));
+        let index = self.index.map(|index| (index, index.memory.bind(tensors)));
         let index_strides = p.index.as_ref().map_or(&[0; MAX_RANK][..], |operand| operand.layout.strides());
         for (_, [dx_base, dy_base, index_base]) in
             Walk::new(&p.x.layout.dims()[..2], [dxs, dys, index_strides])
@@ -207,10 +248,14 @@ impl<R: ComputeType> Reference for Backward<R> {
                 Walk::new(&p.output[..p.spatial], [&dys[2..], &index_strides[2..]])
             {
                 let value = dy.get(dy_base + dy_at).to_f64();
-                if let Some(index) = &index {
+                if let Some((index, view)) = &index {
                     // An index that is no position of the plane is skipped.
-                    let position = index.get(index_base + index_at);
-                    if let Some(sum) = sums.get_mut(position as usize).filter(|_| position >= 0.0) {
+                    let position = view.get(index_base + index_at).0;
+                    let place = match index.of_window {
+                        true => in_plane(p, &output, position),
+                        false => usize::try_from(position).ok(),
+                    };
+                    if let Some(sum) = place.and_then(|place| sums.get_mut(place)) {
                         *sum += value;
                     }
                 } else {

@@ -16,6 +16,16 @@ const EXACT: usize = 512;
 /// of squares grows with it.
 pub(crate) const NEAR: f64 = 4.0;
 
+/// Whether sums of squares in the compute type hold mean and variance: they are neither infinite nor, but for ε, too small for it.
+#[inline(always)]
+pub(crate) fn is_held<T: ComputeType>(mean: f64, variance: f64, epsilon: f64) -> bool {
+    let least = if size_of::<T>() == size_of::<f32>() { SMALL } else { 0.0 };
+    mean.is_finite() && variance.is_finite() && variance + epsilon >= least
+}
+
+/// Squares of single precision that add up to less may have lost digits.
+const SMALL: f64 = 1e-28;
+
 /// Sums of values that come in several chunks.
 pub(crate) struct Totals<V: Vector, const N: usize> {
     vectors: [[V; N]; SUMS],
@@ -228,6 +238,21 @@ impl Moments {
         let deviation = mean - self.about;
         // False for NaN.
         deviation * deviation <= NEAR * variance && variance.is_finite()
+    }
+
+    /// [`is_held`], of `n` elements.
+    pub(crate) fn are_held<T: ComputeType>(&self, n: f64, epsilon: f64) -> bool {
+        let [mean, variance] = self.statistics(n);
+        is_held::<T>(mean, variance, epsilon)
+    }
+
+    /// The sums of these values in double precision, where those of the compute type leave its range.
+    #[cold]
+    pub(crate) fn in_double<I: Iterator<Item = f64>>(values: impl Fn() -> I, n: f64) -> Self {
+        let about = values().sum::<f64>() / n;
+        let deviations = values().map(|x| x - about);
+        let [sum, squares] = deviations.fold([0.0; 2], |[sum, squares], x| [sum + x, squares + x * x]);
+        Self { about, sum, squares }
     }
 
     /// Mean and biased variance of `n` elements.

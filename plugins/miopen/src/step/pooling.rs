@@ -55,6 +55,9 @@ impl PoolingDesign {
         if layout == ImageLayout::ChannelsLast {
             return Err(format!("{x_name}: is channels last, expected channels first"));
         }
+        if pooling.has_other_index() {
+            return Err("index: is of another type, expected int32".to_owned());
+        }
         if let Some(index) = &pooling.index
             && !ImageLayout::of(&index.layout).contains(&Some(layout))
         {

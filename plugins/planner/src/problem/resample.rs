@@ -37,8 +37,9 @@ pub struct Resample {
     pub x: Operand,
     /// y or its gradient, [batch, channels, output...].
     pub y: Operand,
-    /// Which element of each plane of x was the largest, of y's dims and type `int32`: the index as if the plane were
-    /// without gaps, and -1 where none was. Forward it is written if it is there; backward a maximum has it, always.
+    /// Which element was the largest, of y's dims. Of `int32` and `int64` it is the index in the plane of x as if that were without
+    /// gaps, of `int8` and `uint8` the index in the window; where none was, -1, and 255 of `uint8`. Forward it is written if it is
+    /// there; backward a maximum has it, always.
     pub index: Option<Operand>,
     /// Number of spatial dimensions; the arrays below have that many entries that count.
     pub spatial: usize,
@@ -196,9 +197,6 @@ impl Resample {
         if !is_maximum {
             return Err(format!("index: given, but {} has none", asked.mode.name()));
         }
-        if operand.data_type != DataType::Int32 {
-            return Err(format!("index: data type is {}, expected int32", operand.data_type.name()));
-        }
         if operand.layout.dims() != self.y.layout.dims() {
             return Err(format!(
                 "index: dims are {:?}, expected {:?} as in {}",
@@ -207,15 +205,53 @@ impl Resample {
                 asked.names[1]
             ));
         }
-        let plane: usize = self.input[..self.spatial].iter().product();
-        if i32::try_from(plane).is_err() {
-            return Err(format!(
-                "{}: dims are {:?}, expected at most {} elements in a plane, so that int32 can count them",
-                asked.names[0],
-                self.x.layout.dims(),
-                i32::MAX
-            ));
-        }
+        self.check_count(asked, operand.data_type)?;
         Ok(Some(operand))
+    }
+
+    /// Whether an index of this type can count what it has to.
+    fn check_count(&self, asked: &Asked<'_>, data_type: DataType) -> Result<(), Refusal> {
+        let of_window = |most: usize| {
+            let positions: f64 = self.window[..self.spatial].iter().map(|side| *side as f64).product();
+            if positions <= most as f64 {
+                return Ok(());
+            }
+            let window = &self.window[..self.spatial];
+            let name = data_type.name();
+            Err(format!(
+                "window: is {window:?}, expected at most {most} positions, so that {name} can count them"
+            ))
+        };
+        match data_type {
+            DataType::Int8 => of_window(128),
+            // 255 says that there was none.
+            DataType::Uint8 => of_window(255),
+            DataType::Int64 => Ok(()),
+            DataType::Int32 => {
+                let plane: usize = self.input[..self.spatial].iter().product();
+                if i32::try_from(plane).is_ok() {
+                    return Ok(());
+                }
+                Err(format!(
+                    "{}: dims are {:?}, expected at most {} elements in a plane, so that int32 can count them",
+                    asked.names[0],
+                    self.x.layout.dims(),
+                    i32::MAX
+                ))
+            }
+            other => {
+                Err(format!("index: data type is {}, expected int32, int64, int8 or uint8", other.name()))
+            }
+        }
+    }
+
+    /// Whether the index counts positions of the window; otherwise elements of a plane.
+    pub fn index_is_of_window(&self) -> bool {
+        self.index.is_some_and(|index| matches!(index.data_type, DataType::Int8 | DataType::Uint8))
+    }
+
+    /// Whether there is an index of another type than `int32`.
+    pub fn has_other_index(&self) -> bool {
+        self.index.is_some_and(|index| index.data_type != DataType::Int32)
     }
 }

@@ -54,6 +54,9 @@ impl Window {
 
     /// The window of a pooling or its gradient.
     pub fn pooling(p: Resample) -> Result<Self, Refusal> {
+        if p.has_other_index() {
+            return Err("index: is of another type, expected int32".to_owned());
+        }
         for axis in 0..p.spatial {
             let reached = (p.output[axis] - 1).saturating_mul(p.stride[axis]).saturating_add(p.window[axis]);
             check_padded("window", axis, reached.max(p.input[axis].saturating_add(p.pre_padding[axis])))?;

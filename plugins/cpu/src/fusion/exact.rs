@@ -1,0 +1,187 @@
+//! Nodes whose compute type is `int32` or `boolean`: in which floating-point type a fast kernel gives exactly their results.
+//!
+//! Double precision holds every integer of 32 bits, its sums and differences; what it does not hold of a product is beyond 2⁵³, where a
+//! result of 32 bits is at its end already. Truth values are numbers like any others.
+
+use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode, ReductionMode};
+
+use crate::dtype::element::{Arithmetic, Compute};
+use crate::fusion::state::Fusion;
+use crate::kernel::Refusal;
+use crate::matmul;
+use crate::pointwise::chain::Value;
+use crate::prepare::CheckedNode;
+use crate::problem::Problem;
+use crate::problem::convolution::{Convolution, Direction};
+use crate::problem::pointwise::Pointwise;
+use crate::problem::reduction::Reduction;
+use crate::problem::resample::{Pooling, Resample};
+
+/// Integers of 32 bits of which sums stay below 2⁵³.
+const MAX_TERMS: usize = 1 << 21;
+
+/// The type in which a fast kernel computes a node; the refusal says why the reference is to compute it.
+pub(crate) fn compute_of(node: &CheckedNode<'_>) -> Result<Compute, Refusal> {
+    let truth = match Arithmetic::of(node.node.compute_type)? {
+        Arithmetic::Real(compute) => return Ok(compute),
+        Arithmetic::Integer => false,
+        Arithmetic::Truth => true,
+    };
+    match node.problem {
+        Problem::Pointwise(pointwise) if truth => of_truth(pointwise),
+        Problem::Pointwise(pointwise) => of_integers(pointwise),
+        Problem::Matmul(matmul) if !truth => {
+            of_bytes([matmul.a.data_type, matmul.b.data_type], matmul.k as f64)
+        }
+        Problem::Convolution(convolution) if !truth && convolution.direction == Direction::Forward => {
+            of_bytes([convolution.x.data_type, convolution.w.data_type], terms(convolution))
+        }
+        Problem::Reduction(reduction) if !truth => of_reduction(reduction),
+        Problem::Resample(resample) if !truth => of_maximum(resample),
+        _ => Err(only_reference(node.node.compute_type)),
+    }
+}
+
+impl Fusion<'_> {
+    /// Whether a node that joins the chain computes in single precision where the chain computes in double; none where it
+    /// cannot join.
+    pub(crate) fn is_rounded(&self, node: &CheckedNode<'_>) -> Option<bool> {
+        let own = compute_of(node).ok()?;
+        match Arithmetic::of(node.node.compute_type).ok()? {
+            Arithmetic::Real(_) if !self.integers => (own == self.compute).then_some(false),
+            Arithmetic::Real(Compute::Single) => Some(true),
+            Arithmetic::Real(Compute::Double) => None,
+            Arithmetic::Integer => self.integers.then_some(false),
+            Arithmetic::Truth => Some(false),
+        }
+    }
+
+    /// A value as single precision reads it.
+    pub(crate) fn rounded(&mut self, value: Value) -> Option<Value> {
+        let data_type = match value {
+            Value::Input(input) => self.chain.inputs.get(input)?.data_type,
+            Value::Step(step) => self.chain.steps.get(step)?.stored,
+        };
+        Some(match data_type {
+            DataType::Int32 | DataType::Double => {
+                self.chain.push_mode(PointwiseMode::Identity, vec![value], DataType::Float)
+            }
+            _ => value,
+        })
+    }
+}
+
+/// Whether a node's compute type is `int32`.
+pub(crate) fn is_of_integers(node: &CheckedNode<'_>) -> bool {
+    node.node.compute_type == DataType::Int32
+}
+
+fn only_reference(compute: DataType) -> Refusal {
+    format!("compute type is {}, which the reference alone computes for this operation", compute.name())
+}
+
+/// The products in a sum.
+fn terms(c: &Convolution) -> f64 {
+    c.in_channels as f64 * c.window[..c.spatial].iter().map(|side| *side as f64).product::<f64>()
+}
+
+/// Products of bytes, whose sums a GEMM takes exactly.
+fn of_bytes(operands: [DataType; 2], terms: f64) -> Result<Compute, Refusal> {
+    match operands.iter().find(|operand| !matches!(operand, DataType::Int8 | DataType::Uint8)) {
+        Some(other) => Err(format!("an operand is {}, expected int8 or uint8", other.name())),
+        None => Ok(matmul::exact(operands, terms, Compute::Single)),
+    }
+}
+
+/// Whether elements are integers of up to 32 bits, which take up a byte at least.
+fn is_whole(data_type: DataType) -> bool {
+    matches!(data_type, DataType::Int32 | DataType::Int8 | DataType::Uint8 | DataType::Boolean)
+}
+
+fn all_whole(mut operands: impl Iterator<Item = DataType>) -> Result<(), Refusal> {
+    match operands.find(|operand| !is_whole(*operand)) {
+        Some(other) => Err(format!("an operand is {}, expected int32, int8, uint8 or boolean", other.name())),
+        None => Ok(()),
+    }
+}
+
+fn of_integers(p: &Pointwise) -> Result<Compute, Refusal> {
+    use PointwiseMode as M;
+    all_whole(p.inputs.iter().map(|input| input.operand.data_type))?;
+    match p.mode {
+        M::Abs
+        | M::Neg
+        | M::Identity
+        | M::Ceil
+        | M::Floor
+        | M::Add
+        | M::Sub
+        | M::Max
+        | M::Min
+        | M::CmpEq
+        | M::CmpNeq
+        | M::CmpGe
+        | M::CmpGt
+        | M::CmpLe
+        | M::CmpLt
+        | M::LogicalAnd
+        | M::LogicalOr
+        | M::LogicalNot
+        | M::BinarySelect => Ok(Compute::Double),
+        // Cut, or at the end of the range.
+        M::Mul | M::Div | M::AddSquare if is_whole(p.output.data_type) => Ok(Compute::Double),
+        M::ReluFwd | M::ReluBwd => {
+            let clips = [p.activation.lower_clip, p.activation.upper_clip.unwrap_or(0.0)];
+            match clips.iter().all(|clip| clip.fract() == 0.0) && p.activation.lower_clip_slope == 0.0 {
+                true => Ok(Compute::Double),
+                false => Err("a RELU with a slope, or clips that are no integers".to_owned()),
+            }
+        }
+        mode => Err(format!("operation is {}, which double precision does not compute exactly", mode.name())),
+    }
+}
+
+fn of_truth(p: &Pointwise) -> Result<Compute, Refusal> {
+    use PointwiseMode as M;
+    let types = || p.inputs.iter().map(|input| input.operand.data_type);
+    match p.mode {
+        // Single precision has a 0 for tiny doubles.
+        M::LogicalAnd | M::LogicalOr | M::LogicalNot if types().all(|of| of != DataType::Double) => {
+            Ok(Compute::Single)
+        }
+        M::Identity
+        | M::Mul
+        | M::Max
+        | M::Min
+        | M::CmpEq
+        | M::CmpNeq
+        | M::CmpGe
+        | M::CmpGt
+        | M::CmpLe
+        | M::CmpLt
+        | M::BinarySelect
+            if types().all(|of| of == DataType::Boolean) =>
+        {
+            Ok(Compute::Single)
+        }
+        _ => Err(only_reference(DataType::Boolean)),
+    }
+}
+
+fn of_reduction(p: &Reduction) -> Result<Compute, Refusal> {
+    use ReductionMode as M;
+    all_whole([p.x.data_type].into_iter())?;
+    match p.mode {
+        M::Max | M::Min | M::Amax => Ok(Compute::Double),
+        M::Add | M::Norm1 if p.count <= MAX_TERMS => Ok(Compute::Double),
+        _ => Err(only_reference(DataType::Int32)),
+    }
+}
+
+fn of_maximum(p: &Resample) -> Result<Compute, Refusal> {
+    all_whole([p.x.data_type].into_iter())?;
+    match p.pooling {
+        Pooling::Maximum { .. } if !p.backward => Ok(Compute::Double),
+        _ => Err(only_reference(DataType::Int32)),
+    }
+}
