@@ -27,6 +27,8 @@ impl ChannelEpilogue {
     pub(crate) fn of<T: Float>(epilogue: &Epilogue, spatial: usize) -> Option<Self> {
         let rank = 2 + spatial;
         let mut channel_epilogue = Self::default();
+        // Integers are rounded before the chain goes on from them.
+        epilogue.chain.inputs.first().filter(|own| is_compute_type::<T>(own.data_type))?;
         // The convolution's result after the steps so far.
         let mut last = Value::Input(0);
         for (index, step) in epilogue.chain.steps.iter().enumerate() {

@@ -72,7 +72,8 @@ impl<T: Float> AffineEpilogue<T> {
 impl<T: Float> Affine<T> {
     fn of(chain: &Chain, output: &Operand) -> Option<Self> {
         // Intermediate results would be rounded to their dtype.
-        if !RowConverter::<T>::of(output.data_type).ok()?.same {
+        let types = [output.data_type, chain.inputs.first()?.data_type];
+        if types.iter().any(|of| !RowConverter::<T>::of(*of).is_ok_and(|run| run.same)) {
             return None;
         }
         let mut affine = Self { operations: Vec::new(), bounds: None };

@@ -56,6 +56,7 @@ impl Neg for Integer {
     }
 }
 
+#[expect(clippy::suspicious_arithmetic_impl, reason = "the sum of truth values is or")]
 impl Add for Truth {
     type Output = Self;
     fn add(self, other: Self) -> Self {
@@ -63,6 +64,7 @@ impl Add for Truth {
     }
 }
 
+#[expect(clippy::suspicious_arithmetic_impl, reason = "a difference of truth values is 0 where they are equal")]
 impl Sub for Truth {
     type Output = Self;
     fn sub(self, other: Self) -> Self {
@@ -70,6 +72,7 @@ impl Sub for Truth {
     }
 }
 
+#[expect(clippy::suspicious_arithmetic_impl, reason = "the product of truth values is and")]
 impl Mul for Truth {
     type Output = Self;
     fn mul(self, other: Self) -> Self {

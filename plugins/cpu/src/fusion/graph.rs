@@ -330,8 +330,10 @@ impl<'a> Fusion<'a> {
             let own = self.prepared.graph.nodes.get(producer).and_then(|node| result(&node.operation));
             let data_type = |uid| self.uses.tensors.get(&uid).map(|tensor| tensor.data_type);
             let types = (own.and_then(data_type), data_type(last));
+            let sums = self.prepared.problems.get(producer);
+            let are_sums = matches!(sums, Some(Problem::Convolution(_) | Problem::Matmul(_)));
             // Or with integers of as many bytes, which the chain makes numbers of.
-            types.0 == types.1 || (types == (Some(DataType::Int32), Some(DataType::Float)))
+            types.0 == types.1 || (are_sums && types == (Some(DataType::Int32), Some(DataType::Float)))
         });
         if are_internal && fits {
             self.largest = Some(Candidate {

@@ -71,7 +71,7 @@ pub(crate) fn check_exact(problem: &Pointwise, compute: DataType) -> Result<(), 
         problem.mode,
         M::Abs | M::Neg | M::Ceil | M::Floor | M::Sub | M::Div | M::AddSquare | M::ReluFwd | M::ReluBwd
     );
-    if !of_both && !(of_integers && compute == DataType::Int32) {
+    if !(of_both || of_integers && compute == DataType::Int32) {
         let (mode, compute) = (problem.mode.name(), compute.name());
         return Err(format!(
             "operation: is {mode} in compute type {compute}, expected a floating-point compute type"
