@@ -5,15 +5,16 @@
 //! notice.
 
 use std::ffi::c_int;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use hipdnn_plugin_sdk::cancel;
 use hipdnn_plugin_sdk::cuda::Cuda;
+use hipdnn_plugin_sdk::dynlib::loaded::look_again;
 use hipdnn_plugin_sdk::hash::Fnv1a;
 use hipdnn_plugin_sdk::hip::Hip;
 use hipdnn_plugin_sdk::wire::{DeviceProperties, write_device_properties};
 
-use crate::lock::Mutex;
+use crate::lock::{Mutex, OnceLock};
 use crate::log;
 
 /// A device, in every form that is asked for.
@@ -46,10 +47,11 @@ pub fn fingerprint() -> &'static str {
     &current().properties.architecture_name
 }
 
+/// One for each device that was ever asked for. They stay, so that they can be handed out.
+pub static DEVICES: Mutex<Vec<(c_int, Option<&'static Device>)>> = Mutex::new(Vec::new());
+
 /// The HIP device of this thread, if there is one.
 fn gpu() -> Option<&'static Device> {
-    // One for each device that was ever asked for. They stay, so that they can be handed out.
-    static DEVICES: Mutex<Vec<(c_int, Option<&'static Device>)>> = Mutex::new(Vec::new());
     let hip = Hip::loaded()?;
     let number = hip.current_device().ok()?;
     if let Some((_, device)) = DEVICES.lock().iter().find(|(known, _)| *known == number) {
@@ -105,6 +107,8 @@ pub fn look_for_gpu_once(has_looked: &AtomicBool) {
 /// Looks whether the process has the library of a GPU by now.
 #[cold]
 pub fn look_for_gpu() {
+    // Plugins may have loaded it.
+    look_again();
     if let Some(hip) = Hip::loaded() {
         HIP.get_or_init(|| hip);
     }
@@ -131,6 +135,7 @@ fn current_context(cuda: &Cuda) -> usize {
 }
 
 fn processor() -> DeviceProperties {
+    let _off = cancel::disable();
     let architecture = std::env::consts::ARCH;
     let model = std::fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| model(&text));
     // Those of the machine, not those that this process may use, which change from one run to the next.

@@ -1,13 +1,14 @@
 //! Two points of a stream of a GPU, and the time between them.
 
 use std::ffi::c_void;
-use std::sync::OnceLock;
 
 use hipdnn_plugin_sdk::PluginError;
 use hipdnn_plugin_sdk::cuda::{self, Cuda};
 use hipdnn_plugin_sdk::ffi::hipStream_t;
 use hipdnn_plugin_sdk::gpu::{Event, Gpu};
 use hipdnn_plugin_sdk::hip::{Hip, MemoryKind};
+
+use crate::lock::OnceLock;
 
 type Result<T> = std::result::Result<T, PluginError>;
 

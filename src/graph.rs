@@ -3,12 +3,13 @@
 pub mod recent;
 
 use std::ops::Deref;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use hipdnn_plugin_sdk::graph::{ApiVersion, DataType, Graph, Operation};
 use hipdnn_plugin_sdk::wire::{self, Layout, Summary, TensorSummary};
 
 use self::recent::Recent;
+use crate::lock::OnceLock;
 use crate::memory;
 use crate::object::thread_store;
 use crate::overlap::Sharing;

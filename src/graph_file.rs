@@ -3,14 +3,14 @@
 //! `HIPDNN_LOG_GRAPH_DIR` names the folder; it is read once, when the first graph is finalized.
 
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
-use hipdnn_plugin_sdk::environment;
 use hipdnn_plugin_sdk::hash::Fnv1a;
 use hipdnn_plugin_sdk::json;
 use hipdnn_plugin_sdk::wire::{self, Layout};
+use hipdnn_plugin_sdk::{cancel, environment};
 
 use crate::graph::{FrozenGraph, with_compute_types};
+use crate::lock::OnceLock;
 use crate::log;
 
 static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
@@ -26,6 +26,7 @@ pub fn write_if_wanted(graph: &FrozenGraph) {
 
 #[cold]
 fn write(frozen: &FrozenGraph, folder: &Path) {
+    let _off = cancel::disable();
     let graph = frozen.bytes(Layout::G2).map_err(|error| error.to_string()).and_then(|bytes| {
         let graph = wire::read(bytes).map(with_compute_types).map_err(|error| error.to_string())?;
         // A graph that was read from bytes may have no identifier.

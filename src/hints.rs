@@ -13,10 +13,12 @@ use crate::log;
 /// More are not remembered, nor told.
 const MOST: usize = 1024;
 
+/// The hints that were told.
+pub static TOLD: Mutex<Option<HashSet<String>>> = Mutex::new(None);
+
 /// Looks at a graph that was finalized. For when the log has warnings: the graph is unpacked.
 #[cold]
 pub fn look_at(graph: &FrozenGraph) {
-    static TOLD: Mutex<Option<HashSet<String>>> = Mutex::new(None);
     let bytes = graph.require_unpacking().and_then(|()| graph.bytes(Layout::G2));
     let Some(Ok(graph)) = bytes.ok().map(wire::read) else { return };
     for hint in of_graph(&graph) {

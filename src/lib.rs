@@ -10,6 +10,7 @@ mod call;
 pub mod descriptor;
 pub mod device;
 mod events;
+mod fork;
 pub mod graph;
 mod graph_file;
 pub mod handle;

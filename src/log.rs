@@ -7,24 +7,24 @@
 //! `crate::lock`. So nothing between a line and the file uses a thread-local, a lock that is held for longer than it
 //! takes to change a word, or anything that the loader has to bring.
 
+pub mod file;
 pub mod receiver;
 
 use std::ffi::{CStr, c_char, c_int};
-use std::fs::OpenOptions;
-use std::os::fd::{IntoRawFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-use hipdnn_plugin_sdk::environment;
+use hipdnn_plugin_sdk::{cancel, environment};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use crate::ffi::hipdnnSeverity_t as Severity;
-use crate::lock::Mutex;
+use crate::lock::{Mutex, OnceLock};
 use crate::thread_word::ThreadWord;
 use crate::trace;
+
+use self::file::LogFile;
 
 const OFF: c_int = Severity::HIPDNN_SEV_OFF as c_int;
 const UNREAD: c_int = -1;
@@ -68,9 +68,11 @@ fn read_level() -> c_int {
     }
 }
 
+/// Held while that word is set.
+pub static SETTING: Mutex<()> = Mutex::new(());
+
 /// Sets the word that calls look at, after something that it depends on was set.
 fn set_gate() {
-    static SETTING: Mutex<()> = Mutex::new(());
     let _setting = SETTING.lock();
     let gate = if WATCHED.load(Ordering::Relaxed) { UNREAD } else { LEVEL.load(Ordering::Relaxed) };
     GATE.store(gate, Ordering::Relaxed);
@@ -119,55 +121,61 @@ fn is_on_once_read(severity: Severity) -> bool {
 
 /// Where lines go, for the rest of the process.
 struct Sink {
-    /// Never closed: threads of plugins log until the process is gone.
-    file: RawFd,
+    /// None for standard error. Never closed: threads of plugins log until the process is gone.
+    file: Option<LogFile>,
+    /// Whether the file could not be written once: then lines go to standard error.
+    has_failed: AtomicBool,
     /// Read once: reading it anew takes a lock for as long as files are looked through.
     zone: TimeZone,
 }
 
+/// Held while the sink is made: time zones come from files, by code with locks of its own.
+pub static OPENING: Mutex<()> = Mutex::new(());
+
 fn sink() -> &'static Sink {
-    SINK.get_or_init(|| {
-        let path = environment::path("HIPDNN_LOG_FILE");
-        let opened = path.map(|path| {
-            open(Path::new(&path)).map_err(|error| {
-                let path = Path::new(&path).display();
-                format!("hipDNN: HIPDNN_LOG_FILE {path} cannot be written: {error}; logging to stderr\n")
-            })
-        });
-        let file = match opened {
-            None => libc::STDERR_FILENO,
-            Some(Ok(file)) => file.into_raw_fd(),
-            // Said once, here: the log itself goes on, to stderr.
-            Some(Err(reason)) => {
-                write_bytes(libc::STDERR_FILENO, reason.as_bytes());
-                libc::STDERR_FILENO
-            }
-        };
-        // TZ may name a file, too.
-        let is_safe = !environment::is_secure() || std::env::var_os("TZ").is_none();
-        Sink { file, zone: if is_safe { TimeZone::system() } else { TimeZone::UTC } }
+    SINK.get().unwrap_or_else(|| {
+        let _opening = OPENING.lock();
+        SINK.get_or_init(open_sink)
     })
 }
 
-/// Writes bytes at once, so that lines of several threads do not mix. What cannot be written is lost.
-fn write_bytes(file: RawFd, mut bytes: &[u8]) {
-    while !bytes.is_empty() {
-        // SAFETY: the bytes are there to be read. A file that the program has closed is an error like any other.
-        let written = unsafe { libc::write(file, bytes.as_ptr().cast(), bytes.len()) };
-        match usize::try_from(written) {
-            Ok(0) => return,
-            Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
-            Err(_) if std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted => {}
-            Err(_) => return,
-        }
-    }
+fn open_sink() -> Sink {
+    let _off = cancel::disable();
+    let file = environment::path("HIPDNN_LOG_FILE").and_then(|path| {
+        let path = Path::new(&path);
+        LogFile::open(path).inspect_err(|error| tell_failure(path, error)).ok()
+    });
+    // TZ may name a file, too.
+    let is_safe = !environment::is_secure() || std::env::var_os("TZ").is_none();
+    let zone = if is_safe { TimeZone::system() } else { TimeZone::UTC };
+    Sink { file, has_failed: AtomicBool::new(false), zone }
 }
 
-fn open(path: &Path) -> std::io::Result<std::fs::File> {
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder)?;
+/// Says where the lines go from now on: the log itself goes on, to standard error.
+fn tell_failure(path: &Path, error: &std::io::Error) {
+    let path = path.display();
+    write_to_stderr(
+        format!("hipDNN: HIPDNN_LOG_FILE {path} cannot be written: {error}; logging to stderr\n").as_bytes(),
+    );
+}
+
+/// What cannot be written there is lost.
+fn write_to_stderr(bytes: &[u8]) {
+    let _off = cancel::disable();
+    let _ = file::write_to(libc::STDERR_FILENO, bytes);
+}
+
+/// Writes bytes at once, so that lines of several threads do not mix.
+fn write_bytes(bytes: &[u8]) {
+    let sink = sink();
+    let file = sink.file.as_ref().filter(|_| !sink.has_failed.load(Ordering::Relaxed));
+    let Some(file) = file else { return write_to_stderr(bytes) };
+    if let Err((rest, error)) = file.write(bytes) {
+        if !sink.has_failed.swap(true, Ordering::Relaxed) {
+            tell_failure(file.path(), &error);
+        }
+        write_to_stderr(rest);
     }
-    OpenOptions::new().create(true).append(true).open(path)
 }
 
 /// Writes whole lines that are no log's, each with its end. As many at once as stay together in a pipe to which others write.
@@ -177,14 +185,15 @@ pub fn write_lines(mut lines: &[u8]) {
         let together = lines.get(..libc::PIPE_BUF).unwrap_or(lines);
         let end = together.iter().rposition(is_end).or_else(|| lines.iter().position(is_end));
         let (now, later) = lines.split_at(end.map_or(lines.len(), |end| end + 1));
-        write_bytes(sink().file, now);
+        write_bytes(now);
         lines = later;
     }
 }
 
 /// Writes a line, and gives it to the callbacks that users have set.
 fn write(severity: c_int, line: &str) {
-    write_bytes(sink().file, [line, "\n"].concat().as_bytes());
+    let _off = cancel::disable();
+    write_bytes([line, "\n"].concat().as_bytes());
     receiver::deliver(severity, line);
 }
 

@@ -2,7 +2,11 @@
 //! other types of the same names, to run them in every order of their steps.
 
 use std::ffi::c_void;
-use std::sync::OnceLock;
+use std::hash::RandomState;
+
+use hipdnn_plugin_sdk::cancel;
+
+use crate::lock::OnceLock;
 
 pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 pub use std::thread_local;
@@ -13,6 +17,12 @@ pub const GROUPS: usize = 64;
 pub const CHUNK: usize = 256;
 /// Free slots that a thread takes or gives back at one time, and half of what it keeps.
 pub const BATCH: usize = 32;
+
+/// Does once for this thread what could end it later: keys of hash tables come from `getrandom`, where a thread may be cancelled.
+pub fn prepare_thread() {
+    let _off = cancel::disable();
+    std::hint::black_box(RandomState::new());
+}
 
 /// Has `end` called when this thread ends, also if that was asked for before and it was called already.
 ///

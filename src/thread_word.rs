@@ -1,7 +1,8 @@
 //! What a thread has for itself on its way through the log.
 
 use std::ptr;
-use std::sync::OnceLock;
+
+use crate::lock::OnceLock;
 
 /// A word of each thread's own, 0 at first.
 ///

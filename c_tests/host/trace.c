@@ -289,10 +289,14 @@ static void finish(pid_t pid)
 static void run(const char* how, int threads, long count, const char* verbose, stream* trace, stream* profile)
 {
     pthread_t readers[2];
+    int there[2];
     stream* const streams[] = {trace, profile};
     for (int i = 0; i < 2; i++) {
         remove(streams[i]->path);
         REQUIRE(mkfifo(streams[i]->path, 0600) == 0);
+        /* The child does not wait for a reader. */
+        there[i] = open(streams[i]->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+        REQUIRE(there[i] >= 0);
         REQUIRE(pthread_create(&readers[i], NULL, read_stream, streams[i]) == 0);
     }
     const pid_t pid = start(how, threads, count, verbose, trace->path, profile->path);
@@ -303,6 +307,7 @@ static void run(const char* how, int threads, long count, const char* verbose, s
         REQUIRE(file >= 0);
         close(file);
         REQUIRE(pthread_join(readers[i], NULL) == 0);
+        close(there[i]);
         CHECK_EQ(streams[i]->bad, 0);
         if (streams[i]->bad > 0) {
             fprintf(stderr, "  for instance %s\n", streams[i]->odd);

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::ffi::{CEnum, hipdnnSeverity_t as Severity, raw};
 use crate::status::{Error, Result, Status};
-use crate::{last_error, log, trace};
+use crate::{fork, last_error, log, trace};
 
 const SUCCESS: raw::hipdnnStatus_t = Status::HIPDNN_STATUS_SUCCESS as raw::hipdnnStatus_t;
 
@@ -54,6 +54,8 @@ pub fn guard_with_results(
 #[cold]
 #[inline(never)]
 fn tell_call(name: &'static str, describe: impl FnOnce() -> String) -> Option<trace::Call> {
+    // The first call of a process comes here.
+    fork::protect();
     log::info(|| format!("API called: [{name}] {}", describe()));
     trace::call(name)
 }

@@ -165,12 +165,14 @@ fn flatbuffer(bytes: &[u8]) -> hipdnnBackendFlatbufferData_t {
     hipdnnBackendFlatbufferData_t { ptr: bytes.as_ptr().cast(), size: bytes.len() }
 }
 
+/// The answers to how fast engines will be.
+pub static MADE: Mutex<BTreeMap<i64, &'static [u8]>> = Mutex::new(BTreeMap::new());
+
 /// Answers who asks how fast an engine will be: that nobody can tell.
 ///
 /// The bytes are made once for each engine and stay, because callers may keep them as long as the descriptor that they asked,
 /// whatever is set in it later.
 pub(super) fn no_prediction(engine: i64, outgoing: &Outgoing) -> Result<()> {
-    static MADE: Mutex<BTreeMap<i64, &'static [u8]>> = Mutex::new(BTreeMap::new());
     outgoing.require_type(Type::HIPDNN_TYPE_FLATBUFFER_DATA_STRUCT_EXT)?;
     let make = || {
         const REASON: &str = "no engine plugin of this library predicts how fast it is";

@@ -4,6 +4,8 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use hipdnn_plugin_sdk::cancel;
+
 use super::attribute::{Incoming, Outgoing};
 use crate::log::receiver;
 use crate::object::{Access, Taken, thread_number};
@@ -146,7 +148,15 @@ impl<D: Draft> Lifecycle<D> {
                     self.name
                 )));
             }
+            if access.is_lost() {
+                return Err(Error::not_supported(format!(
+                    "another thread was at the {} when this process was forked, and it can only be destroyed here",
+                    self.name
+                )));
+            }
+            let off = cancel::disable();
             std::thread::sleep(Duration::from_micros(20));
+            drop(off);
             if let Some(taken) = access.take() {
                 return Ok(self.exclusive(Some(taken)));
             }
@@ -233,9 +243,13 @@ impl<D: Draft> Exclusive<'_, D> {
 
     #[inline]
     fn freeze(mut self) -> Result<()> {
-        if D::ASKS_PLUGINS {
+        let _off = if D::ASKS_PLUGINS {
             self.lifecycle.finalizing.store(thread_number(), Ordering::Relaxed);
-        }
+            // Plugins may read and write files, and so may what is done with their answers.
+            Some(cancel::disable())
+        } else {
+            None
+        };
         // What asks plugins takes long enough to be told apart.
         let _phase =
             if D::ASKS_PLUGINS { trace::phase("finalize", || self.lifecycle.name.to_owned()) } else { None };

@@ -5,7 +5,7 @@
 
 pub mod attribute;
 mod compile;
-mod engine;
+pub mod engine;
 mod engine_config;
 mod execution;
 mod graph;

@@ -1,8 +1,8 @@
 //! EXECUTION_PLAN: a graph compiled by an engine, ready to run.
 
 use std::ffi::c_int;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, OnceLock};
 
 use hipdnn_plugin_sdk::wire::{self, Layout, TensorSummary};
 
@@ -12,7 +12,7 @@ use super::renaming::Renaming;
 use super::{Descriptor, Draft, compile, stored_plan, take_checked};
 use crate::ffi::{hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type};
 use crate::graph::VerifiedGraph;
-use crate::lock::Mutex;
+use crate::lock::{Mutex, OnceLock};
 use crate::plugin::{Context, Engine, EngineRef, Owner, PluginSet, Session};
 use crate::status::{Error, Result};
 use crate::trace;

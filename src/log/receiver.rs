@@ -4,21 +4,20 @@
 //! the order of the lines. What a callback's own calls log is written to the log but given to no callback, so a callback may
 //! call any function.
 
-use std::cell::UnsafeCell;
 use std::collections::VecDeque;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
-use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use hipdnn_plugin_sdk::thread;
 
 use crate::call;
 use crate::ffi::{hipdnnLogCallbackMode_t as CallMode, hipdnnSeverity_t as Severity};
-use crate::lock::{Condvar, Mutex, MutexGuard};
+use crate::lock::{Condvar, Mutex};
 use crate::status::{Error, Result};
-use crate::thread_word::{Set, ThreadWord};
+use crate::thread_word::ThreadWord;
 
 /// A callback as C passes it.
 pub type Callback = unsafe extern "C" fn(*mut c_void, c_int, *const c_char);
@@ -61,7 +60,8 @@ struct Receiver {
 }
 
 /// All that is known of callbacks and of lines on their way. Held for moments only, never during a call.
-struct State {
+#[derive(Default)]
+pub struct State {
     /// Everybody who is set, in the order of setting. Replaced as a whole, so that a line is given to whom it found.
     receivers: Option<Arc<[Arc<Receiver>]>>,
     lines: VecDeque<Line>,
@@ -73,7 +73,8 @@ struct State {
     busy: bool,
 }
 
-static STATE: Mutex<State> =
+/// What is known of callbacks. Each line that is given to some takes it.
+pub static STATE: Mutex<State> =
     Mutex::new(State { receivers: None, lines: VecDeque::new(), worker: None, taken: 0, busy: false });
 /// Told when a line comes.
 static FILLED: Condvar = Condvar::new();
@@ -147,7 +148,6 @@ impl Receiver {
 /// BAD_PARAM for the removal of what is not set.
 pub fn set(key: Key, level: Severity, mode: CallMode) -> Result<()> {
     let level = level as c_int;
-    prepare_for_forks();
     EVER.store(true, Ordering::Relaxed);
     let mut state = STATE.lock();
     if level != OFF && mode == CallMode::HIPDNN_LOG_CALLBACK_ASYNC {
@@ -233,15 +233,17 @@ fn own_process() -> libc::pid_t {
 
 /// Starts the library's thread, if this process has none, and says whether it has one now.
 fn start_worker(state: &mut State) -> bool {
-    static AT_EXIT: Once = Once::new();
+    static AT_EXIT: AtomicBool = AtomicBool::new(false);
     if state.worker == Some(own_process()) {
         return true;
     }
     if !thread::start(c"hipdnn log", work) {
         return false;
     }
-    // SAFETY: the function may run at any time until the process has ended.
-    AT_EXIT.call_once(|| _ = unsafe { libc::atexit(at_exit) });
+    if !AT_EXIT.swap(true, Ordering::Relaxed) {
+        // SAFETY: the function may run at any time until the process has ended.
+        unsafe { libc::atexit(at_exit) };
+    }
     state.worker = Some(own_process());
     true
 }
@@ -315,42 +317,16 @@ extern "C" fn at_exit() {
     }
 }
 
-/// The state while the process forks: kept by the thread that forks, so that the child finds it whole and not locked.
-struct Held(UnsafeCell<Option<(MutexGuard<'static, State>, Set<'static>)>>);
-
-// SAFETY: only the thread that has the lock, whose guard this is, looks at it.
-unsafe impl Sync for Held {}
-
-static HELD: Held = Held(UnsafeCell::new(None));
-
-fn prepare_for_forks() {
-    extern "C" fn before() {
-        let state = STATE.lock();
-        // What other handlers log on this thread, while it has the lock, is given to nobody.
-        let silent = IN_CALLBACK.set(1);
-        // SAFETY: this thread has the lock.
-        unsafe { *HELD.0.get() = Some((state, silent)) };
+/// In a forked child: what the parent's thread has not delivered, it delivers itself.
+pub fn in_child() {
+    let mut state = STATE.lock();
+    state.lines.clear();
+    state.busy = false;
+    for receiver in state.receivers.as_deref().unwrap_or_default() {
+        // The calls of other threads are over; this one may be in one.
+        let own = IN_CALLBACK.get() == Some(Arc::as_ptr(receiver).addr());
+        receiver.running.store(usize::from(own), Ordering::Relaxed);
     }
-    extern "C" fn in_parent() {
-        // SAFETY: this thread has the lock, since before it forked.
-        drop(unsafe { (*HELD.0.get()).take() });
-    }
-    extern "C" fn in_child() {
-        // SAFETY: this thread is the only one of the child, and has had the lock since before the fork.
-        let Some((mut state, silent)) = (unsafe { (*HELD.0.get()).take() }) else { return };
-        drop(silent);
-        // What the parent's thread has not delivered, it delivers itself.
-        state.lines.clear();
-        state.busy = false;
-        for receiver in state.receivers.as_deref().unwrap_or_default() {
-            // The calls of other threads are over; this one may be in one.
-            let own = IN_CALLBACK.get() == Some(Arc::as_ptr(receiver).addr());
-            receiver.running.store(usize::from(own), Ordering::Relaxed);
-        }
-    }
-    static ONCE: Once = Once::new();
-    // SAFETY: the functions may be called at every fork: this library stays. Without memory for them forks go on as before.
-    ONCE.call_once(|| _ = unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) });
 }
 
 #[cfg(test)]

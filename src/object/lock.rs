@@ -8,22 +8,27 @@
 //! all four are sequentially consistent. Either the user's load comes after the clear, and finds the handle dead, or the destroyer's comes
 //! after the lock was taken, and finds it taken, or given back with release, and so sees the end of that use.
 
+use hipdnn_plugin_sdk::fork;
+
 use super::bury_some;
-use crate::sync::{AtomicBool, Ordering};
+use crate::sync::{AtomicU32, Ordering};
+
+/// Nobody has the lock. Else it has the word of the process in which it was taken.
+const OPEN: u32 = 0;
 
 /// Whether a call has the object to itself.
-pub struct Lock(AtomicBool);
+pub struct Lock(AtomicU32);
 
 impl Lock {
     /// One that nobody has.
     pub(super) const fn new() -> Self {
-        Self(AtomicBool::new(false))
+        Self(AtomicU32::new(OPEN))
     }
 
     /// Takes the lock if nobody has it.
     #[inline]
     pub fn take(&self) -> Option<Taken<'_>> {
-        match self.0.compare_exchange(false, true, Ordering::SeqCst, Ordering::Relaxed) {
+        match self.0.compare_exchange(OPEN, fork::word(), Ordering::SeqCst, Ordering::Relaxed) {
             Ok(_) => Some(Taken(self)),
             Err(_) => None,
         }
@@ -32,7 +37,12 @@ impl Lock {
     /// Whether somebody has it.
     #[inline]
     pub(super) fn is_taken(&self) -> bool {
-        self.0.load(Ordering::SeqCst)
+        self.0.load(Ordering::SeqCst) != OPEN
+    }
+
+    /// Whether a thread has it that exists in a parent of this process only.
+    fn is_lost(&self) -> bool {
+        ![OPEN, fork::word()].contains(&self.0.load(Ordering::Relaxed))
     }
 }
 
@@ -42,7 +52,7 @@ pub struct Taken<'a>(&'a Lock);
 impl Drop for Taken<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.0.0.store(false, Ordering::Release);
+        self.0.0.store(OPEN, Ordering::Release);
         bury_some();
     }
 }
@@ -71,6 +81,11 @@ impl<'a> Access<'a> {
     #[inline]
     pub fn is_alone(self) -> bool {
         self.is_alone
+    }
+
+    /// Whether a thread has the lock that exists in a parent of this process only: it never gives it back.
+    pub fn is_lost(self) -> bool {
+        self.lock.is_lost()
     }
 
     /// Takes the lock of an object that the call does not have to itself, if nobody has it.

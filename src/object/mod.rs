@@ -77,14 +77,22 @@ pub struct Table<T: 'static> {
 }
 
 /// The slots of a table that no thread has taken.
-struct Free {
+pub struct Free {
     indices: Vec<u32>,
     /// The first slot that was never taken.
     next: u32,
 }
 
+impl Default for Free {
+    /// No slot at all: what lies in which is not known.
+    fn default() -> Self {
+        Self { indices: Vec::new(), next: u32::MAX }
+    }
+}
+
 /// For each table.
-static FREE: [Mutex<Free>; TABLES] = [const { Mutex::new(Free { indices: Vec::new(), next: 0 }) }; TABLES];
+pub static FREE: [Mutex<Free>; TABLES] =
+    [const { Mutex::new(Free { indices: Vec::new(), next: 0 }) }; TABLES];
 
 impl<T: Send + Sync> Table<T> {
     /// An empty table. `tag` is odd and below 16; `store` is below [`TABLES`]; both are the table's alone.
@@ -435,13 +443,14 @@ pub fn thread_store() -> &'static Record {
 type Burial = Box<dyn FnOnce() + Send>;
 
 /// An object that was destroyed while in use.
-struct Grave {
+pub struct Grave {
     handle: usize,
     lock: &'static Lock,
     burial: Burial,
 }
 
-static GRAVEYARD: Mutex<Vec<Grave>> = Mutex::new(Vec::new());
+/// What is to be dropped later.
+pub static GRAVEYARD: Mutex<Vec<Grave>> = Mutex::new(Vec::new());
 static GRAVEYARD_HAS_SOME: AtomicBool = AtomicBool::new(false);
 
 /// Drops what nobody uses any more, if there may be any.

@@ -6,7 +6,9 @@ use std::ptr;
 
 use super::{FREE, TABLES};
 use crate::graph::recent::Recent;
-use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, GROUPS, Ordering, at_thread_end, thread_local};
+use crate::sync::{
+    AtomicBool, AtomicPtr, AtomicUsize, GROUPS, Ordering, at_thread_end, prepare_thread, thread_local,
+};
 
 /// Objects that one thread may have in use at one time: three for a call, and calls from within callbacks.
 pub const HAZARDS: usize = 7;
@@ -96,6 +98,7 @@ impl Record {
         });
         let record = free.unwrap_or_else(Self::add);
         RECORD.set(Some(record));
+        prepare_thread();
         at_thread_end(give_back);
         record
     }

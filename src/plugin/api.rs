@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_void};
 
+use hipdnn_plugin_sdk::cancel;
 use hipdnn_plugin_sdk::ffi::{
     HIPDNN_PLUGIN_STATUS_SUCCESS, hipStream_t, hipdnnCallback_t,
     hipdnnEnginePluginExecutionContext_t as Context, hipdnnEnginePluginHandle_t as PluginHandle,
@@ -18,6 +19,7 @@ macro_rules! table {
     (
         $(#[$meta:meta])* $table:ident:
         required { $($required:ident: $rname:literal, ($($rarg:ident: $rtype:ty),+);)+ }
+        executes { $($executes:ident: $ename:literal, ($($earg:ident: $etype:ty),+);)? }
         optional { $($optional:ident: $oname:literal, ($($oarg:ident: $otype:ty),+);)+ }
         called_below { $($below:ident: $bname:literal;)* }
     ) => {
@@ -25,6 +27,7 @@ macro_rules! table {
         #[derive(Clone, Copy)]
         pub struct $table {
             $($required: *const (),)+
+            $($executes: *const (),)?
             $($optional: Option<*const ()>,)+
             $($below: Option<*const ()>,)*
         }
@@ -42,10 +45,14 @@ macro_rules! table {
                     if $required.is_none() {
                         missing.push($rname);
                     })+
+                    $(let $executes = library.function::<*const ()>($ename);
+                    if $executes.is_none() {
+                        missing.push($ename);
+                    })?
                     $(let $optional = library.function::<*const ()>($oname);)+
                     $(let $below = library.function::<*const ()>($bname);)*
-                    match ($($required,)+) {
-                        ($(Some($required),)+) => Ok(Self { $($required,)+ $($optional,)+ $($below,)* }),
+                    match ($($required,)+ $($executes,)?) {
+                        ($(Some($required),)+ $(Some($executes),)?) => Ok(Self { $($required,)+ $($executes,)? $($optional,)+ $($below,)* }),
                         _ => Err(format!("Failed to get symbol: {}", missing.join(", "))),
                     }
                 }
@@ -57,15 +64,27 @@ macro_rules! table {
             /// The arguments are what the interface asks for.
             #[inline]
             pub unsafe fn $required(&self, $($rarg: $rtype),+) -> PluginStatus {
+                let _off = cancel::disable();
                 // SAFETY: the function has this signature; the caller vouches for the arguments.
                 unsafe { call(self.$required, [$($rarg.word()),+]) }
             })+
+
+            $(#[doc = concat!("Calls `", $ename, "`. The thread can be cancelled meanwhile: to say otherwise costs time.")]
+            ///
+            /// # Safety
+            /// The arguments are what the interface asks for.
+            #[inline]
+            pub unsafe fn $executes(&self, $($earg: $etype),+) -> PluginStatus {
+                // SAFETY: the function has this signature; the caller vouches for the arguments.
+                unsafe { call(self.$executes, [$($earg.word()),+]) }
+            })?
 
             $(#[doc = concat!("Calls `", $oname, "`, if the plugin has it.")]
             ///
             /// # Safety
             /// The arguments are what the interface asks for.
             pub unsafe fn $optional(&self, $($oarg: $otype),+) -> Option<PluginStatus> {
+                let _off = cancel::disable();
                 // SAFETY: the function has this signature; the caller vouches for the arguments.
                 self.$optional.map(|function| unsafe { call(function, [$($oarg.word()),+]) })
             })+
@@ -127,6 +146,8 @@ table! {
             (handle: PluginHandle, context: Context);
         get_workspace_size_from_context: "hipdnnEnginePluginGetWorkspaceSizeFromExecutionContext",
             (handle: PluginHandle, context: Context, size: *mut usize);
+    }
+    executes {
         execute: "hipdnnEnginePluginExecuteOpGraph",
             (handle: PluginHandle, context: Context, workspace: *mut c_void, buffers: *const DeviceBuffer, count: u32);
     }
@@ -181,6 +202,7 @@ table! {
         get_sorted_engine_ids: "hipdnnHeuristicPolicyGetSortedEngineIds",
             (descriptor: Choice, ids: *mut i64, count: *mut usize);
     }
+    executes {}
     optional {
         set_log_level: "hipdnnPluginSetLogLevel", (level: i32);
     }

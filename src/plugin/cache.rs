@@ -7,7 +7,7 @@
 //! of one caller.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 use super::ask::Engines;
 pub use super::cache_limit::limit;
@@ -16,7 +16,7 @@ use super::made::{Compiled, Made, SharedContext, Sharing};
 use super::{EngineDetails, EngineRef, Session};
 use crate::device::{self, Place};
 use crate::graph::{FrozenGraph, VerifiedGraph};
-use crate::lock::Mutex;
+use crate::lock::{Mutex, OnceLock};
 use crate::status::Result;
 use crate::sync::{AtomicUsize, Ordering};
 use crate::{log, trace};
@@ -31,19 +31,22 @@ const OVERHEAD_IN_COMMON: usize = 1 << 10;
 const MOST_SETTINGS: usize = 4;
 
 /// What all handles have in common, in parts that are locked each by itself.
-static COMMON: [Cache; 16] = [const { Cache::new() }; 16];
+pub static COMMON: [Cache; 16] = [const { Cache::new() }; 16];
 
 /// What all caches have.
 static TOTAL: AtomicUsize = AtomicUsize::new(0);
 
 /// Graphs that were seen, by one handle or by any.
 pub struct Cache {
-    state: Mutex<State>,
+    /// Held for moments only.
+    pub state: Mutex<State>,
     /// How often everything was forgotten.
     clears: AtomicUsize,
 }
 
-struct State {
+/// What is known of graphs, and how often.
+#[derive(Default)]
+pub struct State {
     /// By the number of the graph and of where it is known.
     entries: BTreeMap<u64, Used>,
     /// How often a graph was looked for.
@@ -153,12 +156,10 @@ impl Cache {
     ) -> Option<Arc<Entry>> {
         let mut state = self.state.lock();
         state.clock += 1;
-        let last = state.clock;
         if let Some(entry) = state.get(number, graph, scope) {
             state.hits += 1;
-            let hits = state.hits;
+            let (hits, last) = (state.hits, state.clock);
             drop(state);
-            // For the trace.
             drop(trace::phase(found, || format!("{hits} of {last} graphs")));
             return Some(entry);
         }
@@ -214,7 +215,7 @@ impl Cache {
     }
 
     fn take(&self) -> State {
-        let state = std::mem::replace(&mut *self.state.lock(), State::new());
+        let state = std::mem::take(&mut *self.state.lock());
         TOTAL.fetch_sub(state.bytes, Ordering::Relaxed);
         state
     }

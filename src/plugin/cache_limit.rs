@@ -1,7 +1,6 @@
 //! How much the plan cache keeps.
 
-use std::sync::OnceLock;
-
+use crate::lock::OnceLock;
 use crate::log;
 
 /// The variable with the most bytes that all caches have together, 0 for no caches.

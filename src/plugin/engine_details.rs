@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::ptr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use hipdnn_plugin_sdk::ffi::hipdnnPluginConstData_t as ConstData;
 use hipdnn_plugin_sdk::graph::GraphError;
@@ -11,6 +11,7 @@ use hipdnn_plugin_sdk::wire::{self, Knob};
 use super::asking::Asking;
 use super::{EngineRef, Session, check};
 use crate::graph::FrozenGraph;
+use crate::lock::OnceLock;
 use crate::log;
 use crate::status::{Error, Result};
 use crate::trace;

@@ -24,7 +24,9 @@ const OPENING: Duration = Duration::from_secs(60);
 /// How long closing waits for callbacks that are calling plugins, before it is left to others.
 const VISITS: Duration = Duration::from_secs(1);
 
-struct State {
+/// Who is at libraries.
+#[derive(Default)]
+pub struct State {
     /// The thread that opens or closes libraries, 0 for none.
     owner: usize,
     is_closing: bool,
@@ -36,7 +38,8 @@ struct State {
     unused: VecDeque<Library>,
 }
 
-static STATE: Mutex<State> =
+/// Held for moments only, never while libraries are opened or closed.
+pub static STATE: Mutex<State> =
     Mutex::new(State { owner: 0, is_closing: false, steps: 0, visitors: 0, unused: VecDeque::new() });
 /// Told of each step, and when a visitor leaves.
 static CHANGED: Condvar = Condvar::new();
@@ -99,9 +102,21 @@ fn visit_from_callback(what: &'static str) -> Result<Visit> {
 
 impl Drop for Visit {
     fn drop(&mut self) {
-        STATE.lock().visitors -= 1;
+        let mut state = STATE.lock();
+        state.visitors = state.visitors.saturating_sub(1);
+        drop(state);
         CHANGED.notify_all();
     }
+}
+
+/// In a forked child: threads of the parent are at no library any more.
+pub fn in_child() {
+    let mut state = STATE.lock();
+    if state.owner != thread_number() {
+        (state.owner, state.is_closing) = (0, false);
+    }
+    // A visit of the thread that forked ends in the parent only by chance: it ends here, too.
+    state.visitors = state.visitors.min(usize::from(receiver::in_callback()));
 }
 
 /// Whether this thread is opening plugins.

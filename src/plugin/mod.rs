@@ -11,7 +11,7 @@ pub mod cache;
 mod cache_limit;
 pub mod context;
 mod engine_details;
-mod gate;
+pub mod gate;
 mod generation;
 mod heuristic;
 mod heuristic_handles;

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use hipdnn_plugin_sdk::environment;
+use hipdnn_plugin_sdk::{cancel, environment};
 
 use super::gate;
 use super::paths::{self, Mode, Search};
 use super::{HeuristicPlugin, Plugin, PluginSet, Session, Setting};
-use crate::lock::Mutex;
+use crate::lock::{Mutex, OnceLock};
 use crate::selection::Settings;
 use crate::status::{Error, Result};
 use crate::{device, last_error, log, trace};
@@ -28,7 +28,8 @@ impl Paths {
     const NONE: Self = Self { added: BTreeSet::new(), mode: Mode::Additive };
 }
 
-struct Registry {
+/// What is set and loaded.
+pub struct Registry {
     engines: Paths,
     heuristics: Paths,
     /// How often paths were set.
@@ -37,9 +38,18 @@ struct Registry {
     loaded: Option<Arc<PluginSet>>,
 }
 
+impl Registry {
+    const NEW: Self = Self { engines: Paths::NONE, heuristics: Paths::NONE, settings: 0, loaded: None };
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        Self::NEW
+    }
+}
+
 /// Held for moments only, never while foreign code runs: plugins' threads call this library, too.
-static REGISTRY: Mutex<Registry> =
-    Mutex::new(Registry { engines: Paths::NONE, heuristics: Paths::NONE, settings: 0, loaded: None });
+pub static REGISTRY: Mutex<Registry> = Mutex::new(Registry::NEW);
 
 /// The kinds of plugins, each with paths of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +80,8 @@ fn loaded() -> Option<Arc<PluginSet>> {
 }
 
 fn load_once() -> Result<Arc<PluginSet>> {
+    // Plugins read files when they are loaded.
+    let _off = cancel::disable();
     let opening = gate::open("hipdnnCreate cannot be called")?;
     // Another thread may have loaded them meanwhile.
     if let Some(set) = loaded() {
@@ -297,15 +309,24 @@ fn load_files(files: BTreeSet<PathBuf>, setting: &Setting) -> (Vec<Plugin>, Vec<
     (plugins, refused)
 }
 
-/// The file that this code was loaded from.
+/// The file that this code was loaded from. The loader is asked once.
 fn own_path() -> Result<PathBuf> {
+    static OWN: OnceLock<PathBuf> = OnceLock::new();
+    if let Some(path) = OWN.get() {
+        return Ok(path.clone());
+    }
+    let path = find_own_path()?;
+    Ok(OWN.get_or_init(|| path).clone())
+}
+
+fn find_own_path() -> Result<PathBuf> {
     let mut info = libc::Dl_info {
         dli_fname: std::ptr::null(),
         dli_fbase: std::ptr::null_mut(),
         dli_sname: std::ptr::null(),
         dli_saddr: std::ptr::null_mut(),
     };
-    let here = own_path as *const () as *const libc::c_void;
+    let here = find_own_path as *const () as *const libc::c_void;
     // SAFETY: the address is one of this library's, and the struct is written by the call.
     let found = unsafe { libc::dladdr(here, &raw mut info) };
     if found == 0 || info.dli_fname.is_null() {

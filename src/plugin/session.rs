@@ -3,8 +3,8 @@
 use std::ffi::c_void;
 use std::path::PathBuf;
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use hipdnn_plugin_sdk::ffi::{HipdnnEnginePluginHandle, hipdnnEnginePluginHandle_t};
 use smallvec::SmallVec;
@@ -14,6 +14,7 @@ use super::cache::{Cache, Entry};
 use super::{Engine, HeuristicHandles, HeuristicPlugin, Plugin, check};
 use crate::device::{self, Place};
 use crate::graph::FrozenGraph;
+use crate::lock::OnceLock;
 use crate::log;
 use crate::object::is_executing;
 use crate::selection::Settings;
@@ -260,6 +261,10 @@ impl Session {
             }
         }
         self.stream.store(stream, Ordering::Release);
+        if !stream.is_null() {
+            // Whoever has a stream has loaded the library that it is of.
+            device::look_for_gpu();
+        }
         // A stream may be another device's.
         if let Some(cache) = self.cache.get().filter(|_| stream != old) {
             cache.clear();

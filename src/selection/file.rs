@@ -5,6 +5,8 @@ use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use hipdnn_plugin_sdk::cancel;
+
 /// More bytes than any file of ours has.
 pub const MOST: u64 = 16 << 20;
 
@@ -13,6 +15,7 @@ pub const MOST: u64 = 16 << 20;
 /// # Errors
 /// Why it cannot be opened.
 pub fn open(path: &Path, options: &mut OpenOptions) -> std::io::Result<File> {
+    let _off = cancel::disable();
     let file = options.custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path)?;
     if !file.metadata()?.is_file() {
         return Err(std::io::Error::other("it is not a plain file"));
@@ -37,6 +40,7 @@ pub fn read(file: &mut File) -> std::io::Result<Vec<u8>> {
 /// # Errors
 /// When it cannot be read.
 pub fn read_start(file: &mut File, most: u64) -> std::io::Result<Vec<u8>> {
+    let _off = cancel::disable();
     let mut bytes = Vec::new();
     file.take(most).read_to_end(&mut bytes)?;
     Ok(bytes)

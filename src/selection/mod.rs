@@ -6,7 +6,7 @@
 
 mod content_hash;
 pub mod file;
-mod ranking;
+pub mod ranking;
 mod rules;
 mod settings;
 mod static_order;

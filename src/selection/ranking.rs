@@ -13,6 +13,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use hipdnn_plugin_sdk::cancel;
 use hipdnn_plugin_sdk::graph::Graph;
 use serde_json::{Value as Json, json};
 
@@ -134,7 +135,7 @@ pub enum Stored {
 
 /// What tells a file from what it was before.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Stamp {
+pub struct Stamp {
     device: u64,
     inode: u64,
     size: u64,
@@ -155,10 +156,10 @@ impl Stamp {
 }
 
 /// What is known of the files, so that each is read once after each change.
-type Known = HashMap<PathBuf, (Stamp, Option<Record>)>;
+pub type Known = HashMap<PathBuf, (Stamp, Option<Record>)>;
 
 /// Held while a file is open: a lock that fcntl gives goes with any descriptor of the file that the process closes.
-static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+pub static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
 
 /// The folder of the files.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -191,12 +192,12 @@ impl Cache {
     }
 
     fn find_in(&self, path: &Path, key: &Key) -> Result<Option<Record>, String> {
+        let _off = cancel::disable();
         let metadata = match path.metadata() {
             Ok(metadata) => metadata,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error.to_string()),
         };
-        // Not for ever: a child that was forked while another thread had the lock never gets it.
         let mut known = KNOWN.try_lock_for(PATIENCE).ok_or("another thread is at the rankings")?;
         let known = known.get_or_insert_default();
         if let Some((stamp, record)) = known.get(path)
@@ -228,6 +229,7 @@ impl Cache {
 
     fn store_in(&self, path: &Path, key: &Key, order: &[i64]) -> Result<Stored, String> {
         let text = |error: std::io::Error| error.to_string();
+        let _off = cancel::disable();
         let _alone = KNOWN.try_lock_for(PATIENCE).ok_or("another thread is at the rankings")?;
         std::fs::DirBuilder::new().recursive(true).mode(0o755).create(&self.folder).map_err(text)?;
         let mut options = OpenOptions::new();

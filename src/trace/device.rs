@@ -33,6 +33,7 @@ static IS_GONE: AtomicBool = AtomicBool::new(false);
 static COLLECTING: Mutex<()> = Mutex::new(());
 
 /// What is on its way, and what is there to be used again.
+#[derive(Default)]
 struct Waiting {
     runs: VecDeque<Run>,
     free: Vec<Events>,

@@ -8,9 +8,9 @@
 pub mod device;
 mod line;
 mod nvtx;
-mod plan;
+pub mod plan;
 pub mod ranges;
-mod recorder;
+pub mod recorder;
 
 use std::ffi::{CStr, c_char};
 
@@ -171,6 +171,7 @@ pub fn wants_steps() -> bool {
 mod tests {
     /// What a forked child answers; false also where it hangs. What is held stays so in the child alone: other tests wait for it.
     pub fn in_fork<T>(held: T, f: impl FnOnce() -> bool) -> bool {
+        crate::fork::protect();
         let mut status = -1;
         // SAFETY: the child runs on a copy of this thread's stack, and ends without going back to the tests.
         unsafe {

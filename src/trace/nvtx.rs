@@ -5,13 +5,13 @@
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use hipdnn_plugin_sdk::dynlib::guard;
 use hipdnn_plugin_sdk::{environment, function_table};
 
 use super::ranges::Profiler;
+use crate::lock::OnceLock;
 use crate::log;
 
 function_table! {

@@ -2,24 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use hipdnn_plugin_sdk::graph::{Graph, Tensor};
 use serde_json::Value;
 
 use super::line;
-use crate::lock::Mutex;
+use crate::lock::{Mutex, OnceLock};
 
 /// Plans that differ in what lines say of them; those beyond that many are one.
 const MOST: usize = 1 << 14;
 
 /// About how many bytes of a text are kept.
 const LONGEST: usize = 512;
-
-/// How long a plan waits to be looked up. In a forked child nobody may be left to open the lock, and the plan is one of the others.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What is said of plans. Kept for ever, since records that wait to be written refer to it: equal ones are one.
 pub struct Plan {
@@ -49,9 +44,10 @@ pub struct About<'a> {
 }
 
 /// The plans by all that makes them differ: bytes, operations and fields.
-type Plans<'a> = BTreeMap<(u64, u64, &'a str), &'static Plan>;
+pub type Plans<'a> = BTreeMap<(u64, u64, &'a str), &'static Plan>;
 
-static PLANS: Mutex<Plans<'static>> = Mutex::new(BTreeMap::new());
+/// The plans that were told of.
+pub static PLANS: Mutex<Plans<'static>> = Mutex::new(BTreeMap::new());
 
 impl Plan {
     /// What is said of a plan.
@@ -64,7 +60,7 @@ impl Plan {
         let (algorithm, shapes) = (cut(&algorithm), cut(&shapes));
         let fields: String =
             [graph, engine, algorithm, shapes].iter().map(|text| line::field(text) + ",").collect();
-        let Some(mut plans) = PLANS.try_lock_for(PATIENCE) else { return Self::other() };
+        let mut plans = PLANS.lock();
         let known: &Plans<'_> = &plans;
         if let Some(known) = known.get(&(bytes, operations, &*fields)) {
             return known;
@@ -201,13 +197,5 @@ mod tests {
         assert_eq!(long.fields, format!(",AMOUNTS,{},,", "\u{e9}".repeat(LONGEST / 2)));
         assert!(std::ptr::eq(long, of(1, &"\u{e9}".repeat(1 << 10))));
         assert_eq!(cut(&format!("a{}", "\u{e9}".repeat(LONGEST))).len(), LONGEST + 1);
-    }
-
-    #[test]
-    fn a_forked_child_waits_for_none_of_its_parents_threads() {
-        let is_well = crate::trace::tests::in_fork(PLANS.lock(), || {
-            Plan::of(&About { engine: "FORK", ..About::default() }).number == 0
-        });
-        assert!(is_well);
     }
 }

@@ -1,14 +1,14 @@
 //! Ranges for profilers: ROCTx and NVTX, where the process has their libraries or runs under a profiler of NVIDIA's.
 
 use std::ffi::{CString, c_char, c_int};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hipdnn_plugin_sdk::dynlib::guard;
-use hipdnn_plugin_sdk::dynlib::loaded::table_of_loaded;
+use hipdnn_plugin_sdk::dynlib::loaded::{Table, table_of_loaded};
 use hipdnn_plugin_sdk::function_table;
 
 use super::nvtx;
+use crate::lock::OnceLock;
 use crate::log;
 
 function_table! {
@@ -62,7 +62,7 @@ pub fn look() {
 }
 
 fn roctx() -> Option<&'static Profiler> {
-    static LIBRARY: OnceLock<Option<Roctx>> = OnceLock::new();
+    static LIBRARY: Table<Roctx> = Table::new();
     static FUNCTIONS: OnceLock<Profiler> = OnceLock::new();
     let library = table_of_loaded(&LIBRARY, Roctx::LIBRARIES, |library| Roctx::load_from(&[library]))?;
     let functions = || Profiler { push: library.roctxRangePushA, pop: library.roctxRangePop };
@@ -71,7 +71,7 @@ fn roctx() -> Option<&'static Profiler> {
 
 /// The library is asked first: it hands ranges to the profiler itself.
 fn nvtx() -> Option<&'static Profiler> {
-    static LIBRARY: OnceLock<Option<Nvtx>> = OnceLock::new();
+    static LIBRARY: Table<Nvtx> = Table::new();
     static FUNCTIONS: OnceLock<Profiler> = OnceLock::new();
     match table_of_loaded(&LIBRARY, Nvtx::LIBRARIES, |library| Nvtx::load_from(&[library])) {
         Some(library) => {

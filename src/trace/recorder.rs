@@ -1,19 +1,16 @@
 //! Where what was recorded waits, and how it gets into the files.
 
 use std::collections::HashSet;
-use std::fs::{File, OpenOptions};
-use std::io::Write;
-use std::path::PathBuf;
+use std::path::Path;
 use std::ptr;
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::time::Duration;
 
-use hipdnn_plugin_sdk::{environment, thread};
+use hipdnn_plugin_sdk::{cancel, environment, thread};
 
 use super::{Event, Record, device, line, now};
 use crate::lock::{Mutex, MutexGuard};
-use crate::log;
+use crate::log::{self, file::LogFile};
 use crate::thread_word::ThreadWord;
 
 /// Buffers. Threads of a process have numbers that follow each other, so that up to as many of them share none.
@@ -29,8 +26,8 @@ const PATIENCE: Duration = Duration::from_millis(50);
 pub struct Recorder {
     verbose: bool,
     trace: Option<Mutex<Trace>>,
-    /// Writes the first lines of the profile; a forked child's recorder has its own.
-    head: Once,
+    /// Whether the first lines of the profile are written; held while they are.
+    head: Mutex<bool>,
     /// On the heap from the first: a thread whose stack is small may make the recorder.
     buffers: Box<[Buffer]>,
 }
@@ -51,10 +48,10 @@ struct Space {
 }
 
 /// The file of the trace.
+#[derive(Default)]
 struct Trace {
     /// None once nothing more is to be written.
-    file: Option<File>,
-    path: PathBuf,
+    file: Option<LogFile>,
     has_begun: bool,
     /// The threads whose names are written.
     named: HashSet<i32>,
@@ -82,6 +79,7 @@ fn current() -> Option<&'static Recorder> {
 /// its parent's. Answers what is wrong.
 #[cold]
 pub fn start(is_child: bool) -> Vec<String> {
+    let _off = cancel::disable();
     let mut complaints = Vec::new();
     let word = std::env::var_os("HIPDNN_VERBOSE").unwrap_or_default().to_string_lossy().into_owned();
     let verbose = is_verbose(&word);
@@ -93,14 +91,14 @@ pub fn start(is_child: bool) -> Vec<String> {
     let trace = environment::path("HIPDNN_TRACE_FILE").and_then(|path| {
         let path = path.to_string_lossy();
         let is_own = path.contains("%p");
-        let path = PathBuf::from(path.replace("%p", &std::process::id().to_string()));
+        let path = path.replace("%p", &std::process::id().to_string());
         if is_child && !is_own {
             return None;
         }
-        match open(&path) {
-            Ok(file) => Some(Trace { file: Some(file), path, has_begun: false, named: HashSet::new() }),
+        // The file is emptied when the first line is written, so that of two threads that open it one does no harm.
+        match LogFile::open(Path::new(&path)) {
+            Ok(file) => Some(Trace { file: Some(file), ..Trace::default() }),
             Err(error) => {
-                let path = path.display();
                 complaints
                     .push(format!("HIPDNN_TRACE_FILE {path} cannot be written: {error}; there is no trace"));
                 None
@@ -121,16 +119,8 @@ fn is_verbose(word: &str) -> Option<bool> {
     }
 }
 
-/// The file is emptied when the first line is written, so that of two threads that open it one does no harm.
-fn open(path: &std::path::Path) -> std::io::Result<File> {
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder)?;
-    }
-    OpenOptions::new().create(true).append(true).open(path)
-}
-
 fn publish(recorder: Recorder) {
-    static ONCE: Once = Once::new();
+    static AT_EXIT: AtomicBool = AtomicBool::new(false);
     let new = Box::into_raw(Box::new(recorder));
     if RECORDER.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Relaxed).is_err() {
         // SAFETY: another thread was first, and nobody has seen this one.
@@ -140,13 +130,10 @@ fn publish(recorder: Recorder) {
     log::watch();
     // Without it, full buffers are written all the same, and the rest at the end.
     thread::start(c"hipdnn trace", work);
-    ONCE.call_once(|| {
-        // SAFETY: the functions may be called until the process has ended: this library stays.
-        unsafe {
-            libc::atexit(at_exit);
-            libc::pthread_atfork(None, None, Some(in_child));
-        }
-    });
+    if !AT_EXIT.swap(true, Ordering::Relaxed) {
+        // SAFETY: the function may be called until the process has ended: this library stays.
+        unsafe { libc::atexit(at_exit) };
+    }
 }
 
 /// What the recorder's own thread does.
@@ -167,11 +154,12 @@ extern "C" fn at_exit() {
 }
 
 /// What the parent has recorded is its own to write. Which buffers are locked is not known, so none is touched.
-pub extern "C" fn in_child() {
+pub fn in_child() {
     device::in_child();
-    RECORDER.store(ptr::null_mut(), Ordering::Relaxed);
     THREAD.put(0);
-    IS_NEW_CHILD.store(true, Ordering::Relaxed);
+    if !RECORDER.swap(ptr::null_mut(), Ordering::Relaxed).is_null() {
+        IS_NEW_CHILD.store(true, Ordering::Relaxed);
+    }
 }
 
 /// The number that the system knows this thread by, 0 until it was asked.
@@ -193,7 +181,7 @@ impl Recorder {
     fn new(verbose: bool, trace: Option<Trace>) -> Self {
         let buffer = |_| Buffer { records: Mutex::new(Vec::new()), writing: Mutex::new(Space::default()) };
         let buffers = (0..BUFFERS).map(buffer).collect();
-        Self { verbose, trace: trace.map(Mutex::new), head: Once::new(), buffers }
+        Self { verbose, trace: trace.map(Mutex::new), head: Mutex::new(false), buffers }
     }
 
     /// Whether there is a trace: the profile has plans and executions only.
@@ -224,6 +212,7 @@ impl Recorder {
 
     /// Writes what waits in a buffer, after what was taken out of it before.
     fn empty(&self, buffer: &Buffer, mut records: MutexGuard<'_, Vec<Record>>) {
+        let _off = cancel::disable();
         let mut space = buffer.writing.lock();
         std::mem::swap(&mut *records, &mut space.records);
         drop(records);
@@ -264,17 +253,18 @@ impl Recorder {
     /// The first lines say what follows. A forked child does not repeat them.
     fn write_profile(&self, text: &[u8]) {
         static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
-        self.head.call_once(|| {
-            if !HAS_BEGUN.swap(true, Ordering::Relaxed) {
-                log::write_lines(line::head_of_profile().as_bytes());
-            }
-        });
+        let mut head = self.head.lock();
+        if !std::mem::replace(&mut *head, true) && !HAS_BEGUN.swap(true, Ordering::Relaxed) {
+            log::write_lines(line::head_of_profile().as_bytes());
+        }
+        drop(head);
         log::write_lines(text);
     }
 }
 
 impl Trace {
     fn add(&mut self, records: &[Record], process: u32, lines: &[u8]) -> Result<(), String> {
+        self.renew()?;
         let mut names = Vec::new();
         let mut last = 0;
         for thread in records.iter().map(|record| record.thread) {
@@ -300,13 +290,22 @@ impl Trace {
         self.write(lines)
     }
 
+    /// Begins anew where the program has closed the file and its path has another by now.
+    fn renew(&mut self) -> Result<(), String> {
+        match self.file.as_ref().map(LogFile::renew) {
+            None | Some(Ok(false)) => {}
+            Some(Ok(true)) => (self.has_begun, self.named) = (false, HashSet::new()),
+            Some(Err(error)) => return Err(self.end(&error)),
+        }
+        Ok(())
+    }
+
     fn begin(&mut self, process: u32) -> Result<(), String> {
         if std::mem::replace(&mut self.has_begun, true) {
             return Ok(());
         }
         if let Some(file) = &self.file {
-            // What is no plain file has no length.
-            let _ = file.set_len(0);
+            file.empty();
         }
         let program = std::env::current_exe().ok();
         let name = program.as_deref().and_then(|path| path.file_name()).unwrap_or_default();
@@ -315,14 +314,16 @@ impl Trace {
         self.write(&text)
     }
 
-    /// The first failure ends the trace.
     fn write(&mut self, lines: &[u8]) -> Result<(), String> {
-        let Some(file) = &mut self.file else { return Ok(()) };
-        file.write_all(lines).map_err(|error| {
-            self.file = None;
-            let path = self.path.display();
-            format!("HIPDNN_TRACE_FILE {path} cannot be written: {error}; the trace ends here")
-        })
+        let Some(Err((_, error))) = self.file.as_ref().map(|file| file.write(lines)) else { return Ok(()) };
+        Err(self.end(&error))
+    }
+
+    /// The first failure ends the trace. Answers what is wrong.
+    fn end(&mut self, error: &std::io::Error) -> String {
+        let file = self.file.take();
+        let path = file.as_ref().map_or(Path::new(""), LogFile::path).display();
+        format!("HIPDNN_TRACE_FILE {path} cannot be written: {error}; the trace ends here")
     }
 
     /// Ends the list with an event, since no comma may follow the last one.
@@ -331,7 +332,7 @@ impl Trace {
         let mut text = Vec::new();
         line::of_end(process, now(), &mut text);
         // There is nobody left to tell.
-        let _ = self.begin(process).and_then(|()| self.write(&text));
+        let _ = self.renew().and_then(|()| self.begin(process)).and_then(|()| self.write(&text));
         self.file = None;
     }
 }
@@ -340,15 +341,15 @@ impl Trace {
 mod tests {
     use std::ffi::{c_char, c_int, c_void};
     use std::io::Read;
+    use std::os::fd::AsRawFd;
 
     use super::*;
     use crate::ffi::{hipdnnLogCallbackMode_t as CallMode, hipdnnSeverity_t as Severity};
     use crate::log::receiver;
 
-    fn with_trace(file: File) -> Recorder {
-        let trace =
-            Trace { file: Some(file), path: "a file".into(), has_begun: false, named: HashSet::new() };
-        Recorder::new(false, Some(trace))
+    fn with_trace(path: &str) -> Recorder {
+        let file = LogFile::open(Path::new(path)).unwrap();
+        Recorder::new(false, Some(Trace { file: Some(file), ..Trace::default() }))
     }
 
     /// A recorder, and how often its callback has run.
@@ -363,8 +364,7 @@ mod tests {
 
     #[test]
     fn a_callback_that_gets_a_complaint_may_write_what_waits() {
-        let file = OpenOptions::new().write(true).open("/dev/full").unwrap();
-        let called: Box<Called> = Box::new((with_trace(file), Mutex::new(0)));
+        let called: Box<Called> = Box::new((with_trace("/dev/full"), Mutex::new(0)));
         let key = receiver::Key::new(flush_again, (&raw const *called).cast_mut().cast());
         let mode = CallMode::HIPDNN_LOG_CALLBACK_SYNC;
         receiver::set(key, Severity::HIPDNN_SEV_WARN, mode).unwrap();
@@ -377,7 +377,8 @@ mod tests {
     #[test]
     fn what_a_full_buffer_held_is_written_before_the_end() {
         let (mut reader, writer) = std::io::pipe().unwrap();
-        let recorder = with_trace(std::os::fd::OwnedFd::from(writer).into());
+        let recorder = with_trace(&format!("/proc/self/fd/{}", writer.as_raw_fd()));
+        drop(writer);
         std::thread::scope(|scope| {
             let full = scope.spawn(|| {
                 // More than the pipe has room for.
@@ -398,6 +399,7 @@ mod tests {
             });
             full.join().unwrap();
             end.join().unwrap();
+            // The only one that writes to the pipe ends.
             recorder.trace.as_ref().unwrap().lock().finish();
             let text = String::from_utf8(read.join().unwrap()).unwrap();
             assert_eq!(text.matches("\"cat\":\"plan\"").count(), CAPACITY);

@@ -4,13 +4,15 @@
 //! executions, and never loaded for this.
 
 use std::ffi::c_void;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use hipdnn_plugin_sdk::PluginError;
 use hipdnn_plugin_sdk::cuda::{Cuda, Device, context_of};
+use hipdnn_plugin_sdk::dynlib::loaded::look_again;
 use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::gpu::Gpu;
 use hipdnn_plugin_sdk::hip::{Hip, MemoryKind};
+use hipdnn_plugin_sdk::lock::OnceLock;
 
 /// HIP, once it was found to be loaded; none without a device.
 static HIP: OnceLock<Option<&Hip>> = OnceLock::new();
@@ -30,6 +32,22 @@ pub fn look_for_devices() {
     {
         CUDA.get_or_init(|| cuda);
     }
+}
+
+/// Looks once more, for the first plan of the process: a host has asked all plugins about a graph by then, and they have loaded what they
+/// work with.
+pub fn look_for_devices_of_plugins() {
+    static HAS_LOOKED: AtomicBool = AtomicBool::new(false);
+    if !HAS_LOOKED.swap(true, Ordering::Relaxed) {
+        look_again();
+    }
+    look_for_devices();
+}
+
+/// Looks once more for the devices of a stream, whose library the program has loaded.
+pub fn look_for_devices_of_streams() {
+    look_again();
+    look_for_devices();
 }
 
 /// Checks that no tensor in `bound` and no workspace is device memory, if HIP or the CUDA driver was found.

@@ -4,6 +4,7 @@ use std::ffi::c_void;
 
 use hipdnn_plugin_sdk::engine_plugin::SUPPORTS_SERIALIZATION;
 use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
+use hipdnn_plugin_sdk::fork::List;
 use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::payload::Request;
 use hipdnn_plugin_sdk::wire::{self, EngineDetails, KnobSetting};
@@ -11,8 +12,10 @@ use hipdnn_plugin_sdk::{EnginePlugin, Overrides, PluginError, Refusal, Step};
 
 use crate::memory;
 use crate::plan::compiled::Compiled;
+use crate::plan::description;
 use crate::plan::handle::Handle;
 use crate::plan::planner::{Planner, fast_knobs};
+use crate::threading::openmp;
 
 /// The engines of this library.
 ///
@@ -40,6 +43,8 @@ impl EnginePlugin for CpuPlugin {
     type Handle = Handle;
     type Plan = Compiled;
 
+    const LOCKS: &'static List = &List { locks: &[&description::TOLD], in_child: &[openmp::in_child] };
+
     fn create_handle() -> Result<Handle, PluginError> {
         memory::look_for_devices();
         Ok(Handle::default())
@@ -47,6 +52,9 @@ impl EnginePlugin for CpuPlugin {
 
     fn set_stream(handle: &Handle, stream: hipStream_t) -> Result<(), PluginError> {
         handle.set_stream(stream);
+        if !stream.is_null() {
+            memory::look_for_devices_of_streams();
+        }
         Ok(())
     }
 
@@ -68,7 +76,7 @@ impl EnginePlugin for CpuPlugin {
         graph: &Graph,
         knobs: &[KnobSetting],
     ) -> Result<Compiled, PluginError> {
-        memory::look_for_devices();
+        memory::look_for_devices_of_plugins();
         let planner = Planner::new(engine, knobs)?;
         let checked = handle.checked(graph).map_err(Refusal::new)?;
         let request = Self::request(engine, graph, knobs);

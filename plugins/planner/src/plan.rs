@@ -7,7 +7,6 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::{CString, c_int, c_void};
 use std::ops::Range;
-use std::sync::OnceLock;
 
 use hipdnn_plugin_sdk::dynlib::answer::{self, MOST_WORKSPACE};
 use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
@@ -16,6 +15,7 @@ use hipdnn_plugin_sdk::gpu::handle::Device;
 use hipdnn_plugin_sdk::gpu::plan_memory::PlanMemory;
 use hipdnn_plugin_sdk::gpu::workspace::{ALIGNMENT, Workspace, same_device};
 use hipdnn_plugin_sdk::graph::{Graph, Tensor};
+use hipdnn_plugin_sdk::lock::OnceLock;
 use hipdnn_plugin_sdk::payload::Request;
 use hipdnn_plugin_sdk::{PluginError, Step, bound, buffer, trace};
 

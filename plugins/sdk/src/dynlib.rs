@@ -12,10 +12,13 @@ mod search;
 
 use std::ffi::{CStr, OsStr, c_int, c_void};
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use libloading::os::unix;
+
+use crate::{cancel, fork};
 
 /// Why a library cannot be used: what was looked for, and what was wrong with each candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,10 +62,22 @@ impl<'a> From<&'a str> for Candidate<'a> {
 /// An open library. What was found in it must not be used after it is dropped.
 #[derive(Debug)]
 pub struct Library {
-    library: unix::Library,
+    library: Opened,
     name: String,
     /// What is behind each name that is looked for.
     suffix: &'static str,
+}
+
+/// The loader's library. No other thread forks while it is being closed.
+#[derive(Debug)]
+struct Opened(ManuallyDrop<unix::Library>);
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        let (_off, _loader) = (cancel::disable(), fork::Loader::enter());
+        // SAFETY: nothing uses it after this.
+        drop(unsafe { ManuallyDrop::take(&mut self.0) });
+    }
 }
 
 impl Library {
@@ -73,16 +88,20 @@ impl Library {
     /// The loader's own words, or that the file is cut short.
     pub fn open(name: impl AsRef<OsStr>) -> Result<Self, Error> {
         let name = name.as_ref();
+        let _off = cancel::disable();
         if name.as_bytes().contains(&b'/') {
             elf::check(Path::new(name)).map_err(Error)?;
         } else if let Some(path) = search::file_of(name) {
             elf::check(&path).map_err(Error)?;
         }
+        let loader = fork::Loader::enter();
         // SAFETY: opening runs the library's initializers; whoever names a library asks for just that.
         let opened = unsafe { unix::Library::open(Some(name), unix::RTLD_NOW | unix::RTLD_LOCAL) };
+        drop(loader);
+        loaded::look_again();
         let name = name.to_string_lossy().into_owned();
         match opened {
-            Ok(library) => Ok(Self { library, name, suffix: "" }),
+            Ok(library) => Ok(Self { library: Opened(ManuallyDrop::new(library)), name, suffix: "" }),
             // The error itself says only that it failed; its source has the loader's words.
             Err(error) => {
                 let source = std::error::Error::source(&error);
@@ -114,7 +133,7 @@ impl Library {
     unsafe fn find<T: Copy>(&self, name: &str) -> Option<T> {
         let name = format!("{name}{}", self.suffix);
         // SAFETY: `T` is the type of what has this name.
-        unsafe { self.library.get::<T>(&name) }.ok().map(|symbol| *symbol)
+        unsafe { self.library.0.get::<T>(&name) }.ok().map(|symbol| *symbol)
     }
 
     /// The file that the function of this name is in, by the path that the loader found.
@@ -323,8 +342,8 @@ macro_rules! function_table {
             /// # Errors
             /// When none of the libraries has the functions; the answer stays the same as long as the process lives.
             $vis fn get() -> ::std::result::Result<&'static Self, $crate::dynlib::Error> {
-                static TABLE: ::std::sync::OnceLock<::std::result::Result<$table, $crate::dynlib::Error>> =
-                    ::std::sync::OnceLock::new();
+                static TABLE: $crate::lock::OnceLock<::std::result::Result<$table, $crate::dynlib::Error>> =
+                    $crate::lock::OnceLock::new();
                 TABLE.get_or_init(|| Self::load_from(Self::LIBRARIES)).as_ref().map_err(Clone::clone)
             }
 

@@ -5,6 +5,7 @@ use std::ffi::c_void;
 use crate::error::{PluginError, Refusal};
 use crate::ffi::engine_api_version::HIPDNN_ENGINE_API_VERSION;
 use crate::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
+use crate::fork;
 use crate::graph::Graph;
 use crate::hash::Fnv1a;
 use crate::overrides::Overrides;
@@ -82,6 +83,9 @@ pub trait EnginePlugin: Sized + 'static {
         let _ = (handle, engine, graph);
         Ok(EngineDetails::default())
     }
+
+    /// The locks of the plugin that threads may have while another forks. What objects of the plugin have need not be listed.
+    const LOCKS: &'static fork::List = &fork::List::EMPTY;
 
     /// Makes a graph ready for execution: everything that can be decided or checked once belongs here. Only called for a
     /// graph that [`EnginePlugin::supports`] accepts. `knobs` are the settings that the user chose, each of a knob that

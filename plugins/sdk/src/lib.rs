@@ -13,8 +13,10 @@
 //! writes it as FlatBuffers in both generations of the format, `json` (a feature of this crate) as JSON, [`log`] sends lines to the host, and [`ffi`] holds the types
 //! of the plugin C ABI. An engine that stands on another library finds it through [`dynlib`], and the HIP runtime is there
 //! as [`hip`], the CUDA driver as
-//! [`cuda`]; [`gpu`] is whichever of them there is.
+//! [`cuda`]; [`gpu`] is whichever of them there is. Locks and values that are made once are those of [`lock`], which forked children can use;
+//! what must be whole in a child is listed for [`fork`].
 
+pub mod cancel;
 pub mod cuda;
 pub mod dynlib;
 pub mod engine_plugin;
@@ -24,6 +26,7 @@ pub mod exception;
 #[doc(hidden)]
 pub mod export;
 pub mod ffi;
+pub mod fork;
 pub mod gpu;
 pub mod graph;
 pub mod hash;
@@ -33,6 +36,7 @@ pub mod hip;
 pub mod json;
 mod json_text;
 mod last_error;
+pub mod lock;
 pub mod log;
 pub mod overrides;
 pub mod payload;

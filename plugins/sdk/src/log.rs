@@ -6,12 +6,12 @@
 use std::ffi::CString;
 use std::fmt::Display;
 use std::ptr::null_mut;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
 use crate::ffi::{
     HIPDNN_SEV_ERROR, HIPDNN_SEV_INFO, HIPDNN_SEV_OFF, HIPDNN_SEV_WARN, hipdnnCallback_t, hipdnnSeverity_t,
 };
+use crate::lock::OnceLock;
 
 static CALLBACK: AtomicPtr<()> = AtomicPtr::new(null_mut());
 // A host of the first generation sets no level and filters what it is given.

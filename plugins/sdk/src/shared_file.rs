@@ -7,9 +7,10 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Once;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::cancel;
 
 /// How long a process may take to write a file. What is older was left by one that was killed.
 const PATIENCE: Duration = Duration::from_secs(3600);
@@ -23,10 +24,13 @@ const UNFINISHED: &str = ".unfinished";
 /// # Errors
 /// Why it cannot be written; then it is as before.
 pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    static SWEPT: Once = Once::new();
+    static SWEPT: AtomicBool = AtomicBool::new(false);
+    let _off = cancel::disable();
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
-        SWEPT.call_once(|| sweep(folder));
+        if !SWEPT.swap(true, Ordering::Relaxed) {
+            sweep(folder);
+        }
     }
     let own = own_name(path);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&own)?;

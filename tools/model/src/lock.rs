@@ -5,6 +5,8 @@ use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::sync::PoisonError;
 
+pub use std::sync::OnceLock;
+
 use crate::sync::Each;
 
 /// A mutex without poisoning, which begins each execution as it was made.

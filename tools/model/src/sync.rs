@@ -312,6 +312,9 @@ type End = unsafe extern "C" fn(*mut c_void);
 
 static ENDS: Local<Cell<Option<End>>> = Local::new(|| Cell::new(None));
 
+/// Nothing is done: threads of a model are not cancelled.
+pub fn prepare_thread() {}
+
 /// Has `end` called when this thread ends.
 pub fn at_thread_end(end: End) {
     ENDS.set(Some(end));

@@ -5,10 +5,11 @@ mod tests;
 
 use std::borrow::Cow;
 use std::ptr::null_mut;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::graph::Graph;
+use hipdnn_plugin_sdk::lock::Mutex;
 use hipdnn_plugin_sdk::payload::{Payload, Request};
 use hipdnn_plugin_sdk::wire::Layout;
 use hipdnn_plugin_sdk::{Overrides, PluginError, Refusal, Step, wire};
@@ -164,7 +165,7 @@ impl Compiled {
     /// The plan for other shapes.
     fn plan_for(&self, overrides: Overrides<'_>) -> Result<Arc<Plan>, PluginError> {
         // What is kept is whole at any time, also when a thread panicked.
-        let others = || self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        let others = || self.others.lock();
         {
             let mut others = others();
             if let Some(position) = others.iter().position(|other| other.is_for(overrides)) {

@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 use std::fmt::Write;
-use std::sync::{Mutex, PoisonError};
 
 use hipdnn_plugin_planner::step::Steps;
 use hipdnn_plugin_sdk::Step;
 use hipdnn_plugin_sdk::ffi::HIPDNN_SEV_WARN;
 use hipdnn_plugin_sdk::graph::{Graph, Node};
+use hipdnn_plugin_sdk::lock::Mutex;
 use hipdnn_plugin_sdk::log;
 
 use crate::kernel::{Kernel, REFERENCE, algorithms};
@@ -53,9 +53,11 @@ pub(crate) fn steps(prepared: &Prepared, plan: &Plan) -> Vec<Step> {
 /// How many warnings there are at most: a program that makes ever new shapes is not told forever.
 const MOST_WARNINGS: usize = 256;
 
+/// The warnings that were given.
+pub static TOLD: Mutex<Option<HashSet<String>>> = Mutex::new(None);
+
 /// Warns of the nodes of `CPU_ENGINE` that the reference computes, once for the same operation, shapes and reason.
 pub(crate) fn warn_of_reference(prepared: &Prepared, plan: &Plan) {
-    static TOLD: Mutex<Option<HashSet<String>>> = Mutex::new(None);
     if !log::enabled(HIPDNN_SEV_WARN) {
         return;
     }
@@ -64,7 +66,7 @@ pub(crate) fn warn_of_reference(prepared: &Prepared, plan: &Plan) {
         let Some(node) = members.first().and_then(|index| prepared.graph.nodes.get(*index)) else { continue };
         let signature = format!("{}: {reason}", signature(&prepared.graph, node));
         let is_new = {
-            let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut told = TOLD.lock();
             let told = told.get_or_insert_default();
             told.len() < MOST_WARNINGS && told.insert(signature.clone())
         };

@@ -1,11 +1,12 @@
 //! What a handle of the host's stands for: the graph that it was asked about last.
 
 use std::ffi::c_void;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hipdnn_plugin_sdk::ffi::hipStream_t;
 use hipdnn_plugin_sdk::graph::Graph;
+use hipdnn_plugin_sdk::lock::{Mutex, MutexGuard};
 
 use crate::kernel::Refusal;
 use crate::plan::steps::check;
@@ -60,7 +61,6 @@ impl Handle {
     }
 
     fn last(&self) -> MutexGuard<'_, Option<Arc<Checked>>> {
-        // What is kept is whole at any time, also when a thread panicked.
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+        self.last.lock()
     }
 }

@@ -1,7 +1,7 @@
 //! A graph made ready to run: its plan, the saved form of one, and the engines that make them.
 
 pub mod compiled;
-mod description;
+pub mod description;
 pub mod handle;
 pub mod own_memory;
 pub mod planner;

@@ -3,8 +3,9 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::cell::Cell;
 use std::ptr::{null_mut, without_provenance_mut};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+use hipdnn_plugin_sdk::lock::OnceLock;
 
 /// How many buffers are kept. More executions than these at a time allocate for the time of the call.
 const KEPT: usize = 32;

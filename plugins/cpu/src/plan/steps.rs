@@ -7,10 +7,10 @@ mod tests;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::ffi::CString;
-use std::sync::OnceLock;
 
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::{DataType, Tensor, TensorValue};
+use hipdnn_plugin_sdk::lock::OnceLock;
 use hipdnn_plugin_sdk::{PluginError, bound, trace};
 
 use crate::dtype::element::Element;

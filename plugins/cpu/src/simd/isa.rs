@@ -1,6 +1,6 @@
 //! Instruction sets: which of them the processor supports, found at run time, and code that is compiled for each.
 
-use std::sync::OnceLock;
+use hipdnn_plugin_sdk::lock::OnceLock;
 
 /// An instruction set that kernels are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

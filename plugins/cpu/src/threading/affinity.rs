@@ -5,8 +5,9 @@
 //! goes on working, so both would take turns. So threads that are woken are kept off the caller's processor, within
 //! the processors they may use.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+
+use hipdnn_plugin_sdk::lock::OnceLock;
 
 /// The most processors for which this is done: with more there is always an idle one, and a caller that migrates
 /// would have many threads to move.

@@ -6,10 +6,10 @@
 use std::ffi::{c_int, c_uint, c_void};
 use std::mem::transmute;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hipdnn_plugin_sdk::dynlib::loaded::{self, Object};
+use hipdnn_plugin_sdk::lock::OnceLock;
 
 /// The functions of libgomp that compilers and programs call; the runtimes of LLVM and Intel have them, too.
 pub(crate) struct OpenMp {
@@ -40,11 +40,7 @@ impl OpenMp {
         if RUNTIME.get().is_none()
             && let Some(found) = loaded::find(Self::of)
         {
-            RUNTIME.get_or_init(|| {
-                // SAFETY: the handler only sets a flag.
-                unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
-                found
-            });
+            RUNTIME.get_or_init(|| found);
         }
         RUNTIME.get()
     }
@@ -94,7 +90,8 @@ extern "C" fn each_thread(call: *const c_void) {
     }
 }
 
-extern "C" fn in_child() {
+/// Has a forked child compute without the runtime.
+pub(crate) fn in_child() {
     FORKED.store(true, Ordering::Relaxed);
 }
 
@@ -103,6 +100,7 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
     use std::thread;
 
+    use hipdnn_plugin_sdk::{EnginePlugin, fork};
     use libloading::os::unix::{Library, Symbol};
 
     use super::*;
@@ -171,6 +169,7 @@ mod tests {
         let (runtime, set_threads) = runtime();
         set_threads(2);
         runtime.run(2, &|_| {});
+        fork::protect(crate::plugin::CpuPlugin::LOCKS);
         // SAFETY: the child calls what runs on its only thread, and ends without anything of the parent's.
         unsafe {
             let child = libc::fork();

@@ -5,8 +5,10 @@
 //! waiting for a thread to wake.
 
 use std::ops::Range;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use hipdnn_plugin_sdk::cancel;
+use hipdnn_plugin_sdk::lock::OnceLock;
 
 use crate::threading::openmp::OpenMp;
 use crate::threading::pool::Pool;
@@ -72,7 +74,11 @@ impl Source {
 /// The processors that this process may use: those of its affinity, no more than the quota of its cgroup pays for.
 fn processors() -> usize {
     static PROCESSORS: OnceLock<usize> = OnceLock::new();
-    *PROCESSORS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
+    *PROCESSORS.get_or_init(|| {
+        // The quota is in files.
+        let _off = cancel::disable();
+        std::thread::available_parallelism().map_or(1, usize::from)
+    })
 }
 
 /// The number of threads if a plan does not limit it.

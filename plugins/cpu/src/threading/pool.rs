@@ -6,7 +6,6 @@
 
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::PoisonError;
 
 use crate::threading::affinity::Processors;
 use crate::threading::sync::{
@@ -116,7 +115,7 @@ impl Pool {
         if self.threads.load(Ordering::Relaxed) >= threads {
             return;
         }
-        let _starting = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
+        let _starting = self.starting.lock();
         let there = self.threads.load(Ordering::Relaxed);
         for index in there..threads {
             if !sync::start(index, move || self.serve()) {
@@ -133,8 +132,7 @@ impl Pool {
     }
 
     fn sleepers(&self) -> MutexGuard<'_, ()> {
-        // Nothing panics while it holds the lock.
-        self.sleep.lock().unwrap_or_else(PoisonError::into_inner)
+        self.sleep.lock()
     }
 
     /// Calls `work` once with each index below `workers`, 0 on this thread, and returns when all calls have
@@ -225,7 +223,7 @@ impl Pool {
         let mut sleepers = self.sleepers();
         self.is_awaited.store(true, Ordering::SeqCst);
         while !is_done() {
-            sleepers = self.ended.wait(sleepers).unwrap_or_else(PoisonError::into_inner);
+            sleepers = self.ended.wait(sleepers);
         }
         self.is_awaited.store(false, Ordering::SeqCst);
     }
@@ -270,7 +268,7 @@ impl Pool {
         // A caller that offers work after this sees that a thread sleeps.
         let offer = self.offer();
         if !offer.is_open() && offer.number() == seen {
-            drop(self.wake.wait(sleepers).unwrap_or_else(PoisonError::into_inner));
+            drop(self.wake.wait(sleepers));
         }
         self.asleep.fetch_sub(1, Ordering::SeqCst);
     }

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use hipdnn_plugin_sdk::thread;
 
+pub(crate) use hipdnn_plugin_sdk::lock::{Condvar, Mutex, MutexGuard};
+
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
 
 /// How long an idle thread polls before it sleeps, and a caller polls for the end of its threads' work. Waking
 /// takes up to 50 µs in a virtual machine: a thread stays awake for the next step of a graph, and for the next of

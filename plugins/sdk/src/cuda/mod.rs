@@ -8,10 +8,10 @@ pub mod search;
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fmt;
-use std::sync::OnceLock;
 
 use crate::dynlib::guard::thrown;
-use crate::dynlib::loaded::table_of_loaded;
+use crate::dynlib::loaded::{Table, table_of_loaded};
+use crate::lock::OnceLock;
 use crate::{PluginError, Refusal, function_table};
 
 pub(crate) use context::enter;
@@ -206,7 +206,7 @@ impl Cuda {
 
     /// The functions of the driver, if the process has it loaded by now. Nothing is loaded to find out.
     pub fn loaded() -> Option<&'static Self> {
-        static CUDA: OnceLock<Option<Cuda>> = OnceLock::new();
+        static CUDA: Table<Cuda> = Table::new();
         table_of_loaded(&CUDA, Self::LIBRARIES, |library| Self::load_from(&[library]))
     }
 

@@ -4,10 +4,10 @@
 //! which finds the function in the entry's `Slot`, calls it with the same arguments and lets no exception out: see [`crate::exception`].
 
 use std::ffi::{c_int, c_void};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use crate::exception::{self, Exception};
+use crate::lock::Mutex;
 
 /// What a function returns that threw, where its result is an integer; [`thrown`] tells it from the library's own.
 pub const THREW: c_int = c_int::MIN;
@@ -80,7 +80,7 @@ static SLOTS: [Slot; COUNT] = [const {
 }; COUNT];
 
 /// Held while a slot is looked for.
-static TAKING: Mutex<()> = Mutex::new(());
+pub(crate) static TAKING: Mutex<()> = Mutex::new(());
 
 /// The words that the registers for arguments hold; there are more for floating point numbers.
 const REGISTERS: usize = if cfg!(target_arch = "x86_64") { 6 } else { 8 };
@@ -89,7 +89,7 @@ const REGISTERS: usize = if cfg!(target_arch = "x86_64") { 6 } else { 8 };
 /// are more functions than entries. A slot keeps its function for ever, so the same one finds the same slot when it is asked for again.
 pub fn entry(function: *const (), arguments: usize, threw: usize) -> Option<*const ()> {
     let stack = arguments.saturating_sub(REGISTERS).next_multiple_of(2);
-    let _taking = TAKING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _taking = TAKING.lock();
     let index = SLOTS.iter().position(|slot| {
         let known = slot.function.load(Ordering::Relaxed).cast_const();
         let says = || (slot.stack.load(Ordering::Relaxed), slot.threw.load(Ordering::Relaxed));

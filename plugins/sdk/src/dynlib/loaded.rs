@@ -3,14 +3,20 @@
 //! A library's destructor may wait for a thread, so a thread that might be waited for must not ask dlopen, dladdr or dlsym. The
 //! list of loaded objects has a lock of its own, under which nothing foreign runs; what an object is called and has to offer
 //! lies in its memory.
+//!
+//! A forked child may find that lock taken for good. So a fork waits for threads that look at the list here, and what was found, or not
+//! found, is remembered: the list is looked at again after this library has opened others, and where [`look_again`] says so.
 
 use std::ffi::{CStr, CString, c_int, c_void};
-use std::sync::OnceLock;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{ptr, slice};
 
 use libc::{Elf64_Phdr, Elf64_Sym, dl_phdr_info};
 
 use crate::dynlib::{Candidate, Error};
+use crate::fork;
+use crate::lock::OnceLock;
 
 const PT_LOAD: u32 = 1;
 const PT_DYNAMIC: u32 = 2;
@@ -38,6 +44,7 @@ pub fn find<R>(mut f: impl FnMut(Object) -> Option<R>) -> Option<R> {
         found = f(object);
         found.is_some()
     };
+    let _loader = fork::Loader::enter();
     // SAFETY: the callback gets the pointer that it expects.
     unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut look).cast()) };
     found
@@ -58,19 +65,59 @@ unsafe extern "C" fn visit(info: *mut dl_phdr_info, _: usize, look: *mut c_void)
     }
 }
 
+/// How often there was a reason to look what is loaded.
+static REASONS: AtomicUsize = AtomicUsize::new(1);
+
+/// Has everyone look again what is loaded: other libraries may have opened some.
+pub fn look_again() {
+    REASONS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Whether the program may load the library of a GPU at any time: the machine has one. A forked child does not look for that, and what
+/// loads such a library there says [`look_again`].
+fn has_gpu() -> bool {
+    static FILES: OnceLock<bool> = OnceLock::new();
+    let is_there = || ["/dev/kfd", "/dev/nvidiactl", "/dev/dxg"].iter().any(|file| Path::new(file).exists());
+    *FILES.get_or_init(is_there) && !fork::is_child()
+}
+
+/// The functions of a library that others load, once it was found.
+pub struct Table<T> {
+    table: OnceLock<Option<T>>,
+    /// The last reason for which it was looked for.
+    reason: AtomicUsize,
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> Table<T> {
+    /// Not looked for yet.
+    pub const fn new() -> Self {
+        Self { table: OnceLock::new(), reason: AtomicUsize::new(0) }
+    }
+}
+
 /// The table of the first of these libraries that is loaded by now, kept in `table` once there is one. It is of the very library
 /// that is loaded: another version beside it would see another world.
 pub fn table_of_loaded<T>(
-    table: &'static OnceLock<Option<T>>,
+    table: &'static Table<T>,
     libraries: &[Candidate<'static>],
     load: impl FnOnce(Candidate<'static>) -> Result<T, Error>,
 ) -> Option<&'static T> {
-    if let Some(found) = table.get() {
+    if let Some(found) = table.table.get() {
         return found.as_ref();
+    }
+    let reason = REASONS.load(Ordering::Relaxed);
+    if table.reason.swap(reason, Ordering::Relaxed) == reason && !has_gpu() {
+        return None;
     }
     let is_there = |library: &&Candidate<'_>| CString::new(library.file).is_ok_and(|name| is_loaded(&name));
     let library = libraries.iter().find(is_there)?;
-    table.get_or_init(|| load(*library).ok()).as_ref()
+    table.table.get_or_init(|| load(*library).ok()).as_ref()
 }
 
 /// Whether a library of this name is loaded: the name of its file, or the one that it gives itself.

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_void};
 use super::declaration::EngineNames;
 use super::offer::keep_back;
 use super::owned::{Bytes, Owned};
-use super::{Result, guard, null, write};
+use super::{Result, guard, guard_execution, null, write};
 use crate::engine_plugin::EnginePlugin;
 use crate::error::PluginError;
 use crate::ffi::{
@@ -13,8 +13,8 @@ use crate::ffi::{
     hipdnnPluginDeviceBuffer_t, hipdnnPluginStatus_t,
 };
 use crate::graph::Graph;
-use crate::log;
 use crate::wire::{self, Knob, KnobSetting};
+use crate::{fork, log};
 
 pub(super) type Handle<P> = Owned<<P as EnginePlugin>::Handle, { u64::from_be_bytes(*b"hipdnn-h") }>;
 pub(super) type Plan<P> = Owned<<P as EnginePlugin>::Plan, { u64::from_be_bytes(*b"hipdnn-p") }>;
@@ -69,6 +69,7 @@ pub unsafe fn create<P: EnginePlugin>(handle: *mut hipdnnEnginePluginHandle_t) -
         if handle.is_null() {
             return Err(null("handle"));
         }
+        fork::protect(P::LOCKS);
         let made = Handle::<P>::give(P::create_handle()?);
         // SAFETY: `handle` is not null, so it is valid for a write.
         unsafe { write(handle, made) };
@@ -300,7 +301,7 @@ pub unsafe fn execute_op_graph<P: EnginePlugin>(
     device_buffers: *const hipdnnPluginDeviceBuffer_t,
     num_device_buffers: u32,
 ) -> hipdnnPluginStatus_t {
-    guard(|| {
+    guard_execution(|| {
         // SAFETY: `handle` and `execution_context` are null or live objects of this plugin.
         let (handle, plan) = unsafe {
             (

@@ -13,11 +13,11 @@ use crate::ffi::{
 };
 use crate::graph::Graph;
 use crate::heuristic_plugin::HeuristicPlugin;
-use crate::wire;
+use crate::{fork, lock, wire};
 
 /// A handle, which has no state before the host says what device it is for.
 type Handle<P> =
-    Owned<Mutex<Option<Arc<<P as HeuristicPlugin>::Handle>>>, { u64::from_be_bytes(*b"heur-hdl") }>;
+    Owned<lock::Mutex<Option<Arc<<P as HeuristicPlugin>::Handle>>>, { u64::from_be_bytes(*b"heur-hdl") }>;
 type Descriptor<P> = Owned<Mutex<Choice<P>>, { u64::from_be_bytes(*b"heur-pol") }>;
 
 /// What one policy is asked once.
@@ -31,7 +31,7 @@ pub(super) struct Choice<P: HeuristicPlugin> {
 }
 
 /// What the host sets is whole at any time, also when a policy panicked.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -94,7 +94,8 @@ pub unsafe fn create_heuristic_handle<P: HeuristicPlugin>(
         if out_handle.is_null() {
             return Err(null("out_handle"));
         }
-        let made = Handle::<P>::give(Mutex::new(None));
+        fork::protect(&fork::List::EMPTY);
+        let made = Handle::<P>::give(lock::Mutex::new(None));
         // SAFETY: `out_handle` is not null, so it is valid for a write.
         unsafe { write(out_handle, made) };
         Ok(())
@@ -130,7 +131,7 @@ pub unsafe fn set_device_properties<P: HeuristicPlugin>(
         let device =
             wire::read_device_properties(bytes).map_err(|error| PluginError::invalid_value(error.0))?;
         let state = Arc::new(P::create_handle(&device)?);
-        *lock(handle) = Some(state);
+        *handle.lock() = Some(state);
         Ok(())
     })
 }
@@ -151,7 +152,7 @@ pub unsafe fn create_policy_descriptor<P: HeuristicPlugin>(
             return Err(null("out_desc"));
         }
         let policy = PolicyNames::<P>::POLICIES.position(policy_id).ok_or_else(|| unknown::<P>(policy_id))?;
-        let handle = lock(handle).clone().ok_or_else(|| {
+        let handle = handle.lock().clone().ok_or_else(|| {
             PluginError::not_initialized(
                 "plugin_handle has no device, expected its properties to be set first",
             )
@@ -206,7 +207,7 @@ pub unsafe fn set_engine_ids<P: HeuristicPlugin>(
                 "engine_ids[{at}] is {id}, expected each id once"
             )));
         }
-        let mut choice = lock(choice);
+        let mut choice = locked(choice);
         (choice.engines, choice.order) = (Some(ids), None);
         Ok(())
     })
@@ -226,7 +227,7 @@ pub unsafe fn set_serialized_graph<P: HeuristicPlugin>(
             unsafe { (Descriptor::<P>::borrow("desc", desc)?, bytes("serialized_graph", serialized_graph)?) };
         let graph = wire::read(bytes)
             .map_err(|error| PluginError::invalid_value(format!("serialized_graph: {error}")))?;
-        let mut choice = lock(choice);
+        let mut choice = locked(choice);
         (choice.graph, choice.order) = (Some(graph), None);
         Ok(())
     })
@@ -246,7 +247,7 @@ pub unsafe fn finalize_policy<P: HeuristicPlugin>(
         if out_applied.is_null() {
             return Err(null("out_applied"));
         }
-        let mut choice = lock(choice);
+        let mut choice = locked(choice);
         // What an earlier answer was must not be taken for that of a policy that fails now.
         choice.order = None;
         let missing = |what: &str| PluginError::not_initialized(format!("desc has no {what}, expected one"));
@@ -286,7 +287,7 @@ pub unsafe fn get_sorted_engine_ids<P: HeuristicPlugin>(
         if num_engines.is_null() {
             return Err(null("num_engines"));
         }
-        let choice = lock(choice);
+        let choice = locked(choice);
         let order = choice
             .order
             .as_deref()

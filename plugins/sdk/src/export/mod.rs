@@ -25,13 +25,20 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::error::PluginError;
 use crate::ffi::{HIPDNN_PLUGIN_STATUS_SUCCESS, hipdnnPluginStatus_t};
-use crate::last_error;
+use crate::{cancel, last_error};
 
 type Result<T> = std::result::Result<T, PluginError>;
 
-/// Runs the body of a C function and turns what it ends with into a status.
+/// Runs the body of a C function and turns what it ends with into a status. The thread cannot be cancelled meanwhile.
 #[inline]
 fn guard(body: impl FnOnce() -> Result<()>) -> hipdnnPluginStatus_t {
+    let _off = cancel::disable();
+    guard_execution(body)
+}
+
+/// The same for an execution, which costs less than to say that the thread cannot be cancelled.
+#[inline]
+fn guard_execution(body: impl FnOnce() -> Result<()>) -> hipdnnPluginStatus_t {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => HIPDNN_PLUGIN_STATUS_SUCCESS,
         Ok(Err(error)) => failed(&error),

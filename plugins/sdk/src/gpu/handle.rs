@@ -2,13 +2,13 @@
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::PluginError;
 use crate::cuda::{self, Cuda, EnteredContext};
 use crate::ffi::hipStream_t;
 use crate::gpu::Gpu;
 use crate::hip::{EnteredDevice, Hip};
+use crate::lock::{Mutex, OnceLock};
 
 /// A handle of the host's: the stream of later executions, and what a plugin has on each device that the handle worked on.
 ///
@@ -124,7 +124,7 @@ impl<T> Handle<T> {
             return Ok(device);
         }
         // Nothing is behind the lock but the right to add a device.
-        let _one_at_a_time = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = self.opening.lock();
         match self.find(&is_it) {
             Ok(device) => Ok(device),
             Err(end) => {

@@ -2,12 +2,12 @@
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::PluginError;
 use crate::ffi::hipStream_t;
 use crate::gpu::workspace::Workspace;
 use crate::gpu::{Event, Gpu};
+use crate::lock::{Mutex, MutexGuard};
 
 /// Above so many bytes an execution has to bring the workspace: that is memory which programs share between plans.
 const LARGE: usize = 64 << 20;
@@ -125,7 +125,7 @@ impl PlanMemory {
 
     fn lock(&self) -> MutexGuard<'_, Buffers> {
         // The lists are whole at any time.
-        self.buffers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.buffers.lock()
     }
 
     /// A buffer that nobody else has, and that work on this stream may use.
@@ -264,7 +264,7 @@ impl Drop for Taken<'_> {
 
 impl Drop for PlanMemory {
     fn drop(&mut self) {
-        let buffers = self.buffers.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let buffers = self.buffers.get_mut();
         if buffers.free.is_empty() && buffers.retired.is_empty() {
             return;
         }

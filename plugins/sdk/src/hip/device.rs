@@ -2,10 +2,10 @@
 
 use std::ffi::c_int;
 use std::marker::PhantomData;
-use std::sync::OnceLock;
 
 use super::{Hip, HipError};
 use crate::Refusal;
+use crate::lock::OnceLock;
 
 /// A device that is this thread's until this is dropped; then the thread has the one that it had before.
 #[derive(Debug)]

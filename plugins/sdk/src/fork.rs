@@ -1,0 +1,285 @@
+//! What a forked child finds of a library or plugin whose threads went on while the process forked.
+//!
+//! The child has one thread, and all memory as it was at that moment. So the thread that forks first takes every lock of a list, always in
+//! the same order, and gives them back in parent and child: what they protect is whole. Before that it waits for threads that are in the
+//! system's loader, which has locks of its own. Locks that are not in the list, those of objects, are recognized by the child as its
+//! parent's ([`lock`](crate::lock)).
+//!
+//! Each library has its own list and calls [`protect`] once, plugins when their first handle is made. The system calls plugins before the
+//! library that loaded them, so a plugin may log while it has its locks.
+
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::time::Duration;
+use std::{mem, ptr};
+
+use crate::dynlib::guard;
+use crate::lock::{Condvar, Mutex, OnceLock};
+
+/// How long a fork waits for threads that are in the loader: one of them may be waiting for the thread that forks.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a taken lock has for a word: 1, and from bit 2 on how many forks lie between this process and the one that loaded this library.
+static WORD: AtomicU32 = AtomicU32::new(1);
+
+/// The thread that forks, while it holds the locks of the list; else 0.
+static FORKING: AtomicUsize = AtomicUsize::new(0);
+
+/// What is to be held during a fork. Each lock is listed before those that a thread may take while it has it.
+pub struct List {
+    /// The locks, in the order in which they are taken.
+    pub locks: &'static [&'static dyn Held],
+    /// What the child does then, in this order.
+    pub in_child: &'static [fn()],
+}
+
+impl List {
+    /// No locks.
+    pub const EMPTY: Self = Self { locks: &[], in_child: &[] };
+}
+
+/// Something that is held during a fork.
+pub trait Held: Sync {
+    /// Takes it.
+    fn hold(&self);
+    /// Gives it back. Only the thread that holds it calls this.
+    fn release(&self);
+}
+
+impl<T: Held, const N: usize> Held for [T; N] {
+    fn hold(&self) {
+        self.iter().for_each(Held::hold);
+    }
+
+    fn release(&self) {
+        self.iter().for_each(Held::release);
+    }
+}
+
+static LIST: AtomicPtr<List> = AtomicPtr::new(ptr::null_mut());
+
+/// The word of a lock that is taken in this process.
+#[inline]
+pub fn word() -> u32 {
+    WORD.load(Ordering::Relaxed)
+}
+
+/// Whether this process was forked off the one that loaded this library.
+pub fn is_child() -> bool {
+    word() != 1
+}
+
+/// Whether this thread holds the locks of the list for a fork. What runs beside it then, handlers of the program, may use the library.
+#[inline]
+pub(crate) fn is_forking() -> bool {
+    let forking = FORKING.load(Ordering::Relaxed);
+    forking != 0 && forking == own_thread()
+}
+
+/// A number for this thread, which it keeps in a forked child.
+fn own_thread() -> usize {
+    // SAFETY: the call has no arguments and cannot fail.
+    unsafe { libc::pthread_self() as usize }
+}
+
+/// Has every fork from now on hold what is in the list. Later calls do nothing. Where the system has no memory for its functions, forks go
+/// on as before.
+pub fn protect(list: &'static List) {
+    static DONE: OnceLock<()> = OnceLock::new();
+    DONE.get_or_init(|| {
+        LIST.store(ptr::from_ref(list).cast_mut(), Ordering::Release);
+        // SAFETY: the functions may be called at every fork until this library is unloaded, and the system forgets them then.
+        unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
+    });
+}
+
+/// The locks of this module and of others of this crate.
+const OWN: [&dyn Held; 1] = [&guard::TAKING];
+
+fn list() -> Option<&'static List> {
+    // SAFETY: it is null or what `protect` was given, which is there for ever.
+    unsafe { LIST.load(Ordering::Acquire).as_ref() }
+}
+
+fn locks() -> impl DoubleEndedIterator<Item = &'static dyn Held> {
+    OWN.into_iter().chain(list().into_iter().flat_map(|list| list.locks.iter().copied()))
+}
+
+extern "C" fn before() {
+    hold_loader();
+    locks().for_each(Held::hold);
+    FORKING.store(own_thread(), Ordering::Relaxed);
+}
+
+extern "C" fn in_parent() {
+    FORKING.store(0, Ordering::Relaxed);
+    locks().rev().for_each(Held::release);
+    Held::release(&IN_LOADER);
+}
+
+extern "C" fn in_child() {
+    FORKING.store(0, Ordering::Relaxed);
+    WORD.fetch_add(4, Ordering::Relaxed);
+    locks().rev().for_each(Held::release);
+    Held::release(&IN_LOADER);
+    // The others are not in this process.
+    let own = own_thread();
+    IN_LOADER.lock().retain(|thread| *thread == own);
+    for after in list().into_iter().flat_map(|list| list.in_child) {
+        after();
+    }
+}
+
+/// The threads that are in the loader.
+static IN_LOADER: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+/// Told when a thread leaves the loader.
+static LEFT: Condvar = Condvar::new();
+
+/// While it lives this thread is in the loader, and no other thread forks.
+pub(crate) struct Loader(());
+
+impl Loader {
+    /// Enters the loader. The thread has no lock that is in a list.
+    pub(crate) fn enter() -> Self {
+        IN_LOADER.lock().push(own_thread());
+        Self(())
+    }
+}
+
+impl Drop for Loader {
+    fn drop(&mut self) {
+        let own = own_thread();
+        let mut threads = IN_LOADER.lock();
+        if let Some(place) = threads.iter().rposition(|thread| *thread == own) {
+            threads.swap_remove(place);
+        }
+        drop(threads);
+        LEFT.notify_all();
+    }
+}
+
+/// Waits until no other thread is in the loader, and keeps them out.
+fn hold_loader() {
+    let own = own_thread();
+    let threads = IN_LOADER.lock();
+    let others = |threads: &mut Vec<usize>| threads.iter().any(|thread| *thread != own);
+    let (threads, _) = LEFT.wait_while_for(threads, PATIENCE, others);
+    // Given back in parent and child.
+    mem::forget(threads);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd;
+
+    use super::*;
+
+    #[derive(Debug, Default, PartialEq)]
+    struct Text(String);
+
+    static LISTED: Mutex<Text> = Mutex::new(Text(String::new()));
+    static OBJECT: Mutex<Text> = Mutex::new(Text(String::new()));
+    static VALUE: OnceLock<u32> = OnceLock::new();
+    static CHILDREN: AtomicUsize = AtomicUsize::new(0);
+    static TESTED: List =
+        List { locks: &[&LISTED], in_child: &[|| _ = CHILDREN.fetch_add(1, Ordering::Relaxed)] };
+
+    /// What a forked child answers; false also where it hangs.
+    fn in_fork(f: impl FnOnce() -> bool) -> bool {
+        let mut status = -1;
+        // SAFETY: the child runs on a copy of this thread's stack, and ends without going back to the tests.
+        unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                libc::alarm(20);
+                libc::_exit(i32::from(!f()));
+            }
+            assert!(child > 0);
+            libc::waitpid(child, &raw mut status, 0);
+        }
+        status == 0
+    }
+
+    /// Runs `f` while another thread has what `hold` takes.
+    fn beside<T>(hold: impl FnOnce() -> T + Send, f: impl FnOnce()) {
+        let (there, over) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let _held = hold();
+                there.wait();
+                over.wait();
+            });
+            there.wait();
+            f();
+            over.wait();
+        });
+    }
+
+    #[test]
+    fn a_child_finds_what_is_listed_whole_and_the_rest_anew() {
+        protect(&TESTED);
+        let change = || {
+            let mut text = LISTED.lock();
+            text.0.push_str("half ");
+            std::thread::sleep(Duration::from_millis(100));
+            text.0.push_str("whole");
+        };
+        std::thread::scope(|scope| {
+            let (began, begins) = std::io::pipe().unwrap();
+            scope.spawn(move || {
+                drop(begins);
+                change();
+            });
+            // The fork comes while the text is half written.
+            let mut one = [0_u8];
+            // SAFETY: the byte is there to be written.
+            unsafe { libc::read(began.as_raw_fd(), one.as_mut_ptr().cast(), 1) };
+            std::thread::sleep(Duration::from_millis(20));
+            assert!(in_fork(|| LISTED.lock().0 == "half whole" && CHILDREN.load(Ordering::Relaxed) == 1));
+        });
+        OBJECT.lock().0.push_str("half");
+        beside(
+            || OBJECT.lock(),
+            || {
+                assert!(in_fork(
+                    || is_child() && OBJECT.try_lock().is_some_and(|text| *text == Text::default())
+                ))
+            },
+        );
+        assert_eq!(OBJECT.lock().0, "half");
+        // A child of a child, too.
+        beside(|| OBJECT.lock(), || assert!(in_fork(|| in_fork(|| OBJECT.lock().0.is_empty()))));
+        // A value whose maker is not in the child.
+        std::thread::scope(|scope| {
+            let (made, makes) = std::io::pipe().unwrap();
+            scope.spawn(|| {
+                VALUE.get_or_init(|| {
+                    drop(makes);
+                    std::thread::sleep(Duration::from_millis(200));
+                    1
+                })
+            });
+            let mut one = [0_u8];
+            // SAFETY: the byte is there to be written.
+            unsafe { libc::read(made.as_raw_fd(), one.as_mut_ptr().cast(), 1) };
+            assert!(in_fork(|| VALUE.get().is_none() && *VALUE.get_or_init(|| 2) == 2));
+            assert_eq!(VALUE.get_or_init(|| 3), &1);
+        });
+        assert!(!is_child());
+    }
+
+    #[test]
+    fn a_fork_waits_for_the_loader_and_keeps_others_out() {
+        protect(&TESTED);
+        std::thread::scope(|scope| {
+            let loader = Loader::enter();
+            let forks = scope.spawn(|| in_fork(|| IN_LOADER.lock().is_empty()));
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(!forks.is_finished());
+            drop(loader);
+            assert!(forks.join().unwrap());
+        });
+        // The thread that forks may be in it.
+        let _loader = Loader::enter();
+        assert!(in_fork(|| IN_LOADER.lock().len() == 1));
+    }
+}

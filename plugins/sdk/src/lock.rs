@@ -1,0 +1,408 @@
+//! Locks for any thread, also one that a plugin has started and waits for, and for forked children.
+//!
+//! While the loader opens or closes a library it holds its own lock, and a library's initializer or destructor may wait for a
+//! thread. So such a thread must not need the loader: a lock here is a word in memory and needs nothing of a thread. Waiting for one
+//! reaches no cancellation point either.
+//!
+//! The word says in which process the lock was taken ([`fork`](crate::fork)). A child knows by that a lock of a thread that exists in its
+//! parent only, and takes it over: what the lock protects may be half changed, so it begins anew and the old content leaks.
+
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::ops::{Deref, DerefMut};
+use std::ptr;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::fork;
+
+/// The word of an open lock. That of a taken one is [`fork::word`], with [`AWAITED`] where a thread sleeps until it is given back.
+const OPEN: u32 = 0;
+/// The bit that says that a thread sleeps.
+const AWAITED: u32 = 2;
+/// The word of a value that is there for good.
+const DONE: u32 = AWAITED;
+
+/// How often a thread looks at a lock before it sleeps.
+const LOOKS: u32 = 100;
+
+/// Sleeps while the word is this, or for so long, or for no reason.
+fn sleep_while(word: &AtomicU32, value: u32, patience: Option<Duration>) {
+    let time = patience.map(|patience| libc::timespec {
+        tv_sec: libc::time_t::try_from(patience.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: libc::c_long::from(patience.subsec_nanos() as i32),
+    });
+    let time = time.as_ref().map_or(ptr::null(), ptr::from_ref);
+    let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: the word is there during the call, and the time is null or one.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, time) };
+}
+
+/// Wakes as many threads that sleep at a word.
+fn wake(word: &AtomicU32, count: i32) {
+    let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: the kernel uses the address to find threads and reads nothing.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, count) };
+}
+
+/// Whether a word was written by a thread that exists in a parent of this process only.
+fn is_of_parent(word: u32, own: u32) -> bool {
+    (word ^ own) & !AWAITED != 0
+}
+
+/// A mutex without poisoning: a panic in one call must not disable an object for all others.
+#[derive(Default)]
+pub struct Mutex<T> {
+    word: AtomicU32,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: one thread at a time uses the value.
+unsafe impl<T: Send> Send for Mutex<T> {}
+// SAFETY: the lock gives the value to one thread at a time.
+unsafe impl<T: Send> Sync for Mutex<T> {}
+
+impl<T> fmt::Debug for Mutex<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Mutex")
+    }
+}
+
+impl<T> Mutex<T> {
+    /// An open lock.
+    pub const fn new(value: T) -> Self {
+        Self { word: AtomicU32::new(OPEN), value: UnsafeCell::new(value) }
+    }
+
+    /// The value, where nobody else can have the lock.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut()
+    }
+
+    fn take_if_open(&self) -> bool {
+        self.word.compare_exchange(OPEN, fork::word(), Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    fn give_back(&self) {
+        if self.word.swap(OPEN, Ordering::Release) & AWAITED != 0 {
+            wake(&self.word, 1);
+        }
+    }
+
+    fn guard(&self, is_nested: bool) -> MutexGuard<'_, T> {
+        MutexGuard { mutex: self, is_nested, not_send: PhantomData }
+    }
+}
+
+impl<T: Default> Mutex<T> {
+    /// Waits for the lock.
+    #[inline]
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        if self.take_if_open() { self.guard(false) } else { self.wait() }
+    }
+
+    /// Takes the lock if nobody has it.
+    #[inline]
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        if self.take_if_open() { Some(self.guard(false)) } else { self.take_unusual() }
+    }
+
+    /// Waits for the lock, but no longer than this.
+    pub fn try_lock_for(&self, patience: Duration) -> Option<MutexGuard<'_, T>> {
+        self.wait_until(Some(Instant::now() + patience))
+    }
+
+    /// Takes a lock that is not open, where another thread need not give it back: one of a thread of the parent, or one that this thread
+    /// holds for its fork.
+    #[cold]
+    fn take_unusual(&self) -> Option<MutexGuard<'_, T>> {
+        let (word, own) = (self.word.load(Ordering::Relaxed), fork::word());
+        if word == OPEN {
+            return None;
+        }
+        if fork::is_forking() {
+            return Some(self.guard(true));
+        }
+        let exchange = |word| self.word.compare_exchange(word, own, Ordering::Acquire, Ordering::Relaxed);
+        if !is_of_parent(word, own) || exchange(word).is_err() {
+            return None;
+        }
+        // SAFETY: this thread has the lock. The old value may be half changed, so it is not dropped.
+        unsafe { self.value.get().write(T::default()) };
+        Some(self.guard(false))
+    }
+
+    #[cold]
+    fn wait(&self) -> MutexGuard<'_, T> {
+        loop {
+            if let Some(guard) = self.wait_until(None) {
+                return guard;
+            }
+        }
+    }
+
+    fn wait_until(&self, end: Option<Instant>) -> Option<MutexGuard<'_, T>> {
+        let mut looks = 0;
+        loop {
+            if let Some(guard) = self.try_lock() {
+                if looks > LOOKS {
+                    // Other threads may sleep, too.
+                    self.word.fetch_or(AWAITED, Ordering::Relaxed);
+                }
+                return Some(guard);
+            }
+            let patience = end.map(|end| end.saturating_duration_since(Instant::now()));
+            if patience.is_some_and(|patience| patience.is_zero()) {
+                return None;
+            }
+            let word = self.word.load(Ordering::Relaxed);
+            if looks < LOOKS && word & AWAITED == 0 {
+                looks += 1;
+                std::hint::spin_loop();
+                continue;
+            }
+            looks = LOOKS + 1;
+            let awaited = word | AWAITED;
+            let says = |word| self.word.compare_exchange(word, awaited, Ordering::Relaxed, Ordering::Relaxed);
+            if word != OPEN && (word == awaited || says(word).is_ok()) {
+                sleep_while(&self.word, awaited, patience);
+            }
+        }
+    }
+}
+
+impl<T: Default + Send> fork::Held for Mutex<T> {
+    fn hold(&self) {
+        // Given back by `release`.
+        std::mem::forget(self.lock());
+    }
+
+    fn release(&self) {
+        self.give_back();
+    }
+}
+
+/// The right to the value, given back when this is dropped.
+pub struct MutexGuard<'a, T> {
+    mutex: &'a Mutex<T>,
+    /// Whether this thread had the lock already, for its fork.
+    is_nested: bool,
+    not_send: PhantomData<*const ()>,
+}
+
+// SAFETY: it gives out no more than a reference to the value.
+unsafe impl<T: Sync> Sync for MutexGuard<'_, T> {}
+
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: this thread has the lock.
+        unsafe { &*self.mutex.value.get() }
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: this thread has the lock, and the guard is borrowed for as long.
+        unsafe { &mut *self.mutex.value.get() }
+    }
+}
+
+impl<T> Drop for MutexGuard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.is_nested {
+            self.mutex.give_back();
+        }
+    }
+}
+
+/// What threads that have a lock wait for.
+#[derive(Debug, Default)]
+pub struct Condvar {
+    /// How often threads were woken.
+    times: AtomicU32,
+}
+
+impl Condvar {
+    /// Nobody waits for it.
+    pub const fn new() -> Self {
+        Self { times: AtomicU32::new(0) }
+    }
+
+    fn wait_for<'a, T: Default>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        patience: Option<Duration>,
+    ) -> MutexGuard<'a, T> {
+        let (mutex, times) = (guard.mutex, self.times.load(Ordering::Relaxed));
+        drop(guard);
+        sleep_while(&self.times, times, patience);
+        mutex.lock()
+    }
+
+    /// Lets go of the lock until it is told, and perhaps earlier.
+    pub fn wait<'a, T: Default>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        self.wait_for(guard, None)
+    }
+
+    /// Waits while `condition` holds, but no longer than this. The second result is whether it still holds.
+    pub fn wait_while_for<'a, T: Default>(
+        &self,
+        mut guard: MutexGuard<'a, T>,
+        patience: Duration,
+        mut condition: impl FnMut(&mut T) -> bool,
+    ) -> (MutexGuard<'a, T>, bool) {
+        let end = Instant::now() + patience;
+        while condition(&mut guard) {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return (guard, true);
+            }
+            guard = self.wait_for(guard, Some(left));
+        }
+        (guard, false)
+    }
+
+    /// Wakes one thread that waits.
+    pub fn notify_one(&self) {
+        self.times.fetch_add(1, Ordering::Relaxed);
+        wake(&self.times, 1);
+    }
+
+    /// Wakes all threads that wait.
+    pub fn notify_all(&self) {
+        self.times.fetch_add(1, Ordering::Relaxed);
+        wake(&self.times, i32::MAX);
+    }
+}
+
+/// A value that is made once. A child makes it anew where a thread of its parent was at it.
+pub struct OnceLock<T> {
+    word: AtomicU32,
+    value: UnsafeCell<MaybeUninit<T>>,
+    owns: PhantomData<T>,
+}
+
+// SAFETY: the thread that makes the value may be another than the one that drops it.
+unsafe impl<T: Send> Send for OnceLock<T> {}
+// SAFETY: the value is written by one thread before others see it, and only shared from then on.
+unsafe impl<T: Send + Sync> Sync for OnceLock<T> {}
+
+impl<T> Default for OnceLock<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for OnceLock<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OnceLock").field(&self.get()).finish()
+    }
+}
+
+impl<T: Clone> Clone for OnceLock<T> {
+    fn clone(&self) -> Self {
+        let copy = Self::new();
+        if let Some(value) = self.get() {
+            let _ = copy.set(value.clone());
+        }
+        copy
+    }
+}
+
+impl<T> OnceLock<T> {
+    /// No value.
+    pub const fn new() -> Self {
+        let value = UnsafeCell::new(MaybeUninit::uninit());
+        Self { word: AtomicU32::new(OPEN), value, owns: PhantomData }
+    }
+
+    /// The value, if it was made.
+    #[inline]
+    pub fn get(&self) -> Option<&T> {
+        if self.word.load(Ordering::Acquire) != DONE {
+            return None;
+        }
+        // SAFETY: the value was written before the word, and nobody writes it again.
+        Some(unsafe { (*self.value.get()).assume_init_ref() })
+    }
+
+    /// Sets the value.
+    ///
+    /// # Errors
+    /// The value, where there was one already.
+    pub fn set(&self, value: T) -> Result<(), T> {
+        let mut value = Some(value);
+        self.get_or_make(&mut || value.take());
+        value.map_or(Ok(()), Err)
+    }
+
+    /// The value, made by `make` where there is none. Other threads wait meanwhile; a panic leaves it unmade.
+    #[inline]
+    pub fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
+        match self.get() {
+            Some(value) => value,
+            None => self.init(make),
+        }
+    }
+
+    #[cold]
+    fn init(&self, make: impl FnOnce() -> T) -> &T {
+        let mut make = Some(make);
+        loop {
+            if let Some(value) = self.get_or_make(&mut || make.take().map(|make| make())) {
+                return value;
+            }
+        }
+    }
+
+    /// The value, made by `make` unless another thread is faster.
+    fn get_or_make(&self, make: &mut dyn FnMut() -> Option<T>) -> Option<&T> {
+        loop {
+            let (word, own) = (self.word.load(Ordering::Acquire), fork::word());
+            let exchange = |new| self.word.compare_exchange(word, new, Ordering::Acquire, Ordering::Relaxed);
+            if word == DONE {
+                return self.get();
+            } else if word == OPEN || is_of_parent(word, own) {
+                if exchange(own).is_ok() {
+                    let mut making = Making { word: &self.word, end: OPEN };
+                    let value = make()?;
+                    // SAFETY: only the thread that has written its word here writes the value, once.
+                    unsafe { (*self.value.get()).write(value) };
+                    making.end = DONE;
+                }
+            } else if word & AWAITED != 0 || exchange(word | AWAITED).is_ok() {
+                sleep_while(&self.word, word | AWAITED, None);
+            }
+        }
+    }
+}
+
+impl<T> Drop for OnceLock<T> {
+    fn drop(&mut self) {
+        if *self.word.get_mut() == DONE {
+            // SAFETY: the value was written and is dropped once.
+            unsafe { self.value.get_mut().assume_init_drop() };
+        }
+    }
+}
+
+/// Says that a value is made, or after a panic that it is not.
+struct Making<'a> {
+    word: &'a AtomicU32,
+    end: u32,
+}
+
+impl Drop for Making<'_> {
+    fn drop(&mut self) {
+        if self.word.swap(self.end, Ordering::Release) & AWAITED != 0 {
+            wake(self.word, i32::MAX);
+        }
+    }
+}

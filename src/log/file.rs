@@ -1,0 +1,189 @@
+//! Files that lines are written to for as long as the process runs.
+//!
+//! The program knows nothing of their descriptors: a daemon that closes all of them makes their numbers those of other files. So before
+//! each write the file is recognized, by its device and inode, and opened anew where the number is another's. No lock is taken: several
+//! threads write whole lines at once.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Error, ErrorKind, Result};
+use std::mem::MaybeUninit;
+use std::os::fd::{FromRawFd, IntoRawFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use hipdnn_plugin_sdk::cancel;
+
+/// A file, and what it is known by.
+pub struct LogFile {
+    /// From the root, so that it stays the same when the program goes elsewhere.
+    path: PathBuf,
+    /// Never null and never freed: threads may be at it. There is one for each time that the file was opened.
+    opened: AtomicPtr<Opened>,
+}
+
+struct Opened {
+    file: RawFd,
+    device: libc::dev_t,
+    inode: libc::ino_t,
+    is_pipe: bool,
+}
+
+impl Opened {
+    fn new(path: &Path) -> Result<&'static Self> {
+        // A pipe that nothing reads is an error and not a wait.
+        let file = OpenOptions::new().create(true).append(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+        let file = file.into_raw_fd();
+        let stat = stat(file)?;
+        // SAFETY: the descriptor is open. Lines are not lost where a reader is slow, so writing waits.
+        unsafe { libc::fcntl(file, libc::F_SETFL, libc::O_APPEND) };
+        let is_pipe = stat.st_mode & libc::S_IFMT == libc::S_IFIFO;
+        let opened = Self { file, device: stat.st_dev, inode: stat.st_ino, is_pipe };
+        Ok(Box::leak(Box::new(opened)))
+    }
+
+    /// Whether the descriptor is still that of the file.
+    fn is_there(&self) -> bool {
+        stat(self.file).is_ok_and(|stat| (stat.st_dev, stat.st_ino) == (self.device, self.inode))
+    }
+}
+
+fn stat(file: RawFd) -> Result<libc::stat> {
+    let mut stat = MaybeUninit::uninit();
+    // SAFETY: the struct is written by the call where that succeeds.
+    match unsafe { libc::fstat(file, stat.as_mut_ptr()) } {
+        // SAFETY: the call has succeeded.
+        0 => Ok(unsafe { stat.assume_init() }),
+        _ => Err(Error::last_os_error()),
+    }
+}
+
+impl LogFile {
+    /// Opens a file to which lines are appended, and makes its folders.
+    ///
+    /// # Errors
+    /// Why it cannot be written.
+    pub fn open(path: &Path) -> Result<Self> {
+        let _off = cancel::disable();
+        let path = std::path::absolute(path)?;
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        let opened = Opened::new(&path)?;
+        Ok(Self { path, opened: AtomicPtr::new(ptr::from_ref(opened).cast_mut()) })
+    }
+
+    /// The file's path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn opened(&self) -> &'static Opened {
+        // SAFETY: it was leaked, whole, before it was stored.
+        unsafe { &*self.opened.load(Ordering::Acquire) }
+    }
+
+    /// Opens the file anew where the program has closed it. Whether it is another one then: the old one has gone from its path.
+    ///
+    /// # Errors
+    /// Why it cannot be written.
+    pub fn renew(&self) -> Result<bool> {
+        let old = self.opened();
+        if old.is_there() {
+            return Ok(false);
+        }
+        let _off = cancel::disable();
+        let new = Opened::new(&self.path)?;
+        let (from, to) = (ptr::from_ref(old).cast_mut(), ptr::from_ref(new).cast_mut());
+        if self.opened.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            // SAFETY: another thread was faster, and the descriptor is this call's own.
+            drop(unsafe { File::from_raw_fd(new.file) });
+        }
+        Ok((new.device, new.inode) != (old.device, old.inode))
+    }
+
+    /// Writes bytes at once, so that lines of several threads do not mix.
+    ///
+    /// # Errors
+    /// Why not all could be written, with those that could not.
+    pub fn write<'a>(&self, bytes: &'a [u8]) -> std::result::Result<(), (&'a [u8], Error)> {
+        let _off = cancel::disable();
+        self.renew().map_err(|error| (bytes, error))?;
+        let opened = self.opened();
+        let _ignored = opened.is_pipe.then(Ignored::begin);
+        write_to(opened.file, bytes)
+    }
+
+    /// Empties the file. What is no plain file has no length.
+    pub fn empty(&self) {
+        // SAFETY: the call takes any number for a descriptor.
+        unsafe { libc::ftruncate(self.opened().file, 0) };
+    }
+}
+
+/// Writes bytes to an open descriptor.
+///
+/// # Errors
+/// Why not all could be written, with those that could not.
+pub fn write_to(file: RawFd, mut bytes: &[u8]) -> std::result::Result<(), (&[u8], Error)> {
+    while !bytes.is_empty() {
+        // SAFETY: the bytes are there to be read. A file that the program has closed is an error like any other.
+        let written = unsafe { libc::write(file, bytes.as_ptr().cast(), bytes.len()) };
+        match usize::try_from(written) {
+            Ok(0) => return Err((bytes, ErrorKind::WriteZero.into())),
+            Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
+            Err(_) => match Error::last_os_error() {
+                error if error.kind() == ErrorKind::Interrupted => {}
+                error => return Err((bytes, error)),
+            },
+        }
+    }
+    Ok(())
+}
+
+/// While it lives, writing to a pipe that nothing reads is an error of this thread's and no signal to the process.
+struct Ignored {
+    /// The signals that the thread had blocked, and whether one was on its way to it.
+    before: libc::sigset_t,
+    was_pending: bool,
+}
+
+fn pipe_signal() -> libc::sigset_t {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: the calls write the set.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigaddset(set.as_mut_ptr(), libc::SIGPIPE);
+        set.assume_init()
+    }
+}
+
+fn is_pending() -> bool {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: the first call writes the set where it succeeds, and the second reads it.
+    unsafe { libc::sigpending(set.as_mut_ptr()) == 0 && libc::sigismember(set.as_ptr(), libc::SIGPIPE) == 1 }
+}
+
+impl Ignored {
+    fn begin() -> Self {
+        let was_pending = is_pending();
+        let mut before = pipe_signal();
+        // SAFETY: the first set is read and the other written.
+        unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &pipe_signal(), &raw mut before) };
+        Self { before, was_pending }
+    }
+}
+
+impl Drop for Ignored {
+    fn drop(&mut self) {
+        let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: sets and time are there to be read. The signal that is taken is the write's own: none was there before.
+        unsafe {
+            if !self.was_pending && is_pending() {
+                libc::sigtimedwait(&pipe_signal(), ptr::null_mut(), &now);
+            }
+            libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, ptr::null_mut());
+        }
+    }
+}
