@@ -64,7 +64,10 @@ impl Add for Truth {
     }
 }
 
-#[expect(clippy::suspicious_arithmetic_impl, reason = "a difference of truth values is 0 where they are equal")]
+#[expect(
+    clippy::suspicious_arithmetic_impl,
+    reason = "a difference of truth values is 0 where they are equal"
+)]
 impl Sub for Truth {
     type Output = Self;
     fn sub(self, other: Self) -> Self {
