@@ -65,7 +65,7 @@ def without_empty(nodes: Sequence[Node], wanted: set[int]) -> tuple[list[Node], 
             mode, number = _value(node, key)
             ones = (1,) * len(tensor.dim or ())
             last += 1
-            value = Tensor(tensor._owner, last, dim=ones, stride=ones, data_type=data_type.FLOAT, value=number)
+            value = Tensor(tensor.graph, last, dim=ones, stride=ones, data_type=data_type.FLOAT, value=number)
             made.append(value)
             settings: dict[str, Any] = {"operation": mode}
             inputs = {"in_0": value, "in_1": None, "in_2": None}

@@ -42,8 +42,7 @@ class Tensor(TensorBase):
         value: float | int | None = None,
     ) -> None:
         #: The graph that it is of.
-        self.graph: object = graph
-        self._owner = graph
+        self.graph: Any = graph
         self.name = name
         self.dim = None if dim is None else integers(self._label(), "dim", dim)
         self.stride = None if stride is None else integers(self._label(), "stride", stride)
@@ -71,13 +70,13 @@ class Tensor(TensorBase):
 
     def set_is_virtual(self, is_virtual: bool) -> Tensor:
         """Whether it exists only between nodes."""
-        self._owner._change()
+        self.graph._change()
         self.is_virtual = bool(is_virtual)
         return self
 
     def set_name(self, name: str) -> Tensor:
         """A name for people."""
-        self._owner._change()
+        self.graph._change()
         self.name = name
         return self
 
@@ -87,7 +86,7 @@ class Tensor(TensorBase):
         stride = self.stride
         if stride is not None:
             stride = strides_in_order(dims, stride) if len(stride) == len(dims) else None
-        self._owner._change()
+        self.graph._change()
         # Both in one step: an interrupt leaves a shape with its strides.
         vars(self).update(dim=dims, stride=stride)
         return self
@@ -95,26 +94,26 @@ class Tensor(TensorBase):
     def set_stride(self, stride: Sequence[int]) -> Tensor:
         """The distance in elements of neighbours along each dimension."""
         strides = integers(self._label(), "stride", stride)
-        self._owner._change()
+        self.graph._change()
         self.stride = strides
         return self
 
     def set_data_type(self, data_type: DataTypeLike) -> Tensor:
         """The type of an element."""
-        self._owner._change()
+        self.graph._change()
         self.data_type = to_data_type(data_type)
         return self
 
     def set_is_pass_by_value(self, is_pass_by_value: bool) -> Tensor:
         """Whether it is a number that lies in host memory at an execution."""
-        self._owner._change()
+        self.graph._change()
         self.is_pass_by_value = bool(is_pass_by_value)
         return self
 
     def set_uid(self, uid: int) -> Tensor:
         """The number that an execution may name it by, an integer that no other tensor was given."""
-        self._owner._change()
-        self._owner._give_uid(self, uid)
+        self.graph._change()
+        self.graph._give_uid(self, uid)
         return self
 
     def set_ragged_offset(self, offset: Tensor) -> Tensor:
@@ -122,13 +121,13 @@ class Tensor(TensorBase):
         statistics of attention. Offsets times ``ragged_offset_multiplier`` are elements; each sequence ends within shape and strides."""
         if not isinstance(offset, Tensor) or offset.graph is not self.graph:
             raise GraphError(self._label(), "ragged_offset", f"is {offset!r}, expected a tensor of this graph")
-        self._owner._change()
+        self.graph._change()
         self.ragged_offset = offset
         return self
 
     def set_ragged_offset_multiplier(self, multiplier: int) -> Tensor:
         """How many elements one step of the ragged offsets is."""
-        self._owner._change()
+        self.graph._change()
         self.ragged_offset_multiplier = int(multiplier)
         return self
 
