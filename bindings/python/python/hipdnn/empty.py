@@ -55,7 +55,8 @@ def without_empty(nodes: Sequence[Node], wanted: set[int]) -> tuple[list[Node], 
     tensors = [t for node in nodes for t in (*(of for _, of in node.read()), *node.outputs.values())]
     last = max((t.uid for t in tensors), default=0)
     for node in nodes:
-        written = {key: node.outputs[key] for key in node.kept(wanted) if not is_empty(node.outputs[key])}
+        kept = node.kept(wanted)
+        written = {key: tensor for key, tensor in node.outputs.items() if key in kept and not is_empty(tensor)}
         if not written:
             continue
         if not any(is_empty(tensor) for _, tensor in node.read()):
