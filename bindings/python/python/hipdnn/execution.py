@@ -37,18 +37,27 @@ class Execution(Planning):
         if handle is not None:
             handle._run(self._execute, tensors)
             return
-        self._execute(tensors)
-
-    def _execute(self, tensors: Mapping[Any, Any]) -> None:
-        plan = self._plan
-        if plan is None:
-            plan = self._plan_for(next(iter(dict(tensors).values()), None))
+        plan = self._plan or self._plan_of_first(tensors)
         try:
             plan.execute(tensors)
         except _ELSEWHERE as error:
-            device, plan = self._otherwise(plan, error, tensors, self._choice)
-            # Threads may have arrays on several devices: each found its plan, and the next is tried with the last one.
-            vars(self).update(_device=device, _plan=plan)
+            self._mend(plan, error, tensors)
+
+    def _execute(self, tensors: Mapping[Any, Any]) -> None:
+        plan = self._plan or self._plan_of_first(tensors)
+        try:
+            plan.execute(tensors)
+        except _ELSEWHERE as error:
+            self._mend(plan, error, tensors)
+
+    def _plan_of_first(self, tensors: Mapping[Any, Any]) -> _native.Plan:
+        return self._plan_for(next(iter(dict(tensors).values()), None))
+
+    def _mend(self, plan: _native.Plan, error: _native.Error, tensors: Mapping[Any, Any]) -> None:
+        """Executes otherwise, and keeps the plan that did."""
+        device, plan = self._otherwise(plan, error, tensors, self._choice)
+        # Threads may have arrays on several devices: each found its plan, and the next is tried with the last one.
+        vars(self).update(_device=device, _plan=plan)
 
     def _plan_for(self, array: Any) -> _native.Plan:
         """The plan for the device of an array; the graph is built first where it is not yet."""
