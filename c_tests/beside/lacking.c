@@ -8,7 +8,7 @@
  */
 #include "../every_operation.h"
 
-static void check_row(hipdnnHandle_t handle, const char* type, const char* missing)
+static void check_operation(hipdnnHandle_t handle, const char* type, const char* missing)
 {
     const row* r = ROWS;
     while (strcmp(r->type, type) != 0) {
@@ -37,11 +37,11 @@ static void check_row(hipdnnHandle_t handle, const char* type, const char* missi
 int main(void)
 {
     hipdnnHandle_t handle = make_handle();
-    check_row(handle, "ConvolutionFwdAttributes", NULL);
-    check_row(handle, "LayernormAttributes", "this MIOpen has no miopenLayerNormForward");
-    check_row(handle, "RMSNormAttributes", "this MIOpen has no miopenT5LayerNormForward");
-    check_row(handle, "RMSNormBackwardAttributes", "this MIOpen has no miopenT5LayerNormBackward");
-    check_row(handle, "ReductionAttributes", "this MIOpen has no miopenCreateReduceTensorDescriptor");
+    check_operation(handle, "ConvolutionFwdAttributes", NULL);
+    check_operation(handle, "LayernormAttributes", "this MIOpen has no miopenLayerNormForward");
+    check_operation(handle, "RMSNormAttributes", "this MIOpen has no miopenT5LayerNormForward");
+    check_operation(handle, "RMSNormBackwardAttributes", "this MIOpen has no miopenT5LayerNormBackward");
+    check_operation(handle, "ReductionAttributes", "this MIOpen has no miopenCreateReduceTensorDescriptor");
     CHECK_OK(hipdnnDestroy(handle));
     return check_result();
 }
