@@ -187,6 +187,21 @@ mod tests {
     }
 
     #[test]
+    fn an_attention_without_a_scale_says_so() {
+        use hipdnn_plugin_sdk::graph::operation::Sdpa;
+        let dims = [1, 2, 3, 4];
+        let tensors = [1, 2, 3, 4].map(|uid| Tensor::new(uid, DataType::Float, &dims, &[24, 12, 4, 1]));
+        let told = |attn_scale_value| {
+            let sdpa = Sdpa { attn_scale_value, ..Sdpa::new(1, 2, 3, 4) };
+            let node = Node { name: String::new(), compute_type: DataType::Float, operation: sdpa.into() };
+            let graph = Graph { tensors: tensors.to_vec(), nodes: vec![node], ..Graph::default() };
+            Steps::new(&prepare(&graph).unwrap()).of(&[0]).operation
+        };
+        assert_eq!(told(None), "Sdpa (no scale given: 1)");
+        assert_eq!(told(Some(0.5)), "Sdpa");
+    }
+
+    #[test]
     fn calls_become_steps() {
         let steps = described(&graph(), [(vec![0, 1], "cuDNN", "a call".to_owned())].into_iter()).unwrap();
         let told: Vec<_> =
