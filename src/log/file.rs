@@ -122,6 +122,17 @@ impl LogFile {
     }
 }
 
+impl Drop for LogFile {
+    fn drop(&mut self) {
+        let opened = self.opened();
+        if opened.is_there() {
+            let _off = cancel::disable();
+            // SAFETY: the descriptor is this file's, which nobody writes to any more.
+            drop(unsafe { File::from_raw_fd(opened.file) });
+        }
+    }
+}
+
 /// Writes bytes to an open descriptor.
 ///
 /// # Errors
