@@ -38,9 +38,6 @@ impl Buffer {
     }
 }
 
-/// Inner loops of less elements are gathered.
-const SHORT: usize = 128;
-
 /// How an operand of the inner loop is read as contiguous values.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Access {
@@ -90,8 +87,6 @@ pub(crate) struct Elements<T, const N: usize> {
     output: Memory<T>,
     /// Whether the result is written with non-temporal stores.
     streamed: bool,
-    /// Where inner loops are too short for what surrounds them: whether each tensor is contiguous over all loops.
-    short: Option<[bool; N]>,
     /// Estimated nanoseconds per element on one thread.
     time: f64,
     workers: Workers,
@@ -131,11 +126,9 @@ impl<T: Functions, const N: usize> Elements<T, N> {
         });
         let nest = in_own_frame(|| Box::new(axes.nest()));
         let repeats = |input: usize| nest.inner_strides[input] == 0;
-        let is_short = !is_epilogue && nest.len < SHORT && nest.runs() > 1;
         // The inner loop of a box may be another.
-        let is_one = |input: usize| {
-            !is_epilogue && !is_short && repeats(input) && is_for_registers::<T>(chain, input, repeats)
-        };
+        let is_one =
+            |input: usize| !is_epilogue && repeats(input) && is_for_registers::<T>(chain, input, repeats);
         let program = Program::plan(chain, isa, is_one)?;
         let mut inputs = chain.inputs.iter().map(Memory::of).collect::<Result<Vec<_>, _>>()?;
         for (input_index, input) in inputs.iter_mut().enumerate() {
@@ -159,110 +152,12 @@ impl<T: Functions, const N: usize> Elements<T, N> {
         let (copies, in_place) = (count_of(Access::Copied), count_of(Access::InPlace));
         let elements = nest.runs() * nest.len;
         let streamed = !is_epilogue
-            && !is_short
             && program.is_line()
             && in_place + count_of(Access::One) == inputs.len() + 1
             && is_worth::<T>(in_place * elements, nest.len);
         let time = program.time + copies as f64;
         let workers = threads.workers(elements as f64 * time, elements.div_ceil(Buffer::len::<T>()));
-        let is_dense = |index: usize| {
-            let memory = if index == N - 1 { Some(&output) } else { inputs.get(index) };
-            memory.is_some_and(|memory| memory.run.same && !memory.replaced) && nest.is_dense(index)
-        };
-        let short = is_short.then(|| std::array::from_fn(is_dense));
-        Ok(Self { program, axes, nest, inputs, output, streamed, short, time, workers })
-    }
-
-    /// Computes some elements, of several inner loops at a time. `dense` says which tensors are contiguous over all loops.
-    ///
-    /// # Safety
-    /// As [`Kernel::run`].
-    unsafe fn short(&self, tensors: &[*mut u8], dense: &[bool; N], elements: std::ops::Range<usize>) {
-        let mut registers = [Buffer::EMPTY; REGISTERS];
-        let mut buffers = [Buffer::EMPTY; N];
-        let mut bindings = Bindings::null();
-        for (index, register) in registers.iter_mut().enumerate() {
-            *bindings.register(index) = register.values();
-        }
-        for at in elements.clone().step_by(Buffer::len::<T>()) {
-            let some = at..elements.end.min(at + Buffer::len::<T>());
-            // SAFETY: the elements are inside the tensors, as this function requires, and there are no more than a buffer holds.
-            unsafe {
-                for (index, input) in self.inputs.iter().enumerate() {
-                    *bindings.input(index) = if dense[index] {
-                        tensors[input.slot].cast::<T>().add(at)
-                    } else {
-                        let buffer = buffers[index].values();
-                        self.gather(tensors[input.slot], (index, input), some.clone(), buffer);
-                        buffer
-                    };
-                }
-                let to = tensors[self.output.slot];
-                let out = if dense[N - 1] { to.cast::<T>().add(at) } else { buffers[N - 1].values() };
-                *bindings.out() = out;
-                self.program.run(&mut bindings, some.len());
-                if !dense[N - 1] {
-                    self.scatter(out, to, some);
-                }
-            }
-        }
-    }
-
-    /// Copies some elements of an input into a buffer.
-    ///
-    /// # Safety
-    /// As [`Kernel::run`]; the buffer has room for them.
-    unsafe fn gather(
-        &self,
-        tensor: *const u8,
-        (index, input): (usize, &Memory<T>),
-        elements: std::ops::Range<usize>,
-        mut to: *mut T,
-    ) {
-        let (nest, stride) = (&self.nest, self.nest.inner_strides[index]);
-        let mut position = nest.position(elements.start / nest.len);
-        let (mut first, mut left) = (elements.start % nest.len, elements.len());
-        while left > 0 {
-            let len = (nest.len - first).min(left);
-            // SAFETY: the elements are inside the tensor, and there is room for them.
-            unsafe {
-                let from = tensor.add((position.offsets[index] + first * stride) * input.run.size);
-                if stride == 0 {
-                    (input.run.load)(from, 0, to, 1);
-                    fill(to, to.read(), len);
-                } else if stride == 1 && input.run.same {
-                    for i in 0..len {
-                        to.add(i).write(from.cast::<T>().add(i).read_unaligned());
-                    }
-                } else {
-                    (input.run.load)(from, stride, to, len);
-                }
-                to = to.add(len);
-            }
-            (first, left) = (0, left - len);
-            nest.advance(&mut position);
-        }
-    }
-
-    /// Copies some elements of the result out of a buffer.
-    ///
-    /// # Safety
-    /// As [`Kernel::run`].
-    unsafe fn scatter(&self, mut from: *const T, tensor: *mut u8, elements: std::ops::Range<usize>) {
-        let (nest, stride) = (&self.nest, self.nest.inner_strides[N - 1]);
-        let mut position = nest.position(elements.start / nest.len);
-        let (mut first, mut left) = (elements.start % nest.len, elements.len());
-        while left > 0 {
-            let len = (nest.len - first).min(left);
-            // SAFETY: the elements are inside the tensor, and the buffer has them.
-            unsafe {
-                let to = tensor.add((position.offsets[N - 1] + first * stride) * self.output.run.size);
-                (self.output.run.store)(from, to, stride, len);
-                from = from.add(len);
-            }
-            (first, left) = (0, left - len);
-            nest.advance(&mut position);
-        }
+        Ok(Self { program, axes, nest, inputs, output, streamed, time, workers })
     }
 
     /// Computes some elements of a nest, counted in the order of its loops; `base` is added to its offsets.
@@ -377,11 +272,6 @@ impl<T: Functions, const N: usize> Kernel for Elements<T, N> {
         let shared = Tensors(tensors);
         let elements = self.nest.runs() * self.nest.len;
         self.workers.run(|worker| {
-            if let Some(dense) = &self.short {
-                // SAFETY: the tensors are valid, as this function requires; no two workers have an element in common.
-                unsafe { self.short(shared.all(), dense, self.workers.share(worker, elements)) };
-                return;
-            }
             // SAFETY: the tensors are valid, as this function requires; each worker computes elements of its own.
             unsafe { self.part(shared.all(), &self.nest, [0; N], self.workers.share(worker, elements)) };
         });

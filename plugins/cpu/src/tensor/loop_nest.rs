@@ -105,17 +105,6 @@ impl<const N: usize> LoopNest<N> {
         self.dims[..self.rank].iter().product()
     }
 
-    /// Whether a tensor is contiguous in the order of the loops.
-    pub(crate) fn is_dense(&self, tensor: usize) -> bool {
-        let mut len = self.len;
-        let outer = (0..self.rank).rev().all(|axis| {
-            let is_next = self.strides[axis][tensor] == len;
-            len *= self.dims[axis];
-            is_next
-        });
-        outer && self.inner_strides[tensor] == 1
-    }
-
     /// How often the innermost loop runs, and the strides of its runs, if there is a single outer loop.
     pub(crate) fn single(&self) -> Option<(usize, [usize; N])> {
         match self.rank {
@@ -266,7 +255,6 @@ mod tests {
         assert_eq!((nest.runs(), nest.len, nest.inner_strides), (1, 120, [1, 1]));
         let nest = LoopNest::new(&[2, 3, 4, 5], [&[60, 20, 5, 1], &[0, 1, 0, 0]], 0);
         assert_eq!((nest.runs(), nest.len, nest.inner_strides), (6, 20, [1, 0]));
-        assert_eq!([nest.is_dense(0), nest.is_dense(1)], [true, false]);
         let nest = LoopNest::new(&[], [&[]], 0);
         assert_eq!((nest.runs(), nest.len), (1, 1));
     }
