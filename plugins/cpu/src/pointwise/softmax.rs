@@ -3,7 +3,6 @@
 //! Lines of operations would have the same passes. But rows of a hundred values are too short for the overhead of lists of operations, and
 //! for the latency of the horizontal maximum and sum: each pass goes over several short rows before the next one begins.
 
-use crate::pointwise::softmax_short::LONGEST;
 use crate::pointwise::transcendental::LN_2;
 use crate::simd::isa::Isa;
 use crate::simd::vector::{Lanewise, MAX_LANES, Vector, VectorTask, WHOLE};
@@ -14,6 +13,9 @@ const TOGETHER: usize = 4;
 
 /// Short rows that are computed together: more would not fit the registers.
 const ROWS: usize = 2;
+
+/// The longest row that is transposed.
+pub(crate) const LONGEST: usize = 2 * MAX_LANES;
 
 /// Rows of up to so many vectors are computed twice as many at once.
 const FEW: usize = 8;

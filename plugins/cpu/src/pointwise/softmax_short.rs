@@ -1,11 +1,8 @@
 //! Softmax of rows that are shorter than a vector or two.
 
-use crate::pointwise::softmax::{Softmax, weight};
+use crate::pointwise::softmax::{LONGEST, Softmax, weight};
 use crate::pointwise::softmax_columns::SoftmaxColumns;
 use crate::simd::vector::{Lanewise, MAX_LANES, Vector, VectorTask};
-
-/// The longest row that is transposed.
-pub(crate) const LONGEST: usize = 2 * MAX_LANES;
 
 /// Exchanges rows and columns of a square of vectors. Each pass interleaves its first half with the second.
 ///

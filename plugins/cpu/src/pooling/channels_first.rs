@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::dtype::element::ComputeType;
-use crate::pooling::line::{Line, edge};
+use crate::pooling::line::{Line, Plane, edge};
 use crate::pooling::shape::{COLUMNS, DEPTH, Lines, PoolPlan, ROWS, Span, Zero, store_indices};
 use crate::simd::row::load_strided;
 use crate::simd::vector::Lanewise::{Add, Max};
@@ -46,22 +46,6 @@ impl<T: Float> ChannelsFirst<T> {
         // Several depths need all rows of each.
         let within = if first[0] == last[0] { [first[1], last[1]] } else { [0, shape.output[ROWS] - 1] };
         [range(DEPTH, first[0], last[0]), range(ROWS, within[0], within[1])]
-    }
-}
-
-/// A plane of x as if it began with depth 0 and row 0, and the strides of these.
-#[derive(Clone, Copy)]
-pub(crate) struct Plane<T> {
-    pub(crate) first: *const T,
-    pub(crate) depth: usize,
-    pub(crate) row: usize,
-}
-
-impl<T> Plane<T> {
-    /// The first column of a row.
-    #[inline(always)]
-    pub(crate) fn line(&self, depth: usize, row: usize) -> *const T {
-        self.first.wrapping_add(depth * self.depth + row * self.row)
     }
 }
 

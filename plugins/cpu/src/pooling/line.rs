@@ -1,7 +1,6 @@
 //! A row of windows: rows of x are combined into one, and then the columns of that.
 
 use crate::dtype::element::ComputeType;
-use crate::pooling::channels_first::Plane;
 use crate::pooling::shape::{COLUMNS, DEPTH, Lines, ROWS, Shape, Zero};
 use crate::problem::resample::Pooling;
 use crate::simd::vector::{Float, Lanewise, MAX_LANES, Vector};
@@ -9,6 +8,22 @@ use crate::tensor::combine::{Combine, Largest, Sum, fold_row};
 
 /// Rows with more padding than this, and four times their own elements, are computed window by window.
 const LONGEST: usize = 4096;
+
+/// A plane of x as if it began with depth 0 and row 0, and the strides of these.
+#[derive(Clone, Copy)]
+pub(crate) struct Plane<T> {
+    pub(crate) first: *const T,
+    pub(crate) depth: usize,
+    pub(crate) row: usize,
+}
+
+impl<T> Plane<T> {
+    /// The first column of a row.
+    #[inline(always)]
+    pub(crate) fn line(&self, depth: usize, row: usize) -> *const T {
+        self.first.wrapping_add(depth * self.depth + row * self.row)
+    }
+}
 
 /// What is known of all rows.
 pub(crate) struct Line<T> {
