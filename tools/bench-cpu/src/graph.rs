@@ -40,10 +40,10 @@ impl Graph {
         uid
     }
 
-    /// Gives a tensor the strides of its dimensions in another order in memory: `from_memory` has for each of its own where that is.
-    pub fn permuted(&mut self, uid: Uid, dims: &[i64], in_memory: &[i64], from_memory: &[usize]) {
+    /// Gives a tensor the strides of its dimensions in another order in memory: `axes` has for each of its own where that is.
+    pub fn permuted(&mut self, uid: Uid, dims: &[i64], in_memory: &[i64], axes: &[usize]) {
         let strides = packed(in_memory);
-        let own: Vec<i64> = from_memory.iter().filter_map(|axis| strides.get(*axis).copied()).collect();
+        let own: Vec<i64> = axes.iter().filter_map(|axis| strides.get(*axis).copied()).collect();
         debug_assert_eq!(own.len(), dims.len());
         for tensor in self.tensors.iter_mut().filter(|tensor| tensor["uid"] == json!(uid)) {
             tensor["strides"] = json!(own);

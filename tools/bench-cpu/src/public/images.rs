@@ -79,7 +79,7 @@ impl Case {
     }
 
     fn lay_out(&mut self, uid: Uid, dims: &[i64], layout: Layout) -> Uid {
-        self.graph.permuted(uid, dims, &layout.in_memory(dims), &layout.from_memory(dims.len()));
+        self.graph.permuted(uid, dims, &layout.in_memory(dims), &layout.axes_in_memory(dims.len()));
         for input in self.inputs.iter_mut().filter(|input| input.uid == uid) {
             input.dims = layout.in_memory(dims);
         }
@@ -95,7 +95,7 @@ fn model(arrays: &[(&str, &[i64])], layout: Layout) -> Model {
     match layout {
         Layout::First => Model::default(),
         Layout::Last => arrays.iter().fold(Model::default(), |model, (name, dims)| {
-            model.layout(name, &layout.from_memory(dims.len()), dims)
+            model.layout(name, &layout.axes_in_memory(dims.len()), dims)
         }),
     }
 }

@@ -93,7 +93,7 @@ impl Layout {
     }
 
     /// For batch, channels and space which dimension in memory it is.
-    pub fn from_memory(self, rank: usize) -> Vec<usize> {
+    pub fn axes_in_memory(self, rank: usize) -> Vec<usize> {
         match self {
             Self::First => (0..rank).collect(),
             Self::Last => [0, rank - 1].into_iter().chain(1..rank - 1).collect(),
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn channels_last_are_last_in_memory() {
         assert_eq!(Layout::Last.in_memory(&[2, 3, 8, 9]), [2, 8, 9, 3]);
-        assert_eq!(Layout::Last.from_memory(4), [0, 3, 1, 2]);
+        assert_eq!(Layout::Last.axes_in_memory(4), [0, 3, 1, 2]);
         assert_eq!(Layout::First.in_memory(&[2, 3, 8, 9]), [2, 3, 8, 9]);
     }
 }
