@@ -103,6 +103,13 @@ impl GraphBuilder {
     }
 }
 
+/// A graph that was made by other means, with the uids that it has.
+impl From<Graph> for GraphBuilder {
+    fn from(graph: Graph) -> Self {
+        Self { graph }
+    }
+}
+
 /// Strides without gaps, the last dimension innermost.
 fn packed(dims: &[i64]) -> Vec<i64> {
     let mut strides = vec![1_i64; dims.len()];

@@ -1,0 +1,297 @@
+//! A subgraph that was taken: a plan for each shape that is met, and its execution.
+
+use std::ffi::c_void;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hipdnn::{Engine, EngineConfig, ExecutionPlan, GraphBuilder, OperationGraph, VariantPack};
+
+use crate::failure::{Failure, Result};
+use crate::library::Library;
+use crate::lowering::{Graphs, Lowering, Place, Reason, View, Work};
+use crate::model::{Element, Model};
+use crate::operators;
+use crate::options::Options;
+use crate::partition::known;
+
+mod memory;
+
+pub use memory::Memory;
+
+/// The dimensions of the inputs that may change, one after the other, each behind its number of dimensions.
+type Key = Vec<i64>;
+
+/// A tensor of the application.
+#[derive(Clone, Debug)]
+pub struct Input {
+    /// Its dimensions.
+    pub dims: Vec<i64>,
+    /// The type of its elements.
+    pub element: Option<Element>,
+    /// Its first element.
+    pub data: *const c_void,
+}
+
+/// A subgraph.
+pub struct Subgraph {
+    name: String,
+    model: Model,
+    options: Options,
+    library: &'static Library,
+    engine: i64,
+    /// Those used last are at the end.
+    plans: Mutex<Vec<(Key, Arc<Prepared>)>>,
+    scratch: Mutex<Vec<Memory>>,
+}
+
+/// A subgraph for one shape.
+pub struct Prepared {
+    stages: Vec<Ready>,
+    scratch: usize,
+    workspace: usize,
+    outputs: Vec<Vec<i64>>,
+    data: Vec<Option<Memory>>,
+}
+
+enum Ready {
+    Plan { plan: ExecutionPlan, bindings: Vec<(i64, Place)> },
+    Copy { size: usize, dims: Vec<i64>, from: (Place, Vec<i64>), to: (Place, Vec<i64>) },
+}
+
+/// Asks an engine whether it computes the graphs of a program.
+pub fn check(library: &Library, engine: i64, graphs: &Graphs) -> Result<()> {
+    for stage in &graphs.stages {
+        if let Work::Graph { graph, .. } = &stage.work {
+            library.with_handle(|handle| {
+                let graph = GraphBuilder::from(graph.as_ref().clone()).build(handle)?;
+                Engine::new(&graph, engine)?;
+                Ok(())
+            })?;
+        }
+    }
+    Ok(())
+}
+
+impl Subgraph {
+    /// A subgraph; its plan is made now if its shape is known already.
+    pub fn new(
+        name: &str,
+        model: Model,
+        options: Options,
+        library: &'static Library,
+        engine: i64,
+    ) -> Result<Self> {
+        let subgraph = Self {
+            name: name.to_owned(),
+            model,
+            options,
+            library,
+            engine,
+            plans: Mutex::default(),
+            scratch: Mutex::default(),
+        };
+        let dims = subgraph.model.inputs.iter().map(|id| {
+            let value = subgraph.model.values.get(*id)?;
+            known(value.dims.as_deref()?)
+        });
+        // A shape without elements may be planned only when it is met: then it is an error of that run.
+        if let Some(dims) = dims.collect::<Option<Vec<_>>>() {
+            let dims: Vec<&[i64]> = dims.iter().map(Vec::as_slice).collect();
+            subgraph.plan(&dims)?;
+        }
+        Ok(subgraph)
+    }
+
+    /// Which nodes are in it.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// The plan for a shape, made if it is met for the first time.
+    pub fn plan(&self, dims: &[&[i64]]) -> Result<Arc<Prepared>> {
+        let mut key = Key::new();
+        for (id, dims) in self.model.inputs.iter().zip(dims) {
+            if !self.model.values.get(*id).is_some_and(|value| value.is_constant) {
+                key.push(i64::try_from(dims.len()).unwrap_or(i64::MAX));
+                key.extend_from_slice(dims);
+            }
+        }
+        let plans = || self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        let find = |plans: &mut Vec<(Key, Arc<Prepared>)>| {
+            let at = plans.iter().rposition(|(of, _)| *of == key)?;
+            let found = plans.get(at)?.1.clone();
+            if at + 1 != plans.len() {
+                let entry = plans.remove(at);
+                plans.push(entry);
+            }
+            Some(found)
+        };
+        if let Some(found) = find(&mut plans()) {
+            return Ok(found);
+        }
+        // Other threads go on with other shapes meanwhile; two that meet a new shape together both plan it, and the first one stays.
+        let made = Arc::new(self.prepare(dims)?);
+        let mut plans = plans();
+        if let Some(found) = find(&mut plans) {
+            return Ok(found);
+        }
+        if plans.len() >= self.options.plans {
+            plans.remove(0);
+        }
+        plans.push((key, made.clone()));
+        Ok(made)
+    }
+
+    fn prepare(&self, dims: &[&[i64]]) -> Result<Prepared> {
+        let graphs = self.lower(dims)?;
+        let mut prepared = Prepared {
+            stages: Vec::new(),
+            scratch: graphs.scratch,
+            workspace: 0,
+            outputs: graphs.outputs,
+            data: Vec::new(),
+        };
+        for (at, bytes) in graphs.data {
+            if prepared.data.len() <= at {
+                prepared.data.resize_with(at + 1, || None);
+            }
+            if let Some(slot) = prepared.data.get_mut(at) {
+                *slot = Some(Memory::of(&bytes)?);
+            }
+        }
+        for stage in graphs.stages {
+            prepared.stages.push(match stage.work {
+                Work::Copy { size, dims, from, to } => Ready::Copy { size, dims, from, to },
+                Work::Graph { graph, bindings, constant_weights } => {
+                    let plan = self.library.with_handle(|handle| {
+                        let graph: OperationGraph = GraphBuilder::from(*graph).build(handle)?;
+                        let engine = Engine::new(&graph, self.engine)?;
+                        let config = EngineConfig::new(&engine, &self.options.settings(constant_weights))?;
+                        Ok(ExecutionPlan::new(&config)?)
+                    });
+                    let plan = plan.map_err(|failure| self.failure(&failure.text))?;
+                    prepared.workspace = prepared.workspace.max(plan.workspace_size()?);
+                    Ready::Plan { plan, bindings }
+                }
+            });
+        }
+        Ok(prepared)
+    }
+
+    fn failure(&self, text: &str) -> Failure {
+        Failure::ep(format!("subgraph {}: {text}", self.name))
+    }
+
+    /// The program for a shape.
+    fn lower(&self, dims: &[&[i64]]) -> Result<Graphs> {
+        let model = &self.model;
+        let mut lowering = Lowering::new(model);
+        for (id, dims) in model.inputs.iter().zip(dims) {
+            let value = model.values.get(*id).ok_or_else(|| self.failure("an input is unknown"))?;
+            let Some(element) = value.element else {
+                return Err(self.failure(&format!("{:?} is no tensor of a known type", value.name)));
+            };
+            lowering.bind_input(*id, element, dims, value.is_constant);
+        }
+        for node in &model.nodes {
+            let built = operators::find(node).and_then(|operator| (operator.build)(node, &mut lowering));
+            built.map_err(|Reason(reason)| self.failure(&format!("node {}: {reason}", node.title())))?;
+        }
+        let outputs = model.outputs.iter().map(|id| lowering.of(*id).cloned()).collect::<Option<Vec<View>>>();
+        let outputs = outputs.ok_or_else(|| self.failure("an output is not computed"))?;
+        let program = &mut lowering.program;
+        program.finish(&outputs).and_then(|()| program.divide(&self.name)).map_err(|text| self.failure(&text))
+    }
+
+    /// Executes the subgraph. `output` makes output `at` with its dimensions, and answers its first element.
+    ///
+    /// # Safety
+    /// The inputs' memory has as many elements as their dimensions say, and so does what `output` answers.
+    pub unsafe fn execute(
+        &self,
+        inputs: &[Input],
+        mut output: impl FnMut(usize, &[i64]) -> Result<*mut c_void>,
+    ) -> Result<()> {
+        self.verify(inputs)?;
+        let dims: Vec<&[i64]> = inputs.iter().map(|input| input.dims.as_slice()).collect();
+        let prepared = self.plan(&dims)?;
+        let outputs = prepared.outputs.iter().enumerate().map(|(at, dims)| output(at, dims));
+        let outputs = outputs.collect::<Result<Vec<_>>>()?;
+        let scratch = self.take_scratch(prepared.scratch + prepared.workspace)?;
+        // SAFETY: the caller vouches for inputs and outputs; the scratch memory has room for both of its parts.
+        let done = unsafe { self.run(&prepared, inputs, &outputs, scratch.as_ptr()) };
+        self.scratch.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
+        done
+    }
+
+    /// Compares what a run is given with what the subgraph was compiled for.
+    fn verify(&self, inputs: &[Input]) -> Result<()> {
+        if inputs.len() != self.model.inputs.len() {
+            let expected = self.model.inputs.len();
+            return Err(self.failure(&format!("{} inputs, expected {expected}", inputs.len())));
+        }
+        for (id, input) in self.model.inputs.iter().zip(inputs) {
+            let Some(value) = self.model.values.get(*id) else { continue };
+            if input.element.is_none() || input.element != value.element {
+                return Err(
+                    self.failure(&format!("input {:?} has another type than the model says", value.name))
+                );
+            }
+            let constant = value.dims.as_deref().and_then(known).filter(|_| value.is_constant);
+            if constant.is_some_and(|dims| dims != input.dims) {
+                return Err(self.failure(&format!("constant {:?} has other dimensions", value.name)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Scratch memory of at least so many bytes, used before if there is some.
+    fn take_scratch(&self, bytes: usize) -> Result<Memory> {
+        let mut idle = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        match idle.pop() {
+            Some(memory) if memory.bytes() >= bytes => Ok(memory),
+            // What is too small makes room first.
+            _ => Memory::new(bytes),
+        }
+    }
+
+    unsafe fn run(
+        &self,
+        prepared: &Prepared,
+        inputs: &[Input],
+        outputs: &[*mut c_void],
+        scratch: *mut u8,
+    ) -> Result<()> {
+        let address = |place: &Place| -> Option<*mut u8> {
+            let (base, offset) = match place {
+                Place::Input(at, offset) => (inputs.get(*at)?.data.cast_mut().cast::<u8>(), *offset),
+                Place::Output(at, offset) => (outputs.get(*at)?.cast::<u8>(), *offset),
+                Place::Scratch(offset) => (scratch, *offset),
+                Place::Data(at, offset) => (prepared.data.get(*at)?.as_ref()?.as_ptr(), *offset),
+            };
+            Some(base.wrapping_add(offset))
+        };
+        let missing = || self.failure("the plan names memory that is not there");
+        let workspace = scratch.wrapping_add(prepared.scratch);
+        self.library.with_handle(|handle| {
+            for stage in &prepared.stages {
+                match stage {
+                    Ready::Plan { plan, bindings } => {
+                        let memory = bindings.iter().map(|(uid, place)| Some((*uid, address(place)?.cast())));
+                        let memory = memory.collect::<Option<Vec<_>>>().ok_or_else(missing)?;
+                        let pack = VariantPack::new(handle.backend(), &memory, workspace.cast())?;
+                        // SAFETY: tensors are views inside of the memory that the caller vouches for, and of scratch memory that has room
+                        // for them; the workspace behind it has room for what the plan asks for.
+                        unsafe { plan.execute(handle, &pack) }
+                            .map_err(|error| self.failure(&Failure::from(error).text))?;
+                    }
+                    Ready::Copy { size, dims, from, to } => {
+                        let (source, target) = address(&from.0).zip(address(&to.0)).ok_or_else(missing)?;
+                        // SAFETY: as above; source and target are different buffers, or parts that do not overlap.
+                        unsafe { memory::copy(*size, dims, (source, &from.1), (target, &to.1)) };
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+}

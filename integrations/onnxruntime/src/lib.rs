@@ -1,0 +1,76 @@
+//! An execution provider that ONNX Runtime loads at run time (1.23 and newer): it takes the subgraphs that hipDNN computes.
+//!
+//! A model's way through it: [`model`] copies what ONNX Runtime's graph says into plain data; [`operators`] has, for each
+//! operator of ONNX, what is supported and how it is computed; [`lowering`] turns nodes into hipDNN graphs; [`partition`] decides which
+//! nodes are taken together; [`compiled`] keeps a plan for each shape and executes it. [`ort`] is the C interface, [`factory`] and [`ep`]
+//! are what ONNX Runtime calls.
+
+pub mod compiled;
+pub mod ep;
+pub mod factory;
+pub mod failure;
+pub mod library;
+pub mod lowering;
+pub mod model;
+pub mod operators;
+pub mod options;
+pub mod ort;
+pub mod partition;
+
+use std::ffi::c_char;
+
+use factory::Factory;
+use failure::Failure;
+use ort::{Ort, OrtApiBase, OrtEpFactory, OrtLogger, OrtStatus, guard};
+
+/// Makes the factory when an application registers this library.
+///
+/// # Safety
+/// ONNX Runtime calls it: the base lives as long as this library is registered, and the array has the room that is given.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn CreateEpFactories(
+    _registered_name: *const c_char,
+    base: *const OrtApiBase,
+    _logger: *const OrtLogger,
+    factories: *mut *mut OrtEpFactory,
+    room: usize,
+    number: *mut usize,
+) -> *mut OrtStatus {
+    // SAFETY: the caller vouches for the pointer.
+    let ort = match unsafe { Ort::negotiate(base) } {
+        Ok(ort) => ort,
+        Err(text) => {
+            // Without ONNX Runtime's functions a status cannot be made: no factory is the answer, and the reason is said where it can be.
+            eprintln!("onnxruntime_ep_hipdnn: {text}");
+            if !number.is_null() {
+                // SAFETY: the output is valid if it is not null.
+                unsafe { number.write(0) };
+            }
+            return std::ptr::null_mut();
+        }
+    };
+    guard(ort, "CreateEpFactories", || {
+        if factories.is_null() || number.is_null() || room == 0 {
+            return Err(Failure::argument(
+                "CreateEpFactories: there is room for 0 factories, expected 1 or more",
+            ));
+        }
+        // SAFETY: both outputs were checked above, and the array has room for one.
+        unsafe {
+            factories.write(Factory::new(ort));
+            number.write(1);
+        }
+        Ok(())
+    })
+}
+
+/// Ends a factory.
+///
+/// # Safety
+/// ONNX Runtime calls it once for each factory, when everything that the factory made is released.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ReleaseEpFactory(factory: *mut OrtEpFactory) -> *mut OrtStatus {
+    // SAFETY: the caller vouches for the pointer.
+    unsafe { Factory::release(factory) };
+    std::ptr::null_mut()
+}

@@ -1,0 +1,247 @@
+//! Nodes of ONNX as a program of hipDNN operations on buffers.
+//!
+//! A value is a [`View`] of a buffer. What only changes the layout (a reshape, a transpose, a slice) makes another view and computes nothing.
+
+mod plan;
+mod program;
+mod view;
+
+pub use plan::{Graphs, Place, Stage, Work};
+pub use program::{Buffer, Kind, Program, Step};
+pub use view::{View, elements, packed};
+
+use hipdnn::graph::operation::{Pointwise, Reduction};
+use hipdnn::graph::{Operation, PointwiseMode, ReductionMode};
+
+use crate::model::{Constant, Element, Model, Node, ValueId};
+
+/// Why a node is left to others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reason(pub String);
+
+/// What lowering answers.
+pub type Lowered<T> = Result<T, Reason>;
+
+/// Leaves a node to others.
+pub fn refuse<T>(text: impl Into<String>) -> Lowered<T> {
+    Err(Reason(text.into()))
+}
+
+/// A program that is being made from nodes of a model.
+pub struct Lowering<'m> {
+    /// The model.
+    pub model: &'m Model,
+    /// What was made so far.
+    pub program: Program,
+    /// Why engines compute a part slowly, if they do.
+    pub slow: Option<String>,
+    views: Vec<Option<View>>,
+}
+
+impl<'m> Lowering<'m> {
+    /// An empty program.
+    pub fn new(model: &'m Model) -> Self {
+        Self { model, program: Program::default(), slow: None, views: vec![None; model.values.len()] }
+    }
+
+    /// A value that comes from outside, the program's next input.
+    pub fn bind_input(&mut self, value: ValueId, element: Element, dims: &[i64], is_constant: bool) {
+        let buffer = self.program.input(element, dims, is_constant);
+        self.put(value, View::packed(buffer, element, dims));
+    }
+
+    /// The view of a value, if it has one.
+    pub fn of(&self, value: ValueId) -> Option<&View> {
+        self.views.get(value)?.as_ref()
+    }
+
+    fn put(&mut self, value: ValueId, view: View) {
+        if let Some(slot) = self.views.get_mut(value) {
+            *slot = Some(view);
+        }
+    }
+
+    /// An input of a node that must be there.
+    pub fn input(&self, node: &Node, at: usize) -> Lowered<View> {
+        self.optional(node, at).ok_or_else(|| Reason(format!("input {at} is absent or of an unknown shape")))
+    }
+
+    /// An input of a node that may be absent.
+    pub fn optional(&self, node: &Node, at: usize) -> Option<View> {
+        self.of((*node.inputs.get(at)?)?).cloned()
+    }
+
+    /// Whether a node has an input.
+    pub fn has_input(node: &Node, at: usize) -> bool {
+        matches!(node.inputs.get(at), Some(Some(_)))
+    }
+
+    /// Whether an output of a node is wanted.
+    pub fn has_output(node: &Node, at: usize) -> bool {
+        matches!(node.outputs.get(at), Some(Some(_)))
+    }
+
+    /// The elements of an input that is a small constant.
+    pub fn constant(&self, node: &Node, at: usize) -> Option<&'m Constant> {
+        self.model.values.get((*node.inputs.get(at)?)?)?.constant.as_ref()
+    }
+
+    /// The integers of an input, which have to be constant; none where the input is absent.
+    pub fn integers(&self, node: &Node, at: usize, what: &str) -> Lowered<Option<Vec<i64>>> {
+        if !Self::has_input(node, at) {
+            return Ok(None);
+        }
+        let integers = self.constant(node, at).and_then(Constant::integers);
+        integers.map(Some).ok_or_else(|| Reason(format!("{what} is not constant")))
+    }
+
+    /// A number that has to be constant; none where the input is absent.
+    pub fn scalar(&self, node: &Node, at: usize, what: &str) -> Lowered<Option<f64>> {
+        if !Self::has_input(node, at) {
+            return Ok(None);
+        }
+        let scalar = self.constant(node, at).and_then(Constant::scalar);
+        scalar.map(Some).ok_or_else(|| Reason(format!("{what} is not a constant number")))
+    }
+
+    /// Says where an output of a node lies.
+    pub fn set(&mut self, node: &Node, at: usize, view: View) -> Lowered<()> {
+        let Some(Some(value)) = node.outputs.get(at) else { return Ok(()) };
+        let declared = self.model.values.get(*value).and_then(|value| value.element);
+        if declared != Some(view.element) {
+            return refuse(format!("output {at} has another type than is computed, {}", view.element.name()));
+        }
+        self.put(*value, view);
+        Ok(())
+    }
+
+    /// A new tensor without gaps.
+    pub fn fresh(&mut self, element: Element, dims: &[i64]) -> View {
+        View::packed(self.program.scratch(element, dims), element, dims)
+    }
+
+    /// The tensor of a view, for an operation.
+    pub fn tensor(&mut self, view: &View) -> i64 {
+        self.program.tensor(view)
+    }
+
+    /// Adds an operation. Results without elements are not computed.
+    pub fn op(&mut self, name: &str, operation: impl Into<Operation>) -> Lowered<()> {
+        self.program.node(name, operation.into()).map_err(Reason)
+    }
+
+    /// An operation on each element, operands broadcast, with a result of this type.
+    pub fn map(&mut self, mode: PointwiseMode, operands: &[&View], element: Element) -> Lowered<View> {
+        self.map_with(mode, operands, element, |_| {})
+    }
+
+    /// The same, with numbers of the operation changed.
+    pub fn map_with(
+        &mut self,
+        mode: PointwiseMode,
+        operands: &[&View],
+        element: Element,
+        change: impl FnOnce(&mut Pointwise),
+    ) -> Lowered<View> {
+        let dims = broadcast(operands)?;
+        let to = self.fresh(element, &dims);
+        let uids: Vec<i64> = operands.iter().map(|view| self.tensor(view)).collect();
+        let out = self.tensor(&to);
+        let Some(first) = uids.first() else { return refuse("an operation without operands") };
+        let mut operation = Pointwise::new(mode, *first, uids.get(1).copied(), out);
+        operation.in_2 = uids.get(2).copied();
+        change(&mut operation);
+        self.op(mode.name(), operation)?;
+        Ok(to)
+    }
+
+    /// An operation of one operand that has the type of its result.
+    pub fn unary(&mut self, mode: PointwiseMode, x: &View) -> Lowered<View> {
+        self.map(mode, &[x], x.element)
+    }
+
+    /// An operation of two operands with the type of the first.
+    pub fn binary(&mut self, mode: PointwiseMode, x: &View, y: &View) -> Lowered<View> {
+        self.map(mode, &[x, y], x.element)
+    }
+
+    /// An operation of a tensor and a number; the result has the tensor's type.
+    pub fn with_number(&mut self, mode: PointwiseMode, x: &View, number: f64) -> Lowered<View> {
+        let to = self.fresh(x.element, &x.dims);
+        let (from, out) = (self.tensor(x), self.tensor(&to));
+        let number = self.program.number(number, x.element == Element::Double, x.rank());
+        self.op(mode.name(), Pointwise::new(mode, from, Some(number), out))?;
+        Ok(to)
+    }
+
+    /// A number in the graph.
+    pub fn number(&mut self, number: f64, is_double: bool, rank: usize) -> i64 {
+        self.program.number(number, is_double, rank)
+    }
+
+    /// A reduction along some dimensions, which become 1.
+    pub fn reduce(&mut self, mode: ReductionMode, x: &View, axes: &[usize]) -> Lowered<View> {
+        let mut dims = x.dims.clone();
+        for axis in axes {
+            if let Some(dim) = dims.get_mut(*axis) {
+                if *dim == 0 {
+                    return refuse("a reduction of no elements");
+                }
+                *dim = 1;
+            }
+        }
+        if dims == x.dims {
+            // Every element alone: sums, products, extremes and means are the element itself.
+            return match mode {
+                ReductionMode::Norm1 | ReductionMode::Norm2 | ReductionMode::Amax => {
+                    self.unary(PointwiseMode::Abs, x)
+                }
+                _ => Ok(x.clone()),
+            };
+        }
+        let to = self.fresh(x.element, &dims);
+        let (in_, out) = (self.tensor(x), self.tensor(&to));
+        self.op(mode.name(), Reduction { in_, out, mode, is_deterministic: false })?;
+        Ok(to)
+    }
+
+    /// The elements in other dimensions, copied where strides cannot say that.
+    pub fn reshape(&mut self, x: &View, dims: &[i64]) -> Lowered<View> {
+        if elements(dims) != x.elements() {
+            return refuse(format!("{:?} cannot be reshaped to {dims:?}", x.dims));
+        }
+        if let Some(view) = x.reshaped(dims) {
+            return Ok(view);
+        }
+        let copied = self.fresh(x.element, &x.dims);
+        self.copy(x, &copied)?;
+        copied.reshaped(dims).ok_or_else(|| Reason("a copy without gaps has any shape".to_owned()))
+    }
+
+    /// Copies elements.
+    pub fn copy(&mut self, from: &View, to: &View) -> Lowered<()> {
+        self.program.copy(from, to).map_err(Reason)
+    }
+}
+
+/// The dimensions of operands together, aligned at the last one.
+pub fn broadcast(operands: &[&View]) -> Lowered<Vec<i64>> {
+    let shapes: Vec<&[i64]> = operands.iter().map(|view| view.dims.as_slice()).collect();
+    broadcast_dims(&shapes)
+}
+
+/// The same, of dimensions.
+pub fn broadcast_dims(shapes: &[&[i64]]) -> Lowered<Vec<i64>> {
+    let rank = shapes.iter().map(|dims| dims.len()).max().unwrap_or(0);
+    let mut dims = vec![1; rank];
+    for shape in shapes {
+        for (to, dim) in dims.iter_mut().rev().zip(shape.iter().rev()) {
+            if *to == 1 {
+                *to = *dim;
+            } else if *dim != 1 && dim != to {
+                return refuse(format!("{shapes:?} do not broadcast"));
+            }
+        }
+    }
+    Ok(dims)
+}

@@ -1,0 +1,327 @@
+//! A program divided into stages: hipDNN graphs, and copies between them, with places in memory for what passes from one to another.
+//!
+//! In a graph a tensor has one shape, so what is read in another shape than it is written in is read by a later stage. Stages whose
+//! weights every execution finds in the same place are kept apart from those whose weights change: engines pack weights once where they are promised to stay.
+
+use std::collections::{HashMap, HashSet};
+
+use hipdnn::graph::{DataType, Graph, Node, Operation};
+
+use super::program::{Kind, Program, Step};
+
+/// Scratch buffers begin at multiples of this.
+const ALIGNMENT: usize = 64;
+
+/// Where the bytes of a tensor begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// So many bytes into an input.
+    Input(usize, usize),
+    /// So many bytes into an output.
+    Output(usize, usize),
+    /// So many bytes into the scratch memory.
+    Scratch(usize),
+    /// So many bytes into a buffer of the program's own.
+    Data(usize, usize),
+}
+
+/// What a stage does.
+#[derive(Debug)]
+pub enum Work {
+    /// hipDNN executes a graph with memory bound to the uids.
+    Graph {
+        /// The graph.
+        graph: Box<Graph>,
+        /// Its tensors that have memory.
+        bindings: Vec<(i64, Place)>,
+        /// Whether its weights stay the same, and there are some.
+        constant_weights: bool,
+    },
+    /// Elements of a size are copied from one layout to another.
+    Copy {
+        /// Bytes of an element.
+        size: usize,
+        /// Their number along each dimension.
+        dims: Vec<i64>,
+        /// Where they come from, with strides in elements.
+        from: (Place, Vec<i64>),
+        /// Where they go.
+        to: (Place, Vec<i64>),
+    },
+}
+
+/// A stage.
+#[derive(Debug)]
+pub struct Stage {
+    /// What it does.
+    pub work: Work,
+}
+
+/// A program ready for engines.
+#[derive(Debug)]
+pub struct Graphs {
+    /// What is done, in order.
+    pub stages: Vec<Stage>,
+    /// The bytes of scratch memory.
+    pub scratch: usize,
+    /// The dimensions of each output.
+    pub outputs: Vec<Vec<i64>>,
+    /// The program's own elements, by buffer.
+    pub data: HashMap<usize, Vec<u8>>,
+}
+
+/// What may be in the level of a step: levels take turns.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Class {
+    /// Weights that stay: levels 0, 3, 6, ...
+    Constant,
+    /// Weights that change: levels 1, 4, 7, ...
+    Changing,
+    /// Copies: levels 2, 5, 8, ...
+    Copy,
+    /// Graphs of either kind.
+    Any,
+}
+
+impl Class {
+    /// The first level from `least` on.
+    fn level(self, least: usize) -> usize {
+        let wanted = |level: &usize| match self {
+            Self::Constant => level % 3 == 0,
+            Self::Changing => level % 3 == 1,
+            Self::Copy => level % 3 == 2,
+            Self::Any => level % 3 != 2,
+        };
+        (least..least + 3).find(wanted).unwrap_or(least)
+    }
+}
+
+/// The tensor of an operation whose elements an engine may pack.
+fn weights(operation: &Operation) -> Option<i64> {
+    match operation {
+        Operation::ConvolutionForward(conv) => Some(conv.w),
+        Operation::ConvolutionBackwardData(conv) => Some(conv.w),
+        Operation::Matmul(matmul) => Some(matmul.b),
+        _ => None,
+    }
+}
+
+/// How a buffer is used.
+#[derive(Default)]
+struct Use {
+    writers: Vec<(usize, i64)>,
+    readers: Vec<(usize, i64)>,
+}
+
+impl Program {
+    /// Divides the program.
+    pub fn divide(&self, name: &str) -> Result<Graphs, String> {
+        let uses = self.uses();
+        let levels = self.levels(&uses);
+        let is_virtual = |buffer: usize| self.is_virtual(buffer, &uses, &levels);
+        let (offsets, scratch) = self.place(&uses, &levels, &is_virtual);
+        let place = |id: i64| -> Option<Place> {
+            let view = self.view(id)?;
+            let bytes = usize::try_from(view.offset).ok()?.checked_mul(view.element.size())?;
+            Some(match &self.buffers.get(view.buffer)?.kind {
+                Kind::Input(at) => Place::Input(*at, bytes),
+                Kind::Output(at) => Place::Output(*at, bytes),
+                Kind::Data(_) => Place::Data(view.buffer, bytes),
+                Kind::Scratch => Place::Scratch(offsets.get(&view.buffer)?.checked_add(bytes)?),
+            })
+        };
+        let mut stages = Vec::new();
+        let last = levels.iter().copied().max().map_or(0, |last| last + 1);
+        for level in 0..last {
+            let here: Vec<&Step> = self
+                .steps
+                .iter()
+                .zip(&levels)
+                .filter(|(_, of)| **of == level)
+                .map(|(step, _)| step)
+                .collect();
+            let work = self.works(&here, name, &is_virtual, &place);
+            let work = work.ok_or("the program names a tensor that it does not have")?;
+            stages.extend(work.into_iter().map(|work| Stage { work }));
+        }
+        let data = self.buffers.iter().enumerate().filter_map(|(at, buffer)| match &buffer.kind {
+            Kind::Data(bytes) => Some((at, bytes.clone())),
+            _ => None,
+        });
+        Ok(Graphs { stages, scratch, outputs: self.outputs.clone(), data: data.collect() })
+    }
+
+    /// The tensors that a step reads and writes.
+    fn tensors(step: &Step) -> (Vec<i64>, Vec<i64>) {
+        match step {
+            Step::Node { operation, .. } => (operation.inputs(), operation.outputs()),
+            Step::Copy { from, to } => (vec![*from], vec![*to]),
+        }
+    }
+
+    fn uses(&self) -> HashMap<usize, Use> {
+        let mut uses: HashMap<usize, Use> = HashMap::new();
+        for (at, step) in self.steps.iter().enumerate() {
+            let (reads, writes) = Self::tensors(step);
+            for id in reads {
+                if let Some(view) = self.view(id) {
+                    uses.entry(view.buffer).or_default().readers.push((at, id));
+                }
+            }
+            for id in writes {
+                if let Some(view) = self.view(id) {
+                    uses.entry(view.buffer).or_default().writers.push((at, id));
+                }
+            }
+        }
+        uses
+    }
+
+    /// The level of each step: at least that of what it reads, and more where that is read in another shape than it was written in.
+    fn levels(&self, uses: &HashMap<usize, Use>) -> Vec<usize> {
+        let mut levels: Vec<usize> = Vec::with_capacity(self.steps.len());
+        for step in &self.steps {
+            let (reads, _) = Self::tensors(step);
+            let mut least = 0;
+            for id in &reads {
+                let writers = self.view(*id).and_then(|view| uses.get(&view.buffer)).map(|of| &of.writers);
+                for (writer, written) in writers.into_iter().flatten() {
+                    // A writer behind this step is of no concern: buffers are written before they are read.
+                    let Some(level) = levels.get(*writer) else { continue };
+                    let same = written == id && writers.is_some_and(|writers| writers.len() == 1);
+                    least = least.max(level + usize::from(!same));
+                }
+            }
+            let class = match step {
+                Step::Copy { .. } => Class::Copy,
+                Step::Node { operation, .. } => match weights(operation) {
+                    None => Class::Any,
+                    Some(id) if self.is_constant(id) => Class::Constant,
+                    // Weights that the same graph computes are never kept.
+                    Some(id) if self.is_written_at(id, least, uses, &levels) => Class::Any,
+                    Some(_) => Class::Changing,
+                },
+            };
+            levels.push(class.level(least));
+        }
+        levels
+    }
+
+    fn is_constant(&self, id: i64) -> bool {
+        let buffer = self.view(id).and_then(|view| self.buffers.get(view.buffer));
+        buffer.is_some_and(|buffer| buffer.is_constant)
+    }
+
+    fn is_written_at(&self, id: i64, level: usize, uses: &HashMap<usize, Use>, levels: &[usize]) -> bool {
+        let of = self.view(id).and_then(|view| uses.get(&view.buffer));
+        of.is_some_and(|of| matches!(of.writers.as_slice(), [(at, same)] if *same == id && levels.get(*at) == Some(&level)))
+            && level % 3 != 2
+    }
+
+    /// Whether a buffer is one tensor of one graph.
+    fn is_virtual(&self, buffer: usize, uses: &HashMap<usize, Use>, levels: &[usize]) -> bool {
+        let is_scratch = self.buffers.get(buffer).is_some_and(|buffer| buffer.kind == Kind::Scratch);
+        let Some(of) = uses.get(&buffer) else { return false };
+        let [(writer, id)] = of.writers.as_slice() else { return false };
+        let level = levels.get(*writer).copied().unwrap_or(0);
+        let here = |(at, read): &(usize, i64)| read == id && levels.get(*at) == Some(&level);
+        is_scratch && level % 3 != 2 && !of.readers.is_empty() && of.readers.iter().all(here)
+    }
+
+    /// Offsets of the scratch buffers that pass from stage to stage, and how many bytes there are: a place is free again after the last
+    /// stage that reads it.
+    fn place(
+        &self,
+        uses: &HashMap<usize, Use>,
+        levels: &[usize],
+        is_virtual: &dyn Fn(usize) -> bool,
+    ) -> (HashMap<usize, usize>, usize) {
+        let level = |at: &(usize, i64)| levels.get(at.0).copied().unwrap_or(0);
+        // Bytes, first level, last level, buffer; the largest first.
+        let mut wanted: Vec<(usize, usize, usize, usize)> = Vec::new();
+        for (at, buffer) in self.buffers.iter().enumerate() {
+            let Some(of) = uses.get(&at) else { continue };
+            if buffer.kind != Kind::Scratch || is_virtual(at) {
+                continue;
+            }
+            let bytes = usize::try_from(buffer.elements).unwrap_or(0).saturating_mul(buffer.element.size());
+            let first = of.writers.iter().map(level).min().unwrap_or(0);
+            let last = of.writers.iter().chain(&of.readers).map(level).max().unwrap_or(first);
+            wanted.push((bytes.next_multiple_of(ALIGNMENT), first, last, at));
+        }
+        wanted.sort_by_key(|(bytes, first, _, at)| (std::cmp::Reverse(*bytes), *first, *at));
+        let mut placed: Vec<(usize, usize, usize, usize)> = Vec::new();
+        let (mut offsets, mut end) = (HashMap::new(), 0);
+        for (bytes, first, last, buffer) in wanted {
+            let mut taken: Vec<(usize, usize)> = placed
+                .iter()
+                .filter(|(_, _, from, to)| *from <= last && first <= *to)
+                .map(|(offset, bytes, ..)| (*offset, *bytes))
+                .collect();
+            taken.sort_unstable();
+            let mut offset = 0;
+            for (at, size) in taken {
+                if offset + bytes <= at {
+                    break;
+                }
+                offset = offset.max(at + size);
+            }
+            placed.push((offset, bytes, first, last));
+            offsets.insert(buffer, offset);
+            end = end.max(offset + bytes);
+        }
+        (offsets, end)
+    }
+
+    /// What the steps of a level are: copies one by one, or a graph.
+    fn works(
+        &self,
+        steps: &[&Step],
+        name: &str,
+        is_virtual: &dyn Fn(usize) -> bool,
+        place: &dyn Fn(i64) -> Option<Place>,
+    ) -> Option<Vec<Work>> {
+        let mut works = Vec::new();
+        let mut graph = Graph {
+            name: name.to_owned(),
+            compute_type: DataType::Float,
+            intermediate_type: DataType::Float,
+            io_type: DataType::Float,
+            ..Graph::default()
+        };
+        let (mut bindings, mut known, mut constant_weights) = (Vec::new(), HashSet::new(), false);
+        for step in steps {
+            match step {
+                Step::Copy { from, to } => {
+                    let (source, target) = (self.view(*from)?, self.view(*to)?);
+                    works.push(Work::Copy {
+                        size: source.element.size(),
+                        dims: source.dims.clone(),
+                        from: (place(*from)?, source.strides.clone()),
+                        to: (place(*to)?, target.strides.clone()),
+                    });
+                }
+                Step::Node { name, operation, compute } => {
+                    constant_weights |= weights(operation).is_some_and(|id| self.is_constant(id));
+                    for id in operation.tensors() {
+                        if !known.insert(id) {
+                            continue;
+                        }
+                        let view = self.view(id);
+                        let hidden = view.is_some_and(|view| is_virtual(view.buffer));
+                        graph.tensors.push(self.as_graph_tensor(id, hidden)?);
+                        if view.is_some() && !hidden {
+                            bindings.push((id, place(id)?));
+                        }
+                    }
+                    let (name, compute_type) = (name.clone(), *compute);
+                    graph.nodes.push(Node { name, compute_type, operation: operation.clone() });
+                }
+            }
+        }
+        if !graph.nodes.is_empty() {
+            works.push(Work::Graph { graph: Box::new(graph), bindings, constant_weights });
+        }
+        Some(works)
+    }
+}

@@ -1,0 +1,226 @@
+//! Operations in order, on tensors that are views of buffers.
+
+use std::collections::HashMap;
+
+use hipdnn::graph::operation::Pointwise;
+use hipdnn::graph::{DataType, Operation, PointwiseMode, Tensor, TensorValue};
+
+use super::view::{View, elements};
+use crate::model::{Element, compute_type};
+
+/// What a buffer is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// An input of the fused node.
+    Input(usize),
+    /// An output of the fused node.
+    Output(usize),
+    /// Between operations.
+    Scratch,
+    /// Elements of the program's own.
+    Data(Vec<u8>),
+}
+
+/// Memory that tensors lie in.
+#[derive(Clone, Debug)]
+pub struct Buffer {
+    /// What it is.
+    pub kind: Kind,
+    /// The type of its elements.
+    pub element: Element,
+    /// Number of elements.
+    pub elements: i64,
+    /// Whether every execution finds the same elements in the same place.
+    pub is_constant: bool,
+}
+
+/// A tensor of an operation.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Operand {
+    /// In a buffer.
+    View(View),
+    /// A number in the graph, with as many dimensions.
+    Number(TensorValue, usize),
+}
+
+/// What is done.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// hipDNN computes an operation, whose tensors are places in [`Program::operands`], from 1 on.
+    Node {
+        /// For people.
+        name: String,
+        /// The operation.
+        operation: Operation,
+        /// What it computes in.
+        compute: DataType,
+    },
+    /// Elements are copied as they are, between tensors of equal dimensions.
+    Copy {
+        /// The tensor that is read.
+        from: i64,
+        /// The tensor that is written.
+        to: i64,
+    },
+}
+
+/// A program.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    /// Memory.
+    pub buffers: Vec<Buffer>,
+    /// The tensors of operations.
+    pub operands: Vec<Operand>,
+    /// What is done, in order.
+    pub steps: Vec<Step>,
+    /// The dimensions of each output.
+    pub outputs: Vec<Vec<i64>>,
+    inputs: usize,
+    known: HashMap<View, i64>,
+}
+
+impl Program {
+    /// The next input.
+    pub fn input(&mut self, element: Element, dims: &[i64], is_constant: bool) -> usize {
+        let kind = Kind::Input(self.inputs);
+        self.inputs += 1;
+        self.buffer(kind, element, elements(dims), is_constant)
+    }
+
+    /// Memory between operations.
+    pub fn scratch(&mut self, element: Element, dims: &[i64]) -> usize {
+        self.buffer(Kind::Scratch, element, elements(dims), false)
+    }
+
+    /// Elements of the program's own.
+    pub fn data(&mut self, element: Element, bytes: Vec<u8>) -> usize {
+        let count = i64::try_from(bytes.len() / element.size()).unwrap_or(0);
+        self.buffer(Kind::Data(bytes), element, count, true)
+    }
+
+    fn buffer(&mut self, kind: Kind, element: Element, elements: i64, is_constant: bool) -> usize {
+        self.buffers.push(Buffer { kind, element, elements, is_constant });
+        self.buffers.len() - 1
+    }
+
+    /// The tensor of a view: views that are equal are one tensor.
+    pub fn tensor(&mut self, view: &View) -> i64 {
+        if let Some(id) = self.known.get(view) {
+            return *id;
+        }
+        let id = self.operand(Operand::View(view.clone()));
+        self.known.insert(view.clone(), id);
+        id
+    }
+
+    /// A number in the graph, of so many dimensions.
+    pub fn number(&mut self, number: f64, is_double: bool, rank: usize) -> i64 {
+        let value =
+            if is_double { TensorValue::Float64(number) } else { TensorValue::Float32(number as f32) };
+        self.operand(Operand::Number(value, rank.max(1)))
+    }
+
+    fn operand(&mut self, operand: Operand) -> i64 {
+        self.operands.push(operand);
+        i64::try_from(self.operands.len()).unwrap_or(i64::MAX)
+    }
+
+    /// The tensor with an id.
+    pub fn get(&self, id: i64) -> Option<&Operand> {
+        self.operands.get(usize::try_from(id).ok()?.checked_sub(1)?)
+    }
+
+    /// The view with an id; none of numbers.
+    pub fn view(&self, id: i64) -> Option<&View> {
+        match self.get(id)? {
+            Operand::View(view) => Some(view),
+            Operand::Number(..) => None,
+        }
+    }
+
+    /// Adds an operation. One whose results have no elements is left out.
+    pub fn node(&mut self, name: &str, operation: Operation) -> Result<(), String> {
+        let views =
+            |ids: Vec<i64>| -> Vec<&View> { ids.into_iter().filter_map(|id| self.view(id)).collect() };
+        let (inputs, outputs) = (views(operation.inputs()), views(operation.outputs()));
+        if outputs.iter().all(|view| view.elements() == 0) {
+            return Ok(());
+        }
+        if inputs.iter().any(|view| view.elements() == 0) {
+            return Err("a tensor has no elements".to_owned());
+        }
+        for view in inputs.iter().chain(&outputs) {
+            if view.element.data_type().is_none() {
+                return Err(format!("hipDNN has no type {}", view.element.name()));
+            }
+            if view.rank() > 8 {
+                return Err(format!("a tensor has {} dimensions, expected at most 8", view.rank()));
+            }
+        }
+        let types: Vec<Element> = inputs.iter().chain(&outputs).map(|view| view.element).collect();
+        let compute = compute_type(&types);
+        self.steps.push(Step::Node { name: name.to_owned(), operation, compute });
+        Ok(())
+    }
+
+    /// Copies elements: floating-point numbers by hipDNN, which may do so together with what comes before, others as bytes.
+    pub fn copy(&mut self, from: &View, to: &View) -> Result<(), String> {
+        if from.elements() == 0 {
+            return Ok(());
+        }
+        let (source, target) = (self.tensor(from), self.tensor(to));
+        if from.element.is_float() {
+            return self.node("copy", Pointwise::new(PointwiseMode::Identity, source, None, target).into());
+        }
+        self.steps.push(Step::Copy { from: source, to: target });
+        Ok(())
+    }
+
+    /// Says which views the outputs are, in their order. One that does not lie in memory of its own as an output does is copied.
+    pub fn finish(&mut self, outputs: &[View]) -> Result<(), String> {
+        for (at, view) in outputs.iter().enumerate() {
+            self.outputs.push(view.dims.clone());
+            let buffer = self.buffers.get_mut(view.buffer);
+            match buffer {
+                Some(buffer)
+                    if buffer.kind == Kind::Scratch
+                        && view.offset == 0
+                        && view.is_packed()
+                        && view.elements() == buffer.elements =>
+                {
+                    buffer.kind = Kind::Output(at);
+                }
+                _ => {
+                    let own = self.buffer(Kind::Output(at), view.element, view.elements(), false);
+                    let to = View::packed(own, view.element, &view.dims);
+                    self.copy(view, &to)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The tensor as hipDNN's graph has it.
+    pub fn as_graph_tensor(&self, id: i64, is_virtual: bool) -> Option<Tensor> {
+        match self.get(id)? {
+            Operand::Number(value, rank) => {
+                let kind =
+                    if matches!(value, TensorValue::Float64(_)) { DataType::Double } else { DataType::Float };
+                let ones = vec![1; *rank];
+                Some(Tensor { value: Some(*value), ..Tensor::new(id, kind, &ones, &ones) })
+            }
+            Operand::View(view) => {
+                let kind = view.element.data_type()?;
+                let tensor = if view.dims.is_empty() {
+                    Tensor::new(id, kind, &[1], &[1])
+                } else {
+                    Tensor::new(id, kind, &view.dims, &view.strides)
+                };
+                // Memory of the application begins anywhere, and so does a part of a tensor.
+                let alignment =
+                    if is_virtual { Tensor::DEFAULT_ALIGNMENT } else { view.element.size() as i64 };
+                Some(Tensor { is_virtual, alignment, ..tensor })
+            }
+        }
+    }
+}

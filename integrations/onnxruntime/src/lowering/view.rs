@@ -1,0 +1,200 @@
+//! Where the elements of a value lie in a buffer.
+
+use crate::model::Element;
+
+/// A buffer seen as a tensor. Offset and strides count elements.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct View {
+    /// The buffer's place in the program.
+    pub buffer: usize,
+    /// The type of an element.
+    pub element: Element,
+    /// Where the first element lies.
+    pub offset: i64,
+    /// The dimensions; none of a scalar.
+    pub dims: Vec<i64>,
+    /// The distance of neighbours along each dimension.
+    pub strides: Vec<i64>,
+}
+
+impl View {
+    /// A whole buffer without gaps.
+    pub fn packed(buffer: usize, element: Element, dims: &[i64]) -> Self {
+        Self { buffer, element, offset: 0, dims: dims.to_vec(), strides: packed(dims) }
+    }
+
+    /// Number of dimensions.
+    pub fn rank(&self) -> usize {
+        self.dims.len()
+    }
+
+    /// Number of elements.
+    pub fn elements(&self) -> i64 {
+        elements(&self.dims)
+    }
+
+    /// Whether the elements lie without gaps in order.
+    pub fn is_packed(&self) -> bool {
+        let expected = packed(&self.dims);
+        self.dims
+            .iter()
+            .zip(&self.strides)
+            .zip(&expected)
+            .all(|((dim, have), want)| *dim == 1 || have == want)
+    }
+
+    /// The dimensions in another order.
+    pub fn permuted(&self, order: &[usize]) -> Option<Self> {
+        let pick = |of: &[i64]| order.iter().map(|axis| of.get(*axis).copied()).collect::<Option<Vec<_>>>();
+        Some(Self { dims: pick(&self.dims)?, strides: pick(&self.strides)?, ..self.clone() })
+    }
+
+    /// The last two dimensions exchanged.
+    pub fn transposed(&self) -> Option<Self> {
+        let rank = self.rank();
+        let mut order: Vec<usize> = (0..rank).collect();
+        order.swap(rank.checked_sub(2)?, rank.checked_sub(1)?);
+        self.permuted(&order)
+    }
+
+    /// The same elements in other dimensions, if strides can say that.
+    pub fn reshaped(&self, dims: &[i64]) -> Option<Self> {
+        if elements(dims) != self.elements() {
+            return None;
+        }
+        let strides = if self.elements() == 0 { packed(dims) } else { split(self, dims)? };
+        Some(Self { dims: dims.to_vec(), strides, ..self.clone() })
+    }
+
+    /// Repeated along dimensions where it has one element, after ones in front.
+    pub fn expanded(&self, dims: &[i64]) -> Option<Self> {
+        let more = dims.len().checked_sub(self.rank())?;
+        let (mut strides, mut own) = (vec![0; dims.len()], vec![1; more]);
+        own.extend(&self.dims);
+        for (at, (have, want)) in own.iter().zip(dims).enumerate() {
+            if have == want {
+                let stride = at.checked_sub(more).and_then(|at| self.strides.get(at)).copied().unwrap_or(0);
+                *strides.get_mut(at)? = stride;
+            } else if *have != 1 {
+                return None;
+            }
+        }
+        Some(Self { dims: dims.to_vec(), strides, ..self.clone() })
+    }
+
+    /// Elements `from`, `from` + `step`, ... along a dimension, `count` of them.
+    pub fn sliced(&self, axis: usize, from: i64, step: i64, count: i64) -> Option<Self> {
+        let mut part = self.clone();
+        let stride = *self.strides.get(axis)?;
+        part.offset += from * stride;
+        *part.dims.get_mut(axis)? = count;
+        *part.strides.get_mut(axis)? = stride * step;
+        Some(part)
+    }
+
+    /// How far the elements reach from the beginning of the buffer.
+    pub fn end(&self) -> i64 {
+        if self.elements() == 0 {
+            return self.offset;
+        }
+        let last: i64 = self.dims.iter().zip(&self.strides).map(|(dim, stride)| (dim - 1) * stride).sum();
+        self.offset + last + 1
+    }
+}
+
+/// Strides without gaps, the last dimension innermost.
+pub fn packed(dims: &[i64]) -> Vec<i64> {
+    let mut strides = vec![1_i64; dims.len()];
+    let mut stride = 1_i64;
+    for (to, dim) in strides.iter_mut().zip(dims).rev() {
+        *to = stride;
+        stride = stride.saturating_mul((*dim).max(1));
+    }
+    strides
+}
+
+/// Number of elements of dimensions.
+pub fn elements(dims: &[i64]) -> i64 {
+    dims.iter().fold(1_i64, |product, dim| product.saturating_mul(*dim))
+}
+
+/// The strides of a view in other dimensions of as many elements: runs of dimensions without gaps between them are divided anew.
+fn split(view: &View, dims: &[i64]) -> Option<Vec<i64>> {
+    // Runs of the old dimensions, innermost last: number of elements and the stride of the innermost.
+    let mut runs: Vec<(i64, i64)> = Vec::new();
+    for (dim, stride) in view.dims.iter().zip(&view.strides).filter(|(dim, _)| **dim != 1) {
+        match runs.last_mut() {
+            Some((count, inner)) if *inner == dim * stride => (*count, *inner) = (*count * dim, *stride),
+            _ => runs.push((*dim, *stride)),
+        }
+    }
+    let mut strides = vec![1; dims.len()];
+    let mut left = runs.pop().unwrap_or((1, 1));
+    let mut stride = left.1;
+    for (to, dim) in strides.iter_mut().zip(dims).rev() {
+        if *dim == 1 {
+            *to = stride;
+            continue;
+        }
+        if left.0 == 1 {
+            left = runs.pop()?;
+            stride = left.1;
+        }
+        if left.0 % dim != 0 {
+            return None;
+        }
+        *to = stride;
+        stride *= dim;
+        left.0 /= dim;
+    }
+    (left.0 == 1 && runs.is_empty()).then_some(strides)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(dims: &[i64]) -> View {
+        View::packed(0, Element::Float, dims)
+    }
+
+    #[test]
+    fn dimensions_are_divided_and_merged() {
+        let x = view(&[2, 3, 8]);
+        assert_eq!(x.reshaped(&[2, 3, 2, 4]).unwrap().strides, [24, 8, 4, 1]);
+        assert_eq!(x.reshaped(&[48]).unwrap().strides, [1]);
+        assert_eq!(x.reshaped(&[6, 1, 8]).unwrap().strides, [8, 8, 1]);
+        assert_eq!(x.reshaped(&[5]), None);
+        // [B, S, H·D] as [B, S, H, D] as [B, H, S, D], and back only by copying.
+        let heads = x.reshaped(&[2, 3, 4, 2]).unwrap().permuted(&[0, 2, 1, 3]).unwrap();
+        assert_eq!(
+            (heads.dims.as_slice(), heads.strides.as_slice()),
+            (&[2, 4, 3, 2][..], &[24, 2, 8, 1][..])
+        );
+        assert_eq!(heads.reshaped(&[2, 12, 2]), None);
+        assert_eq!(heads.reshaped(&[8, 3, 2]), None);
+        assert!(!heads.is_packed() && x.is_packed());
+    }
+
+    #[test]
+    fn parts_and_repetitions_keep_the_buffer() {
+        let part = view(&[4, 6]).sliced(1, 1, 2, 2).unwrap();
+        assert_eq!(
+            (part.offset, part.dims.as_slice(), part.strides.as_slice()),
+            (1, &[4, 2][..], &[6, 2][..])
+        );
+        assert_eq!(part.end(), 1 + 18 + 2 + 1);
+        let wide = view(&[3, 1]).expanded(&[2, 3, 5]).unwrap();
+        assert_eq!(wide.strides, [0, 1, 0]);
+        assert_eq!(view(&[3]).expanded(&[4]), None);
+        assert_eq!(wide.reshaped(&[6, 5]), None);
+    }
+
+    #[test]
+    fn scalars_and_empty_tensors_have_a_place() {
+        assert_eq!(view(&[]).elements(), 1);
+        assert_eq!(view(&[]).reshaped(&[1, 1]).unwrap().dims, [1, 1]);
+        assert_eq!(view(&[0, 3]).reshaped(&[3, 0]).unwrap().elements(), 0);
+        assert_eq!(view(&[0, 3]).end(), 0);
+    }
+}

@@ -1,0 +1,140 @@
+//! The types of elements.
+
+use hipdnn::graph::DataType;
+
+/// A type of ONNX whose elements take whole bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Element {
+    /// 32-bit float.
+    Float,
+    /// 8-bit unsigned integer.
+    Uint8,
+    /// 8-bit integer.
+    Int8,
+    /// 16-bit unsigned integer.
+    Uint16,
+    /// 16-bit integer.
+    Int16,
+    /// 32-bit integer.
+    Int32,
+    /// 64-bit integer.
+    Int64,
+    /// Truth value.
+    Bool,
+    /// 16-bit float.
+    Half,
+    /// 64-bit float.
+    Double,
+    /// 32-bit unsigned integer.
+    Uint32,
+    /// 64-bit unsigned integer.
+    Uint64,
+    /// The upper half of a 32-bit float.
+    Bfloat16,
+}
+
+impl Element {
+    /// The type with a number of ONNX.
+    pub fn from_onnx(number: i32) -> Option<Self> {
+        Some(match number {
+            1 => Self::Float,
+            2 => Self::Uint8,
+            3 => Self::Int8,
+            4 => Self::Uint16,
+            5 => Self::Int16,
+            6 => Self::Int32,
+            7 => Self::Int64,
+            9 => Self::Bool,
+            10 => Self::Half,
+            11 => Self::Double,
+            12 => Self::Uint32,
+            13 => Self::Uint64,
+            16 => Self::Bfloat16,
+            _ => return None,
+        })
+    }
+
+    /// Bytes of an element.
+    pub fn size(self) -> usize {
+        match self {
+            Self::Uint8 | Self::Int8 | Self::Bool => 1,
+            Self::Uint16 | Self::Int16 | Self::Half | Self::Bfloat16 => 2,
+            Self::Float | Self::Int32 | Self::Uint32 => 4,
+            Self::Int64 | Self::Double | Self::Uint64 => 8,
+        }
+    }
+
+    /// hipDNN's type, of those that it has.
+    pub fn data_type(self) -> Option<DataType> {
+        Some(match self {
+            Self::Float => DataType::Float,
+            Self::Uint8 => DataType::Uint8,
+            Self::Int8 => DataType::Int8,
+            Self::Int32 => DataType::Int32,
+            Self::Int64 => DataType::Int64,
+            Self::Bool => DataType::Boolean,
+            Self::Half => DataType::Half,
+            Self::Double => DataType::Double,
+            Self::Bfloat16 => DataType::Bfloat16,
+            Self::Uint16 | Self::Int16 | Self::Uint32 | Self::Uint64 => return None,
+        })
+    }
+
+    /// Whether it is a floating-point type.
+    pub fn is_float(self) -> bool {
+        matches!(self, Self::Float | Self::Half | Self::Double | Self::Bfloat16)
+    }
+
+    /// Its name in ONNX.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Float => "float",
+            Self::Uint8 => "uint8",
+            Self::Int8 => "int8",
+            Self::Uint16 => "uint16",
+            Self::Int16 => "int16",
+            Self::Int32 => "int32",
+            Self::Int64 => "int64",
+            Self::Bool => "bool",
+            Self::Half => "float16",
+            Self::Double => "double",
+            Self::Uint32 => "uint32",
+            Self::Uint64 => "uint64",
+            Self::Bfloat16 => "bfloat16",
+        }
+    }
+}
+
+/// The type that nodes with operands of these types compute in: it holds every element of them.
+pub fn compute_type(elements: &[Element]) -> DataType {
+    if elements.iter().any(|element| matches!(element, Element::Double | Element::Int32)) {
+        DataType::Double
+    } else {
+        DataType::Float
+    }
+}
+
+/// The value of a 16-bit float.
+pub fn half_to_f64(bits: u16) -> f64 {
+    let sign = if bits >> 15 == 0 { 1.0 } else { -1.0 };
+    let (exponent, mantissa) = (i32::from(bits >> 10 & 31), f64::from(bits & 1023));
+    sign * match exponent {
+        0 => mantissa * 2f64.powi(-24),
+        31 if mantissa == 0.0 => f64::INFINITY,
+        31 => f64::NAN,
+        _ => (1.0 + mantissa / 1024.0) * 2f64.powi(exponent - 15),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_are_read() {
+        for (bits, value) in [(0x3c00, 1.0), (0xc000, -2.0), (0x0001, 2f64.powi(-24)), (0x7bff, 65504.0)] {
+            assert_eq!(half_to_f64(bits), value);
+        }
+        assert!(half_to_f64(0x7e00).is_nan() && half_to_f64(0xfc00) == f64::NEG_INFINITY);
+    }
+}

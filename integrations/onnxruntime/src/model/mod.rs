@@ -1,0 +1,190 @@
+//! A graph of ONNX as plain data, copied from ONNX Runtime: nodes, values, attributes, small constants.
+
+mod element;
+mod read;
+
+pub use element::{Element, compute_type};
+pub use read::{Source, of_fused, of_graph};
+
+use std::collections::BTreeMap;
+
+/// The place of a value in [`Model::values`].
+pub type ValueId = usize;
+
+/// A graph.
+#[derive(Debug, Default)]
+pub struct Model {
+    /// Everything that nodes read and write.
+    pub values: Vec<Value>,
+    /// The nodes in an order in which every value is written before it is read.
+    pub nodes: Vec<Node>,
+    /// What a fused node reads, in its order. Empty of graphs.
+    pub inputs: Vec<ValueId>,
+    /// What a fused node writes, in its order. Empty of graphs.
+    pub outputs: Vec<ValueId>,
+}
+
+/// A dimension as far as it is known before execution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dim {
+    /// A number.
+    Known(i64),
+    /// Any.
+    Unknown,
+}
+
+/// What nodes read and write.
+#[derive(Debug, Default)]
+pub struct Value {
+    /// Its name, one in the graph.
+    pub name: String,
+    /// The type of an element; none where the value is no tensor.
+    pub element: Option<Element>,
+    /// Its dimensions; none where not even their number is known.
+    pub dims: Option<Vec<Dim>>,
+    /// Whether every execution has the same.
+    pub is_constant: bool,
+    /// The elements of a small constant.
+    pub constant: Option<Constant>,
+    /// Whether the graph hands it out.
+    pub is_graph_output: bool,
+}
+
+/// Elements that are known before execution.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Constant {
+    /// The type of an element.
+    pub element: Element,
+    /// Its dimensions.
+    pub dims: Vec<i64>,
+    /// The elements as they lie in memory.
+    pub bytes: Vec<u8>,
+}
+
+impl Constant {
+    /// The elements as integers, of integer types.
+    pub fn integers(&self) -> Option<Vec<i64>> {
+        match self.element {
+            Element::Int64 => Some(self.chunks().map(i64::from_ne_bytes).collect()),
+            Element::Int32 => Some(self.chunks().map(|b| i64::from(i32::from_ne_bytes(b))).collect()),
+            Element::Int8 => Some(self.chunks().map(|b| i64::from(i8::from_ne_bytes(b))).collect()),
+            Element::Uint8 | Element::Bool => self.bytes.iter().map(|b| Some(i64::from(*b))).collect(),
+            _ => None,
+        }
+    }
+
+    /// The elements as numbers of double precision.
+    pub fn numbers(&self) -> Option<Vec<f64>> {
+        match self.element {
+            Element::Float => Some(self.chunks().map(|b| f64::from(f32::from_ne_bytes(b))).collect()),
+            Element::Double => Some(self.chunks().map(f64::from_ne_bytes).collect()),
+            Element::Half => {
+                Some(self.chunks().map(|b| element::half_to_f64(u16::from_ne_bytes(b))).collect())
+            }
+            Element::Bfloat16 => {
+                let wide = |b| f64::from(f32::from_bits(u32::from(u16::from_ne_bytes(b)) << 16));
+                Some(self.chunks().map(wide).collect())
+            }
+            _ => Some(self.integers()?.into_iter().map(|number| number as f64).collect()),
+        }
+    }
+
+    /// The one element of a scalar, or of a tensor with one element.
+    pub fn scalar(&self) -> Option<f64> {
+        match self.numbers()?.as_slice() {
+            [number] => Some(*number),
+            _ => None,
+        }
+    }
+
+    fn chunks<const N: usize>(&self) -> impl Iterator<Item = [u8; N]> {
+        self.bytes.as_chunks::<N>().0.iter().copied()
+    }
+}
+
+/// An operation of the graph.
+#[derive(Debug, Default)]
+pub struct Node {
+    /// Its name; may be empty.
+    pub name: String,
+    /// The operator.
+    pub operator: String,
+    /// The operator's domain; empty is ONNX's own.
+    pub domain: String,
+    /// The version of the operator set that its definition is from.
+    pub since: i32,
+    /// What it reads; none where an optional input is absent.
+    pub inputs: Vec<Option<ValueId>>,
+    /// What it writes; none where an optional output is not wanted.
+    pub outputs: Vec<Option<ValueId>>,
+    /// What the graphs inside it read from this one.
+    pub implicit: Vec<ValueId>,
+    /// Its attributes by name.
+    pub attributes: BTreeMap<String, Attribute>,
+    /// The execution provider that has it already; empty where none has.
+    pub taken_by: String,
+}
+
+/// An attribute of a node.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Attribute {
+    /// An integer.
+    Int(i64),
+    /// Integers.
+    Ints(Vec<i64>),
+    /// A number.
+    Float(f32),
+    /// Numbers.
+    Floats(Vec<f32>),
+    /// A text.
+    Text(String),
+    /// A tensor.
+    Tensor(Constant),
+    /// A graph, texts, or what this library does not know.
+    Other,
+}
+
+impl Node {
+    /// The attribute, or what holds where it is absent.
+    pub fn int(&self, name: &str, absent: i64) -> i64 {
+        match self.attributes.get(name) {
+            Some(Attribute::Int(value)) => *value,
+            _ => absent,
+        }
+    }
+
+    /// The attribute, or what holds where it is absent.
+    pub fn float(&self, name: &str, absent: f32) -> f32 {
+        match self.attributes.get(name) {
+            Some(Attribute::Float(value)) => *value,
+            _ => absent,
+        }
+    }
+
+    /// The attribute, if it is there.
+    pub fn ints(&self, name: &str) -> Option<&[i64]> {
+        match self.attributes.get(name) {
+            Some(Attribute::Ints(values)) => Some(values),
+            _ => None,
+        }
+    }
+
+    /// The attribute, or what holds where it is absent.
+    pub fn text<'a>(&'a self, name: &str, absent: &'a str) -> &'a str {
+        match self.attributes.get(name) {
+            Some(Attribute::Text(text)) => text,
+            _ => absent,
+        }
+    }
+
+    /// What people call it.
+    pub fn title(&self) -> String {
+        let domain = if self.domain.is_empty() { String::new() } else { format!("{}.", self.domain) };
+        format!("{domain}{} {:?}", self.operator, self.name)
+    }
+
+    /// The values that it reads, those of graphs inside it too.
+    pub fn reads(&self) -> impl Iterator<Item = ValueId> + '_ {
+        self.inputs.iter().flatten().chain(&self.implicit).copied()
+    }
+}

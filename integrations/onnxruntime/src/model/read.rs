@@ -1,0 +1,404 @@
+//! Graphs, nodes and values copied from ONNX Runtime, whose objects are there only during a call.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::{c_int, c_void};
+use std::ptr;
+
+use super::{Attribute, Constant, Dim, Element, Model, Node, Value, ValueId};
+use crate::failure::{Failure, Result};
+use crate::ort::*;
+
+/// Constants of at most so many bytes are copied: shapes, axes, scalars.
+const SMALL: usize = 4096;
+
+/// `ONNX_TYPE_TENSOR`.
+const TENSOR: c_int = 1;
+
+/// A model with ONNX Runtime's nodes, in the same order as the model's.
+pub struct Source {
+    /// The copy.
+    pub model: Model,
+    /// The nodes that it was copied from, valid during the call.
+    pub raw: Vec<*const OrtNode>,
+}
+
+/// Copies a graph.
+///
+/// # Safety
+/// The graph is alive during the call.
+pub unsafe fn of_graph(ort: Ort, graph: *const OrtGraph) -> Result<Source> {
+    let mut reader = Reader { ort, model: Model::default(), ids: HashMap::new() };
+    let raw = ort.array(
+        "the nodes of the graph",
+        ptr::null(),
+        // SAFETY: the graph is alive, and the array has the room that is given.
+        |count| unsafe { ort.api.Graph_GetNumNodes(graph, count) },
+        // SAFETY: as above.
+        |items, count| unsafe { ort.api.Graph_GetNodes(graph, items, count) },
+    )?;
+    for node in &raw {
+        // SAFETY: the node is of the graph.
+        let node = unsafe { reader.node(*node) }?;
+        reader.model.nodes.push(node);
+    }
+    // Order of execution is what ONNX Runtime's nodes come in, but the interface leaves that open.
+    let order = topological(&reader.model);
+    let mut nodes: Vec<Option<Node>> = reader.model.nodes.drain(..).map(Some).collect();
+    let sorted = order.iter().filter_map(|at| nodes.get_mut(*at).and_then(Option::take)).collect();
+    reader.model.nodes = sorted;
+    let raw = order.iter().filter_map(|at| raw.get(*at).copied()).collect();
+    Ok(Source { model: reader.model, raw })
+}
+
+/// Copies the body of a fused node, with the node's inputs and outputs in its order.
+///
+/// # Safety
+/// The graph and the node are alive during the call.
+pub unsafe fn of_fused(ort: Ort, graph: *const OrtGraph, fused: *const OrtNode) -> Result<Model> {
+    // SAFETY: the graph is alive.
+    let mut source = unsafe { of_graph(ort, graph) }?;
+    let ids = source.model.values.iter().enumerate().map(|(id, value)| (value.name.clone(), id)).collect();
+    let mut reader = Reader { ort, model: std::mem::take(&mut source.model), ids };
+    // SAFETY: the node is alive.
+    let (inputs, outputs) = unsafe { (reader.inputs(fused)?, reader.outputs(fused)?) };
+    let all = |ids: Vec<Option<ValueId>>| ids.into_iter().collect::<Option<Vec<_>>>();
+    let missing = || Failure::ep("hipDNN: the fused node has an input or output without a name");
+    reader.model.inputs = all(inputs).ok_or_else(missing)?;
+    reader.model.outputs = all(outputs).ok_or_else(missing)?;
+    Ok(reader.model)
+}
+
+struct Reader {
+    ort: Ort,
+    model: Model,
+    ids: HashMap<String, ValueId>,
+}
+
+impl Reader {
+    unsafe fn node(&mut self, node: *const OrtNode) -> Result<Node> {
+        let (ort, api) = (self.ort, self.ort.api);
+        // SAFETY: the node is alive, and every function writes one pointer or number.
+        let (name, operator, domain, since, taken_by) = unsafe {
+            (
+                ort.text("the name of a node", |to| api.Node_GetName(node, to))?,
+                ort.text("the operator of a node", |to| api.Node_GetOperatorType(node, to))?,
+                ort.text("the domain of a node", |to| api.Node_GetDomain(node, to))?,
+                ort.value("the version of a node", 0, |to| api.Node_GetSinceVersion(node, to))?,
+                ort.text("the provider of a node", |to| api.Node_GetEpName(node, to))?,
+            )
+        };
+        let domain = if domain == "ai.onnx" { String::new() } else { domain };
+        // SAFETY: the node is alive.
+        let (inputs, outputs, implicit, attributes) = unsafe {
+            (self.inputs(node)?, self.outputs(node)?, self.implicit(node)?, self.attributes(node)?)
+        };
+        Ok(Node { name, operator, domain, since, inputs, outputs, implicit, attributes, taken_by })
+    }
+
+    unsafe fn inputs(&mut self, node: *const OrtNode) -> Result<Vec<Option<ValueId>>> {
+        let (ort, api) = (self.ort, self.ort.api);
+        let infos = ort.array(
+            "the inputs of a node",
+            ptr::null(),
+            // SAFETY: the node is alive, and the array has the room that is given.
+            |count| unsafe { api.Node_GetNumInputs(node, count) },
+            // SAFETY: as above.
+            |items, count| unsafe { api.Node_GetInputs(node, items, count) },
+        )?;
+        // SAFETY: the values are of the node.
+        infos.into_iter().map(|info| unsafe { self.value(info) }).collect()
+    }
+
+    unsafe fn outputs(&mut self, node: *const OrtNode) -> Result<Vec<Option<ValueId>>> {
+        let (ort, api) = (self.ort, self.ort.api);
+        let infos = ort.array(
+            "the outputs of a node",
+            ptr::null(),
+            // SAFETY: the node is alive, and the array has the room that is given.
+            |count| unsafe { api.Node_GetNumOutputs(node, count) },
+            // SAFETY: as above.
+            |items, count| unsafe { api.Node_GetOutputs(node, items, count) },
+        )?;
+        // SAFETY: the values are of the node.
+        infos.into_iter().map(|info| unsafe { self.value(info) }).collect()
+    }
+
+    unsafe fn implicit(&mut self, node: *const OrtNode) -> Result<Vec<ValueId>> {
+        let (ort, api) = (self.ort, self.ort.api);
+        let infos = ort.array(
+            "the implicit inputs of a node",
+            ptr::null(),
+            // SAFETY: the node is alive, and the array has the room that is given.
+            |count| unsafe { api.Node_GetNumImplicitInputs(node, count) },
+            // SAFETY: as above.
+            |items, count| unsafe { api.Node_GetImplicitInputs(node, items, count) },
+        )?;
+        // SAFETY: the values are of the node.
+        let ids = infos.into_iter().map(|info| unsafe { self.value(info) });
+        Ok(ids.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+    }
+
+    /// The value, copied when it is met first; none for what is absent.
+    unsafe fn value(&mut self, info: *const OrtValueInfo) -> Result<Option<ValueId>> {
+        if info.is_null() {
+            return Ok(None);
+        }
+        let (ort, api) = (self.ort, self.ort.api);
+        // SAFETY: the value is alive during the call.
+        let name = ort.text("the name of a value", |to| unsafe { api.GetValueInfoName(info, to) })?;
+        if name.is_empty() {
+            return Ok(None);
+        }
+        if let Some(id) = self.ids.get(&name) {
+            return Ok(Some(*id));
+        }
+        // SAFETY: the value is alive during the call, as all that it points to.
+        let (kind, is_constant, is_graph_output) = unsafe {
+            (
+                ort.value("the type of a value", ptr::null(), |to| api.GetValueInfoTypeInfo(info, to))?,
+                ort.value("a value", false, |to| api.ValueInfo_IsConstantInitializer(info, to))?,
+                ort.value("a value", false, |to| api.ValueInfo_IsGraphOutput(info, to))?,
+            )
+        };
+        // SAFETY: as above.
+        let (element, dims) = unsafe { self.kind(kind) }?;
+        // SAFETY: as above.
+        let constant = if is_constant { unsafe { self.constant(info) }? } else { None };
+        let of_constant = |of: &Constant| of.dims.iter().map(|dim| Dim::Known(*dim)).collect();
+        let dims = dims.or_else(|| constant.as_ref().map(of_constant));
+        let id = self.model.values.len();
+        self.model.values.push(Value {
+            name: name.clone(),
+            element,
+            dims,
+            is_constant,
+            constant,
+            is_graph_output,
+        });
+        self.ids.insert(name, id);
+        Ok(Some(id))
+    }
+
+    /// Element type and dimensions of a tensor.
+    unsafe fn kind(&self, kind: *const OrtTypeInfo) -> Result<(Option<Element>, Option<Vec<Dim>>)> {
+        let (ort, api) = (self.ort, self.ort.api);
+        if kind.is_null() {
+            return Ok((None, None));
+        }
+        // SAFETY: the type is alive during the call.
+        let form =
+            ort.value("the kind of a value", 0, |to| unsafe { api.GetOnnxTypeFromTypeInfo(kind, to) })?;
+        if form != TENSOR {
+            return Ok((None, None));
+        }
+        // SAFETY: as above.
+        let tensor = ort.value("the type of a tensor", ptr::null(), |to| unsafe {
+            api.CastTypeInfoToTensorInfo(kind, to)
+        })?;
+        if tensor.is_null() {
+            return Ok((None, None));
+        }
+        // SAFETY: the information is part of the type.
+        let (element, dims) = unsafe { self.shape(tensor) }?;
+        let dims = dims.into_iter().map(|dim| if dim < 0 { Dim::Unknown } else { Dim::Known(dim) });
+        let dims: Vec<Dim> = dims.collect();
+        // A shape that is not known at all reads as that of a scalar. Version 23 does not tell the two apart.
+        // SAFETY: as above; the function is there from version 24 on.
+        let has_shape =
+            !dims.is_empty() || (ort.version >= 24 && unsafe { api.TensorTypeAndShape_HasShape(tensor) });
+        Ok((Element::from_onnx(element), has_shape.then_some(dims)))
+    }
+
+    unsafe fn shape(&self, tensor: *const OrtTensorTypeAndShapeInfo) -> Result<(c_int, Vec<i64>)> {
+        let (ort, api) = (self.ort, self.ort.api);
+        // SAFETY: the information is alive during the call.
+        let element =
+            ort.value("an element type", 0, |to| unsafe { api.GetTensorElementType(tensor, to) })?;
+        let dims = ort.array(
+            "the dimensions of a tensor",
+            0_i64,
+            // SAFETY: as above, and the array has the room that is given.
+            |count| unsafe { api.GetDimensionsCount(tensor, count) },
+            // SAFETY: as above.
+            |items, count| unsafe { api.GetDimensions(tensor, items, count) },
+        )?;
+        Ok((element, dims))
+    }
+
+    /// The elements of a small constant.
+    unsafe fn constant(&self, info: *const OrtValueInfo) -> Result<Option<Constant>> {
+        let (ort, api) = (self.ort, self.ort.api);
+        // SAFETY: the value is alive during the call.
+        let value = ort
+            .value("a constant", ptr::null(), |to| unsafe { api.ValueInfo_GetInitializerValue(info, to) })?;
+        if value.is_null() {
+            return Ok(None);
+        }
+        // SAFETY: the constant lives as long as its graph.
+        unsafe { self.tensor(value) }
+    }
+
+    /// A copy of a tensor, if it is small and of a type that is known.
+    unsafe fn tensor(&self, value: *const OrtValue) -> Result<Option<Constant>> {
+        let (ort, api) = (self.ort, self.ort.api);
+        // SAFETY: the value is alive during the call; what describes it is ours to release.
+        let (element, dims) = unsafe {
+            let info = ort.value("the type of a constant", ptr::null_mut(), |to| {
+                api.GetTensorTypeAndShape(value, to)
+            })?;
+            let shape = self.shape(info);
+            api.ReleaseTensorTypeAndShapeInfo(info);
+            shape?
+        };
+        let Some(element) = Element::from_onnx(element) else { return Ok(None) };
+        let count =
+            dims.iter().try_fold(1_usize, |product, dim| product.checked_mul(usize::try_from(*dim).ok()?));
+        let Some(bytes) = count.and_then(|count| count.checked_mul(element.size())) else { return Ok(None) };
+        if bytes > SMALL {
+            return Ok(None);
+        }
+        if bytes == 0 {
+            return Ok(Some(Constant { element, dims, bytes: Vec::new() }));
+        }
+        // SAFETY: the value is alive during the call.
+        let data = ort
+            .value("the elements of a constant", ptr::null(), |to| unsafe { api.GetTensorData(value, to) })?;
+        if data.is_null() {
+            return Ok(None);
+        }
+        // SAFETY: the tensor has as many elements as its shape says, in host memory.
+        let bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), bytes) }.to_vec();
+        Ok(Some(Constant { element, dims, bytes }))
+    }
+
+    unsafe fn attributes(&self, node: *const OrtNode) -> Result<BTreeMap<String, Attribute>> {
+        let (ort, api) = (self.ort, self.ort.api);
+        let raw = ort.array(
+            "the attributes of a node",
+            ptr::null(),
+            // SAFETY: the node is alive, and the array has the room that is given.
+            |count| unsafe { api.Node_GetNumAttributes(node, count) },
+            // SAFETY: as above.
+            |items, count| unsafe { api.Node_GetAttributes(node, items, count) },
+        )?;
+        let mut attributes = BTreeMap::new();
+        for attribute in raw.into_iter().filter(|attribute| !attribute.is_null()) {
+            // SAFETY: the attribute is of the node.
+            let name =
+                ort.text("the name of an attribute", |to| unsafe { api.OpAttr_GetName(attribute, to) })?;
+            // SAFETY: as above.
+            let value = unsafe { self.attribute(attribute) }?;
+            attributes.insert(name, value);
+        }
+        Ok(attributes)
+    }
+
+    unsafe fn attribute(&self, attribute: *const OrtOpAttr) -> Result<Attribute> {
+        let (ort, api) = (self.ort, self.ort.api);
+        // SAFETY: the attribute is alive during the call.
+        let kind = match ort
+            .value("the type of an attribute", 0, |to| unsafe { api.OpAttr_GetType(attribute, to) })
+        {
+            Ok(kind) => kind,
+            // Of kinds that the interface has no number for.
+            Err(_) => return Ok(Attribute::Other),
+        };
+        // SAFETY: as above; the kinds are ONNX Runtime's numbers of what `read` is asked for.
+        Ok(unsafe {
+            match kind {
+                1 => self
+                    .read::<i64>(attribute, kind)?
+                    .first()
+                    .map_or(Attribute::Other, |v| Attribute::Int(*v)),
+                2 => Attribute::Ints(self.read(attribute, kind)?),
+                3 => self
+                    .read::<f32>(attribute, kind)?
+                    .first()
+                    .map_or(Attribute::Other, |v| Attribute::Float(*v)),
+                4 => Attribute::Floats(self.read(attribute, kind)?),
+                5 => self.words(attribute, kind)?,
+                8 => self.tensor_attribute(attribute)?,
+                _ => Attribute::Other,
+            }
+        })
+    }
+
+    unsafe fn words(&self, attribute: *const OrtOpAttr, kind: c_int) -> Result<Attribute> {
+        // SAFETY: the attribute is a text, whose elements are bytes.
+        let mut bytes: Vec<u8> = unsafe { self.read::<u8>(attribute, kind) }?;
+        while bytes.last() == Some(&0) {
+            bytes.pop();
+        }
+        Ok(String::from_utf8(bytes).map_or(Attribute::Other, Attribute::Text))
+    }
+
+    unsafe fn tensor_attribute(&self, attribute: *const OrtOpAttr) -> Result<Attribute> {
+        let (ort, api) = (self.ort, self.ort.api);
+        // SAFETY: the attribute is a tensor; its value is ours to release.
+        let constant = unsafe {
+            let value = ort.value("a tensor attribute", ptr::null_mut(), |to| {
+                api.OpAttr_GetTensorAttributeAsOrtValue(attribute, to)
+            })?;
+            let constant = self.tensor(value);
+            api.ReleaseValue(value);
+            constant?
+        };
+        Ok(constant.map_or(Attribute::Other, Attribute::Tensor))
+    }
+
+    /// The elements of an attribute. `T` is what its kind consists of.
+    unsafe fn read<T: Copy + Default>(&self, attribute: *const OrtOpAttr, kind: c_int) -> Result<Vec<T>> {
+        let (ort, api) = (self.ort, self.ort.api);
+        let mut size = 0;
+        // SAFETY: without room only the size is written, and the call fails where there is something to read.
+        let status = unsafe { api.ReadOpAttr(attribute, kind, ptr::null_mut(), 0, &raw mut size) };
+        let asked = ort.check(status, "the size of an attribute");
+        if size == 0 {
+            return Ok(Vec::new());
+        }
+        drop(asked);
+        let mut items = vec![T::default(); size.div_ceil(size_of::<T>())];
+        let room = items.len() * size_of::<T>();
+        // SAFETY: the array has the room that is given, of elements that any bytes may be.
+        let status = unsafe {
+            api.ReadOpAttr(attribute, kind, items.as_mut_ptr().cast::<c_void>(), room, &raw mut size)
+        };
+        ort.check(status, "an attribute")?;
+        items.truncate(size / size_of::<T>());
+        Ok(items)
+    }
+}
+
+/// The order in which every value is written before it is read: the given one where it is that already.
+fn topological(model: &Model) -> Vec<usize> {
+    let mut writer: HashMap<ValueId, usize> = HashMap::new();
+    for (at, node) in model.nodes.iter().enumerate() {
+        writer.extend(node.outputs.iter().flatten().map(|value| (*value, at)));
+    }
+    let mut order = Vec::with_capacity(model.nodes.len());
+    let mut done = vec![false; model.nodes.len()];
+    // A node waits on the stack until what it reads is there. The graph has no circles, which ONNX Runtime has checked.
+    for first in 0..model.nodes.len() {
+        let mut stack = vec![first];
+        while let Some(at) = stack.last().copied() {
+            let waits_for = |value: ValueId| {
+                let by = writer.get(&value).copied()?;
+                (!done.get(by).copied().unwrap_or(true) && by != at).then_some(by)
+            };
+            let missing = model.nodes.get(at).and_then(|node| node.reads().find_map(waits_for));
+            match missing {
+                Some(by) if stack.len() <= model.nodes.len() => stack.push(by),
+                _ => {
+                    stack.pop();
+                    if let Some(slot) = done.get_mut(at)
+                        && !*slot
+                    {
+                        *slot = true;
+                        order.push(at);
+                    }
+                }
+            }
+        }
+    }
+    order
+}

@@ -1,0 +1,313 @@
+//! What changes the layout: other views of the same elements, and copies where elements come together.
+
+use super::Cost::Layout;
+use super::{Operator, axes, axis, onnx, same_type};
+use crate::lowering::{Lowered, Lowering, Reason, View, broadcast_dims, elements, refuse};
+use crate::model::Node;
+
+pub const OPERATORS: &[Operator] = &[
+    onnx("Identity", (1, 25), Layout, identity),
+    onnx("Dropout", (7, 22), Layout, dropout),
+    onnx("Reshape", (5, 25), Layout, reshape),
+    onnx("Flatten", (1, 25), Layout, flatten),
+    onnx("Squeeze", (1, 25), Layout, squeeze),
+    onnx("Unsqueeze", (1, 25), Layout, unsqueeze),
+    onnx("Transpose", (1, 25), Layout, transpose),
+    onnx("Expand", (8, 13), Layout, expand),
+    onnx("Slice", (1, 13), Layout, slice),
+    onnx("Split", (2, 18), Layout, split),
+    onnx("Gather", (1, 13), Layout, gather),
+    onnx("Concat", (4, 13), Layout, concat),
+    onnx("DepthToSpace", (1, 28), Layout, depth_to_space),
+    onnx("SpaceToDepth", (1, 28), Layout, space_to_depth),
+];
+
+fn impossible(what: &str) -> Reason {
+    Reason(format!("{what} of another number of dimensions"))
+}
+
+fn identity(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let x = lowering.input(node, 0)?;
+    lowering.set(node, 0, x)
+}
+
+fn dropout(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let trains = Lowering::has_input(node, 2)
+        && lowering.constant(node, 2).and_then(|of| of.integers()).is_none_or(|of| of != [0]);
+    if trains || Lowering::has_output(node, 1) {
+        return refuse("the mask is wanted, or training");
+    }
+    identity(node, lowering)
+}
+
+fn reshape(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let x = lowering.input(node, 0)?;
+    let Some(wanted) = lowering.integers(node, 1, "the shape")? else { return refuse("no shape") };
+    let zero_is_zero = node.int("allowzero", 0) != 0;
+    let mut dims = Vec::with_capacity(wanted.len());
+    for (at, dim) in wanted.iter().enumerate() {
+        dims.push(match dim {
+            0 if !zero_is_zero => match x.dims.get(at) {
+                Some(dim) => *dim,
+                None => return refuse(format!("shape {wanted:?} for dims {:?}", x.dims)),
+            },
+            dim if *dim >= -1 => *dim,
+            _ => return refuse(format!("shape {wanted:?}")),
+        });
+    }
+    if let Some(open) = dims.iter().position(|dim| *dim == -1) {
+        let others: Vec<i64> =
+            dims.iter().enumerate().filter(|(at, _)| *at != open).map(|(_, dim)| *dim).collect();
+        let known = elements(&others);
+        if known < 1 || x.elements() % known != 0 {
+            return refuse(format!("shape {wanted:?} for dims {:?}", x.dims));
+        }
+        if let Some(slot) = dims.get_mut(open) {
+            *slot = x.elements() / known;
+        }
+    }
+    let y = lowering.reshape(&x, &dims)?;
+    lowering.set(node, 0, y)
+}
+
+fn flatten(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let x = lowering.input(node, 0)?;
+    let at = node.int("axis", 1);
+    let rank = i64::try_from(x.rank()).unwrap_or(0);
+    let at = if at < 0 { at + rank } else { at };
+    let Some(at) = usize::try_from(at).ok().filter(|at| *at <= x.rank()) else {
+        return refuse(format!("axis {at} of {rank} dimensions"));
+    };
+    let (front, back) = x.dims.split_at(at);
+    let dims = [elements(front), elements(back)];
+    let y = lowering.reshape(&x, &dims)?;
+    lowering.set(node, 0, y)
+}
+
+/// The axes of an attribute or of the second input.
+fn given_axes(node: &Node, lowering: &Lowering<'_>) -> Lowered<Option<Vec<i64>>> {
+    match node.ints("axes") {
+        Some(list) => Ok(Some(list.to_vec())),
+        None => lowering.integers(node, 1, "the list of axes"),
+    }
+}
+
+fn squeeze(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let x = lowering.input(node, 0)?;
+    let list = match given_axes(node, lowering)? {
+        Some(list) => axes(&list, x.rank())?,
+        None => return refuse("the dimensions are not named"),
+    };
+    if list.iter().any(|at| x.dims.get(*at) != Some(&1)) {
+        return refuse(format!("dims {:?} are squeezed at {list:?}", x.dims));
+    }
+    let dims: Vec<i64> =
+        x.dims.iter().enumerate().filter(|(at, _)| !list.contains(at)).map(|(_, dim)| *dim).collect();
+    let y = lowering.reshape(&x, &dims)?;
+    lowering.set(node, 0, y)
+}
+
+fn unsqueeze(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let x = lowering.input(node, 0)?;
+    let Some(list) = given_axes(node, lowering)? else { return refuse("no axes") };
+    let list = axes(&list, x.rank() + list.len())?;
+    let mut dims = x.dims.clone();
+    for at in list {
+        if at > dims.len() {
+            return refuse("axes that are named twice");
+        }
+        dims.insert(at, 1);
+    }
+    let y = lowering.reshape(&x, &dims)?;
+    lowering.set(node, 0, y)
+}
+
+fn transpose(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let x = lowering.input(node, 0)?;
+    let order = match node.ints("perm") {
+        Some(list) => list.iter().map(|at| axis(*at, x.rank())).collect::<Lowered<Vec<_>>>()?,
+        None => (0..x.rank()).rev().collect(),
+    };
+    let mut sorted = order.clone();
+    sorted.sort_unstable();
+    if sorted != (0..x.rank()).collect::<Vec<_>>() {
+        return refuse(format!("perm is {order:?} of {} dimensions", x.rank()));
+    }
+    let y = x.permuted(&order).ok_or_else(|| impossible("an order"))?;
+    lowering.set(node, 0, y)
+}
+
+fn expand(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let x = lowering.input(node, 0)?;
+    let Some(shape) = lowering.integers(node, 1, "the shape")? else { return refuse("no shape") };
+    let dims = broadcast_dims(&[&x.dims, &shape])?;
+    let y = x.expanded(&dims).ok_or_else(|| impossible("a shape"))?;
+    lowering.set(node, 0, y)
+}
+
+fn slice(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let mut x = lowering.input(node, 0)?;
+    let by_attributes = node.since < 10;
+    let list = |name: &str, at: usize| -> Lowered<Option<Vec<i64>>> {
+        if by_attributes {
+            Ok(node.ints(name).map(<[i64]>::to_vec))
+        } else {
+            lowering.integers(node, at, name)
+        }
+    };
+    let (Some(starts), Some(ends)) = (list("starts", 1)?, list("ends", 2)?) else {
+        return refuse("no range");
+    };
+    let count = i64::try_from(starts.len()).unwrap_or(0);
+    let list_of_axes = list("axes", 3)?.unwrap_or_else(|| (0..count).collect());
+    let steps = if by_attributes { None } else { list("steps", 4)? };
+    let steps = steps.unwrap_or_else(|| vec![1; starts.len()]);
+    if ends.len() != starts.len() || list_of_axes.len() != starts.len() || steps.len() != starts.len() {
+        return refuse("ranges of different lengths");
+    }
+    for (((start, end), at), step) in starts.iter().zip(&ends).zip(&list_of_axes).zip(&steps) {
+        let at = axis(*at, x.rank())?;
+        let size = x.dims.get(at).copied().unwrap_or(0);
+        if *step < 1 {
+            return refuse(format!("a step of {step}"));
+        }
+        let place = |of: i64| if of < 0 { of.saturating_add(size) } else { of }.clamp(0, size);
+        let (from, to) = (place(*start), place(*end));
+        let count = if to > from { (to - from - 1) / step + 1 } else { 0 };
+        x = x.sliced(at, from, *step, count).ok_or_else(|| impossible("a range"))?;
+    }
+    lowering.set(node, 0, x)
+}
+
+fn split(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let x = lowering.input(node, 0)?;
+    let at = axis(node.int("axis", 0), x.rank())?;
+    let size = x.dims.get(at).copied().unwrap_or(0);
+    let given = match node.ints("split") {
+        Some(list) => Some(list.to_vec()),
+        None => lowering.integers(node, 1, "the list of sizes")?,
+    };
+    let parts = i64::try_from(node.outputs.len()).unwrap_or(1).max(1);
+    let sizes = given.unwrap_or_else(|| {
+        // Equal parts; from version 18 on the last one may be smaller.
+        let each = (size + parts - 1) / parts;
+        (0..parts).map(|part| each.min(size - part * each).max(0)).collect()
+    });
+    if sizes.len() != node.outputs.len()
+        || sizes.iter().sum::<i64>() != size
+        || sizes.iter().any(|of| *of < 0)
+    {
+        return refuse(format!("{size} elements in parts of {sizes:?}"));
+    }
+    let mut from = 0;
+    for (part, count) in sizes.iter().enumerate() {
+        let view = x.sliced(at, from, 1, *count).ok_or_else(|| impossible("a part"))?;
+        lowering.set(node, part, view)?;
+        from += count;
+    }
+    Ok(())
+}
+
+/// One index that is known before execution, or a range of them.
+fn gather(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let x = lowering.input(node, 0)?;
+    let at = axis(node.int("axis", 0), x.rank())?;
+    let Some(constant) = lowering.constant(node, 1) else { return refuse("the indices are not constant") };
+    let Some(indices) = constant.integers() else { return refuse("the indices are no integers") };
+    let size = x.dims.get(at).copied().unwrap_or(0);
+    let place = |of: &i64| if *of < 0 { of + size } else { *of };
+    let places: Vec<i64> = indices.iter().map(place).collect();
+    let Some(first) = places.first().copied() else { return refuse("no index") };
+    let step = places.get(1).map_or(1, |second| second - first);
+    let regular = places.iter().zip(0..).all(|(of, count)| *of == first + step * count);
+    if !regular || step < 1 || places.iter().any(|of| !(0..size).contains(of)) {
+        return refuse(format!("indices {indices:?} of {size} elements are no range"));
+    }
+    let count = i64::try_from(places.len()).unwrap_or(1);
+    let part = x.sliced(at, first, step, count).ok_or_else(|| impossible("a range"))?;
+    let mut dims = part.dims.clone();
+    dims.splice(at..=at, constant.dims.iter().copied());
+    let y = part.reshaped(&dims).ok_or_else(|| impossible("indices"))?;
+    lowering.set(node, 0, y)
+}
+
+fn concat(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let parts = (0..node.inputs.len()).map(|at| lowering.input(node, at)).collect::<Lowered<Vec<_>>>()?;
+    same_type(&parts.iter().collect::<Vec<_>>())?;
+    let Some(first) = parts.first() else { return refuse("no input") };
+    let at = axis(node.int("axis", 0), first.rank())?;
+    let mut dims = first.dims.clone();
+    let mut total = 0;
+    for part in &parts {
+        let same = part.rank() == dims.len()
+            && part.dims.iter().zip(&dims).enumerate().all(|(axis, (have, want))| axis == at || have == want);
+        if !same {
+            return refuse(format!("{:?} beside {dims:?}", part.dims));
+        }
+        total += part.dims.get(at).copied().unwrap_or(0);
+    }
+    if let Some(slot) = dims.get_mut(at) {
+        *slot = total;
+    }
+    let whole = lowering.fresh(first.element, &dims);
+    let mut from = 0;
+    for part in &parts {
+        let count = part.dims.get(at).copied().unwrap_or(0);
+        let place = whole.sliced(at, from, 1, count).ok_or_else(|| impossible("a part"))?;
+        lowering.copy(part, &place)?;
+        from += count;
+    }
+    lowering.set(node, 0, whole)
+}
+
+fn blocks(node: &Node, x: &View) -> Lowered<([i64; 4], i64)> {
+    let size = node.int("blocksize", 0);
+    match x.dims.as_slice() {
+        [n, c, h, w] if size > 0 => Ok(([*n, *c, *h, *w], size)),
+        dims => refuse(format!("blocks of {size} in dims {dims:?}")),
+    }
+}
+
+fn depth_to_space(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let x = lowering.input(node, 0)?;
+    let ([n, c, h, w], size) = blocks(node, &x)?;
+    if c % (size * size) != 0 {
+        return refuse(format!("{c} channels in blocks of {size}"));
+    }
+    let depth = c / (size * size);
+    let (dims, order) = match node.text("mode", "DCR") {
+        "DCR" => ([n, size, size, depth, h, w], [0, 3, 4, 1, 5, 2]),
+        "CRD" => ([n, depth, size, size, h, w], [0, 1, 4, 2, 5, 3]),
+        other => return refuse(format!("mode is {other:?}")),
+    };
+    moved(node, lowering, &x, &dims, &order, &[n, depth, h * size, w * size])
+}
+
+fn space_to_depth(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let x = lowering.input(node, 0)?;
+    let ([n, c, h, w], size) = blocks(node, &x)?;
+    if h % size != 0 || w % size != 0 {
+        return refuse(format!("{h} × {w} in blocks of {size}"));
+    }
+    let dims = [n, c, h / size, size, w / size, size];
+    let order = match node.text("mode", "DCR") {
+        "DCR" => [0, 3, 5, 1, 2, 4],
+        "CRD" => [0, 1, 3, 5, 2, 4],
+        other => return refuse(format!("mode is {other:?}")),
+    };
+    moved(node, lowering, &x, &dims, &order, &[n, c * size * size, h / size, w / size])
+}
+
+fn moved(
+    node: &Node,
+    lowering: &mut Lowering<'_>,
+    x: &View,
+    dims: &[i64],
+    order: &[usize],
+    result: &[i64],
+) -> Lowered<()> {
+    let divided = lowering.reshape(x, dims)?;
+    let ordered = divided.permuted(order).ok_or_else(|| impossible("an order"))?;
+    let y = lowering.reshape(&ordered, result)?;
+    lowering.set(node, 0, y)
+}

@@ -1,0 +1,282 @@
+//! Normalizations.
+
+use hipdnn::graph::operation::{BatchnormInferenceVariance, Layernorm, RmsNorm};
+use hipdnn::graph::{NormFwdPhase, PointwiseMode, ReductionMode};
+
+use super::Cost::Light;
+use super::{Operator, axis, by_channel, floats, microsoft, onnx, same_type};
+use crate::lowering::{Lowered, Lowering, View, refuse};
+use crate::model::{Element, Node};
+
+pub const OPERATORS: &[Operator] = &[
+    onnx("BatchNormalization", (7, 15), Light, batch),
+    onnx("LayerNormalization", (17, 17), Light, layer),
+    onnx("RMSNormalization", (23, 23), Light, rms),
+    onnx("SimplifiedLayerNormalization", (1, 1), Light, rms),
+    onnx("GroupNormalization", (18, 21), Light, group),
+    onnx("InstanceNormalization", (6, 22), Light, instance),
+    microsoft("SkipLayerNormalization", Light, skip_layer),
+    microsoft("SkipSimplifiedLayerNormalization", Light, skip_rms),
+];
+
+fn is_double(view: &View) -> bool {
+    view.element == Element::Double
+}
+
+fn batch(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let x = lowering.input(node, 0)?;
+    let numbers: Vec<View> = (1..5).map(|at| lowering.input(node, at)).collect::<Lowered<_>>()?;
+    let all: Vec<&View> = std::iter::once(&x).chain(&numbers).collect();
+    floats(&all)?;
+    if node.int("training_mode", 0) != 0 || (1..5).any(|at| Lowering::has_output(node, at)) {
+        return refuse("statistics of the batch are wanted");
+    }
+    if node.int("spatial", 1) != 1 {
+        return refuse("statistics are not by channel");
+    }
+    if !(2..=8).contains(&x.rank()) || numbers.iter().any(|of| Some(&of.elements()) != x.dims.get(1)) {
+        return refuse(format!("statistics of an image of dims {:?}", x.dims));
+    }
+    let mut places = Vec::with_capacity(4);
+    for view in &numbers {
+        let view = by_channel(lowering, view, x.rank())?;
+        places.push(lowering.tensor(&view));
+    }
+    let [scale, bias, mean, variance] = places.as_slice() else { return refuse("an input is absent") };
+    let y = lowering.fresh(x.element, &x.dims);
+    let epsilon = lowering.number(f64::from(node.float("epsilon", 1e-5)), is_double(&x), x.rank());
+    let operation = BatchnormInferenceVariance {
+        x: lowering.tensor(&x),
+        mean: *mean,
+        variance: *variance,
+        scale: *scale,
+        bias: *bias,
+        y: lowering.tensor(&y),
+        epsilon,
+    };
+    lowering.op(&node.name, operation)?;
+    lowering.set(node, 0, y)
+}
+
+/// The parameters of the last dimensions of x, with ones in front.
+fn parameters(x: &View, from: usize, view: &View) -> Lowered<View> {
+    let rest = x.dims.get(from..).unwrap_or(&[]);
+    let own: Vec<i64> = view.dims.iter().copied().skip_while(|dim| *dim == 1).collect();
+    let expected: Vec<i64> = rest.iter().copied().skip_while(|dim| *dim == 1).collect();
+    if own != expected {
+        return refuse(format!("parameters of dims {:?} beside normalized dims {rest:?}", view.dims));
+    }
+    let mut dims = vec![1; from];
+    dims.extend(rest);
+    match view.reshaped(&dims) {
+        Some(view) => Ok(view),
+        None => refuse("parameters have gaps"),
+    }
+}
+
+fn layer(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let (x, scale) = (lowering.input(node, 0)?, lowering.input(node, 1)?);
+    let bias = lowering.optional(node, 2);
+    if Lowering::has_output(node, 1) || Lowering::has_output(node, 2) {
+        return refuse("statistics are wanted");
+    }
+    let from = axis(node.int("axis", -1), x.rank())?;
+    let y =
+        layer_of(lowering, node, &x, from, &scale, bias.as_ref(), f64::from(node.float("epsilon", 1e-5)))?;
+    lowering.set(node, 0, y)
+}
+
+fn layer_of(
+    lowering: &mut Lowering<'_>,
+    node: &Node,
+    x: &View,
+    from: usize,
+    scale: &View,
+    bias: Option<&View>,
+    epsilon: f64,
+) -> Lowered<View> {
+    let all: Vec<&View> = [x, scale].into_iter().chain(bias).collect();
+    floats(&all)?;
+    same_type(&all)?;
+    let scale = parameters(x, from, scale)?;
+    let bias = match bias {
+        Some(bias) => parameters(x, from, bias)?,
+        None => {
+            let zeros = vec![0; usize::try_from(scale.elements()).unwrap_or(0) * x.element.size()];
+            let buffer = lowering.program.data(x.element, zeros);
+            View::packed(buffer, x.element, &scale.dims)
+        }
+    };
+    let y = lowering.fresh(x.element, &x.dims);
+    let epsilon = lowering.number(epsilon, is_double(x), x.rank());
+    let operation = Layernorm {
+        x: lowering.tensor(x),
+        scale: lowering.tensor(&scale),
+        bias: lowering.tensor(&bias),
+        epsilon,
+        y: lowering.tensor(&y),
+        mean: None,
+        inv_variance: None,
+        forward_phase: NormFwdPhase::Inference,
+        normalized_dim_count: i64::try_from(x.rank() - from).unwrap_or(1),
+    };
+    lowering.op(&node.name, operation)?;
+    Ok(y)
+}
+
+fn rms(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let (x, scale) = (lowering.input(node, 0)?, lowering.input(node, 1)?);
+    if Lowering::has_output(node, 1) {
+        return refuse("statistics are wanted");
+    }
+    let from = axis(node.int("axis", -1), x.rank())?;
+    let y = rms_of(lowering, node, &x, from, &scale, f64::from(node.float("epsilon", 1e-5)))?;
+    lowering.set(node, 0, y)
+}
+
+fn rms_of(
+    lowering: &mut Lowering<'_>,
+    node: &Node,
+    x: &View,
+    from: usize,
+    scale: &View,
+    epsilon: f64,
+) -> Lowered<View> {
+    floats(&[x, scale])?;
+    same_type(&[x, scale])?;
+    let scale = parameters(x, from, scale)?;
+    // hipDNN finds the normalized dimensions by the scale: those along which it is as x, never the first. A dimension of one element in
+    // front makes room for that, and ones elsewhere would be mistaken.
+    let is_plain = x.dims.get(from..).is_some_and(|rest| rest.iter().all(|dim| *dim != 1))
+        && x.dims.get(..from).is_some_and(|front| front.iter().skip(1).all(|dim| *dim != 1));
+    if from == 0 || !is_plain {
+        return by_hand(lowering, x, from, &scale, epsilon);
+    }
+    let y = lowering.fresh(x.element, &x.dims);
+    let epsilon = lowering.number(epsilon, is_double(x), x.rank());
+    let operation = RmsNorm {
+        x: lowering.tensor(x),
+        scale: lowering.tensor(&scale),
+        epsilon,
+        y: lowering.tensor(&y),
+        bias: None,
+        inv_rms: None,
+        forward_phase: NormFwdPhase::Inference,
+    };
+    lowering.op(&node.name, operation)?;
+    Ok(y)
+}
+
+/// x · scale / √(mean of squares + ε), operation by operation.
+fn by_hand(lowering: &mut Lowering<'_>, x: &View, from: usize, scale: &View, epsilon: f64) -> Lowered<View> {
+    let axes: Vec<usize> = (from..x.rank()).collect();
+    let squares = lowering.binary(PointwiseMode::Mul, x, x)?;
+    let mean = lowering.reduce(ReductionMode::Avg, &squares, &axes)?;
+    let inverse = inverse(lowering, &mean, epsilon)?;
+    let normalized = lowering.binary(PointwiseMode::Mul, x, &inverse)?;
+    lowering.binary(PointwiseMode::Mul, &normalized, scale)
+}
+
+/// 1 / √(x + ε).
+fn inverse(lowering: &mut Lowering<'_>, x: &View, epsilon: f64) -> Lowered<View> {
+    let sum = lowering.with_number(PointwiseMode::Add, x, epsilon)?;
+    lowering.unary(PointwiseMode::Rsqrt, &sum)
+}
+
+/// (x - mean) / √(variance + ε) along axes.
+fn centered(lowering: &mut Lowering<'_>, x: &View, axes: &[usize], epsilon: f64) -> Lowered<View> {
+    let mean = lowering.reduce(ReductionMode::Avg, x, axes)?;
+    let less = lowering.binary(PointwiseMode::Sub, x, &mean)?;
+    let squares = lowering.binary(PointwiseMode::Mul, &less, &less)?;
+    let variance = lowering.reduce(ReductionMode::Avg, &squares, axes)?;
+    let inverse = inverse(lowering, &variance, epsilon)?;
+    lowering.binary(PointwiseMode::Mul, &less, &inverse)
+}
+
+/// The sum of an input and the residual, and of a bias, is normalized.
+fn skip(node: &Node, lowering: &mut Lowering<'_>, bias: usize) -> Lowered<View> {
+    let (x, residual) = (lowering.input(node, 0)?, lowering.input(node, 1)?);
+    floats(&[&x, &residual])?;
+    same_type(&[&x, &residual])?;
+    let mut sum = lowering.binary(PointwiseMode::Add, &x, &residual)?;
+    if let Some(bias) = lowering.optional(node, bias) {
+        same_type(&[&x, &bias])?;
+        sum = lowering.binary(PointwiseMode::Add, &sum, &bias)?;
+    }
+    if sum.dims != x.dims {
+        return refuse(format!("a residual of dims {:?} beside {:?}", residual.dims, x.dims));
+    }
+    if Lowering::has_output(node, 1) || Lowering::has_output(node, 2) {
+        return refuse("statistics are wanted");
+    }
+    lowering.set(node, 3, sum.clone())?;
+    Ok(sum)
+}
+
+fn skip_layer(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let scale = lowering.input(node, 2)?;
+    let shift = lowering.optional(node, 3);
+    let sum = skip(node, lowering, 4)?;
+    let from = sum.rank().saturating_sub(1);
+    let epsilon = f64::from(node.float("epsilon", 1e-12));
+    let y = layer_of(lowering, node, &sum, from, &scale, shift.as_ref(), epsilon)?;
+    lowering.set(node, 0, y)
+}
+
+fn skip_rms(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let scale = lowering.input(node, 2)?;
+    let sum = skip(node, lowering, 3)?;
+    let from = sum.rank().saturating_sub(1);
+    let y = rms_of(lowering, node, &sum, from, &scale, f64::from(node.float("epsilon", 1e-12)))?;
+    lowering.set(node, 0, y)
+}
+
+fn group(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let (x, scale, bias) = (lowering.input(node, 0)?, lowering.input(node, 1)?, lowering.input(node, 2)?);
+    floats(&[&x, &scale, &bias])?;
+    same_type(&[&x, &scale, &bias])?;
+    let groups = node.int("num_groups", 0);
+    let [batch, channels, spatial @ ..] = x.dims.as_slice() else {
+        return refuse("an image without channels");
+    };
+    if groups < 1 || channels % groups != 0 || node.int("stash_type", 1) != 1 {
+        return refuse(format!("{channels} channels in {groups} groups"));
+    }
+    // Version 18 has parameters for each group, version 21 for each channel.
+    let by_group = node.since < 21;
+    let expected = if by_group { groups } else { *channels };
+    if scale.elements() != expected || bias.elements() != expected {
+        return refuse(format!("{} parameters, expected {expected}", scale.elements()));
+    }
+    let mut dims = vec![*batch, groups, channels / groups];
+    dims.extend(spatial);
+    let mut beside = vec![1; dims.len()];
+    for (at, dim) in [(1, groups), (2, if by_group { 1 } else { channels / groups })] {
+        if let Some(slot) = beside.get_mut(at) {
+            *slot = dim;
+        }
+    }
+    let grouped = lowering.reshape(&x, &dims)?;
+    let axes: Vec<usize> = (2..dims.len()).collect();
+    let y = centered(lowering, &grouped, &axes, f64::from(node.float("epsilon", 1e-5)))?;
+    let (scale, bias) = (lowering.reshape(&scale, &beside)?, lowering.reshape(&bias, &beside)?);
+    let y = lowering.binary(PointwiseMode::Mul, &y, &scale)?;
+    let y = lowering.binary(PointwiseMode::Add, &y, &bias)?;
+    let y = lowering.reshape(&y, &x.dims)?;
+    lowering.set(node, 0, y)
+}
+
+fn instance(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let (x, scale, bias) = (lowering.input(node, 0)?, lowering.input(node, 1)?, lowering.input(node, 2)?);
+    floats(&[&x, &scale, &bias])?;
+    same_type(&[&x, &scale, &bias])?;
+    if x.rank() < 3 || Some(&scale.elements()) != x.dims.get(1) || Some(&bias.elements()) != x.dims.get(1) {
+        return refuse(format!("parameters of dims {:?} beside {:?}", scale.dims, x.dims));
+    }
+    let axes: Vec<usize> = (2..x.rank()).collect();
+    let y = centered(lowering, &x, &axes, f64::from(node.float("epsilon", 1e-5)))?;
+    let (scale, bias) = (by_channel(lowering, &scale, x.rank())?, by_channel(lowering, &bias, x.rank())?);
+    let y = lowering.binary(PointwiseMode::Mul, &y, &scale)?;
+    let y = lowering.binary(PointwiseMode::Add, &y, &bias)?;
+    lowering.set(node, 0, y)
+}

@@ -1,0 +1,394 @@
+//! Operations on each element.
+
+use hipdnn::graph::PointwiseMode as Mode;
+use hipdnn::graph::operation::Pointwise;
+
+use super::Cost::Light;
+use super::{Operator, floats, microsoft, onnx, same_type};
+use crate::lowering::{Lowered, Lowering, View, broadcast, refuse};
+use crate::model::{Attribute, Element, Node};
+
+pub const OPERATORS: &[Operator] = &[
+    onnx("Abs", (6, 13), Light, |n, l| unary(n, l, Mode::Abs)),
+    onnx("Neg", (6, 13), Light, |n, l| unary(n, l, Mode::Neg)),
+    onnx("Ceil", (6, 13), Light, |n, l| unary(n, l, Mode::Ceil)),
+    onnx("Floor", (6, 13), Light, |n, l| unary(n, l, Mode::Floor)),
+    onnx("Erf", (9, 13), Light, |n, l| unary(n, l, Mode::Erf)),
+    onnx("Exp", (6, 13), Light, |n, l| unary(n, l, Mode::Exp)),
+    onnx("Log", (6, 13), Light, |n, l| unary(n, l, Mode::Log)),
+    onnx("Sqrt", (6, 13), Light, |n, l| unary(n, l, Mode::Sqrt)),
+    onnx("Reciprocal", (6, 13), Light, |n, l| unary(n, l, Mode::Reciprocal)),
+    onnx("Sin", (7, 22), Light, |n, l| unary(n, l, Mode::Sin)),
+    onnx("Tan", (7, 22), Light, |n, l| unary(n, l, Mode::Tan)),
+    onnx("Tanh", (6, 13), Light, |n, l| unary(n, l, Mode::TanhFwd)),
+    onnx("Sigmoid", (6, 13), Light, |n, l| unary(n, l, Mode::SigmoidFwd)),
+    onnx("Relu", (6, 14), Light, |n, l| unary(n, l, Mode::ReluFwd)),
+    onnx("Softplus", (1, 22), Light, |n, l| unary(n, l, Mode::SoftplusFwd)),
+    onnx("Softsign", (1, 22), Light, softsign),
+    onnx("Mish", (18, 22), Light, mish),
+    onnx("LeakyRelu", (6, 16), Light, leaky_relu),
+    onnx("Elu", (6, 22), Light, |n, l| elu(n, l, 1.0, 1.0)),
+    onnx("Selu", (6, 22), Light, |n, l| elu(n, l, 1.673_263_2, 1.050_701)),
+    onnx("Celu", (12, 28), Light, celu),
+    onnx("HardSigmoid", (6, 22), Light, hard_sigmoid),
+    onnx("HardSwish", (14, 22), Light, hard_swish),
+    onnx("Swish", (24, 24), Light, swish),
+    onnx("ThresholdedRelu", (10, 22), Light, thresholded_relu),
+    onnx("Gelu", (20, 20), Light, gelu),
+    onnx("Sign", (9, 13), Light, sign),
+    onnx("IsNaN", (9, 20), Light, is_nan),
+    onnx("Not", (1, 1), Light, not),
+    onnx("Clip", (6, 13), Light, clip),
+    onnx("Cast", (6, 25), Light, cast),
+    onnx("Add", (7, 14), Light, |n, l| binary(n, l, Mode::Add)),
+    onnx("Sub", (7, 14), Light, |n, l| binary(n, l, Mode::Sub)),
+    onnx("Mul", (7, 14), Light, |n, l| binary(n, l, Mode::Mul)),
+    onnx("Div", (7, 14), Light, |n, l| binary(n, l, Mode::Div)),
+    onnx("Pow", (7, 15), Light, pow),
+    onnx("PRelu", (7, 16), Light, prelu),
+    onnx("Max", (8, 13), Light, |n, l| variadic(n, l, Mode::Max)),
+    onnx("Min", (8, 13), Light, |n, l| variadic(n, l, Mode::Min)),
+    onnx("Sum", (8, 13), Light, |n, l| variadic(n, l, Mode::Add)),
+    onnx("Mean", (8, 13), Light, mean),
+    onnx("Equal", (7, 19), Light, |n, l| compare(n, l, Mode::CmpEq)),
+    onnx("Greater", (7, 13), Light, |n, l| compare(n, l, Mode::CmpGt)),
+    onnx("Less", (7, 13), Light, |n, l| compare(n, l, Mode::CmpLt)),
+    onnx("GreaterOrEqual", (12, 16), Light, |n, l| compare(n, l, Mode::CmpGe)),
+    onnx("LessOrEqual", (12, 16), Light, |n, l| compare(n, l, Mode::CmpLe)),
+    onnx("And", (7, 7), Light, |n, l| logic(n, l, Mode::LogicalAnd)),
+    onnx("Or", (7, 7), Light, |n, l| logic(n, l, Mode::LogicalOr)),
+    onnx("Xor", (7, 7), Light, |n, l| logic(n, l, Mode::CmpNeq)),
+    onnx("Where", (9, 16), Light, select),
+    microsoft("Gelu", Light, |n, l| unary(n, l, Mode::GeluFwd)),
+    microsoft("FastGelu", Light, fast_gelu),
+    microsoft("BiasGelu", Light, bias_gelu),
+    microsoft("QuickGelu", Light, |n, l| swish_of(n, l, n.float("alpha", 1.702))),
+];
+
+fn operand(node: &Node, lowering: &Lowering<'_>) -> Lowered<View> {
+    let x = lowering.input(node, 0)?;
+    floats(&[&x])?;
+    Ok(x)
+}
+
+fn unary(node: &Node, lowering: &mut Lowering<'_>, mode: Mode) -> Lowered<()> {
+    let x = operand(node, lowering)?;
+    let y = lowering.unary(mode, &x)?;
+    lowering.set(node, 0, y)
+}
+
+fn operands(node: &Node, lowering: &Lowering<'_>) -> Lowered<(View, View)> {
+    let (x, y) = (lowering.input(node, 0)?, lowering.input(node, 1)?);
+    floats(&[&x, &y])?;
+    same_type(&[&x, &y])?;
+    Ok((x, y))
+}
+
+fn binary(node: &Node, lowering: &mut Lowering<'_>, mode: Mode) -> Lowered<()> {
+    let (x, y) = operands(node, lowering)?;
+    let z = lowering.binary(mode, &x, &y)?;
+    lowering.set(node, 0, z)
+}
+
+fn softsign(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let x = operand(node, lowering)?;
+    let size = lowering.unary(Mode::Abs, &x)?;
+    let below = lowering.with_number(Mode::Add, &size, 1.0)?;
+    let y = lowering.binary(Mode::Div, &x, &below)?;
+    lowering.set(node, 0, y)
+}
+
+fn mish(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let x = operand(node, lowering)?;
+    let plus = lowering.unary(Mode::SoftplusFwd, &x)?;
+    let tanh = lowering.unary(Mode::TanhFwd, &plus)?;
+    let y = lowering.binary(Mode::Mul, &x, &tanh)?;
+    lowering.set(node, 0, y)
+}
+
+fn leaky_relu(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let x = operand(node, lowering)?;
+    let slope = node.float("alpha", 0.01);
+    let y =
+        lowering.map_with(Mode::ReluFwd, &[&x], x.element, |of| of.relu_lower_clip_slope = Some(slope))?;
+    lowering.set(node, 0, y)
+}
+
+fn elu(node: &Node, lowering: &mut Lowering<'_>, alpha: f32, gamma: f32) -> Lowered<()> {
+    let x = operand(node, lowering)?;
+    let (alpha, gamma) = (node.float("alpha", alpha), node.float("gamma", gamma));
+    let mut y = lowering.map_with(Mode::EluFwd, &[&x], x.element, |of| of.elu_alpha = Some(alpha))?;
+    if gamma != 1.0 {
+        y = lowering.with_number(Mode::Mul, &y, f64::from(gamma))?;
+    }
+    lowering.set(node, 0, y)
+}
+
+/// max(0, x) + min(0, α(e^(x/α) - 1)): α times ELU of x/α.
+fn celu(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let x = operand(node, lowering)?;
+    let alpha = f64::from(node.float("alpha", 1.0));
+    if alpha <= 0.0 || !alpha.is_finite() {
+        return refuse(format!("alpha is {alpha}"));
+    }
+    let inner = if alpha == 1.0 { x } else { lowering.with_number(Mode::Div, &x, alpha)? };
+    let mut y = lowering.map_with(Mode::EluFwd, &[&inner], inner.element, |of| of.elu_alpha = Some(1.0))?;
+    if alpha != 1.0 {
+        y = lowering.with_number(Mode::Mul, &y, alpha)?;
+    }
+    lowering.set(node, 0, y)
+}
+
+/// α · x + β, cut off below 0 and above 1.
+fn ramp(lowering: &mut Lowering<'_>, x: &View, alpha: f64, beta: f64) -> Lowered<View> {
+    let y = lowering.with_number(Mode::Mul, x, alpha)?;
+    let y = lowering.with_number(Mode::Add, &y, beta)?;
+    lowering.map_with(Mode::ReluFwd, &[&y], x.element, |of| of.relu_upper_clip = Some(1.0))
+}
+
+fn hard_sigmoid(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let x = operand(node, lowering)?;
+    let (alpha, beta) = (f64::from(node.float("alpha", 0.2)), f64::from(node.float("beta", 0.5)));
+    let y = ramp(lowering, &x, alpha, beta)?;
+    lowering.set(node, 0, y)
+}
+
+fn hard_swish(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let x = operand(node, lowering)?;
+    let factor = ramp(lowering, &x, f64::from(1.0_f32 / 6.0), 0.5)?;
+    let y = lowering.binary(Mode::Mul, &x, &factor)?;
+    lowering.set(node, 0, y)
+}
+
+fn swish(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    swish_of(node, lowering, node.float("alpha", 1.0))
+}
+
+fn swish_of(node: &Node, lowering: &mut Lowering<'_>, beta: f32) -> Lowered<()> {
+    let x = operand(node, lowering)?;
+    let y = lowering.map_with(Mode::SwishFwd, &[&x], x.element, |of| of.swish_beta = Some(beta))?;
+    lowering.set(node, 0, y)
+}
+
+fn thresholded_relu(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let x = operand(node, lowering)?;
+    let to = lowering.fresh(Element::Bool, &x.dims);
+    let (from, out) = (lowering.tensor(&x), lowering.tensor(&to));
+    let is_double = x.element == Element::Double;
+    let least = lowering.number(f64::from(node.float("alpha", 1.0)), is_double, x.rank());
+    lowering.op("above", Pointwise::new(Mode::CmpGt, from, Some(least), out))?;
+    let y = lowering.fresh(x.element, &x.dims);
+    let zero = lowering.number(0.0, is_double, x.rank());
+    let (from, condition, out) = (lowering.tensor(&x), lowering.tensor(&to), lowering.tensor(&y));
+    let mut select = Pointwise::new(Mode::BinarySelect, from, Some(zero), out);
+    select.in_2 = Some(condition);
+    lowering.op("select", select)?;
+    lowering.set(node, 0, y)
+}
+
+fn gelu(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let mode = match node.text("approximate", "none") {
+        "none" => Mode::GeluFwd,
+        "tanh" => Mode::GeluApproxTanhFwd,
+        other => return refuse(format!("approximate is {other:?}")),
+    };
+    unary(node, lowering, mode)
+}
+
+fn with_bias(node: &Node, lowering: &mut Lowering<'_>, mode: Mode) -> Lowered<()> {
+    let mut x = operand(node, lowering)?;
+    if let Some(bias) = lowering.optional(node, 1) {
+        same_type(&[&x, &bias])?;
+        x = lowering.binary(Mode::Add, &x, &bias)?;
+    }
+    let y = lowering.unary(mode, &x)?;
+    lowering.set(node, 0, y)
+}
+
+fn fast_gelu(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    with_bias(node, lowering, Mode::GeluApproxTanhFwd)
+}
+
+fn bias_gelu(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    with_bias(node, lowering, Mode::GeluFwd)
+}
+
+/// (x > 0) - (0 > x): NaN gives 0.
+fn sign(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let x = operand(node, lowering)?;
+    let above = lowering.with_number(Mode::CmpGt, &x, 0.0)?;
+    let below = lowering.with_number(Mode::CmpLt, &x, 0.0)?;
+    let y = lowering.binary(Mode::Sub, &above, &below)?;
+    lowering.set(node, 0, y)
+}
+
+fn is_nan(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let x = operand(node, lowering)?;
+    let y = lowering.map(Mode::CmpNeq, &[&x, &x], Element::Bool)?;
+    lowering.set(node, 0, y)
+}
+
+fn not(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let x = lowering.input(node, 0)?;
+    if x.element != Element::Bool {
+        return refuse("elements are not bool");
+    }
+    let y = lowering.map(Mode::LogicalNot, &[&x], Element::Bool)?;
+    lowering.set(node, 0, y)
+}
+
+fn clip(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let x = operand(node, lowering)?;
+    let limit = |at: usize, name: &str| match node.attributes.get(name) {
+        Some(Attribute::Float(value)) => Ok(Some(f64::from(*value))),
+        _ => lowering.scalar(node, at, name),
+    };
+    let (least, most) = (limit(1, "min")?, limit(2, "max")?);
+    // A limit outside the type is none.
+    let range = f64::from(f32::MAX);
+    let least = least.filter(|of| *of >= -range || of.is_nan());
+    let most = most.filter(|of| *of <= range || of.is_nan());
+    if [least, most].iter().flatten().any(|of| of.is_nan()) || least.zip(most).is_some_and(|(a, b)| a > b) {
+        return refuse(format!("the limits are {least:?} and {most:?}"));
+    }
+    let y = match (least, most) {
+        (None, None) => lowering.reshape(&x, &x.dims.clone())?,
+        // RELU has limits of single precision.
+        (Some(least), most) if x.element != Element::Double => {
+            lowering.map_with(Mode::ReluFwd, &[&x], x.element, |of| {
+                of.relu_lower_clip = Some(least as f32);
+                of.relu_upper_clip = most.map(|most| most as f32);
+            })?
+        }
+        (least, most) => {
+            let mut y = x;
+            if let Some(least) = least {
+                y = lowering.with_number(Mode::Max, &y, least)?;
+            }
+            if let Some(most) = most {
+                y = lowering.with_number(Mode::Min, &y, most)?;
+            }
+            y
+        }
+    };
+    lowering.set(node, 0, y)
+}
+
+fn cast(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let x = lowering.input(node, 0)?;
+    let Some(to) = i32::try_from(node.int("to", 0)).ok().and_then(Element::from_onnx) else {
+        return refuse("the type is not known here");
+    };
+    let readable = x.element.is_float()
+        || matches!(x.element, Element::Bool | Element::Uint8 | Element::Int8 | Element::Int32);
+    let y = if to == x.element {
+        x
+    } else if readable && (to.is_float() || to == Element::Bool) {
+        lowering.map(Mode::Identity, &[&x], to)?
+    } else {
+        return refuse(format!("a cast from {} to {}", x.element.name(), to.name()));
+    };
+    lowering.set(node, 0, y)
+}
+
+/// Powers that are products and roots. Others would be exponentials of logarithms, which are less exact.
+fn pow(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let x = operand(node, lowering)?;
+    let Some(exponent) = lowering.scalar(node, 1, "the exponent")? else { return refuse("no exponent") };
+    let by = lowering.input(node, 1)?;
+    if broadcast(&[&x, &by])? != x.dims {
+        return refuse("the exponent has more dimensions");
+    }
+    let y = if exponent == 1.0 {
+        x
+    } else if exponent == 2.0 {
+        lowering.binary(Mode::Mul, &x, &x)?
+    } else if exponent == 3.0 {
+        let square = lowering.binary(Mode::Mul, &x, &x)?;
+        lowering.binary(Mode::Mul, &square, &x)?
+    } else if exponent == 0.5 {
+        lowering.unary(Mode::Sqrt, &x)?
+    } else if exponent == -1.0 {
+        lowering.unary(Mode::Reciprocal, &x)?
+    } else {
+        return refuse(format!("the exponent is {exponent}, expected 1, 2, 3, 0.5 or -1"));
+    };
+    lowering.set(node, 0, y)
+}
+
+fn prelu(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let (x, slope) = operands(node, lowering)?;
+    if broadcast(&[&x, &slope])? != x.dims {
+        return refuse("the slope has more dimensions than the input");
+    }
+    let below = lowering.binary(Mode::Mul, &x, &slope)?;
+    let to = lowering.fresh(Element::Bool, &x.dims);
+    let (from, out) = (lowering.tensor(&x), lowering.tensor(&to));
+    let zero = lowering.number(0.0, x.element == Element::Double, x.rank());
+    lowering.op("below", Pointwise::new(Mode::CmpLt, from, Some(zero), out))?;
+    let y = lowering.map(Mode::BinarySelect, &[&below, &x, &to], x.element)?;
+    lowering.set(node, 0, y)
+}
+
+fn all_inputs(node: &Node, lowering: &Lowering<'_>) -> Lowered<Vec<View>> {
+    let views = (0..node.inputs.len()).map(|at| lowering.input(node, at)).collect::<Lowered<Vec<_>>>()?;
+    let all: Vec<&View> = views.iter().collect();
+    floats(&all)?;
+    same_type(&all)?;
+    Ok(views)
+}
+
+fn together(node: &Node, lowering: &mut Lowering<'_>, mode: Mode) -> Lowered<(View, usize)> {
+    let views = all_inputs(node, lowering)?;
+    let [first, rest @ ..] = views.as_slice() else { return refuse("no input") };
+    let mut y = first.clone();
+    for view in rest {
+        y = lowering.binary(mode, &y, view)?;
+    }
+    Ok((y, views.len()))
+}
+
+fn variadic(node: &Node, lowering: &mut Lowering<'_>, mode: Mode) -> Lowered<()> {
+    let (y, _) = together(node, lowering, mode)?;
+    lowering.set(node, 0, y)
+}
+
+fn mean(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let (sum, count) = together(node, lowering, Mode::Add)?;
+    let y = if count == 1 { sum } else { lowering.with_number(Mode::Div, &sum, count as f64)? };
+    lowering.set(node, 0, y)
+}
+
+/// Types whose elements single or double precision holds.
+fn exact(element: Element) -> bool {
+    element.is_float() || matches!(element, Element::Bool | Element::Uint8 | Element::Int8 | Element::Int32)
+}
+
+fn compare(node: &Node, lowering: &mut Lowering<'_>, mode: Mode) -> Lowered<()> {
+    let (x, y) = (lowering.input(node, 0)?, lowering.input(node, 1)?);
+    same_type(&[&x, &y])?;
+    if !exact(x.element) {
+        return refuse(format!("elements are {}", x.element.name()));
+    }
+    let z = lowering.map(mode, &[&x, &y], Element::Bool)?;
+    lowering.set(node, 0, z)
+}
+
+fn logic(node: &Node, lowering: &mut Lowering<'_>, mode: Mode) -> Lowered<()> {
+    let (x, y) = (lowering.input(node, 0)?, lowering.input(node, 1)?);
+    if x.element != Element::Bool || y.element != Element::Bool {
+        return refuse("elements are not bool");
+    }
+    let z = lowering.map(mode, &[&x, &y], Element::Bool)?;
+    lowering.set(node, 0, z)
+}
+
+fn select(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let (condition, x, y) = (lowering.input(node, 0)?, lowering.input(node, 1)?, lowering.input(node, 2)?);
+    same_type(&[&x, &y])?;
+    if condition.element != Element::Bool || !exact(x.element) {
+        return refuse(format!("elements are {} by {}", x.element.name(), condition.element.name()));
+    }
+    let z = lowering.map(Mode::BinarySelect, &[&x, &y, &condition], x.element)?;
+    lowering.set(node, 0, z)
+}

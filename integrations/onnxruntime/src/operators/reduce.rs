@@ -1,0 +1,129 @@
+//! Reductions, and what is made of them: softmax.
+
+use hipdnn::graph::{PointwiseMode, ReductionMode};
+
+use super::Cost::Light;
+use super::{Operator, axes, axis, floats, onnx};
+use crate::lowering::{Lowered, Lowering, View, refuse};
+use crate::model::Node;
+
+pub const OPERATORS: &[Operator] = &[
+    onnx("ReduceSum", (1, 13), Light, |node, lowering| plain(node, lowering, ReductionMode::Add)),
+    onnx("ReduceMean", (1, 18), Light, |node, lowering| plain(node, lowering, ReductionMode::Avg)),
+    onnx("ReduceMax", (1, 20), Light, |node, lowering| plain(node, lowering, ReductionMode::Max)),
+    onnx("ReduceMin", (1, 20), Light, |node, lowering| plain(node, lowering, ReductionMode::Min)),
+    onnx("ReduceProd", (1, 18), Light, |node, lowering| plain(node, lowering, ReductionMode::Mul)),
+    onnx("ReduceL1", (1, 18), Light, |node, lowering| plain(node, lowering, ReductionMode::Norm1)),
+    onnx("ReduceL2", (1, 18), Light, |node, lowering| plain(node, lowering, ReductionMode::Norm2)),
+    onnx("ReduceSumSquare", (1, 18), Light, sum_square),
+    onnx("ReduceLogSum", (1, 28), Light, log_sum),
+    onnx("ReduceLogSumExp", (1, 28), Light, log_sum_exp),
+    onnx("Softmax", (1, 13), Light, softmax),
+    onnx("LogSoftmax", (1, 13), Light, log_softmax),
+];
+
+/// The input and the axes that become one; none where nothing is reduced.
+fn operand(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<(View, Option<Vec<usize>>)> {
+    let x = lowering.input(node, 0)?;
+    floats(&[&x])?;
+    let given = match node.ints("axes") {
+        Some(list) => Some(list.to_vec()),
+        None => lowering.integers(node, 1, "the list of axes")?,
+    };
+    let given = given.filter(|list| !list.is_empty());
+    let all = (0..x.rank()).collect();
+    let list = match given {
+        Some(list) => Some(axes(&list, x.rank())?),
+        None if node.int("noop_with_empty_axes", 0) != 0 => None,
+        None => Some(all),
+    };
+    Ok((x, list))
+}
+
+/// Hands the result out, with or without the dimensions of one element.
+fn finish(node: &Node, lowering: &mut Lowering<'_>, y: View, axes: &[usize]) -> Lowered<()> {
+    if node.int("keepdims", 1) != 0 {
+        return lowering.set(node, 0, y);
+    }
+    let left = y.dims.iter().enumerate().filter(|(at, _)| !axes.contains(at)).map(|(_, dim)| *dim);
+    let left: Vec<i64> = left.collect();
+    let y = lowering.reshape(&y, &left)?;
+    lowering.set(node, 0, y)
+}
+
+fn plain(node: &Node, lowering: &mut Lowering<'_>, mode: ReductionMode) -> Lowered<()> {
+    let (x, list) = operand(node, lowering)?;
+    let Some(list) = list else { return refuse("nothing is reduced") };
+    let y = lowering.reduce(mode, &x, &list)?;
+    finish(node, lowering, y, &list)
+}
+
+fn sum_square(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let (x, list) = operand(node, lowering)?;
+    let Some(list) = list else { return refuse("nothing is reduced") };
+    let squares = lowering.binary(PointwiseMode::Mul, &x, &x)?;
+    let y = lowering.reduce(ReductionMode::Add, &squares, &list)?;
+    finish(node, lowering, y, &list)
+}
+
+fn log_sum(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let (x, list) = operand(node, lowering)?;
+    let Some(list) = list else { return refuse("nothing is reduced") };
+    let sum = lowering.reduce(ReductionMode::Add, &x, &list)?;
+    let y = lowering.unary(PointwiseMode::Log, &sum)?;
+    finish(node, lowering, y, &list)
+}
+
+fn log_sum_exp(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let (x, list) = operand(node, lowering)?;
+    let Some(list) = list else { return refuse("nothing is reduced") };
+    // With the largest taken out, as a sum of exponentials leaves its range early.
+    let most = lowering.reduce(ReductionMode::Max, &x, &list)?;
+    let less = lowering.binary(PointwiseMode::Sub, &x, &most)?;
+    let powers = lowering.unary(PointwiseMode::Exp, &less)?;
+    let sum = lowering.reduce(ReductionMode::Add, &powers, &list)?;
+    let log = lowering.unary(PointwiseMode::Log, &sum)?;
+    let y = lowering.binary(PointwiseMode::Add, &log, &most)?;
+    finish(node, lowering, y, &list)
+}
+
+/// The axes of a softmax: one from version 13 on, before that all from one on.
+fn softmax_axes(node: &Node, x: &View) -> Lowered<Vec<usize>> {
+    if node.since >= 13 {
+        return Ok(vec![axis(node.int("axis", -1), x.rank())?]);
+    }
+    Ok((axis(node.int("axis", 1), x.rank())?..x.rank()).collect())
+}
+
+/// e to the difference from the largest, that difference, and the sum of the powers.
+fn powers(lowering: &mut Lowering<'_>, x: &View, axes: &[usize]) -> Lowered<(View, View, View)> {
+    let most = lowering.reduce(ReductionMode::Max, x, axes)?;
+    let less = lowering.binary(PointwiseMode::Sub, x, &most)?;
+    let powers = lowering.unary(PointwiseMode::Exp, &less)?;
+    let sum = lowering.reduce(ReductionMode::Add, &powers, axes)?;
+    Ok((powers, less, sum))
+}
+
+/// A softmax along axes.
+pub fn softmax_of(lowering: &mut Lowering<'_>, x: &View, axes: &[usize]) -> Lowered<View> {
+    let (powers, _, sum) = powers(lowering, x, axes)?;
+    lowering.binary(PointwiseMode::Div, &powers, &sum)
+}
+
+fn softmax(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let x = lowering.input(node, 0)?;
+    floats(&[&x])?;
+    let axes = softmax_axes(node, &x)?;
+    let y = softmax_of(lowering, &x, &axes)?;
+    lowering.set(node, 0, y)
+}
+
+fn log_softmax(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let x = lowering.input(node, 0)?;
+    floats(&[&x])?;
+    let axes = softmax_axes(node, &x)?;
+    let (_, less, sum) = powers(lowering, &x, &axes)?;
+    let log = lowering.unary(PointwiseMode::Log, &sum)?;
+    let y = lowering.binary(PointwiseMode::Sub, &less, &log)?;
+    lowering.set(node, 0, y)
+}

@@ -1,0 +1,171 @@
+//! ONNX Runtime's functions with their failures as values, and callbacks whose failures and panics become a status.
+
+use std::any::Any;
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+
+use super::structs::*;
+use super::table::{OrtApi, OrtEpApi};
+use super::{NEWEST, OLDEST};
+use crate::failure::{Code, Failure, Result};
+
+/// ONNX Runtime, at the version that it and this library both know.
+#[derive(Clone, Copy)]
+pub struct Ort {
+    /// Its functions.
+    pub api: OrtApi,
+    /// Those for execution providers.
+    pub ep: OrtEpApi,
+    /// The version of the interface.
+    pub version: u32,
+}
+
+impl Ort {
+    /// Agrees on a version. The error is what can be said without a function that makes a status.
+    ///
+    /// # Safety
+    /// `base` is null or what ONNX Runtime hands to `CreateEpFactories`.
+    pub unsafe fn negotiate(base: *const OrtApiBase) -> std::result::Result<Self, String> {
+        // SAFETY: the caller vouches for the pointer.
+        let Some(base) = (unsafe { base.as_ref() }) else { return Err("the OrtApiBase is null".to_owned()) };
+        // SAFETY: the function takes nothing and answers a text that lives as long as ONNX Runtime.
+        let version = text_of(unsafe { (base.get_version_string)() });
+        let host = minor(&version).ok_or_else(|| {
+            format!("ONNX Runtime calls its version {version:?}, expected 1.{OLDEST} or newer")
+        })?;
+        if host < OLDEST {
+            return Err(format!(
+                "ONNX Runtime {version} lacks the interface for execution providers, expected 1.{OLDEST} or newer"
+            ));
+        }
+        let version = host.min(NEWEST);
+        // SAFETY: the function takes a number. Asking for more than the host has would make it complain on standard error.
+        let api = unsafe { (base.get_api)(version) };
+        if api.is_null() {
+            return Err(format!("ONNX Runtime has no interface of version {version}"));
+        }
+        // SAFETY: what a version's GetApi answers is a table of that version, and OLDEST has every function that is called unasked.
+        let api = unsafe { OrtApi::at(api) };
+        // SAFETY: the function takes nothing.
+        let ep = unsafe { api.GetEpApi() };
+        if ep.is_null() {
+            return Err(format!("ONNX Runtime has no OrtEpApi of version {version}"));
+        }
+        // SAFETY: as for the table above.
+        Ok(Self { api, ep: unsafe { OrtEpApi::at(ep) }, version })
+    }
+
+    /// The value of a call that may have failed.
+    pub fn check(self, status: *mut OrtStatus, what: &str) -> Result<()> {
+        if status.is_null() {
+            return Ok(());
+        }
+        // SAFETY: a status that is not null is ours to read and to release, once.
+        let (code, text) = unsafe {
+            let (code, text) = (self.api.GetErrorCode(status), text_of(self.api.GetErrorMessage(status)));
+            self.api.ReleaseStatus(status);
+            (code, text)
+        };
+        Err(Failure::new(Code::Number(code), format!("{what}: {text}")))
+    }
+
+    /// A status for ONNX Runtime, which releases it.
+    pub fn status(self, failure: &Failure) -> *mut OrtStatus {
+        let text = CString::new(failure.text.replace('\0', " ")).unwrap_or_default();
+        // SAFETY: the text ends with a NUL and is copied.
+        unsafe { self.api.CreateStatus(failure.code.number(), text.as_ptr()) }
+    }
+
+    /// A line in the session's log; level 1 is information, 2 a warning.
+    pub fn log(self, logger: *const OrtLogger, level: c_int, text: &str) {
+        if logger.is_null() {
+            return;
+        }
+        let Ok(text) = CString::new(text.replace('\0', " ")) else { return };
+        let (file, function) = (c"hipdnn".as_ptr(), c"hipDNN".as_ptr());
+        // SAFETY: the logger lives as long as the session, and the texts end with a NUL. A line that cannot be written is lost.
+        unsafe {
+            let mut least = 0;
+            let status = self.api.Logger_GetLoggingSeverityLevel(logger, &raw mut least);
+            if self.check(status, "reading the log level").is_err() || level < least {
+                return;
+            }
+            let status = self.api.Logger_LogMessage(logger, level, text.as_ptr(), file, 0, function);
+            let _ = self.check(status, "logging");
+        }
+    }
+
+    /// An array that is read in two calls: its size, then its elements.
+    pub fn array<T: Copy>(
+        self,
+        what: &str,
+        empty: T,
+        count: impl FnOnce(*mut usize) -> *mut OrtStatus,
+        fill: impl FnOnce(*mut T, usize) -> *mut OrtStatus,
+    ) -> Result<Vec<T>> {
+        let mut length = 0;
+        self.check(count(&raw mut length), what)?;
+        let mut items = vec![empty; length];
+        if length > 0 {
+            self.check(fill(items.as_mut_ptr(), length), what)?;
+        }
+        Ok(items)
+    }
+
+    /// One value that a function writes.
+    pub fn value<T>(self, what: &str, empty: T, read: impl FnOnce(*mut T) -> *mut OrtStatus) -> Result<T> {
+        let mut value = empty;
+        self.check(read(&raw mut value), what)?;
+        Ok(value)
+    }
+
+    /// A text that a function points to.
+    pub fn text(self, what: &str, read: impl FnOnce(*mut *const c_char) -> *mut OrtStatus) -> Result<String> {
+        self.value(what, ptr::null(), read).map(text_of)
+    }
+}
+
+/// Runs a callback. What fails or panics becomes a status.
+pub fn guard(ort: Ort, what: &str, run: impl FnOnce() -> Result<()>) -> *mut OrtStatus {
+    let result = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| Err(of_panic(what, &*panic)));
+    match result {
+        Ok(()) => ptr::null_mut(),
+        Err(failure) => ort.status(&failure),
+    }
+}
+
+fn of_panic(what: &str, panic: &(dyn Any + Send)) -> Failure {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+    Failure::ep(format!("hipDNN: {what} panicked: {text}"))
+}
+
+/// A text that C points to; empty where the pointer is null.
+pub fn text_of(text: *const c_char) -> String {
+    if text.is_null() {
+        return String::new();
+    }
+    // SAFETY: what ONNX Runtime points to ends with a NUL and is there during the call.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}
+
+/// X of `1.X.Y`.
+fn minor(version: &str) -> Option<u32> {
+    let mut parts = version.split('.');
+    (parts.next()? == "1").then_some(())?;
+    parts.next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read() {
+        assert_eq!(minor("1.23.2"), Some(23));
+        assert_eq!(minor("1.32.0"), Some(32));
+        assert_eq!(minor("1.33.0-dev+abc"), Some(33));
+        assert_eq!((minor("2.0.0"), minor(""), minor("1")), (None, None, None));
+    }
+}

@@ -1,0 +1,14 @@
+//! The part of ONNX Runtime's C interface that an execution provider uses: structs, tables of functions, and calls that are checked.
+
+mod api;
+mod structs;
+mod table;
+
+pub use api::{Ort, guard, text_of};
+pub use structs::*;
+pub use table::{OrtApi, OrtEpApi};
+
+/// The newest version of the interface that this library knows.
+pub const NEWEST: u32 = 28;
+/// The oldest version that has what this library needs.
+pub const OLDEST: u32 = 23;

@@ -1,0 +1,177 @@
+//! The structs that ONNX Runtime and an execution provider hand each other, members in the order of the interface.
+
+use std::ffi::{c_char, c_int, c_void};
+
+macro_rules! opaque {
+    ($($(#[$meta:meta])* $name:ident;)+) => {
+        $($(#[$meta])*
+        #[repr(C)]
+        pub struct $name {
+            _private: [u8; 0],
+        })+
+    };
+}
+
+opaque! {
+    /// What a failed call answers; null is success.
+    OrtStatus;
+    /// Where log lines go.
+    OrtLogger;
+    /// A device of the machine.
+    OrtHardwareDevice;
+    /// A device as an execution provider offers it.
+    OrtEpDevice;
+    /// Pairs of texts.
+    OrtKeyValuePairs;
+    /// The options of a session.
+    OrtSessionOptions;
+    /// A graph or subgraph.
+    OrtGraph;
+    /// A node of a graph.
+    OrtNode;
+    /// A value of a graph: name, type, shape.
+    OrtValueInfo;
+    /// An attribute of a node.
+    OrtOpAttr;
+    /// A tensor or another value.
+    OrtValue;
+    /// The type of a value.
+    OrtTypeInfo;
+    /// Element type and shape of a tensor.
+    OrtTensorTypeAndShapeInfo;
+    /// Collects what an execution provider takes.
+    OrtEpGraphSupportInfo;
+    /// Tells the name of the node that a state is made for.
+    OrtNodeComputeContext;
+    /// One execution of a node.
+    OrtKernelContext;
+    /// A kind of memory.
+    OrtMemoryInfo;
+    /// An allocator.
+    OrtAllocator;
+    /// Copies between devices.
+    OrtDataTransferImpl;
+    /// A device's memory.
+    OrtMemoryDevice;
+    /// A stream of a device.
+    OrtSyncStreamImpl;
+}
+
+/// What `CreateEpFactories` is given: the way to all functions.
+#[repr(C)]
+pub struct OrtApiBase {
+    /// The functions of a version of the interface.
+    pub get_api: unsafe extern "C" fn(u32) -> *const c_void,
+    /// `1.X.Y`.
+    pub get_version_string: unsafe extern "C" fn() -> *const c_char,
+}
+
+/// How nodes are fused.
+#[repr(C)]
+pub struct OrtNodeFusionOptions {
+    /// The version of the interface.
+    pub ort_version_supported: u32,
+    /// Whether constant initializers are no inputs of the fused node.
+    pub drop_constant_initializers: bool,
+}
+
+type Status = *mut OrtStatus;
+
+/// Makes execution providers. The struct ends where version 28 does.
+#[repr(C)]
+#[expect(missing_docs, reason = "the names of the C interface")]
+pub struct OrtEpFactory {
+    pub ort_version_supported: u32,
+    pub get_name: unsafe extern "C" fn(*const Self) -> *const c_char,
+    pub get_vendor: unsafe extern "C" fn(*const Self) -> *const c_char,
+    pub get_supported_devices: unsafe extern "C" fn(
+        *mut Self,
+        *const *const OrtHardwareDevice,
+        usize,
+        *mut *mut OrtEpDevice,
+        usize,
+        *mut usize,
+    ) -> Status,
+    pub create_ep: unsafe extern "C" fn(
+        *mut Self,
+        *const *const OrtHardwareDevice,
+        *const *const OrtKeyValuePairs,
+        usize,
+        *const OrtSessionOptions,
+        *const OrtLogger,
+        *mut *mut OrtEp,
+    ) -> Status,
+    pub release_ep: unsafe extern "C" fn(*mut Self, *mut OrtEp),
+    pub get_vendor_id: unsafe extern "C" fn(*const Self) -> u32,
+    pub get_version: unsafe extern "C" fn(*const Self) -> *const c_char,
+    pub validate_compiled_model: unsafe extern "C" fn(
+        *mut Self,
+        *const *const OrtHardwareDevice,
+        usize,
+        *const c_char,
+        *mut c_int,
+    ) -> Status,
+    pub create_allocator: unsafe extern "C" fn(
+        *mut Self,
+        *const OrtMemoryInfo,
+        *const OrtKeyValuePairs,
+        *mut *mut OrtAllocator,
+    ) -> Status,
+    pub release_allocator: unsafe extern "C" fn(*mut Self, *mut OrtAllocator),
+    pub create_data_transfer: unsafe extern "C" fn(*mut Self, *mut *mut OrtDataTransferImpl) -> Status,
+    pub is_stream_aware: unsafe extern "C" fn(*const Self) -> bool,
+    pub create_sync_stream: unsafe extern "C" fn(
+        *mut Self,
+        *const OrtMemoryDevice,
+        *const OrtKeyValuePairs,
+        *mut *mut OrtSyncStreamImpl,
+    ) -> Status,
+    /// Members of versions 24 to 28, all optional: incompatibility details, importer of external resources, two for custom operators,
+    /// two for graphics, the choice of a model.
+    pub later: [*const c_void; 7],
+}
+
+/// An execution provider of a session. The struct ends where version 28 does.
+#[repr(C)]
+#[expect(missing_docs, reason = "the names of the C interface")]
+pub struct OrtEp {
+    pub ort_version_supported: u32,
+    pub get_name: unsafe extern "C" fn(*const Self) -> *const c_char,
+    pub get_capability:
+        unsafe extern "C" fn(*mut Self, *const OrtGraph, *mut OrtEpGraphSupportInfo) -> Status,
+    pub compile: unsafe extern "C" fn(
+        *mut Self,
+        *const *const OrtGraph,
+        *const *const OrtNode,
+        usize,
+        *mut *mut OrtNodeComputeInfo,
+        *mut *mut OrtNode,
+    ) -> Status,
+    pub release_node_compute_infos: unsafe extern "C" fn(*mut Self, *mut *mut OrtNodeComputeInfo, usize),
+    /// Members of version 23, all optional: preferred layout, conversion of layouts, dynamic options, start and end of a run, allocator,
+    /// stream, compatibility of compiled models.
+    pub optional: [*const c_void; 8],
+    /// Members of versions 24 to 28, all optional.
+    pub later: [*const c_void; 12],
+}
+
+/// What executes one fused node.
+#[repr(C)]
+#[expect(missing_docs, reason = "the names of the C interface")]
+pub struct OrtNodeComputeInfo {
+    pub ort_version_supported: u32,
+    pub create_state: unsafe extern "C" fn(*mut Self, *mut OrtNodeComputeContext, *mut *mut c_void) -> Status,
+    pub compute: unsafe extern "C" fn(*mut Self, *mut c_void, *mut OrtKernelContext) -> Status,
+    pub release_state: unsafe extern "C" fn(*mut Self, *mut c_void),
+}
+
+/// The number of pointers behind the version of a struct.
+const fn slots<T>() -> usize {
+    size_of::<T>() / size_of::<*const c_void>() - 1
+}
+
+// The interface of version 28 has so many members.
+const _: () = assert!(slots::<OrtEpFactory>() == 20);
+const _: () = assert!(slots::<OrtEp>() == 24);
+const _: () = assert!(slots::<OrtNodeComputeInfo>() == 3);
+const _: () = assert!(size_of::<OrtNodeFusionOptions>() == 8);

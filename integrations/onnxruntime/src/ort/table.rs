@@ -1,0 +1,186 @@
+//! Functions of ONNX Runtime by their place in its tables. Tables only grow, so a place never changes.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use super::structs::*;
+
+type Status = *mut OrtStatus;
+
+/// Declares a table: place, the version that added the function, its name and signature.
+macro_rules! table {
+    ($(#[$meta:meta])* $name:ident { $($slot:literal since $since:literal $function:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)+ }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy)]
+        pub struct $name(*const *const c_void);
+
+        // SAFETY: the table is constant and lives as long as ONNX Runtime, whose functions may be called by any thread.
+        unsafe impl Send for $name {}
+        // SAFETY: the table is never written.
+        unsafe impl Sync for $name {}
+
+        impl $name {
+            /// Places, versions and names of the functions that are used.
+            pub const FUNCTIONS: &'static [(usize, u32, &'static str)] = &[$(($slot, $since, stringify!($function)),)+];
+
+            /// The table at an address.
+            ///
+            /// # Safety
+            /// The address is that of such a table, of a version that has every function that is called.
+            pub unsafe fn at(address: *const c_void) -> Self {
+                Self(address.cast())
+            }
+
+            $(
+                #[doc = concat!("`", stringify!($function), "`, since version ", stringify!($since), ".")]
+                ///
+                /// # Safety
+                /// The arguments are what the interface asks for.
+                #[expect(clippy::too_many_arguments, reason = "the interface has as many")]
+                #[allow(non_snake_case, reason = "the names of the C interface")]
+                pub unsafe fn $function(self, $($argument: $type),*) $(-> $result)? {
+                    // SAFETY: the table has this place, and a function of this signature is in it.
+                    let function = unsafe {
+                        let entry = self.0.add($slot).read();
+                        std::mem::transmute::<*const c_void, unsafe extern "C" fn($($type),*) $(-> $result)?>(entry)
+                    };
+                    // SAFETY: the caller vouches for the arguments.
+                    unsafe { function($($argument),*) }
+                }
+            )+
+        }
+
+        const _: () = {
+            let mut at = 1;
+            while at < $name::FUNCTIONS.len() {
+                assert!($name::FUNCTIONS[at - 1].0 < $name::FUNCTIONS[at].0, "places rise");
+                at += 1;
+            }
+        };
+    };
+}
+
+table! {
+    /// `OrtApi`.
+    OrtApi {
+        0 since 1 CreateStatus(code: c_int, text: *const c_char) -> Status;
+        1 since 1 GetErrorCode(status: *const OrtStatus) -> c_int;
+        2 since 1 GetErrorMessage(status: *const OrtStatus) -> *const c_char;
+        51 since 1 GetTensorMutableData(value: *mut OrtValue, data: *mut *mut c_void) -> Status;
+        55 since 1 CastTypeInfoToTensorInfo(info: *const OrtTypeInfo, tensor: *mut *const OrtTensorTypeAndShapeInfo) -> Status;
+        56 since 1 GetOnnxTypeFromTypeInfo(info: *const OrtTypeInfo, kind: *mut c_int) -> Status;
+        60 since 1 GetTensorElementType(info: *const OrtTensorTypeAndShapeInfo, kind: *mut c_int) -> Status;
+        61 since 1 GetDimensionsCount(info: *const OrtTensorTypeAndShapeInfo, count: *mut usize) -> Status;
+        62 since 1 GetDimensions(info: *const OrtTensorTypeAndShapeInfo, dims: *mut i64, count: usize) -> Status;
+        63 since 1 GetSymbolicDimensions(info: *const OrtTensorTypeAndShapeInfo, names: *mut *const c_char, count: usize) -> Status;
+        65 since 1 GetTensorTypeAndShape(value: *const OrtValue, info: *mut *mut OrtTensorTypeAndShapeInfo) -> Status;
+        69 since 1 CreateCpuMemoryInfo(allocator: c_int, memory: c_int, info: *mut *mut OrtMemoryInfo) -> Status;
+        88 since 1 KernelContext_GetInputCount(context: *const OrtKernelContext, count: *mut usize) -> Status;
+        89 since 1 KernelContext_GetOutputCount(context: *const OrtKernelContext, count: *mut usize) -> Status;
+        90 since 1 KernelContext_GetInput(context: *const OrtKernelContext, index: usize, value: *mut *const OrtValue) -> Status;
+        91 since 1 KernelContext_GetOutput(context: *mut OrtKernelContext, index: usize, dims: *const i64, count: usize, value: *mut *mut OrtValue) -> Status;
+        93 since 1 ReleaseStatus(status: *mut OrtStatus);
+        94 since 1 ReleaseMemoryInfo(info: *mut OrtMemoryInfo);
+        96 since 1 ReleaseValue(value: *mut OrtValue);
+        99 since 1 ReleaseTensorTypeAndShapeInfo(info: *mut OrtTensorTypeAndShapeInfo);
+        247 since 15 Logger_LogMessage(logger: *const OrtLogger, level: c_int, text: *const c_char, file: *const c_char, line: c_int, function: *const c_char) -> Status;
+        248 since 15 Logger_GetLoggingSeverityLevel(logger: *const OrtLogger, level: *mut c_int) -> Status;
+        272 since 17 ReadOpAttr(attribute: *const OrtOpAttr, kind: c_int, data: *mut c_void, bytes: usize, size: *mut usize) -> Status;
+        277 since 18 KernelContext_GetScratchBuffer(context: *const OrtKernelContext, memory: *const OrtMemoryInfo, bytes: usize, data: *mut *mut c_void) -> Status;
+        289 since 22 GetValueInfoName(info: *const OrtValueInfo, name: *mut *const c_char) -> Status;
+        290 since 22 GetValueInfoTypeInfo(info: *const OrtValueInfo, kind: *mut *const OrtTypeInfo) -> Status;
+        298 since 22 GetKeyValuePairs(pairs: *const OrtKeyValuePairs, keys: *mut *const *const c_char, values: *mut *const *const c_char, count: *mut usize);
+        300 since 22 ReleaseKeyValuePairs(pairs: *mut OrtKeyValuePairs);
+        307 since 22 HardwareDevice_Type(device: *const OrtHardwareDevice) -> c_int;
+        317 since 22 GetEpApi() -> *const c_void;
+        326 since 23 ValueInfo_GetInitializerValue(info: *const OrtValueInfo, value: *mut *const OrtValue) -> Status;
+        330 since 23 ValueInfo_IsGraphOutput(info: *const OrtValueInfo, answer: *mut bool) -> Status;
+        331 since 23 ValueInfo_IsConstantInitializer(info: *const OrtValueInfo, answer: *mut bool) -> Status;
+        338 since 23 Graph_GetNumInputs(graph: *const OrtGraph, count: *mut usize) -> Status;
+        339 since 23 Graph_GetInputs(graph: *const OrtGraph, inputs: *mut *const OrtValueInfo, count: usize) -> Status;
+        340 since 23 Graph_GetNumOutputs(graph: *const OrtGraph, count: *mut usize) -> Status;
+        341 since 23 Graph_GetOutputs(graph: *const OrtGraph, outputs: *mut *const OrtValueInfo, count: usize) -> Status;
+        344 since 23 Graph_GetNumNodes(graph: *const OrtGraph, count: *mut usize) -> Status;
+        345 since 23 Graph_GetNodes(graph: *const OrtGraph, nodes: *mut *const OrtNode, count: usize) -> Status;
+        349 since 23 Node_GetName(node: *const OrtNode, name: *mut *const c_char) -> Status;
+        350 since 23 Node_GetOperatorType(node: *const OrtNode, name: *mut *const c_char) -> Status;
+        351 since 23 Node_GetDomain(node: *const OrtNode, name: *mut *const c_char) -> Status;
+        352 since 23 Node_GetSinceVersion(node: *const OrtNode, version: *mut c_int) -> Status;
+        353 since 23 Node_GetNumInputs(node: *const OrtNode, count: *mut usize) -> Status;
+        354 since 23 Node_GetInputs(node: *const OrtNode, inputs: *mut *const OrtValueInfo, count: usize) -> Status;
+        355 since 23 Node_GetNumOutputs(node: *const OrtNode, count: *mut usize) -> Status;
+        356 since 23 Node_GetOutputs(node: *const OrtNode, outputs: *mut *const OrtValueInfo, count: usize) -> Status;
+        357 since 23 Node_GetNumImplicitInputs(node: *const OrtNode, count: *mut usize) -> Status;
+        358 since 23 Node_GetImplicitInputs(node: *const OrtNode, inputs: *mut *const OrtValueInfo, count: usize) -> Status;
+        359 since 23 Node_GetNumAttributes(node: *const OrtNode, count: *mut usize) -> Status;
+        360 since 23 Node_GetAttributes(node: *const OrtNode, attributes: *mut *const OrtOpAttr, count: usize) -> Status;
+        362 since 23 OpAttr_GetTensorAttributeAsOrtValue(attribute: *const OrtOpAttr, value: *mut *mut OrtValue) -> Status;
+        363 since 23 OpAttr_GetType(attribute: *const OrtOpAttr, kind: *mut c_int) -> Status;
+        364 since 23 OpAttr_GetName(attribute: *const OrtOpAttr, name: *mut *const c_char) -> Status;
+        368 since 23 Node_GetEpName(node: *const OrtNode, name: *mut *const c_char) -> Status;
+        378 since 23 GetTensorData(value: *const OrtValue, data: *mut *const c_void) -> Status;
+        379 since 23 GetSessionOptionsConfigEntries(options: *const OrtSessionOptions, pairs: *mut *mut OrtKeyValuePairs) -> Status;
+        390 since 24 TensorTypeAndShape_HasShape(info: *const OrtTensorTypeAndShapeInfo) -> bool;
+        414 since 24 GetTensorElementTypeAndShapeDataReference(value: *const OrtValue, kind: *mut c_int, dims: *mut *const i64, count: *mut usize) -> Status;
+    }
+}
+
+table! {
+    /// `OrtEpApi`.
+    OrtEpApi {
+        0 since 22 CreateEpDevice(factory: *mut OrtEpFactory, device: *const OrtHardwareDevice, metadata: *const OrtKeyValuePairs, options: *const OrtKeyValuePairs, made: *mut *mut OrtEpDevice) -> Status;
+        2 since 23 EpGraphSupportInfo_AddNodesToFuse(info: *mut OrtEpGraphSupportInfo, nodes: *const *const OrtNode, count: usize, options: *const OrtNodeFusionOptions) -> Status;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The members of a struct of function pointers in the text of a C header, in order.
+    fn members(header: &str, name: &str) -> Vec<String> {
+        let begin = header.find(&format!("struct {name} {{")).expect("the header declares the struct");
+        let body = &header[begin..];
+        let body = &body[..body.find("\n};").expect("the struct ends")];
+        // Comments name functions, too.
+        let code: Vec<&str> =
+            body.lines().map(str::trim).filter(|line| !line.starts_with(['*', '/'])).collect();
+        let code = code.join(" ");
+        let mut found = Vec::new();
+        for part in code.split([';', '{']) {
+            let name = if let Some(rest) = part.split("ORT_API2_STATUS(").nth(1) {
+                rest.split([',', ')']).next()
+            } else if let Some(rest) = part.split("ORT_CLASS_RELEASE(").nth(1) {
+                found.push(format!("Release{}", rest.split(')').next().unwrap_or("").trim()));
+                continue;
+            } else if let Some(rest) = part.split("ORT_API_T(").nth(1) {
+                rest.split(',').nth(1)
+            } else if let Some(rest) = part.split("(ORT_API_CALL*").nth(1) {
+                rest.split(')').next()
+            } else {
+                None
+            };
+            found.extend(name.map(|name| name.trim().to_owned()));
+        }
+        found
+    }
+
+    /// ONNX_RUNTIME_HEADERS names the folder of ONNX Runtime's C headers: Debian's package libonnxruntime-dev has them.
+    #[test]
+    fn places_are_those_of_the_header() {
+        let Some(folder) = std::env::var_os("ONNX_RUNTIME_HEADERS") else { return };
+        let folder = std::path::PathBuf::from(folder);
+        for (file, name, functions) in [
+            ("onnxruntime_c_api.h", "OrtApi", OrtApi::FUNCTIONS),
+            ("onnxruntime_ep_c_api.h", "OrtEpApi", OrtEpApi::FUNCTIONS),
+        ] {
+            let text = std::fs::read_to_string(folder.join(file)).expect("the header is there");
+            let members = members(&text, name);
+            for (slot, _, function) in functions {
+                if let Some(at) = members.get(*slot) {
+                    assert_eq!(at, function, "{name} has {at} at {slot}");
+                }
+            }
+            assert!(members.len() > 15, "{name}: {members:?}");
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! Which nodes are taken, and which of them together.
+//!
+//! Nodes that are taken together must be convex: no path between two of them leads through a node outside. Each node gets a phase, the
+//! number of times that a path to it leaves what can be taken; taken nodes of one phase are convex, and so are their connected parts.
+
+use std::collections::HashMap;
+
+use crate::lowering::{Lowering, Step, elements};
+use crate::model::{Dim, Model, Node};
+use crate::operators::{self, Cost};
+use crate::options::Take;
+
+/// A made-up size where a dimension is not known: it has many divisors, and windows fit.
+const MADE_UP: i64 = 240;
+
+/// A subgraph of fewer operations is left to others: calling it costs as much.
+const LEAST_WORK: i64 = 200_000;
+
+/// What became of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is in this group.
+    Taken(usize),
+    /// It is left to others.
+    Left(String),
+}
+
+/// A node that can be computed.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// How it counts.
+    pub cost: Cost,
+    /// An estimate of its operations.
+    pub work: i64,
+}
+
+/// The dimensions of a value, made up where they are not known.
+fn sizes(dims: &[Dim]) -> Vec<i64> {
+    let size = |dim: &Dim| match dim {
+        Dim::Known(size) => *size,
+        Dim::Unknown => MADE_UP,
+    };
+    dims.iter().map(size).collect()
+}
+
+/// Whether every dimension is known.
+pub fn known(dims: &[Dim]) -> Option<Vec<i64>> {
+    let known = dims.iter().all(|dim| matches!(dim, Dim::Known(_)));
+    known.then(|| sizes(dims))
+}
+
+/// Lowers a node alone. `check` asks an engine.
+pub fn judge(
+    model: &Model,
+    node: &Node,
+    take: Take,
+    check: &dyn Fn(&Lowering<'_>) -> Result<(), String>,
+) -> Result<Candidate, String> {
+    let operator = operators::find(node).map_err(|reason| reason.0)?;
+    if !node.implicit.is_empty() {
+        return Err("it has graphs inside".to_owned());
+    }
+    let mut lowering = Lowering::new(model);
+    for id in node.inputs.iter().flatten() {
+        let Some(value) = model.values.get(*id) else { continue };
+        let Some(element) = value.element else {
+            return Err(format!("{:?} is no tensor of a type that is known here", value.name));
+        };
+        let Some(dims) = &value.dims else {
+            return Err(format!("the number of dimensions of {:?} is not known", value.name));
+        };
+        if lowering.of(*id).is_none() {
+            lowering.bind_input(*id, element, &sizes(dims), value.is_constant);
+        }
+    }
+    (operator.build)(node, &mut lowering).map_err(|reason| reason.0)?;
+    let mut outputs = Vec::new();
+    for id in node.outputs.iter().flatten() {
+        let Some(view) = lowering.of(*id) else { return Err("an output is not computed".to_owned()) };
+        if view.elements() == 0 {
+            return Err("an output has no elements".to_owned());
+        }
+        outputs.push(view.clone());
+    }
+    if take == Take::Profitable
+        && let Some(slow) = &lowering.slow
+    {
+        return Err(format!("{slow}: others are faster"));
+    }
+    let work = work(&lowering);
+    lowering.program.finish(&outputs)?;
+    check(&lowering)?;
+    Ok(Candidate { cost: operator.cost, work })
+}
+
+/// An estimate of the operations of a program: multiplications and additions, or one for each element.
+fn work(lowering: &Lowering<'_>) -> i64 {
+    use hipdnn::graph::Operation;
+    let program = &lowering.program;
+    let size = |id: i64| program.view(id).map_or(0, |view| view.elements());
+    let dim = |id: i64, at: usize| program.view(id).and_then(|view| view.dims.get(at).copied()).unwrap_or(1);
+    let of = |step: &Step| match step {
+        Step::Copy { from, .. } => size(*from),
+        Step::Node { operation, .. } => match operation {
+            Operation::Matmul(m) => {
+                let k = program.view(m.a).and_then(|a| a.dims.last().copied()).unwrap_or(1);
+                size(m.c).saturating_mul(k).saturating_mul(2)
+            }
+            Operation::ConvolutionForward(c) => {
+                size(c.y).saturating_mul(size(c.w) / dim(c.w, 0).max(1)).saturating_mul(2)
+            }
+            Operation::ConvolutionBackwardData(c) => {
+                size(c.dy).saturating_mul(size(c.w) / dim(c.w, 0).max(1)).saturating_mul(2)
+            }
+            Operation::Sdpa(s) => size(s.q).saturating_mul(dim(s.k, 2)).saturating_mul(4),
+            Operation::ResampleForward(r) => size(r.y).saturating_mul(elements(&r.window)),
+            other => other.inputs().iter().chain(&other.outputs()).map(|id| size(*id)).max().unwrap_or(0),
+        },
+    };
+    program.steps.iter().map(of).fold(0, i64::saturating_add)
+}
+
+/// Divides the candidates into groups. What no candidate is stays with its reason.
+pub fn divide(model: &Model, candidates: &[Result<Candidate, String>], take: Take) -> Vec<Verdict> {
+    let mut writer = HashMap::new();
+    for (at, node) in model.nodes.iter().enumerate() {
+        writer.extend(node.outputs.iter().flatten().map(|value| (*value, at)));
+    }
+    let is_candidate = |at: usize| candidates.get(at).is_some_and(Result::is_ok);
+    let mut phases: Vec<usize> = Vec::with_capacity(model.nodes.len());
+    for (at, node) in model.nodes.iter().enumerate() {
+        let own = is_candidate(at);
+        let before = node.reads().filter_map(|value| writer.get(&value).copied());
+        let phase = before.map(|by: usize| {
+            let phase = phases.get(by).copied().unwrap_or(0);
+            // Leaving what can be taken begins a new phase for whatever comes back.
+            phase + usize::from(is_candidate(by) && !own)
+        });
+        phases.push(phase.max().unwrap_or(0));
+    }
+    let groups = connect(model, &is_candidate, &phases);
+    let mut verdicts: Vec<Verdict> = candidates
+        .iter()
+        .map(|candidate| Verdict::Left(candidate.as_ref().err().cloned().unwrap_or_default()))
+        .collect();
+    let mut number = 0;
+    for group in groups {
+        match worth(&group, candidates, take) {
+            Ok(()) => {
+                for at in group {
+                    if let Some(verdict) = verdicts.get_mut(at) {
+                        *verdict = Verdict::Taken(number);
+                    }
+                }
+                number += 1;
+            }
+            Err(reason) => {
+                for at in group {
+                    if let Some(verdict) = verdicts.get_mut(at) {
+                        *verdict = Verdict::Left(reason.clone());
+                    }
+                }
+            }
+        }
+    }
+    verdicts
+}
+
+/// The connected parts of each phase, nodes in rising order: connected are a writer and its reader, and readers of the same value that
+/// is not constant.
+fn connect(model: &Model, is_candidate: &dyn Fn(usize) -> bool, phases: &[usize]) -> Vec<Vec<usize>> {
+    let count = model.nodes.len();
+    let mut parent: Vec<usize> = (0..count).collect();
+    fn root(parent: &mut [usize], mut at: usize) -> usize {
+        while let Some(above) = parent.get(at).copied()
+            && above != at
+        {
+            let next = parent.get(above).copied().unwrap_or(above);
+            if let Some(slot) = parent.get_mut(at) {
+                *slot = next;
+            }
+            at = next;
+        }
+        at
+    }
+    // Who wrote or first read a value in a phase.
+    let mut first: HashMap<(usize, usize), usize> = HashMap::new();
+    for (at, node) in model.nodes.iter().enumerate().filter(|(at, _)| is_candidate(*at)) {
+        let phase = phases.get(at).copied().unwrap_or(0);
+        let changing = |value: &usize| model.values.get(*value).is_some_and(|value| !value.is_constant);
+        let values = node.reads().chain(node.outputs.iter().flatten().copied());
+        for value in values.filter(changing) {
+            let other = *first.entry((value, phase)).or_insert(at);
+            let (a, b) = (root(&mut parent, other), root(&mut parent, at));
+            if let Some(slot) = parent.get_mut(a.max(b)) {
+                *slot = a.min(b);
+            }
+        }
+    }
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    let mut place = HashMap::new();
+    for at in (0..count).filter(|at| is_candidate(*at)) {
+        let top = root(&mut parent, at);
+        let group = *place.entry(top).or_insert_with(|| {
+            groups.push(Vec::new());
+            groups.len() - 1
+        });
+        if let Some(group) = groups.get_mut(group) {
+            group.push(at);
+        }
+    }
+    groups
+}
+
+/// Whether a group is worth a call.
+fn worth(group: &[usize], candidates: &[Result<Candidate, String>], take: Take) -> Result<(), String> {
+    if take == Take::All {
+        return Ok(());
+    }
+    let of = || group.iter().filter_map(|at| candidates.get(*at)?.as_ref().ok());
+    let heavy = of().filter(|candidate| candidate.cost == Cost::Heavy).count();
+    let light = of().filter(|candidate| candidate.cost == Cost::Light).count();
+    let work = of().filter(|candidate| candidate.cost != Cost::Layout).map(|candidate| candidate.work);
+    let work = work.fold(0, i64::saturating_add);
+    if heavy == 0 && light < 2 {
+        return Err("alone it gains nothing: others are as fast".to_owned());
+    }
+    if work < LEAST_WORK {
+        return Err(format!("its subgraph has {work} operations: calling it would cost as much"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Value;
+
+    /// Nodes as (inputs, outputs) on values that are numbers.
+    fn model(nodes: &[(&[usize], &[usize])]) -> Model {
+        let some = |list: &[usize]| list.iter().map(|value| Some(*value)).collect();
+        let node = |(inputs, outputs): &(&[usize], &[usize])| Node {
+            inputs: some(inputs),
+            outputs: some(outputs),
+            ..Node::default()
+        };
+        let values = (0..32).map(|_| Value::default()).collect();
+        Model { values, nodes: nodes.iter().map(node).collect(), ..Model::default() }
+    }
+
+    fn divided(nodes: &[(&[usize], &[usize])], supported: &[bool]) -> Vec<Option<usize>> {
+        let candidate = |is: &bool| {
+            if *is { Ok(Candidate { cost: Cost::Heavy, work: LEAST_WORK }) } else { Err("no".to_owned()) }
+        };
+        let candidates: Vec<_> = supported.iter().map(candidate).collect();
+        let verdicts = divide(&model(nodes), &candidates, Take::Profitable);
+        let group = |verdict: &Verdict| match verdict {
+            Verdict::Taken(group) => Some(*group),
+            Verdict::Left(_) => None,
+        };
+        verdicts.iter().map(group).collect()
+    }
+
+    #[test]
+    fn a_path_outside_divides() {
+        // 0 → 1 → 2 and 0 → 2, where 1 is left: 0 and 2 are no group.
+        let groups = divided(&[(&[0], &[1]), (&[1], &[2]), (&[1, 2], &[3])], &[true, false, true]);
+        assert_eq!(groups, [Some(0), None, Some(1)]);
+        // A node outside that nothing comes back from divides nothing.
+        let groups = divided(&[(&[0], &[1]), (&[1], &[2]), (&[1], &[3])], &[true, false, true]);
+        assert_eq!(groups, [Some(0), None, Some(0)]);
+    }
+
+    #[test]
+    fn branches_of_one_value_are_together() {
+        let groups = divided(&[(&[0], &[1]), (&[0], &[2]), (&[9], &[10])], &[true, true, true]);
+        assert_eq!(groups, [Some(0), Some(0), Some(1)]);
+    }
+
+    #[test]
+    fn what_gains_nothing_is_left() {
+        let light = |work| Ok(Candidate { cost: Cost::Light, work });
+        let nodes: &[(&[usize], &[usize])] = &[(&[0], &[1]), (&[1], &[2])];
+        let verdicts = |candidates: &[Result<Candidate, String>], take| {
+            divide(&model(&nodes[..candidates.len()]), candidates, take)
+        };
+        assert!(matches!(verdicts(&[light(1 << 30)], Take::Profitable)[0], Verdict::Left(_)));
+        assert!(matches!(verdicts(&[light(10), light(10)], Take::Profitable)[0], Verdict::Left(_)));
+        assert_eq!(verdicts(&[light(10), light(10)], Take::All), [Verdict::Taken(0), Verdict::Taken(0)]);
+        let big = [light(LEAST_WORK), light(10)];
+        assert_eq!(verdicts(&big, Take::Profitable), [Verdict::Taken(0), Verdict::Taken(0)]);
+    }
+}

@@ -1,0 +1,170 @@
+"""ONNX's own tests of operators and small networks, with the provider beside CPUExecutionProvider.
+
+Everything that passes with CPUExecutionProvider must pass with the provider loaded, which takes all that it can. Words on the command line choose
+tests by their names; --short leaves the networks out.
+"""
+
+import argparse
+import collections
+import glob
+import json
+import os
+import sys
+import warnings
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+import provider
+
+#: Share of the tests of operators on the list of which the provider computes every node of such an operator.
+LEAST_SHARE = 0.9
+
+
+def node_cases():
+    from onnx.backend.test.case.node import collect_testcases
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cases = collect_testcases(None)
+    for case in cases:
+        if case.model is not None:
+            yield case.name, case.model, case.data_sets, case.rtol, case.atol
+
+
+def read(path):
+    """The tensor in a file, or nothing where it is a sequence or an optional value."""
+    tensor = onnx.TensorProto()
+    with open(path, "rb") as file:
+        tensor.ParseFromString(file.read())
+    return numpy_helper.to_array(tensor)
+
+
+def numbered(folder, kind):
+    return sorted(glob.glob(os.path.join(folder, f"{kind}_*.pb")), key=lambda path: int(path[:-3].rsplit("_", 1)[1]))
+
+
+def data_cases(folders):
+    root = os.path.join(os.path.dirname(onnx.__file__), "backend", "test", "data")
+    for folder in folders:
+        for path in sorted(glob.glob(os.path.join(root, folder, "*", "model.onnx"))):
+            sets = []
+            for part in sorted(glob.glob(os.path.join(os.path.dirname(path), "test_data_set_*"))):
+                try:
+                    sets.append(([read(of) for of in numbered(part, "input")], [read(of) for of in numbered(part, "output")]))
+                except Exception:
+                    sets = None
+                    break
+            if sets:
+                yield os.path.basename(os.path.dirname(path)), onnx.load(path), sets, 1e-3, 1e-6
+
+
+def light_cases():
+    """Networks whose weights are made by nodes, so that files are small: the inputs are made here."""
+    root = os.path.join(os.path.dirname(onnx.__file__), "backend", "test", "data", "light")
+    for path in sorted(glob.glob(os.path.join(root, "*.onnx"))):
+        model = onnx.load(path)
+        made = {tensor.name for tensor in model.graph.initializer}
+        inputs = []
+        for value in model.graph.input:
+            if value.name not in made:
+                dims = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+                inputs.append(np.random.default_rng(1).random(dims, np.float32))
+        yield os.path.basename(path), model, [(inputs, None)], 1e-3, 1e-5
+
+
+def close(have, want, rtol, atol):
+    if isinstance(want, (list, tuple)):
+        return isinstance(have, (list, tuple)) and len(have) == len(want) and all(map(lambda h, w: close(h, w, rtol, atol), have, want))
+    if want is None or have is None:
+        return want is None and have is None
+    have, want = np.asarray(have), np.asarray(want)
+    if have.shape != want.shape or have.dtype.kind != want.dtype.kind:
+        return False
+    if want.dtype.kind not in "fc":
+        return np.array_equal(have, want)
+    return np.allclose(have, want, rtol, atol, equal_nan=True)
+
+
+def run(session, arrays):
+    feeds = {value.name: array for value, array in zip(session.get_inputs(), arrays)}
+    return session.run(None, feeds)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--short", action="store_true")
+    parser.add_argument("--json", help="a file that gets what became of each test")
+    parser.add_argument("words", nargs="*")
+    arguments = parser.parse_args()
+    listed = set(json.loads(os.environ["HIPDNN_ORT_OPERATORS"])) if "HIPDNN_ORT_OPERATORS" in os.environ else None
+    cases = list(node_cases()) + list(data_cases(["simple", "pytorch-converted", "pytorch-operator"]))
+    if not arguments.short:
+        cases += list(light_cases())
+    counts = collections.Counter()
+    failures, reasons, record = [], collections.Counter(), {}
+    for name, model, sets, rtol, atol in cases:
+        if arguments.words and not any(word in name for word in arguments.words):
+            continue
+        if os.environ.get("HIPDNN_ORT_TRACE"):
+            print(name, file=sys.stderr, flush=True)
+        data = model.SerializeToString()
+        try:
+            plain = provider.plain(data)
+            expected = [run(plain, inputs) for inputs, _ in sets]
+        except Exception:
+            counts["not run by CPUExecutionProvider"] += 1
+            continue
+        passes = all(
+            outputs is None or all(map(lambda h, w: close(h, w, max(rtol, 1e-3), max(atol, 1e-6)), have, outputs))
+            for have, (_, outputs) in zip(expected, sets)
+        )
+        if not passes:
+            counts["wrong with CPUExecutionProvider"] += 1
+            continue
+        try:
+            session, nodes = provider.reported(data, {"take": "all"})
+            for (inputs, outputs), reference in zip(sets, expected):
+                have = run(session, inputs)
+                if outputs is None:
+                    # A network's rounding differs by as much as its largest value allows.
+                    wrong = any(provider.difference(h, w) > 1e-4 for h, w in zip(have, reference))
+                else:
+                    wrong = not all(map(lambda h, w: close(h, w, max(rtol, 1e-3), max(atol, 1e-6)), have, outputs))
+                if wrong:
+                    gaps = [provider.difference(h, w) for h, w in zip(have, reference) if hasattr(h, "dtype")]
+                    raise AssertionError(f"wrong, by {gaps}")
+        except Exception as error:
+            failures.append(f"{name}: {str(error).splitlines()[0][:300]}")
+            continue
+        counts["passed"] += 1
+        own = [node for node in nodes if listed is None or f"{node['domain']}:{node['operator']}" in listed]
+        taken = [node for node in own if node["subgraph"] is not None]
+        if own:
+            counts["of the operators on the list"] += 1
+            if len(taken) == len(own):
+                counts["computed here"] += 1
+            for node in own:
+                if node["subgraph"] is None:
+                    reasons[f"{node['operator']}: {node['reason']}"] += 1
+        record[name] = {"nodes": len(nodes), "listed": len(own), "taken": len(taken)}
+    for what, count in counts.items():
+        print(f"{count:5} {what}")
+    share = counts["computed here"] / max(1, counts["of the operators on the list"])
+    print(f"{100 * share:.1f} % of the tests of operators on the list are computed here")
+    if arguments.words:
+        for reason, count in reasons.most_common():
+            print(f"{count:5} {reason}")
+    if arguments.json:
+        with open(arguments.json, "w", encoding="utf-8") as file:
+            json.dump({"counts": counts, "share": share, "failures": failures, "reasons": reasons, "tests": record}, file, indent=1)
+    for failure in failures:
+        print("FAILED", failure)
+    if counts["passed"] == 0:
+        print("FAILED no test ran")
+    return 1 if failures or counts["passed"] == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""Sessions with the execution provider, and what its report says."""
+
+import json
+import os
+import tempfile
+
+import numpy as np
+import onnxruntime as ort
+
+NAME = "HipDNNExecutionProvider"
+LIBRARY = os.environ["HIPDNN_ORT_LIBRARY"]
+
+ort.set_default_logger_severity(4)
+ort.register_execution_provider_library("hipdnn", LIBRARY)
+DEVICES = [device for device in ort.get_ep_devices() if device.ep_name == NAME]
+
+
+def options(threads=0):
+    of = ort.SessionOptions()
+    of.log_severity_level = 4
+    of.intra_op_num_threads = threads
+    return of
+
+
+def session(model, settings=None, threads=0):
+    """A session of the provider, with ONNX Runtime's own for the rest."""
+    of = options(threads)
+    settings = {**({"threads": str(threads)} if threads else {}), **(settings or {})}
+    of.add_provider_for_devices(DEVICES, settings)
+    return ort.InferenceSession(model, of)
+
+
+def reported(model, settings=None, threads=0):
+    """A session, and each node as the provider saw it last: with its subgraph, or the reason why it is left."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "report.json")
+        made = session(model, {"report": path, **(settings or {})}, threads)
+        graphs = []
+        # A graph that is constant as a whole is never asked about.
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as lines:
+                graphs = [json.loads(line)["nodes"] for line in lines]
+    # Asked again, ONNX Runtime has its own nodes in place of those that were taken.
+    return made, next((nodes for nodes in graphs if nodes), [])
+
+
+def plain(model, threads=0):
+    return ort.InferenceSession(model, options(threads), providers=["CPUExecutionProvider"])
+
+
+def difference(have, want):
+    """The largest difference over the largest magnitude; infinite where NaN, shapes or types differ."""
+    have, want = np.asarray(have), np.asarray(want)
+    if have.shape != want.shape or have.dtype != want.dtype:
+        return float("inf")
+    if have.size == 0:
+        return 0.0
+    if have.dtype.kind not in "fc" and str(have.dtype) != "bfloat16":
+        return 0.0 if np.array_equal(have, want) else float("inf")
+    have, want = have.astype(np.float64), want.astype(np.float64)
+    same = (have == want) | (np.isnan(have) & np.isnan(want))
+    with np.errstate(invalid="ignore"):
+        gap = np.where(same, 0.0, np.abs(have - want))
+    if not np.all(np.isfinite(gap)):
+        return float("inf")
+    return float(gap.max() / max(1e-30, np.abs(want[np.isfinite(want)]).max(initial=0.0)))
