@@ -1,5 +1,6 @@
 //! A subgraph that was taken: a plan for each shape that is met, and its execution.
 
+use std::collections::HashSet;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,18 +8,25 @@ use hipdnn::{Engine, EngineConfig, ExecutionPlan, GraphBuilder, OperationGraph, 
 
 use crate::failure::{Failure, Result};
 use crate::library::Library;
-use crate::lowering::{Graphs, Lowering, Place, Reason, View, Work};
-use crate::model::{Element, Model};
+use crate::lowering::{Graphs, Lowering, Place, Reason, View, Work, elements};
+use crate::model::{Element, Model, ValueId};
 use crate::operators;
 use crate::options::Options;
-use crate::partition::known;
+use crate::partition::{self, known};
 
 mod memory;
 
 pub use memory::Memory;
 
-/// The dimensions of the inputs that may change, one after the other, each behind its number of dimensions.
+/// The most integers that an input may have which decides a shape.
+const MOST_INTEGERS: usize = 4096;
+
+/// The dimensions of the inputs that may change, one after the other, each behind its number of dimensions; then the integers that decide
+/// shapes, likewise.
 type Key = Vec<i64>;
+
+/// The integers of inputs that decide shapes, in the order of the inputs.
+type Integers = Vec<Vec<i64>>;
 
 /// A tensor of the application.
 #[derive(Clone, Debug)]
@@ -38,6 +46,8 @@ pub struct Subgraph {
     options: Options,
     library: &'static Library,
     engine: i64,
+    /// The inputs whose integers decide shapes.
+    parameters: Vec<usize>,
     /// Those used last are at the end.
     plans: Mutex<Vec<(Key, Arc<Prepared>)>>,
     scratch: Mutex<Vec<Memory>>,
@@ -80,12 +90,17 @@ impl Subgraph {
         library: &'static Library,
         engine: i64,
     ) -> Result<Self> {
+        let wanted: HashSet<ValueId> =
+            model.nodes.iter().flat_map(|node| partition::parameters(&model, node)).collect();
+        let is_parameter = |(_, id): &(usize, &ValueId)| wanted.contains(*id);
+        let parameters = model.inputs.iter().enumerate().filter(is_parameter).map(|(at, _)| at).collect();
         let subgraph = Self {
             name: name.to_owned(),
             model,
             options,
             library,
             engine,
+            parameters,
             plans: Mutex::default(),
             scratch: Mutex::default(),
         };
@@ -93,10 +108,11 @@ impl Subgraph {
             let value = subgraph.model.values.get(*id)?;
             known(value.dims.as_deref()?)
         });
-        // A shape without elements may be planned only when it is met: then it is an error of that run.
-        if let Some(dims) = dims.collect::<Option<Vec<_>>>() {
+        if let Some(dims) = dims.collect::<Option<Vec<_>>>()
+            && subgraph.parameters.is_empty()
+        {
             let dims: Vec<&[i64]> = dims.iter().map(Vec::as_slice).collect();
-            subgraph.plan(&dims)?;
+            subgraph.plan(&dims, &Vec::new())?;
         }
         Ok(subgraph)
     }
@@ -107,13 +123,17 @@ impl Subgraph {
     }
 
     /// The plan for a shape, made if it is met for the first time.
-    pub fn plan(&self, dims: &[&[i64]]) -> Result<Arc<Prepared>> {
+    fn plan(&self, dims: &[&[i64]], integers: &Integers) -> Result<Arc<Prepared>> {
         let mut key = Key::new();
         for (id, dims) in self.model.inputs.iter().zip(dims) {
             if !self.model.values.get(*id).is_some_and(|value| value.is_constant) {
                 key.push(i64::try_from(dims.len()).unwrap_or(i64::MAX));
                 key.extend_from_slice(dims);
             }
+        }
+        for list in integers {
+            key.push(i64::try_from(list.len()).unwrap_or(i64::MAX));
+            key.extend_from_slice(list);
         }
         let plans = || self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         let find = |plans: &mut Vec<(Key, Arc<Prepared>)>| {
@@ -129,7 +149,7 @@ impl Subgraph {
             return Ok(found);
         }
         // Other threads go on with other shapes meanwhile; two that meet a new shape together both plan it, and the first one stays.
-        let made = Arc::new(self.prepare(dims)?);
+        let made = Arc::new(self.prepare(dims, integers)?);
         let mut plans = plans();
         if let Some(found) = find(&mut plans) {
             return Ok(found);
@@ -141,8 +161,8 @@ impl Subgraph {
         Ok(made)
     }
 
-    fn prepare(&self, dims: &[&[i64]]) -> Result<Prepared> {
-        let graphs = self.lower(dims)?;
+    fn prepare(&self, dims: &[&[i64]], integers: &Integers) -> Result<Prepared> {
+        let graphs = self.lower(dims, integers)?;
         let mut prepared = Prepared {
             stages: Vec::new(),
             scratch: graphs.scratch,
@@ -182,7 +202,7 @@ impl Subgraph {
     }
 
     /// The program for a shape.
-    fn lower(&self, dims: &[&[i64]]) -> Result<Graphs> {
+    fn lower(&self, dims: &[&[i64]], integers: &Integers) -> Result<Graphs> {
         let model = &self.model;
         let mut lowering = Lowering::new(model);
         for (id, dims) in model.inputs.iter().zip(dims) {
@@ -191,6 +211,11 @@ impl Subgraph {
                 return Err(self.failure(&format!("{:?} is no tensor of a known type", value.name)));
             };
             lowering.bind_input(*id, element, dims, value.is_constant);
+        }
+        for (at, list) in self.parameters.iter().zip(integers) {
+            if let Some(id) = model.inputs.get(*at) {
+                lowering.known.insert(*id, list.clone());
+            }
         }
         for node in &model.nodes {
             let built = operators::find(node).and_then(|operator| (operator.build)(node, &mut lowering));
@@ -213,7 +238,9 @@ impl Subgraph {
     ) -> Result<()> {
         self.verify(inputs)?;
         let dims: Vec<&[i64]> = inputs.iter().map(|input| input.dims.as_slice()).collect();
-        let prepared = self.plan(&dims)?;
+        // SAFETY: the caller vouches for the inputs.
+        let integers = self.parameters.iter().map(|at| unsafe { self.integers(inputs.get(*at)) });
+        let prepared = self.plan(&dims, &integers.collect::<Result<_>>()?)?;
         let outputs = prepared.outputs.iter().enumerate().map(|(at, dims)| output(at, dims));
         let outputs = outputs.collect::<Result<Vec<_>>>()?;
         let scratch = self.take_scratch(prepared.scratch + prepared.workspace)?;
@@ -221,6 +248,31 @@ impl Subgraph {
         let done = unsafe { self.run(&prepared, inputs, &outputs, scratch.as_ptr()) };
         self.scratch.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
         done
+    }
+
+    /// The integers of an input.
+    ///
+    /// # Safety
+    /// The input's memory has as many elements as its dimensions say.
+    unsafe fn integers(&self, input: Option<&Input>) -> Result<Vec<i64>> {
+        let input = input.ok_or_else(|| self.failure("an input is absent"))?;
+        let count = usize::try_from(elements(&input.dims)).unwrap_or(usize::MAX);
+        if count > MOST_INTEGERS || (count > 0 && input.data.is_null()) {
+            return Err(
+                self.failure(&format!("a shape has {count} entries, expected at most {MOST_INTEGERS}"))
+            );
+        }
+        let read = |at: usize| match input.element {
+            // SAFETY: the caller vouches for `count` elements of this type.
+            Some(Element::Int64) => Some(unsafe { input.data.cast::<i64>().add(at).read_unaligned() }),
+            // SAFETY: as for the other type.
+            Some(Element::Int32) => {
+                Some(i64::from(unsafe { input.data.cast::<i32>().add(at).read_unaligned() }))
+            }
+            _ => None,
+        };
+        let integers = (0..count).map(read).collect::<Option<Vec<_>>>();
+        integers.ok_or_else(|| self.failure("a shape is of other elements than int64 or int32"))
     }
 
     /// Compares what a run is given with what the subgraph was compiled for.

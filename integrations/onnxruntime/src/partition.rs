@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use crate::lowering::{Lowering, Step, elements};
-use crate::model::{Dim, Model, Node};
+use crate::model::{Dim, Model, Node, ValueId};
 use crate::operators::{self, Cost};
 use crate::options::Take;
 
@@ -32,6 +32,8 @@ pub struct Candidate {
     pub cost: Cost,
     /// An estimate of its operations.
     pub work: i64,
+    /// What it reads when it is planned, so that nothing computed together with it may write that.
+    pub parameters: Vec<ValueId>,
 }
 
 /// The dimensions of a value, made up where they are not known.
@@ -56,11 +58,42 @@ pub fn judge(
     take: Take,
     check: &dyn Fn(&Lowering<'_>) -> Result<(), String>,
 ) -> Result<Candidate, String> {
+    let (mut lowering, cost) = alone(model, node)?;
+    let mut outputs = Vec::new();
+    for id in node.outputs.iter().flatten() {
+        let Some(view) = lowering.of(*id) else { return Err("an output is not computed".to_owned()) };
+        if view.elements() == 0 {
+            return Err("an output has no elements".to_owned());
+        }
+        if take == Take::Profitable && cost == Cost::Layout && !view.element.is_float() {
+            return Err("others compute shapes and indices as fast".to_owned());
+        }
+        outputs.push(view.clone());
+    }
+    if take == Take::Profitable
+        && let Some(slow) = &lowering.slow
+    {
+        return Err(format!("{slow}: others are faster"));
+    }
+    let work = work(&lowering);
+    lowering.program.finish(&outputs)?;
+    check(&lowering)?;
+    Ok(Candidate { cost, work, parameters: lowering.guessed })
+}
+
+/// The values whose integers a node needs when it is planned.
+pub fn parameters(model: &Model, node: &Node) -> Vec<ValueId> {
+    alone(model, node).map(|(lowering, _)| lowering.guessed).unwrap_or_default()
+}
+
+/// A node lowered by itself, with sizes and integers made up where they are not known.
+fn alone<'m>(model: &'m Model, node: &Node) -> Result<(Lowering<'m>, Cost), String> {
     let operator = operators::find(node).map_err(|reason| reason.0)?;
     if !node.implicit.is_empty() {
         return Err("it has graphs inside".to_owned());
     }
     let mut lowering = Lowering::new(model);
+    lowering.guesses = true;
     for id in node.inputs.iter().flatten() {
         let Some(value) = model.values.get(*id) else { continue };
         let Some(element) = value.element else {
@@ -74,23 +107,7 @@ pub fn judge(
         }
     }
     (operator.build)(node, &mut lowering).map_err(|reason| reason.0)?;
-    let mut outputs = Vec::new();
-    for id in node.outputs.iter().flatten() {
-        let Some(view) = lowering.of(*id) else { return Err("an output is not computed".to_owned()) };
-        if view.elements() == 0 {
-            return Err("an output has no elements".to_owned());
-        }
-        outputs.push(view.clone());
-    }
-    if take == Take::Profitable
-        && let Some(slow) = &lowering.slow
-    {
-        return Err(format!("{slow}: others are faster"));
-    }
-    let work = work(&lowering);
-    lowering.program.finish(&outputs)?;
-    check(&lowering)?;
-    Ok(Candidate { cost: operator.cost, work })
+    Ok((lowering, operator.cost))
 }
 
 /// An estimate of the operations of a program: multiplications and additions, or one for each element.
@@ -130,11 +147,14 @@ pub fn divide(model: &Model, candidates: &[Result<Candidate, String>], take: Tak
     let mut phases: Vec<usize> = Vec::with_capacity(model.nodes.len());
     for (at, node) in model.nodes.iter().enumerate() {
         let own = is_candidate(at);
-        let before = node.reads().filter_map(|value| writer.get(&value).copied());
-        let phase = before.map(|by: usize| {
+        let parameters =
+            candidates.get(at).and_then(|of| of.as_ref().ok()).map(|of| of.parameters.as_slice());
+        let before = node.reads().filter_map(|value| Some((value, writer.get(&value).copied()?)));
+        let phase = before.map(|(value, by): (ValueId, usize)| {
             let phase = phases.get(by).copied().unwrap_or(0);
-            // Leaving what can be taken begins a new phase for whatever comes back.
-            phase + usize::from(is_candidate(by) && !own)
+            // Leaving what can be taken begins a new phase for whatever comes back, and so does what has to be there before a plan is made.
+            let leaves = !own || parameters.is_some_and(|parameters| parameters.contains(&value));
+            phase + usize::from(is_candidate(by) && leaves)
         });
         phases.push(phase.max().unwrap_or(0));
     }
@@ -250,7 +270,11 @@ mod tests {
 
     fn divided(nodes: &[(&[usize], &[usize])], supported: &[bool]) -> Vec<Option<usize>> {
         let candidate = |is: &bool| {
-            if *is { Ok(Candidate { cost: Cost::Heavy, work: LEAST_WORK }) } else { Err("no".to_owned()) }
+            if *is {
+                Ok(Candidate { cost: Cost::Heavy, work: LEAST_WORK, parameters: vec![] })
+            } else {
+                Err("no".to_owned())
+            }
         };
         let candidates: Vec<_> = supported.iter().map(candidate).collect();
         let verdicts = divide(&model(nodes), &candidates, Take::Profitable);
@@ -272,6 +296,16 @@ mod tests {
     }
 
     #[test]
+    fn what_decides_a_shape_is_there_before() {
+        let candidate = |parameters: &[usize]| {
+            Ok(Candidate { cost: Cost::Heavy, work: LEAST_WORK, parameters: parameters.to_vec() })
+        };
+        let nodes = model(&[(&[0], &[1]), (&[0, 1], &[2])]);
+        let verdicts = divide(&nodes, &[candidate(&[]), candidate(&[1])], Take::All);
+        assert_eq!(verdicts, [Verdict::Taken(0), Verdict::Taken(1)]);
+    }
+
+    #[test]
     fn branches_of_one_value_are_together() {
         let groups = divided(&[(&[0], &[1]), (&[0], &[2]), (&[9], &[10])], &[true, true, true]);
         assert_eq!(groups, [Some(0), Some(0), Some(1)]);
@@ -279,7 +313,7 @@ mod tests {
 
     #[test]
     fn what_gains_nothing_is_left() {
-        let light = |work| Ok(Candidate { cost: Cost::Light, work });
+        let light = |work| Ok(Candidate { cost: Cost::Light, work, parameters: vec![] });
         let nodes: &[(&[usize], &[usize])] = &[(&[0], &[1]), (&[1], &[2])];
         let verdicts = |candidates: &[Result<Candidate, String>], take| {
             divide(&model(&nodes[..candidates.len()]), candidates, take)

@@ -10,6 +10,8 @@ pub use plan::{Graphs, Place, Stage, Work};
 pub use program::{Buffer, Kind, Program, Step};
 pub use view::{View, elements, packed};
 
+use std::collections::HashMap;
+
 use hipdnn::graph::operation::{Pointwise, Reduction};
 use hipdnn::graph::{Operation, PointwiseMode, ReductionMode};
 
@@ -35,13 +37,27 @@ pub struct Lowering<'m> {
     pub program: Program,
     /// Why engines compute a part slowly, if they do.
     pub slow: Option<String>,
+    /// The integers of inputs that decide shapes and are known only when the program runs.
+    pub known: HashMap<ValueId, Vec<i64>>,
+    /// Whether such integers are made up, to see whether a node can be built at all.
+    pub guesses: bool,
+    /// The values whose integers were made up.
+    pub guessed: Vec<ValueId>,
     views: Vec<Option<View>>,
 }
 
 impl<'m> Lowering<'m> {
     /// An empty program.
     pub fn new(model: &'m Model) -> Self {
-        Self { model, program: Program::default(), slow: None, views: vec![None; model.values.len()] }
+        Self {
+            model,
+            program: Program::default(),
+            slow: None,
+            known: HashMap::new(),
+            guesses: false,
+            guessed: Vec::new(),
+            views: vec![None; model.values.len()],
+        }
     }
 
     /// A value that comes from outside, the program's next input.
@@ -93,6 +109,31 @@ impl<'m> Lowering<'m> {
         }
         let integers = self.constant(node, at).and_then(Constant::integers);
         integers.map(Some).ok_or_else(|| Reason(format!("{what} is not constant")))
+    }
+
+    /// The integers of an input that decides shapes: constant, or read when the program runs. `guess` makes so many up that the node can be
+    /// built, whatever they will be.
+    pub fn parameter(
+        &mut self,
+        node: &Node,
+        at: usize,
+        what: &str,
+        guess: impl FnOnce(i64) -> Vec<i64>,
+    ) -> Lowered<Option<Vec<i64>>> {
+        let Some(Some(value)) = node.inputs.get(at).copied() else { return Ok(None) };
+        if let Some(integers) = self.constant(node, at).and_then(Constant::integers) {
+            return Ok(Some(integers));
+        }
+        if let Some(integers) = self.known.get(&value) {
+            return Ok(Some(integers.clone()));
+        }
+        let element = self.model.values.get(value).and_then(|value| value.element);
+        let is_integer = matches!(element, Some(Element::Int64 | Element::Int32));
+        if !self.guesses || !is_integer {
+            return refuse(format!("{what} is not constant"));
+        }
+        self.guessed.push(value);
+        Ok(Some(guess(self.of(value).map_or(1, View::elements))))
     }
 
     /// A number that has to be constant; none where the input is absent.

@@ -20,6 +20,8 @@ pub struct Source {
     pub model: Model,
     /// The nodes that it was copied from, valid during the call.
     pub raw: Vec<*const OrtNode>,
+    /// Whether it is a graph inside of a node.
+    pub is_nested: bool,
 }
 
 /// Copies a graph.
@@ -47,7 +49,11 @@ pub unsafe fn of_graph(ort: Ort, graph: *const OrtGraph) -> Result<Source> {
     let sorted = order.iter().filter_map(|at| nodes.get_mut(*at).and_then(Option::take)).collect();
     reader.model.nodes = sorted;
     let raw = order.iter().filter_map(|at| raw.get(*at).copied()).collect();
-    Ok(Source { model: reader.model, raw })
+    // SAFETY: the graph is alive.
+    let parent = ort.value("the node around a graph", ptr::null(), |to| unsafe {
+        ort.api.Graph_GetParentNode(graph, to)
+    })?;
+    Ok(Source { model: reader.model, raw, is_nested: !parent.is_null() })
 }
 
 /// Copies the body of a fused node, with the node's inputs and outputs in its order.

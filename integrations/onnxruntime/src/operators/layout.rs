@@ -42,7 +42,10 @@ fn dropout(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
 
 fn reshape(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let x = lowering.input(node, 0)?;
-    let Some(wanted) = lowering.integers(node, 1, "the shape")? else { return refuse("no shape") };
+    let guess = x.elements();
+    let Some(wanted) = lowering.parameter(node, 1, "the shape", |_| vec![guess])? else {
+        return refuse("no shape");
+    };
     let zero_is_zero = node.int("allowzero", 0) != 0;
     let mut dims = Vec::with_capacity(wanted.len());
     for (at, dim) in wanted.iter().enumerate() {
@@ -85,16 +88,21 @@ fn flatten(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
 }
 
 /// The axes of an attribute or of the second input.
-fn given_axes(node: &Node, lowering: &Lowering<'_>) -> Lowered<Option<Vec<i64>>> {
+fn given_axes(
+    node: &Node,
+    lowering: &mut Lowering<'_>,
+    guess: impl FnOnce(i64) -> Vec<i64>,
+) -> Lowered<Option<Vec<i64>>> {
     match node.ints("axes") {
         Some(list) => Ok(Some(list.to_vec())),
-        None => lowering.integers(node, 1, "the list of axes"),
+        None => lowering.parameter(node, 1, "the list of axes", guess),
     }
 }
 
 fn squeeze(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let x = lowering.input(node, 0)?;
-    let list = match given_axes(node, lowering)? {
+    let ones = (0..).zip(&x.dims).filter(|(_, dim)| **dim == 1).map(|(at, _)| at).collect();
+    let list = match given_axes(node, lowering, |_| ones)? {
         Some(list) => axes(&list, x.rank())?,
         None => return refuse("the dimensions are not named"),
     };
@@ -109,7 +117,9 @@ fn squeeze(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
 
 fn unsqueeze(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let x = lowering.input(node, 0)?;
-    let Some(list) = given_axes(node, lowering)? else { return refuse("no axes") };
+    let Some(list) = given_axes(node, lowering, |count| (0..count).collect())? else {
+        return refuse("no axes");
+    };
     let list = axes(&list, x.rank() + list.len())?;
     let mut dims = x.dims.clone();
     for at in list {
@@ -139,7 +149,8 @@ fn transpose(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
 
 fn expand(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let x = lowering.input(node, 0)?;
-    let Some(shape) = lowering.integers(node, 1, "the shape")? else { return refuse("no shape") };
+    let guess = x.dims.clone();
+    let Some(shape) = lowering.parameter(node, 1, "the shape", |_| guess)? else { return refuse("no shape") };
     let dims = broadcast_dims(&[&x.dims, &shape])?;
     let y = x.expanded(&dims).ok_or_else(|| impossible("a shape"))?;
     lowering.set(node, 0, y)
@@ -148,19 +159,21 @@ fn expand(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
 fn slice(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let mut x = lowering.input(node, 0)?;
     let by_attributes = node.since < 10;
-    let list = |name: &str, at: usize| -> Lowered<Option<Vec<i64>>> {
+    let mut list = |name: &str, at: usize, guess: fn(i64) -> Vec<i64>| -> Lowered<Option<Vec<i64>>> {
         if by_attributes {
             Ok(node.ints(name).map(<[i64]>::to_vec))
         } else {
-            lowering.integers(node, at, name)
+            lowering.parameter(node, at, name, guess)
         }
     };
-    let (Some(starts), Some(ends)) = (list("starts", 1)?, list("ends", 2)?) else {
-        return refuse("no range");
-    };
+    let starts = list("starts", 1, |count| (0..count).map(|_| 0).collect())?;
+    let ends = list("ends", 2, |count| (0..count).map(|_| i64::MAX).collect())?;
+    let list_of_axes = list("axes", 3, |count| (0..count).collect())?;
+    let (Some(starts), Some(ends)) = (starts, ends) else { return refuse("no range") };
     let count = i64::try_from(starts.len()).unwrap_or(0);
-    let list_of_axes = list("axes", 3)?.unwrap_or_else(|| (0..count).collect());
-    let steps = if by_attributes { None } else { list("steps", 4)? };
+    let list_of_axes = list_of_axes.unwrap_or_else(|| (0..count).collect());
+    // A step that runs backwards cannot be told by strides, so steps have to be known.
+    let steps = if by_attributes { None } else { lowering.integers(node, 4, "the list of steps")? };
     let steps = steps.unwrap_or_else(|| vec![1; starts.len()]);
     if ends.len() != starts.len() || list_of_axes.len() != starts.len() || steps.len() != starts.len() {
         return refuse("ranges of different lengths");
@@ -183,16 +196,15 @@ fn split(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let x = lowering.input(node, 0)?;
     let at = axis(node.int("axis", 0), x.rank())?;
     let size = x.dims.get(at).copied().unwrap_or(0);
+    let parts = i64::try_from(node.outputs.len()).unwrap_or(1).max(1);
+    // Equal parts; from version 18 on the last one may be smaller.
+    let each = (size + parts - 1) / parts;
+    let equal: Vec<i64> = (0..parts).map(|part| each.min(size - part * each).max(0)).collect();
     let given = match node.ints("split") {
         Some(list) => Some(list.to_vec()),
-        None => lowering.integers(node, 1, "the list of sizes")?,
+        None => lowering.parameter(node, 1, "the list of sizes", |_| equal.clone())?,
     };
-    let parts = i64::try_from(node.outputs.len()).unwrap_or(1).max(1);
-    let sizes = given.unwrap_or_else(|| {
-        // Equal parts; from version 18 on the last one may be smaller.
-        let each = (size + parts - 1) / parts;
-        (0..parts).map(|part| each.min(size - part * each).max(0)).collect()
-    });
+    let sizes = given.unwrap_or(equal);
     if sizes.len() != node.outputs.len()
         || sizes.iter().sum::<i64>() != size
         || sizes.iter().any(|of| *of < 0)

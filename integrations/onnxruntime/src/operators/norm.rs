@@ -77,15 +77,26 @@ fn parameters(x: &View, from: usize, view: &View) -> Lowered<View> {
 fn layer(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let (x, scale) = (lowering.input(node, 0)?, lowering.input(node, 1)?);
     let bias = lowering.optional(node, 2);
-    if Lowering::has_output(node, 1) || Lowering::has_output(node, 2) {
-        return refuse("statistics are wanted");
-    }
     let from = axis(node.int("axis", -1), x.rank())?;
-    let y =
-        layer_of(lowering, node, &x, from, &scale, bias.as_ref(), f64::from(node.float("epsilon", 1e-5)))?;
+    let wants = Lowering::has_output(node, 1) || Lowering::has_output(node, 2);
+    if wants && x.element != Element::Float {
+        return refuse("statistics of another type than the input are wanted");
+    }
+    let statistics = wants.then(|| {
+        let mut dims = x.dims.clone();
+        dims.iter_mut().skip(from).for_each(|dim| *dim = 1);
+        [lowering.fresh(x.element, &dims), lowering.fresh(x.element, &dims)]
+    });
+    let epsilon = f64::from(node.float("epsilon", 1e-5));
+    let y = layer_of(lowering, node, &x, from, &scale, bias.as_ref(), epsilon, statistics.as_ref())?;
+    if let Some([mean, inverse]) = statistics {
+        lowering.set(node, 1, mean)?;
+        lowering.set(node, 2, inverse)?;
+    }
     lowering.set(node, 0, y)
 }
 
+#[expect(clippy::too_many_arguments, reason = "the operands of the operation")]
 fn layer_of(
     lowering: &mut Lowering<'_>,
     node: &Node,
@@ -94,6 +105,7 @@ fn layer_of(
     scale: &View,
     bias: Option<&View>,
     epsilon: f64,
+    statistics: Option<&[View; 2]>,
 ) -> Lowered<View> {
     let all: Vec<&View> = [x, scale].into_iter().chain(bias).collect();
     floats(&all)?;
@@ -115,8 +127,8 @@ fn layer_of(
         bias: lowering.tensor(&bias),
         epsilon,
         y: lowering.tensor(&y),
-        mean: None,
-        inv_variance: None,
+        mean: statistics.map(|[mean, _]| lowering.tensor(mean)),
+        inv_variance: statistics.map(|[_, inverse]| lowering.tensor(inverse)),
         forward_phase: NormFwdPhase::Inference,
         normalized_dim_count: i64::try_from(x.rank() - from).unwrap_or(1),
     };
@@ -219,7 +231,7 @@ fn skip_layer(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let sum = skip(node, lowering, 4)?;
     let from = sum.rank().saturating_sub(1);
     let epsilon = f64::from(node.float("epsilon", 1e-12));
-    let y = layer_of(lowering, node, &sum, from, &scale, shift.as_ref(), epsilon)?;
+    let y = layer_of(lowering, node, &sum, from, &scale, shift.as_ref(), epsilon, None)?;
     lowering.set(node, 0, y)
 }
 

@@ -239,6 +239,10 @@ fn not(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
 
 fn clip(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let x = operand(node, lowering)?;
+    let is_open = |at: usize| Lowering::has_input(node, at) && lowering.constant(node, at).is_none();
+    if is_open(1) || is_open(2) {
+        return clip_by_tensors(node, lowering, x);
+    }
     let limit = |at: usize, name: &str| match node.attributes.get(name) {
         Some(Attribute::Float(value)) => Ok(Some(f64::from(*value))),
         _ => lowering.scalar(node, at, name),
@@ -271,6 +275,20 @@ fn clip(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
             y
         }
     };
+    lowering.set(node, 0, y)
+}
+
+/// Limits that are known only at execution.
+fn clip_by_tensors(node: &Node, lowering: &mut Lowering<'_>, x: View) -> Lowered<()> {
+    let mut y = x;
+    for (at, mode) in [(1, Mode::Max), (2, Mode::Min)] {
+        let Some(limit) = lowering.optional(node, at) else { continue };
+        same_type(&[&y, &limit])?;
+        if limit.elements() != 1 || limit.rank() > y.rank() {
+            return refuse(format!("a limit has dims {:?}", limit.dims));
+        }
+        y = lowering.binary(mode, &y, &limit)?;
+    }
     lowering.set(node, 0, y)
 }
 

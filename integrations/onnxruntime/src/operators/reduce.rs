@@ -28,8 +28,15 @@ fn operand(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<(View, Option<Ve
     floats(&[&x])?;
     let given = match node.ints("axes") {
         Some(list) => Some(list.to_vec()),
-        None => lowering.integers(node, 1, "the list of axes")?,
+        None => {
+            let all = (0..i64::try_from(x.rank()).unwrap_or(0)).collect();
+            lowering.parameter(node, 1, "the list of axes", |_| all)?
+        }
     };
+    let may_be_empty = lowering.guesses && !lowering.guessed.is_empty();
+    if may_be_empty && node.int("noop_with_empty_axes", 0) != 0 {
+        return refuse("the list of axes may be empty, which would reduce nothing");
+    }
     let given = given.filter(|list| !list.is_empty());
     let all = (0..x.rank()).collect();
     let list = match given {

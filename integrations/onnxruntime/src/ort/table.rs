@@ -101,6 +101,7 @@ table! {
         341 since 23 Graph_GetOutputs(graph: *const OrtGraph, outputs: *mut *const OrtValueInfo, count: usize) -> Status;
         344 since 23 Graph_GetNumNodes(graph: *const OrtGraph, count: *mut usize) -> Status;
         345 since 23 Graph_GetNodes(graph: *const OrtGraph, nodes: *mut *const OrtNode, count: usize) -> Status;
+        346 since 23 Graph_GetParentNode(graph: *const OrtGraph, node: *mut *const OrtNode) -> Status;
         349 since 23 Node_GetName(node: *const OrtNode, name: *mut *const c_char) -> Status;
         350 since 23 Node_GetOperatorType(node: *const OrtNode, name: *mut *const c_char) -> Status;
         351 since 23 Node_GetDomain(node: *const OrtNode, name: *mut *const c_char) -> Status;
