@@ -13,6 +13,7 @@ use crate::model::{Element, Model, ValueId};
 use crate::operators;
 use crate::options::Options;
 use crate::partition::{self, known};
+use crate::rewrite;
 
 mod memory;
 
@@ -90,6 +91,8 @@ impl Subgraph {
         library: &'static Library,
         engine: i64,
     ) -> Result<Self> {
+        let mut model = model;
+        rewrite::rewrite(&mut model);
         let wanted: HashSet<ValueId> =
             model.nodes.iter().flat_map(|node| partition::parameters(&model, node)).collect();
         let is_parameter = |(_, id): &(usize, &ValueId)| wanted.contains(*id);

@@ -97,9 +97,8 @@ impl Ep {
     fn capability(&self, graph: *const OrtGraph, info: *mut OrtEpGraphSupportInfo) -> Result<()> {
         // SAFETY: ONNX Runtime's graph is alive during the call.
         let source = unsafe { model::of_graph(self.ort, graph) }?;
-        // In a function's body that ONNX Runtime has put into a graph inside of a node, it refuses fused nodes: that graph has no version of their domain.
-        let is_inlined = |value: &model::Value| value.name.starts_with("_inlfunc_");
-        let verdicts = if source.is_nested && source.model.values.iter().any(is_inlined) {
+        // ONNX Runtime refuses fused nodes there: that graph has no version of their domain.
+        let verdicts = if source.is_inlined {
             let reason = "ONNX Runtime fuses nothing in a function's body inside of another node";
             source.raw.iter().map(|_| Verdict::Left(reason.to_owned())).collect()
         } else {

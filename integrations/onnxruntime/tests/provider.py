@@ -27,7 +27,8 @@ def session(model, settings=None, threads=0):
     of = options(threads)
     settings = {**({"threads": str(threads)} if threads else {}), **(settings or {})}
     of.add_provider_for_devices(DEVICES, settings)
-    return ort.InferenceSession(model, of)
+    # What fails must not be tried again without the provider.
+    return ort.InferenceSession(model, of, enable_fallback=0)
 
 
 def reported(model, settings=None, threads=0):

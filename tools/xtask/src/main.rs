@@ -14,6 +14,7 @@ mod install;
 mod lint;
 mod nvidia;
 mod nvidia_parts;
+mod ort;
 mod package;
 mod plugin_host;
 mod process;
@@ -73,6 +74,19 @@ enum Command {
         #[arg(value_name = "WORD")]
         words: Vec<String>,
     },
+    /// Test the execution provider in ONNX Runtime 1.23 and the newest, which are installed outside of the clone the first time (0.5 GB).
+    OrtTest {
+        /// Only ONNX's tests whose names contain one of the words.
+        #[arg(value_name = "WORD")]
+        words: Vec<String>,
+    },
+    /// Measure networks with the execution provider beside ONNX Runtime's own (--help says more).
+    #[command(disable_help_flag = true)]
+    OrtBench {
+        /// Go to the benchmark.
+        #[arg(value_name = "OPTION", trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<String>,
+    },
     /// Run clippy and rustdoc, warnings as errors.
     Lint,
     /// Run some graphs on the AMD GPU that is here, with a report to send back (exit status 2: there is none).
@@ -93,7 +107,7 @@ enum Command {
         words: Vec<String>,
     },
     /// Run what takes too long for every change: all tests with ten times the random ones, the CPU engines with checked arithmetic, the
-    /// emulated AMD GPU in both orders of workgroups, the engines for NVIDIA GPUs, all tests with PyTorch, the ARM processor, the
+    /// emulated AMD GPU in both orders of workgroups, the engines for NVIDIA GPUs, all tests with PyTorch and ONNX Runtime, the ARM processor, the
     /// sanitizers, each fuzz target for a minute, a soak of five, packages built twice.
     Nightly,
     /// Test the library and CPU_ENGINE on an emulated 64-bit ARM processor.
@@ -140,7 +154,7 @@ enum Command {
     },
     /// Build for release and lay the result out in target/stage.
     Build,
-    /// Build the Python package as a wheel with the library and its plugins.
+    /// Build the Python package as a wheel with the library and its plugins, and another wheel with the execution provider for ONNX Runtime.
     Wheel {
         /// An installed tree to take these from, in place of a build.
         #[arg(long, value_name = "DIR")]
@@ -190,6 +204,8 @@ fn run(line: &Line) -> Result<(), Failure> {
         Command::Demo { arguments } => demo::run(&workspace, arguments),
         Command::Test { groups } => test::run_groups(&workspace, groups),
         Command::TorchTest { words } => test::with_torch(&workspace, words),
+        Command::OrtTest { words } => ort::test(&workspace, words),
+        Command::OrtBench { options } => ort::bench(&workspace, options),
         Command::AmdTest { words } => amd::test(&workspace, words, amd::Order::Forward),
         Command::NvidiaTest { pack: true, .. } => nvidia::pack_only(&workspace),
         Command::NvidiaTest { words, .. } => nvidia::test(&workspace, words),
@@ -234,6 +250,10 @@ fn run(line: &Line) -> Result<(), Failure> {
                 steps.run("the wheel", || {
                     Ok(wheel::build(&workspace, &python::Environment::ready()?, &tree)?.1)
                 });
+                steps.run("the wheel of the execution provider", || {
+                    ort::build(&workspace)?;
+                    Ok(ort::wheel(&workspace, &tree)?.1)
+                });
             }
             steps.summary()
         }
@@ -276,6 +296,7 @@ fn nightly(workspace: &Workspace) -> Result<(), Failure> {
         amd::test(workspace, &[], amd::Order::Both),
         nvidia::test(workspace, &[]),
         test::with_torch(workspace, &[]),
+        ort::test(workspace, &[]),
         arm::test(workspace, &[]),
         sanitize::sanitize(workspace, None),
         fuzz::fuzz(workspace, 60, true, None),

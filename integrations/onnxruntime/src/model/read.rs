@@ -20,8 +20,8 @@ pub struct Source {
     pub model: Model,
     /// The nodes that it was copied from, valid during the call.
     pub raw: Vec<*const OrtNode>,
-    /// Whether it is a graph inside of a node.
-    pub is_nested: bool,
+    /// Whether it is a graph inside of a node that ONNX Runtime has made of a function.
+    pub is_inlined: bool,
 }
 
 /// Copies a graph.
@@ -53,7 +53,17 @@ pub unsafe fn of_graph(ort: Ort, graph: *const OrtGraph) -> Result<Source> {
     let parent = ort.value("the node around a graph", ptr::null(), |to| unsafe {
         ort.api.Graph_GetParentNode(graph, to)
     })?;
-    Ok(Source { model: reader.model, raw, is_nested: !parent.is_null() })
+    let mut is_inlined = false;
+    if !parent.is_null() {
+        // Names of the body of SequenceMap, the one function of ONNX with graphs inside, before and after it is put in place of its call.
+        let is_of_function =
+            |name: &str| ["SequenceMap_", "_inlfunc_"].iter().any(|word| name.starts_with(word));
+        // SAFETY: the node around the graph is alive as well.
+        for id in unsafe { reader.inputs(parent) }?.into_iter().flatten() {
+            is_inlined |= reader.model.values.get(id).is_some_and(|value| is_of_function(&value.name));
+        }
+    }
+    Ok(Source { model: reader.model, raw, is_inlined })
 }
 
 /// Copies the body of a fused node, with the node's inputs and outputs in its order.

@@ -1,13 +1,94 @@
 //! Attention.
 
+use hipdnn::graph::PointwiseMode;
 use hipdnn::graph::operation::Sdpa;
 
 use super::Cost::Heavy;
+use super::matmul::product;
+use super::reduce::softmax_of;
 use super::{Operator, floats, onnx, same_type};
 use crate::lowering::{Lowered, Lowering, Reason, View, refuse};
 use crate::model::{Element, Node};
+use crate::rewrite::DOMAIN;
 
-pub const OPERATORS: &[Operator] = &[onnx("Attention", (23, 24), Heavy, attention)];
+pub const OPERATORS: &[Operator] = &[
+    onnx("Attention", (23, 24), Heavy, attention),
+    Operator { domain: DOMAIN, name: "ScaledAttention", since: (1, 1), cost: Heavy, build: scaled },
+];
+
+/// Rows of more elements are computed element by element.
+const LONGEST_ROW: i64 = 2048;
+
+/// softmax(q · kᵀ · scale + mask) · v, with the keys transposed already: what [`rewrite`](crate::rewrite) finds.
+fn scaled(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let (q, k, v) = (lowering.input(node, 0)?, lowering.input(node, 1)?, lowering.input(node, 2)?);
+    let mask = lowering.optional(node, 3);
+    let scale = node.float("scale", 1.0);
+    let y = match at_once(lowering, node, [&q, &k, &v], mask.as_ref(), scale)? {
+        Some(y) => y,
+        None => {
+            let mut scores = product(lowering, "scores", &q, &k)?;
+            if scale != 1.0 {
+                scores = lowering.with_number(PointwiseMode::Mul, &scores, f64::from(scale))?;
+            }
+            if let Some(mask) = mask {
+                scores = lowering.binary(PointwiseMode::Add, &scores, &mask)?;
+            }
+            let last = scores.rank().saturating_sub(1);
+            let weights = softmax_of(lowering, &scores, &[last])?;
+            product(lowering, &node.name, &weights, &v)?
+        }
+    };
+    lowering.set(node, 0, y)
+}
+
+/// The attention as one operation; none where the shapes are not those of one.
+fn at_once(
+    lowering: &mut Lowering<'_>,
+    node: &Node,
+    [q, k, v]: [&View; 3],
+    mask: Option<&View>,
+    scale: f32,
+) -> Lowered<Option<View>> {
+    let rank = q.rank();
+    let wide = |view: &View| {
+        let ones = 4_usize.checked_sub(view.rank())?;
+        let mut dims = vec![1; ones];
+        dims.extend(&view.dims);
+        view.reshaped(&dims)
+    };
+    let is_known = (3..=4).contains(&rank) && k.rank() == rank && v.rank() == rank;
+    let (Some(q), Some(k), Some(v)) = (wide(q), wide(k).and_then(|k| k.transposed()), wide(v)) else {
+        return Ok(None);
+    };
+    let ([batch, count, queries, size], [of_k, k_count, keys, k_size], [of_v, v_count, v_keys, v_size]) =
+        (four(&q)?, four(&k)?, four(&v)?);
+    let same = of_k == batch && of_v == batch && k_count == count && v_count == count;
+    let fits = k_size == size && v_keys == keys && size <= LONGEST_ROW && v_size <= LONGEST_ROW;
+    let has_elements = [batch, count, queries, keys, size, v_size].iter().all(|dim| *dim > 0);
+    if !is_known || !same || !fits || !has_elements {
+        return Ok(None);
+    }
+    let mask = match mask {
+        None => None,
+        Some(mask) if mask.element == Element::Bool => return Ok(None),
+        Some(mask) => match fitting(mask, [batch, count, queries, keys], q.element) {
+            Ok(mask) => Some(mask),
+            Err(_) => return Ok(None),
+        },
+    };
+    // Heads side by side, as what follows likes to read them.
+    let whole = lowering.fresh(q.element, &[batch, queries, count, v_size]);
+    let Some(o) = whole.permuted(&[0, 2, 1, 3]) else { return Ok(None) };
+    let [q_id, k_id, v_id, o_id] = [&q, &k, &v, &o].map(|view| lowering.tensor(view));
+    let mut operation = Sdpa::new(q_id, k_id, v_id, o_id);
+    operation.attn_mask = mask.map(|mask| lowering.tensor(&mask));
+    operation.attn_scale_value = Some(scale);
+    operation.generate_stats = Some(false);
+    lowering.op(&node.name, operation)?;
+    let dims: Vec<i64> = o.dims.iter().skip(4 - rank).copied().collect();
+    lowering.reshape(&o, &dims).map(Some)
+}
 
 /// [B, H, S, D], of four dimensions or of three with the heads side by side.
 fn heads(view: &View, count: i64) -> Lowered<View> {

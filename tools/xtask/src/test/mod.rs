@@ -143,6 +143,13 @@ const GROUPS: &[Group] = &[
         run: python::run,
     },
     Group {
+        name: "ort",
+        about: "the execution provider in ONNX Runtime 1.23 and the newest, in short, in virtual environments outside of the clone",
+        tools: &[&CC],
+        staged: true,
+        run: |context, steps| crate::ort::short(context.workspace, context.stage, steps),
+    },
+    Group {
         name: "install",
         about: "programs that use an installed copy",
         tools: &[&CC, &CXX, &CMAKE, &MAKE, &PKG_CONFIG],
@@ -173,7 +180,8 @@ const GROUPS: &[Group] = &[
 ];
 
 /// Tools without which steps of a group are left out.
-const OPTIONAL: &[(&str, &Tool)] = &[("c", &VALGRIND), ("plugins", &VALGRIND), ("python", &PYTHON)];
+const OPTIONAL: &[(&str, &Tool)] =
+    &[("c", &VALGRIND), ("plugins", &VALGRIND), ("python", &PYTHON), ("ort", &PYTHON)];
 
 /// The names of the groups.
 pub fn names() -> Vec<&'static str> {
@@ -222,7 +230,7 @@ pub fn run_groups(workspace: &Workspace, names: &[String]) -> Result<(), Failure
 }
 
 /// Groups that run cargo for most of their time.
-const CARGO: &[&str] = &["format", "generated", "rust", "tool", "python"];
+const CARGO: &[&str] = &["format", "generated", "rust", "tool", "python", "ort"];
 
 /// The group that computes for a minute, beside all others.
 const FUZZ: &str = "fuzz";

@@ -1,0 +1,330 @@
+//! Several nodes that are one operation of hipDNN: attention, GELU and SWISH, as exporters write them.
+//!
+//! Intermediate values must have one reader and be no outputs. What is found becomes one node in place of the last one.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use crate::model::{Attribute, Constant, Model, Node, ValueId};
+
+/// The domain of nodes that only this library has.
+pub const DOMAIN: &str = "hipdnn";
+
+/// How far a constant may be from what it stands for: exporters round to single precision, and sometimes to four digits.
+const CLOSE: f64 = 1e-4;
+
+/// Replaces what is found. Nodes stay in an order in which every value is written before it is read.
+pub fn rewrite(model: &mut Model) {
+    for find in [swish, gelu, attention] {
+        let mut removed = HashSet::new();
+        for at in 0..model.nodes.len() {
+            if removed.contains(&at) {
+                continue;
+            }
+            let found = Finder::new(model, &removed).find(find, at);
+            if let Some(Found { node, at, without }) = found
+                && let Some(slot) = model.nodes.get_mut(at)
+            {
+                *slot = node;
+                removed.extend(without);
+            }
+        }
+        let mut place = 0;
+        model.nodes.retain(|_| {
+            place += 1;
+            !removed.contains(&(place - 1))
+        });
+    }
+}
+
+/// One node in place of several.
+struct Found {
+    node: Node,
+    /// The node that it replaces.
+    at: usize,
+    /// The others that it stands for.
+    without: Vec<usize>,
+}
+
+struct Finder<'m> {
+    model: &'m Model,
+    writer: HashMap<ValueId, usize>,
+    readers: HashMap<ValueId, Vec<usize>>,
+}
+
+type Find = for<'m> fn(&Finder<'m>, usize) -> Option<Found>;
+
+impl<'m> Finder<'m> {
+    fn new(model: &'m Model, removed: &HashSet<usize>) -> Self {
+        let (mut writer, mut readers) = (HashMap::new(), HashMap::<ValueId, Vec<usize>>::new());
+        for (at, node) in model.nodes.iter().enumerate().filter(|(at, _)| !removed.contains(at)) {
+            writer.extend(node.outputs.iter().flatten().map(|value| (*value, at)));
+            for value in node.reads() {
+                readers.entry(value).or_default().push(at);
+            }
+        }
+        Self { model, writer, readers }
+    }
+
+    fn find(&self, find: Find, at: usize) -> Option<Found> {
+        find(self, at)
+    }
+
+    fn node(&self, at: usize, operator: &str) -> Option<&'m Node> {
+        let node = self.model.nodes.get(at)?;
+        (node.domain.is_empty() && node.operator == operator).then_some(node)
+    }
+
+    fn output(&self, at: usize) -> Option<ValueId> {
+        match self.model.nodes.get(at)?.outputs.as_slice() {
+            [Some(value)] => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The one reader of a node's one result, which nothing else reads.
+    fn only_reader(&self, at: usize) -> Option<usize> {
+        let value = self.output(at)?;
+        match self.readers.get(&value)?.as_slice() {
+            [reader] if !self.model.outputs.contains(&value) => Some(*reader),
+            _ => None,
+        }
+    }
+
+    /// The writer of a value that has this one reader.
+    fn writer_for(&self, value: ValueId, reader: usize) -> Option<usize> {
+        let at = *self.writer.get(&value)?;
+        (self.only_reader(at)? == reader).then_some(at)
+    }
+
+    /// Both operands of a node.
+    fn operands(node: &Node) -> Option<[ValueId; 2]> {
+        match node.inputs.as_slice() {
+            [Some(a), Some(b)] => Some([*a, *b]),
+            _ => None,
+        }
+    }
+
+    fn constant(&self, value: ValueId) -> Option<f64> {
+        self.model.values.get(value)?.constant.as_ref().and_then(Constant::scalar)
+    }
+
+    /// The operand beside a constant number, and the number. `second` says that the number has to be the second operand.
+    fn beside_number(&self, node: &Node, second: bool) -> Option<(ValueId, f64)> {
+        let [a, b] = Self::operands(node)?;
+        match (self.constant(a), self.constant(b)) {
+            (_, Some(number)) => Some((a, number)),
+            (Some(number), None) if !second => Some((b, number)),
+            _ => None,
+        }
+    }
+
+    /// The operand beside another one.
+    fn beside(node: &Node, value: ValueId) -> Option<ValueId> {
+        match Self::operands(node)? {
+            [a, b] if a == value && b != value => Some(b),
+            [a, b] if b == value && a != value => Some(a),
+            _ => None,
+        }
+    }
+
+    /// A node of one input with the result of another.
+    fn made(
+        &self,
+        operator: &str,
+        domain: &str,
+        since: i32,
+        inputs: Vec<Option<ValueId>>,
+        last: usize,
+    ) -> Option<Node> {
+        let node = self.model.nodes.get(last)?;
+        Some(Node {
+            name: node.name.clone(),
+            operator: operator.to_owned(),
+            domain: domain.to_owned(),
+            since,
+            inputs,
+            outputs: node.outputs.clone(),
+            ..Node::default()
+        })
+    }
+}
+
+fn is_close(number: f64, wanted: f64) -> bool {
+    (number - wanted).abs() <= CLOSE * wanted.abs()
+}
+
+/// x · sigmoid(x).
+fn swish(of: &Finder<'_>, at: usize) -> Option<Found> {
+    let x = (*of.node(at, "Sigmoid")?.inputs.first()?)?;
+    let last = of.only_reader(at)?;
+    if Finder::beside(of.node(last, "Mul")?, of.output(at)?)? != x {
+        return None;
+    }
+    let node = of.made("Swish", "", 24, vec![Some(x)], last)?;
+    Some(Found { node, at: last, without: vec![at] })
+}
+
+/// x · (erf(x / √2) + 1) · 0.5, multiplied in any order.
+fn gelu(of: &Finder<'_>, at: usize) -> Option<Found> {
+    let erf = of.node(at, "Erf")?;
+    let inner = of.writer_for((*erf.inputs.first()?)?, at)?;
+    let x = if let Some(node) = of.node(inner, "Div") {
+        let (x, number) = of.beside_number(node, true)?;
+        is_close(number, std::f64::consts::SQRT_2).then_some(x)?
+    } else {
+        let (x, number) = of.beside_number(of.node(inner, "Mul")?, false)?;
+        is_close(number, std::f64::consts::FRAC_1_SQRT_2).then_some(x)?
+    };
+    let sum = of.only_reader(at)?;
+    is_close(of.beside_number(of.node(sum, "Add")?, false)?.1, 1.0).then_some(())?;
+    let mut without = vec![inner, at, sum];
+    let half =
+        |at: usize| of.beside_number(of.node(at, "Mul")?, false).filter(|(_, number)| is_close(*number, 0.5));
+    let product = of.only_reader(sum)?;
+    let last = if let Some((value, _)) = half(product) {
+        // The sum is halved, then multiplied with x.
+        (value == of.output(sum)?).then_some(())?;
+        without.push(product);
+        let last = of.only_reader(product)?;
+        (Finder::beside(of.node(last, "Mul")?, of.output(product)?)? == x).then_some(last)?
+    } else {
+        let other = Finder::beside(of.node(product, "Mul")?, of.output(sum)?)?;
+        if other == x {
+            without.push(product);
+            let last = of.only_reader(product)?;
+            half(last).map(|_| last)?
+        } else {
+            // x was halved before.
+            let before = of.writer_for(other, product)?;
+            (half(before)?.0 == x).then_some(())?;
+            without.push(before);
+            product
+        }
+    };
+    let node = of.made("Gelu", "", 20, vec![Some(x)], last)?;
+    Some(Found { node, at: last, without })
+}
+
+/// softmax(q · kᵀ · scale + mask) · v.
+fn attention(of: &Finder<'_>, at: usize) -> Option<Found> {
+    let softmax = of.node(at, "Softmax")?;
+    let scores = (*softmax.inputs.first()?)?;
+    let dims = of.model.values.get(scores)?.dims.as_ref();
+    let last_axis =
+        |axis: i64| axis == -1 || dims.is_some_and(|dims| i64::try_from(dims.len()) == Ok(axis + 1));
+    let axis = softmax.int("axis", if softmax.since >= 13 { -1 } else { 1 });
+    last_axis(axis).then_some(())?;
+    let last = of.only_reader(at)?;
+    let [weights, v] = Finder::operands(of.node(last, "MatMul")?)?;
+    (weights == of.output(at)? && v != weights).then_some(())?;
+    let mut without = vec![at];
+    let (mut above, mut mask, mut scale) = (of.writer_for(scores, at)?, None, 1.0);
+    if let Some(node) = of.node(above, "Add") {
+        without.push(above);
+        let [a, b] = Finder::operands(node)?;
+        let is_score = |value: ValueId| {
+            let by = of.writer_for(value, above)?;
+            let product = of.node(by, "MatMul").is_some();
+            let scaled = ["Div", "Mul"].iter().find_map(|name| of.node(by, name));
+            let scaled = scaled.and_then(|node| of.beside_number(node, node.operator == "Div"));
+            let inner = scaled.and_then(|(value, _)| of.writer_for(value, by));
+            (product || inner.is_some_and(|at| of.node(at, "MatMul").is_some())).then_some(by)
+        };
+        let (next, other) = is_score(a).map(|by| (by, b)).or_else(|| is_score(b).map(|by| (by, a)))?;
+        (above, mask) = (next, Some(other));
+    }
+    if of.node(above, "MatMul").is_none() {
+        let node = of.node(above, "Div").or_else(|| of.node(above, "Mul"))?;
+        let is_division = node.operator == "Div";
+        let (value, number) = of.beside_number(node, is_division)?;
+        without.push(above);
+        scale = if is_division { 1.0 / number } else { number };
+        above = of.writer_for(value, above)?;
+    }
+    let [q, k] = Finder::operands(of.node(above, "MatMul")?)?;
+    without.push(above);
+    (scale.is_finite() && scale != 0.0).then_some(())?;
+    let inputs = [Some(q), Some(k), Some(v), mask].into_iter().collect();
+    let mut node = of.made("ScaledAttention", DOMAIN, 1, inputs, last)?;
+    node.attributes = BTreeMap::from([("scale".to_owned(), Attribute::Float(scale as f32))]);
+    Some(Found { node, at: last, without })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Element, Value};
+
+    /// A model from lines "output operator inputs", where a number is a constant.
+    fn model(lines: &[&str], output: &str) -> Model {
+        let mut model = Model::default();
+        let mut ids = HashMap::new();
+        let mut id = |model: &mut Model, name: &str| {
+            *ids.entry(name.to_owned()).or_insert_with(|| {
+                let bytes = name.parse::<f32>().ok().map(|number| number.to_ne_bytes().to_vec());
+                let constant = bytes.map(|bytes| Constant { element: Element::Float, dims: vec![], bytes });
+                model.values.push(Value { name: name.to_owned(), constant, ..Value::default() });
+                model.values.len() - 1
+            })
+        };
+        for line in lines {
+            let words: Vec<&str> = line.split(' ').collect();
+            let inputs = words[2..].iter().map(|name| Some(id(&mut model, name))).collect();
+            let outputs = vec![Some(id(&mut model, words[0]))];
+            model.nodes.push(Node {
+                operator: words[1].to_owned(),
+                since: 13,
+                inputs,
+                outputs,
+                ..Node::default()
+            });
+        }
+        model.outputs = vec![id(&mut model, output)];
+        model
+    }
+
+    fn rewritten(lines: &[&str], output: &str) -> Vec<String> {
+        let mut model = model(lines, output);
+        rewrite(&mut model);
+        let name = |value: &Option<usize>| value.map_or("-", |value| model.values[value].name.as_str());
+        let inputs = |node: &Node| node.inputs.iter().map(name).collect::<Vec<_>>().join(" ");
+        let line = |node: &Node| format!("{} {} {}", name(&node.outputs[0]), node.operator, inputs(node));
+        model.nodes.iter().map(line).collect()
+    }
+
+    #[test]
+    fn activations_are_found_in_any_order() {
+        assert_eq!(rewritten(&["s Sigmoid x", "y Mul x s"], "y"), ["y Swish x"]);
+        for lines in [
+            ["a Div x 1.4142135", "b Erf a", "c Add b 1", "d Mul x c", "y Mul d 0.5"],
+            ["a Mul 0.70710677 x", "b Erf a", "c Add 1 b", "d Mul c 0.5", "y Mul d x"],
+            ["h Mul x 0.5", "a Div x 1.4142135", "b Erf a", "c Add b 1", "y Mul h c"],
+        ] {
+            assert_eq!(rewritten(&lines, "y"), ["y Gelu x"], "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_read_elsewhere_stays() {
+        let lines = ["s Sigmoid x", "y Mul x s", "z Add y s"];
+        assert_eq!(rewritten(&lines, "z"), lines);
+        let lines = ["s Sigmoid x", "y Mul x s"];
+        assert_eq!(rewritten(&lines, "s"), lines);
+        let lines = ["a Div 1.4142135 x", "b Erf a", "c Add b 1", "d Mul x c", "y Mul d 0.5"];
+        assert_eq!(rewritten(&lines, "y"), lines);
+        let lines = ["a Div x 1.5", "b Erf a", "c Add b 1", "d Mul x c", "y Mul d 0.5"];
+        assert_eq!(rewritten(&lines, "y"), lines);
+    }
+
+    #[test]
+    fn attention_is_found_with_and_without_scale_and_mask() {
+        let lines = ["s MatMul q k", "t Div s 8", "u Add t m", "p Softmax u", "y MatMul p v"];
+        assert_eq!(rewritten(&lines, "y"), ["y ScaledAttention q k v m"]);
+        let lines = ["s MatMul q k", "u Add m s", "p Softmax u", "y MatMul p v"];
+        assert_eq!(rewritten(&lines, "y"), ["y ScaledAttention q k v m"]);
+        let lines = ["s MatMul q k", "p Softmax s", "y MatMul p v"];
+        assert_eq!(rewritten(&lines, "y"), ["y ScaledAttention q k v -"]);
+        let lines = ["s MatMul q k", "p Softmax s", "y MatMul v p"];
+        assert_eq!(rewritten(&lines, "y"), lines);
+    }
+}

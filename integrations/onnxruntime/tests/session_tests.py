@@ -1,0 +1,223 @@
+"""Life and failures: options, shapes that change, threads, sessions made and closed, the library registered again."""
+
+import gc
+import sys
+import threading
+
+import numpy as np
+import onnxruntime as ort
+from onnx import TensorProto, helper, numpy_helper
+
+import provider
+
+RANDOM = np.random.default_rng(0)
+
+
+def model(nodes, inputs, outputs, weights=(), opset=20):
+    values = [helper.make_tensor_value_info(name, kind, dims) for name, kind, dims in inputs]
+    results = [helper.make_tensor_value_info(name, kind, None) for name, kind in outputs]
+    initializers = [numpy_helper.from_array(array, name) for name, array in weights]
+    graph = helper.make_graph(nodes, "tests", values, results, initializers)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9).SerializeToString()
+
+
+def convolution(batch="N"):
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["c"], pads=[1, 1, 1, 1], name="conv"),
+        helper.make_node("Relu", ["c"], ["r"], name="relu"),
+        helper.make_node("Transpose", ["r"], ["t"], perm=[0, 2, 3, 1], name="turn"),
+        helper.make_node("MatMul", ["t", "m"], ["y"], name="product"),
+    ]
+    weights = [
+        ("w", RANDOM.standard_normal((16, 8, 3, 3)).astype(np.float32)),
+        ("b", RANDOM.standard_normal(16).astype(np.float32)),
+        ("m", RANDOM.standard_normal((16, 24)).astype(np.float32)),
+    ]
+    return model(nodes, [("x", TensorProto.FLOAT, [batch, 8, "H", "W"])], [("y", TensorProto.FLOAT)], weights)
+
+
+def images(*dims):
+    return {"x": RANDOM.standard_normal(dims).astype(np.float32)}
+
+
+def agree(own, plain, feeds):
+    for have, want in zip(own.run(None, feeds), plain.run(None, feeds)):
+        gap = provider.difference(have, want)
+        assert gap < 1e-5, f"results differ by {gap}"
+
+
+def refused(run, *words):
+    try:
+        run()
+    except Exception as error:
+        text = str(error)
+        for word in words:
+            assert word in text, f"{word!r} is not in {text!r}"
+        return
+    raise AssertionError(f"nothing was refused, expected {words}")
+
+
+def test_shapes_may_change():
+    data = convolution()
+    own, plain = provider.session(data, {"take": "all", "plans": "2"}), provider.plain(data)
+    for size in (5, 9, 5, 12, 7, 5):
+        agree(own, plain, images(2, 8, size, size + 1))
+
+
+def test_inputs_begin_anywhere():
+    data = convolution()
+    own, plain = provider.session(data, {"take": "all"}), provider.plain(data)
+    memory = RANDOM.standard_normal(1 + 8 * 36).astype(np.float32)
+    x = memory[1:].reshape(1, 8, 6, 6)
+    own_binding = own.io_binding()
+    own_binding.bind_cpu_input("x", x)
+    own_binding.bind_output("y")
+    own.run_with_iobinding(own_binding)
+    want = plain.run(None, {"x": x})[0]
+    assert provider.difference(own_binding.copy_outputs_to_cpu()[0], want) < 1e-5
+
+
+def test_weights_that_change_are_not_kept():
+    nodes = [helper.make_node("MatMul", ["x", "m"], ["y"], name="product")]
+    values = [("x", TensorProto.FLOAT, [64, 64]), ("m", TensorProto.FLOAT, [64, 64])]
+    data = model(nodes, values, [("y", TensorProto.FLOAT)])
+    own, plain = provider.session(data, {"take": "all"}), provider.plain(data)
+    x, m = (RANDOM.standard_normal((64, 64)).astype(np.float32) for _ in range(2))
+    for _ in range(3):
+        agree(own, plain, {"x": x, "m": m})
+        # In the same place.
+        m += 1
+
+
+def test_inputs_that_are_outputs():
+    nodes = [
+        helper.make_node("Reshape", ["x", "s"], ["a"], name="reshape"),
+        helper.make_node("Transpose", ["a"], ["b"], name="turn"),
+        helper.make_node("Exp", ["b"], ["c"], name="exp"),
+        helper.make_node("Identity", ["c"], ["d"], name="same"),
+    ]
+    values = [("x", TensorProto.FLOAT, [2, 6])]
+    data = model(nodes, values, [(name, TensorProto.FLOAT) for name in "abcd"], [("s", np.array([3, 4], np.int64))])
+    own, plain = provider.session(data, {"take": "all"}), provider.plain(data)
+    agree(own, plain, {"x": RANDOM.standard_normal((2, 6)).astype(np.float32)})
+
+
+def test_nothing_to_compute():
+    nodes = [helper.make_node("Relu", ["x"], ["r"], name="relu"), helper.make_node("Neg", ["r"], ["y"], name="neg")]
+    data = model(nodes, [("x", TensorProto.FLOAT, ["N", 4])], [("y", TensorProto.FLOAT)])
+    own, plain = provider.session(data, {"take": "all"}), provider.plain(data)
+    for rows in (3, 0, 2):
+        agree(own, plain, {"x": np.ones((rows, 4), np.float32)})
+
+
+def test_options():
+    data = convolution()
+    refused(lambda: provider.session(data, {"threads": "many"}), "threads", "many", "an integer from 0 to 256")
+    refused(lambda: provider.session(data, {"speed": "1"}), "speed", "is unknown")
+    refused(lambda: provider.session(data, {"engine": "NONE"}), "engine NONE", "CPU_ENGINE")
+    refused(lambda: provider.session(data, {"device": "gpu"}), "device", "cpu")
+    refused(lambda: provider.session(convolution(1), {"take": "all", "knobs": "convolution=99"}), "convolution")
+    plain = provider.plain(data)
+    for settings in ({"engine": "CPU_REFERENCE_ENGINE"}, {"deterministic": "1", "threads": "1"}, {"knobs": "convolution=1"}):
+        agree(provider.session(data, {"take": "all", **settings}), plain, images(1, 8, 6, 6))
+
+
+def test_reasons():
+    _, nodes = provider.reported(convolution(1), {"take": "all"})
+    assert [node["subgraph"] for node in nodes] == [0] * len(nodes), nodes
+    nodes = [helper.make_node("Det", ["x"], ["y"], name="det")]
+    data = model(nodes, [("x", TensorProto.FLOAT, [3, 3])], [("y", TensorProto.FLOAT)])
+    _, nodes = provider.reported(data, {"take": "all"})
+    assert nodes[0]["reason"] == "this operator is not computed here", nodes
+
+
+def test_broken_models():
+    refused(lambda: provider.session(b"no model"), "")
+    refused(lambda: provider.session(convolution()).run(None, {"x": np.zeros((1, 7, 4, 4), np.float32)}), "")
+
+
+def test_threads_share_a_session():
+    data = convolution()
+    own, plain = provider.session(data, {"take": "all", "plans": "3"}), provider.plain(data)
+    cases = [images(1 + at % 2, 8, 4 + at, 5 + at) for at in range(6)]
+    wanted = [plain.run(None, feeds)[0] for feeds in cases]
+    failures = []
+
+    def work(seed):
+        for turn in range(60):
+            at = (turn * 7 + seed) % len(cases)
+            gap = provider.difference(own.run(None, cases[at])[0], wanted[at])
+            if not gap < 1e-5:
+                failures.append((at, gap))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures, failures[:5]
+
+
+def resident():
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * 4096
+
+
+def test_sessions_come_and_go():
+    data = convolution(1)
+    feeds = images(1, 8, 32, 32)
+
+    def some(count):
+        for _ in range(count):
+            provider.session(data, {"take": "all"}).run(None, feeds)
+        gc.collect()
+
+    some(60)
+    before = resident()
+    some(100)
+    grown = resident() - before
+    assert grown < 16 << 20, f"100 sessions left {grown >> 20} MiB"
+
+
+def test_runs_leave_no_memory():
+    data = convolution()
+    own = provider.session(data, {"take": "all"})
+    feeds = images(1, 8, 64, 64)
+    for _ in range(100):
+        own.run(None, feeds)
+    before = resident()
+    for _ in range(2000):
+        own.run(None, feeds)
+    grown = resident() - before
+    assert grown < 8 << 20, f"2000 runs left {grown >> 20} MiB"
+
+
+def test_the_library_is_registered_again():
+    """The last test: devices are others afterwards."""
+    data = convolution(1)
+    for _ in range(3):
+        provider.DEVICES.clear()
+        gc.collect()
+        ort.unregister_execution_provider_library("hipdnn")
+        ort.register_execution_provider_library("hipdnn", provider.LIBRARY)
+        provider.DEVICES += [device for device in ort.get_ep_devices() if device.ep_name == provider.NAME]
+        agree(provider.session(data, {"take": "all"}), provider.plain(data), images(1, 8, 6, 6))
+
+
+def main():
+    tests = [(name, test) for name, test in globals().items() if name.startswith("test_")]
+    failed = 0
+    for name, test in tests:
+        if sys.argv[1:] and not any(word in name for word in sys.argv[1:]):
+            continue
+        try:
+            test()
+        except Exception as error:
+            failed += 1
+            print(f"FAILED {name}: {type(error).__name__}: {str(error)[:500]}")
+    print(f"{len(tests) - failed} of {len(tests)} passed with ONNX Runtime {ort.__version__}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

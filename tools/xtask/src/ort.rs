@@ -1,0 +1,198 @@
+//! The execution provider for ONNX Runtime: its tests, its benchmark, its wheel.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::Failure;
+use crate::cache;
+use crate::install::{ENGINES, LIBRARY, PLUGINS, remove};
+use crate::process::{command, run};
+use crate::progress;
+use crate::steps::{LEFT_OUT, Steps};
+use crate::venv;
+use crate::wheel::newest_glibc;
+use crate::workspace::Workspace;
+
+const PACKAGE: &str = "hipdnn-onnxruntime";
+const FOLDER: &str = "integrations/onnxruntime";
+const FILE: &str = "libonnxruntime_ep_hipdnn.so";
+
+/// What it exports: these and no others.
+const EXPORTS: [&str; 2] = ["CreateEpFactories", "ReleaseEpFactory"];
+
+/// The oldest ONNX Runtime that loads it, and the newest: a name, and what pip is asked for.
+const RELEASES: [(&str, &str); 2] = [("1.23", "onnxruntime==1.23.*"), ("newest", "onnxruntime>=1.24")];
+
+/// ONNX's tests that are run with every change: operators of each kind.
+const SHORT: &[&str] = &[
+    "test_conv",
+    "test_gemm",
+    "test_matmul_",
+    "test_softmax",
+    "test_layer_normalization",
+    "test_batchnorm",
+    "test_reduce_sum",
+    "test_maxpool",
+    "test_transpose",
+    "test_reshape",
+    "test_where",
+    "test_clip",
+];
+
+/// What the wheel may have at most.
+const LARGEST: u64 = 25 << 20;
+
+/// Builds the library for release.
+pub fn build(workspace: &Workspace) -> Result<String, Failure> {
+    progress::build(workspace, &mut workspace.release(["build", "-p", PACKAGE]))
+}
+
+/// An environment of Python with a release of ONNX Runtime; or why there can be none.
+fn environment(name: &str, package: &str) -> Result<PathBuf, Failure> {
+    let folder = cache::folder("HIPDNN_ORT_ENV", "ort-env")?.join(name);
+    venv::ready(&folder, &[package, "onnx", "numpy"], "the execution provider for ONNX Runtime")
+}
+
+/// A script of the tests, in an environment.
+fn script(workspace: &Workspace, environment: &Path, tree: &Path, name: &str, options: &[&str]) -> Command {
+    let path = workspace.path(FOLDER).join("tests").join(name);
+    let mut python = command(environment.join("bin/python"), [path]);
+    python.env_remove("PYTHONPATH").env_remove("PYTHONHOME").env("PYTHONDONTWRITEBYTECODE", "1");
+    python.env("HIPDNN_ORT_LIBRARY", workspace.release_dir().join(FILE));
+    python.env("HIPDNN_BACKEND_LIBRARY_PATH", tree.join("lib")).args(options);
+    python
+}
+
+/// The last line of what a script printed, for the report.
+fn last(out: &str) -> String {
+    out.lines().last().unwrap_or_default().trim().to_owned()
+}
+
+/// `cargo xtask ort-test`.
+pub fn test(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
+    let mut steps = Steps::new();
+    if let Some(stage) = crate::stage(workspace, &mut steps) {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        run_steps(workspace, &stage, &words, true, &mut steps);
+    }
+    steps.summary()
+}
+
+/// The short form, of `cargo xtask test`.
+pub fn short(workspace: &Workspace, stage: &Path, steps: &mut Steps) {
+    run_steps(workspace, stage, SHORT, false, steps);
+}
+
+fn run_steps(workspace: &Workspace, stage: &Path, words: &[&str], whole: bool, steps: &mut Steps) {
+    if !steps.run("release build of the execution provider", || build(workspace)) {
+        return;
+    }
+    steps.run("symbols of the execution provider", || exports(&workspace.release_dir().join(FILE)));
+    for (name, package) in RELEASES {
+        let mut ready = None;
+        steps.run(&format!("ONNX Runtime {name}"), || match environment(name, package) {
+            Ok(environment) => {
+                ready = Some(environment);
+                Ok(String::new())
+            }
+            // Neither Python nor a network is this project's.
+            Err(failure) => Ok(format!("{LEFT_OUT}{failure}")),
+        });
+        let Some(environment) = ready else { continue };
+        let python = |script_name: &str, options: &[&str]| {
+            run(&mut script(workspace, &environment, stage, script_name, options))
+        };
+        steps.run(&format!("sessions with {name}"), || Ok(last(&python("session_tests.py", &[])?)));
+        steps.run(&format!("ONNX's tests with {name}"), || {
+            let out = python("node_tests.py", words)?;
+            Ok(out
+                .lines()
+                .filter(|line| line.contains("passed") || line.contains('%'))
+                .collect::<Vec<_>>()
+                .join(","))
+        });
+        if whole {
+            steps.run(&format!("networks with {name}"), || {
+                let out = python("network_tests.py", &[])?;
+                Ok(format!("{} networks", out.lines().filter(|line| line.contains("subgraphs")).count()))
+            });
+        }
+    }
+    if whole {
+        steps.run("the wheel of the execution provider, installed", || installed(workspace, stage));
+    }
+}
+
+/// `cargo xtask ort-bench`.
+pub fn bench(workspace: &Workspace, options: &[String]) -> Result<(), Failure> {
+    let mut steps = Steps::new();
+    let Some(stage) = crate::stage(workspace, &mut steps) else { return steps.summary() };
+    if !steps.run("release build of the execution provider", || build(workspace)) {
+        return steps.summary();
+    }
+    let [_, (name, package)] = RELEASES;
+    let environment = environment(name, package)?;
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    let status = script(workspace, &environment, &stage, "bench.py", &options).status()?;
+    if status.success() { Ok(()) } else { Err(Failure::new(format!("the benchmark ended with {status}"))) }
+}
+
+/// The symbols of the library are those that ONNX Runtime looks for.
+fn exports(library: &Path) -> Result<String, Failure> {
+    let out = run(command("nm", ["-D", "--defined-only"]).arg(library))?;
+    let found: BTreeSet<&str> = out.lines().filter_map(|line| line.split_whitespace().nth(2)).collect();
+    if found == BTreeSet::from(EXPORTS) {
+        return Ok(format!("{} symbols", found.len()));
+    }
+    Err(Failure::new(format!("it exports {found:?}, expected {EXPORTS:?}")))
+}
+
+/// Makes the wheel of an installed tree, and answers where it is and what there is to know of it.
+pub fn wheel(workspace: &Workspace, tree: &Path) -> Result<(PathBuf, String), Failure> {
+    let folder = workspace.scratch("ort-wheel");
+    remove(&folder)?;
+    let (parts, out) = (folder.join("parts"), workspace.scratch("wheel"));
+    fs::create_dir_all(&out)?;
+    let files = std::iter::once(PathBuf::from(LIBRARY))
+        .chain(PLUGINS.iter().map(|plugin| Path::new(ENGINES).join(plugin.file)));
+    let strip = |from: &Path, to: &Path| -> Result<u32, Failure> {
+        fs::create_dir_all(to.parent().unwrap_or(&folder))?;
+        run(command("strip", ["--strip-unneeded", "-o"]).arg(to).arg(from))?;
+        newest_glibc(to)
+    };
+    let library = folder.join(FILE);
+    let mut newest = strip(&workspace.release_dir().join(FILE), &library)?;
+    for file in files {
+        newest = newest.max(strip(&tree.join("lib").join(&file), &parts.join(&file))?);
+    }
+    let tag = format!("manylinux_2_{newest}_{}", std::env::consts::ARCH);
+    let mut pack = command("python3", [workspace.path(FOLDER).join("python/pack.py")]);
+    pack.arg(&library).arg(&parts).args([workspace.version.as_str(), tag.as_str()]);
+    pack.args([workspace.path("LICENSE"), workspace.path("THIRD_PARTY_LICENSES")]).arg(&out);
+    let wheel = PathBuf::from(run(&mut pack)?.trim());
+    let size = fs::metadata(&wheel)?.len();
+    let note = format!("{}, {:.1} MiB", workspace.relative(&wheel), size as f64 / f64::from(1 << 20));
+    if size > LARGEST {
+        return Err(Failure::new(format!("{note}, expected at most {} MiB", LARGEST >> 20)));
+    }
+    Ok((wheel, note))
+}
+
+/// The wheel as it is installed: a model from the command line, with a picture.
+fn installed(workspace: &Workspace, stage: &Path) -> Result<String, Failure> {
+    let (wheel, note) = wheel(workspace, stage)?;
+    let [_, (name, package)] = RELEASES;
+    let python = environment(name, package)?.join("bin/python");
+    let folder = workspace.scratch("ort-installed");
+    remove(&folder)?;
+    let mut pip = command(&python, ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+    run(pip.args(["--no-index", "--no-deps", "--target"]).arg(&folder).arg(&wheel))?;
+    let mut tool = command(&python, [workspace.path(FOLDER).join("tests/installed.py")]);
+    tool.env_remove("HIPDNN_BACKEND_LIBRARY_PATH")
+        .env("PYTHONPATH", &folder)
+        .env("PYTHONDONTWRITEBYTECODE", "1");
+    let out = run(&mut tool)?;
+    Ok(format!("{note}; {}", last(&out)))
+}
