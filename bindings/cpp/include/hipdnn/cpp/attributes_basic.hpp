@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: MIT */
+
+/**
+ * @file
+ * Convolutions, matmul and pointwise operations.
+ */
+#pragma once
+
+#include "operation.hpp"
+
+namespace hipdnn
+{
+
+namespace detail
+{
+
+/** What the three convolutions share: paddings, strides and dilations, one for each spatial dimension. */
+template <typename Self>
+class ConvolutionAttributes : public Attributes<Self>
+{
+public:
+    Dims pre_padding, post_padding, stride, dilation;
+    ConvolutionMode math_mode = ConvolutionMode::CROSS_CORRELATION;
+
+    /** @param padding elements in front of and behind each spatial dimension */
+    Self &set_padding(const Dims &padding) { return pre_padding = post_padding = padding, self(); }
+    Self &set_pre_padding(const Dims &padding) { return pre_padding = padding, self(); }
+    Self &set_post_padding(const Dims &padding) { return post_padding = padding, self(); }
+    Self &set_stride(const Dims &strides) { return stride = strides, self(); }
+    Self &set_dilation(const Dims &dilations) { return dilation = dilations, self(); }
+    Self &set_convolution_mode(ConvolutionMode mode) { return math_mode = mode, self(); }
+    const Dims &get_pre_padding() const { return pre_padding; }
+    const Dims &get_post_padding() const { return post_padding; }
+    const Dims &get_stride() const { return stride; }
+    const Dims &get_dilation() const { return dilation; }
+    ConvolutionMode get_convolution_mode() const { return math_mode; }
+
+protected:
+    template <typename Visitor>
+    void visit_convolution(Visitor &visitor)
+    {
+        visitor.integers(HIPDNN_ATTR_CONVOLUTION_PRE_PADDINGS, pre_padding);
+        visitor.integers(HIPDNN_ATTR_CONVOLUTION_POST_PADDINGS, post_padding);
+        visitor.integers(HIPDNN_ATTR_CONVOLUTION_FILTER_STRIDES, stride);
+        visitor.integers(HIPDNN_ATTR_CONVOLUTION_DILATIONS, dilation);
+        int32_t number = math_mode == ConvolutionMode::CONVOLUTION ? HIPDNN_CONVOLUTION : HIPDNN_CROSS_CORRELATION;
+        int64_t count = math_mode == ConvolutionMode::NOT_SET ? 0 : 1;
+        visitor.values(HIPDNN_ATTR_CONVOLUTION_CONV_MODE, HIPDNN_TYPE_CONVOLUTION_MODE, sizeof number, count, &number);
+        math_mode = count == 0                     ? ConvolutionMode::NOT_SET
+                    : number == HIPDNN_CONVOLUTION ? ConvolutionMode::CONVOLUTION
+                                                   : ConvolutionMode::CROSS_CORRELATION;
+    }
+
+    /** Checks the lists of numbers for an image of this rank. */
+    Error check_windows(size_t rank) const
+    {
+        const std::pair<const char *, const Dims *> lists[] = {
+            {"pre_padding", &pre_padding}, {"post_padding", &post_padding}, {"stride", &stride}, {"dilation", &dilation}};
+        for (const auto &list : lists)
+        {
+            if (list.second->empty())
+            {
+                return this->wrong({list.first, " is not set"}, ErrorCode::ATTRIBUTE_NOT_SET);
+            }
+            const int64_t least = list.first[0] == 'p' ? 0 : 1;
+            if (list.second->size() != rank - 2 || *std::min_element(list.second->begin(), list.second->end()) < least)
+            {
+                return this->wrong({list.first, " is ", *list.second, ", expected ", rank - 2, " numbers of at least ", least});
+            }
+        }
+        return {};
+    }
+
+    /** Checks that images and filters have their channels in common, and answers the images that come out. */
+    Error output_of(const Dims &x, const Dims &w, Dims &y) const
+    {
+        if (x.size() != w.size())
+        {
+            return this->wrong({"the filter has shape ", w, ", expected ", x.size(), " dimensions"});
+        }
+        if (x[1] % w[1] != 0 || w[0] % (x[1] / w[1]) != 0)
+        {
+            return this->wrong({"images of ", x[1], " channels and a filter of shape ", w, " do not fit, expected groups of equal size"});
+        }
+        y = {x[0], w[0]};
+        for (size_t i = 2; i < x.size(); i++)
+        {
+            const int64_t room = x[i] + pre_padding[i - 2] + post_padding[i - 2] - (dilation[i - 2] * (w[i] - 1) + 1);
+            if (room < 0)
+            {
+                return this->wrong({"dimension ", i, " of the image is ", x[i], ", too small for a filter of ", w[i]});
+            }
+            y.push_back(room / stride[i - 2] + 1);
+        }
+        return {};
+    }
+
+    Error check_image(const char *word, const TensorPtr &tensor) const
+    {
+        if (!tensor->validate_dims_and_strides_set_and_positive() || tensor->get_dim().size() < 3)
+        {
+            return this->wrong({word, " has shape ", tensor->get_dim(), " and strides ", tensor->get_stride(), ", expected at least 3 positive numbers each"});
+        }
+        return {};
+    }
+
+private:
+    Self &self() { return static_cast<Self &>(*this); }
+};
+
+} // namespace detail
+
+/** Convolution: x [N, C, spatial], w [K, C / groups, filter], y [N, K, spatial]. */
+class ConvFpropAttributes : public detail::ConvolutionAttributes<ConvFpropAttributes>
+{
+    using Self = ConvFpropAttributes;
+
+public:
+    enum class InputNames { X, W };
+    enum class OutputNames { Y };
+    using input_names = InputNames;
+    using output_names = OutputNames;
+    detail::Slots<InputNames, 2> inputs;
+    detail::Slots<OutputNames, 1> outputs;
+
+    HIPDNN_CPP_INPUT(X, x)
+    HIPDNN_CPP_INPUT(W, w)
+    HIPDNN_CPP_OUTPUT(Y, y)
+
+    OperationKind kind() const override
+    {
+        return {"conv_fprop", HIPDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+                HIPDNN_OPERATION_TYPE_CONVOLUTION_FORWARD_EXT, HIPDNN_ATTR_CONVOLUTION_COMP_TYPE};
+    }
+
+    template <typename Visitor>
+    void each(Visitor &visitor)
+    {
+        visitor.tensor(HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, inputs[InputNames::X], "x", detail::Role::Input);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, inputs[InputNames::W], "w", detail::Role::Input);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, outputs[OutputNames::Y], "y", detail::Role::Output);
+        visit_convolution(visitor);
+    }
+
+    template <typename = void>
+    Error shapes()
+    {
+        HIPDNN_CPP_TRY(check_image("x", get_x()));
+        HIPDNN_CPP_TRY(check_image("w", get_w()));
+        HIPDNN_CPP_TRY(check_windows(get_x()->get_dim().size()));
+        Dims dims;
+        HIPDNN_CPP_TRY(output_of(get_x()->get_dim(), get_w()->get_dim(), dims));
+        HIPDNN_CPP_TRY(check_same("y", get_y(), dims));
+        detail::fill_shape(get_y(), dims, get_x());
+        return {};
+    }
+};
+
+/** Gradient of a convolution by its images: dy [N, K, spatial], w [K, C / groups, filter], dx [N, C, spatial]. */
+class ConvDgradAttributes : public detail::ConvolutionAttributes<ConvDgradAttributes>
+{
+    using Self = ConvDgradAttributes;
+
+public:
+    enum class InputNames { DY, W };
+    enum class OutputNames { DX };
+    using input_names = InputNames;
+    using output_names = OutputNames;
+    detail::Slots<InputNames, 2> inputs;
+    detail::Slots<OutputNames, 1> outputs;
+
+    HIPDNN_CPP_INPUT(DY, dy)
+    HIPDNN_CPP_INPUT(W, w)
+    HIPDNN_CPP_OUTPUT(DX, dx)
+
+    OperationKind kind() const override
+    {
+        return {"conv_dgrad", HIPDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+                HIPDNN_OPERATION_TYPE_CONVOLUTION_BACKWARD_DATA_EXT, HIPDNN_ATTR_CONVOLUTION_COMP_TYPE};
+    }
+
+    template <typename Visitor>
+    void each(Visitor &visitor)
+    {
+        visitor.tensor(HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, inputs[InputNames::DY], "dy", detail::Role::Input);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, inputs[InputNames::W], "w", detail::Role::Input);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, outputs[OutputNames::DX], "dx", detail::Role::Output);
+        visit_convolution(visitor);
+    }
+
+    /** Without dx's shape: one group, and the smallest image. */
+    template <typename = void>
+    Error shapes()
+    {
+        HIPDNN_CPP_TRY(check_image("dy", get_dy()));
+        HIPDNN_CPP_TRY(check_image("w", get_w()));
+        const Dims &dy = get_dy()->get_dim(), &w = get_w()->get_dim();
+        HIPDNN_CPP_TRY(check_windows(dy.size()));
+        if (w.size() != dy.size() || w[0] != dy[1])
+        {
+            return wrong({"the filter has shape ", w, ", expected as many dimensions as dy and ", dy[1], " output channels"});
+        }
+        if (get_dx()->get_dim().empty())
+        {
+            Dims dims = {dy[0], w[1]};
+            for (size_t i = 2; i < dy.size(); i++)
+            {
+                dims.push_back((dy[i] - 1) * stride[i - 2] + dilation[i - 2] * (w[i] - 1) + 1 - pre_padding[i - 2]
+                               - post_padding[i - 2]);
+            }
+            get_dx()->set_dim(dims);
+        }
+        Dims expected;
+        const Dims &dx = get_dx()->get_dim();
+        if (dx.size() != dy.size() || !get_dx()->validate_dims_set_and_positive())
+        {
+            return wrong({"dx has shape ", dx, ", expected ", dy.size(), " positive numbers"});
+        }
+        HIPDNN_CPP_TRY(output_of(dx, w, expected));
+        HIPDNN_CPP_TRY(check_same("dy", get_dy(), expected));
+        detail::fill_shape(get_dx(), dx, get_dy());
+        return {};
+    }
+};
+
+/** Gradient of a convolution by its filter: dy [N, K, spatial], x [N, C, spatial], dw [K, C / groups, filter]. */
+class ConvWgradAttributes : public detail::ConvolutionAttributes<ConvWgradAttributes>
+{
+    using Self = ConvWgradAttributes;
+
+public:
+    enum class InputNames { X, DY };
+    enum class OutputNames { DW };
+    using input_names = InputNames;
+    using output_names = OutputNames;
+    detail::Slots<InputNames, 2> inputs;
+    detail::Slots<OutputNames, 1> outputs;
+
+    HIPDNN_CPP_INPUT(X, x)
+    HIPDNN_CPP_INPUT(DY, dy)
+    HIPDNN_CPP_OUTPUT(DW, dw)
+
+    OperationKind kind() const override
+    {
+        return {"conv_wgrad", HIPDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+                HIPDNN_OPERATION_TYPE_CONVOLUTION_BACKWARD_WEIGHTS_EXT, HIPDNN_ATTR_CONVOLUTION_COMP_TYPE};
+    }
+
+    template <typename Visitor>
+    void each(Visitor &visitor)
+    {
+        visitor.tensor(HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, inputs[InputNames::X], "x", detail::Role::Input);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY, inputs[InputNames::DY], "dy", detail::Role::Input);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, outputs[OutputNames::DW], "dw", detail::Role::Output);
+        visit_convolution(visitor);
+    }
+
+    /** Without dw's shape: one group, and the largest filter. */
+    template <typename = void>
+    Error shapes()
+    {
+        HIPDNN_CPP_TRY(check_image("x", get_x()));
+        HIPDNN_CPP_TRY(check_image("dy", get_dy()));
+        const Dims &x = get_x()->get_dim(), &dy = get_dy()->get_dim();
+        HIPDNN_CPP_TRY(check_windows(x.size()));
+        if (dy.size() != x.size() || dy[0] != x[0])
+        {
+            return wrong({"dy has shape ", dy, ", expected as many dimensions and images as x ", x});
+        }
+        if (get_dw()->get_dim().empty())
+        {
+            Dims dims = {dy[1], x[1]};
+            for (size_t i = 2; i < x.size(); i++)
+            {
+                const int64_t room = x[i] + pre_padding[i - 2] + post_padding[i - 2] - stride[i - 2] * (dy[i] - 1) - 1;
+                if (room < 0 || room % dilation[i - 2] >= stride[i - 2])
+                {
+                    return wrong({"the filter's shape does not follow from x ", x, " and dy ", dy});
+                }
+                dims.push_back(room / dilation[i - 2] + 1);
+            }
+            get_dw()->set_dim(dims);
+        }
+        Dims expected;
+        const Dims &dw = get_dw()->get_dim();
+        if (!get_dw()->validate_dims_set_and_positive() || dw.size() != x.size())
+        {
+            return wrong({"dw has shape ", dw, ", expected ", x.size(), " positive numbers"});
+        }
+        HIPDNN_CPP_TRY(output_of(x, dw, expected));
+        HIPDNN_CPP_TRY(check_same("dy", get_dy(), expected));
+        detail::fill_shape(get_dw(), dw, get_x());
+        return {};
+    }
+};
+
+/** Product of matrices: a [batch, M, K], b [batch, K, N], c [batch, M, N]; batches broadcast where one divides the other. */
+class MatmulAttributes : public Attributes<MatmulAttributes>
+{
+    using Self = MatmulAttributes;
+
+public:
+    enum class InputNames { A, B };
+    enum class OutputNames { C };
+    using input_names = InputNames;
+    using output_names = OutputNames;
+    detail::Slots<InputNames, 2> inputs;
+    detail::Slots<OutputNames, 1> outputs;
+
+    HIPDNN_CPP_INPUT(A, a)
+    HIPDNN_CPP_INPUT(B, b)
+    HIPDNN_CPP_OUTPUT(C, c)
+
+    OperationKind kind() const override
+    {
+        return {"matmul", HIPDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR, HIPDNN_OPERATION_TYPE_MATMUL_EXT,
+                HIPDNN_ATTR_MATMUL_COMP_TYPE};
+    }
+
+    template <typename Visitor>
+    void each(Visitor &visitor)
+    {
+        visitor.tensor(HIPDNN_ATTR_OPERATION_MATMUL_ADESC, inputs[InputNames::A], "a", detail::Role::Input);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_MATMUL_BDESC, inputs[InputNames::B], "b", detail::Role::Input);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_MATMUL_CDESC, outputs[OutputNames::C], "c", detail::Role::Output);
+    }
+
+    template <typename = void>
+    Error shapes()
+    {
+        HIPDNN_CPP_TRY(check_rank("a", get_a(), 2));
+        HIPDNN_CPP_TRY(check_rank("b", get_b(), 2));
+        const Dims &a = get_a()->get_dim(), &b = get_b()->get_dim();
+        const size_t rank = a.size();
+        if (b.size() != rank || a[rank - 1] != b[rank - 2])
+        {
+            return wrong({"a has shape ", a, " and b ", b, ", expected as many dimensions and a's columns as b's rows"});
+        }
+        Dims c = a;
+        c[rank - 1] = b[rank - 1];
+        for (size_t i = 0; i + 2 < rank; i++)
+        {
+            if (a[i] < 1 || b[i] < 1 || (a[i] % b[i] != 0 && b[i] % a[i] != 0))
+            {
+                return wrong({"dimension ", i, " is ", a[i], " in a and ", b[i], " in b, expected one to divide the other"});
+            }
+            c[i] = std::max(a[i], b[i]);
+        }
+        HIPDNN_CPP_TRY(check_same("c", get_c(), c));
+        detail::fill_packed(get_c(), c);
+        return {};
+    }
+};
+
+/** One function of each element of one, two or three tensors, which broadcast. */
+class PointwiseAttributes : public Attributes<PointwiseAttributes>
+{
+    using Self = PointwiseAttributes;
+
+public:
+    enum class InputNames { IN_0, IN_1, IN_2 };
+    enum class OutputNames { OUT_0 };
+    using input_names = InputNames;
+    using output_names = OutputNames;
+    detail::Slots<InputNames, 3> inputs;
+    detail::Slots<OutputNames, 1> outputs;
+
+    HIPDNN_CPP_INPUT(IN_0, input_0)
+    HIPDNN_CPP_INPUT(IN_1, input_1)
+    HIPDNN_CPP_INPUT(IN_2, input_2)
+    HIPDNN_CPP_OUTPUT(OUT_0, output_0)
+    HIPDNN_CPP_FIELD(PointwiseMode, mode, PointwiseMode::NOT_SET)
+    HIPDNN_CPP_OPTIONAL(int64_t, axis)
+    HIPDNN_CPP_OPTIONAL(float, relu_lower_clip)
+    HIPDNN_CPP_OPTIONAL(float, relu_upper_clip)
+    HIPDNN_CPP_OPTIONAL(float, relu_lower_clip_slope)
+    HIPDNN_CPP_OPTIONAL(float, swish_beta)
+    HIPDNN_CPP_OPTIONAL(float, elu_alpha)
+    HIPDNN_CPP_OPTIONAL(float, softplus_beta)
+
+    OperationKind kind() const override
+    {
+        return {"pointwise", HIPDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, HIPDNN_OPERATION_TYPE_POINTWISE_EXT,
+                HIPDNN_ATTR_POINTWISE_MATH_PREC};
+    }
+
+    template <typename Visitor>
+    void each(Visitor &visitor)
+    {
+        using detail::Role;
+        visitor.tensor(HIPDNN_ATTR_OPERATION_POINTWISE_IN_0_EXT, inputs[InputNames::IN_0], "in_0", Role::Input);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_POINTWISE_IN_1_EXT, inputs[InputNames::IN_1], "in_1", Role::OptionalInput);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_POINTWISE_IN_2_EXT, inputs[InputNames::IN_2], "in_2", Role::OptionalInput);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_POINTWISE_OUT_0_EXT, outputs[OutputNames::OUT_0], "out_0", Role::Output);
+        detail::visit_mode(visitor, HIPDNN_ATTR_POINTWISE_MODE, HIPDNN_TYPE_POINTWISE_MODE, mode);
+        detail::visit_value(visitor, HIPDNN_ATTR_POINTWISE_AXIS, HIPDNN_TYPE_INT64, axis);
+        detail::visit_value(visitor, HIPDNN_ATTR_POINTWISE_RELU_LOWER_CLIP, HIPDNN_TYPE_FLOAT, relu_lower_clip);
+        detail::visit_value(visitor, HIPDNN_ATTR_POINTWISE_RELU_UPPER_CLIP, HIPDNN_TYPE_FLOAT, relu_upper_clip);
+        detail::visit_value(visitor, HIPDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE, HIPDNN_TYPE_FLOAT, relu_lower_clip_slope);
+        detail::visit_value(visitor, HIPDNN_ATTR_POINTWISE_SWISH_BETA, HIPDNN_TYPE_FLOAT, swish_beta);
+        detail::visit_value(visitor, HIPDNN_ATTR_POINTWISE_ELU_ALPHA, HIPDNN_TYPE_FLOAT, elu_alpha);
+        detail::visit_value(visitor, HIPDNN_ATTR_POINTWISE_SOFTPLUS_BETA, HIPDNN_TYPE_FLOAT, softplus_beta);
+    }
+
+    template <typename = void>
+    Error shapes()
+    {
+        if (mode == PointwiseMode::NOT_SET)
+        {
+            return wrong("the mode is not set", ErrorCode::ATTRIBUTE_NOT_SET);
+        }
+        const auto wanted = static_cast<size_t>(pointwise_inputs(mode));
+        if (wanted == 0)
+        {
+            return unsupported({"mode number ", static_cast<int>(mode), " is one that hipDNN does not have"});
+        }
+        if (inputs.size() != wanted)
+        {
+            return wrong({inputs.size(), " inputs, expected ", wanted, " for this mode"});
+        }
+        Dims dims;
+        for (const auto name_of : {InputNames::IN_0, InputNames::IN_1, InputNames::IN_2})
+        {
+            const TensorPtr &tensor = inputs.at(name_of);
+            if (tensor != nullptr && !detail::broadcast(dims, tensor->get_dim()))
+            {
+                return wrong({"input \"", tensor->get_name(), "\" has shape ", tensor->get_dim(), ", which does not broadcast with ", dims});
+            }
+        }
+        const TensorPtr &out = outputs[OutputNames::OUT_0];
+        Dims common = dims;
+        if (!out->get_dim().empty() && (!detail::broadcast(common, out->get_dim()) || common != out->get_dim()))
+        {
+            return wrong({"out_0 has shape ", out->get_dim(), ", expected ", dims});
+        }
+        if (out->get_dim().empty())
+        {
+            out->set_dim(dims);
+        }
+        for (const auto name_of : {InputNames::IN_0, InputNames::IN_1, InputNames::IN_2})
+        {
+            const TensorPtr &tensor = inputs.at(name_of);
+            if (tensor != nullptr && out->get_stride().empty() && tensor->get_dim() == out->get_dim())
+            {
+                out->set_stride(tensor->get_stride());
+            }
+        }
+        detail::fill_packed(out, dims);
+        return {};
+    }
+};
+
+} // namespace hipdnn

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: MIT */
+
+/**
+ * @file
+ * Reductions, pooling and scales of blocks.
+ */
+#pragma once
+
+#include "operation.hpp"
+
+namespace hipdnn
+{
+
+/** Joins elements along the dimensions that are 1 in y and more in x; along all of them where y has no shape. */
+class ReductionAttributes : public Attributes<ReductionAttributes>
+{
+    using Self = ReductionAttributes;
+
+public:
+    enum class InputNames { X };
+    enum class OutputNames { Y };
+    using input_names = InputNames;
+    using output_names = OutputNames;
+    detail::Slots<InputNames, 1> inputs;
+    detail::Slots<OutputNames, 1> outputs;
+
+    HIPDNN_CPP_INPUT(X, x)
+    HIPDNN_CPP_OUTPUT(Y, y)
+    HIPDNN_CPP_OPTIONAL(ReductionMode, mode)
+    HIPDNN_CPP_FIELD(bool, is_deterministic, false)
+
+    OperationKind kind() const override
+    {
+        return {"reduction", HIPDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR, HIPDNN_OPERATION_TYPE_REDUCTION_EXT,
+                HIPDNN_ATTR_REDUCTION_COMP_TYPE};
+    }
+
+    template <typename Visitor>
+    void each(Visitor &visitor)
+    {
+        visitor.tensor(HIPDNN_ATTR_OPERATION_REDUCTION_XDESC, inputs[InputNames::X], "x", detail::Role::Input);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_REDUCTION_YDESC, outputs[OutputNames::Y], "y", detail::Role::Output);
+        ReductionMode known = mode.value_or(ReductionMode::NOT_SET);
+        detail::visit_mode(visitor, HIPDNN_ATTR_REDUCTION_OPERATOR, HIPDNN_TYPE_REDUCTION_OPERATOR_TYPE, known);
+        mode = known == ReductionMode::NOT_SET ? std::nullopt : std::optional<ReductionMode>(known);
+        detail::visit_flag(visitor, HIPDNN_ATTR_REDUCTION_IS_DETERMINISTIC, is_deterministic);
+    }
+
+    template <typename = void>
+    Error shapes()
+    {
+        if (!mode || *mode == ReductionMode::NOT_SET)
+        {
+            return wrong("the mode is not set", ErrorCode::ATTRIBUTE_NOT_SET);
+        }
+        HIPDNN_CPP_TRY(check_rank("x", get_x(), 1));
+        const Dims &x = get_x()->get_dim();
+        detail::fill_packed(get_y(), Dims(x.size(), 1));
+        const Dims &y = get_y()->get_dim();
+        bool fits = y.size() == x.size();
+        for (size_t i = 0; fits && i < x.size(); i++)
+        {
+            fits = y[i] == x[i] || y[i] == 1;
+        }
+        return fits ? Error() : wrong({"y has shape ", y, ", expected 1 or x's number in each dimension of ", x});
+    }
+};
+
+namespace detail
+{
+
+/** What both directions of pooling share: windows, one number for each spatial dimension. */
+template <typename Self>
+class PoolingAttributes : public Attributes<Self>
+{
+public:
+    Dims pre_padding, post_padding, stride, window;
+    ResampleMode resample_mode = ResampleMode::NOT_SET;
+    PaddingMode padding_mode = PaddingMode::NOT_SET;
+
+    const Dims &get_pre_padding() const { return pre_padding; }
+    const Dims &get_post_padding() const { return post_padding; }
+    const Dims &get_stride() const { return stride; }
+    const Dims &get_window() const { return window; }
+    ResampleMode get_resample_mode() const { return resample_mode; }
+    PaddingMode get_padding_mode() const { return padding_mode; }
+    Self &set_pre_padding(const Dims &value) { return pre_padding = value, self(); }
+    Self &set_post_padding(const Dims &value) { return post_padding = value, self(); }
+    Self &set_stride(const Dims &value) { return stride = value, self(); }
+    Self &set_window(const Dims &value) { return window = value, self(); }
+    Self &set_resample_mode(ResampleMode value) { return resample_mode = value, self(); }
+    Self &set_resampling_mode(ResampleMode value) { return resample_mode = value, self(); }
+    Self &set_padding_mode(PaddingMode value) { return padding_mode = value, self(); }
+
+protected:
+    template <typename Visitor>
+    void visit_pooling(Visitor &visitor)
+    {
+        visitor.integers(HIPDNN_ATTR_RESAMPLE_PRE_PADDINGS, pre_padding);
+        visitor.integers(HIPDNN_ATTR_RESAMPLE_POST_PADDINGS, post_padding);
+        visitor.integers(HIPDNN_ATTR_RESAMPLE_STRIDES, stride);
+        visitor.integers(HIPDNN_ATTR_RESAMPLE_WINDOW_DIMS, window);
+        visit_mode(visitor, HIPDNN_ATTR_RESAMPLE_MODE, HIPDNN_TYPE_RESAMPLE_MODE, resample_mode);
+        visit_mode(visitor, HIPDNN_ATTR_RESAMPLE_PADDING_MODE, HIPDNN_TYPE_PADDING_MODE, padding_mode);
+    }
+
+    Error check_pooling(size_t rank) const
+    {
+        if (static_cast<int>(resample_mode) > 100 || static_cast<int>(padding_mode) > 100)
+        {
+            return this->unsupported("the mode is one that hipDNN does not have");
+        }
+        const std::pair<const char *, const Dims *> lists[] = {
+            {"pre_padding", &pre_padding}, {"post_padding", &post_padding}, {"stride", &stride}, {"window", &window}};
+        for (const auto &list : lists)
+        {
+            const int64_t least = list.first[0] == 'p' ? 0 : 1;
+            if (rank < 3 || list.second->size() != rank - 2
+                || *std::min_element(list.second->begin(), list.second->end()) < least)
+            {
+                return this->wrong({list.first, " is ", *list.second, " for images of ", rank, " dimensions, expected one number for each but 2"});
+            }
+        }
+        return {};
+    }
+
+private:
+    Self &self() { return static_cast<Self &>(*this); }
+};
+
+} // namespace detail
+
+/** Pooling: x [N, C, spatial], y [N, C, spatial], and where the maximum lay, index as y (INT8 or INT32). */
+class ResampleFwdAttributes : public detail::PoolingAttributes<ResampleFwdAttributes>
+{
+    using Self = ResampleFwdAttributes;
+
+public:
+    enum class InputNames { X };
+    enum class OutputNames { Y, INDEX };
+    using input_names = InputNames;
+    using output_names = OutputNames;
+    detail::Slots<InputNames, 1> inputs;
+    detail::Slots<OutputNames, 2> outputs;
+
+    HIPDNN_CPP_INPUT(X, x)
+    HIPDNN_CPP_OUTPUT(Y, y)
+    HIPDNN_CPP_OUTPUT(INDEX, index)
+    HIPDNN_CPP_FIELD(bool, generate_index, false)
+    Self &set_is_inference(bool inference) { return set_generate_index(!inference); }
+
+    OperationKind kind() const override
+    {
+        return {"resample_fwd", HIPDNN_BACKEND_OPERATION_RESAMPLE_FWD_DESCRIPTOR, HIPDNN_OPERATION_TYPE_RESAMPLE_FWD,
+                HIPDNN_ATTR_RESAMPLE_COMP_TYPE};
+    }
+
+    template <typename Visitor>
+    void each(Visitor &visitor)
+    {
+        using detail::Role;
+        visitor.tensor(HIPDNN_ATTR_OPERATION_RESAMPLE_FWD_XDESC, inputs[InputNames::X], "x", Role::Input);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_RESAMPLE_FWD_YDESC, outputs[OutputNames::Y], "y", Role::Output);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_RESAMPLE_FWD_IDXDESC, outputs[OutputNames::INDEX], "index", Role::OptionalOutput);
+        visit_pooling(visitor);
+        detail::visit_flag(visitor, HIPDNN_ATTR_RESAMPLE_GENERATE_INDEX_EXT, generate_index);
+    }
+
+    template <typename = void>
+    Error shapes()
+    {
+        const Dims &x = get_x()->get_dim();
+        HIPDNN_CPP_TRY(check_pooling(x.size()));
+        if (generate_index && resample_mode == ResampleMode::MAXPOOL && get_index() == nullptr)
+        {
+            return wrong("index is missing, expected one where it is to be generated", ErrorCode::ATTRIBUTE_NOT_SET);
+        }
+        if (get_y()->get_dim().empty())
+        {
+            Dims dims = {x[0], x[1]};
+            for (size_t i = 2; i < x.size(); i++)
+            {
+                dims.push_back((x[i] + pre_padding[i - 2] + post_padding[i - 2] - window[i - 2]) / stride[i - 2] + 1);
+            }
+            get_y()->set_dim(dims);
+        }
+        detail::fill_shape(get_y(), x, get_x());
+        if (get_index() != nullptr)
+        {
+            detail::fill_same(get_index(), get_y());
+        }
+        return {};
+    }
+};
+
+/** Gradient of pooling: dy [N, C, spatial], index as dy where the maximum was taken, dx [N, C, spatial]. */
+class ResampleBwdAttributes : public detail::PoolingAttributes<ResampleBwdAttributes>
+{
+    using Self = ResampleBwdAttributes;
+
+public:
+    enum class InputNames { DY, INDEX };
+    enum class OutputNames { DX };
+    using input_names = InputNames;
+    using output_names = OutputNames;
+    detail::Slots<InputNames, 2> inputs;
+    detail::Slots<OutputNames, 1> outputs;
+
+    HIPDNN_CPP_INPUT(DY, dy)
+    HIPDNN_CPP_INPUT(INDEX, index)
+    HIPDNN_CPP_OUTPUT(DX, dx)
+
+    OperationKind kind() const override
+    {
+        return {"resample_bwd", HIPDNN_BACKEND_OPERATION_RESAMPLE_BWD_DESCRIPTOR, HIPDNN_OPERATION_TYPE_RESAMPLE_BWD_EXT,
+                HIPDNN_ATTR_RESAMPLE_COMP_TYPE};
+    }
+
+    template <typename Visitor>
+    void each(Visitor &visitor)
+    {
+        using detail::Role;
+        visitor.tensor(HIPDNN_ATTR_OPERATION_RESAMPLE_BWD_DYDESC, inputs[InputNames::DY], "dy", Role::Input);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_RESAMPLE_BWD_IDXDESC, inputs[InputNames::INDEX], "index", Role::OptionalInput);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_RESAMPLE_BWD_DXDESC, outputs[OutputNames::DX], "dx", Role::Output);
+        visit_pooling(visitor);
+    }
+
+    /** Without dx's shape: the smallest image. */
+    template <typename = void>
+    Error shapes()
+    {
+        const Dims &dy = get_dy()->get_dim();
+        HIPDNN_CPP_TRY(check_pooling(dy.size()));
+        if (get_dx()->get_dim().empty())
+        {
+            Dims dims = {dy[0], dy[1]};
+            for (size_t i = 2; i < dy.size(); i++)
+            {
+                dims.push_back((dy[i] - 1) * stride[i - 2] - pre_padding[i - 2] - post_padding[i - 2] + window[i - 2]);
+            }
+            get_dx()->set_dim(dims);
+        }
+        detail::fill_shape(get_dx(), dy, get_dy());
+        return {};
+    }
+};
+
+/** Elements in few bits with a scale for each block: x, y as x, scale with one element for each block along the axis. */
+class BlockScaleQuantizeAttributes : public Attributes<BlockScaleQuantizeAttributes>
+{
+    using Self = BlockScaleQuantizeAttributes;
+
+public:
+    enum class InputNames { X };
+    enum class OutputNames { Y, SCALE };
+    using input_names = InputNames;
+    using output_names = OutputNames;
+    detail::Slots<InputNames, 1> inputs;
+    detail::Slots<OutputNames, 2> outputs;
+
+    HIPDNN_CPP_INPUT(X, x)
+    HIPDNN_CPP_OUTPUT(Y, y)
+    HIPDNN_CPP_OUTPUT(SCALE, scale)
+    HIPDNN_CPP_OPTIONAL(int32_t, block_size)
+    HIPDNN_CPP_OPTIONAL(int64_t, axis)
+    HIPDNN_CPP_FIELD(bool, transpose, false)
+
+    OperationKind kind() const override
+    {
+        return {"block_scale_quantize", HIPDNN_BACKEND_OPERATION_BLOCK_SCALE_QUANTIZE_DESCRIPTOR,
+                HIPDNN_OPERATION_TYPE_BLOCK_SCALE_QUANTIZE_EXT, HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_MATH_PREC};
+    }
+
+    template <typename Visitor>
+    void each(Visitor &visitor)
+    {
+        using detail::Role;
+        visitor.tensor(HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_XDESC, inputs[InputNames::X], "x", Role::Input);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_YDESC, outputs[OutputNames::Y], "y", Role::Output);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_SCALE_DESC, outputs[OutputNames::SCALE], "scale",
+                       Role::Output);
+        detail::visit_value(visitor, HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_BLOCK_SIZE, HIPDNN_TYPE_INT32, block_size);
+        detail::visit_value(visitor, HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_AXIS_EXT, HIPDNN_TYPE_INT64, axis);
+        detail::visit_flag(visitor, HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_TRANSPOSE_EXT, transpose);
+    }
+
+    template <typename = void>
+    Error shapes()
+    {
+        HIPDNN_CPP_TRY(check_rank("x", get_x(), 1));
+        const Dims &x = get_x()->get_dim();
+        if (block_size.has_value() && *block_size < 1)
+        {
+            return wrong({"block_size is ", *block_size, ", expected at least 1"});
+        }
+        if (axis.has_value() && (*axis < 0 || *axis >= static_cast<int64_t>(x.size())))
+        {
+            return wrong({"axis is ", *axis, ", expected 0 to ", x.size() - 1});
+        }
+        HIPDNN_CPP_TRY(check_same("y", get_y(), x));
+        detail::fill_same(get_y(), get_x());
+        if (block_size.has_value() && get_scale()->get_dim().empty())
+        {
+            Dims dims = x;
+            int64_t &along = dims[axis.has_value() ? static_cast<size_t>(*axis) : x.size() - 1];
+            along = (along + *block_size - 1) / *block_size;
+            get_scale()->set_dim(dims);
+        }
+        if (!get_scale()->get_dim().empty())
+        {
+            detail::fill_shape(get_scale(), x, get_x());
+        }
+        return {};
+    }
+};
+
+/** Elements in few bits times the scale of their block: x, scale with one element for each block, y as x. */
+class BlockScaleDequantizeAttributes : public Attributes<BlockScaleDequantizeAttributes>
+{
+    using Self = BlockScaleDequantizeAttributes;
+
+public:
+    enum class InputNames { X, SCALE };
+    enum class OutputNames { Y };
+    using input_names = InputNames;
+    using output_names = OutputNames;
+    detail::Slots<InputNames, 2> inputs;
+    detail::Slots<OutputNames, 1> outputs;
+    std::vector<int32_t> block_size;
+
+    HIPDNN_CPP_INPUT(X, x)
+    HIPDNN_CPP_INPUT(SCALE, scale)
+    HIPDNN_CPP_OUTPUT(Y, y)
+    HIPDNN_CPP_FIELD(bool, is_negative_scale, false)
+
+    const std::vector<int32_t> &get_block_size() const { return block_size; }
+    Self &set_block_size(int32_t value, int32_t index = 0)
+    {
+        if (index >= 0 && index < 64)
+        {
+            block_size.resize(std::max(block_size.size(), static_cast<size_t>(index) + 1), 1);
+            block_size[static_cast<size_t>(index)] = value;
+        }
+        return *this;
+    }
+    Self &set_block_size(const int32_t *values, int32_t length = 1)
+    {
+        if (values != nullptr && length > 0)
+        {
+            block_size.assign(values, values + length);
+        }
+        return *this;
+    }
+    Self &set_block_size(const std::vector<int32_t> &values) { return block_size = values, *this; }
+
+    OperationKind kind() const override
+    {
+        return {"block_scale_dequantize", HIPDNN_BACKEND_OPERATION_BLOCK_SCALE_DEQUANTIZE_DESCRIPTOR,
+                HIPDNN_OPERATION_TYPE_BLOCK_SCALE_DEQUANTIZE_EXT, HIPDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_MATH_PREC};
+    }
+
+    template <typename Visitor>
+    void each(Visitor &visitor)
+    {
+        using detail::Role;
+        visitor.tensor(HIPDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_XDESC, inputs[InputNames::X], "x", Role::Input);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_SCALE_DESC, inputs[InputNames::SCALE], "scale", Role::Input);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_YDESC, outputs[OutputNames::Y], "y", Role::Output);
+        /* At most as many as a tensor has dimensions. */
+        int32_t sizes[64];
+        auto count = static_cast<int64_t>(std::min<size_t>(block_size.size(), 64));
+        std::copy_n(block_size.begin(), count, sizes);
+        visitor.values(HIPDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_BLOCK_SIZE, HIPDNN_TYPE_INT32, sizeof sizes, count, sizes);
+        block_size.assign(sizes, sizes + count);
+        detail::visit_flag(visitor, HIPDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_NEG_SCALE, is_negative_scale);
+    }
+
+    template <typename = void>
+    Error shapes()
+    {
+        HIPDNN_CPP_TRY(check_rank("x", get_x(), 1));
+        if (block_size.empty())
+        {
+            return wrong("block_size is not set", ErrorCode::ATTRIBUTE_NOT_SET);
+        }
+        if (block_size.size() > get_x()->get_dim().size() || *std::min_element(block_size.begin(), block_size.end()) < 1)
+        {
+            return wrong({"block_size has ", block_size.size(), " numbers, expected at most ", get_x()->get_dim().size(), ", each at least 1"});
+        }
+        HIPDNN_CPP_TRY(check_same("y", get_y(), get_x()->get_dim()));
+        detail::fill_same(get_y(), get_x());
+        return {};
+    }
+};
+
+} // namespace hipdnn

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT */
+
+/**
+ * @file
+ * Autotuning: candidates are executed and timed, and the fastest one is chosen.
+ */
+#pragma once
+
+#include "graph_plans.hpp"
+
+#include <cmath>
+#include <functional>
+#include <map>
+#include <stdio.h>
+
+namespace hipdnn
+{
+
+/** Whether engines first search on their own, by the knob global.benchmarking, where they have it. */
+enum class TuneMode { STANDARD = 0, AUTO = 0, EXHAUSTIVE = 1 };
+
+/** How often a candidate is timed. */
+enum class AutotuneStrategy
+{
+    SINGLE_SHOT,     ///< Once.
+    FIXED_AVERAGE,   ///< As often as timedIterations says.
+    RUN_UNTIL_STABLE ///< Until the last windowSize times differ by less than stabilityThreshold, at most maxIterations times.
+};
+
+/** What becomes of an engine whose search fails. */
+enum class PrimingFailurePolicy { ABORT_ON_PRIMING_FAILURE, BENCHMARK_UNPRIMED };
+
+/* Templates, here and below, so that a program that tunes nothing need not compile what they consist of. */
+
+/** A candidate and its times. */
+template <typename>
+struct AutotuneResultOf
+{
+    int64_t engineId = -1;
+    std::string engineName;
+    std::vector<KnobSetting> knobSettings;
+    float minTimeMs = 0; ///< Milliseconds.
+    float avgTimeMs = 0;
+    float stddevMs = 0;
+    int iterationsRun = 0;
+    bool converged = false;
+    int rank = -1; ///< 0 for the fastest one, -1 for one that failed.
+    bool succeeded = false;
+    std::string errorMessage;
+    int64_t workspaceSize = 0; ///< Bytes.
+    int64_t estimatedWorkspaceSize = 0;
+    int compiledPlanIndex = -1;
+    TuneMode modeUsed = TuneMode::STANDARD;
+    bool ranExhaustive = false;
+    std::string exhaustiveNotRunReason;
+    AutotuneStrategy strategyUsed = AutotuneStrategy::RUN_UNTIL_STABLE;
+};
+using AutotuneResult = AutotuneResultOf<void>;
+
+/** Sorts results, best first. */
+using AutotuneRankingFn = std::function<void(std::vector<AutotuneResult> &)>;
+
+/** How candidates are timed. */
+template <typename>
+struct AutotuneConfigOf
+{
+    TuneMode mode = TuneMode::STANDARD;
+    AutotuneStrategy strategy = AutotuneStrategy::RUN_UNTIL_STABLE;
+    int warmupIterations = 1;
+    int timedIterations = 10;
+    int maxIterations = 100;
+    int windowSize = 3;
+    float stabilityThreshold = 0.05F;
+    std::vector<int64_t> engineIdFilter; ///< Only these engines, where it is not empty.
+    AutotuneRankingFn rankingFn;         ///< Instead of the least time.
+    bool continueOnPrimingFailure = false;
+    PrimingFailurePolicy primingFailurePolicy = PrimingFailurePolicy::ABORT_ON_PRIMING_FAILURE;
+};
+using AutotuneConfig = AutotuneConfigOf<void>;
+
+/** A file of rules for HIPDNN_HEUR_CONFIG_PATH that the winner is written to. */
+template <typename>
+struct AutotuneStorageConfigOf
+{
+    /** A path: a text, or anything with `string()`, as std::filesystem::path. */
+    class Path
+    {
+    public:
+        Path() = default;
+        Path(const char *path) : _path(path) {}
+        Path(std::string path) : _path(std::move(path)) {}
+        template <typename Other, typename = decltype(std::declval<const Other &>().string())>
+        Path(const Other &path) : _path(path.string())
+        {
+        }
+        bool empty() const { return _path.empty(); }
+        const std::string &string() const { return _path; }
+
+    private:
+        std::string _path;
+    };
+
+    Path filePath;
+    bool deleteAllExistingFileContent = false;
+};
+using AutotuneStorageConfig = AutotuneStorageConfigOf<void>;
+
+/** An engine that computes a graph. */
+template <typename>
+struct EngineConfigInfoOf
+{
+    int64_t engineId = -1;
+    std::string engineName;
+    std::vector<Knob> knobs;
+    bool supportsExhaustive = false;
+    int64_t estimatedWorkspaceSize = 0;
+};
+using EngineConfigInfo = EngineConfigInfoOf<void>;
+
+/** An engine with knobs set. */
+template <typename>
+struct EngineVariantOf
+{
+    int64_t engineId = -1;
+    std::map<KnobType_t, KnobValueVariant> knobSettings;
+};
+using EngineVariant = EngineVariantOf<void>;
+
+/** Values of a knob that are tried. */
+template <typename>
+struct KnobSweepAxisOf
+{
+    KnobType_t knobId;
+    std::vector<KnobValueVariant> values;
+};
+using KnobSweepAxis = KnobSweepAxisOf<void>;
+
+/** All combinations of values of an engine's knobs. */
+template <typename>
+struct EngineSweepSpecOf
+{
+    int64_t engineId = -1;
+    std::vector<KnobSweepAxis> axes;
+    std::map<KnobType_t, KnobValueVariant> fixedSettings;
+};
+using EngineSweepSpec = EngineSweepSpecOf<void>;
+
+namespace detail
+{
+
+/** The knob by which engines search on their own. */
+constexpr const char *BENCHMARKING_KNOB = "global.benchmarking";
+/** A sweep has at most so many combinations. */
+constexpr size_t MOST_COMBINATIONS = 10000;
+
+/** A candidate: an engine with knobs set, and the bytes that it is expected to need. */
+template <typename>
+struct CandidateOf
+{
+    int64_t engine = -1;
+    std::map<KnobType_t, KnobValueVariant> settings;
+    int64_t workspace = 0;
+
+    std::vector<KnobSetting> list() const
+    {
+        std::vector<KnobSetting> made;
+        for (const auto &one : settings)
+        {
+            made.emplace_back(one.first, one.second);
+        }
+        return made;
+    }
+};
+using Candidate = CandidateOf<void>;
+
+/** Executes something until its time is known; answers the times in milliseconds. */
+template <typename Once>
+Error take_times(const AutotuneConfig &config, const Once &once, std::vector<float> &times,
+                        bool &converged)
+{
+    const bool until_stable = config.strategy == AutotuneStrategy::RUN_UNTIL_STABLE;
+    const int most = until_stable                                          ? config.maxIterations
+                     : config.strategy == AutotuneStrategy::FIXED_AVERAGE ? config.timedIterations
+                                                                           : 1;
+    converged = !until_stable;
+    for (int i = 0; i < most && !(until_stable && converged); i++)
+    {
+        float time = 0;
+        HIPDNN_CPP_TRY(once(time));
+        times.push_back(time);
+        const auto window = static_cast<size_t>(config.windowSize);
+        if (until_stable && times.size() >= window)
+        {
+            double sum = 0, squares = 0;
+            for (size_t at = times.size() - window; at < times.size(); at++)
+            {
+                sum += static_cast<double>(times[at]);
+                squares += static_cast<double>(times[at]) * static_cast<double>(times[at]);
+            }
+            const double mean = sum / static_cast<double>(window);
+            const double variance = std::max(0.0, squares / static_cast<double>(window) - mean * mean);
+            converged = std::sqrt(variance) <= static_cast<double>(config.stabilityThreshold) * mean;
+        }
+    }
+    return {};
+}
+
+/** Writes the winner to a file of rules, one line for each; rules for the same operation and shapes are replaced. */
+template <typename Storage>
+Error write_rule(const Storage &storage, const std::string &operation, const std::string &tensors,
+                        const std::string &engine)
+{
+    const std::string header = "{\"version\": 1, \"engine_overrides\": [", footer = "]}";
+    const std::string key = "{\"op\": \"" + operation + "\", \"tensors\": [" + tensors + "], ";
+    std::vector<std::string> rules;
+    const std::string &path = storage.filePath.string();
+    if (FILE *file = storage.deleteAllExistingFileContent ? nullptr : fopen(path.c_str(), "r"))
+    {
+        std::string text;
+        char part[4096];
+        for (size_t got; (got = fread(part, 1, sizeof part, file)) > 0;)
+        {
+            text.append(part, got);
+        }
+        fclose(file);
+        std::vector<std::string> lines(1);
+        for (const char c : text)
+        {
+            if (c == '\n')
+            {
+                lines.emplace_back();
+                continue;
+            }
+            lines.back().push_back(c);
+        }
+        if (!text.empty() && lines[0] != header)
+        {
+            return {ErrorCode::INVALID_VALUE, path + " was not written by autotune(), expected such a file or none"};
+        }
+        for (std::string &line : lines)
+        {
+            if (line.rfind("{\"op\"", 0) == 0 && line.rfind(key, 0) != 0)
+            {
+                line.erase(line.find_last_of('}') + 1);
+                rules.push_back(line);
+            }
+        }
+    }
+    rules.push_back(key + "\"engine_name\": \"" + engine + "\"}");
+    FILE *file = fopen(path.c_str(), "w");
+    if (file == nullptr)
+    {
+        return {ErrorCode::INVALID_VALUE, path + " cannot be written"};
+    }
+    fprintf(file, "%s\n", header.c_str());
+    for (size_t i = 0; i < rules.size(); i++)
+    {
+        fprintf(file, "%s%s\n", rules[i].c_str(), i + 1 < rules.size() ? "," : "");
+    }
+    fprintf(file, "%s\n", footer.c_str());
+    return fclose(file) == 0 ? Error() : Error(ErrorCode::INVALID_VALUE, path + " cannot be written");
+}
+
+} // namespace detail
+} // namespace hipdnn

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+
+/**
+ * @file
+ * Descriptors of the C interface that end by themselves, and statuses as errors.
+ */
+#pragma once
+
+#include "error.hpp"
+#include "types.hpp"
+
+#ifdef HIPDNN_FRONTEND_RUNTIME_LOAD_BACKEND
+#include "loader.hpp"
+/* The function of the backend that was found at run time. */
+#define HIPDNN_CPP_CALL(function) (::hipdnn::detail::functions().function)
+#else
+#define HIPDNN_CPP_CALL(function) (::function)
+#endif
+
+namespace hipdnn
+{
+namespace detail
+{
+
+/** The error of a status: what was attempted, and what the library says of it. */
+inline Error backend_error(hipdnnStatus_t status, Word attempt)
+{
+    if (status == HIPDNN_STATUS_SUCCESS)
+    {
+        return {};
+    }
+    char text[HIPDNN_ERROR_STRING_MAX_LENGTH] = "";
+    HIPDNN_CPP_CALL(hipdnnGetLastErrorString)(text, sizeof text);
+    return {ErrorCode::HIPDNN_BACKEND_ERROR,
+            join({attempt, ": ", HIPDNN_CPP_CALL(hipdnnGetErrorString)(status), text[0] == '\0' ? "" : ": ", text})};
+}
+
+/** A descriptor, destroyed with this object. */
+class Descriptor
+{
+public:
+    Descriptor() = default;
+    /** Takes over a descriptor that a function made. */
+    explicit Descriptor(hipdnnBackendDescriptor_t raw) : _raw(raw) {}
+    explicit Descriptor(hipdnnBackendDescriptorType_t type)
+    {
+        if (HIPDNN_CPP_CALL(hipdnnBackendCreateDescriptor)(type, &_raw) != HIPDNN_STATUS_SUCCESS)
+        {
+            _raw = nullptr;
+        }
+    }
+    Descriptor(Descriptor &&other) noexcept : _raw(other._raw) { other._raw = nullptr; }
+    Descriptor &operator=(Descriptor &&other) noexcept
+    {
+        std::swap(_raw, other._raw);
+        return *this;
+    }
+    Descriptor(const Descriptor &) = delete;
+    Descriptor &operator=(const Descriptor &) = delete;
+    ~Descriptor() { reset(); }
+
+    void reset()
+    {
+        if (_raw != nullptr)
+        {
+            HIPDNN_CPP_CALL(hipdnnBackendDestroyDescriptor)(_raw);
+            _raw = nullptr;
+        }
+    }
+
+    hipdnnBackendDescriptor_t get() const { return _raw; }
+    /** Where a function may put a descriptor that it makes. */
+    hipdnnBackendDescriptor_t *place()
+    {
+        reset();
+        return &_raw;
+    }
+    bool valid() const { return _raw != nullptr; }
+
+    hipdnnStatus_t set(hipdnnBackendAttributeName_t name, hipdnnBackendAttributeType_t type, int64_t count,
+                       const void *values) const
+    {
+        return HIPDNN_CPP_CALL(hipdnnBackendSetAttribute)(_raw, name, type, count, values);
+    }
+
+    hipdnnStatus_t get(hipdnnBackendAttributeName_t name, hipdnnBackendAttributeType_t type, int64_t count,
+                       int64_t *actual, void *values) const
+    {
+        return HIPDNN_CPP_CALL(hipdnnBackendGetAttribute)(_raw, name, type, count, actual, values);
+    }
+
+    Error set(hipdnnBackendAttributeName_t name, const Descriptor &value, const char *attempt) const
+    {
+        const hipdnnBackendDescriptor_t raw = value.get();
+        return backend_error(set(name, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1, &raw), attempt);
+    }
+
+    hipdnnStatus_t set_text(hipdnnBackendAttributeName_t name, const std::string &text) const
+    {
+        return set(name, HIPDNN_TYPE_CHAR, static_cast<int64_t>(text.size()), text.data());
+    }
+
+    hipdnnStatus_t set_flag(hipdnnBackendAttributeName_t name, bool flag) const
+    {
+        return set(name, HIPDNN_TYPE_BOOLEAN, 1, &flag);
+    }
+
+    Error finalize(const char *attempt) const { return backend_error(HIPDNN_CPP_CALL(hipdnnBackendFinalize)(_raw), attempt); }
+
+    /** A text, empty where it is not set. */
+    std::string text(hipdnnBackendAttributeName_t name) const
+    {
+        int64_t length = 0;
+        if (get(name, HIPDNN_TYPE_CHAR, 0, &length, nullptr) != HIPDNN_STATUS_SUCCESS || length <= 0)
+        {
+            return "";
+        }
+        std::string made(static_cast<size_t>(length), '\0');
+        if (get(name, HIPDNN_TYPE_CHAR, length, &length, &made[0]) != HIPDNN_STATUS_SUCCESS)
+        {
+            return "";
+        }
+        while (!made.empty() && made.back() == '\0')
+        {
+            made.pop_back();
+        }
+        return made;
+    }
+
+    /** A list of integers, empty where it is not set. */
+    Dims integers(hipdnnBackendAttributeName_t name) const
+    {
+        int64_t count = 0;
+        if (get(name, HIPDNN_TYPE_INT64, 0, &count, nullptr) != HIPDNN_STATUS_SUCCESS || count <= 0)
+        {
+            return {};
+        }
+        Dims made(static_cast<size_t>(count));
+        return get(name, HIPDNN_TYPE_INT64, count, &count, made.data()) == HIPDNN_STATUS_SUCCESS ? made : Dims();
+    }
+
+    /** One value; false where it is not set. */
+    template <typename Value>
+    bool value(hipdnnBackendAttributeName_t name, hipdnnBackendAttributeType_t type, Value &value) const
+    {
+        int64_t count = 0;
+        return get(name, type, 1, &count, &value) == HIPDNN_STATUS_SUCCESS && count > 0;
+    }
+
+    /** The one descriptor that an attribute holds, a new one that this program owns; invalid where it is not set. */
+    Descriptor one(hipdnnBackendAttributeName_t name) const
+    {
+        Descriptor made;
+        int64_t count = 0;
+        static_cast<void>(get(name, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, made.place()));
+        return made;
+    }
+
+    /** The descriptors that an attribute holds, new ones that this program owns. */
+    std::vector<Descriptor> descriptors(hipdnnBackendAttributeName_t name) const
+    {
+        int64_t count = 0;
+        std::vector<Descriptor> made;
+        if (get(name, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, nullptr) != HIPDNN_STATUS_SUCCESS || count <= 0)
+        {
+            return made;
+        }
+        std::vector<hipdnnBackendDescriptor_t> raw(static_cast<size_t>(count), nullptr);
+        if (get(name, HIPDNN_TYPE_BACKEND_DESCRIPTOR, count, &count, raw.data()) == HIPDNN_STATUS_SUCCESS)
+        {
+            for (hipdnnBackendDescriptor_t one : raw)
+            {
+                made.emplace_back(one);
+            }
+        }
+        return made;
+    }
+
+private:
+    hipdnnBackendDescriptor_t _raw = nullptr;
+};
+
+} // namespace detail
+} // namespace hipdnn

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+
+/**
+ * @file
+ * Candidates for autotuning: engines, alone or with knobs set.
+ */
+#pragma once
+
+#include "autotune.hpp"
+
+namespace hipdnn
+{
+namespace detail
+{
+
+/** Calls that add candidates, after build_operation_graph() and instead of create_execution_plans(). */
+template <typename Derived>
+class GraphCandidates : public GraphPlans<Derived>
+{
+    using Base = GraphPlans<Derived>;
+
+protected:
+    using Base::_plans;
+    using Base::_has_candidates;
+    using Base::rank;
+    using Base::engine_name;
+    using Base::make_plan;
+    using Base::is_built;
+    using Base::must_build;
+    using Plan = typename Base::Plan;
+
+public:
+    using Base::get_knobs_for_engine;
+    using Base::get_knob_lookup_for_engine;
+
+    /** The engines that compute the graph, best first. */
+    Error get_engine_configs(std::vector<EngineConfigInfo> &found, const std::vector<HeuristicMode> &modes = {HeuristicMode::FALLBACK})
+    {
+        found.clear();
+        std::vector<Descriptor> configurations;
+        std::vector<int64_t> ids;
+        HIPDNN_CPP_TRY(rank(modes, configurations, ids));
+        for (size_t i = 0; i < ids.size(); i++)
+        {
+            EngineConfigInfo info;
+            info.engineId = ids[i];
+            info.engineName = engine_name(ids[i]);
+            static_cast<void>(get_knobs_for_engine(ids[i], info.knobs));
+            for (const Knob &knob : info.knobs)
+            {
+                info.supportsExhaustive = info.supportsExhaustive || knob.knobId() == BENCHMARKING_KNOB;
+            }
+            configurations[i].value(HIPDNN_ATTR_ENGINECFG_WORKSPACE_SIZE, HIPDNN_TYPE_INT64, info.estimatedWorkspaceSize);
+            found.push_back(std::move(info));
+        }
+        return {};
+    }
+
+    /** Adds engines as they are. */
+    Error add_engine_configs(const std::vector<EngineConfigInfo> &engines)
+    {
+        HIPDNN_CPP_TRY(check_candidates("add_engine_configs()", engines.size()));
+        for (const EngineConfigInfo &engine : engines)
+        {
+            add_candidate({engine.engineId, {}, engine.estimatedWorkspaceSize});
+        }
+        return {};
+    }
+
+    /** Adds all engines that compute the graph. */
+    Error add_all_engines(const std::vector<HeuristicMode> &modes = {HeuristicMode::FALLBACK})
+    {
+        HIPDNN_CPP_TRY(check_candidates("add_all_engines()", 1));
+        std::vector<EngineConfigInfo> engines;
+        HIPDNN_CPP_TRY(get_engine_configs(engines, modes));
+        return add_engine_configs(engines);
+    }
+
+    /** Adds an engine with knobs set. */
+    Error add_engine(int64_t engine, const std::vector<KnobSetting> &settings = {})
+    {
+        HIPDNN_CPP_TRY(check_candidates("add_engine()", 1));
+        Candidate candidate{engine, {}, 0};
+        for (const KnobSetting &setting : settings)
+        {
+            candidate.settings.emplace(setting.knobId(), setting.value());
+        }
+        return check_and_add(std::move(candidate));
+    }
+
+    /** Adds engines as they are. */
+    Error add_engines(const std::vector<int64_t> &engines)
+    {
+        HIPDNN_CPP_TRY(check_candidates("add_engines()", engines.size()));
+        for (const int64_t engine : engines)
+        {
+            HIPDNN_CPP_TRY(add_engine(engine));
+        }
+        return {};
+    }
+
+    /** Adds engines with knobs set; engines that do not compute the graph are passed over. */
+    Error add_engine_variants(const std::vector<EngineVariant> &variants)
+    {
+        HIPDNN_CPP_TRY(check_candidates("add_engine_variants()", variants.size()));
+        std::vector<Knob> knobs;
+        for (const EngineVariant &variant : variants)
+        {
+            if (get_knobs_for_engine(variant.engineId, knobs).is_good())
+            {
+                HIPDNN_CPP_TRY(check_and_add({variant.engineId, variant.knobSettings, 0}));
+            }
+        }
+        return {};
+    }
+
+    /** Adds all combinations of values of knobs; engines that do not compute the graph are passed over. */
+    Error add_engine_sweep(const std::vector<EngineSweepSpec> &sweeps)
+    {
+        HIPDNN_CPP_TRY(check_candidates("add_engine_sweep()", sweeps.size()));
+        std::vector<Knob> knobs;
+        for (const EngineSweepSpec &sweep : sweeps)
+        {
+            std::vector<std::map<KnobType_t, KnobValueVariant>> combinations = {sweep.fixedSettings};
+            for (const KnobSweepAxis &axis : sweep.axes)
+            {
+                if (axis.knobId == BENCHMARKING_KNOB)
+                {
+                    continue;
+                }
+                std::vector<std::map<KnobType_t, KnobValueVariant>> longer;
+                for (const auto &combination : combinations)
+                {
+                    for (const KnobValueVariant &value : axis.values)
+                    {
+                        longer.push_back(combination);
+                        longer.back()[axis.knobId] = value;
+                    }
+                    if (longer.size() > MOST_COMBINATIONS)
+                    {
+                        return {ErrorCode::INVALID_VALUE, detail::join({"the sweep has more than ", MOST_COMBINATIONS, " combinations"})};
+                    }
+                }
+                combinations = std::move(longer);
+            }
+            for (auto &combination : combinations)
+            {
+                if (get_knobs_for_engine(sweep.engineId, knobs).is_good())
+                {
+                    HIPDNN_CPP_TRY(check_and_add({sweep.engineId, std::move(combination), 0}));
+                }
+            }
+        }
+        return {};
+    }
+
+    /** @param bytes the most that any candidate is expected to need */
+    Error get_estimated_max_workspace_size(int64_t &bytes) const
+    {
+        bytes = 0;
+        if (_candidates == nullptr)
+        {
+            return {ErrorCode::INVALID_VALUE, "there are no candidates, call add_engine...() first"};
+        }
+        for (const Candidate &candidate : *_candidates)
+        {
+            bytes = std::max(bytes, candidate.workspace);
+        }
+        return {};
+    }
+
+protected:
+    /** Behind a pointer, so that programs that tune nothing need not compile them. */
+    std::shared_ptr<std::vector<Candidate>> _candidates;
+
+    Error check_candidates(const char *call, size_t count) const
+    {
+        if (!_plans.empty() && !_has_candidates)
+        {
+            return {ErrorCode::INVALID_VALUE, detail::join({call, " after create_execution_plans() or build(), expected one of both"})};
+        }
+        if (!is_built())
+        {
+            return must_build();
+        }
+        return count == 0 ? Error(ErrorCode::INVALID_VALUE, detail::join({call, ": the list is empty"})) : Error();
+    }
+
+    void add_candidate(Candidate candidate)
+    {
+        if (_candidates == nullptr)
+        {
+            _candidates = std::make_shared<std::vector<Candidate>>();
+        }
+        for (const Candidate &other : *_candidates)
+        {
+            if (other.engine == candidate.engine && other.settings == candidate.settings)
+            {
+                return;
+            }
+        }
+        _candidates->push_back(std::move(candidate));
+        _has_candidates = true;
+    }
+
+    /** Adds a candidate whose knobs the engine has, with values that they take. */
+    Error check_and_add(Candidate candidate)
+    {
+        candidate.settings.erase(BENCHMARKING_KNOB);
+        std::unordered_map<KnobType_t, Knob> knobs;
+        const Error known = get_knob_lookup_for_engine(candidate.engine, knobs);
+        if (known.is_bad())
+        {
+            return {ErrorCode::INVALID_VALUE, known.err_msg};
+        }
+        for (const KnobSetting &setting : candidate.list())
+        {
+            const auto knob = knobs.find(setting.knobId());
+            if (knob == knobs.end())
+            {
+                return {ErrorCode::INVALID_VALUE, detail::join({"engine ", candidate.engine, " has no knob ", setting.knobId()})};
+            }
+            HIPDNN_CPP_TRY(knob->second.validate(setting));
+        }
+        Plan plan;
+        if (make_plan(candidate.engine, candidate.list(), plan).is_good())
+        {
+            plan.configuration.value(HIPDNN_ATTR_ENGINECFG_WORKSPACE_SIZE, HIPDNN_TYPE_INT64, candidate.workspace);
+        }
+        add_candidate(std::move(candidate));
+        return {};
+    }
+};
+
+} // namespace detail
+} // namespace hipdnn

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+
+/**
+ * @file
+ * The backend found at run time, for programs that define HIPDNN_FRONTEND_RUNTIME_LOAD_BACKEND and are not linked with it.
+ *
+ * Each executable and each shared library looks once, when it first calls the backend, in this order: the folder given to
+ * set_backend_library_path(), or else the absolute folder in the variable HIPDNN_BACKEND_LIBRARY_PATH; the folder of the module
+ * itself; `lib` and `lib64` beside that folder; the folder of the HIP runtime that is loaded; the loader's own search. A program
+ * with more rights than its user looks only in the first and the last. A function that the library lacks answers
+ * HIPDNN_STATUS_VERSION_MISMATCH, as all do where no library was found.
+ */
+#pragma once
+
+#include <hipdnn/backend/hipdnn_backend.h>
+
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <mutex>
+#include <string>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+/* One copy for each module: modules may use backends of their own. */
+#define HIPDNN_CPP_HIDDEN __attribute__((visibility("hidden")))
+
+namespace hipdnn
+{
+namespace detail
+{
+
+/** Every function of the backend. */
+#define HIPDNN_CPP_FUNCTIONS(USE)                        \
+    USE(hipdnnCreate)                                    \
+    USE(hipdnnDestroy)                                   \
+    USE(hipdnnSetStream)                                 \
+    USE(hipdnnGetStream)                                 \
+    USE(hipdnnBackendCreateDescriptor)                   \
+    USE(hipdnnBackendDestroyDescriptor)                  \
+    USE(hipdnnBackendExecute)                            \
+    USE(hipdnnBackendFinalize)                           \
+    USE(hipdnnBackendGetAttribute)                       \
+    USE(hipdnnBackendSetAttribute)                       \
+    USE(hipdnnGetErrorString)                            \
+    USE(hipdnnGetLastErrorString)                        \
+    USE(hipdnnBackendCreateAndDeserializeGraph_ext)      \
+    USE(hipdnnBackendGetSerializedBinaryGraph_ext)       \
+    USE(hipdnnBackendGetSerializedJsonGraph_ext)         \
+    USE(hipdnnBackendCreateAndDeserializeJsonGraph_ext)  \
+    USE(hipdnnBackendGetSerializedExecutionPlan_ext)     \
+    USE(hipdnnBackendCreateAndDeserializeExecutionPlan_ext) \
+    USE(hipdnnLoggingCallback_ext)                       \
+    USE(hipdnnSetEnginePluginPaths_ext)                  \
+    USE(hipdnnSetHeuristicPluginPaths_ext)               \
+    USE(hipdnnGetLoadedEnginePluginPaths_ext)            \
+    USE(hipdnnSetUserLogCallback_ext)                    \
+    USE(hipdnnBackendSetGlobalLogLevel_ext)              \
+    USE(hipdnnBackendGetGlobalLogLevel_ext)              \
+    USE(hipdnnGetEngineIdByName_ext)                     \
+    USE(hipdnnGetEngineNameById_ext)                     \
+    USE(hipdnnGetHeuristicPolicyCount_ext)               \
+    USE(hipdnnGetHeuristicPolicyInfo_ext)                \
+    USE(hipdnnBackendWriteEngineRankingResults_ext)      \
+    USE(hipdnnVersionString_ext)
+
+/** Answers for a function that is not there. */
+template <typename Function>
+struct Missing;
+
+template <typename... Arguments>
+struct Missing<hipdnnStatus_t (*)(Arguments...)>
+{
+    static hipdnnStatus_t call(Arguments...) { return HIPDNN_STATUS_VERSION_MISMATCH; }
+};
+
+template <typename... Arguments>
+struct Missing<const char *(*)(Arguments...)>
+{
+    static const char *call(Arguments...) { return "the function is missing in the backend library"; }
+};
+
+template <typename... Arguments>
+struct Missing<void (*)(Arguments...)>
+{
+    static void call(Arguments...) {}
+};
+
+/** The functions, each of the library or its stand-in. */
+struct Functions
+{
+#define HIPDNN_CPP_MEMBER(name) decltype(&::name) name = &Missing<decltype(&::name)>::call;
+    HIPDNN_CPP_FUNCTIONS(HIPDNN_CPP_MEMBER)
+#undef HIPDNN_CPP_MEMBER
+    void *library = nullptr;
+    /** The path that the library was opened by, empty where none was. */
+    std::string path;
+};
+
+/** What was asked for before the first call. */
+struct Override
+{
+    std::mutex mutex;
+    std::string folder;
+    bool given = false;
+    bool used = false;
+};
+
+HIPDNN_CPP_HIDDEN inline Override &override_of_path()
+{
+    static Override state;
+    return state;
+}
+
+/** The folder of the file that an address lies in, empty where it cannot be told. */
+inline std::string folder_of(const void *address)
+{
+    Dl_info info;
+    char whole[PATH_MAX];
+    if (address == nullptr || dladdr(address, &info) == 0 || info.dli_fname == nullptr)
+    {
+        return "";
+    }
+    /* A program that was found by PATH has no folder in its name. */
+    const bool named = std::string(info.dli_fname).find('/') != std::string::npos;
+    if (realpath(named ? info.dli_fname : "/proc/self/exe", whole) == nullptr)
+    {
+        return "";
+    }
+    const std::string path = whole;
+    return path.substr(0, path.rfind('/'));
+}
+
+/** The folder of the HIP runtime, where it is loaded. */
+inline std::string hip_folder()
+{
+    for (const char *name : {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so"})
+    {
+        if (void *library = dlopen(name, RTLD_LAZY | RTLD_NOLOAD))
+        {
+            const std::string folder = folder_of(dlsym(library, "hipInit"));
+            dlclose(library);
+            return folder;
+        }
+    }
+    return folder_of(dlsym(RTLD_DEFAULT, "hipInit"));
+}
+
+HIPDNN_CPP_HIDDEN inline Functions load_functions();
+
+/** The functions of this module's backend; the first call finds it. */
+HIPDNN_CPP_HIDDEN inline const Functions &functions()
+{
+    static const Functions found = load_functions();
+    return found;
+}
+
+HIPDNN_CPP_HIDDEN inline Functions load_functions()
+{
+    Functions made;
+    std::string tried;
+    const auto open = [&](const std::string &path, bool must_exist) {
+        if (made.library != nullptr)
+        {
+            return;
+        }
+        if (must_exist && access(path.c_str(), F_OK) != 0)
+        {
+            tried += "\n  " + path + ": not present";
+            return;
+        }
+        made.library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+        if (made.library == nullptr)
+        {
+            const char *reason = dlerror();
+            tried += "\n  " + (reason == nullptr ? path : std::string(reason));
+            return;
+        }
+        made.path = path;
+    };
+    const auto look_in = [&](const std::string &folder) {
+        if (!folder.empty())
+        {
+            open(folder + "/libhipdnn_backend.so", true);
+        }
+    };
+    const bool secure = getauxval(AT_SECURE) != 0;
+    {
+        Override &wanted = override_of_path();
+        const std::lock_guard<std::mutex> lock(wanted.mutex);
+        wanted.used = true;
+        const char *variable = secure || wanted.given ? nullptr : std::getenv("HIPDNN_BACKEND_LIBRARY_PATH");
+        const std::string folder = wanted.given ? wanted.folder : variable == nullptr ? "" : variable;
+        if (!folder.empty() && folder[0] == '/')
+        {
+            look_in(folder);
+        }
+        else if (wanted.given || variable != nullptr)
+        {
+            std::fprintf(stderr, "hipDNN: the folder of the backend is \"%s\", expected an absolute path\n", folder.c_str());
+        }
+    }
+    if (!secure)
+    {
+        const std::string module = folder_of(reinterpret_cast<const void *>(&load_functions));
+        look_in(module);
+        const std::string above = module.substr(0, module.rfind('/') == std::string::npos ? 0 : module.rfind('/'));
+        look_in(module.empty() ? "" : above + "/lib");
+        look_in(module.empty() ? "" : above + "/lib64");
+        look_in(hip_folder());
+    }
+    open("libhipdnn_backend.so", false);
+    if (made.library == nullptr)
+    {
+        std::fprintf(stderr, "hipDNN: no backend library was found; tried:%s\n", tried.c_str());
+        return made;
+    }
+#define HIPDNN_CPP_RESOLVE(name)                           \
+    if (void *found = dlsym(made.library, #name))          \
+    {                                                      \
+        made.name = reinterpret_cast<decltype(&::name)>(found); \
+    }
+    HIPDNN_CPP_FUNCTIONS(HIPDNN_CPP_RESOLVE)
+#undef HIPDNN_CPP_RESOLVE
+    return made;
+}
+
+} // namespace detail
+
+/**
+ * Names the folder that has the backend, before this module first calls it.
+ * @return false where the backend was looked for already; nothing changes then
+ */
+HIPDNN_CPP_HIDDEN inline bool set_backend_library_path(const std::string &folder)
+{
+    detail::Override &wanted = detail::override_of_path();
+    const std::lock_guard<std::mutex> lock(wanted.mutex);
+    if (wanted.used)
+    {
+        return false;
+    }
+    wanted.folder = folder;
+    wanted.given = true;
+    return true;
+}
+
+/** The path that the backend was opened by, looking for it where that was not done yet; empty where none was found. */
+HIPDNN_CPP_HIDDEN inline std::string backend_library_path() { return detail::functions().path; }
+
+} // namespace hipdnn
+
+#undef HIPDNN_CPP_FUNCTIONS

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+
+/**
+ * @file
+ * Layouts and shapes: what is left out of a tensor follows from the others.
+ */
+#pragma once
+
+#include "tensor.hpp"
+
+#include <algorithm>
+
+namespace hipdnn
+{
+
+/** The strides of elements without gaps, the last dimension innermost. */
+inline Dims packed_strides(const Dims &dims)
+{
+    Dims strides(dims.size(), 1);
+    for (size_t i = dims.size(); i > 1; i--)
+    {
+        strides[i - 2] = strides[i - 1] * dims[i - 1];
+    }
+    return strides;
+}
+
+/** The order in which dimensions lie in memory, 0 for the innermost one: {3, 0, 2, 1} is channels last. */
+inline Dims stride_order(const Dims &strides)
+{
+    const size_t count = strides.size();
+    std::vector<size_t> inner(count);
+    for (size_t i = 0; i < count; i++)
+    {
+        inner[i] = i;
+    }
+    /* Channels count as innermost where they could be and a later dimension is farther out; else ties go to the last dimension. */
+    const auto least = std::min_element(strides.begin(), strides.end()), most = std::max_element(strides.begin(), strides.end());
+    const bool channels_last = count > 2 && most == strides.begin() && least == strides.begin() + 1
+                               && std::any_of(least + 1, strides.end(), [&](int64_t stride) { return stride > *least; });
+    std::sort(inner.begin(), inner.end(), [&](size_t a, size_t b) {
+        if (strides[a] != strides[b])
+        {
+            return strides[a] < strides[b];
+        }
+        return channels_last && (a == 1 || b == 1) ? a == 1 : a > b;
+    });
+    Dims order(count);
+    for (size_t i = 0; i < count; i++)
+    {
+        order[inner[i]] = static_cast<int64_t>(i);
+    }
+    return order;
+}
+
+/** The strides of elements without gaps in an order of dimensions, which has at least as many. */
+inline Dims strides_in_order(const Dims &dims, const Dims &order)
+{
+    Dims strides(dims.size(), 1);
+    int64_t step = 1;
+    for (size_t place = 0; place < order.size(); place++)
+    {
+        for (size_t i = 0; i < dims.size(); i++)
+        {
+            if (order[i] == static_cast<int64_t>(place))
+            {
+                strides[i] = step;
+                step *= dims[i];
+            }
+        }
+    }
+    return strides;
+}
+
+/** The strides of channels last: N, D, H, W, C in memory. */
+inline Dims channels_last_strides(const Dims &dims)
+{
+    Dims order(dims.size(), 0);
+    for (size_t i = dims.size(); i > 2; i--)
+    {
+        order[i - 1] = static_cast<int64_t>(dims.size() - i + 1);
+    }
+    if (dims.size() > 1)
+    {
+        order[0] = static_cast<int64_t>(dims.size() - 1);
+    }
+    return strides_in_order(dims, order);
+}
+
+namespace detail
+{
+
+inline std::string text(const Dims &dims) { return join({dims}); }
+
+/** Gives a tensor its shape where it has none, and strides in the order of another tensor. */
+inline void fill_shape(const TensorPtr &tensor, const Dims &dims, const TensorPtr &like)
+{
+    if (tensor->get_dim().empty())
+    {
+        tensor->set_dim(dims);
+    }
+    if (tensor->get_stride().empty())
+    {
+        const Dims &strides = like->get_stride();
+        tensor->set_stride(strides.size() == tensor->get_dim().size() ? strides_in_order(tensor->get_dim(), stride_order(strides))
+                                                                      : packed_strides(tensor->get_dim()));
+    }
+}
+
+/** Gives a tensor the shape and the strides of another where it has none. */
+inline void fill_same(const TensorPtr &tensor, const TensorPtr &like)
+{
+    if (tensor->get_dim().empty())
+    {
+        tensor->set_dim(like->get_dim());
+    }
+    if (tensor->get_stride().empty())
+    {
+        tensor->set_stride(like->get_stride().size() == tensor->get_dim().size() ? like->get_stride()
+                                                                                 : packed_strides(tensor->get_dim()));
+    }
+}
+
+/** Gives a tensor its shape where it has none, and packed strides. */
+inline void fill_packed(const TensorPtr &tensor, const Dims &dims)
+{
+    if (tensor->get_dim().empty())
+    {
+        tensor->set_dim(dims);
+    }
+    if (tensor->get_stride().empty())
+    {
+        tensor->set_stride(packed_strides(tensor->get_dim()));
+    }
+}
+
+/** The shape that two shapes broadcast to, from the last dimension on; false where they do not. */
+inline bool broadcast(Dims &common, const Dims &other)
+{
+    if (other.size() > common.size())
+    {
+        common.insert(common.begin(), other.size() - common.size(), 1);
+    }
+    const size_t offset = common.size() - other.size();
+    for (size_t i = 0; i < other.size(); i++)
+    {
+        int64_t &dim = common[offset + i];
+        if (dim != other[i] && dim != 1 && other[i] != 1)
+        {
+            return false;
+        }
+        dim = std::max(dim, other[i]);
+    }
+    return true;
+}
+
+/** The shape of what a normalization keeps: 1 where the scale has elements, else as its input. */
+inline Dims statistics_dims(const Dims &x, const Dims &scale)
+{
+    Dims dims(x.size(), 1);
+    for (size_t i = 0; i < x.size(); i++)
+    {
+        /* A scale of fewer dimensions belongs to the last ones. */
+        const bool has = scale.size() <= x.size() && i >= x.size() - scale.size();
+        dims[i] = has && scale[i - (x.size() - scale.size())] != 1 ? 1 : x[i];
+    }
+    if (scale.empty())
+    {
+        dims.assign(x.size(), 1);
+        dims[0] = x[0];
+    }
+    return dims;
+}
+
+} // namespace detail
+} // namespace hipdnn

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: MIT */
+
+/**
+ * @file
+ * Types and modes, with the numbers that graphs have on the wire, and floats of 16 bits.
+ */
+#pragma once
+
+#include <hipdnn/backend/HipdnnAttentionImplementation.h>
+#include <hipdnn/backend/HipdnnDiagonalAlignment.h>
+#include <hipdnn/backend/HipdnnNormFwdPhase.h>
+#include <hipdnn/backend/HipdnnOperationType.h>
+#include <hipdnn/backend/HipdnnPointwiseMode.h>
+#include <hipdnn/backend/hipdnn_backend.h>
+
+#include <cstdint>
+#include <cstring>
+#include <iosfwd>
+#include <optional>
+#include <type_traits>
+#include <vector>
+
+namespace hipdnn
+{
+
+/** Sizes, strides and paddings: one number for each dimension. */
+using Dims = std::vector<int64_t>;
+
+/** The type of a tensor's elements, or of the numbers that an operation computes with. */
+enum class DataType
+{
+    NOT_SET = 0,
+    FLOAT = 1,
+    HALF = 2,
+    BFLOAT16 = 3,
+    DOUBLE = 4,
+    UINT8 = 5,
+    INT32 = 6,
+    INT8 = 7,
+    FP8_E4M3 = 8,
+    FP8_E5M2 = 9,
+    FP8_E8M0 = 10,
+    FP4_E2M1 = 11,
+    INT4 = 12,
+    FP6_E2M3 = 13,
+    FP6_E3M2 = 14,
+    INT64 = 15,
+    BOOLEAN = 16,
+    FP8_E4M3_FNUZ = 17,
+    FP8_E5M2_FNUZ = 18,
+    /* Types that programs for cuDNN name and that hipDNN does not have: a graph with one is refused. */
+    INT8x4 = 101,
+    UINT8x4 = 102,
+    INT8x32 = 103,
+    FAST_FLOAT_FOR_FP8 = 104,
+    COMPLEX_FP32 = 105,
+    COMPLEX_FP64 = 106
+};
+
+/** What a pointwise operation computes for each element. */
+enum class PointwiseMode
+{
+    NOT_SET = 0, ABS, ADD, ADD_SQUARE, BINARY_SELECT, CEIL, CMP_EQ, CMP_GE, CMP_GT, CMP_LE, CMP_LT, CMP_NEQ, DIV,
+    ELU_BWD, ELU_FWD, ERF, EXP, FLOOR, GELU_APPROX_TANH_BWD, GELU_APPROX_TANH_FWD, GELU_BWD, GELU_FWD, GEN_INDEX,
+    IDENTITY, LOG, LOGICAL_AND, LOGICAL_NOT, LOGICAL_OR, MAX, MIN, MUL, NEG, RECIPROCAL, RELU_BWD, RELU_FWD, RSQRT,
+    SIGMOID_BWD, SIGMOID_FWD, SIN, SOFTPLUS_BWD, SOFTPLUS_FWD, SQRT, SUB, SWISH_BWD, SWISH_FWD, TAN, TANH_BWD,
+    TANH_FWD,
+    /* Modes that programs for cuDNN name and that hipDNN does not have: a graph with one is refused. */
+    POW = 101, MOD = 102, COS = 103, ATAN2 = 104
+};
+
+/** Whether the filter of a convolution is flipped. Networks use CROSS_CORRELATION, which does not flip it. */
+enum class ConvolutionMode { NOT_SET = 0, CROSS_CORRELATION = 1, CONVOLUTION = 2 };
+
+/** How elements are joined by a reduction. */
+enum class ReductionMode { NOT_SET = 0, ADD, MUL, MIN, MAX, AMAX, AVG, NORM1, NORM2, MUL_NO_ZEROS };
+
+/** What a pooling computes of a window. */
+enum class ResampleMode
+{
+    NOT_SET = 0, MAXPOOL = 1, AVGPOOL_EXCLUDE_PADDING = 2, AVGPOOL_INCLUDE_PADDING = 3,
+    /* Modes that programs for cuDNN name and that hipDNN does not have: a graph with one is refused. */
+    BILINEAR = 101, NEAREST = 102
+};
+
+/** What a pooling finds outside of a tensor. */
+enum class PaddingMode { NOT_SET = 0, NEG_INF_PAD = 1, ZERO_PAD = 2, EDGE_VAL_PAD = 101 };
+
+/** Whether a normalization keeps what its gradient needs. */
+enum class NormFwdPhase { NOT_SET = 0, INFERENCE = 1, TRAINING = 2 };
+
+/** Which corner of the attention matrix the diagonal of a mask begins in. */
+enum class DiagonalAlignment { TOP_LEFT = 0, BOTTOM_RIGHT = 1 };
+
+/** How an engine is to compute attention. */
+enum class AttentionImplementation { AUTO = 0, COMPOSITE = 1, UNIFIED = 2 };
+
+/** How a grouped matmul reads its tokens and writes its results. */
+enum class MoeGroupedMatmulMode { NONE = 0, GATHER = 1, SCATTER = 2 };
+
+/** How engines are ranked. */
+enum class HeuristicMode { FALLBACK = 0 };
+
+/** Which of the ranked plans are built. */
+enum class BuildPlanPolicy { HEURISTICS_CHOICE = 0, ALL = 1 };
+
+/** Facts about an engine that a caller may choose by. */
+enum class BehaviorNote
+{
+    RUNTIME_COMPILATION = 0,
+    REQUIRES_LAYOUT_TRANSFORM = 1,
+    SUPPORTS_GRAPH_CAPTURE = 2,
+    EXTERNAL_LIBRARY_DEPENDENCY = 3,
+    SUPPORTS_EXECUTION_PLAN_SERIALIZATION = 4,
+    NOT_SET = -1
+};
+
+/** The type of a knob's value. */
+enum class KnobValueType { NOT_SET = 0, INT64 = 1, FLOAT64 = 2, STRING = 3 };
+
+/** Whether a scalar is part of the graph or comes with each execution. */
+enum class ScalarType { RUNTIME_PARAM = 0, COMPILE_TIME_CONST = 1 };
+
+namespace detail
+{
+
+/** A float in fewer bits, rounded to nearest even; `Exponent` bits of the exponent, `Mantissa` of the fraction. */
+template <int Exponent, int Mantissa>
+class SmallFloat
+{
+public:
+    uint16_t bits = 0;
+
+    SmallFloat() = default;
+    template <typename Number, typename = std::enable_if_t<std::is_arithmetic_v<Number>>>
+    explicit SmallFloat(Number value) : bits(narrow(static_cast<float>(value)))
+    {
+    }
+    operator float() const { return widen(bits); }
+    bool operator==(const SmallFloat &other) const { return float(*this) == float(other); }
+    bool operator!=(const SmallFloat &other) const { return float(*this) != float(other); }
+
+private:
+    static constexpr int BIAS = (1 << (Exponent - 1)) - 1;
+    static constexpr int LOST = 23 - Mantissa;
+
+    static uint16_t narrow(float value)
+    {
+        uint32_t wide;
+        std::memcpy(&wide, &value, sizeof wide);
+        const uint32_t sign = wide >> 31 << (Exponent + Mantissa);
+        const uint32_t top = ((1U << Exponent) - 1) << Mantissa;
+        const uint32_t magnitude = wide & 0x7fffffffU;
+        if (magnitude > 0x7f800000U)
+        {
+            return static_cast<uint16_t>(sign | top | (1U << (Mantissa - 1)));
+        }
+        const int exponent = static_cast<int>(magnitude >> 23) - 127 + BIAS;
+        const uint64_t fraction = (magnitude & 0x7fffffU) | (magnitude >= 0x800000U ? 0x800000U : 0U);
+        /* Numbers below the smallest normal one lose further bits. */
+        const int lost = exponent > 0 ? LOST : LOST + 1 - (magnitude >= 0x800000U ? exponent : exponent + 1);
+        if (lost > 40)
+        {
+            return static_cast<uint16_t>(sign);
+        }
+        uint64_t kept = fraction >> lost;
+        const uint64_t rest = fraction & ((uint64_t{1} << lost) - 1), half = uint64_t{1} << (lost - 1);
+        kept += rest > half || (rest == half && (kept & 1) != 0) ? 1 : 0;
+        const uint64_t whole = exponent > 0 ? kept + (static_cast<uint64_t>(exponent - 1) << Mantissa) : kept;
+        return static_cast<uint16_t>(sign | (whole > top ? top : static_cast<uint32_t>(whole)));
+    }
+
+    static float widen(uint16_t bits)
+    {
+        const uint32_t sign = static_cast<uint32_t>(bits >> (Exponent + Mantissa)) << 31;
+        const uint32_t exponent = (bits >> Mantissa) & ((1U << Exponent) - 1);
+        uint32_t fraction = bits & ((1U << Mantissa) - 1);
+        uint32_t wide;
+        if (exponent == (1U << Exponent) - 1)
+        {
+            wide = sign | 0x7f800000U | fraction << LOST;
+        }
+        else if (exponent != 0)
+        {
+            wide = sign | (exponent - BIAS + 127) << 23 | fraction << LOST;
+        }
+        else if (fraction == 0 || Exponent == 8)
+        {
+            wide = sign | fraction << LOST;
+        }
+        else
+        {
+            uint32_t shifted = 127 - BIAS + 1;
+            while ((fraction & (1U << Mantissa)) == 0)
+            {
+                fraction <<= 1;
+                shifted -= 1;
+            }
+            wide = sign | shifted << 23 | (fraction & ((1U << Mantissa) - 1)) << LOST;
+        }
+        float value;
+        std::memcpy(&value, &wide, sizeof value);
+        return value;
+    }
+};
+
+} // namespace detail
+
+/** IEEE 754's binary16. */
+using half = detail::SmallFloat<5, 10>;
+/** The upper half of a float. */
+using bfloat16 = detail::SmallFloat<8, 7>;
+
+/** The type of a C++ type's values, NOT_SET where there is no such. */
+template <typename T>
+constexpr DataType getDataTypeEnumFromType()
+{
+    return std::is_same_v<T, float>      ? DataType::FLOAT
+           : std::is_same_v<T, half>     ? DataType::HALF
+           : std::is_same_v<T, bfloat16> ? DataType::BFLOAT16
+           : std::is_same_v<T, double>   ? DataType::DOUBLE
+           : std::is_same_v<T, uint8_t>  ? DataType::UINT8
+           : std::is_same_v<T, int32_t>  ? DataType::INT32
+           : std::is_same_v<T, int8_t>   ? DataType::INT8
+           : std::is_same_v<T, int64_t>  ? DataType::INT64
+           : std::is_same_v<T, bool>     ? DataType::BOOLEAN
+                                         : DataType::NOT_SET;
+}
+
+/** The name of a type, as `fp32`. */
+inline const char *to_string(DataType type)
+{
+    static constexpr const char *names[] = {"unknown",  "fp32",     "fp16",     "bf16",     "fp64",     "uint8",   "int32",
+                                            "int8",     "fp8_e4m3", "fp8_e5m2", "fp8_e8m0", "fp4_e2m1", "int4",    "fp6_e2m3",
+                                            "fp6_e3m2", "int64",    "boolean",  "fp8_e4m3_fnuz", "fp8_e5m2_fnuz"};
+    const auto number = static_cast<size_t>(type);
+    return number < sizeof names / sizeof names[0] ? names[number] : "unknown";
+}
+
+inline const char *to_string(ConvolutionMode mode)
+{
+    return mode == ConvolutionMode::CROSS_CORRELATION ? "cross_correlation"
+           : mode == ConvolutionMode::CONVOLUTION     ? "convolution"
+                                                      : "not_set";
+}
+
+inline const char *to_string(BuildPlanPolicy policy)
+{
+    return policy == BuildPlanPolicy::ALL ? "ALL" : "HEURISTICS_CHOICE";
+}
+
+inline const char *to_string(HeuristicMode) { return "FALLBACK"; }
+
+inline const char *to_string(NormFwdPhase phase)
+{
+    return phase == NormFwdPhase::INFERENCE ? "INFERENCE" : phase == NormFwdPhase::TRAINING ? "TRAINING" : "NOT_SET";
+}
+
+inline const char *to_string(KnobValueType type)
+{
+    return type == KnobValueType::INT64     ? "int64"
+           : type == KnobValueType::FLOAT64 ? "float64"
+           : type == KnobValueType::STRING  ? "string"
+                                            : "unknown";
+}
+
+/** Prints any of the enumerations above that has a name. */
+template <typename Traits, typename Enum, typename = std::enable_if_t<std::is_enum_v<Enum>>,
+          typename = decltype(*to_string(std::declval<Enum>()))>
+std::basic_ostream<char, Traits> &operator<<(std::basic_ostream<char, Traits> &stream, Enum value)
+{
+    return stream << to_string(value);
+}
+
+/** How many tensors a pointwise mode reads, 0 where it is NOT_SET or unknown. */
+inline int pointwise_inputs(PointwiseMode mode)
+{
+    switch (mode)
+    {
+    case PointwiseMode::NOT_SET: return 0;
+    case PointwiseMode::BINARY_SELECT: return 3;
+    case PointwiseMode::ADD:
+    case PointwiseMode::ADD_SQUARE:
+    case PointwiseMode::CMP_EQ:
+    case PointwiseMode::CMP_GE:
+    case PointwiseMode::CMP_GT:
+    case PointwiseMode::CMP_LE:
+    case PointwiseMode::CMP_LT:
+    case PointwiseMode::CMP_NEQ:
+    case PointwiseMode::DIV:
+    case PointwiseMode::ELU_BWD:
+    case PointwiseMode::GELU_APPROX_TANH_BWD:
+    case PointwiseMode::GELU_BWD:
+    case PointwiseMode::LOGICAL_AND:
+    case PointwiseMode::LOGICAL_OR:
+    case PointwiseMode::MAX:
+    case PointwiseMode::MIN:
+    case PointwiseMode::MUL:
+    case PointwiseMode::RELU_BWD:
+    case PointwiseMode::SIGMOID_BWD:
+    case PointwiseMode::SOFTPLUS_BWD:
+    case PointwiseMode::SUB:
+    case PointwiseMode::SWISH_BWD:
+    case PointwiseMode::TANH_BWD: return 2;
+    default: return static_cast<int>(mode) <= static_cast<int>(PointwiseMode::TANH_FWD) ? 1 : 0;
+    }
+}
+
+inline bool isUnaryPointwiseMode(PointwiseMode mode) { return pointwise_inputs(mode) == 1; }
+inline bool isBinaryPointwiseMode(PointwiseMode mode) { return pointwise_inputs(mode) == 2; }
+inline bool isTernaryPointwiseMode(PointwiseMode mode) { return pointwise_inputs(mode) == 3; }
+
+namespace detail
+{
+
+constexpr hipdnnDataType_t DATA_TYPES[] = {
+    HIPDNN_DATA_FLOAT,    HIPDNN_DATA_FLOAT,        HIPDNN_DATA_HALF,     HIPDNN_DATA_BFLOAT16,      HIPDNN_DATA_DOUBLE,
+    HIPDNN_DATA_UINT8,    HIPDNN_DATA_INT32,        HIPDNN_DATA_INT8,     HIPDNN_DATA_FP8_E4M3,      HIPDNN_DATA_FP8_E5M2,
+    HIPDNN_DATA_FP8_E8M0, HIPDNN_DATA_FP4_E2M1,     HIPDNN_DATA_INT4,     HIPDNN_DATA_FP6_E2M3_EXT,  HIPDNN_DATA_FP6_E3M2_EXT,
+    HIPDNN_DATA_INT64,    HIPDNN_DATA_BOOLEAN,      HIPDNN_DATA_FP8_E4M3_FNUZ, HIPDNN_DATA_FP8_E5M2_FNUZ};
+constexpr int DATA_TYPE_COUNT = sizeof DATA_TYPES / sizeof DATA_TYPES[0];
+
+/** The C type, nothing where it is not set or hipDNN does not have it. */
+inline std::optional<hipdnnDataType_t> to_c(DataType type)
+{
+    const int number = static_cast<int>(type);
+    return number > 0 && number < DATA_TYPE_COUNT ? std::optional(DATA_TYPES[number]) : std::nullopt;
+}
+
+inline DataType from_c(hipdnnDataType_t type)
+{
+    for (int number = 1; number < DATA_TYPE_COUNT; number++)
+    {
+        if (DATA_TYPES[number] == type)
+        {
+            return static_cast<DataType>(number);
+        }
+    }
+    return DataType::NOT_SET;
+}
+
+/** Bytes of one element, 0 for types that are narrower or not set. */
+inline size_t bytes_of(DataType type)
+{
+    switch (type)
+    {
+    case DataType::DOUBLE:
+    case DataType::INT64: return 8;
+    case DataType::FLOAT:
+    case DataType::INT32: return 4;
+    case DataType::HALF:
+    case DataType::BFLOAT16: return 2;
+    case DataType::UINT8:
+    case DataType::INT8:
+    case DataType::BOOLEAN:
+    case DataType::FP8_E4M3:
+    case DataType::FP8_E5M2:
+    case DataType::FP8_E8M0:
+    case DataType::FP8_E4M3_FNUZ:
+    case DataType::FP8_E5M2_FNUZ: return 1;
+    default: return 0;
+    }
+}
+
+} // namespace detail
+} // namespace hipdnn
