@@ -68,6 +68,9 @@ const SHARED: [(&str, &str); 3] = [
     (NOTICES, "share/doc/hipdnn-backend/THIRD_PARTY_LICENSES"),
 ];
 
+/// The folders of public headers: of the C interface, and of the C++ classes over it. They become one.
+pub const HEADERS: [&str; 2] = ["include", "bindings/cpp/include"];
+
 /// Where the texts of licences lie, below the prefix.
 pub const DOCUMENTS: &str = "share/doc/hipdnn-backend";
 
@@ -114,8 +117,11 @@ pub fn install(workspace: &Workspace, prefix: &Path, libdir: &str) -> Result<(),
     for (file, place) in built(libdir) {
         copy(&split(workspace, file)?.stripped, &prefix.join(place))?;
     }
-    for file in files(&workspace.path("include"))? {
-        copy(&workspace.path("include").join(&file), &prefix.join("include").join(&file))?;
+    for folder in HEADERS {
+        let folder = workspace.path(folder);
+        for file in files(&folder)? {
+            copy(&folder.join(&file), &prefix.join("include").join(&file))?;
+        }
     }
     for (file, place) in SHARED {
         copy(&workspace.path(file), &prefix.join(place))?;
@@ -134,14 +140,18 @@ pub fn install(workspace: &Workspace, prefix: &Path, libdir: &str) -> Result<(),
         ("HIPDNN_BACKEND_VERSION", &workspace.version),
         ("HIPDNN_BACKEND_POINTER_BYTES", &pointer),
     ];
-    for (folder, file) in [
-        ("cmake/hipdnn_backend", "hipdnn_backendConfig.cmake"),
-        ("cmake/hipdnn_backend", "hipdnn_backendConfigVersion.cmake"),
-        ("cmake/hipdnn_backend", "hipdnn_backendHip.cmake"),
-        ("cmake/hipdnn_backend", "hipdnn_backendTargets.cmake"),
-        ("pkgconfig", "hipdnn_backend.pc"),
+    // Both packages have one version, and one rule for it.
+    for (folder, file, template) in [
+        ("cmake/hipdnn_backend", "hipdnn_backendConfig.cmake", "hipdnn_backendConfig.cmake.in"),
+        ("cmake/hipdnn_backend", "hipdnn_backendConfigVersion.cmake", "hipdnn_backendConfigVersion.cmake.in"),
+        ("cmake/hipdnn_backend", "hipdnn_backendHip.cmake", "hipdnn_backendHip.cmake.in"),
+        ("cmake/hipdnn_backend", "hipdnn_backendTargets.cmake", "hipdnn_backendTargets.cmake.in"),
+        ("cmake/hipdnn", "hipdnnConfig.cmake", "hipdnnConfig.cmake.in"),
+        ("cmake/hipdnn", "hipdnnConfigVersion.cmake", "hipdnn_backendConfigVersion.cmake.in"),
+        ("pkgconfig", "hipdnn_backend.pc", "hipdnn_backend.pc.in"),
+        ("pkgconfig", "hipdnn.pc", "hipdnn.pc.in"),
     ] {
-        let template = fs::read_to_string(workspace.path("cmake").join(format!("{file}.in")))?;
+        let template = fs::read_to_string(workspace.path("cmake").join(template))?;
         write(&lib.join(folder).join(file), &fill_in(&template, &values)?)?;
     }
     Ok(())

@@ -13,7 +13,7 @@ use crate::steps::Steps;
 use crate::tools::{self, VALGRIND};
 
 /// Folders of programs, one source file each.
-const FOLDERS: &[&str] = &["c_tests", "c_tests/api", "c_tests/host"];
+const FOLDERS: &[&str] = &["c_tests", "c_tests/api", "c_tests/host", "c_tests/cpp"];
 
 const LIMIT: Duration = Duration::from_secs(120);
 

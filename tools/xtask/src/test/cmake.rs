@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::Context;
-use super::install::{configure, run_consumer};
+use super::install::{LINKED, configure, run_consumer};
 use crate::Failure;
 use crate::install::{DOCUMENTS, PROGRAMS, files, install, install_debug_files, remove};
 use crate::process::{command, run as run_program};
@@ -61,7 +61,7 @@ pub fn run(context: &Context, steps: &mut Steps) {
         let source = context.workspace.path("c_tests/subproject");
         run_program(&mut configure(&source, &build, std::slice::from_ref(&target)))?;
         run_program(command("cmake", ["--build"]).arg(&build))?;
-        for program in ["consumer_c", "consumer_cxx"] {
+        for program in LINKED {
             run_consumer(&build.join(program))?;
         }
         Ok(String::new())

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::{Check, Context, hip, run_all};
 use crate::Failure;
 use crate::c_program::{Language, STRICT};
-use crate::install::files;
+use crate::install::{HEADERS, files};
 use crate::process::run as run_program;
 use crate::steps::Steps;
 
@@ -84,9 +84,14 @@ fn settings(context: &Context, real: Option<&Path>) -> Vec<Setting> {
 }
 
 fn each_alone(context: &Context, language: Language, setting: &Setting) -> Result<String, Failure> {
-    let include = context.workspace.path("include");
-    let headers: Vec<PathBuf> =
-        files(&include)?.into_iter().filter(|file| file.extension().is_some_and(|e| e == "h")).collect();
+    let mut headers: Vec<PathBuf> = Vec::new();
+    for folder in HEADERS {
+        let is_in_language = |file: &PathBuf| match language {
+            Language::C => file.extension().is_some_and(|e| e == "h") && folder == "include",
+            Language::Cxx => file.extension().is_some_and(|e| e == "h" || e == "hpp"),
+        };
+        headers.extend(files(&context.workspace.path(folder))?.into_iter().filter(is_in_language));
+    }
     for header in &headers {
         // Twice: the second time must add nothing.
         let line = format!("#include <{}>\n", header.display());
@@ -131,7 +136,9 @@ fn compile(context: &Context, language: Language, arguments: &[String], text: &s
     let mut compiler = language.compiler();
     compiler.args(STRICT).arg("-fsyntax-only");
     compiler.arg(format!("-I{}", include.join("hipdnn/backend").display()));
-    compiler.arg(format!("-I{}", include.display()));
+    for folder in HEADERS {
+        compiler.arg(format!("-I{}", context.workspace.path(folder).display()));
+    }
     compiler.args(arguments).arg(&source);
     run_program(&mut compiler)
         .map(|_| ())

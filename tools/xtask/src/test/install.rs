@@ -10,6 +10,9 @@ use crate::install::{files, install, remove};
 use crate::process::{command, run as run_program};
 use crate::steps::Steps;
 
+/// The consumers that are linked with the library.
+pub const LINKED: [&str; 4] = ["consumer_c", "consumer_cxx", "consumer_graph", "consumer_frontend"];
+
 /// The languages and sources of the consumer program.
 const SOURCES: &[(Language, &str)] = &[(Language::C, "main.c"), (Language::Cxx, "main.cpp")];
 
@@ -51,9 +54,12 @@ pub fn find_package(context: &Context, prefix: &Path, scratch: &Path) -> Result<
     let build = scratch.join("find_package");
     run_program(&mut configure(&consumer(context), &build, &[prefix_argument(prefix)]))?;
     run_program(command("cmake", ["--build"]).arg(&build))?;
-    for program in ["consumer_c", "consumer_cxx"] {
+    for program in LINKED {
         run_consumer(&build.join(program))?;
     }
+    let mut dynamic = command(build.join("consumer_dynamic"), [""; 0]);
+    without_settings(&mut dynamic);
+    run_program(dynamic.env("HIPDNN_BACKEND_LIBRARY_PATH", prefix.join("lib")))?;
     Ok(String::new())
 }
 
@@ -142,6 +148,21 @@ pub fn pkg_config(context: &Context, prefix: &Path, libdir: &str, scratch: &Path
         let mut compiler = language.compiler();
         compiler.args(STRICT).arg(consumer(context).join(source)).arg("-o").arg(&program);
         compiler.args(&flags).arg(format!("-Wl,-rpath,{}", lib.display()));
+        run_program(&mut compiler)?;
+        run_consumer(&program)?;
+    }
+    // The C++ classes by their own package, and AMD's names for them.
+    let ask = |what: &[&str]| {
+        let mut tool = command("pkg-config", what);
+        run_program(tool.arg("hipdnn").env("PKG_CONFIG_PATH", lib.join("pkgconfig")))
+    };
+    let flags = words(&ask(&["--cflags", "--libs"])?);
+    let compat = words(&ask(&["--variable=compat_includedir"])?).concat();
+    for source in ["graph.cpp", "frontend.cpp"] {
+        let program = scratch.join(format!("pkg-config-hipdnn-{}", source.replace('.', "-")));
+        let mut compiler = Language::Cxx.compiler();
+        compiler.args(STRICT).arg(consumer(context).join(source)).arg("-o").arg(&program);
+        compiler.arg(format!("-I{compat}")).args(&flags).arg(format!("-Wl,-rpath,{}", lib.display()));
         run_program(&mut compiler)?;
         run_consumer(&program)?;
     }

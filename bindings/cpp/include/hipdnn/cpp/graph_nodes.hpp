@@ -238,7 +238,6 @@ protected:
         return handle == nullptr ? Error() : finalize_graph(handle);
     }
 
-private:
     /** Gives uids to the tensors that have none, the lowest free ones. */
     void assign_uids()
     {
@@ -356,6 +355,7 @@ private:
         return {};
     }
 
+private:
     /** Hands the graph to the library; without a handle it can be serialized and no more. */
     Error lower_all(hipdnnHandle_t handle)
     {

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT */
+
+/**
+ * @file
+ * The names of AMD's frontend for hipDNN: programs written for it compile with this header in its place, and use our classes.
+ *
+ * Put the folder of this header on the include path, as the CMake target hipdnn::compat does, and keep
+ * `#include <hipdnn_frontend.hpp>`. What each call does, its shapes, units and errors are with the classes of hipdnn/hipdnn.hpp.
+ */
+#pragma once
+
+#include "../hipdnn.hpp"
+
+#include "hipdnn_frontend/checks.hpp"
+#include "hipdnn_frontend/logging.hpp"
+
+namespace hipdnn_frontend
+{
+
+/* Errors. */
+using ::hipdnn::Error;
+using ::hipdnn::ErrorCode;
+using ::hipdnn::to_string;
+using error_t = Error;
+using error_object = Error;
+using error_code_t = ErrorCode;
+
+/* Types and modes. */
+using ::hipdnn::AttentionImplementation;
+using ::hipdnn::bfloat16;
+using ::hipdnn::BehaviorNote;
+using ::hipdnn::BuildPlanPolicy;
+using ::hipdnn::ConvolutionMode;
+using ::hipdnn::DataType;
+using ::hipdnn::DiagonalAlignment;
+using ::hipdnn::getDataTypeEnumFromType;
+using ::hipdnn::half;
+using ::hipdnn::HeuristicMode;
+using ::hipdnn::isBinaryPointwiseMode;
+using ::hipdnn::isTernaryPointwiseMode;
+using ::hipdnn::isUnaryPointwiseMode;
+using ::hipdnn::KnobValueType;
+using ::hipdnn::MoeGroupedMatmulMode;
+using ::hipdnn::NormFwdPhase;
+using ::hipdnn::PaddingMode;
+using ::hipdnn::PointwiseMode;
+using ::hipdnn::ReductionMode;
+using ::hipdnn::ResampleMode;
+using AttentionImplementation_t = AttentionImplementation;
+using BehaviorNote_t = BehaviorNote;
+using BuildPlanPolicy_t = BuildPlanPolicy;
+using ConvolutionMode_t = ConvolutionMode;
+using DataType_t = DataType;
+using DiagonalAlignment_t = DiagonalAlignment;
+using HeurMode_t = HeuristicMode;
+using KnobValueType_t = KnobValueType;
+using MoeGroupedMatmulMode_t = MoeGroupedMatmulMode;
+using NormFwdPhase_t = NormFwdPhase;
+using PaddingMode_t = PaddingMode;
+using PointwiseMode_t = PointwiseMode;
+using ReductionMode_t = ReductionMode;
+using ResampleMode_t = ResampleMode;
+
+/* Knobs and autotuning. */
+using ::hipdnn::FloatConstraint;
+using ::hipdnn::IConstraint;
+using ::hipdnn::IntConstraint;
+using ::hipdnn::Knob;
+using ::hipdnn::KnobSetting;
+using ::hipdnn::KnobType_t;
+using ::hipdnn::KnobValueVariant;
+using ::hipdnn::StringConstraint;
+using ::hipdnn::AutotuneConfig;
+using ::hipdnn::AutotuneRankingFn;
+using ::hipdnn::AutotuneResult;
+using ::hipdnn::AutotuneStorageConfig;
+using ::hipdnn::AutotuneStrategy;
+using ::hipdnn::EngineConfigInfo;
+using ::hipdnn::EngineSweepSpec;
+using ::hipdnn::EngineVariant;
+using ::hipdnn::KnobSweepAxis;
+using ::hipdnn::PrimingFailurePolicy;
+using ::hipdnn::TuneMode;
+
+inline const char *tuneModeToString(TuneMode mode) { return mode == TuneMode::EXHAUSTIVE ? "EXHAUSTIVE" : "STANDARD"; }
+inline const char *strategyToString(AutotuneStrategy strategy)
+{
+    return strategy == AutotuneStrategy::SINGLE_SHOT     ? "SINGLE_SHOT"
+           : strategy == AutotuneStrategy::FIXED_AVERAGE ? "FIXED_AVERAGE"
+                                                         : "RUN_UNTIL_STABLE";
+}
+
+/* Handles and plugins. */
+using HipdnnHandlePtr = ::hipdnn::HandlePtr;
+using HipdnnHandleDeleter = ::hipdnn::HandleDeleter;
+using ::hipdnn::create_handle;
+using ::hipdnn::HeuristicPolicyInfo;
+using ::hipdnn::PluginLoadingMode;
+using PluginLoadingMode_t = PluginLoadingMode;
+
+inline Error createHipdnnHandle(HipdnnHandlePtr &handle, hipStream_t stream = nullptr) { return ::hipdnn::create_handle(handle, stream); }
+inline std::pair<HipdnnHandlePtr, Error> createHipdnnHandle(hipStream_t stream = nullptr) { return ::hipdnn::create_handle(stream); }
+inline Error setHipdnnHandleStream(const HipdnnHandlePtr &handle, hipStream_t stream) { return ::hipdnn::set_handle_stream(handle, stream); }
+inline Error getHipdnnHandleStream(const HipdnnHandlePtr &handle, hipStream_t *stream) { return ::hipdnn::get_handle_stream(handle, stream); }
+inline Error create_hipdnn_handle(HipdnnHandlePtr &handle, hipStream_t stream = nullptr) { return ::hipdnn::create_handle(handle, stream); }
+inline std::pair<HipdnnHandlePtr, Error> create_hipdnn_handle(hipStream_t stream = nullptr) { return ::hipdnn::create_handle(stream); }
+inline Error set_hipdnn_handle_stream(const HipdnnHandlePtr &handle, hipStream_t stream) { return ::hipdnn::set_handle_stream(handle, stream); }
+inline Error get_hipdnn_handle_stream(const HipdnnHandlePtr &handle, hipStream_t *stream) { return ::hipdnn::get_handle_stream(handle, stream); }
+
+template <typename Container>
+Error setEnginePluginPaths(const Container &paths, PluginLoadingMode mode)
+{
+    return ::hipdnn::set_engine_plugin_paths(paths, mode);
+}
+template <typename Container>
+Error set_engine_plugin_paths(const Container &paths, PluginLoadingMode mode)
+{
+    return ::hipdnn::set_engine_plugin_paths(paths, mode);
+}
+template <typename Path>
+Error getLoadedEnginePluginPaths(hipdnnHandle_t handle, std::vector<Path> &paths)
+{
+    return ::hipdnn::get_loaded_engine_plugin_paths(handle, paths);
+}
+template <typename Path>
+Error get_loaded_engine_plugin_paths(hipdnnHandle_t handle, std::vector<Path> &paths)
+{
+    return ::hipdnn::get_loaded_engine_plugin_paths(handle, paths);
+}
+inline std::pair<std::vector<HeuristicPolicyInfo>, Error> getLoadedHeuristicPolicyInfos(hipdnnHandle_t handle)
+{
+    return ::hipdnn::get_loaded_heuristic_policy_infos(handle);
+}
+inline std::pair<std::vector<HeuristicPolicyInfo>, Error> get_loaded_heuristic_policy_infos(hipdnnHandle_t handle)
+{
+    return ::hipdnn::get_loaded_heuristic_policy_infos(handle);
+}
+
+#ifdef HIPDNN_FRONTEND_RUNTIME_LOAD_BACKEND
+HIPDNN_CPP_HIDDEN inline bool setBackendLibraryPath(const std::string &folder) { return ::hipdnn::set_backend_library_path(folder); }
+HIPDNN_CPP_HIDDEN inline bool setBackendLibraryPath_ext(const std::string &folder) { return ::hipdnn::set_backend_library_path(folder); }
+#endif
+
+namespace graph
+{
+
+/* Tensors and attributes, by both of the names that AMD's frontend has for each. */
+using TensorAttributes = ::hipdnn::Tensor;
+using Tensor_attributes = ::hipdnn::Tensor;
+using ::hipdnn::BatchnormAttributes;
+using ::hipdnn::BatchnormBackwardAttributes;
+using ::hipdnn::BatchnormInferenceAttributes;
+using ::hipdnn::BatchnormInferenceAttributesVarianceExt;
+using ::hipdnn::BlockScaleDequantizeAttributes;
+using ::hipdnn::BlockScaleQuantizeAttributes;
+using ::hipdnn::ConvDgradAttributes;
+using ::hipdnn::ConvFpropAttributes;
+using ::hipdnn::ConvWgradAttributes;
+using ::hipdnn::CustomOpAttributes;
+using ::hipdnn::LayernormAttributes;
+using ::hipdnn::LayernormBackwardAttributes;
+using ::hipdnn::MatmulAttributes;
+using ::hipdnn::MoeGroupedMatmulAttributes;
+using ::hipdnn::MoeGroupedMatmulBwdAttributes;
+using ::hipdnn::OverrideEntry;
+using ::hipdnn::PointwiseAttributes;
+using ::hipdnn::ReductionAttributes;
+using ::hipdnn::ResampleBwdAttributes;
+using ::hipdnn::ResampleFwdAttributes;
+using ::hipdnn::RMSNormAttributes;
+using ::hipdnn::RMSNormBackwardAttributes;
+using ::hipdnn::SdpaAttributes;
+using ::hipdnn::SdpaBackwardAttributes;
+using Batchnorm_attributes = BatchnormAttributes;
+using Batchnorm_backward_attributes = BatchnormBackwardAttributes;
+using Batchnorm_inference_attributes = BatchnormInferenceAttributes;
+using Batchnorm_inference_attributes_variance_ext = BatchnormInferenceAttributesVarianceExt;
+using Block_scale_dequantize_attributes = BlockScaleDequantizeAttributes;
+using Block_scale_quantize_attributes = BlockScaleQuantizeAttributes;
+using Conv_dgrad_attributes = ConvDgradAttributes;
+using Conv_fprop_attributes = ConvFpropAttributes;
+using Conv_wgrad_attributes = ConvWgradAttributes;
+using Custom_op_attributes = CustomOpAttributes;
+using Layernorm_attributes = LayernormAttributes;
+using Layernorm_backward_attributes = LayernormBackwardAttributes;
+using Matmul_attributes = MatmulAttributes;
+using Moe_grouped_matmul_attributes = MoeGroupedMatmulAttributes;
+using Moe_grouped_matmul_bwd_attributes = MoeGroupedMatmulBwdAttributes;
+using Pointwise_attributes = PointwiseAttributes;
+using Reduction_attributes = ReductionAttributes;
+using Resample_bwd_attributes = ResampleBwdAttributes;
+using Resample_fwd_attributes = ResampleFwdAttributes;
+using Resample_attributes = ResampleFwdAttributes;
+using Rmsnorm_attributes = RMSNormAttributes;
+using Rmsnorm_backward_attributes = RMSNormBackwardAttributes;
+using SDPA_attributes = SdpaAttributes;
+using SDPA_backward_attributes = SdpaBackwardAttributes;
+
+/** A tensor by name, type, shape and strides. */
+inline std::shared_ptr<TensorAttributes> makeTensorAttributes(const std::string &name, DataType type, const std::vector<int64_t> &dims,
+                                                              const std::vector<int64_t> &strides)
+{
+    auto made = std::make_shared<TensorAttributes>();
+    made->set_name(name).set_data_type(type).set_dim(dims).set_stride(strides);
+    return made;
+}
+inline std::shared_ptr<TensorAttributes> makeTensorAttributes(const std::string &name, const std::vector<int64_t> &dims,
+                                                              const std::vector<int64_t> &strides)
+{
+    return makeTensorAttributes(name, DataType::NOT_SET, dims, strides);
+}
+
+/** A graph. As AMD's, it refuses operations that share no tensor with the others. */
+class Graph : public ::hipdnn::detail::GraphSettings<Graph>
+{
+public:
+    Graph() { this->_one_component = true; }
+
+    /** Whether two tensors have one uid: INVALID_VALUE with both names. */
+    Error checkNoDuplicateTensorIds() const { return this->check_uids(); }
+    /** Whether every tensor has a uid: ATTRIBUTE_NOT_SET with the first one that has none. */
+    Error checkTensorUidsSet() const
+    {
+        for (const auto &tensor : this->tensors())
+        {
+            if (!tensor->has_uid())
+            {
+                return {ErrorCode::ATTRIBUTE_NOT_SET, "tensor \"" + tensor->get_name() + "\" has no uid"};
+            }
+        }
+        return {};
+    }
+    /** Brings the operations into the order in which tensors are written before they are read. */
+    Error topologicallySortGraph() { return this->sort(); }
+    std::unordered_map<int64_t, std::shared_ptr<TensorAttributes>> getTensorsByUid() const { return this->tensors_by_uid(); }
+    std::unordered_map<std::string, std::shared_ptr<TensorAttributes>> getTensorsByName() const
+    {
+        std::unordered_map<std::string, std::shared_ptr<TensorAttributes>> found;
+        for (const auto &tensor : this->tensors())
+        {
+            found.emplace(tensor->get_name(), tensor);
+        }
+        return found;
+    }
+};
+
+} // namespace graph
+} // namespace hipdnn_frontend
