@@ -1,4 +1,4 @@
-/* Every attributes class: a graph of it is checked, written, read again by the classes, written again to the same bytes, and
+/* Every attributes class: a graph of it is checked, written, read again by the classes, written again to the same graph, and
  * computed before and after to the same numbers. */
 
 #include <hipdnn/hipdnn.hpp>
@@ -67,6 +67,14 @@ static std::vector<char> integers(std::vector<int32_t> values)
     std::vector<char> bytes(values.size() * 8);
     std::memcpy(bytes.data(), values.data(), values.size() * 4);
     return bytes;
+}
+
+/* A graph that is made has an id of its own, which is all that two of the same content differ in. */
+static std::string without_id(std::string json)
+{
+    const size_t at = json.find("\"id\"");
+    const size_t length = std::strlen("\"id\":\"00000000-0000-0000-0000-000000000000\"");
+    return at == std::string::npos ? json : json.erase(at, length);
 }
 
 struct Case
@@ -216,10 +224,11 @@ static void check_case(const Case &one)
         std::exit(1);
     }
     Graph read;
+    std::string json_again;
     CHECK_GOOD(read.deserialize(bytes));
     CHECK_GOOD(read.build_operation_graph(handle));
-    CHECK_GOOD(read.serialize(again));
-    CHECK(again == bytes);
+    CHECK_GOOD(read.serialize(json_again));
+    CHECK(without_id(json_again) == without_id(json));
     Graph from_json;
     CHECK_GOOD(from_json.from_json(handle, json));
     CHECK_GOOD(from_json.serialize(again));
@@ -244,17 +253,16 @@ static void check_errors()
         make(graph);
         return graph.validate();
     };
-    CHECK_BAD(validate([](Graph &g) { g.conv_fprop(tensor({1, 3, 4, 4}), tensor({2, 2, 3, 3}), ConvFpropAttributes().set_padding({0, 0})); }),
-              ErrorCode::INVALID_VALUE, "channels");
-    CHECK_BAD(validate([](Graph &g) { g.conv_fprop(tensor({1, 2, 4, 4}), tensor({2, 2, 3, 3}), ConvFpropAttributes().set_padding({0})); }),
-              ErrorCode::INVALID_VALUE, "expected");
+    CHECK_BAD(validate([](Graph &g) { g.conv_fprop(tensor({1, 3, 4, 4}), tensor({2, 2, 3, 3}), ConvFpropAttributes().set_padding({0, 0}).set_stride({1, 1}).set_dilation({1, 1})); }),
+              ErrorCode::INVALID_VALUE, "(");
+    CHECK_BAD(validate([](Graph &g) { g.conv_fprop(tensor({1, 2, 4, 4}), tensor({2, 2, 3, 3}), ConvFpropAttributes().set_padding({0, 0})); }),
+              ErrorCode::ATTRIBUTE_NOT_SET, "stride is not set");
     CHECK_BAD(validate([](Graph &g) { g.pointwise(tensor({3}), PointwiseAttributes().set_mode(PointwiseMode::ADD)); }),
-              ErrorCode::ATTRIBUTE_NOT_SET, "");
-    CHECK_BAD(validate([](Graph &g) { g.pointwise(tensor({3}), nullptr, PointwiseAttributes().set_mode(PointwiseMode::ADD)); }),
-              ErrorCode::ATTRIBUTE_NOT_SET, "");
+              ErrorCode::INVALID_VALUE, "expected 2");
+    CHECK_BAD(validate([](Graph &g) { g.matmul(tensor({3, 3}), nullptr, MatmulAttributes()); }), ErrorCode::ATTRIBUTE_NOT_SET, "missing");
     CHECK_BAD(validate([](Graph &g) { g.pointwise(tensor({3}), PointwiseAttributes().set_mode(PointwiseMode::COS)); }),
               ErrorCode::GRAPH_NOT_SUPPORTED, "");
-    CHECK_BAD(validate([](Graph &g) { g.matmul(tensor({2, 3}), tensor({4, 5}), MatmulAttributes()); }), ErrorCode::INVALID_VALUE, "[");
+    CHECK_BAD(validate([](Graph &g) { g.matmul(tensor({2, 3}), tensor({4, 5}), MatmulAttributes()); }), ErrorCode::INVALID_VALUE, "(");
     CHECK_BAD(validate([](Graph &g) { g.sdpa(tensor({1, 2, 3, 4}), tensor({1, 2, 3, 5}), tensor({1, 2, 3, 4}), SdpaAttributes()); }),
               ErrorCode::INVALID_VALUE, "sdpa");
     CHECK_BAD(validate([](Graph &g) { g.matmul(Graph::tensor(Tensor()), tensor({4, 5}), MatmulAttributes()); }), ErrorCode::INVALID_VALUE, "");

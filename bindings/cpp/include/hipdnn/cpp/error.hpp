@@ -80,7 +80,12 @@ enum class ErrorCode
     INVALID_VALUE,        ///< An argument, a shape or the order of calls is wrong.
     HIPDNN_BACKEND_ERROR, ///< The backend library or one of its engines failed.
     ATTRIBUTE_NOT_SET,    ///< An attribute or a tensor is missing.
-    GRAPH_NOT_SUPPORTED   ///< The graph is right, and no engine computes it.
+    GRAPH_NOT_SUPPORTED,  ///< The graph is right, and no engine computes it.
+    /* Codes that programs for cuDNN compare with. The first two are ours; calls here do not answer the others. */
+    CUDNN_BACKEND_API_FAILED = HIPDNN_BACKEND_ERROR,
+    INVALID_VARIANT_PACK = INVALID_VALUE,
+    SHAPE_DEDUCTION_FAILED = 101, INVALID_TENSOR_NAME, GRAPH_EXECUTION_PLAN_CREATION_FAILED, GRAPH_EXECUTION_FAILED,
+    HEURISTIC_QUERY_FAILED, UNSUPPORTED_GRAPH_FORMAT, CUDA_API_FAILED, INVALID_CUDA_DEVICE, HANDLE_ERROR
 };
 
 /** The name of a code, as `INVALID_VALUE`. */
@@ -93,6 +98,7 @@ inline std::string to_string(ErrorCode code)
     case ErrorCode::HIPDNN_BACKEND_ERROR: return "HIPDNN_BACKEND_ERROR";
     case ErrorCode::ATTRIBUTE_NOT_SET: return "ATTRIBUTE_NOT_SET";
     case ErrorCode::GRAPH_NOT_SUPPORTED: return "GRAPH_NOT_SUPPORTED";
+    default: break;
     }
     return "UNKNOWN_ERROR";
 }

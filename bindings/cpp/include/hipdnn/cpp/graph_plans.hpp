@@ -167,12 +167,7 @@ public:
     Error deserialize_compiled_plan(hipdnnHandle_t handle, const std::vector<uint8_t> &bytes)
     {
         Plan plan;
-        HIPDNN_CPP_TRY(backend_error(HIPDNN_CPP_CALL(hipdnnBackendCreateAndDeserializeExecutionPlan_ext)(
-                                         handle, plan.plan.place(), bytes.data(), bytes.size()),
-                                     "loading the plan"));
-        plan.plan.value(HIPDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, HIPDNN_TYPE_INT64, plan.workspace);
-        plan.plan.value(HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_GLOBAL_INDEX_EXT, HIPDNN_TYPE_INT64, plan.engine);
-        plan.finalized = true;
+        HIPDNN_CPP_TRY(load_plan(handle, bytes, plan));
         reset_plans();
         _graph.reset();
         _operations.clear();
@@ -216,6 +211,17 @@ protected:
     {
         std::vector<int64_t> uids, lengths, shapes, strides;
     };
+
+    static Error load_plan(hipdnnHandle_t handle, const std::vector<uint8_t> &bytes, Plan &plan)
+    {
+        HIPDNN_CPP_TRY(backend_error(HIPDNN_CPP_CALL(hipdnnBackendCreateAndDeserializeExecutionPlan_ext)(
+                                         handle, plan.plan.place(), bytes.data(), bytes.size()),
+                                     "loading the plan"));
+        plan.plan.value(HIPDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, HIPDNN_TYPE_INT64, plan.workspace);
+        plan.plan.value(HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_GLOBAL_INDEX_EXT, HIPDNN_TYPE_INT64, plan.engine);
+        plan.finalized = true;
+        return {};
+    }
 
     static Error by_uid(const std::unordered_map<TensorPtr, void *> &tensors, VariantPack &pack)
     {

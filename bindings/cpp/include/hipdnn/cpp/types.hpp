@@ -98,8 +98,8 @@ enum class AttentionImplementation { AUTO = 0, COMPOSITE = 1, UNIFIED = 2 };
 /** How a grouped matmul reads its tokens and writes its results. */
 enum class MoeGroupedMatmulMode { NONE = 0, GATHER = 1, SCATTER = 2 };
 
-/** How engines are ranked. */
-enum class HeuristicMode { FALLBACK = 0 };
+/** How engines are ranked: in one way, whose name is FALLBACK; programs for cuDNN have other names for it. */
+enum class HeuristicMode { FALLBACK = 0, A = 101, B = 102, OPENSOURCE = 103 };
 
 /** Which of the ranked plans are built. */
 enum class BuildPlanPolicy { HEURISTICS_CHOICE = 0, ALL = 1 };

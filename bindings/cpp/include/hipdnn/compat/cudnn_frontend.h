@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+
+/**
+ * @file
+ * The names of NVIDIA's frontend for cuDNN (its graph interface, version 1): programs written for it compile with this header in
+ * its place, and use our classes.
+ *
+ * Put the folder of this header on the include path, as the CMake target hipdnn::compat does, and keep
+ * `#include <cudnn_frontend.h>`. What each call does is with the classes of hipdnn/hipdnn.hpp. Operations that hipDNN does not
+ * have are taken, and the graph is refused with GRAPH_NOT_SUPPORTED and their names. Handles are hipDNN's (cudnn.h beside this
+ * file); memory and streams are HIP's, or the host's for engines of the processor.
+ */
+#pragma once
+
+#include "../hipdnn.hpp"
+#include "cudnn.h"
+
+#include "cudnn_frontend/attributes.hpp"
+#include "cudnn_frontend/graph.hpp"
+
+#ifndef HIPDNN_COMPAT_NO_CUDA_TYPES
+/* CUDA's floats of 16 bits, for programs that hold tensors of them on the host. */
+using half = ::hipdnn::half;
+using __half = ::hipdnn::half;
+using nv_bfloat16 = ::hipdnn::bfloat16;
+using __nv_bfloat16 = ::hipdnn::bfloat16;
+#endif
