@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+
+/**
+ * @file
+ * What a plugin's author derives from: plans, engines and the manager that has them; knobs and their settings.
+ */
+#pragma once
+
+#include "graph.hpp"
+
+#include <hipdnn/plugin/hipdnn_plugin_sdk/EnginePluginApi.h>
+#include <hipdnn/plugin/hipdnn_plugin_sdk/engine_api_version.h>
+
+#include <memory>
+#include <variant>
+
+namespace hipdnn_plugin
+{
+
+/** A failure with a status and the words that the user reads. Other exceptions become INTERNAL_ERROR with their words. */
+class Error : public std::runtime_error
+{
+public:
+    Error(hipdnnPluginStatus_t status, const std::string &text) : std::runtime_error(text), _status(status) {}
+    hipdnnPluginStatus_t status() const { return _status; }
+
+private:
+    hipdnnPluginStatus_t _status;
+};
+
+using KnobValue = std::variant<int64_t, double, std::string>;
+
+/** Something about an engine that its user chooses. The value's type is the default's. */
+struct Knob
+{
+    std::string name;
+    std::string description;
+    KnobValue default_value = int64_t{0};
+    double least = 0, most = 0; ///< Of numbers; without a range where both are 0.
+    int64_t step = 1;
+    std::vector<std::string> texts; ///< The texts to choose from; any where it is empty.
+};
+
+/** Values of an engine's knobs: those that the user set, and the defaults. */
+class Settings
+{
+public:
+    std::map<std::string, KnobValue> values;
+
+    template <typename Value>
+    const Value &get(const std::string &knob) const
+    {
+        const auto found = values.find(knob);
+        const Value *value = found == values.end() ? nullptr : std::get_if<Value>(&found->second);
+        if (value == nullptr)
+        {
+            throw Error(HIPDNN_PLUGIN_STATUS_INVALID_VALUE, "knob " + knob + " has no such value");
+        }
+        return *value;
+    }
+    int64_t integer(const std::string &knob) const { return get<int64_t>(knob); }
+    double real(const std::string &knob) const { return get<double>(knob); }
+    const std::string &text(const std::string &knob) const { return get<std::string>(knob); }
+};
+
+/** Other sizes and strides of a tensor, for one execution. */
+struct ShapeOverride
+{
+    int64_t uid = 0;
+    std::vector<int64_t> dims, strides;
+};
+
+/** Memory of an execution. */
+struct Execution
+{
+    hipStream_t stream = nullptr;
+    void *workspace = nullptr;
+    const hipdnnPluginDeviceBuffer_t *buffers = nullptr;
+    uint32_t count = 0;
+
+    /** The memory of a tensor. @throws Error where the caller gave none */
+    template <typename Element>
+    Element *memory(int64_t uid) const
+    {
+        for (uint32_t i = 0; i < count; i++)
+        {
+            if (buffers[i].uid == uid && buffers[i].ptr != nullptr)
+            {
+                return static_cast<Element *>(buffers[i].ptr);
+            }
+        }
+        throw Error(HIPDNN_PLUGIN_STATUS_BAD_PARAM, "tensor " + std::to_string(uid) + " has no memory");
+    }
+};
+
+/** A graph made ready. Several threads may execute it at once. */
+class Plan
+{
+public:
+    virtual ~Plan() = default;
+    /** Bytes that an execution needs besides its tensors. */
+    virtual size_t workspace_size() const { return 0; }
+    virtual void execute(const Execution &execution) const = 0;
+    /** The same with other shapes; called for graphs of engines with takes_overrides() only. */
+    virtual void execute_with_overrides(const Execution &, const std::vector<ShapeOverride> &) const
+    {
+        throw Error(HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE, "the plan takes no other shapes");
+    }
+    /** The plan as bytes for Engine::load(); begin them with a version. */
+    virtual std::vector<uint8_t> save() const { throw Error(HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE, "the plan cannot be saved"); }
+};
+
+/** Computes graphs. Calls come from any thread. */
+class Engine
+{
+public:
+    virtual ~Engine() = default;
+    /** A name of its own, which never changes: the engine's id is made of it. */
+    virtual const char *name() const = 0;
+    /** Empty where the engine computes the graph, or else the first thing that it does not support. */
+    virtual std::string refusal(const Graph &graph) const = 0;
+    virtual std::vector<Knob> knobs(const Graph &) const { return {}; }
+    /** Numbers of hipdnnBackendBehaviorNote_t. */
+    virtual std::vector<int32_t> behavior_notes(const Graph &) const { return {}; }
+    /** Makes a plan of a graph that the engine supports, with checked settings. */
+    virtual std::unique_ptr<Plan> plan(const Graph &graph, const Settings &settings) const = 0;
+    /** Makes a plan of bytes, which may come from anywhere. */
+    virtual std::unique_ptr<Plan> load(const std::vector<uint8_t> &) const
+    {
+        throw Error(HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE, "the engine loads no plans");
+    }
+    /** Whether plans take other shapes at execution. */
+    virtual bool takes_overrides() const { return false; }
+};
+
+/** What a plugin consists of; one is made when it is first called. */
+class EngineManager
+{
+public:
+    virtual ~EngineManager() = default;
+    virtual const char *name() const = 0;
+    virtual const char *version() const = 0;
+    /** The engines, best first; the same ones at each call. */
+    virtual const std::vector<std::unique_ptr<Engine>> &engines() const = 0;
+};
+
+namespace detail
+{
+
+/** The id of an engine or a policy of this name. */
+inline int64_t id_of(const char *name)
+{
+    uint64_t hash = 0xcbf29ce484222325U;
+    for (; *name != '\0'; name++)
+    {
+        hash = (hash ^ static_cast<unsigned char>(*name)) * 0x100000001b3U;
+    }
+    int64_t id = 0;
+    std::memcpy(&id, &hash, sizeof id);
+    return id;
+}
+
+inline hipdnnCallback_t &log_callback()
+{
+    static hipdnnCallback_t callback = nullptr;
+    return callback;
+}
+inline hipdnnSeverity_t &log_level()
+{
+    static hipdnnSeverity_t level = HIPDNN_SEV_INFO;
+    return level;
+}
+inline std::string &last_error()
+{
+    static thread_local std::string text;
+    return text;
+}
+
+/** Runs a call of the interface: exceptions end here, as a status and a text. */
+template <typename Call>
+hipdnnPluginStatus_t guarded(const Call &call)
+{
+    try
+    {
+        call();
+        return HIPDNN_PLUGIN_STATUS_SUCCESS;
+    }
+    catch (const Error &error)
+    {
+        last_error() = error.what();
+        return error.status();
+    }
+    catch (const std::bad_alloc &)
+    {
+        last_error() = "out of memory";
+        return HIPDNN_PLUGIN_STATUS_ALLOC_FAILED;
+    }
+    catch (const std::invalid_argument &error)
+    {
+        last_error() = error.what();
+        return HIPDNN_PLUGIN_STATUS_INVALID_VALUE;
+    }
+    catch (const std::exception &error)
+    {
+        last_error() = error.what();
+        return HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR;
+    }
+    catch (...)
+    {
+        last_error() = "the plugin threw something unknown";
+        return HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR;
+    }
+}
+
+inline void require(const void *pointer, const char *argument)
+{
+    if (pointer == nullptr)
+    {
+        throw Error(HIPDNN_PLUGIN_STATUS_BAD_PARAM, std::string(argument) + " is null");
+    }
+}
+
+} // namespace detail
+
+/** Writes a line to the host's log, where it has that level. */
+inline void log(hipdnnSeverity_t severity, const std::string &line)
+{
+    if (detail::log_callback() != nullptr && severity >= detail::log_level())
+    {
+        detail::log_callback()(severity, line.c_str());
+    }
+}
+
+} // namespace hipdnn_plugin
