@@ -15,7 +15,7 @@ int main()
     auto b = graph::makeTensorAttributes("b", DataType::FLOAT, {3}, {1});
     auto y = sum.pointwise(a, b, graph::PointwiseAttributes().set_mode(PointwiseMode::ADD));
     y->set_output(true);
-    float va[] = {1, 2, 3}, vb[] = {10, 20, 30}, vy[3] = {};
+    alignas(16) float va[] = {1, 2, 3}, vb[] = {10, 20, 30}, vy[3] = {};
     error = error.is_bad() ? error : sum.build(*handle);
     std::unordered_map<std::shared_ptr<graph::TensorAttributes>, void *> pack{{a, va}, {b, vb}, {y, vy}};
     error = error.is_bad() ? error : sum.execute(*handle, pack, nullptr);

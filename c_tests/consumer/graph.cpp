@@ -17,7 +17,7 @@ int main()
         auto c = graph.matmul(a, b, hipdnn::MatmulAttributes());
         c->set_output(true);
         hipdnn::check(graph.build(*handle));
-        float x[] = {1, 2}, y[] = {3, 4}, z = 0;
+        alignas(16) float x[] = {1, 2}, y[] = {3, 4}, z = 0;
         int64_t bytes = 0;
         hipdnn::check(graph.get_workspace_size(bytes));
         std::vector<char> workspace(static_cast<size_t>(bytes));
