@@ -92,6 +92,10 @@ fn each_alone(context: &Context, language: Language, setting: &Setting) -> Resul
         };
         headers.extend(files(&context.workspace.path(folder))?.into_iter().filter(is_in_language));
     }
+    // HIP's headers reach the parts of the C++ classes through the headers that programs include.
+    if !setting.arguments.is_empty() {
+        headers.retain(|header| !header.components().any(|part| part.as_os_str() == "cpp"));
+    }
     for header in &headers {
         // Twice: the second time must add nothing.
         let line = format!("#include <{}>\n", header.display());
