@@ -1,0 +1,28 @@
+/* The backend found at run time: a folder that lacks it is passed over, and the folder cannot be changed after the first call. */
+
+#define HIPDNN_FRONTEND_RUNTIME_LOAD_BACKEND
+#include <hipdnn/hipdnn.hpp>
+
+#include "check.hpp"
+
+int main()
+{
+    CHECK(hipdnn::set_backend_library_path("/nonexistent"));
+    hipdnn::HandlePtr handle;
+    CHECK_GOOD(hipdnn::create_handle(handle));
+    /* This program is linked with the library, so the loader has it. */
+    CHECK(hipdnn::backend_library_path() == "libhipdnn_backend.so");
+    CHECK(!hipdnn::set_backend_library_path("/tmp"));
+    hipdnn::Graph graph;
+    graph.set_io_data_type(hipdnn::DataType::FLOAT).set_compute_data_type(hipdnn::DataType::FLOAT);
+    auto x = graph.tensor(hipdnn::Tensor().set_uid(1).set_dim({4}).set_stride({1}));
+    graph.pointwise(x, hipdnn::PointwiseAttributes().set_mode(hipdnn::PointwiseMode::ABS))->set_uid(2).set_output(true);
+    CHECK_GOOD(graph.build(*handle));
+    alignas(16) float in[] = {-1, 2, -3, 4}, out[4] = {};
+    CHECK_GOOD(graph.execute(*handle, {{1, in}, {2, out}}, nullptr));
+    CHECK(out[0] == 1 && out[2] == 3);
+    /* A function that a library lacks answers so, whatever its arguments. */
+    hipdnn::detail::Functions none;
+    CHECK(none.hipdnnCreate(nullptr) == HIPDNN_STATUS_VERSION_MISMATCH);
+    std::puts("right");
+}
