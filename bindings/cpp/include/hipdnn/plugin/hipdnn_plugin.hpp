@@ -10,6 +10,8 @@
  */
 #pragma once
 
+#include <algorithm>
+
 #include "cpp/settings.hpp"
 
 /** The stream of one handle of the host. */
@@ -67,7 +69,7 @@ struct Exports
     static void hand_out(const std::vector<uint8_t> &bytes, Data *data)
     {
         uint8_t *copy = new uint8_t[bytes.size() + 1];
-        std::memcpy(copy, bytes.data(), bytes.size());
+        std::copy(bytes.begin(), bytes.end(), copy);
         data->ptr = copy;
         data->size = bytes.size();
     }
