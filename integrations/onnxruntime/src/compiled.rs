@@ -265,14 +265,13 @@ impl Subgraph {
                 self.failure(&format!("a shape has {count} entries, expected at most {MOST_INTEGERS}"))
             );
         }
-        let read = |at: usize| match input.element {
-            // SAFETY: the caller vouches for `count` elements of this type.
-            Some(Element::Int64) => Some(unsafe { input.data.cast::<i64>().add(at).read_unaligned() }),
-            // SAFETY: as for the other type.
-            Some(Element::Int32) => {
-                Some(i64::from(unsafe { input.data.cast::<i32>().add(at).read_unaligned() }))
+        // SAFETY: the caller vouches for `count` elements of the type that the input says, whatever it is.
+        let read = |at: usize| unsafe {
+            match input.element {
+                Some(Element::Int64) => Some(input.data.cast::<i64>().add(at).read_unaligned()),
+                Some(Element::Int32) => Some(i64::from(input.data.cast::<i32>().add(at).read_unaligned())),
+                _ => None,
             }
-            _ => None,
         };
         let integers = (0..count).map(read).collect::<Option<Vec<_>>>();
         integers.ok_or_else(|| self.failure("a shape is of other elements than int64 or int32"))

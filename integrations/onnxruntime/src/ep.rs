@@ -218,7 +218,7 @@ unsafe extern "C" fn compile(
         }
         for (at, subgraph) in made.into_iter().enumerate() {
             // SAFETY: the array has room for `count` entries.
-            unsafe { infos.add(at).write(Compute::new(ep.ort, subgraph)) };
+            unsafe { infos.add(at).write(Compute::create(ep.ort, subgraph)) };
         }
         Ok(())
     })
@@ -248,7 +248,7 @@ struct Compute {
 }
 
 impl Compute {
-    fn new(ort: Ort, subgraph: Subgraph) -> *mut OrtNodeComputeInfo {
+    fn create(ort: Ort, subgraph: Subgraph) -> *mut OrtNodeComputeInfo {
         let base =
             OrtNodeComputeInfo { ort_version_supported: ort.version, create_state, compute, release_state };
         Box::into_raw(Box::new(Self { base, ort, subgraph })).cast()

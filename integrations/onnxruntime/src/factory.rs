@@ -31,7 +31,7 @@ pub struct Factory {
 
 impl Factory {
     /// A factory, owned by whoever calls until it is given to [`Factory::release`].
-    pub fn new(ort: Ort) -> *mut OrtEpFactory {
+    pub fn create(ort: Ort) -> *mut OrtEpFactory {
         let base = OrtEpFactory {
             ort_version_supported: ort.version,
             get_name,
@@ -55,7 +55,7 @@ impl Factory {
     /// Ends a factory.
     ///
     /// # Safety
-    /// The pointer is null or from [`Factory::new`], and this is its last use.
+    /// The pointer is null or from [`Factory::create`], and this is its last use.
     pub unsafe fn release(factory: *mut OrtEpFactory) {
         if !factory.is_null() {
             // SAFETY: the caller vouches for the pointer, which is that of the whole struct.
@@ -66,7 +66,7 @@ impl Factory {
 
 /// The factory behind a pointer that ONNX Runtime hands back.
 unsafe fn of(factory: *const OrtEpFactory) -> Ort {
-    // SAFETY: ONNX Runtime passes what `Factory::new` made, whose first member is the base.
+    // SAFETY: ONNX Runtime passes what `Factory::create` made, whose first member is the base.
     unsafe { (*factory.cast::<Factory>()).ort }
 }
 

@@ -58,7 +58,7 @@ pub unsafe extern "C" fn CreateEpFactories(
         }
         // SAFETY: both outputs were checked above, and the array has room for one.
         unsafe {
-            factories.write(Factory::new(ort));
+            factories.write(Factory::create(ort));
             number.write(1);
         }
         Ok(())

@@ -101,6 +101,6 @@ mod tests {
         unsafe { copy(8, &[], (from, &[]), ((&raw mut one).cast(), &[])) };
         assert_eq!(one, 0);
         let memory = Memory::of(&[1, 2, 3]).unwrap();
-        assert!(memory.as_ptr().addr() % 64 == 0 && memory.bytes() >= 3);
+        assert!(memory.as_ptr().addr().is_multiple_of(64) && memory.bytes() >= 3);
     }
 }

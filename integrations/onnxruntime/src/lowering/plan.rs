@@ -87,7 +87,7 @@ impl Class {
     /// The first level from `least` on.
     fn level(self, least: usize) -> usize {
         let wanted = |level: &usize| match self {
-            Self::Constant => level % 3 == 0,
+            Self::Constant => level.is_multiple_of(3),
             Self::Changing => level % 3 == 1,
             Self::Copy => level % 3 == 2,
             Self::Any => level % 3 != 2,

@@ -57,7 +57,7 @@ impl Ort {
     }
 
     /// The value of a call that may have failed.
-    pub fn check(self, status: *mut OrtStatus, what: &str) -> Result<()> {
+    pub(crate) fn check(self, status: *mut OrtStatus, what: &str) -> Result<()> {
         if status.is_null() {
             return Ok(());
         }
@@ -71,14 +71,14 @@ impl Ort {
     }
 
     /// A status for ONNX Runtime, which releases it.
-    pub fn status(self, failure: &Failure) -> *mut OrtStatus {
+    pub(crate) fn status(self, failure: &Failure) -> *mut OrtStatus {
         let text = CString::new(failure.text.replace('\0', " ")).unwrap_or_default();
         // SAFETY: the text ends with a NUL and is copied.
         unsafe { self.api.CreateStatus(failure.code.number(), text.as_ptr()) }
     }
 
     /// A line in the session's log; level 1 is information, 2 a warning.
-    pub fn log(self, logger: *const OrtLogger, level: c_int, text: &str) {
+    pub(crate) fn log(self, logger: *const OrtLogger, level: c_int, text: &str) {
         if logger.is_null() {
             return;
         }
@@ -121,13 +121,17 @@ impl Ort {
     }
 
     /// A text that a function points to.
-    pub fn text(self, what: &str, read: impl FnOnce(*mut *const c_char) -> *mut OrtStatus) -> Result<String> {
+    pub(crate) fn text(
+        self,
+        what: &str,
+        read: impl FnOnce(*mut *const c_char) -> *mut OrtStatus,
+    ) -> Result<String> {
         self.value(what, ptr::null(), read).map(text_of)
     }
 }
 
 /// Runs a callback. What fails or panics becomes a status.
-pub fn guard(ort: Ort, what: &str, run: impl FnOnce() -> Result<()>) -> *mut OrtStatus {
+pub(crate) fn guard(ort: Ort, what: &str, run: impl FnOnce() -> Result<()>) -> *mut OrtStatus {
     let result = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| Err(of_panic(what, &*panic)));
     match result {
         Ok(()) => ptr::null_mut(),
@@ -142,7 +146,7 @@ fn of_panic(what: &str, panic: &(dyn Any + Send)) -> Failure {
 }
 
 /// A text that C points to; empty where the pointer is null.
-pub fn text_of(text: *const c_char) -> String {
+pub(crate) fn text_of(text: *const c_char) -> String {
     if text.is_null() {
         return String::new();
     }

@@ -4,7 +4,8 @@ mod api;
 mod structs;
 mod table;
 
-pub use api::{Ort, guard, text_of};
+pub use api::Ort;
+pub(crate) use api::{guard, text_of};
 pub use structs::*;
 pub use table::{OrtApi, OrtEpApi};
 
