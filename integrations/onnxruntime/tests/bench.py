@@ -3,6 +3,7 @@
 import argparse
 import csv
 import math
+import os
 import platform
 import statistics
 import sys
@@ -62,7 +63,7 @@ def main():
     if arguments.csv:
         with open(arguments.csv, "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
-            machine = f"{platform.machine()}, {arguments.threads} threads, ONNX Runtime {ort.__version__}, {time.strftime('%Y-%m-%d')}"
+            machine = f"{platform.machine()}, {arguments.threads} threads, ONNX Runtime {ort.__version__}, {time.strftime('%Y-%m-%d')}, load {os.getloadavg()[0]:.0f}"
             writer.writerow(["network", "batch", "hipdnn_ms", "cpu_ms", "ratio", "creation_ratio", machine])
             writer.writerows(rows)
     return 0

@@ -116,7 +116,8 @@ def test_options():
     refused(lambda: provider.session(data, {"speed": "1"}), "speed", "is unknown")
     refused(lambda: provider.session(data, {"engine": "NONE"}), "engine NONE", "CPU_ENGINE")
     refused(lambda: provider.session(data, {"device": "gpu"}), "device", "cpu")
-    refused(lambda: provider.session(convolution(1), {"take": "all", "knobs": "convolution=99"}), "convolution")
+    wrong = provider.session(data, {"take": "all", "knobs": "convolution=99"})
+    refused(lambda: wrong.run(None, images(1, 8, 6, 6)), "subgraph", "convolution")
     plain = provider.plain(data)
     for settings in ({"engine": "CPU_REFERENCE_ENGINE"}, {"deterministic": "1", "threads": "1"}, {"knobs": "convolution=1"}):
         agree(provider.session(data, {"take": "all", **settings}), plain, images(1, 8, 6, 6))
