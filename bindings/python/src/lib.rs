@@ -4,10 +4,9 @@
 //! memory: finding a library, choosing engines, and executing plans with arrays of any kind, without copies.
 //!
 //! From below to above, a module uses those before it: `error`, `dlpack`, `forks`, `background`, `device`, `view`, `storage`, `streams`,
-//! `memory`, `later`, `protocols`, `spec`, `session`, `plan`, `device_array`, `execute`, `library`, `signature`, `calls`, `router`.
+//! `memory`, `later`, `protocols`, `spec`, `session`, `plan`, `device_array`, `execute`, `library`, `torch`.
 
 mod background;
-mod calls;
 mod device;
 mod device_array;
 mod dlpack;
@@ -19,12 +18,11 @@ mod library;
 mod memory;
 mod plan;
 mod protocols;
-mod router;
 mod session;
-mod signature;
 mod spec;
 mod storage;
 mod streams;
+mod torch;
 mod view;
 
 use pyo3::prelude::*;
@@ -72,19 +70,14 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("Misaligned", py.get_type::<error::Misaligned>())?;
     module.add("Elsewhere", py.get_type::<error::Elsewhere>())?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    torch::add(module)?;
     module.add_class::<execute::TensorBase>()?;
     module.add_class::<library::Library>()?;
     module.add_class::<library::OperationGraph>()?;
     module.add_class::<plan::Plan>()?;
     module.add_class::<device_array::DeviceArray>()?;
-    module.add_class::<calls::Calls>()?;
-    module.add_class::<router::Counts>()?;
-    module.add_class::<router::Router>()?;
-    module.add_class::<router::Mode>()?;
-    module.add_class::<router::Overrides>()?;
     module.add_function(wrap_pyfunction!(hardware, module)?)?;
     module.add_function(wrap_pyfunction!(forked, module)?)?;
-    module.add_function(wrap_pyfunction!(plan::noting, module)?)?;
     module.add_function(wrap_pyfunction!(streams::on_stream, module)?)?;
     module.add_function(wrap_pyfunction!(later::synchronize, module)?)?;
     module.add_function(wrap_pyfunction!(protocols::describe, module)?)

@@ -22,6 +22,11 @@ pub struct Library {
 type EngineTuple = (String, i64, String, String, String);
 
 impl Library {
+    /// The library with its handles.
+    pub fn session(&self) -> Arc<Session> {
+        Arc::clone(&self.session)
+    }
+
     fn finalized(
         &self,
         py: Python<'_>,

@@ -1,6 +1,5 @@
 //! Plans, executed with memory at given addresses.
 
-use std::cell::RefCell;
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
@@ -222,11 +221,6 @@ impl Plan {
         hold: impl FnOnce() -> Vec<Guard>,
     ) -> PyResult<Option<Mark>> {
         let (py, plan) = (slf.py(), slf.get());
-        NOTED.with_borrow_mut(|plans| {
-            if let Some(plans) = plans {
-                plans.push(slf.clone().unbind());
-            }
-        });
         let (place, size) = (plan.place, plan.workspace_size);
         let lent = match allocator.filter(|_| place != Place::Host) {
             // SAFETY: the allocator is of an exchange table, which lives as long as the process.
@@ -294,29 +288,6 @@ impl Plan {
         }
         done.map_err(Failure::into_py)
     }
-}
-
-thread_local! {
-    /// The plans that this thread has executed, while somebody wants to know them.
-    static NOTED: RefCell<Option<Vec<Py<Plan>>>> = const { RefCell::new(None) };
-}
-
-/// Calls a function, and answers its result with the plans that were executed in it by this thread.
-#[pyfunction]
-#[pyo3(signature = (function, *args))]
-pub fn noting<'py>(
-    function: &Bound<'py, PyAny>,
-    args: &Bound<'py, PyTuple>,
-) -> PyResult<(Bound<'py, PyAny>, Vec<Py<Plan>>)> {
-    noted(|| function.call1(args))
-}
-
-/// The same of a closure.
-pub fn noted<T>(run: impl FnOnce() -> PyResult<T>) -> PyResult<(T, Vec<Py<Plan>>)> {
-    let before = NOTED.replace(Some(Vec::new()));
-    let result = run();
-    let plans = NOTED.replace(before).unwrap_or_default();
-    result.map(|result| (result, plans))
 }
 
 /// Addresses of arrays that are kept by whoever has them.

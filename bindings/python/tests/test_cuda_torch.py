@@ -16,8 +16,8 @@ import hipdnn.torch  # noqa: E402
 from test_torch_functions import CALLS, network, with_gradients  # noqa: E402
 
 TOLERANCES = {torch.float32: 2e-4, torch.float16: 3e-2, torch.bfloat16: 2e-1}
-#: What is computed here of the calls with each type, at least, and of their gradients.
-_routed: dict[str, list[str]] = {"routed": [], "passed on": [], "gradients passed on": []}
+#: What is computed here of the calls with each type.
+_routed: dict[str, list[str]] = {"routed": [], "passed on": []}
 
 
 def allow_tf32(products, convolutions):
@@ -54,27 +54,25 @@ def test_results_and_gradients_are_pytorchs(name, dtype, layout):
         inputs = [x.to(memory_format=layout) if x.dim() == 4 else x for x in inputs]
         # Contiguous: PyTorch 2.11's own gradient of avg_pool2d with channels last and overlapping windows is wrong on a GPU.
         wanted = with_gradients(call, [x.double().contiguous() for x in inputs])
-        with hipdnn.torch.enable():
+        with hipdnn.torch.enable(timed=False):
             got = with_gradients(call, inputs)
+        plain = with_gradients(call, inputs)
     compare(got, wanted, dtype)
-    rows = hipdnn.torch.report()
+    assert [g.stride() for g in got] == [p.stride() for p in plain]
     what = f"{name} {dtype} {layout}"
-    for row in rows:
+    for row in hipdnn.torch.report():
         if row.passed_on:
-            kind = "gradients passed on" if row.place == "gradient:0" else "passed on"
-            _routed[kind].append(f"{what}: {row.function}: {'; '.join(row.reasons)}")
-    if sum(row.routed for row in rows):
-        _routed["routed"].append(what)
+            _routed["passed on"].append(f"{what}: {row.function}: {'; '.join(row.reasons)}")
+        if row.routed:
+            _routed["routed"].append(f"{what}: {row.function}")
 
 
 def test_the_share_that_is_computed_here(capsys):
-    counts = {kind: len(found) for kind, found in _routed.items()}
     with capsys.disabled():
-        print(f"\n{counts}")
-        for kind in ("passed on", "gradients passed on"):
-            for line in _routed[kind]:
-                print(f"  {kind}: {line[:700]}")
-    assert counts["routed"] >= 0.5 * (counts["routed"] + counts["passed on"])
+        print(f"\n{ {kind: len(found) for kind, found in _routed.items()} }")
+        for line in _routed["passed on"]:
+            print(f"  passed on: {line[:700]}")
+    assert {"convolution", "mm", "bmm", "gelu", "native_layer_norm"} <= {line.split(": ")[1] for line in _routed["routed"]}
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
@@ -83,7 +81,7 @@ def test_autocast_is_pytorchs(dtype):
     other = copy.deepcopy(model)
     x = torch.randn(16, 3, 6, 6, device="cuda")
     results = []
-    for of, mode in ((model, hipdnn.torch.enable), (other, lambda: torch.autograd.set_detect_anomaly(False))):
+    for of, mode in ((model, lambda: hipdnn.torch.enable(timed=False)), (other, lambda: torch.autograd.set_detect_anomaly(False))):
         seen = []
         hooks = [m.register_forward_hook(lambda m, i, o, seen=seen: seen.append(o.dtype)) for m in of]
         with mode(), torch.autocast("cuda", dtype):
@@ -106,15 +104,16 @@ def test_tf32_is_as_pytorch_says():
     errors = {}
     for allowed in (False, True):
         allow_tf32(allowed, False)
-        with hipdnn.torch.enable():
+        with hipdnn.torch.enable(timed=False):
             errors[allowed] = (torch.bmm(a, b) - exact).abs().max().item()
     assert errors[False] < 1e-3 < errors[True] < 1
-    assert hipdnn.torch.report()[0].routed == 2
+    # Products of float are PyTorch's.
+    assert hipdnn.torch.report()[0].passed_on == 2
     x, w = torch.randn(4, 64, 16, 16, device="cuda"), torch.randn(64, 64, 3, 3, device="cuda")
     exact = F.conv2d(x.double(), w.double())
     for allowed in (False, True):
         allow_tf32(False, allowed)
-        with hipdnn.torch.enable():
+        with hipdnn.torch.enable(timed=False):
             errors[allowed] = (F.conv2d(x, w) - exact).abs().max().item()
     assert errors[False] < 2e-3 and errors[True] < 1, errors
 
@@ -127,7 +126,7 @@ def test_results_do_not_vary_where_that_is_asked():
     try:
         found = []
         for _ in range(5):
-            with hipdnn.torch.enable():
+            with hipdnn.torch.enable(timed=False):
                 found.append(torch.autograd.grad(F.conv2d(x, w, padding=1), w, dy)[0])
         assert all(torch.equal(found[0], other) for other in found)
     finally:
@@ -138,7 +137,7 @@ def test_layouts_stay():
     x = torch.randn(4, 8, 16, 16, device="cuda").half().to(memory_format=torch.channels_last).requires_grad_()
     model = nn.Sequential(nn.Conv2d(8, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU()).cuda().half()
     model = model.to(memory_format=torch.channels_last)
-    with hipdnn.torch.enable():
+    with hipdnn.torch.enable(timed=False):
         y = model(x)
     assert y.is_contiguous(memory_format=torch.channels_last)
     y.sum().backward()
@@ -149,7 +148,7 @@ def test_tensors_that_begin_anywhere():
     room = torch.randn(1 + 4 * 8 * 16 * 16, device="cuda").half()
     x = room[1:].view(4, 8, 16, 16)
     w = torch.randn(16, 8, 3, 3, device="cuda").half()
-    with hipdnn.torch.enable():
+    with hipdnn.torch.enable(timed=False):
         y = F.conv2d(x, w)
     torch.testing.assert_close(y, F.conv2d(x, w), rtol=2e-2, atol=2e-2)
 
@@ -158,7 +157,7 @@ def test_tensors_on_several_devices_are_pytorchs_error():
     with hipdnn.torch.enable():
         with pytest.raises(RuntimeError, match="device"):
             F.linear(torch.ones(2, 3, device="cuda"), torch.ones(4, 3))
-    assert "several devices" in hipdnn.torch.report()[0].reasons[0]
+    assert not any(row.routed for row in hipdnn.torch.report())
 
 
 def trained(mode, steps=15):
@@ -180,13 +179,12 @@ def trained(mode, steps=15):
 
 def test_training_is_the_same():
     wanted = trained("plain")
-    with hipdnn.torch.enable():
+    with hipdnn.torch.enable(timed=False), torch.autocast("cuda", torch.bfloat16):
         got = trained("routed")
-    assert got == pytest.approx(wanted, rel=0.01)
-    assert {"conv2d", "linear"} <= {row.function for row in hipdnn.torch.report() if row.routed}
+    assert got == pytest.approx(wanted, rel=0.1)
+    assert {"convolution", "mm"} <= {row.function for row in hipdnn.torch.report() if row.routed}
     hipdnn.torch.reset()
     assert trained("compiled") == pytest.approx(wanted, rel=0.01)
-    assert any(row.routed for row in hipdnn.torch.report())
 
 
 def test_a_training_step_is_captured():
@@ -200,7 +198,7 @@ def test_a_training_step_is_captured():
             p.grad = None
         F.cross_entropy(of(x).float(), y).backward()
 
-    with hipdnn.torch.enable():
+    with hipdnn.torch.enable(timed=False):
         side = torch.cuda.Stream()
         with torch.cuda.stream(side):
             for _ in range(3):
@@ -216,3 +214,20 @@ def test_a_training_step_is_captured():
         for p, q in zip(model.parameters(), other.parameters()):
             torch.testing.assert_close(p.grad, q.grad, rtol=2e-2, atol=2e-2)
     assert any(row.routed >= 4 for row in hipdnn.torch.report())
+
+
+def test_the_faster_one_is_kept():
+    x, w = torch.randn(16, 64, 28, 28, device="cuda").half(), torch.randn(64, 64, 3, 3, device="cuda").half()
+    with hipdnn.torch.enable():
+        for _ in range(30):
+            F.conv2d(x, w, padding=1)
+            torch.cuda.synchronize()
+    (row,) = hipdnn.torch.report()
+    assert row.routed and row.passed_on and max(row.routed, row.passed_on) >= 20, row
+
+
+def test_gradients_are_computed_in_pytorchs_thread():
+    x, w = torch.randn(4, 8, 16, 16, device="cuda").half(), torch.randn(8, 8, 3, 3, device="cuda").half().requires_grad_()
+    with hipdnn.torch.enable(timed=False):
+        F.conv2d(x, w).sum().backward()
+    assert "convolution_backward" in {row.function for row in hipdnn.torch.report() if row.routed or row.passed_on}

@@ -130,10 +130,6 @@ def test_a_capsule_is_taken_twice_or_told():
 @pytest.mark.smoke
 def test_tensors_whose_storage_was_given_up_are_told():
     torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
-    import torch.nn.functional as F
-
-    import hipdnn.torch
-
     x, y = torch.arange(6.0), torch.zeros(6)
     graph = hipdnn.Graph()
     a = graph.tensor([6], name="a")
@@ -142,9 +138,6 @@ def test_tensors_whose_storage_was_given_up_are_told():
     # The last one begins beyond what no process maps.
     gone, whole, large = torch.arange(6.0), torch.arange(12.0), torch.arange(40000.0)
     parts = (gone, whole[4:10], large[20000:20006])
-    with hipdnn.torch.enable():
-        for part in parts:
-            F.gelu(part)
     for freed in (gone, whole, large):
         freed.untyped_storage().resize_(0)
     assert parts[-1].data_ptr() == 80000
@@ -152,8 +145,6 @@ def test_tensors_whose_storage_was_given_up_are_told():
         for of in ({a: freed, b: y}, {a: x, b: freed}):
             with pytest.raises(hipdnn.ArrayError, match="no memory any more"):
                 graph.execute(of)
-        with hipdnn.torch.enable(), pytest.raises(hipdnn.ArrayError, match="no memory any more"):
-            F.gelu(freed)
     graph.execute({a: x, b: y})
     assert y.equal(-x)
 
@@ -187,7 +178,7 @@ import hipdnn.torch
 
 torch.set_num_threads(1)
 x = torch.zeros(1 << 26)
-with hipdnn.torch.enable():
+with hipdnn.torch.enable(timed=False):
     F.gelu(x[:64])
     with open("/proc/self/statm") as of:
         taken = int(of.read().split()[0]) * resource.getpagesize()

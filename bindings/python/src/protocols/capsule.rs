@@ -134,7 +134,7 @@ pub unsafe fn fill(view: &mut View, tensor: &Tensor, name: &dyn Fn() -> String) 
 
 /// Whether an array may be one of PyTorch's views of the imaginary part of conjugates, which have the sign of their elements
 /// elsewhere. They lie in complex numbers, so an array with an odd stride is none.
-pub fn may_negate<'a>(
+fn may_negate<'a>(
     dims: impl IntoIterator<Item = &'a i64>,
     strides: impl IntoIterator<Item = &'a i64>,
 ) -> bool {

@@ -6,8 +6,6 @@ mod exchange;
 mod interface;
 mod kind;
 
-pub use capsule::may_negate;
-pub use exchange::Described;
 pub use kind::Kind;
 
 use pyo3::exceptions::PyTypeError;

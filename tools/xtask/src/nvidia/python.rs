@@ -26,7 +26,7 @@ pub fn pack(workspace: &Workspace, package: &Path) -> Result<String, Failure> {
     run(command("strip", ["--strip-unneeded"]).arg(module))?;
     copy_all(&from.join("tests"), &to.join("tests"), is_text)?;
     copy_all(&workspace.path("examples_python"), &to.join("examples_python"), is_text)?;
-    for benchmark in ["python_execute.py", "pytorch_calls.py"] {
+    for benchmark in ["python_execute.py", "pytorch_calls.py", "pytorch_networks.py"] {
         copy(&workspace.path("benches").join(benchmark), &to.join("benches").join(benchmark))?;
     }
     // What the examples train on.

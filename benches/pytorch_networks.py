@@ -1,0 +1,158 @@
+"""Training steps of common networks with hipDNN's kernels beside PyTorch's own, in turns in one process.
+
+    python benches/pytorch_networks.py --csv benches/results/pytorch_networks.csv
+
+Needs torchvision and transformers. Each network makes steps (forward, backward, SGD) in `float32` on a CPU, or under autocast with
+`--device cuda`: first those in which hipDNN decides who computes which operation, then pairs of steps, of which the order changes. The
+table has the first step of each, the medians of the pairs, and the median of their ratios (above 1: hipDNN is faster).
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import csv
+import datetime
+import math
+import statistics
+import time
+from pathlib import Path
+from typing import Any, Callable
+
+import torch
+
+import hipdnn.torch
+
+
+def _vision(name: str, images: int, size: int) -> Callable[[], tuple[torch.nn.Module, Callable[..., Any]]]:
+    def make() -> tuple[torch.nn.Module, Callable[..., Any]]:
+        import torchvision
+
+        x, target = torch.randn(images, 3, size, size), torch.randint(1000, (images,))
+        loss = torch.nn.functional.cross_entropy
+        return getattr(torchvision.models, name)(), lambda model, to: loss(model(to(x)), to(target))
+
+    return make
+
+
+def _bert(batch: int, length: int) -> Callable[[], tuple[torch.nn.Module, Callable[..., Any]]]:
+    def make() -> tuple[torch.nn.Module, Callable[..., Any]]:
+        import transformers
+
+        config = transformers.BertConfig(num_hidden_layers=4)
+        ids = torch.randint(1000, 20000, (batch, length))
+        mask = torch.ones_like(ids)
+        mask[0, length // 2 :] = 0
+        model = transformers.BertForSequenceClassification(config)
+        labels = torch.randint(2, (batch,))
+        return model, lambda model, to: model(to(ids), attention_mask=to(mask), labels=to(labels)).loss
+
+    return make
+
+
+def _gpt2(batch: int, length: int) -> Callable[[], tuple[torch.nn.Module, Callable[..., Any]]]:
+    def make() -> tuple[torch.nn.Module, Callable[..., Any]]:
+        import transformers
+
+        ids = torch.randint(1000, 20000, (batch, length))
+        model = transformers.GPT2LMHeadModel(transformers.GPT2Config(n_layer=4))
+        return model, lambda model, to: model(to(ids), labels=to(ids)).loss
+
+    return make
+
+
+NETWORKS = {
+    "mobilenet_v3_small": _vision("mobilenet_v3_small", 8, 224),
+    "convnext_tiny": _vision("convnext_tiny", 2, 224),
+    "resnet50": _vision("resnet50", 2, 224),
+    "efficientnet_b0": _vision("efficientnet_b0", 4, 224),
+    "densenet121": _vision("densenet121", 2, 224),
+    "vit_b_16": _vision("vit_b_16", 2, 224),
+    "bert, 4 layers": _bert(4, 128),
+    "gpt2, 4 layers": _gpt2(2, 128),
+}
+
+COLUMNS = ("network", "device", "pytorch_ms", "hipdnn_ms", "ratio", "first_pytorch_ms", "first_hipdnn_ms", "largest_loss_difference")
+
+
+def measure(name: str, device: str, pairs: int, warm: int) -> dict[str, Any]:
+    """One row of the table."""
+    torch.manual_seed(0)
+    model, loss = NETWORKS[name]()
+    model.to(device).train()
+    on_gpu = device != "cpu"
+    # The losses of both are those of the same weights.
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+
+    def step(routed: bool) -> tuple[float, float]:
+        torch.manual_seed(1)
+        if on_gpu:
+            torch.cuda.synchronize()
+        start = time.perf_counter()
+        cast = torch.autocast(device, torch.bfloat16) if on_gpu else contextlib.nullcontext()
+        with hipdnn.torch.enable() if routed else contextlib.nullcontext():
+            with cast:
+                value = loss(model, lambda tensor: tensor.to(device))
+            value.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        if on_gpu:
+            torch.cuda.synchronize()
+        return (time.perf_counter() - start) * 1000, value.item()
+
+    first = step(False), step(True)
+    for _ in range(warm):
+        step(False)
+        step(True)
+    times: dict[bool, list[float]] = {False: [], True: []}
+    ratios, differences = [], []
+    for at in range(pairs):
+        pair = {}
+        for routed in (at % 2 == 0, at % 2 == 1):
+            pair[routed] = step(routed)
+            times[routed].append(pair[routed][0])
+        ratios.append(pair[False][0] / pair[True][0])
+        differences.append(abs(pair[False][1] - pair[True][1]) / abs(pair[False][1]))
+    return {
+        "network": name, "device": torch.cuda.get_device_name() if on_gpu else "cpu",
+        "pytorch_ms": round(statistics.median(times[False]), 2), "hipdnn_ms": round(statistics.median(times[True]), 2),
+        "ratio": round(statistics.median(ratios), 3), "first_pytorch_ms": round(first[0][0], 1),
+        "first_hipdnn_ms": round(first[1][0], 1), "largest_loss_difference": f"{max(differences):.1e}",
+    }  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("networks", nargs="*", help=f"some of {', '.join(NETWORKS)}; all by default")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--pairs", type=int, default=15)
+    parser.add_argument("--warm", type=int, default=8, help="steps of each before pairs are timed")
+    parser.add_argument("--csv", type=Path)
+    parser.add_argument("--machine", default="", help="what the table says of the machine")
+    parser.add_argument("--report", action="store_true", help="print who computes what")
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    rows = []
+    print(*COLUMNS, sep=", ")
+    for name in given.networks or NETWORKS:
+        rows.append(measure(name, given.device, given.pairs, given.warm))
+        print(*rows[-1].values(), sep=", ", flush=True)
+        if given.report:
+            print(hipdnn.torch.report())
+        hipdnn.torch.reset()
+    mean = math.exp(statistics.fmean(math.log(row["ratio"]) for row in rows))
+    print(f"geometric mean of the ratios: {mean:.3f}")
+    if given.csv:
+        what = [(f"{row['network']}: a training step, {row['pytorch_ms']} ms by PyTorch, {row['hipdnn_ms']} by hipDNN", row["ratio"], ">= 0.9") for row in rows]
+        what += [(f"{row['network']}: the first step, {row['first_pytorch_ms']} ms by PyTorch before, {row['first_hipdnn_ms']} by hipDNN", round(row["first_pytorch_ms"] / row["first_hipdnn_ms"], 2), ">= 0.5") for row in rows]
+        what.append(("geometric mean of the steps", round(mean, 3), ">= 1.1"))
+        with given.csv.open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(("date", "machine", "command", "what", "value", "unit", "goal"))
+            for line, value, goal in what:
+                writer.writerow((datetime.date.today(), given.machine, "benches/pytorch_networks.py", line, value, "ratio to PyTorch", goal))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+//! How long a call takes: on the host by its clock, on a GPU by events of the stream, which are read later.
+
+use std::time::{Duration, Instant};
+
+use hipdnn_plugin_sdk::gpu::{Event, Gpu};
+
+use super::table::{Choice, Entry};
+use crate::device::{Place, Stream};
+
+/// A call that is being timed.
+pub enum Clock {
+    Host(Instant),
+    Gpu(Events),
+}
+
+/// Events before and after a call on a GPU.
+pub struct Events {
+    gpu: Gpu,
+    stream: Stream,
+    from: Event,
+    to: Event,
+}
+
+/// A call whose events may still be to come.
+pub struct Pending {
+    events: Events,
+    by: Choice,
+}
+
+// SAFETY: events are names that any thread may use.
+unsafe impl Send for Events {}
+
+impl Clock {
+    /// Begins to time a call; none where the stream is captured, or its driver has no events.
+    pub fn start(place: Place, stream: Stream) -> Option<Self> {
+        if place == Place::Host {
+            return Some(Self::Host(Instant::now()));
+        }
+        let _entered = place.enter(stream).ok()?;
+        // SAFETY: the stream is PyTorch's current one, whose device was entered.
+        let gpu = unsafe { place.gpu(stream) }.ok()??;
+        let from = gpu.create_timed_event().ok()?;
+        let Ok(to) = gpu.create_timed_event() else {
+            // SAFETY: nothing uses the event.
+            unsafe { gpu.destroy_event(from) };
+            return None;
+        };
+        let events = Events { gpu, stream, from, to };
+        // SAFETY: event and stream are alive.
+        unsafe { gpu.record(from, stream.raw()) }.ok()?;
+        Some(Self::Gpu(events))
+    }
+
+    /// Ends to time a call, and notes its time now or later.
+    pub fn stop(self, entry: &Entry, by: Choice) {
+        match self {
+            Self::Host(start) => entry.took(by, start.elapsed()),
+            Self::Gpu(events) => {
+                // SAFETY: event and stream are alive.
+                if unsafe { events.gpu.record(events.to, events.stream.raw()) }.is_ok() {
+                    entry.pending.lock().push(Pending { events, by });
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        // SAFETY: the events are this object's own. The driver keeps them until the work before them is done.
+        unsafe {
+            self.gpu.destroy_event(self.from);
+            self.gpu.destroy_event(self.to);
+        }
+    }
+}
+
+/// Notes the times of calls that are done by now.
+pub fn read(entry: &Entry) {
+    let (done, pending): (Vec<_>, Vec<_>) =
+        std::mem::take(&mut *entry.pending.lock()).into_iter().partition(|of: &Pending| {
+            // SAFETY: the event is alive.
+            unsafe { of.events.gpu.has_happened(of.events.to) }
+        });
+    entry.pending.lock().extend(pending);
+    for of in done {
+        // SAFETY: both events are alive and have happened.
+        if let Ok(time) = unsafe { of.events.gpu.milliseconds(of.events.from, of.events.to) } {
+            entry.took(of.by, Duration::from_secs_f32(time.max(0.0) / 1000.0));
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! PyTorch's stable C interface, found in the libraries that the process has loaded.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::sync::OnceLock;
+
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+
+/// A tensor of PyTorch, counted.
+pub type RawTensor = *mut c_void;
+/// A list of PyTorch.
+pub type RawList = *mut c_void;
+/// A kernel as PyTorch calls it: the values on the stack, how many there are, and how many it leaves.
+pub type Kernel = unsafe extern "C-unwind" fn(*mut u64, u64, u64);
+
+/// Declares the table: each function with the library that has it.
+macro_rules! functions {
+    (
+        required { $($(#[$meta:meta])* fn $name:ident = $symbol:literal in $library:ident ($($type:ty),*) $(-> $result:ty)?;)* }
+        optional { $($(#[$ometa:meta])* fn $oname:ident = $osymbol:literal in $olibrary:ident ($($otype:ty),*) $(-> $oresult:ty)?;)* }
+    ) => {
+        /// The functions; those that newer or other builds alone have are optional.
+        pub struct Functions {
+            $($(#[$meta])* pub $name: unsafe extern "C-unwind" fn($($type),*) $(-> $result)?,)*
+            $($(#[$ometa])* pub $oname: Option<unsafe extern "C-unwind" fn($($otype),*) $(-> $oresult)?>,)*
+        }
+
+        impl Functions {
+            fn load() -> Result<Self, String> {
+                let libraries = Libraries::open()?;
+                let mut missing = Vec::new();
+                $(
+                    // SAFETY: PyTorch's headers declare the function with this type.
+                    let $name = unsafe { libraries.find::<unsafe extern "C-unwind" fn($($type),*) $(-> $result)?>(Of::$library, $symbol) };
+                    if $name.is_none() {
+                        missing.push($symbol);
+                    }
+                )*
+                let ($(Some($name),)*) = ($($name,)*) else {
+                    return Err(format!("this PyTorch lacks {}, expected 2.10 or later", missing.join(", ")));
+                };
+                $(
+                    // SAFETY: PyTorch's headers declare the function with this type.
+                    let $oname = unsafe { libraries.find(Of::$olibrary, $osymbol) };
+                )*
+                // PyTorch stays loaded for as long as the process.
+                std::mem::forget(libraries);
+                Ok(Self { $($name,)* $($oname,)* })
+            }
+        }
+    };
+}
+
+/// Which library has a function.
+#[derive(Clone, Copy, PartialEq)]
+enum Of {
+    Cpu,
+    Core,
+    Gpu,
+    Cxx,
+}
+
+struct Libraries(Vec<(Of, Library)>);
+
+impl Libraries {
+    fn open() -> Result<Self, String> {
+        let names = [
+            (Of::Cpu, "libtorch_cpu.so"),
+            (Of::Core, "libc10.so"),
+            (Of::Gpu, "libtorch_cuda.so"),
+            (Of::Gpu, "libtorch_hip.so"),
+            (Of::Cxx, "libstdc++.so.6"),
+        ];
+        let mut open = Vec::new();
+        for (of, name) in names {
+            // SAFETY: the loader hands out what `import torch` has loaded under this name; a PyTorch without GPUs lacks the other two.
+            match unsafe { Library::open(Some(name), RTLD_NOW | RTLD_LOCAL | libc::RTLD_NOLOAD) } {
+                Ok(library) => open.push((of, library)),
+                Err(_) if of == Of::Gpu => {}
+                Err(error) => return Err(format!("{name} is not loaded: {error}")),
+            }
+        }
+        Ok(Self(open))
+    }
+
+    /// The function of this name.
+    ///
+    /// # Safety
+    /// `T` is the function's type.
+    unsafe fn find<T: Copy>(&self, of: Of, symbol: &str) -> Option<T> {
+        let mut among = self.0.iter().filter(|(has, _)| *has == of);
+        // SAFETY: the type is the function's, as this function requires.
+        among.find_map(|(_, library)| unsafe { library.get::<T>(symbol) }.ok().map(|found| *found))
+    }
+}
+
+functions! {
+    required {
+        /// Begins to register kernels: namespace, dispatch key, file, line, result.
+        fn library = "aoti_torch_library_init_impl" in Cpu (*const c_char, *const c_char, *const c_char, u32, *mut *mut c_void) -> i32;
+        /// Registers a kernel: library, name, kernel, version of the interface.
+        fn register = "torch_library_impl" in Cpu (*mut c_void, *const c_char, Kernel, u64) -> i32;
+        /// Calls an operation: name, overload, stack, version of the interface.
+        fn call = "torch_call_dispatcher" in Cpu (*const c_char, *const c_char, *mut u64, u64) -> i32;
+        /// Raises an error of PyTorch's if the condition does not hold: condition, function, file, line, text.
+        fn check = "aoti_torch_check" in Cpu (bool, *const c_char, *const c_char, u32, *const c_char);
+        /// Excludes a dispatch key from this thread's calls, or no longer.
+        fn exclude = "_ZN3c104impl29tls_set_dispatch_key_excludedENS_11DispatchKeyEb" in Core (u16, bool);
+        fn includes = "_ZN3c104impl28tls_is_dispatch_key_includedENS_11DispatchKeyE" in Core (u16) -> bool;
+        fn excludes = "_ZN3c104impl28tls_is_dispatch_key_excludedENS_11DispatchKeyE" in Core (u16) -> bool;
+        fn is_defined = "aoti_torch_is_defined" in Cpu (RawTensor, *mut bool) -> i32;
+        fn rank = "aoti_torch_get_dim" in Cpu (RawTensor, *mut i64) -> i32;
+        fn sizes = "aoti_torch_get_sizes" in Cpu (RawTensor, *mut *const i64) -> i32;
+        fn strides = "aoti_torch_get_strides" in Cpu (RawTensor, *mut *const i64) -> i32;
+        fn dtype = "aoti_torch_get_dtype" in Cpu (RawTensor, *mut i32) -> i32;
+        fn layout = "aoti_torch_get_layout" in Cpu (RawTensor, *mut i32) -> i32;
+        fn strided = "aoti_torch_layout_strided" in Cpu () -> i32;
+        fn device_type = "aoti_torch_get_device_type" in Cpu (RawTensor, *mut i32) -> i32;
+        fn device_index = "aoti_torch_get_device_index" in Cpu (RawTensor, *mut i32) -> i32;
+        fn data = "aoti_torch_get_data_ptr" in Cpu (RawTensor, *mut *mut c_void) -> i32;
+        /// A new tensor: rank, sizes, strides, dtype, device, its index, result.
+        fn empty_strided = "aoti_torch_empty_strided" in Cpu (i64, *const i64, *const i64, i32, i32, i32, *mut RawTensor) -> i32;
+        /// An undefined tensor.
+        fn undefined = "aoti_torch_new_uninitialized_tensor" in Cpu (*mut RawTensor) -> i32;
+        fn delete_tensor = "aoti_torch_delete_tensor_object" in Cpu (RawTensor) -> i32;
+        fn list_size = "torch_list_size" in Cpu (RawList, *mut usize) -> i32;
+        fn list_item = "torch_list_get_item" in Cpu (RawList, usize, *mut u64) -> i32;
+        fn delete_list = "torch_delete_list" in Cpu (RawList) -> i32;
+        fn text = "torch_string_c_str" in Cpu (*mut c_void, *mut *const c_char) -> i32;
+        fn delete_text = "torch_delete_string" in Cpu (*mut c_void) -> i32;
+        /// C++'s `operator delete`, for what stands for an optional value.
+        fn delete = "_ZdlPv" in Cxx (*mut c_void);
+    }
+    optional {
+        /// Frees what stands for an optional value.
+        fn delete_value = "torch_delete_stable_ivalue" in Cpu (*mut u64) -> i32;
+        /// The text of the last error.
+        fn what = "torch_exception_get_what_without_backtrace" in Cpu () -> *const c_char;
+        /// The current stream of a device.
+        fn stream = "aoti_torch_get_current_cuda_stream" in Gpu (i32, *mut *mut c_void) -> i32;
+        /// PyTorch's global switches.
+        fn context = "_ZN2at13globalContextEv" in Cpu () -> *const c_void;
+        fn is_deterministic = "_ZNK2at7Context23deterministicAlgorithmsEv" in Cpu (*const c_void) -> bool;
+        fn is_cudnn_deterministic = "_ZNK2at7Context18deterministicCuDNNEv" in Cpu (*const c_void) -> bool;
+    }
+}
+
+static FUNCTIONS: OnceLock<Result<Functions, String>> = OnceLock::new();
+
+/// The functions of the PyTorch in this process, or in words why there are none.
+pub fn functions() -> Result<&'static Functions, String> {
+    FUNCTIONS.get_or_init(Functions::load).as_ref().map_err(Clone::clone)
+}
+
+impl Functions {
+    /// The text of the error that a function of the table has just answered.
+    pub fn error(&self) -> String {
+        let Some(what) = self.what else { return "PyTorch has logged the error".to_owned() };
+        // SAFETY: it answers this thread's text, which lives until the next error.
+        let text = unsafe { what() };
+        if text.is_null() {
+            return "PyTorch tells no error".to_owned();
+        }
+        // SAFETY: the text ends with a NUL.
+        unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+    }
+
+    /// Whether PyTorch was told that results must not vary.
+    pub fn must_not_vary(&self) -> bool {
+        self.context.zip(self.is_deterministic).is_none_or(|(context, is_set)| {
+            // SAFETY: the context lives as long as the process.
+            unsafe { is_set(context()) }
+        })
+    }
+}

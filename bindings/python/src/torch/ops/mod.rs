@@ -1,0 +1,124 @@
+//! PyTorch's operations that kernels are registered for: what their arguments are, and which graph a call becomes.
+
+mod activation;
+mod attention;
+mod convolution;
+mod normalization;
+mod product;
+
+use super::arguments::{Kind, TensorValue, Value};
+use super::kernels::{Op, enter};
+use super::recipe::Reason;
+
+/// Declares operations: name, arguments, number of results, whether it is a product, and what makes the recipe.
+macro_rules! operations {
+    ($($name:literal: [$($kind:ident),*] -> $answers:literal, $is_product:literal, $recipe:path;)*) => {
+        /// Every operation.
+        pub static OPERATIONS: &[Op] = &[$({
+            unsafe extern "C-unwind" fn kernel(stack: *mut u64, _: u64, _: u64) {
+                // SAFETY: PyTorch calls it with a value of each argument in the schema, and room for the results.
+                unsafe { enter(&OP, stack) };
+            }
+            static OP: Op = OP_OF;
+            const OP_OF: Op = Op {
+                name: $name,
+                kinds: &[$(Kind::$kind),*],
+                answers: $answers,
+                is_product: $is_product,
+                recipe: $recipe,
+                kernel,
+            };
+            OP_OF
+        }),*];
+    };
+}
+
+operations! {
+    c"aten::convolution": [Tensor, Tensor, OptionalTensor, Ints, Ints, Ints, Bool, Ints, Int]
+        -> 1, true, convolution::forward;
+    c"aten::convolution_backward":
+        [Tensor, Tensor, Tensor, OptionalInts, Ints, Ints, Ints, Bool, Ints, Int, Bools]
+        -> 3, true, convolution::backward;
+    c"aten::mm": [Tensor, Tensor] -> 1, true, product::mm;
+    c"aten::bmm": [Tensor, Tensor] -> 1, true, product::bmm;
+    c"aten::native_layer_norm": [Tensor, Ints, OptionalTensor, OptionalTensor, Float]
+        -> 3, false, normalization::layer_norm;
+    c"aten::native_layer_norm_backward":
+        [Tensor, Tensor, Ints, Tensor, Tensor, OptionalTensor, OptionalTensor, Bools]
+        -> 3, false, normalization::layer_norm_backward;
+    c"aten::native_batch_norm":
+        [Tensor, OptionalTensor, OptionalTensor, OptionalTensor, OptionalTensor, Bool, Momentum, Float]
+        -> 3, false, normalization::batch_norm;
+    c"aten::native_batch_norm_backward":
+        [Tensor, Tensor, OptionalTensor, OptionalTensor, OptionalTensor, OptionalTensor, OptionalTensor, Bool, Float, Bools]
+        -> 3, false, normalization::batch_norm_backward;
+    c"aten::gelu": [Tensor, Text] -> 1, false, activation::gelu;
+    c"aten::gelu_backward": [Tensor, Tensor, Text] -> 1, false, activation::gelu_backward;
+    c"aten::silu": [Tensor] -> 1, false, activation::silu;
+    c"aten::silu_": [Tensor] -> 1, false, activation::silu_in_place;
+    c"aten::silu_backward": [Tensor, Tensor] -> 1, false, activation::silu_backward;
+    c"aten::_scaled_dot_product_flash_attention_for_cpu":
+        [Tensor, Tensor, Tensor, Float, Bool, OptionalTensor, OptionalFloat]
+        -> 2, true, attention::forward;
+    c"aten::_scaled_dot_product_flash_attention_for_cpu_backward":
+        [Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Float, Bool, OptionalTensor, OptionalFloat]
+        -> 3, true, attention::backward;
+}
+
+/// The argument at a place, which has to be a tensor.
+fn tensor(values: &[Value], at: usize) -> Result<&TensorValue, Reason> {
+    match values.get(at) {
+        Some(Value::Tensor(of)) => Ok(of),
+        Some(Value::None) => Err("a tensor is left out".to_owned()),
+        _ => Err("an argument of another kind".to_owned()),
+    }
+}
+
+/// The argument at a place, where it is a tensor.
+fn optional(values: &[Value], at: usize) -> Option<&TensorValue> {
+    tensor(values, at).ok()
+}
+
+fn int(values: &[Value], at: usize) -> Result<i64, Reason> {
+    match values.get(at) {
+        Some(Value::Int(number)) => Ok(*number),
+        _ => Err("an argument of another kind".to_owned()),
+    }
+}
+
+fn float(values: &[Value], at: usize) -> Result<f64, Reason> {
+    match values.get(at) {
+        Some(Value::Float(number)) => Ok(*number),
+        _ => Err("an argument of another kind".to_owned()),
+    }
+}
+
+fn ints(values: &[Value], at: usize) -> Result<&[i64], Reason> {
+    match values.get(at) {
+        Some(Value::Ints(numbers)) => Ok(numbers),
+        _ => Err("an argument of another kind".to_owned()),
+    }
+}
+
+fn text(values: &[Value], at: usize) -> Result<&str, Reason> {
+    match values.get(at) {
+        Some(Value::Text(text)) => Ok(text),
+        _ => Err("an argument of another kind".to_owned()),
+    }
+}
+
+/// Leaves a call to PyTorch unless something holds.
+fn require(holds: bool, reason: &str) -> Result<(), Reason> {
+    if holds { Ok(()) } else { Err(reason.to_owned()) }
+}
+
+/// Leaves a call to PyTorch unless tensors have the type of the first.
+fn same_type(tensors: &[&TensorValue]) -> Result<(), Reason> {
+    let Some(first) = tensors.first() else { return Ok(()) };
+    require(tensors.iter().all(|of| of.dtype == first.dtype), "tensors of several types")
+}
+
+/// How many elements there are; more than any tensor has where that is too many to count.
+fn product(dims: &[i64]) -> i64 {
+    dims.iter().fold(1, |product: i64, size| product.saturating_mul(*size))
+}

@@ -1,0 +1,268 @@
+//! Layer and batch normalization, and their gradients.
+
+use hipdnn::graph::NormFwdPhase;
+use hipdnn::graph::operation::{
+    Batchnorm, BatchnormBackward, BatchnormInferenceVariance, Layernorm, LayernormBackward,
+};
+
+use super::super::arguments::{CPU, TensorValue, Value};
+use super::super::recipe::{Answer, Made, Reason, Recipe, Target, channels_last, lies_as, packed};
+use super::{float, int, ints, optional, product, require, same_type, tensor};
+
+/// Rows and the elements of each.
+struct Rows {
+    count: i64,
+    size: i64,
+    /// The shape of statistics.
+    statistics: Vec<i64>,
+}
+
+impl Rows {
+    fn read(x: &TensorValue, shape: &[i64]) -> Result<Self, Reason> {
+        let outer = x.dims.len().checked_sub(shape.len()).ok_or("shapes that do not fit")?;
+        let (outer, inner) = x.dims.split_at_checked(outer).ok_or("shapes that do not fit")?;
+        require(inner == shape && !shape.is_empty(), "shapes that do not fit")?;
+        require(x.is_packed(), "a tensor with gaps")?;
+        let mut statistics = outer.to_vec();
+        statistics.resize(x.dims.len(), 1);
+        let (count, size) = (product(outer), product(inner));
+        require(size > 1, "rows of one element")?;
+        Ok(Self { count, size, statistics })
+    }
+
+    /// A factor for each element of a row.
+    fn factor(&self, recipe: &mut Recipe, of: &TensorValue) -> Result<i64, Reason> {
+        require(of.is_packed() && of.count() == self.size, "factors with gaps")?;
+        recipe.input_as(of, &[1, self.size], &[self.size, 1])
+    }
+
+    fn of_statistics(&self, dtype: i32) -> Made {
+        let dtype = Recipe::statistics(dtype);
+        Made { dtype, dims: self.statistics.clone(), strides: packed(&self.statistics) }
+    }
+}
+
+/// Leaves factors of types that PyTorch gives other statistics to PyTorch.
+fn check_factors(x: &TensorValue, factors: &[&TensorValue]) -> Result<(), Reason> {
+    let expected = Recipe::statistics(x.dtype);
+    require(factors.iter().all(|of| of.dtype == expected), "factors of another type")
+}
+
+pub fn layer_norm(values: &[Value]) -> Result<Recipe, Reason> {
+    let (x, scale, bias) = (tensor(values, 0)?, tensor(values, 2)?, tensor(values, 3)?);
+    let rows = Rows::read(x, ints(values, 1)?)?;
+    check_factors(x, &[scale, bias])?;
+    require(scale.dims == bias.dims && scale.dims == ints(values, 1)?, "shapes that do not fit")?;
+    let mut recipe = Recipe::new("layer_norm", x)?;
+    let dims = [rows.count, rows.size];
+    let of_x = recipe.input_as(x, &dims, &packed(&dims))?;
+    let (of_scale, of_bias) = (rows.factor(&mut recipe, scale)?, rows.factor(&mut recipe, bias)?);
+    let epsilon = recipe.number(float(values, 4)?, 2);
+    let made = Made { dtype: x.dtype, dims: x.dims.clone(), strides: packed(&x.dims) };
+    let y = recipe.output_as(made, &dims, &packed(&dims))?;
+    let one = [rows.count, 1];
+    let mean = recipe.output_as(rows.of_statistics(x.dtype), &one, &[1, 1])?;
+    let inv = recipe.output_as(rows.of_statistics(x.dtype), &one, &[1, 1])?;
+    let node = Layernorm {
+        x: of_x,
+        scale: of_scale,
+        bias: of_bias,
+        epsilon,
+        y,
+        mean: Some(mean),
+        inv_variance: Some(inv),
+        forward_phase: NormFwdPhase::Training,
+        normalized_dim_count: 1,
+    };
+    recipe.node("layer_norm", node);
+    Ok(recipe)
+}
+
+pub fn layer_norm_backward(values: &[Value]) -> Result<Recipe, Reason> {
+    let (dy, x, scale) = (tensor(values, 0)?, tensor(values, 1)?, tensor(values, 5)?);
+    let (mean, inv) = (tensor(values, 3)?, tensor(values, 4)?);
+    let rows = Rows::read(x, ints(values, 2)?)?;
+    same_type(&[dy, x])?;
+    check_factors(x, &[scale, mean, inv])?;
+    require(dy.dims == x.dims && dy.is_packed(), "a tensor with gaps")?;
+    require(mean.count() == rows.count && inv.count() == rows.count, "shapes that do not fit")?;
+    require(mean.is_packed() && inv.is_packed() && scale.dims == ints(values, 2)?, "shapes that do not fit")?;
+    require(ints(values, 7)? == [1, 1, 1] && optional(values, 6).is_some(), "some of the gradients")?;
+    let mut recipe = Recipe::new("layer_norm_backward", x)?;
+    let dims = [rows.count, rows.size];
+    let steps = packed(&dims);
+    let (of_dy, of_x) = (recipe.input_as(dy, &dims, &steps)?, recipe.input_as(x, &dims, &steps)?);
+    let of_scale = rows.factor(&mut recipe, scale)?;
+    let one = [rows.count, 1];
+    let (of_mean, of_inv) = (recipe.input_as(mean, &one, &[1, 1])?, recipe.input_as(inv, &one, &[1, 1])?);
+    let made = Made { dtype: x.dtype, dims: x.dims.clone(), strides: packed(&x.dims) };
+    let dx = recipe.output_as(made, &dims, &steps)?;
+    let mut factor = || {
+        let made = Made { dtype: scale.dtype, dims: scale.dims.clone(), strides: packed(&scale.dims) };
+        recipe.output_as(made, &[1, rows.size], &[rows.size, 1])
+    };
+    let (dscale, dbias) = (factor()?, factor()?);
+    let node = LayernormBackward {
+        dy: of_dy,
+        x: of_x,
+        scale: of_scale,
+        mean: Some(of_mean),
+        inv_variance: Some(of_inv),
+        epsilon: None,
+        dx,
+        dscale,
+        dbias,
+        normalized_dim_count: 1,
+    };
+    recipe.node("layer_norm_backward", node);
+    Ok(recipe)
+}
+
+/// An image with channels, as batch normalization sees it.
+struct Image {
+    dims: Vec<i64>,
+    strides: Vec<i64>,
+    channels: i64,
+}
+
+impl Image {
+    fn read(x: &TensorValue) -> Result<Self, Reason> {
+        let channels = *x.dims.get(1).ok_or("another rank")?;
+        require(x.dims.len() <= 5, "another rank")?;
+        let last = x.suggests_channels_last();
+        let made = if last { channels_last(&x.dims) } else { packed(&x.dims) };
+        require(lies_as(&x.dims, &x.strides, &made), "a tensor with gaps")?;
+        let (mut dims, mut strides) = (x.dims.clone(), made);
+        while dims.len() < 4 {
+            dims.push(1);
+            strides.push(1);
+        }
+        require(x.count() > channels, "one element for each channel")?;
+        Ok(Self { dims, strides, channels })
+    }
+
+    /// A number for each channel.
+    fn channel(&self) -> (Vec<i64>, Vec<i64>) {
+        let (mut dims, mut strides) = (vec![1; self.dims.len()], vec![1; self.dims.len()]);
+        if let (Some(dim), Some(stride)) = (dims.get_mut(1), strides.first_mut()) {
+            (*dim, *stride) = (self.channels, self.channels);
+        }
+        (dims, strides)
+    }
+
+    fn factor(&self, recipe: &mut Recipe, of: &TensorValue) -> Result<i64, Reason> {
+        require(of.dims == [self.channels] && of.is_packed(), "factors with gaps")?;
+        let (dims, strides) = self.channel();
+        recipe.input_as(of, &dims, &strides)
+    }
+
+    fn made(&self, x: &TensorValue) -> Made {
+        let strides = self.strides.iter().take(x.dims.len()).copied().collect();
+        Made { dtype: x.dtype, dims: x.dims.clone(), strides }
+    }
+
+    fn statistic(&self, recipe: &mut Recipe, dtype: i32) -> Result<i64, Reason> {
+        let (dims, strides) = self.channel();
+        let made = Made { dtype, dims: vec![self.channels], strides: vec![1] };
+        recipe.output_as(made, &dims, &strides)
+    }
+}
+
+pub fn batch_norm(values: &[Value]) -> Result<Recipe, Reason> {
+    let (x, scale, bias) = (tensor(values, 0)?, tensor(values, 1)?, tensor(values, 2)?);
+    let image = Image::read(x)?;
+    check_factors(x, &[scale, bias])?;
+    let running = (optional(values, 3), optional(values, 4));
+    let is_training = int(values, 5)? != 0;
+    let mut recipe = Recipe::new("batch_norm", x)?;
+    let of_x = recipe.input_as(x, &image.dims, &image.strides)?;
+    let (of_scale, of_bias) = (image.factor(&mut recipe, scale)?, image.factor(&mut recipe, bias)?);
+    let epsilon = recipe.number(float(values, 7)?, image.dims.len());
+    let y = recipe.output_as(image.made(x), &image.dims, &image.strides)?;
+    if !is_training {
+        let (Some(mean), Some(variance)) = running else { return Err("no statistics".to_owned()) };
+        check_factors(x, &[mean, variance])?;
+        let (mean, variance) = (image.factor(&mut recipe, mean)?, image.factor(&mut recipe, variance)?);
+        let node = BatchnormInferenceVariance {
+            x: of_x,
+            mean,
+            variance,
+            scale: of_scale,
+            bias: of_bias,
+            y,
+            epsilon,
+        };
+        recipe.node("batch_norm", node);
+        for at in 1..3 {
+            recipe.answers.push(Answer::Made(at));
+            recipe.made.push(Made { dtype: scale.dtype, dims: vec![0], strides: vec![1] });
+        }
+        return Ok(recipe);
+    }
+    let mut node = Batchnorm::new(of_x, of_scale, of_bias, epsilon, y);
+    node.mean = Some(image.statistic(&mut recipe, scale.dtype)?);
+    node.inv_variance = Some(image.statistic(&mut recipe, scale.dtype)?);
+    match running {
+        (None, None) => {}
+        (Some(mean), Some(variance)) => {
+            check_factors(x, &[mean, variance])?;
+            require(x.device.0 == CPU, "running statistics on a GPU")?;
+            require(mean.dims == [image.channels] && mean.dims == variance.dims, "shapes that do not fit")?;
+            require(mean.is_packed() && variance.is_packed(), "statistics with gaps")?;
+            node.prev_running_mean = Some(image.factor(&mut recipe, mean)?);
+            node.prev_running_variance = Some(image.factor(&mut recipe, variance)?);
+            // The batch's own: the running ones move towards them by the call's momentum.
+            node.momentum = Some(recipe.number(1.0, image.dims.len()));
+            let (dims, strides) = image.channel();
+            let mut moved = |to: &TensorValue| {
+                let target = Target::Moved { count: image.channels as usize, dtype: to.dtype, to: to.at };
+                recipe.aside(to.dtype, &dims, &strides, target)
+            };
+            node.next_running_mean = Some(moved(mean)?);
+            node.next_running_variance = Some(moved(variance)?);
+        }
+        _ => return Err("half of the statistics".to_owned()),
+    }
+    recipe.node("batch_norm", node);
+    Ok(recipe)
+}
+
+pub fn batch_norm_backward(values: &[Value]) -> Result<Recipe, Reason> {
+    let (dy, x, scale) = (tensor(values, 0)?, tensor(values, 1)?, tensor(values, 2)?);
+    require(int(values, 7)? != 0, "gradients beside given statistics")?;
+    let (mean, inv) = (tensor(values, 5)?, tensor(values, 6)?);
+    require(ints(values, 9)? == [1, 1, 1], "some of the gradients")?;
+    let image = Image::read(x)?;
+    same_type(&[dy, x])?;
+    check_factors(x, &[scale, mean, inv])?;
+    require(
+        dy.dims == x.dims && image.made(x).strides == image_strides(dy)?,
+        "tensors that lie in two ways",
+    )?;
+    let mut recipe = Recipe::new("batch_norm_backward", x)?;
+    let of_dy = recipe.input_as(dy, &image.dims, &image.strides)?;
+    let of_x = recipe.input_as(x, &image.dims, &image.strides)?;
+    let of_scale = image.factor(&mut recipe, scale)?;
+    let (of_mean, of_inv) = (image.factor(&mut recipe, mean)?, image.factor(&mut recipe, inv)?);
+    let dx = recipe.output_as(image.made(x), &image.dims, &image.strides)?;
+    let dscale = image.statistic(&mut recipe, scale.dtype)?;
+    let dbias = image.statistic(&mut recipe, scale.dtype)?;
+    let node = BatchnormBackward {
+        dy: of_dy,
+        x: of_x,
+        scale: of_scale,
+        dx,
+        dscale,
+        dbias,
+        mean: Some(of_mean),
+        inv_variance: Some(of_inv),
+        peer_stats: Vec::new(),
+    };
+    recipe.node("batch_norm_backward", node);
+    Ok(recipe)
+}
+
+/// The strides of an image, of PyTorch's rank.
+fn image_strides(of: &TensorValue) -> Result<Vec<i64>, Reason> {
+    Ok(Image::read(of)?.made(of).strides)
+}

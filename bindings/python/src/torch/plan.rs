@@ -1,0 +1,358 @@
+//! Plans of calls, and their execution with PyTorch's tensors.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+use std::{fmt, ptr};
+
+use hipdnn::{Engine, EngineConfig, ExecutionPlan, Handle, KnobSetting, KnobValue, VariantPack};
+
+use super::arguments::{Argument, CPU, dtype};
+use super::functions::{Functions, RawTensor};
+use super::recipe::{Answer, Made, Reason, Recipe, Target, size_of};
+use super::workspace::Workspace;
+use crate::device::{Place, Stream};
+use crate::forks::Lock;
+use crate::session::Session;
+
+/// A plan for calls that are alike.
+pub struct CallPlan {
+    plan: ExecutionPlan,
+    session: Arc<Session>,
+    place: Place,
+    device: (i32, i32),
+    inputs: Vec<(i64, usize)>,
+    outputs: Vec<(i64, Target)>,
+    made: Vec<Made>,
+    answers: Vec<Answer>,
+    workspace: usize,
+    /// What the workspace has besides the engine's: memory that the graph writes and PyTorch does not get.
+    aside: usize,
+    pub engine: String,
+    /// What was bound last.
+    bound: Lock<Option<Bound>>,
+}
+
+struct Bound {
+    addresses: Vec<(i64, *mut c_void)>,
+    workspace: *mut c_void,
+    pack: VariantPack,
+}
+
+// SAFETY: the addresses are compared, and used only through the pack of an execution whose tensors are there.
+unsafe impl Send for Bound {}
+
+/// Why a call was not computed: PyTorch computes it.
+#[derive(Debug)]
+pub struct NotComputed(pub String);
+
+impl fmt::Display for NotComputed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Parts of a workspace begin at multiples of this.
+const PART: usize = 256;
+
+/// Names of engines that compute one element by one thread, which takes longer than PyTorch for products and convolutions.
+const GENERATED: [&str; 2] = ["NVRTC_", "HIPRTC_"];
+
+impl CallPlan {
+    /// Plans a recipe, with what PyTorch's switches ask for.
+    pub fn new(session: &Arc<Session>, recipe: Recipe, switches: Switches) -> Result<Self, Reason> {
+        let device = recipe.device();
+        let place = match device.0 {
+            CPU => Place::Host,
+            _ => switches.gpu(device.1),
+        };
+        let mut engine_name = String::new();
+        let planned = session.plan(place, |handle| {
+            let graph = recipe.graph.build(handle)?;
+            let engines = handle.engines()?;
+            let is_slow = |name: &str| switches.is_product && GENERATED.iter().any(|of| name.starts_with(of));
+            let offered = graph.offer()?;
+            let found = offered.engines.iter().find_map(|id| {
+                let engine = engines.iter().find(|engine| engine.id == *id)?;
+                let of_host = engine.plugin == "CPU" || engine.name.starts_with("CPU_");
+                let fits = of_host == (place == Place::Host) && !is_slow(&engine.name);
+                (fits && engine.name != "CPU_REFERENCE_ENGINE").then_some(engine)
+            });
+            let Some(found) = found else { return Ok(Err(offered.reasons)) };
+            engine_name.clone_from(&found.name);
+            let engine = Engine::new(&graph, found.id)?;
+            let settings = switches.settings(&engine)?;
+            let plan = ExecutionPlan::new(&EngineConfig::new(&engine, &settings)?)?;
+            let workspace = plan.workspace_size()?;
+            Ok(Ok((plan, workspace)))
+        });
+        let (plan, workspace) = match planned {
+            Ok(Ok(planned)) => planned,
+            Ok(Err(reasons)) if reasons.is_empty() => return Err("no engine computes it faster".to_owned()),
+            Ok(Err(reasons)) => return Err(reasons),
+            Err(error) => return Err(error.to_string()),
+        };
+        let aside = recipe.outputs.iter().map(|(_, target)| target.aside()).sum();
+        let Recipe { inputs, outputs, made, answers, .. } = recipe;
+        let session = Arc::clone(session);
+        let (engine, bound) = (engine_name, Lock::default());
+        Ok(Self {
+            plan,
+            session,
+            place,
+            device,
+            inputs,
+            outputs,
+            made,
+            answers,
+            workspace,
+            aside,
+            engine,
+            bound,
+        })
+    }
+
+    /// What it does, as JSON, where its plugin tells.
+    pub fn description(&self) -> Option<String> {
+        self.plan.description().ok()
+    }
+
+    /// Computes a call, and puts the answers in the place of its arguments. The arguments stay the caller's to free.
+    ///
+    /// # Safety
+    /// The tensors are alive, and like those that the plan was made for.
+    pub unsafe fn run(
+        &self,
+        f: &Functions,
+        tensors: &[Argument],
+        momentum: f64,
+    ) -> Result<Vec<u64>, NotComputed> {
+        let made = self.make(f)?;
+        let stream = self.stream(f)?;
+        let mut workspace = Workspace::new(f, self.workspace + self.aside, self.device)
+            .ok_or_else(|| NotComputed("no memory for a workspace".to_owned()))?;
+        let addresses = self.addresses(tensors, &made, workspace.address())?;
+        // SAFETY: the tensors are alive and have the plan's layouts, and the workspace has the plan's size.
+        unsafe { self.execute(&addresses, workspace.address(), stream) }?;
+        let written = addresses.iter().skip(self.inputs.len());
+        for ((_, target), (_, from)) in self.outputs.iter().zip(written) {
+            if let Target::Moved { count, dtype, to } = target
+                && let Some(to) = tensors.get(*to)
+            {
+                // SAFETY: the plan has just written so many elements, and was made for a tensor of as many of the same type.
+                unsafe { advance(*from, to.data, *count, *dtype, momentum) };
+            }
+        }
+        workspace.done();
+        self.answer(f, made, tensors)
+    }
+
+    /// The new tensors.
+    fn make<'a>(&self, f: &'a Functions) -> Result<Vec<Owned<'a>>, NotComputed> {
+        self.made.iter().map(|made| Owned::new(f, made, self.device)).collect()
+    }
+
+    fn stream(&self, f: &Functions) -> Result<Stream, NotComputed> {
+        if self.place == Place::Host {
+            return Ok(Stream::default());
+        }
+        let mut stream = ptr::null_mut();
+        let current = f.stream.ok_or_else(|| NotComputed("PyTorch tells no stream".to_owned()))?;
+        // SAFETY: the output is valid.
+        if unsafe { current(self.device.1, &raw mut stream) } != 0 {
+            return Err(NotComputed(f.error()));
+        }
+        Ok(Stream::new(stream.addr()))
+    }
+
+    /// Where each tensor of the graph lies.
+    fn addresses(
+        &self,
+        tensors: &[Argument],
+        made: &[Owned],
+        workspace: *mut c_void,
+    ) -> Result<Vec<(i64, *mut c_void)>, NotComputed> {
+        let absent = || NotComputed("a tensor is missing".to_owned());
+        let mut addresses = Vec::with_capacity(self.inputs.len() + self.outputs.len());
+        for (uid, at) in &self.inputs {
+            addresses.push((*uid, tensors.get(*at).ok_or_else(absent)?.data));
+        }
+        let mut offset = self.workspace.next_multiple_of(PART);
+        for (uid, target) in &self.outputs {
+            let address = match target {
+                Target::Made(at) => made.get(*at).ok_or_else(absent)?.data,
+                Target::Given(at) => tensors.get(*at).ok_or_else(absent)?.data,
+                Target::Moved { .. } => workspace.wrapping_byte_add(offset),
+            };
+            offset += target.aside();
+            addresses.push((*uid, address));
+        }
+        Ok(addresses)
+    }
+
+    /// # Safety
+    /// The memory is that of the plan's tensors, and of a workspace.
+    unsafe fn execute(
+        &self,
+        addresses: &[(i64, *mut c_void)],
+        workspace: *mut c_void,
+        stream: Stream,
+    ) -> Result<(), NotComputed> {
+        let failed = |error: hipdnn::Error| NotComputed(error.to_string());
+        let _entered = self.place.enter(stream).map_err(|error| NotComputed(error.to_string()))?;
+        let before = self.bound.lock().take();
+        let bound = match before {
+            Some(bound) if bound.addresses == addresses && bound.workspace == workspace => bound,
+            _ => {
+                let pack = VariantPack::new(&self.session.backend, addresses, workspace).map_err(failed)?;
+                Bound { addresses: addresses.to_vec(), workspace, pack }
+            }
+        };
+        // SAFETY: the stream is PyTorch's current one, the memory the plan's, as this function requires; PyTorch tells of captures itself.
+        let done = unsafe {
+            let is_captured = stream.is_captured(self.place);
+            let execute = |handle: &Handle| self.plan.execute(handle, &bound.pack);
+            self.session.execute(self.place, stream, is_captured, execute)
+        };
+        *self.bound.lock() = Some(bound);
+        done.map_err(failed)
+    }
+
+    fn answer(&self, f: &Functions, made: Vec<Owned>, tensors: &[Argument]) -> Result<Vec<u64>, NotComputed> {
+        let mut made: Vec<Option<Owned>> = made.into_iter().map(Some).collect();
+        let mut answers = Vec::with_capacity(self.answers.len());
+        for answer in &self.answers {
+            answers.push(match answer {
+                Answer::Made(at) => made.get_mut(*at).and_then(Option::take).map_or(0, Owned::give),
+                Answer::Nothing => Owned::undefined(f)?.give(),
+                Answer::Same => tensors.first().map_or(0, |of| of.handle.expose_provenance() as u64),
+            });
+        }
+        Ok(answers)
+    }
+
+    /// Whether a call's first tensor is its answer.
+    pub fn is_in_place(&self) -> bool {
+        self.answers.contains(&Answer::Same)
+    }
+}
+
+impl Target {
+    /// What it takes of the workspace.
+    fn aside(self) -> usize {
+        match self {
+            Self::Made(_) | Self::Given(_) => 0,
+            Self::Moved { count, dtype, .. } => (count * size_of(dtype) + PART).next_multiple_of(PART),
+        }
+    }
+}
+
+/// Moves numbers towards others by a share of the way, as running statistics move.
+///
+/// # Safety
+/// Both have so many numbers of the type.
+unsafe fn advance(from: *const c_void, to: *mut c_void, count: usize, dtype: i32, momentum: f64) {
+    if dtype == dtype::DOUBLE {
+        // SAFETY: both have so many numbers of this type, as this function requires.
+        let (from, to) = unsafe {
+            (
+                std::slice::from_raw_parts(from.cast::<f64>(), count),
+                std::slice::from_raw_parts_mut(to.cast(), count),
+            )
+        };
+        to.iter_mut()
+            .zip(from)
+            .for_each(|(to, from): (&mut f64, _)| *to = momentum * from + (1.0 - momentum) * *to);
+        return;
+    }
+    // SAFETY: both have so many numbers of this type, as this function requires.
+    let (from, to) = unsafe {
+        (
+            std::slice::from_raw_parts(from.cast::<f32>(), count),
+            std::slice::from_raw_parts_mut(to.cast(), count),
+        )
+    };
+    let (new, old) = (momentum as f32, (1.0 - momentum) as f32);
+    to.iter_mut().zip(from).for_each(|(to, from): (&mut f32, _)| *to = new * from + old * *to);
+}
+
+/// What a plan depends on besides the call.
+#[derive(Clone, Copy)]
+pub struct Switches {
+    /// Whether it is a product or convolution.
+    pub is_product: bool,
+    pub is_exact: bool,
+    pub is_rocm: bool,
+}
+
+impl Switches {
+    fn gpu(self, index: i32) -> Place {
+        if self.is_rocm { Place::Rocm(index) } else { Place::Cuda(index) }
+    }
+
+    fn settings(self, engine: &Engine) -> hipdnn::Result<Vec<KnobSetting>> {
+        if !self.is_exact {
+            return Ok(Vec::new());
+        }
+        let known = engine.knobs()?.into_iter().filter(|knob| knob.id == "cudnn.deterministic");
+        Ok(known.map(|knob| KnobSetting { id: knob.id, value: KnobValue::Int(1) }).collect())
+    }
+}
+
+/// A new tensor, until PyTorch gets it.
+struct Owned<'a> {
+    f: &'a Functions,
+    handle: RawTensor,
+    data: *mut c_void,
+}
+
+impl<'a> Owned<'a> {
+    fn new(f: &'a Functions, made: &Made, device: (i32, i32)) -> Result<Self, NotComputed> {
+        let (rank, dims, strides) = (made.dims.len() as i64, made.dims.as_ptr(), made.strides.as_ptr());
+        let (mut handle, mut data) = (ptr::null_mut(), ptr::null_mut());
+        // SAFETY: there are as many sizes and strides as dimensions, and the output is valid.
+        let status = unsafe {
+            (f.empty_strided)(rank, dims, strides, made.dtype, device.0, device.1, &raw mut handle)
+        };
+        if status != 0 {
+            return Err(NotComputed(f.error()));
+        }
+        let mut made = Self { f, handle, data };
+        // SAFETY: the tensor was just made, and the output is valid.
+        if unsafe { (f.data)(handle, &raw mut data) } != 0 {
+            return Err(NotComputed(f.error()));
+        }
+        made.data = data;
+        Ok(made)
+    }
+
+    fn undefined(f: &'a Functions) -> Result<Self, NotComputed> {
+        let mut handle = ptr::null_mut();
+        // SAFETY: the output is valid.
+        if unsafe { (f.undefined)(&raw mut handle) } != 0 {
+            return Err(NotComputed(f.error()));
+        }
+        Ok(Self { f, handle, data: ptr::null_mut() })
+    }
+
+    /// The tensor as a value of the stack, which owns it from now on.
+    fn give(self) -> u64 {
+        let handle = self.handle;
+        std::mem::forget(self);
+        handle.expose_provenance() as u64
+    }
+}
+
+impl Drop for Owned<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the tensor is this object's own. Nothing can be done about a failure.
+        unsafe { (self.f.delete_tensor)(self.handle) };
+    }
+}
+
+/// Memory of PyTorch's, as bytes of a type that it has.
+pub fn memory(f: &Functions, bytes: usize, device: (i32, i32)) -> Option<(RawTensor, *mut c_void)> {
+    let made = Made { dtype: dtype::DOUBLE, dims: vec![bytes.div_ceil(8).max(1) as i64], strides: vec![1] };
+    let owned = Owned::new(f, &made, device).ok()?;
+    let data = owned.data;
+    Some((std::ptr::with_exposed_provenance_mut(owned.give() as usize), data))
+}

@@ -1,0 +1,236 @@
+//! What a call is to become: a graph, where its tensors come from, and what PyTorch gets back.
+
+use hipdnn::GraphBuilder;
+use hipdnn::graph::{DataType, Operation, Tensor, TensorValue as Number};
+
+use super::arguments::{CPU, TensorValue, dtype};
+
+/// Why a call stays PyTorch's.
+pub type Reason = String;
+
+/// A new tensor of PyTorch's.
+#[derive(Debug)]
+pub struct Made {
+    pub dtype: i32,
+    pub dims: Vec<i64>,
+    pub strides: Vec<i64>,
+}
+
+/// What the graph writes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Target {
+    /// The new tensor at a place.
+    Made(usize),
+    /// Memory between. The tensor of the call at a place moves towards its elements by the call's momentum.
+    Moved { count: usize, dtype: i32, to: usize },
+    /// The tensor of the call at a place.
+    Given(usize),
+}
+
+/// What PyTorch gets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Answer {
+    Made(usize),
+    /// An undefined tensor.
+    Nothing,
+    /// The tensor that came with the call, as its first argument.
+    Same,
+}
+
+/// What a call is to become.
+pub struct Recipe {
+    pub graph: GraphBuilder,
+    /// Tensors of the graph that are read, with the place of the call's tensor.
+    pub inputs: Vec<(i64, usize)>,
+    pub outputs: Vec<(i64, Target)>,
+    pub made: Vec<Made>,
+    pub answers: Vec<Answer>,
+    is_double: bool,
+    device: (i32, i32),
+}
+
+/// The type of a graph's tensors.
+pub fn data_type(dtype: i32) -> Result<DataType, Reason> {
+    Ok(match dtype {
+        dtype::FLOAT => DataType::Float,
+        dtype::DOUBLE => DataType::Double,
+        dtype::HALF => DataType::Half,
+        dtype::BFLOAT16 => DataType::Bfloat16,
+        _ => return Err("a type that no engine computes in".to_owned()),
+    })
+}
+
+/// The bytes of an element.
+pub fn size_of(dtype: i32) -> usize {
+    match dtype {
+        dtype::FLOAT => 4,
+        dtype::DOUBLE | dtype::INT64 => 8,
+        _ => 2,
+    }
+}
+
+impl Recipe {
+    /// A recipe whose graph is like a tensor of the call.
+    pub fn new(name: &str, like: &TensorValue) -> Result<Self, Reason> {
+        let kind = data_type(like.dtype)?;
+        let is_double = kind == DataType::Double;
+        let inner = if is_double { DataType::Double } else { DataType::Float };
+        Ok(Self {
+            graph: GraphBuilder::new(name, kind).compute_type(inner).intermediate_type(inner),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            made: Vec::new(),
+            answers: Vec::new(),
+            is_double,
+            device: like.device,
+        })
+    }
+
+    pub fn device(&self) -> (i32, i32) {
+        self.device
+    }
+
+    /// A tensor of the call, as it is.
+    pub fn input(&mut self, of: &TensorValue) -> Result<i64, Reason> {
+        self.input_as(of, &of.dims, &of.strides)
+    }
+
+    /// A tensor of the call, seen with another shape.
+    pub fn input_as(&mut self, of: &TensorValue, dims: &[i64], strides: &[i64]) -> Result<i64, Reason> {
+        if of.dims.contains(&0) {
+            return Err("a tensor without elements".to_owned());
+        }
+        if dims.iter().zip(strides).any(|(size, stride)| *size > 1 && *stride < 1) {
+            return Err("a tensor whose elements overlap".to_owned());
+        }
+        let tensor = Tensor::new(0, data_type(of.dtype)?, dims, strides);
+        let uid = self.add(tensor, of.is_aligned, of.dtype)?;
+        self.inputs.push((uid, of.at));
+        Ok(uid)
+    }
+
+    fn add(&mut self, tensor: Tensor, is_aligned: bool, dtype: i32) -> Result<i64, Reason> {
+        if !is_aligned && self.device.0 != CPU {
+            return Err("a tensor that does not begin at a multiple of 16 bytes".to_owned());
+        }
+        let alignment = if is_aligned { Tensor::DEFAULT_ALIGNMENT } else { size_of(dtype) as i64 };
+        Ok(self.graph.add(Tensor { alignment, ..tensor }))
+    }
+
+    /// A new tensor that the graph writes, seen with another shape than it is made with. It becomes the next answer.
+    pub fn output_as(&mut self, made: Made, dims: &[i64], strides: &[i64]) -> Result<i64, Reason> {
+        let uid = self.graph.add(Tensor::new(0, data_type(made.dtype)?, dims, strides));
+        self.outputs.push((uid, Target::Made(self.made.len())));
+        self.answers.push(Answer::Made(self.made.len()));
+        self.made.push(made);
+        Ok(uid)
+    }
+
+    /// A new tensor that the graph writes as it is made. It becomes the next answer.
+    pub fn output(&mut self, dtype: i32, dims: &[i64], strides: &[i64]) -> Result<i64, Reason> {
+        let made = Made { dtype, dims: dims.to_vec(), strides: strides.to_vec() };
+        self.output_as(made, dims, strides)
+    }
+
+    /// A tensor that the graph writes and something else than PyTorch gets.
+    pub fn aside(
+        &mut self,
+        dtype: i32,
+        dims: &[i64],
+        strides: &[i64],
+        target: Target,
+    ) -> Result<i64, Reason> {
+        let uid = self.graph.add(Tensor::new(0, data_type(dtype)?, dims, strides));
+        self.outputs.push((uid, target));
+        Ok(uid)
+    }
+
+    /// A tensor between nodes.
+    pub fn between(&mut self, dims: &[i64], strides: &[i64]) -> i64 {
+        let kind = if self.is_double { DataType::Double } else { DataType::Float };
+        self.graph.add(Tensor { is_virtual: true, ..Tensor::new(0, kind, dims, strides) })
+    }
+
+    /// A number that is rounded as the graph computes.
+    pub fn number(&mut self, value: f64, rank: usize) -> i64 {
+        if !self.is_double {
+            return self.graph.number(value as f32, rank);
+        }
+        let dims = vec![1; rank];
+        let tensor = Tensor::new(0, DataType::Double, &dims, &dims);
+        self.graph.add(Tensor { value: Some(Number::Float64(value)), ..tensor })
+    }
+
+    pub fn node(&mut self, name: &str, operation: impl Into<Operation>) {
+        self.graph.node(name, operation);
+    }
+
+    /// The type that statistics have beside a type.
+    pub fn statistics(dtype: i32) -> i32 {
+        if dtype == dtype::DOUBLE { dtype::DOUBLE } else { dtype::FLOAT }
+    }
+}
+
+/// Strides without gaps, the last dimension innermost.
+pub fn packed(dims: &[i64]) -> Vec<i64> {
+    let mut strides = vec![1_i64; dims.len()];
+    let mut stride = 1_i64;
+    for (to, dim) in strides.iter_mut().zip(dims).rev() {
+        *to = stride;
+        stride = stride.saturating_mul((*dim).max(1));
+    }
+    strides
+}
+
+/// Strides without gaps, the second dimension innermost.
+pub fn channels_last(dims: &[i64]) -> Vec<i64> {
+    let mut strides = vec![1_i64; dims.len()];
+    let mut stride = 1_i64;
+    let order = std::iter::once(1).chain((2..dims.len()).rev()).chain(std::iter::once(0));
+    for at in order {
+        if let (Some(to), Some(dim)) = (strides.get_mut(at), dims.get(at)) {
+            *to = stride;
+            stride = stride.saturating_mul((*dim).max(1));
+        }
+    }
+    strides
+}
+
+/// Whether strides are those that a layout has, where there is more than one element along a dimension.
+pub fn lies_as(dims: &[i64], strides: &[i64], expected: &[i64]) -> bool {
+    dims.iter().zip(strides).zip(expected).all(|((size, stride), of)| *size == 1 || stride == of)
+}
+
+impl TensorValue {
+    pub fn is_packed(&self) -> bool {
+        lies_as(&self.dims, &self.strides, &packed(&self.dims))
+    }
+
+    pub fn count(&self) -> i64 {
+        self.dims.iter().product()
+    }
+
+    /// Whether PyTorch takes the tensor to have its channels last: by its strides, also of dimensions of one element.
+    pub fn suggests_channels_last(&self) -> bool {
+        if self.dims.len() != 4 && self.dims.len() != 5 {
+            return false;
+        }
+        let at = |of: &[i64], at: usize| of.get(at).copied().unwrap_or(0);
+        if at(&self.strides, 1) == 0 {
+            return false;
+        }
+        let mut least = 0;
+        for d in std::iter::once(1).chain((2..self.dims.len()).rev()).chain(std::iter::once(0)) {
+            let (size, stride) = (at(&self.dims, d), at(&self.strides, d));
+            // A first dimension that lies like the channels is that of [N, C, 1, 1], which counts as channels first.
+            if size == 0 || stride < least || d == 0 && least == at(&self.strides, 1) {
+                return false;
+            }
+            least = stride;
+            if size > 1 {
+                least = least.saturating_mul(size);
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,218 @@
+//! Calls that were seen before, found by what tensors and settings they have: without a lock once a thread has seen them.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use super::clock::Pending;
+use super::plan::CallPlan;
+use crate::forks::Lock;
+
+/// The bytes that an entry counts with: a plan, its graph and its descriptors. Those of convolutions take 29 KiB, gradients have more nodes.
+const ENTRY: usize = 64 << 10;
+
+/// The most bytes of all entries. With the workspaces that are kept it is a part of 256 MiB.
+const MOST: usize = 128 << 20;
+
+/// Who computes a call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(u8)]
+pub enum Choice {
+    /// Both in turns, until it is known who is faster.
+    Open = 0,
+    Ours = 1,
+    Theirs = 2,
+}
+
+/// One kind of call.
+pub struct Entry {
+    /// What is called, and with which tensors and settings.
+    pub words: Box<[i64]>,
+    /// None where no engine computes it.
+    pub plan: Option<CallPlan>,
+    /// Why PyTorch computes it, where that is so from the beginning.
+    pub reason: String,
+    choice: AtomicU8,
+    tries: AtomicU32,
+    /// The shortest times in nanoseconds.
+    ours: AtomicU64,
+    theirs: AtomicU64,
+    /// Calls on a GPU that are timed and not done.
+    pub pending: Lock<Vec<Pending>>,
+    pub routed: AtomicU64,
+    pub passed_on: AtomicU64,
+    used: AtomicU64,
+    /// Which new kind of call it was.
+    at: AtomicU64,
+}
+
+/// Calls before the times of both are compared: one of each is left out, in which memory and kernels are made.
+const TRIES: u32 = 8;
+
+impl Entry {
+    pub fn new(words: &[i64], plan: Result<CallPlan, String>) -> Self {
+        let choice = if plan.is_ok() { Choice::Open } else { Choice::Theirs } as u8;
+        let (plan, reason) = match plan {
+            Ok(plan) => (Some(plan), String::new()),
+            Err(reason) => (None, reason),
+        };
+        Self {
+            words: words.into(),
+            plan,
+            reason,
+            choice: AtomicU8::new(choice),
+            tries: AtomicU32::new(0),
+            ours: AtomicU64::new(u64::MAX),
+            theirs: AtomicU64::new(u64::MAX),
+            pending: Lock::default(),
+            routed: AtomicU64::new(0),
+            passed_on: AtomicU64::new(0),
+            used: AtomicU64::new(0),
+            at: AtomicU64::new(0),
+        }
+    }
+
+    pub fn choice(&self) -> Choice {
+        match self.choice.load(Ordering::Relaxed) {
+            0 => Choice::Open,
+            1 => Choice::Ours,
+            _ => Choice::Theirs,
+        }
+    }
+
+    pub fn choose(&self, choice: Choice) {
+        self.choice.store(choice as u8, Ordering::Relaxed);
+    }
+
+    /// Whose turn it is while that is open, and whether the time counts.
+    pub fn turn(&self) -> (Choice, bool) {
+        let at = self.tries.fetch_add(1, Ordering::Relaxed);
+        (if at.is_multiple_of(2) { Choice::Ours } else { Choice::Theirs }, at >= 2)
+    }
+
+    /// Notes how long a call took, and chooses once enough is known.
+    pub fn took(&self, by: Choice, time: Duration) {
+        let of = if by == Choice::Ours { &self.ours } else { &self.theirs };
+        of.fetch_min(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        let (ours, theirs) = self.times();
+        let tries = self.tries.load(Ordering::Relaxed);
+        let is_known = ours != u64::MAX && theirs != u64::MAX;
+        let is_plain = tries + 2 >= TRIES && (ours / 4 > theirs || theirs / 4 > ours);
+        if is_known && (is_plain || tries >= TRIES) {
+            // A twentieth is within the noise of so few calls, which is no reason to leave what the program had.
+            let is_faster = ours.saturating_add(ours / 20) < theirs;
+            self.choose(if is_faster { Choice::Ours } else { Choice::Theirs });
+        }
+    }
+
+    /// The shortest times so far, in nanoseconds.
+    pub fn times(&self) -> (u64, u64) {
+        (self.ours.load(Ordering::Relaxed), self.theirs.load(Ordering::Relaxed))
+    }
+}
+
+/// Mixes words, which no stranger chooses.
+#[derive(Default)]
+pub struct Mixer(u64);
+
+impl Hasher for Mixer {
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word.iter_mut().zip(chunk).for_each(|(to, byte)| *to = *byte);
+            self.write_u64(u64::from_le_bytes(word));
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+
+    fn write_usize(&mut self, word: usize) {
+        self.write_u64(word as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        // The upper bits are the mixed ones.
+        self.0.rotate_left(26)
+    }
+}
+
+type Known = HashMap<Box<[i64]>, Arc<Entry>, BuildHasherDefault<Mixer>>;
+
+static ENTRIES: LazyLock<Lock<Known>> = LazyLock::new(Lock::default);
+/// Moves on when entries are dropped: threads drop theirs, too.
+static AGE: AtomicU64 = AtomicU64::new(0);
+/// Moves on with each new entry.
+static CLOCK: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    static OF_THREAD: RefCell<(u64, Known)> = RefCell::default();
+}
+
+/// The entry of a call; made by `make` where the call is new, while no lock is held. None where nothing can be made now.
+pub fn find(words: &[i64], make: impl FnOnce() -> Option<Entry>) -> Option<Arc<Entry>> {
+    let age = AGE.load(Ordering::Acquire);
+    let known = OF_THREAD.with_borrow_mut(|(of, known)| {
+        if *of != age {
+            *of = age;
+            return Err(std::mem::take(known));
+        }
+        Ok(known.get(words).map(Arc::clone))
+    });
+    // Plans that were dropped meanwhile end here, where nothing is borrowed.
+    let found = known.unwrap_or_default();
+    let entry = match found {
+        Some(entry) => entry,
+        None => {
+            let entry = of_process(words, make)?;
+            OF_THREAD.with_borrow_mut(|(_, known)| known.insert(words.into(), Arc::clone(&entry)));
+            entry
+        }
+    };
+    entry.used.store(CLOCK.load(Ordering::Relaxed), Ordering::Relaxed);
+    Some(entry)
+}
+
+fn of_process(words: &[i64], make: impl FnOnce() -> Option<Entry>) -> Option<Arc<Entry>> {
+    let known = ENTRIES.lock().get(words).map(Arc::clone);
+    if known.is_some() {
+        return known;
+    }
+    let made = Arc::new(make()?);
+    let now = CLOCK.fetch_add(1, Ordering::Relaxed) + 1;
+    made.at.store(now, Ordering::Relaxed);
+    made.used.store(now, Ordering::Relaxed);
+    let mut dropped = Vec::new();
+    let mut entries = ENTRIES.lock();
+    let entry = Arc::clone(entries.entry(words.into()).or_insert(made));
+    if entries.len() * ENTRY > MOST {
+        // Half of them, so that it is rare. Of those that were used at one time the older ones go.
+        let age = |of: &Entry| (of.used.load(Ordering::Relaxed), of.at.load(Ordering::Relaxed));
+        let mut by_use: Vec<_> = entries.iter().map(|(words, of)| (age(of), words.clone())).collect();
+        by_use.sort_unstable();
+        by_use.truncate(by_use.len() / 2);
+        dropped.extend(by_use.iter().filter_map(|(_, words)| entries.remove(words)));
+        AGE.fetch_add(1, Ordering::Release);
+    }
+    drop(entries);
+    Some(entry)
+}
+
+/// Every entry, in the order of their first calls.
+pub fn entries() -> Vec<Arc<Entry>> {
+    let mut entries: Vec<_> = ENTRIES.lock().values().map(Arc::clone).collect();
+    entries.sort_by_key(|entry| entry.at.load(Ordering::Relaxed));
+    entries
+}
+
+/// Drops every entry; other threads drop theirs at their next call.
+pub fn clear() {
+    let all = std::mem::take(&mut *ENTRIES.lock());
+    AGE.fetch_add(1, Ordering::Release);
+    let of_thread = OF_THREAD.with_borrow_mut(|(_, known)| std::mem::take(known));
+    drop((all, of_thread));
+}

@@ -1,0 +1,319 @@
+"""What PyTorch can compute it computes with `hipdnn.torch`, too: no error of ours, no other result, no other memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
+import torch.nn.functional as F  # noqa: E402
+from torch import nn  # noqa: E402
+
+import hipdnn.torch  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch.manual_seed(7)
+    hipdnn.torch.reset()
+
+
+def same(function, *args, **tolerances):
+    """Compares results and gradients of a function with and without hipDNN; answers the rows of the report."""
+
+    def run():
+        torch.manual_seed(1)
+        given = [x.detach().requires_grad_() if x.is_floating_point() else x for x in args]
+        y = function(*given)
+        if y.requires_grad:
+            y.sum().backward()
+        return [y, *(x.grad for x in given)]
+
+    wanted = run()
+    for timed in (True, False):
+        with hipdnn.torch.enable(timed=timed):
+            for _ in range(3):
+                for g, w in zip(run(), wanted):
+                    assert (g is None) == (w is None)
+                    if g is not None and not g.is_nested:
+                        torch.testing.assert_close(g, w, equal_nan=True, **{"rtol": 1e-4, "atol": 1e-4, **tolerances})
+    return hipdnn.torch.report()
+
+
+NORMS = {
+    "layer": lambda x: F.layer_norm(x, x.shape[-1:], torch.full(x.shape[-1:], 2.0), torch.ones(x.shape[-1:])),
+    "rms": lambda x: F.rms_norm(x, x.shape[-1:], torch.full(x.shape[-1:], 2.0)),
+    "group": lambda x: F.group_norm(x, 2, torch.full(x.shape[1:2], 2.0), torch.ones(x.shape[1])),
+    "batch": lambda x: F.batch_norm(x, None, None, torch.full(x.shape[1:2], 2.0), torch.ones(x.shape[1]), True),
+    "instance": lambda x: F.instance_norm(x),
+}
+
+
+@pytest.mark.parametrize("kind", NORMS)
+@pytest.mark.parametrize("batch", [1, 2])
+def test_normalizations_of_tensors_that_lie_anyhow(kind, batch):
+    same(NORMS[kind], torch.randn(batch, 16, 10).transpose(1, 2))
+    same(NORMS[kind], torch.randn(10, batch, 16).transpose(0, 1))
+    same(NORMS[kind], torch.randn(batch, 10, 32)[..., ::2])
+    same(NORMS[kind], torch.randn(batch, 1, 16).expand(batch, 10, 16))
+    if kind != "instance":
+        same(NORMS[kind], torch.randn(16, 10).t())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_the_epsilon_is_pytorchs(dtype):
+    x = torch.full((4, 64), 0.01).to(dtype)
+    with hipdnn.torch.enable(timed=False):
+        y = nn.RMSNorm(64, dtype=dtype)(x)
+    torch.testing.assert_close(y, nn.RMSNorm(64, dtype=dtype)(x))
+
+
+def test_memory_stays():
+    """Plans of many shapes are bounded by bytes."""
+    code = """
+import torch, torch.nn.functional as F, hipdnn.torch
+def resident():
+    with open("/proc/self/statm") as of:
+        return int(of.read().split()[1]) * 4096 / 2**20
+torch.set_num_threads(1)
+layer = torch.nn.Conv2d(3, 8, 3)
+def steps(begin, end):
+    with hipdnn.torch.enable(timed=False):
+        for at in range(begin, end):
+            F.gelu(layer(torch.ones(1, 3, 8 + at % 61, 8 + at // 61))).sum().backward()
+steps(0, 500)
+before = resident()
+steps(500, 3000)
+grown = resident() - before
+# What is new is kept, however many there were.
+with hipdnn.torch.enable(timed=False), torch.no_grad():
+    for _ in range(3):
+        layer(torch.ones(1, 3, 99, 99))
+assert hipdnn.torch.report()[-1].routed == 3
+hipdnn.torch.reset()
+print(grown, len(hipdnn.torch.report()))
+assert grown < 256, grown
+"""
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert said.returncode == 0, said.stderr
+    assert said.stdout.split()[1] == "0"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_tracing():
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.SiLU(), nn.Flatten(), nn.Linear(4 * 36, 8), nn.LayerNorm(8), nn.GELU())
+    x = torch.randn(2, 3, 8, 8)
+    with hipdnn.torch.enable(timed=False), torch.no_grad():
+        traced = torch.jit.trace(model, (x,))
+        other = torch.randn(5, 3, 8, 8)
+        torch.testing.assert_close(traced(other), model(other))
+    assert "aten::_convolution" in str(traced.inlined_graph)
+
+
+def test_export():
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.GELU())
+    x = torch.randn(2, 3, 8, 8)
+    with hipdnn.torch.enable(timed=False):
+        exported = torch.export.export(model, (x,))
+        torch.testing.assert_close(exported.module()(x), model(x))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged], ids=str)
+@pytest.mark.parametrize("name", ["linear", "softmax", "relu", "gelu", "silu"])
+def test_nested_tensors(name, layout):
+    w = torch.randn(5, 3)
+    function = {"linear": lambda x: F.linear(x, w), "softmax": lambda x: F.softmax(x, -1)}.get(name) or getattr(F, name)
+    x = torch.nested.nested_tensor([torch.randn(2, 3), torch.randn(4, 3)], layout=layout)
+    wanted = function(x)
+    with hipdnn.torch.enable(timed=False):
+        got = function(x)
+    for g, w_ in zip(got.unbind(), wanted.unbind()):
+        torch.testing.assert_close(g, w_)
+
+
+def test_recurrent_layers():
+    for kind in (nn.LSTM, nn.GRU):
+        layer = kind(6, 5, 2, bidirectional=True, batch_first=True)
+        same(lambda x, layer=layer: layer(x)[0], torch.randn(3, 7, 6))
+
+
+@pytest.mark.parametrize("kind", [nn.ReLU, nn.SiLU, nn.Hardswish, nn.ELU, nn.LeakyReLU, nn.ReLU6])
+def test_activations_in_place(kind):
+    same(lambda x: kind(inplace=True)(x * 1), torch.randn(3, 4, 5))
+    x = torch.randn(6, requires_grad=True)
+    y = x * 1
+    with hipdnn.torch.enable(timed=False):
+        z = y.square()
+        kind(inplace=True)(y)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            z.sum().backward()
+
+
+def test_operations_are_counted_by_pytorchs_modes():
+    from torch.utils.flop_counter import FlopCounterMode
+
+    def flops():
+        with FlopCounterMode(display=False) as counter:
+            F.conv2d(torch.ones(1, 3, 8, 8), torch.ones(4, 3, 3, 3, requires_grad=True)).sum().backward()
+        return counter.get_total_flops()
+
+    wanted = flops()
+    with hipdnn.torch.enable(timed=False):
+        assert flops() == wanted > 0
+
+
+def test_fake_and_meta_tensors():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with hipdnn.torch.enable(timed=False):
+        with FakeTensorMode():
+            assert F.conv2d(torch.randn(1, 3, 8, 8), torch.randn(4, 3, 3, 3)).shape == (1, 4, 6, 6)
+        x = torch.randn(2, 3, 8, 8, device="meta")
+        assert F.batch_norm(F.conv2d(x, torch.randn(4, 3, 3, 3, device="meta")), None, None, None, None, True).is_meta
+        assert torch.softmax(x @ x.mT, -1).is_meta
+
+
+ODD = {
+    "no element": lambda: F.conv2d(torch.ones(0, 3, 8, 8), torch.ones(4, 3, 3, 3)),
+    "no row": lambda: F.layer_norm(torch.ones(0, 8), (8,), torch.ones(8), torch.ones(8)),
+    "empty product": lambda: torch.ones(3, 0) @ torch.ones(0, 4),
+    "numbers": lambda: torch.ones(3, 4, dtype=torch.int64) @ torch.ones(4, 5, dtype=torch.int64),
+    "complex": lambda: torch.ones(3, 4, dtype=torch.complex64) @ torch.ones(4, 5, dtype=torch.complex64),
+    "complex convolution": lambda: F.conv2d(*(torch.ones(2, 2, 3, 3, dtype=torch.complex64) for _ in range(2))),
+    "conjugated": lambda: torch.ones(3, 3, dtype=torch.complex64).conj() @ torch.ones(3, 3, dtype=torch.complex64),
+    "negated": lambda: F.gelu(torch.ones(3, dtype=torch.complex64).conj().imag),
+    "overlapping": lambda: F.gelu(torch.arange(4.0).as_strided((3, 2), (1, 1))),
+    "expanded": lambda: F.conv2d(torch.ones(1, 1, 1, 1).expand(2, 3, 8, 8), torch.ones(4, 3, 3, 3)),
+    "not aligned": lambda: F.conv2d(torch.ones(1 + 192)[1:].view(1, 3, 8, 8), torch.ones(4, 3, 3, 3)),
+    "scalar": lambda: F.silu(torch.tensor(1.0)),
+    "sparse": lambda: torch.eye(3).to_sparse() @ torch.ones(3, 3),
+    "quantized": lambda: torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.quint8).relu().dequantize(),
+    "quantized by channel": lambda: torch.quantize_per_channel(
+        torch.ones(2, 3), torch.ones(2), torch.zeros(2), 0, torch.qint8
+    ).dequantize(),
+    "mkldnn": lambda: F.relu(torch.ones(2, 3).to_mkldnn()).to_dense(),
+    "one value for each channel": lambda: F.batch_norm(torch.ones(1, 3, 1, 2), None, None, None, None, True),
+    "softmax in another type": lambda: F.softmax(torch.ones(3, 4).bfloat16(), -1, dtype=torch.float32),
+    "attention without keys": lambda: F.scaled_dot_product_attention(*(torch.ones(1, 2, n, 8) for n in (3, 0, 0))),
+    "window of a numpy": lambda: torch.hann_window(5) * torch.normal(torch.zeros(5), torch.zeros(5)),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ODD)
+def test_odd_tensors(name):
+    wanted = ODD[name]()
+    for timed in (True, False):
+        with hipdnn.torch.enable(timed=timed):
+            for _ in range(4):
+                torch.testing.assert_close(ODD[name](), wanted)
+
+
+ERRORS = {
+    "channels": lambda: F.conv2d(torch.ones(1, 3, 8, 8), torch.ones(4, 4, 3, 3)),
+    "larger filter": lambda: F.conv2d(torch.ones(1, 3, 2, 2), torch.ones(4, 3, 3, 3)),
+    "product": lambda: torch.mm(torch.ones(2, 3), torch.ones(4, 5)),
+    "types": lambda: torch.mm(torch.ones(2, 3), torch.ones(3, 5).double()),
+    "batch": lambda: torch.bmm(torch.ones(2, 3, 4), torch.ones(3, 4, 5)),
+    "dimension": lambda: torch.softmax(torch.ones(3), 5),
+    "normalized": lambda: F.layer_norm(torch.ones(3, 4), (5,)),
+    "bias": lambda: F.conv2d(torch.ones(1, 3, 8, 8), torch.ones(4, 3, 3, 3), torch.ones(5)),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors_are_pytorchs(name):
+    with pytest.raises(Exception) as wanted:
+        ERRORS[name]()
+    for timed in (True, False):
+        with hipdnn.torch.enable(timed=timed):
+            for _ in range(2):
+                with pytest.raises(type(wanted.value)) as got:
+                    ERRORS[name]()
+                assert str(wanted.value).splitlines()[0] in str(got.value)
+    # Nothing stays switched off after an error.
+    with hipdnn.torch.enable(timed=False):
+        F.gelu(torch.ones(8))
+    assert hipdnn.torch.report()[-1].routed == 1
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_operations_of_the_program():
+    @torch.library.custom_op("hipdnn_tests::twice", mutates_args=())
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        return x.clone() * 2
+
+    @twice.register_fake
+    def _(x):
+        return torch.empty_like(x)
+
+    twice.register_autograd(lambda ctx, grad: grad * 2)
+    with hipdnn.torch.enable(timed=False):
+        assert twice(torch.ones(3)).tolist() == [2.0, 2.0, 2.0]
+        x = torch.ones(3, requires_grad=True)
+        torch.compile(lambda x: twice(F.gelu(x)), backend="aot_eager")(x).sum().backward()
+    torch.testing.assert_close(x.grad, 2 * torch.autograd.grad(F.gelu(x).sum(), x)[0])
+
+
+def test_saved_tensors_and_hooks():
+    seen = []
+    x, w = torch.randn(2, 3, 8, 8), torch.randn(4, 3, 3, 3, requires_grad=True)
+    with hipdnn.torch.enable(timed=False):
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: seen.append(1) or t, lambda t: t):
+            y = F.conv2d(x, w)
+        y.register_hook(lambda grad: grad * 2)
+        y.sum().backward()
+        with torch.autograd.graph.save_on_cpu():
+            F.conv2d(x, w).sum().backward()
+    wanted = torch.autograd.grad(F.conv2d(x, w).sum(), w)[0] * 3
+    torch.testing.assert_close(w.grad, wanted, rtol=1e-4, atol=1e-3)
+    assert seen
+
+
+def test_threads():
+    layer, x = nn.Conv2d(3, 8, 3), torch.randn(2, 3, 16, 16)
+    wanted, failures = layer(x), []
+
+    def work():
+        with hipdnn.torch.enable():
+            for _ in range(30):
+                y = layer(x)
+                if not torch.allclose(y, wanted, rtol=1e-4, atol=1e-4):
+                    failures.append(1)
+                torch.autograd.grad(y.sum(), layer.weight)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+class Images(torch.utils.data.Dataset):
+    """Samples that a network computes."""
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, at):
+        return F.conv2d(torch.full((1, 3, 8, 8), float(at)), torch.ones(4, 3, 3, 3))[0]
+
+
+def test_workers_of_a_loader():
+    with hipdnn.torch.enable(timed=False):
+        F.conv2d(torch.ones(1, 3, 8, 8), torch.ones(4, 3, 3, 3))
+        loader = torch.utils.data.DataLoader(Images(), batch_size=4, num_workers=2, multiprocessing_context="fork")
+        batches = list(loader)
+    assert torch.cat(batches).flatten(1).mean(1).tolist() == pytest.approx([27.0 * at for at in range(8)])
+
+
+def test_in_inference_mode():
+    layer, x = nn.Conv2d(3, 4, 3), torch.randn(1, 3, 8, 8)
+    with hipdnn.torch.enable(timed=False), torch.inference_mode():
+        y = layer(x)
+    assert y.is_inference() and hipdnn.torch.report()[0].routed == 1
