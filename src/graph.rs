@@ -149,7 +149,7 @@ impl VerifiedGraph {
         self.bytes.capacity() + key + self.summary.tensors.len() * size_of::<TensorSummary>()
     }
 
-    /// Which tensors may share memory; none where the graph has what is not known here.
+    /// Which tensors may share memory; `None` for graphs with operations that this check does not know.
     pub fn sharing(&self) -> Option<&Sharing> {
         let make = || {
             self.require_unpacking().ok()?;

@@ -25,7 +25,7 @@ impl Lock {
         Self(AtomicU32::new(OPEN))
     }
 
-    /// Takes the lock if nobody has it.
+    /// Takes the lock if it is free.
     #[inline]
     pub fn take(&self) -> Option<Taken<'_>> {
         match self.0.compare_exchange(OPEN, fork::word(), Ordering::SeqCst, Ordering::Relaxed) {

@@ -178,7 +178,7 @@ impl<'a> Node<'a> {
 fn goes_by_element(operation: &Operation, input: i64, output: i64) -> bool {
     let is = |place: Option<i64>, uid: i64| place == Some(uid);
     match operation {
-        // What these do nobody knows.
+        // The effect of these operations is unknown.
         Operation::CustomOp(_) => true,
         Operation::Pointwise(_)
         | Operation::Reduction(_)

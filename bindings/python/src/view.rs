@@ -86,7 +86,7 @@ pub fn rank(rank: i64, name: &dyn Fn() -> String) -> PyResult<usize> {
 pub fn elements(bytes: i64, size: i64, name: &dyn Fn() -> String) -> PyResult<i64> {
     if size <= 0 || bytes % size != 0 {
         return Err(ArrayError::new_err(format!(
-            "{}: a stride is {bytes} bytes, which is no multiple of an element's {size}",
+            "{}: a stride is {bytes} bytes, expected a multiple of an element's {size}",
             name()
         )));
     }

@@ -94,7 +94,7 @@ def test_norms():
     results = graph(x, scale, scale, x)
     assert [r.shape for r in results] == [(0, 4, 8), (0, 4, 1), (0, 4, 1), (0, 4, 8), (1, 1, 8), (1, 1, 8)]
     assert not results[4].any() and not results[5].any()
-    # Statistics of nothing are nobody's.
+    # Tensors without elements have no statistics.
     graph = hipdnn.Graph()
     graph.batchnorm(graph.tensor((0, 3, 4, 4)), graph.tensor((1, 3, 1, 1)), graph.tensor((1, 3, 1, 1)))[1].set_output(True)
     with pytest.raises(hipdnn.GraphError, match="x: has no elements, and mean has some"):

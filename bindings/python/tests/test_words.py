@@ -1,4 +1,4 @@
-"""What was taken in silence, or told in words that help nobody."""
+"""Arguments that were taken in silence, and messages that did not help."""
 
 from __future__ import annotations
 

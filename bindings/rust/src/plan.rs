@@ -45,7 +45,7 @@ impl ExecutionPlan {
     /// the plan.
     ///
     /// # Errors
-    /// That of the first engine, where none can; without any engine, that there is none.
+    /// The first engine's error where every engine fails; an argument error where no engine is given.
     pub fn of_first(graph: &OperationGraph, engines: &[i64]) -> Result<(Self, Vec<(i64, Error)>)> {
         let mut failed = Vec::new();
         for id in engines {

@@ -211,7 +211,7 @@ impl Subgraph {
         for (id, dims) in model.inputs.iter().zip(dims) {
             let value = model.values.get(*id).ok_or_else(|| self.failure("an input is unknown"))?;
             let Some(element) = value.element else {
-                return Err(self.failure(&format!("{:?} is no tensor of a known type", value.name)));
+                return Err(self.failure(&format!("{:?} has an unknown type, expected a tensor", value.name)));
             };
             lowering.bind_input(*id, element, dims, value.is_constant);
         }

@@ -1,13 +1,12 @@
 //! The execution provider of a session: says what it takes, compiles that, and executes it.
 
 use std::collections::HashMap;
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io::Write;
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
 
 use crate::compiled::{self, Input, Subgraph};
-use crate::factory::NAME;
 use crate::failure::{Failure, Result};
 use crate::library::Library;
 use crate::lowering::{Lowering, Work};
@@ -15,6 +14,9 @@ use crate::model::{self, Element, Model};
 use crate::options::Options;
 use crate::ort::*;
 use crate::partition::{self, Verdict};
+
+/// The provider's name.
+pub const NAME: &CStr = c"HipDNNExecutionProvider";
 
 /// `ORT_LOGGING_LEVEL_INFO`.
 const INFORMATION: c_int = 1;

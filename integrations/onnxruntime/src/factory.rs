@@ -3,13 +3,11 @@
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr;
 
-use crate::ep::Ep;
+use crate::ep::{Ep, NAME};
 use crate::failure::{Failure, Result};
 use crate::options::Options;
 use crate::ort::*;
 
-/// The provider's name.
-pub const NAME: &CStr = c"HipDNNExecutionProvider";
 const VENDOR: &CStr = c"hipdnn-backend";
 const VERSION: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
     Ok(version) => version,

@@ -97,7 +97,7 @@ fn alone<'m>(model: &'m Model, node: &Node) -> Result<(Lowering<'m>, Cost), Stri
     for id in node.inputs.iter().flatten() {
         let Some(value) = model.values.get(*id) else { continue };
         let Some(element) = value.element else {
-            return Err(format!("{:?} is no tensor of a type that is known here", value.name));
+            return Err(format!("{:?} has an unknown type, expected a tensor of a known one", value.name));
         };
         let Some(dims) = &value.dims else {
             return Err(format!("the number of dimensions of {:?} is not known", value.name));

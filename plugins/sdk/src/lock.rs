@@ -76,7 +76,7 @@ impl<T> Mutex<T> {
         Self { word: AtomicU32::new(OPEN), value: UnsafeCell::new(value) }
     }
 
-    /// The value, where nobody else can have the lock.
+    /// The value of a lock that only the caller can reach.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
@@ -103,7 +103,7 @@ impl<T: Default> Mutex<T> {
         if self.take_if_open() { self.guard(false) } else { self.wait() }
     }
 
-    /// Takes the lock if nobody has it.
+    /// Takes the lock if it is free.
     #[inline]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         if self.take_if_open() { Some(self.guard(false)) } else { self.take_unusual() }
@@ -329,7 +329,7 @@ impl<T> OnceLock<T> {
         if self.word.load(Ordering::Acquire) != DONE {
             return None;
         }
-        // SAFETY: the value was written before the word, and nobody writes it again.
+        // SAFETY: the value was written before the word, and is never written again.
         Some(unsafe { (*self.value.get()).assume_init_ref() })
     }
 
@@ -343,7 +343,7 @@ impl<T> OnceLock<T> {
         value.map_or(Ok(()), Err)
     }
 
-    /// The value, made by `make` where there is none. Other threads wait meanwhile; a panic leaves it unmade.
+    /// The value, made by `make` on the first call. Other threads wait meanwhile; a panic leaves it unmade.
     #[inline]
     pub fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
         match self.get() {

@@ -45,7 +45,7 @@ impl<T> Mutex<T> {
         MutexGuard(self.mutex().lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes the lock if nobody has it.
+    /// Takes the lock if it is free.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         self.mutex().try_lock().ok().map(MutexGuard)
     }

@@ -99,7 +99,7 @@ pub unsafe fn enter(op: &'static Op, stack: *mut u64) {
     let timed = match tried {
         Ok(Attempt::Done) => return,
         Ok(Attempt::Former(timed)) => timed,
-        // A panic of ours is no error of the program's. The arguments were not taken.
+        // A panic here is our error, so PyTorch computes the call. The arguments were not taken.
         Err(_) => None,
     };
     // SAFETY: the arguments are as PyTorch brought them.

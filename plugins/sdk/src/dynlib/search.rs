@@ -1,6 +1,6 @@
 //! Which file the loader will open for a name without a slash.
 //!
-//! Only to look at the file before the loader maps it: what is not found here is left to the loader.
+//! Only to look at the file before the loader maps it: the loader reports a file that this search misses.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
