@@ -143,7 +143,7 @@ class Liar:
         ("x", np.ones((2, 3), F32).T.copy().T, "strides [1, 2] (in elements), expected [3, 1]"),
         ("x", np.ones((2, 3), F32)[:, ::-1], "strides [3, -1]"),
         ("x", np.ones((4, 3), F32)[::2], "strides [6, 1]"),
-        ("x", np.frombuffer(bytes(30), np.dtype([("a", "f4"), ("b", "i1")]))["a"][:6].reshape(2, 3), "no multiple"),
+        ("x", np.frombuffer(bytes(30), np.dtype([("a", "f4"), ("b", "i1")]))["a"][:6].reshape(2, 3), "expected a multiple"),
         ("x", big_endian(), "not known"),
         ("x", overlapping(), "strides [0, 1]"),
         ("z", read_only(), "read-only"),

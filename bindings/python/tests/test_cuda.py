@@ -245,7 +245,7 @@ def wrong_arrays():
         (Liar(data=at, stream=0), "stream 0"),
         (Liar(data=at, shape=(64, 255)), "shape"),
         (Liar(data=at, shape=(-64, 256)), "shape"),
-        (Liar(data=at, strides=(4, 1024)), "no multiple|strides"),
+        (Liar(data=at, strides=(4, 1024)), "expected a multiple|strides"),
         (Liar(data=at, typestr="<f8"), "type double"),
         (Liar(data=at, typestr="<c8"), "not known"),
         (Liar(data=at, mask=host), "mask"),

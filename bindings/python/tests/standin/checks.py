@@ -330,7 +330,7 @@ def check_hostile() -> None:
         ({"data": (host.ctypes.data, False)}, "does not know"), ({"data": (0, False)}, "does not know"),
         ({"data": ((1 << 64) - 8, False)}, "does not know"), ({"stream": 0}, "stream 0"), ({"shape": (4, 7)}, "shape"),
         ({"shape": (-4, 8)}, "shape"), ({"mask": host}, "mask"), ({"strides": (8, 4)}, "strides"),
-        ({"typestr": "<f8", "strides": None}, "type double"), ({"strides": (30, 4)}, "no multiple"),
+        ({"typestr": "<f8", "strides": None}, "type double"), ({"strides": (30, 4)}, "expected a multiple"),
     ):  # fmt: skip
         with told(words):
             made.execute({**of, y: Liar(**other)})
