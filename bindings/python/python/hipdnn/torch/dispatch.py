@@ -18,7 +18,6 @@ import torch
 
 from .. import _native
 from ..library import library
-from ..locks import Lock
 
 #: No backend of PyTorch has it; the dispatcher looks at it before CPU and CUDA and after all that is not a backend.
 KEY = "CustomRNGKeyId"
@@ -39,7 +38,8 @@ class _Registration:
     """The kernels of this process, registered when they are first wanted."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
+        self._renew()
+        os.register_at_fork(after_in_child=self._renew)
         self._libraries: dict[str, Any] = {}
         self._known: set[str] = set()
         self._kept: set[str] = set()
@@ -57,6 +57,10 @@ class _Registration:
                     self.missing = str(error)
                     warnings.warn(f"hipdnn.torch leaves PyTorch alone: {error}", RuntimeWarning, stacklevel=4)
             return self.missing is None
+
+    def _renew(self) -> None:
+        """Opens the lock in a forked child, whichever thread of its parent had it."""
+        self._lock = threading.Lock()
 
     def _look(self) -> None:
         if not self._known:
