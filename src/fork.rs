@@ -3,7 +3,8 @@
 //! A new lock in a static is added here, before those that a thread may take while it has it. Locks of objects are not: a child takes over
 //! those that its parent's other threads had, and begins with empty content ([`hipdnn_plugin_sdk::lock`]).
 
-use hipdnn_plugin_sdk::fork::{self, Held, List};
+use hipdnn_plugin_sdk::fork::{self, List};
+use hipdnn_plugin_sdk::lock::Held;
 
 use crate::descriptor::engine;
 use crate::log::receiver;

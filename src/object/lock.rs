@@ -8,7 +8,7 @@
 //! all four are sequentially consistent. Either the user's load comes after the clear, and finds the handle dead, or the destroyer's comes
 //! after the lock was taken, and finds it taken, or given back with release, and so sees the end of that use.
 
-use hipdnn_plugin_sdk::fork;
+use hipdnn_plugin_sdk::process;
 
 use super::bury_some;
 use crate::sync::{AtomicU32, Ordering};
@@ -28,7 +28,7 @@ impl Lock {
     /// Takes the lock if it is free.
     #[inline]
     pub fn take(&self) -> Option<Taken<'_>> {
-        match self.0.compare_exchange(OPEN, fork::word(), Ordering::SeqCst, Ordering::Relaxed) {
+        match self.0.compare_exchange(OPEN, process::word(), Ordering::SeqCst, Ordering::Relaxed) {
             Ok(_) => Some(Taken(self)),
             Err(_) => None,
         }
@@ -42,7 +42,7 @@ impl Lock {
 
     /// Whether a thread has it that exists in a parent of this process only.
     fn is_lost(&self) -> bool {
-        ![OPEN, fork::word()].contains(&self.0.load(Ordering::Relaxed))
+        ![OPEN, process::word()].contains(&self.0.load(Ordering::Relaxed))
     }
 }
 

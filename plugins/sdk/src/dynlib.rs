@@ -5,59 +5,21 @@
 //! its reason not to compute anything.
 
 pub mod answer;
+mod candidate;
 mod elf;
 pub mod guard;
 pub mod loaded;
 mod search;
 
 use std::ffi::{CStr, OsStr, c_int, c_void};
-use std::fmt;
 use std::mem::ManuallyDrop;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use libloading::os::unix;
 
+pub use self::candidate::{Candidate, Error};
 use crate::{cancel, fork};
-
-/// Why a library cannot be used: what was looked for, and what was wrong with each candidate.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Error(String);
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Error {}
-
-impl From<Error> for crate::Refusal {
-    fn from(error: Error) -> Self {
-        Self::new(error.0)
-    }
-}
-
-impl From<Error> for crate::PluginError {
-    fn from(error: Error) -> Self {
-        Self::not_initialized(error.0)
-    }
-}
-
-/// A library that may be there, and what its functions are called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Candidate<'a> {
-    /// The library, by its path or, where that has no slash, for the loader's search.
-    pub file: &'a str,
-    /// What the names of its functions have behind those that are asked for.
-    pub suffix: &'static str,
-}
-
-impl<'a> From<&'a str> for Candidate<'a> {
-    fn from(file: &'a str) -> Self {
-        Self { file, suffix: "" }
-    }
-}
 
 /// An open library. What was found in it must not be used after it is dropped.
 #[derive(Debug)]

@@ -10,7 +10,7 @@
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-use crate::dynlib::loaded;
+use crate::objects;
 
 // The numbers of the Itanium C++ ABI for exception handling.
 const SEARCH_PHASE: c_int = 1;
@@ -138,8 +138,9 @@ impl Runtime {
         }
         let cleanup = exception.cleanup? as usize;
         let names = [c"__cxa_begin_catch", c"__cxa_end_catch", c"__cxa_current_exception_type"];
-        let [begin, end, current_type] =
-            loaded::find(|object| object.contains(cleanup).then(|| names.map(|name| object.function(name))))?;
+        let [begin, end, current_type] = objects::find(|object| {
+            object.contains(cleanup).then(|| names.map(|name| object.function(name)))
+        })?;
         // SAFETY: these are the functions of that name, and the runtime stays as long as there are exceptions of its own.
         Some(unsafe {
             Self {

@@ -8,21 +8,15 @@
 //! Each library has its own list and calls [`protect`] once, plugins when their first handle is made. The system calls plugins before the
 //! library that loaded them, so a plugin may log while it has its locks.
 
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::Duration;
-use std::{mem, ptr};
 
-use crate::dynlib::guard;
-use crate::lock::{Condvar, Mutex, OnceLock};
+use crate::lock::{Condvar, Held, Mutex, OnceLock};
+use crate::process::{self, own_thread};
 
 /// How long a fork waits for threads that are in the loader: one of them may be waiting for the thread that forks.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// What a taken lock has for a word: 1, and from bit 2 on how many forks lie between this process and the one that loaded this library.
-static WORD: AtomicU32 = AtomicU32::new(1);
-
-/// The thread that forks, while it holds the locks of the list; else 0.
-static FORKING: AtomicUsize = AtomicUsize::new(0);
 
 /// What is to be held during a fork. Each lock is listed before those that a thread may take while it has it.
 pub struct List {
@@ -37,49 +31,7 @@ impl List {
     pub const EMPTY: Self = Self { locks: &[], in_child: &[] };
 }
 
-/// Something that is held during a fork.
-pub trait Held: Sync {
-    /// Takes it.
-    fn hold(&self);
-    /// Gives it back. Only the thread that holds it calls this.
-    fn release(&self);
-}
-
-impl<T: Held, const N: usize> Held for [T; N] {
-    fn hold(&self) {
-        self.iter().for_each(Held::hold);
-    }
-
-    fn release(&self) {
-        self.iter().for_each(Held::release);
-    }
-}
-
 static LIST: AtomicPtr<List> = AtomicPtr::new(ptr::null_mut());
-
-/// The word of a lock that is taken in this process.
-#[inline]
-pub fn word() -> u32 {
-    WORD.load(Ordering::Relaxed)
-}
-
-/// Whether this process was forked off the one that loaded this library.
-pub fn is_child() -> bool {
-    word() != 1
-}
-
-/// Whether this thread holds the locks of the list for a fork. What runs beside it then, handlers of the program, may use the library.
-#[inline]
-pub(crate) fn is_forking() -> bool {
-    let forking = FORKING.load(Ordering::Relaxed);
-    forking != 0 && forking == own_thread()
-}
-
-/// A number for this thread, which it keeps in a forked child.
-fn own_thread() -> usize {
-    // SAFETY: the call has no arguments and cannot fail.
-    unsafe { libc::pthread_self() as usize }
-}
 
 /// Has every fork from now on hold what is in the list. Later calls do nothing. Where the system has no memory for its functions, forks go
 /// on as before.
@@ -92,41 +44,48 @@ pub fn protect(list: &'static List) {
     });
 }
 
-/// The locks of this module and of others of this crate.
-const OWN: [&dyn Held; 1] = [&guard::TAKING];
-
 fn list() -> Option<&'static List> {
     // SAFETY: it is null or what `protect` was given, which is there for ever.
     unsafe { LIST.load(Ordering::Acquire).as_ref() }
 }
 
 fn locks() -> impl DoubleEndedIterator<Item = &'static dyn Held> {
-    OWN.into_iter().chain(list().into_iter().flat_map(|list| list.locks.iter().copied()))
+    list().into_iter().flat_map(|list| list.locks.iter().copied())
 }
 
 extern "C" fn before() {
+    // Twice in a child whose parent's other thread was in `protect`.
+    if process::is_forking() {
+        return;
+    }
     hold_loader();
     locks().for_each(Held::hold);
-    FORKING.store(own_thread(), Ordering::Relaxed);
+    process::begin_fork();
 }
 
 extern "C" fn in_parent() {
-    FORKING.store(0, Ordering::Relaxed);
-    locks().rev().for_each(Held::release);
-    Held::release(&IN_LOADER);
+    after(false);
 }
 
 extern "C" fn in_child() {
-    FORKING.store(0, Ordering::Relaxed);
-    WORD.fetch_add(4, Ordering::Relaxed);
-    locks().rev().for_each(Held::release);
-    Held::release(&IN_LOADER);
+    if !after(true) {
+        return;
+    }
     // The others are not in this process.
     let own = own_thread();
     IN_LOADER.lock().retain(|thread| *thread == own);
-    for after in list().into_iter().flat_map(|list| list.in_child) {
-        after();
+    list().into_iter().flat_map(|list| list.in_child).for_each(|hook| hook());
+}
+
+/// Gives everything back that `before` holds; whether it held anything.
+fn after(is_in_child: bool) -> bool {
+    if !process::is_forking() {
+        return false;
     }
+    process::end_fork(is_in_child);
+    locks().rev().for_each(Held::release);
+    Held::release(&IN_LOADER);
+    true
 }
 
 /// The threads that are in the loader.
@@ -163,15 +122,16 @@ fn hold_loader() {
     let threads = IN_LOADER.lock();
     let others = |threads: &mut Vec<usize>| threads.iter().any(|thread| *thread != own);
     let (threads, _) = LEFT.wait_while_for(threads, PATIENCE, others);
-    // Given back in parent and child.
-    mem::forget(threads);
+    threads.hold();
 }
 
 #[cfg(test)]
 mod tests {
     use std::os::fd::AsRawFd;
+    use std::sync::atomic::AtomicUsize;
 
     use super::*;
+    use crate::process::is_child;
 
     #[derive(Debug, Default, PartialEq)]
     struct Text(String);
@@ -265,6 +225,23 @@ mod tests {
             assert_eq!(VALUE.get_or_init(|| 3), &1);
         });
         assert!(!is_child());
+    }
+
+    #[test]
+    fn handlers_of_a_fork_use_what_it_holds_and_no_lock_of_another_call() {
+        protect(&TESTED);
+        // In a child, where no other test forks.
+        assert!(in_fork(|| {
+            let guard = OBJECT.lock();
+            process::begin_fork();
+            let others = OBJECT.try_lock().is_none();
+            guard.hold();
+            let own = OBJECT.try_lock().is_some() && OBJECT.try_lock().is_some();
+            process::end_fork(false);
+            let held = OBJECT.try_lock().is_none();
+            OBJECT.release();
+            others && own && held && OBJECT.try_lock().is_some()
+        }));
     }
 
     #[test]

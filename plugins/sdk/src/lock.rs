@@ -4,7 +4,7 @@
 //! thread. So such a thread must not need the loader: a lock here is a word in memory and needs nothing of a thread. Waiting for one
 //! reaches no cancellation point either.
 //!
-//! The word says in which process the lock was taken ([`fork`](crate::fork)). A child knows by that a lock of a thread that exists in its
+//! The word says in which process the lock was taken ([`process`](crate::process)). A child knows by that a lock of a thread that exists in its
 //! parent only, and takes it over: what the lock protects may be half changed, so it begins anew and the old content leaks.
 
 use std::cell::UnsafeCell;
@@ -16,12 +16,15 @@ use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::fork;
+use crate::process;
 
-/// The word of an open lock. That of a taken one is [`fork::word`], with [`AWAITED`] where a thread sleeps until it is given back.
+/// The word of an open lock. That of a taken one is [`process::word`], with [`AWAITED`] where a thread sleeps until it is given back, and
+/// [`HELD`] where it is taken for a fork.
 const OPEN: u32 = 0;
 /// The bit that says that a thread sleeps.
 const AWAITED: u32 = 2;
+/// The bit that says that the thread that forks has it until the fork is over.
+const HELD: u32 = 4;
 /// The word of a value that is there for good.
 const DONE: u32 = AWAITED;
 
@@ -49,7 +52,7 @@ fn wake(word: &AtomicU32, count: i32) {
 
 /// Whether a word was written by a thread that exists in a parent of this process only.
 fn is_of_parent(word: u32, own: u32) -> bool {
-    (word ^ own) & !AWAITED != 0
+    (word ^ own) & !(AWAITED | HELD) != 0
 }
 
 /// A mutex without poisoning: a panic in one call must not disable an object for all others.
@@ -82,7 +85,7 @@ impl<T> Mutex<T> {
     }
 
     fn take_if_open(&self) -> bool {
-        self.word.compare_exchange(OPEN, fork::word(), Ordering::Acquire, Ordering::Relaxed).is_ok()
+        self.word.compare_exchange(OPEN, process::word(), Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     fn give_back(&self) {
@@ -118,11 +121,11 @@ impl<T: Default> Mutex<T> {
     /// holds for its fork.
     #[cold]
     fn take_unusual(&self) -> Option<MutexGuard<'_, T>> {
-        let (word, own) = (self.word.load(Ordering::Relaxed), fork::word());
+        let (word, own) = (self.word.load(Ordering::Relaxed), process::word());
         if word == OPEN {
             return None;
         }
-        if fork::is_forking() {
+        if word & HELD != 0 && process::is_forking() {
             return Some(self.guard(true));
         }
         let exchange = |word| self.word.compare_exchange(word, own, Ordering::Acquire, Ordering::Relaxed);
@@ -154,29 +157,55 @@ impl<T: Default> Mutex<T> {
                 return Some(guard);
             }
             let patience = end.map(|end| end.saturating_duration_since(Instant::now()));
-            if patience.is_some_and(|patience| patience.is_zero()) {
-                return None;
-            }
             let word = self.word.load(Ordering::Relaxed);
+            if patience.is_some_and(|patience| patience.is_zero()) {
+                // This thread may have been woken in place of another one that sleeps on: whoever has the lock wakes that.
+                if looks <= LOOKS || self.leave_to_owner(word) {
+                    return None;
+                }
+                continue;
+            }
             if looks < LOOKS && word & AWAITED == 0 {
                 looks += 1;
                 std::hint::spin_loop();
                 continue;
             }
             looks = LOOKS + 1;
-            let awaited = word | AWAITED;
-            let says = |word| self.word.compare_exchange(word, awaited, Ordering::Relaxed, Ordering::Relaxed);
-            if word != OPEN && (word == awaited || says(word).is_ok()) {
-                sleep_while(&self.word, awaited, patience);
+            if self.leave_to_owner(word) {
+                sleep_while(&self.word, word | AWAITED, patience);
             }
         }
     }
+
+    /// Has whoever has the lock wake a thread; false where it has another word than this by now, or is open.
+    fn leave_to_owner(&self, word: u32) -> bool {
+        let awaited = word | AWAITED;
+        let says = || self.word.compare_exchange(word, awaited, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        word != OPEN && (word == awaited || says())
+    }
 }
 
-impl<T: Default + Send> fork::Held for Mutex<T> {
+/// Something that is held during a fork.
+pub trait Held: Sync {
+    /// Takes it.
+    fn hold(&self);
+    /// Gives it back. Only the thread that holds it calls this.
+    fn release(&self);
+}
+
+impl<T: Held, const N: usize> Held for [T; N] {
     fn hold(&self) {
-        // Given back by `release`.
-        std::mem::forget(self.lock());
+        self.iter().for_each(Held::hold);
+    }
+
+    fn release(&self) {
+        self.iter().for_each(Held::release);
+    }
+}
+
+impl<T: Default + Send> Held for Mutex<T> {
+    fn hold(&self) {
+        self.lock().hold();
     }
 
     fn release(&self) {
@@ -190,6 +219,14 @@ pub struct MutexGuard<'a, T> {
     /// Whether this thread had the lock already, for its fork.
     is_nested: bool,
     not_send: PhantomData<*const ()>,
+}
+
+impl<T> MutexGuard<'_, T> {
+    /// Keeps the lock for a fork, until [`Held::release`].
+    pub(crate) fn hold(self) {
+        self.mutex.word.fetch_or(HELD, Ordering::Relaxed);
+        std::mem::forget(self);
+    }
 }
 
 // SAFETY: it gives out no more than a reference to the value.
@@ -365,7 +402,7 @@ impl<T> OnceLock<T> {
     /// The value, made by `make` unless another thread is faster.
     fn get_or_make(&self, make: &mut dyn FnMut() -> Option<T>) -> Option<&T> {
         loop {
-            let (word, own) = (self.word.load(Ordering::Acquire), fork::word());
+            let (word, own) = (self.word.load(Ordering::Acquire), process::word());
             let exchange = |new| self.word.compare_exchange(word, new, Ordering::Acquire, Ordering::Relaxed);
             if word == DONE {
                 return self.get();
@@ -404,5 +441,29 @@ impl Drop for Making<'_> {
         if self.word.swap(self.end, Ordering::Release) & AWAITED != 0 {
             wake(self.word, i32::MAX);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_gives_up_waiting_leaves_the_others_to_the_owner() {
+        let mutex = Mutex::new(());
+        let own = process::word();
+        std::mem::forget(mutex.lock());
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| mutex.try_lock_for(Duration::from_millis(300)).is_none());
+            while mutex.word.load(Ordering::Relaxed) != own | AWAITED {
+                std::thread::yield_now();
+            }
+            // As if it was given back, with this thread to be woken of all that sleep, and another one was faster to take it.
+            mutex.word.store(own, Ordering::Relaxed);
+            assert!(waits.join().unwrap());
+        });
+        assert_eq!(mutex.word.load(Ordering::Relaxed), own | AWAITED);
+        mutex.give_back();
+        assert!(mutex.try_lock().is_some());
     }
 }

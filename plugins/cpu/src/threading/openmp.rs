@@ -8,7 +8,7 @@ use std::mem::transmute;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use hipdnn_plugin_sdk::dynlib::loaded::{self, Object};
+use hipdnn_plugin_sdk::objects::{self, Object};
 use hipdnn_plugin_sdk::lock::OnceLock;
 
 /// The functions of libgomp that compilers and programs call; the runtimes of LLVM and Intel have them, too.
@@ -38,7 +38,7 @@ impl OpenMp {
     pub(crate) fn loaded() -> Option<&'static Self> {
         static RUNTIME: OnceLock<OpenMp> = OnceLock::new();
         if RUNTIME.get().is_none()
-            && let Some(found) = loaded::find(Self::of)
+            && let Some(found) = objects::find(Self::of)
         {
             RUNTIME.get_or_init(|| found);
         }

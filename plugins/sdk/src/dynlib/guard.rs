@@ -79,8 +79,8 @@ static SLOTS: [Slot; COUNT] = [const {
     }
 }; COUNT];
 
-/// Held while a slot is looked for.
-pub(crate) static TAKING: Mutex<()> = Mutex::new(());
+/// Held while a slot is looked for. A child that takes it over finds each slot whole or without a function: that is written last.
+static TAKING: Mutex<()> = Mutex::new(());
 
 /// The words that the registers for arguments hold; there are more for floating point numbers.
 const REGISTERS: usize = if cfg!(target_arch = "x86_64") { 6 } else { 8 };
@@ -98,7 +98,7 @@ pub fn entry(function: *const (), arguments: usize, threw: usize) -> Option<*con
     let slot = SLOTS.get(index)?;
     slot.stack.store(stack, Ordering::Relaxed);
     slot.threw.store(threw, Ordering::Relaxed);
-    slot.function.store(function.cast_mut(), Ordering::Relaxed);
+    slot.function.store(function.cast_mut(), Ordering::Release);
     Some((entries as *const ()).wrapping_byte_add(index * ENTRY))
 }
 
