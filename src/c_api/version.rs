@@ -1,10 +1,10 @@
 //! The version of the library.
 
 use std::ffi::{CStr, CString, c_char};
-use std::sync::OnceLock;
 
 use super::guard::{guard, require};
 use crate::ffi::raw;
+use crate::lock::OnceLock;
 use crate::log;
 
 /// The version as a text of C.
@@ -20,16 +20,27 @@ const VARIABLE: &str = "HIPDNN_REPORTED_VERSION";
 /// The version that programs are told: that of the variable or of the build, with the commit.
 fn reported() -> &'static CStr {
     static REPORTED: OnceLock<Option<CString>> = OnceLock::new();
+    let mut ignored = None;
     let reported = REPORTED.get_or_init(|| {
         let text = std::env::var(VARIABLE).ok().filter(|text| !text.is_empty())?;
-        let parts: Vec<&str> = text.split('.').collect();
-        if parts.len() != 3 || parts.iter().any(|part| part.parse::<u16>().is_err()) {
-            log::warn(|| format!("{VARIABLE} is {text:?}, expected MAJOR.MINOR.PATCH; ignored"));
+        if !is_version(&text) {
+            ignored = Some(text);
             return None;
         }
         CString::new(format!("{text}.{}", env!("HIPDNN_BACKEND_COMMIT"))).ok()
     });
+    // Not within: a callback that is given the line may ask for the version.
+    if let Some(text) = ignored {
+        log::warn(|| format!("{VARIABLE} is {text:?}, expected MAJOR.MINOR.PATCH; ignored"));
+    }
     reported.as_deref().unwrap_or(VERSION)
+}
+
+/// Whether a text is three numbers with points between them.
+fn is_version(text: &str) -> bool {
+    let is_number =
+        |part: &str| part.bytes().all(|byte| byte.is_ascii_digit()) && part.parse::<u16>().is_ok();
+    text.split('.').count() == 3 && text.split('.').all(is_number)
 }
 
 /// The version that the library reports: MAJOR.MINOR.PATCH.TWEAK, where TWEAK is the commit it was built from, or `unknown`.

@@ -3,12 +3,12 @@
 //! Some hosts sort a plugin's engines by their ids and take the first, which is then no choice of the plugin's. So an engine that is
 //! only there to be compared with, or asked for by name, is kept back where another one applies, until a host or the user asks for all.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::guard;
 use crate::engine_plugin::{EnginePlugin, engine_id};
 use crate::ffi::hipdnnPluginStatus_t;
+use crate::lock::OnceLock;
 
 /// The variable with which the user asks for all engines, whatever the host.
 const VARIABLE: &str = "HIPDNN_ALL_ENGINES";
