@@ -13,14 +13,13 @@ const MOST_STEPS: usize = 1 << 22;
 pub struct View {
     dims: Vec<(i64, i64)>,
     size: usize,
-    type_: DataType,
 }
 
 impl View {
     /// From sizes with strides, and the bytes of an element.
     #[cfg(test)]
     pub fn new(dims: Vec<(i64, i64)>, size: usize) -> Self {
-        Self { dims, size, type_: DataType::Unset }
+        Self { dims, size }
     }
 
     fn of(graph: &Graph, tensor: &Tensor) -> Option<Self> {
@@ -32,12 +31,12 @@ impl View {
         let type_ = if tensor.data_type == DataType::Unset { graph.io_type } else { tensor.data_type };
         let size = type_.size().filter(|_| has_memory)?;
         let dims = tensor.dims.iter().copied().zip(tensor.strides.iter().copied()).collect();
-        Some(Self { dims, size, type_ })
+        Some(Self { dims, size })
     }
 
     /// The same elements in another layout.
     pub fn with_layout(&self, dims: &[i64], strides: &[i64]) -> Self {
-        Self { dims: dims.iter().copied().zip(strides.iter().copied()).collect(), ..self.clone() }
+        Self { dims: dims.iter().copied().zip(strides.iter().copied()).collect(), size: self.size }
     }
 
     /// The sizes and strides in elements.
@@ -55,13 +54,13 @@ impl View {
         Span::of(self.size, self.dims())
     }
 
-    /// Whether elements with equal indices are in the same place, of the same type.
+    /// Whether elements with equal indices are the same bytes. Their types may differ: each is read before it is written.
     pub fn is_same(&self, other: &Self) -> bool {
         let long = |view: &Self| -> Vec<(usize, i64, i64)> {
             let from_last = view.dims().rev().enumerate();
             from_last.filter(|(_, (dim, _))| *dim != 1).map(|(at, (dim, stride))| (at, dim, stride)).collect()
         };
-        self.type_ == other.type_ && long(self) == long(other)
+        self.size == other.size && long(self) == long(other)
     }
 }
 
@@ -90,6 +89,10 @@ impl Sharing {
     /// Looks through a graph.
     pub fn of(graph: &Graph) -> Self {
         let nodes: Vec<Node<'_>> = graph.nodes.iter().map(|node| Node::of(&node.operation)).collect();
+        // What a custom operation does with its tensors is known to its engine alone: it may write a part of what it reads.
+        let is_custom = |node: &&Node<'_>| matches!(node.operation, Operation::CustomOp(_));
+        let custom = nodes.iter().filter(is_custom).flat_map(|node| node.inputs.iter().chain(&node.outputs));
+        let custom: HashSet<i64> = custom.copied().collect();
         let written: HashSet<i64> = nodes.iter().flat_map(|node| node.outputs.iter().copied()).collect();
         let mut last_read = HashMap::new();
         for (place, node) in nodes.iter().enumerate() {
@@ -98,6 +101,7 @@ impl Sharing {
         let mut tensors: Vec<Known> = graph
             .tensors
             .iter()
+            .filter(|tensor| !custom.contains(&tensor.uid))
             .filter_map(|tensor| {
                 let uid = tensor.uid;
                 let (is_written, is_read) = (written.contains(&uid), last_read.contains_key(&uid));
@@ -178,9 +182,9 @@ impl<'a> Node<'a> {
 fn goes_by_element(operation: &Operation, input: i64, output: i64) -> bool {
     let is = |place: Option<i64>, uid: i64| place == Some(uid);
     match operation {
-        // The effect of these operations is unknown.
-        Operation::CustomOp(_) => true,
-        Operation::Pointwise(_)
+        // Its own tensors are not compared at all.
+        Operation::CustomOp(_)
+        | Operation::Pointwise(_)
         | Operation::Reduction(_)
         | Operation::BatchnormInference(_)
         | Operation::BatchnormInferenceVariance(_)

@@ -1,4 +1,4 @@
-use hipdnn_plugin_sdk::graph::operation::{Batchnorm, Matmul, Pointwise, Reduction};
+use hipdnn_plugin_sdk::graph::operation::{Batchnorm, CustomOp, Matmul, Pointwise, Reduction};
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, PointwiseMode, ReductionMode, Tensor};
 use hipdnn_plugin_sdk::wire::{self, Layout};
 
@@ -117,7 +117,10 @@ fn another_view_of_the_same_memory_is_not_in_place() {
     assert_eq!(clash_at(&transposed, &at), Some((2, 1)));
     transposed.tensors[1].strides = vec![7, SIDE, 1];
     assert_eq!(clash_at(&transposed, &at), None);
+    // Another type of the same size is read before it is written, one of another size is written over what is read later.
     transposed.tensors[1].data_type = DataType::Int32;
+    assert_eq!(clash_at(&transposed, &at), None);
+    transposed.tensors[1].data_type = DataType::Half;
     assert_eq!(clash_at(&transposed, &at), Some((2, 1)));
     // A type that the graph says, and one that nothing says.
     transposed.tensors[1].data_type = DataType::Unset;
@@ -158,6 +161,19 @@ fn running_statistics_and_what_has_no_memory_pass() {
     // The offsets of a ragged tensor say where its elements are.
     graph.tensors[4].ragged_offset_uid = Some(3);
     assert_eq!(clash_at(&graph, &[(1, 0x1000), (5, 0x1040)]), None);
+}
+
+#[test]
+fn what_a_custom_operation_writes_is_left_to_its_engine() {
+    let custom = |input, output| CustomOp {
+        input_tensor_uids: vec![input],
+        output_tensor_uids: vec![output],
+        custom_op_id: "append to a cache".to_owned(),
+        data: Vec::new(),
+    };
+    let graph = graph(vec![custom(1, 2).into(), neg(3, 4)], 4, &[]);
+    assert_eq!(clash_at(&graph, &[(1, 0x1000), (2, 0x1020), (3, 0x3000), (4, 0x4000)]), None);
+    assert_eq!(clash_at(&graph, &[(1, 0x1000), (2, 0x2000), (3, 0x3000), (4, 0x3020)]), Some((4, 3)));
 }
 
 #[test]
