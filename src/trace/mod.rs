@@ -9,6 +9,7 @@ pub mod device;
 mod line;
 mod nvtx;
 pub mod plan;
+mod profiler;
 pub mod ranges;
 pub mod recorder;
 

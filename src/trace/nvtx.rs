@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use hipdnn_plugin_sdk::dynlib::guard;
 use hipdnn_plugin_sdk::{environment, function_table};
 
-use super::ranges::Profiler;
+use super::profiler::Profiler;
 use crate::lock::OnceLock;
 use crate::log;
 

@@ -8,6 +8,7 @@ use hipdnn_plugin_sdk::dynlib::loaded::{Table, table_of_loaded};
 use hipdnn_plugin_sdk::function_table;
 
 use super::nvtx;
+use super::profiler::Profiler;
 use crate::lock::OnceLock;
 use crate::log;
 
@@ -33,12 +34,6 @@ function_table! {
         }
         optional {}
     }
-}
-
-/// The functions that a profiler has for ranges.
-pub(super) struct Profiler {
-    pub push: unsafe extern "C" fn(name: *const c_char) -> c_int,
-    pub pop: unsafe extern "C" fn() -> c_int,
 }
 
 /// AMD's and NVIDIA's, where there are such.
