@@ -2,6 +2,7 @@
 
 pub mod recent;
 
+use std::cell::RefCell;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -9,11 +10,10 @@ use hipdnn_plugin_sdk::graph::{ApiVersion, DataType, Graph, Operation};
 use hipdnn_plugin_sdk::wire::{self, Layout, Summary, TensorSummary};
 
 use self::recent::Recent;
+use crate::cache_limit;
 use crate::lock::OnceLock;
 use crate::memory;
-use crate::object::thread_store;
 use crate::overlap::Sharing;
-use crate::plugin::cache;
 use crate::status::{Error, Result};
 
 /// The newest plugin interface whose graphs are understood here.
@@ -74,24 +74,25 @@ impl FrozenGraph {
         VerifiedGraph::verify(bytes, true, 0).map(Self::new)
     }
 
-    /// Checks bytes that a caller passed as a graph, and keeps them. There is no handle yet.
+    /// Checks bytes that a caller passed as a graph, and keeps them. There is no handle yet. Bytes that the thread remembers in `recent`
+    /// are not checked again.
     ///
     /// # Errors
     /// BAD_PARAM when they are not a graph, NOT_SUPPORTED when they ask for a newer plugin interface than any.
-    pub fn from_foreign(bytes: &[u8]) -> Result<Self> {
+    pub fn from_foreign(bytes: &[u8], recent: &RefCell<Recent>) -> Result<Self> {
         let own = |hash| VerifiedGraph::verify(memory::copy("the bytes of the graph", bytes)?, false, hash);
-        if cache::limit() == 0 {
+        if cache_limit::limit() == 0 {
             return own(0).map(Self::new);
         }
-        if let Some(graph) = with_recent(|recent| recent.guess(bytes)) {
+        if let Some(graph) = recent.borrow_mut().guess(bytes) {
             return Ok(Self::new(graph));
         }
         let hash = recent::hash(bytes);
-        if let Some(graph) = with_recent(|recent| recent.find(hash, bytes)) {
+        if let Some(graph) = recent.borrow_mut().find(hash, bytes) {
             return Ok(Self::new(graph));
         }
         let graph = own(hash)?;
-        with_recent(|recent| recent.remember(&graph));
+        recent.borrow_mut().remember(&graph);
         Ok(Self::new(graph))
     }
 
@@ -214,11 +215,6 @@ impl VerifiedGraph {
     }
 }
 
-/// Calls `f` with what this thread remembers.
-fn with_recent<R>(f: impl FnOnce(&mut Recent) -> R) -> R {
-    f(&mut thread_store().graphs.borrow_mut())
-}
-
 /// A graph without names and without an id, its tensors numbered by their places. None where a uid is there twice or names no tensor.
 fn canonical(bytes: &[u8], layout: Layout) -> Option<Vec<u8>> {
     memory::require("the unpacked graph", bytes.len().saturating_mul(wire::MAX_EXPANSION)).ok()?;
@@ -298,6 +294,11 @@ pub fn with_compute_types(mut graph: Graph) -> Graph {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::object::thread_store;
+
+    fn foreign(bytes: &[u8]) -> Result<FrozenGraph> {
+        FrozenGraph::from_foreign(bytes, &thread_store().graphs)
+    }
 
     fn graph(name: &str, id: u8, dim: i64) -> Graph {
         with_uids(name, id, dim, [1, 2])
@@ -363,7 +364,7 @@ mod tests {
                 ..Graph::default()
             };
             let bytes = wire::write(&graph, Layout::G1).unwrap();
-            let frozen = FrozenGraph::from_foreign(&bytes).unwrap();
+            let frozen = foreign(&bytes).unwrap();
             let newer = wire::read(frozen.bytes(Layout::G2).unwrap()).unwrap();
             let older = wire::read(frozen.bytes(Layout::G1).unwrap()).unwrap();
             assert_eq!(older, graph);
@@ -412,7 +413,7 @@ mod tests {
 
     #[test]
     fn every_byte_of_a_callers_graph_counts_and_equal_ones_are_verified_once() {
-        let foreign = |name: &str| FrozenGraph::from_foreign(&bytes(name, 1, 8)).unwrap();
+        let foreign = |name: &str| foreign(&bytes(name, 1, 8)).unwrap();
         let one = foreign("a");
         assert!(Arc::ptr_eq(one.verified(), foreign("a").verified()));
         assert!(!one.verified().is_equal(foreign("b").verified()));

@@ -6,6 +6,7 @@
 //! This crate is built as the shared library; as a Rust library it serves tests and benchmarks only.
 
 pub mod c_api;
+mod cache_limit;
 mod call;
 pub mod descriptor;
 pub mod device;
@@ -22,6 +23,7 @@ pub mod memory;
 pub mod object;
 mod overlap;
 pub mod plugin;
+pub mod policies;
 pub mod selection;
 pub mod status;
 mod sync;

@@ -5,7 +5,8 @@ use crate::descriptor::Descriptor;
 use crate::ffi::{
     hipdnnAutotuneCacheWriteOutcome_ext_t as Outcome, hipdnnBackendDescriptor_t, hipdnnHandle_t, raw,
 };
-use crate::selection::{self, Stored};
+use crate::policies;
+use crate::selection::Stored;
 use crate::status::{Error, Result};
 use crate::{handle as handles, log};
 
@@ -55,7 +56,7 @@ pub unsafe extern "C" fn hipdnnBackendWriteEngineRankingResults_ext(
         let result = match graph {
             _ if engines.is_empty() => Outcome::HIPDNN_AUTOTUNE_CACHE_WRITE_DECLINED_NO_ENGINES,
             None => Outcome::HIPDNN_AUTOTUNE_CACHE_WRITE_DECLINED_UNKEYABLE_OR_UNFINALIZED,
-            Some(graph) => match selection::store_ranking(&session, &graph, &engines) {
+            Some(graph) => match policies::store_ranking(&session, &graph, &engines) {
                 Some(Ok(Stored::Written)) => Outcome::HIPDNN_AUTOTUNE_CACHE_WRITE_WRITTEN,
                 Some(Ok(Stored::Unchanged)) => Outcome::HIPDNN_AUTOTUNE_CACHE_WRITE_UNCHANGED,
                 Some(Err(reason)) => {

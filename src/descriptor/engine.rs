@@ -7,12 +7,12 @@ use std::sync::Arc;
 use hipdnn_plugin_sdk::wire::{self, Knob};
 
 use super::attribute::{Incoming, Outgoing, unknown};
-use super::heuristic::session_of;
 use super::{Descriptor, Draft, Lifecycle};
 use crate::ffi::{
     hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type, hipdnnBackendFlatbufferData_t,
 };
 use crate::graph::FrozenGraph;
+use crate::handle;
 use crate::lock::Mutex;
 use crate::log;
 use crate::plugin::cache::{Entry, Known};
@@ -163,6 +163,13 @@ impl Descriptor {
 /// Bytes that a descriptor owns, as an attribute element.
 fn flatbuffer(bytes: &[u8]) -> hipdnnBackendFlatbufferData_t {
     hipdnnBackendFlatbufferData_t { ptr: bytes.as_ptr().cast(), size: bytes.len() }
+}
+
+/// The plugins as the handle of a graph has them.
+pub(super) fn session_of(graph: &FrozenGraph) -> Result<Arc<Session>> {
+    handle::session(graph.handle()).map_err(|error| {
+        Error::bad_param(format!("the handle that the operation graph was finalized with: {}", error.message))
+    })
 }
 
 /// The answers to how fast engines will be.

@@ -21,7 +21,7 @@ use crate::handle as handles;
 use crate::hints;
 use crate::log;
 use crate::memory::{self, copy};
-use crate::object::Access;
+use crate::object::{Access, thread_store};
 use crate::status::{Error, Result};
 use crate::trace;
 
@@ -213,7 +213,7 @@ impl Descriptor {
     /// An open operation graph with the content of verified bytes, or of the graph in a container.
     pub fn graph_from_bytes(bytes: &[u8]) -> Result<Self> {
         let bytes = saved_plan::graph_in("serializedGraph", bytes)?;
-        let content = Content::Bytes(FrozenGraph::from_foreign(bytes)?);
+        let content = Content::Bytes(FrozenGraph::from_foreign(bytes, &thread_store().graphs)?);
         Ok(Self::Graph(Lifecycle::open(GraphDraft { content, ..GraphDraft::default() })))
     }
 

@@ -4,17 +4,16 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 use super::attribute::{Incoming, Outgoing, unknown};
-use super::engine::FrozenEngine;
+use super::engine::{FrozenEngine, session_of};
 use super::{Descriptor, Draft, take_checked};
 use crate::ffi::{
     hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type, hipdnnBackendHeurMode_t,
 };
 use crate::graph::FrozenGraph;
-use crate::handle;
 use crate::last_error;
 use crate::plugin::cache::Entry;
 use crate::plugin::{Session, ask};
-use crate::selection;
+use crate::policies;
 use crate::status::{Error, Result};
 
 const KIND: &str = "engine heuristic";
@@ -109,7 +108,7 @@ impl Draft for HeuristicDraft {
             OPERATION_GRAPH => outgoing.exactly_one_descriptor(|| Descriptor::of_graph(frozen.graph.clone())),
             FIND_FIRST => outgoing.one(Type::HIPDNN_TYPE_BOOLEAN, u8::from(self.find_first)),
             POLICY_ORDER => {
-                let order = selection::policy_order(&frozen.session, self.policies.as_deref());
+                let order = policies::policy_order(&frozen.session, self.policies.as_deref());
                 outgoing.many(Type::HIPDNN_TYPE_INT64, order)
             }
             RANKING_METRIC => Err(no_metric()),
@@ -117,13 +116,6 @@ impl Draft for HeuristicDraft {
             other => Err(unknown(KIND, other, "read")),
         }
     }
-}
-
-/// The plugins as the handle of a graph has them.
-pub(super) fn session_of(graph: &FrozenGraph) -> Result<Arc<Session>> {
-    handle::session(graph.handle()).map_err(|error| {
-        Error::bad_param(format!("the handle that the operation graph was finalized with: {}", error.message))
-    })
 }
 
 /// The engines that can run a graph, best first.
@@ -137,7 +129,7 @@ fn engines_for(
 ) -> Result<ask::Engines> {
     let known = entry.filter(|_| !find_first).and_then(Entry::known_engines);
     if let Some(engines) = known {
-        return selection::order(session, graph, engines.clone(), policies);
+        return policies::order(session, graph, engines.clone(), policies);
     }
     let answer = ask::applicable(session, graph, find_first);
     if answer.engines.is_empty() {
@@ -155,7 +147,7 @@ fn engines_for(
     if let Some(entry) = entry.filter(|_| answer.is_whole && !answer.engines.is_empty()) {
         entry.learn_engines(&answer.engines, session.cache());
     }
-    selection::order(session, graph, answer.engines, policies)
+    policies::order(session, graph, answer.engines, policies)
 }
 
 #[cold]

@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use super::ask::Engines;
-pub use super::cache_limit::limit;
 use super::context::Raw;
 use super::made::{Compiled, Made, SharedContext, Sharing};
 use super::{EngineDetails, EngineRef, Session};
+use crate::cache_limit::limit;
 use crate::device::{self, Place};
 use crate::graph::{FrozenGraph, VerifiedGraph};
 use crate::lock::{Mutex, OnceLock};

@@ -8,7 +8,6 @@ mod api;
 pub mod ask;
 pub mod asking;
 pub mod cache;
-mod cache_limit;
 pub mod context;
 mod engine_details;
 pub mod gate;

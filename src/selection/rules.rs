@@ -8,7 +8,7 @@ use hipdnn_plugin_sdk::graph::{Graph, Node, Operation};
 use serde_json::{Map, Value as Json};
 
 use super::file;
-use crate::plugin::engine_id;
+use hipdnn_plugin_sdk::engine_id;
 
 /// The operations that a rule can name, with their numbers on the wire.
 const OPERATIONS: [(&str, u8); 16] = [

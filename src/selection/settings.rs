@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use hipdnn_plugin_sdk::environment;
 
 use super::Cache;
-use crate::plugin::engine_id;
+use hipdnn_plugin_sdk::engine_id;
 
 /// How engines are chosen, as the environment had it when plugins were loaded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

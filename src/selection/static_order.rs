@@ -2,7 +2,7 @@
 
 use hipdnn_plugin_sdk::graph::{Graph, Operation};
 
-use crate::plugin::engine_id;
+use hipdnn_plugin_sdk::engine_id;
 
 const MIOPEN: i64 = engine_id("MIOPEN_ENGINE");
 const DETERMINISTIC: i64 = engine_id("MIOPEN_ENGINE_DETERMINISTIC");

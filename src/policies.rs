@@ -1,0 +1,176 @@
+//! Asks the policies ([`selection`](crate::selection)) which engine is the best for a graph.
+
+use std::fmt::Write;
+
+use hipdnn_plugin_sdk::graph::Graph;
+use hipdnn_plugin_sdk::wire::{self, Layout};
+use smallvec::SmallVec;
+
+use crate::graph::{FrozenGraph, with_compute_types};
+use crate::plugin::ask::Engines;
+use crate::plugin::{EngineRef, Session};
+use crate::selection::{BUILT_IN, CONFIG, DEFAULT_ORDER, Key, Rules, Settings, Stored, static_order};
+use crate::status::{Error, Result};
+use crate::{device, log, trace};
+
+/// What a policy answers: an order, or why it leaves the choice to the next.
+type Answer = std::result::Result<Vec<i64>, String>;
+
+/// The policies that are asked in a session: those of the environment, else the caller's, else the default.
+pub fn policy_order<'a>(session: &'a Session, callers: Option<&'a [i64]>) -> &'a [i64] {
+    session.set().settings.policy_order.as_deref().or(callers).unwrap_or(&DEFAULT_ORDER)
+}
+
+/// Lets the policies order the engines that can run a graph; the first that applies decides. `callers` are the policies that
+/// the caller wants.
+///
+/// # Errors
+/// INTERNAL_ERROR when no policy has an order, with what became of each.
+#[inline]
+pub fn order(
+    session: &Session,
+    graph: &FrozenGraph,
+    engines: Engines,
+    callers: Option<&[i64]>,
+) -> Result<Engines> {
+    // The default policies have nothing to say about one engine.
+    if engines.is_empty()
+        || (engines.len() == 1 && callers.is_none() && !session.set().settings.may_leave_out_engines())
+    {
+        return Ok(engines);
+    }
+    ask_policies(session, graph, &engines, callers)
+}
+
+#[inline(never)]
+fn ask_policies(
+    session: &Session,
+    graph: &FrozenGraph,
+    engines: &[EngineRef],
+    callers: Option<&[i64]>,
+) -> Result<Engines> {
+    let _phase = trace::phase("ask policies for the order", String::new);
+    let mut candidates = SmallVec::<[i64; 4]>::new();
+    for engine in engines {
+        candidates.push(session.engine(*engine)?.id);
+    }
+    let mut said = String::new();
+    for policy in policy_order(session, callers) {
+        let reason = match ask(session, graph, *policy, &candidates) {
+            (_, Ok(chosen)) => {
+                let place = |id: &i64| candidates.iter().position(|candidate| candidate == id);
+                let chosen = chosen.iter().filter_map(place);
+                return Ok(chosen.filter_map(|place| engines.get(place).copied()).collect());
+            }
+            (name, Err(reason)) => format!("{name}: {reason}"),
+        };
+        log::info(|| format!("policy {reason}"));
+        let _ = write!(said, "\n  {reason}");
+    }
+    if said.is_empty() {
+        said.push_str(" the list of policies is empty");
+    }
+    Err(Error::internal(format!(
+        "No policy chose among the {} engines for the graph:{said}",
+        candidates.len()
+    )))
+}
+
+/// Asks one policy; says its name, too.
+fn ask(session: &Session, graph: &FrozenGraph, policy: i64, candidates: &[i64]) -> (String, Answer) {
+    let settings = &session.set().settings;
+    if let Some((_, name)) = BUILT_IN.iter().find(|(id, _)| *id == policy) {
+        let answer = if policy == CONFIG {
+            config(settings, graph, candidates)
+        } else {
+            static_ordering(settings, graph, candidates)
+        };
+        return ((*name).to_owned(), answer);
+    }
+    let asked = session.heuristics().and_then(|handles| handles.ask(policy, graph, candidates));
+    match asked {
+        None => {
+            let name = settings.name_of(policy).map_or_else(|| policy.to_string(), str::to_owned);
+            (name, Err("no such policy is loaded".to_owned()))
+        }
+        Some((name, Ok(Some(chosen)))) => (name.to_owned(), Ok(chosen)),
+        Some((name, Ok(None))) => (name.to_owned(), Err("it leaves the choice to others".to_owned())),
+        Some((name, Err(reason))) => {
+            log::warn(|| format!("policy {name} is passed over: {reason}"));
+            (name.to_owned(), Err(reason))
+        }
+    }
+}
+
+fn static_ordering(settings: &Settings, graph: &FrozenGraph, candidates: &[i64]) -> Answer {
+    if let Some(preferred) = &settings.fallback_order {
+        let chosen = static_order::preferred(candidates, preferred);
+        if chosen.is_empty() {
+            return Err("none of the engines in HIPDNN_HEUR_FALLBACK_ENGINE_ORDER is among them".to_owned());
+        }
+        return Ok(chosen);
+    }
+    let mut engines = candidates.to_vec();
+    let is_bound = || read(graph).is_ok_and(|graph| static_order::is_bound_by_memory(&graph));
+    static_order::order(&mut engines, is_bound);
+    Ok(engines)
+}
+
+fn config(settings: &Settings, graph: &FrozenGraph, candidates: &[i64]) -> Answer {
+    let mut content = None;
+    let mut reasons = Vec::new();
+    match settings.rankings.as_ref().filter(|cache| cache.exists()) {
+        None => reasons.push("there are no rankings".to_owned()),
+        Some(cache) => {
+            let found = read(graph).and_then(|graph| {
+                let key = Key::new(content.insert(graph), device::current());
+                cache.find(&key)
+            });
+            match found.map(|record| record.map(|record| record.rank(candidates))) {
+                Ok(Some(Some(ranked))) => return Ok(ranked),
+                Ok(Some(None)) => reasons.push("the ranking of this graph lacks an engine".to_owned()),
+                Ok(None) => reasons.push("there is no ranking of this graph".to_owned()),
+                Err(reason) => {
+                    log::warn(|| format!("rankings: {reason}"));
+                    reasons.push(reason);
+                }
+            }
+        }
+    }
+    match settings.config_path.as_deref() {
+        None => reasons.push("HIPDNN_HEUR_CONFIG_PATH is not set".to_owned()),
+        Some(path) => {
+            let graph = content.map_or_else(|| read(graph), Ok);
+            match graph.and_then(|graph| Ok(Rules::read(path)?.engine(&graph, candidates))) {
+                Ok(Some(engine)) => {
+                    let others = candidates.iter().filter(|other| **other != engine);
+                    return Ok(std::iter::once(&engine).chain(others).copied().collect());
+                }
+                Ok(None) => reasons.push(format!("no rule of {} fits", path.display())),
+                Err(reason) => {
+                    log::warn(|| format!("HIPDNN_HEUR_CONFIG_PATH: {reason}"));
+                    reasons.push(reason);
+                }
+            }
+        }
+    }
+    Err(reasons.join("; "))
+}
+
+fn read(graph: &FrozenGraph) -> std::result::Result<Graph, String> {
+    let bytes = graph.bytes(Layout::G2).map_err(|error| error.message.to_string())?;
+    wire::read(bytes).map(with_compute_types).map_err(|error| error.0)
+}
+
+/// Stores which engines are best for a graph on the device of this thread, best first; none where rankings are switched off.
+///
+/// # Errors
+/// Why it was not stored.
+pub fn store_ranking(
+    session: &Session,
+    graph: &FrozenGraph,
+    engines: &[i64],
+) -> Option<std::result::Result<Stored, String>> {
+    let cache = session.set().settings.rankings.as_ref()?;
+    Some(read(graph).and_then(|graph| cache.store(&Key::new(&graph, device::current()), engines)))
+}
