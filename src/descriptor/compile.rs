@@ -3,8 +3,8 @@
 use std::cell::Cell;
 
 use super::engine_config::FrozenConfig;
-use super::plan::Source;
 use super::renaming::Renaming;
+use super::source::Source;
 use super::stored_plan;
 use crate::plugin::Context;
 use crate::plugin::context;
@@ -27,7 +27,7 @@ pub fn compile(config: &FrozenConfig) -> Result<(Compiled, bool)> {
             }
             is_new.set(true);
         }
-        compile_anew(config)
+        config.compile()
     };
     let compiled = match known {
         Some(known) => {
@@ -40,12 +40,6 @@ pub fn compile(config: &FrozenConfig) -> Result<(Compiled, bool)> {
     };
     let is_own = matches!(compiled, Compiled::Own(_));
     Ok((compiled, is_new.get() && !(is_own && config.sets_knobs())))
-}
-
-/// Has the plugin make the context of a configuration, whatever is known.
-pub fn compile_anew(config: &FrozenConfig) -> Result<Made> {
-    let engine = &config.engine;
-    context::compile(&engine.session, engine.engine, &engine.graph, config.bytes()?)
 }
 
 impl Compiled {

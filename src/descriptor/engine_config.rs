@@ -15,6 +15,7 @@ use crate::ffi::{
 use crate::object::Access;
 use crate::plugin::asking::Asking;
 use crate::plugin::cache::Known;
+use crate::plugin::made::Made;
 use crate::plugin::{check, context, workspace_size};
 use crate::status::{Error, Result};
 
@@ -72,6 +73,12 @@ impl FrozenConfig {
     /// The configuration as plugins read it.
     pub fn bytes(&self) -> Result<&[u8]> {
         bytes(&self.engine, self.bytes.as_deref())
+    }
+
+    /// Has the plugin make the context of the configuration, whatever is known.
+    pub(super) fn compile(&self) -> Result<Made> {
+        let engine = &self.engine;
+        context::compile(&engine.session, engine.engine, &engine.graph, self.bytes()?)
     }
 
     /// Where the plan is kept that the engine makes of the graph; none where knobs are set and the plugin does not say whether that

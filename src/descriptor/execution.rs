@@ -8,10 +8,10 @@ use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t as DeviceBuffer;
 use hipdnn_plugin_sdk::graph::ApiVersion;
 use smallvec::SmallVec;
 
+use super::Pack;
+use super::frozen_plan::{FrozenPlan, Identity, alignment_bits};
 use super::overrides::Overrides;
-use super::plan::{Identity, alignment_bits};
 use super::renaming::Renaming;
-use super::{FrozenPlan, Pack};
 use crate::ffi::hipdnnSeverity_t as Severity;
 use crate::graph::VerifiedGraph;
 use crate::overlap::{self, Clash};

@@ -8,6 +8,7 @@ mod compile;
 pub mod engine;
 mod engine_config;
 mod execution;
+mod frozen_plan;
 mod graph;
 mod heuristic;
 mod knob_choice;
@@ -20,6 +21,7 @@ mod plan_json;
 mod profiling;
 mod renaming;
 pub mod saved_plan;
+mod source;
 mod stored_plan;
 mod tensor;
 mod variant_pack;
@@ -35,8 +37,8 @@ use crate::object::{Access, Table};
 use crate::status::{Error, Result};
 use attribute::{Incoming, Outgoing};
 
+pub use frozen_plan::FrozenPlan;
 pub use lifecycle::{Draft, Lifecycle};
-pub use plan::FrozenPlan;
 pub use variant_pack::Pack;
 
 /// All live descriptors.

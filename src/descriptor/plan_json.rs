@@ -3,8 +3,8 @@
 use hipdnn_plugin_sdk::wire::{self, KnobValue};
 use serde_json::{Map, Value, json};
 
-use super::FrozenPlan;
-use super::plan::Source;
+use super::frozen_plan::FrozenPlan;
+use super::source::Source;
 use crate::log;
 use crate::plugin::Owner;
 use crate::status::{Error, Result};

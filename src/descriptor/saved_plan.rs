@@ -5,14 +5,11 @@ use std::sync::Arc;
 use hipdnn_plugin_sdk::graph::GraphError;
 use hipdnn_plugin_sdk::wire::{self, Container, Origin, SAVED_PLAN_VERSION, SavedPlan, Span, TensorSummary};
 
-use super::plan::{PlanDraft, SavedSource, Source};
-use super::{Descriptor, FrozenPlan, Lifecycle};
+use super::frozen_plan::FrozenPlan;
 use crate::device;
 use crate::graph::{FrozenGraph, VerifiedGraph};
-use crate::memory;
-use crate::plugin::{Context, EngineRef, Owner, Plugin, Session, context};
+use crate::plugin::{EngineRef, Owner, Plugin, Session, context};
 use crate::status::{Error, Result};
-use crate::trace;
 
 impl FrozenPlan {
     /// The bytes of the plan, as its plugin saves it now. The graph comes with it, or beside it (`has_graph` false).
@@ -98,7 +95,7 @@ pub(super) fn check(plan: &SavedPlan) -> Result<()> {
 }
 
 /// Says of which argument an error is.
-fn about(argument: &str, bytes: &[u8], error: &GraphError) -> Error {
+pub(super) fn about(argument: &str, bytes: &[u8], error: &GraphError) -> Error {
     Error::bad_param(format!("{argument} ({} bytes): {error}", bytes.len()))
 }
 
@@ -109,7 +106,7 @@ pub(super) fn container<'a>(argument: &str, bytes: &'a [u8]) -> Result<Option<Co
 }
 
 /// The bytes of a plan, which may be in a container.
-fn plan_in<'a>(argument: &str, bytes: &'a [u8]) -> Result<&'a [u8]> {
+pub(super) fn plan_in<'a>(argument: &str, bytes: &'a [u8]) -> Result<&'a [u8]> {
     match container(argument, bytes)? {
         None => Ok(bytes),
         Some(Container { plan: [], .. }) => {
@@ -139,7 +136,7 @@ pub fn has_plan(argument: &str, bytes: &[u8]) -> Result<bool> {
 }
 
 /// The graph of a saved plan, if that has it and it is the plan's.
-fn graph_of(plan: &SavedPlan<'_>) -> Option<Arc<VerifiedGraph>> {
+pub(super) fn graph_of(plan: &SavedPlan<'_>) -> Option<Arc<VerifiedGraph>> {
     if plan.graph.is_empty() {
         return None;
     }
@@ -149,7 +146,7 @@ fn graph_of(plan: &SavedPlan<'_>) -> Option<Arc<VerifiedGraph>> {
 }
 
 /// The tensors of a saved plan.
-fn tensors_of(plan: &SavedPlan<'_>, graph: Option<&VerifiedGraph>) -> Vec<TensorSummary> {
+pub(super) fn tensors_of(plan: &SavedPlan<'_>, graph: Option<&VerifiedGraph>) -> Vec<TensorSummary> {
     // Without an origin nothing was promised of the addresses.
     let alignments = plan.origin.iter().flat_map(|origin| origin.tensor_alignments.iter().copied());
     let known = graph.map_or(&[][..], |graph| &graph.summary().tensors);
@@ -165,56 +162,4 @@ fn tensors_of(plan: &SavedPlan<'_>, graph: Option<&VerifiedGraph>) -> Vec<Tensor
         }
     };
     tensors.map(summary).collect()
-}
-
-impl Descriptor {
-    /// The bytes of a finalized execution plan, as its plugin saves it now.
-    pub fn save_plan(&self) -> Result<Vec<u8>> {
-        self.plan_to_save()?.save(true)
-    }
-
-    /// The bytes that were kept by [`Descriptor::keep_saved_plan`] last, and are so no longer; without any, as
-    /// [`Descriptor::save_plan`].
-    pub fn take_saved_plan(&self) -> Result<Vec<u8>> {
-        let plan = self.plan_to_save()?;
-        let kept = plan.saved().lock().take();
-        kept.map_or_else(|| plan.save(true), Ok)
-    }
-
-    /// Keeps the bytes of a plan whose number was told, so that the call that fetches them gets as many.
-    pub fn keep_saved_plan(&self, bytes: Vec<u8>) -> Result<()> {
-        *self.plan_to_save()?.saved().lock() = Some(bytes);
-        Ok(())
-    }
-
-    fn plan_to_save(&self) -> Result<&FrozenPlan> {
-        self.check_plan()?;
-        self.plan().map_err(|error| Error::not_initialized(error.message.clone()))
-    }
-
-    /// A finalized execution plan from the bytes of one, or of a container.
-    pub fn plan_from_bytes(session: &Arc<Session>, argument: &str, bytes: &[u8]) -> Result<Self> {
-        let bytes = plan_in(argument, bytes)?;
-        // A uid of eight bytes becomes a summary of six words, and the list may double.
-        memory::require("the plan", bytes.len().saturating_mul(12))?;
-        let plan = wire::read_plan(bytes).map_err(|error| about(argument, bytes, &error))?;
-        check(&plan)?;
-        let engine = engine_of(session, &plan)?;
-        let begin = trace::begin();
-        let made = context::load(session, engine, plan.payload)?;
-        let graph = graph_of(&plan);
-        let source = Source::Saved(Box::new(SavedSource {
-            session: Arc::clone(session),
-            engine,
-            engine_id: plan.engine_id,
-            tensors: tensors_of(&plan, graph.as_deref()),
-            graph,
-        }));
-        let context = Context::new(made.context, source);
-        let frozen = FrozenPlan::new(context, made.workspace_size, plan.is_override_shape_enabled, None);
-        if let Some(begin) = begin {
-            frozen.record_making(begin);
-        }
-        Ok(Self::Plan(Lifecycle::finalized(PlanDraft::default(), frozen)))
-    }
 }

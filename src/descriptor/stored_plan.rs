@@ -13,8 +13,8 @@ use hipdnn_plugin_sdk::hash::Fnv1a;
 use hipdnn_plugin_sdk::shared_file;
 use hipdnn_plugin_sdk::wire::{self, Container};
 
-use super::FrozenPlan;
 use super::engine_config::FrozenConfig;
+use super::frozen_plan::FrozenPlan;
 use super::saved_plan;
 use crate::plugin::context;
 use crate::plugin::made::Made;

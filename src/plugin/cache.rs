@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use super::ask::Engines;
-use super::context::Raw;
 use super::made::{Compiled, Made, SharedContext, Sharing};
+use super::raw_context::Raw;
 use super::{EngineDetails, EngineRef, Session};
 use crate::cache_limit::limit;
 use crate::device::{self, Place};

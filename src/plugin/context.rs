@@ -11,6 +11,7 @@ use hipdnn_plugin_sdk::ffi::{
 
 use super::asking::Asking;
 use super::made::{Made, SharedContext, Sharing};
+use super::raw_context::{Raw, destroy, give_back, opened};
 use super::{EngineRef, Plugin, Session, check, gate};
 use crate::graph::FrozenGraph;
 use crate::status::{Error, Result};
@@ -34,9 +35,6 @@ pub struct Context<O: Owner> {
 unsafe impl<O: Owner + Send> Send for Context<O> {}
 // SAFETY: the interface lets threads share a context; the plugin has to cope.
 unsafe impl<O: Owner + Sync> Sync for Context<O> {}
-
-/// A context that has no owner yet.
-pub type Raw = NonNull<HipdnnEnginePluginExecutionContext>;
 
 impl<O: Owner> Context<O> {
     /// Puts a context that this owner's engine made into its hands.
@@ -70,27 +68,6 @@ impl<O: Owner> Drop for Context<O> {
             let (session, engine) = self.owner.engine();
             give_back(session, engine, self.context);
         }
-    }
-}
-
-/// Gives a context of an engine back to the plugin. It is not used any more.
-pub(super) fn give_back(session: &Session, engine: EngineRef, context: Raw) {
-    if let Ok((plugin, handle)) = opened(session, engine) {
-        destroy(plugin, handle, context);
-    }
-}
-
-/// The plugin of an engine, and the session's handle of it.
-fn opened(session: &Session, engine: EngineRef) -> Result<(&Plugin, hipdnnEnginePluginHandle_t)> {
-    Ok((session.plugin(engine.plugin)?, session.plugin_handle(engine.plugin)?))
-}
-
-/// Gives a context back to the plugin. It is not used any more.
-fn destroy(plugin: &Plugin, handle: hipdnnEnginePluginHandle_t, context: Raw) {
-    // SAFETY: handle and context are the plugin's own, and this is the context's last use.
-    let status = unsafe { plugin.api.destroy_execution_context(handle, context.as_ptr()) };
-    if status != 0 {
-        log::error(|| plugin.api.failure("destroy execution context", status));
     }
 }
 

@@ -3,7 +3,7 @@
 use std::ptr;
 use std::sync::{Arc, Weak};
 
-use super::context::{self, Raw};
+use super::raw_context::{Raw, give_back};
 use super::{EngineRef, Session};
 use crate::sync::{AtomicPtr, Ordering};
 
@@ -69,7 +69,7 @@ impl SharedContext {
             // SAFETY: it is from an `Arc`, and this was the one that had it.
             let made = unsafe { Arc::from_raw(made.cast_const()) };
             if let Some(made) = Arc::into_inner(made) {
-                context::give_back(session, self.engine, made.context);
+                give_back(session, self.engine, made.context);
             }
         }
     }

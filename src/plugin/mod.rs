@@ -17,6 +17,7 @@ mod heuristic_handles;
 mod library;
 pub mod made;
 pub mod paths;
+mod raw_context;
 pub mod registry;
 mod session;
 
