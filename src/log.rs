@@ -22,7 +22,6 @@ use jiff::tz::TimeZone;
 use crate::ffi::hipdnnSeverity_t as Severity;
 use crate::lock::{Mutex, OnceLock};
 use crate::thread_word::ThreadWord;
-use crate::trace;
 
 use self::file::LogFile;
 
@@ -50,18 +49,15 @@ fn read_level() -> c_int {
     let word = std::env::var_os("HIPDNN_LOG_LEVEL").unwrap_or_default().to_string_lossy().into_owned();
     let known = level_of(&word);
     let level = known.unwrap_or(Severity::HIPDNN_SEV_OFF) as c_int;
-    // Before the level, so that no call is missed.
-    let mut complaints = trace::start(false);
     // A level that was set meanwhile stays.
     match LEVEL.compare_exchange(UNREAD, level, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => {
             set_gate();
             if known.is_none() {
-                complaints.push(format!(
+                complain(format!(
                     "HIPDNN_LOG_LEVEL is {word:?}, expected trace, debug, info, warn, error, fatal or off; the log stays off"
                 ));
             }
-            complaints.into_iter().for_each(complain);
             level
         }
         Err(set) => set,

@@ -51,11 +51,17 @@ pub fn guard_with_results(
     }
 }
 
+/// What comes before the first line of the log: its level is read only then, and no call may be missed in the trace.
+pub fn begin() {
+    fork::protect();
+    trace::start();
+}
+
 #[cold]
 #[inline(never)]
 fn tell_call(name: &'static str, describe: impl FnOnce() -> String) -> Option<trace::Call> {
     // The first call of a process comes here.
-    fork::protect();
+    begin();
     log::info(|| format!("API called: [{name}] {}", describe()));
     trace::call(name)
 }

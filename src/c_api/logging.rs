@@ -2,15 +2,15 @@
 
 use std::ffi::c_char;
 
-use super::guard::guard;
+use super::guard::{begin, guard};
 use crate::ffi::{
     CEnum, hipdnnLogCallbackMode_t, hipdnnSeverity_t, hipdnnUserLogCallback_t, hipdnnUserLogCallbackHandle_t,
     raw,
 };
+use crate::log;
 use crate::log::receiver::{self, Key};
 use crate::plugin::registry;
 use crate::status::Error;
-use crate::{fork, log};
 
 /// Writes a line of another component, a frontend or a plugin, to the library's log. With the log off, or `severity` below
 /// its level, nothing is written.
@@ -23,7 +23,7 @@ use crate::{fork, log};
 /// `msg` is null or ends with a NUL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipdnnLoggingCallback_ext(severity: raw::hipdnnSeverity_t, msg: *const c_char) {
-    fork::protect();
+    begin();
     // SAFETY: `msg` is null or a NUL terminated text.
     unsafe { log::plugin_callback(severity, msg) };
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, CString, c_char};
 
-use super::guard::{guard, require};
+use super::guard::{begin, guard, require};
 use crate::ffi::raw;
 use crate::lock::OnceLock;
 use crate::log;
@@ -31,6 +31,7 @@ fn reported() -> &'static CStr {
     });
     // Not within: a callback that is given the line may ask for the version.
     if let Some(text) = ignored {
+        begin();
         log::warn(|| format!("{VARIABLE} is {text:?}, expected MAJOR.MINOR.PATCH; ignored"));
     }
     reported.as_deref().unwrap_or(VERSION)

@@ -9,7 +9,7 @@ use std::time::Duration;
 use hipdnn_plugin_sdk::{cancel, environment, thread};
 
 use super::{Event, Record, device, line, now};
-use crate::lock::{Mutex, MutexGuard};
+use crate::lock::{Mutex, MutexGuard, OnceLock};
 use crate::log::{self, file::LogFile};
 use crate::thread_word::ThreadWord;
 
@@ -65,7 +65,7 @@ static IS_NEW_CHILD: AtomicBool = AtomicBool::new(false);
 #[inline]
 pub fn in_place() -> Option<&'static Recorder> {
     if IS_NEW_CHILD.load(Ordering::Relaxed) && IS_NEW_CHILD.swap(false, Ordering::Relaxed) {
-        start(true);
+        start_anew(true);
     }
     current()
 }
@@ -75,10 +75,19 @@ fn current() -> Option<&'static Recorder> {
     unsafe { RECORDER.load(Ordering::Acquire).as_ref() }
 }
 
+/// Starts what the environment asks for, at the first call.
+pub fn start() {
+    static STARTED: OnceLock<()> = OnceLock::new();
+    let mut complaints = Vec::new();
+    STARTED.get_or_init(|| complaints = start_anew(false));
+    // Not within: a callback that is given the line may call anything.
+    complaints.into_iter().for_each(log::complain);
+}
+
 /// Reads what is asked for, and makes the recorder if anything is. A forked child has a trace only where its file is another than
 /// its parent's. Answers what is wrong.
 #[cold]
-pub fn start(is_child: bool) -> Vec<String> {
+fn start_anew(is_child: bool) -> Vec<String> {
     let _off = cancel::disable();
     let mut complaints = Vec::new();
     let word = std::env::var_os("HIPDNN_VERBOSE").unwrap_or_default().to_string_lossy().into_owned();
