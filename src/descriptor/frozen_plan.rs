@@ -49,12 +49,12 @@ unsafe impl Sync for Identity {}
 #[derive(Clone, Copy)]
 struct Tensors(*const [TensorSummary]);
 
-// SAFETY: what it points to is not changed by anybody.
+// SAFETY: what it points to never changes.
 unsafe impl Send for Tensors {}
-// SAFETY: what it points to is not changed by anybody, so threads may read it together.
+// SAFETY: what it points to never changes, so threads may read it together.
 unsafe impl Sync for Tensors {}
 
-/// The low bits of an address that an alignment forbids; none for what is no power of two, which nobody can promise.
+/// The low bits of an address that an alignment forbids; none where it is not a power of two.
 pub(super) fn alignment_bits(alignment: i64) -> usize {
     match usize::try_from(alignment) {
         Ok(alignment) if alignment.is_power_of_two() => alignment - 1,

@@ -127,7 +127,7 @@ impl Drop for LogFile {
         let opened = self.opened();
         if opened.is_there() {
             let _off = cancel::disable();
-            // SAFETY: the descriptor belongs to this file, which no thread writes to any more.
+            // SAFETY: the descriptor is this file's, and no write to it follows.
             drop(unsafe { File::from_raw_fd(opened.file) });
         }
     }

@@ -13,7 +13,7 @@ use hipdnn_plugin_sdk::process;
 use super::bury_some;
 use crate::sync::{AtomicU32, Ordering};
 
-/// Nobody has the lock. Else it has the word of the process in which it was taken.
+/// The word of an open lock. A taken one has the word of the process in which it was taken.
 const OPEN: u32 = 0;
 
 /// Whether a call has the object to itself.

@@ -79,7 +79,7 @@ impl<T> Mutex<T> {
         Self { word: AtomicU32::new(OPEN), value: UnsafeCell::new(value) }
     }
 
-    /// The value of a lock that only the caller can reach.
+    /// The value; only this thread can have the lock.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
@@ -106,7 +106,7 @@ impl<T: Default> Mutex<T> {
         if self.take_if_open() { self.guard(false) } else { self.wait() }
     }
 
-    /// Takes the lock if it is free.
+    /// Takes the lock if it is open.
     #[inline]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         if self.take_if_open() { Some(self.guard(false)) } else { self.take_unusual() }
@@ -267,7 +267,7 @@ pub struct Condvar {
 }
 
 impl Condvar {
-    /// Nobody waits for it.
+    /// No thread waits for it yet.
     pub const fn new() -> Self {
         Self { times: AtomicU32::new(0) }
     }
@@ -380,7 +380,7 @@ impl<T> OnceLock<T> {
         value.map_or(Ok(()), Err)
     }
 
-    /// The value, made by `make` on the first call. Other threads wait meanwhile; a panic leaves it unmade.
+    /// The value; `make` makes it the first time. Other threads wait meanwhile; a panic leaves it unmade.
     #[inline]
     pub fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
         match self.get() {

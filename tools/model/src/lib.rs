@@ -8,6 +8,8 @@
 
 pub use hipdnn_abi as ffi;
 
+#[path = "../../../src/cache_limit.rs"]
+mod cache_limit;
 pub mod graph;
 pub mod handles;
 mod lock;

@@ -2,8 +2,6 @@
 
 #[path = "../../../../src/plugin/cache.rs"]
 pub mod cache;
-#[path = "../../../../src/plugin/cache_limit.rs"]
-mod cache_limit;
 #[path = "../../../../src/plugin/made.rs"]
 pub mod made;
 
@@ -45,14 +43,14 @@ impl Session {
     }
 
     /// Has the plugin make a context: its number.
-    pub fn compile(&self) -> context::Raw {
+    pub fn compile(&self) -> raw_context::Raw {
         let number = self.plugin.made.fetch_add(1, Ordering::Relaxed) + 1;
         let address = std::ptr::without_provenance_mut(number << BITS);
-        context::Raw::new(address).expect("numbers begin with 1")
+        raw_context::Raw::new(address).expect("numbers begin with 1")
     }
 
     /// Whether the plugin has the context back.
-    pub fn has_back(&self, context: context::Raw) -> bool {
+    pub fn has_back(&self, context: raw_context::Raw) -> bool {
         self.plugin.given_back.load(Ordering::Relaxed) & 1 << (context.addr().get() >> BITS) != 0
     }
 }
@@ -74,7 +72,7 @@ impl Drop for Plugin {
 }
 
 /// Contexts of a plugin.
-pub mod context {
+pub mod raw_context {
     use std::ptr::NonNull;
     use std::sync::atomic::Ordering;
 
