@@ -8,8 +8,8 @@ use std::mem::transmute;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use hipdnn_plugin_sdk::objects::{self, Object};
 use hipdnn_plugin_sdk::lock::OnceLock;
+use hipdnn_plugin_sdk::objects::{self, Object};
 
 /// The functions of libgomp that compilers and programs call; the runtimes of LLVM and Intel have them, too.
 pub(crate) struct OpenMp {
