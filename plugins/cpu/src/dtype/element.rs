@@ -265,7 +265,7 @@ pub enum Compute {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arithmetic {
     /// Floating point.
-    Real(Compute),
+    Floating(Compute),
     /// Compute type `int32`.
     Integer,
     /// Compute type `boolean`.
@@ -279,7 +279,7 @@ impl Arithmetic {
             DataType::Int32 => Ok(Self::Integer),
             DataType::Boolean => Ok(Self::Truth),
             other => match Compute::of(other) {
-                Ok(compute) => Ok(Self::Real(compute)),
+                Ok(compute) => Ok(Self::Floating(compute)),
                 Err(_) => Err(format!(
                     "compute type is {}, expected float, double, half, bfloat16, int32 or boolean",
                     other.name()

@@ -15,7 +15,6 @@ use crate::problem::Problem;
 use crate::problem::convolution::{Convolution, Direction};
 use crate::problem::pointwise::Pointwise;
 use crate::problem::reduction::Reduction;
-use crate::problem::resample::{Pooling, Resample};
 
 /// Integers of 32 bits of which sums stay below 2⁵³.
 const MAX_TERMS: usize = 1 << 21;
@@ -23,7 +22,7 @@ const MAX_TERMS: usize = 1 << 21;
 /// The type in which a fast kernel computes a node; the refusal says why the reference is to compute it.
 pub(crate) fn compute_of(node: &CheckedNode<'_>) -> Result<Compute, Refusal> {
     let truth = match Arithmetic::of(node.node.compute_type)? {
-        Arithmetic::Real(compute) => return Ok(compute),
+        Arithmetic::Floating(compute) => return Ok(compute),
         Arithmetic::Integer => false,
         Arithmetic::Truth => true,
     };
@@ -37,7 +36,6 @@ pub(crate) fn compute_of(node: &CheckedNode<'_>) -> Result<Compute, Refusal> {
             of_bytes([convolution.x.data_type, convolution.w.data_type], terms(convolution))
         }
         Problem::Reduction(reduction) if !truth => of_reduction(reduction),
-        Problem::Resample(resample) if !truth => of_maximum(resample),
         _ => Err(only_reference(node.node.compute_type)),
     }
 }
@@ -48,9 +46,9 @@ impl Fusion<'_> {
     pub(crate) fn is_rounded(&self, node: &CheckedNode<'_>) -> Option<bool> {
         let own = compute_of(node).ok()?;
         match Arithmetic::of(node.node.compute_type).ok()? {
-            Arithmetic::Real(_) if !self.integers => (own == self.compute).then_some(false),
-            Arithmetic::Real(Compute::Single) => Some(true),
-            Arithmetic::Real(Compute::Double) => None,
+            Arithmetic::Floating(_) if !self.integers => (own == self.compute).then_some(false),
+            Arithmetic::Floating(Compute::Single) => Some(true),
+            Arithmetic::Floating(Compute::Double) => None,
             Arithmetic::Integer => self.integers.then_some(false),
             Arithmetic::Truth => Some(false),
         }
@@ -134,7 +132,7 @@ fn of_integers(p: &Pointwise) -> Result<Compute, Refusal> {
             let clips = [p.activation.lower_clip, p.activation.upper_clip.unwrap_or(0.0)];
             match clips.iter().all(|clip| clip.fract() == 0.0) && p.activation.lower_clip_slope == 0.0 {
                 true => Ok(Compute::Double),
-                false => Err("a RELU with a slope, or clips that are no integers".to_owned()),
+                false => Err("a RELU with a slope, or with clips that are not integers".to_owned()),
             }
         }
         mode => Err(format!("operation is {}, which double precision does not compute exactly", mode.name())),
@@ -174,14 +172,6 @@ fn of_reduction(p: &Reduction) -> Result<Compute, Refusal> {
     match p.mode {
         M::Max | M::Min | M::Amax => Ok(Compute::Double),
         M::Add | M::Norm1 if p.count <= MAX_TERMS => Ok(Compute::Double),
-        _ => Err(only_reference(DataType::Int32)),
-    }
-}
-
-fn of_maximum(p: &Resample) -> Result<Compute, Refusal> {
-    all_whole([p.x.data_type].into_iter())?;
-    match p.pooling {
-        Pooling::Maximum { .. } if !p.backward => Ok(Compute::Double),
         _ => Err(only_reference(DataType::Int32)),
     }
 }

@@ -88,7 +88,7 @@ fn plan_in<T: Float>(
                 own[axis] = *dim;
             }
         }
-        // Elements of one result are added to the same one of y, so that its strides must not keep their dimensions apart.
+        // All elements of a result go to the same element of y: its strides must not keep the loops over them from being merged.
         let y_strides =
             if reduced { &[0; crate::layout::MAX_RANK][..dims.len()] } else { y.layout.strides() };
         LoopNest::new(&own[..dims.len()], [strides, y_strides], 0)

@@ -26,8 +26,8 @@ use crate::problem::convolution::Direction;
 /// The refusal names the argument whose type is not supported.
 pub fn plan_node(node: &CheckedNode<'_>) -> Result<Box<dyn Kernel>, Refusal> {
     match Arithmetic::of(node.node.compute_type)? {
-        Arithmetic::Real(Compute::Single) => plan_in::<f32>(node.problem),
-        Arithmetic::Real(Compute::Double) => plan_in::<f64>(node.problem),
+        Arithmetic::Floating(Compute::Single) => plan_in::<f32>(node.problem),
+        Arithmetic::Floating(Compute::Double) => plan_in::<f64>(node.problem),
         Arithmetic::Integer => plan_exact::<Integer>(node),
         Arithmetic::Truth => plan_exact::<Truth>(node),
     }

@@ -100,7 +100,7 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
     use std::thread;
 
-    use hipdnn_plugin_sdk::{EnginePlugin, fork};
+    use hipdnn_plugin_sdk::fork::{self, List};
     use libloading::os::unix::{Library, Symbol};
 
     use super::*;
@@ -169,7 +169,8 @@ mod tests {
         let (runtime, set_threads) = runtime();
         set_threads(2);
         runtime.run(2, &|_| {});
-        fork::protect(crate::plugin::CpuPlugin::LOCKS);
+        static LIST: List = List { locks: &[], in_child: &[in_child] };
+        fork::protect(&LIST);
         // SAFETY: the child calls what runs on its only thread, and ends without anything of the parent's.
         unsafe {
             let child = libc::fork();
