@@ -40,7 +40,7 @@ impl Functions for f32 {
     const TIME: f64 = 0.4;
     // SAFETY: the caller of a `RowFunction` promises the instruction set and the rows.
     const SOFTMAX: Option<RowFunction<Self>> = Some(|isa, rows| unsafe { isa.run_vectors(rows) });
-    // SAFETY: the same for a `ColumnFunction` and columns.
+    // SAFETY: the caller of a `ColumnFunction` promises the instruction set and the columns.
     const SOFTMAX_COLUMNS: Option<ColumnFunction<Self>> =
         Some(|isa, columns| unsafe { isa.run_vectors(columns) });
 

@@ -69,41 +69,44 @@ impl VectorTask<f32> for Softmax<f32> {
 
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = f32>>(self) {
-        let mut row = 0;
-        // SAFETY: the instructions, and all rows are valid, as this function requires.
+        // SAFETY: the processor has the vector's instructions, and all rows exist; each function gets rows of the length it is for.
         unsafe {
             if self.are_packed::<V>() {
                 self.packed::<V>();
-                return;
-            }
-            if self.len <= LONGEST.min(2 * V::LANES) && self.rows >= V::LANES / 2 {
-                while row < self.rows {
+            } else if self.len <= LONGEST.min(2 * V::LANES) && self.rows >= V::LANES / 2 {
+                for row in (0..self.rows).step_by(V::LANES) {
                     self.transposed::<V>(row);
-                    row += V::LANES;
                 }
-                return;
-            }
-            if self.len <= FEW * V::LANES {
-                while row + 2 * ROWS <= self.rows {
-                    self.some::<V, { 2 * ROWS }>(row);
-                    row += 2 * ROWS;
+            } else {
+                let mut row = 0;
+                if self.len <= FEW * V::LANES {
+                    row = self.groups::<V, { 2 * ROWS }>(row);
                 }
-            }
-            if self.len <= SHORT {
-                while row + ROWS <= self.rows {
-                    self.some::<V, ROWS>(row);
-                    row += ROWS;
+                if self.len <= SHORT {
+                    row = self.groups::<V, ROWS>(row);
                 }
-            }
-            while row < self.rows {
-                self.some::<V, 1>(row);
-                row += 1;
+                self.groups::<V, 1>(row);
             }
         }
     }
 }
 
 impl Softmax<f32> {
+    /// Computes the rows from `first` on in groups of `R`, and returns the first row of an incomplete group.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions; all rows exist.
+    #[inline(always)]
+    unsafe fn groups<V: Vector<Scalar = f32>, const R: usize>(&self, first: usize) -> usize {
+        let mut row = first;
+        while row + R <= self.rows {
+            // SAFETY: the group ends at `rows`, up to which this function requires all rows.
+            unsafe { self.some::<V, R>(row) };
+            row += R;
+        }
+        row
+    }
+
     /// Computes `R` rows.
     ///
     /// # Safety

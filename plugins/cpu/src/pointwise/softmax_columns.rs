@@ -50,20 +50,57 @@ impl SoftmaxColumns<f32> {
     /// The processor has the vector's instructions; the columns from `first` on exist.
     #[inline(always)]
     unsafe fn some<V: Vector<Scalar = f32>, const N: usize>(&self, first: usize, lanes: Option<V::Lanes>) {
-        let (x, y) = (self.x.wrapping_add(first), self.y.wrapping_add(first));
-        // SAFETY: this function requires the instructions and the columns.
+        // SAFETY: the processor has the vector's instructions, and the `N` vectors of columns from `first` on exist in x and y.
         unsafe {
-            // NaN is ignored here, but makes the sum NaN.
+            let most = self.largest::<V, N>(first, lanes);
+            let mut factors = self.powers(first, &most, lanes);
+            for factor in &mut factors {
+                *factor = V::splat(1.0).lanewise(Lanewise::Div, *factor);
+            }
+            self.scale(first, &factors, lanes);
+        }
+    }
+
+    /// The maxima of columns. NaN is ignored here, but makes the sum NaN.
+    ///
+    /// # Safety
+    /// As [`SoftmaxColumns::some`].
+    #[inline(always)]
+    unsafe fn largest<V: Vector<Scalar = f32>, const N: usize>(
+        &self,
+        first: usize,
+        lanes: Option<V::Lanes>,
+    ) -> [V; N] {
+        // SAFETY: rows are below `len`, and the vectors of columns from `first` on exist, or their lanes.
+        unsafe {
             let mut most = [V::splat(f32::NEG_INFINITY); N];
             for at in 0..self.len {
-                let x = x.add(at * self.strides[0]);
+                let x = self.x.add(first + at * self.strides[0]);
                 for (n, most) in most.iter_mut().enumerate() {
                     *most = most.lanewise(Lanewise::NotBelow, read(x.add(n * V::LANES), lanes));
                 }
             }
+            most
+        }
+    }
+
+    /// Writes the exponentials of columns to y, and returns their sums.
+    ///
+    /// # Safety
+    /// As [`SoftmaxColumns::some`].
+    #[inline(always)]
+    unsafe fn powers<V: Vector<Scalar = f32>, const N: usize>(
+        &self,
+        first: usize,
+        most: &[V; N],
+        lanes: Option<V::Lanes>,
+    ) -> [V; N] {
+        // SAFETY: rows are below `len`, and the vectors of columns from `first` on exist in x and y, or their lanes.
+        unsafe {
             let mut sums = [V::zero(); N];
             for at in 0..self.len {
-                let (x, y) = (x.add(at * self.strides[0]), y.add(at * self.strides[1]));
+                let x = self.x.add(first + at * self.strides[0]);
+                let y = self.y.add(first + at * self.strides[1]);
                 for (n, sum) in sums.iter_mut().enumerate() {
                     let value = read::<V>(x.add(n * V::LANES), lanes);
                     let power = weight(value.lanewise(Lanewise::Sub, most[n]));
@@ -71,13 +108,26 @@ impl SoftmaxColumns<f32> {
                     *sum = sum.lanewise(Lanewise::Add, power);
                 }
             }
-            for sum in &mut sums {
-                *sum = V::splat(1.0).lanewise(Lanewise::Div, *sum);
-            }
-            for at in 0..self.len {
-                let y = y.add(at * self.strides[1]);
-                for (n, factor) in sums.iter().enumerate() {
-                    let y = y.add(n * V::LANES);
+            sums
+        }
+    }
+
+    /// Multiplies columns of y by their factors.
+    ///
+    /// # Safety
+    /// As [`SoftmaxColumns::some`].
+    #[inline(always)]
+    unsafe fn scale<V: Vector<Scalar = f32>, const N: usize>(
+        &self,
+        first: usize,
+        factors: &[V; N],
+        lanes: Option<V::Lanes>,
+    ) {
+        for at in 0..self.len {
+            for (n, factor) in factors.iter().enumerate() {
+                // SAFETY: the row is below `len`, and the vector of columns exists, or its lanes.
+                unsafe {
+                    let y = self.y.add(first + at * self.strides[1] + n * V::LANES);
                     write(read::<V>(y, lanes).lanewise(Lanewise::Mul, *factor), y, lanes);
                 }
             }

@@ -1,5 +1,7 @@
 //! Softmax of rows that are shorter than a vector or two.
 
+use std::ops::Range;
+
 use crate::pointwise::softmax::{LONGEST, Softmax, weight};
 use crate::pointwise::softmax_columns::SoftmaxColumns;
 use crate::simd::vector::{Lanewise, MAX_LANES, Vector, VectorTask};
@@ -66,36 +68,59 @@ impl Softmax<f32> {
     /// The processor has the vector's instructions; the rows exist and have at most [`LONGEST`] values.
     #[inline(always)]
     pub(crate) unsafe fn transposed<V: Vector<Scalar = f32>>(&self, first: usize) {
-        let rows = (self.rows - first).min(V::LANES);
+        let rows = first..self.rows.min(first + V::LANES);
         let mut columns = [0.0; LONGEST * MAX_LANES];
         let to = columns.as_mut_ptr();
-        // SAFETY: the rows exist, as this function requires; there is room for a vector for each value of a row.
+        // SAFETY: the rows exist, as this function requires; there is room for a vector for each of at most `LONGEST` values of a row.
         unsafe {
             for at in (0..self.len).step_by(V::LANES) {
-                let some = (self.len - at).min(V::LANES);
-                let mut square = [V::zero(); MAX_LANES];
-                for (row, values) in square[..rows].iter_mut().enumerate() {
-                    let from = self.x.add((first + row) * self.strides[0] + at);
-                    *values = V::load_lanes(from, V::lanes(0, some));
-                }
-                transpose(&mut square);
-                for (i, values) in square[..some].iter().enumerate() {
-                    values.store(to.add((at + i) * V::LANES));
-                }
+                self.read_square::<V>(rows.clone(), at, to.add(at * V::LANES));
             }
             let columns = V::LANES;
             SoftmaxColumns { x: to, y: to, len: self.len, columns, strides: [columns; 2] }.run::<V>();
             for at in (0..self.len).step_by(V::LANES) {
-                let some = (self.len - at).min(V::LANES);
-                let mut square = [V::zero(); MAX_LANES];
-                for (i, values) in square[..some].iter_mut().enumerate() {
-                    *values = V::load(to.add((at + i) * V::LANES));
-                }
-                transpose(&mut square);
-                for (row, values) in square[..rows].iter().enumerate() {
-                    let to = self.y.add((first + row) * self.strides[1] + at);
-                    values.store_lanes(to, V::lanes(0, some));
-                }
+                self.write_square::<V>(rows.clone(), at, to.add(at * V::LANES));
+            }
+        }
+    }
+
+    /// Makes columns of up to a vector of values of some rows of x, from value `at` on.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions; the rows exist, at most as many as a vector has lanes, and `to` is writable for a
+    /// vector for each of the values.
+    #[inline(always)]
+    unsafe fn read_square<V: Vector<Scalar = f32>>(&self, rows: Range<usize>, at: usize, to: *mut f32) {
+        let some = (self.len - at).min(V::LANES);
+        // SAFETY: the rows have `some` values from `at` on, and `to` has room for as many vectors.
+        unsafe {
+            let mut square = [V::zero(); MAX_LANES];
+            for (row, values) in rows.zip(&mut square) {
+                *values = V::load_lanes(self.x.add(row * self.strides[0] + at), V::lanes(0, some));
+            }
+            transpose(&mut square);
+            for (i, values) in square[..some].iter().enumerate() {
+                values.store(to.add(i * V::LANES));
+            }
+        }
+    }
+
+    /// Makes values of some rows of y of columns, the opposite of [`Softmax::read_square`].
+    ///
+    /// # Safety
+    /// As [`Softmax::read_square`]; `from` is readable instead.
+    #[inline(always)]
+    unsafe fn write_square<V: Vector<Scalar = f32>>(&self, rows: Range<usize>, at: usize, from: *const f32) {
+        let some = (self.len - at).min(V::LANES);
+        // SAFETY: `from` has `some` vectors, and the rows have as many values from `at` on.
+        unsafe {
+            let mut square = [V::zero(); MAX_LANES];
+            for (i, values) in square[..some].iter_mut().enumerate() {
+                *values = V::load(from.add(i * V::LANES));
+            }
+            transpose(&mut square);
+            for (row, values) in rows.zip(&square) {
+                values.store_lanes(self.y.add(row * self.strides[1] + at), V::lanes(0, some));
             }
         }
     }
