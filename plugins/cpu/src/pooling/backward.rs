@@ -85,35 +85,18 @@ impl<T: Float> Backward<T> {
     /// As [`PartKernel::run_part`].
     #[inline(always)]
     unsafe fn planes(&self, part: &Part<'_, T, 2>) {
-        let PoolPlan { shape, x, y, index, .. } = &self.pool;
-        let Part { tensors, areas: [plane_copy, row_copy], image, .. } = *part;
+        let PoolPlan { shape, x, .. } = &self.pool;
         let [depth, height, width] = shape.input;
-        let (size, columns) = (depth * height * width, shape.output[COLUMNS]);
         let direct = self.is_direct();
-        // SAFETY: the tensors have all of the elements; indices are checked.
+        // SAFETY: the channels are those of the part; dx has their planes, and the area has room for one.
         unsafe {
             for channel in part.channels.clone() {
-                let first = x.at(tensors, [image, channel, 0, 0, 0]);
-                let plane: *mut T = if direct { first.cast() } else { plane_copy };
+                let first = x.at(part.tensors, [part.image, channel, 0, 0, 0]);
+                let plane: *mut T = if direct { first.cast() } else { part.areas[0] };
                 // As bytes: the caller's memory may be unaligned.
-                plane.cast::<u8>().write_bytes(0, size * size_of::<T>());
+                plane.cast::<u8>().write_bytes(0, depth * height * width * size_of::<T>());
                 for row in 0..shape.rows() {
-                    let lines = shape.lines(row);
-                    let [at_depth, row] = shape.place(row);
-                    let from = y.at(tensors, [image, channel, at_depth, row, 0]);
-                    (y.image.run.load)(from, y.image.strides[3], row_copy, columns);
-                    match index {
-                        Some(index) => {
-                            let maxima = index.at(tensors, [image, channel, at_depth, row, 0]);
-                            for column in 0..columns {
-                                let at = maxima.add(column * index.strides[4]).read_unaligned();
-                                if at >= 0 && (at as usize) < size {
-                                    add(plane.add(at as usize), row_copy.add(column).read());
-                                }
-                            }
-                        }
-                        None => self.spread(plane, &lines, row_copy),
-                    }
+                    self.row(part, channel, row, plane);
                 }
                 for depth in 0..if direct { 0 } else { depth } {
                     let to = first.add(depth * x.depth * x.image.run.size);
@@ -123,7 +106,36 @@ impl<T: Float> Backward<T> {
         }
     }
 
+    /// Adds a row of dy to a plane of dx.
+    ///
+    /// # Safety
+    /// As [`PartKernel::run_part`]; the channel and the row exist, and the plane is without gaps.
+    #[inline(always)]
+    unsafe fn row(&self, part: &Part<'_, T, 2>, channel: usize, row: usize, plane: *mut T) {
+        let PoolPlan { shape, y, index, .. } = &self.pool;
+        let Part { tensors, areas: [_, values], image, .. } = *part;
+        let (lines, columns) = (shape.lines(row), shape.output[COLUMNS]);
+        let [depth, row] = shape.place(row);
+        let position = [image, channel, depth, row, 0];
+        let size = shape.input.iter().product::<usize>();
+        // SAFETY: the row exists, the area has room for its values, and indices beyond the plane are skipped.
+        unsafe {
+            (y.image.run.load)(y.at(tensors, position), y.image.strides[3], values, columns);
+            let Some(index) = index else { return self.spread(plane, &lines, values) };
+            let maxima = index.at(tensors, position);
+            for column in 0..columns {
+                let at = maxima.add(column * index.strides[4]).read_unaligned();
+                if let Some(at) = usize::try_from(at).ok().filter(|at| *at < size) {
+                    add(plane.add(at), values.add(column).read());
+                }
+            }
+        }
+    }
+
     /// Adds a row of dy to all elements of its windows.
+    ///
+    /// # Safety
+    /// The plane has the lines, and `values` those of the row, which are changed.
     #[inline(always)]
     unsafe fn spread(&self, plane: *mut T, lines: &Lines, values: *mut T) {
         let shape = &self.pool.shape;
@@ -133,11 +145,12 @@ impl<T: Float> Backward<T> {
         let (stride, window) = (shape.stride[COLUMNS], shape.window[COLUMNS]);
         let span = Span { first: 0, len: window, before: false, after: false };
         let divisor = shape.divisor(lines, &span);
-        // SAFETY: the positions of spans are inside the plane, and the row has its values.
+        for column in inner.clone() {
+            // SAFETY: the row has a value for each column.
+            unsafe { values.add(column).write(values.add(column).read() / divisor) };
+        }
+        // SAFETY: the positions of spans are inside the plane, and those of windows of inner columns, too.
         unsafe {
-            for column in inner.clone() {
-                values.add(column).write(values.add(column).read() / divisor);
-            }
             for (depth, row) in depths.flat_map(|depth| rows.clone().map(move |row| (depth, row))) {
                 let line = plane.add(shape.index(depth, row, 0));
                 for column in (0..inner.start).chain(inner.end..columns) {
@@ -149,16 +162,7 @@ impl<T: Float> Backward<T> {
                 }
                 for at in 0..if inner.is_empty() { 0 } else { window } {
                     let to = line.add(inner.start * stride - shape.padding[COLUMNS] + at);
-                    let from = values.add(inner.start);
-                    if stride == 1 {
-                        for i in 0..inner.len() {
-                            add(to.add(i), from.add(i).read());
-                        }
-                    } else {
-                        for i in 0..inner.len() {
-                            add(to.add(i * stride), from.add(i).read());
-                        }
-                    }
+                    add_all(to, stride, values.add(inner.start), inner.len());
                 }
             }
         }
@@ -172,54 +176,70 @@ impl<T: Float> Backward<T> {
     unsafe fn side_by_side(&self, part: &Part<'_, T, 2>) {
         let PoolPlan { shape, x, y, index, .. } = &self.pool;
         let Part { tensors, areas: [_, values], image, .. } = *part;
-        let size = shape.input.iter().product::<usize>();
         let (first, count) = (part.channels.start, part.channels.len());
-        // SAFETY: the tensors have all of the elements; indices are checked.
+        // SAFETY: dx has the part's channels at each position, and dy and the indices at each of theirs.
         unsafe {
             let to = x.at(tensors, [image, first, 0, 0, 0]).cast::<T>();
             let pixel = x.image.strides[3];
-            for at in 0..size {
+            for at in 0..shape.input.iter().product() {
                 to.add(at * pixel).cast::<u8>().write_bytes(0, count * size_of::<T>());
             }
             for row in 0..shape.rows() {
                 let lines = shape.lines(row);
                 let [depth, row] = shape.place(row);
                 for column in 0..shape.output[COLUMNS] {
-                    let from = y.at(tensors, [image, first, depth, row, column]).cast::<T>();
+                    let position = [image, first, depth, row, column];
+                    let from = y.at(tensors, position).cast_const().cast::<T>();
                     if let Some(index) = index {
-                        let maxima = index.at(tensors, [image, first, depth, row, column]);
-                        for channel in 0..count {
-                            let at = maxima.add(channel * index.strides[1]).read_unaligned();
-                            if at >= 0 && (at as usize) < size {
-                                let value = from.add(channel).read_unaligned();
-                                add(to.add(at as usize * pixel + channel), value);
-                            }
-                        }
-                        continue;
+                        self.add_maxima(index.at(tensors, position), from, to, count);
+                    } else {
+                        let columns = shape.span(COLUMNS, column);
+                        self.spread_channels(from, [to, values], count, &lines, &columns);
                     }
-                    let columns = shape.span(COLUMNS, column);
-                    let divisor = shape.divisor(&lines, &columns);
-                    for channel in 0..count {
-                        values.add(channel).write(from.add(channel).read_unaligned() / divisor);
-                    }
-                    self.spread_channels([to, values], (pixel, count), &lines, &columns);
                 }
             }
         }
     }
 
-    /// Adds the values of some channels to all elements of a window.
+    /// Adds the values of some channels of dy, from `from` on, to the maxima of their windows.
     ///
     /// # Safety
-    /// As [`PartKernel::run_part`]; `to` is the first element of dx, whose elements are `pixel` apart.
+    /// As [`Backward::spread_channels`]; the maxima have the channels.
+    #[inline(always)]
+    unsafe fn add_maxima(&self, maxima: *const i32, from: *const T, to: *mut T, count: usize) {
+        let PoolPlan { shape, x, index, .. } = &self.pool;
+        let stride = index.map_or(0, |index| index.strides[1]);
+        let size = shape.input.iter().product::<usize>();
+        for channel in 0..count {
+            // SAFETY: dy, dx and the maxima have the channel, and indices beyond the plane are skipped.
+            unsafe {
+                let at = maxima.add(channel * stride).read_unaligned();
+                if let Some(at) = usize::try_from(at).ok().filter(|at| *at < size) {
+                    add(to.add(at * x.image.strides[3] + channel), from.add(channel).read_unaligned());
+                }
+            }
+        }
+    }
+
+    /// Adds the values of some channels of dy, from `from` on, to all elements of a window.
+    ///
+    /// # Safety
+    /// As [`PartKernel::run_part`]; `to` is the first position of dx, and `values` has room for the channels.
     #[inline(always)]
     unsafe fn spread_channels(
         &self,
+        from: *const T,
         [to, values]: [*mut T; 2],
-        (pixel, count): (usize, usize),
+        count: usize,
         lines: &Lines,
         columns: &Span,
     ) {
+        let pixel = self.pool.x.image.strides[3];
+        let divisor = self.pool.shape.divisor(lines, columns);
+        for channel in 0..count {
+            // SAFETY: dy has the channel, and there is room for its value.
+            unsafe { values.add(channel).write(from.add(channel).read_unaligned() / divisor) };
+        }
         for depth in lines.depth.first..lines.depth.first + lines.depth.len {
             for row in lines.rows.first..lines.rows.first + lines.rows.len {
                 for column in columns.first..columns.first + columns.len {
@@ -231,6 +251,27 @@ impl<T: Float> Backward<T> {
                         }
                     }
                 }
+            }
+        }
+    }
+}
+
+/// Adds values to elements with a stride.
+///
+/// # Safety
+/// The elements are readable and writable, and the values readable.
+#[inline(always)]
+unsafe fn add_all<T: Float>(to: *mut T, stride: usize, values: *const T, len: usize) {
+    // SAFETY: indices are below `len`, up to which this function requires elements and values.
+    unsafe {
+        // With a constant stride, which the compiler makes vectors of.
+        if stride == 1 {
+            for i in 0..len {
+                add(to.add(i), values.add(i).read());
+            }
+        } else {
+            for i in 0..len {
+                add(to.add(i * stride), values.add(i).read());
             }
         }
     }

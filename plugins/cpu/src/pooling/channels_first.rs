@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use crate::dtype::element::ComputeType;
 use crate::pooling::line::{Line, Plane, edge};
 use crate::pooling::shape::{COLUMNS, DEPTH, Lines, PoolPlan, ROWS, Span, Zero, store_indices};
+use crate::pooling::windows::{larger, with_zero};
 use crate::simd::row::load_strided;
-use crate::simd::vector::Lanewise::{Add, Max};
+use crate::simd::vector::Lanewise::Add;
 use crate::simd::vector::{Float, MAX_LANES, Vector};
 use crate::tensor::parts::{Part, PartKernel, Parts};
 use crate::threading::partition::Threads;
@@ -78,12 +78,12 @@ impl<T: Float> PartKernel<T, 3> for ChannelsFirst<T> {
         let PoolPlan { shape, y, .. } = &self.pool;
         let Part { tensors, areas: [_, copy, line], image, .. } = *part;
         let needed = self.needed(&part.rows);
-        let columns = shape.output[COLUMNS];
-        // SAFETY: this function requires the tensors, which have all of the elements, and the scratch memory with its areas.
+        if self.pool.index.is_none() {
+            // SAFETY: the area is as long as the row.
+            unsafe { self.line.fill(line) };
+        }
+        // SAFETY: channels and rows are those of the part, and the areas hold the rows of x and a row of y.
         unsafe {
-            if self.pool.index.is_none() {
-                self.line.fill(line);
-            }
             for channel in part.channels.clone() {
                 let plane = self.plane(part, channel, &needed);
                 for row in part.rows.clone() {
@@ -91,15 +91,14 @@ impl<T: Float> PartKernel<T, 3> for ChannelsFirst<T> {
                     let [depth, row] = shape.place(row);
                     let output = y.at(tensors, [image, channel, depth, row, 0]);
                     let to: *mut T = if y.image.has_rows() { output.cast() } else { copy };
-                    match self.pool.index {
-                        Some(index) => {
-                            let index = index.at(tensors, [image, channel, depth, row, 0]);
-                            self.indexed::<V>(plane, &lines, to, index);
-                        }
-                        None => self.line.run::<V>(shape, plane, &lines, line, to),
+                    if let Some(index) = self.pool.index {
+                        let index = index.at(tensors, [image, channel, depth, row, 0]);
+                        self.indexed::<V>(plane, &lines, to, index);
+                    } else {
+                        self.line.run::<V>(shape, plane, &lines, line, to);
                     }
                     if !y.image.has_rows() {
-                        (y.image.run.store)(copy, output, y.image.strides[3], columns);
+                        (y.image.run.store)(copy, output, y.image.strides[3], shape.output[COLUMNS]);
                     }
                 }
             }
@@ -166,6 +165,9 @@ impl<T: Float> ChannelsFirst<T> {
     }
 
     /// The maxima of windows inside the columns, and their indices.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions; the plane has the lines, and the column's window is inside its columns.
     #[inline(always)]
     unsafe fn largest_at<V: Vector<Scalar = T>>(
         &self,
@@ -181,28 +183,23 @@ impl<T: Float> ChannelsFirst<T> {
             *step = T::from_f64((i * stride) as f64);
         }
         let zero = shape.zero(lines, &Span { first, len: 1, before: false, after: false });
-        // SAFETY: the rows and columns are valid, as this function requires.
+        let is_zero = zero == Zero::First || (zero != Zero::Never && lines.count() == 0);
+        let start = if is_zero { T::ZERO } else { T::from_f64(f64::NEG_INFINITY) };
+        // SAFETY: the lines exist, and `load_strided` reads none of their elements outside `width`.
         unsafe {
             let steps = V::load(steps.as_ptr());
-            let mut best = V::splat(T::from_f64(f64::NEG_INFINITY));
-            let mut indices = V::splat(-T::ONE);
-            if zero == Zero::First || (zero != Zero::Never && lines.count() == 0) {
-                best = V::zero();
-            }
-            let mut begun = zero == Zero::First;
+            let (mut best, mut indices) = (V::splat(start), V::splat(-T::ONE));
+            // Without a zero before it, the first one counts even if it is minus infinity.
+            let mut is_first = zero != Zero::First;
             for depth in lines.depth.first..lines.depth.first + lines.depth.len {
                 for row in lines.rows.first..lines.rows.first + lines.rows.len {
+                    let line = plane.line(depth, row);
                     for at in first..first + shape.window[COLUMNS] {
-                        let value = load_strided::<V>(plane.line(depth, row), at as isize, stride, width);
-                        let own =
-                            V::splat(T::from_f64(shape.index(depth, row, at) as f64)).lanewise(Add, steps);
-                        if begun {
-                            indices = value.where_larger(best, own, indices);
-                            best = value.where_larger(best, value, best);
-                        } else {
-                            // The first one counts even if it is minus infinity.
-                            (best, indices, begun) = (value, own, true);
-                        }
+                        let value = load_strided::<V>(line, at as isize, stride, width);
+                        let index = V::splat(T::from_f64(shape.index(depth, row, at) as f64));
+                        let own = (value, index.lanewise(Add, steps));
+                        (best, indices) = if is_first { own } else { larger(own, (best, indices)) };
+                        is_first = false;
                     }
                 }
                 if zero == Zero::AfterRows && depth == lines.depth.first {
@@ -211,18 +208,5 @@ impl<T: Float> ChannelsFirst<T> {
             }
             if zero == Zero::Last { with_zero(best, indices) } else { (best, indices) }
         }
-    }
-}
-
-/// Maxima and indices after a zero of the padding.
-///
-/// # Safety
-/// The processor has the vector's instructions.
-#[inline(always)]
-unsafe fn with_zero<V: Vector>(best: V, indices: V) -> (V, V) {
-    // SAFETY: this function requires the instructions.
-    unsafe {
-        let none = V::splat(-V::Scalar::ONE);
-        (best.lanewise(Max, V::zero()), V::zero().where_larger(best, none, indices))
     }
 }

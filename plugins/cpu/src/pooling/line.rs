@@ -86,7 +86,7 @@ impl<T: Float> Line<T> {
         row: *mut T,
         to: *mut T,
     ) {
-        // SAFETY: as this function requires.
+        // SAFETY: the plane has the lines and `to` the columns; where there is a padded row, `row` holds it.
         unsafe {
             match (self.padded, shape.is_maximum()) {
                 (0, true) => single::<V, Largest>(shape, plane, lines, to),
@@ -97,6 +97,9 @@ impl<T: Float> Line<T> {
         }
     }
 
+    /// Combines lines into a padded row, and computes the windows of that.
+    ///
+    /// # Safety
     /// As [`Line::run`].
     #[inline(always)]
     unsafe fn row<V: Vector<Scalar = T>, J: Combine>(
@@ -145,35 +148,22 @@ impl<T: Float> Line<T> {
         to: *mut T,
     ) {
         let [output, window, stride] = [&shape.output, &shape.window, &shape.stride].map(|of| of[COLUMNS]);
-        let mut column = 0;
         // SAFETY: vectors begin before the end of the padded row, behind which there are two more; `to` has the columns.
         unsafe {
             if stride > 2 {
                 combine_columns::<V, J>(row, (output - 1) * stride + 1, window);
             }
-            while column < output {
+            for column in (0..output).step_by(V::LANES) {
                 let count = (output - column).min(V::LANES);
-                let mut total = V::splat(J::start());
                 let first = row.add(column * stride).cast_const();
-                match stride {
-                    1 => {
-                        for at in 0..window {
-                            total = J::merge_vector(total, V::load(first.add(at)));
-                        }
-                    }
-                    2 => {
-                        for at in 0..window {
-                            let (near, far) = (V::load(first.add(at)), V::load(first.add(at + V::LANES)));
-                            total = J::merge_vector(total, near.unzip(far).0);
-                        }
-                    }
-                    _ => total = picked(first, stride, count),
-                }
+                let mut total = match stride {
+                    1 | 2 => merged::<V, J>(first, stride, window),
+                    _ => picked(first, stride, count),
+                };
                 if !shape.is_maximum() {
                     total = total.lanewise(Lanewise::Div, self.divisors(shape, lines, column));
                 }
                 total.store_lanes(to.add(column), V::lanes(0, count));
-                column += V::LANES;
             }
         }
     }
@@ -192,6 +182,29 @@ impl<T: Float> Line<T> {
             let lines = V::splat(T::from_f64(lines.count().max(1) as f64));
             V::load(self.counts.as_ptr().add(column)).lanewise(Lanewise::Mul, lines)
         }
+    }
+}
+
+/// The windows of a vector of columns, whose stride is 1 or 2.
+///
+/// # Safety
+/// The processor has the vector's instructions; `window` elements from `from` on are readable, and two vectors behind them.
+#[inline(always)]
+unsafe fn merged<V: Vector, J: Combine>(from: *const V::Scalar, stride: usize, window: usize) -> V {
+    // SAFETY: a vector begins at one of the `window` elements, or a vector behind it, and two are readable from each.
+    unsafe {
+        let mut total = V::splat(J::start());
+        if stride == 1 {
+            for at in 0..window {
+                total = J::merge_vector(total, V::load(from.add(at)));
+            }
+        } else {
+            for at in 0..window {
+                let (near, far) = (V::load(from.add(at)), V::load(from.add(at + V::LANES)));
+                total = J::merge_vector(total, near.unzip(far).0);
+            }
+        }
+        total
     }
 }
 

@@ -14,7 +14,7 @@ pub(crate) const DEPTH: usize = 0;
 pub(crate) const ROWS: usize = 1;
 pub(crate) const COLUMNS: usize = 2;
 
-/// An array with an entry for each spatial dimension; `fill` for those that there are not.
+/// An array with an entry for each of three spatial dimensions; `fill` for those that a pooling lacks.
 pub(crate) fn three(spatial: usize, fill: usize, values: &[usize]) -> [usize; 3] {
     let mut all = [fill; 3];
     all[3 - spatial..].copy_from_slice(&values[..spatial]);

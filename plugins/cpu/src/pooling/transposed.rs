@@ -66,45 +66,75 @@ impl<T: Float> PartKernel<T, 2> for Transposed<T> {
 
     #[inline(always)]
     unsafe fn run_part<V: Vector<Scalar = T>>(&self, part: &Part<'_, T, 2>) {
-        let PoolPlan { shape, x, y, .. } = &self.pool;
-        let [inputs, outputs] = self.planes;
+        let shape = &self.pool.shape;
         let [from, to] = part.areas;
-        let mut channel = part.channels.start;
-        // SAFETY: this function requires the tensors, which have all of the elements, and the areas.
-        unsafe {
-            while channel < part.channels.end {
-                let count = (part.channels.end - channel).min(V::LANES);
-                let of_planes = PackSource {
-                    from: x.at(part.tensors, [part.image, channel, 0, 0, 0]),
-                    rows: inputs,
-                    row: 1,
-                    columns: count,
-                    column: x.image.strides[1],
-                    width: V::LANES,
-                    row_stride: V::LANES,
-                };
-                (self.pack)(V::ISA, &of_planes, from);
-                let [rows, columns] = [ROWS, COLUMNS].map(|axis| shape.input[axis]);
-                let strides = [rows * columns * V::LANES, columns * V::LANES, V::LANES];
-                let windows =
-                    Windows { from: from.cast_const(), strides, indexed: self.pool.index.is_some() };
-                self.planes::<V>(part, &windows, [channel, count], to);
-                let of_lanes = Accumulators {
-                    from: to.cast_const(),
-                    row_stride: V::LANES,
-                    rows: outputs,
-                    columns: count,
-                    row: 1,
-                    column: y.image.strides[1],
-                };
-                (self.store)(V::ISA, &of_lanes, y.at(part.tensors, [part.image, channel, 0, 0, 0]));
-                channel += V::LANES;
+        let [rows, columns] = [ROWS, COLUMNS].map(|axis| shape.input[axis]);
+        let strides = [rows * columns * V::LANES, columns * V::LANES, V::LANES];
+        let windows = Windows { from: from.cast_const(), strides, indexed: self.pool.index.is_some() };
+        for channel in part.channels.clone().step_by(V::LANES) {
+            let channels = [channel, (part.channels.end - channel).min(V::LANES)];
+            // SAFETY: the channels are those of the part, and the areas hold the planes of x and y for a vector of them.
+            unsafe {
+                self.read::<V>(part, channels, from);
+                self.planes::<V>(part, &windows, channels, to);
+                self.write::<V>(part, channels, to);
             }
         }
     }
 }
 
 impl<T: Float> Transposed<T> {
+    /// Transposes the planes of x of `count` channels, with zeros in the lanes behind them.
+    ///
+    /// # Safety
+    /// As [`PartKernel::run_part`]; the channels exist, and `to` is writable for the planes of x.
+    #[inline(always)]
+    unsafe fn read<V: Vector<Scalar = T>>(
+        &self,
+        part: &Part<'_, T, 2>,
+        [channel, count]: [usize; 2],
+        to: *mut T,
+    ) {
+        let x = &self.pool.x;
+        // SAFETY: a plane of x is a run, so its elements are `planes[0]` rows of a matrix whose columns are the channels.
+        unsafe {
+            let planes = PackSource {
+                from: x.at(part.tensors, [part.image, channel, 0, 0, 0]),
+                rows: self.planes[0],
+                row: 1,
+                columns: count,
+                column: x.image.strides[1],
+                width: V::LANES,
+                row_stride: V::LANES,
+            };
+            (self.pack)(V::ISA, &planes, to);
+        }
+    }
+
+    /// Stores the planes of y of `count` channels.
+    ///
+    /// # Safety
+    /// As [`PartKernel::run_part`]; the channels exist, and `from` holds the planes of y.
+    #[inline(always)]
+    unsafe fn write<V: Vector<Scalar = T>>(
+        &self,
+        part: &Part<'_, T, 2>,
+        [channel, count]: [usize; 2],
+        from: *const T,
+    ) {
+        let y = &self.pool.y;
+        let lanes = Accumulators {
+            from,
+            row_stride: V::LANES,
+            rows: self.planes[1],
+            columns: count,
+            row: 1,
+            column: y.image.strides[1],
+        };
+        // SAFETY: a plane of y is a run, so its elements are `planes[1]` rows of a matrix whose columns are the channels.
+        unsafe { (self.store)(V::ISA, &lanes, y.at(part.tensors, [part.image, channel, 0, 0, 0])) };
+    }
+
     /// Computes the planes of `count` channels.
     ///
     /// # Safety

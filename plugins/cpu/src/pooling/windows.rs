@@ -37,8 +37,7 @@ impl<V: Vector, const N: usize> Best<V, N> {
         // SAFETY: this function requires the instructions.
         unsafe {
             for (best, index) in self.best.iter_mut().zip(&mut self.indices) {
-                *index = V::zero().where_larger(*best, V::splat(-V::Scalar::ONE), *index);
-                *best = best.lanewise(Lanewise::Max, V::zero());
+                (*best, *index) = with_zero(*best, *index);
             }
         }
     }
@@ -52,7 +51,7 @@ impl<T: Float> Windows<T> {
         self.from.wrapping_add(depth * depths + row * rows + column * columns)
     }
 
-    /// The maxima of a window in `N` vectors of channels, and their indices, or the means; `lanes` if there are less channels than a vector
+    /// The maxima of a window in `N` vectors of channels, and their indices, or the means; `lanes` if there are fewer channels than a vector
     /// has lanes.
     ///
     /// # Safety
@@ -76,6 +75,9 @@ impl<T: Float> Windows<T> {
         }
     }
 
+    /// The maxima of a window, and their indices.
+    ///
+    /// # Safety
     /// As [`Windows::value`].
     #[inline(always)]
     unsafe fn largest<V: Vector<Scalar = T>, const N: usize>(
@@ -86,15 +88,20 @@ impl<T: Float> Windows<T> {
         lanes: Option<V::Lanes>,
     ) -> [[V; N]; 2] {
         let zero = shape.zero(lines, columns);
-        // SAFETY: the positions of spans are inside x.
-        unsafe {
-            let none = [V::splat(-T::ONE); N];
-            if lines.count() == 0 || columns.len == 0 {
-                let outside = if zero == Zero::Never { T::from_f64(f64::NEG_INFINITY) } else { T::ZERO };
-                return [[V::splat(outside); N], none];
+        // SAFETY: the processor has the vector's instructions.
+        let mut so_far = unsafe {
+            Best { best: [V::zero(); N], indices: [V::splat(-T::ONE); N], begun: zero == Zero::First }
+        };
+        if lines.count() == 0 || columns.len == 0 {
+            if zero == Zero::Never {
+                // SAFETY: the processor has the vector's instructions.
+                so_far.best = unsafe { [V::splat(T::from_f64(f64::NEG_INFINITY)); N] };
             }
-            let mut so_far = Best { best: [V::zero(); N], indices: none, begun: zero == Zero::First };
-            let last_row = lines.rows.first + lines.rows.len - 1;
+            return [so_far.best, so_far.indices];
+        }
+        let last_row = lines.rows.first + lines.rows.len - 1;
+        // SAFETY: depths, rows and columns of spans are inside x, which has the channels.
+        unsafe {
             for depth in lines.depth.first..lines.depth.first + lines.depth.len {
                 for row in lines.rows.first..=last_row {
                     self.row(shape, [depth, row], columns, lanes, &mut so_far);
@@ -137,8 +144,7 @@ impl<T: Float> Windows<T> {
                         // The first one counts even if it is minus infinity.
                         (*best, *index) = (value, own);
                     } else if self.indexed {
-                        *index = value.where_larger(*best, own, *index);
-                        *best = value.where_larger(*best, value, *best);
+                        (*best, *index) = larger((value, own), (*best, *index));
                     } else {
                         *best = best.lanewise(Lanewise::Max, value);
                     }
@@ -148,6 +154,9 @@ impl<T: Float> Windows<T> {
         }
     }
 
+    /// The means of a window.
+    ///
+    /// # Safety
     /// As [`Windows::value`].
     #[inline(always)]
     unsafe fn mean<V: Vector<Scalar = T>, const N: usize>(
@@ -177,5 +186,28 @@ impl<T: Float> Windows<T> {
             }
             sums
         }
+    }
+}
+
+/// Maxima and indices after some more values.
+///
+/// # Safety
+/// The processor has the vector's instructions.
+#[inline(always)]
+pub(crate) unsafe fn larger<V: Vector>((value, index): (V, V), (best, indices): (V, V)) -> (V, V) {
+    // SAFETY: the processor has the vector's instructions.
+    unsafe { (value.where_larger(best, value, best), value.where_larger(best, index, indices)) }
+}
+
+/// Maxima and indices after a zero of the padding.
+///
+/// # Safety
+/// The processor has the vector's instructions.
+#[inline(always)]
+pub(crate) unsafe fn with_zero<V: Vector>(best: V, indices: V) -> (V, V) {
+    // SAFETY: this function requires the instructions.
+    unsafe {
+        let none = V::splat(-V::Scalar::ONE);
+        (best.lanewise(Lanewise::Max, V::zero()), V::zero().where_larger(best, none, indices))
     }
 }
