@@ -117,14 +117,8 @@ impl<T: Float> Task<'_, T> {
             if moments.are_near(n) && moments.are_held::<T>(n, epsilon) {
                 return moments;
             }
-            let mut total = moments::Totals::<V, 1>::new();
-            let mut chunks = Chunks::new(&shape.nest, base, chunk);
-            while let Some(([_, at, _], len)) = chunks.next() {
-                moments::sum(&mut total, x.values(from, at, stride, len, buffer), len);
-                total.keep();
-            }
-            let [total] = total.finished();
-            let moments = self.moments_about::<V>(channel, T::from_f64(total / n), buffer);
+            let mean = T::from_f64(self.total::<V>(channel, buffer) / n);
+            let moments = self.moments_about::<V>(channel, mean, buffer);
             if moments.are_held::<T>(n, epsilon) {
                 return moments;
             }
@@ -132,7 +126,28 @@ impl<T: Float> Task<'_, T> {
         }
     }
 
-    /// The same where sums of the compute type leave its range.
+    /// The sum of a channel.
+    ///
+    /// # Safety
+    /// As [`Task::moments`].
+    #[inline(always)]
+    unsafe fn total<V: Vector<Scalar = T>>(&self, channel: usize, buffer: &mut [T; BUFFER]) -> f64 {
+        let shape = &self.kernel.shape;
+        let (x, stride) = (&shape.memory[1], shape.inner_strides[1]);
+        let mut chunks = Chunks::new(&shape.nest, self.base(channel), shape.chunk().min(BUFFER));
+        // SAFETY: the processor has the vector's instructions; the tensor has the chunks, which are no longer than the buffer.
+        unsafe {
+            let mut total = moments::Totals::<V, 1>::new();
+            while let Some(([_, at, _], len)) = chunks.next() {
+                moments::sum(&mut total, x.values(self.tensors[x.slot], at, stride, len, buffer), len);
+                total.keep();
+            }
+            let [total] = total.finished();
+            total
+        }
+    }
+
+    /// The sums of a channel's deviations from its mean, in double precision, where those of the compute type leave its range.
     ///
     /// # Safety
     /// As [`Task::moments`].
@@ -144,7 +159,7 @@ impl<T: Float> Task<'_, T> {
         for pass in 0..2 {
             let mut chunks = Chunks::new(&shape.nest, self.base(channel), shape.chunk().min(BUFFER));
             while let Some(([_, at, _], len)) = chunks.next() {
-                // SAFETY: as in `moments`.
+                // SAFETY: the tensor has the chunks of the channel, which are no longer than the buffer.
                 unsafe {
                     let x = x.values(self.tensors[x.slot], at, stride, len, buffer);
                     for i in 0..len {

@@ -66,11 +66,11 @@ impl<T: Float> ChannelsLast<T> {
     /// # Safety
     /// As [`Kernel::run`].
     unsafe fn pass(&self, pass: Pass, tensors: &[*mut u8], scratch: *mut u8) {
-        // SAFETY: this function requires what that one does.
+        // SAFETY: the tensors and the scratch memory are those of a run.
         unsafe { self.pass_with(pass, false, tensors, scratch) }
     }
 
-    /// The same; `wide` sums in double precision, where sums of the compute type leave its range.
+    /// Runs a pass; `wide` sums in double precision, where sums of the compute type leave its range.
     ///
     /// # Safety
     /// As [`Kernel::run`].
