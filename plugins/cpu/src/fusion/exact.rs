@@ -126,8 +126,12 @@ fn of_integers(p: &Pointwise) -> Result<Compute, Refusal> {
         | M::LogicalOr
         | M::LogicalNot
         | M::BinarySelect => Ok(Compute::Double),
-        // Cut, or at the end of the range.
-        M::Mul | M::Div | M::AddSquare if is_whole(p.output.data_type) => Ok(Compute::Double),
+        // At the end of the range, where double precision is inexact.
+        M::Mul | M::AddSquare if is_whole(p.output.data_type) => Ok(Compute::Double),
+        // Cut when it is stored. A truth value would keep a fraction as true.
+        M::Div if is_whole(p.output.data_type) && p.output.data_type != DataType::Boolean => {
+            Ok(Compute::Double)
+        }
         M::ReluFwd | M::ReluBwd => {
             let clips = [p.activation.lower_clip, p.activation.upper_clip.unwrap_or(0.0)];
             match clips.iter().all(|clip| clip.fract() == 0.0) && p.activation.lower_clip_slope == 0.0 {

@@ -211,7 +211,8 @@ fn pointwise_in_compute_type_int32() {
         M::LogicalNot,
         M::BinarySelect,
     ] {
-        for _ in 0..6 {
+        let outputs = [&numbers[..], &[DataType::Boolean]].concat();
+        for output in outputs.iter().chain(&outputs) {
             let mut case = Case::new();
             let dims = [random.int(1, 9), random.int(1, 80)];
             let inputs: Vec<i64> = (0..mode.operands())
@@ -228,8 +229,7 @@ fn pointwise_in_compute_type_int32() {
                     uid
                 })
                 .collect();
-            let of = random.one_of(&numbers);
-            let out = tensor(random, &mut case, of, &dims);
+            let out = tensor(random, &mut case, *output, &dims);
             let mut pointwise = Pointwise::new(mode, inputs[0], inputs.get(1).copied(), out);
             pointwise.in_2 = inputs.get(2).copied();
             node(&mut case, DataType::Int32, pointwise);
@@ -238,12 +238,13 @@ fn pointwise_in_compute_type_int32() {
             for (at, got) in result.values(out).iter().enumerate() {
                 let of = |which: usize| operands.get(which).map_or(0, |values| values[at] as i64);
                 let whole = expected(mode, [of(0), of(1), of(2)]);
-                let [low, high] = match result.graph.tensor(out).unwrap().data_type {
-                    DataType::Int8 => [-128, 127],
-                    DataType::Uint8 => [0, 255],
-                    _ => [i64::from(i32::MIN), i64::from(i32::MAX)],
+                let expected = match output {
+                    DataType::Boolean => i64::from(whole != 0),
+                    DataType::Int8 => whole.clamp(-128, 127),
+                    DataType::Uint8 => whole.clamp(0, 255),
+                    _ => whole.clamp(i64::from(i32::MIN), i64::from(i32::MAX)),
                 };
-                assert_eq!(*got, whole.clamp(low, high) as f64, "{mode:?}: element {at} of {operands:?}");
+                assert_eq!(*got, expected as f64, "{mode:?}: element {at} of {operands:?}");
             }
         }
     }
