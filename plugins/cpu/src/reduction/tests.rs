@@ -66,7 +66,10 @@ fn every_mode_along_any_dimensions() {
         &[90, 3, 5],
         &[1, 6, 1, 50],
     ] {
-        for fold_row in 1..1 << dims.len() {
+        // Masks that reduce some dimension, not only ones of 1.
+        let reduces =
+            |mask: &usize| dims.iter().enumerate().any(|(axis, dim)| mask >> axis & 1 == 1 && *dim > 1);
+        for fold_row in (1..1_usize << dims.len()).filter(reduces) {
             for which in 0..3 {
                 for mode in modes() {
                     let types = random.of(&[

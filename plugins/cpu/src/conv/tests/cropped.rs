@@ -11,9 +11,14 @@ use crate::testing::{Random, convolution_of};
 fn what_never_meets_the_image_is_left_out() {
     let mut random = Random::new(61);
     for mode in [ConvMode::CrossCorrelation, ConvMode::Convolution] {
-        for (side, padding, window, stride, left) in
-            [(3, 4, 9, 3, 3), (2, 3, 8, 9, 2), (5, 4, 13, 1, 5), (4, 1, 5, 2, 4), (4, 1, 3, 1, 3), (1, 1, 3, 1, 1)]
-        {
+        for (side, padding, window, stride, left) in [
+            (3, 4, 9, 3, 3),
+            (2, 3, 8, 9, 2),
+            (5, 4, 13, 1, 5),
+            (4, 1, 5, 2, 4),
+            (4, 1, 3, 1, 3),
+            (1, 1, 3, 1, 1),
+        ] {
             let dims = [[2, 20, side, side], [18, 20, window, window]];
             let mut case = plain(dims[0], dims[1], stride, padding, mode);
             for direction in DIRECTIONS {
