@@ -13,28 +13,57 @@ Names and the order of arguments are those of cuDNN's Python graph API where an 
 
 from ._native import __version__
 from .device import DeviceArray
-from .errors import ArgumentError, ArrayError, EngineError, EngineWarning, Error, GraphError, NoEngineError
+from .errors import (
+    ArgumentError,
+    ArrayError,
+    EngineError,
+    EngineWarning,
+    Error,
+    GraphError,
+    NoEngineError,
+    UnsupportedError,
+    cudnnGraphNotSupportedError,
+)
 from .graph import Graph, Verdict
 from .handle import Handle, create_handle, destroy_handle, get_stream, set_stream
 from .library import Engine, engines, library
 from .saved import load
 from .tensor import Tensor
 from .types import (
+    attention_implementation,
+    behavior_note,
     build_plan_policy,
     convolution_mode,
     data_type,
     diagonal_alignment,
     heur_mode,
+    knob_type,
     moe_grouped_matmul_mode,
     norm_forward_phase,
+    numerical_note,
     padding_mode,
     reduction_mode,
     resample_mode,
+    reshape_mode,
+    scalar_type,
     tensor_reordering,
 )
 
-#: cuDNN's name of a graph.
+# Last: it has the name of the module that it hides.
+from .compat import (
+    backend_version,
+    backend_version_string,
+    create_device_properties,
+    create_kernel_cache,
+    get_last_error_string,
+    graph,
+    graph_cache,
+    jit,
+)  # isort: skip
+
+#: cuDNN's names of a graph and a tensor.
 pygraph = Graph
+tensor = Tensor
 
 __all__ = [
     "ArgumentError",
@@ -49,25 +78,42 @@ __all__ = [
     "Handle",
     "NoEngineError",
     "Tensor",
+    "UnsupportedError",
     "Verdict",
     "__version__",
+    "attention_implementation",
+    "backend_version",
+    "backend_version_string",
+    "behavior_note",
     "build_plan_policy",
     "convolution_mode",
+    "create_device_properties",
     "create_handle",
+    "create_kernel_cache",
+    "cudnnGraphNotSupportedError",
     "data_type",
     "destroy_handle",
     "diagonal_alignment",
     "engines",
+    "get_last_error_string",
     "get_stream",
+    "graph",
+    "graph_cache",
     "heur_mode",
+    "jit",
+    "knob_type",
     "library",
     "load",
     "moe_grouped_matmul_mode",
     "norm_forward_phase",
+    "numerical_note",
     "padding_mode",
     "pygraph",
     "reduction_mode",
     "resample_mode",
+    "reshape_mode",
+    "scalar_type",
     "set_stream",
+    "tensor",
     "tensor_reordering",
 ]

@@ -13,7 +13,8 @@ from .errors import GraphError
 from .infer import integers, packed
 from .node import Node
 from .norm import Norms
-from .operations import Windows
+from .operands import Operands, plain, take_arrays
+from .operations import Products, Windows
 from .pointwise import Pointwise
 from .tensor import Tensor
 from .types import DataTypeLike, data_type, tensor_reordering, to_data_type
@@ -26,7 +27,7 @@ ALIGNMENT = 16
 _SIZES = {"double": 8, "int64": 8, "float": 4, "int32": 4, "half": 2, "bfloat16": 2}
 
 
-class Definition(Windows, Pointwise, Norms, Attention):
+class Definition(Operands, Windows, Pointwise, Norms, Attention):
     """Tensors and nodes of a graph."""
 
     #: What plans are made for: said by `build`, or the device of an array.
@@ -56,6 +57,7 @@ class Definition(Windows, Pointwise, Norms, Attention):
         self._last_uid = 0
         self._given_uids: set[int] = set()
         self._nodes: list[Node] = []
+        self._start()
         self._change()
 
     def _change(self) -> None:
@@ -126,10 +128,14 @@ class Definition(Windows, Pointwise, Norms, Attention):
         """A tensor with the shape, strides and type of another, or of an array of any library."""
         if isinstance(input, Tensor):
             return self._new_tensor(name=name, dim=input.dim, stride=input.stride, data_type=input.data_type)
-        dim, stride, kind, device, _ = _native.describe(input)
+        dim, stride, kind, device, _ = _native.describe(plain(input))
         if not self.tensors:
             self._device = to_device(device)
         return self._new_tensor(name=name, dim=dim or [1], stride=stride or [1], data_type=kind)
+
+    def _callers(self) -> tuple[list[Tensor], list[Tensor]]:
+        """The tensors that an execution needs arrays for."""
+        return self._inputs, self._outputs
 
     # What is handed to the library.
 
@@ -270,3 +276,6 @@ class Definition(Windows, Pointwise, Norms, Attention):
                 "is_pass_by_value": tensor.is_pass_by_value, "is_used": tensor.uid in used,
             })  # fmt: skip
         return specs
+
+
+take_arrays(Definition, Products, Windows, Pointwise, Norms, Attention)

@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from ._native import ArrayError, EngineError, Error
 
-__all__ = ["ArgumentError", "ArrayError", "EngineError", "EngineWarning", "Error", "GraphError", "NoEngineError"]
+__all__ = [
+    "ArgumentError",
+    "ArrayError",
+    "EngineError",
+    "EngineWarning",
+    "Error",
+    "GraphError",
+    "NoEngineError",
+    "UnsupportedError",
+    "cudnnGraphNotSupportedError",
+]
+
+
+class cudnnGraphNotSupportedError(Error):
+    """cuDNN's name of what is raised for a graph that cannot be computed here; the message has the reason."""
 
 
 class GraphError(Error, ValueError):
@@ -21,7 +35,11 @@ class ArgumentError(Error, TypeError):
     """An argument of another kind than the one that was expected."""
 
 
-class NoEngineError(Error):
+class UnsupportedError(GraphError, cudnnGraphNotSupportedError):
+    """An argument that cuDNN has and that no operation here can express."""
+
+
+class NoEngineError(cudnnGraphNotSupportedError):
     """No engine can run a graph. ``reasons`` has the reason of each, by its name."""
 
     def __init__(self, message: str, reasons: dict[str, str]) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Mapping, Sequence
 
 from . import _native
 from .device import Device, device_of, empty_like
+from .errors import ArrayError
 from .handle import Handle, to_handle
 from .planning import Choice, Planning
 from .tensor import Tensor
@@ -124,14 +125,18 @@ class Execution(Planning):
                 self._tell(engine, reason, plan.engine_id)
             return device, plan
 
-    def __call__(self, *arrays: Any, **named: Any) -> Any:
-        """Computes the graph with arrays for its inputs, in the order they were made or by name, and answers new arrays.
+    def __call__(self, *arrays: Any, handle: Any = None, workspace: Any = None, **named: Any) -> Any:
+        """Computes the graph with arrays for its inputs, in the order they were made (or `set_io_tuples` said) or by name, and answers
+        new arrays. They are of the first array's library and on its device.
 
-        They are of the first array's library and on its device.
+        With one mapping of names ("node::argument", "node::RESULT" or a tensor's own), uids or tensors to arrays in place of all, it
+        computes into the arrays that are there, adds those of other results by their name, and answers the mapping.
         """
+        if len(arrays) == 1 and isinstance(arrays[0], dict) and not named:
+            return self._call_by_name(arrays[0], handle)
         if self._plan is None:
             self._plan_for(next(iter((*arrays, *named.values())), None))
-        inputs = self._inputs
+        inputs, outputs = self._io or self._callers()
         if len(arrays) > len(inputs):
             raise TypeError(f"{len(arrays)} arrays, expected at most {len(inputs)}")
         given: dict[Tensor, Any] = dict(zip(inputs, arrays))
@@ -141,8 +146,29 @@ class Execution(Planning):
             if tensor is None or tensor in given:
                 raise TypeError(f"{name!r} is no input that lacks an array, expected one of {', '.join(by_name)}")
             given[tensor] = array
+        results = self._new_arrays(outputs, given)
+        self.execute({**given, **dict(zip(outputs, results))}, handle=handle)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _new_arrays(self, tensors: Sequence[Tensor], given: Mapping[Tensor, Any]) -> list[Any]:
+        """New arrays for results, of the library of the first that was given."""
         first = next((array for tensor, array in given.items() if not tensor.is_pass_by_value), None)
         types = self._types()
-        results = [empty_like(first, t.dim or (), t.stride or (), self._data_type(t, types)) for t in self._outputs]
-        self.execute({**given, **dict(zip(self._outputs, results))})
-        return results[0] if len(results) == 1 else tuple(results)
+        return [empty_like(first, t.dim or (), t.stride or (), self._data_type(t, types)) for t in tensors]
+
+    def _call_by_name(self, arrays: dict[Any, Any], handle: Any) -> dict[Any, Any]:
+        given: dict[Tensor, Any] = {}
+        for key, array in arrays.items():
+            tensor = self._find(key)
+            if tensor is None:
+                known = ", ".join(dict.fromkeys(name for name, _ in self._named()))
+                raise ArrayError(f"{key!r} is no tensor of the graph, expected some of {known}")
+            given[tensor] = array
+        if self._plan is None:
+            self._plan_for(next(iter(given.values()), None))
+        names = {tensor: name for call in self._calls for name, tensor in call.made.items()}
+        missing = [tensor for tensor in self._callers()[1] if tensor not in given]
+        made = dict(zip(missing, self._new_arrays(missing, given)))
+        self.execute({**given, **made}, handle=handle)
+        arrays.update({names.get(tensor) or tensor.name or tensor.uid: array for tensor, array in made.items()})
+        return arrays

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 from . import _native
+from .errors import GraphError, UnsupportedError
 from .handle import to_handle
 from .library import computes_on
 from .phases import Phases
 from .picture import svg
 from .planning import Verdict
 from .tune import measure
-from .types import DataTypeLike
+from .types import DataTypeLike, heur_mode
 
 __all__ = ["Graph", "Verdict"]
 
@@ -38,21 +39,45 @@ class Graph(Phases):
         intermediate_data_type: DataTypeLike | None = None,
         compute_data_type: DataTypeLike | None = None,
         handle: Any = None,
+        sm_count: int | None = None,
+        sm_version: int | None = None,
+        kernel_cache: Any = None,
+        device_property: Any = None,
+        is_dynamic_shape_enabled: bool = False,
+        is_override_shape_enabled: bool = False,
+        *,
+        inputs: Sequence[Any] | None = None,
+        outputs: Sequence[Any] | None = None,
+        heuristics: Sequence[heur_mode] | None = None,
+        workspace_alloc: bool = True,
     ) -> None:
         """``io_data_type`` is that of tensors that do not say theirs (by default the first that is said, or single precision).
 
         Between nodes and within them it is single precision, or double where tensors are. ``handle``
-        says the stream of executions that are given none of their own.
+        says the stream of executions that are given none of their own. ``inputs`` and ``outputs`` are the order of arrays in calls
+        (`set_io_tuples`), settled at the end of a ``with`` block. The rest is there for porting: engines share processors as they see
+        fit, equal graphs share plans, any graph takes other shapes (`execute`), and plans bring their workspace.
         """
-        self._handle = None if handle is None else to_handle(handle)
+        self._handle = None if handle is None or handle == "auto" else to_handle(handle)
+        for argument, value in (("inputs", inputs), ("outputs", outputs), ("heuristics", heuristics)):
+            if value is not None and not isinstance(value, (list, tuple)):
+                raise GraphError(name or "graph", argument, f"is {value!r}, expected a list")
+        if device_property is not None:
+            words = "is given, expected None: plans are made on the device that they are for"
+            raise UnsupportedError(name or "graph", "device_property", words)
+        self._io_said = None if inputs is None and outputs is None else (inputs or (), outputs or ())
+        self._modes = None if heuristics is None else list(heuristics)
         super().__init__(name, io_data_type, intermediate_data_type, compute_data_type)
 
     def __enter__(self) -> Graph:
         return self
 
     def __exit__(self, kind: Any, *_: Any) -> None:
-        if kind is None:
-            self.build()
+        if kind is not None:
+            return
+        self.build(self._modes)
+        if self._io_said is not None:
+            self.set_io_tuples(*self._io_said)
 
     # Plans in files, measurements.
 
@@ -63,6 +88,10 @@ class Graph(Phases):
             with open(path, "wb") as file:
                 file.write(saved)
         return saved
+
+    def serialize(self) -> bytes:
+        """The bytes of the graph and its plan, as ``save`` answers them; ``deserialize`` of another graph takes them."""
+        return self.save()
 
     def autotune(self, tensors: Mapping[Any, Any], *, seconds: float = 0.2, progress: bool = True) -> dict[str, float]:
         """Measures every engine that applies on these arrays, takes the fastest, and tells the library which were best.

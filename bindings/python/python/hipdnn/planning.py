@@ -58,6 +58,10 @@ class Planning(Definition):
         vars(self).update(_plan=None, _failed=())
         super()._change()
 
+    def _is_built(self) -> bool:
+        """Whether there is a plan."""
+        return self._plan is not None
+
     def _native_graph(self, text: str, on: Device | None = None) -> _native.OperationGraph:
         device = on or self._device
         return _plans.get((os.getpid(), text, device), lambda: library().graph(text, device))

@@ -7,16 +7,22 @@ from typing import Any, Union
 
 __all__ = [
     "DataTypeLike",
+    "attention_implementation",
+    "behavior_note",
     "build_plan_policy",
     "convolution_mode",
     "data_type",
     "diagonal_alignment",
     "heur_mode",
+    "knob_type",
     "moe_grouped_matmul_mode",
     "norm_forward_phase",
+    "numerical_note",
     "padding_mode",
     "reduction_mode",
     "resample_mode",
+    "reshape_mode",
+    "scalar_type",
     "tensor_reordering",
     "to_data_type",
 ]
@@ -42,6 +48,8 @@ class data_type(enum.Enum):
     INT4 = "int4"
     FP8_E4M3_FNUZ = "fp8_e4m3_fnuz"
     FP8_E5M2_FNUZ = "fp8_e5m2_fnuz"
+    #: What cuDNN computes products of 8 bits in; here it is single precision.
+    FAST_FLOAT_FOR_FP8 = "float"
 
 
 class convolution_mode(enum.Enum):
@@ -113,11 +121,12 @@ class moe_grouped_matmul_mode(enum.Enum):
 
 
 class heur_mode(enum.Enum):
-    """Which engines are candidates: with ``A`` and ``B`` those that the library offers, best first; ``FALLBACK`` adds none to them."""
+    """Which engines are candidates: with any of them those that the library offers, best first."""
 
     A = "A"
     B = "B"
     FALLBACK = "FALLBACK"
+    OPENSOURCE = "OPENSOURCE"
 
 
 class build_plan_policy(enum.Enum):
@@ -125,6 +134,56 @@ class build_plan_policy(enum.Enum):
 
     HEURISTICS_CHOICE = "HEURISTICS_CHOICE"
     ALL = "ALL"
+
+
+class attention_implementation(enum.Enum):
+    """How cuDNN computes attention; here the engine decides."""
+
+    AUTO = "AUTO"
+    COMPOSITE = "COMPOSITE"
+    UNIFIED = "UNIFIED"
+
+
+class scalar_type(enum.Enum):
+    """Whether a number is given with an execution or with the graph."""
+
+    RUNTIME_PARAM = "RUNTIME_PARAM"
+    COMPILE_TIME_CONST = "COMPILE_TIME_CONST"
+
+
+class reshape_mode(enum.Enum):
+    """Whether a new shape is one of the same memory, or of the same elements in order."""
+
+    VIEW_ONLY = "VIEW_ONLY"
+    LOGICAL = "LOGICAL"
+
+
+class behavior_note(enum.Enum):
+    """What an engine does or needs."""
+
+    RUNTIME_COMPILATION = "RUNTIME_COMPILATION"
+    REQUIRES_FILTER_INT8x32_REORDER = "REQUIRES_FILTER_INT8x32_REORDER"
+    REQUIRES_BIAS_INT8x32_REORDER = "REQUIRES_BIAS_INT8x32_REORDER"
+    SUPPORTS_CUDA_GRAPH_NATIVE_API = "SUPPORTS_CUDA_GRAPH_NATIVE_API"
+    CUBLASLT_DEPENDENCY = "CUBLASLT_DEPENDENCY"
+
+
+numerical_note = enum.Enum(
+    "numerical_note",
+    "TENSOR_CORE DOWN_CONVERT_INPUTS REDUCED_PRECISION_REDUCTION FFT NONDETERMINISTIC WINOGRAD WINOGRAD_TILE_4x4 "
+    "WINOGRAD_TILE_6x6 WINOGRAD_TILE_13x13 STRICT_NAN_PROP",
+    module=__name__,
+)
+numerical_note.__doc__ = "How an engine computes."
+
+knob_type = enum.Enum(
+    "knob_type",
+    "NOT_SET SWIZZLE TILE_SIZE EDGE MULTIPLY SPLIT_K_BUF TILEK STAGES REDUCTION_MODE SPLIT_K_SLC IDX_MODE SPECFILT KERNEL_CFG "
+    "WORKSPACE TILE_CGA_M TILE_CGA_N BLOCK_SIZE OCCUPANCY ARRAY_SIZE_PER_THREAD SPLIT_COLS TILE_ROWS TILE_COLS LOAD_SIZE CTA_COUNT "
+    "STREAM_K SPLIT_P_SLC TILE_M TILE_N WARP_SPEC_CFG",
+    module=__name__,
+)
+knob_type.__doc__ = "cuDNN's names of knobs; engines here name theirs themselves (`Graph.knobs`)."
 
 
 #: A member of ``data_type``, its name, or a type of NumPy, PyTorch, JAX or ml_dtypes.
