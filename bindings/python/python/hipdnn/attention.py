@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .errors import GraphError
+from .errors import GraphError, UnsupportedError
 from .node import Operations, describe_results
 from .tensor import Tensor
-from .types import DataTypeLike, data_type, diagonal_alignment
+from .types import DataTypeLike, attention_implementation, data_type, diagonal_alignment
 
 Compute = DataTypeLike
 
@@ -72,6 +72,11 @@ class Attention(Operations):
         optional = {"attn_mask": ("bias", of.bias), "seq_len_q": ("seq_len_q", of.seq_len_q), "seq_len_kv": ("seq_len_kv", of.seq_len_kv)}
         for key, (argument, tensor) in optional.items():
             inputs[key] = None if tensor is None else self._operand(node, argument, tensor)
+        for key in ("seq_len_q", "seq_len_kv"):
+            lengths = inputs[key]
+            if lengths is not None and lengths.data_type is data_type.INT64:
+                # Engines take lengths of 32 bits.
+                inputs[key] = self._as_int32(lengths, f"{node}_{key}")
         if of.use_padding_mask and (of.seq_len_q is None or of.seq_len_kv is None):
             raise GraphError(node, "use_padding_mask", "expected together with seq_len_q and seq_len_kv")
         inputs.update(dict.fromkeys(("seed", "offset", "dropout_mask", "dropout_scale")))
@@ -87,6 +92,10 @@ class Attention(Operations):
             else:
                 raise GraphError(node, "dropout", "expected (probability, seed, offset) or (mask, scale)")
         return inputs, settings
+
+    def _as_int32(self, tensor: Tensor, name: str) -> Tensor:
+        """The integers of a tensor as int32."""
+        raise NotImplementedError
 
     def _heads(self, node: str, q: Tensor, k: Tensor, v: Tensor) -> tuple[Any, Any, Any]:
         shapes = [self._dims(node, key, tensor, 4) for key, tensor in (("q", q), ("k", k), ("v", v))]
@@ -118,22 +127,32 @@ class Attention(Operations):
         paged_attention_k_table: Tensor | None = None,
         paged_attention_v_table: Tensor | None = None,
         paged_attention_max_seq_len_kv: int | None = None,
-        max_total_seq_len_q: int | None = None,
-        max_total_seq_len_kv: int | None = None,
         compute_data_type: Compute | None = None,
         name: str = "",
-        *,
+        score_mod: Any = None,
         generate_stats: bool | None = None,
+        implementation: attention_implementation = attention_implementation.AUTO,
+        score_max: Tensor | None = None,
+        score_sum_exp: Tensor | None = None,
+        sink_token: Tensor | None = None,
+        unfuse_fma: bool = False,
+        *,
+        max_total_seq_len_q: int | None = None,
+        max_total_seq_len_kv: int | None = None,
     ) -> list[Tensor | None]:
         """softmax(q · kᵀ · attn_scale + bias) · v, with q [B, H, Sq, D], k [B, Hk, Skv, D] and v [B, Hk, Skv, Dv].
 
         Answers O [B, H, Sq, Dv] and, with ``generate_stats=True`` or ``is_inference=False``, the statistics that the
         gradients need, [B, H, Sq, 1] of type double where q was given that, of float otherwise (else None).
-        ``dropout`` is (probability, seed, offset) or (mask, scale). Types are floats. Lengths of sequences are int32 of [B, 1, 1, 1].
-        ``max_total_seq_len_q`` and ``max_total_seq_len_kv`` are there for porting: ragged tensors are bounded by their own shape and
-        strides.
+        ``dropout`` is (probability, seed, offset) or (mask, scale). Types are floats. Lengths of sequences are int32 or int64 of [B, 1, 1, 1].
+        ``score_max`` and ``score_sum_exp`` are tensors to write, [B, H, Sq, 1]; ``sink_token`` [1, H, 1, 1] is one more score of each row.
+        ``implementation``, ``unfuse_fma``, ``max_total_seq_len_q`` and ``max_total_seq_len_kv`` are there for porting: engines choose
+        how they compute, and ragged tensors are bounded by their own shape and strides.
         """
         node = self._name("sdpa", name)
+        if score_mod is not None:
+            words = "is given, expected None: engines compute attention whole, with masks, bias and dropout as arguments say"
+            raise UnsupportedError(node, "score_mod", words)
         q, k, v = (self._operand(node, key, tensor) for key, tensor in (("q", q), ("k", k), ("v", v)))
         shape, _, values = self._heads(node, q, k, v)
         stats = generate_stats if generate_stats is not None else is_inference is False
@@ -146,15 +165,19 @@ class Attention(Operations):
         tables = {
             "block_mask": block_mask, "page_table_k": paged_attention_k_table, "page_table_v": paged_attention_v_table
         }  # fmt: skip
+        if sink_token is not None:
+            tables["sink_token"] = sink_token
         for key, tensor in tables.items():
             beside[key] = None if tensor is None else self._operand(node, key, tensor)
         outputs = {"o": self._output(node, "O", (*shape[:3], values[3]), q)}
         if stats:
             kind = data_type.DOUBLE if q.data_type is data_type.DOUBLE else data_type.FLOAT
             outputs["stats"] = self._output(node, "Stats", (*shape[:3], 1), None, kind)
-        if rng_dump is not None:
-            outputs["rng_dump"] = self._operand(node, "rng_dump", rng_dump)
-            rng_dump.producer = node
+        given = {"rng_dump": ("rng_dump", rng_dump), "max": ("score_max", score_max), "sum_exp": ("score_sum_exp", score_sum_exp)}
+        for key, (argument, tensor) in given.items():
+            if tensor is not None:
+                outputs[key] = self._operand(node, argument, tensor)
+                outputs[key].producer = node
         settings["generate_stats"] = bool(stats)
         settings["max_seq_len_kv"] = paged_attention_max_seq_len_kv
         inputs = {"q": q, "k": k, "v": v, **beside}
@@ -189,6 +212,10 @@ class Attention(Operations):
         use_deterministic_algorithm: bool = False,
         compute_data_type: Compute | None = None,
         name: str = "",
+        score_mod: Any = None,
+        score_mod_bprop: Any = None,
+        sink_token: Tensor | None = None,
+        dSink_token: Tensor | None = None,
     ) -> list[Tensor]:
         """The gradients of q, k and v of ``sdpa``, from its result, that one's gradient and the statistics; ``dBias`` is written, too.
 
@@ -198,10 +225,14 @@ class Attention(Operations):
         """
         node = self._name("sdpa_backward", name)
         if rng_dump is not None:
-            raise GraphError(node, "rng_dump", "is given, expected None: only sdpa writes it")
+            raise UnsupportedError(node, "rng_dump", "is given, expected None: only sdpa writes it")
+        beyond = {"score_mod": score_mod, "score_mod_bprop": score_mod_bprop, "sink_token": sink_token, "dSink_token": dSink_token}
+        for key, value in beyond.items():
+            if value is not None:
+                raise UnsupportedError(node, key, "is given, expected None: the gradients' operation has no such tensor")
         if use_deterministic_algorithm:
             words = "is True, expected False: build with the knob of an engine, as cudnn.deterministic of CUDNN_ENGINE"
-            raise GraphError(node, "use_deterministic_algorithm", words)
+            raise UnsupportedError(node, "use_deterministic_algorithm", words)
         tensors = {"q": q, "k": k, "v": v, "o": o, "do": dO, "stats": stats}
         inputs: dict[str, Any] = {key: self._operand(node, key, tensor) for key, tensor in tensors.items()}
         self._heads(node, inputs["q"], inputs["k"], inputs["v"])

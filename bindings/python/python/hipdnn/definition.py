@@ -7,6 +7,8 @@ from typing import Any, Mapping, Sequence
 
 from . import _native
 from .attention import Attention
+from .attention_fp8 import Fp8Attention
+from .compositions import Compositions
 from .device import HOST, Device, to_device
 from .empty import is_empty, without_empty
 from .errors import GraphError
@@ -27,7 +29,7 @@ ALIGNMENT = 16
 _SIZES = {"double": 8, "int64": 8, "float": 4, "int32": 4, "half": 2, "bfloat16": 2}
 
 
-class Definition(Operands, Windows, Pointwise, Norms, Attention):
+class Definition(Operands, Compositions, Fp8Attention):
     """Tensors and nodes of a graph."""
 
     #: What plans are made for: said by `build`, or the device of an array.
@@ -278,4 +280,4 @@ class Definition(Operands, Windows, Pointwise, Norms, Attention):
         return specs
 
 
-take_arrays(Definition, Products, Windows, Pointwise, Norms, Attention)
+take_arrays(Definition, Products, Windows, Pointwise, Norms, Attention, Fp8Attention, Compositions)

@@ -9,16 +9,16 @@ from . import _native
 from .errors import GraphError, UnsupportedError
 from .handle import to_handle
 from .library import computes_on
-from .phases import Phases
 from .picture import svg
 from .planning import Verdict
+from .restored import Restored
 from .tune import measure
 from .types import DataTypeLike, heur_mode
 
 __all__ = ["Graph", "Verdict"]
 
 
-class Graph(Phases):
+class Graph(Restored):
     """A graph of operations, which a library plans and executes.
 
     Tensors come from ``tensor``, ``tensor_like`` and from operations, whose results exist only between nodes unless

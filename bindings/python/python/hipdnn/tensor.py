@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol, Sequence
 
 from ._native import TensorBase
-from .errors import GraphError
+from .errors import GraphError, UnsupportedError
 from .infer import integers, strides_in_order
 from .types import DataTypeLike, data_type, tensor_reordering, to_data_type
 
@@ -134,7 +134,7 @@ class Tensor(TensorBase):
     def set_reordering_type(self, reordering_type: tensor_reordering) -> Tensor:
         """How elements lie in blocks beside the strides; only ``tensor_reordering.NONE`` is known."""
         if reordering_type is not tensor_reordering.NONE:
-            raise GraphError(self._label(), "reordering_type", f"is {reordering_type}, expected tensor_reordering.NONE")
+            raise UnsupportedError(self._label(), "reordering_type", f"is {reordering_type}, expected tensor_reordering.NONE")
         return self
 
     def get_uid(self) -> int:
