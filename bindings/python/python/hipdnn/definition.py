@@ -15,11 +15,12 @@ from .errors import GraphError
 from .infer import integers, packed
 from .node import Node
 from .norm import Norms
-from .operands import Operands, plain, take_arrays
+from .operands import Operands, plain, reference, take_arrays
 from .operations import Products, Windows
 from .pointwise import Pointwise
 from .tensor import Tensor
-from .types import DataTypeLike, data_type, tensor_reordering, to_data_type
+from .types import DataTypeLike, data_type, scalar_type, tensor_reordering, to_data_type
+from .views import Views, expect_within
 
 __all__ = ["ALIGNMENT", "Definition"]
 
@@ -29,7 +30,7 @@ ALIGNMENT = 16
 _SIZES = {"double": 8, "int64": 8, "float": 4, "int32": 4, "half": 2, "bfloat16": 2}
 
 
-class Definition(Operands, Compositions, Fp8Attention):
+class Definition(Operands, Views, Compositions, Fp8Attention):
     """Tensors and nodes of a graph."""
 
     #: What plans are made for: said by `build`, or the device of an array.
@@ -60,6 +61,8 @@ class Definition(Operands, Compositions, Fp8Attention):
         self._given_uids: set[int] = set()
         self._nodes: list[Node] = []
         self._start()
+        #: Whether some tensors have the memory of others.
+        self._has_views = False
         self._change()
 
     def _change(self) -> None:
@@ -133,11 +136,47 @@ class Definition(Operands, Compositions, Fp8Attention):
         dim, stride, kind, device, _ = _native.describe(plain(input))
         if not self.tensors:
             self._device = to_device(device)
-        return self._new_tensor(name=name, dim=dim or [1], stride=stride or [1], data_type=kind)
+        tensor = self._new_tensor(name=name, dim=dim or [1], stride=stride or [1], data_type=kind)
+        self._of_array[id(input)] = reference(input), tensor
+        return tensor
+
+    @property
+    def _views(self) -> list[Tensor]:
+        """The tensors that have the memory of others."""
+        return [tensor for tensor in self.tensors if tensor.view_of is not None] if self._has_views else []
+
+    def _adopt(self, tensor: Tensor) -> Tensor | None:
+        """A tensor with the uid of one of another graph that was made like an array: an execution may name it by either."""
+        if not any(tensor is of for _, of in tensor.graph._of_array.values()) or tensor.producer is not None:
+            return None
+        known = next((of for of in self.tensors if of.uid == tensor.uid and of.name == tensor.name), None)
+        if known is None:
+            known = self._new_tensor(name=tensor.name, dim=tensor.dim, stride=tensor.stride, data_type=tensor.data_type)
+            self._give_uid(known, tensor.uid)
+        return known
 
     def _callers(self) -> tuple[list[Tensor], list[Tensor]]:
         """The tensors that an execution needs arrays for."""
-        return self._inputs, self._outputs
+        roots = [tensor.view_of[0] if tensor.view_of else tensor for tensor in self._inputs]
+        return list(dict.fromkeys(roots)), self._outputs
+
+    def query_tensor_attributes_of_uid(self, uid: int) -> Tensor:
+        """The tensor that has a uid."""
+        for tensor in self.tensors:
+            if tensor.uid == uid:
+                return tensor
+        raise GraphError(self.name or "graph", "uid", f"is {uid!r}, expected one of {[tensor.uid for tensor in self.tensors]}")
+
+    def tensor_scalar(self, value: float, scalar_type: scalar_type) -> Tensor:
+        """A number, [1, 1, 1, 1] of type float: part of the graph, or with ``RUNTIME_PARAM`` given with each execution."""
+        one = (1, 1, 1, 1)
+        if scalar_type is scalar_type.RUNTIME_PARAM:
+            return self.tensor(one, data_type="float", is_pass_by_value=True)
+        return self._new_tensor(dim=one, stride=one, data_type="float", value=float(value))
+
+    def key(self) -> int:
+        """A number that equal graphs have in common."""
+        return hash(self.to_json())
 
     # What is handed to the library.
 
@@ -200,6 +239,8 @@ class Definition(Operands, Compositions, Fp8Attention):
             if len(tensor.stride) != len(tensor.dim):
                 expected = f"has the strides {list(tensor.stride)}, expected {len(tensor.dim)} numbers"
                 raise GraphError(place, tensor.name or "stride", expected)
+        for view in self._views:
+            expect_within(view)
 
     def _data_type(self, tensor: Tensor, types: Mapping[str, data_type]) -> str:
         if tensor.data_type is not data_type.NOT_SET:
@@ -280,4 +321,4 @@ class Definition(Operands, Compositions, Fp8Attention):
         return specs
 
 
-take_arrays(Definition, Products, Windows, Pointwise, Norms, Attention, Fp8Attention, Compositions)
+take_arrays(Definition, Products, Windows, Pointwise, Norms, Attention, Fp8Attention, Compositions, Views)

@@ -6,16 +6,21 @@ import contextlib
 from typing import Any, Callable, Mapping, Sequence
 
 from . import _native
+from .adapt import adapted
 from .device import Device, device_of, empty_like
-from .errors import ArrayError
+from .errors import ArrayError, GraphError
 from .handle import Handle, to_handle
+from .infer import integers, strides_in_order
 from .planning import Choice, Planning
 from .tensor import Tensor
+from .views import with_views
 
 __all__ = ["Execution"]
 
 #: What another plan may mend.
 _ELSEWHERE = (_native.Elsewhere, _native.Misaligned, _native.EngineError)
+#: What other arrays may mend, too.
+_REFUSED = (_native.ArrayError, _native.EngineError, TypeError)
 
 
 class Execution(Planning):
@@ -24,7 +29,15 @@ class Execution(Planning):
     #: What says the stream of executions that are given no handle of their own.
     _handle: Handle | None = None
 
-    def execute(self, tensors: Mapping[Any, Any], workspace: Any = None, handle: Any = None) -> None:
+    def execute(
+        self,
+        tensors: Mapping[Any, Any],
+        workspace: Any = None,
+        handle: Any = None,
+        override_uids: Sequence[int] | None = None,
+        override_shapes: Sequence[Sequence[int]] | None = None,
+        override_strides: Sequence[Sequence[int]] | None = None,
+    ) -> None:
         """Computes the graph with an array for each tensor, by tensor or uid: inputs are read, outputs written, nothing is copied.
 
         Arrays are those of NumPy, PyTorch, JAX, CuPy, ml_dtypes, or anything with DLPack, the buffer protocol or
@@ -32,8 +45,16 @@ class Execution(Planning):
         one device; numbers that are passed by value are on the host. On a GPU the work is queued on the current stream of PyTorch
         or CuPy, or that of ``handle`` (`create_handle`), and is not waited for. Other Python threads go on meanwhile. An interrupt ends
         a long execution on the host for the caller; its thread goes on in the background, and the next execution waits for it.
-        ``workspace`` is there for porting.
+        ``workspace`` is there for porting, and so are addresses (`data_ptr()`) in place of arrays: memory that begins there has to
+        hold the tensor. Keys and arrays that are None are left out; a boolean tensor may be uint8 with eight elements in each byte, in
+        the order of memory. With ``override_uids`` these tensors have other shapes and strides in this execution alone.
         """
+        if override_uids:
+            self._execute_overridden(tensors, handle, override_uids, override_shapes, override_strides)
+            return
+        if self._views:
+            asked = {tensor.uid: tensor for tensor in (*self._inputs, *self._outputs)}
+            tensors = with_views(tensors, [tensor for tensor in self._views if tensor.uid in asked], asked)
         handle = self._handle if handle is None else to_handle(handle)
         if handle is not None:
             handle._run(self._execute, tensors)
@@ -41,15 +62,59 @@ class Execution(Planning):
         plan = self._plan or self._plan_of_first(tensors)
         try:
             plan.execute(tensors)
-        except _ELSEWHERE as error:
-            self._mend(plan, error, tensors)
+        except _REFUSED as error:
+            self._take(plan, error, tensors)
 
     def _execute(self, tensors: Mapping[Any, Any]) -> None:
         plan = self._plan or self._plan_of_first(tensors)
         try:
             plan.execute(tensors)
-        except _ELSEWHERE as error:
+        except _REFUSED as error:
+            self._take(plan, error, tensors)
+
+    def _take(self, plan: _native.Plan, error: Exception, tensors: Mapping[Any, Any]) -> None:
+        """Executes with arrays that another plan takes, or with what stands for arrays in cuDNN."""
+        changed = None
+        if isinstance(error, (_native.ArrayError, TypeError)):
+            types = self._types()
+            changed = adapted(tensors, self.tensors, lambda tensor: self._data_type(tensor, types), plan.device, self._outputs)
+        if changed is None:
+            if isinstance(error, TypeError) or not isinstance(error, _ELSEWHERE):
+                raise error
             self._mend(plan, error, tensors)
+            return
+        arrays, after = changed
+        try:
+            plan.execute(arrays)
+        except _ELSEWHERE as other:
+            self._mend(plan, other, arrays)
+        for step in after:
+            step()
+
+    def _execute_overridden(self, tensors: Mapping[Any, Any], handle: Any, uids: Any, shapes: Any, strides: Any) -> None:
+        """Executes with other shapes and strides of some tensors, and of those between nodes that have the shape of one of them."""
+        if shapes is None or strides is None or not len(uids) == len(shapes) == len(strides):
+            words = "are given without as many override_shapes and override_strides, expected one of each for a uid"
+            raise GraphError("execute", "override_uids", words)
+        of_uid = {tensor.uid: tensor for tensor in self.tensors}
+        before = {tensor: (tensor.dim, tensor.stride) for tensor in self.tensors}
+        other: dict[Tensor, tuple[Any, Any]] = {}
+        for uid, shape, stride in zip(uids, shapes, strides):
+            if uid not in of_uid or len(shape) != len(of_uid[uid].dim or ()) or len(stride) != len(shape):
+                raise GraphError("execute", "override_uids", f"has {uid!r}, expected a tensor's, with as many sizes and strides as it has")
+            other[of_uid[uid]] = integers("execute", "override_shapes", shape), integers("execute", "override_strides", stride)
+        for tensor, (dim, stride) in before.items():
+            like = next((of for of in other if of.dim == dim), None)
+            if tensor not in other and like is not None and self._is_virtual(tensor):
+                other[tensor] = other[like][0], strides_in_order(other[like][0], stride)
+        try:
+            for tensor, (dim, stride) in other.items():
+                vars(tensor).update(dim=dim, stride=stride)
+            plan = self._make_plan()
+            self._on(handle, lambda: self._run(plan, tensors, self._choice))
+        finally:
+            for tensor, (dim, stride) in before.items():
+                vars(tensor).update(dim=dim, stride=stride)
 
     def _plan_of_first(self, tensors: Mapping[Any, Any]) -> _native.Plan:
         return self._plan_for(next(iter(dict(tensors).values()), None))

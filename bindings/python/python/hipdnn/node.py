@@ -132,11 +132,18 @@ class Operations:
         """A tensor of this graph; a number becomes a tensor with that value."""
         if isinstance(value, Tensor):
             if value.graph is not self:
+                adopted = self._adopt(value)
+                if adopted is not None:
+                    return adopted
                 raise GraphError(node, argument, f"{value._label()} is of another graph")
             return value
         if isinstance(value, (int, float)) and rank is not None:
             return self._new_tensor(dim=(1,) * rank, stride=(1,) * rank, data_type=data_type.FLOAT, value=float(value))
         raise GraphError(node, argument, f"expected a tensor of this graph, not {type(value).__name__}")
+
+    def _adopt(self, tensor: Tensor) -> Tensor | None:
+        """A tensor of this graph for one of another that both may read."""
+        return None
 
     def _dims(self, node: str, argument: str, tensor: Tensor, rank: int | None = None) -> tuple[int, ...]:
         if tensor.dim is None:

@@ -35,6 +35,14 @@ def plain(array: Any) -> Any:
     return array.detach() if getattr(array, "requires_grad", False) is True else array
 
 
+def reference(array: Any) -> Callable[[], Any]:
+    """What answers an array for as long as it lives; one that cannot be referred to weakly lives on."""
+    try:
+        return weakref.ref(array)
+    except TypeError:
+        return lambda: array
+
+
 class Operands:
     """What a graph knows of the operands and results that its program named."""
 
@@ -65,13 +73,7 @@ class Operands:
         known = self._of_array.get(id(value))
         if known is not None and known[0]() is value:
             return known[1]
-        tensor = self.tensor_like(value)
-        try:
-            reference: Any = weakref.ref(value)
-        except TypeError:
-            reference = functools.partial(lambda kept: kept, value)
-        self._of_array[id(value)] = reference, tensor
-        return tensor
+        return self.tensor_like(value)
 
     def _note(self, kind: str, arguments: Mapping[str, Any], args: Sequence[Any], result: Any) -> None:
         """Keeps the names of a call's operands and results."""

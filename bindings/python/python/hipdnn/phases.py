@@ -4,9 +4,22 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Sequence
 
-from .errors import Error, GraphError
+from .errors import Error, GraphError, UnsupportedError
 from .execution import Execution
-from .types import build_plan_policy, heur_mode
+from .types import behavior_note, build_plan_policy, heur_mode, numerical_note
+
+
+#: What engines of a name do.
+_NOTES = {
+    "NVRTC_": behavior_note.RUNTIME_COMPILATION,
+    "HIPRTC_": behavior_note.RUNTIME_COMPILATION,
+    "CUBLASLT_": behavior_note.CUBLASLT_DEPENDENCY,
+}
+
+
+def notes_of(engine: str) -> list[behavior_note]:
+    """What an engine does, by its name."""
+    return [note for start, note in _NOTES.items() if engine.startswith(start)]
 
 
 class Phases(Execution):
@@ -71,9 +84,20 @@ class Phases(Execution):
         return self._make_plan(choice=(self._engine_at(index), ())).workspace_size
 
     def execute_plan_at_index(
-        self, tensors: Mapping[Any, Any], workspace: Any = None, index: int = 0, handle: Any = None
+        self,
+        tensors: Mapping[Any, Any],
+        workspace: Any = None,
+        index: int = 0,
+        handle: Any = None,
+        override_uids: Sequence[int] | None = None,
+        override_shapes: Sequence[Sequence[int]] | None = None,
+        override_strides: Sequence[Sequence[int]] | None = None,
     ) -> None:
         """Computes the graph by a candidate's plan, as ``execute`` does by the chosen one."""
+        if override_uids or self._views:
+            self.build_plan_at_index(index)
+            self.execute(tensors, workspace, handle, override_uids, override_shapes, override_strides)
+            return
         self._execute_by((self._engine_at(index), ()), tensors, handle)
 
     def deselect_engines(self, names: Sequence[str]) -> None:
@@ -84,6 +108,56 @@ class Phases(Execution):
         """Takes candidates out whose plan needs more bytes besides the tensors."""
         needed = [self.get_workspace_size_plan_at_index(index) for index in range(len(self._created()))]
         self._candidates = [id for id, bytes in zip(self._created(), needed) if bytes <= size]
+
+    def create_execution_plan(self, engine_id: int, knobs: Mapping[str, Any] | None = None) -> None:
+        """Makes the plan of one engine, with the knobs that it names itself, which executions take."""
+        self.build(engine=engine_id, knobs=knobs)
+        self._candidates = [self._engine_id(engine_id)]
+
+    def get_engine_count(self) -> int:
+        """How many engines can run the graph."""
+        return len(self._offered(self._native_graph(self.to_json()), self._device))
+
+    def get_knobs_for_engine(self, engine: int) -> dict[str, dict[str, str]]:
+        """What can be tuned at an engine, as ``knobs`` answers it: engines here name their knobs themselves."""
+        return self.knobs(engine)
+
+    def get_behavior_notes(self) -> list[behavior_note]:
+        """What the engine of the plan does."""
+        return notes_of(self.engine)
+
+    def get_behavior_notes_for_plan_at_index(self, index: int) -> list[behavior_note]:
+        """What the engine of a candidate does."""
+        return notes_of(self._engine_name(self._engine_at(index)))
+
+    def select_behavior_notes(self, notes: Sequence[behavior_note]) -> None:
+        """Leaves the candidates whose engines have all of these notes."""
+        self._candidates = [id for id in self._created() if set(notes) <= set(notes_of(self._engine_name(id)))]
+
+    def deselect_behavior_notes(self, notes: Sequence[behavior_note]) -> None:
+        """Takes candidates out whose engines have one of these notes."""
+        self._candidates = [id for id in self._created() if not set(notes) & set(notes_of(self._engine_name(id)))]
+
+    def select_numeric_notes(self, notes: Sequence[numerical_note]) -> None:
+        """Raises cudnnGraphNotSupportedError for any note: engines do not say how they compute."""
+        self._refuse("select_numeric_notes", notes)
+
+    def deselect_numeric_notes(self, notes: Sequence[numerical_note]) -> None:
+        """Raises cudnnGraphNotSupportedError for any note: engines do not say how they compute."""
+        self._refuse("deselect_numeric_notes", notes)
+
+    def _refuse(self, method: str, notes: Sequence[numerical_note]) -> None:
+        if notes:
+            words = f"is {[note.name for note in notes]}, expected none: engines do not say how they compute; their knobs do (Graph.knobs)"
+            raise UnsupportedError(method, "notes", words)
+
+    def populate_cuda_graph(self, handle: Any, tensors: Mapping[Any, Any], workspace: Any, cuda_graph: Any) -> None:
+        """Raises cudnnGraphNotSupportedError: capture a stream into a CUDA graph, in which executions work."""
+        raise UnsupportedError("populate_cuda_graph", "cuda_graph", "expected a stream that is captured, in which execute works")
+
+    def update_cuda_graph(self, handle: Any, tensors: Mapping[Any, Any], workspace: Any, cuda_graph: Any) -> None:
+        """Raises cudnnGraphNotSupportedError: capture a stream into a CUDA graph, in which executions work."""
+        raise UnsupportedError("update_cuda_graph", "cuda_graph", "expected a stream that is captured, in which execute works")
 
     def _created(self) -> list[int]:
         if self._candidates is None:

@@ -53,6 +53,8 @@ class Tensor(TensorBase):
         #: Where each sequence begins, for a batch of sequences that lie one after the other.
         self.ragged_offset: Tensor | None = None
         self.ragged_offset_multiplier = 1
+        #: The tensor whose memory it is a part of, and the element that it begins with.
+        self.view_of: tuple[Tensor, int] | None = None
         #: The node that writes it; none of what the caller gives.
         self.producer: str | None = None
 

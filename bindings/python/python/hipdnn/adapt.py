@@ -1,0 +1,94 @@
+"""Arrays as programs for cuDNN give them, which looks at their addresses alone."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from typing import Any, Callable, Iterable, Mapping
+
+from . import _native
+from .address import Address
+from .device import Device, empty_like, to_device
+from .errors import Error
+from .tensor import Tensor
+from .types import data_type
+
+__all__ = ["adapted"]
+
+
+def adapted(
+    tensors: Mapping[Any, Any], known: Iterable[Tensor], type_of: Callable[[Tensor], str], device: Device, written: Iterable[Tensor]
+) -> tuple[dict[Any, Any], list[Callable[[], None]]] | None:
+    """The arrays of a mapping with None left out, addresses as arrays of their tensors, and masks of bits as bytes; and what is to be
+    done after the execution. None where all are arrays already."""
+    of_uid = {tensor.uid: tensor for tensor in known}
+    outputs = {tensor.uid for tensor in written}
+    found: dict[Any, Any] = {}
+    after: list[Callable[[], None]] = []
+    is_changed = False
+    device = next((place for place in map(_device_of, tensors.values()) if place is not None), device)
+    for key, value in tensors.items():
+        if key is None or value is None:
+            is_changed = True
+            continue
+        tensor = of_uid.get(key.uid if isinstance(key, Tensor) else key)
+        array = value
+        if tensor is not None and isinstance(value, int) and not isinstance(value, bool):
+            array = Address(value, tensor.dim or (), tensor.stride or (), type_of(tensor), device)
+        elif tensor is not None and type_of(tensor) == data_type.BOOLEAN.value and _is_of_bits(tensor, value):
+            array = _bytes_of(tensor, value)
+            if tensor.uid in outputs:
+                after.append(lambda array=array, bits=value: _pack(array, bits))  # type: ignore[misc]
+            else:
+                _unpack(array, value)
+        is_changed = is_changed or array is not value
+        found[key] = array
+    return (found, after) if is_changed else None
+
+
+def _device_of(value: Any) -> Device | None:
+    if value is None or isinstance(value, int):
+        return None
+    try:
+        return to_device(_native.describe(value)[3])
+    except (Error, TypeError, ValueError):
+        return None
+
+
+def _is_of_bits(tensor: Tensor, value: Any) -> bool:
+    """Whether an array has a bit for each element of a tensor, eight to a byte."""
+    try:
+        dim, _, kind, _, _ = _native.describe(value)
+    except (Error, TypeError, ValueError):
+        return False
+    return kind == "uint8" and math.prod(dim) * 8 == math.prod(tensor.dim or ())
+
+
+def _bytes_of(tensor: Tensor, bits: Any) -> Any:
+    return empty_like(bits, tensor.dim or (), tensor.stride or (), data_type.BOOLEAN.value)
+
+
+def _in_order(array: Any) -> Any:
+    """The elements of an array without gaps, in the order of memory."""
+    if type(array).__module__.partition(".")[0] == "torch":
+        return array.as_strided((array.numel(),), (1,))
+    order = sorted(range(array.ndim), key=lambda at: (-array.strides[at], at))
+    return array.transpose(order).reshape(-1)
+
+
+def _steps(array: Any) -> Any:
+    """0 to 7, of the library and on the device of an array."""
+    name = type(array).__module__.partition(".")[0]
+    library = importlib.import_module(name)
+    return library.arange(8, dtype=library.uint8, **({"device": array.device} if name == "torch" else {}))
+
+
+def _pack(array: Any, bits: Any) -> None:
+    steps = _steps(bits)
+    lines = _in_order(array).reshape(-1, 8) * (steps * 0 + 1)
+    _in_order(bits)[:] = (lines << steps).sum(-1)
+
+
+def _unpack(array: Any, bits: Any) -> None:
+    spread = (_in_order(bits).reshape(-1, 1) >> _steps(bits)) & 1
+    _in_order(array)[:] = spread.reshape(-1) != 0
