@@ -25,6 +25,7 @@ LENGTHS = "use_alibi_mask=False, use_padding_mask=False, seq_len_q=None, seq_len
 TOTALS = "max_total_seq_len_q=None, max_total_seq_len_kv=None"
 POOL = "pooling_mode, padding_mode=ZERO_PAD, window=(), stride=(), pre_padding=None, post_padding=None"
 RUN = "tensors, workspace=None"
+OVERRIDES = "override_uids=None, override_shapes=None, override_strides=None"
 
 GRAPH = {
     **dict.fromkeys(
@@ -65,9 +66,40 @@ GRAPH = {
     "rmsnorm": f"norm_forward_phase, input, scale, bias=None, epsilon=1e-05, {END}",
     "rmsnorm_backward": f"grad, input, scale, inv_variance=None, has_dbias=False, {END}",
     "sdpa": f"q, k, v, is_inference=None, attn_scale=None, bias=None, block_mask=None, {LENGTHS}, {MASKS}, "
-    f"paged_attention_k_table=None, paged_attention_v_table=None, paged_attention_max_seq_len_kv=None, {TOTALS}, {END}, *, generate_stats=None",
+    f"paged_attention_k_table=None, paged_attention_v_table=None, paged_attention_max_seq_len_kv=None, {TOTALS}, {END}, score_mod=None, generate_stats=None, implementation=AUTO, score_max=None, "
+    "score_sum_exp=None, sink_token=None, unfuse_fma=False",
+    "sdpa_fp8": "q, k, v, descale_q, descale_k, descale_v, descale_s, scale_s, scale_o, is_inference=None, attn_scale=None, bias=None, "
+    f"{LENGTHS}, use_causal_mask=False, use_causal_mask_bottom_right=False, sliding_window=None, diagonal_alignment=TOP_LEFT, "
+    "left_bound=None, right_bound=None, dropout=None, rng_dump=None, paged_attention_k_table=None, paged_attention_v_table=None, "
+    f"paged_attention_max_seq_len_kv=None, {END}, fn=None, generate_stats=None, score_max=None, score_sum_exp=None, sink_token=None",
+    "sdpa_mxfp8": "q, k, v, descale_q, descale_k, descale_v, attn_scale=None, use_causal_mask=False, "
+    "use_causal_mask_bottom_right=False, diagonal_alignment=TOP_LEFT, diagonal_band_left_bound=None, diagonal_band_right_bound=None, "
+    f"{END}, generate_stats=None, sink_token=None, unfuse_fma=False",
+    **dict.fromkeys("sdpa_fp8_backward sdpa_mxfp8_backward".split(), "args, *, name='', named"),
     "sdpa_backward": f"q, k, v, o, dO, stats, attn_scale=None, bias=None, dBias=None, {LENGTHS}, {TOTALS}, {MASKS}, "
-    f"use_deterministic_algorithm=False, {END}",
+    f"use_deterministic_algorithm=False, {END}, score_mod=None, score_mod_bprop=None, sink_token=None, dSink_token=None",
+    "instancenorm": f"norm_forward_phase, input, scale, bias, epsilon=1e-05, {END}",
+    "instancenorm_backward": f"grad, input, scale, mean=None, inv_variance=None, {END}",
+    "adalayernorm": f"norm_forward_phase, input, scale, bias=None, epsilon=1e-05, {END}",
+    "adalayernorm_backward": f"grad, input, scale, mean, inv_variance, {END}",
+    **dict.fromkeys("cos genstats".split(), UNARY),
+    **dict.fromkeys("mod pow".split(), f"input0, input1, {END}"),
+    "reshape": "input, name='', reshape_mode=VIEW_ONLY",
+    "transpose": f"input, permutation, {END}",
+    "slice": f"input, slices=(), {END}",
+    "concatenate": "inputs, axis, in_place_index=None, name=''",
+    "tensor_scalar": "value, scalar_type",
+    "query_tensor_attributes_of_uid": "uid",
+    "set_io_tuples": "inputs, outputs",
+    "serialize": "",
+    "deserialize": "handle_=None, pyobj=None",
+    "key": "",
+    "create_execution_plan": "engine_id, knobs=None",
+    "get_knobs_for_engine": "engine",
+    **dict.fromkeys("get_behavior_notes get_engine_count".split(), ""),
+    "get_behavior_notes_for_plan_at_index": "index",
+    **dict.fromkeys("select_behavior_notes deselect_behavior_notes select_numeric_notes deselect_numeric_notes".split(), "notes"),
+    **dict.fromkeys("populate_cuda_graph update_cuda_graph".split(), "handle, tensors, workspace, cuda_graph"),
     "block_scale_quantize": f"input, block_size, axis=None, transpose=False, {END}, *, data_type='fp8_e4m3', scale_data_type='fp8_e8m0'",
     "block_scale_dequantize": f"input, descale, block_size, is_negative_scale=False, {END}",
     "moe_grouped_matmul": "token, weight, first_token_offset, token_index=None, token_ks=None, mode=NONE, compute_data_type=None, "
@@ -85,8 +117,8 @@ GRAPH = {
     **dict.fromkeys("build_plan_at_index get_plan_name_at_index get_workspace_size_plan_at_index".split(), "index"),
     "deselect_engines": "names",
     "deselect_workspace_greater_than": "size",
-    "execute": f"{RUN}, handle=None",
-    "execute_plan_at_index": f"{RUN}, index=0, handle=None",
+    "execute": f"{RUN}, handle=None, {OVERRIDES}",
+    "execute_plan_at_index": f"{RUN}, index=0, handle=None, {OVERRIDES}",
     "autotune": "tensors, *, seconds=0.2, progress=True",
     "knobs": "engine",
     "save": "path=None",
@@ -136,8 +168,54 @@ def test_arguments_are_as_the_table_says(of, table):
 
 
 def test_a_graph_is_made_as_in_cudnn():
-    wanted = "name='', io_data_type=None, intermediate_data_type=None, compute_data_type=None, handle=None"
+    wanted = (
+        "name='', io_data_type=None, intermediate_data_type=None, compute_data_type=None, handle=None, sm_count=None, sm_version=None, "
+        "kernel_cache=None, device_property=None, is_dynamic_shape_enabled=False, is_override_shape_enabled=False, "
+        "*, inputs=None, outputs=None, heuristics=None, workspace_alloc=True"
+    )
     assert signature(hipdnn.pygraph.__init__) == wanted
+
+
+PACKAGE = {
+    **dict.fromkeys("backend_version backend_version_string create_kernel_cache get_last_error_string".split(), ""),
+    "create_device_properties": "device",
+    "graph": "handle, name='cudnn_graph', io_data_type=HALF, intermediate_data_type=FLOAT, compute_data_type=FLOAT",
+    "graph_cache": "key_fn, maxsize=256",
+    "jit": "heur_modes=A, kwargs",
+    "set_stream": "handle, stream",
+}
+
+
+@pytest.mark.parametrize("name", PACKAGE)
+def test_functions_of_the_package_are_as_in_cudnn(name):
+    arguments = inspect.signature(getattr(hipdnn, name)).parameters.values()
+    found = [
+        of.name if of.default is of.empty else f"{of.name}={words(of.default)}" for of in arguments
+    ]  # fmt: skip
+    assert ", ".join(found) == PACKAGE[name]
+
+
+ENUMS = {
+    "behavior_note": "RUNTIME_COMPILATION REQUIRES_FILTER_INT8x32_REORDER REQUIRES_BIAS_INT8x32_REORDER "
+    "SUPPORTS_CUDA_GRAPH_NATIVE_API CUBLASLT_DEPENDENCY",
+    "numerical_note": "TENSOR_CORE DOWN_CONVERT_INPUTS REDUCED_PRECISION_REDUCTION FFT NONDETERMINISTIC WINOGRAD WINOGRAD_TILE_4x4 "
+    "WINOGRAD_TILE_6x6 WINOGRAD_TILE_13x13 STRICT_NAN_PROP",
+    "heur_mode": "A B FALLBACK OPENSOURCE",
+    "scalar_type": "RUNTIME_PARAM COMPILE_TIME_CONST",
+    "reshape_mode": "VIEW_ONLY LOGICAL",
+    "attention_implementation": "AUTO COMPOSITE UNIFIED",
+}
+
+
+@pytest.mark.parametrize("name", ENUMS)
+def test_enumerations_have_the_members_of_cudnn(name):
+    assert [member.name for member in getattr(hipdnn, name)] == ENUMS[name].split()
+
+
+def test_compat_lists_what_is_there():
+    names = hipdnn.compat.names()
+    assert set(GRAPH) <= set(names["Graph"]) and set(TENSOR) <= set(names["Tensor"])
+    assert set(PACKAGE) | set(ENUMS) | {"pygraph", "cudnnGraphNotSupportedError"} <= set(names["hipdnn"])
 
 
 # What the order stands for.

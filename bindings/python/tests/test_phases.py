@@ -106,7 +106,7 @@ def test_arguments_of_attention_are_in_order():
     order = list(inspect.signature(cudnn.Graph.sdpa_backward).parameters)[1:]
     wanted = """q k v o dO stats attn_scale bias dBias use_alibi_mask use_padding_mask seq_len_q seq_len_kv max_total_seq_len_q
     max_total_seq_len_kv use_causal_mask use_causal_mask_bottom_right sliding_window_length diagonal_alignment
-    diagonal_band_left_bound diagonal_band_right_bound dropout rng_dump use_deterministic_algorithm compute_data_type name"""
+    diagonal_band_left_bound diagonal_band_right_bound dropout rng_dump use_deterministic_algorithm compute_data_type name score_mod score_mod_bprop sink_token dSink_token"""
     assert order == wanted.split()
 
 

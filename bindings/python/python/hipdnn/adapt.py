@@ -19,8 +19,10 @@ __all__ = ["adapted"]
 def adapted(
     tensors: Mapping[Any, Any], known: Iterable[Tensor], type_of: Callable[[Tensor], str], device: Device, written: Iterable[Tensor]
 ) -> tuple[dict[Any, Any], list[Callable[[], None]]] | None:
-    """The arrays of a mapping with None left out, addresses as arrays of their tensors, and masks of bits as bytes; and what is to be
+    """The arrays of a mapping without the key None, addresses as arrays of their tensors, and masks of bits as bytes; and what is to be
     done after the execution. None where all are arrays already."""
+    if not isinstance(tensors, Mapping):
+        return None
     of_uid = {tensor.uid: tensor for tensor in known}
     outputs = {tensor.uid for tensor in written}
     found: dict[Any, Any] = {}
@@ -28,7 +30,7 @@ def adapted(
     is_changed = False
     device = next((place for place in map(_device_of, tensors.values()) if place is not None), device)
     for key, value in tensors.items():
-        if key is None or value is None:
+        if key is None:
             is_changed = True
             continue
         tensor = of_uid.get(key.uid if isinstance(key, Tensor) else key)

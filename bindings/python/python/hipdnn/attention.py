@@ -127,6 +127,8 @@ class Attention(Operations):
         paged_attention_k_table: Tensor | None = None,
         paged_attention_v_table: Tensor | None = None,
         paged_attention_max_seq_len_kv: int | None = None,
+        max_total_seq_len_q: int | None = None,
+        max_total_seq_len_kv: int | None = None,
         compute_data_type: Compute | None = None,
         name: str = "",
         score_mod: Any = None,
@@ -136,9 +138,6 @@ class Attention(Operations):
         score_sum_exp: Tensor | None = None,
         sink_token: Tensor | None = None,
         unfuse_fma: bool = False,
-        *,
-        max_total_seq_len_q: int | None = None,
-        max_total_seq_len_kv: int | None = None,
     ) -> list[Tensor | None]:
         """softmax(q · kᵀ · attn_scale + bias) · v, with q [B, H, Sq, D], k [B, Hk, Skv, D] and v [B, Hk, Skv, Dv].
 

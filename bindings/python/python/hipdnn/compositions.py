@@ -20,6 +20,13 @@ Number = Any  # a tensor, or a number
 class Compositions(Windows, Pointwise, Norms):
     """Operations that are made of others."""
 
+    tensors: list[Tensor]
+
+    def _in_order(self, results: list[Tensor]) -> list[Tensor]:
+        """Has calls hand out the results of an operation in this order, whichever was made first."""
+        self.tensors = [tensor for tensor in self.tensors if not any(tensor is of for of in results)] + results
+        return results
+
     def _mean(self, x: Tensor, dim: Sequence[int], compute: Any, name: str) -> Tensor:
         return self.reduction(x, reduction_mode.AVG, compute, name).set_dim(dim)
 
@@ -43,7 +50,7 @@ class Compositions(Windows, Pointwise, Norms):
         y.set_name(f"{node}::Y")
         if phase is norm_forward_phase.INFERENCE:
             return [y, None, None]
-        return [y, mean.set_name(f"{node}::MEAN"), inverse.set_name(f"{node}::INV_VARIANCE")]
+        return [*self._in_order([y, mean.set_name(f"{node}::MEAN"), inverse.set_name(f"{node}::INV_VARIANCE")])]
 
     def _normalize_backward(
         self, node: str, grad: Tensor, x: Tensor, scale: Tensor, mean: Any, inverse: Any, stats: Sequence[int], compute: Any
@@ -65,7 +72,7 @@ class Compositions(Windows, Pointwise, Norms):
         rest = self.sub(scaled, first, compute, f"{node}_less_first")
         rest = self.sub(rest, self.mul(normalized, second, compute, f"{node}_projected"), compute, f"{node}_less_second")
         dx = self.mul(rest, inverse, compute, f"{node}_dx").set_name(f"{node}::DX")
-        return [dx, dscale, dbias]
+        return self._in_order([dx, dscale, dbias])
 
     def _instances(self, node: str, x: Tensor) -> tuple[int, ...]:
         dims = self._dims(node, "input", self._operand(node, "input", x))

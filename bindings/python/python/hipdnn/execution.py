@@ -46,7 +46,7 @@ class Execution(Planning):
         or CuPy, or that of ``handle`` (`create_handle`), and is not waited for. Other Python threads go on meanwhile. An interrupt ends
         a long execution on the host for the caller; its thread goes on in the background, and the next execution waits for it.
         ``workspace`` is there for porting, and so are addresses (`data_ptr()`) in place of arrays: memory that begins there has to
-        hold the tensor. Keys and arrays that are None are left out; a boolean tensor may be uint8 with eight elements in each byte, in
+        hold the tensor. The key None is left out; a boolean tensor may be uint8 with eight elements in each byte, in
         the order of memory. With ``override_uids`` these tensors have other shapes and strides in this execution alone.
         """
         if override_uids:

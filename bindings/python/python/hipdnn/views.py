@@ -80,7 +80,7 @@ class Views(Operations):
         self, inputs: Sequence[Tensor], axis: int, in_place_index: int | None = None, name: str = ""
     ) -> Tensor:
         """Raises cudnnGraphNotSupportedError for any shape and type: a result here is written by one node."""
-        words = "is an operation that engines lack: have results written into parts of one array, each bound to its part"
+        words = "are several, expected one: engines lack concatenation; bind each result to its part of one array"
         raise UnsupportedError(self._name("concatenate", name), "inputs", words)
 
 
