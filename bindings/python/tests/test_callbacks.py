@@ -355,7 +355,7 @@ def test_keys_that_compare_with_anything(graph):
     key = Key(lambda: None)
     with pytest.raises(hipdnn.ArrayError, match="the key is .*, expected a tensor of the graph or its uid"):
         graph.execute({key: x, graph.y: y})
-    for wrong in ("x", 1.5, None, b"x", (1,), 1 << 70):
+    for wrong in ("x", 1.5, b"x", (1,), 1 << 70):
         with pytest.raises(hipdnn.ArrayError, match="execute: the key is"):
             graph.execute({graph.x: x, graph.y: y, wrong: x})
     with pytest.raises((hipdnn.Error, TypeError)):

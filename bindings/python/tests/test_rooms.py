@@ -12,8 +12,9 @@ RUST = PACKAGE / "src"
 
 #: From below to above.
 MODULES = """
-_native errors infer types device tensor node empty attention norm operations pointwise handle library plans picture tune definition
-planning execution phases graph saved __init__ __main__
+_native errors infer types device tensor node empty address operands views attention attention_fp8 norm operations pointwise
+compositions handle library plans picture tune definition planning adapt execution phases restored graph saved compat __init__
+__main__
 """.split()
 
 

@@ -28,12 +28,15 @@ def adapted(
     found: dict[Any, Any] = {}
     after: list[Callable[[], None]] = []
     is_changed = False
-    device = next((place for place in map(_device_of, tensors.values()) if place is not None), device)
-    for key, value in tensors.items():
+    # At once: keys and arrays may be Python code that changes the mapping.
+    entries = list(tensors.items())
+    device = next((place for _, value in entries if (place := _device_of(value)) is not None), device)
+    for key, value in entries:
         if key is None:
             is_changed = True
             continue
-        tensor = of_uid.get(key.uid if isinstance(key, Tensor) else key)
+        uid = key.uid if isinstance(key, Tensor) else key
+        tensor = of_uid.get(uid) if isinstance(uid, int) else None
         array = value
         if tensor is not None and isinstance(value, int) and not isinstance(value, bool):
             array = Address(value, tensor.dim or (), tensor.stride or (), type_of(tensor), device)
