@@ -52,7 +52,7 @@ class Execution(Planning):
         if override_uids:
             self._execute_overridden(tensors, handle, override_uids, override_shapes, override_strides)
             return
-        if self._views:
+        if self._has_views:
             asked = {tensor.uid: tensor for tensor in (*self._inputs, *self._outputs)}
             tensors = with_views(tensors, [tensor for tensor in self._views if tensor.uid in asked], asked)
         handle = self._handle if handle is None else to_handle(handle)

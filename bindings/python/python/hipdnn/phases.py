@@ -94,7 +94,7 @@ class Phases(Execution):
         override_strides: Sequence[Sequence[int]] | None = None,
     ) -> None:
         """Computes the graph by a candidate's plan, as ``execute`` does by the chosen one."""
-        if override_uids or self._views:
+        if override_uids or self._has_views:
             self.build_plan_at_index(index)
             self.execute(tensors, workspace, handle, override_uids, override_shapes, override_strides)
             return
