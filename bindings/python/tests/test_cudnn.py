@@ -231,3 +231,20 @@ def test_notes_choose_candidates(random):
     graph.select_behavior_notes([cudnn.behavior_note.RUNTIME_COMPILATION])
     with pytest.raises(cudnn.GraphError, match="deselected"):
         graph.check_support()
+
+
+@pytest.mark.parametrize("activation", ["silu", "identity"])
+def test_causal_convolution_and_its_gradients(activation):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
+    torch.manual_seed(0)
+    operands = [torch.randn(shape, requires_grad=True) for shape in ((2, 6, 20), (6, 4), (6,))]
+    y = cudnn.ops.causal_conv1d(*operands, activation=activation)
+    x, weight, bias = operands
+    wanted = torch.nn.functional.conv1d(torch.nn.functional.pad(x, (3, 0)), weight.unsqueeze(1), bias, groups=6)
+    wanted = torch.nn.functional.silu(wanted) if activation == "silu" else wanted
+    torch.testing.assert_close(y, wanted, rtol=1e-4, atol=1e-5)
+    dy = torch.randn_like(y)
+    for found, right in zip(torch.autograd.grad(y, operands, dy), torch.autograd.grad(wanted, operands, dy)):
+        torch.testing.assert_close(found, right, rtol=1e-4, atol=1e-4)
+    with pytest.raises(cudnn.GraphError, match="expected 'silu'"):
+        cudnn.ops.causal_conv1d(*operands, activation="relu")

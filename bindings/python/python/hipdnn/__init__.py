@@ -11,6 +11,7 @@ array([[[3., 3.],
 Names and the order of arguments are those of cuDNN's Python graph API where an operation is the same.
 """
 
+from . import ops
 from ._native import __version__
 from .device import DeviceArray
 from .errors import (
@@ -107,6 +108,7 @@ __all__ = [
     "moe_grouped_matmul_mode",
     "norm_forward_phase",
     "numerical_note",
+    "ops",
     "padding_mode",
     "pygraph",
     "reduction_mode",
