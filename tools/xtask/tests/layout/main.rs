@@ -1,0 +1,97 @@
+//! The shape of the house: modules use each other in one direction, and no file is long.
+//!
+//! A circle is found between files and, at every level, between folders: where there are none, the modules of a folder have an order in
+//! which each uses only what stands below it.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failure here is a failure of the test")]
+
+mod c;
+mod circles;
+mod python;
+mod rust;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use circles::Uses;
+
+/// The most lines of a file that people write.
+const MOST_LINES: usize = 500;
+
+/// Folders whose files others wrote, or the build.
+const FOREIGN: &[&str] = &["target", ".git", "node_modules"];
+
+/// Generated headers, and the licences of what is linked in.
+const GENERATED: &str = "include/hipdnn/backend/";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// The text of each file with one of these endings, by its path from the root.
+fn sources(endings: &[&str]) -> BTreeMap<String, String> {
+    fn read(folder: &Path, root: &Path, endings: &[&str], found: &mut BTreeMap<String, String>) {
+        for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+            let path = entry.path();
+            let name = entry.file_name().into_string().unwrap();
+            let is_source =
+                path.extension().is_some_and(|ending| endings.iter().any(|known| ending == *known));
+            if entry.file_type().unwrap().is_dir() {
+                if !FOREIGN.contains(&name.as_str()) {
+                    read(&path, root, endings, found);
+                }
+            } else if is_source {
+                let relative = path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
+                found.insert(relative, std::fs::read_to_string(&path).unwrap());
+            }
+        }
+    }
+    let mut found = BTreeMap::new();
+    read(&root(), &root(), endings, &mut found);
+    found
+}
+
+/// Panics with the circles among files and, at each level, among folders.
+fn expect_order(of: &str, uses: &Uses, separator: &str) {
+    let mut found = circles::between(uses);
+    found.extend(circles::between_folders(uses, separator));
+    assert!(found.is_empty(), "{of}: {}", found.join("\n"));
+}
+
+#[test]
+fn modules_of_each_crate_use_each_other_in_one_direction() {
+    let manifests = sources(&["toml"]);
+    let crates = manifests.keys().filter_map(|path| path.strip_suffix("Cargo.toml"));
+    let mut seen = 0;
+    for folder in crates {
+        let modules = rust::modules(&root().join(folder).join("src"));
+        let uses = rust::uses(&modules);
+        seen += uses.values().map(|used| used.len()).sum::<usize>();
+        expect_order(&format!("{folder}src"), &uses, "::");
+    }
+    assert!(seen > 1000, "{seen} uses were found, expected more than 1000");
+}
+
+#[test]
+fn modules_of_the_python_package_use_each_other_in_one_direction() {
+    let uses = python::uses(&sources(&["py"]), "bindings/python/python/");
+    assert!(uses.len() > 20, "{} modules were found, expected more than 20", uses.len());
+    expect_order("bindings/python/python", &uses, ".");
+}
+
+#[test]
+fn c_files_include_each_other_in_one_direction() {
+    let uses = c::uses(&sources(&["c", "h", "cpp", "hpp"]));
+    assert!(uses.len() > 50, "{} files with includes were found, expected more than 50", uses.len());
+    expect_order("C and C++", &uses, "/");
+}
+
+#[test]
+fn no_file_is_longer_than_a_reader_holds_in_mind() {
+    let all = sources(&["rs", "py", "c", "h", "cpp", "hpp", "sh"]);
+    let written = all.iter().filter(|(path, _)| !path.starts_with(GENERATED));
+    let long =
+        written.map(|(path, text)| (path, text.lines().count())).filter(|(_, lines)| *lines > MOST_LINES);
+    let long: Vec<String> = long.map(|(path, lines)| format!("{path}: {lines} lines")).collect();
+    assert!(long.is_empty(), "files have more than {MOST_LINES} lines:\n{}", long.join("\n"));
+}
