@@ -57,7 +57,9 @@ def test_results_and_gradients_are_pytorchs(name, dtype, layout):
         with hipdnn.torch.enable(timed=False):
             got = with_gradients(call, inputs)
         plain = with_gradients(call, inputs)
-    compare(got, wanted, dtype)
+    # PyTorch computes what is not routed, with the errors that it has itself.
+    is_routed = any(row.routed for row in hipdnn.torch.report())
+    compare(got, wanted if is_routed else plain, dtype)
     assert [g.stride() for g in got] == [p.stride() for p in plain]
     what = f"{name} {dtype} {layout}"
     for row in hipdnn.torch.report():
@@ -155,12 +157,13 @@ def test_tensors_that_begin_anywhere():
 
 def test_tensors_on_several_devices_are_pytorchs_error():
     with hipdnn.torch.enable():
-        with pytest.raises(RuntimeError, match="device"):
+        # PyTorch before 2.13 does not hand over the text of an error; it goes to standard error.
+        with pytest.raises(RuntimeError, match="device|PyTorch has logged the error"):
             F.linear(torch.ones(2, 3, device="cuda"), torch.ones(4, 3))
     assert not any(row.routed for row in hipdnn.torch.report())
 
 
-def trained(mode, steps=15):
+def trained(mode, steps=15, dtype=None):
     torch.manual_seed(3)
     model = network().cuda()
     optimizer = torch.optim.SGD(model.parameters(), 0.05)
@@ -169,7 +172,9 @@ def trained(mode, steps=15):
         model = torch.compile(model, backend=hipdnn.torch.backend)
     losses = []
     for _ in range(steps):
-        loss = F.cross_entropy(model(x), y)
+        # Around the forward pass alone: autocast keeps its copies of weights until it ends.
+        with torch.autocast("cuda", dtype, enabled=dtype is not None):
+            loss = F.cross_entropy(model(x), y)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -179,8 +184,8 @@ def trained(mode, steps=15):
 
 def test_training_is_the_same():
     wanted = trained("plain")
-    with hipdnn.torch.enable(timed=False), torch.autocast("cuda", torch.bfloat16):
-        got = trained("routed")
+    with hipdnn.torch.enable(timed=False):
+        got = trained("routed", dtype=torch.bfloat16)
     assert got == pytest.approx(wanted, rel=0.1)
     assert {"convolution", "mm"} <= {row.function for row in hipdnn.torch.report() if row.routed}
     hipdnn.torch.reset()
