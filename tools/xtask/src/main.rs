@@ -154,7 +154,7 @@ enum Command {
     },
     /// Build for release and lay the result out in target/stage.
     Build,
-    /// Build the Python package as a wheel with the library and its plugins, and another wheel with the execution provider for ONNX Runtime.
+    /// Build wheels: the Python package with the library and its plugins, and the execution provider for ONNX Runtime.
     Wheel {
         /// An installed tree to take these from, in place of a build.
         #[arg(long, value_name = "DIR")]

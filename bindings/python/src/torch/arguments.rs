@@ -271,7 +271,7 @@ impl Arguments {
 }
 
 /// What a value of the stack points to.
-fn pointer<T>(value: u64) -> *mut T {
+pub fn pointer<T>(value: u64) -> *mut T {
     std::ptr::with_exposed_provenance_mut(value as usize)
 }
 

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use super::arguments::{Arguments, CPU, Kind, Value, dtype, free};
+use super::arguments::{Arguments, CPU, Kind, Value, dtype, free, pointer};
 use super::clock::{self, Clock};
 use super::functions::{Functions, Kernel, functions};
 use super::ops::OPERATIONS;
@@ -125,6 +125,10 @@ unsafe fn attempt(op: &'static Op, f: &Functions, stack: *mut u64, arguments: &m
         return Attempt::Former(None);
     }
     // SAFETY: the stack has a value of each kind, as this function requires.
+    if op.is_product && unsafe { is_pytorchs_product(f, stack, op.kinds) } {
+        return Attempt::Former(None);
+    }
+    // SAFETY: the stack has a value of each kind, as this function requires.
     if !unsafe { arguments.read(f, stack, op.kinds) } {
         return Attempt::Former(None);
     }
@@ -162,6 +166,26 @@ unsafe fn attempt(op: &'static Op, f: &Functions, stack: *mut u64, arguments: &m
     }
     entry.routed.fetch_add(1, Ordering::Relaxed);
     Attempt::Done
+}
+
+/// Whether a product or convolution is PyTorch's from the beginning: on a GPU both call the same libraries of the vendor, so that timing
+/// would cost more than it gains. `enable(timed=False)` and deterministic algorithms ask for ours.
+///
+/// # Safety
+/// The stack has a value of each kind.
+unsafe fn is_pytorchs_product(f: &Functions, stack: *const u64, kinds: &[Kind]) -> bool {
+    if ALWAYS.load(Ordering::Relaxed) || kinds.first() != Some(&Kind::Tensor) || f.must_not_vary() {
+        return false;
+    }
+    let (mut is_defined, mut device) = (false, CPU);
+    // SAFETY: the first value is a tensor's handle, and the outputs are valid. An undefined tensor is asked nothing else.
+    unsafe {
+        let tensor = pointer(stack.read());
+        (f.is_defined)(tensor, &raw mut is_defined) == 0
+            && is_defined
+            && (f.device_type)(tensor, &raw mut device) == 0
+            && device != CPU
+    }
 }
 
 /// Where a call goes.
