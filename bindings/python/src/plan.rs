@@ -9,7 +9,6 @@ use std::{mem, ptr};
 
 use hipdnn::{ExecutionPlan, Handle, VariantPack};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
 
 use crate::background::{self, Pace};
 use crate::device::{Place, Stream};

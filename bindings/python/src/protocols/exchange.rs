@@ -8,7 +8,7 @@ use crate::device::Place;
 use crate::dlpack::Tensor;
 use crate::storage;
 use crate::streams::Consumer;
-use crate::view::{Guard, MOST_DIMS, View};
+use crate::view::{Guard, View};
 
 /// The array as its exchange functions describe it.
 pub fn read(

@@ -2,9 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use hipdnn_plugin_sdk::gpu::{Event, Gpu};
-
-use super::table::{Choice, Entry};
+use super::events::{Choice, Events, Pending};
+use super::table::Entry;
 use crate::device::{Place, Stream};
 
 /// A call that is being timed.
@@ -12,23 +11,6 @@ pub enum Clock {
     Host(Instant),
     Gpu(Events),
 }
-
-/// Events before and after a call on a GPU.
-pub struct Events {
-    gpu: Gpu,
-    stream: Stream,
-    from: Event,
-    to: Event,
-}
-
-/// A call whose events may still be to come.
-pub struct Pending {
-    events: Events,
-    by: Choice,
-}
-
-// SAFETY: events are names that any thread may use.
-unsafe impl Send for Events {}
 
 impl Clock {
     /// Begins to time a call; none where the stream is captured, or its driver has no events.
@@ -61,16 +43,6 @@ impl Clock {
                     entry.pending.lock().push(Pending { events, by });
                 }
             }
-        }
-    }
-}
-
-impl Drop for Events {
-    fn drop(&mut self) {
-        // SAFETY: the events are this object's own. The driver keeps them until the work before them is done.
-        unsafe {
-            self.gpu.destroy_event(self.from);
-            self.gpu.destroy_event(self.to);
         }
     }
 }

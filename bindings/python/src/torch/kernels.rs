@@ -8,11 +8,11 @@ use std::sync::{Arc, OnceLock};
 
 use super::arguments::{Arguments, CPU, Kind, Value, dtype, free, pointer};
 use super::clock::{self, Clock};
+use super::events::Choice;
 use super::functions::{Functions, Kernel, functions};
-use super::ops::OPERATIONS;
 use super::plan::{CallPlan, Switches};
 use super::recipe::{Reason, Recipe};
-use super::table::{self, Choice, Entry};
+use super::table::{self, Entry};
 use crate::device::{Place, Stream};
 use crate::session::Session;
 
@@ -48,7 +48,13 @@ pub struct About {
 }
 
 /// Registers the kernels under a dispatch key, by its name and number.
-pub fn register(session: Arc<Session>, key: &str, number: u16, about: &About) -> Result<(), String> {
+pub fn register(
+    operations: &[Op],
+    session: Arc<Session>,
+    key: &str,
+    number: u16,
+    about: &About,
+) -> Result<(), String> {
     let f = functions()?;
     let name = CString::new(key).map_err(|_| format!("{key:?} is no dispatch key"))?;
     KEY.store(number, Ordering::Relaxed);
@@ -66,7 +72,7 @@ pub fn register(session: Arc<Session>, key: &str, number: u16, about: &About) ->
         return Err(format!("PyTorch takes no kernels for {key}: {}", f.error()));
     }
     // The registration lasts as long as the process, so the library is never deleted.
-    for op in OPERATIONS {
+    for op in operations {
         let name = op.name.to_bytes_with_nul().strip_prefix(b"aten::").unwrap_or_default();
         // SAFETY: the library is alive, the name ends with a NUL, and the kernel reads what the schema says.
         if unsafe { (f.register)(library, name.as_ptr().cast(), op.kernel, about.version) } != 0 {

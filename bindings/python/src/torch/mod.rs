@@ -6,9 +6,11 @@
 
 mod arguments;
 mod clock;
+mod events;
 mod functions;
 mod kernels;
 mod ops;
+mod owned;
 mod plan;
 mod recipe;
 mod table;
@@ -21,7 +23,7 @@ use pyo3::prelude::*;
 use crate::error::Error;
 use crate::library::Library;
 use arguments::{Arguments, CPU, Value};
-use table::Choice;
+use events::Choice;
 
 /// Registers the kernels under a dispatch key, by its name and number.
 #[pyfunction]
@@ -35,7 +37,7 @@ fn register(
     is_rocm: bool,
 ) -> PyResult<()> {
     let about = kernels::About { version, is_rocm, tracer };
-    kernels::register(library.get().session(), key, number, &about).map_err(Error::new_err)
+    kernels::register(ops::OPERATIONS, library.get().session(), key, number, &about).map_err(Error::new_err)
 }
 
 /// The names of the operations that kernels are registered for.

@@ -1,13 +1,14 @@
 //! Plans of calls, and their execution with PyTorch's tensors.
 
 use std::ffi::c_void;
+use std::ptr;
 use std::sync::Arc;
-use std::{fmt, ptr};
 
 use hipdnn::{Engine, EngineConfig, ExecutionPlan, Handle, KnobSetting, KnobValue, VariantPack};
 
 use super::arguments::{Argument, CPU, dtype};
-use super::functions::{Functions, RawTensor};
+use super::functions::Functions;
+use super::owned::{NotComputed, Owned};
 use super::recipe::{Answer, Made, Reason, Recipe, Target, size_of};
 use super::workspace::Workspace;
 use crate::device::{Place, Stream};
@@ -40,16 +41,6 @@ struct Bound {
 
 // SAFETY: the addresses are compared, and used only through the pack of an execution whose tensors are there.
 unsafe impl Send for Bound {}
-
-/// Why a call was not computed: PyTorch computes it.
-#[derive(Debug)]
-pub struct NotComputed(pub String);
-
-impl fmt::Display for NotComputed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 /// Parts of a workspace begin at multiples of this.
 const PART: usize = 256;
@@ -296,63 +287,4 @@ impl Switches {
         let known = engine.knobs()?.into_iter().filter(|knob| knob.id == "cudnn.deterministic");
         Ok(known.map(|knob| KnobSetting { id: knob.id, value: KnobValue::Int(1) }).collect())
     }
-}
-
-/// A new tensor, until PyTorch gets it.
-struct Owned<'a> {
-    f: &'a Functions,
-    handle: RawTensor,
-    data: *mut c_void,
-}
-
-impl<'a> Owned<'a> {
-    fn new(f: &'a Functions, made: &Made, device: (i32, i32)) -> Result<Self, NotComputed> {
-        let (rank, dims, strides) = (made.dims.len() as i64, made.dims.as_ptr(), made.strides.as_ptr());
-        let (mut handle, mut data) = (ptr::null_mut(), ptr::null_mut());
-        // SAFETY: there are as many sizes and strides as dimensions, and the output is valid.
-        let status = unsafe {
-            (f.empty_strided)(rank, dims, strides, made.dtype, device.0, device.1, &raw mut handle)
-        };
-        if status != 0 {
-            return Err(NotComputed(f.error()));
-        }
-        let mut made = Self { f, handle, data };
-        // SAFETY: the tensor was just made, and the output is valid.
-        if unsafe { (f.data)(handle, &raw mut data) } != 0 {
-            return Err(NotComputed(f.error()));
-        }
-        made.data = data;
-        Ok(made)
-    }
-
-    fn undefined(f: &'a Functions) -> Result<Self, NotComputed> {
-        let mut handle = ptr::null_mut();
-        // SAFETY: the output is valid.
-        if unsafe { (f.undefined)(&raw mut handle) } != 0 {
-            return Err(NotComputed(f.error()));
-        }
-        Ok(Self { f, handle, data: ptr::null_mut() })
-    }
-
-    /// The tensor as a value of the stack, which owns it from now on.
-    fn give(self) -> u64 {
-        let handle = self.handle;
-        std::mem::forget(self);
-        handle.expose_provenance() as u64
-    }
-}
-
-impl Drop for Owned<'_> {
-    fn drop(&mut self) {
-        // SAFETY: the tensor is this object's own. Nothing can be done about a failure.
-        unsafe { (self.f.delete_tensor)(self.handle) };
-    }
-}
-
-/// Memory of PyTorch's, as bytes of a type that it has.
-pub fn memory(f: &Functions, bytes: usize, device: (i32, i32)) -> Option<(RawTensor, *mut c_void)> {
-    let made = Made { dtype: dtype::DOUBLE, dims: vec![bytes.div_ceil(8).max(1) as i64], strides: vec![1] };
-    let owned = Owned::new(f, &made, device).ok()?;
-    let data = owned.data;
-    Some((std::ptr::with_exposed_provenance_mut(owned.give() as usize), data))
 }

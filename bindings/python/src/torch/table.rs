@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use super::clock::Pending;
+use super::events::{Choice, Pending};
 use super::plan::CallPlan;
 use crate::forks::Lock;
 
@@ -16,16 +16,6 @@ const ENTRY: usize = 64 << 10;
 
 /// The most bytes of all entries. With the workspaces that are kept it is a part of 256 MiB.
 const MOST: usize = 128 << 20;
-
-/// Who computes a call.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[repr(u8)]
-pub enum Choice {
-    /// Both in turns, until it is known who is faster.
-    Open = 0,
-    Ours = 1,
-    Theirs = 2,
-}
 
 /// One kind of call.
 pub struct Entry {

@@ -6,7 +6,7 @@ use std::ptr;
 
 use super::arguments::CPU;
 use super::functions::{Functions, RawTensor};
-use super::plan::memory;
+use super::owned::memory;
 use crate::forks::Lock;
 
 /// The most bytes that are kept between calls, of all threads together.

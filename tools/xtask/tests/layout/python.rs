@@ -21,7 +21,8 @@ pub fn uses(sources: &BTreeMap<String, String>, folder: &str) -> Uses {
             let package: Vec<&str> =
                 base.iter().copied().chain(from.split('.').filter(|part| !part.is_empty())).collect();
             let package = package.join(".");
-            for imported in names {
+            // The extension module is written in Rust.
+            for imported in names.iter().filter(|name| *name != "_native") {
                 let candidates =
                     [format!("{package}.{imported}"), package.clone(), format!("{package}.__init__")];
                 found.extend(candidates.into_iter().find(|module| modules.contains_key(module)));

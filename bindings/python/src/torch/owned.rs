@@ -1,0 +1,77 @@
+//! New tensors of PyTorch's.
+
+use std::ffi::c_void;
+use std::{fmt, ptr};
+
+use super::arguments::dtype;
+use super::functions::{Functions, RawTensor};
+use super::recipe::Made;
+
+/// Why a call was not computed: PyTorch computes it.
+#[derive(Debug)]
+pub struct NotComputed(pub String);
+
+impl fmt::Display for NotComputed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A new tensor, until PyTorch gets it.
+pub struct Owned<'a> {
+    f: &'a Functions,
+    handle: RawTensor,
+    pub data: *mut c_void,
+}
+
+impl<'a> Owned<'a> {
+    pub fn new(f: &'a Functions, made: &Made, device: (i32, i32)) -> Result<Self, NotComputed> {
+        let (rank, dims, strides) = (made.dims.len() as i64, made.dims.as_ptr(), made.strides.as_ptr());
+        let (mut handle, mut data) = (ptr::null_mut(), ptr::null_mut());
+        // SAFETY: there are as many sizes and strides as dimensions, and the output is valid.
+        let status = unsafe {
+            (f.empty_strided)(rank, dims, strides, made.dtype, device.0, device.1, &raw mut handle)
+        };
+        if status != 0 {
+            return Err(NotComputed(f.error()));
+        }
+        let mut made = Self { f, handle, data };
+        // SAFETY: the tensor was just made, and the output is valid.
+        if unsafe { (f.data)(handle, &raw mut data) } != 0 {
+            return Err(NotComputed(f.error()));
+        }
+        made.data = data;
+        Ok(made)
+    }
+
+    pub fn undefined(f: &'a Functions) -> Result<Self, NotComputed> {
+        let mut handle = ptr::null_mut();
+        // SAFETY: the output is valid.
+        if unsafe { (f.undefined)(&raw mut handle) } != 0 {
+            return Err(NotComputed(f.error()));
+        }
+        Ok(Self { f, handle, data: ptr::null_mut() })
+    }
+
+    /// The tensor as a value of the stack, which owns it from now on.
+    pub fn give(self) -> u64 {
+        let handle = self.handle;
+        std::mem::forget(self);
+        handle.expose_provenance() as u64
+    }
+}
+
+impl Drop for Owned<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the tensor is this object's own. Nothing can be done about a failure.
+        unsafe { (self.f.delete_tensor)(self.handle) };
+    }
+}
+
+/// Memory of PyTorch's, as bytes of a type that it has.
+pub fn memory(f: &Functions, bytes: usize, device: (i32, i32)) -> Option<(RawTensor, *mut c_void)> {
+    let made = Made { dtype: dtype::DOUBLE, dims: vec![bytes.div_ceil(8).max(1) as i64], strides: vec![1] };
+    let owned = Owned::new(f, &made, device).ok()?;
+    let data = owned.data;
+    Some((std::ptr::with_exposed_provenance_mut(owned.give() as usize), data))
+}
