@@ -1,6 +1,6 @@
 //! The library's log as records of the crate `log`. A program of its own, since the log's level is the process's.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failure of the test")]
+#![expect(clippy::unwrap_used, reason = "a failure here is a failure of the test")]
 
 use std::path::Path;
 use std::sync::Mutex;

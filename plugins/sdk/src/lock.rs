@@ -4,7 +4,7 @@
 //! thread. So such a thread must not need the loader: a lock here is a word in memory and needs nothing of a thread. Waiting for one
 //! reaches no cancellation point either.
 //!
-//! The word says in which process the lock was taken ([`process`](crate::process)). A child knows by that a lock of a thread that exists in its
+//! The word says in which process the lock was taken ([`crate::process`]). A child knows by that a lock of a thread that exists in its
 //! parent only, and takes it over: what the lock protects may be half changed, so it begins anew and the old content leaks.
 
 use std::cell::UnsafeCell;
