@@ -114,7 +114,9 @@ fn twice(
 /// Whether a line of the log says of another engine that it does not apply since this function failed.
 fn is_of_another(line: &str, engine: &str, failed: &str) -> bool {
     let said = line.split_once(&format!("{} failed with", failed.trim_end_matches("_v2")));
-    said.is_some_and(|(before, _)| before.contains("_ENGINE: ") && !before.contains(&format!("{engine}: ")))
+    let is_engines =
+        |before: &str| ["_ENGINE: ", "_ENGINE_DETERMINISTIC: "].iter().any(|name| before.contains(name));
+    said.is_some_and(|(before, _)| is_engines(before) && !before.contains(&format!("{engine}: ")))
 }
 
 fn judge(
