@@ -129,7 +129,7 @@ fn config(settings: &Settings, graph: &FrozenGraph, candidates: &[i64]) -> Answe
             match found.map(|record| record.map(|record| record.rank(candidates))) {
                 Ok(Some(Some(ranked))) => return Ok(ranked),
                 Ok(Some(None)) => reasons.push("the ranking of this graph lacks an engine".to_owned()),
-                Ok(None) => reasons.push("there is no ranking of this graph".to_owned()),
+                Ok(None) => reasons.push("no ranking of this graph is known".to_owned()),
                 Err(reason) => {
                     log::warn(|| format!("rankings: {reason}"));
                     reasons.push(reason);

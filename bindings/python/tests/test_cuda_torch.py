@@ -57,7 +57,7 @@ def test_results_and_gradients_are_pytorchs(name, dtype, layout):
         with hipdnn.torch.enable(timed=False):
             got = with_gradients(call, inputs)
         plain = with_gradients(call, inputs)
-    # PyTorch computes what is not routed, with the errors that it has itself.
+    # PyTorch computes the calls that are not routed, with its own errors.
     is_routed = any(row.routed for row in hipdnn.torch.report())
     compare(got, wanted if is_routed else plain, dtype)
     assert [g.stride() for g in got] == [p.stride() for p in plain]

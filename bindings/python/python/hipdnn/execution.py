@@ -227,7 +227,7 @@ class Execution(Planning):
             tensor = self._find(key)
             if tensor is None:
                 known = ", ".join(dict.fromkeys(name for name, _ in self._named()))
-                raise ArrayError(f"{key!r} is no tensor of the graph, expected some of {known}")
+                raise ArrayError(f"{key!r} is not a tensor of the graph, expected some of {known}")
             given[tensor] = array
         if self._plan is None:
             self._plan_for(next(iter(given.values()), None))

@@ -3,9 +3,9 @@
 use hipdnn::graph::DiagonalAlignment;
 use hipdnn::graph::operation::{Sdpa, SdpaBackward};
 
-use super::super::arguments::{TensorValue, Value, dtype};
-use super::super::recipe::{Made, Reason, Recipe, lies_as, packed};
 use super::{float, int, optional, require, same_type, tensor};
+use crate::torch::arguments::{TensorValue, Value, dtype};
+use crate::torch::recipe::{Made, Reason, Recipe, lies_as, packed};
 
 /// Strides of [B, H, S, D] that lies as [B, S, H, D].
 fn by_row(dims: &[i64; 4]) -> [i64; 4] {

@@ -5,9 +5,9 @@ use hipdnn::graph::operation::{
 };
 use hipdnn::graph::{ConvMode, PointwiseMode, ReductionMode};
 
-use super::super::arguments::{TensorValue, Value};
-use super::super::recipe::{Answer, Made, Reason, Recipe, channels_last, lies_as, packed};
 use super::{int, ints, optional, require, same_type, tensor};
+use crate::torch::arguments::{TensorValue, Value};
+use crate::torch::recipe::{Answer, Made, Reason, Recipe, channels_last, lies_as, packed};
 
 /// What a convolution does besides its tensors.
 struct Window {

@@ -5,9 +5,9 @@ use hipdnn::graph::operation::{
     Batchnorm, BatchnormBackward, BatchnormInferenceVariance, Layernorm, LayernormBackward,
 };
 
-use super::super::arguments::{CPU, TensorValue, Value};
-use super::super::recipe::{Answer, Made, Reason, Recipe, Target, channels_last, lies_as, packed};
 use super::{float, int, ints, optional, product, require, same_type, tensor};
+use crate::torch::arguments::{CPU, TensorValue, Value};
+use crate::torch::recipe::{Answer, Made, Reason, Recipe, Target, channels_last, lies_as, packed};
 
 /// Rows and the elements of each.
 struct Rows {

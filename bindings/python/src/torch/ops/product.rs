@@ -2,9 +2,9 @@
 
 use hipdnn::graph::operation::Matmul;
 
-use super::super::arguments::{TensorValue, Value};
-use super::super::recipe::{Made, Reason, Recipe, packed};
 use super::{require, same_type, tensor};
+use crate::torch::arguments::{TensorValue, Value};
+use crate::torch::recipe::{Made, Reason, Recipe, packed};
 
 /// A matrix as a batch of one.
 fn batched(recipe: &mut Recipe, of: &TensorValue) -> Result<i64, Reason> {
