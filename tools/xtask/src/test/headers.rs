@@ -14,6 +14,23 @@ use crate::steps::Steps;
 struct Setting {
     name: &'static str,
     arguments: Vec<String>,
+    classes: Classes,
+}
+
+/// Which headers of the C++ classes are compiled.
+enum Classes {
+    /// Each of them.
+    Each,
+    /// Those that programs include.
+    Included,
+    LeftOut,
+}
+
+/// Whether programs include the header of the C++ classes; others are parts of those.
+fn is_included(header: &Path) -> bool {
+    ["hipdnn", "hipdnn/compat", "hipdnn/plugin"]
+        .iter()
+        .any(|folder| header.parent() == Some(Path::new(folder)))
 }
 
 pub fn run(context: &Context, steps: &mut Steps) {
@@ -72,29 +89,46 @@ fn settings(context: &Context, real: Option<&Path>) -> Vec<Setting> {
     let without =
         if hip::in_default_path() { vec!["-DHIPDNN_BACKEND_NO_HIP_HEADERS".to_owned()] } else { Vec::new() };
     let mut settings = vec![
-        Setting { name: "without HIP", arguments: without },
-        Setting { name: "HIP stand-in", arguments: vec![include(&stand_in), platform()] },
-        Setting { name: "HIP stand-in, no platform macro", arguments: vec![include(&stand_in)] },
+        Setting { name: "without HIP", arguments: without, classes: Classes::Each },
+        Setting {
+            name: "HIP stand-in",
+            arguments: vec![include(&stand_in), platform()],
+            classes: Classes::Included,
+        },
+        Setting {
+            name: "HIP stand-in, no platform macro",
+            arguments: vec![include(&stand_in)],
+            classes: Classes::LeftOut,
+        },
     ];
     if let Some(real) = real {
-        settings.push(Setting { name: "HIP", arguments: vec![include(real), platform()] });
-        settings.push(Setting { name: "HIP, no platform macro", arguments: vec![include(real)] });
+        settings.push(Setting {
+            name: "HIP",
+            arguments: vec![include(real), platform()],
+            classes: Classes::Included,
+        });
+        settings.push(Setting {
+            name: "HIP, no platform macro",
+            arguments: vec![include(real)],
+            classes: Classes::LeftOut,
+        });
     }
     settings
 }
 
 fn each_alone(context: &Context, language: Language, setting: &Setting) -> Result<String, Failure> {
     let mut headers: Vec<PathBuf> = Vec::new();
-    for folder in HEADERS {
-        let is_in_language = |file: &PathBuf| match language {
-            Language::C => file.extension().is_some_and(|e| e == "h") && folder == "include",
-            Language::Cxx => file.extension().is_some_and(|e| e == "h" || e == "hpp"),
-        };
-        headers.extend(files(&context.workspace.path(folder))?.into_iter().filter(is_in_language));
-    }
-    // HIP's headers reach the parts of the C++ classes through the headers that programs include.
-    if !setting.arguments.is_empty() {
-        headers.retain(|header| !header.components().any(|part| part.as_os_str() == "cpp"));
+    let [c_headers, classes] = HEADERS;
+    let is_header = |file: &PathBuf| file.extension().is_some_and(|e| e == "h" || e == "hpp");
+    headers.extend(files(&context.workspace.path(c_headers))?.into_iter().filter(is_header));
+    if language == Language::Cxx {
+        let classes = files(&context.workspace.path(classes))?.into_iter().filter(is_header);
+        // They take most of the time. HIP's headers reach their parts through the headers that programs include.
+        match setting.classes {
+            Classes::Each => headers.extend(classes),
+            Classes::Included => headers.extend(classes.filter(|header| is_included(header))),
+            Classes::LeftOut => {}
+        }
     }
     for header in &headers {
         // Twice: the second time must add nothing.
