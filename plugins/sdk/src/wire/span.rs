@@ -13,15 +13,22 @@ pub struct Span {
 
 impl Span {
     /// The span of elements of `size` bytes with these sizes and strides; none where there are no elements, or more than fit.
+    #[inline]
     pub fn of(size: usize, dims: impl Iterator<Item = (i64, i64)>) -> Option<Self> {
         let (mut before, mut behind) = (0_i64, 0_i64);
+        // Every graph that is finalized comes by: without branches, one look in the end tells whether all fit.
+        let mut fits = true;
         for (dim, stride) in dims {
-            let farthest = dim.checked_sub(1).filter(|last| *last >= 0)?.checked_mul(stride)?;
-            before = before.checked_add(farthest.min(0))?;
-            behind = behind.checked_add(farthest.max(0))?;
+            let last = dim.wrapping_sub(1);
+            let (farthest, is_too_far) = last.overflowing_mul(stride);
+            let (below, is_too_low) = before.overflowing_add(farthest.min(0));
+            let (above, is_too_high) = behind.overflowing_add(farthest.max(0));
+            (before, behind) = (below, above);
+            fits &= (dim > 0) & !is_too_far & !is_too_low & !is_too_high;
         }
         let size = i64::try_from(size).ok()?;
-        Some(Self { begin: before.checked_mul(size)?, end: behind.checked_add(1)?.checked_mul(size)? })
+        let span = Self { begin: before.checked_mul(size)?, end: behind.checked_add(1)?.checked_mul(size)? };
+        fits.then_some(span)
     }
 }
 
