@@ -227,7 +227,7 @@ impl<'a> Table<'a> {
 
     /// The scalars of a vector; empty where it is absent.
     pub fn scalars<T: Scalar>(&self, index: u16) -> Result<impl ExactSizeIterator<Item = T> + use<'a, T>> {
-        Ok(T::vector(self, index)?.chunks_exact(T::SIZE).map(T::from_chunk))
+        Ok(T::numbers(T::vector(self, index)?))
     }
 
     /// The tables of a vector; empty where it is absent.
@@ -265,24 +265,19 @@ impl<'a> Table<'a> {
 
 /// A number as it lies in a buffer.
 pub(super) trait Scalar: Sized {
-    /// Its bytes.
-    const SIZE: usize;
-
     /// The number in a field.
     fn of_field(table: &Table<'_>, index: u16) -> Result<Option<Self>>;
 
     /// The bytes of a vector of such numbers.
     fn vector<'a>(table: &Table<'a>, index: u16) -> Result<&'a [u8]>;
 
-    /// The number in exactly [`Scalar::SIZE`] bytes.
-    fn from_chunk(chunk: &[u8]) -> Self;
+    /// The numbers in such bytes.
+    fn numbers(bytes: &[u8]) -> impl ExactSizeIterator<Item = Self> + use<'_, Self>;
 }
 
 macro_rules! scalars {
     ($($t:ty)+) => {$(
         impl Scalar for $t {
-            const SIZE: usize = size_of::<$t>();
-
             #[inline(always)]
             fn of_field(table: &Table<'_>, index: u16) -> Result<Option<Self>> {
                 Ok(table.field::<{ size_of::<$t>() }, { size_of::<$t>() }>(index)?.map(<$t>::from_le_bytes))
@@ -293,8 +288,9 @@ macro_rules! scalars {
                 Ok(table.elements::<{ size_of::<$t>() }>(index)?.1)
             }
 
-            fn from_chunk(chunk: &[u8]) -> Self {
-                chunk.try_into().map_or_else(|_| <$t>::default(), <$t>::from_le_bytes)
+            #[inline(always)]
+            fn numbers(bytes: &[u8]) -> impl ExactSizeIterator<Item = Self> + use<'_> {
+                bytes.as_chunks().0.iter().map(|chunk| <$t>::from_le_bytes(*chunk))
             }
         }
     )+};
