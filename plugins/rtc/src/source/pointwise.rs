@@ -107,7 +107,7 @@ mod tests {
     fn every_mode_has_an_expression_of_its_operands() {
         let names: Vec<String> = (0..3).map(|name| format!("v{name}")).collect();
         let mut seen = 0;
-        for mode in (1..=47).filter_map(PointwiseMode::from_wire) {
+        for mode in PointwiseMode::every() {
             for real in [Real::Single, Real::Double] {
                 match expression(mode, &names, &PLAIN, real) {
                     None => assert_eq!(mode, PointwiseMode::GenIndex),

@@ -226,11 +226,39 @@ enumeration! {
 }
 
 impl PointwiseMode {
+    /// Every mode but [`PointwiseMode::Unset`], in the order of the wire numbers.
+    pub fn every() -> impl Iterator<Item = Self> {
+        Self::ALL.iter().copied().filter(|mode| *mode != Self::Unset)
+    }
+
     /// How many operands the mode reads: 1, 2 or 3, and 0 for [`PointwiseMode::Unset`].
     pub fn operands(self) -> usize {
+        // Without a wildcard: a new mode does not compile until it is put somewhere.
         match self {
             Self::Unset => 0,
-            Self::BinarySelect => 3,
+            Self::Abs
+            | Self::Ceil
+            | Self::EluFwd
+            | Self::Erf
+            | Self::Exp
+            | Self::Floor
+            | Self::GeluApproxTanhFwd
+            | Self::GeluFwd
+            | Self::GenIndex
+            | Self::Identity
+            | Self::Log
+            | Self::LogicalNot
+            | Self::Neg
+            | Self::Reciprocal
+            | Self::ReluFwd
+            | Self::Rsqrt
+            | Self::SigmoidFwd
+            | Self::Sin
+            | Self::SoftplusFwd
+            | Self::Sqrt
+            | Self::SwishFwd
+            | Self::Tan
+            | Self::TanhFwd => 1,
             Self::Add
             | Self::AddSquare
             | Self::Sub
@@ -245,9 +273,16 @@ impl PointwiseMode {
             | Self::CmpLt
             | Self::CmpNeq
             | Self::LogicalAnd
-            | Self::LogicalOr => 2,
-            mode if mode.is_backward() => 2,
-            _ => 1,
+            | Self::LogicalOr
+            | Self::EluBwd
+            | Self::GeluApproxTanhBwd
+            | Self::GeluBwd
+            | Self::ReluBwd
+            | Self::SigmoidBwd
+            | Self::SoftplusBwd
+            | Self::SwishBwd
+            | Self::TanhBwd => 2,
+            Self::BinarySelect => 3,
         }
     }
 

@@ -68,7 +68,7 @@ fn operations() -> Vec<(String, Build)> {
             add("gradient of pooling", Box::new(move |p| resample_backward(p, mode, padding)));
         }
     }
-    for mode in PointwiseMode::ALL.iter().copied().filter(|mode| *mode != PointwiseMode::Unset) {
+    for mode in PointwiseMode::every() {
         add(mode.name(), Box::new(move |p| pointwise(p, mode)));
     }
     all
