@@ -6,6 +6,7 @@ mod bench_cpu;
 mod c_program;
 mod cache;
 mod demo;
+mod docs;
 mod failure;
 mod fuzz;
 mod generate;
@@ -36,7 +37,7 @@ mod workspace;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 pub use failure::Failure;
 use steps::Steps;
 use workspace::Workspace;
@@ -152,6 +153,12 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
+    /// Build the documents as a site in target/site, with references for C, C++, Rust and Python.
+    Docs {
+        /// Show it.
+        #[arg(long)]
+        open: bool,
+    },
     /// Build for release and lay the result out in target/stage.
     Build,
     /// Build wheels: the Python package with the library and its plugins, and the execution provider for ONNX Runtime.
@@ -231,6 +238,7 @@ fn run(line: &Line) -> Result<(), Failure> {
             println!("{files} generated files are as they ought to be");
             Ok(())
         }
+        Command::Docs { open } => docs::build(&workspace, &names(), *open),
         Command::Build => {
             let mut steps = Steps::new();
             stage(&workspace, &mut steps);
@@ -271,6 +279,13 @@ fn run(line: &Line) -> Result<(), Failure> {
             steps.summary()
         }
     }
+}
+
+/// What documents may name.
+fn names() -> docs::Names {
+    let line = Line::command();
+    let commands = line.get_subcommands().map(|command| command.get_name().to_owned()).collect();
+    docs::Names { commands, groups: test::names() }
 }
 
 /// Builds for release. True when that went well.

@@ -23,6 +23,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use crate::Failure;
+use crate::docs;
 use crate::generate;
 use crate::install::{build, lay_out};
 use crate::process::{command, run};
@@ -69,6 +70,13 @@ const GROUPS: &[Group] = &[
         tools: &[&PYTHON],
         staged: false,
         run: pictures,
+    },
+    Group {
+        name: "docs",
+        about: "the documents: links, files and commands that they name; what they show is run",
+        tools: &[&CC, &CXX, &CMAKE, &MAKE, &PKG_CONFIG],
+        staged: true,
+        run: |context, steps| docs::test(context.workspace, context.stage, &crate::names(), steps),
     },
     // The Rust tests load the staged plugin, as a program would.
     Group {
