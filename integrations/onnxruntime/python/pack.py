@@ -30,7 +30,8 @@ def main():
         f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: hipdnn-backend\nRoot-Is-Purelib: false\nTag: py3-none-{tag}\n",
     }
     for path in licences:
-        files[f"{info}/licenses/{os.path.basename(path)}"] = path
+        folder = "sboms" if path.endswith(".json") else "licenses"
+        files[f"{info}/{folder}/{os.path.basename(path)}"] = path
     contents = {name: open(path, "rb").read() for name, path in files.items()}
     contents.update({name: text.encode() for name, text in texts.items()})
     record = ""

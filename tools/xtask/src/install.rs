@@ -20,6 +20,9 @@ pub const TOOL: &str = "hipdnn";
 /// The file with the licences of what is linked in, which `cargo xtask generate` writes.
 pub const NOTICES: &str = "THIRD_PARTY_LICENSES";
 
+/// What is linked in, for programs.
+pub const BILL: &str = "hipdnn-backend.cdx.json";
+
 /// The package of the tool.
 pub const TOOL_PACKAGE: &str = "hipdnn-tool";
 
@@ -61,11 +64,12 @@ pub const PLUGINS: &[Plugin] = &[
     },
 ];
 
-/// The schema of graphs, and the texts of licences, in the project; and where they are installed.
-const SHARED: [(&str, &str); 3] = [
+/// The schema of graphs, the texts of licences and the list of what is linked in, in the project; and where they are installed.
+const SHARED: [(&str, &str); 4] = [
     ("plugins/sdk/schema/hipdnn.fbs", "share/hipdnn/hipdnn.fbs"),
     ("LICENSE", "share/doc/hipdnn-backend/LICENSE"),
     (NOTICES, "share/doc/hipdnn-backend/THIRD_PARTY_LICENSES"),
+    (BILL, "share/doc/hipdnn-backend/hipdnn-backend.cdx.json"),
 ];
 
 /// The folders of public headers: of the C interface, and of the C++ classes over it. They become one.

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::Failure;
 use crate::cache;
-use crate::install::{ENGINES, LIBRARY, PLUGINS, remove};
+use crate::install::{BILL, ENGINES, LIBRARY, NOTICES, PLUGINS, remove};
 use crate::process::{command, run};
 use crate::progress;
 use crate::steps::{LEFT_OUT, Steps};
@@ -170,7 +170,7 @@ pub fn wheel(workspace: &Workspace, tree: &Path) -> Result<(PathBuf, String), Fa
     let tag = format!("manylinux_2_{newest}_{}", std::env::consts::ARCH);
     let mut pack = command("python3", [workspace.path(FOLDER).join("python/pack.py")]);
     pack.arg(&library).arg(&parts).args([workspace.version.as_str(), tag.as_str()]);
-    pack.args([workspace.path("LICENSE"), workspace.path("THIRD_PARTY_LICENSES")]).arg(&out);
+    pack.args([workspace.path("LICENSE"), workspace.path(NOTICES), workspace.path(BILL)]).arg(&out);
     let wheel = PathBuf::from(run(&mut pack)?.trim());
     let size = fs::metadata(&wheel)?.len();
     let note = format!("{}, {:.1} MiB", workspace.relative(&wheel), size as f64 / f64::from(1 << 20));

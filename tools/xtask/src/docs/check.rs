@@ -172,7 +172,8 @@ fn commands(page: &Page, names: &Names, found: &mut Vec<String>) {
                 found.push(format!("{}:{}: cargo xtask {name} is no command", page.path, at + 1));
             }
             let closed = rest.get(end..).is_some_and(|after| after.starts_with('`'));
-            let groups = words.filter(|word| closed && name == "test" && !word.is_empty());
+            let groups =
+                words.filter(|word| closed && name == "test" && !word.is_empty() && !word.starts_with('-'));
             for group in groups.filter(|group| !names.groups.contains(group)) {
                 found.push(format!("{}:{}: cargo xtask test has no group {group}", page.path, at + 1));
             }

@@ -126,10 +126,13 @@ fn of_pages(workspace: &Workspace, site: &Path) -> Result<String, Failure> {
     for reference in ["rust/hipdnn", "rust/hipdnn_plugin_sdk", "rust/hipdnn_abi", "c"] {
         write(&source.join(reference).join("index.html"), "")?;
     }
+    let sessions = workspace.scratch("doctests.py");
+    write(&sessions, include_str!("doctests.py"))?;
     let settings = include_str!("mkdocs.yml")
         .replace("@SOURCE@", &source.display().to_string())
         .replace("@SITE@", &site.display().to_string())
         .replace("@PYTHON@", &workspace.path("bindings/python/python").display().to_string())
+        .replace("@SESSIONS@", &sessions.display().to_string())
         .replace("@NAV@", &navigation(&paths));
     let file = workspace.scratch("mkdocs.yml");
     write(&file, &settings)?;
@@ -230,7 +233,11 @@ fn links(site: &Path) -> Result<String, Failure> {
             }
             count += 1;
             let folder = file.parent().unwrap_or(Path::new(""));
-            let path = site.join(joined(folder, target));
+            // The page for what is missing is shown from any folder.
+            let path = match target.strip_prefix('/') {
+                Some(from_root) => site.join(from_root),
+                None => site.join(joined(folder, target)),
+            };
             if !path.exists() {
                 lost.push(format!("{}: {target}", file.display()));
             }

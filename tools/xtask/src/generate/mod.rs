@@ -9,6 +9,7 @@ mod golden;
 mod headers;
 mod notices;
 mod plugin_headers;
+mod sbom;
 mod schema;
 
 use std::fs;
@@ -72,6 +73,7 @@ fn outputs(workspace: &Workspace) -> Result<Vec<Output>, Failure> {
     outputs.push(schema::output(workspace)?);
     outputs.push(c_table::output(workspace)?);
     outputs.push(notices::output(workspace)?);
+    outputs.push(sbom::output(workspace)?);
     Ok(outputs)
 }
 

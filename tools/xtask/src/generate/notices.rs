@@ -32,10 +32,7 @@ struct Crate {
 }
 
 pub fn output(workspace: &Workspace) -> Result<Output, Failure> {
-    let options = ["metadata", "--format-version", "1", "--locked", "--filter-platform", PLATFORM];
-    let metadata = run(&mut workspace.cargo(options))?;
-    let metadata: Value =
-        serde_json::from_str(&metadata).map_err(|e| Failure::new(format!("cargo metadata: {e}")))?;
+    let metadata = metadata(workspace)?;
     let mut crates = vec![standard_library(&fs::read_to_string(workspace.path("LICENSE"))?)];
     let linked = linked(&metadata);
     let apache =
@@ -46,7 +43,14 @@ pub fn output(workspace: &Workspace) -> Result<Output, Failure> {
     Ok(Output { path: workspace.path(NOTICES), text: text(crates) })
 }
 
-fn word<'a>(value: &'a Value, key: &str) -> &'a str {
+/// What cargo says of all crates.
+pub fn metadata(workspace: &Workspace) -> Result<Value, Failure> {
+    let options = ["metadata", "--format-version", "1", "--locked", "--filter-platform", PLATFORM];
+    let metadata = run(&mut workspace.cargo(options))?;
+    serde_json::from_str(&metadata).map_err(|e| Failure::new(format!("cargo metadata: {e}")))
+}
+
+pub fn word<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
@@ -55,7 +59,7 @@ fn list<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
 }
 
 /// The packages of others that what is installed is linked with, in the order of their names.
-fn linked(metadata: &Value) -> Vec<&Value> {
+pub fn linked(metadata: &Value) -> Vec<&Value> {
     let packages: BTreeMap<&str, &Value> = list(metadata, "packages").map(|p| (word(p, "id"), p)).collect();
     let nodes = metadata.get("resolve").into_iter().flat_map(|resolve| list(resolve, "nodes"));
     let nodes: BTreeMap<&str, &Value> = nodes.map(|node| (word(node, "id"), node)).collect();
