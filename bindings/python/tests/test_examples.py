@@ -20,10 +20,14 @@ PACKAGE = Path(__file__).parent.parent
 EXAMPLES = PACKAGE.parent.parent / "examples_python"
 BLOCKS = [
     (f"{name} {number}", block)
-    for name, file in (("package", PACKAGE / "README.md"), ("project", EXAMPLES.parent / "README.md"))
+    for name, file in (
+        ("package", PACKAGE / "README.md"),
+        ("project", EXAMPLES.parent / "README.md"),
+        ("start", EXAMPLES.parent / "docs/start.md"),
+    )
     for number, block in enumerate(re.findall(r"```python\n(.*?)```", file.read_text(encoding="utf-8"), re.DOTALL))
 ]
-assert {name.split()[0] for name, _ in BLOCKS} == {"package", "project"}
+assert {name.split()[0] for name, _ in BLOCKS} == {"package", "project", "start"}
 
 
 @pytest.mark.smoke

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::Failure;
-use crate::install::{self, ENGINES, LIBRARY, PLUGINS};
+use crate::install::{self, BILL, ENGINES, LIBRARY, PLUGINS};
 use crate::process::{command, run};
 use crate::python::Environment;
 use crate::workspace::Workspace;
@@ -28,6 +28,8 @@ pub fn build(workspace: &Workspace, python: &Environment, tree: &Path) -> Result
         run(command("strip", ["--strip-unneeded", "-o"]).arg(&to).arg(from))?;
         newest = newest.max(newest_glibc(&to)?);
     }
+    // maturin takes it from the package's folder alone.
+    install::copy(&workspace.path(BILL), &workspace.path(PACKAGE).join(BILL))?;
     let out = workspace.scratch("wheel");
     install::remove(&out)?;
     let mut maturin = command(python.program("maturin"), ["build", "--release", "--strip", "--locked"]);
