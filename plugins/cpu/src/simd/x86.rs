@@ -36,14 +36,10 @@ implement_vector!(
         Lanewise::Sub => _mm512_sub_ps(x, y),
         Lanewise::Mul => _mm512_mul_ps(x, y),
         Lanewise::Div => _mm512_div_ps(x, y),
-        Lanewise::Max => {
-            let first = _mm512_cmp_ps_mask::<_CMP_GE_OQ>(x, y) | _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x);
-            _mm512_mask_mov_ps(y, first, x)
-        }
-        Lanewise::Min => {
-            let first = _mm512_cmp_ps_mask::<_CMP_LE_OQ>(x, y) | _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x);
-            _mm512_mask_mov_ps(y, first, x)
-        }
+        // The instruction returns its second operand if one is NaN or both are equal.
+        Lanewise::Max => _mm512_mask_mov_ps(_mm512_max_ps(y, x), _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(y, y), y),
+        // The instruction returns its second operand if one is NaN or both are equal.
+        Lanewise::Min => _mm512_mask_mov_ps(_mm512_min_ps(y, x), _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(y, y), y),
         Lanewise::Abs => _mm512_abs_ps(x),
         Lanewise::Neg => _mm512_xor_ps(x, _mm512_set1_ps(-0.0)),
         Lanewise::Relu => {
@@ -91,14 +87,10 @@ implement_vector!(
         Lanewise::Sub => _mm512_sub_pd(x, y),
         Lanewise::Mul => _mm512_mul_pd(x, y),
         Lanewise::Div => _mm512_div_pd(x, y),
-        Lanewise::Max => {
-            let first = _mm512_cmp_pd_mask::<_CMP_GE_OQ>(x, y) | _mm512_cmp_pd_mask::<_CMP_UNORD_Q>(x, x);
-            _mm512_mask_mov_pd(y, first, x)
-        }
-        Lanewise::Min => {
-            let first = _mm512_cmp_pd_mask::<_CMP_LE_OQ>(x, y) | _mm512_cmp_pd_mask::<_CMP_UNORD_Q>(x, x);
-            _mm512_mask_mov_pd(y, first, x)
-        }
+        // The instruction returns its second operand if one is NaN or both are equal.
+        Lanewise::Max => _mm512_mask_mov_pd(_mm512_max_pd(y, x), _mm512_cmp_pd_mask::<_CMP_UNORD_Q>(y, y), y),
+        // The instruction returns its second operand if one is NaN or both are equal.
+        Lanewise::Min => _mm512_mask_mov_pd(_mm512_min_pd(y, x), _mm512_cmp_pd_mask::<_CMP_UNORD_Q>(y, y), y),
         Lanewise::Abs => _mm512_abs_pd(x),
         Lanewise::Neg => _mm512_xor_pd(x, _mm512_set1_pd(-0.0)),
         Lanewise::Relu => {
@@ -144,16 +136,10 @@ implement_vector!(
         Lanewise::Sub => _mm256_sub_ps(x, y),
         Lanewise::Mul => _mm256_mul_ps(x, y),
         Lanewise::Div => _mm256_div_ps(x, y),
-        Lanewise::Max => {
-            let first =
-                _mm256_or_ps(_mm256_cmp_ps::<_CMP_GE_OQ>(x, y), _mm256_cmp_ps::<_CMP_UNORD_Q>(x, x));
-            _mm256_blendv_ps(y, x, first)
-        }
-        Lanewise::Min => {
-            let first =
-                _mm256_or_ps(_mm256_cmp_ps::<_CMP_LE_OQ>(x, y), _mm256_cmp_ps::<_CMP_UNORD_Q>(x, x));
-            _mm256_blendv_ps(y, x, first)
-        }
+        // The instruction returns its second operand if one is NaN or both are equal.
+        Lanewise::Max => _mm256_blendv_ps(_mm256_max_ps(y, x), y, _mm256_cmp_ps::<_CMP_UNORD_Q>(y, y)),
+        // The instruction returns its second operand if one is NaN or both are equal.
+        Lanewise::Min => _mm256_blendv_ps(_mm256_min_ps(y, x), y, _mm256_cmp_ps::<_CMP_UNORD_Q>(y, y)),
         Lanewise::Abs => _mm256_andnot_ps(_mm256_set1_ps(-0.0), x),
         Lanewise::Neg => _mm256_xor_ps(x, _mm256_set1_ps(-0.0)),
         Lanewise::Relu => {
@@ -219,16 +205,10 @@ implement_vector!(
         Lanewise::Sub => _mm256_sub_pd(x, y),
         Lanewise::Mul => _mm256_mul_pd(x, y),
         Lanewise::Div => _mm256_div_pd(x, y),
-        Lanewise::Max => {
-            let first =
-                _mm256_or_pd(_mm256_cmp_pd::<_CMP_GE_OQ>(x, y), _mm256_cmp_pd::<_CMP_UNORD_Q>(x, x));
-            _mm256_blendv_pd(y, x, first)
-        }
-        Lanewise::Min => {
-            let first =
-                _mm256_or_pd(_mm256_cmp_pd::<_CMP_LE_OQ>(x, y), _mm256_cmp_pd::<_CMP_UNORD_Q>(x, x));
-            _mm256_blendv_pd(y, x, first)
-        }
+        // The instruction returns its second operand if one is NaN or both are equal.
+        Lanewise::Max => _mm256_blendv_pd(_mm256_max_pd(y, x), y, _mm256_cmp_pd::<_CMP_UNORD_Q>(y, y)),
+        // The instruction returns its second operand if one is NaN or both are equal.
+        Lanewise::Min => _mm256_blendv_pd(_mm256_min_pd(y, x), y, _mm256_cmp_pd::<_CMP_UNORD_Q>(y, y)),
         Lanewise::Abs => _mm256_andnot_pd(_mm256_set1_pd(-0.0), x),
         Lanewise::Neg => _mm256_xor_pd(x, _mm256_set1_pd(-0.0)),
         Lanewise::Relu => {
