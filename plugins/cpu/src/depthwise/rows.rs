@@ -4,9 +4,15 @@
 
 #![expect(clippy::needless_range_loop, reason = "see above")]
 
+use std::ops::Range;
+
 use crate::depthwise::band::{Band, Form, ROWS_OF_FIVE, ROWS_OF_THREE};
-use crate::simd::row::{inside, load_strided};
+use crate::depthwise::shape::Shape;
+use crate::simd::row::{gather, inside, lanes_inside};
 use crate::simd::vector::{Float, MAX_LANES, Vector};
+
+/// Rows of the output that are computed together with any filter: the additions to their sums overlap.
+const TOGETHER: usize = 4;
 
 impl<T: Float> Band<T> {
     /// Computes the rows.
@@ -85,50 +91,96 @@ impl<T: Float> Band<T> {
         }
     }
 
-    /// Any filter, vector by vector. `EXACT` multiplies nothing with padding.
+    /// Any filter, in blocks of [`TOGETHER`] rows and a vector of columns. `EXACT` multiplies nothing with padding.
     #[inline(always)]
     pub(crate) unsafe fn any<V: Vector<Scalar = T>, const EXACT: bool>(&self) {
-        for row in self.rows.clone() {
-            let mut column = 0;
-            while column < self.shape.output[1] {
-                // SAFETY: row and column are of the output; the vector writes the lanes inside of it alone.
-                unsafe { self.vector::<V, EXACT>(row, column) };
-                column += V::LANES;
+        for row in self.rows.clone().step_by(TOGETHER) {
+            let rows = row..self.rows.end.min(row + TOGETHER);
+            for column in (0..self.shape.output[1]).step_by(V::LANES) {
+                // SAFETY: rows and column are of the output, and the operands are those that this function requires.
+                unsafe {
+                    let sums = match self.shape.stride[1] {
+                        1 => self.sums::<V, EXACT, 1>(&rows, column),
+                        2 => self.sums::<V, EXACT, 2>(&rows, column),
+                        _ => self.sums::<V, EXACT, 0>(&rows, column),
+                    };
+                    self.put(sums, &rows, column);
+                }
             }
         }
     }
 
+    /// The sums of a block, whose stride along a row is `S`, or any with `S` = 0.
+    ///
+    /// Each tap meets the same lanes of all rows: the mask is computed once, and the rows' sums are independent.
     #[inline(always)]
-    unsafe fn vector<V: Vector<Scalar = T>, const EXACT: bool>(&self, row: usize, column: usize) {
-        let height = self.shape.input[0] as isize;
-        let step = self.shape.stride[1];
-        // SAFETY: the operands are valid, as this function requires; rows and lanes outside of the image are not read.
-        unsafe {
-            let mut sum = V::zero();
-            for i in 0..self.shape.window[0] {
-                let line = (row * self.shape.stride[0] + i * self.shape.dilation[0]) as isize
-                    - self.shape.padding[0];
-                if line < 0 || line >= height {
-                    continue;
-                }
-                let line = self.input.wrapping_offset(line * self.input_row as isize);
-                for j in 0..self.shape.window[1] {
-                    let first = (column * step + j * self.shape.dilation[1]) as isize - self.shape.padding[1];
-                    let tap = self.taps.add(i * self.shape.window[1] + j).read_unaligned();
-                    let value = load_strided::<V>(line, first, step, self.shape.input[1]);
-                    let tap = if EXACT {
-                        let taps = [tap; MAX_LANES];
-                        V::load_lanes(taps.as_ptr(), inside::<V>(first, step, self.shape.input[1]))
-                    } else {
-                        V::splat(tap)
-                    };
-                    sum = value.mul_add(tap, sum);
+    unsafe fn sums<V: Vector<Scalar = T>, const EXACT: bool, const S: usize>(
+        &self,
+        rows: &Range<usize>,
+        column: usize,
+    ) -> [V; TOGETHER] {
+        let Shape { window, stride, dilation, input: [height, width], .. } = self.shape;
+        let columns = (self.shape.output[1] - column).min(V::LANES);
+        // Rows that the block lacks are above the image.
+        let mut tops = [isize::MIN / 2; TOGETHER];
+        for (top, row) in tops.iter_mut().zip(rows.clone()) {
+            *top = self.shape.first_row(row);
+        }
+        // SAFETY: this function requires the instructions.
+        let mut sums = unsafe { [V::zero(); TOGETHER] };
+        for j in 0..window[1] {
+            let first = (column * stride[1] + j * dilation[1]) as isize - self.shape.padding[1];
+            let met = lanes_inside(first, stride[1], width, columns);
+            if met.is_empty() {
+                continue;
+            }
+            let second = first + V::LANES as isize;
+            // SAFETY: this function requires the instructions.
+            let [all, near, far] = unsafe {
+                [V::lanes(met.start, met.end), inside::<V>(first, 1, width), inside::<V>(second, 1, width)]
+            };
+            for i in 0..window[0] {
+                // SAFETY: the filter has the tap, as this function requires.
+                let tap = unsafe {
+                    let tap = self.taps.add(i * window[1] + j).read_unaligned();
+                    if EXACT { V::load_lanes([tap; MAX_LANES].as_ptr(), all) } else { V::splat(tap) }
+                };
+                for r in 0..TOGETHER {
+                    let line = tops[r].wrapping_add_unsigned(i * dilation[0]);
+                    if line < 0 || line >= height as isize {
+                        continue;
+                    }
+                    let line = self.input.wrapping_add(line as usize * self.input_row);
+                    let from = line.wrapping_offset(first);
+                    // SAFETY: the row is inside the image, and so are the lanes that are read.
+                    unsafe {
+                        let value = match S {
+                            1 => V::load_lanes(from, all),
+                            2 => {
+                                let far = V::load_lanes(from.wrapping_add(V::LANES), far);
+                                V::load_lanes(from, near).unzip(far).0
+                            }
+                            _ => gather(line, first, stride[1], met.clone()),
+                        };
+                        sums[r] = value.mul_add(tap, sums[r]);
+                    }
                 }
             }
-            let mut sums = [sum];
+        }
+        sums
+    }
+
+    /// Stores the sums of a block after the epilogue.
+    #[inline(always)]
+    unsafe fn put<V: Vector<Scalar = T>>(&self, mut sums: [V; TOGETHER], rows: &Range<usize>, column: usize) {
+        let columns = (self.shape.output[1] - column).min(V::LANES);
+        // SAFETY: the output has the rows, and the columns that the mask names.
+        unsafe {
             self.apply_epilogue(&mut sums, 0);
-            let to = self.output.add((row - self.rows.start) * self.output_row + column);
-            sums[0].store_lanes(to, V::lanes(0, (self.shape.output[1] - column).min(V::LANES)));
+            for r in 0..rows.len() {
+                let to = self.output.add((rows.start + r - self.rows.start) * self.output_row + column);
+                sums[r].store_lanes(to, V::lanes(0, columns));
+            }
         }
     }
 }

@@ -44,6 +44,21 @@ fn small_images() {
 }
 
 #[test]
+fn wide_windows() {
+    let mut random = Random::new(14);
+    for round in 0..60 {
+        let window = Some((random.of(&[2, 4, 7, 11]), random.of(&[1, 1, 2, 3])));
+        let (batch, groups, rows) = (random.within(1, 2), random.within(2, 20), random.of(&[1, 1, 2]));
+        let outline = Outline { spatial: 2, batch, groups, channels: 1, rows, most: 40, window };
+        let mut case = Case::of(&mut random, &outline);
+        if round % 4 == 0 {
+            case.spoil(&mut random, round / 4 % 3);
+        }
+        case.check_all(Isa::available());
+    }
+}
+
+#[test]
 fn equals_plain_sums() {
     // Small integers: every sum is exact, in whatever order it is computed.
     let mut random = Random::new(11);

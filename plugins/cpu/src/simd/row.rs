@@ -1,5 +1,7 @@
 //! Vectors of a row: whole ones, some lanes, and rows that are surrounded by zeros.
 
+use std::ops::Range;
+
 use crate::dtype::element::ComputeType;
 use crate::simd::vector::{MAX_LANES, Vector};
 
@@ -33,18 +35,46 @@ pub(crate) unsafe fn write<V: Vector>(vector: V, to: *mut V::Scalar, lanes: Opti
     }
 }
 
-/// The lanes whose positions, from `first` on with this stride, are in `0..len`.
+/// The lanes, below `lanes`, whose positions, from `first` on with this stride, are in `0..len`.
+#[inline(always)]
+pub(crate) fn lanes_inside(first: isize, stride: usize, len: usize, lanes: usize) -> Range<usize> {
+    let (stride, len) = (stride as isize, len as isize);
+    let low = if first < 0 { (stride - 1 - first) / stride } else { 0 };
+    let high = if first < len { (len - first + stride - 1) / stride } else { 0 };
+    let lanes = lanes as isize;
+    low.min(lanes) as usize..high.clamp(0, lanes) as usize
+}
+
+/// The same as a mask.
 ///
 /// # Safety
 /// The processor has the vector's instructions.
 #[inline(always)]
 pub(crate) unsafe fn inside<V: Vector>(first: isize, stride: usize, len: usize) -> V::Lanes {
-    let (stride, len) = (stride as isize, len as isize);
-    let low = if first < 0 { (stride - 1 - first) / stride } else { 0 };
-    let high = if first < len { (len - first + stride - 1) / stride } else { 0 };
-    let lanes = V::LANES as isize;
+    let Range { start, end } = lanes_inside(first, stride, len, V::LANES);
     // SAFETY: the processor has the vector's instructions, as this function requires.
-    unsafe { V::lanes(low.min(lanes) as usize, high.clamp(0, lanes) as usize) }
+    unsafe { V::lanes(start, end) }
+}
+
+/// Elements of a row from position `first` on with this stride in some lanes, and zeros in the others.
+///
+/// # Safety
+/// The processor has the vector's instructions; the row has the elements of the lanes.
+#[inline(always)]
+pub(crate) unsafe fn gather<V: Vector>(
+    row: *const V::Scalar,
+    first: isize,
+    stride: usize,
+    lanes: Range<usize>,
+) -> V {
+    let mut values = [V::Scalar::ZERO; MAX_LANES];
+    let from = row.wrapping_offset(first);
+    for lane in lanes {
+        // SAFETY: the row has the element, as this function requires; a lane is below `MAX_LANES`.
+        unsafe { *values.get_unchecked_mut(lane) = from.wrapping_add(lane * stride).read_unaligned() };
+    }
+    // SAFETY: no vector has more lanes than there are values.
+    unsafe { V::load(values.as_ptr()) }
 }
 
 /// Elements of a row from position `first` on with this stride, and zeros for positions outside `0..len`.
@@ -69,17 +99,7 @@ pub(crate) unsafe fn load_strided<V: Vector>(
                 let far = V::load_lanes(row.wrapping_offset(second), inside::<V>(second, 1, len));
                 near.unzip(far).0
             }
-            _ => {
-                let mut values = [V::Scalar::ZERO; MAX_LANES];
-                let mut at = first;
-                for value in &mut values[..V::LANES] {
-                    if at >= 0 && at < len as isize {
-                        *value = row.add(at as usize).read_unaligned();
-                    }
-                    at += stride as isize;
-                }
-                V::load(values.as_ptr())
-            }
+            _ => gather(row, first, stride, lanes_inside(first, stride, len, V::LANES)),
         }
     }
 }
