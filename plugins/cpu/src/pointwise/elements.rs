@@ -10,7 +10,7 @@ use crate::pointwise::program::{Bindings, Program, REGISTERS};
 use crate::problem::Operand;
 use crate::simd::isa::Isa;
 use crate::simd::stream::{is_worth, settle};
-use crate::tensor::loop_nest::{Axes, LoopNest};
+use crate::tensor::loop_nest::{Axes, LoopNest, Position};
 use crate::tensor::row_converter::RowConverter;
 use crate::tensor::scratch::Tensors;
 use crate::threading::partition::{Threads, Workers};
@@ -127,8 +127,9 @@ impl<T: Functions, const N: usize> Elements<T, N> {
         let nest = in_own_frame(|| Box::new(axes.nest()));
         let repeats = |input: usize| nest.inner_strides[input] == 0;
         // The inner loop of a box may be another.
-        let is_one =
-            |input: usize| !is_epilogue && repeats(input) && is_for_registers::<T>(chain, input, repeats);
+        let is_one = |input: usize| {
+            !is_epilogue && !is_short(&nest) && repeats(input) && is_for_registers::<T>(chain, input, repeats)
+        };
         let program = Program::plan(chain, isa, is_one)?;
         let mut inputs = chain.inputs.iter().map(Memory::of).collect::<Result<Vec<_>, _>>()?;
         for (input_index, input) in inputs.iter_mut().enumerate() {
@@ -151,10 +152,13 @@ impl<T: Functions, const N: usize> Elements<T, N> {
         };
         let (copies, in_place) = (count_of(Access::Copied), count_of(Access::InPlace));
         let elements = nest.runs() * nest.len;
-        let streamed = !is_epilogue
-            && program.is_line()
-            && in_place + count_of(Access::One) == inputs.len() + 1
-            && is_worth::<T>(in_place * elements, nest.len);
+        let is_streamed = if is_short(&nest) {
+            nest.is_contiguous(N - 1) && output.run.same && is_worth::<T>(2 * elements, elements)
+        } else {
+            in_place + count_of(Access::One) == inputs.len() + 1
+                && is_worth::<T>(in_place * elements, nest.len)
+        };
+        let streamed = !is_epilogue && program.is_line() && is_streamed;
         let time = program.time + copies as f64;
         let workers = threads.workers(elements as f64 * time, elements.div_ceil(Buffer::len::<T>()));
         Ok(Self { program, axes, nest, inputs, output, streamed, time, workers })
@@ -171,6 +175,10 @@ impl<T: Functions, const N: usize> Elements<T, N> {
         base: [usize; N],
         elements: std::ops::Range<usize>,
     ) {
+        if is_short(nest) && self.inputs.iter().all(|input| !input.one) {
+            // SAFETY: this function requires the tensors.
+            return unsafe { self.joined(tensors, nest, base, elements) };
+        }
         let mut registers = [Buffer::EMPTY; REGISTERS];
         let mut buffers = [Buffer::EMPTY; N];
         let mut bindings = Bindings::null();
@@ -248,6 +256,170 @@ impl<T: Functions, const N: usize> Elements<T, N> {
         }
         if self.streamed {
             settle();
+        }
+    }
+}
+
+impl<T: Functions, const N: usize> Elements<T, N> {
+    /// The same where the inner loop is [short](is_short): the program runs once over the elements of many of its runs. Operands with gaps
+    /// are gathered first, and such a result is scattered.
+    ///
+    /// # Safety
+    /// As [`Kernel::run`].
+    unsafe fn joined(
+        &self,
+        tensors: &[*mut u8],
+        nest: &LoopNest<N>,
+        base: [usize; N],
+        elements: std::ops::Range<usize>,
+    ) {
+        let mut registers = [Buffer::EMPTY; REGISTERS];
+        let mut buffers = [Buffer::EMPTY; N];
+        let mut bindings = Bindings::null();
+        bindings.streamed = self.streamed;
+        for (index, register) in registers.iter_mut().enumerate() {
+            *bindings.register(index) = register.values();
+        }
+        let in_place = |tensor: usize, memory: &Memory<T>| {
+            memory.run.same && !memory.replaced && nest.is_contiguous(tensor)
+        };
+        let mut has_gaps = [false; N];
+        for (i, input) in self.inputs.iter().enumerate() {
+            has_gaps[i] = !in_place(i, input);
+        }
+        let is_scattered = !in_place(N - 1, &self.output);
+        let mut at = elements.start;
+        while at < elements.end {
+            let len = (elements.end - at).min(Buffer::len::<T>() - SLACK);
+            // SAFETY: the elements are inside the tensors, and no more than a buffer holds beside its slack.
+            unsafe {
+                for (i, input) in self.inputs.iter().enumerate() {
+                    let first = tensors[input.slot].wrapping_add((base[i] + at) * input.run.size);
+                    let buffer = buffers[i].values::<T>();
+                    *bindings.input(i) = if has_gaps[i] { buffer } else { first.cast() };
+                }
+                for piece in Pieces::new(nest, at, len) {
+                    for (i, input) in self.inputs.iter().enumerate().filter(|(i, _)| has_gaps[*i]) {
+                        let offset = base[i] + piece.offsets[i];
+                        let from = tensors[input.slot].add(offset * input.run.size);
+                        let to = buffers[i].values::<T>().add(piece.done);
+                        gather(&input.run, from, nest.inner_strides[i], to, piece.len);
+                    }
+                }
+                let first = tensors[self.output.slot].wrapping_add((base[N - 1] + at) * self.output.run.size);
+                let out = if is_scattered { buffers[N - 1].values() } else { first.cast::<T>() };
+                *bindings.out() = out;
+                self.program.run(&mut bindings, len);
+                let scattered = if is_scattered { len } else { 0 };
+                for piece in Pieces::new(nest, at, scattered) {
+                    let offset = base[N - 1] + piece.offsets[N - 1];
+                    let to = tensors[self.output.slot].add(offset * self.output.run.size);
+                    (self.output.run.store)(out.add(piece.done), to, nest.inner_strides[N - 1], piece.len);
+                }
+            }
+            at += len;
+        }
+        if self.streamed {
+            settle();
+        }
+    }
+}
+
+/// The longest inner loop whose runs are joined: to begin the program takes as long as some hundred elements.
+const SHORT: usize = 128;
+
+/// Values that a buffer has behind the elements of joined runs: a few, so that runs are filled by whole steps, and a vector's, so that chunks
+/// of an aligned result are aligned.
+const SLACK: usize = 16;
+
+/// Whether the runs of the inner loop are joined.
+fn is_short<const N: usize>(nest: &LoopNest<N>) -> bool {
+    nest.len <= SHORT && nest.runs() > 1
+}
+
+/// A run of the inner loop, or a part of one.
+struct Piece<const N: usize> {
+    /// Of its first element, in each tensor.
+    offsets: [usize; N],
+    /// Elements of the pieces before it.
+    done: usize,
+    len: usize,
+}
+
+/// The pieces that make up some elements.
+struct Pieces<'a, const N: usize> {
+    nest: &'a LoopNest<N>,
+    position: Position<N>,
+    /// Elements of the current run before the next piece.
+    first: usize,
+    done: usize,
+    len: usize,
+}
+
+impl<'a, const N: usize> Pieces<'a, N> {
+    /// Of `len` elements from this one on.
+    fn new(nest: &'a LoopNest<N>, at: usize, len: usize) -> Self {
+        Self { nest, position: nest.position(at / nest.len), first: at % nest.len, done: 0, len }
+    }
+}
+
+impl<const N: usize> Iterator for Pieces<'_, N> {
+    type Item = Piece<N>;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Piece<N>> {
+        let len = (self.nest.len - self.first).min(self.len - self.done);
+        if len == 0 {
+            return None;
+        }
+        let mut offsets = self.position.offsets;
+        for (offset, stride) in offsets.iter_mut().zip(self.nest.inner_strides) {
+            *offset += self.first * stride;
+        }
+        let piece = Piece { offsets, done: self.done, len };
+        self.done += len;
+        self.first = 0;
+        self.nest.advance(&mut self.position);
+        Some(piece)
+    }
+}
+
+/// Copies the elements of a piece into a buffer.
+///
+/// # Safety
+/// The elements are readable, and `to` is writable for them and for [`SLACK`] values more.
+#[inline(always)]
+unsafe fn gather<T: Functions>(
+    run: &RowConverter<T>,
+    from: *const u8,
+    stride: usize,
+    to: *mut T,
+    len: usize,
+) {
+    /// Values that are written together: a few, since most pieces are short.
+    const STEP: usize = 4;
+
+    // SAFETY: the elements are readable, and the last step ends within the slack, as this function requires.
+    unsafe {
+        match stride {
+            0 => {
+                (run.load)(from, 0, to, 1);
+                let values = [to.read(); STEP];
+                for at in (0..len).step_by(STEP) {
+                    to.add(at).cast::<[T; STEP]>().write_unaligned(values);
+                }
+            }
+            1 if run.same => {
+                let whole = len - len % STEP;
+                for at in (0..whole).step_by(STEP) {
+                    let values = from.cast::<T>().add(at).cast::<[T; STEP]>().read_unaligned();
+                    to.add(at).cast::<[T; STEP]>().write_unaligned(values);
+                }
+                for at in whole..len {
+                    to.add(at).write_unaligned(from.cast::<T>().add(at).read_unaligned());
+                }
+            }
+            _ => (run.load)(from, stride, to, len),
         }
     }
 }

@@ -106,7 +106,9 @@ fn every_mode_gives_what_its_function_gives() {
         for isa in Isa::available() {
             for _ in 0..12 {
                 let rank = random.within(2, 4);
-                let dims: Vec<i64> = (0..rank).map(|_| random.of(&[1, 2, 3, 7, 20])).collect();
+                let mut dims: Vec<i64> = (0..rank).map(|_| random.of(&[1, 2, 3, 7, 20])).collect();
+                // Rows that are not joined, too.
+                dims[rank - 1] = random.of(&[dims[rank - 1], dims[rank - 1], 150]);
                 check(*mode, &dims, &mut random, *isa);
             }
         }

@@ -105,6 +105,18 @@ impl<const N: usize> LoopNest<N> {
         self.dims[..self.rank].iter().product()
     }
 
+    /// Whether one of the tensors has the elements without gaps, in the order of the loops.
+    pub(crate) fn is_contiguous(&self, tensor: usize) -> bool {
+        let mut inner = self.len;
+        let loops = self.dims[..self.rank].iter().zip(&self.strides[..self.rank]).rev();
+        self.inner_strides[tensor] == 1
+            && loops.into_iter().all(|(dim, strides)| {
+                let follows = strides[tensor] == inner;
+                inner *= dim;
+                follows
+            })
+    }
+
     /// How often the innermost loop runs, and the strides of its runs, if there is a single outer loop.
     pub(crate) fn single(&self) -> Option<(usize, [usize; N])> {
         match self.rank {
@@ -255,6 +267,9 @@ mod tests {
         assert_eq!((nest.runs(), nest.len, nest.inner_strides), (1, 120, [1, 1]));
         let nest = LoopNest::new(&[2, 3, 4, 5], [&[60, 20, 5, 1], &[0, 1, 0, 0]], 0);
         assert_eq!((nest.runs(), nest.len, nest.inner_strides), (6, 20, [1, 0]));
+        assert_eq!([0, 1].map(|tensor| nest.is_contiguous(tensor)), [true, false]);
+        let nest = LoopNest::new(&[2, 3, 4], [&[16, 5, 1], &[12, 4, 1]], 0);
+        assert_eq!((nest.runs(), [0, 1].map(|tensor| nest.is_contiguous(tensor))), (6, [false, true]));
         let nest = LoopNest::new(&[], [&[]], 0);
         assert_eq!((nest.runs(), nest.len), (1, 1));
     }
