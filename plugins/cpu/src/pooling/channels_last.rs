@@ -1,7 +1,9 @@
-//! Channels last: a vector is a run of channels of one element of y.
+//! Channels last: a vector is a run of channels.
 
-use crate::pooling::shape::{COLUMNS, Lines, PoolPlan, Span, store_indices};
-use crate::pooling::windows::{TOGETHER, Windows};
+use std::ops::Range;
+
+use crate::pooling::shape::{COLUMNS, Lines, PoolPlan, store_indices};
+use crate::pooling::windows::{TOGETHER, Vectors, Windows};
 use crate::simd::vector::{Float, Vector};
 use crate::tensor::parts::{Part, PartKernel, Parts};
 use crate::threading::partition::Threads;
@@ -9,6 +11,8 @@ use crate::threading::partition::Threads;
 /// A planned pooling.
 pub(crate) struct ChannelsLast<T> {
     pool: PoolPlan<T>,
+    /// Columns whose windows are inside x.
+    inner: Range<usize>,
     parts: Parts,
 }
 
@@ -19,15 +23,16 @@ impl<T: Float> ChannelsLast<T> {
         let rows = shape.rows().div_ceil(Parts::wanted(threads, work).div_ceil(shape.batch));
         let whole = [shape.channels, shape.rows()];
         let parts = Parts::new(pool.isa, (threads, work), shape.batch, whole, [shape.channels, rows]);
-        Self { pool, parts }
+        Self { inner: shape.inner(), pool, parts }
     }
 }
 
-/// An element of y: its first channel, and the first index and the stride of indices.
+/// A row of y: its first element's first channel and first index, the strides of its columns, and the stride of the indices of channels.
 #[derive(Clone, Copy)]
-struct Element<T> {
+struct Row<T> {
     to: *mut T,
-    index: Option<(*mut i32, usize)>,
+    column: usize,
+    index: Option<(*mut i32, usize, usize)>,
 }
 
 impl<T: Float> PartKernel<T, 0> for ChannelsLast<T> {
@@ -53,66 +58,101 @@ impl<T: Float> PartKernel<T, 0> for ChannelsLast<T> {
             for row in part.rows.clone() {
                 let lines = shape.lines(row);
                 let [depth, row] = shape.place(row);
-                for column in 0..shape.output[COLUMNS] {
-                    let position = [image, 0, depth, row, column];
-                    let element = Element {
-                        to: y.at(tensors, position).cast::<T>(),
-                        index: index.map(|index| (index.at(tensors, position), index.strides[1])),
-                    };
-                    self.element::<V>(&windows, (&lines, &shape.span(COLUMNS, column)), element);
-                }
+                let position = [image, 0, depth, row, 0];
+                let to = Row {
+                    to: y.at(tensors, position).cast::<T>(),
+                    column: y.image.strides[3],
+                    index: index
+                        .map(|index| (index.at(tensors, position), index.strides[4], index.strides[1])),
+                };
+                self.row::<V>(&windows, &lines, &to);
             }
         }
     }
 }
 
 impl<T: Float> ChannelsLast<T> {
-    /// Computes all channels of an element.
+    /// Computes a row: most channels several vectors at a time, the last ones in several windows at a time.
     ///
     /// # Safety
-    /// The processor has the vector's instructions; the windows and the element are those of the kernel's tensors.
+    /// The processor has the vector's instructions; the windows and the row are those of the kernel's tensors.
     #[inline(always)]
-    unsafe fn element<V: Vector<Scalar = T>>(
+    unsafe fn row<V: Vector<Scalar = T>>(&self, windows: &Windows<T>, lines: &Lines, row: &Row<T>) {
+        let shape = &self.pool.shape;
+        let blocks = shape.channels - shape.channels % (TOGETHER * V::LANES);
+        let of_channels = Vectors::of_channels(V::LANES, None);
+        for column in 0..if blocks > 0 { shape.output[COLUMNS] } else { 0 } {
+            let window = (lines, &shape.span(COLUMNS, column));
+            for channel in (0..blocks).step_by(TOGETHER * V::LANES) {
+                // SAFETY: the channels and the column exist.
+                unsafe {
+                    let [values, indices] =
+                        windows.value::<V, TOGETHER>(shape, channel, window, &of_channels);
+                    for n in 0..TOGETHER {
+                        row.put(values[n], indices[n], [column, channel + n * V::LANES, V::LANES]);
+                    }
+                }
+            }
+        }
+        for channel in (blocks..shape.channels).step_by(V::LANES) {
+            let count = (shape.channels - channel).min(V::LANES);
+            // SAFETY: the channels exist.
+            unsafe { self.columns::<V>(windows, lines, row, [channel, count]) };
+        }
+    }
+
+    /// Computes all columns of a row in `count` channels.
+    ///
+    /// # Safety
+    /// As [`ChannelsLast::row`]; the channels exist, and no vector has fewer lanes.
+    #[inline(always)]
+    unsafe fn columns<V: Vector<Scalar = T>>(
         &self,
         windows: &Windows<T>,
-        window: (&Lines, &Span),
-        element: Element<T>,
+        lines: &Lines,
+        row: &Row<T>,
+        [channel, count]: [usize; 2],
     ) {
         let shape = &self.pool.shape;
-        let mut channel = 0;
-        // SAFETY: the channels exist, as this function requires.
-        unsafe {
-            while channel + TOGETHER * V::LANES <= shape.channels {
-                let [values, indices] = windows.value::<V, TOGETHER>(shape, channel, window, None);
-                for (n, (value, indices)) in values.into_iter().zip(indices).enumerate() {
-                    element.put(value, indices, channel + n * V::LANES, V::LANES);
+        // SAFETY: this function requires the instructions.
+        let lanes = Some(unsafe { V::lanes(0, count) });
+        let alone = Vectors::<_, 1>::of_channels(V::LANES, lanes);
+        let several = Vectors::of_windows(shape.stride[COLUMNS], windows.strides[COLUMNS], lanes);
+        let mut column = 0;
+        while column < shape.output[COLUMNS] {
+            let window = (lines, &shape.span(COLUMNS, column));
+            let is_inner = self.inner.contains(&column) && column + TOGETHER <= self.inner.end;
+            // SAFETY: the channels exist, and so do the columns: the windows of inner ones have no padding at their sides.
+            unsafe {
+                if is_inner {
+                    let [values, indices] = windows.value::<V, TOGETHER>(shape, channel, window, &several);
+                    for n in 0..TOGETHER {
+                        row.put(values[n], indices[n], [column + n, channel, count]);
+                    }
+                } else {
+                    let [[value], [indices]] = windows.value::<V, 1>(shape, channel, window, &alone);
+                    row.put(value, indices, [column, channel, count]);
                 }
-                channel += TOGETHER * V::LANES;
             }
-            while channel < shape.channels {
-                let count = (shape.channels - channel).min(V::LANES);
-                let lanes = Some(V::lanes(0, count));
-                let [[value], [indices]] = windows.value::<V, 1>(shape, channel, window, lanes);
-                element.put(value, indices, channel, count);
-                channel += V::LANES;
-            }
+            column += if is_inner { TOGETHER } else { 1 };
         }
     }
 }
 
-impl<T: Float> Element<T> {
-    /// Writes `count` channels.
+impl<T: Float> Row<T> {
+    /// Writes `count` channels of a column.
     ///
     /// # Safety
-    /// The processor has the vector's instructions; the element has the channels.
+    /// The processor has the vector's instructions; the row has the column and the channels.
     #[inline(always)]
-    unsafe fn put<V: Vector<Scalar = T>>(&self, value: V, indices: V, channel: usize, count: usize) {
-        // SAFETY: the channels exist, as this function requires.
+    unsafe fn put<V: Vector<Scalar = T>>(&self, value: V, indices: V, [column, channel, count]: [usize; 3]) {
+        // SAFETY: the column and the channels exist, as this function requires.
         unsafe {
-            if let Some((index, stride)) = self.index {
-                store_indices(indices, count, index.add(channel * stride), stride);
+            if let Some((index, of_column, of_channel)) = self.index {
+                let to = index.add(column * of_column + channel * of_channel);
+                store_indices(indices, count, to, of_channel);
             }
-            value.store_lanes(self.to.add(channel), V::lanes(0, count));
+            value.store_lanes(self.to.add(column * self.column + channel), V::lanes(0, count));
         }
     }
 }

@@ -5,10 +5,11 @@
     reason = "indices come from shapes that are checked when a node is planned; checks in the loops would hide nothing but cost time"
 )]
 
-pub(crate) mod backward;
 pub(crate) mod channels_first;
 pub(crate) mod channels_last;
 pub(crate) mod line;
+pub(crate) mod maximum_gradient;
+pub(crate) mod mean_gradient;
 pub(crate) mod shape;
 #[cfg(test)]
 mod tests;
@@ -17,9 +18,10 @@ pub(crate) mod windows;
 
 use crate::dtype::element::Compute;
 use crate::kernel::{Kernel, Refusal};
-use crate::pooling::backward::Backward;
 use crate::pooling::channels_first::ChannelsFirst;
 use crate::pooling::channels_last::ChannelsLast;
+use crate::pooling::maximum_gradient::MaximumGradient;
+use crate::pooling::mean_gradient::MeanGradient;
 use crate::pooling::shape::{Index, PoolPlan, Shape, Volume};
 use crate::pooling::transposed::Transposed;
 use crate::problem::resample::Resample;
@@ -67,7 +69,10 @@ fn plan_in<T: Float>(
     let index = problem.index.map(|index| Index::of(&index, problem.spatial));
     let pool = PoolPlan { shape, isa, x, y, index };
     Ok(if problem.backward {
-        InParts::boxed(Backward::plan(pool, threads))
+        match pool.index {
+            Some(index) => InParts::boxed(MaximumGradient::plan(pool, index, threads)),
+            None => InParts::boxed(MeanGradient::plan(pool, threads)),
+        }
     } else if pool.is_last() {
         InParts::boxed(ChannelsLast::plan(pool, threads))
     } else if Transposed::applies(&pool) {

@@ -5,7 +5,7 @@ use hipdnn_plugin_sdk::graph::DataType;
 use crate::gemm::pack::{Accumulators, Pack, PackSource, Store, pack_of, store_of};
 use crate::kernel::Refusal;
 use crate::pooling::shape::{COLUMNS, PoolPlan, ROWS, store_indices};
-use crate::pooling::windows::Windows;
+use crate::pooling::windows::{Vectors, Windows};
 use crate::simd::isa::Isa;
 use crate::simd::vector::{Float, MAX_LANES, Vector};
 use crate::tensor::parts::{Part, PartKernel, Parts};
@@ -149,13 +149,14 @@ impl<T: Float> Transposed<T> {
     ) {
         let PoolPlan { shape, index, .. } = &self.pool;
         let columns = shape.output[COLUMNS];
+        let whole = Vectors::of_channels(V::LANES, None);
         for row in 0..shape.rows() {
             let lines = shape.lines(row);
             for column in 0..columns {
                 let window = (&lines, &shape.span(COLUMNS, column));
                 // SAFETY: the element, its window and its indices exist.
                 unsafe {
-                    let [[value], [indices]] = windows.value::<V, 1>(shape, 0, window, None);
+                    let [[value], [indices]] = windows.value::<V, 1>(shape, 0, window, &whole);
                     value.store(to.add((row * columns + column) * V::LANES));
                     if let Some(index) = index {
                         let [depth, row] = shape.place(row);

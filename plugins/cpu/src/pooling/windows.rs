@@ -1,12 +1,39 @@
-//! Windows of several channels that are side by side: a lane for each channel.
+//! Windows of several channels that are side by side: a lane for each channel. Several vectors are computed together, of neighbouring
+//! channels or of the same channels in neighbouring windows.
 
 use crate::dtype::element::ComputeType;
 use crate::pooling::shape::{Lines, Shape, Span, Zero};
 use crate::simd::row::read;
 use crate::simd::vector::{Float, Lanewise, Vector};
 
-/// Vectors of channels that are computed together, so that their maxima or sums overlap.
+/// Vectors that are computed together, so that their maxima or sums overlap.
 pub(crate) const TOGETHER: usize = 4;
+
+/// The vectors that are computed together.
+#[derive(Clone, Copy)]
+pub(crate) struct Vectors<L, const N: usize> {
+    /// Their distances from the first one, in elements of the image.
+    pub(crate) offsets: [usize; N],
+    /// The columns of x by which their windows are behind that of the first one.
+    pub(crate) columns: [usize; N],
+    /// Their lanes, if not all.
+    pub(crate) lanes: Option<L>,
+}
+
+impl<L, const N: usize> Vectors<L, N> {
+    /// Vectors of channels of one window.
+    #[inline(always)]
+    pub(crate) fn of_channels(length: usize, lanes: Option<L>) -> Self {
+        Self { offsets: std::array::from_fn(|n| n * length), columns: [0; N], lanes }
+    }
+
+    /// Windows with this stride in columns of an image whose columns have the other stride.
+    #[inline(always)]
+    pub(crate) fn of_windows(stride: usize, column: usize, lanes: Option<L>) -> Self {
+        let columns = std::array::from_fn(|n| n * stride);
+        Self { offsets: columns.map(|at| at * column), columns, lanes }
+    }
+}
 
 /// An image whose channels are side by side.
 #[derive(Clone, Copy)]
@@ -51,26 +78,26 @@ impl<T: Float> Windows<T> {
         self.from.wrapping_add(depth * depths + row * rows + column * columns)
     }
 
-    /// The maxima of a window in `N` vectors of channels, and their indices, or the means; `lanes` if there are fewer channels than a vector
-    /// has lanes.
+    /// The maxima of windows in `N` vectors, and their indices, or the means. The first vector is that of the channels from `first` on in the
+    /// window with these lines and columns; the windows of the others have as many inside, and meet zeros at the same time.
     ///
     /// # Safety
-    /// The processor has the vector's instructions; the channels from `first` on exist.
+    /// The processor has the vector's instructions; the channels and windows exist.
     #[inline(always)]
     pub(crate) unsafe fn value<V: Vector<Scalar = T>, const N: usize>(
         &self,
         shape: &Shape,
         first: usize,
         (lines, columns): (&Lines, &Span),
-        lanes: Option<V::Lanes>,
+        vectors: &Vectors<V::Lanes, N>,
     ) -> [[V; N]; 2] {
         let channels = Self { from: self.from.wrapping_add(first), ..*self };
         // SAFETY: this function requires the channels, and the instructions.
         unsafe {
             if shape.is_maximum() {
-                channels.largest(shape, lines, columns, lanes)
+                channels.largest(shape, lines, columns, vectors)
             } else {
-                [channels.mean(shape, lines, columns, lanes), [V::zero(); N]]
+                [channels.mean(shape, lines, columns, vectors), [V::zero(); N]]
             }
         }
     }
@@ -85,7 +112,7 @@ impl<T: Float> Windows<T> {
         shape: &Shape,
         lines: &Lines,
         columns: &Span,
-        lanes: Option<V::Lanes>,
+        vectors: &Vectors<V::Lanes, N>,
     ) -> [[V; N]; 2] {
         let zero = shape.zero(lines, columns);
         // SAFETY: the processor has the vector's instructions.
@@ -104,7 +131,7 @@ impl<T: Float> Windows<T> {
         unsafe {
             for depth in lines.depth.first..lines.depth.first + lines.depth.len {
                 for row in lines.rows.first..=last_row {
-                    self.row(shape, [depth, row], columns, lanes, &mut so_far);
+                    self.row(shape, [depth, row], columns, vectors, &mut so_far);
                     let is_first = depth == lines.depth.first;
                     if (zero == Zero::AfterRow && is_first && row == lines.rows.first)
                         || (zero == Zero::AfterRows && is_first && row == last_row)
@@ -130,24 +157,26 @@ impl<T: Float> Windows<T> {
         shape: &Shape,
         [depth, row]: [usize; 2],
         columns: &Span,
-        lanes: Option<V::Lanes>,
+        vectors: &Vectors<V::Lanes, N>,
         so_far: &mut Best<V, N>,
     ) {
         for column in columns.first..columns.first + columns.len {
             let from = self.at([depth, row, column]);
             // SAFETY: the element is inside x, and has the channels.
             unsafe {
-                let own = V::splat(T::from_f64(shape.index(depth, row, column) as f64));
                 for (n, (best, index)) in so_far.best.iter_mut().zip(&mut so_far.indices).enumerate() {
-                    let value = read::<V>(from.wrapping_add(n * V::LANES), lanes);
-                    if !so_far.begun {
-                        // The first one counts even if it is minus infinity.
-                        (*best, *index) = (value, own);
-                    } else if self.indexed {
-                        (*best, *index) = larger((value, own), (*best, *index));
-                    } else {
+                    let value = read::<V>(from.wrapping_add(vectors.offsets[n]), vectors.lanes);
+                    if so_far.begun && !self.indexed {
                         *best = best.lanewise(Lanewise::Max, value);
+                        continue;
                     }
+                    let own = shape.index(depth, row, column + vectors.columns[n]);
+                    let own = V::splat(T::from_f64(own as f64));
+                    // The first one counts even if it is minus infinity.
+                    (*best, *index) = match so_far.begun {
+                        true => larger((value, own), (*best, *index)),
+                        false => (value, own),
+                    };
                 }
             }
             so_far.begun = true;
@@ -164,7 +193,7 @@ impl<T: Float> Windows<T> {
         shape: &Shape,
         lines: &Lines,
         columns: &Span,
-        lanes: Option<V::Lanes>,
+        vectors: &Vectors<V::Lanes, N>,
     ) -> [V; N] {
         // SAFETY: the positions of spans are inside x.
         unsafe {
@@ -174,7 +203,7 @@ impl<T: Float> Windows<T> {
                     for column in columns.first..columns.first + columns.len {
                         let from = self.at([depth, row, column]);
                         for (n, sum) in sums.iter_mut().enumerate() {
-                            let value = read::<V>(from.wrapping_add(n * V::LANES), lanes);
+                            let value = read::<V>(from.wrapping_add(vectors.offsets[n]), vectors.lanes);
                             *sum = sum.lanewise(Lanewise::Add, value);
                         }
                     }

@@ -1,0 +1,353 @@
+//! The gradient of means: each element of dx is a sum of the elements of dy whose windows have it, over their divisors.
+//!
+//! So each element is written once. Channels first, rows of dy are combined into one, and then the columns of that.
+
+use std::ops::Range;
+
+use crate::pooling::shape::{COLUMNS, DEPTH, PoolPlan, ROWS};
+use crate::pooling::windows::{TOGETHER, Vectors};
+use crate::problem::resample::Pooling;
+use crate::simd::row::read;
+use crate::simd::vector::{Float, Lanewise, MAX_LANES, Vector};
+use crate::tensor::parts::{Part, PartKernel, Parts};
+use crate::threading::partition::Threads;
+
+/// Contiguous channels are divided at multiples of this: a few cache lines.
+const CHANNELS: usize = 64;
+
+/// The widest window whose columns are summed as vectors.
+const WIDEST: usize = 64;
+
+/// A planned gradient.
+pub(crate) struct MeanGradient<T> {
+    pool: PoolPlan<T>,
+    /// Whether channels are contiguous.
+    last: bool,
+    /// One over the positions that the window of a column of dy counts.
+    factors: Vec<T>,
+    parts: Parts,
+}
+
+impl<T: Float> MeanGradient<T> {
+    /// Plans it.
+    pub(crate) fn plan(pool: PoolPlan<T>, threads: Threads) -> Self {
+        let (shape, work, last) = (pool.shape, pool.work(), pool.is_last());
+        let wanted = Parts::wanted(threads, work);
+        let channels = if last {
+            let chunks = wanted.div_ceil(shape.batch).min(shape.channels.div_ceil(CHANNELS));
+            shape.channels.div_ceil(chunks).next_multiple_of(CHANNELS).min(shape.channels)
+        } else {
+            (shape.batch * shape.channels / wanted).clamp(1, shape.channels)
+        };
+        let parts = Parts::new(pool.isa, (threads, work), shape.batch, [shape.channels, 1], [channels, 1]);
+        let mut gradient = Self { pool, last, factors: Vec::new(), parts };
+        gradient.factors = (0..shape.output[COLUMNS]).map(|at| gradient.factor(COLUMNS, at)).collect();
+        // So that vectors of them may be read.
+        gradient.factors.resize(shape.output[COLUMNS] + MAX_LANES, T::ZERO);
+        gradient
+    }
+
+    /// One over the positions along an axis that a window counts.
+    fn factor(&self, axis: usize, at: usize) -> T {
+        let shape = &self.pool.shape;
+        let count = match shape.pooling {
+            Pooling::MeanInside => shape.span(axis, at).len.max(1),
+            _ => shape.window[axis],
+        };
+        T::ONE / T::from_f64(count as f64)
+    }
+
+    /// The positions along an axis of dy whose windows have this one of dx.
+    #[inline(always)]
+    fn meeting(&self, axis: usize, at: usize) -> Range<usize> {
+        let shape = &self.pool.shape;
+        let padded = at + shape.padding[axis];
+        let first = (padded + 1).saturating_sub(shape.window[axis]).div_ceil(shape.stride[axis]);
+        let end = (padded / shape.stride[axis] + 1).min(shape.output[axis]);
+        first.min(end)..end
+    }
+
+    /// Whether planes of dy are read in place.
+    fn is_direct(&self) -> bool {
+        self.pool.y.image.has_rows()
+    }
+
+    /// Whether columns are summed as vectors.
+    fn is_merged(&self) -> bool {
+        let shape = &self.pool.shape;
+        shape.stride[COLUMNS] == 1 && shape.window[COLUMNS] <= WIDEST
+    }
+
+    /// Where column 0 of dy is in the combined row, and where the first window of that is which belongs to column 0 of dx.
+    fn places(&self) -> [usize; 2] {
+        let [window, padding] = [&self.pool.shape.window, &self.pool.shape.padding].map(|of| of[COLUMNS]);
+        let first = (window - 1).saturating_sub(padding);
+        if self.is_merged() { [first, first + padding + 1 - window] } else { [0, 0] }
+    }
+}
+
+impl<T: Float> PartKernel<T, 3> for MeanGradient<T> {
+    const NAME: &'static str = "pooling gradient";
+    const FORM: &'static str = "means";
+
+    fn parts(&self) -> &Parts {
+        &self.parts
+    }
+
+    /// A plane of dy, the combined row, and a row of dx.
+    fn areas(&self) -> [usize; 3] {
+        let shape = &self.pool.shape;
+        if self.last {
+            return [0; 3];
+        }
+        let plane: usize = shape.output.iter().product();
+        let [first, begin] = self.places();
+        let window = if self.is_merged() { shape.window[COLUMNS] } else { 0 };
+        let row = (first + shape.output[COLUMNS]).max(begin + shape.input[COLUMNS] + window);
+        let copied = |is_direct: bool, size: usize| if is_direct { 0 } else { size };
+        [
+            copied(self.is_direct(), plane),
+            row + 2 * MAX_LANES,
+            copied(self.pool.x.image.has_rows(), shape.input[COLUMNS]),
+        ]
+    }
+
+    #[inline(always)]
+    unsafe fn run_part<V: Vector<Scalar = T>>(&self, part: &Part<'_, T, 3>) {
+        let [depth, height, _] = self.pool.shape.input;
+        // SAFETY: this function requires the tensors and the areas; the channels are those of the part, and the rows exist.
+        unsafe {
+            if self.last {
+                for row in 0..depth * height {
+                    self.pixels::<V>(part, [row / height, row % height]);
+                }
+                return;
+            }
+            let [_, combined, _] = part.areas;
+            let [_, room, _] = self.areas();
+            combined.write_bytes(0, room);
+            for channel in part.channels.clone() {
+                self.plane::<V>(part, channel);
+            }
+        }
+    }
+}
+
+impl<T: Float> MeanGradient<T> {
+    /// A plane of dx.
+    ///
+    /// # Safety
+    /// As [`PartKernel::run_part`]; the channel exists, and outside of the columns of dy the combined row is zero.
+    #[inline(always)]
+    unsafe fn plane<V: Vector<Scalar = T>>(&self, part: &Part<'_, T, 3>, channel: usize) {
+        let PoolPlan { shape, x, y, .. } = &self.pool;
+        let Part { tensors, areas: [copy, combined, copied_row], image, .. } = *part;
+        let [depths, rows, columns] = shape.output;
+        let direct = self.is_direct();
+        let mut plane = (copy.cast_const(), [rows * columns, columns]);
+        // SAFETY: dy has the planes, and the area room for one that is copied.
+        unsafe {
+            let from = y.at(tensors, [image, channel, 0, 0, 0]);
+            if direct {
+                plane = (from.cast_const().cast(), [y.depth, y.image.strides[2]]);
+            }
+            for depth in 0..if direct { 0 } else { depths } {
+                let from = from.add(depth * y.depth * y.image.run.size);
+                y.image.rows(from, 0..rows, columns, copy.add(depth * rows * columns));
+            }
+        }
+        let has_rows = x.image.has_rows();
+        for row in 0..shape.input[DEPTH] * shape.input[ROWS] {
+            let at = [row / shape.input[ROWS], row % shape.input[ROWS]];
+            // SAFETY: dx has the row, the area room for one that is copied, and the combined row room for the columns of dy.
+            unsafe {
+                let to = x.at(tensors, [image, channel, at[0], at[1], 0]);
+                self.combine::<V>(plane, at, combined.add(self.places()[0]));
+                let values: *mut T = if has_rows { to.cast() } else { copied_row };
+                if self.is_merged() {
+                    self.merge::<V>(combined.add(self.places()[1]), values);
+                } else {
+                    self.spread(combined, values);
+                }
+                if !has_rows {
+                    (x.image.run.store)(values, to, x.image.strides[3], shape.input[COLUMNS]);
+                }
+            }
+        }
+    }
+
+    /// Combines the rows of dy for a row of dx, each over the positions that its windows count.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions; the plane has dy's rows, with these strides of depths and rows, and `to` is writable for
+    /// its columns and a vector behind them.
+    #[inline(always)]
+    unsafe fn combine<V: Vector<Scalar = T>>(
+        &self,
+        (plane, strides): (*const T, [usize; 2]),
+        [depth, row]: [usize; 2],
+        to: *mut T,
+    ) {
+        let [depths, rows] = [self.meeting(DEPTH, depth), self.meeting(ROWS, row)];
+        let columns = self.pool.shape.output[COLUMNS];
+        for column in (0..columns).step_by(V::LANES) {
+            // SAFETY: the rows are of dy and the lanes of its columns; a vector of factors follows the last one.
+            unsafe {
+                let lanes = V::lanes(0, (columns - column).min(V::LANES));
+                let mut sum = V::zero();
+                for depth in depths.clone() {
+                    for row in rows.clone() {
+                        let factor = self.factor(DEPTH, depth) * self.factor(ROWS, row);
+                        let from = plane.wrapping_add(depth * strides[0] + row * strides[1] + column);
+                        sum = V::load_lanes(from, lanes).mul_add(V::splat(factor), sum);
+                    }
+                }
+                // Behind the columns both are zero.
+                let factors = V::load(self.factors.as_ptr().add(column));
+                sum.lanewise(Lanewise::Mul, factors).store(to.add(column));
+            }
+        }
+    }
+
+    /// A row of dx from the combined row, from the first window on, where the stride is 1.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions; the row has the windows and a vector behind them, and `to` is writable for the columns
+    /// of dx.
+    #[inline(always)]
+    unsafe fn merge<V: Vector<Scalar = T>>(&self, row: *const T, to: *mut T) {
+        let [columns, window] = [&self.pool.shape.input, &self.pool.shape.window].map(|of| of[COLUMNS]);
+        for column in (0..columns).step_by(V::LANES) {
+            // SAFETY: the windows begin before the last column of dx, behind which the row has a window and a vector.
+            unsafe {
+                let mut sum = V::load(row.add(column));
+                for at in 1..window {
+                    sum = sum.lanewise(Lanewise::Add, V::load(row.add(column + at)));
+                }
+                sum.store_lanes(to.add(column), V::lanes(0, (columns - column).min(V::LANES)));
+            }
+        }
+    }
+
+    /// A row of dx from the combined row.
+    ///
+    /// # Safety
+    /// The row has the columns of dy, and `to` is writable for those of dx.
+    #[inline(always)]
+    unsafe fn spread(&self, row: *const T, to: *mut T) {
+        let shape = &self.pool.shape;
+        // SAFETY: the positions of spans are columns of dx; as bytes, since the caller's memory may be unaligned.
+        unsafe {
+            to.cast::<u8>().write_bytes(0, shape.input[COLUMNS] * size_of::<T>());
+            for column in 0..shape.output[COLUMNS] {
+                let (span, value) = (shape.span(COLUMNS, column), row.add(column).read());
+                for at in span.first..span.first + span.len {
+                    let to = to.add(at);
+                    to.write_unaligned(to.read_unaligned() + value);
+                }
+            }
+        }
+    }
+
+    /// A row of dx, channels last: most channels several vectors at a time, the last ones in several columns at a time.
+    ///
+    /// # Safety
+    /// As [`PartKernel::run_part`]; the row exists.
+    #[inline(always)]
+    unsafe fn pixels<V: Vector<Scalar = T>>(&self, part: &Part<'_, T, 3>, [depth, row]: [usize; 2]) {
+        let PoolPlan { shape, x, y, .. } = &self.pool;
+        let Part { tensors, image, channels, .. } = part;
+        let lines = [self.meeting(DEPTH, depth), self.meeting(ROWS, row)];
+        let (stride, width, pixel) = (shape.stride[COLUMNS], shape.input[COLUMNS], x.image.strides[3]);
+        let blocks = channels.len() - channels.len() % (TOGETHER * V::LANES);
+        // SAFETY: dy and dx have the part's channels in each column.
+        unsafe {
+            let from = y.at(tensors, [*image, channels.start, 0, 0, 0]).cast_const().cast::<T>();
+            let to = x.at(tensors, [*image, channels.start, depth, row, 0]).cast::<T>();
+            let of_channels = Vectors::of_channels(V::LANES, None);
+            for column in 0..if blocks > 0 { width } else { 0 } {
+                let meeting = self.meeting(COLUMNS, column);
+                for channel in (0..blocks).step_by(TOGETHER * V::LANES) {
+                    let sums: [V; TOGETHER] =
+                        self.sums(from.wrapping_add(channel), &lines, &meeting, &of_channels);
+                    for n in 0..TOGETHER {
+                        sums[n].store(to.add(column * pixel + channel + n * V::LANES));
+                    }
+                }
+            }
+            for channel in (blocks..channels.len()).step_by(V::LANES) {
+                let lanes = V::lanes(0, (channels.len() - channel).min(V::LANES));
+                let from = from.wrapping_add(channel);
+                let several = Vectors::of_windows(1, y.image.strides[3], Some(lanes));
+                let alone = Vectors::<_, 1>::of_channels(V::LANES, Some(lanes));
+                // Windows of columns with this stride are beside each other.
+                for phase in 0..stride.min(width) {
+                    let mut column = phase;
+                    while column < width {
+                        let meeting = self.meeting(COLUMNS, column);
+                        let is_inner = self.is_inner(column);
+                        if is_inner {
+                            let sums: [V; TOGETHER] = self.sums(from, &lines, &meeting, &several);
+                            for n in 0..TOGETHER {
+                                sums[n].store_lanes(to.add((column + n * stride) * pixel + channel), lanes);
+                            }
+                        } else {
+                            let [sum]: [V; 1] = self.sums(from, &lines, &meeting, &alone);
+                            sum.store_lanes(to.add(column * pixel + channel), lanes);
+                        }
+                        column += if is_inner { TOGETHER * stride } else { stride };
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether as many windows have each of [`TOGETHER`] columns from this one on.
+    #[inline(always)]
+    fn is_inner(&self, column: usize) -> bool {
+        let shape = &self.pool.shape;
+        let last = column + (TOGETHER - 1) * shape.stride[COLUMNS];
+        last < shape.input[COLUMNS]
+            && column + shape.padding[COLUMNS] + 1 >= shape.window[COLUMNS]
+            && (last + shape.padding[COLUMNS]) / shape.stride[COLUMNS] < shape.output[COLUMNS]
+    }
+
+    /// The sums of elements of dy over the positions that their windows count, in depths, rows and columns; `from` is the first element of dy.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions; dy has the vectors in these columns.
+    #[inline(always)]
+    unsafe fn sums<V: Vector<Scalar = T>, const N: usize>(
+        &self,
+        from: *const T,
+        [depths, rows]: &[Range<usize>; 2],
+        columns: &Range<usize>,
+        vectors: &Vectors<V::Lanes, N>,
+    ) -> [V; N] {
+        let y = &self.pool.y;
+        let [_, _, of_row, of_column] = y.image.strides;
+        // SAFETY: the elements exist, as this function requires; there is a factor for each column.
+        unsafe {
+            let mut sums = [V::zero(); N];
+            for depth in depths.clone() {
+                for row in rows.clone() {
+                    let line = from.wrapping_add(depth * y.depth + row * of_row);
+                    let mut own = [V::zero(); N];
+                    for column in columns.clone() {
+                        let from = line.wrapping_add(column * of_column);
+                        for n in 0..N {
+                            let factor = self.factors.as_ptr().add(column + vectors.columns[n]).read();
+                            let value = read::<V>(from.wrapping_add(vectors.offsets[n]), vectors.lanes);
+                            own[n] = value.mul_add(V::splat(factor), own[n]);
+                        }
+                    }
+                    let factor = V::splat(self.factor(DEPTH, depth) * self.factor(ROWS, row));
+                    for n in 0..N {
+                        sums[n] = own[n].mul_add(factor, sums[n]);
+                    }
+                }
+            }
+            sums
+        }
+    }
+}
