@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 
 use hipdnn_plugin_planner::in_own_frame;
 
-use crate::conv::as_matmul;
+use crate::conv::as_matmul::{self, AsMatmul};
 use crate::conv::backward_weights::channels::{self, BackwardWeightsByChannel};
 use crate::conv::backward_weights::rows::BackwardWeights;
 use crate::conv::cropped::Crop;
@@ -27,10 +27,11 @@ use crate::gemm::accumulator::Accumulator;
 #[cfg(target_arch = "x86_64")]
 use crate::gemm::pairs::Pairs;
 use crate::kernel::{Choice, Chosen, Kernel, Refusal, boxed};
+use crate::layout::MAX_RANK;
 use crate::matmul;
 use crate::pointwise::Epilogue;
+use crate::problem::Operand;
 use crate::problem::convolution::{Convolution, Direction};
-use crate::problem::matmul::Matmul;
 use crate::settings::Algorithm as A;
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
@@ -234,22 +235,30 @@ fn make_depthwise(p: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
     depthwise::plan(p.convolution, p.compute, p.isa, p.settings.threads, p.epilogue)
 }
 
-/// A filter that covers the whole image.
+/// A filter that covers the whole image, or all but one axis.
 fn supports_matmul(p: &Problem<'_>) -> Result<(), Refusal> {
     as_matmul(p).map(|_| ())
 }
 
-fn as_matmul(p: &Problem<'_>) -> Result<Matmul, Refusal> {
+fn as_matmul(p: &Problem<'_>) -> Result<AsMatmul, Refusal> {
     as_matmul::matmul(p.convolution).ok_or_else(|| "the filter does not cover the image".to_owned())
 }
 
 fn make_matmul(p: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
-    let matmul = as_matmul(p)?;
-    let mut output = matmul.c;
+    let AsMatmul { matmul, axes } = as_matmul(p)?;
+    let Some(epilogue) = p.epilogue else {
+        return matmul::plan(&matmul, p.compute, p.isa, p.settings, None);
+    };
     // The epilogue's result may have another type than the sums.
-    output.data_type = p.epilogue.map_or(output.data_type, |epilogue| epilogue.output.data_type);
-    let epilogue = p.epilogue.map(|epilogue| Epilogue { output: &output, ..epilogue });
-    matmul::plan(&matmul, p.compute, p.isa, p.settings, epilogue)
+    let output = Operand { data_type: epilogue.output.data_type, ..matmul.c };
+    let mut chain = epilogue.chain.clone();
+    for input in &mut chain.inputs {
+        let [row, column] = axes.map(|axis| input.strides[axis]);
+        input.strides = [0; MAX_RANK];
+        (input.strides[0], input.strides[1]) = (row, column);
+    }
+    let epilogue = Epilogue { chain: &chain, output: &output, ..epilogue };
+    matmul::plan(&matmul, p.compute, p.isa, p.settings, Some(epilogue))
 }
 
 /// Operands of dtypes that no other entry reads or writes.
