@@ -89,10 +89,7 @@ pub(crate) fn packed(uid: i64, data_type: DataType, dims: &[i64]) -> Tensor {
 /// A function in single precision, computed on vectors.
 pub(crate) trait Function: Copy {
     /// The function of each lane.
-    ///
-    /// # Safety
-    /// The processor has the vector's instructions.
-    unsafe fn of<V: Vector<Scalar = f32>>(self, x: V) -> V;
+    fn of<V: Vector<Scalar = f32>>(self, x: V) -> V;
 }
 
 /// A function of each element of a slice.

@@ -200,8 +200,7 @@ impl<T: Float> Task<'_, T> {
                     }
                     run += 1;
                 }
-                // SAFETY: the processor has the vector's instructions, as this function requires.
-                let sums = unsafe { of_lanes(sums) };
+                let sums = of_lanes(sums);
                 for (total, sum) in totals.iter_mut().zip(sums) {
                     *total += sum.to_f64();
                 }

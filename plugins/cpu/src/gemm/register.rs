@@ -52,10 +52,22 @@ unsafe impl<V: Vector> Register for V {
         fn splat(word: V::Scalar) -> Self { V::splat(word) }
         fn load(from: *const V::Scalar) -> Self { V::load(from) }
         fn store(self: Self, to: *mut V::Scalar) { Vector::store(self, to) }
-        fn add_product(self: Self, a: Self, b: Self) -> Self { a.mul_add(b, self) }
-        fn plus(self: Self, other: Self) -> Self { self.lanewise(Lanewise::Add, other) }
-        fn relu(self: Self) -> Self { self.lanewise(Lanewise::Relu, self) }
         fn run<W: IsaTask>(task: W) -> W::Output { V::dispatch(task) }
+    }
+
+    #[inline(always)]
+    unsafe fn add_product(self, a: Self, b: Self) -> Self {
+        a.mul_add(b, self)
+    }
+
+    #[inline(always)]
+    unsafe fn plus(self, other: Self) -> Self {
+        self.lanewise(Lanewise::Add, other)
+    }
+
+    #[inline(always)]
+    unsafe fn relu(self) -> Self {
+        self.lanewise(Lanewise::Relu, self)
     }
 }
 

@@ -92,18 +92,15 @@ mod tests {
 
     impl Function for Tested {
         #[inline(always)]
-        unsafe fn of<V: Vector<Scalar = f32>>(self, x: V) -> V {
-            // SAFETY: the processor has the vector's instructions, as this function requires.
-            unsafe {
-                match self {
-                    Self::Exponential => exponential(x),
-                    Self::ExponentialLess1 => exponential_less_1(x),
-                    Self::LogarithmOf1More => logarithm_of_1_more(x),
-                    Self::Logarithm => logarithm(x),
-                    Self::HyperbolicTangent => hyperbolic_tangent(x),
-                    Self::ErrorFunction => error_function(x),
-                    Self::NormalFunction => normal_function(x),
-                }
+        fn of<V: Vector<Scalar = f32>>(self, x: V) -> V {
+            match self {
+                Self::Exponential => exponential(x),
+                Self::ExponentialLess1 => exponential_less_1(x),
+                Self::LogarithmOf1More => logarithm_of_1_more(x),
+                Self::Logarithm => logarithm(x),
+                Self::HyperbolicTangent => hyperbolic_tangent(x),
+                Self::ErrorFunction => error_function(x),
+                Self::NormalFunction => normal_function(x),
             }
         }
     }

@@ -122,28 +122,22 @@ const COEFFICIENTS: [[f32; 16]; 6] = [
 ];
 
 /// x · Φ(x).
-///
-/// # Safety
-/// The processor has the vector's instructions.
 #[inline(always)]
-pub(crate) unsafe fn gelu<V: Vector<Scalar = f32>>(x: V) -> V {
-    // SAFETY: the processor has the vector's instructions, as this function requires.
-    unsafe {
-        let half = V::splat(0.5);
-        let size = x.lanewise(Lanewise::Abs, x);
-        let near = size.lanewise(Lanewise::NotAbove, V::splat(15.0 * STEP));
-        let part = near.mul_add(V::splat(1.0 / STEP), V::splat(WHOLE));
-        let rounded = part.lanewise(Lanewise::Sub, V::splat(WHOLE));
-        let rest = rounded.mul_add(V::splat(-STEP), near);
-        let [first, others @ ..] = &COEFFICIENTS;
-        let mut sum = part.look_up(first);
-        for coefficients in others {
-            sum = sum.mul_add(rest, part.look_up(coefficients));
-        }
-        // Half of each is exact, and of minus infinity there is no sum.
-        let relu = x.mul_add(half, size.lanewise(Lanewise::Mul, half));
-        relu.lanewise(Lanewise::Sub, sum)
+pub(crate) fn gelu<V: Vector<Scalar = f32>>(x: V) -> V {
+    let half = x.broadcast(0.5);
+    let size = x.lanewise(Lanewise::Abs, x);
+    let near = size.lanewise(Lanewise::NotAbove, x.broadcast(15.0 * STEP));
+    let part = near.mul_add(x.broadcast(1.0 / STEP), x.broadcast(WHOLE));
+    let rounded = part.lanewise(Lanewise::Sub, x.broadcast(WHOLE));
+    let rest = rounded.mul_add(x.broadcast(-STEP), near);
+    let [first, others @ ..] = &COEFFICIENTS;
+    let mut sum = part.look_up(first);
+    for coefficients in others {
+        sum = sum.mul_add(rest, part.look_up(coefficients));
     }
+    // Half of each is exact, and of minus infinity there is no sum.
+    let relu = x.mul_add(half, size.lanewise(Lanewise::Mul, half));
+    relu.lanewise(Lanewise::Sub, sum)
 }
 
 #[cfg(test)]
@@ -157,9 +151,8 @@ mod tests {
 
     impl Function for Gelu {
         #[inline(always)]
-        unsafe fn of<V: Vector<Scalar = f32>>(self, x: V) -> V {
-            // SAFETY: the processor has the vector's instructions, as this function requires.
-            unsafe { gelu(x) }
+        fn of<V: Vector<Scalar = f32>>(self, x: V) -> V {
+            gelu(x)
         }
     }
 

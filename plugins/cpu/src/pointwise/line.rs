@@ -212,17 +212,11 @@ impl<T: Functions> VectorTask<T> for LineTask<'_, T> {
 }
 
 /// Combines accumulators.
-///
-/// # Safety
-/// The processor has the vector's instructions.
 #[inline(always)]
-unsafe fn combined<V: Vector, J: Combine>(vectors: &[V; SUMS], rest: V::Scalar) -> V::Scalar {
-    // SAFETY: the processor has the vector's instructions, as this function requires.
-    unsafe {
-        let [a, b, c, d] = *vectors;
-        let all = J::merge_vector(J::merge_vector(a, b), J::merge_vector(c, d));
-        J::merge(fold_lanes::<V, J>(all), rest)
-    }
+fn combined<V: Vector, J: Combine>(vectors: &[V; SUMS], rest: V::Scalar) -> V::Scalar {
+    let [a, b, c, d] = *vectors;
+    let all = J::merge_vector(J::merge_vector(a, b), J::merge_vector(c, d));
+    J::merge(fold_lanes::<V, J>(all), rest)
 }
 
 /// Takes values through the line vector by vector, the last ones in some lanes of one.

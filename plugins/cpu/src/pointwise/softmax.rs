@@ -25,34 +25,28 @@ const SHORT: usize = 1024;
 
 /// e to a value that is at most 0, with two operations less than the exponential: within 3 units in the last place, or 8 for results that
 /// are negligible beside 1. That of 0 is exactly 1.
-///
-/// # Safety
-/// The processor has the vector's instructions.
 #[inline(always)]
-pub(crate) unsafe fn weight<V: Vector<Scalar = f32>>(x: V) -> V {
+pub(crate) fn weight<V: Vector<Scalar = f32>>(x: V) -> V {
     /// Below this, the result is 0.
     const LOWEST: f32 = -104.0;
     const COEFFICIENTS: [f32; 5] = [0.041_898_02, 0.166_676_37, 0.499_991_48, 0.999_999_7, 1.0];
 
-    // SAFETY: the processor has the vector's instructions, as this function requires.
-    unsafe {
-        let below = V::splat(LOWEST).lanewise(Lanewise::Sub, x);
-        let x = x.lanewise(Lanewise::NotBelow, V::splat(LOWEST));
-        let shifted = x.mul_add(V::splat(std::f32::consts::LOG2_E), V::splat(WHOLE));
-        let whole = shifted.lanewise(Lanewise::Sub, V::splat(WHOLE));
-        let rest = if V::ISA == Isa::Portable {
-            // Without fused multiply-add the rounded product is too inexact.
-            whole.mul_add(V::splat(-LN_2[1]), whole.mul_add(V::splat(-LN_2[0]), x))
-        } else {
-            whole.mul_add(V::splat(-std::f32::consts::LN_2), x)
-        };
-        let mut power = V::splat(0.008_290_297);
-        for coefficient in COEFFICIENTS {
-            power = power.mul_add(rest, V::splat(coefficient));
-        }
-        // A result that underflows takes some processors a thousand times as long as 0, also in the lanes behind a row and for masked values.
-        below.where_above_0(V::zero(), power).lanewise(Lanewise::Scale, whole)
+    let below = x.broadcast(LOWEST).lanewise(Lanewise::Sub, x);
+    let x = x.lanewise(Lanewise::NotBelow, x.broadcast(LOWEST));
+    let shifted = x.mul_add(x.broadcast(std::f32::consts::LOG2_E), x.broadcast(WHOLE));
+    let whole = shifted.lanewise(Lanewise::Sub, x.broadcast(WHOLE));
+    let rest = if V::ISA == Isa::Portable {
+        // Without fused multiply-add the rounded product is too inexact.
+        whole.mul_add(x.broadcast(-LN_2[1]), whole.mul_add(x.broadcast(-LN_2[0]), x))
+    } else {
+        whole.mul_add(x.broadcast(-std::f32::consts::LN_2), x)
+    };
+    let mut power = x.broadcast(0.008_290_297);
+    for coefficient in COEFFICIENTS {
+        power = power.mul_add(rest, x.broadcast(coefficient));
     }
+    // A result that underflows takes some processors a thousand times as long as 0, also in the lanes behind a row and for masked values.
+    below.where_above_0(x.broadcast(0.0), power).lanewise(Lanewise::Scale, whole)
 }
 
 /// y = e^(x - max x) / Σ e^(x - max x) of each row. NaN in x, and infinity, make all of y NaN. `y` may be `x`.
@@ -211,9 +205,8 @@ mod tests {
 
     impl Function for Weight {
         #[inline(always)]
-        unsafe fn of<V: Vector<Scalar = f32>>(self, x: V) -> V {
-            // SAFETY: the processor has the vector's instructions, as this function requires.
-            unsafe { weight(x) }
+        fn of<V: Vector<Scalar = f32>>(self, x: V) -> V {
+            weight(x)
         }
     }
 

@@ -7,17 +7,13 @@ use crate::pointwise::softmax_columns::SoftmaxColumns;
 use crate::simd::vector::{Lanewise, MAX_LANES, Vector, VectorTask};
 
 /// Exchanges rows and columns of a square of vectors. Each pass interleaves its first half with the second.
-///
-/// # Safety
-/// The processor has the vector's instructions.
 #[inline(always)]
-unsafe fn transpose<V: Vector>(square: &mut [V; MAX_LANES]) {
+fn transpose<V: Vector>(square: &mut [V; MAX_LANES]) {
     let mut lanes = V::LANES;
     while lanes > 1 {
         let from = *square;
         for i in 0..V::LANES / 2 {
-            // SAFETY: this function requires the instructions.
-            let (low, high) = unsafe { from[i].zip(from[i + V::LANES / 2]) };
+            let (low, high) = from[i].zip(from[i + V::LANES / 2]);
             (square[2 * i], square[2 * i + 1]) = (low, high);
         }
         lanes /= 2;

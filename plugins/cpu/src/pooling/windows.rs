@@ -56,16 +56,10 @@ struct Best<V, const N: usize> {
 
 impl<V: Vector, const N: usize> Best<V, N> {
     /// Compares with a zero of the padding.
-    ///
-    /// # Safety
-    /// The processor has the vector's instructions.
     #[inline(always)]
-    unsafe fn add_zero(&mut self) {
-        // SAFETY: this function requires the instructions.
-        unsafe {
-            for (best, index) in self.best.iter_mut().zip(&mut self.indices) {
-                (*best, *index) = with_zero(*best, *index);
-            }
+    fn add_zero(&mut self) {
+        for (best, index) in self.best.iter_mut().zip(&mut self.indices) {
+            (*best, *index) = with_zero(*best, *index);
         }
     }
 }
@@ -219,24 +213,15 @@ impl<T: Float> Windows<T> {
 }
 
 /// Maxima and indices after some more values.
-///
-/// # Safety
-/// The processor has the vector's instructions.
 #[inline(always)]
-pub(crate) unsafe fn larger<V: Vector>((value, index): (V, V), (best, indices): (V, V)) -> (V, V) {
-    // SAFETY: the processor has the vector's instructions.
-    unsafe { (value.where_larger(best, value, best), value.where_larger(best, index, indices)) }
+pub(crate) fn larger<V: Vector>((value, index): (V, V), (best, indices): (V, V)) -> (V, V) {
+    (value.where_larger(best, value, best), value.where_larger(best, index, indices))
 }
 
 /// Maxima and indices after a zero of the padding.
-///
-/// # Safety
-/// The processor has the vector's instructions.
 #[inline(always)]
-pub(crate) unsafe fn with_zero<V: Vector>(best: V, indices: V) -> (V, V) {
-    // SAFETY: this function requires the instructions.
-    unsafe {
-        let none = V::splat(-V::Scalar::ONE);
-        (best.lanewise(Lanewise::Max, V::zero()), V::zero().where_larger(best, none, indices))
-    }
+pub(crate) fn with_zero<V: Vector>(best: V, indices: V) -> (V, V) {
+    let none = best.broadcast(-V::Scalar::ONE);
+    let zero = best.broadcast(V::Scalar::ZERO);
+    (best.lanewise(Lanewise::Max, zero), zero.where_larger(best, none, indices))
 }

@@ -413,9 +413,9 @@ mod tests {
 
     impl<S: Stored> Function for Again<S> {
         #[inline(always)]
-        unsafe fn of<V: Vector<Scalar = f32>>(self, x: V) -> V {
+        fn of<V: Vector<Scalar = f32>>(self, x: V) -> V {
             let mut stored = [S::nearest(0.0_f32); MAX_LANES];
-            // SAFETY: the caller has the instructions, and no vector has more lanes than the array.
+            // SAFETY: a vector exists only on a processor with its instructions, and none has more lanes than the array.
             unsafe {
                 store(x, stored.as_mut_ptr());
                 load(stored.as_ptr())

@@ -24,13 +24,31 @@ macro_rules! half {
                 fn splat(value: $scalar) -> Self { Self($vector::splat(value)) }
                 fn load(from: *const $scalar) -> Self { Self($vector::load(from)) }
                 fn store(self: Self, to: *mut $scalar) { self.0.store(to) }
-                fn mul_add(self: Self, factor: Self, summand: Self) -> Self { Self(self.0.mul_add(factor.0, summand.0)) }
-                fn sum(self: Self) -> $scalar { self.0.sum() }
-                fn lanewise(self: Self, operation: Lanewise, other: Self) -> Self {
-                    Self(self.0.lanewise(operation, other.0))
-                }
-                fn swapped(self: Self, distance: usize) -> Self { Self(self.0.swapped(distance)) }
-                fn where_above_0(self: Self, yes: Self, no: Self) -> Self { Self(self.0.where_above_0(yes.0, no.0)) }
+            }
+
+            #[inline(always)]
+            fn mul_add(self, factor: Self, summand: Self) -> Self {
+                Self(self.0.mul_add(factor.0, summand.0))
+            }
+
+            #[inline(always)]
+            fn sum(self) -> $scalar {
+                self.0.sum()
+            }
+
+            #[inline(always)]
+            fn lanewise(self, operation: Lanewise, other: Self) -> Self {
+                Self(self.0.lanewise(operation, other.0))
+            }
+
+            #[inline(always)]
+            fn swapped(self, distance: usize) -> Self {
+                Self(self.0.swapped(distance))
+            }
+
+            #[inline(always)]
+            fn where_above_0(self, yes: Self, no: Self) -> Self {
+                Self(self.0.where_above_0(yes.0, no.0))
             }
         }
 
@@ -49,17 +67,33 @@ macro_rules! half {
             by_contract! {
                 fn load_lanes(from: *const $scalar, lanes: __mmask8) -> Self { Self($vector($load(lanes, from))) }
                 fn store_lanes(self: Self, to: *mut $scalar, lanes: __mmask8) { $store(to, lanes, self.0.0) }
-                fn unzip(self: Self, next: Self) -> (Self, Self) {
-                    match self.0.unzip(next.0) { (even, odd) => (Self(even), Self(odd)) }
-                }
-                fn zip(self: Self, other: Self) -> (Self, Self) {
-                    match self.0.zip(other.0) { (lower, upper) => (Self(lower), Self(upper)) }
-                }
-                fn following(self: Self) -> Self { Self(self.0.following()) }
-                fn clamp(self: Self, low: Self, high: Self) -> Self { Self(self.0.clamp(low.0, high.0)) }
-                fn where_larger(self: Self, than: Self, yes: Self, no: Self) -> Self {
-                    Self(self.0.where_larger(than.0, yes.0, no.0))
-                }
+            }
+
+            #[inline(always)]
+            fn unzip(self, next: Self) -> (Self, Self) {
+                let (even, odd) = self.0.unzip(next.0);
+                (Self(even), Self(odd))
+            }
+
+            #[inline(always)]
+            fn zip(self, other: Self) -> (Self, Self) {
+                let (lower, upper) = self.0.zip(other.0);
+                (Self(lower), Self(upper))
+            }
+
+            #[inline(always)]
+            fn following(self) -> Self {
+                Self(self.0.following())
+            }
+
+            #[inline(always)]
+            fn clamp(self, low: Self, high: Self) -> Self {
+                Self(self.0.clamp(low.0, high.0))
+            }
+
+            #[inline(always)]
+            fn where_larger(self, than: Self, yes: Self, no: Self) -> Self {
+                Self(self.0.where_larger(than.0, yes.0, no.0))
             }
         }
     };

@@ -3,7 +3,7 @@
 use std::arch::aarch64::*;
 
 use crate::simd::isa::{Isa, IsaTask, run_portable};
-use crate::simd::vector::{Lanewise, PartialVector, Vector, by_contract, implement_vector};
+use crate::simd::vector::{Lanewise, PartialVector, Vector, implement_vector, of_values};
 
 implement_vector!(
     F32x4,
@@ -169,7 +169,7 @@ macro_rules! partial_vector {
                 }
             }
 
-            by_contract! {
+            of_values! {
                 fn unzip(self: Self, next: Self) -> (Self, Self) {
                     (Self($unzip(self.0, next.0)), Self($unzip_odd(self.0, next.0)))
                 }

@@ -40,7 +40,7 @@ unsafe impl<T: Float, const N: usize> Vector for PortableVector<T, N> {
     }
 
     #[inline(always)]
-    unsafe fn mul_add(self, factor: Self, summand: Self) -> Self {
+    fn mul_add(self, factor: Self, summand: Self) -> Self {
         let mut result = summand.0;
         for ((r, a), b) in result.iter_mut().zip(self.0).zip(factor.0) {
             *r = a.fused(b, *r);
@@ -49,13 +49,13 @@ unsafe impl<T: Float, const N: usize> Vector for PortableVector<T, N> {
     }
 
     #[inline(always)]
-    unsafe fn sum(self) -> T {
+    fn sum(self) -> T {
         self.0.into_iter().fold(T::ZERO, |sum, value| sum + value)
     }
 
     #[inline(always)]
     #[expect(clippy::eq_op, reason = "only NaN differs from itself")]
-    unsafe fn lanewise(self, operation: Lanewise, other: Self) -> Self {
+    fn lanewise(self, operation: Lanewise, other: Self) -> Self {
         let mut result = self.0;
         for (x, y) in result.iter_mut().zip(other.0) {
             *x = match operation {
@@ -103,7 +103,7 @@ unsafe impl<T: Float, const N: usize> Vector for PortableVector<T, N> {
     }
 
     #[inline(always)]
-    unsafe fn swapped(self, distance: usize) -> Self {
+    fn swapped(self, distance: usize) -> Self {
         let mut result = self.0;
         for (i, value) in result.iter_mut().enumerate() {
             *value = self.0[(i ^ distance) % N];
@@ -112,7 +112,7 @@ unsafe impl<T: Float, const N: usize> Vector for PortableVector<T, N> {
     }
 
     #[inline(always)]
-    unsafe fn where_above_0(self, yes: Self, no: Self) -> Self {
+    fn where_above_0(self, yes: Self, no: Self) -> Self {
         let mut result = no.0;
         for ((result, x), yes) in result.iter_mut().zip(self.0).zip(yes.0) {
             *result = if x > T::ZERO { yes } else { *result };
@@ -155,7 +155,7 @@ unsafe impl<T: Float, const N: usize> PartialVector for PortableVector<T, N> {
     }
 
     #[inline(always)]
-    unsafe fn unzip(self, next: Self) -> (Self, Self) {
+    fn unzip(self, next: Self) -> (Self, Self) {
         let (mut even, mut odd) = (self.0, self.0);
         for i in 0..N {
             let pair = if 2 * i < N { &self.0 } else { &next.0 };
@@ -165,7 +165,7 @@ unsafe impl<T: Float, const N: usize> PartialVector for PortableVector<T, N> {
     }
 
     #[inline(always)]
-    unsafe fn zip(self, other: Self) -> (Self, Self) {
+    fn zip(self, other: Self) -> (Self, Self) {
         let (mut low, mut high) = (self.0, self.0);
         for i in 0..N {
             let turn =
@@ -176,7 +176,7 @@ unsafe impl<T: Float, const N: usize> PartialVector for PortableVector<T, N> {
     }
 
     #[inline(always)]
-    unsafe fn following(self) -> Self {
+    fn following(self) -> Self {
         let mut result = self.0;
         for (i, value) in result.iter_mut().enumerate() {
             *value = self.0[(i + 1) % N];
@@ -185,7 +185,7 @@ unsafe impl<T: Float, const N: usize> PartialVector for PortableVector<T, N> {
     }
 
     #[inline(always)]
-    unsafe fn clamp(self, low: Self, high: Self) -> Self {
+    fn clamp(self, low: Self, high: Self) -> Self {
         let mut result = self.0;
         for ((x, low), high) in result.iter_mut().zip(low.0).zip(high.0) {
             let raised = if *x < low { low } else { *x };
@@ -196,7 +196,7 @@ unsafe impl<T: Float, const N: usize> PartialVector for PortableVector<T, N> {
 
     #[inline(always)]
     #[expect(clippy::eq_op, reason = "only NaN differs from itself")]
-    unsafe fn where_larger(self, than: Self, yes: Self, no: Self) -> Self {
+    fn where_larger(self, than: Self, yes: Self, no: Self) -> Self {
         let mut result = no.0;
         for (i, value) in result.iter_mut().enumerate() {
             let (x, y) = (self.0[i], than.0[i]);

@@ -65,14 +65,26 @@ macro_rules! by_contract {
 }
 pub(crate) use by_contract;
 
+/// Defines those functions of a trait that take vectors and no memory, one expression each.
+macro_rules! of_values {
+    ($(fn $name:ident ($($argument:ident: $type:ty),*) -> $result:ty { $body:expr })*) => { $(
+        #[inline(always)]
+        fn $name ($($argument: $type),*) -> $result {
+            // SAFETY: a vector exists only on a processor with its instructions, and no memory is touched but the arguments.
+            unsafe { $body }
+        }
+    )* };
+}
+pub(crate) use of_values;
+
 /// A vector register.
 ///
 /// # Safety
 /// An implementation's functions need no instructions but those of its instruction set. They are
 /// `#[inline(always)]`, and fast only when called below [`Isa::run`].
 ///
-/// Callers call them only on a processor with these instructions, and with pointers to as many readable or writable
-/// values as a vector has, or to those of the lanes that are named.
+/// Callers make vectors only on a processor with these instructions: what takes a vector may then use them. Pointers are to as many
+/// readable or writable values as a vector has, or to those of the lanes that are named.
 pub(crate) unsafe trait Vector: PartialVector {
     /// The instruction set that the functions need.
     const ISA: Isa;
@@ -87,6 +99,29 @@ pub(crate) unsafe trait Vector: PartialVector {
 
     /// The same value in all lanes.
     unsafe fn splat(value: Self::Scalar) -> Self;
+
+    /// The same value in all lanes of a vector like this one.
+    #[inline(always)]
+    fn broadcast(self, value: Self::Scalar) -> Self {
+        // SAFETY: a vector exists only on a processor with its instructions.
+        unsafe { Self::splat(value) }
+    }
+
+    /// The values of the lanes, and zeros behind them.
+    #[inline(always)]
+    fn values(self) -> [Self::Scalar; MAX_LANES] {
+        let mut values = [Self::Scalar::ZERO; MAX_LANES];
+        // SAFETY: a vector exists only on a processor with its instructions, and none has more lanes.
+        unsafe { self.store(values.as_mut_ptr()) };
+        values
+    }
+
+    /// A vector like this one with other values.
+    #[inline(always)]
+    fn with_values(self, values: &[Self::Scalar; MAX_LANES]) -> Self {
+        // SAFETY: a vector exists only on a processor with its instructions, and none has more lanes.
+        unsafe { Self::load(values.as_ptr()) }
+    }
 
     /// Reads `LANES` values; no alignment is needed.
     unsafe fn load(from: *const Self::Scalar) -> Self;
@@ -103,19 +138,19 @@ pub(crate) unsafe trait Vector: PartialVector {
     }
 
     /// `self * factor + summand` in each lane.
-    unsafe fn mul_add(self, factor: Self, summand: Self) -> Self;
+    fn mul_add(self, factor: Self, summand: Self) -> Self;
 
     /// The sum of all lanes.
-    unsafe fn sum(self) -> Self::Scalar;
+    fn sum(self) -> Self::Scalar;
 
     /// An element-wise operation on one or two vectors.
-    unsafe fn lanewise(self, operation: Lanewise, other: Self) -> Self;
+    fn lanewise(self, operation: Lanewise, other: Self) -> Self;
 
     /// Exchanges lanes at this distance, a power of 2 below [`Vector::LANES`].
-    unsafe fn swapped(self, distance: usize) -> Self;
+    fn swapped(self, distance: usize) -> Self;
 
     /// In each lane `yes` if the value is above 0, else `no`, also for NaN.
-    unsafe fn where_above_0(self, yes: Self, no: Self) -> Self;
+    fn where_above_0(self, yes: Self, no: Self) -> Self;
 
     /// Whether [`Vector::look_up`] is about as fast as an addition.
     const LOOKS_UP: bool = false;
@@ -123,31 +158,22 @@ pub(crate) unsafe trait Vector: PartialVector {
     /// In each lane entry n of the table, from 0 to 15, if the value is [`WHOLE`] + n; any entry if it is
     /// something else.
     #[inline(always)]
-    unsafe fn look_up(self, table: &[Self::Scalar; 16]) -> Self {
-        let mut values = [Self::Scalar::ZERO; MAX_LANES];
-        // SAFETY: the processor has the instructions, as the trait requires; no vector has more lanes.
-        unsafe {
-            self.store(values.as_mut_ptr());
-            for value in &mut values {
-                *value = table[(value.to_f64() - f64::from(WHOLE)) as usize % 16];
-            }
-            Self::load(values.as_ptr())
+    fn look_up(self, table: &[Self::Scalar; 16]) -> Self {
+        let mut values = self.values();
+        for value in &mut values {
+            *value = table[(value.to_f64() - f64::from(WHOLE)) as usize % 16];
         }
+        self.with_values(&values)
     }
 
     /// [`Float::parted`] in each lane.
     #[inline(always)]
-    unsafe fn parted(self) -> (Self, Self) {
-        let mut values = [[Self::Scalar::ZERO; MAX_LANES]; 2];
-        // SAFETY: the processor has the instructions, as the trait requires; no vector has more lanes.
-        unsafe {
-            self.store(values[0].as_mut_ptr());
-            let [parts, powers] = &mut values;
-            for (part, power) in parts.iter_mut().zip(powers) {
-                (*part, *power) = part.parted();
-            }
-            (Self::load(values[0].as_ptr()), Self::load(values[1].as_ptr()))
+    fn parted(self) -> (Self, Self) {
+        let (mut parts, mut powers) = (self.values(), [Self::Scalar::ZERO; MAX_LANES]);
+        for (part, power) in parts.iter_mut().zip(&mut powers) {
+            (*part, *power) = part.parted();
         }
+        (self.with_values(&parts), self.with_values(&powers))
     }
 }
 
@@ -173,19 +199,19 @@ pub(crate) unsafe trait PartialVector: Copy {
     unsafe fn store_lanes(self, to: *mut Self::Scalar, lanes: Self::Lanes);
 
     /// The even and the odd elements of this vector followed by the next.
-    unsafe fn unzip(self, next: Self) -> (Self, Self);
+    fn unzip(self, next: Self) -> (Self, Self);
 
     /// The elements of both vectors interleaved, as two vectors.
-    unsafe fn zip(self, other: Self) -> (Self, Self);
+    fn zip(self, other: Self) -> (Self, Self);
 
     /// In each lane the element of the next lane; in the last lane anything.
-    unsafe fn following(self) -> Self;
+    fn following(self) -> Self;
 
     /// Each element clamped to `low` and `high`, which are not NaN; NaN stays NaN.
-    unsafe fn clamp(self, low: Self, high: Self) -> Self;
+    fn clamp(self, low: Self, high: Self) -> Self;
 
     /// In each lane `yes` if this element is larger than `than`, or if it is NaN and `than` is not; else `no`.
-    unsafe fn where_larger(self, than: Self, yes: Self, no: Self) -> Self;
+    fn where_larger(self, than: Self, yes: Self, no: Self) -> Self;
 }
 
 /// Element-wise operations on x and y.
@@ -296,6 +322,10 @@ macro_rules! implement_vector {
                 fn splat(value: $scalar) -> Self { Self($splat(value)) }
                 fn load(from: *const $scalar) -> Self { Self($load(from)) }
                 fn store(self: Self, to: *mut $scalar) { $store(to, self.0) }
+                $( fn stream(self: Self, to: *mut $scalar) { $stream(to, self.0) } )?
+            }
+
+            crate::simd::vector::of_values! {
                 fn mul_add(self: Self, factor: Self, summand: Self) -> Self { Self($fma(self.0, factor.0, summand.0)) }
                 fn sum(self: Self) -> $scalar { match self.0 { $v => $sum } }
                 fn lanewise(self: Self, $operation: Lanewise, other: Self) -> Self {
@@ -305,7 +335,6 @@ macro_rules! implement_vector {
                 fn where_above_0(self: Self, yes: Self, no: Self) -> Self {
                     match (self.0, yes.0, no.0) { ($c, $yes, $no) => Self($where) }
                 }
-                $( fn stream(self: Self, to: *mut $scalar) { $stream(to, self.0) } )?
                 $(
                     fn parted(self: Self) -> (Self, Self) {
                         match self.0 { $whole => match $parted { (part, power) => (Self(part), Self(power)) } }
@@ -315,7 +344,7 @@ macro_rules! implement_vector {
             $(
                 const LOOKS_UP: bool = true;
 
-                crate::simd::vector::by_contract! {
+                crate::simd::vector::of_values! {
                     fn look_up(self: Self, $table: &[$scalar; 16]) -> Self { match self.0 { $at => Self($look_up) } }
                 }
             )?

@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use crate::simd::halves::{Half32x8, Half64x4};
-use crate::simd::vector::{PartialVector, by_contract};
+use crate::simd::vector::{PartialVector, by_contract, of_values};
 use crate::simd::x86::{F32x8, F32x16, F64x4, F64x8};
 
 macro_rules! partial_vector {
@@ -26,6 +26,9 @@ macro_rules! partial_vector {
                 fn lanes($low: usize, $high: usize) -> $lanes { $make }
                 fn load_lanes($from: *const $scalar, $read: $lanes) -> Self { Self($load) }
                 fn store_lanes(self: Self, $to: *mut $scalar, $written: $lanes) { match self.0 { $stored => $store } }
+            }
+
+            of_values! {
                 fn unzip(self: Self, next: Self) -> (Self, Self) {
                     match (self.0, next.0) { ($a, $b) => match $unzip { (even, odd) => (Self(even), Self(odd)) } }
                 }

@@ -3,7 +3,7 @@
 use hipdnn_plugin_sdk::graph::ReductionMode;
 
 use crate::dtype::element::ComputeType;
-use crate::simd::vector::{Float, Lanewise, MAX_LANES, Vector};
+use crate::simd::vector::{Float, Lanewise, Vector};
 
 /// One way to combine; `total` is the result for the elements so far.
 pub(crate) trait Combine {
@@ -17,16 +17,10 @@ pub(crate) trait Combine {
     fn merge<T: Float>(one: T, other: T) -> T;
 
     /// [`Combine::value`] in each lane.
-    ///
-    /// # Safety
-    /// The processor has the vector's instructions.
-    unsafe fn vector<V: Vector>(total: V, elements: V) -> V;
+    fn vector<V: Vector>(total: V, elements: V) -> V;
 
     /// [`Combine::merge`] in each lane.
-    ///
-    /// # Safety
-    /// As [`Combine::vector`].
-    unsafe fn merge_vector<V: Vector>(one: V, other: V) -> V;
+    fn merge_vector<V: Vector>(one: V, other: V) -> V;
 }
 
 macro_rules! combine {
@@ -48,14 +42,12 @@ macro_rules! combine {
                 $merge
             }
             #[inline(always)]
-            unsafe fn vector<V: Vector>(total: V, $v: V) -> V {
-                // SAFETY: the processor has the vector's instructions, as this function requires.
-                unsafe { total.lanewise(Lanewise::$by, $vector) }
+            fn vector<V: Vector>(total: V, $v: V) -> V {
+                total.lanewise(Lanewise::$by, $vector)
             }
             #[inline(always)]
-            unsafe fn merge_vector<V: Vector>(one: V, other: V) -> V {
-                // SAFETY: the processor has the vector's instructions, as this function requires.
-                unsafe { one.lanewise(Lanewise::$by, other) }
+            fn merge_vector<V: Vector>(one: V, other: V) -> V {
+                one.lanewise(Lanewise::$by, other)
             }
         }
     };
@@ -122,20 +114,9 @@ fn smaller<T: Float>(x: T, y: T) -> T {
 }
 
 /// Each 0 replaced by 1.
-///
-/// # Safety
-/// The processor has the vector's instructions.
 #[inline(always)]
-unsafe fn without_zeros<V: Vector>(v: V) -> V {
-    let mut values = [V::Scalar::ONE; MAX_LANES];
-    // SAFETY: the processor has the instructions, as this function requires; there is room for the lanes of any vector.
-    unsafe {
-        v.store(values.as_mut_ptr());
-        for value in &mut values {
-            *value = if *value == V::Scalar::ZERO { V::Scalar::ONE } else { *value };
-        }
-        V::load(values.as_ptr())
-    }
+fn without_zeros<V: Vector>(v: V) -> V {
+    v.with_values(&v.values().map(|value| if value == V::Scalar::ZERO { V::Scalar::ONE } else { value }))
 }
 
 /// Combines `len` elements.
@@ -144,52 +125,45 @@ unsafe fn without_zeros<V: Vector>(v: V) -> V {
 /// The processor has the vector's instructions, and the elements are readable.
 #[inline(always)]
 pub(crate) unsafe fn fold_row<V: Vector, J: Combine>(x: *const V::Scalar, len: usize) -> V::Scalar {
-    // SAFETY: indices stay below `len`, up to which this function requires all values; it requires the instructions, too.
-    unsafe {
-        let mut total = J::start::<V::Scalar>();
-        let mut at = 0;
-        if len >= V::LANES {
-            // Independent accumulators, so that additions overlap.
-            let mut totals = [V::splat(total); 4];
-            while at + 4 * V::LANES <= len {
-                for (i, total) in totals.iter_mut().enumerate() {
-                    *total = J::vector(*total, V::load(x.add(at + i * V::LANES)));
-                }
-                at += 4 * V::LANES;
+    let mut total = J::start::<V::Scalar>();
+    let mut at = 0;
+    if len >= V::LANES {
+        // Independent accumulators, so that additions overlap.
+        // SAFETY: this function requires the instructions.
+        let mut totals = unsafe { [V::splat(total); 4] };
+        while at + 4 * V::LANES <= len {
+            for (i, total) in totals.iter_mut().enumerate() {
+                // SAFETY: the four vectors end at most at `len`, up to which this function requires the elements.
+                *total = J::vector(*total, unsafe { V::load(x.add(at + i * V::LANES)) });
             }
-            while at + V::LANES <= len {
-                totals[0] = J::vector(totals[0], V::load(x.add(at)));
-                at += V::LANES;
-            }
-            let [a, b, c, d] = totals;
-            let all = J::merge_vector(J::merge_vector(a, b), J::merge_vector(c, d));
-            total = fold_lanes::<V, J>(all);
+            at += 4 * V::LANES;
         }
-        while at < len {
-            total = J::value(total, x.add(at).read_unaligned());
-            at += 1;
+        while at + V::LANES <= len {
+            // SAFETY: the vector ends at most at `len`.
+            totals[0] = J::vector(totals[0], unsafe { V::load(x.add(at)) });
+            at += V::LANES;
         }
-        total
+        let [a, b, c, d] = totals;
+        total = fold_lanes::<V, J>(J::merge_vector(J::merge_vector(a, b), J::merge_vector(c, d)));
     }
+    while at < len {
+        // SAFETY: the element is below `len`.
+        total = J::value(total, unsafe { x.add(at).read_unaligned() });
+        at += 1;
+    }
+    total
 }
 
 /// Combines the lanes of a vector.
-///
-/// # Safety
-/// The processor has the vector's instructions.
 #[inline(always)]
-pub(crate) unsafe fn fold_lanes<V: Vector, J: Combine>(mut all: V) -> V::Scalar {
-    let mut lanes = [V::Scalar::ZERO; MAX_LANES];
+pub(crate) fn fold_lanes<V: Vector, J: Combine>(mut all: V) -> V::Scalar {
     let mut distance = V::LANES / 2;
-    // SAFETY: the processor has the instructions, as this function requires; no vector has more lanes.
-    unsafe {
-        while distance > 0 {
-            all = J::merge_vector(all, all.swapped(distance));
-            distance /= 2;
-        }
-        all.store(lanes.as_mut_ptr());
+    while distance > 0 {
+        all = J::merge_vector(all, all.swapped(distance));
+        distance /= 2;
     }
-    lanes[0]
+    let [first, ..] = all.values();
+    first
 }
 
 /// Combines a row of elements with the totals of their columns.

@@ -81,13 +81,9 @@ impl<V: Vector, const N: usize> Totals<V, N> {
     }
 
     /// The recent sums, in the compute type.
-    ///
-    /// # Safety
-    /// The processor has the vector's instructions.
     #[inline(always)]
-    unsafe fn combined(&self) -> [V::Scalar; N] {
-        // SAFETY: the processor has the vector's instructions, as this function requires.
-        let mut result = unsafe { of_lanes(self.vectors) };
+    fn combined(&self) -> [V::Scalar; N] {
+        let mut result = of_lanes(self.vectors);
         for (result, rest) in result.iter_mut().zip(self.rest) {
             *result = *result + rest;
         }
@@ -107,13 +103,9 @@ impl<V: Vector, const N: usize> Totals<V, N> {
     }
 
     /// The sums of all chunks.
-    ///
-    /// # Safety
-    /// The processor has the vector's instructions.
     #[inline(always)]
-    pub(crate) unsafe fn finished(&self) -> [f64; N] {
-        // SAFETY: the processor has the vector's instructions, as this function requires.
-        let last = unsafe { self.combined() };
+    pub(crate) fn finished(&self) -> [f64; N] {
+        let last = self.combined();
         let mut sums = self.sums;
         for (sum, last) in sums.iter_mut().zip(last) {
             *sum += last.to_f64();
@@ -123,19 +115,13 @@ impl<V: Vector, const N: usize> Totals<V, N> {
 }
 
 /// Adds all lanes of each of the sums.
-///
-/// # Safety
-/// The processor has the vector's instructions.
 #[inline(always)]
-pub(crate) unsafe fn of_lanes<V: Vector, const N: usize>(vectors: [[V; N]; SUMS]) -> [V::Scalar; N] {
+pub(crate) fn of_lanes<V: Vector, const N: usize>(vectors: [[V; N]; SUMS]) -> [V::Scalar; N] {
     let [a, b, c, d] = vectors;
     let mut sums = [V::Scalar::ZERO; N];
     for (i, sum) in sums.iter_mut().enumerate() {
-        // SAFETY: the processor has the vector's instructions, as this function requires.
-        *sum = unsafe {
-            let halves = [(a, b), (c, d)].map(|(x, y)| x[i].lanewise(Lanewise::Add, y[i]));
-            halves[0].lanewise(Lanewise::Add, halves[1]).sum()
-        };
+        let halves = [(a, b), (c, d)].map(|(x, y)| x[i].lanewise(Lanewise::Add, y[i]));
+        *sum = halves[0].lanewise(Lanewise::Add, halves[1]).sum();
     }
     sums
 }

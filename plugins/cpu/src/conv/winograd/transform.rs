@@ -8,7 +8,7 @@
 //! nearly the smallest errors: half of those of 0, ±1, ±2. Points that differ in sign only share partial sums.
 
 use crate::dtype::element::ComputeType;
-use crate::simd::vector::{Float, Lanewise, MAX_LANES, Vector, VectorTask, by_contract};
+use crate::simd::vector::{Float, Lanewise, MAX_LANES, Vector, VectorTask};
 
 /// The size of a tile.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -85,12 +85,25 @@ fn first<V: Copy, const COUNT: usize>(vectors: [V; MAX_SIDE]) -> [V; COUNT] {
     some
 }
 
-by_contract! {
-    fn sum<V: Vector>(a: V, b: V) -> V { a.lanewise(Lanewise::Add, b) }
-    fn difference<V: Vector>(a: V, b: V) -> V { a.lanewise(Lanewise::Sub, b) }
-    fn times<V: Vector>(factor: f64, a: V) -> V { a.lanewise(Lanewise::Mul, V::splat(V::Scalar::from_f64(factor))) }
-    // summand + factor · a
-    fn plus<V: Vector>(summand: V, factor: f64, a: V) -> V { a.mul_add(V::splat(V::Scalar::from_f64(factor)), summand) }
+#[inline(always)]
+fn sum<V: Vector>(a: V, b: V) -> V {
+    a.lanewise(Lanewise::Add, b)
+}
+
+#[inline(always)]
+fn difference<V: Vector>(a: V, b: V) -> V {
+    a.lanewise(Lanewise::Sub, b)
+}
+
+#[inline(always)]
+fn times<V: Vector>(factor: f64, a: V) -> V {
+    a.lanewise(Lanewise::Mul, a.broadcast(V::Scalar::from_f64(factor)))
+}
+
+/// `summand + factor · a`.
+#[inline(always)]
+fn plus<V: Vector>(summand: V, factor: f64, a: V) -> V {
+    a.mul_add(a.broadcast(V::Scalar::from_f64(factor)), summand)
 }
 
 /// G g Gᵀ of filters.
@@ -105,34 +118,28 @@ pub(crate) struct Filters<T, const SIDE: usize> {
 }
 
 /// One dimension of the filter's transform.
-///
-/// # Safety
-/// The processor has the vector's instructions.
 #[inline(always)]
-unsafe fn filter<V: Vector, const SIDE: usize>([a, b, c]: [V; 3]) -> [V; SIDE] {
-    // SAFETY: the caller has the instructions.
-    unsafe {
-        let transformed = match SIDE {
-            4 => {
-                let outer = sum(a, c);
-                [a, times(0.5, sum(outer, b)), times(0.5, difference(outer, b)), c, c, c]
-            }
-            5 => [a, sum(a, c), c, b, b, b],
-            _ => {
-                // The filter's polynomial at both signs of a point, divided by the product of the point's differences from
-                // the others.
-                let pair = |index: usize| {
-                    let (point, square) = (POINTS[index], SQUARES[index]);
-                    let by = 1.0 / (2.0 * square * (square - SQUARES[1 - index]));
-                    let even = plus(times(by, a), square * by, c);
-                    (plus(even, point * by, b), plus(even, -point * by, b))
-                };
-                let (near, far) = (pair(0), pair(1));
-                [times(1.0 / (SQUARES[0] * SQUARES[1]), a), near.0, near.1, far.0, far.1, c]
-            }
-        };
-        first(transformed)
-    }
+fn filter<V: Vector, const SIDE: usize>([a, b, c]: [V; 3]) -> [V; SIDE] {
+    let transformed = match SIDE {
+        4 => {
+            let outer = sum(a, c);
+            [a, times(0.5, sum(outer, b)), times(0.5, difference(outer, b)), c, c, c]
+        }
+        5 => [a, sum(a, c), c, b, b, b],
+        _ => {
+            // The filter's polynomial at both signs of a point, divided by the product of the point's differences from
+            // the others.
+            let pair = |index: usize| {
+                let (point, square) = (POINTS[index], SQUARES[index]);
+                let by = 1.0 / (2.0 * square * (square - SQUARES[1 - index]));
+                let even = plus(times(by, a), square * by, c);
+                (plus(even, point * by, b), plus(even, -point * by, b))
+            };
+            let (near, far) = (pair(0), pair(1));
+            [times(1.0 / (SQUARES[0] * SQUARES[1]), a), near.0, near.1, far.0, far.1, c]
+        }
+    };
+    first(transformed)
 }
 
 impl<T: Float, const SIDE: usize> VectorTask<T> for Filters<T, SIDE> {
@@ -224,36 +231,30 @@ pub(crate) unsafe fn elements<V: Vector, const SIDE: usize>(from: *const V::Scal
 }
 
 /// One dimension of the input's transform.
-///
-/// # Safety
-/// The processor has the vector's instructions.
 #[inline(always)]
-unsafe fn input<V: Vector, const SIDE: usize>(elements: [V; SIDE]) -> [V; SIDE] {
-    // SAFETY: the caller has the instructions.
-    unsafe {
-        let [a, b, c, d] = [elements[0], elements[1], elements[2], elements[3]];
-        let last = elements[SIDE - 1];
-        let transformed = match SIDE {
-            4 => {
-                let last = difference(b, last);
-                [difference(a, c), sum(b, c), difference(c, b), last, last, last]
-            }
-            5 => [difference(a, c), c, difference(c, last), b, d, d],
-            _ => {
-                let e = elements[4];
-                let pair = |index: usize| {
-                    let other = -SQUARES[1 - index];
-                    let (even, odd) = (plus(e, other, c), plus(d, other, b));
-                    (plus(even, POINTS[index], odd), plus(even, -POINTS[index], odd))
-                };
-                let (near, far) = (pair(0), pair(1));
-                let [total, product] = [-SQUARES[0] - SQUARES[1], SQUARES[0] * SQUARES[1]];
-                let zero = plus(plus(e, total, c), product, a);
-                [zero, near.0, near.1, far.0, far.1, plus(plus(last, total, d), product, b)]
-            }
-        };
-        first(transformed)
-    }
+fn input<V: Vector, const SIDE: usize>(elements: [V; SIDE]) -> [V; SIDE] {
+    let [a, b, c, d] = [elements[0], elements[1], elements[2], elements[3]];
+    let last = elements[SIDE - 1];
+    let transformed = match SIDE {
+        4 => {
+            let last = difference(b, last);
+            [difference(a, c), sum(b, c), difference(c, b), last, last, last]
+        }
+        5 => [difference(a, c), c, difference(c, last), b, d, d],
+        _ => {
+            let e = elements[4];
+            let pair = |index: usize| {
+                let other = -SQUARES[1 - index];
+                let (even, odd) = (plus(e, other, c), plus(d, other, b));
+                (plus(even, POINTS[index], odd), plus(even, -POINTS[index], odd))
+            };
+            let (near, far) = (pair(0), pair(1));
+            let [total, product] = [-SQUARES[0] - SQUARES[1], SQUARES[0] * SQUARES[1]];
+            let zero = plus(plus(e, total, c), product, a);
+            [zero, near.0, near.1, far.0, far.1, plus(plus(last, total, d), product, b)]
+        }
+    };
+    first(transformed)
 }
 
 /// Columns of the planes whose columns are transformed before their rows are.
@@ -375,40 +376,34 @@ pub(crate) struct Outputs<T, const SIDE: usize, const OUTPUTS: usize> {
 }
 
 /// One dimension of the output's transform.
-///
-/// # Safety
-/// The processor has the vector's instructions.
 #[inline(always)]
-unsafe fn output<V: Vector, const SIDE: usize, const OUTPUTS: usize>(m: [V; SIDE]) -> [V; OUTPUTS] {
-    // SAFETY: the caller has the instructions.
-    unsafe {
-        let last = m[SIDE - 1];
-        let lines = match SIDE {
-            4 => {
-                let (a, b) = (sum(sum(m[0], m[1]), m[2]), difference(difference(m[1], m[2]), last));
-                [a, b, b, b, b, b]
-            }
-            5 => {
-                let (a, b) = (sum(sum(m[0], m[1]), m[3]), sum(difference(m[1], m[2]), last));
-                [a, b, b, b, b, b]
-            }
-            _ => {
-                let (near, far) = ((sum(m[1], m[2]), difference(m[1], m[2])), (m[3], m[4]));
-                let far = (sum(far.0, far.1), difference(far.0, far.1));
-                let [[p, q], [pp, qq]] = [POINTS, SQUARES];
-                let third = plus(plus(last, p * pp, near.1), q * qq, far.1);
-                [
-                    sum(sum(m[0], near.0), far.0),
-                    plus(times(p, near.1), q, far.1),
-                    plus(times(pp, near.0), qq, far.0),
-                    third,
-                    third,
-                    third,
-                ]
-            }
-        };
-        first(lines)
-    }
+fn output<V: Vector, const SIDE: usize, const OUTPUTS: usize>(m: [V; SIDE]) -> [V; OUTPUTS] {
+    let last = m[SIDE - 1];
+    let lines = match SIDE {
+        4 => {
+            let (a, b) = (sum(sum(m[0], m[1]), m[2]), difference(difference(m[1], m[2]), last));
+            [a, b, b, b, b, b]
+        }
+        5 => {
+            let (a, b) = (sum(sum(m[0], m[1]), m[3]), sum(difference(m[1], m[2]), last));
+            [a, b, b, b, b, b]
+        }
+        _ => {
+            let (near, far) = ((sum(m[1], m[2]), difference(m[1], m[2])), (m[3], m[4]));
+            let far = (sum(far.0, far.1), difference(far.0, far.1));
+            let [[p, q], [pp, qq]] = [POINTS, SQUARES];
+            let third = plus(plus(last, p * pp, near.1), q * qq, far.1);
+            [
+                sum(sum(m[0], near.0), far.0),
+                plus(times(p, near.1), q, far.1),
+                plus(times(pp, near.0), qq, far.0),
+                third,
+                third,
+                third,
+            ]
+        }
+    };
+    first(lines)
 }
 
 /// Writes vectors with their elements interleaved.

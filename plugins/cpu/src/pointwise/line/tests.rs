@@ -13,8 +13,8 @@ struct Rounded(DataType);
 
 impl Function for Rounded {
     #[inline(always)]
-    unsafe fn of<V: Vector<Scalar = f32>>(self, x: V) -> V {
-        // SAFETY: the processor has the vector's instructions, as this function requires.
+    fn of<V: Vector<Scalar = f32>>(self, x: V) -> V {
+        // SAFETY: a vector exists only on a processor with its instructions.
         unsafe { rounded::<f32, V, 1>([x], RowConverter::of(self.0).unwrap())[0] }
     }
 }
