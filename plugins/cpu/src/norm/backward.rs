@@ -157,27 +157,27 @@ impl<T: Float + Stored> Kernel for Backward<T> {
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
         let [scale_at, totals_at, sums_at, x_at, dy_at] = self.layout(&mut Scratch::default());
         let len = self.len;
-        // SAFETY: the tensors and scratch memory are valid, as this function requires; the areas are inside
-        // of it, and each worker has its own rows, sums and buffers.
+        // SAFETY: this function requires the tensors and the scratch memory, which has an area for the scale.
+        let scale = unsafe { self.scale.values(tensors, 0, scratch.wrapping_add(scale_at).cast()) };
+        let shared = (Tensors(tensors), Shared([scratch, scale.cast_mut().cast()]));
+        self.workers.run(|worker| {
+            let area = |at: usize, bytes: usize| shared.1.get(0).wrapping_add(at + worker * bytes);
+            let row = Scratch::padded::<T>(len) * size_of::<T>();
+            let task = Task {
+                by: self,
+                tensors: shared.0.all(),
+                rows: self.workers.share(worker, self.rows.runs() * self.rows.len),
+                scale: shared.1.get(1).cast::<T>(),
+                totals: area(totals_at, Scratch::padded::<f64>(2 * len) * size_of::<f64>()).cast(),
+                sums: area(sums_at, Scratch::padded::<T>(2 * len) * size_of::<T>()).cast(),
+                x: area(x_at, row).cast(),
+                dy: area(dy_at, row).cast(),
+            };
+            // SAFETY: the processor supports the instruction set, and each worker has rows, sums and buffers of its own.
+            unsafe { self.isa.run_vectors(task) };
+        });
+        // SAFETY: every worker has written its totals, and the sums are no longer used.
         unsafe {
-            let scale = self.scale.values(tensors, 0, scratch.wrapping_add(scale_at).cast());
-            let shared = (Tensors(tensors), Shared([scratch, scale.cast_mut().cast()]));
-            self.workers.run(|worker| {
-                let area = |at: usize, bytes: usize| shared.1.get(0).wrapping_add(at + worker * bytes);
-                let row = Scratch::padded::<T>(len) * size_of::<T>();
-                let totals = area(totals_at, Scratch::padded::<f64>(2 * len) * size_of::<f64>());
-                let sums = area(sums_at, Scratch::padded::<T>(2 * len) * size_of::<T>());
-                self.isa.run_vectors(Task {
-                    by: self,
-                    tensors: shared.0.all(),
-                    rows: self.workers.share(worker, self.rows.runs() * self.rows.len),
-                    scale: shared.1.get(1).cast::<T>(),
-                    totals: totals.cast(),
-                    sums: sums.cast(),
-                    x: area(x_at, row).cast(),
-                    dy: area(dy_at, row).cast(),
-                });
-            });
             let (totals, buffer) = (scratch.add(totals_at).cast(), scratch.add(sums_at).cast());
             self.finish(&self.dscale, 0, tensors, totals, buffer);
             if let Some(dbias) = &self.dbias {
@@ -239,44 +239,53 @@ impl<T: Float + Stored> Task<'_, T> {
         let n = len as f64;
         let mut rows = Elements::new(&self.by.rows, rows);
         while let Some([dy_at, x_at, dx_at, mean_at, inverse_at]) = rows.next() {
-            // SAFETY: the offsets are those of rows of the tensors, which have `len` elements, as have scale and the buffers that
-            // are needed.
+            // SAFETY: this function requires the tensors.
+            let tensors = unsafe { Pointers::new(self.tensors) };
+            // SAFETY: x and dy have the rows, for which there are buffers where they are copied.
+            let (x, dy) = unsafe {
+                (
+                    self.by.x.values(self.tensors, x_at, self.x),
+                    self.by.dy.values(self.tensors, dy_at, self.dy),
+                )
+            };
+            let [mean, inverse] = match &self.by.source {
+                Source::Saved { mean, inverse } => [
+                    mean.map_or(0.0, |mean| mean.get(tensors, mean_at).to_f64()),
+                    inverse.get(tensors, inverse_at).to_f64(),
+                ],
+                Source::Computed { epsilon } => {
+                    let epsilon = epsilon.get(tensors, 0).to_f64();
+                    let nowhere = std::ptr::null_mut();
+                    // SAFETY: the row has `len` elements of the compute type, which need no buffer.
+                    let [found] = unsafe { statistics::<T, V, 1>(&[x], len, centered, epsilon, nowhere) };
+                    found
+                }
+            };
+            let rounded = T::from_f64(mean);
+            let (mut sum, mut product) = (0.0, 0.0);
+            let mut at = 0;
+            while at < len {
+                let part = EXACT.min(len - at);
+                // SAFETY: the part ends at most at `len`, up to which the rows and the scale have elements.
+                let [one, other] = unsafe {
+                    loops::gradient_sums::<V>([dy.add(at), self.scale.add(at), x.add(at)], rounded, part)
+                };
+                sum += one.to_f64();
+                product += other.to_f64();
+                at += part;
+            }
+            if !(sum.is_finite() && product.is_finite()) {
+                // SAFETY: the rows and the scale have `len` elements.
+                [sum, product] = unsafe { loops::gradient_sums_in_double([dy, self.scale, x], rounded, len) };
+            }
+            let by = Gradient {
+                mean: rounded,
+                inverse: T::from_f64(inverse),
+                bias: T::from_f64(if centered { sum / n } else { 0.0 }),
+                slope: T::from_f64(inverse * inverse * product / n),
+            };
+            // SAFETY: dx has the row, for which there is a buffer where it is copied; there are two sums for each number of a row.
             unsafe {
-                let tensors = Pointers::new(self.tensors);
-                let x = self.by.x.values(self.tensors, x_at, self.x);
-                let dy = self.by.dy.values(self.tensors, dy_at, self.dy);
-                let [mean, inverse] = match &self.by.source {
-                    Source::Saved { mean, inverse } => [
-                        mean.map_or(0.0, |mean| mean.get(tensors, mean_at).to_f64()),
-                        inverse.get(tensors, inverse_at).to_f64(),
-                    ],
-                    Source::Computed { epsilon } => {
-                        let epsilon = epsilon.get(tensors, 0).to_f64();
-                        let nowhere = std::ptr::null_mut();
-                        let [found] = statistics::<T, V, 1>(&[x], len, centered, epsilon, nowhere);
-                        found
-                    }
-                };
-                let rounded = T::from_f64(mean);
-                let (mut sum, mut product) = (0.0, 0.0);
-                let mut at = 0;
-                while at < len {
-                    let part = EXACT.min(len - at);
-                    let operands = [dy.add(at), self.scale.add(at), x.add(at)];
-                    let [one, other] = loops::gradient_sums::<V>(operands, rounded, part);
-                    sum += one.to_f64();
-                    product += other.to_f64();
-                    at += part;
-                }
-                if !(sum.is_finite() && product.is_finite()) {
-                    [sum, product] = loops::gradient_sums_in_double([dy, self.scale, x], rounded, len);
-                }
-                let by = Gradient {
-                    mean: rounded,
-                    inverse: T::from_f64(inverse),
-                    bias: T::from_f64(if centered { sum / n } else { 0.0 }),
-                    slope: T::from_f64(inverse * inverse * product / n),
-                };
                 let sums = [self.sums, self.sums.add(len)];
                 let dx = self.by.dx.target(self.tensors, dx_at, self.x);
                 loops::gradient::<V>([dy, self.scale, x], &by, dx, sums, len);

@@ -160,37 +160,37 @@ impl<T: Float + Stored> Kernel for Forward<T> {
 
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
         let [scale_at, bias_at, rows_at] = self.layout(&mut Scratch::default());
-        // SAFETY: the tensors and scratch memory are valid, as this function requires; the areas are inside
-        // of it, and each worker has its own rows and its own buffer.
-        unsafe {
+        // SAFETY: this function requires the tensors and the scratch memory, which has an area for each parameter.
+        let (scale, bias, epsilon) = unsafe {
             let scale = self.scale.values(tensors, 0, scratch.wrapping_add(scale_at).cast());
             let bias = self
                 .bias
                 .as_ref()
                 .map(|bias| bias.values(tensors, 0, scratch.wrapping_add(bias_at).cast()).cast_mut());
-            let epsilon = self.epsilon.get(Pointers::new(tensors), 0).to_f64();
-            let shared = (
-                Tensors(tensors),
-                Shared([
-                    scale.cast_mut().cast(),
-                    bias.unwrap_or(std::ptr::null_mut()).cast(),
-                    scratch.wrapping_add(rows_at),
-                ]),
-            );
-            self.workers.run(|worker| {
-                let [scale, bias, buffers] = [0, 1, 2].map(|i| shared.1.get(i).cast::<T>());
-                let padded = Scratch::padded::<T>(self.buffer());
-                self.isa.run_vectors(Task {
-                    by: self,
-                    tensors: shared.0.all(),
-                    rows: self.workers.share(worker, self.rows.runs() * self.rows.len),
-                    epsilon,
-                    scale,
-                    bias: self.bias.is_some().then_some(bias.cast_const()),
-                    buffer: buffers.wrapping_add(worker * padded),
-                });
-            });
-        }
+            (scale, bias, self.epsilon.get(Pointers::new(tensors), 0).to_f64())
+        };
+        let shared = (
+            Tensors(tensors),
+            Shared([
+                scale.cast_mut().cast(),
+                bias.unwrap_or(std::ptr::null_mut()).cast(),
+                scratch.wrapping_add(rows_at),
+            ]),
+        );
+        self.workers.run(|worker| {
+            let [scale, bias, buffers] = [0, 1, 2].map(|i| shared.1.get(i).cast::<T>());
+            let task = Task {
+                by: self,
+                tensors: shared.0.all(),
+                rows: self.workers.share(worker, self.rows.runs() * self.rows.len),
+                epsilon,
+                scale,
+                bias: self.bias.is_some().then_some(bias.cast_const()),
+                buffer: buffers.wrapping_add(worker * Scratch::padded::<T>(self.buffer())),
+            };
+            // SAFETY: the processor supports the instruction set, and each worker has rows and a buffer of its own.
+            unsafe { self.isa.run_vectors(task) };
+        });
     }
 }
 
@@ -272,11 +272,11 @@ impl<T: Float + Stored> Task<'_, T> {
         let none = Normalized { x: nowhere.cast_const(), mean: T::ZERO, inverse: T::ZERO, y: nowhere };
         let (mut normalized, mut offsets) = ([none; ROWS], [[0; 4]; ROWS]);
         let (mut from, mut buffers) = ([nowhere.cast_const(); ROWS], [self.buffer; ROWS]);
-        // SAFETY: the instructions and rows are valid, as this function requires; the buffer has room for what is copied.
-        unsafe {
-            for i in 0..ROWS {
-                let Some(of_row) = rows.next() else { return };
-                offsets[i] = of_row;
+        for i in 0..ROWS {
+            let Some(of_row) = rows.next() else { return };
+            offsets[i] = of_row;
+            // SAFETY: x has the row, and the buffer room for it where it is copied.
+            unsafe {
                 if access == Access::Copied {
                     buffers[i] = self.buffer.wrapping_add(i * len);
                     from[i] = x.values(self.tensors, of_row[0], buffers[i]).cast();
@@ -284,10 +284,14 @@ impl<T: Float + Stored> Task<'_, T> {
                     from[i] = x.first(self.tensors, of_row[0]).cast_const().cast();
                 }
             }
-            let found = statistics::<S, V, ROWS>(&from, len, centered, self.epsilon, self.buffer);
-            for (i, row) in normalized.iter_mut().enumerate() {
-                let [_, y_at, mean_at, inverse_at] = offsets[i];
-                row.x = from[i];
+        }
+        // SAFETY: the rows have `len` elements, and the buffer room for as many.
+        let found = unsafe { statistics::<S, V, ROWS>(&from, len, centered, self.epsilon, self.buffer) };
+        for (i, row) in normalized.iter_mut().enumerate() {
+            let [_, y_at, mean_at, inverse_at] = offsets[i];
+            row.x = from[i];
+            // SAFETY: y has the row, and the statistics an element for it.
+            unsafe {
                 row.y = match access {
                     Access::Copied => y.target(self.tensors, y_at, buffers[i]).cast(),
                     _ => y.first(self.tensors, y_at).cast(),
@@ -299,6 +303,9 @@ impl<T: Float + Stored> Task<'_, T> {
                     }
                 }
             }
+        }
+        // SAFETY: the rows, scale and bias have `len` elements; results that were copied go to the rows that they are of.
+        unsafe {
             loops::normalize::<S, V, ROWS>(&normalized, self.scale, self.bias, len);
             if access == Access::Copied {
                 for ([_, y_at, ..], buffer) in offsets.into_iter().zip(buffers) {

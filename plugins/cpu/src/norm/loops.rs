@@ -46,16 +46,18 @@ unsafe fn scaled<S: Stored, V: Vector, const ROWS: usize, const BIAS: bool>(
     bias: *const V::Scalar,
     len: usize,
 ) {
-    // SAFETY: indices stay below `len`, up to which this function requires all values; it requires the instructions, too.
-    unsafe {
-        let (mut means, mut inverses) = ([V::zero(); ROWS], [V::zero(); ROWS]);
-        for (i, row) in rows.iter().enumerate() {
-            (means[i], inverses[i]) = (V::splat(row.mean), V::splat(row.inverse));
-        }
-        let mut at = 0;
-        while at + V::LANES <= len {
+    // SAFETY: this function requires the instructions.
+    let zero = unsafe { V::zero() };
+    let (mut means, mut inverses) = ([zero; ROWS], [zero; ROWS]);
+    for (i, row) in rows.iter().enumerate() {
+        (means[i], inverses[i]) = (zero.broadcast(row.mean), zero.broadcast(row.inverse));
+    }
+    let mut at = 0;
+    while at + V::LANES <= len {
+        // SAFETY: the vector ends at most at `len`, up to which this function requires all values.
+        unsafe {
             let factor = V::load(scale.add(at));
-            let summand = if BIAS { V::load(bias.add(at)) } else { V::zero() };
+            let summand = if BIAS { V::load(bias.add(at)) } else { zero };
             for (i, row) in rows.iter().enumerate() {
                 let deviation = convert::load::<S, V>(row.x.add(at)).lanewise(Lanewise::Sub, means[i]);
                 let normal = deviation.lanewise(Lanewise::Mul, inverses[i]);
@@ -66,9 +68,12 @@ unsafe fn scaled<S: Stored, V: Vector, const ROWS: usize, const BIAS: bool>(
                 };
                 convert::store(y, row.y.add(at));
             }
-            at += V::LANES;
         }
-        while at < len {
+        at += V::LANES;
+    }
+    while at < len {
+        // SAFETY: the index is below `len`, up to which this function requires all values.
+        unsafe {
             let factor = scale.add(at).read_unaligned();
             for row in rows {
                 let x: V::Scalar = row.x.add(at).read_unaligned().value();
@@ -76,8 +81,8 @@ unsafe fn scaled<S: Stored, V: Vector, const ROWS: usize, const BIAS: bool>(
                 let y = if BIAS { normal + bias.add(at).read_unaligned() } else { normal };
                 row.y.add(at).write_unaligned(S::nearest(y));
             }
-            at += 1;
         }
+        at += 1;
     }
 }
 
@@ -150,12 +155,13 @@ pub(crate) unsafe fn gradient<V: Vector>(
     [dscale, dbias]: [*mut V::Scalar; 2],
     len: usize,
 ) {
-    // SAFETY: indices stay below `len`, up to which this function requires all values; it requires the instructions, too.
-    unsafe {
-        let [means, inverses] = [V::splat(by.mean), V::splat(by.inverse)];
-        let [biases, slopes] = [V::splat(by.bias), V::splat(-by.slope)];
-        let mut at = 0;
-        while at + V::LANES <= len {
+    // SAFETY: this function requires the instructions.
+    let [means, inverses, biases, slopes] =
+        unsafe { [by.mean, by.inverse, by.bias, -by.slope].map(|value| V::splat(value)) };
+    let mut at = 0;
+    while at + V::LANES <= len {
+        // SAFETY: the vector ends at most at `len`, up to which this function requires all values.
+        unsafe {
             let dy = V::load(dy.add(at));
             let deviation = V::load(x.add(at)).lanewise(Lanewise::Sub, means);
             let scaled = dy.lanewise(Lanewise::Mul, V::load(scale.add(at)));
@@ -164,16 +170,19 @@ pub(crate) unsafe fn gradient<V: Vector>(
             let normal = deviation.lanewise(Lanewise::Mul, inverses);
             dy.mul_add(normal, V::load(dscale.add(at))).store(dscale.add(at));
             dy.lanewise(Lanewise::Add, V::load(dbias.add(at))).store(dbias.add(at));
-            at += V::LANES;
         }
-        while at < len {
+        at += V::LANES;
+    }
+    while at < len {
+        // SAFETY: the index is below `len`, up to which this function requires all values.
+        unsafe {
             let dy = dy.add(at).read_unaligned();
             let deviation = x.add(at).read_unaligned() - by.mean;
             let first = dy * scale.add(at).read_unaligned() - by.bias;
             dx.add(at).write_unaligned((first - deviation * by.slope) * by.inverse);
             dscale.add(at).write(dscale.add(at).read() + dy * (deviation * by.inverse));
             dbias.add(at).write(dbias.add(at).read() + dy);
-            at += 1;
         }
+        at += 1;
     }
 }

@@ -26,24 +26,27 @@ pub(crate) unsafe fn statistics<S: Stored, V: Vector, const ROWS: usize>(
     buffer: *mut V::Scalar,
 ) -> [[f64; 2]; ROWS] {
     let (mut about, mut found) = ([V::Scalar::ZERO; ROWS], [[0.0; 2]; ROWS]);
-    // SAFETY: the rows and the buffer are valid, as this function requires.
-    unsafe {
-        if centered {
-            for (about, x) in about.iter_mut().zip(rows) {
-                *about = beginning::<S, V>(*x, len);
-            }
+    if centered {
+        for (about, x) in about.iter_mut().zip(rows) {
+            // SAFETY: the row has an element, as this function requires.
+            *about = unsafe { beginning::<S, V>(*x, len) };
         }
-        if len <= EXACT {
-            found = moments_of_some::<S, V, ROWS>(rows, len, &about, centered);
-        } else {
-            for (i, found) in found.iter_mut().enumerate() {
-                *found = moments::<V>(rows[i].cast(), len, about[i], centered);
-            }
+    }
+    if len <= EXACT {
+        // SAFETY: the rows have `len` elements, as this function requires.
+        found = unsafe { moments_of_some::<S, V, ROWS>(rows, len, &about, centered) };
+    } else {
+        for (i, found) in found.iter_mut().enumerate() {
+            // SAFETY: a row that is longer has elements of the compute type, `len` of them.
+            *found = unsafe { moments::<V>(rows[i].cast(), len, about[i], centered) };
         }
-        for (i, [mean, variance]) in found.iter_mut().enumerate() {
-            let deviation = *mean - about[i].to_f64();
-            let is_far = centered && deviation * deviation > NEAR * *variance;
-            if is_far || !is_held::<V::Scalar>(*mean, *variance, epsilon) {
+    }
+    for (i, [mean, variance]) in found.iter_mut().enumerate() {
+        let deviation = *mean - about[i].to_f64();
+        let is_far = centered && deviation * deviation > NEAR * *variance;
+        if is_far || !is_held::<V::Scalar>(*mean, *variance, epsilon) {
+            // SAFETY: the row has `len` elements, for whose values this function requires the buffer.
+            unsafe {
                 let x = values::<S, V>(rows[i], len, buffer);
                 if is_far {
                     [*mean, *variance] = moments::<V>(x, len, V::Scalar::from_f64(*mean), true);
@@ -115,34 +118,37 @@ unsafe fn moments_of_some<S: Stored, V: Vector, const ROWS: usize>(
     centered: bool,
 ) -> [[f64; 2]; ROWS] {
     let mut found = [[0.0; 2]; ROWS];
-    // SAFETY: indices stay below `len`, up to which this function requires all values; it requires the instructions, too.
-    unsafe {
-        let (mut means, mut sums, mut squares) = ([V::zero(); ROWS], [V::zero(); ROWS], [V::zero(); ROWS]);
-        let mut rest = [[V::Scalar::ZERO; 2]; ROWS];
-        for (mean, about) in means.iter_mut().zip(about) {
-            *mean = V::splat(*about);
-        }
-        let mut at = 0;
-        while at + V::LANES <= len {
-            for i in 0..ROWS {
-                let deviation = convert::load::<S, V>(rows[i].add(at)).lanewise(Lanewise::Sub, means[i]);
-                sums[i] = sums[i].lanewise(Lanewise::Add, deviation);
-                squares[i] = deviation.mul_add(deviation, squares[i]);
-            }
-            at += V::LANES;
-        }
-        while at < len {
-            for i in 0..ROWS {
-                let deviation = rows[i].add(at).read_unaligned().value::<V::Scalar>() - about[i];
-                rest[i] = [rest[i][0] + deviation, deviation * deviation + rest[i][1]];
-            }
-            at += 1;
-        }
+    // SAFETY: this function requires the instructions.
+    let zero = unsafe { V::zero() };
+    let (mut means, mut sums, mut squares) = ([zero; ROWS], [zero; ROWS], [zero; ROWS]);
+    let mut rest = [[V::Scalar::ZERO; 2]; ROWS];
+    for (mean, about) in means.iter_mut().zip(about) {
+        *mean = zero.broadcast(*about);
+    }
+    let mut at = 0;
+    while at + V::LANES <= len {
         for i in 0..ROWS {
-            let sum = if centered { (sums[i].sum() + rest[i][0]).to_f64() } else { 0.0 };
-            let squares = (squares[i].sum() + rest[i][1]).to_f64();
-            found[i] = Moments { about: about[i].to_f64(), sum, squares }.statistics(len as f64);
+            // SAFETY: the vector ends at most at `len`, up to which this function requires all elements.
+            let x = unsafe { convert::load::<S, V>(rows[i].add(at)) };
+            let deviation = x.lanewise(Lanewise::Sub, means[i]);
+            sums[i] = sums[i].lanewise(Lanewise::Add, deviation);
+            squares[i] = deviation.mul_add(deviation, squares[i]);
         }
+        at += V::LANES;
+    }
+    while at < len {
+        for i in 0..ROWS {
+            // SAFETY: the index is below `len`, up to which this function requires all elements.
+            let x = unsafe { rows[i].add(at).read_unaligned() };
+            let deviation = x.value::<V::Scalar>() - about[i];
+            rest[i] = [rest[i][0] + deviation, deviation * deviation + rest[i][1]];
+        }
+        at += 1;
+    }
+    for i in 0..ROWS {
+        let sum = if centered { (sums[i].sum() + rest[i][0]).to_f64() } else { 0.0 };
+        let squares = (squares[i].sum() + rest[i][1]).to_f64();
+        found[i] = Moments { about: about[i].to_f64(), sum, squares }.statistics(len as f64);
     }
     found
 }
