@@ -211,11 +211,14 @@ impl<T: Functions> Backward<T> {
         let queries = all.start.min(of.sequence.queries)..all.end.min(of.sequence.queries);
         let (columns, count) = (vectors.len() * lanes, queries.len());
         let (with, at) = ((self.isa, of.tensors), self.at(of, head, all.start));
-        // SAFETY: the areas have room for a panel, and the tensors a row for each query.
-        unsafe {
+        // SAFETY: the area has room for a panel, and the factor is a tensor of the operation.
+        let factor = unsafe {
             areas.dq.write_bytes(0, columns * width);
-            let factor = self.factor.get(of.tensors);
-            if count > 0 {
+            self.factor.get(of.tensors)
+        };
+        if count > 0 {
+            // SAFETY: the areas have room for a panel, and the tensors a row for each query.
+            unsafe {
                 self.q.copy(with, at, count, areas.q, width);
                 self.q.copy_turned(with, at, count, areas.q_columns, (columns, columns));
                 let (factors, values) = (&raw const factor, areas.q_columns);
@@ -224,30 +227,36 @@ impl<T: Functions> Backward<T> {
                 self.d_o.copy(with, at, count, areas.d_o, value_width);
                 self.d_o.copy_turned(with, at, count, areas.d_o_columns, (columns, columns));
                 self.o.copy(with, at, count, areas.o, value_width);
-                let known = std::slice::from_raw_parts_mut(areas.known, 2 * columns);
-                known.fill(T::ZERO);
-                let (stats, deltas) = known.split_at_mut(columns);
-                self.stats.copy(with, at, count, stats.as_mut_ptr(), 1);
-                for (row, delta) in deltas.iter_mut().take(count).enumerate() {
-                    let (a, b) = (areas.d_o.add(row * value_width), areas.o.add(row * value_width));
-                    let (a, b) = (a.cast_const(), b.cast_const());
-                    *delta = self.isa.run(Dot { a, b, len: value_width });
-                }
-                let seen = self.scores.seen(&of.sequence, queries.clone());
-                let of_all = seen.by(0..count);
-                for first in of_all.clone().step_by(KEYS) {
-                    let keys = first..(first + KEYS).min(of_all.end);
-                    let panel = Panel { head, queries: queries.clone(), columns, seen: &seen };
-                    self.keys(of, &panel, keys, areas);
-                }
             }
-            let (factors, values) = (&raw const factor, areas.dq);
-            let scaling = Scaling { factors, rows: 1, values, width: count * width };
-            let is_finite = self.isa.run(CheckedScaling(scaling));
-            let written = if self.dq.has_padding() { all.len() } else { count };
-            self.dq.write(with, at, written, areas.dq.cast_const(), width);
-            is_finite
+            // SAFETY: the area has two values for each column.
+            let known = unsafe { std::slice::from_raw_parts_mut(areas.known, 2 * columns) };
+            known.fill(T::ZERO);
+            let (stats, deltas) = known.split_at_mut(columns);
+            // SAFETY: the tensor has an element for each query, and a column is one of them or more.
+            unsafe { self.stats.copy(with, at, count, stats.as_mut_ptr(), 1) };
+            for (row, delta) in deltas.iter_mut().take(count).enumerate() {
+                let [a, b] =
+                    [areas.d_o, areas.o].map(|rows| rows.wrapping_add(row * value_width).cast_const());
+                // SAFETY: the processor supports the instruction set, and the task has its memory for itself.
+                *delta = unsafe { self.isa.run(Dot { a, b, len: value_width }) };
+            }
+            let seen = self.scores.seen(&of.sequence, queries.clone());
+            let of_all = seen.by(0..count);
+            for first in of_all.clone().step_by(KEYS) {
+                let keys = first..(first + KEYS).min(of_all.end);
+                let panel = Panel { head, queries: queries.clone(), columns, seen: &seen };
+                // SAFETY: the keys are of the sequence, and the areas hold the panel.
+                unsafe { self.keys(of, &panel, keys, areas) };
+            }
         }
+        let (factors, values) = (&raw const factor, areas.dq);
+        let scaling = Scaling { factors, rows: 1, values, width: count * width };
+        // SAFETY: the processor supports the instruction set, and the task has its memory for itself.
+        let is_finite = unsafe { self.isa.run(CheckedScaling(scaling)) };
+        let written = if self.dq.has_padding() { all.len() } else { count };
+        // SAFETY: the tensor has so many rows, and the area holds as many.
+        unsafe { self.dq.write(with, at, written, areas.dq.cast_const(), width) };
+        is_finite
     }
 
     /// Continues with a block of keys.
@@ -268,7 +277,7 @@ impl<T: Functions> Backward<T> {
         let at = self.at(of, *head, keys.start);
         let ScratchLayout { scores, slopes, .. } = *areas;
         // SAFETY: the areas have room for a block, and the tensors a row for each key.
-        unsafe {
+        let (k, v) = unsafe {
             let k = match self.k.is_plain(self.kernel.lanes) {
                 true => self.k.in_place(of.tensors, at),
                 false => self.k.copy(with, at, keys.len(), areas.k, width),
@@ -277,37 +286,49 @@ impl<T: Functions> Backward<T> {
                 true => self.v.in_place(of.tensors, at),
                 false => self.v.copy(with, at, keys.len(), areas.v, value_width),
             };
-            let (isa, kernel) = (self.isa, self.kernel);
+            (k, v)
+        };
+        let (isa, kernel) = (self.isa, self.kernel);
+        let block = ScoreBlock {
+            scores,
+            row_stride: columns,
+            columns,
+            queries: queries.clone(),
+            keys: keys.clone(),
+            added: areas.added,
+        };
+        // SAFETY: the block has a row of scores and one of slopes for each key, and the areas hold the panel's columns.
+        unsafe {
             let right = areas.q_columns.cast_const();
             PanelGemm { isa, kernel, seen, columns, depth, right }.of(&keys, k, scores);
-            let block = ScoreBlock {
-                scores,
-                row_stride: columns,
-                columns,
-                queries: queries.clone(),
-                keys: keys.clone(),
-                added: areas.added,
-            };
             self.scores.apply(isa, of.tensors, &of.sequence, *head, seen, &block);
             let right = areas.d_o_columns.cast_const();
             PanelGemm { isa, kernel, seen, columns, depth: value_depth, right }.of(&keys, v, slopes);
-            let least = if of.any { T::from_f64(LEAST) } else { T::ZERO };
-            let (stats, deltas) = (areas.known.cast_const(), areas.known.add(columns).cast_const());
-            let len = keys.len() * columns;
-            let factors = areas.added.cast_const();
-            if let Some(dropout) = &self.dropout {
-                dropout.factors(isa, of.tensors, &of.sequence, *head, &block);
-                isa.run(Drop { values: slopes, factors, len });
-            }
-            isa.run(Slopes { scores, slopes, columns, rows: keys.len(), stats, deltas, least });
-            if self.dropout.is_some() {
-                isa.run(Drop { values: scores, factors, len });
-            }
-            let dk = areas.of_keys.add(keys.start * width);
-            let dv = areas.of_keys.add(all_keys * width + keys.start * value_width);
-            let (q, d_o) = (areas.q.cast_const(), areas.d_o.cast_const());
-            let (q, d_o) =
-                (Matrix { first: q, row_stride: width }, Matrix { first: d_o, row_stride: value_width });
+        }
+        let least = if of.any { T::from_f64(LEAST) } else { T::ZERO };
+        let (stats, deltas) = (areas.known.cast_const(), areas.known.wrapping_add(columns).cast_const());
+        let len = keys.len() * columns;
+        let factors = areas.added.cast_const();
+        if let Some(dropout) = &self.dropout {
+            // SAFETY: the block has room for a factor of each score.
+            unsafe { dropout.factors(isa, of.tensors, &of.sequence, *head, &block) };
+            // SAFETY: the processor supports the instruction set, and the task has its memory for itself.
+            unsafe { isa.run(Drop { values: slopes, factors, len }) };
+        }
+        // SAFETY: the processor supports the instruction set, and the task has its memory for itself.
+        unsafe { isa.run(Slopes { scores, slopes, columns, rows: keys.len(), stats, deltas, least }) };
+        if self.dropout.is_some() {
+            // SAFETY: the processor supports the instruction set, and the task has its memory for itself.
+            unsafe { isa.run(Drop { values: scores, factors, len }) };
+        }
+        let dk = areas.of_keys.wrapping_add(keys.start * width);
+        let dv = areas.of_keys.wrapping_add(all_keys * width + keys.start * value_width);
+        let (q, d_o) = (areas.q.cast_const(), areas.d_o.cast_const());
+        let (q, d_o) =
+            (Matrix { first: q, row_stride: width }, Matrix { first: d_o, row_stride: value_width });
+        // SAFETY: the scores and slopes have a row for each key and a column for each query, the panel a row for each query, and the sums
+        // a row for each key and query.
+        unsafe {
             let add = |a: *mut T, order, (rows, depth), b: Matrix<T>, (to, width)| {
                 let a = Matrix { first: a.cast_const(), row_stride: columns };
                 let gemm = WeightedRows { a, order, b, depth, to, width };

@@ -253,20 +253,21 @@ impl<T: Weight> Forward<T> {
         });
         let panels = panels.iter().flatten();
         let (mut begin, mut end) = (usize::MAX, 0);
-        // SAFETY: the rows are in the tensors, and the areas have room for them.
-        unsafe {
-            for panel in panels.clone() {
-                self.begin(part, panel);
-                let seen = panel.seen.by(0..panel.queries.len());
-                (begin, end) = (begin.min(seen.start), end.max(seen.end));
-            }
-            let rounds = self.factors.rounding.is_some();
-            // Probabilities are rounded, for which all sums have to be known.
-            for pass in if rounds { &[Pass::Statistics, Pass::Rounded][..] } else { &[Pass::All] } {
-                for first in (begin..end).step_by(KEYS) {
-                    let keys = first..(first + KEYS).min(end);
-                    let at = self.at(part, first);
-                    let with = (self.isa, *tensors);
+        for panel in panels.clone() {
+            // SAFETY: the areas have room for the panel, and the tensors a row for each query.
+            unsafe { self.begin(part, panel) };
+            let seen = panel.seen.by(0..panel.queries.len());
+            (begin, end) = (begin.min(seen.start), end.max(seen.end));
+        }
+        let rounds = self.factors.rounding.is_some();
+        // Probabilities are rounded, for which all sums have to be known.
+        for pass in if rounds { &[Pass::Statistics, Pass::Rounded][..] } else { &[Pass::All] } {
+            for first in (begin..end).step_by(KEYS) {
+                let keys = first..(first + KEYS).min(end);
+                let at = self.at(part, first);
+                let with = (self.isa, *tensors);
+                // SAFETY: the keys are of the sequence, and the areas have room for so many.
+                unsafe {
                     let k = match self.in_place[0] {
                         true => self.k.in_place(tensors, at),
                         false => self.k.copy(with, at, keys.len(), areas.k, self.shape.depth),
@@ -282,16 +283,18 @@ impl<T: Weight> Forward<T> {
                         }
                     }
                 }
-                if *pass == Pass::Statistics {
-                    panels.clone().for_each(|panel| self.divide(part, panel));
-                }
             }
-            let mut is_finite = true;
-            for panel in panels {
-                is_finite &= self.epilogue(part, panel, areas);
+            if *pass == Pass::Statistics {
+                // SAFETY: the statistics of all keys are there.
+                panels.clone().for_each(|panel| unsafe { self.divide(part, panel) });
             }
-            is_finite
         }
+        let mut is_finite = true;
+        for panel in panels {
+            // SAFETY: the panel's results are there, and the tensors have a row for each query.
+            is_finite &= unsafe { self.epilogue(part, panel, areas) };
+        }
+        is_finite
     }
 
     pub(crate) fn at(&self, part: &Part<'_>, row: usize) -> At {
@@ -347,58 +350,68 @@ impl<T: Weight> Forward<T> {
         let keys_seen = of_panel.start.max(keys.start)..of_panel.end.min(keys.end);
         let (k, v) = (k.skip(keys_seen.start - keys.start), v.skip(keys_seen.start - keys.start));
         let keys = keys_seen;
-        // SAFETY: the tensors have the keys, and the areas room for a block.
+        let (isa, kernel, right) = (self.isa, self.kernel, panel.q.cast_const());
+        let gemm = PanelGemm { isa, kernel, seen, columns, depth: self.shape.depth, right };
+        let block = ScoreBlock {
+            scores: areas.scores,
+            row_stride: columns,
+            columns,
+            queries: queries.clone(),
+            keys: keys.clone(),
+            added: areas.added,
+        };
+        let Part { tensors, sequence, head, .. } = part_;
+        // SAFETY: the area has a row of scores for each key, and the matrix the keys.
         unsafe {
-            let (isa, kernel, right) = (self.isa, self.kernel, panel.q.cast_const());
-            let gemm = PanelGemm { isa, kernel, seen, columns, depth: self.shape.depth, right };
             gemm.of(&keys, k, areas.scores);
-            let block = ScoreBlock {
-                scores: areas.scores,
-                row_stride: columns,
-                columns,
-                queries: queries.clone(),
-                keys: keys.clone(),
-                added: areas.added,
-            };
-            let Part { tensors, sequence, head, .. } = part_;
             self.scores.apply(self.isa, tensors, sequence, *head, seen, &block);
-            let softmax = Softmax {
-                scores: areas.scores,
-                row_stride: columns,
-                keys: keys.len(),
-                columns,
-                statistics: *statistics,
-            };
+        }
+        let softmax = Softmax {
+            scores: areas.scores,
+            row_stride: columns,
+            keys: keys.len(),
+            columns,
+            statistics: *statistics,
+        };
+        // SAFETY: the scores of all keys are there, and the statistics of all columns.
+        unsafe {
             match (pass, any) {
                 (Pass::Rounded, true) => softmax.known_with_any(),
                 (Pass::Rounded, false) => softmax.known(self.isa, lanes),
                 (_, true) => softmax.run_with_any(),
                 (_, false) => softmax.run(self.isa, lanes),
             }
-            if pass == Pass::Statistics {
-                return;
+        }
+        if pass == Pass::Statistics {
+            return;
+        }
+        if let Some(dropout) = &self.dropout {
+            // SAFETY: the block has room for a factor of each weight.
+            unsafe { dropout.factors(self.isa, tensors, sequence, *head, &block) };
+            let (values, factors) = (areas.scores, areas.added.cast_const());
+            // SAFETY: the processor supports the instruction set, and the task has its memory for itself.
+            unsafe { self.isa.run(Drop { values, factors, len: keys.len() * columns }) };
+        }
+        if pass == Pass::Rounded {
+            // SAFETY: the area holds so many weights.
+            unsafe { self.round(areas.scores, keys.len() * columns, any) };
+        } else if keys.start > of_panel.start {
+            let (factors, values) = (statistics.factor.cast_const(), panel.results);
+            // SAFETY: the processor supports the instruction set, and the task has its memory for itself.
+            unsafe { self.isa.run(Scaling { factors, rows: count, values, width: self.width }) };
+        }
+        let (most_rows, _) = self.kernel.largest_for(self.width / lanes);
+        for first in (0..count).step_by(most_rows) {
+            let rows = (count - first).min(most_rows);
+            let seen = seen.by(first..first + rows);
+            let seen = seen.start.max(keys.start)..seen.end.min(keys.end);
+            if seen.is_empty() {
+                continue;
             }
-            if let Some(dropout) = &self.dropout {
-                dropout.factors(self.isa, tensors, sequence, *head, &block);
-                let (values, factors) = (areas.scores, areas.added.cast_const());
-                self.isa.run(Drop { values, factors, len: keys.len() * columns });
-            }
-            if pass == Pass::Rounded {
-                self.round(areas.scores, keys.len() * columns, any);
-            } else if keys.start > of_panel.start {
-                let (factors, values) = (statistics.factor.cast_const(), panel.results);
-                self.isa.run(Scaling { factors, rows: count, values, width: self.width });
-            }
-            let (most_rows, _) = self.kernel.largest_for(self.width / lanes);
-            for first in (0..count).step_by(most_rows) {
-                let rows = (count - first).min(most_rows);
-                let seen = seen.by(first..first + rows);
-                let seen = seen.start.max(keys.start)..seen.end.min(keys.end);
-                if seen.is_empty() {
-                    continue;
-                }
-                let skipped = seen.start - keys.start;
-                let weights = areas.scores.add(skipped * columns + first).cast_const();
+            let skipped = seen.start - keys.start;
+            let weights = areas.scores.wrapping_add(skipped * columns + first).cast_const();
+            // SAFETY: the weights of the keys that are left are there, and so are their values, and the results of the queries.
+            unsafe {
                 let values = WeightedRows {
                     a: Matrix { first: weights, row_stride: columns },
                     order: Order::Panel,

@@ -73,63 +73,71 @@ impl<T: Weight> Forward<T> {
     ) -> bool {
         let Panel { queries, results, statistics, .. } = panel;
         let (count, tensors) = (queries.len(), part.tensors);
-        // SAFETY: the tensors have a row for every query.
-        unsafe {
-            let known = |values: *mut T| std::slice::from_raw_parts_mut(values, count);
-            let (max, sum, factor) = (known(statistics.max), known(statistics.sum), known(statistics.factor));
-            let of_sums = self.factors.of_sums(tensors, &part.sequence, part.head);
-            let [of_probabilities, of_results] = self.factors.asks_for_largest();
-            let [probability, result] = &mut *areas.largest;
-            if self.factors.rounding.is_some() {
-                for (factor, sum) in factor.iter_mut().zip(sum.iter()) {
-                    // The sums were divided by before, but what they made NaN may have been dropped.
-                    *factor = if sum.is_nan() { *sum } else { of_sums };
-                }
-            } else {
-                let scale = self.factors.of_probabilities(tensors) * of_sums;
-                for (factor, sum) in factor.iter_mut().zip(sum.iter()) {
-                    // If all keys are masked, the results are zeros.
-                    *factor = if *sum == T::ZERO { scale } else { scale / *sum };
-                }
+        // SAFETY: a panel has three statistics for each of its queries, each in memory of its own.
+        let [max, sum, factor] = unsafe {
+            [statistics.max, statistics.sum, statistics.factor]
+                .map(|values| std::slice::from_raw_parts_mut(values, count))
+        };
+        // SAFETY: the tensors are those of the operation, as this function requires.
+        let (of_sums, of_probabilities) = unsafe {
+            (self.factors.of_sums(tensors, &part.sequence, part.head), self.factors.of_probabilities(tensors))
+        };
+        let [asks_for_probability, asks_for_result] = self.factors.asks_for_largest();
+        // SAFETY: the areas are this worker's, and so are the largest magnitudes in them.
+        let [probability, result] = unsafe { &mut *areas.largest };
+        if self.factors.rounding.is_some() {
+            for (factor, sum) in factor.iter_mut().zip(sum.iter()) {
+                // The sums were divided by before, but what they made NaN may have been dropped.
+                *factor = if sum.is_nan() { *sum } else { of_sums };
             }
-            if of_probabilities {
-                // The largest score of a row has weight 1.
-                let sums = sum.iter().filter(|sum| **sum != T::ZERO);
-                *probability =
-                    sums.fold(*probability, |most, sum| LargestMagnitude::merge(T::ONE / *sum, most));
+        } else {
+            let scale = of_probabilities * of_sums;
+            for (factor, sum) in factor.iter_mut().zip(sum.iter()) {
+                // If all keys are masked, the results are zeros.
+                *factor = if *sum == T::ZERO { scale } else { scale / *sum };
             }
-            let (factors, values, width) = (factor.as_ptr(), *results, self.width);
-            let scaling = Scaling { factors, rows: count, values, width };
-            // What is NaN may have been dropped from the results, but not from the sums.
-            let of_sums_is_finite = self.dropout.is_none() || sum.iter().all(|sum| *sum < T::ONE / T::ZERO);
-            let is_finite = self.isa.run(CheckedScaling(scaling)) && of_sums_is_finite;
-            if of_results {
-                let len = self.shape.value_depth;
-                for row in 0..count {
-                    let of_row = self.isa.run_vectors(Largest { values: values.add(row * width), len });
-                    *result = LargestMagnitude::merge(of_row, *result);
-                }
-            }
-            if let Some(scale) = self.factors.of_results(tensors) {
-                let (factors, width) = (&raw const scale, count * width);
-                self.isa.run(Scaling { factors, rows: 1, values, width });
-            }
-            let with = (self.isa, tensors);
-            self.o.write(with, self.at(part, queries.start), count, results.cast_const(), width);
-            let [stats, maxima, all] = &self.statistics;
-            if let Some(rows) = stats {
-                for ((stats, max), sum) in factor.iter_mut().zip(max.iter()).zip(sum.iter()) {
-                    *stats = if *sum == T::ZERO { *max } else { *max + sum.ln() };
-                }
-                rows.write(with, self.at(part, queries.start), count, factor.as_ptr(), 1);
-            }
-            for (rows, values) in [(maxima, statistics.max), (all, statistics.sum)] {
-                if let Some(rows) = rows {
-                    rows.write(with, self.at(part, queries.start), count, values.cast_const(), 1);
-                }
-            }
-            is_finite
         }
+        if asks_for_probability {
+            // The largest score of a row has weight 1.
+            let sums = sum.iter().filter(|sum| **sum != T::ZERO);
+            *probability = sums.fold(*probability, |most, sum| LargestMagnitude::merge(T::ONE / *sum, most));
+        }
+        let (factors, values, width) = (factor.as_ptr(), *results, self.width);
+        let scaling = Scaling { factors, rows: count, values, width };
+        // What is NaN may have been dropped from the results, but not from the sums.
+        let of_sums_is_finite = self.dropout.is_none() || sum.iter().all(|sum| *sum < T::ONE / T::ZERO);
+        // SAFETY: the processor supports the instruction set, and the task has its memory for itself.
+        let is_finite = unsafe { self.isa.run(CheckedScaling(scaling)) } && of_sums_is_finite;
+        for row in 0..if asks_for_result { count } else { 0 } {
+            // SAFETY: the panel has a row of results for each query; the processor supports the instruction set.
+            let of_row = unsafe {
+                let (values, len) = (values.add(row * width), self.shape.value_depth);
+                self.isa.run_vectors(Largest { values, len })
+            };
+            *result = LargestMagnitude::merge(of_row, *result);
+        }
+        // SAFETY: the tensors are those of the operation.
+        if let Some(scale) = unsafe { self.factors.of_results(tensors) } {
+            let (factors, width) = (&raw const scale, count * width);
+            // SAFETY: the processor supports the instruction set, and the task has its memory for itself.
+            unsafe { self.isa.run(Scaling { factors, rows: 1, values, width }) };
+        }
+        let (with, at) = ((self.isa, tensors), self.at(part, queries.start));
+        // SAFETY: the tensor has a row for every query, and so have the results.
+        unsafe { self.o.write(with, at, count, results.cast_const(), width) };
+        let [stats, maxima, all] = &self.statistics;
+        if stats.is_some() {
+            for ((stats, max), sum) in factor.iter_mut().zip(max.iter()).zip(sum.iter()) {
+                *stats = if *sum == T::ZERO { *max } else { *max + sum.ln() };
+            }
+        }
+        for (rows, values) in [(stats, factor), (maxima, max), (all, sum)] {
+            if let Some(rows) = rows {
+                // SAFETY: the tensor has an element for every query, and there is a value for each.
+                unsafe { rows.write(with, at, count, values.as_ptr(), 1) };
+            }
+        }
+        is_finite
     }
 
     /// Writes the results of queries beyond the length of their sequence, where the tensors have room for them. Packed queries have room

@@ -175,38 +175,39 @@ impl<T: Float> Scores<T> {
     ) {
         let ScoreBlock { scores, row_stride, columns, queries, keys, added } = block;
         let (scores, row_stride, columns, added) = (*scores, *row_stride, *columns, *added);
-        // SAFETY: the queries and keys are those of the sequence, for which the mask has elements, and the block has room.
-        unsafe {
-            if let Some(mask) = &self.mask {
-                let each = mask.load(isa, tensors, sequence, head, block);
-                let (rows, is_boolean) = (keys.len(), mask.is_boolean);
-                isa.run(AddBias { scores, added, row_stride, rows, columns, each, is_boolean });
+        if let Some(mask) = &self.mask {
+            // SAFETY: the mask has elements for the queries and keys, which are those of the sequence, and the block has room for them.
+            let each = unsafe { mask.load(isa, tensors, sequence, head, block) };
+            let (rows, is_boolean) = (keys.len(), mask.is_boolean);
+            // SAFETY: the processor supports the instruction set, and the task has its memory for itself.
+            unsafe { isa.run(AddBias { scores, added, row_stride, rows, columns, each, is_boolean }) };
+        }
+        if let Some(slope) = self.slopes.get(head) {
+            let diagonal = self.band.diagonal(sequence.queries, sequence.keys, queries.start);
+            let distance = T::from_f64((diagonal - keys.start as i128) as f64);
+            // SAFETY: the processor supports the instruction set, and the task has its memory for itself.
+            unsafe {
+                isa.run(AddSlope { scores, row_stride, rows: keys.len(), columns, slope: *slope, distance })
+            };
+        }
+        if !seen.hides(keys) {
+            return;
+        }
+        // The queries that see a key: both ends only grow from key to key.
+        let (mut first, mut last) = (0, 0);
+        for (row, key) in keys.clone().enumerate() {
+            while first < seen.count && seen.keys[first].1 <= key {
+                first += 1;
             }
-            if let Some(slope) = self.slopes.get(head) {
-                let diagonal = self.band.diagonal(sequence.queries, sequence.keys, queries.start);
-                let distance = T::from_f64((diagonal - keys.start as i128) as f64);
-                isa.run(AddSlope { scores, row_stride, rows: keys.len(), columns, slope: *slope, distance });
+            while last < seen.count && seen.keys[last].0 <= key {
+                last += 1;
             }
-            if seen.hides(keys) {
-                // The queries that see a key: both ends only grow from key to key.
-                let (mut first, mut last) = (0, 0);
-                for (row, key) in keys.clone().enumerate() {
-                    while first < seen.count && seen.keys[first].1 <= key {
-                        first += 1;
-                    }
-                    while last < seen.count && seen.keys[last].0 <= key {
-                        last += 1;
-                    }
-                    if first > 0 || last < seen.count {
-                        let scores = scores.add(row * row_stride);
-                        isa.run(MaskColumns { scores, row_stride, rows: 1, hidden: 0..first });
-                        isa.run(MaskColumns {
-                            scores,
-                            row_stride,
-                            rows: 1,
-                            hidden: last.max(first)..seen.count,
-                        });
-                    }
+            if first > 0 || last < seen.count {
+                // SAFETY: the block has a row of scores for each key.
+                let scores = unsafe { scores.add(row * row_stride) };
+                for hidden in [0..first, last.max(first)..seen.count] {
+                    // SAFETY: the processor supports the instruction set, and the task has its memory for itself.
+                    unsafe { isa.run(MaskColumns { scores, row_stride, rows: 1, hidden }) };
                 }
             }
         }
@@ -259,30 +260,28 @@ impl<T: Float> IsaTask for AddBias<T> {
         let Self { scores, added, row_stride, rows, columns, each, is_boolean } = self;
         let masked = -(T::ONE / T::ZERO);
         for row in 0..rows {
-            // SAFETY: the scores and what is added to them are there.
-            unsafe {
-                let scores = std::slice::from_raw_parts_mut(scores.add(row * row_stride), columns);
-                if !each {
-                    let added = added.add(row).read();
-                    if added == masked || (is_boolean && added == T::ZERO) {
-                        scores.fill(masked);
-                    } else if !is_boolean {
-                        scores.iter_mut().for_each(|score| *score = *score + added);
-                    }
-                    continue;
+            // SAFETY: there are so many scores in each row.
+            let scores = unsafe { std::slice::from_raw_parts_mut(scores.add(row * row_stride), columns) };
+            if !each {
+                // SAFETY: there is one value for each row.
+                let added = unsafe { added.add(row).read() };
+                if added == masked || (is_boolean && added == T::ZERO) {
+                    scores.fill(masked);
+                } else if !is_boolean {
+                    scores.iter_mut().for_each(|score| *score = *score + added);
                 }
-                let pairs =
-                    scores.iter_mut().zip(std::slice::from_raw_parts(added.add(row * row_stride), columns));
-                if is_boolean {
-                    pairs.for_each(|(score, counts)| {
-                        *score = if *counts == T::ZERO { masked } else { *score }
-                    });
-                } else {
-                    // -∞ masks a score that is NaN, too.
-                    pairs.for_each(|(score, added)| {
-                        *score = if *added == masked { masked } else { *score + *added };
-                    });
-                }
+                continue;
+            }
+            // SAFETY: there is a value for each score, in memory of its own.
+            let added = unsafe { std::slice::from_raw_parts(added.add(row * row_stride), columns) };
+            let pairs = scores.iter_mut().zip(added);
+            if is_boolean {
+                pairs.for_each(|(score, counts)| *score = if *counts == T::ZERO { masked } else { *score });
+            } else {
+                // -∞ masks a score that is NaN, too.
+                pairs.for_each(|(score, added)| {
+                    *score = if *added == masked { masked } else { *score + *added };
+                });
             }
         }
     }

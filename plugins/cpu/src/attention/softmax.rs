@@ -211,45 +211,50 @@ impl<T: Weight, const LANES: usize, const FUSED: bool> IsaTask for Columns<T, LA
     fn run(self) {
         let Softmax { scores, row_stride, keys, columns, statistics } = self.0;
         for first in (0..columns).step_by(LANES) {
-            // SAFETY: the scores and the statistics are there.
+            let row = |key: usize| scores.wrapping_add(key * row_stride + first).cast::<[T; LANES]>();
+            // SAFETY: there is a row of scores for each key, with a whole number of runs of so many lanes.
+            let scores = |key: usize| unsafe { row(key).read_unaligned() };
+            let of = |values: *mut T| values.wrapping_add(first).cast::<[T; LANES]>();
+            // SAFETY: there is a statistic of each kind for each column.
+            let (before, mut all) =
+                unsafe { (of(statistics.max).read_unaligned(), of(statistics.sum).read_unaligned()) };
+            // Two accumulators, so that operations overlap.
+            let (mut max, mut odd) = (before, [-(T::ONE / T::ZERO); LANES]);
+            for pair in 0..keys / 2 {
+                let (a, b) = (scores(2 * pair), scores(2 * pair + 1));
+                for ((max, odd), (a, b)) in max.iter_mut().zip(&mut odd).zip(a.into_iter().zip(b)) {
+                    *max = larger(a, *max);
+                    *odd = larger(b, *odd);
+                }
+            }
+            if keys % 2 == 1 {
+                for (odd, score) in odd.iter_mut().zip(scores(keys - 1)) {
+                    *odd = larger(score, *odd);
+                }
+            }
+            let mut bases = [T::ZERO; LANES];
+            for ((max, odd), of_max) in max.iter_mut().zip(odd).zip(&mut bases) {
+                *max = larger(odd, *max);
+                *of_max = base(*max);
+            }
+            let mut sum = [T::ZERO; LANES];
+            for key in 0..keys {
+                let mut weights = scores(key);
+                for ((weight, base), sum) in weights.iter_mut().zip(bases).zip(&mut sum) {
+                    *weight = (*weight - base).weight::<FUSED>();
+                    *sum = *sum + *weight;
+                }
+                // SAFETY: the key has a row of scores, which its weights replace.
+                unsafe { row(key).write_unaligned(weights) };
+            }
+            let mut factors = before;
+            let sums_and_bases = sum.into_iter().zip(bases);
+            for ((factor, all), (sum, of_max)) in factors.iter_mut().zip(&mut all).zip(sums_and_bases) {
+                *factor = (base(*factor) - of_max).weight::<FUSED>();
+                *all = *all * *factor + sum;
+            }
+            // SAFETY: there is a statistic of each kind for each column.
             unsafe {
-                let row = |key: usize| scores.add(key * row_stride + first).cast::<[T; LANES]>();
-                let of = |values: *mut T| values.add(first).cast::<[T; LANES]>();
-                let before = of(statistics.max).read_unaligned();
-                // Two accumulators, so that operations overlap.
-                let (mut max, mut odd) = (before, [-(T::ONE / T::ZERO); LANES]);
-                for pair in 0..keys / 2 {
-                    let (a, b) = (row(2 * pair).read_unaligned(), row(2 * pair + 1).read_unaligned());
-                    for ((max, odd), (a, b)) in max.iter_mut().zip(&mut odd).zip(a.into_iter().zip(b)) {
-                        *max = larger(a, *max);
-                        *odd = larger(b, *odd);
-                    }
-                }
-                if keys % 2 == 1 {
-                    for (odd, score) in odd.iter_mut().zip(row(keys - 1).read_unaligned()) {
-                        *odd = larger(score, *odd);
-                    }
-                }
-                let mut bases = [T::ZERO; LANES];
-                for ((max, odd), of_max) in max.iter_mut().zip(odd).zip(&mut bases) {
-                    *max = larger(odd, *max);
-                    *of_max = base(*max);
-                }
-                let mut sum = [T::ZERO; LANES];
-                for key in 0..keys {
-                    let mut weights = row(key).read_unaligned();
-                    for ((weight, base), sum) in weights.iter_mut().zip(bases).zip(&mut sum) {
-                        *weight = (*weight - base).weight::<FUSED>();
-                        *sum = *sum + *weight;
-                    }
-                    row(key).write_unaligned(weights);
-                }
-                let (mut factors, mut all) = (before, of(statistics.sum).read_unaligned());
-                let sums_and_bases = sum.into_iter().zip(bases);
-                for ((factor, all), (sum, of_max)) in factors.iter_mut().zip(&mut all).zip(sums_and_bases) {
-                    *factor = (base(*factor) - of_max).weight::<FUSED>();
-                    *all = *all * *factor + sum;
-                }
                 of(statistics.max).write_unaligned(max);
                 of(statistics.sum).write_unaligned(all);
                 of(statistics.factor).write_unaligned(factors);
