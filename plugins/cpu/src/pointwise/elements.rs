@@ -208,44 +208,42 @@ impl<T: Functions, const N: usize> Elements<T, N> {
             let mut from = first;
             while from < end {
                 let len = (end - from).min(chunk);
-                // SAFETY: the elements are inside the tensors; chunks are no longer than the buffers unless every operand is
-                // used in place.
-                unsafe {
-                    let offset = |i: usize| base[i] + position.offsets[i] + from * nest.inner_strides[i];
-                    for (i, input) in self.inputs.iter().enumerate() {
-                        let base = tensors[input.slot].cast_const().add(offset(i) * input.run.size);
-                        let buffer = buffers[i].values::<T>();
-                        *bindings.input(i) = match access[i] {
-                            Access::InPlace => base.cast_mut().cast(),
-                            Access::One => {
-                                if repeated[i].0 != offset(i) {
-                                    (input.run.load)(base, 0, bindings.one(i), 1);
-                                    repeated[i].0 = offset(i);
-                                }
-                                continue;
+                let offset = |i: usize| base[i] + position.offsets[i] + from * nest.inner_strides[i];
+                for (i, input) in self.inputs.iter().enumerate() {
+                    let base = tensors[input.slot].cast_const().wrapping_add(offset(i) * input.run.size);
+                    let buffer = buffers[i].values::<T>();
+                    // SAFETY: the elements are inside the tensor; chunks are no longer than the buffers unless every operand is used in
+                    // place.
+                    unsafe {
+                        match access[i] {
+                            Access::InPlace => *bindings.input(i) = base.cast_mut().cast(),
+                            Access::One if repeated[i].0 != offset(i) => {
+                                (input.run.load)(base, 0, bindings.one(i), 1);
+                                repeated[i].0 = offset(i);
                             }
+                            Access::One => {}
                             Access::Repeated => {
                                 if repeated[i].0 != offset(i) || repeated[i].1 < len {
                                     (input.run.load)(base, 0, buffer, 1);
                                     fill(buffer, buffer.read(), len);
                                     repeated[i] = (offset(i), len);
                                 }
-                                buffer
+                                *bindings.input(i) = buffer;
                             }
                             Access::Copied => {
                                 (input.run.load)(base, nest.inner_strides[i], buffer, len);
-                                buffer
+                                *bindings.input(i) = buffer;
                             }
-                        };
+                        }
                     }
-                    let to = tensors[self.output.slot].add(offset(N - 1) * self.output.run.size);
-                    if written_in_place {
-                        *bindings.out() = to.cast();
-                        self.program.run(&mut bindings, len);
-                    } else {
-                        let out = buffers[N - 1].values::<T>();
-                        *bindings.out() = out;
-                        self.program.run(&mut bindings, len);
+                }
+                let to = tensors[self.output.slot].wrapping_add(offset(N - 1) * self.output.run.size);
+                let out = if written_in_place { to.cast::<T>() } else { buffers[N - 1].values() };
+                *bindings.out() = out;
+                // SAFETY: the operands have `len` elements, and the result as many, or the buffer in its place.
+                unsafe {
+                    self.program.run(&mut bindings, len);
+                    if !written_in_place {
                         (self.output.run.store)(out, to, end_stride, len);
                     }
                 }
@@ -291,29 +289,31 @@ impl<T: Functions, const N: usize> Elements<T, N> {
         let mut at = elements.start;
         while at < elements.end {
             let len = (elements.end - at).min(Buffer::len::<T>() - SLACK);
-            // SAFETY: the elements are inside the tensors, and no more than a buffer holds beside its slack.
-            unsafe {
-                for (i, input) in self.inputs.iter().enumerate() {
-                    let first = tensors[input.slot].wrapping_add((base[i] + at) * input.run.size);
-                    let buffer = buffers[i].values::<T>();
-                    *bindings.input(i) = if has_gaps[i] { buffer } else { first.cast() };
-                }
-                for piece in Pieces::new(nest, at, len) {
-                    for (i, input) in self.inputs.iter().enumerate().filter(|(i, _)| has_gaps[*i]) {
-                        let offset = base[i] + piece.offsets[i];
-                        let from = tensors[input.slot].add(offset * input.run.size);
+            for (i, input) in self.inputs.iter().enumerate() {
+                let first = tensors[input.slot].wrapping_add((base[i] + at) * input.run.size);
+                *bindings.input(i) = if has_gaps[i] { buffers[i].values() } else { first.cast() };
+            }
+            for piece in Pieces::new(nest, at, len) {
+                for (i, input) in self.inputs.iter().enumerate().filter(|(i, _)| has_gaps[*i]) {
+                    let from = (base[i] + piece.offsets[i]) * input.run.size;
+                    let stride = nest.inner_strides[i];
+                    // SAFETY: the elements are inside the tensor, and no more than the buffer holds beside its slack.
+                    unsafe {
                         let to = buffers[i].values::<T>().add(piece.done);
-                        gather(&input.run, from, nest.inner_strides[i], to, piece.len);
+                        gather(&input.run, tensors[input.slot].add(from), stride, to, piece.len);
                     }
                 }
-                let first = tensors[self.output.slot].wrapping_add((base[N - 1] + at) * self.output.run.size);
-                let out = if is_scattered { buffers[N - 1].values() } else { first.cast::<T>() };
-                *bindings.out() = out;
-                self.program.run(&mut bindings, len);
-                let scattered = if is_scattered { len } else { 0 };
-                for piece in Pieces::new(nest, at, scattered) {
-                    let offset = base[N - 1] + piece.offsets[N - 1];
-                    let to = tensors[self.output.slot].add(offset * self.output.run.size);
+            }
+            let (result, size) = (tensors[self.output.slot], self.output.run.size);
+            let first = result.wrapping_add((base[N - 1] + at) * size).cast::<T>();
+            let out = if is_scattered { buffers[N - 1].values() } else { first };
+            *bindings.out() = out;
+            // SAFETY: the operands have `len` elements, and the result as many, or the buffer in its place.
+            unsafe { self.program.run(&mut bindings, len) };
+            for piece in Pieces::new(nest, at, if is_scattered { len } else { 0 }) {
+                // SAFETY: the elements are inside the result, and the buffer has their values.
+                unsafe {
+                    let to = result.add((base[N - 1] + piece.offsets[N - 1]) * size);
                     (self.output.run.store)(out.add(piece.done), to, nest.inner_strides[N - 1], piece.len);
                 }
             }

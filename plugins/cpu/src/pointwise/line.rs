@@ -158,56 +158,58 @@ impl<T: Functions> VectorTask<T> for LineTask<'_, T> {
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) -> [T; MAX_TOTALS] {
         let Self { links, memory, len } = self;
-        // SAFETY: the processor has the vector's instructions, and the values are valid.
-        unsafe {
-            let zero = V::zero();
-            let mut totals = Totals { vectors: [[zero; SUMS]; MAX_TOTALS], rest: [T::ZERO; MAX_TOTALS] };
-            for link in links {
-                if let Link::Combine(mode, total) = *link {
-                    totals.rest[total] = with_combine!(mode, J => J::start::<T>());
-                    totals.vectors[total] = [V::splat(totals.rest[total]); SUMS];
-                }
+        // SAFETY: this function requires the instructions.
+        let zero = unsafe { V::zero() };
+        let mut totals = Totals { vectors: [[zero; SUMS]; MAX_TOTALS], rest: [T::ZERO; MAX_TOTALS] };
+        for link in links {
+            if let Link::Combine(mode, total) = *link {
+                totals.rest[total] = with_combine!(mode, J => J::start::<T>());
+                totals.vectors[total] = [zero.broadcast(totals.rest[total]); SUMS];
             }
-            // No element of the row is aligned: nothing is streamed.
-            let aligned = memory.streamed.map(|row| before_aligned::<V>(memory.rows[row]));
-            let unaligned = Memory { streamed: None, ..*memory };
-            let memory = if aligned == Some(None) { &unaligned } else { memory };
-            let mut at = aligned.flatten().unwrap_or(0).min(len);
-            if at > 0 {
-                rest::<T, V>(links, memory, 0..at, &mut totals);
-            }
-            if let (
-                [
-                    Link::Load(from),
-                    Link::Apply(Applied::Smooth(smooth, parameter), Side::Both, _),
-                    Link::Store(to),
-                ],
-                None,
-            ) = (links, memory.streamed)
-            {
-                // A function alone reads and writes the rows itself.
-                let (from, to, count) = (memory.rows[*from].cast_const(), memory.rows[*to], len / V::LANES);
-                let all =
-                    All { smooth: *smooth, parameter: *parameter, from: [(from, V::LANES); 2], to, count };
-                V::dispatch(FunctionTask::<'_, T, V>(&all, PhantomData));
-                at = count * V::LANES;
-            }
-            while at + TOGETHER * V::LANES <= len {
-                block::<T, V, TOGETHER>(links, memory, at, (V::LANES, None), &mut totals);
-                at += TOGETHER * V::LANES;
-            }
-            if at < len {
-                rest::<T, V>(links, memory, at..len, &mut totals);
-            }
-            let mut results = [T::ZERO; MAX_TOTALS];
-            for link in links {
-                if let Link::Combine(mode, total) = *link {
-                    let sum = with_combine!(mode, J => combined::<V, J>(&totals.vectors[total], totals.rest[total]));
-                    results[total] = finalized(mode, sum, len);
-                }
-            }
-            results
         }
+        // No element of the row is aligned: nothing is streamed.
+        let aligned = memory.streamed.map(|row| before_aligned::<V>(memory.rows[row]));
+        let unaligned = Memory { streamed: None, ..*memory };
+        let memory = if aligned == Some(None) { &unaligned } else { memory };
+        let mut at = aligned.flatten().unwrap_or(0).min(len);
+        if at > 0 {
+            // SAFETY: the values before the first aligned one are below `len`, up to which the rows have values.
+            unsafe { rest::<T, V>(links, memory, 0..at, &mut totals) };
+        }
+        if let (
+            [
+                Link::Load(from),
+                Link::Apply(Applied::Smooth(smooth, parameter), Side::Both, _),
+                Link::Store(to),
+            ],
+            None,
+        ) = (links, memory.streamed)
+        {
+            // A function alone reads and writes the rows itself.
+            let (from, to, count) = (memory.rows[*from].cast_const(), memory.rows[*to], len / V::LANES);
+            let all = All { smooth: *smooth, parameter: *parameter, from: [(from, V::LANES); 2], to, count };
+            // SAFETY: the rows have `count` vectors, and the processor has the vector's instructions.
+            unsafe { V::dispatch(FunctionTask::<'_, T, V>(&all, PhantomData)) };
+            at = count * V::LANES;
+        }
+        while at + TOGETHER * V::LANES <= len {
+            // SAFETY: the vectors end at most at `len`.
+            unsafe { block::<T, V, TOGETHER>(links, memory, at, (V::LANES, None), &mut totals) };
+            at += TOGETHER * V::LANES;
+        }
+        if at < len {
+            // SAFETY: the range ends at `len`.
+            unsafe { rest::<T, V>(links, memory, at..len, &mut totals) };
+        }
+        let mut results = [T::ZERO; MAX_TOTALS];
+        for link in links {
+            if let Link::Combine(mode, total) = *link {
+                let sum =
+                    with_combine!(mode, J => combined::<V, J>(&totals.vectors[total], totals.rest[total]));
+                results[total] = finalized(mode, sum, len);
+            }
+        }
+        results
     }
 }
 
@@ -256,86 +258,97 @@ unsafe fn block<T: Functions, V: Vector<Scalar = T>, const K: usize>(
     (lanes, part): (usize, Option<V::Lanes>),
     totals: &mut Totals<V>,
 ) {
-    // SAFETY: the processor has the vector's instructions, and the values are valid.
-    unsafe {
-        let mut vectors = [V::zero(); K];
-        for link in links {
-            match *link {
-                Link::Load(row) => {
-                    let from = memory.rows[row].add(at);
-                    for (i, vector) in vectors.iter_mut().enumerate() {
-                        *vector = read::<V>(from.add(i * V::LANES), part);
-                    }
-                }
-                Link::Apply(Applied::Lanewise(operation), side, other) => {
-                    // The other operand is loaded first, so that each operation has one loop.
-                    let mut others = vectors;
-                    if side != Side::Both {
+    // SAFETY: this function requires the instructions.
+    let mut vectors = unsafe { [V::zero(); K] };
+    for link in links {
+        match *link {
+            // SAFETY: the row has the vectors from `at` on, or the lanes of one.
+            Link::Load(row) => vectors = unsafe { loaded(memory.rows[row].add(at), part) },
+            Link::Apply(Applied::Lanewise(operation), side, other) => {
+                // The other operand is loaded first, so that each operation has one loop.
+                let mut others = vectors;
+                if side != Side::Both {
+                    // SAFETY: a single value exists, and a row has the vectors from `at` on, or the lanes of one.
+                    others = unsafe {
                         match other {
-                            Other::One(one) => others = [V::splat(memory.ones.add(one).read()); K],
-                            Other::Row(row) => {
-                                let from = memory.rows[row].add(at);
-                                for (i, other) in others.iter_mut().enumerate() {
-                                    *other = read::<V>(from.add(i * V::LANES), part);
+                            Other::One(one) => [V::splat(memory.ones.add(one).read()); K],
+                            Other::Row(row) => loaded(memory.rows[row].add(at), part),
+                        }
+                    };
+                }
+                if side == Side::Second {
+                    std::mem::swap(&mut vectors, &mut others);
+                }
+                macro_rules! all {
+                    ($($name:ident),*) => {
+                        match operation {
+                            $(Lanewise::$name => {
+                                for (vector, other) in vectors.iter_mut().zip(others) {
+                                    *vector = vector.lanewise(Lanewise::$name, other);
                                 }
-                            }
+                            })*
+                            Lanewise::Identity => {}
+                        }
+                    };
+                }
+                all!(Add, Sub, Mul, Div, Max, Min, Abs, Neg, Relu, Sqrt, NotBelow, NotAbove, Scale);
+            }
+            Link::Apply(Applied::Smooth(smooth, parameter), side, other) => {
+                // SAFETY: the other operand has the vectors from `at` on, or the lanes of one.
+                vectors = unsafe {
+                    functions::<T, V, K>(vectors, (smooth, parameter), (side, other), memory, (at, part))
+                };
+            }
+            // SAFETY: a vector exists only on a processor with its instructions.
+            Link::Round(run) => vectors = unsafe { rounded::<T, V, K>(vectors, run) },
+            Link::Store(row) => {
+                let to = memory.rows[row].wrapping_add(at);
+                for (i, vector) in vectors.iter().enumerate() {
+                    // SAFETY: the row has the vectors from `at` on, or the lanes of one; of a streamed row they are aligned.
+                    unsafe {
+                        let to = to.add(i * V::LANES);
+                        if memory.streamed == Some(row) {
+                            vector.stream(to);
+                        } else {
+                            write(*vector, to, part);
                         }
                     }
-                    if side == Side::Second {
-                        std::mem::swap(&mut vectors, &mut others);
-                    }
-                    macro_rules! all {
-                        ($($name:ident),*) => {
-                            match operation {
-                                $(Lanewise::$name => {
-                                    for (vector, other) in vectors.iter_mut().zip(others) {
-                                        *vector = vector.lanewise(Lanewise::$name, other);
-                                    }
-                                })*
-                                Lanewise::Identity => {}
-                            }
-                        };
-                    }
-                    all!(Add, Sub, Mul, Div, Max, Min, Abs, Neg, Relu, Sqrt, NotBelow, NotAbove, Scale);
-                }
-                Link::Apply(Applied::Smooth(smooth, parameter), side, other) => {
-                    vectors =
-                        functions::<T, V, K>(vectors, (smooth, parameter), (side, other), memory, (at, part));
-                }
-                Link::Round(run) => vectors = rounded::<T, V, K>(vectors, run),
-                Link::Store(row) => {
-                    let to = memory.rows[row].add(at);
-                    if memory.streamed == Some(row) {
-                        for (i, vector) in vectors.iter().enumerate() {
-                            vector.stream(to.add(i * V::LANES));
-                        }
-                    } else {
-                        for (i, vector) in vectors.iter().enumerate() {
-                            write(*vector, to.add(i * V::LANES), part);
-                        }
-                    }
-                }
-                Link::Combine(mode, total) if lanes == V::LANES => {
-                    let mut sums = totals.vectors[total];
-                    with_combine!(mode, J => {
-                        for (i, vector) in vectors.iter().enumerate() {
-                            sums[i % SUMS] = J::vector(sums[i % SUMS], *vector);
-                        }
-                    });
-                    totals.vectors[total] = sums;
-                }
-                Link::Combine(mode, total) => {
-                    let mut values = [T::ZERO; MAX_LANES];
-                    vectors[0].store(values.as_mut_ptr());
-                    let rest = &mut totals.rest[total];
-                    with_combine!(mode, J => {
-                        for value in &values[..lanes] {
-                            *rest = J::value(*rest, *value);
-                        }
-                    });
                 }
             }
+            Link::Combine(mode, total) if lanes == V::LANES => {
+                let mut sums = totals.vectors[total];
+                with_combine!(mode, J => {
+                    for (i, vector) in vectors.iter().enumerate() {
+                        sums[i % SUMS] = J::vector(sums[i % SUMS], *vector);
+                    }
+                });
+                totals.vectors[total] = sums;
+            }
+            Link::Combine(mode, total) => {
+                let (values, rest) = (vectors[0].values(), &mut totals.rest[total]);
+                with_combine!(mode, J => {
+                    for value in &values[..lanes] {
+                        *rest = J::value(*rest, *value);
+                    }
+                });
+            }
         }
+    }
+}
+
+/// Vectors one after the other, or some lanes of one.
+///
+/// # Safety
+/// The processor has the vector's instructions; the values are readable.
+#[inline(always)]
+unsafe fn loaded<V: Vector, const K: usize>(from: *const V::Scalar, part: Option<V::Lanes>) -> [V; K] {
+    // SAFETY: this function requires the instructions and the values.
+    unsafe {
+        let mut vectors = [V::zero(); K];
+        for (i, vector) in vectors.iter_mut().enumerate() {
+            *vector = read::<V>(from.add(i * V::LANES), part);
+        }
+        vectors
     }
 }
 
@@ -353,28 +366,27 @@ unsafe fn functions<T: Functions, V: Vector<Scalar = T>, const K: usize>(
 ) -> [V; K] {
     let mut near = vectors;
     let mut spread = [T::ZERO; MAX_LANES];
-    // SAFETY: the processor has the vector's instructions, and the values are valid.
+    let to = near.as_mut_ptr().cast::<T>();
+    let own = (to.cast_const(), V::LANES);
+    let others = match other {
+        _ if side == Side::Both => own,
+        Other::Row(row) => {
+            let from = memory.rows[row].wrapping_add(at).cast_const();
+            if part.is_some() {
+                // SAFETY: the row has the lanes.
+                spread = unsafe { read::<V>(from, part) }.values();
+            }
+            (if part.is_some() { spread.as_ptr() } else { from }, V::LANES)
+        }
+        Other::One(one) => {
+            // SAFETY: the single value exists.
+            spread = [unsafe { memory.ones.add(one).read() }; MAX_LANES];
+            (spread.as_ptr(), 0)
+        }
+    };
+    let from = if side == Side::Second { [others, own] } else { [own, others] };
+    // SAFETY: both operands have `K` vectors, or the same values for each, and the results replace the first.
     unsafe {
-        let to = near.as_mut_ptr().cast::<T>();
-        let own = (to.cast_const(), V::LANES);
-        let others = match other {
-            _ if side == Side::Both => own,
-            Other::Row(row) => {
-                let from = memory.rows[row].add(at).cast_const();
-                match part {
-                    None => (from, V::LANES),
-                    Some(_) => {
-                        read::<V>(from, part).store(spread.as_mut_ptr());
-                        (spread.as_ptr(), V::LANES)
-                    }
-                }
-            }
-            Other::One(one) => {
-                spread = [memory.ones.add(one).read(); MAX_LANES];
-                (spread.as_ptr(), 0)
-            }
-        };
-        let from = if side == Side::Second { [others, own] } else { [own, others] };
         V::dispatch(FunctionTask::<'_, T, V>(&All { smooth, parameter, from, to, count: K }, PhantomData));
     }
     near

@@ -233,63 +233,70 @@ impl<T: Functions> Program<T> {
     #[inline(always)]
     pub(crate) unsafe fn run(&self, bindings: &mut Bindings<T>, len: usize) {
         for item in &self.items {
-            // SAFETY: the rows are readable and writable, as this function requires; a register was written before it is read.
-            unsafe {
-                match item {
-                    Item::Line(line, ends) => {
-                        let streamed = bindings.streamed.then_some(OUT);
-                        let memory = Memory { rows: &bindings.rows, ones: bindings.ones.as_ptr(), streamed };
-                        let totals: [T; MAX_TOTALS] = line.run(self.isa, &memory, len);
-                        for end in ends {
-                            let mut total = totals[end.index];
-                            if let Some(run) = &end.rounded {
-                                run.round(&raw mut total, 1);
+            match item {
+                Item::Line(line, ends) => {
+                    let streamed = bindings.streamed.then_some(OUT);
+                    let memory = Memory { rows: &bindings.rows, ones: bindings.ones.as_ptr(), streamed };
+                    // SAFETY: the rows are readable and writable, as this function requires; a register was written before it is read.
+                    let totals: [T; MAX_TOTALS] = unsafe { line.run(self.isa, &memory, len) };
+                    for end in ends {
+                        bindings.ones[end.to] = rounded_to(totals[end.index], end.rounded.as_ref());
+                    }
+                }
+                Item::Softmax { run, from, to } => {
+                    let (x, y) = (bindings.rows[*from].cast_const(), bindings.rows[*to]);
+                    // SAFETY: the operand is readable and the result writable for `len` values.
+                    unsafe { run(self.isa, Softmax { x, y, len, rows: 1, strides: [0; 2] }) };
+                }
+                Item::Mode { mode, operands, to, rounded } => {
+                    let to = bindings.rows[*to];
+                    let mut rows = [to.cast_const(); 3];
+                    for (index, operand) in operands.iter().enumerate() {
+                        rows[index] = match *operand {
+                            Other::Row(row) => bindings.rows[row],
+                            Other::One(one) => {
+                                let (row, value) = (*bindings.spread(index), bindings.ones[one]);
+                                // SAFETY: a row of repeated values is writable for `len` values.
+                                (0..len).for_each(|i| unsafe { row.add(i).write(value) });
+                                row
                             }
-                            bindings.ones[end.to] = total;
-                        }
+                        };
                     }
-                    Item::Softmax { run, from, to } => {
-                        let (x, y) = (bindings.rows[*from].cast_const(), bindings.rows[*to]);
-                        run(self.isa, Softmax { x, y, len, rows: 1, strides: [0; 2] });
+                    for index in operands.len()..3 {
+                        rows[index] = rows[0];
                     }
-                    Item::Mode { mode, operands, to, rounded } => {
-                        let to = bindings.rows[*to];
-                        let mut rows = [to.cast_const(); 3];
-                        for (index, operand) in operands.iter().enumerate() {
-                            rows[index] = match *operand {
-                                Other::Row(row) => bindings.rows[row],
-                                Other::One(one) => {
-                                    let (row, value) = (*bindings.spread(index), bindings.ones[one]);
-                                    (0..len).for_each(|i| row.add(i).write(value));
-                                    row
-                                }
-                            };
-                        }
-                        for index in operands.len()..3 {
-                            rows[index] = rows[0];
-                        }
+                    // SAFETY: the operands are readable and the result is writable for `len` values.
+                    unsafe {
                         mode.run(rows, to, len);
                         if let Some(run) = rounded {
                             run.round(to, len);
                         }
                     }
-                    Item::One { mode, operands, to, rounded } => {
-                        let mut result = T::ZERO;
-                        let first = operands.first().copied().unwrap_or(0);
-                        let mut values = [bindings.ones.as_ptr().add(first); 3];
-                        for (value, operand) in values.iter_mut().zip(operands) {
-                            *value = bindings.ones.as_ptr().add(*operand);
-                        }
-                        mode.run(values, &raw mut result, 1);
-                        if let Some(run) = rounded {
-                            run.round(&raw mut result, 1);
-                        }
-                        bindings.ones[*to] = result;
+                }
+                Item::One { mode, operands, to, rounded } => {
+                    let mut result = T::ZERO;
+                    let first = operands.first().copied().unwrap_or(0);
+                    let mut values = [&raw const bindings.ones[first]; 3];
+                    for (value, operand) in values.iter_mut().zip(operands) {
+                        *value = &raw const bindings.ones[*operand];
                     }
+                    // SAFETY: the operands and the result are single values.
+                    unsafe { mode.run(values, &raw mut result, 1) };
+                    bindings.ones[*to] = rounded_to(result, rounded.as_ref());
                 }
             }
         }
     }
+}
+
+/// A value as a dtype holds it, if it is rounded.
+#[inline(always)]
+fn rounded_to<T: Functions>(mut value: T, to: Option<&RowConverter<T>>) -> T {
+    if let Some(run) = to {
+        // SAFETY: there is one value.
+        unsafe { run.round(&raw mut value, 1) };
+    }
+    value
 }
 
 /// The number of operations of a softmax.

@@ -187,9 +187,9 @@ impl<T: Functions> Rows<T> {
                 position.offsets[tensor] + (first + row) * nest.inner_strides[tensor]
             };
             let count = (nest.len - first).min(rows.end - row).min(most);
-            // SAFETY: this function requires the tensors, and the buffer for rows that are converted.
+            let (mut x, mut y) = ((buffer.cast_const(), len), (buffer, len));
+            // SAFETY: the input has the rows, and the buffer room for those that are converted.
             unsafe {
-                let (mut x, mut y) = ((buffer.cast_const(), len), (buffer, len));
                 if from.direct {
                     x = (
                         from.first(tensors, offset(input, 0)).cast_const().cast(),
@@ -201,6 +201,9 @@ impl<T: Functions> Rows<T> {
                     (0..count)
                         .for_each(|row| from.load(tensors, offset(input, row), buffer.add(row * len), len));
                 }
+            }
+            // SAFETY: the result has the rows, and where they are converted, the buffer has them.
+            unsafe {
                 if to.direct {
                     y = (to.first(tensors, offset(TENSORS - 1, 0)).cast(), nest.inner_strides[TENSORS - 1]);
                 }
@@ -231,10 +234,10 @@ impl<T: Functions> Rows<T> {
         buffers: *mut T,
         bindings: &mut Bindings<T>,
     ) {
-        // SAFETY: the tensors and room for all rows are valid, as this function requires.
-        unsafe {
-            let buffer = |index: usize| buffers.add(index * self.row_stride());
-            for (index, input) in self.inputs.iter().enumerate() {
+        let buffer = |index: usize| buffers.wrapping_add(index * self.row_stride());
+        for (index, input) in self.inputs.iter().enumerate() {
+            // SAFETY: the input has the row, and its buffer room for it.
+            unsafe {
                 match input {
                     Access::Row(row) => {
                         let values = row.values(tensors, offsets[index], buffer(index));
@@ -246,7 +249,10 @@ impl<T: Functions> Rows<T> {
                     }
                 }
             }
-            let (end, last) = (offsets[TENSORS - 1], buffer(self.inputs.len()));
+        }
+        let (end, last) = (offsets[TENSORS - 1], buffer(self.inputs.len()));
+        // SAFETY: the result has the row, for which there is a buffer, and the program's rows are bound.
+        unsafe {
             match (&self.output, self.program.one) {
                 (Access::Row(row), None) => {
                     let out = row.target(tensors, end, last);

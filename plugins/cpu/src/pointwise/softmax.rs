@@ -109,81 +109,30 @@ impl Softmax<f32> {
     /// The processor has the vector's instructions; the rows from `first` on exist.
     #[inline(always)]
     unsafe fn some<V: Vector<Scalar = f32>, const R: usize>(&self, first: usize) {
-        let len = self.len;
-        let whole = len - len % V::LANES;
-        let many = whole - whole % (TOGETHER * V::LANES);
-        // SAFETY: this function requires the instructions.
-        let lanes = unsafe { V::lanes(0, len - whole) };
-        // The values after the last whole vector; the lanes of minus infinity are never the maximum, and add 0 to the sum.
-        let mut last = [[f32::NEG_INFINITY; MAX_LANES]; R];
         // SAFETY: this function requires the instructions, and `len` values of x and y in each row.
         unsafe {
-            let mut most = [V::zero(); R];
-            for (row, most) in most.iter_mut().enumerate() {
-                let x = self.x.add((first + row) * self.strides[0]);
-                if whole < len {
-                    V::load_lanes(x.add(whole), lanes).store_lanes(last[row].as_mut_ptr(), lanes);
-                }
-                // NaN is ignored here, but makes the sum NaN.
-                let mut largest = [V::splat(f32::NEG_INFINITY); TOGETHER];
-                for at in (0..many).step_by(TOGETHER * V::LANES) {
-                    for (i, largest) in largest.iter_mut().enumerate() {
-                        *largest = largest.lanewise(Lanewise::NotBelow, V::load(x.add(at + i * V::LANES)));
-                    }
-                }
-                for at in (many..whole).step_by(V::LANES) {
-                    largest[0] = largest[0].lanewise(Lanewise::NotBelow, V::load(x.add(at)));
-                }
-                if whole < len {
-                    largest[1] = largest[1].lanewise(Lanewise::NotBelow, V::load(last[row].as_ptr()));
-                }
-                let [a, b, c, d] = largest;
-                *most = a
-                    .lanewise(Lanewise::NotBelow, b)
-                    .lanewise(Lanewise::NotBelow, c.lanewise(Lanewise::NotBelow, d));
+            let row_of = |row: usize| Row {
+                x: self.x.add((first + row) * self.strides[0]),
+                y: self.y(first + row),
+                len: self.len,
+                lanes: V::lanes(0, self.len % V::LANES),
+            };
+            let (mut most, mut lasts) = ([V::zero(); R], [V::zero(); R]);
+            for row in 0..R {
+                (most[row], lasts[row]) = row_of(row).largest();
             }
             for most in &mut most {
-                *most = V::splat(fold_lanes::<V, Largest>(*most));
+                *most = most.broadcast(fold_lanes::<V, Largest>(*most));
             }
             let mut factors = [V::zero(); R];
-            for (row, factor) in factors.iter_mut().enumerate() {
-                let (x, y) = (self.x.add((first + row) * self.strides[0]), self.y(first + row));
-                let most = most[row];
-                let mut sums = [V::zero(); TOGETHER];
-                for at in (0..many).step_by(TOGETHER * V::LANES) {
-                    for (i, sum) in sums.iter_mut().enumerate() {
-                        let at = at + i * V::LANES;
-                        let power = weight(V::load(x.add(at)).lanewise(Lanewise::Sub, most));
-                        power.store(y.add(at));
-                        *sum = sum.lanewise(Lanewise::Add, power);
-                    }
-                }
-                for at in (many..whole).step_by(V::LANES) {
-                    let power = weight(V::load(x.add(at)).lanewise(Lanewise::Sub, most));
-                    power.store(y.add(at));
-                    sums[0] = sums[0].lanewise(Lanewise::Add, power);
-                }
-                if whole < len {
-                    let end = V::load(last[row].as_ptr());
-                    let end = weight(end.lanewise(Lanewise::Sub, most));
-                    end.store(last[row].as_mut_ptr());
-                    sums[1] = sums[1].lanewise(Lanewise::Add, end);
-                }
-                let [a, b, c, d] = sums;
-                *factor = a.lanewise(Lanewise::Add, b).lanewise(Lanewise::Add, c.lanewise(Lanewise::Add, d));
+            for row in 0..R {
+                (factors[row], lasts[row]) = row_of(row).powers(most[row], lasts[row]);
             }
             for factor in &mut factors {
-                *factor = V::splat(1.0 / fold_lanes::<V, Sum>(*factor));
+                *factor = factor.broadcast(1.0 / fold_lanes::<V, Sum>(*factor));
             }
-            for (row, factor) in factors.into_iter().enumerate() {
-                let y = self.y(first + row);
-                for at in (0..whole).step_by(V::LANES) {
-                    V::load(y.add(at)).lanewise(Lanewise::Mul, factor).store(y.add(at));
-                }
-                if whole < len {
-                    let end = V::load(last[row].as_ptr()).lanewise(Lanewise::Mul, factor);
-                    end.store_lanes(y.add(whole), lanes);
-                }
+            for row in 0..R {
+                row_of(row).scale(factors[row], lasts[row]);
             }
         }
     }
@@ -192,6 +141,115 @@ impl Softmax<f32> {
     #[inline(always)]
     fn y(&self, row: usize) -> *mut f32 {
         self.y.wrapping_add(row * self.strides[1])
+    }
+}
+
+/// A row of a softmax. The values behind its last whole vector stay in a register.
+#[derive(Clone, Copy)]
+struct Row<L> {
+    x: *const f32,
+    y: *mut f32,
+    len: usize,
+    /// The lanes of the last vector that the row has.
+    lanes: L,
+}
+
+/// Combines [`TOGETHER`] vectors.
+#[inline(always)]
+fn combined<V: Vector<Scalar = f32>>([a, b, c, d]: [V; TOGETHER], by: Lanewise) -> V {
+    a.lanewise(by, b).lanewise(by, c.lanewise(by, d))
+}
+
+impl<L: Copy> Row<L> {
+    /// The values in whole vectors, and those of them that are computed together.
+    #[inline(always)]
+    fn whole<V: Vector<Lanes = L>>(&self) -> [usize; 2] {
+        let whole = self.len - self.len % V::LANES;
+        [whole, whole - whole % (TOGETHER * V::LANES)]
+    }
+
+    /// The maximum, in lanes that are still to be combined, and the values behind the last whole vector: the other lanes of that are minus
+    /// infinity, which is never the maximum, and adds 0 to the sum.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions; the row has `len` values.
+    #[inline(always)]
+    unsafe fn largest<V: Vector<Scalar = f32, Lanes = L>>(&self) -> (V, V) {
+        let [whole, many] = self.whole::<V>();
+        // SAFETY: this function requires the instructions.
+        let least = unsafe { V::splat(f32::NEG_INFINITY) };
+        // NaN is ignored here, but makes the sum NaN.
+        let (mut largest, mut last) = ([least; TOGETHER], least);
+        for at in (0..many).step_by(TOGETHER * V::LANES) {
+            for (i, largest) in largest.iter_mut().enumerate() {
+                // SAFETY: the vector ends at most at `many`, which is at most `len`.
+                let x = unsafe { V::load(self.x.add(at + i * V::LANES)) };
+                *largest = largest.lanewise(Lanewise::NotBelow, x);
+            }
+        }
+        for at in (many..whole).step_by(V::LANES) {
+            // SAFETY: the vector ends at most at `whole`.
+            largest[0] = largest[0].lanewise(Lanewise::NotBelow, unsafe { V::load(self.x.add(at)) });
+        }
+        if whole < self.len {
+            let mut values = [f32::NEG_INFINITY; MAX_LANES];
+            // SAFETY: the lanes are those of the values from `whole` to `len`.
+            unsafe {
+                V::load_lanes(self.x.add(whole), self.lanes).store_lanes(values.as_mut_ptr(), self.lanes)
+            };
+            last = last.with_values(&values);
+            largest[1] = largest[1].lanewise(Lanewise::NotBelow, last);
+        }
+        (combined(largest, Lanewise::NotBelow), last)
+    }
+
+    /// Writes the exponentials of whole vectors to y; returns their sum, in lanes that are still to be combined, and the exponentials behind.
+    ///
+    /// # Safety
+    /// As [`Row::largest`]; y is writable for `len` values.
+    #[inline(always)]
+    unsafe fn powers<V: Vector<Scalar = f32, Lanes = L>>(&self, most: V, mut last: V) -> (V, V) {
+        let [whole, many] = self.whole::<V>();
+        let mut sums = [most.broadcast(0.0); TOGETHER];
+        let one = |at: usize, sum: V| {
+            // SAFETY: the vector ends at most at `whole`, up to which this function requires x and y.
+            let power = unsafe {
+                let power = weight(V::load(self.x.add(at)).lanewise(Lanewise::Sub, most));
+                power.store(self.y.add(at));
+                power
+            };
+            sum.lanewise(Lanewise::Add, power)
+        };
+        for at in (0..many).step_by(TOGETHER * V::LANES) {
+            for (i, sum) in sums.iter_mut().enumerate() {
+                *sum = one(at + i * V::LANES, *sum);
+            }
+        }
+        for at in (many..whole).step_by(V::LANES) {
+            sums[0] = one(at, sums[0]);
+        }
+        if whole < self.len {
+            last = weight(last.lanewise(Lanewise::Sub, most));
+            sums[1] = sums[1].lanewise(Lanewise::Add, last);
+        }
+        (combined(sums, Lanewise::Add), last)
+    }
+
+    /// Multiplies y by a factor.
+    ///
+    /// # Safety
+    /// As [`Row::powers`].
+    #[inline(always)]
+    unsafe fn scale<V: Vector<Scalar = f32, Lanes = L>>(&self, factor: V, last: V) {
+        let [whole, _] = self.whole::<V>();
+        for at in (0..whole).step_by(V::LANES) {
+            // SAFETY: the vector ends at most at `whole`.
+            unsafe { V::load(self.y.add(at)).lanewise(Lanewise::Mul, factor).store(self.y.add(at)) };
+        }
+        if whole < self.len {
+            // SAFETY: the lanes are those of the values from `whole` to `len`.
+            unsafe { last.lanewise(Lanewise::Mul, factor).store_lanes(self.y.add(whole), self.lanes) };
+        }
     }
 }
 

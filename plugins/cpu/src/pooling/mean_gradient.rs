@@ -260,14 +260,19 @@ impl<T: Float> MeanGradient<T> {
         let lines = [self.meeting(DEPTH, depth), self.meeting(ROWS, row)];
         let (stride, width, pixel) = (shape.stride[COLUMNS], shape.input[COLUMNS], x.image.strides[3]);
         let blocks = channels.len() - channels.len() % (TOGETHER * V::LANES);
-        // SAFETY: dy and dx have the part's channels in each column.
-        unsafe {
-            let from = y.at(tensors, [*image, channels.start, 0, 0, 0]).cast_const().cast::<T>();
-            let to = x.at(tensors, [*image, channels.start, depth, row, 0]).cast::<T>();
-            let of_channels = Vectors::of_channels(V::LANES, None);
-            for column in 0..if blocks > 0 { width } else { 0 } {
-                let meeting = self.meeting(COLUMNS, column);
-                for channel in (0..blocks).step_by(TOGETHER * V::LANES) {
+        // SAFETY: dy has the plane, and dx the row.
+        let (from, to) = unsafe {
+            (
+                y.at(tensors, [*image, channels.start, 0, 0, 0]).cast_const().cast::<T>(),
+                x.at(tensors, [*image, channels.start, depth, row, 0]).cast::<T>(),
+            )
+        };
+        let of_channels = Vectors::of_channels(V::LANES, None);
+        for column in 0..if blocks > 0 { width } else { 0 } {
+            let meeting = self.meeting(COLUMNS, column);
+            for channel in (0..blocks).step_by(TOGETHER * V::LANES) {
+                // SAFETY: dy and dx have these channels in each column.
+                unsafe {
                     let sums: [V; TOGETHER] =
                         self.sums(from.wrapping_add(channel), &lines, &meeting, &of_channels);
                     for n in 0..TOGETHER {
@@ -275,17 +280,21 @@ impl<T: Float> MeanGradient<T> {
                     }
                 }
             }
-            for channel in (blocks..channels.len()).step_by(V::LANES) {
-                let lanes = V::lanes(0, (channels.len() - channel).min(V::LANES));
-                let from = from.wrapping_add(channel);
-                let several = Vectors::of_windows(1, y.image.strides[3], Some(lanes));
-                let alone = Vectors::<_, 1>::of_channels(V::LANES, Some(lanes));
-                // Windows of columns with this stride are beside each other.
-                for phase in 0..stride.min(width) {
-                    let mut column = phase;
-                    while column < width {
-                        let meeting = self.meeting(COLUMNS, column);
-                        let is_inner = self.is_inner(column);
+        }
+        for channel in (blocks..channels.len()).step_by(V::LANES) {
+            // SAFETY: this function requires the instructions.
+            let lanes = unsafe { V::lanes(0, (channels.len() - channel).min(V::LANES)) };
+            let from = from.wrapping_add(channel);
+            let several = Vectors::of_windows(1, y.image.strides[3], Some(lanes));
+            let alone = Vectors::<_, 1>::of_channels(V::LANES, Some(lanes));
+            // Windows of columns with this stride are beside each other.
+            for phase in 0..stride.min(width) {
+                let mut column = phase;
+                while column < width {
+                    let meeting = self.meeting(COLUMNS, column);
+                    let is_inner = self.is_inner(column);
+                    // SAFETY: dy and dx have these channels in each column, and the columns exist.
+                    unsafe {
                         if is_inner {
                             let sums: [V; TOGETHER] = self.sums(from, &lines, &meeting, &several);
                             for n in 0..TOGETHER {
@@ -295,8 +304,8 @@ impl<T: Float> MeanGradient<T> {
                             let [sum]: [V; 1] = self.sums(from, &lines, &meeting, &alone);
                             sum.store_lanes(to.add(column * pixel + channel), lanes);
                         }
-                        column += if is_inner { TOGETHER * stride } else { stride };
                     }
+                    column += if is_inner { TOGETHER * stride } else { stride };
                 }
             }
         }
