@@ -59,17 +59,21 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
         let ChannelsFirst { shape, parameters, .. } = self.kernel;
         let mut buffers = [[T::ZERO; BUFFER]; 3];
         for channel in self.channels.clone() {
-            // SAFETY: the instructions and tensors are valid, as this function requires; the channel is this thread's.
-            unsafe {
-                let moments = if parameters.wants_moments() {
+            // SAFETY: the tensors have the channel, which is this thread's.
+            let moments = unsafe {
+                if parameters.wants_moments() {
                     self.moments::<V>(channel, &mut buffers[1])
                 } else {
                     Moments::default()
-                };
-                if let Role::Backward { .. } = parameters.role() {
-                    self.gradient::<V>(channel, &moments, &mut buffers);
-                    continue;
                 }
+            };
+            if let Role::Backward { .. } = parameters.role() {
+                // SAFETY: the tensors have the channel, which is this thread's.
+                unsafe { self.gradient::<V>(channel, &moments, &mut buffers) };
+                continue;
+            }
+            // SAFETY: the tensors and parameters have the channel, which is this thread's.
+            unsafe {
                 let by = parameters.affine(self.tensors, channel, &moments, shape.elements);
                 match (shape.epilogue.added.is_some(), shape.epilogue.relu) {
                     (false, false) => self.scale::<V, false, false>(channel, by, &mut buffers),
@@ -255,29 +259,39 @@ impl<T: Float> Task<'_, T> {
         let [dy_stride, x_stride, dx_stride] = shape.inner_strides;
         let (base, chunk, n) = (self.base(channel), shape.chunk(), shape.elements);
         let [dy_buffer, x_buffer, dx_buffer] = buffers;
-        // SAFETY: as in `scale`.
-        unsafe {
+        // SAFETY: the parameters have the channel, and the processor has the vector's instructions.
+        let (statistics, mut totals) = unsafe {
             let statistics = parameters.saved_or_computed(self.tensors, channel, moments, n);
-            let mut totals = moments::Totals::<V, 2>::new();
-            let mut chunks = Chunks::new(&shape.nest, base, chunk.min(BUFFER));
-            while let Some(([at_dy, at_x, _], len)) = chunks.next() {
+            (statistics, moments::Totals::<V, 2>::new())
+        };
+        let mut chunks = Chunks::new(&shape.nest, base, chunk.min(BUFFER));
+        while let Some(([at_dy, at_x, _], len)) = chunks.next() {
+            // SAFETY: the elements are of the channel, at most as many as a buffer holds.
+            unsafe {
                 let dy = dy.values(dy_at, at_dy, dy_stride, len, dy_buffer);
                 let x = x.values(x_at, at_x, x_stride, len, x_buffer);
                 loops::gradient_sums(&mut totals, dy, x, statistics[0], len);
                 totals.keep();
             }
-            let mut sums = totals.finished();
-            if !sums.iter().all(|sum| sum.is_finite()) {
-                sums = [0.0; 2];
-                let mut chunks = Chunks::new(&shape.nest, base, chunk.min(BUFFER));
-                while let Some(([at_dy, at_x, _], len)) = chunks.next() {
+        }
+        let mut sums = totals.finished();
+        if !sums.iter().all(|sum| sum.is_finite()) {
+            sums = [0.0; 2];
+            let mut chunks = Chunks::new(&shape.nest, base, chunk.min(BUFFER));
+            while let Some(([at_dy, at_x, _], len)) = chunks.next() {
+                // SAFETY: the elements are of the channel, at most as many as a buffer holds.
+                unsafe {
                     let dy = dy.values(dy_at, at_dy, dy_stride, len, dy_buffer);
                     let x = x.values(x_at, at_x, x_stride, len, x_buffer);
                     loops::gradient_sums_in_double(&mut sums, dy, x, statistics[0], len);
                 }
             }
-            let by = parameters.gradient(self.tensors, channel, statistics, sums, n);
-            let mut chunks = Chunks::new(&shape.nest, base, chunk);
+        }
+        // SAFETY: the parameters have the channel.
+        let by = unsafe { parameters.gradient(self.tensors, channel, statistics, sums, n) };
+        let mut chunks = Chunks::new(&shape.nest, base, chunk);
+        // SAFETY: the elements are of the channel, and at most as many as a buffer holds unless all are in place.
+        unsafe {
             while let Some(([at_dy, at_x, at], len)) = chunks.next() {
                 let dy = dy.values(dy_at, at_dy, dy_stride, len, dy_buffer);
                 let x = x.values(x_at, at_x, x_stride, len, x_buffer);

@@ -147,16 +147,17 @@ impl<T: Float> Kernel for ChannelsLast<T> {
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
         let (n, channels) = (self.shape.elements, self.shape.channels);
         let parameters = &self.parameters;
-        // SAFETY: the tensors and scratch memory are valid, as this function requires; every pass finds what
-        // the one before has written.
-        unsafe {
-            let values = self.areas(scratch, 0).values;
-            let moments = |channel: usize, [sum, squares]: [f64; 2]| Moments {
-                about: values.add(channel).read().to_f64(),
-                sum,
-                squares,
-            };
-            if parameters.wants_moments() {
+        // SAFETY: this function requires the scratch memory, which has an area for each worker.
+        let values = unsafe { self.areas(scratch, 0) }.values;
+        let moments = |channel: usize, [sum, squares]: [f64; 2]| Moments {
+            // SAFETY: there are four values a channel, of which the first pass has written the first.
+            about: unsafe { values.add(channel).read() }.to_f64(),
+            sum,
+            squares,
+        };
+        if parameters.wants_moments() {
+            // SAFETY: this function requires the tensors and the memory; each pass finds what the one before has written.
+            unsafe {
                 self.pass(Pass::Sum, tensors, scratch);
                 self.finish(scratch, |_, [sum, _]| [T::from_f64(sum / n)]);
                 self.pass(Pass::Deviations, tensors, scratch);
@@ -169,24 +170,32 @@ impl<T: Float> Kernel for ChannelsLast<T> {
                     self.pass_with(Pass::Deviations, true, tensors, scratch);
                 }
             }
-            match parameters.role() {
-                Role::Inference => {
-                    for channel in 0..channels {
+        }
+        match parameters.role() {
+            Role::Inference => {
+                for channel in 0..channels {
+                    // SAFETY: the parameters have the channel, and there are four values for it.
+                    unsafe {
                         let by = parameters.affine(tensors, channel, &Moments::default(), n);
                         for (i, value) in by.into_iter().enumerate() {
                             values.add(i * channels + channel).write(value);
                         }
                     }
-                    self.pass(Pass::Scale, tensors, scratch);
                 }
-                Role::Training => {
-                    self.finish(scratch, |channel, sums| {
-                        parameters.affine(tensors, channel, &moments(channel, sums), n)
-                    });
-                    self.pass(Pass::Scale, tensors, scratch);
-                }
-                Role::Backward { saved } => {
-                    for channel in 0..channels {
+                // SAFETY: the values of all channels are written.
+                unsafe { self.pass(Pass::Scale, tensors, scratch) };
+            }
+            // SAFETY: the sums of all channels are there, and then their values.
+            Role::Training => unsafe {
+                self.finish(scratch, |channel, sums| {
+                    parameters.affine(tensors, channel, &moments(channel, sums), n)
+                });
+                self.pass(Pass::Scale, tensors, scratch);
+            },
+            Role::Backward { saved } => {
+                for channel in 0..channels {
+                    // SAFETY: the sums of the channel are there unless its statistics are saved, and there are four values for it.
+                    unsafe {
                         let moments = if saved {
                             Moments::default()
                         } else {
@@ -196,6 +205,9 @@ impl<T: Float> Kernel for ChannelsLast<T> {
                         values.add(channel).write(mean);
                         values.add(channels + channel).write(inv);
                     }
+                }
+                // SAFETY: the statistics of all channels are written; each pass finds what the one before has written.
+                unsafe {
                     self.pass(Pass::Gradients, tensors, scratch);
                     let are_finite = |channel| self.sums(scratch, channel).iter().all(|sum| sum.is_finite());
                     if !(0..channels).all(are_finite) {
@@ -231,27 +243,28 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
     unsafe fn run<V: Vector<Scalar = T>>(self) {
         let channels = self.by.shape.channels;
         let blocks = (0..channels).step_by(BUFFER).map(|first| (first, (channels - first).min(BUFFER)));
-        // SAFETY: the instructions, tensors and areas are valid, as this function requires.
-        unsafe {
-            match (self.pass, &self.by.shape.epilogue.block_epilogue) {
-                (Pass::Sum | Pass::Deviations | Pass::Gradients, _) => {
-                    for (first, len) in blocks {
-                        self.add::<V>(first, len);
-                    }
+        match (self.pass, &self.by.shape.epilogue.block_epilogue) {
+            (Pass::Sum | Pass::Deviations | Pass::Gradients, _) => {
+                for (first, len) in blocks {
+                    // SAFETY: the rows have these channels, and the areas sums for them.
+                    unsafe { self.add::<V>(first, len) };
                 }
-                (Pass::Scale | Pass::Gradient, None) => {
-                    for (first, len) in blocks {
-                        self.compute::<V>(first, len, self.rows.clone());
-                    }
+            }
+            (Pass::Scale | Pass::Gradient, None) => {
+                for (first, len) in blocks {
+                    // SAFETY: the rows have these channels, and the areas values for them.
+                    unsafe { self.compute::<V>(first, len, self.rows.clone()) };
                 }
-                (Pass::Scale | Pass::Gradient, Some(block_epilogue)) => {
-                    for from in self.rows.clone().step_by(NEAR.div_ceil(channels)) {
-                        let end = self.rows.end.min(from + NEAR.div_ceil(channels));
-                        for (first, len) in blocks.clone() {
-                            self.compute::<V>(first, len, from..end);
-                        }
-                        block_epilogue.run_on_range(self.tensors, from * channels..end * channels);
+            }
+            (Pass::Scale | Pass::Gradient, Some(block_epilogue)) => {
+                for from in self.rows.clone().step_by(NEAR.div_ceil(channels)) {
+                    let end = self.rows.end.min(from + NEAR.div_ceil(channels));
+                    for (first, len) in blocks.clone() {
+                        // SAFETY: the rows have these channels, and the areas values for them.
+                        unsafe { self.compute::<V>(first, len, from..end) };
                     }
+                    // SAFETY: all channels of these rows are computed.
+                    unsafe { block_epilogue.run_on_range(self.tensors, from * channels..end * channels) };
                 }
             }
         }
@@ -271,22 +284,23 @@ impl<T: Float> Task<'_, T> {
         let mut sums = [[T::ZERO; BUFFER]; 2];
         let mut buffers = [[T::ZERO; BUFFER]; 2];
         let [dy_buffer, x_buffer] = &mut buffers;
-        // SAFETY: rows have `channels` elements, the areas two sums and a mean for each of these.
-        unsafe {
-            let totals = [0, 1].map(|i| self.areas.totals.add(i * shape.channels + first));
-            let means = self.areas.values.add(first);
-            for total in totals {
-                total.write_bytes(0, len);
-            }
-            let mut from = self.rows.start;
-            while from < self.rows.end {
-                let end = self.rows.end.min(from + EXACT_ROWS);
-                let [one, other] = sums.each_mut().map(|sums| {
-                    sums[..len].fill(T::ZERO);
-                    sums.as_mut_ptr()
-                });
-                let mut elements = Elements::new(&shape.nest, from..end);
-                while let Some([at_dy, at_x, _]) = elements.next() {
+        let totals = [0, 1].map(|i| self.areas.totals.wrapping_add(i * shape.channels + first));
+        let means = self.areas.values.wrapping_add(first);
+        for total in totals {
+            // SAFETY: the areas have two sums for each channel.
+            unsafe { total.write_bytes(0, len) };
+        }
+        let mut from = self.rows.start;
+        while from < self.rows.end {
+            let end = self.rows.end.min(from + EXACT_ROWS);
+            let [one, other] = sums.each_mut().map(|sums| {
+                sums[..len].fill(T::ZERO);
+                sums.as_mut_ptr()
+            });
+            let mut elements = Elements::new(&shape.nest, from..end);
+            while let Some([at_dy, at_x, _]) = elements.next() {
+                // SAFETY: rows have these channels, each with a mean, two totals and two sums.
+                unsafe {
                     let x = x.values(x_at, at_x + first, 1, len, x_buffer);
                     match self.pass {
                         _ if self.wide => {
@@ -301,13 +315,14 @@ impl<T: Float> Task<'_, T> {
                         }
                     }
                 }
-                for (total, sums) in totals.into_iter().zip(&sums) {
-                    for (i, sum) in sums[..len].iter().enumerate() {
-                        total.add(i).write(total.add(i).read() + sum.to_f64());
-                    }
-                }
-                from = end;
             }
+            for (total, sums) in totals.into_iter().zip(&sums) {
+                for (i, sum) in sums[..len].iter().enumerate() {
+                    // SAFETY: there is a total for each of the channels.
+                    unsafe { total.add(i).write(total.add(i).read() + sum.to_f64()) };
+                }
+            }
+            from = end;
         }
     }
 

@@ -327,8 +327,8 @@ impl<T: Float> Task<'_, T> {
     ) {
         let Runs { shape, parameters, runs, stride, .. } = self.by;
         let n = shape.elements;
-        // SAFETY: the runs are those of the channel, whose elements this function requires; prefetched addresses need not exist.
-        unsafe {
+        // SAFETY: the parameters have the channel, whose runs are read; prefetched addresses need not exist.
+        let (statistics, means, mut sums) = unsafe {
             let statistics = parameters.saved_or_computed(self.tensors, channel, moments, n);
             let means = V::splat(statistics[0]);
             let prefetch_at = |[dy_at, x_at]: [usize; 2]| {
@@ -338,17 +338,23 @@ impl<T: Float> Task<'_, T> {
                     prefetch(at.gate.wrapping_add(dy_at));
                 }
             };
-            let mut sums = self.sums::<V, 2>(prefetch_at, |[dy_at, x_at], lanes, [sum, product]| {
+            let sums = self.sums::<V, 2>(prefetch_at, |[dy_at, x_at], lanes, [sum, product]| {
                 let dy = at.passed::<V, GATED>(dy_at, lanes);
                 let deviation = read::<V>(at.x.add(x_at), lanes).lanewise(Lanewise::Sub, means);
                 [sum.lanewise(Lanewise::Add, dy), dy.mul_add(deviation, product)]
             });
-            if !sums.iter().all(|sum| sum.is_finite()) {
-                sums = self.gradient_sums_in_double::<GATED>(at, statistics[0]);
-            }
-            let by = parameters.gradient(self.tensors, channel, statistics, sums, n);
-            let (factor, zero) = (V::splat(by.factor), V::zero());
-            let [bias, slope] = [V::splat(by.bias), V::splat(-by.slope)];
+            (statistics, means, sums)
+        };
+        if !sums.iter().all(|sum| sum.is_finite()) {
+            // SAFETY: the channel has the elements.
+            sums = unsafe { self.gradient_sums_in_double::<GATED>(at, statistics[0]) };
+        }
+        // SAFETY: the parameters have the channel.
+        let by = unsafe { parameters.gradient(self.tensors, channel, statistics, sums, n) };
+        let (factor, zero) = (means.broadcast(by.factor), means.broadcast(T::ZERO));
+        let [bias, slope] = [means.broadcast(by.bias), means.broadcast(-by.slope)];
+        // SAFETY: the runs are those of the channel, in all three tensors.
+        unsafe {
             let of = |dy_at: usize, x_at: usize, lanes| {
                 let deviation = read::<V>(at.x.add(x_at), lanes).lanewise(Lanewise::Sub, means);
                 let dy = at.passed::<V, GATED>(dy_at, lanes).lanewise(Lanewise::Sub, bias);

@@ -143,11 +143,12 @@ impl StridedBackwardData {
 unsafe fn spread<S: Stored, T: Float>(from: *const T, len: usize, to: *mut S, columns: usize, stride: usize) {
     let zero = S::nearest(T::ZERO);
     let mut i = 0;
-    // SAFETY: both are valid, as this function requires.
+    if stride == 1 {
+        // SAFETY: there are `len` values, and as many columns or more.
+        return unsafe { store_run::<S, T>(from, to.cast(), 1, len) };
+    }
+    // SAFETY: values are below `len`, and elements below `columns`.
     unsafe {
-        if stride == 1 {
-            return store_run::<S, T>(from, to.cast(), 1, len);
-        }
         if stride == 2 {
             while i + TOGETHER <= len && 2 * (i + TOGETHER) <= columns {
                 let values = from.add(i).cast::<[T; TOGETHER]>().read_unaligned();

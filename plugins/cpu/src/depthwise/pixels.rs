@@ -113,30 +113,34 @@ impl<T: Float> Band<T> {
         channel: usize,
         to: *mut T,
     ) {
-        // SAFETY: each element is one of the image or of the zeros, with a vector of channels; so has the filter.
-        unsafe {
-            let mut sums = [V::zero(); TOGETHER];
-            let taps = self.taps.add(channel);
-            for i in 0..K {
-                let mut row = [V::zero(); K];
-                for j in 0..K {
-                    row[j] = V::load(taps.add((i * K + j) * self.channels));
-                }
-                // Unrolled, so that accumulators and filter stay in registers.
-                macro_rules! columns {
-                    ($($at:literal)*) => {$(
-                        if $at < (TOGETHER - 1) * S + K {
-                            let value = V::load(elements[i][$at].add(channel));
-                            for r in 0..TOGETHER {
-                                if $at >= r * S && $at - r * S < K {
-                                    sums[r] = value.mul_add(row[$at - r * S], sums[r]);
-                                }
+        // SAFETY: this function requires the instructions.
+        let zero = unsafe { V::zero() };
+        let mut sums = [zero; TOGETHER];
+        let taps = self.taps.wrapping_add(channel);
+        for i in 0..K {
+            let mut row = [zero; K];
+            for j in 0..K {
+                // SAFETY: the filter has the tap, of a vector of channels.
+                row[j] = unsafe { V::load(taps.add((i * K + j) * self.channels)) };
+            }
+            // Unrolled, so that accumulators and filter stay in registers.
+            macro_rules! columns {
+                ($($at:literal)*) => {$(
+                    if $at < (TOGETHER - 1) * S + K {
+                        // SAFETY: the element is one of the image or of the zeros, with a vector of channels.
+                        let value = unsafe { V::load(elements[i][$at].add(channel)) };
+                        for r in 0..TOGETHER {
+                            if $at >= r * S && $at - r * S < K {
+                                sums[r] = value.mul_add(row[$at - r * S], sums[r]);
                             }
                         }
-                    )*};
-                }
-                columns!(0 1 2 3 4 5 6 7 8 9 10);
+                    }
+                )*};
             }
+            columns!(0 1 2 3 4 5 6 7 8 9 10);
+        }
+        // SAFETY: factors and summands of the channels are behind the filter, and the output has the elements.
+        unsafe {
             let values = taps.add(K * K * self.channels);
             let (factor, summand) = (V::load(values), V::load(values.add(self.channels)));
             for r in 0..TOGETHER {
@@ -147,14 +151,11 @@ impl<T: Float> Band<T> {
 
     /// The epilogue of an accumulator.
     #[inline(always)]
-    unsafe fn with_epilogue<V: Vector<Scalar = T>>(&self, sum: V, factor: V, summand: V) -> V {
-        // SAFETY: the processor has the vector's instructions, as this function requires.
-        unsafe {
-            let sum = sum.mul_add(factor, summand);
-            match self.bounds {
-                Some((low, high)) => sum.clamp(V::splat(low), V::splat(high)),
-                None => sum,
-            }
+    fn with_epilogue<V: Vector<Scalar = T>>(&self, sum: V, factor: V, summand: V) -> V {
+        let sum = sum.mul_add(factor, summand);
+        match self.bounds {
+            Some((low, high)) => sum.clamp(sum.broadcast(low), sum.broadcast(high)),
+            None => sum,
         }
     }
 
@@ -206,32 +207,32 @@ impl<T: Float> Band<T> {
         let mut lines = [(self.input, self.taps); MAX_SIDE];
         let mut elements = [(0, 0); MAX_SIDE];
         let values = self.taps.wrapping_add(self.shape.window[0] * self.shape.window[1] * self.channels);
-        // SAFETY: the operands are valid, as this function requires; lanes beyond the last channel are not touched.
-        unsafe {
-            for row in self.rows.clone() {
-                let mut met = 0;
-                for i in 0..self.shape.window[0] {
-                    let position = (row * self.shape.stride[0] + i * self.shape.dilation[0]) as isize
-                        - self.shape.padding[0];
-                    if let Some(line) = index_of(position, self.shape.input_dilation[0], height) {
-                        let taps = self.taps.add(i * self.shape.window[1] * self.channels);
-                        lines[met] = (self.input.wrapping_add(line * self.input_strides[0]), taps);
-                        met += 1;
+        for row in self.rows.clone() {
+            let mut met = 0;
+            for i in 0..self.shape.window[0] {
+                let position = (row * self.shape.stride[0] + i * self.shape.dilation[0]) as isize
+                    - self.shape.padding[0];
+                if let Some(line) = index_of(position, self.shape.input_dilation[0], height) {
+                    let taps = self.taps.wrapping_add(i * self.shape.window[1] * self.channels);
+                    lines[met] = (self.input.wrapping_add(line * self.input_strides[0]), taps);
+                    met += 1;
+                }
+            }
+            for column in 0..self.shape.output[1] {
+                let mut count = 0;
+                for j in 0..self.shape.window[1] {
+                    let position = (column * self.shape.stride[1] + j * self.shape.dilation[1]) as isize
+                        - self.shape.padding[1];
+                    if let Some(at) = index_of(position, self.shape.input_dilation[1], width) {
+                        elements[count] = (at * self.input_strides[1], j * self.channels);
+                        count += 1;
                     }
                 }
-                for column in 0..self.shape.output[1] {
-                    let mut count = 0;
-                    for j in 0..self.shape.window[1] {
-                        let position = (column * self.shape.stride[1] + j * self.shape.dilation[1]) as isize
-                            - self.shape.padding[1];
-                        if let Some(at) = index_of(position, self.shape.input_dilation[1], width) {
-                            elements[count] = (at * self.input_strides[1], j * self.channels);
-                            count += 1;
-                        }
-                    }
-                    let [rows, columns] = self.output_strides;
-                    let to = self.output.add((row - self.rows.start) * rows + column * columns);
-                    for channel in (0..self.channels).step_by(V::LANES) {
+                let [rows, columns] = self.output_strides;
+                let to = self.output.wrapping_add((row - self.rows.start) * rows + column * columns);
+                for channel in (0..self.channels).step_by(V::LANES) {
+                    // SAFETY: the elements and their taps exist, and so does the output's; lanes beyond the last channel are not touched.
+                    unsafe {
                         let lanes = V::lanes(0, (self.channels - channel).min(V::LANES));
                         let mut sum = V::zero();
                         for (line, taps) in &lines[..met] {

@@ -170,12 +170,11 @@ impl Kernel for Converted {
         let mut pointers = [std::ptr::null_mut(); MAX_TENSORS + MAX_COPIES];
         pointers[..tensors.len()].copy_from_slice(tensors);
         let mut kernel = &self.kernel;
-        // SAFETY: this function requires the tensors, the memory has room for the copies, and what is behind
-        // them is the inner kernel's. Its tensors are those that it was planned for.
-        unsafe {
-            for (index, copied) in self.copies.iter().enumerate() {
-                let (tensor, copy) = (tensors[copied.slot], scratch.add(copied.offset));
-                pointers[MAX_TENSORS + index] = copy;
+        for (index, copied) in self.copies.iter().enumerate() {
+            let (tensor, copy) = (tensors[copied.slot], scratch.wrapping_add(copied.offset));
+            pointers[MAX_TENSORS + index] = copy;
+            // SAFETY: this function requires the tensor, and the memory has room for its copy.
+            unsafe {
                 match &self.constant {
                     _ if copied.is_result => {}
                     Some(constant) if constant.index == index => {
@@ -192,6 +191,9 @@ impl Kernel for Converted {
                     _ => copied.run(tensor, copy),
                 }
             }
+        }
+        // SAFETY: the inner kernel gets the tensors that it was planned for, and the memory behind the copies; results have been copied.
+        unsafe {
             kernel.run(&pointers, scratch.add(self.size));
             for (copied, copy) in self.copies.iter().zip(&pointers[MAX_TENSORS..]) {
                 if copied.is_result {

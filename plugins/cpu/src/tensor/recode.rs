@@ -123,32 +123,36 @@ impl<T: Float> Recode<T> {
         for first in elements.clone().step_by(TOGETHER) {
             let end = elements.end.min(first + TOGETHER);
             let values = &mut values[..end - first];
-            // SAFETY: this function requires the tensors, which have the elements and their scales.
+            let (slot, codec) = self.from;
+            // SAFETY: this function requires the tensor, which has the elements.
             unsafe {
-                let (slot, codec) = self.from;
                 let at = from + first * from_stride;
                 codec.load(tensors[slot], at, from_stride, values.as_mut_ptr(), values.len());
-                if let Some((slot, codec, is_negative)) = self.scale {
-                    let blocks = first / block..(end - 1) / block + 1;
-                    let scales = &mut scales[..blocks.len()];
-                    let at = scale + blocks.start * scale_stride;
-                    codec.load(tensors[slot], at, scale_stride, scales.as_mut_ptr(), scales.len());
-                    if is_negative {
-                        scales.iter_mut().for_each(|scale| *scale = T::from_f64((-scale.to_f64()).exp2()));
-                    }
-                    if block == 1 {
-                        values.iter_mut().zip(scales).for_each(|(value, scale)| *value = *value * *scale);
-                    } else {
-                        let mut at = first;
-                        for (block_number, scale) in blocks.zip(scales) {
-                            let next = end.min((block_number + 1) * block);
-                            let of_block = &mut values[at - first..next - first];
-                            of_block.iter_mut().for_each(|value| *value = *value * *scale);
-                            at = next;
-                        }
+            }
+            if let Some((slot, codec, is_negative)) = self.scale {
+                let blocks = first / block..(end - 1) / block + 1;
+                let scales = &mut scales[..blocks.len()];
+                let at = scale + blocks.start * scale_stride;
+                // SAFETY: the tensor has a scale for each block.
+                unsafe { codec.load(tensors[slot], at, scale_stride, scales.as_mut_ptr(), scales.len()) };
+                if is_negative {
+                    scales.iter_mut().for_each(|scale| *scale = T::from_f64((-scale.to_f64()).exp2()));
+                }
+                if block == 1 {
+                    values.iter_mut().zip(scales).for_each(|(value, scale)| *value = *value * *scale);
+                } else {
+                    let mut at = first;
+                    for (block_number, scale) in blocks.zip(scales) {
+                        let next = end.min((block_number + 1) * block);
+                        let of_block = &mut values[at - first..next - first];
+                        of_block.iter_mut().for_each(|value| *value = *value * *scale);
+                        at = next;
                     }
                 }
-                let (slot, codec) = self.to;
+            }
+            let (slot, codec) = self.to;
+            // SAFETY: the tensor has the elements, which are this worker's.
+            unsafe {
                 codec.store(values.as_ptr(), tensors[slot], to + first * to_stride, to_stride, values.len());
             }
         }

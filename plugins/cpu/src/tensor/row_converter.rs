@@ -118,16 +118,17 @@ const COPIED: usize = 12;
 pub(crate) unsafe fn load_run<S: Stored, T: Float>(from: *const u8, stride: usize, to: *mut T, len: usize) {
     let from = from.cast::<S>();
     let mut i = 0;
-    // SAFETY: both runs are valid and do not overlap, as this function requires.
+    if stride == 1 && len >= COPIED && TypeId::of::<S>() == TypeId::of::<T>() {
+        // SAFETY: both runs are as long and do not overlap; as bytes, since they may be unaligned.
+        unsafe { std::ptr::copy_nonoverlapping(from.cast::<u8>(), to.cast(), len * size_of::<T>()) };
+        return;
+    }
+    if stride == 1 && has_vectors::<S, T>() {
+        // SAFETY: the processor supports the instruction set, and both runs have `len` elements.
+        i = unsafe { Isa::detect().run(Widen(from, to, len)) };
+    }
+    // SAFETY: indices stay below `len`, up to which this function requires both runs.
     unsafe {
-        if stride == 1 && len >= COPIED && TypeId::of::<S>() == TypeId::of::<T>() {
-            // As bytes: they may be unaligned.
-            std::ptr::copy_nonoverlapping(from.cast::<u8>(), to.cast(), len * size_of::<T>());
-            return;
-        }
-        if stride == 1 && has_vectors::<S, T>() {
-            i = Isa::detect().run(Widen(from, to, len));
-        }
         if stride == 1 {
             while i + TOGETHER <= len {
                 let elements = from.add(i).cast::<[S; TOGETHER]>().read_unaligned();

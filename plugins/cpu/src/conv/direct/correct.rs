@@ -78,20 +78,20 @@ impl<T: Float> Direct<T> {
             }
             for first in (0..width).step_by(TOGETHER) {
                 let count = (width - first).min(TOGETHER);
-                // SAFETY: the sums, the weights and the columns are valid, as this function
-                // requires.
-                unsafe {
-                    let to = sums.add(pixel * width + first);
-                    let is_nan = |value: T| value.partial_cmp(&value).is_none();
-                    if !(0..count).any(|channel| is_nan(to.add(channel).read())) {
+                // SAFETY: the pixel has a sum for each of these channels.
+                let sums = unsafe { std::slice::from_raw_parts_mut(sums.add(pixel * width + first), count) };
+                let is_nan = |value: &T| value.partial_cmp(value).is_none();
+                if !sums.iter().any(is_nan) {
+                    continue;
+                }
+                let mut again = [T::ZERO; TOGETHER];
+                for (tap, tap_offset) in self.taps.iter().enumerate() {
+                    if !self.geometry.meets(at, tap) {
                         continue;
                     }
-                    let mut again = [T::ZERO; TOGETHER];
-                    for (tap, tap_offset) in self.taps.iter().enumerate() {
-                        if !self.geometry.meets(at, tap) {
-                            continue;
-                        }
-                        for c in 0..self.words {
+                    for c in 0..self.words {
+                        // SAFETY: the panel has a weight for each channel, and the input the element that the tap meets.
+                        unsafe {
                             let weights = weights.add((c * self.taps.len() + tap) * width + first);
                             let value = columns
                                 .add(c * self.channel_stride + tap_offset + pixel_offset)
@@ -101,10 +101,10 @@ impl<T: Float> Direct<T> {
                             }
                         }
                     }
-                    for (channel, sum) in again.into_iter().enumerate().take(count) {
-                        if is_nan(to.add(channel).read()) {
-                            to.add(channel).write(sum);
-                        }
+                }
+                for (old, sum) in sums.iter_mut().zip(again) {
+                    if is_nan(old) {
+                        *old = sum;
                     }
                 }
             }

@@ -26,46 +26,40 @@ impl<T: Float> DirectSmall<T> {
         let line = count / lines;
         let stride = if flat { 1 } else { strides.spatial[2] };
         let offset = |index: usize| strides.offset(image, [index / height, index % height, 0]);
-        // SAFETY: the values are readable and the tensor has the outputs, as this function requires.
-        unsafe {
-            let to = |line: usize| to.add(offset(line) * self.store_size);
-            if strides.channel == 1 {
-                for index in 0..lines {
-                    let from = from.add(index * line * width);
-                    let sums = Stored {
-                        from,
-                        row_stride: width,
-                        rows: line,
-                        columns: channels,
-                        row: stride,
-                        column: 1,
-                    };
-                    (self.store)(self.isa, &sums, to(index));
-                }
-                return;
+        let to = |line: usize| to.wrapping_add(offset(line) * self.store_size);
+        if strides.channel == 1 {
+            for index in 0..lines {
+                let from = from.wrapping_add(index * line * width);
+                let sums =
+                    Stored { from, row_stride: width, rows: line, columns: channels, row: stride, column: 1 };
+                // SAFETY: there is a row of values for each output of the line, which the tensor has.
+                unsafe { (self.store)(self.isa, &sums, to(index)) };
             }
-            // Blocks of channels and outputs that are transposed, unless they are stored directly.
-            let direct = self.direct && flat && channels >= self.kernel.lanes;
-            let (row, row_stride) = match direct {
-                true => (count, strides.channel),
-                false => (count.next_multiple_of(MAX_LANES), count.next_multiple_of(MAX_LANES)),
-            };
-            let copy = PackSource {
-                from: from.cast(),
-                rows: if direct { channels } else { width },
-                row: 1,
-                columns: count,
-                column: width,
-                width: row,
-                row_stride,
-            };
-            (self.transpose)(self.isa, &copy, if direct { to(0).cast() } else { rows });
-            for index in 0..if direct { 0 } else { lines } {
-                let from = rows.add(index * line);
-                let (row, column) = (strides.channel, stride);
-                let sums = Stored { from, row_stride, rows: channels, columns: line, row, column };
-                (self.store)(self.isa, &sums, to(index));
-            }
+            return;
+        }
+        // Blocks of channels and outputs that are transposed, unless they are stored directly.
+        let direct = self.direct && flat && channels >= self.kernel.lanes;
+        let (row, row_stride) = match direct {
+            true => (count, strides.channel),
+            false => (count.next_multiple_of(MAX_LANES), count.next_multiple_of(MAX_LANES)),
+        };
+        let copy = PackSource {
+            from: from.cast(),
+            rows: if direct { channels } else { width },
+            row: 1,
+            columns: count,
+            column: width,
+            width: row,
+            row_stride,
+        };
+        // SAFETY: there is a row of values for each output, and room for a row for each channel.
+        unsafe { (self.transpose)(self.isa, &copy, if direct { to(0).cast() } else { rows }) };
+        for index in 0..if direct { 0 } else { lines } {
+            let from = rows.wrapping_add(index * line).cast_const();
+            let (row, column) = (strides.channel, stride);
+            let sums = Stored { from, row_stride, rows: channels, columns: line, row, column };
+            // SAFETY: there is a row of values for each channel, with all outputs of the line, which the tensor has.
+            unsafe { (self.store)(self.isa, &sums, to(index)) };
         }
     }
 }

@@ -30,42 +30,42 @@ impl<T: Float> VectorTask<T> for Im2colTile<'_, T> {
         let strides = tiled.operands.input.strides;
         let width = columns.len().next_multiple_of(V::LANES);
         let taps = tiled.taps.len();
-        // SAFETY: the processor, the input and the rows are valid, as this function requires. A run is
-        // written in whole vectors, beyond its end but not beyond its row; the run that comes next is
-        // written afterwards.
-        unsafe {
-            if columns.len() < width {
-                for row in 0..tiled.depth {
-                    V::zero().store(to.add((row + 1) * width - V::LANES));
+        if columns.len() < width {
+            for row in 0..tiled.depth {
+                // SAFETY: the tile has the row, of whole vectors.
+                unsafe { V::zero().store(to.add((row + 1) * width - V::LANES)) };
+            }
+        }
+        // The rows of some channels stay in the L1 cache until all taps have copied from them.
+        let all = tiled.operands.channels;
+        let together = if taps == 1 { all } else { CHANNELS };
+        for first in (0..all).step_by(together) {
+            let channels = together.min(all - first);
+            let from = from.wrapping_add(first * strides.channel);
+            let to = to.wrapping_add(first * taps * width);
+            tiled.runs(columns, |run| {
+                let vectors = run.len.div_ceil(V::LANES);
+                for (tap, [row, column]) in tiled.taps.iter().enumerate() {
+                    let line = (run.line * tiled.stride[0]) as isize + row;
+                    let is_inside = line >= 0 && line < tiled.input[0] as isize;
+                    let line = if is_inside { line as usize * strides.spatial[1] } else { 0 };
+                    let strip = Strip {
+                        line: from.wrapping_add(run.image * strides.batch + line),
+                        len: if is_inside { tiled.input[1] } else { 0 },
+                        stride: tiled.stride[1],
+                        first: (run.at * tiled.stride[1]) as isize + column,
+                        from_stride: strides.channel,
+                        to: to.wrapping_add(tap * width + run.column),
+                        to_stride: taps * width,
+                        channels,
+                        vectors,
+                        rest: V::LANES.min(width - run.column - (vectors - 1) * V::LANES),
+                    };
+                    // SAFETY: the input has the channels' lines. A run is written in whole vectors, beyond its end but not beyond its
+                    // row; the run that comes next is written afterwards.
+                    unsafe { V::pack_im2col(&strip) };
                 }
-            }
-            // The rows of some channels stay in the L1 cache until all taps have copied from them.
-            let all = tiled.operands.channels;
-            let together = if taps == 1 { all } else { CHANNELS };
-            for first in (0..all).step_by(together) {
-                let channels = together.min(all - first);
-                let (from, to) = (from.add(first * strides.channel), to.add(first * taps * width));
-                tiled.runs(columns, |run| {
-                    let vectors = run.len.div_ceil(V::LANES);
-                    for (tap, [row, column]) in tiled.taps.iter().enumerate() {
-                        let line = (run.line * tiled.stride[0]) as isize + row;
-                        let is_inside = line >= 0 && line < tiled.input[0] as isize;
-                        let line = if is_inside { line as usize * strides.spatial[1] } else { 0 };
-                        V::pack_im2col(&Strip {
-                            line: from.add(run.image * strides.batch + line),
-                            len: if is_inside { tiled.input[1] } else { 0 },
-                            stride: tiled.stride[1],
-                            first: (run.at * tiled.stride[1]) as isize + column,
-                            from_stride: strides.channel,
-                            to: to.add(tap * width + run.column),
-                            to_stride: taps * width,
-                            channels,
-                            vectors,
-                            rest: V::LANES.min(width - run.column - (vectors - 1) * V::LANES),
-                        });
-                    }
-                });
-            }
+            });
         }
     }
 }
