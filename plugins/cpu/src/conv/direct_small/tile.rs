@@ -164,27 +164,29 @@ impl<V: Vector, const ROWS: usize, const VECTORS: usize, const HALF: bool> IsaTa
     fn run(self) {
         let AccumulatorTile { rows, terms, from, rhs, rhs_rows, tile, tile_offsets: to, add } = *self.0;
         let width = VECTORS * V::LANES + if HALF { <V::Half as Vector>::LANES } else { 0 };
-        // SAFETY: `run_tile` is called with memory as `AccumulatorTileKernel::run` describes it, at the vector's
-        // instruction set.
-        unsafe {
+        // SAFETY: `run_tile` is called at the vector's instruction set, with the inputs of all rows.
+        let (inputs, zero, zero_half) = unsafe {
             let inputs = <Gathered<_, ROWS> as Lhs<V, ROWS>>::of(&Tile { a: from, rows, ..Tile::EMPTY });
-            if add {
-                for row in &to[..ROWS] {
-                    (0..VECTORS).for_each(|vector| prefetch(tile.add(row + vector * V::LANES)));
-                }
+            (inputs, V::zero(), V::Half::zero())
+        };
+        if add {
+            for row in &to[..ROWS] {
+                (0..VECTORS).for_each(|vector| prefetch(tile.wrapping_add(row + vector * V::LANES)));
             }
-            let mut accumulators = [[V::zero(); VECTORS]; ROWS];
-            let mut halves = [[V::Half::zero()]; ROWS];
-            for (term, row) in terms.iter().zip(rhs_rows) {
-                let rhs = rhs.add(row * width);
-                let mut columns = [V::zero(); VECTORS];
+        }
+        let mut accumulators = [[zero; VECTORS]; ROWS];
+        let mut halves = [[zero_half]; ROWS];
+        for (term, row) in terms.iter().zip(rhs_rows) {
+            let rhs = rhs.wrapping_add(row * width);
+            let (mut columns, mut half) = ([zero; VECTORS], zero_half);
+            // SAFETY: a row of the right operand has all vectors, and the half one; every row of inputs has the term.
+            unsafe {
                 for (v, column) in columns.iter_mut().enumerate() {
                     *column = V::load(rhs.add(v * V::LANES));
                 }
-                let half = match HALF {
-                    true => <V::Half as Vector>::load(rhs.add(VECTORS * V::LANES)),
-                    false => V::Half::zero(),
-                };
+                if HALF {
+                    half = <V::Half as Vector>::load(rhs.add(VECTORS * V::LANES));
+                }
                 // Row by row, so that an input is in a register only while its row is multiplied.
                 for (r, (row, row_end)) in accumulators.iter_mut().zip(&mut halves).enumerate() {
                     multiply_row::<V, VECTORS>(Lhs::<V, ROWS>::get(&inputs, r, *term), columns, row);
@@ -194,7 +196,10 @@ impl<V: Vector, const ROWS: usize, const VECTORS: usize, const HALF: bool> IsaTa
                     }
                 }
             }
-            for ((row, [behind]), to) in accumulators.iter().zip(halves).zip(to) {
+        }
+        for ((row, [behind]), to) in accumulators.iter().zip(halves).zip(to) {
+            // SAFETY: the tile has the row, of all vectors and the half one.
+            unsafe {
                 for (v, accumulator) in row.iter().enumerate() {
                     let tile = tile.add(to + v * V::LANES);
                     let accumulator =

@@ -262,46 +262,49 @@ impl<T: Float> Im2col<T> {
             let row = panel * height;
             let present = (rows - row).min(height);
             for (number, Spot { columns, vectors, alone }) in spots.iter().enumerate() {
-                // SAFETY: the weights, tiles and tensors are valid, as this function requires.
+                let channels = (group * rows + row, present);
+                // SAFETY: the tensors have the channels and columns, and the buffers room for a tile of them.
+                let ((to, to_stride), residual) = unsafe {
+                    (
+                        self.target(tensors, *alone, channels.0, buffers[0]),
+                        self.added(tensors, (columns, *alone), channels, buffers[1]),
+                    )
+                };
+                let copied = copied.wrapping_add(number * self.depth * self.kernel.columns());
+                let width = vectors * self.kernel.lanes;
+                let position = alone.filter(|_| copies && panel == panels.start);
+                let (b, b_stride, keep) = match position {
+                    Some((image, offset)) => {
+                        let from = self.operands.input_of(tensors, group, size_of::<T>());
+                        let from = from.cast::<T>().wrapping_add(image * input.strides.batch + offset);
+                        (from.cast_const(), input.strides.channel, copied)
+                    }
+                    None => (copied.cast_const(), width, std::ptr::null_mut()),
+                };
+                let (of_panel, order, a_stride) = match self.weights_stride {
+                    Some(stride) => (row * stride, Order::Rows, stride),
+                    None => (panel * self.depth * height, Order::Panel, height),
+                };
+                let mut tile_prefetch = TilePrefetch::of(next.take(), self.depth, [INTERVAL, TOGETHER]);
+                let mut gemm_tile = Tile {
+                    a: weights.wrapping_add(of_panel),
+                    order,
+                    a_stride,
+                    b,
+                    b_stride,
+                    depth: self.depth,
+                    to,
+                    to_stride,
+                    // SAFETY: the epilogue's tensors have the channels.
+                    epilogue: unsafe { self.channel_epilogue.of_tile(tensors, channels.0, residual) },
+                    tile_prefetch: Some(&mut tile_prefetch),
+                    prefetches_results: self.prefetches && to != buffers[0],
+                    prefetches: true,
+                    keep,
+                    ..Tile::EMPTY
+                };
+                // SAFETY: the weights have the panel, the input or the copied tile the columns, and the results go to the output or a buffer.
                 unsafe {
-                    let channels = (group * rows + row, present);
-                    let (to, to_stride) = self.target(tensors, *alone, channels.0, buffers[0]);
-                    let residual = self.added(tensors, (columns, *alone), channels, buffers[1]);
-                    let copied = copied.add(number * self.depth * self.kernel.columns());
-                    let width = vectors * self.kernel.lanes;
-                    let position = alone.filter(|_| copies && panel == panels.start);
-                    let (b, b_stride, keep) = match position {
-                        Some((image, offset)) => {
-                            let from = self.operands.input_of(tensors, group, size_of::<T>()).cast::<T>();
-                            (
-                                from.add(image * input.strides.batch + offset).cast_const(),
-                                input.strides.channel,
-                                copied,
-                            )
-                        }
-                        None => (copied.cast_const(), width, std::ptr::null_mut()),
-                    };
-                    let (of_panel, order, a_stride) = match self.weights_stride {
-                        Some(stride) => (row * stride, Order::Rows, stride),
-                        None => (panel * self.depth * height, Order::Panel, height),
-                    };
-                    let mut tile_prefetch = TilePrefetch::of(next.take(), self.depth, [INTERVAL, TOGETHER]);
-                    let mut gemm_tile = Tile {
-                        a: weights.add(of_panel),
-                        order,
-                        a_stride,
-                        b,
-                        b_stride,
-                        depth: self.depth,
-                        to,
-                        to_stride,
-                        epilogue: self.channel_epilogue.of_tile(tensors, channels.0, residual),
-                        tile_prefetch: Some(&mut tile_prefetch),
-                        prefetches_results: self.prefetches && to != buffers[0],
-                        prefetches: true,
-                        keep,
-                        ..Tile::EMPTY
-                    };
                     if self.prefetches && to == buffers[0] {
                         self.prefetch(tensors, columns, channels);
                     }
@@ -405,31 +408,34 @@ impl<T: Float> Kernel for Im2col<T> {
             let spots = &spots[..tiles.len()];
             let gemm_tiles = [panels.start, self.panels].map(|panels| panels * tiles.len());
             let next = InputPrefetch::new(self, shared.all(), next, gemm_tiles);
-            // SAFETY: the tensors cover the group, the scratch memory has tiles and buffers for each
-            // worker; no two units write the same outputs.
-            unsafe {
-                let columns = Scratch::of_worker::<T>(base.get(1), columns, worker, self.areas.columns);
-                let buffers = [2 * worker, 2 * worker + 1]
-                    .map(|buffer| Scratch::of_worker(base.get(1), buffers, buffer, self.areas.tile));
-                let is_new = *copied != Some(block);
-                // If columns are contiguous in memory, the first panel copies the tiles while it
-                // multiplies, and has to be a whole panel.
-                let is_whole = (panels.start + 1) * self.kernel.rows <= self.operands.rows;
-                let copies = is_new && self.is_flat && is_whole;
-                if is_new {
-                    let from = self.operands.input_of(shared.all(), group, size_of::<T>()).cast();
-                    for (number, Spot { columns: outputs, alone, .. }) in spots.iter().enumerate() {
-                        if !(copies && alone.is_some()) {
+            let columns = Scratch::of_worker::<T>(base.get(1), columns, worker, self.areas.columns);
+            let buffers = [2 * worker, 2 * worker + 1]
+                .map(|buffer| Scratch::of_worker(base.get(1), buffers, buffer, self.areas.tile));
+            let is_new = *copied != Some(block);
+            // If columns are contiguous in memory, the first panel copies the tiles while it
+            // multiplies, and has to be a whole panel.
+            let is_whole = (panels.start + 1) * self.kernel.rows <= self.operands.rows;
+            let copies = is_new && self.is_flat && is_whole;
+            if is_new {
+                for (number, Spot { columns: outputs, alone, .. }) in spots.iter().enumerate() {
+                    if !(copies && alone.is_some()) {
+                        // SAFETY: the tensors cover the group, and the worker's memory has room for each tile.
+                        unsafe {
+                            let from = self.operands.input_of(shared.all(), group, size_of::<T>()).cast();
                             let to = columns.add(number * self.depth * self.kernel.columns());
                             self.isa.run_vectors(Im2colTile { tiled: self, columns: outputs, from, to });
                         }
                     }
-                    *copied = Some(block);
                 }
-                let first = match self.weights_stride {
-                    Some(_) => group * weights.group,
-                    None => group * self.panels * self.depth * self.kernel.rows,
-                };
+                *copied = Some(block);
+            }
+            let first = match self.weights_stride {
+                Some(_) => group * weights.group,
+                None => group * self.panels * self.depth * self.kernel.rows,
+            };
+            // SAFETY: the weights have the group, and the worker's memory the block's tiles or room for them; no two units write the same
+            // outputs.
+            unsafe {
                 let weights = base.get(0).cast::<T>().cast_const().add(first);
                 self.multiply(
                     shared.all(),

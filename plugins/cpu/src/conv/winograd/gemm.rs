@@ -88,66 +88,68 @@ impl<T: Float> Winograd<T> {
             let from = vectors * tile / tiles;
             let count = vectors * (tile + 1) / tiles - from;
             let range = (from * lanes, columns.min((from + count) * lanes));
-            // SAFETY: the planes and windows are valid, as this function requires; the worker's memory has
-            // room for a tile, and the tensors for its outputs.
-            unsafe {
-                if *transformed != Some(range) {
-                    let (mut lines, mut found) = ([Line::default(); MAX_COLUMNS], 0);
-                    self.lines(block, range, |first_tile, run| {
-                        lines[found] = Line { first_tile, column: run.column, len: run.len };
-                        found += 1;
+            if *transformed != Some(range) {
+                let (mut lines, mut found) = ([Line::default(); MAX_COLUMNS], 0);
+                self.lines(block, range, |first_tile, run| {
+                    lines[found] = Line { first_tile, column: run.column, len: run.len };
+                    found += 1;
+                });
+                // SAFETY: the worker's planes have the lines, and its memory room for their transformed tiles.
+                unsafe { self.transform(worker, &lines[..found]) };
+                *transformed = Some(range);
+            }
+            for first in panels.clone().step_by(self.together) {
+                let some = first..panels.end.min(first + self.together);
+                for (position, panel) in
+                    (0..positions).flat_map(|position| some.clone().map(move |panel| (position, panel)))
+                {
+                    let mut tile_prefetch = next.map(|next| {
+                        let index = (tile * panels.len() + panel - panels.start) * positions + position;
+                        next.for_tile(index, tiles * panels.len() * positions)
                     });
-                    self.transform(worker, &lines[..found]);
-                    *transformed = Some(range);
+                    let to = ((panel - first) * positions + position) * height * width;
+                    let mut gemm_tile = Tile {
+                        order: Order::Panel,
+                        a_stride: height,
+                        depth: *channels,
+                        b_stride: self.width(),
+                        a: packed.wrapping_add((position * self.panels + panel) * self.panel()),
+                        b: worker.inputs.wrapping_add(position * self.position_stride()),
+                        to: worker.sums.wrapping_add(to),
+                        to_stride: width,
+                        tile_prefetch: tile_prefetch.as_mut(),
+                        prefetches: self.isa.has_whole_vectors(),
+                        ..Tile::EMPTY
+                    };
+                    // SAFETY: the weights have the panel of each position, the worker's memory the transformed tiles and room for sums.
+                    unsafe { self.kernel.run(&mut gemm_tile, (rows - panel * height).min(height), count) };
                 }
-                for first in panels.clone().step_by(self.together) {
-                    let some = first..panels.end.min(first + self.together);
-                    for (position, panel) in
-                        (0..positions).flat_map(|position| some.clone().map(move |panel| (position, panel)))
-                    {
-                        let mut tile_prefetch = next.map(|next| {
-                            let index = (tile * panels.len() + panel - panels.start) * positions + position;
-                            next.for_tile(index, tiles * panels.len() * positions)
-                        });
-                        let mut gemm_tile = Tile {
-                            order: Order::Panel,
-                            a_stride: height,
-                            depth: *channels,
-                            b_stride: self.width(),
-                            a: packed.add((position * self.panels + panel) * self.panel()),
-                            b: worker.inputs.add(position * self.position_stride()),
-                            to: worker.sums.add(((panel - first) * positions + position) * height * width),
-                            to_stride: width,
-                            tile_prefetch: tile_prefetch.as_mut(),
-                            prefetches: self.isa.has_whole_vectors(),
-                            ..Tile::EMPTY
+                for panel in some {
+                    let row = panel * height;
+                    let present = (rows - row).min(height);
+                    let channel = group * rows + row;
+                    let bias = self.channel_epilogue.bias.map(|(slot, stride)| {
+                        let first = tensors[slot].cast_const().cast::<T>();
+                        (first.wrapping_add(channel * stride), stride)
+                    });
+                    let sums = worker.sums.wrapping_add((panel - first) * positions * height * width);
+                    let sums = sums.cast_const();
+                    let channel_epilogue = (bias, self.channel_epilogue.relu);
+                    // SAFETY: the sums of all positions are there, the bias has the channels, and there is room for their outputs.
+                    let are_finite =
+                        unsafe { self.with_epilogue(sums, present, count, channel_epilogue, worker.outputs) };
+                    if !are_finite {
+                        let source = tensors[self.operands.weights.slot].cast_const();
+                        let bias = |r: usize| {
+                            // SAFETY: the bias has an element for each of the panel's channels.
+                            bias.map(|(first, stride)| unsafe { first.add(r * stride).read_unaligned() })
                         };
-                        self.kernel.run(&mut gemm_tile, (rows - panel * height).min(height), count);
+                        let at = ((block, range, count), (group, row, present));
+                        // SAFETY: the tensor has the weights, and the worker's memory the planes, sums and outputs.
+                        unsafe { self.correct(at.0, at.1, source, (worker, sums), bias) };
                     }
-                    for panel in some {
-                        let row = panel * height;
-                        let present = (rows - row).min(height);
-                        let channel = group * rows + row;
-                        let bias = self.channel_epilogue.bias;
-                        let bias = bias.map(|(slot, stride)| {
-                            (tensors[slot].cast::<T>().add(channel * stride).cast_const(), stride)
-                        });
-                        let sums = worker.sums.add((panel - first) * positions * height * width).cast_const();
-                        let channel_epilogue = (bias, self.channel_epilogue.relu);
-                        let are_finite =
-                            self.with_epilogue(sums, present, count, channel_epilogue, worker.outputs);
-                        if !are_finite {
-                            let source = tensors[self.operands.weights.slot].cast_const();
-                            let bias =
-                                |r: usize| bias.map(|(first, stride)| first.add(r * stride).read_unaligned());
-                            self.correct(
-                                (block, range, count),
-                                (group, row, present),
-                                source,
-                                (worker, sums),
-                                bias,
-                            );
-                        }
+                    // SAFETY: the output has the channels, and the worker's memory their outputs in this range.
+                    unsafe {
                         let to = tensors[output.slot].add(channel * output.strides.channel * self.write_size);
                         (self.write)(self, block, range, (present, worker.outputs), to);
                     }

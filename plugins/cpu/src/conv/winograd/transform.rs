@@ -320,29 +320,29 @@ impl<T: Float, const SIDE: usize, const OUTPUTS: usize> VectorTask<T> for Inputs
         // The end of the columns that a line reads, and of those that its tiles have.
         let reach = |line: &Line| line.column + Self::STRIDE * line.len.next_multiple_of(V::LANES) + 4;
         let end = |line: &Line| line.column + Self::STRIDE * (line.len - 1) + SIDE;
-        // SAFETY: `run` is called with the instructions; planes have whole vectors after each line, and the result its rows.
-        unsafe {
-            for channel in 0..self.channels {
-                let to = self.to.add(channel * self.width);
-                // Lanes beyond the last tile are multiplied, too, so they have to be initialised.
-                if !count.is_multiple_of(V::LANES) {
-                    for index in 0..SIDE * SIDE {
-                        V::zero().store(to.add(index * self.position_stride + count / V::LANES * V::LANES));
-                    }
+        for channel in 0..self.channels {
+            let to = self.to.wrapping_add(channel * self.width);
+            // Lanes beyond the last tile are multiplied, too, so they have to be initialised.
+            if !count.is_multiple_of(V::LANES) {
+                for index in 0..SIDE * SIDE {
+                    let rest = to.wrapping_add(index * self.position_stride + count / V::LANES * V::LANES);
+                    // SAFETY: a row of the result has a vector more than there are tiles.
+                    unsafe { V::zero().store(rest) };
                 }
-                let mut rest = lines;
-                while let [first, ..] = rest {
-                    let near = |line: &&Line| reach(line) <= first.column + COLUMNS;
-                    let (some, others) = rest.split_at(rest.iter().take_while(near).count().max(1));
-                    rest = others;
-                    let columns = some.last().map_or(0, end) - first.column;
-                    self.down::<V>(
-                        self.planes.add(channel * self.row_stride + first.column),
-                        columns,
-                        &mut down,
-                    );
-                    for (row, columns) in down.0.iter().enumerate() {
-                        for line in some {
+            }
+            let mut rest = lines;
+            while let [first, ..] = rest {
+                let near = |line: &&Line| reach(line) <= first.column + COLUMNS;
+                let (some, others) = rest.split_at(rest.iter().take_while(near).count().max(1));
+                rest = others;
+                let columns = some.last().map_or(0, end) - first.column;
+                let from = self.planes.wrapping_add(channel * self.row_stride + first.column);
+                // SAFETY: planes have the lines' columns, and a vector behind them.
+                unsafe { self.down::<V>(from, columns, &mut down) };
+                for (row, columns) in down.0.iter().enumerate() {
+                    for line in some {
+                        // SAFETY: the row has the columns of these lines and whole vectors behind them, and the result its rows.
+                        unsafe {
                             let from = columns.as_ptr().add(line.column - first.column);
                             if line.len <= V::LANES / 2 {
                                 self.across::<V::Half>(row, line, from, to);
@@ -434,42 +434,46 @@ impl<T: Float, const SIDE: usize, const OUTPUTS: usize> VectorTask<T> for Output
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) -> bool {
         let Self { sums, rows, present, vectors, width, bias, relu, to } = self;
-        // SAFETY: `run` is called with the instructions; the sums, the bias and the result have all rows.
-        unsafe {
-            let mut zeros = V::zero();
-            for row in 0..present {
-                let bias = bias.map(|(first, stride)| V::splat(first.add(row * stride).read_unaligned()));
-                for vector in 0..vectors {
-                    let from = sums.add(row * width + vector * V::LANES);
-                    let mut lines = [[V::zero(); SIDE]; OUTPUTS];
-                    for column in 0..SIDE {
-                        let mut elements = [V::zero(); SIDE];
-                        for (line, value) in elements.iter_mut().enumerate() {
-                            *value = V::load(from.add((SIDE * line + column) * rows * width));
-                        }
-                        let transformed = output::<V, SIDE, OUTPUTS>(elements);
-                        for (line, value) in lines.iter_mut().zip(transformed) {
-                            line[column] = value;
-                        }
+        // SAFETY: this function requires the instructions.
+        let zero = unsafe { V::zero() };
+        let mut zeros = zero;
+        for row in 0..present {
+            let bias = bias.map(|(first, stride)| {
+                // SAFETY: there is a bias for each row.
+                zero.broadcast(unsafe { first.add(row * stride).read_unaligned() })
+            });
+            for vector in 0..vectors {
+                let from = sums.wrapping_add(row * width + vector * V::LANES);
+                let mut lines = [[zero; SIDE]; OUTPUTS];
+                for column in 0..SIDE {
+                    let mut elements = [zero; SIDE];
+                    for (line, value) in elements.iter_mut().enumerate() {
+                        // SAFETY: there are rows of sums for each transformed element.
+                        *value = unsafe { V::load(from.add((SIDE * line + column) * rows * width)) };
                     }
-                    for (line, elements) in lines.into_iter().enumerate() {
-                        let mut outputs = output::<V, SIDE, OUTPUTS>(elements);
-                        for value in &mut outputs {
-                            // Zero times infinity or NaN is NaN.
-                            zeros = value.mul_add(V::zero(), zeros);
-                            if let Some(bias) = bias {
-                                *value = sum(*value, bias);
-                            }
-                            if relu {
-                                *value = value.lanewise(Lanewise::Relu, *value);
-                            }
-                        }
-                        let offset = (OUTPUTS * row + line) * width + vector * V::LANES;
-                        store_interleaved(outputs, to.add(OUTPUTS * offset));
+                    let transformed = output::<V, SIDE, OUTPUTS>(elements);
+                    for (line, value) in lines.iter_mut().zip(transformed) {
+                        line[column] = value;
                     }
                 }
+                for (line, elements) in lines.into_iter().enumerate() {
+                    let mut outputs = output::<V, SIDE, OUTPUTS>(elements);
+                    for value in &mut outputs {
+                        // Zero times infinity or NaN is NaN.
+                        zeros = value.mul_add(zero, zeros);
+                        if let Some(bias) = bias {
+                            *value = sum(*value, bias);
+                        }
+                        if relu {
+                            *value = value.lanewise(Lanewise::Relu, *value);
+                        }
+                    }
+                    let offset = (OUTPUTS * row + line) * width + vector * V::LANES;
+                    // SAFETY: the result has the line of the row, of whole vectors.
+                    unsafe { store_interleaved(outputs, to.add(OUTPUTS * offset)) };
+                }
             }
-            zeros.sum() == T::ZERO
         }
+        zeros.sum() == T::ZERO
     }
 }
