@@ -70,54 +70,61 @@ impl<T: Float> Rows<'_, T> {
             let last = (output[1] / V::LANES).min(room.max(0) as usize / (S * V::LANES));
             inner = first..last.max(first);
         }
-        // SAFETY: both planes have all rows; vectors whose window leaves the image read the lanes inside, and rows outside are skipped.
-        unsafe {
-            let mut accumulators = [[V::zero(); K]; R];
+        // SAFETY: this function requires the instructions.
+        let (zero, none) = unsafe { (V::zero(), V::lanes(0, 0)) };
+        let mut accumulators = [[zero; K]; R];
+        for row in 0..output[0] {
+            let gradient = self.gradient.wrapping_add(row * self.gradient_row);
+            let lines = self.lines::<R>(row, i0);
+            for vector in inner.clone() {
+                let column = vector * V::LANES;
+                // SAFETY: the row of dy has the vector.
+                let d = unsafe { V::load(gradient.add(column)) };
+                let at = (column * S) as isize + left;
+                for i in 0..R {
+                    if let Some(line) = lines[i] {
+                        // SAFETY: the windows of an inner vector are inside the row.
+                        let values = unsafe { neighbours::<V, K, S>(line.wrapping_offset(at)) };
+                        for j in 0..K {
+                            accumulators[i][j] = values[j].mul_add(d, accumulators[i][j]);
+                        }
+                    }
+                }
+            }
+        }
+        for vector in (0..inner.start).chain(inner.end..output[1].div_ceil(V::LANES)) {
+            let column = vector * V::LANES;
+            let columns = (output[1] - column).min(V::LANES);
+            // For each element of the filter: the first and the end position in a row, and the lanes between.
+            let mut met = [(0, 0, none); K];
+            for j in 0..count {
+                let first = (column * column_stride + j * dilation[1]) as isize + left;
+                let end = first + ((columns - 1) * column_stride + 1) as isize;
+                let end = end.clamp(0, input[1] as isize) as usize;
+                // SAFETY: this function requires the instructions.
+                met[j] = (first, end, unsafe { inside::<V>(first, column_stride, end) });
+            }
             for row in 0..output[0] {
-                let gradient = self.gradient.add(row * self.gradient_row);
+                let gradient = self.gradient.wrapping_add(row * self.gradient_row + column);
                 let lines = self.lines::<R>(row, i0);
-                for vector in inner.clone() {
-                    let column = vector * V::LANES;
-                    let d = V::load(gradient.add(column));
-                    let at = (column * S) as isize + left;
+                for j in 0..count {
+                    let (first, end, lanes) = met[j];
+                    // SAFETY: the row of dy has the lanes.
+                    let d = unsafe { V::load_lanes(gradient, lanes) };
                     for i in 0..R {
                         if let Some(line) = lines[i] {
-                            let values = neighbours::<V, K, S>(line.wrapping_offset(at));
-                            for j in 0..K {
-                                accumulators[i][j] = values[j].mul_add(d, accumulators[i][j]);
-                            }
+                            // SAFETY: the row is inside the image, and so are the elements before `end`.
+                            let value: V = unsafe { load_strided(line, first, column_stride, end) };
+                            accumulators[i][j] = value.mul_add(d, accumulators[i][j]);
                         }
                     }
                 }
             }
-            for vector in (0..inner.start).chain(inner.end..output[1].div_ceil(V::LANES)) {
-                let column = vector * V::LANES;
-                let columns = (output[1] - column).min(V::LANES);
-                // For each element of the filter: the first and the end position in a row, and the lanes between.
-                let mut met = [(0, 0, V::lanes(0, 0)); K];
-                for j in 0..count {
-                    let first = (column * column_stride + j * dilation[1]) as isize + left;
-                    let end = first + ((columns - 1) * column_stride + 1) as isize;
-                    let end = end.clamp(0, input[1] as isize) as usize;
-                    met[j] = (first, end, inside::<V>(first, column_stride, end));
-                }
-                for row in 0..output[0] {
-                    let gradient = self.gradient.add(row * self.gradient_row + column);
-                    let lines = self.lines::<R>(row, i0);
-                    for j in 0..count {
-                        let (first, end, lanes) = met[j];
-                        let d = V::load_lanes(gradient, lanes);
-                        for i in 0..R {
-                            if let Some(line) = lines[i] {
-                                let value: V = load_strided(line, first, column_stride, end);
-                                accumulators[i][j] = value.mul_add(d, accumulators[i][j]);
-                            }
-                        }
-                    }
-                }
-            }
-            for i in 0..R {
-                for j in 0..count {
+        }
+        for i in 0..R {
+            for j in 0..count {
+                // SAFETY: there is an accumulator for each element of the filter.
+                unsafe {
                     let to = self.accumulators.add((i0 + i) * window[1] + j0 + j);
                     to.write(to.read() + accumulators[i][j].sum());
                 }
@@ -218,55 +225,60 @@ impl<T: Float> Pixels<'_, T> {
             let [low, high] = [low, high].map(|at| (at.max(0) + column_stride - 1) / column_stride);
             low.min(output[1] as isize) as usize..high.min(output[1] as isize) as usize
         };
-        // SAFETY: columns whose window leaves the image are left out, and rows outside are skipped; the channels are a whole vector.
-        unsafe {
-            let mut lines = [None; R];
+        let mut lines = [None; R];
+        for i in 0..R {
+            let line = self.shape.first_row(row) + ((i0 + i) * dilation[0]) as isize;
+            if line >= 0 && line < input[0] as isize {
+                lines[i] = Some(self.input.wrapping_add(line as usize * self.input_strides[0] + channel));
+            }
+        }
+        let gradient = self.gradient.wrapping_add(row * self.gradient_strides[0] + channel);
+        // SAFETY: the row of dy has the column, with a vector of channels.
+        let dy = |column: usize| unsafe { V::load(gradient.add(column * self.gradient_strides[1])) };
+        // SAFETY: this function requires the instructions.
+        let mut accumulators = unsafe { [[V::zero(); K]; R] };
+        for i in 0..R {
+            for j in 0..count {
+                // SAFETY: there are accumulators for each element of the filter.
+                accumulators[i][j] = unsafe { V::load(to.add(((i0 + i) * window[1] + j0 + j) * TOGETHER)) };
+            }
+        }
+        // All elements of the filter together where all are inside the image, each alone in the other columns.
+        let inner = if count == K { meets(0).start..meets(K - 1).end } else { 0..0 };
+        for column in inner.clone() {
+            let d = dy(column);
             for i in 0..R {
-                let line = self.shape.first_row(row) + ((i0 + i) * dilation[0]) as isize;
-                if line >= 0 && line < input[0] as isize {
-                    lines[i] = Some(self.input.wrapping_add(line as usize * self.input_strides[0] + channel));
+                if let Some(line) = lines[i] {
+                    for j in 0..K {
+                        let at = (column * stride[1]) as isize + first(j);
+                        // SAFETY: the row is inside the image, and so is the column, with a vector of channels.
+                        let value =
+                            unsafe { V::load(line.wrapping_add(at as usize * self.input_strides[1])) };
+                        accumulators[i][j] = value.mul_add(d, accumulators[i][j]);
+                    }
                 }
             }
-            let gradient = self.gradient.wrapping_add(row * self.gradient_strides[0] + channel);
-            let mut accumulators = [[V::zero(); K]; R];
-            for i in 0..R {
-                for j in 0..count {
-                    accumulators[i][j] = V::load(to.add(((i0 + i) * window[1] + j0 + j) * TOGETHER));
-                }
-            }
-            // All elements of the filter together where all are inside the image, each alone in the other columns.
-            let inner = if count == K { meets(0).start..meets(K - 1).end } else { 0..0 };
-            for column in inner.clone() {
-                let d = V::load(gradient.add(column * self.gradient_strides[1]));
+        }
+        for j in 0..count {
+            let met = meets(j);
+            let before = met.start..met.end.min(inner.start);
+            let behind = before.end.max(inner.end).max(met.start)..met.end;
+            for column in before.chain(behind) {
+                let d = dy(column);
+                let at = ((column * stride[1]) as isize + first(j)) as usize * self.input_strides[1];
                 for i in 0..R {
                     if let Some(line) = lines[i] {
-                        for j in 0..K {
-                            let at = (column * stride[1]) as isize + first(j);
-                            let value = V::load(line.wrapping_add(at as usize * self.input_strides[1]));
-                            accumulators[i][j] = value.mul_add(d, accumulators[i][j]);
-                        }
+                        // SAFETY: the row is inside the image, and so is a column that the element meets, with a vector of channels.
+                        let value = unsafe { V::load(line.wrapping_add(at)) };
+                        accumulators[i][j] = value.mul_add(d, accumulators[i][j]);
                     }
                 }
             }
+        }
+        for i in 0..R {
             for j in 0..count {
-                let met = meets(j);
-                let before = met.start..met.end.min(inner.start);
-                let behind = before.end.max(inner.end).max(met.start)..met.end;
-                for column in before.chain(behind) {
-                    let d = V::load(gradient.add(column * self.gradient_strides[1]));
-                    let at = ((column * stride[1]) as isize + first(j)) as usize * self.input_strides[1];
-                    for i in 0..R {
-                        if let Some(line) = lines[i] {
-                            accumulators[i][j] =
-                                V::load(line.wrapping_add(at)).mul_add(d, accumulators[i][j]);
-                        }
-                    }
-                }
-            }
-            for i in 0..R {
-                for j in 0..count {
-                    accumulators[i][j].store(to.add(((i0 + i) * window[1] + j0 + j) * TOGETHER));
-                }
+                // SAFETY: there are accumulators for each element of the filter.
+                unsafe { accumulators[i][j].store(to.add(((i0 + i) * window[1] + j0 + j) * TOGETHER)) };
             }
         }
     }

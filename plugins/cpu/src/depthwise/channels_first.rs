@@ -121,33 +121,44 @@ impl<T: Float> PartKernel<T, 4> for ChannelsFirst<T> {
         let affine = channel_epilogue.as_ref().and_then(|epilogue| epilogue.affine.as_ref());
         let lines = shape.rows(&part.rows);
         let columns = shape.output[1];
-        // SAFETY: this function requires the tensors, which have all of the elements, and the areas.
-        unsafe {
-            let first = w.at(tensors[w.slot], [part.channels.start, 0, 0, 0]);
-            let are_finite = self.are_dense
-                && all_finite(first.cast_const().cast::<T>(), part.channels.len() * shape.taps());
-            let mut channel = part.channels.start;
-            while channel < part.channels.end {
-                let mut count = if are_finite { self.together } else { 1 };
-                count = count.min(part.channels.end - channel);
-                let taps = self.taps(w.at(tensors[w.slot], [channel, 0, 0, 0]), taps_copy, count);
-                let mut coefficients = [[T::ONE, T::ZERO]; TOGETHER];
-                let mut are_known = true;
-                if let Some(affine) = affine {
-                    let mut known = 0;
-                    while known < count
-                        && let Some((factor, summand)) = affine.coefficients(tensors, channel + known)
-                    {
-                        coefficients[known] = [factor, summand];
-                        known += 1;
-                    }
-                    are_known = known > 0;
-                    count = known.max(1);
+        // SAFETY: the tensor has the filters of the part's channels, one after the other where they are dense.
+        let are_finite = self.are_dense
+            && unsafe {
+                let first = w.at(tensors[w.slot], [part.channels.start, 0, 0, 0]);
+                all_finite(first.cast_const().cast::<T>(), part.channels.len() * shape.taps())
+            };
+        let mut channel = part.channels.start;
+        while channel < part.channels.end {
+            let mut count = if are_finite { self.together } else { 1 };
+            count = count.min(part.channels.end - channel);
+            // SAFETY: the tensor has the filters, and the area room for as many.
+            let taps = unsafe { self.taps(w.at(tensors[w.slot], [channel, 0, 0, 0]), taps_copy, count) };
+            let mut coefficients = [[T::ONE, T::ZERO]; TOGETHER];
+            let mut are_known = true;
+            if let Some(affine) = affine {
+                let mut known = 0;
+                while known < count
+                    // SAFETY: the epilogue's tensors have the channel.
+                    && let Some((factor, summand)) =
+                        unsafe { affine.coefficients(tensors, channel + known) }
+                {
+                    coefficients[known] = [factor, summand];
+                    known += 1;
                 }
+                are_known = known > 0;
+                count = known.max(1);
+            }
+            // SAFETY: the tensors have the channels and rows, and the area room for those that are copied.
+            let ((input, input_row), first_output) = unsafe {
                 let from = x.at(tensors[x.slot], [image, channel / shape.multiplier, 0, 0]);
-                let (input, input_row) = x.rows(from, lines.clone(), shape.input[1], input_copy);
-                let first_output = y.at(tensors[y.slot], [image, channel, part.rows.start, 0]);
-                let direct = y.has_rows();
+                (
+                    x.rows(from, lines.clone(), shape.input[1], input_copy),
+                    y.at(tensors[y.slot], [image, channel, part.rows.start, 0]),
+                )
+            };
+            let direct = y.has_rows();
+            // SAFETY: the band's filters, rows and coefficients are those of the channels, and each has its room.
+            unsafe {
                 let band = Band {
                     shape: *shape,
                     channels: count,
@@ -170,14 +181,16 @@ impl<T: Float> PartKernel<T, 4> for ChannelsFirst<T> {
                 if !direct {
                     y.store(output_copy, first_output, part.rows.len(), columns);
                 }
-                if let (false, Some(epilogue)) = (are_known, channel_epilogue) {
-                    epilogue.run(shape, tensors, image, channel..channel + 1, &part.rows);
-                }
-                channel += count;
             }
-            if let (None, Some(epilogue)) = (affine, channel_epilogue) {
-                epilogue.run(shape, tensors, image, part.channels.clone(), &part.rows);
+            if let (false, Some(epilogue)) = (are_known, channel_epilogue) {
+                // SAFETY: the rows of the channel are computed.
+                unsafe { epilogue.run(shape, tensors, image, channel..channel + 1, &part.rows) };
             }
+            channel += count;
+        }
+        if let (None, Some(epilogue)) = (affine, channel_epilogue) {
+            // SAFETY: the rows of the channels are computed.
+            unsafe { epilogue.run(shape, tensors, image, part.channels.clone(), &part.rows) };
         }
     }
 }

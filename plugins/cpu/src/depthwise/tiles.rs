@@ -151,22 +151,23 @@ impl<T: Float> Band<T> {
     {
         let width = self.shape.input[1] as isize;
         let reach = (V::LANES * S + if S == 1 { K - 1 } else { 0 }) as isize;
-        // SAFETY: the operands are valid, as this function requires; a vector that is read or written without lanes lies inside of its row.
-        unsafe {
-            let taps = self.window_of::<V, K>(channel);
-            let first = |column: usize| (column * S) as isize - self.shape.padding[1];
-            // Mostly only the first and the last tile need masks.
-            let last =
-                columns.start + (columns.len() - 1) / columns_of::<V, K, S>() * columns_of::<V, K, S>();
+        let first = |column: usize| (column * S) as isize - self.shape.padding[1];
+        // Mostly only the first and the last tile need masks.
+        let last = columns.start + (columns.len() - 1) / columns_of::<V, K, S>() * columns_of::<V, K, S>();
+        // SAFETY: this function requires the instructions, and the channel's filter.
+        let (taps, edges, none) = unsafe {
             let edges = [self.read::<V, S>(first(columns.start)), self.read::<V, S>(first(last))];
-            for lines in self.lines::<K, S, R>() {
-                for column in columns.clone().step_by(columns_of::<V, K, S>()) {
-                    let first = first(column);
-                    let is_inner = INNER && first >= 0 && first + reach <= width;
-                    let at = (channel, lines, column);
+            (self.window_of::<V, K>(channel), edges, V::lanes(0, 0))
+        };
+        for lines in self.lines::<K, S, R>() {
+            for column in columns.clone().step_by(columns_of::<V, K, S>()) {
+                let first = first(column);
+                let is_inner = INNER && first >= 0 && first + reach <= width;
+                let at = (channel, lines, column);
+                // SAFETY: the band has the rows; a vector that is read or written without lanes lies inside of its row.
+                unsafe {
                     if is_inner && column + V::LANES <= columns.end {
                         // The next tile overwrites the columns after this one.
-                        let none = V::lanes(0, 0);
                         self.tile::<V, K, S, R, false>(&taps, at, &[none; SIDE], none);
                     } else {
                         let count = (columns.end - column).min(columns_of::<V, K, S>());
@@ -219,28 +220,30 @@ impl<T: Float> Band<T> {
         // Opaque, here and below: the optimizer would carry the address of every row through the loops around, each in memory.
         let mut from =
             black_box(self.input.wrapping_add(channel * self.channel_strides[0]).wrapping_offset(offset));
-        // SAFETY: rows outside of the image are not read, and of a row the lanes inside.
-        unsafe {
-            let mut sums = [V::zero(); R];
-            // Unrolled, so that accumulators and filter stay in registers.
-            macro_rules! each {
-                ($($at:literal)*) => {$(
-                    if $at < (R - 1) * S + K {
-                        if lines.met & (1 << $at) != 0 {
-                            let values = met::<V, K, S, EDGE>(from, read);
-                            for r in 0..R {
-                                if $at >= r * S && $at - r * S < K {
-                                    for i in 0..K {
-                                        sums[r] = values[i].mul_add(taps[$at - r * S][i], sums[r]);
-                                    }
+        // SAFETY: this function requires the instructions.
+        let mut sums = unsafe { [V::zero(); R] };
+        // Unrolled, so that accumulators and filter stay in registers.
+        macro_rules! each {
+            ($($at:literal)*) => {$(
+                if $at < (R - 1) * S + K {
+                    if lines.met & (1 << $at) != 0 {
+                        // SAFETY: the row is inside the image, and of it the lanes inside are read.
+                        let values = unsafe { met::<V, K, S, EDGE>(from, read) };
+                        for r in 0..R {
+                            if $at >= r * S && $at - r * S < K {
+                                for i in 0..K {
+                                    sums[r] = values[i].mul_add(taps[$at - r * S][i], sums[r]);
                                 }
                             }
                         }
-                        from = from.wrapping_add(self.input_row);
                     }
-                )*};
-            }
-            each!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14);
+                    from = from.wrapping_add(self.input_row);
+                }
+            )*};
+        }
+        each!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14);
+        // SAFETY: the channel has its coefficients, and the output the rows and the lanes that are written.
+        unsafe {
             self.apply_epilogue(&mut sums, channel);
             let row = (lines.row - self.rows.start) * self.output_row;
             let mut to =

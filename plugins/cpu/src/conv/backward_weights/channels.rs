@@ -359,34 +359,33 @@ impl<T: Float> BackwardWeightsByChannel<T> {
         self.panels(share, |channel_blocks, channels| {
             let width = channel_blocks.len() * self.kernel.channel_block;
             let first = channels.start * weights.row + share.channels.start * weights.channel;
-            // SAFETY: the sums and weights are valid, as this function requires.
-            unsafe {
-                let sums = sums.add(channel_blocks.start * self.kernel.channel_block * rows);
-                if let Some(transpose) = self.transpose {
-                    let pairs = share.channels.len() * taps_count;
-                    let copy = PackSource {
-                        from: sums.cast(),
-                        rows: channels.len(),
-                        row: 1,
-                        columns: pairs,
-                        column: width,
-                        width: pairs,
-                        row_stride: weights.row,
-                    };
-                    transpose(self.isa, &copy, to.cast::<T>().add(first));
-                    return;
-                }
-                for (tap, tap_offset) in taps.iter().enumerate() {
-                    let sums = Stored {
-                        from: sums.add(tap * width),
-                        row_stride: taps_count * width,
-                        rows: share.channels.len(),
-                        columns: channels.len(),
-                        row: weights.channel,
-                        column: weights.row,
-                    };
-                    (self.store)(self.isa, &sums, to.add((tap_offset + first) * size));
-                }
+            let sums = sums.wrapping_add(channel_blocks.start * self.kernel.channel_block * rows);
+            if let Some(transpose) = self.transpose {
+                let pairs = share.channels.len() * taps_count;
+                let copy = PackSource {
+                    from: sums.cast(),
+                    rows: channels.len(),
+                    row: 1,
+                    columns: pairs,
+                    column: width,
+                    width: pairs,
+                    row_stride: weights.row,
+                };
+                // SAFETY: the panel has a row of sums for each pair of channel and tap, and the group the weights of these channels.
+                unsafe { transpose(self.isa, &copy, to.cast::<T>().add(first)) };
+                return;
+            }
+            for (tap, tap_offset) in taps.iter().enumerate() {
+                let sums = Stored {
+                    from: sums.wrapping_add(tap * width),
+                    row_stride: taps_count * width,
+                    rows: share.channels.len(),
+                    columns: channels.len(),
+                    row: weights.channel,
+                    column: weights.row,
+                };
+                // SAFETY: the panel has a row of sums for each channel, and the group the tap's weights of these channels.
+                unsafe { (self.store)(self.isa, &sums, to.add((tap_offset + first) * size)) };
             }
         });
     }
@@ -420,18 +419,19 @@ impl<T: Float> Kernel for BackwardWeightsByChannel<T> {
             let share = self.division.share(worker);
             let planes = Scratch::of_worker::<T>(base.get(3), areas.planes, worker, planes_size);
             let gradients = Scratch::of_worker(base.get(3), areas.gradients, worker, gradients_size);
-            // SAFETY: the tensors cover all channels and images; the memory and the weights are this
-            // worker's.
-            unsafe {
-                // The zeros around the images are written once.
-                planes.write_bytes(0, planes_size);
-                for group in 0..*groups {
-                    let from = (group * channels + share.channels.start) * input.strides.channel;
-                    let from = base.get(0).add(from * self.input_size);
-                    let dy = base.get(1).add(group * rows * gradient.strides.channel * self.gradient_size);
-                    for number in share.blocks.clone() {
-                        let block = self.blocks.block(number);
-                        let outputs = block.outputs();
+            // The zeros around the images are written once.
+            // SAFETY: the worker has planes of its own, of this size.
+            unsafe { planes.write_bytes(0, planes_size) };
+            for group in 0..*groups {
+                let from = (group * channels + share.channels.start) * input.strides.channel;
+                let from = base.get(0).wrapping_add(from * self.input_size);
+                let dy = group * rows * gradient.strides.channel * self.gradient_size;
+                let dy = base.get(1).wrapping_add(dy);
+                for number in share.blocks.clone() {
+                    let block = self.blocks.block(number);
+                    let outputs = block.outputs();
+                    // SAFETY: the tensors have the channels and images of the block; planes, gradients and sums are this worker's.
+                    unsafe {
                         let filled = self.planes.fill(from, share.channels.len(), &block, planes);
                         self.transpose(dy, &block, &share, gradients);
                         let elements = outputs * share.channel_blocks.len() * self.kernel.channel_block;
@@ -444,10 +444,11 @@ impl<T: Float> Kernel for BackwardWeightsByChannel<T> {
                         };
                         self.add((outputs, add), &share, filled, gradients, sums);
                     }
-                    if !self.has_block_lanes() {
-                        let to = base.get(2).add(group * weights.group * weight_size);
-                        self.store(&share, sums_of(worker), to);
-                    }
+                }
+                if !self.has_block_lanes() {
+                    let to = base.get(2).wrapping_add(group * weights.group * weight_size);
+                    // SAFETY: the sums of all blocks are there, and the weights of these channels are this worker's.
+                    unsafe { self.store(&share, sums_of(worker), to) };
                 }
             }
         });

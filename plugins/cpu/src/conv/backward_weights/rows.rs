@@ -314,32 +314,32 @@ impl<T: Float> Kernel for BackwardWeights<T> {
             if own.is_empty() {
                 return;
             }
-            // SAFETY: the tensors cover what the blocks name; each worker has planes and gradients of
-            // its own, and sums that no other worker adds to.
-            unsafe {
-                let planes = Scratch::of_worker(base.get(3), areas.planes, worker, planes_size);
-                let gradients = Scratch::of_worker::<T>(base.get(3), areas.gradients, worker, gradients_size);
-                let sums = Scratch::of_worker::<T>(base.get(3), areas.sums, image_lane, sums_size);
-                for group in 0..groups {
-                    let sums = sums.add(group * rows * self.pairs());
-                    sums.add(own.start * self.pairs()).write_bytes(0, own.len() * self.pairs());
-                    for index in blocks.clone() {
-                        let block = self.geometry.block(index);
-                        let from = group * channels * input.strides.channel;
-                        let from = base.get(0).add(from * self.fill_size);
+            let planes = Scratch::of_worker(base.get(3), areas.planes, worker, planes_size);
+            let gradients = Scratch::of_worker::<T>(base.get(3), areas.gradients, worker, gradients_size);
+            let sums = Scratch::of_worker::<T>(base.get(3), areas.sums, image_lane, sums_size);
+            for group in 0..groups {
+                let sums = sums.wrapping_add(group * rows * self.pairs());
+                // SAFETY: there are sums for each row, and no other worker adds to these.
+                unsafe { sums.add(own.start * self.pairs()).write_bytes(0, own.len() * self.pairs()) };
+                for index in blocks.clone() {
+                    let block = self.geometry.block(index);
+                    let from = group * channels * input.strides.channel;
+                    let from = base.get(0).wrapping_add(from * self.fill_size);
+                    let dy = (group * rows + own.start) * gradient.strides.channel;
+                    let dy = base.get(1).wrapping_add(dy * self.spread_size);
+                    let beyond = own.len().next_multiple_of(height) - own.len();
+                    // SAFETY: the tensors have the block's channels and rows; planes, gradients and sums are this worker's.
+                    unsafe {
                         (self.fill)(&self.geometry, &block, from, &input.strides, channels, planes);
-                        let from = (group * rows + own.start) * gradient.strides.channel;
-                        let from = base.get(1).add(from * self.spread_size);
                         (self.spread)(
                             &self.geometry,
                             &block,
-                            from,
+                            dy,
                             &gradient.strides,
                             own.len(),
                             gradients,
                             self.row,
                         );
-                        let beyond = own.len().next_multiple_of(height) - own.len();
                         gradients.add(own.len() * self.row).write_bytes(0, beyond * self.row);
                         self.add(&block, own.clone(), planes, gradients, sums);
                     }
