@@ -157,22 +157,22 @@ impl<T: Float> PartKernel<T, 4> for ChannelsFirst<T> {
                 )
             };
             let direct = y.has_rows();
+            let band = Band {
+                shape: *shape,
+                channels: count,
+                channel_strides: [x.strides[1], y.strides[1], shape.taps()],
+                input,
+                input_row,
+                output: if direct { first_output.cast() } else { output_copy },
+                output_row: if direct { y.strides[2] } else { columns },
+                rows: part.rows.clone(),
+                taps,
+                phases,
+                coefficients: coefficients.as_ptr(),
+                bounds: affine.and_then(|affine| affine.bounds).filter(|_| are_known),
+            };
             // SAFETY: the band's filters, rows and coefficients are those of the channels, and each has its room.
             unsafe {
-                let band = Band {
-                    shape: *shape,
-                    channels: count,
-                    channel_strides: [x.strides[1], y.strides[1], shape.taps()],
-                    input,
-                    input_row,
-                    output: if direct { first_output.cast() } else { output_copy },
-                    output_row: if direct { y.strides[2] } else { columns },
-                    rows: part.rows.clone(),
-                    taps,
-                    phases,
-                    coefficients: coefficients.as_ptr(),
-                    bounds: affine.and_then(|affine| affine.bounds).filter(|_| are_known),
-                };
                 if self.padded && !are_finite && !all_finite(taps, shape.taps()) {
                     band.run_exactly::<V>();
                 } else {

@@ -204,97 +204,115 @@ impl<T: Float> PartKernel<T, 5> for ChannelsLast<T> {
         let count = if transposition.is_some() { present.next_multiple_of(BLOCK) } else { present };
         let lines = shape.rows(&part.rows);
         let (width, columns) = (shape.input[1], shape.output[1]);
-        // SAFETY: this function requires the tensors, which have all of the elements, and the areas.
+        // SAFETY: the tensor has the filters, and the areas room for them and for zeros.
         unsafe {
             zeros.write_bytes(0, count);
             if present < count {
                 taps.write_bytes(0, shape.taps() * count);
             }
             self.taps(w.at(tensors[w.slot], [first, 0, 0, 0]), (taps, count), present);
-            let factors = taps.add(shape.taps() * count);
-            if let Some(affine) = affine {
-                factors.write_bytes(0, 2 * count);
-                for channel in 0..present {
-                    let coefficients = affine.coefficients(tensors, first + channel);
-                    is_stored |= coefficients.is_none();
-                    let (factor, summand) = coefficients.unwrap_or((T::ONE, T::ZERO));
-                    factors.add(channel).write(factor);
-                    factors.add(count + channel).write(summand);
-                }
+        }
+        let factors = taps.wrapping_add(shape.taps() * count);
+        // SAFETY: behind the filters there is room for two values of each channel.
+        let factors = unsafe {
+            factors.write_bytes(0, 2 * count);
+            std::slice::from_raw_parts_mut(factors, 2 * count)
+        };
+        if let Some(affine) = affine {
+            for channel in 0..present {
+                // SAFETY: the epilogue's tensors have the channel.
+                let coefficients = unsafe { affine.coefficients(tensors, first + channel) };
+                is_stored |= coefficients.is_none();
+                (factors[channel], factors[count + channel]) = coefficients.unwrap_or((T::ONE, T::ZERO));
             }
-            if is_stored || affine.is_none() {
-                for channel in 0..count {
-                    factors.add(channel).write(T::ONE);
-                    factors.add(count + channel).write(T::ZERO);
-                }
-            }
-            let from = x.at(tensors[x.slot], [image, first, 0, 0]);
-            let (input, input_strides) = if let Some(transposition) = transposition {
-                let copy = PackSource {
-                    from: from.add(lines.start * x.strides[2] * x.run.size),
-                    rows: lines.len() * width,
-                    row: 1,
-                    columns: present,
-                    column: x.strides[1],
-                    width: count,
-                    row_stride: count,
-                };
-                (transposition.load)(transposition.isa, &copy, input_copy);
-                let first = input_copy.cast_const().wrapping_sub(lines.start * width * count);
-                (first, [width * count, count])
-            } else {
-                x.pixels(from, lines, (width, count), input_copy)
+        }
+        if is_stored || affine.is_none() {
+            let (factors, summands) = factors.split_at_mut(count);
+            factors.fill(T::ONE);
+            summands.fill(T::ZERO);
+        }
+        // SAFETY: the tensors have the channels in these rows.
+        let (from, first_output) = unsafe {
+            (
+                x.at(tensors[x.slot], [image, first, 0, 0]),
+                y.at(tensors[y.slot], [image, first, part.rows.start, 0]),
+            )
+        };
+        let (input, input_strides) = if let Some(transposition) = transposition {
+            let copy = PackSource {
+                from: from.wrapping_add(lines.start * x.strides[2] * x.run.size),
+                rows: lines.len() * width,
+                row: 1,
+                columns: present,
+                column: x.strides[1],
+                width: count,
+                row_stride: count,
             };
-            let first_output = y.at(tensors[y.slot], [image, first, part.rows.start, 0]);
-            let direct = y.run.same && transposition.is_none();
-            let band = Band {
-                shape: *shape,
-                input,
-                input_strides,
-                output: if direct { first_output.cast() } else { output_copy },
-                output_strides: if direct { [y.strides[2], y.strides[3]] } else { [columns * count, count] },
-                rows: part.rows.clone(),
-                channels: count,
-                taps,
-                zeros,
-                bounds: affine.and_then(|affine| affine.bounds).filter(|_| !is_stored),
-            };
+            // SAFETY: the image has the rows of these channels, and the area room for them.
+            unsafe { (transposition.load)(transposition.isa, &copy, input_copy) };
+            let first = input_copy.cast_const().wrapping_sub(lines.start * width * count);
+            (first, [width * count, count])
+        } else {
+            // SAFETY: the image has the rows of these channels, and the area room for those that are copied.
+            unsafe { x.pixels(from, lines, (width, count), input_copy) }
+        };
+        let direct = y.run.same && transposition.is_none();
+        let band = Band {
+            shape: *shape,
+            input,
+            input_strides,
+            output: if direct { first_output.cast() } else { output_copy },
+            output_strides: if direct { [y.strides[2], y.strides[3]] } else { [columns * count, count] },
+            rows: part.rows.clone(),
+            channels: count,
+            taps,
+            zeros,
+            bounds: affine.and_then(|affine| affine.bounds).filter(|_| !is_stored),
+        };
+        // SAFETY: the band's filters, rows and zeros are those of the channels, and the output has its rows or room for them.
+        unsafe {
             if self.padded && !all_finite(taps, shape.taps() * count) {
                 band.any::<V>();
             } else {
                 band.run::<V>(self.form);
             }
-            if let Some(transposition) = transposition {
-                let elements = part.rows.len() * columns;
-                let (to, row_stride) =
-                    if y.run.same { (first_output.cast(), y.strides[1]) } else { (planes, elements) };
-                let copy = PackSource {
-                    from: output_copy.cast_const().cast(),
-                    rows: present,
-                    row: 1,
-                    columns: elements,
-                    column: count,
-                    width: elements,
-                    row_stride,
-                };
-                (transposition.store)(transposition.isa, &copy, to);
-                if !y.run.same {
-                    for channel in 0..present {
-                        let to = first_output.add(channel * y.strides[1] * y.run.size);
-                        (y.run.store)(planes.add(channel * elements), to, 1, elements);
-                    }
+        }
+        if let Some(transposition) = transposition {
+            let elements = part.rows.len() * columns;
+            let (to, row_stride) =
+                if y.run.same { (first_output.cast(), y.strides[1]) } else { (planes, elements) };
+            let copy = PackSource {
+                from: output_copy.cast_const().cast(),
+                rows: present,
+                row: 1,
+                columns: elements,
+                column: count,
+                width: elements,
+                row_stride,
+            };
+            // SAFETY: the copy has the rows of all channels, and the output or the planes have them, too.
+            unsafe { (transposition.store)(transposition.isa, &copy, to) };
+            for channel in 0..if y.run.same { 0 } else { present } {
+                // SAFETY: the planes have the rows of the channel, and so has the output.
+                unsafe {
+                    let to = first_output.add(channel * y.strides[1] * y.run.size);
+                    (y.run.store)(planes.add(channel * elements), to, 1, elements);
                 }
-            } else if !direct {
-                for row in 0..part.rows.len() {
-                    for column in 0..columns {
+            }
+        } else if !direct {
+            for row in 0..part.rows.len() {
+                for column in 0..columns {
+                    // SAFETY: the copy has the channels of each element, and so has the output.
+                    unsafe {
                         let to = first_output.add((row * y.strides[2] + column * y.strides[3]) * y.run.size);
                         (y.run.store)(output_copy.add((row * columns + column) * count), to, 1, count);
                     }
                 }
             }
-            if let (true, Some(epilogue)) = (is_stored, channel_epilogue) {
-                epilogue.run(shape, tensors, image, part.channels.clone(), &part.rows);
-            }
+        }
+        if let (true, Some(epilogue)) = (is_stored, channel_epilogue) {
+            // SAFETY: the rows of the channels are computed.
+            unsafe { epilogue.run(shape, tensors, image, part.channels.clone(), &part.rows) };
         }
     }
 }

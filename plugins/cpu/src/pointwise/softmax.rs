@@ -109,31 +109,32 @@ impl Softmax<f32> {
     /// The processor has the vector's instructions; the rows from `first` on exist.
     #[inline(always)]
     unsafe fn some<V: Vector<Scalar = f32>, const R: usize>(&self, first: usize) {
-        // SAFETY: this function requires the instructions, and `len` values of x and y in each row.
-        unsafe {
-            let row_of = |row: usize| Row {
-                x: self.x.add((first + row) * self.strides[0]),
-                y: self.y(first + row),
-                len: self.len,
-                lanes: V::lanes(0, self.len % V::LANES),
-            };
-            let (mut most, mut lasts) = ([V::zero(); R], [V::zero(); R]);
-            for row in 0..R {
-                (most[row], lasts[row]) = row_of(row).largest();
-            }
-            for most in &mut most {
-                *most = most.broadcast(fold_lanes::<V, Largest>(*most));
-            }
-            let mut factors = [V::zero(); R];
-            for row in 0..R {
-                (factors[row], lasts[row]) = row_of(row).powers(most[row], lasts[row]);
-            }
-            for factor in &mut factors {
-                *factor = factor.broadcast(1.0 / fold_lanes::<V, Sum>(*factor));
-            }
-            for row in 0..R {
-                row_of(row).scale(factors[row], lasts[row]);
-            }
+        // SAFETY: this function requires the instructions.
+        let (zero, lanes) = unsafe { (V::zero(), V::lanes(0, self.len % V::LANES)) };
+        let row_of = |row: usize| Row {
+            x: self.x.wrapping_add((first + row) * self.strides[0]),
+            y: self.y(first + row),
+            len: self.len,
+            lanes,
+        };
+        let (mut most, mut factors, mut lasts) = ([zero; R], [zero; R], [zero; R]);
+        for row in 0..R {
+            // SAFETY: x has the row, of `len` values.
+            (most[row], lasts[row]) = unsafe { row_of(row).largest() };
+        }
+        for most in &mut most {
+            *most = most.broadcast(fold_lanes::<V, Largest>(*most));
+        }
+        for row in 0..R {
+            // SAFETY: x and y have the row, of `len` values.
+            (factors[row], lasts[row]) = unsafe { row_of(row).powers(most[row], lasts[row]) };
+        }
+        for factor in &mut factors {
+            *factor = factor.broadcast(1.0 / fold_lanes::<V, Sum>(*factor));
+        }
+        for row in 0..R {
+            // SAFETY: y has the row, of `len` values.
+            unsafe { row_of(row).scale(factors[row], lasts[row]) };
         }
     }
 

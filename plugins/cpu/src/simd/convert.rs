@@ -317,8 +317,8 @@ mod x86 {
         to: *mut f32,
         row_stride: usize,
     ) {
-        // SAFETY: the caller has the instructions and the block.
-        unsafe {
+        // SAFETY: this function requires the instructions, and 16 elements of each column.
+        let mut a = unsafe {
             let mut a = [_mm512_setzero_ps(); 16];
             if columns >= 16 {
                 for (j, register) in a.iter_mut().enumerate() {
@@ -331,6 +331,10 @@ mod x86 {
                     }
                 }
             }
+            a
+        };
+        // SAFETY: this function requires the instructions.
+        unsafe {
             // Pairs of columns, then groups of four, in each quarter of the registers.
             let mut b = [_mm512_setzero_ps(); 16];
             for i in 0..8 {
@@ -345,8 +349,10 @@ mod x86 {
                 a[4 * i + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(x, z));
                 a[4 * i + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(x, z));
             }
-            // a[4 i + r] has rows r, r + 4, r + 8 and r + 12 of columns 4 i to 4 i + 3: the quarters are
-            // combined.
+        }
+        // a[4 i + r] has rows r, r + 4, r + 8 and r + 12 of columns 4 i to 4 i + 3: the quarters are combined.
+        // SAFETY: this function requires the instructions, and room for 16 rows.
+        unsafe {
             for r in 0..4 {
                 let even = _mm512_shuffle_f32x4::<0x88>(a[r], a[4 + r]);
                 let odd = _mm512_shuffle_f32x4::<0xDD>(a[r], a[4 + r]);
@@ -368,14 +374,18 @@ mod x86 {
         to: *mut f32,
         row_stride: usize,
     ) {
-        // SAFETY: the caller has the instructions and the block.
-        unsafe {
+        // SAFETY: this function requires the instructions, and 8 elements of each column.
+        let mut a = unsafe {
             let mut a = [_mm256_setzero_ps(); 8];
             for (j, register) in a.iter_mut().enumerate() {
                 if j < columns {
                     *register = load_256(from.add(j * column));
                 }
             }
+            a
+        };
+        // SAFETY: this function requires the instructions, and room for 8 rows.
+        unsafe {
             let mut b = [_mm256_setzero_ps(); 8];
             for i in 0..4 {
                 b[2 * i] = _mm256_unpacklo_ps(a[2 * i], a[2 * i + 1]);

@@ -25,10 +25,10 @@ impl Check {
         let number = |i: usize| T::from_f64(i as f64);
         let from: Vec<T> = (0..4 * n).map(number).collect();
         let mut to = vec![T::from_f64(-1.0); 2 * n];
-        // SAFETY: run at the vector's instruction set, all indices lie inside the arrays.
-        unsafe {
-            for low in 0..=n {
-                for high in 0..=n {
+        for low in 0..=n {
+            for high in 0..=n {
+                // SAFETY: this function requires the instructions, and all indices lie inside the arrays.
+                unsafe {
                     let lanes = V::lanes(low, high);
                     let inside = |i: usize| low <= i && i < high;
                     V::load_lanes(from.as_ptr().add(n), lanes).store(to.as_mut_ptr());
@@ -40,6 +40,9 @@ impl Check {
                     assert!((0..2 * n).all(|i| to[i] == written(i)), "writes {low}..{high} of {n}");
                 }
             }
+        }
+        // SAFETY: this function requires the instructions, and all indices lie inside the arrays.
+        unsafe {
             let (a, b) = (V::load(from.as_ptr()), V::load(from.as_ptr().add(n)));
             let (even, odd) = a.unzip(b);
             for (vector, first) in [(even, 0), (odd, 1)] {
@@ -53,28 +56,25 @@ impl Check {
             }
             b.following().store(to.as_mut_ptr());
             assert!((1..n).all(|i| to[i - 1] == number(n + i)));
-            let nan = T::from_f64(f64::NAN);
-            let inf = T::from_f64(f64::INFINITY);
-            let clamped = |x: T| {
-                let mut to = vec![T::ZERO; n];
-                V::splat(x).clamp(V::splat(T::ZERO), V::splat(number(6))).store(to.as_mut_ptr());
-                to[n - 1]
-            };
-            assert!(clamped(nan).is_nan());
-            assert!(clamped(inf) == number(6) && clamped(-inf) == T::ZERO && clamped(number(3)) == number(3));
-            for (x, than, larger) in [
-                (nan, T::ONE, true),
-                (nan, nan, false),
-                (inf, nan, false),
-                (T::ONE, T::ONE, false),
-                (number(2), T::ONE, true),
-                (-inf, T::ZERO, false),
-            ] {
-                let mut to = vec![T::ZERO; n];
-                let result = V::splat(x).where_larger(V::splat(than), V::splat(T::ONE), V::zero());
-                result.store(to.as_mut_ptr());
-                assert!(to[n - 1] == if larger { T::ONE } else { T::ZERO });
-            }
+        }
+        // SAFETY: this function requires the instructions.
+        let zero = unsafe { V::zero() };
+        let nan = T::from_f64(f64::NAN);
+        let inf = T::from_f64(f64::INFINITY);
+        let clamped = |x: T| zero.broadcast(x).clamp(zero, zero.broadcast(number(6))).values()[n - 1];
+        assert!(clamped(nan).is_nan());
+        assert!(clamped(inf) == number(6) && clamped(-inf) == T::ZERO && clamped(number(3)) == number(3));
+        for (x, than, larger) in [
+            (nan, T::ONE, true),
+            (nan, nan, false),
+            (inf, nan, false),
+            (T::ONE, T::ONE, false),
+            (number(2), T::ONE, true),
+            (-inf, T::ZERO, false),
+        ] {
+            let [x, than, one] = [x, than, T::ONE].map(|value| zero.broadcast(value));
+            let result = x.where_larger(than, one, zero).values();
+            assert!(result[n - 1] == if larger { T::ONE } else { T::ZERO });
         }
     }
 }

@@ -334,39 +334,37 @@ impl<T: Accumulator> Direct<T> {
         for panel in panels.clone() {
             let first = panel * width;
             let present = (rows - first).min(width);
-            // SAFETY: the weights, columns and sums are valid, as this function requires; the tensors
-            // have the channels.
-            unsafe {
-                let weights = weights.add(panel * self.panel());
-                let mut done = 0;
-                while done < count {
-                    let (index, at) = (done, tiles[done]);
-                    // What is stored together ends with a tile.
-                    let behind =
-                        Some(done + 1).filter(|next| *next < count && !next.is_multiple_of(together));
-                    let behind = behind
-                        .map(|next| tiles[next])
-                        .filter(|behind| at.stride.is_some() && behind.stride == at.stride);
-                    let (begin, end) = behind.map_or(at.taps, |behind| {
-                        (at.taps.0.min(behind.taps.0), at.taps.1.max(behind.taps.1))
-                    });
-                    done += if behind.is_some() { 2 } else { 1 };
-                    let of_both = [at.pixels, behind.map_or(at.pixels, |behind| behind.pixels)];
-                    let mut lines = self.prefetches.then(|| tile_prefetch(panel, index, done - index));
-                    let mut tile = Tile {
-                        a: columns,
-                        a_stride: self.channel_stride,
-                        rows: of_both.as_flattened(),
-                        taps: &self.taps[begin..end],
-                        depth: self.words,
-                        b: weights.add(begin * width),
-                        b_stride: self.taps.len() * width,
-                        prefetches: behind.is_some(),
-                        tile_prefetch: lines.as_mut(),
-                        to: sums.add(index * self.scheme.kernel.pixels * width),
-                        to_stride: width,
-                        ..Tile::EMPTY
-                    };
+            let weights = weights.wrapping_add(panel * self.panel());
+            let mut done = 0;
+            while done < count {
+                let (index, at) = (done, tiles[done]);
+                // What is stored together ends with a tile.
+                let behind = Some(done + 1).filter(|next| *next < count && !next.is_multiple_of(together));
+                let behind = behind
+                    .map(|next| tiles[next])
+                    .filter(|behind| at.stride.is_some() && behind.stride == at.stride);
+                let (begin, end) = behind
+                    .map_or(at.taps, |behind| (at.taps.0.min(behind.taps.0), at.taps.1.max(behind.taps.1)));
+                done += if behind.is_some() { 2 } else { 1 };
+                let of_both = [at.pixels, behind.map_or(at.pixels, |behind| behind.pixels)];
+                let mut lines = self.prefetches.then(|| tile_prefetch(panel, index, done - index));
+                let mut tile = Tile {
+                    a: columns,
+                    a_stride: self.channel_stride,
+                    rows: of_both.as_flattened(),
+                    taps: &self.taps[begin..end],
+                    depth: self.words,
+                    b: weights.wrapping_add(begin * width),
+                    b_stride: self.taps.len() * width,
+                    prefetches: behind.is_some(),
+                    tile_prefetch: lines.as_mut(),
+                    to: sums.wrapping_add(index * self.scheme.kernel.pixels * width),
+                    to_stride: width,
+                    ..Tile::EMPTY
+                };
+                // SAFETY: the weights have the panel, the columns what its taps meet, and the block sums for each tile; the tensors have the
+                // channels.
+                unsafe {
                     match at.stride.filter(|_| behind.is_some()) {
                         Some(stride) => self.scheme.kernel.run_two(&mut tile, stride),
                         None => self.scheme.kernel.run(&mut tile),
@@ -441,29 +439,25 @@ impl<T: Accumulator> Kernel for Direct<T> {
                 });
                 let block = self.geometry.block(block_number);
                 let panels = self.panels * chunk / self.chunks..self.panels * (chunk + 1) / self.chunks;
-                // SAFETY: the tensors cover the group, the scratch memory has planes and sums for
-                // each worker; no two blocks, chunks and groups write the same outputs.
+                let planes = Scratch::of_worker::<T>(base.get(1), planes, worker, self.planes);
+                let sums = Scratch::of_worker(base.get(1), sums, worker, self.sums);
+                let from = self.operands.input_of(shared.all(), group, self.scheme.input_size);
+                let columns = if self.in_place {
+                    let origin = [0, 1, 2].map(|i| block.origin[i] * windows.stride[i]);
+                    from.cast::<T>().wrapping_add(input.strides.offset(block.image, origin)).cast_const()
+                } else {
+                    if carried.filled != Some((group, block_number)) {
+                        let strides = &input.strides;
+                        // SAFETY: the input covers the group, and the worker has planes of its own.
+                        unsafe {
+                            (self.scheme.fill)(&self.geometry, &block, from, strides, *channels, planes)
+                        };
+                        carried.filled = Some((group, block_number));
+                    }
+                    planes.cast_const()
+                };
+                // SAFETY: the weights have the group, and the worker sums of its own; no two blocks, chunks and groups write the same outputs.
                 unsafe {
-                    let planes = Scratch::of_worker::<T>(base.get(1), planes, worker, self.planes);
-                    let sums = Scratch::of_worker(base.get(1), sums, worker, self.sums);
-                    let from = self.operands.input_of(shared.all(), group, self.scheme.input_size);
-                    let columns = if self.in_place {
-                        let origin = [0, 1, 2].map(|i| block.origin[i] * windows.stride[i]);
-                        from.cast::<T>().add(input.strides.offset(block.image, origin)).cast_const()
-                    } else {
-                        if carried.filled != Some((group, block_number)) {
-                            (self.scheme.fill)(
-                                &self.geometry,
-                                &block,
-                                from,
-                                &input.strides,
-                                *channels,
-                                planes,
-                            );
-                            carried.filled = Some((group, block_number));
-                        }
-                        planes.cast_const()
-                    };
                     let weights =
                         base.get(0).cast::<T>().cast_const().add(group * self.panels * self.panel());
                     self.multiply(shared.all(), group, &block, panels, (weights, columns, sums), next);

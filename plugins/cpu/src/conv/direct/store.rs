@@ -254,35 +254,43 @@ impl<T: Accumulator> Panel<'_, T> {
             let rows = (channels - from).min(SIDE);
             for i in (line.range.0..line.range.1).step_by(SIDE) {
                 let present = (line.range.1 - i).min(SIDE);
-                // SAFETY: a line's sums are there, a row for each output, whose elements are a
-                // multiple of the instruction set's blocks; the tensors have the outputs.
-                unsafe {
-                    let sums = sums.add(i * width + from);
-                    if side > 0 {
-                        for c in (0..rows).step_by(side) {
-                            for p in (0..present).step_by(side) {
+                let sums = sums.wrapping_add(i * width + from);
+                if side > 0 {
+                    for c in (0..rows).step_by(side) {
+                        for p in (0..present).step_by(side) {
+                            // SAFETY: a line has a row of sums for each output, whose elements are a multiple of the instruction set's
+                            // blocks, and so is the side of the block that they go to.
+                            unsafe {
                                 let to = block.as_mut_ptr().cast::<T>().add(c * SIDE + p);
-                                let from = (sums.add(p * width + c), width);
-                                let (from, to) = ((from.0.cast::<f32>(), from.1), (to.cast::<f32>(), SIDE));
-                                convert::transpose(isa, from, (present - p).min(side), to);
-                            }
-                        }
-                    } else {
-                        for p in 0..present {
-                            for (c, row) in block.iter_mut().enumerate().take(rows) {
-                                row[p] = sums.add(p * width + c).read();
+                                let from = (sums.add(p * width + c).cast::<f32>(), width);
+                                convert::transpose(
+                                    isa,
+                                    from,
+                                    (present - p).min(side),
+                                    (to.cast::<f32>(), SIDE),
+                                );
                             }
                         }
                     }
-                    let to = to.byte_add(i * stride * size + from * row_stride);
-                    for (c, row) in block.iter_mut().enumerate().take(rows) {
-                        let bias = biases[from + c];
-                        let other = other.map(|(at, strides)| {
-                            let offset = i * strides.spatial[2] + (from + c) * strides.channel;
-                            (at.add(offset).cast_const(), strides.spatial[2])
-                        });
+                } else {
+                    for p in 0..present {
+                        for (c, row) in block.iter_mut().enumerate().take(rows) {
+                            // SAFETY: the line has a row of sums for each output.
+                            row[p] = unsafe { sums.add(p * width + c).read() };
+                        }
+                    }
+                }
+                for (c, row) in block.iter_mut().enumerate().take(rows) {
+                    let bias = biases[from + c];
+                    let other = other.map(|(at, strides)| {
+                        let offset = i * strides.spatial[2] + (from + c) * strides.channel;
+                        (at.wrapping_add(offset).cast_const(), strides.spatial[2])
+                    });
+                    // SAFETY: the tensors have the outputs of the channel.
+                    unsafe {
+                        let to = to.byte_add(i * stride * size + (from + c) * row_stride);
                         epilogue.apply(row, present, |_| bias, other);
-                        epilogue.write(row, present, to.byte_add(c * row_stride), stride);
+                        epilogue.write(row, present, to, stride);
                     }
                 }
             }
