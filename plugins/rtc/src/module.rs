@@ -38,9 +38,9 @@ unsafe impl Sync for Module {}
 #[derive(Clone, Copy, Debug)]
 pub struct Function(*mut c_void);
 
-// SAFETY: as for the module.
+// SAFETY: a function is an address in its module, which belongs to a device, not to a thread.
 unsafe impl Send for Function {}
-// SAFETY: as for the module.
+// SAFETY: once its module is loaded, nothing changes it.
 unsafe impl Sync for Function {}
 
 impl Module {
@@ -163,12 +163,12 @@ impl Driver {
     ) -> Result<(), PluginError> {
         const ONE: c_uint = 1;
         let parameters = parameters.as_mut_ptr();
-        // SAFETY: the caller vouches for the function and its arguments, which the driver copies before it returns.
-        unsafe {
-            match self {
-                Self::Hip(runtime) => {
-                    let launch = runtime.modules.hipModuleLaunchKernel;
-                    let answer = launch(
+        // Both functions have the same arguments.
+        macro_rules! launch {
+            ($launch:expr) => {
+                // SAFETY: this function requires the function and its arguments, which the driver copies before it returns.
+                unsafe {
+                    $launch(
                         function.0,
                         grid,
                         ONE,
@@ -180,27 +180,16 @@ impl Driver {
                         stream,
                         parameters,
                         ptr::null_mut(),
-                    );
-                    Ok(runtime.hip.check("hipModuleLaunchKernel", answer)?)
+                    )
                 }
-                Self::Cuda(cuda) => {
-                    let launch = cuda.cuLaunchKernel;
-                    let answer = launch(
-                        function.0,
-                        grid,
-                        ONE,
-                        ONE,
-                        block,
-                        ONE,
-                        ONE,
-                        0,
-                        stream,
-                        parameters,
-                        ptr::null_mut(),
-                    );
-                    Ok(cuda.check("cuLaunchKernel", answer)?)
-                }
+            };
+        }
+        match self {
+            Self::Hip(runtime) => {
+                let answer = launch!((runtime.modules.hipModuleLaunchKernel));
+                Ok(runtime.hip.check("hipModuleLaunchKernel", answer)?)
             }
+            Self::Cuda(cuda) => Ok(cuda.check("cuLaunchKernel", launch!((cuda.cuLaunchKernel)))?),
         }
     }
 }

@@ -342,6 +342,9 @@ fn what_is_missing_or_wrong_is_named() {
             (desc.finalize(), text()),
             ((NOT_INITIALIZED, -1), "desc has no graph, expected one".into())
         );
+    }
+    // SAFETY: null and damaged bytes are what the functions are asked to refuse; the rest lives.
+    unsafe {
         assert_eq!(hipdnnHeuristicPolicySetSerializedGraph(desc.0, null()), BAD_PARAM);
         assert_eq!(hipdnnHeuristicPolicySetSerializedGraph(desc.0, &data(&bytes[..20])), INVALID_VALUE);
         assert!(text().starts_with("serialized_graph: "), "{}", text());
@@ -352,15 +355,20 @@ fn what_is_missing_or_wrong_is_named() {
         let mut small = [0_i64; 1];
         assert_eq!(hipdnnHeuristicPolicyGetSortedEngineIds(desc.0, small.as_mut_ptr(), &mut room), BAD_PARAM);
         assert_eq!((text(), small, room), ("num_engines is 1, expected room for 2".into(), [0], 1));
-
-        // A handle is no descriptor, and neither is nothing.
-        for foreign in [null_mut(), handle.0.cast()] {
+    }
+    // A handle is no descriptor, and neither is null.
+    for foreign in [null_mut(), handle.0.cast()] {
+        // SAFETY: what is null or foreign is what the functions are asked to refuse.
+        unsafe {
             assert_eq!(hipdnnHeuristicPolicySetEngineIds(foreign, ids.as_ptr(), 2), BAD_PARAM);
             assert_eq!(hipdnnHeuristicPolicySetSerializedGraph(foreign, &data(&bytes)), BAD_PARAM);
             assert_eq!(hipdnnHeuristicPolicyFinalize(foreign, &mut -1), BAD_PARAM);
             assert_eq!(hipdnnHeuristicPolicyGetSortedEngineIds(foreign, null_mut(), &mut count), BAD_PARAM);
             assert_eq!(hipdnnHeuristicPolicyDescriptorDestroy(foreign), BAD_PARAM);
         }
+    }
+    // SAFETY: what is null or foreign is what the functions are asked to refuse; the handle lives.
+    unsafe {
         assert_eq!(hipdnnHeuristicHandleDestroy(desc.0.cast()), BAD_PARAM);
         assert!(text().contains("which this plugin did not make"), "{}", text());
         assert_eq!(hipdnnHeuristicHandleCreate(null_mut()), BAD_PARAM);

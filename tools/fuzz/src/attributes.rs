@@ -114,42 +114,45 @@ pub(crate) fn run(data: &[u8]) {
         let action = bytes.byte();
         let place = usize::from(bytes.byte()) % DESCRIPTORS;
         let at = descriptors[place];
-        // SAFETY: descriptors are looked up whatever they are; arrays have the elements that are said, and outputs are writable.
-        unsafe {
-            match action % 6 {
-                0 => {
+        match action % 6 {
+            0 => {
+                let kind = usize::from(bytes.byte());
+                let kind = Kind::VARIANTS.get(kind).map_or(kind as i32, |kind| *kind as i32);
+                // SAFETY: descriptors are looked up whatever they are, and the output is writable.
+                unsafe {
                     c_api::hipdnnBackendDestroyDescriptor(at);
-                    let kind = usize::from(bytes.byte());
-                    let kind = Kind::VARIANTS.get(kind).map_or(kind as i32, |kind| *kind as i32);
                     c_api::hipdnnBackendCreateDescriptor(kind, &raw mut descriptors[place]);
                 }
-                1 => {
-                    let call = Call::read(&mut bytes, &descriptors);
-                    let from = call.elements.as_ptr().cast();
-                    c_api::hipdnnBackendSetAttribute(at, call.name, call.kind, call.count, from);
-                }
-                2 => {
-                    let mut call = Call::read(&mut bytes, &descriptors);
-                    let (mut count, to) = (0, call.elements.as_mut_ptr().cast());
-                    c_api::hipdnnBackendGetAttribute(
-                        at,
-                        call.name,
-                        call.kind,
-                        call.count,
-                        &raw mut count,
-                        to,
-                    );
-                }
-                3 => {
-                    c_api::hipdnnBackendFinalize(at);
-                }
-                4 => {
-                    let mut size = 0;
+            }
+            1 => {
+                let call = Call::read(&mut bytes, &descriptors);
+                let from = call.elements.as_ptr().cast();
+                // SAFETY: descriptors are looked up whatever they are, and the array has the elements that are said.
+                unsafe { c_api::hipdnnBackendSetAttribute(at, call.name, call.kind, call.count, from) };
+            }
+            2 => {
+                let mut call = Call::read(&mut bytes, &descriptors);
+                let (mut count, to) = (0, call.elements.as_mut_ptr().cast());
+                let (name, kind, room) = (call.name, call.kind, call.count);
+                // SAFETY: descriptors are looked up whatever they are, and the array has room for the elements that are said.
+                unsafe { c_api::hipdnnBackendGetAttribute(at, name, kind, room, &raw mut count, to) };
+            }
+            // SAFETY: descriptors are looked up whatever they are.
+            3 => unsafe {
+                c_api::hipdnnBackendFinalize(at);
+            },
+            4 => {
+                let mut size = 0;
+                // SAFETY: descriptors are looked up whatever they are, and the size is writable.
+                unsafe {
                     c_api::hipdnnBackendGetSerializedBinaryGraph_ext(at, 0, &raw mut size, null_mut());
                     c_api::hipdnnBackendGetSerializedJsonGraph_ext(at, 0, &raw mut size, null_mut());
                 }
-                _ => {
-                    let other = descriptors[usize::from(bytes.byte()) % DESCRIPTORS];
+            }
+            _ => {
+                let other = descriptors[usize::from(bytes.byte()) % DESCRIPTORS];
+                // SAFETY: handles and descriptors are looked up whatever they are.
+                unsafe {
                     c_api::hipdnnBackendExecute(std::ptr::without_provenance_mut(handle()), at, other);
                 }
             }

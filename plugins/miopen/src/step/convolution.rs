@@ -169,6 +169,9 @@ impl ConvolutionDesign {
                     CONVOLUTION,
                 ),
             )?;
+        }
+        // SAFETY: the descriptor is alive and initialized.
+        unsafe {
             miopen.check(
                 "miopenSetConvolutionGroupCount",
                 (miopen.miopenSetConvolutionGroupCount)(descriptor, self.groups),

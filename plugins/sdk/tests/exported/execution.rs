@@ -64,34 +64,36 @@ fn workspace_and_context_with_wrong_arguments() {
     let (graph_bytes, config_bytes) = (graph(""), config("FIRST_ENGINE", None));
     let (graph_data, config_data) = (data(&graph_bytes), data(&config_bytes));
     let (mut size, mut context) = (11, null_mut());
-    // SAFETY: null is what the functions are asked to refuse; the rest is valid.
+    let (size_of, make) = (hipdnnEnginePluginGetWorkspaceSize, hipdnnEnginePluginCreateExecutionContext);
+    // SAFETY: null outputs are what the functions are asked to refuse; the rest is valid.
     unsafe {
-        let size_of = hipdnnEnginePluginGetWorkspaceSize;
-        let make = hipdnnEnginePluginCreateExecutionContext;
         assert_eq!(size_of(handle.0, &config_data, &graph_data, null_mut()), BAD_PARAM);
         assert_eq!(text(), "workspace_size is null");
         assert_eq!(make(handle.0, &config_data, &graph_data, null_mut()), BAD_PARAM);
         assert_eq!(text(), "execution_context is null");
-        let mut both = |handle, config, graph, status, reason: &str| {
+    }
+    let mut both = |handle, config, graph, status, reason: &str| {
+        // SAFETY: null and damaged bytes are what the functions are asked to refuse; the outputs are valid.
+        unsafe {
             assert_eq!(size_of(handle, config, graph, &mut size), status, "{reason}");
             assert!(text().contains(reason), "{}", text());
             assert_eq!(make(handle, config, graph, &mut context), status, "{reason}");
             assert!(text().contains(reason), "{}", text());
-        };
-        both(null_mut(), &config_data, &graph_data, BAD_PARAM, "handle is null");
-        both(handle.0, null(), &graph_data, BAD_PARAM, "engine_config is null");
-        both(handle.0, &config_data, null(), BAD_PARAM, "op_graph is null");
-        for (wrong, reason) in wrong_buffers() {
-            both(handle.0, &wrong, &graph_data, INVALID_VALUE, reason);
-            both(handle.0, &config_data, &wrong, INVALID_VALUE, reason);
         }
-        let unknown = config("NO_ENGINE", None);
-        both(handle.0, &data(&unknown), &graph_data, BAD_PARAM, "Probe has no engine with id");
-        let declined = graph("none");
-        both(handle.0, &config_data, &data(&declined), NOT_APPLICABLE, "engine 0 declines");
-        let panics = graph("panic in plan");
-        both(handle.0, &config_data, &data(&panics), INTERNAL_ERROR, "a panic without a text");
+    };
+    both(null_mut(), &config_data, &graph_data, BAD_PARAM, "handle is null");
+    both(handle.0, null(), &graph_data, BAD_PARAM, "engine_config is null");
+    both(handle.0, &config_data, null(), BAD_PARAM, "op_graph is null");
+    for (wrong, reason) in wrong_buffers() {
+        both(handle.0, &wrong, &graph_data, INVALID_VALUE, reason);
+        both(handle.0, &config_data, &wrong, INVALID_VALUE, reason);
     }
+    let unknown = config("NO_ENGINE", None);
+    both(handle.0, &data(&unknown), &graph_data, BAD_PARAM, "Probe has no engine with id");
+    let declined = graph("none");
+    both(handle.0, &config_data, &data(&declined), NOT_APPLICABLE, "engine 0 declines");
+    let panics = graph("panic in plan");
+    both(handle.0, &config_data, &data(&panics), INTERNAL_ERROR, "a panic without a text");
     assert_eq!((size, context), (11, null_mut()));
 }
 

@@ -85,6 +85,9 @@ fn saving_and_loading_with_wrong_arguments() {
         assert_eq!(give_back(null_mut(), &mut out), BAD_PARAM);
         assert_eq!(give_back(handle.0, null_mut()), BAD_PARAM);
         assert_eq!(give_back(handle.0, &mut out), OK);
+    }
+    // SAFETY: null and damaged bytes are what the function is asked to refuse.
+    unsafe {
         let load = hipdnnEnginePluginCreateExecutionContextFromSerialized;
         let bytes = data(b"1 7 name");
         assert_eq!(load(null_mut(), &bytes, &mut made), BAD_PARAM);

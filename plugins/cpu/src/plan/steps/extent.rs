@@ -86,7 +86,7 @@ impl RaggedEnd {
 
     fn bytes(&self, tensors: &[*mut u8]) -> Option<usize> {
         let last = tensors.get(self.slot)?.wrapping_add(self.at);
-        // SAFETY: the caller promises that the offsets' memory has the tensor's extent, whose last element this is.
+        // SAFETY: the offsets' memory has the tensor's extent, as everyone who binds it makes sure, and this is the last element.
         let last = unsafe {
             match self.is_wide {
                 true => last.cast::<i64>().read_unaligned(),

@@ -1,0 +1,194 @@
+//! What a reviewer of unsafe code needs: blocks that fit a screen, each with its own reason.
+
+use std::collections::BTreeMap;
+
+/// The most lines of an unsafe block between its braces.
+const MOST_LINES: usize = 20;
+
+/// How a comment begins that leaves the reason to another place.
+const ELSEWHERE: &[&str] =
+    &["as above", "as for the", "as before", "see ", "the caller promises", "the callers promise"];
+
+/// A source with the texts of strings, characters and comments replaced by spaces, line by line as it was.
+pub fn code(source: &str) -> String {
+    let mut code = String::with_capacity(source.len());
+    let mut rest = source;
+    while let Some(first) = rest.chars().next() {
+        let len = skipped(rest, code.chars().next_back());
+        if len == 0 {
+            code.push(first);
+            rest = &rest[first.len_utf8()..];
+        } else {
+            code.extend(rest[..len].chars().map(|c| if c == '\n' { '\n' } else { ' ' }));
+            rest = &rest[len..];
+        }
+    }
+    code
+}
+
+/// The bytes of a comment, string or character at the beginning of a text; 0 if there is something else.
+fn skipped(text: &str, before: Option<char>) -> usize {
+    let end_of =
+        |from: usize, end: &str| text[from..].find(end).map_or(text.len(), |at| from + at + end.len());
+    let in_word = before.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    if text.starts_with("//") {
+        return text.find('\n').unwrap_or(text.len());
+    }
+    if text.starts_with("/*") {
+        return end_of(2, "*/");
+    }
+    if let (Some(hashes), false) = (text.strip_prefix('r').and_then(|raw| raw.find('"')), in_word) {
+        let opening = &text[1..=hashes];
+        if opening.bytes().all(|byte| byte == b'#') {
+            return end_of(hashes + 2, &format!("\"{opening}"));
+        }
+    }
+    if text.starts_with('"') {
+        return quoted(text, '"');
+    }
+    // A lifetime has no second quote close by.
+    let is_character =
+        text.starts_with('\'') && (text[1..].starts_with('\\') || text.chars().nth(2) == Some('\''));
+    if is_character { quoted(text, '\'') } else { 0 }
+}
+
+/// The bytes up to the closing quote.
+fn quoted(text: &str, quote: char) -> usize {
+    let mut escaped = false;
+    for (at, c) in text.char_indices().skip(1) {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            c if c == quote => return at + 1,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+/// The line of each unsafe block with more than [`MOST_LINES`] lines, and how many it has.
+fn long_blocks(source: &str) -> Vec<(usize, usize)> {
+    let code = code(source);
+    let line_of = |at: usize| code[..at].matches('\n').count() + 1;
+    let mut found = Vec::new();
+    for (at, word) in code.match_indices("unsafe") {
+        let body = code[at + word.len()..].trim_start();
+        if !body.starts_with('{') {
+            continue;
+        }
+        let mut depth = 0;
+        let start = code.len() - body.len();
+        let end = body.char_indices().find(|(_, c)| {
+            depth += match c {
+                '{' => 1,
+                '}' => -1,
+                _ => 0,
+            };
+            depth == 0
+        });
+        let lines = end.map_or(0, |(end, _)| line_of(start + end) - line_of(start)).saturating_sub(1);
+        if lines > MOST_LINES {
+            found.push((line_of(at), lines));
+        }
+    }
+    found
+}
+
+/// The lines of comments on safety that only point elsewhere.
+fn reasons_elsewhere(source: &str) -> Vec<usize> {
+    let reason =
+        |line: &str| line.trim_start().strip_prefix("// SAFETY:").map(|reason| reason.trim().to_lowercase());
+    let points = |line: &str| {
+        reason(line).is_some_and(|reason| ELSEWHERE.iter().any(|begin| reason.starts_with(begin)))
+    };
+    (1..).zip(source.lines()).filter(|(_, line)| points(line)).map(|(number, _)| number).collect()
+}
+
+/// What is wrong with the number of findings in each file, where exceptions are known: they may only become fewer.
+fn differences(found: &BTreeMap<&str, Vec<String>>, known: &[(&str, usize)]) -> Vec<String> {
+    let known: BTreeMap<&str, usize> = known.iter().copied().collect();
+    let mut differences = Vec::new();
+    for (file, places) in found {
+        let allowed = known.get(file).copied().unwrap_or(0);
+        if places.len() > allowed {
+            differences.push(format!("{file}: {}, expected {allowed}", places.join(", ")));
+        }
+    }
+    for (file, allowed) in known {
+        let count = found.get(file).map_or(0, Vec::len);
+        if count < allowed {
+            differences.push(format!(
+                "{file}: {count} are left, and the list of exceptions says {allowed}: lower it"
+            ));
+        }
+    }
+    differences
+}
+
+/// Panics unless the findings of each file are as many as are known.
+pub fn expect(
+    what: &str,
+    sources: &BTreeMap<String, String>,
+    known: &[(&str, usize)],
+    find: fn(&str) -> Vec<String>,
+) {
+    let found = sources.iter().map(|(file, text)| (file.as_str(), find(text)));
+    let found: BTreeMap<&str, Vec<String>> = found.filter(|(_, places)| !places.is_empty()).collect();
+    let differences = differences(&found, known);
+    assert!(differences.is_empty(), "{what}:\n{}", differences.join("\n"));
+}
+
+/// Long unsafe blocks as text.
+pub fn blocks(source: &str) -> Vec<String> {
+    long_blocks(source).into_iter().map(|(line, lines)| format!("line {line} with {lines} lines")).collect()
+}
+
+/// Reasons elsewhere as text.
+pub fn elsewhere(source: &str) -> Vec<String> {
+    reasons_elsewhere(source).into_iter().map(|line| format!("line {line}")).collect()
+}
+
+/// The functions with more positional arguments than clippy allows.
+pub fn crowded(source: &str) -> Vec<String> {
+    let lines = (1..).zip(source.lines());
+    let crowded =
+        lines.filter(|(_, line)| line.trim_start().starts_with("#[") && line.contains("too_many_arguments"));
+    crowded.map(|(number, _)| format!("line {number}")).collect()
+}
+
+#[test]
+fn blocks_are_measured_between_their_braces() {
+    let block = |lines: usize| {
+        format!(
+            "fn f() {{\n    // unsafe {{\n    unsafe {{\n{}    }}\n}}\n",
+            "        g('}', \"}\");\n".repeat(lines)
+        )
+    };
+    assert_eq!(long_blocks(&block(MOST_LINES)), []);
+    assert_eq!(long_blocks(&block(MOST_LINES + 1)), [(3, MOST_LINES + 1)]);
+    assert_eq!(long_blocks(&format!("unsafe fn f<'a>() {{\n{}}}\n", "g();\n".repeat(30))), []);
+    assert_eq!(
+        code("a(\"}\\\"\", 'b', r#\"{\"#) // {\n/* } */ <'c>"),
+        "a(     ,    ,       )     \n        <'c>"
+    );
+}
+
+#[test]
+fn reasons_have_to_stand_where_they_are_needed() {
+    let comments = "// SAFETY: as above.\n    // SAFETY: the caller promises it.\n// SAFETY: the row has the element.\n// As above.\n";
+    assert_eq!(reasons_elsewhere(comments), [1, 2]);
+}
+
+#[test]
+fn exceptions_only_become_fewer() {
+    let two = vec!["line 1".to_owned(), "line 2".to_owned()];
+    let found = BTreeMap::from([("a", two)]);
+    assert_eq!(differences(&found, &[("a", 2)]), Vec::<String>::new());
+    assert_eq!(differences(&found, &[("a", 1)]), ["a: line 1, line 2, expected 1"]);
+    assert_eq!(differences(&found, &[]), ["a: line 1, line 2, expected 0"]);
+    let lower = [
+        "a: 2 are left, and the list of exceptions says 3: lower it",
+        "b: 0 are left, and the list of exceptions says 1: lower it",
+    ];
+    assert_eq!(differences(&found, &[("a", 3), ("b", 1)]), lower);
+}
