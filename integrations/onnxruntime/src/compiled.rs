@@ -1,23 +1,25 @@
 //! A subgraph that was taken: a plan for each shape that is met, and its execution.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::c_void;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use hipdnn::graph::Graph;
 use hipdnn::{Engine, EngineConfig, ExecutionPlan, GraphBuilder, OperationGraph, VariantPack};
 
 use crate::failure::{Failure, Result};
 use crate::library::Library;
-use crate::lowering::{Graphs, Lowering, Place, Reason, View, Work, elements};
+use crate::lowering::{Bound, Folds, Graphs, Host, Lowering, Place, Reason, View, Work, elements};
+use crate::memory::Memory;
 use crate::model::{Element, Model, ValueId};
 use crate::operators;
 use crate::options::Options;
 use crate::partition::{self, known};
 use crate::rewrite;
 
-mod memory;
+mod host;
 
-pub use memory::Memory;
+use host::Slab;
 
 /// The most integers that an input may have which decides a shape.
 const MOST_INTEGERS: usize = 4096;
@@ -52,6 +54,12 @@ pub struct Subgraph {
     /// Those used last are at the end.
     plans: Mutex<Vec<(Key, Arc<Prepared>)>>,
     scratch: Mutex<Vec<Memory>>,
+    /// What was made of constants.
+    folds: Folds,
+    /// Inputs whose integers count as a dimension of another one where they are below it: place among the parameters, input, axis.
+    floors: Vec<(usize, usize, usize)>,
+    /// The plans of graphs that are in use, by their text.
+    stages: Mutex<HashMap<String, Weak<ExecutionPlan>>>,
 }
 
 /// A subgraph for one shape.
@@ -60,12 +68,12 @@ pub struct Prepared {
     scratch: usize,
     workspace: usize,
     outputs: Vec<Vec<i64>>,
-    data: Vec<Option<Memory>>,
+    data: HashMap<usize, Arc<Memory>>,
 }
 
 enum Ready {
-    Plan { plan: ExecutionPlan, bindings: Vec<(i64, Place)> },
-    Copy { size: usize, dims: Vec<i64>, from: (Place, Vec<i64>), to: (Place, Vec<i64>) },
+    Plan { plan: Arc<ExecutionPlan>, bindings: Vec<(i64, Place)> },
+    Host { host: Host, reads: Vec<Bound>, writes: Bound },
 }
 
 /// Asks an engine whether it computes the graphs of a program.
@@ -93,10 +101,21 @@ impl Subgraph {
     ) -> Result<Self> {
         let mut model = model;
         rewrite::rewrite(&mut model);
-        let wanted: HashSet<ValueId> =
-            model.nodes.iter().flat_map(|node| partition::parameters(&model, node)).collect();
+        let (mut wanted, mut floors) = (HashSet::new(), Vec::new());
+        for node in &model.nodes {
+            let (values, of) = partition::parameters(&model, node);
+            wanted.extend(values);
+            floors.extend(of);
+        }
         let is_parameter = |(_, id): &(usize, &ValueId)| wanted.contains(*id);
-        let parameters = model.inputs.iter().enumerate().filter(is_parameter).map(|(at, _)| at).collect();
+        let parameters: Vec<usize> =
+            model.inputs.iter().enumerate().filter(is_parameter).map(|(at, _)| at).collect();
+        let floors = floors.into_iter().filter_map(|(value, other, axis)| {
+            let input = |id: ValueId| model.inputs.iter().position(|input| *input == id);
+            let at = parameters.iter().position(|at| Some(*at) == input(value))?;
+            Some((at, input(other)?, axis))
+        });
+        let floors = floors.collect();
         let subgraph = Self {
             name: name.to_owned(),
             model,
@@ -106,6 +125,9 @@ impl Subgraph {
             parameters,
             plans: Mutex::default(),
             scratch: Mutex::default(),
+            folds: Folds::default(),
+            floors,
+            stages: Mutex::default(),
         };
         let dims = subgraph.model.inputs.iter().map(|id| {
             let value = subgraph.model.values.get(*id)?;
@@ -171,33 +193,39 @@ impl Subgraph {
             scratch: graphs.scratch,
             workspace: 0,
             outputs: graphs.outputs,
-            data: Vec::new(),
+            data: graphs.data,
         };
-        for (at, bytes) in graphs.data {
-            if prepared.data.len() <= at {
-                prepared.data.resize_with(at + 1, || None);
-            }
-            if let Some(slot) = prepared.data.get_mut(at) {
-                *slot = Some(Memory::of(&bytes)?);
-            }
-        }
         for stage in graphs.stages {
             prepared.stages.push(match stage.work {
-                Work::Copy { size, dims, from, to } => Ready::Copy { size, dims, from, to },
+                Work::Host { host, reads, writes } => Ready::Host { host, reads, writes },
                 Work::Graph { graph, bindings, constant_weights } => {
-                    let plan = self.library.with_handle(|handle| {
-                        let graph: OperationGraph = GraphBuilder::from(*graph).build(handle)?;
-                        let engine = Engine::new(&graph, self.engine)?;
-                        let config = EngineConfig::new(&engine, &self.options.settings(constant_weights))?;
-                        Ok(ExecutionPlan::new(&config)?)
-                    });
-                    let plan = plan.map_err(|failure| self.failure(&failure.text))?;
+                    let plan = self.stage(*graph, constant_weights)?;
                     prepared.workspace = prepared.workspace.max(plan.workspace_size()?);
                     Ready::Plan { plan, bindings }
                 }
             });
         }
         Ok(prepared)
+    }
+
+    /// The plan of a graph, which shapes may have in common: weights are packed once for all of them.
+    fn stage(&self, graph: Graph, constant_weights: bool) -> Result<Arc<ExecutionPlan>> {
+        let key = format!("{constant_weights} {:?} {:?}", graph.nodes, graph.tensors);
+        let stages = || self.stages.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(plan) = stages().get(&key).and_then(Weak::upgrade) {
+            return Ok(plan);
+        }
+        let plan = self.library.with_handle(|handle| {
+            let graph: OperationGraph = GraphBuilder::from(graph).build(handle)?;
+            let engine = Engine::new(&graph, self.engine)?;
+            let config = EngineConfig::new(&engine, &self.options.settings(constant_weights))?;
+            Ok(ExecutionPlan::new(&config)?)
+        });
+        let plan = Arc::new(plan.map_err(|failure| self.failure(&failure.text))?);
+        let mut stages = stages();
+        stages.retain(|_, plan| plan.strong_count() > 0);
+        stages.insert(key, Arc::downgrade(&plan));
+        Ok(plan)
     }
 
     fn failure(&self, text: &str) -> Failure {
@@ -208,6 +236,7 @@ impl Subgraph {
     fn lower(&self, dims: &[&[i64]], integers: &Integers) -> Result<Graphs> {
         let model = &self.model;
         let mut lowering = Lowering::new(model);
+        lowering.folds = Some(&self.folds);
         for (id, dims) in model.inputs.iter().zip(dims) {
             let value = model.values.get(*id).ok_or_else(|| self.failure("an input is unknown"))?;
             let Some(element) = value.element else {
@@ -243,7 +272,14 @@ impl Subgraph {
         let dims: Vec<&[i64]> = inputs.iter().map(|input| input.dims.as_slice()).collect();
         // SAFETY: the caller vouches for the inputs.
         let integers = self.parameters.iter().map(|at| unsafe { self.integers(inputs.get(*at)) });
-        let prepared = self.plan(&dims, &integers.collect::<Result<_>>()?)?;
+        let mut integers = integers.collect::<Result<Integers>>()?;
+        for (at, input, axis) in &self.floors {
+            let least = dims.get(*input).and_then(|dims| dims.get(*axis)).copied().unwrap_or(0);
+            if let Some(list) = integers.get_mut(*at) {
+                list.iter_mut().for_each(|number| *number = (*number).max(least));
+            }
+        }
+        let prepared = self.plan(&dims, &integers)?;
         let outputs = prepared.outputs.iter().enumerate().map(|(at, dims)| output(at, dims));
         let outputs = outputs.collect::<Result<Vec<_>>>()?;
         let scratch = self.take_scratch(prepared.scratch + prepared.workspace)?;
@@ -320,7 +356,7 @@ impl Subgraph {
                 Place::Input(at, offset) => (inputs.get(*at)?.data.cast_mut().cast::<u8>(), *offset),
                 Place::Output(at, offset) => (outputs.get(*at)?.cast::<u8>(), *offset),
                 Place::Scratch(offset) => (scratch, *offset),
-                Place::Data(at, offset) => (prepared.data.get(*at)?.as_ref()?.as_ptr(), *offset),
+                Place::Data(at, offset) => (prepared.data.get(at)?.as_ptr(), *offset),
             };
             Some(base.wrapping_add(offset))
         };
@@ -338,10 +374,14 @@ impl Subgraph {
                         unsafe { plan.execute(handle, &pack) }
                             .map_err(|error| self.failure(&Failure::from(error).text))?;
                     }
-                    Ready::Copy { size, dims, from, to } => {
-                        let (source, target) = address(&from.0).zip(address(&to.0)).ok_or_else(missing)?;
-                        // SAFETY: as above; source and target are different buffers, or parts that do not overlap.
-                        unsafe { memory::copy(*size, dims, (source, &from.1), (target, &to.1)) };
+                    Ready::Host { host, reads, writes } => {
+                        let reads = reads.iter().map(|of| Slab::new(address(&of.place)?, of));
+                        let reads = reads.collect::<Option<Vec<_>>>().ok_or_else(missing)?;
+                        let to = address(&writes.place).and_then(|at| Slab::new(at, writes));
+                        let writes = to.ok_or_else(missing)?;
+                        // SAFETY: tensors are views inside of the memory that the caller vouches for; source and target are different buffers,
+                        // or parts that do not overlap, but where the application keeps the past in the memory of the result.
+                        unsafe { host::run(*host, &reads, writes) }.map_err(|text| self.failure(&text))?;
                     }
                 }
             }

@@ -11,6 +11,7 @@ pub mod factory;
 pub mod failure;
 pub mod library;
 pub mod lowering;
+pub mod memory;
 pub mod model;
 pub mod operators;
 pub mod options;

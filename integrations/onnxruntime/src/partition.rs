@@ -81,9 +81,9 @@ pub fn judge(
     Ok(Candidate { cost, work, parameters: lowering.guessed })
 }
 
-/// The values whose integers a node needs when it is planned.
-pub fn parameters(model: &Model, node: &Node) -> Vec<ValueId> {
-    alone(model, node).map(|(lowering, _)| lowering.guessed).unwrap_or_default()
+/// The values whose integers a node needs when it is planned, and their floors.
+pub fn parameters(model: &Model, node: &Node) -> (Vec<ValueId>, Vec<(ValueId, ValueId, usize)>) {
+    alone(model, node).map(|(lowering, _)| (lowering.guessed, lowering.floors)).unwrap_or_default()
 }
 
 /// A node lowered by itself, with sizes and integers made up where they are not known.
@@ -117,7 +117,7 @@ fn work(lowering: &Lowering<'_>) -> i64 {
     let size = |id: i64| program.view(id).map_or(0, |view| view.elements());
     let dim = |id: i64, at: usize| program.view(id).and_then(|view| view.dims.get(at).copied()).unwrap_or(1);
     let of = |step: &Step| match step {
-        Step::Copy { from, .. } => size(*from),
+        Step::Host { writes, .. } => size(*writes),
         Step::Node { operation, .. } => match operation {
             Operation::Matmul(m) => {
                 let k = program.view(m.a).and_then(|a| a.dims.last().copied()).unwrap_or(1);

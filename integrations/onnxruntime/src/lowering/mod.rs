@@ -6,16 +6,18 @@ mod plan;
 mod program;
 mod view;
 
-pub use plan::{Graphs, Place, Stage, Work};
-pub use program::{Buffer, Kind, Program, Step};
+pub use plan::{Bound, Graphs, Place, Stage, Work};
+pub use program::{Buffer, Host, Integer, Kind, Program, Step};
 pub use view::{View, elements, packed};
 
 use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 
 use hipdnn::graph::operation::{Pointwise, Reduction};
 use hipdnn::graph::{Operation, PointwiseMode, ReductionMode};
 
-use crate::model::{Constant, Element, Model, Node, ValueId};
+use crate::memory::Memory;
+use crate::model::{Constant, Element, Kept, Model, Node, ValueId};
 
 /// Why a node is left to others.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +30,9 @@ pub type Lowered<T> = Result<T, Reason>;
 pub fn refuse<T>(text: impl Into<String>) -> Lowered<T> {
     Err(Reason(text.into()))
 }
+
+/// Memory made of constants.
+pub type Folds = Mutex<HashMap<ValueId, Arc<Memory>>>;
 
 /// A program that is being made from nodes of a model.
 pub struct Lowering<'m> {
@@ -43,6 +48,10 @@ pub struct Lowering<'m> {
     pub guesses: bool,
     /// The values whose integers were made up.
     pub guessed: Vec<ValueId>,
+    /// Where an integer below a dimension of another value counts as that: value, other value, axis.
+    pub floors: Vec<(ValueId, ValueId, usize)>,
+    /// What was made of constants for other shapes, by the value that needs it.
+    pub folds: Option<&'m Folds>,
     views: Vec<Option<View>>,
 }
 
@@ -56,6 +65,8 @@ impl<'m> Lowering<'m> {
             known: HashMap::new(),
             guesses: false,
             guessed: Vec::new(),
+            floors: Vec::new(),
+            folds: None,
             views: vec![None; model.values.len()],
         }
     }
@@ -136,6 +147,21 @@ impl<'m> Lowering<'m> {
         Ok(Some(guess(self.of(value).map_or(1, View::elements))))
     }
 
+    /// The bytes of an input that is constant.
+    pub fn bytes(&self, node: &Node, at: usize) -> Option<&'m [u8]> {
+        let value = self.model.values.get((*node.inputs.get(at)?)?)?;
+        match &value.constant {
+            Some(constant) => Some(&constant.bytes),
+            None => value.kept.as_ref().map(Kept::bytes),
+        }
+    }
+
+    /// The elements of an input that is constant, as numbers.
+    pub fn numbers(&self, node: &Node, at: usize) -> Option<Vec<f64>> {
+        let View { element, dims, .. } = self.optional(node, at)?;
+        Constant { element, dims, bytes: self.bytes(node, at)?.to_vec() }.numbers()
+    }
+
     /// A number that has to be constant; none where the input is absent.
     pub fn scalar(&self, node: &Node, at: usize, what: &str) -> Lowered<Option<f64>> {
         if !Self::has_input(node, at) {
@@ -154,6 +180,65 @@ impl<'m> Lowering<'m> {
         }
         self.put(*value, view);
         Ok(())
+    }
+
+    /// A tensor of the program's own elements, without gaps.
+    pub fn data(&mut self, element: Element, dims: &[i64], bytes: &[u8]) -> Lowered<View> {
+        let memory = Memory::of(bytes).map_err(|failure| Reason(failure.text))?;
+        let buffer = self.program.data(element, Arc::new(memory), elements(dims));
+        Ok(View::packed(buffer, element, dims))
+    }
+
+    /// A tensor of integers of the program's own.
+    pub fn int32s(&mut self, dims: &[i64], numbers: impl IntoIterator<Item = i32>) -> Lowered<View> {
+        let bytes: Vec<u8> = numbers.into_iter().flat_map(i32::to_ne_bytes).collect();
+        self.data(Element::Int32, dims, &bytes)
+    }
+
+    /// A tensor that is made of constant inputs of a node, once for all shapes. `make` answers its bytes.
+    pub fn folded(
+        &mut self,
+        node: &Node,
+        element: Element,
+        dims: &[i64],
+        make: impl FnOnce() -> Lowered<Vec<u8>>,
+    ) -> Lowered<View> {
+        // A question is asked about any elements.
+        if self.guesses {
+            let buffer = self.program.input(element, dims, true);
+            return Ok(View::packed(buffer, element, dims));
+        }
+        let output = node.outputs.first().copied().flatten();
+        let known = output.and_then(|id| self.folds?.lock().ok()?.get(&id).cloned());
+        let memory = match known {
+            Some(memory) => memory,
+            None => {
+                let memory = Arc::new(Memory::of(&make()?).map_err(|failure| Reason(failure.text))?);
+                if let Some((id, folds)) = output.zip(self.folds)
+                    && let Ok(mut folds) = folds.lock()
+                {
+                    folds.insert(id, memory.clone());
+                }
+                memory
+            }
+        };
+        let buffer = self.program.data(element, memory, elements(dims));
+        Ok(View::packed(buffer, element, dims))
+    }
+
+    /// What the provider computes itself, into a new tensor.
+    pub fn host(&mut self, host: Host, reads: &[&View], element: Element, dims: &[i64]) -> View {
+        let to = self.fresh(element, dims);
+        self.program.host(host, reads, &to);
+        to
+    }
+
+    /// An operation on integers, operands broadcast.
+    pub fn on_integers(&mut self, integer: Integer, operands: &[&View], element: Element) -> Lowered<View> {
+        let dims = broadcast(operands)?;
+        let wide = operands.iter().map(|view| view.expanded(&dims)).collect::<Option<Vec<_>>>();
+        let wide = wide.ok_or_else(|| Reason("operands do not broadcast".to_owned()))?;
+        Ok(self.host(Host::Integers(integer), &wide.iter().collect::<Vec<_>>(), element, &dims))
     }
 
     /// A new tensor without gaps.
@@ -208,7 +293,18 @@ impl<'m> Lowering<'m> {
 
     /// An operation of a tensor and a number; the result has the tensor's type.
     pub fn with_number(&mut self, mode: PointwiseMode, x: &View, number: f64) -> Lowered<View> {
-        let to = self.fresh(x.element, &x.dims);
+        self.with_number_to(mode, x, number, x.element)
+    }
+
+    /// The same, with a result of another type.
+    pub fn with_number_to(
+        &mut self,
+        mode: PointwiseMode,
+        x: &View,
+        number: f64,
+        element: Element,
+    ) -> Lowered<View> {
+        let to = self.fresh(element, &x.dims);
         let (from, out) = (self.tensor(x), self.tensor(&to));
         let number = self.program.number(number, x.element == Element::Double, x.rank());
         self.op(mode.name(), Pointwise::new(mode, from, Some(number), out))?;

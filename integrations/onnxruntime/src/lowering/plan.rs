@@ -1,13 +1,17 @@
-//! A program divided into stages: hipDNN graphs, and copies between them, with places in memory for what passes from one to another.
+//! A program divided into stages: hipDNN graphs, and what the provider computes between them, with places in memory for what passes from one to another.
 //!
 //! In a graph a tensor has one shape, so what is read in another shape than it is written in is read by a later stage. Stages whose
 //! weights every execution finds in the same place are kept apart from those whose weights change: engines pack weights once where they are promised to stay.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use hipdnn::graph::{DataType, Graph, Node, Operation};
 
-use super::program::{Kind, Program, Step};
+use super::View;
+use super::program::{Host, Kind, Program, Step};
+use crate::memory::Memory;
+use crate::model::Element;
 
 /// Scratch buffers begin at multiples of this.
 const ALIGNMENT: usize = 64;
@@ -37,17 +41,28 @@ pub enum Work {
         /// Whether its weights stay the same, and there are some.
         constant_weights: bool,
     },
-    /// Elements of a size are copied from one layout to another.
-    Copy {
-        /// Bytes of an element.
-        size: usize,
-        /// Their number along each dimension.
-        dims: Vec<i64>,
-        /// Where they come from, with strides in elements.
-        from: (Place, Vec<i64>),
-        /// Where they go.
-        to: (Place, Vec<i64>),
+    /// The provider computes it itself.
+    Host {
+        /// What is done.
+        host: Host,
+        /// What is read.
+        reads: Vec<Bound>,
+        /// What is written.
+        writes: Bound,
     },
+}
+
+/// A tensor in memory.
+#[derive(Clone, Debug)]
+pub struct Bound {
+    /// Where its first element lies.
+    pub place: Place,
+    /// The type of an element.
+    pub element: Element,
+    /// Its dimensions.
+    pub dims: Vec<i64>,
+    /// The distance of neighbours along each dimension, in elements.
+    pub strides: Vec<i64>,
 }
 
 /// A stage.
@@ -67,7 +82,7 @@ pub struct Graphs {
     /// The dimensions of each output.
     pub outputs: Vec<Vec<i64>>,
     /// The program's own elements, by buffer.
-    pub data: HashMap<usize, Vec<u8>>,
+    pub data: HashMap<usize, Arc<Memory>>,
 }
 
 /// What may be in the level of a step: levels take turns.
@@ -77,8 +92,8 @@ enum Class {
     Constant,
     /// Weights that change: levels 1, 4, 7, ...
     Changing,
-    /// Copies: levels 2, 5, 8, ...
-    Copy,
+    /// What the provider computes itself: levels 2, 5, 8, ...
+    Host,
     /// Graphs of either kind.
     Any,
 }
@@ -89,7 +104,7 @@ impl Class {
         let wanted = |level: &usize| match self {
             Self::Constant => level.is_multiple_of(3),
             Self::Changing => level % 3 == 1,
-            Self::Copy => level % 3 == 2,
+            Self::Host => level % 3 == 2,
             Self::Any => level % 3 != 2,
         };
         (least..least + 3).find(wanted).unwrap_or(least)
@@ -102,6 +117,8 @@ fn weights(operation: &Operation) -> Option<i64> {
         Operation::ConvolutionForward(conv) => Some(conv.w),
         Operation::ConvolutionBackwardData(conv) => Some(conv.w),
         Operation::Matmul(matmul) => Some(matmul.b),
+        // So that graphs with weights stay as they are while keys of the past get more.
+        Operation::Sdpa(sdpa) => sdpa.seq_len_kv.map(|_| sdpa.k),
         _ => None,
     }
 }
@@ -155,7 +172,7 @@ impl Program {
     fn tensors(step: &Step) -> (Vec<i64>, Vec<i64>) {
         match step {
             Step::Node { operation, .. } => (operation.inputs(), operation.outputs()),
-            Step::Copy { from, to } => (vec![*from], vec![*to]),
+            Step::Host { reads, writes, .. } => (reads.clone(), vec![*writes]),
         }
     }
 
@@ -193,7 +210,7 @@ impl Program {
                 }
             }
             let class = match step {
-                Step::Copy { .. } => Class::Copy,
+                Step::Host { .. } => Class::Host,
                 Step::Node { operation, .. } => match weights(operation) {
                     None => Class::Any,
                     Some(id) if self.is_constant(id) => Class::Constant,
@@ -220,7 +237,7 @@ impl Program {
 
     /// Whether a buffer is one tensor of one graph.
     fn is_virtual(&self, buffer: usize, uses: &HashMap<usize, Use>, levels: &[usize]) -> bool {
-        let is_scratch = self.buffers.get(buffer).is_some_and(|buffer| buffer.kind == Kind::Scratch);
+        let is_scratch = self.buffers.get(buffer).is_some_and(|buffer| matches!(buffer.kind, Kind::Scratch));
         let Some(of) = uses.get(&buffer) else { return false };
         let [(writer, id)] = of.writers.as_slice() else { return false };
         let level = levels.get(*writer).copied().unwrap_or(0);
@@ -241,7 +258,7 @@ impl Program {
         let mut wanted: Vec<(usize, usize, usize, usize)> = Vec::new();
         for (at, buffer) in self.buffers.iter().enumerate() {
             let Some(of) = uses.get(&at) else { continue };
-            if buffer.kind != Kind::Scratch || is_virtual(at) {
+            if !matches!(buffer.kind, Kind::Scratch) || is_virtual(at) {
                 continue;
             }
             let bytes = usize::try_from(buffer.elements).unwrap_or(0).saturating_mul(buffer.element.size());
@@ -273,7 +290,7 @@ impl Program {
         (offsets, end)
     }
 
-    /// What the steps of a level are: copies one by one, or a graph.
+    /// What the steps of a level are: the provider's own one by one, or a graph.
     fn works(
         &self,
         steps: &[&Step],
@@ -292,14 +309,13 @@ impl Program {
         let (mut bindings, mut known, mut constant_weights) = (Vec::new(), HashSet::new(), false);
         for step in steps {
             match step {
-                Step::Copy { from, to } => {
-                    let (source, target) = (self.view(*from)?, self.view(*to)?);
-                    works.push(Work::Copy {
-                        size: source.element.size(),
-                        dims: source.dims.clone(),
-                        from: (place(*from)?, source.strides.clone()),
-                        to: (place(*to)?, target.strides.clone()),
-                    });
+                Step::Host { host, reads, writes } => {
+                    let bound = |id: &i64| {
+                        let View { element, dims, strides, .. } = self.view(*id)?.clone();
+                        Some(Bound { place: place(*id)?, element, dims, strides })
+                    };
+                    let reads = reads.iter().map(bound).collect::<Option<_>>()?;
+                    works.push(Work::Host { host: *host, reads, writes: bound(writes)? });
                 }
                 Step::Node { name, operation, compute } => {
                     constant_weights |= weights(operation).is_some_and(|id| self.is_constant(id));

@@ -1,15 +1,17 @@
 //! Operations in order, on tensors that are views of buffers.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use hipdnn::graph::operation::Pointwise;
 use hipdnn::graph::{DataType, Operation, PointwiseMode, Tensor, TensorValue};
 
 use super::view::{View, elements};
+use crate::memory::Memory;
 use crate::model::{Element, compute_type};
 
 /// What a buffer is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Kind {
     /// An input of the fused node.
     Input(usize),
@@ -18,7 +20,7 @@ pub enum Kind {
     /// Between operations.
     Scratch,
     /// Elements of the program's own.
-    Data(Vec<u8>),
+    Data(Arc<Memory>),
 }
 
 /// Memory that tensors lie in.
@@ -55,13 +57,52 @@ pub enum Step {
         /// What it computes in.
         compute: DataType,
     },
-    /// Elements are copied as they are, between tensors of equal dimensions.
-    Copy {
-        /// The tensor that is read.
-        from: i64,
+    /// The provider computes it itself, between graphs.
+    Host {
+        /// What is done.
+        host: Host,
+        /// The tensors that are read.
+        reads: Vec<i64>,
         /// The tensor that is written.
-        to: i64,
+        writes: i64,
     },
+}
+
+/// What hipDNN has no operation for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Host {
+    /// Elements are copied as they are, between tensors of equal dimensions.
+    Copy,
+    /// An operation on each integer; the operands have the dimensions of the result.
+    Integers(Integer),
+    /// The parts of the first tensor that the second names by their indices along an axis.
+    Gather(usize),
+    /// The keys or values of the past, [B, H, L, D], with new ones behind the number of rows that a third tensor has for each sequence. The
+    /// past may lie where the result lies.
+    Append,
+}
+
+/// Operations on integers. Results wrap at the ends of their type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names of ONNX's operators")]
+pub enum Integer {
+    Cast,
+    Neg,
+    Abs,
+    Sign,
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Mod,
+    Pow,
+    Max,
+    Min,
+    Equal,
+    Less,
+    LessOrEqual,
+    /// The second where the first is true, else the third.
+    Where,
 }
 
 /// A program.
@@ -93,8 +134,7 @@ impl Program {
     }
 
     /// Elements of the program's own.
-    pub fn data(&mut self, element: Element, bytes: Vec<u8>) -> usize {
-        let count = i64::try_from(bytes.len() / element.size()).unwrap_or(0);
+    pub fn data(&mut self, element: Element, bytes: Arc<Memory>, count: i64) -> usize {
         self.buffer(Kind::Data(bytes), element, count, true)
     }
 
@@ -172,8 +212,17 @@ impl Program {
         if from.element.is_float() {
             return self.node("copy", Pointwise::new(PointwiseMode::Identity, source, None, target).into());
         }
-        self.steps.push(Step::Copy { from: source, to: target });
+        self.steps.push(Step::Host { host: Host::Copy, reads: vec![source], writes: target });
         Ok(())
+    }
+
+    /// Adds what the provider computes itself. A result without elements is not computed.
+    pub fn host(&mut self, host: Host, reads: &[&View], to: &View) {
+        if to.elements() > 0 {
+            let reads = reads.iter().map(|view| self.tensor(view)).collect();
+            let writes = self.tensor(to);
+            self.steps.push(Step::Host { host, reads, writes });
+        }
     }
 
     /// Says which views the outputs are, in their order. One that does not lie in memory of its own as an output does is copied.
@@ -183,7 +232,7 @@ impl Program {
             let buffer = self.buffers.get_mut(view.buffer);
             match buffer {
                 Some(buffer)
-                    if buffer.kind == Kind::Scratch
+                    if matches!(buffer.kind, Kind::Scratch)
                         && view.offset == 0
                         && view.is_packed()
                         && view.elements() == buffer.elements =>

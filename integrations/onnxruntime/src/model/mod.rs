@@ -3,7 +3,7 @@
 mod element;
 mod read;
 
-pub use element::{Element, compute_type};
+pub use element::{Element, compute_type, half_to_f64};
 pub use read::{Source, of_fused, of_graph};
 
 use std::collections::BTreeMap;
@@ -46,8 +46,38 @@ pub struct Value {
     pub is_constant: bool,
     /// The elements of a small constant.
     pub constant: Option<Constant>,
+    /// The elements of a large constant.
+    pub kept: Option<Kept>,
     /// Whether the graph hands it out.
     pub is_graph_output: bool,
+}
+
+/// Elements in ONNX Runtime's memory, which keeps constants in their place as long as a session lives.
+#[derive(Debug)]
+pub struct Kept {
+    start: *const u8,
+    bytes: usize,
+}
+
+// SAFETY: constants are never written.
+unsafe impl Send for Kept {}
+// SAFETY: constants are never written.
+unsafe impl Sync for Kept {}
+
+impl Kept {
+    /// Elements at an address.
+    ///
+    /// # Safety
+    /// There are so many bytes as long as this object, and none is written.
+    pub unsafe fn new(start: *const u8, bytes: usize) -> Self {
+        Self { start, bytes }
+    }
+
+    /// The elements as they lie in memory.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: whoever made the object said that the bytes are there.
+        unsafe { std::slice::from_raw_parts(self.start, self.bytes) }
+    }
 }
 
 /// Elements that are known before execution.
@@ -78,9 +108,7 @@ impl Constant {
         match self.element {
             Element::Float => Some(self.chunks().map(|b| f64::from(f32::from_ne_bytes(b))).collect()),
             Element::Double => Some(self.chunks().map(f64::from_ne_bytes).collect()),
-            Element::Half => {
-                Some(self.chunks().map(|b| element::half_to_f64(u16::from_ne_bytes(b))).collect())
-            }
+            Element::Half => Some(self.chunks().map(|b| half_to_f64(u16::from_ne_bytes(b))).collect()),
             Element::Bfloat16 => {
                 let wide = |b| f64::from(f32::from_bits(u32::from(u16::from_ne_bytes(b)) << 16));
                 Some(self.chunks().map(wide).collect())

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-use super::{Attribute, Constant, Dim, Element, Model, Node, Value, ValueId};
+use super::{Attribute, Constant, Dim, Element, Kept, Model, Node, Value, ValueId};
 use crate::failure::{Failure, Result};
 use crate::ort::*;
 
@@ -179,7 +179,7 @@ impl Reader {
         // SAFETY: as above.
         let (element, dims) = unsafe { self.kind(kind) }?;
         // SAFETY: as above.
-        let constant = if is_constant { unsafe { self.constant(info) }? } else { None };
+        let (constant, kept) = if is_constant { unsafe { self.constant(info) }? } else { (None, None) };
         let of_constant = |of: &Constant| of.dims.iter().map(|dim| Dim::Known(*dim)).collect();
         let dims = dims.or_else(|| constant.as_ref().map(of_constant));
         let id = self.model.values.len();
@@ -189,6 +189,7 @@ impl Reader {
             dims,
             is_constant,
             constant,
+            kept,
             is_graph_output,
         });
         self.ids.insert(name, id);
@@ -241,21 +242,21 @@ impl Reader {
         Ok((element, dims))
     }
 
-    /// The elements of a small constant.
-    unsafe fn constant(&self, info: *const OrtValueInfo) -> Result<Option<Constant>> {
+    /// The elements of a constant: a copy of a small one, the place of a large one.
+    unsafe fn constant(&self, info: *const OrtValueInfo) -> Result<(Option<Constant>, Option<Kept>)> {
         let (ort, api) = (self.ort, self.ort.api);
         // SAFETY: the value is alive during the call.
         let value = ort
             .value("a constant", ptr::null(), |to| unsafe { api.ValueInfo_GetInitializerValue(info, to) })?;
         if value.is_null() {
-            return Ok(None);
+            return Ok((None, None));
         }
-        // SAFETY: the constant lives as long as its graph.
+        // SAFETY: the constant lives as long as its graph, and its elements as long as the session.
         unsafe { self.tensor(value) }
     }
 
-    /// A copy of a tensor, if it is small and of a type that is known.
-    unsafe fn tensor(&self, value: *const OrtValue) -> Result<Option<Constant>> {
+    /// A copy of a tensor if it is small, and else where it lies; neither of a type that is not known.
+    unsafe fn tensor(&self, value: *const OrtValue) -> Result<(Option<Constant>, Option<Kept>)> {
         let (ort, api) = (self.ort, self.ort.api);
         // SAFETY: the value is alive during the call; what describes it is ours to release.
         let (element, dims) = unsafe {
@@ -266,25 +267,27 @@ impl Reader {
             api.ReleaseTensorTypeAndShapeInfo(info);
             shape?
         };
-        let Some(element) = Element::from_onnx(element) else { return Ok(None) };
+        let Some(element) = Element::from_onnx(element) else { return Ok((None, None)) };
         let count =
             dims.iter().try_fold(1_usize, |product, dim| product.checked_mul(usize::try_from(*dim).ok()?));
-        let Some(bytes) = count.and_then(|count| count.checked_mul(element.size())) else { return Ok(None) };
-        if bytes > SMALL {
-            return Ok(None);
-        }
+        let Some(bytes) = count.and_then(|count| count.checked_mul(element.size())) else {
+            return Ok((None, None));
+        };
         if bytes == 0 {
-            return Ok(Some(Constant { element, dims, bytes: Vec::new() }));
+            return Ok((Some(Constant { element, dims, bytes: Vec::new() }), None));
         }
         // SAFETY: the value is alive during the call.
         let data = ort
             .value("the elements of a constant", ptr::null(), |to| unsafe { api.GetTensorData(value, to) })?;
         if data.is_null() {
-            return Ok(None);
+            return Ok((None, None));
         }
-        // SAFETY: the tensor has as many elements as its shape says, in host memory.
-        let bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), bytes) }.to_vec();
-        Ok(Some(Constant { element, dims, bytes }))
+        // SAFETY: the tensor has as many elements as its shape says, in host memory; they are as constant as the caller says.
+        let kept = unsafe { Kept::new(data.cast(), bytes) };
+        if bytes > SMALL {
+            return Ok((None, Some(kept)));
+        }
+        Ok((Some(Constant { element, dims, bytes: kept.bytes().to_vec() }), None))
     }
 
     unsafe fn attributes(&self, node: *const OrtNode) -> Result<BTreeMap<String, Attribute>> {
@@ -357,7 +360,8 @@ impl Reader {
             })?;
             let constant = self.tensor(value);
             api.ReleaseValue(value);
-            constant?
+            // Elements of a large one ended with the value.
+            constant?.0
         };
         Ok(constant.map_or(Attribute::Other, Attribute::Tensor))
     }

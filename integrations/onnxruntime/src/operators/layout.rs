@@ -245,12 +245,18 @@ fn gather(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
 
 fn concat(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let parts = (0..node.inputs.len()).map(|at| lowering.input(node, at)).collect::<Lowered<Vec<_>>>()?;
+    let whole = joined(lowering, &parts, node.int("axis", 0))?;
+    lowering.set(node, 0, whole)
+}
+
+/// Parts beside each other along an axis.
+pub fn joined(lowering: &mut Lowering<'_>, parts: &[View], along: i64) -> Lowered<View> {
     same_type(&parts.iter().collect::<Vec<_>>())?;
     let Some(first) = parts.first() else { return refuse("no input") };
-    let at = axis(node.int("axis", 0), first.rank())?;
+    let at = axis(along, first.rank())?;
     let mut dims = first.dims.clone();
     let mut total = 0;
-    for part in &parts {
+    for part in parts {
         let same = part.rank() == dims.len()
             && part.dims.iter().zip(&dims).enumerate().all(|(axis, (have, want))| axis == at || have == want);
         if !same {
@@ -263,13 +269,13 @@ fn concat(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     }
     let whole = lowering.fresh(first.element, &dims);
     let mut from = 0;
-    for part in &parts {
+    for part in parts {
         let count = part.dims.get(at).copied().unwrap_or(0);
         let place = whole.sliced(at, from, 1, count).ok_or_else(|| impossible("a part"))?;
         lowering.copy(part, &place)?;
         from += count;
     }
-    lowering.set(node, 0, whole)
+    Ok(whole)
 }
 
 fn blocks(node: &Node, x: &View) -> Lowered<([i64; 4], i64)> {

@@ -6,13 +6,23 @@ use hipdnn::graph::operation::Matmul;
 use super::Cost::Heavy;
 use super::{Operator, floats, onnx, same_type};
 use crate::lowering::{Lowered, Lowering, View, broadcast_dims, refuse};
-use crate::model::Node;
+use crate::model::{Element, Node};
 
 pub const OPERATORS: &[Operator] =
     &[onnx("MatMul", (1, 13), Heavy, matmul), onnx("Gemm", (7, 13), Heavy, gemm)];
 
 /// The product of views of two or more dimensions, whose batch dimensions broadcast.
 pub fn product(lowering: &mut Lowering<'_>, name: &str, a: &View, b: &View) -> Lowered<View> {
+    product_to(lowering, name, a, b, a.element)
+}
+
+fn product_to(
+    lowering: &mut Lowering<'_>,
+    name: &str,
+    a: &View,
+    b: &View,
+    element: Element,
+) -> Lowered<View> {
     let rank = a.rank().max(b.rank());
     let wide = |view: &View| {
         let mut dims = vec![1; rank - view.rank()];
@@ -28,7 +38,7 @@ pub fn product(lowering: &mut Lowering<'_>, name: &str, a: &View, b: &View) -> L
     }
     let mut dims = broadcast_dims(&[a_batch, b_batch])?;
     dims.extend([*m, *n]);
-    let c = lowering.fresh(a.element, &dims);
+    let c = lowering.fresh(element, &dims);
     let operation = Matmul { a: lowering.tensor(&a), b: lowering.tensor(&b), c: lowering.tensor(&c) };
     lowering.op(name, operation)?;
     Ok(c)
@@ -38,12 +48,23 @@ fn matmul(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let (a, b) = (lowering.input(node, 0)?, lowering.input(node, 1)?);
     floats(&[&a, &b])?;
     same_type(&[&a, &b])?;
-    // A vector is a row on the left and a column on the right; its dimension is not in the result.
+    let c = matmul_of(lowering, &node.name, &a, &b, a.element)?;
+    lowering.set(node, 0, c)
+}
+
+/// ONNX's product: a vector is a row on the left and a column on the right; its dimension is not in the result.
+pub fn matmul_of(
+    lowering: &mut Lowering<'_>,
+    name: &str,
+    a: &View,
+    b: &View,
+    element: Element,
+) -> Lowered<View> {
     let (row, column) = (a.rank() == 1, b.rank() == 1);
-    let a = if row { a.reshaped(&[1, a.elements()]) } else { Some(a) };
-    let b = if column { b.reshaped(&[b.elements(), 1]) } else { Some(b) };
+    let a = if row { a.reshaped(&[1, a.elements()]) } else { Some(a.clone()) };
+    let b = if column { b.reshaped(&[b.elements(), 1]) } else { Some(b.clone()) };
     let (Some(a), Some(b)) = (a, b) else { return refuse("a vector of other dimensions") };
-    let c = product(lowering, &node.name, &a, &b)?;
+    let c = product_to(lowering, name, &a, &b, element)?;
     let mut dims = c.dims.clone();
     if column {
         dims.pop();
@@ -54,8 +75,7 @@ fn matmul(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
             dims.remove(at);
         }
     }
-    let c = lowering.reshape(&c, &dims)?;
-    lowering.set(node, 0, c)
+    lowering.reshape(&c, &dims)
 }
 
 fn gemm(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {

@@ -5,11 +5,13 @@
 
 mod attention;
 mod conv;
+mod integer;
 mod layout;
 mod matmul;
 mod norm;
 mod pointwise;
 mod pool;
+mod quantize;
 mod reduce;
 mod resize;
 
@@ -56,6 +58,8 @@ const fn microsoft(name: &'static str, cost: Cost, build: Build) -> Operator {
 const LISTS: &[&[Operator]] = &[
     conv::OPERATORS,
     matmul::OPERATORS,
+    integer::OPERATORS,
+    quantize::OPERATORS,
     attention::OPERATORS,
     norm::OPERATORS,
     pool::OPERATORS,

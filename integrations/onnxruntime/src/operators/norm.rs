@@ -115,8 +115,7 @@ fn layer_of(
         Some(bias) => parameters(x, from, bias)?,
         None => {
             let zeros = vec![0; usize::try_from(scale.elements()).unwrap_or(0) * x.element.size()];
-            let buffer = lowering.program.data(x.element, zeros);
-            View::packed(buffer, x.element, &scale.dims)
+            lowering.data(x.element, &scale.dims, &zeros)?
         }
     };
     let y = lowering.fresh(x.element, &x.dims);

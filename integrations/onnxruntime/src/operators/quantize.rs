@@ -1,0 +1,351 @@
+//! Quantized tensors: to bytes and back, and what is computed on bytes.
+//!
+//! x = (q - zero) · scale. What reads quantized tensors computes with those numbers, and its result is rounded once, to the nearest byte and of two to the
+//! even one.
+
+use hipdnn::graph::{PointwiseMode as Mode, ReductionMode};
+
+use super::Cost::Light;
+use super::layout::joined;
+use super::{Operator, axis, floats, microsoft, onnx};
+use crate::lowering::{Lowered, Lowering, Reason, View, refuse};
+use crate::model::{Constant, Element, Node};
+
+pub const OPERATORS: &[Operator] = &[
+    onnx("QuantizeLinear", (10, 25), Light, quantize_linear),
+    onnx("DequantizeLinear", (10, 25), Light, dequantize_linear),
+    onnx("DynamicQuantizeLinear", (11, 11), Light, dynamic),
+    microsoft("QuantizeLinear", Light, quantize_linear),
+    microsoft("DequantizeLinear", Light, dequantize_linear),
+    microsoft("QLinearAdd", Light, |n, l| binary(n, l, Mode::Add)),
+    microsoft("QLinearMul", Light, |n, l| binary(n, l, Mode::Mul)),
+    microsoft("QLinearSigmoid", Light, |n, l| unary(n, l, Mode::SigmoidFwd)),
+    microsoft("QLinearLeakyRelu", Light, |n, l| unary(n, l, Mode::ReluFwd)),
+    microsoft("QLinearConcat", Light, concat),
+    microsoft("QLinearGlobalAveragePool", Light, global_average_pool),
+];
+
+/// Sums with this number have no bits for less than one: adding it rounds to the nearest integer, of two to the even one.
+const ROUNDER: f64 = 12_582_912.0;
+
+/// Beyond this every type of at most 16 bits is at its end, whatever its zero is.
+const FAR: f32 = 200_000.0;
+
+/// A scale or a zero.
+#[derive(Clone, Debug)]
+pub enum Parameter {
+    /// The same for all elements, known before execution.
+    Number(f64),
+    /// Spread over the elements.
+    Tensor(View),
+}
+
+/// What stands for the elements of a tensor.
+#[derive(Clone, Debug)]
+pub struct Quantization {
+    scale: Parameter,
+    zero: Parameter,
+}
+
+impl Parameter {
+    /// Input `at`, as it lies beside a tensor; absent it is 0.
+    fn read(
+        node: &Node,
+        lowering: &mut Lowering<'_>,
+        at: usize,
+        beside: &dyn Fn(&View) -> Lowered<View>,
+    ) -> Lowered<Self> {
+        if !Lowering::has_input(node, at) {
+            return Ok(Self::Number(0.0));
+        }
+        if let Some(number) = lowering.constant(node, at).and_then(Constant::scalar) {
+            return Ok(Self::Number(number));
+        }
+        let view = lowering.input(node, at)?;
+        beside(&view).map(Self::Tensor)
+    }
+
+    fn apply(&self, lowering: &mut Lowering<'_>, mode: Mode, x: &View, element: Element) -> Lowered<View> {
+        match self {
+            Self::Number(number) => lowering.with_number_to(mode, x, *number, element),
+            Self::Tensor(view) => lowering.map(mode, &[x, view], element),
+        }
+    }
+}
+
+impl Quantization {
+    /// Scale and zero, two inputs of a node, beside a tensor along an axis.
+    pub fn read(
+        node: &Node,
+        lowering: &mut Lowering<'_>,
+        [scale, zero]: [usize; 2],
+        rank: usize,
+        along: i64,
+    ) -> Lowered<Self> {
+        let beside = |view: &View| spread(view, rank, along);
+        let scale = Parameter::read(node, lowering, scale, &beside)?;
+        Ok(Self { scale, zero: Parameter::read(node, lowering, zero, &beside)? })
+    }
+
+    /// The numbers that bytes stand for.
+    pub fn dequantize(&self, lowering: &mut Lowering<'_>, x: &View, element: Element) -> Lowered<View> {
+        let x = match self.zero {
+            Parameter::Number(0.0) => x.clone(),
+            _ => self.zero.apply(lowering, Mode::Sub, x, Element::Float)?,
+        };
+        self.scale.apply(lowering, Mode::Mul, &x, element)
+    }
+
+    /// The bytes nearest to numbers.
+    pub fn quantize(&self, lowering: &mut Lowering<'_>, x: &View, element: Element) -> Lowered<View> {
+        let y = self.scale.apply(lowering, Mode::Div, x, Element::Float)?;
+        let y = lowering.map_with(Mode::ReluFwd, &[&y], Element::Float, |of| {
+            of.relu_lower_clip = Some(-FAR);
+            of.relu_upper_clip = Some(FAR);
+        })?;
+        let y = lowering.with_number(Mode::Add, &y, ROUNDER)?;
+        match self.zero {
+            Parameter::Number(0.0) => lowering.with_number_to(Mode::Sub, &y, ROUNDER, element),
+            _ => {
+                let y = lowering.with_number(Mode::Sub, &y, ROUNDER)?;
+                self.zero.apply(lowering, Mode::Add, &y, element)
+            }
+        }
+    }
+}
+
+/// A scale or zero of one number, or of one for each element along an axis.
+fn spread(view: &View, rank: usize, along: i64) -> Lowered<View> {
+    let mut dims = vec![1; rank];
+    if view.elements() != 1 {
+        if view.rank() != 1 {
+            return refuse(format!("a scale or zero has dims {:?}", view.dims));
+        }
+        let at = axis(along, rank)?;
+        dims.iter_mut().skip(at).take(1).for_each(|dim| *dim = view.elements());
+    }
+    view.reshaped(&dims).ok_or_else(|| Reason(format!("a scale or zero has dims {:?}", view.dims)))
+}
+
+/// The types of elements that are computed.
+fn bytes(element: Element) -> Lowered<()> {
+    match element {
+        Element::Int8 | Element::Uint8 | Element::Int32 => Ok(()),
+        _ => refuse(format!("quantized elements are {}", element.name())),
+    }
+}
+
+/// Where a tensor is quantized in blocks: its dimensions with the blocked axis as two, and those of scales beside them.
+fn blocks(node: &Node, x: &View, scale: &View) -> Lowered<Option<[Vec<i64>; 2]>> {
+    let size = node.int("block_size", 0);
+    if size == 0 {
+        return Ok(None);
+    }
+    let at = axis(node.int("axis", 1), x.rank())?;
+    let (mut wide, mut beside) = (x.dims.clone(), scale.dims.clone());
+    let (length, count) = (x.dims.get(at).copied().unwrap_or(0), scale.dims.get(at).copied().unwrap_or(0));
+    if size < 1 || count.checked_mul(size) != Some(length) || scale.rank() != x.rank() {
+        return refuse(format!("blocks of {size} in {:?}, scales {:?}", x.dims, scale.dims));
+    }
+    wide.splice(at..=at, [count, size]);
+    beside.insert(at + 1, 1);
+    Ok(Some([wide, beside]))
+}
+
+/// The quantization of inputs 1 and 2 for input 0, which comes in the dimensions that it fits.
+fn own(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<(View, Quantization)> {
+    let (x, scale) = (lowering.input(node, 0)?, lowering.input(node, 1)?);
+    floats(&[&scale])?;
+    let Some([wide, beside]) = blocks(node, &x, &scale)? else {
+        let quantization = Quantization::read(node, lowering, [1, 2], x.rank(), node.int("axis", 1))?;
+        return Ok((x, quantization));
+    };
+    let x = lowering.reshape(&x, &wide)?;
+    let at = |view: &View| {
+        view.reshaped(&beside).ok_or_else(|| Reason(format!("a scale or zero has dims {:?}", view.dims)))
+    };
+    let scale = Parameter::read(node, lowering, 1, &at)?;
+    Ok((x, Quantization { scale, zero: Parameter::read(node, lowering, 2, &at)? }))
+}
+
+fn declared(node: &Node, lowering: &Lowering<'_>) -> Lowered<Element> {
+    let value = node.outputs.first().copied().flatten().and_then(|id| lowering.model.values.get(id));
+    value.and_then(|value| value.element).ok_or_else(|| Reason("the result has an unknown type".to_owned()))
+}
+
+fn quantize_linear(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let dims = lowering.input(node, 0)?.dims;
+    let (x, quantization) = own(node, lowering)?;
+    let element = declared(node, lowering)?;
+    if !x.element.is_float() || !matches!(element, Element::Int8 | Element::Uint8) {
+        return refuse(format!("{} is quantized to {}", x.element.name(), element.name()));
+    }
+    let y = quantization.quantize(lowering, &x, element)?;
+    let y = lowering.reshape(&y, &dims)?;
+    lowering.set(node, 0, y)
+}
+
+fn dequantize_linear(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let dims = lowering.input(node, 0)?.dims;
+    let (x, quantization) = own(node, lowering)?;
+    bytes(x.element)?;
+    let element = declared(node, lowering)?;
+    if element == Element::Float
+        && let Some(constant) = weights(node, lowering, [0, 1, 2])
+        && node.int("block_size", 0) == 0
+    {
+        let along = node.int("axis", 1);
+        let y = lowering.folded(node, element, &dims, || fold(along, &dims, &constant))?;
+        return lowering.set(node, 0, y);
+    }
+    let y = quantization.dequantize(lowering, &x, element)?;
+    let y = lowering.reshape(&y, &dims)?;
+    lowering.set(node, 0, y)
+}
+
+/// Constant bytes, their scales and zeros.
+struct Weights<'m> {
+    element: Element,
+    bytes: &'m [u8],
+    scales: Vec<f64>,
+    zeros: Vec<f64>,
+}
+
+/// What a node reads, if all is constant and scales are along one axis.
+fn weights<'m>(node: &Node, lowering: &Lowering<'m>, [at, scale, zero]: [usize; 3]) -> Option<Weights<'m>> {
+    let element = lowering.optional(node, at)?.element;
+    let scales = lowering.numbers(node, scale)?;
+    let zeros = if Lowering::has_input(node, zero) { lowering.numbers(node, zero)? } else { Vec::new() };
+    let is_plain = lowering.optional(node, scale)?.rank() <= 1;
+    is_plain.then_some(Weights { element, bytes: lowering.bytes(node, at)?, scales, zeros })
+}
+
+/// An operand that is computed once if it is constant.
+pub fn constant_operand(
+    node: &Node,
+    lowering: &mut Lowering<'_>,
+    places: [usize; 3],
+    along: i64,
+) -> Lowered<View> {
+    let x = lowering.input(node, places[0])?;
+    bytes(x.element)?;
+    match weights(node, lowering, places) {
+        Some(constant) => lowering.folded(node, Element::Float, &x.dims, || fold(along, &x.dims, &constant)),
+        None => operand(node, lowering, places, along),
+    }
+}
+
+/// The numbers that constant bytes stand for.
+fn fold(along: i64, dims: &[i64], weights: &Weights<'_>) -> Lowered<Vec<u8>> {
+    let numbers = |at: usize, scale: f64, zero: f64| -> Option<[u8; 4]> {
+        let number = match weights.element {
+            Element::Uint8 => f64::from(*weights.bytes.get(at)?),
+            Element::Int8 => f64::from(weights.bytes.get(at)?.cast_signed()),
+            _ => f64::from(i32::from_ne_bytes(*weights.bytes.as_chunks::<4>().0.get(at)?)),
+        };
+        Some((((number - zero) as f32) * scale as f32).to_ne_bytes())
+    };
+    let inner = if weights.scales.len() > 1 {
+        let at = axis(along, dims.len())?;
+        dims.iter().skip(at + 1).product::<i64>()
+    } else {
+        1
+    };
+    let (inner, count) = (usize::try_from(inner).unwrap_or(1).max(1), weights.scales.len().max(1));
+    let total = usize::try_from(dims.iter().product::<i64>()).unwrap_or(0);
+    let mut out = Vec::with_capacity(4 * total);
+    for at in 0..total {
+        let place = (at / inner) % count;
+        let scale = weights.scales.get(place).copied().unwrap_or(1.0);
+        let zero =
+            weights.zeros.get(place.min(weights.zeros.len().saturating_sub(1))).copied().unwrap_or(0.0);
+        let Some(number) = numbers(at, scale, zero) else { return refuse("constant elements are missing") };
+        out.extend_from_slice(&number);
+    }
+    Ok(out)
+}
+
+/// Bytes from 0 to 255, with the scale and the zero that hold every element and 0.
+pub fn dynamically(lowering: &mut Lowering<'_>, x: &View) -> Lowered<(View, [View; 2])> {
+    floats(&[x])?;
+    let all: Vec<usize> = (0..x.rank()).collect();
+    let most = lowering.reduce(ReductionMode::Max, x, &all)?;
+    let most = lowering.with_number(Mode::Max, &most, 0.0)?;
+    let least = lowering.reduce(ReductionMode::Min, x, &all)?;
+    let least = lowering.with_number(Mode::Min, &least, 0.0)?;
+    let range = lowering.binary(Mode::Sub, &most, &least)?;
+    let scale = lowering.with_number(Mode::Div, &range, 255.0)?;
+    // Where every element is 0, any scale will do: 1.
+    let is_zero = lowering.with_number(Mode::CmpEq, &range, 0.0)?;
+    let scale = lowering.binary(Mode::Add, &scale, &is_zero)?;
+    let down = lowering.binary(Mode::Div, &least, &scale)?;
+    let zero = lowering.with_number(Mode::Mul, &down, -1.0)?;
+    let zero = lowering.with_number(Mode::Add, &zero, ROUNDER)?;
+    let zero = lowering.with_number_to(Mode::Sub, &zero, ROUNDER, Element::Uint8)?;
+    let own = |view: &View| Parameter::Tensor(view.clone());
+    let y = Quantization { scale: own(&scale), zero: own(&zero) }.quantize(lowering, x, Element::Uint8)?;
+    Ok((y, [scale, zero]))
+}
+
+fn dynamic(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let x = lowering.input(node, 0)?;
+    let (y, [scale, zero]) = dynamically(lowering, &x)?;
+    let (scale, zero) = (lowering.reshape(&scale, &[])?, lowering.reshape(&zero, &[])?);
+    lowering.set(node, 0, y)?;
+    lowering.set(node, 1, scale)?;
+    lowering.set(node, 2, zero)
+}
+
+/// An operand of a quantized node: its place, and those of scale and zero.
+pub fn operand(
+    node: &Node,
+    lowering: &mut Lowering<'_>,
+    [at, scale, zero]: [usize; 3],
+    along: i64,
+) -> Lowered<View> {
+    let x = lowering.input(node, at)?;
+    bytes(x.element)?;
+    let quantization = Quantization::read(node, lowering, [scale, zero], x.rank(), along)?;
+    quantization.dequantize(lowering, &x, Element::Float)
+}
+
+/// Rounds a result by the scale and zero at `at`.
+pub fn result(node: &Node, lowering: &mut Lowering<'_>, at: usize, y: &View) -> Lowered<()> {
+    let element = declared(node, lowering)?;
+    bytes(element)?;
+    let quantization = Quantization::read(node, lowering, [at, at + 1], y.rank(), -1)?;
+    let y = quantization.quantize(lowering, y, element)?;
+    lowering.set(node, 0, y)
+}
+
+/// The operands of a node of several quantized tensors, each with its scale and zero.
+fn binary(node: &Node, lowering: &mut Lowering<'_>, mode: Mode) -> Lowered<()> {
+    let (a, b) = (operand(node, lowering, [0, 1, 2], -1)?, operand(node, lowering, [3, 4, 5], -1)?);
+    let y = lowering.binary(mode, &a, &b)?;
+    result(node, lowering, 6, &y)
+}
+
+fn unary(node: &Node, lowering: &mut Lowering<'_>, mode: Mode) -> Lowered<()> {
+    let x = operand(node, lowering, [0, 1, 2], -1)?;
+    let slope = (mode == Mode::ReluFwd).then(|| node.float("alpha", 0.01));
+    let y = lowering.map_with(mode, &[&x], x.element, |of| of.relu_lower_clip_slope = slope)?;
+    result(node, lowering, 3, &y)
+}
+
+fn global_average_pool(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let x = operand(node, lowering, [0, 1, 2], -1)?;
+    if node.int("channels_last", 0) != 0 || x.rank() < 3 {
+        return refuse(format!("channels of dims {:?} are last", x.dims));
+    }
+    let y = lowering.reduce(ReductionMode::Avg, &x, &(2..x.rank()).collect::<Vec<_>>())?;
+    result(node, lowering, 3, &y)
+}
+
+/// Parts beside each other, each with its own scale and zero.
+fn concat(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let parts = (2..node.inputs.len()).step_by(3);
+    let parts =
+        parts.map(|at| operand(node, lowering, [at, at + 1, at + 2], -1)).collect::<Lowered<Vec<_>>>()?;
+    let whole = joined(lowering, &parts, node.int("axis", 0))?;
+    result(node, lowering, 0, &whole)
+}
