@@ -16,7 +16,6 @@ pub const OPERATORS: &[Operator] = &[
     onnx("Expand", (8, 13), Layout, expand),
     onnx("Slice", (1, 13), Layout, slice),
     onnx("Split", (2, 18), Layout, split),
-    onnx("Gather", (1, 13), Layout, gather),
     onnx("Concat", (4, 13), Layout, concat),
     onnx("DepthToSpace", (1, 28), Layout, depth_to_space),
     onnx("SpaceToDepth", (1, 28), Layout, space_to_depth),
@@ -220,10 +219,8 @@ fn split(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     Ok(())
 }
 
-/// One index that is known before execution, or a range of them.
-fn gather(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
-    let x = lowering.input(node, 0)?;
-    let at = axis(node.int("axis", 0), x.rank())?;
+/// The part of x that indices name which are one number or a range, known before execution.
+pub fn range(node: &Node, lowering: &Lowering<'_>, x: &View, at: usize) -> Lowered<View> {
     let Some(constant) = lowering.constant(node, 1) else { return refuse("the indices are not constant") };
     let Some(indices) = constant.integers() else { return refuse("the indices are no integers") };
     let size = x.dims.get(at).copied().unwrap_or(0);
@@ -239,8 +236,7 @@ fn gather(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let part = x.sliced(at, first, step, count).ok_or_else(|| impossible("a range"))?;
     let mut dims = part.dims.clone();
     dims.splice(at..=at, constant.dims.iter().copied());
-    let y = part.reshaped(&dims).ok_or_else(|| impossible("indices"))?;
-    lowering.set(node, 0, y)
+    part.reshaped(&dims).ok_or_else(|| impossible("indices"))
 }
 
 fn concat(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {

@@ -14,6 +14,7 @@ mod pool;
 mod quantize;
 mod reduce;
 mod resize;
+mod whole;
 
 use crate::lowering::{Lowered, Lowering, Reason, View, refuse};
 use crate::model::{Element, Node};
@@ -67,6 +68,7 @@ const LISTS: &[&[Operator]] = &[
     pointwise::OPERATORS,
     layout::OPERATORS,
     resize::OPERATORS,
+    whole::OPERATORS,
 ];
 
 /// All operators.

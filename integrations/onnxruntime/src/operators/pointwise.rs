@@ -4,8 +4,8 @@ use hipdnn::graph::PointwiseMode as Mode;
 use hipdnn::graph::operation::Pointwise;
 
 use super::Cost::Light;
-use super::{Operator, floats, microsoft, onnx, same_type};
-use crate::lowering::{Lowered, Lowering, View, broadcast, refuse};
+use super::{Operator, floats, microsoft, onnx, same_type, whole};
+use crate::lowering::{Integer, Lowered, Lowering, View, broadcast, refuse};
 use crate::model::{Attribute, Element, Node};
 
 pub const OPERATORS: &[Operator] = &[
@@ -39,7 +39,7 @@ pub const OPERATORS: &[Operator] = &[
     onnx("IsNaN", (9, 20), Light, is_nan),
     onnx("Not", (1, 1), Light, not),
     onnx("Clip", (6, 13), Light, clip),
-    onnx("Cast", (6, 25), Light, cast),
+    onnx("Cast", (6, 28), Light, cast),
     onnx("Add", (7, 14), Light, |n, l| binary(n, l, Mode::Add)),
     onnx("Sub", (7, 14), Light, |n, l| binary(n, l, Mode::Sub)),
     onnx("Mul", (7, 14), Light, |n, l| binary(n, l, Mode::Mul)),
@@ -72,8 +72,12 @@ fn operand(node: &Node, lowering: &Lowering<'_>) -> Lowered<View> {
 }
 
 fn unary(node: &Node, lowering: &mut Lowering<'_>, mode: Mode) -> Lowered<()> {
-    let x = operand(node, lowering)?;
-    let y = lowering.unary(mode, &x)?;
+    let x = lowering.input(node, 0)?;
+    let y = if x.element.is_float() {
+        lowering.unary(mode, &x)?
+    } else {
+        whole::map(lowering, mode, &[&x], x.element)?
+    };
     lowering.set(node, 0, y)
 }
 
@@ -85,9 +89,18 @@ fn operands(node: &Node, lowering: &Lowering<'_>) -> Lowered<(View, View)> {
 }
 
 fn binary(node: &Node, lowering: &mut Lowering<'_>, mode: Mode) -> Lowered<()> {
-    let (x, y) = operands(node, lowering)?;
-    let z = lowering.binary(mode, &x, &y)?;
+    let (x, y) = (lowering.input(node, 0)?, lowering.input(node, 1)?);
+    let z = together_of(lowering, mode, &x, &y)?;
     lowering.set(node, 0, z)
+}
+
+/// Of floating-point numbers or of integers.
+fn together_of(lowering: &mut Lowering<'_>, mode: Mode, x: &View, y: &View) -> Lowered<View> {
+    same_type(&[x, y])?;
+    if x.element.is_float() {
+        return lowering.binary(mode, x, y);
+    }
+    whole::map(lowering, mode, &[x, y], x.element)
 }
 
 fn softsign(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
@@ -215,7 +228,11 @@ fn bias_gelu(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
 
 /// (x > 0) - (0 > x): NaN gives 0.
 fn sign(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
-    let x = operand(node, lowering)?;
+    let x = lowering.input(node, 0)?;
+    if !x.element.is_float() {
+        let y = whole::compute(lowering, Integer::Sign, &[&x], x.element)?;
+        return lowering.set(node, 0, y);
+    }
     let above = lowering.with_number(Mode::CmpGt, &x, 0.0)?;
     let below = lowering.with_number(Mode::CmpLt, &x, 0.0)?;
     let y = lowering.binary(Mode::Sub, &above, &below)?;
@@ -238,7 +255,10 @@ fn not(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
 }
 
 fn clip(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
-    let x = operand(node, lowering)?;
+    let x = lowering.input(node, 0)?;
+    if !x.element.is_float() {
+        return clip_by_tensors(node, lowering, x);
+    }
     let is_open = |at: usize| Lowering::has_input(node, at) && lowering.constant(node, at).is_none();
     if is_open(1) || is_open(2) {
         return clip_by_tensors(node, lowering, x);
@@ -287,7 +307,7 @@ fn clip_by_tensors(node: &Node, lowering: &mut Lowering<'_>, x: View) -> Lowered
         if limit.elements() != 1 || limit.rank() > y.rank() {
             return refuse(format!("a limit has dims {:?}", limit.dims));
         }
-        y = lowering.binary(mode, &y, &limit)?;
+        y = together_of(lowering, mode, &y, &limit)?;
     }
     lowering.set(node, 0, y)
 }
@@ -304,16 +324,19 @@ fn cast(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     } else if readable && (to.is_float() || to == Element::Bool) {
         lowering.map(Mode::Identity, &[&x], to)?
     } else {
-        return refuse(format!("a cast from {} to {}", x.element.name(), to.name()));
+        whole::cast(lowering, &x, to)?
     };
     lowering.set(node, 0, y)
 }
 
 /// Powers that are products and roots. Others would be exponentials of logarithms, which are less exact.
 fn pow(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
-    let x = operand(node, lowering)?;
+    let (x, by) = (lowering.input(node, 0)?, lowering.input(node, 1)?);
+    if !x.element.is_float() {
+        let y = whole::compute(lowering, Integer::Pow, &[&x, &by], x.element)?;
+        return lowering.set(node, 0, y);
+    }
     let Some(exponent) = lowering.scalar(node, 1, "the exponent")? else { return refuse("no exponent") };
-    let by = lowering.input(node, 1)?;
     if broadcast(&[&x, &by])? != x.dims {
         return refuse("the exponent has more dimensions");
     }
@@ -349,11 +372,7 @@ fn prelu(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
 }
 
 fn all_inputs(node: &Node, lowering: &Lowering<'_>) -> Lowered<Vec<View>> {
-    let views = (0..node.inputs.len()).map(|at| lowering.input(node, at)).collect::<Lowered<Vec<_>>>()?;
-    let all: Vec<&View> = views.iter().collect();
-    floats(&all)?;
-    same_type(&all)?;
-    Ok(views)
+    (0..node.inputs.len()).map(|at| lowering.input(node, at)).collect()
 }
 
 fn together(node: &Node, lowering: &mut Lowering<'_>, mode: Mode) -> Lowered<(View, usize)> {
@@ -361,7 +380,7 @@ fn together(node: &Node, lowering: &mut Lowering<'_>, mode: Mode) -> Lowered<(Vi
     let [first, rest @ ..] = views.as_slice() else { return refuse("no input") };
     let mut y = first.clone();
     for view in rest {
-        y = lowering.binary(mode, &y, view)?;
+        y = together_of(lowering, mode, &y, view)?;
     }
     Ok((y, views.len()))
 }
@@ -373,6 +392,7 @@ fn variadic(node: &Node, lowering: &mut Lowering<'_>, mode: Mode) -> Lowered<()>
 
 fn mean(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let (sum, count) = together(node, lowering, Mode::Add)?;
+    floats(&[&sum])?;
     let y = if count == 1 { sum } else { lowering.with_number(Mode::Div, &sum, count as f64)? };
     lowering.set(node, 0, y)
 }
@@ -385,10 +405,11 @@ fn exact(element: Element) -> bool {
 fn compare(node: &Node, lowering: &mut Lowering<'_>, mode: Mode) -> Lowered<()> {
     let (x, y) = (lowering.input(node, 0)?, lowering.input(node, 1)?);
     same_type(&[&x, &y])?;
-    if !exact(x.element) {
-        return refuse(format!("elements are {}", x.element.name()));
-    }
-    let z = lowering.map(mode, &[&x, &y], Element::Bool)?;
+    let z = if exact(x.element) {
+        lowering.map(mode, &[&x, &y], Element::Bool)?
+    } else {
+        whole::map(lowering, mode, &[&x, &y], Element::Bool)?
+    };
     lowering.set(node, 0, z)
 }
 
@@ -404,9 +425,13 @@ fn logic(node: &Node, lowering: &mut Lowering<'_>, mode: Mode) -> Lowered<()> {
 fn select(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let (condition, x, y) = (lowering.input(node, 0)?, lowering.input(node, 1)?, lowering.input(node, 2)?);
     same_type(&[&x, &y])?;
-    if condition.element != Element::Bool || !exact(x.element) {
-        return refuse(format!("elements are {} by {}", x.element.name(), condition.element.name()));
+    if condition.element != Element::Bool {
+        return refuse(format!("the condition is of {}", condition.element.name()));
     }
-    let z = lowering.map(Mode::BinarySelect, &[&x, &y, &condition], x.element)?;
+    let z = if exact(x.element) {
+        lowering.map(Mode::BinarySelect, &[&x, &y, &condition], x.element)?
+    } else {
+        whole::compute(lowering, Integer::Where, &[&condition, &x, &y], x.element)?
+    };
     lowering.set(node, 0, z)
 }

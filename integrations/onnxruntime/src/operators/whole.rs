@@ -1,0 +1,100 @@
+//! Integers, element by element. hipDNN's results end at the limits of their type where ONNX Runtime's wrap, so the provider computes them itself.
+
+use hipdnn::graph::PointwiseMode as Mode;
+
+use super::{Operator, axis, onnx, same_type};
+use super::Cost::Light;
+use crate::lowering::{Host, Integer, Lowered, Lowering, View, refuse};
+use crate::model::{Element, Node};
+
+pub const OPERATORS: &[Operator] = &[
+    onnx("Mod", (10, 13), Light, modulo),
+    onnx("Gather", (1, 13), super::Cost::Layout, gather),
+];
+
+/// The operation on integers that a mode is; and whether its operands change places.
+fn of(mode: Mode) -> Option<(Integer, bool)> {
+    Some(match mode {
+        Mode::Abs => (Integer::Abs, false),
+        Mode::Neg => (Integer::Neg, false),
+        Mode::Add => (Integer::Add, false),
+        Mode::Sub => (Integer::Sub, false),
+        Mode::Mul => (Integer::Mul, false),
+        Mode::Div => (Integer::Div, false),
+        Mode::Max => (Integer::Max, false),
+        Mode::Min => (Integer::Min, false),
+        Mode::CmpEq => (Integer::Equal, false),
+        Mode::CmpLt => (Integer::Less, false),
+        Mode::CmpLe => (Integer::LessOrEqual, false),
+        Mode::CmpGt => (Integer::Less, true),
+        Mode::CmpGe => (Integer::LessOrEqual, true),
+        _ => return None,
+    })
+}
+
+/// An operation on integers of one type, whose operands broadcast.
+pub fn compute(
+    lowering: &mut Lowering<'_>,
+    integer: Integer,
+    operands: &[&View],
+    element: Element,
+) -> Lowered<View> {
+    if let Some(float) = operands.iter().find(|view| view.element.is_float()) {
+        return refuse(format!("elements are {}, expected integers", float.element.name()));
+    }
+    lowering.slow = Some("integers are computed one by one".to_owned());
+    lowering.on_integers(integer, operands, element)
+}
+
+/// The same, by hipDNN's name of it.
+pub fn map(lowering: &mut Lowering<'_>, mode: Mode, operands: &[&View], element: Element) -> Lowered<View> {
+    same_type(operands)?;
+    match (of(mode), operands) {
+        (Some((integer, true)), [x, y]) => compute(lowering, integer, &[y, x], element),
+        (Some((integer, _)), _) => compute(lowering, integer, operands, element),
+        _ => refuse(format!("{} of integers", mode.name())),
+    }
+}
+
+/// A cast to another type: numbers are cut toward zero, integers lose their upper bits.
+pub fn cast(lowering: &mut Lowering<'_>, x: &View, to: Element) -> Lowered<View> {
+    if matches!(to, Element::Half | Element::Bfloat16) {
+        return refuse(format!("a cast from {} to {}", x.element.name(), to.name()));
+    }
+    lowering.slow = Some("integers are computed one by one".to_owned());
+    lowering.on_integers(Integer::Cast, &[x], to)
+}
+
+fn modulo(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let (x, y) = (lowering.input(node, 0)?, lowering.input(node, 1)?);
+    same_type(&[&x, &y])?;
+    if node.int("fmod", 0) != 0 {
+        return refuse("the rest has the sign of the dividend");
+    }
+    let z = compute(lowering, Integer::Mod, &[&x, &y], x.element)?;
+    lowering.set(node, 0, z)
+}
+
+/// Parts by their indices: a view where these are a range that is known, else copies.
+fn gather(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let x = lowering.input(node, 0)?;
+    let at = axis(node.int("axis", 0), x.rank())?;
+    let range = super::layout::range(node, lowering, &x, at);
+    let y = match range {
+        Ok(view) => view,
+        Err(_) => {
+            let indices = lowering.input(node, 1)?;
+            if !matches!(indices.element, Element::Int32 | Element::Int64) {
+                return refuse(format!("indices are {}", indices.element.name()));
+            }
+            lowering.slow = Some("parts are copied one by one".to_owned());
+            let mut dims = x.dims.clone();
+            dims.splice(at..=at, indices.dims.iter().copied());
+            if x.elements() == 0 && dims.iter().all(|dim| *dim > 0) {
+                return refuse("parts of a tensor without elements");
+            }
+            lowering.host(Host::Gather(at), &[&x, &indices], x.element, &dims)
+        }
+    };
+    lowering.set(node, 0, y)
+}
