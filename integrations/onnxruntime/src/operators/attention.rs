@@ -1,23 +1,20 @@
 //! Attention.
 
 use hipdnn::graph::PointwiseMode;
-use hipdnn::graph::operation::Sdpa;
 
 use super::Cost::Heavy;
 use super::matmul::product;
 use super::reduce::softmax_of;
+use super::scores::{LONGEST_ROW, Scores, attend, fitting, four, heads, narrowed, shared_heads};
 use super::{Operator, floats, onnx, same_type};
-use crate::lowering::{Lowered, Lowering, Reason, View, refuse};
+use crate::lowering::{Integer, Lowered, Lowering, View};
 use crate::model::{Element, Node};
 use crate::rewrite::DOMAIN;
 
 pub const OPERATORS: &[Operator] = &[
-    onnx("Attention", (23, 24), Heavy, attention),
+    onnx("Attention", (23, 25), Heavy, attention),
     Operator { domain: DOMAIN, name: "ScaledAttention", since: (1, 1), cost: Heavy, build: scaled },
 ];
-
-/// Rows of more elements are computed element by element.
-const LONGEST_ROW: i64 = 2048;
 
 /// softmax(q · kᵀ · scale + mask) · v, with the keys transposed already: what [`rewrite`](crate::rewrite) finds.
 fn scaled(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
@@ -80,91 +77,60 @@ fn at_once(
     // Heads side by side, as what follows likes to read them.
     let whole = lowering.fresh(q.element, &[batch, queries, count, v_size]);
     let Some(o) = whole.permuted(&[0, 2, 1, 3]) else { return Ok(None) };
-    let [q_id, k_id, v_id, o_id] = [&q, &k, &v, &o].map(|view| lowering.tensor(view));
-    let mut operation = Sdpa::new(q_id, k_id, v_id, o_id);
-    operation.attn_mask = mask.map(|mask| lowering.tensor(&mask));
-    operation.attn_scale_value = Some(scale);
-    operation.generate_stats = Some(false);
-    lowering.op(&node.name, operation)?;
+    let scores = Scores { mask, ..Scores::new(scale) };
+    attend(lowering, &node.name, [&q, &k, &v, &o], &scores)?;
     let dims: Vec<i64> = o.dims.iter().skip(4 - rank).copied().collect();
     lowering.reshape(&o, &dims).map(Some)
-}
-
-/// [B, H, S, D], of four dimensions or of three with the heads side by side.
-fn heads(view: &View, count: i64) -> Lowered<View> {
-    match view.dims.as_slice() {
-        [_, _, _, _] => Ok(view.clone()),
-        [batch, length, size] if count > 0 && size % count == 0 => {
-            let divided = view.reshaped(&[*batch, *length, count, size / count]);
-            let ordered = divided.and_then(|view| view.permuted(&[0, 2, 1, 3]));
-            ordered.ok_or_else(|| Reason("heads lie with gaps".to_owned()))
-        }
-        dims => refuse(format!("dims {dims:?} in {count} heads")),
-    }
 }
 
 fn attention(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let (q, k, v) = (lowering.input(node, 0)?, lowering.input(node, 1)?, lowering.input(node, 2)?);
     floats(&[&q, &k, &v])?;
     same_type(&[&q, &k, &v])?;
-    if (4..7).any(|at| Lowering::has_input(node, at)) || (1..4).any(|at| Lowering::has_output(node, at)) {
-        return refuse("keys and values of the past, lengths or scores are wanted");
-    }
-    if node.float("softcap", 0.0) != 0.0 {
-        return refuse("scores are capped");
-    }
     let is_flat = q.rank() == 3;
     let (query_heads, key_heads) = (node.int("q_num_heads", 0), node.int("kv_num_heads", 0));
-    let (q, k, v) = (heads(&q, query_heads)?, heads(&k, key_heads)?, heads(&v, key_heads)?);
-    let ([batch, count, queries, size], [of_k, k_count, keys, k_size], [of_v, v_count, v_keys, v_size]) =
-        (four(&q)?, four(&k)?, four(&v)?);
-    let fits = of_k == batch && of_v == batch && k_size == size && v_keys == keys && k_count == v_count;
-    if !fits || k_count < 1 || count % k_count != 0 {
-        return refuse(format!("queries {:?}, keys {:?}, values {:?}", q.dims, k.dims, v.dims));
+    let (q, mut k, mut v) = (heads(&q, query_heads)?, heads(&k, key_heads)?, heads(&v, key_heads)?);
+    let mut past = 0;
+    for (at, to, new) in [(4, 1, &mut k), (5, 2, &mut v)] {
+        if let Some(before) = lowering.optional(node, at) {
+            past = before.dims.get(2).copied().unwrap_or(0);
+            *new = super::layout::joined(lowering, &[before, new.clone()], 2)?;
+        }
+        if Lowering::has_output(node, to) {
+            lowering.set(node, to, new.clone())?;
+        }
     }
-    let mask = match lowering.optional(node, 3) {
-        None => None,
-        Some(mask) => Some(fitting(&mask, [batch, count, queries, keys], q.element)?),
-    };
-    let scale = match node.float("scale", 0.0) {
+    let [batch, count, queries, size] = four(&q)?;
+    let [_, _, keys, v_size] = four(&v)?;
+    let mut scores = Scores::new(match node.float("scale", 0.0) {
         scale if scale != 0.0 => scale,
         _ => 1.0 / (size as f32).sqrt(),
-    };
-    let (whole, o) = if is_flat {
-        let whole = lowering.fresh(q.element, &[batch, queries, count * v_size]);
-        let o = whole.reshaped(&[batch, queries, count, v_size]).and_then(|o| o.permuted(&[0, 2, 1, 3]));
-        (whole, o.ok_or_else(|| Reason("heads lie with gaps".to_owned()))?)
-    } else {
-        let whole = lowering.fresh(q.element, &[batch, count, queries, v_size]);
-        (whole.clone(), whole)
-    };
-    let [q, k, v, o] = [&q, &k, &v, &o].map(|view| lowering.tensor(view));
-    let mut operation = Sdpa::new(q, k, v, o);
-    operation.attn_mask = mask.map(|mask| lowering.tensor(&mask));
-    operation.attn_scale_value = Some(scale);
-    operation.causal_mask = node.int("is_causal", 0) != 0;
-    operation.generate_stats = Some(false);
-    lowering.op(&node.name, operation)?;
+    });
+    if let Some(mask) = lowering.optional(node, 3) {
+        scores.mask = Some(fitting(&mask, [batch, count, queries, keys], q.element)?);
+    }
+    scores.softcap = node.float("softcap", 0.0);
+    let bound = |name: &str| Some(node.int(name, -1)).filter(|bound| *bound >= 0);
+    (scores.left, scores.right) = (bound("left_window_size"), bound("right_window_size"));
+    if node.int("is_causal", 0) != 0 {
+        scores.right = Some(0);
+    }
+    scores.past = past;
+    if let Some(lengths) = lowering.optional(node, 6) {
+        let lengths = lowering.on_integers(Integer::Cast, &[&lengths], Element::Int32)?;
+        let own = i32::try_from(queries).unwrap_or(i32::MAX);
+        let all = lowering.int32s(&[batch], (0..batch).map(|_| own))?;
+        scores.lengths = Some([all, lengths]);
+        scores.is_from_the_end = true;
+    }
+    if Lowering::has_output(node, 3) {
+        scores.wanted = Some(node.int("qk_matmul_output_mode", 0));
+    }
+    shared_heads(&q, &k, &v)?;
+    let (whole, o) = narrowed(lowering, q.element, [batch, count, queries, v_size], is_flat)?;
+    let wanted = attend(lowering, &node.name, [&q, &k, &v, &o], &scores)?;
+    if let Some(wanted) = wanted {
+        lowering.set(node, 3, wanted)?;
+    }
     lowering.set(node, 0, whole)
-}
-
-fn four(view: &View) -> Lowered<[i64; 4]> {
-    match view.dims.as_slice() {
-        [a, b, c, d] => Ok([*a, *b, *c, *d]),
-        dims => refuse(format!("dims {dims:?}, expected four")),
-    }
-}
-
-/// A mask as it spreads over the scores, in four dimensions.
-fn fitting(mask: &View, scores: [i64; 4], element: Element) -> Lowered<View> {
-    if mask.element != Element::Bool && mask.element != element {
-        return refuse(format!("a mask of {}", mask.element.name()));
-    }
-    let mut dims = vec![1; 4_usize.saturating_sub(mask.rank())];
-    dims.extend(&mask.dims);
-    let spreads = dims.len() == 4 && dims.iter().zip(&scores).all(|(have, want)| *have == 1 || have == want);
-    match mask.reshaped(&dims) {
-        Some(mask) if spreads => Ok(mask),
-        _ => refuse(format!("a mask of dims {:?} for scores of {scores:?}", mask.dims)),
-    }
 }

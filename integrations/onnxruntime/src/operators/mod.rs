@@ -4,7 +4,9 @@
 //! and once with its subgraph, for each shape that is met. What depends on nothing but the node is refused the first time, with a reason.
 
 mod attention;
+mod blocks;
 mod conv;
+mod fused;
 mod integer;
 mod layout;
 mod matmul;
@@ -14,6 +16,8 @@ mod pool;
 mod quantize;
 mod reduce;
 mod resize;
+mod rotary;
+mod scores;
 mod whole;
 
 use crate::lowering::{Lowered, Lowering, Reason, View, refuse};
@@ -62,6 +66,9 @@ const LISTS: &[&[Operator]] = &[
     integer::OPERATORS,
     quantize::OPERATORS,
     attention::OPERATORS,
+    fused::OPERATORS,
+    rotary::OPERATORS,
+    blocks::OPERATORS,
     norm::OPERATORS,
     pool::OPERATORS,
     reduce::OPERATORS,

@@ -5,7 +5,7 @@ use hipdnn::graph::{PointwiseMode, ReductionMode};
 use super::Cost::Light;
 use super::{Operator, axes, axis, floats, onnx};
 use crate::lowering::{Lowered, Lowering, View, refuse};
-use crate::model::Node;
+use crate::model::{Element, Node};
 
 pub const OPERATORS: &[Operator] = &[
     onnx("ReduceSum", (1, 13), Light, |node, lowering| plain(node, lowering, ReductionMode::Add)),
@@ -114,6 +114,20 @@ fn powers(lowering: &mut Lowering<'_>, x: &View, axes: &[usize]) -> Lowered<(Vie
 /// A softmax along axes.
 pub fn softmax_of(lowering: &mut Lowering<'_>, x: &View, axes: &[usize]) -> Lowered<View> {
     let (powers, _, sum) = powers(lowering, x, axes)?;
+    lowering.binary(PointwiseMode::Div, &powers, &sum)
+}
+
+/// The same, where a row of nothing but -∞ gives zeros.
+pub fn guarded_softmax(lowering: &mut Lowering<'_>, x: &View, axis: usize) -> Lowered<View> {
+    let most = lowering.reduce(ReductionMode::Max, x, &[axis])?;
+    // The least number of the type.
+    let least = if x.element == Element::Half { -65504.0 } else { f64::from(f32::MIN) * 0.99 };
+    let most = lowering.with_number(PointwiseMode::Max, &most, least)?;
+    let less = lowering.binary(PointwiseMode::Sub, x, &most)?;
+    let powers = lowering.unary(PointwiseMode::Exp, &less)?;
+    let sum = lowering.reduce(ReductionMode::Add, &powers, &[axis])?;
+    // The largest of other rows adds 1.
+    let sum = lowering.with_number(PointwiseMode::Max, &sum, 0.5)?;
     lowering.binary(PointwiseMode::Div, &powers, &sum)
 }
 

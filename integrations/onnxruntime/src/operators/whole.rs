@@ -2,15 +2,13 @@
 
 use hipdnn::graph::PointwiseMode as Mode;
 
-use super::{Operator, axis, onnx, same_type};
 use super::Cost::Light;
+use super::{Operator, axis, onnx, same_type};
 use crate::lowering::{Host, Integer, Lowered, Lowering, View, refuse};
 use crate::model::{Element, Node};
 
-pub const OPERATORS: &[Operator] = &[
-    onnx("Mod", (10, 13), Light, modulo),
-    onnx("Gather", (1, 13), super::Cost::Layout, gather),
-];
+pub const OPERATORS: &[Operator] =
+    &[onnx("Mod", (10, 13), Light, modulo), onnx("Gather", (1, 13), super::Cost::Layout, gather)];
 
 /// The operation on integers that a mode is; and whether its operands change places.
 fn of(mode: Mode) -> Option<(Integer, bool)> {
