@@ -289,7 +289,7 @@ impl Subgraph {
         done
     }
 
-    /// The integers of an input.
+    /// The integers of an input, or the bits of its numbers.
     ///
     /// # Safety
     /// The input's memory has as many elements as its dimensions say.
@@ -306,11 +306,12 @@ impl Subgraph {
             match input.element {
                 Some(Element::Int64) => Some(input.data.cast::<i64>().add(at).read_unaligned()),
                 Some(Element::Int32) => Some(i64::from(input.data.cast::<i32>().add(at).read_unaligned())),
+                Some(Element::Float) => Some(i64::from(input.data.cast::<u32>().add(at).read_unaligned())),
                 _ => None,
             }
         };
         let integers = (0..count).map(read).collect::<Option<Vec<_>>>();
-        integers.ok_or_else(|| self.failure("a shape is of other elements than int64 or int32"))
+        integers.ok_or_else(|| self.failure("a shape is of other elements than int64, int32 or float"))
     }
 
     /// Compares what a run is given with what the subgraph was compiled for.

@@ -147,6 +147,24 @@ impl<'m> Lowering<'m> {
         Ok(Some(guess(self.of(value).map_or(1, View::elements))))
     }
 
+    /// The numbers of an input that decides shapes, as with [`Self::parameter`]: `ones` of 1 are made up.
+    pub fn factors(&mut self, node: &Node, at: usize, ones: usize) -> Lowered<Option<Vec<f64>>> {
+        let Some(Some(value)) = node.inputs.get(at).copied() else { return Ok(None) };
+        if let Some(numbers) = self.numbers(node, at) {
+            return Ok(Some(numbers));
+        }
+        if let Some(bits) = self.known.get(&value) {
+            let number = |bits: &i64| u32::try_from(*bits).map(|bits| f64::from(f32::from_bits(bits)));
+            return Ok(bits.iter().map(number).collect::<Result<_, _>>().ok());
+        }
+        let element = self.model.values.get(value).and_then(|value| value.element);
+        if !self.guesses || element != Some(Element::Float) {
+            return refuse("the factors are not constant");
+        }
+        self.guessed.push(value);
+        Ok(Some(vec![1.0; ones]))
+    }
+
     /// The bytes of an input that is constant.
     pub fn bytes(&self, node: &Node, at: usize) -> Option<&'m [u8]> {
         let value = self.model.values.get((*node.inputs.get(at)?)?)?;

@@ -55,7 +55,10 @@ pub unsafe fn of_graph(ort: Ort, graph: *const OrtGraph) -> Result<Source> {
     })?;
     let mut is_inlined = false;
     if !parent.is_null() {
-        // Names of the body of SequenceMap, the one function of ONNX with graphs inside, before and after it is put in place of its call.
+        // SAFETY: the node around the graph is alive as well.
+        let operator = unsafe { ort.text("an operator", |to| ort.api.Node_GetOperatorType(parent, to)) }?;
+        is_inlined = !["If", "Loop", "Scan"].contains(&operator.as_str());
+        // Names of the body of SequenceMap, the one function of ONNX with graphs inside, when it is in place of its call.
         let is_of_function =
             |name: &str| ["SequenceMap_", "_inlfunc_"].iter().any(|word| name.starts_with(word));
         // SAFETY: the node around the graph is alive as well.

@@ -64,7 +64,7 @@ pub fn conv_of(
 }
 
 /// An image with its padding, which is of one element; the window then has none.
-fn padded(lowering: &mut Lowering<'_>, x: &View, window: &mut Window, outside: &View) -> Lowered<View> {
+pub fn padded(lowering: &mut Lowering<'_>, x: &View, window: &mut Window, outside: &View) -> Lowered<View> {
     let (before, after) = (std::mem::take(&mut window.before), std::mem::take(&mut window.after));
     window.before = vec![0; before.len()];
     window.after = vec![0; after.len()];

@@ -6,6 +6,7 @@
 mod attention;
 mod blocks;
 mod conv;
+mod einsum;
 mod fused;
 mod integer;
 mod layout;
@@ -63,6 +64,7 @@ const fn microsoft(name: &'static str, cost: Cost, build: Build) -> Operator {
 const LISTS: &[&[Operator]] = &[
     conv::OPERATORS,
     matmul::OPERATORS,
+    einsum::OPERATORS,
     integer::OPERATORS,
     quantize::OPERATORS,
     attention::OPERATORS,

@@ -1,12 +1,16 @@
 //! Pooling.
 
 use hipdnn::graph::operation::ResampleForward;
-use hipdnn::graph::{PaddingMode, ReductionMode, ResampleMode};
+use hipdnn::graph::{PaddingMode, PointwiseMode, ReductionMode, ResampleMode};
 
 use super::Cost::Light;
+use super::conv::padded;
 use super::{Operator, Window, floats, image, onnx};
-use crate::lowering::{Lowered, Lowering, refuse};
-use crate::model::Node;
+use crate::lowering::{Lowered, Lowering, Reason, View, elements, refuse};
+use crate::model::{Element, Node};
+
+/// The most places of a window that is computed place by place.
+const MOST_TAPS: i64 = 256;
 
 pub const OPERATORS: &[Operator] = &[
     onnx("MaxPool", (1, 22), Light, max_pool),
@@ -45,7 +49,7 @@ fn pool(node: &Node, lowering: &mut Lowering<'_>, mode: ResampleMode) -> Lowered
     let ceil = node.int("ceil_mode", 0) != 0;
     let mut window = Window::read(node, &spatial, size, ceil)?;
     if window.dilation.iter().any(|step| *step != 1) {
-        return refuse("the window is dilated");
+        return tap_by_tap(node, lowering, &x, window, mode);
     }
     for at in 0..spatial.len() {
         let get = |of: &[i64]| of.get(at).copied().unwrap_or(0);
@@ -54,14 +58,15 @@ fn pool(node: &Node, lowering: &mut Lowering<'_>, mode: ResampleMode) -> Lowered
         let needed = (get(&window.out) - 1) * get(&window.stride) + size - have - before;
         if needed > after {
             if mode == ResampleMode::AvgpoolIncludePadding {
-                return refuse("a window that reaches beyond the padding counts fewer elements");
+                // A window that reaches beyond the padding counts fewer elements.
+                return tap_by_tap(node, lowering, &x, window, mode);
             }
             if let Some(slot) = window.after.get_mut(at) {
                 *slot = needed;
             }
         }
         if before >= size || after >= size {
-            return refuse(format!("padding of {before} and {after} around a window of {size}"));
+            return tap_by_tap(node, lowering, &x, window, mode);
         }
     }
     let mut dims = vec![batch, channels];
@@ -82,6 +87,77 @@ fn pool(node: &Node, lowering: &mut Lowering<'_>, mode: ResampleMode) -> Lowered
         generate_index: None,
     };
     lowering.op(&node.name, operation)?;
+    lowering.set(node, 0, y)
+}
+
+/// What hipDNN's pooling lacks: each place of the window is a part of the padded image, and these are taken together.
+fn tap_by_tap(
+    node: &Node,
+    lowering: &mut Lowering<'_>,
+    x: &View,
+    mut window: Window,
+    mode: ResampleMode,
+) -> Lowered<()> {
+    lowering.slow =
+        Some("a window that is dilated or reaches beyond the padding is computed place by place".to_owned());
+    let is_maximum = mode == ResampleMode::Maxpool;
+    let taps: i64 = elements(&window.size);
+    if taps > MOST_TAPS {
+        return refuse(format!("a dilated window of {taps} elements"));
+    }
+    let (size, stride, dilation, out) =
+        (window.size.clone(), window.stride.clone(), window.dilation.clone(), window.out.clone());
+    let before = window.before.clone();
+    let declared = window.after.clone();
+    // Room for every window, which the last ones may need beyond the padding.
+    for (at, after) in window.after.iter_mut().enumerate() {
+        let get = |of: &[i64]| of.get(at).copied().unwrap_or(0);
+        let have = x.dims.get(at + 2).copied().unwrap_or(0) + get(&before);
+        let reach = (get(&size) - 1) * get(&dilation) + 1;
+        *after = (*after).max((get(&out) - 1) * get(&stride) + reach - have);
+    }
+    let outside = if is_maximum { f32::NEG_INFINITY } else { 0.0 };
+    let outside = lowering.data(Element::Float, &[1], &outside.to_ne_bytes())?;
+    let outside = lowering.map(PointwiseMode::Identity, &[&outside], x.element)?;
+    let whole = padded(lowering, x, &mut window, &outside)?;
+    let mut y: Option<View> = None;
+    for tap in 0..taps {
+        let (mut part, mut left) = (Some(whole.clone()), tap);
+        for at in (0..size.len()).rev() {
+            let get = |of: &[i64]| of.get(at).copied().unwrap_or(1);
+            let place = left % get(&size);
+            left /= get(&size);
+            part = part.and_then(|part| part.sliced(at + 2, place * get(&dilation), get(&stride), get(&out)));
+        }
+        let part = part.ok_or_else(|| Reason("a window outside of its image".to_owned()))?;
+        let together = if is_maximum { PointwiseMode::Max } else { PointwiseMode::Add };
+        y = Some(match y {
+            Some(y) => lowering.binary(together, &y, &part)?,
+            None => part,
+        });
+    }
+    let mut y = y.ok_or_else(|| Reason("a window without elements".to_owned()))?;
+    if !is_maximum {
+        let mut counts = vec![1.0_f32];
+        let mut dims = vec![1, 1];
+        for at in 0..size.len() {
+            let get = |of: &[i64]| of.get(at).copied().unwrap_or(1);
+            let have = x.dims.get(at + 2).copied().unwrap_or(0);
+            let includes = mode == ResampleMode::AvgpoolIncludePadding;
+            let range = if includes { -get(&before)..have + get(&declared) } else { 0..have };
+            let of = |place: i64| {
+                let first = place * get(&stride) - get(&before);
+                (0..get(&size)).filter(|tap| range.contains(&(first + tap * get(&dilation)))).count().max(1)
+                    as f32
+            };
+            let line: Vec<f32> = (0..get(&out)).map(of).collect();
+            counts = counts.iter().flat_map(|count| line.iter().map(move |of| count * of)).collect();
+            dims.push(get(&out));
+        }
+        let bytes: Vec<u8> = counts.iter().flat_map(|count| count.to_ne_bytes()).collect();
+        let counts = lowering.data(Element::Float, &dims, &bytes)?;
+        y = lowering.binary(PointwiseMode::Div, &y, &counts)?;
+    }
     lowering.set(node, 0, y)
 }
 

@@ -1,9 +1,11 @@
-//! Images made larger: each element repeated a whole number of times.
+//! Images made larger and smaller. Elements repeated a whole number of times are copies; others are sums of their neighbours.
+
+use hipdnn::graph::PointwiseMode;
 
 use super::Cost::Layout;
-use super::{Operator, onnx};
-use crate::lowering::{Lowered, Lowering, View, refuse};
-use crate::model::{Constant, Node};
+use super::{Operator, axis, onnx};
+use crate::lowering::{Host, Lowered, Lowering, Reason, View, refuse};
+use crate::model::{Constant, Element, Node};
 
 pub const OPERATORS: &[Operator] =
     &[onnx("Resize", (11, 19), Layout, resize), onnx("Upsample", (9, 9), Layout, upsample)];
@@ -19,6 +21,8 @@ fn upsample(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
 
 fn resize(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let x = lowering.input(node, 0)?;
+    known(node)?;
+    let (out, scales) = sizes(node, lowering, &x)?;
     let transformation = node.text("coordinate_transformation_mode", "half_pixel");
     let nearest = node.text("nearest_mode", "round_prefer_floor");
     // With these two, output i is input ⌊i / factor⌋ for whole factors: centres of pixels are rounded to the pixel that they lie in.
@@ -29,23 +33,198 @@ fn resize(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
         }
         _ => false,
     };
-    if node.text("mode", "nearest") != "nearest" || !repeats || node.ints("axes").is_some() {
-        return refuse("the elements are not just repeated");
+    let whole = |(size, dim): (&i64, &i64)| (*dim > 0 && size % dim == 0).then(|| size / dim);
+    if !lowering.guessed.is_empty() {
+        lowering.slow = Some("the size is not known before".to_owned());
     }
-    let factors = if Lowering::has_input(node, 3) {
-        let sizes = lowering.integers(node, 3, "the list of sizes")?.unwrap_or_default();
-        if sizes.len() != x.rank() || node.text("keep_aspect_ratio_policy", "stretch") != "stretch" {
-            return refuse(format!("sizes {sizes:?} for dims {:?}", x.dims));
+    if node.text("mode", "nearest") == "nearest"
+        && repeats
+        && let Some(factors) = out.iter().zip(&x.dims).map(whole).collect::<Option<Vec<_>>>()
+    {
+        return repeat(node, lowering, &x, &factors);
+    }
+    lowering.slow = Some("parts are copied one by one".to_owned());
+    let mut y = x.clone();
+    for (at, (to, scale)) in out.iter().zip(&scales).enumerate() {
+        let from = x.dims.get(at).copied().unwrap_or(1);
+        if *scale != 1.0 || from != *to {
+            let taps = taps(node, Axis { from, to: *to, scale: *scale })?;
+            y = gathered(lowering, &y, at, &taps)?;
         }
-        let whole = |(size, dim): (&i64, &i64)| (*dim > 0 && size % dim == 0).then(|| size / dim);
-        let Some(factors) = sizes.iter().zip(&x.dims).map(whole).collect::<Option<Vec<_>>>() else {
-            return refuse(format!("sizes {sizes:?} for dims {:?}", x.dims));
-        };
-        factors
-    } else {
-        factors(lowering.constant(node, 2), x.rank())?
+    }
+    let y =
+        if y.element == x.element { y } else { lowering.map(PointwiseMode::Identity, &[&y], x.element)? };
+    lowering.set(node, 0, y)
+}
+
+/// Refuses what no size makes possible.
+fn known(node: &Node) -> Lowered<()> {
+    if node.int("antialias", 0) != 0 {
+        return refuse("images are made smaller with a filter");
+    }
+    let one = Axis { from: 2, to: 2, scale: 1.0 };
+    taps(node, one).map(|_| ())
+}
+
+/// The dimensions of the result, and by what each was scaled.
+fn sizes(node: &Node, lowering: &mut Lowering<'_>, x: &View) -> Lowered<(Vec<i64>, Vec<f32>)> {
+    let all: Vec<i64> = (0..i64::try_from(x.rank()).unwrap_or(0)).collect();
+    let chosen = axes_in_order(node.ints("axes").unwrap_or(&all), x.rank())?;
+    let (mut out, mut scales) = (x.dims.clone(), vec![1.0; x.rank()]);
+    let mut set = |at: usize, size: i64, scale: f32| {
+        out.iter_mut().skip(at).take(1).for_each(|slot| *slot = size);
+        scales.iter_mut().skip(at).take(1).for_each(|slot| *slot = scale);
     };
-    repeat(node, lowering, &x, &factors)
+    let dim = |at: usize| x.dims.get(at).copied().unwrap_or(0);
+    let ones = chosen.len();
+    if let Some(given) = lowering.factors(node, 2, ones)?.filter(|given| !given.is_empty()) {
+        if given.len() != chosen.len() || given.iter().any(|scale| !(*scale > 0.0 && *scale <= 1024.0)) {
+            return refuse(format!("scales {given:?} of {} dimensions", x.rank()));
+        }
+        for (at, scale) in chosen.iter().zip(&given) {
+            set(*at, (dim(*at) as f32 * *scale as f32).floor() as i64, *scale as f32);
+        }
+        return Ok((out, scales));
+    }
+    if !Lowering::has_input(node, 3) {
+        return refuse("neither scales nor sizes");
+    }
+    let own = chosen.iter().map(|at| dim(*at)).collect::<Vec<_>>();
+    let given = lowering.parameter(node, 3, "the list of sizes", |_| own)?.unwrap_or_default();
+    if given.len() != chosen.len() || x.elements() < 1 || given.iter().any(|size| *size < 1) {
+        return refuse(format!("sizes {given:?} for dims {:?}", x.dims));
+    }
+    let ratios = chosen.iter().zip(&given).map(|(at, size)| *size as f32 / dim(*at) as f32);
+    let one = match node.text("keep_aspect_ratio_policy", "stretch") {
+        "stretch" => None,
+        "not_larger" => ratios.reduce(f32::min),
+        "not_smaller" => ratios.reduce(f32::max),
+        other => return refuse(format!("keep_aspect_ratio_policy is {other:?}")),
+    };
+    for (at, size) in chosen.iter().zip(&given) {
+        let have = dim(*at) as f32;
+        match one {
+            Some(scale) => set(*at, (scale * have).round() as i64, scale),
+            None => set(*at, *size, *size as f32 / have),
+        }
+    }
+    Ok((out, scales))
+}
+
+/// A dimension before and after.
+#[derive(Clone, Copy, Debug)]
+struct Axis {
+    from: i64,
+    to: i64,
+    scale: f32,
+}
+
+impl Axis {
+    /// Where element `at` of the result lies in the input.
+    fn origin(self, at: i64, transformation: &str) -> Lowered<f32> {
+        let (place, from, to) = (at as f32, self.from as f32, self.to as f32);
+        let centre = || (place + 0.5) / self.scale - 0.5;
+        Ok(match transformation {
+            "half_pixel" => centre(),
+            "pytorch_half_pixel" => {
+                if self.to > 1 {
+                    centre()
+                } else {
+                    0.0
+                }
+            }
+            "half_pixel_symmetric" => from / 2.0 * (1.0 - to / (self.scale * from)) + centre(),
+            "align_corners" => {
+                if self.to > 1 {
+                    place * (from - 1.0) / (to - 1.0)
+                } else {
+                    0.0
+                }
+            }
+            "asymmetric" => place / self.scale,
+            other => return refuse(format!("coordinate_transformation_mode is {other:?}")),
+        })
+    }
+}
+
+/// For each element of the result the elements of the input that it is made of: place and weight.
+type Taps = Vec<Vec<(i64, f32)>>;
+
+fn taps(node: &Node, axis: Axis) -> Lowered<Taps> {
+    let transformation = node.text("coordinate_transformation_mode", "half_pixel");
+    let excludes = node.int("exclude_outside", 0) != 0;
+    let a = node.float("cubic_coeff_a", -0.75);
+    let one = |at: i64| -> Lowered<Vec<(i64, f32)>> {
+        let origin = axis.origin(at, transformation)?;
+        let floor = origin.floor();
+        let ratio = origin - floor;
+        let first = floor as i64;
+        let mut taps = match node.text("mode", "nearest") {
+            "nearest" => {
+                let place = match node.text("nearest_mode", "round_prefer_floor") {
+                    "round_prefer_floor" => (origin - 0.5).ceil(),
+                    "round_prefer_ceil" => (origin + 0.5).floor(),
+                    "floor" => floor,
+                    "ceil" => origin.ceil(),
+                    other => return refuse(format!("nearest_mode is {other:?}")),
+                };
+                vec![(place as i64, 1.0)]
+            }
+            "linear" => vec![(first, 1.0 - ratio), (first + 1, ratio)],
+            "cubic" => {
+                let near = |t: f32| ((a + 2.0) * t - (a + 3.0)) * t * t + 1.0;
+                let far = |t: f32| ((a * t - 5.0 * a) * t + 8.0 * a) * t - 4.0 * a;
+                let weights = [far(ratio + 1.0), near(ratio), near(1.0 - ratio), far(2.0 - ratio)];
+                (first - 1..).zip(weights).collect()
+            }
+            other => return refuse(format!("mode is {other:?}")),
+        };
+        let is_inside = |place: i64| (0..axis.from).contains(&place);
+        if excludes && taps.iter().any(|(place, _)| !is_inside(*place)) {
+            taps.iter_mut().filter(|(place, _)| !is_inside(*place)).for_each(|(_, weight)| *weight = 0.0);
+            let sum: f32 = taps.iter().map(|(_, weight)| weight).sum();
+            taps.iter_mut().for_each(|(_, weight)| *weight /= sum);
+        }
+        taps.iter_mut().for_each(|(place, _)| *place = (*place).clamp(0, axis.from - 1));
+        Ok(taps)
+    };
+    (0..axis.to).map(one).collect()
+}
+
+/// The elements that taps name along a dimension, with their weights.
+fn gathered(lowering: &mut Lowering<'_>, x: &View, at: usize, taps: &Taps) -> Lowered<View> {
+    let mut dims = x.dims.clone();
+    let count = i64::try_from(taps.len()).unwrap_or(0);
+    dims.iter_mut().skip(at).take(1).for_each(|dim| *dim = count);
+    let mut beside = vec![1; x.rank()];
+    beside.iter_mut().skip(at).take(1).for_each(|dim| *dim = count);
+    let most = taps.first().map_or(0, Vec::len);
+    let mut sum: Option<View> = None;
+    for tap in 0..most {
+        let of = || taps.iter().filter_map(|taps| taps.get(tap));
+        let places = lowering.int32s(&[count], of().filter_map(|(place, _)| i32::try_from(*place).ok()))?;
+        let part = lowering.host(Host::Gather(at), &[x, &places], x.element, &dims);
+        if most == 1 {
+            return Ok(part);
+        }
+        if !x.element.is_float() {
+            return refuse(format!("elements are {}", x.element.name()));
+        }
+        let weights: Vec<u8> = of().flat_map(|(_, weight)| weight.to_ne_bytes()).collect();
+        let weights = lowering.data(Element::Float, &beside, &weights)?;
+        let wide = if x.element == Element::Double { Element::Double } else { Element::Float };
+        let part = lowering.map(PointwiseMode::Mul, &[&part, &weights], wide)?;
+        sum = Some(match sum {
+            Some(sum) => lowering.binary(PointwiseMode::Add, &sum, &part)?,
+            None => part,
+        });
+    }
+    sum.ok_or_else(|| Reason("the result has no elements".to_owned()))
+}
+
+/// Axes that may count from the end, in the order that they are named in.
+fn axes_in_order(list: &[i64], rank: usize) -> Lowered<Vec<usize>> {
+    list.iter().map(|at| axis(*at, rank)).collect()
 }
 
 fn factors(scales: Option<&Constant>, rank: usize) -> Lowered<Vec<i64>> {

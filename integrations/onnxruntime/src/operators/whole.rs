@@ -8,7 +8,7 @@ use crate::lowering::{Host, Integer, Lowered, Lowering, View, refuse};
 use crate::model::{Element, Node};
 
 pub const OPERATORS: &[Operator] =
-    &[onnx("Mod", (10, 13), Light, modulo), onnx("Gather", (1, 13), super::Cost::Layout, gather)];
+    &[onnx("Mod", (10, 28), Light, modulo), onnx("Gather", (1, 13), super::Cost::Layout, gather)];
 
 /// The operation on integers that a mode is; and whether its operands change places.
 fn of(mode: Mode) -> Option<(Integer, bool)> {
