@@ -15,6 +15,7 @@ use crate::model::{Element, Model, ValueId};
 use crate::operators;
 use crate::options::Options;
 use crate::partition::{self, known};
+use crate::profile;
 use crate::rewrite;
 
 mod host;
@@ -60,6 +61,8 @@ pub struct Subgraph {
     floors: Vec<(usize, usize, usize)>,
     /// The plans of graphs that are in use, by their text.
     stages: Mutex<HashMap<String, Weak<ExecutionPlan>>>,
+    /// Plans of a compiled model, by the text of their graphs.
+    saved: HashMap<String, Vec<u8>>,
 }
 
 /// A subgraph for one shape.
@@ -72,8 +75,8 @@ pub struct Prepared {
 }
 
 enum Ready {
-    Plan { plan: Arc<ExecutionPlan>, bindings: Vec<(i64, Place)> },
-    Host { host: Host, reads: Vec<Bound>, writes: Bound },
+    Plan { title: String, plan: Arc<ExecutionPlan>, bindings: Vec<(i64, Place)> },
+    Host { title: String, host: Host, reads: Vec<Bound>, writes: Bound },
 }
 
 /// Asks an engine whether it computes the graphs of a program.
@@ -98,6 +101,7 @@ impl Subgraph {
         options: Options,
         library: &'static Library,
         engine: i64,
+        saved: HashMap<String, Vec<u8>>,
     ) -> Result<Self> {
         let mut model = model;
         rewrite::rewrite(&mut model);
@@ -128,6 +132,7 @@ impl Subgraph {
             folds: Folds::default(),
             floors,
             stages: Mutex::default(),
+            saved,
         };
         let dims = subgraph.model.inputs.iter().map(|id| {
             let value = subgraph.model.values.get(*id)?;
@@ -197,15 +202,45 @@ impl Subgraph {
         };
         for stage in graphs.stages {
             prepared.stages.push(match stage.work {
-                Work::Host { host, reads, writes } => Ready::Host { host, reads, writes },
+                Work::Host { host, reads, writes } => {
+                    Ready::Host { title: format!("{}: {host:?}", self.name), host, reads, writes }
+                }
                 Work::Graph { graph, bindings, constant_weights } => {
+                    let title = self.title(&graph);
                     let plan = self.stage(*graph, constant_weights)?;
                     prepared.workspace = prepared.workspace.max(plan.workspace_size()?);
-                    Ready::Plan { plan, bindings }
+                    Ready::Plan { title, plan, bindings }
                 }
             });
         }
         Ok(prepared)
+    }
+
+    /// What a profile calls a graph: its first nodes.
+    fn title(&self, graph: &Graph) -> String {
+        let names: Vec<&str> = graph.nodes.iter().take(3).map(|node| node.name.as_str()).collect();
+        let more = if graph.nodes.len() > 3 {
+            format!(" and {} more", graph.nodes.len() - 3)
+        } else {
+            String::new()
+        };
+        format!("{}: {}{more}", self.name, names.join(", "))
+    }
+
+    /// The name of the fused node.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The plans that there are, each behind the text of its graph, as bytes.
+    pub fn plans(&self) -> Result<Vec<(String, Vec<u8>)>> {
+        let stages = self.stages.lock().unwrap_or_else(PoisonError::into_inner);
+        let alive = stages.iter().filter_map(|(key, plan)| Some((key.clone(), plan.upgrade()?)));
+        alive
+            .map(|(key, plan)| {
+                Ok((key, plan.bytes().map_err(|error| self.failure(&Failure::from(error).text))?))
+            })
+            .collect()
     }
 
     /// The plan of a graph, which shapes may have in common: weights are packed once for all of them.
@@ -215,7 +250,12 @@ impl Subgraph {
         if let Some(plan) = stages().get(&key).and_then(Weak::upgrade) {
             return Ok(plan);
         }
+        let saved = self.saved.get(&key);
         let plan = self.library.with_handle(|handle| {
+            // What cannot be read is planned anew.
+            if let Some(plan) = saved.and_then(|bytes| ExecutionPlan::from_bytes(handle, bytes).ok()) {
+                return Ok(plan);
+            }
             let graph: OperationGraph = GraphBuilder::from(graph).build(handle)?;
             let engine = Engine::new(&graph, self.engine)?;
             let config = EngineConfig::new(&engine, &self.options.settings(constant_weights))?;
@@ -366,23 +406,24 @@ impl Subgraph {
         self.library.with_handle(|handle| {
             for stage in &prepared.stages {
                 match stage {
-                    Ready::Plan { plan, bindings } => {
+                    Ready::Plan { title, plan, bindings } => {
                         let memory = bindings.iter().map(|(uid, place)| Some((*uid, address(place)?.cast())));
                         let memory = memory.collect::<Option<Vec<_>>>().ok_or_else(missing)?;
                         let pack = VariantPack::new(handle.backend(), &memory, workspace.cast())?;
                         // SAFETY: tensors are views inside of the memory that the caller vouches for, and of scratch memory that has room
                         // for them; the workspace behind it has room for what the plan asks for.
-                        unsafe { plan.execute(handle, &pack) }
+                        profile::event(title, || unsafe { plan.execute(handle, &pack) })
                             .map_err(|error| self.failure(&Failure::from(error).text))?;
                     }
-                    Ready::Host { host, reads, writes } => {
+                    Ready::Host { title, host, reads, writes } => {
                         let reads = reads.iter().map(|of| Slab::new(address(&of.place)?, of));
                         let reads = reads.collect::<Option<Vec<_>>>().ok_or_else(missing)?;
                         let to = address(&writes.place).and_then(|at| Slab::new(at, writes));
                         let writes = to.ok_or_else(missing)?;
                         // SAFETY: tensors are views inside of the memory that the caller vouches for; source and target are different buffers,
                         // or parts that do not overlap, but where the application keeps the past in the memory of the result.
-                        unsafe { host::run(*host, &reads, writes) }.map_err(|text| self.failure(&text))?;
+                        profile::event(title, || unsafe { host::run(*host, &reads, writes) })
+                            .map_err(|text| self.failure(&text))?;
                     }
                 }
             }

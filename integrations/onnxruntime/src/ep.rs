@@ -1,19 +1,27 @@
-//! The execution provider of a session: says what it takes, compiles that, and executes it.
+//! The execution provider of a session: says what it takes, and compiles that.
 
 use std::collections::HashMap;
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int};
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
 
-use crate::compiled::{self, Input, Subgraph};
+use crate::compiled::{self, Subgraph};
+use crate::context;
 use crate::failure::{Failure, Result};
 use crate::library::Library;
 use crate::lowering::{Lowering, Work};
-use crate::model::{self, Element, Model};
+use crate::model::{self, Model};
 use crate::options::Options;
 use crate::ort::*;
 use crate::partition::{self, Verdict};
+use crate::profile;
+
+mod compute;
+mod saved;
+
+use compute::Compute;
 
 /// The provider's name.
 pub const NAME: &CStr = c"HipDNNExecutionProvider";
@@ -30,6 +38,8 @@ pub struct Ep {
     logger: *const OrtLogger,
     library: &'static Library,
     engine: i64,
+    /// What compiled models are made for.
+    compatibility: CString,
     /// What the engine said of graphs, by their text.
     answers: Mutex<HashMap<String, std::result::Result<(), String>>>,
 }
@@ -45,10 +55,17 @@ impl Ep {
             get_capability,
             compile,
             release_node_compute_infos,
-            optional: [ptr::null(); 8],
-            later: [ptr::null(); 12],
+            optional: [ptr::null(); 7],
+            compatibility: Some(compatibility),
+            kernels: [ptr::null(); 3],
+            create_profiler: Some(create_profiler),
+            captured: [ptr::null(); 5],
+            on_session_initialization_end: Some(on_session_initialization_end),
+            later: [ptr::null(); 2],
         };
-        let ep = Self { base, ort, options, logger, library, engine, answers: Mutex::default() };
+        let compatibility = CString::new(context::compatibility()).unwrap_or_default();
+        let ep =
+            Self { base, ort, options, logger, library, engine, compatibility, answers: Mutex::default() };
         Ok(Box::into_raw(Box::new(ep)).cast())
     }
 
@@ -93,18 +110,58 @@ impl Ep {
                 partition::judge(model, node, self.options.take, &|lowering| self.ask(lowering))
             })
             .collect();
-        partition::divide(model, &candidates, self.options.take)
+        let mut verdicts = partition::divide(model, &candidates, self.options.take);
+        // Each compiled subgraph is one.
+        let taken = |verdict: &Verdict| match verdict {
+            Verdict::Taken(group) => *group + 1,
+            Verdict::Left(_) => 0,
+        };
+        let mut next = verdicts.iter().map(taken).max().unwrap_or(0);
+        for (node, verdict) in model.nodes.iter().zip(&mut verdicts) {
+            if context::is_own(node) {
+                *verdict = Verdict::Taken(next);
+                next += 1;
+            }
+        }
+        verdicts
+    }
+
+    /// The subgraph of a fused node, and the path of its model.
+    ///
+    /// # Safety
+    /// Graph and node are alive during the call.
+    unsafe fn subgraph(&self, graph: *const OrtGraph, node: *const OrtNode) -> Result<(Subgraph, PathBuf)> {
+        let ort = self.ort;
+        // SAFETY: the caller vouches for both.
+        let (mut model, name, path) = unsafe {
+            let name = ort.text("the name of a fused node", |to| ort.api.Node_GetName(node, to))?;
+            let path = ort.text("the path of a model", |to| ort.api.Graph_GetModelPath(graph, to))?;
+            (model::of_fused(ort, graph, node)?, name, PathBuf::from(path))
+        };
+        let mut saved = HashMap::new();
+        if model.nodes.iter().any(context::is_own) {
+            let folder = path.parent().map(Path::to_owned).unwrap_or_default();
+            let loaded = context::load(&model, &folder)?;
+            (model, saved) = (loaded.model, loaded.plans);
+        }
+        let subgraph = Subgraph::new(&name, model, self.options.clone(), self.library, self.engine, saved)?;
+        Ok((subgraph, path))
     }
 
     fn capability(&self, graph: *const OrtGraph, info: *mut OrtEpGraphSupportInfo) -> Result<()> {
         // SAFETY: ONNX Runtime's graph is alive during the call.
         let source = unsafe { model::of_graph(self.ort, graph) }?;
-        // ONNX Runtime refuses fused nodes there: that graph has no version of their domain.
-        let verdicts = if source.is_inlined {
-            let reason = "ONNX Runtime fuses nothing in a function's body inside of another node";
-            source.raw.iter().map(|_| Verdict::Left(reason.to_owned())).collect()
+        // ONNX Runtime refuses fused nodes there: a function's body has no version of their domain, and 1.23 gives nodes of two graphs one name.
+        let reason = if source.is_inlined {
+            Some("ONNX Runtime fuses nothing in a function's body inside of another node")
+        } else if source.is_nested && self.ort.version < 24 {
+            Some("ONNX Runtime 1.23 fuses nothing in graphs inside of nodes, expected 1.24 or newer")
         } else {
-            self.verdicts(&source.model)
+            None
+        };
+        let verdicts = match reason {
+            Some(reason) => source.raw.iter().map(|_| Verdict::Left(reason.to_owned())).collect(),
+            None => self.verdicts(&source.model),
         };
         let groups = verdicts.iter().filter_map(|verdict| match verdict {
             Verdict::Taken(group) => Some(*group + 1),
@@ -202,7 +259,7 @@ unsafe extern "C" fn compile(
     fused: *const *const OrtNode,
     count: usize,
     infos: *mut *mut OrtNodeComputeInfo,
-    _contexts: *mut *mut OrtNode,
+    contexts: *mut *mut OrtNode,
 ) -> *mut OrtStatus {
     // SAFETY: ONNX Runtime passes its provider.
     let ep = unsafe { of(ep) };
@@ -211,17 +268,48 @@ unsafe extern "C" fn compile(
         for at in 0..count {
             // SAFETY: both arrays have `count` entries, alive during the call.
             let (graph, node) = unsafe { (graphs.add(at).read(), fused.add(at).read()) };
-            // SAFETY: as above.
-            let (model, name) = unsafe {
-                let name = ep.ort.text("the name of a fused node", |to| ep.ort.api.Node_GetName(node, to))?;
-                (model::of_fused(ep.ort, graph, node)?, name)
-            };
-            made.push(Subgraph::new(&name, model, ep.options.clone(), ep.library, ep.engine)?);
+            // SAFETY: graph and node are alive during the call.
+            made.push(unsafe { ep.subgraph(graph, node) }?);
         }
-        for (at, subgraph) in made.into_iter().enumerate() {
+        if ep.options.context.is_on && !contexts.is_null() {
+            for (at, (subgraph, path)) in made.iter().enumerate() {
+                let node = saved::node(ep.ort, subgraph, &ep.options, path)?;
+                // SAFETY: the array has room for `count` nodes, which ONNX Runtime owns from here on.
+                unsafe { contexts.add(at).write(node) };
+            }
+        }
+        for (at, (subgraph, _)) in made.into_iter().enumerate() {
             // SAFETY: the array has room for `count` entries.
             unsafe { infos.add(at).write(Compute::create(ep.ort, subgraph)) };
         }
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn compatibility(ep: *mut OrtEp, _: *const OrtGraph) -> *const c_char {
+    // SAFETY: ONNX Runtime passes its provider, which keeps the text.
+    unsafe { of(ep) }.compatibility.as_ptr()
+}
+
+unsafe extern "C" fn create_profiler(ep: *mut OrtEp, made: *mut *mut OrtEpProfilerImpl) -> *mut OrtStatus {
+    // SAFETY: ONNX Runtime passes its provider.
+    let ep = unsafe { of(ep) };
+    guard(ep.ort, "CreateProfiler", || {
+        if made.is_null() {
+            return Err(Failure::argument("CreateProfiler: the output is null"));
+        }
+        // SAFETY: the output was checked above.
+        unsafe { made.write(profile::create(ep.ort)) };
+        Ok(())
+    })
+}
+
+/// The answers of engines are of use only while nodes are divided.
+unsafe extern "C" fn on_session_initialization_end(ep: *mut OrtEp) -> *mut OrtStatus {
+    // SAFETY: ONNX Runtime passes its provider.
+    let ep = unsafe { of(ep) };
+    guard(ep.ort, "OnSessionInitializationEnd", || {
+        *ep.answers.lock().unwrap_or_else(PoisonError::into_inner) = HashMap::new();
         Ok(())
     })
 }
@@ -240,117 +328,3 @@ unsafe extern "C" fn release_node_compute_infos(
         }
     }
 }
-
-/// What executes a fused node. ONNX Runtime knows it by its first member.
-#[repr(C)]
-struct Compute {
-    base: OrtNodeComputeInfo,
-    ort: Ort,
-    subgraph: Subgraph,
-}
-
-impl Compute {
-    fn create(ort: Ort, subgraph: Subgraph) -> *mut OrtNodeComputeInfo {
-        let base =
-            OrtNodeComputeInfo { ort_version_supported: ort.version, create_state, compute, release_state };
-        Box::into_raw(Box::new(Self { base, ort, subgraph })).cast()
-    }
-
-    fn run(&self, context: *mut OrtKernelContext) -> Result<()> {
-        let (ort, api) = (self.ort, self.ort.api);
-        let count = self.subgraph.model().inputs.len();
-        // SAFETY: the context is alive during the call, as all values that it hands out.
-        let inputs = (0..count).map(|at| unsafe { self.input(context, at) }).collect::<Result<Vec<_>>>()?;
-        let output = |at: usize, dims: &[i64]| {
-            // SAFETY: the context is alive, the dimensions have the number that is given, and the value is that of the output.
-            unsafe {
-                let value = ort.value("making an output", ptr::null_mut(), |to| {
-                    api.KernelContext_GetOutput(context, at, dims.as_ptr(), dims.len(), to)
-                })?;
-                ort.value("the memory of an output", ptr::null_mut(), |to| {
-                    api.GetTensorMutableData(value, to)
-                })
-            }
-        };
-        // SAFETY: ONNX Runtime's tensors have as many elements as their shapes say, in host memory.
-        unsafe { self.subgraph.execute(&inputs, output) }
-    }
-
-    unsafe fn input(&self, context: *mut OrtKernelContext, at: usize) -> Result<Input> {
-        let (ort, api) = (self.ort, self.ort.api);
-        // SAFETY: the caller vouches for the context.
-        let value =
-            ort.value("an input", ptr::null(), |to| unsafe { api.KernelContext_GetInput(context, at, to) })?;
-        if value.is_null() {
-            return Err(Failure::ep(format!("hipDNN: input {at} is absent")));
-        }
-        let (element, dims) = if ort.version >= 24 {
-            let (mut kind, mut dims, mut count) = (0, ptr::null(), 0);
-            // SAFETY: the value is alive during the call, and so are the dimensions that it points to.
-            let status = unsafe {
-                api.GetTensorElementTypeAndShapeDataReference(
-                    value,
-                    &raw mut kind,
-                    &raw mut dims,
-                    &raw mut count,
-                )
-            };
-            ort.check(status, "the shape of an input")?;
-            let dims = if count == 0 || dims.is_null() {
-                Vec::new()
-            } else {
-                // SAFETY: ONNX Runtime points to as many dimensions as it says.
-                unsafe { std::slice::from_raw_parts(dims, count) }.to_vec()
-            };
-            (kind, dims)
-        } else {
-            // SAFETY: the value is alive during the call; what describes it is ours to release.
-            unsafe {
-                let info =
-                    ort.value("an input's type", ptr::null_mut(), |to| api.GetTensorTypeAndShape(value, to))?;
-                let element = ort.value("an input's type", 0, |to| api.GetTensorElementType(info, to));
-                let dims = ort.array(
-                    "an input's shape",
-                    0_i64,
-                    |count| api.GetDimensionsCount(info, count),
-                    |items, count| api.GetDimensions(info, items, count),
-                );
-                api.ReleaseTensorTypeAndShapeInfo(info);
-                (element?, dims?)
-            }
-        };
-        // SAFETY: as above.
-        let data =
-            ort.value("an input's memory", ptr::null(), |to| unsafe { api.GetTensorData(value, to) })?;
-        Ok(Input { dims, element: Element::from_onnx(element), data })
-    }
-}
-
-unsafe extern "C" fn create_state(
-    info: *mut OrtNodeComputeInfo,
-    _: *mut OrtNodeComputeContext,
-    state: *mut *mut c_void,
-) -> *mut OrtStatus {
-    // SAFETY: ONNX Runtime passes what `compile` made. Runs share it, so there is no other state.
-    let ort = unsafe { (*info.cast::<Compute>()).ort };
-    guard(ort, "CreateState", || {
-        if state.is_null() {
-            return Err(Failure::argument("CreateState: the output is null"));
-        }
-        // SAFETY: the output was checked above.
-        unsafe { state.write(info.cast()) };
-        Ok(())
-    })
-}
-
-unsafe extern "C" fn compute(
-    info: *mut OrtNodeComputeInfo,
-    _: *mut c_void,
-    context: *mut OrtKernelContext,
-) -> *mut OrtStatus {
-    // SAFETY: ONNX Runtime passes what `compile` made, which lives until it is released; it is never changed.
-    let compute = unsafe { &*info.cast::<Compute>() };
-    guard(compute.ort, "Compute", || compute.run(context))
-}
-
-unsafe extern "C" fn release_state(_: *mut OrtNodeComputeInfo, _: *mut c_void) {}

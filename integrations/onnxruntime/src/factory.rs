@@ -3,6 +3,7 @@
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr;
 
+use crate::context::{self, Fit};
 use crate::ep::{Ep, NAME};
 use crate::failure::{Failure, Result};
 use crate::options::Options;
@@ -17,8 +18,8 @@ const VERSION: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_V
 /// `OrtHardwareDeviceType_CPU`.
 const CPU: c_int = 0;
 
-/// `OrtCompiledModelCompatibility_EP_NOT_APPLICABLE`.
-const NOT_APPLICABLE: c_int = 0;
+/// `OrtCompiledModelCompatibility_EP_NOT_APPLICABLE`, `_EP_SUPPORTED_OPTIMAL`, `_EP_SUPPORTED_PREFER_RECOMPILATION`, `_EP_UNSUPPORTED`.
+const FITS: [(Fit, c_int); 4] = [(Fit::Foreign, 0), (Fit::Whole, 1), (Fit::Older, 2), (Fit::Wrong, 3)];
 
 /// Makes execution providers. ONNX Runtime knows it by its first member.
 #[repr(C)]
@@ -177,7 +178,7 @@ unsafe extern "C" fn validate_compiled_model(
     factory: *mut OrtEpFactory,
     _devices: *const *const OrtHardwareDevice,
     _count: usize,
-    _info: *const c_char,
+    info: *const c_char,
     answer: *mut c_int,
 ) -> *mut OrtStatus {
     // SAFETY: ONNX Runtime passes its factory.
@@ -186,8 +187,11 @@ unsafe extern "C" fn validate_compiled_model(
         if answer.is_null() {
             return Err(Failure::argument("ValidateCompiledModelCompatibilityInfo: the output is null"));
         }
-        // SAFETY: the output was checked above. Models are not compiled ahead, so none is of this provider.
-        unsafe { answer.write(NOT_APPLICABLE) };
+        let text = if info.is_null() { String::new() } else { text_of(info) };
+        let fit = context::fit(&text);
+        let number = FITS.iter().find(|(of, _)| *of == fit).map_or(0, |(_, number)| *number);
+        // SAFETY: the output was checked above.
+        unsafe { answer.write(number) };
         Ok(())
     })
 }

@@ -2,10 +2,12 @@
 //!
 //! A model's way through it: [`model`] copies what ONNX Runtime's graph says into plain data; [`operators`] has, for each
 //! operator of ONNX, what is supported and how it is computed; [`lowering`] turns nodes into hipDNN graphs; [`partition`] decides which
-//! nodes are taken together; [`rewrite`] finds several nodes that are one operation; [`compiled`] keeps a plan for each shape and executes it. [`ort`] is the C interface, [`factory`] and [`ep`]
+//! nodes are taken together; [`rewrite`] finds several nodes that are one operation; [`compiled`] keeps a plan for each shape and executes it, [`context`] writes and reads compiled models. [`ort`] is the C interface, [`factory`] and [`ep`]
 //! are what ONNX Runtime calls.
 
+mod base64;
 pub mod compiled;
+pub mod context;
 pub mod ep;
 pub mod factory;
 pub mod failure;
@@ -17,6 +19,7 @@ pub mod operators;
 pub mod options;
 pub mod ort;
 pub mod partition;
+pub mod profile;
 pub mod rewrite;
 
 use std::ffi::c_char;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use hipdnn::{KnobSetting, KnobValue};
 
+use crate::context::Wanted;
 use crate::failure::{Failure, Result};
 
 /// What every entry of ours begins with: ONNX Runtime's prefix and the provider's name in lower case.
@@ -38,6 +39,8 @@ pub struct Options {
     pub plans: usize,
     /// A file that gets a line of JSON for each graph: what is taken, and why the rest is not.
     pub report: Option<PathBuf>,
+    /// Whether and how a compiled model is written; ONNX Runtime's own options say so.
+    pub context: Wanted,
 }
 
 impl Default for Options {
@@ -50,6 +53,7 @@ impl Default for Options {
             knobs: Vec::new(),
             plans: PLANS,
             report: None,
+            context: Wanted { is_embedded: true, ..Wanted::default() },
         }
     }
 }
@@ -59,6 +63,14 @@ impl Options {
     pub fn read<'a>(entries: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self> {
         let mut options = Self::default();
         for (key, value) in entries {
+            match key {
+                "ep.context_enable" => options.context.is_on = value == "1",
+                "ep.context_embed_mode" => options.context.is_embedded = value != "0",
+                "ep.context_file_path" if !value.is_empty() => {
+                    options.context.file = Some(PathBuf::from(value))
+                }
+                _ => {}
+            }
             let Some(name) = key.strip_prefix(PREFIX) else { continue };
             let wrong = |expected: &str| {
                 Failure::argument(format!("option {key}: is {value:?}, expected {expected}"))

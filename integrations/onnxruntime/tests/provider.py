@@ -9,6 +9,7 @@ import onnxruntime as ort
 
 NAME = "HipDNNExecutionProvider"
 LIBRARY = os.environ["HIPDNN_ORT_LIBRARY"]
+VERSION = int(ort.__version__.split(".")[1])
 
 ort.set_default_logger_severity(4)
 ort.register_execution_provider_library("hipdnn", LIBRARY)

@@ -1,10 +1,15 @@
 """Life and failures: options, shapes that change, threads, sessions made and closed, the library registered again."""
 
 import gc
+import json
+import os
 import sys
+import tempfile
 import threading
+import time
 
 import numpy as np
+import onnx
 import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 
@@ -130,6 +135,122 @@ def test_reasons():
     data = model(nodes, [("x", TensorProto.FLOAT, [3, 3])], [("y", TensorProto.FLOAT)])
     _, nodes = provider.reported(data, {"take": "all"})
     assert nodes[0]["reason"] == "this operator is not computed here", nodes
+
+
+def compiled(data, folder, is_embedded, settings=None):
+    """The path of a model that the provider compiled."""
+    of, path = provider.options(), os.path.join(folder, "compiled.onnx")
+    of.add_session_config_entry("ep.context_enable", "1")
+    of.add_session_config_entry("ep.context_file_path", path)
+    of.add_session_config_entry("ep.context_embed_mode", "1" if is_embedded else "0")
+    of.add_provider_for_devices(provider.DEVICES, {"take": "all", **(settings or {})})
+    ort.InferenceSession(data, of, enable_fallback=0)
+    return path
+
+
+def test_compiled_models():
+    fixed = model(
+        [helper.make_node("Conv", ["x", "w"], ["c"], name="conv"), helper.make_node("Det", ["d"], ["e"], name="det"), helper.make_node("Mul", ["c", "e"], ["y"], name="mul")],
+        [("x", TensorProto.FLOAT, [1, 8, 6, 6]), ("d", TensorProto.FLOAT, [3, 3])],
+        [("y", TensorProto.FLOAT)],
+        [("w", RANDOM.standard_normal((64, 8, 3, 3)).astype(np.float32))],
+    )
+    for data, feeds in ((fixed, {**images(1, 8, 6, 6), "d": np.eye(3, dtype=np.float32)}), (convolution(1), images(1, 8, 6, 6))):
+        plain = provider.plain(data)
+        for is_embedded in (True, False):
+            with tempfile.TemporaryDirectory() as folder:
+                path = compiled(data, folder, is_embedded)
+                assert len(os.listdir(folder)) == (1 if is_embedded else 1 + sum(node.op_type == "EPContext" for node in onnx.load(path).graph.node))
+                agree(provider.session(path), plain, feeds)
+                if data is fixed:
+                    # Nothing is planned: that would fail.
+                    agree(provider.session(path, {"knobs": "convolution=99"}), plain, feeds)
+                if not is_embedded:
+                    (other,) = [name for name in sorted(os.listdir(folder)) if name.endswith(".hipdnn")][:1]
+                    os.remove(os.path.join(folder, other))
+                    refused(lambda: provider.session(path), "EPContext", other, "cannot be read")
+
+
+def test_compiled_models_of_others():
+    with tempfile.TemporaryDirectory() as folder:
+        path = compiled(convolution(1), folder, True)
+        loaded = onnx.load(path)
+        (node,) = [node for node in loaded.graph.node if node.op_type == "EPContext"]
+        by_name = {attribute.name: attribute for attribute in node.attribute}
+        text = by_name["ep_cache_context"].s
+        # Another version's plans are made anew; what is damaged is named.
+        by_name["ep_cache_context"].s = text.replace(b"hipdnn-onnxruntime 0", b"hipdnn-onnxruntime 9")
+        agree(provider.session(loaded.SerializeToString()), provider.session(path), images(1, 8, 6, 6))
+        by_name["ep_cache_context"].s = text[: len(text) // 2]
+        refused(lambda: provider.session(loaded.SerializeToString()), "EPContext", "damaged")
+        by_name["ep_cache_context"].s = text.replace(b'"Conv"', b'"Conw"')
+        refused(lambda: provider.session(loaded.SerializeToString()).run(None, images(1, 8, 6, 6)), "Conw", "not computed here")
+        by_name["ep_cache_context"].s = b"../elsewhere.hipdnn"
+        by_name["embed_mode"].i = 0
+        refused(lambda: provider.session(loaded.SerializeToString()), "EPContext", "../elsewhere", "beside the model")
+
+
+def test_a_profile_shows_what_is_computed():
+    if provider.VERSION < 25:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        of = provider.options()
+        of.enable_profiling, of.profile_file_prefix = True, os.path.join(folder, "profile")
+        of.add_provider_for_devices(provider.DEVICES, {"take": "all"})
+        session = ort.InferenceSession(convolution(1), of, enable_fallback=0)
+        for _ in range(3):
+            session.run(None, images(1, 8, 6, 6))
+        with open(session.end_profiling(), encoding="utf-8") as file:
+            events = json.load(file)
+    own = [event for event in events if event.get("cat") == "Kernel" and "conv, " in event["name"]]
+    assert len(own) == 3, [event["name"] for event in events]
+    runs = [event for event in events if event["name"] == "model_run"]
+    for event in own:
+        assert any(run["ts"] <= event["ts"] <= event["ts"] + event["dur"] <= run["ts"] + run["dur"] + 1 for run in runs), event
+
+
+def branches():
+    """Convolutions inside of If, Loop and Scan."""
+
+    def graph(name, nodes, inputs, outputs):
+        values = [helper.make_tensor_value_info(of, kind, dims) for of, kind, dims in inputs]
+        return helper.make_graph(nodes, name, values, [helper.make_tensor_value_info(of, kind, dims) for of, kind, dims in outputs])
+
+    image = [1, 8, 6, 6]
+    conv = [helper.make_node("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1], name="conv"), helper.make_node("Relu", ["a"], ["z"], name="relu")]
+    other = [helper.make_node("Neg", ["x"], ["a2"], name="neg"), helper.make_node("Exp", ["a2"], ["z2"], name="exp")]
+    whether = helper.make_node(
+        "If", ["c"], ["u"], name="if",
+        then_branch=graph("then", conv, [], [("z", TensorProto.FLOAT, image)]),
+        else_branch=graph("else", other, [], [("z2", TensorProto.FLOAT, image)]),
+    )  # fmt: skip
+    body = [
+        helper.make_node("Conv", ["s", "w"], ["b"], pads=[1, 1, 1, 1], name="conv2"),
+        helper.make_node("Tanh", ["b"], ["s2"], name="tanh"),
+        helper.make_node("Identity", ["go"], ["go2"], name="go"),
+    ]
+    inputs = [("i", TensorProto.INT64, []), ("go", TensorProto.BOOL, []), ("s", TensorProto.FLOAT, image)]
+    loop = helper.make_node("Loop", ["n", "", "u"], ["v"], name="loop", body=graph("body", body, inputs, [("go2", TensorProto.BOOL, []), ("s2", TensorProto.FLOAT, image)]))
+    step = [helper.make_node("Conv", ["e", "w"], ["d"], pads=[1, 1, 1, 1], name="conv3"), helper.make_node("Add", ["d", "h"], ["h2"], name="add"), helper.make_node("Sigmoid", ["h2"], ["o"], name="sigmoid")]
+    values = [("h", TensorProto.FLOAT, image), ("e", TensorProto.FLOAT, image)]
+    scan = helper.make_node("Scan", ["v", "xs"], ["w2", "y"], name="scan", num_scan_inputs=1, body=graph("step", step, values, [("h2", TensorProto.FLOAT, image), ("o", TensorProto.FLOAT, image)]))
+    inputs = [("x", TensorProto.FLOAT, image), ("xs", TensorProto.FLOAT, [3, *image]), ("c", TensorProto.BOOL, []), ("n", TensorProto.INT64, [])]
+    return model([whether, loop, scan], inputs, [("y", TensorProto.FLOAT)], [("w", RANDOM.standard_normal((8, 8, 3, 3)).astype(np.float32) * 0.2)])
+
+
+def test_bodies_of_control_flow():
+    data = branches()
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "report")
+        own, plain = provider.session(data, {"take": "all", "report": path}), provider.plain(data)
+        with open(path, encoding="utf-8") as file:
+            nodes = [node for line in file for node in json.loads(line)["nodes"]]
+    names = ("conv", "relu", "neg", "exp", "conv2", "tanh", "conv3", "add", "sigmoid") if provider.VERSION > 23 else ()
+    for name in names:
+        assert any(node["name"] == name and node["subgraph"] is not None for node in nodes), name
+    for whether in (True, False):
+        feeds = {**images(1, 8, 6, 6), "xs": RANDOM.standard_normal((3, 1, 8, 6, 6)).astype(np.float32)}
+        agree(own, plain, {**feeds, "c": np.array(whether), "n": np.array(2)})
 
 
 def test_broken_models():

@@ -54,6 +54,11 @@ impl Element {
         })
     }
 
+    /// Its number in ONNX.
+    pub fn onnx(self) -> i32 {
+        (1..=16).find(|number| Self::from_onnx(*number) == Some(self)).unwrap_or(0)
+    }
+
     /// Bytes of an element.
     pub fn size(self) -> usize {
         match self {

@@ -2,6 +2,7 @@
 
 mod element;
 mod read;
+pub mod save;
 
 pub use element::{Element, compute_type, half_to_f64};
 pub use read::{Source, of_fused, of_graph};
@@ -53,7 +54,7 @@ pub struct Value {
 }
 
 /// Elements in ONNX Runtime's memory, which keeps constants in their place as long as a session lives.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Kept {
     start: *const u8,
     bytes: usize,

@@ -20,6 +20,8 @@ pub struct Source {
     pub model: Model,
     /// The nodes that it was copied from, valid during the call.
     pub raw: Vec<*const OrtNode>,
+    /// Whether it is a graph inside of a node.
+    pub is_nested: bool,
     /// Whether it is a graph inside of a node that ONNX Runtime has made of a function.
     pub is_inlined: bool,
 }
@@ -66,7 +68,7 @@ pub unsafe fn of_graph(ort: Ort, graph: *const OrtGraph) -> Result<Source> {
             is_inlined |= reader.model.values.get(id).is_some_and(|value| is_of_function(&value.name));
         }
     }
-    Ok(Source { model: reader.model, raw, is_inlined })
+    Ok(Source { model: reader.model, raw, is_nested: !parent.is_null(), is_inlined })
 }
 
 /// Copies the body of a fused node, with the node's inputs and outputs in its order.

@@ -7,7 +7,7 @@ mod table;
 pub use api::Ort;
 pub(crate) use api::{guard, text_of};
 pub use structs::*;
-pub use table::{OrtApi, OrtEpApi};
+pub use table::{OrtApi, OrtEpApi, OrtModelEditorApi};
 
 /// The newest version of the interface that this library knows.
 pub const NEWEST: u32 = 28;

@@ -55,6 +55,10 @@ opaque! {
     OrtMemoryDevice;
     /// A stream of a device.
     OrtSyncStreamImpl;
+    /// An event of a profile.
+    OrtProfilingEvent;
+    /// Where an execution provider's events go.
+    OrtProfilingEventsContainer;
 }
 
 /// What `CreateEpFactories` is given: the way to all functions.
@@ -149,10 +153,29 @@ pub struct OrtEp {
     ) -> Status,
     pub release_node_compute_infos: unsafe extern "C" fn(*mut Self, *mut *mut OrtNodeComputeInfo, usize),
     /// Members of version 23, all optional: preferred layout, conversion of layouts, dynamic options, start and end of a run, allocator,
-    /// stream, compatibility of compiled models.
-    pub optional: [*const c_void; 8],
-    /// Members of versions 24 to 28, all optional.
-    pub later: [*const c_void; 12],
+    /// stream.
+    pub optional: [*const c_void; 7],
+    pub compatibility: Option<unsafe extern "C" fn(*mut Self, *const OrtGraph) -> *const c_char>,
+    /// Members of versions 24 and 25, all optional: kernels, concurrent runs, synchronization.
+    pub kernels: [*const c_void; 3],
+    pub create_profiler: Option<unsafe extern "C" fn(*mut Self, *mut *mut OrtEpProfilerImpl) -> Status>,
+    /// Members of version 26, all optional: four for captured graphs, resources.
+    pub captured: [*const c_void; 5],
+    pub on_session_initialization_end: Option<unsafe extern "C" fn(*mut Self) -> Status>,
+    /// Members of version 27, all optional: the device of memory, captured graphs.
+    pub later: [*const c_void; 2],
+}
+
+/// Hears of a profile's events, and hands out its own.
+#[repr(C)]
+#[expect(missing_docs, reason = "the names of the C interface")]
+pub struct OrtEpProfilerImpl {
+    pub ort_version_supported: u32,
+    pub release: unsafe extern "C" fn(*mut Self),
+    pub start_profiling: unsafe extern "C" fn(*mut Self, i64) -> Status,
+    pub start_event: unsafe extern "C" fn(*mut Self, u64) -> Status,
+    pub stop_event: unsafe extern "C" fn(*mut Self, u64, *const OrtProfilingEvent) -> Status,
+    pub end_profiling: unsafe extern "C" fn(*mut Self, *mut OrtProfilingEventsContainer) -> Status,
 }
 
 /// What executes one fused node.
@@ -174,4 +197,5 @@ const fn slots<T>() -> usize {
 const _: () = assert!(slots::<OrtEpFactory>() == 20);
 const _: () = assert!(slots::<OrtEp>() == 24);
 const _: () = assert!(slots::<OrtNodeComputeInfo>() == 3);
+const _: () = assert!(slots::<OrtEpProfilerImpl>() == 5);
 const _: () = assert!(size_of::<OrtNodeFusionOptions>() == 8);

@@ -82,12 +82,15 @@ table! {
         94 since 1 ReleaseMemoryInfo(info: *mut OrtMemoryInfo);
         96 since 1 ReleaseValue(value: *mut OrtValue);
         99 since 1 ReleaseTensorTypeAndShapeInfo(info: *mut OrtTensorTypeAndShapeInfo);
+        211 since 12 CreateOpAttr(name: *const c_char, data: *const c_void, length: c_int, kind: c_int, attribute: *mut *mut OrtOpAttr) -> Status;
+        212 since 12 ReleaseOpAttr(attribute: *mut OrtOpAttr);
         247 since 15 Logger_LogMessage(logger: *const OrtLogger, level: c_int, text: *const c_char, file: *const c_char, line: c_int, function: *const c_char) -> Status;
         248 since 15 Logger_GetLoggingSeverityLevel(logger: *const OrtLogger, level: *mut c_int) -> Status;
         272 since 17 ReadOpAttr(attribute: *const OrtOpAttr, kind: c_int, data: *mut c_void, bytes: usize, size: *mut usize) -> Status;
         277 since 18 KernelContext_GetScratchBuffer(context: *const OrtKernelContext, memory: *const OrtMemoryInfo, bytes: usize, data: *mut *mut c_void) -> Status;
         289 since 22 GetValueInfoName(info: *const OrtValueInfo, name: *mut *const c_char) -> Status;
         290 since 22 GetValueInfoTypeInfo(info: *const OrtValueInfo, kind: *mut *const OrtTypeInfo) -> Status;
+        291 since 22 GetModelEditorApi() -> *const c_void;
         298 since 22 GetKeyValuePairs(pairs: *const OrtKeyValuePairs, keys: *mut *const *const c_char, values: *mut *const *const c_char, count: *mut usize);
         300 since 22 ReleaseKeyValuePairs(pairs: *mut OrtKeyValuePairs);
         307 since 22 HardwareDevice_Type(device: *const OrtHardwareDevice) -> c_int;
@@ -95,6 +98,7 @@ table! {
         326 since 23 ValueInfo_GetInitializerValue(info: *const OrtValueInfo, value: *mut *const OrtValue) -> Status;
         330 since 23 ValueInfo_IsGraphOutput(info: *const OrtValueInfo, answer: *mut bool) -> Status;
         331 since 23 ValueInfo_IsConstantInitializer(info: *const OrtValueInfo, answer: *mut bool) -> Status;
+        334 since 23 Graph_GetModelPath(graph: *const OrtGraph, path: *mut *const c_char) -> Status;
         338 since 23 Graph_GetNumInputs(graph: *const OrtGraph, count: *mut usize) -> Status;
         339 since 23 Graph_GetInputs(graph: *const OrtGraph, inputs: *mut *const OrtValueInfo, count: usize) -> Status;
         340 since 23 Graph_GetNumOutputs(graph: *const OrtGraph, count: *mut usize) -> Status;
@@ -130,5 +134,15 @@ table! {
     OrtEpApi {
         0 since 22 CreateEpDevice(factory: *mut OrtEpFactory, device: *const OrtHardwareDevice, metadata: *const OrtKeyValuePairs, options: *const OrtKeyValuePairs, made: *mut *mut OrtEpDevice) -> Status;
         2 since 23 EpGraphSupportInfo_AddNodesToFuse(info: *mut OrtEpGraphSupportInfo, nodes: *const *const OrtNode, count: usize, options: *const OrtNodeFusionOptions) -> Status;
+        65 since 25 CreateProfilingEvent(category: c_int, process: i32, thread: i32, name: *const c_char, begun: i64, duration: i64, keys: *const *const c_char, values: *const *const c_char, count: usize, event: *mut *mut OrtProfilingEvent) -> Status;
+        66 since 25 ReleaseProfilingEvent(event: *mut OrtProfilingEvent);
+        72 since 25 ProfilingEventsContainer_AddEvents(container: *mut OrtProfilingEventsContainer, events: *const *const OrtProfilingEvent, count: usize) -> Status;
+    }
+}
+
+table! {
+    /// `OrtModelEditorApi`.
+    OrtModelEditorApi {
+        6 since 22 CreateNode(operator: *const c_char, domain: *const c_char, name: *const c_char, inputs: *const *const c_char, count_in: usize, outputs: *const *const c_char, count_out: usize, attributes: *mut *mut OrtOpAttr, count: usize, node: *mut *mut OrtNode) -> Status;
     }
 }

@@ -1,0 +1,124 @@
+//! The execution of a fused node.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use crate::compiled::{Input, Subgraph};
+use crate::failure::{Failure, Result};
+use crate::model::Element;
+use crate::ort::*;
+
+/// What executes a fused node. ONNX Runtime knows it by its first member.
+#[repr(C)]
+pub(super) struct Compute {
+    base: OrtNodeComputeInfo,
+    ort: Ort,
+    subgraph: Subgraph,
+}
+
+impl Compute {
+    /// One for a subgraph; ONNX Runtime gives it back to be released.
+    pub(super) fn create(ort: Ort, subgraph: Subgraph) -> *mut OrtNodeComputeInfo {
+        let base =
+            OrtNodeComputeInfo { ort_version_supported: ort.version, create_state, compute, release_state };
+        Box::into_raw(Box::new(Self { base, ort, subgraph })).cast()
+    }
+
+    fn run(&self, context: *mut OrtKernelContext) -> Result<()> {
+        let (ort, api) = (self.ort, self.ort.api);
+        let count = self.subgraph.model().inputs.len();
+        // SAFETY: the context is alive during the call, as all values that it hands out.
+        let inputs = (0..count).map(|at| unsafe { self.input(context, at) }).collect::<Result<Vec<_>>>()?;
+        let output = |at: usize, dims: &[i64]| {
+            // SAFETY: the context is alive, the dimensions have the number that is given, and the value is that of the output.
+            unsafe {
+                let value = ort.value("making an output", ptr::null_mut(), |to| {
+                    api.KernelContext_GetOutput(context, at, dims.as_ptr(), dims.len(), to)
+                })?;
+                ort.value("the memory of an output", ptr::null_mut(), |to| {
+                    api.GetTensorMutableData(value, to)
+                })
+            }
+        };
+        // SAFETY: ONNX Runtime's tensors have as many elements as their shapes say, in host memory.
+        unsafe { self.subgraph.execute(&inputs, output) }
+    }
+
+    unsafe fn input(&self, context: *mut OrtKernelContext, at: usize) -> Result<Input> {
+        let (ort, api) = (self.ort, self.ort.api);
+        // SAFETY: the caller vouches for the context.
+        let value =
+            ort.value("an input", ptr::null(), |to| unsafe { api.KernelContext_GetInput(context, at, to) })?;
+        if value.is_null() {
+            return Err(Failure::ep(format!("hipDNN: input {at} is absent")));
+        }
+        let (element, dims) = if ort.version >= 24 {
+            let (mut kind, mut dims, mut count) = (0, ptr::null(), 0);
+            // SAFETY: the value is alive during the call, and so are the dimensions that it points to.
+            let status = unsafe {
+                api.GetTensorElementTypeAndShapeDataReference(
+                    value,
+                    &raw mut kind,
+                    &raw mut dims,
+                    &raw mut count,
+                )
+            };
+            ort.check(status, "the shape of an input")?;
+            let dims = if count == 0 || dims.is_null() {
+                Vec::new()
+            } else {
+                // SAFETY: ONNX Runtime points to as many dimensions as it says.
+                unsafe { std::slice::from_raw_parts(dims, count) }.to_vec()
+            };
+            (kind, dims)
+        } else {
+            // SAFETY: the value is alive during the call; what describes it is ours to release.
+            unsafe {
+                let info =
+                    ort.value("an input's type", ptr::null_mut(), |to| api.GetTensorTypeAndShape(value, to))?;
+                let element = ort.value("an input's type", 0, |to| api.GetTensorElementType(info, to));
+                let dims = ort.array(
+                    "an input's shape",
+                    0_i64,
+                    |count| api.GetDimensionsCount(info, count),
+                    |items, count| api.GetDimensions(info, items, count),
+                );
+                api.ReleaseTensorTypeAndShapeInfo(info);
+                (element?, dims?)
+            }
+        };
+        // SAFETY: as above.
+        let data =
+            ort.value("an input's memory", ptr::null(), |to| unsafe { api.GetTensorData(value, to) })?;
+        Ok(Input { dims, element: Element::from_onnx(element), data })
+    }
+}
+
+unsafe extern "C" fn create_state(
+    info: *mut OrtNodeComputeInfo,
+    _: *mut OrtNodeComputeContext,
+    state: *mut *mut c_void,
+) -> *mut OrtStatus {
+    // SAFETY: ONNX Runtime passes what `compile` made. Runs share it, so there is no other state.
+    let ort = unsafe { (*info.cast::<Compute>()).ort };
+    guard(ort, "CreateState", || {
+        if state.is_null() {
+            return Err(Failure::argument("CreateState: the output is null"));
+        }
+        // SAFETY: the output was checked above.
+        unsafe { state.write(info.cast()) };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn compute(
+    info: *mut OrtNodeComputeInfo,
+    _: *mut c_void,
+    context: *mut OrtKernelContext,
+) -> *mut OrtStatus {
+    // SAFETY: ONNX Runtime passes what `compile` made, which lives until it is released; it is never changed.
+    let compute = unsafe { &*info.cast::<Compute>() };
+    guard(compute.ort, "Compute", || compute.run(context))
+}
+
+unsafe extern "C" fn release_state(_: *mut OrtNodeComputeInfo, _: *mut c_void) {}
