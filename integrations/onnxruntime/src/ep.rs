@@ -5,6 +5,7 @@ use std::ffi::{CStr, CString, c_char, c_int};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::compiled::{self, Subgraph};
@@ -40,6 +41,8 @@ pub struct Ep {
     engine: i64,
     /// What compiled models are made for.
     compatibility: CString,
+    /// Whether nodes of a graph were taken.
+    has_taken: AtomicBool,
     /// What the engine said of graphs, by their text.
     answers: Mutex<HashMap<String, std::result::Result<(), String>>>,
 }
@@ -65,7 +68,7 @@ impl Ep {
         };
         let compatibility = CString::new(context::compatibility()).unwrap_or_default();
         let ep =
-            Self { base, ort, options, logger, library, engine, compatibility, answers: Mutex::default() };
+            Self { base, ort, options, logger, library, engine, compatibility, has_taken: AtomicBool::new(false), answers: Mutex::default() };
         Ok(Box::into_raw(Box::new(ep)).cast())
     }
 
@@ -154,8 +157,8 @@ impl Ep {
         // ONNX Runtime refuses fused nodes there: a function's body has no version of their domain, and 1.23 gives nodes of two graphs one name.
         let reason = if source.is_inlined {
             Some("ONNX Runtime fuses nothing in a function's body inside of another node")
-        } else if source.is_nested && self.ort.version < 24 {
-            Some("ONNX Runtime 1.23 fuses nothing in graphs inside of nodes, expected 1.24 or newer")
+        } else if self.ort.version < 24 && (source.is_nested || self.has_taken.load(Ordering::Relaxed)) {
+            Some("ONNX Runtime 1.23 fuses nodes of one graph only, expected 1.24 or newer")
         } else {
             None
         };
@@ -167,7 +170,9 @@ impl Ep {
             Verdict::Taken(group) => Some(*group + 1),
             Verdict::Left(_) => None,
         });
-        for group in 0..groups.max().unwrap_or(0) {
+        let groups = groups.max().unwrap_or(0);
+        self.has_taken.fetch_or(groups > 0, Ordering::Relaxed);
+        for group in 0..groups {
             let nodes: Vec<*const OrtNode> = source
                 .raw
                 .iter()

@@ -109,6 +109,10 @@ def main():
     for name, model, sets, rtol, atol in cases:
         if arguments.words and not any(word in name for word in arguments.words):
             continue
+        if provider.VERSION < 24 and "sequence_map" in name:
+            # ONNX Runtime 1.23 fuses nothing in a function's body, and does not tell that a graph is one.
+            counts["left out"] += 1
+            continue
         if os.environ.get("HIPDNN_ORT_TRACE"):
             print(name, file=sys.stderr, flush=True)
         data = model.SerializeToString()

@@ -31,7 +31,7 @@ pub struct Source {
 /// # Safety
 /// The graph is alive during the call.
 pub unsafe fn of_graph(ort: Ort, graph: *const OrtGraph) -> Result<Source> {
-    let mut reader = Reader { ort, model: Model::default(), ids: HashMap::new() };
+    let mut reader = Reader { ort, model: Model::default(), ids: HashMap::new(), is_nested: false };
     let raw = ort.array(
         "the nodes of the graph",
         ptr::null(),
@@ -55,6 +55,8 @@ pub unsafe fn of_graph(ort: Ort, graph: *const OrtGraph) -> Result<Source> {
     let parent = ort.value("the node around a graph", ptr::null(), |to| unsafe {
         ort.api.Graph_GetParentNode(graph, to)
     })?;
+    // Version 1.23 does not tell the node around every graph.
+    let is_nested = !parent.is_null() || reader.is_nested;
     let mut is_inlined = false;
     if !parent.is_null() {
         // SAFETY: the node around the graph is alive as well.
@@ -68,7 +70,7 @@ pub unsafe fn of_graph(ort: Ort, graph: *const OrtGraph) -> Result<Source> {
             is_inlined |= reader.model.values.get(id).is_some_and(|value| is_of_function(&value.name));
         }
     }
-    Ok(Source { model: reader.model, raw, is_nested: !parent.is_null(), is_inlined })
+    Ok(Source { model: reader.model, raw, is_nested, is_inlined })
 }
 
 /// Copies the body of a fused node, with the node's inputs and outputs in its order.
@@ -79,7 +81,7 @@ pub unsafe fn of_fused(ort: Ort, graph: *const OrtGraph, fused: *const OrtNode) 
     // SAFETY: the graph is alive.
     let mut source = unsafe { of_graph(ort, graph) }?;
     let ids = source.model.values.iter().enumerate().map(|(id, value)| (value.name.clone(), id)).collect();
-    let mut reader = Reader { ort, model: std::mem::take(&mut source.model), ids };
+    let mut reader = Reader { ort, model: std::mem::take(&mut source.model), ids, is_nested: false };
     // SAFETY: the node is alive.
     let (inputs, outputs) = unsafe { (reader.inputs(fused)?, reader.outputs(fused)?) };
     let all = |ids: Vec<Option<ValueId>>| ids.into_iter().collect::<Option<Vec<_>>>();
@@ -93,6 +95,8 @@ struct Reader {
     ort: Ort,
     model: Model,
     ids: HashMap<String, ValueId>,
+    /// Whether a value is of a graph around this one.
+    is_nested: bool,
 }
 
 impl Reader {
@@ -174,13 +178,15 @@ impl Reader {
             return Ok(Some(*id));
         }
         // SAFETY: the value is alive during the call, as all that it points to.
-        let (kind, is_constant, is_graph_output) = unsafe {
+        let (kind, is_constant, is_graph_output, is_outer) = unsafe {
             (
                 ort.value("the type of a value", ptr::null(), |to| api.GetValueInfoTypeInfo(info, to))?,
                 ort.value("a value", false, |to| api.ValueInfo_IsConstantInitializer(info, to))?,
                 ort.value("a value", false, |to| api.ValueInfo_IsGraphOutput(info, to))?,
+                ort.value("a value", false, |to| api.ValueInfo_IsFromOuterScope(info, to))?,
             )
         };
+        self.is_nested |= is_outer;
         // SAFETY: as above.
         let (element, dims) = unsafe { self.kind(kind) }?;
         // SAFETY: as above.

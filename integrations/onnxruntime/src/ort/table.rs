@@ -98,6 +98,7 @@ table! {
         326 since 23 ValueInfo_GetInitializerValue(info: *const OrtValueInfo, value: *mut *const OrtValue) -> Status;
         330 since 23 ValueInfo_IsGraphOutput(info: *const OrtValueInfo, answer: *mut bool) -> Status;
         331 since 23 ValueInfo_IsConstantInitializer(info: *const OrtValueInfo, answer: *mut bool) -> Status;
+        332 since 23 ValueInfo_IsFromOuterScope(info: *const OrtValueInfo, answer: *mut bool) -> Status;
         334 since 23 Graph_GetModelPath(graph: *const OrtGraph, path: *mut *const c_char) -> Status;
         338 since 23 Graph_GetNumInputs(graph: *const OrtGraph, count: *mut usize) -> Status;
         339 since 23 Graph_GetInputs(graph: *const OrtGraph, inputs: *mut *const OrtValueInfo, count: usize) -> Status;
