@@ -196,7 +196,7 @@ private:
         const auto count = static_cast<double>(times.size());
         result.minTimeMs = *std::min_element(times.begin(), times.end());
         result.avgTimeMs = static_cast<float>(sum / count);
-        result.stddevMs = static_cast<float>(std::sqrt(std::max(0.0, squares / count - sum / count * (sum / count))));
+        result.stddevMs = static_cast<float>(root_of(std::max(0.0, squares / count - sum / count * (sum / count))));
         result.succeeded = true;
     }
 

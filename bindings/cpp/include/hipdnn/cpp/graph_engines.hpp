@@ -347,12 +347,15 @@ protected:
         ids.clear();
         for (int64_t i = 0; i < count; i++)
         {
-            configurations.emplace_back(HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+            configurations.push_back(Descriptor(HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR));
             raw.push_back(configurations.back().get());
         }
         HIPDNN_CPP_TRY(backend_error(
             heuristic.get(HIPDNN_ATTR_ENGINEHEUR_RESULTS, HIPDNN_TYPE_BACKEND_DESCRIPTOR, count, &count, raw.data()), "asking for engines"));
-        configurations.resize(static_cast<size_t>(std::max<int64_t>(count, 0)));
+        while (static_cast<int64_t>(configurations.size()) > count && !configurations.empty())
+        {
+            configurations.pop_back();
+        }
         for (const Descriptor &configuration : configurations)
         {
             HIPDNN_CPP_TRY(configuration.finalize("finalizing an engine's configuration"));

@@ -110,7 +110,7 @@ public:
             {
                 for (const TensorPtr &tensor : *list)
                 {
-                    if (seen.emplace(key_of(tensor.get()), nullptr).second)
+                    if (put(seen, key_of(tensor.get()), nullptr))
                     {
                         found.push_back(tensor);
                     }
@@ -194,9 +194,9 @@ protected:
     bool _one_component = false;
     Descriptor _graph;
     bool _graph_finalized = false;
-    /** Values of scalars that are bound where an execution does not bind them. */
+    /** Scalars that are bound where an execution does not bind them, and their bytes. */
     std::vector<int64_t> _default_uids;
-    std::vector<Scalar> _default_values;
+    std::vector<int64_t> _default_values;
 
     GraphNodes() = default;
 
@@ -247,7 +247,7 @@ protected:
         {
             if (tensor->has_uid())
             {
-                used.emplace(tensor->get_uid(), nullptr);
+                put(used, tensor->get_uid(), nullptr);
             }
         }
         int64_t next = 0;
@@ -255,7 +255,7 @@ protected:
         {
             if (!tensor->has_uid())
             {
-                while (used.count(next) > 0)
+                while (used.find(next) != used.end())
                 {
                     next++;
                 }
@@ -269,65 +269,61 @@ protected:
         Index seen;
         for (const TensorPtr &tensor : tensors())
         {
-            if (tensor->has_uid() && !seen.emplace(tensor->get_uid(), tensor.get()).second)
+            if (tensor->has_uid() && !put(seen, tensor->get_uid(), tensor.get()))
             {
-                const auto *other = static_cast<const Tensor *>(seen[tensor->get_uid()]);
+                const auto *other = static_cast<const Tensor *>(seen.find(tensor->get_uid())->second);
                 return {ErrorCode::INVALID_VALUE, detail::join({"uid ", tensor->get_uid(), " belongs to tensor \"", other->get_name(), "\" and to \"", tensor->get_name(), "\", expected one of its own for each"})};
             }
         }
         return {};
     }
 
-    /** An operation while the graph is sorted. */
-    struct Node
-    {
-        TensorWalk walk;
-        std::vector<int64_t> readers;
-        size_t waits = 0;
-        size_t part = 0;
-        bool done = false;
-    };
-
     /** Writers in front of readers; where the order is free, as the program made them. */
     Error sort()
     {
         const size_t count = _operations.size();
-        /* The number of the operation that writes a tensor is the one of its place here. */
-        std::vector<Node> nodes(count);
-        Index writer;
+        /* Operations by number. Readers wait for their writers; what shares a tensor has the lowest number of its part. */
+        std::vector<int64_t> writers, readers, waits(count, 0), parts(count, 0);
+        Index writer_of;
         for (size_t i = 0; i < count; i++)
         {
-            _operations[i]->visit(nodes[i].walk);
-            nodes[i].part = i;
-            for (const TensorPtr &tensor : nodes[i].walk.outputs)
+            TensorWalk walk;
+            _operations[i]->visit(walk);
+            parts[i] = static_cast<int64_t>(i);
+            for (const TensorPtr &tensor : walk.outputs)
             {
-                if (!writer.emplace(key_of(tensor.get()), &nodes[i]).second)
+                if (!put(writer_of, key_of(tensor.get()), &parts[i]))
                 {
                     return {ErrorCode::INVALID_VALUE,
                             detail::join({"tensor \"", tensor->get_name(), "\" is written by two operations, expected one"})};
                 }
             }
         }
-        for (Node &node : nodes)
+        for (size_t i = 0; i < count; i++)
         {
-            for (const TensorPtr &tensor : node.walk.inputs)
+            TensorWalk walk;
+            _operations[i]->visit(walk);
+            for (const TensorPtr &tensor : walk.inputs)
             {
-                const auto from = writer.find(key_of(tensor.get()));
-                if (from != writer.end())
+                const auto found = writer_of.find(key_of(tensor.get()));
+                if (found == writer_of.end())
                 {
-                    Node &source = *static_cast<Node *>(from->second);
-                    source.readers.push_back(&node - nodes.data());
-                    node.waits++;
-                    for (size_t i = 0, old = node.part; i < count; i++)
-                    {
-                        nodes[i].part = nodes[i].part == old ? source.part : nodes[i].part;
-                    }
+                    continue;
+                }
+                const int64_t writer = static_cast<const int64_t *>(found->second) - parts.data(), reader = static_cast<int64_t>(i);
+                writers.push_back(writer);
+                readers.push_back(reader);
+                waits[i]++;
+                const int64_t part = parts[static_cast<size_t>(writer)], old = parts[i];
+                for (int64_t &other : parts)
+                {
+                    other = other == old ? part : other;
                 }
             }
         }
-        for (const Node &node : nodes)
+        for (const int64_t part : parts)
         {
-            if (_one_component && node.part != nodes[0].part)
+            if (_one_component && part != parts[0])
             {
                 return {ErrorCode::INVALID_VALUE, "the graph has parts that share no tensor, expected a graph for each"};
             }
@@ -336,7 +332,7 @@ protected:
         while (ordered.size() < count)
         {
             size_t next = 0;
-            while (next < count && (nodes[next].done || nodes[next].waits > 0))
+            while (next < count && waits[next] != 0)
             {
                 next++;
             }
@@ -344,11 +340,12 @@ protected:
             {
                 return {ErrorCode::INVALID_VALUE, "the operations form a circle, expected tensors that are written before they are read"};
             }
-            nodes[next].done = true;
-            ordered.push_back(_operations[next]);
-            for (const int64_t reader : nodes[next].readers)
+            /* Done: it waits for ever. */
+            waits[next] = -1;
+            ordered.push_back(std::shared_ptr<Operation>(_operations[next]));
+            for (size_t i = 0; i < writers.size(); i++)
             {
-                nodes[static_cast<size_t>(reader)].waits--;
+                waits[static_cast<size_t>(readers[i])] -= writers[i] == static_cast<int64_t>(next) ? 1 : 0;
             }
         }
         _operations = std::move(ordered);
@@ -366,12 +363,13 @@ private:
             return {ErrorCode::INVALID_VALUE, "the graph has no operations"};
         }
         TensorDescriptors made;
-        std::vector<Descriptor> operations(_operations.size());
+        std::vector<Descriptor> operations;
         std::vector<hipdnnBackendDescriptor_t> raw;
-        for (size_t i = 0; i < operations.size(); i++)
+        for (const auto &operation : _operations)
         {
-            HIPDNN_CPP_TRY(lower(*_operations[i], made, operations[i]));
-            raw.push_back(operations[i].get());
+            operations.push_back(Descriptor());
+            HIPDNN_CPP_TRY(lower(*operation, made, operations.back()));
+            raw.push_back(operations.back().get());
         }
         Descriptor graph(HIPDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
         const char *attempt = "making the graph";
@@ -407,8 +405,12 @@ private:
         {
             if (tensor->get_is_runtime_pass_by_value() && tensor->has_value())
             {
-                _default_uids.push_back(tensor->get_uid());
-                _default_values.push_back(value_bytes(*tensor));
+                const int64_t uid = tensor->get_uid();
+                const Scalar scalar = value_bytes(*tensor);
+                int64_t value = 0;
+                std::memcpy(&value, scalar.bytes, sizeof value);
+                _default_uids.push_back(uid);
+                _default_values.push_back(value);
             }
         }
         return handle == nullptr ? Error() : finalize_graph(handle);

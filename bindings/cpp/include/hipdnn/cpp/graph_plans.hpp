@@ -223,7 +223,8 @@ protected:
         return {};
     }
 
-    static Error by_uid(const std::unordered_map<TensorPtr, void *> &tensors, VariantPack &pack)
+    template <typename Tensors>
+    static Error by_uid(const Tensors &tensors, VariantPack &pack)
     {
         for (const auto &one : tensors)
         {
@@ -260,10 +261,10 @@ protected:
         }
         for (size_t i = 0; i < _default_uids.size(); i++)
         {
-            if (pack.count(_default_uids[i]) == 0)
+            if (pack.find(_default_uids[i]) == pack.end())
             {
                 uids[count] = _default_uids[i];
-                pointers[count++] = const_cast<uint8_t *>(_default_values[i].bytes);
+                pointers[count++] = const_cast<int64_t *>(&_default_values[i]);
             }
         }
         const Descriptor bound(HIPDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);

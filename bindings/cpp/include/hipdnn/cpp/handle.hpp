@@ -139,7 +139,8 @@ struct HeuristicPolicyInfo
 };
 
 /** The policies that a handle has. */
-inline std::pair<std::vector<HeuristicPolicyInfo>, Error> get_loaded_heuristic_policy_infos(hipdnnHandle_t handle)
+template <typename = void>
+std::pair<std::vector<HeuristicPolicyInfo>, Error> get_loaded_heuristic_policy_infos(hipdnnHandle_t handle)
 {
     std::vector<HeuristicPolicyInfo> found;
     size_t count = 0;

@@ -18,6 +18,12 @@ namespace detail
 /** Things by uid, or by address; of the one type that programs use for their memory, as each further one costs compile time. */
 using Index = std::unordered_map<int64_t, void *>;
 
+/** Adds a thing where there is none yet; false where there is one. The one place that adds, for the same reason. */
+inline bool put(Index &index, int64_t key, const void *thing)
+{
+    return index.emplace(key, const_cast<void *>(thing)).second;
+}
+
 inline int64_t key_of(const void *address) { return static_cast<int64_t>(reinterpret_cast<uintptr_t>(address)); }
 
 /** The bytes of a scalar. */
@@ -93,7 +99,8 @@ public:
         (is_input(role) ? inputs : outputs).push_back(tensor);
         if (tensor->get_ragged_offset() != nullptr)
         {
-            inputs.push_back(tensor->get_ragged_offset());
+            const TensorPtr offset = tensor->get_ragged_offset();
+            inputs.push_back(offset);
         }
     }
     void tensors(hipdnnBackendAttributeName_t name, std::vector<TensorPtr> &list, Role role) override
@@ -231,7 +238,7 @@ private:
             _error = made.finalize(("finalizing tensor \"" + tensor.get_name() + "\"").c_str());
         }
         const hipdnnBackendDescriptor_t raw = made.get();
-        _tensors.by_uid.emplace(uid, raw);
+        put(_tensors.by_uid, uid, raw);
         _tensors.owned.push_back(std::move(made));
         return raw;
     }

@@ -146,36 +146,43 @@ private:
 
 using Reader = ReaderOf<void>;
 
+/** An operation of one class. Named by a tag, too, so that only programs that load graphs compile the classes that they do not name. */
+template <typename, typename Kind>
+std::shared_ptr<Operation> make_one()
+{
+    return std::make_shared<Kind>();
+}
+
 /** An operation of a kind, null for a kind that is unknown. */
-template <typename = void>
+template <typename Tag = void>
 std::shared_ptr<Operation> make_operation(int32_t type)
 {
     switch (type)
     {
-    case HIPDNN_OPERATION_TYPE_CONVOLUTION_FORWARD_EXT: return std::make_shared<ConvFpropAttributes>();
-    case HIPDNN_OPERATION_TYPE_CONVOLUTION_BACKWARD_DATA_EXT: return std::make_shared<ConvDgradAttributes>();
-    case HIPDNN_OPERATION_TYPE_CONVOLUTION_BACKWARD_WEIGHTS_EXT: return std::make_shared<ConvWgradAttributes>();
-    case HIPDNN_OPERATION_TYPE_BATCHNORM_INFERENCE_EXT: return std::make_shared<BatchnormInferenceAttributes>();
-    case HIPDNN_OPERATION_TYPE_BATCHNORM_BACKWARD_EXT: return std::make_shared<BatchnormBackwardAttributes>();
+    case HIPDNN_OPERATION_TYPE_CONVOLUTION_FORWARD_EXT: return make_one<Tag, ConvFpropAttributes>();
+    case HIPDNN_OPERATION_TYPE_CONVOLUTION_BACKWARD_DATA_EXT: return make_one<Tag, ConvDgradAttributes>();
+    case HIPDNN_OPERATION_TYPE_CONVOLUTION_BACKWARD_WEIGHTS_EXT: return make_one<Tag, ConvWgradAttributes>();
+    case HIPDNN_OPERATION_TYPE_BATCHNORM_INFERENCE_EXT: return make_one<Tag, BatchnormInferenceAttributes>();
+    case HIPDNN_OPERATION_TYPE_BATCHNORM_BACKWARD_EXT: return make_one<Tag, BatchnormBackwardAttributes>();
     case HIPDNN_OPERATION_TYPE_BATCHNORM_INFERENCE_VARIANCE_EXT:
-        return std::make_shared<BatchnormInferenceAttributesVarianceExt>();
-    case HIPDNN_OPERATION_TYPE_BATCHNORM_EXT: return std::make_shared<BatchnormAttributes>();
-    case HIPDNN_OPERATION_TYPE_POINTWISE_EXT: return std::make_shared<PointwiseAttributes>();
-    case HIPDNN_OPERATION_TYPE_MATMUL_EXT: return std::make_shared<MatmulAttributes>();
-    case HIPDNN_OPERATION_TYPE_RMSNORM_EXT: return std::make_shared<RMSNormAttributes>();
-    case HIPDNN_OPERATION_TYPE_LAYERNORM_EXT: return std::make_shared<LayernormAttributes>();
-    case HIPDNN_OPERATION_TYPE_SDPA_FORWARD_EXT: return std::make_shared<SdpaAttributes>();
-    case HIPDNN_OPERATION_TYPE_BLOCK_SCALE_QUANTIZE_EXT: return std::make_shared<BlockScaleQuantizeAttributes>();
-    case HIPDNN_OPERATION_TYPE_SDPA_BACKWARD_EXT: return std::make_shared<SdpaBackwardAttributes>();
-    case HIPDNN_OPERATION_TYPE_BLOCK_SCALE_DEQUANTIZE_EXT: return std::make_shared<BlockScaleDequantizeAttributes>();
-    case HIPDNN_OPERATION_TYPE_CUSTOM_OP_EXT: return std::make_shared<CustomOpAttributes>();
-    case HIPDNN_OPERATION_TYPE_REDUCTION_EXT: return std::make_shared<ReductionAttributes>();
-    case HIPDNN_OPERATION_TYPE_RESAMPLE_FWD: return std::make_shared<ResampleFwdAttributes>();
-    case HIPDNN_OPERATION_TYPE_RMSNORM_BACKWARD_EXT: return std::make_shared<RMSNormBackwardAttributes>();
-    case HIPDNN_OPERATION_TYPE_LAYERNORM_BACKWARD_EXT: return std::make_shared<LayernormBackwardAttributes>();
-    case HIPDNN_OPERATION_TYPE_RESAMPLE_BWD_EXT: return std::make_shared<ResampleBwdAttributes>();
-    case HIPDNN_OPERATION_TYPE_MOE_GROUPED_MATMUL_EXT: return std::make_shared<MoeGroupedMatmulAttributes>();
-    case HIPDNN_OPERATION_TYPE_MOE_GROUPED_MATMUL_BWD_EXT: return std::make_shared<MoeGroupedMatmulBwdAttributes>();
+        return make_one<Tag, BatchnormInferenceAttributesVarianceExt>();
+    case HIPDNN_OPERATION_TYPE_BATCHNORM_EXT: return make_one<Tag, BatchnormAttributes>();
+    case HIPDNN_OPERATION_TYPE_POINTWISE_EXT: return make_one<Tag, PointwiseAttributes>();
+    case HIPDNN_OPERATION_TYPE_MATMUL_EXT: return make_one<Tag, MatmulAttributes>();
+    case HIPDNN_OPERATION_TYPE_RMSNORM_EXT: return make_one<Tag, RMSNormAttributes>();
+    case HIPDNN_OPERATION_TYPE_LAYERNORM_EXT: return make_one<Tag, LayernormAttributes>();
+    case HIPDNN_OPERATION_TYPE_SDPA_FORWARD_EXT: return make_one<Tag, SdpaAttributes>();
+    case HIPDNN_OPERATION_TYPE_BLOCK_SCALE_QUANTIZE_EXT: return make_one<Tag, BlockScaleQuantizeAttributes>();
+    case HIPDNN_OPERATION_TYPE_SDPA_BACKWARD_EXT: return make_one<Tag, SdpaBackwardAttributes>();
+    case HIPDNN_OPERATION_TYPE_BLOCK_SCALE_DEQUANTIZE_EXT: return make_one<Tag, BlockScaleDequantizeAttributes>();
+    case HIPDNN_OPERATION_TYPE_CUSTOM_OP_EXT: return make_one<Tag, CustomOpAttributes>();
+    case HIPDNN_OPERATION_TYPE_REDUCTION_EXT: return make_one<Tag, ReductionAttributes>();
+    case HIPDNN_OPERATION_TYPE_RESAMPLE_FWD: return make_one<Tag, ResampleFwdAttributes>();
+    case HIPDNN_OPERATION_TYPE_RMSNORM_BACKWARD_EXT: return make_one<Tag, RMSNormBackwardAttributes>();
+    case HIPDNN_OPERATION_TYPE_LAYERNORM_BACKWARD_EXT: return make_one<Tag, LayernormBackwardAttributes>();
+    case HIPDNN_OPERATION_TYPE_RESAMPLE_BWD_EXT: return make_one<Tag, ResampleBwdAttributes>();
+    case HIPDNN_OPERATION_TYPE_MOE_GROUPED_MATMUL_EXT: return make_one<Tag, MoeGroupedMatmulAttributes>();
+    case HIPDNN_OPERATION_TYPE_MOE_GROUPED_MATMUL_BWD_EXT: return make_one<Tag, MoeGroupedMatmulBwdAttributes>();
     default: return nullptr;
     }
 }

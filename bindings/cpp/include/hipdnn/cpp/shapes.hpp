@@ -28,26 +28,29 @@ inline Dims packed_strides(const Dims &dims)
 inline Dims stride_order(const Dims &strides)
 {
     const size_t count = strides.size();
-    std::vector<size_t> inner(count);
-    for (size_t i = 0; i < count; i++)
-    {
-        inner[i] = i;
-    }
     /* Channels count as innermost where they could be and a later dimension is farther out; else ties go to the last dimension. */
-    const auto least = std::min_element(strides.begin(), strides.end()), most = std::max_element(strides.begin(), strides.end());
-    const bool channels_last = count > 2 && most == strides.begin() && least == strides.begin() + 1
-                               && std::any_of(least + 1, strides.end(), [&](int64_t stride) { return stride > *least; });
-    std::sort(inner.begin(), inner.end(), [&](size_t a, size_t b) {
+    bool channels_last = count > 2, farther = false;
+    for (size_t i = 0; i < count && channels_last; i++)
+    {
+        channels_last = strides[i] <= strides[0] && (i == 0 ? strides[0] > strides[1] : strides[i] >= strides[1]);
+        farther = farther || (i > 1 && strides[i] > strides[1]);
+    }
+    channels_last = channels_last && farther;
+    const auto is_inner = [&](size_t a, size_t b) {
         if (strides[a] != strides[b])
         {
             return strides[a] < strides[b];
         }
         return channels_last && (a == 1 || b == 1) ? a == 1 : a > b;
-    });
-    Dims order(count);
+    };
+    /* A dimension's place is the number of those inside of it. */
+    Dims order(count, 0);
     for (size_t i = 0; i < count; i++)
     {
-        order[inner[i]] = static_cast<int64_t>(i);
+        for (size_t other = 0; other < count; other++)
+        {
+            order[i] += other != i && is_inner(other, i) ? 1 : 0;
+        }
     }
     return order;
 }

@@ -142,6 +142,7 @@ public:
         return value == nullptr ? std::nullopt : std::optional<T>(*value);
     }
 
+    template <typename = void>
     Tensor &set_compile_time_constant(const pass_by_values_t &value)
     {
         std::visit(
@@ -242,17 +243,25 @@ public:
         return {};
     }
 
+    /* Comparisons are templates, so that a program without them need not compile those of values. */
+
     /** The same but for names and uids. */
+    template <typename = void>
     bool logicallyEquals(const Tensor &other) const
     {
         return _type == other._type && _dims == other._dims && _strides == other._strides && _virtual == other._virtual
                && _by_value == other._by_value && _value == other._value;
     }
+    template <typename = void>
     bool operator==(const Tensor &other) const
     {
         return logicallyEquals(other) && _name == other._name && _has_uid == other._has_uid && _uid == other._uid;
     }
-    bool operator!=(const Tensor &other) const { return !(*this == other); }
+    template <typename = void>
+    bool operator!=(const Tensor &other) const
+    {
+        return !(*this == other);
+    }
 
 private:
     int64_t _uid = 0;
