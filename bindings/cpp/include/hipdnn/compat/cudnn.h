@@ -34,5 +34,8 @@ cudnnStatus_t cudnnGetStream(cudnnHandle_t handle, Stream **stream)
     return status;
 }
 inline const char *cudnnGetErrorString(cudnnStatus_t status) { return HIPDNN_CPP_CALL(hipdnnGetErrorString)(status); }
-/** The version of cuDNN's interface whose graphs the classes take: 9.10. */
-inline size_t cudnnGetVersion() { return 91000; }
+/** The version of cuDNN's interface whose graphs the classes take, as cuDNN counts. */
+#define CUDNN_VERSION 92200
+inline size_t cudnnGetVersion() { return CUDNN_VERSION; }
+/** The version of CUDA's runtime that goes with it. */
+inline size_t cudnnGetCudartVersion() { return 12080; }

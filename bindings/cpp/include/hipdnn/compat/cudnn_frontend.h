@@ -14,9 +14,35 @@
 
 #include "../hipdnn.hpp"
 #include "cudnn.h"
+#include "cudnn_frontend_version.h"
 
-#include "cudnn_frontend/attributes.hpp"
 #include "cudnn_frontend/graph.hpp"
+
+/* What NVIDIA's frontend brings from the standard library, on which programs rely. */
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <iomanip>
+#include <iostream>
+#include <limits>
+#include <mutex>
+#include <numeric>
+#include <set>
+#include <sstream>
+#include <unordered_set>
+
+/** Returns the error of a call that failed. */
+#define CHECK_CUDNN_FRONTEND_ERROR(call) HIPDNN_CPP_TRY(call)
+/** Returns an error with a code and a message where a condition holds. */
+#define RETURN_CUDNN_FRONTEND_ERROR_IF(condition, code, message)             \
+    do                                                                       \
+    {                                                                        \
+        if (condition)                                                       \
+        {                                                                    \
+            return ::cudnn_frontend::error_object(code, message);            \
+        }                                                                    \
+    } while (false)
 
 #ifndef HIPDNN_COMPAT_NO_CUDA_TYPES
 /* CUDA's floats of 16 bits, for programs that hold tensors of them on the host. */

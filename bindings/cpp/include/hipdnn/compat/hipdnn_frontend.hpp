@@ -11,6 +11,16 @@
 
 #include "../hipdnn.hpp"
 
+/* What AMD's frontend brings from the standard library, on which programs rely. */
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <iostream>
+#include <limits>
+#include <numeric>
+#include <set>
+#include <sstream>
+
 #include "hipdnn_frontend/checks.hpp"
 #include "hipdnn_frontend/logging.hpp"
 

@@ -54,7 +54,9 @@ enum class DataType
     INT8x32 = 103,
     FAST_FLOAT_FOR_FP8 = 104,
     COMPLEX_FP32 = 105,
-    COMPLEX_FP64 = 106
+    COMPLEX_FP64 = 106,
+    BYTE_BOOLEAN = 107,
+    FP8_E5M3 = 108
 };
 
 /** What a pointwise operation computes for each element. */
@@ -96,7 +98,12 @@ enum class DiagonalAlignment { TOP_LEFT = 0, BOTTOM_RIGHT = 1 };
 enum class AttentionImplementation { AUTO = 0, COMPOSITE = 1, UNIFIED = 2 };
 
 /** How a grouped matmul reads its tokens and writes its results. */
-enum class MoeGroupedMatmulMode { NONE = 0, GATHER = 1, SCATTER = 2 };
+enum class MoeGroupedMatmulMode
+{
+    NONE = 0, GATHER = 1, SCATTER = 2,
+    /* Of programs for cuDNN: the first is NONE, with the second a graph is refused. */
+    NOT_SET = NONE, COMBINE = 101
+};
 
 /** How engines are ranked: in one way, whose name is FALLBACK; programs for cuDNN have other names for it. */
 enum class HeuristicMode { FALLBACK = 0, A = 101, B = 102, OPENSOURCE = 103 };

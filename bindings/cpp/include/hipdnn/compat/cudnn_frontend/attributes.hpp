@@ -7,6 +7,9 @@
 #pragma once
 
 #include "../../hipdnn.hpp"
+#include "../cudnn.h"
+
+#include <functional>
 
 namespace cudnn_frontend
 {
@@ -14,7 +17,6 @@ namespace cudnn_frontend
 using error_t = ::hipdnn::Error;
 using error_object = ::hipdnn::Error;
 using error_code_t = ::hipdnn::ErrorCode;
-using BehaviorNote_t = ::hipdnn::BehaviorNote;
 using BuildPlanPolicy_t = ::hipdnn::BuildPlanPolicy;
 using ConvolutionMode_t = ::hipdnn::ConvolutionMode;
 using DataType_t = ::hipdnn::DataType;
@@ -31,6 +33,39 @@ using TensorReordering_t = ::hipdnn::TensorReordering;
 using ScalarType = ::hipdnn::ScalarType;
 using ::hipdnn::to_string;
 
+/** Facts about an engine. Engines here tell of the compilation at run time, and of other libraries that they call. */
+enum class BehaviorNote_t
+{
+    NOT_SET, RUNTIME_COMPILATION, REQUIRES_FILTER_INT8x32_REORDER, REQUIRES_BIAS_INT8x32_REORDER, SUPPORTS_CUDA_GRAPH_NATIVE_API,
+    CUBLASLT_DEPENDENCY
+};
+
+enum class RngDistribution_t { NOT_SET, BERNOULLI, UNIFORM, NORMAL };
+enum class ReshapeMode_t { NOT_SET, VIEW_ONLY, LOGICAL };
+enum class NormMode_t { NOT_SET, LAYER_NORM, INSTANCE_NORM, BATCH_NORM, GROUP_NORM, RMS_NORM, ADA_LAYER_NORM };
+
+/** What programs keep compiled kernels in. Equal graphs share their plans here, with it and without. */
+class KernelCache
+{
+public:
+    bool is_finalized() const { return true; }
+    error_t status() const { return {}; }
+};
+
+/** A device of another machine. Plans are made on the device that they are for, so that building one is refused. */
+class DeviceProperties
+{
+public:
+    DeviceProperties &set_device_id(int32_t) { return *this; }
+    DeviceProperties &set_handle(hipdnnHandle_t) { return *this; }
+    error_t status() const { return build(); }
+    error_t build() const { return {error_code_t::GRAPH_NOT_SUPPORTED, REASON}; }
+    error_t serialize(std::vector<uint8_t> &) const { return build(); }
+    error_t deserialize(const std::vector<uint8_t> &) const { return build(); }
+
+    static constexpr const char *REASON = "plans are made on the device that they are for, expected no properties of a device";
+};
+
 /** Facts about how an engine computes, which engines here do not tell. */
 enum class NumericalNote_t
 {
@@ -38,9 +73,23 @@ enum class NumericalNote_t
     WINOGRAD_TILE_6x6, WINOGRAD_TILE_13x13, STRICT_NAN_PROP, NOT_SET
 };
 
+namespace detail
+{
+
+inline size_t get_backend_version() { return CUDNN_VERSION; }
+/** The bits of an element. */
+inline size_t get_element_size_in_bits(DataType_t type)
+{
+    const bool small = type == DataType_t::FP4_E2M1 || type == DataType_t::INT4;
+    return small ? 4 : type == DataType_t::BOOLEAN ? 1 : 8 * ::hipdnn::detail::bytes_of(type);
+}
+
+} // namespace detail
+
 namespace graph
 {
 
+using ::cudnn_frontend::ScalarType;
 using Tensor_attributes = ::hipdnn::Tensor;
 using Tensor = ::hipdnn::TensorPtr;
 using Batchnorm_attributes = ::hipdnn::BatchnormAttributes;
@@ -71,14 +120,42 @@ public:
     Rmsnorm_backward_attributes &set_compute_data_type(DataType_t type) { return compute_data_type = type, *this; }
 };
 
-/** Attention. A function that changes scores is refused when the graph is validated. */
+class Graph;
+
+/** Changes the products of q and k, which are added to the graph that is given. */
+using AttentionScoreModifier_t = std::function<Tensor(std::shared_ptr<Graph>, Tensor)>;
+
+namespace detail
+{
+
+/** Setters that say how an engine is to compute, or that bound what the tensors' own shapes bound here. */
+#define HIPDNN_COMPAT_ATTENTION_HINTS(Self)                     \
+    Self &set_max_total_seq_len_q(int64_t) { return *this; }    \
+    Self &set_max_total_seq_len_kv(int64_t) { return *this; }   \
+    Self &set_unfuse_fma(bool) { return *this; }
+
+} // namespace detail
+
+/** Attention. With a function that changes scores it is products, the function and a softmax. */
 class SDPA_attributes : public ::hipdnn::detail::SdpaForward<SDPA_attributes>
 {
 public:
-    template <typename Function>
-    SDPA_attributes &set_score_mod(Function)
+    AttentionScoreModifier_t score_mod;
+
+    HIPDNN_COMPAT_ATTENTION_HINTS(SDPA_attributes)
+    SDPA_attributes &set_score_mod(AttentionScoreModifier_t function) { return score_mod = std::move(function), *this; }
+    SDPA_attributes &_set_mma_core_mode(DataType_t type) { return set_mma_core_mode(type); }
+    SDPA_attributes &set_stats_use_log2(bool value)
     {
-        return refuse("a function that changes scores (set_score_mod) is given, expected masks and a bias");
+        return value ? refuse("statistics of base 2 are asked for (set_stats_use_log2), expected natural logarithms") : *this;
+    }
+    SDPA_attributes &set_cu_seq_len_q(const Tensor &) { return refuse_sums(); }
+    SDPA_attributes &set_cu_seq_len_kv(const Tensor &) { return refuse_sums(); }
+
+private:
+    SDPA_attributes &refuse_sums()
+    {
+        return refuse("sums of lengths are given (set_cu_seq_len_...), expected lengths and ragged offsets");
     }
 };
 
@@ -86,31 +163,122 @@ public:
 class SDPA_backward_attributes : public ::hipdnn::detail::SdpaBackward<SDPA_backward_attributes>
 {
 public:
-    template <typename Function>
-    SDPA_backward_attributes &set_score_mod(Function)
+    HIPDNN_COMPAT_ATTENTION_HINTS(SDPA_backward_attributes)
+    SDPA_backward_attributes &set_score_mod(const AttentionScoreModifier_t &) { return refuse_function(); }
+    SDPA_backward_attributes &set_score_mod_bprop(const AttentionScoreModifier_t &) { return refuse_function(); }
+    SDPA_backward_attributes &set_sink_token(const Tensor &) { return refuse_sink(); }
+    SDPA_backward_attributes &set_dsink_token(const Tensor &) { return refuse_sink(); }
+    SDPA_backward_attributes &set_rng_dump(const Tensor &)
+    {
+        return refuse("the mask of dropout is asked for (set_rng_dump), expected it of the forward operation");
+    }
+
+private:
+    SDPA_backward_attributes &refuse_function()
     {
         return refuse("a function that changes scores (set_score_mod) is given, expected masks and a bias");
     }
-    template <typename Function>
-    SDPA_backward_attributes &set_score_mod_bprop(Function function)
+    SDPA_backward_attributes &refuse_sink()
     {
-        return set_score_mod(function);
+        return refuse("a sink token is given (set_sink_token), expected a gradient without one");
     }
 };
+#undef HIPDNN_COMPAT_ATTENTION_HINTS
 using SDPA_fp8_attributes = SDPA_attributes;
 using SDPA_fp8_backward_attributes = SDPA_backward_attributes;
 using Scaled_dot_product_flash_attention_attributes = SDPA_attributes;
 using Scaled_dot_product_flash_attention_backward_attributes = SDPA_backward_attributes;
 
-/** Sums of channels. */
-class Genstats_attributes
+namespace detail
+{
+
+/** The name of an operation that is several here, and the type that these compute with. */
+template <typename Self>
+class Composed
 {
 public:
     std::string name;
     DataType_t compute_data_type = DataType_t::NOT_SET;
 
-    Genstats_attributes &set_name(const std::string &value) { return name = value, *this; }
-    Genstats_attributes &set_compute_data_type(DataType_t type) { return compute_data_type = type, *this; }
+    Self &set_name(const std::string &value) { return name = value, self(); }
+    Self &set_compute_data_type(DataType_t type) { return compute_data_type = type, self(); }
+
+protected:
+    Self &self() { return static_cast<Self &>(*this); }
+};
+
+/** A normalization whose statistics come out in training. */
+template <typename Self>
+class ComposedNorm : public Composed<Self>
+{
+public:
+    NormFwdPhase_t forward_phase = NormFwdPhase_t::NOT_SET;
+    Tensor epsilon;
+
+    Self &set_forward_phase(NormFwdPhase_t phase) { return forward_phase = phase, this->self(); }
+    Self &set_epsilon(Tensor value) { return epsilon = std::move(value), this->self(); }
+};
+
+/** A gradient of such a normalization, which needs its statistics. */
+template <typename Self>
+class ComposedNormBackward : public Composed<Self>
+{
+public:
+    Tensor mean, inv_variance;
+
+    Self &set_saved_mean_and_inv_variance(Tensor saved_mean, Tensor saved_inv_variance)
+    {
+        mean = std::move(saved_mean);
+        inv_variance = std::move(saved_inv_variance);
+        return this->self();
+    }
+};
+
+} // namespace detail
+
+/** Sums of channels. */
+class Genstats_attributes : public detail::Composed<Genstats_attributes> {};
+/** Normalization over the last dimensions, with a scale and a bias for each of a batch. */
+class AdaLayernorm_attributes : public detail::ComposedNorm<AdaLayernorm_attributes> {};
+class AdaLayernorm_backward_attributes : public detail::ComposedNormBackward<AdaLayernorm_backward_attributes> {};
+/** Normalization of each channel of each image. */
+class Instancenorm_attributes : public detail::ComposedNorm<Instancenorm_attributes> {};
+class Instancenorm_backward_attributes : public detail::ComposedNormBackward<Instancenorm_backward_attributes> {};
+/** A product of numbers of eight bits with their scales. */
+class Matmul_fp8_attributes : public detail::Composed<Matmul_fp8_attributes> {};
+
+/** Another order of dimensions. */
+class Transpose_attributes : public detail::Composed<Transpose_attributes>
+{
+public:
+    ::hipdnn::Dims permutation;
+
+    Transpose_attributes &set_permutation(const ::hipdnn::Dims &order) { return permutation = order, *this; }
+    const ::hipdnn::Dims &get_permutation() const { return permutation; }
+};
+
+/** Another shape of the same elements. */
+class Reshape_attributes : public detail::Composed<Reshape_attributes>
+{
+public:
+    ::hipdnn::Dims dim, stride;
+
+    Reshape_attributes &set_dim(const ::hipdnn::Dims &value) { return dim = value, *this; }
+    Reshape_attributes &set_stride(const ::hipdnn::Dims &value) { return stride = value, *this; }
+    Reshape_attributes &set_reshape_mode(ReshapeMode_t) { return *this; }
+    const ::hipdnn::Dims &get_dim() const { return dim; }
+    const ::hipdnn::Dims &get_stride() const { return stride; }
+};
+
+/** A part of each dimension, from one index to below another, in steps. */
+class Slice_attributes : public detail::Composed<Slice_attributes>
+{
+public:
+    std::vector<std::pair<int64_t, int64_t>> slices;
+    ::hipdnn::Dims strides;
+
+    Slice_attributes &set_slices(const std::vector<std::pair<int64_t, int64_t>> &value) { return slices = value, *this; }
+    Slice_attributes &set_strides(const ::hipdnn::Dims &value) { return strides = value, *this; }
 };
 
 namespace detail
@@ -118,48 +286,29 @@ namespace detail
 
 /** The attributes of an operation that hipDNN does not have: the graph is refused, so what programs set is passed over. */
 template <typename Tag>
-class Refused
+class Refused : public Composed<Refused<Tag>>
 {
 public:
-    std::string name;
-
-    Refused &set_name(const std::string &value) { return name = value, *this; }
-#define HIPDNN_COMPAT_PASSED_OVER(setter)    \
-    template <typename... Values>            \
-    Refused &setter(Values &&...)            \
-    {                                        \
-        return *this;                        \
-    }
-    HIPDNN_COMPAT_PASSED_OVER(set_compute_data_type)
-    HIPDNN_COMPAT_PASSED_OVER(set_forward_phase)
-    HIPDNN_COMPAT_PASSED_OVER(set_epsilon)
-    HIPDNN_COMPAT_PASSED_OVER(set_saved_mean_and_inv_variance)
-    HIPDNN_COMPAT_PASSED_OVER(set_previous_running_stats)
-    HIPDNN_COMPAT_PASSED_OVER(set_slices)
-    HIPDNN_COMPAT_PASSED_OVER(set_permutation)
-    HIPDNN_COMPAT_PASSED_OVER(set_axis)
-    HIPDNN_COMPAT_PASSED_OVER(set_in_place_index)
-    HIPDNN_COMPAT_PASSED_OVER(set_distribution)
-    HIPDNN_COMPAT_PASSED_OVER(set_bernoulli_probability)
-    HIPDNN_COMPAT_PASSED_OVER(set_dim)
-    HIPDNN_COMPAT_PASSED_OVER(set_stride)
-    HIPDNN_COMPAT_PASSED_OVER(set_reshape_mode)
-#undef HIPDNN_COMPAT_PASSED_OVER
+    Refused &set_axis(int64_t) { return *this; }
+    Refused &set_in_place_index(int64_t) { return *this; }
+    Refused &set_distribution(RngDistribution_t) { return *this; }
+    Refused &set_bernoulli_probability(double) { return *this; }
+    Refused &set_seed(int64_t) { return *this; }
+    Refused &set_dim(const ::hipdnn::Dims &) { return *this; }
+    Refused &set_stride(const ::hipdnn::Dims &) { return *this; }
+    Refused &set_output_scale(float) { return *this; }
+    Refused &set_rope_dim(int64_t) { return *this; }
+    Refused &set_previous_running_stats(Tensor, Tensor, Tensor) { return *this; }
 };
 
 } // namespace detail
 
-using AdaLayernorm_attributes = detail::Refused<struct AdaLayernormTag>;
-using AdaLayernorm_backward_attributes = detail::Refused<struct AdaLayernormBackwardTag>;
-using Instancenorm_attributes = detail::Refused<struct InstancenormTag>;
-using Instancenorm_backward_attributes = detail::Refused<struct InstancenormBackwardTag>;
 using BN_finalize_attributes = detail::Refused<struct BnFinalizeTag>;
 using DBN_weight_attributes = detail::Refused<struct DbnWeightTag>;
-using Slice_attributes = detail::Refused<struct SliceTag>;
-using Transpose_attributes = detail::Refused<struct TransposeTag>;
-using Reshape_attributes = detail::Refused<struct ReshapeTag>;
 using Concatenate_attributes = detail::Refused<struct ConcatenateTag>;
 using Rng_attributes = detail::Refused<struct RngTag>;
+using RoPE_attributes = detail::Refused<struct RopeTag>;
+using RoPE_backward_attributes = detail::Refused<struct RopeBackwardTag>;
 
 } // namespace graph
 } // namespace cudnn_frontend

@@ -6,7 +6,9 @@
  */
 #pragma once
 
-#include "attributes.hpp"
+#include "knobs.hpp"
+#include "saved.hpp"
+#include "views.hpp"
 
 namespace cudnn_frontend
 {
@@ -14,16 +16,16 @@ namespace graph
 {
 
 /** A graph. Calls that NVIDIA's frontend answers with a value answer a value, the others an error_t. */
-class Graph : public ::hipdnn::detail::GraphSettings<Graph>
+class Graph : public Views<Graph>
 {
-    using Base = ::hipdnn::detail::GraphSettings<Graph>;
+    using Base = Views<Graph>;
     using Handle = hipdnnHandle_t;
-    using Many = std::vector<Tensor>;
-    template <size_t Count>
-    using List = std::array<Tensor, Count>;
+    using Pack = ::hipdnn::VariantPack;
+    using Memory = std::unordered_map<Tensor, void *>;
 
 public:
     using Base::execute;
+    using Base::execute_plan_at_index;
     using Base::tensor;
 
     /** A scalar, part of the graph or given by value at each execution. */
@@ -39,21 +41,31 @@ public:
     Graph &set_dynamic_shape_enabled(bool) { return *this; }
     Graph &set_sm_count(int32_t) { return *this; }
     Graph &set_sm_version(int32_t) { return *this; }
-    template <typename Cache>
-    Graph &set_kernel_cache(Cache &&)
+    Graph &set_kernel_cache(const std::shared_ptr<KernelCache> &) { return *this; }
+    /** Refused: plans are made on the device that they are for. */
+    Graph &set_device_properties(const std::shared_ptr<const DeviceProperties> &)
     {
-        return *this;
-    }
-    template <typename Properties>
-    Graph &set_device_properties(Properties &&)
-    {
+        refuse<1>((std::string("set_device_properties: ") + DeviceProperties::REASON).c_str());
         return *this;
     }
     Graph &deselect_shared_mem_greater_than(int64_t) { return *this; }
     Graph &select_numeric_notes(const std::vector<NumericalNote_t> &) { return *this; }
     Graph &deselect_numeric_notes(const std::vector<NumericalNote_t> &) { return *this; }
+    /** Plans of engines without one of these notes are not built or chosen. */
+    Graph &select_behavior_notes(const std::vector<BehaviorNote_t> &notes) { return bar_notes(notes, false), *this; }
+    /** Plans of engines with one of these notes are not built or chosen. */
+    Graph &deselect_behavior_notes(const std::vector<BehaviorNote_t> &notes) { return bar_notes(notes, true), *this; }
 
     /* Operations whose calls differ from ours. */
+    Tensor pointwise(Tensor a, Pointwise_attributes attributes) { return Base::pointwise(std::move(a), compared(std::move(attributes))); }
+    Tensor pointwise(Tensor a, Tensor b, Pointwise_attributes attributes)
+    {
+        return Base::pointwise(std::move(a), std::move(b), compared(std::move(attributes)));
+    }
+    Tensor pointwise(Tensor a, Tensor b, Tensor c, Pointwise_attributes attributes)
+    {
+        return Base::pointwise(std::move(a), std::move(b), std::move(c), compared(std::move(attributes)));
+    }
     List<2> resample(Tensor x, Resample_attributes attributes)
     {
         Tensor index;
@@ -71,11 +83,15 @@ public:
     }
     List<2> sdpa(Tensor q, Tensor k, Tensor v, SDPA_attributes attributes)
     {
+        if (attributes.score_mod)
+        {
+            return attention_with_function(std::move(q), std::move(k), std::move(v), std::move(attributes));
+        }
         return attention(std::move(q), std::move(k), std::move(v), std::move(attributes));
     }
     List<2> scaled_dot_product_flash_attention(Tensor q, Tensor k, Tensor v, SDPA_attributes attributes)
     {
-        return attention(std::move(q), std::move(k), std::move(v), std::move(attributes));
+        return sdpa(std::move(q), std::move(k), std::move(v), std::move(attributes));
     }
     List<3> sdpa_backward(Tensor q, Tensor k, Tensor v, Tensor o, Tensor d_o, Tensor stats, SDPA_backward_attributes attributes)
     {
@@ -97,40 +113,6 @@ public:
         const List<2> made = attention(std::move(q), std::move(k), std::move(v), std::move(attributes));
         return {made[0], made[1], amax[0], amax[1]};
     }
-    /** Sums and sums of squares of each channel: a product and two reductions. */
-    List<2> genstats(Tensor x, const Genstats_attributes &attributes)
-    {
-        const auto sum = [&](const Tensor &of, const char *word) {
-            Reduction_attributes how;
-            how.set_name(attributes.name.empty() ? "" : attributes.name + word).set_mode(ReductionMode_t::ADD);
-            const Tensor made = reduction(of, how.set_compute_data_type(attributes.compute_data_type));
-            ::hipdnn::Dims dims(x->get_dim().size(), 1);
-            if (dims.size() > 1)
-            {
-                dims[1] = x->get_dim()[1];
-            }
-            made->set_dim(dims).set_stride(::hipdnn::packed_strides(dims));
-            return made;
-        };
-        Pointwise_attributes square;
-        square.set_mode(PointwiseMode_t::MUL).set_compute_data_type(attributes.compute_data_type);
-        const Tensor plain = sum(x, "::SUM");
-        return {plain, sum(pointwise(x, x, square), "::SQ_SUM")};
-    }
-
-    /* Operations that hipDNN does not have: their tensors can be used, and the graph is refused. */
-    List<3> adalayernorm(Tensor, Tensor, Tensor, AdaLayernorm_attributes) { return refuse<3>("adalayernorm"); }
-    List<3> adalayernorm_backward(Tensor, Tensor, Tensor, AdaLayernorm_backward_attributes) { return refuse<3>("adalayernorm_backward"); }
-    List<3> instancenorm(Tensor, Tensor, Tensor, Instancenorm_attributes) { return refuse<3>("instancenorm"); }
-    List<3> instancenorm_backward(Tensor, Tensor, Tensor, Instancenorm_backward_attributes) { return refuse<3>("instancenorm_backward"); }
-    List<6> bn_finalize(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, BN_finalize_attributes) { return refuse<6>("bn_finalize"); }
-    List<5> dbn_weight(Tensor, Tensor, Tensor, Tensor, Tensor, DBN_weight_attributes) { return refuse<5>("dbn_weight"); }
-    Tensor slice(Tensor, Slice_attributes) { return refuse<1>("slice")[0]; }
-    Tensor transpose(Tensor, Transpose_attributes) { return refuse<1>("transpose")[0]; }
-    Tensor reshape(Tensor, Reshape_attributes) { return refuse<1>("reshape")[0]; }
-    Tensor concatenate(Many, Concatenate_attributes) { return refuse<1>("concatenate")[0]; }
-    Tensor rng(Tensor, Tensor, Rng_attributes) { return refuse<1>("rng")[0]; }
-
     /* The order of calls. A handle that is given once need not be given again. */
     error_t validate()
     {
@@ -138,6 +120,7 @@ public:
         {
             return {error_code_t::GRAPH_NOT_SUPPORTED, _refused + ": hipDNN has no such operation"};
         }
+        HIPDNN_CPP_TRY(settle_views());
         return Base::validate();
     }
     error_t build_operation_graph(Handle handle)
@@ -178,6 +161,11 @@ public:
         int64_t bytes = 0;
         return Base::get_workspace_size(bytes).is_good() ? bytes : 0;
     }
+    int64_t get_workspace_size_plan_at_index(int64_t index) const { return std::max<int64_t>(Base::get_workspace_size_plan_at_index(index), 0); }
+    error_t get_workspace_size_plan_at_index(int64_t index, int64_t &bytes) const { return Base::get_workspace_size_plan_at_index(index, bytes); }
+
+    /* Engines by their rank: 0 is the best one of the graph. */
+
     /** The number of engines that compute the graph. */
     error_t get_engine_count(int64_t &count) const
     {
@@ -185,6 +173,84 @@ public:
         HIPDNN_CPP_TRY(get_ranked_engine_ids(ids));
         count = static_cast<int64_t>(ids.size());
         return {};
+    }
+    /** The knobs of an engine that cuDNN's interface can express: integers, of a kind that it has. */
+    error_t get_knobs_for_engine(int64_t index, std::vector<Knob> &knobs) const
+    {
+        std::vector<::hipdnn::Knob> native;
+        HIPDNN_CPP_TRY(native_knobs(index, native));
+        knobs = ::cudnn_frontend::detail::knobs_of(native);
+        return {};
+    }
+    /** Adds a plan of an engine with knobs set to the plans. */
+    error_t create_execution_plan(int64_t index, const std::unordered_map<KnobType_t, int64_t> &values)
+    {
+        std::vector<::hipdnn::Knob> native;
+        HIPDNN_CPP_TRY(native_knobs(index, native));
+        std::vector<::hipdnn::KnobSetting> settings;
+        HIPDNN_CPP_TRY(::cudnn_frontend::detail::settings_of(values, native, settings));
+        std::vector<int64_t> ids;
+        HIPDNN_CPP_TRY(get_ranked_engine_ids(ids));
+        Plan plan;
+        HIPDNN_CPP_TRY(make_plan(ids[static_cast<size_t>(index)], settings, plan));
+        _plans.push_back(std::move(plan));
+        return {};
+    }
+    /** The engine of a plan by its rank, and its knobs that are set. */
+    error_t get_engine_and_knobs_at_index(int64_t plan, int64_t &engine, std::unordered_map<KnobType_t, int64_t> &values) const
+    {
+        HIPDNN_CPP_TRY(check_index(plan));
+        const Plan &found = _plans[static_cast<size_t>(plan)];
+        std::vector<int64_t> ids;
+        HIPDNN_CPP_TRY(get_ranked_engine_ids(ids));
+        engine = std::find(ids.begin(), ids.end(), found.engine) - ids.begin();
+        values.clear();
+        for (const auto &one : found.settings == nullptr ? std::vector<::hipdnn::KnobSetting>() : *found.settings)
+        {
+            const KnobType_t type = ::cudnn_frontend::detail::knob_type(one.knobId());
+            if (const auto *integer = std::get_if<int64_t>(&one.value()))
+            {
+                values[type] = *integer;
+            }
+        }
+        return {};
+    }
+    /** The notes of the chosen plan's engine that cuDNN has. */
+    error_t get_behavior_notes(std::vector<BehaviorNote_t> &notes) const
+    {
+        return get_behavior_notes_for_plan_at_index(static_cast<int64_t>(_active), notes);
+    }
+    error_t get_behavior_notes_for_plan_at_index(int64_t plan, std::vector<BehaviorNote_t> &notes) const
+    {
+        HIPDNN_CPP_TRY(check_index(plan));
+        std::vector<::hipdnn::BehaviorNote> native;
+        HIPDNN_CPP_TRY(get_behavior_notes_for_engine(_plans[static_cast<size_t>(plan)].engine, native));
+        notes.clear();
+        for (const auto note : native)
+        {
+            if (note == ::hipdnn::BehaviorNote::RUNTIME_COMPILATION)
+            {
+                notes.push_back(BehaviorNote_t::RUNTIME_COMPILATION);
+            }
+        }
+        return {};
+    }
+
+    /** A number that graphs of the same operations, shapes and settings have in common, whatever their uids and names. */
+    size_t key(bool without_shapes = false) const { return static_cast<size_t>(::cudnn_frontend::detail::key_of(*this, without_shapes)); }
+    /** The graph as JSON once it was built, its operations before. */
+    std::string print() const
+    {
+        std::string text;
+        if (!_graph.valid() || Base::serialize(text).is_bad())
+        {
+            text.clear();
+            for (const auto &operation : _operations)
+            {
+                text += std::string(operation->kind().word) + " \"" + operation->name + "\"\n";
+            }
+        }
+        return text;
     }
     error_t query_tensor_attributes_of_uid(int64_t uid, Tensor_attributes &found) const
     {
@@ -210,74 +276,188 @@ public:
         std::sort(uids.begin(), uids.end());
         return uids;
     }
+    error_t execute(Handle handle, const Pack &pack, void *workspace) const
+    {
+        Pack all;
+        HIPDNN_CPP_TRY(_views.empty() ? error_t() : with_views(pack, all));
+        return Base::execute(handle, _views.empty() ? pack : all, workspace);
+    }
+    error_t execute(Handle handle, const Memory &memory, void *workspace) const
+    {
+        Pack pack;
+        HIPDNN_CPP_TRY(by_uid(memory, pack));
+        return execute(handle, pack, workspace);
+    }
+    error_t execute_plan_at_index(Handle handle, const Pack &pack, void *workspace, int64_t index) const
+    {
+        Pack all;
+        HIPDNN_CPP_TRY(_views.empty() ? error_t() : with_views(pack, all));
+        return Base::execute_plan_at_index(handle, _views.empty() ? pack : all, workspace, index);
+    }
+    error_t execute_plan_at_index(Handle handle, const Memory &memory, void *workspace, int64_t index) const
+    {
+        Pack pack;
+        HIPDNN_CPP_TRY(by_uid(memory, pack));
+        return execute_plan_at_index(handle, pack, workspace, index);
+    }
+
+    /* CUDA graphs that are filled by hand are refused; executions on a stream that is captured become part of one. */
+    template <typename Tensors, typename CudaGraph>
+    error_t populate_cuda_graph(Handle, const Tensors &, void *, CudaGraph) const { return refuse_cuda_graph("populate_cuda_graph()"); }
+    template <typename Tensors, typename CudaGraph>
+    error_t update_cuda_graph(Handle, const Tensors &, void *, CudaGraph) const { return refuse_cuda_graph("update_cuda_graph()"); }
+    template <typename Tensors, typename CudaGraph>
+    error_t populate_cuda_graph_direct(Handle, const Tensors &, void *, CudaGraph) const { return refuse_cuda_graph("populate_cuda_graph_direct()"); }
+    template <typename Tensors, typename CudaGraph>
+    error_t update_cuda_graph_direct(Handle, const Tensors &, void *, CudaGraph) const { return refuse_cuda_graph("update_cuda_graph_direct()"); }
+    bool cuda_graph_direct_population_eligible() const { return false; }
+
     /** Executes each plan and chooses the fastest one, for all of which the workspace has to do. */
-    error_t autotune(Handle handle, const ::hipdnn::VariantPack &pack, void *workspace, void *implementation = nullptr)
+    error_t autotune(Handle handle, const Pack &pack, void *workspace, void *implementation = nullptr)
     {
         static_cast<void>(implementation);
-        return Base::autotune(handle, pack, workspace, ::hipdnn::AutotuneConfig());
+        Pack all;
+        HIPDNN_CPP_TRY(with_views(pack, all));
+        return Base::autotune(handle, all, workspace, ::hipdnn::AutotuneConfig());
     }
-    error_t autotune(Handle handle, const std::unordered_map<Tensor, void *> &tensors, void *workspace, void *implementation = nullptr)
+    error_t autotune(Handle handle, const Memory &tensors, void *workspace, void *implementation = nullptr)
     {
-        ::hipdnn::VariantPack pack;
+        Pack pack;
         HIPDNN_CPP_TRY(by_uid(tensors, pack));
         return autotune(handle, pack, workspace, implementation);
     }
 
-    /** The graph and its chosen plan as bytes. */
+    /** The graph, its chosen plan and its views as bytes. */
     error_t serialize(std::vector<uint8_t> &bytes) const
     {
-        std::vector<uint8_t> graph, plan;
-        HIPDNN_CPP_TRY(Base::serialize(graph));
-        HIPDNN_CPP_TRY(serialize_compiled_plan(plan));
-        bytes.assign(MARK, MARK + sizeof MARK);
-        for (size_t i = 0; i < 8; i++)
+        ::cudnn_frontend::detail::Saved saved;
+        HIPDNN_CPP_TRY(Base::serialize(saved.graph));
+        HIPDNN_CPP_TRY(serialize_compiled_plan(saved.plan));
+        for (const View &one : _views)
         {
-            bytes.push_back(static_cast<uint8_t>(static_cast<uint64_t>(graph.size()) >> (8 * i)));
+            for (const int64_t number : {one.base->get_uid(), one.part->get_uid(), one.offset})
+            {
+                saved.views.push_back(number);
+            }
         }
-        bytes.insert(bytes.end(), graph.begin(), graph.end());
-        bytes.insert(bytes.end(), plan.begin(), plan.end());
+        saved.write(bytes);
         return {};
     }
     /** A graph that executes at once. */
     error_t deserialize(Handle handle, const std::vector<uint8_t> &bytes)
     {
-        constexpr size_t begin = sizeof MARK + 8;
-        uint64_t size = 0;
-        for (size_t i = 0; i < 8 && bytes.size() >= begin; i++)
-        {
-            size |= static_cast<uint64_t>(bytes[sizeof MARK + i]) << (8 * i);
-        }
-        if (bytes.size() < begin || !std::equal(MARK, MARK + sizeof MARK, bytes.begin()) || size > bytes.size() - begin)
-        {
-            return {error_code_t::INVALID_VALUE, "the bytes are no graph with a plan, expected what serialize() wrote"};
-        }
-        const auto middle = bytes.begin() + static_cast<std::ptrdiff_t>(begin + size);
-        HIPDNN_CPP_TRY(Base::deserialize(handle, std::vector<uint8_t>(bytes.begin() + begin, middle)));
+        ::cudnn_frontend::detail::Saved saved;
+        HIPDNN_CPP_TRY(saved.read(bytes));
+        HIPDNN_CPP_TRY(Base::deserialize(handle, saved.graph));
         Plan plan;
-        HIPDNN_CPP_TRY(load_plan(handle, std::vector<uint8_t>(middle, bytes.end()), plan));
+        HIPDNN_CPP_TRY(load_plan(handle, saved.plan, plan));
+        HIPDNN_CPP_TRY(load_views(saved.views));
         _handle = handle;
         _plans.push_back(std::move(plan));
         return {};
     }
 
 private:
-    static constexpr uint8_t MARK[8] = {'h', 'i', 'p', 'd', 'n', 'n', 'G', 'P'};
     Handle _handle = nullptr;
-    std::string _refused;
 
-    template <size_t Count>
-    List<Count> refuse(const char *operation)
+    /** cuDNN's type of a comparison is its result's; here it is the one that is compared in, the graph's where it is not set. */
+    static Pointwise_attributes compared(Pointwise_attributes attributes)
     {
-        _refused += (_refused.empty() ? "" : ", ") + std::string(operation);
-        List<Count> made;
-        for (Tensor &one : made)
+        switch (attributes.get_mode())
         {
-            one = std::make_shared<Tensor_attributes>();
-            one->set_is_virtual(true);
+        case PointwiseMode_t::CMP_EQ:
+        case PointwiseMode_t::CMP_NEQ:
+        case PointwiseMode_t::CMP_GT:
+        case PointwiseMode_t::CMP_GE:
+        case PointwiseMode_t::CMP_LT:
+        case PointwiseMode_t::CMP_LE:
+            attributes.compute_data_type
+                = attributes.compute_data_type == DataType_t::BOOLEAN ? DataType_t::NOT_SET : attributes.compute_data_type;
+            break;
+        default: break;
         }
-        return made;
+        return attributes;
+    }
+
+    static error_t refuse_cuda_graph(const char *call)
+    {
+        return {error_code_t::GRAPH_NOT_SUPPORTED, std::string(call) + " is not supported, expected execute() on a stream that is captured"};
+    }
+
+    error_t native_knobs(int64_t index, std::vector<::hipdnn::Knob> &knobs) const
+    {
+        std::vector<int64_t> ids;
+        HIPDNN_CPP_TRY(get_ranked_engine_ids(ids));
+        if (index < 0 || static_cast<size_t>(index) >= ids.size())
+        {
+            return {error_code_t::INVALID_VALUE, ::hipdnn::detail::join({"engine index ", index, ", expected 0 to below ", ids.size()})};
+        }
+        return Base::get_knobs_for_engine(ids[static_cast<size_t>(index)], knobs);
+    }
+
+    /** Bars the plans whose engines have one of these notes, or lack one. */
+    void bar_notes(const std::vector<BehaviorNote_t> &notes, bool having)
+    {
+        for (size_t i = 0; i < _plans.size(); i++)
+        {
+            std::vector<BehaviorNote_t> has;
+            static_cast<void>(get_behavior_notes_for_plan_at_index(static_cast<int64_t>(i), has));
+            for (const BehaviorNote_t note : notes)
+            {
+                const bool found = std::find(has.begin(), has.end(), note) != has.end();
+                _plans[i].barred = _plans[i].barred || found == having;
+            }
+        }
+        while (_active + 1 < _plans.size() && _plans[_active].barred)
+        {
+            _active++;
+        }
+    }
+
+    /** Attention whose products a function of the program changes: matmul, the function, a softmax, matmul. */
+    List<2> attention_with_function(Tensor q, Tensor k, Tensor v, SDPA_attributes attributes)
+    {
+        const bool plain = !attributes.padding_mask && !attributes.causal_mask && !attributes.causal_mask_bottom_right && !attributes.alibi_mask
+                           && !attributes.left_bound && !attributes.right_bound && attributes.inputs.size() <= (attributes.get_scale() ? 1U : 0U)
+                           && attributes.outputs.size() == 0;
+        if (!plain || k->get_dim().size() != 4 || q->get_dim().size() != 4 || q->get_dim()[1] != k->get_dim()[1] || k->get_is_virtual())
+        {
+            return refuse<2>("sdpa with set_score_mod beside masks, a bias, dropout or fewer heads of k (expected these in the function)");
+        }
+        const Part part{attributes.name.empty() ? "sdpa" : attributes.name, attributes.compute_data_type};
+        Matmul_attributes product;
+        product.set_name(part.word("QK")).set_compute_data_type(part.compute);
+        const Tensor turned = transpose(k, Transpose_attributes().set_name(part.word("K")).set_permutation({0, 1, 3, 2}));
+        Tensor scores = Base::matmul(q, turned, product);
+        ::hipdnn::Dims rows = q->get_dim(), dims = rows;
+        dims[3] = k->get_dim()[2];
+        rows[3] = 1;
+        scores->set_dim(dims).set_stride(::hipdnn::packed_strides(dims));
+        if (attributes.attn_scale_value)
+        {
+            scores = combine(part, "SCALED", PointwiseMode_t::MUL, scores, std::make_shared<Tensor_attributes>(*attributes.attn_scale_value));
+        }
+        else if (attributes.get_scale() != nullptr)
+        {
+            scores = combine(part, "SCALED", PointwiseMode_t::MUL, scores, attributes.get_scale());
+        }
+        /* The function adds to this graph, which it does not own. */
+        scores = attributes.score_mod(std::shared_ptr<Graph>(this, [](Graph *) {}), scores);
+        const Tensor most = reduce(part, "MAX", ReductionMode_t::MAX, scores, rows);
+        const Tensor powers = change(part, "EXP", PointwiseMode_t::EXP, combine(part, "LESS_MAX", PointwiseMode_t::SUB, scores, most));
+        const Tensor sum = reduce(part, "SUM", ReductionMode_t::ADD, powers, rows);
+        product.set_name(part.word("PV"));
+        const Tensor o = Base::matmul(combine(part, "P", PointwiseMode_t::DIV, powers, sum), std::move(v), product);
+        const bool keeps = attributes.generate_stats.value_or(false);
+        return {o, keeps ? combine(part, "STATS", PointwiseMode_t::ADD, most, change(part, "LOG", PointwiseMode_t::LOG, sum)) : nullptr};
     }
 };
+
+template <typename Traits>
+std::basic_ostream<char, Traits> &operator<<(std::basic_ostream<char, Traits> &stream, const Graph &graph)
+{
+    return stream << graph.print().c_str();
+}
 
 } // namespace graph
 } // namespace cudnn_frontend
