@@ -99,6 +99,18 @@ hipdnnPluginStatus_t hipdnnPluginGetVersion(const char **version)
 #endif
 #endif
 
+/* TUNING: a tuning plugin. */
+#ifdef TUNING
+#include <hipdnn_plugin_sdk/TuningPluginApi.h>
+#include <hipdnn_plugin_sdk/tuning_api_version.h>
+#ifndef TYPE
+#define TYPE HIPDNN_PLUGIN_TYPE_TUNING
+#endif
+#ifndef API_VERSION
+#define API_VERSION HIPDNN_TUNING_API_VERSION
+#endif
+#endif
+
 /* API_VERSION, API_VERSION_STATUS: the interface version; asking for it fails. */
 #ifndef API_VERSION
 #define API_VERSION HIPDNN_ENGINE_API_VERSION

@@ -40,6 +40,11 @@ impl Backend {
         self.functions.path()
     }
 
+    /// The file that the loader opened.
+    pub fn file(&self) -> Option<PathBuf> {
+        self.functions.file()
+    }
+
     /// The library's own version, of those that say it.
     pub fn version(&self) -> Option<String> {
         let version = self.functions.hipdnnVersionString_ext().ok()?;

@@ -84,6 +84,12 @@ functions! {
         text: *const c_char,
         size: usize,
     ) -> Status;
+    fn hipdnnBackendGetSerializedBinaryGraph_ext(
+        descriptor: RawDescriptor,
+        requested: usize,
+        size: *mut usize,
+        bytes: *mut u8,
+    ) -> Status;
     fn hipdnnBackendGetSerializedJsonGraph_ext(
         descriptor: RawDescriptor,
         requested: usize,
@@ -161,6 +167,11 @@ impl Functions {
     /// The name that the library was opened by.
     pub fn path(&self) -> &str {
         self.library.name()
+    }
+
+    /// The file that it was opened from.
+    pub fn file(&self) -> Option<std::path::PathBuf> {
+        self.library.file_of("hipdnnCreate")
     }
 
     fn lacks(&self, function: &'static str) -> Error {

@@ -3,6 +3,9 @@
 use std::ffi::c_char;
 use std::ptr;
 
+use hipdnn_plugin_sdk::graph::Graph;
+use hipdnn_plugin_sdk::wire;
+
 use crate::constants::{
     HIPDNN_ATTR_ENGINE_GLOBAL_INDEX, HIPDNN_ATTR_ENGINECFG_ENGINE, HIPDNN_ATTR_ENGINEHEUR_MODE,
     HIPDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, HIPDNN_ATTR_ENGINEHEUR_RESULTS,
@@ -66,6 +69,21 @@ impl OperationGraph {
             bytes.pop();
         }
         String::from_utf8(bytes).map_err(|_| Error::answer("the library's JSON is not UTF-8"))
+    }
+
+    /// Its bytes, in the layout of 2026.
+    pub fn bytes(&self) -> Result<Vec<u8>> {
+        let backend = self.descriptor.backend();
+        let write = backend.functions.hipdnnBackendGetSerializedBinaryGraph_ext()?;
+        two_calls(backend, "writing the graph", |room, size, to| {
+            // SAFETY: the graph is alive, the size valid, and the buffer has the room that is given.
+            unsafe { write(self.descriptor.raw(), room, size, to) }
+        })
+    }
+
+    /// The graph as plain data.
+    pub fn graph(&self) -> Result<Graph> {
+        wire::read(&self.bytes()?).map_err(|error| Error::answer(format!("the library's graph: {}", error.0)))
     }
 
     /// Gives the graph the plugins of a handle, and finalizes it.

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::{Backend, Descriptor};
 
 /// The value of a knob.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(untagged)]
 pub enum KnobValue {
     /// A whole number.

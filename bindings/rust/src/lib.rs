@@ -96,6 +96,7 @@ mod log;
 mod plan;
 mod search;
 mod serialized;
+pub mod tuning;
 
 pub use self::log::{ForwardedLog, forward_log, listen};
 pub use backend::Backend;

@@ -1,6 +1,7 @@
 //! The arguments.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
@@ -90,6 +91,20 @@ Examples:
   hipdnn bench graph.json
   hipdnn bench graph.json --runs 100 --warmup 10 --json")]
     Bench(Bench),
+    /// Search for the fastest engine and settings of its knobs, for each of some graphs.
+    #[command(after_help = "\
+Every configuration is checked against CPU_REFERENCE_ENGINE. The library's default choice stays unless something is clearly \
+faster. The engines, best first, are handed to the backend; what is best with its knobs is kept in the cache folder, for \
+`--tuned` of other commands and for graphs that are similar.
+
+Strategies are built in (halving, exhaustive) or come from tuning plugins: hipdnn_plugins/tuning beside the backend, or \
+HIPDNN_TUNING_PLUGIN_DIR.
+
+Examples:
+  hipdnn tune graph.json
+  hipdnn tune graphs/*.json --budget 10s --svg trials.svg
+  hipdnn run graph.json --tuned")]
+    Tune(Tune),
     /// Save execution plans, load and run them, look into them.
     #[command(
         subcommand,
@@ -194,6 +209,9 @@ pub struct Choice {
     /// Set a knob of the engine; may be repeated.
     #[arg(long = "knob", value_name = "NAME=VALUE")]
     pub knobs: Vec<String>,
+    /// Take the engine and the knobs that `hipdnn tune` found for the graph on this device; where it found none, the default choice.
+    #[arg(long, conflicts_with_all = ["engine", "knobs"])]
+    pub tuned: bool,
 }
 
 /// `hipdnn run`
@@ -235,6 +253,51 @@ pub struct Bench {
     pub json: bool,
     #[command(flatten)]
     pub common: Common,
+}
+
+/// `hipdnn tune`
+#[derive(Debug, Args)]
+pub struct Tune {
+    /// The graphs.
+    #[arg(required = true)]
+    pub graphs: Vec<PathBuf>,
+    /// How long the search for one graph may take, for instance 30s, 500ms or 2m.
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
+    pub budget: Duration,
+    /// How to search.
+    #[arg(long, value_name = "NAME", default_value = "halving")]
+    pub strategy: String,
+    /// Tune this engine only; may be repeated. The ranking is not handed to the backend then.
+    #[arg(long = "engine", value_name = "NAME")]
+    pub engines: Vec<String>,
+    /// At most so many values of each knob are tried.
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    pub values: usize,
+    /// Turn knobs, too, that are a promise (weights that stay the same) or trade accuracy (TF32).
+    #[arg(long)]
+    pub promises: bool,
+    /// Draw what was tried into this file; with several graphs, into one for each, with its name in front of the ending.
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Hand nothing to the backend, and keep nothing.
+    #[arg(long)]
+    pub no_ranking: bool,
+    /// Write JSON.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// A time with its unit; seconds without.
+fn duration(text: &str) -> Result<Duration, String> {
+    let units = [("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+    let (number, unit) =
+        units.iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?, *unit))).unwrap_or((text, 1.0));
+    let seconds = number.trim().parse::<f64>().ok().map(|number| number * unit);
+    seconds
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .ok_or_else(|| "expected a time such as 30s, 500ms or 2m".to_owned())
 }
 
 /// `hipdnn plan`

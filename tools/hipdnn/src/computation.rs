@@ -287,9 +287,16 @@ impl Computation {
 
     /// Executes once, and answers how long that took, its work on a device included.
     pub fn execute(&mut self, handle: &Handle) -> Result<Duration> {
+        self.execute_in_row(handle, 1)
+    }
+
+    /// Executes so many times in a row, and answers how long that took until all work on a device was done.
+    pub fn execute_in_row(&mut self, handle: &Handle, count: u32) -> Result<Duration> {
         let started = Instant::now();
-        // SAFETY: the memory was made for these tensors, this plan's workspace and the place that the engine needs.
-        unsafe { self.plan.execute(handle, &self.binding) }?;
+        for _ in 0..count {
+            // SAFETY: the memory was made for these tensors, this plan's workspace and the place that the engine needs.
+            unsafe { self.plan.execute(handle, &self.binding) }?;
+        }
         self.place.wait()?;
         Ok(started.elapsed())
     }

@@ -23,6 +23,9 @@ const STUB_FILES: &[&str] =
 /// What heuristic plugins are made of: the variants with this macro.
 const HEURISTIC_FILES: &[&str] = &["stub_heuristic.c", "stub_identity.c", "stub_log.c"];
 const HEURISTIC: &str = "HEURISTIC";
+/// What tuning plugins are made of: the variants with this macro.
+const TUNING_FILES: &[&str] = &["stub_tuning.c", "stub_identity.c", "stub_log.c"];
+const TUNING: &str = "TUNING";
 /// The word for variants that `strip` takes the symbols from.
 const STRIPPED: &str = "STRIPPED";
 /// What variants that throw have besides, in C++.
@@ -78,8 +81,13 @@ pub fn library(name: &str) -> Result<PathBuf, String> {
     } else {
         let variant = variants()?.into_iter().find(|variant| variant.name == name);
         let variant = variant.ok_or_else(|| format!("variants.txt has no stub plugin {name:?}"))?;
-        let is_heuristic = variant.defines.iter().any(|define| define == HEURISTIC);
-        (if is_heuristic { HEURISTIC_FILES } else { STUB_FILES }, variant.defines, "-O0")
+        let is = |macro_name: &str| variant.defines.iter().any(|define| define == macro_name);
+        let files = match (is(HEURISTIC), is(TUNING)) {
+            (true, _) => HEURISTIC_FILES,
+            (_, true) => TUNING_FILES,
+            _ => STUB_FILES,
+        };
+        (files, variant.defines, "-O0")
     };
     let files: Vec<PathBuf> = files.iter().map(|file| sources().join(file)).collect();
     let folder = root().join("target/stub_plugins");
@@ -92,6 +100,7 @@ pub fn library(name: &str) -> Result<PathBuf, String> {
     inputs.push(root().join("c_tests/flatbuffer_writer.h"));
     inputs.push(headers.join("hipdnn_plugin_sdk/EnginePluginApi.h"));
     inputs.push(headers.join("hipdnn_plugin_sdk/HeuristicPluginApi.h"));
+    inputs.push(headers.join("hipdnn_plugin_sdk/TuningPluginApi.h"));
     let newest = inputs.iter().map(|input| changed(input)).max().flatten();
     if newest.is_some() && changed(&target) > newest {
         return Ok(target);

@@ -1,11 +1,11 @@
 //! `hipdnn bench`
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use super::settings::{Configuration, configurations};
+use super::settings::configurations;
 use super::{Outcome, json, read_graph};
 use crate::cli;
 use crate::computation::{
@@ -13,6 +13,7 @@ use crate::computation::{
 };
 use crate::failure::{Failure, Result, one_line};
 use crate::table::Table;
+use hipdnn::tuning::{Times, candidates};
 use hipdnn::{Backend, Engine, EngineInfo, Handle, KnobSetting, RankingOutcome};
 
 /// The fewest executions that a time limit leaves.
@@ -45,16 +46,6 @@ enum Found {
     Failed { why: String },
 }
 
-/// Durations of single executions, in milliseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-struct Times {
-    median_ms: f64,
-    lower_quartile_ms: f64,
-    upper_quartile_ms: f64,
-    least_ms: f64,
-    runs: usize,
-}
-
 #[derive(Serialize)]
 struct Answer {
     graph: String,
@@ -68,14 +59,18 @@ pub fn bench(backend: &Backend, arguments: &cli::Bench) -> Result<Outcome> {
     let operations = read_graph(backend, &arguments.graph)?;
     let handle = Handle::new(backend)?;
     let loaded = Loaded::new(&handle, operations, &arguments.graph)?;
-    let engines = engines(&handle, &loaded, arguments)?;
+    let engines = engines(&handle, &loaded, &arguments.engines)?;
     let inputs = inputs(&loaded.graph, &[], arguments.common.seed)?;
     let reference = reference(&handle, &loaded.operations, &loaded.graph, &inputs);
-    let configurations = configurations(&loaded, &engines, arguments.values)?;
+    let ids: Vec<i64> = engines.iter().map(|engine| engine.id).collect();
+    let candidates = candidates(&handle, &loaded.operations, &ids, arguments.values, true)?;
+    let configurations = configurations(&candidates);
     let bar = progress(configurations.len(), arguments);
     let rows: Vec<Row> = configurations
         .into_iter()
-        .map(|Configuration { engine, settings }| {
+        .filter_map(|of| {
+            let engine = engines.iter().find(|engine| engine.id == of.engine)?.clone();
+            let settings = of.knobs;
             bar.set_message(name(&engine.name, &settings));
             let expected = bar.position() + u64::from(arguments.runs + arguments.warmup);
             let found = measure(
@@ -90,7 +85,7 @@ pub fn bench(backend: &Backend, arguments: &cli::Bench) -> Result<Outcome> {
             )
             .unwrap_or_else(|failure| Found::Failed { why: failure.to_string() });
             bar.set_position(expected);
-            Row { engine: engine.name, engine_id: engine.id, knobs: settings, found }
+            Some(Row { engine: engine.name, engine_id: engine.id, knobs: settings, found })
         })
         .collect();
     bar.finish_and_clear();
@@ -121,11 +116,11 @@ pub fn bench(backend: &Backend, arguments: &cli::Bench) -> Result<Outcome> {
     Ok(Outcome { text, failure })
 }
 
-/// The engines to be measured, in the library's order.
-fn engines(handle: &Handle, loaded: &Loaded, arguments: &cli::Bench) -> Result<Vec<EngineInfo>> {
+/// The engines to be measured: those that are named, or else all, in the library's order.
+pub(super) fn engines(handle: &Handle, loaded: &Loaded, named: &[String]) -> Result<Vec<EngineInfo>> {
     let all = handle.engines()?;
-    if !arguments.engines.is_empty() {
-        return arguments.engines.iter().map(|name| find_engine(&all, name).cloned()).collect();
+    if !named.is_empty() {
+        return named.iter().map(|name| find_engine(&all, name).cloned()).collect();
     }
     let offer = loaded.operations.offer()?;
     if offer.engines.is_empty() {
@@ -191,25 +186,6 @@ fn measure(
     })
 }
 
-impl Times {
-    fn of(mut durations: Vec<Duration>) -> Self {
-        durations.sort_unstable();
-        let at = |part: f64| -> f64 {
-            let place = part * durations.len().saturating_sub(1) as f64;
-            let value = |place: f64| durations.get(place as usize).map_or(0.0, |d| d.as_secs_f64() * 1e3);
-            let (low, high) = (value(place.floor()), value(place.ceil()));
-            low + (high - low) * place.fract()
-        };
-        Self {
-            median_ms: at(0.5),
-            lower_quartile_ms: at(0.25),
-            upper_quartile_ms: at(0.75),
-            least_ms: at(0.0),
-            runs: durations.len(),
-        }
-    }
-}
-
 /// Every engine once, the fastest right one first; then those that are wrong, then those that failed.
 fn rank(rows: &[Row]) -> Vec<(String, i64)> {
     let key = |row: &Row| match &row.found {
@@ -251,7 +227,7 @@ fn name(engine: &str, settings: &[KnobSetting]) -> String {
         .join(" ")
 }
 
-fn outcome_text(outcome: RankingOutcome) -> String {
+pub(super) fn outcome_text(outcome: RankingOutcome) -> String {
     match outcome {
         RankingOutcome::Written => "written to the cache".to_owned(),
         RankingOutcome::Unchanged => "in the cache already".to_owned(),
@@ -297,21 +273,9 @@ fn text(answer: &Answer) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
 
     use super::*;
-
-    #[test]
-    fn quartiles_lie_between_the_samples() {
-        let times = Times::of([4, 1, 3, 2].map(Duration::from_millis).to_vec());
-        let wanted = Times {
-            median_ms: 2.5,
-            lower_quartile_ms: 1.75,
-            upper_quartile_ms: 3.25,
-            least_ms: 1.0,
-            runs: 4,
-        };
-        assert_eq!(times, wanted);
-    }
 
     #[test]
     fn wrong_and_failed_engines_come_last() {

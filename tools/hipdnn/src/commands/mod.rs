@@ -10,6 +10,7 @@ mod plan;
 mod policies;
 mod run;
 mod settings;
+mod tune;
 
 use std::fs;
 use std::io::Write;
@@ -25,9 +26,13 @@ pub use plan::plan;
 pub use policies::policies;
 pub use run::run;
 use serde::Serialize;
+pub use tune::tune;
 
+use crate::cli::Choice;
+use crate::computation::Loaded;
 use crate::failure::{Failure, Result};
-use hipdnn::{Backend, OperationGraph};
+use hipdnn::tuning::{self, Store};
+use hipdnn::{Backend, Handle, OperationGraph};
 
 /// What a command has to say, and whether the program fails in spite of it.
 #[derive(Debug)]
@@ -70,6 +75,22 @@ fn say_remarks(path: &Path, bytes: &[u8]) {
         // A standard error that is closed is no reason to stop.
         let _ = writeln!(std::io::stderr(), "warning: {}: {remark}", path.display());
     }
+}
+
+/// The engine and the knobs that are asked for: those that are named, or what was found for the graph by tuning.
+fn chosen(handle: &Handle, loaded: &Loaded, choice: &Choice) -> Result<(Option<String>, Vec<String>)> {
+    if !choice.tuned {
+        return Ok((choice.engine.clone(), choice.knobs.clone()));
+    }
+    let known = handle.engines()?;
+    let found =
+        Store::of_device(&tuning::device()).and_then(|store| store.find(&loaded.operations.graph().ok()?));
+    // What was found with engines that are gone is as if it were not there.
+    let found = found.filter(|found| known.iter().any(|engine| engine.name == found.engine));
+    Ok(found.map_or((None, Vec::new()), |found| {
+        let knobs = found.knobs.iter().map(|(id, value)| format!("{id}={value}")).collect();
+        (Some(found.engine), knobs)
+    }))
 }
 
 /// The graph in a file: JSON where it begins with a brace, else bytes.

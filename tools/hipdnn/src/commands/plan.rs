@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::run::run_plan;
-use super::{Outcome, json, read, read_graph, write};
+use super::{Outcome, chosen, json, read, read_graph, write};
 use crate::cli::{Plan, PlanInfo, PlanLoad, PlanSave};
 use crate::computation::{Loaded, choose_engines, first_that_works, hexadecimal, plan as make_plan};
 use crate::failure::{Failure, Result};
@@ -24,10 +24,10 @@ fn save(backend: &Backend, arguments: &PlanSave) -> Result<Outcome> {
     let operations = read_graph(backend, &arguments.graph)?;
     let handle = Handle::new(backend)?;
     let loaded = Loaded::new(&handle, operations, &arguments.graph)?;
-    let engines =
-        choose_engines(&handle, &loaded.operations, &loaded.graph, arguments.choice.engine.as_deref())?;
+    let (engine, knobs) = chosen(&handle, &loaded, &arguments.choice)?;
+    let engines = choose_engines(&handle, &loaded.operations, &loaded.graph, engine.as_deref())?;
     let ((engine, bytes), told) = first_that_works(&engines, |engine| {
-        let plan = make_plan(&loaded.operations, engine, &arguments.choice.knobs)?;
+        let plan = make_plan(&loaded.operations, engine, &knobs)?;
         let bytes = if arguments.without_graph { plan.bytes() } else { plan.bytes_with(&loaded.operations) }?;
         Ok((engine.clone(), bytes))
     })?;

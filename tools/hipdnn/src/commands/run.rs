@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Outcome, read_graph};
+use super::{Outcome, chosen, read_graph};
 use crate::cli;
 use crate::computation::{
     Computation, Loaded, REFERENCE, check_outputs, choose_engines, compare_all, first_that_works, inputs,
@@ -22,10 +22,10 @@ pub fn run(backend: &Backend, arguments: &cli::Run) -> Result<Outcome> {
     let operations = read_graph(backend, &arguments.graph)?;
     let handle = Handle::new(backend)?;
     let loaded = Loaded::new(&handle, operations, &arguments.graph)?;
-    let engines =
-        choose_engines(&handle, &loaded.operations, &loaded.graph, arguments.choice.engine.as_deref())?;
+    let (engine, knobs) = chosen(&handle, &loaded, &arguments.choice)?;
+    let engines = choose_engines(&handle, &loaded.operations, &loaded.graph, engine.as_deref())?;
     let (outcome, told) = first_that_works(&engines, |engine| {
-        let plan = plan(&loaded.operations, engine, &arguments.choice.knobs)?;
+        let plan = plan(&loaded.operations, engine, &knobs)?;
         run_plan(&handle, &loaded, engine, plan, &arguments.data)
     })?;
     Ok(Outcome { text: told + &outcome.text, ..outcome })

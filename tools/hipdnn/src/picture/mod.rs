@@ -9,7 +9,7 @@ mod layers;
 mod order;
 mod place;
 mod svg;
-mod text;
+pub mod text;
 
 use crate::failure::{Failure, Result};
 use crate::graph::Graph;

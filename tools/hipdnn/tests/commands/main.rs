@@ -14,6 +14,7 @@ mod graph;
 mod plan;
 mod policies;
 mod run;
+mod tune;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -137,6 +137,26 @@ pub fn outputs(workspace: &Workspace) -> Result<Vec<Output>, Failure> {
             version(&ffi.join("heuristic_api_version.rs"), "HIPDNN_HEURISTIC_API_VERSION")?,
         ),
     ];
+    let tuning = workspace.path("bindings/rust/src/tuning/ffi");
+    let structs = ["hipdnnTuningProblem_t", "hipdnnTuningMeasurement_t", "hipdnnTuningHost_t"];
+    let parts = parts.into_iter().chain([
+        (
+            "hipdnn_plugin_sdk/TuningPluginApi.h",
+            tuning.join("functions.rs"),
+            "#include \"PluginApi.h\"\n".to_owned(),
+            format!(
+                "{}\n\n{}",
+                fragment::types(&tuning.join("types.rs"), &structs)?.trim(),
+                functions(&tuning.join("functions.rs"))?
+            ),
+        ),
+        (
+            "hipdnn_plugin_sdk/tuning_api_version.h",
+            tuning.join("version.rs"),
+            "#include <stddef.h>\n".to_owned(),
+            version(&tuning.join("version.rs"), "HIPDNN_TUNING_API_VERSION")?,
+        ),
+    ]);
     let folder = workspace.path(FOLDER);
     let mut outputs = Vec::new();
     for (name, source, preamble, body) in parts {
@@ -227,8 +247,12 @@ mod tests {
 
     #[test]
     fn the_version_is_the_text_that_plugins_of_the_sdk_answer() {
-        for file in ["engine_api_version.rs", "heuristic_api_version.rs"] {
-            let source = Workspace::new().path("plugins/sdk/src/ffi").join(file);
+        for file in [
+            "plugins/sdk/src/ffi/engine_api_version.rs",
+            "plugins/sdk/src/ffi/heuristic_api_version.rs",
+            "bindings/rust/src/tuning/ffi/version.rs",
+        ] {
+            let source = Workspace::new().path(file);
             let rust = std::fs::read_to_string(&source).unwrap();
             let text = version(&source, "VERSION").unwrap();
             let answer = text.rsplit(' ').next().unwrap();

@@ -1,0 +1,232 @@
+//! The engines that can run a graph, with the knobs and values that are worth measuring.
+
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation};
+
+use super::problem::{Candidate, Tunable};
+use crate::error::Result;
+use crate::{
+    Engine, EngineConfig, EngineInfo, ExecutionPlan, Handle, Knob, KnobSetting, KnobValue, OperationGraph,
+};
+
+/// The candidates for a graph, in the library's order: each engine with the knobs that can matter, of each knob at most so many values. Knobs
+/// that promise something of the caller's, or trade accuracy, are among them only where that `is_promised`.
+///
+/// # Errors
+/// What the library says where the graph cannot be read back.
+pub fn candidates(
+    handle: &Handle,
+    operations: &OperationGraph,
+    engines: &[i64],
+    values: usize,
+    is_promised: bool,
+) -> Result<Vec<Candidate>> {
+    let graph = operations.graph()?;
+    let known = handle.engines()?;
+    let find = |id: &i64| known.iter().find(|engine| engine.id == *id);
+    let candidate = |engine| candidate(operations, &graph, engine, values, is_promised);
+    Ok(engines.iter().filter_map(find).map(candidate).collect())
+}
+
+/// Whether a knob is a promise of the caller's (weights that stay the same), or trades accuracy for time.
+fn is_promise(id: &str) -> bool {
+    id == "constant_weights" || id.ends_with(".tf32")
+}
+
+fn candidate(
+    operations: &OperationGraph,
+    graph: &Graph,
+    engine: &EngineInfo,
+    values: usize,
+    is_promised: bool,
+) -> Candidate {
+    let made = Engine::new(operations, engine.id);
+    // An engine whose knobs cannot be read is measured as it is.
+    let knobs = made.as_ref().ok().and_then(|made| made.knobs().ok()).unwrap_or_default();
+    let plan = |settings: &[KnobSetting]| {
+        let config = EngineConfig::new(made.as_ref().ok()?, settings).ok()?;
+        ExecutionPlan::new(&config).ok()
+    };
+    let default = OfDefault::of(plan(&[]).as_ref());
+    let knobs = knobs
+        .into_iter()
+        .filter(|knob| !knob.deprecated && (is_promised || !is_promise(&knob.id)))
+        .filter_map(|knob| {
+            let takes = |value: &KnobValue| {
+                plan(&[KnobSetting { id: knob.id.clone(), value: value.clone() }]).is_some()
+            };
+            let values = samples(&knob, values, graph, default, takes);
+            (values.len() > 1).then_some(Tunable { knob, values })
+        });
+    Candidate { engine: engine.id, name: engine.name.clone(), knobs: knobs.collect() }
+}
+
+/// What an engine's plan with the default settings tells.
+#[derive(Clone, Copy, Debug, Default)]
+struct OfDefault {
+    /// How many steps it has, as far as it tells.
+    steps: usize,
+    /// Whether it has nothing to do for a second thread, as far as it tells.
+    has_one_thread: bool,
+    /// Bytes of workspace that it asks for.
+    workspace_size: usize,
+}
+
+/// A plan as the library describes it.
+#[derive(serde::Deserialize)]
+struct Description {
+    #[serde(default)]
+    steps: Option<Vec<Step>>,
+}
+
+#[derive(serde::Deserialize)]
+struct Step {
+    #[serde(default)]
+    threads: u64,
+}
+
+impl OfDefault {
+    fn of(plan: Option<&ExecutionPlan>) -> Self {
+        let Some(plan) = plan else { return Self::default() };
+        let description = plan.description().ok();
+        let read = |text: String| serde_json::from_str::<Description>(&text).ok();
+        let steps = description.and_then(read).and_then(|description| description.steps);
+        Self {
+            steps: steps.as_ref().map_or(0, Vec::len),
+            has_one_thread: steps.is_some_and(|steps| steps.iter().all(|step| step.threads == 1)),
+            workspace_size: plan.workspace_size().unwrap_or(0),
+        }
+    }
+}
+
+fn is_convolution(operation: &Operation) -> bool {
+    matches!(
+        operation,
+        Operation::ConvolutionForward(_)
+            | Operation::ConvolutionBackwardData(_)
+            | Operation::ConvolutionBackwardFilter(_)
+    )
+}
+
+/// The values of a knob that are tried: only the default where no other can matter for the graph, not more threads than there are
+/// processors, no limit that the workspace keeps anyhow, and no place behind the end of a list of kernels.
+fn samples(
+    knob: &Knob,
+    most: usize,
+    graph: &Graph,
+    default: OfDefault,
+    takes: impl Fn(&KnobValue) -> bool,
+) -> Vec<KnobValue> {
+    let has_convolution = graph.nodes.iter().any(|node| is_convolution(&node.operation));
+    let has_matmul = graph.nodes.iter().any(|node| matches!(node.operation, Operation::Matmul(_)));
+    let has_floats = || graph.tensors.iter().any(|tensor| tensor.data_type == DataType::Float);
+    let mut samples = knob.samples(most);
+    let matters = match knob.id.as_str() {
+        "convolution" => has_convolution,
+        "constant_weights" => has_convolution || has_matmul,
+        id if id.ends_with(".tf32") => (has_convolution || has_matmul) && has_floats(),
+        id if id.ends_with(".share_rows") => default.steps > 1,
+        "threads" => {
+            let processors =
+                std::thread::available_parallelism().map_or(i64::MAX, |count| count.get() as i64);
+            for value in &mut samples {
+                if let KnobValue::Int(threads) = value {
+                    *threads = (*threads).min(processors);
+                }
+            }
+            let mut seen = Vec::new();
+            samples.retain(|value| {
+                !seen.contains(value) && {
+                    seen.push(value.clone());
+                    true
+                }
+            });
+            !default.has_one_thread
+        }
+        "global.workspace_size_limit" => {
+            let narrows = |value: &KnobValue| matches!(value, KnobValue::Int(limit) if (*limit as usize) < default.workspace_size);
+            samples.retain(|value| *value == knob.default || narrows(value));
+            true
+        }
+        // Places in a list, the best first: behind one that there is not is no other.
+        id if id.ends_with(".engine") || id.ends_with(".algorithm") => {
+            let mut is_there = true;
+            samples.retain(|value| {
+                is_there = *value == knob.default || is_there && takes(value);
+                is_there
+            });
+            true
+        }
+        _ => true,
+    };
+    samples.truncate(if matters { most.max(1) } else { 1 });
+    samples
+}
+
+#[cfg(test)]
+mod tests {
+    use hipdnn_plugin_sdk::graph::operation::{ConvolutionForward, Pointwise};
+    use hipdnn_plugin_sdk::graph::{ConvMode, Node, PointwiseMode, Tensor};
+
+    use super::*;
+    use crate::KnobRange;
+
+    fn graph(operation: Operation) -> Graph {
+        let tensors = (1..=3).map(|uid| Tensor::new(uid, DataType::Float, &[4], &[1])).collect();
+        let nodes = vec![Node { name: String::new(), compute_type: DataType::Float, operation }];
+        Graph { tensors, nodes, ..Graph::default() }
+    }
+
+    #[test]
+    fn knobs_that_cannot_matter_keep_their_default() {
+        let knob = |id: &str, greatest| Knob {
+            id: id.to_owned(),
+            description: String::new(),
+            default: KnobValue::Int(0),
+            range: KnobRange::Int { bounds: Some((0, greatest, 1)), values: vec![] },
+            deprecated: false,
+        };
+        let pointwise = graph(Pointwise::new(PointwiseMode::Exp, 1, None, 2).into());
+        let convolution = graph(
+            ConvolutionForward {
+                x: 1,
+                w: 2,
+                y: 3,
+                pre_padding: vec![1],
+                post_padding: vec![1],
+                stride: vec![1],
+                dilation: vec![1],
+                conv_mode: ConvMode::CrossCorrelation,
+            }
+            .into(),
+        );
+        let of = |has_one_thread| OfDefault {
+            steps: if has_one_thread { 1 } else { 2 },
+            has_one_thread,
+            workspace_size: 2,
+        };
+        let all = |_: &KnobValue| true;
+        let count = |id: &str, graph: &Graph, one| samples(&knob(id, 3), 8, graph, of(one), all).len();
+        for id in ["convolution", "constant_weights"] {
+            assert_eq!([count(id, &pointwise, false), count(id, &convolution, false)], [1, 4], "{id}");
+        }
+        assert_eq!([count("speed", &pointwise, false), count("speed", &convolution, true)], [4, 4]);
+        let processors = std::thread::available_parallelism().unwrap().get() as i64;
+        let threads = samples(&knob("threads", 1 << 40), 8, &pointwise, of(false), all);
+        assert_eq!(threads.iter().filter(|value| **value == KnobValue::Int(processors)).count(), 1);
+        assert!(
+            threads.iter().all(|value| matches!(value, KnobValue::Int(threads) if *threads <= processors))
+        );
+        assert_eq!(samples(&knob("threads", 256), 8, &pointwise, of(true), all), [KnobValue::Int(0)]);
+        assert_eq!([count("x.tf32", &pointwise, false), count("x.tf32", &convolution, false)], [1, 4]);
+        assert_eq!(
+            [count("x.share_rows", &pointwise, true), count("x.share_rows", &pointwise, false)],
+            [1, 4]
+        );
+        // 0 is the default, and 2 is what the plan keeps anyhow.
+        assert_eq!(count("global.workspace_size_limit", &pointwise, false), 2);
+        let first_two = |value: &KnobValue| matches!(value, KnobValue::Int(..2));
+        let places = samples(&knob("x.engine", 255), 12, &pointwise, of(false), first_two);
+        assert_eq!(places, [0, 1].map(KnobValue::Int));
+        assert!(is_promise("constant_weights") && is_promise("cudnn.tf32") && !is_promise("threads"));
+    }
+}
