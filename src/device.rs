@@ -15,7 +15,7 @@ use hipdnn_plugin_sdk::hip::Hip;
 use hipdnn_plugin_sdk::wire::{DeviceProperties, write_device_properties};
 
 use crate::lock::{Mutex, OnceLock};
-use crate::log;
+use crate::{log, target};
 
 /// A device, in every form that is asked for.
 #[derive(Debug)]
@@ -42,9 +42,10 @@ pub fn current() -> &'static Device {
     gpu().unwrap_or_else(|| PROCESSOR.get_or_init(|| Device::new(processor())))
 }
 
-/// What tells the device from others, for people too. Plans are saved with it and loaded only where it is the same.
+/// What tells the device from others, for people too: the one that plans are made for, where the environment names one. Plans are saved
+/// with it and loaded only where it is the same.
 pub fn fingerprint() -> &'static str {
-    &current().properties.architecture_name
+    target::named().unwrap_or(&current().properties.architecture_name)
 }
 
 /// One for each device that was ever asked for. They stay, so that they can be handed out.

@@ -169,6 +169,11 @@ impl VerifiedGraph {
         if self.is_own { self.key().map(|key| key.bytes.as_slice()) } else { Some(&self.bytes) }
     }
 
+    /// The bytes that graphs have in common that compute the same, whoever has written them: names, ids and uids do not count.
+    pub fn canonical_bytes(&self) -> Option<Vec<u8>> {
+        if self.is_own { self.key().map(|key| key.bytes.clone()) } else { canonical(&self.bytes, Layout::G2) }
+    }
+
     fn key(&self) -> Option<&Key> {
         let make = || {
             let bytes = canonical(&self.bytes, self.summary.layout)?;

@@ -27,6 +27,7 @@ pub mod policies;
 pub mod selection;
 pub mod status;
 mod sync;
+mod target;
 mod thread_word;
 pub mod trace;
 

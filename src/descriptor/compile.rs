@@ -5,7 +5,7 @@ use std::cell::Cell;
 use super::engine_config::FrozenConfig;
 use super::renaming::Renaming;
 use super::source::Source;
-use super::stored_plan;
+use super::{packaged_plan, recording, stored_plan};
 use crate::plugin::Context;
 use crate::plugin::context;
 use crate::plugin::made::{Compiled, Made};
@@ -21,6 +21,10 @@ pub fn compile(config: &FrozenConfig) -> Result<(Compiled, bool)> {
     let is_stored = has_folder && (known.is_some() || !config.sets_knobs());
     let is_new = Cell::new(false);
     let compile = || {
+        recording::record(&engine.graph);
+        if let Some(loaded) = packaged_plan::load(config) {
+            return Ok(loaded);
+        }
         if is_stored {
             if let Some(loaded) = stored_plan::load(config) {
                 return Ok(loaded);

@@ -6,10 +6,10 @@ use hipdnn_plugin_sdk::graph::GraphError;
 use hipdnn_plugin_sdk::wire::{self, Container, Origin, SAVED_PLAN_VERSION, SavedPlan, Span, TensorSummary};
 
 use super::frozen_plan::FrozenPlan;
-use crate::device;
 use crate::graph::{FrozenGraph, VerifiedGraph};
 use crate::plugin::{EngineRef, Owner, Plugin, Session, context};
 use crate::status::{Error, Result};
+use crate::{device, target};
 
 impl FrozenPlan {
     /// The bytes of the plan, as its plugin saves it now. The graph comes with it, or beside it (`has_graph` false).
@@ -61,7 +61,10 @@ fn check_origin(origin: &Origin, plugin: &Plugin) -> Result<()> {
         ("version", origin.plugin_version.as_str(), plugin.version.as_str()),
         ("device", origin.device.as_str(), device),
     ];
-    match pairs.into_iter().find(|(_, saved, here)| saved != here) {
+    let differs = |(what, saved, here): &(&str, &str, &str)| {
+        saved != here && !(*what == "device" && target::is_here(saved))
+    };
+    match pairs.into_iter().find(differs) {
         None => Ok(()),
         Some(("version", saved, here)) => Err(Error::not_supported(format!(
             "the plan was made by version {saved:?} of plugin {}, the version here is {here:?}",

@@ -4,7 +4,7 @@
 //! memory: finding a library, choosing engines, and executing plans with arrays of any kind, without copies.
 //!
 //! From below to above, a module uses those before it: `error`, `dlpack`, `forks`, `background`, `device`, `view`, `storage`, `streams`,
-//! `memory`, `later`, `protocols`, `spec`, `session`, `plan`, `device_array`, `execute`, `library`, `torch`.
+//! `memory`, `later`, `protocols`, `spec`, `session`, `plan`, `device_array`, `execute`, `tuning`, `library`, `torch`.
 
 mod background;
 mod device;
@@ -23,6 +23,7 @@ mod spec;
 mod storage;
 mod streams;
 mod torch;
+mod tuning;
 mod view;
 
 use pyo3::prelude::*;

@@ -11,6 +11,7 @@ use crate::error::Failure;
 use crate::plan::Plan;
 use crate::session::Session;
 use crate::spec::Spec;
+use crate::tuning::{Answer, Wish, tune};
 
 /// An open `libhipdnn_backend.so`.
 #[pyclass(frozen, module = "hipdnn._native")]
@@ -227,9 +228,31 @@ impl OperationGraph {
         self.with(py, |graph, _| plan.bytes_with(graph))
     }
 
-    /// Hands over which engines are best, best first; whether that was kept.
-    fn write_ranking(&self, py: Python<'_>, engines: Vec<i64>) -> PyResult<bool> {
-        let outcome = self.with(py, |graph, handle| handle.write_ranking(graph, &engines))?;
-        Ok(matches!(outcome, hipdnn::RankingOutcome::Written | hipdnn::RankingOutcome::Unchanged))
+    /// Searches for the fastest of some engines and its knobs, by functions: `prepare` makes something ready of an engine and settings of
+    /// its knobs, `execute` executes that so many times and answers the seconds, `progress` is told how far it is.
+    #[pyo3(signature = (strategy, budget, values, engines, prepare, execute, progress))]
+    #[expect(clippy::too_many_arguments, reason = "a function for Python")]
+    fn tune<'py>(
+        &self,
+        py: Python<'py>,
+        strategy: String,
+        budget: f64,
+        values: usize,
+        engines: Vec<i64>,
+        prepare: Bound<'py, PyAny>,
+        execute: Bound<'py, PyAny>,
+        progress: Bound<'py, PyAny>,
+    ) -> PyResult<Answer> {
+        // Functions of Python's may use this graph in between, so the search has one of its own.
+        let bytes = self.with(py, |graph, _| graph.bytes())?;
+        let graph = hipdnn::OperationGraph::from_bytes(&self.session.backend, &bytes)
+            .map_err(|error| Failure::from(error).into_py())?;
+        let handle = self
+            .session
+            .plan(self.place, |_| Handle::new(&self.session.backend))
+            .map_err(Failure::into_py)?;
+        graph.finalize(&handle).map_err(|error| Failure::from(error).into_py())?;
+        let wish = Wish { strategy, budget, values, engines };
+        tune(py, &handle, &graph, &wish, [prepare, execute, progress])
     }
 }

@@ -119,7 +119,7 @@ GRAPH = {
     "deselect_workspace_greater_than": "size",
     "execute": f"{RUN}, handle=None, {OVERRIDES}",
     "execute_plan_at_index": f"{RUN}, index=0, handle=None, {OVERRIDES}",
-    "autotune": "tensors, *, seconds=0.2, progress=True",
+    "autotune": "tensors, *, seconds=0.2, progress=True, budget=None, strategy='halving', knobs=False",
     "knobs": "engine",
     "save": "path=None",
     "to_json": "*, indent=None, aligned=True",

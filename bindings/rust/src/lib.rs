@@ -80,6 +80,7 @@
 //! # }
 //! ```
 
+pub mod ahead;
 mod backend;
 mod builder;
 pub mod constants;

@@ -17,8 +17,9 @@ struct Clocked;
 impl Target for Clocked {
     type Ready = u64;
 
-    fn prepare(&mut self, configuration: &Configuration) -> Result<u64, String> {
-        Ok(10 + 20 * configuration.engine.unsigned_abs() - 10 * configuration.knobs.len() as u64)
+    fn prepare(&mut self, configuration: &Configuration) -> Result<(u64, Duration), String> {
+        let time = 10 + 20 * configuration.engine.unsigned_abs() - 10 * configuration.knobs.len() as u64;
+        Ok((time, Duration::from_micros(time)))
     }
 
     fn execute(&mut self, time: &mut u64, count: u32) -> Result<Duration, String> {

@@ -42,6 +42,25 @@ impl Platform {
         self.compiler().map(drop)
     }
 
+    /// The architecture that plans are made for ahead of time, without a device: what `HIPDNN_TARGET_DEVICE` names, where it is one of this
+    /// platform's.
+    ///
+    /// # Errors
+    /// That it is another platform's.
+    pub fn target(self) -> Result<Option<String>, Refusal> {
+        let prefix = match self {
+            Self::Hip => "gfx",
+            Self::Cuda => "sm_",
+        };
+        let named = std::env::var("HIPDNN_TARGET_DEVICE").ok().filter(|name| !name.is_empty());
+        match named {
+            Some(name) if !name.starts_with(prefix) => {
+                Err(Refusal::new(format!("plans are made for {name}, expected {prefix}…")))
+            }
+            named => Ok(named),
+        }
+    }
+
     /// What the language of kernels calls what they need.
     pub fn language(self) -> &'static str {
         match self {

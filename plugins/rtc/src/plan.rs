@@ -23,13 +23,36 @@ use crate::source::kernel::Argument;
 /// The form of saved plans.
 pub const PAYLOAD: Payload = Payload { mark: *b"HRTP", version: 1, owner: "an engine of generated kernels" };
 
+/// What people call the compiler of a platform.
+fn compiler_name(platform: Platform) -> &'static str {
+    match platform {
+        Platform::Hip => "hipRTC",
+        Platform::Cuda => "NVRTC",
+    }
+}
+
 /// Code of a saved plan: the source and the architecture that it was compiled for and from, and the code object.
 const CODE: Payload = Payload { mark: *b"HRTO", version: 1, owner: "an engine of generated kernels" };
+
+/// What there is to be executed.
+#[derive(Debug)]
+enum Made {
+    /// Kernels on a device.
+    Loaded(plan::Plan<Step>),
+    /// Code for a device that is not here.
+    Ahead {
+        /// What it is for.
+        architecture: String,
+        request: Request,
+        workspace_size: usize,
+        steps: Vec<hipdnn_plugin_sdk::Step>,
+    },
+}
 
 /// A graph with compiled kernels.
 #[derive(Debug)]
 pub struct Plan {
-    plan: plan::Plan<Step>,
+    made: Made,
     /// Empty where there is nothing to compute.
     code: Vec<u8>,
     platform: Platform,
@@ -69,33 +92,33 @@ fn saved_code(saved: &[u8], source: &str, architecture: &str) -> Option<Vec<u8>>
     (of == source.as_bytes() && for_ == architecture.as_bytes() && !code.is_empty()).then(|| code.to_vec())
 }
 
-/// A code object on the device: the saved one, the one in the cache, or a new one.
-fn load(
+/// Code for an architecture: what `try_out` made of the saved one, the one in the cache, or a new one.
+fn code_for<T>(
     platform: Platform,
-    target: &Target,
+    architecture: &str,
     source: &str,
     saved: &[u8],
-) -> Result<(Module, Vec<u8>), PluginError> {
-    let Target { driver, architecture } = target;
+    try_out: impl Fn(&[u8]) -> Result<T, PluginError>,
+) -> Result<(T, Vec<u8>), PluginError> {
     if let Some(code) = saved_code(saved, source, architecture)
-        && let Ok(module) = Module::load(*driver, &code)
+        && let Ok(made) = try_out(&code)
     {
-        return Ok((module, code));
+        return Ok((made, code));
     }
     let compiler = platform.compiler()?;
     let key = format!("{}\n{}\n{architecture}\n{source}", compiler.name()?, compiler.options.join(" "));
     let cache = Cache::from_environment();
     if let Some(code) = cache.as_ref().and_then(|cache| cache.find(&key))
-        && let Ok(module) = Module::load(*driver, &code)
+        && let Ok(made) = try_out(&code)
     {
-        return Ok((module, code));
+        return Ok((made, code));
     }
     let code = compiler.compile(source, architecture)?;
-    let module = Module::load(*driver, &code)?;
+    let made = try_out(&code)?;
     if let Some(Err(reason)) = cache.map(|cache| cache.store(&key, &code)) {
         log::warn(format!("compiled kernels are not kept: {reason}"));
     }
-    Ok((module, code))
+    Ok((made, code))
 }
 
 impl Plan {
@@ -115,17 +138,15 @@ impl Plan {
             (None, Vec::new())
         } else {
             let source = program.source(platform.language());
-            let (module, code) = load(platform, target, &source, saved)?;
+            let load = |code: &[u8]| Module::load(target.driver, code);
+            let (module, code) = code_for(platform, &target.architecture, &source, saved, load)?;
             (Some(module), CODE.write(&[source.as_bytes(), target.architecture.as_bytes(), &code])?)
         };
         let mut steps = Vec::with_capacity(program.kernels.len());
         for kernel in program.kernels {
             let Some(module) = &module else { continue };
             steps.push(Step {
-                compiler: match platform {
-                    Platform::Hip => "hipRTC",
-                    Platform::Cuda => "NVRTC",
-                },
+                compiler: compiler_name(platform),
                 function: module.function(&kernel.name)?,
                 name: kernel.name,
                 nodes: kernel.nodes,
@@ -135,7 +156,46 @@ impl Plan {
             });
         }
         let plan = plan::Plan::new(entered.device, request, steps, program.placed, 0)?.with_memory()?;
-        Ok(Self { plan, code, platform, _module: module })
+        Ok(Self { made: Made::Loaded(plan), code, platform, _module: module })
+    }
+
+    /// Plans a graph for an architecture whose device is not here, with the code of a saved plan where that fits. Such a plan is there to be
+    /// saved.
+    ///
+    /// # Errors
+    /// What the engine does not compute, and the errors of the compiler.
+    pub fn ahead(
+        platform: Platform,
+        architecture: String,
+        request: Request,
+        saved: &[u8],
+    ) -> Result<Self, PluginError> {
+        let program = generate_with(&request.graph, options(&request.config.knobs)).map_err(Refusal::new)?;
+        let code = if program.kernels.is_empty() {
+            Vec::new()
+        } else {
+            let source = program.source(platform.language());
+            let ((), code) = code_for(platform, &architecture, &source, saved, |_| Ok(()))?;
+            CODE.write(&[source.as_bytes(), architecture.as_bytes(), &code])?
+        };
+        let step = |kernel: &crate::source::kernel::Kernel| hipdnn_plugin_sdk::Step {
+            nodes: kernel.nodes.clone(),
+            algorithm: format!("{} for {architecture}", compiler_name(platform)),
+            kernel: kernel.name.clone(),
+            ..hipdnn_plugin_sdk::Step::default()
+        };
+        let steps = program.kernels.iter().map(step).collect();
+        let workspace_size = program.placed.workspace(0)?.asked();
+        let made = Made::Ahead { architecture, request, workspace_size, steps };
+        Ok(Self { made, code, platform, _module: None })
+    }
+
+    /// The architecture of a plan whose device is not here.
+    pub fn ahead_for(&self) -> Option<&str> {
+        match &self.made {
+            Made::Loaded(_) => None,
+            Made::Ahead { architecture, .. } => Some(architecture),
+        }
     }
 
     /// The plan as bytes.
@@ -143,12 +203,19 @@ impl Plan {
     /// # Errors
     /// When a part is larger than the form allows.
     pub fn save(&self) -> Result<Vec<u8>, PluginError> {
-        PAYLOAD.write_plan(self.plan.request(), &self.code)
+        let request = match &self.made {
+            Made::Loaded(plan) => plan.request(),
+            Made::Ahead { request, .. } => request,
+        };
+        PAYLOAD.write_plan(request, &self.code)
     }
 
     /// What an execution does: the generated kernels.
     pub fn describe(&self) -> Option<Vec<hipdnn_plugin_sdk::Step>> {
-        self.plan.describe()
+        match &self.made {
+            Made::Loaded(plan) => plan.describe(),
+            Made::Ahead { steps, .. } => Some(steps.clone()),
+        }
     }
 
     /// Whose devices the plan is for.
@@ -158,7 +225,10 @@ impl Plan {
 
     /// Bytes of device memory that callers of [`Plan::execute`] are asked for, at any address.
     pub fn workspace_size(&self) -> usize {
-        self.plan.workspace_size()
+        match &self.made {
+            Made::Loaded(plan) => plan.workspace_size(),
+            Made::Ahead { workspace_size, .. } => *workspace_size,
+        }
     }
 
     /// Puts the work of the graph on the stream of `entered`. Returns when the driver has taken it, not when it is done.
@@ -174,13 +244,16 @@ impl Plan {
         buffers: &[hipdnnPluginDeviceBuffer_t],
         workspace: *mut c_void,
     ) -> Result<(), PluginError> {
+        let Made::Loaded(plan) = &self.made else {
+            return Err(PluginError::internal("the plan has no kernels on a device"));
+        };
         let Entered { device, stream, .. } = entered;
         let run = |step: &Step, tensors: &[*mut c_void], _| {
             // SAFETY: the tensors are valid until the work is done, as this function requires; the module is alive with the plan.
             unsafe { step.run(device.own.driver, *stream, tensors) }
         };
         // SAFETY: the buffers and the workspace are valid until the work is done, as this function requires.
-        unsafe { self.plan.execute(device, *stream, buffers, workspace, run) }
+        unsafe { plan.execute(device, *stream, buffers, workspace, run) }
     }
 }
 

@@ -62,6 +62,10 @@ impl EnginePlugin for RtcPlugin {
     fn supports(handle: &Handle, engine: usize, graph: &Graph) -> Result<(), Refusal> {
         let refusal = |error: PluginError| Refusal::new(error.message().to_owned());
         let platform = platform(engine).map_err(refusal)?;
+        if platform.target()?.is_some() {
+            platform.compiler()?;
+            return Ok(generate(graph).map(drop)?);
+        }
         platform.check()?;
         generate(graph)?;
         // A device that is lost or full.
@@ -79,7 +83,11 @@ impl EnginePlugin for RtcPlugin {
         knobs: &[KnobSetting],
     ) -> Result<Plan, PluginError> {
         let platform = platform(engine)?;
-        Plan::new(platform, &enter(handle, platform)?, Self::request(engine, graph, knobs), &[])
+        let request = Self::request(engine, graph, knobs);
+        match platform.target()? {
+            Some(architecture) => Plan::ahead(platform, architecture, request, &[]),
+            None => Plan::new(platform, &enter(handle, platform)?, request, &[]),
+        }
     }
 
     fn workspace_size(
@@ -101,6 +109,11 @@ impl EnginePlugin for RtcPlugin {
         workspace: *mut c_void,
         buffers: &[hipdnnPluginDeviceBuffer_t],
     ) -> Result<(), PluginError> {
+        if let Some(architecture) = plan.ahead_for() {
+            return Err(PluginError::not_applicable(format!(
+                "the plan was made ahead of time for {architecture}, and can be saved only"
+            )));
+        }
         // SAFETY: the host passes what the caller promised of the buffers and the workspace.
         unsafe { plan.execute(&enter(handle, plan.platform())?, buffers, workspace) }
     }
@@ -116,7 +129,10 @@ impl EnginePlugin for RtcPlugin {
     fn deserialize(handle: &Handle, bytes: &[u8]) -> Result<Plan, PluginError> {
         let (engine, request, code) = Self::saved_request(&PAYLOAD, bytes, &knobs())?;
         let platform = platform(engine)?;
-        Plan::new(platform, &enter(handle, platform)?, request, code)
+        match platform.target()? {
+            Some(architecture) => Plan::ahead(platform, architecture, request, code),
+            None => Plan::new(platform, &enter(handle, platform)?, request, code),
+        }
     }
 }
 

@@ -105,6 +105,19 @@ Examples:
   hipdnn tune graphs/*.json --budget 10s --svg trials.svg
   hipdnn run graph.json --tuned")]
     Tune(Tune),
+    /// Make plans ahead of time, for devices that need not be here, and write them into one file.
+    #[command(after_help = "\
+Devices are sm_90 and the like of NVIDIA's, gfx942 and the like of AMD's, cpu, or cpu with an instruction set (sse2, avx2, \
+avx512, neon). The library takes the plans of a file that HIPDNN_PLAN_PACKAGE names; `hipdnn plan load` runs one. Programs \
+record the graphs that they plan in the folder that HIPDNN_RECORD_GRAPHS names.
+
+With a plan that cannot be made the exit status is 1; the file has the others.
+
+Examples:
+  hipdnn compile graph.json --device sm_90,gfx942,cpu -o plans.hdpk
+  HIPDNN_RECORD_GRAPHS=graphs ./program; hipdnn compile graphs/*.json --device sm_90 -o plans.hdpk
+  HIPDNN_PLAN_PACKAGE=plans.hdpk ./program")]
+    Compile(Compile),
     /// Save execution plans, load and run them, look into them.
     #[command(
         subcommand,
@@ -300,6 +313,32 @@ fn duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "expected a time such as 30s, 500ms or 2m".to_owned())
 }
 
+/// `hipdnn compile`
+#[derive(Debug, Args)]
+pub struct Compile {
+    /// The graphs.
+    #[arg(required = true)]
+    pub graphs: Vec<PathBuf>,
+    /// The devices, with commas between.
+    #[arg(long = "device", value_name = "NAMES", value_delimiter = ',', required = true)]
+    pub devices: Vec<String>,
+    /// The file that the plans are written to.
+    #[arg(long, short, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Take the first of these engines that can; may be repeated. Without it they are tried in the backend's order.
+    #[arg(long = "engine", value_name = "NAME")]
+    pub engines: Vec<String>,
+    /// Take the engine and the knobs that `hipdnn tune` found on this device, where it found some.
+    #[arg(long)]
+    pub tuned: bool,
+    /// Write JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Make the plans for one device, which this process has as its target.
+    #[arg(long, hide = true)]
+    pub part: bool,
+}
+
 /// `hipdnn plan`
 #[derive(Debug, Subcommand)]
 pub enum Plan {
@@ -333,7 +372,8 @@ pub struct PlanSave {
 pub struct PlanLoad {
     /// The saved plan.
     pub plan: PathBuf,
-    /// The graph that it is of, where it was saved without. Another graph's memory would be taken for its own.
+    /// The graph that it is of, where it was saved without. Another graph's memory would be taken for its own. Of a file with several
+    /// graphs, the name of one.
     #[arg(long, value_name = "FILE")]
     pub graph: Option<PathBuf>,
     #[command(flatten)]

@@ -84,6 +84,7 @@ fn run(cli: &Cli) -> Result<Outcome> {
         Command::Explain(arguments) => logged(open()?, |backend| commands::explain(backend, arguments)),
         Command::Run(arguments) => logged(open()?, |backend| commands::run(backend, arguments)),
         Command::Bench(arguments) => logged(open()?, |backend| commands::bench(backend, arguments)),
+        Command::Compile(arguments) => commands::compile(open, cli, arguments),
         Command::Tune(arguments) => logged(open()?, |backend| commands::tune(backend, arguments)),
         Command::Plan(arguments) => logged(open()?, |backend| commands::plan(backend, arguments)),
         Command::Graph(arguments) => logged(open()?, |backend| commands::graph(backend, arguments)),

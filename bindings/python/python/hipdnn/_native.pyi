@@ -38,7 +38,18 @@ class OperationGraph:
     def knobs(self, engine: int) -> list[tuple[str, str, str, str]]: ...
     def plan(self, engine: int, knobs: Sequence[tuple[str, Any]], tensors: Sequence[Mapping[str, Any]]) -> Plan: ...
     def save(self, plan: Plan) -> bytes: ...
-    def write_ranking(self, engines: Sequence[int]) -> bool: ...
+    def tune(
+        self,
+        strategy: str,
+        budget: float,
+        values: int,
+        engines: Sequence[int],
+        prepare: Any,
+        execute: Any,
+        progress: Any,
+    ) -> tuple[
+        list[tuple[tuple[int, list[tuple[str, int | float | str]]], float | None, int, float, str | None]], list[int], float
+    ]: ...
 
 class Plan:
     @property

@@ -12,7 +12,7 @@ from .library import computes_on
 from .picture import svg
 from .planning import Verdict
 from .restored import Restored
-from .tune import measure
+from .tune import Tuned, search
 from .types import DataTypeLike, heur_mode
 
 __all__ = ["Graph", "Verdict"]
@@ -31,6 +31,9 @@ class Graph(Restored):
     >>> graph(np.ones((1, 3, 8, 8), np.float32), np.ones((4, 3, 3, 3), np.float32)).shape
     (1, 4, 8, 8)
     """
+
+    #: What the last ``autotune`` tried and found.
+    tuned: Tuned | None = None
 
     def __init__(
         self,
@@ -93,20 +96,31 @@ class Graph(Restored):
         """The bytes of the graph and its plan, as ``save`` answers them; ``deserialize`` of another graph takes them."""
         return self.save()
 
-    def autotune(self, tensors: Mapping[Any, Any], *, seconds: float = 0.2, progress: bool = True) -> dict[str, float]:
-        """Measures every engine that applies on these arrays, takes the fastest, and tells the library which were best.
+    def autotune(
+        self,
+        tensors: Mapping[Any, Any],
+        *,
+        seconds: float = 0.2,
+        progress: bool = True,
+        budget: float | None = None,
+        strategy: str = "halving",
+        knobs: bool = False,
+    ) -> dict[str, float]:
+        """Searches for the fastest engine on these arrays, takes it, and tells the library which were best.
 
-        Answers the milliseconds of each engine. Outputs are overwritten.
+        Answers the milliseconds of each engine with its knobs as they are; ``tuned`` has all that was tried. The search takes at most
+        ``budget`` seconds, by default ``seconds`` for each engine. With ``knobs`` it turns knobs, too, which may choose an algorithm with
+        other rounding errors. The library's default choice stays unless something is clearly faster. ``strategy`` is "halving",
+        "exhaustive", or that of a tuning plugin. Outputs are overwritten.
         """
         if self._plan is None:
             self._plan_for(next(iter(dict(tensors).values()), None))
         device = self._device
-        ids = {
-            of.engine: of.id for of in self._verdicts() if of.rank is not None and of.id in computes_on(device)
-        }  # fmt: skip
+        applying = [of for of in self._verdicts() if of.rank is not None and of.id in computes_on(device)]
+        engines = [(of.engine, of.id) for of in sorted(applying, key=lambda of: of.rank or 0)]
 
-        def prepare(id: int) -> Any:
-            choice = id, ()
+        def prepare(id: int, settings: list[tuple[str, Any]]) -> Any:
+            choice = id, tuple(sorted(settings))
             plan = self._make_plan(device=device, choice=choice)
 
             def execute() -> None:
@@ -115,14 +129,16 @@ class Graph(Restored):
 
             return lambda: self._on(None, execute)
 
-        times = measure(list(ids.items()), prepare, lambda: _native.synchronize(device), seconds, progress)
-        best = sorted(times, key=times.__getitem__)
-        if not best:
+        native = self._native_graph(self.to_json(), device)
+        seconds = max(seconds, 1e-6) * len(engines) if budget is None else budget
+        synchronize = lambda: _native.synchronize(device)  # noqa: E731
+        self.tuned = search(native, engines, prepare, synchronize, seconds, strategy, 8 if knobs else 1, progress)
+        best = self.tuned.best
+        if best is None:
             self.build(device=device)
-            return times
-        self._native_graph(self.to_json()).write_ranking([ids[name] for name in best])
-        self.build(engine=best[0], device=device)
-        return times
+        else:
+            self.build(engine=best.engine, knobs=best.knobs or None, device=device)
+        return {of.engine: of.ms for of in self.tuned.trials if not of.knobs and of.ms is not None}
 
     def _repr_svg_(self) -> str:
         """What a notebook shows."""

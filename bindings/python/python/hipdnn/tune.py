@@ -1,4 +1,4 @@
-"""Measuring which engine is fastest."""
+"""Searching for the fastest engine and its knobs."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ import time
 from html import escape
 from typing import Any, Callable, NamedTuple, Sequence
 
-from .errors import Error
-
 
 class Progress(NamedTuple):
-    """How many engines were measured, of how many, and what is measured now; a notebook shows it as a bar."""
+    """How far a search is, of how much, and what it has found; a notebook shows it as a bar."""
 
     done: int
     total: int
@@ -52,37 +50,65 @@ def _shown() -> Callable[[Progress], None] | None:
     return in_line
 
 
-def measure(
+class Trial(NamedTuple):
+    """A configuration that was tried."""
+
+    engine: str
+    id: int
+    knobs: dict[str, Any]
+    """The knobs that are set; the others keep their defaults."""
+    ms: float | None
+    """What an execution takes; None where it failed."""
+    runs: int
+    at: float
+    """When it was tried, in seconds."""
+    failure: str | None
+
+
+class Tuned(NamedTuple):
+    """What a search found."""
+
+    trials: list[Trial]
+    best: Trial | None
+    """The first of the ranking: the default choice, unless something is clearly faster."""
+    gain: float
+    """How many times as fast the best is as the default choice."""
+
+
+def search(
+    graph: Any,
     engines: Sequence[tuple[str, int]],
-    prepare: Callable[[int], Callable[[], None]],
+    prepare: Callable[[int, list[tuple[str, Any]]], Callable[[], None]],
     synchronize: Callable[[], None],
-    seconds: float,
+    budget: float,
+    strategy: str,
+    values: int,
     progress: bool,
-) -> dict[str, float]:
-    """Milliseconds of an execution by each engine, of names and ids. Those that fail are left out."""
+) -> Tuned:
+    """Searches for the fastest of some engines, of names and ids, with its knobs. Those that fail are no choice."""
     show = _shown() if progress else None
-    times: dict[str, float] = {}
-    for at, (name, id) in enumerate(engines):
+    names = {id: name for name, id in engines}
+
+    def execute(ready: Callable[[], None], count: int) -> float:
+        synchronize()
+        started = time.perf_counter()
+        for at in range(count):
+            ready()
+            # A GPU has work in a queue, which is kept short.
+            if at % 50 == 49:
+                synchronize()
+        synchronize()
+        return time.perf_counter() - started
+
+    def tell(part: float, tried: int, best: float | None) -> None:
         if show is not None:
-            show(Progress(at, len(engines), name))
-        try:
-            execute = prepare(id)
-            execute()
-            synchronize()
-            runs, started = 0, time.perf_counter()
-            while runs < 3 or time.perf_counter() - started < seconds:
-                execute()
-                runs += 1
-                # A GPU has work in a queue, which is kept short.
-                if runs % 50 == 0:
-                    synchronize()
-            synchronize()
-            times[name] = 1000 * (time.perf_counter() - started) / runs
-        except Error:
-            # An engine that takes the graph and fails is no choice.
-            continue
+            words = f"{tried} tried" + (f", best {best:.3g} ms" if best is not None else "")
+            show(Progress(min(int(100 * part), 99), 100, words))
+
+    found, ranking, gain = graph.tune(strategy, budget, values, list(names), prepare, execute, tell)
+    trials = [Trial(names.get(id, hex(id)), id, dict(knobs), *rest) for (id, knobs), *rest in found]
+    best = trials[ranking[0]] if ranking else None
     if show is not None:
-        fastest = min(times, key=times.__getitem__, default=None)
-        words = f"{fastest}, {times[fastest]:.3g} ms" if fastest is not None else "no engine"
-        show(Progress(len(engines), len(engines), words))
-    return times
+        words = f"{best.engine}, {best.ms:.3g} ms" if best is not None else "no engine"
+        show(Progress(100, 100, words))
+    return Tuned(trials, best, gain)

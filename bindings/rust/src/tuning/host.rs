@@ -17,8 +17,14 @@ const MOST_IN_ROW: u32 = 64;
 /// A configuration whose first two runs take so many times as long as the best is stopped.
 const SLOW: f64 = 1.5;
 
+/// One whose first execution takes so many times as long is not executed again.
+const HOPELESS: f64 = 8.0;
+
 /// The part of the budget that is kept for the last comparison.
 const LAST_PART: f64 = 0.1;
+
+/// Runs of each engine as it is, before the search.
+const FEW_RUNS: u32 = 3;
 
 /// Rounds of the last comparison.
 const ROUNDS: (usize, usize) = (7, 40);
@@ -34,11 +40,11 @@ pub trait Target {
     /// A configuration that is ready to be executed.
     type Ready;
 
-    /// Plans a configuration, executes it once and checks its results.
+    /// Plans a configuration, executes it once and checks its results. Answers how long the execution took, too.
     ///
     /// # Errors
     /// What failed, or which result is wrong.
-    fn prepare(&mut self, configuration: &Configuration) -> Result<Self::Ready, String>;
+    fn prepare(&mut self, configuration: &Configuration) -> Result<(Self::Ready, Duration), String>;
 
     /// Executes so many times in a row, and answers how long that took, with the work on a device.
     ///
@@ -133,18 +139,25 @@ impl<T: Target> Host<'_, T> {
         })
     }
 
-    /// Runs a trial once: executions in a row, so many that the clock does not matter.
-    fn run(&mut self, place: usize) -> Result<Duration, String> {
-        let mut ready = match self.ready.iter().position(|(known, _)| *known == place) {
-            Some(at) => self.ready.remove(at).1,
-            None => {
-                let trial = self.trials.get(place).ok_or("there is no such trial")?;
-                let mut ready = self.target.prepare(&trial.configuration)?;
-                // What only the first executions do is not measured.
-                self.target.execute(&mut ready, 1)?;
-                ready
-            }
-        };
+    /// What is ready of a trial, made where it is not; none where its first execution says that no other is worth the time.
+    fn ready(&mut self, place: usize, usual: Option<Duration>) -> Result<Option<T::Ready>, String> {
+        if let Some(at) = self.ready.iter().position(|(known, _)| *known == place) {
+            return Ok(Some(self.ready.remove(at).1));
+        }
+        let trial = self.trials.get_mut(place).ok_or("there is no such trial")?;
+        let (mut ready, first) = self.target.prepare(&trial.configuration)?;
+        if usual.is_some_and(|usual| first > usual.mul_f64(HOPELESS)) {
+            trial.runs.push(first);
+            return Ok(None);
+        }
+        // What only the first executions do is not measured.
+        self.target.execute(&mut ready, 1)?;
+        Ok(Some(ready))
+    }
+
+    /// Runs a trial once: executions in a row, so many that the clock does not matter. None where it is not worth the time.
+    fn run(&mut self, place: usize, usual: Option<Duration>) -> Result<Option<Duration>, String> {
+        let Some(mut ready) = self.ready(place, usual)? else { return Ok(None) };
         let known = self.trials.get(place).and_then(Trial::time);
         let count = match known {
             Some(time) => row(time),
@@ -157,7 +170,7 @@ impl<T: Target> Host<'_, T> {
             let Some(oldest) = oldest else { break };
             self.ready.remove(oldest);
         }
-        Ok(taken)
+        Ok(Some(taken))
     }
 
     /// Runs a configuration in turn with the best.
@@ -169,10 +182,11 @@ impl<T: Target> Host<'_, T> {
         let usual = beside.and_then(|best| self.trials.get(best)).and_then(Trial::time);
         let (mut runs_now, mut least) = (Vec::new(), Duration::MAX);
         for run in 0..runs.max(1) {
-            let own = self.run(place)?;
+            let Some(own) = self.run(place, usual)? else { break };
             least = least.min(own);
             // The machine may be slower or faster than when the best was measured: its run just now says by how much.
-            let drift = match (beside.map(|best| self.run(best)).transpose()?, usual) {
+            let now = beside.map(|best| self.run(best, None)).transpose()?.flatten();
+            let drift = match (now, usual) {
                 (Some(now), Some(usual)) if !now.is_zero() => usual.as_secs_f64() / now.as_secs_f64(),
                 _ => 1.0,
             };
@@ -207,7 +221,10 @@ impl<T: Target> Measure for Host<'_, T> {
         if let Some(why) = self.trials.get(place).and_then(|trial| trial.failure.clone()) {
             return Outcome::Failed(why);
         }
-        let measured = self.measure_at(place, runs);
+        let time = |place: usize| self.trials.get(place).and_then(Trial::time);
+        let best = self.best.and_then(time);
+        let is_hopeless = time(place).zip(best).is_some_and(|(own, best)| own > best.mul_f64(HOPELESS));
+        let measured = if is_hopeless { Ok(()) } else { self.measure_at(place, runs) };
         if let (Err(why), Some(trial)) = (&measured, self.trials.get_mut(place)) {
             trial.failure = Some(why.clone());
             if self.best == Some(place) {
@@ -243,18 +260,21 @@ pub fn tune<T: Target>(
     strategy: &dyn Strategy,
     progress: &mut dyn FnMut(Duration, &[Trial]),
 ) -> Result<Tuned, String> {
-    let first = problem.candidates.first().ok_or("there is no engine to tune")?;
+    if problem.candidates.is_empty() {
+        return Err("there is no engine to tune".to_owned());
+    }
     let started = Instant::now();
     let budget = problem.budget.mul_f64(1.0 - LAST_PART);
     let mut host =
         Host { target, trials: Vec::new(), ready: Vec::new(), best: None, started, budget, progress };
-    // The default choice comes first, whatever the strategy does, and however short the budget is.
-    let default = Configuration::of(first.engine);
-    let place = host.place(&default);
-    if let Err(why) = host.measure_at(place, ROUNDS.0 as u32)
-        && let Some(trial) = host.trials.get_mut(place)
-    {
-        trial.failure = Some(why);
+    // Each engine as it is comes first, whatever the strategy does and however short the budget is: the library plans so.
+    for (at, candidate) in problem.candidates.iter().enumerate() {
+        let place = host.place(&Configuration::of(candidate.engine));
+        let measured = host.measure_at(place, if at == 0 { ROUNDS.0 as u32 } else { FEW_RUNS });
+        if let (Err(why), Some(trial)) = (measured, host.trials.get_mut(place)) {
+            trial.failure = Some(why);
+        }
+        (host.progress)(started.elapsed(), &host.trials);
     }
     let (order, failure) = match strategy.search(problem, &mut host) {
         Ok(order) => (order, None),
@@ -266,7 +286,7 @@ pub fn tune<T: Target>(
         return Err(why.unwrap_or_else(|| "no configuration was measured".to_owned()));
     }
     let gain = last_comparison(&mut host, &mut ranking, problem.budget.mul_f64(LAST_PART));
-    Ok(Tuned { trials: host.trials, ranking, default: place, gain, failure, took: started.elapsed() })
+    Ok(Tuned { trials: host.trials, ranking, default: 0, gain, failure, took: started.elapsed() })
 }
 
 /// The strategy's order, each place once and only what was measured, and behind it the rest by their times.
@@ -297,9 +317,10 @@ fn last_comparison<T: Target>(host: &mut Host<'_, T>, ranking: &mut Vec<usize>, 
     let started = Instant::now();
     let mut rounds: Vec<(f64, Vec<f64>)> = Vec::new();
     while rounds.len() < ROUNDS.0 || rounds.len() < ROUNDS.1 && started.elapsed() < most {
-        let Ok(usual) = host.run(default) else { return 1.0 };
+        let Ok(Some(usual)) = host.run(default, None) else { return 1.0 };
+        let mut run = |rival: &usize| host.run(*rival, None).ok().flatten();
         let runs: Vec<f64> =
-            rivals.iter().map(|rival| host.run(*rival).map_or(f64::INFINITY, |t| t.as_secs_f64())).collect();
+            rivals.iter().map(|rival| run(rival).map_or(f64::INFINITY, |time| time.as_secs_f64())).collect();
         rounds.push((usual.as_secs_f64(), runs));
     }
     let middle = |mut numbers: Vec<f64>| {

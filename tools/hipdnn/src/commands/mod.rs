@@ -1,6 +1,7 @@
 //! The subcommands, one file each.
 
 mod bench;
+mod compile;
 mod device;
 mod doctor;
 mod engines;
@@ -17,6 +18,7 @@ use std::io::Write;
 use std::path::Path;
 
 pub use bench::bench;
+pub use compile::compile;
 pub use device::device;
 pub use doctor::doctor;
 pub use engines::engines;

@@ -9,7 +9,9 @@ use super::{Outcome, chosen, json, read, read_graph, write};
 use crate::cli::{Plan, PlanInfo, PlanLoad, PlanSave};
 use crate::computation::{Loaded, choose_engines, first_that_works, hexadecimal, plan as make_plan};
 use crate::failure::{Failure, Result};
-use hipdnn::{Backend, Contents, EngineInfo, ExecutionPlan, Handle, OperationGraph};
+use crate::graph::Graph;
+use crate::table::Table;
+use hipdnn::{Backend, Contents, EngineInfo, ExecutionPlan, Handle, OperationGraph, ahead};
 
 /// Saves, loads or describes a plan.
 pub fn plan(backend: &Backend, command: &Plan) -> Result<Outcome> {
@@ -71,6 +73,10 @@ fn engine_of(handle: &Handle, plan: &ExecutionPlan) -> Result<EngineInfo> {
 
 fn load(backend: &Backend, arguments: &PlanLoad) -> Result<Outcome> {
     let handle = Handle::new(backend)?;
+    let bytes = read(&arguments.plan)?;
+    if ahead::is_package(&bytes) {
+        return load_ahead(&handle, &bytes, arguments);
+    }
     let (plan, inside, _) = open(&handle, &arguments.plan)?;
     let (operations, path) = match (&arguments.graph, inside) {
         (Some(path), _) => (read_graph(backend, path)?, path),
@@ -102,6 +108,35 @@ fn load(backend: &Backend, arguments: &PlanLoad) -> Result<Outcome> {
     run_plan(&handle, &loaded, &engine, plan, &arguments.data)
 }
 
+/// Runs the plan for a device that is here of a file that was made ahead of time, or a new one where none fits.
+fn load_ahead(handle: &Handle, bytes: &[u8], arguments: &PlanLoad) -> Result<Outcome> {
+    let name = arguments.graph.as_ref().map(|name| name.to_string_lossy().into_owned());
+    let found = ahead::load(handle, bytes, name.as_deref())
+        .map_err(|error| Failure::from(error).of_file(&arguments.plan))?;
+    let graph = Graph::from_json(&found.graph.json()?)?;
+    let loaded = Loaded { operations: found.graph, graph };
+    let engine = engine_of(handle, &found.plan)?;
+    let outcome = run_plan(handle, &loaded, &engine, found.plan, &arguments.data)?;
+    let told = found.reason.map(|reason| format!("planned anew: {reason}\n")).unwrap_or_default();
+    Ok(Outcome { text: told + &outcome.text, ..outcome })
+}
+
+/// The plans in a file that was made ahead of time.
+fn info_ahead(bytes: &[u8], arguments: &PlanInfo) -> Result<Outcome> {
+    let entries = ahead::read(bytes).map_err(|error| Failure::from(error).of_file(&arguments.plan))?;
+    if arguments.json {
+        let about: Vec<_> = entries.iter().map(|entry| &entry.about).collect();
+        return json(&about);
+    }
+    let mut table = Table::new(&["GRAPH", "DEVICE", "ENGINE", "PLUGIN", "KNOBS", "BYTES"]);
+    for ahead::Entry { about, container } in entries {
+        let plugin = format!("{} {}", about.plugin, about.plugin_version);
+        let bytes = container.len().to_string();
+        table.row([about.graph, about.device, about.engine, plugin, about.knobs.join(" "), bytes]);
+    }
+    Ok(Outcome::from(table.text()))
+}
+
 /// What is in a saved plan.
 #[derive(Serialize)]
 struct Answer {
@@ -118,6 +153,10 @@ struct Answer {
 }
 
 fn info(backend: &Backend, arguments: &PlanInfo) -> Result<Outcome> {
+    let bytes = read(&arguments.plan)?;
+    if ahead::is_package(&bytes) {
+        return info_ahead(&bytes, arguments);
+    }
     let handle = Handle::new(backend)?;
     let (plan, inside, file_bytes) = open(&handle, &arguments.plan)?;
     let graph = inside.map(|operations| Loaded::new(&handle, operations, &arguments.plan)).transpose()?;

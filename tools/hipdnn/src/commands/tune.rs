@@ -79,19 +79,19 @@ struct Runs<'a> {
 }
 
 impl Runs<'_> {
-    fn computation(&self, configuration: &Configuration) -> Result<Computation> {
+    fn computation(&self, configuration: &Configuration) -> Result<(Computation, Duration)> {
         let graph = &self.loaded.graph;
         let engine = self.engines.iter().find(|engine| engine.id == configuration.engine);
         let engine = engine.ok_or_else(|| Failure::work("the engine is no candidate"))?;
         let plan = plan_with(&Engine::new(&self.loaded.operations, engine.id)?, &configuration.knobs)?;
         let place = place_of(engine, self.common.memory);
         let mut computation = Computation::new(self.handle, graph, plan, &self.inputs, place)?;
-        computation.execute(self.handle)?;
-        let Some(reference) = &self.reference else { return Ok(computation) };
+        let took = computation.execute(self.handle)?;
+        let Some(reference) = &self.reference else { return Ok((computation, took)) };
         let outputs = computation.outputs(graph)?;
         let compared = compare_all(graph, &outputs, reference, self.common.tolerance);
         match compared.iter().find(|(_, comparison)| comparison.used > 1.0) {
-            None => Ok(computation),
+            None => Ok((computation, took)),
             Some((tensor, comparison)) => {
                 let words = format!("{} is wrong: {:.3} of the tolerance", tensor.label(), comparison.used);
                 Err(Failure::work(words))
@@ -103,7 +103,10 @@ impl Runs<'_> {
 impl Target for Runs<'_> {
     type Ready = Computation;
 
-    fn prepare(&mut self, configuration: &Configuration) -> std::result::Result<Computation, String> {
+    fn prepare(
+        &mut self,
+        configuration: &Configuration,
+    ) -> std::result::Result<(Computation, Duration), String> {
         self.computation(configuration).map_err(|failure| failure.to_string())
     }
 

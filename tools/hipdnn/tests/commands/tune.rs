@@ -14,7 +14,7 @@ fn tune(scratch: &Scratch, more: &[&str]) -> Answer {
 fn graphs_are_tuned_drawn_and_planned_so_from_then_on() {
     let scratch = Scratch::new("tune");
     let (conv, norm) = (example("conv_bias_relu"), example("batchnorm"));
-    let picture = scratch.file("trials.svg").display().to_string();
+    let picture = scratch.file("trials.svg");
     let answer = tune(&scratch, &["tune", &conv, &norm, "--budget", "1500ms", "--svg", &picture, "--json"]);
     assert_eq!((answer.status, answer.err.as_str()), (0, ""), "{}", answer.out);
     let found: serde_json::Value = serde_json::from_str(&answer.out).unwrap();
@@ -34,7 +34,7 @@ fn graphs_are_tuned_drawn_and_planned_so_from_then_on() {
         assert!(svg.matches("<circle").count() > 4 && svg.contains("CPU_REFERENCE_ENGINE"), "{svg}");
     }
     // What was found is what --tuned takes.
-    let plan = scratch.file("tuned.plan").display().to_string();
+    let plan = scratch.file("tuned.plan");
     let answer = tune(&scratch, &["plan", "save", &conv, &plan, "--tuned"]);
     assert_eq!((answer.status, answer.err.as_str()), (0, ""), "{}", answer.out);
     let answer = tune(&scratch, &["run", &conv, "--tuned", "--check"]);
@@ -45,7 +45,6 @@ fn graphs_are_tuned_drawn_and_planned_so_from_then_on() {
 
 #[test]
 fn a_plugins_strategy_searches_and_a_failing_one_is_told() {
-    let scratch = Scratch::new("tune-plugin");
     let graph = example("batchnorm");
     for (plugin, words) in [
         ("tuning_good", "batchnorm: CPU_ENGINE, CPU_REFERENCE_ENGINE (not handed over)\n"),

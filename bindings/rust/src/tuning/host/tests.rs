@@ -7,17 +7,16 @@ use crate::{Knob, KnobRange, KnobSetting, KnobValue};
 /// An engine that takes as long as a function of its knobs says, on a clock of its own.
 struct Clocked<F> {
     time: F,
-    prepared: Cell<usize>,
     executed: Cell<u32>,
 }
 
 impl<F: Fn(&Configuration, u32) -> Result<u64, String>> Target for Clocked<F> {
     type Ready = Configuration;
 
-    fn prepare(&mut self, configuration: &Configuration) -> Result<Configuration, String> {
-        (self.time)(configuration, 0)?;
-        self.prepared.set(self.prepared.get() + 1);
-        Ok(configuration.clone())
+    fn prepare(&mut self, configuration: &Configuration) -> Result<(Configuration, Duration), String> {
+        let time = (self.time)(configuration, self.executed.get())?;
+        self.executed.set(self.executed.get() + 1);
+        Ok((configuration.clone(), Duration::from_micros(time)))
     }
 
     fn execute(&mut self, ready: &mut Configuration, count: u32) -> Result<Duration, String> {
@@ -27,7 +26,7 @@ impl<F: Fn(&Configuration, u32) -> Result<u64, String>> Target for Clocked<F> {
 }
 
 fn clocked<F: Fn(&Configuration, u32) -> Result<u64, String>>(time: F) -> Clocked<F> {
-    Clocked { time, prepared: Cell::new(0), executed: Cell::new(0) }
+    Clocked { time, executed: Cell::new(0) }
 }
 
 fn tunable(id: &str, values: std::ops::Range<i64>) -> Tunable {
@@ -163,7 +162,7 @@ fn a_budget_that_is_spent_leaves_the_default_choice() {
     wide.budget = Duration::ZERO;
     for strategy in [&Exhaustive as &dyn Strategy, &Halving] {
         let tuned = search(strategy, &mut clocked(valley), &wide);
-        assert_eq!((tuned.ranking, tuned.trials.len()), (vec![0], 1));
+        assert_eq!((tuned.ranking, tuned.trials.len()), (vec![0, 1], 2));
     }
 }
 
@@ -187,4 +186,15 @@ fn a_ranking_with_numbers_that_are_none_is_put_right() {
         let tuned = search(&Careless(answer), &mut clocked(time), &one);
         assert_eq!((&tuned.ranking, tuned.failure), (&vec![3, 2, 1, 0], failure));
     }
+}
+
+#[test]
+fn an_engine_that_is_far_too_slow_is_executed_once() {
+    let time =
+        |configuration: &Configuration, _: u32| Ok(if configuration.engine == 1 { 1_000 } else { 100_000 });
+    let two = problem(vec![candidate(1, vec![]), candidate(2, vec![tunable("a", 0..8)])]);
+    let tuned = search(&Halving, &mut clocked(time), &two);
+    let slow = tuned.trials.iter().find(|trial| trial.configuration.engine == 2).unwrap();
+    assert_eq!((slow.runs.len(), slow.time(), tuned.trials.len()), (1, Some(Duration::from_millis(100)), 2));
+    assert_eq!(tuned.engines(&two), [1, 2]);
 }

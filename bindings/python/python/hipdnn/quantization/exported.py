@@ -1,0 +1,179 @@
+"""Modules of PyTorch as graphs, by way of ``torch.export``."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, Callable, Mapping, Sequence
+
+from ..errors import ArgumentError, UnsupportedError
+from ..graph import Graph
+from ..tensor import Tensor
+from ..types import padding_mode, reduction_mode, resample_mode
+
+
+class _Reader:
+    """Makes nodes of what a module calls."""
+
+    def __init__(self, torch: Any, program: Any) -> None:
+        self.torch, self.program = torch, program
+        self.graph = Graph(type(program).__name__)
+        self.of: dict[str, Any] = {}
+        #: Parameters and buffers by their tensors.
+        self.weights: dict[Tensor, Any] = {}
+
+    def _array(self, value: Any) -> Any:
+        return value.detach().cpu().float().numpy()
+
+    def constant(self, array: Any, name: str) -> Tensor:
+        """A tensor for an array that stays the same."""
+        tensor = self.graph.tensor(list(array.shape), data_type="float", name=name)
+        self.weights[tensor] = array
+        return tensor
+
+    def parameter(self, name: str) -> Any:
+        """The array of a parameter or buffer, by the name of its placeholder."""
+        return self._array(self.of[name])
+
+    def value(self, argument: Any) -> Any:
+        """The tensor, array or number that an argument of a call is."""
+        return self.of[argument.name] if hasattr(argument, "name") else argument
+
+    def tensor(self, argument: Any) -> Tensor:
+        """The same as a tensor of the graph."""
+        found = self.value(argument)
+        if isinstance(found, Tensor):
+            return found
+        made = self.constant(self._array(found), getattr(argument, "name", ""))
+        self.of[argument.name] = made
+        return made
+
+
+def _conv2d(reader: _Reader, node: Any, x: Any, w: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Tensor:
+    if isinstance(padding, str):
+        raise UnsupportedError(node.name, "padding", f"is {padding!r}, expected numbers")
+    two = lambda value: [value] * 2 if isinstance(value, int) else list(value) * (2 // len(value))  # noqa: E731
+    y = reader.graph.conv_fprop(reader.tensor(x), reader.tensor(w), two(padding), two(stride), two(dilation), name=node.name)
+    return _biased(reader, node, y, bias, [1, -1, 1, 1])
+
+
+def _biased(reader: _Reader, node: Any, y: Tensor, bias: Any, shape: Sequence[int]) -> Tensor:
+    if bias is None:
+        return y
+    array = reader._array(reader.value(bias)).reshape(shape)
+    return reader.graph.add(y, reader.constant(array, bias.name), name=f"{node.name} bias")
+
+
+def _linear(reader: _Reader, node: Any, x: Any, w: Any, bias: Any = None) -> Tensor:
+    left, array = reader.tensor(x), reader._array(reader.value(w))
+    rank = max(len(left.dim or ()), 2)
+    # Stored as [out, in]: a product reads it the other way round.
+    right = reader.constant(array.T.copy().reshape([1] * (rank - 2) + [array.shape[1], array.shape[0]]), w.name)
+    y = reader.graph.matmul(left, right, name=node.name)
+    return _biased(reader, node, y, bias, [1] * (rank - 1) + [-1])
+
+
+def _batch_norm(reader: _Reader, node: Any, x: Any, weight: Any, bias: Any, mean: Any, variance: Any, *rest: Any) -> Tensor:
+    epsilon = next((value for value in reversed(rest) if isinstance(value, float)), 1e-5)
+    if any(value is True for value in rest[:1]):
+        raise UnsupportedError(node.name, "training", "is True, expected a module in evaluation")
+    numpy = importlib.import_module("numpy")
+    array = lambda argument: reader._array(reader.value(argument))  # noqa: E731
+    scale = array(weight) / numpy.sqrt(array(variance) + epsilon)
+    shift = array(bias) - array(mean) * scale
+    shape = [1, -1, *[1] * (len(reader.tensor(x).dim or ()) - 2)]
+    scaled = reader.graph.mul(reader.tensor(x), reader.constant(scale.reshape(shape), f"{node.name} scale"), name=f"{node.name} scaled")
+    return reader.graph.add(scaled, reader.constant(shift.reshape(shape), f"{node.name} shift"), name=node.name)
+
+
+def _max_pool(reader: _Reader, node: Any, x: Any, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Tensor:
+    two = lambda value: [value] * 2 if isinstance(value, int) else list(value) * (2 // len(value))  # noqa: E731
+    if two(dilation) != [1, 1] or ceil_mode:
+        raise UnsupportedError(node.name, "dilation", "expected 1, and sizes that are rounded down")
+    size = two(kernel)
+    return reader.graph.resample(
+        reader.tensor(x), window=size, stride=two(stride) if stride else size, pre_padding=two(padding), post_padding=two(padding),
+        resample_mode=resample_mode.MAXPOOL, padding_mode=padding_mode.NEG_INF_PAD, name=node.name,
+    )[0]  # fmt: skip
+
+
+def _mean(reader: _Reader, node: Any, x: Any, axes: Sequence[int], keepdim: bool = False) -> Tensor:
+    tensor = reader.tensor(x)
+    dims = list(tensor.dim or ())
+    axes = [axis % len(dims) for axis in axes]
+    y = reader.graph.reduction(tensor, reduction_mode.AVG, dim=[1 if at in axes else size for at, size in enumerate(dims)], name=node.name)
+    return y if keepdim else _shaped(reader, node, y, [size for at, size in enumerate(dims) if at not in axes])
+
+
+def _shaped(reader: _Reader, node: Any, x: Tensor, dims: Sequence[int]) -> Tensor:
+    """The same elements in order under another shape."""
+    return reader.graph.reshape(x, dim=list(dims), name=f"{node.name} shaped")
+
+
+def _reshape(reader: _Reader, node: Any, x: Any, *_: Any) -> Tensor:
+    return _shaped(reader, node, reader.tensor(x), list(node.meta["val"].shape))
+
+
+def _pooled(reader: _Reader, node: Any, x: Any, size: Any) -> Tensor:
+    if [size, size] != [1, 1] and list(size) != [1, 1]:
+        raise UnsupportedError(node.name, "output_size", f"is {size}, expected 1")
+    return _mean(reader, node, x, (-2, -1), True)
+
+
+#: What each operation of PyTorch's becomes.
+_CALLS: dict[str, Callable[..., Tensor]] = {
+    "conv2d.default": _conv2d,
+    "linear.default": _linear,
+    "batch_norm.default": _batch_norm,
+    "_native_batch_norm_legit_no_training.default": _batch_norm,
+    "max_pool2d.default": _max_pool,
+    "adaptive_avg_pool2d.default": _pooled,
+    "mean.dim": _mean,
+    "flatten.using_ints": _reshape,
+    "view.default": _reshape,
+    "reshape.default": _reshape,
+    "relu.default": lambda reader, node, x: reader.graph.relu(reader.tensor(x), name=node.name),
+    "relu_.default": lambda reader, node, x: reader.graph.relu(reader.tensor(x), name=node.name),
+    "gelu.default": lambda reader, node, x, **_: reader.graph.gelu(reader.tensor(x), name=node.name),
+    "sigmoid.default": lambda reader, node, x: reader.graph.sigmoid(reader.tensor(x), name=node.name),
+    "tanh.default": lambda reader, node, x: reader.graph.tanh(reader.tensor(x), name=node.name),
+    "add.Tensor": lambda reader, node, a, b: reader.graph.add(reader.tensor(a), reader.tensor(b), name=node.name),
+    "add_.Tensor": lambda reader, node, a, b: reader.graph.add(reader.tensor(a), reader.tensor(b), name=node.name),
+    "mul.Tensor": lambda reader, node, a, b: reader.graph.mul(reader.tensor(a), reader.tensor(b), name=node.name),
+    "dropout.default": lambda reader, node, x, *_: reader.tensor(x),
+}
+
+
+def graph_of_module(module: Any, samples: Sequence[Any]) -> tuple[Graph, Mapping[Tensor, Any], list[Any]]:
+    """A module as a graph, the arrays of its weights, and the samples as NumPy has them."""
+    try:
+        torch = importlib.import_module("torch")
+    except ImportError:
+        torch = None
+    if torch is None or not isinstance(module, torch.nn.Module):
+        raise ArgumentError(f"the model is {type(module).__name__}, expected a Graph or a torch.nn.Module")
+    calls = [sample if isinstance(sample, (list, tuple)) else (sample,) for sample in samples]
+    if not calls:
+        raise ArgumentError("there are no samples, expected at least one")
+    with torch.no_grad():
+        program = torch.export.export(module.eval(), tuple(calls[0]))
+    reader = _Reader(torch, program)
+    reader.graph.name = type(module).__name__
+    parameters = {**program.graph_signature.inputs_to_parameters, **program.graph_signature.inputs_to_buffers}
+    held = {**dict(program.named_parameters()), **dict(program.named_buffers())}
+    for node in program.graph.nodes:
+        if node.op == "placeholder":
+            if node.name in parameters:
+                reader.of[node.name] = held[parameters[node.name]]
+            else:
+                reader.of[node.name] = reader.graph.tensor(list(node.meta["val"].shape), data_type="float", name=node.name)
+        elif node.op == "call_function":
+            name = str(node.target).removeprefix("aten.")
+            call = _CALLS.get(name)
+            if call is None:
+                raise UnsupportedError(type(module).__name__, node.name, f"is {node.target}, expected one of {', '.join(_CALLS)}")
+            reader.of[node.name] = call(reader, node, *node.args, **node.kwargs)
+        elif node.op == "output":
+            for result in node.args[0]:
+                reader.tensor(result).set_output(True)
+    arrays = [tuple(array.detach().cpu().float().numpy() for array in call) for call in calls]
+    return reader.graph, reader.weights, arrays

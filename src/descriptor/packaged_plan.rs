@@ -1,0 +1,123 @@
+//! Plans that were made ahead of time, in the files that `HIPDNN_PLAN_PACKAGE` names, with colons between.
+//!
+//! The files are read once, when the first plan is made. A plan of an equal graph and the same engine that was made for a device that is
+//! here, by the version of the plugin that is here, takes the place of one that the plugin would have to make. Anything else is said in the
+//! log and leaves the plan to the plugin.
+
+use std::ffi::OsStr;
+use std::fs::OpenOptions;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
+use hipdnn_package::Package;
+use hipdnn_plugin_sdk::environment;
+use hipdnn_plugin_sdk::wire;
+
+use super::engine_config::FrozenConfig;
+use super::saved_plan;
+use crate::graph::FrozenGraph;
+use crate::lock::OnceLock;
+use crate::plugin::context;
+use crate::plugin::made::Made;
+use crate::selection::file;
+use crate::status::{Error, Result};
+use crate::{log, memory};
+
+/// A plan of a file.
+struct Entry {
+    /// What equal graphs have in common.
+    graph: Vec<u8>,
+    engine: i64,
+    /// The bytes of the plan.
+    plan: Vec<u8>,
+    /// The file.
+    path: PathBuf,
+}
+
+/// The plans of all files; none where the variable is not set.
+fn entries() -> &'static [Entry] {
+    static ENTRIES: OnceLock<Vec<Entry>> = OnceLock::new();
+    ENTRIES.get_or_init(|| {
+        let list = environment::path("HIPDNN_PLAN_PACKAGE").map(OsStringExt::into_vec).unwrap_or_default();
+        let paths = list.split(|byte| *byte == b':').filter(|path| !path.is_empty());
+        let mut entries = Vec::new();
+        for path in paths.map(|path| PathBuf::from(OsStr::from_bytes(path))) {
+            match read(&path) {
+                Ok(mut more) => entries.append(&mut more),
+                Err(error) => {
+                    log::warn(|| format!("the plans in {} are not used: {error}", path.display()));
+                }
+            }
+        }
+        entries
+    })
+}
+
+fn read(path: &PathBuf) -> Result<Vec<Entry>> {
+    let failed = |error: std::io::Error| Error::internal(error.to_string());
+    let mut file = file::open(path, OpenOptions::new().read(true)).map_err(failed)?;
+    let size = file.metadata().map_err(failed)?.len();
+    memory::require("the plans", usize::try_from(size).unwrap_or(usize::MAX).saturating_mul(2))?;
+    let bytes = file::read_start(&mut file, size).map_err(failed)?;
+    let package = Package::read(&bytes).map_err(|error| Error::bad_param(error.message().to_owned()))?;
+    let mut entries = Vec::new();
+    for (place, container) in package.containers.iter().enumerate() {
+        match entry(path, container) {
+            Ok(entry) => entries.push(entry),
+            Err(error) => log::warn(|| format!("plan {place} in {} is not used: {error}", path.display())),
+        }
+    }
+    Ok(entries)
+}
+
+fn entry(path: &PathBuf, bytes: &[u8]) -> Result<Entry> {
+    memory::require("the plan", bytes.len().saturating_mul(8))?;
+    let container = saved_plan::container("the plan", bytes)?
+        .ok_or_else(|| Error::bad_param(format!("its {} bytes are no graph with a plan", bytes.len())))?;
+    let plan = wire::read_plan(container.plan).map_err(|error| Error::bad_param(error.0))?;
+    saved_plan::check(&plan)?;
+    let graph = FrozenGraph::from_own(container.graph.to_vec())?;
+    let graph = graph.verified().canonical_bytes();
+    let graph = graph.ok_or_else(|| Error::bad_param("its graph cannot be compared with others"))?;
+    Ok(Entry { graph, engine: plan.engine_id, plan: container.plan.to_vec(), path: path.clone() })
+}
+
+/// Has the plugin make a context of a plan in a file, if there is one for the configuration and a device that is here.
+#[cold]
+pub fn load(config: &FrozenConfig) -> Option<Made> {
+    let entries = entries();
+    if entries.is_empty() || config.sets_knobs() || !config.engine.graph.is_cached() {
+        return None;
+    }
+    let graph = config.engine.graph.canonical_bytes()?;
+    let mut of_graph =
+        entries.iter().filter(|entry| entry.engine == config.engine.id && entry.graph == graph);
+    let mut reasons = Vec::new();
+    let found = of_graph.find_map(|entry| match load_entry(config, entry) {
+        Ok(made) => Some((made, entry)),
+        Err(error) => {
+            reasons.push(format!("{}: {error}", entry.path.display()));
+            None
+        }
+    });
+    match &found {
+        Some((_, entry)) => log::info(|| format!("the plan was loaded from {}", entry.path.display())),
+        None if reasons.is_empty() => {}
+        None => log::warn(|| format!("the graph is planned anew: {}", reasons.join("; "))),
+    }
+    found.map(|(made, _)| made)
+}
+
+fn load_entry(config: &FrozenConfig, entry: &Entry) -> Result<Made> {
+    let engine = &config.engine;
+    let plan = wire::read_plan(&entry.plan).map_err(|error| Error::bad_param(error.0))?;
+    if saved_plan::engine_of(&engine.session, &plan)? != engine.engine {
+        return Err(Error::bad_param(format!("it is of engine {}", plan.engine_id)));
+    }
+    if plan.tensor_uids.len() != engine.graph.summary().tensors.len() {
+        return Err(Error::bad_param(format!("it has {} tensors", plan.tensor_uids.len())));
+    }
+    let made = context::load(&engine.session, engine.engine, plan.payload)?;
+    // The graph that it was made of may have had other uids.
+    Ok(Made { uids: Some(plan.tensor_uids.into()), ..made })
+}

@@ -1,0 +1,96 @@
+//! Devices by the names that plans are made for ahead of time: `sm_90`, `gfx942`, `cpu`, `cpu:avx512`.
+
+use std::ffi::c_int;
+
+use hipdnn_plugin_sdk::cuda::Cuda;
+use hipdnn_plugin_sdk::hip::Hip;
+
+use crate::lock::OnceLock;
+
+/// The device that plans are made for in the place of the one that is here: `HIPDNN_TARGET_DEVICE`, read once.
+pub fn named() -> Option<&'static str> {
+    static NAMED: OnceLock<Option<String>> = OnceLock::new();
+    let read = || std::env::var("HIPDNN_TARGET_DEVICE").ok().filter(|name| !name.is_empty());
+    NAMED.get_or_init(read).as_deref()
+}
+
+/// Whether a device of this name is here. The library of a GPU is loaded to find out, as whoever has plans for GPUs wants one.
+pub fn is_here(name: &str) -> bool {
+    match name.split_once(':') {
+        None if name == "cpu" => true,
+        Some(("cpu", isa)) => has_isa(isa),
+        _ if name.starts_with("sm_") => is_cuda(name).unwrap_or(false),
+        _ if name.starts_with("gfx") => is_hip(name).unwrap_or(false),
+        _ => false,
+    }
+}
+
+/// Whether the processor has an instruction set, as the CPU engines call them.
+fn has_isa(name: &str) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return match name {
+        "sse2" => true,
+        "avx2" => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
+        "avx512" => {
+            is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512dq")
+                && is_x86_feature_detected!("avx512vl")
+        }
+        _ => false,
+    };
+    #[cfg(target_arch = "aarch64")]
+    return name == "neon";
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    return false;
+}
+
+/// The attributes of a device that are its compute capability.
+const CAPABILITY: [c_int; 2] = [75, 76];
+
+/// Whether one of CUDA's devices is of an architecture.
+fn is_cuda(name: &str) -> Option<bool> {
+    let cuda = Cuda::with_device().ok()?;
+    let count = c_int::try_from(cuda.device_count().ok()?).ok()?;
+    let architecture = |number: c_int| -> Option<String> {
+        let mut device = 0;
+        // SAFETY: the output is valid.
+        let answer = unsafe { (cuda.cuDeviceGet)(&mut device, number) };
+        cuda.check("cuDeviceGet", answer).ok()?;
+        let [major, minor] = CAPABILITY.map(|attribute| {
+            let mut value = 0;
+            // SAFETY: the output is valid.
+            let answer = unsafe { (cuda.cuDeviceGetAttribute)(&mut value, attribute, device) };
+            cuda.check("cuDeviceGetAttribute", answer).ok().map(|()| value)
+        });
+        Some(format!("sm_{}{}", major?, minor?))
+    };
+    Some((0..count).any(|number| architecture(number).as_deref() == Some(name)))
+}
+
+/// Whether HIP's device of this thread is of an architecture. A name without features is that of all.
+fn is_hip(name: &str) -> Option<bool> {
+    let own = Hip::with_device().ok()?.device_properties().ok()??.architecture_name;
+    Some(own == name || own.split(':').next() == Some(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_processor_is_here_by_its_instruction_sets() {
+        assert!(is_here("cpu"));
+        for name in ["", "cpu:", "cpu:avx1024", "sm_", "gfx", "CPU", "x86_64: no processor of this name"] {
+            assert!(!is_here(name), "{name}");
+        }
+        #[cfg(target_arch = "x86_64")]
+        {
+            assert!(is_here("cpu:sse2") && !is_here("cpu:neon"));
+            assert_eq!(
+                is_here("cpu:avx2"),
+                is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
+            );
+        }
+    }
+}
