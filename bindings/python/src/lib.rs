@@ -27,6 +27,7 @@ mod tuning;
 mod view;
 
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 /// A library that engines for GPUs look for: what people call it, its version, its file, and why it is not there.
 type Found = (&'static str, Option<String>, Option<String>, Option<String>);
@@ -51,6 +52,23 @@ fn hardware(py: Python<'_>) -> (Vec<Found>, Vec<FoundDevice>, Option<String>) {
             }
         }
     })
+}
+
+/// One file of several with plans made ahead of time.
+#[pyfunction]
+fn join_packages<'py>(py: Python<'py>, parts: Vec<Vec<u8>>) -> PyResult<Bound<'py, PyBytes>> {
+    let failed = |failure: hipdnn::Error| error::Error::new_err(failure.to_string());
+    let mut entries = Vec::new();
+    for part in &parts {
+        entries.extend(hipdnn::ahead::read(part).map_err(failed)?);
+    }
+    Ok(PyBytes::new(py, &hipdnn::ahead::write(&entries).map_err(failed)?))
+}
+
+/// Whether bytes are meant to be a file with plans made ahead of time.
+#[pyfunction]
+fn is_package(bytes: &[u8]) -> bool {
+    hipdnn::ahead::is_package(bytes)
 }
 
 /// Has a child that was just forked begin without its parent's threads.
@@ -79,6 +97,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<device_array::DeviceArray>()?;
     module.add_function(wrap_pyfunction!(hardware, module)?)?;
     module.add_function(wrap_pyfunction!(forked, module)?)?;
+    module.add_function(wrap_pyfunction!(join_packages, module)?)?;
+    module.add_function(wrap_pyfunction!(is_package, module)?)?;
     module.add_function(wrap_pyfunction!(streams::on_stream, module)?)?;
     module.add_function(wrap_pyfunction!(later::synchronize, module)?)?;
     module.add_function(wrap_pyfunction!(protocols::describe, module)?)

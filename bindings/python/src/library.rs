@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use hipdnn::{Backend, Engine, EngineConfig, ExecutionPlan, Handle, KnobSetting, KnobValue};
+use hipdnn::{Backend, Engine, EngineConfig, ExecutionPlan, Handle, KnobSetting, KnobValue, ahead};
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 use crate::device::Place;
 use crate::error::Failure;
@@ -92,6 +93,42 @@ impl Library {
             .detach(|| session.plan(device, |handle| ExecutionPlan::from_bytes(handle, bytes)))
             .map_err(Failure::into_py)?;
         Plan::new(session, Some(plan), tensors, device)
+    }
+
+    /// A file with the plan of a graph, of JSON text, for the device that this process has as its target.
+    fn compile<'py>(&self, py: Python<'py>, json: &str, device: &str) -> PyResult<Bound<'py, PyBytes>> {
+        let made = py.detach(|| {
+            self.session.plan(Place::Host, |handle| {
+                let graph = hipdnn::OperationGraph::from_json(&self.session.backend, json.as_bytes())?;
+                graph.finalize(handle)?;
+                let (all, offer) = (handle.engines()?, offer(&graph, handle)?);
+                let find = |id: &i64| all.iter().find(|engine| engine.id == *id).cloned();
+                let engines: Vec<_> =
+                    offer.engines.iter().filter_map(find).map(|engine| (engine, Vec::new())).collect();
+                match ahead::make(handle, &graph, &engines, device)? {
+                    Ok(entry) => ahead::write(&[entry]),
+                    Err(reasons) => Err(hipdnn::Error::Argument(reasons.join("\n"))),
+                }
+            })
+        });
+        Ok(PyBytes::new(py, &made.map_err(Failure::into_py)?))
+    }
+
+    /// The graph of this name, or the only one, in a file with plans made ahead of time, with the plan that fits or a new one.
+    fn unpack<'py>(
+        &self,
+        py: Python<'py>,
+        bytes: &[u8],
+        graph: Option<&str>,
+    ) -> PyResult<(Bound<'py, PyBytes>, Option<String>)> {
+        let found = py.detach(|| {
+            self.session.plan(Place::Host, |handle| {
+                let found = ahead::load(handle, bytes, graph)?;
+                Ok((found.plan.bytes_with(&found.graph)?, found.reason))
+            })
+        });
+        let (container, reason) = found.map_err(Failure::into_py)?;
+        Ok((PyBytes::new(py, &container), reason))
     }
 
     /// A plan of a graph that has nothing to compute: executions look at the arrays.

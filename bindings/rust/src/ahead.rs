@@ -5,8 +5,14 @@
 use hipdnn_package::Package;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
-use crate::{ExecutionPlan, Handle, OperationGraph};
+use crate::error::{Error, Result, one_line};
+use crate::{
+    Engine, EngineConfig, EngineInfo, ExecutionPlan, Handle, KnobSetting, OperationGraph, Verdict, hardware,
+};
+
+/// The variable that says which device a process makes plans for. The library reads it when it first plans, so each device has a process of
+/// its own.
+pub const TARGET: &str = "HIPDNN_TARGET_DEVICE";
 
 /// What a plan in a file is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,6 +53,85 @@ pub struct Loaded {
 /// Whether bytes are meant to be such a file.
 pub fn is_package(bytes: &[u8]) -> bool {
     Package::is_one(bytes)
+}
+
+/// Whether a device has such a name: `sm_90`, `gfx942`, `cpu`, `cpu:avx512`.
+pub fn is_device(name: &str) -> bool {
+    let is_plain = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let starts = |of: &[&str]| of.iter().any(|start| name.strip_prefix(start).is_some_and(is_plain));
+    match name.split_once(':') {
+        None => name == "cpu" || starts(&["sm_", "gfx"]),
+        Some(("cpu", isa)) => ["sse2", "avx2", "avx512", "neon"].contains(&isa),
+        Some((gpu, _)) => gpu.strip_prefix("gfx").is_some_and(is_plain),
+    }
+}
+
+/// Whether a GPU of this architecture is here.
+fn is_here(device: &str) -> bool {
+    let is_it = |of: &hardware::Device| of.architecture.split([' ', ':']).next() == Some(device);
+    !device.starts_with("cpu") && hardware::devices().is_ok_and(|devices| devices.iter().any(is_it))
+}
+
+/// Whether an engine makes plans for a device that need not be here, or why not.
+fn makes_plans_for(
+    engine: &EngineInfo,
+    device: &str,
+    is_here: bool,
+) -> std::result::Result<(), &'static str> {
+    match (device.starts_with("cpu"), engine.plugin.as_str()) {
+        (true, "CPU") | (false, "RTC") => Ok(()),
+        (true, _) => Err("does not compute on processors"),
+        (false, "CPU") => Err("does not compute on GPUs"),
+        (false, _) if is_here => Ok(()),
+        (false, _) => Err("its library makes plans on a device of the architecture only"),
+    }
+}
+
+/// The plan of a graph for a device, in a process that has it as its target ([`TARGET`]): of the first engine that can make one, each with
+/// its settings. Where none can, a line for each says why.
+///
+/// # Errors
+/// What the library says where the graph has no plan because of something else than its engines.
+pub fn make(
+    handle: &Handle,
+    graph: &OperationGraph,
+    engines: &[(EngineInfo, Vec<KnobSetting>)],
+    device: &str,
+) -> Result<std::result::Result<Entry, Vec<String>>> {
+    let is_here = is_here(device);
+    let mut reasons = Vec::new();
+    for (engine, knobs) in engines {
+        if let Err(why) = makes_plans_for(engine, device, is_here) {
+            reasons.push(format!("{}: {why}", engine.name));
+            continue;
+        }
+        let container = Engine::new(graph, engine.id)
+            .and_then(|made| EngineConfig::new(&made, knobs))
+            .and_then(|config| ExecutionPlan::new(&config)?.bytes_with(graph));
+        match container {
+            Ok(container) => {
+                let about = About {
+                    device: device.to_owned(),
+                    graph: graph.graph()?.name,
+                    engine: engine.name.clone(),
+                    plugin: engine.plugin.clone(),
+                    plugin_version: engine.version.clone(),
+                    knobs: knobs.iter().map(KnobSetting::to_string).collect(),
+                };
+                return Ok(Ok(Entry { about, container }));
+            }
+            Err(error) => reasons.push(format!("{}: {error}", engine.name)),
+        }
+    }
+    if !device.starts_with("cpu") {
+        for Verdict { engine, reason, .. } in graph.explain_offer(handle, &graph.offer()?)? {
+            // Engines of the other vendor's GPUs refuse all of these.
+            if let Some(reason) = reason.filter(|reason| !reason.starts_with("plans are made for ")) {
+                reasons.push(format!("{}: {}", engine.name, one_line(&reason)));
+            }
+        }
+    }
+    Ok(Err(reasons))
 }
 
 /// The plans of a file.
@@ -125,4 +210,42 @@ pub fn load(handle: &Handle, bytes: &[u8], graph: Option<&str>) -> Result<Loaded
     graph.finalize(handle)?;
     let (plan, _) = ExecutionPlan::of_first(&graph, &graph.offer()?.engines)?;
     Ok(Loaded { graph, plan, reason: Some(reason) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_devices_are_told_from_others() {
+        for name in ["cpu", "cpu:avx512", "sm_90", "sm_100a", "gfx942", "gfx90a", "gfx942:sramecc+:xnack-"] {
+            assert!(is_device(name), "{name}");
+        }
+        for name in ["", "gpu", "cpu:", "cpu:fast", "sm_", "gfx", "sm_90:x", "sm 90", "gfx9/4"] {
+            assert!(!is_device(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn entries_come_back_and_a_text_that_does_not_match_is_refused() {
+        let about = |device: &str| About {
+            device: device.to_owned(),
+            graph: "g".to_owned(),
+            engine: "E".to_owned(),
+            plugin: "P".to_owned(),
+            plugin_version: "1".to_owned(),
+            knobs: vec!["k=1".to_owned()],
+        };
+        let entries = vec![
+            Entry { about: about("cpu"), container: vec![1, 2] },
+            Entry { about: about("sm_90"), container: vec![] },
+        ];
+        let bytes = write(&entries).unwrap();
+        assert!(is_package(&bytes));
+        assert_eq!(read(&bytes), Ok(entries));
+        for (about, words) in [("[]", "has 1 plans and says of 0"), ("no", "cannot be read")] {
+            let bytes = Package { about, containers: vec![b"x"] }.write().unwrap();
+            assert!(read(&bytes).unwrap_err().to_string().contains(words));
+        }
+    }
 }

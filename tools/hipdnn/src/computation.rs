@@ -201,7 +201,7 @@ pub fn find_engine<'e>(engines: &'e [EngineInfo], name: &str) -> Result<&'e Engi
 pub fn plan(operations: &OperationGraph, engine: &EngineInfo, knobs: &[String]) -> Result<ExecutionPlan> {
     let made = Engine::new(operations, engine.id)
         .map_err(|_| Failure::work(operations.reason(engine, "")).during(&engine.name))?;
-    let settings = settings(engine, &made, knobs)?;
+    let settings = settings_of(engine, &made, knobs)?;
     plan_with(&made, &settings)
 }
 
@@ -210,7 +210,16 @@ pub fn plan_with(engine: &Engine, settings: &[KnobSetting]) -> Result<ExecutionP
     Ok(ExecutionPlan::new(&EngineConfig::new(engine, settings)?)?)
 }
 
-fn settings(engine: &EngineInfo, made: &Engine, knobs: &[String]) -> Result<Vec<KnobSetting>> {
+/// Knobs of an engine, given as `K=V`.
+pub fn settings(
+    operations: &OperationGraph,
+    engine: &EngineInfo,
+    knobs: &[String],
+) -> Result<Vec<KnobSetting>> {
+    settings_of(engine, &Engine::new(operations, engine.id)?, knobs)
+}
+
+fn settings_of(engine: &EngineInfo, made: &Engine, knobs: &[String]) -> Result<Vec<KnobSetting>> {
     if knobs.is_empty() {
         return Ok(Vec::new());
     }

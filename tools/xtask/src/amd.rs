@@ -3,6 +3,7 @@
 //! The libraries come from Debian, into a folder outside of the clone; the emulated device is softhip, a stand-in for the HIP
 //! runtime alone (`tools/gpu-test/amd/softhip`). Where Debian's packages cannot be had, the tests are left out with a word on why.
 
+mod ahead;
 mod host;
 mod smoke;
 mod training;
@@ -149,6 +150,7 @@ fn lanes<'a>(
         ),
         ("amd-smoke".to_owned(), Box::new(move || smoke::with_device(userland, second))),
         ("generated kernels for other devices".to_owned(), Box::new(move || architectures(userland, second))),
+        ("plans made ahead of time".to_owned(), Box::new(move || ahead::plans(userland, second))),
         declared("miopen.h", "hipdnn-miopen-plugin", "prototypes"),
         declared("hip_runtime_api.h and hiprtc.h", "hipdnn-rtc-plugin", "hiprtc_prototypes"),
         declared("hipblaslt.h and rocblas.h", "hipdnn-hipblaslt-plugin", "blas_prototypes"),

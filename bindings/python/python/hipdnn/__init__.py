@@ -28,6 +28,7 @@ from .errors import (
 from .graph import Graph, Verdict
 from .handle import Handle, create_handle, destroy_handle, get_stream, set_stream
 from .library import Engine, engines, library
+from .quantization import Quantized, Recipe, quantize
 from .saved import load
 from .tensor import Tensor
 from .types import (
@@ -78,6 +79,8 @@ __all__ = [
     "GraphError",
     "Handle",
     "NoEngineError",
+    "Quantized",
+    "Recipe",
     "Tensor",
     "UnsupportedError",
     "Verdict",
@@ -111,6 +114,7 @@ __all__ = [
     "ops",
     "padding_mode",
     "pygraph",
+    "quantize",
     "reduction_mode",
     "resample_mode",
     "reshape_mode",

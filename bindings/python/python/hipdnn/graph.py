@@ -6,6 +6,7 @@ import os
 from typing import Any, Mapping, Sequence
 
 from . import _native
+from .ahead import compile_for
 from .errors import GraphError, UnsupportedError
 from .handle import to_handle
 from .library import computes_on
@@ -91,6 +92,18 @@ class Graph(Restored):
             with open(path, "wb") as file:
                 file.write(saved)
         return saved
+
+    def compile(self, devices: Sequence[str], path: str | os.PathLike[str] | None = None) -> bytes:
+        """Makes plans of the graph for devices that need not be here, "sm_90", "gfx942" or "cpu" for instance.
+
+        Answers the bytes of one file with all of them, written as well where a ``path`` is named; ``hipdnn.load`` takes the plan that
+        fits, and any program does whose variable HIPDNN_PLAN_PACKAGE names the file. Raises NoEngineError where a device has no plan.
+        """
+        made = compile_for(self.name, self.to_json(), devices)
+        if path is not None:
+            with open(path, "wb") as file:
+                file.write(made)
+        return made
 
     def serialize(self) -> bytes:
         """The bytes of the graph and its plan, as ``save`` answers them; ``deserialize`` of another graph takes them."""

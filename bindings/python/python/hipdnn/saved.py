@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 
+from . import _native
 from .device import DeviceLike, to_device
+from .errors import EngineWarning
 from .graph import Graph
+from .library import library
 
 __all__ = ["SavedGraph", "load"]
 
@@ -30,6 +34,16 @@ class SavedGraph(Graph):
         return self
 
 
-def load(saved: bytes | str | os.PathLike[str]) -> SavedGraph:
-    """A graph with its plan, from the bytes of ``Graph.save`` or the file that has them."""
-    return SavedGraph(saved if isinstance(saved, bytes) else Path(saved).read_bytes())
+def load(saved: bytes | str | os.PathLike[str], graph: str | None = None) -> SavedGraph:
+    """A graph with its plan, from the bytes of ``Graph.save`` or ``Graph.compile``, or the file that has them.
+
+    Of plans for several devices it is the one that fits; where none does, a new one, with an EngineWarning that says why. ``graph`` names
+    one of several graphs.
+    """
+    saved = saved if isinstance(saved, bytes) else Path(saved).read_bytes()
+    if not _native.is_package(saved):
+        return SavedGraph(saved)
+    container, reason = library().unpack(saved, graph)
+    if reason is not None:
+        warnings.warn(f"the graph is planned anew: {reason}", EngineWarning, stacklevel=2)
+    return SavedGraph(container)

@@ -3,18 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use hipdnn::ahead::{self, About, Entry};
-use hipdnn::{Backend, EngineInfo, Handle, hardware, one_line};
+use hipdnn::ahead::{self, Entry};
+use hipdnn::{Backend, EngineInfo, Handle};
 use serde::{Deserialize, Serialize};
 
 use super::{Outcome, chosen, json, read_graph, write};
 use crate::cli::{Choice, Compile};
-use crate::computation::{Loaded, find_engine, plan};
+use crate::computation::{Loaded, find_engine, settings};
 use crate::failure::{Failure, Result};
 use crate::table::Table;
-
-/// The variable that says which device plans are made for. It is read when a process plans first, so each device has a process of its own.
-const TARGET: &str = "HIPDNN_TARGET_DEVICE";
 
 /// What became of a graph for a device.
 #[derive(Serialize, Deserialize)]
@@ -40,7 +37,7 @@ pub fn compile(
     let mut devices: Vec<&String> = arguments.devices.iter().collect();
     devices.sort();
     devices.dedup();
-    if let Some(name) = devices.iter().find(|name| !is_name(name)) {
+    if let Some(name) = devices.iter().find(|name| !ahead::is_device(name)) {
         return Err(Failure::input(format!(
             "--device {name}: expected names such as sm_90, gfx942, cpu or cpu:avx512"
         )));
@@ -72,22 +69,11 @@ pub fn compile(
     Ok(Outcome { text, failure })
 }
 
-/// Whether a device has such a name.
-fn is_name(name: &str) -> bool {
-    let is_plain = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    match name.split_once(':') {
-        None => {
-            name == "cpu" || ["sm_", "gfx"].iter().any(|start| name.strip_prefix(start).is_some_and(is_plain))
-        }
-        Some(("cpu", isa)) => ["sse2", "avx2", "avx512", "neon"].contains(&isa),
-        Some((gpu, _)) => gpu.strip_prefix("gfx").is_some_and(is_plain),
-    }
-}
-
 /// Has a process of its own make the plans for a device.
 fn for_device(cli: &crate::cli::Cli, arguments: &Compile, device: &str) -> Result<(Vec<Row>, Vec<Entry>)> {
-    let program = std::env::current_exe()
-        .map_err(|error| Failure::work(format!("the program does not find itself: {error}")))?;
+    // Where the system does not tell, the name that it was called by.
+    let program = std::env::current_exe().ok().or_else(|| std::env::args_os().next().map(PathBuf::from));
+    let program = program.ok_or_else(|| Failure::work("the program does not find itself"))?;
     let part = Part::new()?;
     let mut command = Command::new(program);
     if let Some(backend) = &cli.backend {
@@ -97,7 +83,7 @@ fn for_device(cli: &crate::cli::Cli, arguments: &Compile, device: &str) -> Resul
         command.arg("--plugin").arg(plugin);
     }
     command.arg("compile").args(&arguments.graphs).args(["--part", "--device", device]);
-    command.arg("--output").arg(&part.0).env(TARGET, device);
+    command.arg("--output").arg(&part.0).env(ahead::TARGET, device);
     for engine in &arguments.engines {
         command.args(["--engine", engine]);
     }
@@ -171,14 +157,6 @@ fn one(handle: &Handle, path: &Path, device: &str, arguments: &Compile) -> Resul
     let choice = Choice { engine: None, knobs: Vec::new(), tuned: arguments.tuned };
     let (tuned, knobs) = chosen(handle, &loaded, &choice)?;
     let offer = loaded.operations.offer()?;
-    let is_here = has(device);
-    let mut row = Row {
-        graph: loaded.graph.name.clone(),
-        device: device.to_owned(),
-        engine: String::new(),
-        bytes: 0,
-        reasons: Vec::new(),
-    };
     let mut candidates: Vec<&EngineInfo> = if named.is_empty() {
         let ids = offer.engines.iter();
         ids.filter_map(|id| all.iter().find(|engine| engine.id == *id)).collect()
@@ -186,59 +164,20 @@ fn one(handle: &Handle, path: &Path, device: &str, arguments: &Compile) -> Resul
         named.iter().collect()
     };
     candidates.sort_by_key(|engine| Some(&engine.name) != tuned.as_ref());
-    for engine in candidates {
-        if let Err(why) = makes_plans_for(engine, device, is_here) {
-            row.reasons.push(format!("{}: {why}", engine.name));
-            continue;
+    let with_knobs = |engine: &EngineInfo| match Some(&engine.name) == tuned.as_ref() {
+        true => Ok((engine.clone(), settings(&loaded.operations, engine, &knobs)?)),
+        false => Ok((engine.clone(), Vec::new())),
+    };
+    let candidates: Vec<_> = candidates.into_iter().map(with_knobs).collect::<Result<_>>()?;
+    let made = ahead::make(handle, &loaded.operations, &candidates, device)?;
+    let (graph, device) = (loaded.graph.name, device.to_owned());
+    Ok(match made {
+        Ok(entry) => {
+            let (engine, bytes) = (entry.about.engine.clone(), entry.container.len());
+            (Row { graph, device, engine, bytes, reasons: Vec::new() }, Some(entry))
         }
-        let knobs: &[String] = if Some(&engine.name) == tuned.as_ref() { &knobs } else { &[] };
-        let bytes =
-            plan(&loaded.operations, engine, knobs).and_then(|plan| Ok(plan.bytes_with(&loaded.operations)?));
-        match bytes {
-            Ok(container) => {
-                (row.engine, row.bytes) = (engine.name.clone(), container.len());
-                let about = About {
-                    device: device.to_owned(),
-                    graph: row.graph.clone(),
-                    engine: engine.name.clone(),
-                    plugin: engine.plugin.clone(),
-                    plugin_version: engine.version.clone(),
-                    knobs: knobs.to_vec(),
-                };
-                return Ok((row, Some(Entry { about, container })));
-            }
-            Err(failure) => row.reasons.push(format!("{}: {failure}", engine.name)),
-        }
-    }
-    if row.reasons.is_empty() || !device.starts_with("cpu") {
-        for verdict in loaded.operations.explain_offer(handle, &offer)? {
-            if let Some(reason) = verdict.reason {
-                row.reasons.push(format!("{}: {}", verdict.engine.name, one_line(&reason)));
-            }
-        }
-    }
-    Ok((row, None))
-}
-
-/// Whether a GPU of this architecture is here.
-fn has(device: &str) -> bool {
-    let is_it = |of: &hardware::Device| of.architecture.split([' ', ':']).next() == Some(device);
-    !device.starts_with("cpu") && hardware::devices().is_ok_and(|devices| devices.iter().any(is_it))
-}
-
-/// Whether an engine makes plans for a device that need not be here, or why not.
-fn makes_plans_for(
-    engine: &EngineInfo,
-    device: &str,
-    is_here: bool,
-) -> std::result::Result<(), &'static str> {
-    match (device.starts_with("cpu"), engine.plugin.as_str()) {
-        (true, "CPU") | (false, "RTC") => Ok(()),
-        (true, _) => Err("does not compute on processors"),
-        (false, "CPU") => Err("does not compute on GPUs"),
-        (false, _) if is_here => Ok(()),
-        (false, _) => Err("its library makes plans on a device of the architecture only"),
-    }
+        Err(reasons) => (Row { graph, device, engine: String::new(), bytes: 0, reasons }, None),
+    })
 }
 
 fn text(rows: &[Row]) -> String {
@@ -255,19 +194,4 @@ fn text(rows: &[Row]) -> String {
         }
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_devices_are_told_from_others() {
-        for name in ["cpu", "cpu:avx512", "sm_90", "sm_100a", "gfx942", "gfx90a", "gfx942:sramecc+:xnack-"] {
-            assert!(is_name(name), "{name}");
-        }
-        for name in ["", "gpu", "cpu:", "cpu:fast", "sm_", "gfx", "sm_90:x", "sm 90", "gfx9/4"] {
-            assert!(!is_name(name), "{name}");
-        }
-    }
 }

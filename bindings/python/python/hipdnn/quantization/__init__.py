@@ -33,6 +33,7 @@ def quantize(
     names those that are quantized, or says so of each name; by default all are. Of the result, ``table()`` and ``svg()`` show what each
     layer costs; called with arrays it answers what the network answers, and its ``graph`` and ``constants`` are what computes it.
     """
+    shapes = None
     if not isinstance(model, Graph):
-        model, weights, samples = graph_of_module(model, samples)
-    return quantize_graph(model, weights or {}, samples, recipe, layers)
+        model, weights, samples, shapes = graph_of_module(model, samples)
+    return quantize_graph(model, weights or {}, samples, recipe, layers, shapes)

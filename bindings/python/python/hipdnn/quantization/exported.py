@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Dict, Mapping, Sequence, Union
 
 from ..errors import ArgumentError, UnsupportedError
 from ..graph import Graph
 from ..tensor import Tensor
 from ..types import padding_mode, reduction_mode, resample_mode
+
+
+class _Flat:
+    """A tensor that the module takes for one of two dimensions: its batch, and all else in order. Graphs leave it as it is."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
 
 
 class _Reader:
@@ -41,6 +48,8 @@ class _Reader:
     def tensor(self, argument: Any) -> Tensor:
         """The same as a tensor of the graph."""
         found = self.value(argument)
+        if isinstance(found, _Flat):
+            return found.tensor
         if isinstance(found, Tensor):
             return found
         made = self.constant(self._array(found), getattr(argument, "name", ""))
@@ -63,8 +72,14 @@ def _biased(reader: _Reader, node: Any, y: Tensor, bias: Any, shape: Sequence[in
     return reader.graph.add(y, reader.constant(array, bias.name), name=f"{node.name} bias")
 
 
-def _linear(reader: _Reader, node: Any, x: Any, w: Any, bias: Any = None) -> Tensor:
+def _linear(reader: _Reader, node: Any, x: Any, w: Any, bias: Any = None) -> Tensor | _Flat:
     left, array = reader.tensor(x), reader._array(reader.value(w))
+    if isinstance(reader.value(x), _Flat):
+        # A filter that covers the image.
+        image = list(left.dim or ())[1:]
+        weight = reader.constant(array.reshape([array.shape[0], *image]), w.name)
+        y = reader.graph.conv_fprop(left, weight, name=node.name)
+        return _Flat(_biased(reader, node, y, bias, [1, -1, *[1] * (len(image) - 1)]))
     rank = max(len(left.dim or ()), 2)
     # Stored as [out, in]: a product reads it the other way round.
     right = reader.constant(array.T.copy().reshape([1] * (rank - 2) + [array.shape[1], array.shape[0]]), w.name)
@@ -91,26 +106,26 @@ def _max_pool(reader: _Reader, node: Any, x: Any, kernel: Any, stride: Any = Non
         raise UnsupportedError(node.name, "dilation", "expected 1, and sizes that are rounded down")
     size = two(kernel)
     return reader.graph.resample(
-        reader.tensor(x), window=size, stride=two(stride) if stride else size, pre_padding=two(padding), post_padding=two(padding),
-        resample_mode=resample_mode.MAXPOOL, padding_mode=padding_mode.NEG_INF_PAD, name=node.name,
+        reader.tensor(x), resample_mode.MAXPOOL, padding_mode.NEG_INF_PAD, size, two(stride) if stride else size,
+        two(padding), two(padding), name=node.name,
     )[0]  # fmt: skip
 
 
-def _mean(reader: _Reader, node: Any, x: Any, axes: Sequence[int], keepdim: bool = False) -> Tensor:
+def _mean(reader: _Reader, node: Any, x: Any, axes: Sequence[int], keepdim: bool = False) -> Tensor | _Flat:
     tensor = reader.tensor(x)
-    dims = list(tensor.dim or ())
-    axes = [axis % len(dims) for axis in axes]
-    y = reader.graph.reduction(tensor, reduction_mode.AVG, dim=[1 if at in axes else size for at, size in enumerate(dims)], name=node.name)
-    return y if keepdim else _shaped(reader, node, y, [size for at, size in enumerate(dims) if at not in axes])
+    rank = len(tensor.dim or ())
+    axes = sorted(axis % rank for axis in axes)
+    y = reader.graph.reduction(tensor, reduction_mode.AVG, axis=axes, name=node.name)
+    if not keepdim and axes != list(range(2, rank)):
+        raise UnsupportedError(node.name, "dim", f"is {axes}, expected {list(range(2, rank))}, or keepdim")
+    return y if keepdim else _Flat(y)
 
 
-def _shaped(reader: _Reader, node: Any, x: Tensor, dims: Sequence[int]) -> Tensor:
-    """The same elements in order under another shape."""
-    return reader.graph.reshape(x, dim=list(dims), name=f"{node.name} shaped")
-
-
-def _reshape(reader: _Reader, node: Any, x: Any, *_: Any) -> Tensor:
-    return _shaped(reader, node, reader.tensor(x), list(node.meta["val"].shape))
+def _flatten(reader: _Reader, node: Any, x: Any, *_: Any) -> _Flat:
+    tensor, shape = reader.tensor(x), list(node.meta["val"].shape)
+    if len(shape) != 2 or not tensor.dim or shape[0] != tensor.dim[0]:
+        raise UnsupportedError(node.name, "shape", f"is {shape}, expected the batch and all else")
+    return _Flat(tensor)
 
 
 def _pooled(reader: _Reader, node: Any, x: Any, size: Any) -> Tensor:
@@ -120,7 +135,7 @@ def _pooled(reader: _Reader, node: Any, x: Any, size: Any) -> Tensor:
 
 
 #: What each operation of PyTorch's becomes.
-_CALLS: dict[str, Callable[..., Tensor]] = {
+_CALLS: Dict[str, Callable[..., Union[Tensor, _Flat]]] = {
     "conv2d.default": _conv2d,
     "linear.default": _linear,
     "batch_norm.default": _batch_norm,
@@ -128,9 +143,9 @@ _CALLS: dict[str, Callable[..., Tensor]] = {
     "max_pool2d.default": _max_pool,
     "adaptive_avg_pool2d.default": _pooled,
     "mean.dim": _mean,
-    "flatten.using_ints": _reshape,
-    "view.default": _reshape,
-    "reshape.default": _reshape,
+    "flatten.using_ints": _flatten,
+    "view.default": _flatten,
+    "reshape.default": _flatten,
     "relu.default": lambda reader, node, x: reader.graph.relu(reader.tensor(x), name=node.name),
     "relu_.default": lambda reader, node, x: reader.graph.relu(reader.tensor(x), name=node.name),
     "gelu.default": lambda reader, node, x, **_: reader.graph.gelu(reader.tensor(x), name=node.name),
@@ -143,8 +158,10 @@ _CALLS: dict[str, Callable[..., Tensor]] = {
 }
 
 
-def graph_of_module(module: Any, samples: Sequence[Any]) -> tuple[Graph, Mapping[Tensor, Any], list[Any]]:
-    """A module as a graph, the arrays of its weights, and the samples as NumPy has them."""
+def graph_of_module(
+    module: Any, samples: Sequence[Any]
+) -> tuple[Graph, Mapping[Tensor, Any], list[Any], dict[Tensor, tuple[int, ...]]]:
+    """A module as a graph, the arrays of its weights, the samples as NumPy has them, and the shapes of the results."""
     try:
         torch = importlib.import_module("torch")
     except ImportError:
@@ -157,6 +174,7 @@ def graph_of_module(module: Any, samples: Sequence[Any]) -> tuple[Graph, Mapping
     with torch.no_grad():
         program = torch.export.export(module.eval(), tuple(calls[0]))
     reader = _Reader(torch, program)
+    shapes: dict[Tensor, tuple[int, ...]] = {}
     reader.graph.name = type(module).__name__
     parameters = {**program.graph_signature.inputs_to_parameters, **program.graph_signature.inputs_to_buffers}
     held = {**dict(program.named_parameters()), **dict(program.named_buffers())}
@@ -171,9 +189,11 @@ def graph_of_module(module: Any, samples: Sequence[Any]) -> tuple[Graph, Mapping
             call = _CALLS.get(name)
             if call is None:
                 raise UnsupportedError(type(module).__name__, node.name, f"is {node.target}, expected one of {', '.join(_CALLS)}")
-            reader.of[node.name] = call(reader, node, *node.args, **node.kwargs)
+            made = call(reader, node, *node.args, **node.kwargs)
+            is_flat = any(hasattr(of, "name") and isinstance(reader.of.get(of.name), _Flat) for of in node.args)
+            reader.of[node.name] = _Flat(made) if is_flat and isinstance(made, Tensor) else made
         elif node.op == "output":
             for result in node.args[0]:
-                reader.tensor(result).set_output(True)
+                shapes[reader.tensor(result).set_output(True)] = tuple(result.meta["val"].shape)
     arrays = [tuple(array.detach().cpu().float().numpy() for array in call) for call in calls]
-    return reader.graph, reader.weights, arrays
+    return reader.graph, reader.weights, arrays, shapes

@@ -24,7 +24,14 @@ _KINDS = {data_type.DOUBLE: "float64", data_type.INT8: "int8", data_type.INT32: 
 class Quantized:
     """A quantized network: called with what the graph in floating point is called with, it answers what that answers."""
 
-    def __init__(self, graph: Graph, constants: Mapping[Tensor, Any], inputs: Sequence[Tensor], layers: list[report.Layer]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        constants: Mapping[Tensor, Any],
+        inputs: Sequence[Tensor],
+        layers: list[report.Layer],
+        shapes: Mapping[Tensor, tuple[int, ...]],
+    ) -> None:
         #: The graph of the network.
         self.graph = graph
         #: The arrays of its tensors that stay the same: weights and scales.
@@ -33,14 +40,15 @@ class Quantized:
         self.inputs = list(inputs)
         #: What quantization costs.
         self.layers = layers
+        self._shapes = dict(shapes)
 
     def __call__(self, *arrays: Any) -> Any:
         if len(arrays) != len(self.inputs):
             raise ArgumentError(f"{len(arrays)} arrays, expected {len(self.inputs)}")
-        numpy = _numpy()
-        results = {tensor: _room(numpy, tensor) for tensor in self.graph._outputs}
-        self.graph.execute({**self.constants, **dict(zip(self.inputs, arrays)), **results})
-        found = list(results.values())
+        if any(hasattr(array, "detach") for array in arrays):
+            arrays = tuple(array.detach().cpu().numpy() if hasattr(array, "detach") else array for array in arrays)
+        results = _execute(_numpy(), self.graph, {**self.constants, **dict(zip(self.inputs, arrays))})
+        found = [array.reshape(self._shapes.get(tensor, array.shape)) for tensor, array in results.items()]
         return found[0] if len(found) == 1 else tuple(found)
 
     def table(self) -> str:
@@ -117,6 +125,7 @@ def quantize_graph(
     samples: Sequence[Any],
     recipe: str | Recipe,
     layers: Callable[[str], bool] | Sequence[str] | None,
+    shapes: Mapping[Tensor, tuple[int, ...]] | None = None,
 ) -> Quantized:
     """The quantized form of a graph, whose weights are given and whose other inputs are the samples."""
     numpy, recipe = _numpy(), to_recipe(recipe)
@@ -159,7 +168,8 @@ def quantize_graph(
         table.append(report.Layer(node.name, node.kind.removesuffix("Attributes"), scales.get(x), ranges[x].amax, sqnr, worst, alone[node.name][0]))
     rewriter = _made(numpy, graph, recipe, weights, scales, nodes)
     made = rewriter.finish()
-    return Quantized(made, rewriter.constants, [rewriter.of[tensor] for tensor in inputs], table)
+    of_result = {rewriter.of[tensor]: shape for tensor, shape in (shapes or {}).items()}
+    return Quantized(made, rewriter.constants, [rewriter.of[tensor] for tensor in inputs], table, of_result)
 
 
 def _feed(sample: Any, inputs: Sequence[Tensor]) -> dict[Tensor, Any]:

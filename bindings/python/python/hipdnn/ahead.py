@@ -1,0 +1,52 @@
+"""Plans for devices that need not be here, each made by a process of its own.
+
+Run as ``python -m hipdnn.ahead DEVICE``, it reads the graph as JSON from standard input and writes the file with its plan to standard output.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Sequence
+
+from . import _native
+from .errors import ArgumentError, NoEngineError
+from .library import library
+
+#: Which device a process makes plans for; the library reads it when it first plans.
+TARGET = "HIPDNN_TARGET_DEVICE"
+
+
+def compile_for(name: str, text: str, devices: Sequence[str]) -> bytes:
+    """The bytes of a file with the plans of a graph for these devices."""
+    wanted = [devices] if isinstance(devices, str) else list(dict.fromkeys(devices))
+    if not wanted or not all(isinstance(device, str) and device for device in wanted):
+        raise ArgumentError(f"devices is {devices!r}, expected names such as 'sm_90', 'gfx942' or 'cpu'")
+    parts = []
+    for device in wanted:
+        # The same package and the same library, wherever these were found.
+        paths = os.pathsep.join(path for path in sys.path if path)
+        settings = {**os.environ, TARGET: device, "PYTHONPATH": paths}
+        command = [sys.executable, "-m", "hipdnn.ahead", device, library().path]
+        done = subprocess.run(command, input=text.encode(), capture_output=True, env=settings, check=False)
+        if done.returncode != 0:
+            words = done.stderr.decode(errors="replace").strip()
+            reasons = dict(line.split(": ", 1) for line in words.splitlines() if ": " in line)
+            raise NoEngineError(f"graph {name!r} has no plan for {device}:\n{words}", reasons)
+        parts.append(done.stdout)
+    return _native.join_packages(parts)
+
+
+def _main(device: str, path: str) -> int:
+    try:
+        made = _native.Library(path).compile(sys.stdin.buffer.read().decode(), device)
+    except _native.Error as error:
+        print(error, file=sys.stderr)
+        return 1
+    sys.stdout.buffer.write(made)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main(*sys.argv[1:]))
