@@ -5,6 +5,10 @@
 Needs torchvision and transformers. Each network makes steps (forward, backward, SGD) in `float32` on a CPU, or under autocast with
 `--device cuda`: first those in which hipDNN decides who computes which operation, then pairs of steps, of which the order changes. The
 table has the first step of each, the medians of the pairs, and the median of their ratios (above 1: hipDNN is faster).
+
+    python benches/pytorch_networks.py --device cuda --first
+
+makes the first step of each network in a new process, with PyTorch alone and with hipDNN: the time includes the imports of `hipdnn.torch`.
 """
 
 from __future__ import annotations
@@ -15,46 +19,46 @@ import csv
 import datetime
 import math
 import statistics
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any, Callable
 
 import torch
 
-import hipdnn.torch
 
-
-def _vision(name: str, images: int, size: int) -> Callable[[], tuple[torch.nn.Module, Callable[..., Any]]]:
-    def make() -> tuple[torch.nn.Module, Callable[..., Any]]:
+def _vision(name: str, images: int, size: int) -> Callable[[int], tuple[torch.nn.Module, Callable[..., Any]]]:
+    def make(times: int) -> tuple[torch.nn.Module, Callable[..., Any]]:
         import torchvision
 
-        x, target = torch.randn(images, 3, size, size), torch.randint(1000, (images,))
+        x, target = torch.randn(times * images, 3, size, size), torch.randint(1000, (times * images,))
         loss = torch.nn.functional.cross_entropy
         return getattr(torchvision.models, name)(), lambda model, to: loss(model(to(x)), to(target))
 
     return make
 
 
-def _bert(batch: int, length: int) -> Callable[[], tuple[torch.nn.Module, Callable[..., Any]]]:
-    def make() -> tuple[torch.nn.Module, Callable[..., Any]]:
+def _bert(batch: int, length: int) -> Callable[[int], tuple[torch.nn.Module, Callable[..., Any]]]:
+    def make(times: int) -> tuple[torch.nn.Module, Callable[..., Any]]:
         import transformers
 
         config = transformers.BertConfig(num_hidden_layers=4)
-        ids = torch.randint(1000, 20000, (batch, length))
+        ids = torch.randint(1000, 20000, (times * batch, length))
         mask = torch.ones_like(ids)
         mask[0, length // 2 :] = 0
         model = transformers.BertForSequenceClassification(config)
-        labels = torch.randint(2, (batch,))
+        labels = torch.randint(2, (times * batch,))
         return model, lambda model, to: model(to(ids), attention_mask=to(mask), labels=to(labels)).loss
 
     return make
 
 
-def _gpt2(batch: int, length: int) -> Callable[[], tuple[torch.nn.Module, Callable[..., Any]]]:
-    def make() -> tuple[torch.nn.Module, Callable[..., Any]]:
+def _gpt2(batch: int, length: int) -> Callable[[int], tuple[torch.nn.Module, Callable[..., Any]]]:
+    def make(times: int) -> tuple[torch.nn.Module, Callable[..., Any]]:
         import transformers
 
-        ids = torch.randint(1000, 20000, (batch, length))
+        ids = torch.randint(1000, 20000, (times * batch, length))
         model = transformers.GPT2LMHeadModel(transformers.GPT2Config(n_layer=4))
         return model, lambda model, to: model(to(ids), labels=to(ids)).loss
 
@@ -75,10 +79,10 @@ NETWORKS = {
 COLUMNS = ("network", "device", "pytorch_ms", "hipdnn_ms", "ratio", "first_pytorch_ms", "first_hipdnn_ms", "largest_loss_difference")
 
 
-def measure(name: str, device: str, pairs: int, warm: int) -> dict[str, Any]:
-    """One row of the table."""
+def steps(name: str, device: str, times: int) -> Callable[[bool], tuple[float, float]]:
+    """Makes a step, by hipDNN or not, that answers its milliseconds and the loss."""
     torch.manual_seed(0)
-    model, loss = NETWORKS[name]()
+    model, loss = NETWORKS[name](times)
     model.to(device).train()
     on_gpu = device != "cpu"
     # The losses of both are those of the same weights.
@@ -89,6 +93,8 @@ def measure(name: str, device: str, pairs: int, warm: int) -> dict[str, Any]:
         if on_gpu:
             torch.cuda.synchronize()
         start = time.perf_counter()
+        if routed:
+            import hipdnn.torch
         cast = torch.autocast(device, torch.bfloat16) if on_gpu else contextlib.nullcontext()
         with hipdnn.torch.enable() if routed else contextlib.nullcontext():
             with cast:
@@ -100,25 +106,42 @@ def measure(name: str, device: str, pairs: int, warm: int) -> dict[str, Any]:
             torch.cuda.synchronize()
         return (time.perf_counter() - start) * 1000, value.item()
 
+    return step
+
+
+def measure(name: str, device: str, times: int, pairs: int, warm: int) -> dict[str, Any]:
+    """One row of the table."""
+    step = steps(name, device, times)
     first = step(False), step(True)
     for _ in range(warm):
         step(False)
         step(True)
-    times: dict[bool, list[float]] = {False: [], True: []}
+    took: dict[bool, list[float]] = {False: [], True: []}
     ratios, differences = [], []
     for at in range(pairs):
         pair = {}
         for routed in (at % 2 == 0, at % 2 == 1):
             pair[routed] = step(routed)
-            times[routed].append(pair[routed][0])
+            took[routed].append(pair[routed][0])
         ratios.append(pair[False][0] / pair[True][0])
         differences.append(abs(pair[False][1] - pair[True][1]) / abs(pair[False][1]))
     return {
-        "network": name, "device": torch.cuda.get_device_name() if on_gpu else "cpu",
-        "pytorch_ms": round(statistics.median(times[False]), 2), "hipdnn_ms": round(statistics.median(times[True]), 2),
+        "network": name, "device": torch.cuda.get_device_name() if device != "cpu" else "cpu",
+        "pytorch_ms": round(statistics.median(took[False]), 2), "hipdnn_ms": round(statistics.median(took[True]), 2),
         "ratio": round(statistics.median(ratios), 3), "first_pytorch_ms": round(first[0][0], 1),
         "first_hipdnn_ms": round(first[1][0], 1), "largest_loss_difference": f"{max(differences):.1e}",
     }  # fmt: skip
+
+
+def first(name: str, device: str, times: int, threads: int) -> dict[str, Any]:
+    """The first steps of a network in new processes: the shortest of three each, in turns."""
+    took: dict[str, list[float]] = {"pytorch": [], "hipdnn": []}
+    for at in range(6):
+        by = ("pytorch", "hipdnn")[at % 2]
+        command = [sys.executable, __file__, name, "--device", device, "--times", str(times), "--threads", str(threads), "--alone", by]
+        took[by].append(float(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[-1]))
+    theirs, ours = min(took["pytorch"]), min(took["hipdnn"])
+    return {"network": name, "device": device, "first_pytorch_ms": theirs, "first_hipdnn_ms": ours, "times_pytorchs": round(ours / theirs, 2)}
 
 
 def main() -> None:
@@ -126,6 +149,9 @@ def main() -> None:
     parser.add_argument("networks", nargs="*", help=f"some of {', '.join(NETWORKS)}; all by default")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--times", type=int, default=1, help="how many times as large the batches are")
+    parser.add_argument("--first", action="store_true", help="time first steps in new processes instead")
+    parser.add_argument("--alone", choices=("pytorch", "hipdnn"), help="print the milliseconds of one first step")
     parser.add_argument("--pairs", type=int, default=15)
     parser.add_argument("--warm", type=int, default=8, help="steps of each before pairs are timed")
     parser.add_argument("--csv", type=Path)
@@ -133,10 +159,19 @@ def main() -> None:
     parser.add_argument("--report", action="store_true", help="print who computes what")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
+    if given.alone:
+        print(round(steps(given.networks[0], given.device, given.times)(given.alone == "hipdnn")[0], 1))
+        return
+    if given.first:
+        for name in given.networks or NETWORKS:
+            print(*(f"{key}: {value}" for key, value in first(name, given.device, given.times, given.threads).items()), sep=", ", flush=True)
+        return
+    import hipdnn.torch
+
     rows = []
     print(*COLUMNS, sep=", ")
     for name in given.networks or NETWORKS:
-        rows.append(measure(name, given.device, given.pairs, given.warm))
+        rows.append(measure(name, given.device, given.times, given.pairs, given.warm))
         print(*rows[-1].values(), sep=", ", flush=True)
         if given.report:
             print(hipdnn.torch.report())

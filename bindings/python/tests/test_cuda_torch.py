@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 
 import pytest
@@ -13,6 +14,8 @@ import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
 
 import hipdnn.torch  # noqa: E402
+from hipdnn import _native  # noqa: E402
+from hipdnn.torch.dispatch import KEYS  # noqa: E402
 from test_torch_functions import CALLS, network, with_gradients  # noqa: E402
 
 TOLERANCES = {torch.float32: 2e-4, torch.float16: 3e-2, torch.bfloat16: 2e-1}
@@ -221,14 +224,60 @@ def test_a_training_step_is_captured():
     assert any(row.routed >= 4 for row in hipdnn.torch.report())
 
 
-def test_the_faster_one_is_kept():
-    x, w = torch.randn(16, 64, 28, 28, device="cuda").half(), torch.randn(64, 64, 3, 3, device="cuda").half()
+def test_plans_are_made_aside_and_the_faster_one_is_kept():
+    x, w = torch.randn(1024, 2048, device="cuda").bfloat16(), torch.ones(2048, device="cuda")
     with hipdnn.torch.enable():
+        F.layer_norm(x.float(), (2048,), w, w)
+        (row,) = hipdnn.torch.report()
+        assert (row.routed, row.passed_on) == (0, 1) and row.reasons
+        _native.torch_wait()
         for _ in range(30):
-            F.conv2d(x, w, padding=1)
+            F.layer_norm(x.float(), (2048,), w, w)
             torch.cuda.synchronize()
     (row,) = hipdnn.torch.report()
+    assert row.aside and row.planning > 0
     assert row.routed and row.passed_on and max(row.routed, row.passed_on) >= 20, row
+
+
+def test_threads_on_gpus_pass_over_what_pytorch_computes_as_fast():
+    here = lambda key: torch._C._dispatch_tls_is_dispatch_key_included(key)
+    x, w = torch.randn(2, 8, 6, 6, device="cuda").half(), torch.randn(8, 8, 3, 3, device="cuda").half()
+    with hipdnn.torch.enable():
+        assert (here(KEYS[0]), here(KEYS[1])) == (True, False)
+        F.conv2d(x, w)
+        assert (here(KEYS[0]), here(KEYS[1])) == (False, True)
+        # Few elements: PyTorch's as well.
+        F.layer_norm(x, (6, 6))
+        assert not hipdnn.torch.report()
+        # A tensor of the host changes the thread back.
+        F.layer_norm(torch.ones(2, 6), (6,), torch.ones(6), torch.ones(6))
+        assert (here(KEYS[0]), here(KEYS[1])) == (True, False)
+        F.gelu(torch.ones(2, 6))
+        assert [row.function for row in hipdnn.torch.report()] == ["native_layer_norm", "gelu"]
+        F.conv2d(x, w)
+    assert (here(KEYS[0]), here(KEYS[1])) == (False, False)
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last], ids=["rows", "channels_last"])
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+@pytest.mark.parametrize("momentum", [0.1, 0.7])
+def test_running_statistics_follow(momentum, dtype, layout):
+    x = torch.randn(8, 32, 14, 14, device="cuda").to(dtype).to(memory_format=layout)
+    results = []
+    for timed in (None, False):
+        torch.manual_seed(3)
+        norm = nn.BatchNorm2d(32, momentum=momentum).cuda()
+        with contextlib.nullcontext() if timed is None else hipdnn.torch.enable(timed=timed):
+            for at in range(4):
+                y = torch.batch_norm(
+                    x + at, norm.weight, norm.bias, norm.running_mean, norm.running_var, True, momentum, 1e-5, False
+                )
+        results.append((y, norm.running_mean, norm.running_var))
+    for got, wanted in zip(results[1], results[0]):
+        torch.testing.assert_close(got.float(), wanted.float(), rtol=TOLERANCES[dtype], atol=TOLERANCES[dtype])
+    # They are of float whatever the images are of.
+    torch.testing.assert_close(results[1][1], results[0][1], rtol=1e-3, atol=1e-3)
+    assert any(row.routed for row in hipdnn.torch.report() if row.function == "native_batch_norm")
 
 
 def test_gradients_are_computed_in_pytorchs_thread():

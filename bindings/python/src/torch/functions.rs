@@ -105,10 +105,13 @@ functions! {
         fn check = "aoti_torch_check" in Cpu (bool, *const c_char, *const c_char, u32, *const c_char);
         /// Excludes a dispatch key from this thread's calls, or no longer.
         fn exclude = "_ZN3c104impl29tls_set_dispatch_key_excludedENS_11DispatchKeyEb" in Core (u16, bool);
+        /// Includes a dispatch key in this thread's calls, or no longer.
+        fn include = "_ZN3c104impl29tls_set_dispatch_key_includedENS_11DispatchKeyEb" in Core (u16, bool);
         fn includes = "_ZN3c104impl28tls_is_dispatch_key_includedENS_11DispatchKeyE" in Core (u16) -> bool;
         fn excludes = "_ZN3c104impl28tls_is_dispatch_key_excludedENS_11DispatchKeyE" in Core (u16) -> bool;
         fn is_defined = "aoti_torch_is_defined" in Cpu (RawTensor, *mut bool) -> i32;
         fn rank = "aoti_torch_get_dim" in Cpu (RawTensor, *mut i64) -> i32;
+        fn elements = "aoti_torch_get_numel" in Cpu (RawTensor, *mut i64) -> i32;
         fn sizes = "aoti_torch_get_sizes" in Cpu (RawTensor, *mut *const i64) -> i32;
         fn strides = "aoti_torch_get_strides" in Cpu (RawTensor, *mut *const i64) -> i32;
         fn dtype = "aoti_torch_get_dtype" in Cpu (RawTensor, *mut i32) -> i32;
@@ -122,6 +125,8 @@ functions! {
         /// An undefined tensor.
         fn undefined = "aoti_torch_new_uninitialized_tensor" in Cpu (*mut RawTensor) -> i32;
         fn delete_tensor = "aoti_torch_delete_tensor_object" in Cpu (RawTensor) -> i32;
+        /// Copies a tensor's elements to another one's: to, from, whether the host goes on.
+        fn copy = "aoti_torch_copy_" in Cpu (RawTensor, RawTensor, i32) -> i32;
         fn list_size = "torch_list_size" in Cpu (RawList, *mut usize) -> i32;
         fn list_item = "torch_list_get_item" in Cpu (RawList, usize, *mut u64) -> i32;
         fn delete_list = "torch_delete_list" in Cpu (RawList) -> i32;

@@ -3,80 +3,73 @@
 use std::cell::Cell;
 use std::ffi::CString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::arguments::{Arguments, CPU, Kind, Value, dtype, free, pointer};
+use super::arguments::{Arguments, CPU, CUDA, Kind, free, pointer};
 use super::clock::{self, Clock};
 use super::events::Choice;
 use super::functions::{Functions, Kernel, functions};
-use super::plan::{CallPlan, Switches};
-use super::recipe::{Reason, Recipe};
+use super::keys;
+use super::planning::{self, Class, Op};
 use super::table::{self, Entry};
 use crate::device::{Place, Stream};
 use crate::session::Session;
 
-/// An operation of PyTorch's that kernels are registered for.
-pub struct Op {
-    /// With its namespace, ended by a NUL.
-    pub name: &'static std::ffi::CStr,
-    pub kinds: &'static [Kind],
-    /// How many values PyTorch gets.
-    pub answers: usize,
-    /// Whether it is a product or convolution.
-    pub is_product: bool,
-    pub recipe: fn(&[Value]) -> Result<Recipe, Reason>,
-    pub kernel: Kernel,
-}
-
-static KEY: AtomicU16 = AtomicU16::new(0);
-/// The key of tracing.
-static TRACER: AtomicU16 = AtomicU16::new(0);
 static VERSION: AtomicU64 = AtomicU64::new(0);
-static IS_ROCM: AtomicBool = AtomicBool::new(false);
 /// Whether whatever an engine computes is computed here, faster or not.
 static ALWAYS: AtomicBool = AtomicBool::new(false);
-static SESSION: OnceLock<Arc<Session>> = OnceLock::new();
+
+/// The fewest elements that a tensor on a GPU has for a call to be computed here: below, the host is the bound, and PyTorch's own takes less
+/// of it.
+const LEAST_ON_GPU: i64 = 1 << 20;
+
+/// A dispatch key, by its name and number.
+pub type NamedKey = (String, u16);
 
 /// What PyTorch says of itself.
 pub struct About {
+    /// The key of all operations, and that of those that are faster on GPUs.
+    pub keys: [NamedKey; 2],
+    /// The number of the key that tracing has.
+    pub tracer: u16,
     /// Its interface's version.
     pub version: u64,
     pub is_rocm: bool,
-    /// The number of the key that tracing has.
-    pub tracer: u16,
 }
 
-/// Registers the kernels under a dispatch key, by its name and number.
-pub fn register(
-    operations: &[Op],
-    session: Arc<Session>,
-    key: &str,
-    number: u16,
-    about: &About,
-) -> Result<(), String> {
+/// Whether an operation has a kernel for threads that compute on GPUs, or for others.
+pub fn is_registered(op: &Op, on_gpus: bool) -> bool {
+    op.class == Class::Faster || !on_gpus
+}
+
+/// Registers the kernels under their dispatch keys.
+pub fn register(operations: &[(Op, Kernel)], session: Arc<Session>, about: &About) -> Result<(), String> {
     let f = functions()?;
-    let name = CString::new(key).map_err(|_| format!("{key:?} is no dispatch key"))?;
-    KEY.store(number, Ordering::Relaxed);
-    TRACER.store(about.tracer, Ordering::Relaxed);
+    let [all, gpu] = &about.keys;
+    keys::ALL.set(all.1);
+    keys::GPU.set(gpu.1);
+    keys::TRACER.set(about.tracer);
     VERSION.store(about.version, Ordering::Relaxed);
-    IS_ROCM.store(about.is_rocm, Ordering::Relaxed);
-    if SESSION.set(session).is_err() {
+    if !planning::open(session, about.is_rocm) {
         return Ok(());
     }
-    let mut library = std::ptr::null_mut();
-    // SAFETY: the texts end with a NUL, the file's lives as long as the process, and the output is valid.
-    let status =
-        unsafe { (f.library)(c"aten".as_ptr(), name.as_ptr(), c"hipdnn".as_ptr(), 0, &raw mut library) };
-    if status != 0 {
-        return Err(format!("PyTorch takes no kernels for {key}: {}", f.error()));
-    }
-    // The registration lasts as long as the process, so the library is never deleted.
-    for op in operations {
-        let name = op.name.to_bytes_with_nul().strip_prefix(b"aten::").unwrap_or_default();
-        // SAFETY: the library is alive, the name ends with a NUL, and the kernel reads what the schema says.
-        if unsafe { (f.register)(library, name.as_ptr().cast(), op.kernel, about.version) } != 0 {
-            return Err(format!("PyTorch does not take the kernel of {:?}: {}", op.name, f.error()));
+    for ((name, _), on_gpu) in [(all, false), (gpu, true)] {
+        let key = CString::new(name.as_str()).map_err(|_| format!("{name:?} is no dispatch key"))?;
+        let mut library = std::ptr::null_mut();
+        // SAFETY: the texts end with a NUL, the file's lives as long as the process, and the output is valid.
+        let status =
+            unsafe { (f.library)(c"aten".as_ptr(), key.as_ptr(), c"hipdnn".as_ptr(), 0, &raw mut library) };
+        if status != 0 {
+            return Err(format!("PyTorch takes no kernels for {name}: {}", f.error()));
+        }
+        // The registration lasts as long as the process, so the library is never deleted.
+        for (op, kernel) in operations.iter().filter(|(op, _)| is_registered(op, on_gpu)) {
+            let name = op.name.to_bytes_with_nul().strip_prefix(b"aten::").unwrap_or_default();
+            // SAFETY: the library is alive, the name ends with a NUL, and the kernel reads what the schema says.
+            if unsafe { (f.register)(library, name.as_ptr().cast(), *kernel, about.version) } != 0 {
+                return Err(format!("PyTorch does not take the kernel of {:?}: {}", op.name, f.error()));
+            }
         }
     }
     Ok(())
@@ -124,14 +117,12 @@ enum Attempt {
 /// # Safety
 /// The stack has a value of each of the operation's kinds, and room for its answers.
 unsafe fn attempt(op: &'static Op, f: &Functions, stack: *mut u64, arguments: &mut Arguments) -> Attempt {
-    let tracer = TRACER.load(Ordering::Relaxed);
     // PyTorch traces some operations, such as convolution, by what its own kernels call.
-    // SAFETY: any key may be asked for.
-    if unsafe { (f.includes)(tracer) && !(f.excludes)(tracer) } {
+    if keys::TRACER.is_active(f) || keys::has_ended(f) {
         return Attempt::Former(None);
     }
     // SAFETY: the stack has a value of each kind, as this function requires.
-    if op.is_product && unsafe { is_pytorchs_product(f, stack, op.kinds) } {
+    if unsafe { is_pytorchs(op, f, stack) } {
         return Attempt::Former(None);
     }
     // SAFETY: the stack has a value of each kind, as this function requires.
@@ -142,10 +133,8 @@ unsafe fn attempt(op: &'static Op, f: &Functions, stack: *mut u64, arguments: &m
     arguments.words.push(op.name.as_ptr().addr() as i64);
     let device = arguments.device.unwrap_or_default();
     arguments.words.push(i64::from(device.0) << 32 | i64::from(device.1));
-    // Planning allocates and measures, which ends captures. What ran before the capture has its plan.
-    let make = || (!is_captured(f, device)).then(|| plan(op, f, arguments));
-    let Some(entry) = table::find(&arguments.words, make) else { return Attempt::Former(None) };
-    let Some(plan) = &entry.plan else {
+    let Some(entry) = find(op, f, arguments, device) else { return Attempt::Former(None) };
+    let Some(Ok(plan)) = entry.planned().map(|planned| &planned.plan) else {
         entry.passed_on.fetch_add(1, Ordering::Relaxed);
         return Attempt::Former(None);
     };
@@ -155,7 +144,8 @@ unsafe fn attempt(op: &'static Op, f: &Functions, stack: *mut u64, arguments: &m
         return Attempt::Former(clock.map(|clock| (entry, clock)));
     }
     // SAFETY: the tensors are alive, and like those that the plan was made for: the same words describe them.
-    let Ok(answers) = (unsafe { plan.run(f, &arguments.tensors, arguments.momentum) }) else {
+    let ran = unsafe { plan.run(f, &arguments.tensors, arguments.momentum) };
+    let Ok(answers) = ran else {
         entry.choose(Choice::Theirs);
         entry.passed_on.fetch_add(1, Ordering::Relaxed);
         return Attempt::Former(None);
@@ -174,24 +164,48 @@ unsafe fn attempt(op: &'static Op, f: &Functions, stack: *mut u64, arguments: &m
     Attempt::Done
 }
 
-/// Whether a product or convolution is PyTorch's from the beginning: on a GPU both call the same libraries of the vendor, so that timing
-/// would cost more than it gains. `enable(timed=False)` and deterministic algorithms ask for ours.
+/// Whether a call is PyTorch's without a look at its arguments: on a GPU calls of few elements, and operations that PyTorch computes as fast.
+/// Products and convolutions are among these, which call the same libraries of the vendor. The thread's next ones do not come here at all.
+/// `enable(timed=False)` and deterministic algorithms ask for ours.
 ///
 /// # Safety
-/// The stack has a value of each kind.
-unsafe fn is_pytorchs_product(f: &Functions, stack: *const u64, kinds: &[Kind]) -> bool {
-    if ALWAYS.load(Ordering::Relaxed) || kinds.first() != Some(&Kind::Tensor) || f.must_not_vary() {
+/// The stack has a value of each of the operation's kinds.
+unsafe fn is_pytorchs(op: &Op, f: &Functions, stack: *const u64) -> bool {
+    if op.kinds.first() != Some(&Kind::Tensor) {
         return false;
     }
-    let (mut is_defined, mut device) = (false, CPU);
+    let (mut is_defined, mut device, mut elements) = (false, -1, 0);
     // SAFETY: the first value is a tensor's handle, and the outputs are valid. An undefined tensor is asked nothing else.
     unsafe {
         let tensor = pointer(stack.read());
-        (f.is_defined)(tensor, &raw mut is_defined) == 0
+        let is_known = (f.is_defined)(tensor, &raw mut is_defined) == 0
             && is_defined
             && (f.device_type)(tensor, &raw mut device) == 0
-            && device != CPU
+            && (device != CUDA || (f.elements)(tensor, &raw mut elements) == 0);
+        if !is_known || device != CPU && device != CUDA {
+            return false;
+        }
     }
+    let is_left = device == CUDA && !ALWAYS.load(Ordering::Relaxed) && !f.must_not_vary();
+    keys::change(f, is_left);
+    is_left && (op.class != Class::Faster || elements < LEAST_ON_GPU)
+}
+
+/// The entry of a call, planned where that may be now. None where nothing can be known of it while its stream is captured.
+fn find(op: &'static Op, f: &Functions, arguments: &Arguments, device: (i32, i32)) -> Option<Arc<Entry>> {
+    let is_aside = device.0 != CPU && !ALWAYS.load(Ordering::Relaxed) && !f.must_not_vary();
+    // Planning allocates and measures, which ends captures. What ran before the capture has its plan.
+    let make = || (!is_captured(f, device)).then(|| Entry::new(&arguments.words));
+    let entry = table::find(&arguments.words, make)?;
+    if entry.planned().is_some() || is_captured(f, device) {
+        return Some(entry);
+    }
+    if !is_aside {
+        planning::plan(op, f, &arguments.values(), &entry);
+    } else if entry.take() {
+        planning::plan_aside(op, f, arguments.values(), Arc::clone(&entry));
+    }
+    Some(entry)
 }
 
 /// Where a call goes.
@@ -204,9 +218,7 @@ fn place(f: &Functions, device: (i32, i32)) -> Option<(Place, Stream)> {
     if unsafe { (f.stream?)(device.1, &raw mut stream) } != 0 {
         return None;
     }
-    let is_rocm = IS_ROCM.load(Ordering::Relaxed);
-    let place = if is_rocm { Place::Rocm(device.1) } else { Place::Cuda(device.1) };
-    Some((place, Stream::new(stream.addr())))
+    Some((planning::gpu(device.1), Stream::new(stream.addr())))
 }
 
 /// Whether the work of a device's current stream becomes part of a graph.
@@ -234,50 +246,15 @@ fn choose(entry: &Entry, f: &Functions, device: (i32, i32)) -> (Choice, Option<C
     }
 }
 
-fn plan(op: &'static Op, f: &Functions, arguments: &Arguments) -> Entry {
-    let values = arguments.values();
-    let made = || {
-        let session = SESSION.get().ok_or("no library is open")?;
-        let recipe = (op.recipe)(&values)?;
-        // TF32 is PyTorch's to allow, for each of its libraries in ways of its own.
-        let is_single = values.iter().any(|of| matches!(of, Value::Tensor(t) if t.dtype == dtype::FLOAT));
-        if op.is_product && is_single && recipe.device().0 != CPU {
-            return Err("products of float on a GPU".to_owned());
-        }
-        let is_exact = f.must_not_vary()
-            || f.context.zip(f.is_cudnn_deterministic).is_none_or(|(context, is_set)| {
-                // SAFETY: the context lives as long as the process.
-                unsafe { is_set(context()) }
-            });
-        if recipe.answers.len() != op.answers {
-            return Err("another number of results".to_owned());
-        }
-        let is_rocm = IS_ROCM.load(Ordering::Relaxed);
-        CallPlan::new(session, recipe, Switches { is_product: op.is_product, is_exact, is_rocm })
-    };
-    let entry = Entry::new(&arguments.words, made());
-    let is_double = values.iter().any(|of| matches!(of, Value::Tensor(t) if t.dtype == dtype::DOUBLE));
-    if is_double && entry.plan.is_some() {
-        // Tests of gradients compare results of double precision to the last bit; networks hardly use them.
-        entry.choose(Choice::Theirs);
-    }
-    entry
-}
-
 /// Calls PyTorch's own kernel, and raises its error.
 ///
 /// # Safety
 /// The stack has a value of each of the operation's kinds, and room for its answers.
 unsafe fn former(op: &Op, f: &Functions, stack: *mut u64) {
-    let key = KEY.load(Ordering::Relaxed);
-    // SAFETY: the key is one that this thread includes, or this kernel were not called; the stack is as the operation wants it.
-    let status = unsafe {
-        (f.exclude)(key, true);
-        let status = (f.call)(op.name.as_ptr(), c"".as_ptr(), stack, VERSION.load(Ordering::Relaxed));
-        (f.exclude)(key, false);
-        status
-    };
-    if status != 0 {
+    let version = VERSION.load(Ordering::Relaxed);
+    // SAFETY: the stack is as the operation wants it.
+    let call = || unsafe { (f.call)(op.name.as_ptr(), c"".as_ptr(), stack, version) };
+    if keys::without(f, call) != 0 {
         let text = CString::new(f.error().replace('\0', " ")).unwrap_or_default();
         // SAFETY: the texts end with a NUL. The function raises an error, which PyTorch catches above.
         unsafe { (f.check)(false, c"former".as_ptr(), c"hipdnn".as_ptr(), 0, text.as_ptr()) };

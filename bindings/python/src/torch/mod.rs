@@ -1,19 +1,22 @@
 //! Kernels for PyTorch, below its autograd: registered with its dispatcher through its stable C interface.
 //!
-//! The kernels are registered under a dispatch key of no backend (`CustomRNGKeyId`), which lies between PyTorch's modes in Python and
-//! its kernels of CPUs and GPUs. A thread that includes the key comes here, others pay nothing; a kernel that leaves a call to PyTorch
-//! excludes the key and calls the operation again. PyTorch's own threads for gradients inherit the key from the thread that asks for them.
+//! The kernels are registered under dispatch keys of no backend, which lie between PyTorch's modes in Python and its kernels of CPUs and
+//! GPUs (`keys`). A thread that includes a key comes here, others pay nothing; a kernel that leaves a call to PyTorch excludes the keys and
+//! calls the operation again. PyTorch's own threads for gradients inherit the key from the thread that asks for them.
 
 mod arguments;
 mod clock;
 mod events;
 mod functions;
 mod kernels;
+mod keys;
 mod ops;
 mod owned;
 mod plan;
+mod planning;
 mod recipe;
 mod table;
+mod worker;
 mod workspace;
 
 use std::sync::atomic::Ordering;
@@ -24,27 +27,59 @@ use crate::error::Error;
 use crate::library::Library;
 use arguments::{Arguments, CPU, Value};
 use events::Choice;
+use functions::functions;
+use kernels::NamedKey;
 
-/// Registers the kernels under a dispatch key, by its name and number.
+/// Registers the kernels under two dispatch keys, by their names and numbers: that of all operations, and that of threads on GPUs.
 #[pyfunction]
 #[pyo3(name = "torch_register")]
 fn register(
     library: &Bound<'_, Library>,
-    key: &str,
-    number: u16,
+    keys: [NamedKey; 2],
     tracer: u16,
     version: u64,
     is_rocm: bool,
 ) -> PyResult<()> {
-    let about = kernels::About { version, is_rocm, tracer };
-    kernels::register(ops::OPERATIONS, library.get().session(), key, number, &about).map_err(Error::new_err)
+    let about = kernels::About { keys, version, is_rocm, tracer };
+    kernels::register(ops::OPERATIONS, library.get().session(), &about).map_err(Error::new_err)
 }
 
-/// The names of the operations that kernels are registered for.
+/// Switches the kernels on or off in this thread; `follows` says that the process wants them.
+#[pyfunction]
+#[pyo3(name = "torch_switch")]
+fn switch(is_on: bool, follows: bool) -> PyResult<()> {
+    keys::switch(functions().map_err(Error::new_err)?, is_on, follows);
+    Ok(())
+}
+
+/// Switches the kernels on or off for threads that follow the process.
+#[pyfunction]
+#[pyo3(name = "torch_switch_process")]
+fn switch_process(is_on: bool) {
+    keys::switch_process(is_on);
+}
+
+/// The names of the operations that kernels are registered for; `on_gpus`: for threads on GPUs.
 #[pyfunction]
 #[pyo3(name = "torch_operations")]
-fn operations() -> Vec<String> {
-    ops::OPERATIONS.iter().map(|op| op.name.to_string_lossy().into_owned()).collect()
+fn operations(on_gpus: bool) -> Vec<String> {
+    let all = ops::OPERATIONS.iter().map(|(op, _)| op);
+    let wanted = all.filter(|op| kernels::is_registered(op, on_gpus));
+    wanted.map(|op| op.name.to_string_lossy().into_owned()).collect()
+}
+
+/// Waits until every plan is made that calls go on without.
+#[pyfunction]
+#[pyo3(name = "torch_wait")]
+fn wait(py: Python<'_>) {
+    py.detach(worker::wait);
+}
+
+/// Makes no more plans that calls go on without.
+#[pyfunction]
+#[pyo3(name = "torch_end")]
+fn end(py: Python<'_>) {
+    py.detach(worker::end);
 }
 
 /// Whether whatever an engine computes is computed here, faster or not.
@@ -59,13 +94,15 @@ fn always(is_set: bool) {
 #[pyo3(name = "torch_clear")]
 fn clear(py: Python<'_>) {
     py.detach(|| {
+        worker::wait();
         table::clear();
         workspace::clear();
     });
 }
 
-/// Operation, tensors and settings, calls computed here, calls computed by PyTorch, reasons, engine, plan as JSON, device type and index.
-type Row = (String, String, u64, u64, Vec<String>, Option<String>, Option<String>, (i32, i32));
+/// Operation, tensors and settings, calls computed here, calls computed by PyTorch, reasons, engine, plan as JSON, device type and index,
+/// milliseconds that planning took, and whether calls went on meanwhile.
+type Row = (String, String, u64, u64, Vec<String>, Option<String>, Option<String>, (i32, i32), f64, bool);
 
 /// One row for each kind of call.
 #[pyfunction]
@@ -79,25 +116,33 @@ fn row(entry: &table::Entry) -> Row {
     let device = words.pop().unwrap_or_default();
     let device = ((device >> 32) as i32, device as i32);
     let name = words.pop().unwrap_or_default();
-    let name = ops::OPERATIONS.iter().find(|op| op.name.as_ptr().addr() as i64 == name);
-    let name = name.map_or_else(String::new, |op| op.name.to_string_lossy().replace("aten::", ""));
+    let name = ops::OPERATIONS.iter().find(|(op, _)| op.name.as_ptr().addr() as i64 == name);
+    let name = name.map_or_else(String::new, |(op, _)| op.name.to_string_lossy().replace("aten::", ""));
     let arguments = Arguments { words, device: Some(device), ..Arguments::default() };
     let text = arguments.values().iter().map(in_words).collect::<Vec<_>>().join(", ");
     let (ours, theirs) = entry.times();
-    let mut reasons = Vec::new();
-    if entry.plan.is_none() {
-        reasons.push(entry.reason.clone());
-    } else if entry.choice() == Choice::Theirs && ours != u64::MAX && theirs != u64::MAX {
-        reasons.push(format!("PyTorch takes {} µs, hipDNN {} µs", theirs / 1000, ours / 1000));
-    } else if entry.choice() == Choice::Theirs {
-        reasons.push("PyTorch's own is preferred".to_owned());
-    } else if entry.passed_on.load(Ordering::Relaxed) > 0 {
-        reasons.push("both were timed in turns".to_owned());
-    }
-    let engine = entry.plan.as_ref().map(|plan| plan.engine.clone());
-    let description = entry.plan.as_ref().and_then(|plan| plan.description());
+    let planned = entry.planned();
+    let plan = planned.and_then(|planned| planned.plan.as_ref().ok());
+    let reason = match planned.map(|planned| &planned.plan) {
+        None => Some("hipDNN's plan is not made yet".to_owned()),
+        Some(Err(reason)) => Some(reason.clone()),
+        Some(Ok(_)) if entry.choice() == Choice::Theirs && ours != u64::MAX && theirs != u64::MAX => {
+            Some(format!("PyTorch takes {} µs, hipDNN {} µs", theirs / 1000, ours / 1000))
+        }
+        Some(Ok(_)) if entry.choice() == Choice::Theirs => Some("PyTorch's own is preferred".to_owned()),
+        Some(Ok(_)) if entry.passed_on.load(Ordering::Relaxed) == 0 => None,
+        Some(Ok(_)) if planned.is_some_and(|planned| planned.is_aside) => {
+            Some("both were timed in turns, once the plan was made".to_owned())
+        }
+        Some(Ok(_)) => Some("both were timed in turns".to_owned()),
+    };
+    let engine = plan.map(|plan| plan.engine.clone());
+    let description = plan.and_then(|plan| plan.description());
     let (routed, passed) = (entry.routed.load(Ordering::Relaxed), entry.passed_on.load(Ordering::Relaxed));
-    (name, text, routed, passed, reasons, engine, description, device)
+    let reasons = reason.into_iter().collect();
+    let took = planned.map_or(0.0, |planned| planned.time.as_secs_f64() * 1000.0);
+    let is_aside = planned.is_some_and(|planned| planned.is_aside);
+    (name, text, routed, passed, reasons, engine, description, device, took, is_aside)
 }
 
 fn in_words(value: &Value) -> String {
@@ -126,6 +171,10 @@ fn in_words(value: &Value) -> String {
 pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(register, module)?)?;
     module.add_function(wrap_pyfunction!(operations, module)?)?;
+    module.add_function(wrap_pyfunction!(switch, module)?)?;
+    module.add_function(wrap_pyfunction!(switch_process, module)?)?;
+    module.add_function(wrap_pyfunction!(wait, module)?)?;
+    module.add_function(wrap_pyfunction!(end, module)?)?;
     module.add_function(wrap_pyfunction!(always, module)?)?;
     module.add_function(wrap_pyfunction!(clear, module)?)?;
     module.add_function(wrap_pyfunction!(report, module)?)

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::{fmt, ptr};
 
-use super::arguments::dtype;
+use super::arguments::{Argument, dtype};
 use super::functions::{Functions, RawTensor};
 use super::recipe::Made;
 
@@ -51,6 +51,15 @@ impl<'a> Owned<'a> {
             return Err(NotComputed(f.error()));
         }
         Ok(Self { f, handle, data: ptr::null_mut() })
+    }
+
+    /// Copies the elements to a tensor of PyTorch's, on its current stream.
+    pub fn copy_to(&self, to: &Argument) -> Result<(), NotComputed> {
+        // SAFETY: both tensors are alive.
+        if unsafe { (self.f.copy)(to.handle, self.handle, 1) } != 0 {
+            return Err(NotComputed(self.f.error()));
+        }
+        Ok(())
     }
 
     /// The tensor as a value of the stack, which owns it from now on.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use hipdnn::{Engine, EngineConfig, ExecutionPlan, Handle, KnobSetting, KnobValue, VariantPack};
 
-use super::arguments::{Argument, CPU, dtype};
+use super::arguments::{Argument, dtype};
 use super::functions::Functions;
 use super::owned::{NotComputed, Owned};
 use super::recipe::{Answer, Made, Reason, Recipe, Target, size_of};
@@ -25,6 +25,7 @@ pub struct CallPlan {
     outputs: Vec<(i64, Target)>,
     made: Vec<Made>,
     answers: Vec<Answer>,
+    copies: Vec<(usize, usize)>,
     workspace: usize,
     /// What the workspace has besides the engine's: memory that the graph writes and PyTorch does not get.
     aside: usize,
@@ -50,12 +51,13 @@ const GENERATED: [&str; 2] = ["NVRTC_", "HIPRTC_"];
 
 impl CallPlan {
     /// Plans a recipe, with what PyTorch's switches ask for.
-    pub fn new(session: &Arc<Session>, recipe: Recipe, switches: Switches) -> Result<Self, Reason> {
+    pub fn new(
+        session: &Arc<Session>,
+        recipe: Recipe,
+        place: Place,
+        switches: Switches,
+    ) -> Result<Self, Reason> {
         let device = recipe.device();
-        let place = match device.0 {
-            CPU => Place::Host,
-            _ => switches.gpu(device.1),
-        };
         let mut engine_name = String::new();
         let planned = session.plan(place, |handle| {
             let graph = recipe.graph.build(handle)?;
@@ -83,7 +85,7 @@ impl CallPlan {
             Err(error) => return Err(error.to_string()),
         };
         let aside = recipe.outputs.iter().map(|(_, target)| target.aside()).sum();
-        let Recipe { inputs, outputs, made, answers, .. } = recipe;
+        let Recipe { inputs, outputs, made, answers, copies, .. } = recipe;
         let session = Arc::clone(session);
         let (engine, bound) = (engine_name, Lock::default());
         Ok(Self {
@@ -95,6 +97,7 @@ impl CallPlan {
             outputs,
             made,
             answers,
+            copies,
             workspace,
             aside,
             engine,
@@ -132,6 +135,10 @@ impl CallPlan {
                 // SAFETY: the plan has just written so many elements, and was made for a tensor of as many of the same type.
                 unsafe { advance(*from, to.data, *count, *dtype, momentum) };
             }
+        }
+        for (from, to) in &self.copies {
+            let (Some(from), Some(to)) = (made.get(*from), tensors.get(*to)) else { continue };
+            from.copy_to(to)?;
         }
         workspace.done();
         self.answer(f, made, tensors)
@@ -272,14 +279,9 @@ pub struct Switches {
     /// Whether it is a product or convolution.
     pub is_product: bool,
     pub is_exact: bool,
-    pub is_rocm: bool,
 }
 
 impl Switches {
-    fn gpu(self, index: i32) -> Place {
-        if self.is_rocm { Place::Rocm(index) } else { Place::Cuda(index) }
-    }
-
     fn settings(self, engine: &Engine) -> hipdnn::Result<Vec<KnobSetting>> {
         if !self.is_exact {
             return Ok(Vec::new());

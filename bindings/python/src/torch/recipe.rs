@@ -45,6 +45,8 @@ pub struct Recipe {
     pub outputs: Vec<(i64, Target)>,
     pub made: Vec<Made>,
     pub answers: Vec<Answer>,
+    /// New tensors whose elements PyTorch copies to a tensor of the call afterwards.
+    pub copies: Vec<(usize, usize)>,
     is_double: bool,
     device: (i32, i32),
 }
@@ -81,6 +83,7 @@ impl Recipe {
             outputs: Vec::new(),
             made: Vec::new(),
             answers: Vec::new(),
+            copies: Vec::new(),
             is_double,
             device: like.device,
         })
@@ -142,6 +145,16 @@ impl Recipe {
     ) -> Result<i64, Reason> {
         let uid = self.graph.add(Tensor::new(0, data_type(dtype)?, dims, strides));
         self.outputs.push((uid, target));
+        Ok(uid)
+    }
+
+    /// A tensor that the graph writes and that takes the place of a tensor of the call, which the graph reads: the elements of the latter
+    /// change once all was read.
+    pub fn replaced(&mut self, of: &TensorValue, dims: &[i64], strides: &[i64]) -> Result<i64, Reason> {
+        let made = Made { dtype: of.dtype, dims: of.dims.clone(), strides: packed(&of.dims) };
+        let uid = self.aside(of.dtype, dims, strides, Target::Made(self.made.len()))?;
+        self.copies.push((self.made.len(), of.at));
+        self.made.push(made);
         Ok(uid)
     }
 

@@ -3,9 +3,9 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, OnceLock};
+use std::time::{Duration, Instant};
 
 use super::events::{Choice, Pending};
 use super::plan::CallPlan;
@@ -17,14 +17,23 @@ const ENTRY: usize = 64 << 10;
 /// The most bytes of all entries. With the workspaces that are kept it is a part of 256 MiB.
 const MOST: usize = 128 << 20;
 
+/// What came of planning.
+pub struct Planned {
+    /// The plan, or why PyTorch computes.
+    pub plan: Result<CallPlan, String>,
+    /// How long it took.
+    pub time: Duration,
+    /// Whether calls went on meanwhile.
+    pub is_aside: bool,
+}
+
 /// One kind of call.
 pub struct Entry {
     /// What is called, and with which tensors and settings.
     pub words: Box<[i64]>,
-    /// None where no engine computes it.
-    pub plan: Option<CallPlan>,
-    /// Why PyTorch computes it, where that is so from the beginning.
-    pub reason: String,
+    planned: OnceLock<Planned>,
+    /// Whether a thread has taken it on to plan.
+    is_taken: AtomicBool,
     choice: AtomicU8,
     tries: AtomicU32,
     /// The shortest times in nanoseconds.
@@ -43,17 +52,12 @@ pub struct Entry {
 const TRIES: u32 = 8;
 
 impl Entry {
-    pub fn new(words: &[i64], plan: Result<CallPlan, String>) -> Self {
-        let choice = if plan.is_ok() { Choice::Open } else { Choice::Theirs } as u8;
-        let (plan, reason) = match plan {
-            Ok(plan) => (Some(plan), String::new()),
-            Err(reason) => (None, reason),
-        };
+    pub fn new(words: &[i64]) -> Self {
         Self {
             words: words.into(),
-            plan,
-            reason,
-            choice: AtomicU8::new(choice),
+            planned: OnceLock::new(),
+            is_taken: AtomicBool::new(false),
+            choice: AtomicU8::new(Choice::Open as u8),
             tries: AtomicU32::new(0),
             ours: AtomicU64::new(u64::MAX),
             theirs: AtomicU64::new(u64::MAX),
@@ -63,6 +67,30 @@ impl Entry {
             used: AtomicU64::new(0),
             at: AtomicU64::new(0),
         }
+    }
+
+    /// What came of planning; none before that is done.
+    pub fn planned(&self) -> Option<&Planned> {
+        self.planned.get()
+    }
+
+    /// Whether the caller is the first that wants to plan it.
+    pub fn take(&self) -> bool {
+        !self.is_taken.swap(true, Ordering::Relaxed)
+    }
+
+    /// Plans it, unless that is done; waits for whoever is at it. `make` answers the plan and who is to compute.
+    pub fn plan(
+        &self,
+        is_aside: bool,
+        make: impl FnOnce() -> (Result<CallPlan, String>, Choice),
+    ) -> &Planned {
+        self.planned.get_or_init(|| {
+            let start = Instant::now();
+            let (plan, choice) = make();
+            self.choose(if plan.is_ok() { choice } else { Choice::Theirs });
+            Planned { plan, time: start.elapsed(), is_aside }
+        })
     }
 
     pub fn choice(&self) -> Choice {

@@ -6,6 +6,7 @@ import contextlib
 import functools
 from typing import Any, Callable, Sequence
 
+import torch
 from torch import fx
 
 from .dispatch import enable
@@ -22,11 +23,19 @@ def _enabled(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+def is_on_host(value: Any) -> bool:
+    """Whether an input is a tensor in memory of the host with elements to compute with: numbers of a graph may be tensors there as well."""
+    return isinstance(value, torch.Tensor) and value.device.type == "cpu" and value.dim() > 0
+
+
 def _compile(traced: fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Any:
     """One graph, forward or backward, as inductor compiles it."""
     from torch._inductor.compile_fx import compile_fx_inner
 
     compiled: Any = compile_fx_inner(traced, inputs, **options)
+    if not any(is_on_host(of) for of in inputs):
+        # What inductor leaves to libraries on a GPU, PyTorch computes as fast.
+        return compiled
     if callable(getattr(compiled, "current_callable", None)):
         compiled.current_callable = _enabled(compiled.current_callable)
         return compiled

@@ -9,7 +9,7 @@ from typing import Any, List, NamedTuple
 from .. import _native
 from ..device import CUDA, HOST, ROCM, device_name
 
-_HEAD = ("function", "call", "routed", "passed on", "by, or why not")
+_HEAD = ("function", "call", "routed", "passed on", "planned in", "by, or why not")
 
 
 class Ran(NamedTuple):
@@ -36,6 +36,10 @@ class Routed(NamedTuple):
     reasons: tuple[str, ...]
     #: What computed it here.
     ran: tuple[Ran, ...] = ()
+    #: Milliseconds that planning took.
+    planning: float = 0.0
+    #: Whether PyTorch computed meanwhile; else the first call waited.
+    aside: bool = False
 
 
 class Report(List[Routed]):
@@ -46,8 +50,9 @@ class Report(List[Routed]):
         for row in self:
             words = [*map(str, row.ran), *(f"PyTorch: {reason}" for reason in row.reasons)]
             first, *others = words or [""]
-            rows.append((row.function, row.call, str(row.routed), str(row.passed_on), first))
-            rows += [("", "", "", "", word) for word in others]
+            planned = f"{row.planning:.1f} ms{' aside' * row.aside}"
+            rows.append((row.function, row.call, str(row.routed), str(row.passed_on), planned, first))
+            rows += [("", "", "", "", "", word) for word in others]
         return rows
 
     def __str__(self) -> str:
@@ -78,10 +83,14 @@ def _ran(engine: str | None, description: str | None, device: tuple[int, int]) -
 
 
 def report() -> Report:
-    """What was computed where, one entry for each kind of call, in the order of their first calls; printed, it is a table."""
+    """What was computed where, one entry for each kind of call, in the order of their first calls; printed, it is a table.
+
+    First calls cost what planning takes (``planning``), unless PyTorch computes meanwhile (``aside``), and as long as both are timed in turns
+    every other call costs what the slower one takes.
+    """
     return Report(
-        Routed(function, call, routed, passed_on, tuple(reasons), _ran(engine, plan, device) if routed else ())
-        for function, call, routed, passed_on, reasons, engine, plan, device in _native.torch_report()
+        Routed(function, call, routed, passed_on, tuple(reasons), _ran(engine, plan, device) if routed else (), took, aside)
+        for function, call, routed, passed_on, reasons, engine, plan, device, took, aside in _native.torch_report()
     )
 
 

@@ -7,8 +7,10 @@ thread's set switches them on there, so other threads pay nothing, and PyTorch's
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
+import sys
 import threading
 import time
 import warnings
@@ -19,8 +21,9 @@ import torch
 from .. import _native
 from ..library import library
 
-#: No backend of PyTorch has it; the dispatcher looks at it before CPU and CUDA and after all that is not a backend.
-KEY = "CustomRNGKeyId"
+#: No backend of PyTorch has them; the dispatcher looks at them before CPU and CUDA and after all that is not a backend. The first has every
+#: operation. The second has those that engines compute faster on GPUs: a thread changes to it when it meets a tensor there.
+KEYS = ("CustomRNGKeyId", "FPGA")
 
 _C: Any = torch._C
 
@@ -43,6 +46,7 @@ class _Registration:
         self._libraries: dict[str, Any] = {}
         self._known: set[str] = set()
         self._kept: set[str] = set()
+        self._ours: dict[str, set[str]] = {}
         self._looked = float("-inf")
         #: Why there are none.
         self.missing: str | None = None
@@ -64,32 +68,32 @@ class _Registration:
 
     def _look(self) -> None:
         if not self._known:
-            # Where there is no kernel for the key, the next one is taken.
-            self._of("_").fallback(KEY, torch.library.fallthrough_kernel, False)
+            numbers = [int(_C._dispatch_key_parse(key)) for key in (*KEYS, "Tracer")]
+            for key in KEYS:
+                # Where there is no kernel for the key, the next one is taken.
+                self._of("_").fallback(key, torch.library.fallthrough_kernel, False)
             major, minor = (int(part) for part in torch.__version__.split(".")[:2])
-            number, tracer = (int(_C._dispatch_key_parse(key)) for key in (KEY, "Tracer"))
-            version = major << 56 | minor << 48
-            _native.torch_register(library(), KEY, number, tracer, version, torch.version.hip is not None)
-            self._known.update(_native.torch_operations())
-        has = _C._dispatch_has_kernel_for_dispatch_key
-        for name in _C._dispatch_get_all_op_names():
-            if name in self._known or not _C._dispatch_has_kernel(name):
-                continue
-            self._known.add(name)
+            keys = [*zip(KEYS, numbers)]
+            _native.torch_register(library(), keys, numbers[-1], major << 56 | minor << 48, torch.version.hip is not None)
+            self._ours = {key: set(_native.torch_operations(key == KEYS[1])) for key in KEYS}
+        names = {name for name in {*_C._dispatch_get_all_op_names()} - self._known if _C._dispatch_has_kernel(name)}
+        having = lambda *keys: {name for key in keys for name in _C._dispatch_get_registrations_for_dispatch_key(key)}  # noqa: E731
+        explicit, implicit, chosen = having(*_EXPLICIT), having(_IMPLICIT), having("BackendSelect")
+        # Of these the kernel for several keys would be taken before that of the backend.
+        mixed = explicit | implicit & having(*_BACKENDS)
+        for name in names & (mixed | chosen):
             namespace, _, operation = name.partition("::")
-            has_explicit, has_implicit = any(has(name, key) for key in _EXPLICIT), has(name, _IMPLICIT)
-            if has(name, "BackendSelect"):
-                # It calls the next kernel by itself, without asking which keys are passed over.
-                if not has_explicit and not has_implicit:
-                    self._of(namespace).impl(operation, KEY, _without_key(name), False)
-            elif has_explicit or has_implicit and any(has(name, key) for key in _BACKENDS):
-                # Else the kernel for several keys would be taken before that of the backend.
-                self._of(namespace).impl(operation, KEY, torch.library.fallthrough_kernel, False)
-                if has_implicit:
-                    self._keep_implicit(name)
-        for name in _native.torch_operations():
-            if has(name, _IMPLICIT):
-                self._keep_implicit(name)
+            for key in KEYS:
+                if name in self._ours[key]:
+                    continue
+                if name not in chosen:
+                    self._of(namespace).impl(operation, key, torch.library.fallthrough_kernel, False)
+                elif name not in explicit and name not in implicit:
+                    # It calls the next kernel by itself, without asking which keys are passed over.
+                    self._of(namespace).impl(operation, key, _without_keys(name), False)
+        for name in names & implicit & (mixed - chosen | self._ours[KEYS[0]]):
+            self._keep_implicit(name)
+        self._known |= names
         self._looked = time.monotonic()
 
     def _keep_implicit(self, name: str) -> None:
@@ -115,16 +119,18 @@ def _function(name: str) -> Any:
     return getattr(getattr(getattr(torch.ops, namespace), operation), overload or "default")
 
 
-def _without_key(name: str) -> Any:
+def _without_keys(name: str) -> Any:
     """The operation as PyTorch has it."""
     function = _function(name)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        _C._dispatch_tls_set_dispatch_key_excluded(KEY, True)
+        for key in KEYS:
+            _C._dispatch_tls_set_dispatch_key_excluded(key, True)
         try:
             return function(*args, **kwargs)
         finally:
-            _C._dispatch_tls_set_dispatch_key_excluded(KEY, False)
+            for key in KEYS:
+                _C._dispatch_tls_set_dispatch_key_excluded(key, False)
 
     return kernel
 
@@ -141,46 +147,92 @@ def _active() -> list[enable]:
     return active
 
 
-def _switch(on: bool) -> None:
-    if _registration.missing is None:
-        _C._dispatch_tls_set_dispatch_key_included(KEY, on)
+#: What is on for the process, the last one last.
+_of_process: list[enable] = []
+
+
+def _switch() -> None:
+    """Switches kernels on in this thread if the thread or the process wants them."""
+    if _registration.missing is not None:
+        return
+    active = _active() or _of_process
+    _native.torch_always(bool(active) and not active[-1].timed)
+    _native.torch_switch(bool(active), not _active())
+
+
+class _Threads:
+    """Switches kernels on in other threads, for the process: Python calls a profiler's function in each of them, which takes itself away."""
+
+    def __init__(self) -> None:
+        self._before: Any = None
+        self._is_set = False
+
+    def begin(self) -> None:
+        if not self._is_set:
+            self._before, self._is_set = getattr(threading, "_profile_hook", None), True
+            of_this_thread = sys.getprofile()
+            # Threads that run by now, from Python 3.12 on; and those to come.
+            getattr(threading, "setprofile_all_threads", threading.setprofile)(self._follow)
+            sys.setprofile(of_this_thread)
+
+    def end(self) -> None:
+        if self._is_set:
+            self._is_set = False
+            threading.setprofile(self._before)
+
+    def _follow(self, frame: Any, event: str, argument: Any) -> None:
+        sys.setprofile(self._before)
+        if _of_process and not _active():
+            _switch()
+        if self._before is not None:
+            self._before(frame, event, argument)
+
+
+_threads = _Threads()
 
 
 class enable:
     """Has hipDNN compute PyTorch's operations in this thread where it is faster: until ``disable()``, or as a context manager.
 
     On CPUs the first calls with new shapes go to both in turns, and the faster one computes from then on. With ``timed=False`` hipDNN
-    computes all that its engines can.
+    computes all that its engines can. With ``process=True`` it does so in every thread of Python's, also those to come; before Python 3.12
+    other threads that run already are left out.
     """
 
-    def __init__(self, *, timed: bool = True) -> None:
+    def __init__(self, *, timed: bool = True, process: bool = False) -> None:
         self.timed = timed
-        if _registration.ready():
-            _native.torch_always(not timed)
-        _active().append(self)
-        _switch(True)
+        self._list = _of_process if process else _active()
+        _registration.ready()
+        self._list.append(self)
+        if process:
+            _native.torch_switch_process(True)
+            _threads.begin()
+        _switch()
 
     def __enter__(self) -> enable:
         # It is on already; the end of the context switches it off.
         return self
 
     def __exit__(self, *error: Any) -> None:
-        active = _active()
-        if self not in active:
+        if self not in self._list:
             return
-        active.remove(self)
-        if active:
-            _native.torch_always(not active[-1].timed)
-        else:
-            _native.torch_always(False)
-            _switch(False)
+        self._list.remove(self)
+        if self._list is _of_process and not _of_process:
+            _threads.end()
+            # Threads that follow find it out at their next call.
+            _native.torch_switch_process(False)
+        _switch()
 
 
-def disable() -> None:
-    """Ends what ``enable()`` began in this thread."""
-    while _active():
-        _active()[-1].__exit__(None, None, None)
+def disable(*, process: bool = False) -> None:
+    """Ends what ``enable()`` began in this thread, or for the process."""
+    of = _of_process if process else _active()
+    while of:
+        of[-1].__exit__(None, None, None)
 
+
+# A plan that is being made when the process ends would use libraries that end before it.
+atexit.register(_native.torch_end)
 
 if os.environ.setdefault("HIPDNN_CPU_THREAD_POOL", "openmp") == "openmp":
     # PyTorch's OpenMP threads poll for a while after each of its functions: CPU_ENGINE computes on them instead of taking their processors.

@@ -7,14 +7,16 @@ mod normalization;
 mod product;
 
 use super::arguments::{Kind, TensorValue, Value};
-use super::kernels::{Op, enter};
+use super::functions::Kernel;
+use super::kernels::enter;
+use super::planning::{Class, Op};
 use super::recipe::Reason;
 
-/// Declares operations: name, arguments, number of results, whether it is a product, and what makes the recipe.
+/// Declares operations: name, arguments, number of results, class, and what makes the recipe.
 macro_rules! operations {
-    ($($name:literal: [$($kind:ident),*] -> $answers:literal, $is_product:literal, $recipe:path;)*) => {
-        /// Every operation.
-        pub static OPERATIONS: &[Op] = &[$({
+    ($($name:literal: [$($kind:ident),*] -> $answers:literal, $class:ident, $recipe:path;)*) => {
+        /// Every operation, with its kernel.
+        pub static OPERATIONS: &[(Op, Kernel)] = &[$({
             unsafe extern "C-unwind" fn kernel(stack: *mut u64, _: u64, _: u64) {
                 // SAFETY: PyTorch calls it with a value of each argument in the schema, and room for the results.
                 unsafe { enter(&OP, stack) };
@@ -24,45 +26,44 @@ macro_rules! operations {
                 name: $name,
                 kinds: &[$(Kind::$kind),*],
                 answers: $answers,
-                is_product: $is_product,
+                class: Class::$class,
                 recipe: $recipe,
-                kernel,
             };
-            OP_OF
+            (OP_OF, kernel)
         }),*];
     };
 }
 
 operations! {
     c"aten::convolution": [Tensor, Tensor, OptionalTensor, Ints, Ints, Ints, Bool, Ints, Int]
-        -> 1, true, convolution::forward;
+        -> 1, Product, convolution::forward;
     c"aten::convolution_backward":
         [Tensor, Tensor, Tensor, OptionalInts, Ints, Ints, Ints, Bool, Ints, Int, Bools]
-        -> 3, true, convolution::backward;
-    c"aten::mm": [Tensor, Tensor] -> 1, true, product::mm;
-    c"aten::bmm": [Tensor, Tensor] -> 1, true, product::bmm;
+        -> 3, Product, convolution::backward;
+    c"aten::mm": [Tensor, Tensor] -> 1, Product, product::mm;
+    c"aten::bmm": [Tensor, Tensor] -> 1, Product, product::bmm;
     c"aten::native_layer_norm": [Tensor, Ints, OptionalTensor, OptionalTensor, Float]
-        -> 3, false, normalization::layer_norm;
+        -> 3, Faster, normalization::layer_norm;
     c"aten::native_layer_norm_backward":
         [Tensor, Tensor, Ints, Tensor, Tensor, OptionalTensor, OptionalTensor, Bools]
-        -> 3, false, normalization::layer_norm_backward;
+        -> 3, Faster, normalization::layer_norm_backward;
     c"aten::native_batch_norm":
         [Tensor, OptionalTensor, OptionalTensor, OptionalTensor, OptionalTensor, Bool, Momentum, Float]
-        -> 3, false, normalization::batch_norm;
+        -> 3, Faster, normalization::batch_norm;
     c"aten::native_batch_norm_backward":
         [Tensor, Tensor, OptionalTensor, OptionalTensor, OptionalTensor, OptionalTensor, OptionalTensor, Bool, Float, Bools]
-        -> 3, false, normalization::batch_norm_backward;
-    c"aten::gelu": [Tensor, Text] -> 1, false, activation::gelu;
-    c"aten::gelu_backward": [Tensor, Tensor, Text] -> 1, false, activation::gelu_backward;
-    c"aten::silu": [Tensor] -> 1, false, activation::silu;
-    c"aten::silu_": [Tensor] -> 1, false, activation::silu_in_place;
-    c"aten::silu_backward": [Tensor, Tensor] -> 1, false, activation::silu_backward;
+        -> 3, Faster, normalization::batch_norm_backward;
+    c"aten::gelu": [Tensor, Text] -> 1, Plain, activation::gelu;
+    c"aten::gelu_backward": [Tensor, Tensor, Text] -> 1, Plain, activation::gelu_backward;
+    c"aten::silu": [Tensor] -> 1, Plain, activation::silu;
+    c"aten::silu_": [Tensor] -> 1, Plain, activation::silu_in_place;
+    c"aten::silu_backward": [Tensor, Tensor] -> 1, Plain, activation::silu_backward;
     c"aten::_scaled_dot_product_flash_attention_for_cpu":
         [Tensor, Tensor, Tensor, Float, Bool, OptionalTensor, OptionalFloat]
-        -> 2, true, attention::forward;
+        -> 2, Product, attention::forward;
     c"aten::_scaled_dot_product_flash_attention_for_cpu_backward":
         [Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Float, Bool, OptionalTensor, OptionalFloat]
-        -> 3, true, attention::backward;
+        -> 3, Product, attention::backward;
 }
 
 /// The argument at a place, which has to be a tensor.

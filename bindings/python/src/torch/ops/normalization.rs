@@ -206,15 +206,19 @@ pub fn batch_norm(values: &[Value]) -> Result<Recipe, Reason> {
         (None, None) => {}
         (Some(mean), Some(variance)) => {
             check_factors(x, &[mean, variance])?;
-            require(x.device.0 == CPU, "running statistics on a GPU")?;
             require(mean.dims == [image.channels] && mean.dims == variance.dims, "shapes that do not fit")?;
             require(mean.is_packed() && variance.is_packed(), "statistics with gaps")?;
             node.prev_running_mean = Some(image.factor(&mut recipe, mean)?);
             node.prev_running_variance = Some(image.factor(&mut recipe, variance)?);
-            // The batch's own: the running ones move towards them by the call's momentum.
-            node.momentum = Some(recipe.number(1.0, image.dims.len()));
+            // On the host these are the batch's own, and the running ones move towards them by the call's momentum.
+            let is_host = x.device.0 == CPU;
+            let momentum = if is_host { 1.0 } else { float(values, 6)? };
+            node.momentum = Some(recipe.number(momentum, image.dims.len()));
             let (dims, strides) = image.channel();
             let mut moved = |to: &TensorValue| {
+                if !is_host {
+                    return recipe.replaced(to, &dims, &strides);
+                }
                 let target = Target::Moved { count: image.channels as usize, dtype: to.dtype, to: to.at };
                 recipe.aside(to.dtype, &dims, &strides, target)
             };

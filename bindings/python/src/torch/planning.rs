@@ -1,0 +1,108 @@
+//! Makes plans of calls: at once, or while PyTorch computes them.
+
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use super::arguments::{CPU, Kind, Value, dtype};
+use super::events::Choice;
+use super::functions::Functions;
+use super::plan::{CallPlan, Switches};
+use super::recipe::{Reason, Recipe};
+use super::table::Entry;
+use super::worker;
+use crate::device::{Place, Stream};
+use crate::session::Session;
+
+/// What an operation is like.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Class {
+    /// A product of matrices or a convolution: on GPUs PyTorch calls the same libraries of the vendor.
+    Product,
+    /// Engines are faster than PyTorch on GPUs as well.
+    Faster,
+    Plain,
+}
+
+/// An operation of PyTorch's that kernels are registered for.
+pub struct Op {
+    /// With its namespace, ended by a NUL.
+    pub name: &'static CStr,
+    pub kinds: &'static [Kind],
+    /// How many values PyTorch gets.
+    pub answers: usize,
+    pub class: Class,
+    pub recipe: fn(&[Value]) -> Result<Recipe, Reason>,
+}
+
+static SESSION: OnceLock<Arc<Session>> = OnceLock::new();
+static IS_ROCM: AtomicBool = AtomicBool::new(false);
+
+/// Sets the library that plans are made with; false where there is one already.
+pub fn open(session: Arc<Session>, is_rocm: bool) -> bool {
+    IS_ROCM.store(is_rocm, Ordering::Relaxed);
+    SESSION.set(session).is_ok()
+}
+
+/// The GPU that PyTorch gives this number.
+pub fn gpu(number: i32) -> Place {
+    if IS_ROCM.load(Ordering::Relaxed) { Place::Rocm(number) } else { Place::Cuda(number) }
+}
+
+/// Plans a call.
+pub fn plan(op: &'static Op, f: &Functions, values: &[Value], entry: &Entry) {
+    let is_exact = is_exact(f);
+    entry.plan(false, || make(op, values, is_exact));
+}
+
+/// Plans a call while others go on.
+pub fn plan_aside(op: &'static Op, f: &Functions, values: Vec<Value>, entry: Arc<Entry>) {
+    let is_exact = is_exact(f);
+    worker::queue(move || {
+        entry.plan(true, || beside_captures(&values, || make(op, &values, is_exact)));
+    });
+}
+
+/// Whether PyTorch was told that results must not vary, or that those of cuDNN must not.
+fn is_exact(f: &Functions) -> bool {
+    f.must_not_vary()
+        || f.context.zip(f.is_cudnn_deterministic).is_none_or(|(context, is_set)| {
+            // SAFETY: the context lives as long as the process.
+            unsafe { is_set(context()) }
+        })
+}
+
+/// Has the driver let this thread allocate although another one captures a stream.
+fn beside_captures<T>(values: &[Value], work: impl FnOnce() -> T) -> T {
+    let number = values.iter().find_map(|of| match of {
+        Value::Tensor(of) if of.device.0 != CPU => Some(of.device.1),
+        _ => None,
+    });
+    let Some(place) = number.map(gpu) else { return work() };
+    let Ok(_entered) = place.enter(Stream::default()) else { return work() };
+    // SAFETY: it is a default stream, whose device was entered.
+    match unsafe { place.gpu(Stream::default()) } {
+        Ok(Some(gpu)) => gpu.beside_captures(work),
+        _ => work(),
+    }
+}
+
+fn make(op: &Op, values: &[Value], is_exact: bool) -> (Result<CallPlan, Reason>, Choice) {
+    let has = |kind: i32| values.iter().any(|of| matches!(of, Value::Tensor(of) if of.dtype == kind));
+    let is_product = op.class == Class::Product;
+    let make = || {
+        let session = SESSION.get().ok_or("no library is open")?;
+        let recipe = (op.recipe)(values)?;
+        // TF32 is PyTorch's to allow, for each of its libraries in ways of its own.
+        if is_product && has(dtype::FLOAT) && recipe.device().0 != CPU {
+            return Err("products of float on a GPU".to_owned());
+        }
+        if recipe.answers.len() != op.answers {
+            return Err("another number of results".to_owned());
+        }
+        let place = if recipe.device().0 == CPU { Place::Host } else { gpu(recipe.device().1) };
+        CallPlan::new(session, recipe, place, Switches { is_product, is_exact })
+    };
+    // Tests of gradients compare results of double precision to the last bit; networks hardly use them.
+    (make(), if has(dtype::DOUBLE) { Choice::Theirs } else { Choice::Open })
+}
