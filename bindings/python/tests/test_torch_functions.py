@@ -115,6 +115,8 @@ ROUTED = {
     "layer_norm": {"native_layer_norm", "native_layer_norm_backward"},
     **{name: {"gelu", "gelu_backward"} for name in ("gelu", "gelu tanh")},
     "silu": {"silu", "silu_backward"},
+    "max_pool2d": {"max_pool2d_with_indices"},
+    **{name: {"avg_pool2d", "avg_pool2d_backward"} for name in ("avg_pool2d", "avg_pool2d without padding")},
     **{
         name: {f"_scaled_dot_product_flash_attention_for_cpu{end}" for end in ("", "_backward")}
         for name in ("scaled_dot_product_attention", "causal attention", "masked attention")

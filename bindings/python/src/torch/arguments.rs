@@ -10,6 +10,7 @@ pub enum Kind {
     Tensor,
     OptionalTensor,
     Int,
+    OptionalInt,
     Ints,
     OptionalInts,
     Float,
@@ -23,6 +24,7 @@ pub enum Kind {
 
 /// The types of PyTorch, by its numbers.
 pub mod dtype {
+    pub const INT32: i32 = 3;
     pub const INT64: i32 = 4;
     pub const HALF: i32 = 5;
     pub const FLOAT: i32 = 6;
@@ -104,7 +106,7 @@ impl Arguments {
     /// The value is of the kind.
     unsafe fn add(&mut self, f: &Functions, value: u64, kind: Kind) -> bool {
         let inner = match kind {
-            Kind::OptionalTensor | Kind::OptionalInts | Kind::OptionalFloat => {
+            Kind::OptionalTensor | Kind::OptionalInt | Kind::OptionalInts | Kind::OptionalFloat => {
                 if value == 0 {
                     self.words.push(NONE);
                     return true;
@@ -126,7 +128,7 @@ impl Arguments {
                 }
                 self.add_tensor(f, pointer(inner))
             },
-            Kind::Int => self.push(INT, inner.cast_signed()),
+            Kind::Int | Kind::OptionalInt => self.push(INT, inner.cast_signed()),
             Kind::Float | Kind::OptionalFloat => self.push(FLOAT, inner.cast_signed()),
             Kind::Momentum => {
                 self.momentum = f64::from_bits(inner);
@@ -289,7 +291,8 @@ pub unsafe fn free(f: &Functions, stack: *const u64, kinds: &[Kind], kept: Optio
 /// # Safety
 /// The value is of the kind, and not used any more.
 unsafe fn free_one(f: &Functions, value: u64, kind: Kind) {
-    let is_optional = matches!(kind, Kind::OptionalTensor | Kind::OptionalInts | Kind::OptionalFloat);
+    let is_optional =
+        matches!(kind, Kind::OptionalTensor | Kind::OptionalInt | Kind::OptionalInts | Kind::OptionalFloat);
     if is_optional && value == 0 {
         return;
     }

@@ -97,6 +97,11 @@ fn clear(py: Python<'_>) {
         worker::wait();
         table::clear();
         workspace::clear();
+        #[cfg(target_env = "gnu")]
+        // SAFETY: the function has no preconditions. Memory that was freed goes back to the system.
+        unsafe {
+            libc::malloc_trim(0);
+        }
     });
 }
 

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::{fmt, ptr};
 
-use super::arguments::{Argument, dtype};
+use super::arguments::dtype;
 use super::functions::{Functions, RawTensor};
 use super::recipe::Made;
 
@@ -53,10 +53,17 @@ impl<'a> Owned<'a> {
         Ok(Self { f, handle, data: ptr::null_mut() })
     }
 
+    pub fn handle(&self) -> RawTensor {
+        self.handle
+    }
+
     /// Copies the elements to a tensor of PyTorch's, on its current stream.
-    pub fn copy_to(&self, to: &Argument) -> Result<(), NotComputed> {
-        // SAFETY: both tensors are alive.
-        if unsafe { (self.f.copy)(to.handle, self.handle, 1) } != 0 {
+    ///
+    /// # Safety
+    /// The tensor is alive.
+    pub unsafe fn copy_to(&self, to: RawTensor) -> Result<(), NotComputed> {
+        // SAFETY: both tensors are alive, the other one as this function requires.
+        if unsafe { (self.f.copy)(to, self.handle, 1) } != 0 {
             return Err(NotComputed(self.f.error()));
         }
         Ok(())

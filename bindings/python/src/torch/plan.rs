@@ -9,7 +9,7 @@ use hipdnn::{Engine, EngineConfig, ExecutionPlan, Handle, KnobSetting, KnobValue
 use super::arguments::{Argument, dtype};
 use super::functions::Functions;
 use super::owned::{NotComputed, Owned};
-use super::recipe::{Answer, Made, Reason, Recipe, Target, size_of};
+use super::recipe::{Answer, CopyTo, Made, Reason, Recipe, Target, size_of};
 use super::workspace::Workspace;
 use crate::device::{Place, Stream};
 use crate::forks::Lock;
@@ -25,7 +25,7 @@ pub struct CallPlan {
     outputs: Vec<(i64, Target)>,
     made: Vec<Made>,
     answers: Vec<Answer>,
-    copies: Vec<(usize, usize)>,
+    copies: Vec<(usize, CopyTo)>,
     workspace: usize,
     /// What the workspace has besides the engine's: memory that the graph writes and PyTorch does not get.
     aside: usize,
@@ -137,8 +137,14 @@ impl CallPlan {
             }
         }
         for (from, to) in &self.copies {
-            let (Some(from), Some(to)) = (made.get(*from), tensors.get(*to)) else { continue };
-            from.copy_to(to)?;
+            let to = match to {
+                CopyTo::Made(at) => made.get(*at).map(Owned::handle),
+                CopyTo::Given(at) => tensors.get(*at).map(|of| of.handle),
+            };
+            if let (Some(from), Some(to)) = (made.get(*from), to) {
+                // SAFETY: the tensors are alive, those of the call as this function requires.
+                unsafe { from.copy_to(to) }?;
+            }
         }
         workspace.done();
         self.answer(f, made, tensors)

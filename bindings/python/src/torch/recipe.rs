@@ -27,6 +27,15 @@ pub enum Target {
     Given(usize),
 }
 
+/// Where PyTorch copies the elements of a new tensor.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum CopyTo {
+    /// Another new tensor.
+    Made(usize),
+    /// The tensor of the call at a place.
+    Given(usize),
+}
+
 /// What PyTorch gets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Answer {
@@ -45,8 +54,8 @@ pub struct Recipe {
     pub outputs: Vec<(i64, Target)>,
     pub made: Vec<Made>,
     pub answers: Vec<Answer>,
-    /// New tensors whose elements PyTorch copies to a tensor of the call afterwards.
-    pub copies: Vec<(usize, usize)>,
+    /// Which new tensors PyTorch copies afterwards, and where to.
+    pub copies: Vec<(usize, CopyTo)>,
     is_double: bool,
     device: (i32, i32),
 }
@@ -58,6 +67,7 @@ pub fn data_type(dtype: i32) -> Result<DataType, Reason> {
         dtype::DOUBLE => DataType::Double,
         dtype::HALF => DataType::Half,
         dtype::BFLOAT16 => DataType::Bfloat16,
+        dtype::INT32 => DataType::Int32,
         _ => return Err("a type that no engine computes in".to_owned()),
     })
 }
@@ -65,7 +75,7 @@ pub fn data_type(dtype: i32) -> Result<DataType, Reason> {
 /// The bytes of an element.
 pub fn size_of(dtype: i32) -> usize {
     match dtype {
-        dtype::FLOAT => 4,
+        dtype::FLOAT | dtype::INT32 => 4,
         dtype::DOUBLE | dtype::INT64 => 8,
         _ => 2,
     }
@@ -75,6 +85,9 @@ impl Recipe {
     /// A recipe whose graph is like a tensor of the call.
     pub fn new(name: &str, like: &TensorValue) -> Result<Self, Reason> {
         let kind = data_type(like.dtype)?;
+        if kind == DataType::Int32 {
+            return Err("a type of whole numbers".to_owned());
+        }
         let is_double = kind == DataType::Double;
         let inner = if is_double { DataType::Double } else { DataType::Float };
         Ok(Self {
@@ -153,7 +166,18 @@ impl Recipe {
     pub fn replaced(&mut self, of: &TensorValue, dims: &[i64], strides: &[i64]) -> Result<i64, Reason> {
         let made = Made { dtype: of.dtype, dims: of.dims.clone(), strides: packed(&of.dims) };
         let uid = self.aside(of.dtype, dims, strides, Target::Made(self.made.len()))?;
-        self.copies.push((self.made.len(), of.at));
+        self.copies.push((self.made.len(), CopyTo::Given(of.at)));
+        self.made.push(made);
+        Ok(uid)
+    }
+
+    /// A new tensor that the graph writes with elements of another type. It becomes the next answer.
+    pub fn converted(&mut self, made: Made, dtype: i32) -> Result<i64, Reason> {
+        let (dims, strides) = (made.dims.clone(), made.strides.clone());
+        let uid = self.aside(dtype, &dims, &strides, Target::Made(self.made.len()))?;
+        self.copies.push((self.made.len(), CopyTo::Made(self.made.len() + 1)));
+        self.made.push(Made { dtype, dims, strides });
+        self.answers.push(Answer::Made(self.made.len()));
         self.made.push(made);
         Ok(uid)
     }

@@ -50,6 +50,8 @@ pub struct Entry {
 
 /// Calls before the times of both are compared: one of each is left out, in which memory and kernels are made.
 const TRIES: u32 = 8;
+/// The same where the times are close to each other: what else the machine does must not choose.
+const MOST_TRIES: u32 = 16;
 
 impl Entry {
     pub fn new(words: &[i64]) -> Self {
@@ -118,8 +120,13 @@ impl Entry {
         let (ours, theirs) = self.times();
         let tries = self.tries.load(Ordering::Relaxed);
         let is_known = ours != u64::MAX && theirs != u64::MAX;
-        let is_plain = tries + 2 >= TRIES && (ours / 4 > theirs || theirs / 4 > ours);
-        if is_known && (is_plain || tries >= TRIES) {
+        let differ = |share: u64| ours.abs_diff(theirs) > ours.min(theirs) / 100 * share;
+        let needed = match () {
+            () if differ(300) => TRIES - 2,
+            () if differ(25) => TRIES,
+            () => MOST_TRIES,
+        };
+        if is_known && tries >= needed {
             // A twentieth is within the noise of so few calls, which is no reason to leave what the program had.
             let is_faster = ours.saturating_add(ours / 20) < theirs;
             self.choose(if is_faster { Choice::Ours } else { Choice::Theirs });

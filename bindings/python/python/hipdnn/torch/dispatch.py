@@ -20,6 +20,7 @@ import torch
 
 from .. import _native
 from ..library import library
+from . import stored
 
 #: No backend of PyTorch has them; the dispatcher looks at them before CPU and CUDA and after all that is not a backend. The first has every
 #: operation. The second has those that engines compute faster on GPUs: a thread changes to it when it meets a tensor there.
@@ -74,6 +75,9 @@ class _Registration:
                 self._of("_").fallback(key, torch.library.fallthrough_kernel, False)
             major, minor = (int(part) for part in torch.__version__.split(".")[:2])
             keys = [*zip(KEYS, numbers)]
+            # The library reads where to store plans when it loads its plugins. Those of the host are planned as fast as read.
+            if torch.cuda.is_available() and (folder := stored.choose(os.environ)):
+                stored.trim(folder)
             _native.torch_register(library(), keys, numbers[-1], major << 56 | minor << 48, torch.version.hip is not None)
             self._ours = {key: set(_native.torch_operations(key == KEYS[1])) for key in KEYS}
         names = {name for name in {*_C._dispatch_get_all_op_names()} - self._known if _C._dispatch_has_kernel(name)}

@@ -4,6 +4,7 @@ mod activation;
 mod attention;
 mod convolution;
 mod normalization;
+mod pooling;
 mod product;
 
 use super::arguments::{Kind, TensorValue, Value};
@@ -58,6 +59,10 @@ operations! {
     c"aten::silu": [Tensor] -> 1, Plain, activation::silu;
     c"aten::silu_": [Tensor] -> 1, Plain, activation::silu_in_place;
     c"aten::silu_backward": [Tensor, Tensor] -> 1, Plain, activation::silu_backward;
+    c"aten::max_pool2d_with_indices": [Tensor, Ints, Ints, Ints, Ints, Bool] -> 2, Plain, pooling::maximum;
+    c"aten::avg_pool2d": [Tensor, Ints, Ints, Ints, Bool, Bool, OptionalInt] -> 1, Plain, pooling::average;
+    c"aten::avg_pool2d_backward": [Tensor, Tensor, Ints, Ints, Ints, Bool, Bool, OptionalInt]
+        -> 1, Plain, pooling::average_backward;
     c"aten::_scaled_dot_product_flash_attention_for_cpu":
         [Tensor, Tensor, Tensor, Float, Bool, OptionalTensor, OptionalFloat]
         -> 2, Product, attention::forward;

@@ -1,0 +1,85 @@
+"""Training in two processes with `torch.nn.parallel.DistributedDataParallel` on CPUs: losses and gradients are PyTorch's."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
+if not (torch.distributed.is_available() and torch.distributed.is_gloo_available()):
+    pytest.skip("a PyTorch without gloo", allow_module_level=True)
+
+#: Trains in one of two processes; prints its losses, and how many calls were computed here.
+CODE = """
+import json, sys
+import torch, hipdnn.torch
+import torch.nn.functional as F
+from torch import nn
+rank, store, how = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+torch.set_num_threads(1)
+torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
+torch.manual_seed(3)
+model = nn.Sequential(
+    nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.GELU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(128, 16), nn.LayerNorm(16), nn.Linear(16, 4)
+)
+if how == "compiled inside":
+    model = torch.compile(model, backend="hipdnn")
+model = nn.parallel.DistributedDataParallel(model)
+if how == "compiled outside":
+    model = torch.compile(model, backend="hipdnn")
+if how == "routed":
+    hipdnn.torch.enable(timed=False)
+optimizer = torch.optim.SGD(model.parameters(), 0.05)
+torch.manual_seed(10 + rank)
+losses = []
+for _ in range(12):
+    x, y = torch.randn(8, 3, 8, 8), torch.randint(0, 4, (8,))
+    loss = F.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+weights = [p.double().sum().item() for p in model.parameters()]
+rows = hipdnn.torch.report()
+routed = sorted({row.function for row in rows if row.routed})
+print(json.dumps([losses, weights, routed]))
+hipdnn.torch.disable()
+torch.distributed.destroy_process_group()
+"""
+
+
+def train(how, folder):
+    """What both processes say."""
+    store = os.path.join(folder, how)
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", CODE, str(rank), store, how], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for rank in range(2)
+    ]
+    said = [process.communicate(timeout=600) for process in processes]
+    assert not any(process.returncode for process in processes), said
+    return [json.loads(out.splitlines()[-1]) for out, _ in said]
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    return train("plain", tmp_path_factory.mktemp("plain"))
+
+
+@pytest.mark.parametrize("how", ["routed", "compiled inside", "compiled outside"])
+def test_losses_agree(how, plain, tmp_path):
+    got = train(how, tmp_path)
+    for (losses, weights, routed), (wanted, of, _) in zip(got, plain):
+        assert losses == pytest.approx(wanted, rel=1e-4)
+        assert weights == pytest.approx(of, rel=1e-3, abs=1e-4)
+        # PyTorch 2.15 compiles nothing of a DistributedDataParallel on CPUs, whichever backend is asked for.
+        assert {"convolution", "convolution_backward"} <= set(routed) or how == "compiled outside"
+    # Both processes have the same weights.
+    assert got[0][1] == got[1][1]
+    if how == "routed":
+        assert {"native_batch_norm_backward", "native_layer_norm_backward", "mm", "max_pool2d_with_indices"} <= set(got[0][2])
