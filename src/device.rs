@@ -7,11 +7,11 @@
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use hipdnn_plugin_sdk::cancel;
 use hipdnn_plugin_sdk::cuda::Cuda;
 use hipdnn_plugin_sdk::dynlib::loaded::look_again;
 use hipdnn_plugin_sdk::hash::Fnv1a;
 use hipdnn_plugin_sdk::hip::Hip;
+use hipdnn_plugin_sdk::os::processors;
 use hipdnn_plugin_sdk::wire::{DeviceProperties, write_device_properties};
 
 use crate::lock::{Mutex, OnceLock};
@@ -136,41 +136,23 @@ fn current_context(cuda: &Cuda) -> usize {
 }
 
 fn processor() -> DeviceProperties {
-    let _off = cancel::disable();
     let architecture = std::env::consts::ARCH;
-    let model = std::fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| model(&text));
-    // Those of the machine, not those that this process may use, which change from one run to the next.
-    // SAFETY: the call has no pointers.
-    let threads = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
     DeviceProperties {
         device_id: -1,
-        multi_processor_count: i32::try_from(threads).unwrap_or(0).max(0),
+        // Those of the machine, not those that this process may use, which change from one run to the next.
+        multi_processor_count: i32::try_from(processors::count()).unwrap_or(0),
         total_global_mem: 0,
-        architecture_name: match model {
+        architecture_name: match processors::model() {
             Some(model) => format!("{architecture}: {model}"),
             None => architecture.to_owned(),
         },
     }
 }
 
-/// The name of the first processor in the system's list.
-fn model(list: &str) -> Option<String> {
-    let line = list.lines().find(|line| line.starts_with("model name"))?;
-    Some(line.split_once(':')?.1.trim().to_owned()).filter(|model| !model.is_empty())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use hipdnn_plugin_sdk::wire::read_device_properties;
-
-    #[test]
-    fn the_model_is_that_of_the_first_processor() {
-        let list = "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\n\nprocessor\t: 1\nmodel name\t: Other\n";
-        assert_eq!(model(list).as_deref(), Some("Some CPU @ 2 GHz"));
-        assert_eq!(model("model name\t:\n"), None);
-        assert_eq!(model("processor\t: 0\n"), None);
-    }
 
     #[test]
     fn the_device_stays() {

@@ -7,7 +7,6 @@
 //! `crate::lock`. So nothing between a line and the file uses a thread-local, a lock that is held for longer than it
 //! takes to change a word, or anything that the loader has to bring.
 
-pub mod file;
 pub mod receiver;
 
 use std::ffi::{CStr, c_char, c_int};
@@ -15,15 +14,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-use hipdnn_plugin_sdk::{cancel, environment};
+use hipdnn_plugin_sdk::os::lines::{self, LogFile};
+use hipdnn_plugin_sdk::{cancel, environment, os, thread};
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
+use jiff::tz::{Offset, TimeZone};
 
 use crate::ffi::hipdnnSeverity_t as Severity;
 use crate::lock::{Mutex, OnceLock};
 use crate::thread_word::ThreadWord;
-
-use self::file::LogFile;
 
 const OFF: c_int = Severity::HIPDNN_SEV_OFF as c_int;
 const UNREAD: c_int = -1;
@@ -143,7 +141,11 @@ fn open_sink() -> Sink {
     });
     // TZ may name a file, too.
     let is_safe = !environment::is_secure() || std::env::var_os("TZ").is_none();
-    let zone = if is_safe { TimeZone::system() } else { TimeZone::UTC };
+    let zone = match os::clock::offset() {
+        Some(seconds) => Offset::from_seconds(seconds).map_or(TimeZone::UTC, TimeZone::fixed),
+        None if is_safe => TimeZone::system(),
+        None => TimeZone::UTC,
+    };
     Sink { file, has_failed: AtomicBool::new(false), zone }
 }
 
@@ -158,7 +160,7 @@ fn tell_failure(path: &Path, error: &std::io::Error) {
 /// What cannot be written there is lost.
 fn write_to_stderr(bytes: &[u8]) {
     let _off = cancel::disable();
-    let _ = file::write_to(libc::STDERR_FILENO, bytes);
+    lines::write_to_stderr(bytes);
 }
 
 /// Writes bytes at once, so that lines of several threads do not mix.
@@ -175,14 +177,14 @@ fn write_bytes(bytes: &[u8]) {
 }
 
 /// Writes whole lines that are no log's, each with its end. As many at once as stay together in a pipe to which others write.
-pub fn write_lines(mut lines: &[u8]) {
+pub fn write_lines(mut text: &[u8]) {
     let is_end = |byte: &u8| *byte == b'\n';
-    while !lines.is_empty() {
-        let together = lines.get(..libc::PIPE_BUF).unwrap_or(lines);
-        let end = together.iter().rposition(is_end).or_else(|| lines.iter().position(is_end));
-        let (now, later) = lines.split_at(end.map_or(lines.len(), |end| end + 1));
+    while !text.is_empty() {
+        let together = text.get(..lines::TOGETHER).unwrap_or(text);
+        let end = together.iter().rposition(is_end).or_else(|| text.iter().position(is_end));
+        let (now, later) = text.split_at(end.map_or(text.len(), |end| end + 1));
         write_bytes(now);
-        lines = later;
+        text = later;
     }
 }
 
@@ -201,8 +203,7 @@ fn write_own(severity: Severity, text: &str) {
         _ => "critical",
     };
     let now = Timestamp::now().to_zoned(sink().zone.clone());
-    // SAFETY: the call has no arguments and cannot fail.
-    let thread = unsafe { libc::gettid() };
+    let thread = thread::number();
     write(
         severity as c_int,
         &format!(

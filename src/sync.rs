@@ -5,6 +5,7 @@ use std::ffi::c_void;
 use std::hash::RandomState;
 
 use hipdnn_plugin_sdk::cancel;
+use hipdnn_plugin_sdk::thread::Key;
 
 use crate::lock::OnceLock;
 
@@ -27,16 +28,11 @@ pub fn prepare_thread() {
 /// Has `end` called when this thread ends, also if that was asked for before and it was called already.
 ///
 /// By a key and not by a destructor of thread-local storage: other such destructors may still call the library after that one, and what
-/// they take would be lost. The destructor of a key is called again. Where the system has no key left `end` is not called.
+/// they take would be lost. The destructor of a key is called again, but on Windows. Where the system has no key left `end` is not called.
 pub fn at_thread_end(end: unsafe extern "C" fn(*mut c_void)) {
-    static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
-    let key = KEY.get_or_init(|| {
-        let mut key = 0;
-        // SAFETY: the call writes one number, and the destructor stays in memory: the library is never unloaded.
-        (unsafe { libc::pthread_key_create(&raw mut key, Some(end)) } == 0).then_some(key)
-    });
-    if let Some(key) = *key {
-        // SAFETY: the key is this library's; any pointer but null makes its destructor run.
-        unsafe { libc::pthread_setspecific(key, std::ptr::dangling()) };
+    static KEY: OnceLock<Option<Key>> = OnceLock::new();
+    // The function stays in memory: the library is never unloaded.
+    if let Some(key) = KEY.get_or_init(|| Key::new(Some(end))) {
+        key.set(1);
     }
 }

@@ -1,6 +1,6 @@
 //! What a thread has for itself on its way through the log.
 
-use std::ptr;
+use hipdnn_plugin_sdk::thread::Key;
 
 use crate::lock::OnceLock;
 
@@ -9,7 +9,7 @@ use crate::lock::OnceLock;
 /// Not thread-local storage: where the C library is older than glibc 2.35, a thread's first access to that of a library takes the
 /// loader's lock, and the log is written by threads that plugins wait for while that lock is held. A key's value is at hand without it,
 /// as long as the thread runs.
-pub struct ThreadWord(OnceLock<Option<libc::pthread_key_t>>);
+pub struct ThreadWord(OnceLock<Option<Key>>);
 
 impl ThreadWord {
     /// 0 for every thread.
@@ -17,18 +17,13 @@ impl ThreadWord {
         Self(OnceLock::new())
     }
 
-    fn key(&self) -> Option<libc::pthread_key_t> {
-        *self.0.get_or_init(|| {
-            let mut key = 0;
-            // SAFETY: the call writes one number. There is no destructor, so nothing has to stay in memory.
-            (unsafe { libc::pthread_key_create(&raw mut key, None) } == 0).then_some(key)
-        })
+    fn key(&self) -> Option<Key> {
+        *self.0.get_or_init(|| Key::new(None))
     }
 
     /// The word of this thread, none where the system has no key left.
     pub fn get(&self) -> Option<usize> {
-        // SAFETY: the key was made and is never deleted.
-        self.key().map(|key| unsafe { libc::pthread_getspecific(key) }.expose_provenance())
+        self.key().map(Key::get)
     }
 
     /// Sets the word of this thread for as long as the result lives.
@@ -41,9 +36,7 @@ impl ThreadWord {
     /// Sets the word of this thread for as long as it runs.
     pub fn put(&self, word: usize) {
         if let Some(key) = self.key() {
-            // SAFETY: the key was made and is never deleted; the system does not look at the pointer. Where there is no memory for
-            // the value the old one stays.
-            unsafe { libc::pthread_setspecific(key, ptr::with_exposed_provenance(word)) };
+            key.set(word);
         }
     }
 }

@@ -1,8 +1,10 @@
 //! Where plugins are looked for, and which were found.
 
-use std::ffi::{CStr, OsStr, c_char};
-use std::os::unix::ffi::OsStrExt;
+use std::borrow::Cow;
+use std::ffi::{CStr, c_char};
 use std::path::PathBuf;
+
+use hipdnn_plugin_sdk::os;
 
 use super::guard::{guard, require};
 use crate::ffi::{
@@ -124,7 +126,7 @@ unsafe fn read_paths(count: usize, paths: *const *const c_char) -> Result<Vec<Pa
         }
         // SAFETY: the text ends with a NUL.
         let path = unsafe { CStr::from_ptr(path) };
-        Ok(PathBuf::from(OsStr::from_bytes(path.to_bytes())))
+        Ok(os::paths::from_bytes(path.to_bytes()))
     };
     (0..count).map(read).collect()
 }
@@ -189,8 +191,9 @@ pub unsafe extern "C" fn hipdnnGetLoadedEnginePluginPaths_ext(
         require!(numPluginPaths);
         require!(maxStringLen);
         let session = handles::session(handle.addr())?;
-        let paths: Vec<&[u8]> =
-            session.set().plugins.iter().map(|plugin| plugin.path.as_os_str().as_bytes()).collect();
+        let plugins = &session.set().plugins;
+        let paths: Vec<Cow<'_, [u8]>> =
+            plugins.iter().map(|plugin| os::paths::bytes(plugin.path.as_os_str())).collect();
         let room = paths.iter().map(|path| path.len() + 1).max().unwrap_or(0);
         if pluginPaths.is_null() {
             // SAFETY: both pointers are writable.

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use hipdnn_plugin_sdk::os::process;
 use hipdnn_plugin_sdk::thread;
 
 use crate::call;
@@ -66,7 +67,7 @@ pub struct State {
     receivers: Option<Arc<[Arc<Receiver>]>>,
     lines: VecDeque<Line>,
     /// The process whose thread takes lines out: a forked child has none.
-    worker: Option<libc::pid_t>,
+    worker: Option<u32>,
     /// How many lines were taken out.
     taken: u64,
     /// Whether the worker is in a call.
@@ -226,25 +227,19 @@ struct Line {
     text: CString,
 }
 
-fn own_process() -> libc::pid_t {
-    // SAFETY: the call has no arguments and cannot fail.
-    unsafe { libc::getpid() }
-}
-
 /// Starts the library's thread, if this process has none, and says whether it has one now.
 fn start_worker(state: &mut State) -> bool {
     static AT_EXIT: AtomicBool = AtomicBool::new(false);
-    if state.worker == Some(own_process()) {
+    if state.worker == Some(process::id()) {
         return true;
     }
     if !thread::start(c"hipdnn log", work) {
         return false;
     }
     if !AT_EXIT.swap(true, Ordering::Relaxed) {
-        // SAFETY: the function may run at any time until the process has ended.
-        unsafe { libc::atexit(at_exit) };
+        process::at_exit(at_exit);
     }
-    state.worker = Some(own_process());
+    state.worker = Some(process::id());
     true
 }
 
@@ -308,7 +303,7 @@ extern "C" fn at_exit() {
         return;
     }
     let state = STATE.lock();
-    if state.worker == Some(own_process()) {
+    if state.worker == Some(process::id()) {
         let last = state.taken + state.lines.len() as u64;
         let _state = EMPTIED.wait_while_for(state, LAST_LINES, |state| match state.taken {
             taken if taken < last => state.busy || !state.lines.is_empty(),

@@ -8,10 +8,10 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use hipdnn_plugin_sdk::os;
 use hipdnn_plugin_sdk::wire::Layout;
 
 use super::paths;
@@ -211,7 +211,8 @@ impl Setting {
     fn read(value: &OsStr, folder: &Path) -> (Self, Vec<String>) {
         let mut setting = Self::default();
         let mut ignored = Vec::new();
-        let entries = value.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+        let value = os::paths::bytes(value);
+        let entries = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
         for entry in entries.filter(|entry| !entry.is_empty()) {
             // From the end: a path may have the sign in it.
             let mut parts = entry.rsplitn(2, |byte| *byte == b'=').map(<[u8]>::trim_ascii);
@@ -224,9 +225,9 @@ impl Setting {
             match (file, layout) {
                 (None, Some(_)) => setting.all = layout,
                 (Some(file), Some(layout)) if !file.is_empty() => {
-                    let file = Path::new(OsStr::from_bytes(file));
+                    let file = os::paths::from_bytes(file);
                     let is_name = file.file_name() == Some(file.as_os_str());
-                    let file = if is_name { file.to_owned() } else { paths::canonical(&folder.join(file)) };
+                    let file = if is_name { file } else { paths::canonical(&folder.join(file)) };
                     setting.files.push((file, layout));
                 }
                 _ => ignored.push(format!("{:?}", String::from_utf8_lossy(entry))),
@@ -361,7 +362,7 @@ mod tests {
     }
 
     fn setting(value: &[u8]) -> (Setting, Vec<String>) {
-        Setting::read(OsStr::from_bytes(value), Path::new("/dev"))
+        Setting::read(os::paths::from_bytes(value).as_os_str(), Path::new("/dev"))
     }
 
     #[test]

@@ -4,8 +4,9 @@ use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 
 use hipdnn_plugin_sdk::dynlib;
+use hipdnn_plugin_sdk::os::library::EXTENSION;
 
-use super::gate;
+use super::{gate, paths};
 
 /// An open shared library.
 pub struct Library {
@@ -30,8 +31,8 @@ impl Library {
     /// # Errors
     /// Why the file cannot be one, or the loader's own words.
     pub fn open_plugin(path: &Path) -> Result<Self, String> {
-        if path.extension().is_none_or(|extension| extension != "so") {
-            return Err("Invalid file extension. Expected .so".into());
+        if !paths::is_library(path) {
+            return Err(format!("Invalid file extension. Expected .{EXTENSION}"));
         }
         if !path.is_file() {
             return Err(format!("Shared library: plugin file does not exist: {}", path.display()));

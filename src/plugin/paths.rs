@@ -1,9 +1,10 @@
 //! Where plugins are looked for: settings in, a sorted list of canonical files out.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, is_separator};
+
+use hipdnn_plugin_sdk::os;
+use hipdnn_plugin_sdk::os::library::{EXTENSION, file_name};
 
 /// The default folder of engine plugins, beside the library.
 pub const ENGINES_FOLDER: &str = "hipdnn_plugins/engines/";
@@ -58,7 +59,7 @@ pub fn files(search: &Search<'_>) -> (BTreeSet<PathBuf>, Vec<String>) {
         }
         let path = search.library_folder.join(path);
         // Whoever writes a slash at the end means the folder.
-        let is_folder = path.as_os_str().as_bytes().ends_with(b"/");
+        let is_folder = path.as_os_str().to_string_lossy().ends_with(is_separator);
         let decorated = if is_folder { path.clone() } else { decorate(&path) };
         if decorated.is_file() {
             files.insert(canonical(&decorated));
@@ -76,28 +77,28 @@ pub fn files(search: &Search<'_>) -> (BTreeSet<PathBuf>, Vec<String>) {
     (files, warnings)
 }
 
-/// The file that a bare name stands for: `name` is `libname.so`; a name with an extension stands for itself.
+/// The file that a bare name stands for: `name` is `libname.so`, or `name.dll` on Windows; a name with an extension stands for itself.
 fn decorate(path: &Path) -> PathBuf {
     match path.file_name() {
-        Some(name) if path.extension().is_none() => {
-            let mut decorated = OsString::from("lib");
-            decorated.push(name);
-            decorated.push(".so");
-            path.with_file_name(decorated)
-        }
+        Some(name) if path.extension().is_none() => path.with_file_name(file_name(name)),
         _ => path.to_owned(),
     }
 }
 
 /// The path with links and dots resolved as far as it exists.
 pub(super) fn canonical(path: &Path) -> PathBuf {
-    if let Ok(canonical) = path.canonicalize() {
+    if let Ok(canonical) = os::paths::canonical(path) {
         return canonical;
     }
-    match (path.parent().map(Path::canonicalize), path.file_name()) {
+    match (path.parent().map(os::paths::canonical), path.file_name()) {
         (Some(Ok(folder)), Some(name)) => folder.join(name),
         _ => path.to_owned(),
     }
+}
+
+/// Whether a file is called as libraries are.
+pub fn is_library(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == EXTENSION)
 }
 
 fn scan(folder: &Path, files: &mut BTreeSet<PathBuf>, warnings: &mut Vec<String>) {
@@ -109,11 +110,7 @@ fn scan(folder: &Path, files: &mut BTreeSet<PathBuf>, warnings: &mut Vec<String>
         }
     };
     let paths = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
-    files.extend(
-        paths
-            .filter(|path| path.extension().is_some_and(|extension| extension == "so") && path.is_file())
-            .map(|path| canonical(&path)),
-    );
+    files.extend(paths.filter(|path| is_library(path) && path.is_file()).map(|path| canonical(&path)));
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! The plugins of the process: which paths were set, and what is loaded.
 
 use std::collections::BTreeSet;
-use std::ffi::{CStr, OsStr};
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::c_void;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use hipdnn_plugin_sdk::os::{self, library};
 use hipdnn_plugin_sdk::{cancel, environment};
 
 use super::gate;
@@ -320,21 +320,8 @@ fn own_path() -> Result<PathBuf> {
 }
 
 fn find_own_path() -> Result<PathBuf> {
-    let mut info = libc::Dl_info {
-        dli_fname: std::ptr::null(),
-        dli_fbase: std::ptr::null_mut(),
-        dli_sname: std::ptr::null(),
-        dli_saddr: std::ptr::null_mut(),
-    };
-    let here = find_own_path as *const () as *const libc::c_void;
-    // SAFETY: the address is one of this library's, and the struct is written by the call.
-    let found = unsafe { libc::dladdr(here, &raw mut info) };
-    if found == 0 || info.dli_fname.is_null() {
-        return Err(Error::internal("the folder of the backend library cannot be determined"));
-    }
-    // SAFETY: the loader's text lives as long as this library is loaded.
-    let name = unsafe { CStr::from_ptr(info.dli_fname) };
-    let path = Path::new(OsStr::from_bytes(name.to_bytes()));
+    let path = library::file_of(find_own_path as *const () as *const c_void)
+        .ok_or_else(|| Error::internal("the folder of the backend library cannot be determined"))?;
     // The name is as the program gave it; a relative one is meant from the working directory.
     let path = std::path::absolute(path)
         .map_err(|error| Error::internal(format!("the path of the backend library: {error}")))?;
@@ -347,7 +334,7 @@ fn with_plugins(path: PathBuf) -> PathBuf {
     if has_plugins(&path) {
         return path;
     }
-    path.canonicalize().ok().filter(|file| has_plugins(file)).unwrap_or(path)
+    os::paths::canonical(&path).ok().filter(|file| has_plugins(file)).unwrap_or(path)
 }
 
 #[cfg(test)]

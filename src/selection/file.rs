@@ -2,10 +2,10 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use hipdnn_plugin_sdk::cancel;
+use hipdnn_plugin_sdk::os::files;
 
 /// More bytes than any file of ours has.
 pub const MOST: u64 = 16 << 20;
@@ -16,7 +16,7 @@ pub const MOST: u64 = 16 << 20;
 /// Why it cannot be opened.
 pub fn open(path: &Path, options: &mut OpenOptions) -> std::io::Result<File> {
     let _off = cancel::disable();
-    let file = options.custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path)?;
+    let file = files::open_at_once(path, options)?;
     if !file.metadata()?.is_file() {
         return Err(std::io::Error::other("it is not a plain file"));
     }

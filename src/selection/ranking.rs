@@ -8,13 +8,12 @@
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Seek, Write};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use hipdnn_plugin_sdk::cancel;
 use hipdnn_plugin_sdk::graph::Graph;
+use hipdnn_plugin_sdk::os::files::{self, Lock, Stamp};
 use serde_json::{Value as Json, json};
 
 use super::content_hash::content_hash;
@@ -133,28 +132,6 @@ pub enum Stored {
     Unchanged,
 }
 
-/// What tells a file from what it was before.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Stamp {
-    device: u64,
-    inode: u64,
-    size: u64,
-    seconds: i64,
-    nanoseconds: i64,
-}
-
-impl Stamp {
-    fn of(metadata: &std::fs::Metadata) -> Self {
-        Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            size: metadata.size(),
-            seconds: metadata.mtime(),
-            nanoseconds: metadata.mtime_nsec(),
-        }
-    }
-}
-
 /// What is known of the files, so that each is read once after each change.
 pub type Known = HashMap<PathBuf, (Stamp, Option<Record>)>;
 
@@ -206,7 +183,7 @@ impl Cache {
             return Ok(record.clone());
         }
         let mut file = file::open(path, OpenOptions::new().read(true)).map_err(|error| error.to_string())?;
-        lock(&file, libc::F_RDLCK as libc::c_short)?;
+        lock(&file, Lock::Shared)?;
         let bytes = file::read(&mut file).map_err(|error| error.to_string())?;
         let stamp =
             file.metadata().map(|metadata| Stamp::of(&metadata)).map_err(|error| error.to_string())?;
@@ -231,11 +208,11 @@ impl Cache {
         let text = |error: std::io::Error| error.to_string();
         let _off = cancel::disable();
         let _alone = KNOWN.try_lock_for(PATIENCE).ok_or("another thread is at the rankings")?;
-        std::fs::DirBuilder::new().recursive(true).mode(0o755).create(&self.folder).map_err(text)?;
-        let mut options = OpenOptions::new();
-        options.read(true).append(true).create(true).mode(0o644);
+        files::make_folder(&self.folder, 0o755).map_err(text)?;
+        let mut options = files::to_append();
+        files::with_mode(options.create(true), 0o644);
         let mut file = file::open(path, &mut options).map_err(text)?;
-        lock(&file, libc::F_WRLCK as libc::c_short)?;
+        lock(&file, Lock::Alone)?;
         let bytes = file::read_start(&mut file, file::MOST).map_err(text)?;
         let size = file.metadata().map_err(text)?.len();
         let new = Record { sampled: order.to_vec(), order: order.to_vec() };
@@ -269,29 +246,14 @@ fn start_anew(file: &mut File, line: &str) -> std::io::Result<String> {
 }
 
 /// Locks a whole file, for reading or writing, until it is closed.
-///
-/// The lock is one of the open file, which keeps out other processes and also another copy of this library in the same one;
-/// where the system has none such, one of the process.
-fn lock(file: &File, kind: libc::c_short) -> Result<(), String> {
+fn lock(file: &File, lock: Lock) -> Result<(), String> {
     let start = Instant::now();
-    let mut command = libc::F_OFD_SETLK;
     loop {
-        // SAFETY: all zeros are a value of the struct.
-        let mut range: libc::flock = unsafe { std::mem::zeroed() };
-        range.l_type = kind;
-        range.l_whence = libc::SEEK_SET as libc::c_short;
-        // SAFETY: the descriptor is open, and the struct lives during the call.
-        if unsafe { libc::fcntl(file.as_raw_fd(), command, &raw mut range) } == 0 {
-            return Ok(());
-        }
-        let error = std::io::Error::last_os_error();
-        match error.raw_os_error() {
-            Some(libc::EINVAL) if command == libc::F_OFD_SETLK => command = libc::F_SETLK,
-            Some(libc::EINTR) => {}
-            Some(libc::EAGAIN | libc::EACCES) if start.elapsed() < PATIENCE => {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            _ => return Err(format!("it cannot be locked: {error}")),
+        match files::try_lock(file, lock) {
+            Ok(true) => return Ok(()),
+            Ok(false) if start.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(1)),
+            Ok(false) => return Err("it cannot be locked: others are at it".into()),
+            Err(error) => return Err(format!("it cannot be locked: {error}")),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use hipdnn_plugin_sdk::environment;
+use hipdnn_plugin_sdk::environment::{self, CACHE, HOME};
 
 use super::Cache;
 use hipdnn_plugin_sdk::engine_id;
@@ -72,9 +72,9 @@ fn is_true(value: &str) -> bool {
 
 /// The folder that everything cached is in, if it can be told.
 fn cache_root(variable: &impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    let root = variable("HIPDNN_CACHE_DIR").map_or_else(|| PathBuf::from("~/.cache/hipdnn"), PathBuf::from);
+    let root = variable("HIPDNN_CACHE_DIR").map_or_else(|| PathBuf::from(CACHE), PathBuf::from);
     match root.strip_prefix("~") {
-        Ok(rest) => Some(Path::new(&variable("HOME")?).join(rest)),
+        Ok(rest) => Some(Path::new(&variable(HOME)?).join(rest)),
         Err(_) => Some(root),
     }
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use hipdnn_plugin_sdk::ffi::hipStream_t;
 use hipdnn_plugin_sdk::gpu::Gpu;
+use hipdnn_plugin_sdk::os::process;
 
 use super::{Event, Plan, now, record};
 use crate::events::{self, Events};
@@ -64,8 +65,7 @@ pub fn look() {
     }
     IS_THERE.store(true, Ordering::Relaxed);
     // Such functions run from the last to the first, so this one before those that HIP and CUDA have registered by now.
-    // SAFETY: the function may be called until the process has ended: this library stays.
-    unsafe { libc::atexit(at_exit) };
+    process::at_exit(at_exit);
 }
 
 extern "C" fn at_exit() {

@@ -6,11 +6,13 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::time::Duration;
 
+use hipdnn_plugin_sdk::os::lines::LogFile;
+use hipdnn_plugin_sdk::os::process;
 use hipdnn_plugin_sdk::{cancel, environment, thread};
 
 use super::{Event, Record, device, line, now};
 use crate::lock::{Mutex, MutexGuard, OnceLock};
-use crate::log::{self, file::LogFile};
+use crate::log;
 use crate::thread_word::ThreadWord;
 
 /// Buffers. Threads of a process have numbers that follow each other, so that up to as many of them share none.
@@ -140,8 +142,7 @@ fn publish(recorder: Recorder) {
     // Without it, full buffers are written all the same, and the rest at the end.
     thread::start(c"hipdnn trace", work);
     if !AT_EXIT.swap(true, Ordering::Relaxed) {
-        // SAFETY: the function may be called until the process has ended: this library stays.
-        unsafe { libc::atexit(at_exit) };
+        process::at_exit(at_exit);
     }
 }
 
@@ -177,8 +178,7 @@ static THREAD: ThreadWord = ThreadWord::new();
 fn thread_id() -> i32 {
     match THREAD.get() {
         Some(0) | None => {
-            // SAFETY: the call has no arguments and cannot fail.
-            let thread = unsafe { libc::gettid() };
+            let thread = thread::number();
             THREAD.put(thread as usize);
             thread
         }
@@ -278,14 +278,7 @@ impl Trace {
         let mut last = 0;
         for thread in records.iter().map(|record| record.thread) {
             if thread != last && self.named.len() < 1 << 16 && self.named.insert(thread) {
-                let name = std::fs::read_to_string(format!("/proc/self/task/{thread}/comm"));
-                line::of_name(
-                    "thread_name",
-                    process,
-                    thread,
-                    name.unwrap_or_default().trim_end(),
-                    &mut names,
-                );
+                line::of_name("thread_name", process, thread, &thread::name(thread), &mut names);
             }
             last = thread;
         }

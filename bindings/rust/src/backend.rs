@@ -2,9 +2,10 @@
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::fmt;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use hipdnn_plugin_sdk::os::paths;
 
 use crate::constants::{
     HIPDNN_PLUGIN_LOADING_ABSOLUTE, HIPDNN_PLUGIN_LOADING_ADDITIVE, HIPDNN_STATUS_SUCCESS,
@@ -68,7 +69,7 @@ impl Backend {
 
     fn set_paths(&self, paths: &[PathBuf], mode: c_int) -> Result<()> {
         let texts = paths.iter().map(|path| {
-            CString::new(path.as_os_str().as_bytes())
+            CString::new(paths::bytes(path.as_os_str()))
                 .map_err(|_| Error::argument(format!("{}: a path has no NUL", path.display())))
         });
         let texts = texts.collect::<Result<Vec<_>>>()?;

@@ -1,11 +1,17 @@
 //! Where a `libhipdnn_backend.so` is looked for.
 
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+
+use hipdnn_plugin_sdk::os::library::file_name;
 
 use crate::error::{Error, Result};
 use crate::functions::Functions;
 
-const LIBRARY: &str = "libhipdnn_backend.so";
+/// The name of its file on this system.
+fn library() -> OsString {
+    file_name(OsStr::new("hipdnn_backend"))
+}
 
 /// The folder that is looked in besides.
 const VARIABLE: &str = "HIPDNN_BACKEND_LIBRARY_PATH";
@@ -17,7 +23,7 @@ const VARIABLE: &str = "HIPDNN_BACKEND_LIBRARY_PATH";
 /// opened ends the search: what comes after it is not what was installed.
 pub fn open(named: Option<&Path>) -> Result<Functions> {
     if let Some(path) = named {
-        let path = if path.is_dir() { path.join(LIBRARY) } else { path.to_owned() };
+        let path = if path.is_dir() { path.join(library()) } else { path.to_owned() };
         // Without a slash the loader would search, and not find what lies in the working directory.
         let path = if path.is_file() { std::path::absolute(&path).unwrap_or(path) } else { path };
         return Functions::open(&path)
@@ -30,7 +36,7 @@ pub fn open(named: Option<&Path>) -> Result<Functions> {
         return Functions::open(path)
             .map_err(|error| Error::Library(format!("cannot open the backend: {error}")));
     }
-    Functions::open(Path::new(LIBRARY)).map_err(|error| {
+    Functions::open(Path::new(&library())).map_err(|error| {
         let places: Vec<_> = places.iter().map(|path| path.display().to_string()).collect();
         Error::Library(format!(
             "no backend was found; looked for {}, and {error}; {VARIABLE} may name the folder that has it",
@@ -49,14 +55,14 @@ fn places(program: Option<&Path>, folder: Option<&Path>) -> Vec<PathBuf> {
         std::iter::once(lib).chain(inner)
     });
     let folders = beside.map(Path::to_owned).into_iter().chain(siblings).chain(folder.map(Path::to_owned));
-    folders.map(|folder| folder.join(LIBRARY)).collect()
+    folders.map(|folder| folder.join(library())).collect()
 }
 
 /// The folders in a library folder that have the library, as where the system names its machine in the path.
 fn folders_in(lib: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(lib).into_iter().flatten().flatten();
     let mut folders: Vec<_> =
-        entries.map(|entry| entry.path()).filter(|path| path.join(LIBRARY).is_file()).collect();
+        entries.map(|entry| entry.path()).filter(|path| path.join(library()).is_file()).collect();
     folders.sort();
     folders
 }

@@ -7,7 +7,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use hipdnn_plugin_sdk::environment;
+use hipdnn_plugin_sdk::environment::{self, CACHE, HOME};
 use hipdnn_plugin_sdk::hash::Fnv1a;
 use hipdnn_plugin_sdk::payload::Payload;
 use hipdnn_plugin_sdk::shared_file;
@@ -45,10 +45,9 @@ impl Cache {
         if off {
             return None;
         }
-        let root =
-            variable("HIPDNN_CACHE_DIR").map_or_else(|| PathBuf::from("~/.cache/hipdnn"), PathBuf::from);
+        let root = variable("HIPDNN_CACHE_DIR").map_or_else(|| PathBuf::from(CACHE), PathBuf::from);
         match root.strip_prefix("~") {
-            Ok(rest) => Some(Self::new(&Path::new(&variable("HOME")?).join(rest))),
+            Ok(rest) => Some(Self::new(&Path::new(&variable(HOME)?).join(rest))),
             Err(_) => Some(Self::new(&root)),
         }
     }

@@ -6,20 +6,16 @@
 
 pub mod answer;
 mod candidate;
-mod elf;
 pub mod guard;
 pub mod loaded;
-mod search;
 
-use std::ffi::{CStr, OsStr, c_int, c_void};
+use std::ffi::{OsStr, c_int, c_void};
 use std::mem::ManuallyDrop;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
-
-use libloading::os::unix;
+use std::path::PathBuf;
 
 pub use self::candidate::{Candidate, Error};
-use crate::{cancel, fork};
+use crate::fork;
+use crate::os::{cancel, library};
 
 /// An open library. What was found in it must not be used after it is dropped.
 #[derive(Debug)]
@@ -32,7 +28,7 @@ pub struct Library {
 
 /// The loader's library. No other thread forks while it is being closed.
 #[derive(Debug)]
-struct Opened(ManuallyDrop<unix::Library>);
+struct Opened(ManuallyDrop<library::Library>);
 
 impl Drop for Opened {
     fn drop(&mut self) {
@@ -51,25 +47,14 @@ impl Library {
     pub fn open(name: impl AsRef<OsStr>) -> Result<Self, Error> {
         let name = name.as_ref();
         let _off = cancel::disable();
-        if name.as_bytes().contains(&b'/') {
-            elf::check(Path::new(name)).map_err(Error)?;
-        } else if let Some(path) = search::file_of(name) {
-            elf::check(&path).map_err(Error)?;
-        }
+        library::check(name).map_err(Error)?;
         let loader = fork::Loader::enter();
         // SAFETY: opening runs the library's initializers; whoever names a library asks for just that.
-        let opened = unsafe { unix::Library::open(Some(name), unix::RTLD_NOW | unix::RTLD_LOCAL) };
+        let opened = unsafe { library::open(name) };
         drop(loader);
         loaded::look_again();
-        let name = name.to_string_lossy().into_owned();
-        match opened {
-            Ok(library) => Ok(Self { library: Opened(ManuallyDrop::new(library)), name, suffix: "" }),
-            // The error itself says only that it failed; its source has the loader's words.
-            Err(error) => {
-                let source = std::error::Error::source(&error);
-                Err(Error(source.map_or_else(|| error.to_string(), ToString::to_string)))
-            }
-        }
+        let library = Opened(ManuallyDrop::new(opened.map_err(Error)?));
+        Ok(Self { library, name: name.to_string_lossy().into_owned(), suffix: "" })
     }
 
     /// The name it was opened by.
@@ -82,40 +67,14 @@ impl Library {
         self.address(name).is_some()
     }
 
-    /// The address of what the library has under this name. A symbol may be found and have none.
+    /// The address of what the library has under this name, with its suffix.
     fn address(&self, name: &str) -> Option<*const ()> {
-        // SAFETY: what is at the address is not touched.
-        unsafe { self.find::<*const ()>(name) }.filter(|address| !address.is_null())
-    }
-
-    /// What the library has under this name, with its suffix.
-    ///
-    /// # Safety
-    /// `T` is the type of what is there.
-    unsafe fn find<T: Copy>(&self, name: &str) -> Option<T> {
-        let name = format!("{name}{}", self.suffix);
-        // SAFETY: `T` is the type of what has this name.
-        unsafe { self.library.0.get::<T>(&name) }.ok().map(|symbol| *symbol)
+        library::address(&self.library.0, &format!("{name}{}", self.suffix))
     }
 
     /// The file that the function of this name is in, by the path that the loader found.
     pub fn file_of(&self, function: &str) -> Option<PathBuf> {
-        // SAFETY: what is at the address is not touched.
-        let address = unsafe { self.find::<*const c_void>(function)? };
-        let nothing = std::ptr::null();
-        let mut found = libc::Dl_info {
-            dli_fname: nothing,
-            dli_fbase: std::ptr::null_mut(),
-            dli_sname: nothing,
-            dli_saddr: std::ptr::null_mut(),
-        };
-        // SAFETY: the output is valid, and any address may be asked about.
-        if unsafe { libc::dladdr(address, &mut found) } == 0 || found.dli_fname.is_null() {
-            return None;
-        }
-        // SAFETY: the loader's text ends with a NUL and lives as long as the library is loaded.
-        let name = unsafe { CStr::from_ptr(found.dli_fname) };
-        Some(PathBuf::from(OsStr::from_bytes(name.to_bytes())))
+        library::file_of(self.address(function)?.cast())
     }
 
     /// The function of this name, if the library has it.
@@ -124,8 +83,9 @@ impl Library {
     /// `F` is the type of a pointer to the function.
     pub unsafe fn function<F: Copy>(&self, name: &str) -> Option<F> {
         const { assert!(size_of::<F>() == size_of::<fn()>(), "F is a function pointer") };
-        // SAFETY: `F` is the type of a pointer to the function of this name.
-        unsafe { self.find(name) }
+        let address = self.address(name)?;
+        // SAFETY: `F` is the type of a pointer to the function of this name, and the address is not null.
+        Some(unsafe { std::mem::transmute_copy::<*const (), F>(&address) })
     }
 
     /// The function of this name, by an entry that ends its exceptions: where it throws, it returns what [`guard::Answer`] says.
@@ -171,6 +131,7 @@ pub fn first<'a, T>(
     };
     for candidate in candidates {
         let Candidate { file, suffix } = (*candidate).into();
+        let file = &*library::vendor_name(file);
         match Library::open(file) {
             Err(Error(reason)) => {
                 // The loader begins with the name.

@@ -8,63 +8,12 @@
 //! handlers for it, the program does not survive that.
 
 use std::cell::Cell;
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_void};
+
+pub use crate::os::exceptions::Exception;
 
 use crate::objects;
-
-// The numbers of the Itanium C++ ABI for exception handling.
-const SEARCH_PHASE: c_int = 1;
-const HANDLER_FRAME: c_int = 4;
-const FORCED: c_int = 8;
-const FATAL: c_int = 3;
-const HANDLER_FOUND: c_int = 6;
-const INSTALL_CONTEXT: c_int = 7;
-const CONTINUE: c_int = 8;
-
-/// The head of every exception; what follows is its runtime's own.
-#[repr(C)]
-pub struct Exception {
-    class: u64,
-    cleanup: Option<unsafe extern "C" fn(c_int, *mut Exception)>,
-}
-
-unsafe extern "C" {
-    fn _Unwind_SetIP(context: *mut c_void, address: usize);
-    fn _Unwind_SetGR(context: *mut c_void, register: c_int, value: usize);
-    fn _Unwind_DeleteException(exception: *mut Exception);
-}
-
-/// What a personality answers whose frame goes on at `landing`, with the exception in the register of a result.
-///
-/// # Safety
-/// The arguments but the last are the unwinder's own, for a frame that `landing` may go on in.
-pub unsafe fn stop(
-    version: c_int,
-    actions: c_int,
-    exception: *mut Exception,
-    context: *mut c_void,
-    landing: *const (),
-) -> c_int {
-    if version != 1 {
-        return FATAL;
-    }
-    if actions & FORCED != 0 {
-        return CONTINUE;
-    }
-    if actions & SEARCH_PHASE != 0 {
-        return HANDLER_FOUND;
-    }
-    if actions & HANDLER_FRAME == 0 {
-        return CONTINUE;
-    }
-    // SAFETY: the unwinder passes its own context, of the frame whose table named this function. Register 0 is the one
-    // that the landing pad takes the exception from.
-    unsafe {
-        _Unwind_SetGR(context, 0, exception.expose_provenance());
-        _Unwind_SetIP(context, landing as usize);
-    }
-    INSTALL_CONTEXT
-}
+use crate::os::exceptions;
 
 /// The longest name of a type that is kept.
 const LENGTH: usize = 96;
@@ -90,9 +39,14 @@ pub unsafe fn end(exception: *mut Exception) {
                 kept.iter_mut().zip(name).for_each(|(to, byte)| *to = *byte);
                 (runtime.end)();
             }
-            // A panic of another Rust runtime does not let itself be ended from here; its memory is lost.
-            None if (*exception).class == u64::from_be_bytes(*b"MOZ\0RUST") => {}
-            None => _Unwind_DeleteException(exception),
+            None => {
+                let name = exceptions::kept_name(&*exception).unwrap_or_default();
+                kept.iter_mut().zip(name).for_each(|(to, byte)| *to = *byte);
+                // A panic of another Rust runtime does not let itself be ended from here; its memory is lost.
+                if (*exception).class != u64::from_be_bytes(*b"MOZ\0RUST") {
+                    exceptions::delete(exception);
+                }
+            }
         }
     }
     THROWN.set(Some(kept));

@@ -5,15 +5,17 @@
 //! system's loader, which has locks of its own. Locks that are not in the list, those of objects, are recognized by the child as its
 //! parent's ([`lock`](crate::lock)).
 //!
-//! Each library has its own list and calls [`protect`] once, plugins when their first handle is made. The system calls plugins before the
+//! Each library has its own list and calls [`protect`] once, plugins when their first handle is made. From then on it stays in memory. The system calls plugins before the
 //! library that loaded them, so a plugin may log while it has its locks.
 
+use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::Duration;
 
 use crate::lock::{Condvar, Held, Mutex, OnceLock};
-use crate::process::{self, own_thread};
+use crate::os;
+use crate::process;
 
 /// How long a fork waits for threads that are in the loader: one of them may be waiting for the thread that forks.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -39,8 +41,9 @@ pub fn protect(list: &'static List) {
     static DONE: OnceLock<()> = OnceLock::new();
     DONE.get_or_init(|| {
         LIST.store(ptr::from_ref(list).cast_mut(), Ordering::Release);
-        // SAFETY: the functions may be called at every fork until this library is unloaded, and the system forgets them then.
-        unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
+        os::process::at_fork(before, in_parent, in_child);
+        // Its threads, and what other threads have registered with the system, go on after a program has closed the library.
+        os::process::keep_loaded(protect as *const c_void);
     });
 }
 
@@ -72,7 +75,7 @@ extern "C" fn in_child() {
         return;
     }
     // The others are not in this process.
-    let own = own_thread();
+    let own = os::thread::own();
     IN_LOADER.lock().retain(|thread| *thread == own);
     list().into_iter().flat_map(|list| list.in_child).for_each(|hook| hook());
 }
@@ -99,14 +102,14 @@ pub(crate) struct Loader(());
 impl Loader {
     /// Enters the loader. The thread has no lock that is in a list.
     pub(crate) fn enter() -> Self {
-        IN_LOADER.lock().push(own_thread());
+        IN_LOADER.lock().push(os::thread::own());
         Self(())
     }
 }
 
 impl Drop for Loader {
     fn drop(&mut self) {
-        let own = own_thread();
+        let own = os::thread::own();
         let mut threads = IN_LOADER.lock();
         if let Some(place) = threads.iter().rposition(|thread| *thread == own) {
             threads.swap_remove(place);
@@ -118,7 +121,7 @@ impl Drop for Loader {
 
 /// Waits until no other thread is in the loader, and keeps them out.
 fn hold_loader() {
-    let own = own_thread();
+    let own = os::thread::own();
     let threads = IN_LOADER.lock();
     let others = |threads: &mut Vec<usize>| threads.iter().any(|thread| *thread != own);
     let (threads, _) = LEFT.wait_while_for(threads, PATIENCE, others);

@@ -14,9 +14,8 @@
 //! of the plugin C ABI. An engine that stands on another library finds it through [`dynlib`], and the HIP runtime is there
 //! as [`hip`], the CUDA driver as
 //! [`cuda`]; [`gpu`] is whichever of them there is. Locks and values that are made once are those of [`lock`], which forked children can use;
-//! what must be whole in a child is listed for [`fork`].
+//! what must be whole in a child is listed for [`fork`]. What systems do differently is in [`os`].
 
-pub mod cancel;
 pub mod cuda;
 pub mod dynlib;
 pub mod engine_plugin;
@@ -39,18 +38,19 @@ mod last_error;
 pub mod lock;
 pub mod log;
 pub mod objects;
+pub mod os;
 pub mod overrides;
 pub mod payload;
 pub mod process;
 pub mod prototypes;
 pub mod shared_file;
 pub mod step;
-pub mod thread;
 pub mod trace;
 pub mod wire;
 
 pub use engine_plugin::{EnginePlugin, bound, buffer, engine_id};
 pub use error::{PluginError, Refusal};
 pub use heuristic_plugin::HeuristicPlugin;
+pub use os::{cancel, thread};
 pub use overrides::{Override, Overrides};
 pub use step::Step;

@@ -12,10 +12,10 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
-use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::os::futex::{sleep_while, wake_all, wake_one};
 use crate::process;
 
 /// The word of an open lock. That of a taken one is [`process::word`], with [`AWAITED`] where a thread sleeps until it is given back, and
@@ -30,25 +30,6 @@ const DONE: u32 = AWAITED;
 
 /// How often a thread looks at a lock before it sleeps.
 const LOOKS: u32 = 100;
-
-/// Sleeps while the word is this, or for so long, or for no reason.
-fn sleep_while(word: &AtomicU32, value: u32, patience: Option<Duration>) {
-    let time = patience.map(|patience| libc::timespec {
-        tv_sec: libc::time_t::try_from(patience.as_secs()).unwrap_or(libc::time_t::MAX),
-        tv_nsec: libc::c_long::from(patience.subsec_nanos() as i32),
-    });
-    let time = time.as_ref().map_or(ptr::null(), ptr::from_ref);
-    let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-    // SAFETY: the word is there during the call, and the time is null or one.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, time) };
-}
-
-/// Wakes as many threads that sleep at a word.
-fn wake(word: &AtomicU32, count: i32) {
-    let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
-    // SAFETY: the kernel uses the address to find threads and reads nothing.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, count) };
-}
 
 /// Whether a word was written by a thread that exists in a parent of this process only.
 fn is_of_parent(word: u32, own: u32) -> bool {
@@ -90,7 +71,7 @@ impl<T> Mutex<T> {
 
     fn give_back(&self) {
         if self.word.swap(OPEN, Ordering::Release) & AWAITED != 0 {
-            wake(&self.word, 1);
+            wake_one(&self.word);
         }
     }
 
@@ -309,13 +290,13 @@ impl Condvar {
     /// Wakes one thread that waits.
     pub fn notify_one(&self) {
         self.times.fetch_add(1, Ordering::Relaxed);
-        wake(&self.times, 1);
+        wake_one(&self.times);
     }
 
     /// Wakes all threads that wait.
     pub fn notify_all(&self) {
         self.times.fetch_add(1, Ordering::Relaxed);
-        wake(&self.times, i32::MAX);
+        wake_all(&self.times);
     }
 }
 
@@ -439,7 +420,7 @@ struct Making<'a> {
 impl Drop for Making<'_> {
     fn drop(&mut self) {
         if self.word.swap(self.end, Ordering::Release) & AWAITED != 0 {
-            wake(self.word, i32::MAX);
+            wake_all(self.word);
         }
     }
 }

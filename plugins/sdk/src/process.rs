@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
+use crate::os::thread;
+
 /// What a taken lock has for a word: 1, and from bit 3 on how many forks lie between this process and the one that loaded this library.
 static WORD: AtomicU32 = AtomicU32::new(1);
 
@@ -23,12 +25,12 @@ pub fn is_child() -> bool {
 #[inline]
 pub(crate) fn is_forking() -> bool {
     let forking = FORKING.load(Ordering::Relaxed);
-    forking != 0 && forking == own_thread()
+    forking != 0 && forking == thread::own()
 }
 
 /// Says that this thread holds the locks of the list for a fork.
 pub(crate) fn begin_fork() {
-    FORKING.store(own_thread(), Ordering::Relaxed);
+    FORKING.store(thread::own(), Ordering::Relaxed);
 }
 
 /// Says that the fork is over, and where it has led to.
@@ -37,10 +39,4 @@ pub(crate) fn end_fork(is_in_child: bool) {
     if is_in_child {
         WORD.fetch_add(8, Ordering::Relaxed);
     }
-}
-
-/// A number for this thread, which it keeps in a forked child.
-pub(crate) fn own_thread() -> usize {
-    // SAFETY: the call has no arguments and cannot fail.
-    unsafe { libc::pthread_self() as usize }
 }

@@ -5,12 +5,11 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::cancel;
+use crate::os::{cancel, files};
 
 /// How long a process may take to write a file. What is older was left by one that was killed.
 const PATIENCE: Duration = Duration::from_secs(3600);
@@ -33,7 +32,7 @@ pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
         }
     }
     let own = own_name(path);
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&own)?;
+    let mut file = files::with_mode(OpenOptions::new().write(true).create_new(true), mode).open(&own)?;
     let written = file.write_all(bytes).and_then(|()| fs::rename(&own, path));
     if written.is_err() {
         // What is half written is of no use; that it cannot be removed is not worth another word.

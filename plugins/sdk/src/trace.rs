@@ -7,6 +7,8 @@ use std::ffi::{CStr, CString, c_char};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+pub use crate::os::clock::now;
+
 /// The host's function: the name of a step, when it began and when it ended.
 pub type Callback = Option<unsafe extern "C" fn(name: *const c_char, begin: u64, end: u64)>;
 
@@ -61,14 +63,6 @@ impl<'a> Execution<'a> {
             *begin = steps.tell(names.next().map_or(c"", CString::as_c_str), *begin);
         }
     }
-}
-
-/// Nanoseconds of the monotonic clock.
-pub fn now() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the output is valid, and every system has this clock.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }
 
 /// Tells steps to this callback from now on, or to nobody without one.

@@ -23,6 +23,7 @@ use clap::error::ErrorKind;
 use cli::{Cli, Command};
 use commands::Outcome;
 use hipdnn::{Backend, forward_log};
+use hipdnn_plugin_sdk::os::environment::NOWHERE;
 use hipdnn_tool::failure::{self, Failure, Result};
 use hipdnn_tool::table;
 use loading::Loading;
@@ -57,7 +58,7 @@ fn keep_log_quiet() {
         && std::env::var_os("HIPDNN_LOG_FILE").is_none()
     {
         // SAFETY: this is the first thing that the program does, and it has no other thread yet.
-        unsafe { std::env::set_var("HIPDNN_LOG_FILE", "/dev/null") };
+        unsafe { std::env::set_var("HIPDNN_LOG_FILE", NOWHERE) };
     }
 }
 

@@ -3,6 +3,8 @@
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 
+use hipdnn_plugin_sdk::os::memory::advise_large_pages;
+
 /// The alignment of the memory: that of a cache line.
 #[repr(align(64))]
 struct Line(#[expect(dead_code, reason = "it is there for its size")] [u8; 64]);
@@ -58,7 +60,7 @@ impl<T> Prepacked<T> {
         let prepacked = Self::aligned(bytes, wanted, LARGE_PAGE);
         if prepacked.lines.capacity() > 0 {
             // SAFETY: the memory has these bytes, and advice does not change them. Failure is harmless.
-            unsafe { libc::madvise(prepacked.first.cast(), bytes, libc::MADV_HUGEPAGE) };
+            unsafe { advise_large_pages(prepacked.first.cast(), bytes) };
         }
         prepacked
     }

@@ -8,6 +8,9 @@
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
 use hipdnn_plugin_sdk::lock::OnceLock;
+use hipdnn_plugin_sdk::os::process;
+use hipdnn_plugin_sdk::os::processors::{self, Set};
+use hipdnn_plugin_sdk::thread;
 
 /// The most processors for which this is done: with more there is always an idle one, and a caller that migrates
 /// would have many threads to move.
@@ -27,26 +30,16 @@ pub(crate) struct Processors {
 /// What the threads may use.
 struct Allowed {
     /// Their process: a forked child has none of them.
-    process: libc::pid_t,
+    process: u32,
     /// The processors.
-    allowed: libc::cpu_set_t,
+    allowed: Set,
 }
 
 impl Allowed {
     /// Those of the calling thread.
     fn here() -> Option<Self> {
-        // SAFETY: a set is a number for each processor, of which 0 is valid, and the call writes at most its size.
-        let (status, allowed) = unsafe {
-            let mut allowed: libc::cpu_set_t = std::mem::zeroed();
-            (libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut allowed), allowed)
-        };
-        (status == 0).then(|| Self { process: own_process(), allowed })
+        Set::of_thread().map(|allowed| Self { process: process::id(), allowed })
     }
-}
-
-fn own_process() -> libc::pid_t {
-    // SAFETY: the call has no arguments and cannot fail.
-    unsafe { libc::getpid() }
 }
 
 impl Processors {
@@ -54,11 +47,9 @@ impl Processors {
     pub(crate) fn join(&self) {
         let Some(home) = Allowed::here() else { return };
         self.home.get_or_init(|| home);
-        // SAFETY: the call has no arguments and cannot fail.
-        let own = unsafe { libc::syscall(libc::SYS_gettid) };
         let slot = self.count.fetch_add(1, Ordering::AcqRel);
-        if let (Some(thread), Ok(own)) = (self.threads.get(slot), i32::try_from(own)) {
-            thread.store(own, Ordering::Release);
+        if let Some(thread) = self.threads.get(slot) {
+            thread.store(thread::number(), Ordering::Release);
         }
         // The next caller moves this one, too.
         self.left.store(0, Ordering::Release);
@@ -67,32 +58,24 @@ impl Processors {
     /// Keeps the threads off the processor that the calling thread runs on, if each of them has another one.
     /// Calls the kernel only if the processor has changed.
     pub(crate) fn leave_to_caller(&self) {
-        // SAFETY: the call has no arguments.
-        let here = unsafe { libc::sched_getcpu() };
-        let Ok(processor) = usize::try_from(here) else { return };
-        if self.left.load(Ordering::Acquire) == here + 1 {
+        let Some(here) = processors::current() else { return };
+        // As it is kept: one more, 0 if there is none.
+        let Some(left) = i32::try_from(here).ok().and_then(|here| here.checked_add(1)) else { return };
+        if self.left.load(Ordering::Acquire) == left {
             return;
         }
-        let Some(home) = self.home.get().filter(|home| home.process == own_process()) else { return };
-        self.left.store(here + 1, Ordering::Release);
+        let Some(home) = self.home.get().filter(|home| home.process == process::id()) else { return };
+        self.left.store(left, Ordering::Release);
         let count = self.count.load(Ordering::Acquire);
-        let mut others = home.allowed;
-        // SAFETY: the functions take any set, and numbers below its size.
-        let (is_allowed, processors) = unsafe {
-            let is_allowed =
-                processor < 8 * size_of::<libc::cpu_set_t>() && libc::CPU_ISSET(processor, &others);
-            (is_allowed, usize::try_from(libc::CPU_COUNT(&others)).unwrap_or(0))
-        };
-        if !is_allowed || processors > MOST || count >= processors {
+        let processors = home.allowed.count();
+        if !home.allowed.has(here) || processors > MOST || count >= processors {
             return;
         }
-        // SAFETY: the functions take any set, and numbers below its size.
-        unsafe { libc::CPU_CLR(processor, &mut others) };
+        let others = home.allowed.without(here);
         for thread in self.threads.iter().take(count) {
             let thread = thread.load(Ordering::Acquire);
             if thread > 0 {
-                // SAFETY: the set is as large as is said. Where the kernel refuses, the thread stays where it is.
-                unsafe { libc::sched_setaffinity(thread, size_of::<libc::cpu_set_t>(), &others) };
+                others.give_to(thread);
             }
         }
     }
@@ -121,16 +104,14 @@ mod tests {
             moved.wait();
             let own = thread.join().unwrap();
             let all = processors.home.get().unwrap().allowed;
-            let processor = usize::try_from(left - 1).unwrap();
-            // SAFETY: the functions take any set.
-            unsafe {
-                let processors = libc::CPU_COUNT(&all);
-                if (2..=MOST as i32).contains(&processors) {
-                    assert!(!libc::CPU_ISSET(processor, &own));
-                    assert_eq!(libc::CPU_COUNT(&own), processors - 1);
-                } else {
-                    assert_eq!(libc::CPU_COUNT(&own), processors);
-                }
+            // Where the system does without, no processor is left.
+            let Some(processor) = usize::try_from(left - 1).ok() else { return };
+            let processors = all.count();
+            if (2..=MOST).contains(&processors) {
+                assert!(!own.has(processor));
+                assert_eq!(own.count(), processors - 1);
+            } else {
+                assert_eq!(own.count(), processors);
             }
         });
     }
@@ -143,7 +124,6 @@ mod tests {
         processors.count.store(MOST + 1, Ordering::Release);
         processors.leave_to_caller();
         let after = Allowed::here().unwrap().allowed;
-        // SAFETY: the function takes any sets.
-        assert!(unsafe { libc::CPU_EQUAL(&before, &after) });
+        assert!(before == after);
     }
 }

@@ -7,8 +7,8 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use hipdnn_plugin_sdk::cancel;
 use hipdnn_plugin_sdk::lock::OnceLock;
+use hipdnn_plugin_sdk::os;
 
 use crate::threading::openmp::OpenMp;
 use crate::threading::pool::Pool;
@@ -74,11 +74,7 @@ impl Source {
 /// The processors that this process may use: those of its affinity, no more than the quota of its cgroup pays for.
 fn processors() -> usize {
     static PROCESSORS: OnceLock<usize> = OnceLock::new();
-    *PROCESSORS.get_or_init(|| {
-        // The quota is in files.
-        let _off = cancel::disable();
-        std::thread::available_parallelism().map_or(1, usize::from)
-    })
+    *PROCESSORS.get_or_init(os::processors::available)
 }
 
 /// The number of threads if a plan does not limit it.

@@ -3,7 +3,7 @@
 //! What a table has is not a library's function itself but an entry of `entries`, one for each function. An entry goes to `frame`,
 //! which finds the function in the entry's `Slot`, calls it with the same arguments and lets no exception out: see [`crate::exception`].
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use crate::exception::{self, Exception};
@@ -82,9 +82,6 @@ static SLOTS: [Slot; COUNT] = [const {
 /// Held while a slot is looked for. A child that takes it over finds each slot whole or without a function: that is written last.
 static TAKING: Mutex<()> = Mutex::new(());
 
-/// The words that the registers for arguments hold; there are more for floating point numbers.
-const REGISTERS: usize = if cfg!(target_arch = "x86_64") { 6 } else { 8 };
-
 /// The entry for a function with that many arguments, each of a word at most, that returns `threw` where it throws; none when there
 /// are more functions than entries. A slot keeps its function for ever, so the same one finds the same slot when it is asked for again.
 pub fn entry(function: *const (), arguments: usize, threw: usize) -> Option<*const ()> {
@@ -102,186 +99,16 @@ pub fn entry(function: *const (), arguments: usize, threw: usize) -> Option<*con
     Some((entries as *const ()).wrapping_byte_add(index * ENTRY))
 }
 
-/// Decides for [`frame`] what an exception does there: it goes no further, but to [`land`].
-unsafe extern "C" fn personality(
-    version: c_int,
-    actions: c_int,
-    _: u64,
-    exception: *mut Exception,
-    context: *mut c_void,
-) -> c_int {
-    // SAFETY: exception and context are those that the unwinder called this function with.
-    unsafe { exception::stop(version, actions, exception, context, land as *const ()) }
-}
-
 /// Ends an exception that was stopped.
 unsafe extern "C" fn end(exception: *mut Exception) {
     // SAFETY: the unwinder handed it over, and nobody else ends it.
     unsafe { exception::end(exception) };
 }
 
-/// The bytes of one of the [`entries`].
-const ENTRY: usize = if cfg!(target_arch = "x86_64") { 12 } else { 8 };
 /// As many bytes of slots as of an entry, in halves on x86-64: the code multiplies by this.
 const _: () = assert!(size_of::<Slot>() == 24);
 
-/// The entries: each goes to [`frame`] with its own address in a register that no argument has.
-#[cfg(target_arch = "x86_64")]
-#[unsafe(naked)]
-unsafe extern "C" fn entries() {
-    core::arch::naked_asm!(
-        ".rept {count}",
-        // lea r11, [rip - 7], and a jump of 32 bits: 12 bytes, whatever the distance.
-        ".byte 0x4c, 0x8d, 0x1d",
-        ".long -7",
-        ".byte 0xe9",
-        ".long {frame} - . - 4",
-        ".endr",
-        count = const COUNT,
-        frame = sym frame,
-    )
-}
-
-/// Calls the function of an entry with the registers and the words on the stack that this was called with.
-#[cfg(target_arch = "x86_64")]
-#[unsafe(naked)]
-unsafe extern "C" fn frame() {
-    core::arch::naked_asm!(
-        ".cfi_startproc",
-        ".cfi_personality 0x1b, {personality}",
-        "push rbp",
-        ".cfi_def_cfa_offset 16",
-        ".cfi_offset rbp, -16",
-        "mov rbp, rsp",
-        ".cfi_def_cfa_register rbp",
-        "sub rsp, 16",
-        // An entry has 12 bytes, a slot 24.
-        "lea r10, [rip + {entries}]",
-        "sub r11, r10",
-        "lea r10, [rip + {slots}]",
-        "lea r11, [r10 + 2 * r11]",
-        "mov [rbp - 8], r11",
-        "mov r10, [r11 + 8]",
-        "2:",
-        "test r10, r10",
-        "jz 3f",
-        "push qword ptr [rbp + 8 * r10 + 8]",
-        "dec r10",
-        "jmp 2b",
-        "3:",
-        "call [r11]",
-        "leave",
-        ".cfi_def_cfa rsp, 8",
-        "ret",
-        ".cfi_endproc",
-        personality = sym personality,
-        entries = sym entries,
-        slots = sym SLOTS,
-    )
-}
-
-/// Goes on in [`frame`] after its call, with the exception in the register of a result.
-#[cfg(target_arch = "x86_64")]
-#[unsafe(naked)]
-unsafe extern "C" fn land() {
-    core::arch::naked_asm!(
-        ".cfi_startproc",
-        ".cfi_def_cfa rbp, 16",
-        ".cfi_offset rbp, -16",
-        "mov rdi, rax",
-        "call {end}",
-        "mov rax, [rbp - 8]",
-        "mov rax, [rax + 16]",
-        "leave",
-        ".cfi_def_cfa rsp, 8",
-        "ret",
-        ".cfi_endproc",
-        end = sym end,
-    )
-}
-
-/// The entries: each goes to [`frame`] with its own address in a register that no argument has.
-#[cfg(target_arch = "aarch64")]
-#[unsafe(naked)]
-unsafe extern "C" fn entries() {
-    core::arch::naked_asm!(
-        ".rept {count}",
-        "adr x16, .",
-        "b {frame}",
-        ".endr",
-        count = const COUNT,
-        frame = sym frame,
-    )
-}
-
-/// Calls the function of an entry with the registers and the words on the stack that this was called with.
-#[cfg(target_arch = "aarch64")]
-#[unsafe(naked)]
-unsafe extern "C" fn frame() {
-    core::arch::naked_asm!(
-        ".cfi_startproc",
-        ".cfi_personality 0x1b, {personality}",
-        "stp x29, x30, [sp, #-32]!",
-        ".cfi_def_cfa_offset 32",
-        ".cfi_offset x29, -32",
-        ".cfi_offset x30, -24",
-        "mov x29, sp",
-        ".cfi_def_cfa_register x29",
-        // An entry has 8 bytes, a slot 24.
-        "adrp x17, {entries}",
-        "add x17, x17, :lo12:{entries}",
-        "sub x16, x16, x17",
-        "add x16, x16, x16, lsl #1",
-        "adrp x17, {slots}",
-        "add x17, x17, :lo12:{slots}",
-        "add x16, x16, x17",
-        "str x16, [x29, #16]",
-        "ldr x17, [x16, #8]",
-        "2:",
-        "cbz x17, 3f",
-        "sub x17, x17, #2",
-        "add x9, x29, x17, lsl #3",
-        "ldp x10, x11, [x9, #32]",
-        "stp x10, x11, [sp, #-16]!",
-        "b 2b",
-        "3:",
-        "ldr x16, [x16]",
-        "blr x16",
-        "mov sp, x29",
-        "ldp x29, x30, [sp], #32",
-        ".cfi_def_cfa sp, 0",
-        ".cfi_restore x29",
-        ".cfi_restore x30",
-        "ret",
-        ".cfi_endproc",
-        personality = sym personality,
-        entries = sym entries,
-        slots = sym SLOTS,
-    )
-}
-
-/// Goes on in [`frame`] after its call, with the exception in the register of a result.
-#[cfg(target_arch = "aarch64")]
-#[unsafe(naked)]
-unsafe extern "C" fn land() {
-    core::arch::naked_asm!(
-        ".cfi_startproc",
-        ".cfi_def_cfa x29, 32",
-        ".cfi_offset x29, -32",
-        ".cfi_offset x30, -24",
-        "bl {end}",
-        "ldr x16, [x29, #16]",
-        "ldr x0, [x16, #16]",
-        "mov sp, x29",
-        "ldp x29, x30, [sp], #32",
-        ".cfi_def_cfa sp, 0",
-        ".cfi_restore x29",
-        ".cfi_restore x30",
-        "ret",
-        ".cfi_endproc",
-        end = sym end,
-    )
-}
+crate::guard_frames!();
 
 #[cfg(test)]
 mod tests {

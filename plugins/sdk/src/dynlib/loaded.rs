@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::candidate::{Candidate, Error};
 use crate::lock::OnceLock;
 use crate::objects::is_loaded;
+use crate::os::environment::GPU_FILES;
+use crate::os::library;
 use crate::process;
 
 /// How often there was a reason to look what is loaded.
@@ -24,7 +26,7 @@ pub fn look_again() {
 /// loads such a library there says [`look_again`].
 fn has_gpu() -> bool {
     static FILES: OnceLock<bool> = OnceLock::new();
-    let is_there = || ["/dev/kfd", "/dev/nvidiactl", "/dev/dxg"].iter().any(|file| Path::new(file).exists());
+    let is_there = || GPU_FILES.iter().any(|file| Path::new(file).exists());
     *FILES.get_or_init(is_there) && !process::is_child()
 }
 
@@ -62,7 +64,9 @@ pub fn table_of_loaded<T>(
     if table.reason.swap(reason, Ordering::Relaxed) == reason && !has_gpu() {
         return None;
     }
-    let is_there = |library: &&Candidate<'_>| CString::new(library.file).is_ok_and(|name| is_loaded(&name));
+    let is_there = |library: &&Candidate<'_>| {
+        CString::new(&*library::vendor_name(library.file)).is_ok_and(|name| is_loaded(&name))
+    };
     let library = libraries.iter().find(is_there)?;
     table.table.get_or_init(|| load(*library).ok()).as_ref()
 }

@@ -7,6 +7,7 @@ use crate::failure::{Failure, Result, one_line};
 use crate::loading::{self, Loading};
 use hipdnn::Backend;
 use hipdnn::hardware::{self, Found};
+use hipdnn_plugin_sdk::os::{environment, processors};
 
 /// Variables of others that decide what is found; those of the library begin with `HIPDNN_`.
 const VARIABLES: [&str; 5] = ["HIPDNN_", "HIP_", "CUDA_", "ROCM_", "LD_LIBRARY_PATH"];
@@ -36,7 +37,7 @@ pub fn doctor(backend: Result<Backend>, plugins: &[PathBuf]) -> Outcome {
     let mut variables: Vec<_> = std::env::vars_os()
         .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()))
         // This one the tool has set for itself.
-        .filter(|(name, value)| wanted(name) && !(name == "HIPDNN_LOG_FILE" && value == "/dev/null"))
+        .filter(|(name, value)| wanted(name) && !(name == "HIPDNN_LOG_FILE" && value == environment::NOWHERE))
         .collect();
     variables.sort();
     variables.iter().for_each(|(name, value)| report.line("variable", &format!("{name}={value}")));
@@ -72,7 +73,7 @@ fn library(report: &mut Report, backend: &Backend, plugins: &[PathBuf]) -> Resul
 
 fn gpus(report: &mut Report) {
     let drivers: Vec<_> =
-        ["/dev/kfd", "/dev/nvidiactl"].into_iter().filter(|file| Path::new(file).exists()).collect();
+        environment::GPU_FILES.into_iter().filter(|file| Path::new(file).exists()).collect();
     if drivers.is_empty() {
         report.line("GPU driver", "none");
     }
@@ -95,20 +96,13 @@ fn gpus(report: &mut Report) {
     }
 }
 
-/// The system and its C library.
+/// The system, and for which processors this is compiled.
 fn system() -> String {
-    let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default().trim().to_owned();
-    let names = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
-    let name = names.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
-    let name = name.unwrap_or("unknown").trim_matches('"');
-    format!("{name}, Linux {}, {}", read("/proc/sys/kernel/osrelease"), std::env::consts::ARCH)
+    format!("{}, {}", environment::system(), std::env::consts::ARCH)
 }
 
 fn processor() -> String {
-    let information = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = information.lines().find(|line| line.starts_with("model name"));
-    let model =
-        model.and_then(|line| line.split_once(':')).map_or(std::env::consts::ARCH, |(_, model)| model.trim());
+    let model = processors::model().unwrap_or_else(|| std::env::consts::ARCH.to_owned());
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     format!("{model}, {threads} threads")
 }

@@ -6,6 +6,7 @@ use std::ptr::NonNull;
 
 use hipdnn_plugin_sdk::PluginError;
 use hipdnn_plugin_sdk::gpu::Gpu;
+use hipdnn_plugin_sdk::os;
 
 use crate::failure::{Failure, Result};
 
@@ -72,10 +73,7 @@ pub struct DeviceMemory {
 
 /// Fails where the machine is about to run out of memory, which no allocation would say before it is used.
 pub fn require_host_memory(bytes: usize) -> Result<()> {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let available = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<usize>().ok());
-    match available.map(|kilobytes| kilobytes.saturating_mul(1024)) {
+    match os::memory::available() {
         Some(available) if bytes > available => Err(Failure::work(format!(
             "the tensors need {bytes} bytes of memory, the machine has {available} left"
         ))),

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use hipdnn_plugin_sdk::cancel;
+use crate::os::cancel;
 
 /// A file, and what it is known by.
 pub struct LogFile {
@@ -133,11 +133,15 @@ impl Drop for LogFile {
     }
 }
 
-/// Writes bytes to an open descriptor.
-///
-/// # Errors
-/// Why not all could be written, with those that could not.
-pub fn write_to(file: RawFd, mut bytes: &[u8]) -> std::result::Result<(), (&[u8], Error)> {
+/// As many bytes as stay together in a pipe to which others write.
+pub const TOGETHER: usize = libc::PIPE_BUF;
+
+/// Writes bytes to standard error. What cannot be written there is lost.
+pub fn write_to_stderr(bytes: &[u8]) {
+    let _ = write_to(libc::STDERR_FILENO, bytes);
+}
+
+fn write_to(file: RawFd, mut bytes: &[u8]) -> std::result::Result<(), (&[u8], Error)> {
     while !bytes.is_empty() {
         // SAFETY: the bytes are there to be read. A file that the program has closed is an error like any other.
         let written = unsafe { libc::write(file, bytes.as_ptr().cast(), bytes.len()) };

@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use crate::environment::is_secure;
+use crate::os::environment::is_secure;
 
 /// Where the loader keeps which libraries the system has.
 const CACHE: &str = "/etc/ld.so.cache";

@@ -28,10 +28,34 @@ pub fn start(name: &CStr, work: impl FnOnce() + Send + 'static) -> bool {
     }
     // SAFETY: the thread may have ended, but is known by its number until it is detached here.
     unsafe {
-        libc::pthread_setname_np(thread, name.as_ptr());
+        set_name(thread, name);
         libc::pthread_detach(thread);
     }
     true
+}
+
+/// Names a thread.
+///
+/// # Safety
+/// The thread is not detached yet.
+#[cfg(target_os = "linux")]
+unsafe fn set_name(thread: libc::pthread_t, name: &CStr) {
+    // SAFETY: the thread is known by its number, and the name ends with a NUL.
+    unsafe { libc::pthread_setname_np(thread, name.as_ptr()) };
+}
+
+/// Leaves a thread without its name: only threads themselves can set it.
+///
+/// # Safety
+/// Any thread may be passed.
+#[cfg(not(target_os = "linux"))]
+unsafe fn set_name(_: libc::pthread_t, _: &CStr) {}
+
+/// A number for this thread, which it keeps in a forked child.
+#[inline]
+pub fn own() -> usize {
+    // SAFETY: the call has no arguments and cannot fail.
+    unsafe { libc::pthread_self() as usize }
 }
 
 #[cfg(test)]

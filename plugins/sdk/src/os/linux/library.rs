@@ -1,0 +1,36 @@
+//! Shared libraries: what they are called, and the loader's own functions.
+
+use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::path::Path;
+
+use crate::os::linux::{elf, search};
+pub use crate::os::unix::library::{Library, address, file_of, open};
+use crate::os::unix::paths;
+
+/// What the names of libraries end with.
+pub const EXTENSION: &str = "so";
+
+/// The name of the file of a library.
+pub fn file_name(name: &OsStr) -> std::ffi::OsString {
+    let mut file = std::ffi::OsString::from("lib");
+    file.push(name);
+    file.push(".so");
+    file
+}
+
+/// What the system calls a vendor's library, which is named as on Linux.
+pub fn vendor_name(name: &str) -> Cow<'_, str> {
+    Cow::Borrowed(name)
+}
+
+/// Whether the loader will find all that it maps of a library: one that is cut short would end the process.
+///
+/// # Errors
+/// How many bytes there are, and how many are expected.
+pub fn check(name: &OsStr) -> Result<(), String> {
+    if paths::bytes(name).contains(&b'/') {
+        return elf::check(Path::new(name));
+    }
+    search::file_of(name).map_or(Ok(()), |path| elf::check(&path))
+}

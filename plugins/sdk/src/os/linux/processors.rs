@@ -1,0 +1,98 @@
+//! The machine's processors, and those that a thread may use.
+
+use crate::os::cancel;
+
+/// How many processors the machine has, used or not.
+pub fn count() -> usize {
+    // SAFETY: the call has no pointers.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) }).unwrap_or(0)
+}
+
+/// How many this process may use: those of its affinity, no more than the quota of its cgroup pays for.
+pub fn available() -> usize {
+    // The quota is in files.
+    let _off = cancel::disable();
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// What the first processor calls itself.
+pub fn model() -> Option<String> {
+    let _off = cancel::disable();
+    std::fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| first_model(&text))
+}
+
+/// The name of the first processor in the system's list.
+fn first_model(list: &str) -> Option<String> {
+    let line = list.lines().find(|line| line.starts_with("model name"))?;
+    Some(line.split_once(':')?.1.trim().to_owned()).filter(|model| !model.is_empty())
+}
+
+/// The processor that this thread runs on now.
+pub fn current() -> Option<usize> {
+    // SAFETY: the call has no arguments.
+    usize::try_from(unsafe { libc::sched_getcpu() }).ok()
+}
+
+/// Processors that a thread may use.
+#[derive(Clone, Copy)]
+pub struct Set(libc::cpu_set_t);
+
+impl PartialEq for Set {
+    fn eq(&self, other: &Self) -> bool {
+        // SAFETY: the function takes any sets.
+        unsafe { libc::CPU_EQUAL(&self.0, &other.0) }
+    }
+}
+
+impl Set {
+    /// Those of the calling thread.
+    pub fn of_thread() -> Option<Self> {
+        // SAFETY: a set is a number for each processor, of which 0 is valid, and the call writes at most its size.
+        let (status, set) = unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            (libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set), set)
+        };
+        (status == 0).then_some(Self(set))
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        // SAFETY: the function takes any set.
+        usize::try_from(unsafe { libc::CPU_COUNT(&self.0) }).unwrap_or(0)
+    }
+
+    /// Whether a processor is one of them.
+    pub fn has(&self, processor: usize) -> bool {
+        // SAFETY: the function takes any set, and numbers below its size.
+        processor < 8 * size_of::<libc::cpu_set_t>() && unsafe { libc::CPU_ISSET(processor, &self.0) }
+    }
+
+    /// The others.
+    #[must_use]
+    pub fn without(mut self, processor: usize) -> Self {
+        if self.has(processor) {
+            // SAFETY: the function takes any set, and numbers below its size.
+            unsafe { libc::CPU_CLR(processor, &mut self.0) };
+        }
+        self
+    }
+
+    /// Has a thread use these alone. Where the kernel refuses, the thread stays where it is.
+    pub fn give_to(&self, thread: i32) {
+        // SAFETY: the set is as large as is said, and the kernel takes any number for a thread.
+        unsafe { libc::sched_setaffinity(thread, size_of::<libc::cpu_set_t>(), &self.0) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_model_is_that_of_the_first_processor() {
+        let list = "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\n\nprocessor\t: 1\nmodel name\t: Other\n";
+        assert_eq!(first_model(list).as_deref(), Some("Some CPU @ 2 GHz"));
+        assert_eq!(first_model("model name\t:\n"), None);
+        assert_eq!(first_model("processor\t: 0\n"), None);
+    }
+}

@@ -1,0 +1,51 @@
+//! The loader's functions.
+
+use std::ffi::{CStr, OsStr, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use libloading::os::unix;
+
+/// The loader's library.
+pub type Library = unix::Library;
+
+/// Opens a library by its path or, where the name has no slash, by the loader's search. All of its symbols are bound
+/// now, and none of them is visible to other libraries.
+///
+/// # Safety
+/// The library's initializers run.
+///
+/// # Errors
+/// The loader's own words.
+pub unsafe fn open(name: &OsStr) -> Result<Library, String> {
+    // SAFETY: the caller wants the initializers to run.
+    let opened = unsafe { unix::Library::open(Some(name), unix::RTLD_NOW | unix::RTLD_LOCAL) };
+    // The error itself says only that it failed; its source has the loader's words.
+    opened.map_err(|error| {
+        std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string)
+    })
+}
+
+/// The address of what a library has under a name. A symbol may be found and have none.
+pub fn address(library: &Library, name: &str) -> Option<*const ()> {
+    // SAFETY: what is at the address is not touched.
+    unsafe { library.get::<*const ()>(name) }.ok().map(|symbol| *symbol).filter(|address| !address.is_null())
+}
+
+/// The file that an address lies in, by the path that the loader found.
+pub fn file_of(address: *const c_void) -> Option<PathBuf> {
+    let nothing = std::ptr::null();
+    let mut found = libc::Dl_info {
+        dli_fname: nothing,
+        dli_fbase: std::ptr::null_mut(),
+        dli_sname: nothing,
+        dli_saddr: std::ptr::null_mut(),
+    };
+    // SAFETY: the output is valid, and any address may be asked about.
+    if unsafe { libc::dladdr(address, &mut found) } == 0 || found.dli_fname.is_null() {
+        return None;
+    }
+    // SAFETY: the loader's text ends with a NUL and lives as long as the library is loaded.
+    let name = unsafe { CStr::from_ptr(found.dli_fname) };
+    Some(PathBuf::from(OsStr::from_bytes(name.to_bytes())))
+}

@@ -1,0 +1,14 @@
+//! What Linux and macOS have in common.
+
+pub mod cancel;
+pub mod clock;
+pub mod exceptions;
+pub mod files;
+pub mod frames;
+pub mod home;
+pub mod key;
+pub mod library;
+pub mod lines;
+pub mod paths;
+pub mod process;
+pub mod thread;

@@ -1,0 +1,183 @@
+//! Shared libraries: what they are called, and the loader's own functions.
+
+use std::borrow::Cow;
+use std::ffi::{OsStr, OsString, c_void};
+use std::os::windows::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::ptr;
+
+use libloading::os::windows;
+
+use super::{api, paths};
+
+/// The loader's library.
+pub type Library = windows::Library;
+
+/// What the names of libraries end with.
+pub const EXTENSION: &str = "dll";
+
+/// The name of the file of a library.
+pub fn file_name(name: &OsStr) -> OsString {
+    let mut file = name.to_owned();
+    file.push(".dll");
+    file
+}
+
+/// What vendors call on Windows what has another name on Linux: how that begins there.
+const VENDORS: [(&str, &str); 18] = [
+    ("libamdhip64.so.7", "amdhip64_7.dll"),
+    ("libamdhip64.so.6", "amdhip64_6.dll"),
+    ("libamdhip64.so.5", "amdhip64.dll"),
+    ("libhiprtc.so.7", "hiprtc07"),
+    ("libhiprtc.so.6", "hiprtc06"),
+    ("libMIOpen_private.so.1", "MIOpen_private.dll"),
+    ("libMIOpen.so.1", "MIOpen.dll"),
+    ("libhipblaslt.so.1", "libhipblaslt.dll"),
+    ("libhipblaslt.so.0", "hipblaslt.dll"),
+    ("librocblas.so.5", "rocblas.dll"),
+    ("librocblas.so.4", "librocblas.dll"),
+    ("libcuda.so.1", "nvcuda.dll"),
+    ("libnvrtc.so.13", "nvrtc64_130_0.dll"),
+    ("libnvrtc.so.12", "nvrtc64_120_0.dll"),
+    ("libcudnn.so.9", "cudnn64_9.dll"),
+    ("libcublasLt.so.13", "cublasLt64_13.dll"),
+    ("libcublasLt.so.12", "cublasLt64_12.dll"),
+    // The C library has mathematics in it.
+    ("libm.so.6", "msvcrt.dll"),
+];
+
+/// What the system calls a vendor's library, which is named as on Linux. Where a release has its number in the name, the
+/// last of those that lie beside the HIP runtime, in the system's folder or on the path.
+pub fn vendor_name(name: &str) -> Cow<'_, str> {
+    let Some((_, own)) = VENDORS.iter().find(|(linux, _)| *linux == name) else { return Cow::Borrowed(name) };
+    if own.ends_with(".dll") {
+        return Cow::Borrowed(own);
+    }
+    let mut folders: Vec<PathBuf> =
+        ["amdhip64_7.dll", "amdhip64_6.dll"].iter().filter_map(folder_of).collect();
+    folders.push(PathBuf::from(r"C:\Windows\System32"));
+    folders.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
+    let found = folders.iter().find_map(|folder| last_of_release(folder, own));
+    Cow::Owned(found.map_or_else(|| format!("{own}00.dll"), |path| path.to_string_lossy().into_owned()))
+}
+
+/// The folder of a library that is loaded.
+fn folder_of(name: &&str) -> Option<PathBuf> {
+    let name: Vec<u16> = name.encode_utf16().chain([0]).collect();
+    let mut module = ptr::null_mut();
+    // SAFETY: the name ends with a NUL, and the output is valid.
+    let found =
+        unsafe { api::GetModuleHandleExW(api::MODULE_UNCHANGED_REFCOUNT, name.as_ptr(), &mut module) };
+    if found == 0 {
+        return None;
+    }
+    file_of_module(module)?.parent().map(Path::to_owned)
+}
+
+/// The last file of a folder whose name begins so and goes on with digits.
+fn last_of_release(folder: &Path, begin: &str) -> Option<PathBuf> {
+    let files = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+    let is_one = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+        let rest = name.strip_prefix(begin).and_then(|rest| rest.strip_suffix(".dll"));
+        rest.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    files.filter(is_one).max()
+}
+
+/// Leaves it to the loader to refuse a library that is cut short.
+///
+/// # Errors
+/// None: the loader compares a file's headers with its size itself.
+pub fn check(_: &OsStr) -> Result<(), String> {
+    Ok(())
+}
+
+/// Opens a library by its path or, where that is a bare name, by the loader's search. Libraries that it needs are looked for beside it, too.
+///
+/// # Safety
+/// The library's initializers run.
+///
+/// # Errors
+/// The system's own words.
+pub unsafe fn open(name: &OsStr) -> Result<Library, String> {
+    let path = Path::new(name);
+    let is_name = path.file_name() == Some(name);
+    let of_folder = if is_name { 0 } else { windows::LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR };
+    // The system takes a folder beside a library for one only where the path is whole.
+    let whole = if is_name { path.to_owned() } else { std::path::absolute(path).unwrap_or(path.to_owned()) };
+    let load = |flags| {
+        // SAFETY: the caller wants the initializers to run.
+        let opened = unsafe { windows::Library::load_with_flags(&whole, flags) };
+        opened.map_err(|error| {
+            let reason =
+                std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+            format!("{}: {}", name.display(), reason.trim_end())
+        })
+    };
+    let found = load(of_folder | windows::LOAD_LIBRARY_SEARCH_DEFAULT_DIRS);
+    // A bare name is also looked for on the path, as the user may expect.
+    if is_name { found.or_else(|_| load(0)) } else { found }
+}
+
+/// The address of what a library has under a name.
+pub fn address(library: &Library, name: &str) -> Option<*const ()> {
+    // SAFETY: what is at the address is not touched.
+    unsafe { library.get::<*const ()>(name) }.ok().map(|symbol| *symbol).filter(|address| !address.is_null())
+}
+
+/// The file that an address lies in.
+pub fn file_of(address: *const c_void) -> Option<PathBuf> {
+    let mut module = ptr::null_mut();
+    let flags = api::MODULE_FROM_ADDRESS | api::MODULE_UNCHANGED_REFCOUNT;
+    // SAFETY: any address may be asked about, and the output is valid.
+    let found = unsafe { api::GetModuleHandleExW(flags, address.cast(), &mut module) };
+    if found == 0 { None } else { file_of_module(module).map(paths::without_prefix) }
+}
+
+/// The file of a module of this process.
+pub fn file_of_module(module: api::Handle) -> Option<PathBuf> {
+    let mut name = vec![0_u16; 260];
+    loop {
+        let room = u32::try_from(name.len()).ok()?;
+        // SAFETY: the buffer has the room that is given.
+        let length = unsafe { api::GetModuleFileNameW(module, name.as_mut_ptr(), room) } as usize;
+        match name.get(..length) {
+            None | Some([]) => return None,
+            // One that fills the buffer was cut.
+            Some(_) if length == name.len() => name.resize(2 * length, 0),
+            Some(whole) => return Some(OsString::from_wide(whole).into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vendors_have_names_of_their_own() {
+        assert_eq!(vendor_name("libcuda.so.1"), "nvcuda.dll");
+        assert_eq!(vendor_name("something.dll"), "something.dll");
+        assert_eq!(vendor_name("libhiprtc.so.6"), "hiprtc0600.dll");
+    }
+
+    #[test]
+    fn the_last_release_of_a_name_with_its_number_is_taken() {
+        let folder = std::env::temp_dir().join(format!("hipdnn_release_{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        for name in ["hiprtc0702.dll", "HIPRTC0714.dll", "hiprtc07.dll", "hiprtc0799.txt", "hiprtc07-x.dll"] {
+            std::fs::write(folder.join(name), "").unwrap();
+        }
+        let found = last_of_release(&folder, "hiprtc07").unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert!(["HIPRTC0714.dll", "hiprtc0702.dll"].contains(&found.file_name().unwrap().to_str().unwrap()));
+    }
+
+    #[test]
+    fn code_lies_in_the_program() {
+        let here = code_lies_in_the_program as *const () as *const c_void;
+        assert_eq!(file_of(here), std::env::current_exe().ok());
+        assert_eq!(file_of(ptr::null()), std::env::current_exe().ok().filter(|_| false));
+    }
+}

@@ -1,0 +1,69 @@
+//! The process: its number, its end and its forks.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use super::api;
+
+/// The number of this process.
+pub fn id() -> u32 {
+    std::process::id()
+}
+
+/// What is to be called at the end, the last first; each is taken out before its call.
+static ENDS: [AtomicPtr<()>; 8] = [const { AtomicPtr::new(ptr::null_mut()) }; 8];
+
+extern "C" fn end() -> c_int {
+    for end in ENDS.iter().rev() {
+        let end = end.swap(ptr::null_mut(), Ordering::AcqRel);
+        if !end.is_null() {
+            // SAFETY: only `at_exit` stores here, and it stores functions of this type.
+            unsafe { std::mem::transmute::<*mut (), extern "C" fn()>(end)() };
+        }
+    }
+    0
+}
+
+/// Has `end` called when the process ends in the ordinary way, by `exit` or the end of `main`, while the other threads run.
+///
+/// What a library registers for its own end is called when the system has ended all other threads. So this registers with the C runtimes
+/// that programs are linked with; the first that ends calls all.
+pub fn at_exit(function: extern "C" fn()) {
+    let takes = |slot: &AtomicPtr<()>| {
+        let function = function as *mut ();
+        slot.compare_exchange(ptr::null_mut(), function, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    };
+    if ENDS.iter().position(takes) != Some(0) {
+        return;
+    }
+    register(c"ucrtbase.dll", c"_crt_atexit");
+    register(c"msvcrt.dll", c"_onexit");
+}
+
+/// Registers with a runtime, if the process has it.
+fn register(runtime: &CStr, function: &CStr) {
+    // SAFETY: both names end with a NUL. The functions take a function without arguments, of which one runtime looks at the
+    // result, and keep it; this library stays in memory until the process has ended.
+    unsafe {
+        let module = api::GetModuleHandleA(runtime.as_ptr());
+        let address =
+            if module.is_null() { ptr::null() } else { api::GetProcAddress(module, function.as_ptr()) };
+        if !address.is_null() {
+            type Register = unsafe extern "C" fn(extern "C" fn() -> c_int) -> usize;
+            std::mem::transmute::<*const (), Register>(address)(end);
+        }
+    }
+}
+
+/// Does nothing: Windows does not fork.
+pub fn at_fork(_: unsafe extern "C" fn(), _: unsafe extern "C" fn(), _: unsafe extern "C" fn()) {}
+
+/// Keeps the library with this address in memory until the process has ended.
+pub fn keep_loaded(address: *const c_void) {
+    let mut module = ptr::null_mut();
+    // SAFETY: the address is one of a library that is loaded, and the output is valid.
+    unsafe {
+        api::GetModuleHandleExW(api::MODULE_FROM_ADDRESS | api::MODULE_PIN, address.cast(), &mut module)
+    };
+}

@@ -1,0 +1,106 @@
+//! The machine's processors, and those that a thread may use.
+
+use super::api;
+
+/// How many processors the machine has, in all groups.
+pub fn count() -> usize {
+    // SAFETY: the call has no pointers.
+    unsafe { api::GetActiveProcessorCount(api::ALL_GROUPS) as usize }
+}
+
+/// How many this process may use: all, unless it was given some of them only.
+pub fn available() -> usize {
+    let (mut own, mut system) = (0, 0);
+    // SAFETY: both outputs are valid.
+    unsafe { api::GetProcessAffinityMask(api::GetCurrentProcess(), &mut own, &mut system) };
+    // Both are 0 where the process has threads in several groups.
+    if own == system { count() } else { own.count_ones() as usize }.max(1)
+}
+
+/// What the processor calls itself.
+pub fn model() -> Option<String> {
+    brand()
+}
+
+/// The brand that x86 processors tell, in three answers of sixteen bytes.
+#[cfg(target_arch = "x86_64")]
+fn brand() -> Option<String> {
+    use std::arch::x86_64::__cpuid;
+    const FIRST: u32 = 0x8000_0002;
+    const LAST: u32 = 0x8000_0004;
+    if __cpuid(0x8000_0000).eax < LAST {
+        return None;
+    }
+    let answers = (FIRST..=LAST).map(__cpuid);
+    let bytes: Vec<u8> = answers
+        .flat_map(|answer| [answer.eax, answer.ebx, answer.ecx, answer.edx])
+        .flat_map(u32::to_le_bytes)
+        .take_while(|byte| *byte != 0)
+        .collect();
+    Some(String::from_utf8_lossy(&bytes).trim().to_owned()).filter(|model| !model.is_empty())
+}
+
+/// Other processors tell none.
+#[cfg(not(target_arch = "x86_64"))]
+fn brand() -> Option<String> {
+    None
+}
+
+/// The processor that this thread runs on now: not asked, as Windows looks for an idle one for a thread that is woken.
+pub fn current() -> Option<usize> {
+    None
+}
+
+/// Processors that a thread may use.
+#[derive(Clone, Copy, PartialEq)]
+pub struct Set(());
+
+impl Set {
+    /// Those of the calling thread, which is put into the next group where there are several: threads begin in that of their maker.
+    pub fn of_thread() -> Option<Self> {
+        use std::sync::atomic::{AtomicU16, Ordering};
+        static NEXT: AtomicU16 = AtomicU16::new(1);
+        // SAFETY: the call has no pointers.
+        let groups = unsafe { api::GetActiveProcessorGroupCount() };
+        if groups > 1 {
+            let group = NEXT.fetch_add(1, Ordering::Relaxed) % groups;
+            // SAFETY: the calls read a struct, and the thread is this one.
+            unsafe {
+                let count = api::GetActiveProcessorCount(group);
+                let mask = usize::MAX.checked_shr(usize::BITS.saturating_sub(count)).unwrap_or(0);
+                let wanted = api::GroupAffinity { mask, group, ..api::GroupAffinity::default() };
+                api::SetThreadGroupAffinity(api::GetCurrentThread(), &wanted, std::ptr::null_mut());
+            }
+        }
+        Some(Self(()))
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        available()
+    }
+
+    /// Whether a processor is one of them.
+    pub fn has(&self, processor: usize) -> bool {
+        processor < available()
+    }
+
+    /// The same: which are used is left to the system.
+    #[must_use]
+    pub fn without(self, _: usize) -> Self {
+        self
+    }
+
+    /// Leaves a thread where it is.
+    pub fn give_to(&self, _: i32) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_processors_to_use() {
+        assert!((1..=count()).contains(&available()), "{} of {}", available(), count());
+    }
+}
