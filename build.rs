@@ -1,20 +1,10 @@
-//! Gives the library its SONAME, keeps it in memory and its functions together, and sets the version it reports.
+//! Sets the version that the library reports, and what each system's linker has to know.
 
 use std::path::Path;
 use std::process::Command;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    // The plain file name: programs linked against any release of the library find this one.
-    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libhipdnn_backend.so");
-
-    // A program may close the library while threads live that have used it, and plugins keep pointers to its functions: once
-    // loaded it stays, as its tables do.
-    println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
-
-    // What the library calls of its own is its own, also where another library of the process has functions of the same names.
-    println!("cargo::rustc-cdylib-link-arg=-Wl,-Bsymbolic");
-
     let version = std::env::var("CARGO_PKG_VERSION").unwrap_or_default();
     let commit = commit().unwrap_or_else(|| "unknown".to_owned());
     // Frontends compare the major number with their own: a distribution may ship this library for those of another one.
@@ -24,8 +14,55 @@ fn main() {
     let is_version =
         reported.split('.').count() == 3 && reported.split('.').all(|part| part.parse::<u16>().is_ok());
     assert!(is_version, "HIPDNN_REPORTED_VERSION is {reported:?}, expected MAJOR.MINOR.PATCH");
+    match std::env::var("CARGO_CFG_TARGET_OS").as_deref() {
+        Ok("linux") => mark_for_linux(),
+        Ok("windows") => mark_for_windows(&reported, &commit),
+        _ => {}
+    }
     println!("cargo::rustc-env=HIPDNN_BACKEND_VERSION_STRING={reported}.{commit}");
     println!("cargo::rustc-env=HIPDNN_BACKEND_COMMIT={commit}");
+}
+
+fn mark_for_linux() {
+    // The plain file name: programs linked against any release of the library find this one.
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libhipdnn_backend.so");
+
+    // A program may close the library while threads live that have used it, and plugins keep pointers to its functions: once
+    // loaded it stays, as its tables do.
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
+
+    // What the library calls of its own is its own, also where another library of the process has functions of the same names.
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-Bsymbolic");
+}
+
+/// Gives the library the version that the Explorer and installers show, by the resource compiler that comes with the linker. Microsoft's
+/// is not always on the path, so a build with that linker goes without.
+fn mark_for_windows(version: &str, commit: &str) {
+    if std::env::var("CARGO_CFG_TARGET_ENV").as_deref() != Ok("gnu") {
+        return;
+    }
+    let folder = std::env::var("OUT_DIR").unwrap_or_default();
+    let (script, object) = (format!("{folder}/version.rc"), format!("{folder}/version.o"));
+    let numbers = version.replace('.', ",");
+    let text = format!(
+        "1 VERSIONINFO\nFILEVERSION {numbers},0\nPRODUCTVERSION {numbers},0\nFILEOS 0x40004\nFILETYPE 2\nBEGIN\n\
+         BLOCK \"StringFileInfo\"\nBEGIN\nBLOCK \"040904b0\"\nBEGIN\n\
+         VALUE \"FileDescription\", \"hipDNN backend\"\n\
+         VALUE \"FileVersion\", \"{version}\"\n\
+         VALUE \"InternalName\", \"hipdnn_backend\"\n\
+         VALUE \"OriginalFilename\", \"hipdnn_backend.dll\"\n\
+         VALUE \"ProductName\", \"hipDNN\"\n\
+         VALUE \"ProductVersion\", \"{version}.{commit}\"\n\
+         END\nEND\nBLOCK \"VarFileInfo\"\nBEGIN\nVALUE \"Translation\", 0x409, 1200\nEND\nEND\n"
+    );
+    assert!(std::fs::write(&script, text).is_ok(), "{script} cannot be written");
+    let compilers = ["x86_64-w64-mingw32-windres", "windres"];
+    let compiles = |compiler: &&str| {
+        let mut command = Command::new(compiler);
+        command.args(["-O", "coff", "-i", &script, "-o", &object]).status().is_ok_and(|status| status.success())
+    };
+    assert!(compilers.iter().any(compiles), "{script} was compiled by none of {}", compilers.join(", "));
+    println!("cargo::rustc-cdylib-link-arg={object}");
 }
 
 /// The short hash of the commit a release is built from. Other profiles do without it, so that a commit does not

@@ -167,25 +167,3 @@ pub unsafe extern "C" fn plugin_step(name: *const c_char, begin: u64, end: u64) 
 pub fn wants_steps() -> bool {
     may_be_on() && in_place().is_some_and(|recorder| recorder.traces())
 }
-
-#[cfg(test)]
-mod tests {
-    /// What a forked child answers; false also where it hangs. What is held stays so in the child alone: other tests wait for it.
-    pub fn in_fork<T>(held: T, f: impl FnOnce() -> bool) -> bool {
-        crate::fork::protect();
-        let mut status = -1;
-        // SAFETY: the child runs on a copy of this thread's stack, and ends without going back to the tests.
-        unsafe {
-            let child = libc::fork();
-            if child == 0 {
-                libc::alarm(20);
-                let is_well = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).unwrap_or(false);
-                libc::_exit(i32::from(!is_well));
-            }
-            drop(held);
-            assert!(child > 0);
-            libc::waitpid(child, &raw mut status, 0);
-        }
-        status == 0
-    }
-}

@@ -130,7 +130,7 @@ fn hold_loader() {
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::AsRawFd;
+    use std::io::Read;
     use std::sync::atomic::AtomicUsize;
 
     use super::*;
@@ -146,20 +146,9 @@ mod tests {
     static TESTED: List =
         List { locks: &[&LISTED], in_child: &[|| _ = CHILDREN.fetch_add(1, Ordering::Relaxed)] };
 
-    /// What a forked child answers; false also where it hangs.
+    /// What a forked child answers; false also where it hangs. A system without forks has no child that is wrong.
     fn in_fork(f: impl FnOnce() -> bool) -> bool {
-        let mut status = -1;
-        // SAFETY: the child runs on a copy of this thread's stack, and ends without going back to the tests.
-        unsafe {
-            let child = libc::fork();
-            if child == 0 {
-                libc::alarm(20);
-                libc::_exit(i32::from(!f()));
-            }
-            assert!(child > 0);
-            libc::waitpid(child, &raw mut status, 0);
-        }
-        status == 0
+        os::process::in_fork((), f) != Some(false)
     }
 
     /// Runs `f` while another thread has what `hold` takes.
@@ -187,15 +176,13 @@ mod tests {
             text.0.push_str("whole");
         };
         std::thread::scope(|scope| {
-            let (began, begins) = std::io::pipe().unwrap();
+            let (mut began, begins) = std::io::pipe().unwrap();
             scope.spawn(move || {
                 drop(begins);
                 change();
             });
             // The fork comes while the text is half written.
-            let mut one = [0_u8];
-            // SAFETY: the byte is there to be written.
-            unsafe { libc::read(began.as_raw_fd(), one.as_mut_ptr().cast(), 1) };
+            let _ = began.read(&mut [0]);
             std::thread::sleep(Duration::from_millis(20));
             assert!(in_fork(|| LISTED.lock().0 == "half whole" && CHILDREN.load(Ordering::Relaxed) == 1));
         });
@@ -213,7 +200,7 @@ mod tests {
         beside(|| OBJECT.lock(), || assert!(in_fork(|| in_fork(|| OBJECT.lock().0.is_empty()))));
         // A value whose maker is not in the child.
         std::thread::scope(|scope| {
-            let (made, makes) = std::io::pipe().unwrap();
+            let (mut made, makes) = std::io::pipe().unwrap();
             scope.spawn(|| {
                 VALUE.get_or_init(|| {
                     drop(makes);
@@ -221,9 +208,7 @@ mod tests {
                     1
                 })
             });
-            let mut one = [0_u8];
-            // SAFETY: the byte is there to be written.
-            unsafe { libc::read(made.as_raw_fd(), one.as_mut_ptr().cast(), 1) };
+            let _ = made.read(&mut [0]);
             assert!(in_fork(|| VALUE.get().is_none() && *VALUE.get_or_init(|| 2) == 2));
             assert_eq!(VALUE.get_or_init(|| 3), &1);
         });

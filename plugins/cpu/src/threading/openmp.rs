@@ -100,20 +100,20 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
     use std::thread;
 
+    use hipdnn_plugin_sdk::dynlib::Library;
     use hipdnn_plugin_sdk::fork::{self, List};
-    use libloading::os::unix::{Library, Symbol};
+    use hipdnn_plugin_sdk::os::process::in_fork;
 
     use super::*;
 
     /// The runtime that comes with GCC.
-    fn runtime() -> (&'static OpenMp, Symbol<extern "C" fn(c_int)>) {
-        // SAFETY: the runtime has no initializer that matters here; the type is the function's.
-        unsafe {
-            let library = Library::new("libgomp.so.1").expect("libgomp.so.1, which comes with GCC");
-            let set_threads = library.get(b"omp_set_num_threads").unwrap();
-            std::mem::forget(library);
-            (OpenMp::loaded().expect("a runtime that was loaded just now"), set_threads)
-        }
+    fn runtime() -> (&'static OpenMp, extern "C" fn(c_int)) {
+        let library = Library::open("libgomp.so.1").or_else(|_| Library::open("libgomp-1.dll"));
+        let library = library.expect("libgomp, which comes with GCC");
+        // SAFETY: the type is the function's, and the runtime stays open.
+        let set_threads = unsafe { library.function("omp_set_num_threads") }.unwrap();
+        std::mem::forget(library);
+        (OpenMp::loaded().expect("a runtime that was loaded just now"), set_threads)
     }
 
     #[test]
@@ -171,17 +171,11 @@ mod tests {
         runtime.run(2, &|_| {});
         static LIST: List = List { locks: &[], in_child: &[in_child] };
         fork::protect(&LIST);
-        // SAFETY: the child calls what runs on its only thread, and ends without anything of the parent's.
-        unsafe {
-            let child = libc::fork();
-            if child == 0 {
-                let count = AtomicUsize::new(0);
-                runtime.run(4, &|_| _ = count.fetch_add(1, Ordering::Relaxed));
-                libc::_exit(c_int::from(count.into_inner() != 4));
-            }
-            let mut status = -1;
-            assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
-            assert_eq!(status, 0);
-        }
+        let is_well = in_fork((), || {
+            let count = AtomicUsize::new(0);
+            runtime.run(4, &|_| _ = count.fetch_add(1, Ordering::Relaxed));
+            count.into_inner() == 4
+        });
+        assert_ne!(is_well, Some(false));
     }
 }

@@ -14,6 +14,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::os::cancel;
+use crate::os::unix::pipe::Ignored;
 
 /// A file, and what it is known by.
 pub struct LogFile {
@@ -155,50 +156,4 @@ fn write_to(file: RawFd, mut bytes: &[u8]) -> std::result::Result<(), (&[u8], Er
         }
     }
     Ok(())
-}
-
-/// While it lives, writing to a pipe that nothing reads is an error of this thread's and no signal to the process.
-struct Ignored {
-    /// The signals that the thread had blocked, and whether one was on its way to it.
-    before: libc::sigset_t,
-    was_pending: bool,
-}
-
-fn pipe_signal() -> libc::sigset_t {
-    let mut set = MaybeUninit::uninit();
-    // SAFETY: the calls write the set.
-    unsafe {
-        libc::sigemptyset(set.as_mut_ptr());
-        libc::sigaddset(set.as_mut_ptr(), libc::SIGPIPE);
-        set.assume_init()
-    }
-}
-
-fn is_pending() -> bool {
-    let mut set = MaybeUninit::uninit();
-    // SAFETY: the first call writes the set where it succeeds, and the second reads it.
-    unsafe { libc::sigpending(set.as_mut_ptr()) == 0 && libc::sigismember(set.as_ptr(), libc::SIGPIPE) == 1 }
-}
-
-impl Ignored {
-    fn begin() -> Self {
-        let was_pending = is_pending();
-        let mut before = pipe_signal();
-        // SAFETY: the first set is read and the other written.
-        unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &pipe_signal(), &raw mut before) };
-        Self { before, was_pending }
-    }
-}
-
-impl Drop for Ignored {
-    fn drop(&mut self) {
-        let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: sets and time are there to be read. The signal that is taken is the write's own: none was there before.
-        unsafe {
-            if !self.was_pending && is_pending() {
-                libc::sigtimedwait(&pipe_signal(), ptr::null_mut(), &now);
-            }
-            libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, ptr::null_mut());
-        }
-    }
 }

@@ -10,5 +10,6 @@ pub mod key;
 pub mod library;
 pub mod lines;
 pub mod paths;
+mod pipe;
 pub mod process;
 pub mod thread;

@@ -26,3 +26,23 @@ pub fn at_fork(
 
 /// Keeps the library with this address in memory. The linker has marked those that have to stay.
 pub fn keep_loaded(_: *const c_void) {}
+
+/// What a forked child answers; false also where it hangs. What is held stays so in the child alone. For tests; none where the system
+/// does not fork.
+#[doc(hidden)]
+pub fn in_fork<T>(held: T, f: impl FnOnce() -> bool) -> Option<bool> {
+    let mut status = -1;
+    // SAFETY: the child runs on a copy of this thread's stack, and ends without going back to the tests.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            libc::alarm(20);
+            let is_well = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).unwrap_or(false);
+            libc::_exit(i32::from(!is_well));
+        }
+        drop(held);
+        assert!(child > 0, "the system has no room for a child");
+        libc::waitpid(child, &raw mut status, 0);
+    }
+    Some(status == 0)
+}

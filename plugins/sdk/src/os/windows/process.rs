@@ -67,3 +67,9 @@ pub fn keep_loaded(address: *const c_void) {
         api::GetModuleHandleExW(api::MODULE_FROM_ADDRESS | api::MODULE_PIN, address.cast(), &mut module)
     };
 }
+
+/// What a forked child answers: none, as Windows does not fork.
+#[doc(hidden)]
+pub fn in_fork<T>(_: T, _: impl FnOnce() -> bool) -> Option<bool> {
+    None
+}

@@ -1,0 +1,12 @@
+//! The machine's memory.
+
+/// Does nothing: the system chooses the size of pages itself.
+///
+/// # Safety
+/// The bytes are allocated.
+pub unsafe fn advise_large_pages(_: *mut u8, _: usize) {}
+
+/// The bytes that programs may still allocate: not known.
+pub fn available() -> Option<usize> {
+    None
+}

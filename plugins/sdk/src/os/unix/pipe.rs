@@ -1,0 +1,72 @@
+//! Pipes that nothing reads.
+
+use std::mem::MaybeUninit;
+use std::ptr;
+
+/// While it lives, writing to a pipe that nothing reads is an error of this thread's and no signal to the process.
+pub struct Ignored {
+    /// The signals that the thread had blocked, and whether one was on its way to it.
+    before: libc::sigset_t,
+    was_pending: bool,
+}
+
+fn pipe_signal() -> libc::sigset_t {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: the calls write the set.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigaddset(set.as_mut_ptr(), libc::SIGPIPE);
+        set.assume_init()
+    }
+}
+
+fn is_pending() -> bool {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: the first call writes the set where it succeeds, and the second reads it.
+    unsafe { libc::sigpending(set.as_mut_ptr()) == 0 && libc::sigismember(set.as_ptr(), libc::SIGPIPE) == 1 }
+}
+
+impl Ignored {
+    /// Begins to.
+    pub fn begin() -> Self {
+        let was_pending = is_pending();
+        let mut before = pipe_signal();
+        // SAFETY: the first set is read and the other written.
+        unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &pipe_signal(), &raw mut before) };
+        Self { before, was_pending }
+    }
+}
+
+impl Drop for Ignored {
+    fn drop(&mut self) {
+        // SAFETY: the sets are there to be read. The signal that is taken is the write's own: none was there before.
+        unsafe {
+            if !self.was_pending && is_pending() {
+                take_signal(&pipe_signal());
+            }
+            libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, ptr::null_mut());
+        }
+    }
+}
+
+/// Takes a signal of a set that is on its way to this thread.
+///
+/// # Safety
+/// One is, and this thread has it blocked.
+#[cfg(target_os = "linux")]
+unsafe fn take_signal(set: &libc::sigset_t) {
+    let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: set and time are there to be read.
+    unsafe { libc::sigtimedwait(set, ptr::null_mut(), &now) };
+}
+
+/// Takes a signal of a set that is on its way to this thread.
+///
+/// # Safety
+/// One is, and this thread has it blocked.
+#[cfg(not(target_os = "linux"))]
+unsafe fn take_signal(set: &libc::sigset_t) {
+    let mut signal = 0;
+    // SAFETY: the set is there to be read, and the number is written.
+    unsafe { libc::sigwait(set, &raw mut signal) };
+}
