@@ -59,7 +59,10 @@ fn mark_for_windows(version: &str, commit: &str) {
     let compilers = ["x86_64-w64-mingw32-windres", "windres"];
     let compiles = |compiler: &&str| {
         let mut command = Command::new(compiler);
-        command.args(["-O", "coff", "-i", &script, "-o", &object]).status().is_ok_and(|status| status.success())
+        command
+            .args(["-O", "coff", "-i", &script, "-o", &object])
+            .status()
+            .is_ok_and(|status| status.success())
     };
     assert!(compilers.iter().any(compiles), "{script} was compiled by none of {}", compilers.join(", "));
     println!("cargo::rustc-cdylib-link-arg={object}");

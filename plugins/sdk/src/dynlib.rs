@@ -367,8 +367,9 @@ mod tests {
     #[test]
     fn a_later_candidate_is_found_and_its_functions_work() {
         let table = Mathematics::get().unwrap();
-        assert_eq!(table.library().name(), "libm.so.6");
-        assert!(table.library().file_of("cos").unwrap().ends_with("libm.so.6"));
+        let name = &*library::vendor_name("libm.so.6");
+        assert_eq!(table.library().name(), name);
+        assert!(table.library().file_of("cos").unwrap().ends_with(name));
         assert_eq!(table.library().file_of("no_such_function"), None);
         // SAFETY: the signatures are those of the C standard.
         assert_eq!(unsafe { (table.fmax)((table.cos)(0.0), 0.5) }, 1.0);
@@ -382,12 +383,14 @@ mod tests {
     #[test]
     fn a_library_may_have_its_functions_under_longer_names() {
         let table = Suffixed::get().unwrap();
-        assert_eq!(table.library().name(), "libm.so.6");
-        assert!(table.library().file_of("cos").unwrap().ends_with("libm.so.6"));
+        let name = &*library::vendor_name("libm.so.6");
+        assert_eq!(table.library().name(), name);
+        assert!(table.library().file_of("cos").unwrap().ends_with(name));
         // SAFETY: the signature is that of the C standard's cosf.
         assert_eq!(unsafe { (table.cos)(0.0) }, 1.0);
         let message = Suffixed::load_from(&Suffixed::LIBRARIES[..1]).unwrap_err().to_string();
-        assert!(message.ends_with("libc.so.6 (it lacks cosf)"), "{message}");
+        let other = library::vendor_name("libc.so.6");
+        assert!(message.ends_with(&format!("{other} (it lacks cosf)")), "{message}");
         assert!(Suffixed::load_from(&["libm.so.6"]).is_ok());
     }
 
@@ -397,7 +400,8 @@ mod tests {
         let message = found.unwrap_err().to_string();
         assert!(message.starts_with("no library for what is missing was found; looked for "), "{message}");
         assert!(message.contains("libno_such_library.so.1 ("), "{message}");
-        assert!(message.contains("libm.so.6 (it lacks first_missing, second_missing)"), "{message}");
+        let there = library::vendor_name("libm.so.6");
+        assert!(message.contains(&format!("{there} (it lacks first_missing, second_missing)")), "{message}");
         assert_eq!(Missing::get().unwrap_err().to_string(), message);
     }
 

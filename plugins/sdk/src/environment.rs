@@ -25,16 +25,19 @@ fn in_home(value: OsString, home: Option<OsString>) -> OsString {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     #[test]
     fn a_tilde_in_front_is_the_users_folder() {
-        let of = |value: &str, home: Option<&str>| in_home(value.into(), home.map(OsString::from));
-        assert_eq!(of("~/plans", Some("/home/me")), "/home/me/plans");
-        assert_eq!(of("~", Some("/home/me")), "/home/me/");
+        let of =
+            |value: &str, home: Option<&str>| PathBuf::from(in_home(value.into(), home.map(OsString::from)));
+        assert_eq!(of("~/plans", Some("/home/me")), Path::new("/home/me/plans"));
+        assert_eq!(of("~", Some("/home/me")), Path::new("/home/me/"));
         for value in ["/plans", "plans/~/x", "~other/x", ""] {
-            assert_eq!(of(value, Some("/home/me")), value);
+            assert_eq!(of(value, Some("/home/me")), Path::new(value));
         }
-        assert_eq!(of("~/x", None), "~/x");
+        assert_eq!(of("~/x", None), Path::new("~/x"));
     }
 }

@@ -234,6 +234,10 @@ mod tests {
 
     #[test]
     fn a_fork_waits_for_the_loader_and_keeps_others_out() {
+        if os::process::in_fork((), || true).is_none() {
+            // The system does not fork.
+            return;
+        }
         protect(&TESTED);
         std::thread::scope(|scope| {
             let loader = Loader::enter();

@@ -220,7 +220,11 @@ mod tests {
             }
             Err(refusal) => {
                 let message = refusal.to_string();
-                assert!(message.contains("hip") && message.contains("libcuda.so.1"), "{message}");
+                assert!(
+                    message.contains("hip")
+                        && message.contains(&*crate::os::library::vendor_name("libcuda.so.1")),
+                    "{message}"
+                );
             }
         }
     }

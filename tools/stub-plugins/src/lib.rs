@@ -70,12 +70,39 @@ fn parse(text: &str) -> Vec<Variant> {
         .collect()
 }
 
+/// For which system plugins are built, by which programs, and where they are put.
+pub struct System<'a> {
+    /// The compiler for C.
+    pub cc: &'a str,
+    /// The compiler for C++.
+    pub cxx: &'a str,
+    /// What takes symbols away.
+    pub strip: &'a str,
+    /// The folder below that of all plugins; empty for that itself.
+    pub folder: &'a str,
+    /// What names of libraries begin with.
+    pub prefix: &'a str,
+    /// What they end with.
+    pub ending: &'a str,
+}
+
 /// Builds the library with this name, unless it was built since its sources changed, and answers where it lies.
 ///
 /// # Errors
 /// When there is no such variant or a compiler fails: that for C (`CC`, or else `cc`), or for variants that throw or
 /// have threads also that for C++ (`CXX`, or else `c++`); or `strip`, for those that it is run on.
 pub fn library(name: &str) -> Result<PathBuf, String> {
+    let of = |variable: &str, otherwise: &str| env::var(variable).unwrap_or_else(|_| otherwise.to_owned());
+    let (cc, cxx) = (of("CC", "cc"), of("CXX", "c++"));
+    let own = System { cc: &cc, cxx: &cxx, strip: "strip", folder: "", prefix: "lib", ending: ".so" };
+    library_for(&own, name)
+}
+
+/// The same for another system.
+///
+/// # Errors
+/// When there is no such variant or one of the programs fails.
+pub fn library_for(system: &System, name: &str) -> Result<PathBuf, String> {
     let (files, defines, optimize) = if name == NULL {
         (NULL_FILES, Vec::new(), "-O2")
     } else {
@@ -90,9 +117,9 @@ pub fn library(name: &str) -> Result<PathBuf, String> {
         (files, variant.defines, "-O0")
     };
     let files: Vec<PathBuf> = files.iter().map(|file| sources().join(file)).collect();
-    let folder = root().join("target/stub_plugins");
+    let folder = root().join("target/stub_plugins").join(system.folder);
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let target = folder.join(format!("lib{name}.so"));
+    let target = folder.join(format!("{}{name}{}", system.prefix, system.ending));
     let headers = root().join("include/hipdnn/plugin");
     let mut inputs = files.clone();
     inputs.extend(["stub.h", THROWING_FILE, THREAD_FILE, "variants.txt"].map(|file| sources().join(file)));
@@ -119,23 +146,26 @@ pub fn library(name: &str) -> Result<PathBuf, String> {
     let mut objects = Vec::new();
     for file in &cxx {
         let object = folder.join(format!("{name}.{}.{build}.{file}.o", process::id()));
-        let mut compiler = Command::new(env::var_os("CXX").unwrap_or_else(|| "c++".into()));
+        let mut compiler = Command::new(system.cxx);
         compiler.args(["-std=c++17", "-Wall", "-Wextra", "-pedantic", "-Werror", "-fPIC", "-c"]);
         compiler.arg("-fvisibility=hidden").args(includes);
         run(compiler.arg(sources().join(file)).arg("-o").arg(&object))?;
         objects.push(object);
     }
-    let mut compiler = Command::new(env::var_os("CC").unwrap_or_else(|| "cc".into()));
+    let mut compiler = Command::new(system.cc);
     compiler.args(["-std=c11", "-Wall", "-Wextra", "-pedantic", "-Werror", "-fPIC", "-shared"]);
     compiler.args(["-fvisibility=hidden", optimize]).args(includes);
     compiler.args(defines.iter().map(|define| format!("-D{define}")));
     compiler.args(&files).arg("-o").arg(&unfinished);
     if !objects.is_empty() {
-        compiler.arg("-fexceptions").args(&objects).args(["-lstdc++", "-pthread", "-ldl"]);
+        compiler.arg("-fexceptions").args(&objects).args(["-lstdc++", "-pthread"]);
+        if system.ending == ".so" {
+            compiler.arg("-ldl");
+        }
     }
     run(&mut compiler)?;
     if defines.iter().any(|define| define == STRIPPED) {
-        run(Command::new("strip").arg(&unfinished))?;
+        run(Command::new(system.strip).arg(&unfinished))?;
     }
     for object in objects {
         fs::remove_file(&object).map_err(|error| format!("{}: {error}", object.display()))?;

@@ -82,7 +82,7 @@ fn lay_out(userland: &Userland) -> Result<String, Failure> {
 }
 
 /// The number in the line that ends a test program's output.
-fn passed(line: &str) -> Option<usize> {
+pub fn passed(line: &str) -> Option<usize> {
     line.strip_prefix("test result: ok. ")?.split(' ').next()?.parse().ok()
 }
 

@@ -111,16 +111,50 @@ pub fn install_debug_files(workspace: &Workspace, prefix: &Path, libdir: &str) -
     Ok(())
 }
 
+/// Where things lie on a system, below the prefix, and what is installed of texts there.
+pub struct System<'a> {
+    /// The folder of engine plugins.
+    pub engines: &'a str,
+    /// From the library directory to the folder that has that of plugins in it, with a slash at the end; empty where it is the same.
+    pub from_libdir: &'a str,
+    /// The template of the imported targets.
+    pub targets: &'a str,
+    /// Whether there are files for pkg-config.
+    pub has_pkgconfig: bool,
+}
+
 /// Lays out the tree under `prefix`. `libdir` is relative to it.
 pub fn install(workspace: &Workspace, prefix: &Path, libdir: &str) -> Result<(), Failure> {
+    depth(libdir)?;
+    for (file, place) in built(libdir) {
+        copy(&split(workspace, file)?.stripped, &prefix.join(place))?;
+    }
+    let system = System {
+        engines: &format!("{libdir}/{ENGINES}"),
+        from_libdir: "",
+        targets: "hipdnn_backendTargets.cmake.in",
+        has_pkgconfig: true,
+    };
+    install_texts(workspace, prefix, libdir, &system)
+}
+
+/// How many folders the library directory lies below the prefix.
+fn depth(libdir: &str) -> Result<usize, Failure> {
     let depth = libdir.split('/').filter(|part| !part.is_empty() && *part != ".").count();
     if depth == 0 || Path::new(libdir).is_absolute() || libdir.split('/').any(|part| part == "..") {
         return Err(Failure::new(format!("--libdir {libdir}: a folder below the prefix was expected")));
     }
+    Ok(depth)
+}
+
+/// Lays out headers, packages and documents, which are the same whatever was built.
+pub fn install_texts(
+    workspace: &Workspace,
+    prefix: &Path,
+    libdir: &str,
+    system: &System,
+) -> Result<(), Failure> {
     let lib = prefix.join(libdir);
-    for (file, place) in built(libdir) {
-        copy(&split(workspace, file)?.stripped, &prefix.join(place))?;
-    }
     for folder in HEADERS {
         let folder = workspace.path(folder);
         for file in files(&folder)? {
@@ -130,16 +164,16 @@ pub fn install(workspace: &Workspace, prefix: &Path, libdir: &str) -> Result<(),
     for (file, place) in SHARED {
         copy(&workspace.path(file), &prefix.join(place))?;
     }
-    let up = "../".repeat(depth);
+    let up = "../".repeat(depth(libdir)?);
     let (to_include, to_data) = (format!("{up}include"), format!("{up}share"));
-    let relative_engines = format!("{libdir}/{ENGINES}");
     let pointer = size_of::<usize>().to_string();
     let major = workspace.version.split('.').next().unwrap_or("0");
     let values = [
         ("HIPDNN_PLUGIN_ENGINE_SUBDIR", ENGINES),
-        ("HIPDNN_RELATIVE_INSTALL_PLUGIN_ENGINE_DIR", &relative_engines),
+        ("HIPDNN_RELATIVE_INSTALL_PLUGIN_ENGINE_DIR", system.engines),
         ("HIPDNN_BACKEND_LIBDIR_TO_INCLUDEDIR", &to_include),
         ("HIPDNN_BACKEND_LIBDIR_TO_DATADIR", &to_data),
+        ("HIPDNN_BACKEND_LIBDIR_TO_PLUGINDIR", system.from_libdir),
         ("HIPDNN_BACKEND_VERSION_MAJOR", major),
         ("HIPDNN_BACKEND_VERSION", &workspace.version),
         ("HIPDNN_BACKEND_POINTER_BYTES", &pointer),
@@ -149,12 +183,15 @@ pub fn install(workspace: &Workspace, prefix: &Path, libdir: &str) -> Result<(),
         ("cmake/hipdnn_backend", "hipdnn_backendConfig.cmake", "hipdnn_backendConfig.cmake.in"),
         ("cmake/hipdnn_backend", "hipdnn_backendConfigVersion.cmake", "hipdnn_backendConfigVersion.cmake.in"),
         ("cmake/hipdnn_backend", "hipdnn_backendHip.cmake", "hipdnn_backendHip.cmake.in"),
-        ("cmake/hipdnn_backend", "hipdnn_backendTargets.cmake", "hipdnn_backendTargets.cmake.in"),
+        ("cmake/hipdnn_backend", "hipdnn_backendTargets.cmake", system.targets),
         ("cmake/hipdnn", "hipdnnConfig.cmake", "hipdnnConfig.cmake.in"),
         ("cmake/hipdnn", "hipdnnConfigVersion.cmake", "hipdnn_backendConfigVersion.cmake.in"),
         ("pkgconfig", "hipdnn_backend.pc", "hipdnn_backend.pc.in"),
         ("pkgconfig", "hipdnn.pc", "hipdnn.pc.in"),
     ] {
+        if folder == "pkgconfig" && !system.has_pkgconfig {
+            continue;
+        }
         let template = fs::read_to_string(workspace.path("cmake").join(template))?;
         write(&lib.join(folder).join(file), &fill_in(&template, &values)?)?;
     }

@@ -32,6 +32,7 @@ mod tools;
 mod userland;
 mod venv;
 mod wheel;
+mod windows;
 mod workspace;
 
 use std::path::PathBuf;
@@ -108,12 +109,18 @@ enum Command {
         words: Vec<String>,
     },
     /// Run what takes too long for every change: all tests with ten times the random ones, the CPU engines with checked arithmetic, the
-    /// emulated AMD GPU in both orders of workgroups, the engines for NVIDIA GPUs, all tests with PyTorch and ONNX Runtime, the ARM processor, the
+    /// emulated AMD GPU in both orders of workgroups, the engines for NVIDIA GPUs, all tests with PyTorch and ONNX Runtime, the ARM processor, Windows, the
     /// sanitizers, each fuzz target for a minute, a soak of five, packages built twice.
     Nightly,
     /// Test the library and CPU_ENGINE on an emulated 64-bit ARM processor.
     ArmTest {
         /// Only packages whose names contain one of the words.
+        #[arg(value_name = "WORD")]
+        words: Vec<String>,
+    },
+    /// Build for Windows with mingw-w64, and test that under wine.
+    WindowsTest {
+        /// Only tests whose names contain one of the words.
         #[arg(value_name = "WORD")]
         words: Vec<String>,
     },
@@ -159,16 +166,24 @@ enum Command {
         #[arg(long)]
         open: bool,
     },
-    /// Build for release and lay the result out in target/stage.
-    Build,
+    /// Build for release and lay the result out in target/stage, or for Windows in target/stage-windows.
+    Build {
+        /// x86_64-pc-windows-gnu, in place of this machine's own system.
+        #[arg(long, value_parser = windows::parse_target)]
+        target: Option<String>,
+    },
     /// Build wheels: the Python package with the library and its plugins, and the execution provider for ONNX Runtime.
     Wheel {
         /// An installed tree to take these from, in place of a build.
         #[arg(long, value_name = "DIR")]
         tree: Option<PathBuf>,
     },
-    /// Build for release and pack what is installed: an archive, one of the files for debuggers, and a package for Debian.
-    Package,
+    /// Build for release and pack what is installed: an archive, one of the files for debuggers, and a package for Debian; or one for Windows.
+    Package {
+        /// x86_64-pc-windows-gnu, in place of this machine's own system.
+        #[arg(long, value_parser = windows::parse_target)]
+        target: Option<String>,
+    },
     /// Build in a clone in another folder, too, and compare the packages byte for byte.
     Reproducible,
     /// Build for release and install.
@@ -239,12 +254,23 @@ fn run(line: &Line) -> Result<(), Failure> {
             Ok(())
         }
         Command::Docs { open } => docs::build(&workspace, &names(), *open),
-        Command::Build => {
+        Command::WindowsTest { words } => windows::test::run(&workspace, words),
+        Command::Build { target } => {
             let mut steps = Steps::new();
-            stage(&workspace, &mut steps);
+            match target {
+                Some(_) => windows::stage(&workspace, &mut steps),
+                None => stage(&workspace, &mut steps),
+            };
             steps.summary()
         }
-        Command::Package => {
+        Command::Package { target: Some(_) } => {
+            let mut steps = Steps::new();
+            if windows::stage(&workspace, &mut steps).is_some() {
+                windows::package(&workspace, &mut steps);
+            }
+            steps.summary()
+        }
+        Command::Package { target: None } => {
             let mut steps = Steps::new();
             if release_build(&workspace, &mut steps) {
                 package::run_steps(&workspace, &mut steps);
@@ -313,6 +339,7 @@ fn nightly(workspace: &Workspace) -> Result<(), Failure> {
         test::with_torch(workspace, &[]),
         ort::test(workspace, &[]),
         arm::test(workspace, &[]),
+        windows::test::run(workspace, &[]),
         sanitize::sanitize(workspace, None),
         fuzz::fuzz(workspace, 60, true, None),
         soak::soak(workspace, 5.0),

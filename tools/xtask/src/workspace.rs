@@ -46,6 +46,13 @@ impl Workspace {
         cargo
     }
 
+    /// The compiler that cargo runs, in the project's folder, where rustup finds which.
+    pub fn rustc(&self) -> Command {
+        let mut rustc = command("rustc", [""; 0]);
+        rustc.current_dir(&self.root);
+        rustc
+    }
+
     /// cargo, to build for release what others are given. No path of this machine is in it, so that builds in two folders are equal.
     pub fn release<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
         let mut cargo = self.cargo(arguments);

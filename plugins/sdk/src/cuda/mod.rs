@@ -328,7 +328,7 @@ mod tests {
             }
             Err(refusal) => {
                 let message = refusal.to_string();
-                assert!(message.contains("libcuda.so.1"), "{message}");
+                assert!(message.contains(&*crate::os::library::vendor_name("libcuda.so.1")), "{message}");
             }
         }
     }
@@ -336,6 +336,6 @@ mod tests {
     #[test]
     fn another_library_lacks_every_function() {
         let message = Cuda::load_from(&["libm.so.6"]).unwrap_err().to_string();
-        assert!(message.contains("libm.so.6 (it lacks cuInit, "), "{message}");
+        assert!(message.contains(" (it lacks cuInit, "), "{message}");
     }
 }

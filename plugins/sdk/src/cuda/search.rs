@@ -8,28 +8,26 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::environment;
+use crate::os::library::{VENDOR_FOLDERS, mapped_files, vendor_name};
 
 /// The paths at which a library may lie, by its file names in the order of preference.
 pub fn candidates(names: &[&str]) -> Vec<String> {
     let folder = |name: &str| environment::path(name).map(PathBuf::from);
-    let maps = if environment::is_secure() {
-        String::new()
-    } else {
-        fs::read_to_string("/proc/self/maps").unwrap_or_default()
-    };
+    let maps = if environment::is_secure() { String::new() } else { mapped_files() };
     let packages = python_packages(&maps, folder("VIRTUAL_ENV").as_deref());
     let pip: Vec<PathBuf> = packages.iter().flat_map(|packages| pip_folders(packages)).collect();
     list(names, folder("HIPDNN_CUDA_PATH").as_deref(), folder("CUDA_PATH").as_deref(), &pip)
 }
 
 fn list(names: &[&str], own: Option<&Path>, toolkit: Option<&Path>, pip: &[PathBuf]) -> Vec<String> {
-    let below = |root: &Path| [root.to_owned(), root.join("lib64"), root.join("lib")];
+    let names: Vec<_> = names.iter().map(|name| vendor_name(name)).collect();
+    let below = |root: &Path| VENDOR_FOLDERS.map(|folder| root.join(folder));
     let in_folders = |folders: &[PathBuf]| -> Vec<String> {
-        let files = folders.iter().flat_map(|folder| names.iter().map(|name| folder.join(name)));
+        let files = folders.iter().flat_map(|folder| names.iter().map(|name| folder.join(&**name)));
         files.filter(|file| file.is_file()).map(|file| file.to_string_lossy().into_owned()).collect()
     };
     let mut found = own.map(|root| in_folders(&below(root))).unwrap_or_default();
-    found.extend(names.iter().map(|name| (*name).to_owned()));
+    found.extend(names.iter().map(|name| name.clone().into_owned()));
     found.extend(toolkit.map(|root| in_folders(&below(root))).unwrap_or_default());
     found.extend(in_folders(pip));
     found
@@ -68,8 +66,10 @@ fn of_prefix(prefix: &Path) -> Vec<PathBuf> {
 /// The folders with libraries that NVIDIA's packages make: `nvidia/cu13/lib`, `nvidia/cudnn/lib` and the like.
 fn pip_folders(packages: &Path) -> Vec<PathBuf> {
     let folders = fs::read_dir(packages.join("nvidia")).into_iter().flatten().flatten();
-    let mut found: Vec<PathBuf> =
-        folders.map(|folder| folder.path().join("lib")).filter(|folder| folder.is_dir()).collect();
+    let mut found: Vec<PathBuf> = folders
+        .map(|folder| folder.path().join(VENDOR_FOLDERS[2]))
+        .filter(|folder| folder.is_dir())
+        .collect();
     found.sort();
     found
 }
@@ -85,11 +85,12 @@ mod tests {
             let path = root.join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(&path, "").unwrap();
-            path.to_string_lossy().into_owned()
+            path
         };
-        let own = file("own/lib64/libx.so.2");
-        let toolkit = file("toolkit/lib/libx.so.1");
-        let pip = file("venv/lib/python3.12/site-packages/nvidia/x/lib/libx.so.2");
+        let own = file(&format!("own/{}/libx.so.2", VENDOR_FOLDERS[1]));
+        let toolkit = file(&format!("toolkit/{}/libx.so.1", VENDOR_FOLDERS[2]));
+        let pip =
+            file(&format!("venv/lib/python3.12/site-packages/nvidia/x/{}/libx.so.2", VENDOR_FOLDERS[2]));
         let packages = python_packages("", Some(&root.join("venv")));
         let pip_folders: Vec<PathBuf> =
             packages.iter().flat_map(|packages| super::pip_folders(packages)).collect();
@@ -100,6 +101,7 @@ mod tests {
             &pip_folders,
         );
         fs::remove_dir_all(&root).unwrap();
+        let found: Vec<_> = found.into_iter().map(PathBuf::from).collect();
         assert_eq!(found, [own, "libx.so.2".into(), "libx.so.1".into(), toolkit, pip]);
     }
 

@@ -145,7 +145,7 @@ pub(crate) mod testing {
             hipThreadExchangeStreamCaptureMode: None,
             hipGetDevicePropertiesR0600: None,
             hipGetDeviceProperties: None,
-            library: Library::open("libc.so.6").unwrap(),
+            library: Library::open(&*crate::os::library::vendor_name("libc.so.6")).unwrap(),
         }
     }
 }
@@ -188,7 +188,7 @@ mod tests {
     fn without_a_device_the_reason_says_so() {
         if let Err(reason) = Hip::with_device() {
             let reason = reason.to_string();
-            let words = ["looked for libamdhip64.so", "finds no device", "hipGetDeviceCount failed"];
+            let words = ["looked for ", "finds no device", "hipGetDeviceCount failed"];
             assert!(words.iter().any(|word| reason.contains(word)), "{reason}");
         }
     }

@@ -328,7 +328,9 @@ impl Hip {
 
 fn major(name: &str) -> u32 {
     const NEWEST: u32 = 7;
-    let version = name.rsplit_once(".so.").map(|(_, version)| version.split('.').next().unwrap_or_default());
+    let of_windows = || name.strip_suffix(".dll")?.rsplit_once('_');
+    let version = name.rsplit_once(".so.").or_else(of_windows);
+    let version = version.map(|(_, version)| version.split('.').next().unwrap_or_default());
     version.and_then(|major| major.parse().ok()).unwrap_or(NEWEST)
 }
 
@@ -353,7 +355,7 @@ mod tests {
             Err(error) => {
                 let message = error.to_string();
                 for library in Hip::LIBRARIES {
-                    assert!(message.contains(library.file), "{message}");
+                    assert!(message.contains(&*crate::os::library::vendor_name(library.file)), "{message}");
                 }
                 assert!(message.starts_with("no library for the HIP runtime was found"), "{message}");
             }
@@ -363,7 +365,7 @@ mod tests {
     #[test]
     fn another_library_lacks_every_function_of_hip() {
         let message = Hip::load_from(&["libm.so.6"]).unwrap_err().to_string();
-        assert!(message.contains("libm.so.6 (it lacks hipGetErrorString, hipGetLastError, "), "{message}");
+        assert!(message.contains(" (it lacks hipGetErrorString, hipGetLastError, "), "{message}");
         assert!(message.ends_with("hipStreamWaitEvent)"), "{message}");
     }
 
@@ -414,5 +416,6 @@ mod tests {
         assert_eq!(major("libamdhip64.so.5"), 5);
         assert_eq!(major("/opt/rocm.so.d/lib/libamdhip64.so.6.4.60402"), 6);
         assert_eq!(major("libamdhip64.so"), 7);
+        assert_eq!(major("amdhip64_6.dll"), 6);
     }
 }

@@ -353,7 +353,7 @@ fn run_all(steps: &mut Steps, checks: &[Check]) {
 }
 
 /// Takes a program's own settings away from the environment a test runs in.
-fn without_settings(command: &mut std::process::Command) {
+pub fn without_settings(command: &mut std::process::Command) {
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("HIPDNN_") {
             command.env_remove(name);

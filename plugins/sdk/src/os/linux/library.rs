@@ -24,6 +24,14 @@ pub fn vendor_name(name: &str) -> Cow<'_, str> {
     Cow::Borrowed(name)
 }
 
+/// The folders with libraries in that of a toolkit; packages of Python have the last.
+pub const VENDOR_FOLDERS: [&str; 3] = ["", "lib64", "lib"];
+
+/// The files that are mapped into this process, as the kernel lists them.
+pub fn mapped_files() -> String {
+    std::fs::read_to_string("/proc/self/maps").unwrap_or_default()
+}
+
 /// Whether the loader will find all that it maps of a library: one that is cut short would end the process.
 ///
 /// # Errors

@@ -21,6 +21,14 @@ pub fn vendor_name(name: &str) -> Cow<'_, str> {
     Cow::Borrowed(name)
 }
 
+/// The folders with libraries in that of a toolkit; packages of Python have the last.
+pub const VENDOR_FOLDERS: [&str; 3] = ["", "lib64", "lib"];
+
+/// The files that are mapped into this process: not listed.
+pub fn mapped_files() -> String {
+    String::new()
+}
+
 /// Leaves it to the loader to refuse a library that is cut short.
 ///
 /// # Errors

@@ -149,14 +149,6 @@ unsafe extern "system" {
         wanted: *const GroupAffinity,
         before: *mut GroupAffinity,
     ) -> Bool;
-    pub fn RtlUnwindEx(
-        frame: *mut c_void,
-        place: *const c_void,
-        record: *mut c_void,
-        value: *mut c_void,
-        context: *mut c_void,
-        history: *mut c_void,
-    );
     pub fn GlobalMemoryStatusEx(memory: *mut Memory) -> Bool;
     pub fn GetStdHandle(which: u32) -> Handle;
     pub fn WriteFile(
@@ -173,4 +165,17 @@ unsafe extern "system" {
     pub fn WaitOnAddress(word: *const c_void, value: *const c_void, size: usize, milliseconds: u32) -> Bool;
     pub fn WakeByAddressSingle(word: *const c_void);
     pub fn WakeByAddressAll(word: *const c_void);
+}
+
+// What it unwinds are also the frames that call it, which end without going on.
+#[link(name = "kernel32")]
+unsafe extern "system-unwind" {
+    pub fn RtlUnwindEx(
+        frame: *mut c_void,
+        place: *const c_void,
+        record: *mut c_void,
+        value: *mut c_void,
+        context: *mut c_void,
+        history: *mut c_void,
+    );
 }

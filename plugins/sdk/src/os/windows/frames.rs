@@ -8,7 +8,7 @@
 macro_rules! call_frames {
     () => {
         /// Decides for [`enter`] what an exception does there: it goes no further, but to [`land`].
-        unsafe extern "C" fn handler(
+        unsafe extern "C-unwind" fn handler(
             record: *mut $crate::os::exceptions::Record,
             frame: *mut ::std::ffi::c_void,
             context: *mut ::std::ffi::c_void,
@@ -19,7 +19,7 @@ macro_rules! call_frames {
         }
 
         /// The same for [`enter_with_stack`] and [`land_with_stack`].
-        unsafe extern "C" fn handler_with_stack(
+        unsafe extern "C-unwind" fn handler_with_stack(
             record: *mut $crate::os::exceptions::Record,
             frame: *mut ::std::ffi::c_void,
             context: *mut ::std::ffi::c_void,
@@ -150,7 +150,7 @@ macro_rules! guard_frames {
         const ENTRY: usize = 12;
 
         /// Decides for [`frame`] what an exception does there: it goes no further, but to [`land`].
-        unsafe extern "C" fn handler(
+        unsafe extern "C-unwind" fn handler(
             record: *mut $crate::os::exceptions::Record,
             frame: *mut ::std::ffi::c_void,
             context: *mut ::std::ffi::c_void,

@@ -24,10 +24,9 @@ pub fn file_name(name: &OsStr) -> OsString {
 }
 
 /// What vendors call on Windows what has another name on Linux: how that begins there.
-const VENDORS: [(&str, &str); 18] = [
+const VENDORS: [(&str, &str); 19] = [
     ("libamdhip64.so.7", "amdhip64_7.dll"),
     ("libamdhip64.so.6", "amdhip64_6.dll"),
-    ("libamdhip64.so.5", "amdhip64.dll"),
     ("libhiprtc.so.7", "hiprtc07"),
     ("libhiprtc.so.6", "hiprtc06"),
     ("libMIOpen_private.so.1", "MIOpen_private.dll"),
@@ -42,8 +41,10 @@ const VENDORS: [(&str, &str); 18] = [
     ("libcudnn.so.9", "cudnn64_9.dll"),
     ("libcublasLt.so.13", "cublasLt64_13.dll"),
     ("libcublasLt.so.12", "cublasLt64_12.dll"),
-    // The C library has mathematics in it.
-    ("libm.so.6", "msvcrt.dll"),
+    // Those of the system, and of a compiler. The C library has mathematics in it.
+    ("libc.so.6", "kernel32.dll"),
+    ("libm.so.6", "ucrtbase.dll"),
+    ("libstdc++.so.6", "libstdc++-6.dll"),
 ];
 
 /// What the system calls a vendor's library, which is named as on Linux. Where a release has its number in the name, the
@@ -83,6 +84,14 @@ fn last_of_release(folder: &Path, begin: &str) -> Option<PathBuf> {
         rest.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
     };
     files.filter(is_one).max()
+}
+
+/// The folders with libraries in that of a toolkit; packages of Python have the last.
+pub const VENDOR_FOLDERS: [&str; 3] = ["", "bin/x64", "bin"];
+
+/// The files that are mapped into this process: not listed.
+pub fn mapped_files() -> String {
+    String::new()
 }
 
 /// Leaves it to the loader to refuse a library that is cut short.
@@ -132,7 +141,8 @@ pub fn file_of(address: *const c_void) -> Option<PathBuf> {
     let flags = api::MODULE_FROM_ADDRESS | api::MODULE_UNCHANGED_REFCOUNT;
     // SAFETY: any address may be asked about, and the output is valid.
     let found = unsafe { api::GetModuleHandleExW(flags, address.cast(), &mut module) };
-    if found == 0 { None } else { file_of_module(module).map(paths::without_prefix) }
+    // No address at all stands for the program itself.
+    if found == 0 || address.is_null() { None } else { file_of_module(module).map(paths::without_prefix) }
 }
 
 /// The file of a module of this process.
@@ -178,6 +188,6 @@ mod tests {
     fn code_lies_in_the_program() {
         let here = code_lies_in_the_program as *const () as *const c_void;
         assert_eq!(file_of(here), std::env::current_exe().ok());
-        assert_eq!(file_of(ptr::null()), std::env::current_exe().ok().filter(|_| false));
+        assert_eq!(file_of(ptr::null()), None);
     }
 }

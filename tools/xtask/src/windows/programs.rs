@@ -1,0 +1,124 @@
+//! C and C++ programs of the project and the plugins that they load, compiled by mingw-w64, run under wine.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::wine::{self, Wine};
+use super::{CC, CXX, stage_dir};
+use crate::Failure;
+use crate::c_program::{Language, STRICT};
+use crate::process::{command, run, run_within};
+use crate::workspace::Workspace;
+
+/// Folders of programs, one source file each.
+const FOLDERS: [&str; 5] = ["c_tests", "c_tests/api", "c_tests/host", "c_tests/cpp", "c_tests/windows"];
+
+/// What a program uses that Windows has not, and is left out for.
+const OF_UNIX: [(&str, &str); 8] = [
+    ("fork(", "it forks"),
+    ("mmap(", "it guards memory with mmap"),
+    ("sigaction(", "it waits for a signal"),
+    ("setrlimit(", "it sets a limit of the process"),
+    ("symlink(", "it makes symbolic links"),
+    ("/proc/", "it reads /proc"),
+    ("sched_getaffinity(", "it counts processors as Linux does"),
+    ("<dlfcn.h>", "it opens libraries by dlopen"),
+];
+
+/// wine starts slowly where others compute.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// The programs, in order.
+pub fn sources(workspace: &Workspace) -> Result<Vec<PathBuf>, Failure> {
+    let mut sources = Vec::new();
+    for folder in FOLDERS {
+        for entry in std::fs::read_dir(workspace.path(folder))? {
+            let path = entry?.path();
+            if path.is_file() && Language::of(&path).is_ok() {
+                sources.push(path);
+            }
+        }
+    }
+    sources.sort();
+    Ok(sources)
+}
+
+/// Why a program has no meaning on Windows, if it has none.
+pub fn left_out(source: &Path) -> Result<Option<&'static str>, Failure> {
+    let text = std::fs::read_to_string(source)?;
+    let is_of_windows = source.parent().is_some_and(|folder| folder.ends_with("windows"));
+    let found = OF_UNIX.iter().find(|(word, _)| text.contains(word));
+    Ok(found.filter(|_| !is_of_windows).map(|(_, reason)| *reason))
+}
+
+/// Compiles a program against the tree, beside whose library it is put so that it finds that.
+pub fn compile(workspace: &Workspace, source: &Path, target: &Path, optimize: bool) -> Result<(), Failure> {
+    let language = Language::of(source)?;
+    let (compiler, standard) = match language {
+        Language::C => (CC, "-std=gnu11"),
+        Language::Cxx => (CXX, "-std=gnu++17"),
+    };
+    let stage = stage_dir(workspace);
+    let mut compiler = command(compiler, [standard, if optimize { "-O2" } else { "-g" }]);
+    compiler.args(STRICT).args(["-D__USE_MINGW_ANSI_STDIO=1", "-include"]);
+    compiler.arg(workspace.path("c_tests/windows/posix.h"));
+    for include in ["hipdnn/backend", "hipdnn/plugin", ""] {
+        compiler.arg("-I").arg(stage.join("include").join(include));
+    }
+    compiler.arg(source).arg("-o").arg(target);
+    compiler.arg(stage.join("lib/hipdnn_backend.lib")).args(["-lpthread", "-lm"]);
+    run(&mut compiler).map(|_| ())
+}
+
+/// Compiles a program and runs it in an empty folder of its own.
+pub fn compile_and_run(
+    workspace: &Workspace,
+    wine: &Wine,
+    source: &Path,
+    plugins: &Path,
+) -> Result<String, Failure> {
+    let name = workspace.relative(source).replace(['/', '.'], "_");
+    let folder = workspace.scratch("windows").join("c").join(&name);
+    crate::install::remove(&folder)?;
+    std::fs::create_dir_all(&folder)?;
+    let program = stage_dir(workspace).join("bin").join(format!("{name}.exe"));
+    compile(workspace, source, &program, false)?;
+    let mut test = wine.command(&program, [""; 0]);
+    crate::test::without_settings(&mut test);
+    test.current_dir(&folder).env("HIPDNN_TEST_PLUGINS", wine::path(plugins).replace('\\', "/"));
+    let ran = run_within(&mut test, LIMIT);
+    std::fs::remove_file(&program)?;
+    let out = ran?;
+    Ok(out.lines().find(|line| line.starts_with("left out: ")).unwrap_or_default().to_owned())
+}
+
+/// Builds every plugin that C tests may load, and answers the folder that they lie in.
+pub fn plugins(workspace: &Workspace) -> Result<PathBuf, Failure> {
+    let windows = stub_plugins::System {
+        cc: CC,
+        cxx: CXX,
+        strip: "x86_64-w64-mingw32-strip",
+        folder: "windows",
+        prefix: "",
+        ending: ".dll",
+    };
+    for variant in stub_plugins::variants().map_err(Failure::new)? {
+        stub_plugins::library_for(&windows, &variant.name).map_err(Failure::new)?;
+    }
+    let null = stub_plugins::library_for(&windows, stub_plugins::NULL).map_err(Failure::new)?;
+    Ok(null.parent().map_or_else(|| workspace.path("target"), Path::to_owned))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_of_unix_are_left_out_with_a_reason() {
+        let workspace = Workspace::new();
+        let of = |path: &str| left_out(&workspace.path(path)).unwrap();
+        assert_eq!(of("c_tests/api/fork.c"), Some("it forks"));
+        assert_eq!(of("c_tests/api/handle.c"), None);
+        assert!(sources(&workspace).unwrap().len() > 80);
+    }
+}
