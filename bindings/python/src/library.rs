@@ -265,10 +265,9 @@ impl OperationGraph {
         self.with(py, |graph, _| plan.bytes_with(graph))
     }
 
-    /// Searches for the fastest of some engines and its knobs, by functions: `prepare` makes something ready of an engine and settings of
-    /// its knobs, `execute` executes that so many times and answers the seconds, `progress` is told how far it is.
-    #[pyo3(signature = (strategy, budget, values, engines, prepare, execute, progress))]
-    #[expect(clippy::too_many_arguments, reason = "a function for Python")]
+    /// Searches for the fastest of some engines and its knobs, by three functions: the first prepares an engine with settings of its knobs,
+    /// the second executes what was prepared so many times and answers the seconds, the third is told how far the search is.
+    #[pyo3(signature = (strategy, budget, values, engines, functions))]
     fn tune<'py>(
         &self,
         py: Python<'py>,
@@ -276,9 +275,7 @@ impl OperationGraph {
         budget: f64,
         values: usize,
         engines: Vec<i64>,
-        prepare: Bound<'py, PyAny>,
-        execute: Bound<'py, PyAny>,
-        progress: Bound<'py, PyAny>,
+        functions: [Bound<'py, PyAny>; 3],
     ) -> PyResult<Answer> {
         // Functions of Python's may use this graph in between, so the search has one of its own.
         let bytes = self.with(py, |graph, _| graph.bytes())?;
@@ -290,6 +287,6 @@ impl OperationGraph {
             .map_err(Failure::into_py)?;
         graph.finalize(&handle).map_err(|error| Failure::from(error).into_py())?;
         let wish = Wish { strategy, budget, values, engines };
-        tune(py, &handle, &graph, &wish, [prepare, execute, progress])
+        tune(py, &handle, &graph, &wish, functions)
     }
 }

@@ -46,9 +46,7 @@ class OperationGraph:
         budget: float,
         values: int,
         engines: Sequence[int],
-        prepare: Any,
-        execute: Any,
-        progress: Any,
+        functions: tuple[Any, Any, Any],
     ) -> tuple[
         list[tuple[tuple[int, list[tuple[str, int | float | str]]], float | None, int, float, str | None]], list[int], float
     ]: ...

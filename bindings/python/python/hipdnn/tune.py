@@ -105,7 +105,7 @@ def search(
             words = f"{tried} tried" + (f", best {best:.3g} ms" if best is not None else "")
             show(Progress(min(int(100 * part), 99), 100, words))
 
-    found, ranking, gain = graph.tune(strategy, budget, values, list(names), prepare, execute, tell)
+    found, ranking, gain = graph.tune(strategy, budget, values, list(names), (prepare, execute, tell))
     trials = [Trial(names.get(id, hex(id)), id, dict(knobs), *rest) for (id, knobs), *rest in found]
     best = trials[ranking[0]] if ranking else None
     if show is not None:

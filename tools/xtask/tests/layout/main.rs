@@ -109,7 +109,6 @@ const LONG_BLOCKS: &[(&str, usize)] = &[
     // One call with as many arguments.
     ("plugins/hipblaslt/src/gemm.rs", 1),
     ("plugins/miopen/src/step/batchnorm.rs", 1),
-    ("plugins/sdk/src/objects.rs", 1),
 ];
 
 /// Comments on safety that leave the reason to another place.

@@ -106,32 +106,29 @@ impl Object<'_> {
         let texts = self.table::<libc::c_char>(DT_STRTAB)?;
         let symbols = self.table::<Elf64_Sym>(DT_SYMTAB)?;
         let table = self.table::<u32>(DT_GNU_HASH)?;
-        // SAFETY: the linker has written the tables: four numbers, a filter of words of 8 bytes, the first symbol of each bucket,
-        // and for each symbol from `first` on its hash, whose lowest bit is set where a bucket ends.
-        unsafe {
-            let [buckets, first, filter] = [0, 1, 2].map(|i| table.add(i).read());
-            let bucket = table.add(4 + 2 * filter as usize);
-            let hashes = bucket.add(buckets as usize);
-            let mut index = bucket.add(hash.checked_rem(buckets)? as usize).read();
-            if index < first {
+        // SAFETY: the linker has written the table: four numbers, a filter of words of 8 bytes, the first symbol of each bucket, and for
+        // each symbol from `first` on its hash, whose lowest bit is set where a bucket ends. Only such places are read below.
+        let number = |at: usize| unsafe { table.add(at).read() };
+        let [buckets, first, filter] = [0, 1, 2].map(number);
+        let bucket = 4 + 2 * filter as usize;
+        let hashes = bucket + buckets as usize;
+        let mut index = number(bucket + hash.checked_rem(buckets)? as usize);
+        if index < first {
+            return None;
+        }
+        loop {
+            let found = number(hashes + (index - first) as usize);
+            // SAFETY: each hash is that of the symbol with its index.
+            let symbol = unsafe { &*symbols.add(index as usize) };
+            // SAFETY: a symbol's name is an offset into the object's texts, each of which ends with a NUL.
+            let is_named = || unsafe { CStr::from_ptr(texts.add(symbol.st_name as usize)) } == name;
+            if found | 1 == hash | 1 && symbol.st_shndx != 0 && is_named() {
+                return Some(ptr::with_exposed_provenance(self.base.wrapping_add(symbol.st_value as usize)));
+            }
+            if found & 1 == 1 {
                 return None;
             }
-            loop {
-                let found = hashes.add((index - first) as usize).read();
-                let symbol = &*symbols.add(index as usize);
-                let is_defined = symbol.st_shndx != 0;
-                if found | 1 == hash | 1
-                    && is_defined
-                    && CStr::from_ptr(texts.add(symbol.st_name as usize)) == name
-                {
-                    let address = self.base.wrapping_add(symbol.st_value as usize);
-                    return Some(ptr::with_exposed_provenance(address));
-                }
-                if found & 1 == 1 {
-                    return None;
-                }
-                index += 1;
-            }
+            index += 1;
         }
     }
 }
