@@ -212,8 +212,6 @@ impl<T: Weight, const LANES: usize, const FUSED: bool> IsaTask for Columns<T, LA
         let Softmax { scores, row_stride, keys, columns, statistics } = self.0;
         for first in (0..columns).step_by(LANES) {
             let row = |key: usize| scores.wrapping_add(key * row_stride + first).cast::<[T; LANES]>();
-            // SAFETY: there is a row of scores for each key, with a whole number of runs of so many lanes.
-            let scores = |key: usize| unsafe { row(key).read_unaligned() };
             let of = |values: *mut T| values.wrapping_add(first).cast::<[T; LANES]>();
             // SAFETY: there is a statistic of each kind for each column.
             let (before, mut all) =
@@ -221,14 +219,16 @@ impl<T: Weight, const LANES: usize, const FUSED: bool> IsaTask for Columns<T, LA
             // Two accumulators, so that operations overlap.
             let (mut max, mut odd) = (before, [-(T::ONE / T::ZERO); LANES]);
             for pair in 0..keys / 2 {
-                let (a, b) = (scores(2 * pair), scores(2 * pair + 1));
+                // SAFETY: there is a row of scores for each key, with a whole number of runs of so many lanes.
+                let (a, b) = unsafe { (row(2 * pair).read_unaligned(), row(2 * pair + 1).read_unaligned()) };
                 for ((max, odd), (a, b)) in max.iter_mut().zip(&mut odd).zip(a.into_iter().zip(b)) {
                     *max = larger(a, *max);
                     *odd = larger(b, *odd);
                 }
             }
             if keys % 2 == 1 {
-                for (odd, score) in odd.iter_mut().zip(scores(keys - 1)) {
+                // SAFETY: the last key has a row of scores.
+                for (odd, score) in odd.iter_mut().zip(unsafe { row(keys - 1).read_unaligned() }) {
                     *odd = larger(score, *odd);
                 }
             }
@@ -239,7 +239,8 @@ impl<T: Weight, const LANES: usize, const FUSED: bool> IsaTask for Columns<T, LA
             }
             let mut sum = [T::ZERO; LANES];
             for key in 0..keys {
-                let mut weights = scores(key);
+                // SAFETY: the key has a row of scores.
+                let mut weights = unsafe { row(key).read_unaligned() };
                 for ((weight, base), sum) in weights.iter_mut().zip(bases).zip(&mut sum) {
                     *weight = (*weight - base).weight::<FUSED>();
                     *sum = *sum + *weight;

@@ -233,8 +233,6 @@ impl<T: Float> Pixels<'_, T> {
             }
         }
         let gradient = self.gradient.wrapping_add(row * self.gradient_strides[0] + channel);
-        // SAFETY: the row of dy has the column, with a vector of channels.
-        let dy = |column: usize| unsafe { V::load(gradient.add(column * self.gradient_strides[1])) };
         // SAFETY: this function requires the instructions.
         let mut accumulators = unsafe { [[V::zero(); K]; R] };
         for i in 0..R {
@@ -246,7 +244,8 @@ impl<T: Float> Pixels<'_, T> {
         // All elements of the filter together where all are inside the image, each alone in the other columns.
         let inner = if count == K { meets(0).start..meets(K - 1).end } else { 0..0 };
         for column in inner.clone() {
-            let d = dy(column);
+            // SAFETY: the row of dy has the column, with a vector of channels.
+            let d = unsafe { V::load(gradient.add(column * self.gradient_strides[1])) };
             for i in 0..R {
                 if let Some(line) = lines[i] {
                     for j in 0..K {
@@ -264,7 +263,8 @@ impl<T: Float> Pixels<'_, T> {
             let before = met.start..met.end.min(inner.start);
             let behind = before.end.max(inner.end).max(met.start)..met.end;
             for column in before.chain(behind) {
-                let d = dy(column);
+                // SAFETY: the row of dy has the column, with a vector of channels.
+                let d = unsafe { V::load(gradient.add(column * self.gradient_strides[1])) };
                 let at = ((column * stride[1]) as isize + first(j)) as usize * self.input_strides[1];
                 for i in 0..R {
                     if let Some(line) = lines[i] {

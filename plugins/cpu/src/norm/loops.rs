@@ -156,8 +156,9 @@ pub(crate) unsafe fn gradient<V: Vector>(
     len: usize,
 ) {
     // SAFETY: this function requires the instructions.
-    let [means, inverses, biases, slopes] =
-        unsafe { [by.mean, by.inverse, by.bias, -by.slope].map(|value| V::splat(value)) };
+    let zero = unsafe { V::zero() };
+    let [means, inverses] = [zero.broadcast(by.mean), zero.broadcast(by.inverse)];
+    let [biases, slopes] = [zero.broadcast(by.bias), zero.broadcast(-by.slope)];
     let mut at = 0;
     while at + V::LANES <= len {
         // SAFETY: the vector ends at most at `len`, up to which this function requires all values.

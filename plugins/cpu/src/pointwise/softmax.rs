@@ -212,28 +212,35 @@ impl<L: Copy> Row<L> {
     unsafe fn powers<V: Vector<Scalar = f32, Lanes = L>>(&self, most: V, mut last: V) -> (V, V) {
         let [whole, many] = self.whole::<V>();
         let mut sums = [most.broadcast(0.0); TOGETHER];
-        let one = |at: usize, sum: V| {
-            // SAFETY: the vector ends at most at `whole`, up to which this function requires x and y.
-            let power = unsafe {
-                let power = weight(V::load(self.x.add(at)).lanewise(Lanewise::Sub, most));
-                power.store(self.y.add(at));
-                power
-            };
-            sum.lanewise(Lanewise::Add, power)
-        };
         for at in (0..many).step_by(TOGETHER * V::LANES) {
             for (i, sum) in sums.iter_mut().enumerate() {
-                *sum = one(at + i * V::LANES, *sum);
+                // SAFETY: the vector ends at most at `many`, which is at most `len`.
+                *sum = sum.lanewise(Lanewise::Add, unsafe { self.power(at + i * V::LANES, most) });
             }
         }
         for at in (many..whole).step_by(V::LANES) {
-            sums[0] = one(at, sums[0]);
+            // SAFETY: the vector ends at most at `whole`.
+            sums[0] = sums[0].lanewise(Lanewise::Add, unsafe { self.power(at, most) });
         }
         if whole < self.len {
             last = weight(last.lanewise(Lanewise::Sub, most));
             sums[1] = sums[1].lanewise(Lanewise::Add, last);
         }
         (combined(sums, Lanewise::Add), last)
+    }
+
+    /// Writes the exponentials of a vector to y, and returns them.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions; x and y have the vector from this value on.
+    #[inline(always)]
+    unsafe fn power<V: Vector<Scalar = f32, Lanes = L>>(&self, at: usize, most: V) -> V {
+        // SAFETY: this function requires the vector in x and in y.
+        unsafe {
+            let power = weight(V::load(self.x.add(at)).lanewise(Lanewise::Sub, most));
+            power.store(self.y.add(at));
+            power
+        }
     }
 
     /// Multiplies y by a factor.
