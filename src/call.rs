@@ -89,7 +89,7 @@ pub unsafe fn call<const N: usize>(function: *const (), arguments: [usize; N]) -
 /// Ends an exception that was stopped.
 unsafe extern "C" fn end(exception: *mut Exception) -> PluginStatus {
     THROWN.set(true);
-    // SAFETY: the unwinder handed the exception over, and nobody else ends it.
+    // SAFETY: the unwinder handed the exception over, so only this frame ends it.
     unsafe { exception::end(exception) };
     THREW
 }

@@ -2,7 +2,7 @@
 
 use crate::status::{Error, Result};
 
-/// Nobody is asked for less: that comes from what the process has already, or it has no use for a status either.
+/// Smaller sizes are not asked for: they come from what the process has already, or it has no use for a status either.
 const SMALL: usize = 1 << 20;
 
 #[cold]

@@ -2,7 +2,7 @@
 
 /*
  * Files of earlier days stay readable: a plan and a container without a word on where they come from are loaded and
- * executed; a sealed plan, of a device that nobody has, is read as far as to where that is found out.
+ * executed; a sealed plan, of an invented device, is read as far as to where that is found out.
  *
  * plugins/cpu/examples/golden_plans.rs made the files.
  */

@@ -215,7 +215,7 @@ static void test_calls(void)
     CHECK_CONTAINS(log, "API success: [hipdnnBackendGetAttribute] elementCount=4, arrayOfElements=[1, 2, 4, 4]\n");
     CHECK_CONTAINS(log, "API success: [hipdnnBackendGetAttribute] elementCount=null, arrayOfElements=[5]\n");
     drop(tensor);
-    /* Numbers and descriptors that mean nothing; the array is not what the call says, and nobody looks at it. */
+    /* Numbers and descriptors that mean nothing; the array is not what the call says, and is not read. */
     (void)logged();
     CHECK_STATUS(hipdnnBackendSetAttribute(tensor, (hipdnnBackendAttributeName_t)77777, (hipdnnBackendAttributeType_t)55555, 1 << 20, &count),
                  HIPDNN_STATUS_BAD_PARAM);

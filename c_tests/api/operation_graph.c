@@ -92,7 +92,7 @@ static void test_ops_append(void)
     drop(relu);
 }
 
-/* What is not set reads as none of it, which nobody could tell without the number. */
+/* An unset attribute reads as zero elements, so the number has to be asked for. */
 static void test_type_that_is_not_set(void)
 {
     hipdnnBackendDescriptor_t graph = make(HIPDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);

@@ -59,7 +59,7 @@ static void test_attributes(hipdnnHandle_t handle)
                 hipdnnBackendGetAttribute(heuristic, HIPDNN_ATTR_ENGINEHEUR_POLICY_ORDER_EXT, HIPDNN_TYPE_INT64, 4,
                                           &count, used));
     REQUIRE_OK(hipdnnBackendFinalize(heuristic));
-    /* The policies that were asked, which nobody named. */
+    /* The policies that were asked by default. */
     CHECK_OK(hipdnnBackendGetAttribute(heuristic, HIPDNN_ATTR_ENGINEHEUR_POLICY_ORDER_EXT, HIPDNN_TYPE_INT64, 4, &count,
                                        used));
     CHECK_EQ(count, 2);

@@ -70,7 +70,7 @@ static void create_some(void)
     expect_sane(hipdnnBackendCreateDescriptor(CREATABLE[pick((int)COUNT(CREATABLE))], &pool[at]));
 }
 
-/* The attributes of what the descriptors of this test are, and a few that are nobody's */
+/* The attributes of what the descriptors of this test are, and a few that belong to none of them */
 static hipdnnBackendAttributeName_t pick_attribute(void)
 {
     static const int ranges[][2] = {{100, 107},   {200, 206},   {300, 310},   {600, 609},   {700, 707},   {1000, 1015},

@@ -236,7 +236,7 @@ static void test_origin(void)
 static void test_content(void)
 {
     const uint32_t newer = 2;
-    const int64_t nobody = 12345;
+    const int64_t unknown = 12345;
     const int64_t negative = -1;
     const struct {
         unsigned field;
@@ -246,7 +246,7 @@ static void test_content(void)
         const char* part;
     } rows[] = {
         {PLAN_VERSION, &newer, sizeof newer, HIPDNN_STATUS_NOT_SUPPORTED, "of version 2"},
-        {PLAN_ENGINE_ID, &nobody, sizeof nobody, HIPDNN_STATUS_INTERNAL_ERROR, "engine 12345"},
+        {PLAN_ENGINE_ID, &unknown, sizeof unknown, HIPDNN_STATUS_INTERNAL_ERROR, "engine 12345"},
         {PLAN_WORKSPACE, &negative, sizeof negative, HIPDNN_STATUS_BAD_PARAM, "workspace of -1"},
     };
     hipdnnBackendDescriptor_t loaded = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Plans on disk, shared by processes of which any may be killed or stopped at any time: nobody waits for it, and nobody takes what it
+ * Plans on disk, shared by processes of which any may be killed or stopped at any time: no other waits for it, and none takes what it
  * left half written. What CPU_ENGINE computes by them is compared with plain loops.
  */
 #include "../fixture.h"
@@ -323,7 +323,7 @@ static void test_processes(void)
         int status = 0;
         if (kill_number % 3 == 0) {
             REQUIRE(kill(workers[victim], SIGSTOP) == 0);
-            /* What it holds keeps nobody waiting. */
+            /* What it holds keeps no other process waiting. */
             expect_passed(plan_all);
         }
         nanosleep(&pause, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Variant packs without a workspace or with a null one, and results that nobody marked as outputs, in both CPU engines. */
+/* Variant packs without a workspace or with a null one, and results that are not marked as outputs, in both CPU engines. */
 #include "../json_text.h"
 
 #include <pthread.h>
@@ -8,7 +8,7 @@
 /* Enough that a tensor between two nodes is more than an engine keeps for itself. */
 enum { COUNT = 32768, THREADS = 4, ROUNDS = 50 };
 
-/* Tensor 3 = 1 + 2 lies between the nodes. 4 = max(3, 0) is virtual as well, and nobody reads it; 5 = -3 is an output. */
+/* Tensor 3 = 1 + 2 lies between the nodes. 4 = max(3, 0) is virtual as well, and no node reads it; 5 = -3 is an output. */
 static const char text[] =
     "{\"io_data_type\": \"float\", \"intermediate_data_type\": \"float\", \"compute_data_type\": \"float\",\n"
     " \"nodes\": [\n"

@@ -9,7 +9,7 @@ const char *hipdnnVersionString_ext(void)
     return VERSION;
 }
 
-/* Nobody may get here. */
+/* Not reached. */
 int hipdnnCreate(void **handle)
 {
     *handle = handle;

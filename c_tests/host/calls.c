@@ -136,7 +136,7 @@ static void test_execute(void)
                  serial, (uintptr_t)workspace, (uintptr_t)pointers[0], (uintptr_t)pointers[1], (uintptr_t)pointers[3]);
         expect_recorded(1, line);
     }
-    /* A misaligned pointer does not reach the plugin; one of a uid that the graph does not have is nobody's business. */
+    /* A misaligned pointer does not reach the plugin; one of a uid that the graph does not have is not checked. */
     void* const misaligned[] = {memory, memory + 65, NULL, memory + 130};
     hipdnnBackendDescriptor_t bad_pack = make(HIPDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
     put(bad_pack, HIPDNN_ATTR_VARIANT_PACK_DATA_POINTERS, HIPDNN_TYPE_VOID_PTR, 4, misaligned);

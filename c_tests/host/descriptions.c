@@ -58,7 +58,7 @@ static void test_row(const row* r)
     fill_buffers(&data, plan);
     hipdnnBackendDescriptor_t pack = make_pack(&data);
     CHECK_OK(hipdnnBackendExecute(handle, plan, pack));
-    /* Nobody asks before somebody wants to know. */
+    /* The function is called only for a program that asks. */
     CHECK_EQ(count_in(recorded(), "DescribeExecutionContext"), 0);
     fclose(fopen(LOG, "ab"));
     REQUIRE(truncate(LOG, 0) == 0);

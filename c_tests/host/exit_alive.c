@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A process that ends with everything alive: handles, graphs, plans and packs that nobody destroys, threads that compute and
+ * A process that ends with everything alive: handles, graphs, plans and packs that are never destroyed, threads that compute and
  * threads that make handles and plans, by exit() in any thread, by the return from main, with more to do at exit. Each case is a
  * process of its own, which has to end by itself, soon, and with its own exit status.
  *
@@ -45,7 +45,7 @@ static state* alive(void)
     return made;
 }
 
-/* Both go on while the process ends around them. What they get then is nobody's business. */
+/* Both go on while the process ends around them. What they get then is not checked. */
 static void* compute(void* nothing)
 {
     const state* const own = alive();

@@ -179,7 +179,7 @@ static void test_notes(hipdnnBackendDescriptor_t engine, int64_t expected, const
                                           NULL));
 }
 
-/* What engines do not have, and what nobody can set */
+/* What engines do not have, and what cannot be set */
 static void test_engine_rest(hipdnnBackendDescriptor_t engine)
 {
     const int64_t zero = 0;

@@ -239,7 +239,7 @@ static void test_orders(void)
     hipdnnHandle_t handle = make_handle();
     hipdnnBackendDescriptor_t graph = make_graph(handle);
     CHECK_EQ(count_policies(handle), 5);
-    /* Nobody asks for plugins' policies by default. */
+    /* Policies of plugins are not asked by default. */
     expect(open_heuristic(graph), IN_ORDER);
     /* One declines, one is not there, and the next decides. */
     const int64_t policies[] = {id_of("STUB_DECLINE"), 4711, CONFIG, id_of("STUB_FIRST"), STATIC_ORDERING};

@@ -301,7 +301,7 @@ static void run(const char* how, int threads, long count, const char* verbose, s
     }
     const pid_t pid = start(how, threads, count, verbose, trace->path, profile->path);
     finish(pid);
-    /* A reader whose pipe nobody has opened is let go. */
+    /* A reader whose pipe has no writer is let go. */
     for (int i = 0; i < 2; i++) {
         const int file = open(streams[i]->path, O_RDWR);
         REQUIRE(file >= 0);

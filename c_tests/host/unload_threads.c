@@ -239,7 +239,7 @@ static void run_case(way which, log_mode mode, int threads, int runs)
     end(runs);
 }
 
-/* The child's part: many handles, made by several threads, that nobody destroys. */
+/* The child's part: many handles, made by several threads, that are never destroyed. */
 static void* make_one(void* argument)
 {
     make_handle();

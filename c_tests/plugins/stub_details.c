@@ -226,7 +226,7 @@ unsigned char *details_of(int64_t engine_id, size_t *size)
     write_knobs(&fb, knobs);
     const uint32_t knob_list = fb_offsets(&fb, KNOB_COUNT, knobs);
     const uint32_t note_list = fb_ints(&fb, sizeof notes / sizeof notes[0], notes);
-    const uint32_t name = fb_text(&fb, "a name that nobody uses");
+    const uint32_t name = fb_text(&fb, "an unused name");
     fb_begin(&fb);
     fb_long(&fb, 0, engine_id);
     fb_reference(&fb, 1, knob_list);

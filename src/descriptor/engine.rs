@@ -175,7 +175,7 @@ pub(super) fn session_of(graph: &FrozenGraph) -> Result<Arc<Session>> {
 /// The answers to how fast engines will be.
 pub static MADE: Mutex<BTreeMap<i64, &'static [u8]>> = Mutex::new(BTreeMap::new());
 
-/// Answers who asks how fast an engine will be: that nobody can tell.
+/// The prediction of every engine's time: unavailable.
 ///
 /// The bytes are made once for each engine and stay, because callers may keep them as long as the descriptor that they asked,
 /// whatever is set in it later.

@@ -56,7 +56,7 @@ enum Content {
     /// Nowhere yet.
     #[default]
     Nothing,
-    /// Verified bytes that nobody has looked into; they stay as they are if nothing is changed.
+    /// Verified bytes that were not read yet; they stay as they are if nothing is changed.
     Bytes(FrozenGraph),
     /// Operations that a caller gave, or that bytes were unpacked into.
     Parts(Box<Parts>),

@@ -96,7 +96,7 @@ impl<D: Draft> Lifecycle<D> {
         if !self.is_frozen.load(Ordering::Acquire) {
             return None;
         }
-        // SAFETY: nobody writes any more.
+        // SAFETY: frozen content is never written.
         let content = unsafe { &*self.content.get() };
         Some((&content.draft, content.frozen.as_ref()?))
     }
@@ -254,7 +254,7 @@ impl<D: Draft> Exclusive<'_, D> {
         let _phase =
             if D::ASKS_PLUGINS { trace::phase("finalize", || self.lifecycle.name.to_owned()) } else { None };
         let frozen = self.with(D::finalize)?;
-        // SAFETY: this thread has the lock, and nobody reads the content before `is_frozen` is set.
+        // SAFETY: this thread has the lock, and the content is read only once `is_frozen` is set.
         unsafe { (*self.lifecycle.content.get()).frozen = Some(frozen) };
         self.lifecycle.is_frozen.store(true, Ordering::Release);
         Ok(())

@@ -123,7 +123,7 @@ impl Receiver {
         // SAFETY: whoever set the callback vouches for it and its pointer; the text lives during the call. What it returns is
         // not looked at, and an exception that it throws ends in the frame around it.
         let status = unsafe { call::call(self.key.callback as *const (), words) };
-        // An exception is forgotten here, so that nobody takes it for theirs.
+        // An exception is forgotten here, so that the caller does not take it for its own.
         call::has_thrown(status);
         drop(inside);
         let state = STATE.lock();

@@ -20,7 +20,7 @@ const OPEN: u32 = 0;
 pub struct Lock(AtomicU32);
 
 impl Lock {
-    /// One that nobody has.
+    /// An open one.
     pub(super) const fn new() -> Self {
         Self(AtomicU32::new(OPEN))
     }
@@ -88,7 +88,7 @@ impl<'a> Access<'a> {
         self.lock.is_lost()
     }
 
-    /// Takes the lock of an object that the call does not have to itself, if nobody has it.
+    /// Takes the lock of an object that the call shares with others, if it is open.
     #[inline]
     pub fn take(self) -> Option<Taken<'a>> {
         self.lock.take()

@@ -55,7 +55,7 @@ struct Slot<T> {
     generation: AtomicU32,
     /// Taken by a call that has the object to itself.
     lock: Lock,
-    /// Initialized from before `handle` is set until nobody uses the object any more after it was cleared. Behind what every look-up
+    /// Initialized from before `handle` is set until the last use of the object after it was cleared. Behind what every look-up
     /// reads, so that its beginning is on the same cache line.
     object: UnsafeCell<MaybeUninit<T>>,
 }
@@ -139,7 +139,7 @@ impl<T: Send + Sync> Table<T> {
         // SAFETY: this thread has taken the slot, and nothing lies in it.
         unsafe { (*slot.object.get()).write(make()) };
         slot.owner.store(record.number(), Ordering::Relaxed);
-        // Nobody else writes to a slot before its handle is there, but for a bit that a user of a dead handle sets, which does no harm.
+        // No other thread writes to a slot before its handle is there, except a bit that a user of a dead handle sets, which does no harm.
         if slot.others.load(Ordering::Relaxed) != 0 {
             slot.others.store(0, Ordering::Relaxed);
         }
@@ -191,7 +191,7 @@ impl<T: Send + Sync> Table<T> {
         GRAVEYARD_HAS_SOME.store(true, Ordering::SeqCst);
     }
 
-    /// Drops the object of a handle that was cleared and that nobody uses, and gives its slot back.
+    /// Drops the unused object of a cleared handle, and gives its slot back.
     fn empty(&self, handle: usize, slot: &Slot<T>, record: &Record) {
         // SAFETY: the call that cleared the handle, or the burial that it left this to, has the slot to itself.
         unsafe { (*slot.object.get()).assume_init_drop() };
@@ -453,7 +453,7 @@ pub struct Grave {
 pub static GRAVEYARD: Mutex<Vec<Grave>> = Mutex::new(Vec::new());
 static GRAVEYARD_HAS_SOME: AtomicBool = AtomicBool::new(false);
 
-/// Drops what nobody uses any more, if there may be any.
+/// Drops unused objects, if there may be any.
 #[inline(always)]
 fn bury_some() {
     if GRAVEYARD_HAS_SOME.load(Ordering::Relaxed) {
@@ -461,7 +461,7 @@ fn bury_some() {
     }
 }
 
-/// Drops what nobody uses any more.
+/// Drops unused objects.
 #[cold]
 fn bury() {
     let unused: Vec<_> = {

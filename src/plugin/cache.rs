@@ -21,7 +21,7 @@ use crate::status::Result;
 use crate::sync::{AtomicUsize, Ordering};
 use crate::{log, trace};
 
-/// What a graph counts for besides its own bytes where a handle keeps it: nobody knows how much its plugin keeps.
+/// What a graph counts for besides its own bytes where a handle keeps it, for the unknown memory of its plugin.
 const OVERHEAD: usize = 16 << 10;
 
 /// The same in what handles have in common: answers.

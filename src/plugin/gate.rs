@@ -1,7 +1,7 @@
 //! One thread at a time opens or closes libraries, and which of them waits for whom.
 //!
 //! The loader runs a library's initializers and destructors under its own lock, and these may wait for threads that call this
-//! library. Such a thread must get an answer, and not wait for the loader: so nobody opens a library while one is being closed, and
+//! library. Such a thread must get an answer, and not wait for the loader: so no thread opens a library while one is being closed, and
 //! who would have to wait is told no, at once or after a while. Closing never waits: what cannot be closed now is closed by
 //! the thread that is at it.
 
@@ -131,7 +131,7 @@ impl Drop for Opening {
     }
 }
 
-/// Closes a library that nobody uses any more: now, or when the thread that is at libraries is done. In a callback of the log,
+/// Closes an unused library: now, or when the thread that is at libraries is done. In a callback of the log,
 /// which may run on a thread of that very library, and while callbacks call plugins, it is left to the next who opens or closes one.
 pub fn close(library: Library) {
     let mut state = STATE.lock();

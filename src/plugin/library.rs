@@ -62,7 +62,7 @@ impl Library {
 
 impl Drop for Library {
     fn drop(&mut self) {
-        // SAFETY: nobody uses it after this.
+        // SAFETY: this is the last use of it.
         gate::close(unsafe { ManuallyDrop::take(&mut self.library) });
     }
 }

@@ -56,7 +56,7 @@ impl SharedContext {
         Arc::new(Self { made, engine, session: Arc::downgrade(session) })
     }
 
-    /// What was made, as long as nobody lets it go.
+    /// What was made, until it is let go.
     pub fn made(&self) -> Option<&Made> {
         // SAFETY: the pointer is null or from an `Arc` that this has until its end, or until that of the session, which whoever calls has.
         unsafe { self.made.load(Ordering::Acquire).as_ref() }

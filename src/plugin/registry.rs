@@ -185,7 +185,7 @@ fn load(engines: &Paths, heuristics: &Paths) -> Result<PluginSet> {
     let folder = library.parent().unwrap_or(Path::new("/"));
     let (engines, places) =
         find(&library, Path::new(paths::ENGINES_FOLDER), "engine", "HIPDNN_PLUGIN_DIR", engines);
-    // Nobody needs heuristic plugins: where there is no folder of them, that is nothing to warn of.
+    // Heuristic plugins are optional: a missing folder is not worth a warning.
     let default = Path::new(paths::HEURISTICS_FOLDER);
     let default = if folder.join(default).is_dir() { default } else { Path::new("") };
     let (heuristics, _) = find(&library, default, "heuristic", "HIPDNN_HEURISTIC_PLUGIN_DIR", heuristics);

@@ -101,7 +101,7 @@ impl Session {
         let home = device::place();
         let session = Arc::<Self>::new_uninit();
         // Written where it lies: to move it costs more than to ask for handles, and so does `Arc::get_mut`, which counts.
-        // SAFETY: the memory is as large as a session, nobody else has it yet, and it is a session once it was written.
+        // SAFETY: the memory is as large as a session, only this function has it, and it is a session once it was written.
         let session = unsafe {
             Arc::as_ptr(&session).cast_mut().cast::<Self>().write(Self {
                 left_out: Vec::new(),
@@ -116,7 +116,7 @@ impl Session {
             });
             session.assume_init()
         };
-        // SAFETY: nobody else has it yet. Should a plugin's call unwind, what was opened so far ends with the session.
+        // SAFETY: only this function has it. Should a plugin's call unwind, what was opened so far ends with the session.
         let Self { handles, left_out, heuristics, set, .. } =
             unsafe { &mut *Arc::as_ptr(&session).cast_mut() };
         if !set.heuristics.is_empty() {
@@ -273,7 +273,7 @@ impl Session {
     }
 }
 
-/// While a stream is set, nobody else learns what plugins answer.
+/// While a stream is set, other handles do not learn what plugins answer.
 struct Changing<'a>(&'a Session);
 
 impl<'a> Changing<'a> {

@@ -26,5 +26,5 @@ pub const STATIC_ORDERING: i64 = engine_id("SelectionHeuristic::StaticOrdering")
 pub const BUILT_IN: [(i64, &str); 2] =
     [(CONFIG, "SelectionHeuristic::Config"), (STATIC_ORDERING, "SelectionHeuristic::StaticOrdering")];
 
-/// The policies that are asked where nobody says which.
+/// The policies that are asked by default.
 pub const DEFAULT_ORDER: [i64; 2] = [CONFIG, STATIC_ORDERING];

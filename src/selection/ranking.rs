@@ -217,7 +217,7 @@ impl Cache {
         let size = file.metadata().map_err(text)?.len();
         let new = Record { sampled: order.to_vec(), order: order.to_vec() };
         let line = new.line(key);
-        // Nobody would read a file of ours that has grown beyond that; the last line is all that counts in it.
+        // A file that has grown beyond that is not read; the last line is all that counts in it.
         let is_full = size.saturating_add(line.len() as u64) >= file::MOST;
         let line = match parse(&bytes, key)? {
             _ if is_full => start_anew(&mut file, &line).map_err(text)?,
@@ -225,7 +225,7 @@ impl Cache {
                 return Ok(Stored::Unchanged);
             }
             Content::Lines { ends_well: true, .. } => line,
-            // What was left unfinished becomes a line of its own, which nobody understands.
+            // What was left unfinished becomes a line of its own, which readers skip.
             Content::Lines { ends_well: false, .. } => format!("\n{line}"),
             Content::Fresh => start_anew(&mut file, &line).map_err(text)?,
         };

@@ -30,7 +30,7 @@ static IS_THERE: AtomicBool = AtomicBool::new(false);
 /// Whether devices are not to be asked any more.
 static IS_GONE: AtomicBool = AtomicBool::new(false);
 
-/// Held while a thread looks what is over. Nobody waits for it without end: what runs in HIP or CUDA may wait for this library.
+/// Held while a thread looks what is over. No thread waits for it without end: what runs in HIP or CUDA may wait for this library.
 static COLLECTING: Mutex<()> = Mutex::new(());
 
 /// What is on its way, and what is there to be used again.
@@ -75,7 +75,7 @@ extern "C" fn at_exit() {
     }
 }
 
-/// A forked child leaves alone what its parent has on a device, with locks that nobody may be left to open.
+/// A forked child leaves alone what its parent has on a device, with locks that no thread of the child can open.
 pub fn in_child() {
     if IS_THERE.load(Ordering::Relaxed) {
         IS_GONE.store(true, Ordering::Relaxed);

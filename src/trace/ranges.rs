@@ -96,7 +96,7 @@ fn begin(name: &str) -> Option<Range> {
     Some(Range(profilers))
 }
 
-/// Nothing is to be done about a failure, nor about an exception, which nobody else is to take for theirs.
+/// Failures and exceptions are dropped: the caller must not take them for its own.
 fn forget(answer: c_int) {
     guard::thrown("", answer);
 }

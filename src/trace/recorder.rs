@@ -134,7 +134,7 @@ fn publish(recorder: Recorder) {
     static AT_EXIT: AtomicBool = AtomicBool::new(false);
     let new = Box::into_raw(Box::new(recorder));
     if RECORDER.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Relaxed).is_err() {
-        // SAFETY: another thread was first, and nobody has seen this one.
+        // SAFETY: another thread was first, so only this thread has this one.
         drop(unsafe { Box::from_raw(new) });
         return;
     }
@@ -333,7 +333,7 @@ impl Trace {
         let process = std::process::id();
         let mut text = Vec::new();
         line::of_end(process, now(), &mut text);
-        // There is nobody left to tell.
+        // The process ends: a failure cannot be reported any more.
         let _ = self.renew().and_then(|()| self.begin(process)).and_then(|()| self.write(&text));
         self.file = None;
     }

@@ -246,7 +246,7 @@ unsafe extern "C" fn end_managed(tensor: *mut Managed) {
     unsafe { drop(Box::from_raw(Box::from_raw(tensor).manager.cast::<Lent>())) };
 }
 
-/// Ends what nobody took out of a capsule; whoever takes it gives the capsule another name.
+/// Ends what is still in a capsule; who takes it out renames the capsule.
 unsafe extern "C" fn end_capsule(capsule: *mut ffi::PyObject) {
     // SAFETY: the capsule is one that was made here, and its names are those of the structures.
     unsafe {

@@ -92,7 +92,7 @@ pub struct Exchange {
     pub allocator: Option<Allocator>,
     managed_from_object: *const c_void,
     managed_to_object: *const c_void,
-    /// Describes an array for as long as nobody else runs.
+    /// Describes an array while no other thread runs.
     pub describe: Option<unsafe extern "C" fn(*mut c_void, *mut Tensor) -> c_int>,
     /// The stream that the producer works on.
     pub stream: Option<unsafe extern "C" fn(i32, i32, *mut *mut c_void) -> c_int>,

@@ -19,7 +19,7 @@ pub fn forked() {
 }
 
 /// A lock that threads hold beside the interpreter, so that a fork may come at that time. A child begins with what `T` is by default:
-/// its parent's, half changed perhaps and behind a lock that nobody may be left to open, is neither touched nor dropped.
+/// its parent's, half changed perhaps and behind a lock that no thread can open, is neither touched nor dropped.
 pub struct Lock<T> {
     forks: u32,
     mutex: ManuallyDrop<Mutex<T>>,
@@ -51,7 +51,7 @@ impl<T: Default> Lock<T> {
             found = match self.of_child.compare_exchange(found, made, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => made,
                 Err(other) => {
-                    // SAFETY: another thread's came first, and nobody saw this one.
+                    // SAFETY: another thread's came first, so only this thread has this one.
                     drop(unsafe { Box::from_raw(made) });
                     other
                 }

@@ -77,7 +77,7 @@ impl Consumer {
                 // SAFETY: the output is valid.
                 let status = unsafe { exchange.stream?(device.kind, device.id, &raw mut raw) };
                 if status != 0 {
-                    // The function has raised an error, which nobody is to find later.
+                    // The function has raised an error, which must not surface later.
                     drop(PyErr::take(py));
                     return None;
                 }

@@ -264,7 +264,7 @@ def test_arrays_that_go_away_meanwhile_are_kept():
     def work():
         for _ in range(50):
             y = np.zeros((1, size, size), F32)
-            # Nobody but the execution has this one.
+            # Only the execution has this one.
             graph.execute({a: np.ones((1, size, size), F32), b: y})
             if not (y == size).all():
                 failures.append(y)

@@ -59,7 +59,7 @@ pub struct Knob {
     pub id: String,
     /// What it does.
     pub description: String,
-    /// What it is when nobody sets it.
+    /// What it is when it is not set.
     pub default: KnobValue,
     /// What it may be.
     pub range: KnobRange,

@@ -30,7 +30,7 @@ use crate::names::{
 };
 use crate::trial;
 
-/// How many plans are kept that nobody uses.
+/// How many unused plans are kept.
 const KEPT: usize = 128;
 
 /// How many configurations of one heuristic are looked at.
@@ -189,7 +189,7 @@ impl Compiled {
     /// cuDNN's.
     ///
     /// # Safety
-    /// The handle is alive and nobody else's meanwhile. The tensors with these of cuDNN's uids are valid until the work is done, and so is
+    /// The handle is alive, and no other thread uses it meanwhile. The tensors with these of cuDNN's uids are valid until the work is done, and so is
     /// `workspace` for [`Compiled::workspace_size`] bytes.
     pub unsafe fn run(
         &self,

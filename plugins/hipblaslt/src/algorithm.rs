@@ -317,7 +317,7 @@ impl Run for AlgorithmRun {
         if let Some(bias) = tensors.bias
             && bias != *last
         {
-            // SAFETY: the description is alive and nobody else's as long as the lock is held, and the value has its size.
+            // SAFETY: the description is alive, only the holder of the lock uses it, and the value has its size.
             let status = unsafe {
                 (library.hipblasLtMatmulDescSetAttribute)(
                     desc.get(),

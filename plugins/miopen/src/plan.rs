@@ -257,7 +257,7 @@ mod tests {
             nodes: vec![Node { name: "it".to_owned(), compute_type: DataType::Float, operation }],
             ..Graph::default()
         };
-        // Nobody marked the result.
+        // The result is not marked as an output.
         graph.tensors[5].is_virtual = true;
         let refusal = check(&graph).unwrap_err().to_string();
         assert!(

@@ -155,7 +155,7 @@ pub fn partition<T: AsRef<Part>>(
         }
         parts.push(made);
     }
-    // What a chain reads may be written between its nodes. Nobody waits for its sums.
+    // What a chain reads may be written between its nodes. No node waits for its sums.
     parts.sort_by_key(|made| made.as_ref().links.last().copied());
     Ok(parts)
 }
@@ -274,7 +274,7 @@ impl<'a> Builder<'a> {
         Ok(builder)
     }
 
-    /// The only reader of the result, where nobody else can see it or the call writes it, too.
+    /// The only reader of the result, where nothing else can see it or the call writes it, too.
     fn next(&self) -> Option<usize> {
         match self.readers.get(&self.result)?.as_slice() {
             [reader] if self.is_virtual() || self.is_kept_by(*reader) => Some(*reader),

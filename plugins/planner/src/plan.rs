@@ -50,7 +50,7 @@ enum Slot {
     Host(i64),
     /// In the workspace, at this offset in bytes.
     Workspace(usize),
-    /// An output that nobody marked as one: where the caller binds it, else in the workspace at this offset.
+    /// An output that is not marked as one: where the caller binds it, else in the workspace at this offset.
     Unmarked(i64, usize),
     /// In no memory: the graph has its value, or it exists only inside the step.
     Nowhere,

@@ -22,9 +22,9 @@ pub struct Prepared {
     pub graph: Graph,
     /// What each node of the graph asks for, in the same order.
     pub problems: Vec<Problem>,
-    /// The tensors that a node writes, none reads and nobody marked as outputs.
+    /// The tensors that a node writes, none reads, and which are not marked as outputs.
     ///
-    /// Programs that leave a result virtual, as frontends do with what nobody marked, bind it all the same. Whether an execution
+    /// Programs that leave a result virtual, as frontends do with unmarked results, bind it all the same. Whether an execution
     /// does is known only then: such a tensor has a buffer or has not, and no step may swallow it. It is not virtual in the graph.
     pub unmarked: HashSet<i64>,
 }

@@ -167,7 +167,7 @@ impl Object {
     /// Takes an object over from the function that made it.
     ///
     /// # Safety
-    /// `object` is alive and nobody else's, belongs to no thread, and `destroy` ends it. What changes it while it is used
+    /// `object` is alive and used by this value alone, belongs to no thread, and `destroy` ends it. What changes it while it is used
     /// stands behind a lock.
     pub unsafe fn new(object: *mut c_void, destroy: unsafe extern "C" fn(*mut c_void) -> c_int) -> Self {
         Self { object, destroy }

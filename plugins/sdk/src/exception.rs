@@ -27,7 +27,7 @@ thread_local! {
 /// Ends an exception that was stopped, and keeps for [`take`] what it was.
 ///
 /// # Safety
-/// The unwinder handed the exception over, and nobody else ends it.
+/// The unwinder handed the exception over, so only its receiver ends it.
 pub unsafe fn end(exception: *mut Exception) {
     let mut kept = [0; LENGTH];
     // SAFETY: the caller has the exception to itself.

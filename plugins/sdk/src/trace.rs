@@ -1,6 +1,6 @@
 //! The steps of executions, told to a host that wants a trace.
 //!
-//! A plugin that names `steps` in [`export_engine_plugin!`](crate::export_engine_plugin) can be asked to tell them. As long as nobody
+//! A plugin that names `steps` in [`export_engine_plugin!`](crate::export_engine_plugin) can be asked to tell them. As long as no host
 //! does, a step costs nothing, and an execution the load of a word.
 
 use std::ffi::{CStr, CString, c_char};

@@ -203,7 +203,7 @@ impl Bench<'_> {
             }
             let mine = ours.burst(Weights::Promised, burst)?;
             if ours.ways().contains(&Weights::Any) {
-                // Everyone begins after a moment in which nobody was at work.
+                // Every library begins after a moment of rest.
                 std::thread::sleep(REST);
                 unpromised.push(ours.burst(Weights::Any, burst)?);
             }

@@ -6,7 +6,7 @@ use hipdnn_plugin_sdk::wire::{self, Container, EngineConfig, Layout};
 use crate::bytes::Bytes;
 use crate::graphs;
 
-const PAYLOAD: Payload = Payload { mark: *b"FUZZ", version: 1, owner: "nobody" };
+const PAYLOAD: Payload = Payload { mark: *b"FUZZ", version: 1, owner: "fuzz" };
 
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let mut seeds: Vec<Vec<u8>> =

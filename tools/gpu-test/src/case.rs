@@ -148,7 +148,7 @@ impl Case {
         }
     }
 
-    /// Leaves the results virtual, as frontends do with what nobody marked as an output; they are bound all the same.
+    /// Leaves the results virtual, as frontends do with unmarked outputs; they are bound all the same.
     pub fn unmark(&mut self) {
         for tensor in self.graph.tensors.iter_mut().filter(|tensor| self.outputs.contains(&tensor.uid)) {
             tensor.is_virtual = true;

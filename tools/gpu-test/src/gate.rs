@@ -1,7 +1,7 @@
 //! Gates between the engines and the libraries of AMD and NVIDIA: every call is written down, and any of them can be made to fail.
 //!
 //! The plugins find their functions with `dlsym`. The loader looks for that in this program first, so it answers the plugins
-//! (and nobody else) with gates: a few instructions that know the number of a function and go through [`enter`] and [`leave`].
+//! (and only to it) with gates: a few instructions that know the number of a function and go through [`enter`] and [`leave`].
 //! What these libraries call of each other does not pass here.
 
 use std::arch::{global_asm, naked_asm};

@@ -86,7 +86,7 @@ pub fn a_handle_is_passed_on_by_a_number() {
         let (handle, drops) = insert(5);
         NUMBER.store(handle, Ordering::Relaxed);
         user.join().expect("it ends well");
-        TABLE.remove(handle).expect("nobody else destroys it");
+        TABLE.remove(handle).expect("only this thread destroys it");
         assert_dropped(&drops);
     });
 }
@@ -100,10 +100,10 @@ pub fn another_uses_what_the_maker_destroys() {
             read(handle, 5);
             read(next, 7);
         });
-        TABLE.remove(handle).expect("nobody else destroys it");
+        TABLE.remove(handle).expect("only this thread destroys it");
         user.join().expect("it ends well");
         assert_dropped(&drops);
-        TABLE.remove(next).expect("nobody else destroys it");
+        TABLE.remove(next).expect("only this thread destroys it");
         assert_dropped(&others);
     });
 }
@@ -140,14 +140,14 @@ pub fn a_place_is_filled_anew_while_its_old_handle_is_used() {
             read(old, 5);
             change(old);
         });
-        TABLE.remove(old).expect("nobody else destroys it");
+        TABLE.remove(old).expect("only this thread destroys it");
         let (new, others) = insert(7);
         assert_ne!(old, new);
         read(new, 7);
         user.join().expect("it ends well");
         read(new, 7);
         assert_dropped(&drops);
-        TABLE.remove(new).expect("nobody else destroys it");
+        TABLE.remove(new).expect("only this thread destroys it");
         assert_dropped(&others);
     });
 }
@@ -157,7 +157,7 @@ pub fn one_changes_what_another_destroys() {
     check(3, || {
         let (handle, drops) = insert(5);
         let changer = spawn(move || change(handle));
-        TABLE.remove(handle).expect("nobody else destroys it");
+        TABLE.remove(handle).expect("only this thread destroys it");
         changer.join().expect("it ends well");
         assert_dropped(&drops);
     });
@@ -169,7 +169,7 @@ pub fn two_change_what_one_destroys() {
         let (handle, drops) = insert(5);
         let other = spawn(move || {
             change(handle);
-            TABLE.remove(handle).expect("nobody else destroys it");
+            TABLE.remove(handle).expect("only this thread destroys it");
         });
         change(handle);
         other.join().expect("it ends well");
@@ -182,7 +182,7 @@ pub fn a_thread_takes_what_another_kept() {
     check(2, || {
         let one = spawn(|| {
             let (handle, drops) = insert(5);
-            TABLE.remove(handle).expect("nobody else destroys it");
+            TABLE.remove(handle).expect("only this thread destroys it");
             drops
         });
         let other = spawn(|| {
@@ -194,7 +194,7 @@ pub fn a_thread_takes_what_another_kept() {
             (one.join().expect("it ends well"), other.join().expect("it ends well"));
         assert_dropped(&drops);
         read(handle, 7);
-        TABLE.remove(handle).expect("nobody else destroys it");
+        TABLE.remove(handle).expect("only this thread destroys it");
         assert_dropped(&others);
     });
 }

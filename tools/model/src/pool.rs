@@ -57,7 +57,7 @@ pub fn every_worker_runs_once() {
     with_pool(3, 1, |pool| run(pool, 2, true));
 }
 
-/// The same, one work after the other, also such as wakes nobody.
+/// The same, one work after the other, also such as wakes no thread.
 pub fn works_follow_each_other() {
     with_pool(2, 1, |pool| {
         run(pool, 3, true);

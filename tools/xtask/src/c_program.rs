@@ -53,7 +53,7 @@ pub struct Program<'a> {
     pub source: &'a Path,
     /// Whether it is compiled for speed.
     pub optimize: bool,
-    /// Whether a warning stops it. Tests insist; a newcomer's newer compiler may know warnings that nobody has seen yet.
+    /// Whether a warning stops it. Tests insist; a newcomer's newer compiler may know more warnings.
     pub strict: bool,
     /// What it is linked with besides the library.
     pub libraries: &'a [&'a str],

@@ -3,6 +3,7 @@
 //! them.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::Failure;
@@ -64,7 +65,7 @@ pub fn pack(workspace: &Workspace, folder: &Path, level: u8) -> Result<Packages,
         tar.arg(format!("--mtime=@{time}")).arg("-C").arg(tree).arg("-cJf").arg(archive).arg(&name);
         run(tar.env("XZ_OPT", format!("-{level}")))?;
     }
-    control(workspace, &debian_tree)?;
+    control(workspace, &debian_tree, &time)?;
     let mut build = command("dpkg-deb", ["--root-owner-group", "-Zxz", &format!("-z{level}"), "--build"]);
     run(build.arg(&debian_tree).arg(&packages.debian).env("SOURCE_DATE_EPOCH", time))?;
     Ok(packages)
@@ -82,15 +83,43 @@ fn commit_time(workspace: &Workspace) -> String {
     if time.trim().is_empty() { "0".to_owned() } else { time.trim().to_owned() }
 }
 
-/// What dpkg wants to know of the package.
-fn control(workspace: &Workspace, tree: &Path) -> Result<(), Failure> {
+/// Who stands for a package, `NAME <ADDRESS>`, where the builder says so.
+const MAINTAINER: &str = "HIPDNN_MAINTAINER";
+
+/// Rules of Debian's that the package breaks on purpose.
+const OVERRIDES: &str = "\
+# Programs of hipDNN look for this name.
+hipdnn-backend: package-name-doesnt-match-sonames *
+hipdnn-backend: shared-library-lacks-version *
+# The tree may be moved: its files are found from these.
+hipdnn-backend: pkg-config-unavailable-for-cross-compilation *
+# The programs explain themselves with --help.
+hipdnn-backend: no-manual-page *
+";
+
+/// What dpkg wants to know of the package, and what Debian expects in it.
+fn control(workspace: &Workspace, tree: &Path, time: &str) -> Result<(), Failure> {
     let usr = tree.join("usr");
+    let maintainer = std::env::var(MAINTAINER).unwrap_or_else(|_| "hipdnn-backend".to_owned());
     // Debian's name for the file.
     install::copy(&workspace.path("LICENSE"), &usr.join(DOCUMENTS).join("copyright"))?;
+    let date = run(&mut command("date", ["-u", "-R", "-d", &format!("@{time}")]))?;
+    let changes = format!(
+        "hipdnn-backend ({}) unstable; urgency=medium\n\n  * Upstream release; its file CHANGELOG.md says what changed.\n\n \
+         -- {maintainer}  {date}",
+        workspace.version
+    );
+    let log = usr.join(DOCUMENTS).join("changelog");
+    install::write(&log, &changes)?;
+    run(command("gzip", ["-9n"]).arg(&log))?;
+    install::write(&usr.join("share/lintian/overrides/hipdnn-backend"), OVERRIDES)?;
     let (mut bytes, mut glibc) = (0, 0);
     for file in files(&usr)? {
         let path = usr.join(&file);
         bytes += size(&path)?;
+        if file.extension().is_some_and(|end| end == "so") {
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o644))?;
+        }
         let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if name == LIBRARY || PROGRAMS.contains(&name) || PLUGINS.iter().any(|plugin| plugin.file == name) {
             glibc = newest_glibc(&path)?.max(glibc);
@@ -100,7 +129,7 @@ fn control(workspace: &Workspace, tree: &Path) -> Result<(), Failure> {
         "Package: hipdnn-backend\n\
          Version: {}\n\
          Architecture: {}\n\
-         Maintainer: hipdnn-backend\n\
+         Maintainer: {maintainer}\n\
          Section: libs\n\
          Priority: optional\n\
          Installed-Size: {}\n\

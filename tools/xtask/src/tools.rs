@@ -116,7 +116,7 @@ fn installer() -> Option<Vec<&'static str>> {
     if root {
         return Some(vec!["apt-get"]);
     }
-    // -n: a question for a password would wait for ever where nobody sits.
+    // -n: a question for a password would wait for ever in a job without a terminal.
     let sudo = exists("sudo") && command("sudo", ["-n", "true"]).output().is_ok_and(|o| o.status.success());
     sudo.then(|| vec!["sudo", "-n", "apt-get"])
 }

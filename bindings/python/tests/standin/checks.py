@@ -298,7 +298,7 @@ def check_arrays_of_our_own() -> None:
     for version, name in (((1, 0), "dltensor_versioned"), (None, "dltensor")):
         capsule = result.__dlpack__(max_version=version)
         assert repr(name) in repr(capsule).replace('"', "'"), repr(capsule)
-        # Nobody takes it over.
+        # It stays in its capsule.
         del capsule
     kept = result.__dlpack__()
     del result

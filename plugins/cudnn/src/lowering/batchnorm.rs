@@ -42,7 +42,7 @@ impl Builder<'_> {
         Ok(shape)
     }
 
-    /// A statistic: where nobody wants it, a place in the workspace of the shape that `like` has.
+    /// A statistic: if it is not wanted, a place in the workspace of the shape that `like` has.
     fn statistic(&mut self, x: i64, uid: Option<i64>, like: i64) -> Result<TensorPlace, Refusal> {
         match uid {
             Some(uid) => self.channels(x, uid),

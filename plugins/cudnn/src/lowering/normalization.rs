@@ -25,7 +25,7 @@ impl Builder<'_> {
         self.tensor_as(uid, shape)
     }
 
-    /// The same, in the workspace where nobody wants it.
+    /// The same, in the workspace if it is not wanted.
     fn optional_rows(&mut self, uid: Option<i64>) -> Result<TensorPlace, Refusal> {
         match uid {
             Some(uid) => self.rows(uid),

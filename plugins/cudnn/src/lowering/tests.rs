@@ -130,7 +130,7 @@ fn rows_of_a_normalization_are_counted_by_one_dimension() {
     let dims: Vec<&[i64]> =
         lowered.described.tensors.iter().map(|tensor| tensor.shape.dims.as_slice()).collect();
     assert!(dims.contains(&[6, 8, 1, 1].as_slice()) && dims.contains(&[1, 8, 1, 1].as_slice()), "{dims:?}");
-    // What nobody asked for has a place in the workspace.
+    // Results that are not asked for have a place in the workspace.
     assert_eq!(dims.iter().filter(|dims| **dims == [6, 1, 1, 1]).count(), 2);
     assert!(lowered.described.scratch >= 24);
 }

@@ -230,7 +230,7 @@ impl Run {
     fn set_pointers(&self, last: &mut Pointers, wanted: [Option<*mut c_void>; 4]) -> Result<(), PluginError> {
         for ((last, wanted), attribute) in last.iter_mut().zip(wanted).zip(POINTERS) {
             let Some(wanted) = wanted.filter(|wanted| last != wanted) else { continue };
-            // SAFETY: the description is alive and nobody else's as long as the lock is held, and the value has its size.
+            // SAFETY: the description is alive, only the holder of the lock uses it, and the value has its size.
             let status = unsafe {
                 (self.lt.cublasLtMatmulDescSetAttribute)(
                     self.description.product.get(),

@@ -321,7 +321,7 @@ impl Step for ConvolutionStep {
         // SAFETY: the caller vouches for the memory.
         unsafe { self.solution.run(ready, &arguments, rest) }?;
         match &self.margin {
-            // SAFETY: x and the workspace are valid; the gradient of the zeros is nobody's.
+            // SAFETY: x and the workspace are valid; the gradient of the zeros is not read.
             Some(margin) if self.direction == DIRECTION_BACKWARD => unsafe {
                 margin.cut(ready, workspace, x)
             },

@@ -326,7 +326,7 @@ struct FusedStep {
 }
 
 impl FusedStep {
-    /// Bytes of workspace before the solution's own, for the variance or the statistics that nobody wants.
+    /// Bytes of workspace before the solution's own, for the variance or unwanted statistics.
     fn own_size(&self) -> usize {
         self.inverse.as_ref().map_or(0, |inverse| inverse.size().next_multiple_of(ALIGNMENT))
             + self.statistics.as_ref().map_or(0, Statistics::workspace_size)

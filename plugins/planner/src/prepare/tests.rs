@@ -284,7 +284,7 @@ fn batchnorm_shapes_are_checked() {
         &["prev_running_mean: absent", "next_running_variance"],
     );
     let no_results = |b: &mut Batchnorm| (b.next_running_mean, b.next_running_variance) = (None, None);
-    assert!(prepare(&training(no_results)).is_ok(), "running statistics that nobody wants are not computed");
+    assert!(prepare(&training(no_results)).is_ok(), "unwanted running statistics are not computed");
     assert_refused(&training(|b| b.x = 13), &["x: dims are [4]"]);
 
     let backward = BatchnormBackward {

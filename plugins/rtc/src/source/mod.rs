@@ -41,7 +41,7 @@ pub struct Program {
     /// The kernels, in their order.
     pub kernels: Vec<Kernel>,
     /// Where the tensors of each kernel lie, in the order of its arguments. In the workspace are the virtual tensors that one kernel
-    /// leaves for another, and the outputs that nobody marked, where they are not bound.
+    /// leaves for another, and unmarked outputs, where they are not bound.
     pub placed: Placed,
 }
 
@@ -125,7 +125,7 @@ pub fn generate_with(graph: &Graph, options: Options) -> Result<Program, Refusal
     let mut walked = HashMap::new();
     for mut group in groups {
         group.stores.retain(|store| !virtuals.contains(&store.uid) || read.contains(&store.uid));
-        // What nobody reads and nobody asked for need not be computed.
+        // What no node reads and no caller asked for need not be computed.
         if group.stores.is_empty() {
             continue;
         }

@@ -176,7 +176,7 @@ fn what_one_kernel_leaves_for_another_has_a_place_in_the_workspace() {
 
 #[test]
 fn what_nobody_reads_is_an_output_with_a_place_in_the_workspace() {
-    // The 2 is read by this kernel alone, the 3 by nobody.
+    // The 2 is read by this kernel alone, the 3 by none.
     let nodes = vec![pointwise(PointwiseMode::Exp, 1, None, 2), pointwise(PointwiseMode::Neg, 2, None, 3)];
     let program = generate(&graph(&[WHOLE, BETWEEN, BETWEEN], nodes)).unwrap();
     assert_eq!((program.kernels.len(), memory(&program, 0)), (1, vec![1, 3]));

@@ -81,7 +81,7 @@ unsafe fn known_context(cuda: &'static Cuda, stream: CUstream) -> Result<CUconte
     Ok(context)
 }
 
-/// The device that work on a stream goes to, as [`context_of`] says; none where nobody has made its context yet, which is not done here:
+/// The device that work on a stream goes to, as [`context_of`] says; none before its context is made, which is not done here:
 /// it takes long, and memory of the device.
 ///
 /// # Errors

@@ -101,7 +101,7 @@ pub fn entry(function: *const (), arguments: usize, threw: usize) -> Option<*con
 
 /// Ends an exception that was stopped.
 unsafe extern "C" fn end(exception: *mut Exception) {
-    // SAFETY: the unwinder handed it over, and nobody else ends it.
+    // SAFETY: the unwinder handed it over, so only this frame ends it.
     unsafe { exception::end(exception) };
 }
 

@@ -234,7 +234,7 @@ pub unsafe fn is_execution_context_shareable<P: EnginePlugin>(
     })
 }
 
-/// `hipdnnEnginePluginSetStepCallback_ext`: steps are told to this callback from now on, or to nobody without one.
+/// `hipdnnEnginePluginSetStepCallback_ext`: steps are told to this callback from now on; without one they are not told.
 ///
 /// # Safety
 /// The callback may be called from any thread until the library is closed.

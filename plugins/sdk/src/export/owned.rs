@@ -43,11 +43,11 @@ impl<T, const TAG: u64> Owned<T, TAG> {
     /// Takes a value back and drops it.
     ///
     /// # Safety
-    /// As [`Owned::borrow`], and nobody else uses the value.
+    /// As [`Owned::borrow`], and the caller alone uses the value.
     pub unsafe fn take<C>(argument: &'static str, pointer: *mut C) -> Result<()> {
-        // SAFETY: `pointer` is null or a live object of this plugin that nobody else uses.
+        // SAFETY: `pointer` is null or a live object of this plugin that the caller alone uses.
         unsafe { Self::borrow(argument, pointer) }?;
-        // SAFETY: it is of this kind, so it came from a box that nobody has taken back.
+        // SAFETY: it is of this kind, so it came from a box that was not taken back.
         let mut owned = unsafe { Box::from_raw(pointer.cast::<Self>()) };
         // Makes it likely that a pointer used after its end is noticed.
         owned.tag = 0;

@@ -128,7 +128,7 @@ impl PlanMemory {
         self.buffers.lock()
     }
 
-    /// A buffer that nobody else has, and that work on this stream may use.
+    /// A buffer for the caller alone, which work on this stream may use.
     fn take(&self, stream: hipStream_t) -> Result<Taken<'_>, PluginError> {
         let is_captured = self.is_capturing(stream);
         if !is_captured && let Some(buffer) = self.own(stream)? {

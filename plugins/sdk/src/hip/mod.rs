@@ -234,7 +234,7 @@ impl Hip {
     /// Makes an error of an answer that is not success.
     ///
     /// # Errors
-    /// When `answer` is an error. The thread's last error is forgotten, so that nobody takes it for theirs.
+    /// When `answer` is an error. The thread's last error is forgotten, so that the program does not take it for its own.
     pub fn check(&self, function: &str, answer: hipError_t) -> Result<(), HipError> {
         if answer == HIP_SUCCESS {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What a word that nobody knows was meant to be.
+//! What an unknown word was meant to be.
 
 /// How many words are named.
 const MOST: usize = 3;

@@ -236,7 +236,7 @@ pub fn depthwise_layers() -> Vec<Case> {
 
 /// The gradients of ResNet-50.
 pub fn training() -> Vec<Case> {
-    // Nobody needs the gradient of the image.
+    // The gradient of the image is not needed.
     let data = RESNET50.iter().skip(1).map(|layer| layer.data_gradient("backward", 16));
     data.chain(RESNET50.iter().map(|layer| layer.filter_gradient("backward", 16))).collect()
 }

@@ -124,7 +124,7 @@ fn backward(dims: &'static [i64], data_type: DataType, order: Order, saved: bool
     p.case
 }
 
-/// As frontends and tests of November 2025 do it: the results are left virtual and bound all the same, and nobody asks how large a
+/// As frontends and tests of November 2025 do it: the results are left virtual and bound all the same, and the program does not ask how large a
 /// workspace has to be.
 fn of_2025(mut case: Case) -> Case {
     case.name.push_str(", unmarked outputs, no workspace");

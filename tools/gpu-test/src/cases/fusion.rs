@@ -192,7 +192,7 @@ fn training(mode: PointwiseMode, name: &str, kept: Kept, setting: Setting) -> Ca
         data_type.name()
     ));
     case.tolerance = case.tolerance.max(1e-4);
-    // For statistics that nobody wants, and for beginning at a round address.
+    // For unwanted statistics, and for beginning at a round address.
     case.workspace_limit = fused.then_some(if kept == Kept::Nothing { 5 * 256 } else { 3 * 256 });
     let given = |case: &mut Case, range| case.input(DataType::Float, &CHANNELS, Order::ChannelsFirst, range);
     let made = |case: &mut Case| Some(case.output(DataType::Float, &CHANNELS, Order::ChannelsFirst));

@@ -100,7 +100,7 @@ impl Diagram {
                 diagram.edges.push(Edge { from: *item, to, role: port.role.clone(), is_offset: false });
             }
         }
-        // Where a tensor that nobody writes was drawn last: at which depth, as which box.
+        // Where a tensor that no node writes was drawn last: at which depth, as which box.
         let mut drawn: HashMap<i64, (usize, usize)> = HashMap::new();
         let mut by_depth: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (place, depth) in depths.iter().enumerate() {

@@ -15,7 +15,7 @@ use crate::failure::{Failure, Result};
 use crate::graph::Graph;
 use crate::steps::Step;
 
-/// Nobody looks at a picture of more.
+/// Larger pictures are of no use.
 const MOST_NODES: usize = 1000;
 
 /// What an engine makes of a graph.

@@ -72,7 +72,7 @@ fn markup_in_names_is_text() {
 #[test]
 fn odd_graphs_are_drawn_too() {
     svg(&graph("nothing", vec![], vec![]), None).unwrap();
-    // A circle, a tensor that nobody uses, and one that is not there.
+    // A circle, an unused tensor, and a missing one.
     let tensors = vec![tensor(1, "", &[4], true), tensor(2, "", &[4], true), tensor(3, "", &[], false)];
     let nodes = vec![pointwise("", "exp", 2, Some(9), 1), pointwise("", "log", 1, None, 2)];
     let picture = svg(&graph("circle", tensors, nodes), None).unwrap();

@@ -26,7 +26,7 @@ impl<T> Mutex<T> {
 pub(crate) struct Condvar(loom::sync::Condvar);
 
 impl Condvar {
-    /// Nobody waits for it.
+    /// No thread waits for it.
     pub(crate) fn new() -> Self {
         Self(loom::sync::Condvar::new())
     }

@@ -8,9 +8,12 @@ use super::{Context, without_settings};
 use crate::Failure;
 use crate::install::{DOCUMENTS, TOOL, files, install_debug_files, remove};
 use crate::package::{Packages, pack};
-use crate::process::{command, run as run_program};
+use crate::process::{command, exists, run as run_program};
 use crate::split::debug_place;
 use crate::steps::Steps;
+
+/// What lintian says of a package whose builder has no name.
+const OF_BUILDERS: &str = "malformed-contact";
 
 /// What may be installed at most.
 const LARGEST: u64 = 32 << 20;
@@ -34,6 +37,14 @@ pub fn run(context: &Context, steps: &mut Steps) {
     steps.run("the archives, unpacked", || archives(context, &packages, &scratch.join("archive"), &debug));
     let root = scratch.join("root");
     let unpacked = steps.run("the package for Debian, unpacked", || debian(context, &packages, &root));
+    if exists("lintian") {
+        steps.run("lintian", || {
+            let words = ["--fail-on", "error,warning", "--allow-root", "--suppress-tags", OF_BUILDERS];
+            run_program(command("lintian", words).arg(&packages.debian)).map(|_| String::new())
+        });
+    } else {
+        steps.leave_out("lintian", "it is not installed (Debian: sudo apt-get install lintian)");
+    }
     if unpacked {
         let usr = root.join("usr");
         let build = scratch.join("consumers");
@@ -157,8 +168,11 @@ fn archives(context: &Context, packages: &Packages, folder: &Path, debug: &Path)
 
 fn debian(context: &Context, packages: &Packages, root: &Path) -> Result<String, Failure> {
     run_program(command("dpkg", ["-x"]).arg(&packages.debian).arg(root))?;
-    // The one file that only Debian's package has.
-    fs::remove_file(root.join("usr").join(DOCUMENTS).join("copyright"))?;
+    // What only Debian's package has.
+    for name in ["copyright", "changelog.gz"] {
+        fs::remove_file(root.join("usr").join(DOCUMENTS).join(name))?;
+    }
+    fs::remove_dir_all(root.join("usr/share/lintian"))?;
     let count = same(&root.join("usr"), context.stage)?;
     let fields = run_program(command("dpkg-deb", ["-f"]).arg(&packages.debian))?;
     let version = format!("Version: {}\n", context.workspace.version);

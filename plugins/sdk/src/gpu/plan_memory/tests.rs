@@ -122,7 +122,7 @@ fn small_workspaces_are_the_plans() {
     assert_eq!(memory.workspace_size(), 0);
     memory.make_first().unwrap();
     assert_eq!(CALLS.take(), ["malloc 1000", "create 2000"]);
-    // Whatever the caller brings, nobody knows how large it is.
+    // The size of what the caller brings is not known.
     memory
         .run(stream(0x7000), stream(5), |[_, step]| {
             assert_eq!(step.addr(), 0x1000);

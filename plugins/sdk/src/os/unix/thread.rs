@@ -13,7 +13,7 @@ pub fn start(name: &CStr, work: impl FnOnce() + Send + 'static) -> bool {
     extern "C" fn run(work: *mut c_void) -> *mut c_void {
         // SAFETY: it was made of a box below, for this thread alone.
         let work = unsafe { Box::from_raw(work.cast::<Work>()) };
-        // There is nobody to tell.
+        // The failure cannot be reported from here.
         let _ = catch_unwind(AssertUnwindSafe(work));
         ptr::null_mut()
     }

@@ -110,7 +110,7 @@ fn forward(option: Option, shape: Shape, data_type: DataType) -> Case {
         right_bound: (option == Option::Window).then_some(0),
         attn_mask: p.bias(),
         padding_mask: option == Option::Padding,
-        // All queries count: what is computed for the others is nobody's business.
+        // All queries count: what is computed for the others is not compared.
         seq_len_q: (option == Option::Padding).then(|| {
             p.case.input(DataType::Int32, &[batch, 1, 1, 1], FIRST, [queries as f32, queries as f32])
         }),

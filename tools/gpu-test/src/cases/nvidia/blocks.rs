@@ -138,7 +138,7 @@ fn apart(data_type: DataType, order: Order) -> Case {
     case
 }
 
-/// A product whose activation cuBLASLt has no epilogue for, behind a node that no product takes in, with a result that nobody marked.
+/// A product whose activation cuBLASLt has no epilogue for, behind a node that no product takes in, with an unmarked result.
 fn unmarked(data_type: DataType) -> Case {
     let mut case = named("of products, unmarked", data_type, FIRST);
     let dims = [32, 32];

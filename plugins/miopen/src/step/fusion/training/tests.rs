@@ -119,7 +119,7 @@ fn an_activation_joins_the_training_before_it() {
     let expected = [(BATCHNORM_X, 1), (BATCHNORM_SCALE, 2), (BATCHNORM_BIAS, 3), (ACTIVATION_Y, 6)];
     assert_eq!(arguments(&graph, &fusion), (expected.to_vec(), vec![5]));
     assert!(matches!(fusion.chain.links.as_slice(), [Link::Training(false), Link::Activation(..)]));
-    // MIOpen writes all four statistics; nobody wants them.
+    // MIOpen writes all four statistics, which are not wanted.
     let statistics = fusion.statistics.unwrap();
     assert_eq!(statistics.workspace_size(), 4 * ALIGNMENT);
     let at = |offset: usize| std::ptr::without_provenance_mut::<c_void>(0x1000 + offset);
