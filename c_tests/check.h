@@ -5,7 +5,7 @@
  * and the program goes on. `return check_result();` at the end of main makes any failure the program's exit status.
  *
  * `cargo xtask test c` runs each program in an empty folder of its own, with HIPDNN_TEST_PLUGINS in the environment: the
- * folder of the plugins that tools/stub-plugins builds, lib<name>.so for each name in c_tests/plugins/variants.txt. No other
+ * folder of the plugins that tools/stub-plugins builds, lib<name>.so or <name>.dll for each name in c_tests/plugins/variants.txt. No other
  * HIPDNN_ variable is set.
  */
 
@@ -19,6 +19,19 @@
 #include <string.h>
 
 #include "hipdnn_backend.h"
+
+/* What is around the name of a library, what is between folders, and the file that takes whatever is written to it. */
+#ifdef _WIN32
+#define LIBRARY_BEGIN ""
+#define LIBRARY_END ".dll"
+#define SEPARATOR "\\"
+#define NOWHERE "NUL"
+#else
+#define LIBRARY_BEGIN "lib"
+#define LIBRARY_END ".so"
+#define SEPARATOR "/"
+#define NOWHERE "/dev/null"
+#endif
 
 /* Atomic, since programs with several threads check in each of them. */
 #ifdef __cplusplus

@@ -9,7 +9,11 @@
 
 #include "hipdnn_helpers.h"
 
+#ifdef _WIN32
+#include <windows.h>
+#else
 #include <dlfcn.h>
+#endif
 
 /* The numbers of hipMemcpyKind. */
 enum { HD_HOST_TO_DEVICE = 1, HD_DEVICE_TO_HOST = 2 };
@@ -87,10 +91,28 @@ static inline void hd_cuda_read(void* to, const void* from, size_t bytes)
     hd_gpu_check(hd_cuda.cuMemcpyDtoH_v2(to, (uintptr_t)from, bytes), "cuMemcpyDtoH");
 }
 
+/* The first library of a list that is there. */
+static inline void* hd_open_library(const char* const names[], size_t count)
+{
+    void* library = NULL;
+    for (size_t i = 0; i < count && library == NULL; i++) {
+#ifdef _WIN32
+        library = LoadLibraryA(names[i]);
+#else
+        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+#endif
+    }
+    return library;
+}
+
 /* POSIX lets a symbol's address be read as that of a function; C does not, so its bytes are copied. */
 static inline void hd_gpu_function(void* library, void* function, const char* name)
 {
+#ifdef _WIN32
+    const FARPROC symbol = GetProcAddress((HMODULE)library, name);
+#else
     void* symbol = dlsym(library, name);
+#endif
     if (symbol == NULL) {
         fprintf(stderr, "the GPU's library has no %s\n", name);
         exit(EXIT_FAILURE);
@@ -101,10 +123,12 @@ static inline void hd_gpu_function(void* library, void* function, const char* na
 /* True if the HIP runtime is here and has a device. */
 static inline int hd_open_hip(void)
 {
+#ifdef _WIN32
+    static const char* const names[] = {"amdhip64_7.dll", "amdhip64_6.dll"};
+#else
     static const char* const names[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0] && hd_hip.library == NULL; i++) {
-        hd_hip.library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-    }
+#endif
+    hd_hip.library = hd_open_library(names, sizeof names / sizeof names[0]);
     if (hd_hip.library == NULL) {
         return 0;
     }
@@ -119,7 +143,12 @@ static inline int hd_open_hip(void)
 /* True if the CUDA driver is here and has a device, whose primary context is this thread's from now on. */
 static inline int hd_open_cuda(void)
 {
-    hd_cuda.library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+#ifdef _WIN32
+    static const char* const names[] = {"nvcuda.dll"};
+#else
+    static const char* const names[] = {"libcuda.so.1"};
+#endif
+    hd_cuda.library = hd_open_library(names, 1);
     if (hd_cuda.library == NULL) {
         return 0;
     }

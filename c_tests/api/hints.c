@@ -235,7 +235,7 @@ static void test_plugins(void)
     mkdir(file, 0777);
     const char* const folder = file;
     char broken[1300];
-    snprintf(broken, sizeof broken, "%s/libbroken.so", file);
+    snprintf(broken, sizeof broken, "%s/" LIBRARY_BEGIN "broken" LIBRARY_END, file);
     FILE* out = fopen(broken, "wb");
     REQUIRE(out != NULL);
     fputs("no library", out);

@@ -60,7 +60,7 @@ static void test_set(void)
 
 static void test_get(void)
 {
-    const char* const one[] = {"hipdnn_plugins/engines/libhipdnn_cpu_plugin.so"};
+    const char* const one[] = {"hipdnn_plugins/engines/" LIBRARY_BEGIN "hipdnn_cpu_plugin" LIBRARY_END};
     REQUIRE_OK(hipdnnSetEnginePluginPaths_ext(1, one, HIPDNN_PLUGIN_LOADING_ABSOLUTE));
     hipdnnHandle_t handle = make_handle();
     size_t count = 41;

@@ -141,7 +141,7 @@ int main()
     CHECK_GOOD(setHipdnnHandleStream(handle, stream));
     std::vector<std::string> plugins;
     CHECK_GOOD(getLoadedEnginePluginPaths(*handle, plugins));
-    CHECK(!plugins.empty() && plugins[0].find(".so") != std::string::npos);
+    CHECK(!plugins.empty() && (plugins[0].find(".so") != std::string::npos || plugins[0].find(".dll") != std::string::npos));
     auto [policies, policies_error] = getLoadedHeuristicPolicyInfos(*handle);
     CHECK_GOOD(policies_error);
     CHECK(!policies.empty() && !policies[0].policyName.empty());

@@ -76,7 +76,7 @@ int main(void)
     memcpy(&number, &function, sizeof number);
     snprintf(address, sizeof address, "%llx", (unsigned long long)number);
     setenv("HIPDNN_STUB_HOOK", address, 1);
-    setenv("HIPDNN_LOG_FILE", "/dev/null", 1);
+    setenv("HIPDNN_LOG_FILE", NOWHERE, 1);
     alarm(60); /* a call that waits for itself ends the program */
     CHECK_OK(hipdnnBackendSetGlobalLogLevel_ext(HIPDNN_SEV_ERROR));
     CHECK_OK(hipdnnSetUserLogCallback_ext(use_all, HIPDNN_SEV_ERROR, HIPDNN_LOG_CALLBACK_SYNC, &user));

@@ -258,7 +258,7 @@ static void start(child_mode mode, int threads, bool eager, int forks)
 
 int main(int count, char** words)
 {
-    setenv("HIPDNN_LOG_FILE", "/dev/null", 1);
+    setenv("HIPDNN_LOG_FILE", NOWHERE, 1);
     if (count == 5) {
         const child_mode mode = (child_mode)atoi(words[1]);
         const int threads = atoi(words[2]);

@@ -31,7 +31,7 @@ static void expect(const char* name, int year, const char* reason)
     drop(make_plan(graph));
     drop(graph);
     CHECK_OK(hipdnnDestroy(handle));
-    snprintf(expected, sizeof expected, "/lib%s.so, generation %d: %s\n", name, year, reason);
+    snprintf(expected, sizeof expected, SEPARATOR LIBRARY_BEGIN "%s" LIBRARY_END ", generation %d: %s\n", name, year, reason);
     CHECK_CONTAINS(lines, expected);
     const int graphs = count_in(recorded(), "graph=");
     CHECK(graphs >= 3);
@@ -90,10 +90,10 @@ static void test_setting(void)
     expect("older_silent_stripped", 2026, says_so);
     setenv(VARIABLE, "2025", 1);
     expect("good", 2025, says_so);
-    setenv(VARIABLE, "2025,liboldest.so=2025,libolder_silent.so=2026", 1);
+    setenv(VARIABLE, "2025," LIBRARY_BEGIN "oldest" LIBRARY_END "=2025," LIBRARY_BEGIN "older_silent" LIBRARY_END "=2026", 1);
     expect("older_silent", 2026, says_so);
     expect("newer_version", 2025, says_so);
-    setenv(VARIABLE, "libolder_silent.so=2026", 1);
+    setenv(VARIABLE, LIBRARY_BEGIN "older_silent" LIBRARY_END "=2026", 1);
     expect("newer_version", 2026, "it exports hipdnnPluginGetApiVersion");
     plugin_path(path, "older_silent");
     snprintf(value, sizeof value, "%s=2026", path);
@@ -101,7 +101,7 @@ static void test_setting(void)
     expect("older_silent", 2026, says_so);
     CHECK_EQ(count_in(lines, COMPLAINT), 0);
     /* What makes no sense is said once, and the rest counts. */
-    setenv(VARIABLE, "2027,libolder_silent.so=2026,newest", 1);
+    setenv(VARIABLE, "2027," LIBRARY_BEGIN "older_silent" LIBRARY_END "=2026,newest", 1);
     expect("older_silent", 2026, says_so);
     CHECK_CONTAINS(lines, "[warning] [hipdnn_backend] " COMPLAINT "\"2027\", \"newest\"; expected 2025, 2026, FILE=2025 or "
                           "FILE=2026, with commas between\n");
@@ -157,7 +157,7 @@ int main(void)
 {
     unsetenv("HIPDNN_PLUGIN_DIR");
     unsetenv(VARIABLE);
-    setenv("HIPDNN_LOG_FILE", "/dev/null", 1);
+    setenv("HIPDNN_LOG_FILE", NOWHERE, 1);
     CHECK_OK(hipdnnBackendSetGlobalLogLevel_ext(HIPDNN_SEV_INFO));
     CHECK_OK(hipdnnSetUserLogCallback_ext(keep, HIPDNN_SEV_INFO, HIPDNN_LOG_CALLBACK_SYNC, lines));
     test_evidence();

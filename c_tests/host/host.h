@@ -13,7 +13,7 @@ static inline void plugin_path(char path[PATH_LENGTH], const char* name)
 {
     const char* folder = getenv("HIPDNN_TEST_PLUGINS");
     REQUIRE(folder != NULL);
-    REQUIRE(snprintf(path, PATH_LENGTH, "%s/lib%s.so", folder, name) < PATH_LENGTH);
+    REQUIRE(snprintf(path, PATH_LENGTH, "%s/" LIBRARY_BEGIN "%s" LIBRARY_END, folder, name) < PATH_LENGTH);
 }
 
 /* From now on exactly these plugins are loaded, and no others. */
@@ -42,7 +42,7 @@ static inline size_t count_loaded(hipdnnHandle_t handle)
     return count;
 }
 
-/* The loaded plugins' file names without "lib" and ".so", each with a blank after it, in the library's order. */
+/* The loaded plugins' file names without what is around them, each with a blank after it, in the library's order. */
 static inline void loaded_names(hipdnnHandle_t handle, char* names, size_t size)
 {
     enum { MOST = 64 };
@@ -57,13 +57,13 @@ static inline void loaded_names(hipdnnHandle_t handle, char* names, size_t size)
     CHECK_OK(hipdnnGetLoadedEnginePluginPaths_ext(handle, &count, pointers, &length));
     count = count_loaded(handle);
     for (size_t i = 0; i < count; i++) {
-        const char* const slash = strrchr(paths[i], '/');
+        const char* const slash = strrchr(paths[i], SEPARATOR[0]);
         const char* name = slash == NULL ? paths[i] : slash + 1;
-        if (strncmp(name, "lib", 3) == 0) {
-            name += 3;
+        if (strncmp(name, LIBRARY_BEGIN, strlen(LIBRARY_BEGIN)) == 0) {
+            name += strlen(LIBRARY_BEGIN);
         }
         const size_t used = strlen(names);
-        snprintf(names + used, size - used, "%.*s ", (int)(strlen(name) - 3), name);
+        snprintf(names + used, size - used, "%.*s ", (int)(strlen(name) - strlen(LIBRARY_END)), name);
     }
 }
 

@@ -64,7 +64,7 @@ static void test_clash_is_told(void)
     CHECK_CONTAINS(text, " already exists");
     CHECK_CONTAINS(text, "declares engine 0x3679FC9FC0E0979C, which plugin 'Clash'");
     CHECK_CONTAINS(text, " already provides");
-    CHECK_CONTAINS(text, "libgood.so]");
+    CHECK_CONTAINS(text, LIBRARY_BEGIN "good" LIBRARY_END "]");
     CHECK_EQ(count_loaded(handle), 2);
     CHECK_OK(hipdnnDestroy(handle));
 }
@@ -129,7 +129,7 @@ static void test_nothing_loaded(void)
     CHECK_CONTAINS(text, "No engine can run this graph: no engine plugin is loaded; looked in ");
     CHECK_CONTAINS(text, path);
     CHECK_CONTAINS(text, "\n  not loaded: ");
-    CHECK_CONTAINS(text, "libno_create.so: Failed to get symbol: hipdnnEnginePluginCreate");
+    CHECK_CONTAINS(text, LIBRARY_BEGIN "no_create" LIBRARY_END ": Failed to get symbol: hipdnnEnginePluginCreate");
     drop(heuristic);
     drop(graph);
     CHECK_OK(hipdnnDestroy(handle));

@@ -34,12 +34,15 @@ typedef hipdnnStatus_t (*SetLevel)(hipdnnSeverity_t);
 
 static HMODULE library;
 
-static void* function(const char* name)
+static FARPROC function(const char* name)
 {
     const FARPROC found = GetProcAddress(library, name);
     check(found != NULL, name, __LINE__);
-    return *(void* const*)&found;
+    return found;
 }
+
+/* A function of the library by its type. */
+#define CALL(type, name) ((type)(void (*)(void))function(name))
 
 /* The path of the only plugin that a new handle has, in UTF-8. */
 static void only_plugin(char path[LENGTH])
@@ -47,11 +50,11 @@ static void only_plugin(char path[LENGTH])
     hipdnnHandle_t handle = NULL;
     size_t count = 1;
     size_t length = LENGTH;
-    CHECK(((Create)function("hipdnnCreate"))(&handle) == HIPDNN_STATUS_SUCCESS);
+    CHECK(CALL(Create, "hipdnnCreate")(&handle) == HIPDNN_STATUS_SUCCESS);
     path[0] = '\0';
-    CHECK(((Paths)function("hipdnnGetLoadedEnginePluginPaths_ext"))(handle, &count, &path, &length) ==
+    CHECK(CALL(Paths, "hipdnnGetLoadedEnginePluginPaths_ext")(handle, &count, &path, &length) ==
           HIPDNN_STATUS_SUCCESS);
-    CHECK(((Destroy)function("hipdnnDestroy"))(handle) == HIPDNN_STATUS_SUCCESS);
+    CHECK(CALL(Destroy, "hipdnnDestroy")(handle) == HIPDNN_STATUS_SUCCESS);
 }
 
 static void to_utf8(const wchar_t* wide, char text[LENGTH])
@@ -61,7 +64,7 @@ static void to_utf8(const wchar_t* wide, char text[LENGTH])
 
 static LONG lines = 0;
 
-static void listen(hipdnnUserLogCallbackHandle_t user, hipdnnSeverity_t severity, const char* line)
+static void on_line(hipdnnUserLogCallbackHandle_t user, hipdnnSeverity_t severity, const char* line)
 {
     (void)user;
     (void)severity;
@@ -118,15 +121,15 @@ int main(int count, char** words)
     CHECK(CopyFileW(folder, path, FALSE));
     to_utf8(path, expected);
     const char* const paths[] = {expected};
-    CHECK(((SetPaths)function("hipdnnSetEnginePluginPaths_ext"))(1, paths, HIPDNN_PLUGIN_LOADING_ABSOLUTE) ==
+    CHECK(CALL(SetPaths, "hipdnnSetEnginePluginPaths_ext")(1, paths, HIPDNN_PLUGIN_LOADING_ABSOLUTE) ==
           HIPDNN_STATUS_SUCCESS);
     only_plugin(found);
     CHECK(strcmp(found, expected) == 0);
     fprintf(stderr, "%s", strcmp(found, expected) == 0 ? "" : found);
 
     /* The library's own thread waits for lines when the program lets go of the library, as often as it likes. */
-    CHECK(((SetLevel)function("hipdnnBackendSetGlobalLogLevel_ext"))(HIPDNN_SEV_INFO) == HIPDNN_STATUS_SUCCESS);
-    CHECK(((Listen)function("hipdnnSetUserLogCallback_ext"))(listen, HIPDNN_SEV_INFO, HIPDNN_LOG_CALLBACK_ASYNC,
+    CHECK(CALL(SetLevel, "hipdnnBackendSetGlobalLogLevel_ext")(HIPDNN_SEV_INFO) == HIPDNN_STATUS_SUCCESS);
+    CHECK(CALL(Listen, "hipdnnSetUserLogCallback_ext")(on_line, HIPDNN_SEV_INFO, HIPDNN_LOG_CALLBACK_ASYNC,
                                                              NULL) == HIPDNN_STATUS_SUCCESS);
     only_plugin(found);
     for (int i = 0; i < 3; i++) {

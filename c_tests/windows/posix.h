@@ -6,7 +6,9 @@
 #define HIPDNN_C_TESTS_POSIX_H
 
 #include <direct.h>
+#include <malloc.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Also the environment of the process, which other runtimes in it read. */
 static inline int setenv(const char* name, const char* value, int replace)
@@ -21,5 +23,31 @@ static inline int unsetenv(const char* name)
 }
 
 #define mkdir(path, mode) _mkdir(path)
+
+/* Whoever runs the programs ends those that hang. */
+#define SIGALRM 14
+
+static inline unsigned alarm(unsigned seconds)
+{
+    (void)seconds;
+    return 0;
+}
+
+#ifndef __cplusplus
+
+/* Memory with an alignment is freed by a function of its own, so a program has all of its memory from there. */
+static inline void* aligned_calloc(size_t count, size_t size)
+{
+    void* const memory = _aligned_malloc(count * size, 16);
+    return memory == NULL ? NULL : memset(memory, 0, count * size);
+}
+
+#define aligned_alloc(alignment, size) _aligned_malloc(size, alignment)
+#define malloc(size) _aligned_malloc(size, 16)
+#define calloc(count, size) aligned_calloc(count, size)
+#define realloc(memory, size) _aligned_realloc(memory, size, 16)
+#define free(memory) _aligned_free(memory)
+
+#endif
 
 #endif

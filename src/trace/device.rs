@@ -228,7 +228,7 @@ mod tests {
         });
         assert_ne!(is_well, Some(false));
 
-        // The end of the process waits for whoever asks a device, and nobody asks later. In the same test, since the lock must be open now.
+        // The end of the process waits for threads that ask a device, and none asks later. In the same test, since the lock must be open now.
         let is_well = process::in_fork((), || {
             IS_THERE.store(true, Ordering::Relaxed);
             let collecting = COLLECTING.lock();

@@ -65,7 +65,7 @@ impl<'a> Execution<'a> {
     }
 }
 
-/// Tells steps to this callback from now on, or to nobody without one.
+/// Tells steps to this callback from now on, and stops telling without one.
 pub(crate) fn set_callback(callback: Callback) {
     CALLBACK.store(callback.map_or(null_mut(), |callback| callback as *mut ()), Ordering::Relaxed);
 }

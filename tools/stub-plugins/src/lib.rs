@@ -84,6 +84,8 @@ pub struct System<'a> {
     pub prefix: &'a str,
     /// What they end with.
     pub ending: &'a str,
+    /// A folder with headers that the system lacks.
+    pub headers: Option<&'a Path>,
 }
 
 /// Builds the library with this name, unless it was built since its sources changed, and answers where it lies.
@@ -94,7 +96,15 @@ pub struct System<'a> {
 pub fn library(name: &str) -> Result<PathBuf, String> {
     let of = |variable: &str, otherwise: &str| env::var(variable).unwrap_or_else(|_| otherwise.to_owned());
     let (cc, cxx) = (of("CC", "cc"), of("CXX", "c++"));
-    let own = System { cc: &cc, cxx: &cxx, strip: "strip", folder: "", prefix: "lib", ending: ".so" };
+    let own = System {
+        cc: &cc,
+        cxx: &cxx,
+        strip: "strip",
+        folder: "",
+        prefix: "lib",
+        ending: ".so",
+        headers: None,
+    };
     library_for(&own, name)
 }
 
@@ -142,19 +152,23 @@ pub fn library_for(system: &System, name: &str) -> Result<PathBuf, String> {
     ];
     let cxx: Vec<&str> = cxx.into_iter().filter_map(|(file, is_needed)| is_needed.then_some(file)).collect();
     // Nothing of HIP is called, and its headers would take most of the time.
-    let includes = [OsStr::new("-DHIPDNN_BACKEND_NO_HIP_HEADERS"), OsStr::new("-I"), headers.as_os_str()];
+    let mut includes =
+        vec![OsStr::new("-DHIPDNN_BACKEND_NO_HIP_HEADERS"), OsStr::new("-I"), headers.as_os_str()];
+    if let Some(folder) = system.headers {
+        includes.extend([OsStr::new("-I"), folder.as_os_str()]);
+    }
     let mut objects = Vec::new();
     for file in &cxx {
         let object = folder.join(format!("{name}.{}.{build}.{file}.o", process::id()));
         let mut compiler = Command::new(system.cxx);
         compiler.args(["-std=c++17", "-Wall", "-Wextra", "-pedantic", "-Werror", "-fPIC", "-c"]);
-        compiler.arg("-fvisibility=hidden").args(includes);
+        compiler.arg("-fvisibility=hidden").args(&includes);
         run(compiler.arg(sources().join(file)).arg("-o").arg(&object))?;
         objects.push(object);
     }
     let mut compiler = Command::new(system.cc);
     compiler.args(["-std=c11", "-Wall", "-Wextra", "-pedantic", "-Werror", "-fPIC", "-shared"]);
-    compiler.args(["-fvisibility=hidden", optimize]).args(includes);
+    compiler.args(["-fvisibility=hidden", optimize]).args(&includes);
     compiler.args(defines.iter().map(|define| format!("-D{define}")));
     compiler.args(&files).arg("-o").arg(&unfinished);
     if !objects.is_empty() {

@@ -3,6 +3,7 @@
 use crate::Failure;
 use crate::process::{exists, run};
 use crate::steps::Steps;
+use crate::windows;
 use crate::workspace::Workspace;
 
 /// Runs clippy over every target, rustdoc and cargo-deny, with what the tests have compiled of macros and build scripts.
@@ -47,5 +48,34 @@ pub fn lint(workspace: &Workspace) -> Result<(), Failure> {
     } else {
         steps.leave_out(deny, "cargo-deny is not installed (cargo install --locked cargo-deny)");
     }
+    for target in FOREIGN {
+        let name = format!("cargo check --target {target}");
+        match windows::standard_library(workspace, target) {
+            Ok(()) => steps.run(&name, || check(workspace, target)),
+            Err(missing) => {
+                steps.leave_out(&name, &missing.to_string());
+                true
+            }
+        };
+    }
     steps.summary()
+}
+
+/// Systems for which only the types are checked here: nothing that runs them.
+const FOREIGN: [&str; 2] = ["x86_64-pc-windows-msvc", "aarch64-apple-darwin"];
+
+/// Checks what is installed, as far as it has a meaning without GPUs.
+fn check(workspace: &Workspace, target: &str) -> Result<String, Failure> {
+    let mut cargo = workspace.cargo(["check", "--locked", "--quiet", "--lib", "--target", target]);
+    for package in ["hipdnn-backend", "hipdnn-cpu-plugin", "hipdnn"] {
+        cargo.args(["-p", package]);
+    }
+    // The compiler's warnings stop nothing, but nothing here is to have any.
+    let output = cargo.output().map_err(|error| Failure::new(format!("cargo: {error}")))?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if output.status.success() && said.trim().is_empty() {
+        Ok(String::new())
+    } else {
+        Err(Failure::new(said))
+    }
 }

@@ -62,12 +62,18 @@ pub fn stage_dir(workspace: &Workspace) -> PathBuf {
 
 fn ready(workspace: &Workspace) -> Result<String, Failure> {
     tools::require(&[&LINKER, &DLLTOOL])?;
+    standard_library(workspace, TARGET).map(|()| String::new())
+}
+
+/// Makes sure that Rust's standard library for a target is there.
+pub fn standard_library(workspace: &Workspace, target: &str) -> Result<(), Failure> {
     let sysroot = run(workspace.rustc().args(["--print", "sysroot"]))?;
-    if !Path::new(sysroot.trim()).join("lib/rustlib").join(TARGET).is_dir() {
-        run(command("rustup", ["target", "add", TARGET]).current_dir(workspace.path("")))
-            .map_err(|failure| Failure::new(format!("rustup target add {TARGET}: {failure}")))?;
+    if Path::new(sysroot.trim()).join("lib/rustlib").join(target).is_dir() {
+        return Ok(());
     }
-    Ok(String::new())
+    run(command("rustup", ["target", "add", target]).current_dir(workspace.path("")))
+        .map(|_| ())
+        .map_err(|failure| Failure::new(format!("rustup target add {target}: {failure}")))
 }
 
 fn build(workspace: &Workspace) -> Result<String, Failure> {

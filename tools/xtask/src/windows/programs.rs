@@ -14,7 +14,7 @@ use crate::workspace::Workspace;
 const FOLDERS: [&str; 5] = ["c_tests", "c_tests/api", "c_tests/host", "c_tests/cpp", "c_tests/windows"];
 
 /// What a program uses that Windows has not, and is left out for.
-const OF_UNIX: [(&str, &str); 8] = [
+const OF_UNIX: [(&str, &str); 9] = [
     ("fork(", "it forks"),
     ("mmap(", "it guards memory with mmap"),
     ("sigaction(", "it waits for a signal"),
@@ -22,7 +22,8 @@ const OF_UNIX: [(&str, &str); 8] = [
     ("symlink(", "it makes symbolic links"),
     ("/proc/", "it reads /proc"),
     ("sched_getaffinity(", "it counts processors as Linux does"),
-    ("<dlfcn.h>", "it opens libraries by dlopen"),
+    ("truncate(", "it cuts files"),
+    ("libthreaded", "it unloads a library that waits for its threads, under the loader's lock"),
 ];
 
 /// wine starts slowly where others compute.
@@ -94,6 +95,7 @@ pub fn compile_and_run(
 
 /// Builds every plugin that C tests may load, and answers the folder that they lie in.
 pub fn plugins(workspace: &Workspace) -> Result<PathBuf, Failure> {
+    let headers = workspace.path("c_tests/windows");
     let windows = stub_plugins::System {
         cc: CC,
         cxx: CXX,
@@ -101,11 +103,11 @@ pub fn plugins(workspace: &Workspace) -> Result<PathBuf, Failure> {
         folder: "windows",
         prefix: "",
         ending: ".dll",
+        headers: Some(&headers),
     };
-    for variant in stub_plugins::variants().map_err(Failure::new)? {
-        stub_plugins::library_for(&windows, &variant.name).map_err(Failure::new)?;
-    }
-    let null = stub_plugins::library_for(&windows, stub_plugins::NULL).map_err(Failure::new)?;
+    let build = |name: &str| stub_plugins::library_for(&windows, name).map_err(Failure::new);
+    crate::test::build_plugins(&|name| build(name).map(|_| ()))?;
+    let null = build(stub_plugins::NULL)?;
     Ok(null.parent().map_or_else(|| workspace.path("target"), Path::to_owned))
 }
 

@@ -71,13 +71,6 @@ impl Wine {
         command.env("WINEPREFIX", &self.prefix).env("WINEDEBUG", "-all").env("WINEPATH", &self.libraries);
         command.env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER", PROGRAM);
     }
-
-    /// The folder that programs know as `C:\NAME`, made where it is not there.
-    pub fn on_c(&self, name: &str) -> Result<PathBuf, Failure> {
-        let folder = self.prefix.join("drive_c").join(name);
-        fs::create_dir_all(&folder)?;
-        Ok(folder)
-    }
 }
 
 /// A path as programs of Windows know it.

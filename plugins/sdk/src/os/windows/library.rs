@@ -102,18 +102,18 @@ pub fn check(_: &OsStr) -> Result<(), String> {
     Ok(())
 }
 
-/// Opens a library by its path or, where that is a bare name, by the loader's search. Libraries that it needs are looked for beside it, too.
+/// Opens a library by its path or, where that is a bare name, by the loader's search. Libraries that it needs are looked for beside it, in
+/// the system's folders and those that the program has added, and then on the path.
 ///
 /// # Safety
 /// The library's initializers run.
 ///
 /// # Errors
-/// The system's own words.
+/// The loader's own words.
 pub unsafe fn open(name: &OsStr) -> Result<Library, String> {
     let path = Path::new(name);
     let is_name = path.file_name() == Some(name);
-    let of_folder = if is_name { 0 } else { windows::LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR };
-    // The system takes a folder beside a library for one only where the path is whole.
+    // The system takes the folder of a library for one that is searched only where the path is whole.
     let whole = if is_name { path.to_owned() } else { std::path::absolute(path).unwrap_or(path.to_owned()) };
     let load = |flags| {
         // SAFETY: the caller wants the initializers to run.
@@ -124,9 +124,12 @@ pub unsafe fn open(name: &OsStr) -> Result<Library, String> {
             format!("{}: {}", name.display(), reason.trim_end())
         })
     };
-    let found = load(of_folder | windows::LOAD_LIBRARY_SEARCH_DEFAULT_DIRS);
-    // A bare name is also looked for on the path, as the user may expect.
-    if is_name { found.or_else(|_| load(0)) } else { found }
+    let (beside, on_path) = match is_name {
+        true => (0, 0),
+        false => (windows::LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR, windows::LOAD_WITH_ALTERED_SEARCH_PATH),
+    };
+    load(beside | windows::LOAD_LIBRARY_SEARCH_DEFAULT_DIRS)
+        .or_else(|reason| load(on_path).map_err(|_| reason))
 }
 
 /// The address of what a library has under a name.
