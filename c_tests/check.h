@@ -20,17 +20,21 @@
 
 #include "hipdnn_backend.h"
 
-/* What is around the name of a library, what is between folders, and the file that takes whatever is written to it. */
+/* What is around the name of a library, what is between folders, the file that takes whatever is written to it, and which
+ * of the plugins there are. */
 #ifdef _WIN32
 #define LIBRARY_BEGIN ""
 #define LIBRARY_END ".dll"
 #define SEPARATOR "\\"
 #define NOWHERE "NUL"
+/* A DLL cannot wait for its threads while it is unloaded: they end under the lock that the loader holds meanwhile. */
+#define IS_BUILT(variant) (strstr(variant, "threaded") == NULL)
 #else
 #define LIBRARY_BEGIN "lib"
 #define LIBRARY_END ".so"
 #define SEPARATOR "/"
 #define NOWHERE "/dev/null"
+#define IS_BUILT(variant) true
 #endif
 
 /* Atomic, since programs with several threads check in each of them. */

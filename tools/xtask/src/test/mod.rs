@@ -17,6 +17,7 @@ mod python;
 mod tool;
 mod wire;
 
+pub use c::build_plugins;
 pub use python::with_torch;
 use std::path::Path;
 use std::sync::Mutex;

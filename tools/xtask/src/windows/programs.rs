@@ -23,7 +23,7 @@ const OF_UNIX: [(&str, &str); 9] = [
     ("/proc/", "it reads /proc"),
     ("sched_getaffinity(", "it counts processors as Linux does"),
     ("truncate(", "it cuts files"),
-    ("libthreaded", "it unloads a library that waits for its threads, under the loader's lock"),
+    ("libthreaded", "it unloads a library that waits for its threads"),
 ];
 
 /// wine starts slowly where others compute.
@@ -106,7 +106,9 @@ pub fn plugins(workspace: &Workspace) -> Result<PathBuf, Failure> {
         headers: Some(&headers),
     };
     let build = |name: &str| stub_plugins::library_for(&windows, name).map_err(Failure::new);
-    crate::test::build_plugins(&|name| build(name).map(|_| ()))?;
+    // Their DLLs would wait for threads that cannot end then.
+    let is_built = |name: &str| !name.contains("threaded");
+    crate::test::build_plugins(&|name| if is_built(name) { build(name).map(|_| ()) } else { Ok(()) })?;
     let null = build(stub_plugins::NULL)?;
     Ok(null.parent().map_or_else(|| workspace.path("target"), Path::to_owned))
 }
