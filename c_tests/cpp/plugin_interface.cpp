@@ -187,7 +187,7 @@ static void whole_life(const std::vector<uint8_t> &bytes, int64_t engine)
         copy[8 + 8 * 5 + 6] = 0xff;
         const hipdnnPluginConstData_t damaged = data_of(copy);
         CHECK(hipdnnEnginePluginCreateExecutionContextFromSerialized(handle, &damaged, &loaded) == HIPDNN_PLUGIN_STATUS_INVALID_VALUE);
-        CHECK(last_error() == "the bytes are no plan of this engine");
+        CHECK(last_error() == "EXAMPLE_CPP_CONV_BIAS_ENGINE: the bytes are no plan of this engine");
         CALL(hipdnnEnginePluginDestroyExecutionContext(handle, context));
         CALL(hipdnnEnginePluginDestroyExecutionContext(handle, loaded));
     }

@@ -6,8 +6,8 @@
  *
  *   plugin_host [--device] FILE GRAPH=COUNT...
  *
- * loads the plugin in FILE and, for each GRAPH ("convolution", "pointwise", or "unmarked", whose result is virtual and bound),
- * expects COUNT of its engines to compute it.
+ * loads the plugin in FILE and, for each GRAPH ("convolution", "biased", which adds a bias to one, "earlier", which is that in the
+ * layout of 2025, "pointwise", or "unmarked", whose result is virtual and bound), expects COUNT of its engines to compute it.
  * Each of these describes itself, makes a plan, executes it, and executes it again after the plan was saved and loaded; the
  * result is compared with plain loops. Where no engine is expected, a reason must come to the log. With --device the tensors
  * are in the memory of the HIP device and the work goes to a stream.
@@ -116,16 +116,19 @@ static tensor* add_tensor(graph* g, int64_t n, int64_t c, int64_t h, int64_t w)
     return t;
 }
 
-/* A node of a table that is finished, with the number of its kind. */
+/* A node of a table that is finished, with the number of its kind; in 2025 it had no type to compute with before that. */
 static void add_node(graph* g, int kind, uint32_t table)
 {
     flatbuffer* fb = &g->builder;
     const uint32_t name = fb_text(fb, "node");
+    const bool earlier = strcmp(g->name, "earlier") == 0;
     fb_begin(fb);
     fb_reference(fb, 0, name);
-    fb_reference(fb, 3, table);
-    fb_byte(fb, 1, FLOAT);
-    fb_byte(fb, 2, kind);
+    fb_reference(fb, earlier ? 2 : 3, table);
+    fb_byte(fb, 1, earlier ? kind : FLOAT);
+    if (!earlier) {
+        fb_byte(fb, 2, kind);
+    }
     g->nodes[g->node_count++] = fb_end(fb);
 }
 
@@ -207,17 +210,19 @@ static void make_pointwise(graph* g, bool unmarked)
     finish(g);
 }
 
-/* A 3x3 convolution with a border of zeros */
-static void make_convolution(graph* g)
+/* A 3x3 convolution with a border of zeros, and with a bias where there is to be one */
+static void make_convolution(graph* g, bool biased)
 {
     enum { N = 2, C = 3, K = 4, H = 6, W = 5 };
     const tensor* x = add_tensor(g, N, C, H, W);
     const tensor* w = add_tensor(g, K, C, 3, 3);
+    const tensor* bias = biased ? add_tensor(g, 1, K, 1, 1) : NULL;
+    tensor* product = biased ? add_tensor(g, N, K, H, W) : NULL;
     tensor* y = add_tensor(g, N, K, H, W);
     y->is_output = true;
     for (int i = 0; i < N * K * H * W; i++) {
         const int n = i / (K * H * W), k = i / (H * W) % K, row = i / W % H, column = i % W;
-        float sum = 0.0f;
+        float sum = biased ? bias->values[k] : 0.0f;
         for (int j = 0; j < C * 9; j++) {
             const int c = j / 9, h = row + j / 3 % 3 - 1, v = column + j % 3 - 1;
             if (h >= 0 && h < H && v >= 0 && v < W) {
@@ -226,7 +231,11 @@ static void make_convolution(graph* g)
         }
         y->values[i] = sum;
     }
-    add_convolution(g, x, w, y, 1);
+    add_convolution(g, x, w, biased ? product : y, 1);
+    if (biased) {
+        product->is_virtual = true;
+        add_pointwise(g, ADD, product, bias, y);
+    }
     finish(g);
 }
 
@@ -359,13 +368,15 @@ static void run_graph(handle handle, const char* name, long expected)
     memset(&g, 0, sizeof g);
     g.name = name;
     if (strcmp(name, "convolution") == 0) {
-        make_convolution(&g);
+        make_convolution(&g, false);
+    } else if (strcmp(name, "biased") == 0 || strcmp(name, "earlier") == 0) {
+        make_convolution(&g, true);
     } else if (strcmp(name, "pointwise") == 0) {
         make_pointwise(&g, false);
     } else if (strcmp(name, "unmarked") == 0) {
         make_pointwise(&g, true);
     } else {
-        check(false, "a graph is convolution, pointwise or unmarked");
+        check(false, "a graph is convolution, biased, earlier, pointwise or unmarked");
         return;
     }
     int64_t engines[MOST_ENGINES];

@@ -1,6 +1,6 @@
 //! The examples: each checks its own result, and its exit status says so.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{Context, without_settings};
@@ -8,6 +8,7 @@ use crate::Failure;
 use crate::c_program::{Language, STRICT};
 use crate::demo::example;
 use crate::install::{ENGINES, TOOL, copy, remove};
+use crate::plugin_host;
 use crate::process::{command, run as run_program, run_within};
 use crate::steps::Steps;
 
@@ -19,6 +20,8 @@ struct Plugin {
     graph: &'static str,
     engine: &'static str,
     reason: &'static str,
+    /// Graphs for the host in C, each with the number of engines that compute it; left out where there are none.
+    hosted: &'static [&'static str],
 }
 
 const PLUGINS: [Plugin; 2] = [
@@ -27,14 +30,19 @@ const PLUGINS: [Plugin; 2] = [
         graph: "examples_c/plugin/leaky_relu.json",
         engine: "EXAMPLE_C_RELU_ENGINE",
         reason: "the graph is not one pointwise operation",
+        hosted: &[],
     },
     Plugin {
         source: "examples_c/plugin/conv_bias_plugin.cpp",
         graph: "examples_c/plugin/conv_bias.json",
         engine: "EXAMPLE_CPP_CONV_BIAS_ENGINE",
         reason: "the graph is not a convolution and one pointwise operation",
+        hosted: &["biased=1", "earlier=1", "convolution=0", "pointwise=0"],
     },
 ];
+
+/// A heuristic plugin, whose one policy turns the order of engines around where a graph is one operation.
+const POLICY: &str = "examples_c/plugin/backwards_policy.cpp";
 
 /// Training is to take under a minute on two cores; a slow or busy machine is given more.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -61,21 +69,16 @@ pub fn run(context: &Context, steps: &mut Steps) {
     for example in &PLUGINS {
         steps.run(example.source, || plugin(context, example));
     }
+    steps.run(POLICY, || policy(context));
 }
 
 /// Compiles the plugin and puts it beside the staged one, whose reference computes its graph, too.
 fn plugin(context: &Context, example: &Plugin) -> Result<String, Failure> {
-    let folder = context.workspace.scratch("example_plugin").join(example.engine);
-    remove(&folder)?;
-    std::fs::create_dir_all(&folder)?;
+    let folder = compile_plugin(context, example.source, example.engine)?;
     let lib = context.stage.join("lib");
-    let source = context.workspace.path(example.source);
-    let mut compiler = Language::of(&source)?.compiler();
-    compiler.args(STRICT).args(["-O2", "-fPIC", "-shared", "-fvisibility=hidden"]);
-    for include in ["include", "include/hipdnn/plugin"] {
-        compiler.arg("-I").arg(context.stage.join(include));
+    if !example.hosted.is_empty() {
+        in_host(context, &folder.join("libexample_plugin.so"), example.hosted)?;
     }
-    run_program(compiler.arg(&source).arg("-o").arg(folder.join("libexample_plugin.so")))?;
     let reference = "libhipdnn_cpu_plugin.so";
     copy(&lib.join(ENGINES).join(reference), &folder.join(reference))?;
     let tool = |words: &[&str]| {
@@ -90,6 +93,60 @@ fn plugin(context: &Context, example: &Plugin) -> Result<String, Failure> {
         return Err(Failure::new(format!("the reason of {} is missing\n{refused}", example.engine)));
     }
     Ok(checked.lines().last().unwrap_or_default().trim().to_owned())
+}
+
+/// Compiles a plugin into a folder of its own, which it answers.
+fn compile_plugin(context: &Context, source: &str, name: &str) -> Result<PathBuf, Failure> {
+    let folder = context.workspace.scratch("example_plugin").join(name);
+    remove(&folder)?;
+    std::fs::create_dir_all(&folder)?;
+    let source = context.workspace.path(source);
+    let mut compiler = Language::of(&source)?.compiler();
+    compiler.args(STRICT).args(["-O2", "-fPIC", "-shared", "-fvisibility=hidden"]);
+    for include in ["include", "include/hipdnn/plugin"] {
+        compiler.arg("-I").arg(context.stage.join(include));
+    }
+    run_program(compiler.arg(&source).arg("-o").arg(folder.join("libexample_plugin.so")))?;
+    Ok(folder)
+}
+
+/// Has the library load the policy: the processor's engines come in the other order for one operation, and stay for two.
+fn policy(context: &Context) -> Result<String, Failure> {
+    let folder = compile_plugin(context, POLICY, "policy")?;
+    let order = |graph: &str, policies: &str| -> Result<Vec<String>, Failure> {
+        let mut tool = command(context.stage.join("bin").join(TOOL), ["explain", graph]);
+        without_settings(tool.current_dir(context.workspace.path("")));
+        tool.env("HIPDNN_HEURISTIC_PLUGIN_DIR", &folder).env("HIPDNN_ALL_ENGINES", "1");
+        let out = run_within(tool.env("HIPDNN_HEUR_POLICY_ORDER", policies), LIMIT)?;
+        let mut places: Vec<(usize, &str)> = ["CPU_ENGINE", "CPU_REFERENCE_ENGINE"]
+            .into_iter()
+            .filter_map(|engine| Some((out.find(engine)?, engine)))
+            .collect();
+        places.sort_unstable();
+        Ok(places.into_iter().map(|(_, engine)| engine.to_owned()).collect())
+    };
+    let both = "Example::Backwards,SelectionHeuristic::StaticOrdering";
+    for (graph, policies, expected) in [
+        ("examples_c/plugin/leaky_relu.json", "SelectionHeuristic::StaticOrdering", "CPU_ENGINE"),
+        ("examples_c/plugin/leaky_relu.json", both, "CPU_REFERENCE_ENGINE"),
+        ("examples_c/plugin/conv_bias.json", both, "CPU_ENGINE"),
+    ] {
+        let found = order(graph, policies)?;
+        if found.len() != 2 || found.first().is_none_or(|first| first != expected) {
+            return Err(Failure::new(format!("{graph} by {policies}: {found:?}, expected {expected} first")));
+        }
+    }
+    Ok(String::new())
+}
+
+/// Runs the plugin, stripped, in the host in C, which writes graphs of both generations and knows no C++.
+fn in_host(context: &Context, plugin: &Path, graphs: &[&str]) -> Result<(), Failure> {
+    let stripped = plugin.with_extension("stripped");
+    run_program(command("strip", ["-o"]).arg(&stripped).arg(plugin))?;
+    let mut host = command(plugin_host::build(context.workspace)?, [&stripped]);
+    without_settings(host.args(graphs));
+    run_within(&mut host, LIMIT)?;
+    Ok(std::fs::remove_file(&stripped)?)
 }
 
 fn sources(context: &Context) -> Result<Vec<String>, Failure> {

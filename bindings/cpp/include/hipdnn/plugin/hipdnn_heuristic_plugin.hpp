@@ -45,6 +45,18 @@ public:
     virtual const std::vector<std::unique_ptr<Policy>> &policies() const = 0;
 };
 
+/** A manager of policies that are made without arguments. HIPDNN_EXPORT_POLICIES names the plugin. */
+template <typename... Policies>
+class PoliciesOf : public PolicyManager
+{
+public:
+    PoliciesOf() { (_policies.push_back(std::make_unique<Policies>()), ...); }
+    const std::vector<std::unique_ptr<Policy>> &policies() const override { return _policies; }
+
+private:
+    std::vector<std::unique_ptr<Policy>> _policies;
+};
+
 /** The id of an engine of this name. */
 inline int64_t engine_id(const std::string &name) { return detail::id_of(name.c_str()); }
 
@@ -199,3 +211,12 @@ struct HeuristicExports
                        (hipdnnHeuristicPolicyDescriptor_t choice, int64_t *ids, size_t *count),                            \
                        HipdnnHeuristicExports::sorted(choice, ids, count))                                                 \
     static_assert(true, "a semicolon follows")
+
+/** Exports a plugin of policies: its name, its version and the classes of the policies. Instead of HIPDNN_EXPORT_HEURISTIC_PLUGIN. */
+#define HIPDNN_EXPORT_POLICIES(plugin_name, plugin_version, ...)                   \
+    struct HipdnnPluginPolicies : ::hipdnn_plugin::PoliciesOf<__VA_ARGS__>         \
+    {                                                                              \
+        const char *name() const override { return plugin_name; }                  \
+        const char *version() const override { return plugin_version; }            \
+    };                                                                             \
+    HIPDNN_EXPORT_HEURISTIC_PLUGIN(HipdnnPluginPolicies)

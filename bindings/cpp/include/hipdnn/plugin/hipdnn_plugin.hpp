@@ -3,7 +3,7 @@
 /**
  * @file
  * Engine plugins in C++17, with the standard library alone: derive from hipdnn_plugin::Engine, Plan and EngineManager, and name the
- * manager in HIPDNN_EXPORT_ENGINE_PLUGIN(). Heuristic plugins are in hipdnn_heuristic_plugin.hpp.
+ * manager in HIPDNN_EXPORT_ENGINE_PLUGIN(); or derive from DataPlan and DataEngine, and name the engines in HIPDNN_EXPORT_ENGINES(). Heuristic plugins are in hipdnn_heuristic_plugin.hpp.
  *
  * The methods see graphs and settings that were read and checked; exceptions end at the functions that this header exports. Compile
  * with -fPIC -shared -fvisibility=hidden. docs/plugins.md says what hosts call, and when.

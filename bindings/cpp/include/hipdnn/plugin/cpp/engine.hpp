@@ -12,6 +12,7 @@
 #include <hipdnn/plugin/hipdnn_plugin_sdk/engine_api_version.h>
 
 #include <memory>
+#include <type_traits>
 #include <variant>
 
 namespace hipdnn_plugin
@@ -133,6 +134,59 @@ public:
     virtual bool takes_overrides() const { return false; }
 };
 
+/** A plan that consists of plain data, which are its bytes, too. They may come from anywhere: `Data::fits()` says which are right. */
+template <typename PlainData>
+class DataPlan : public Plan
+{
+public:
+    using Data = PlainData;
+    static_assert(std::is_trivially_copyable_v<Data>, "the data of a plan are saved as they lie in memory");
+    Data data;
+
+    explicit DataPlan(const Data &plain) : data(plain) {}
+    std::vector<uint8_t> save() const override
+    {
+        std::vector<uint8_t> bytes(sizeof data);
+        std::memcpy(bytes.data(), &data, sizeof data);
+        return bytes;
+    }
+};
+
+/** An engine whose plans are a DataPlan: it says which data a graph has, and its plans can be saved. */
+template <typename PlanOfData>
+class DataEngine : public Engine
+{
+public:
+    using Data = typename PlanOfData::Data;
+
+    /** The data of a graph that the engine supports, with checked settings. */
+    virtual Data data(const Graph &graph, const Settings &settings) const = 0;
+
+    std::vector<int32_t> behavior_notes(const Graph &) const override { return {SAVES_PLANS}; }
+    std::unique_ptr<Plan> plan(const Graph &graph, const Settings &settings) const override
+    {
+        return std::make_unique<PlanOfData>(data(graph, settings));
+    }
+    std::unique_ptr<Plan> load(const std::vector<uint8_t> &bytes) const override
+    {
+        Data data{};
+        if (bytes.size() != sizeof data)
+        {
+            throw Error(HIPDNN_PLUGIN_STATUS_INVALID_VALUE, std::string(this->name()) + ": a plan has " + std::to_string(bytes.size())
+                                                                + " bytes, expected " + std::to_string(sizeof data));
+        }
+        std::memcpy(&data, bytes.data(), sizeof data);
+        if (!data.fits())
+        {
+            throw Error(HIPDNN_PLUGIN_STATUS_INVALID_VALUE, std::string(this->name()) + ": the bytes are no plan of this engine");
+        }
+        return std::make_unique<PlanOfData>(data);
+    }
+
+private:
+    static constexpr int32_t SAVES_PLANS = 4;
+};
+
 /** What a plugin consists of; one is made when it is first called. */
 class EngineManager
 {
@@ -142,6 +196,18 @@ public:
     virtual const char *version() const = 0;
     /** The engines, best first; the same ones at each call. */
     virtual const std::vector<std::unique_ptr<Engine>> &engines() const = 0;
+};
+
+/** A manager of engines that are made without arguments, best first. HIPDNN_EXPORT_ENGINES names the plugin. */
+template <typename... Engines>
+class ManagerOf : public EngineManager
+{
+public:
+    ManagerOf() { (_engines.push_back(std::make_unique<Engines>()), ...); }
+    const std::vector<std::unique_ptr<Engine>> &engines() const override { return _engines; }
+
+private:
+    std::vector<std::unique_ptr<Engine>> _engines;
 };
 
 namespace detail

@@ -103,3 +103,12 @@
                         hipdnnEnginePluginExecutionContext_t *context),                                                    \
                        HipdnnPluginExports::load(data, context))                                                           \
     static_assert(true, "a semicolon follows")
+
+/** Exports a plugin of engines: its name, its version and the classes of the engines, best first. Instead of HIPDNN_EXPORT_ENGINE_PLUGIN. */
+#define HIPDNN_EXPORT_ENGINES(plugin_name, plugin_version, ...)                    \
+    struct HipdnnPluginManager : ::hipdnn_plugin::ManagerOf<__VA_ARGS__>           \
+    {                                                                              \
+        const char *name() const override { return plugin_name; }                  \
+        const char *version() const override { return plugin_version; }            \
+    };                                                                             \
+    HIPDNN_EXPORT_ENGINE_PLUGIN(HipdnnPluginManager)

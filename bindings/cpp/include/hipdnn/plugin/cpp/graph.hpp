@@ -57,6 +57,8 @@ struct Tensor
         }
         return product;
     }
+    /** Whether it is memory of a program's, of this type and rank and without gaps. */
+    bool is_plain(DataType of, size_t rank) const { return type == of && dims.size() == rank && is_packed() && !is_virtual && !value; }
     /** Whether elements lie one after the other in the order of the dimensions. */
     bool is_packed() const
     {
@@ -220,6 +222,8 @@ struct Graph
     std::vector<Node> nodes; ///< Tensors are written before they are read.
     bool is_override_shape_enabled = false;
 
+    /** The tensor that an operation has by the name of its field without `_tensor_uid`; null where it has none. */
+    const Tensor *tensor(const Node &node, const std::string &field) const { return tensor(node.uid(field)); }
     /** The tensor with a uid; null where the graph has none. */
     const Tensor *tensor(std::optional<int64_t> uid) const
     {
