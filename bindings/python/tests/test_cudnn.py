@@ -97,7 +97,7 @@ def test_versions_and_errors():
     q = graph.tensor([1, 1, 4, 8])
     for refused in (
         lambda: graph.pow(x, x), lambda: graph.mod(x, x), lambda: graph.concatenate([x, x], 0),
-        lambda: graph.sdpa(q, q, q, score_mod=lambda g, s: s), lambda: cudnn.create_device_properties(0),
+        lambda: graph.sdpa(q, q, q, use_causal_mask=True, score_mod=lambda g, s: s), lambda: cudnn.create_device_properties(0),
         lambda: graph.transpose(graph.relu(x), [1, 0]), lambda: graph.deselect_numeric_notes([cudnn.numerical_note.FFT]),
     ):  # fmt: skip
         with pytest.raises(cudnn.cudnnGraphNotSupportedError, match="expected"):

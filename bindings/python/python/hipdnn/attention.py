@@ -97,6 +97,14 @@ class Attention(Operations):
         """The integers of a tensor as int32."""
         raise NotImplementedError
 
+    def _unpacked(self, node: str, table: Tensor) -> Tensor:
+        """A table of pages as engines take it."""
+        raise NotImplementedError
+
+    def _by_scores(self, node: str, q: Tensor, k: Tensor, v: Tensor, scale: Any, score_mod: Any, compute: Any, stats: bool) -> list[Tensor | None]:
+        """Attention whose scores a function changes."""
+        raise NotImplementedError
+
     def _heads(self, node: str, q: Tensor, k: Tensor, v: Tensor) -> tuple[Any, Any, Any]:
         shapes = [self._dims(node, key, tensor, 4) for key, tensor in (("q", q), ("k", k), ("v", v))]
         if shapes[0][3] != shapes[1][3]:
@@ -144,14 +152,12 @@ class Attention(Operations):
         Answers O [B, H, Sq, Dv] and, with ``generate_stats=True`` or ``is_inference=False``, the statistics that the
         gradients need, [B, H, Sq, 1] of type double where q was given that, of float otherwise (else None).
         ``dropout`` is (probability, seed, offset) or (mask, scale). Types are floats. Lengths of sequences are int32 or int64 of [B, 1, 1, 1].
+        ``score_mod`` is a function of the graph and the scores [B, H, Sq, Skv] that answers other scores; q, k and v have equal heads then.
         ``score_max`` and ``score_sum_exp`` are tensors to write, [B, H, Sq, 1]; ``sink_token`` [1, H, 1, 1] is one more score of each row.
         ``implementation``, ``unfuse_fma``, ``max_total_seq_len_q`` and ``max_total_seq_len_kv`` are there for porting: engines choose
         how they compute, and ragged tensors are bounded by their own shape and strides.
         """
         node = self._name("sdpa", name)
-        if score_mod is not None:
-            words = "is given, expected None: engines compute attention whole, with masks, bias and dropout as arguments say"
-            raise UnsupportedError(node, "score_mod", words)
         q, k, v = (self._operand(node, key, tensor) for key, tensor in (("q", q), ("k", k), ("v", v)))
         shape, _, values = self._heads(node, q, k, v)
         stats = generate_stats if generate_stats is not None else is_inference is False
@@ -160,6 +166,12 @@ class Attention(Operations):
             use_causal_mask_bottom_right, sliding_window_length, diagonal_alignment, diagonal_band_left_bound,
             diagonal_band_right_bound, dropout,
         )  # fmt: skip
+        if score_mod is not None:
+            others = (bias, block_mask, seq_len_q, seq_len_kv, dropout, rng_dump, sink_token, score_max, score_sum_exp, sliding_window_length,
+                      paged_attention_k_table, diagonal_band_left_bound, diagonal_band_right_bound)  # fmt: skip
+            if any(other is not None for other in others) or use_alibi_mask or use_causal_mask or use_causal_mask_bottom_right:
+                raise UnsupportedError(node, "score_mod", "is given beside masks, a bias, dropout or pages, expected these in the function")
+            return self._by_scores(node, q, k, v, attn_scale, score_mod, compute_data_type, stats)
         beside, settings = self._attention(node, q, of)
         tables = {
             "block_mask": block_mask, "page_table_k": paged_attention_k_table, "page_table_v": paged_attention_v_table
@@ -168,6 +180,8 @@ class Attention(Operations):
             tables["sink_token"] = sink_token
         for key, tensor in tables.items():
             beside[key] = None if tensor is None else self._operand(node, key, tensor)
+            if beside[key] is not None and key.startswith("page_table"):
+                beside[key] = self._unpacked(node, beside[key])
         outputs = {"o": self._output(node, "O", (*shape[:3], values[3]), q)}
         if stats:
             kind = data_type.DOUBLE if q.data_type is data_type.DOUBLE else data_type.FLOAT

@@ -59,6 +59,8 @@ class Fp8Attention(Attention):
         Answers O, the statistics or None, and the largest magnitudes of the probabilities and of O, [1, 1, 1, 1].
         """
         node = self._name("sdpa_fp8", name)
+        if fn is not None:
+            raise UnsupportedError(node, "fn", "is given, expected None: a function changes scores of `sdpa` alone")
         beside = {
             "descale_q": descale_q, "descale_k": descale_k, "descale_v": descale_v, "descale_s": descale_s,
             "scale_s": scale_s, "scale_o": scale_o,

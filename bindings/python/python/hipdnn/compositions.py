@@ -149,6 +149,30 @@ class Compositions(Windows, Pointwise, Norms):
         stats = self._adaptive(node, input, scale)
         return self._normalize_backward(node, grad, input, scale, mean, inv_variance, stats, compute_data_type)
 
+    def _by_scores(
+        self, node: str, q: Tensor, k: Tensor, v: Tensor, scale: Any, score_mod: Any, compute: Any, stats: bool
+    ) -> list[Tensor | None]:
+        """softmax(score_mod(q · kᵀ · scale)) · v, and the logarithms of the sums where they are asked for."""
+        rows, keys = self._dims(node, "q", q, 4), self._dims(node, "k", k, 4)
+        if rows[1] != keys[1]:
+            raise UnsupportedError(node, "score_mod", f"is given for {rows[1]} heads of q and {keys[1]} of k, expected as many")
+        graph: Any = self
+        turned = graph.transpose(k, (0, 1, 3, 2), None, f"{node}_k")
+        scores = self.matmul(q, turned, compute_data_type=compute, name=f"{node}_qk")
+        scores = scores if scale is None else self.mul(scores, scale, compute, f"{node}_scaled")
+        scores, line = score_mod(self, scores), (*rows[:3], 1)
+        most = self.reduction(scores, reduction_mode.MAX, compute, f"{node}_max").set_dim(line)
+        powers = self.exp(self.sub(scores, most, compute, f"{node}_less_max"), compute, f"{node}_exp")
+        total = self._sum(powers, line, compute, f"{node}_sum")
+        weights = self.div(powers, total, compute, f"{node}_p")
+        o = self.matmul(weights, v, compute_data_type=compute, name=f"{node}_pv").set_name(f"{node}::O")
+        # Of q's type, as attention's result is.
+        o.set_data_type(q.data_type)
+        if not stats:
+            return [o, None]
+        logs = self.add(most, self.log(total, compute, f"{node}_log"), compute, f"{node}_stats").set_name(f"{node}::Stats")
+        return [*self._in_order([o, logs])]
+
     def genstats(self, input: Tensor, compute_data_type: Compute | None = None, name: str = "") -> list[Tensor]:
         """The sum and the sum of squares of each channel [1, C, 1, ...] of [N, C, ...], of a float type."""
         node = self._name("genstats", name)

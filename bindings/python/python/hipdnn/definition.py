@@ -157,8 +157,9 @@ class Definition(Operands, Views, Compositions, Fp8Attention):
 
     def _callers(self) -> tuple[list[Tensor], list[Tensor]]:
         """The tensors that an execution needs arrays for."""
-        roots = [tensor.view_of[0] if tensor.view_of else tensor for tensor in self._inputs]
-        return list(dict.fromkeys(roots)), self._outputs
+        roots = {tensor.view_of[0] if tensor.view_of else tensor for tensor in self._inputs}
+        roots.update(tensor.packed_by for tensor in self._inputs if tensor.packed_by is not None)
+        return [tensor for tensor in self.tensors if tensor in roots], self._outputs
 
     def query_tensor_attributes_of_uid(self, uid: int) -> Tensor:
         """The tensor that has a uid."""

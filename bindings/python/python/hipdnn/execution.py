@@ -13,6 +13,7 @@ from .handle import Handle, to_handle
 from .infer import integers, strides_in_order
 from .planning import Choice, Planning
 from .tensor import Tensor
+from .overridden import with_shapes
 from .views import with_views
 
 __all__ = ["Execution"]
@@ -53,6 +54,8 @@ class Execution(Planning):
             self._execute_overridden(tensors, handle, override_uids, override_shapes, override_strides)
             return
         if self._has_views:
+            if self._plan is None:
+                self._plan_of_first(tensors)
             asked = {tensor.uid: tensor for tensor in (*self._inputs, *self._outputs)}
             tensors = with_views(tensors, [tensor for tensor in self._views if tensor.uid in asked], asked)
         handle = self._handle if handle is None else to_handle(handle)
@@ -97,24 +100,16 @@ class Execution(Planning):
             words = "are given without as many override_shapes and override_strides, expected one of each for a uid"
             raise GraphError("execute", "override_uids", words)
         of_uid = {tensor.uid: tensor for tensor in self.tensors}
-        before = {tensor: (tensor.dim, tensor.stride) for tensor in self.tensors}
-        other: dict[Tensor, tuple[Any, Any]] = {}
+        other: dict[int, tuple[Any, Any]] = {}
         for uid, shape, stride in zip(uids, shapes, strides):
             if uid not in of_uid or len(shape) != len(of_uid[uid].dim or ()) or len(stride) != len(shape):
                 raise GraphError("execute", "override_uids", f"has {uid!r}, expected a tensor's, with as many sizes and strides as it has")
-            other[of_uid[uid]] = integers("execute", "override_shapes", shape), integers("execute", "override_strides", stride)
-        for tensor, (dim, stride) in before.items():
-            like = next((of for of in other if of.dim == dim), None)
-            if tensor not in other and like is not None and self._is_virtual(tensor):
-                other[tensor] = other[like][0], strides_in_order(other[like][0], stride)
-        try:
-            for tensor, (dim, stride) in other.items():
-                vars(tensor).update(dim=dim, stride=stride)
-            plan = self._make_plan()
-            self._on(handle, lambda: self._run(plan, tensors, self._choice))
-        finally:
-            for tensor, (dim, stride) in before.items():
-                vars(tensor).update(dim=dim, stride=stride)
+            other[uid] = integers("execute", "override_shapes", shape), integers("execute", "override_strides", stride)
+        if not self._inputs and not self._outputs:
+            self._plan_of_first(tensors)
+        graph = with_shapes(self, other)
+        plan = graph._make_plan()
+        graph._on(handle, lambda: graph._run(plan, tensors, graph._choice))
 
     def _plan_of_first(self, tensors: Mapping[Any, Any]) -> _native.Plan:
         return self._plan_for(next(iter(dict(tensors).values()), None))

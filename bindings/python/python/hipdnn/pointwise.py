@@ -8,7 +8,7 @@ from .errors import GraphError
 from .infer import broadcast
 from .node import Operations, describe_results
 from .tensor import Tensor
-from .types import DataTypeLike
+from .types import DataTypeLike, data_type, to_data_type
 
 Operand = Union[Tensor, float]
 Compute = Union[DataTypeLike, None]
@@ -32,6 +32,9 @@ class Pointwise(Operations):
         # Laid out as the operand that has the result's shape; gradients as what they are of.
         like = next((t for t in reversed(list(tensors.values())) if t.dim == dim and t.value is None), None)
         y = self._output(node, "OUT_0", dim, like)
+        if mode.startswith("cmp_") and compute is not None and to_data_type(compute) is data_type.BOOLEAN:
+            # cuDNN's type of a comparison is its result's: here it is the one that is compared in.
+            compute = None
         slots = dict(zip(("in_0", "in_1", "in_2"), tensors.values()))
         inputs = {slot: slots.get(slot) for slot in ("in_0", "in_1", "in_2")}
         settings: dict[str, Any] = {

@@ -55,6 +55,8 @@ class Tensor(TensorBase):
         self.ragged_offset_multiplier = 1
         #: The tensor whose memory it is a part of, and the element that it begins with.
         self.view_of: tuple[Tensor, int] | None = None
+        #: For a view of a tensor whose batches lie one after the other: where each begins.
+        self.packed_by: Tensor | None = None
         #: The node that writes it; none of what the caller gives.
         self.producer: str | None = None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import math
 from typing import Any, Mapping, Sequence
 
 from . import _native
@@ -31,6 +33,15 @@ class Views(Operations):
         view = self._new_tensor(name=f"{node}::OUT_0", dim=dim, stride=stride, data_type=base.data_type)
         view.view_of = root, start + offset
         self._has_views = True
+        return view
+
+    def _unpacked(self, node: str, table: Tensor) -> Tensor:
+        """A table of pages whose batches lie one after the other, as engines take it: the same number of pages for each of the batch."""
+        first = table.ragged_offset
+        if first is None:
+            return table
+        view = self._view(node, table, table.dim or (), packed(table.dim or ()), 0)
+        view.packed_by = first
         return view
 
     def reshape(
@@ -103,8 +114,27 @@ def with_views(tensors: Mapping[Any, Any], views: Sequence[Tensor], asked: Mappi
         root, offset = view.view_of or (view, 0)
         if root.uid not in of_uid:
             raise ArrayError(f"{root._label()}: no array is given, which {view._label()} is a part of")
+        if view.packed_by is not None:
+            first = of_uid.get(view.packed_by.uid)
+            if first is None:
+                raise ArrayError(f"{view.packed_by._label()}: no array is given, which says where the batches of {root._label()} begin")
+            found[view] = _spread(plain(of_uid[root.uid]), plain(first), view)
+            continue
         found[view] = _part(of_uid[root.uid], root, view, offset)
     return found
+
+
+def _spread(array: Any, first: Any, view: Tensor) -> Any:
+    """A copy of a packed table with a line for each of the batch, on its own device; what is beyond a line's end is not read."""
+    batch, pages = (view.dim or (0,))[0], (view.dim or (0, 0, 0))[2]
+    name = type(array).__module__.partition(".")[0]
+    library = importlib.import_module(name)
+    steps = library.arange(pages, **({"device": array.device} if name == "torch" else {}))
+    places = first.reshape(-1)[:batch].reshape(-1, 1) + steps.reshape(1, -1)
+    last = math.prod(array.shape) - 1
+    places = places.clamp(0, last) if name == "torch" else library.clip(places, 0, last)
+    flat = array.as_strided((last + 1,), (1,)) if name == "torch" else array.reshape(-1)
+    return flat[places.reshape(-1)].reshape(tuple(view.dim or ()))
 
 
 def _part(array: Any, root: Tensor, view: Tensor, offset: int) -> Address:
