@@ -67,8 +67,17 @@ impl Ep {
             later: [ptr::null(); 2],
         };
         let compatibility = CString::new(context::compatibility()).unwrap_or_default();
-        let ep =
-            Self { base, ort, options, logger, library, engine, compatibility, has_taken: AtomicBool::new(false), answers: Mutex::default() };
+        let ep = Self {
+            base,
+            ort,
+            options,
+            logger,
+            library,
+            engine,
+            compatibility,
+            has_taken: AtomicBool::new(false),
+            answers: Mutex::default(),
+        };
         Ok(Box::into_raw(Box::new(ep)).cast())
     }
 

@@ -200,6 +200,26 @@ impl<'m> Lowering<'m> {
         Ok(())
     }
 
+    /// A new tensor with its channels last in memory.
+    pub fn channels_last(&mut self, element: Element, dims: &[i64]) -> View {
+        let rank = dims.len();
+        let inner = dims.get(1).copied().into_iter();
+        let order: Vec<i64> = dims.iter().take(1).chain(dims.iter().skip(2)).copied().chain(inner).collect();
+        let back: Vec<usize> =
+            [0, rank.saturating_sub(1)].into_iter().chain(1..rank.saturating_sub(1)).collect();
+        let whole = self.fresh(element, &order);
+        whole.permuted(&back).filter(|_| rank > 2).unwrap_or_else(|| self.fresh(element, dims))
+    }
+
+    /// A new tensor with the layout of another one, if that has as many dimensions.
+    pub fn fresh_like(&mut self, element: Element, dims: &[i64], like: &View) -> View {
+        if like.rank() == dims.len() && like.is_channels_last() {
+            self.channels_last(element, dims)
+        } else {
+            self.fresh(element, dims)
+        }
+    }
+
     /// A tensor of the program's own elements, without gaps.
     pub fn data(&mut self, element: Element, dims: &[i64], bytes: &[u8]) -> Lowered<View> {
         let memory = Memory::of(bytes).map_err(|failure| Reason(failure.text))?;
@@ -288,7 +308,11 @@ impl<'m> Lowering<'m> {
         change: impl FnOnce(&mut Pointwise),
     ) -> Lowered<View> {
         let dims = broadcast(operands)?;
-        let to = self.fresh(element, &dims);
+        let like = operands.iter().find(|view| view.dims == dims);
+        let to = match like {
+            Some(like) => self.fresh_like(element, &dims, like),
+            None => self.fresh(element, &dims),
+        };
         let uids: Vec<i64> = operands.iter().map(|view| self.tensor(view)).collect();
         let out = self.tensor(&to);
         let Some(first) = uids.first() else { return refuse("an operation without operands") };
@@ -322,7 +346,7 @@ impl<'m> Lowering<'m> {
         number: f64,
         element: Element,
     ) -> Lowered<View> {
-        let to = self.fresh(element, &x.dims);
+        let to = self.fresh_like(element, &x.dims, x);
         let (from, out) = (self.tensor(x), self.tensor(&to));
         let number = self.program.number(number, x.element == Element::Double, x.rank());
         self.op(mode.name(), Pointwise::new(mode, from, Some(number), out))?;

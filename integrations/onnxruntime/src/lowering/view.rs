@@ -43,6 +43,13 @@ impl View {
             .all(|((dim, have), want)| *dim == 1 || have == want)
     }
 
+    /// Whether it is an image without gaps whose channels lie side by side.
+    pub fn is_channels_last(&self) -> bool {
+        let rank = self.rank();
+        let order: Vec<usize> = std::iter::once(0).chain(2..rank).chain([1]).collect();
+        rank > 2 && self.permuted(&order).is_some_and(|view| view.is_packed()) && !self.is_packed()
+    }
+
     /// The dimensions in another order.
     pub fn permuted(&self, order: &[usize]) -> Option<Self> {
         let pick = |of: &[i64]| order.iter().map(|axis| of.get(*axis).copied()).collect::<Option<Vec<_>>>();

@@ -48,7 +48,7 @@ pub fn conv_of(
         Some(outside) => padded(lowering, x, &mut window, outside)?,
         None => x.clone(),
     };
-    let y = lowering.fresh(element, &dims);
+    let y = lowering.fresh_like(element, &dims, &x);
     let operation = ConvolutionForward {
         x: lowering.tensor(&x),
         w: lowering.tensor(w),
@@ -171,7 +171,7 @@ fn conv_transpose(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     }
     let mut dims = vec![batch, group_filters * groups];
     dims.extend(&out);
-    let y = lowering.fresh(x.element, &dims);
+    let y = lowering.fresh_like(x.element, &dims, &x);
     let operation = ConvolutionBackwardData {
         dy: lowering.tensor(&x),
         w: lowering.tensor(&w),

@@ -263,7 +263,7 @@ pub fn joined(lowering: &mut Lowering<'_>, parts: &[View], along: i64) -> Lowere
     if let Some(slot) = dims.get_mut(at) {
         *slot = total;
     }
-    let whole = lowering.fresh(first.element, &dims);
+    let whole = lowering.fresh_like(first.element, &dims, first);
     let mut from = 0;
     for part in parts {
         let count = part.dims.get(at).copied().unwrap_or(0);

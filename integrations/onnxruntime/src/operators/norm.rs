@@ -43,7 +43,7 @@ fn batch(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
         places.push(lowering.tensor(&view));
     }
     let [scale, bias, mean, variance] = places.as_slice() else { return refuse("an input is absent") };
-    let y = lowering.fresh(x.element, &x.dims);
+    let y = lowering.fresh_like(x.element, &x.dims, &x);
     let epsilon = lowering.number(f64::from(node.float("epsilon", 1e-5)), is_double(&x), x.rank());
     let operation = BatchnormInferenceVariance {
         x: lowering.tensor(&x),

@@ -71,7 +71,7 @@ fn pool(node: &Node, lowering: &mut Lowering<'_>, mode: ResampleMode) -> Lowered
     }
     let mut dims = vec![batch, channels];
     dims.extend(&window.out);
-    let y = lowering.fresh(x.element, &dims);
+    let y = lowering.fresh_like(x.element, &dims, &x);
     let padding_mode =
         if mode == ResampleMode::Maxpool { PaddingMode::NegInfPad } else { PaddingMode::ZeroPad };
     let operation = ResampleForward {

@@ -255,7 +255,7 @@ fn repeat(node: &Node, lowering: &mut Lowering<'_>, x: &View, factors: &[i64]) -
             wide.push(*factor);
         }
     }
-    let to = lowering.fresh(x.element, &dims);
+    let to = lowering.fresh_like(x.element, &dims, x);
     let from = lowering.reshape(x, &single)?.expanded(&wide);
     let (Some(from), Some(place)) = (from, to.reshaped(&wide)) else { return refuse("too many dimensions") };
     lowering.copy(&from, &place)?;
