@@ -15,7 +15,7 @@ Made = TypeVar("Made")
 def with_shapes(graph: Made, shapes: Shapes) -> Made:
     """A graph like this one whose tensors have other dimensions and strides, by uid. Those between nodes that have the shape of one of them follow it."""
     old: Any = graph
-    new: Any = type(old).__new__(type(old))
+    new: Any = object.__new__(type(old))
     vars(new).update(vars(old))
     known: dict[int, Any] = {id(old): new}
     for tensor in old.tensors:
