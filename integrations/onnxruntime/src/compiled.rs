@@ -17,6 +17,7 @@ use crate::options::Options;
 use crate::partition::{self, known};
 use crate::profile;
 use crate::rewrite;
+use crate::shapes;
 
 mod host;
 
@@ -105,12 +106,8 @@ impl Subgraph {
     ) -> Result<Self> {
         let mut model = model;
         rewrite::rewrite(&mut model);
-        let (mut wanted, mut floors) = (HashSet::new(), Vec::new());
-        for node in &model.nodes {
-            let (values, of) = partition::parameters(&model, node);
-            wanted.extend(values);
-            floors.extend(of);
-        }
+        let (wanted, floors) = partition::parameters(&model);
+        let wanted: HashSet<ValueId> = wanted.into_iter().collect();
         let is_parameter = |(_, id): &(usize, &ValueId)| wanted.contains(*id);
         let parameters: Vec<usize> =
             model.inputs.iter().enumerate().filter(is_parameter).map(|(at, _)| at).collect();
@@ -290,7 +287,8 @@ impl Subgraph {
             }
         }
         for node in &model.nodes {
-            let built = operators::find(node).and_then(|operator| (operator.build)(node, &mut lowering));
+            let built =
+                operators::find(node).and_then(|operator| shapes::build(node, &mut lowering, operator.build));
             built.map_err(|Reason(reason)| self.failure(&format!("node {}: {reason}", node.title())))?;
         }
         let outputs = model.outputs.iter().map(|id| lowering.of(*id).cloned()).collect::<Option<Vec<View>>>();

@@ -16,7 +16,7 @@ use crate::lowering::{Lowering, Work};
 use crate::model::{self, Model};
 use crate::options::Options;
 use crate::ort::*;
-use crate::partition::{self, Verdict};
+use crate::partition::{self, Built, Verdict};
 use crate::profile;
 
 mod compute;
@@ -112,6 +112,7 @@ impl Ep {
     }
 
     fn verdicts(&self, model: &Model) -> Vec<Verdict> {
+        let mut built = Built::default();
         let candidates: Vec<_> = model
             .nodes
             .iter()
@@ -119,7 +120,7 @@ impl Ep {
                 if !node.taken_by.is_empty() && node.taken_by.as_bytes() != NAME.to_bytes() {
                     return Err(format!("{} has taken it", node.taken_by));
                 }
-                partition::judge(model, node, self.options.take, &|lowering| self.ask(lowering))
+                partition::judge(model, node, self.options.take, &mut built, &|lowering| self.ask(lowering))
             })
             .collect();
         let mut verdicts = partition::divide(model, &candidates, self.options.take);

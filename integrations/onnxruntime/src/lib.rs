@@ -21,6 +21,7 @@ pub mod ort;
 pub mod partition;
 pub mod profile;
 pub mod rewrite;
+pub mod shapes;
 
 use std::ffi::c_char;
 

@@ -9,6 +9,7 @@ use crate::lowering::{Lowering, Step, elements};
 use crate::model::{Dim, Element, Model, Node, ValueId};
 use crate::operators::{self, Cost};
 use crate::options::Take;
+use crate::shapes;
 
 /// A made-up size where a dimension is not known: it has many divisors, and windows fit.
 const MADE_UP: i64 = 240;
@@ -36,19 +37,29 @@ pub struct Candidate {
     pub parameters: Vec<ValueId>,
 }
 
-/// The dimensions of a value, made up where they are not known.
-fn sizes(dims: &[Dim]) -> Vec<i64> {
-    let size = |dim: &Dim| match dim {
+/// What nodes were built with, so that readers are built with the same.
+#[derive(Debug, Default)]
+pub struct Built {
+    /// Dimensions of values.
+    dims: HashMap<ValueId, Vec<i64>>,
+    /// Integers that follow from shapes.
+    integers: HashMap<ValueId, Vec<i64>>,
+}
+
+/// The dimensions of a value, made up where they are not known. `built` is what they were made up as where the value is written.
+fn sizes(dims: &[Dim], built: Option<&Vec<i64>>) -> Vec<i64> {
+    let built = built.filter(|built| built.len() == dims.len());
+    let size = |(at, dim): (usize, &Dim)| match dim {
         Dim::Known(size) => *size,
-        Dim::Unknown => MADE_UP,
+        Dim::Unknown => built.and_then(|built| built.get(at)).copied().unwrap_or(MADE_UP),
     };
-    dims.iter().map(size).collect()
+    dims.iter().enumerate().map(size).collect()
 }
 
 /// Whether every dimension is known.
 pub fn known(dims: &[Dim]) -> Option<Vec<i64>> {
     let known = dims.iter().all(|dim| matches!(dim, Dim::Known(_)));
-    known.then(|| sizes(dims))
+    known.then(|| sizes(dims, None))
 }
 
 /// Lowers a node alone. `check` asks an engine.
@@ -56,16 +67,17 @@ pub fn judge(
     model: &Model,
     node: &Node,
     take: Take,
+    built: &mut Built,
     check: &dyn Fn(&Lowering<'_>) -> Result<(), String>,
 ) -> Result<Candidate, String> {
-    let (mut lowering, cost) = alone(model, node)?;
+    let (mut lowering, cost, is_shape) = alone(model, node, built)?;
     let mut outputs = Vec::new();
     for id in node.outputs.iter().flatten() {
         let Some(view) = lowering.of(*id) else { return Err("an output is not computed".to_owned()) };
         if view.elements() == 0 {
             return Err("an output has no elements".to_owned());
         }
-        if take == Take::Profitable && cost == Cost::Layout && !view.element.is_float() {
+        if take == Take::Profitable && cost == Cost::Layout && !view.element.is_float() && !is_shape {
             return Err("others compute shapes and indices as fast".to_owned());
         }
         outputs.push(view.clone());
@@ -81,13 +93,20 @@ pub fn judge(
     Ok(Candidate { cost, work, parameters: lowering.guessed })
 }
 
-/// The values whose integers a node needs when it is planned, and their floors.
-pub fn parameters(model: &Model, node: &Node) -> (Vec<ValueId>, Vec<(ValueId, ValueId, usize)>) {
-    alone(model, node).map(|(lowering, _)| (lowering.guessed, lowering.floors)).unwrap_or_default()
+/// The values whose integers nodes need when they are planned, and their floors.
+pub fn parameters(model: &Model) -> (Vec<ValueId>, Vec<(ValueId, ValueId, usize)>) {
+    let (mut values, mut floors, mut built) = (Vec::new(), Vec::new(), Built::default());
+    for node in &model.nodes {
+        if let Ok((lowering, ..)) = alone(model, node, &mut built) {
+            values.extend(lowering.guessed);
+            floors.extend(lowering.floors);
+        }
+    }
+    (values, floors)
 }
 
 /// A node lowered by itself, with sizes and integers made up where they are not known.
-fn alone<'m>(model: &'m Model, node: &Node) -> Result<(Lowering<'m>, Cost), String> {
+fn alone<'m>(model: &'m Model, node: &Node, built: &mut Built) -> Result<(Lowering<'m>, Cost, bool), String> {
     let operator = operators::find(node).map_err(|reason| reason.0)?;
     if !node.implicit.is_empty() {
         return Err("it has graphs inside".to_owned());
@@ -106,12 +125,24 @@ fn alone<'m>(model: &'m Model, node: &Node) -> Result<(Lowering<'m>, Cost), Stri
             }
             return Err(format!("the number of dimensions of {:?} is not known", value.name));
         };
+        if let Some(list) = built.integers.get(id) {
+            lowering.folded_integers.insert(*id, list.clone());
+        }
         if lowering.of(*id).is_none() {
-            lowering.bind_input(*id, element, &sizes(dims), value.is_constant);
+            lowering.bind_input(*id, element, &sizes(dims, built.dims.get(id)), value.is_constant);
         }
     }
-    (operator.build)(node, &mut lowering).map_err(|reason| reason.0)?;
-    Ok((lowering, operator.cost))
+    let is_shape = shapes::build(node, &mut lowering, operator.build).map_err(|reason| reason.0)?;
+    for id in node.outputs.iter().flatten() {
+        if let Some(view) = lowering.of(*id) {
+            built.dims.insert(*id, view.dims.clone());
+        }
+        if let Some(list) = lowering.folded_integers.get(id) {
+            built.integers.insert(*id, list.clone());
+        }
+    }
+    let cost = if is_shape { Cost::Layout } else { operator.cost };
+    Ok((lowering, cost, is_shape))
 }
 
 /// An estimate of the operations of a program: multiplications and additions, or one for each element.

@@ -96,6 +96,28 @@ impl<'m> Finder<'m> {
         (self.only_reader(at)? == reader).then_some(at)
     }
 
+    /// Behind a node, the one that puts 0 in place of NaN, and what this stands for; else the node itself.
+    fn without_nan(&self, at: usize) -> (usize, Vec<usize>) {
+        let found = || {
+            let value = self.output(at)?;
+            let readers = self.readers.get(&value)?;
+            let find = |operator: &str| readers.iter().copied().find(|at| self.node(*at, operator).is_some());
+            let (is_nan, select) = (find("IsNaN")?, find("Where")?);
+            let [Some(condition), Some(zero), Some(x)] = *self.node(select, "Where")?.inputs.as_slice()
+            else {
+                return None;
+            };
+            let fits = readers.len() == 2
+                && condition == self.output(is_nan)?
+                && self.only_reader(is_nan)? == select
+                && x == value
+                && self.constant(zero)? == 0.0
+                && !self.model.outputs.contains(&value);
+            fits.then_some((select, vec![is_nan, select]))
+        };
+        found().unwrap_or((at, Vec::new()))
+    }
+
     /// Both operands of a node.
     fn operands(node: &Node) -> Option<[ValueId; 2]> {
         match node.inputs.as_slice() {
@@ -214,10 +236,11 @@ fn attention(of: &Finder<'_>, at: usize) -> Option<Found> {
         |axis: i64| axis == -1 || dims.is_some_and(|dims| i64::try_from(dims.len()) == Ok(axis + 1));
     let axis = softmax.int("axis", if softmax.since >= 13 { -1 } else { 1 });
     last_axis(axis).then_some(())?;
-    let last = of.only_reader(at)?;
+    let (end, mut without) = of.without_nan(at);
+    let last = of.only_reader(end)?;
     let [weights, v] = Finder::operands(of.node(last, "MatMul")?)?;
-    (weights == of.output(at)? && v != weights).then_some(())?;
-    let mut without = vec![at];
+    (weights == of.output(end)? && v != weights).then_some(())?;
+    without.push(at);
     let (mut above, mut mask, mut scale) = (of.writer_for(scores, at)?, None, 1.0);
     if let Some(node) = of.node(above, "Add") {
         without.push(above);
@@ -323,6 +346,8 @@ mod tests {
         let lines = ["s MatMul q k", "u Add m s", "p Softmax u", "y MatMul p v"];
         assert_eq!(rewritten(&lines, "y"), ["y ScaledAttention q k v m"]);
         let lines = ["s MatMul q k", "p Softmax s", "y MatMul p v"];
+        assert_eq!(rewritten(&lines, "y"), ["y ScaledAttention q k v -"]);
+        let lines = ["s MatMul q k", "p Softmax s", "n IsNaN p", "w Where n 0 p", "y MatMul w v"];
         assert_eq!(rewritten(&lines, "y"), ["y ScaledAttention q k v -"]);
         let lines = ["s MatMul q k", "p Softmax s", "y MatMul v p"];
         assert_eq!(rewritten(&lines, "y"), lines);

@@ -151,7 +151,10 @@ def main():
         shapes = tuple({0: batch} for _ in inputs)
         with torch.no_grad():
             model.eval()
-            # Statistics of a trained network keep values where they are.
+            for weight in model.parameters():
+                # A head of zeros would hide everything before it.
+                if weight.dim() > 1 and not weight.any():
+                    torch.nn.init.normal_(weight, std=0.05)
             torch.onnx.export(model, inputs, path + ".part", dynamo=True, opset_version=20, input_names=names, dynamic_shapes=shapes, external_data=False, verbose=False)
         os.rename(path + ".part", path)
         print(f"{name}: {os.path.getsize(path) >> 20} MiB", flush=True)

@@ -4,6 +4,7 @@ The first word is the folder of the models; more words choose some by their name
 """
 
 import argparse
+import logging
 import os
 import sys
 
@@ -45,6 +46,7 @@ def quantized(path, form):
     target = path.replace(".onnx", f".{form.lower()}.onnx")
     if os.path.exists(target):
         return target
+    logging.getLogger().setLevel(logging.ERROR)
     plain = provider.plain(path)
 
     class Reader(CalibrationDataReader):

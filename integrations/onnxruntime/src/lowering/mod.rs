@@ -44,6 +44,8 @@ pub struct Lowering<'m> {
     pub slow: Option<String>,
     /// The integers of inputs that decide shapes and are known only when the program runs.
     pub known: HashMap<ValueId, Vec<i64>>,
+    /// Integers that follow from shapes.
+    pub folded_integers: HashMap<ValueId, Vec<i64>>,
     /// Whether such integers are made up, to see whether a node can be built at all.
     pub guesses: bool,
     /// The values whose integers were made up.
@@ -63,6 +65,7 @@ impl<'m> Lowering<'m> {
             program: Program::default(),
             slow: None,
             known: HashMap::new(),
+            folded_integers: HashMap::new(),
             guesses: false,
             guessed: Vec::new(),
             floors: Vec::new(),
@@ -135,7 +138,7 @@ impl<'m> Lowering<'m> {
         if let Some(integers) = self.constant(node, at).and_then(Constant::integers) {
             return Ok(Some(integers));
         }
-        if let Some(integers) = self.known.get(&value) {
+        if let Some(integers) = self.folded_integers.get(&value).or_else(|| self.known.get(&value)) {
             return Ok(Some(integers.clone()));
         }
         let element = self.model.values.get(value).and_then(|value| value.element);
@@ -225,6 +228,19 @@ impl<'m> Lowering<'m> {
         let memory = Memory::of(bytes).map_err(|failure| Reason(failure.text))?;
         let buffer = self.program.data(element, Arc::new(memory), elements(dims));
         Ok(View::packed(buffer, element, dims))
+    }
+
+    /// Takes integers as those of a value.
+    pub fn keep_integers(&mut self, value: ValueId, dims: &[i64], list: &[i64]) -> Lowered<()> {
+        let element = self.model.values.get(value).and_then(|value| value.element);
+        let bytes: Vec<u8> = match element {
+            Some(Element::Bool) => list.iter().map(|number| u8::from(*number != 0)).collect(),
+            _ => list.iter().flat_map(|number| number.to_ne_bytes()).collect(),
+        };
+        let view = self.data(element.unwrap_or(Element::Int64), dims, &bytes)?;
+        self.put(value, view);
+        self.folded_integers.insert(value, list.to_vec());
+        Ok(())
     }
 
     /// A tensor of integers of the program's own.

@@ -157,7 +157,7 @@ impl Program {
                 .filter(|(_, of)| **of == level)
                 .map(|(step, _)| step)
                 .collect();
-            let work = self.works(&here, name, &is_virtual, &place);
+            let work = self.works(&here, name, &uses, &is_virtual, &place);
             let work = work.ok_or("the program names a tensor that it does not have")?;
             stages.extend(work.into_iter().map(|work| Stage { work }));
         }
@@ -168,18 +168,10 @@ impl Program {
         Ok(Graphs { stages, scratch, outputs: self.outputs.clone(), data: data.collect() })
     }
 
-    /// The tensors that a step reads and writes.
-    fn tensors(step: &Step) -> (Vec<i64>, Vec<i64>) {
-        match step {
-            Step::Node { operation, .. } => (operation.inputs(), operation.outputs()),
-            Step::Host { reads, writes, .. } => (reads.clone(), vec![*writes]),
-        }
-    }
-
     fn uses(&self) -> HashMap<usize, Use> {
         let mut uses: HashMap<usize, Use> = HashMap::new();
         for (at, step) in self.steps.iter().enumerate() {
-            let (reads, writes) = Self::tensors(step);
+            let (reads, writes) = step.tensors();
             for id in reads {
                 if let Some(view) = self.view(id) {
                     uses.entry(view.buffer).or_default().readers.push((at, id));
@@ -198,7 +190,7 @@ impl Program {
     fn levels(&self, uses: &HashMap<usize, Use>) -> Vec<usize> {
         let mut levels: Vec<usize> = Vec::with_capacity(self.steps.len());
         for step in &self.steps {
-            let (reads, _) = Self::tensors(step);
+            let (reads, _) = step.tensors();
             let mut least = 0;
             for id in &reads {
                 let writers = self.view(*id).and_then(|view| uses.get(&view.buffer)).map(|of| &of.writers);
@@ -213,7 +205,7 @@ impl Program {
                 Step::Host { .. } => Class::Host,
                 Step::Node { operation, .. } => match weights(operation) {
                     None => Class::Any,
-                    Some(id) if self.is_constant(id) => Class::Constant,
+                    Some(id) if self.is_constant(id, uses) => Class::Constant,
                     // Weights that the same graph computes are never kept.
                     Some(id) if self.is_written_at(id, least, uses, &levels) => Class::Any,
                     Some(_) => Class::Changing,
@@ -221,12 +213,45 @@ impl Program {
             };
             levels.push(class.level(least));
         }
+        self.sink(uses, &mut levels);
         levels
     }
 
-    fn is_constant(&self, id: i64) -> bool {
-        let buffer = self.view(id).and_then(|view| self.buffers.get(view.buffer));
-        buffer.is_some_and(|buffer| buffer.is_constant)
+    /// Whether every execution finds the same elements, or computes them of such.
+    fn is_constant(&self, id: i64, uses: &HashMap<usize, Use>) -> bool {
+        let Some(view) = self.view(id) else { return self.get(id).is_some() };
+        if self.buffers.get(view.buffer).is_some_and(|buffer| buffer.is_constant) {
+            return true;
+        }
+        let written = uses.get(&view.buffer).map_or(&[][..], |of| of.writers.as_slice());
+        let [(writer, same)] = written else { return false };
+        *same == id && self.steps.get(*writer).is_some_and(|step| self.is_of_constants(step, uses))
+    }
+
+    /// Whether a step computes the same each time.
+    fn is_of_constants(&self, step: &Step, uses: &HashMap<usize, Use>) -> bool {
+        matches!(step, Step::Node { operation: Operation::Pointwise(_), .. })
+            && step.tensors().0.iter().all(|id| self.is_constant(*id, uses))
+    }
+
+    /// Moves what is computed of constants alone to the level of its readers, so that a graph has weights with what they are made of.
+    fn sink(&self, uses: &HashMap<usize, Use>, levels: &mut [usize]) {
+        for (at, step) in self.steps.iter().enumerate().rev() {
+            if !self.is_of_constants(step, uses) {
+                continue;
+            }
+            let [out] = *step.tensors().1.as_slice() else { continue };
+            let readers =
+                self.view(out).and_then(|view| uses.get(&view.buffer)).map_or(&[][..], |of| &of.readers);
+            // Who reads it in another shape comes later.
+            if readers.iter().any(|(_, read)| *read != out) {
+                continue;
+            }
+            let first = readers.iter().filter_map(|(reader, _)| levels.get(*reader).copied()).min();
+            if let (Some(first), Some(level)) = (first.filter(|level| level % 3 != 2), levels.get_mut(at)) {
+                *level = first.max(*level);
+            }
+        }
     }
 
     fn is_written_at(&self, id: i64, level: usize, uses: &HashMap<usize, Use>, levels: &[usize]) -> bool {
@@ -295,6 +320,7 @@ impl Program {
         &self,
         steps: &[&Step],
         name: &str,
+        uses: &HashMap<usize, Use>,
         is_virtual: &dyn Fn(usize) -> bool,
         place: &dyn Fn(i64) -> Option<Place>,
     ) -> Option<Vec<Work>> {
@@ -318,7 +344,7 @@ impl Program {
                     works.push(Work::Host { host: *host, reads, writes: bound(writes)? });
                 }
                 Step::Node { name, operation, compute } => {
-                    constant_weights |= weights(operation).is_some_and(|id| self.is_constant(id));
+                    constant_weights |= weights(operation).is_some_and(|id| self.is_constant(id, uses));
                     for id in operation.tensors() {
                         if !known.insert(id) {
                             continue;

@@ -1,6 +1,6 @@
 //! Operations in order, on tensors that are views of buffers.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use hipdnn::graph::operation::Pointwise;
@@ -66,6 +66,16 @@ pub enum Step {
         /// The tensor that is written.
         writes: i64,
     },
+}
+
+impl Step {
+    /// The tensors that it reads and writes.
+    pub fn tensors(&self) -> (Vec<i64>, Vec<i64>) {
+        match self {
+            Self::Node { operation, .. } => (operation.inputs(), operation.outputs()),
+            Self::Host { reads, writes, .. } => (reads.clone(), vec![*writes]),
+        }
+    }
 }
 
 /// What hipDNN has no operation for.
@@ -225,6 +235,67 @@ impl Program {
         }
     }
 
+    /// A view with ones in front, so many dimensions in all. What element-wise operations make is made anew in these dimensions, since a tensor
+    /// of a graph has one shape; the operations that nothing reads any more are left out in the end.
+    pub fn widened(&mut self, view: &View, rank: usize) -> Option<View> {
+        let ones = rank.checked_sub(view.rank())?;
+        let dims: Vec<i64> = std::iter::repeat_n(1, ones).chain(view.dims.iter().copied()).collect();
+        let id = self.known.get(view).copied();
+        let made_by = self.steps.iter().find_map(|step| match step {
+            Step::Node { name, operation: Operation::Pointwise(of), compute } if Some(of.out_0) == id => {
+                Some((name.clone(), of.clone(), *compute))
+            }
+            _ => None,
+        });
+        let is_scratch = matches!(self.buffers.get(view.buffer)?.kind, Kind::Scratch);
+        let Some((name, mut of, compute)) = made_by.filter(|_| is_scratch && view.is_packed() && ones > 0)
+        else {
+            return view.reshaped(&dims);
+        };
+        let wide = |program: &mut Self, id: i64| match program.get(id)?.clone() {
+            Operand::Number(value, _) => Some(program.operand(Operand::Number(value, rank))),
+            Operand::View(operand) => {
+                let operand = program.widened(&operand, rank)?;
+                Some(program.tensor(&operand))
+            }
+        };
+        of.in_0 = wide(self, of.in_0)?;
+        of.in_1 = match of.in_1 {
+            Some(id) => Some(wide(self, id)?),
+            None => None,
+        };
+        of.in_2 = match of.in_2 {
+            Some(id) => Some(wide(self, id)?),
+            None => None,
+        };
+        let to = View::packed(self.scratch(view.element, &dims), view.element, &dims);
+        of.out_0 = self.tensor(&to);
+        self.steps.push(Step::Node { name, operation: (*of).into(), compute });
+        Some(to)
+    }
+
+    /// Leaves out the steps whose results nothing reads.
+    fn prune(&mut self) {
+        let mut read: HashSet<usize> = HashSet::new();
+        let mut kept = Vec::with_capacity(self.steps.len());
+        while let Some(step) = self.steps.pop() {
+            let (reads, writes) = step.tensors();
+            let buffers = |ids: Vec<i64>| {
+                ids.into_iter().filter_map(|id| Some(self.view(id)?.buffer)).collect::<Vec<_>>()
+            };
+            let is_kept = |at: &usize| {
+                let is_scratch = self.buffers.get(*at).is_some_and(|of| matches!(of.kind, Kind::Scratch));
+                !is_scratch || read.contains(at)
+            };
+            if buffers(writes).iter().any(is_kept) {
+                read.extend(buffers(reads));
+                kept.push(step);
+            }
+        }
+        kept.reverse();
+        self.steps = kept;
+    }
+
     /// Says which views the outputs are, in their order. One that does not lie in memory of its own as an output does is copied.
     pub fn finish(&mut self, outputs: &[View]) -> Result<(), String> {
         for (at, view) in outputs.iter().enumerate() {
@@ -246,6 +317,7 @@ impl Program {
                 }
             }
         }
+        self.prune();
         Ok(())
     }
 

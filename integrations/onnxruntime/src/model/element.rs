@@ -110,9 +110,12 @@ impl Element {
     }
 }
 
-/// The type that nodes with operands of these types compute in: it holds every element of them.
+/// The type that nodes with operands and results of these types compute in: it holds every element of them. Integers make sums of integers.
 pub fn compute_type(elements: &[Element]) -> DataType {
-    if elements.iter().any(|element| matches!(element, Element::Double | Element::Int32)) {
+    let is_integer = |element: &Element| matches!(element, Element::Int8 | Element::Uint8 | Element::Int32);
+    if elements.iter().all(is_integer) && elements.contains(&Element::Int32) {
+        DataType::Int32
+    } else if elements.iter().any(|element| matches!(element, Element::Double | Element::Int32)) {
         DataType::Double
     } else {
         DataType::Float

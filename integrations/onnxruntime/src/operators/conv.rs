@@ -5,7 +5,7 @@ use hipdnn::graph::{ConvMode, PointwiseMode};
 
 use super::Cost::Heavy;
 use super::{Operator, Window, by_channel, floats, image, onnx, same_type};
-use crate::lowering::{Lowered, Lowering, Reason, View, refuse};
+use crate::lowering::{Lowered, Lowering, View, refuse};
 use crate::model::{Element, Node};
 
 pub const OPERATORS: &[Operator] =
@@ -15,19 +15,18 @@ fn conv(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let (x, w) = (lowering.input(node, 0)?, lowering.input(node, 1)?);
     floats(&[&x, &w])?;
     same_type(&[&x, &w])?;
-    let y = conv_of(node, lowering, &x, &w, x.element, None)?;
+    let y = conv_of(node, lowering, &x, &w, x.element)?;
     let y = with_bias(node, lowering, y)?;
     lowering.set(node, 0, y)
 }
 
-/// The convolution that a node's attributes describe. Elements outside of the image are zeros, or `outside`.
+/// The convolution that a node's attributes describe.
 pub fn conv_of(
     node: &Node,
     lowering: &mut Lowering<'_>,
     x: &View,
     w: &View,
     element: Element,
-    outside: Option<&View>,
 ) -> Lowered<View> {
     let (batch, channels, spatial) = image(x)?;
     let (filters, group_channels, size) = image(w)?;
@@ -41,16 +40,12 @@ pub fn conv_of(
     if node.ints("kernel_shape").is_some_and(|shape| shape != size) {
         return refuse("kernel_shape is not that of the filter");
     }
-    let mut window = Window::read(node, &spatial, &size, false)?;
+    let window = Window::read(node, &spatial, &size, false)?;
     let mut dims = vec![batch, filters];
     dims.extend(&window.out);
-    let x = match outside {
-        Some(outside) => padded(lowering, x, &mut window, outside)?,
-        None => x.clone(),
-    };
-    let y = lowering.fresh_like(element, &dims, &x);
+    let y = lowering.fresh_like(element, &dims, x);
     let operation = ConvolutionForward {
-        x: lowering.tensor(&x),
+        x: lowering.tensor(x),
         w: lowering.tensor(w),
         y: lowering.tensor(&y),
         pre_padding: window.before,
@@ -61,36 +56,6 @@ pub fn conv_of(
     };
     lowering.op(&node.name, operation)?;
     Ok(y)
-}
-
-/// An image with its padding, which is of one element; the window then has none.
-pub fn padded(lowering: &mut Lowering<'_>, x: &View, window: &mut Window, outside: &View) -> Lowered<View> {
-    let (before, after) = (std::mem::take(&mut window.before), std::mem::take(&mut window.after));
-    window.before = vec![0; before.len()];
-    window.after = vec![0; after.len()];
-    if before.iter().chain(&after).all(|count| *count == 0) {
-        return Ok(x.clone());
-    }
-    let mut dims = x.dims.clone();
-    for ((dim, before), after) in dims.iter_mut().skip(2).zip(&before).zip(&after) {
-        *dim += before + after;
-    }
-    let whole = lowering.fresh(x.element, &dims);
-    let mut inner = whole.clone();
-    for (at, (before, after)) in before.iter().zip(&after).enumerate() {
-        let axis = at + 2;
-        let have = x.dims.get(axis).copied().unwrap_or(0);
-        // What earlier axes left: the edges of this one, and what is between them.
-        for (from, count) in [(0, *before), (before + have, *after)] {
-            let edge = inner.sliced(axis, from, 1, count);
-            let edge = edge.ok_or_else(|| Reason("an edge of another axis".to_owned()))?;
-            let fill = outside.reshaped(&[1]).and_then(|of| of.expanded(&edge.dims));
-            lowering.copy(&fill.ok_or_else(|| Reason("padding of several elements".to_owned()))?, &edge)?;
-        }
-        inner = inner.sliced(axis, *before, 1, have).ok_or_else(|| Reason("no image".to_owned()))?;
-    }
-    lowering.copy(x, &inner)?;
-    Ok(whole)
 }
 
 /// Adds the third input, one number for each channel.

@@ -8,6 +8,7 @@ use crate::model::Node;
 pub const OPERATORS: &[Operator] = &[
     onnx("Identity", (1, 25), Layout, identity),
     onnx("Dropout", (7, 22), Layout, dropout),
+    onnx("Shape", (1, 25), Layout, |_, _| refuse("the shape is not known")),
     onnx("Reshape", (5, 25), Layout, reshape),
     onnx("Flatten", (1, 25), Layout, flatten),
     onnx("Squeeze", (1, 25), Layout, squeeze),

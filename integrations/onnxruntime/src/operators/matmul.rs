@@ -29,7 +29,9 @@ fn product_to(
         dims.extend(&view.dims);
         view.reshaped(&dims)
     };
-    let (Some(a), Some(b)) = (wide(a), wide(b)) else { return refuse("operands of other dimensions") };
+    let (Some(a), Some(b)) = (wide(a), lowering.program.widened(b, rank)) else {
+        return refuse("operands of other dimensions");
+    };
     let ([a_batch @ .., m, k], [b_batch @ .., inner, n]) = (a.dims.as_slice(), b.dims.as_slice()) else {
         return refuse(format!("a product of {:?} and {:?}", a.dims, b.dims));
     };

@@ -4,7 +4,6 @@ use hipdnn::graph::operation::ResampleForward;
 use hipdnn::graph::{PaddingMode, PointwiseMode, ReductionMode, ResampleMode};
 
 use super::Cost::Light;
-use super::conv::padded;
 use super::{Operator, Window, floats, image, onnx};
 use crate::lowering::{Lowered, Lowering, Reason, View, elements, refuse};
 use crate::model::{Element, Node};
@@ -23,6 +22,14 @@ fn max_pool(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     if Lowering::has_output(node, 1) {
         return refuse("indices are wanted, which hipDNN counts otherwise");
     }
+    let x = lowering.input(node, 0)?;
+    if matches!(x.element, Element::Int8 | Element::Uint8) {
+        // Single precision holds every byte.
+        let wide = lowering.map(PointwiseMode::Identity, &[&x], Element::Float)?;
+        let y = pooled(node, lowering, &wide, ResampleMode::Maxpool)?;
+        let y = lowering.map(PointwiseMode::Identity, &[&y], x.element)?;
+        return lowering.set(node, 0, y);
+    }
     pool(node, lowering, ResampleMode::Maxpool)
 }
 
@@ -36,7 +43,12 @@ fn average_pool(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
 fn pool(node: &Node, lowering: &mut Lowering<'_>, mode: ResampleMode) -> Lowered<()> {
     let x = lowering.input(node, 0)?;
     floats(&[&x])?;
-    let (batch, channels, spatial) = image(&x)?;
+    let y = pooled(node, lowering, &x, mode)?;
+    lowering.set(node, 0, y)
+}
+
+fn pooled(node: &Node, lowering: &mut Lowering<'_>, x: &View, mode: ResampleMode) -> Lowered<View> {
+    let (batch, channels, spatial) = image(x)?;
     if spatial.len() > 3 {
         return refuse("more than 3 spatial dimensions");
     }
@@ -49,7 +61,7 @@ fn pool(node: &Node, lowering: &mut Lowering<'_>, mode: ResampleMode) -> Lowered
     let ceil = node.int("ceil_mode", 0) != 0;
     let mut window = Window::read(node, &spatial, size, ceil)?;
     if window.dilation.iter().any(|step| *step != 1) {
-        return tap_by_tap(node, lowering, &x, window, mode);
+        return tap_by_tap(lowering, x, window, mode);
     }
     for at in 0..spatial.len() {
         let get = |of: &[i64]| of.get(at).copied().unwrap_or(0);
@@ -59,23 +71,23 @@ fn pool(node: &Node, lowering: &mut Lowering<'_>, mode: ResampleMode) -> Lowered
         if needed > after {
             if mode == ResampleMode::AvgpoolIncludePadding {
                 // A window that reaches beyond the padding counts fewer elements.
-                return tap_by_tap(node, lowering, &x, window, mode);
+                return tap_by_tap(lowering, x, window, mode);
             }
             if let Some(slot) = window.after.get_mut(at) {
                 *slot = needed;
             }
         }
         if before >= size || after >= size {
-            return tap_by_tap(node, lowering, &x, window, mode);
+            return tap_by_tap(lowering, x, window, mode);
         }
     }
     let mut dims = vec![batch, channels];
     dims.extend(&window.out);
-    let y = lowering.fresh_like(x.element, &dims, &x);
+    let y = lowering.fresh_like(x.element, &dims, x);
     let padding_mode =
         if mode == ResampleMode::Maxpool { PaddingMode::NegInfPad } else { PaddingMode::ZeroPad };
     let operation = ResampleForward {
-        x: lowering.tensor(&x),
+        x: lowering.tensor(x),
         y: lowering.tensor(&y),
         index: None,
         pre_padding: window.before,
@@ -87,17 +99,16 @@ fn pool(node: &Node, lowering: &mut Lowering<'_>, mode: ResampleMode) -> Lowered
         generate_index: None,
     };
     lowering.op(&node.name, operation)?;
-    lowering.set(node, 0, y)
+    Ok(y)
 }
 
 /// What hipDNN's pooling lacks: each place of the window is a part of the padded image, and these are taken together.
 fn tap_by_tap(
-    node: &Node,
     lowering: &mut Lowering<'_>,
     x: &View,
     mut window: Window,
     mode: ResampleMode,
-) -> Lowered<()> {
+) -> Lowered<View> {
     lowering.slow =
         Some("a window that is dilated or reaches beyond the padding is computed place by place".to_owned());
     let is_maximum = mode == ResampleMode::Maxpool;
@@ -158,7 +169,37 @@ fn tap_by_tap(
         let counts = lowering.data(Element::Float, &dims, &bytes)?;
         y = lowering.binary(PointwiseMode::Div, &y, &counts)?;
     }
-    lowering.set(node, 0, y)
+    Ok(y)
+}
+
+/// An image with its padding, which is of one element; the window then has none.
+fn padded(lowering: &mut Lowering<'_>, x: &View, window: &mut Window, outside: &View) -> Lowered<View> {
+    let (before, after) = (std::mem::take(&mut window.before), std::mem::take(&mut window.after));
+    window.before = vec![0; before.len()];
+    window.after = vec![0; after.len()];
+    if before.iter().chain(&after).all(|count| *count == 0) {
+        return Ok(x.clone());
+    }
+    let mut dims = x.dims.clone();
+    for ((dim, before), after) in dims.iter_mut().skip(2).zip(&before).zip(&after) {
+        *dim += before + after;
+    }
+    let whole = lowering.fresh(x.element, &dims);
+    let mut inner = whole.clone();
+    for (at, (before, after)) in before.iter().zip(&after).enumerate() {
+        let axis = at + 2;
+        let have = x.dims.get(axis).copied().unwrap_or(0);
+        // What earlier axes left: the edges of this one, and what is between them.
+        for (from, count) in [(0, *before), (before + have, *after)] {
+            let edge = inner.sliced(axis, from, 1, count);
+            let edge = edge.ok_or_else(|| Reason("an edge of another axis".to_owned()))?;
+            let fill = outside.reshaped(&[1]).and_then(|of| of.expanded(&edge.dims));
+            lowering.copy(&fill.ok_or_else(|| Reason("padding of several elements".to_owned()))?, &edge)?;
+        }
+        inner = inner.sliced(axis, *before, 1, have).ok_or_else(|| Reason("no image".to_owned()))?;
+    }
+    lowering.copy(x, &inner)?;
+    Ok(whole)
 }
 
 fn global(node: &Node, lowering: &mut Lowering<'_>, mode: ReductionMode) -> Lowered<()> {

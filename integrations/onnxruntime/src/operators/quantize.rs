@@ -25,11 +25,9 @@ pub const OPERATORS: &[Operator] = &[
     microsoft("QLinearGlobalAveragePool", Light, global_average_pool),
 ];
 
-/// Sums with this number have no bits for less than one: adding it rounds to the nearest integer, of two to the even one.
+/// Sums with this number have no bits for less than one: adding it rounds to the nearest integer, of two to the even one. What is too large for that
+/// is beyond every type.
 const ROUNDER: f64 = 12_582_912.0;
-
-/// Beyond this every type of at most 16 bits is at its end, whatever its zero is.
-const FAR: f32 = 200_000.0;
 
 /// A scale or a zero.
 #[derive(Clone, Debug)]
@@ -99,10 +97,6 @@ impl Quantization {
     /// The bytes nearest to numbers.
     pub fn quantize(&self, lowering: &mut Lowering<'_>, x: &View, element: Element) -> Lowered<View> {
         let y = self.scale.apply(lowering, Mode::Div, x, Element::Float)?;
-        let y = lowering.map_with(Mode::ReluFwd, &[&y], Element::Float, |of| {
-            of.relu_lower_clip = Some(-FAR);
-            of.relu_upper_clip = Some(FAR);
-        })?;
         let y = lowering.with_number(Mode::Add, &y, ROUNDER)?;
         match self.zero {
             Parameter::Number(0.0) => lowering.with_number_to(Mode::Sub, &y, ROUNDER, element),
@@ -191,9 +185,11 @@ fn dequantize_linear(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     bytes(x.element)?;
     let element = declared(node, lowering)?;
     if element == Element::Float
+        && x.element == Element::Int32
         && let Some(constant) = weights(node, lowering, [0, 1, 2])
         && node.int("block_size", 0) == 0
     {
+        // Biases. Engines that multiply bytes want to see weights as such.
         let along = node.int("axis", 1);
         let y = lowering.folded(node, element, &dims, || fold(along, &dims, &constant))?;
         return lowering.set(node, 0, y);
@@ -218,21 +214,6 @@ fn weights<'m>(node: &Node, lowering: &Lowering<'m>, [at, scale, zero]: [usize; 
     let zeros = if Lowering::has_input(node, zero) { lowering.numbers(node, zero)? } else { Vec::new() };
     let is_plain = lowering.optional(node, scale)?.rank() <= 1;
     is_plain.then_some(Weights { element, bytes: lowering.bytes(node, at)?, scales, zeros })
-}
-
-/// An operand that is computed once if it is constant.
-pub fn constant_operand(
-    node: &Node,
-    lowering: &mut Lowering<'_>,
-    places: [usize; 3],
-    along: i64,
-) -> Lowered<View> {
-    let x = lowering.input(node, places[0])?;
-    bytes(x.element)?;
-    match weights(node, lowering, places) {
-        Some(constant) => lowering.folded(node, Element::Float, &x.dims, || fold(along, &x.dims, &constant)),
-        None => operand(node, lowering, places, along),
-    }
 }
 
 /// The numbers that constant bytes stand for.

@@ -35,7 +35,7 @@ macro_rules! table {
                 ///
                 /// # Safety
                 /// The arguments are what the interface asks for.
-                #[allow(non_snake_case, reason = "the names of the C interface")]
+                #[allow(non_snake_case, clippy::too_many_arguments, reason = "the functions of the C interface")]
                 pub unsafe fn $function(self, $($argument: $type),*) $(-> $result)? {
                     // SAFETY: the table has this place, and a function of this signature is in it.
                     let function = unsafe {

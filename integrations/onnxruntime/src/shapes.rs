@@ -1,0 +1,197 @@
+//! Integers that follow from shapes, computed when a plan is made: what exporters write to reshape by dimensions that are open.
+
+use crate::lowering::{Lowered, Lowering, broadcast_dims, elements};
+use crate::model::{Element, Node, ValueId};
+
+/// More integers are no shape.
+const MOST: usize = 256;
+
+/// Integers with their dimensions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Integers {
+    /// Their dimensions.
+    pub dims: Vec<i64>,
+    /// The integers.
+    pub list: Vec<i64>,
+}
+
+/// The integers of an input, if they are known.
+fn input(node: &Node, lowering: &Lowering<'_>, at: usize) -> Option<Integers> {
+    let id: ValueId = (*node.inputs.get(at)?)?;
+    let dims = lowering.of(id)?.dims.clone();
+    let list = match lowering.folded_integers.get(&id) {
+        Some(list) => list.clone(),
+        None => {
+            let constant = lowering.constant(node, at)?;
+            matches!(constant.element, Element::Int64 | Element::Int32 | Element::Bool).then_some(())?;
+            constant.integers()?
+        }
+    };
+    (usize::try_from(elements(&dims)) == Ok(list.len())).then_some(Integers { dims, list })
+}
+
+fn flat(list: Vec<i64>) -> Integers {
+    Integers { dims: vec![i64::try_from(list.len()).unwrap_or(0)], list }
+}
+
+fn shape(node: &Node, lowering: &Lowering<'_>) -> Option<Integers> {
+    let dims = lowering.of((*node.inputs.first()?)?)?.dims.clone();
+    let rank = i64::try_from(dims.len()).ok()?;
+    let place = |of: i64| usize::try_from(if of < 0 { of + rank } else { of }.clamp(0, rank)).ok();
+    let (from, to) = (place(node.int("start", 0))?, place(node.int("end", rank))?);
+    Some(flat(dims.get(from..to.max(from))?.to_vec()))
+}
+
+fn slice(node: &Node, lowering: &Lowering<'_>) -> Option<Integers> {
+    let x = input(node, lowering, 0)?;
+    let one = |at: usize, absent: i64| match node.inputs.get(at).copied().flatten() {
+        Some(_) => input(node, lowering, at).filter(|of| of.list.len() == 1)?.list.first().copied(),
+        None => Some(absent),
+    };
+    let (from, to, axis, step) = (one(1, 0)?, one(2, 0)?, one(3, 0)?, one(4, 1)?);
+    let size = i64::try_from(x.list.len()).ok()?;
+    (x.dims.len() == 1 && matches!(axis, 0 | -1) && step == 1 && node.since >= 10).then_some(())?;
+    let place =
+        |of: i64| usize::try_from(if of < 0 { of.saturating_add(size) } else { of }.clamp(0, size)).ok();
+    let (from, to) = (place(from)?, place(to)?);
+    Some(flat(x.list.get(from..to.max(from))?.to_vec()))
+}
+
+fn gather(node: &Node, lowering: &Lowering<'_>) -> Option<Integers> {
+    let (x, indices) = (input(node, lowering, 0)?, input(node, lowering, 1)?);
+    (x.dims.len() == 1 && matches!(node.int("axis", 0), 0 | -1)).then_some(())?;
+    let size = i64::try_from(x.list.len()).ok()?;
+    let pick = |of: &i64| x.list.get(usize::try_from(if *of < 0 { of + size } else { *of }).ok()?).copied();
+    Some(Integers { list: indices.list.iter().map(pick).collect::<Option<_>>()?, dims: indices.dims })
+}
+
+fn concat(node: &Node, lowering: &Lowering<'_>) -> Option<Integers> {
+    let parts = (0..node.inputs.len()).map(|at| input(node, lowering, at)).collect::<Option<Vec<_>>>()?;
+    parts.iter().all(|part| part.dims.len() == 1).then_some(())?;
+    Some(flat(parts.into_iter().flat_map(|part| part.list).collect()))
+}
+
+/// Integers of one operand beside those of another, where one may be a single one.
+fn binary(node: &Node, lowering: &Lowering<'_>, f: impl Fn(i64, i64) -> Option<i64>) -> Option<Integers> {
+    let (x, y) = (input(node, lowering, 0)?, input(node, lowering, 1)?);
+    let count = x.list.len().max(y.list.len());
+    ((x.list.len() == count || x.list.len() == 1) && (y.list.len() == count || y.list.len() == 1))
+        .then_some(())?;
+    let get = |of: &Integers, at: usize| of.list.get(if of.list.len() == 1 { 0 } else { at }).copied();
+    let list = (0..count).map(|at| f(get(&x, at)?, get(&y, at)?)).collect::<Option<Vec<_>>>()?;
+    let dims = broadcast_dims(&[&x.dims, &y.dims]).ok()?;
+    (usize::try_from(elements(&dims)) == Ok(list.len())).then_some(Integers { dims, list })
+}
+
+/// Builds a node: integers that follow from shapes as such, all else as its operator says. Answers whether it made such integers.
+pub fn build(
+    node: &Node,
+    lowering: &mut Lowering<'_>,
+    operator: impl FnOnce(&Node, &mut Lowering<'_>) -> Lowered<()>,
+) -> Lowered<bool> {
+    let output = node.outputs.first().copied().flatten();
+    match (fold(node, lowering), output) {
+        (Some(made), Some(id)) => lowering.keep_integers(id, &made.dims, &made.list).map(|()| true),
+        _ => operator(node, lowering).map(|()| false),
+    }
+}
+
+/// The integers that a node makes, if they follow from shapes and constants.
+pub fn fold(node: &Node, lowering: &Lowering<'_>) -> Option<Integers> {
+    if !node.domain.is_empty() || node.outputs.len() != 1 {
+        return None;
+    }
+    let made = match node.operator.as_str() {
+        "Shape" => shape(node, lowering)?,
+        "Slice" => slice(node, lowering)?,
+        "Gather" => gather(node, lowering)?,
+        "Concat" => concat(node, lowering)?,
+        "Add" => binary(node, lowering, i64::checked_add)?,
+        "Sub" => binary(node, lowering, i64::checked_sub)?,
+        "Mul" => binary(node, lowering, i64::checked_mul)?,
+        "Div" => binary(node, lowering, i64::checked_div)?,
+        "Max" => binary(node, lowering, |x, y| Some(x.max(y)))?,
+        "Min" => binary(node, lowering, |x, y| Some(x.min(y)))?,
+        "Equal" => binary(node, lowering, |x, y| Some(i64::from(x == y)))?,
+        "Squeeze" => {
+            let x = input(node, lowering, 0)?;
+            (x.list.len() == 1).then_some(Integers { dims: vec![], ..x })?
+        }
+        "Unsqueeze" => {
+            let x = input(node, lowering, 0)?;
+            (x.dims.is_empty()).then_some(flat(x.list))?
+        }
+        "Reshape" => {
+            let (x, to) = (input(node, lowering, 0)?, input(node, lowering, 1)?);
+            (to.list.len() == 1).then_some(flat(x.list))?
+        }
+        "Identity" => input(node, lowering, 0)?,
+        "Cast" if node.int("to", 0) == 7 => input(node, lowering, 0)?,
+        "ReduceProd" if node.int("keepdims", 1) == 0 => {
+            let x = input(node, lowering, 0)?;
+            let product = x.list.iter().try_fold(1_i64, |product, of| product.checked_mul(*of))?;
+            (node.inputs.len() == 1 && node.ints("axes").is_none())
+                .then_some(Integers { dims: vec![], list: vec![product] })?
+        }
+        _ => return None,
+    };
+    let declared = node.outputs.first().copied().flatten().and_then(|id| lowering.model.values.get(id));
+    let is_known = matches!(declared.and_then(|value| value.element), Some(Element::Int64 | Element::Bool));
+    (is_known && made.list.len() <= MOST).then_some(made)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::model::{Attribute, Constant, Dim, Model, Value};
+
+    #[test]
+    fn shapes_are_computed_when_a_plan_is_made() {
+        let integers = |list: &[i64]| Constant {
+            element: Element::Int64,
+            dims: vec![list.len() as i64],
+            bytes: list.iter().flat_map(|of| of.to_ne_bytes()).collect(),
+        };
+        let value = |constant: Option<Constant>| Value {
+            element: Some(Element::Int64),
+            constant,
+            ..Value::default()
+        };
+        let x =
+            Value { element: Some(Element::Float), dims: Some(vec![Dim::Unknown; 3]), ..Value::default() };
+        let values = vec![
+            x,
+            value(None),
+            value(Some(integers(&[1]))),
+            value(Some(integers(&[-1]))),
+            value(None),
+            value(None),
+        ];
+        let model = Model { values, ..Model::default() };
+        let node = |operator: &str, inputs: &[usize], output: usize| Node {
+            operator: operator.to_owned(),
+            since: 13,
+            inputs: inputs.iter().map(|id| Some(*id)).collect(),
+            outputs: vec![Some(output)],
+            attributes: BTreeMap::from([("axis".to_owned(), Attribute::Int(0))]),
+            ..Node::default()
+        };
+        let mut lowering = Lowering::new(&model);
+        lowering.bind_input(0, Element::Float, &[2, 7, 5], false);
+        lowering.bind_input(2, Element::Int64, &[1], true);
+        lowering.bind_input(3, Element::Int64, &[1], true);
+        let shape = fold(&node("Shape", &[0], 1), &lowering).unwrap();
+        assert_eq!(shape, flat(vec![2, 7, 5]));
+        lowering.keep_integers(1, &shape.dims, &shape.list).unwrap();
+        let second = fold(&node("Gather", &[1, 2], 4), &lowering).unwrap();
+        assert_eq!(second, flat(vec![7]));
+        lowering.keep_integers(4, &second.dims, &second.list).unwrap();
+        assert_eq!(fold(&node("Concat", &[4, 3], 5), &lowering).unwrap(), flat(vec![7, -1]));
+        assert_eq!(fold(&node("Mul", &[1, 4], 5), &lowering).unwrap(), flat(vec![14, 49, 35]));
+        // Values that nothing is known of.
+        assert_eq!(fold(&node("Concat", &[4, 5], 5), &lowering), None);
+        assert_eq!(fold(&node("Exp", &[4], 5), &lowering), None);
+    }
+}
