@@ -109,7 +109,7 @@ def main(prefix, output):
         plans, row = [folder / "default.plan"], [path.stem]
         tool(prefix, str(folder / "none"), "plan", "save", str(path), str(plans[0]))
         found = {}
-        for strategy, budget in (("halving", "12s"), ("exhaustive", "60s")):
+        for strategy, budget in (("halving", "6s"), ("exhaustive", "30s")):
             # A cache of its own: nothing is known of similar graphs.
             cache = str(folder / f"{path.stem}-{strategy}")
             found[strategy] = json.loads(tool(prefix, cache, "tune", str(path), "--strategy", strategy, "--budget", budget, "--json"))[0]

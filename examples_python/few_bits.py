@@ -68,7 +68,7 @@ def main():
         report(recipe, right, quantized(x), median_ms(lambda: quantized(x)))
 
     # Delayed scaling: a step scales by the largest magnitude of the step before, which is a result of the graph.
-    delayed = hipdnn.Graph("fp8, delayed scaling")
+    delayed = hipdnn.Graph("fp8, delayed scaling", io_data_type="float")
     a, scale, descale = delayed.tensor([size, size]), delayed.tensor([1, 1]), delayed.tensor([1, 1])
     b = delayed.tensor([size, size], data_type=data_type.FP8_E4M3)
     small = delayed.identity(delayed.mul(a, scale)).set_data_type(data_type.FP8_E4M3)

@@ -87,6 +87,8 @@ def main() -> None:
     options = parser.parse_args()
     torch.manual_seed(0)
     rows = np.loadtxt(DIGITS, delimiter=",", dtype=np.float32)
+    # As in examples_c/train_digits.c, digits of every writer are held out.
+    rows = rows[torch.randperm(len(rows)).numpy()]
     images, labels = torch.from_numpy(rows[:, :64] / 16).reshape(-1, 1, 8, 8), torch.from_numpy(rows[:, 64]).long()
     known, held = (images[:-HELD_OUT], labels[:-HELD_OUT]), (images[-HELD_OUT:], labels[-HELD_OUT:])
 

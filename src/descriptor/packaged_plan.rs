@@ -7,7 +7,7 @@
 use std::ffi::OsStr;
 use std::fs::OpenOptions;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use hipdnn_package::Package;
 use hipdnn_plugin_sdk::environment;
@@ -53,7 +53,7 @@ fn entries() -> &'static [Entry] {
     })
 }
 
-fn read(path: &PathBuf) -> Result<Vec<Entry>> {
+fn read(path: &Path) -> Result<Vec<Entry>> {
     let failed = |error: std::io::Error| Error::internal(error.to_string());
     let mut file = file::open(path, OpenOptions::new().read(true)).map_err(failed)?;
     let size = file.metadata().map_err(failed)?.len();
@@ -70,7 +70,7 @@ fn read(path: &PathBuf) -> Result<Vec<Entry>> {
     Ok(entries)
 }
 
-fn entry(path: &PathBuf, bytes: &[u8]) -> Result<Entry> {
+fn entry(path: &Path, bytes: &[u8]) -> Result<Entry> {
     memory::require("the plan", bytes.len().saturating_mul(8))?;
     let container = saved_plan::container("the plan", bytes)?
         .ok_or_else(|| Error::bad_param(format!("its {} bytes are no graph with a plan", bytes.len())))?;
@@ -79,7 +79,7 @@ fn entry(path: &PathBuf, bytes: &[u8]) -> Result<Entry> {
     let graph = FrozenGraph::from_own(container.graph.to_vec())?;
     let graph = graph.verified().canonical_bytes();
     let graph = graph.ok_or_else(|| Error::bad_param("its graph cannot be compared with others"))?;
-    Ok(Entry { graph, engine: plan.engine_id, plan: container.plan.to_vec(), path: path.clone() })
+    Ok(Entry { graph, engine: plan.engine_id, plan: container.plan.to_vec(), path: path.to_owned() })
 }
 
 /// Has the plugin make a context of a plan in a file, if there is one for the configuration and a device that is here.

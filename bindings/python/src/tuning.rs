@@ -148,8 +148,13 @@ pub fn tune(
     }
     shown?;
     let Ok(tuned) = tuned else { return Ok((Vec::new(), Vec::new(), 1.0)) };
-    // A library that keeps no rankings plans as before.
-    let _ = handle.write_ranking(graph, &tuned.engines(&problem));
+    // Of engines that failed nothing is known. A library that keeps no rankings plans as before.
+    let measured = |id: &i64| {
+        let own = Configuration::of(*id);
+        tuned.trials.iter().any(|trial| trial.configuration == own && trial.time().is_some())
+    };
+    let ranking: Vec<i64> = tuned.engines(&problem).into_iter().filter(measured).collect();
+    let _ = handle.write_ranking(graph, &ranking);
     let ms = |trial: &Trial| trial.time().map(|time| time.as_secs_f64() * 1e3);
     if let (Some(store), Some(best)) = (&store, tuned.best()) {
         let name = engines.iter().find(|engine| engine.id == best.configuration.engine);

@@ -54,9 +54,15 @@ def test_layers_are_quantized_and_the_error_is_that_of_the_bits(recipe, least):
 
 
 def test_channels_of_different_sizes_need_scales_of_their_own():
-    graph, arrays, samples = network(np.random.default_rng(2))
-    found = {recipe: hipdnn.quantize(graph, samples, recipe, weights=arrays).layers[1].sqnr for recipe in ("int8", "int8-per-tensor")}
-    assert found["int8"] > found["int8-per-tensor"] + 3
+    rng = np.random.default_rng(2)
+    graph = hipdnn.Graph()
+    x, w = graph.tensor([4, 16]), graph.tensor([16, 2])
+    graph.matmul(x, w).set_output(True)
+    sample, weights = rng.standard_normal((4, 16)).astype(F32), rng.standard_normal((16, 2)).astype(F32) * np.array([0.02, 1], F32)
+    right = sample @ weights
+    found = {recipe: decibels(right[:, 0], hipdnn.quantize(graph, [sample], recipe, weights={w: weights})(sample)[:, 0])
+             for recipe in ("int8", "int8-per-tensor")}
+    assert found["int8"] > 30 and found["int8-per-tensor"] < 25
 
 
 def test_integers_are_those_of_the_formula():
@@ -86,7 +92,7 @@ def test_weights_of_four_bits_have_a_scale_for_each_group():
     sample = rng.standard_normal((4, 64)).astype(F32)
     quantized = hipdnn.quantize(graph, [sample], "int4-weights", weights={w: weights})
     assert decibels(sample @ weights, quantized(sample)) > 15
-    assert sorted(np.asarray(array).shape for array in quantized.constants.values()) == [(2, 16), (64, 16)]
+    assert sorted(np.asarray(array).shape for array in quantized.constants.values()) == [(2, 16), (512,)]
 
 
 def test_observers_find_other_ranges():
@@ -112,7 +118,7 @@ def test_what_cannot_be_quantized_is_named():
         ({"weights": {**arrays, hipdnn.Graph().tensor([1]): np.ones(1, F32)}}, "expected inputs of the graph"),
     ):
         arguments = {"samples": samples, "recipe": "int8", "weights": arrays, **changes}
-        with pytest.raises(hipdnn.ArgumentError, match="") as raised:
+        with pytest.raises(hipdnn.ArgumentError) as raised:
             hipdnn.quantize(graph, arguments.pop("samples"), arguments.pop("recipe"), **arguments)
         assert words in str(raised.value)
     with pytest.raises(hipdnn.ArgumentError, match="expected a Graph or a torch.nn.Module"):

@@ -1,7 +1,5 @@
 //! Which files are taken for tuning plugins, and why others are not.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a failure here is a failure of the test")]
-
 use hipdnn::tuning::plugin::{Found, Plugin, strategies};
 
 /// The name of a defective plugin, and words of the reason.

@@ -274,7 +274,7 @@ pub struct Tune {
     /// The graphs.
     #[arg(required = true)]
     pub graphs: Vec<PathBuf>,
-    /// How long the search for one graph may take, for instance 30s, 500ms or 2m.
+    /// How long the search for one graph may take, for instance 30s, 500ms or 2m. Before it each engine is measured as it is.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     pub budget: Duration,
     /// How to search.

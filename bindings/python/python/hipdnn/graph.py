@@ -33,9 +33,6 @@ class Graph(Restored):
     (1, 4, 8, 8)
     """
 
-    #: What the last ``autotune`` tried and found.
-    tuned: Tuned | None = None
-
     def __init__(
         self,
         name: str = "",
@@ -71,6 +68,8 @@ class Graph(Restored):
             raise UnsupportedError(name or "graph", "device_property", words)
         self._io_said = None if inputs is None and outputs is None else (inputs or (), outputs or ())
         self._modes = None if heuristics is None else list(heuristics)
+        #: What the last ``autotune`` tried and found.
+        self.tuned: Tuned | None = None
         super().__init__(name, io_data_type, intermediate_data_type, compute_data_type)
 
     def __enter__(self) -> Graph:

@@ -120,7 +120,8 @@ struct Host<'t, T: Target> {
     ready: Vec<(usize, T::Ready)>,
     best: Option<usize>,
     started: Instant,
-    budget: Duration,
+    /// When the budget is spent; none until the search begins.
+    end: Option<Instant>,
     progress: &'t mut dyn FnMut(Duration, &[Trial]),
 }
 
@@ -192,7 +193,7 @@ impl<T: Target> Host<'_, T> {
             };
             runs_now.push(own.mul_f64(drift));
             let is_slow = run >= 1 && usual.is_some_and(|usual| least > usual.mul_f64(SLOW / drift.min(1.0)));
-            if is_slow || self.started.elapsed() >= self.budget {
+            if is_slow || self.remaining().is_zero() {
                 break;
             }
         }
@@ -245,7 +246,7 @@ impl<T: Target> Measure for Host<'_, T> {
     }
 
     fn remaining(&self) -> Duration {
-        self.budget.saturating_sub(self.started.elapsed())
+        self.end.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()))
     }
 }
 
@@ -264,10 +265,10 @@ pub fn tune<T: Target>(
         return Err("there is no engine to tune".to_owned());
     }
     let started = Instant::now();
-    let budget = problem.budget.mul_f64(1.0 - LAST_PART);
     let mut host =
-        Host { target, trials: Vec::new(), ready: Vec::new(), best: None, started, budget, progress };
-    // Each engine as it is comes first, whatever the strategy does and however short the budget is: the library plans so.
+        Host { target, trials: Vec::new(), ready: Vec::new(), best: None, started, end: None, progress };
+    // Each engine as it is comes first, whatever the strategy does and however short the budget is: the library plans so, and its rankings
+    // need all of them.
     for (at, candidate) in problem.candidates.iter().enumerate() {
         let place = host.place(&Configuration::of(candidate.engine));
         let measured = host.measure_at(place, if at == 0 { ROUNDS.0 as u32 } else { FEW_RUNS });
@@ -276,6 +277,7 @@ pub fn tune<T: Target>(
         }
         (host.progress)(started.elapsed(), &host.trials);
     }
+    host.end = Instant::now().checked_add(problem.budget.mul_f64(1.0 - LAST_PART));
     let (order, failure) = match strategy.search(problem, &mut host) {
         Ok(order) => (order, None),
         Err(why) => (Vec::new(), Some(why)),

@@ -74,7 +74,7 @@ pub struct Problem {
     pub candidates: Vec<Candidate>,
     /// What was best for similar graphs, the most similar first.
     pub similar: Vec<Configuration>,
-    /// How long the search may take.
+    /// How long the search may take, once each engine was measured as it is.
     pub budget: Duration,
 }
 

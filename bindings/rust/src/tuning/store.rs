@@ -28,13 +28,19 @@ const MOST_SIMILAR: usize = 4;
 /// Graphs whose shapes differ by more are not similar: the sum of the logarithms to base 2 of the ratios of all dimensions.
 const FARTHEST: f64 = 16.0;
 
+/// The type, the sizes and the strides of a tensor.
+type Form = (String, Vec<i64>, Vec<i64>);
+
+/// An operation with its tensors.
+type Operation = (String, Vec<Form>);
+
 /// What was found for a graph.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tuning {
     /// The operations and their tensors, without names and numbers: equal for equal graphs.
-    pub graph: Vec<(String, Vec<(String, Vec<i64>, Vec<i64>)>)>,
+    graph: Vec<Operation>,
     /// The attributes of the operations, as a hash.
-    pub attributes: u64,
+    attributes: u64,
     /// The name of the engine.
     pub engine: String,
     /// The settings of its knobs.
@@ -90,7 +96,7 @@ fn order(strides: &[i64]) -> Vec<usize> {
     places
 }
 
-fn shape(graph: &Graph) -> (Vec<(String, Vec<(String, Vec<i64>, Vec<i64>)>)>, u64) {
+fn shape(graph: &Graph) -> (Vec<Operation>, u64) {
     let mut attributes = Fnv1a::new();
     let mut nodes = Vec::new();
     for node in &graph.nodes {

@@ -59,7 +59,7 @@ pub fn tune(backend: &Backend, arguments: &cli::Tune) -> Result<Outcome> {
     for path in &arguments.graphs {
         rows.push(
             tune_one(&handle, path, &*strategy.1, &device, arguments)
-                .map_err(|f| f.during(&path.display().to_string()))?,
+                .map_err(|f| f.during(path.display().to_string()))?,
         );
     }
     if arguments.json {

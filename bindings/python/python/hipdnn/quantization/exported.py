@@ -105,10 +105,12 @@ def _max_pool(reader: _Reader, node: Any, x: Any, kernel: Any, stride: Any = Non
     if two(dilation) != [1, 1] or ceil_mode:
         raise UnsupportedError(node.name, "dilation", "expected 1, and sizes that are rounded down")
     size = two(kernel)
-    return reader.graph.resample(
+    pooled, _ = reader.graph.resample(
         reader.tensor(x), resample_mode.MAXPOOL, padding_mode.NEG_INF_PAD, size, two(stride) if stride else size,
         two(padding), two(padding), name=node.name,
-    )[0]  # fmt: skip
+    )  # fmt: skip
+    assert pooled is not None
+    return pooled
 
 
 def _mean(reader: _Reader, node: Any, x: Any, axes: Sequence[int], keepdim: bool = False) -> Tensor | _Flat:
@@ -128,7 +130,7 @@ def _flatten(reader: _Reader, node: Any, x: Any, *_: Any) -> _Flat:
     return _Flat(tensor)
 
 
-def _pooled(reader: _Reader, node: Any, x: Any, size: Any) -> Tensor:
+def _pooled(reader: _Reader, node: Any, x: Any, size: Any) -> Tensor | _Flat:
     if [size, size] != [1, 1] and list(size) != [1, 1]:
         raise UnsupportedError(node.name, "output_size", f"is {size}, expected 1")
     return _mean(reader, node, x, (-2, -1), True)

@@ -34,7 +34,7 @@ class Quantized:
     ) -> None:
         #: The graph of the network.
         self.graph = graph
-        #: The arrays of its tensors that stay the same: weights and scales.
+        #: The arrays of its tensors that stay the same: weights and scales. Weights of 4 bits are bytes with two each.
         self.constants = dict(constants)
         #: What each call gives.
         self.inputs = list(inputs)

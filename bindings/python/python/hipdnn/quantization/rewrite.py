@@ -17,7 +17,7 @@ from .recipe import Recipe
 LAYERS = {"ConvolutionFwdAttributes": ("x", "w", "y", 0), "MatmulAttributes": ("a", "b", "c", -1)}
 
 #: As NumPy and PyTorch have the types that NumPy lacks.
-_EXTENDED = {data_type.FP8_E4M3: "float8_e4m3fn", data_type.FP8_E5M2: "float8_e5m2", data_type.INT4: "int4"}
+_EXTENDED = {data_type.FP8_E4M3: "float8_e4m3fn", data_type.FP8_E5M2: "float8_e5m2"}
 
 
 def layers_of(graph: Graph, weights: Mapping[Tensor, Any], chosen: Callable[[str], bool]) -> list[Node]:
@@ -86,6 +86,14 @@ class Rewriter(Copy):
         self.constants: dict[Tensor, Any] = {}
         self._quantized: dict[Tensor, Tensor] = {}
 
+    def _weight(self, values: Any, name: str, like: Tensor) -> Tensor:
+        """A tensor of weights, laid out as they were; those of 4 bits without gaps."""
+        if self.recipe.weights is not data_type.INT4:
+            return self._constant(self._typed(values, self.recipe.weights), name, self.recipe.weights, like)
+        tensor = self.new.tensor(list(values.shape), data_type=data_type.INT4, name=name)
+        self.constants[tensor] = self._nibbles(values)
+        return tensor
+
     def _constant(self, array: Any, name: str, kind: data_type, like: Tensor | None = None) -> Tensor:
         tensor = self.new.tensor(list(array.shape), like.stride if like is not None else None, kind, name=name)
         if like is not None:
@@ -104,6 +112,12 @@ class Rewriter(Copy):
         except ImportError:
             raise ArgumentError(f"weights of {kind.value} need the package ml_dtypes, whose types NumPy takes") from None
         return values.astype(getattr(ml_dtypes, _EXTENDED[kind]))
+
+    def _nibbles(self, values: Any) -> Any:
+        """Whole numbers of 4 bits, two in a byte, the first in the lower half."""
+        flat = values.astype(self.numpy.int8).reshape(-1).view(self.numpy.uint8) & 15
+        flat = self.numpy.append(flat, self.numpy.zeros(flat.size % 2, self.numpy.uint8))
+        return flat[0::2] | flat[1::2] << 4
 
     def _activation(self, old: Tensor) -> Tensor:
         """The quantized form of what a layer reads, made once for all that read it."""
@@ -134,7 +148,7 @@ class Rewriter(Copy):
         scale = scales(self.numpy, values, self.recipe.weights, self.recipe, reduced)
         quantized = rounded(self.numpy, values, scale, self.recipe.weights)
         name = w.name or f"{node.name} weights"
-        weight = self._constant(self._typed(quantized, self.recipe.weights), f"{name} quantized", self.recipe.weights, w)
+        weight = self._weight(quantized, f"{name} quantized", w)
         again = copy.copy(node)
         # What is not quantized is computed with weights that are made whole again first.
         if self.recipe.activations is None:
@@ -180,7 +194,7 @@ class Rewriter(Copy):
         scale = scales(self.numpy, grouped, self.recipe.weights, self.recipe, (grouped.ndim - 2,))
         quantized = rounded(self.numpy, grouped, scale, self.recipe.weights).reshape(values.shape)
         name = w.name or f"{node.name} weights"
-        weight = self._constant(self._typed(quantized, self.recipe.weights), f"{name} quantized", self.recipe.weights)
+        weight = self._weight(quantized, f"{name} quantized", w)
         factor = self._constant(scale.reshape(*batch, k // group, n), f"{name} scales", data_type.FLOAT)
         whole = self.new.block_scale_dequantize(weight, factor, [group, 1], name=f"{name} whole").set_data_type(data_type.FLOAT)
         again = copy.copy(node)
