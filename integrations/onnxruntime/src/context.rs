@@ -9,6 +9,7 @@ use crate::base64;
 use crate::compiled::Subgraph;
 use crate::failure::{Failure, Result};
 use crate::model::{Attribute, Model, Node, save};
+use crate::options::Wanted;
 
 /// The operator of nodes with a compiled subgraph.
 pub const OPERATOR: &str = "EPContext";
@@ -21,17 +22,6 @@ pub const SOURCE: &str = "HipDNNExecutionProvider";
 
 /// What the JSON is called and its form.
 const FORMAT: &str = "hipdnn-onnxruntime-context-1";
-
-/// How a session writes compiled models, if it does.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
-    /// Whether one is wanted.
-    pub is_on: bool,
-    /// Whether it is in the node itself.
-    pub is_embedded: bool,
-    /// The model that is written.
-    pub file: Option<PathBuf>,
-}
 
 /// An attribute that a node of a compiled subgraph gets.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -338,7 +338,7 @@ unsafe extern "C" fn release_node_compute_infos(
         // SAFETY: the array has `count` entries that `compile` made; each is released once.
         let info = unsafe { infos.add(at).read() };
         if !info.is_null() {
-            // SAFETY: as above; the pointer is that of the whole struct.
+            // SAFETY: `compile` made it from a whole `Compute`, and each is released once.
             drop(unsafe { Box::from_raw(info.cast::<Compute>()) });
         }
     }

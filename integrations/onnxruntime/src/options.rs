@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use hipdnn::{KnobSetting, KnobValue};
 
-use crate::context::Wanted;
 use crate::failure::{Failure, Result};
 
 /// What every entry of ours begins with: ONNX Runtime's prefix and the provider's name in lower case.
@@ -20,6 +19,17 @@ pub enum Take {
     Profitable,
     /// All.
     All,
+}
+
+/// How a session writes compiled models, if it does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Whether one is wanted.
+    pub is_on: bool,
+    /// Whether it is in the node itself.
+    pub is_embedded: bool,
+    /// The model that is written.
+    pub file: Option<PathBuf>,
 }
 
 /// The options of a session.

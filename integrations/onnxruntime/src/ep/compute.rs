@@ -87,7 +87,7 @@ impl Compute {
                 (element?, dims?)
             }
         };
-        // SAFETY: as above.
+        // SAFETY: the value is an input of this call, alive until it returns.
         let data =
             ort.value("an input's memory", ptr::null(), |to| unsafe { api.GetTensorData(value, to) })?;
         Ok(Input { dims, element: Element::from_onnx(element), data })

@@ -37,7 +37,7 @@ pub unsafe fn of_graph(ort: Ort, graph: *const OrtGraph) -> Result<Source> {
         ptr::null(),
         // SAFETY: the graph is alive, and the array has the room that is given.
         |count| unsafe { ort.api.Graph_GetNumNodes(graph, count) },
-        // SAFETY: as above.
+        // SAFETY: the graph is alive, and the array has the room that is given.
         |items, count| unsafe { ort.api.Graph_GetNodes(graph, items, count) },
     )?;
     for node in &raw {
@@ -127,7 +127,7 @@ impl Reader {
             ptr::null(),
             // SAFETY: the node is alive, and the array has the room that is given.
             |count| unsafe { api.Node_GetNumInputs(node, count) },
-            // SAFETY: as above.
+            // SAFETY: the node is alive, and the array has the room that is given.
             |items, count| unsafe { api.Node_GetInputs(node, items, count) },
         )?;
         // SAFETY: the values are of the node.
@@ -141,7 +141,7 @@ impl Reader {
             ptr::null(),
             // SAFETY: the node is alive, and the array has the room that is given.
             |count| unsafe { api.Node_GetNumOutputs(node, count) },
-            // SAFETY: as above.
+            // SAFETY: the node is alive, and the array has the room that is given.
             |items, count| unsafe { api.Node_GetOutputs(node, items, count) },
         )?;
         // SAFETY: the values are of the node.
@@ -155,7 +155,7 @@ impl Reader {
             ptr::null(),
             // SAFETY: the node is alive, and the array has the room that is given.
             |count| unsafe { api.Node_GetNumImplicitInputs(node, count) },
-            // SAFETY: as above.
+            // SAFETY: the node is alive, and the array has the room that is given.
             |items, count| unsafe { api.Node_GetImplicitInputs(node, items, count) },
         )?;
         // SAFETY: the values are of the node.
@@ -187,9 +187,9 @@ impl Reader {
             )
         };
         self.is_nested |= is_outer;
-        // SAFETY: as above.
+        // SAFETY: the kind is part of the value, which is alive.
         let (element, dims) = unsafe { self.kind(kind) }?;
-        // SAFETY: as above.
+        // SAFETY: the value is alive during the call.
         let (constant, kept) = if is_constant { unsafe { self.constant(info) }? } else { (None, None) };
         let of_constant = |of: &Constant| of.dims.iter().map(|dim| Dim::Known(*dim)).collect();
         let dims = dims.or_else(|| constant.as_ref().map(of_constant));
@@ -219,7 +219,7 @@ impl Reader {
         if form != TENSOR {
             return Ok((None, None));
         }
-        // SAFETY: as above.
+        // SAFETY: the type is alive during the call.
         let tensor = ort.value("the type of a tensor", ptr::null(), |to| unsafe {
             api.CastTypeInfoToTensorInfo(kind, to)
         })?;
@@ -231,7 +231,7 @@ impl Reader {
         let dims = dims.into_iter().map(|dim| if dim < 0 { Dim::Unknown } else { Dim::Known(dim) });
         let dims: Vec<Dim> = dims.collect();
         // A shape that is not known at all reads as that of a scalar. Version 23 does not tell the two apart.
-        // SAFETY: as above; the function is there from version 24 on.
+        // SAFETY: the information is part of the type; the function is there from version 24 on.
         let has_shape =
             !dims.is_empty() || (ort.version >= 24 && unsafe { api.TensorTypeAndShape_HasShape(tensor) });
         Ok((Element::from_onnx(element), has_shape.then_some(dims)))
@@ -245,9 +245,9 @@ impl Reader {
         let dims = ort.array(
             "the dimensions of a tensor",
             0_i64,
-            // SAFETY: as above, and the array has the room that is given.
+            // SAFETY: the information is alive, and the array has the room that is given.
             |count| unsafe { api.GetDimensionsCount(tensor, count) },
-            // SAFETY: as above.
+            // SAFETY: the information is alive, and the array has the room that is given.
             |items, count| unsafe { api.GetDimensions(tensor, items, count) },
         )?;
         Ok((element, dims))
@@ -308,7 +308,7 @@ impl Reader {
             ptr::null(),
             // SAFETY: the node is alive, and the array has the room that is given.
             |count| unsafe { api.Node_GetNumAttributes(node, count) },
-            // SAFETY: as above.
+            // SAFETY: the node is alive, and the array has the room that is given.
             |items, count| unsafe { api.Node_GetAttributes(node, items, count) },
         )?;
         let mut attributes = BTreeMap::new();
@@ -316,7 +316,7 @@ impl Reader {
             // SAFETY: the attribute is of the node.
             let name =
                 ort.text("the name of an attribute", |to| unsafe { api.OpAttr_GetName(attribute, to) })?;
-            // SAFETY: as above.
+            // SAFETY: the attribute is of the node, which is alive.
             let value = unsafe { self.attribute(attribute) }?;
             attributes.insert(name, value);
         }
@@ -333,7 +333,7 @@ impl Reader {
             // Of kinds that the interface has no number for.
             Err(_) => return Ok(Attribute::Other),
         };
-        // SAFETY: as above; the kinds are ONNX Runtime's numbers of what `read` is asked for.
+        // SAFETY: the attribute is alive; the kinds are ONNX Runtime's numbers of what `read` is asked for.
         Ok(unsafe {
             match kind {
                 1 => self

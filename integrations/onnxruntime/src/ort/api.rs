@@ -52,7 +52,7 @@ impl Ort {
         if ep.is_null() {
             return Err(format!("ONNX Runtime has no OrtEpApi of version {version}"));
         }
-        // SAFETY: as for the table above.
+        // SAFETY: ONNX Runtime has such a table of this version, for as long as it is loaded.
         Ok(Self { api, ep: unsafe { OrtEpApi::at(ep) }, version })
     }
 
