@@ -11,6 +11,7 @@ mod depthwise;
 pub mod dtype;
 pub mod fusion;
 mod gemm;
+mod int8;
 pub mod kernel;
 mod matmul;
 pub mod memory;

@@ -50,7 +50,7 @@ pub enum Algorithm {
     DirectTwoTiles,
     /// Direct convolution of small images.
     DirectSmall,
-    /// Direct convolution on pairs of bytes.
+    /// Bytes, summed as integers of 32 bits.
     DirectInt8,
 }
 
@@ -130,7 +130,7 @@ impl Algorithm {
             Self::DirectBfloat16 => "pairs of bfloat16 with AVX512_BF16",
             Self::DirectTwoTiles => "direct where most tiles are computed two at a time",
             Self::DirectSmall => "rows of outputs that are shorter than a vector",
-            Self::DirectInt8 => "pairs of bytes with AVX512_VNNI",
+            Self::DirectInt8 => "bytes, summed as integers of 32 bits",
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// The folders, and files of the root, from the top down: a module uses modules of its own folder and of those further down.
-const ORDER: [&str; 24] = [
+const ORDER: [&str; 25] = [
     "lib",
     "plugin",
     "plan",
@@ -19,6 +19,7 @@ const ORDER: [&str; 24] = [
     "moe",
     "block_scale",
     "matmul",
+    "int8",
     "reduction",
     "pointwise",
     "settings",

@@ -95,7 +95,7 @@ fn graph(size: i64, of: DataType) -> Graph {
 #[ignore = "run in a process of its own by `executions_allocate_nothing`"]
 fn an_execution_allocates_nothing() {
     for engine in 0..2 {
-        let types = [DataType::Float, DataType::Fp8E4m3];
+        let types = [DataType::Float, DataType::Fp8E4m3, DataType::Int8];
         for (size, of) in [3, 5, 64].into_iter().flat_map(|size| types.map(|of| (size, of))) {
             let plan = planner(engine).plan(&graph(size, of)).unwrap();
             let mut memory = vec![vec![0.5_f32; (16 * size * size) as usize]; 2];
@@ -131,7 +131,7 @@ fn an_execution_allocates_nothing() {
 #[test]
 #[ignore = "run in a process of its own by `executions_allocate_nothing`"]
 fn products_of_matrices_allocate_nothing() {
-    for (data_type, bytes) in [(DataType::Float, 4), (DataType::Half, 2)] {
+    for (data_type, bytes) in [(DataType::Float, 4), (DataType::Half, 2), (DataType::Int8, 1)] {
         for size in [7, 300] {
             let packed = [size, 1];
             let tensors = [(1, packed), (2, [1, size]), (3, packed)]
@@ -164,7 +164,7 @@ fn products_of_matrices_allocate_nothing() {
 #[test]
 #[ignore = "run in a process of its own by `executions_allocate_nothing`"]
 fn attention_allocates_nothing() {
-    let types = [DataType::Float, DataType::Fp8E4m3];
+    let types = [DataType::Float, DataType::Fp8E4m3, DataType::Int8];
     for (queries, of) in [3, 400].into_iter().flat_map(|queries| types.map(|of| (queries, of))) {
         let rows = |uid| Tensor::new(uid, of, &[1, 3, queries, 8], &[24 * queries, 8, 24, 1]);
         let mut tensors: Vec<Tensor> = (1..5).map(rows).collect();

@@ -26,6 +26,7 @@ use crate::dtype::element::Compute;
 use crate::gemm::accumulator::Accumulator;
 #[cfg(target_arch = "x86_64")]
 use crate::gemm::pairs::Pairs;
+use crate::int8;
 use crate::kernel::{Choice, Chosen, Kernel, Refusal, boxed};
 use crate::layout::MAX_RANK;
 use crate::matmul;
@@ -81,6 +82,7 @@ impl<T: Float> List<T> {
         entry(A::Depthwise, OF_GEMM, supports_depthwise, taken, make_depthwise),
         entry(A::Matmul, &[], supports_matmul, taken, make_matmul),
         entry(A::Converted, &A::VALUES, supports_converted, taken, make_converted),
+        entry(A::DirectInt8, &[A::Direct], supports_int8, taken, make_int8),
         entry(A::BackwardWeightsByChannel, &[], supports_by_channel::<T>, taken, make_by_channel::<T>),
         entry(A::BackwardWeights, OF_GEMM, supports_backward_weights, taken, make_backward_weights::<T>),
         #[cfg(target_arch = "x86_64")]
@@ -94,8 +96,6 @@ impl<T: Float> List<T> {
         entry(A::ImplicitGemm, &[], supports_gemm, estimate_gemm::<T, false>, make_gemm::<T, false>),
         entry(A::Unrolled, &[], supports_gemm, estimate_gemm::<T, true>, make_gemm::<T, true>),
         entry(A::Direct, &[], supports_direct::<T>, estimate_direct::<T>, make_direct::<T>),
-        #[cfg(target_arch = "x86_64")]
-        entry(A::DirectInt8, &[A::Direct], supports_int8, estimate_int8, make_int8),
     ];
 }
 
@@ -320,15 +320,6 @@ fn elements<T: Float>(p: &Problem<'_>) -> Result<Scheme<T>, Refusal> {
     Scheme::<T>::unpaired(p.operands()?, p.isa, p.convolution.spatial, p.epilogue)
 }
 
-/// Pairs of bytes, summed as integers.
-#[cfg(target_arch = "x86_64")]
-fn pairs_of_bytes(p: &Problem<'_>) -> Result<Scheme<i32>, Refusal> {
-    if !Pairs::of(p.isa).integers {
-        return Err("the processor has no AVX-512 VNNI".to_owned());
-    }
-    Scheme::bytes(p.operands()?, p.isa).ok_or("operands are not int8 or uint8, or too many")?
-}
-
 /// Pairs of `bfloat16`.
 #[cfg(target_arch = "x86_64")]
 fn pairs_of_bfloat16(p: &Problem<'_>) -> Result<Scheme<f32>, Refusal> {
@@ -339,20 +330,13 @@ fn pairs_of_bfloat16(p: &Problem<'_>) -> Result<Scheme<f32>, Refusal> {
         .ok_or("operands are not bfloat16")?
 }
 
-#[cfg(target_arch = "x86_64")]
+/// Bytes, summed as integers.
 fn supports_int8(p: &Problem<'_>) -> Result<(), Refusal> {
-    pairs_of_bytes(p)?;
-    single(p)
+    int8::supports(p.convolution)
 }
 
-#[cfg(target_arch = "x86_64")]
-fn estimate_int8(p: &Problem<'_>) -> Result<Option<f64>, Refusal> {
-    pairs_of_bytes(p)?.time(p.operands()?, p.settings.constant_weights).map(Some)
-}
-
-#[cfg(target_arch = "x86_64")]
 fn make_int8(p: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
-    boxed(|| plan_direct(p, pairs_of_bytes(p)?))
+    int8::convolution(p.convolution, p.isa, p.settings, p.epilogue)
 }
 
 /// The order of summation gives other results than that of other entries, so this choice must not depend on
@@ -375,14 +359,9 @@ fn make_bfloat16(p: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
 /// execution would cost more than it saves.
 fn supports_two_tiles<T: Float>(p: &Problem<'_>) -> Result<(), Refusal> {
     let operands = p.operands()?;
-    if !p.asks_for(A::DirectTwoTiles) {
-        #[cfg(target_arch = "x86_64")]
-        if supports_int8(p).is_ok() {
-            return Err("direct-int8 computes it".to_owned());
-        }
-        if !p.settings.constant_weights || !choice::wastes::<T>(operands, p.isa) {
-            return Err("weights may change, or im2col computes few columns for nothing".to_owned());
-        }
+    let pays = p.settings.constant_weights && choice::wastes::<T>(operands, p.isa);
+    if !pays && !p.asks_for(A::DirectTwoTiles) {
+        return Err("weights may change, or im2col computes few columns for nothing".to_owned());
     }
     let are_two = in_own_frame(|| plan_direct(p, elements::<T>(p)?).map(|direct| direct.are_two()))?;
     if are_two { Ok(()) } else { Err("most tiles are computed one by one".to_owned()) }

@@ -12,6 +12,7 @@ use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation, PointwiseMode, Reduct
 use crate::dtype::element::Compute;
 use crate::fusion::exact;
 use crate::fusion::node::plan_node_at;
+use crate::fusion::quantized;
 use crate::fusion::state::{CHAIN_SLOTS, Candidate, Fusion, is_chainable, result, slot_of, with_result};
 use crate::fusion::uses::Uses;
 use crate::kernel::{Chosen, Kernel, Part, Refusal};
@@ -45,8 +46,12 @@ pub(crate) fn parts_at(
     let settings = settings.into();
     let graph = &prepared.graph;
     let uses = Uses::of(graph);
-    let mut parts = Vec::with_capacity(graph.nodes.len());
     let mut taken = vec![false; graph.nodes.len()];
+    let chain = |index, taken: &[bool]| {
+        let fusion = Fusion::begin(prepared, &uses, index, taken, true);
+        fusion.as_ref().map_or(0, Fusion::nodes_of_largest)
+    };
+    let mut parts = quantized::parts(prepared, &uses, &mut taken, (isa, settings), chain);
     for node in prepared.nodes() {
         let index = node.place;
         if taken[index] {

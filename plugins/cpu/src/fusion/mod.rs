@@ -5,6 +5,8 @@
     reason = "indices come from shapes that are checked when a node is planned; checks in the loops would hide nothing but cost time"
 )]
 
+pub(crate) mod behind;
+pub(crate) mod dequantized;
 pub(crate) mod exact;
 pub mod feeders;
 #[cfg(test)]
@@ -12,6 +14,7 @@ mod feeders_tests;
 pub mod graph;
 pub mod node;
 pub mod norm;
+pub(crate) mod quantized;
 pub mod relu_backward;
 #[cfg(test)]
 mod relu_backward_tests;

@@ -10,7 +10,7 @@ use crate::gemm::prefetch::{PREFETCH_ROWS, prefetch_all};
 use crate::kernel::Refusal;
 use crate::simd::convert::{block, narrow, transpose, widen};
 use crate::simd::isa::Isa;
-use crate::simd::stored::{Stored, with_float, with_stored};
+use crate::simd::stored::{Stored, with_float};
 use crate::simd::vector::{Float, Vector, VectorTask};
 
 /// A matrix to pack.
@@ -252,42 +252,6 @@ impl<S: Stored, T: Float> VectorTask<T> for Storing<'_, S, T> {
                     to.add(j * column).write_unaligned(S::nearest(from.add(j).read()));
                     j += 1;
                 }
-            }
-        }
-    }
-}
-
-/// The routine that stores integer accumulators as a dtype.
-#[cfg_attr(
-    not(target_arch = "x86_64"),
-    expect(dead_code, reason = "other processors have no instructions for pairs")
-)]
-pub(crate) fn store_integers(name: &str, data_type: DataType) -> Result<Store<i32>, Refusal> {
-    Ok(with_stored!(data_type, S => integers::<S>, other => match other {
-        DataType::Int8 => integers::<i8>,
-        DataType::Uint8 => integers::<u8>,
-        DataType::Int32 => integers::<i32>,
-        other => return Err(format!(
-            "{name}: data type is {}, expected float, double, half, bfloat16, int32, int8 or uint8",
-            other.name()
-        )),
-    }))
-}
-
-/// # Safety
-/// As [`store`].
-unsafe fn integers<S: Stored>(_isa: Isa, accumulators: &Accumulators<i32>, to: *mut u8) {
-    let Accumulators { from, row_stride, rows, columns, row, column } = accumulators;
-    for i in 0..*rows {
-        // SAFETY: the caller has the accumulators and the elements.
-        unsafe {
-            let (from, to) = (from.add(i * row_stride), to.cast::<S>().add(i * row));
-            if TypeId::of::<S>() == TypeId::of::<i32>() && *column == 1 {
-                to.cast::<u8>().copy_from_nonoverlapping(from.cast(), columns * size_of::<i32>());
-                continue;
-            }
-            for j in 0..*columns {
-                to.add(j * column).write_unaligned(S::nearest(f64::from(from.add(j).read())));
             }
         }
     }

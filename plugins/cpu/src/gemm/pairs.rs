@@ -11,7 +11,7 @@
 use half::bf16;
 
 #[cfg(target_arch = "x86_64")]
-pub(crate) use self::x86::{Bfloat16Pairs, IntegerPairs};
+pub(crate) use self::x86::Bfloat16Pairs;
 use crate::gemm::pack::PackSource;
 use crate::gemm::prefetch::{PREFETCH_ROWS, prefetch_all};
 use crate::simd::convert;
@@ -22,8 +22,6 @@ use crate::simd::isa::{Isa, IsaTask};
 pub(crate) struct Pairs {
     /// For `bfloat16`, with accumulators in single precision.
     pub(crate) bfloat16: bool,
-    /// For integers, with accumulators of 32 bits.
-    pub(crate) integers: bool,
 }
 
 impl Pairs {
@@ -31,10 +29,7 @@ impl Pairs {
     pub(crate) fn of(isa: Isa) -> Self {
         #[cfg(target_arch = "x86_64")]
         if isa == Isa::Avx512 {
-            return Self {
-                bfloat16: is_x86_feature_detected!("avx512bf16"),
-                integers: is_x86_feature_detected!("avx512vnni"),
-            };
+            return Self { bfloat16: is_x86_feature_detected!("avx512bf16") };
         }
         let _ = isa;
         Self::default()
@@ -43,33 +38,14 @@ impl Pairs {
 
 /// An element that half of a word is made of.
 pub(crate) trait PairElement: std::marker::Copy + Send + Sync + 'static {
-    /// Whether the element itself is half of a word, so that two neighbours in memory are a word.
-    const IS_HALF_WORD: bool;
     /// The half of a word.
     fn bits(self) -> u16;
 }
 
 impl PairElement for bf16 {
-    const IS_HALF_WORD: bool = true;
     #[inline(always)]
     fn bits(self) -> u16 {
         self.to_bits()
-    }
-}
-
-impl PairElement for i8 {
-    const IS_HALF_WORD: bool = false;
-    #[inline(always)]
-    fn bits(self) -> u16 {
-        i16::from(self).cast_unsigned()
-    }
-}
-
-impl PairElement for u8 {
-    const IS_HALF_WORD: bool = false;
-    #[inline(always)]
-    fn bits(self) -> u16 {
-        u16::from(self)
     }
 }
 
@@ -77,9 +53,6 @@ impl PairElement for u8 {
 pub(crate) fn word(first: u16, second: u16) -> u32 {
     u32::from(first) | u32::from(second) << 16
 }
-
-/// Terms up to which a sum of products of bytes stays below 2³¹.
-pub(crate) const MAX_BYTE_TERMS: usize = 1 << 15;
 
 /// # Safety
 /// As [`Pack`](crate::gemm::pack::Pack), with the row stride in words.
@@ -165,7 +138,7 @@ impl<S: PairElement> IsaTask for Right<'_, S> {
                     let present = (columns - first).min(STREAMS);
                     let mut done = 0;
                     // Pairs are contiguous already, so packing is a transposition of words.
-                    if S::IS_HALF_WORD && row == 1 && column.is_multiple_of(2) {
+                    if row == 1 && column.is_multiple_of(2) {
                         let from = from.add(first * column).cast::<f32>();
                         let side = convert::block::<f32, f32>(isa);
                         if side > 0 && (width - first).min(STREAMS).is_multiple_of(side) {
@@ -213,7 +186,7 @@ mod x86 {
     use super::{pack_left, pack_right};
     use crate::gemm::kernel::{MAX_ROWS, MAX_VECTORS, MicroKernel, RunTile, TileTable, Tiles, WIDE_ROWS};
     use crate::gemm::multiply::run_tile;
-    use crate::gemm::pack::{Pack, Store, store_integers, store_of};
+    use crate::gemm::pack::{Pack, Store, store_of};
     use crate::gemm::register::Register;
     use crate::gemm::tile::Rows;
     use crate::kernel::Refusal;
@@ -223,11 +196,6 @@ mod x86 {
 
     #[target_feature(enable = "avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
     fn run_bfloat16<W: IsaTask>(task: W) -> W::Output {
-        task.run()
-    }
-
-    #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
-    fn run_integers<W: IsaTask>(task: W) -> W::Output {
         task.run()
     }
 
@@ -287,57 +255,6 @@ mod x86 {
 
         fn store_as(name: &str, data_type: DataType) -> Result<Store<f32>, Refusal> {
             store_of(name, data_type)
-        }
-    }
-
-    /// A register of 32-bit integer accumulators, or of pairs of 16-bit integers.
-    #[derive(Clone, Copy)]
-    pub(crate) struct IntegerPairs(__m512i);
-
-    // SAFETY: what the functions need is what `run` compiles for.
-    unsafe impl Register for IntegerPairs {
-        type Word = i32;
-        const LANES: usize = 16;
-
-        by_contract! {
-            fn zero() -> Self { Self(_mm512_setzero_si512()) }
-            fn splat(word: i32) -> Self { Self(_mm512_set1_epi32(word)) }
-            fn load(from: *const i32) -> Self { Self(_mm512_loadu_epi32(from)) }
-            fn store(self: Self, to: *mut i32) { _mm512_storeu_epi32(to, self.0) }
-            fn add_product(self: Self, a: Self, b: Self) -> Self { Self(_mm512_dpwssd_epi32(self.0, a.0, b.0)) }
-            fn plus(self: Self, other: Self) -> Self { Self(_mm512_add_epi32(self.0, other.0)) }
-            fn relu(self: Self) -> Self { Self(_mm512_max_epi32(self.0, _mm512_setzero_si512())) }
-            fn run<W: IsaTask>(task: W) -> W::Output { run_integers(task) }
-        }
-    }
-
-    // SAFETY: tiles and routines are made of the functions of the register.
-    unsafe impl MicroKernel for IntegerPairs {
-        const MR: usize = MAX_ROWS;
-        const VECTORS: usize = MAX_VECTORS;
-        const WIDE: usize = 12;
-        const TERMS: usize = 2;
-        const TILES: Tiles<i32> = TileTable::<Self>::EIGHT;
-        const RUN_WIDE: RunTile<i32> = run_tile::<Self, Rows<i32, WIDE_ROWS>, WIDE_ROWS, 12>;
-
-        fn pack_lhs(name: &str, data_type: DataType) -> Result<Pack<i32>, Refusal> {
-            match data_type {
-                DataType::Int8 => Ok(pack_left::<i8, i32>),
-                DataType::Uint8 => Ok(pack_left::<u8, i32>),
-                other => Err(format!("{name}: data type is {}, expected int8 or uint8", other.name())),
-            }
-        }
-
-        fn pack_rhs(name: &str, data_type: DataType) -> Result<Pack<i32>, Refusal> {
-            match data_type {
-                DataType::Int8 => Ok(pack_right::<i8, i32>),
-                DataType::Uint8 => Ok(pack_right::<u8, i32>),
-                other => Err(format!("{name}: data type is {}, expected int8 or uint8", other.name())),
-            }
-        }
-
-        fn store_as(name: &str, data_type: DataType) -> Result<Store<i32>, Refusal> {
-            store_integers(name, data_type)
         }
     }
 }

@@ -23,15 +23,6 @@ pub(crate) struct TileEpilogue {
 }
 
 impl TileEpilogue {
-    /// The whole chain on blocks of the result.
-    #[cfg_attr(
-        not(target_arch = "x86_64"),
-        expect(dead_code, reason = "other processors have no instructions for pairs")
-    )]
-    pub(crate) fn behind(epilogue: Option<Epilogue>) -> Result<Self, Refusal> {
-        Ok(Self { block_epilogue: epilogue.map(|epilogue| epilogue.plan()).transpose()?, ..Self::default() })
-    }
-
     /// Divides a chain; a tile has at most `most` values.
     pub(crate) fn plan<T: Accumulator>(
         epilogue: Option<Epilogue>,

@@ -21,6 +21,7 @@ use hipdnn_plugin_sdk::graph::DataType;
 use crate::dtype::element::{Compute, with_compute};
 use crate::gemm::pack::pack_of;
 use crate::gemm::pairs::Pairs;
+use crate::int8;
 use crate::kernel::{Kernel, Refusal, boxed};
 use crate::matmul::kernel::Gemm;
 use crate::matmul::problem::Problem;
@@ -72,13 +73,12 @@ pub(crate) fn plan_with(
     if let Some(kernel) = around {
         return Ok(Box::new(kernel));
     }
+    if let Ok(kernel) = int8::matmul(matmul, isa, settings, epilogue) {
+        return Ok(kernel);
+    }
     let problem = Problem::of(matmul);
     #[cfg(target_arch = "x86_64")]
     {
-        let bytes = if pairs.integers { Scheme::bytes(&problem, isa, epilogue) } else { None };
-        if let Some(scheme) = bytes {
-            return boxed(|| Gemm::plan(problem, isa, settings, scheme?));
-        }
         let is_single = compute == Compute::Single && pairs.bfloat16;
         let bfloat16 = if is_single { Scheme::bfloat16(&problem, isa, epilogue) } else { None };
         if let Some(scheme) = bfloat16 {

@@ -71,7 +71,7 @@ mod pairs {
     use hipdnn_plugin_sdk::graph::DataType;
 
     use super::*;
-    use crate::gemm::pairs::{Bfloat16Pairs, IntegerPairs, MAX_BYTE_TERMS};
+    use crate::gemm::pairs::Bfloat16Pairs;
 
     impl Scheme<f32> {
         /// Pairs of `bfloat16`; `None` if the operands have another dtype.
@@ -95,27 +95,6 @@ mod pairs {
                     })
                 });
             Some(made)
-        }
-    }
-
-    impl Scheme<i32> {
-        /// Pairs of bytes; `None` if the operands have another dtype, or sums may overflow.
-        pub(crate) fn bytes(
-            problem: &Problem,
-            isa: Isa,
-            epilogue: Option<Epilogue>,
-        ) -> Option<Result<Self, Refusal>> {
-            let bytes = [DataType::Int8, DataType::Uint8];
-            if [&problem.a, &problem.b].iter().any(|operand| !bytes.contains(&operand.data_type))
-                || problem.k > MAX_BYTE_TERMS
-            {
-                return None;
-            }
-            let kernel = Context::with::<IntegerPairs>();
-            Some(
-                TileEpilogue::behind(epilogue)
-                    .and_then(|tile_epilogue| Self::packed(problem, isa, kernel, tile_epilogue)),
-            )
         }
     }
 }

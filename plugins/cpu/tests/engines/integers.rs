@@ -16,19 +16,19 @@ use crate::settings::Settings;
 use crate::simd::isa::Isa;
 
 /// Adds a node with a compute type of its own.
-fn node(case: &mut Case, compute: DataType, operation: impl Into<Operation>) {
+pub fn node(case: &mut Case, compute: DataType, operation: impl Into<Operation>) {
     case.node(operation);
     case.graph.nodes.last_mut().unwrap().compute_type = compute;
 }
 
 /// The parts that CPU_ENGINE divides a graph into.
-fn parts(case: &Case) -> usize {
+pub fn parts(case: &Case) -> usize {
     let prepared = prepare(&case.graph).unwrap();
     parts_at(&prepared, Isa::detect(), Settings::default()).unwrap().len()
 }
 
 /// Runs a case on the reference and on every instruction set; all have to give the same.
-fn run_everywhere(case: &Case, results: &[i64], what: &str) -> Case {
+pub fn run_everywhere(case: &Case, results: &[i64], what: &str) -> Case {
     let mut reference = case.clone();
     reference.run(planner(1));
     for isa in Isa::available() {
@@ -51,10 +51,10 @@ fn run_everywhere(case: &Case, results: &[i64], what: &str) -> Case {
     reference
 }
 
-const BYTES: [DataType; 2] = [DataType::Int8, DataType::Uint8];
+pub const BYTES: [DataType; 2] = [DataType::Int8, DataType::Uint8];
 
 /// Bytes, the ends of their range more often than others.
-fn fill_bytes(case: &mut Case, random: &mut Random, uid: i64) {
+pub fn fill_bytes(case: &mut Case, random: &mut Random, uid: i64) {
     case.memory(uid).fill(|| {
         let number = random.int(-50, 50) as f64;
         random.one_of(&[-128.0, -127.0, 127.0, 200.0, 255.0, number])

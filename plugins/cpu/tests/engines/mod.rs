@@ -10,6 +10,7 @@ mod knobs;
 mod large_numbers;
 mod loaded;
 mod oracle_attention;
+mod quantized;
 mod reference_attention;
 mod reference_batchnorm;
 mod reference_block_scale;

@@ -53,10 +53,8 @@ mod pairs {
     use crate::conv::direct::tile::MAX_PIXELS;
     use crate::conv::geometry::Block;
     use crate::conv::geometry::{Geometry, Strides};
-    use crate::conv::operands::Fill;
     use crate::gemm::kernel::MicroKernel;
-    use crate::gemm::pairs::{Bfloat16Pairs, IntegerPairs, MAX_BYTE_TERMS, PairElement};
-    use crate::simd::stored::{Stored, with_stored};
+    use crate::gemm::pairs::{Bfloat16Pairs, PairElement};
 
     /// # Safety
     /// As [`Geometry::fill_pairs`].
@@ -70,18 +68,6 @@ mod pairs {
     ) {
         // SAFETY: the block lies inside the tensor and the planes have room for it; `T` has the 32 bits of a word.
         unsafe { geometry.fill_pairs::<S>(block, from, strides, channels, planes.cast()) };
-    }
-
-    /// # Safety
-    /// As [`Write`].
-    unsafe fn write<S: Stored>(from: *const i32, to: *mut u8, stride: usize, len: usize) {
-        for i in 0..len {
-            // SAFETY: both are valid, as this function requires.
-            unsafe {
-                let value = f64::from(from.add(i).read());
-                to.cast::<S>().add(i * stride).write_unaligned(S::nearest(value));
-            }
-        }
     }
 
     impl Scheme<f32> {
@@ -107,44 +93,6 @@ mod pairs {
                 ..unpaired
             });
             Some(made)
-        }
-    }
-
-    impl Scheme<i32> {
-        /// Pairs of bytes; `None` if input or weights have another dtype, or sums may overflow.
-        pub(crate) fn bytes(operands: &Operands, isa: Isa) -> Option<Result<Self, Refusal>> {
-            let fill: Fill<i32> = match operands.input.data_type {
-                DataType::Int8 => fill::<i8, i32>,
-                DataType::Uint8 => fill::<u8, i32>,
-                _ => return None,
-            };
-            let pack = IntegerPairs::pack_rhs("w", operands.weights.data_type).ok()?;
-            if operands.channels * operands.windows.taps.len() > MAX_BYTE_TERMS {
-                return None;
-            }
-            let data_type = operands.output.data_type;
-            let write: (Option<Write<i32>>, usize) = with_stored!(data_type,
-            S => (Some(write::<S> as Write<i32>), size_of::<S>()), other => match other {
-                DataType::Int8 => (Some(write::<i8>), size_of::<i8>()),
-                DataType::Uint8 => (Some(write::<u8>), size_of::<u8>()),
-                DataType::Int32 => (None, size_of::<i32>()),
-                _ => return None,
-            });
-            let cost = Cost::of::<f32>(isa);
-            Some(Ok(Self {
-                kernel: TileKernel::with::<IntegerPairs, MAX_PIXELS>(),
-                terms: 2,
-                is_readable: false,
-                fill,
-                input_size: 1,
-                pack,
-                weights_size: 1,
-                write: write.0,
-                output_size: write.1,
-                correct: None,
-                channel_epilogue: None,
-                cost: Cost { fused: cost.fused / 2.0, ..cost },
-            }))
         }
     }
 }

@@ -184,10 +184,7 @@ fn entries_are_chosen_as_before() {
             Isa::Portable => (0, true),
             Isa::Avx2 => (1, true),
             // Not every processor with AVX-512 has instructions for pairs of 16 bits.
-            Isa::Avx512 => {
-                let pairs = Pairs::of(*isa);
-                (2 + usize::from(isa.has_whole_vectors()), pairs.integers && pairs.bfloat16)
-            }
+            Isa::Avx512 => (2 + usize::from(isa.has_whole_vectors()), Pairs::of(*isa).bfloat16),
         };
         let got = choices(*isa);
         let expected: Vec<&str> = include_str!("choices.txt").lines().skip(1).collect();
@@ -195,7 +192,7 @@ fn entries_are_chosen_as_before() {
         for (got, expected) in got.into_iter().zip(expected) {
             let (problem, entries) = expected.split_once(": ").unwrap();
             let expected = format!("{problem}: {}", entries.split(' ').nth(column).unwrap());
-            let needs_pairs = ["bfloat16,", "int8,"].iter().any(|name| got.contains(name));
+            let needs_pairs = got.contains("bfloat16,");
             assert!(got == expected || (needs_pairs && !has_pairs), "{isa:?}: {got}, expected {expected}");
         }
     }
@@ -209,7 +206,7 @@ fn the_knob_names_every_entry() {
     let text = fast_knobs().into_iter().find(|knob| knob.knob_id == "convolution").unwrap().description;
     for (number, algorithm) in Algorithm::VALUES.into_iter().enumerate() {
         assert!(text.contains(&format!(" {number} {}: ", algorithm.name())), "{text}");
-        let of_x86 = [Algorithm::Automatic, Algorithm::DirectBfloat16, Algorithm::DirectInt8];
+        let of_x86 = [Algorithm::Automatic, Algorithm::DirectBfloat16];
         assert!(names.contains(algorithm.name()) || of_x86.contains(&algorithm), "{algorithm:?}");
     }
     assert!(entries.iter().all(|entry| Algorithm::VALUES.contains(&entry.algorithm)));

@@ -1,0 +1,397 @@
+//! What follows a product of bytes: the nodes that its epilogue computes.
+
+use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
+
+use crate::fusion::dequantized::{Dequantized, Number, are_bytes, dequantized};
+use crate::fusion::state::result;
+use crate::fusion::uses::Uses;
+use crate::int8::epilogue::{NO_CLIPS, Quantize, Round};
+use crate::prepare::Prepared;
+use crate::problem::Problem;
+use crate::problem::pointwise::Pointwise;
+
+/// What leaves no place for a fraction when it is added to a number of single precision: 3 · 2²².
+const NO_FRACTION: f32 = 12_582_912.0;
+
+/// How far the single precision behind a product has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum At {
+    Scale,
+    Shift,
+    Residual,
+    Clips,
+    Factor,
+    Before,
+    /// Between the two nodes that round to even.
+    HalfRounded,
+    Rounded,
+    ZeroPoint,
+}
+
+/// What a product in single precision is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// Sums of integers, which a scale may follow.
+    Whole,
+    /// Sums of numbers that had scales.
+    Scaled,
+}
+
+/// Single precision behind the sums, as [`crate::int8::epilogue::Scaled`] without slots.
+#[derive(Clone, Debug)]
+pub(crate) struct Numbers {
+    pub(crate) scales: Vec<Number>,
+    pub(crate) shift: Vec<Number>,
+    pub(crate) residual: Option<Dequantized>,
+    pub(crate) clips: [f32; 2],
+    pub(crate) quantize: Option<Quantize>,
+    pub(crate) factor: Option<Number>,
+    pub(crate) after: Option<Number>,
+    at: At,
+}
+
+impl Numbers {
+    const NONE: Self = Self {
+        scales: Vec::new(),
+        shift: Vec::new(),
+        residual: None,
+        clips: NO_CLIPS,
+        quantize: None,
+        factor: None,
+        after: None,
+        at: At::Scale,
+    };
+
+    fn quantize(&mut self) -> &mut Quantize {
+        self.quantize.get_or_insert(Quantize {
+            factor: None,
+            divides: false,
+            before: 0.0,
+            clips_before: NO_CLIPS,
+            round: Round::Cut,
+            after: None,
+            clips_after: NO_CLIPS,
+        })
+    }
+}
+
+/// The nodes behind a product, itself the first.
+#[derive(Clone, Debug)]
+pub(crate) struct Behind {
+    pub(crate) members: Vec<usize>,
+    pub(crate) result: i64,
+    /// Integers that are added to the sums.
+    pub(crate) bias: Option<Number>,
+    pub(crate) scaled: Option<Numbers>,
+    /// Nodes that dequantize operands of the members.
+    pub(crate) before: Vec<usize>,
+}
+
+/// Bounds after other bounds.
+fn narrowed([low, high]: [f32; 2], [least, most]: [f32; 2]) -> [f32; 2] {
+    [low.max(least).min(most), high.min(most).max(least)]
+}
+
+/// A node behind a product.
+struct Follower<'a, 'b> {
+    prepared: &'a Prepared,
+    uses: &'a Uses<'b>,
+    pointwise: &'a Pointwise,
+    is_float: bool,
+    is_whole: bool,
+    /// The other operand, where it has two.
+    other: Option<i64>,
+    /// Whether the product's value is the first operand.
+    is_first: bool,
+    /// The dimension along which columns lie.
+    axis: usize,
+}
+
+impl Behind {
+    /// The most nodes that can be computed with a product, whose result is single precision where there is a `start`; none where its
+    /// own result has no type that can be stored.
+    pub(crate) fn of(
+        prepared: &Prepared,
+        uses: &Uses<'_>,
+        taken: &[bool],
+        producer: usize,
+        axis: usize,
+        start: Option<Start>,
+    ) -> Option<Self> {
+        let own = result(&prepared.graph.nodes.get(producer)?.operation)?;
+        let scaled = start.map(|start| match start {
+            Start::Whole => Numbers::NONE,
+            Start::Scaled => Numbers { at: At::Shift, ..Numbers::NONE },
+        });
+        let mut state = Self { members: vec![producer], result: own, bias: None, scaled, before: Vec::new() };
+        let mut largest = None;
+        loop {
+            let tensor = uses.tensors.get(&state.result)?;
+            if state.is_complete(tensor.data_type) {
+                largest = Some(state.clone());
+            }
+            let [reader] = uses.readers(state.result) else { return largest };
+            if !tensor.is_virtual
+                || are_bytes(tensor.data_type)
+                || taken.get(*reader) != Some(&false)
+                || state.follow(prepared, uses, *reader, axis).is_none()
+            {
+                return largest;
+            }
+        }
+    }
+
+    /// Whether the kernel can end here with a result of a type.
+    fn is_complete(&self, data_type: DataType) -> bool {
+        match (&self.scaled, data_type) {
+            (None, DataType::Int32) => true,
+            (Some(numbers), DataType::Float) => numbers.quantize.is_none(),
+            (Some(numbers), _) => are_bytes(data_type) && numbers.at != At::HalfRounded,
+            (None, _) => are_bytes(data_type),
+        }
+    }
+
+    /// Adds a node.
+    fn follow(&mut self, prepared: &Prepared, uses: &Uses<'_>, index: usize, axis: usize) -> Option<()> {
+        let checked = prepared.node(index)?;
+        let Problem::Pointwise(pointwise) = checked.problem else { return None };
+        let inputs = checked.node.operation.inputs();
+        let uid = result(&checked.node.operation)?;
+        let output = uses.tensors.get(&uid)?;
+        if output.dims != uses.tensors.get(&self.result)?.dims || inputs.len() > 2 {
+            return None;
+        }
+        let first = inputs.iter().position(|input| *input == self.result)?;
+        let other = (inputs.len() == 2).then(|| inputs.get(1 - first).copied()).flatten();
+        if other == Some(self.result) {
+            return None;
+        }
+        let follower = Follower {
+            prepared,
+            uses,
+            pointwise,
+            is_float: checked.node.compute_type == DataType::Float,
+            is_whole: checked.node.compute_type == DataType::Int32,
+            other,
+            is_first: first == 0,
+            axis,
+        };
+        let mut next = self.clone();
+        match &mut next.scaled {
+            None => follower.of_sums(&mut next, output.data_type)?,
+            Some(numbers) => {
+                let is_number = output.data_type == DataType::Float || are_bytes(output.data_type);
+                if !follower.is_float || !is_number {
+                    return None;
+                }
+                follower.of_numbers(numbers, &mut next.before)?;
+            }
+        }
+        next.members.push(index);
+        next.result = uid;
+        *self = next;
+        Some(())
+    }
+}
+
+impl Follower<'_, '_> {
+    /// A node on the sums as integers.
+    fn of_sums(&self, state: &mut Behind, output: DataType) -> Option<()> {
+        let is_numbers = self.is_float && output == DataType::Float;
+        match self.pointwise.mode {
+            PointwiseMode::Add if self.is_whole && output == DataType::Int32 && state.bias.is_none() => {
+                let bias = self.number()?;
+                let is_whole = matches!(bias.data_type, DataType::Int32 | DataType::Int8 | DataType::Uint8);
+                bias.along(Some(self.axis)).filter(|_| is_whole)?;
+                state.bias = Some(bias);
+            }
+            PointwiseMode::Identity if self.is_float || self.is_whole => {
+                state.scaled = match output {
+                    DataType::Float => Some(Numbers::NONE),
+                    other if are_bytes(other) => None,
+                    _ => return None,
+                };
+            }
+            PointwiseMode::Mul if is_numbers => {
+                let scale = self.number()?;
+                scale.along(Some(self.axis))?;
+                state.scaled = Some(Numbers { scales: vec![scale], at: At::Shift, ..Numbers::NONE });
+            }
+            PointwiseMode::Add if is_numbers => {
+                let mut numbers = Numbers::NONE;
+                self.of_numbers(&mut numbers, &mut state.before)?;
+                state.scaled = Some(numbers);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// A node on numbers of single precision.
+    fn of_numbers(&self, numbers: &mut Numbers, before: &mut Vec<usize>) -> Option<()> {
+        use PointwiseMode as M;
+        match self.pointwise.mode {
+            M::Identity => {}
+            M::ReluFwd if self.pointwise.activation.lower_clip_slope == 0.0 => {
+                let activation = &self.pointwise.activation;
+                let most = activation.upper_clip.unwrap_or(f32::MAX);
+                clip(numbers, [activation.lower_clip, most])?;
+            }
+            M::Max => clip(numbers, [self.constant()?, f32::INFINITY])?,
+            M::Min => clip(numbers, [f32::NEG_INFINITY, self.constant()?])?,
+            M::Mul | M::Div => {
+                let divides = self.pointwise.mode == M::Div;
+                let factor = self.number().filter(|_| !divides || self.is_first)?;
+                if numbers.at == At::Scale && !divides && numbers.scales.is_empty() {
+                    factor.along(Some(self.axis))?;
+                    numbers.scales.push(factor);
+                    numbers.at = At::Shift;
+                    return Some(());
+                }
+                factor.along(None).filter(|_| numbers.at < At::Factor)?;
+                numbers.quantize().divides = divides;
+                numbers.factor = Some(factor);
+                numbers.at = At::Factor;
+            }
+            M::Floor if numbers.at < At::HalfRounded => {
+                numbers.quantize().round = Round::Down;
+                numbers.at = At::Rounded;
+            }
+            M::Sub if numbers.at == At::HalfRounded => {
+                (self.is_first && self.constant()? == NO_FRACTION).then_some(())?;
+                numbers.quantize().round = Round::Even;
+                numbers.at = At::Rounded;
+            }
+            M::Add if numbers.at == At::HalfRounded => {
+                (self.constant()? == -NO_FRACTION).then_some(())?;
+                numbers.quantize().round = Round::Even;
+                numbers.at = At::Rounded;
+            }
+            M::Add => self.add(numbers, before)?,
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// A sum: a bias, a residual, what comes before rounding, or a zero point.
+    fn add(&self, numbers: &mut Numbers, before: &mut Vec<usize>) -> Option<()> {
+        let constant = self.constant();
+        if constant == Some(NO_FRACTION) && numbers.at < At::HalfRounded {
+            numbers.quantize();
+            numbers.at = At::HalfRounded;
+            return Some(());
+        }
+        let number = self.number()?;
+        if numbers.at >= At::Rounded {
+            number.along(None).filter(|_| numbers.at < At::ZeroPoint)?;
+            numbers.after = Some(number);
+            numbers.at = At::ZeroPoint;
+        } else if let Some(constant) = constant.filter(|_| numbers.at == At::Factor) {
+            numbers.quantize().before = constant;
+            numbers.at = At::Before;
+        } else if numbers.at >= At::Factor {
+            // A zero point that is not rounded with the value.
+            number.along(None)?;
+            numbers.after = Some(number);
+            numbers.at = At::ZeroPoint;
+        } else if number.along(Some(self.axis)).is_some() && numbers.at < At::Residual {
+            if numbers.at > At::Shift || !numbers.shift.is_empty() {
+                return None;
+            }
+            numbers.shift = self.bias(before)?;
+            numbers.at = At::Shift;
+        } else {
+            (numbers.at < At::Residual).then_some(())?;
+            let residual = self.residual()?;
+            before.extend(&residual.nodes);
+            numbers.residual = Some(residual);
+            numbers.at = At::Residual;
+        }
+        Some(())
+    }
+
+    /// The other operand as a tensor of the result's shape, of bytes that are dequantized, or of single precision.
+    fn residual(&self) -> Option<Dequantized> {
+        let uid = self.other?;
+        let tensor = self.uses.tensors.get(&uid)?;
+        let dims = self.pointwise.output.layout.dims();
+        if tensor.dims.iter().map(|dim| usize::try_from(*dim).unwrap_or(0)).ne(dims.iter().copied()) {
+            return None;
+        }
+        let bytes = dequantized(self.prepared, self.uses, uid, are_bytes).filter(|found| {
+            let zero = found.zero.is_none_or(|zero| zero.along(None).is_some());
+            zero && found.scales.len() < 2 && found.scales.iter().all(|scale| scale.along(None).is_some())
+        });
+        let is_float = tensor.data_type == DataType::Float;
+        let stored = Dequantized {
+            uid,
+            data_type: tensor.data_type,
+            zero: None,
+            scales: Vec::new(),
+            nodes: Vec::new(),
+        };
+        bytes.or_else(|| is_float.then_some(stored))
+    }
+
+    /// The other operand as a number.
+    fn number(&self) -> Option<Number> {
+        let broadcast = self.pointwise.inputs.get(usize::from(self.is_first))?;
+        Some(Number::of(self.other?, broadcast, self.pointwise.output.layout.dims()))
+    }
+
+    /// The other operand as a bias: stored numbers, perhaps times a scale.
+    fn bias(&self, before: &mut Vec<usize>) -> Option<Vec<Number>> {
+        let number = self.number().filter(|number| number.along(Some(self.axis)).is_some())?;
+        let is_stored = |of| matches!(of, DataType::Int32 | DataType::Int8 | DataType::Uint8);
+        let found = dequantized(self.prepared, self.uses, number.uid, is_stored).filter(|found| {
+            let numbers = found.scales.iter().all(|scale| scale.along(Some(self.axis)).is_some());
+            let rank = self.uses.tensors.get(&found.uid).map(|tensor| tensor.dims.len());
+            let is_of_rank = rank == Some(self.pointwise.output.layout.rank());
+            !found.nodes.is_empty() && found.zero.is_none() && numbers && is_of_rank
+        });
+        Some(match found {
+            None => vec![number],
+            Some(found) => {
+                before.extend(&found.nodes);
+                let stored = Number::of_tensor(self.uses, found.uid)?;
+                [stored].into_iter().chain(found.scales).collect()
+            }
+        })
+    }
+
+    /// The other operand, where the graph has its value.
+    fn constant(&self) -> Option<f32> {
+        let value = self.uses.tensors.get(&self.other?)?.value.as_ref()?;
+        Some(value.as_f64()? as f32)
+    }
+}
+
+/// Bounds where the values have come to.
+fn clip(numbers: &mut Numbers, bounds: [f32; 2]) -> Option<()> {
+    if bounds.iter().any(|bound| bound.is_nan()) {
+        return None;
+    }
+    match numbers.at {
+        At::Scale | At::Shift | At::Residual | At::Clips => {
+            numbers.clips = narrowed(numbers.clips, bounds);
+            numbers.at = At::Clips;
+        }
+        At::Factor | At::Before => {
+            let quantize = numbers.quantize();
+            quantize.clips_before = narrowed(quantize.clips_before, bounds);
+            numbers.at = At::Before;
+        }
+        At::HalfRounded => return None,
+        At::Rounded => {
+            // Rounding leaves whole bounds alone, so they may come before it.
+            bounds.iter().all(|bound| bound.is_infinite() || bound.fract() == 0.0).then_some(())?;
+            let quantize = numbers.quantize();
+            quantize.clips_before = narrowed(quantize.clips_before, bounds);
+        }
+        At::ZeroPoint => {
+            let quantize = numbers.quantize();
+            quantize.clips_after = narrowed(quantize.clips_after, bounds);
+        }
+    }
+    Some(())
+}

@@ -1,0 +1,96 @@
+//! Products of bytes: matrix multiplication and convolution of `int8` and `uint8`, summed as integers of 32 bits.
+//!
+//! Operand A, the image, is made of rows of unsigned bytes, the weights of panels of signed ones ([`crate::gemm::quads`]). Signed
+//! images and unsigned weights are shifted by 128, which counts as a part of their zero points; what zero points add to a sum is known
+//! from the sums of the weights' columns, and where weights have one, of the image's rows. So any zero point costs an addition, and
+//! padding is filled with it. The epilogue goes on from the sums in registers as far as [`epilogue::Stages`] says.
+
+#![expect(
+    clippy::indexing_slicing,
+    reason = "indices come from shapes that are checked when a node is planned; checks in the loops would hide nothing but cost time"
+)]
+
+mod block;
+pub(crate) mod epilogue;
+mod panels;
+mod plan;
+pub(crate) mod problem;
+mod product;
+mod rows;
+mod run;
+mod sixteen;
+mod store;
+#[cfg(test)]
+mod tests;
+mod transpose;
+
+use hipdnn_plugin_sdk::graph::DataType;
+
+use crate::gemm::quads::Form;
+use crate::int8::epilogue::{Scaled, Stages};
+use crate::int8::problem::Problem;
+use crate::int8::product::Product;
+use crate::kernel::{Kernel, Refusal, boxed};
+use crate::pointwise::Epilogue;
+use crate::problem::convolution::Convolution;
+use crate::problem::matmul::Matmul;
+use crate::settings::Settings;
+use crate::simd::isa::Isa;
+
+/// The names of what computes a matrix multiplication and a convolution.
+pub(crate) const MATMUL: &str = "gemm-int8";
+pub(crate) const CONVOLUTION: &str = "direct-int8";
+
+/// Plans a matrix multiplication with what follows in place.
+pub(crate) fn matmul(
+    matmul: &Matmul,
+    isa: Isa,
+    settings: Settings,
+    epilogue: Option<Epilogue>,
+) -> Result<Box<dyn Kernel>, Refusal> {
+    alone(MATMUL, Problem::of_matmul(matmul)?, isa, settings, epilogue)
+}
+
+/// Refuses convolutions that this module does not compute.
+pub(crate) fn supports(convolution: &Convolution) -> Result<(), Refusal> {
+    let problem = Problem::of_convolution(convolution)?;
+    match problem.y.data_type {
+        DataType::Int32 | DataType::Int8 | DataType::Uint8 | DataType::Float => Ok(()),
+        other => Err(format!("y: data type is {}, expected int32, int8, uint8 or float", other.name())),
+    }
+}
+
+/// Plans a forward convolution with what follows in place.
+pub(crate) fn convolution(
+    convolution: &Convolution,
+    isa: Isa,
+    settings: Settings,
+    epilogue: Option<Epilogue>,
+) -> Result<Box<dyn Kernel>, Refusal> {
+    alone(CONVOLUTION, Problem::of_convolution(convolution)?, isa, settings, epilogue)
+}
+
+/// Sums as the result's type, and perhaps a chain on blocks of them.
+fn alone(
+    name: &'static str,
+    problem: Problem,
+    isa: Isa,
+    settings: Settings,
+    epilogue: Option<Epilogue>,
+) -> Result<Box<dyn Kernel>, Refusal> {
+    let scaled = (problem.y.data_type == DataType::Float).then_some(Scaled::NONE);
+    let stages = Stages { scaled, ..Stages::default() };
+    let block = epilogue.map(|epilogue| epilogue.plan()).transpose()?;
+    boxed(|| Product::plan(name, problem, stages, block, (isa, None), settings))
+}
+
+/// Plans a product with its stages. None for a form chooses the fastest.
+pub(crate) fn with_stages(
+    name: &'static str,
+    problem: Problem,
+    stages: Stages,
+    (isa, form): (Isa, Option<Form>),
+    settings: Settings,
+) -> Result<Box<dyn Kernel>, Refusal> {
+    boxed(|| Product::plan(name, problem, stages, None, (isa, form), settings))
+}

@@ -1,0 +1,140 @@
+//! Weights in the order in which tiles read them, and the sum of each column.
+
+use std::ops::Range;
+
+use crate::gemm::byte_tile::GROUP;
+use crate::int8::problem::Problem;
+
+/// How the packed weights of a group lie.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Panels {
+    /// Groups of columns, and panels of them.
+    pub(crate) groups: usize,
+    pub(crate) panels: usize,
+    /// Words of terms in a column.
+    pub(crate) words: usize,
+}
+
+impl Panels {
+    /// Panels of at most `most` groups of columns, with terms rounded up to a multiple of `round`.
+    pub(crate) fn of(problem: &Problem, most: usize, round: usize) -> Self {
+        let groups = problem.columns.div_ceil(GROUP);
+        let words = problem.terms().next_multiple_of(round) / 4;
+        Self { groups, panels: groups.div_ceil(most), words }
+    }
+
+    /// The groups of columns of a panel.
+    pub(crate) fn groups_of(&self, panel: usize) -> Range<usize> {
+        crate::threading::partition::part(self.groups, self.panels, panel)
+    }
+
+    /// Words of the panels.
+    pub(crate) fn panel_words(&self) -> usize {
+        self.groups * GROUP * self.words
+    }
+
+    /// Words of the panels and of the sums.
+    pub(crate) fn all_words(&self) -> usize {
+        self.panel_words() + self.groups * GROUP
+    }
+
+    /// The offset of a panel in words.
+    pub(crate) fn place(&self, panel: usize) -> usize {
+        self.groups_of(panel).start * GROUP * self.words
+    }
+
+    /// Packs a panel, and sums its columns.
+    ///
+    /// # Safety
+    /// `from` is the first of the group's weights, and `to` has room for [`Panels::all_words`].
+    pub(crate) unsafe fn pack(&self, problem: &Problem, panel: usize, from: *const u8, to: *mut i32) {
+        let groups = self.groups_of(panel);
+        let columns = groups.start * GROUP..groups.end * GROUP;
+        let (channels, taps) = (problem.channels, problem.taps());
+        let flip = if problem.w.is_signed { 0 } else { 0x80 };
+        let width = columns.len();
+        // SAFETY: the panel and its sums lie in the room.
+        let (panel, sums) =
+            unsafe { (to.add(self.place(panel)), to.add(self.panel_words() + columns.start)) };
+        for (j, column) in columns.enumerate() {
+            if column >= problem.columns {
+                // SAFETY: the column lies in the panel.
+                unsafe {
+                    (0..self.words).for_each(|word| panel.add(word * width + j).write(0));
+                    sums.add(j).write(0);
+                }
+                continue;
+            }
+            let mut terms = Terms { to: panel.wrapping_add(j), width, word: [0; 4], term: 0, sum: 0 };
+            for tap in 0..taps {
+                let from = from.wrapping_add(column * problem.w.column + problem.tap(tap));
+                // SAFETY: the weights have the column's channels, and the panel has room for its terms.
+                unsafe { terms.add(from, channels, problem.w.channel, flip) };
+            }
+            // SAFETY: the panel has these words of the column.
+            unsafe {
+                terms.fill(self.words);
+                sums.add(j).write(terms.sum);
+            }
+        }
+    }
+}
+
+/// The terms of a column, on their way into words.
+struct Terms {
+    to: *mut i32,
+    width: usize,
+    word: [u8; 4],
+    term: usize,
+    sum: i32,
+}
+
+impl Terms {
+    /// Adds terms.
+    ///
+    /// # Safety
+    /// They are readable, and the panel has room for them.
+    #[inline(always)]
+    unsafe fn add(&mut self, from: *const u8, count: usize, stride: usize, flip: u8) {
+        let mut at = 0;
+        // SAFETY: terms below `count` are readable, and their words lie in the panel.
+        unsafe {
+            while stride == 1 && self.term.is_multiple_of(4) && at + 4 <= count {
+                let bytes = from.add(at).cast::<[u8; 4]>().read_unaligned().map(|byte| byte ^ flip);
+                self.sum += bytes.iter().map(|byte| i32::from(byte.cast_signed())).sum::<i32>();
+                self.to.add(self.term / 4 * self.width).write(i32::from_le_bytes(bytes));
+                self.term += 4;
+                at += 4;
+            }
+            while at < count {
+                let byte = from.add(at * stride).read() ^ flip;
+                self.sum += i32::from(byte.cast_signed());
+                self.push(byte);
+                at += 1;
+            }
+        }
+    }
+
+    /// # Safety
+    /// The panel has room for the term.
+    #[inline(always)]
+    unsafe fn push(&mut self, byte: u8) {
+        self.word[self.term % 4] = byte;
+        self.term += 1;
+        if self.term.is_multiple_of(4) {
+            // SAFETY: the word lies in the panel.
+            unsafe { self.to.add((self.term / 4 - 1) * self.width).write(i32::from_le_bytes(self.word)) };
+        }
+    }
+
+    /// Fills the column up to so many words with zeros.
+    ///
+    /// # Safety
+    /// The panel has the words.
+    unsafe fn fill(&mut self, words: usize) {
+        while self.term < words * 4 {
+            // SAFETY: the term lies below `words`.
+            unsafe { self.push(0) };
+        }
+    }
+}

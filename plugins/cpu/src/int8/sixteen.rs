@@ -1,0 +1,343 @@
+//! Sixteen numbers at once: integers of 32 bits and single precision, for the epilogue of sums.
+
+use crate::simd::isa::IsaTask;
+
+/// The operations on sixteen numbers that an instruction set has.
+///
+/// # Safety
+/// An implementation's functions need no instructions but those that `run` compiles for, and are `#[inline(always)]`. Callers have
+/// these instructions, and pointers to sixteen elements.
+pub(crate) unsafe trait Sixteen {
+    type Ints: Copy;
+    type Floats: Copy;
+
+    unsafe fn load(from: *const i32) -> Self::Ints;
+    unsafe fn signed(from: *const u8) -> Self::Ints;
+    unsafe fn unsigned(from: *const u8) -> Self::Ints;
+    unsafe fn ints(value: i32) -> Self::Ints;
+    unsafe fn add(a: Self::Ints, b: Self::Ints) -> Self::Ints;
+    /// The sum, or the end of the range beyond which it lies.
+    unsafe fn saturating_add(a: Self::Ints, b: Self::Ints) -> Self::Ints;
+    /// a − b · c.
+    unsafe fn less_product(a: Self::Ints, b: Self::Ints, c: Self::Ints) -> Self::Ints;
+    unsafe fn clamp(a: Self::Ints, low: Self::Ints, high: Self::Ints) -> Self::Ints;
+    unsafe fn store(a: Self::Ints, to: *mut i32);
+    /// Stores the lowest byte of each.
+    unsafe fn bytes(a: Self::Ints, to: *mut u8);
+
+    unsafe fn load_floats(from: *const f32) -> Self::Floats;
+    unsafe fn floats(value: f32) -> Self::Floats;
+    unsafe fn of_ints(a: Self::Ints) -> Self::Floats;
+    unsafe fn plus(a: Self::Floats, b: Self::Floats) -> Self::Floats;
+    unsafe fn minus(a: Self::Floats, b: Self::Floats) -> Self::Floats;
+    unsafe fn times(a: Self::Floats, b: Self::Floats) -> Self::Floats;
+    unsafe fn over(a: Self::Floats, b: Self::Floats) -> Self::Floats;
+    /// Between two bounds; NaN stays.
+    unsafe fn clip(a: Self::Floats, low: Self::Floats, high: Self::Floats) -> Self::Floats;
+    unsafe fn floor(a: Self::Floats) -> Self::Floats;
+    /// To nearest, ties to even.
+    unsafe fn nearest(a: Self::Floats) -> Self::Floats;
+    /// Cut toward zero, of magnitudes below 2³¹; NaN becomes 0.
+    unsafe fn whole(a: Self::Floats) -> Self::Ints;
+    unsafe fn store_floats(a: Self::Floats, to: *mut f32);
+
+    /// Runs a task compiled for the instructions.
+    unsafe fn run<W: IsaTask>(task: W) -> W::Output;
+}
+
+/// The functions of a trait, each by an expression, as its contract says.
+macro_rules! functions {
+    ($(fn $name:ident $(<$generic:ident: $bound:ident>)? ($($argument:ident: $type:ty),*) $(-> $result:ty)? { $($body:tt)* })*) => { $(
+        #[inline(always)]
+        #[allow(unused_unsafe, reason = "some need no more than the instructions")]
+        unsafe fn $name $(<$generic: $bound>)? ($($argument: $type),*) $(-> $result)? {
+            // SAFETY: the processor has the instructions and memory is valid, as the trait requires of callers.
+            unsafe { $($body)* }
+        }
+    )* };
+}
+
+/// What every processor of the target has.
+pub(crate) struct Portable;
+
+#[inline(always)]
+fn zip<A: Copy, B: Copy, C>(a: [A; 16], b: [B; 16], f: impl Fn(A, B) -> C) -> [C; 16] {
+    std::array::from_fn(|lane| f(a[lane], b[lane]))
+}
+
+// SAFETY: arrays need no instructions but those of the target.
+unsafe impl Sixteen for Portable {
+    type Ints = [i32; 16];
+    type Floats = [f32; 16];
+
+    functions! {
+        fn load(from: *const i32) -> [i32; 16] { from.cast::<[i32; 16]>().read_unaligned() }
+        fn signed(from: *const u8) -> [i32; 16] { from.cast::<[i8; 16]>().read_unaligned().map(i32::from) }
+        fn unsigned(from: *const u8) -> [i32; 16] { from.cast::<[u8; 16]>().read_unaligned().map(i32::from) }
+        fn ints(value: i32) -> [i32; 16] { [value; 16] }
+        fn add(a: [i32; 16], b: [i32; 16]) -> [i32; 16] { zip(a, b, i32::wrapping_add) }
+        fn saturating_add(a: [i32; 16], b: [i32; 16]) -> [i32; 16] { zip(a, b, i32::saturating_add) }
+        fn less_product(a: [i32; 16], b: [i32; 16], c: [i32; 16]) -> [i32; 16] {
+            zip(a, zip(b, c, i32::wrapping_mul), i32::wrapping_sub)
+        }
+        fn clamp(a: [i32; 16], low: [i32; 16], high: [i32; 16]) -> [i32; 16] {
+            zip(zip(a, low, i32::max), high, i32::min)
+        }
+        fn store(a: [i32; 16], to: *mut i32) { to.cast::<[i32; 16]>().write_unaligned(a) }
+        fn bytes(a: [i32; 16], to: *mut u8) { to.cast::<[u8; 16]>().write_unaligned(a.map(|value| value as u8)) }
+        fn load_floats(from: *const f32) -> [f32; 16] { from.cast::<[f32; 16]>().read_unaligned() }
+        fn floats(value: f32) -> [f32; 16] { [value; 16] }
+        fn of_ints(a: [i32; 16]) -> [f32; 16] { a.map(|value| value as f32) }
+        fn plus(a: [f32; 16], b: [f32; 16]) -> [f32; 16] { zip(a, b, |a, b| a + b) }
+        fn minus(a: [f32; 16], b: [f32; 16]) -> [f32; 16] { zip(a, b, |a, b| a - b) }
+        fn times(a: [f32; 16], b: [f32; 16]) -> [f32; 16] { zip(a, b, |a, b| a * b) }
+        fn over(a: [f32; 16], b: [f32; 16]) -> [f32; 16] { zip(a, b, |a, b| a / b) }
+        fn clip(a: [f32; 16], low: [f32; 16], high: [f32; 16]) -> [f32; 16] {
+            let raised = zip(a, low, |a, low| if low > a { low } else { a });
+            zip(raised, high, |a, high| if high < a { high } else { a })
+        }
+        fn floor(a: [f32; 16]) -> [f32; 16] { a.map(f32::floor) }
+        // Adding 3 · 2²² leaves no place for a fraction; from 2²² on a sum could be rounded too far.
+        fn nearest(a: [f32; 16]) -> [f32; 16] {
+            a.map(|a| if a.abs() < 4_194_304.0 { (a + 12_582_912.0) - 12_582_912.0 } else { a.round_ties_even() })
+        }
+        fn whole(a: [f32; 16]) -> [i32; 16] { a.map(|value| value as i32) }
+        fn store_floats(a: [f32; 16], to: *mut f32) { to.cast::<[f32; 16]>().write_unaligned(a) }
+        fn run<W: IsaTask>(task: W) -> W::Output { crate::simd::isa::run_portable(task) }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) use self::x86::{Avx2, Avx512};
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    use super::Sixteen;
+    use crate::simd::isa::{IsaTask, run_avx2, run_avx512};
+
+    /// AVX-512: a register.
+    pub(crate) struct Avx512;
+
+    type I = __m512i;
+    type F = __m512;
+
+    // SAFETY: `run` compiles for what the functions need.
+    unsafe impl Sixteen for Avx512 {
+        type Ints = I;
+        type Floats = F;
+
+        functions! {
+            fn load(from: *const i32) -> I { _mm512_loadu_si512(from.cast()) }
+            fn signed(from: *const u8) -> I { _mm512_cvtepi8_epi32(_mm_loadu_si128(from.cast())) }
+            fn unsigned(from: *const u8) -> I { _mm512_cvtepu8_epi32(_mm_loadu_si128(from.cast())) }
+            fn ints(value: i32) -> I { _mm512_set1_epi32(value) }
+            fn add(a: I, b: I) -> I { _mm512_add_epi32(a, b) }
+            fn saturating_add(a: I, b: I) -> I {
+                let sum = _mm512_add_epi32(a, b);
+                let left = _mm512_and_si512(_mm512_xor_si512(a, sum), _mm512_xor_si512(b, sum));
+                let end = _mm512_xor_si512(_mm512_srai_epi32::<31>(a), _mm512_set1_epi32(i32::MAX));
+                _mm512_mask_mov_epi32(sum, _mm512_movepi32_mask(left), end)
+            }
+            fn less_product(a: I, b: I, c: I) -> I { _mm512_sub_epi32(a, _mm512_mullo_epi32(b, c)) }
+            fn clamp(a: I, low: I, high: I) -> I { _mm512_min_epi32(_mm512_max_epi32(a, low), high) }
+            fn store(a: I, to: *mut i32) { _mm512_storeu_si512(to.cast(), a) }
+            fn bytes(a: I, to: *mut u8) { _mm_storeu_si128(to.cast(), _mm512_cvtepi32_epi8(a)) }
+            fn load_floats(from: *const f32) -> F { _mm512_loadu_ps(from) }
+            fn floats(value: f32) -> F { _mm512_set1_ps(value) }
+            fn of_ints(a: I) -> F { _mm512_cvtepi32_ps(a) }
+            fn plus(a: F, b: F) -> F { _mm512_add_ps(a, b) }
+            fn minus(a: F, b: F) -> F { _mm512_sub_ps(a, b) }
+            fn times(a: F, b: F) -> F { _mm512_mul_ps(a, b) }
+            fn over(a: F, b: F) -> F { _mm512_div_ps(a, b) }
+            // Of two operands of which one is NaN, the instructions answer the second.
+            fn clip(a: F, low: F, high: F) -> F { _mm512_min_ps(high, _mm512_max_ps(low, a)) }
+            fn floor(a: F) -> F { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC }>(a) }
+            fn nearest(a: F) -> F { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a) }
+            fn whole(a: F) -> I { _mm512_maskz_cvttps_epi32(_mm512_cmp_ps_mask::<_CMP_ORD_Q>(a, a), a) }
+            fn store_floats(a: F, to: *mut f32) { _mm512_storeu_ps(to, a) }
+            fn run<W: IsaTask>(task: W) -> W::Output { run_avx512(task) }
+        }
+    }
+
+    /// AVX2: two registers.
+    pub(crate) struct Avx2;
+
+    type I2 = [__m256i; 2];
+    type F2 = [__m256; 2];
+
+    #[inline(always)]
+    fn both<A: Copy, B: Copy, C>(a: [A; 2], b: [B; 2], f: impl Fn(A, B) -> C) -> [C; 2] {
+        [f(a[0], b[0]), f(a[1], b[1])]
+    }
+
+    // SAFETY: `run` compiles for what the functions need.
+    unsafe impl Sixteen for Avx2 {
+        type Ints = I2;
+        type Floats = F2;
+
+        functions! {
+            fn load(from: *const i32) -> I2 { [0, 8].map(|at| _mm256_loadu_si256(from.add(at).cast())) }
+            fn signed(from: *const u8) -> I2 {
+                [0, 8].map(|at| _mm256_cvtepi8_epi32(_mm_loadl_epi64(from.add(at).cast())))
+            }
+            fn unsigned(from: *const u8) -> I2 {
+                [0, 8].map(|at| _mm256_cvtepu8_epi32(_mm_loadl_epi64(from.add(at).cast())))
+            }
+            fn ints(value: i32) -> I2 { [_mm256_set1_epi32(value); 2] }
+            fn add(a: I2, b: I2) -> I2 { both(a, b, |a, b| _mm256_add_epi32(a, b)) }
+            fn saturating_add(a: I2, b: I2) -> I2 {
+                both(a, b, |a, b| {
+                    let sum = _mm256_add_epi32(a, b);
+                    let left = _mm256_and_si256(_mm256_xor_si256(a, sum), _mm256_xor_si256(b, sum));
+                    let end = _mm256_xor_si256(_mm256_srai_epi32::<31>(a), _mm256_set1_epi32(i32::MAX));
+                    _mm256_blendv_epi8(sum, end, _mm256_srai_epi32::<31>(left))
+                })
+            }
+            fn less_product(a: I2, b: I2, c: I2) -> I2 {
+                both(a, both(b, c, |b, c| _mm256_mullo_epi32(b, c)), |a, product| _mm256_sub_epi32(a, product))
+            }
+            fn clamp(a: I2, low: I2, high: I2) -> I2 {
+                let raised = both(a, low, |a, low| _mm256_max_epi32(a, low));
+                both(raised, high, |a, high| _mm256_min_epi32(a, high))
+            }
+            fn store(a: I2, to: *mut i32) {
+                _mm256_storeu_si256(to.cast(), a[0]);
+                _mm256_storeu_si256(to.add(8).cast(), a[1]);
+            }
+            fn bytes(a: I2, to: *mut u8) {
+                // The lowest byte of each, then halves of registers in order.
+                let lowest = a.map(|a| _mm256_and_si256(a, _mm256_set1_epi32(0xff)));
+                let packed = _mm256_packus_epi16(_mm256_packus_epi32(lowest[0], lowest[1]), _mm256_setzero_si256());
+                let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+                let ordered = _mm256_permutevar8x32_epi32(packed, order);
+                _mm_storeu_si128(to.cast(), _mm256_castsi256_si128(ordered));
+            }
+            fn load_floats(from: *const f32) -> F2 { [0, 8].map(|at| _mm256_loadu_ps(from.add(at))) }
+            fn floats(value: f32) -> F2 { [_mm256_set1_ps(value); 2] }
+            fn of_ints(a: I2) -> F2 { a.map(|a| _mm256_cvtepi32_ps(a)) }
+            fn plus(a: F2, b: F2) -> F2 { both(a, b, |a, b| _mm256_add_ps(a, b)) }
+            fn minus(a: F2, b: F2) -> F2 { both(a, b, |a, b| _mm256_sub_ps(a, b)) }
+            fn times(a: F2, b: F2) -> F2 { both(a, b, |a, b| _mm256_mul_ps(a, b)) }
+            fn over(a: F2, b: F2) -> F2 { both(a, b, |a, b| _mm256_div_ps(a, b)) }
+            fn clip(a: F2, low: F2, high: F2) -> F2 {
+                // Of two operands of which one is NaN, the instructions answer the second.
+                let raised = both(low, a, |low, a| _mm256_max_ps(low, a));
+                both(high, raised, |high, a| _mm256_min_ps(high, a))
+            }
+            fn floor(a: F2) -> F2 { a.map(|a| _mm256_floor_ps(a)) }
+            fn nearest(a: F2) -> F2 {
+                a.map(|a| _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a))
+            }
+            fn whole(a: F2) -> I2 {
+                a.map(|a| {
+                    let ordered = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_ORD_Q>(a, a));
+                    _mm256_and_si256(_mm256_cvttps_epi32(a), ordered)
+                })
+            }
+            fn store_floats(a: F2, to: *mut f32) {
+                _mm256_storeu_ps(to, a[0]);
+                _mm256_storeu_ps(to.add(8), a[1]);
+            }
+            fn run<W: IsaTask>(task: W) -> W::Output { run_avx2(task) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simd::isa::Isa;
+
+    const INTS: [i32; 16] =
+        [0, 1, -1, 127, 128, -128, -129, 255, 256, 65_535, -65_536, 1 << 24, i32::MAX, i32::MIN, 77, -77];
+    const FLOATS: [f32; 16] = [
+        0.0,
+        -0.0,
+        0.5,
+        1.5,
+        -0.5,
+        -1.5,
+        127.9,
+        -128.9,
+        255.5,
+        1e9,
+        -1e9,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        f32::NAN,
+        3.99,
+        -3.99,
+    ];
+
+    /// Everything that a set of operations makes of the numbers above.
+    struct All<S>(std::marker::PhantomData<S>);
+
+    impl<S: Sixteen> IsaTask for All<S> {
+        type Output = (Vec<i32>, Vec<f32>, Vec<u8>);
+
+        #[inline(always)]
+        fn run(self) -> Self::Output {
+            let (mut ints, mut floats, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
+            let reversed: Vec<i32> = INTS.iter().rev().copied().collect();
+            let small: Vec<u8> = (0..16).map(|at| at * 17).collect();
+            // SAFETY: all arrays have sixteen elements, and the processor has the instructions.
+            let (of_ints, of_floats) = unsafe {
+                let (a, b) = (S::load(INTS.as_ptr()), S::load(reversed.as_ptr()));
+                let (f, g) = (S::load_floats(FLOATS.as_ptr()), S::floats(1.25));
+                let bounded = S::clip(f, S::floats(-1e6), S::floats(1e6));
+                let of_bytes = [S::signed(small.as_ptr()), S::unsigned(small.as_ptr())];
+                let sums = [S::add(a, b), S::saturating_add(a, b), S::saturating_add(a, S::ints(i32::MAX))];
+                let others = [S::less_product(a, b, S::ints(-3)), S::clamp(a, S::ints(-128), S::ints(127))];
+                let of_ints = [&sums[..], &others, &of_bytes, &[S::whole(bounded)]].concat();
+                let moved = [S::of_ints(a), S::plus(f, g), S::minus(f, g), S::times(f, g)];
+                (of_ints, [&moved[..], &[S::over(f, g), bounded, S::floor(f), S::nearest(f)]].concat())
+            };
+            for value in of_ints {
+                let (mut words, mut low) = ([0; 16], [0; 16]);
+                // SAFETY: there is room for sixteen, and the processor has the instructions.
+                unsafe {
+                    S::store(value, words.as_mut_ptr());
+                    S::bytes(value, low.as_mut_ptr());
+                }
+                ints.extend(words);
+                bytes.extend(low);
+            }
+            for value in of_floats {
+                let mut to = [0.0; 16];
+                // SAFETY: there is room for sixteen, and the processor has the instructions.
+                unsafe { S::store_floats(value, to.as_mut_ptr()) };
+                floats.extend(to);
+            }
+            (ints, floats, bytes)
+        }
+    }
+
+    #[test]
+    fn every_instruction_set_gives_the_same() {
+        // Of zeros the sign does not count.
+        let bit = |value: f32| if value.is_nan() { 1 } else { (value + 0.0).to_bits() };
+        let bits = |floats: Vec<f32>| floats.into_iter().map(bit).collect::<Vec<_>>();
+        // SAFETY: every processor of the target has the instructions.
+        let expected = unsafe { Portable::run(All::<Portable>(std::marker::PhantomData)) };
+        assert_eq!(
+            &expected.0[16..32],
+            INTS.map(|a| a.saturating_add(INTS[15 - INTS.iter().position(|b| *b == a).unwrap()]))
+        );
+        let expected = (expected.0, bits(expected.1), expected.2);
+        for isa in Isa::available() {
+            let got = match isa {
+                // SAFETY: every processor of the target has the instructions.
+                Isa::Portable => unsafe { Portable::run(All::<Portable>(std::marker::PhantomData)) },
+                #[cfg(target_arch = "x86_64")]
+                // SAFETY: the instruction set is available.
+                Isa::Avx2 => unsafe { Avx2::run(All::<Avx2>(std::marker::PhantomData)) },
+                #[cfg(target_arch = "x86_64")]
+                // SAFETY: the instruction set is available.
+                Isa::Avx512 => unsafe { Avx512::run(All::<Avx512>(std::marker::PhantomData)) },
+            };
+            assert_eq!((got.0, bits(got.1), got.2), expected, "{isa:?}");
+        }
+    }
+}

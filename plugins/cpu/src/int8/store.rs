@@ -1,0 +1,368 @@
+//! The epilogue on a tile of sums, row by row.
+
+use std::marker::PhantomData;
+
+use hipdnn_plugin_sdk::graph::DataType;
+
+use crate::gemm::byte_tile::GROUP;
+use crate::gemm::quads::MAX_GROUPS;
+use crate::int8::epilogue::{Columns, Numbers, Round};
+use crate::int8::sixteen::{self, Sixteen};
+use crate::simd::isa::{Isa, IsaTask};
+
+/// Columns of a tile at most.
+pub(crate) const WIDTH: usize = GROUP * MAX_GROUPS;
+
+/// What a tile's results are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The sums.
+    Accumulators,
+    /// The sums as the nearest bytes, signed or not.
+    Bytes { is_signed: bool },
+    /// Single precision.
+    Floats,
+    /// Bytes that single precision was rounded to.
+    Quantized { divides: bool, round: Round },
+}
+
+/// A tensor that is added, at the first column of a tile.
+#[derive(Clone, Copy)]
+pub(crate) struct Added<'a> {
+    pub(crate) data_type: DataType,
+    /// Each row's first element.
+    pub(crate) rows: &'a [*const u8],
+    /// The stride of columns.
+    pub(crate) column: usize,
+}
+
+/// A tile of sums, and where its results go.
+pub(crate) struct Tile<'a> {
+    pub(crate) sums: *const i32,
+    pub(crate) stride: usize,
+    /// Columns that the result has.
+    pub(crate) columns: usize,
+    /// Each row's first result.
+    pub(crate) to: &'a [*mut u8],
+    /// The sum of each row of operand A; null where none is needed.
+    pub(crate) row_sums: *const i32,
+    pub(crate) of_columns: Columns,
+    pub(crate) has_bias: bool,
+    pub(crate) numbers: &'a Numbers,
+    pub(crate) added: Option<Added<'a>>,
+    pub(crate) kind: Kind,
+}
+
+/// The kinds of [`Round`].
+const CUT: u8 = Round::Cut as u8;
+const EVEN: u8 = Round::Even as u8;
+const DOWN: u8 = Round::Down as u8;
+
+/// A tile with the operations of an instruction set.
+struct Task<'t, 'a, S>(&'t Tile<'a>, PhantomData<S>);
+
+/// A tile with its numbers in registers: what is stored could change them in memory, for all that the compiler knows.
+struct Ready<'t, 'a, S: Sixteen> {
+    tile: &'t Tile<'a>,
+    of_columns: Columns,
+    sums: *const i32,
+    row_sums: *const i32,
+    has_bias: bool,
+    has_clips: bool,
+    stride: usize,
+    clips: [S::Floats; 2],
+    factor: S::Floats,
+    before: S::Floats,
+    clips_before: [S::Floats; 2],
+    after: S::Floats,
+    clips_after: [S::Floats; 2],
+}
+
+impl<'t, 'a, S: Sixteen> Ready<'t, 'a, S> {
+    /// # Safety
+    /// The processor has the instructions.
+    #[inline(always)]
+    unsafe fn of(tile: &'t Tile<'a>) -> Self {
+        let Tile { sums, stride, row_sums, of_columns, has_bias, numbers, .. } = *tile;
+        let Numbers { clips, has_clips, factor, before, clips_before, after, clips_after, .. } = *numbers;
+        // SAFETY: the processor has the instructions, as this function requires.
+        unsafe {
+            let two = |[low, high]: [f32; 2]| [S::floats(low), S::floats(high)];
+            let (clips, clips_before, clips_after) = (two(clips), two(clips_before), two(clips_after));
+            let [factor, before, after] = [S::floats(factor), S::floats(before), S::floats(after)];
+            Self {
+                tile,
+                of_columns,
+                sums,
+                row_sums,
+                has_bias,
+                has_clips,
+                stride,
+                clips,
+                factor,
+                before,
+                clips_before,
+                after,
+                clips_after,
+            }
+        }
+    }
+}
+
+impl Tile<'_> {
+    /// Computes the tile's results.
+    ///
+    /// # Safety
+    /// The processor has the instruction set. Accumulators and parameters have whole groups of columns, and rows of results and of what is
+    /// added the tile's columns.
+    pub(crate) unsafe fn run(&self, isa: Isa) {
+        // SAFETY: the processor has the instructions, as this function requires.
+        unsafe {
+            match isa {
+                Isa::Portable => sixteen::Portable::run(Task::<sixteen::Portable>(self, PhantomData)),
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx2 => sixteen::Avx2::run(Task::<sixteen::Avx2>(self, PhantomData)),
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx512 => sixteen::Avx512::run(Task::<sixteen::Avx512>(self, PhantomData)),
+            }
+        }
+    }
+}
+
+impl<S: Sixteen> IsaTask for Task<'_, '_, S> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        // SAFETY: `Tile::run` is called with the instructions and the memory.
+        unsafe {
+            let ready = Ready::<S>::of(self.0);
+            match self.0.kind {
+                Kind::Accumulators => ready.ints(|task, row, at| task.sums(row, at)),
+                Kind::Floats => ready.single(),
+                Kind::Bytes { is_signed: true } => {
+                    ready.bytes(|task, row, at| task.clamped(row, at, [-128, 127]));
+                }
+                Kind::Bytes { is_signed: false } => {
+                    ready.bytes(|task, row, at| task.clamped(row, at, [0, 255]));
+                }
+                Kind::Quantized { divides: false, round } => ready.rounded::<false>(round),
+                Kind::Quantized { divides: true, round } => ready.rounded::<true>(round),
+            }
+        }
+    }
+}
+
+impl<S: Sixteen> Ready<'_, '_, S> {
+    /// The sums of a group, with zero points and bias.
+    ///
+    /// # Safety
+    /// As [`Tile::run`], for a row and group of the tile.
+    #[inline(always)]
+    unsafe fn sums(&self, row: usize, at: usize) -> S::Ints {
+        let Columns { correction, w_zero, bias, .. } = self.of_columns;
+        // SAFETY: sums and parameters have the group.
+        unsafe {
+            let mut sums =
+                S::add(S::load(self.sums.add(row * self.stride + at)), S::load(correction.add(at)));
+            if !self.row_sums.is_null() {
+                let of_row = S::ints(self.row_sums.add(row).read());
+                sums = S::less_product(sums, of_row, S::load(w_zero.add(at)));
+            }
+            if self.has_bias {
+                sums = S::saturating_add(sums, S::load(bias.add(at)));
+            }
+            sums
+        }
+    }
+
+    /// The sums between two bounds.
+    ///
+    /// # Safety
+    /// As [`Ready::sums`].
+    #[inline(always)]
+    unsafe fn clamped(&self, row: usize, at: usize, [low, high]: [i32; 2]) -> S::Ints {
+        // SAFETY: sums and parameters have the group.
+        unsafe { S::clamp(self.sums(row, at), S::ints(low), S::ints(high)) }
+    }
+
+    /// The values of a group in single precision, clipped.
+    ///
+    /// # Safety
+    /// As [`Ready::sums`].
+    #[inline(always)]
+    unsafe fn floats(&self, row: usize, at: usize) -> S::Floats {
+        let Columns { scale, shift, .. } = self.of_columns;
+        // SAFETY: sums and parameters have the group.
+        unsafe {
+            let scaled = S::times(S::of_ints(self.sums(row, at)), S::load_floats(scale.add(at)));
+            let mut values = S::plus(scaled, S::load_floats(shift.add(at)));
+            if let Some(added) = &self.tile.added {
+                values = S::plus(values, self.added(added, row, at));
+            }
+            match self.has_clips {
+                true => S::clip(values, self.clips[0], self.clips[1]),
+                false => values,
+            }
+        }
+    }
+
+    /// A group of another tensor's values.
+    ///
+    /// # Safety
+    /// As [`Ready::sums`].
+    #[inline(always)]
+    unsafe fn added(&self, added: &Added<'_>, row: usize, at: usize) -> S::Floats {
+        let Numbers { residual_zero, residual_scale, .. } = *self.tile.numbers;
+        let columns = (self.tile.columns - at).min(GROUP);
+        let from = added.rows[row];
+        // SAFETY: the tensor has the row's columns, and whole groups are read only where it has them.
+        unsafe {
+            if added.data_type == DataType::Float {
+                let from = from.cast::<f32>();
+                if added.column == 1 && columns == GROUP {
+                    return S::load_floats(from.add(at));
+                }
+                return S::load_floats(gathered(from, added.column, at..at + columns).as_ptr());
+            }
+            let gathered = match added.column == 1 && columns == GROUP {
+                true => from.add(at).cast::<[u8; GROUP]>().read(),
+                false => gathered(from, added.column, at..at + columns),
+            };
+            let bytes = match added.data_type {
+                DataType::Int8 => S::signed(gathered.as_ptr()),
+                _ => S::unsigned(gathered.as_ptr()),
+            };
+            S::times(S::minus(S::of_ints(bytes), S::floats(residual_zero)), S::floats(residual_scale))
+        }
+    }
+
+    /// A group of values as whole numbers that bytes hold.
+    ///
+    /// # Safety
+    /// As [`Ready::sums`].
+    #[inline(always)]
+    unsafe fn quantized<const DIVIDES: bool, const ROUND: u8>(&self, row: usize, at: usize) -> S::Ints {
+        // SAFETY: sums and parameters have the group, and the processor the instructions.
+        unsafe {
+            let values = self.floats(row, at);
+            let scaled = if DIVIDES { S::over(values, self.factor) } else { S::times(values, self.factor) };
+            let mut values = S::plus(scaled, self.before);
+            if self.has_clips {
+                values = S::clip(values, self.clips_before[0], self.clips_before[1]);
+            }
+            let rounded = match ROUND {
+                EVEN => S::nearest(values),
+                DOWN => S::floor(values),
+                _ => values,
+            };
+            S::whole(S::clip(S::plus(rounded, self.after), self.clips_after[0], self.clips_after[1]))
+        }
+    }
+
+    /// Stores values that are scaled and rounded.
+    ///
+    /// # Safety
+    /// As [`Tile::run`].
+    #[inline(always)]
+    unsafe fn rounded<const DIVIDES: bool>(&self, round: Round) {
+        // SAFETY: the instructions and the memory are those of this function's contract.
+        unsafe {
+            match round {
+                Round::Cut => self.bytes(|task, row, at| task.quantized::<DIVIDES, CUT>(row, at)),
+                Round::Even => self.bytes(|task, row, at| task.quantized::<DIVIDES, EVEN>(row, at)),
+                Round::Down => self.bytes(|task, row, at| task.quantized::<DIVIDES, DOWN>(row, at)),
+            }
+        }
+    }
+
+    /// Stores bytes.
+    ///
+    /// # Safety
+    /// As [`Tile::run`].
+    #[inline(always)]
+    unsafe fn bytes(&self, values: impl Fn(&Self, usize, usize) -> S::Ints) {
+        self.each_group(|row, at, columns| {
+            // SAFETY: the row has these columns, and the buffer a group.
+            unsafe {
+                let (values, to) = (values(self, row, at), self.tile.to[row].add(at));
+                if columns == GROUP {
+                    return S::bytes(values, to);
+                }
+                let mut buffer = [0; GROUP];
+                S::bytes(values, buffer.as_mut_ptr());
+                to.copy_from_nonoverlapping(buffer.as_ptr(), columns);
+            }
+        });
+    }
+
+    /// Stores integers of 32 bits.
+    ///
+    /// # Safety
+    /// As [`Tile::run`].
+    #[inline(always)]
+    unsafe fn ints(&self, values: impl Fn(&Self, usize, usize) -> S::Ints) {
+        self.each_group(|row, at, columns| {
+            // SAFETY: the row has these columns, and the buffer a group.
+            unsafe {
+                let (values, to) = (values(self, row, at), self.tile.to[row].cast::<i32>().wrapping_add(at));
+                if columns == GROUP {
+                    return S::store(values, to);
+                }
+                let mut buffer = [0; GROUP];
+                S::store(values, buffer.as_mut_ptr());
+                to.cast::<u8>().copy_from_nonoverlapping(buffer.as_ptr().cast(), columns * size_of::<i32>());
+            }
+        });
+    }
+
+    /// Stores single precision.
+    ///
+    /// # Safety
+    /// As [`Tile::run`].
+    #[inline(always)]
+    unsafe fn single(&self) {
+        self.each_group(|row, at, columns| {
+            // SAFETY: the row has these columns, and the buffer a group.
+            unsafe {
+                let (values, to) = (self.floats(row, at), self.tile.to[row].cast::<f32>().wrapping_add(at));
+                if columns == GROUP {
+                    return S::store_floats(values, to);
+                }
+                let mut buffer = [0.0; GROUP];
+                S::store_floats(values, buffer.as_mut_ptr());
+                to.cast::<u8>().copy_from_nonoverlapping(buffer.as_ptr().cast(), columns * size_of::<f32>());
+            }
+        });
+    }
+
+    /// Calls `f` with each row, the first column of each group, and how many of its columns the result has.
+    #[inline(always)]
+    fn each_group(&self, f: impl Fn(usize, usize, usize)) {
+        for row in 0..self.tile.to.len() {
+            let mut at = 0;
+            while at < self.tile.columns {
+                f(row, at, (self.tile.columns - at).min(GROUP));
+                at += GROUP;
+            }
+        }
+    }
+}
+
+/// Elements at a stride, up to a group of them.
+///
+/// # Safety
+/// They are readable.
+#[inline(always)]
+unsafe fn gathered<T: Copy + Default>(
+    from: *const T,
+    stride: usize,
+    columns: std::ops::Range<usize>,
+) -> [T; GROUP] {
+    let mut to = [T::default(); GROUP];
+    for (to, column) in to.iter_mut().zip(columns) {
+        // SAFETY: the element is readable, as this function requires.
+        *to = unsafe { from.add(column * stride).read_unaligned() };
+    }
+    to
+}

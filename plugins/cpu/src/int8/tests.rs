@@ -1,0 +1,164 @@
+use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Tensor};
+
+use crate::gemm::quads::Form;
+use crate::int8::epilogue::{Scaled, Stages};
+use crate::int8::problem::Problem;
+use crate::int8::with_stages;
+use crate::settings::Settings;
+use crate::simd::isa::Isa;
+use crate::testing::{Array, Random, run_planned, strides};
+use crate::threading::partition::Threads;
+use hipdnn_plugin_sdk::graph::operation::{ConvolutionForward, Matmul};
+
+const BYTES: [DataType; 2] = [DataType::Int8, DataType::Uint8];
+
+/// A byte of either type, the ends of the ranges more often than others.
+fn byte(random: &mut Random) -> f64 {
+    let any = random.within(0, 255) as f64 - 128.0;
+    random.of(&[-128.0, -127.0, 0.0, 1.0, 127.0, 128.0, 255.0, any, any])
+}
+
+/// An array in a random order of dimensions, now and then with gaps.
+fn array(random: &mut Random, uid: i64, data_type: DataType, dims: &[i64]) -> Array {
+    let mut order: Vec<usize> = (0..dims.len()).collect();
+    match random.within(0, 3) {
+        0 => (1..order.len()).rev().for_each(|i| order.swap(i, random.within(0, i))),
+        1 if dims.len() > 2 => {
+            let channels = order.remove(1);
+            order.push(channels);
+        }
+        _ => {}
+    }
+    Array::new(uid, data_type, dims, &strides(dims, &order, random.of(&[0, 0, 0, 2]))).filled(|| byte(random))
+}
+
+fn settings(random: &mut Random) -> Settings {
+    let threads = Threads { most: random.of(&[1, 2, 3]), deterministic: false };
+    Settings { threads, constant_weights: random.within(0, 1) == 0, ..Settings::default() }
+}
+
+/// What the sums become in a result's type.
+fn stored(data_type: DataType, sum: i64) -> f64 {
+    match data_type {
+        DataType::Int8 => sum.clamp(-128, 127) as f64,
+        DataType::Uint8 => sum.clamp(0, 255) as f64,
+        DataType::Float => f64::from(sum as f32),
+        _ => sum as f64,
+    }
+}
+
+fn stages(data_type: DataType) -> Stages {
+    let scaled = (data_type == DataType::Float).then_some(Scaled::NONE);
+    Stages { scaled, ..Stages::default() }
+}
+
+const RESULTS: [DataType; 4] = [DataType::Int32, DataType::Int32, DataType::Float, DataType::Int8];
+
+/// Every form: matrices of any size and layout, with a batch that shares operand B or does not.
+#[test]
+fn matrices_of_bytes_are_multiplied_exactly_by_every_form() {
+    for form in Form::available(Isa::detect()) {
+        for seed in 0..60 {
+            let random = &mut Random::new(seed + 900);
+            let most = random.of(&[3, 40, 100]);
+            let [m, n, k] = [(); 3].map(|()| random.within(1, most) as i64);
+            let k = if seed % 40 == 0 { 8_192 } else { k };
+            let [m, n] = if seed % 40 == 0 { [m.min(2), n.min(3)] } else { [m, n] };
+            let batch = random.of(&[None, None, Some(3)]);
+            let shares = random.within(0, 1) == 0;
+            let outer = |shares: bool| batch.map(|size| if shares { 1 } else { size }).into_iter();
+            let dims = [(false, [m, k]), (shares, [k, n]), (false, [m, n])]
+                .map(|(shares, last)| outer(shares).chain(last).collect::<Vec<i64>>());
+            let types = [random.of(&BYTES), random.of(&BYTES), random.of(&RESULTS)];
+            let mut arrays = [0, 1, 2].map(|at| array(random, at as i64 + 1, types[at], &dims[at]));
+            let settings = settings(random);
+            run_planned(Matmul { a: 1, b: 2, c: 3 }.into(), DataType::Float, &mut arrays, |graph, node| {
+                let matmul = crate::testing::matmul_of(graph, &node.node.operation);
+                let problem = Problem::of_matmul(&matmul)?;
+                with_stages("matmul", problem, stages(types[2]), (Isa::detect(), Some(form)), settings)
+            })
+            .unwrap();
+            let [a, b, c] = &arrays;
+            let own = |index: usize, shares: bool| if shares { 0 } else { index };
+            for index in c.indices() {
+                let (outer, last) = index.split_at(index.len() - 2);
+                let terms = (0..k as usize).map(|l| {
+                    let of_a = [outer, &[last[0], l]].concat();
+                    let of_b: Vec<usize> = outer.iter().map(|at| own(*at, shares)).collect();
+                    let of_b = [of_b.as_slice(), &[l, last[1]]].concat();
+                    a.get(&of_a) as i64 * b.get(&of_b) as i64
+                });
+                let expected = stored(types[2], terms.sum());
+                let got = c.get(&index);
+                assert_eq!(got, expected, "{form:?}, seed {seed}, {m} x {n} x {k} {types:?} at {index:?}");
+            }
+        }
+    }
+}
+
+/// Every form: convolutions of any size and layout against the definition.
+#[test]
+fn convolutions_of_bytes_are_exact_in_every_form() {
+    for form in Form::available(Isa::detect()) {
+        for seed in 0..80 {
+            let random = &mut Random::new(seed + 7000);
+            let spatial = random.of(&[1, 2, 2, 2, 3]);
+            let groups = random.of(&[1, 1, 1, 2, 3]);
+            let channels = random.of(&[1, 2, 3, 16, 20]).max(if groups > 1 { 2 } else { 1 });
+            let out = random.of(&[1, 5, 16, 35]);
+            let batch = random.of(&[1, 2]);
+            let window: Vec<i64> = (0..spatial).map(|_| random.of(&[1, 1, 2, 3])).collect();
+            let dilation: Vec<i64> = (0..spatial).map(|_| random.of(&[1, 1, 2])).collect();
+            let stride: Vec<i64> = (0..spatial).map(|_| random.of(&[1, 1, 2, 3])).collect();
+            let padding: [Vec<i64>; 2] =
+                [(); 2].map(|()| (0..spatial).map(|_| random.of(&[0, 0, 1, 2])).collect());
+            let reach = |i: usize| (window[i] - 1) * dilation[i] + 1;
+            let input: Vec<i64> = (0..spatial).map(|i| reach(i) + random.within(0, 9) as i64).collect();
+            let output: Vec<i64> = (0..spatial)
+                .map(|i| (input[i] + padding[0][i] + padding[1][i] - reach(i)) / stride[i] + 1)
+                .collect();
+            let types = [random.of(&BYTES), random.of(&BYTES), random.of(&RESULTS)];
+            let dims = [
+                [&[batch, groups * channels], input.as_slice()].concat(),
+                [&[groups * out, channels], window.as_slice()].concat(),
+                [&[batch, groups * out], output.as_slice()].concat(),
+            ];
+            let mut arrays = [0, 1, 2].map(|at| array(random, at as i64 + 1, types[at], &dims[at]));
+            let settings = settings(random);
+            let conv_mode = random.of(&[ConvMode::CrossCorrelation, ConvMode::Convolution]);
+            let operation = ConvolutionForward {
+                x: 1,
+                w: 2,
+                y: 3,
+                pre_padding: padding[0].clone(),
+                post_padding: padding[1].clone(),
+                stride,
+                dilation,
+                conv_mode,
+            };
+            let reference = {
+                let mut arrays = arrays.clone();
+                let [x, w, y] = &mut arrays;
+                for array in [x, w, y] {
+                    let Tensor { uid, dims, strides, .. } = array.tensor.clone();
+                    let mut values = array.values().into_iter();
+                    *array =
+                        Array::new(uid, DataType::Double, &dims, &strides).filled(|| values.next().unwrap());
+                }
+                crate::testing::run(operation.clone().into(), DataType::Double, Isa::Portable, &mut arrays)
+                    .unwrap();
+                arrays[2].values()
+            };
+            run_planned(operation.into(), DataType::Float, &mut arrays, |graph, node| {
+                let convolution = crate::testing::convolution_of(graph, &node.node.operation);
+                let problem = Problem::of_convolution(&convolution)?;
+                with_stages("conv", problem, stages(types[2]), (Isa::detect(), Some(form)), settings)
+            })
+            .unwrap();
+            for (at, (got, expected)) in arrays[2].values().iter().zip(reference).enumerate() {
+                let expected = stored(types[2], expected as i64);
+                assert_eq!(*got, expected, "{form:?}, seed {seed}: element {at} of {dims:?}, {types:?}");
+            }
+        }
+    }
+}
