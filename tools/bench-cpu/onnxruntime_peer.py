@@ -44,7 +44,9 @@ class Session:
         moved = layouts(model)
         self.outputs = [(output, moved.get(output["name"])) for output in case["outputs"]]
         initializers = [
-            numpy_helper.from_array(np.float32(number["value"]).reshape(()), number["name"])
+            numpy_helper.from_array(
+                np.asarray(number["value"], number.get("type", "float32")).reshape(()), number["name"]
+            )
             for number in model["numbers"]
         ]
         initializers += [
@@ -52,19 +54,25 @@ class Session:
         ]
         inputs, arrays = [], {}
         for entry in case["inputs"]:
-            array = np.fromfile(entry["path"], np.float32).reshape(entry["dims"])
+            kind, dims = entry.get("stored") or ("float32", entry["dims"])
+            array = np.fromfile(entry["path"], kind)[: np.prod(dims, dtype=int)].reshape(dims)
             array = to_model(array, moved.get(entry["name"]))
             if entry["is_weight"]:
                 initializers.append(numpy_helper.from_array(array, entry["name"]))
             else:
-                inputs.append(helper.make_tensor_value_info(entry["name"], TensorProto.FLOAT, array.shape))
+                element = helper.np_dtype_to_tensor_dtype(array.dtype)
+                inputs.append(helper.make_tensor_value_info(entry["name"], element, array.shape))
                 arrays[entry["name"]] = array
         nodes = [
             helper.make_node(node["op"], node["in"], node["out"], **node["attributes"])
             for node in model["nodes"]
         ]
         names = [output["name"] for output, _ in self.outputs]
-        results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in names]
+        kinds = {"uint8": TensorProto.UINT8, "int8": TensorProto.INT8}
+        results = [
+            helper.make_tensor_value_info(output["name"], kinds.get(output.get("stored"), TensorProto.FLOAT), None)
+            for output in case["outputs"]
+        ]
         graph = helper.make_graph(nodes, "case", inputs, results, initializers)
         opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("com.microsoft", 1)]
         whole = helper.make_model(graph, opset_imports=opsets, ir_version=10)
@@ -103,7 +111,11 @@ class Session:
 
     def write(self):
         for (output, layout), value in zip(self.outputs, self.results):
-            array = from_model(value.numpy(), layout, output["dims"])
+            array = value.numpy()
+            if output.get("stored"):
+                np.ascontiguousarray(array).tofile(output["path"])
+                continue
+            array = from_model(array, layout, output["dims"])
             np.ascontiguousarray(array, np.float32).tofile(output["path"])
 
 

@@ -41,6 +41,27 @@ impl Array {
         array
     }
 
+    /// Random integers of a type, the same for the same seed: any bytes, or small numbers of 32 bits.
+    pub fn integers(len: usize, data_type: &str, seed: u64) -> Self {
+        let mut array = Self::random(len, (0.0, (1 << 24) as f32), seed);
+        let mut before = 0_u32;
+        for value in array.lines.iter_mut().flat_map(|line| &mut line.0) {
+            let number = *value as u32;
+            let word = match data_type {
+                "int32" => (number % 8192).wrapping_sub(4096),
+                // The number has 24 bits.
+                _ => number << 8 ^ before >> 12,
+            };
+            (before, *value) = (number, f32::from_bits(word));
+        }
+        array
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> impl Iterator<Item = u8> + '_ {
+        self.values().flat_map(f32::to_ne_bytes)
+    }
+
     /// The numbers.
     pub fn values(&self) -> impl Iterator<Item = f32> + '_ {
         self.lines.iter().flat_map(|line| line.0).take(self.len)
@@ -60,14 +81,19 @@ impl Array {
 
     /// Writes them as they lie in memory.
     pub fn write(&self, path: &Path) -> Result<()> {
-        let bytes: Vec<u8> = self.values().flat_map(f32::to_ne_bytes).collect();
+        let bytes: Vec<u8> = self.bytes().collect();
         fs::write(path, bytes).map_err(|error| Failure::work(format!("{}: {error}", path.display())))
     }
 }
 
+/// Reads what a peer wrote.
+pub fn read_bytes(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).map_err(|error| Failure::work(format!("{}: {error}", path.display())))
+}
+
 /// Reads numbers that a peer wrote.
 pub fn read(path: &Path) -> Result<Vec<f32>> {
-    let bytes = fs::read(path).map_err(|error| Failure::work(format!("{}: {error}", path.display())))?;
+    let bytes = read_bytes(path)?;
     Ok(bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_ne_bytes(*bytes)).collect())
 }
 
@@ -89,9 +115,39 @@ pub fn difference(ours: &Array, theirs: &[f32]) -> f64 {
     most / f64::from(largest).max(f64::MIN_POSITIVE)
 }
 
+/// The largest difference of bytes, and how many of a hundred differ. None where there is nothing to compare.
+pub fn steps(ours: &Array, theirs: &[u8], is_signed: bool) -> Option<(i32, f64)> {
+    let value = |byte: u8| if is_signed { i32::from(byte.cast_signed()) } else { i32::from(byte) };
+    let (mut most, mut count) = (0, 0);
+    for (ours, theirs) in ours.bytes().zip(theirs) {
+        let away = (value(ours) - value(*theirs)).abs();
+        most = most.max(away);
+        count += i32::from(away > 0);
+    }
+    let is_whole = !theirs.is_empty() && ours.len == theirs.len().div_ceil(size_of::<f32>());
+    is_whole.then(|| (most, 100.0 * f64::from(count) / theirs.len() as f64))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_that_differ_are_counted() {
+        let ours = Array::new(1, f32::from_bits(u32::from_ne_bytes([0, 127, 128, 5])));
+        assert_eq!(steps(&ours, &[0, 127, 128, 5], false), Some((0, 0.0)));
+        assert_eq!(steps(&ours, &[0, 127, 127, 4], false), Some((1, 50.0)));
+        assert_eq!(steps(&ours, &[0, 127, 127, 5], true), Some((255, 25.0)));
+        assert_eq!(steps(&ours, &[], true), None);
+    }
+
+    #[test]
+    fn integers_have_all_bytes_or_are_small() {
+        let bytes = Array::integers(1000, "int8", 3);
+        assert!((0..=255).all(|byte| bytes.bytes().any(|other| other == byte)));
+        let words = Array::integers(1000, "int32", 3);
+        assert!(words.values().all(|value| (value.to_bits().cast_signed()).abs() <= 4096));
+    }
 
     #[test]
     fn a_wrong_number_is_seen() {

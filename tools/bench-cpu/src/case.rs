@@ -25,6 +25,25 @@ pub struct Input {
     pub range: (f32, f32),
     /// True where the peer knows the numbers ahead of time and may lay them out as it likes.
     pub is_weight: bool,
+    /// What the words of the array are, where they are not single precision.
+    pub stored: Option<Stored>,
+}
+
+/// Integers in the words of an array.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    /// Their type: `int8`, `uint8` or `int32`.
+    pub data_type: &'static str,
+    /// Their shape.
+    pub dims: Vec<i64>,
+}
+
+impl Stored {
+    /// The words that hold them.
+    pub fn words(&self) -> i64 {
+        let bytes = if self.data_type == "int32" { 4 } else { 1 };
+        (self.dims.iter().product::<i64>() * bytes + 3) / 4
+    }
 }
 
 /// An array that is written.
@@ -35,6 +54,8 @@ pub struct Output {
     pub name: Option<&'static str>,
     /// Its shape.
     pub dims: Vec<i64>,
+    /// What its words are, where they are not single precision. Bytes may differ by one step.
+    pub stored: Option<Stored>,
 }
 
 /// What is measured.
@@ -77,6 +98,12 @@ impl Model {
     /// With a constant of one number.
     pub fn number(mut self, name: &str, value: f32) -> Self {
         self.numbers.push(json!({"name": name, "value": value}));
+        self
+    }
+
+    /// With a constant of one byte.
+    pub fn byte(mut self, name: &str, data_type: &str, value: i32) -> Self {
+        self.numbers.push(json!({"name": name, "value": value, "type": data_type}));
         self
     }
 
@@ -126,7 +153,31 @@ impl Case {
     /// Adds an array of numbers of a range.
     pub fn ranged(&mut self, name: &'static str, dims: &[i64], range: (f32, f32), is_weight: bool) -> Uid {
         let uid = self.graph.bound(dims);
-        self.inputs.push(Input { uid, name, dims: dims.to_vec(), range, is_weight });
+        self.inputs.push(Input { uid, name, dims: dims.to_vec(), range, is_weight, stored: None });
+        uid
+    }
+
+    /// Adds an array of random integers.
+    pub fn integers(
+        &mut self,
+        name: &'static str,
+        data_type: &'static str,
+        dims: &[i64],
+        is_weight: bool,
+    ) -> Uid {
+        let uid = self.graph.typed(data_type, dims, false);
+        let stored = Stored { data_type, dims: dims.to_vec() };
+        let dims = vec![stored.words()];
+        self.inputs.push(Input { uid, name, dims, range: (0.0, 1.0), is_weight, stored: Some(stored) });
+        uid
+    }
+
+    /// Adds an array of bytes that is compared with the peer's.
+    pub fn bytes_output(&mut self, name: &'static str, data_type: &'static str, dims: &[i64]) -> Uid {
+        let uid = self.graph.typed(data_type, dims, false);
+        let stored = Stored { data_type, dims: dims.to_vec() };
+        let dims = vec![stored.words()];
+        self.outputs.push(Output { uid, name: Some(name), dims, stored: Some(stored) });
         uid
     }
 
@@ -134,28 +185,29 @@ impl Case {
     pub fn typed(&mut self, name: &'static str, (data_type, bits): (&str, i64), dims: &[i64]) -> Uid {
         let uid = self.graph.typed(data_type, dims, false);
         let words = (dims.iter().product::<i64>() * bits + 31) / 32;
-        self.inputs.push(Input { uid, name, dims: vec![words], range: (0.5, 1.5), is_weight: false });
+        let (dims, range) = (vec![words], (0.5, 1.5));
+        self.inputs.push(Input { uid, name, dims, range, is_weight: false, stored: None });
         uid
     }
 
     /// Adds an array that is compared with the peer's.
     pub fn output(&mut self, name: &'static str, dims: &[i64]) -> Uid {
         let uid = self.graph.bound(dims);
-        self.outputs.push(Output { uid, name: Some(name), dims: dims.to_vec() });
+        self.outputs.push(Output { uid, name: Some(name), dims: dims.to_vec(), stored: None });
         uid
     }
 
     /// Adds an array of another type of 32 bits that no peer writes in the same form.
     pub fn own_typed_output(&mut self, data_type: &str, dims: &[i64]) -> Uid {
         let uid = self.graph.typed(data_type, dims, false);
-        self.outputs.push(Output { uid, name: None, dims: dims.to_vec() });
+        self.outputs.push(Output { uid, name: None, dims: dims.to_vec(), stored: None });
         uid
     }
 
     /// Adds an array that no peer writes in the same form.
     pub fn own_output(&mut self, dims: &[i64]) -> Uid {
         let uid = self.graph.bound(dims);
-        self.outputs.push(Output { uid, name: None, dims: dims.to_vec() });
+        self.outputs.push(Output { uid, name: None, dims: dims.to_vec(), stored: None });
         uid
     }
 }

@@ -53,7 +53,12 @@ fn count(dims: &[i64]) -> usize {
 /// What a case reads, by the uids of our tensors.
 pub fn inputs(case: &Case) -> Vec<(i64, Array)> {
     let array = |input: &crate::case::Input| {
-        (input.uid, Array::random(count(&input.dims), input.range, input.uid.unsigned_abs()))
+        let (len, seed) = (count(&input.dims), input.uid.unsigned_abs());
+        let array = match &input.stored {
+            None => Array::random(len, input.range, seed),
+            Some(stored) => Array::integers(len, stored.data_type, seed),
+        };
+        (input.uid, array)
     };
     case.inputs.iter().map(array).collect()
 }

@@ -105,6 +105,7 @@ impl Peer {
                         json!({
                             "name": input.name, "dims": input.dims, "is_weight": input.is_weight,
                             "path": files.input(input.name),
+                            "stored": input.stored.as_ref().map(|stored| (stored.data_type, &stored.dims)),
                         })
                     })
                     .collect();
@@ -113,7 +114,9 @@ impl Peer {
                     .iter()
                     .filter_map(|output| {
                         let name = output.name?;
-                        Some(json!({"name": name, "dims": output.dims, "path": files.output(name)}))
+                        let stored = output.stored.as_ref().map(|stored| stored.data_type);
+                        let path = files.output(name);
+                        Some(json!({"name": name, "dims": output.dims, "path": path, "stored": stored}))
                     })
                     .collect();
                 let models: Vec<Value> = case.onnx.iter().map(crate::case::Model::json).collect();

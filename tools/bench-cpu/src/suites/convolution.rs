@@ -85,26 +85,26 @@ impl Layer {
         if self.is_depthwise { self.channels } else { 1 }
     }
 
-    fn x(&self, batch: i64) -> [i64; 4] {
+    pub fn x(&self, batch: i64) -> [i64; 4] {
         [batch, self.channels, self.image, self.image]
     }
 
-    fn w(&self) -> [i64; 4] {
+    pub fn w(&self) -> [i64; 4] {
         [self.filters, self.channels / self.groups(), self.window, self.window]
     }
 
-    fn y(&self, batch: i64) -> [i64; 4] {
+    pub fn y(&self, batch: i64) -> [i64; 4] {
         [batch, self.filters, self.result(), self.result()]
     }
 
     /// Two operations for each product.
-    fn operations(&self, batch: i64) -> f64 {
+    pub fn operations(&self, batch: i64) -> f64 {
         let [n, k, p, q] = self.y(batch);
         let [_, c, r, s] = self.w();
         2.0 * (n * k * p * q * c * r * s) as f64
     }
 
-    fn parameters(&self) -> serde_json::Value {
+    pub fn parameters(&self) -> serde_json::Value {
         let (padding, stride) = (self.padding(), self.stride);
         json!({"parameters": {
             "pre_padding": [padding, padding], "post_padding": [padding, padding],
@@ -112,13 +112,19 @@ impl Layer {
         }})
     }
 
-    fn name(&self, batch: i64) -> String {
+    pub fn name(&self, batch: i64) -> String {
         let Layer { channels, filters, image, window, stride, is_depthwise } = self;
         let step = if *stride > 1 { format!("/{stride}") } else { String::new() };
         match is_depthwise {
             true => format!("{batch}×{channels} {image}² {window}×{window}{step}"),
             false => format!("{batch}×{channels}→{filters} {image}² {window}×{window}{step}"),
         }
+    }
+
+    /// The attributes of ONNX's Conv.
+    pub fn attributes(&self) -> serde_json::Value {
+        let (padding, stride) = (self.padding(), self.stride);
+        json!({"pads": [padding, padding, padding, padding], "strides": [stride, stride], "group": self.groups()})
     }
 
     fn onednn(&self, kind: &str, batch: i64, rest: &str) -> String {
@@ -155,10 +161,7 @@ impl Layer {
         let clip: &[_] = if after == After::Relu6 { &[("relu_upper_clip", 6.0)] } else { &[] };
         graph.pointwise("relu_fwd", &[last], to, clip);
 
-        let (padding, stride) = (self.padding(), self.stride);
-        let attributes = json!({
-            "pads": [padding, padding, padding, padding], "strides": [stride, stride], "group": self.groups(),
-        });
+        let attributes = self.attributes();
         // ONNX has the bias with one dimension.
         let model = Model::default().layout("b", &[0, 1, 2, 3], &[self.filters]);
         let model = model.node("Conv", &["x", "w", "b"], &["c"], attributes);

@@ -2,6 +2,7 @@
 
 mod converted;
 mod convolution;
+mod int8;
 mod memory;
 mod transformer;
 
@@ -47,6 +48,12 @@ pub const SUITES: &[Suite] = &[
         about: "ResNet-50 convolutions + bias + residual + ReLU",
         goal: Some(Goal::Ratio(1.0)),
         cases: convolution::residual,
+    },
+    Suite {
+        name: "int8",
+        about: "the same convolutions and matmuls from bytes to bytes: dequantize, bias, ReLU, quantize",
+        goal: Some(Goal::Ratio(1.0)),
+        cases: int8::cases,
     },
     Suite {
         name: "depthwise",
