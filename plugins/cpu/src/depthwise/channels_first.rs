@@ -137,11 +137,10 @@ impl<T: Float> PartKernel<T, 4> for ChannelsFirst<T> {
             let mut are_known = true;
             if let Some(affine) = affine {
                 let mut known = 0;
-                while known < count
+                while known < count {
                     // SAFETY: the epilogue's tensors have the channel.
-                    && let Some((factor, summand)) =
-                        unsafe { affine.coefficients(tensors, channel + known) }
-                {
+                    let found = unsafe { affine.coefficients(tensors, channel + known) };
+                    let Some((factor, summand)) = found else { break };
                     coefficients[known] = [factor, summand];
                     known += 1;
                 }

@@ -275,8 +275,8 @@ impl<T: Float> MeanGradient<T> {
                 unsafe {
                     let sums: [V; TOGETHER] =
                         self.sums(from.wrapping_add(channel), &lines, &meeting, &of_channels);
-                    for n in 0..TOGETHER {
-                        sums[n].store(to.add(column * pixel + channel + n * V::LANES));
+                    for (n, sum) in sums.into_iter().enumerate() {
+                        sum.store(to.add(column * pixel + channel + n * V::LANES));
                     }
                 }
             }
@@ -297,8 +297,8 @@ impl<T: Float> MeanGradient<T> {
                     unsafe {
                         if is_inner {
                             let sums: [V; TOGETHER] = self.sums(from, &lines, &meeting, &several);
-                            for n in 0..TOGETHER {
-                                sums[n].store_lanes(to.add((column + n * stride) * pixel + channel), lanes);
+                            for (n, sum) in sums.into_iter().enumerate() {
+                                sum.store_lanes(to.add((column + n * stride) * pixel + channel), lanes);
                             }
                         } else {
                             let [sum]: [V; 1] = self.sums(from, &lines, &meeting, &alone);
@@ -344,15 +344,15 @@ impl<T: Float> MeanGradient<T> {
                     let mut own = [V::zero(); N];
                     for column in columns.clone() {
                         let from = line.wrapping_add(column * of_column);
-                        for n in 0..N {
+                        for (n, own) in own.iter_mut().enumerate() {
                             let factor = self.factors.as_ptr().add(column + vectors.columns[n]).read();
                             let value = read::<V>(from.wrapping_add(vectors.offsets[n]), vectors.lanes);
-                            own[n] = value.mul_add(V::splat(factor), own[n]);
+                            *own = value.mul_add(V::splat(factor), *own);
                         }
                     }
                     let factor = V::splat(self.factor(DEPTH, depth) * self.factor(ROWS, row));
-                    for n in 0..N {
-                        sums[n] = own[n].mul_add(factor, sums[n]);
+                    for (sum, own) in sums.iter_mut().zip(own) {
+                        *sum = own.mul_add(factor, *sum);
                     }
                 }
             }
