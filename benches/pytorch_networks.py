@@ -113,9 +113,14 @@ def measure(name: str, device: str, times: int, pairs: int, warm: int) -> dict[s
     """One row of the table."""
     step = steps(name, device, times)
     first = step(False), step(True)
-    for _ in range(warm):
+    for at in range(warm):
         step(False)
         step(True)
+        if at == 1:
+            # Training goes on for longer than it takes to make plans beside it.
+            from hipdnn import _native
+
+            _native.torch_wait()
     took: dict[bool, list[float]] = {False: [], True: []}
     ratios, differences = [], []
     for at in range(pairs):
@@ -153,7 +158,7 @@ def main() -> None:
     parser.add_argument("--first", action="store_true", help="time first steps in new processes instead")
     parser.add_argument("--alone", choices=("pytorch", "hipdnn"), help="print the milliseconds of one first step")
     parser.add_argument("--pairs", type=int, default=15)
-    parser.add_argument("--warm", type=int, default=8, help="steps of each before pairs are timed")
+    parser.add_argument("--warm", type=int, default=18, help="steps of each before pairs are timed; plans for GPUs are waited for after two")
     parser.add_argument("--csv", type=Path)
     parser.add_argument("--machine", default="", help="what the table says of the machine")
     parser.add_argument("--report", action="store_true", help="print who computes what")

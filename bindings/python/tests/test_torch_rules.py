@@ -63,6 +63,13 @@ def test_normalizations_of_tensors_that_lie_anyhow(kind, batch):
         same(NORMS[kind], torch.randn(16, 10).t())
 
 
+def test_rows_in_any_order_are_normalized_here():
+    w, b = torch.full((16,), 2.0, requires_grad=True), torch.ones(16, requires_grad=True)
+    factor = torch.randn(5, 3, 16).transpose(0, 1)
+    rows = same(lambda x: F.layer_norm(x, (16,), w, b) * factor, torch.randn(5, 3, 16).transpose(0, 1))
+    assert {row.function for row in rows if row.routed} == {"native_layer_norm", "native_layer_norm_backward"}, rows
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 def test_the_epsilon_is_pytorchs(dtype):
     x = torch.full((4, 64), 0.01).to(dtype)
@@ -226,6 +233,9 @@ ERRORS = {
     "dimension": lambda: torch.softmax(torch.ones(3), 5),
     "normalized": lambda: F.layer_norm(torch.ones(3, 4), (5,)),
     "bias": lambda: F.conv2d(torch.ones(1, 3, 8, 8), torch.ones(4, 3, 3, 3), torch.ones(5)),
+    "not implemented": lambda: F.gelu(torch.ones(3, dtype=torch.int32)),
+    "approximation": lambda: F.gelu(torch.ones(3), approximate="other"),
+    "no memory": lambda: F.layer_norm(torch.ones(1).expand(1 << 30, 1 << 20), (1 << 20,)),
 }
 
 
@@ -238,6 +248,7 @@ def test_errors_are_pytorchs(name):
             for _ in range(2):
                 with pytest.raises(type(wanted.value)) as got:
                     ERRORS[name]()
+                assert type(got.value) is type(wanted.value)
                 assert str(wanted.value).splitlines()[0] in str(got.value)
     # Nothing stays switched off after an error.
     with hipdnn.torch.enable(timed=False):

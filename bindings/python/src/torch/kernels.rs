@@ -8,9 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::arguments::{Arguments, CPU, CUDA, Kind, free, pointer};
 use super::clock::{self, Clock};
+use super::direct::{self, Direct, RESULTS};
 use super::events::Choice;
 use super::functions::{Functions, Kernel, functions};
 use super::keys;
+use super::owned::Owned;
 use super::planning::{self, Class, Op};
 use super::table::{self, Entry};
 use crate::device::{Place, Stream};
@@ -44,7 +46,11 @@ pub fn is_registered(op: &Op, on_gpus: bool) -> bool {
 }
 
 /// Registers the kernels under their dispatch keys.
-pub fn register(operations: &[(Op, Kernel)], session: Arc<Session>, about: &About) -> Result<(), String> {
+pub fn register(
+    operations: &[(&'static Op, Kernel)],
+    session: Arc<Session>,
+    about: &About,
+) -> Result<(), String> {
     let f = functions()?;
     let [all, gpu] = &about.keys;
     keys::ALL.set(all.1);
@@ -246,12 +252,36 @@ fn choose(entry: &Entry, f: &Functions, device: (i32, i32)) -> (Choice, Option<C
     }
 }
 
+/// A call's arguments, freed when this is dropped: also where PyTorch's own kernel raises an error.
+struct Taken<'a> {
+    f: &'a Functions,
+    stack: *const u64,
+    kinds: &'static [Kind],
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the stack has a value of each kind, and nothing uses them any more.
+        unsafe { free(self.f, self.stack, self.kinds, None) };
+    }
+}
+
 /// Calls PyTorch's own kernel, and raises its error.
 ///
 /// # Safety
 /// The stack has a value of each of the operation's kinds, and room for its answers.
 unsafe fn former(op: &Op, f: &Functions, stack: *mut u64) {
     let version = VERSION.load(Ordering::Relaxed);
+    if let Some(direct) = op.direct.get_or_init(|| direct::of(op.name))
+        // SAFETY: the stack has a value of each kind, as this function requires.
+        && let Some(answers) = unsafe { directly(op, f, stack, direct) }
+    {
+        for (at, answer) in answers.iter().take(op.answers).enumerate() {
+            // SAFETY: the stack has room for the answers, as this function requires.
+            unsafe { stack.add(at).write(*answer) };
+        }
+        return;
+    }
     // SAFETY: the stack is as the operation wants it.
     let call = || unsafe { (f.call)(op.name.as_ptr(), c"".as_ptr(), stack, version) };
     if keys::without(f, call) != 0 {
@@ -259,4 +289,30 @@ unsafe fn former(op: &Op, f: &Functions, stack: *mut u64) {
         // SAFETY: the texts end with a NUL. The function raises an error, which PyTorch catches above.
         unsafe { (f.check)(false, c"former".as_ptr(), c"hipdnn".as_ptr(), 0, text.as_ptr()) };
     }
+}
+
+/// Calls PyTorch's function, whose errors go on as they are, and frees the arguments. None where it was not called: then nothing is freed.
+///
+/// # Safety
+/// The stack has a value of each of the operation's kinds.
+unsafe fn directly(op: &Op, f: &Functions, stack: *mut u64, direct: &Direct) -> Option<[u64; RESULTS]> {
+    let mut places = [const { None }; RESULTS];
+    for place in places.iter_mut().take(direct.results) {
+        *place = Some(Owned::undefined(f).ok()?);
+    }
+    let taken = Taken { f, stack, kinds: op.kinds };
+    // SAFETY: the stack has the operation's arguments, as this function requires.
+    let Some(results) = keys::without(f, || unsafe { direct.call(f, stack) }) else {
+        std::mem::forget(taken);
+        return None;
+    };
+    drop(taken);
+    let mut answers = [0; RESULTS];
+    for ((answer, place), result) in answers.iter_mut().zip(places).zip(results) {
+        if let Some(place) = place {
+            // SAFETY: the tensor is undefined, which counts nothing, and becomes the one that was returned.
+            *answer = unsafe { place.become_tensor(result) };
+        }
+    }
+    Some(answers)
 }

@@ -60,14 +60,22 @@ pub fn change(f: &Functions, to_gpu: bool) {
     }
 }
 
-/// Runs `work`, whose calls pass over both keys.
+/// What excludes both keys until it is dropped.
+struct Excluded<'a>(&'a Functions);
+
+impl Drop for Excluded<'_> {
+    fn drop(&mut self) {
+        ALL.exclude(self.0, false);
+        GPU.exclude(self.0, false);
+    }
+}
+
+/// Runs `work`, whose calls pass over both keys. An error that it raises goes on.
 pub fn without<T>(f: &Functions, work: impl FnOnce() -> T) -> T {
     ALL.exclude(f, true);
     GPU.exclude(f, true);
-    let done = work();
-    ALL.exclude(f, false);
-    GPU.exclude(f, false);
-    done
+    let _excluded = Excluded(f);
+    work()
 }
 
 /// Switches kernels on or off for this thread; `follows` says that the process wants them, not the thread.

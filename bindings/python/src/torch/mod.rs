@@ -6,6 +6,7 @@
 
 mod arguments;
 mod clock;
+mod direct;
 mod events;
 mod functions;
 mod kernels;
@@ -63,7 +64,7 @@ fn switch_process(is_on: bool) {
 #[pyfunction]
 #[pyo3(name = "torch_operations")]
 fn operations(on_gpus: bool) -> Vec<String> {
-    let all = ops::OPERATIONS.iter().map(|(op, _)| op);
+    let all = ops::OPERATIONS.iter().map(|(op, _)| *op);
     let wanted = all.filter(|op| kernels::is_registered(op, on_gpus));
     wanted.map(|op| op.name.to_string_lossy().into_owned()).collect()
 }

@@ -69,6 +69,16 @@ impl<'a> Owned<'a> {
         Ok(())
     }
 
+    /// The undefined tensor becomes one of C++'s, which this takes over; as a value of the stack.
+    ///
+    /// # Safety
+    /// The tensor is undefined, and the other one is C++'s pointer of a tensor, counted for the caller.
+    pub unsafe fn become_tensor(self, tensor: *mut c_void) -> u64 {
+        // SAFETY: a handle points to a tensor, which is one pointer.
+        unsafe { self.handle.cast::<*mut c_void>().write(tensor) };
+        self.give()
+    }
+
     /// The tensor as a value of the stack, which owns it from now on.
     pub fn give(self) -> u64 {
         let handle = self.handle;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::arguments::{CPU, Kind, Value, dtype};
+use super::direct::Direct;
 use super::events::Choice;
 use super::functions::Functions;
 use super::plan::{CallPlan, Switches};
@@ -33,6 +34,8 @@ pub struct Op {
     pub answers: usize,
     pub class: Class,
     pub recipe: fn(&[Value]) -> Result<Recipe, Reason>,
+    /// PyTorch's own function, once it was looked for.
+    pub direct: OnceLock<Option<Direct>>,
 }
 
 static SESSION: OnceLock<Arc<Session>> = OnceLock::new();

@@ -7,6 +7,8 @@ mod normalization;
 mod pooling;
 mod product;
 
+use std::sync::OnceLock;
+
 use super::arguments::{Kind, TensorValue, Value};
 use super::functions::Kernel;
 use super::kernels::enter;
@@ -17,20 +19,20 @@ use super::recipe::Reason;
 macro_rules! operations {
     ($($name:literal: [$($kind:ident),*] -> $answers:literal, $class:ident, $recipe:path;)*) => {
         /// Every operation, with its kernel.
-        pub static OPERATIONS: &[(Op, Kernel)] = &[$({
+        pub static OPERATIONS: &[(&Op, Kernel)] = &[$({
             unsafe extern "C-unwind" fn kernel(stack: *mut u64, _: u64, _: u64) {
                 // SAFETY: PyTorch calls it with a value of each argument in the schema, and room for the results.
                 unsafe { enter(&OP, stack) };
             }
-            static OP: Op = OP_OF;
-            const OP_OF: Op = Op {
+            static OP: Op = Op {
                 name: $name,
                 kinds: &[$(Kind::$kind),*],
                 answers: $answers,
                 class: Class::$class,
                 recipe: $recipe,
+                direct: OnceLock::new(),
             };
-            (OP_OF, kernel)
+            (&OP, kernel)
         }),*];
     };
 }

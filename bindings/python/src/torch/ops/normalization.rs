@@ -11,29 +11,68 @@ use crate::torch::recipe::{Answer, Made, Reason, Recipe, Target, channels_last, 
 
 /// Rows and the elements of each.
 struct Rows {
-    count: i64,
+    /// The shape that the graph sees: a matrix where rows lie one after the other, else that of the tensors with rows of one dimension.
+    dims: Vec<i64>,
     size: i64,
     /// The shape of statistics.
     statistics: Vec<i64>,
 }
 
 impl Rows {
-    fn read(x: &TensorValue, shape: &[i64]) -> Result<Self, Reason> {
+    /// The rows of tensors of one shape, which lie without gaps, or in any order of rows.
+    fn read(tensors: &[&TensorValue], shape: &[i64]) -> Result<Self, Reason> {
+        let x = tensors.first().ok_or("a tensor is left out")?;
         let outer = x.dims.len().checked_sub(shape.len()).ok_or("shapes that do not fit")?;
         let (outer, inner) = x.dims.split_at_checked(outer).ok_or("shapes that do not fit")?;
         require(inner == shape && !shape.is_empty(), "shapes that do not fit")?;
-        require(x.is_packed(), "a tensor with gaps")?;
+        require(tensors.iter().all(|of| of.dims == x.dims), "shapes that do not fit")?;
         let mut statistics = outer.to_vec();
         statistics.resize(x.dims.len(), 1);
-        let (count, size) = (product(outer), product(inner));
+        let size = product(inner);
         require(size > 1, "rows of one element")?;
-        Ok(Self { count, size, statistics })
+        let is_packed = tensors.iter().all(|of| of.is_packed());
+        let in_rows = |of: &&TensorValue| of.strides.last() == Some(&1);
+        require(is_packed || shape.len() == 1 && tensors.iter().all(in_rows), "a tensor with gaps")?;
+        let dims = if is_packed { vec![product(outer), size] } else { x.dims.clone() };
+        Ok(Self { dims, size, statistics })
+    }
+
+    /// A tensor of rows.
+    fn input(&self, recipe: &mut Recipe, of: &TensorValue) -> Result<i64, Reason> {
+        let packed = packed(&self.dims);
+        let strides = if of.is_packed() { &packed } else { &of.strides };
+        recipe.input_as(of, &self.dims, strides)
+    }
+
+    /// A new tensor of rows, which lie one after the other.
+    fn output(&self, recipe: &mut Recipe, like: &TensorValue) -> Result<i64, Reason> {
+        let made = Made { dtype: like.dtype, dims: like.dims.clone(), strides: packed(&like.dims) };
+        recipe.output_as(made, &self.dims, &packed(&self.dims))
+    }
+
+    /// The shape of a number for each row.
+    fn of_rows(&self) -> Vec<i64> {
+        let mut dims = self.dims.clone();
+        if let Some(last) = dims.last_mut() {
+            *last = 1;
+        }
+        dims
     }
 
     /// A factor for each element of a row.
     fn factor(&self, recipe: &mut Recipe, of: &TensorValue) -> Result<i64, Reason> {
         require(of.is_packed() && of.count() == self.size, "factors with gaps")?;
-        recipe.input_as(of, &[1, self.size], &[self.size, 1])
+        let (dims, strides) = self.of_factors();
+        recipe.input_as(of, &dims, &strides)
+    }
+
+    fn of_factors(&self) -> (Vec<i64>, Vec<i64>) {
+        let mut dims = vec![1; self.dims.len()];
+        if let Some(last) = dims.last_mut() {
+            *last = self.size;
+        }
+        let strides = packed(&dims);
+        (dims, strides)
     }
 
     fn of_statistics(&self, dtype: i32) -> Made {
@@ -50,19 +89,17 @@ fn check_factors(x: &TensorValue, factors: &[&TensorValue]) -> Result<(), Reason
 
 pub fn layer_norm(values: &[Value]) -> Result<Recipe, Reason> {
     let (x, scale, bias) = (tensor(values, 0)?, tensor(values, 2)?, tensor(values, 3)?);
-    let rows = Rows::read(x, ints(values, 1)?)?;
+    let rows = Rows::read(&[x], ints(values, 1)?)?;
     check_factors(x, &[scale, bias])?;
     require(scale.dims == bias.dims && scale.dims == ints(values, 1)?, "shapes that do not fit")?;
     let mut recipe = Recipe::new("layer_norm", x)?;
-    let dims = [rows.count, rows.size];
-    let of_x = recipe.input_as(x, &dims, &packed(&dims))?;
+    let of_x = rows.input(&mut recipe, x)?;
     let (of_scale, of_bias) = (rows.factor(&mut recipe, scale)?, rows.factor(&mut recipe, bias)?);
     let epsilon = recipe.number(float(values, 4)?, 2);
-    let made = Made { dtype: x.dtype, dims: x.dims.clone(), strides: packed(&x.dims) };
-    let y = recipe.output_as(made, &dims, &packed(&dims))?;
-    let one = [rows.count, 1];
-    let mean = recipe.output_as(rows.of_statistics(x.dtype), &one, &[1, 1])?;
-    let inv = recipe.output_as(rows.of_statistics(x.dtype), &one, &[1, 1])?;
+    let y = rows.output(&mut recipe, x)?;
+    let one = rows.of_rows();
+    let mean = recipe.output_as(rows.of_statistics(x.dtype), &one, &packed(&one))?;
+    let inv = recipe.output_as(rows.of_statistics(x.dtype), &one, &packed(&one))?;
     let node = Layernorm {
         x: of_x,
         scale: of_scale,
@@ -81,25 +118,23 @@ pub fn layer_norm(values: &[Value]) -> Result<Recipe, Reason> {
 pub fn layer_norm_backward(values: &[Value]) -> Result<Recipe, Reason> {
     let (dy, x, scale) = (tensor(values, 0)?, tensor(values, 1)?, tensor(values, 5)?);
     let (mean, inv) = (tensor(values, 3)?, tensor(values, 4)?);
-    let rows = Rows::read(x, ints(values, 2)?)?;
+    let rows = Rows::read(&[x, dy], ints(values, 2)?)?;
     same_type(&[dy, x])?;
     check_factors(x, &[scale, mean, inv])?;
-    require(dy.dims == x.dims && dy.is_packed(), "a tensor with gaps")?;
-    require(mean.count() == rows.count && inv.count() == rows.count, "shapes that do not fit")?;
+    let one = rows.of_rows();
+    require(mean.count() == product(&one) && inv.count() == product(&one), "shapes that do not fit")?;
     require(mean.is_packed() && inv.is_packed() && scale.dims == ints(values, 2)?, "shapes that do not fit")?;
     require(ints(values, 7)? == [1, 1, 1] && optional(values, 6).is_some(), "some of the gradients")?;
     let mut recipe = Recipe::new("layer_norm_backward", x)?;
-    let dims = [rows.count, rows.size];
-    let steps = packed(&dims);
-    let (of_dy, of_x) = (recipe.input_as(dy, &dims, &steps)?, recipe.input_as(x, &dims, &steps)?);
+    let (of_dy, of_x) = (rows.input(&mut recipe, dy)?, rows.input(&mut recipe, x)?);
     let of_scale = rows.factor(&mut recipe, scale)?;
-    let one = [rows.count, 1];
-    let (of_mean, of_inv) = (recipe.input_as(mean, &one, &[1, 1])?, recipe.input_as(inv, &one, &[1, 1])?);
-    let made = Made { dtype: x.dtype, dims: x.dims.clone(), strides: packed(&x.dims) };
-    let dx = recipe.output_as(made, &dims, &steps)?;
+    let steps = packed(&one);
+    let (of_mean, of_inv) = (recipe.input_as(mean, &one, &steps)?, recipe.input_as(inv, &one, &steps)?);
+    let dx = rows.output(&mut recipe, x)?;
+    let (wide, steps) = rows.of_factors();
     let mut factor = || {
         let made = Made { dtype: scale.dtype, dims: scale.dims.clone(), strides: packed(&scale.dims) };
-        recipe.output_as(made, &[1, rows.size], &[rows.size, 1])
+        recipe.output_as(made, &wide, &steps)
     };
     let (dscale, dbias) = (factor()?, factor()?);
     let node = LayernormBackward {

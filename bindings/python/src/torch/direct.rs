@@ -1,0 +1,344 @@
+//! Calls of PyTorch's operations by the functions that its library for C++ exports: faster than by the stable C interface, which looks a name up
+//! and converts each value, and with PyTorch's own kinds of errors, which that interface turns into one. Where a PyTorch names a function
+//! otherwise, because it takes other arguments, the stable interface is the way.
+//!
+//! The types are those of the x86-64 ABI for C++ with libstdc++: a tensor is a pointer, a tuple lies in reverse.
+
+use std::ffi::{CStr, c_char, c_void};
+
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+
+use super::arguments::pointer;
+use super::functions::{Functions, RawTensor};
+
+/// The most results of an operation.
+pub const RESULTS: usize = 3;
+
+/// A function, and what calls it.
+#[derive(Clone, Copy)]
+pub struct Direct {
+    symbol: *const c_void,
+    pub results: usize,
+    call: unsafe fn(&Functions, *const c_void, *const u64, *mut [*mut c_void; RESULTS]) -> bool,
+}
+
+// SAFETY: the symbol is a function's address.
+unsafe impl Send for Direct {}
+// SAFETY: as an address, it does not change.
+unsafe impl Sync for Direct {}
+
+impl Direct {
+    /// Calls the function with the values of a stack, which stay the caller's. None where a value cannot be read.
+    ///
+    /// # Safety
+    /// The stack has the operation's arguments.
+    pub unsafe fn call(&self, f: &Functions, stack: *const u64) -> Option<[*mut c_void; RESULTS]> {
+        let mut results = [std::ptr::null_mut(); RESULTS];
+        // SAFETY: the symbol is of the type that its name says, and the stack has its arguments, as this function requires.
+        let is_called = unsafe { (self.call)(f, self.symbol, stack, &raw mut results) };
+        results.get_mut(..self.results)?.reverse();
+        is_called.then_some(results)
+    }
+}
+
+/// An argument, as it is held while the function runs.
+trait Pass: Sized {
+    /// How the function takes it.
+    type Raw;
+
+    /// # Safety
+    /// The value is one of the stack's, of this kind.
+    unsafe fn hold(f: &Functions, value: u64) -> Option<Self>;
+
+    fn raw(&self) -> Self::Raw;
+}
+
+struct Tensor(RawTensor);
+
+impl Pass for Tensor {
+    type Raw = RawTensor;
+
+    unsafe fn hold(_: &Functions, value: u64) -> Option<Self> {
+        Some(Self(pointer(value)))
+    }
+
+    fn raw(&self) -> RawTensor {
+        self.0
+    }
+}
+
+/// `std::optional` of a tensor, borrowed: its count stays as it is.
+#[repr(C)]
+struct MaybeTensor {
+    tensor: *mut c_void,
+    is_there: bool,
+}
+
+impl Pass for MaybeTensor {
+    type Raw = *const Self;
+
+    unsafe fn hold(_: &Functions, value: u64) -> Option<Self> {
+        if value == 0 {
+            return Some(Self { tensor: std::ptr::null_mut(), is_there: false });
+        }
+        // SAFETY: an optional value that is not null points to a handle, which points to a tensor: one pointer.
+        let tensor = unsafe { pointer::<*mut c_void>(pointer::<u64>(value).read()).read() };
+        Some(Self { tensor, is_there: true })
+    }
+
+    fn raw(&self) -> *const Self {
+        self
+    }
+}
+
+/// `c10::ArrayRef`.
+#[repr(C)]
+struct Array {
+    data: *const i64,
+    size: usize,
+}
+
+struct Ints(Vec<i64>);
+
+impl Ints {
+    /// # Safety
+    /// The handle is one of a list of numbers.
+    unsafe fn of_list(f: &Functions, list: *mut c_void) -> Option<Self> {
+        let mut size = 0;
+        // SAFETY: the list is alive, and the output valid.
+        if unsafe { (f.list_size)(list, &raw mut size) } != 0 {
+            return None;
+        }
+        let mut numbers = Vec::with_capacity(size);
+        for at in 0..size {
+            let mut item = 0;
+            // SAFETY: the list has so many items.
+            if unsafe { (f.list_item)(list, at, &raw mut item) } != 0 {
+                return None;
+            }
+            numbers.push(item.cast_signed());
+        }
+        Some(Self(numbers))
+    }
+}
+
+impl Pass for Ints {
+    type Raw = Array;
+
+    unsafe fn hold(f: &Functions, value: u64) -> Option<Self> {
+        // SAFETY: the value is a list's handle.
+        unsafe { Self::of_list(f, pointer(value)) }
+    }
+
+    fn raw(&self) -> Array {
+        Array { data: self.0.as_ptr(), size: self.0.len() }
+    }
+}
+
+/// `c10::OptionalArrayRef`.
+#[repr(C)]
+struct MaybeArray {
+    array: Array,
+    is_there: bool,
+}
+
+struct MaybeInts(Option<Ints>);
+
+impl Pass for MaybeInts {
+    type Raw = MaybeArray;
+
+    unsafe fn hold(f: &Functions, value: u64) -> Option<Self> {
+        if value == 0 {
+            return Some(Self(None));
+        }
+        // SAFETY: an optional value that is not null points to a list's handle.
+        unsafe { Ints::hold(f, pointer::<u64>(value).read()) }.map(|ints| Self(Some(ints)))
+    }
+
+    fn raw(&self) -> MaybeArray {
+        let array = self.0.as_ref().map_or(Array { data: std::ptr::null(), size: 0 }, Ints::raw);
+        MaybeArray { array, is_there: self.0.is_some() }
+    }
+}
+
+/// `c10::SymInt` of a number that is not negative, which lies as the number does.
+struct SymInt(i64);
+
+impl Pass for SymInt {
+    type Raw = *const i64;
+
+    unsafe fn hold(_: &Functions, value: u64) -> Option<Self> {
+        let number = value.cast_signed();
+        (number >= 0).then_some(Self(number))
+    }
+
+    fn raw(&self) -> *const i64 {
+        &raw const self.0
+    }
+}
+
+/// The same in lists.
+struct SymInts(Ints);
+
+impl Pass for SymInts {
+    type Raw = Array;
+
+    unsafe fn hold(f: &Functions, value: u64) -> Option<Self> {
+        // SAFETY: the value is a list's handle.
+        let ints = unsafe { Ints::hold(f, value) }?;
+        ints.0.iter().all(|number| *number >= 0).then_some(Self(ints))
+    }
+
+    fn raw(&self) -> Array {
+        self.0.raw()
+    }
+}
+
+/// `std::array` of three truth values.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Flags([bool; 3]);
+
+impl Pass for Flags {
+    type Raw = Self;
+
+    unsafe fn hold(f: &Functions, value: u64) -> Option<Self> {
+        // SAFETY: the value is a list's handle.
+        let Ints(numbers) = unsafe { Ints::hold(f, value) }?;
+        let flags: Vec<bool> = numbers.iter().map(|number| number & 0xff != 0).collect();
+        flags.try_into().ok().map(Self)
+    }
+
+    fn raw(&self) -> Self {
+        *self
+    }
+}
+
+struct Flag(bool);
+
+impl Pass for Flag {
+    type Raw = bool;
+
+    unsafe fn hold(_: &Functions, value: u64) -> Option<Self> {
+        Some(Self(value & 0xff != 0))
+    }
+
+    fn raw(&self) -> bool {
+        self.0
+    }
+}
+
+struct Float(f64);
+
+impl Pass for Float {
+    type Raw = f64;
+
+    unsafe fn hold(_: &Functions, value: u64) -> Option<Self> {
+        Some(Self(f64::from_bits(value)))
+    }
+
+    fn raw(&self) -> f64 {
+        self.0
+    }
+}
+
+/// `std::string_view`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Text {
+    size: usize,
+    data: *const c_char,
+}
+
+impl Pass for Text {
+    type Raw = Self;
+
+    unsafe fn hold(f: &Functions, value: u64) -> Option<Self> {
+        let mut data = std::ptr::null();
+        // SAFETY: the value is a text's handle, and the output valid.
+        if unsafe { (f.text)(pointer(value), &raw mut data) } != 0 || data.is_null() {
+            return None;
+        }
+        // SAFETY: a text of C++ ends with a NUL, and lives as long as the stack has it.
+        Some(Self { size: unsafe { CStr::from_ptr(data) }.count_bytes(), data })
+    }
+
+    fn raw(&self) -> Self {
+        *self
+    }
+}
+
+/// Declares functions: the operation, the symbol, number of results, arguments.
+macro_rules! direct {
+    ($($operation:literal = $symbol:literal -> $results:literal ($($name:ident: $kind:ident),*);)*) => {
+        /// The function of an operation, where this PyTorch exports it.
+        fn find(operation: &CStr, library: &Library) -> Option<Direct> {
+            $(if operation == $operation {
+                unsafe fn call(
+                    f: &Functions, symbol: *const c_void, stack: *const u64, results: *mut [*mut c_void; RESULTS],
+                ) -> bool {
+                    let mut values = stack;
+                    // SAFETY: the stack has a value of each kind, one after the other.
+                    $(let Some($name) = (unsafe {
+                        let value = values.read();
+                        values = values.add(1);
+                        <$kind as Pass>::hold(f, value)
+                    }) else { return false };)*
+                    let _ = values;
+                    type Function = unsafe extern "C-unwind" fn(*mut [*mut c_void; RESULTS], $(<$kind as Pass>::Raw),*);
+                    // SAFETY: the symbol's name says these types. What is returned is not trivial, so its place is the first argument.
+                    unsafe { std::mem::transmute::<*const c_void, Function>(symbol)(results, $($name.raw()),*) };
+                    true
+                }
+                // SAFETY: the address alone is taken.
+                let symbol = unsafe { library.get::<*const c_void>($symbol) }.ok()?;
+                return Some(Direct { symbol: symbol.as_raw_ptr(), results: $results, call });
+            })*
+            None
+        }
+    };
+}
+
+direct! {
+    c"aten::convolution" =
+        b"_ZN2at4_ops11convolution4callERKNS_6TensorES4_RKSt8optionalIS2_EN3c108ArrayRefINS9_6SymIntEEESC_SC_bSC_SB_\0"
+        -> 1 (a: Tensor, b: Tensor, c: MaybeTensor, d: SymInts, e: SymInts, g: SymInts, h: Flag, i: SymInts, j: SymInt);
+    c"aten::convolution_backward" =
+        b"_ZN2at4_ops20convolution_backward4callERKNS_6TensorES4_S4_N3c1016OptionalArrayRefINS5_6SymIntEEENS5_8ArrayRefIS7_EESA_SA_bSA_S7_St5arrayIbLm3EE\0"
+        -> 3 (a: Tensor, b: Tensor, c: Tensor, d: MaybeInts, e: SymInts, g: SymInts, h: SymInts, i: Flag, j: SymInts, k: SymInt, l: Flags);
+    c"aten::mm" = b"_ZN2at4_ops2mm4callERKNS_6TensorES4_\0" -> 1 (a: Tensor, b: Tensor);
+    c"aten::bmm" = b"_ZN2at4_ops3bmm4callERKNS_6TensorES4_\0" -> 1 (a: Tensor, b: Tensor);
+    c"aten::native_layer_norm" =
+        b"_ZN2at4_ops17native_layer_norm4callERKNS_6TensorEN3c108ArrayRefINS5_6SymIntEEERKSt8optionalIS2_ESC_d\0"
+        -> 3 (a: Tensor, b: SymInts, c: MaybeTensor, d: MaybeTensor, e: Float);
+    c"aten::native_layer_norm_backward" =
+        b"_ZN2at4_ops26native_layer_norm_backward4callERKNS_6TensorES4_N3c108ArrayRefINS5_6SymIntEEES4_S4_RKSt8optionalIS2_ESC_St5arrayIbLm3EE\0"
+        -> 3 (a: Tensor, b: Tensor, c: SymInts, d: Tensor, e: Tensor, g: MaybeTensor, h: MaybeTensor, i: Flags);
+    c"aten::native_batch_norm" =
+        b"_ZN2at4_ops17native_batch_norm4callERKNS_6TensorERKSt8optionalIS2_ES8_S8_S8_bdd\0"
+        -> 3 (a: Tensor, b: MaybeTensor, c: MaybeTensor, d: MaybeTensor, e: MaybeTensor, g: Flag, h: Float, i: Float);
+    c"aten::native_batch_norm_backward" =
+        b"_ZN2at4_ops26native_batch_norm_backward4callERKNS_6TensorES4_RKSt8optionalIS2_ES8_S8_S8_S8_bdSt5arrayIbLm3EE\0"
+        -> 3 (a: Tensor, b: Tensor, c: MaybeTensor, d: MaybeTensor, e: MaybeTensor, g: MaybeTensor, h: MaybeTensor, i: Flag, j: Float, k: Flags);
+    c"aten::gelu" = b"_ZN2at4_ops4gelu4callERKNS_6TensorESt17basic_string_viewIcSt11char_traitsIcEE\0" -> 1 (a: Tensor, b: Text);
+    c"aten::gelu_backward" =
+        b"_ZN2at4_ops13gelu_backward4callERKNS_6TensorES4_St17basic_string_viewIcSt11char_traitsIcEE\0"
+        -> 1 (a: Tensor, b: Tensor, c: Text);
+    c"aten::silu" = b"_ZN2at4_ops4silu4callERKNS_6TensorE\0" -> 1 (a: Tensor);
+    c"aten::silu_backward" = b"_ZN2at4_ops13silu_backward4callERKNS_6TensorES4_\0" -> 1 (a: Tensor, b: Tensor);
+    c"aten::max_pool2d_with_indices" =
+        b"_ZN2at4_ops23max_pool2d_with_indices4callERKNS_6TensorEN3c108ArrayRefIlEES7_S7_S7_b\0"
+        -> 2 (a: Tensor, b: Ints, c: Ints, d: Ints, e: Ints, g: Flag);
+}
+
+/// The function of an operation; none on other processors, whose ABI returns objects in another way.
+pub fn of(operation: &CStr) -> Option<Direct> {
+    if !cfg!(all(target_arch = "x86_64", target_os = "linux", target_pointer_width = "64")) {
+        return None;
+    }
+    // SAFETY: PyTorch has loaded the library under this name, whose initializers have run.
+    let library =
+        unsafe { Library::open(Some("libtorch_cpu.so"), RTLD_NOW | RTLD_LOCAL | libc::RTLD_NOLOAD) };
+    // PyTorch stays loaded for as long as the process.
+    find(operation, &std::mem::ManuallyDrop::new(library.ok()?))
+}
