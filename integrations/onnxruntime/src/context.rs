@@ -1,7 +1,7 @@
 //! Compiled models: what a subgraph needs to run without planning, in a node EPContext of the model or in a file beside it.
 
 use std::collections::HashMap;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path};
 
 use serde_json::{Value as Json, json};
 

@@ -203,6 +203,9 @@ def group_feeds(batch, queries, lengths, room, size=16):
 def test_group_query_attention():
     outputs = {name: TensorProto.FLOAT for name in ("y", "nk", "nv")}
     for attributes in ({}, {"local_window_size": 3}, {"scale": 0.5}, {"do_rotary": 1}, {"do_rotary": 1, "rotary_interleaved": 1}):
+        if provider.VERSION < 24 and "local_window_size" in attributes:
+            # ONNX Runtime 1.23 counts one key more.
+            continue
         tables = rotations(8) if "do_rotary" in attributes else {}
         inputs = "q k v pk pv last total" + (" cos sin" if tables else "")
         call = made("GroupQueryAttention", inputs, "y nk nv", **GROUPS, **attributes)

@@ -10,6 +10,7 @@ use crate::cache;
 use crate::install::{BILL, ENGINES, LIBRARY, NOTICES, PLUGINS, remove};
 use crate::process::{command, run};
 use crate::progress;
+use crate::python::{Environment, INSTALLS_TORCH};
 use crate::steps::{LEFT_OUT, Steps};
 use crate::venv;
 use crate::wheel::newest_glibc;
@@ -105,6 +106,7 @@ fn run_steps(workspace: &Workspace, stage: &Path, words: &[&str], whole: bool, s
             run(&mut script(workspace, &environment, stage, script_name, options))
         };
         steps.run(&format!("sessions with {name}"), || Ok(last(&python("session_tests.py", &[])?)));
+        steps.run(&format!("operators with {name}"), || Ok(last(&python("operator_tests.py", &[])?)));
         steps.run(&format!("ONNX's tests with {name}"), || {
             let out = python("node_tests.py", words)?;
             Ok(out
@@ -121,8 +123,28 @@ fn run_steps(workspace: &Workspace, stage: &Path, words: &[&str], whole: bool, s
         }
     }
     if whole {
+        steps.run("networks that PyTorch exports", || exported(workspace, stage));
         steps.run("the wheel of the execution provider, installed", || installed(workspace, stage));
     }
+}
+
+/// Networks that PyTorch exports, and those of images in bytes as well.
+fn exported(workspace: &Workspace, stage: &Path) -> Result<String, Failure> {
+    let Some(torch) = Environment::of_torch()? else {
+        return Ok(format!("{LEFT_OUT}PyTorch is not there, which {INSTALLS_TORCH} installs"));
+    };
+    let folder = cache::folder("HIPDNN_ORT_ENV", "ort-env")?.join("export");
+    let exporter = venv::ready(&folder, &["onnxscript", "onnx"], "the exporter of PyTorch")?;
+    let models = workspace.scratch("ort-exports");
+    let mut export = torch.python([workspace.path(FOLDER).join("tests/export.py")]);
+    let path = "import sysconfig; print(sysconfig.get_path('purelib'))";
+    let packages = run(&mut command(exporter.join("bin/python"), ["-c", path]))?;
+    run(export.arg(&models).env("PYTHONPATH", packages.trim()).env("PYTHONDONTWRITEBYTECODE", "1"))?;
+    let [_, (name, package)] = RELEASES;
+    let models = models.display().to_string();
+    let options = [models.as_str(), "--bytes"];
+    let environment = environment(name, package)?;
+    Ok(last(&run(&mut script(workspace, &environment, stage, "exported_tests.py", &options))?))
 }
 
 /// `cargo xtask ort-bench`.
