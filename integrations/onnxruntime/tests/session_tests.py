@@ -296,9 +296,37 @@ def test_sessions_come_and_go():
 
     some(60)
     before = resident()
-    some(100)
+    some(1000 if os.environ.get("HIPDNN_TEST_LONG") else 100)
     grown = resident() - before
-    assert grown < 16 << 20, f"100 sessions left {grown >> 20} MiB"
+    assert grown < 16 << 20, f"these sessions left {grown >> 20} MiB"
+
+
+def test_a_minute_of_changing_shapes():
+    """With HIPDNN_TEST_LONG; else two seconds."""
+    data = convolution()
+    own, plain = provider.session(data, {"take": "all", "plans": "4"}), provider.plain(data)
+    cases = [images(1 + at % 3, 8, 4 + at % 7, 5 + at) for at in range(12)]
+    wanted = [plain.run(None, feeds)[0] for feeds in cases]
+    end = time.monotonic() + (60 if os.environ.get("HIPDNN_TEST_LONG") else 2)
+    failures, runs = [], [0] * 8
+
+    def work(seed):
+        while time.monotonic() < end and not failures:
+            at = (runs[seed] * 5 + seed) % len(cases)
+            gap = provider.difference(own.run(None, cases[at])[0], wanted[at])
+            runs[seed] += 1
+            if not gap < 1e-5:
+                failures.append((at, gap))
+
+    begun = resident()
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    grown = resident() - begun
+    assert not failures and min(runs) > 0, (failures[:5], runs)
+    assert grown < 64 << 20, f"{sum(runs)} runs left {grown >> 20} MiB"
 
 
 def test_runs_leave_no_memory():

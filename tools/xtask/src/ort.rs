@@ -42,6 +42,9 @@ const SHORT: &[&str] = &[
     "test_clip",
 ];
 
+/// Where Debian's package puts ONNX Runtime's headers.
+const HEADERS: &str = "/usr/include/onnxruntime";
+
 /// What the wheel may have at most.
 const LARGEST: u64 = 25 << 20;
 
@@ -91,6 +94,7 @@ fn run_steps(workspace: &Workspace, stage: &Path, words: &[&str], whole: bool, s
         return;
     }
     steps.run("symbols of the execution provider", || exports(&workspace.release_dir().join(FILE)));
+    steps.run("places in ONNX Runtime's headers", || slots(workspace));
     for (name, package) in RELEASES {
         let mut ready = None;
         steps.run(&format!("ONNX Runtime {name}"), || match environment(name, package) {
@@ -159,6 +163,19 @@ pub fn bench(workspace: &Workspace, options: &[String]) -> Result<(), Failure> {
     let options: Vec<&str> = options.iter().map(String::as_str).collect();
     let status = script(workspace, &environment, &stage, "bench.py", &options).status()?;
     if status.success() { Ok(()) } else { Err(Failure::new(format!("the benchmark ended with {status}"))) }
+}
+
+/// The places of functions and members are those of ONNX Runtime's headers, where there are some.
+fn slots(workspace: &Workspace) -> Result<String, Failure> {
+    let folder = std::env::var_os("HIPDNN_ORT_HEADERS").map_or_else(|| PathBuf::from(HEADERS), PathBuf::from);
+    if !folder.is_dir() {
+        let folder = folder.display();
+        return Ok(format!(
+            "{LEFT_OUT}{folder} is not there; HIPDNN_ORT_HEADERS names another folder (Debian: libonnxruntime-dev)"
+        ));
+    }
+    let script = workspace.path(FOLDER).join("tests/slots.py");
+    Ok(last(&run(command("python3", [script]).arg(folder))?))
 }
 
 /// The symbols of the library are those that ONNX Runtime looks for.
