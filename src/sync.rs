@@ -28,7 +28,7 @@ pub fn prepare_thread() {
 /// Has `end` called when this thread ends, also if that was asked for before and it was called already.
 ///
 /// By a key and not by a destructor of thread-local storage: other such destructors may still call the library after that one, and what
-/// they take would be lost. The destructor of a key is called again, but on Windows. Where the system has no key left `end` is not called.
+/// they take would be lost. The destructor of a key is called again; Windows calls it last. Where the system has no key left `end` is not called.
 pub fn at_thread_end(end: unsafe extern "C" fn(*mut c_void)) {
     static KEY: OnceLock<Option<Key>> = OnceLock::new();
     // The function stays in memory: the library is never unloaded.

@@ -358,7 +358,7 @@ mod tests {
     fn a_file_that_cannot_be_read_is_of_2025_and_the_reason_says_so() {
         let decided = Generation::of(Path::new("/nowhere/libz.so"), &Setting::default(), NOTHING);
         assert_eq!(decided.layout, Layout::G1);
-        assert!(decided.reason.contains("cannot be read: No such file"), "{}", decided.reason);
+        assert!(decided.reason.contains("cannot be read: "), "{}", decided.reason);
     }
 
     fn setting(value: &[u8]) -> (Setting, Vec<String>) {
@@ -386,9 +386,13 @@ mod tests {
         for other in ["a.so", "/p/liba.so", "liba", "p/liba.so", "libb.so"] {
             assert_eq!(of(&format!("{other}=2026"), file), None, "{other}");
         }
-        assert_eq!(of("./null=2026", "/dev/null"), Some(Layout::G2));
-        assert_eq!(of("/dev/../dev/null=2026", "/dev/null"), Some(Layout::G2));
-        assert_eq!(of("./full=2026", "/dev/null"), None);
+        let there = os::paths::canonical(&std::env::current_exe().unwrap()).unwrap();
+        let (folder, name) = (there.parent().unwrap(), there.file_name().unwrap().to_string_lossy());
+        let of_there = |value: &str| Setting::read(value.as_ref(), folder).0.of(&there);
+        assert_eq!(of_there(&format!("./{name}=2026")), Some(Layout::G2));
+        let around = folder.join("..").join(folder.file_name().unwrap()).join(&*name);
+        assert_eq!(of_there(&format!("{}=2026", around.display())), Some(Layout::G2));
+        assert_eq!(of_there("./full=2026"), None);
         assert_eq!(of("/nowhere/a=b/liba.so=2026", "/nowhere/a=b/liba.so"), Some(Layout::G2));
     }
 
@@ -397,7 +401,9 @@ mod tests {
         let (kept, ignored) = setting(b"2024,liba.so=2026,newest,=2025,libb.so=,libc.so=26,\xff=1,2025");
         let expected = Setting { all: Some(Layout::G1), files: vec![("liba.so".into(), Layout::G2)] };
         assert_eq!(kept, expected);
-        let named = ["2024", "newest", "=2025", "libb.so=", "libc.so=26", "\u{fffd}=1"];
+        // Bytes that are no UTF-8 are as the system reads them.
+        let last = os::paths::from_bytes(b"\xff=1").to_string_lossy().into_owned();
+        let named = ["2024", "newest", "=2025", "libb.so=", "libc.so=26", &last];
         assert_eq!(ignored, named.map(|entry| format!("{entry:?}")));
     }
 }

@@ -115,7 +115,20 @@ fn scan(folder: &Path, files: &mut BTreeSet<PathBuf>, warnings: &mut Vec<String>
 
 #[cfg(test)]
 mod tests {
+    use hipdnn_plugin_sdk::os::files::testing::link;
+
     use super::*;
+
+    /// Names of libraries as this system has them, of those of Linux.
+    fn own<const N: usize>(names: [&str; N]) -> [String; N] {
+        names.map(|name| match name.strip_suffix(".so") {
+            None => name.to_owned(),
+            Some(stem) => match stem.rsplit_once("lib") {
+                Some((folder, stem)) => format!("{folder}{}", file_name(stem.as_ref()).to_string_lossy()),
+                None => format!("{stem}.{EXTENSION}"),
+            },
+        })
+    }
 
     /// A folder that is removed when the test ends.
     struct Folder(PathBuf);
@@ -124,10 +137,11 @@ mod tests {
         fn new(name: &str) -> Self {
             let path = std::env::temp_dir().join(format!("hipdnn-paths-{}-{name}", std::process::id()));
             std::fs::create_dir_all(&path).unwrap();
-            Self(path.canonicalize().unwrap())
+            Self(os::paths::canonical(&path).unwrap())
         }
 
         fn file(&self, name: &str) -> PathBuf {
+            let [name] = own([name]);
             let path = self.0.join(name);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(&path, b"").unwrap();
@@ -142,7 +156,7 @@ mod tests {
     }
 
     fn find(folder: &Folder, environment: Option<&str>, added: &[&str], mode: Mode) -> Vec<String> {
-        let added = added.iter().map(PathBuf::from).collect();
+        let added = added.iter().flat_map(|name| own([name])).map(PathBuf::from).collect();
         let search = Search {
             library_folder: &folder.0,
             library: None,
@@ -151,7 +165,9 @@ mod tests {
             added: &added,
             mode,
         };
-        let relative = |path: PathBuf| path.strip_prefix(&folder.0).unwrap_or(&path).display().to_string();
+        let relative = |path: PathBuf| {
+            path.strip_prefix(&folder.0).unwrap_or(&path).display().to_string().replace('\\', "/")
+        };
         files(&search).0.into_iter().map(relative).collect()
     }
 
@@ -161,8 +177,8 @@ mod tests {
         for name in ["p/b.so", "p/a.1.so", "p/x.so.1", "p/readme", "p/deep/c.so"] {
             folder.file(name);
         }
-        std::os::unix::fs::symlink(folder.0.join("nowhere"), folder.0.join("p/broken.so")).unwrap();
-        assert_eq!(find(&folder, None, &["p"], Mode::Absolute), ["p/a.1.so", "p/b.so"]);
+        link(&folder.0.join("nowhere"), &folder.0.join(format!("p/broken.{EXTENSION}")));
+        assert_eq!(find(&folder, None, &["p"], Mode::Absolute), own(["p/a.1.so", "p/b.so"]));
     }
 
     #[test]
@@ -172,10 +188,10 @@ mod tests {
             folder.file(name);
         }
         let default = "hipdnn_plugins/engines/d.so";
-        assert_eq!(find(&folder, None, &[], Mode::Additive), [default]);
-        assert_eq!(find(&folder, Some("env"), &[], Mode::Additive), ["env/e.so"]);
-        assert_eq!(find(&folder, None, &["api"], Mode::Additive), ["api/f.so", default]);
-        assert_eq!(find(&folder, Some("env"), &["api"], Mode::Absolute), ["api/f.so"]);
+        assert_eq!(find(&folder, None, &[], Mode::Additive), own([default]));
+        assert_eq!(find(&folder, Some("env"), &[], Mode::Additive), own(["env/e.so"]));
+        assert_eq!(find(&folder, None, &["api"], Mode::Additive), own(["api/f.so", default]));
+        assert_eq!(find(&folder, Some("env"), &["api"], Mode::Absolute), own(["api/f.so"]));
     }
 
     #[test]
@@ -183,11 +199,11 @@ mod tests {
         let folder = Folder::new("names");
         folder.file("libz.so");
         folder.file("z/inner.so");
-        assert_eq!(find(&folder, None, &["z"], Mode::Absolute), ["libz.so"]);
-        assert_eq!(find(&folder, None, &["z/"], Mode::Absolute), ["z/inner.so"]);
+        assert_eq!(find(&folder, None, &["z"], Mode::Absolute), own(["libz.so"]));
+        assert_eq!(find(&folder, None, &["z/"], Mode::Absolute), own(["z/inner.so"]));
         assert_eq!(
             find(&folder, None, &["missing", "other.dll"], Mode::Absolute),
-            ["libmissing.so", "other.dll"]
+            own(["libmissing.so", "other.dll"])
         );
     }
 
@@ -195,8 +211,10 @@ mod tests {
     fn one_file_under_two_names_is_found_once() {
         let folder = Folder::new("links");
         let file = folder.file("a/p.so");
-        std::os::unix::fs::symlink(&file, folder.0.join("q.so")).unwrap();
-        assert_eq!(find(&folder, None, &["a", "q.so", "a/../a/p.so"], Mode::Absolute), ["a/p.so"]);
+        if !link(&file, &folder.0.join(format!("q.{EXTENSION}"))) {
+            return;
+        }
+        assert_eq!(find(&folder, None, &["a", "q.so", "a/../a/p.so"], Mode::Absolute), own(["a/p.so"]));
     }
 
     #[test]
@@ -205,7 +223,7 @@ mod tests {
         for name in ["a-b/x.so", "a/x.so"] {
             folder.file(name);
         }
-        assert_eq!(find(&folder, None, &["a-b", "a"], Mode::Absolute), ["a/x.so", "a-b/x.so"]);
+        assert_eq!(find(&folder, None, &["a-b", "a"], Mode::Absolute), own(["a/x.so", "a-b/x.so"]));
     }
 
     #[test]

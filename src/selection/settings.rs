@@ -106,15 +106,18 @@ mod tests {
     #[test]
     fn nothing_is_set_by_default_but_the_cache_in_the_home_folder() {
         assert_eq!(settings(&[]), Settings::default());
-        let home = settings(&[("HOME", "/home/x")]);
-        assert_eq!(home.rankings, Some(Cache::new(Path::new("/home/x/.cache/hipdnn"))));
+        let home = settings(&[(HOME, "/home/x")]);
+        assert_eq!(
+            home.rankings,
+            Some(Cache::new(&Path::new("/home/x").join(CACHE.trim_start_matches("~/"))))
+        );
         assert!(!home.may_leave_out_engines());
     }
 
     #[test]
     fn plans_are_stored_only_where_the_environment_says() {
         let folder = |variables: &[(&str, &str)]| settings(variables).plan_folder;
-        assert_eq!(folder(&[("HIPDNN_CACHE_DIR", "/a"), ("HOME", "/home/x")]), None);
+        assert_eq!(folder(&[("HIPDNN_CACHE_DIR", "/a"), (HOME, "/home/x")]), None);
         assert_eq!(folder(&[("HIPDNN_PLAN_CACHE_DIR", "/a")]), Some(PathBuf::from("/a")));
         assert_eq!(folder(&[("HIPDNN_PLAN_CACHE_DIR", "/a"), ("HIPDNN_DISABLE_CACHE", "1")]), None);
     }
@@ -123,7 +126,7 @@ mod tests {
     fn the_cache_is_where_the_environment_says_or_nowhere() {
         let cache = |variables: &[(&str, &str)]| settings(variables).rankings;
         assert_eq!(cache(&[("HIPDNN_CACHE_DIR", "/a")]), Some(Cache::new(Path::new("/a"))));
-        let home = [("HIPDNN_CACHE_DIR", "~/b"), ("HOME", "/home/x")];
+        let home = [("HIPDNN_CACHE_DIR", "~/b"), (HOME, "/home/x")];
         assert_eq!(cache(&home), Some(Cache::new(Path::new("/home/x/b"))));
         assert_eq!(cache(&[("HIPDNN_CACHE_DIR", "~/b")]), None);
         for word in ["1", "TRUE", "on", "Yes", "enable", "enabled"] {

@@ -159,8 +159,11 @@ mod tests {
             })
         };
         assert_eq!(read(&[("HIPDNN_CACHE_DIR", "/a")]), Some(Cache::new(Path::new("/a"))));
-        assert_eq!(read(&[("HOME", "/h")]), Some(Cache::new(Path::new("/h/.cache/hipdnn"))));
-        assert_eq!(read(&[("HIPDNN_CACHE_DIR", "~/b"), ("HOME", "/h")]), Some(Cache::new(Path::new("/h/b"))));
+        assert_eq!(
+            read(&[(HOME, "/h")]),
+            Some(Cache::new(&Path::new("/h").join(CACHE.trim_start_matches("~/"))))
+        );
+        assert_eq!(read(&[("HIPDNN_CACHE_DIR", "~/b"), (HOME, "/h")]), Some(Cache::new(Path::new("/h/b"))));
         assert_eq!(read(&[]), None);
         assert_eq!(read(&[("HIPDNN_CACHE_DIR", "/a"), ("HIPDNN_DISABLE_CACHE", "Yes")]), None);
     }

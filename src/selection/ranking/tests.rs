@@ -163,19 +163,18 @@ fn whatever_a_file_has_is_read_or_refused() {
     // Not even a file.
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
-    assert!(cache.find(&one).unwrap_err().contains("plain file"));
+    assert!(cache.find(&one).is_err());
     assert!(cache.store(&one, &[2, 1]).is_err());
     fs::remove_dir(&path).unwrap();
-    let name = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
-    // SAFETY: the name is a text.
-    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o644) }, 0);
-    // A pipe without a writer would make whoever reads it wait.
-    assert!(cache.find(&one).unwrap_err().contains("plain file"));
+    if files::testing::pipe(&path).unwrap() {
+        // A pipe without a writer would make whoever reads it wait.
+        assert!(cache.find(&one).unwrap_err().contains("plain file"));
+    }
 }
 
 #[test]
 fn a_folder_that_cannot_be_made_is_an_error() {
-    let cache = Cache::new(Path::new("/dev/null/nowhere"));
+    let cache = Cache::new(&Path::new(hipdnn_plugin_sdk::os::environment::NOWHERE).join("nowhere"));
     assert!(!cache.exists());
     assert!(cache.store(&key("1"), &[1]).is_err());
 }

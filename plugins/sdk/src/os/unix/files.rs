@@ -91,3 +91,38 @@ pub fn try_lock(file: &File, lock: Lock) -> io::Result<bool> {
 const OWN_LOCK: libc::c_int = libc::F_OFD_SETLK;
 #[cfg(not(target_os = "linux"))]
 const OWN_LOCK: libc::c_int = libc::F_SETLK;
+
+/// What tests need of a system. None of it is there where a function answers that it is not.
+#[doc(hidden)]
+pub mod testing {
+    use std::ffi::CString;
+    use std::io::{self, PipeWriter};
+    use std::os::fd::AsRawFd;
+    use std::os::unix::ffi::OsStrExt;
+    use std::path::{Path, PathBuf};
+
+    /// Makes a symbolic link to a file.
+    pub fn link(file: &Path, link: &Path) -> bool {
+        std::os::unix::fs::symlink(file, link).is_ok()
+    }
+
+    /// Makes a pipe with a name.
+    pub fn pipe(path: &Path) -> io::Result<bool> {
+        let name = CString::new(path.as_os_str().as_bytes())?;
+        // SAFETY: the name ends with a NUL.
+        match unsafe { libc::mkfifo(name.as_ptr(), 0o644) } {
+            0 => Ok(true),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// A file that takes no byte.
+    pub fn full() -> Option<&'static str> {
+        Path::new("/dev/full").exists().then_some("/dev/full")
+    }
+
+    /// The path of an end of a pipe.
+    pub fn path_of(pipe: &PipeWriter) -> Option<PathBuf> {
+        Some(PathBuf::from(format!("/dev/fd/{}", pipe.as_raw_fd())))
+    }
+}

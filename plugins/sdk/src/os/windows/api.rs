@@ -18,6 +18,7 @@ pub const ERROR_ON_INVALID: u32 = 8;
 
 // Of threads.
 pub const NO_INDEX: u32 = u32::MAX;
+pub const THREAD_ENDS: u32 = 3;
 pub const THREAD_QUERY_LIMITED_INFORMATION: u32 = 0x800;
 pub const ALL_GROUPS: u16 = u16::MAX;
 
@@ -135,9 +136,6 @@ unsafe extern "system" {
     pub fn TlsAlloc() -> u32;
     pub fn TlsGetValue(index: u32) -> *mut c_void;
     pub fn TlsSetValue(index: u32, value: *mut c_void) -> Bool;
-    pub fn FlsAlloc(end: Option<unsafe extern "system" fn(*mut c_void)>) -> u32;
-    pub fn FlsGetValue(index: u32) -> *mut c_void;
-    pub fn FlsSetValue(index: u32, value: *mut c_void) -> Bool;
     pub fn QueryPerformanceCounter(count: *mut i64) -> Bool;
     pub fn QueryPerformanceFrequency(frequency: *mut i64) -> Bool;
     pub fn GetTimeZoneInformation(zone: *mut TimeZone) -> u32;

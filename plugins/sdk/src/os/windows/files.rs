@@ -70,3 +70,30 @@ pub fn try_lock(file: &File, lock: Lock) -> io::Result<bool> {
         Err(TryLockError::Error(error)) => Err(error),
     }
 }
+
+/// What tests need of a system. None of it is there where a function answers that it is not.
+#[doc(hidden)]
+pub mod testing {
+    use std::io::{self, PipeWriter};
+    use std::path::{Path, PathBuf};
+
+    /// Makes a symbolic link to a file, where the user may.
+    pub fn link(file: &Path, link: &Path) -> bool {
+        std::os::windows::fs::symlink_file(file, link).is_ok() && link.exists() == file.exists()
+    }
+
+    /// Makes no pipe: those with names lie in no folder.
+    pub fn pipe(_: &Path) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    /// A file that takes no byte: Windows has no such.
+    pub fn full() -> Option<&'static str> {
+        None
+    }
+
+    /// The path of an end of a pipe: it has none.
+    pub fn path_of(_: &PipeWriter) -> Option<PathBuf> {
+        None
+    }
+}

@@ -2,68 +2,86 @@
 
 use std::ffi::c_void;
 use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use super::api;
 
 /// A word of each thread's own, 0 at first. It is never given back.
 #[derive(Clone, Copy, Debug)]
-pub enum Key {
-    /// A word that is forgotten with its thread.
-    Plain(u32),
-    /// One for which a function is called then.
-    Ended(u32),
-}
+pub struct Key(u32);
 
 type End = unsafe extern "C" fn(*mut c_void);
+
+/// What is called for threads that end: a function, and one more than the index of its word.
+struct Ending {
+    index: AtomicU32,
+    end: AtomicPtr<()>,
+}
+
+static ENDINGS: [Ending; 4] =
+    [const { Ending { index: AtomicU32::new(0), end: AtomicPtr::new(ptr::null_mut()) } }; 4];
+
+/// The system calls the functions of these sections when a thread ends, by the order of their names. That by which Rust drops what is
+/// thread-local is before this one.
+#[used]
+#[unsafe(link_section = ".CRT$XLY")]
+static ON_THREAD: unsafe extern "system" fn(*mut c_void, u32, *mut c_void) = on_thread;
+
+unsafe extern "system" fn on_thread(_: *mut c_void, reason: u32, _: *mut c_void) {
+    if reason != api::THREAD_ENDS {
+        return;
+    }
+    for ending in &ENDINGS {
+        let Some(index) = ending.index.load(Ordering::Acquire).checked_sub(1) else { return };
+        let key = Key(index);
+        let (word, end) = (key.get(), ending.end.load(Ordering::Relaxed));
+        if word != 0 {
+            key.set(0);
+            // SAFETY: `Key::new` has stored a function of this type before the index, and wants it to be called with the word.
+            unsafe { std::mem::transmute::<*mut (), End>(end)(ptr::with_exposed_provenance_mut(word)) };
+        }
+    }
+}
 
 impl Key {
     /// A new one. `end` is called for each thread that ends and whose word is not 0. None where the system has no key left.
     pub fn new(end: Option<End>) -> Option<Self> {
-        // SAFETY: both functions take no pointers but the callback, which stays in memory with the library. There is one calling
-        // convention on 64 bits, so the callback has the type that the system wants.
-        let key = unsafe {
-            match end {
-                None => Self::Plain(api::TlsAlloc()),
-                Some(end) => Self::Ended(api::FlsAlloc(Some(std::mem::transmute::<
-                    End,
-                    unsafe extern "system" fn(*mut c_void),
-                >(end)))),
-            }
-        };
-        let (Self::Plain(index) | Self::Ended(index)) = key;
-        (index != api::NO_INDEX).then_some(key)
+        // SAFETY: the call has no arguments.
+        let index = unsafe { api::TlsAlloc() };
+        if index == api::NO_INDEX {
+            return None;
+        }
+        if let Some(end) = end {
+            let is_free = |ending: &&Ending| {
+                let new = end as *mut ();
+                ending
+                    .end
+                    .compare_exchange(ptr::null_mut(), new, Ordering::Relaxed, Ordering::Relaxed)
+                    .is_ok()
+            };
+            ENDINGS.iter().find(is_free)?.index.store(index + 1, Ordering::Release);
+        }
+        Some(Self(index))
     }
 
     /// The word of this thread.
     #[inline]
     pub fn get(self) -> usize {
         // SAFETY: the index was made and is never freed.
-        let word = unsafe {
-            match self {
-                Self::Plain(index) => api::TlsGetValue(index),
-                Self::Ended(index) => api::FlsGetValue(index),
-            }
-        };
-        word.expose_provenance()
+        unsafe { api::TlsGetValue(self.0) }.expose_provenance()
     }
 
     /// Sets the word of this thread. Where there is no memory for it the old one stays.
     #[inline]
     pub fn set(self, word: usize) {
-        let word = ptr::with_exposed_provenance_mut(word);
         // SAFETY: the index was made and is never freed; the system does not look at the pointer.
-        unsafe {
-            match self {
-                Self::Plain(index) => api::TlsSetValue(index, word),
-                Self::Ended(index) => api::FlsSetValue(index, word),
-            }
-        };
+        unsafe { api::TlsSetValue(self.0, ptr::with_exposed_provenance_mut(word)) };
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
     use super::*;
 
