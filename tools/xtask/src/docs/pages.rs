@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(page.links(), [(2, "b.md#c")]);
         assert_eq!(page.code(), [(1, "page"), (2, "x/y"), (2, "z")]);
         assert_eq!(page.anchors(), ["one-page-two"]);
-        assert_eq!(page.words(), 3 + 3 + 5 + 1);
+        assert_eq!(page.words(), 3 + 4 + 5 + 1);
         assert_eq!(page.folder(), PathBuf::from("docs"));
     }
 }
