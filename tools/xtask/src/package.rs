@@ -100,7 +100,7 @@ hipdnn-backend: no-manual-page *
 /// What dpkg wants to know of the package, and what Debian expects in it.
 fn control(workspace: &Workspace, tree: &Path, time: &str) -> Result<(), Failure> {
     let usr = tree.join("usr");
-    let maintainer = std::env::var(MAINTAINER).unwrap_or_else(|_| "hipdnn-backend".to_owned());
+    let maintainer = std::env::var(MAINTAINER).unwrap_or_else(|_| "hipdnn-backend <>".to_owned());
     // Debian's name for the file.
     install::copy(&workspace.path("LICENSE"), &usr.join(DOCUMENTS).join("copyright"))?;
     let date = run(&mut command("date", ["-u", "-R", "-d", &format!("@{time}")]))?;
