@@ -1,6 +1,6 @@
 """Trains a small network on handwritten digits, quantizes it by calibration and by training with rounding, and compares.
 
-python examples_python/quantize_digits.py [--epochs 30] [--svg FILE.svg]
+python examples_python/quantize_digits.py [--epochs 24] [--svg FILE.svg]
 
 Needs PyTorch. The network in few bits is a graph: nothing of PyTorch computes it.
 """
@@ -82,7 +82,7 @@ def train(model: nn.Module, images: torch.Tensor, labels: torch.Tensor, epochs: 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--epochs", type=int, default=30)
+    parser.add_argument("--epochs", type=int, default=24)
     parser.add_argument("--svg", type=Path)
     options = parser.parse_args()
     torch.manual_seed(0)

@@ -184,6 +184,35 @@ def test_engines_are_measured():
     assert graph.engine == min(times, key=times.__getitem__)
 
 
+def test_knobs_are_searched_by_a_strategy():
+    graph = hipdnn.Graph()
+    x, w = graph.tensor([1, 8, 16, 16]), graph.tensor([8, 8, 3, 3])
+    y = graph.conv_fprop(x, w, padding=[1, 1]).set_output(True)
+    rng = np.random.default_rng(1)
+    arrays = {x: rng.standard_normal((1, 8, 16, 16)).astype(F32), w: rng.standard_normal((8, 8, 3, 3)).astype(F32), y: np.empty((1, 8, 16, 16), F32)}
+    graph.execute(arrays)
+    right = arrays[y].copy()
+    for strategy in ("halving", "exhaustive"):
+        times = graph.autotune(arrays, budget=0.3, strategy=strategy, knobs=True, progress=False)
+        tuned = graph.tuned
+        assert set(times) == set(graph.engines()) and graph.engine == tuned.best.engine
+        assert tuned.gain >= 1 and any(trial.knobs for trial in tuned.trials) and all(trial.runs for trial in tuned.trials)
+        assert not any("constant_weights" in trial.knobs for trial in tuned.trials)
+        graph.execute(arrays)
+        assert np.allclose(arrays[y], right, atol=1e-4)
+    with pytest.raises(ValueError, match='strategy is "lucky", expected one of halving, exhaustive'):
+        graph.autotune(arrays, strategy="lucky", progress=False)
+
+
+def test_an_exception_while_tuning_ends_it(monkeypatch):
+    graph = hipdnn.Graph()
+    x = graph.tensor([8, 8])
+    y = graph.exp(x).set_output(True)
+    monkeypatch.setattr(graph, "_run", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        graph.autotune({x: np.ones((8, 8), F32), y: np.empty((8, 8), F32)}, progress=False)
+
+
 def test_threads_share_a_graph():
     with hipdnn.Graph() as graph:
         graph.mul(graph.tensor([64]), graph.tensor([64]))
