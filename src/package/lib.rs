@@ -73,7 +73,6 @@ impl<'a> Package<'a> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failure here is a failure of the test")]
 mod tests {
     use super::*;
 

@@ -84,7 +84,7 @@ pub fn during(
     (ranking, status.unwrap_or(HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR))
 }
 
-/// Runs `f` with this thread's search, where it has the token, and nobody else meanwhile.
+/// Runs `f` with this thread's search, where it has the token. A call from within `f` finds no search.
 fn with(context: *mut c_void, f: impl FnOnce(&mut Search) -> hipdnnPluginStatus_t) -> hipdnnPluginStatus_t {
     let taken = SEARCH.try_with(|cell| {
         let mut cell = cell.try_borrow_mut().ok()?;

@@ -126,7 +126,7 @@ struct Host<'t, T: Target> {
 }
 
 impl<T: Target> Host<'_, T> {
-    /// The place of a configuration among the trials, which is made where there is none.
+    /// The place of a configuration among the trials, which is made for a new one.
     fn place(&mut self, configuration: &Configuration) -> usize {
         let known = self.trials.iter().position(|trial| trial.configuration == *configuration);
         known.unwrap_or_else(|| {
@@ -307,7 +307,7 @@ fn ranked(trials: &[Trial], order: &[usize]) -> Vec<usize> {
     ranking
 }
 
-/// Runs the first two of the ranking and the default choice in turn. What is not clearly faster than the default choice stands behind it.
+/// Runs the first two of the ranking and the default choice in turn. Only what is clearly faster than the default choice stays in front of it.
 /// Answers how many times as fast the first is.
 fn last_comparison<T: Target>(host: &mut Host<'_, T>, ranking: &mut Vec<usize>, most: Duration) -> f64 {
     let default = 0;

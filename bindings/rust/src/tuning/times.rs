@@ -20,7 +20,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// Sums durations up; all are 0 where there is none.
+    /// Sums durations up; all are 0 of an empty list.
     pub fn of(mut durations: Vec<Duration>) -> Self {
         durations.sort_unstable();
         let at = |part: f64| -> f64 {

@@ -70,7 +70,7 @@ typedef struct
     void *context;
     /// Plans a configuration (an EngineConfig table with the id of a candidate), checks its results and executes it so many times, in turn
     /// with the best one so far. One that is much slower is stopped early. The status is NOT_APPLICABLE where it cannot be planned or
-    /// executed or its results are wrong, BAD_PARAM for anything that is no configuration of a candidate, and NOT_INITIALIZED outside of a
+    /// executed or its results are wrong, BAD_PARAM for bytes that hold no configuration of a candidate, and NOT_INITIALIZED outside of a
     /// search.
     hipdnnPluginStatus_t (*measure)(void *context,
                                     const hipdnnPluginConstData_t *engine_config,

@@ -25,7 +25,7 @@ fn graphs_are_tuned_drawn_and_planned_so_from_then_on() {
         if has("hipdnnBackendWriteEngineRankingResults_ext") {
             assert_eq!(row["ranking_outcome"], "written to the cache");
         }
-        // A promise that nobody gave is not made, and another accuracy not taken.
+        // Knobs that are promises stay as they are.
         assert!(!row["knobs"].as_str().unwrap().contains("constant_weights"), "{row}");
     }
     for graph in ["conv_bias_relu", "batchnorm"] {

@@ -41,7 +41,7 @@ class Copy:
         self.outputs = list(graph._outputs)
 
     def tensor(self, old: Tensor) -> Tensor:
-        """The new tensor of an old one, made where there is none."""
+        """The new tensor of an old one, made at the first call."""
         if old not in self.of:
             new = self.new._new_tensor(
                 name=old.name, dim=old.dim, stride=old.stride, data_type=old.data_type,
@@ -150,7 +150,7 @@ class Rewriter(Copy):
         name = w.name or f"{node.name} weights"
         weight = self._weight(quantized, f"{name} quantized", w)
         again = copy.copy(node)
-        # What is not quantized is computed with weights that are made whole again first.
+        # With activations as they are, the weights are made whole again first.
         if self.recipe.activations is None:
             factor = self._constant(scale, f"{name} scale", data_type.FLOAT)
             whole = self.new.mul(weight, factor, name=f"{name} whole")

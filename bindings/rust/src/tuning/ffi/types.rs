@@ -55,7 +55,7 @@ pub struct hipdnnTuningHost_t {
     pub context: *mut c_void,
     /// Plans a configuration (an EngineConfig table with the id of a candidate), checks its results and executes it so many times, in turn
     /// with the best one so far. One that is much slower is stopped early. The status is NOT_APPLICABLE where it cannot be planned or
-    /// executed or its results are wrong, BAD_PARAM for anything that is no configuration of a candidate, and NOT_INITIALIZED outside of a
+    /// executed or its results are wrong, BAD_PARAM for bytes that hold no configuration of a candidate, and NOT_INITIALIZED outside of a
     /// search.
     pub measure: Option<
         unsafe extern "C" fn(

@@ -1,7 +1,7 @@
 use std::cell::Cell;
 
-use super::super::{Candidate, Exhaustive, Halving, Tunable};
 use super::*;
+use crate::tuning::{Candidate, Exhaustive, Halving, Tunable};
 use crate::{Knob, KnobRange, KnobSetting, KnobValue};
 
 /// An engine that takes as long as a function of its knobs says, on a clock of its own.
