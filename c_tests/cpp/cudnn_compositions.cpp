@@ -69,6 +69,60 @@ static void changed_scores(cudnnHandle_t handle)
     }
     CHECK(close(got, expected) && close(sums, logs));
 
+    /* NVIDIA's own functions: two before the diagonal that ends in the corner, the scores capped; against the masks that attention has. */
+    const auto windowed = [](bool by_function, auto cap) {
+        fe::graph::Graph made = of_floats();
+        fe::graph::SDPA_attributes how;
+        how.set_generate_stats(true);
+        if (by_function)
+        {
+            how.set_score_mod([cap](std::shared_ptr<fe::graph::Graph> to, std::shared_ptr<Tensor_attributes> scores) {
+                using namespace fe::graph::attn::score_modifiers;
+                scores = cap ? Softcap().forward(to, scores, std::make_shared<Tensor_attributes>(0.25F)) : scores;
+                return sliding_window_mask(to, scores, fe::DiagonalAlignment_t::BOTTOM_RIGHT, 2, 0, 4, 6, nullptr, nullptr);
+            });
+        }
+        else
+        {
+            how.set_diagonal_alignment(fe::DiagonalAlignment_t::BOTTOM_RIGHT).set_diagonal_band_left_bound(2).set_diagonal_band_right_bound(0);
+        }
+        const std::vector<int64_t> keys = {1, 2, 6, 2};
+        auto [out, sum] = made.sdpa(given(1, {1, 2, 4, 2}), given(2, keys), given(3, keys), how);
+        out->set_output(true).set_uid(4);
+        sum->set_output(true).set_uid(5);
+        return made;
+    };
+    auto longer = numbers(24, 2), values = numbers(24, 3);
+    std::vector<float> masked(16), by_mask(16), by_cap(16);
+    for (auto [by_function, cap, out] : {std::tuple(false, false, &masked), std::tuple(true, false, &by_mask), std::tuple(true, true, &by_cap)})
+    {
+        fe::graph::Graph made = windowed(by_function, cap);
+        CHECK_GOOD(made.build(handle));
+        run(made, handle, {{1, q.data()}, {2, longer.data()}, {3, values.data()}, {4, out->data()}, {5, sums.data()}});
+    }
+    std::vector<float> plain(16);
+    for (size_t row = 0; row < 8; row++)
+    {
+        float sum = 0;
+        for (size_t key = row % 4 + 1; key <= row % 4 + 2; key++)
+        {
+            const float *at = &longer[(row / 4 * 6 + key) * 2], *value = &values[(row / 4 * 6 + key) * 2];
+            const float e = std::exp(q[row * 2] * at[0] + q[row * 2 + 1] * at[1]);
+            sum += e;
+            plain[row * 2] += e * value[0];
+            plain[row * 2 + 1] += e * value[1];
+        }
+        plain[row * 2] /= sum;
+        plain[row * 2 + 1] /= sum;
+    }
+    CHECK(close(masked, plain) && close(by_mask, plain));
+    float most = 0;
+    for (size_t i = 0; i < 16; i++)
+    {
+        most = std::max(most, std::fabs(by_cap[i] - masked[i]));
+    }
+    CHECK(most > 1e-3F && most < 1.0F);
+
     fe::graph::Graph both = of_floats();
     both.sdpa(given(1, dims), given(2, dims), given(3, dims), fe::graph::SDPA_attributes().set_causal_mask(true).set_score_mod(later));
     CHECK_BAD(both.validate(), fe::error_code_t::GRAPH_NOT_SUPPORTED, "set_score_mod");

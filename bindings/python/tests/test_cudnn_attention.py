@@ -64,6 +64,20 @@ def test_a_function_changes_the_scores(kind):
         graph.sdpa(operands[0], fewer, fewer, score_mod=causal)
 
 
+@pytest.mark.parametrize("argument", ["diagonal_band_left_bound", "sliding_window_length"])
+def test_the_left_bound_counts_the_query_itself(argument):
+    q, k, v = heads(1, 2, 5, 8, seed=4)
+    for bound in (1, 3):
+        graph = made()
+        operands = [graph.tensor_like(array) for array in (q, k, v)]
+        o, _ = graph.sdpa(*operands, use_causal_mask=False, diagonal_band_right_bound=0, **{argument: bound})
+        o.set_output(True)
+        hidden = LATER | np.tril(np.ones((5, 5), bool), -bound)
+        np.testing.assert_allclose(graph(q, k, v), attention(q, k, v, hidden=hidden)[0], atol=1e-5)
+    with pytest.raises(cudnn.GraphError, match="expected at least 1"):
+        graph.sdpa(*operands, **{argument: 0})
+
+
 def test_scores_have_their_largest_their_sum_and_a_sink():
     q, k, v = heads(2, 3, 5, 8, seed=1)
     sink = np.linspace(-1, 2, 3, dtype=F32).reshape(1, 3, 1, 1)

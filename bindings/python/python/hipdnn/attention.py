@@ -59,6 +59,12 @@ class Attention(Operations):
                     node, "sliding_window_length", "is given beside diagonal_band_left_bound, expected one of them"
                 )
             settings["left_bound"] = int(of.sliding_window_length)
+        if settings["left_bound"] is not None:
+            # cuDNN counts the key of the query itself, hipDNN those before it.
+            settings["left_bound"] = int(settings["left_bound"]) - 1
+            if settings["left_bound"] < 0:
+                argument = "diagonal_band_left_bound" if of.sliding_window_length is None else "sliding_window_length"
+                raise GraphError(node, argument, f"is {settings['left_bound'] + 1}, expected at least 1: the key of the query itself counts")
         scale = of.attn_scale
         inputs["scale"] = None
         if isinstance(scale, Tensor):

@@ -16,7 +16,7 @@
 #include "cudnn.h"
 #include "cudnn_frontend_version.h"
 
-#include "cudnn_frontend/graph.hpp"
+#include "cudnn_frontend/score_modifiers.hpp"
 
 /* What NVIDIA's frontend brings from the standard library, on which programs rely. */
 #include <algorithm>

@@ -39,7 +39,7 @@ public:
     /** What products are multiplied by; 1 where neither a value nor a tensor is set. */
     Self &set_attn_scale_value(float value) { return attn_scale_value = value, self(); }
     Self &set_attn_scale(float value) { return set_attn_scale_value(value); }
-    /** A query sees so many keys to the left of the diagonal, with its own. */
+    /** A query sees so many keys before the diagonal, besides the one on it. */
     Self &set_diagonal_band_left_bound(int64_t value) { return left_bound = value, self(); }
     Self &set_sliding_window_length(int64_t value) { return set_diagonal_band_left_bound(value); }
     Self &set_diagonal_band_right_bound(int64_t value) { return right_bound = value, self(); }

@@ -128,11 +128,18 @@ using AttentionScoreModifier_t = std::function<Tensor(std::shared_ptr<Graph>, Te
 namespace detail
 {
 
-/** Setters that say how an engine is to compute, or that bound what the tensors' own shapes bound here. */
-#define HIPDNN_COMPAT_ATTENTION_HINTS(Self)                     \
-    Self &set_max_total_seq_len_q(int64_t) { return *this; }    \
-    Self &set_max_total_seq_len_kv(int64_t) { return *this; }   \
-    Self &set_unfuse_fma(bool) { return *this; }
+/* Setters that say how an engine is to compute, or that bound what the tensors' own shapes bound here; and the left bound, which
+ * counts a query's own key in cuDNN, and the keys before it in hipDNN. */
+#define HIPDNN_COMPAT_ATTENTION_SETTERS(Self)                                                                          \
+    Self &set_max_total_seq_len_q(int64_t) { return *this; }                                                           \
+    Self &set_max_total_seq_len_kv(int64_t) { return *this; }                                                          \
+    Self &set_unfuse_fma(bool) { return *this; }                                                                       \
+    Self &set_sliding_window_length(int64_t keys) { return set_diagonal_band_left_bound(keys); }                       \
+    Self &set_diagonal_band_left_bound(int64_t keys)                                                                   \
+    {                                                                                                                  \
+        return keys < 1 ? refuse("the left bound is below 1, expected as many keys as a query sees with its own")      \
+                        : ::hipdnn::detail::AttentionAttributes<Self>::set_diagonal_band_left_bound(keys - 1);         \
+    }
 
 } // namespace detail
 
@@ -142,7 +149,7 @@ class SDPA_attributes : public ::hipdnn::detail::SdpaForward<SDPA_attributes>
 public:
     AttentionScoreModifier_t score_mod;
 
-    HIPDNN_COMPAT_ATTENTION_HINTS(SDPA_attributes)
+    HIPDNN_COMPAT_ATTENTION_SETTERS(SDPA_attributes)
     SDPA_attributes &set_score_mod(AttentionScoreModifier_t function) { return score_mod = std::move(function), *this; }
     SDPA_attributes &_set_mma_core_mode(DataType_t type) { return set_mma_core_mode(type); }
     SDPA_attributes &set_stats_use_log2(bool value)
@@ -163,7 +170,7 @@ private:
 class SDPA_backward_attributes : public ::hipdnn::detail::SdpaBackward<SDPA_backward_attributes>
 {
 public:
-    HIPDNN_COMPAT_ATTENTION_HINTS(SDPA_backward_attributes)
+    HIPDNN_COMPAT_ATTENTION_SETTERS(SDPA_backward_attributes)
     SDPA_backward_attributes &set_score_mod(const AttentionScoreModifier_t &) { return refuse_function(); }
     SDPA_backward_attributes &set_score_mod_bprop(const AttentionScoreModifier_t &) { return refuse_function(); }
     SDPA_backward_attributes &set_sink_token(const Tensor &) { return refuse_sink(); }
@@ -183,7 +190,7 @@ private:
         return refuse("a sink token is given (set_sink_token), expected a gradient without one");
     }
 };
-#undef HIPDNN_COMPAT_ATTENTION_HINTS
+#undef HIPDNN_COMPAT_ATTENTION_SETTERS
 using SDPA_fp8_attributes = SDPA_attributes;
 using SDPA_fp8_backward_attributes = SDPA_backward_attributes;
 using Scaled_dot_product_flash_attention_attributes = SDPA_attributes;

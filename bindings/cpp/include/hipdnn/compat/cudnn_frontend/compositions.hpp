@@ -81,6 +81,8 @@ public:
     Tensor rng(Tensor, Tensor, Rng_attributes) { return refuse<1>("rng")[0]; }
     Tensor rope(Tensor, Tensor, RoPE_attributes) { return refuse<1>("rope")[0]; }
     Tensor rope_backward(Tensor, Tensor, RoPE_backward_attributes) { return refuse<1>("rope_backward")[0]; }
+    /** Attention with scales of blocks. */
+    List<3> sdpa_fp8(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, SDPA_fp8_attributes) { return refuse<3>("sdpa_fp8 with scales of blocks"); }
     /** q, k, v, o, do, stats and twelve scales. */
     List<7> sdpa_fp8_backward(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor,
                               Tensor, Tensor, Tensor, Tensor, SDPA_fp8_backward_attributes)

@@ -26,6 +26,7 @@ class Graph : public Views<Graph>
 public:
     using Base::execute;
     using Base::execute_plan_at_index;
+    using Base::sdpa_fp8;
     using Base::tensor;
 
     /** A scalar, part of the graph or given by value at each execution. */
