@@ -332,7 +332,7 @@ fn pairs_of_bfloat16(p: &Problem<'_>) -> Result<Scheme<f32>, Refusal> {
 
 /// Bytes, summed as integers.
 fn supports_int8(p: &Problem<'_>) -> Result<(), Refusal> {
-    int8::supports(p.convolution)
+    int8::supports(p.convolution, p.isa)
 }
 
 fn make_int8(p: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {

@@ -140,6 +140,10 @@ fn part(
     if behind.members.len() == 1 && before.is_empty() {
         return None;
     }
+    // Without instructions for bytes only what single precision cannot do: differences of bytes as integers.
+    if !int8::is_fast(isa) && (before.is_empty() || node.compute_type != DataType::Int32) {
+        return None;
+    }
     let operation = with(&node.operation, [x.uid, w.uid, behind.result]);
     let mut tensors = pointers(graph, &operation);
     let stages = stages(uses, [&x, &w], w_axis, axis, &behind, &mut tensors)?;

@@ -51,8 +51,19 @@ pub(crate) fn matmul(
     alone(MATMUL, Problem::of_matmul(matmul)?, isa, settings, epilogue)
 }
 
-/// Refuses convolutions that this module does not compute.
-pub(crate) fn supports(convolution: &Convolution) -> Result<(), Refusal> {
+/// Whether products of bytes are faster here than in single precision.
+pub(crate) fn is_fast(isa: Isa) -> bool {
+    isa != Isa::Portable
+}
+
+/// Refuses what single precision computes faster.
+fn fast(isa: Isa) -> Result<(), Refusal> {
+    if is_fast(isa) { Ok(()) } else { Err("single precision is faster with these instructions".to_owned()) }
+}
+
+/// Refuses convolutions that this module does not compute, or single precision computes faster.
+pub(crate) fn supports(convolution: &Convolution, isa: Isa) -> Result<(), Refusal> {
+    fast(isa)?;
     let problem = Problem::of_convolution(convolution)?;
     match problem.y.data_type {
         DataType::Int32 | DataType::Int8 | DataType::Uint8 | DataType::Float => Ok(()),
@@ -78,6 +89,7 @@ fn alone(
     settings: Settings,
     epilogue: Option<Epilogue>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
+    fast(isa)?;
     let scaled = (problem.y.data_type == DataType::Float).then_some(Scaled::NONE);
     let stages = Stages { scaled, ..Stages::default() };
     let block = epilogue.map(|epilogue| epilogue.plan()).transpose()?;

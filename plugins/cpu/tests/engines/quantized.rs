@@ -15,6 +15,11 @@ use crate::simd::isa::Isa;
 /// 3 · 2²²: adding it to a number of single precision leaves no place for a fraction.
 const NO_FRACTION: f32 = 12_582_912.0;
 
+/// Whether bytes are multiplied as such: elsewhere single precision is faster.
+fn is_fast() -> bool {
+    crate::int8::is_fast(Isa::detect())
+}
+
 /// A product that is to be made: its dims, and the axes of columns in the weights and in the result.
 struct Product {
     convolution: Option<ConvolutionForward>,
@@ -190,7 +195,7 @@ fn integers_to_bytes_are_one_part_with_the_references_bits() {
         let of = random.one_of(&[DataType::Int8, DataType::Uint8]);
         let out = tensor(random, &mut case, of, &dims);
         quantize(&mut case, random, value, &dims, out, of);
-        assert_eq!(parts(&case), 1, "round {round}");
+        assert!(!is_fast() || parts(&case) == 1, "round {round}");
         run_everywhere(&case, &[out], &format!("round {round}"));
     }
 }
@@ -271,7 +276,7 @@ fn dequantized_operands_are_multiplied_as_bytes() {
         let of = random.one_of(&[DataType::Int8, DataType::Uint8]);
         let out = tensor(random, &mut case, of, &dims);
         quantize(&mut case, random, value, &dims, out, of);
-        assert_eq!(parts(&case), 1, "round {round}: {:#?}", case.graph);
+        assert!(!is_fast() || parts(&case) == 1, "round {round}: {:#?}", case.graph);
         let [equal, apart] = run_nearly(&case, out, &format!("round {round}"));
         counts = [counts[0] + equal, counts[1] + apart];
     }
@@ -336,7 +341,7 @@ fn a_dequantized_tensor_with_several_readers() {
             outputs.push(out);
         }
         // Alone, the convolutions leave nothing to dequantize.
-        assert_eq!(parts(&case) > 2, with_other);
+        assert!(!is_fast() || (parts(&case) > 2) == with_other);
         let mut reference = case.clone();
         reference.run(planner(1));
         case.run(planner(0));
