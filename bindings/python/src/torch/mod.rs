@@ -95,7 +95,7 @@ fn always(is_set: bool) {
 #[pyo3(name = "torch_clear")]
 fn clear(py: Python<'_>) {
     py.detach(|| {
-        worker::wait();
+        worker::cancel();
         table::clear();
         workspace::clear();
         #[cfg(target_env = "gnu")]

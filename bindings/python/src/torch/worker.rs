@@ -57,10 +57,15 @@ pub fn wait() {
     }
 }
 
-/// Ends the work for good: what is waiting is dropped, what is under way is waited for.
-pub fn end() {
-    HAS_ENDED.store(true, Ordering::Relaxed);
+/// Drops what is waiting, and waits for what is under way.
+pub fn cancel() {
     let dropped = std::mem::take(&mut QUEUE.lock().waiting);
     drop(dropped);
     wait();
+}
+
+/// Ends the work for good.
+pub fn end() {
+    HAS_ENDED.store(true, Ordering::Relaxed);
+    cancel();
 }
