@@ -25,14 +25,23 @@ pub fn prepare_thread() {
     std::hint::black_box(RandomState::new());
 }
 
-/// Has `end` called when this thread ends, also if that was asked for before and it was called already.
+/// The word of each thread, and what is called with it.
+static AT_END: OnceLock<Option<Key>> = OnceLock::new();
+
+/// Has `end` called with this pointer, which is not null, when this thread ends, also if that was asked for before and it was called already.
 ///
 /// By a key and not by a destructor of thread-local storage: other such destructors may still call the library after that one, and what
-/// they take would be lost. The destructor of a key is called again; Windows calls it last. Where the system has no key left `end` is not called.
-pub fn at_thread_end(end: unsafe extern "C" fn(*mut c_void)) {
-    static KEY: OnceLock<Option<Key>> = OnceLock::new();
+/// they take would be lost. The destructor of a key is called again; Windows calls it last. Where the system has no key left `end` is not
+/// called.
+pub fn at_thread_end(end: unsafe extern "C" fn(*mut c_void), word: *mut c_void) {
     // The function stays in memory: the library is never unloaded.
-    if let Some(key) = KEY.get_or_init(|| Key::new(Some(end))) {
-        key.set(1);
+    if let Some(key) = AT_END.get_or_init(|| Key::new(Some(end))) {
+        key.set(word.expose_provenance());
     }
+}
+
+/// What [`at_thread_end`] was last asked to call with on this thread; null where that was called already.
+pub fn left_for_thread_end() -> *mut c_void {
+    let key = AT_END.get().copied().flatten();
+    std::ptr::with_exposed_provenance_mut(key.map_or(0, Key::get))
 }

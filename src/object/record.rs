@@ -7,7 +7,8 @@ use std::ptr;
 use super::{FREE, TABLES};
 use crate::graph::recent::Recent;
 use crate::sync::{
-    AtomicBool, AtomicPtr, AtomicUsize, GROUPS, Ordering, at_thread_end, prepare_thread, thread_local,
+    AtomicBool, AtomicPtr, AtomicUsize, GROUPS, Ordering, at_thread_end, left_for_thread_end, prepare_thread,
+    thread_local,
 };
 
 /// Objects that one thread may have in use at one time: three for a call, and calls from within callbacks.
@@ -74,8 +75,10 @@ thread_local! {
 }
 
 /// Gives the ending thread's record to others.
-unsafe extern "C" fn give_back(_: *mut c_void) {
-    let Some(record) = RECORD.take() else { return };
+unsafe extern "C" fn give_back(record: *mut c_void) {
+    RECORD.set(None);
+    // SAFETY: the pointer is that of a record, which is never freed.
+    let record = unsafe { &*record.cast_const().cast::<Record>() };
     // Slots in store would be lost to other threads.
     for (free, store) in FREE.iter().zip(record.stores.borrow_mut().iter_mut()) {
         free.lock().indices.append(store);
@@ -93,13 +96,19 @@ impl Record {
 
     #[cold]
     fn take() -> &'static Self {
+        // Some compilers have thread-local values that end before the thread does: then it has one already.
+        // SAFETY: the pointer is null or that of a record, which is never freed.
+        if let Some(own) = unsafe { left_for_thread_end().cast_const().cast::<Self>().as_ref() } {
+            RECORD.set(Some(own));
+            return own;
+        }
         let free = records(ALL).find(|record| {
             record.taken.compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         });
         let record = free.unwrap_or_else(Self::add);
         RECORD.set(Some(record));
         prepare_thread();
-        at_thread_end(give_back);
+        at_thread_end(give_back, ptr::from_ref(record).cast_mut().cast());
         record
     }
 

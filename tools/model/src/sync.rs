@@ -310,19 +310,24 @@ macro_rules! thread_local_of_model {
 
 type End = unsafe extern "C" fn(*mut c_void);
 
-static ENDS: Local<Cell<Option<End>>> = Local::new(|| Cell::new(None));
+static ENDS: Local<Cell<Option<(End, *mut c_void)>>> = Local::new(|| Cell::new(None));
 
 /// Nothing is done: threads of a model are not cancelled.
 pub fn prepare_thread() {}
 
-/// Has `end` called when this thread ends.
-pub fn at_thread_end(end: End) {
-    ENDS.set(Some(end));
+/// Has `end` called with this pointer when this thread ends.
+pub fn at_thread_end(end: End, word: *mut c_void) {
+    ENDS.set(Some((end, word)));
+}
+
+/// What [`at_thread_end`] was last asked to call with on this thread.
+pub fn left_for_thread_end() -> *mut c_void {
+    ENDS.get().map_or(std::ptr::null_mut(), |(_, word)| word)
 }
 
 fn end_thread() {
-    if let Some(end) = ENDS.take() {
-        // SAFETY: the system would call it with any pointer but null.
-        unsafe { end(std::ptr::dangling_mut()) };
+    if let Some((end, word)) = ENDS.take() {
+        // SAFETY: the pointer is the one that it is to be called with.
+        unsafe { end(word) };
     }
 }
