@@ -88,6 +88,12 @@ def search(
     """Searches for the fastest of some engines, of names and ids, with its knobs. Those that fail are no choice."""
     show = _shown() if progress else None
     names = {id: name for name, id in engines}
+    measured = ""
+
+    def ready_of(engine: int, knobs: list[tuple[str, Any]]) -> Callable[[], None]:
+        nonlocal measured
+        measured = names[engine]
+        return prepare(engine, knobs)
 
     def execute(ready: Callable[[], None], count: int) -> float:
         synchronize()
@@ -102,10 +108,10 @@ def search(
 
     def tell(part: float, tried: int, best: float | None) -> None:
         if show is not None:
-            words = f"{tried} tried" + (f", best {best:.3g} ms" if best is not None else "")
+            words = f"{measured}, {tried} tried" + (f", best {best:.3g} ms" if best is not None else "")
             show(Progress(min(int(100 * part), 99), 100, words))
 
-    found, ranking, gain = graph.tune(strategy, budget, values, list(names), (prepare, execute, tell))
+    found, ranking, gain = graph.tune(strategy, budget, values, list(names), (ready_of, execute, tell))
     trials = [Trial(names.get(id, hex(id)), id, dict(knobs), *rest) for (id, knobs), *rest in found]
     best = trials[ranking[0]] if ranking else None
     if show is not None:

@@ -1,5 +1,7 @@
 //! Backward: the gradients of the input and of the parameters.
 
+use hipdnn_plugin_planner::in_own_frame;
+
 use crate::kernel::{Facts, Kernel, Refusal};
 use crate::norm::loops;
 use crate::norm::loops::Gradient;
@@ -38,12 +40,12 @@ pub(crate) struct Backward<T> {
     centered: bool,
     /// The offsets of the rows in dy, x, dx, mean and inverse.
     rows: LoopNest<5>,
-    dy: Row<T>,
-    x: Row<T>,
-    dx: Row<T>,
-    scale: Row<T>,
-    dscale: Row<T>,
-    dbias: Option<Row<T>>,
+    dy: Box<Row<T>>,
+    x: Box<Row<T>>,
+    dx: Box<Row<T>>,
+    scale: Box<Row<T>>,
+    dscale: Box<Row<T>>,
+    dbias: Option<Box<Row<T>>>,
     source: Source<T>,
 }
 
@@ -53,7 +55,10 @@ impl<T: Float + Stored> Backward<T> {
         let xs = p.x.layout.strides();
         let inner = &dims[leading..];
         let row = |slot, data_type, strides: &[usize]| {
-            Row::<T>::of(slot, data_type, inner, &xs[leading..], &strides[leading..dims.len()])
+            in_own_frame(|| {
+                let strides = &strides[leading..dims.len()];
+                Row::<T>::of(slot, data_type, inner, &xs[leading..], strides).map(Box::new)
+            })
         };
         let parameter = |part: &Spread| row(part.slot, part.data_type, &part.strides);
         let whole = |operand: &crate::problem::Operand| {

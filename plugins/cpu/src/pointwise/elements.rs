@@ -341,12 +341,12 @@ fn is_short<const N: usize>(nest: &LoopNest<N>) -> bool {
 struct Piece<const N: usize> {
     /// Of its first element, in each tensor.
     offsets: [usize; N],
-    /// Elements of the pieces before it.
+    /// Elements of the parts before it.
     done: usize,
     len: usize,
 }
 
-/// The pieces that make up some elements.
+/// The parts that make up some elements.
 struct Pieces<'a, const N: usize> {
     nest: &'a LoopNest<N>,
     position: Position<N>,
@@ -396,7 +396,7 @@ unsafe fn gather<T: Functions>(
     to: *mut T,
     len: usize,
 ) {
-    /// Values that are written together: a few, since most pieces are short.
+    /// Values that are written together: a few, since most parts are short.
     const STEP: usize = 4;
 
     // SAFETY: the elements are readable, and the last step ends within the slack, as this function requires.

@@ -12,7 +12,7 @@ pub(crate) const TOGETHER: usize = 4;
 /// The vectors that are computed together.
 #[derive(Clone, Copy)]
 pub(crate) struct Vectors<L, const N: usize> {
-    /// Their distances from the first one, in elements of the image.
+    /// Their offsets from the first one, in elements of the image.
     pub(crate) offsets: [usize; N],
     /// The columns of x by which their windows are behind that of the first one.
     pub(crate) columns: [usize; N],

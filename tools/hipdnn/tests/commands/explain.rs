@@ -27,7 +27,7 @@ fn is_micro_kernel(text: &str) -> bool {
     let words: Vec<&str> = text.split(' ').collect();
     let is_number = |word: &str| word.parse::<u32>().is_ok_and(|number| number > 0);
     matches!(words[..], [rows, "x", columns, kind, ..]
-        if is_number(rows) && is_number(columns) && ["float", "float,", "double", "double,"].contains(&kind))
+        if is_number(rows) && is_number(columns) && ["float", "float,", "double", "double,", "int32,"].contains(&kind))
 }
 
 /// Every node is in one step, and every step says what computes it, and why where that is the reference.

@@ -15,7 +15,7 @@ fn windows_that_slide_along_one_axis() {
     ] {
         let mut case = plain(x, w, stride, 0, correlation);
         case.check_all(Isa::available());
-        // Rows that lie apart, and channels beside each other.
+        // Rows with a dilation, and contiguous channels.
         case.dilation = vec![2, 1];
         case.y.tensor.dims[2] = (x[2] - 2 * (w[2] - 1) - 1) / stride + 1;
         for which in [0, 1] {
