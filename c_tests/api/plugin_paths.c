@@ -98,8 +98,8 @@ static void test_get(void)
     CHECK_OK(hipdnnGetLoadedEnginePluginPaths_ext(handle, &buffers_given, paths, &room));
     CHECK(buffers_given == 2 && room == length + 8);
     CHECK_EQ(strlen(memory), length - 1);
-    CHECK(memory[0] == '/');
-    CHECK_CONTAINS(memory, "/hipdnn_plugins/engines/");
+    CHECK(memory[0] == SEPARATOR[0] || memory[1] == ':');
+    CHECK_CONTAINS(memory, SEPARATOR "hipdnn_plugins" SEPARATOR "engines" SEPARATOR);
     for (size_t i = length; i < length + 16; i++) {
         CHECK(memory[i] == (i < length + 8 ? '\0' : '#'));
     }

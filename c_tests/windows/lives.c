@@ -130,7 +130,7 @@ int main(int count, char** words)
     /* The library's own thread waits for lines when the program lets go of the library, as often as it likes. */
     CHECK(CALL(SetLevel, "hipdnnBackendSetGlobalLogLevel_ext")(HIPDNN_SEV_INFO) == HIPDNN_STATUS_SUCCESS);
     CHECK(CALL(Listen, "hipdnnSetUserLogCallback_ext")(on_line, HIPDNN_SEV_INFO, HIPDNN_LOG_CALLBACK_ASYNC,
-                                                             NULL) == HIPDNN_STATUS_SUCCESS);
+                                                             (void*)&lines) == HIPDNN_STATUS_SUCCESS);
     only_plugin(found);
     for (int i = 0; i < 3; i++) {
         FreeLibrary(library);
