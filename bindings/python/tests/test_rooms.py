@@ -13,22 +13,26 @@ RUST = PACKAGE / "src"
 #: From below to above.
 MODULES = """
 _native errors infer types device tensor node empty address operands views attention attention_fp8 norm operations pointwise
-compositions handle library ahead plans picture tune definition planning overridden adapt execution phases restored graph saved compat ops __init__
+compositions handle library ahead plans picture tune definition planning overridden adapt execution phases restored graph saved compat ops
+quantization __init__
 __main__
 """.split()
 
 
-def imports(file: Path) -> set[str]:
+def imports(file: Path, level: int = 1) -> set[str]:
     found = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.level == 1:
+        if isinstance(node, ast.ImportFrom) and node.level == level:
             found.update([node.module.partition(".")[0]] if node.module else [name.name for name in node.names])
     return found
 
 
 def test_modules_import_what_is_below_them():
     files = {file.stem: file for file in PYTHON.glob("*.py")}
-    assert set(files) | {"_native"} == set(MODULES)
+    assert set(files) | {"_native", "quantization"} == set(MODULES)
+    for file in (PYTHON / "quantization").glob("*.py"):
+        for other in imports(file, 2):
+            assert MODULES.index(other) < MODULES.index("quantization"), f"{file.name} imports {other}, which is above it"
     for name, file in files.items():
         for other in imports(file):
             # Names of the package itself, which a program's entry takes.

@@ -7,6 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
 
+use hipdnn_plugin_planner::in_own_frame;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation, PointwiseMode, ReductionMode, Tensor};
 
 use crate::dtype::element::Compute;
@@ -51,7 +52,7 @@ pub(crate) fn parts_at(
         let fusion = Fusion::begin(prepared, &uses, index, taken, true);
         fusion.as_ref().map_or(0, Fusion::nodes_of_largest)
     };
-    let mut parts = quantized::parts(prepared, &uses, &mut taken, (isa, settings), chain);
+    let mut parts = in_own_frame(|| quantized::parts(prepared, &uses, &mut taken, (isa, settings), chain));
     for node in prepared.nodes() {
         let index = node.place;
         if taken[index] {
