@@ -1,12 +1,10 @@
-//! Plans that were made ahead of time, in the files that `HIPDNN_PLAN_PACKAGE` names, with colons between.
+//! Plans that were made ahead of time, in the files that `HIPDNN_PLAN_PACKAGE` names, separated as in `PATH`.
 //!
 //! The files are read once, when the first plan is made. A plan of an equal graph and the same engine that was made for a device that is
 //! here, by the version of the plugin that is here, takes the place of one that the plugin would have to make. Anything else is said in the
 //! log and leaves the plan to the plugin.
 
-use std::ffi::OsStr;
 use std::fs::OpenOptions;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use hipdnn_package::Package;
@@ -38,10 +36,9 @@ struct Entry {
 fn entries() -> &'static [Entry] {
     static ENTRIES: OnceLock<Vec<Entry>> = OnceLock::new();
     ENTRIES.get_or_init(|| {
-        let list = environment::path("HIPDNN_PLAN_PACKAGE").map(OsStringExt::into_vec).unwrap_or_default();
-        let paths = list.split(|byte| *byte == b':').filter(|path| !path.is_empty());
+        let list = environment::path("HIPDNN_PLAN_PACKAGE").unwrap_or_default();
         let mut entries = Vec::new();
-        for path in paths.map(|path| PathBuf::from(OsStr::from_bytes(path))) {
+        for path in std::env::split_paths(&list).filter(|path| !path.as_os_str().is_empty()) {
             match read(&path) {
                 Ok(mut more) => entries.append(&mut more),
                 Err(error) => {

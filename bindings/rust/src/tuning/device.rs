@@ -29,9 +29,7 @@ pub fn device() -> Vec<u8> {
 
 /// Those of the machine, as the library counts them for its rankings.
 fn processors() -> i32 {
-    // SAFETY: the call has no pointers.
-    let count = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
-    i32::try_from(count).unwrap_or(0).max(0)
+    i32::try_from(hipdnn_plugin_sdk::os::processors::count()).unwrap_or(0)
 }
 
 /// What the system calls the processor.

@@ -5,12 +5,12 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use hipdnn_plugin_sdk::environment;
 use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::hash::Fnv1a;
+use hipdnn_plugin_sdk::os::files;
 use serde::{Deserialize, Serialize};
 
 use super::problem::Configuration;
@@ -151,7 +151,7 @@ impl Store {
 
     fn read(&self) -> Vec<Tuning> {
         let text = || -> io::Result<String> {
-            let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&self.path)?;
+            let file = files::open_at_once(&self.path, OpenOptions::new().read(true))?;
             if !file.metadata()?.is_file() {
                 return Err(io::Error::other("no plain file"));
             }
@@ -200,14 +200,14 @@ impl Store {
             fs::create_dir_all(folder)?;
         }
         let mut options = OpenOptions::new();
-        options.create(true).mode(0o600).custom_flags(libc::O_NONBLOCK);
+        files::with_mode(options.create(true), 0o600);
         let length = fs::metadata(&self.path).map_or(0, |known| known.len());
         if length + line.len() as u64 > LARGEST {
             options.write(true).truncate(true);
         } else {
             options.append(true);
         }
-        let mut file = options.open(&self.path)?;
+        let mut file = files::open_at_once(&self.path, &mut options)?;
         if !file.metadata()?.is_file() {
             return Err(io::Error::other(format!("{} is no plain file", self.path.display())));
         }

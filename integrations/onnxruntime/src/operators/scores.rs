@@ -23,7 +23,7 @@ pub struct Scores {
     pub right: Option<i64>,
     /// The keys that are before the one of the first query.
     pub past: i64,
-    /// Numbers of queries and of keys of each sequence, `int32` [B].
+    /// Numbers of queries and of keys of each sequence, `int32` \[B\].
     pub lengths: Option<[View; 2]>,
     /// Whether the last query of a sequence has the last key; else the first has the one behind the past.
     pub is_from_the_end: bool,

@@ -34,6 +34,8 @@ pub fn address(library: &Library, name: &str) -> Option<*const ()> {
 
 /// The file that an address lies in, by the path that the loader found.
 pub fn file_of(address: *const c_void) -> Option<PathBuf> {
+    // A number is all that the loader looks at.
+    let address = std::ptr::without_provenance::<c_void>(address.addr());
     let nothing = std::ptr::null();
     let mut found = libc::Dl_info {
         dli_fname: nothing,
