@@ -1,4 +1,4 @@
-//! Paths as the C interface has them: in UTF-8, and what is not UTF-8 in the system's own code page.
+//! Paths in UTF-8, as the C interface has them; any other path is in the code page of the system.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};

@@ -14,7 +14,7 @@ pub fn start(name: &CStr, work: impl FnOnce() + Send + 'static) -> bool {
     unsafe extern "system" fn run(work: *mut c_void) -> u32 {
         // SAFETY: it was made of a box below, for this thread alone.
         let work = unsafe { Box::from_raw(work.cast::<Work>()) };
-        // There is nobody to tell.
+        // A failure would have no caller to go to.
         let _ = catch_unwind(AssertUnwindSafe(work));
         0
     }
