@@ -239,6 +239,9 @@ pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, len: usize, flip: u8) {
             block::<16>(from.add(at), to.add(at), flip);
             at += 16;
         }
+    }
+    // SAFETY: each block begins and ends within `len`.
+    unsafe {
         // The rest is the end of a block that may overlap what was copied.
         match (len, len - at) {
             (_, 0) => {}
