@@ -59,7 +59,7 @@ impl Processors {
     /// Calls the kernel only if the processor has changed.
     pub(crate) fn leave_to_caller(&self) {
         let Some(here) = processors::current() else { return };
-        // As it is kept: one more, 0 if there is none.
+        // Kept as one more than its number: 0 means no processor.
         let Some(left) = i32::try_from(here).ok().and_then(|here| here.checked_add(1)) else { return };
         if self.left.load(Ordering::Acquire) == left {
             return;

@@ -18,7 +18,7 @@ namespace detail
 /** Things by uid, or by address; of the one type that programs use for their memory, as each further one costs compile time. */
 using Index = std::unordered_map<int64_t, void *>;
 
-/** Adds a thing where there is none yet; false where there is one. The one place that adds, for the same reason. */
+/** Adds a thing under a key that is free; false if the key has one. The one place that adds, for the same reason. */
 inline bool put(Index &index, int64_t key, const void *thing)
 {
     return index.emplace(key, const_cast<void *>(thing)).second;
