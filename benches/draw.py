@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Draws the pictures of docs/images from the figures of benches/results: bars of ratios, more than 1 where ours is faster.
 
-    python3 benches/draw.py            writes them
-    python3 benches/draw.py --check    fails where one is not what the figures say
+python3 benches/draw.py            writes them
+python3 benches/draw.py --check    fails where one is not what the figures say
 """
 
 import argparse
@@ -61,9 +61,13 @@ def draw(title, groups):
             width = UNIT * min(value, MOST)
             colour = COLOURS[value >= 1][place % 2]
             lines.append(f'<rect x="{LEFT}" y="{top}" width="{width:.1f}" height="{BAR}" rx="2" fill="{colour}"/>')
-            lines.append(f'<text x="{LEFT + max(width, UNIT) + 8:.1f}" y="{top + 13}">{value:.2f} <tspan fill="#57606a">{escape(who)}</tspan></text>')
+            lines.append(
+                f'<text x="{LEFT + max(width, UNIT) + 8:.1f}" y="{top + 13}">{value:.2f} <tspan fill="#57606a">{escape(who)}</tspan></text>'
+            )
             at = LEFT + UNIT * goal
-            lines.append(f'<line x1="{at:.1f}" x2="{at:.1f}" y1="{top - 2}" y2="{top + BAR + 2}" stroke="#b35900" stroke-width="2" stroke-dasharray="3 2"/>')
+            lines.append(
+                f'<line x1="{at:.1f}" x2="{at:.1f}" y1="{top - 2}" y2="{top + BAR + 2}" stroke="#b35900" stroke-width="2" stroke-dasharray="3 2"/>'
+            )
             top += BAR + 3
         top += 9
     axis = [

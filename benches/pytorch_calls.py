@@ -8,10 +8,9 @@ from __future__ import annotations
 import argparse
 import time
 
+import hipdnn.torch
 import torch
 import torch.nn.functional as F
-
-import hipdnn.torch
 
 
 def cases(device, dtype):

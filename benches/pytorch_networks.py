@@ -76,7 +76,16 @@ NETWORKS = {
     "gpt2, 4 layers": _gpt2(2, 128),
 }
 
-COLUMNS = ("network", "device", "pytorch_ms", "hipdnn_ms", "ratio", "first_pytorch_ms", "first_hipdnn_ms", "largest_loss_difference")
+COLUMNS = (
+    "network",
+    "device",
+    "pytorch_ms",
+    "hipdnn_ms",
+    "ratio",
+    "first_pytorch_ms",
+    "first_hipdnn_ms",
+    "largest_loss_difference",
+)
 
 
 def steps(name: str, device: str, times: int) -> Callable[[bool], tuple[float, float]]:
@@ -143,10 +152,28 @@ def first(name: str, device: str, times: int, threads: int) -> dict[str, Any]:
     took: dict[str, list[float]] = {"pytorch": [], "hipdnn": []}
     for at in range(6):
         by = ("pytorch", "hipdnn")[at % 2]
-        command = [sys.executable, __file__, name, "--device", device, "--times", str(times), "--threads", str(threads), "--alone", by]
+        command = [
+            sys.executable,
+            __file__,
+            name,
+            "--device",
+            device,
+            "--times",
+            str(times),
+            "--threads",
+            str(threads),
+            "--alone",
+            by,
+        ]
         took[by].append(float(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[-1]))
     theirs, ours = min(took["pytorch"]), min(took["hipdnn"])
-    return {"network": name, "device": device, "first_pytorch_ms": theirs, "first_hipdnn_ms": ours, "times_pytorchs": round(ours / theirs, 2)}
+    return {
+        "network": name,
+        "device": device,
+        "first_pytorch_ms": theirs,
+        "first_hipdnn_ms": ours,
+        "times_pytorchs": round(ours / theirs, 2),
+    }
 
 
 def main() -> None:
@@ -158,7 +185,12 @@ def main() -> None:
     parser.add_argument("--first", action="store_true", help="time first steps in new processes instead")
     parser.add_argument("--alone", choices=("pytorch", "hipdnn"), help="print the milliseconds of one first step")
     parser.add_argument("--pairs", type=int, default=15)
-    parser.add_argument("--warm", type=int, default=18, help="steps of each before pairs are timed; plans for GPUs are waited for after two")
+    parser.add_argument(
+        "--warm",
+        type=int,
+        default=18,
+        help="steps of each before pairs are timed; plans for GPUs are waited for after two",
+    )
     parser.add_argument("--csv", type=Path)
     parser.add_argument("--machine", default="", help="what the table says of the machine")
     parser.add_argument("--report", action="store_true", help="print who computes what")
@@ -169,7 +201,11 @@ def main() -> None:
         return
     if given.first:
         for name in given.networks or NETWORKS:
-            print(*(f"{key}: {value}" for key, value in first(name, given.device, given.times, given.threads).items()), sep=", ", flush=True)
+            print(
+                *(f"{key}: {value}" for key, value in first(name, given.device, given.times, given.threads).items()),
+                sep=", ",
+                flush=True,
+            )
         return
     import hipdnn.torch
 
@@ -184,14 +220,38 @@ def main() -> None:
     mean = math.exp(statistics.fmean(math.log(row["ratio"]) for row in rows))
     print(f"geometric mean of the ratios: {mean:.3f}")
     if given.csv:
-        what = [(f"{row['network']}: a training step, {row['pytorch_ms']} ms by PyTorch, {row['hipdnn_ms']} by hipDNN", row["ratio"], ">= 0.9") for row in rows]
-        what += [(f"{row['network']}: the first step, {row['first_pytorch_ms']} ms by PyTorch before, {row['first_hipdnn_ms']} by hipDNN", round(row["first_pytorch_ms"] / row["first_hipdnn_ms"], 2), ">= 0.5") for row in rows]
+        what = [
+            (
+                f"{row['network']}: a training step, {row['pytorch_ms']} ms by PyTorch, {row['hipdnn_ms']} by hipDNN",
+                row["ratio"],
+                ">= 0.9",
+            )
+            for row in rows
+        ]
+        what += [
+            (
+                f"{row['network']}: the first step, {row['first_pytorch_ms']} ms by PyTorch before, {row['first_hipdnn_ms']} by hipDNN",
+                round(row["first_pytorch_ms"] / row["first_hipdnn_ms"], 2),
+                ">= 0.5",
+            )
+            for row in rows
+        ]
         what.append(("geometric mean of the steps", round(mean, 3), ">= 1.1"))
         with given.csv.open("w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(("date", "machine", "command", "what", "value", "unit", "goal"))
             for line, value, goal in what:
-                writer.writerow((datetime.date.today(), given.machine, "benches/pytorch_networks.py", line, value, "ratio to PyTorch", goal))
+                writer.writerow(
+                    (
+                        datetime.date.today(),
+                        given.machine,
+                        "benches/pytorch_networks.py",
+                        line,
+                        value,
+                        "ratio to PyTorch",
+                        goal,
+                    )
+                )
 
 
 if __name__ == "__main__":

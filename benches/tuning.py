@@ -17,10 +17,9 @@ import tempfile
 import time
 from pathlib import Path
 
+import hipdnn
 import ml_dtypes
 import numpy as np
-
-import hipdnn
 
 ROUNDS = 41
 
@@ -54,7 +53,9 @@ def shapes():
 
 def tool(prefix, cache, *arguments):
     settings = {**os.environ, "HIPDNN_CACHE_DIR": cache}
-    done = subprocess.run([f"{prefix}/bin/hipdnn", *arguments], env=settings, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [f"{prefix}/bin/hipdnn", *arguments], env=settings, capture_output=True, text=True, check=False
+    )
     if done.returncode != 0:
         raise SystemExit(f"{arguments}: {done.stderr}")
     return done.stdout
@@ -128,7 +129,9 @@ def main(prefix, output):
         print(row, flush=True)
     with open(output, "w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow("graph default_ms halving_ms exhaustive_ms halving_s halving_tried halving_knobs exhaustive_s exhaustive_tried exhaustive_knobs".split())
+        writer.writerow(
+            "graph default_ms halving_ms exhaustive_ms halving_s halving_tried halving_knobs exhaustive_s exhaustive_tried exhaustive_knobs".split()
+        )
         writer.writerows(lines)
 
 

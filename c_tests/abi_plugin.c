@@ -61,19 +61,17 @@ hipdnnPluginStatus_t hipdnnPluginSetLoggingCallback(void (*callback)(hipdnnSever
 hipdnnPluginStatus_t hipdnnPluginSetLogLevel(hipdnnSeverity_t level);
 
 /* What an engine plugin has. */
-hipdnnPluginStatus_t
-    hipdnnEnginePluginGetAllEngineIds(int64_t* engine_ids, uint32_t max_engines, uint32_t* num_engines);
+hipdnnPluginStatus_t hipdnnEnginePluginGetAllEngineIds(int64_t* engine_ids, uint32_t max_engines,
+                                                       uint32_t* num_engines);
 hipdnnPluginStatus_t hipdnnEnginePluginGetEngineName(int64_t engine_id, const char** name);
 hipdnnPluginStatus_t hipdnnEnginePluginCreate(hipdnnEnginePluginHandle_t* handle);
 hipdnnPluginStatus_t hipdnnEnginePluginDestroy(hipdnnEnginePluginHandle_t handle);
 hipdnnPluginStatus_t hipdnnEnginePluginSetStream(hipdnnEnginePluginHandle_t handle, hipStream_t stream);
 hipdnnPluginStatus_t hipdnnEnginePluginGetApplicableEngineIds(hipdnnEnginePluginHandle_t handle,
                                                               const hipdnnPluginConstData_t* op_graph,
-                                                              int64_t* engine_ids,
-                                                              uint32_t max_engines,
+                                                              int64_t* engine_ids, uint32_t max_engines,
                                                               uint32_t* num_engines);
-hipdnnPluginStatus_t hipdnnEnginePluginGetEngineDetails(hipdnnEnginePluginHandle_t handle,
-                                                        int64_t engine_id,
+hipdnnPluginStatus_t hipdnnEnginePluginGetEngineDetails(hipdnnEnginePluginHandle_t handle, int64_t engine_id,
                                                         const hipdnnPluginConstData_t* op_graph,
                                                         hipdnnPluginConstData_t* engine_details);
 hipdnnPluginStatus_t hipdnnEnginePluginDestroyEngineDetails(hipdnnEnginePluginHandle_t handle,
@@ -82,59 +80,40 @@ hipdnnPluginStatus_t hipdnnEnginePluginGetWorkspaceSize(hipdnnEnginePluginHandle
                                                         const hipdnnPluginConstData_t* engine_config,
                                                         const hipdnnPluginConstData_t* op_graph,
                                                         size_t* workspace_size);
-hipdnnPluginStatus_t
-    hipdnnEnginePluginCreateExecutionContext(hipdnnEnginePluginHandle_t handle,
-                                             const hipdnnPluginConstData_t* engine_config,
-                                             const hipdnnPluginConstData_t* op_graph,
-                                             hipdnnEnginePluginExecutionContext_t* execution_context);
-hipdnnPluginStatus_t
-    hipdnnEnginePluginDestroyExecutionContext(hipdnnEnginePluginHandle_t handle,
-                                              hipdnnEnginePluginExecutionContext_t execution_context);
+hipdnnPluginStatus_t hipdnnEnginePluginCreateExecutionContext(hipdnnEnginePluginHandle_t handle,
+                                                              const hipdnnPluginConstData_t* engine_config,
+                                                              const hipdnnPluginConstData_t* op_graph,
+                                                              hipdnnEnginePluginExecutionContext_t* execution_context);
+hipdnnPluginStatus_t hipdnnEnginePluginDestroyExecutionContext(hipdnnEnginePluginHandle_t handle,
+                                                               hipdnnEnginePluginExecutionContext_t execution_context);
 hipdnnPluginStatus_t hipdnnEnginePluginGetWorkspaceSizeFromExecutionContext(
-    hipdnnEnginePluginHandle_t handle,
-    hipdnnEnginePluginExecutionContext_t execution_context,
-    size_t* workspace_size);
+    hipdnnEnginePluginHandle_t handle, hipdnnEnginePluginExecutionContext_t execution_context, size_t* workspace_size);
 hipdnnPluginStatus_t hipdnnEnginePluginExecuteOpGraph(hipdnnEnginePluginHandle_t handle,
                                                       hipdnnEnginePluginExecutionContext_t execution_context,
-                                                      void* workspace,
-                                                      const hipdnnPluginDeviceBuffer_t* device_buffers,
+                                                      void* workspace, const hipdnnPluginDeviceBuffer_t* device_buffers,
                                                       uint32_t num_device_buffers);
+hipdnnPluginStatus_t hipdnnEnginePluginExecuteOpGraphWithOverrides(
+    hipdnnEnginePluginHandle_t handle, hipdnnEnginePluginExecutionContext_t execution_context, void* workspace,
+    const hipdnnPluginDeviceBuffer_t* device_buffers, uint32_t num_device_buffers, uint32_t num_overrides,
+    const int64_t* override_unique_ids, const uint32_t* override_lengths, const int64_t* const* override_shapes,
+    const int64_t* const* override_strides);
+hipdnnPluginStatus_t hipdnnEnginePluginSerializeExecutionContext(hipdnnEnginePluginHandle_t handle,
+                                                                 hipdnnEnginePluginExecutionContext_t execution_context,
+                                                                 hipdnnPluginConstData_t* serialized_context);
+hipdnnPluginStatus_t hipdnnEnginePluginDestroySerializedExecutionContext(hipdnnEnginePluginHandle_t handle,
+                                                                         hipdnnPluginConstData_t* serialized_context);
 hipdnnPluginStatus_t
-    hipdnnEnginePluginExecuteOpGraphWithOverrides(hipdnnEnginePluginHandle_t handle,
-                                                  hipdnnEnginePluginExecutionContext_t execution_context,
-                                                  void* workspace,
-                                                  const hipdnnPluginDeviceBuffer_t* device_buffers,
-                                                  uint32_t num_device_buffers,
-                                                  uint32_t num_overrides,
-                                                  const int64_t* override_unique_ids,
-                                                  const uint32_t* override_lengths,
-                                                  const int64_t* const* override_shapes,
-                                                  const int64_t* const* override_strides);
-hipdnnPluginStatus_t
-    hipdnnEnginePluginSerializeExecutionContext(hipdnnEnginePluginHandle_t handle,
-                                                hipdnnEnginePluginExecutionContext_t execution_context,
-                                                hipdnnPluginConstData_t* serialized_context);
-hipdnnPluginStatus_t
-    hipdnnEnginePluginDestroySerializedExecutionContext(hipdnnEnginePluginHandle_t handle,
-                                                        hipdnnPluginConstData_t* serialized_context);
-hipdnnPluginStatus_t
-    hipdnnEnginePluginDescribeExecutionContext_ext(hipdnnEnginePluginHandle_t handle,
-                                                   hipdnnEnginePluginExecutionContext_t execution_context,
-                                                   size_t requested_size,
-                                                   size_t* size,
-                                                   char* json);
-hipdnnPluginStatus_t
-    hipdnnEnginePluginIsExecutionContextShareable_ext(hipdnnEnginePluginHandle_t handle,
-                                                      hipdnnEnginePluginExecutionContext_t execution_context,
-                                                      uint32_t* is_shareable);
-hipdnnPluginStatus_t hipdnnEnginePluginSetStepCallback_ext(void (*callback)(const char* name, uint64_t begin, uint64_t end));
+hipdnnEnginePluginDescribeExecutionContext_ext(hipdnnEnginePluginHandle_t handle,
+                                               hipdnnEnginePluginExecutionContext_t execution_context,
+                                               size_t requested_size, size_t* size, char* json);
+hipdnnPluginStatus_t hipdnnEnginePluginIsExecutionContextShareable_ext(
+    hipdnnEnginePluginHandle_t handle, hipdnnEnginePluginExecutionContext_t execution_context, uint32_t* is_shareable);
+hipdnnPluginStatus_t hipdnnEnginePluginSetStepCallback_ext(void (*callback)(const char* name, uint64_t begin,
+                                                                            uint64_t end));
 hipdnnPluginStatus_t hipdnnEnginePluginOfferAllEngines_ext(uint32_t all);
-hipdnnPluginStatus_t hipdnnEnginePluginCreateExecutionContextFromSerialized(
-    hipdnnEnginePluginHandle_t handle,
-    const hipdnnPluginConstData_t* serialized_context,
-    hipdnnEnginePluginExecutionContext_t* execution_context);
+hipdnnPluginStatus_t
+hipdnnEnginePluginCreateExecutionContextFromSerialized(hipdnnEnginePluginHandle_t handle,
+                                                       const hipdnnPluginConstData_t* serialized_context,
+                                                       hipdnnEnginePluginExecutionContext_t* execution_context);
 
-int main(void)
-{
-    return 0;
-}
+int main(void) { return 0; }

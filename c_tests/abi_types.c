@@ -66,7 +66,4 @@ _Static_assert(_Generic((hipdnnCallback_t)0, void (*)(hipdnnSeverity_t, const ch
 _Static_assert(_Generic((hipdnnUserLogCallback_t)0, void (*)(void*, hipdnnSeverity_t, const char*): 1, default: 0),
                "hipdnnUserLogCallback_t");
 
-int main(void)
-{
-    return 0;
-}
+int main(void) { return 0; }

@@ -60,8 +60,7 @@ static inline void check_about(const char* format, ...)
 static inline void check_report(int passed, const char* file, int line, const char* what)
 {
     ++check_count;
-    if(!passed)
-    {
+    if (!passed) {
         ++check_failures;
         fprintf(stderr, "%s:%d: %s%s%s\n", file, line, check_row, check_row[0] != '\0' ? ": " : "", what);
     }
@@ -70,25 +69,19 @@ static inline void check_report(int passed, const char* file, int line, const ch
 static inline void check_long(long long got, long long expected, const char* file, int line, const char* what)
 {
     check_report(got == expected, file, line, what);
-    if(got != expected)
+    if (got != expected)
         fprintf(stderr, "  got %lld, expected %lld\n", got, expected);
 }
 
-static inline void
-    check_status(hipdnnStatus_t got, hipdnnStatus_t expected, const char* file, int line, const char* what)
+static inline void check_status(hipdnnStatus_t got, hipdnnStatus_t expected, const char* file, int line,
+                                const char* what)
 {
     check_report(got == expected, file, line, what);
-    if(got != expected)
-    {
+    if (got != expected) {
         char text[HIPDNN_ERROR_STRING_MAX_LENGTH] = "";
         hipdnnGetLastErrorString(text, sizeof text);
-        fprintf(stderr,
-                "  got %s (%d), expected %s (%d); last error: %s\n",
-                hipdnnGetErrorString(got),
-                (int)got,
-                hipdnnGetErrorString(expected),
-                (int)expected,
-                text);
+        fprintf(stderr, "  got %s (%d), expected %s (%d); last error: %s\n", hipdnnGetErrorString(got), (int)got,
+                hipdnnGetErrorString(expected), (int)expected, text);
     }
 }
 
@@ -96,27 +89,26 @@ static inline void check_string(const char* got, const char* expected, const cha
 {
     int same = got != NULL && strcmp(got, expected) == 0;
     check_report(same, file, line, what);
-    if(!same)
+    if (!same)
         fprintf(stderr, "  got \"%s\", expected \"%s\"\n", got != NULL ? got : "(null)", expected);
 }
 
-static inline void
-    check_contains(const char* text, const char* part, const char* file, int line, const char* what)
+static inline void check_contains(const char* text, const char* part, const char* file, int line, const char* what)
 {
     int found = text != NULL && strstr(text, part) != NULL;
     check_report(found, file, line, what);
-    if(!found)
+    if (!found)
         fprintf(stderr, "  \"%s\" does not contain \"%s\"\n", text != NULL ? text : "(null)", part);
 }
 
-static inline void
-    check_near(double got, double expected, double tolerance, const char* file, int line, const char* what)
+static inline void check_near(double got, double expected, double tolerance, const char* file, int line,
+                              const char* what)
 {
     double difference = got > expected ? got - expected : expected - got;
     /* Written so that a NaN fails. */
     int near = difference <= tolerance;
     check_report(near, file, line, what);
-    if(!near)
+    if (!near)
         fprintf(stderr, "  got %.9g, expected %.9g within %.3g\n", got, expected, tolerance);
 }
 
@@ -135,30 +127,21 @@ static inline void check_forget_error(void)
     hipdnnGetLastErrorString(text, sizeof text);
 }
 
-static inline void check_fails(hipdnnStatus_t got,
-                               hipdnnStatus_t expected,
-                               const char* part,
-                               const char* file,
-                               int line,
-                               const char* what)
+static inline void check_fails(hipdnnStatus_t got, hipdnnStatus_t expected, const char* part, const char* file,
+                               int line, const char* what)
 {
     char text[HIPDNN_ERROR_STRING_MAX_LENGTH] = "";
     hipdnnGetLastErrorString(text, sizeof text);
     int good = got == expected && text[0] != '\0' && strstr(text, part) != NULL;
     check_report(good, file, line, what);
-    if(!good)
-        fprintf(stderr,
-                "  got %s, expected %s; the last error \"%s\" should have \"%s\" in it\n",
-                hipdnnGetErrorString(got),
-                hipdnnGetErrorString(expected),
-                text,
-                part);
+    if (!good)
+        fprintf(stderr, "  got %s, expected %s; the last error \"%s\" should have \"%s\" in it\n",
+                hipdnnGetErrorString(got), hipdnnGetErrorString(expected), text, part);
 }
 
 static inline void check_required(int before)
 {
-    if(check_failures != before)
-    {
+    if (check_failures != before) {
         fprintf(stderr, "the rest of the program needs this\n");
         exit(EXIT_FAILURE);
     }
@@ -204,7 +187,7 @@ static inline void check_required(int before)
 /* The exit status: 0 when every check held and at least one was made. */
 static inline int check_result(void)
 {
-    if(check_failures != 0 || check_count == 0)
+    if (check_failures != 0 || check_count == 0)
         fprintf(stderr, "%d of %d checks failed\n", (int)check_failures, (int)check_count);
     return check_failures == 0 && check_count != 0 ? 0 : 1;
 }

@@ -23,11 +23,9 @@ typedef struct {
     "\"pre_padding\":[0,0],\"post_padding\":[0,0],\"stride\":[2,2],\"window\":[2,2],\"padding_mode\":\"neg_inf_pad\""
 
 static const row ROWS[] = {
-    {"ConvolutionFwdAttributes",
-     "\"inputs\":{\"x" UIDS(1) ",\"w" UIDS(2) "},\"outputs\":{\"y" UIDS(3) "}," CONVOLUTION,
+    {"ConvolutionFwdAttributes", "\"inputs\":{\"x" UIDS(1) ",\"w" UIDS(2) "},\"outputs\":{\"y" UIDS(3) "}," CONVOLUTION,
      "1=16,32,6,6 2=32,32,3,3 3=16,32,6,6"},
-    {"ConvolutionFwdAttributes",
-     "\"inputs\":{\"x" UIDS(1) ",\"w" UIDS(2) "},\"outputs\":{\"y" UIDS(3) "}," CONVOLUTION,
+    {"ConvolutionFwdAttributes", "\"inputs\":{\"x" UIDS(1) ",\"w" UIDS(2) "},\"outputs\":{\"y" UIDS(3) "}," CONVOLUTION,
      "1=2,32,14,14 2=32,1,3,3 3=2,32,14,14"},
     {"ConvolutionBwdAttributes",
      "\"inputs\":{\"dy" UIDS(1) ",\"w" UIDS(2) "},\"outputs\":{\"dx" UIDS(3) "}," CONVOLUTION,
@@ -39,8 +37,8 @@ static const row ROWS[] = {
      "\"inputs\":{\"operation\":\"add\",\"in_0" UIDS(1) ",\"in_1" UIDS(2) "},\"outputs\":{\"out_0" UIDS(3) "}",
      "1=4,5,6 2=1,5,1 3=4,5,6"},
     {"BatchnormAttributes",
-     "\"inputs\":{\"x" UIDS(1) ",\"scale" UIDS(2) ",\"bias" UIDS(3) ",\"epsilon" UIDS(4) "},\"outputs\":{\"y" UIDS(5) ",\"mean" UIDS(
-         6) ",\"inv_variance" UIDS(7) "}",
+     "\"inputs\":{\"x" UIDS(1) ",\"scale" UIDS(2) ",\"bias" UIDS(3) ",\"epsilon" UIDS(4) "},\"outputs\":{\"y" UIDS(
+         5) ",\"mean" UIDS(6) ",\"inv_variance" UIDS(7) "}",
      "1=4,8,5,5 2=1,8,1,1 3=1,8,1,1 4=1e 5=4,8,5,5 6=1,8,1,1 7=1,8,1,1"},
     {"BatchnormBackwardAttributes",
      "\"inputs\":{\"dy" UIDS(1) ",\"x" UIDS(2) ",\"scale" UIDS(3) "},\"outputs\":{\"dx" UIDS(4) ",\"dscale" UIDS(
@@ -54,19 +52,19 @@ static const row ROWS[] = {
      "\"inputs\":{\"x" UIDS(1) ",\"mean" UIDS(2) ",\"variance" UIDS(3) ",\"scale" UIDS(4) ",\"bias" UIDS(
          5) ",\"epsilon" UIDS(7) "},\"outputs\":{\"y" UIDS(6) "}",
      "1=4,8,5,5 2=1,8,1,1 3=1,8,1,1 4=1,8,1,1 5=1,8,1,1 6=4,8,5,5 7=1e"},
-    {"MatmulAttributes",
-     "\"inputs\":{\"a" UIDS(1) ",\"b" UIDS(2) "},\"outputs\":{\"c" UIDS(3) "}",
+    {"MatmulAttributes", "\"inputs\":{\"a" UIDS(1) ",\"b" UIDS(2) "},\"outputs\":{\"c" UIDS(3) "}",
      "1=2,33,40 2=2,40,50 3=2,33,50"},
     {"LayernormAttributes",
-     "\"inputs\":{\"x" UIDS(1) ",\"scale" UIDS(2) ",\"bias" UIDS(3) ",\"epsilon" UIDS(4) "},\"outputs\":{\"y" UIDS(5) ",\"mean" UIDS(
-         6) ",\"inv_variance" UIDS(7) "},\"normalized_dim_count\":1",
+     "\"inputs\":{\"x" UIDS(1) ",\"scale" UIDS(2) ",\"bias" UIDS(3) ",\"epsilon" UIDS(4) "},\"outputs\":{\"y" UIDS(
+         5) ",\"mean" UIDS(6) ",\"inv_variance" UIDS(7) "},\"normalized_dim_count\":1",
      "1=6,10,64 2=1,1,64 3=1,1,64 4=1e 5=6,10,64 6=6,10,1 7=6,10,1"},
     {"LayernormBackwardAttributes",
      "\"inputs\":{\"dy" UIDS(1) ",\"x" UIDS(2) ",\"scale" UIDS(3) ",\"mean" UIDS(4) ",\"inv_variance" UIDS(
          5) "},\"outputs\":{\"dx" UIDS(6) ",\"dscale" UIDS(7) ",\"dbias" UIDS(8) "},\"normalized_dim_count\":1",
      "1=6,10,64 2=6,10,64 3=1,1,64 4=6,10,1 5=6,10,1 6=6,10,64 7=1,1,64 8=1,1,64"},
     {"RMSNormAttributes",
-     "\"inputs\":{\"x" UIDS(1) ",\"scale" UIDS(2) ",\"epsilon" UIDS(3) "},\"outputs\":{\"y" UIDS(4) ",\"inv_rms" UIDS(5) "}",
+     "\"inputs\":{\"x" UIDS(1) ",\"scale" UIDS(2) ",\"epsilon" UIDS(3) "},\"outputs\":{\"y" UIDS(4) ",\"inv_rms" UIDS(
+         5) "}",
      "1=6,10,64 2=1,1,64 3=1e 4=6,10,64 5=6,10,1"},
     {"RMSNormBackwardAttributes",
      "\"inputs\":{\"dy" UIDS(1) ",\"x" UIDS(2) ",\"scale" UIDS(3) ",\"inv_rms" UIDS(4) "},\"outputs\":{\"dx" UIDS(
@@ -74,11 +72,13 @@ static const row ROWS[] = {
      "1=6,10,64 2=6,10,64 3=1,1,64 4=6,10,1 5=6,10,64 6=1,1,64"},
     {"SdpaAttributes",
      "\"inputs\":{\"q" UIDS(1) ",\"k" UIDS(2) ",\"v" UIDS(3) ",\"seq_len_q" UIDS(6) ",\"seq_len_kv" UIDS(
-         7) "},\"outputs\":{\"o" UIDS(4) ",\"stats" UIDS(5) "},\"attributes\":{\"padding_mask\":true,\"attn_scale_value\":0.125}",
+         7) "},\"outputs\":{\"o" UIDS(4) ",\"stats" UIDS(5) "},\"attributes\":{\"padding_mask\":true,\"attn_scale_"
+                                                            "value\":0.125}",
      "1=2,4,32,32 2=2,2,48,32 3=2,2,48,32 4=2,4,32,32 5=2,4,32,1 6=2,1,1,1i 7=2,1,1,1i"},
     {"SdpaBackwardAttributes",
      "\"inputs\":{\"q" UIDS(1) ",\"k" UIDS(2) ",\"v" UIDS(3) ",\"o" UIDS(4) ",\"do" UIDS(5) ",\"stats" UIDS(
-         6) "},\"outputs\":{\"dq" UIDS(7) ",\"dk" UIDS(8) ",\"dv" UIDS(9) "},\"parameters\":{\"attn_scale_value\":0.125}",
+         6) "},\"outputs\":{\"dq" UIDS(7) ",\"dk" UIDS(8) ",\"dv" UIDS(9) "},\"parameters\":{\"attn_scale_value\":0."
+                                                                          "125}",
      "1=2,4,32,32 2=2,2,48,32 3=2,2,48,32 4=2,4,32,32 5=2,4,32,32 6=2,4,32,1 7=2,4,32,32 8=2,2,48,32 9=2,2,48,32"},
     {"BlockScaleQuantizeAttributes",
      "\"inputs\":{\"x" UIDS(1) "},\"outputs\":{\"y" UIDS(2) ",\"scale" UIDS(3) "},\"block_size\":32",
@@ -91,7 +91,8 @@ static const row ROWS[] = {
          4) "},\"mode\":\"none\",\"top_k\":1",
      "1=1,16,8 2=4,8,24 3=4,1,1i 4=1,16,24"},
     {"MoeGroupedMatmulBwdAttributes",
-     "\"inputs\":{\"doutput" UIDS(1) ",\"token" UIDS(2) ",\"first_token_offset" UIDS(3) "},\"outputs\":{\"dweight" UIDS(4) "}",
+     "\"inputs\":{\"doutput" UIDS(1) ",\"token" UIDS(2) ",\"first_token_offset" UIDS(3) "},\"outputs\":{\"dweight" UIDS(
+         4) "}",
      "1=1,16,24 2=1,16,8 3=4,1,1i 4=4,8,24"},
     {"ReductionAttributes", "\"in" UIDS(1) ",\"out" UIDS(2) ",\"mode\":\"add\"", "1=4,50,20 2=4,1,20"},
     {"ResampleFwdAttributes",
@@ -142,10 +143,11 @@ static inline char* write_tensors(trial* t, char* at, const char* from)
             stride /= dims[i];
             at += sprintf(at, "%s%lld", i == 0 ? "" : ",", (long long)stride);
         }
-        at += sprintf(at, "]%s}", kind == 'i'   ? ",\"data_type\":\"int32\""
-                                  : kind == 's' ? ",\"data_type\":\"fp8_e8m0\""
-                                  : kind == 'e' ? ",\"data_type\":\"float\",\"value_type\":\"Float32Value\",\"value\":1e-05"
-                                                : "");
+        at += sprintf(at, "]%s}",
+                      kind == 'i'   ? ",\"data_type\":\"int32\""
+                      : kind == 's' ? ",\"data_type\":\"fp8_e8m0\""
+                      : kind == 'e' ? ",\"data_type\":\"float\",\"value_type\":\"Float32Value\",\"value\":1e-05"
+                                    : "");
         if (kind != 'e') {
             t->uids[t->count] = uid;
             t->pointers[t->count] = aligned_alloc(64, ((size_t)size * 8 + 63) / 64 * 64);
@@ -159,8 +161,8 @@ static inline char* write_tensors(trial* t, char* at, const char* from)
 static inline void begin_trial(trial* t, const row* r, const char* type)
 {
     char* at = t->text;
-    at += sprintf(at, "{\"io_data_type\":\"%s\",\"intermediate_data_type\":\"float\",\"compute_data_type\":\"%s\",", type,
-                  strcmp(type, "double") == 0 ? "double" : "float");
+    at += sprintf(at, "{\"io_data_type\":\"%s\",\"intermediate_data_type\":\"float\",\"compute_data_type\":\"%s\",",
+                  type, strcmp(type, "double") == 0 ? "double" : "float");
     at += sprintf(at, "\"nodes\":[{\"type\":\"%s\",\"name\":\"\",%s}],\"tensors\":[", r->type, r->fields);
     at = write_tensors(t, at, r->tensors);
     sprintf(at, "]}");

@@ -14,19 +14,17 @@
 #define COUNT(array) ((int64_t)(sizeof(array) / sizeof((array)[0])))
 
 #define TYPE_OF(name, type, operation, compute_type) type,
-static const hipdnnBackendDescriptorType_t CREATABLE[] = {
-    HIPDNN_BACKEND_ENGINE_DESCRIPTOR,
-    HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR,
-    HIPDNN_BACKEND_ENGINEHEUR_DESCRIPTOR,
-    HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR,
-    HIPDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR,
-    HIPDNN_BACKEND_VARIANT_PACK_DESCRIPTOR,
-    HIPDNN_BACKEND_KNOB_INFO_DESCRIPTOR,
-    HIPDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR,
-    HIPDNN_BACKEND_PROFILING_CONTROL_EXT,
-    HIPDNN_BACKEND_TENSOR_DESCRIPTOR,
-    OPERATIONS(TYPE_OF)
-};
+static const hipdnnBackendDescriptorType_t CREATABLE[] = {HIPDNN_BACKEND_ENGINE_DESCRIPTOR,
+                                                          HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR,
+                                                          HIPDNN_BACKEND_ENGINEHEUR_DESCRIPTOR,
+                                                          HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR,
+                                                          HIPDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR,
+                                                          HIPDNN_BACKEND_VARIANT_PACK_DESCRIPTOR,
+                                                          HIPDNN_BACKEND_KNOB_INFO_DESCRIPTOR,
+                                                          HIPDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR,
+                                                          HIPDNN_BACKEND_PROFILING_CONTROL_EXT,
+                                                          HIPDNN_BACKEND_TENSOR_DESCRIPTOR,
+                                                          OPERATIONS(TYPE_OF)};
 
 static inline hipdnnBackendDescriptor_t make(hipdnnBackendDescriptorType_t type)
 {
@@ -36,10 +34,7 @@ static inline hipdnnBackendDescriptor_t make(hipdnnBackendDescriptorType_t type)
     return descriptor;
 }
 
-static inline void drop(hipdnnBackendDescriptor_t descriptor)
-{
-    CHECK_OK(hipdnnBackendDestroyDescriptor(descriptor));
-}
+static inline void drop(hipdnnBackendDescriptor_t descriptor) { CHECK_OK(hipdnnBackendDestroyDescriptor(descriptor)); }
 
 static inline void put(hipdnnBackendDescriptor_t descriptor, hipdnnBackendAttributeName_t name,
                        hipdnnBackendAttributeType_t type, int64_t count, const void* values)
@@ -192,7 +187,7 @@ static inline int64_t count_results(hipdnnBackendDescriptor_t heuristic)
 {
     int64_t count = -1;
     CHECK_OK(hipdnnBackendGetAttribute(heuristic, HIPDNN_ATTR_ENGINEHEUR_RESULTS, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 0,
-                                        &count, NULL));
+                                       &count, NULL));
     return count;
 }
 
@@ -278,8 +273,8 @@ static inline hipdnnBackendDescriptor_t make_plan(hipdnnBackendDescriptor_t grap
 static inline int64_t plan_workspace(hipdnnBackendDescriptor_t plan)
 {
     int64_t size = -1;
-    REQUIRE_OK(hipdnnBackendGetAttribute(plan, HIPDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, HIPDNN_TYPE_INT64, 1, NULL,
-                                         &size));
+    REQUIRE_OK(
+        hipdnnBackendGetAttribute(plan, HIPDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, HIPDNN_TYPE_INT64, 1, NULL, &size));
     REQUIRE(size >= 0);
     return size;
 }
@@ -336,7 +331,8 @@ static inline bool is_convolved(const buffers* data)
                             const int i = row + r - 1;
                             const int j = column + s - 1;
                             if (i >= 0 && i < SIDE && j >= 0 && j < SIDE) {
-                                sum += data->x[(c * SIDE + i) * SIDE + j] * data->w[((k * CHANNELS + c) * 3 + r) * 3 + s];
+                                sum +=
+                                    data->x[(c * SIDE + i) * SIDE + j] * data->w[((k * CHANNELS + c) * 3 + r) * 3 + s];
                             }
                         }
                     }

@@ -16,12 +16,12 @@
 #endif
 
 typedef struct {
-    bool newer;          /* the layout of 2026 */
-    int operation;       /* number of the kind of operation; 5 is a convolution forward */
-    bool payload;        /* the node has its operation's table */
-    int64_t y_uid;       /* what the convolution writes */
-    int copies_of_node;  /* how often the node is in the list */
-    bool with_w;         /* the filter is among the tensors */
+    bool newer;            /* the layout of 2026 */
+    int operation;         /* number of the kind of operation; 5 is a convolution forward */
+    bool payload;          /* the node has its operation's table */
+    int64_t y_uid;         /* what the convolution writes */
+    int copies_of_node;    /* how often the node is in the list */
+    bool with_w;           /* the filter is among the tensors */
     int64_t padding_count; /* of the paddings' two elements */
 } graph_shape;
 

@@ -24,10 +24,7 @@ typedef struct {
     uint32_t table_end;
 } flatbuffer;
 
-static inline unsigned char* fb_at(flatbuffer* fb, uint32_t position)
-{
-    return fb->bytes + FB_SIZE - position;
-}
+static inline unsigned char* fb_at(flatbuffer* fb, uint32_t position) { return fb->bytes + FB_SIZE - position; }
 
 /* Pads so that something is aligned that is written after `before` more bytes. */
 static inline void fb_align(flatbuffer* fb, uint32_t alignment, uint32_t before)
@@ -47,15 +44,9 @@ static inline uint32_t fb_put(flatbuffer* fb, const void* value, uint32_t size)
     return fb->used;
 }
 
-static inline uint32_t fb_put_u32(flatbuffer* fb, uint32_t value)
-{
-    return fb_put(fb, &value, sizeof value);
-}
+static inline uint32_t fb_put_u32(flatbuffer* fb, uint32_t value) { return fb_put(fb, &value, sizeof value); }
 
-static inline uint32_t fb_put_offset(flatbuffer* fb, uint32_t target)
-{
-    return fb_put_u32(fb, fb->used + 4 - target);
-}
+static inline uint32_t fb_put_offset(flatbuffer* fb, uint32_t target) { return fb_put_u32(fb, fb->used + 4 - target); }
 
 static inline uint32_t fb_longs(flatbuffer* fb, uint32_t count, const int64_t* values)
 {

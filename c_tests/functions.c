@@ -17,106 +17,57 @@ static FUNCTION(hipdnnStatus_t, hipdnnCreate, (hipdnnHandle_t*));
 static FUNCTION(hipdnnStatus_t, hipdnnDestroy, (hipdnnHandle_t));
 static FUNCTION(hipdnnStatus_t, hipdnnSetStream, (hipdnnHandle_t, hipStream_t));
 static FUNCTION(hipdnnStatus_t, hipdnnGetStream, (hipdnnHandle_t, hipStream_t*));
-static FUNCTION(hipdnnStatus_t,
-                hipdnnBackendCreateDescriptor,
+static FUNCTION(hipdnnStatus_t, hipdnnBackendCreateDescriptor,
                 (hipdnnBackendDescriptorType_t, hipdnnBackendDescriptor_t*));
 static FUNCTION(hipdnnStatus_t, hipdnnBackendDestroyDescriptor, (hipdnnBackendDescriptor_t));
-static FUNCTION(hipdnnStatus_t,
-                hipdnnBackendExecute,
+static FUNCTION(hipdnnStatus_t, hipdnnBackendExecute,
                 (hipdnnHandle_t, hipdnnBackendDescriptor_t, hipdnnBackendDescriptor_t));
 static FUNCTION(hipdnnStatus_t, hipdnnBackendFinalize, (hipdnnBackendDescriptor_t));
-static FUNCTION(hipdnnStatus_t,
-                hipdnnBackendGetAttribute,
-                (hipdnnBackendDescriptor_t,
-                 hipdnnBackendAttributeName_t,
-                 hipdnnBackendAttributeType_t,
-                 int64_t,
-                 int64_t*,
-                 void*));
-static FUNCTION(hipdnnStatus_t,
-                hipdnnBackendSetAttribute,
-                (hipdnnBackendDescriptor_t,
-                 hipdnnBackendAttributeName_t,
-                 hipdnnBackendAttributeType_t,
-                 int64_t,
+static FUNCTION(hipdnnStatus_t, hipdnnBackendGetAttribute,
+                (hipdnnBackendDescriptor_t, hipdnnBackendAttributeName_t, hipdnnBackendAttributeType_t, int64_t,
+                 int64_t*, void*));
+static FUNCTION(hipdnnStatus_t, hipdnnBackendSetAttribute,
+                (hipdnnBackendDescriptor_t, hipdnnBackendAttributeName_t, hipdnnBackendAttributeType_t, int64_t,
                  const void*));
 static FUNCTION(const char*, hipdnnGetErrorString, (hipdnnStatus_t));
 static FUNCTION(void, hipdnnGetLastErrorString, (char*, size_t));
 static FUNCTION(void, hipdnnPeekLastErrorString_ext, (char*, size_t));
-static FUNCTION(hipdnnStatus_t,
-                hipdnnBackendCreateAndDeserializeGraph_ext,
+static FUNCTION(hipdnnStatus_t, hipdnnBackendCreateAndDeserializeGraph_ext,
                 (hipdnnBackendDescriptor_t*, const uint8_t*, size_t));
 static FUNCTION(void, hipdnnLoggingCallback_ext, (hipdnnSeverity_t, const char*));
-static FUNCTION(hipdnnStatus_t,
-                hipdnnSetEnginePluginPaths_ext,
+static FUNCTION(hipdnnStatus_t, hipdnnSetEnginePluginPaths_ext,
                 (size_t, const char* const*, hipdnnPluginLoadingMode_ext_t));
-static FUNCTION(hipdnnStatus_t,
-                hipdnnGetLoadedEnginePluginPaths_ext,
-                (hipdnnHandle_t, size_t*, char**, size_t*));
+static FUNCTION(hipdnnStatus_t, hipdnnGetLoadedEnginePluginPaths_ext, (hipdnnHandle_t, size_t*, char**, size_t*));
 static FUNCTION(hipdnnStatus_t, hipdnnSetPluginUnloadMode_ext, (hipdnnPluginUnloadingMode_ext_t));
-static FUNCTION(hipdnnStatus_t,
-                hipdnnBackendGetSerializedBinaryGraph_ext,
+static FUNCTION(hipdnnStatus_t, hipdnnBackendGetSerializedBinaryGraph_ext,
                 (hipdnnBackendDescriptor_t, size_t, size_t*, uint8_t*));
-static FUNCTION(hipdnnStatus_t,
-                hipdnnBackendGetSerializedJsonGraph_ext,
+static FUNCTION(hipdnnStatus_t, hipdnnBackendGetSerializedJsonGraph_ext,
                 (hipdnnBackendDescriptor_t, size_t, size_t*, char*));
-static FUNCTION(hipdnnStatus_t,
-                hipdnnBackendCreateAndDeserializeJsonGraph_ext,
+static FUNCTION(hipdnnStatus_t, hipdnnBackendCreateAndDeserializeJsonGraph_ext,
                 (hipdnnBackendDescriptor_t*, const char*, size_t));
-static FUNCTION(hipdnnStatus_t,
-                hipdnnBackendGetSerializedExecutionPlan_ext,
+static FUNCTION(hipdnnStatus_t, hipdnnBackendGetSerializedExecutionPlan_ext,
                 (hipdnnBackendDescriptor_t, size_t, size_t*, uint8_t*));
-static FUNCTION(hipdnnStatus_t,
-                hipdnnBackendCreateAndDeserializeExecutionPlan_ext,
+static FUNCTION(hipdnnStatus_t, hipdnnBackendCreateAndDeserializeExecutionPlan_ext,
                 (hipdnnHandle_t, hipdnnBackendDescriptor_t*, const uint8_t*, size_t));
-static FUNCTION(hipdnnStatus_t,
-                hipdnnBackendGetSerializedBinaryGraphAndPlan_ext,
+static FUNCTION(hipdnnStatus_t, hipdnnBackendGetSerializedBinaryGraphAndPlan_ext,
                 (hipdnnBackendDescriptor_t, hipdnnBackendDescriptor_t, size_t, size_t*, uint8_t*));
 static FUNCTION(hipdnnStatus_t, hipdnnBackendGetSerializedBinaryContents_ext, (const uint8_t*, size_t, int*));
-static FUNCTION(hipdnnStatus_t,
-                hipdnnSetUserLogCallback_ext,
+static FUNCTION(hipdnnStatus_t, hipdnnSetUserLogCallback_ext,
                 (hipdnnUserLogCallback_t, hipdnnSeverity_t, hipdnnLogCallbackMode_t, hipdnnUserLogCallbackHandle_t));
 static FUNCTION(hipdnnStatus_t, hipdnnBackendSetGlobalLogLevel_ext, (hipdnnSeverity_t));
 static FUNCTION(hipdnnStatus_t, hipdnnBackendGetGlobalLogLevel_ext, (hipdnnSeverity_t*));
 static FUNCTION(hipdnnStatus_t, hipdnnGetEngineCount_ext, (hipdnnHandle_t, size_t*));
-static FUNCTION(hipdnnStatus_t,
-                hipdnnGetEngineInfo_ext,
-                (hipdnnHandle_t,
-                 size_t,
-                 int64_t*,
-                 char*,
-                 size_t*,
-                 char*,
-                 size_t*,
-                 char*,
-                 size_t*,
-                 char*,
-                 size_t*));
+static FUNCTION(hipdnnStatus_t, hipdnnGetEngineInfo_ext,
+                (hipdnnHandle_t, size_t, int64_t*, char*, size_t*, char*, size_t*, char*, size_t*, char*, size_t*));
 static FUNCTION(hipdnnStatus_t, hipdnnGetEngineIdByName_ext, (hipdnnHandle_t, const char*, int64_t*));
 static FUNCTION(hipdnnStatus_t, hipdnnGetEngineNameById_ext, (hipdnnHandle_t, int64_t, char*, size_t*));
-static FUNCTION(hipdnnStatus_t,
-                hipdnnSetHeuristicPluginPaths_ext,
+static FUNCTION(hipdnnStatus_t, hipdnnSetHeuristicPluginPaths_ext,
                 (size_t, const char* const*, hipdnnPluginLoadingMode_ext_t));
 static FUNCTION(hipdnnStatus_t, hipdnnGetHeuristicPolicyCount_ext, (hipdnnHandle_t, size_t*));
-static FUNCTION(hipdnnStatus_t,
-                hipdnnGetHeuristicPolicyInfo_ext,
-                (hipdnnHandle_t,
-                 size_t,
-                 int64_t*,
-                 char*,
-                 size_t*,
-                 char*,
-                 size_t*,
-                 char*,
-                 size_t*,
-                 char*,
-                 size_t*));
-static FUNCTION(hipdnnStatus_t,
-                hipdnnBackendWriteEngineRankingResults_ext,
-                (hipdnnHandle_t,
-                 hipdnnBackendDescriptor_t,
-                 const int64_t*,
-                 size_t,
+static FUNCTION(hipdnnStatus_t, hipdnnGetHeuristicPolicyInfo_ext,
+                (hipdnnHandle_t, size_t, int64_t*, char*, size_t*, char*, size_t*, char*, size_t*, char*, size_t*));
+static FUNCTION(hipdnnStatus_t, hipdnnBackendWriteEngineRankingResults_ext,
+                (hipdnnHandle_t, hipdnnBackendDescriptor_t, const int64_t*, size_t,
                  hipdnnAutotuneCacheWriteOutcome_ext_t*));
 static FUNCTION(hipdnnStatus_t, hipdnnGetVersion_ext, (const char**));
 static FUNCTION(const char*, hipdnnVersionString_ext, (void));

@@ -8,8 +8,8 @@
 
 static inline hipdnnStatus_t read_plan_text(hipdnnBackendDescriptor_t plan, int64_t room, int64_t* count, char* text)
 {
-    return hipdnnBackendGetAttribute(plan, HIPDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, HIPDNN_TYPE_CHAR, room, count,
-                                     text);
+    return hipdnnBackendGetAttribute(plan, HIPDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, HIPDNN_TYPE_CHAR, room,
+                                     count, text);
 }
 
 /* A graph that has a name. */

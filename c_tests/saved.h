@@ -89,8 +89,16 @@ static inline uint8_t* root_vector(blob saved, unsigned index, uint32_t* count)
     return saved.bytes + field + offset + 4;
 }
 
-enum { PLAN_VERSION = 0, PLAN_ENGINE_ID = 1, PLAN_WORKSPACE = 2, PLAN_PAYLOAD = 4, PLAN_PLUGIN_NAME = 16,
-       PLAN_PLUGIN_VERSION = 17, PLAN_DEVICE = 18, PLAN_CHECKSUM = 20 };
+enum {
+    PLAN_VERSION = 0,
+    PLAN_ENGINE_ID = 1,
+    PLAN_WORKSPACE = 2,
+    PLAN_PAYLOAD = 4,
+    PLAN_PLUGIN_NAME = 16,
+    PLAN_PLUGIN_VERSION = 17,
+    PLAN_DEVICE = 18,
+    PLAN_CHECKSUM = 20
+};
 
 /* Makes the checksum of a changed plan right again. */
 static inline void reseal(blob saved)

@@ -33,23 +33,54 @@ enum {
     LOGITS,
     DLOGITS,
     /* first block: filter, scale, bias; convolution result, batch statistics, output; running statistics */
-    W1, SCALE1, BIAS1,
-    CONV1, MEAN1, INV_STD1, OUT1,
-    RUNNING_MEAN1, RUNNING_VAR1, NEXT_MEAN1, NEXT_VAR1,
-    DW1, DSCALE1, DBIAS1, DOUT1,
+    W1,
+    SCALE1,
+    BIAS1,
+    CONV1,
+    MEAN1,
+    INV_STD1,
+    OUT1,
+    RUNNING_MEAN1,
+    RUNNING_VAR1,
+    NEXT_MEAN1,
+    NEXT_VAR1,
+    DW1,
+    DSCALE1,
+    DBIAS1,
+    DOUT1,
     /* second block */
-    W2, SCALE2, BIAS2,
-    CONV2, MEAN2, INV_STD2, OUT2,
-    RUNNING_MEAN2, RUNNING_VAR2, NEXT_MEAN2, NEXT_VAR2,
-    DW2, DSCALE2, DBIAS2, DOUT2,
+    W2,
+    SCALE2,
+    BIAS2,
+    CONV2,
+    MEAN2,
+    INV_STD2,
+    OUT2,
+    RUNNING_MEAN2,
+    RUNNING_VAR2,
+    NEXT_MEAN2,
+    NEXT_VAR2,
+    DW2,
+    DSCALE2,
+    DBIAS2,
+    DOUT2,
     /* classifier */
-    W3, BIAS3, DW3, DBIAS3,
+    W3,
+    BIAS3,
+    DW3,
+    DBIAS3,
     /* all weights in one array, so that one graph updates them */
-    WEIGHTS, NEXT_WEIGHTS, GRADIENTS, VELOCITY, NEXT_VELOCITY, RATE,
+    WEIGHTS,
+    NEXT_WEIGHTS,
+    GRADIENTS,
+    VELOCITY,
+    NEXT_VELOCITY,
+    RATE,
     /* a one for every image */
     ONE_PER_IMAGE,
     /* held-out digits */
-    TEST_IMAGES, TEST_LOGITS,
+    TEST_IMAGES,
+    TEST_LOGITS,
     TENSORS
 };
 
@@ -78,9 +109,9 @@ enum {
 };
 
 static const weight WEIGHT_TABLE[] = {
-    {W1, DW1, W1_START, W1_COUNT},         {SCALE1, DSCALE1, SCALE1_START, C1}, {BIAS1, DBIAS1, BIAS1_START, C1},
-    {W2, DW2, W2_START, W2_COUNT},         {SCALE2, DSCALE2, SCALE2_START, C2}, {BIAS2, DBIAS2, BIAS2_START, C2},
-    {W3, DW3, W3_START, W3_COUNT},         {BIAS3, DBIAS3, BIAS3_START, CLASSES},
+    {W1, DW1, W1_START, W1_COUNT}, {SCALE1, DSCALE1, SCALE1_START, C1},   {BIAS1, DBIAS1, BIAS1_START, C1},
+    {W2, DW2, W2_START, W2_COUNT}, {SCALE2, DSCALE2, SCALE2_START, C2},   {BIAS2, DBIAS2, BIAS2_START, C2},
+    {W3, DW3, W3_START, W3_COUNT}, {BIAS3, DBIAS3, BIAS3_START, CLASSES},
 };
 enum { WEIGHT_KINDS = sizeof WEIGHT_TABLE / sizeof WEIGHT_TABLE[0] };
 
@@ -95,10 +126,12 @@ typedef struct block {
     int64_t in_channels, in_side, channels, side, stride;
 } block;
 
-static const block BLOCK1 = {IMAGES, W1, SCALE1, BIAS1, CONV1, MEAN1, INV_STD1, OUT1, RUNNING_MEAN1, RUNNING_VAR1,
-                             NEXT_MEAN1, NEXT_VAR1, DW1, DSCALE1, DBIAS1, DOUT1, -1, 1, SIDE, C1, SIDE, 1};
-static const block BLOCK2 = {OUT1, W2, SCALE2, BIAS2, CONV2, MEAN2, INV_STD2, OUT2, RUNNING_MEAN2, RUNNING_VAR2,
-                             NEXT_MEAN2, NEXT_VAR2, DW2, DSCALE2, DBIAS2, DOUT2, DOUT1, C1, SIDE, C2, HALF, 2};
+static const block BLOCK1 = {IMAGES,       W1,         SCALE1,    BIAS1, CONV1,   MEAN1,  INV_STD1, OUT1, RUNNING_MEAN1,
+                             RUNNING_VAR1, NEXT_MEAN1, NEXT_VAR1, DW1,   DSCALE1, DBIAS1, DOUT1,    -1,   1,
+                             SIDE,         C1,         SIDE,      1};
+static const block BLOCK2 = {OUT1,          W2,           SCALE2,     BIAS2,     CONV2, MEAN2,   INV_STD2, OUT2,
+                             RUNNING_MEAN2, RUNNING_VAR2, NEXT_MEAN2, NEXT_VAR2, DW2,   DSCALE2, DBIAS2,   DOUT2,
+                             DOUT1,         C1,           SIDE,       C2,        HALF,  2};
 
 static hd_plan block_forward(hipdnnHandle_t handle, const char* engine, const char* name, const block* b)
 {
@@ -113,7 +146,8 @@ static hd_plan block_forward(hipdnnHandle_t handle, const char* engine, const ch
     hd_set_descriptor(batchnorm, HIPDNN_ATTR_OPERATION_BATCHNORM_X_EXT, conv);
     hd_set_descriptor(batchnorm, HIPDNN_ATTR_OPERATION_BATCHNORM_SCALE_EXT,
                       hd_tensor(&g, b->scale, 1, b->channels, 1, 1));
-    hd_set_descriptor(batchnorm, HIPDNN_ATTR_OPERATION_BATCHNORM_BIAS_EXT, hd_tensor(&g, b->bias, 1, b->channels, 1, 1));
+    hd_set_descriptor(batchnorm, HIPDNN_ATTR_OPERATION_BATCHNORM_BIAS_EXT,
+                      hd_tensor(&g, b->bias, 1, b->channels, 1, 1));
     hd_set_descriptor(batchnorm, HIPDNN_ATTR_OPERATION_BATCHNORM_EPSILON_EXT, hd_constant(&g, EPSILON));
     hd_set_descriptor(batchnorm, HIPDNN_ATTR_OPERATION_BATCHNORM_Y_EXT, normalized);
     hd_set_descriptor(batchnorm, HIPDNN_ATTR_OPERATION_BATCHNORM_PREV_RUNNING_MEAN_EXT,
@@ -121,7 +155,8 @@ static hd_plan block_forward(hipdnnHandle_t handle, const char* engine, const ch
     hd_set_descriptor(batchnorm, HIPDNN_ATTR_OPERATION_BATCHNORM_PREV_RUNNING_VARIANCE_EXT,
                       hd_tensor(&g, b->running_var, 1, b->channels, 1, 1));
     hd_set_descriptor(batchnorm, HIPDNN_ATTR_OPERATION_BATCHNORM_MOMENTUM_EXT, hd_constant(&g, STATISTICS_MOMENTUM));
-    hd_set_descriptor(batchnorm, HIPDNN_ATTR_OPERATION_BATCHNORM_MEAN_EXT, hd_tensor(&g, b->mean, 1, b->channels, 1, 1));
+    hd_set_descriptor(batchnorm, HIPDNN_ATTR_OPERATION_BATCHNORM_MEAN_EXT,
+                      hd_tensor(&g, b->mean, 1, b->channels, 1, 1));
     hd_set_descriptor(batchnorm, HIPDNN_ATTR_OPERATION_BATCHNORM_INV_VARIANCE_EXT,
                       hd_tensor(&g, b->inv_std, 1, b->channels, 1, 1));
     hd_set_descriptor(batchnorm, HIPDNN_ATTR_OPERATION_BATCHNORM_NEXT_RUNNING_MEAN_EXT,

@@ -17,7 +17,8 @@ class FlatBuffer {
 public:
     using Position = std::uint32_t;
 
-    template <typename T> Position vector(const std::vector<T>& values)
+    template <typename T>
+    Position vector(const std::vector<T>& values)
     {
         align(sizeof(std::uint32_t), values.size() * sizeof(T));
         align(sizeof(T), values.size() * sizeof(T));
@@ -53,7 +54,8 @@ public:
     }
 
     // A field by its index in the schema; the table's list of fields (vtable) says where it lies.
-    template <typename T> void field(std::size_t index, T value)
+    template <typename T>
+    void field(std::size_t index, T value)
     {
         align(sizeof(T), 0);
         note(index, prepend(value));
@@ -102,7 +104,8 @@ private:
         }
     }
 
-    template <typename T> Position prepend(T value)
+    template <typename T>
+    Position prepend(T value)
     {
         std::array<std::uint8_t, sizeof(T)> bytes{};
         std::memcpy(bytes.data(), &value, sizeof(T));

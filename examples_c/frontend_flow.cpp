@@ -50,7 +50,10 @@ void require(bool condition, const char* what)
 // Owns a descriptor, as a frontend's wrapper does.
 class Descriptor {
 public:
-    explicit Descriptor(hipdnnBackendDescriptorType_t type) { CHECK(hipdnnBackendCreateDescriptor(type, &_descriptor)); }
+    explicit Descriptor(hipdnnBackendDescriptorType_t type)
+    {
+        CHECK(hipdnnBackendCreateDescriptor(type, &_descriptor));
+    }
 
     explicit Descriptor(const std::vector<std::uint8_t>& graph)
     {
@@ -226,7 +229,8 @@ struct Data {
                         }
                     }
                     const float want = relu ? std::max(sum, 0.0F) : sum;
-                    const float difference = std::fabs(y.at(static_cast<std::size_t>((k * 4 + row) * 4 + column)) - want);
+                    const float difference =
+                        std::fabs(y.at(static_cast<std::size_t>((k * 4 + row) * 4 + column)) - want);
                     if (!(difference <= largest)) {
                         largest = difference;
                     }
@@ -387,8 +391,8 @@ void newer_flow(const Handle& handle)
                                         nullptr, &raw_engine));
         std::array<char, 128> name{};
         std::int64_t length = 0;
-        const hipdnnStatus_t status = hipdnnBackendGetAttribute(raw_engine, HIPDNN_ATTR_ENGINE_NAME_EXT, HIPDNN_TYPE_CHAR,
-                                                                name.size(), &length, name.data());
+        const hipdnnStatus_t status = hipdnnBackendGetAttribute(raw_engine, HIPDNN_ATTR_ENGINE_NAME_EXT,
+                                                                HIPDNN_TYPE_CHAR, name.size(), &length, name.data());
         hipdnnBackendDestroyDescriptor(raw_engine);
         check(status, "reading the name of an engine");
         require(read_int64(config, HIPDNN_ATTR_ENGINECFG_WORKSPACE_SIZE) >= 0, "the workspace estimate is negative");

@@ -52,10 +52,7 @@ static inline void* hd_hip_allocate(size_t bytes)
     return memory;
 }
 
-static inline void hd_hip_release(void* memory)
-{
-    hd_gpu_check(hd_hip.hipFree(memory), "hipFree");
-}
+static inline void hd_hip_release(void* memory) { hd_gpu_check(hd_hip.hipFree(memory), "hipFree"); }
 
 static inline void hd_hip_write(void* to, const void* from, size_t bytes)
 {
@@ -75,10 +72,7 @@ static inline void* hd_cuda_allocate(size_t bytes)
     return (void*)(uintptr_t)memory;
 }
 
-static inline void hd_cuda_release(void* memory)
-{
-    hd_gpu_check(hd_cuda.cuMemFree_v2((uintptr_t)memory), "cuMemFree");
-}
+static inline void hd_cuda_release(void* memory) { hd_gpu_check(hd_cuda.cuMemFree_v2((uintptr_t)memory), "cuMemFree"); }
 
 static inline void hd_cuda_write(void* to, const void* from, size_t bytes)
 {
@@ -160,7 +154,8 @@ static inline int hd_open_cuda(void)
     hd_gpu_function(hd_cuda.library, &hd_cuda.cuMemcpyHtoD_v2, "cuMemcpyHtoD_v2");
     hd_gpu_function(hd_cuda.library, &hd_cuda.cuMemcpyDtoH_v2, "cuMemcpyDtoH_v2");
     void* context = NULL;
-    return hd_cuda.cuInit(0) == 0 && hd_cuda.cuDevicePrimaryCtxRetain(&context, 0) == 0 && hd_cuda.cuCtxSetCurrent(context) == 0;
+    return hd_cuda.cuInit(0) == 0 && hd_cuda.cuDevicePrimaryCtxRetain(&context, 0) == 0 &&
+           hd_cuda.cuCtxSetCurrent(context) == 0;
 }
 
 /* From now on, memory is that of the GPU. To be called before anything is allocated. */
@@ -177,7 +172,8 @@ static inline void hd_use_device(void)
         hd_memory.write = hd_cuda_write;
         hd_memory.read = hd_cuda_read;
     } else {
-        hd_fail("no GPU: neither the HIP runtime (libamdhip64.so.7, .6 or .5) nor the CUDA driver (libcuda.so.1) has a device here");
+        hd_fail("no GPU: neither the HIP runtime (libamdhip64.so.7, .6 or .5) nor the CUDA driver (libcuda.so.1) has a "
+                "device here");
     }
 }
 

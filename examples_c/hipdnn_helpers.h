@@ -65,10 +65,7 @@ static inline void* hd_host_allocate(size_t bytes)
     return memory;
 }
 
-static inline void hd_host_copy(void* to, const void* from, size_t bytes)
-{
-    memcpy(to, from, bytes);
-}
+static inline void hd_host_copy(void* to, const void* from, size_t bytes) { memcpy(to, from, bytes); }
 
 static struct {
     void* (*allocate)(size_t bytes); /* aligned to at least 64 bytes, which are a multiple of 64 */
@@ -328,8 +325,8 @@ static inline void hd_engine_name(hipdnnBackendDescriptor_t config, char name[HD
     HD_CHECK(hipdnnBackendGetAttribute(config, HIPDNN_ATTR_ENGINECFG_ENGINE, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1, NULL,
                                        &engine));
     int64_t length = 0;
-    if (hipdnnBackendGetAttribute(engine, HIPDNN_ATTR_ENGINE_NAME_EXT, HIPDNN_TYPE_CHAR, HD_NAME_LENGTH, &length, name) !=
-        HIPDNN_STATUS_SUCCESS) {
+    if (hipdnnBackendGetAttribute(engine, HIPDNN_ATTR_ENGINE_NAME_EXT, HIPDNN_TYPE_CHAR, HD_NAME_LENGTH, &length,
+                                  name) != HIPDNN_STATUS_SUCCESS) {
         int64_t id = 0;
         HD_CHECK(hipdnnBackendGetAttribute(engine, HIPDNN_ATTR_ENGINE_GLOBAL_INDEX, HIPDNN_TYPE_INT64, 1, NULL, &id));
         snprintf(name, HD_NAME_LENGTH, "engine %" PRId64, id);

@@ -148,8 +148,8 @@ int main(int argument_count, char** arguments)
     char reason[HIPDNN_ERROR_STRING_MAX_LENGTH] = "";
     hipdnnBackendDescriptor_t damaged = NULL;
     bytes[size / 2] ^= 0x04;
-    const bool refused = hipdnnBackendCreateAndDeserializeExecutionPlan_ext(handle, &damaged, bytes, size) !=
-                         HIPDNN_STATUS_SUCCESS;
+    const bool refused =
+        hipdnnBackendCreateAndDeserializeExecutionPlan_ext(handle, &damaged, bytes, size) != HIPDNN_STATUS_SUCCESS;
     hipdnnGetLastErrorString(reason, sizeof reason);
     printf("One bit off    %s\n", refused ? reason : "was not noticed");
 

@@ -223,13 +223,14 @@ int main(int argument_count, char** arguments)
     hd_plan update_plan = weight_update(handle, engine);
     hd_plan inference_plan = network_inference(handle, engine);
 
-    hd_plan* const step_plans[] = {&block1_forward_plan,  &block2_forward_plan,      &classifier_forward_plan,
-                                   &loss_plan,            &classifier_backward_plan, &block2_backward_plan,
-                                   &block1_backward_plan, &update_plan};
+    hd_plan* const step_plans[] = {
+        &block1_forward_plan,      &block2_forward_plan,  &classifier_forward_plan, &loss_plan,
+        &classifier_backward_plan, &block2_backward_plan, &block1_backward_plan,    &update_plan};
     enum { STEP_PLANS = sizeof step_plans / sizeof step_plans[0] };
 
     if (chosen.steps == 0) {
-        printf("Training on %d digits, %d held out, in %d epochs of %d steps of %d\n", TRAIN, TEST, EPOCHS, STEPS, BATCH);
+        printf("Training on %d digits, %d held out, in %d epochs of %d steps of %d\n", TRAIN, TEST, EPOCHS, STEPS,
+               BATCH);
     }
     const bool in_place = isatty(STDOUT_FILENO) != 0;
     const double start = seconds();

@@ -8,13 +8,17 @@ int main()
     return run("autotuning", [](hipdnnHandle_t handle) {
         hipdnn::Graph graph;
         of_floats(graph);
-        graph.matmul(tensor(1, {1, 64, 64}), tensor(2, {1, 64, 64}), hipdnn::MatmulAttributes())->set_uid(3).set_output(true);
+        graph.matmul(tensor(1, {1, 64, 64}), tensor(2, {1, 64, 64}), hipdnn::MatmulAttributes())
+            ->set_uid(3)
+            .set_output(true);
         hipdnn::check(graph.build_operation_graph(handle));
         std::vector<hipdnn::EngineConfigInfo> engines;
         hipdnn::check(graph.get_engine_configs(engines));
-        for (const auto& engine : engines) {
+        for (const auto& engine : engines)
+        {
             std::printf("%s: %zu knobs\n", engine.engineName.c_str(), engine.knobs.size());
-            for (const auto& knob : engine.knobs) {
+            for (const auto& knob : engine.knobs)
+            {
                 std::printf("  %s\n", knob.toString().c_str());
             }
         }
@@ -26,8 +30,10 @@ int main()
         hipdnn::AutotuneConfig config;
         config.strategy = hipdnn::AutotuneStrategy::FIXED_AVERAGE;
         config.timedIterations = 3;
-        hipdnn::check(graph.autotune(handle, hipdnn::VariantPack{{1, a.data}, {2, b.data}, {3, c.data}}, workspace.data, bytes, config, {}, &results));
-        for (const auto& one : results) {
+        hipdnn::check(graph.autotune(handle, hipdnn::VariantPack{{1, a.data}, {2, b.data}, {3, c.data}}, workspace.data,
+                                     bytes, config, {}, &results));
+        for (const auto& one : results)
+        {
             std::printf("%s: %.3f ms\n", one.engineName.c_str(), static_cast<double>(one.minTimeMs));
         }
         execute(graph, handle, {{1, a.data}, {2, b.data}, {3, c.data}});

@@ -12,17 +12,20 @@
 #include <functional>
 
 /// Packed numbers of a tensor, in memory of the processor that suits every engine.
-struct Memory {
+struct Memory
+{
     std::vector<float> room;
     float* data;
 
     explicit Memory(size_t count, float first = 0.0F, float step = 0.0F) : room(count + 16)
     {
         data = room.data();
-        while (reinterpret_cast<uintptr_t>(data) % 64 != 0) {
+        while (reinterpret_cast<uintptr_t>(data) % 64 != 0)
+        {
             data++;
         }
-        for (size_t i = 0; i < count; i++) {
+        for (size_t i = 0; i < count; i++)
+        {
             data[i] = first + step * static_cast<float>(i % 7);
         }
     }
@@ -46,7 +49,8 @@ inline void execute(const hipdnn::Graph& graph, hipdnnHandle_t handle, const hip
 /// Ends the program where a result differs from what was computed by hand.
 inline void expect(const char* what, float got, double expected)
 {
-    if (std::fabs(static_cast<double>(got) - expected) > 1e-4 * (1 + std::fabs(expected))) {
+    if (std::fabs(static_cast<double>(got) - expected) > 1e-4 * (1 + std::fabs(expected)))
+    {
         std::fprintf(stderr, "%s is %g, expected %g\n", what, static_cast<double>(got), expected);
         std::exit(1);
     }
@@ -56,19 +60,23 @@ inline void expect(const char* what, float got, double expected)
 inline void of_floats(hipdnn::Graph& graph)
 {
     using hipdnn::DataType;
-    graph.set_io_data_type(DataType::FLOAT).set_intermediate_data_type(DataType::FLOAT).set_compute_data_type(DataType::FLOAT);
+    graph.set_io_data_type(DataType::FLOAT)
+        .set_intermediate_data_type(DataType::FLOAT)
+        .set_compute_data_type(DataType::FLOAT);
 }
 
 /// Runs an example with a handle, and prints what went wrong.
 inline int run(const char* name, const std::function<void(hipdnnHandle_t)>& example)
 {
-    try {
+    try
+    {
         hipdnn::HandlePtr handle;
         hipdnn::check(hipdnn::create_handle(handle));
         example(*handle);
         std::printf("%s: right\n", name);
         return 0;
-    } catch (const std::exception& error) {
+    } catch (const std::exception& error)
+    {
         std::fprintf(stderr, "%s: %s\n", name, error.what());
         return 1;
     }

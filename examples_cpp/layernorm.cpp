@@ -8,8 +8,9 @@ int main()
     return run("layernorm", [](hipdnnHandle_t handle) {
         hipdnn::Graph graph;
         of_floats(graph);
-        auto y = graph.layernorm(tensor(1, {3, 4}), tensor(2, {1, 4}), tensor(3, {1, 4}),
-                                 hipdnn::LayernormAttributes().set_forward_phase(hipdnn::NormFwdPhase::INFERENCE).set_epsilon(1e-5F))[0];
+        auto y = graph.layernorm(
+            tensor(1, {3, 4}), tensor(2, {1, 4}), tensor(3, {1, 4}),
+            hipdnn::LayernormAttributes().set_forward_phase(hipdnn::NormFwdPhase::INFERENCE).set_epsilon(1e-5F))[0];
         y->set_uid(4).set_output(true);
         hipdnn::check(graph.build(handle));
         Memory x(12, 0.0F, 1.0F), scale(4, 2.0F), bias(4, 1.0F), out(12);

@@ -8,8 +8,11 @@ int main()
     return run("saved graphs and plans", [](hipdnnHandle_t handle) {
         hipdnn::Graph graph;
         of_floats(graph);
-        graph.set_name("sum").pointwise(tensor(1, {4}), tensor(2, {4}), hipdnn::PointwiseAttributes().set_mode(hipdnn::PointwiseMode::ADD))
-            ->set_uid(3).set_output(true);
+        graph.set_name("sum")
+            .pointwise(tensor(1, {4}), tensor(2, {4}),
+                       hipdnn::PointwiseAttributes().set_mode(hipdnn::PointwiseMode::ADD))
+            ->set_uid(3)
+            .set_output(true);
         hipdnn::check(graph.build(handle));
         auto [plan, plan_error] = graph.to_compiled_plan_binary();
         hipdnn::check(plan_error);
@@ -22,7 +25,8 @@ int main()
         hipdnn::check(again.from_json(handle, json));
         hipdnn::check(again.create_execution_plans());
         hipdnn::check(again.build_plans());
-        for (const hipdnn::Graph* one : {&ready, &again}) {
+        for (const hipdnn::Graph* one : {&ready, &again})
+        {
             Memory a(4, 1.0F, 1.0F), b(4, 10.0F), c(4);
             execute(*one, handle, {{1, a.data}, {2, b.data}, {3, c.data}});
             expect("an element", c.data[3], 14);

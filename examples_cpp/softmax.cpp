@@ -25,7 +25,8 @@ int main()
         Memory in(6, 0.0F, 1.0F), out(6);
         execute(graph, handle, {{1, in.data}, {2, out.data}});
         const double sum = 1 + std::exp(1.0) + std::exp(2.0);
-        for (int i = 0; i < 6; i++) {
+        for (int i = 0; i < 6; i++)
+        {
             expect("an element", out.data[i], std::exp(i % 3) / sum);
         }
     });

@@ -6,10 +6,9 @@ import statistics
 import time
 from collections.abc import Callable
 
+import hipdnn.torch
 import torch
 import torch.nn.functional as F
-
-import hipdnn.torch
 
 #: The first steps plan their graphs.
 PLANNED = 3
@@ -78,9 +77,7 @@ class Run:
         if arguments.dtype == "float64":
             made.double()
         compiled = ours and arguments.compile
-        self.call = (
-            torch.compile(made, backend=hipdnn.torch.backend) if compiled else made
-        )
+        self.call = torch.compile(made, backend=hipdnn.torch.backend) if compiled else made
         self.routed = ours and not compiled
         self.device, self.dtype = arguments.device, getattr(torch, arguments.dtype)
         self.graph: torch.cuda.CUDAGraph | None = None
@@ -99,9 +96,7 @@ class Run:
         kind = self.device.partition(":")[0]
         narrow = self.dtype.itemsize < 4
         with hipdnn.torch.enable(timed=False) if self.routed else contextlib.nullcontext():
-            with (
-                torch.autocast(kind, self.dtype) if narrow else contextlib.nullcontext()
-            ):
+            with torch.autocast(kind, self.dtype) if narrow else contextlib.nullcontext():
                 result = self.call(x)
                 loss = F.cross_entropy(result.flatten(0, -2), y.flatten())
             self.optimizer.zero_grad()
@@ -159,19 +154,13 @@ def train(
                     run.capture(x, y)
             for run in runs:
                 run.step(x, y)
-    apart, *rounding = (
-        max(abs(a / b - 1) for a, b in zip(run.losses, plain.losses))
-        for run in runs[1:]
-    )
+    apart, *rounding = (max(abs(a / b - 1) for a, b in zip(run.losses, plain.losses)) for run in runs[1:])
     print(
         f"loss {plain.losses[0]:.3f} -> {plain.losses[-1]:.3f} in PyTorch, {routed.losses[-1]:.3f} with hipDNN; at most {100 * apart:.3g} % apart"
     )
     for of in rounding:
         print(f"PyTorch with weights moved by one ulp: at most {100 * of:.3g} % apart")
-    their_time, our_time = (
-        statistics.median(run.times[PLANNED + on_gpu :] or run.times)
-        for run in (plain, routed)
-    )
+    their_time, our_time = (statistics.median(run.times[PLANNED + on_gpu :] or run.times) for run in (plain, routed))
     where = torch.cuda.get_device_name(arguments.device) if on_gpu else "the CPU"
     print(
         f"a step takes {their_time:.2f} ms in PyTorch, {our_time:.2f} ms with hipDNN: {their_time / our_time:.2f} x"
@@ -184,21 +173,13 @@ def train(
     print(f"  {'function':<30} {'calls':>6}  {'engine':<20}  call")
     for row in sorted(rows, key=lambda row: -row.routed):
         engines = ", ".join(dict.fromkeys(ran.engine for ran in row.ran))
-        why = (
-            f", in PyTorch {row.passed_on}: {'; '.join(row.reasons)}"
-            if row.passed_on
-            else ""
-        )
-        print(
-            f"  {row.function:<30} {row.routed:>6}  {engines:<20}  {row.call}{why}"
-        )
+        why = f", in PyTorch {row.passed_on}: {'; '.join(row.reasons)}" if row.passed_on else ""
+        print(f"  {row.function:<30} {row.routed:>6}  {engines:<20}  {row.call}{why}")
     if arguments.plot:
         draw(name, plain.losses, routed.losses, arguments.plot)
     left = not any(row.routed for row in rows)
     if arguments.check and (apart > 0.01 or left):
-        raise SystemExit(
-            "the losses are more than 1 % apart, or nothing was computed by hipDNN"
-        )
+        raise SystemExit("the losses are more than 1 % apart, or nothing was computed by hipDNN")
 
 
 def computed_here(rows: hipdnn.torch.Report) -> dict[str, float]:

@@ -1,15 +1,12 @@
 """A convolution with its activation, in ten lines: python examples_python/convolution.py"""
 
-import numpy as np
-
 import hipdnn
+import numpy as np
 
 x = np.random.default_rng(0).standard_normal((1, 3, 32, 32), np.float32)
 w = np.ones((8, 3, 3, 3), np.float32)
 with hipdnn.Graph("conv_relu") as graph:
-    graph.relu(
-        graph.conv_fprop(graph.tensor_like(x), graph.tensor_like(w), padding=[1, 1])
-    )
+    graph.relu(graph.conv_fprop(graph.tensor_like(x), graph.tensor_like(w), padding=[1, 1]))
 y = graph(x, w)
 
 # What the middle of the image has to be.

@@ -8,10 +8,9 @@ Needs ml_dtypes, which has the types that NumPy lacks.
 import argparse
 import time
 
+import hipdnn
 import ml_dtypes
 import numpy as np
-
-import hipdnn
 from hipdnn import data_type
 
 
@@ -81,7 +80,14 @@ def main():
     def step(x):
         nonlocal last
         of_x = np.float32(448) / last
-        arrays = {a: x, b: weights, scale: np.full((1, 1), of_x), descale: np.full((1, 1), 1 / (of_x * of_w)), y: result, amax: largest}
+        arrays = {
+            a: x,
+            b: weights,
+            scale: np.full((1, 1), of_x),
+            descale: np.full((1, 1), 1 / (of_x * of_w)),
+            y: result,
+            amax: largest,
+        }
         delayed.execute(arrays)
         last = np.float32(largest[0, 0])
 

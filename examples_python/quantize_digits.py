@@ -9,12 +9,11 @@ import argparse
 import time
 from pathlib import Path
 
+import hipdnn
 import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
-
-import hipdnn
 
 #: 8 x 8 pixels and a label in each row: see ATTRIBUTION.md beside it.
 DIGITS = Path(__file__).parent.parent / "examples_c" / "data" / "digits.csv"
@@ -109,7 +108,9 @@ def main() -> None:
     # A sample for each batch that the network is called with.
     samples = [known[0][at : at + HELD_OUT] for at in range(0, 3 * HELD_OUT, HELD_OUT)]
     with torch.no_grad():
-        print(f"float            {accuracy(net(held[0]).numpy()):6.2f} %  by PyTorch {milliseconds(lambda: net(held[0])):.2f} ms")
+        print(
+            f"float            {accuracy(net(held[0]).numpy()):6.2f} %  by PyTorch {milliseconds(lambda: net(held[0])):.2f} ms"
+        )
     for recipe in ("int8", "int8-per-tensor", "int8-percentile", "int8-mse", "fp8"):
         quantized = hipdnn.quantize(net, samples, recipe)
         x = held[0].numpy()

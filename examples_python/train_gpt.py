@@ -7,7 +7,6 @@ python examples_python/train_gpt.py [--steps 200] [--layers 6] [--size 128] [--h
 from pathlib import Path
 
 import compare
-
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -24,19 +23,14 @@ class Block(nn.Module):
         self.up, self.down = nn.Linear(size, 4 * size), nn.Linear(4 * size, size)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        q, k, v = (
-            t.unflatten(-1, (self.heads, -1)).transpose(1, 2)
-            for t in self.qkv(self.before(x)).chunk(3, -1)
-        )
+        q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.qkv(self.before(x)).chunk(3, -1))
         attended = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.out(attended.transpose(1, 2).flatten(2))
         return x + self.down(F.gelu(self.up(self.after(x))))
 
 
 class GPT(nn.Module):
-    def __init__(
-        self, letters: int, size: int, heads: int, layers: int, length: int
-    ) -> None:
+    def __init__(self, letters: int, size: int, heads: int, layers: int, length: int) -> None:
         super().__init__()
         self.letters, self.places = (
             nn.Embedding(letters, size),
@@ -74,9 +68,7 @@ def main() -> None:
 
     def batch() -> tuple[torch.Tensor, torch.Tensor]:
         at = torch.randint(len(data) - length - 1, (count,))
-        x, y = (
-            torch.stack([data[a + by : a + by + length] for a in at]) for by in (0, 1)
-        )
+        x, y = (torch.stack([data[a + by : a + by + length] for a in at]) for by in (0, 1))
         return x, y
 
     compare.train("GPT on text", model, batch, arguments)

@@ -26,9 +26,7 @@ class Block(nn.Module):
         self.relu = nn.ReLU()
         self.around = nn.Sequential()
         if before != width or stride != 1:
-            self.around = nn.Sequential(
-                nn.Conv2d(before, width, 1, stride, bias=False), nn.BatchNorm2d(width)
-            )
+            self.around = nn.Sequential(nn.Conv2d(before, width, 1, stride, bias=False), nn.BatchNorm2d(width))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = self.relu(self.norms[0](self.first(x)))
@@ -44,9 +42,7 @@ def resnet18(colours: int, width: int, classes: int) -> nn.Module:
         for at in range(2):
             layers.append(Block(before, width << stage, 2 if stage and not at else 1))
             before = width << stage
-    return nn.Sequential(
-        *layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, classes)
-    )
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, classes))
 
 
 def main() -> None:

@@ -18,8 +18,7 @@ static bool is_tested_elsewhere(hipdnnBackendDescriptorType_t type, int name)
     case HIPDNN_BACKEND_TENSOR_DESCRIPTOR:
         return name == HIPDNN_ATTR_TENSOR_VALUE_EXT || name == HIPDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC ||
                name == HIPDNN_ATTR_TENSOR_RAGGED_OFFSET_MULTIPLIER;
-    case HIPDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR:
-        return false;
+    case HIPDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR: return false;
     case HIPDNN_BACKEND_ENGINEHEUR_DESCRIPTOR:
         return name == HIPDNN_ATTR_ENGINEHEUR_RESULTS ||
                (name >= HIPDNN_ATTR_ENGINEHEUR_FIND_FIRST_EXT && name <= HIPDNN_ATTR_ENGINEHEUR_RANKING_METRIC_EXT);
@@ -35,8 +34,7 @@ static bool is_tested_elsewhere(hipdnnBackendDescriptorType_t type, int name)
     case HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR:
         return name == HIPDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE ||
                name == HIPDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION;
-    default:
-        return name == HIPDNN_ATTR_OPERATION_TYPE_EXT;
+    default: return name == HIPDNN_ATTR_OPERATION_TYPE_EXT;
     }
 }
 
@@ -67,13 +65,10 @@ static bool also_takes(const attribute* a, int type)
 {
     switch ((int)a->name) {
     case HIPDNN_ATTR_KNOB_INFO_DEFAULT_VALUE:
-    case HIPDNN_ATTR_KNOB_CHOICE_KNOB_VALUE:
-        return type == HIPDNN_TYPE_DOUBLE || type == HIPDNN_TYPE_CHAR;
+    case HIPDNN_ATTR_KNOB_CHOICE_KNOB_VALUE: return type == HIPDNN_TYPE_DOUBLE || type == HIPDNN_TYPE_CHAR;
     case HIPDNN_ATTR_KNOB_INFO_MAXIMUM_VALUE:
-    case HIPDNN_ATTR_KNOB_INFO_MINIMUM_VALUE:
-        return type == HIPDNN_TYPE_DOUBLE;
-    default:
-        return false;
+    case HIPDNN_ATTR_KNOB_INFO_MINIMUM_VALUE: return type == HIPDNN_TYPE_DOUBLE;
+    default: return false;
     }
 }
 
@@ -273,8 +268,8 @@ static bool has(const kind* k, int name)
 static void test_foreign_attribute(const kind* k, hipdnnBackendDescriptor_t open, hipdnnBackendDescriptor_t finalized,
                                    int name)
 {
-    const attribute foreign = {(hipdnnBackendAttributeName_t)name, HIPDNN_TYPE_INT64, ONE, false, UNREADABLE, &uid, 1,
-                               sizeof uid};
+    const attribute foreign = {
+        (hipdnnBackendAttributeName_t)name, HIPDNN_TYPE_INT64, ONE, false, UNREADABLE, &uid, 1, sizeof uid};
     check_about("%s, foreign attribute %d", k->name, name);
     CHECK_FAILS(HIPDNN_STATUS_NOT_SUPPORTED, "attributeName", set(open, &foreign, 1, &uid));
     CHECK_FAILS(HIPDNN_STATUS_NOT_INITIALIZED, "finalized", set(finalized, &foreign, 1, &uid));

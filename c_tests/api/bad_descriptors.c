@@ -11,9 +11,9 @@ static void expect_refused(hipdnnHandle_t handle, hipdnnBackendDescriptor_t bad,
     int64_t count = 42;
     CHECK_FAILS(status, fragment, hipdnnBackendFinalize(bad));
     CHECK_FAILS(status, fragment,
-                 hipdnnBackendSetAttribute(bad, HIPDNN_ATTR_TENSOR_UNIQUE_ID, HIPDNN_TYPE_INT64, 1, &value));
+                hipdnnBackendSetAttribute(bad, HIPDNN_ATTR_TENSOR_UNIQUE_ID, HIPDNN_TYPE_INT64, 1, &value));
     CHECK_FAILS(status, fragment,
-                 hipdnnBackendGetAttribute(bad, HIPDNN_ATTR_TENSOR_UNIQUE_ID, HIPDNN_TYPE_INT64, 1, &count, &value));
+                hipdnnBackendGetAttribute(bad, HIPDNN_ATTR_TENSOR_UNIQUE_ID, HIPDNN_TYPE_INT64, 1, &count, &value));
     CHECK(value == 41 && count == 42);
     CHECK_FAILS(status, fragment, hipdnnBackendExecute(handle, bad, bad));
     size_t size = 44;
@@ -45,7 +45,7 @@ static void expect_refused_as_child(hipdnnBackendDescriptor_t bad, hipdnnStatus_
     for (size_t i = 0; i < sizeof parents / sizeof parents[0]; i++) {
         hipdnnBackendDescriptor_t parent = make(parents[i].type);
         CHECK_FAILS(status, fragment,
-                     hipdnnBackendSetAttribute(parent, parents[i].name, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1, &bad));
+                    hipdnnBackendSetAttribute(parent, parents[i].name, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1, &bad));
         drop(parent);
     }
 }
@@ -54,8 +54,23 @@ static void test_forged(hipdnnHandle_t handle)
 {
     char text[64] = "not a descriptor";
     hipdnnBackendDescriptor_t living = make(HIPDNN_BACKEND_TENSOR_DESCRIPTOR);
-    const uintptr_t forged[] = {1, 2, 3, 4, 5, 6, 7, 8, 0x10, 0x1000, (uintptr_t)text, (uintptr_t)&living,
-                                UINTPTR_MAX, UINTPTR_MAX - 7, (uintptr_t)1 << 63, 0xdeadbeefcafebabe, (uintptr_t)handle};
+    const uintptr_t forged[] = {1,
+                                2,
+                                3,
+                                4,
+                                5,
+                                6,
+                                7,
+                                8,
+                                0x10,
+                                0x1000,
+                                (uintptr_t)text,
+                                (uintptr_t)&living,
+                                UINTPTR_MAX,
+                                UINTPTR_MAX - 7,
+                                (uintptr_t)1 << 63,
+                                0xdeadbeefcafebabe,
+                                (uintptr_t)handle};
     for (size_t i = 0; i < sizeof forged / sizeof forged[0]; i++) {
         check_about("forged %#zx", (size_t)forged[i]);
         expect_refused(handle, (hipdnnBackendDescriptor_t)forged[i], HIPDNN_STATUS_BAD_PARAM, "escriptor");
@@ -122,9 +137,9 @@ static void test_wrong_children(hipdnnHandle_t handle)
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         check_about("row %zu", i);
-        CHECK_FAILS(rows[i].status, "HIPDNN_ATTR_",
-                     hipdnnBackendSetAttribute(rows[i].parent, rows[i].name, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1,
-                                               &rows[i].child));
+        CHECK_FAILS(
+            rows[i].status, "HIPDNN_ATTR_",
+            hipdnnBackendSetAttribute(rows[i].parent, rows[i].name, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1, &rows[i].child));
     }
     check_about("%s", "");
     drop(graph);

@@ -10,7 +10,16 @@
 #include <pthread.h>
 #include <sched.h>
 
-enum { X = 1, DY = 2, DW = 3, BATCH = 16, SIDES = 28, MAPS = 16, IMAGES = BATCH * MAPS * SIDES * SIDES, TAPS = MAPS * MAPS * 9 };
+enum {
+    X = 1,
+    DY = 2,
+    DW = 3,
+    BATCH = 16,
+    SIDES = 28,
+    MAPS = 16,
+    IMAGES = BATCH * MAPS * SIDES * SIDES,
+    TAPS = MAPS * MAPS * 9
+};
 
 static hipdnnHandle_t handle;
 static hipdnnBackendDescriptor_t graph;
@@ -314,7 +323,8 @@ int main(void)
 
     check_affinity();
     check_constant_weights();
-    expect_value_refused("threads", 257, "engine CPU_ENGINE: knob \"threads\" is 257, expected an integer from 0 to 256");
+    expect_value_refused("threads", 257,
+                         "engine CPU_ENGINE: knob \"threads\" is 257, expected an integer from 0 to 256");
     expect_value_refused("threads", -1, "knob \"threads\" is -1, expected");
     expect_value_refused("deterministic", 2, "knob \"deterministic\" is 2, expected an integer from 0 to 1");
     expect_value_refused("constant_weights", 2, "knob \"constant_weights\" is 2, expected an integer from 0 to 1");

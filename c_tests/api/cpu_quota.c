@@ -101,9 +101,9 @@ static bool has_own_cgroups(void)
         printf("left out: no user namespace: %s\n", strerror(errno));
         return false;
     }
-    if (!write_file("/proc/self", "uid_map", users) || !write_file("/proc/self", "setgroups", "deny")
-        || !write_file("/proc/self", "gid_map", groups) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0
-        || mount("none", CGROUPS, "tmpfs", 0, NULL) != 0) {
+    if (!write_file("/proc/self", "uid_map", users) || !write_file("/proc/self", "setgroups", "deny") ||
+        !write_file("/proc/self", "gid_map", groups) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("none", CGROUPS, "tmpfs", 0, NULL) != 0) {
         printf("left out: no mount in a user namespace: %s\n", strerror(errno));
         return false;
     }
@@ -115,7 +115,8 @@ static int threads_of_plan(int64_t knob)
 {
     const int before = count_threads();
     hipdnnHandle_t handle = make_handle();
-    hipdnnBackendDescriptor_t tensors[] = {make_tensor(X, BATCH, MAPS, SIDES, SIDES, false), make_tensor(W, MAPS, MAPS, 3, 3, false),
+    hipdnnBackendDescriptor_t tensors[] = {make_tensor(X, BATCH, MAPS, SIDES, SIDES, false),
+                                           make_tensor(W, MAPS, MAPS, 3, 3, false),
                                            make_tensor(Y, BATCH, MAPS, SIDES, SIDES, false)};
     hipdnnBackendDescriptor_t operation = make(HIPDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
     put_descriptor(operation, HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, tensors[0]);

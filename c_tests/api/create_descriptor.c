@@ -17,7 +17,7 @@ static void expect_refused(int type)
 {
     hipdnnBackendDescriptor_t untouched = (hipdnnBackendDescriptor_t)(uintptr_t)0x77;
     CHECK_FAILS(HIPDNN_STATUS_NOT_SUPPORTED, "is not supported",
-                 hipdnnBackendCreateDescriptor((hipdnnBackendDescriptorType_t)type, &untouched));
+                hipdnnBackendCreateDescriptor((hipdnnBackendDescriptorType_t)type, &untouched));
     CHECK(untouched == (hipdnnBackendDescriptor_t)(uintptr_t)0x77);
 }
 
@@ -25,10 +25,10 @@ int main(void)
 {
     /* No handle is needed for any of this. */
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "descriptor",
-                 hipdnnBackendCreateDescriptor(HIPDNN_BACKEND_TENSOR_DESCRIPTOR, NULL));
+                hipdnnBackendCreateDescriptor(HIPDNN_BACKEND_TENSOR_DESCRIPTOR, NULL));
     /* The null pointer is found before the type. */
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "descriptor",
-                 hipdnnBackendCreateDescriptor((hipdnnBackendDescriptorType_t)12345, NULL));
+                hipdnnBackendCreateDescriptor((hipdnnBackendDescriptorType_t)12345, NULL));
 
     for (int64_t i = 0; i < COUNT(CREATABLE); i++) {
         check_about("type %d", (int)CREATABLE[i]);

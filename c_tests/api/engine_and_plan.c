@@ -106,8 +106,8 @@ static void test_plan(void)
     drop(open);
 
     /* The configuration read back makes another plan that does the same. */
-    CHECK_OK(hipdnnBackendGetAttribute(plan, HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1,
-                                       NULL, &config));
+    CHECK_OK(hipdnnBackendGetAttribute(plan, HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, HIPDNN_TYPE_BACKEND_DESCRIPTOR,
+                                       1, NULL, &config));
     hipdnnBackendDescriptor_t twin = make(HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     put_descriptor(twin, HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
     drop(config);

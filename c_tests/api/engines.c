@@ -14,14 +14,14 @@ static int64_t describe(size_t index, struct texts* texts)
 {
     size_t lengths[4] = {77, 77, 77, 77};
     int64_t id = -5;
-    REQUIRE_OK(hipdnnGetEngineInfo_ext(handle, index, NULL, NULL, &lengths[0], texts->plugin, &lengths[1], texts->version,
-                                       &lengths[2], texts->type, &lengths[3]));
+    REQUIRE_OK(hipdnnGetEngineInfo_ext(handle, index, NULL, NULL, &lengths[0], texts->plugin, &lengths[1],
+                                       texts->version, &lengths[2], texts->type, &lengths[3]));
     for (int i = 0; i < 4; i++) {
         REQUIRE(lengths[i] > 1 && lengths[i] <= 64);
     }
     size_t room[4] = {lengths[0], lengths[1], lengths[2], lengths[3]};
-    REQUIRE_OK(hipdnnGetEngineInfo_ext(handle, index, &id, texts->name, &room[0], texts->plugin, &room[1], texts->version,
-                                       &room[2], texts->type, &room[3]));
+    REQUIRE_OK(hipdnnGetEngineInfo_ext(handle, index, &id, texts->name, &room[0], texts->plugin, &room[1],
+                                       texts->version, &room[2], texts->type, &room[3]));
     CHECK(strlen(texts->name) + 1 == lengths[0] && strlen(texts->plugin) + 1 == lengths[1]);
     CHECK(strlen(texts->version) + 1 == lengths[2] && strlen(texts->type) + 1 == lengths[3]);
     /* One byte less than a text needs is too little, and nothing is written. */
@@ -46,9 +46,10 @@ static void descriptions(void)
     REQUIRE_OK(hipdnnGetEngineCount_ext(handle, &count));
     REQUIRE(count == 9);
     /* Whether a device is there makes no difference to the list. */
-    const char* const names[] = {"CPU_ENGINE",       "CPU_REFERENCE_ENGINE", "CUBLASLT_ENGINE",
-                                 "CUDNN_ENGINE",     "HIPBLASLT_ENGINE",     "HIPRTC_ENGINE",
-                                 "MIOPEN_ENGINE",    "MIOPEN_ENGINE_DETERMINISTIC", "NVRTC_ENGINE"};
+    const char* const names[] = {
+        "CPU_ENGINE",       "CPU_REFERENCE_ENGINE", "CUBLASLT_ENGINE", "CUDNN_ENGINE",
+        "HIPBLASLT_ENGINE", "HIPRTC_ENGINE",        "MIOPEN_ENGINE",   "MIOPEN_ENGINE_DETERMINISTIC",
+        "NVRTC_ENGINE"};
     const char* const plugins[] = {"CPU", "CPU", "cuDNN", "cuDNN", "hipBLASLt", "RTC", "MIOpen", "MIOpen", "RTC"};
     for (size_t i = 0; i < count; i++) {
         struct texts texts;
@@ -71,8 +72,8 @@ static void descriptions(void)
         CHECK_STATUS(hipdnnGetEngineNameById_ext(handle, id, name, &length), HIPDNN_STATUS_BAD_PARAM);
     }
     size_t lengths[4];
-    CHECK_STATUS(hipdnnGetEngineInfo_ext(handle, count, NULL, NULL, &lengths[0], NULL, &lengths[1], NULL, &lengths[2], NULL,
-                                         &lengths[3]),
+    CHECK_STATUS(hipdnnGetEngineInfo_ext(handle, count, NULL, NULL, &lengths[0], NULL, &lengths[1], NULL, &lengths[2],
+                                         NULL, &lengths[3]),
                  HIPDNN_STATUS_BAD_PARAM);
 }
 

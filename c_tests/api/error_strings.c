@@ -37,10 +37,7 @@ static void test_names(void)
     check_about("%s", "");
 }
 
-static void make_error(void)
-{
-    CHECK(hipdnnDestroy(NULL) == HIPDNN_STATUS_BAD_PARAM_NULL_POINTER);
-}
+static void make_error(void) { CHECK(hipdnnDestroy(NULL) == HIPDNN_STATUS_BAD_PARAM_NULL_POINTER); }
 
 static void test_get_clears_and_peek_keeps(void)
 {

@@ -3,10 +3,7 @@
 /* hipdnnCreate, hipdnnDestroy, hipdnnSetStream, hipdnnGetStream: null, stale, forged and mistaken handles. */
 #include "../fixture.h"
 
-static hipStream_t some_stream(uintptr_t number)
-{
-    return (hipStream_t)number;
-}
+static hipStream_t some_stream(uintptr_t number) { return (hipStream_t)number; }
 
 /* Everything that takes a handle refuses this one with `status`, and says so. */
 static void expect_refused(hipdnnHandle_t handle, hipdnnStatus_t status, const char* fragment)
@@ -26,7 +23,8 @@ static void expect_refused(hipdnnHandle_t handle, hipdnnStatus_t status, const c
     CHECK_FAILS(status, fragment, hipdnnGetEngineNameById_ext(handle, 1, NULL, &length));
     static const uint8_t bytes[16] = {0};
     hipdnnBackendDescriptor_t plan = NULL;
-    CHECK_FAILS(status, fragment, hipdnnBackendCreateAndDeserializeExecutionPlan_ext(handle, &plan, bytes, sizeof bytes));
+    CHECK_FAILS(status, fragment,
+                hipdnnBackendCreateAndDeserializeExecutionPlan_ext(handle, &plan, bytes, sizeof bytes));
     CHECK(count == 41 && length == 42 && id == 43 && plan == NULL);
     CHECK_FAILS(status, fragment, hipdnnDestroy(handle));
 }
@@ -72,8 +70,19 @@ static void test_bad_handles(void)
 
     /* Numbers and addresses that were never handles */
     char text[64] = "not a handle";
-    const uintptr_t forged[] = {1,  2,  3,  5,  8,  0x10, 0x1000, (uintptr_t)text, (uintptr_t)&check_count,
-                                UINTPTR_MAX, UINTPTR_MAX - 7, (uintptr_t)1 << 63, 0xdeadbeefcafebabe};
+    const uintptr_t forged[] = {1,
+                                2,
+                                3,
+                                5,
+                                8,
+                                0x10,
+                                0x1000,
+                                (uintptr_t)text,
+                                (uintptr_t)&check_count,
+                                UINTPTR_MAX,
+                                UINTPTR_MAX - 7,
+                                (uintptr_t)1 << 63,
+                                0xdeadbeefcafebabe};
     for (size_t i = 0; i < sizeof forged / sizeof forged[0]; i++) {
         check_about("forged %#zx", (size_t)forged[i]);
         expect_refused((hipdnnHandle_t)forged[i], HIPDNN_STATUS_BAD_PARAM, "hipdnnHandle_t");

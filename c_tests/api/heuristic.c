@@ -10,8 +10,8 @@ static hipdnnBackendDescriptor_t graph;
 
 static hipdnnStatus_t results(hipdnnBackendDescriptor_t heuristic, int64_t requested, int64_t* count, void* array)
 {
-    return hipdnnBackendGetAttribute(heuristic, HIPDNN_ATTR_ENGINEHEUR_RESULTS, HIPDNN_TYPE_BACKEND_DESCRIPTOR, requested,
-                                     count, array);
+    return hipdnnBackendGetAttribute(heuristic, HIPDNN_ATTR_ENGINEHEUR_RESULTS, HIPDNN_TYPE_BACKEND_DESCRIPTOR,
+                                     requested, count, array);
 }
 
 static void test_finalize(void)
@@ -24,9 +24,9 @@ static void test_finalize(void)
     /* There is one mode. */
     const int unknown[] = {1, 2, -1, INT_MAX, INT_MIN};
     for (int64_t i = 0; i < COUNT(unknown); i++) {
-        CHECK_FAILS(HIPDNN_STATUS_NOT_SUPPORTED, "MODE",
-                    hipdnnBackendSetAttribute(heuristic, HIPDNN_ATTR_ENGINEHEUR_MODE, HIPDNN_TYPE_HEUR_MODE, 1,
-                                              &unknown[i]));
+        CHECK_FAILS(
+            HIPDNN_STATUS_NOT_SUPPORTED, "MODE",
+            hipdnnBackendSetAttribute(heuristic, HIPDNN_ATTR_ENGINEHEUR_MODE, HIPDNN_TYPE_HEUR_MODE, 1, &unknown[i]));
     }
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "MODE", hipdnnBackendFinalize(heuristic));
     put(heuristic, HIPDNN_ATTR_ENGINEHEUR_MODE, HIPDNN_TYPE_HEUR_MODE, 1, &mode);
@@ -47,9 +47,9 @@ static void test_bad_requests(void)
                                           &config));
     REQUIRE_OK(hipdnnBackendFinalize(heuristic));
 
-    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "attributeType",
-                hipdnnBackendGetAttribute(heuristic, HIPDNN_ATTR_ENGINEHEUR_RESULTS, HIPDNN_TYPE_INT64, 0, &count,
-                                          NULL));
+    CHECK_FAILS(
+        HIPDNN_STATUS_BAD_PARAM, "attributeType",
+        hipdnnBackendGetAttribute(heuristic, HIPDNN_ATTR_ENGINEHEUR_RESULTS, HIPDNN_TYPE_INT64, 0, &count, NULL));
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "elementCount", results(heuristic, 0, NULL, NULL));
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "arrayOfElements", results(heuristic, 1, &count, NULL));
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "elementCount", results(heuristic, 1, NULL, &config));

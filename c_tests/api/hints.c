@@ -92,7 +92,8 @@ static void test_packs(hipdnnHandle_t handle)
     pack = pack_of(8, odd, &data);
     char expected[200];
     snprintf(expected, sizeof expected,
-             "[warning] [hipdnn_backend] the variant pack binds tensor %d, which is virtual, tensor 99, which the graph does not have, "
+             "[warning] [hipdnn_backend] the variant pack binds tensor %d, which is virtual, tensor 99, which the "
+             "graph does not have, "
              "tensor %d twice, tensor 100, which the graph does not have, 1 more such\n",
              UID_BETWEEN, UID_Y);
     CHECK_OK(hipdnnBackendExecute(handle, plan, pack));
@@ -126,13 +127,16 @@ static void test_packs(hipdnnHandle_t handle)
 static void test_words(void)
 {
     check_about("words of JSON");
-    static const char text[] = "{\"tensors\": [{\"uid\": 1, \"dims\": [1], \"strides\": [1], \"data_type\": \"flaot\"}], \"nodes\": []}";
+    static const char text[] =
+        "{\"tensors\": [{\"uid\": 1, \"dims\": [1], \"strides\": [1], \"data_type\": \"flaot\"}], \"nodes\": []}";
     hipdnnBackendDescriptor_t graph = NULL;
     (void)logged();
     CHECK_OK(hipdnnBackendCreateAndDeserializeJsonGraph_ext(&graph, text, sizeof text));
     const char* log = logged();
-    CHECK_CONTAINS(log, "[warning] [hipdnn_backend] jsonGraph: tensors[0].data_type: is \"flaot\", which is no data type and counts as "
-                        "\"unset\"; did you mean \"float\"?\n");
+    CHECK_CONTAINS(
+        log,
+        "[warning] [hipdnn_backend] jsonGraph: tensors[0].data_type: is \"flaot\", which is no data type and counts as "
+        "\"unset\"; did you mean \"float\"?\n");
     drop(graph);
 }
 
@@ -146,28 +150,32 @@ static void test_graphs(hipdnnHandle_t handle)
     } rows[] = {
         {"1, 4, 4, 4", "1, 4, 1, 1", NULL},
         {"1, 4, 5, 4", "1, 1, 1, 4",
-         "[warning] [hipdnn_backend] tensor 4 \"b\" is added to the result of a convolution along dimension 3; where it is meant for the 4 "
+         "[warning] [hipdnn_backend] tensor 4 \"b\" is added to the result of a convolution along dimension 3; where "
+         "it is meant for the 4 "
          "channels of dimension 1, its dims are [1, 4, 1, 1], not [1, 1, 1, 4]\n"},
         {"1, 4, -1, 5", "1, 4, 1, 1",
-         "[warning] [hipdnn_backend] tensor 3 \"conv\": dims[2] is -1, and no engine takes that: shapes are not inferred, each dimension "
+         "[warning] [hipdnn_backend] tensor 3 \"conv\": dims[2] is -1, and no engine takes that: shapes are not "
+         "inferred, each dimension "
          "is at least 1\n"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char text[2048];
         check_about("graph of %s and %s", rows[i].dims, rows[i].bias);
-        snprintf(text, sizeof text,
-                 "{\"tensors\": ["
-                 "{\"uid\": 1, \"dims\": [1, 2, 5, 4], \"strides\": [40, 20, 4, 1], \"data_type\": \"float\"}, "
-                 "{\"uid\": 2, \"dims\": [4, 2, 1, 1], \"strides\": [2, 1, 1, 1], \"data_type\": \"float\"}, "
-                 "{\"uid\": 3, \"name\": \"conv\", \"dims\": [%s], \"strides\": [80, 20, 4, 1], \"data_type\": \"float\", \"virtual\": true}, "
-                 "{\"uid\": 4, \"name\": \"b\", \"dims\": [%s], \"strides\": [4, 1, 1, 1], \"data_type\": \"float\"}, "
-                 "{\"uid\": 5, \"dims\": [1, 4, 5, 4], \"strides\": [80, 20, 4, 1], \"data_type\": \"float\"}], \"nodes\": ["
-                 "{\"type\": \"ConvolutionFwdAttributes\", \"inputs\": {\"x_tensor_uid\": 1, \"w_tensor_uid\": 2}, "
-                 "\"outputs\": {\"y_tensor_uid\": 3}, \"parameters\": {\"pre_padding\": [0, 0], \"post_padding\": [0, 0], "
-                 "\"stride\": [1, 1], \"dilation\": [1, 1], \"conv_mode\": \"CROSS_CORRELATION\"}}, "
-                 "{\"type\": \"PointwiseAttributes\", \"inputs\": {\"operation\": \"add\", \"in_0_tensor_uid\": 3, "
-                 "\"in_1_tensor_uid\": 4}, \"outputs\": {\"out_0_tensor_uid\": 5}}]}",
-                 rows[i].dims, rows[i].bias);
+        snprintf(
+            text, sizeof text,
+            "{\"tensors\": ["
+            "{\"uid\": 1, \"dims\": [1, 2, 5, 4], \"strides\": [40, 20, 4, 1], \"data_type\": \"float\"}, "
+            "{\"uid\": 2, \"dims\": [4, 2, 1, 1], \"strides\": [2, 1, 1, 1], \"data_type\": \"float\"}, "
+            "{\"uid\": 3, \"name\": \"conv\", \"dims\": [%s], \"strides\": [80, 20, 4, 1], \"data_type\": \"float\", "
+            "\"virtual\": true}, "
+            "{\"uid\": 4, \"name\": \"b\", \"dims\": [%s], \"strides\": [4, 1, 1, 1], \"data_type\": \"float\"}, "
+            "{\"uid\": 5, \"dims\": [1, 4, 5, 4], \"strides\": [80, 20, 4, 1], \"data_type\": \"float\"}], \"nodes\": ["
+            "{\"type\": \"ConvolutionFwdAttributes\", \"inputs\": {\"x_tensor_uid\": 1, \"w_tensor_uid\": 2}, "
+            "\"outputs\": {\"y_tensor_uid\": 3}, \"parameters\": {\"pre_padding\": [0, 0], \"post_padding\": [0, 0], "
+            "\"stride\": [1, 1], \"dilation\": [1, 1], \"conv_mode\": \"CROSS_CORRELATION\"}}, "
+            "{\"type\": \"PointwiseAttributes\", \"inputs\": {\"operation\": \"add\", \"in_0_tensor_uid\": 3, "
+            "\"in_1_tensor_uid\": 4}, \"outputs\": {\"out_0_tensor_uid\": 5}}]}",
+            rows[i].dims, rows[i].bias);
         /* The same is not told again. */
         for (int round = 0; round < 2; round++) {
             hipdnnBackendDescriptor_t graph = NULL;
@@ -196,9 +204,11 @@ static void test_calls(void)
     (void)logged();
     hipdnnBackendDescriptor_t tensor = open_tensor(5, 4, dims, true);
     const char* log = logged();
-    CHECK_CONTAINS(log, "API called: [hipdnnBackendCreateDescriptor] descriptorType=HIPDNN_BACKEND_TENSOR_DESCRIPTOR (14), descriptor=0x");
+    CHECK_CONTAINS(log, "API called: [hipdnnBackendCreateDescriptor] descriptorType=HIPDNN_BACKEND_TENSOR_DESCRIPTOR "
+                        "(14), descriptor=0x");
     CHECK_CONTAINS(log, "API success: [hipdnnBackendCreateDescriptor] descriptor=0x");
-    CHECK_CONTAINS(log, " (tensor), attributeName=HIPDNN_ATTR_TENSOR_DIMENSIONS (1303), attributeType=HIPDNN_TYPE_INT64 (3), elementCount=4, "
+    CHECK_CONTAINS(log, " (tensor), attributeName=HIPDNN_ATTR_TENSOR_DIMENSIONS (1303), "
+                        "attributeType=HIPDNN_TYPE_INT64 (3), elementCount=4, "
                         "arrayOfElements=0x");
     CHECK_CONTAINS(log, "API success: [hipdnnBackendSetAttribute] arrayOfElements=[1, 2, 4, 4]\n");
     CHECK_CONTAINS(log, "API success: [hipdnnBackendSetAttribute] arrayOfElements=[HIPDNN_DATA_FLOAT (0)]\n");
@@ -217,10 +227,13 @@ static void test_calls(void)
     drop(tensor);
     /* Numbers and descriptors that mean nothing; the array is not what the call says, and is not read. */
     (void)logged();
-    CHECK_STATUS(hipdnnBackendSetAttribute(tensor, (hipdnnBackendAttributeName_t)77777, (hipdnnBackendAttributeType_t)55555, 1 << 20, &count),
+    CHECK_STATUS(hipdnnBackendSetAttribute(tensor, (hipdnnBackendAttributeName_t)77777,
+                                           (hipdnnBackendAttributeType_t)55555, 1 << 20, &count),
                  HIPDNN_STATUS_BAD_PARAM);
     log = logged();
-    CHECK_CONTAINS(log, " (no live descriptor), attributeName=77777, attributeType=55555, elementCount=1048576, arrayOfElements=0x");
+    CHECK_CONTAINS(
+        log,
+        " (no live descriptor), attributeName=77777, attributeType=55555, elementCount=1048576, arrayOfElements=0x");
 }
 
 /* Where plugins were looked for, and what became of each file. */

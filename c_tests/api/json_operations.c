@@ -185,8 +185,10 @@ static const char BATCHNORM[] =
     "  {\"uid\": 4, \"dims\": [1, 3, 1, 1], \"strides\": [3, 1, 1, 1]},"
     "  {\"uid\": 5, \"dims\": [1, 3, 1, 1], \"strides\": [3, 1, 1, 1]},"
     "  {\"uid\": 6, \"dims\": [2, 3, 4, 4], \"strides\": [48, 16, 4, 1]},"
-    "  {\"uid\": 7, \"dims\": [1, 1, 1, 1], \"strides\": [1, 1, 1, 1], \"value_type\": \"Float32Value\", \"value\": 0.1},"
-    "  {\"uid\": 8, \"dims\": [1, 1, 1, 1], \"strides\": [1, 1, 1, 1], \"value_type\": \"Float32Value\", \"value\": 1e-5},"
+    "  {\"uid\": 7, \"dims\": [1, 1, 1, 1], \"strides\": [1, 1, 1, 1], \"value_type\": \"Float32Value\", \"value\": "
+    "0.1},"
+    "  {\"uid\": 8, \"dims\": [1, 1, 1, 1], \"strides\": [1, 1, 1, 1], \"value_type\": \"Float32Value\", \"value\": "
+    "1e-5},"
     "  {\"uid\": 9, \"dims\": [2, 3, 4, 4], \"strides\": [48, 16, 4, 1], \"virtual\": true}]}";
 
 /* Takes the graph, and gives the tensors after an execution. */

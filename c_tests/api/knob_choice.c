@@ -87,8 +87,9 @@ static void test_sizes(void)
                                               letters));
     }
     CHECK_OK(hipdnnBackendSetAttribute(choice, HIPDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, HIPDNN_TYPE_CHAR, 4096, letters));
-    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "65537 bytes, expected at most 65536",
-                hipdnnBackendSetAttribute(choice, HIPDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, HIPDNN_TYPE_CHAR, 65537, letters));
+    CHECK_FAILS(
+        HIPDNN_STATUS_BAD_PARAM, "65537 bytes, expected at most 65536",
+        hipdnnBackendSetAttribute(choice, HIPDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, HIPDNN_TYPE_CHAR, 65537, letters));
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "NaN",
                 hipdnnBackendSetAttribute(choice, HIPDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, HIPDNN_TYPE_DOUBLE, 1, &nan));
     CHECK_OK(hipdnnBackendSetAttribute(choice, HIPDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, HIPDNN_TYPE_CHAR, 65536, letters));

@@ -66,7 +66,8 @@ static int64_t count_of(hipdnnBackendDescriptor_t knob, hipdnnBackendAttributeNa
 static int64_t default_type(hipdnnBackendDescriptor_t knob)
 {
     int64_t type = -1;
-    CHECK_OK(hipdnnBackendGetAttribute(knob, HIPDNN_ATTR_KNOB_INFO_DEFAULT_VALUE_TYPE, HIPDNN_TYPE_INT64, 1, NULL, &type));
+    CHECK_OK(
+        hipdnnBackendGetAttribute(knob, HIPDNN_ATTR_KNOB_INFO_DEFAULT_VALUE_TYPE, HIPDNN_TYPE_INT64, 1, NULL, &type));
     return type;
 }
 
@@ -92,10 +93,12 @@ static void test_int(void)
     CHECK_OK(hipdnnBackendGetAttribute(knob, HIPDNN_ATTR_KNOB_INFO_DEFAULT_VALUE, HIPDNN_TYPE_INT64, 1, NULL, &value));
     CHECK_EQ(value, 6);
     CHECK_EQ(default_type(knob), HIPDNN_TYPE_INT64);
-    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "attributeType",
-                hipdnnBackendGetAttribute(knob, HIPDNN_ATTR_KNOB_INFO_DEFAULT_VALUE, HIPDNN_TYPE_DOUBLE, 1, NULL, &wrong));
-    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "attributeType",
-                hipdnnBackendGetAttribute(knob, HIPDNN_ATTR_KNOB_INFO_MINIMUM_VALUE, HIPDNN_TYPE_DOUBLE, 1, NULL, &wrong));
+    CHECK_FAILS(
+        HIPDNN_STATUS_BAD_PARAM, "attributeType",
+        hipdnnBackendGetAttribute(knob, HIPDNN_ATTR_KNOB_INFO_DEFAULT_VALUE, HIPDNN_TYPE_DOUBLE, 1, NULL, &wrong));
+    CHECK_FAILS(
+        HIPDNN_STATUS_BAD_PARAM, "attributeType",
+        hipdnnBackendGetAttribute(knob, HIPDNN_ATTR_KNOB_INFO_MINIMUM_VALUE, HIPDNN_TYPE_DOUBLE, 1, NULL, &wrong));
     /* What was not set */
     CHECK_EQ(count_of(knob, HIPDNN_ATTR_KNOB_INFO_VALID_VALUES_INT, HIPDNN_TYPE_INT64), 0);
     CHECK_EQ(count_of(knob, HIPDNN_ATTR_KNOB_INFO_VALID_VALUES_STRING, HIPDNN_TYPE_CHAR), 0);
@@ -107,15 +110,16 @@ static void test_int(void)
     CHECK_EQ(count_of(knob, HIPDNN_ATTR_KNOB_INFO_MINIMUM_VALUE, HIPDNN_TYPE_INT64), 0);
     CHECK_EQ(count_of(knob, HIPDNN_ATTR_KNOB_INFO_MAXIMUM_VALUE, HIPDNN_TYPE_DOUBLE), 0);
     CHECK_EQ(count_of(knob, HIPDNN_ATTR_KNOB_INFO_STRIDE, HIPDNN_TYPE_INT64), 0);
-    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "attributeType",
-                hipdnnBackendGetAttribute(knob, HIPDNN_ATTR_KNOB_INFO_MINIMUM_VALUE, HIPDNN_TYPE_CHAR, 0, &value, NULL));
+    CHECK_FAILS(
+        HIPDNN_STATUS_BAD_PARAM, "attributeType",
+        hipdnnBackendGetAttribute(knob, HIPDNN_ATTR_KNOB_INFO_MINIMUM_VALUE, HIPDNN_TYPE_CHAR, 0, &value, NULL));
     drop(knob);
 
     const struct {
         int64_t value;
         bool good;
-    } cases[] = {{2, true}, {10, true}, {1, false}, {11, false}, {14, false}, {4, false}, {INT64_MIN, false},
-                 {INT64_MAX, false}};
+    } cases[] = {{2, true},   {10, true}, {1, false},         {11, false},
+                 {14, false}, {4, false}, {INT64_MIN, false}, {INT64_MAX, false}};
     for (int64_t i = 0; i < COUNT(cases); i++) {
         check_about("default %lld", (long long)cases[i].value);
         knob = open_int(cases[i].value);
@@ -174,9 +178,11 @@ static void test_float(void)
     double value = 0.0;
     int64_t count = 0;
     CHECK_EQ(default_type(knob), HIPDNN_TYPE_DOUBLE);
-    CHECK_OK(hipdnnBackendGetAttribute(knob, HIPDNN_ATTR_KNOB_INFO_DEFAULT_VALUE, HIPDNN_TYPE_DOUBLE, 1, &count, &value));
+    CHECK_OK(
+        hipdnnBackendGetAttribute(knob, HIPDNN_ATTR_KNOB_INFO_DEFAULT_VALUE, HIPDNN_TYPE_DOUBLE, 1, &count, &value));
     CHECK(value == 0.5 && count == 1);
-    CHECK_OK(hipdnnBackendGetAttribute(knob, HIPDNN_ATTR_KNOB_INFO_MAXIMUM_VALUE, HIPDNN_TYPE_DOUBLE, 1, &count, &value));
+    CHECK_OK(
+        hipdnnBackendGetAttribute(knob, HIPDNN_ATTR_KNOB_INFO_MAXIMUM_VALUE, HIPDNN_TYPE_DOUBLE, 1, &count, &value));
     CHECK(value == 1.0);
     drop(knob);
     knob = open_float(1.5);
@@ -185,9 +191,8 @@ static void test_float(void)
 
     const double nan = strtod("nan", NULL);
     knob = make(HIPDNN_BACKEND_KNOB_INFO_DESCRIPTOR);
-    const hipdnnBackendAttributeName_t numbers[] = {HIPDNN_ATTR_KNOB_INFO_DEFAULT_VALUE,
-                                                    HIPDNN_ATTR_KNOB_INFO_MINIMUM_VALUE,
-                                                    HIPDNN_ATTR_KNOB_INFO_MAXIMUM_VALUE};
+    const hipdnnBackendAttributeName_t numbers[] = {
+        HIPDNN_ATTR_KNOB_INFO_DEFAULT_VALUE, HIPDNN_ATTR_KNOB_INFO_MINIMUM_VALUE, HIPDNN_ATTR_KNOB_INFO_MAXIMUM_VALUE};
     for (int64_t i = 0; i < COUNT(numbers); i++) {
         CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "NaN, expected a number",
                     hipdnnBackendSetAttribute(knob, numbers[i], HIPDNN_TYPE_DOUBLE, 1, &nan));
@@ -209,10 +214,11 @@ static void test_text(void)
         CHECK_OK(hipdnnBackendFinalize(knob));
         CHECK_EQ(default_type(knob), HIPDNN_TYPE_CHAR);
         CHECK_EQ(count_of(knob, HIPDNN_ATTR_KNOB_INFO_VALID_VALUES_STRING, HIPDNN_TYPE_CHAR), 11);
-        CHECK_OK(hipdnnBackendGetAttribute(knob, HIPDNN_ATTR_KNOB_INFO_VALID_VALUES_STRING, HIPDNN_TYPE_CHAR, 16, &count,
-                                           bytes));
+        CHECK_OK(hipdnnBackendGetAttribute(knob, HIPDNN_ATTR_KNOB_INFO_VALID_VALUES_STRING, HIPDNN_TYPE_CHAR, 16,
+                                           &count, bytes));
         CHECK(count == 11 && memcmp(bytes, ended, 11) == 0);
-        CHECK_OK(hipdnnBackendGetAttribute(knob, HIPDNN_ATTR_KNOB_INFO_DEFAULT_VALUE, HIPDNN_TYPE_CHAR, 16, &count, bytes));
+        CHECK_OK(
+            hipdnnBackendGetAttribute(knob, HIPDNN_ATTR_KNOB_INFO_DEFAULT_VALUE, HIPDNN_TYPE_CHAR, 16, &count, bytes));
         CHECK_STR(bytes, "exact");
         CHECK_EQ(count, 6);
         int32_t most = 0;
@@ -235,8 +241,9 @@ static void test_text(void)
                 hipdnnBackendSetAttribute(knob, HIPDNN_ATTR_KNOB_INFO_VALID_VALUES_STRING, HIPDNN_TYPE_CHAR, 0, ended));
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "arrayOfElements",
                 hipdnnBackendSetAttribute(knob, HIPDNN_ATTR_KNOB_INFO_VALID_VALUES_STRING, HIPDNN_TYPE_CHAR, 4, NULL));
-    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "attributeType",
-                hipdnnBackendSetAttribute(knob, HIPDNN_ATTR_KNOB_INFO_VALID_VALUES_STRING, HIPDNN_TYPE_INT64, 1, ended));
+    CHECK_FAILS(
+        HIPDNN_STATUS_BAD_PARAM, "attributeType",
+        hipdnnBackendSetAttribute(knob, HIPDNN_ATTR_KNOB_INFO_VALID_VALUES_STRING, HIPDNN_TYPE_INT64, 1, ended));
     const int32_t lengths[] = {0, -1, INT32_MIN};
     for (int64_t i = 0; i < COUNT(lengths); i++) {
         CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "expected more than 0",

@@ -82,7 +82,8 @@ static void test_unknown_level(void)
 {
     check_about("unknown level");
     char* text = log_of("verbose", LOG);
-    const char* const line = strstr(text, "[warning] [hipdnn_backend] HIPDNN_LOG_LEVEL is \"verbose\", expected trace, debug, info, ");
+    const char* const line =
+        strstr(text, "[warning] [hipdnn_backend] HIPDNN_LOG_LEVEL is \"verbose\", expected trace, debug, info, ");
     CHECK(line != NULL);
     CHECK(line != NULL && strchr(line, '\n') == text + strlen(text) - 1);
     free(text);

@@ -98,12 +98,12 @@ static void test_type_that_is_not_set(void)
     hipdnnBackendDescriptor_t graph = make(HIPDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
     hipdnnDataType_t type = HIPDNN_DATA_HALF;
     int64_t count = 4711;
-    CHECK_OK(hipdnnBackendGetAttribute(graph, HIPDNN_ATTR_OPERATIONGRAPH_COMPUTE_DATA_TYPE_EXT, HIPDNN_TYPE_DATA_TYPE, 1,
-                                       &count, &type));
+    CHECK_OK(hipdnnBackendGetAttribute(graph, HIPDNN_ATTR_OPERATIONGRAPH_COMPUTE_DATA_TYPE_EXT, HIPDNN_TYPE_DATA_TYPE,
+                                       1, &count, &type));
     CHECK_EQ(count, 0);
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "elementCount",
-                hipdnnBackendGetAttribute(graph, HIPDNN_ATTR_OPERATIONGRAPH_COMPUTE_DATA_TYPE_EXT, HIPDNN_TYPE_DATA_TYPE,
-                                          1, NULL, &type));
+                hipdnnBackendGetAttribute(graph, HIPDNN_ATTR_OPERATIONGRAPH_COMPUTE_DATA_TYPE_EXT,
+                                          HIPDNN_TYPE_DATA_TYPE, 1, NULL, &type));
     CHECK(type == HIPDNN_DATA_HALF);
     drop(graph);
 }
@@ -123,8 +123,8 @@ static void test_properties(void)
         unsigned char flag = 0xa5;
         hipdnnDataType_t type = HIPDNN_DATA_HALF;
         check_about(round == 0 ? "open" : "finalized");
-        CHECK_OK(hipdnnBackendGetAttribute(graph, HIPDNN_ATTR_OPERATIONGRAPH_NAME_EXT, HIPDNN_TYPE_CHAR, 16, &count,
-                                           name));
+        CHECK_OK(
+            hipdnnBackendGetAttribute(graph, HIPDNN_ATTR_OPERATIONGRAPH_NAME_EXT, HIPDNN_TYPE_CHAR, 16, &count, name));
         CHECK(count == 4 && strcmp(name, "abc") == 0);
         CHECK_OK(hipdnnBackendGetAttribute(graph, HIPDNN_ATTR_OPERATIONGRAPH_PREFERRED_ENGINE_ID_EXT, HIPDNN_TYPE_INT64,
                                            1, &count, &id));
@@ -155,9 +155,9 @@ static void test_handle_is_gone(void)
     REQUIRE_OK(hipdnnBackendFinalize(finalized_heuristic));
     CHECK_OK(hipdnnDestroy(short_lived));
 
-    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "hipdnnHandle_t",
-                hipdnnBackendSetAttribute(late, HIPDNN_ATTR_OPERATIONGRAPH_HANDLE, HIPDNN_TYPE_HANDLE, 1,
-                                          &short_lived));
+    CHECK_FAILS(
+        HIPDNN_STATUS_BAD_PARAM, "hipdnnHandle_t",
+        hipdnnBackendSetAttribute(late, HIPDNN_ATTR_OPERATIONGRAPH_HANDLE, HIPDNN_TYPE_HANDLE, 1, &short_lived));
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "hipdnnHandle_t", hipdnnBackendFinalize(heuristic));
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "hipdnnHandle_t", hipdnnBackendFinalize(engine));
     /* What was found out while the handle lived stays readable. */

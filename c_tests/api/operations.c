@@ -49,7 +49,8 @@ static void test_requirements(const kind* k)
         }
         check_about("%s without %d", k->name, (int)a->name);
         hipdnnBackendDescriptor_t open = open_operation(k, a);
-        CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, is_block_size(a) ? "block_size" : "HIPDNN_ATTR_", hipdnnBackendFinalize(open));
+        CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, is_block_size(a) ? "block_size" : "HIPDNN_ATTR_",
+                    hipdnnBackendFinalize(open));
         /* It stays open, and can be completed. */
         put(open, a->name, a->type, a->count, a->value);
         CHECK_OK(hipdnnBackendFinalize(open));
@@ -64,8 +65,8 @@ static void test_type(const operation_type* expected)
     hipdnnOperationType_ext_t type = HIPDNN_OPERATION_TYPE_NOT_SET_EXT;
     int64_t count = 0;
     CHECK_FAILS(HIPDNN_STATUS_NOT_INITIALIZED, "finalized",
-                hipdnnBackendGetAttribute(some, HIPDNN_ATTR_OPERATION_TYPE_EXT, HIPDNN_TYPE_OPERATION_TYPE_EXT, 1, &count,
-                                          &type));
+                hipdnnBackendGetAttribute(some, HIPDNN_ATTR_OPERATION_TYPE_EXT, HIPDNN_TYPE_OPERATION_TYPE_EXT, 1,
+                                          &count, &type));
     CHECK_FAILS(HIPDNN_STATUS_NOT_SUPPORTED, "OPERATION_TYPE",
                 hipdnnBackendSetAttribute(some, HIPDNN_ATTR_OPERATION_TYPE_EXT, HIPDNN_TYPE_OPERATION_TYPE_EXT, 1,
                                           &expected->type));

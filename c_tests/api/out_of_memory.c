@@ -20,7 +20,7 @@ static uint8_t* bytes;   /* a graph with long lists */
 static size_t byte_size;
 static char* json; /* the same */
 static size_t json_size;
-static hipdnnBackendDescriptor_t operation; /* the one of that graph */
+static hipdnnBackendDescriptor_t operation;                  /* the one of that graph */
 static hipdnnBackendDescriptor_t product_plan, product_pack; /* what needs a workspace of 64 MiB */
 
 static hipdnnStatus_t set_dims(void)
@@ -95,15 +95,9 @@ static hipdnnStatus_t read_values(const char* value)
     return hipdnnBackendCreateAndDeserializeJsonGraph_ext(&graph, text, size + 1);
 }
 
-static hipdnnStatus_t read_numbers(void)
-{
-    return read_values(",0");
-}
+static hipdnnStatus_t read_numbers(void) { return read_values(",0"); }
 
-static hipdnnStatus_t read_objects(void)
-{
-    return read_values(",{\"\":[]}");
-}
+static hipdnnStatus_t read_objects(void) { return read_values(",{\"\":[]}"); }
 
 static hipdnnBackendDescriptor_t open_large_graph(void)
 {
@@ -114,10 +108,7 @@ static hipdnnBackendDescriptor_t open_large_graph(void)
     return graph;
 }
 
-static hipdnnStatus_t finalize_graph(void)
-{
-    return hipdnnBackendFinalize(open_large_graph());
-}
+static hipdnnStatus_t finalize_graph(void) { return hipdnnBackendFinalize(open_large_graph()); }
 
 static hipdnnStatus_t write_bytes(void)
 {
@@ -139,7 +130,8 @@ static hipdnnStatus_t change_bytes(void)
     const hipdnnStatus_t status = hipdnnBackendCreateAndDeserializeGraph_ext(&graph, bytes, byte_size);
     return status != HIPDNN_STATUS_SUCCESS
                ? status
-               : hipdnnBackendSetAttribute(graph, HIPDNN_ATTR_OPERATIONGRAPH_IO_DATA_TYPE_EXT, HIPDNN_TYPE_DATA_TYPE, 1, &type);
+               : hipdnnBackendSetAttribute(graph, HIPDNN_ATTR_OPERATIONGRAPH_IO_DATA_TYPE_EXT, HIPDNN_TYPE_DATA_TYPE, 1,
+                                           &type);
 }
 
 /* The sum over all of a · b, a column and a row: what lies between has count² elements. */

@@ -104,8 +104,8 @@ static void fill(void)
 }
 
 static const shape SHAPES[] = {
-    {1, 4, false}, {3, 4, false}, {1, 12, false}, {2, 7, true}, {3, 11, false}, {1, 1, false}, {3, 12, true},
-    {1, 4, true},  {2, 5, false}, {2, 6, false},  {2, 8, false}, {1, 4, false}, {3, 12, true}, {1, 9, false},
+    {1, 4, false}, {3, 4, false}, {1, 12, false}, {2, 7, true},  {3, 11, false}, {1, 1, false}, {3, 12, true},
+    {1, 4, true},  {2, 5, false}, {2, 6, false},  {2, 8, false}, {1, 4, false},  {3, 12, true}, {1, 9, false},
 };
 
 static void test_plan(hipdnnBackendDescriptor_t plan)
@@ -164,8 +164,8 @@ static bool plan_of(hipdnnBackendDescriptor_t graph, int place_of_engine, hipdnn
         int64_t count = 0;
         configs[0] = make(HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR);
         configs[1] = make(HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR);
-        REQUIRE_OK(hipdnnBackendGetAttribute(heuristic, HIPDNN_ATTR_ENGINEHEUR_RESULTS, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 2,
-                                             &count, configs));
+        REQUIRE_OK(hipdnnBackendGetAttribute(heuristic, HIPDNN_ATTR_ENGINEHEUR_RESULTS, HIPDNN_TYPE_BACKEND_DESCRIPTOR,
+                                             2, &count, configs));
         REQUIRE_OK(hipdnnBackendFinalize(configs[place_of_engine]));
         *plan = make(HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
         put_descriptor(*plan, HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configs[place_of_engine]);

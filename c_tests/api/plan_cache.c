@@ -61,13 +61,14 @@ static void test_alike(void)
     hipdnnBackendDescriptor_t engine = NULL;
     hipdnnBackendDescriptor_t told = NULL;
     char name[32] = "";
-    REQUIRE_OK(hipdnnBackendGetAttribute(other, HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1,
-                                         NULL, &config));
+    REQUIRE_OK(hipdnnBackendGetAttribute(other, HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
+                                         HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1, NULL, &config));
     REQUIRE_OK(hipdnnBackendGetAttribute(config, HIPDNN_ATTR_ENGINECFG_ENGINE, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1, NULL,
                                          &engine));
-    REQUIRE_OK(hipdnnBackendGetAttribute(engine, HIPDNN_ATTR_ENGINE_OPERATION_GRAPH, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1, NULL,
-                                         &told));
-    CHECK_OK(hipdnnBackendGetAttribute(told, HIPDNN_ATTR_OPERATIONGRAPH_NAME_EXT, HIPDNN_TYPE_CHAR, sizeof name, NULL, name));
+    REQUIRE_OK(hipdnnBackendGetAttribute(engine, HIPDNN_ATTR_ENGINE_OPERATION_GRAPH, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                                         NULL, &told));
+    CHECK_OK(hipdnnBackendGetAttribute(told, HIPDNN_ATTR_OPERATIONGRAPH_NAME_EXT, HIPDNN_TYPE_CHAR, sizeof name, NULL,
+                                       name));
     CHECK_STR(name, "another");
     drop(told);
     drop(engine);

@@ -35,15 +35,21 @@ int main(void)
     hipdnnBackendDescriptor_t plan = make_plan(graph);
     test_arguments(plan);
     char* const text = plan_text(plan);
-    const char* const parts[] = {"\"engine\":\"", "\"engine_id\":", "\"graph\":\"the \\\"net\\\"\"", "\"knobs\":{}",
-                                 "\"plugin\":\"", "\"plugin_version\":\"", "\"workspace_size\":"};
+    const char* const parts[] = {"\"engine\":\"",      "\"engine_id\":", "\"graph\":\"the \\\"net\\\"\"",
+                                 "\"knobs\":{}",       "\"plugin\":\"",  "\"plugin_version\":\"",
+                                 "\"workspace_size\":"};
     for (int64_t i = 0; i < COUNT(parts); i++) {
         CHECK_CONTAINS(text, parts[i]);
     }
     /* The CPU engines tell what they do; others need not. */
     if (strstr(text, "\"plugin\":\"CPU\"") != NULL) {
-        const char* const told[] = {"\"steps\":[{\"algorithm\":\"", "\"nodes\":[0", "\"operation\":\"ConvolutionForward",
-                                    "\"isa\":\"", "\"bytes\":", "\"flops\":", "\"threads\":"};
+        const char* const told[] = {"\"steps\":[{\"algorithm\":\"",
+                                    "\"nodes\":[0",
+                                    "\"operation\":\"ConvolutionForward",
+                                    "\"isa\":\"",
+                                    "\"bytes\":",
+                                    "\"flops\":",
+                                    "\"threads\":"};
         for (int64_t i = 0; i < COUNT(told); i++) {
             CHECK_CONTAINS(text, told[i]);
         }

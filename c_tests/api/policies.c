@@ -5,9 +5,9 @@
 
 static hipdnnStatus_t info(hipdnnHandle_t handle, size_t index, int64_t* id, char texts[4][64], size_t lengths[4])
 {
-    return hipdnnGetHeuristicPolicyInfo_ext(handle, index, id, texts == NULL ? NULL : texts[0], &lengths[0],
-                                            texts == NULL ? NULL : texts[1], &lengths[1], texts == NULL ? NULL : texts[2],
-                                            &lengths[2], texts == NULL ? NULL : texts[3], &lengths[3]);
+    return hipdnnGetHeuristicPolicyInfo_ext(
+        handle, index, id, texts == NULL ? NULL : texts[0], &lengths[0], texts == NULL ? NULL : texts[1], &lengths[1],
+        texts == NULL ? NULL : texts[2], &lengths[2], texts == NULL ? NULL : texts[3], &lengths[3]);
 }
 
 static void test_policies(hipdnnHandle_t handle)
@@ -42,8 +42,8 @@ static void test_policies(hipdnnHandle_t handle)
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "policyIndex", info(handle, SIZE_MAX, NULL, NULL, lengths));
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "handle", info(NULL, 0, NULL, NULL, lengths));
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "apiVersionLen",
-                hipdnnGetHeuristicPolicyInfo_ext(handle, 0, NULL, NULL, &lengths[0], NULL, &lengths[1], NULL, &lengths[2],
-                                                 NULL, NULL));
+                hipdnnGetHeuristicPolicyInfo_ext(handle, 0, NULL, NULL, &lengths[0], NULL, &lengths[1], NULL,
+                                                 &lengths[2], NULL, NULL));
 }
 
 static void test_attributes(hipdnnHandle_t handle)
@@ -52,9 +52,9 @@ static void test_attributes(hipdnnHandle_t handle)
     hipdnnBackendDescriptor_t heuristic = open_heuristic(graph);
     int64_t used[4] = {0};
     int64_t count = 0;
-    CHECK_FAILS(HIPDNN_STATUS_NOT_SUPPORTED, "RANKING_METRIC",
-                hipdnnBackendSetAttribute(heuristic, HIPDNN_ATTR_ENGINEHEUR_RANKING_METRIC_EXT, HIPDNN_TYPE_CHAR, 4,
-                                          "time"));
+    CHECK_FAILS(
+        HIPDNN_STATUS_NOT_SUPPORTED, "RANKING_METRIC",
+        hipdnnBackendSetAttribute(heuristic, HIPDNN_ATTR_ENGINEHEUR_RANKING_METRIC_EXT, HIPDNN_TYPE_CHAR, 4, "time"));
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "finalized",
                 hipdnnBackendGetAttribute(heuristic, HIPDNN_ATTR_ENGINEHEUR_POLICY_ORDER_EXT, HIPDNN_TYPE_INT64, 4,
                                           &count, used));

@@ -9,7 +9,7 @@
 static const bool yes = true;
 
 static const hipdnnBackendAttributeName_t TRIGGERS[] = {
-    HIPDNN_ATTR_PROFILING_START_EXT,       HIPDNN_ATTR_PROFILING_STOP_EXT,          HIPDNN_ATTR_PROFILING_DEVICE_SYNC_EXT,
+    HIPDNN_ATTR_PROFILING_START_EXT,     HIPDNN_ATTR_PROFILING_STOP_EXT,          HIPDNN_ATTR_PROFILING_DEVICE_SYNC_EXT,
     HIPDNN_ATTR_PROFILING_STALL_ARM_EXT, HIPDNN_ATTR_PROFILING_STALL_RELEASE_EXT, HIPDNN_ATTR_PROFILING_RESET_EXT,
 };
 
@@ -81,7 +81,8 @@ static void out_of_turn(hipdnnHandle_t handle)
     for (size_t i = 0; i < sizeof TRIGGERS / sizeof TRIGGERS[0]; i++) {
         check_about("without a handle, attribute %d", (int)TRIGGERS[i]);
         /* A device is waited for without a handle, as frontends do between the plans that they time. */
-        const bool works = TRIGGERS[i] == HIPDNN_ATTR_PROFILING_RESET_EXT || TRIGGERS[i] == HIPDNN_ATTR_PROFILING_DEVICE_SYNC_EXT;
+        const bool works =
+            TRIGGERS[i] == HIPDNN_ATTR_PROFILING_RESET_EXT || TRIGGERS[i] == HIPDNN_ATTR_PROFILING_DEVICE_SYNC_EXT;
         CHECK_STATUS(trigger(control, TRIGGERS[i]), works ? HIPDNN_STATUS_SUCCESS : HIPDNN_STATUS_BAD_PARAM);
     }
     check_about("%s", "");
@@ -142,8 +143,9 @@ static void wrong_arguments(hipdnnHandle_t handle)
     check_about("%s", "");
     /* Results cannot be set, and what is set cannot be read. */
     const float milliseconds = 1;
-    CHECK_STATUS(hipdnnBackendSetAttribute(control, HIPDNN_ATTR_PROFILING_ELAPSED_MS_EXT, HIPDNN_TYPE_FLOAT, 1, &milliseconds),
-                 HIPDNN_STATUS_NOT_SUPPORTED);
+    CHECK_STATUS(
+        hipdnnBackendSetAttribute(control, HIPDNN_ATTR_PROFILING_ELAPSED_MS_EXT, HIPDNN_TYPE_FLOAT, 1, &milliseconds),
+        HIPDNN_STATUS_NOT_SUPPORTED);
     CHECK_STATUS(trigger(control, HIPDNN_ATTR_PROFILING_STALL_USED_EXT), HIPDNN_STATUS_NOT_SUPPORTED);
     CHECK_STATUS(trigger(control, HIPDNN_ATTR_TENSOR_IS_VIRTUAL), HIPDNN_STATUS_NOT_SUPPORTED);
     CHECK_OK(trigger(control, HIPDNN_ATTR_PROFILING_START_EXT));
@@ -151,18 +153,22 @@ static void wrong_arguments(hipdnnHandle_t handle)
     CHECK_OK(hipdnnBackendFinalize(control));
     int64_t count = 0;
     float got = 0;
-    CHECK_OK(hipdnnBackendGetAttribute(control, HIPDNN_ATTR_PROFILING_ELAPSED_MS_EXT, HIPDNN_TYPE_FLOAT, 0, &count, NULL));
+    CHECK_OK(
+        hipdnnBackendGetAttribute(control, HIPDNN_ATTR_PROFILING_ELAPSED_MS_EXT, HIPDNN_TYPE_FLOAT, 0, &count, NULL));
     CHECK_EQ(count, 1);
-    CHECK_STATUS(hipdnnBackendGetAttribute(control, HIPDNN_ATTR_PROFILING_ELAPSED_MS_EXT, HIPDNN_TYPE_DOUBLE, 1, &count, &got),
-                 HIPDNN_STATUS_BAD_PARAM);
-    CHECK_STATUS(hipdnnBackendGetAttribute(control, HIPDNN_ATTR_PROFILING_ELAPSED_MS_EXT, HIPDNN_TYPE_FLOAT, -1, &count, &got),
-                 HIPDNN_STATUS_BAD_PARAM);
+    CHECK_STATUS(
+        hipdnnBackendGetAttribute(control, HIPDNN_ATTR_PROFILING_ELAPSED_MS_EXT, HIPDNN_TYPE_DOUBLE, 1, &count, &got),
+        HIPDNN_STATUS_BAD_PARAM);
+    CHECK_STATUS(
+        hipdnnBackendGetAttribute(control, HIPDNN_ATTR_PROFILING_ELAPSED_MS_EXT, HIPDNN_TYPE_FLOAT, -1, &count, &got),
+        HIPDNN_STATUS_BAD_PARAM);
     for (size_t i = 0; i < sizeof TRIGGERS / sizeof TRIGGERS[0]; i++) {
         CHECK_STATUS(hipdnnBackendGetAttribute(control, TRIGGERS[i], HIPDNN_TYPE_BOOLEAN, 1, &count, &got),
                      HIPDNN_STATUS_NOT_SUPPORTED);
     }
-    CHECK_STATUS(hipdnnBackendGetAttribute(control, HIPDNN_ATTR_PROFILING_HANDLE_EXT, HIPDNN_TYPE_HANDLE, 1, &count, &forged),
-                 HIPDNN_STATUS_NOT_SUPPORTED);
+    CHECK_STATUS(
+        hipdnnBackendGetAttribute(control, HIPDNN_ATTR_PROFILING_HANDLE_EXT, HIPDNN_TYPE_HANDLE, 1, &count, &forged),
+        HIPDNN_STATUS_NOT_SUPPORTED);
     drop(control);
 }
 

@@ -31,10 +31,7 @@ static uint64_t next_random(void)
     return state * UINT64_C(0x2545f4914f6cdd1d);
 }
 
-static int pick(int count)
-{
-    return (int)(next_random() % (uint64_t)count);
-}
+static int pick(int count) { return (int)(next_random() % (uint64_t)count); }
 
 static hipdnnBackendDescriptor_t pick_descriptor(void)
 {
@@ -73,10 +70,11 @@ static void create_some(void)
 /* The attributes of what the descriptors of this test are, and a few that belong to none of them */
 static hipdnnBackendAttributeName_t pick_attribute(void)
 {
-    static const int ranges[][2] = {{100, 107},   {200, 206},   {300, 310},   {600, 609},   {700, 707},   {1000, 1015},
-                                    {1300, 1311}, {1400, 1402}, {1500, 1505}, {1600, 1602}, {1700, 1702}, {1800, 1806},
-                                    {1900, 1907}, {2000, 2007}, {2100, 2101}, {2200, 2203}, {2300, 2308}, {2900, 2913},
-                                    {60200, 60200}, {60300, 60300}, {-5, 5},  {2400, 2410}};
+    static const int ranges[][2] = {{100, 107},   {200, 206},   {300, 310},   {600, 609},     {700, 707},
+                                    {1000, 1015}, {1300, 1311}, {1400, 1402}, {1500, 1505},   {1600, 1602},
+                                    {1700, 1702}, {1800, 1806}, {1900, 1907}, {2000, 2007},   {2100, 2101},
+                                    {2200, 2203}, {2300, 2308}, {2900, 2913}, {60200, 60200}, {60300, 60300},
+                                    {-5, 5},      {2400, 2410}};
     const int i = pick((int)(sizeof ranges / sizeof ranges[0]));
     return (hipdnnBackendAttributeName_t)(ranges[i][0] + pick(ranges[i][1] - ranges[i][0] + 1));
 }
@@ -99,28 +97,14 @@ static void fill_values(hipdnnBackendAttributeType_t type, unsigned char values[
         const int32_t small = pick(52) - 2;
         const float real = (float)pick(5) - 2.0f;
         switch ((int)type) {
-        case HIPDNN_TYPE_HANDLE:
-            memcpy(values + i * 8, &handle, 8);
-            break;
-        case HIPDNN_TYPE_BACKEND_DESCRIPTOR:
-            memcpy(values + i * 8, &descriptor, 8);
-            break;
-        case HIPDNN_TYPE_VOID_PTR:
-            memcpy(values + i * 8, &pointer, 8);
-            break;
-        case HIPDNN_TYPE_INT64:
-            memcpy(values + i * 8, &number, 8);
-            break;
-        case HIPDNN_TYPE_FLOAT:
-            memcpy(values + i * 4, &real, 4);
-            break;
+        case HIPDNN_TYPE_HANDLE: memcpy(values + i * 8, &handle, 8); break;
+        case HIPDNN_TYPE_BACKEND_DESCRIPTOR: memcpy(values + i * 8, &descriptor, 8); break;
+        case HIPDNN_TYPE_VOID_PTR: memcpy(values + i * 8, &pointer, 8); break;
+        case HIPDNN_TYPE_INT64: memcpy(values + i * 8, &number, 8); break;
+        case HIPDNN_TYPE_FLOAT: memcpy(values + i * 4, &real, 4); break;
         case HIPDNN_TYPE_BOOLEAN:
-        case HIPDNN_TYPE_CHAR:
-            values[i] = (unsigned char)pick(256);
-            break;
-        default:
-            memcpy(values + i * 4, &small, 4);
-            break;
+        case HIPDNN_TYPE_CHAR: values[i] = (unsigned char)pick(256); break;
+        default: memcpy(values + i * 4, &small, 4); break;
         }
     }
 }

@@ -153,10 +153,7 @@ static void make_read_only(const guarded* memory)
     REQUIRE(mprotect(memory->pages + PAGE, memory->size - 2 * PAGE, PROT_READ) == 0);
 }
 
-static void release(const guarded* memory)
-{
-    REQUIRE(munmap(memory->pages, memory->size) == 0);
-}
+static void release(const guarded* memory) { REQUIRE(munmap(memory->pages, memory->size) == 0); }
 
 /* Shapes that could fit together: x [n, c, ...], w [k, c, ...], y as a convolution gives it */
 typedef struct {
@@ -354,7 +351,9 @@ static void random_graph(hipdnnHandle_t handle)
             }
         }
         /* Epsilon and momentum are one number. */
-        if (r->attribute == HIPDNN_ATTR_OPERATION_BATCHNORM_EPSILON_EXT || r->attribute == HIPDNN_ATTR_OPERATION_BATCHNORM_MOMENTUM_EXT || r->attribute == HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_EPSILON_EXT) {
+        if (r->attribute == HIPDNN_ATTR_OPERATION_BATCHNORM_EPSILON_EXT ||
+            r->attribute == HIPDNN_ATTR_OPERATION_BATCHNORM_MOMENTUM_EXT ||
+            r->attribute == HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_EPSILON_EXT) {
             dims[1] = 1;
         }
         sane = make_random_tensor(count + 1, s.rank, dims, same_type, &memory[count], &tensors[count]) && sane;

@@ -29,15 +29,15 @@ static int64_t engines_of(hipdnnBackendDescriptor_t graph, int64_t room, int64_t
     for (int64_t i = 0; i < count; i++) {
         configs[i] = make(HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR);
     }
-    REQUIRE_OK(hipdnnBackendGetAttribute(heuristic, HIPDNN_ATTR_ENGINEHEUR_RESULTS, HIPDNN_TYPE_BACKEND_DESCRIPTOR, count,
-                                         &count, configs));
+    REQUIRE_OK(hipdnnBackendGetAttribute(heuristic, HIPDNN_ATTR_ENGINEHEUR_RESULTS, HIPDNN_TYPE_BACKEND_DESCRIPTOR,
+                                         count, &count, configs));
     for (int64_t i = 0; i < count; i++) {
         hipdnnBackendDescriptor_t engine = NULL;
         REQUIRE_OK(hipdnnBackendFinalize(configs[i]));
-        REQUIRE_OK(hipdnnBackendGetAttribute(configs[i], HIPDNN_ATTR_ENGINECFG_ENGINE, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1,
-                                             NULL, &engine));
-        REQUIRE_OK(hipdnnBackendGetAttribute(engine, HIPDNN_ATTR_ENGINE_GLOBAL_INDEX, HIPDNN_TYPE_INT64, 1, NULL,
-                                             &ids[i]));
+        REQUIRE_OK(hipdnnBackendGetAttribute(configs[i], HIPDNN_ATTR_ENGINECFG_ENGINE, HIPDNN_TYPE_BACKEND_DESCRIPTOR,
+                                             1, NULL, &engine));
+        REQUIRE_OK(
+            hipdnnBackendGetAttribute(engine, HIPDNN_ATTR_ENGINE_GLOBAL_INDEX, HIPDNN_TYPE_INT64, 1, NULL, &ids[i]));
         drop(engine);
         drop(configs[i]);
     }

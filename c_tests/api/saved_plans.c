@@ -108,8 +108,10 @@ static void test_arguments(void)
                 hipdnnBackendGetSerializedExecutionPlan_ext(NULL, 0, &size, NULL));
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "planByteSize",
                 hipdnnBackendGetSerializedExecutionPlan_ext(plan, 0, NULL, NULL));
-    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "execution plan", hipdnnBackendGetSerializedExecutionPlan_ext(graph, 0, &size, NULL));
-    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "destroyed", hipdnnBackendGetSerializedExecutionPlan_ext(dead, 0, &size, NULL));
+    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "execution plan",
+                hipdnnBackendGetSerializedExecutionPlan_ext(graph, 0, &size, NULL));
+    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "destroyed",
+                hipdnnBackendGetSerializedExecutionPlan_ext(dead, 0, &size, NULL));
     CHECK_FAILS(HIPDNN_STATUS_NOT_INITIALIZED, "finalized",
                 hipdnnBackendGetSerializedExecutionPlan_ext(open, 0, &size, NULL));
 

@@ -50,7 +50,8 @@ static int child(int round)
     const int64_t one[] = {1};
     put(shared, HIPDNN_ATTR_TENSOR_DIMENSIONS, HIPDNN_TYPE_INT64, 1, one);
     put(shared, HIPDNN_ATTR_TENSOR_STRIDES, HIPDNN_TYPE_INT64, 1, one);
-    if (hipdnnBackendFinalize(shared) != HIPDNN_STATUS_SUCCESS || pthread_create(&thread, NULL, destroy_it, NULL) != 0) {
+    if (hipdnnBackendFinalize(shared) != HIPDNN_STATUS_SUCCESS ||
+        pthread_create(&thread, NULL, destroy_it, NULL) != 0) {
         return 6;
     }
     atomic_store(&begun, true);

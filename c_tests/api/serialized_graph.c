@@ -20,8 +20,8 @@ static uint8_t* bytes_of(hipdnnBackendDescriptor_t graph, size_t* size)
 static int64_t operations_of(hipdnnBackendDescriptor_t graph)
 {
     int64_t count = -1;
-    REQUIRE_OK(hipdnnBackendGetAttribute(graph, HIPDNN_ATTR_OPERATIONGRAPH_OPS, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count,
-                                         NULL));
+    REQUIRE_OK(hipdnnBackendGetAttribute(graph, HIPDNN_ATTR_OPERATIONGRAPH_OPS, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 0,
+                                         &count, NULL));
     return count;
 }
 
@@ -60,7 +60,8 @@ int main(void)
 
     hipdnnBackendDescriptor_t tensor = make(HIPDNN_BACKEND_TENSOR_DESCRIPTOR);
     CHECK_STATUS(hipdnnBackendGetSerializedBinaryGraph_ext(tensor, 0, &needed, NULL), HIPDNN_STATUS_BAD_PARAM);
-    CHECK_STATUS(hipdnnBackendGetSerializedBinaryGraph_ext(NULL, 0, &needed, NULL), HIPDNN_STATUS_BAD_PARAM_NULL_POINTER);
+    CHECK_STATUS(hipdnnBackendGetSerializedBinaryGraph_ext(NULL, 0, &needed, NULL),
+                 HIPDNN_STATUS_BAD_PARAM_NULL_POINTER);
     CHECK_STATUS(hipdnnBackendGetSerializedBinaryGraph_ext(graph, 0, NULL, NULL), HIPDNN_STATUS_BAD_PARAM_NULL_POINTER);
     drop(tensor);
     drop(copy);

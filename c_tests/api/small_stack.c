@@ -56,8 +56,7 @@ int main(void)
     const struct sigaction action = {.sa_handler = stack_ended, .sa_flags = SA_ONSTACK};
     int deepest[2] = {0, 0};
     tried.handle = make_handle();
-    unsigned char* const memory =
-        mmap(NULL, STACK + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned char* const memory = mmap(NULL, STACK + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     REQUIRE(memory != MAP_FAILED && mprotect(memory, PAGE, PROT_NONE) == 0);
     REQUIRE(sigaction(SIGSEGV, &action, NULL) == 0);
     for (int64_t i = 0; i < COUNT(ROWS); i++) {
@@ -73,8 +72,8 @@ int main(void)
             end_trial(&tried);
         }
     }
-    printf("%lld plans; planning took at most %d bytes of stack, executions %d\n", (long long)tried.executed, deepest[0],
-           deepest[1]);
+    printf("%lld plans; planning took at most %d bytes of stack, executions %d\n", (long long)tried.executed,
+           deepest[0], deepest[1]);
     CHECK(tried.executed > COUNT(ROWS) * 6);
     CHECK_OK(hipdnnDestroy(tried.handle));
     return check_result();

@@ -79,15 +79,9 @@ static hipdnnBackendDescriptor_t graph_of(hipdnnHandle_t handle, int64_t side)
     return graph;
 }
 
-static float x_at(int i)
-{
-    return (float)(i * 7 % 13 - 6) / 4.0f;
-}
+static float x_at(int i) { return (float)(i * 7 % 13 - 6) / 4.0f; }
 
-static float w_at(int i)
-{
-    return (float)(i * 5 % 11 - 5) / 8.0f;
-}
+static float w_at(int i) { return (float)(i * 5 % 11 - 5) / 8.0f; }
 
 /* The values are small fractions of two, so the sums are exact. */
 static float expected_at(int side, int k, int row, int column)
@@ -250,12 +244,13 @@ static void plan_with_the_other_engine(void)
     hipdnnHandle_t handle = make_handle();
     hipdnnBackendDescriptor_t graph = graph_of(handle, SIDE);
     hipdnnBackendDescriptor_t heuristic = open_heuristic(graph);
-    hipdnnBackendDescriptor_t configs[2] = {make(HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR), make(HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR)};
+    hipdnnBackendDescriptor_t configs[2] = {make(HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR),
+                                            make(HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR)};
     hipdnnBackendDescriptor_t plan = make(HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     int64_t count = 0;
     REQUIRE_OK(hipdnnBackendFinalize(heuristic));
-    REQUIRE_OK(hipdnnBackendGetAttribute(heuristic, HIPDNN_ATTR_ENGINEHEUR_RESULTS, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 2, &count,
-                                         configs));
+    REQUIRE_OK(hipdnnBackendGetAttribute(heuristic, HIPDNN_ATTR_ENGINEHEUR_RESULTS, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 2,
+                                         &count, configs));
     REQUIRE(count == 2);
     REQUIRE_OK(hipdnnBackendFinalize(configs[1]));
     put_descriptor(plan, HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configs[1]);

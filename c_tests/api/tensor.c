@@ -75,8 +75,8 @@ static void test_values(void)
         hipdnnDataType_t type;
         int64_t size;
     } types[] = {
-        {HIPDNN_DATA_FLOAT, 4}, {HIPDNN_DATA_DOUBLE, 8},   {HIPDNN_DATA_HALF, 2},  {HIPDNN_DATA_BFLOAT16, 2},
-        {HIPDNN_DATA_INT32, 4}, {HIPDNN_DATA_INT64, 8},    {HIPDNN_DATA_BOOLEAN, 1},
+        {HIPDNN_DATA_FLOAT, 4}, {HIPDNN_DATA_DOUBLE, 8}, {HIPDNN_DATA_HALF, 2},    {HIPDNN_DATA_BFLOAT16, 2},
+        {HIPDNN_DATA_INT32, 4}, {HIPDNN_DATA_INT64, 8},  {HIPDNN_DATA_BOOLEAN, 1},
     };
     /* 1 as a number of every type in turn */
     static const float one = 1.0f;
@@ -104,8 +104,8 @@ static void test_values(void)
         CHECK_OK(set_value(tensor, types[i].size, values[i]));
         CHECK_OK(hipdnnBackendFinalize(tensor));
         CHECK(read_bool(tensor, HIPDNN_ATTR_TENSOR_IS_BY_VALUE));
-        CHECK_OK(hipdnnBackendGetAttribute(tensor, HIPDNN_ATTR_TENSOR_VALUE_EXT, HIPDNN_TYPE_CHAR, sizeof got, &count,
-                                           got));
+        CHECK_OK(
+            hipdnnBackendGetAttribute(tensor, HIPDNN_ATTR_TENSOR_VALUE_EXT, HIPDNN_TYPE_CHAR, sizeof got, &count, got));
         CHECK_EQ(count, types[i].size);
         CHECK(memcmp(got, values[i], (size_t)types[i].size) == 0);
         CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "arrayOfElements",
@@ -132,8 +132,8 @@ static void test_values(void)
     /* An array for the bytes of a value, and a number where there may be none of a tensor */
     hipdnnBackendDescriptor_t offsets = tensor;
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "elementCount",
-                hipdnnBackendGetAttribute(tensor, HIPDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1,
-                                          NULL, &offsets));
+                hipdnnBackendGetAttribute(tensor, HIPDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC, HIPDNN_TYPE_BACKEND_DESCRIPTOR,
+                                          1, NULL, &offsets));
     CHECK_OK(hipdnnBackendGetAttribute(tensor, HIPDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1,
                                        &count, &offsets));
     CHECK(count == 0 && offsets == tensor);

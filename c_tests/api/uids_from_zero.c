@@ -36,7 +36,8 @@ static void test_uids(hipdnnBackendDescriptor_t plan)
     int64_t uids[4] = {-1, -1, -1, -1};
     int64_t count = 0;
     int found = 0;
-    CHECK_OK(hipdnnBackendGetAttribute(plan, HIPDNN_ATTR_EXECUTION_PLAN_TENSOR_UIDS_EXT, HIPDNN_TYPE_INT64, 4, &count, uids));
+    CHECK_OK(hipdnnBackendGetAttribute(plan, HIPDNN_ATTR_EXECUTION_PLAN_TENSOR_UIDS_EXT, HIPDNN_TYPE_INT64, 4, &count,
+                                       uids));
     CHECK_EQ(count, 3);
     for (int i = 0; i < 3; i++) {
         found += uids[i] == UID_X || uids[i] == UID_W || uids[i] == UID_Y;
@@ -52,8 +53,8 @@ static void test_engines(hipdnnBackendDescriptor_t graph)
     hipdnnBackendDescriptor_t heuristic = open_heuristic(graph);
     int64_t count = 0;
     REQUIRE_OK(hipdnnBackendFinalize(heuristic));
-    REQUIRE_OK(hipdnnBackendGetAttribute(heuristic, HIPDNN_ATTR_ENGINEHEUR_RESULTS, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 2, &count,
-                                         configs));
+    REQUIRE_OK(hipdnnBackendGetAttribute(heuristic, HIPDNN_ATTR_ENGINEHEUR_RESULTS, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 2,
+                                         &count, configs));
     CHECK_EQ(count, 2);
     for (int i = 0; i < count; i++) {
         hipdnnBackendDescriptor_t plan = plan_of(configs[i]);
@@ -173,8 +174,8 @@ static void test_refusals(hipdnnBackendDescriptor_t graph)
         put(pack, HIPDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, HIPDNN_TYPE_INT64, count, uids);
         put(pack, HIPDNN_ATTR_VARIANT_PACK_WORKSPACE, HIPDNN_TYPE_VOID_PTR, 1, &data.workspace);
         REQUIRE_OK(hipdnnBackendFinalize(pack));
-        CHECK_FAILS(count == 2 ? HIPDNN_STATUS_PLUGIN_ERROR : HIPDNN_STATUS_BAD_PARAM, count == 2 ? "tensor 0 is bound by none" : "align",
-                    hipdnnBackendExecute(handle, plan, pack));
+        CHECK_FAILS(count == 2 ? HIPDNN_STATUS_PLUGIN_ERROR : HIPDNN_STATUS_BAD_PARAM,
+                    count == 2 ? "tensor 0 is bound by none" : "align", hipdnnBackendExecute(handle, plan, pack));
         drop(pack);
     }
     CHECK(data.y[0] == -99.0f);

@@ -52,10 +52,7 @@ static int count_of(struct lines* lines)
     return count;
 }
 
-static void log_line(hipdnnSeverity_t severity, const char* text)
-{
-    hipdnnLoggingCallback_ext(severity, text);
-}
+static void log_line(hipdnnSeverity_t severity, const char* text) { hipdnnLoggingCallback_ext(severity, text); }
 
 static const hipdnnLogCallbackMode_t SYNC = HIPDNN_LOG_CALLBACK_SYNC;
 static const hipdnnLogCallbackMode_t ASYNC = HIPDNN_LOG_CALLBACK_ASYNC;
@@ -63,10 +60,8 @@ static const hipdnnLogCallbackMode_t ASYNC = HIPDNN_LOG_CALLBACK_ASYNC;
 static void arguments(void)
 {
     struct lines lines = {.lock = PTHREAD_MUTEX_INITIALIZER};
-    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "callback",
-                hipdnnSetUserLogCallback_ext(NULL, HIPDNN_SEV_INFO, SYNC, &lines));
-    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "userHandle",
-                hipdnnSetUserLogCallback_ext(keep, HIPDNN_SEV_INFO, SYNC, NULL));
+    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "callback", hipdnnSetUserLogCallback_ext(NULL, HIPDNN_SEV_INFO, SYNC, &lines));
+    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "userHandle", hipdnnSetUserLogCallback_ext(keep, HIPDNN_SEV_INFO, SYNC, NULL));
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "mode",
                 hipdnnSetUserLogCallback_ext(keep, HIPDNN_SEV_INFO, (hipdnnLogCallbackMode_t)2, &lines));
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "minLevel",
@@ -74,8 +69,7 @@ static void arguments(void)
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "minLevel",
                 hipdnnSetUserLogCallback_ext(keep, (hipdnnSeverity_t)-1, SYNC, &lines));
     /* Nothing of it is set, so nothing can be removed. */
-    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "not set",
-                hipdnnSetUserLogCallback_ext(keep, HIPDNN_SEV_OFF, SYNC, &lines));
+    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "not set", hipdnnSetUserLogCallback_ext(keep, HIPDNN_SEV_OFF, SYNC, &lines));
 }
 
 static void levels(void)
@@ -113,8 +107,7 @@ static void levels(void)
     CHECK_OK(hipdnnSetUserLogCallback_ext(keep_too, HIPDNN_SEV_OFF, SYNC, &other));
     log_line(HIPDNN_SEV_FATAL, "removed");
     CHECK_EQ(lines.count, 3);
-    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "not set",
-                hipdnnSetUserLogCallback_ext(keep, HIPDNN_SEV_OFF, SYNC, &lines));
+    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "not set", hipdnnSetUserLogCallback_ext(keep, HIPDNN_SEV_OFF, SYNC, &lines));
 }
 
 /* What a callback calls itself: everything is let in, nothing comes back to it. */

@@ -15,8 +15,8 @@ static hipdnnStatus_t set(hipdnnBackendDescriptor_t pack, int name, hipdnnBacken
     return hipdnnBackendSetAttribute(pack, (hipdnnBackendAttributeName_t)name, type, count, values);
 }
 
-static hipdnnStatus_t get(hipdnnBackendDescriptor_t pack, int name, hipdnnBackendAttributeType_t type, int64_t requested,
-                          int64_t* count, void* values)
+static hipdnnStatus_t get(hipdnnBackendDescriptor_t pack, int name, hipdnnBackendAttributeType_t type,
+                          int64_t requested, int64_t* count, void* values)
 {
     return hipdnnBackendGetAttribute(pack, (hipdnnBackendAttributeName_t)name, type, requested, count, values);
 }
@@ -115,7 +115,8 @@ static void test_get(void)
     }
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "requestedElementCount",
                 get(pack, WORKSPACE, HIPDNN_TYPE_VOID_PTR, 2, &count, &workspace));
-    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "arrayOfElements", get(pack, IDS, HIPDNN_TYPE_INT64, 3, &count, NULL));
+    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "arrayOfElements",
+                get(pack, IDS, HIPDNN_TYPE_INT64, 3, &count, NULL));
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "arrayOfElements",
                 get(pack, POINTERS, HIPDNN_TYPE_VOID_PTR, 3, &count, NULL));
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "arrayOfElements",
@@ -125,7 +126,8 @@ static void test_get(void)
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "elementCount",
                 get(pack, POINTERS, HIPDNN_TYPE_VOID_PTR, 3, NULL, got_pointers));
     CHECK(got_pointers[0] == memory + 1);
-    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "elementCount", get(pack, POINTERS, HIPDNN_TYPE_VOID_PTR, 0, NULL, NULL));
+    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "elementCount",
+                get(pack, POINTERS, HIPDNN_TYPE_VOID_PTR, 0, NULL, NULL));
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "elementCount", get(pack, IDS, HIPDNN_TYPE_INT64, 0, NULL, NULL));
     CHECK_OK(get(pack, IDS, HIPDNN_TYPE_INT64, 3, NULL, got_ids));
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "attributeType", get(pack, IDS, HIPDNN_TYPE_VOID_PTR, 3, &count, got_ids));

@@ -133,8 +133,8 @@ static void* run_alone(void* number)
     for (int round = 0; data != NULL && round < ROUNDS; round++) {
         fill(data, seed + round);
         hipdnnBackendDescriptor_t pack = make_pack_of(data, A_NULL, NULL, round % 2 == 0 ? BOUND : LEFT_OUT);
-        wrong += hipdnnBackendExecute(handle, shared_plan, pack) != HIPDNN_STATUS_SUCCESS ||
-                 !is_right(data, round % 2 == 0);
+        wrong +=
+            hipdnnBackendExecute(handle, shared_plan, pack) != HIPDNN_STATUS_SUCCESS || !is_right(data, round % 2 == 0);
         hipdnnBackendDestroyDescriptor(pack);
     }
     free(data);

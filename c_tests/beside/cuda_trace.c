@@ -30,7 +30,8 @@ static float measure(hipdnnHandle_t handle)
     put(control, HIPDNN_ATTR_PROFILING_STOP_EXT, HIPDNN_TYPE_BOOLEAN, 1, &yes);
     put(control, HIPDNN_ATTR_PROFILING_DEVICE_SYNC_EXT, HIPDNN_TYPE_BOOLEAN, 1, &yes);
     REQUIRE_OK(hipdnnBackendFinalize(control));
-    CHECK_OK(hipdnnBackendGetAttribute(control, HIPDNN_ATTR_PROFILING_ELAPSED_MS_EXT, HIPDNN_TYPE_FLOAT, 1, NULL, &milliseconds));
+    CHECK_OK(hipdnnBackendGetAttribute(control, HIPDNN_ATTR_PROFILING_ELAPSED_MS_EXT, HIPDNN_TYPE_FLOAT, 1, NULL,
+                                       &milliseconds));
     drop(control);
     return milliseconds;
 }
@@ -96,7 +97,8 @@ int main(void)
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     read_text(path, text, sizeof text);
     int count = 0;
-    for (const char* at = text; (at = strstr(at, "{\"ph\":\"X\",\"cat\":\"device\",\"name\":\"dev (CPU_ENGINE)\",")) != NULL; at++) {
+    for (const char* at = text;
+         (at = strstr(at, "{\"ph\":\"X\",\"cat\":\"device\",\"name\":\"dev (CPU_ENGINE)\",")) != NULL; at++) {
         count++;
     }
     CHECK_EQ(count, EXECUTIONS);

@@ -24,10 +24,7 @@ static hipdnnBackendDescriptor_t plan_on(hipdnnHandle_t handle, int device)
     return plan;
 }
 
-static void expect_recorded(int times, const char* part)
-{
-    CHECK_EQ(count_in(recorded(), part), times);
-}
+static void expect_recorded(int times, const char* part) { CHECK_EQ(count_in(recorded(), part), times); }
 
 /* Executes on a device, which has to use this context. */
 static void expect_context(hipdnnHandle_t handle, hipdnnBackendDescriptor_t plan, int device, int serial)

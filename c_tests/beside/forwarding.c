@@ -78,8 +78,8 @@ int main(int count, char** words)
     REQUIRE(library != NULL);
     const standin_counts* const counts = dlsym(library, forwards ? "standin" : "standin_impl");
     REQUIRE(counts != NULL);
-    printf("%d runs; hipDNN was asked %d times, %d deep at most, and said %d times why not\n", counts->runs, counts->asked,
-           counts->deepest, counts->turned_away);
+    printf("%d runs; hipDNN was asked %d times, %d deep at most, and said %d times why not\n", counts->runs,
+           counts->asked, counts->deepest, counts->turned_away);
     CHECK_EQ(counts->runs, 1 + 3 * THREADS * ROUNDS);
     CHECK_EQ(counts->turned_away, counts->asked);
     CHECK_EQ(counts->deepest, forwards ? 1 : 0);

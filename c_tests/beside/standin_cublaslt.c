@@ -52,15 +52,14 @@ typedef struct {
 } found;
 
 size_t cublasLtGetVersion(void);
-size_t cublasLtGetVersion(void)
-{
-    return 130000;
-}
+size_t cublasLtGetVersion(void) { return 130000; }
 
 const char* cublasLtGetStatusName(int status);
 const char* cublasLtGetStatusName(int status)
 {
-    return status == SUCCESS ? "CUBLAS_STATUS_SUCCESS" : status == 14 ? "CUBLAS_STATUS_INTERNAL_ERROR" : "an error of the stand-in";
+    return status == SUCCESS ? "CUBLAS_STATUS_SUCCESS"
+           : status == 14    ? "CUBLAS_STATUS_INTERNAL_ERROR"
+                             : "an error of the stand-in";
 }
 
 static int make(void** made, size_t size)
@@ -75,15 +74,9 @@ static int end(void* ended)
     return SUCCESS;
 }
 
-LT(Create, void** handle)
-{
-    return make(handle, 1);
-}
+LT(Create, void** handle) { return make(handle, 1); }
 
-LT(Destroy, void* handle)
-{
-    return end(handle);
-}
+LT(Destroy, void* handle) { return end(handle); }
 
 LT(MatmulDescCreate, void** made, int compute_type, int scale_type)
 {
@@ -94,10 +87,7 @@ LT(MatmulDescCreate, void** made, int compute_type, int scale_type)
     return (compute_type == COMPUTE_64F) == (scale_type == R_64F) ? result : INVALID_VALUE;
 }
 
-LT(MatmulDescDestroy, void* ended)
-{
-    return end(ended);
-}
+LT(MatmulDescDestroy, void* ended) { return end(ended); }
 
 /* Copies an attribute of a known size. */
 static int take(void* to, size_t expected, const void* value, size_t size)
@@ -113,28 +103,17 @@ LT(MatmulDescSetAttribute, void* of, int attribute, const void* value, size_t si
 {
     product* p = of;
     switch (attribute) {
-    case 3:
-        return take(&p->transposed[0], sizeof(int), value, size);
-    case 4:
-        return take(&p->transposed[1], sizeof(int), value, size);
-    case 7:
-        return take(&p->epilogue, sizeof(int), value, size);
-    case 8:
-        return take(&p->bias, sizeof(void*), value, size);
-    case 11:
-        return take(&p->auxiliary, sizeof(void*), value, size);
-    case 12:
-        return take(&p->auxiliary_leading, sizeof(int64_t), value, size);
-    case 13:
-        return take(&p->auxiliary_offset, sizeof(int64_t), value, size);
-    case 17:
-        return take(&p->scales[0], sizeof(void*), value, size);
-    case 18:
-        return take(&p->scales[1], sizeof(void*), value, size);
-    case 26:
-        return take(&p->bias_type, sizeof(int), value, size);
-    default:
-        return INVALID_VALUE;
+    case 3: return take(&p->transposed[0], sizeof(int), value, size);
+    case 4: return take(&p->transposed[1], sizeof(int), value, size);
+    case 7: return take(&p->epilogue, sizeof(int), value, size);
+    case 8: return take(&p->bias, sizeof(void*), value, size);
+    case 11: return take(&p->auxiliary, sizeof(void*), value, size);
+    case 12: return take(&p->auxiliary_leading, sizeof(int64_t), value, size);
+    case 13: return take(&p->auxiliary_offset, sizeof(int64_t), value, size);
+    case 17: return take(&p->scales[0], sizeof(void*), value, size);
+    case 18: return take(&p->scales[1], sizeof(void*), value, size);
+    case 26: return take(&p->bias_type, sizeof(int), value, size);
+    default: return INVALID_VALUE;
     }
 }
 
@@ -147,28 +126,19 @@ LT(MatrixLayoutCreate, void** made, int type, uint64_t rows, uint64_t columns, i
     return leading >= (int64_t)rows ? result : INVALID_VALUE;
 }
 
-LT(MatrixLayoutDestroy, void* ended)
-{
-    return end(ended);
-}
+LT(MatrixLayoutDestroy, void* ended) { return end(ended); }
 
 LT(MatrixLayoutSetAttribute, void* of, int attribute, const void* value, size_t size)
 {
     layout* l = of;
-    return attribute == 5 ? take(&l->batch, sizeof l->batch, value, size)
-         : attribute == 6 ? take(&l->offset, sizeof l->offset, value, size)
-                          : INVALID_VALUE;
+    return attribute == 5   ? take(&l->batch, sizeof l->batch, value, size)
+           : attribute == 6 ? take(&l->offset, sizeof l->offset, value, size)
+                            : INVALID_VALUE;
 }
 
-LT(MatmulPreferenceCreate, void** made)
-{
-    return make(made, sizeof(preference));
-}
+LT(MatmulPreferenceCreate, void** made) { return make(made, sizeof(preference)); }
 
-LT(MatmulPreferenceDestroy, void* ended)
-{
-    return end(ended);
-}
+LT(MatmulPreferenceDestroy, void* ended) { return end(ended); }
 
 LT(MatmulPreferenceSetAttribute, void* of, int attribute, const void* value, size_t size)
 {
@@ -177,15 +147,9 @@ LT(MatmulPreferenceSetAttribute, void* of, int attribute, const void* value, siz
                           : take(&alignment, sizeof alignment, value, size);
 }
 
-static int is_known(int type)
-{
-    return type == R_32F || type == R_64F || type == R_16F || type == R_16BF;
-}
+static int is_known(int type) { return type == R_32F || type == R_64F || type == R_16F || type == R_16BF; }
 
-static int is_small(int type)
-{
-    return type == R_8F_E4M3 || type == R_8F_E5M2;
-}
+static int is_small(int type) { return type == R_8F_E4M3 || type == R_8F_E5M2; }
 
 /* What cuBLAS documents of types and forms of 8-bit floats. */
 static int takes_small(const product* p, const layout* a, const layout* b, const layout* c, const layout* d)
@@ -193,37 +157,34 @@ static int takes_small(const product* p, const layout* a, const layout* b, const
     const int bias = d->type == R_16F ? R_16F : R_16BF;
     const int64_t bytes = d->type == R_32F ? 4 : 2;
     return p->scale_type == R_32F && p->transposed[0] && !p->transposed[1] && is_small(a->type) && is_small(b->type) &&
-           !(a->type == R_8F_E5M2 && b->type == R_8F_E5M2) && d->type != R_64F && c->type == d->type && a->leading % 16 == 0 &&
-           b->leading % 16 == 0 && d->leading * bytes % 16 == 0 && a->rows % 16 == 0 && (!(p->epilogue & BIAS) || p->bias_type == bias);
+           !(a->type == R_8F_E5M2 && b->type == R_8F_E5M2) && d->type != R_64F && c->type == d->type &&
+           a->leading % 16 == 0 && b->leading % 16 == 0 && d->leading * bytes % 16 == 0 && a->rows % 16 == 0 &&
+           (!(p->epilogue & BIAS) || p->bias_type == bias);
 }
 
 /* The epilogues that cuBLAS documents, with the memory that each needs. */
 static int takes_epilogue(const product* p, const layout* d)
 {
-    static const int known[] = {1, RELU, BIAS, RELU | BIAS, GELU, GELU | BIAS, GELU | AUX, GELU | AUX | BIAS, DGELU | AUX, DGELU | AUX | BGRAD,
-                                BGRADA, BGRADB};
+    static const int known[] = {1,           RELU,
+                                BIAS,        RELU | BIAS,
+                                GELU,        GELU | BIAS,
+                                GELU | AUX,  GELU | AUX | BIAS,
+                                DGELU | AUX, DGELU | AUX | BGRAD,
+                                BGRADA,      BGRADB};
     int found = 0;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         found |= p->epilogue == known[i];
     }
     const int64_t leading = p->auxiliary_leading;
     const int steps = leading % 8 == 0 && leading >= (int64_t)d->rows && p->auxiliary_offset % 8 == 0;
-    return found && (!(p->epilogue & (BIAS | SUMS)) || p->bias != NULL) && (!(p->epilogue & AUX) || (p->auxiliary != NULL && steps)) &&
+    return found && (!(p->epilogue & (BIAS | SUMS)) || p->bias != NULL) &&
+           (!(p->epilogue & AUX) || (p->auxiliary != NULL && steps)) &&
            (!(p->epilogue & SUMS) || (d->batch == 1 && p->bias_type == d->type));
 }
 
 /* Two algorithms: one that needs a workspace, where that is allowed, and one that needs none. */
-LT(MatmulAlgoGetHeuristic,
-   void* handle,
-   void* of,
-   void* a,
-   void* b,
-   void* c,
-   void* d,
-   void* preferred,
-   int room,
-   found* results,
-   int* count)
+LT(MatmulAlgoGetHeuristic, void* handle, void* of, void* a, void* b, void* c, void* d, void* preferred, int room,
+   found* results, int* count)
 {
     const product* p = of;
     const layout *la = a, *lb = b, *lc = c, *ld = d;
@@ -233,7 +194,8 @@ LT(MatmulAlgoGetHeuristic,
         return NOT_SUPPORTED;
     }
     const int scaled = p->scales[0] != NULL || p->scales[1] != NULL;
-    if (is_small(la->type) || is_small(lb->type) ? !takes_small(p, la, lb, lc, ld) : scaled || !is_known(la->type) || la->type != lb->type) {
+    if (is_small(la->type) || is_small(lb->type) ? !takes_small(p, la, lb, lc, ld)
+                                                 : scaled || !is_known(la->type) || la->type != lb->type) {
         return NOT_SUPPORTED;
     }
     for (size_t size = 4096; *count < room; size = 0) {
@@ -269,14 +231,12 @@ static double left(const call* m, int batch, uint64_t row, uint64_t k)
 
 static double right(const call* m, int batch, uint64_t k, uint64_t column)
 {
-    return m->product.transposed[1] ? element(m->at_b, &m->b, batch, column, k) : element(m->at_b, &m->b, batch, k, column);
+    return m->product.transposed[1] ? element(m->at_b, &m->b, batch, column, k)
+                                    : element(m->at_b, &m->b, batch, k, column);
 }
 
 /* GELU by the formula with tanh, and its derivative. */
-static double gelu(double x)
-{
-    return 0.5 * x * (1.0 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
-}
+static double gelu(double x) { return 0.5 * x * (1.0 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))); }
 
 static double gelu_slope(double x)
 {
@@ -327,7 +287,8 @@ static void multiply(void* data)
                 if (p->epilogue & RELU) {
                     sum = sum > 0.0 ? sum : 0.0;
                 }
-                const int64_t place = batch * p->auxiliary_offset + (int64_t)row + (int64_t)column * p->auxiliary_leading;
+                const int64_t place =
+                    batch * p->auxiliary_offset + (int64_t)row + (int64_t)column * p->auxiliary_leading;
                 if ((p->epilogue & (GELU | AUX)) == (GELU | AUX)) {
                     standin_store(p->auxiliary, m->d.type, place, sum);
                 }
@@ -338,7 +299,8 @@ static void multiply(void* data)
                     sum *= gelu_slope(standin_load(p->auxiliary, m->d.type, place));
                 }
                 of_rows[row] += p->epilogue & BGRAD ? sum : 0.0;
-                standin_store(m->at_d, m->d.type, batch * m->d.offset + (int64_t)row + (int64_t)column * m->d.leading, sum);
+                standin_store(m->at_d, m->d.type, batch * m->d.offset + (int64_t)row + (int64_t)column * m->d.leading,
+                              sum);
             }
         }
     }
@@ -348,22 +310,8 @@ static void multiply(void* data)
     free(of_rows);
 }
 
-LT(Matmul,
-   void* handle,
-   void* of,
-   const void* alpha,
-   const void* a,
-   void* la,
-   const void* b,
-   void* lb,
-   const void* beta,
-   const void* c,
-   void* lc,
-   void* d,
-   void* ld,
-   const algorithm* chosen,
-   void* workspace,
-   size_t size,
+LT(Matmul, void* handle, void* of, const void* alpha, const void* a, void* la, const void* b, void* lb,
+   const void* beta, const void* c, void* lc, void* d, void* ld, const algorithm* chosen, void* workspace, size_t size,
    void* stream)
 {
     const product* p = of;
@@ -381,6 +329,7 @@ LT(Matmul,
     if (handle == NULL || chosen->data[0] == 0 || size < chosen->data[0] - 1) {
         return INVALID_VALUE;
     }
-    const call m = {*p, *(layout*)la, *(layout*)lb, *(layout*)lc, *(layout*)ld, factors[0], factors[1], a, b, c, d, workspace, chosen->data[0] - 1};
+    const call m = {*p, *(layout*)la, *(layout*)lb,       *(layout*)lc, *(layout*)ld, factors[0], factors[1], a, b, c,
+                    d,  workspace,    chosen->data[0] - 1};
     return standin_cuda_queue(stream, multiply, &m, sizeof m) == SUCCESS ? SUCCESS : EXECUTION_FAILED;
 }

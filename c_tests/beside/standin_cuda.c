@@ -104,10 +104,7 @@ static _Thread_local device* entered[CONTEXTS];
 static _Thread_local int depth;
 static _Thread_local int thread_mode = GLOBAL;
 
-static device* current(void)
-{
-    return depth > 0 ? entered[depth - 1] : NULL;
-}
+static device* current(void) { return depth > 0 ? entered[depth - 1] : NULL; }
 
 static int answer(int result)
 {
@@ -283,10 +280,7 @@ static int begin(void)
     return current() == NULL ? INVALID_CONTEXT : disturbs();
 }
 
-CUDA(cuCtxSynchronize, void)
-{
-    return answer(begin());
-}
+CUDA(cuCtxSynchronize, void) { return answer(begin()); }
 
 CUDA(cuThreadExchangeStreamCaptureMode, int* mode)
 {
@@ -328,7 +322,8 @@ CUDA(cuMemAlloc_v2, uint64_t* pointer, size_t bytes)
         size_t at = 0;
         for (block* b = blocks; b != NULL;) {
             const size_t begins = (size_t)(b->memory - of->memory);
-            const int overlaps = b->kind == 2 && b->device == of - devices && begins < at + bytes && at < begins + b->size;
+            const int overlaps =
+                b->kind == 2 && b->device == of - devices && begins < at + bytes && at < begins + b->size;
             at = overlaps ? (begins + b->size + alignment - 1) / alignment * alignment : at;
             b = overlaps ? blocks : b->next;
         }
@@ -406,20 +401,11 @@ static int forget(uint64_t pointer, int is_kind, int or_kind)
     return answer(result);
 }
 
-CUDA(cuMemFree_v2, uint64_t pointer)
-{
-    return forget(pointer, 2, 3);
-}
+CUDA(cuMemFree_v2, uint64_t pointer) { return forget(pointer, 2, 3); }
 
-CUDA(cuMemFreeHost, void* pointer)
-{
-    return forget((uintptr_t)pointer, 4, 4);
-}
+CUDA(cuMemFreeHost, void* pointer) { return forget((uintptr_t)pointer, 4, 4); }
 
-CUDA(cuMemHostUnregister, void* pointer)
-{
-    return forget((uintptr_t)pointer, 1, 1);
-}
+CUDA(cuMemHostUnregister, void* pointer) { return forget((uintptr_t)pointer, 1, 1); }
 
 CUDA(cuMemGetInfo_v2, size_t* left, size_t* total)
 {
@@ -478,20 +464,11 @@ CUDA(cuPointerGetAttributes, unsigned count, int* attributes, void** answers, ui
     int result = SUCCESS;
     for (unsigned i = 0; i < count; i++) {
         switch (attributes[i]) {
-        case 2:
-            memcpy(answers[i], &kind, sizeof kind);
-            break;
-        case 3:
-            memcpy(answers[i], &there, sizeof there);
-            break;
-        case 8:
-            memcpy(answers[i], &is_managed, sizeof is_managed);
-            break;
-        case 9:
-            memcpy(answers[i], &on_device, sizeof on_device);
-            break;
-        default:
-            result = INVALID_VALUE;
+        case 2: memcpy(answers[i], &kind, sizeof kind); break;
+        case 3: memcpy(answers[i], &there, sizeof there); break;
+        case 8: memcpy(answers[i], &is_managed, sizeof is_managed); break;
+        case 9: memcpy(answers[i], &on_device, sizeof on_device); break;
+        default: result = INVALID_VALUE;
         }
     }
     return answer(result);

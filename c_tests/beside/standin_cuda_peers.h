@@ -38,7 +38,4 @@ CUDA(cuCtxEnablePeerAccess, void* other, unsigned flags)
     return flags == 0 ? set_peer_access(other, 1) : INVALID_VALUE;
 }
 
-CUDA(cuCtxDisablePeerAccess, void* other)
-{
-    return set_peer_access(other, 0);
-}
+CUDA(cuCtxDisablePeerAccess, void* other) { return set_peer_access(other, 0); }

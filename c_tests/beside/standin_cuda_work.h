@@ -287,10 +287,7 @@ CUDA(cuGraphInstantiateWithFlags, void** started, void* of, uint64_t flags)
     return flags == 0 ? SUCCESS : INVALID_VALUE;
 }
 
-CUDA(cuGraphExecDestroy, void* started)
-{
-    return cuGraphDestroy(started);
-}
+CUDA(cuGraphExecDestroy, void* started) { return cuGraphDestroy(started); }
 
 CUDA(cuGraphLaunch, void* started, void* handle)
 {
@@ -410,10 +407,7 @@ static int is_over[MOST_THREADS];
 static void* arguments[PARAMETERS];
 static const function* executed;
 
-static void yield_to_others(void)
-{
-    swapcontext(&thread_contexts[running], &scheduler);
-}
+static void yield_to_others(void) { swapcontext(&thread_contexts[running], &scheduler); }
 
 static void thread_main(void)
 {
@@ -451,7 +445,8 @@ static void run_kernel(void* data)
     launch* l = data;
     const int reverse = getenv("STANDIN_CUDA_REVERSE") != NULL;
     if (stacks == NULL) {
-        stacks = mmap(NULL, (size_t)STACK * MOST_THREADS, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        stacks = mmap(NULL, (size_t)STACK * MOST_THREADS, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     }
     for (int i = 0; i < l->function->count; i++) {
         arguments[i] = &l->parameters[i];
@@ -462,18 +457,8 @@ static void run_kernel(void* data)
     }
 }
 
-CUDA(cuLaunchKernel,
-     void* of,
-     unsigned grid_x,
-     unsigned grid_y,
-     unsigned grid_z,
-     unsigned block_x,
-     unsigned block_y,
-     unsigned block_z,
-     unsigned shared,
-     void* handle,
-     void** parameters,
-     void** extra)
+CUDA(cuLaunchKernel, void* of, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+     unsigned block_z, unsigned shared, void* handle, void** parameters, void** extra)
 {
     launch l = {NULL, grid_x, block_x, {0}};
     pthread_mutex_lock(&lock);
@@ -484,8 +469,8 @@ CUDA(cuLaunchKernel,
     if (l.function == NULL) {
         return INVALID_HANDLE;
     }
-    if (grid_x == 0 || grid_y != 1 || grid_z != 1 || block_x == 0 || block_x > MOST_THREADS || block_y != 1 || block_z != 1 ||
-        shared != 0 || extra != NULL) {
+    if (grid_x == 0 || grid_y != 1 || grid_z != 1 || block_x == 0 || block_x > MOST_THREADS || block_y != 1 ||
+        block_z != 1 || shared != 0 || extra != NULL) {
         return INVALID_VALUE;
     }
     for (int i = 0; i < l.function->count; i++) {

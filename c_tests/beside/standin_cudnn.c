@@ -46,13 +46,10 @@ static size_t size_of(cudnnBackendAttributeType_t type)
     case CUDNN_TYPE_VOID_PTR:
     case CUDNN_TYPE_BACKEND_DESCRIPTOR:
     case CUDNN_TYPE_INT64:
-    case CUDNN_TYPE_DOUBLE:
-        return 8;
+    case CUDNN_TYPE_DOUBLE: return 8;
     case CUDNN_TYPE_BOOLEAN:
-    case CUDNN_TYPE_CHAR:
-        return 1;
-    default:
-        return 4;
+    case CUDNN_TYPE_CHAR: return 1;
+    default: return 4;
     }
 }
 
@@ -109,24 +106,18 @@ static void let_go(object* o)
 
 /* ---- The interface ---- */
 
-size_t cudnnGetVersion(void)
-{
-    return CUDNN_VERSION;
-}
+size_t cudnnGetVersion(void) { return CUDNN_VERSION; }
 
 const char* cudnnGetErrorString(cudnnStatus_t status)
 {
     return status == CUDNN_STATUS_SUCCESS          ? "CUDNN_STATUS_SUCCESS"
-         : status == CUDNN_STATUS_INTERNAL_ERROR   ? "CUDNN_STATUS_INTERNAL_ERROR"
-         : status == CUDNN_STATUS_NOT_SUPPORTED    ? "CUDNN_STATUS_NOT_SUPPORTED"
-         : status == CUDNN_STATUS_BAD_PARAM        ? "CUDNN_STATUS_BAD_PARAM"
+           : status == CUDNN_STATUS_INTERNAL_ERROR ? "CUDNN_STATUS_INTERNAL_ERROR"
+           : status == CUDNN_STATUS_NOT_SUPPORTED  ? "CUDNN_STATUS_NOT_SUPPORTED"
+           : status == CUDNN_STATUS_BAD_PARAM      ? "CUDNN_STATUS_BAD_PARAM"
                                                    : "an error of the stand-in for cuDNN";
 }
 
-void cudnnGetLastErrorString(char* text, size_t size)
-{
-    snprintf(text, size, "words of the stand-in for cuDNN");
-}
+void cudnnGetLastErrorString(char* text, size_t size) { snprintf(text, size, "words of the stand-in for cuDNN"); }
 
 struct cudnnContext {
     void* stream;
@@ -180,8 +171,8 @@ cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t ended)
     return CUDNN_STATUS_SUCCESS;
 }
 
-static cudnnStatus_t
-put(object* o, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count, const void* elements)
+static cudnnStatus_t put(object* o, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count,
+                         const void* elements)
 {
     attribute* a = calloc(1, sizeof *a);
     const size_t bytes = (size_t)count * size_of(type);
@@ -199,12 +190,8 @@ put(object* o, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t typ
     return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnBackendSetAttribute(
-    cudnnBackendDescriptor_t of,
-    cudnnBackendAttributeName_t name,
-    cudnnBackendAttributeType_t type,
-    int64_t count,
-    const void* elements)
+cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t of, cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t count, const void* elements)
 {
     object* o = (object*)of;
     if (o->is_final || count < 0 || find(o, name) != NULL) {
@@ -220,10 +207,8 @@ cudnnStatus_t cudnnBackendSetAttribute(
 static object* graph_of(const object* o)
 {
     switch (o->kind) {
-    case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR:
-        return (object*)o;
-    case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR:
-        return child(o, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, 0);
+    case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR: return (object*)o;
+    case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR: return child(o, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, 0);
     case CUDNN_BACKEND_ENGINECFG_DESCRIPTOR:
         /* Filled by a heuristic. */
         return child(o, CUDNN_ATTR_ENGINE_OPERATION_GRAPH, 0);
@@ -231,8 +216,7 @@ static object* graph_of(const object* o)
         const object* config = child(o, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, 0);
         return config != NULL ? graph_of(config) : child(o, CUDNN_ATTR_ENGINE_OPERATION_GRAPH, 0);
     }
-    default:
-        return NULL;
+    default: return NULL;
     }
 }
 
@@ -272,13 +256,8 @@ static int64_t workspace_size(const object* o)
     return find(graph_of(o), CUDNN_ATTR_OPERATIONGRAPH_OPS)->count > 4 ? 100000 : 1000;
 }
 
-cudnnStatus_t cudnnBackendGetAttribute(
-    cudnnBackendDescriptor_t of,
-    cudnnBackendAttributeName_t name,
-    cudnnBackendAttributeType_t type,
-    int64_t room,
-    int64_t* count,
-    void* elements)
+cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t of, cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t room, int64_t* count, void* elements)
 {
     object* o = (object*)of;
     cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
@@ -319,7 +298,8 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     const attribute* pointers = find(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
     const attribute* workspace = find(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
     execution e = {.graph = graph_of((const object*)plan)};
-    if (!pack->is_final || uids == NULL || pointers == NULL || uids->count != pointers->count || uids->count > MOST_BOUND) {
+    if (!pack->is_final || uids == NULL || pointers == NULL || uids->count != pointers->count ||
+        uids->count > MOST_BOUND) {
         return CUDNN_STATUS_BAD_PARAM;
     }
     e.count = uids->count;
@@ -335,5 +315,6 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     if (!known) {
         return CUDNN_STATUS_BAD_PARAM;
     }
-    return standin_cuda_queue(handle->stream, compute, &e, sizeof e) == 0 ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_INTERNAL_ERROR;
+    return standin_cuda_queue(handle->stream, compute, &e, sizeof e) == 0 ? CUDNN_STATUS_SUCCESS
+                                                                          : CUDNN_STATUS_INTERNAL_ERROR;
 }

@@ -30,20 +30,13 @@ static int computed_count;
 static int type_of(const object* tensor)
 {
     switch (integer(tensor, CUDNN_ATTR_TENSOR_DATA_TYPE, 0, 0)) {
-    case CUDNN_DATA_FP8_E4M3:
-        return STANDIN_E4M3;
-    case CUDNN_DATA_FP8_E5M2:
-        return STANDIN_E5M2;
-    case CUDNN_DATA_HALF:
-        return STANDIN_HALF;
-    case CUDNN_DATA_BFLOAT16:
-        return STANDIN_BFLOAT16;
-    case CUDNN_DATA_INT32:
-        return STANDIN_INT32;
-    case CUDNN_DATA_DOUBLE:
-        return STANDIN_DOUBLE;
-    default:
-        return STANDIN_FLOAT;
+    case CUDNN_DATA_FP8_E4M3: return STANDIN_E4M3;
+    case CUDNN_DATA_FP8_E5M2: return STANDIN_E5M2;
+    case CUDNN_DATA_HALF: return STANDIN_HALF;
+    case CUDNN_DATA_BFLOAT16: return STANDIN_BFLOAT16;
+    case CUDNN_DATA_INT32: return STANDIN_INT32;
+    case CUDNN_DATA_DOUBLE: return STANDIN_DOUBLE;
+    default: return STANDIN_FLOAT;
     }
 }
 
@@ -108,7 +101,8 @@ static values* load(const execution* e, const object* tensor)
         return NULL;
     }
     for (int i = 0; i < computed_count; i++) {
-        if (integer(computed[i].tensor, CUDNN_ATTR_TENSOR_UNIQUE_ID, 0, -1) == integer(tensor, CUDNN_ATTR_TENSOR_UNIQUE_ID, 0, -2)) {
+        if (integer(computed[i].tensor, CUDNN_ATTR_TENSOR_UNIQUE_ID, 0, -1) ==
+            integer(tensor, CUDNN_ATTR_TENSOR_UNIQUE_ID, 0, -2)) {
             return &computed[i];
         }
     }
@@ -121,7 +115,8 @@ static values* load(const execution* e, const object* tensor)
     for (int64_t i = 0; i < v.size; i++) {
         const int64_t offset = ragged_offset(e, &v, i);
         if (offset >= 0) {
-            v.at[i] = e->is_number[bound] ? e->numbers[bound] : standin_load(e->pointers[bound], type_of(tensor), offset);
+            v.at[i] =
+                e->is_number[bound] ? e->numbers[bound] : standin_load(e->pointers[bound], type_of(tensor), offset);
         }
     }
     computed[computed_count] = v;
@@ -165,60 +160,34 @@ static double pointwise_of(int64_t mode, double x, double b, double t, int* know
 {
     *known = 1;
     switch (mode) {
-    case CUDNN_POINTWISE_ADD:
-        return x + b;
-    case CUDNN_POINTWISE_MUL:
-        return x * b;
-    case CUDNN_POINTWISE_SUB:
-        return x - b;
-    case CUDNN_POINTWISE_DIV:
-        return x / b;
-    case CUDNN_POINTWISE_MAX:
-        return x > b ? x : b;
-    case CUDNN_POINTWISE_MIN:
-        return x < b ? x : b;
-    case CUDNN_POINTWISE_EXP:
-        return exp(x);
-    case CUDNN_POINTWISE_LOG:
-        return log(x);
-    case CUDNN_POINTWISE_SQRT:
-        return sqrt(x);
-    case CUDNN_POINTWISE_RSQRT:
-        return 1.0 / sqrt(x);
-    case CUDNN_POINTWISE_NEG:
-        return -x;
-    case CUDNN_POINTWISE_ABS:
-        return fabs(x);
-    case CUDNN_POINTWISE_ERF:
-        return erf(x);
-    case CUDNN_POINTWISE_RELU_FWD:
-        return x > 0.0 ? x : 0.0;
-    case CUDNN_POINTWISE_TANH_FWD:
-        return tanh(x);
-    case CUDNN_POINTWISE_SIGMOID_FWD:
-        return 1.0 / (1.0 + exp(-x));
-    case CUDNN_POINTWISE_GELU_FWD:
-        return 0.5 * x * (1.0 + erf(x * 0.7071067811865476));
+    case CUDNN_POINTWISE_ADD: return x + b;
+    case CUDNN_POINTWISE_MUL: return x * b;
+    case CUDNN_POINTWISE_SUB: return x - b;
+    case CUDNN_POINTWISE_DIV: return x / b;
+    case CUDNN_POINTWISE_MAX: return x > b ? x : b;
+    case CUDNN_POINTWISE_MIN: return x < b ? x : b;
+    case CUDNN_POINTWISE_EXP: return exp(x);
+    case CUDNN_POINTWISE_LOG: return log(x);
+    case CUDNN_POINTWISE_SQRT: return sqrt(x);
+    case CUDNN_POINTWISE_RSQRT: return 1.0 / sqrt(x);
+    case CUDNN_POINTWISE_NEG: return -x;
+    case CUDNN_POINTWISE_ABS: return fabs(x);
+    case CUDNN_POINTWISE_ERF: return erf(x);
+    case CUDNN_POINTWISE_RELU_FWD: return x > 0.0 ? x : 0.0;
+    case CUDNN_POINTWISE_TANH_FWD: return tanh(x);
+    case CUDNN_POINTWISE_SIGMOID_FWD: return 1.0 / (1.0 + exp(-x));
+    case CUDNN_POINTWISE_GELU_FWD: return 0.5 * x * (1.0 + erf(x * 0.7071067811865476));
     case CUDNN_POINTWISE_GELU_APPROX_TANH_FWD:
         return 0.5 * x * (1.0 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
-    case CUDNN_POINTWISE_CMP_GE:
-        return x >= b;
-    case CUDNN_POINTWISE_CMP_GT:
-        return x > b;
-    case CUDNN_POINTWISE_CMP_LT:
-        return x < b;
-    case CUDNN_POINTWISE_CMP_NEQ:
-        return x != b;
-    case CUDNN_POINTWISE_LOGICAL_AND:
-        return x != 0.0 && b != 0.0;
-    case CUDNN_POINTWISE_BINARY_SELECT:
-        return t != 0.0 ? x : b;
+    case CUDNN_POINTWISE_CMP_GE: return x >= b;
+    case CUDNN_POINTWISE_CMP_GT: return x > b;
+    case CUDNN_POINTWISE_CMP_LT: return x < b;
+    case CUDNN_POINTWISE_CMP_NEQ: return x != b;
+    case CUDNN_POINTWISE_LOGICAL_AND: return x != 0.0 && b != 0.0;
+    case CUDNN_POINTWISE_BINARY_SELECT: return t != 0.0 ? x : b;
     case CUDNN_POINTWISE_IDENTITY:
-    case CUDNN_POINTWISE_GEN_INDEX:
-        return x;
-    default:
-        *known = 0;
-        return NAN;
+    case CUDNN_POINTWISE_GEN_INDEX: return x;
+    default: *known = 0; return NAN;
     }
 }
 
@@ -236,13 +205,10 @@ static void pointwise(const execution* e, const object* o)
         int64_t index[MOST_DIMS];
         indices(y, i, index);
         y->at[i] = mode == CUDNN_POINTWISE_GEN_INDEX
-                     ? (double)index[axis]
-                     : pointwise_of(
-                           mode,
-                           x->at[place_of(x, index, y->rank)],
-                           b != NULL ? b->at[place_of(b, index, y->rank)] : 0.0,
-                           t != NULL ? t->at[place_of(t, index, y->rank)] : 0.0,
-                           &known);
+                       ? (double)index[axis]
+                       : pointwise_of(mode, x->at[place_of(x, index, y->rank)],
+                                      b != NULL ? b->at[place_of(b, index, y->rank)] : 0.0,
+                                      t != NULL ? t->at[place_of(t, index, y->rank)] : 0.0, &known);
     }
     end_result(e, y);
 }
@@ -254,21 +220,21 @@ static void reduction(const execution* e, const object* o)
     const values* x = load(e, child(o, CUDNN_ATTR_OPERATION_REDUCTION_XDESC, 0));
     values* y = begin_result(child(o, CUDNN_ATTR_OPERATION_REDUCTION_YDESC, 0));
     for (int64_t i = 0; i < y->size; i++) {
-        y->at[i] = mode == CUDNN_REDUCE_TENSOR_MAX   ? -INFINITY
-                 : mode == CUDNN_REDUCE_TENSOR_MIN   ? INFINITY
-                 : mode == CUDNN_REDUCE_TENSOR_MUL || mode == CUDNN_REDUCE_TENSOR_MUL_NO_ZEROS ? 1.0
-                                                     : 0.0;
+        y->at[i] = mode == CUDNN_REDUCE_TENSOR_MAX                                               ? -INFINITY
+                   : mode == CUDNN_REDUCE_TENSOR_MIN                                             ? INFINITY
+                   : mode == CUDNN_REDUCE_TENSOR_MUL || mode == CUDNN_REDUCE_TENSOR_MUL_NO_ZEROS ? 1.0
+                                                                                                 : 0.0;
     }
     for (int64_t i = 0; i < x->size; i++) {
         int64_t index[MOST_DIMS];
         indices(x, i, index);
         double* to = &y->at[place_of(y, index, x->rank)];
         const double with = mode == CUDNN_REDUCE_TENSOR_AMAX ? fabs(x->at[i]) : x->at[i];
-        *to = mode == CUDNN_REDUCE_TENSOR_ADD ? *to + with
-            : mode == CUDNN_REDUCE_TENSOR_MUL ? *to * with
-            : mode == CUDNN_REDUCE_TENSOR_MUL_NO_ZEROS ? *to * (with != 0.0 ? with : 1.0)
-            : mode == CUDNN_REDUCE_TENSOR_MIN ? fmin(*to, with)
-                                              : fmax(*to, with);
+        *to = mode == CUDNN_REDUCE_TENSOR_ADD            ? *to + with
+              : mode == CUDNN_REDUCE_TENSOR_MUL          ? *to * with
+              : mode == CUDNN_REDUCE_TENSOR_MUL_NO_ZEROS ? *to * (with != 0.0 ? with : 1.0)
+              : mode == CUDNN_REDUCE_TENSOR_MIN          ? fmin(*to, with)
+                                                         : fmax(*to, with);
     }
     end_result(e, y);
 }
@@ -280,19 +246,21 @@ static void convolution(const execution* e, const object* o)
         cudnnBackendDescriptorType_t kind;
         cudnnBackendAttributeName_t tensors[3], described;
         int result;
-    } DIRECTIONS[3] = {
-        {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
-         {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y},
-         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
-         2},
-        {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
-         {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY},
-         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
-         0},
-        {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
-         {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY},
-         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
-         1}};
+    } DIRECTIONS[3] = {{CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+                        {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+                         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y},
+                        CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+                        2},
+                       {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+                        {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+                         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY},
+                        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+                        0},
+                       {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+                        {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+                         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY},
+                        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+                        1}};
     int d = 0;
     while (DIRECTIONS[d].kind != o->kind) {
         d++;
@@ -325,7 +293,9 @@ static void convolution(const execution* e, const object* o)
             if (is_inside) {
                 const int64_t at = place_of(x, of_x, x->rank);
                 double* to = DIRECTIONS[d].result == 0 ? &x->at[at] : DIRECTIONS[d].result == 1 ? &w->at[k] : &y->at[i];
-                *to += DIRECTIONS[d].result == 0 ? y->at[i] * w->at[k] : DIRECTIONS[d].result == 1 ? x->at[at] * y->at[i] : x->at[at] * w->at[k];
+                *to += DIRECTIONS[d].result == 0   ? y->at[i] * w->at[k]
+                       : DIRECTIONS[d].result == 1 ? x->at[at] * y->at[i]
+                                                   : x->at[at] * w->at[k];
             }
         }
     }
@@ -340,10 +310,10 @@ static void normalization(const execution* e, const object* o)
     const values* scale = load(e, child(o, CUDNN_ATTR_OPERATION_NORM_FWD_SCALE_DESC, 0));
     const values* bias = load(e, child(o, CUDNN_ATTR_OPERATION_NORM_FWD_BIAS_DESC, 0));
     const double epsilon = load(e, child(o, CUDNN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC, 0))->at[0];
-    const object* running[2] = {
-        child(o, CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_MEAN_DESC, 0), child(o, CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_VAR_DESC, 0)};
-    const cudnnBackendAttributeName_t next[2] = {
-        CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_MEAN_DESC, CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_VAR_DESC};
+    const object* running[2] = {child(o, CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_MEAN_DESC, 0),
+                                child(o, CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_VAR_DESC, 0)};
+    const cudnnBackendAttributeName_t next[2] = {CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_MEAN_DESC,
+                                                 CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_VAR_DESC};
     values s = {.rank = x->rank, .size = 1};
     for (int i = 0; i < x->rank; i++) {
         s.dims[i] = (scale->dims[i] == 1) == (mode == CUDNN_BATCH_NORM) ? 1 : x->dims[i];
@@ -364,13 +334,15 @@ static void normalization(const execution* e, const object* o)
     for (int64_t i = 0; i < x->size; i++) {
         indices(x, i, index);
         const int64_t at = place_of(&s, index, x->rank);
-        y->at[i] = (x->at[i] - statistics[0][at]) / sqrt(statistics[1][at] + epsilon) * scale->at[place_of(scale, index, x->rank)];
+        y->at[i] = (x->at[i] - statistics[0][at]) / sqrt(statistics[1][at] + epsilon) *
+                   scale->at[place_of(scale, index, x->rank)];
         y->at[i] += bias != NULL ? bias->at[place_of(bias, index, x->rank)] : 0.0;
     }
     end_result(e, y);
     for (int moment = 0; moment < 2; moment++) {
-        const object* kept =
-            child(o, moment == 0 ? CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC : CUDNN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC, 0);
+        const object* kept = child(
+            o, moment == 0 ? CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC : CUDNN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC,
+            0);
         values* result = kept != NULL ? begin_result(kept) : NULL;
         for (int64_t i = 0; result != NULL && i < s.size; i++) {
             result->at[i] = moment == 0 ? statistics[0][i] : 1.0 / sqrt(statistics[1][i] + epsilon);
@@ -403,8 +375,7 @@ static int is_computed(const object* o)
     case CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR:
     case CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR:
     case CUDNN_BACKEND_OPERATION_PAGED_CACHE_LOAD_DESCRIPTOR:
-    case CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR:
-        return 1;
+    case CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR: return 1;
     case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR: {
         const object* described = child(o, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, 0);
         const bool is_clipped = find(described, CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP) != NULL ||
@@ -414,8 +385,7 @@ static int is_computed(const object* o)
         pointwise_of(integer(described, CUDNN_ATTR_POINTWISE_MODE, 0, -1), 1.0, 1.0, 1.0, &known);
         return known && !is_clipped && find(o, CUDNN_ATTR_OPERATION_POINTWISE_YDESC) != NULL;
     }
-    default:
-        return 0;
+    default: return 0;
     }
 }
 
@@ -425,8 +395,11 @@ static int read_numbers(execution* e)
     const attribute* operations = find(e->graph, CUDNN_ATTR_OPERATIONGRAPH_OPS);
     int known = 1;
     for (int64_t i = 0; i < operations->count; i++) {
-        for (const attribute* a = child(e->graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, i)->attributes; a != NULL; a = a->next) {
-            const object* tensor = a->type == CUDNN_TYPE_BACKEND_DESCRIPTOR ? child(child(e->graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, i), a->name, 0) : NULL;
+        for (const attribute* a = child(e->graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, i)->attributes; a != NULL;
+             a = a->next) {
+            const object* tensor = a->type == CUDNN_TYPE_BACKEND_DESCRIPTOR
+                                       ? child(child(e->graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, i), a->name, 0)
+                                       : NULL;
             if (tensor == NULL || tensor->kind != CUDNN_BACKEND_TENSOR_DESCRIPTOR) {
                 continue;
             }
@@ -451,27 +424,13 @@ static void compute(void* data)
     for (int64_t i = 0; i < operations->count; i++) {
         const object* o = child(e->graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, i);
         switch (o->kind) {
-        case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR:
-            pointwise(e, o);
-            break;
-        case CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR:
-            reduction(e, o);
-            break;
-        case CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR:
-            matmul(e, o);
-            break;
-        case CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR:
-            normalization(e, o);
-            break;
-        case CUDNN_BACKEND_OPERATION_PAGED_CACHE_LOAD_DESCRIPTOR:
-            load_pages(e, o);
-            break;
-        case CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR:
-            reshape(e, o);
-            break;
-        default:
-            convolution(e, o);
-            break;
+        case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR: pointwise(e, o); break;
+        case CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR: reduction(e, o); break;
+        case CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR: matmul(e, o); break;
+        case CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR: normalization(e, o); break;
+        case CUDNN_BACKEND_OPERATION_PAGED_CACHE_LOAD_DESCRIPTOR: load_pages(e, o); break;
+        case CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR: reshape(e, o); break;
+        default: convolution(e, o); break;
         }
     }
     while (computed_count > 0) {

@@ -12,7 +12,8 @@ static int64_t ragged_offset(const execution* e, const values* v, int64_t place)
     }
     const char* at = e->pointers[bound_place(e, offsets)];
     const int type = type_of(offsets);
-    const int64_t begin = (int64_t)standin_load(at, type, sequence), end = (int64_t)standin_load(at, type, sequence + 1);
+    const int64_t begin = (int64_t)standin_load(at, type, sequence),
+                  end = (int64_t)standin_load(at, type, sequence + 1);
     const int64_t within = offset - sequence * v->strides[0];
     return begin + within < end ? begin + within : -1;
 }
@@ -65,18 +66,19 @@ static void matmul(const execution* e, const object* o)
 {
     const values* a = load(e, child(o, CUDNN_ATTR_OPERATION_MATMUL_ADESC, 0));
     const values* b = load(e, child(o, CUDNN_ATTR_OPERATION_MATMUL_BDESC, 0));
-    const values* counts[3] = {
-        load(e, child(o, CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC, 0)),
-        load(e, child(o, CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC, 0)),
-        load(e, child(o, CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC, 0))};
+    const values* counts[3] = {load(e, child(o, CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC, 0)),
+                               load(e, child(o, CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC, 0)),
+                               load(e, child(o, CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC, 0))};
     values* c = begin_result(child(o, CUDNN_ATTR_OPERATION_MATMUL_CDESC, 0));
     const int rank = c->rank;
     for (int64_t i = 0; i < c->size; i++) {
         int64_t index[MOST_DIMS], of[3];
         indices(c, i, index);
-        const int64_t row = index[rank - 2], column = index[rank - 1], most[3] = {c->dims[rank - 2], c->dims[rank - 1], a->dims[rank - 1]};
+        const int64_t row = index[rank - 2], column = index[rank - 1],
+                      most[3] = {c->dims[rank - 2], c->dims[rank - 1], a->dims[rank - 1]};
         for (int which = 0; which < 3; which++) {
-            of[which] = counts[which] != NULL ? (int64_t)counts[which]->at[place_of(counts[which], index, rank)] : most[which];
+            of[which] =
+                counts[which] != NULL ? (int64_t)counts[which]->at[place_of(counts[which], index, rank)] : most[which];
         }
         for (int64_t k = 0; row < of[0] && column < of[1] && k < of[2]; k++) {
             /* Several matrices may share a factor, also some of the batch and not all. */

@@ -23,19 +23,13 @@ typedef struct {
 } attributes;
 
 const char* hipGetErrorString(int error);
-const char* hipGetErrorString(int error)
-{
-    return error == SUCCESS ? "no error" : "an error of the stand-in";
-}
+const char* hipGetErrorString(int error) { return error == SUCCESS ? "no error" : "an error of the stand-in"; }
 
 #define HIP(name, ...) \
     int name(__VA_ARGS__); \
     int name(__VA_ARGS__)
 
-HIP(hipGetLastError, void)
-{
-    return SUCCESS;
-}
+HIP(hipGetLastError, void) { return SUCCESS; }
 
 static _Thread_local int current;
 
@@ -64,10 +58,7 @@ HIP(hipSetDevice, int device)
     return SUCCESS;
 }
 
-HIP(hipDeviceSynchronize, void)
-{
-    return SUCCESS;
-}
+HIP(hipDeviceSynchronize, void) { return SUCCESS; }
 
 HIP(hipStreamSynchronize, void* stream)
 {
@@ -140,10 +131,7 @@ HIP(hipEventRecord, void* event, void* stream)
     return event != NULL ? SUCCESS : INVALID_VALUE;
 }
 
-HIP(hipEventSynchronize, void* event)
-{
-    return event != NULL ? SUCCESS : INVALID_VALUE;
-}
+HIP(hipEventSynchronize, void* event) { return event != NULL ? SUCCESS : INVALID_VALUE; }
 
 HIP(hipEventElapsedTime, float* milliseconds, void* from, void* to)
 {
@@ -151,10 +139,7 @@ HIP(hipEventElapsedTime, float* milliseconds, void* from, void* to)
     return from != NULL && to != NULL ? SUCCESS : INVALID_VALUE;
 }
 
-HIP(hipEventDestroy, void* event)
-{
-    return event != NULL ? SUCCESS : INVALID_VALUE;
-}
+HIP(hipEventDestroy, void* event) { return event != NULL ? SUCCESS : INVALID_VALUE; }
 
 /* What is read of hipDeviceProp_tR0600 is the name of the architecture. */
 HIP(hipGetDevicePropertiesR0600, void* properties, int device)
@@ -195,8 +180,8 @@ HIP(hipModuleGetFunction, void** function, void* module, const char* name)
     return name != NULL ? SUCCESS : INVALID_VALUE;
 }
 
-HIP(hipModuleLaunchKernel, void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
-    unsigned block_z, unsigned shared, void* stream, void** parameters, void** extra)
+HIP(hipModuleLaunchKernel, void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+    unsigned block_y, unsigned block_z, unsigned shared, void* stream, void** parameters, void** extra)
 {
     (void)stream;
     (void)extra;

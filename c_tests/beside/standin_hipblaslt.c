@@ -39,15 +39,9 @@ LT(hipblasLtGetVersion, void* handle, int* version)
     return SUCCESS;
 }
 
-LT(hipblasLtCreate, void** handle)
-{
-    return make_object("hipblasLtCreate", handle);
-}
+LT(hipblasLtCreate, void** handle) { return make_object("hipblasLtCreate", handle); }
 
-LT(hipblasLtDestroy, void* handle)
-{
-    return end_object("hipblasLtDestroy", handle);
-}
+LT(hipblasLtDestroy, void* handle) { return end_object("hipblasLtDestroy", handle); }
 
 LT(hipblasLtMatrixLayoutCreate, void** layout, int type, uint64_t rows, uint64_t columns, int64_t leading)
 {
@@ -58,10 +52,7 @@ LT(hipblasLtMatrixLayoutCreate, void** layout, int type, uint64_t rows, uint64_t
     return make_object("hipblasLtMatrixLayoutCreate", layout);
 }
 
-LT(hipblasLtMatrixLayoutDestroy, void* layout)
-{
-    return end_object("hipblasLtMatrixLayoutDestroy", layout);
-}
+LT(hipblasLtMatrixLayoutDestroy, void* layout) { return end_object("hipblasLtMatrixLayoutDestroy", layout); }
 
 LT(hipblasLtMatrixLayoutSetAttribute, void* layout, int attribute, const void* value, size_t size)
 {
@@ -79,10 +70,7 @@ LT(hipblasLtMatmulDescCreate, void** desc, int compute_type, int scale_type)
     return make_object("hipblasLtMatmulDescCreate", desc);
 }
 
-LT(hipblasLtMatmulDescDestroy, void* desc)
-{
-    return end_object("hipblasLtMatmulDescDestroy", desc);
-}
+LT(hipblasLtMatmulDescDestroy, void* desc) { return end_object("hipblasLtMatmulDescDestroy", desc); }
 
 LT(hipblasLtMatmulDescSetAttribute, void* desc, int attribute, const void* value, size_t size)
 {
@@ -125,8 +113,8 @@ typedef struct {
     int reserved[4];
 } result;
 
-LT(hipblasLtMatmulAlgoGetHeuristic, void* handle, void* desc, void* a, void* b, void* c, void* d, void* preference, int requested,
-   result* results, int* count)
+LT(hipblasLtMatmulAlgoGetHeuristic, void* handle, void* desc, void* a, void* b, void* c, void* d, void* preference,
+   int requested, result* results, int* count)
 {
     (void)handle;
     (void)desc;
@@ -144,9 +132,9 @@ LT(hipblasLtMatmulAlgoGetHeuristic, void* handle, void* desc, void* a, void* b, 
     return SUCCESS;
 }
 
-LT(hipblasLtMatmul, void* handle, void* desc, const void* alpha, const void* a, void* a_layout, const void* b, void* b_layout,
-   const void* beta, const void* c, void* c_layout, float* d, void* d_layout, const algorithm* algo, void* workspace,
-   size_t workspace_size, void* stream)
+LT(hipblasLtMatmul, void* handle, void* desc, const void* alpha, const void* a, void* a_layout, const void* b,
+   void* b_layout, const void* beta, const void* c, void* c_layout, float* d, void* d_layout, const algorithm* algo,
+   void* workspace, size_t workspace_size, void* stream)
 {
     (void)handle;
     (void)desc;

@@ -25,10 +25,7 @@ int hipdnnCreate(void** made)
     return OTHER_STATUS;
 }
 
-int hipdnnDestroy(void* ended)
-{
-    return ended == &handle ? OTHER_STATUS : 0;
-}
+int hipdnnDestroy(void* ended) { return ended == &handle ? OTHER_STATUS : 0; }
 
 int hipdnnSetStream(void* set, void* stream)
 {
@@ -47,10 +44,7 @@ const char* hipdnnGetErrorString(int status)
     return status == OTHER_STATUS ? "the other library's success" : "the other library's error";
 }
 
-size_t hipdnnGetVersion(void)
-{
-    return 90000;
-}
+size_t hipdnnGetVersion(void) { return 90000; }
 
 /* What it gets by calling itself. */
 const char* other_selfcheck(void)

@@ -12,10 +12,7 @@ enum { SUCCESS = 0, OUT_OF_MEMORY = 1, SIZE = 64, MACHINE = 224 };
     int name(__VA_ARGS__)
 
 const char* hiprtcGetErrorString(int result);
-const char* hiprtcGetErrorString(int result)
-{
-    return result == SUCCESS ? "no error" : "an error of the stand-in";
-}
+const char* hiprtcGetErrorString(int result) { return result == SUCCESS ? "no error" : "an error of the stand-in"; }
 
 RTC(hiprtcVersion, int* major, int* minor)
 {
@@ -25,7 +22,8 @@ RTC(hiprtcVersion, int* major, int* minor)
     return SUCCESS;
 }
 
-RTC(hiprtcCreateProgram, void** program, const char* source, const char* name, int count, const char** headers, const char** names)
+RTC(hiprtcCreateProgram, void** program, const char* source, const char* name, int count, const char** headers,
+    const char** names)
 {
     (void)source;
     (void)name;
@@ -75,7 +73,10 @@ RTC(hiprtcGetCode, void* program, char* code)
     (void)program;
     may_throw("hiprtcGetCode");
     memset(code, 0, SIZE);
-    memcpy(code, "\x7f" "ELF\x02\x01", 6);
+    memcpy(code,
+           "\x7f"
+           "ELF\x02\x01",
+           6);
     code[18] = (char)MACHINE;
     return SUCCESS;
 }

@@ -76,10 +76,7 @@ static void ask(void)
     depth--;
 }
 
-__attribute__((constructor)) static void loaded(void)
-{
-    ask();
-}
+__attribute__((constructor)) static void loaded(void) { ask(); }
 #else
 static void ask(void) {}
 #endif
@@ -89,10 +86,7 @@ static void ask(void) {}
     int NAME(name)(__VA_ARGS__)
 
 const char* NAME(miopenGetErrorString)(int status);
-const char* NAME(miopenGetErrorString)(int status)
-{
-    return status == 0 ? "no error" : "an error of the stand-in";
-}
+const char* NAME(miopenGetErrorString)(int status) { return status == 0 ? "no error" : "an error of the stand-in"; }
 
 MIOPEN(miopenGetVersion, size_t* major, size_t* minor, size_t* patch)
 {
@@ -142,7 +136,8 @@ typedef struct {
     void* buffer;
 } argument;
 
-MIOPEN(miopenRunSolution, void* handle, void* solution, size_t count, const argument* arguments, void* workspace, size_t size)
+MIOPEN(miopenRunSolution, void* handle, void* solution, size_t count, const argument* arguments, void* workspace,
+       size_t size)
 {
     enum { CONVOLUTION_Y = 3 };
     (void)handle, (void)solution, (void)workspace, (void)size;
@@ -214,7 +209,8 @@ MIOPEN(miopenSetTensorDescriptor, void* set, int type, int rank, const int* dims
     return 0;
 }
 
-MIOPEN(miopenInitConvolutionNdDescriptor, void* set, int n, const int* pad, const int* stride, const int* dilation, int mode)
+MIOPEN(miopenInitConvolutionNdDescriptor, void* set, int n, const int* pad, const int* stride, const int* dilation,
+       int mode)
 {
     (void)set, (void)n, (void)pad, (void)stride, (void)dilation, (void)mode;
     return 0;

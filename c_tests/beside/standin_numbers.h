@@ -8,7 +8,15 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { STANDIN_FLOAT = 0, STANDIN_DOUBLE = 1, STANDIN_HALF = 2, STANDIN_INT32 = 10, STANDIN_BFLOAT16 = 14, STANDIN_E4M3 = 28, STANDIN_E5M2 = 29 };
+enum {
+    STANDIN_FLOAT = 0,
+    STANDIN_DOUBLE = 1,
+    STANDIN_HALF = 2,
+    STANDIN_INT32 = 10,
+    STANDIN_BFLOAT16 = 14,
+    STANDIN_E4M3 = 28,
+    STANDIN_E5M2 = 29
+};
 
 static inline double standin_half(uint16_t s)
 {
@@ -75,20 +83,13 @@ static inline double standin_load(const void* memory, int type, int64_t place)
     int32_t whole;
     uint32_t wide;
     switch (type) {
-    case STANDIN_E4M3:
-        return standin_e4m3(((const uint8_t*)memory)[place]);
+    case STANDIN_E4M3: return standin_e4m3(((const uint8_t*)memory)[place]);
     case STANDIN_E5M2:
         /* The upper half of a half. */
         return standin_half((uint16_t)(((const uint8_t*)memory)[place] << 8));
-    case STANDIN_DOUBLE:
-        memcpy(&number, (const char*)memory + place * 8, 8);
-        return number;
-    case STANDIN_FLOAT:
-        memcpy(&single, (const char*)memory + place * 4, 4);
-        return single;
-    case STANDIN_INT32:
-        memcpy(&whole, (const char*)memory + place * 4, 4);
-        return whole;
+    case STANDIN_DOUBLE: memcpy(&number, (const char*)memory + place * 8, 8); return number;
+    case STANDIN_FLOAT: memcpy(&single, (const char*)memory + place * 4, 4); return single;
+    case STANDIN_INT32: memcpy(&whole, (const char*)memory + place * 4, 4); return whole;
     default:
         memcpy(&bits, (const char*)memory + place * 2, 2);
         if (type == STANDIN_HALF) {
@@ -106,21 +107,11 @@ static inline void standin_store(void* memory, int type, int64_t place, double n
     const uint16_t bits = type == STANDIN_HALF ? standin_half_of(number) : standin_bfloat16_of(single);
     const int32_t whole = type == STANDIN_INT32 ? (int32_t)number : 0;
     switch (type) {
-    case STANDIN_E4M3:
-        ((uint8_t*)memory)[place] = standin_e4m3_of(number);
-        break;
-    case STANDIN_DOUBLE:
-        memcpy((char*)memory + place * 8, &number, 8);
-        break;
-    case STANDIN_FLOAT:
-        memcpy((char*)memory + place * 4, &single, 4);
-        break;
-    case STANDIN_INT32:
-        memcpy((char*)memory + place * 4, &whole, 4);
-        break;
-    default:
-        memcpy((char*)memory + place * 2, &bits, 2);
-        break;
+    case STANDIN_E4M3: ((uint8_t*)memory)[place] = standin_e4m3_of(number); break;
+    case STANDIN_DOUBLE: memcpy((char*)memory + place * 8, &number, 8); break;
+    case STANDIN_FLOAT: memcpy((char*)memory + place * 4, &single, 4); break;
+    case STANDIN_INT32: memcpy((char*)memory + place * 4, &whole, 4); break;
+    default: memcpy((char*)memory + place * 2, &bits, 2); break;
     }
 }
 

@@ -27,7 +27,8 @@ static const char LANGUAGE[] =
     "#include <cmath>\n#include <cstddef>\n#include <cstring>\n#include <utility>\n"
     "struct standin_index { unsigned x, y, z; };\n"
     "static thread_local standin_index threadIdx, blockIdx;\n"
-    "extern \"C\" { void (*standin_barrier)(); void standin_place(unsigned b, unsigned t) { blockIdx.x = b; threadIdx.x = t; } }\n"
+    "extern \"C\" { void (*standin_barrier)(); void standin_place(unsigned b, unsigned t) { blockIdx.x = b; "
+    "threadIdx.x = t; } }\n"
     "static inline void __syncthreads()\n"
     "{ const standin_index t = threadIdx, b = blockIdx; standin_barrier(); threadIdx = t; blockIdx = b; }\n"
     /* The threads of a wave give each other their numbers between barriers, at which all threads of a block come by. */
@@ -71,7 +72,8 @@ static const char LANGUAGE[] =
     "}\n"
     "static inline float standin_largest(float x, float y) { return x != x || y != y ? NAN : x > y ? x : y; }\n"
     "static inline float standin_tiny(float r) { return fabsf(r) < 0x1p-126f ? copysignf(0, r) : r; }\n"
-    "template <class... A, std::size_t... I> static void standin_call(void (*f)(A...), void **p, std::index_sequence<I...>)\n"
+    "template <class... A, std::size_t... I> static void standin_call(void (*f)(A...), void **p, "
+    "std::index_sequence<I...>)\n"
     "{ f(*(A *)p[I]...); }\n"
     "template <class... A> static void standin_call(void (*f)(A...), void **p)\n"
     "{ standin_call(f, p, std::index_sequence_for<A...>{}); }\n"
@@ -101,16 +103,11 @@ const char* nvrtcGetErrorString(int result);
 const char* nvrtcGetErrorString(int result)
 {
     switch (result) {
-    case SUCCESS:
-        return "NVRTC_SUCCESS";
-    case INVALID_OPTION:
-        return "NVRTC_ERROR_INVALID_OPTION";
-    case COMPILATION:
-        return "NVRTC_ERROR_COMPILATION";
-    case INTERNAL_ERROR:
-        return "NVRTC_ERROR_INTERNAL_ERROR";
-    default:
-        return "an error of the stand-in for NVRTC";
+    case SUCCESS: return "NVRTC_SUCCESS";
+    case INVALID_OPTION: return "NVRTC_ERROR_INVALID_OPTION";
+    case COMPILATION: return "NVRTC_ERROR_COMPILATION";
+    case INTERNAL_ERROR: return "NVRTC_ERROR_INTERNAL_ERROR";
+    default: return "an error of the stand-in for NVRTC";
     }
 }
 
@@ -121,7 +118,8 @@ NVRTC(nvrtcVersion, int* major, int* minor)
     return SUCCESS;
 }
 
-NVRTC(nvrtcCreateProgram, void** made, const char* source, const char* name, int count, const char** headers, const char** names)
+NVRTC(nvrtcCreateProgram, void** made, const char* source, const char* name, int count, const char** headers,
+      const char** names)
 {
     (void)name;
     (void)headers;
@@ -219,7 +217,8 @@ NVRTC(nvrtcCompileProgram, void* of, int count, const char** options)
     snprintf(source, sizeof source, "%s/kernels.cpp", folder);
     snprintf(code, sizeof code, "%s/kernels.so", folder);
     snprintf(words, sizeof words, "%s/words", folder);
-    snprintf(line, sizeof line, "g++ -std=c++17 -O1 -ffp-contract=off -w -fPIC -shared -o %s %s > %s 2>&1", code, source, words);
+    snprintf(line, sizeof line, "g++ -std=c++17 -O1 -ffp-contract=off -w -fPIC -shared -o %s %s > %s 2>&1", code,
+             source, words);
     int result = write_source(source, p->source);
     size_t size;
     if (result == SUCCESS) {

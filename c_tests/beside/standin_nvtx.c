@@ -25,10 +25,7 @@ static int push(const char* name)
     return standin_depth++;
 }
 
-static int pop(void)
-{
-    return --standin_depth;
-}
+static int pop(void) { return --standin_depth; }
 
 int InitializeInjectionNvtx2(const void* (*get)(uint32_t number));
 int InitializeInjectionNvtx2(const void* (*get)(uint32_t number))
@@ -36,7 +33,8 @@ int InitializeInjectionNvtx2(const void* (*get)(uint32_t number))
     const callbacks* const table = get(CALLBACKS);
     function** places = NULL;
     unsigned count = 0;
-    if (table == NULL || table->size < sizeof *table || !table->functions(CORE, &places, &count) || count != CORE_SIZE) {
+    if (table == NULL || table->size < sizeof *table || !table->functions(CORE, &places, &count) ||
+        count != CORE_SIZE) {
         return 0;
     }
     if (places[0] != NULL || places[count] != NULL || places[RANGE_PUSH] == NULL || places[RANGE_POP] == NULL) {

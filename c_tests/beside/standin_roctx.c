@@ -16,7 +16,4 @@ int roctxRangePushA(const char* name)
 }
 
 int roctxRangePop(void);
-int roctxRangePop(void)
-{
-    return --standin_depth;
-}
+int roctxRangePop(void) { return --standin_depth; }

@@ -73,12 +73,18 @@ static hipdnnBackendDescriptor_t make_relu(hipdnnHandle_t handle)
 
 /* The first calls of a process look for algorithms, which are kept. */
 static const library LIBRARIES[] = {
-    {"miopen", make_graph, {"hipGetDeviceCount", "miopenCreateWithStream"}, {"miopenFindSolutions"}, {"miopenRunSolution"}, {NULL}, true},
+    {"miopen",
+     make_graph,
+     {"hipGetDeviceCount", "miopenCreateWithStream"},
+     {"miopenFindSolutions"},
+     {"miopenRunSolution"},
+     {NULL},
+     true},
     {"hipblaslt",
      make_product,
-     {"hipGetDeviceCount", "hipblasLtCreate", "hipblasLtGetVersion", "hipblasLtMatmulDescCreate", "hipblasLtMatmulDescSetAttribute",
-      "hipblasLtMatrixLayoutCreate", "hipblasLtMatrixLayoutSetAttribute", "hipblasLtMatmulPreferenceCreate",
-      "hipblasLtMatmulPreferenceSetAttribute", "hipblasLtMatmulAlgoGetHeuristic"},
+     {"hipGetDeviceCount", "hipblasLtCreate", "hipblasLtGetVersion", "hipblasLtMatmulDescCreate",
+      "hipblasLtMatmulDescSetAttribute", "hipblasLtMatrixLayoutCreate", "hipblasLtMatrixLayoutSetAttribute",
+      "hipblasLtMatmulPreferenceCreate", "hipblasLtMatmulPreferenceSetAttribute", "hipblasLtMatmulAlgoGetHeuristic"},
      {"hipblasLtMatmulDescCreate", "hipblasLtMatrixLayoutCreate"},
      {"hipblasLtMatmul"},
      {"hipblasLtMatmulDescDestroy", "hipblasLtMatrixLayoutDestroy"},
@@ -86,8 +92,8 @@ static const library LIBRARIES[] = {
     {"hiprtc",
      make_relu,
      {"hipGetDeviceCount"},
-     {"hiprtcVersion", "hiprtcCreateProgram", "hiprtcCompileProgram", "hiprtcGetCodeSize", "hiprtcGetCode", "hipModuleLoadData",
-      "hipModuleGetFunction"},
+     {"hiprtcVersion", "hiprtcCreateProgram", "hiprtcCompileProgram", "hiprtcGetCodeSize", "hiprtcGetCode",
+      "hipModuleLoadData", "hipModuleGetFunction"},
      {"hipModuleLaunchKernel"},
      {"hiprtcDestroyProgram", "hipModuleUnload"},
      false},
@@ -133,7 +139,8 @@ static void check_planning(hipdnnBackendDescriptor_t graph, const char* function
     drop(config);
 }
 
-static void check_execution(const library* it, hipdnnHandle_t handle, hipdnnBackendDescriptor_t plan, const char* function)
+static void check_execution(const library* it, hipdnnHandle_t handle, hipdnnBackendDescriptor_t plan,
+                            const char* function)
 {
     buffers data;
     void* const hip = dlopen("libamdhip64.so.7", RTLD_NOW | RTLD_NOLOAD);

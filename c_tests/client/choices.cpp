@@ -8,9 +8,11 @@
 
 #include "../../examples_c/flatbuffer_writer.hpp"
 
-namespace client {
+namespace client
+{
 
-namespace {
+namespace
+{
 
 /* An engine as a frontend looks at it before it makes plans. */
 struct Candidate
@@ -24,14 +26,15 @@ struct Candidate
     bool notes_that(int64_t note) const { return std::find(notes.begin(), notes.end(), note) != notes.end(); }
 };
 
-std::vector<Candidate> look_at(const Session &session, const Descriptor &graph)
+std::vector<Candidate> look_at(const Session& session, const Descriptor& graph)
 {
     std::vector<Candidate> all;
     for (const int64_t id : both_engines(session, graph))
     {
         const Descriptor engine = engine_by_id(session, graph, id);
         all.push_back({id, engine.text(HIPDNN_ATTR_ENGINE_NAME_EXT),
-                       engine.numbers(HIPDNN_ATTR_ENGINE_BEHAVIOR_NOTE, HIPDNN_TYPE_BEHAVIOR_NOTE), knobs_of(session, engine),
+                       engine.numbers(HIPDNN_ATTR_ENGINE_BEHAVIOR_NOTE, HIPDNN_TYPE_BEHAVIOR_NOTE),
+                       knobs_of(session, engine),
                        configure(session, graph, id).number(HIPDNN_ATTR_ENGINECFG_WORKSPACE_SIZE)});
     }
     return all;
@@ -45,22 +48,23 @@ struct Filter
     std::vector<std::string> barred = {};
     int64_t most_workspace = INT64_MAX;
 
-    bool lets(const Candidate &one) const
+    bool lets(const Candidate& one) const
     {
         const auto noted = [&](int64_t note) { return one.notes_that(note); };
-        return std::all_of(wanted.begin(), wanted.end(), noted) && std::none_of(unwanted.begin(), unwanted.end(), noted)
-            && std::find(barred.begin(), barred.end(), one.name) == barred.end() && one.workspace <= most_workspace;
+        return std::all_of(wanted.begin(), wanted.end(), noted) &&
+               std::none_of(unwanted.begin(), unwanted.end(), noted) &&
+               std::find(barred.begin(), barred.end(), one.name) == barred.end() && one.workspace <= most_workspace;
     }
 };
 
 using Names = std::vector<std::string>;
 
 /* Plans of the engines that a filter lets run, each executed, and the names of these engines. */
-Names run_filtered(const Session &session, Layer &layer, const Filter &filter)
+Names run_filtered(const Session& session, Layer& layer, const Filter& filter)
 {
     const Descriptor graph = layer.graph(session);
     Names names;
-    for (const auto &one : look_at(session, graph))
+    for (const auto& one : look_at(session, graph))
     {
         if (!filter.lets(one))
         {
@@ -78,18 +82,15 @@ Names run_filtered(const Session &session, Layer &layer, const Filter &filter)
 }
 
 /* A graph of several operations and room in between, so that engines ask for a workspace. */
-Layer layer_of_some_size()
-{
-    return Layer({2, 3, 12, 12}, 8);
-}
+Layer layer_of_some_size() { return Layer({2, 3, 12, 12}, 8); }
 
-void run_notes(const Session &session)
+void run_notes(const Session& session)
 {
     Layer layer = layer_of_some_size();
     const Descriptor graph = layer.graph(session);
     const auto all = look_at(session, graph);
     require(all.size() == 2, "another number of engines than two");
-    for (const auto &one : all)
+    for (const auto& one : all)
     {
         auto sorted = one.notes;
         std::sort(sorted.begin(), sorted.end());
@@ -99,13 +100,13 @@ void run_notes(const Session &session)
             require(note >= 0 && note < HIPDNN_BEHAVIOR_NOTE_TYPE_COUNT, one.name + " has a note without a name");
         }
         /* Nothing is compiled, and nothing else is loaded, for an engine on the CPU. */
-        require(!one.notes_that(HIPDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION)
-                    && !one.notes_that(HIPDNN_BEHAVIOR_NOTE_EXTERNAL_LIBRARY_DEPENDENCY),
+        require(!one.notes_that(HIPDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) &&
+                    !one.notes_that(HIPDNN_BEHAVIOR_NOTE_EXTERNAL_LIBRARY_DEPENDENCY),
                 one.name + " notes what is not so");
         const Descriptor plan = plan_of(session, graph, one.id);
         size_t size = 0;
-        const bool saves = session.library.hipdnnBackendGetSerializedExecutionPlan_ext(plan.raw(), 0, &size, nullptr)
-                        == Result::Success;
+        const bool saves = session.library.hipdnnBackendGetSerializedExecutionPlan_ext(plan.raw(), 0, &size, nullptr) ==
+                           Result::Success;
         require(saves == one.notes_that(HIPDNN_BEHAVIOR_NOTE_SUPPORTS_EXECUTION_PLAN_SERIALIZATION),
                 one.name + " notes one thing of saved plans and does another");
         /* Notes on numbers have no names yet. */
@@ -115,7 +116,7 @@ void run_notes(const Session &session)
     }
 }
 
-void run_filters(const Session &session)
+void run_filters(const Session& session)
 {
     Layer layer = layer_of_some_size();
     const Names both = {"CPU_ENGINE", "CPU_REFERENCE_ENGINE"};
@@ -138,7 +139,7 @@ void run_filters(const Session &session)
     filter.wanted = {HIPDNN_BEHAVIOR_NOTE_SUPPORTS_GRAPH_CAPTURE};
     require(run_filtered(session, layer, filter).empty(), "an engine on the CPU runs in a captured graph");
     /* Every limit that makes a difference: what each engine asks for, and one byte less. */
-    for (const auto &one : look_at(session, layer.graph(session)))
+    for (const auto& one : look_at(session, layer.graph(session)))
     {
         filter = Filter();
         filter.most_workspace = one.workspace;
@@ -152,7 +153,7 @@ void run_filters(const Session &session)
 }
 
 /* A KnobSetting as bytes, as some frontends hand it over. */
-std::vector<uint8_t> write_setting(const std::string &name, int64_t value)
+std::vector<uint8_t> write_setting(const std::string& name, int64_t value)
 {
     constexpr std::uint8_t INTEGER = 1;
     FlatBuffer buffer;
@@ -168,18 +169,19 @@ std::vector<uint8_t> write_setting(const std::string &name, int64_t value)
 }
 
 /* Knobs as descriptors, as bytes, and both together: the same bits as without, since these change no sum. */
-void run_knobs(const Session &session)
+void run_knobs(const Session& session)
 {
     Layer layer = layer_of_some_size();
     const Descriptor graph = layer.graph(session);
     const int64_t engine = id_of("CPU_ENGINE");
-    const auto execute = [&](const Descriptor &plan, const std::string &what) {
+    const auto execute = [&](const Descriptor& plan, const std::string& what) {
         auto y = layer.empty();
         run(session, plan, layer.bindings(y));
         compare(y, layer.result(), 1e-5F, what);
         return y;
     };
-    const auto plain = execute(plan_of(session, graph, engine, {{"deterministic", 1}, {"threads", 1}}), "as descriptors");
+    const auto plain =
+        execute(plan_of(session, graph, engine, {{"deterministic", 1}, {"threads", 1}}), "as descriptors");
     const auto setting = write_setting("threads", 1);
     const hipdnnBackendFlatbufferData_t data = {setting.data(), setting.size()};
     Descriptor choice(session, HIPDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
@@ -193,15 +195,17 @@ void run_knobs(const Session &session)
         .finalize();
     require(execute(plan_of(session, config), "as bytes and descriptors") == plain, "knobs as bytes give other bits");
     /* A value that no form of the engine takes ends as an error, wherever it is judged. */
-    for (const Settings &wrong : {Settings{{"threads", -1}}, Settings{{"deterministic", 2}}, Settings{{"convolution", 99}}})
+    for (const Settings& wrong :
+         {Settings{{"threads", -1}}, Settings{{"deterministic", 2}}, Settings{{"convolution", 99}}})
     {
-        require_failure([&] { plan_of(session, graph, engine, wrong); }, {"failed: ", wrong[0].first}, "a value out of range");
+        require_failure([&] { plan_of(session, graph, engine, wrong); }, {"failed: ", wrong[0].first},
+                        "a value out of range");
     }
 }
 
 } // namespace
 
-void run_choices(const Library &library)
+void run_choices(const Library& library)
 {
     const Session session(library);
     run_notes(session);

@@ -16,7 +16,8 @@
 #include <cstring>
 #include <exception>
 
-namespace {
+namespace
+{
 
 using namespace client;
 
@@ -44,13 +45,13 @@ const Names OLDER = {
 #define CLIENT_NAME(name) #name,
 const Names NEWER = {CLIENT_FUNCTIONS(CLIENT_NAME)};
 
-bool has(const Names &names, const std::string &name)
+bool has(const Names& names, const std::string& name)
 {
     return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 /* The functions that are missing. */
-Names missing(const Library &library)
+Names missing(const Library& library)
 {
     Names names;
 #define CLIENT_COLLECT(name)                                                                                           \
@@ -64,7 +65,7 @@ Names missing(const Library &library)
 }
 
 /* All functions that are missing end with VERSION_MISMATCH. */
-void call_missing(const Library &library)
+void call_missing(const Library& library)
 {
 #define CLIENT_CALL(name)                                                                                              \
     require(library.name.function != nullptr || library.name.with_zeros() == Result::VersionMismatch,                  \
@@ -73,23 +74,25 @@ void call_missing(const Library &library)
 #undef CLIENT_CALL
 }
 
-void check_way(const Library &library, const char *way)
+void check_way(const Library& library, const char* way)
 {
-    require(std::strcmp(name(library.way()), way) == 0, std::string("the library was found by way of ") + name(library.way()));
+    require(std::strcmp(name(library.way()), way) == 0,
+            std::string("the library was found by way of ") + name(library.way()));
 }
 
-int print(const Names &names)
+int print(const Names& names)
 {
-    for (const auto &one : names)
+    for (const auto& one : names)
     {
         std::printf("%s\n", one.c_str());
     }
     return 0;
 }
 
-int run(const Library &library, const char *way)
+int run(const Library& library, const char* way)
 {
-    require(dlsym(RTLD_DEFAULT, "hipdnnCreate") == nullptr, "the library is in the program without having been looked for");
+    require(dlsym(RTLD_DEFAULT, "hipdnnCreate") == nullptr,
+            "the library is in the program without having been looked for");
     check_way(library, way);
     require(missing(library).empty(), "functions are missing");
     run_newer_flows(library);
@@ -102,20 +105,19 @@ int run(const Library &library, const char *way)
     return 0;
 }
 
-bool ends_with_mismatch(const Library &library, void (*flow)(const Library &))
+bool ends_with_mismatch(const Library& library, void (*flow)(const Library&))
 {
     try
     {
         flow(library);
         return false;
-    }
-    catch (const Mismatch &)
+    } catch (const Mismatch&)
     {
         return true;
     }
 }
 
-int refuse(const Library &library)
+int refuse(const Library& library)
 {
     require(missing(library) == NEWER, "some functions are used all the same");
     call_missing(library);
@@ -125,7 +127,7 @@ int refuse(const Library &library)
     return 0;
 }
 
-int lack(const Library &library, const std::string &function)
+int lack(const Library& library, const std::string& function)
 {
     check_way(library, "directory");
     if (function == "hipdnnVersionString_ext")
@@ -135,7 +137,8 @@ int lack(const Library &library, const std::string &function)
     require(missing(library) == Names{function}, "another function is missing than " + function);
     call_missing(library);
     /* The flows do not look at what these end with. */
-    const bool unnoticed = has({"hipdnnDestroy", "hipdnnBackendDestroyDescriptor", "hipdnnGetLastErrorString"}, function);
+    const bool unnoticed =
+        has({"hipdnnDestroy", "hipdnnBackendDestroyDescriptor", "hipdnnGetLastErrorString"}, function);
     require(ends_with_mismatch(library, run_newer_flows) == !unnoticed, "what becomes of the newer flows");
     if (function == "hipdnnDestroy")
     {
@@ -150,11 +153,11 @@ int lack(const Library &library, const std::string &function)
     return 0;
 }
 
-int run_older(const Library &library)
+int run_older(const Library& library)
 {
     check_way(library, "directory");
     const auto absent = missing(library);
-    for (const auto &one : NEWER)
+    for (const auto& one : NEWER)
     {
         require(has(absent, one) != has(OLDER, one), one + ": whether it is there");
     }
@@ -164,7 +167,7 @@ int run_older(const Library &library)
     return 0;
 }
 
-int run_flow(const Library &library, const std::string &name, const std::string &folder)
+int run_flow(const Library& library, const std::string& name, const std::string& folder)
 {
     check_way(library, "directory");
     const std::map<std::string, std::function<void()>> flows = {
@@ -185,7 +188,7 @@ int run_flow(const Library &library, const std::string &name, const std::string 
     return 0;
 }
 
-int follow(int count, char **arguments)
+int follow(int count, char** arguments)
 {
     require(count >= 3, "usage: client names|runs|lacks|older|flow|refuses WHAT [DIRECTORY [secure|FOLDER]]");
     const std::string word = arguments[1];
@@ -204,7 +207,7 @@ int follow(int count, char **arguments)
     if (word == "flow")
     {
         /* Programs of today keep the library as long as they live. */
-        static const Library *const kept = new Library(search);
+        static const Library* const kept = new Library(search);
         return run_flow(*kept, arguments[2], count > 4 ? arguments[4] : "");
     }
     search.secure = search.secure || (count > 4 && arguments[4] == std::string("secure"));
@@ -224,13 +227,12 @@ int follow(int count, char **arguments)
 
 } // namespace
 
-int main(int count, char **arguments)
+int main(int count, char** arguments)
 {
     try
     {
         return follow(count, arguments);
-    }
-    catch (const std::exception &error)
+    } catch (const std::exception& error)
     {
         std::fprintf(stderr, "client: %s\n", error.what());
         return 1;

@@ -9,18 +9,19 @@
 
 #include <string_view>
 
-namespace client {
+namespace client
+{
 
 /* The id of the engine of a configuration. */
-inline int64_t engine_of(const Descriptor &config)
+inline int64_t engine_of(const Descriptor& config)
 {
     return config.descriptor(HIPDNN_ATTR_ENGINECFG_ENGINE).number(HIPDNN_ATTR_ENGINE_GLOBAL_INDEX);
 }
 
-inline std::vector<int64_t> engines_of(const std::vector<Descriptor> &configs)
+inline std::vector<int64_t> engines_of(const std::vector<Descriptor>& configs)
 {
     std::vector<int64_t> engines;
-    for (const auto &config : configs)
+    for (const auto& config : configs)
     {
         engines.push_back(engine_of(config));
     }
@@ -35,7 +36,7 @@ struct Choice
 };
 
 /* The configurations that the heuristic offers for a graph, best first, not yet finalized. */
-inline std::vector<Descriptor> offered(const Session &session, const Descriptor &graph, const Choice &choice = {})
+inline std::vector<Descriptor> offered(const Session& session, const Descriptor& graph, const Choice& choice = {})
 {
     const hipdnnBackendHeurMode_t mode = HIPDNN_HEUR_MODE_FALLBACK;
     Descriptor heuristic(session, HIPDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
@@ -54,10 +55,10 @@ inline std::vector<Descriptor> offered(const Session &session, const Descriptor 
 }
 
 /* The ids of the engines for a graph, best first. */
-inline std::vector<int64_t> engines_for(const Session &session, const Descriptor &graph, const Choice &choice = {})
+inline std::vector<int64_t> engines_for(const Session& session, const Descriptor& graph, const Choice& choice = {})
 {
     auto configs = offered(session, graph, choice);
-    for (auto &config : configs)
+    for (auto& config : configs)
     {
         config.finalize();
     }
@@ -65,14 +66,14 @@ inline std::vector<int64_t> engines_for(const Session &session, const Descriptor
 }
 
 /* The engines of the test, both of which compute every graph of the flows. */
-inline std::vector<int64_t> both_engines(const Session &session, const Descriptor &graph)
+inline std::vector<int64_t> both_engines(const Session& session, const Descriptor& graph)
 {
     auto engines = engines_for(session, graph);
     require(engines.size() == 2, "another number of engines than two");
     return engines;
 }
 
-inline std::string name_of(const Session &session, int64_t engine)
+inline std::string name_of(const Session& session, int64_t engine)
 {
     size_t length = 0;
     CLIENT_CHECK(session, hipdnnGetEngineNameById_ext, session.handle(), engine, nullptr, &length);
@@ -93,7 +94,7 @@ inline int64_t id_of(std::string_view name)
 }
 
 /* An engine for a graph, by its id. */
-inline Descriptor engine_by_id(const Session &session, const Descriptor &graph, int64_t id)
+inline Descriptor engine_by_id(const Session& session, const Descriptor& graph, int64_t id)
 {
     Descriptor engine(session, HIPDNN_BACKEND_ENGINE_DESCRIPTOR);
     engine.set(HIPDNN_ATTR_ENGINE_OPERATION_GRAPH, graph).set_numbers(HIPDNN_ATTR_ENGINE_GLOBAL_INDEX, {id}).finalize();
@@ -113,8 +114,8 @@ struct Knob
 
     bool takes(int64_t number) const
     {
-        const bool in_range = (least == 0 && most == 0)
-                           || (least <= number && number <= most && (number - least) % std::max<int64_t>(stride, 1) == 0);
+        const bool in_range = (least == 0 && most == 0) || (least <= number && number <= most &&
+                                                            (number - least) % std::max<int64_t>(stride, 1) == 0);
         return in_range && (valid.empty() || std::find(valid.begin(), valid.end(), number) != valid.end());
     }
 
@@ -138,10 +139,10 @@ struct Knob
 };
 
 /* The knobs of an engine, which has as many in their serialized form. */
-inline std::vector<Knob> knobs_of(const Session &session, const Descriptor &engine)
+inline std::vector<Knob> knobs_of(const Session& session, const Descriptor& engine)
 {
     std::vector<Knob> knobs;
-    for (const auto &info : engine.descriptors(HIPDNN_ATTR_ENGINE_KNOB_INFO))
+    for (const auto& info : engine.descriptors(HIPDNN_ATTR_ENGINE_KNOB_INFO))
     {
         Knob knob;
         knob.name = info.text(HIPDNN_ATTR_KNOB_INFO_TYPE);
@@ -169,7 +170,7 @@ inline std::vector<Knob> knobs_of(const Session &session, const Descriptor &engi
     }
     for (size_t i = 0; i < serialized.size(); i++)
     {
-        const std::string_view bytes(static_cast<const char *>(serialized[i].ptr), serialized[i].size);
+        const std::string_view bytes(static_cast<const char*>(serialized[i].ptr), serialized[i].size);
         require(bytes.find(knobs[i].name) != std::string_view::npos, "a serialized knob is not " + knobs[i].name);
     }
     return knobs;
@@ -179,13 +180,13 @@ inline std::vector<Knob> knobs_of(const Session &session, const Descriptor &engi
 using Settings = std::vector<std::pair<std::string, int64_t>>;
 
 /* A finalized configuration of an engine. */
-inline Descriptor configure(const Session &session, const Descriptor &graph, int64_t id, const Settings &settings = {})
+inline Descriptor configure(const Session& session, const Descriptor& graph, int64_t id, const Settings& settings = {})
 {
     Descriptor config(session, HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR);
     config.set(HIPDNN_ATTR_ENGINECFG_ENGINE, engine_by_id(session, graph, id));
     std::vector<Descriptor> choices;
     std::vector<hipdnnBackendDescriptor_t> raw;
-    for (const auto &setting : settings)
+    for (const auto& setting : settings)
     {
         choices.emplace_back(session, HIPDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
         choices.back()
@@ -203,21 +204,21 @@ inline Descriptor configure(const Session &session, const Descriptor &graph, int
 }
 
 /* A finalized plan of a configuration. */
-inline Descriptor plan_of(const Session &session, const Descriptor &config)
+inline Descriptor plan_of(const Session& session, const Descriptor& config)
 {
     Descriptor plan(session, HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     plan.set(HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config).finalize();
     return plan;
 }
 
-inline Descriptor plan_of(const Session &session, const Descriptor &graph, int64_t id, const Settings &settings = {})
+inline Descriptor plan_of(const Session& session, const Descriptor& graph, int64_t id, const Settings& settings = {})
 {
     return plan_of(session, configure(session, graph, id, settings));
 }
 
 /* Bytes that a function of the library gives, asked for twice. */
 template <typename Element, typename Function, typename... Arguments>
-std::vector<Element> bytes(const Session &session, const Function &function, const char *call, Arguments... arguments)
+std::vector<Element> bytes(const Session& session, const Function& function, const char* call, Arguments... arguments)
 {
     size_t size = 0;
     session.check(function(arguments..., 0, &size, nullptr), call);
@@ -227,7 +228,7 @@ std::vector<Element> bytes(const Session &session, const Function &function, con
     return all;
 }
 
-inline void bind_and_finalize(const Session &session, Descriptor &graph)
+inline void bind_and_finalize(const Session& session, Descriptor& graph)
 {
     hipdnnHandle_t handle = session.handle();
     graph.set(HIPDNN_ATTR_OPERATIONGRAPH_HANDLE, HIPDNN_TYPE_HANDLE, 1, &handle).finalize();
@@ -235,19 +236,18 @@ inline void bind_and_finalize(const Session &session, Descriptor &graph)
 
 /* That a call fails, and with a text that has these words. */
 template <typename Call>
-void require_failure(const Call &call, const std::vector<std::string> &words, const std::string &what)
+void require_failure(const Call& call, const std::vector<std::string>& words, const std::string& what)
 {
     std::string text;
     try
     {
         call();
-    }
-    catch (const std::runtime_error &error)
+    } catch (const std::runtime_error& error)
     {
         text = error.what();
     }
     require(!text.empty(), what + ": did not fail");
-    for (const auto &word : words)
+    for (const auto& word : words)
     {
         require(text.find(word) != std::string::npos, what + ": the text does not have \"" + word + "\": " + text);
     }

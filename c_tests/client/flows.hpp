@@ -18,9 +18,10 @@
 #include <utility>
 #include <vector>
 
-namespace client {
+namespace client
+{
 
-inline void require(bool condition, const std::string &what)
+inline void require(bool condition, const std::string& what)
 {
     if (!condition)
     {
@@ -40,23 +41,23 @@ class Session;
 class Descriptor
 {
 public:
-    Descriptor(const Session &session, hipdnnBackendDescriptorType_t type);
-    Descriptor(const Session &session, hipdnnBackendDescriptor_t raw) : _session(&session), _raw(raw) {}
-    Descriptor(Descriptor &&other) noexcept : _session(other._session), _raw(std::exchange(other._raw, nullptr)) {}
-    Descriptor(const Descriptor &) = delete;
-    Descriptor &operator=(const Descriptor &) = delete;
-    Descriptor &operator=(Descriptor &&) = delete;
+    Descriptor(const Session& session, hipdnnBackendDescriptorType_t type);
+    Descriptor(const Session& session, hipdnnBackendDescriptor_t raw) : _session(&session), _raw(raw) {}
+    Descriptor(Descriptor&& other) noexcept : _session(other._session), _raw(std::exchange(other._raw, nullptr)) {}
+    Descriptor(const Descriptor&) = delete;
+    Descriptor& operator=(const Descriptor&) = delete;
+    Descriptor& operator=(Descriptor&&) = delete;
     ~Descriptor();
 
     hipdnnBackendDescriptor_t raw() const { return _raw; }
-    Descriptor &set(hipdnnBackendAttributeName_t name, hipdnnBackendAttributeType_t type, int64_t count,
-                    const void *values);
-    Descriptor &set_numbers(hipdnnBackendAttributeName_t name, const std::vector<int64_t> &values);
-    Descriptor &set_text(hipdnnBackendAttributeName_t name, const std::string &text);
-    Descriptor &set(hipdnnBackendAttributeName_t name, const Descriptor &value);
-    Descriptor &set(hipdnnBackendAttributeName_t name, const std::vector<hipdnnBackendDescriptor_t> &values);
-    Descriptor &set_float(hipdnnBackendAttributeName_t name);
-    Descriptor &set_flag(hipdnnBackendAttributeName_t name, bool value);
+    Descriptor& set(hipdnnBackendAttributeName_t name, hipdnnBackendAttributeType_t type, int64_t count,
+                    const void* values);
+    Descriptor& set_numbers(hipdnnBackendAttributeName_t name, const std::vector<int64_t>& values);
+    Descriptor& set_text(hipdnnBackendAttributeName_t name, const std::string& text);
+    Descriptor& set(hipdnnBackendAttributeName_t name, const Descriptor& value);
+    Descriptor& set(hipdnnBackendAttributeName_t name, const std::vector<hipdnnBackendDescriptor_t>& values);
+    Descriptor& set_float(hipdnnBackendAttributeName_t name);
+    Descriptor& set_flag(hipdnnBackendAttributeName_t name, bool value);
     void finalize();
 
     /* Numbers of an attribute, asked for twice: how many, then which. */
@@ -73,7 +74,7 @@ public:
     std::vector<Descriptor> filled(hipdnnBackendAttributeName_t name, hipdnnBackendDescriptorType_t type) const;
 
 private:
-    const Session *_session;
+    const Session* _session;
     hipdnnBackendDescriptor_t _raw = nullptr;
 };
 
@@ -86,9 +87,9 @@ enum class Handle { First, Further };
 class Session
 {
 public:
-    explicit Session(const Library &from, Handle which = Handle::First) : library(from)
+    explicit Session(const Library& from, Handle which = Handle::First) : library(from)
     {
-        const char *plugin = std::getenv("HIPDNN_TEST_PLUGIN");
+        const char* plugin = std::getenv("HIPDNN_TEST_PLUGIN");
         require(plugin != nullptr, "HIPDNN_TEST_PLUGIN is not set");
         if (which == Handle::First)
         {
@@ -97,13 +98,13 @@ public:
         CLIENT_CHECK(*this, hipdnnCreate, &_handle);
     }
 
-    Session(const Session &) = delete;
-    Session &operator=(const Session &) = delete;
+    Session(const Session&) = delete;
+    Session& operator=(const Session&) = delete;
     ~Session() { library.hipdnnDestroy(_handle); }
 
-    const Library &library;
+    const Library& library;
     hipdnnHandle_t handle() const { return _handle; }
-    void check(Result result, const char *call) const
+    void check(Result result, const char* call) const
     {
         if (result == Result::VersionMismatch)
         {
@@ -119,7 +120,7 @@ private:
     hipdnnHandle_t _handle = nullptr;
 };
 
-inline Descriptor::Descriptor(const Session &session, hipdnnBackendDescriptorType_t type) : _session(&session)
+inline Descriptor::Descriptor(const Session& session, hipdnnBackendDescriptorType_t type) : _session(&session)
 {
     CLIENT_CHECK(session, hipdnnBackendCreateDescriptor, type, &_raw);
 }
@@ -132,49 +133,46 @@ inline Descriptor::~Descriptor()
     }
 }
 
-inline Descriptor &Descriptor::set(hipdnnBackendAttributeName_t name, hipdnnBackendAttributeType_t type, int64_t count,
-                                   const void *values)
+inline Descriptor& Descriptor::set(hipdnnBackendAttributeName_t name, hipdnnBackendAttributeType_t type, int64_t count,
+                                   const void* values)
 {
     CLIENT_CHECK(*_session, hipdnnBackendSetAttribute, _raw, name, type, count, values);
     return *this;
 }
 
-inline Descriptor &Descriptor::set_numbers(hipdnnBackendAttributeName_t name, const std::vector<int64_t> &values)
+inline Descriptor& Descriptor::set_numbers(hipdnnBackendAttributeName_t name, const std::vector<int64_t>& values)
 {
     return set(name, HIPDNN_TYPE_INT64, static_cast<int64_t>(values.size()), values.data());
 }
 
-inline Descriptor &Descriptor::set_text(hipdnnBackendAttributeName_t name, const std::string &text)
+inline Descriptor& Descriptor::set_text(hipdnnBackendAttributeName_t name, const std::string& text)
 {
     return set(name, HIPDNN_TYPE_CHAR, static_cast<int64_t>(text.size()), text.data());
 }
 
-inline Descriptor &Descriptor::set(hipdnnBackendAttributeName_t name, const Descriptor &value)
+inline Descriptor& Descriptor::set(hipdnnBackendAttributeName_t name, const Descriptor& value)
 {
     return set(name, std::vector<hipdnnBackendDescriptor_t>{value.raw()});
 }
 
-inline Descriptor &Descriptor::set(hipdnnBackendAttributeName_t name,
-                                   const std::vector<hipdnnBackendDescriptor_t> &values)
+inline Descriptor& Descriptor::set(hipdnnBackendAttributeName_t name,
+                                   const std::vector<hipdnnBackendDescriptor_t>& values)
 {
     return set(name, HIPDNN_TYPE_BACKEND_DESCRIPTOR, static_cast<int64_t>(values.size()), values.data());
 }
 
-inline Descriptor &Descriptor::set_float(hipdnnBackendAttributeName_t name)
+inline Descriptor& Descriptor::set_float(hipdnnBackendAttributeName_t name)
 {
     const hipdnnDataType_t type = HIPDNN_DATA_FLOAT;
     return set(name, HIPDNN_TYPE_DATA_TYPE, 1, &type);
 }
 
-inline Descriptor &Descriptor::set_flag(hipdnnBackendAttributeName_t name, bool value)
+inline Descriptor& Descriptor::set_flag(hipdnnBackendAttributeName_t name, bool value)
 {
     return set(name, HIPDNN_TYPE_BOOLEAN, 1, &value);
 }
 
-inline void Descriptor::finalize()
-{
-    CLIENT_CHECK(*_session, hipdnnBackendFinalize, _raw);
-}
+inline void Descriptor::finalize() { CLIENT_CHECK(*_session, hipdnnBackendFinalize, _raw); }
 
 inline std::vector<int64_t> Descriptor::numbers(hipdnnBackendAttributeName_t name,
                                                 hipdnnBackendAttributeType_t type) const
@@ -226,7 +224,7 @@ inline std::vector<Descriptor> Descriptor::descriptors(hipdnnBackendAttributeNam
     CLIENT_CHECK(*_session, hipdnnBackendGetAttribute, _raw, name, HIPDNN_TYPE_BACKEND_DESCRIPTOR, count, &count,
                  raw.data());
     std::vector<Descriptor> made;
-    for (auto *one : raw)
+    for (auto* one : raw)
     {
         require(one != nullptr, "a descriptor was not made");
         made.emplace_back(*_session, one);
@@ -292,7 +290,7 @@ struct Data
     }
 
     /* Compares with plain loops. All sums are exact. */
-    void check(bool relu, const std::string &what) const
+    void check(bool relu, const std::string& what) const
     {
         for (int64_t at = 0; at < images * 32; at++)
         {
@@ -307,30 +305,31 @@ struct Data
                 const int s = column + tap % 3 - 1;
                 if (r >= 0 && r < 4 && s >= 0 && s < 4)
                 {
-                    sum += x[static_cast<size_t>((image * 2 + tap / 9) * 16 + r * 4 + s)]
-                           * w[static_cast<size_t>(channel * 18 + tap)];
+                    sum += x[static_cast<size_t>((image * 2 + tap / 9) * 16 + r * 4 + s)] *
+                           w[static_cast<size_t>(channel * 18 + tap)];
                 }
             }
             const float want = relu ? std::max(sum, 0.0F) : sum;
-            require(y[static_cast<size_t>(at)] == want, what + ": element " + std::to_string(at) + " is "
-                                                            + std::to_string(y[static_cast<size_t>(at)])
-                                                            + ", expected " + std::to_string(want));
+            require(y[static_cast<size_t>(at)] == want, what + ": element " + std::to_string(at) + " is " +
+                                                            std::to_string(y[static_cast<size_t>(at)]) + ", expected " +
+                                                            std::to_string(want));
         }
     }
 };
 
 /* The flows of 2026, of which each goes on from what the one before has made, and of November 2025. */
-void run_newer_flows(const Library &library);
-void run_older_flow(const Library &library);
+void run_newer_flows(const Library& library);
+void run_older_flow(const Library& library);
 
 /* What both ask besides: the stream, the text of a status, the log. */
-inline void look_around(const Session &session)
+inline void look_around(const Session& session)
 {
     hipStream_t stream = nullptr;
     CLIENT_CHECK(session, hipdnnGetStream, session.handle(), &stream);
     CLIENT_CHECK(session, hipdnnSetStream, session.handle(), stream);
     CLIENT_CHECK(session, hipdnnGetErrorString, HIPDNN_STATUS_BAD_PARAM);
-    require(std::string(session.library.hipdnnGetErrorString.function(HIPDNN_STATUS_BAD_PARAM)) == "HIPDNN_STATUS_BAD_PARAM",
+    require(std::string(session.library.hipdnnGetErrorString.function(HIPDNN_STATUS_BAD_PARAM)) ==
+                "HIPDNN_STATUS_BAD_PARAM",
             "a status has another name");
     CLIENT_CHECK(session, hipdnnLoggingCallback_ext, HIPDNN_SEV_INFO, "the client looks around");
 }
@@ -339,18 +338,18 @@ inline void look_around(const Session &session)
 enum class Shapes { Planned, Others };
 
 /* Executes a plan on memory of its own for the workspace. */
-inline void execute(const Session &session, const Descriptor &plan, Data &data, const std::vector<int64_t> &uids,
+inline void execute(const Session& session, const Descriptor& plan, Data& data, const std::vector<int64_t>& uids,
                     Shapes shapes_are = Shapes::Planned)
 {
     const auto size = static_cast<size_t>(plan.number(HIPDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
     std::vector<std::max_align_t> memory(size / sizeof(std::max_align_t) + 1);
-    std::vector<void *> pointers;
+    std::vector<void*> pointers;
     for (const int64_t uid : uids)
     {
-        const std::array<void *, 4> all{data.x.data(), data.w.data(), data.between.data(), data.y.data()};
+        const std::array<void*, 4> all{data.x.data(), data.w.data(), data.between.data(), data.y.data()};
         pointers.push_back(all.at(static_cast<size_t>(uid - UID_X)));
     }
-    void *workspace = memory.data();
+    void* workspace = memory.data();
     Descriptor pack(session, HIPDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
     pack.set(HIPDNN_ATTR_VARIANT_PACK_DATA_POINTERS, HIPDNN_TYPE_VOID_PTR, static_cast<int64_t>(pointers.size()),
              pointers.data());

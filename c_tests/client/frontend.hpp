@@ -17,12 +17,13 @@
 #include <memory>
 #include <optional>
 
-namespace client {
+namespace client
+{
 
 using Dims = std::vector<int64_t>;
 
 /* The strides of a tensor without gaps, the last dimension innermost. */
-inline Dims packed(const Dims &dims)
+inline Dims packed(const Dims& dims)
 {
     Dims strides(dims.size(), 1);
     for (size_t i = dims.size() - 1; i > 0; i--)
@@ -32,7 +33,7 @@ inline Dims packed(const Dims &dims)
     return strides;
 }
 
-inline size_t elements(const Dims &dims)
+inline size_t elements(const Dims& dims)
 {
     int64_t count = 1;
     for (const int64_t dim : dims)
@@ -92,7 +93,7 @@ struct Tensor
         return made;
     }
 
-    Tensor ragged(const Tensor &at, int64_t times = 1) const
+    Tensor ragged(const Tensor& at, int64_t times = 1) const
     {
         Tensor made = *this;
         made.offsets = std::make_shared<Tensor>(at);
@@ -105,32 +106,32 @@ struct Tensor
 class GraphMaker
 {
 public:
-    explicit GraphMaker(const Session &session) : _session(session) {}
+    explicit GraphMaker(const Session& session) : _session(session) {}
 
     /* Sets a tensor of an operation. */
-    void put(Descriptor &operation, hipdnnBackendAttributeName_t name, const Tensor &tensor)
+    void put(Descriptor& operation, hipdnnBackendAttributeName_t name, const Tensor& tensor)
     {
         operation.set(name, descriptor_of(tensor));
     }
 
     Descriptor begin(hipdnnBackendDescriptorType_t type) const { return Descriptor(_session, type); }
 
-    void end(Descriptor &&operation, const std::string &name)
+    void end(Descriptor&& operation, const std::string& name)
     {
         operation.set_text(HIPDNN_ATTR_OPERATION_NAME_EXT, name).finalize();
         _operations.push_back(std::move(operation));
     }
 
-    GraphMaker &allow_other_shapes()
+    GraphMaker& allow_other_shapes()
     {
         _allows_other_shapes = true;
         return *this;
     }
 
-    Descriptor finish(const std::string &name) const
+    Descriptor finish(const std::string& name) const
     {
         std::vector<hipdnnBackendDescriptor_t> raw;
-        for (const auto &operation : _operations)
+        for (const auto& operation : _operations)
         {
             raw.push_back(operation.raw());
         }
@@ -146,12 +147,12 @@ public:
     }
 
 private:
-    const Session &_session;
+    const Session& _session;
     std::map<int64_t, Descriptor> _tensors;
     std::vector<Descriptor> _operations;
     bool _allows_other_shapes = false;
 
-    const Descriptor &descriptor_of(const Tensor &tensor)
+    const Descriptor& descriptor_of(const Tensor& tensor)
     {
         const auto found = _tensors.find(tensor.uid);
         if (found != _tensors.end())
@@ -185,7 +186,7 @@ private:
     }
 };
 
-inline void add_convolution(GraphMaker &graph, const Tensor &x, const Tensor &w, const Tensor &y, const Dims &padding)
+inline void add_convolution(GraphMaker& graph, const Tensor& x, const Tensor& w, const Tensor& y, const Dims& padding)
 {
     const Dims ones(padding.size(), 1);
     const hipdnnConvolutionMode_t mode = HIPDNN_CROSS_CORRELATION;
@@ -202,7 +203,7 @@ inline void add_convolution(GraphMaker &graph, const Tensor &x, const Tensor &w,
     graph.end(std::move(operation), "convolution");
 }
 
-inline void add_matmul(GraphMaker &graph, const Tensor &a, const Tensor &b, const Tensor &c)
+inline void add_matmul(GraphMaker& graph, const Tensor& a, const Tensor& b, const Tensor& c)
 {
     Descriptor operation = graph.begin(HIPDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
     graph.put(operation, HIPDNN_ATTR_OPERATION_MATMUL_ADESC, a);
@@ -212,7 +213,8 @@ inline void add_matmul(GraphMaker &graph, const Tensor &a, const Tensor &b, cons
     graph.end(std::move(operation), "matmul");
 }
 
-inline void add_pointwise(GraphMaker &graph, hipdnnPointwiseMode_t mode, const std::vector<Tensor> &in, const Tensor &out)
+inline void add_pointwise(GraphMaker& graph, hipdnnPointwiseMode_t mode, const std::vector<Tensor>& in,
+                          const Tensor& out)
 {
     constexpr hipdnnBackendAttributeName_t further[] = {HIPDNN_ATTR_OPERATION_POINTWISE_IN_1_EXT,
                                                         HIPDNN_ATTR_OPERATION_POINTWISE_IN_2_EXT};
@@ -237,14 +239,14 @@ struct Attention
     bool causal = false;
 };
 
-inline void add_attention(GraphMaker &graph, const Attention &attention)
+inline void add_attention(GraphMaker& graph, const Attention& attention)
 {
     Descriptor operation = graph.begin(HIPDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR);
     graph.put(operation, HIPDNN_ATTR_OPERATION_SDPA_FWD_QDESC, attention.q);
     graph.put(operation, HIPDNN_ATTR_OPERATION_SDPA_FWD_KDESC, attention.k);
     graph.put(operation, HIPDNN_ATTR_OPERATION_SDPA_FWD_VDESC, attention.v);
     graph.put(operation, HIPDNN_ATTR_OPERATION_SDPA_FWD_ODESC, attention.o);
-    const std::pair<hipdnnBackendAttributeName_t, const std::optional<Tensor> &> optional[] = {
+    const std::pair<hipdnnBackendAttributeName_t, const std::optional<Tensor>&> optional[] = {
         {HIPDNN_ATTR_OPERATION_SDPA_FWD_ATTN_MASK_EXT, attention.mask},
         {HIPDNN_ATTR_OPERATION_SDPA_FWD_SCALEDESC, attention.scale},
         {HIPDNN_ATTR_OPERATION_SDPA_FWD_SEQ_LEN_QDESC, attention.q_lengths},
@@ -253,7 +255,7 @@ inline void add_attention(GraphMaker &graph, const Attention &attention)
         {HIPDNN_ATTR_OPERATION_SDPA_FWD_OFFSET_EXT, attention.offset},
         {HIPDNN_ATTR_OPERATION_SDPA_FWD_STATSDESC, attention.stats},
     };
-    for (const auto &one : optional)
+    for (const auto& one : optional)
     {
         if (one.second)
         {
@@ -278,7 +280,7 @@ inline void add_attention(GraphMaker &graph, const Attention &attention)
 }
 
 /* Pointers by uid. */
-using Bindings = std::map<int64_t, void *>;
+using Bindings = std::map<int64_t, void*>;
 
 /* Another shape for a tensor of a plan. */
 struct OtherShape
@@ -289,12 +291,12 @@ struct OtherShape
 };
 
 /* A finalized variant pack. */
-inline Descriptor pack_of(const Session &session, const Bindings &bindings, void *workspace,
-                          const std::vector<OtherShape> &others = {})
+inline Descriptor pack_of(const Session& session, const Bindings& bindings, void* workspace,
+                          const std::vector<OtherShape>& others = {})
 {
-    std::vector<void *> pointers;
+    std::vector<void*> pointers;
     std::vector<int64_t> uids;
-    for (const auto &binding : bindings)
+    for (const auto& binding : bindings)
     {
         uids.push_back(binding.first);
         pointers.push_back(binding.second);
@@ -307,7 +309,7 @@ inline Descriptor pack_of(const Session &session, const Bindings &bindings, void
     if (!others.empty())
     {
         Dims ids, lengths, dims, strides;
-        for (const auto &other : others)
+        for (const auto& other : others)
         {
             ids.push_back(other.uid);
             lengths.push_back(static_cast<int64_t>(other.dims.size()));
@@ -327,13 +329,13 @@ inline Descriptor pack_of(const Session &session, const Bindings &bindings, void
 class Workspace
 {
 public:
-    explicit Workspace(const Descriptor &plan)
+    explicit Workspace(const Descriptor& plan)
         : _size(static_cast<size_t>(plan.number(HIPDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE))),
           _memory(_size == 0 ? 0 : _size + GUARD, MARK)
     {
     }
 
-    void *pointer() { return _memory.empty() ? nullptr : _memory.data(); }
+    void* pointer() { return _memory.empty() ? nullptr : _memory.data(); }
 
     void check() const
     {
@@ -349,8 +351,8 @@ private:
     std::vector<unsigned char> _memory;
 };
 
-inline void run(const Session &session, const Descriptor &plan, const Bindings &bindings,
-                const std::vector<OtherShape> &others = {})
+inline void run(const Session& session, const Descriptor& plan, const Bindings& bindings,
+                const std::vector<OtherShape>& others = {})
 {
     Workspace workspace(plan);
     const Descriptor pack = pack_of(session, bindings, workspace.pointer(), others);
@@ -372,27 +374,28 @@ inline std::vector<float> numbers(size_t count, int seed)
 /* What was there before an execution. */
 constexpr float UNTOUCHED = -9999;
 
-inline void compare(const std::vector<float> &got, const std::vector<float> &want, float tolerance, const std::string &what)
+inline void compare(const std::vector<float>& got, const std::vector<float>& want, float tolerance,
+                    const std::string& what)
 {
     require(got.size() == want.size(), what + ": another number of elements");
     for (size_t i = 0; i < got.size(); i++)
     {
         require(std::fabs(got[i] - want[i]) <= tolerance * std::max(1.0F, std::fabs(want[i])),
-                what + ": element " + std::to_string(i) + " is " + std::to_string(got[i]) + ", expected "
-                    + std::to_string(want[i]));
+                what + ": element " + std::to_string(i) + " is " + std::to_string(got[i]) + ", expected " +
+                    std::to_string(want[i]));
     }
 }
 
 /* The flows of frontends of today, each in a process of its own. */
-void run_tuning(const Library &library);
-void run_other_shapes(const Library &library);
-void run_values(const Library &library);
-void run_ragged(const Library &library);
-void run_saving(const Library &library, const std::string &folder);
-void run_loading(const Library &library, const std::string &folder);
-void run_logs(const Library &library);
-void run_choices(const Library &library);
-void run_habits(const Library &library);
-void run_provider(const Library &library);
+void run_tuning(const Library& library);
+void run_other_shapes(const Library& library);
+void run_values(const Library& library);
+void run_ragged(const Library& library);
+void run_saving(const Library& library, const std::string& folder);
+void run_loading(const Library& library, const std::string& folder);
+void run_logs(const Library& library);
+void run_choices(const Library& library);
+void run_habits(const Library& library);
+void run_provider(const Library& library);
 
 } // namespace client

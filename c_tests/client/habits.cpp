@@ -10,9 +10,11 @@
 #include <mutex>
 #include <thread>
 
-namespace client {
+namespace client
+{
 
-namespace {
+namespace
+{
 
 using Narrow = std::vector<uint16_t>;
 
@@ -31,14 +33,14 @@ float to_float(uint16_t narrow)
     return number;
 }
 
-Narrow narrowed(const std::vector<float> &all)
+Narrow narrowed(const std::vector<float>& all)
 {
     Narrow made;
     std::transform(all.begin(), all.end(), std::back_inserter(made), to_bfloat16);
     return made;
 }
 
-std::vector<float> widened(const Narrow &all)
+std::vector<float> widened(const Narrow& all)
 {
     std::vector<float> made;
     std::transform(all.begin(), all.end(), std::back_inserter(made), to_float);
@@ -49,9 +51,9 @@ std::vector<float> widened(const Narrow &all)
 class Pool
 {
 public:
-    explicit Pool(const Library &library) : _library(library) {}
+    explicit Pool(const Library& library) : _library(library) {}
 
-    const Session &take()
+    const Session& take()
     {
         const std::lock_guard<std::mutex> guard(_lock);
         if (_free.empty())
@@ -59,32 +61,32 @@ public:
             _all.push_back(new Session(_library, _all.empty() ? Handle::First : Handle::Further));
             _free.push_back(_all.back());
         }
-        const Session *taken = _free.back();
+        const Session* taken = _free.back();
         _free.pop_back();
         return *taken;
     }
 
-    void give_back(const Session &session)
+    void give_back(const Session& session)
     {
         const std::lock_guard<std::mutex> guard(_lock);
         _free.push_back(&session);
     }
 
 private:
-    const Library &_library;
+    const Library& _library;
     std::mutex _lock;
-    std::vector<const Session *> _all;
-    std::vector<const Session *> _free;
+    std::vector<const Session*> _all;
+    std::vector<const Session*> _free;
 };
 
-using MakeGraph = std::function<Descriptor(const Session &)>;
+using MakeGraph = std::function<Descriptor(const Session&)>;
 
 /* A plan of the first engine that makes one, all from the beginning. Nothing where no engine applies. */
-std::optional<Descriptor> build(const Session &session, const MakeGraph &make, int64_t engine = 0)
+std::optional<Descriptor> build(const Session& session, const MakeGraph& make, int64_t engine = 0)
 {
     const Descriptor graph = make(session);
     auto configs = offered(session, graph);
-    for (auto &config : configs)
+    for (auto& config : configs)
     {
         config.finalize();
         if (engine == 0 || engine_of(config) == engine)
@@ -96,7 +98,7 @@ std::optional<Descriptor> build(const Session &session, const MakeGraph &make, i
 }
 
 /* Asked before every call, and thrown away; then all is made again and executed. */
-void call(const Session &session, const MakeGraph &make, const Bindings &bindings, int64_t engine)
+void call(const Session& session, const MakeGraph& make, const Bindings& bindings, int64_t engine)
 {
     require(build(session, make, engine).has_value(), "not supported");
     const auto plan = build(session, make, engine);
@@ -104,16 +106,16 @@ void call(const Session &session, const MakeGraph &make, const Bindings &binding
     run(session, *plan, bindings);
 }
 
-void run_convolution(const Session &session, int64_t engine)
+void run_convolution(const Session& session, int64_t engine)
 {
     const Dims x_dims = {2, 4, 5, 5}, w_dims = {6, 4, 3, 3}, y_dims = {2, 6, 5, 5};
     /* Channels last, as PyTorch hands them over. */
-    const auto last = [](const Dims &dims) { return Dims{dims[1] * dims[2] * dims[3], 1, dims[3] * dims[1], dims[1]}; };
+    const auto last = [](const Dims& dims) { return Dims{dims[1] * dims[2] * dims[3], 1, dims[3] * dims[1], dims[1]}; };
     const auto x_wide = numbers(elements(x_dims), 1), w_wide = numbers(elements(w_dims), 2);
     Narrow x = narrowed(x_wide), w = narrowed(w_wide), y(elements(y_dims), 0x7fc0);
     call(
         session,
-        [&](const Session &on) {
+        [&](const Session& on) {
             GraphMaker maker(on);
             add_convolution(maker, Tensor(0, x_dims, HIPDNN_DATA_BFLOAT16).with_strides(last(x_dims)),
                             Tensor(1, w_dims, HIPDNN_DATA_BFLOAT16),
@@ -121,12 +123,12 @@ void run_convolution(const Session &session, int64_t engine)
             return maker.finish("convolution");
         },
         {{0, x.data()}, {1, w.data()}, {2, y.data()}}, engine);
-    compare(gathered(y_dims, last(y_dims), widened(y)), convolve(x_dims, last(x_dims), x_wide, w_dims, w_wide, 1), 0.004F,
-            name_of(session, engine) + ", convolution");
+    compare(gathered(y_dims, last(y_dims), widened(y)), convolve(x_dims, last(x_dims), x_wide, w_dims, w_wide, 1),
+            0.004F, name_of(session, engine) + ", convolution");
 }
 
 /* Training, in bfloat16 with statistics of floats; running statistics are updated where they lie. */
-void run_batchnorm(const Session &session, int64_t engine)
+void run_batchnorm(const Session& session, int64_t engine)
 {
     const Dims dims = {3, 2, 4, 4}, channels = {1, 2, 1, 1}, one = {1, 1, 1, 1};
     const size_t count = elements(dims);
@@ -138,7 +140,7 @@ void run_batchnorm(const Session &session, int64_t engine)
     const float epsilon = 1e-3F, momentum = 0.25F;
     call(
         session,
-        [&](const Session &on) {
+        [&](const Session& on) {
             GraphMaker maker(on);
             Descriptor operation = maker.begin(HIPDNN_BACKEND_OPERATION_BATCHNORM_DESCRIPTOR_EXT);
             maker.put(operation, HIPDNN_ATTR_OPERATION_BATCHNORM_X_EXT, Tensor(0, dims, HIPDNN_DATA_BFLOAT16));
@@ -192,8 +194,9 @@ void run_batchnorm(const Session &session, int64_t engine)
         const double factor = 1 / std::sqrt(variance + static_cast<double>(epsilon));
         for (const size_t i : places)
         {
-            want[i] = static_cast<float>((static_cast<double>(x_wide[i]) - average) * factor * static_cast<double>(scale[c])
-                                         + static_cast<double>(bias[c]));
+            want[i] =
+                static_cast<float>((static_cast<double>(x_wide[i]) - average) * factor * static_cast<double>(scale[c]) +
+                                   static_cast<double>(bias[c]));
         }
         want_mean.push_back(static_cast<float>(average));
         want_inverse.push_back(static_cast<float>(factor));
@@ -228,7 +231,7 @@ uint32_t philox(uint64_t seed, uint64_t offset, uint64_t index)
 }
 
 /* Attention in training: a mask of booleans for all heads, dropout, the scale by value, and statistics for the gradients. */
-void run_attention(const Session &session, int64_t engine, float dropout)
+void run_attention(const Session& session, int64_t engine, float dropout)
 {
     constexpr int64_t sequences = 2, heads = 2, length = 6, width = 8;
     const Dims dims = {sequences, heads, length, width};
@@ -244,8 +247,8 @@ void run_attention(const Session &session, int64_t engine, float dropout)
     alignas(16) int64_t seed = -1234567890123;
     alignas(16) int64_t offset = int64_t{7} << 33;
     float scale = 0.3F;
-    Bindings bindings = {{0, q.data()}, {1, k.data()}, {2, v.data()}, {3, o.data()},
-                         {4, mask.data()}, {5, &scale}, {8, stats.data()}};
+    Bindings bindings = {{0, q.data()},    {1, k.data()}, {2, v.data()},    {3, o.data()},
+                         {4, mask.data()}, {5, &scale},   {8, stats.data()}};
     if (dropout > 0)
     {
         bindings[6] = &seed;
@@ -253,7 +256,7 @@ void run_attention(const Session &session, int64_t engine, float dropout)
     }
     call(
         session,
-        [&](const Session &on) {
+        [&](const Session& on) {
             Attention attention{Tensor(0, dims), Tensor(1, dims), Tensor(2, dims), Tensor(3, dims)};
             attention.mask = Tensor(4, {sequences, 1, length, length}, HIPDNN_DATA_BOOLEAN);
             attention.scale = Tensor(5, {1, 1, 1, 1}).by_value();
@@ -272,7 +275,7 @@ void run_attention(const Session &session, int64_t engine, float dropout)
     std::vector<float> want, want_stats;
     for (int64_t sequence = 0; sequence < sequences; sequence++)
     {
-        const auto rows = [&](const std::vector<float> &of) {
+        const auto rows = [&](const std::vector<float>& of) {
             return Rows{of.data() + sequence * heads * length * width, length * width, width};
         };
         OneAttention plain{heads, length, length, width, static_cast<double>(scale)};
@@ -281,8 +284,11 @@ void run_attention(const Session &session, int64_t engine, float dropout)
         };
         plain.factor = [&](int64_t head, int64_t query, int64_t key) {
             const auto place = static_cast<uint64_t>(((sequence * heads + head) * length + query) * length + key);
-            const double uniform = philox(static_cast<uint64_t>(seed), static_cast<uint64_t>(offset), place) / 4294967296.0;
-            return dropout == 0 ? 1 : uniform < static_cast<double>(dropout) ? 0 : 1 / (1 - static_cast<double>(dropout));
+            const double uniform =
+                philox(static_cast<uint64_t>(seed), static_cast<uint64_t>(offset), place) / 4294967296.0;
+            return dropout == 0                             ? 1
+                   : uniform < static_cast<double>(dropout) ? 0
+                                                            : 1 / (1 - static_cast<double>(dropout));
         };
         const auto part = plain.compute(rows(q), rows(k), rows(v), &want_stats);
         want.insert(want.end(), part.begin(), part.end());
@@ -293,16 +299,18 @@ void run_attention(const Session &session, int64_t engine, float dropout)
 }
 
 /* An engine that a program knows by name and that is not there: refused by a text that says so, and others take its place. */
-void run_absent(const Session &session)
+void run_absent(const Session& session)
 {
     const int64_t absent = id_of("MIOPEN_ENGINE_DETERMINISTIC");
     require(absent == static_cast<int64_t>(0xa258541a6daa1de3U), "the id of a name is another one");
     Layer layer({1, 2, 4, 4});
-    const MakeGraph make = [&](const Session &on) { return layer.graph(on); };
+    const MakeGraph make = [&](const Session& on) { return layer.graph(on); };
     require(!build(session, make, absent).has_value(), "an engine that is not there was offered");
     const Descriptor graph = layer.graph(session);
-    require_failure([&] { engine_by_id(session, graph, absent); }, {"not in a valid range"}, "an engine that is not there");
-    require_failure([&] { name_of(session, absent); }, {std::to_string(absent)}, "the name of an engine that is not there");
+    require_failure([&] { engine_by_id(session, graph, absent); }, {"not in a valid range"},
+                    "an engine that is not there");
+    require_failure([&] { name_of(session, absent); }, {std::to_string(absent)},
+                    "the name of an engine that is not there");
     const auto plan = build(session, make);
     require(plan.has_value(), "no other engine takes its place");
     auto y = layer.empty();
@@ -312,10 +320,10 @@ void run_absent(const Session &session)
 
 } // namespace
 
-void run_habits(const Library &library)
+void run_habits(const Library& library)
 {
     /* Neither the pool nor its handles are destroyed. */
-    static Pool *const pool = new Pool(library);
+    static Pool* const pool = new Pool(library);
     std::mutex lock;
     std::string failure;
     for (int generation = 0; generation < 3; generation++)
@@ -326,8 +334,8 @@ void run_habits(const Library &library)
             threads.emplace_back([&] {
                 try
                 {
-                    const Session &session = pool->take();
-                    for (const char *name : {"CPU_ENGINE", "CPU_REFERENCE_ENGINE"})
+                    const Session& session = pool->take();
+                    for (const char* name : {"CPU_ENGINE", "CPU_REFERENCE_ENGINE"})
                     {
                         run_convolution(session, id_of(name));
                         run_batchnorm(session, id_of(name));
@@ -336,15 +344,14 @@ void run_habits(const Library &library)
                     }
                     run_absent(session);
                     pool->give_back(session);
-                }
-                catch (const std::exception &error)
+                } catch (const std::exception& error)
                 {
                     const std::lock_guard<std::mutex> guard(lock);
                     failure = error.what();
                 }
             });
         }
-        for (auto &thread : threads)
+        for (auto& thread : threads)
         {
             thread.join();
         }

@@ -15,7 +15,8 @@
 #include <sys/auxv.h>
 #include <type_traits>
 
-namespace client {
+namespace client
+{
 
 /* What a call ends with: a status of the library, or one of the client's own. */
 enum class Result { Success, Failed, VersionMismatch };
@@ -80,8 +81,7 @@ struct Resolved<Value (*)(Arguments...)>
         if constexpr (std::is_same_v<Value, hipdnnStatus_t>)
         {
             return function(arguments...) == HIPDNN_STATUS_SUCCESS ? Result::Success : Result::Failed;
-        }
-        else
+        } else
         {
             function(arguments...);
             return Result::Success;
@@ -95,9 +95,9 @@ struct Resolved<Value (*)(Arguments...)>
 /* How a library was found. */
 enum class Way { Nowhere, Directory, Variable, Module, Lib, Lib64, Hip, Loader };
 
-inline const char *name(Way way)
+inline const char* name(Way way)
 {
-    constexpr const char *names[] = {"nowhere", "directory", "variable", "module", "lib", "lib64", "hip", "loader"};
+    constexpr const char* names[] = {"nowhere", "directory", "variable", "module", "lib", "lib64", "hip", "loader"};
     return names[static_cast<int>(way)];
 }
 
@@ -119,7 +119,7 @@ public:
     CLIENT_FUNCTIONS(CLIENT_MEMBER)
 #undef CLIENT_MEMBER
 
-    explicit Library(const Search &search)
+    explicit Library(const Search& search)
     {
         open(search);
         if (_handle == nullptr)
@@ -134,8 +134,8 @@ public:
         }
     }
 
-    Library(const Library &) = delete;
-    Library &operator=(const Library &) = delete;
+    Library(const Library&) = delete;
+    Library& operator=(const Library&) = delete;
 
     ~Library()
     {
@@ -149,7 +149,7 @@ public:
 
     /* A function besides those of the frontends, null where it is not there. */
     template <typename Function>
-    Function find(const char *name) const
+    Function find(const char* name) const
     {
         return _handle == nullptr ? nullptr : reinterpret_cast<Function>(dlsym(_handle, name));
     }
@@ -166,20 +166,20 @@ public:
     }
 
 private:
-    void *_handle = nullptr;
+    void* _handle = nullptr;
     Way _way = Way::Nowhere;
 
-    void open(const Search &search)
+    void open(const Search& search)
     {
         attempt(Way::Directory, search.directory);
         if (!search.secure)
         {
-            const char *variable = std::getenv("HIPDNN_BACKEND_LIBRARY_PATH");
+            const char* variable = std::getenv("HIPDNN_BACKEND_LIBRARY_PATH");
             if (variable != nullptr && variable[0] == '/')
             {
                 attempt(Way::Variable, variable);
             }
-            const std::string module = folder_of(reinterpret_cast<void *>(&folder_of));
+            const std::string module = folder_of(reinterpret_cast<void*>(&folder_of));
             attempt(Way::Module, module);
             attempt(Way::Lib, module.empty() ? "" : module + "/../lib");
             attempt(Way::Lib64, module.empty() ? "" : module + "/../lib64");
@@ -191,7 +191,7 @@ private:
         }
     }
 
-    void attempt(Way way, const std::string &folder)
+    void attempt(Way way, const std::string& folder)
     {
         if (_handle == nullptr && !folder.empty())
         {
@@ -199,14 +199,14 @@ private:
         }
     }
 
-    void load(Way way, const std::string &file)
+    void load(Way way, const std::string& file)
     {
         _handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
         _way = _handle == nullptr ? Way::Nowhere : way;
     }
 
     /* The folder of the file that something lies in. */
-    static std::string folder_of(void *address)
+    static std::string folder_of(void* address)
     {
         Dl_info info;
         if (address == nullptr || dladdr(address, &info) == 0 || info.dli_fname == nullptr)
@@ -235,12 +235,12 @@ private:
     /* Only the major version counts. A text that is no version is of no version. */
     bool has_our_version() const
     {
-        const char *text = hipdnnVersionString_ext.function == nullptr ? nullptr : hipdnnVersionString_ext.function();
+        const char* text = hipdnnVersionString_ext.function == nullptr ? nullptr : hipdnnVersionString_ext.function();
         if (text == nullptr)
         {
             return false;
         }
-        char *end = nullptr;
+        char* end = nullptr;
         const long major = std::strtol(text, &end, 10);
         return end != text && *end == '.' && major == MAJOR;
     }

@@ -11,33 +11,34 @@
 #include <mutex>
 #include <thread>
 
-namespace client {
+namespace client
+{
 
-namespace {
+namespace
+{
 
 /* The lines that a callback was given. */
 class Lines
 {
 public:
-    static void keep(hipdnnUserLogCallbackHandle_t to, hipdnnSeverity_t severity, const char *line)
+    static void keep(hipdnnUserLogCallbackHandle_t to, hipdnnSeverity_t severity, const char* line)
     {
-        static_cast<Lines *>(to)->add(severity, line);
+        static_cast<Lines*>(to)->add(severity, line);
     }
 
-    size_t count(const std::string &text) const
+    size_t count(const std::string& text) const
     {
         const std::lock_guard<std::mutex> guard(_lock);
-        return static_cast<size_t>(std::count_if(_lines.begin(), _lines.end(), [&](const Line &line) {
-            return line.text.find(text) != std::string::npos;
-        }));
+        return static_cast<size_t>(std::count_if(
+            _lines.begin(), _lines.end(), [&](const Line& line) { return line.text.find(text) != std::string::npos; }));
     }
 
     /* The places of lines with a text that ends in a number, and whether these numbers rise. */
-    bool rise(const std::string &text) const
+    bool rise(const std::string& text) const
     {
         const std::lock_guard<std::mutex> guard(_lock);
         int last = -1;
-        for (const auto &line : _lines)
+        for (const auto& line : _lines)
         {
             const size_t at = line.text.find(text);
             if (at != std::string::npos)
@@ -56,20 +57,20 @@ public:
     bool has_only(hipdnnSeverity_t least) const
     {
         const std::lock_guard<std::mutex> guard(_lock);
-        return std::all_of(_lines.begin(), _lines.end(), [&](const Line &line) { return line.severity >= least; });
+        return std::all_of(_lines.begin(), _lines.end(), [&](const Line& line) { return line.severity >= least; });
     }
 
     /* Whether all lines with a text came on this thread, or none did. */
-    bool here(const std::string &text, bool wanted) const
+    bool here(const std::string& text, bool wanted) const
     {
         const std::lock_guard<std::mutex> guard(_lock);
-        return std::all_of(_lines.begin(), _lines.end(), [&](const Line &line) {
+        return std::all_of(_lines.begin(), _lines.end(), [&](const Line& line) {
             return line.text.find(text) == std::string::npos || (line.thread == std::this_thread::get_id()) == wanted;
         });
     }
 
     /* Waits for lines that another thread delivers. */
-    bool wait_for(const std::string &text, size_t wanted) const
+    bool wait_for(const std::string& text, size_t wanted) const
     {
         for (int i = 0; i < 10000; i++)
         {
@@ -102,7 +103,7 @@ private:
     mutable std::mutex _lock;
     std::vector<Line> _lines;
 
-    void add(hipdnnSeverity_t severity, const char *line)
+    void add(hipdnnSeverity_t severity, const char* line)
     {
         {
             const std::lock_guard<std::mutex> guard(_lock);
@@ -115,7 +116,7 @@ private:
     }
 };
 
-void keep_as_well(hipdnnUserLogCallbackHandle_t to, hipdnnSeverity_t severity, const char *line)
+void keep_as_well(hipdnnUserLogCallbackHandle_t to, hipdnnSeverity_t severity, const char* line)
 {
     Lines::keep(to, severity, line);
 }
@@ -124,14 +125,14 @@ void keep_as_well(hipdnnUserLogCallbackHandle_t to, hipdnnSeverity_t severity, c
 class Registration
 {
 public:
-    Registration(const Session &session, Lines &lines, hipdnnSeverity_t level, hipdnnLogCallbackMode_t mode,
+    Registration(const Session& session, Lines& lines, hipdnnSeverity_t level, hipdnnLogCallbackMode_t mode,
                  hipdnnUserLogCallback_t callback = Lines::keep)
         : _session(session), _lines(lines), _callback(callback)
     {
         set(level, mode);
     }
-    Registration(const Registration &) = delete;
-    Registration &operator=(const Registration &) = delete;
+    Registration(const Registration&) = delete;
+    Registration& operator=(const Registration&) = delete;
     ~Registration()
     {
         if (!_removed)
@@ -153,14 +154,14 @@ public:
     }
 
 private:
-    const Session &_session;
-    Lines &_lines;
+    const Session& _session;
+    Lines& _lines;
     hipdnnUserLogCallback_t _callback;
     hipdnnLogCallbackMode_t _mode = HIPDNN_LOG_CALLBACK_SYNC;
     bool _removed = false;
 };
 
-void set_level(const Session &session, hipdnnSeverity_t level)
+void set_level(const Session& session, hipdnnSeverity_t level)
 {
     CLIENT_CHECK(session, hipdnnBackendSetGlobalLogLevel_ext, level);
     hipdnnSeverity_t read = HIPDNN_SEV_FATAL;
@@ -168,13 +169,13 @@ void set_level(const Session &session, hipdnnSeverity_t level)
     require(read == level, "the level of the log is another one");
 }
 
-void say(const Session &session, hipdnnSeverity_t severity, const std::string &line)
+void say(const Session& session, hipdnnSeverity_t severity, const std::string& line)
 {
     CLIENT_CHECK(session, hipdnnLoggingCallback_ext, severity, line.c_str());
 }
 
 /* Plans are made and executed, by every engine. */
-void compute(const Session &session)
+void compute(const Session& session)
 {
     Layer layer({1, 3, 5, 5});
     const Descriptor graph = layer.graph(session);
@@ -186,7 +187,7 @@ void compute(const Session &session)
     }
 }
 
-void run_mode(const Session &session, hipdnnLogCallbackMode_t mode)
+void run_mode(const Session& session, hipdnnLogCallbackMode_t mode)
 {
     const std::string kind = mode == HIPDNN_LOG_CALLBACK_SYNC ? "sync" : "async";
     const bool here = mode == HIPDNN_LOG_CALLBACK_SYNC;
@@ -200,7 +201,8 @@ void run_mode(const Session &session, hipdnnLogCallbackMode_t mode)
     /* Every call, with what became of it. */
     compute(session);
     require(lines.wait_for("hipdnnBackendExecute", 2), kind + ": executions are not in the log");
-    require_failure([&] { engine_by_id(session, Layer({1, 3, 5, 5}).graph(session), 12345); }, {"hipdnnBackendFinalize"}, kind);
+    require_failure([&] { engine_by_id(session, Layer({1, 3, 5, 5}).graph(session), 12345); },
+                    {"hipdnnBackendFinalize"}, kind);
     require(others.wait_for("hipdnnBackendFinalize", 1), kind + ": a failure is not in the log");
 
     /* Each callback has its own level, and the order is kept. */
@@ -211,7 +213,8 @@ void run_mode(const Session &session, hipdnnLogCallbackMode_t mode)
     }
     say(session, HIPDNN_SEV_WARN, "a warning of " + kind);
     say(session, HIPDNN_SEV_ERROR, "an error of " + kind);
-    require(lines.wait_for("an error of " + kind, 1) && others.wait_for("an error of " + kind, 2), kind + ": an error is lost");
+    require(lines.wait_for("an error of " + kind, 1) && others.wait_for("an error of " + kind, 2),
+            kind + ": an error is lost");
     require(lines.count("numbered ") == 100 && lines.rise("numbered "), kind + ": lines are lost or out of order");
     require(others.wait_for("a warning of " + kind, 1) && others.count("a warning of " + kind) == 1,
             kind + ": a warning came to a callback for errors");
@@ -243,13 +246,14 @@ void run_mode(const Session &session, hipdnnLogCallbackMode_t mode)
 }
 
 /* Callbacks that call the library, with every line and from several threads; and callbacks that come and go meanwhile. */
-void run_busy(const Session &session, hipdnnLogCallbackMode_t mode)
+void run_busy(const Session& session, hipdnnLogCallbackMode_t mode)
 {
     Lines lines;
     std::atomic<int> calls{0};
     lines.on_line = [&] {
         hipdnnSeverity_t level = HIPDNN_SEV_OFF;
-        require(session.library.hipdnnBackendGetGlobalLogLevel_ext(&level) == Result::Success, "a call from a callback");
+        require(session.library.hipdnnBackendGetGlobalLogLevel_ext(&level) == Result::Success,
+                "a call from a callback");
         calls++;
     };
     set_level(session, HIPDNN_SEV_INFO);
@@ -273,20 +277,19 @@ void run_busy(const Session &session, hipdnnLogCallbackMode_t mode)
                         say(session, HIPDNN_SEV_WARN, "after a round");
                         require(passing.count("") == before, "a line came after the removal");
                     }
-                }
-                catch (const std::exception &error)
+                } catch (const std::exception& error)
                 {
                     failures[i] = error.what();
                 }
             });
         }
-        for (auto &thread : threads)
+        for (auto& thread : threads)
         {
             thread.join();
         }
         require(lines.wait_for("round of a thread", failures.size() * 5), "lines of threads are lost");
     }
-    for (const auto &failure : failures)
+    for (const auto& failure : failures)
     {
         require(failure.empty(), failure);
     }
@@ -295,7 +298,7 @@ void run_busy(const Session &session, hipdnnLogCallbackMode_t mode)
 }
 
 /* Why no engine runs a graph is in the log as well as in the last error. */
-void run_reasons(const Session &session)
+void run_reasons(const Session& session)
 {
     Lines lines;
     set_level(session, HIPDNN_SEV_INFO);
@@ -310,7 +313,7 @@ void run_reasons(const Session &session)
 
 } // namespace
 
-void run_logs(const Library &library)
+void run_logs(const Library& library)
 {
     const Session session(library);
     for (const auto mode : {HIPDNN_LOG_CALLBACK_SYNC, HIPDNN_LOG_CALLBACK_ASYNC})

@@ -3,11 +3,13 @@
 /* The seven flows of a frontend of 2026. */
 #include "engines.hpp"
 
-namespace client {
+namespace client
+{
 
-namespace {
+namespace
+{
 
-Descriptor make_tensor(const Session &session, int64_t uid, const std::vector<int64_t> &dims, bool is_virtual = false)
+Descriptor make_tensor(const Session& session, int64_t uid, const std::vector<int64_t>& dims, bool is_virtual = false)
 {
     std::vector<int64_t> strides(dims.size(), 1);
     for (size_t i = dims.size() - 1; i > 0; i--)
@@ -29,7 +31,7 @@ Descriptor make_tensor(const Session &session, int64_t uid, const std::vector<in
 enum class Between { Virtual, Bound };
 
 /* 1. A graph of descriptors; its user may prefer an engine. */
-Descriptor make_graph(const Session &session, Between between_is, const std::vector<int64_t> &preferred)
+Descriptor make_graph(const Session& session, Between between_is, const std::vector<int64_t>& preferred)
 {
     const Descriptor x = make_tensor(session, UID_X, {1, 2, 4, 4});
     const Descriptor w = make_tensor(session, UID_W, {2, 2, 3, 3});
@@ -76,21 +78,21 @@ Descriptor make_graph(const Session &session, Between between_is, const std::vec
 
 /* 2. The engines for a graph, best first, each as a finalized configuration. The engine that the graph prefers is moved to
  * the front by the frontend. */
-std::vector<Descriptor> choose(const Session &session, const Descriptor &graph, const Choice &choice = {})
+std::vector<Descriptor> choose(const Session& session, const Descriptor& graph, const Choice& choice = {})
 {
     auto configs = offered(session, graph, choice);
-    for (auto &config : configs)
+    for (auto& config : configs)
     {
         config.finalize();
     }
     const auto preferred = graph.numbers(HIPDNN_ATTR_OPERATIONGRAPH_PREFERRED_ENGINE_ID_EXT);
-    const auto is_preferred = [&](const Descriptor &config) {
+    const auto is_preferred = [&](const Descriptor& config) {
         return !preferred.empty() && engine_of(config) == preferred[0];
     };
     std::vector<Descriptor> ordered;
     for (const bool first : {true, false})
     {
-        for (auto &config : configs)
+        for (auto& config : configs)
         {
             if (config.raw() != nullptr && is_preferred(config) == first)
             {
@@ -102,7 +104,7 @@ std::vector<Descriptor> choose(const Session &session, const Descriptor &graph, 
 }
 
 /* 3. What an engine says of itself, and the workspace that it would need. Gives the names of its knobs. */
-std::vector<std::string> describe(const Session &session, const Descriptor &graph, int64_t id)
+std::vector<std::string> describe(const Session& session, const Descriptor& graph, int64_t id)
 {
     Descriptor engine(session, HIPDNN_BACKEND_ENGINE_DESCRIPTOR);
     engine.set(HIPDNN_ATTR_ENGINE_OPERATION_GRAPH, graph).set_numbers(HIPDNN_ATTR_ENGINE_GLOBAL_INDEX, {id}).finalize();
@@ -113,13 +115,13 @@ std::vector<std::string> describe(const Session &session, const Descriptor &grap
         require(note >= 0, "a behavior note is negative");
     }
     std::vector<std::string> names;
-    for (const auto &knob : engine.descriptors(HIPDNN_ATTR_ENGINE_KNOB_INFO))
+    for (const auto& knob : engine.descriptors(HIPDNN_ATTR_ENGINE_KNOB_INFO))
     {
         names.push_back(knob.text(HIPDNN_ATTR_KNOB_INFO_TYPE));
         require(!knob.text(HIPDNN_ATTR_KNOB_INFO_DESCRIPTION).empty(), names.back() + " is not described");
         const int64_t value = knob.number(HIPDNN_ATTR_KNOB_INFO_DEFAULT_VALUE);
-        require(knob.number(HIPDNN_ATTR_KNOB_INFO_MINIMUM_VALUE) <= value
-                    && value <= knob.number(HIPDNN_ATTR_KNOB_INFO_MAXIMUM_VALUE),
+        require(knob.number(HIPDNN_ATTR_KNOB_INFO_MINIMUM_VALUE) <= value &&
+                    value <= knob.number(HIPDNN_ATTR_KNOB_INFO_MAXIMUM_VALUE),
                 "the default of " + names.back() + " is out of range");
     }
     Descriptor config(session, HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR);
@@ -129,7 +131,7 @@ std::vector<std::string> describe(const Session &session, const Descriptor &grap
 }
 
 /* 4. A plan, of a configuration with a knob set where there is one. */
-Descriptor make_plan(const Session &session, const Descriptor &graph, int64_t id, const std::vector<std::string> &knobs)
+Descriptor make_plan(const Session& session, const Descriptor& graph, int64_t id, const std::vector<std::string>& knobs)
 {
     Descriptor engine(session, HIPDNN_BACKEND_ENGINE_DESCRIPTOR);
     engine.set(HIPDNN_ATTR_ENGINE_OPERATION_GRAPH, graph).set_numbers(HIPDNN_ATTR_ENGINE_GLOBAL_INDEX, {id}).finalize();
@@ -138,7 +140,9 @@ Descriptor make_plan(const Session &session, const Descriptor &graph, int64_t id
     if (std::find(knobs.begin(), knobs.end(), "threads") != knobs.end())
     {
         Descriptor choice(session, HIPDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
-        choice.set_text(HIPDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, "threads").set_numbers(HIPDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, {1}).finalize();
+        choice.set_text(HIPDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, "threads")
+            .set_numbers(HIPDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, {1})
+            .finalize();
         config.set(HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES, choice);
     }
     config.finalize();
@@ -149,13 +153,13 @@ Descriptor make_plan(const Session &session, const Descriptor &graph, int64_t id
 }
 
 /* An execution on the tensors that the plan says are the caller's. */
-void execute_all(const Session &session, const Descriptor &plan, Data &data, Shapes shapes = Shapes::Planned)
+void execute_all(const Session& session, const Descriptor& plan, Data& data, Shapes shapes = Shapes::Planned)
 {
     execute(session, plan, data, plan.numbers(HIPDNN_ATTR_EXECUTION_PLAN_TENSOR_UIDS_EXT), shapes);
 }
 
 /* 5. Executions, with the shapes of the graph and with others. */
-void run(const Session &session, const Descriptor &plan, const std::string &what)
+void run(const Session& session, const Descriptor& plan, const std::string& what)
 {
     Data data(1);
     execute_all(session, plan, data);
@@ -169,7 +173,7 @@ void run(const Session &session, const Descriptor &plan, const std::string &what
 }
 
 /* 6. The time of each engine, and a ranking by it, which the next choice follows. */
-void autotune(const Session &session, const Descriptor &graph, const std::vector<int64_t> &engines)
+void autotune(const Session& session, const Descriptor& graph, const std::vector<int64_t>& engines)
 {
     std::vector<std::pair<float, int64_t>> times;
     for (const int64_t engine : engines)
@@ -205,7 +209,7 @@ void autotune(const Session &session, const Descriptor &graph, const std::vector
     for (const bool reversed : {false, true})
     {
         std::vector<int64_t> ranking;
-        for (const auto &time : times)
+        for (const auto& time : times)
         {
             ranking.insert(reversed ? ranking.begin() : ranking.end(), time.second);
         }
@@ -218,7 +222,7 @@ void autotune(const Session &session, const Descriptor &graph, const std::vector
 }
 
 /* A graph that was read back has the operations that were saved. */
-void check_read_back(const Session &session, const Descriptor &graph)
+void check_read_back(const Session& session, const Descriptor& graph)
 {
     const auto operations = graph.descriptors(HIPDNN_ATTR_OPERATIONGRAPH_OPS);
     require(operations.size() == 2, "another number of operations than two");
@@ -235,22 +239,22 @@ void check_read_back(const Session &session, const Descriptor &graph)
     require(operations[0].numbers(HIPDNN_ATTR_CONVOLUTION_PRE_PADDINGS) == std::vector<int64_t>({1, 1}),
             "other paddings than were saved");
     const Descriptor filter = operations[0].descriptor(HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W);
-    require(filter.number(HIPDNN_ATTR_TENSOR_UNIQUE_ID) == UID_W
-                && filter.numbers(HIPDNN_ATTR_TENSOR_DIMENSIONS) == std::vector<int64_t>({2, 2, 3, 3}),
+    require(filter.number(HIPDNN_ATTR_TENSOR_UNIQUE_ID) == UID_W &&
+                filter.numbers(HIPDNN_ATTR_TENSOR_DIMENSIONS) == std::vector<int64_t>({2, 2, 3, 3}),
             "another filter than was saved");
 }
 
 /* 7. Graphs and plans as bytes and text, and back. */
-void save_and_load(const Session &session, const Descriptor &graph, const Descriptor &plan)
+void save_and_load(const Session& session, const Descriptor& graph, const Descriptor& plan)
 {
-    const Library &library = session.library;
-    const auto binary = bytes<uint8_t>(session, library.hipdnnBackendGetSerializedBinaryGraph_ext, "binary graph",
-                                       graph.raw());
+    const Library& library = session.library;
+    const auto binary =
+        bytes<uint8_t>(session, library.hipdnnBackendGetSerializedBinaryGraph_ext, "binary graph", graph.raw());
     const auto json = bytes<char>(session, library.hipdnnBackendGetSerializedJsonGraph_ext, "JSON graph", graph.raw());
     const auto saved = bytes<uint8_t>(session, library.hipdnnBackendGetSerializedExecutionPlan_ext, "plan", plan.raw());
-    const auto both = bytes<uint8_t>(session, library.hipdnnBackendGetSerializedBinaryGraphAndPlan_ext, "graph and plan",
-                                     graph.raw(), plan.raw());
-    const auto contents = [&](const std::vector<uint8_t> &blob) {
+    const auto both = bytes<uint8_t>(session, library.hipdnnBackendGetSerializedBinaryGraphAndPlan_ext,
+                                     "graph and plan", graph.raw(), plan.raw());
+    const auto contents = [&](const std::vector<uint8_t>& blob) {
         int flags = -1;
         CLIENT_CHECK(session, hipdnnBackendGetSerializedBinaryContents_ext, blob.data(), blob.size(), &flags);
         return flags;
@@ -259,7 +263,7 @@ void save_and_load(const Session &session, const Descriptor &graph, const Descri
     require(contents(both) == (HIPDNN_SERIALIZED_CONTENT_GRAPH | HIPDNN_SERIALIZED_CONTENT_EXECUTION_PLAN),
             "the bytes of graph and plan are something else");
 
-    const auto from_bytes = [&](const std::vector<uint8_t> &blob) {
+    const auto from_bytes = [&](const std::vector<uint8_t>& blob) {
         hipdnnBackendDescriptor_t raw = nullptr;
         CLIENT_CHECK(session, hipdnnBackendCreateAndDeserializeGraph_ext, &raw, blob.data(), blob.size());
         return Descriptor(session, raw);
@@ -273,32 +277,32 @@ void save_and_load(const Session &session, const Descriptor &graph, const Descri
     graphs.push_back(from_bytes(binary));
     graphs.push_back(from_bytes(both));
     graphs.push_back(from_json());
-    for (auto &read : graphs)
+    for (auto& read : graphs)
     {
         bind_and_finalize(session, read);
         check_read_back(session, read);
-        require(bytes<uint8_t>(session, library.hipdnnBackendGetSerializedBinaryGraph_ext, "binary graph", read.raw())
-                    == binary,
+        require(bytes<uint8_t>(session, library.hipdnnBackendGetSerializedBinaryGraph_ext, "binary graph",
+                               read.raw()) == binary,
                 "a graph that was read back has other bytes");
         const auto engines = engines_of(choose(session, read));
         require(engines == engines_of(choose(session, graph)), "a graph that was read back has other engines");
         run(session, make_plan(session, read, engines.at(0), {}), "a graph that was read back");
     }
-    for (const auto &blob : {saved, both})
+    for (const auto& blob : {saved, both})
     {
         hipdnnBackendDescriptor_t raw = nullptr;
         CLIENT_CHECK(session, hipdnnBackendCreateAndDeserializeExecutionPlan_ext, session.handle(), &raw, blob.data(),
                      blob.size());
         const Descriptor loaded(session, raw);
-        require(loaded.numbers(HIPDNN_ATTR_EXECUTION_PLAN_TENSOR_UIDS_EXT)
-                    == plan.numbers(HIPDNN_ATTR_EXECUTION_PLAN_TENSOR_UIDS_EXT),
+        require(loaded.numbers(HIPDNN_ATTR_EXECUTION_PLAN_TENSOR_UIDS_EXT) ==
+                    plan.numbers(HIPDNN_ATTR_EXECUTION_PLAN_TENSOR_UIDS_EXT),
                 "a loaded plan has other tensors");
         run(session, loaded, "a loaded plan");
     }
 }
 
 /* What only these frontends ask besides: files of plugins, the log's level and lines. */
-void look_further(const Session &session)
+void look_further(const Session& session)
 {
     const hipdnnHandle_t handle = session.handle();
     size_t count = 0;
@@ -306,7 +310,7 @@ void look_further(const Session &session)
     CLIENT_CHECK(session, hipdnnGetLoadedEnginePluginPaths_ext, handle, &count, nullptr, &room);
     require(count == 1 && room > 1, "another number of plugins than one");
     std::string path(room, '\0');
-    char *paths[] = {path.data()};
+    char* paths[] = {path.data()};
     CLIENT_CHECK(session, hipdnnGetLoadedEnginePluginPaths_ext, handle, &count, paths, &room);
     require(path.find("libhipdnn_cpu_plugin.so") != std::string::npos, "the plugin is " + path);
 
@@ -314,8 +318,8 @@ void look_further(const Session &session)
     CLIENT_CHECK(session, hipdnnBackendGetGlobalLogLevel_ext, &level);
     CLIENT_CHECK(session, hipdnnBackendSetGlobalLogLevel_ext, HIPDNN_SEV_WARN);
     std::string seen;
-    const hipdnnUserLogCallback_t keep = [](hipdnnUserLogCallbackHandle_t to, hipdnnSeverity_t, const char *line) {
-        *static_cast<std::string *>(to) += line;
+    const hipdnnUserLogCallback_t keep = [](hipdnnUserLogCallbackHandle_t to, hipdnnSeverity_t, const char* line) {
+        *static_cast<std::string*>(to) += line;
     };
     CLIENT_CHECK(session, hipdnnSetUserLogCallback_ext, keep, HIPDNN_SEV_WARN, HIPDNN_LOG_CALLBACK_SYNC, &seen);
     CLIENT_CHECK(session, hipdnnLoggingCallback_ext, HIPDNN_SEV_WARN, "a line of the client's");
@@ -325,7 +329,7 @@ void look_further(const Session &session)
 }
 
 /* The ids of the library's own policies. */
-std::vector<int64_t> policies(const Session &session)
+std::vector<int64_t> policies(const Session& session)
 {
     size_t count = 0;
     CLIENT_CHECK(session, hipdnnGetHeuristicPolicyCount_ext, session.handle(), &count);
@@ -342,9 +346,10 @@ std::vector<int64_t> policies(const Session &session)
 
 } // namespace
 
-void run_newer_flows(const Library &library)
+void run_newer_flows(const Library& library)
 {
-    if (library.hipdnnSetHeuristicPluginPaths_ext(0, nullptr, HIPDNN_PLUGIN_LOADING_ABSOLUTE) == Result::VersionMismatch)
+    if (library.hipdnnSetHeuristicPluginPaths_ext(0, nullptr, HIPDNN_PLUGIN_LOADING_ABSOLUTE) ==
+        Result::VersionMismatch)
     {
         throw Mismatch("hipdnnSetHeuristicPluginPaths_ext");
     }
@@ -359,7 +364,8 @@ void run_newer_flows(const Library &library)
     require(engines_of(choose(session, plain, choice)) == engines, "the first plugin with engines has others");
     choice.policies = policies(session);
     require(choice.policies.size() == 2, "another number of policies than the library's own");
-    require(engines_of(choose(session, plain, choice)) == engines, "the library's policies choose otherwise when named");
+    require(engines_of(choose(session, plain, choice)) == engines,
+            "the library's policies choose otherwise when named");
 
     const Descriptor graph = make_graph(session, Between::Bound, {engines[1]});
     require(engines_of(choose(session, graph)) == std::vector<int64_t>({engines[1], engines[0]}),

@@ -5,18 +5,21 @@
 
 #include "../../examples_c/flatbuffer_writer.hpp"
 
-namespace client {
+namespace client
+{
 
-namespace {
+namespace
+{
 
 constexpr std::int8_t FLOAT = 1;
 constexpr std::int8_t CROSS_CORRELATION = 2;
 constexpr std::uint8_t CONVOLUTION_FORWARD = 5;
 
-FlatBuffer::Position write_tensor(FlatBuffer &buffer, int64_t uid, const std::vector<int64_t> &dims)
+FlatBuffer::Position write_tensor(FlatBuffer& buffer, int64_t uid, const std::vector<int64_t>& dims)
 {
     const auto name = buffer.string("tensor " + std::to_string(uid));
-    const auto strides = buffer.vector(std::vector<int64_t>{dims[1] * dims[2] * dims[3], dims[2] * dims[3], dims[3], 1});
+    const auto strides =
+        buffer.vector(std::vector<int64_t>{dims[1] * dims[2] * dims[3], dims[2] * dims[3], dims[3], 1});
     const auto dims_at = buffer.vector(dims);
     buffer.begin_table();
     buffer.field(0, uid);
@@ -65,7 +68,7 @@ std::vector<uint8_t> write_graph()
 
 } // namespace
 
-void run_older_flow(const Library &library)
+void run_older_flow(const Library& library)
 {
     const Session session(library);
     look_around(session);

@@ -8,16 +8,18 @@
 
 #include <thread>
 
-namespace client {
+namespace client
+{
 
-namespace {
+namespace
+{
 
 enum Uid : int64_t { X, W, Y, K = W, V = 3, O = Y, BETWEEN = 4 };
 
 /* Whether a graph is made for one shape or for others as well. */
 enum class Made { ForOne, ForOthers };
 
-Descriptor finish(GraphMaker &maker, Made made, const std::string &name)
+Descriptor finish(GraphMaker& maker, Made made, const std::string& name)
 {
     if (made == Made::ForOthers)
     {
@@ -33,13 +35,13 @@ struct Shape
     std::vector<Tensor> tensors;
     std::map<int64_t, std::vector<float>> inputs;
     std::vector<float> want;
-    std::function<Descriptor(const Session &, Made)> graph;
+    std::function<Descriptor(const Session&, Made)> graph;
 
-    const Tensor &output() const { return tensors.back(); }
+    const Tensor& output() const { return tensors.back(); }
 
-    std::vector<float> execute(const Session &session, const Descriptor &plan, bool as_other)
+    std::vector<float> execute(const Session& session, const Descriptor& plan, bool as_other)
     {
-        const Tensor &to = output();
+        const Tensor& to = output();
         size_t room = 1;
         for (size_t i = 0; i < to.dims.size(); i++)
         {
@@ -47,12 +49,12 @@ struct Shape
         }
         std::vector<float> y(room, UNTOUCHED);
         Bindings bindings = {{to.uid, y.data()}};
-        for (auto &input : inputs)
+        for (auto& input : inputs)
         {
             bindings[input.first] = input.second.data();
         }
         std::vector<OtherShape> others;
-        for (const auto &tensor : tensors)
+        for (const auto& tensor : tensors)
         {
             others.push_back({tensor.uid, tensor.dims, tensor.strides});
             if (tensor.is_virtual && as_other)
@@ -63,7 +65,8 @@ struct Shape
         }
         run(session, plan, bindings, as_other ? others : std::vector<OtherShape>());
         auto made = gathered(to.dims, to.strides, y);
-        const auto written = static_cast<size_t>(std::count_if(y.begin(), y.end(), [](float one) { return one != UNTOUCHED; }));
+        const auto written =
+            static_cast<size_t>(std::count_if(y.begin(), y.end(), [](float one) { return one != UNTOUCHED; }));
         require(written == made.size(), name + ": gaps of the output were written");
         return made;
     }
@@ -79,12 +82,12 @@ Shape convolution(int64_t images, int64_t side, bool channels_last)
     const Tensor from = Tensor(X, {images, 3, side, side}).with_strides(strides(3));
     const Tensor to = Tensor(Y, {images, 4, side, side}).with_strides(strides(4));
     Shape shape;
-    shape.name = "convolution of " + std::to_string(images) + " images of " + std::to_string(side)
-               + (channels_last ? ", channels last" : "");
+    shape.name = "convolution of " + std::to_string(images) + " images of " + std::to_string(side) +
+                 (channels_last ? ", channels last" : "");
     shape.tensors = {from, to};
     shape.inputs = {{X, numbers(elements(from.dims), 4)}, {W, numbers(elements(w), 5)}};
     shape.want = convolve(from.dims, from.strides, shape.inputs[X], w, shape.inputs[W], 1);
-    shape.graph = [=](const Session &session, Made made) {
+    shape.graph = [=](const Session& session, Made made) {
         GraphMaker maker(session);
         add_convolution(maker, from, Tensor(W, w), to, {1, 1});
         return finish(maker, made, "convolution");
@@ -100,11 +103,11 @@ Shape fused(int64_t images, int64_t side)
     const Tensor between = Tensor(BETWEEN, to.dims).between();
     shape.name = "fused " + shape.name;
     shape.tensors = {from, between, to};
-    for (float &one : shape.want)
+    for (float& one : shape.want)
     {
         one = std::max(one, 0.0F);
     }
-    shape.graph = [=](const Session &session, Made made) {
+    shape.graph = [=](const Session& session, Made made) {
         GraphMaker maker(session);
         add_convolution(maker, from, Tensor(W, {4, 3, 3, 3}), between, {1, 1});
         add_pointwise(maker, HIPDNN_POINTWISE_RELU_FWD, {between}, to);
@@ -130,12 +133,12 @@ Shape matmul(int64_t rows, int64_t gap)
         float sum = 0;
         for (int64_t i = 0; i < inner; i++)
         {
-            sum += shape.inputs[X][static_cast<size_t>(at / columns * (inner + gap) + i)]
-                 * shape.inputs[W][static_cast<size_t>(i * columns + at % columns)];
+            sum += shape.inputs[X][static_cast<size_t>(at / columns * (inner + gap) + i)] *
+                   shape.inputs[W][static_cast<size_t>(i * columns + at % columns)];
         }
         shape.want.push_back(sum);
     }
-    shape.graph = [=](const Session &session, Made made) {
+    shape.graph = [=](const Session& session, Made made) {
         GraphMaker maker(session);
         add_matmul(maker, a, b, c);
         return finish(maker, made, "matmul");
@@ -162,7 +165,7 @@ Shape attention(int64_t sequences, int64_t length)
         const auto part = one.compute(rows(X), rows(K), rows(V));
         shape.want.insert(shape.want.end(), part.begin(), part.end());
     }
-    shape.graph = [=](const Session &session, Made made) {
+    shape.graph = [=](const Session& session, Made made) {
         GraphMaker maker(session);
         Attention all{q, k, v, o};
         all.causal = true;
@@ -173,16 +176,16 @@ Shape attention(int64_t sequences, int64_t length)
 }
 
 /* One plan for all shapes, several times in turn, and by several threads at once. */
-void run_shapes(const Session &session, std::vector<Shape> shapes, int64_t engine)
+void run_shapes(const Session& session, std::vector<Shape> shapes, int64_t engine)
 {
     const Descriptor graph = shapes[0].graph(session, Made::ForOthers);
     const Descriptor plan = plan_of(session, graph, engine);
     bool allows = false;
-    CLIENT_CHECK(session, hipdnnBackendGetAttribute, plan.raw(), HIPDNN_ATTR_EXECUTION_PLAN_IS_OVERRIDE_SHAPE_ENABLED_EXT,
-                 HIPDNN_TYPE_BOOLEAN, 1, nullptr, &allows);
+    CLIENT_CHECK(session, hipdnnBackendGetAttribute, plan.raw(),
+                 HIPDNN_ATTR_EXECUTION_PLAN_IS_OVERRIDE_SHAPE_ENABLED_EXT, HIPDNN_TYPE_BOOLEAN, 1, nullptr, &allows);
     require(allows, "a plan for other shapes does not say so");
     std::vector<std::vector<float>> made;
-    for (auto &shape : shapes)
+    for (auto& shape : shapes)
     {
         const std::string name = name_of(session, engine) + ", " + shape.name;
         made.push_back(shape.execute(session, plan, true));
@@ -202,35 +205,35 @@ void run_shapes(const Session &session, std::vector<Shape> shapes, int64_t engin
             {
                 for (int round = 0; round < 10; round++)
                 {
-                    require(shapes[i].execute(session, plan, true) == made[i], shapes[i].name + ": other bits in a thread");
+                    require(shapes[i].execute(session, plan, true) == made[i],
+                            shapes[i].name + ": other bits in a thread");
                 }
-            }
-            catch (const std::exception &error)
+            } catch (const std::exception& error)
             {
                 failures[i] = error.what();
             }
         });
     }
-    for (auto &thread : threads)
+    for (auto& thread : threads)
     {
         thread.join();
     }
-    for (const auto &failure : failures)
+    for (const auto& failure : failures)
     {
         require(failure.empty(), failure);
     }
 }
 
 /* Packs that make no sense are not finalized. */
-void refuse_packs(const Session &session)
+void refuse_packs(const Session& session)
 {
     float number = 0;
     const Bindings bindings = {{X, &number}, {W, &number}, {Y, &number}};
     const Dims dims = {1, 3, 4, 4};
     require_failure([&] { pack_of(session, bindings, nullptr, {{77, dims, packed(dims)}}); }, {"77"},
                     "a uid that is not bound");
-    require_failure([&] { pack_of(session, bindings, nullptr, {{X, dims, packed(dims)}, {X, dims, packed(dims)}}); }, {"0"},
-                    "two shapes for one tensor");
+    require_failure([&] { pack_of(session, bindings, nullptr, {{X, dims, packed(dims)}, {X, dims, packed(dims)}}); },
+                    {"0"}, "two shapes for one tensor");
     require_failure([&] { pack_of(session, bindings, nullptr, {{X, dims, {1, 1}}}); }, {"hipdnnBackendFinalize"},
                     "fewer strides than dimensions");
     require_failure([&] { pack_of(session, bindings, nullptr, {{X, {}, {}}}); }, {"hipdnnBackend"}, "no dimensions");
@@ -238,7 +241,7 @@ void refuse_packs(const Session &session)
 
 } // namespace
 
-void run_other_shapes(const Library &library)
+void run_other_shapes(const Library& library)
 {
     const Session session(library);
     refuse_packs(session);
@@ -249,7 +252,7 @@ void run_other_shapes(const Library &library)
         {matmul(4, 0), matmul(1, 0), matmul(9, 3), matmul(33, 0), matmul(2, 1)},
         {attention(2, 5), attention(1, 1), attention(3, 17), attention(1, 9)},
     };
-    for (const auto &shapes : all)
+    for (const auto& shapes : all)
     {
         for (const int64_t engine : both_engines(session, shapes[0].graph(session, Made::ForOthers)))
         {

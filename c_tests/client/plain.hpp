@@ -5,11 +5,12 @@
 
 #include "frontend.hpp"
 
-namespace client {
+namespace client
+{
 
 /* A convolution with steps of 1 of images with any strides; the result has no gaps. */
-inline std::vector<float> convolve(const Dims &x_dims, const Dims &x_strides, const std::vector<float> &x, const Dims &w_dims,
-                                   const std::vector<float> &w, int64_t padding)
+inline std::vector<float> convolve(const Dims& x_dims, const Dims& x_strides, const std::vector<float>& x,
+                                   const Dims& w_dims, const std::vector<float>& w, int64_t padding)
 {
     const int64_t rows = x_dims[2] + 2 * padding - w_dims[2] + 1;
     const int64_t columns = x_dims[3] + 2 * padding - w_dims[3] + 1;
@@ -28,9 +29,9 @@ inline std::vector<float> convolve(const Dims &x_dims, const Dims &x_strides, co
             const int64_t channel = tap / w_dims[3] / w_dims[2];
             if (i >= 0 && i < x_dims[2] && j >= 0 && j < x_dims[3])
             {
-                sum += static_cast<double>(x[static_cast<size_t>(image * x_strides[0] + channel * x_strides[1]
-                                                                 + i * x_strides[2] + j * x_strides[3])])
-                     * static_cast<double>(w[static_cast<size_t>(filter * w_dims[1] * w_dims[2] * w_dims[3] + tap)]);
+                sum += static_cast<double>(x[static_cast<size_t>(image * x_strides[0] + channel * x_strides[1] +
+                                                                 i * x_strides[2] + j * x_strides[3])]) *
+                       static_cast<double>(w[static_cast<size_t>(filter * w_dims[1] * w_dims[2] * w_dims[3] + tap)]);
             }
         }
         y.push_back(static_cast<float>(sum));
@@ -39,7 +40,7 @@ inline std::vector<float> convolve(const Dims &x_dims, const Dims &x_strides, co
 }
 
 /* Elements of a tensor with any strides, in the order of their dimensions. */
-inline std::vector<float> gathered(const Dims &dims, const Dims &strides, const std::vector<float> &memory)
+inline std::vector<float> gathered(const Dims& dims, const Dims& strides, const std::vector<float>& memory)
 {
     std::vector<float> all;
     for (size_t at = 0; at < elements(dims); at++)
@@ -63,7 +64,7 @@ struct Layer
     Dims w_dims;
     std::vector<float> x, w, bias;
 
-    explicit Layer(const Dims &images, int64_t filters = 4)
+    explicit Layer(const Dims& images, int64_t filters = 4)
         : x_dims(images), w_dims{filters, images[1], 3, 3}, x(numbers(elements(images), 1)),
           w(numbers(elements(w_dims), 2)), bias(numbers(static_cast<size_t>(filters), 3))
     {
@@ -72,7 +73,7 @@ struct Layer
     Dims y_dims() const { return {x_dims[0], w_dims[0], x_dims[2], x_dims[3]}; }
 
     /* Its tensors have the uids from `first` on: x, w, bias, two in between, y. */
-    Descriptor graph(const Session &session, int64_t first = 0, const std::string &name = "layer") const
+    Descriptor graph(const Session& session, int64_t first = 0, const std::string& name = "layer") const
     {
         GraphMaker maker(session);
         const Tensor sums = Tensor(first + 3, y_dims()).between();
@@ -83,7 +84,7 @@ struct Layer
         return maker.finish(name);
     }
 
-    Bindings bindings(std::vector<float> &y, int64_t first = 0)
+    Bindings bindings(std::vector<float>& y, int64_t first = 0)
     {
         return {{first, x.data()}, {first + 1, w.data()}, {first + 2, bias.data()}, {first + 5, y.data()}};
     }
@@ -105,7 +106,7 @@ struct Layer
 /* Rows of the heads of one sequence. */
 struct Rows
 {
-    const float *first;
+    const float* first;
     int64_t of_head;
     int64_t of_row;
 
@@ -126,7 +127,7 @@ struct OneAttention
     std::function<double(int64_t, int64_t, int64_t)> factor = {};
 
     /* Results [head][query][width]; and for each row the logarithm of its sum. */
-    std::vector<float> compute(const Rows &q, const Rows &k, const Rows &v, std::vector<float> *stats = nullptr) const
+    std::vector<float> compute(const Rows& q, const Rows& k, const Rows& v, std::vector<float>* stats = nullptr) const
     {
         std::vector<float> o;
         for (int64_t row = 0; row < heads * queries; row++)

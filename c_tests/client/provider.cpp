@@ -6,17 +6,19 @@
  */
 #include "plain.hpp"
 
-namespace client {
+namespace client
+{
 
-namespace {
+namespace
+{
 
 /* The functions that it resolves besides those of the frontends. */
 struct Further
 {
     /* Its declaration says that it is deprecated. */
-    using GetVersion = hipdnnStatus_t (*)(const char **);
+    using GetVersion = hipdnnStatus_t (*)(const char**);
 
-    explicit Further(const Library &library)
+    explicit Further(const Library& library)
     {
 #define CLIENT_FIND(name) name.function = library.find<decltype(&::name)>(#name)
         CLIENT_FIND(hipdnnPeekLastErrorString_ext);
@@ -44,7 +46,7 @@ struct Further
 };
 
 /* Names and ids of all engines. */
-std::map<std::string, int64_t> list(const Session &session, const Further &further)
+std::map<std::string, int64_t> list(const Session& session, const Further& further)
 {
     size_t count = 0;
     session.check(further.hipdnnGetEngineCount_ext(session.handle(), &count), "hipdnnGetEngineCount_ext");
@@ -53,20 +55,22 @@ std::map<std::string, int64_t> list(const Session &session, const Further &furth
     {
         size_t lengths[4] = {};
         int64_t id = 0;
-        session.check(further.hipdnnGetEngineInfo_ext(session.handle(), i, &id, nullptr, &lengths[0], nullptr, &lengths[1],
-                                                      nullptr, &lengths[2], nullptr, &lengths[3]),
+        session.check(further.hipdnnGetEngineInfo_ext(session.handle(), i, &id, nullptr, &lengths[0], nullptr,
+                                                      &lengths[1], nullptr, &lengths[2], nullptr, &lengths[3]),
                       "the lengths of an engine's texts");
         std::string texts[4];
         for (size_t k = 0; k < 4; k++)
         {
             texts[k].resize(lengths[k]);
         }
-        session.check(further.hipdnnGetEngineInfo_ext(session.handle(), i, &id, texts[0].data(), &lengths[0], texts[1].data(),
-                                                      &lengths[1], texts[2].data(), &lengths[2], texts[3].data(), &lengths[3]),
+        session.check(further.hipdnnGetEngineInfo_ext(session.handle(), i, &id, texts[0].data(), &lengths[0],
+                                                      texts[1].data(), &lengths[1], texts[2].data(), &lengths[2],
+                                                      texts[3].data(), &lengths[3]),
                       "the texts of an engine");
         const std::string name = texts[0].c_str();
         int64_t found = 0;
-        session.check(further.hipdnnGetEngineIdByName_ext(session.handle(), name.c_str(), &found), "the id of an engine");
+        session.check(further.hipdnnGetEngineIdByName_ext(session.handle(), name.c_str(), &found),
+                      "the id of an engine");
         require(found == id && id_of(name) == id && name_of(session, id) == name, name + " has several ids or names");
         engines[name] = id;
     }
@@ -76,21 +80,21 @@ std::map<std::string, int64_t> list(const Session &session, const Further &furth
 /* A matmul and a RELU, as JSON. */
 std::string write_json()
 {
-    const auto tensor = [](int uid, const char *dims, const char *strides, bool is_virtual) {
-        return std::string(R"({"data_type":"float","dims":)") + dims + R"(,"name":"t","strides":)" + strides + R"(,"uid":)"
-             + std::to_string(uid) + R"(,"virtual":)" + (is_virtual ? "true" : "false") + "}";
+    const auto tensor = [](int uid, const char* dims, const char* strides, bool is_virtual) {
+        return std::string(R"({"data_type":"float","dims":)") + dims + R"(,"name":"t","strides":)" + strides +
+               R"(,"uid":)" + std::to_string(uid) + R"(,"virtual":)" + (is_virtual ? "true" : "false") + "}";
     };
     return R"({"compute_data_type":"float","intermediate_data_type":"float","io_data_type":"float","name":"from JSON","nodes":[)"
            R"({"compute_data_type":"float","inputs":{"a_tensor_uid":0,"b_tensor_uid":1},"name":"product",)"
            R"("outputs":{"c_tensor_uid":2},"type":"MatmulAttributes"},)"
            R"({"compute_data_type":"float","inputs":{"in_0_tensor_uid":2,"in_1_tensor_uid":null,"in_2_tensor_uid":null,)"
            R"("axis_tensor_uid":null,"operation":"relu_fwd"},"name":"relu","outputs":{"out_0_tensor_uid":3},)"
-           R"("type":"PointwiseAttributes"}],"tensors":[)"
-         + tensor(0, "[1,3,4]", "[12,4,1]", false) + "," + tensor(1, "[1,4,5]", "[20,5,1]", false) + ","
-         + tensor(2, "[1,3,5]", "[15,5,1]", true) + "," + tensor(3, "[1,3,5]", "[15,5,1]", false) + "]}";
+           R"("type":"PointwiseAttributes"}],"tensors":[)" +
+           tensor(0, "[1,3,4]", "[12,4,1]", false) + "," + tensor(1, "[1,4,5]", "[20,5,1]", false) + "," +
+           tensor(2, "[1,3,5]", "[15,5,1]", true) + "," + tensor(3, "[1,3,5]", "[15,5,1]", false) + "]}";
 }
 
-void run_json(const Session &session, int64_t engine)
+void run_json(const Session& session, int64_t engine)
 {
     const std::string json = write_json();
     hipdnnBackendDescriptor_t raw = nullptr;
@@ -114,14 +118,15 @@ void run_json(const Session &session, int64_t engine)
 
 } // namespace
 
-void run_provider(const Library &library)
+void run_provider(const Library& library)
 {
     const Further further(library);
-    const char *version = nullptr;
-    require(further.hipdnnGetVersion_ext(&version) == Result::Success && version != nullptr
-                && std::string(version) == library.hipdnnVersionString_ext.function(),
+    const char* version = nullptr;
+    require(further.hipdnnGetVersion_ext(&version) == Result::Success && version != nullptr &&
+                std::string(version) == library.hipdnnVersionString_ext.function(),
             "the version is another one when it is asked for otherwise");
-    require(further.hipdnnSetPluginUnloadMode_ext(HIPDNN_PLUGIN_UNLOAD_EAGER) == Result::Success, "plugins stay loaded");
+    require(further.hipdnnSetPluginUnloadMode_ext(HIPDNN_PLUGIN_UNLOAD_EAGER) == Result::Success,
+            "plugins stay loaded");
     /* The plugins come and go with each handle. */
     for (int round = 0; round < 3; round++)
     {
@@ -129,13 +134,14 @@ void run_provider(const Library &library)
         const auto engines = list(session, further);
         require(engines.size() == 2, "another number of engines than two");
         int64_t absent = 77;
-        require(further.hipdnnGetEngineIdByName_ext(session.handle(), "FUSILLI_ENGINE", &absent) == Result::Failed && absent == 77,
+        require(further.hipdnnGetEngineIdByName_ext(session.handle(), "FUSILLI_ENGINE", &absent) == Result::Failed &&
+                    absent == 77,
                 "an engine that is not there has an id");
         const std::string text = further.peek();
-        require(text.find("FUSILLI_ENGINE") != std::string::npos && further.peek() == text && library.last_error() == text
-                    && library.last_error().empty(),
+        require(text.find("FUSILLI_ENGINE") != std::string::npos && further.peek() == text &&
+                    library.last_error() == text && library.last_error().empty(),
                 "the text of a failure is not kept until it is fetched: " + text);
-        for (const auto &engine : engines)
+        for (const auto& engine : engines)
         {
             run_json(session, engine.second);
         }

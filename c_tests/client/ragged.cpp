@@ -6,9 +6,11 @@
  */
 #include "plain.hpp"
 
-namespace client {
+namespace client
+{
 
-namespace {
+namespace
+{
 
 constexpr int64_t HEADS = 3;
 constexpr int64_t WIDTH = 8;
@@ -22,7 +24,7 @@ enum Uid : int64_t { Q, K, V, O, Q_OFFSETS, KV_OFFSETS, Q_LENGTHS, KV_LENGTHS, S
 /* How the offsets are written down. */
 struct Form
 {
-    const char *name;
+    const char* name;
     hipdnnDataType_t type;
     /* What each offset is multiplied by. */
     int64_t unit;
@@ -55,7 +57,7 @@ struct Batch
 class Offsets
 {
 public:
-    Offsets(const Form &form, const Batch &batch, int64_t of_token)
+    Offsets(const Form& form, const Batch& batch, int64_t of_token)
     {
         for (const int64_t start : batch.starts())
         {
@@ -66,7 +68,7 @@ public:
         _is_wide = form.type == HIPDNN_DATA_INT64;
     }
 
-    void *pointer() { return _is_wide ? static_cast<void *>(_wide.data()) : _narrow.data(); }
+    void* pointer() { return _is_wide ? static_cast<void*>(_wide.data()) : _narrow.data(); }
 
 private:
     std::vector<int64_t> _wide;
@@ -81,20 +83,20 @@ struct Problem
     std::vector<float> q, k, v;
     float scale = 0.375F;
 
-    Problem(const Form &of, Batch queries, Batch keys)
+    Problem(const Form& of, Batch queries, Batch keys)
         : form(of), q_batch(std::move(queries)), kv_batch(std::move(keys)), q(numbers(q_batch.tokens() * TOKEN, 1)),
           k(numbers(kv_batch.tokens() * TOKEN, 2)), v(numbers(kv_batch.tokens() * TOKEN, 3))
     {
     }
 
-    Descriptor graph(const Session &session) const
+    Descriptor graph(const Session& session) const
     {
         const int64_t sequences = q_batch.sequences();
         const Dims dims = {sequences, HEADS, MOST, WIDTH};
         const Dims strides = {MOST * TOKEN, WIDTH, TOKEN, 1};
         const Tensor q_offsets(Q_OFFSETS, {sequences + 1, 1, 1, 1}, form.type);
         const Tensor kv_offsets(KV_OFFSETS, {sequences + 1, 1, 1, 1}, form.type);
-        const auto ragged = [&](int64_t uid, const Tensor &offsets) {
+        const auto ragged = [&](int64_t uid, const Tensor& offsets) {
             return Tensor(uid, dims).with_strides(strides).ragged(offsets, form.unit);
         };
         Attention attention{ragged(Q, q_offsets), ragged(K, kv_offsets), ragged(V, kv_offsets), ragged(O, q_offsets)};
@@ -112,7 +114,7 @@ struct Problem
     }
 
     /* A sequence alone, with the same strides. */
-    Descriptor graph_of_one(const Session &session, int64_t queries, int64_t keys) const
+    Descriptor graph_of_one(const Session& session, int64_t queries, int64_t keys) const
     {
         const auto tensor = [](int64_t uid, int64_t length) {
             return Tensor(uid, {1, HEADS, length, WIDTH}).with_strides({length * TOKEN, WIDTH, TOKEN, 1});
@@ -128,7 +130,7 @@ struct Problem
 };
 
 /* The values [head][token][width] as they lie in memory: [token][head][width]. */
-std::vector<float> by_token(const std::vector<float> &values, int64_t tokens, int64_t width)
+std::vector<float> by_token(const std::vector<float>& values, int64_t tokens, int64_t width)
 {
     std::vector<float> all;
     for (int64_t at = 0; at < tokens * HEADS * width; at++)
@@ -140,7 +142,7 @@ std::vector<float> by_token(const std::vector<float> &values, int64_t tokens, in
     return all;
 }
 
-void run_problem(const Session &session, Problem &problem, int64_t engine)
+void run_problem(const Session& session, Problem& problem, int64_t engine)
 {
     const std::string name = name_of(session, engine) + ", ragged attention with offsets of " + problem.form.name;
     const Descriptor graph = problem.graph(session);
@@ -174,9 +176,9 @@ void run_problem(const Session &session, Problem &problem, int64_t engine)
         }
         const int64_t q_start = problem.q_batch.starts()[i];
         const int64_t kv_start = problem.kv_batch.starts()[i];
-        float *const q = problem.q.data() + q_start * TOKEN;
-        float *const k = problem.k.data() + kv_start * TOKEN;
-        float *const v = problem.v.data() + kv_start * TOKEN;
+        float* const q = problem.q.data() + q_start * TOKEN;
+        float* const k = problem.k.data() + kv_start * TOKEN;
+        float* const v = problem.v.data() + kv_start * TOKEN;
         std::vector<float> part(static_cast<size_t>(queries * TOKEN), UNTOUCHED);
         std::vector<float> part_stats(static_cast<size_t>(queries * HEADS), UNTOUCHED);
         run(session, plan_of(session, problem.graph_of_one(session, queries, keys), engine),
@@ -206,7 +208,7 @@ void run_problem(const Session &session, Problem &problem, int64_t engine)
                  {K, problem.k.data()},
                  {V, problem.v.data()},
                  {O, o.data()},
-                 {Q_OFFSETS, is_wide ? static_cast<void *>(falling_wide.data()) : falling.data()},
+                 {Q_OFFSETS, is_wide ? static_cast<void*>(falling_wide.data()) : falling.data()},
                  {KV_OFFSETS, kv_offsets.pointer()},
                  {Q_LENGTHS, problem.q_batch.lengths.data()},
                  {KV_LENGTHS, problem.kv_batch.lengths.data()},
@@ -219,7 +221,7 @@ void run_problem(const Session &session, Problem &problem, int64_t engine)
 
 } // namespace
 
-void run_ragged(const Library &library)
+void run_ragged(const Library& library)
 {
     const Session session(library);
     const Form forms[] = {
@@ -232,9 +234,9 @@ void run_ragged(const Library &library)
         {{{7, 1, 4, 2}, 2}, {{7, 6, 1, 2}, 1}},
         {{{0, 3}, 0}, {{1, 3}, 0}},
     };
-    for (const auto &form : forms)
+    for (const auto& form : forms)
     {
-        for (const auto &batch : batches)
+        for (const auto& batch : batches)
         {
             Problem problem(form, batch.first, batch.second);
             for (const int64_t engine : both_engines(session, problem.graph(session)))

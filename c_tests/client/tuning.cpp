@@ -6,9 +6,11 @@
  */
 #include "plain.hpp"
 
-namespace client {
+namespace client
+{
 
-namespace {
+namespace
+{
 
 /* An engine with its knobs set, and what became of it. */
 struct Candidate
@@ -18,12 +20,12 @@ struct Candidate
     int64_t estimate = 0;
     float milliseconds = INFINITY;
 
-    bool operator==(const Candidate &other) const { return engine == other.engine && settings == other.settings; }
+    bool operator==(const Candidate& other) const { return engine == other.engine && settings == other.settings; }
 
-    std::string name(const Session &session) const
+    std::string name(const Session& session) const
     {
         std::string text = name_of(session, engine);
-        for (const auto &setting : settings)
+        for (const auto& setting : settings)
         {
             text += " " + setting.first + "=" + std::to_string(setting.second);
         }
@@ -31,7 +33,7 @@ struct Candidate
     }
 };
 
-void add(std::vector<Candidate> &all, Candidate one)
+void add(std::vector<Candidate>& all, Candidate one)
 {
     if (std::find(all.begin(), all.end(), one) == all.end())
     {
@@ -40,11 +42,11 @@ void add(std::vector<Candidate> &all, Candidate one)
 }
 
 /* Each value of each knob alone, and all combinations of a few values. */
-void sweep(std::vector<Candidate> &all, int64_t engine, const std::vector<Knob> &knobs)
+void sweep(std::vector<Candidate>& all, int64_t engine, const std::vector<Knob>& knobs)
 {
     add(all, {engine, {}});
     std::vector<Settings> products = {{}};
-    for (const auto &knob : knobs)
+    for (const auto& knob : knobs)
     {
         require(knob.type == HIPDNN_TYPE_INT64, "knob " + knob.name + " is of a type that the client does not know");
         for (const int64_t value : knob.values(6))
@@ -52,7 +54,7 @@ void sweep(std::vector<Candidate> &all, int64_t engine, const std::vector<Knob> 
             add(all, {engine, {{knob.name, value}}});
         }
         std::vector<Settings> longer;
-        for (const auto &product : products)
+        for (const auto& product : products)
         {
             for (const int64_t value : knob.values(1))
             {
@@ -62,21 +64,21 @@ void sweep(std::vector<Candidate> &all, int64_t engine, const std::vector<Knob> 
         }
         products = std::move(longer);
     }
-    for (auto &product : products)
+    for (auto& product : products)
     {
         add(all, {engine, std::move(product)});
     }
 }
 
 /* Waits for the device, with a descriptor that has no handle and is never finalized. */
-void wait_for_device(const Session &session)
+void wait_for_device(const Session& session)
 {
     Descriptor control(session, HIPDNN_BACKEND_PROFILING_CONTROL_EXT);
     control.set_flag(HIPDNN_ATTR_PROFILING_DEVICE_SYNC_EXT, true);
 }
 
 /* The time of one execution, taken with a descriptor of its own. */
-float measure(const Session &session, const Descriptor &plan, const Descriptor &pack)
+float measure(const Session& session, const Descriptor& plan, const Descriptor& pack)
 {
     hipdnnHandle_t handle = session.handle();
     Descriptor control(session, HIPDNN_BACKEND_PROFILING_CONTROL_EXT);
@@ -91,8 +93,8 @@ float measure(const Session &session, const Descriptor &plan, const Descriptor &
     return milliseconds;
 }
 
-hipdnnAutotuneCacheWriteOutcome_ext_t rank(const Session &session, const Descriptor &graph,
-                                           const std::vector<int64_t> &order)
+hipdnnAutotuneCacheWriteOutcome_ext_t rank(const Session& session, const Descriptor& graph,
+                                           const std::vector<int64_t>& order)
 {
     auto outcome = HIPDNN_AUTOTUNE_CACHE_WRITE_DECLINED_DISABLED;
     CLIENT_CHECK(session, hipdnnBackendWriteEngineRankingResults_ext, session.handle(), graph.raw(), order.data(),
@@ -104,9 +106,9 @@ hipdnnAutotuneCacheWriteOutcome_ext_t rank(const Session &session, const Descrip
 std::vector<int64_t> order_of(std::vector<Candidate> candidates)
 {
     std::stable_sort(candidates.begin(), candidates.end(),
-                     [](const Candidate &a, const Candidate &b) { return a.milliseconds < b.milliseconds; });
+                     [](const Candidate& a, const Candidate& b) { return a.milliseconds < b.milliseconds; });
     std::vector<int64_t> order;
-    for (const auto &candidate : candidates)
+    for (const auto& candidate : candidates)
     {
         if (std::find(order.begin(), order.end(), candidate.engine) == order.end())
         {
@@ -117,11 +119,11 @@ std::vector<int64_t> order_of(std::vector<Candidate> candidates)
 }
 
 /* Times all candidates, whose plans are made first and then told apart by their numbers. */
-void measure_all(const Session &session, const Descriptor &graph, Layer &layer, std::vector<Candidate> &candidates)
+void measure_all(const Session& session, const Descriptor& graph, Layer& layer, std::vector<Candidate>& candidates)
 {
     std::vector<Descriptor> plans;
     int64_t most = 0;
-    for (auto &candidate : candidates)
+    for (auto& candidate : candidates)
     {
         const Descriptor config = configure(session, graph, candidate.engine, candidate.settings);
         candidate.estimate = config.number(HIPDNN_ATTR_ENGINECFG_WORKSPACE_SIZE);
@@ -133,7 +135,7 @@ void measure_all(const Session &session, const Descriptor &graph, Layer &layer, 
     const auto want = layer.result();
     for (size_t number = 0; number < plans.size(); number++)
     {
-        auto &candidate = candidates[number];
+        auto& candidate = candidates[number];
         const std::string name = candidate.name(session);
         require(plans[number].number(HIPDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE) <= candidate.estimate,
                 name + " wants more workspace than was estimated");
@@ -154,7 +156,7 @@ void measure_all(const Session &session, const Descriptor &graph, Layer &layer, 
 
 } // namespace
 
-void run_tuning(const Library &library)
+void run_tuning(const Library& library)
 {
     Layer layer({2, 3, 6, 6});
     std::vector<int64_t> order;
@@ -163,7 +165,7 @@ void run_tuning(const Library &library)
         const Descriptor graph = layer.graph(session);
         const auto before = engines_for(session, graph);
         std::vector<Candidate> candidates;
-        for (const char *name : {"CPU_ENGINE", "CPU_REFERENCE_ENGINE"})
+        for (const char* name : {"CPU_ENGINE", "CPU_REFERENCE_ENGINE"})
         {
             const int64_t id = id_of(name);
             require(std::find(before.begin(), before.end(), id) != before.end(), std::string(name) + " is not offered");
@@ -178,18 +180,19 @@ void run_tuning(const Library &library)
         const std::vector<int64_t> reversed(order.rbegin(), order.rend());
         const Descriptor larger = Layer({3, 3, 6, 6}).graph(session);
         require(rank(session, graph, {}) == HIPDNN_AUTOTUNE_CACHE_WRITE_DECLINED_NO_ENGINES, "nothing was ranked");
-        for (const auto &wanted : {order, reversed, order})
+        for (const auto& wanted : {order, reversed, order})
         {
             require(rank(session, graph, wanted) == HIPDNN_AUTOTUNE_CACHE_WRITE_WRITTEN, "a ranking was not written");
             require(engines_for(session, graph) == wanted, "the engines are not in the order of the ranking");
-            require(rank(session, graph, wanted) == HIPDNN_AUTOTUNE_CACHE_WRITE_UNCHANGED, "the same was written twice");
+            require(rank(session, graph, wanted) == HIPDNN_AUTOTUNE_CACHE_WRITE_UNCHANGED,
+                    "the same was written twice");
             /* Uids and names say nothing about what is computed; sizes do. */
             require(engines_for(session, layer.graph(session, 100, "another name")) == wanted,
                     "the same computation with other uids has another order");
             require(engines_for(session, larger) == before, "a ranking is that of another computation as well");
         }
-        CLIENT_CHECK(session, hipdnnBackendWriteEngineRankingResults_ext, session.handle(), graph.raw(), reversed.data(),
-                     reversed.size(), nullptr);
+        CLIENT_CHECK(session, hipdnnBackendWriteEngineRankingResults_ext, session.handle(), graph.raw(),
+                     reversed.data(), reversed.size(), nullptr);
         order = reversed;
     }
     /* A new handle, and a graph that is made anew, have the order that was written last; the first engine computes. */

@@ -6,15 +6,17 @@
  */
 #include "plain.hpp"
 
-namespace client {
+namespace client
+{
 
-namespace {
+namespace
+{
 
 enum Uid : int64_t { X, FACTOR, Y, SUMMAND, BETWEEN, MEAN, VARIANCE, EPSILON };
 
 constexpr int64_t COUNT = 12;
 
-bool flag(const Session &session, const Descriptor &descriptor, hipdnnBackendAttributeName_t name)
+bool flag(const Session& session, const Descriptor& descriptor, hipdnnBackendAttributeName_t name)
 {
     bool is = false;
     CLIENT_CHECK(session, hipdnnBackendGetAttribute, descriptor.raw(), name, HIPDNN_TYPE_BOOLEAN, 1, nullptr, &is);
@@ -24,13 +26,13 @@ bool flag(const Session &session, const Descriptor &descriptor, hipdnnBackendAtt
 /* A number as the bytes of an element of some type. */
 struct Scalar
 {
-    const char *name;
+    const char* name;
     hipdnnDataType_t type;
     std::vector<char> bytes;
     float number;
 
     template <typename Number>
-    Scalar(const char *called, hipdnnDataType_t of, Number element, float is)
+    Scalar(const char* called, hipdnnDataType_t of, Number element, float is)
         : name(called), type(of), bytes(sizeof element), number(is)
     {
         std::memcpy(bytes.data(), &element, sizeof element);
@@ -56,7 +58,7 @@ std::vector<std::pair<Scalar, Scalar>> scalars()
 }
 
 /* y = x * factor + summand. The factor comes at each execution or is part of the graph, the summand is part of it. */
-Descriptor make_graph(const Session &session, const Tensor &factor)
+Descriptor make_graph(const Session& session, const Tensor& factor)
 {
     GraphMaker maker(session);
     const Tensor between = Tensor(BETWEEN, {3, 4}).between();
@@ -65,7 +67,7 @@ Descriptor make_graph(const Session &session, const Tensor &factor)
     return maker.finish("scaled");
 }
 
-std::vector<float> scaled(const std::vector<float> &x, float factor)
+std::vector<float> scaled(const std::vector<float>& x, float factor)
 {
     std::vector<float> y;
     for (const float one : x)
@@ -76,12 +78,12 @@ std::vector<float> scaled(const std::vector<float> &x, float factor)
 }
 
 /* The tensor of a graph's first operation that is its factor, as the library gives it back. */
-Descriptor factor_of(const Descriptor &graph)
+Descriptor factor_of(const Descriptor& graph)
 {
     return graph.descriptors(HIPDNN_ATTR_OPERATIONGRAPH_OPS).at(0).descriptor(HIPDNN_ATTR_OPERATION_POINTWISE_IN_1_EXT);
 }
 
-void run_at_execution(const Session &session, const std::pair<Scalar, Scalar> &both)
+void run_at_execution(const Session& session, const std::pair<Scalar, Scalar>& both)
 {
     const std::string name = std::string("a factor of type ") + both.first.name + " at execution";
     const Descriptor graph = make_graph(session, Tensor(FACTOR, {1}, both.first.type).by_value());
@@ -94,7 +96,7 @@ void run_at_execution(const Session &session, const std::pair<Scalar, Scalar> &b
         const Descriptor plan = plan_of(session, graph, engine);
         const auto uids = plan.numbers(HIPDNN_ATTR_EXECUTION_PLAN_TENSOR_UIDS_EXT);
         require(std::find(uids.begin(), uids.end(), FACTOR) != uids.end(), name + " is not among the plan's tensors");
-        for (const Scalar &scalar : {both.first, both.second, both.first})
+        for (const Scalar& scalar : {both.first, both.second, both.first})
         {
             /* The host's memory has no alignment to keep: it may lie at an odd address. */
             std::vector<char> host(1, 0);
@@ -104,16 +106,18 @@ void run_at_execution(const Session &session, const std::pair<Scalar, Scalar> &b
             compare(y, scaled(x, scalar.number), 1e-6F, name_of(session, engine) + ", " + name);
         }
         std::vector<float> y(COUNT, UNTOUCHED);
-        require_failure([&] { run(session, plan, {{X, x.data()}, {Y, y.data()}}); }, {"tensor 1"}, name + " that is not bound");
+        require_failure([&] { run(session, plan, {{X, x.data()}, {Y, y.data()}}); }, {"tensor 1"},
+                        name + " that is not bound");
         require(y == std::vector<float>(COUNT, UNTOUCHED), name + ": something was written without it");
     }
 }
 
 /* The graph through its bytes and its text, and back. */
-std::vector<Descriptor> read_back(const Session &session, const Descriptor &graph)
+std::vector<Descriptor> read_back(const Session& session, const Descriptor& graph)
 {
-    const Library &library = session.library;
-    const auto binary = bytes<uint8_t>(session, library.hipdnnBackendGetSerializedBinaryGraph_ext, "binary", graph.raw());
+    const Library& library = session.library;
+    const auto binary =
+        bytes<uint8_t>(session, library.hipdnnBackendGetSerializedBinaryGraph_ext, "binary", graph.raw());
     const auto json = bytes<char>(session, library.hipdnnBackendGetSerializedJsonGraph_ext, "JSON", graph.raw());
     hipdnnBackendDescriptor_t from_binary = nullptr;
     hipdnnBackendDescriptor_t from_json = nullptr;
@@ -122,26 +126,26 @@ std::vector<Descriptor> read_back(const Session &session, const Descriptor &grap
     graphs.emplace_back(session, from_binary);
     CLIENT_CHECK(session, hipdnnBackendCreateAndDeserializeJsonGraph_ext, &from_json, json.data(), json.size());
     graphs.emplace_back(session, from_json);
-    for (auto &read : graphs)
+    for (auto& read : graphs)
     {
         bind_and_finalize(session, read);
     }
     return graphs;
 }
 
-void run_constant(const Session &session, const Scalar &scalar)
+void run_constant(const Session& session, const Scalar& scalar)
 {
     const std::string name = std::string("a constant of type ") + scalar.name;
     Tensor tensor(FACTOR, {1}, scalar.type);
     tensor.value = scalar.bytes;
     std::vector<Descriptor> graphs;
     graphs.push_back(make_graph(session, tensor));
-    for (auto &read : read_back(session, graphs[0]))
+    for (auto& read : read_back(session, graphs[0]))
     {
         graphs.push_back(std::move(read));
     }
     auto x = numbers(COUNT, 2);
-    for (const auto &graph : graphs)
+    for (const auto& graph : graphs)
     {
         const Descriptor factor = factor_of(graph);
         require(flag(session, factor, HIPDNN_ATTR_TENSOR_IS_BY_VALUE), name + " has no value");
@@ -161,7 +165,7 @@ void run_constant(const Session &session, const Scalar &scalar)
 }
 
 /* As PyTorch has it: the scale of an attention, and the epsilon of a batch normalization, which is at times a constant. */
-void run_scale_of_attention(const Session &session)
+void run_scale_of_attention(const Session& session)
 {
     const Dims dims = {1, 2, 6, 8};
     auto q = numbers(elements(dims), 3), k = numbers(elements(dims), 4), v = numbers(elements(dims), 5);
@@ -177,14 +181,14 @@ void run_scale_of_attention(const Session &session)
         {
             std::vector<float> o(elements(dims), UNTOUCHED);
             run(session, plan, {{0, q.data()}, {1, k.data()}, {2, v.data()}, {3, o.data()}, {4, &scale}});
-            const auto rows = [](const std::vector<float> &of) { return Rows{of.data(), 48, 8}; };
+            const auto rows = [](const std::vector<float>& of) { return Rows{of.data(), 48, 8}; };
             const OneAttention plain{2, 6, 6, 8, static_cast<double>(scale)};
             compare(o, plain.compute(rows(q), rows(k), rows(v)), 1e-5F, name_of(session, engine) + ", scale by value");
         }
     }
 }
 
-void run_batchnorm(const Session &session, const Tensor &epsilon_tensor)
+void run_batchnorm(const Session& session, const Tensor& epsilon_tensor)
 {
     alignas(16) float epsilon = 0.25F;
     const Dims dims = {2, 3, 2, 2};
@@ -225,10 +229,10 @@ void run_batchnorm(const Session &session, const Tensor &epsilon_tensor)
 
 } // namespace
 
-void run_values(const Library &library)
+void run_values(const Library& library)
 {
     const Session session(library);
-    for (const auto &both : scalars())
+    for (const auto& both : scalars())
     {
         run_at_execution(session, both);
         run_constant(session, both.first);

@@ -6,8 +6,7 @@
 
 int main()
 {
-    try
-    {
+    try {
         hipdnn::HandlePtr handle;
         hipdnn::check(hipdnn::create_handle(handle));
         hipdnn::Graph graph;
@@ -21,11 +20,10 @@ int main()
         int64_t bytes = 0;
         hipdnn::check(graph.get_workspace_size(bytes));
         std::vector<char> workspace(static_cast<size_t>(bytes));
-        hipdnn::check(graph.execute(*handle, {{a->get_uid(), x}, {b->get_uid(), y}, {c->get_uid(), &z}}, workspace.data()));
+        hipdnn::check(
+            graph.execute(*handle, {{a->get_uid(), x}, {b->get_uid(), y}, {c->get_uid(), &z}}, workspace.data()));
         return z == 11.0F ? 0 : (std::fprintf(stderr, "%g, expected 11\n", static_cast<double>(z)), 1);
-    }
-    catch (const hipdnn::Exception &error)
-    {
+    } catch (const hipdnn::Exception& error) {
         return std::fprintf(stderr, "%s\n", error.what()), 1;
     }
 }

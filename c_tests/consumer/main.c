@@ -23,26 +23,24 @@ int main(void)
     size_t length = 0;
     int found = 0;
     hipdnnStatus_t status = hipdnnCreate(&handle);
-    if(status != HIPDNN_STATUS_SUCCESS)
+    if (status != HIPDNN_STATUS_SUCCESS)
         return failed("hipdnnCreate", status);
 
     status = hipdnnGetLoadedEnginePluginPaths_ext(handle, &count, NULL, &length);
-    if(status != HIPDNN_STATUS_SUCCESS)
+    if (status != HIPDNN_STATUS_SUCCESS)
         return failed("number of plugins", status);
-    if(count == 0 || length == 0)
-    {
+    if (count == 0 || length == 0) {
         fprintf(stderr, "no plugin was found beside the library\n");
         return EXIT_FAILURE;
     }
 
     char** paths = calloc(count, sizeof *paths);
-    for(size_t i = 0; paths != NULL && i < count; ++i)
+    for (size_t i = 0; paths != NULL && i < count; ++i)
         paths[i] = calloc(length, 1);
     status = hipdnnGetLoadedEnginePluginPaths_ext(handle, &count, paths, &length);
-    if(status != HIPDNN_STATUS_SUCCESS)
+    if (status != HIPDNN_STATUS_SUCCESS)
         return failed("paths of plugins", status);
-    for(size_t i = 0; i < count; ++i)
-    {
+    for (size_t i = 0; i < count; ++i) {
         printf("plugin %s\n", paths[i]);
         found |= strstr(paths[i], "/hipdnn_plugins/engines/libhipdnn_cpu_plugin.so") != NULL;
         free(paths[i]);
@@ -50,10 +48,10 @@ int main(void)
     free(paths);
 
     status = hipdnnDestroy(handle);
-    if(status != HIPDNN_STATUS_SUCCESS)
+    if (status != HIPDNN_STATUS_SUCCESS)
         return failed("hipdnnDestroy", status);
     printf("hipDNN backend %s\n", hipdnnVersionString_ext());
-    if(!found)
+    if (!found)
         fprintf(stderr, "the CPU plugin is not among the plugins\n");
     return found ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -17,11 +17,10 @@
 #include <string>
 #include <vector>
 
-namespace
-{
+namespace {
 void check(hipdnnStatus_t status, const char* what)
 {
-    if(status == HIPDNN_STATUS_SUCCESS)
+    if (status == HIPDNN_STATUS_SUCCESS)
         return;
     std::vector<char> text(HIPDNN_ERROR_STRING_MAX_LENGTH);
     hipdnnGetLastErrorString(text.data(), text.size());
@@ -42,7 +41,7 @@ int main()
     const std::string version = hipdnnVersionString_ext();
     std::printf("hipDNN backend %s, %zu plugins\n", version.c_str(), count);
     const bool same = version.rfind(HIPDNN_BACKEND_VERSION_STRING ".", 0) == 0;
-    if(!same)
+    if (!same)
         std::fprintf(stderr, "the headers are of version %s\n", HIPDNN_BACKEND_VERSION_STRING);
     return same && count > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -7,7 +7,7 @@
 
 hipdnnPluginStatus_t hipdnnPluginGetType(hipdnnPluginType_t* type)
 {
-    if(type == NULL)
+    if (type == NULL)
         return HIPDNN_PLUGIN_STATUS_BAD_PARAM;
     *type = HIPDNN_PLUGIN_TYPE_ENGINE;
     return HIPDNN_PLUGIN_STATUS_SUCCESS;

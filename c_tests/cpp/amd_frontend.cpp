@@ -21,7 +21,8 @@ static void step_by_step(hipdnnHandle_t handle)
     x->set_name("x").set_uid(1).set_dim({1, 2, 4, 4}).set_stride({32, 16, 4, 1});
     auto w = Graph::tensor(Tensor_attributes().set_name("w").set_uid(2).set_dim({3, 2, 1, 1}).set_stride({2, 1, 1, 1}));
     auto b = makeTensorAttributes("b", DataType::FLOAT, {1, 3, 1, 1}, {3, 1, 1, 1});
-    auto conv = graph.conv_fprop(x, w, ConvFpropAttributes().set_padding({0, 0}).set_stride({1, 1}).set_dilation({1, 1}));
+    auto conv =
+        graph.conv_fprop(x, w, ConvFpropAttributes().set_padding({0, 0}).set_stride({1, 1}).set_dilation({1, 1}));
     auto sum = graph.pointwise(conv, b, Pointwise_attributes().set_name("bias").set_mode(PointwiseMode_t::ADD));
     auto y = graph.pointwise(sum, PointwiseAttributes().set_mode(PointwiseMode::RELU_FWD));
     y->set_output(true).set_uid(7);
@@ -51,7 +52,7 @@ static void step_by_step(hipdnnHandle_t handle)
             expected[k * 16 + at] = relu(vx[at] * vw[k * 2] + vx[16 + at] * vw[k * 2 + 1] + vb[k]);
         }
     }
-    std::unordered_map<int64_t, void *> pack{{1, vx.data()}, {2, vw.data()}, {b->get_uid(), vb.data()}, {7, vy.data()}};
+    std::unordered_map<int64_t, void*> pack{{1, vx.data()}, {2, vw.data()}, {b->get_uid(), vb.data()}, {7, vy.data()}};
     CHECK_GOOD(graph.execute(handle, pack, workspace.data()));
     CHECK(close(vy, expected));
     for (int64_t plan = 0; plan < graph.get_execution_plan_count(); plan++)
@@ -60,7 +61,7 @@ static void step_by_step(hipdnnHandle_t handle)
         {
             std::vector<char> room(static_cast<size_t>(graph.get_workspace_size_plan_at_index(plan)) + 1);
             vy.assign(48, -1.0F);
-            std::unordered_map<std::shared_ptr<TensorAttributes>, void *> by_tensor{
+            std::unordered_map<std::shared_ptr<TensorAttributes>, void*> by_tensor{
                 {x, vx.data()}, {w, vw.data()}, {b, vb.data()}, {y, vy.data()}};
             CHECK_GOOD(graph.execute_plan_at_index(handle, by_tensor, room.data(), plan));
             CHECK(close(vy, expected));
@@ -72,7 +73,8 @@ static void step_by_step(hipdnnHandle_t handle)
     CHECK_GOOD(graph.serialize(data));
     Graph loaded;
     CHECK_GOOD(loaded.deserialize(handle, data));
-    CHECK(loaded.get_name() == "conv_bias_relu" && loaded.getTensorsByUid().count(7) == 1 && loaded.getTensorsByName().count("b") == 1);
+    CHECK(loaded.get_name() == "conv_bias_relu" && loaded.getTensorsByUid().count(7) == 1 &&
+          loaded.getTensorsByName().count("b") == 1);
     std::vector<uint8_t> again;
     CHECK_GOOD(loaded.serialize(again));
     CHECK(again == data);
@@ -102,11 +104,13 @@ static void errors(hipdnnHandle_t handle)
     c->set_output(true);
     CHECK_BAD(graph.validate(), ErrorCode::INVALID_VALUE, "b");
     CHECK_BAD(graph.build_plans(), error_code_t::INVALID_VALUE, "create_execution_plans");
-    CHECK_BAD(graph.execute(handle, std::unordered_map<int64_t, void *>{}, nullptr), ErrorCode::INVALID_VALUE, "build");
+    CHECK_BAD(graph.execute(handle, std::unordered_map<int64_t, void*>{}, nullptr), ErrorCode::INVALID_VALUE, "build");
 
     Graph parts;
-    parts.set_io_data_type(DataType::FLOAT).set_compute_data_type(DataType::FLOAT).set_intermediate_data_type(DataType::FLOAT);
-    for (const char *name : {"p", "q"})
+    parts.set_io_data_type(DataType::FLOAT)
+        .set_compute_data_type(DataType::FLOAT)
+        .set_intermediate_data_type(DataType::FLOAT);
+    for (const char* name : {"p", "q"})
     {
         auto in = makeTensorAttributes(name, {2, 2}, {2, 1});
         parts.pointwise(in, PointwiseAttributes().set_mode(PointwiseMode::EXP))->set_output(true);
@@ -115,7 +119,8 @@ static void errors(hipdnnHandle_t handle)
     CHECK_BAD(parts.checkTensorUidsSet(), ErrorCode::ATTRIBUTE_NOT_SET, "no uid");
 
     Graph doubled;
-    auto one = makeTensorAttributes("one", DataType::FLOAT, {2}, {1}), two = makeTensorAttributes("two", DataType::FLOAT, {2}, {1});
+    auto one = makeTensorAttributes("one", DataType::FLOAT, {2}, {1}),
+         two = makeTensorAttributes("two", DataType::FLOAT, {2}, {1});
     one->set_uid(5);
     two->set_uid(5);
     doubled.pointwise(one, two, PointwiseAttributes().set_mode(PointwiseMode::ADD));
@@ -130,7 +135,7 @@ static hipdnn_frontend::error_t through_macros(bool fail)
 }
 
 static std::string last_line;
-static void keep_line(hipdnnSeverity_t, const char *line) { last_line = line; }
+static void keep_line(hipdnnSeverity_t, const char* line) { last_line = line; }
 
 int main()
 {
@@ -141,7 +146,8 @@ int main()
     CHECK_GOOD(setHipdnnHandleStream(handle, stream));
     std::vector<std::string> plugins;
     CHECK_GOOD(getLoadedEnginePluginPaths(*handle, plugins));
-    CHECK(!plugins.empty() && (plugins[0].find(".so") != std::string::npos || plugins[0].find(".dll") != std::string::npos));
+    CHECK(!plugins.empty() &&
+          (plugins[0].find(".so") != std::string::npos || plugins[0].find(".dll") != std::string::npos));
     auto [policies, policies_error] = getLoadedHeuristicPolicyInfos(*handle);
     CHECK_GOOD(policies_error);
     CHECK(!policies.empty() && !policies[0].policyName.empty());

@@ -46,7 +46,7 @@
 inline std::vector<float> numbers(size_t count, unsigned seed = 1)
 {
     std::vector<float> made(count);
-    for (float &one : made)
+    for (float& one : made)
     {
         seed = seed * 1664525U + 1013904223U;
         one = static_cast<float>(seed >> 8) / 8388608.0F - 1.0F;
@@ -54,15 +54,19 @@ inline std::vector<float> numbers(size_t count, unsigned seed = 1)
     return made;
 }
 
-inline bool close(float a, float b, float tolerance = 1e-4F) { return std::fabs(a - b) <= tolerance * (1.0F + std::fabs(b)); }
+inline bool close(float a, float b, float tolerance = 1e-4F)
+{
+    return std::fabs(a - b) <= tolerance * (1.0F + std::fabs(b));
+}
 
-inline bool close(const std::vector<float> &a, const std::vector<float> &b, float tolerance = 1e-4F)
+inline bool close(const std::vector<float>& a, const std::vector<float>& b, float tolerance = 1e-4F)
 {
     for (size_t i = 0; i < a.size(); i++)
     {
         if (!close(a[i], b[i], tolerance))
         {
-            std::fprintf(stderr, "element %zu is %g, expected %g\n", i, static_cast<double>(a[i]), static_cast<double>(b[i]));
+            std::fprintf(stderr, "element %zu is %g, expected %g\n", i, static_cast<double>(a[i]),
+                         static_cast<double>(b[i]));
             return false;
         }
     }

@@ -12,14 +12,16 @@ using namespace hipdnn;
 static hipdnnHandle_t handle;
 alignas(64) static float A[64 * 64], B[64 * 64], C[64 * 64];
 
-static TensorPtr tensor(int64_t uid, const Dims &dims)
+static TensorPtr tensor(int64_t uid, const Dims& dims)
 {
     return Graph::tensor(Tensor().set_uid(uid).set_dim(dims).set_stride(packed_strides(dims)));
 }
 
-static void make(Graph &graph)
+static void make(Graph& graph)
 {
-    graph.set_io_data_type(DataType::FLOAT).set_intermediate_data_type(DataType::FLOAT).set_compute_data_type(DataType::FLOAT);
+    graph.set_io_data_type(DataType::FLOAT)
+        .set_intermediate_data_type(DataType::FLOAT)
+        .set_compute_data_type(DataType::FLOAT);
     graph.matmul(tensor(1, {1, 64, 64}), tensor(2, {1, 64, 64}), MatmulAttributes())->set_uid(3).set_output(true);
     CHECK_GOOD(graph.build_operation_graph(handle));
 }
@@ -37,11 +39,12 @@ static void engines_and_knobs()
     std::unordered_map<KnobType_t, Knob> knobs;
     CHECK_GOOD(graph.get_knob_lookup_for_engine(fast, knobs));
     CHECK(!knobs.empty());
-    const Knob &knob = knobs.begin()->second;
+    const Knob& knob = knobs.begin()->second;
     CHECK(knob.validate(KnobSetting(knob.knobId(), knob.defaultValue())).is_good());
     std::vector<BehaviorNote> notes;
     CHECK_GOOD(graph.get_behavior_notes_for_engine(fast, notes));
-    CHECK_BAD(graph.get_knobs_for_engine(5, *std::make_unique<std::vector<Knob>>()), ErrorCode::HIPDNN_BACKEND_ERROR, "engine 5");
+    CHECK_BAD(graph.get_knobs_for_engine(5, *std::make_unique<std::vector<Knob>>()), ErrorCode::HIPDNN_BACKEND_ERROR,
+              "engine 5");
     CHECK_GOOD(graph.create_execution_plan_ext(plain, {}));
     CHECK_GOOD(graph.build_plans());
     std::string name;
@@ -75,9 +78,11 @@ static void autotuning()
     AutotuneConfig config;
     config.strategy = AutotuneStrategy::FIXED_AVERAGE;
     config.timedIterations = 0;
-    CHECK_BAD(graph.autotune(handle, PACK, workspace.data(), bytes, config), ErrorCode::INVALID_VALUE, "timedIterations");
+    CHECK_BAD(graph.autotune(handle, PACK, workspace.data(), bytes, config), ErrorCode::INVALID_VALUE,
+              "timedIterations");
     config.timedIterations = 3;
-    CHECK_BAD(graph.autotune(handle, VariantPack{{1, A}}, workspace.data(), bytes, config), ErrorCode::INVALID_VALUE, "2");
+    CHECK_BAD(graph.autotune(handle, VariantPack{{1, A}}, workspace.data(), bytes, config), ErrorCode::INVALID_VALUE,
+              "2");
     AutotuneStorageConfig storage;
     storage.filePath = "rules.json";
     std::vector<AutotuneResult> results;
@@ -95,13 +100,16 @@ static void autotuning()
     Graph other;
     make(other);
     CHECK_GOOD(other.add_engine(engine_name_to_id("CPU_ENGINE")));
-    CHECK_BAD(other.autotune(handle, PACK, workspace.data(), bytes, config, storage), ErrorCode::INVALID_VALUE, "foreign.json");
+    CHECK_BAD(other.autotune(handle, PACK, workspace.data(), bytes, config, storage), ErrorCode::INVALID_VALUE,
+              "foreign.json");
 }
 
 static void other_shapes()
 {
     Graph graph;
-    graph.set_io_data_type(DataType::FLOAT).set_intermediate_data_type(DataType::FLOAT).set_compute_data_type(DataType::FLOAT);
+    graph.set_io_data_type(DataType::FLOAT)
+        .set_intermediate_data_type(DataType::FLOAT)
+        .set_compute_data_type(DataType::FLOAT);
     graph.set_override_shape_enabled(true);
     graph.pointwise(tensor(1, {2, 4}), PointwiseAttributes().set_mode(PointwiseMode::NEG))->set_uid(3).set_output(true);
     CHECK_GOOD(graph.build(handle));
@@ -109,15 +117,20 @@ static void other_shapes()
     C[19] = 5;
     CHECK_GOOD(graph.execute(handle, pack, nullptr, {1, 3}, {{5, 4}, {5, 4}}, {{4, 1}, {4, 1}}));
     CHECK(C[19] == -1);
-    CHECK_GOOD(graph.execute(handle, pack, nullptr, std::unordered_map<int64_t, OverrideEntry>{{1, {{1, 4}, {4, 1}}}, {3, {{1, 4}, {4, 1}}}}));
-    CHECK_BAD(graph.execute(handle, pack, nullptr, {1}, {{5, 4}, {5, 4}}, {{4, 1}}), ErrorCode::INVALID_VALUE, "1 uids, 2 shapes");
-    CHECK_BAD(graph.execute(handle, pack, nullptr, {7}, {{5, 4}}, {{4, 1}}), ErrorCode::INVALID_VALUE, "override of uid 7");
-    CHECK_BAD(graph.execute(handle, pack, nullptr, {1}, {{5, 4, 1}}, {{4, 1, 1}}), ErrorCode::INVALID_VALUE, "override of uid 1");
+    CHECK_GOOD(graph.execute(handle, pack, nullptr,
+                             std::unordered_map<int64_t, OverrideEntry>{{1, {{1, 4}, {4, 1}}}, {3, {{1, 4}, {4, 1}}}}));
+    CHECK_BAD(graph.execute(handle, pack, nullptr, {1}, {{5, 4}, {5, 4}}, {{4, 1}}), ErrorCode::INVALID_VALUE,
+              "1 uids, 2 shapes");
+    CHECK_BAD(graph.execute(handle, pack, nullptr, {7}, {{5, 4}}, {{4, 1}}), ErrorCode::INVALID_VALUE,
+              "override of uid 7");
+    CHECK_BAD(graph.execute(handle, pack, nullptr, {1}, {{5, 4, 1}}, {{4, 1, 1}}), ErrorCode::INVALID_VALUE,
+              "override of uid 1");
     Graph fixed;
     make(fixed);
     CHECK_GOOD(fixed.create_execution_plans());
     CHECK_GOOD(fixed.build_plans());
-    CHECK_BAD(fixed.execute(handle, PACK, nullptr, {1}, {{1, 2, 2}}, {{4, 2, 1}}), ErrorCode::INVALID_VALUE, "set_override_shape_enabled");
+    CHECK_BAD(fixed.execute(handle, PACK, nullptr, {1}, {{1, 2, 2}}, {{4, 2, 1}}), ErrorCode::INVALID_VALUE,
+              "set_override_shape_enabled");
 }
 
 int main()

@@ -10,16 +10,19 @@ using fe::graph::Tensor_attributes;
 static fe::graph::Graph of_floats()
 {
     fe::graph::Graph graph;
-    graph.set_io_data_type(fe::DataType_t::FLOAT).set_intermediate_data_type(fe::DataType_t::FLOAT).set_compute_data_type(fe::DataType_t::FLOAT);
+    graph.set_io_data_type(fe::DataType_t::FLOAT)
+        .set_intermediate_data_type(fe::DataType_t::FLOAT)
+        .set_compute_data_type(fe::DataType_t::FLOAT);
     return graph;
 }
 
-static hipdnn::TensorPtr given(int64_t uid, const std::vector<int64_t> &dims)
+static hipdnn::TensorPtr given(int64_t uid, const std::vector<int64_t>& dims)
 {
-    return fe::graph::Graph::tensor(Tensor_attributes().set_uid(uid).set_dim(dims).set_stride(hipdnn::packed_strides(dims)));
+    return fe::graph::Graph::tensor(
+        Tensor_attributes().set_uid(uid).set_dim(dims).set_stride(hipdnn::packed_strides(dims)));
 }
 
-static void run(fe::graph::Graph &graph, cudnnHandle_t handle, const hipdnn::VariantPack &pack)
+static void run(fe::graph::Graph& graph, cudnnHandle_t handle, const hipdnn::VariantPack& pack)
 {
     std::vector<int8_t> workspace(static_cast<size_t>(graph.get_workspace_size()) + 64);
     CHECK_GOOD(graph.execute(handle, pack, workspace.data()));
@@ -32,20 +35,27 @@ static void changed_scores(cudnnHandle_t handle)
     const std::vector<int64_t> dims = {1, 2, 4, 2};
     const auto later = [](std::shared_ptr<fe::graph::Graph> to, std::shared_ptr<Tensor_attributes> scores) {
         const auto index = [&](int64_t axis) {
-            auto made = to->pointwise(scores, fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::GEN_INDEX).set_axis(axis)
+            auto made = to->pointwise(scores, fe::graph::Pointwise_attributes()
+                                                  .set_mode(fe::PointwiseMode_t::GEN_INDEX)
+                                                  .set_axis(axis)
                                                   .set_compute_data_type(fe::DataType_t::INT32));
             made->set_data_type(fe::DataType_t::INT32);
             return made;
         };
-        auto seen = to->pointwise(index(2), index(3), fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::CMP_GE)
-                                                          .set_compute_data_type(fe::DataType_t::BOOLEAN));
+        auto seen = to->pointwise(index(2), index(3),
+                                  fe::graph::Pointwise_attributes()
+                                      .set_mode(fe::PointwiseMode_t::CMP_GE)
+                                      .set_compute_data_type(fe::DataType_t::BOOLEAN));
         seen->set_data_type(fe::DataType_t::BOOLEAN);
-        auto half_of = to->pointwise(scores, std::make_shared<Tensor_attributes>(0.5F), fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::MUL));
+        auto half_of = to->pointwise(scores, std::make_shared<Tensor_attributes>(0.5F),
+                                     fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::MUL));
         return to->pointwise(half_of, std::make_shared<Tensor_attributes>(-1e30F), seen,
                              fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::BINARY_SELECT));
     };
-    auto [o, stats] = graph.sdpa(given(1, dims), given(2, dims), given(3, dims),
-                                 fe::graph::SDPA_attributes().set_name("flex").set_generate_stats(true).set_attn_scale(2.0F).set_score_mod(later));
+    auto [o, stats] = graph.sdpa(
+        given(1, dims), given(2, dims), given(3, dims),
+        fe::graph::SDPA_attributes().set_name("flex").set_generate_stats(true).set_attn_scale(2.0F).set_score_mod(
+            later));
     o->set_output(true).set_uid(4);
     stats->set_output(true).set_uid(5);
     CHECK_GOOD(graph.build(handle));
@@ -79,12 +89,14 @@ static void changed_scores(cudnnHandle_t handle)
             how.set_score_mod([cap](std::shared_ptr<fe::graph::Graph> to, std::shared_ptr<Tensor_attributes> scores) {
                 using namespace fe::graph::attn::score_modifiers;
                 scores = cap ? Softcap().forward(to, scores, std::make_shared<Tensor_attributes>(0.25F)) : scores;
-                return sliding_window_mask(to, scores, fe::DiagonalAlignment_t::BOTTOM_RIGHT, 2, 0, 4, 6, nullptr, nullptr);
+                return sliding_window_mask(to, scores, fe::DiagonalAlignment_t::BOTTOM_RIGHT, 2, 0, 4, 6, nullptr,
+                                           nullptr);
             });
-        }
-        else
+        } else
         {
-            how.set_diagonal_alignment(fe::DiagonalAlignment_t::BOTTOM_RIGHT).set_diagonal_band_left_bound(2).set_diagonal_band_right_bound(0);
+            how.set_diagonal_alignment(fe::DiagonalAlignment_t::BOTTOM_RIGHT)
+                .set_diagonal_band_left_bound(2)
+                .set_diagonal_band_right_bound(0);
         }
         const std::vector<int64_t> keys = {1, 2, 6, 2};
         auto [out, sum] = made.sdpa(given(1, {1, 2, 4, 2}), given(2, keys), given(3, keys), how);
@@ -94,7 +106,8 @@ static void changed_scores(cudnnHandle_t handle)
     };
     auto longer = numbers(24, 2), values = numbers(24, 3);
     std::vector<float> masked(16), by_mask(16), by_cap(16);
-    for (auto [by_function, cap, out] : {std::tuple(false, false, &masked), std::tuple(true, false, &by_mask), std::tuple(true, true, &by_cap)})
+    for (auto [by_function, cap, out] :
+         {std::tuple(false, false, &masked), std::tuple(true, false, &by_mask), std::tuple(true, true, &by_cap)})
     {
         fe::graph::Graph made = windowed(by_function, cap);
         CHECK_GOOD(made.build(handle));
@@ -124,11 +137,12 @@ static void changed_scores(cudnnHandle_t handle)
     CHECK(most > 1e-3F && most < 1.0F);
 
     fe::graph::Graph both = of_floats();
-    both.sdpa(given(1, dims), given(2, dims), given(3, dims), fe::graph::SDPA_attributes().set_causal_mask(true).set_score_mod(later));
+    both.sdpa(given(1, dims), given(2, dims), given(3, dims),
+              fe::graph::SDPA_attributes().set_causal_mask(true).set_score_mod(later));
     CHECK_BAD(both.validate(), fe::error_code_t::GRAPH_NOT_SUPPORTED, "set_score_mod");
     fe::graph::Graph back = of_floats();
-    back.sdpa_backward(given(1, dims), given(2, dims), given(3, dims), given(4, dims), given(5, dims), given(6, {1, 2, 4, 1}),
-                       fe::graph::SDPA_backward_attributes().set_score_mod(later));
+    back.sdpa_backward(given(1, dims), given(2, dims), given(3, dims), given(4, dims), given(5, dims),
+                       given(6, {1, 2, 4, 1}), fe::graph::SDPA_backward_attributes().set_score_mod(later));
     CHECK_BAD(back.validate(), fe::error_code_t::GRAPH_NOT_SUPPORTED, "set_score_mod");
 }
 
@@ -158,25 +172,42 @@ static void norms(cudnnHandle_t handle)
     }
     fe::graph::Graph graph = of_floats();
     auto [y, mean, inverse] = graph.instancenorm(given(1, dims), given(2, channels), given(3, channels),
-        fe::graph::Instancenorm_attributes().set_forward_phase(fe::NormFwdPhase_t::TRAINING).set_epsilon(std::make_shared<Tensor_attributes>(1e-3F)));
+                                                 fe::graph::Instancenorm_attributes()
+                                                     .set_forward_phase(fe::NormFwdPhase_t::TRAINING)
+                                                     .set_epsilon(std::make_shared<Tensor_attributes>(1e-3F)));
     y->set_output(true).set_uid(4);
     mean->set_output(true).set_uid(5);
     inverse->set_output(true).set_uid(6);
     CHECK_GOOD(graph.build(handle));
-    run(graph, handle, {{1, vx.data()}, {2, vscale.data()}, {3, vbias.data()}, {4, vy.data()}, {5, vmean.data()}, {6, vinverse.data()}});
+    run(graph, handle,
+        {{1, vx.data()},
+         {2, vscale.data()},
+         {3, vbias.data()},
+         {4, vy.data()},
+         {5, vmean.data()},
+         {6, vinverse.data()}});
     CHECK(close(vy, expected) && close(vmean, means) && close(vinverse, inverses));
 
     fe::graph::Graph back = of_floats();
     const std::vector<int64_t> stats = {2, 3, 1, 1};
-    auto [dx, dscale, dbias] = back.instancenorm_backward(given(1, dims), given(2, dims), given(3, channels),
-        fe::graph::Instancenorm_backward_attributes().set_saved_mean_and_inv_variance(given(4, stats), given(5, stats)));
+    auto [dx, dscale, dbias] =
+        back.instancenorm_backward(given(1, dims), given(2, dims), given(3, channels),
+                                   fe::graph::Instancenorm_backward_attributes().set_saved_mean_and_inv_variance(
+                                       given(4, stats), given(5, stats)));
     dx->set_output(true).set_uid(6);
     dscale->set_output(true).set_uid(7);
     dbias->set_output(true).set_uid(8);
     CHECK_GOOD(back.build(handle));
     std::vector<float> vdx(48), vdscale(3), vdbias(3), dscales(3), dbiases(3);
-    run(back, handle, {{1, vdy.data()}, {2, vx.data()}, {3, vscale.data()}, {4, means.data()}, {5, inverses.data()}, {6, vdx.data()},
-                       {7, vdscale.data()}, {8, vdbias.data()}});
+    run(back, handle,
+        {{1, vdy.data()},
+         {2, vx.data()},
+         {3, vscale.data()},
+         {4, means.data()},
+         {5, inverses.data()},
+         {6, vdx.data()},
+         {7, vdscale.data()},
+         {8, vdbias.data()}});
     for (size_t row = 0; row < 6; row++)
     {
         float sum = 0, along = 0;
@@ -194,7 +225,9 @@ static void norms(cudnnHandle_t handle)
     /* A scale for each of the batch; in inference nothing but y comes out. */
     fe::graph::Graph adaptive = of_floats();
     auto [z, none, neither] = adaptive.adalayernorm(given(1, {2, 3, 8}), given(2, {2, 1, 8}), given(3, {2, 1, 8}),
-        fe::graph::AdaLayernorm_attributes().set_forward_phase(fe::NormFwdPhase_t::INFERENCE).set_epsilon(std::make_shared<Tensor_attributes>(1e-3F)));
+                                                    fe::graph::AdaLayernorm_attributes()
+                                                        .set_forward_phase(fe::NormFwdPhase_t::INFERENCE)
+                                                        .set_epsilon(std::make_shared<Tensor_attributes>(1e-3F)));
     CHECK(none == nullptr && neither == nullptr);
     z->set_output(true).set_uid(4);
     CHECK_GOOD(adaptive.build(handle));
@@ -216,7 +249,8 @@ static void views(cudnnHandle_t handle)
     auto turned = graph.transpose(x, fe::graph::Transpose_attributes().set_name("turned").set_permutation({1, 0}));
     turned->set_output(true).set_uid(2).set_dim({6, 4}).set_stride({4, 1});
     auto part = graph.slice(x, fe::graph::Slice_attributes().set_slices({{1, 4}, {0, 6}}).set_strides({1, 2}));
-    auto sum = graph.pointwise(part, std::make_shared<Tensor_attributes>(1.0F), fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::ADD));
+    auto sum = graph.pointwise(part, std::make_shared<Tensor_attributes>(1.0F),
+                               fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::ADD));
     sum->set_output(true).set_uid(3).set_dim({3, 3}).set_stride({3, 1});
     auto flat = graph.reshape(x, fe::graph::Reshape_attributes());
     flat->set_dim({3, 8}).set_output(true).set_uid(4);
@@ -234,7 +268,8 @@ static void views(cudnnHandle_t handle)
     const hipdnn::VariantPack pack = {{1, vx.data()}, {2, vturned.data()}, {3, vsum.data()}, {4, vflat.data()}};
     run(graph, handle, pack);
     CHECK(vturned == turns && close(vsum, sums) && vflat == vx);
-    CHECK_BAD(graph.execute(handle, hipdnn::VariantPack{{2, vturned.data()}}, nullptr), fe::error_code_t::INVALID_VALUE, "no memory");
+    CHECK_BAD(graph.execute(handle, hipdnn::VariantPack{{2, vturned.data()}}, nullptr), fe::error_code_t::INVALID_VALUE,
+              "no memory");
 
     std::vector<uint8_t> saved;
     CHECK_GOOD(graph.serialize(saved));
@@ -244,14 +279,15 @@ static void views(cudnnHandle_t handle)
     run(loaded, handle, pack);
     CHECK(vturned == turns);
 
-    const auto refuses = [](const char *word, const auto &add) {
+    const auto refuses = [](const char* word, const auto& add) {
         fe::graph::Graph wrong = of_floats();
         add(wrong)->set_output(true);
         CHECK_BAD(wrong.validate(), fe::error_code_t::GRAPH_NOT_SUPPORTED, word);
     };
-    refuses("transpose", [&](auto &to) { return to.transpose(x, fe::graph::Transpose_attributes().set_permutation({0, 0})); });
-    refuses("slice", [&](auto &to) { return to.slice(x, fe::graph::Slice_attributes().set_slices({{0, 5}, {0, 6}})); });
-    refuses("transpose", [&](auto &to) {
+    refuses("transpose",
+            [&](auto& to) { return to.transpose(x, fe::graph::Transpose_attributes().set_permutation({0, 0})); });
+    refuses("slice", [&](auto& to) { return to.slice(x, fe::graph::Slice_attributes().set_slices({{0, 5}, {0, 6}})); });
+    refuses("transpose", [&](auto& to) {
         return to.transpose(to.pointwise(x, fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::EXP)),
                             fe::graph::Transpose_attributes().set_permutation({1, 0}));
     });
@@ -264,16 +300,25 @@ static void scaled_product(cudnnHandle_t handle)
 {
     fe::graph::Graph graph = of_floats();
     const std::vector<int64_t> one = {1, 1, 1};
-    auto [c, amax] = graph.matmul_fp8(given(1, {1, 2, 2}), given(2, {1, 2, 2}), given(3, one), given(4, one), given(5, one), fe::graph::Matmul_fp8_attributes().set_name("scaled"));
+    auto [c, amax] = graph.matmul_fp8(given(1, {1, 2, 2}), given(2, {1, 2, 2}), given(3, one), given(4, one),
+                                      given(5, one), fe::graph::Matmul_fp8_attributes().set_name("scaled"));
     c->set_output(true).set_uid(6);
     amax->set_output(true).set_uid(7);
     CHECK_GOOD(graph.build(handle));
     std::vector<float> a = {1, 2, 3, 4}, b = {1, 0, 0, -1}, da = {2}, db = {0.5F}, scale = {10}, vc(4), vamax(1);
-    run(graph, handle, {{1, a.data()}, {2, b.data()}, {3, da.data()}, {4, db.data()}, {5, scale.data()}, {6, vc.data()}, {7, vamax.data()}});
+    run(graph, handle,
+        {{1, a.data()},
+         {2, b.data()},
+         {3, da.data()},
+         {4, db.data()},
+         {5, scale.data()},
+         {6, vc.data()},
+         {7, vamax.data()}});
     CHECK(close(vc, {10, -20, 30, -40}) && close(vamax, {4}));
     const auto t = given(1, {1, 1, 2, 2});
     fe::graph::Graph back = of_floats();
-    back.sdpa_fp8_backward(t, t, t, t, t, t, t, t, t, t, t, t, t, t, t, t, t, t, fe::graph::SDPA_fp8_backward_attributes());
+    back.sdpa_fp8_backward(t, t, t, t, t, t, t, t, t, t, t, t, t, t, t, t, t, t,
+                           fe::graph::SDPA_fp8_backward_attributes());
     CHECK_BAD(back.validate(), fe::error_code_t::GRAPH_NOT_SUPPORTED, "sdpa_fp8_backward");
 }
 
@@ -310,8 +355,10 @@ static void choices(cudnnHandle_t handle)
     std::vector<fe::BehaviorNote_t> notes;
     CHECK_GOOD(graph.get_behavior_notes(notes));
     int fake = 0;
-    CHECK_BAD(graph.populate_cuda_graph(handle, hipdnn::VariantPack(), nullptr, &fake), fe::error_code_t::GRAPH_NOT_SUPPORTED, "captured");
-    CHECK_BAD(graph.update_cuda_graph(handle, hipdnn::VariantPack(), nullptr, &fake), fe::error_code_t::GRAPH_NOT_SUPPORTED, "captured");
+    CHECK_BAD(graph.populate_cuda_graph(handle, hipdnn::VariantPack(), nullptr, &fake),
+              fe::error_code_t::GRAPH_NOT_SUPPORTED, "captured");
+    CHECK_BAD(graph.update_cuda_graph(handle, hipdnn::VariantPack(), nullptr, &fake),
+              fe::error_code_t::GRAPH_NOT_SUPPORTED, "captured");
     graph.select_behavior_notes({fe::BehaviorNote_t::SUPPORTS_CUDA_GRAPH_NATIVE_API});
     CHECK(graph.check_support().is_bad());
     fe::graph::Graph elsewhere = make(3, 1);
@@ -319,8 +366,10 @@ static void choices(cudnnHandle_t handle)
     CHECK(device->set_device_id(0).build().is_bad());
     elsewhere.set_device_properties(device).set_kernel_cache(std::make_shared<fe::KernelCache>());
     CHECK_BAD(elsewhere.validate(), fe::error_code_t::GRAPH_NOT_SUPPORTED, "set_device_properties");
-    CHECK(fe::detail::knob_type("provider.TILE_M") == fe::KnobType_t::TILE_M && fe::detail::knob_type("other") == fe::KnobType_t::NOT_SET);
-    CHECK(fe::detail::knob_type("global.workspace_size_limit") == fe::KnobType_t::WORKSPACE && static_cast<int>(fe::KnobType_t::TILE_CGA) == 32);
+    CHECK(fe::detail::knob_type("provider.TILE_M") == fe::KnobType_t::TILE_M &&
+          fe::detail::knob_type("other") == fe::KnobType_t::NOT_SET);
+    CHECK(fe::detail::knob_type("global.workspace_size_limit") == fe::KnobType_t::WORKSPACE &&
+          static_cast<int>(fe::KnobType_t::TILE_CGA) == 32);
 }
 
 int main()

@@ -11,10 +11,15 @@ namespace fe = cudnn_frontend;
 static void conv_relu(cudnnHandle_t handle)
 {
     fe::graph::Graph graph;
-    graph.set_io_data_type(fe::DataType_t::FLOAT).set_intermediate_data_type(fe::DataType_t::FLOAT).set_compute_data_type(fe::DataType_t::FLOAT);
-    auto x = graph.tensor(fe::graph::Tensor_attributes().set_name("image").set_dim({2, 3, 4, 4}).set_stride({48, 1, 12, 3}));
-    auto w = graph.tensor(fe::graph::Tensor_attributes().set_name("filter").set_dim({5, 3, 1, 1}).set_stride({3, 1, 3, 3}));
-    auto y = graph.conv_fprop(x, w, fe::graph::Conv_fprop_attributes().set_padding({0, 0}).set_stride({1, 1}).set_dilation({1, 1}));
+    graph.set_io_data_type(fe::DataType_t::FLOAT)
+        .set_intermediate_data_type(fe::DataType_t::FLOAT)
+        .set_compute_data_type(fe::DataType_t::FLOAT);
+    auto x =
+        graph.tensor(fe::graph::Tensor_attributes().set_name("image").set_dim({2, 3, 4, 4}).set_stride({48, 1, 12, 3}));
+    auto w =
+        graph.tensor(fe::graph::Tensor_attributes().set_name("filter").set_dim({5, 3, 1, 1}).set_stride({3, 1, 3, 3}));
+    auto y = graph.conv_fprop(
+        x, w, fe::graph::Conv_fprop_attributes().set_padding({0, 0}).set_stride({1, 1}).set_dilation({1, 1}));
     auto z = graph.pointwise(y, fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::RELU_FWD));
     z->set_output(true);
     CHECK_GOOD(graph.validate());
@@ -38,7 +43,8 @@ static void conv_relu(cudnnHandle_t handle)
         }
     }
     std::vector<int8_t> workspace(static_cast<size_t>(graph.get_workspace_size()) + 1);
-    std::unordered_map<std::shared_ptr<fe::graph::Tensor_attributes>, void *> pack = {{x, vx.data()}, {w, vw.data()}, {z, vz.data()}};
+    std::unordered_map<std::shared_ptr<fe::graph::Tensor_attributes>, void*> pack = {
+        {x, vx.data()}, {w, vw.data()}, {z, vz.data()}};
     CHECK(graph.execute(handle, pack, workspace.data()).is_good());
     CHECK(close(vz, expected));
 
@@ -48,7 +54,8 @@ static void conv_relu(cudnnHandle_t handle)
     CHECK_GOOD(graph.serialize(saved));
     fe::graph::Graph loaded;
     CHECK_GOOD(loaded.deserialize(handle, saved));
-    std::unordered_map<int64_t, void *> by_uid = {{x->get_uid(), vx.data()}, {w->get_uid(), vw.data()}, {z->get_uid(), vz.data()}};
+    std::unordered_map<int64_t, void*> by_uid = {
+        {x->get_uid(), vx.data()}, {w->get_uid(), vw.data()}, {z->get_uid(), vz.data()}};
     vz.assign(160, -1.0F);
     std::vector<int8_t> other(static_cast<size_t>(loaded.get_workspace_size()) + 1);
     CHECK_GOOD(loaded.execute(handle, by_uid, other.data()));
@@ -61,7 +68,10 @@ static void conv_relu(cudnnHandle_t handle)
     for (const size_t length : {size_t{0}, size_t{7}, size_t{15}, size_t{40}, saved.size() - 1})
     {
         fe::graph::Graph damaged;
-        CHECK(damaged.deserialize(handle, std::vector<uint8_t>(saved.begin(), saved.begin() + static_cast<std::ptrdiff_t>(length))).is_bad());
+        CHECK(damaged
+                  .deserialize(handle,
+                               std::vector<uint8_t>(saved.begin(), saved.begin() + static_cast<std::ptrdiff_t>(length)))
+                  .is_bad());
     }
     saved[15] = 0xff;
     CHECK_BAD(loaded.deserialize(handle, saved), fe::error_code_t::INVALID_VALUE, "serialize()");
@@ -71,12 +81,18 @@ static void conv_relu(cudnnHandle_t handle)
 static void attention(cudnnHandle_t handle)
 {
     fe::graph::Graph graph;
-    graph.set_io_data_type(fe::DataType_t::FLOAT).set_intermediate_data_type(fe::DataType_t::FLOAT).set_compute_data_type(fe::DataType_t::FLOAT);
-    const auto make = [&](const char *name, int64_t uid) {
-        return graph.tensor(fe::graph::Tensor_attributes().set_name(name).set_uid(uid).set_dim({1, 1, 3, 2}).set_stride({6, 6, 2, 1}));
+    graph.set_io_data_type(fe::DataType_t::FLOAT)
+        .set_intermediate_data_type(fe::DataType_t::FLOAT)
+        .set_compute_data_type(fe::DataType_t::FLOAT);
+    const auto make = [&](const char* name, int64_t uid) {
+        return graph.tensor(
+            fe::graph::Tensor_attributes().set_name(name).set_uid(uid).set_dim({1, 1, 3, 2}).set_stride({6, 6, 2, 1}));
     };
     auto q = make("Q", 1), k = make("K", 2), v = make("V", 3);
-    auto [o, stats] = graph.sdpa(q, k, v, fe::graph::SDPA_attributes().set_name("flash").set_is_inference(false).set_causal_mask(true).set_attn_scale(0.5F));
+    auto [o, stats] = graph.sdpa(
+        q, k, v,
+        fe::graph::SDPA_attributes().set_name("flash").set_is_inference(false).set_causal_mask(true).set_attn_scale(
+            0.5F));
     o->set_output(true).set_uid(4);
     stats->set_output(true).set_uid(5).set_data_type(fe::DataType_t::FLOAT);
     CHECK_GOOD(graph.build(handle, {fe::HeurMode_t::A}));
@@ -96,7 +112,8 @@ static void attention(cudnnHandle_t handle)
         expected[i * 2 + 1] /= sum;
     }
     std::vector<int8_t> workspace(static_cast<size_t>(graph.get_workspace_size()) + 1);
-    std::unordered_map<int64_t, void *> pack = {{1, vq.data()}, {2, vk.data()}, {3, vv.data()}, {4, vo.data()}, {5, vs.data()}};
+    std::unordered_map<int64_t, void*> pack = {
+        {1, vq.data()}, {2, vk.data()}, {3, vv.data()}, {4, vo.data()}, {5, vs.data()}};
     CHECK_GOOD(graph.execute(handle, pack, workspace.data()));
     CHECK(close(vo, expected));
 }
@@ -104,7 +121,9 @@ static void attention(cudnnHandle_t handle)
 static void statistics(cudnnHandle_t handle)
 {
     fe::graph::Graph graph;
-    graph.set_io_data_type(fe::DataType_t::FLOAT).set_intermediate_data_type(fe::DataType_t::FLOAT).set_compute_data_type(fe::DataType_t::FLOAT);
+    graph.set_io_data_type(fe::DataType_t::FLOAT)
+        .set_intermediate_data_type(fe::DataType_t::FLOAT)
+        .set_compute_data_type(fe::DataType_t::FLOAT);
     auto x = graph.tensor(fe::graph::Tensor_attributes().set_uid(1).set_dim({2, 2, 2, 1}).set_stride({4, 2, 1, 1}));
     auto [sum, squares] = graph.genstats(x, fe::graph::Genstats_attributes());
     sum->set_output(true).set_uid(2);
@@ -112,7 +131,7 @@ static void statistics(cudnnHandle_t handle)
     CHECK_GOOD(graph.build(handle));
     std::vector<float> vx = {1, 2, 3, 4, 5, 6, 7, 8}, vsum(2), vsquares(2);
     std::vector<int8_t> workspace(static_cast<size_t>(graph.get_workspace_size()) + 1);
-    std::unordered_map<int64_t, void *> pack = {{1, vx.data()}, {2, vsum.data()}, {3, vsquares.data()}};
+    std::unordered_map<int64_t, void*> pack = {{1, vx.data()}, {2, vsum.data()}, {3, vsquares.data()}};
     CHECK_GOOD(graph.execute(handle, pack, workspace.data()));
     CHECK(close(vsum, {14, 22}) && close(vsquares, {66, 138}));
 }
@@ -120,18 +139,26 @@ static void statistics(cudnnHandle_t handle)
 static void pooling(cudnnHandle_t handle)
 {
     fe::graph::Graph graph;
-    graph.set_io_data_type(fe::DataType_t::FLOAT).set_compute_data_type(fe::DataType_t::FLOAT).set_intermediate_data_type(fe::DataType_t::FLOAT);
+    graph.set_io_data_type(fe::DataType_t::FLOAT)
+        .set_compute_data_type(fe::DataType_t::FLOAT)
+        .set_intermediate_data_type(fe::DataType_t::FLOAT);
     auto x = graph.tensor(fe::graph::Tensor_attributes().set_uid(1).set_dim({1, 1, 2, 4}).set_stride({8, 8, 4, 1}));
     auto scale = graph.tensor(2.0F, fe::ScalarType::COMPILE_TIME_CONST);
-    auto [y, index] = graph.resample(x, fe::graph::Resample_attributes().set_is_inference(true).set_resampling_mode(fe::ResampleMode_t::MAXPOOL)
-        .set_padding_mode(fe::PaddingMode_t::NEG_INF_PAD).set_window({2, 2}).set_stride({2, 2}).set_pre_padding({0, 0}).set_post_padding({0, 0}));
+    auto [y, index] = graph.resample(x, fe::graph::Resample_attributes()
+                                            .set_is_inference(true)
+                                            .set_resampling_mode(fe::ResampleMode_t::MAXPOOL)
+                                            .set_padding_mode(fe::PaddingMode_t::NEG_INF_PAD)
+                                            .set_window({2, 2})
+                                            .set_stride({2, 2})
+                                            .set_pre_padding({0, 0})
+                                            .set_post_padding({0, 0}));
     CHECK(index == nullptr);
     auto z = graph.pointwise(y, scale, fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::MUL));
     z->set_output(true).set_uid(2);
     CHECK_GOOD(graph.build(handle));
     std::vector<float> vx = {1, 2, 3, 4, 5, 6, 8, 7}, vz(2);
     std::vector<int8_t> workspace(static_cast<size_t>(graph.get_workspace_size()) + 1);
-    std::unordered_map<int64_t, void *> pack = {{1, vx.data()}, {2, vz.data()}};
+    std::unordered_map<int64_t, void*> pack = {{1, vx.data()}, {2, vz.data()}};
     CHECK_GOOD(graph.execute(handle, pack, workspace.data()));
     CHECK(close(vz, {12, 16}));
 }
@@ -139,7 +166,8 @@ static void pooling(cudnnHandle_t handle)
 static void refused(cudnnHandle_t handle)
 {
     fe::graph::Graph graph;
-    auto x = graph.tensor(fe::graph::Tensor_attributes().set_dim({4, 4}).set_stride({4, 1}).set_data_type(fe::DataType_t::FLOAT));
+    auto x = graph.tensor(
+        fe::graph::Tensor_attributes().set_dim({4, 4}).set_stride({4, 1}).set_data_type(fe::DataType_t::FLOAT));
     auto y = graph.concatenate({x, x}, fe::graph::Concatenate_attributes().set_axis(1));
     graph.pointwise(y, fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::EXP))->set_output(true);
     CHECK_BAD(graph.validate(), fe::error_code_t::GRAPH_NOT_SUPPORTED, "concatenate");

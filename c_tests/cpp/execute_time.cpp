@@ -21,28 +21,32 @@ int main()
     std::vector<uint8_t> saved;
     CHECK_GOOD(graph.serialize_compiled_plan(saved));
     hipdnnBackendDescriptor_t plan = nullptr;
-    CHECK(hipdnnBackendCreateAndDeserializeExecutionPlan_ext(*handle, &plan, saved.data(), saved.size()) == HIPDNN_STATUS_SUCCESS);
+    CHECK(hipdnnBackendCreateAndDeserializeExecutionPlan_ext(*handle, &plan, saved.data(), saved.size()) ==
+          HIPDNN_STATUS_SUCCESS);
 
     alignas(16) float x[] = {1, 2, 3, 4}, y[] = {5, 6, 7, 8}, z[4] = {}, w[4] = {};
     int64_t bytes = 0;
     CHECK_GOOD(graph.get_workspace_size(bytes));
     std::vector<char> workspace(static_cast<size_t>(bytes) + 1);
-    void *room = workspace.data();
+    void* room = workspace.data();
     const hipdnn::VariantPack pack = {{1, x}, {2, y}, {3, z}};
     const auto classes = [&] { CHECK(graph.execute(*handle, pack, room).is_good()); };
     const auto calls = [&] {
         int64_t uids[] = {1, 2, 3};
-        void *pointers[] = {x, y, w};
+        void* pointers[] = {x, y, w};
         hipdnnBackendDescriptor_t bound = nullptr;
         CHECK(hipdnnBackendCreateDescriptor(HIPDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &bound) == HIPDNN_STATUS_SUCCESS);
-        CHECK(hipdnnBackendSetAttribute(bound, HIPDNN_ATTR_VARIANT_PACK_DATA_POINTERS, HIPDNN_TYPE_VOID_PTR, 3, pointers) == HIPDNN_STATUS_SUCCESS);
-        CHECK(hipdnnBackendSetAttribute(bound, HIPDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, HIPDNN_TYPE_INT64, 3, uids) == HIPDNN_STATUS_SUCCESS);
-        CHECK(hipdnnBackendSetAttribute(bound, HIPDNN_ATTR_VARIANT_PACK_WORKSPACE, HIPDNN_TYPE_VOID_PTR, 1, &room) == HIPDNN_STATUS_SUCCESS);
+        CHECK(hipdnnBackendSetAttribute(bound, HIPDNN_ATTR_VARIANT_PACK_DATA_POINTERS, HIPDNN_TYPE_VOID_PTR, 3,
+                                        pointers) == HIPDNN_STATUS_SUCCESS);
+        CHECK(hipdnnBackendSetAttribute(bound, HIPDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, HIPDNN_TYPE_INT64, 3, uids) ==
+              HIPDNN_STATUS_SUCCESS);
+        CHECK(hipdnnBackendSetAttribute(bound, HIPDNN_ATTR_VARIANT_PACK_WORKSPACE, HIPDNN_TYPE_VOID_PTR, 1, &room) ==
+              HIPDNN_STATUS_SUCCESS);
         CHECK(hipdnnBackendFinalize(bound) == HIPDNN_STATUS_SUCCESS);
         CHECK(hipdnnBackendExecute(*handle, plan, bound) == HIPDNN_STATUS_SUCCESS);
         CHECK(hipdnnBackendDestroyDescriptor(bound) == HIPDNN_STATUS_SUCCESS);
     };
-    const auto time = [](const auto &once) {
+    const auto time = [](const auto& once) {
         const auto begin = std::chrono::steady_clock::now();
         for (int i = 0; i < 200; i++)
         {
@@ -56,7 +60,7 @@ int main()
         with.push_back(time(classes));
         without.push_back(time(calls));
     }
-    const auto middle = [](std::vector<double> &times) {
+    const auto middle = [](std::vector<double>& times) {
         std::nth_element(times.begin(), times.begin() + 150, times.end());
         return times[150];
     };

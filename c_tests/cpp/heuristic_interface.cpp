@@ -11,8 +11,9 @@ using namespace hipdnn_plugin;
 /* Turns the order around where a graph is a matmul; answers an unknown engine for graphs named "wrong", throws for "thrown". */
 struct Backwards : Policy
 {
-    const char *name() const override { return "Example::Backwards"; }
-    std::optional<std::vector<int64_t>> order(const Graph &graph, const std::vector<int64_t> &engines, const Device &device) const override
+    const char* name() const override { return "Example::Backwards"; }
+    std::optional<std::vector<int64_t>> order(const Graph& graph, const std::vector<int64_t>& engines,
+                                              const Device& device) const override
     {
         if (graph.name == "thrown")
         {
@@ -34,16 +35,16 @@ struct Manager : PolicyManager
 {
     std::vector<std::unique_ptr<Policy>> list;
     Manager() { list.push_back(std::make_unique<Backwards>()); }
-    const char *name() const override { return "Example"; }
-    const char *version() const override { return "1.0.0"; }
-    const std::vector<std::unique_ptr<Policy>> &policies() const override { return list; }
+    const char* name() const override { return "Example"; }
+    const char* version() const override { return "1.0.0"; }
+    const std::vector<std::unique_ptr<Policy>>& policies() const override { return list; }
 };
 
 HIPDNN_EXPORT_HEURISTIC_PLUGIN(Manager);
 
 #define CALL(call) CHECK((call) == HIPDNN_PLUGIN_STATUS_SUCCESS)
 
-static std::vector<uint8_t> graph_of(const std::string &name, bool matmul)
+static std::vector<uint8_t> graph_of(const std::string& name, bool matmul)
 {
     hipdnn::Graph graph;
     graph.set_name(name).set_io_data_type(hipdnn::DataType::FLOAT).set_compute_data_type(hipdnn::DataType::FLOAT);
@@ -75,7 +76,7 @@ int main()
     CALL(hipdnnHeuristicHandleSetDeviceProperties(handle, &device));
     CHECK(handle->device.multi_processor_count == 7 && handle->device.architecture == "gfx942");
 
-    const auto choose = [&](const std::vector<uint8_t> &bytes, std::vector<int64_t> &sorted, int32_t &applied) {
+    const auto choose = [&](const std::vector<uint8_t>& bytes, std::vector<int64_t>& sorted, int32_t& applied) {
         hipdnnHeuristicPolicyDescriptor_t choice = nullptr;
         CALL(hipdnnHeuristicPolicyDescriptorCreate(handle, id, &choice));
         CHECK(hipdnnHeuristicPolicyFinalize(choice, &applied) == HIPDNN_PLUGIN_STATUS_NOT_INITIALIZED);
@@ -103,7 +104,7 @@ int main()
     CHECK(applied == 0 && sorted.empty());
     CHECK(choose(graph_of("wrong", true), sorted, applied) == HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR);
     CHECK(choose(graph_of("thrown", true), sorted, applied) == HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR);
-    const char *text = nullptr;
+    const char* text = nullptr;
     hipdnnPluginGetLastErrorString(&text);
     CHECK(std::string(text) == "the plugin threw something unknown");
     CALL(hipdnnHeuristicHandleDestroy(handle));

@@ -11,30 +11,33 @@
 
 static hipdnnEnginePluginHandle_t handle;
 static std::string logged;
-static void keep(hipdnnSeverity_t, const char *line) { logged = line; }
+static void keep(hipdnnSeverity_t, const char* line) { logged = line; }
 
 static std::string last_error()
 {
-    const char *text = nullptr;
+    const char* text = nullptr;
     hipdnnPluginGetLastErrorString(&text);
     return text;
 }
 
-static hipdnnPluginConstData_t data_of(const std::vector<uint8_t> &bytes) { return {bytes.data(), bytes.size()}; }
+static hipdnnPluginConstData_t data_of(const std::vector<uint8_t>& bytes) { return {bytes.data(), bytes.size()}; }
 
 /* A graph as our library writes it. */
 static std::vector<uint8_t> graph_of_2026(int64_t channels, bool overrides)
 {
-    const auto tensor = [](int64_t uid, const hipdnn::Dims &dims) {
-        return hipdnn::Graph::tensor(hipdnn::Tensor().set_uid(uid).set_dim(dims).set_stride(hipdnn::packed_strides(dims)));
+    const auto tensor = [](int64_t uid, const hipdnn::Dims& dims) {
+        return hipdnn::Graph::tensor(
+            hipdnn::Tensor().set_uid(uid).set_dim(dims).set_stride(hipdnn::packed_strides(dims)));
     };
     hipdnn::Graph graph;
     graph.set_io_data_type(hipdnn::DataType::FLOAT).set_intermediate_data_type(hipdnn::DataType::FLOAT);
     graph.set_compute_data_type(hipdnn::DataType::FLOAT).set_override_shape_enabled(overrides).set_name("convolution");
-    auto y = graph.conv_fprop(tensor(1, {1, 2, 4, 4}), tensor(2, {channels, 2, 3, 3}),
-                              hipdnn::ConvFpropAttributes().set_padding({1, 1}).set_stride({2, 2}).set_dilation({1, 1}));
+    auto y =
+        graph.conv_fprop(tensor(1, {1, 2, 4, 4}), tensor(2, {channels, 2, 3, 3}),
+                         hipdnn::ConvFpropAttributes().set_padding({1, 1}).set_stride({2, 2}).set_dilation({1, 1}));
     y->set_uid(5);
-    auto z = graph.pointwise(y, tensor(3, {1, channels, 1, 1}), hipdnn::PointwiseAttributes().set_mode(hipdnn::PointwiseMode::ADD));
+    auto z = graph.pointwise(y, tensor(3, {1, channels, 1, 1}),
+                             hipdnn::PointwiseAttributes().set_mode(hipdnn::PointwiseMode::ADD));
     z->set_uid(4).set_output(true);
     std::vector<uint8_t> bytes;
     CHECK_GOOD(graph.serialize(bytes));
@@ -98,7 +101,7 @@ static std::vector<uint8_t> graph_of_2025()
 }
 
 /* The bytes of an EngineConfig, with a knob where it has a name. */
-static std::vector<uint8_t> config(int64_t engine, const std::string &knob, const KnobValue &value)
+static std::vector<uint8_t> config(int64_t engine, const std::string& knob, const KnobValue& value)
 {
     detail::Writer writer;
     const size_t root = writer.table(2, 3);
@@ -115,7 +118,7 @@ static std::vector<uint8_t> config(int64_t engine, const std::string &knob, cons
     return writer.bytes;
 }
 
-static uint32_t applicable(const std::vector<uint8_t> &bytes)
+static uint32_t applicable(const std::vector<uint8_t>& bytes)
 {
     const hipdnnPluginConstData_t graph = data_of(bytes);
     int64_t ids[4];
@@ -148,7 +151,9 @@ static std::vector<float> expected()
             {
                 const int row = at / 2 * 2 + tap / 3 % 3 - 1, column = at % 2 * 2 + tap % 3 - 1;
                 const bool inside = row >= 0 && row < 4 && column >= 0 && column < 4;
-                sum += inside ? x[static_cast<size_t>((tap / 9 * 4 + row) * 4 + column)] * w[static_cast<size_t>(k * 18 + tap)] : 0.0F;
+                sum += inside ? x[static_cast<size_t>((tap / 9 * 4 + row) * 4 + column)] *
+                                    w[static_cast<size_t>(k * 18 + tap)]
+                              : 0.0F;
             }
             y.push_back(sum);
         }
@@ -157,7 +162,7 @@ static std::vector<float> expected()
 }
 
 /* Plans, executes, saves, loads and executes a graph. */
-static void whole_life(const std::vector<uint8_t> &bytes, int64_t engine)
+static void whole_life(const std::vector<uint8_t>& bytes, int64_t engine)
 {
     CHECK(applicable(bytes) == 1);
     const hipdnnPluginConstData_t graph = data_of(bytes);
@@ -175,32 +180,36 @@ static void whole_life(const std::vector<uint8_t> &bytes, int64_t engine)
         CALL(hipdnnEnginePluginSerializeExecutionContextWithEngineId(handle, engine, context, &saved));
         CALL(hipdnnEnginePluginCreateExecutionContextFromSerialized(handle, &saved, &loaded));
         CHECK(close(execute(loaded), expected()));
-        std::vector<uint8_t> copy(static_cast<const uint8_t *>(saved.ptr), static_cast<const uint8_t *>(saved.ptr) + saved.size);
+        std::vector<uint8_t> copy(static_cast<const uint8_t*>(saved.ptr),
+                                  static_cast<const uint8_t*>(saved.ptr) + saved.size);
         CALL(hipdnnEnginePluginDestroySerializedExecutionContext(handle, &saved));
         CHECK(saved.ptr == nullptr && saved.size == 0);
         for (size_t length = 0; length < copy.size(); length++)
         {
             const hipdnnPluginConstData_t cut = {copy.data(), length};
-            CHECK(hipdnnEnginePluginCreateExecutionContextFromSerialized(handle, &cut, &loaded) != HIPDNN_PLUGIN_STATUS_SUCCESS);
+            CHECK(hipdnnEnginePluginCreateExecutionContextFromSerialized(handle, &cut, &loaded) !=
+                  HIPDNN_PLUGIN_STATUS_SUCCESS);
         }
         copy[8 + 8 * 5] = 0xff;
         copy[8 + 8 * 5 + 6] = 0xff;
         const hipdnnPluginConstData_t damaged = data_of(copy);
-        CHECK(hipdnnEnginePluginCreateExecutionContextFromSerialized(handle, &damaged, &loaded) == HIPDNN_PLUGIN_STATUS_INVALID_VALUE);
+        CHECK(hipdnnEnginePluginCreateExecutionContextFromSerialized(handle, &damaged, &loaded) ==
+              HIPDNN_PLUGIN_STATUS_INVALID_VALUE);
         CHECK(last_error() == "EXAMPLE_CPP_CONV_BIAS_ENGINE: the bytes are no plan of this engine");
         CALL(hipdnnEnginePluginDestroyExecutionContext(handle, context));
         CALL(hipdnnEnginePluginDestroyExecutionContext(handle, loaded));
     }
 }
 
-static void knobs(const std::vector<uint8_t> &bytes, int64_t engine)
+static void knobs(const std::vector<uint8_t>& bytes, int64_t engine)
 {
     const hipdnnPluginConstData_t graph = data_of(bytes);
-    const auto plan_with = [&](const std::string &name, const KnobValue &value) {
+    const auto plan_with = [&](const std::string& name, const KnobValue& value) {
         const auto chosen = config(engine, name, value);
         const hipdnnPluginConstData_t configuration = data_of(chosen);
         hipdnnEnginePluginExecutionContext_t context = nullptr;
-        const hipdnnPluginStatus_t status = hipdnnEnginePluginCreateExecutionContext(handle, &configuration, &graph, &context);
+        const hipdnnPluginStatus_t status =
+            hipdnnEnginePluginCreateExecutionContext(handle, &configuration, &graph, &context);
         if (status == HIPDNN_PLUGIN_STATUS_SUCCESS)
         {
             CALL(hipdnnEnginePluginDestroyExecutionContext(handle, context));
@@ -209,23 +218,25 @@ static void knobs(const std::vector<uint8_t> &bytes, int64_t engine)
     };
     CHECK(plan_with("", int64_t{0}) == HIPDNN_PLUGIN_STATUS_SUCCESS);
     CHECK(plan_with("other", int64_t{7}) == HIPDNN_PLUGIN_STATUS_SUCCESS && logged.find("other") != std::string::npos);
-    CHECK(plan_with("reversed", int64_t{2}) == HIPDNN_PLUGIN_STATUS_INVALID_VALUE && last_error().find("knob reversed: the value is 2") == 0);
+    CHECK(plan_with("reversed", int64_t{2}) == HIPDNN_PLUGIN_STATUS_INVALID_VALUE &&
+          last_error().find("knob reversed: the value is 2") == 0);
     CHECK(plan_with("reversed", std::string("1")) == HIPDNN_PLUGIN_STATUS_INVALID_VALUE);
     hipdnnPluginConstData_t details{};
     CALL(hipdnnEnginePluginGetEngineDetails(handle, engine, &graph, &details));
-    const detail::Table root = detail::Table::root({static_cast<const uint8_t *>(details.ptr), details.size});
-    CHECK(root.number<int64_t>(0, 0) == engine && root.text(3) == "EXAMPLE_CPP_CONV_BIAS_ENGINE" && root.tables(1)[0].text(0) == "reversed");
+    const detail::Table root = detail::Table::root({static_cast<const uint8_t*>(details.ptr), details.size});
+    CHECK(root.number<int64_t>(0, 0) == engine && root.text(3) == "EXAMPLE_CPP_CONV_BIAS_ENGINE" &&
+          root.tables(1)[0].text(0) == "reversed");
     CALL(hipdnnEnginePluginDestroyEngineDetails(handle, &details));
     CHECK(hipdnnEnginePluginGetEngineDetails(handle, 5, &graph, &details) == HIPDNN_PLUGIN_STATUS_BAD_PARAM);
     CHECK(last_error() == "engine 5 is unknown to this plugin");
 }
 
 /* Cut anywhere, or with any byte changed, a graph is refused or read as another one; nothing outside of it is read. */
-static void hostile(const std::vector<uint8_t> &bytes, int64_t engine)
+static void hostile(const std::vector<uint8_t>& bytes, int64_t engine)
 {
     const auto chosen = config(engine, "", int64_t{0});
     const hipdnnPluginConstData_t configuration = data_of(chosen);
-    const auto offer = [&](const std::vector<uint8_t> &changed) {
+    const auto offer = [&](const std::vector<uint8_t>& changed) {
         /* A copy of its very size, so that a sanitizer sees a read behind it. */
         const std::unique_ptr<uint8_t[]> exact(new uint8_t[changed.size()]);
         std::memcpy(exact.get(), changed.data(), changed.size());
@@ -234,7 +245,8 @@ static void hostile(const std::vector<uint8_t> &bytes, int64_t engine)
         uint32_t count = 0;
         const hipdnnPluginStatus_t status = hipdnnEnginePluginGetApplicableEngineIds(handle, &graph, ids, 4, &count);
         hipdnnEnginePluginExecutionContext_t context = nullptr;
-        if (hipdnnEnginePluginCreateExecutionContext(handle, &configuration, &graph, &context) == HIPDNN_PLUGIN_STATUS_SUCCESS)
+        if (hipdnnEnginePluginCreateExecutionContext(handle, &configuration, &graph, &context) ==
+            HIPDNN_PLUGIN_STATUS_SUCCESS)
         {
             CALL(hipdnnEnginePluginDestroyExecutionContext(handle, context));
         }
@@ -243,7 +255,10 @@ static void hostile(const std::vector<uint8_t> &bytes, int64_t engine)
     size_t refused = 0;
     for (size_t length = 0; length < bytes.size(); length++)
     {
-        refused += offer({bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(length)}) == HIPDNN_PLUGIN_STATUS_SUCCESS ? 0 : 1;
+        refused +=
+            offer({bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(length)}) == HIPDNN_PLUGIN_STATUS_SUCCESS
+                ? 0
+                : 1;
     }
     CHECK(refused > bytes.size() / 2);
     for (size_t at = 0; at < bytes.size(); at++)
@@ -264,7 +279,7 @@ static void hostile(const std::vector<uint8_t> &bytes, int64_t engine)
 
 int main()
 {
-    const char *text = nullptr;
+    const char* text = nullptr;
     CALL(hipdnnPluginGetName(&text));
     CHECK(std::string(text) == "Example in C++");
     int64_t engine = 0;
@@ -279,8 +294,10 @@ int main()
     whole_life(newer, engine);
     whole_life(older, engine);
     const Graph read = Graph::read(older.data(), older.size());
-    CHECK(read.nodes[0].compute_type == DataType::UNSET && Graph::read(newer.data(), newer.size()).nodes[0].compute_type == DataType::FLOAT);
-    CHECK(applicable(graph_of_2026(3, true)) == 0 && logged == "EXAMPLE_CPP_CONV_BIAS_ENGINE: shapes may be replaced at execution");
+    CHECK(read.nodes[0].compute_type == DataType::UNSET &&
+          Graph::read(newer.data(), newer.size()).nodes[0].compute_type == DataType::FLOAT);
+    CHECK(applicable(graph_of_2026(3, true)) == 0 &&
+          logged == "EXAMPLE_CPP_CONV_BIAS_ENGINE: shapes may be replaced at execution");
     knobs(newer, engine);
     hostile(newer, engine);
     hostile(older, engine);

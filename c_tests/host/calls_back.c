@@ -151,13 +151,21 @@ int main(void)
     check_about("%s", "");
     CHECK(created_within > 0);
     static const char* const expected[] = {
-        "hipdnnPluginGetName", "hipdnnEnginePluginGetAllEngineIds", "hipdnnEnginePluginCreate",
-        "hipdnnEnginePluginGetApplicableEngineIds", "hipdnnEnginePluginGetEngineDetails",
-        "hipdnnEnginePluginDestroyEngineDetails", "hipdnnEnginePluginGetWorkspaceSize",
-        "hipdnnEnginePluginCreateExecutionContext", "hipdnnEnginePluginGetWorkspaceSizeFromExecutionContext",
-        "hipdnnEnginePluginExecuteOpGraph", "hipdnnEnginePluginSetStream",
-        "hipdnnEnginePluginDestroyExecutionContext", "hipdnnEnginePluginDestroy",
-        "hipdnnEnginePluginExecuteOpGraphWithOverrides", "hipdnnEnginePluginSerializeExecutionContextWithEngineId",
+        "hipdnnPluginGetName",
+        "hipdnnEnginePluginGetAllEngineIds",
+        "hipdnnEnginePluginCreate",
+        "hipdnnEnginePluginGetApplicableEngineIds",
+        "hipdnnEnginePluginGetEngineDetails",
+        "hipdnnEnginePluginDestroyEngineDetails",
+        "hipdnnEnginePluginGetWorkspaceSize",
+        "hipdnnEnginePluginCreateExecutionContext",
+        "hipdnnEnginePluginGetWorkspaceSizeFromExecutionContext",
+        "hipdnnEnginePluginExecuteOpGraph",
+        "hipdnnEnginePluginSetStream",
+        "hipdnnEnginePluginDestroyExecutionContext",
+        "hipdnnEnginePluginDestroy",
+        "hipdnnEnginePluginExecuteOpGraphWithOverrides",
+        "hipdnnEnginePluginSerializeExecutionContextWithEngineId",
         "hipdnnEnginePluginDestroySerializedExecutionContext",
         "hipdnnEnginePluginCreateExecutionContextFromSerialized",
     };

@@ -9,13 +9,13 @@
 
 /* How far a plugin gets. */
 typedef enum {
-    NOT_LOADED,  /* turned down as a whole */
-    NO_ENGINE,   /* loaded, but it has no engine for the graph */
-    HEURISTIC,   /* asking which engines apply fails */
-    ENGINE,      /* an engine cannot be made */
-    CONFIG,      /* its configuration cannot be finalized */
-    PLAN,        /* no plan */
-    EXECUTE,     /* a plan that fails to run */
+    NOT_LOADED, /* turned down as a whole */
+    NO_ENGINE,  /* loaded, but it has no engine for the graph */
+    HEURISTIC,  /* asking which engines apply fails */
+    ENGINE,     /* an engine cannot be made */
+    CONFIG,     /* its configuration cannot be finalized */
+    PLAN,       /* no plan */
+    EXECUTE,    /* a plan that fails to run */
     WORKS,
 } reach;
 
@@ -122,15 +122,18 @@ static const variant VARIANTS[] = {
     TURNED_DOWN("threaded_twice", "Duplicate engine IDs found"),
     TURNED_DOWN("threaded_no_engines", "No engines found in the plugin"),
     RUNS("clash", "STUB_ENGINE"),
-    IDLE("engine_name_wrong", "plugin Stub: the plugin reports engine name 'WRONG_ENGINE' for engine 0x3679FC9FC0E0979C"),
+    IDLE("engine_name_wrong",
+         "plugin Stub: the plugin reports engine name 'WRONG_ENGINE' for engine 0x3679FC9FC0E0979C"),
     RUNS("engine_name_null", "0x"),
     RUNS("engine_name_empty", "0x"),
     IDLE("engine_name_fails", "plugin Stub: Failed to get the name of engine "),
     RUNS("engine_name_declined", "0x"),
-    IDLE("id_not_the_hash", "plugin Stub has no engine that could be admitted\n  plugin Stub: the plugin reports engine name 'STUB_ENGINE' for engine 0x3679FC9FC0E0979D"),
+    IDLE("id_not_the_hash", "plugin Stub has no engine that could be admitted\n  plugin Stub: the plugin reports "
+                            "engine name 'STUB_ENGINE' for engine 0x3679FC9FC0E0979D"),
 
     IDLE("create_fails", "plugin Stub is left out of this handle: Failed to create engine plugin handle. " STATUS_3),
-    IDLE("create_silent", "plugin Stub is left out of this handle: Failed to create engine plugin handle: the plugin gave a null one"),
+    IDLE("create_silent",
+         "plugin Stub is left out of this handle: Failed to create engine plugin handle: the plugin gave a null one"),
     RUNS("destroy_fails", "STUB_ENGINE"),
     RUNS("stream_fails", "STUB_ENGINE"),
     IDLE("handle_null", "gave a null one"),
@@ -155,8 +158,7 @@ static const variant VARIANTS[] = {
     RUNS("destroy_details_fails", "STUB_ENGINE"),
     RUNS("knobs", "STUB_ENGINE"),
     DETAILS("knobs_cut", "cannot be read"),
-    DETAILS("knob_default_outside",
-            "knob \"bad\": the default value is 11, expected an integer from 2 to 10"),
+    DETAILS("knob_default_outside", "knob \"bad\": the default value is 11, expected an integer from 2 to 10"),
     DETAILS("knob_twice", "knob \"same\" is there twice"),
     DETAILS("knob_id_empty", "the id of a knob has 0 bytes, expected 1 to 4096"),
     RUNS("knob_id_longest", "STUB_ENGINE"),
@@ -419,7 +421,8 @@ static void test_completeness(void)
     while (fgets(line, sizeof line, file) != NULL) {
         line[strcspn(line, " \n")] = '\0';
         /* policies.c tests heuristic plugins, bindings/rust/tests/tuning_admission.rs those that tune. */
-        if (line[0] == '\0' || line[0] == '#' || strncmp(line, "heuristic_", 10) == 0 || strncmp(line, "tuning_", 7) == 0) {
+        if (line[0] == '\0' || line[0] == '#' || strncmp(line, "heuristic_", 10) == 0 ||
+            strncmp(line, "tuning_", 7) == 0) {
             continue;
         }
         bool known = false;

@@ -100,7 +100,8 @@ static void at_exit(void)
     if (hipdnnBackendExecute(of_main->handle, of_main->plan, of_main->pack) != HIPDNN_STATUS_SUCCESS) {
         _exit(3);
     }
-    if (hipdnnDestroy(of_main->handle) != HIPDNN_STATUS_SUCCESS || hipdnnCreate(&of_main->handle) != HIPDNN_STATUS_SUCCESS) {
+    if (hipdnnDestroy(of_main->handle) != HIPDNN_STATUS_SUCCESS ||
+        hipdnnCreate(&of_main->handle) != HIPDNN_STATUS_SUCCESS) {
         _exit(4);
     }
 }
@@ -185,7 +186,8 @@ static void test_case(const char* name, int rounds)
         }
         int status = 0;
         REQUIRE(waitpid(child, &status, 0) == child);
-        check_about("%s, round %d, %.1f s, %s %d", name, round, now() - started, WIFEXITED(status) ? "status" : "signal",
+        check_about("%s, round %d, %.1f s, %s %d", name, round, now() - started,
+                    WIFEXITED(status) ? "status" : "signal",
                     WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
         CHECK(WIFEXITED(status) && WEXITSTATUS(status) == STATUS);
     }

@@ -139,21 +139,15 @@ static void use(child_mode mode, int round)
         make_old();
     }
     switch (mode) {
-    case CREATE:
-        CHECK_OK(hipdnnDestroy(make_handle()));
-        break;
+    case CREATE: CHECK_OK(hipdnnDestroy(make_handle())); break;
     case PLAN_NEW:
         handle = make_handle();
         plan_with(handle, round);
         CHECK_OK(hipdnnDestroy(handle));
         break;
-    case PLAN_OLD:
-        plan_with(old_handle, round);
-        break;
+    case PLAN_OLD: plan_with(old_handle, round); break;
     case EXECUTE:
-    case TRACE:
-        execute_old(&data);
-        break;
+    case TRACE: execute_old(&data); break;
     case DESTROY:
         drop(old_plan);
         drop(old_graph);

@@ -31,7 +31,8 @@ static void expect(const char* name, int year, const char* reason)
     drop(make_plan(graph));
     drop(graph);
     CHECK_OK(hipdnnDestroy(handle));
-    snprintf(expected, sizeof expected, SEPARATOR LIBRARY_BEGIN "%s" LIBRARY_END ", generation %d: %s\n", name, year, reason);
+    snprintf(expected, sizeof expected, SEPARATOR LIBRARY_BEGIN "%s" LIBRARY_END ", generation %d: %s\n", name, year,
+             reason);
     CHECK_CONTAINS(lines, expected);
     const int graphs = count_in(recorded(), "graph=");
     CHECK(graphs >= 3);
@@ -90,7 +91,8 @@ static void test_setting(void)
     expect("older_silent_stripped", 2026, says_so);
     setenv(VARIABLE, "2025", 1);
     expect("good", 2025, says_so);
-    setenv(VARIABLE, "2025," LIBRARY_BEGIN "oldest" LIBRARY_END "=2025," LIBRARY_BEGIN "older_silent" LIBRARY_END "=2026", 1);
+    setenv(VARIABLE,
+           "2025," LIBRARY_BEGIN "oldest" LIBRARY_END "=2025," LIBRARY_BEGIN "older_silent" LIBRARY_END "=2026", 1);
     expect("older_silent", 2026, says_so);
     expect("newer_version", 2025, says_so);
     setenv(VARIABLE, LIBRARY_BEGIN "older_silent" LIBRARY_END "=2026", 1);
@@ -103,8 +105,9 @@ static void test_setting(void)
     /* What makes no sense is said once, and the rest counts. */
     setenv(VARIABLE, "2027," LIBRARY_BEGIN "older_silent" LIBRARY_END "=2026,newest", 1);
     expect("older_silent", 2026, says_so);
-    CHECK_CONTAINS(lines, "[warning] [hipdnn_backend] " COMPLAINT "\"2027\", \"newest\"; expected 2025, 2026, FILE=2025 or "
-                          "FILE=2026, with commas between\n");
+    CHECK_CONTAINS(lines,
+                   "[warning] [hipdnn_backend] " COMPLAINT "\"2027\", \"newest\"; expected 2025, 2026, FILE=2025 or "
+                   "FILE=2026, with commas between\n");
     expect("newer_version", 2026, "it exports hipdnnPluginGetApiVersion");
     CHECK_EQ(count_in(lines, COMPLAINT), 0);
     unsetenv(VARIABLE);

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 /* Adds up all that is in a graph, as far as it can be read. */
-static int64_t walk(const void *bytes, size_t size)
+static int64_t walk(const void* bytes, size_t size)
 {
     int64_t sum = 0;
     const fb_table graph = fb_root(bytes, size);
@@ -42,7 +42,7 @@ int main(void)
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     const graph_shape shape = plain_graph(true);
     size_t size = 0;
-    const unsigned char *const whole = write_graph(&fb, &shape, &size);
+    const unsigned char* const whole = write_graph(&fb, &shape, &size);
     REQUIRE(size <= page);
 
     const fb_table graph = fb_root(whole, size);
@@ -61,17 +61,17 @@ int main(void)
     CHECK(!fb_is_there(fb_root(NULL, 0)));
 
     /* Bytes that end where no memory is, and begin where none is. */
-    unsigned char *const pages = mmap(NULL, 3 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned char* const pages = mmap(NULL, 3 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     REQUIRE(pages != MAP_FAILED && mprotect(pages + page, page, PROT_READ | PROT_WRITE) == 0);
     int64_t sum = 0;
     for (size_t length = 0; length <= size; ++length) {
-        unsigned char *const at_end = pages + 2 * page - length;
+        unsigned char* const at_end = pages + 2 * page - length;
         memcpy(at_end, whole, length);
         sum ^= walk(at_end, length);
     }
     static const unsigned char values[] = {0x00, 0x01, 0x04, 0x7f, 0x80, 0xff};
     for (size_t start = 0; start < 2; ++start) {
-        unsigned char *const bytes = start == 0 ? pages + page : pages + 2 * page - size;
+        unsigned char* const bytes = start == 0 ? pages + page : pages + 2 * page - size;
         memcpy(bytes, whole, size);
         for (size_t at = 0; at < size; ++at) {
             for (size_t value = 0; value < sizeof values; ++value) {

@@ -29,10 +29,7 @@ static inline void use_plugins(int count, const char* const names[])
     REQUIRE_OK(hipdnnSetEnginePluginPaths_ext((size_t)count, pointers, HIPDNN_PLUGIN_LOADING_ABSOLUTE));
 }
 
-static inline void use_plugin(const char* name)
-{
-    use_plugins(1, &name);
-}
+static inline void use_plugin(const char* name) { use_plugins(1, &name); }
 
 static inline size_t count_loaded(hipdnnHandle_t handle)
 {

@@ -157,13 +157,15 @@ static void test_travel(void)
     unsetenv("HIPDNN_STUB_LOG");
 }
 
-static hipdnnStatus_t set_choices(hipdnnBackendDescriptor_t config, int64_t count, const hipdnnBackendDescriptor_t* choices)
+static hipdnnStatus_t set_choices(hipdnnBackendDescriptor_t config, int64_t count,
+                                  const hipdnnBackendDescriptor_t* choices)
 {
     return hipdnnBackendSetAttribute(config, HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES, HIPDNN_TYPE_BACKEND_DESCRIPTOR, count,
                                      choices);
 }
 
-static hipdnnStatus_t set_data(hipdnnBackendDescriptor_t config, int64_t count, const hipdnnBackendFlatbufferData_t* data)
+static hipdnnStatus_t set_data(hipdnnBackendDescriptor_t config, int64_t count,
+                               const hipdnnBackendFlatbufferData_t* data)
 {
     return hipdnnBackendSetAttribute(config, HIPDNN_ATTR_KNOB_CHOICE_SERIALIZED_VALUE,
                                      HIPDNN_TYPE_FLATBUFFER_DATA_STRUCT_EXT, count, data);
@@ -237,8 +239,9 @@ static void test_hostile_bytes(void)
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "elementCount", set_data(config, 0, &data));
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "elementCount", set_data(config, 1025, &data));
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "arrayOfElements", set_data(config, 1, NULL));
-    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "attributeType",
-                hipdnnBackendSetAttribute(config, HIPDNN_ATTR_KNOB_CHOICE_SERIALIZED_VALUE, HIPDNN_TYPE_CHAR, 1, &data));
+    CHECK_FAILS(
+        HIPDNN_STATUS_BAD_PARAM, "attributeType",
+        hipdnnBackendSetAttribute(config, HIPDNN_ATTR_KNOB_CHOICE_SERIALIZED_VALUE, HIPDNN_TYPE_CHAR, 1, &data));
 
     size_t size = 0;
     const unsigned char* const good = write_setting(&fb, "count", 1, 8, &size);

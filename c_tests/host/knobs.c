@@ -32,7 +32,8 @@ static hipdnnBackendDescriptor_t make_engine(void)
     return engine;
 }
 
-static int64_t count_of(hipdnnBackendDescriptor_t d, hipdnnBackendAttributeName_t name, hipdnnBackendAttributeType_t type)
+static int64_t count_of(hipdnnBackendDescriptor_t d, hipdnnBackendAttributeName_t name,
+                        hipdnnBackendAttributeType_t type)
 {
     int64_t count = 4711;
     CHECK_OK(hipdnnBackendGetAttribute(d, name, type, 0, &count, NULL));
@@ -68,12 +69,12 @@ static void test_infos(hipdnnBackendDescriptor_t engine)
     int64_t count = 0;
     CHECK_EQ(count_of(engine, HIPDNN_ATTR_ENGINE_KNOB_INFO, HIPDNN_TYPE_BACKEND_DESCRIPTOR), COUNT(ids));
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "expected at least 7",
-                hipdnnBackendGetAttribute(engine, HIPDNN_ATTR_ENGINE_KNOB_INFO, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 6, &count,
-                                          knobs));
+                hipdnnBackendGetAttribute(engine, HIPDNN_ATTR_ENGINE_KNOB_INFO, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 6,
+                                          &count, knobs));
     CHECK(knobs[0] == NULL);
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "arrayOfElements",
-                hipdnnBackendGetAttribute(engine, HIPDNN_ATTR_ENGINE_KNOB_INFO, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count,
-                                          NULL));
+                hipdnnBackendGetAttribute(engine, HIPDNN_ATTR_ENGINE_KNOB_INFO, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                                          &count, NULL));
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "attributeType",
                 hipdnnBackendGetAttribute(engine, HIPDNN_ATTR_ENGINE_KNOB_INFO, HIPDNN_TYPE_INT64, 8, &count, knobs));
     CHECK_OK(hipdnnBackendGetAttribute(engine, HIPDNN_ATTR_ENGINE_KNOB_INFO, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 8, &count,
@@ -112,8 +113,8 @@ static void test_infos(hipdnnBackendDescriptor_t engine)
     CHECK_EQ(int_of(knobs[3], HIPDNN_ATTR_KNOB_INFO_DEFAULT_VALUE_TYPE), HIPDNN_TYPE_CHAR);
     CHECK_STR(text_of(knobs[3], HIPDNN_ATTR_KNOB_INFO_DEFAULT_VALUE), "fast");
     char modes[16] = "";
-    CHECK_OK(hipdnnBackendGetAttribute(knobs[3], HIPDNN_ATTR_KNOB_INFO_VALID_VALUES_STRING, HIPDNN_TYPE_CHAR, 16, &count,
-                                       modes));
+    CHECK_OK(hipdnnBackendGetAttribute(knobs[3], HIPDNN_ATTR_KNOB_INFO_VALID_VALUES_STRING, HIPDNN_TYPE_CHAR, 16,
+                                       &count, modes));
     CHECK(count == 11 && memcmp(modes, "fast\0exact", 11) == 0);
     CHECK_EQ(count_of(knobs[3], HIPDNN_ATTR_KNOB_INFO_STRING_MAX_LENGTH, HIPDNN_TYPE_INT32), 0);
     int32_t length = 0;
@@ -139,9 +140,9 @@ static void test_serialized(hipdnnBackendDescriptor_t engine)
     CHECK_OK(hipdnnBackendGetAttribute(engine, HIPDNN_ATTR_KNOB_INFO_SERIALIZED_VALUE,
                                        HIPDNN_TYPE_FLATBUFFER_DATA_STRUCT_EXT, 8, &count, knobs));
     CHECK(count == 7 && knobs[0].ptr == first && knobs[7].ptr == NULL);
-    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "attributeType",
-                hipdnnBackendGetAttribute(engine, HIPDNN_ATTR_KNOB_INFO_SERIALIZED_VALUE, HIPDNN_TYPE_CHAR, 8, &count,
-                                          knobs));
+    CHECK_FAILS(
+        HIPDNN_STATUS_BAD_PARAM, "attributeType",
+        hipdnnBackendGetAttribute(engine, HIPDNN_ATTR_KNOB_INFO_SERIALIZED_VALUE, HIPDNN_TYPE_CHAR, 8, &count, knobs));
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "arrayOfElements",
                 hipdnnBackendGetAttribute(engine, HIPDNN_ATTR_KNOB_INFO_SERIALIZED_VALUE,
                                           HIPDNN_TYPE_FLATBUFFER_DATA_STRUCT_EXT, 8, &count, NULL));
@@ -168,15 +169,16 @@ static void test_notes(hipdnnBackendDescriptor_t engine, int64_t expected, const
                     hipdnnBackendGetAttribute(engine, HIPDNN_ATTR_ENGINE_BEHAVIOR_NOTE, HIPDNN_TYPE_BEHAVIOR_NOTE,
                                               expected - 1, &count, notes));
     }
-    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "attributeType",
-                hipdnnBackendGetAttribute(engine, HIPDNN_ATTR_ENGINE_BEHAVIOR_NOTE, HIPDNN_TYPE_INT32, 8, &count, notes));
+    CHECK_FAILS(
+        HIPDNN_STATUS_BAD_PARAM, "attributeType",
+        hipdnnBackendGetAttribute(engine, HIPDNN_ATTR_ENGINE_BEHAVIOR_NOTE, HIPDNN_TYPE_INT32, 8, &count, notes));
     CHECK_OK(hipdnnBackendGetAttribute(engine, HIPDNN_ATTR_ENGINE_BEHAVIOR_NOTE, HIPDNN_TYPE_BEHAVIOR_NOTE, 8, &count,
                                        notes));
     CHECK_EQ(count, expected);
     CHECK(memcmp(notes, values, (size_t)expected * sizeof notes[0]) == 0 && notes[expected] == -7);
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "arrayOfElements",
-                hipdnnBackendGetAttribute(engine, HIPDNN_ATTR_ENGINE_BEHAVIOR_NOTE, HIPDNN_TYPE_BEHAVIOR_NOTE, 8, &count,
-                                          NULL));
+                hipdnnBackendGetAttribute(engine, HIPDNN_ATTR_ENGINE_BEHAVIOR_NOTE, HIPDNN_TYPE_BEHAVIOR_NOTE, 8,
+                                          &count, NULL));
 }
 
 /* What engines do not have, and what cannot be set */
@@ -204,8 +206,8 @@ static void test_engine_rest(hipdnnBackendDescriptor_t engine)
     }
     drop(open);
     hipdnnBackendFlatbufferData_t prediction = {NULL, 0};
-    CHECK_OK(hipdnnBackendGetAttribute(engine, HIPDNN_ATTR_ENGINE_PREDICTION_EXT, HIPDNN_TYPE_FLATBUFFER_DATA_STRUCT_EXT, 1,
-                                       &count, &prediction));
+    CHECK_OK(hipdnnBackendGetAttribute(engine, HIPDNN_ATTR_ENGINE_PREDICTION_EXT,
+                                       HIPDNN_TYPE_FLATBUFFER_DATA_STRUCT_EXT, 1, &count, &prediction));
     CHECK(count == 1 && prediction.ptr != NULL && prediction.size > 16);
 }
 
@@ -229,9 +231,9 @@ static void test_predictions(void)
     /* What was read first is still there; it was of no engine. */
     CHECK(after.ptr != before.ptr && memcmp(copy, before.ptr, before.size) == 0);
     CHECK(after.size == before.size && memcmp(after.ptr, before.ptr, after.size) != 0);
-    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "attributeType",
-                hipdnnBackendGetAttribute(config, HIPDNN_ATTR_ENGINECFG_PREDICTION_EXT, HIPDNN_TYPE_CHAR, 1, &count,
-                                          &after));
+    CHECK_FAILS(
+        HIPDNN_STATUS_BAD_PARAM, "attributeType",
+        hipdnnBackendGetAttribute(config, HIPDNN_ATTR_ENGINECFG_PREDICTION_EXT, HIPDNN_TYPE_CHAR, 1, &count, &after));
     drop(config);
 }
 

@@ -33,10 +33,7 @@ static void execute(int count)
 }
 
 /* What waits in the recorder is written. */
-static void wait_for_lines(void)
-{
-    wait_for(300000);
-}
+static void wait_for_lines(void) { wait_for(300000); }
 
 /* As daemons do. */
 static void close_all(void)
@@ -133,10 +130,7 @@ static const char* text_of(const char* path)
     return text;
 }
 
-static int executions_in(const char* path)
-{
-    return count_in(text_of(path), "\"cat\":\"execute\"");
-}
+static int executions_in(const char* path) { return count_in(text_of(path), "\"cat\":\"execute\""); }
 
 static void check_no_foreign_lines(void)
 {

@@ -70,8 +70,9 @@ static void test_call(void)
     drop(pack);
 
     pack = open_pack(&data);
-    const int names[] = {HIPDNN_ATTR_VARIANT_PACK_OVERRIDE_UNIQUE_IDS_EXT, HIPDNN_ATTR_VARIANT_PACK_OVERRIDE_LENGTHS_EXT,
-                         HIPDNN_ATTR_VARIANT_PACK_OVERRIDE_SHAPES_EXT, HIPDNN_ATTR_VARIANT_PACK_OVERRIDE_STRIDES_EXT};
+    const int names[] = {HIPDNN_ATTR_VARIANT_PACK_OVERRIDE_UNIQUE_IDS_EXT,
+                         HIPDNN_ATTR_VARIANT_PACK_OVERRIDE_LENGTHS_EXT, HIPDNN_ATTR_VARIANT_PACK_OVERRIDE_SHAPES_EXT,
+                         HIPDNN_ATTR_VARIANT_PACK_OVERRIDE_STRIDES_EXT};
     for (int64_t i = 0; i < COUNT(names); i++) {
         put(pack, (hipdnnBackendAttributeName_t)names[i], HIPDNN_TYPE_INT64, 0, override_uids);
     }
@@ -199,7 +200,8 @@ int main(void)
     test_refusal("overrides", false, HIPDNN_STATUS_NOT_SUPPORTED, "IS_OVERRIDE_SHAPE_ENABLED");
     test_refusal("good", false, HIPDNN_STATUS_NOT_SUPPORTED, "IS_OVERRIDE_SHAPE_ENABLED");
     test_refusal("overrides_fail", true, HIPDNN_STATUS_PLUGIN_ERROR,
-                 "Failed to execute op graph with overrides. Status: HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR(3), Error: the stub fails");
+                 "Failed to execute op graph with overrides. Status: HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR(3), Error: "
+                 "the stub fails");
     test_refusal("throws_in_overrides", true, HIPDNN_STATUS_INTERNAL_ERROR,
                  "Failed to execute op graph with overrides: the plugin threw an exception");
     test_offer("api_1_9", "hipdnnEnginePluginExecuteOpGraphWithOverrides");

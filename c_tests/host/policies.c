@@ -249,7 +249,8 @@ static void test_orders(void)
     expect(with_order(graph, 5, policies), REVERSED);
     expect(with_order(graph, 3, policies + 2), REVERSED);
     hipdnnBackendDescriptor_t none = with_order(graph, 3, policies);
-    CHECK_FAILS(HIPDNN_STATUS_INTERNAL_ERROR, "STUB_DECLINE: it leaves the choice to others", hipdnnBackendFinalize(none));
+    CHECK_FAILS(HIPDNN_STATUS_INTERNAL_ERROR, "STUB_DECLINE: it leaves the choice to others",
+                hipdnnBackendFinalize(none));
     CHECK_FAILS(HIPDNN_STATUS_INTERNAL_ERROR, "4711: no such policy is loaded", hipdnnBackendFinalize(none));
     CHECK_FAILS(HIPDNN_STATUS_INTERNAL_ERROR, "SelectionHeuristic::Config: there", hipdnnBackendFinalize(none));
     /* It can be mended. */
@@ -257,7 +258,8 @@ static void test_orders(void)
     expect(none, REVERSED);
     /* An empty list is one. */
     hipdnnBackendDescriptor_t empty = open_heuristic(graph);
-    REQUIRE_OK(hipdnnBackendSetAttribute(empty, HIPDNN_ATTR_ENGINEHEUR_POLICY_ORDER_EXT, HIPDNN_TYPE_INT64, 0, policies));
+    REQUIRE_OK(
+        hipdnnBackendSetAttribute(empty, HIPDNN_ATTR_ENGINEHEUR_POLICY_ORDER_EXT, HIPDNN_TYPE_INT64, 0, policies));
     CHECK_FAILS(HIPDNN_STATUS_INTERNAL_ERROR, "the list of policies is empty", hipdnnBackendFinalize(empty));
     /* Without policies there is no need of them. */
     const bool yes = true;
@@ -278,7 +280,8 @@ static void call_back(const char* function)
         calls_back++;
         expect(with_order(asked_again, 2, both), IN_ORDER);
         hipdnnBackendDescriptor_t alone = with_order(asked_again, 1, both);
-        CHECK_FAILS(HIPDNN_STATUS_INTERNAL_ERROR, "is being asked on this thread already", hipdnnBackendFinalize(alone));
+        CHECK_FAILS(HIPDNN_STATUS_INTERNAL_ERROR, "is being asked on this thread already",
+                    hipdnnBackendFinalize(alone));
         drop(alone);
     }
 }

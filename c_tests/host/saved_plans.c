@@ -117,8 +117,8 @@ static void test_load(const row* r)
         CHECK_FAILS(r->status, r->part, load(handle, &plan, good));
         CHECK(plan == NULL);
         /* A context that was made is not lost. */
-        const int made = count_in(recorded(), "\nCreateExecutionContextFromSerialized") -
-                         count_in(recorded(), " context=0\n");
+        const int made =
+            count_in(recorded(), "\nCreateExecutionContextFromSerialized") - count_in(recorded(), " context=0\n");
         expect_recorded(made > 0 && strncmp(r->plugin, "load_workspace", 14) == 0 ? 1 : 0, "\nDestroyExecutionContext");
     }
     CHECK_OK(hipdnnDestroy(handle));
@@ -130,8 +130,10 @@ static const row SAVE_ROWS[] = {
     {"good", HIPDNN_STATUS_NOT_SUPPORTED, "plugin Stub cannot save and load execution plans: it has no " SAVES ", "},
     {"g1", HIPDNN_STATUS_NOT_SUPPORTED, "cannot save and load execution plans"},
     {"save_lacks_save", HIPDNN_STATUS_NOT_SUPPORTED, "it has no " SAVES},
-    {"save_lacks_give_back", HIPDNN_STATUS_NOT_SUPPORTED, "it has no hipdnnEnginePluginDestroySerializedExecutionContext"},
-    {"save_lacks_load", HIPDNN_STATUS_NOT_SUPPORTED, "it has no hipdnnEnginePluginCreateExecutionContextFromSerialized"},
+    {"save_lacks_give_back", HIPDNN_STATUS_NOT_SUPPORTED,
+     "it has no hipdnnEnginePluginDestroySerializedExecutionContext"},
+    {"save_lacks_load", HIPDNN_STATUS_NOT_SUPPORTED,
+     "it has no hipdnnEnginePluginCreateExecutionContextFromSerialized"},
     {"save_fails", HIPDNN_STATUS_PLUGIN_ERROR, "Failed to serialize execution context. " STATUS_3},
     {"save_older_fails", HIPDNN_STATUS_PLUGIN_ERROR, "Failed to serialize execution context. " STATUS_3},
     {"save_null", HIPDNN_STATUS_PLUGIN_ERROR, "gave 12 bytes at 0x0"},
@@ -165,7 +167,8 @@ static const row LOAD_ROWS[] = {
     {"load_not_applicable", HIPDNN_STATUS_PLUGIN_ERROR, LOADING ". Status: HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE(5)"},
     {"load_null", HIPDNN_STATUS_INTERNAL_ERROR, "gave a null execution context"},
     {"load_silent", HIPDNN_STATUS_INTERNAL_ERROR, "gave a null execution context"},
-    {"load_workspace_fails", HIPDNN_STATUS_PLUGIN_ERROR, "Failed to get workspace size from execution context. " STATUS_3},
+    {"load_workspace_fails", HIPDNN_STATUS_PLUGIN_ERROR,
+     "Failed to get workspace size from execution context. " STATUS_3},
     {"load_workspace_huge", HIPDNN_STATUS_INTERNAL_ERROR, "18446744073709551615"},
     {"throws_in_load", HIPDNN_STATUS_INTERNAL_ERROR, LOADING ": " THREW},
 };

@@ -118,12 +118,9 @@ static void test_missing(void)
         const char* path;
         const char* part; /* of the last error; NULL: it says where was looked */
     } rows[] = {
-        {absolute("no/such/folder/"), NULL},
-        {absolute("b/missing"), "does not exist"},
-        {absolute("b/missing.so"), "does not exist"},
-        {absolute("b/readme.txt"), "extension"},
-        {absolute("b/libx.so.1"), "extension"},
-        {absolute("b/text.so"), "Failed to load library"},
+        {absolute("no/such/folder/"), NULL},          {absolute("b/missing"), "does not exist"},
+        {absolute("b/missing.so"), "does not exist"}, {absolute("b/readme.txt"), "extension"},
+        {absolute("b/libx.so.1"), "extension"},       {absolute("b/text.so"), "Failed to load library"},
     };
     write_file("b/text.so", "this is not a shared library");
     for (int64_t i = 0; i < COUNT(rows); i++) {

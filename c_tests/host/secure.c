@@ -13,10 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static bool exists(const char* path)
-{
-    return access(path, F_OK) == 0;
-}
+static bool exists(const char* path) { return access(path, F_OK) == 0; }
 
 /* What the variables do, in a process that has them; an exit status of 77 says that it has not the rights that were asked for. */
 static int child(bool is_secure)

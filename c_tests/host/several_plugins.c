@@ -39,9 +39,13 @@ static void test_engines(void)
 
     /* One that fails in any way does not keep another from answering. */
     static const char* const failing[] = {
-        "no_create",        "type_unknown",      "count_huge",        "create_fails",      "handle_null",
-        "applicable_fails", "applicable_more",   "applicable_twice",  "applicable_unknown", "applicable_silent",
-        "no_engines",       "engine_name_wrong", "no_engine_applies", "api_2",
+        "no_create",          "type_unknown",
+        "count_huge",         "create_fails",
+        "handle_null",        "applicable_fails",
+        "applicable_more",    "applicable_twice",
+        "applicable_unknown", "applicable_silent",
+        "no_engines",         "engine_name_wrong",
+        "no_engine_applies",  "api_2",
     };
     for (int64_t i = 0; i < COUNT(failing); i++) {
         const char* const pair[] = {failing[i], "other_good"};
@@ -106,7 +110,8 @@ static void test_reasons(void)
     CHECK_CONTAINS(text, "No engine can run this graph:");
     CHECK_CONTAINS(text, "\n  STUB_ENGINE (Stub): the stub declines");
     CHECK_CONTAINS(text, "\n  STUB_OTHER_ENGINE (Stub): the plugin gave no reason");
-    CHECK_CONTAINS(text, "\n  plugin Other is left out of this handle: Failed to create engine plugin handle: the plugin gave a null one");
+    CHECK_CONTAINS(text, "\n  plugin Other is left out of this handle: Failed to create engine plugin handle: the "
+                         "plugin gave a null one");
     drop(heuristic);
     drop(graph);
     CHECK_OK(hipdnnDestroy(handle));

@@ -132,7 +132,8 @@ static void test_uids(void)
     expect_recorded(1, "-9223372036854775808:");
     int64_t uids[3] = {0};
     int64_t count = 0;
-    CHECK_OK(hipdnnBackendGetAttribute(other, HIPDNN_ATTR_EXECUTION_PLAN_TENSOR_UIDS_EXT, HIPDNN_TYPE_INT64, 3, &count, uids));
+    CHECK_OK(hipdnnBackendGetAttribute(other, HIPDNN_ATTR_EXECUTION_PLAN_TENSOR_UIDS_EXT, HIPDNN_TYPE_INT64, 3, &count,
+                                       uids));
     CHECK(count == 3 && uids[0] == 8 && uids[1] == 7 && uids[2] == 9);
     drop(one);
     drop(other);
@@ -177,12 +178,13 @@ static hipdnnBackendDescriptor_t plan_of_engine(hipdnnHandle_t handle, int64_t p
     hipdnnBackendDescriptor_t graph = open_numbered(handle, 1, SIDE);
     REQUIRE_OK(hipdnnBackendFinalize(graph));
     hipdnnBackendDescriptor_t heuristic = open_heuristic(graph);
-    hipdnnBackendDescriptor_t configs[2] = {make(HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR), make(HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR)};
+    hipdnnBackendDescriptor_t configs[2] = {make(HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR),
+                                            make(HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR)};
     hipdnnBackendDescriptor_t plan = make(HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     int64_t count = 0;
     REQUIRE_OK(hipdnnBackendFinalize(heuristic));
-    REQUIRE_OK(hipdnnBackendGetAttribute(heuristic, HIPDNN_ATTR_ENGINEHEUR_RESULTS, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 2, &count,
-                                         configs));
+    REQUIRE_OK(hipdnnBackendGetAttribute(heuristic, HIPDNN_ATTR_ENGINEHEUR_RESULTS, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 2,
+                                         &count, configs));
     REQUIRE(count == 2);
     REQUIRE_OK(hipdnnBackendFinalize(configs[place]));
     put_descriptor(plan, HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configs[place]);
@@ -291,15 +293,15 @@ static void test_attribute(void)
     bool is_on = false;
     for (int round = 1; round <= 3; round++) {
         hipdnnBackendDescriptor_t graph = open_numbered(handle, 1, SIDE);
-        CHECK_OK(hipdnnBackendGetAttribute(graph, HIPDNN_ATTR_OPERATIONGRAPH_IS_PLAN_CACHE_ENABLED_EXT, HIPDNN_TYPE_BOOLEAN,
-                                           1, NULL, &is_on));
+        CHECK_OK(hipdnnBackendGetAttribute(graph, HIPDNN_ATTR_OPERATIONGRAPH_IS_PLAN_CACHE_ENABLED_EXT,
+                                           HIPDNN_TYPE_BOOLEAN, 1, NULL, &is_on));
         CHECK(is_on);
         is_on = false;
         put(graph, HIPDNN_ATTR_OPERATIONGRAPH_IS_PLAN_CACHE_ENABLED_EXT, HIPDNN_TYPE_BOOLEAN, 1, &is_on);
         REQUIRE_OK(hipdnnBackendFinalize(graph));
         is_on = true;
-        CHECK_OK(hipdnnBackendGetAttribute(graph, HIPDNN_ATTR_OPERATIONGRAPH_IS_PLAN_CACHE_ENABLED_EXT, HIPDNN_TYPE_BOOLEAN,
-                                           1, NULL, &is_on));
+        CHECK_OK(hipdnnBackendGetAttribute(graph, HIPDNN_ATTR_OPERATIONGRAPH_IS_PLAN_CACHE_ENABLED_EXT,
+                                           HIPDNN_TYPE_BOOLEAN, 1, NULL, &is_on));
         CHECK(!is_on);
         drop(make_plan(graph));
         drop(graph);

@@ -116,10 +116,13 @@ static void of_trace(stream* it, char* line)
         it->bad++;
     }
     it->calls += strstr(line, "\"name\":\"hipdnnBackendExecute\"") != NULL;
-    it->steps += strstr(line, "\"cat\":\"step\",\"name\":\"a \\\"step\\\"\\n\"") != NULL && strstr(line, "\"ts\":1.000,\"dur\":2.500}") != NULL;
-    it->plans += strstr(line, "\"name\":\"plan traced (STUB_ENGINE)\"") != NULL && strstr(line, "\"algorithm\":\"stub, loops\"") != NULL;
+    it->steps += strstr(line, "\"cat\":\"step\",\"name\":\"a \\\"step\\\"\\n\"") != NULL &&
+                 strstr(line, "\"ts\":1.000,\"dur\":2.500}") != NULL;
+    it->plans += strstr(line, "\"name\":\"plan traced (STUB_ENGINE)\"") != NULL &&
+                 strstr(line, "\"algorithm\":\"stub, loops\"") != NULL;
     it->plugins += strstr(line, "\"name\":\"load a plugin\"") != NULL;
-    it->phases += strstr(line, "\"name\":\"compile\"") != NULL || strstr(line, "\"name\":\"ask which engines apply\"") != NULL;
+    it->phases +=
+        strstr(line, "\"name\":\"compile\"") != NULL || strstr(line, "\"name\":\"ask which engines apply\"") != NULL;
     if (strstr(line, "\"cat\":\"execute\",\"name\":\"traced (STUB_ENGINE)\"") != NULL) {
         it->executions++;
         const char* const thread = strstr(line, "\"tid\":");
@@ -337,7 +340,8 @@ static void test_threads(int threads, long count, bool tell)
     CHECK_EQ(profile.plans, 1);
     CHECK_EQ(profile.heads, 2);
     if (tell) {
-        printf("%ld executions of %d threads: %ld calls, %ld executions, %ld steps in the trace, %ld lines of the profile\n",
+        printf("%ld executions of %d threads: %ld calls, %ld executions, %ld steps in the trace, %ld lines of the "
+               "profile\n",
                expected, threads, trace.calls, trace.executions, trace.steps, profile.profiled);
     }
 }
@@ -415,7 +419,8 @@ static void test_bad_settings(void)
         {"0", NULL, NULL},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        check_about("%s %s", rows[i].verbose != NULL ? rows[i].verbose : "", rows[i].trace != NULL ? rows[i].trace : "");
+        check_about("%s %s", rows[i].verbose != NULL ? rows[i].verbose : "",
+                    rows[i].trace != NULL ? rows[i].trace : "");
         remove("log.txt");
         finish(start("calls", 1, 2000, rows[i].verbose, rows[i].trace, "log.txt"));
         log = (stream){.path = "log.txt"};

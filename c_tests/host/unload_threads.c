@@ -27,18 +27,39 @@
 
 enum { FEW = 20, FEW_OF_MANY = 8, FEW_EXITS = 2, PATIENCE = 60, MOST_THREADS = 8 };
 
-typedef enum { EAGER, PATHS_TWICE, WRONG_VERSION, TWICE_THE_ID, NO_ENGINES, CLASH, POLICY, WRONG_POLICY, EXIT, WAYS } way;
+typedef enum {
+    EAGER,
+    PATHS_TWICE,
+    WRONG_VERSION,
+    TWICE_THE_ID,
+    NO_ENGINES,
+    CLASH,
+    POLICY,
+    WRONG_POLICY,
+    EXIT,
+    WAYS
+} way;
 
 static const char* const WAY_NAMES[WAYS] = {
-    "eager unload", "paths set twice", "refused for its version", "refused for an id it has twice",
-    "refused for having no engine", "all of its ids taken", "heuristic plugin", "heuristic plugin refused for its version",
+    "eager unload",
+    "paths set twice",
+    "refused for its version",
+    "refused for an id it has twice",
+    "refused for having no engine",
+    "all of its ids taken",
+    "heuristic plugin",
+    "heuristic plugin refused for its version",
     "exit with live handles",
 };
 
 typedef enum { OFF, INFO, SYNC, ASYNC, CALLING, CALLING_ASYNC, LOGS } log_mode;
 
 static const char* const LOG_NAMES[LOGS] = {
-    "no log", "log", "synchronous callback", "asynchronous callback", "callback that calls the library",
+    "no log",
+    "log",
+    "synchronous callback",
+    "asynchronous callback",
+    "callback that calls the library",
     "asynchronous callback that calls the library",
 };
 
@@ -117,8 +138,8 @@ static void set_log(log_mode mode, bool on)
     const hipdnnLogCallbackMode_t when =
         mode == ASYNC || mode == CALLING_ASYNC ? HIPDNN_LOG_CALLBACK_ASYNC : HIPDNN_LOG_CALLBACK_SYNC;
     if (mode >= SYNC) {
-        CHECK_OK(hipdnnSetUserLogCallback_ext(calls ? call_from_line : count_line, on ? HIPDNN_SEV_INFO : HIPDNN_SEV_OFF,
-                                              when, &user));
+        CHECK_OK(hipdnnSetUserLogCallback_ext(calls ? call_from_line : count_line,
+                                              on ? HIPDNN_SEV_INFO : HIPDNN_SEV_OFF, when, &user));
     }
     if (mode != OFF) {
         CHECK_OK(hipdnnBackendSetGlobalLogLevel_ext(on ? HIPDNN_SEV_INFO : HIPDNN_SEV_OFF));
@@ -222,7 +243,8 @@ static void run_case(way which, log_mode mode, int threads, int runs)
     alarm((unsigned)(PATIENCE + runs / 2));
     set_threads(threads);
     others = mode >= CALLING || threads > 1;
-    CHECK_OK(hipdnnSetPluginUnloadMode_ext(which == PATHS_TWICE ? HIPDNN_PLUGIN_UNLOAD_LAZY : HIPDNN_PLUGIN_UNLOAD_EAGER));
+    CHECK_OK(
+        hipdnnSetPluginUnloadMode_ext(which == PATHS_TWICE ? HIPDNN_PLUGIN_UNLOAD_LAZY : HIPDNN_PLUGIN_UNLOAD_EAGER));
     set_paths(which);
     const long before = lines;
     set_log(mode, true);

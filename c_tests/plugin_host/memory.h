@@ -59,10 +59,7 @@ static inline void memory_begin(bool on_device)
     }
 }
 
-static inline void* memory_stream(void)
-{
-    return hip.stream;
-}
+static inline void* memory_stream(void) { return hip.stream; }
 
 static inline void* memory_new(size_t size)
 {

@@ -99,10 +99,7 @@ typedef struct graph {
     constant_data bytes;
 } graph;
 
-static size_t elements(const tensor* t)
-{
-    return (size_t)(t->dims[0] * t->dims[1] * t->dims[2] * t->dims[3]);
-}
+static size_t elements(const tensor* t) { return (size_t)(t->dims[0] * t->dims[1] * t->dims[2] * t->dims[3]); }
 
 static tensor* add_tensor(graph* g, int64_t n, int64_t c, int64_t h, int64_t w)
 {

@@ -13,8 +13,7 @@ static const char ENGINE_NAME[] = "NULL_ENGINE";
 #define ENGINE_ID INT64_C(-8545303469368193377)
 
 /* EngineDetails with nothing but the id: offset of the table, its list of slots, the table. */
-static const struct
-{
+static const struct {
     uint32_t root;
     uint16_t slots_size, table_size, engine_id, padding;
     int32_t back;
@@ -23,59 +22,51 @@ static const struct
 
 static int context;
 
-hipdnnPluginStatus_t hipdnnPluginGetName(const char **name)
+hipdnnPluginStatus_t hipdnnPluginGetName(const char** name)
 {
     *name = "Null";
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
-hipdnnPluginStatus_t hipdnnPluginGetVersion(const char **version)
+hipdnnPluginStatus_t hipdnnPluginGetVersion(const char** version)
 {
     *version = "1.0.0";
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
-hipdnnPluginStatus_t hipdnnPluginGetApiVersion(const char **version)
+hipdnnPluginStatus_t hipdnnPluginGetApiVersion(const char** version)
 {
     *version = HIPDNN_ENGINE_API_VERSION;
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
-hipdnnPluginStatus_t hipdnnPluginGetType(hipdnnPluginType_t *type)
+hipdnnPluginStatus_t hipdnnPluginGetType(hipdnnPluginType_t* type)
 {
     *type = HIPDNN_PLUGIN_TYPE_ENGINE;
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
-void hipdnnPluginGetLastErrorString(const char **error_str)
-{
-    *error_str = "";
-}
+void hipdnnPluginGetLastErrorString(const char** error_str) { *error_str = ""; }
 
-hipdnnPluginStatus_t hipdnnEnginePluginGetAllEngineIds(
-    int64_t *engine_ids,
-    uint32_t max_engines,
-    uint32_t *num_engines)
+hipdnnPluginStatus_t hipdnnEnginePluginGetAllEngineIds(int64_t* engine_ids, uint32_t max_engines, uint32_t* num_engines)
 {
-    if (max_engines > 0)
-    {
+    if (max_engines > 0) {
         engine_ids[0] = ENGINE_ID;
     }
     *num_engines = 1;
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
-hipdnnPluginStatus_t hipdnnEnginePluginGetEngineName(int64_t engine_id, const char **name)
+hipdnnPluginStatus_t hipdnnEnginePluginGetEngineName(int64_t engine_id, const char** name)
 {
-    if (engine_id != ENGINE_ID)
-    {
+    if (engine_id != ENGINE_ID) {
         return HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE;
     }
     *name = ENGINE_NAME;
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
-hipdnnPluginStatus_t hipdnnEnginePluginCreate(hipdnnEnginePluginHandle_t *handle)
+hipdnnPluginStatus_t hipdnnEnginePluginCreate(hipdnnEnginePluginHandle_t* handle)
 {
     *handle = (hipdnnEnginePluginHandle_t)&context;
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
@@ -94,23 +85,19 @@ hipdnnPluginStatus_t hipdnnEnginePluginSetStream(hipdnnEnginePluginHandle_t hand
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
-hipdnnPluginStatus_t hipdnnEnginePluginGetApplicableEngineIds(
-    hipdnnEnginePluginHandle_t handle,
-    const hipdnnPluginConstData_t *op_graph,
-    int64_t *engine_ids,
-    uint32_t max_engines,
-    uint32_t *num_engines)
+hipdnnPluginStatus_t hipdnnEnginePluginGetApplicableEngineIds(hipdnnEnginePluginHandle_t handle,
+                                                              const hipdnnPluginConstData_t* op_graph,
+                                                              int64_t* engine_ids, uint32_t max_engines,
+                                                              uint32_t* num_engines)
 {
     (void)handle;
     (void)op_graph;
     return hipdnnEnginePluginGetAllEngineIds(engine_ids, max_engines, num_engines);
 }
 
-hipdnnPluginStatus_t hipdnnEnginePluginGetEngineDetails(
-    hipdnnEnginePluginHandle_t handle,
-    int64_t engine_id,
-    const hipdnnPluginConstData_t *op_graph,
-    hipdnnPluginConstData_t *engine_details)
+hipdnnPluginStatus_t hipdnnEnginePluginGetEngineDetails(hipdnnEnginePluginHandle_t handle, int64_t engine_id,
+                                                        const hipdnnPluginConstData_t* op_graph,
+                                                        hipdnnPluginConstData_t* engine_details)
 {
     (void)handle;
     (void)engine_id;
@@ -120,9 +107,8 @@ hipdnnPluginStatus_t hipdnnEnginePluginGetEngineDetails(
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
-hipdnnPluginStatus_t hipdnnEnginePluginDestroyEngineDetails(
-    hipdnnEnginePluginHandle_t handle,
-    hipdnnPluginConstData_t *engine_details)
+hipdnnPluginStatus_t hipdnnEnginePluginDestroyEngineDetails(hipdnnEnginePluginHandle_t handle,
+                                                            hipdnnPluginConstData_t* engine_details)
 {
     (void)handle;
     engine_details->ptr = NULL;
@@ -130,11 +116,9 @@ hipdnnPluginStatus_t hipdnnEnginePluginDestroyEngineDetails(
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
-hipdnnPluginStatus_t hipdnnEnginePluginGetWorkspaceSize(
-    hipdnnEnginePluginHandle_t handle,
-    const hipdnnPluginConstData_t *engine_config,
-    const hipdnnPluginConstData_t *op_graph,
-    size_t *workspace_size)
+hipdnnPluginStatus_t hipdnnEnginePluginGetWorkspaceSize(hipdnnEnginePluginHandle_t handle,
+                                                        const hipdnnPluginConstData_t* engine_config,
+                                                        const hipdnnPluginConstData_t* op_graph, size_t* workspace_size)
 {
     (void)handle;
     (void)engine_config;
@@ -143,11 +127,10 @@ hipdnnPluginStatus_t hipdnnEnginePluginGetWorkspaceSize(
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
-hipdnnPluginStatus_t hipdnnEnginePluginCreateExecutionContext(
-    hipdnnEnginePluginHandle_t handle,
-    const hipdnnPluginConstData_t *engine_config,
-    const hipdnnPluginConstData_t *op_graph,
-    hipdnnEnginePluginExecutionContext_t *execution_context)
+hipdnnPluginStatus_t hipdnnEnginePluginCreateExecutionContext(hipdnnEnginePluginHandle_t handle,
+                                                              const hipdnnPluginConstData_t* engine_config,
+                                                              const hipdnnPluginConstData_t* op_graph,
+                                                              hipdnnEnginePluginExecutionContext_t* execution_context)
 {
     (void)handle;
     (void)engine_config;
@@ -156,9 +139,8 @@ hipdnnPluginStatus_t hipdnnEnginePluginCreateExecutionContext(
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
-hipdnnPluginStatus_t hipdnnEnginePluginDestroyExecutionContext(
-    hipdnnEnginePluginHandle_t handle,
-    hipdnnEnginePluginExecutionContext_t execution_context)
+hipdnnPluginStatus_t hipdnnEnginePluginDestroyExecutionContext(hipdnnEnginePluginHandle_t handle,
+                                                               hipdnnEnginePluginExecutionContext_t execution_context)
 {
     (void)handle;
     (void)execution_context;
@@ -166,9 +148,7 @@ hipdnnPluginStatus_t hipdnnEnginePluginDestroyExecutionContext(
 }
 
 hipdnnPluginStatus_t hipdnnEnginePluginGetWorkspaceSizeFromExecutionContext(
-    hipdnnEnginePluginHandle_t handle,
-    hipdnnEnginePluginExecutionContext_t execution_context,
-    size_t *workspace_size)
+    hipdnnEnginePluginHandle_t handle, hipdnnEnginePluginExecutionContext_t execution_context, size_t* workspace_size)
 {
     (void)handle;
     (void)execution_context;
@@ -176,12 +156,10 @@ hipdnnPluginStatus_t hipdnnEnginePluginGetWorkspaceSizeFromExecutionContext(
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
-hipdnnPluginStatus_t hipdnnEnginePluginExecuteOpGraph(
-    hipdnnEnginePluginHandle_t handle,
-    hipdnnEnginePluginExecutionContext_t execution_context,
-    void *workspace,
-    const hipdnnPluginDeviceBuffer_t *device_buffers,
-    uint32_t num_device_buffers)
+hipdnnPluginStatus_t hipdnnEnginePluginExecuteOpGraph(hipdnnEnginePluginHandle_t handle,
+                                                      hipdnnEnginePluginExecutionContext_t execution_context,
+                                                      void* workspace, const hipdnnPluginDeviceBuffer_t* device_buffers,
+                                                      uint32_t num_device_buffers)
 {
     (void)handle;
     (void)execution_context;

@@ -23,22 +23,22 @@
 #define OK HIPDNN_PLUGIN_STATUS_SUCCESS
 
 /* Appends a line to the log, if there is one. */
-void record(const char *format, ...);
+void record(const char* format, ...);
 
 /* Says in words what a graph is: the layout, the numbers of tensors and nodes, and the operation numbers. */
-const char *describe_graph(const hipdnnPluginConstData_t *graph, char *text, size_t room);
+const char* describe_graph(const hipdnnPluginConstData_t* graph, char* text, size_t room);
 
 /* The engine that a configuration chooses. */
-int64_t chosen(const hipdnnPluginConstData_t *config);
+int64_t chosen(const hipdnnPluginConstData_t* config);
 
 /* Says which knobs a configuration sets, after a blank; nothing where it sets none. */
-const char *describe_knobs(const hipdnnPluginConstData_t *config, char *text, size_t room);
+const char* describe_knobs(const hipdnnPluginConstData_t* config, char* text, size_t room);
 
 /* What is told of an engine, in memory that free takes; null when there is none. */
-unsigned char *details_of(int64_t engine_id, size_t *size);
+unsigned char* details_of(int64_t engine_id, size_t* size);
 
 /* Answers a status; a failure has a text. */
-hipdnnPluginStatus_t answer(int status, const char *function);
+hipdnnPluginStatus_t answer(int status, const char* function);
 
 /* The serial numbers of handles and contexts. */
 unsigned serial_of_handle(hipdnnEnginePluginHandle_t handle);

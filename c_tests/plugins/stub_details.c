@@ -17,21 +17,21 @@
 
 enum { INT = 1, FLOAT = 2, TEXT = 3, UNKNOWN = 9 };
 
-static inline uint32_t write_int(flatbuffer *fb, int64_t value)
+static inline uint32_t write_int(flatbuffer* fb, int64_t value)
 {
     fb_begin(fb);
     fb_long(fb, 0, value);
     return fb_end(fb);
 }
 
-static inline uint32_t write_float(flatbuffer *fb, double value)
+static inline uint32_t write_float(flatbuffer* fb, double value)
 {
     fb_begin(fb);
     fb_double(fb, 0, value);
     return fb_end(fb);
 }
 
-static inline uint32_t write_text(flatbuffer *fb, const char *value)
+static inline uint32_t write_text(flatbuffer* fb, const char* value)
 {
     const uint32_t text = fb_text(fb, value);
     fb_begin(fb);
@@ -39,13 +39,8 @@ static inline uint32_t write_text(flatbuffer *fb, const char *value)
     return fb_end(fb);
 }
 
-static inline uint32_t write_int_limits(
-    flatbuffer *fb,
-    int64_t min,
-    int64_t max,
-    int64_t step,
-    uint32_t count,
-    const int64_t *valid)
+static inline uint32_t write_int_limits(flatbuffer* fb, int64_t min, int64_t max, int64_t step, uint32_t count,
+                                        const int64_t* valid)
 {
     const uint32_t list = fb_longs(fb, count, valid);
     fb_begin(fb);
@@ -56,7 +51,7 @@ static inline uint32_t write_int_limits(
     return fb_end(fb);
 }
 
-static inline uint32_t write_float_limits(flatbuffer *fb, double min, double max)
+static inline uint32_t write_float_limits(flatbuffer* fb, double min, double max)
 {
     fb_begin(fb);
     fb_double(fb, 0, min);
@@ -64,11 +59,10 @@ static inline uint32_t write_float_limits(flatbuffer *fb, double min, double max
     return fb_end(fb);
 }
 
-static inline uint32_t write_text_limits(flatbuffer *fb, int32_t length, uint32_t count, const char *const *valid)
+static inline uint32_t write_text_limits(flatbuffer* fb, int32_t length, uint32_t count, const char* const* valid)
 {
     uint32_t texts[4];
-    for (uint32_t i = 0; i < count; i++)
-    {
+    for (uint32_t i = 0; i < count; i++) {
         texts[i] = fb_text(fb, valid[i]);
     }
     const uint32_t list = fb_offsets(fb, count, texts);
@@ -79,15 +73,8 @@ static inline uint32_t write_text_limits(flatbuffer *fb, int32_t length, uint32_
 }
 
 /* A kind of limits of 0 is none. */
-static inline uint32_t write_knob(
-    flatbuffer *fb,
-    const char *id,
-    const char *description,
-    int kind,
-    uint32_t value,
-    int limits_kind,
-    uint32_t limits,
-    int deprecated)
+static inline uint32_t write_knob(flatbuffer* fb, const char* id, const char* description, int kind, uint32_t value,
+                                  int limits_kind, uint32_t limits, int deprecated)
 {
     const uint32_t name = fb_text(fb, id);
     const uint32_t about = fb_text(fb, description);
@@ -95,8 +82,7 @@ static inline uint32_t write_knob(
     fb_reference(fb, 0, name);
     fb_reference(fb, 1, about);
     fb_reference(fb, 3, value);
-    if (limits_kind != 0)
-    {
+    if (limits_kind != 0) {
         fb_reference(fb, 5, limits);
         fb_byte(fb, 4, limits_kind);
     }
@@ -106,30 +92,26 @@ static inline uint32_t write_knob(
 }
 
 /* A knob for an integer from 2 to 10. */
-static inline uint32_t write_plain_knob(flatbuffer *fb, const char *id, const char *description, int64_t value)
+static inline uint32_t write_plain_knob(flatbuffer* fb, const char* id, const char* description, int64_t value)
 {
-    return write_knob(
-        fb, id, description, INT, write_int(fb, value), INT, write_int_limits(fb, 2, 10, 1, 0, NULL), 0);
+    return write_knob(fb, id, description, INT, write_int(fb, value), INT, write_int_limits(fb, 2, 10, 1, 0, NULL), 0);
 }
 
 #ifdef KNOBS
 #define KNOB_COUNT 8
-static void write_knobs(flatbuffer *fb, uint32_t *to)
+static void write_knobs(flatbuffer* fb, uint32_t* to)
 {
     static const int64_t picks[] = {3, 5, 8};
-    static const char *const modes[] = {"fast", "exact"};
-    to[0] = write_knob(
-        fb, "count", "How many.", INT, write_int(fb, 4), INT, write_int_limits(fb, 2, 10, 2, 0, NULL), 0);
-    to[1] =
-        write_knob(fb, "pick", "Which.", INT, write_int(fb, 3), INT, write_int_limits(fb, 0, 0, 1, 3, picks), 0);
-    to[2] = write_knob(
-        fb, "ratio", "How much.", FLOAT, write_float(fb, 0.5), FLOAT, write_float_limits(fb, 0.0, 1.0), 0);
-    to[3] = write_knob(
-        fb, "mode", "How.", TEXT, write_text(fb, "fast"), TEXT, write_text_limits(fb, 0, 2, modes), 0);
-    to[4] =
-        write_knob(fb, "label", "", TEXT, write_text(fb, ""), TEXT, write_text_limits(fb, 8, 0, NULL), 0);
-    to[5] = write_knob(
-        fb, "free", "Any number.", INT, write_int(fb, -1), INT, write_int_limits(fb, 0, 0, 1, 0, NULL), 0);
+    static const char* const modes[] = {"fast", "exact"};
+    to[0] =
+        write_knob(fb, "count", "How many.", INT, write_int(fb, 4), INT, write_int_limits(fb, 2, 10, 2, 0, NULL), 0);
+    to[1] = write_knob(fb, "pick", "Which.", INT, write_int(fb, 3), INT, write_int_limits(fb, 0, 0, 1, 3, picks), 0);
+    to[2] =
+        write_knob(fb, "ratio", "How much.", FLOAT, write_float(fb, 0.5), FLOAT, write_float_limits(fb, 0.0, 1.0), 0);
+    to[3] = write_knob(fb, "mode", "How.", TEXT, write_text(fb, "fast"), TEXT, write_text_limits(fb, 0, 2, modes), 0);
+    to[4] = write_knob(fb, "label", "", TEXT, write_text(fb, ""), TEXT, write_text_limits(fb, 8, 0, NULL), 0);
+    to[5] =
+        write_knob(fb, "free", "Any number.", INT, write_int(fb, -1), INT, write_int_limits(fb, 0, 0, 1, 0, NULL), 0);
     to[6] = write_knob(fb, "bare", "Without limits.", FLOAT, write_float(fb, 0.25), 0, 0, 1);
     to[7] = write_knob(fb, "odd", "Of an unknown kind.", UNKNOWN, write_int(fb, 1), 0, 0, 0);
 }
@@ -138,7 +120,7 @@ static void write_knobs(flatbuffer *fb, uint32_t *to)
 /* KNOB_DEFAULT_OUTSIDE: the default value of the second knob is not in its range. */
 #ifdef KNOB_DEFAULT_OUTSIDE
 #define KNOB_COUNT 2
-static void write_knobs(flatbuffer *fb, uint32_t *to)
+static void write_knobs(flatbuffer* fb, uint32_t* to)
 {
     to[0] = write_plain_knob(fb, "good", "", 2);
     to[1] = write_plain_knob(fb, "bad", "", 11);
@@ -148,7 +130,7 @@ static void write_knobs(flatbuffer *fb, uint32_t *to)
 /* KNOB_TWICE: two knobs have one id. */
 #ifdef KNOB_TWICE
 #define KNOB_COUNT 2
-static void write_knobs(flatbuffer *fb, uint32_t *to)
+static void write_knobs(flatbuffer* fb, uint32_t* to)
 {
     to[0] = write_plain_knob(fb, "same", "", 2);
     to[1] = write_plain_knob(fb, "same", "", 3);
@@ -167,14 +149,14 @@ static void write_knobs(flatbuffer *fb, uint32_t *to)
 #define KNOB_TEXT 0
 #endif
 #define KNOB_COUNT 1
-static const char *letters(char *text, size_t length)
+static const char* letters(char* text, size_t length)
 {
     memset(text, 'k', length);
     text[length] = '\0';
     return text;
 }
 
-static void write_knobs(flatbuffer *fb, uint32_t *to)
+static void write_knobs(flatbuffer* fb, uint32_t* to)
 {
     static _Thread_local char id[KNOB_ID + 1], description[KNOB_DESCRIPTION + 1], text[KNOB_TEXT + 1];
     const uint32_t value = write_text(fb, letters(text, KNOB_TEXT));
@@ -186,7 +168,7 @@ static void write_knobs(flatbuffer *fb, uint32_t *to)
 /* KNOB_LIMITS_OF_ANOTHER_KIND: a range of numbers for an integer. */
 #ifdef KNOB_LIMITS_OF_ANOTHER_KIND
 #define KNOB_COUNT 1
-static void write_knobs(flatbuffer *fb, uint32_t *to)
+static void write_knobs(flatbuffer* fb, uint32_t* to)
 {
     to[0] = write_knob(fb, "k", "", INT, write_int(fb, 1), FLOAT, write_float_limits(fb, 0.0, 1.0), 0);
 }
@@ -195,7 +177,7 @@ static void write_knobs(flatbuffer *fb, uint32_t *to)
 /* KNOB_RANGE_BACKWARDS: the smallest value is above the largest. */
 #ifdef KNOB_RANGE_BACKWARDS
 #define KNOB_COUNT 1
-static void write_knobs(flatbuffer *fb, uint32_t *to)
+static void write_knobs(flatbuffer* fb, uint32_t* to)
 {
     to[0] = write_knob(fb, "k", "", INT, write_int(fb, 5), INT, write_int_limits(fb, 9, 1, 1, 0, NULL), 0);
 }
@@ -203,7 +185,7 @@ static void write_knobs(flatbuffer *fb, uint32_t *to)
 
 #ifdef NOTE
 #define KNOB_COUNT 0
-static void write_knobs(flatbuffer *fb, uint32_t *to)
+static void write_knobs(flatbuffer* fb, uint32_t* to)
 {
     (void)fb;
     (void)to;
@@ -217,7 +199,7 @@ static void write_knobs(flatbuffer *fb, uint32_t *to)
 #define NOTES NOTE
 #endif
 
-unsigned char *details_of(int64_t engine_id, size_t *size)
+unsigned char* details_of(int64_t engine_id, size_t* size)
 {
     static _Thread_local flatbuffer fb;
     static const int32_t notes[] = {NOTES};
@@ -232,14 +214,13 @@ unsigned char *details_of(int64_t engine_id, size_t *size)
     fb_reference(&fb, 1, knob_list);
     fb_reference(&fb, 2, note_list);
     fb_reference(&fb, 3, name);
-    const unsigned char *bytes = fb_finish(&fb, fb_end(&fb), size);
+    const unsigned char* bytes = fb_finish(&fb, fb_end(&fb), size);
 /* DETAILS_CUT: not all of the bytes. */
 #ifdef DETAILS_CUT
     *size = *size * 3 / 4;
 #endif
-    unsigned char *copy = malloc(*size);
-    if (copy != NULL)
-    {
+    unsigned char* copy = malloc(*size);
+    if (copy != NULL) {
         memcpy(copy, bytes, *size);
     }
     return copy;
@@ -247,14 +228,13 @@ unsigned char *details_of(int64_t engine_id, size_t *size)
 
 #else
 
-unsigned char *details_of(int64_t engine_id, size_t *size)
+unsigned char* details_of(int64_t engine_id, size_t* size)
 {
     /* The offset of the table, its list of slots, the table: the distance back to the slots, and the id. */
     static const unsigned char HEAD[16] = {12, 0, 0, 0, 6, 0, 12, 0, 4, 0, 0, 0, 8, 0, 0, 0};
-    unsigned char *bytes = calloc(1, 24);
+    unsigned char* bytes = calloc(1, 24);
     *size = 24;
-    if (bytes != NULL)
-    {
+    if (bytes != NULL) {
         memcpy(bytes, HEAD, sizeof HEAD);
         memcpy(bytes + 16, &engine_id, sizeof engine_id);
     }

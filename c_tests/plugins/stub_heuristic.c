@@ -16,7 +16,7 @@
 #ifndef POLICIES
 #define POLICIES "STUB_REVERSE", "STUB_DECLINE"
 #endif
-static const char *const NAMES[] = {POLICIES};
+static const char* const NAMES[] = {POLICIES};
 #ifndef POLICY_COUNT
 #define POLICY_COUNT (sizeof NAMES / sizeof NAMES[0])
 #endif
@@ -29,20 +29,17 @@ static const char *const NAMES[] = {POLICIES};
 static int64_t id_of(size_t policy)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (const char *at = NAMES[policy]; *at != '\0'; at++)
-    {
+    for (const char* at = NAMES[policy]; *at != '\0'; at++) {
         hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
     }
     return (int64_t)(hash + ID_OFFSET);
 }
 
-struct HipdnnHeuristicHandle
-{
+struct HipdnnHeuristicHandle {
     int is_told;
 };
 
-struct HipdnnHeuristicPolicyDescriptor
-{
+struct HipdnnHeuristicPolicyDescriptor {
     int64_t policy;
     int64_t engines[16];
     size_t count;
@@ -59,14 +56,11 @@ struct HipdnnHeuristicPolicyDescriptor
 #define COUNT_AGAIN COUNT
 #endif
 #ifndef NO_GET_ALL_POLICY_IDS
-hipdnnPluginStatus_t hipdnnHeuristicPluginGetAllPolicyIds(
-    int64_t *policy_ids,
-    uint32_t max_policies,
-    uint32_t *num_policies)
+hipdnnPluginStatus_t hipdnnHeuristicPluginGetAllPolicyIds(int64_t* policy_ids, uint32_t max_policies,
+                                                          uint32_t* num_policies)
 {
     size_t count = POLICY_COUNT;
-    for (size_t policy = 0; policy < count && policy < max_policies; policy++)
-    {
+    for (size_t policy = 0; policy < count && policy < max_policies; policy++) {
         policy_ids[policy] = id_of(policy);
     }
     *num_policies = (uint32_t)(max_policies == 0 ? COUNT : COUNT_AGAIN);
@@ -79,17 +73,15 @@ hipdnnPluginStatus_t hipdnnHeuristicPluginGetAllPolicyIds(
 #define POLICY_NAME_STATUS OK
 #endif
 #ifndef NO_GET_POLICY_NAME
-hipdnnPluginStatus_t hipdnnHeuristicPluginGetPolicyName(int64_t policy_id, const char **name)
+hipdnnPluginStatus_t hipdnnHeuristicPluginGetPolicyName(int64_t policy_id, const char** name)
 {
 #ifdef POLICY_NAME_NULL
     (void)policy_id;
     *name = NULL;
 #else
     size_t count = POLICY_COUNT;
-    for (size_t policy = 0; policy < count; policy++)
-    {
-        if (policy_id == id_of(policy))
-        {
+    for (size_t policy = 0; policy < count; policy++) {
+        if (policy_id == id_of(policy)) {
             *name = NAMES[policy];
         }
     }
@@ -103,13 +95,12 @@ hipdnnPluginStatus_t hipdnnHeuristicPluginGetPolicyName(int64_t policy_id, const
 #define CREATE_STATUS OK
 #endif
 #ifndef NO_CREATE
-hipdnnPluginStatus_t hipdnnHeuristicHandleCreate(hipdnnHeuristicHandle_t *out_handle)
+hipdnnPluginStatus_t hipdnnHeuristicHandleCreate(hipdnnHeuristicHandle_t* out_handle)
 {
 #ifdef CREATE_SILENT
     (void)out_handle;
 #else
-    if (CREATE_STATUS == OK)
-    {
+    if (CREATE_STATUS == OK) {
         *out_handle = calloc(1, sizeof **out_handle);
     }
 #endif
@@ -132,12 +123,11 @@ hipdnnPluginStatus_t hipdnnHeuristicHandleDestroy(hipdnnHeuristicHandle_t handle
 #define DEVICE_STATUS OK
 #endif
 #ifndef NO_SET_DEVICE
-hipdnnPluginStatus_t hipdnnHeuristicHandleSetDeviceProperties(
-    hipdnnHeuristicHandle_t handle,
-    const hipdnnPluginConstData_t *device_props_serialized)
+hipdnnPluginStatus_t hipdnnHeuristicHandleSetDeviceProperties(hipdnnHeuristicHandle_t handle,
+                                                              const hipdnnPluginConstData_t* device_props_serialized)
 {
-    const unsigned char *bytes = device_props_serialized->ptr;
-    record("SetDeviceProperties %.4s", device_props_serialized->size < 8 ? "none" : (const char *)bytes + 4);
+    const unsigned char* bytes = device_props_serialized->ptr;
+    record("SetDeviceProperties %.4s", device_props_serialized->size < 8 ? "none" : (const char*)bytes + 4);
     handle->is_told = 1;
     return answer(DEVICE_STATUS, __func__);
 }
@@ -148,21 +138,17 @@ hipdnnPluginStatus_t hipdnnHeuristicHandleSetDeviceProperties(
 #define DESCRIPTOR_STATUS OK
 #endif
 #ifndef NO_CREATE_DESCRIPTOR
-hipdnnPluginStatus_t hipdnnHeuristicPolicyDescriptorCreate(
-    hipdnnHeuristicHandle_t plugin_handle,
-    int64_t policy_id,
-    hipdnnHeuristicPolicyDescriptor_t *out_desc)
+hipdnnPluginStatus_t hipdnnHeuristicPolicyDescriptorCreate(hipdnnHeuristicHandle_t plugin_handle, int64_t policy_id,
+                                                           hipdnnHeuristicPolicyDescriptor_t* out_desc)
 {
     record("DescriptorCreate told=%d", plugin_handle->is_told);
 #ifdef DESCRIPTOR_SILENT
     (void)policy_id;
     (void)out_desc;
 #else
-    if (DESCRIPTOR_STATUS == OK)
-    {
+    if (DESCRIPTOR_STATUS == OK) {
         *out_desc = calloc(1, sizeof **out_desc);
-        if (*out_desc != NULL)
-        {
+        if (*out_desc != NULL) {
             (*out_desc)->policy = policy_id;
         }
     }
@@ -185,10 +171,8 @@ hipdnnPluginStatus_t hipdnnHeuristicPolicyDescriptorDestroy(hipdnnHeuristicPolic
 #define ENGINES_STATUS OK
 #endif
 #ifndef NO_SET_ENGINE_IDS
-hipdnnPluginStatus_t hipdnnHeuristicPolicySetEngineIds(
-    hipdnnHeuristicPolicyDescriptor_t desc,
-    const int64_t *engine_ids,
-    size_t engine_id_count)
+hipdnnPluginStatus_t hipdnnHeuristicPolicySetEngineIds(hipdnnHeuristicPolicyDescriptor_t desc,
+                                                       const int64_t* engine_ids, size_t engine_id_count)
 {
     desc->count = engine_id_count < 16 ? engine_id_count : 16;
     memcpy(desc->engines, engine_ids, desc->count * sizeof *engine_ids);
@@ -202,9 +186,8 @@ hipdnnPluginStatus_t hipdnnHeuristicPolicySetEngineIds(
 #define GRAPH_STATUS OK
 #endif
 #ifndef NO_SET_GRAPH
-hipdnnPluginStatus_t hipdnnHeuristicPolicySetSerializedGraph(
-    hipdnnHeuristicPolicyDescriptor_t desc,
-    const hipdnnPluginConstData_t *serialized_graph)
+hipdnnPluginStatus_t hipdnnHeuristicPolicySetSerializedGraph(hipdnnHeuristicPolicyDescriptor_t desc,
+                                                             const hipdnnPluginConstData_t* serialized_graph)
 {
     char graph[1024];
     (void)desc;
@@ -221,7 +204,7 @@ hipdnnPluginStatus_t hipdnnHeuristicPolicySetSerializedGraph(
 #define APPLIED (desc->policy == id_of(0))
 #endif
 #ifndef NO_FINALIZE
-hipdnnPluginStatus_t hipdnnHeuristicPolicyFinalize(hipdnnHeuristicPolicyDescriptor_t desc, int32_t *out_applied)
+hipdnnPluginStatus_t hipdnnHeuristicPolicyFinalize(hipdnnHeuristicPolicyDescriptor_t desc, int32_t* out_applied)
 {
     record("Finalize");
 #ifdef FINALIZE_SILENT
@@ -249,18 +232,14 @@ hipdnnPluginStatus_t hipdnnHeuristicPolicyFinalize(hipdnnHeuristicPolicyDescript
 #define SORTED_AGAIN SORTED
 #endif
 #ifndef NO_GET_SORTED
-hipdnnPluginStatus_t hipdnnHeuristicPolicyGetSortedEngineIds(
-    hipdnnHeuristicPolicyDescriptor_t desc,
-    int64_t *engine_ids,
-    size_t *num_engines)
+hipdnnPluginStatus_t hipdnnHeuristicPolicyGetSortedEngineIds(hipdnnHeuristicPolicyDescriptor_t desc,
+                                                             int64_t* engine_ids, size_t* num_engines)
 {
-    if (engine_ids == NULL)
-    {
+    if (engine_ids == NULL) {
         *num_engines = (size_t)(SORTED);
         return answer(SORTED_STATUS, __func__);
     }
-    for (size_t i = 0; i < *num_engines; i++)
-    {
+    for (size_t i = 0; i < *num_engines; i++) {
 #if defined(SORTED_FOREIGN)
         engine_ids[i] = 42;
 #elif defined(SORTED_TWICE)

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static _Thread_local const char *error_text = "";
+static _Thread_local const char* error_text = "";
 
 /* NAMES_IN_FILE: a text that is in the library and that nothing uses, as the names of C++ types are. */
 #ifdef NAMES_IN_FILE
@@ -19,13 +19,12 @@ __attribute__((used)) static const char names_in_file[] = NAMES_IN_FILE;
 
 /* CALLS_BACK: each function first calls that of the test's whose address is in HIPDNN_STUB_HOOK, with its own name. */
 #ifdef CALLS_BACK
-static void call_back(const char *function)
+static void call_back(const char* function)
 {
-    const char *address = getenv("HIPDNN_STUB_HOOK");
-    if (address != NULL)
-    {
+    const char* address = getenv("HIPDNN_STUB_HOOK");
+    if (address != NULL) {
         uintptr_t number = (uintptr_t)strtoull(address, NULL, 16);
-        void (*hook)(const char *);
+        void (*hook)(const char*);
         memcpy(&hook, &number, sizeof hook);
         hook(function);
     }
@@ -37,19 +36,17 @@ static void call_back(const char *function)
 void stub_throw(void);
 #endif
 
-hipdnnPluginStatus_t answer(int status, const char *function)
+hipdnnPluginStatus_t answer(int status, const char* function)
 {
 #ifdef CALLS_BACK
     call_back(function);
 #endif
 #ifdef THROWS
-    if (strcmp(function, THROWS) == 0)
-    {
+    if (strcmp(function, THROWS) == 0) {
         stub_throw();
     }
 #endif
-    if (status != OK)
-    {
+    if (status != OK) {
         static _Thread_local char text[256];
         snprintf(text, sizeof text, "the stub fails in %s", function);
         error_text = text;
@@ -65,7 +62,7 @@ hipdnnPluginStatus_t answer(int status, const char *function)
 #define PLUGIN_NAME "Stub"
 #endif
 #ifndef NO_GET_NAME
-hipdnnPluginStatus_t hipdnnPluginGetName(const char **name)
+hipdnnPluginStatus_t hipdnnPluginGetName(const char** name)
 {
 #ifdef NAME_NULL
     *name = NULL;
@@ -81,7 +78,7 @@ hipdnnPluginStatus_t hipdnnPluginGetName(const char **name)
 #define PLUGIN_VERSION "1.2.3"
 #endif
 #ifndef NO_GET_VERSION
-hipdnnPluginStatus_t hipdnnPluginGetVersion(const char **version)
+hipdnnPluginStatus_t hipdnnPluginGetVersion(const char** version)
 {
     *version = PLUGIN_VERSION;
     return answer(OK, __func__);
@@ -119,7 +116,7 @@ hipdnnPluginStatus_t hipdnnPluginGetVersion(const char **version)
 #define API_VERSION_STATUS OK
 #endif
 #ifndef NO_GET_API_VERSION
-hipdnnPluginStatus_t hipdnnPluginGetApiVersion(const char **version)
+hipdnnPluginStatus_t hipdnnPluginGetApiVersion(const char** version)
 {
     *version = API_VERSION;
     return answer(API_VERSION_STATUS, __func__);
@@ -134,7 +131,7 @@ hipdnnPluginStatus_t hipdnnPluginGetApiVersion(const char **version)
 #define TYPE_STATUS OK
 #endif
 #ifndef NO_GET_TYPE
-hipdnnPluginStatus_t hipdnnPluginGetType(hipdnnPluginType_t *type)
+hipdnnPluginStatus_t hipdnnPluginGetType(hipdnnPluginType_t* type)
 {
 #ifdef TYPE_SILENT
     (void)type;
@@ -147,7 +144,7 @@ hipdnnPluginStatus_t hipdnnPluginGetType(hipdnnPluginType_t *type)
 
 /* ERROR_NULL, ERROR_SILENT, ERROR_NOT_UTF8, ERROR_LONG: what is wrong with the error text. */
 #ifndef NO_GET_LAST_ERROR_STRING
-void hipdnnPluginGetLastErrorString(const char **error_str)
+void hipdnnPluginGetLastErrorString(const char** error_str)
 {
 #if defined(ERROR_NULL)
     *error_str = NULL;
@@ -192,8 +189,7 @@ hipdnnPluginStatus_t hipdnnPluginSetLoggingCallback(hipdnnCallback_t function)
 void log_reason(void)
 {
 #ifdef LOGS
-    if (callback != NULL)
-    {
+    if (callback != NULL) {
         callback(HIPDNN_SEV_INFO, LOGS);
     }
 #else

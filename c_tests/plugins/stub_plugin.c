@@ -24,7 +24,7 @@
 #endif
 
 /* ENGINE_COUNT: how many of them there are. */
-static const char *const NAMES[] = {ENGINES};
+static const char* const NAMES[] = {ENGINES};
 #ifndef ENGINE_COUNT
 #define ENGINE_COUNT (sizeof NAMES / sizeof NAMES[0])
 #endif
@@ -37,19 +37,18 @@ static const char *const NAMES[] = {ENGINES};
 static int64_t id_of(size_t engine)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (const char *at = NAMES[engine]; *at != '\0'; at++) hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
+    for (const char* at = NAMES[engine]; *at != '\0'; at++)
+        hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
     return (int64_t)(hash + ID_OFFSET);
 }
 
 /* Handles and contexts have serial numbers, which tests can compare where they cannot compare addresses. */
 
-struct HipdnnEnginePluginHandle
-{
+struct HipdnnEnginePluginHandle {
     unsigned serial;
 };
 
-struct HipdnnEnginePluginExecutionContext
-{
+struct HipdnnEnginePluginExecutionContext {
     unsigned serial;
     int64_t engine;
 };
@@ -78,8 +77,7 @@ hipdnnEnginePluginExecutionContext_t new_context(int64_t engine)
 {
     static _Atomic unsigned contexts;
     hipdnnEnginePluginExecutionContext_t context = malloc(sizeof *context);
-    if (context != NULL)
-    {
+    if (context != NULL) {
         context->serial = ++contexts;
         context->engine = engine;
     }
@@ -100,10 +98,7 @@ hipdnnEnginePluginExecutionContext_t new_context(int64_t engine)
 #define COUNT_AGAIN COUNT
 #endif
 #ifndef NO_GET_ALL_ENGINE_IDS
-hipdnnPluginStatus_t hipdnnEnginePluginGetAllEngineIds(
-    int64_t *engine_ids,
-    uint32_t max_engines,
-    uint32_t *num_engines)
+hipdnnPluginStatus_t hipdnnEnginePluginGetAllEngineIds(int64_t* engine_ids, uint32_t max_engines, uint32_t* num_engines)
 {
     record("GetAllEngineIds max=%" PRIu32, max_engines);
 #ifdef IDS_SILENT
@@ -111,8 +106,7 @@ hipdnnPluginStatus_t hipdnnEnginePluginGetAllEngineIds(
     (void)num_engines;
 #else
     size_t count = ENGINE_COUNT;
-    for (size_t engine = 0; engine < count && engine < max_engines; engine++)
-    {
+    for (size_t engine = 0; engine < count && engine < max_engines; engine++) {
         engine_ids[engine] = id_of(engine);
     }
     *num_engines = (uint32_t)(max_engines == 0 ? COUNT : COUNT_AGAIN);
@@ -126,7 +120,7 @@ hipdnnPluginStatus_t hipdnnEnginePluginGetAllEngineIds(
 #define ENGINE_NAME_STATUS OK
 #endif
 #ifndef NO_GET_ENGINE_NAME
-hipdnnPluginStatus_t hipdnnEnginePluginGetEngineName(int64_t engine_id, const char **name)
+hipdnnPluginStatus_t hipdnnEnginePluginGetEngineName(int64_t engine_id, const char** name)
 {
     record("GetEngineName engine=%" PRId64, engine_id);
 #if defined(ENGINE_NAME)
@@ -135,10 +129,8 @@ hipdnnPluginStatus_t hipdnnEnginePluginGetEngineName(int64_t engine_id, const ch
     *name = NULL;
 #else
     size_t count = ENGINE_COUNT;
-    for (size_t engine = 0; engine < count; engine++)
-    {
-        if (engine_id == id_of(engine))
-        {
+    for (size_t engine = 0; engine < count; engine++) {
+        if (engine_id == id_of(engine)) {
             *name = NAMES[engine];
             return answer(ENGINE_NAME_STATUS, __func__);
         }
@@ -159,12 +151,11 @@ hipdnnPluginStatus_t hipdnnEnginePluginGetEngineName(int64_t engine_id, const ch
 #define CREATE_STATUS OK
 #endif
 #ifndef NO_CREATE
-hipdnnPluginStatus_t hipdnnEnginePluginCreate(hipdnnEnginePluginHandle_t *handle)
+hipdnnPluginStatus_t hipdnnEnginePluginCreate(hipdnnEnginePluginHandle_t* handle)
 {
 #ifdef OPENS
-    void *const library = dlopen(OPENS, RTLD_NOW | RTLD_LOCAL);
-    if (library != NULL)
-    {
+    void* const library = dlopen(OPENS, RTLD_NOW | RTLD_LOCAL);
+    if (library != NULL) {
         dlclose(library);
     }
 #endif
@@ -175,12 +166,10 @@ hipdnnPluginStatus_t hipdnnEnginePluginCreate(hipdnnEnginePluginHandle_t *handle
     *handle = (hipdnnEnginePluginHandle_t)HANDLE;
     record("Create handle=%u", serial_of_handle(*handle));
 #else
-    if (CREATE_STATUS == OK)
-    {
+    if (CREATE_STATUS == OK) {
         static _Atomic unsigned handles;
         *handle = malloc(sizeof **handle);
-        if (*handle == NULL)
-        {
+        if (*handle == NULL) {
             return answer(HIPDNN_PLUGIN_STATUS_ALLOC_FAILED, __func__);
         }
         (*handle)->serial = ++handles;
@@ -230,32 +219,25 @@ hipdnnPluginStatus_t hipdnnEnginePluginSetStream(hipdnnEnginePluginHandle_t hand
 #define APPLICABLE_STATUS OK
 #endif
 #ifndef NO_GET_APPLICABLE_ENGINE_IDS
-hipdnnPluginStatus_t hipdnnEnginePluginGetApplicableEngineIds(
-    hipdnnEnginePluginHandle_t handle,
-    const hipdnnPluginConstData_t *op_graph,
-    int64_t *engine_ids,
-    uint32_t max_engines,
-    uint32_t *num_engines)
+hipdnnPluginStatus_t hipdnnEnginePluginGetApplicableEngineIds(hipdnnEnginePluginHandle_t handle,
+                                                              const hipdnnPluginConstData_t* op_graph,
+                                                              int64_t* engine_ids, uint32_t max_engines,
+                                                              uint32_t* num_engines)
 {
     char graph[1024];
-    record(
-        "GetApplicableEngineIds handle=%u max=%" PRIu32 " graph=%s",
-        serial_of_handle(handle),
-        max_engines,
-        describe_graph(op_graph, graph, sizeof graph));
+    record("GetApplicableEngineIds handle=%u max=%" PRIu32 " graph=%s", serial_of_handle(handle), max_engines,
+           describe_graph(op_graph, graph, sizeof graph));
     log_reason();
 #if defined(APPLICABLE_MORE)
     (void)engine_ids;
     *num_engines = max_engines + 1;
 #elif defined(APPLICABLE_TWICE)
-    for (uint32_t i = 0; i < 2 && i < max_engines; i++)
-    {
+    for (uint32_t i = 0; i < 2 && i < max_engines; i++) {
         engine_ids[i] = id_of(0);
     }
     *num_engines = 2;
 #elif defined(APPLICABLE_UNKNOWN)
-    if (max_engines > 0)
-    {
+    if (max_engines > 0) {
         engine_ids[0] = 42;
     }
     *num_engines = 1;
@@ -264,8 +246,7 @@ hipdnnPluginStatus_t hipdnnEnginePluginGetApplicableEngineIds(
     (void)num_engines;
 #else
     uint32_t count = (uint32_t)APPLICABLE;
-    for (uint32_t i = 0; i < count && i < max_engines; i++)
-    {
+    for (uint32_t i = 0; i < count && i < max_engines; i++) {
 #ifdef APPLICABLE_REVERSED
         engine_ids[i] = id_of(ENGINE_COUNT - 1 - i);
 #else
@@ -287,33 +268,26 @@ hipdnnPluginStatus_t hipdnnEnginePluginGetApplicableEngineIds(
 #define DETAILS_STATUS OK
 #endif
 #ifndef NO_GET_ENGINE_DETAILS
-hipdnnPluginStatus_t hipdnnEnginePluginGetEngineDetails(
-    hipdnnEnginePluginHandle_t handle,
-    int64_t engine_id,
-    const hipdnnPluginConstData_t *op_graph,
-    hipdnnPluginConstData_t *engine_details)
+hipdnnPluginStatus_t hipdnnEnginePluginGetEngineDetails(hipdnnEnginePluginHandle_t handle, int64_t engine_id,
+                                                        const hipdnnPluginConstData_t* op_graph,
+                                                        hipdnnPluginConstData_t* engine_details)
 {
     char graph[1024];
-    record(
-        "GetEngineDetails handle=%u engine=%" PRId64 " graph=%s",
-        serial_of_handle(handle),
-        engine_id,
-        describe_graph(op_graph, graph, sizeof graph));
+    record("GetEngineDetails handle=%u engine=%" PRId64 " graph=%s", serial_of_handle(handle), engine_id,
+           describe_graph(op_graph, graph, sizeof graph));
 #if defined(DETAILS_NULL)
     engine_details->ptr = NULL;
     engine_details->size = 0;
 #elif defined(DETAILS_SILENT)
     (void)engine_details;
 #else
-    if (DETAILS_STATUS == OK)
-    {
+    if (DETAILS_STATUS == OK) {
 #ifdef DETAILS_OTHER
         engine_id += 1;
 #endif
         size_t size = 0;
-        unsigned char *bytes = details_of(engine_id, &size);
-        if (bytes == NULL)
-        {
+        unsigned char* bytes = details_of(engine_id, &size);
+        if (bytes == NULL) {
             return answer(HIPDNN_PLUGIN_STATUS_ALLOC_FAILED, __func__);
         }
 #ifdef DETAILS_GARBAGE
@@ -338,13 +312,12 @@ hipdnnPluginStatus_t hipdnnEnginePluginGetEngineDetails(
 #define DESTROY_DETAILS_STATUS OK
 #endif
 #ifndef NO_DESTROY_ENGINE_DETAILS
-hipdnnPluginStatus_t hipdnnEnginePluginDestroyEngineDetails(
-    hipdnnEnginePluginHandle_t handle,
-    hipdnnPluginConstData_t *engine_details)
+hipdnnPluginStatus_t hipdnnEnginePluginDestroyEngineDetails(hipdnnEnginePluginHandle_t handle,
+                                                            hipdnnPluginConstData_t* engine_details)
 {
     record("DestroyEngineDetails handle=%u", serial_of_handle(handle));
 #ifndef DETAILS_SILENT
-    free((void *)engine_details->ptr);
+    free((void*)engine_details->ptr);
 #endif
     engine_details->ptr = NULL;
     engine_details->size = 0;
@@ -360,19 +333,13 @@ hipdnnPluginStatus_t hipdnnEnginePluginDestroyEngineDetails(
 #define WORKSPACE_STATUS OK
 #endif
 #ifndef NO_GET_WORKSPACE_SIZE
-hipdnnPluginStatus_t hipdnnEnginePluginGetWorkspaceSize(
-    hipdnnEnginePluginHandle_t handle,
-    const hipdnnPluginConstData_t *engine_config,
-    const hipdnnPluginConstData_t *op_graph,
-    size_t *workspace_size)
+hipdnnPluginStatus_t hipdnnEnginePluginGetWorkspaceSize(hipdnnEnginePluginHandle_t handle,
+                                                        const hipdnnPluginConstData_t* engine_config,
+                                                        const hipdnnPluginConstData_t* op_graph, size_t* workspace_size)
 {
     char graph[1024], knobs[1024];
-    record(
-        "GetWorkspaceSize handle=%u engine=%" PRId64 " graph=%s%s",
-        serial_of_handle(handle),
-        chosen(engine_config),
-        describe_graph(op_graph, graph, sizeof graph),
-        describe_knobs(engine_config, knobs, sizeof knobs));
+    record("GetWorkspaceSize handle=%u engine=%" PRId64 " graph=%s%s", serial_of_handle(handle), chosen(engine_config),
+           describe_graph(op_graph, graph, sizeof graph), describe_knobs(engine_config, knobs, sizeof knobs));
 #ifdef WORKSPACE_SILENT
     (void)workspace_size;
 #else
@@ -387,31 +354,24 @@ hipdnnPluginStatus_t hipdnnEnginePluginGetWorkspaceSize(
 #define CONTEXT_STATUS OK
 #endif
 #ifndef NO_CREATE_EXECUTION_CONTEXT
-hipdnnPluginStatus_t hipdnnEnginePluginCreateExecutionContext(
-    hipdnnEnginePluginHandle_t handle,
-    const hipdnnPluginConstData_t *engine_config,
-    const hipdnnPluginConstData_t *op_graph,
-    hipdnnEnginePluginExecutionContext_t *execution_context)
+hipdnnPluginStatus_t hipdnnEnginePluginCreateExecutionContext(hipdnnEnginePluginHandle_t handle,
+                                                              const hipdnnPluginConstData_t* engine_config,
+                                                              const hipdnnPluginConstData_t* op_graph,
+                                                              hipdnnEnginePluginExecutionContext_t* execution_context)
 {
     hipdnnEnginePluginExecutionContext_t context = NULL;
 #if !defined(CONTEXT_NULL) && !defined(CONTEXT_SILENT)
-    if (CONTEXT_STATUS == OK)
-    {
+    if (CONTEXT_STATUS == OK) {
         context = new_context(chosen(engine_config));
-        if (context == NULL)
-        {
+        if (context == NULL) {
             return answer(HIPDNN_PLUGIN_STATUS_ALLOC_FAILED, __func__);
         }
     }
 #endif
     char graph[1024], knobs[1024];
-    record(
-        "CreateExecutionContext handle=%u engine=%" PRId64 " graph=%s context=%u%s",
-        serial_of_handle(handle),
-        chosen(engine_config),
-        describe_graph(op_graph, graph, sizeof graph),
-        serial_of_context(context),
-        describe_knobs(engine_config, knobs, sizeof knobs));
+    record("CreateExecutionContext handle=%u engine=%" PRId64 " graph=%s context=%u%s", serial_of_handle(handle),
+           chosen(engine_config), describe_graph(op_graph, graph, sizeof graph), serial_of_context(context),
+           describe_knobs(engine_config, knobs, sizeof knobs));
 #ifdef CONTEXT_SILENT
     (void)execution_context;
 #else
@@ -426,14 +386,11 @@ hipdnnPluginStatus_t hipdnnEnginePluginCreateExecutionContext(
 #define DESTROY_CONTEXT_STATUS OK
 #endif
 #ifndef NO_DESTROY_EXECUTION_CONTEXT
-hipdnnPluginStatus_t hipdnnEnginePluginDestroyExecutionContext(
-    hipdnnEnginePluginHandle_t handle,
-    hipdnnEnginePluginExecutionContext_t execution_context)
+hipdnnPluginStatus_t hipdnnEnginePluginDestroyExecutionContext(hipdnnEnginePluginHandle_t handle,
+                                                               hipdnnEnginePluginExecutionContext_t execution_context)
 {
-    record(
-        "DestroyExecutionContext handle=%u context=%u",
-        serial_of_handle(handle),
-        serial_of_context(execution_context));
+    record("DestroyExecutionContext handle=%u context=%u", serial_of_handle(handle),
+           serial_of_context(execution_context));
     free(execution_context);
     return answer(DESTROY_CONTEXT_STATUS, __func__);
 }
@@ -448,14 +405,10 @@ hipdnnPluginStatus_t hipdnnEnginePluginDestroyExecutionContext(
 #endif
 #ifndef NO_GET_WORKSPACE_SIZE_FROM_EXECUTION_CONTEXT
 hipdnnPluginStatus_t hipdnnEnginePluginGetWorkspaceSizeFromExecutionContext(
-    hipdnnEnginePluginHandle_t handle,
-    hipdnnEnginePluginExecutionContext_t execution_context,
-    size_t *workspace_size)
+    hipdnnEnginePluginHandle_t handle, hipdnnEnginePluginExecutionContext_t execution_context, size_t* workspace_size)
 {
-    record(
-        "GetWorkspaceSizeFromExecutionContext handle=%u context=%u",
-        serial_of_handle(handle),
-        serial_of_context(execution_context));
+    record("GetWorkspaceSizeFromExecutionContext handle=%u context=%u", serial_of_handle(handle),
+           serial_of_context(execution_context));
     *workspace_size = (size_t)CONTEXT_WORKSPACE;
     return answer(CONTEXT_WORKSPACE_STATUS, __func__);
 }
@@ -466,34 +419,22 @@ hipdnnPluginStatus_t hipdnnEnginePluginGetWorkspaceSizeFromExecutionContext(
 #define EXECUTE_STATUS OK
 #endif
 #ifndef NO_EXECUTE_OP_GRAPH
-hipdnnPluginStatus_t hipdnnEnginePluginExecuteOpGraph(
-    hipdnnEnginePluginHandle_t handle,
-    hipdnnEnginePluginExecutionContext_t execution_context,
-    void *workspace,
-    const hipdnnPluginDeviceBuffer_t *device_buffers,
-    uint32_t num_device_buffers)
+hipdnnPluginStatus_t hipdnnEnginePluginExecuteOpGraph(hipdnnEnginePluginHandle_t handle,
+                                                      hipdnnEnginePluginExecutionContext_t execution_context,
+                                                      void* workspace, const hipdnnPluginDeviceBuffer_t* device_buffers,
+                                                      uint32_t num_device_buffers)
 {
     char buffers[2048] = "";
     size_t length = 0;
-    for (uint32_t i = 0; i < num_device_buffers && length + 64 < sizeof buffers; i++)
-    {
-        const hipdnnPluginDeviceBuffer_t *buffer = &device_buffers[i];
-        int written = snprintf(
-            buffers + length,
-            sizeof buffers - length,
-            "%s%" PRId64 ":%" PRIuPTR,
-            i == 0 ? "" : ",",
-            buffer->uid,
-            (uintptr_t)buffer->ptr);
+    for (uint32_t i = 0; i < num_device_buffers && length + 64 < sizeof buffers; i++) {
+        const hipdnnPluginDeviceBuffer_t* buffer = &device_buffers[i];
+        int written = snprintf(buffers + length, sizeof buffers - length, "%s%" PRId64 ":%" PRIuPTR, i == 0 ? "" : ",",
+                               buffer->uid, (uintptr_t)buffer->ptr);
         length += written < 0 ? 0 : (size_t)written;
     }
-    record(
-        "ExecuteOpGraph handle=%u context=%u workspace=%" PRIuPTR " count=%" PRIu32 " buffers=[%s]",
-        serial_of_handle(handle),
-        serial_of_context(execution_context),
-        (uintptr_t)workspace,
-        num_device_buffers,
-        buffers);
+    record("ExecuteOpGraph handle=%u context=%u workspace=%" PRIuPTR " count=%" PRIu32 " buffers=[%s]",
+           serial_of_handle(handle), serial_of_context(execution_context), (uintptr_t)workspace, num_device_buffers,
+           buffers);
     tell_step();
     return answer(EXECUTE_STATUS, __func__);
 }

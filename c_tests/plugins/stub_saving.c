@@ -22,10 +22,8 @@
 /* "STUB", and the engine's id. */
 enum { SAVED_SIZE = 12 };
 
-static hipdnnPluginStatus_t save(
-    hipdnnEnginePluginExecutionContext_t context,
-    hipdnnPluginConstData_t *serialized_context,
-    const char *function)
+static hipdnnPluginStatus_t save(hipdnnEnginePluginExecutionContext_t context,
+                                 hipdnnPluginConstData_t* serialized_context, const char* function)
 {
 #if defined(SAVE_NULL)
     (void)context;
@@ -35,16 +33,14 @@ static hipdnnPluginStatus_t save(
     (void)context;
     (void)serialized_context;
 #else
-    if (SAVE_STATUS == OK)
-    {
+    if (SAVE_STATUS == OK) {
         size_t size = SAVED_SIZE;
 #ifdef SAVE_GROWS
         static _Atomic size_t grown;
         size += grown++;
 #endif
-        unsigned char *bytes = calloc(1, size);
-        if (bytes == NULL)
-        {
+        unsigned char* bytes = calloc(1, size);
+        if (bytes == NULL) {
             return answer(HIPDNN_PLUGIN_STATUS_ALLOC_FAILED, function);
         }
         const int64_t engine = engine_of_context(context);
@@ -62,31 +58,24 @@ static hipdnnPluginStatus_t save(
 #endif
 
 #ifdef SAVE
-hipdnnPluginStatus_t hipdnnEnginePluginSerializeExecutionContextWithEngineId(
-    hipdnnEnginePluginHandle_t handle,
-    int64_t engine_id,
-    hipdnnEnginePluginExecutionContext_t execution_context,
-    hipdnnPluginConstData_t *serialized_context)
+hipdnnPluginStatus_t
+hipdnnEnginePluginSerializeExecutionContextWithEngineId(hipdnnEnginePluginHandle_t handle, int64_t engine_id,
+                                                        hipdnnEnginePluginExecutionContext_t execution_context,
+                                                        hipdnnPluginConstData_t* serialized_context)
 {
-    record(
-        "SerializeExecutionContextWithEngineId handle=%u engine=%" PRId64 " context=%u",
-        serial_of_handle(handle),
-        engine_id,
-        serial_of_context(execution_context));
+    record("SerializeExecutionContextWithEngineId handle=%u engine=%" PRId64 " context=%u", serial_of_handle(handle),
+           engine_id, serial_of_context(execution_context));
     return save(execution_context, serialized_context, __func__);
 }
 #endif
 
 #ifdef SAVE_OLDER
-hipdnnPluginStatus_t hipdnnEnginePluginSerializeExecutionContext(
-    hipdnnEnginePluginHandle_t handle,
-    hipdnnEnginePluginExecutionContext_t execution_context,
-    hipdnnPluginConstData_t *serialized_context)
+hipdnnPluginStatus_t hipdnnEnginePluginSerializeExecutionContext(hipdnnEnginePluginHandle_t handle,
+                                                                 hipdnnEnginePluginExecutionContext_t execution_context,
+                                                                 hipdnnPluginConstData_t* serialized_context)
 {
-    record(
-        "SerializeExecutionContext handle=%u context=%u",
-        serial_of_handle(handle),
-        serial_of_context(execution_context));
+    record("SerializeExecutionContext handle=%u context=%u", serial_of_handle(handle),
+           serial_of_context(execution_context));
     return save(execution_context, serialized_context, __func__);
 }
 #endif
@@ -96,12 +85,11 @@ hipdnnPluginStatus_t hipdnnEnginePluginSerializeExecutionContext(
 #ifndef GIVE_BACK_STATUS
 #define GIVE_BACK_STATUS OK
 #endif
-hipdnnPluginStatus_t hipdnnEnginePluginDestroySerializedExecutionContext(
-    hipdnnEnginePluginHandle_t handle,
-    hipdnnPluginConstData_t *serialized_context)
+hipdnnPluginStatus_t hipdnnEnginePluginDestroySerializedExecutionContext(hipdnnEnginePluginHandle_t handle,
+                                                                         hipdnnPluginConstData_t* serialized_context)
 {
     record("DestroySerializedExecutionContext handle=%u", serial_of_handle(handle));
-    free((void *)serialized_context->ptr);
+    free((void*)serialized_context->ptr);
     serialized_context->ptr = NULL;
     serialized_context->size = 0;
     return answer(GIVE_BACK_STATUS, __func__);
@@ -113,34 +101,26 @@ hipdnnPluginStatus_t hipdnnEnginePluginDestroySerializedExecutionContext(
 #ifndef LOAD_STATUS
 #define LOAD_STATUS OK
 #endif
-hipdnnPluginStatus_t hipdnnEnginePluginCreateExecutionContextFromSerialized(
-    hipdnnEnginePluginHandle_t handle,
-    const hipdnnPluginConstData_t *serialized_context,
-    hipdnnEnginePluginExecutionContext_t *execution_context)
+hipdnnPluginStatus_t
+hipdnnEnginePluginCreateExecutionContextFromSerialized(hipdnnEnginePluginHandle_t handle,
+                                                       const hipdnnPluginConstData_t* serialized_context,
+                                                       hipdnnEnginePluginExecutionContext_t* execution_context)
 {
     hipdnnEnginePluginExecutionContext_t context = NULL;
     int status = LOAD_STATUS;
     int64_t engine = 0;
-    if (serialized_context->size != 12 || memcmp(serialized_context->ptr, "STUB", 4) != 0)
-    {
+    if (serialized_context->size != 12 || memcmp(serialized_context->ptr, "STUB", 4) != 0) {
         status = HIPDNN_PLUGIN_STATUS_INVALID_VALUE;
-    }
-    else
-    {
-        memcpy(&engine, (const unsigned char *)serialized_context->ptr + 4, sizeof engine);
+    } else {
+        memcpy(&engine, (const unsigned char*)serialized_context->ptr + 4, sizeof engine);
     }
 #if !defined(LOAD_NULL) && !defined(LOAD_SILENT)
-    if (status == OK)
-    {
+    if (status == OK) {
         context = new_context(engine);
     }
 #endif
-    record(
-        "CreateExecutionContextFromSerialized handle=%u size=%zu engine=%" PRId64 " context=%u",
-        serial_of_handle(handle),
-        serialized_context->size,
-        engine,
-        serial_of_context(context));
+    record("CreateExecutionContextFromSerialized handle=%u size=%zu engine=%" PRId64 " context=%u",
+           serial_of_handle(handle), serialized_context->size, engine, serial_of_context(context));
 #ifdef LOAD_SILENT
     (void)execution_context;
 #else
@@ -159,25 +139,19 @@ hipdnnPluginStatus_t hipdnnEnginePluginCreateExecutionContextFromSerialized(
 #ifndef DESCRIBE_SIZE
 #define DESCRIBE_SIZE sizeof DESCRIBES
 #endif
-hipdnnPluginStatus_t hipdnnEnginePluginDescribeExecutionContext_ext(
-    hipdnnEnginePluginHandle_t handle,
-    hipdnnEnginePluginExecutionContext_t execution_context,
-    size_t requested_size,
-    size_t *size,
-    char *json)
+hipdnnPluginStatus_t
+hipdnnEnginePluginDescribeExecutionContext_ext(hipdnnEnginePluginHandle_t handle,
+                                               hipdnnEnginePluginExecutionContext_t execution_context,
+                                               size_t requested_size, size_t* size, char* json)
 {
-    record(
-        "DescribeExecutionContext handle=%u context=%u requested=%zu",
-        serial_of_handle(handle),
-        serial_of_context(execution_context),
-        requested_size);
+    record("DescribeExecutionContext handle=%u context=%u requested=%zu", serial_of_handle(handle),
+           serial_of_context(execution_context), requested_size);
 #ifdef DESCRIBE_SILENT
     (void)size;
 #else
     *size = (size_t)(DESCRIBE_SIZE);
 #endif
-    if (requested_size > 0)
-    {
+    if (requested_size > 0) {
         memcpy(json, DESCRIBES, requested_size < sizeof DESCRIBES ? requested_size : sizeof DESCRIBES);
 #ifdef DESCRIBE_GROWS
         memset(json, 'x', requested_size);
@@ -194,14 +168,10 @@ hipdnnPluginStatus_t hipdnnEnginePluginDescribeExecutionContext_ext(
 #define SHARES_STATUS OK
 #endif
 hipdnnPluginStatus_t hipdnnEnginePluginIsExecutionContextShareable_ext(
-    hipdnnEnginePluginHandle_t handle,
-    hipdnnEnginePluginExecutionContext_t execution_context,
-    uint32_t *is_shareable)
+    hipdnnEnginePluginHandle_t handle, hipdnnEnginePluginExecutionContext_t execution_context, uint32_t* is_shareable)
 {
-    record(
-        "IsExecutionContextShareable handle=%u context=%u",
-        serial_of_handle(handle),
-        serial_of_context(execution_context));
+    record("IsExecutionContextShareable handle=%u context=%u", serial_of_handle(handle),
+           serial_of_context(execution_context));
     *is_shareable = SHARES;
     return answer(SHARES_STATUS, __func__);
 }
@@ -209,10 +179,10 @@ hipdnnPluginStatus_t hipdnnEnginePluginIsExecutionContextShareable_ext(
 
 /* STEPS: each execution is a step of this name. */
 #ifdef STEPS
-static void (*step_callback)(const char *name, uint64_t begin, uint64_t end);
+static void (*step_callback)(const char* name, uint64_t begin, uint64_t end);
 
-hipdnnPluginStatus_t hipdnnEnginePluginSetStepCallback_ext(
-    void (*callback)(const char *name, uint64_t begin, uint64_t end))
+hipdnnPluginStatus_t hipdnnEnginePluginSetStepCallback_ext(void (*callback)(const char* name, uint64_t begin,
+                                                                            uint64_t end))
 {
     record("SetStepCallback");
     const hipdnnPluginStatus_t status = answer(OK, __func__);
@@ -224,8 +194,7 @@ hipdnnPluginStatus_t hipdnnEnginePluginSetStepCallback_ext(
 void tell_step(void)
 {
 #ifdef STEPS
-    if (step_callback != NULL)
-    {
+    if (step_callback != NULL) {
         step_callback(STEPS, 1000, 3500);
     }
 #endif
@@ -237,10 +206,9 @@ void tell_step(void)
 #define OVERRIDES_STATUS OK
 #endif
 
-static size_t append_numbers(char *text, size_t room, size_t length, uint32_t count, const int64_t *numbers)
+static size_t append_numbers(char* text, size_t room, size_t length, uint32_t count, const int64_t* numbers)
 {
-    for (uint32_t i = 0; i < count && length + 32 < room; i++)
-    {
+    for (uint32_t i = 0; i < count && length + 32 < room; i++) {
         int written = snprintf(text + length, room - length, "%s%" PRId64, i == 0 ? "" : ",", numbers[i]);
         length += written < 0 ? 0 : (size_t)written;
     }
@@ -248,37 +216,25 @@ static size_t append_numbers(char *text, size_t room, size_t length, uint32_t co
 }
 
 hipdnnPluginStatus_t hipdnnEnginePluginExecuteOpGraphWithOverrides(
-    hipdnnEnginePluginHandle_t handle,
-    hipdnnEnginePluginExecutionContext_t execution_context,
-    void *workspace,
-    const hipdnnPluginDeviceBuffer_t *device_buffers,
-    uint32_t num_device_buffers,
-    uint32_t num_overrides,
-    const int64_t *override_unique_ids,
-    const uint32_t *override_lengths,
-    const int64_t *const *override_shapes,
-    const int64_t *const *override_strides)
+    hipdnnEnginePluginHandle_t handle, hipdnnEnginePluginExecutionContext_t execution_context, void* workspace,
+    const hipdnnPluginDeviceBuffer_t* device_buffers, uint32_t num_device_buffers, uint32_t num_overrides,
+    const int64_t* override_unique_ids, const uint32_t* override_lengths, const int64_t* const* override_shapes,
+    const int64_t* const* override_strides)
 {
     char text[2048] = "";
     size_t length = 0;
-    for (uint32_t i = 0; i < num_overrides && length + 128 < sizeof text; i++)
-    {
-        const char *const gap = i == 0 ? "" : " ";
+    for (uint32_t i = 0; i < num_overrides && length + 128 < sizeof text; i++) {
+        const char* const gap = i == 0 ? "" : " ";
         int written = snprintf(text + length, sizeof text - length, "%s%" PRId64 ":", gap, override_unique_ids[i]);
         length += written < 0 ? 0 : (size_t)written;
         length = append_numbers(text, sizeof text, length, override_lengths[i], override_shapes[i]);
         text[length++] = '/';
         length = append_numbers(text, sizeof text, length, override_lengths[i], override_strides[i]);
     }
-    record(
-        "ExecuteOpGraphWithOverrides handle=%u context=%u workspace=%" PRIuPTR " count=%" PRIu32 " first=%" PRId64
-        " overrides=[%s]",
-        serial_of_handle(handle),
-        serial_of_context(execution_context),
-        (uintptr_t)workspace,
-        num_device_buffers,
-        num_device_buffers == 0 ? 0 : device_buffers[0].uid,
-        text);
+    record("ExecuteOpGraphWithOverrides handle=%u context=%u workspace=%" PRIuPTR " count=%" PRIu32 " first=%" PRId64
+           " overrides=[%s]",
+           serial_of_handle(handle), serial_of_context(execution_context), (uintptr_t)workspace, num_device_buffers,
+           num_device_buffers == 0 ? 0 : device_buffers[0].uid, text);
     return answer(OVERRIDES_STATUS, __func__);
 }
 #endif

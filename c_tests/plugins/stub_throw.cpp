@@ -5,15 +5,12 @@
 #include <exception>
 #include <stdexcept>
 
-namespace
-{
-struct noisy
-{
+namespace {
+struct noisy {
     ~noisy()
     {
         /* Seen by the host as a crash, if it unwinds while an exception that it caught still counts as thrown. */
-        if (std::uncaught_exceptions() != 1)
-        {
+        if (std::uncaught_exceptions() != 1) {
             std::terminate();
         }
     }

@@ -16,7 +16,7 @@
 #ifndef STRATEGIES
 #define STRATEGIES "stub"
 #endif
-static const char *const NAMES[] = {STRATEGIES};
+static const char* const NAMES[] = {STRATEGIES};
 #ifndef STRATEGY_COUNT
 #define STRATEGY_COUNT (sizeof NAMES / sizeof NAMES[0])
 #endif
@@ -29,8 +29,7 @@ static const char *const NAMES[] = {STRATEGIES};
 static int64_t id_of(size_t strategy)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (const char *at = NAMES[strategy]; *at != '\0'; at++)
-    {
+    for (const char* at = NAMES[strategy]; *at != '\0'; at++) {
         hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
     }
     return (int64_t)(hash + ID_OFFSET);
@@ -47,14 +46,11 @@ static int64_t id_of(size_t strategy)
 #define COUNT_AGAIN COUNT
 #endif
 #ifndef NO_GET_ALL_STRATEGY_IDS
-hipdnnPluginStatus_t hipdnnTuningPluginGetAllStrategyIds(
-    int64_t *strategy_ids,
-    uint32_t max_strategies,
-    uint32_t *num_strategies)
+hipdnnPluginStatus_t hipdnnTuningPluginGetAllStrategyIds(int64_t* strategy_ids, uint32_t max_strategies,
+                                                         uint32_t* num_strategies)
 {
     size_t count = STRATEGY_COUNT;
-    for (size_t strategy = 0; strategy < count && strategy < max_strategies; strategy++)
-    {
+    for (size_t strategy = 0; strategy < count && strategy < max_strategies; strategy++) {
         strategy_ids[strategy] = id_of(strategy);
     }
     *num_strategies = (uint32_t)(max_strategies == 0 ? COUNT : COUNT_AGAIN);
@@ -67,17 +63,15 @@ hipdnnPluginStatus_t hipdnnTuningPluginGetAllStrategyIds(
 #define STRATEGY_NAME_STATUS OK
 #endif
 #ifndef NO_GET_STRATEGY_NAME
-hipdnnPluginStatus_t hipdnnTuningPluginGetStrategyName(int64_t strategy_id, const char **name)
+hipdnnPluginStatus_t hipdnnTuningPluginGetStrategyName(int64_t strategy_id, const char** name)
 {
 #ifdef STRATEGY_NAME_NULL
     (void)strategy_id;
     *name = NULL;
 #else
     size_t count = STRATEGY_COUNT;
-    for (size_t strategy = 0; strategy < count; strategy++)
-    {
-        if (strategy_id == id_of(strategy))
-        {
+    for (size_t strategy = 0; strategy < count; strategy++) {
+        if (strategy_id == id_of(strategy)) {
             *name = NAMES[strategy];
         }
     }
@@ -87,12 +81,11 @@ hipdnnPluginStatus_t hipdnnTuningPluginGetStrategyName(int64_t strategy_id, cons
 #endif
 
 /* The bytes of a configuration: an engine, and a knob with a number where `knob` is not null. */
-static inline hipdnnPluginConstData_t configuration(flatbuffer *fb, int64_t engine, const char *knob, int64_t number)
+static inline hipdnnPluginConstData_t configuration(flatbuffer* fb, int64_t engine, const char* knob, int64_t number)
 {
     memset(fb, 0, sizeof *fb);
     uint32_t settings = 0;
-    if (knob != NULL)
-    {
+    if (knob != NULL) {
         uint32_t id = fb_text(fb, knob);
         fb_begin(fb);
         fb_long(fb, 0, number);
@@ -106,24 +99,24 @@ static inline hipdnnPluginConstData_t configuration(flatbuffer *fb, int64_t engi
     }
     fb_begin(fb);
     fb_long(fb, 0, engine);
-    if (settings != 0)
-    {
+    if (settings != 0) {
         fb_reference(fb, 1, settings);
     }
     size_t size;
-    const unsigned char *bytes = fb_finish(fb, fb_end(fb), &size);
+    const unsigned char* bytes = fb_finish(fb, fb_end(fb), &size);
     hipdnnPluginConstData_t data = {bytes, size};
     return data;
 }
 
 /* What a search did that must not be done: another measurement, whose status is recorded. */
-static inline void misuse(const char *what, const hipdnnTuningHost_t *host, const hipdnnPluginConstData_t *config, uint32_t runs)
+static inline void misuse(const char* what, const hipdnnTuningHost_t* host, const hipdnnPluginConstData_t* config,
+                          uint32_t runs)
 {
     hipdnnTuningMeasurement_t found;
     record("%s status=%d", what, (int)host->measure(host->context, config, runs, &found));
 }
 
-static inline void rank(const char *what, const hipdnnTuningHost_t *host, const uint32_t *numbers, size_t count)
+static inline void rank(const char* what, const hipdnnTuningHost_t* host, const uint32_t* numbers, size_t count)
 {
     record("%s status=%d", what, (int)host->rank(host->context, numbers, count));
 }
@@ -131,15 +124,14 @@ static inline void rank(const char *what, const hipdnnTuningHost_t *host, const 
 #ifdef OTHER_THREAD
 #include <pthread.h>
 
-struct elsewhere
-{
-    const hipdnnTuningHost_t *host;
-    const hipdnnPluginConstData_t *config;
+struct elsewhere {
+    const hipdnnTuningHost_t* host;
+    const hipdnnPluginConstData_t* config;
 };
 
-static void *on_another_thread(void *argument)
+static void* on_another_thread(void* argument)
 {
-    const struct elsewhere *of = argument;
+    const struct elsewhere* of = argument;
     uint32_t first = 0;
     misuse("measure on another thread", of->host, of->config, 1);
     rank("rank on another thread", of->host, &first, 1);
@@ -153,10 +145,8 @@ static void *on_another_thread(void *argument)
 #define SEARCH_STATUS OK
 #endif
 #ifndef NO_SEARCH
-hipdnnPluginStatus_t hipdnnTuningPluginSearch(
-    int64_t strategy_id,
-    const hipdnnTuningProblem_t *problem,
-    const hipdnnTuningHost_t *host)
+hipdnnPluginStatus_t hipdnnTuningPluginSearch(int64_t strategy_id, const hipdnnTuningProblem_t* problem,
+                                              const hipdnnTuningHost_t* host)
 {
     static flatbuffer fb;
     char graph[1024];
@@ -164,22 +154,19 @@ hipdnnPluginStatus_t hipdnnTuningPluginSearch(
     uint64_t times[16];
     size_t count = 0;
     record("Search strategy=%d size=%d graph=%s candidates=%zu similar=%zu", strategy_id == id_of(0),
-           problem->size >= sizeof *problem && host->size >= sizeof *host, describe_graph(&problem->graph, graph, sizeof graph),
-           problem->num_candidates, problem->num_similar);
-    for (size_t i = 0; i < problem->num_candidates && count < 16; i++)
-    {
+           problem->size >= sizeof *problem && host->size >= sizeof *host,
+           describe_graph(&problem->graph, graph, sizeof graph), problem->num_candidates, problem->num_similar);
+    for (size_t i = 0; i < problem->num_candidates && count < 16; i++) {
         hipdnnPluginConstData_t config = configuration(&fb, chosen(&problem->candidates[i]), NULL, 0);
         hipdnnTuningMeasurement_t found = {0, 0, 0, 0};
         int status = (int)host->measure(host->context, &config, 3, &found);
         record("measure status=%d measured=%d within=%d", status, found.num_runs > 0,
                found.remaining_ns <= problem->budget_ns);
-        if (status != OK || found.num_runs == 0)
-        {
+        if (status != OK || found.num_runs == 0) {
             continue;
         }
         size_t at = count++;
-        for (; at > 0 && times[at - 1] > found.time_ns; at--)
-        {
+        for (; at > 0 && times[at - 1] > found.time_ns; at--) {
             times[at] = times[at - 1];
             numbers[at] = numbers[at - 1];
         }
@@ -188,7 +175,8 @@ hipdnnPluginStatus_t hipdnnTuningPluginSearch(
     }
 #ifdef MISUSES
     {
-        hipdnnPluginConstData_t nothing = {NULL, 8}, garbage = {"garbage and more", 16}, cut = {"", 0}, huge = {"", SIZE_MAX};
+        hipdnnPluginConstData_t nothing = {NULL, 8}, garbage = {"garbage and more", 16}, cut = {"", 0},
+                                huge = {"", SIZE_MAX};
         hipdnnPluginConstData_t right = configuration(&fb, chosen(&problem->candidates[0]), NULL, 0);
         misuse("no configuration", host, NULL, 1);
         misuse("no bytes", host, &nothing, 1);
@@ -219,8 +207,7 @@ hipdnnPluginStatus_t hipdnnTuningPluginSearch(
         hipdnnPluginConstData_t right = configuration(&fb, chosen(&problem->candidates[0]), NULL, 0);
         struct elsewhere of = {host, &right};
         pthread_t thread;
-        if (pthread_create(&thread, NULL, on_another_thread, &of) == 0)
-        {
+        if (pthread_create(&thread, NULL, on_another_thread, &of) == 0) {
             pthread_join(thread, NULL);
         }
     }
@@ -229,8 +216,7 @@ hipdnnPluginStatus_t hipdnnTuningPluginSearch(
     {
         static hipdnnTuningHost_t kept;
         hipdnnPluginConstData_t right = configuration(&fb, chosen(&problem->candidates[0]), NULL, 0);
-        if (kept.measure != NULL)
-        {
+        if (kept.measure != NULL) {
             misuse("after its search", &kept, &right, 1);
             rank("ranked after its search", &kept, numbers, 1);
         }
@@ -238,8 +224,7 @@ hipdnnPluginStatus_t hipdnnTuningPluginSearch(
     }
 #endif
 #ifdef INSISTS
-    for (int i = 0; i < 1000; i++)
-    {
+    for (int i = 0; i < 1000; i++) {
         hipdnnTuningMeasurement_t found;
         hipdnnPluginConstData_t right = configuration(&fb, chosen(&problem->candidates[0]), NULL, 0);
         (void)!host->measure(host->context, &right, 1000000, &found);
@@ -251,8 +236,7 @@ hipdnnPluginStatus_t hipdnnTuningPluginSearch(
         rank("rank", host, own, sizeof own / sizeof own[0]);
     }
 #elif !defined(SILENT)
-    if (count > 0)
-    {
+    if (count > 0) {
         rank("rank", host, numbers, count);
     }
 #endif

@@ -19,9 +19,6 @@ static inline void* dlsym(void* library, const char* name)
     return *(void* const*)&function;
 }
 
-static inline int dlclose(void* library)
-{
-    return FreeLibrary((HMODULE)library) ? 0 : -1;
-}
+static inline int dlclose(void* library) { return FreeLibrary((HMODULE)library) ? 0 : -1; }
 
 #endif

@@ -29,7 +29,8 @@ typedef hipdnnStatus_t (*Create)(hipdnnHandle_t*);
 typedef hipdnnStatus_t (*Destroy)(hipdnnHandle_t);
 typedef hipdnnStatus_t (*Paths)(hipdnnHandle_t, size_t*, char**, size_t*);
 typedef hipdnnStatus_t (*SetPaths)(size_t, const char* const*, hipdnnPluginLoadingMode_ext_t);
-typedef hipdnnStatus_t (*Listen)(hipdnnUserLogCallback_t, hipdnnSeverity_t, hipdnnLogCallbackMode_t, hipdnnUserLogCallbackHandle_t);
+typedef hipdnnStatus_t (*Listen)(hipdnnUserLogCallback_t, hipdnnSeverity_t, hipdnnLogCallbackMode_t,
+                                 hipdnnUserLogCallbackHandle_t);
 typedef hipdnnStatus_t (*SetLevel)(hipdnnSeverity_t);
 
 static HMODULE library;
@@ -52,8 +53,7 @@ static void only_plugin(char path[LENGTH])
     size_t length = LENGTH;
     CHECK(CALL(Create, "hipdnnCreate")(&handle) == HIPDNN_STATUS_SUCCESS);
     path[0] = '\0';
-    CHECK(CALL(Paths, "hipdnnGetLoadedEnginePluginPaths_ext")(handle, &count, &path, &length) ==
-          HIPDNN_STATUS_SUCCESS);
+    CHECK(CALL(Paths, "hipdnnGetLoadedEnginePluginPaths_ext")(handle, &count, &path, &length) == HIPDNN_STATUS_SUCCESS);
     CHECK(CALL(Destroy, "hipdnnDestroy")(handle) == HIPDNN_STATUS_SUCCESS);
 }
 
@@ -130,7 +130,7 @@ int main(int count, char** words)
     /* The library's own thread waits for lines when the program lets go of the library, as often as it likes. */
     CHECK(CALL(SetLevel, "hipdnnBackendSetGlobalLogLevel_ext")(HIPDNN_SEV_INFO) == HIPDNN_STATUS_SUCCESS);
     CHECK(CALL(Listen, "hipdnnSetUserLogCallback_ext")(on_line, HIPDNN_SEV_INFO, HIPDNN_LOG_CALLBACK_ASYNC,
-                                                             (void*)&lines) == HIPDNN_STATUS_SUCCESS);
+                                                       (void*)&lines) == HIPDNN_STATUS_SUCCESS);
     only_plugin(found);
     for (int i = 0; i < 3; i++) {
         FreeLibrary(library);

@@ -17,10 +17,7 @@ static inline int setenv(const char* name, const char* value, int replace)
     return _putenv_s(name, value);
 }
 
-static inline int unsetenv(const char* name)
-{
-    return _putenv_s(name, "");
-}
+static inline int unsetenv(const char* name) { return _putenv_s(name, ""); }
 
 #define mkdir(path, mode) _mkdir(path)
 

@@ -18,15 +18,15 @@ inline hipdnnBackendDescriptor_t make(hipdnnBackendDescriptorType_t type)
 
 template <typename T>
 inline void set(hipdnnBackendDescriptor_t descriptor, hipdnnBackendAttributeName_t name,
-                hipdnnBackendAttributeType_t type, const std::vector<T> &values)
+                hipdnnBackendAttributeType_t type, const std::vector<T>& values)
 {
     REQUIRE_OK(hipdnnBackendSetAttribute(descriptor, name, type, static_cast<int64_t>(values.size()), values.data()));
 }
 
-inline void set_text(hipdnnBackendDescriptor_t descriptor, hipdnnBackendAttributeName_t name, const std::string &text)
+inline void set_text(hipdnnBackendDescriptor_t descriptor, hipdnnBackendAttributeName_t name, const std::string& text)
 {
-    REQUIRE_OK(hipdnnBackendSetAttribute(descriptor, name, HIPDNN_TYPE_CHAR, static_cast<int64_t>(text.size()),
-                                         text.data()));
+    REQUIRE_OK(
+        hipdnnBackendSetAttribute(descriptor, name, HIPDNN_TYPE_CHAR, static_cast<int64_t>(text.size()), text.data()));
 }
 
 inline hipdnnBackendDescriptor_t finish(hipdnnBackendDescriptor_t descriptor)
@@ -36,7 +36,7 @@ inline hipdnnBackendDescriptor_t finish(hipdnnBackendDescriptor_t descriptor)
 }
 
 template <typename Table>
-inline hipdnnBackendDescriptor_t from_bytes(const typename Table::NativeTableType &graph)
+inline hipdnnBackendDescriptor_t from_bytes(const typename Table::NativeTableType& graph)
 {
     flatbuffers::FlatBufferBuilder builder;
     builder.Finish(Table::Pack(builder, &graph));

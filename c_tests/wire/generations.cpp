@@ -19,7 +19,7 @@ static const char VARIABLE[] = "HIPDNN_PLUGIN_GENERATION";
 /* What the log says of the plugins that are loaded. */
 static std::string loaded;
 
-static void keep(hipdnnUserLogCallbackHandle_t, hipdnnSeverity_t, const char *line)
+static void keep(hipdnnUserLogCallbackHandle_t, hipdnnSeverity_t, const char* line)
 {
     if (strstr(line, "] loaded plugin ") != nullptr)
     {
@@ -55,9 +55,9 @@ static hipdnnBackendDescriptor_t renamed(int kind)
     return graph;
 }
 
-static void test(const char *path, int kinds, const std::string &reason)
+static void test(const char* path, int kinds, const std::string& reason)
 {
-    const char *name = strrchr(path, '/') + 1;
+    const char* name = strrchr(path, '/') + 1;
     if (reason.find(VARIABLE) == 0)
     {
         REQUIRE(setenv(VARIABLE, (std::string(name) + "=2026").c_str(), 1) == 0);
@@ -84,7 +84,7 @@ static void test(const char *path, int kinds, const std::string &reason)
     unsetenv(VARIABLE);
 }
 
-int main(int count, char **arguments)
+int main(int count, char** arguments)
 {
     REQUIRE(count > 1 && count % 3 == 1);
     static char user;

@@ -15,7 +15,7 @@
 namespace hipdnn = NAMESPACE;
 #endif
 
-inline std::unique_ptr<hipdnn::TensorAttributesT> tensor(int64_t uid, const char *name, hipdnn::DataType type,
+inline std::unique_ptr<hipdnn::TensorAttributesT> tensor(int64_t uid, const char* name, hipdnn::DataType type,
                                                          std::vector<int64_t> dims, std::vector<int64_t> strides)
 {
     auto tensor = std::make_unique<hipdnn::TensorAttributesT>();
@@ -80,7 +80,7 @@ inline hipdnn::PointwiseAttributesT activation()
 
 /* A node of either layout; only the newer one has a compute type. */
 template <typename NodeT, typename AttributesT>
-std::unique_ptr<NodeT> node(const char *name, AttributesT attributes)
+std::unique_ptr<NodeT> node(const char* name, AttributesT attributes)
 {
     auto node = std::make_unique<NodeT>();
     node->name = name;
@@ -103,15 +103,12 @@ GraphT fused()
     return graph;
 }
 
-inline hipdnn::GraphG1T fused_g1()
-{
-    return fused<hipdnn::GraphG1T, hipdnn::NodeG1T>();
-}
+inline hipdnn::GraphG1T fused_g1() { return fused<hipdnn::GraphG1T, hipdnn::NodeG1T>(); }
 
 inline hipdnn::GraphT fused_g2()
 {
     auto graph = fused<hipdnn::GraphT, hipdnn::NodeT>();
-    for (auto &node : graph.nodes)
+    for (auto& node : graph.nodes)
     {
         node->compute_data_type = hipdnn::DataType::FLOAT;
     }
@@ -136,7 +133,7 @@ inline hipdnn::KnobValueUnion fraction(double value)
     return all;
 }
 
-inline hipdnn::KnobValueUnion words(const char *value)
+inline hipdnn::KnobValueUnion words(const char* value)
 {
     hipdnn::StringValueT text;
     text.value = value;
@@ -145,7 +142,7 @@ inline hipdnn::KnobValueUnion words(const char *value)
     return all;
 }
 
-inline std::unique_ptr<hipdnn::KnobT> knob(const char *id, hipdnn::KnobValueUnion value)
+inline std::unique_ptr<hipdnn::KnobT> knob(const char* id, hipdnn::KnobValueUnion value)
 {
     auto knob = std::make_unique<hipdnn::KnobT>();
     knob->knob_id = id;
@@ -180,7 +177,7 @@ inline std::vector<std::unique_ptr<hipdnn::KnobT>> knobs()
     return all;
 }
 
-inline std::unique_ptr<hipdnn::KnobSettingT> setting(const char *id, hipdnn::KnobValueUnion value)
+inline std::unique_ptr<hipdnn::KnobSettingT> setting(const char* id, hipdnn::KnobValueUnion value)
 {
     auto setting = std::make_unique<hipdnn::KnobSettingT>();
     setting->knob_id = id;

@@ -16,8 +16,8 @@
 constexpr int KINDS = static_cast<int>(hipdnn::NodeAttributes::MAX);
 
 /* A field that is a list or a text. */
-inline flatbuffers::Offset<void> outer_field(flatbuffers::FlatBufferBuilder &builder, flatbuffers::ElementaryType type,
-                                             std::vector<int64_t> &numbers)
+inline flatbuffers::Offset<void> outer_field(flatbuffers::FlatBufferBuilder& builder, flatbuffers::ElementaryType type,
+                                             std::vector<int64_t>& numbers)
 {
     const auto next = [&numbers] {
         numbers.push_back(static_cast<int64_t>(numbers.size()) + 1);
@@ -26,16 +26,18 @@ inline flatbuffers::Offset<void> outer_field(flatbuffers::FlatBufferBuilder &bui
     switch (type)
     {
     case flatbuffers::ET_LONG: return builder.CreateVector(std::vector<int64_t>{next(), next(), next()}).Union();
-    case flatbuffers::ET_INT: return builder.CreateVector(std::vector<int32_t>(2, static_cast<int32_t>(next()))).Union();
-    case flatbuffers::ET_UCHAR: return builder.CreateVector(std::vector<uint8_t>(5, static_cast<uint8_t>(next()))).Union();
+    case flatbuffers::ET_INT:
+        return builder.CreateVector(std::vector<int32_t>(2, static_cast<int32_t>(next()))).Union();
+    case flatbuffers::ET_UCHAR:
+        return builder.CreateVector(std::vector<uint8_t>(5, static_cast<uint8_t>(next()))).Union();
     case flatbuffers::ET_STRING: return builder.CreateString("text " + std::to_string(next())).Union();
     default: abort();
     }
 }
 
 /* A number; of an enumeration its last one. */
-inline void add_number(flatbuffers::FlatBufferBuilder &builder, flatbuffers::voffset_t field, flatbuffers::TypeCode code,
-                       const flatbuffers::TypeTable &type, std::vector<int64_t> &numbers)
+inline void add_number(flatbuffers::FlatBufferBuilder& builder, flatbuffers::voffset_t field,
+                       flatbuffers::TypeCode code, const flatbuffers::TypeTable& type, std::vector<int64_t>& numbers)
 {
     numbers.push_back(static_cast<int64_t>(numbers.size()) + 1);
     const int64_t number = numbers.back();
@@ -56,10 +58,10 @@ inline void add_number(flatbuffers::FlatBufferBuilder &builder, flatbuffers::vof
 }
 
 /* The attributes of a kind, and the uids of tensors in them. */
-inline hipdnn::NodeAttributesUnion attributes(hipdnn::NodeAttributes kind, std::vector<int64_t> &uids)
+inline hipdnn::NodeAttributesUnion attributes(hipdnn::NodeAttributes kind, std::vector<int64_t>& uids)
 {
-    const auto &kinds = *hipdnn::NodeAttributesTypeTable();
-    const auto &type = *kinds.type_refs[kinds.type_codes[static_cast<size_t>(kind)].sequence_ref]();
+    const auto& kinds = *hipdnn::NodeAttributesTypeTable();
+    const auto& type = *kinds.type_refs[kinds.type_codes[static_cast<size_t>(kind)].sequence_ref]();
     flatbuffers::FlatBufferBuilder builder;
     std::vector<flatbuffers::Offset<void>> outer(type.num_elems);
     std::vector<int64_t> numbers;
@@ -78,7 +80,8 @@ inline hipdnn::NodeAttributesUnion attributes(hipdnn::NodeAttributes kind, std::
         if (is_outer(type.type_codes[i]))
         {
             const size_t first = numbers.size();
-            outer[i] = outer_field(builder, static_cast<flatbuffers::ElementaryType>(type.type_codes[i].base_type), numbers);
+            outer[i] =
+                outer_field(builder, static_cast<flatbuffers::ElementaryType>(type.type_codes[i].base_type), numbers);
             keep_uids(i, first);
         }
     }
@@ -89,8 +92,7 @@ inline hipdnn::NodeAttributesUnion attributes(hipdnn::NodeAttributes kind, std::
         if (is_outer(type.type_codes[i]))
         {
             builder.AddOffset(field, outer[i]);
-        }
-        else
+        } else
         {
             const size_t first = numbers.size();
             add_number(builder, field, type.type_codes[i], type, numbers);
@@ -100,15 +102,16 @@ inline hipdnn::NodeAttributesUnion attributes(hipdnn::NodeAttributes kind, std::
     builder.Finish(flatbuffers::Offset<void>(builder.EndTable(start)));
     hipdnn::NodeAttributesUnion all;
     all.type = kind;
-    all.value = hipdnn::NodeAttributesUnion::UnPack(flatbuffers::GetRoot<uint8_t>(builder.GetBufferPointer()), kind, nullptr);
+    all.value =
+        hipdnn::NodeAttributesUnion::UnPack(flatbuffers::GetRoot<uint8_t>(builder.GetBufferPointer()), kind, nullptr);
     return all;
 }
 
 /* The library may write tensors in another order than they came in. */
 template <typename GraphT>
-void sort_tensors(GraphT &graph)
+void sort_tensors(GraphT& graph)
 {
-    std::sort(graph.tensors.begin(), graph.tensors.end(), [](const auto &a, const auto &b) { return a->uid < b->uid; });
+    std::sort(graph.tensors.begin(), graph.tensors.end(), [](const auto& a, const auto& b) { return a->uid < b->uid; });
 }
 
 /* The graph of a kind, its number the last word of its name. */
@@ -132,10 +135,7 @@ GraphT graph_of(int kind)
     return graph;
 }
 
-inline hipdnn::GraphG1T graph_of_g1(int kind)
-{
-    return graph_of<hipdnn::GraphG1T, hipdnn::NodeG1T>(kind);
-}
+inline hipdnn::GraphG1T graph_of_g1(int kind) { return graph_of<hipdnn::GraphG1T, hipdnn::NodeG1T>(kind); }
 
 inline hipdnn::GraphT graph_of_g2(int kind)
 {

@@ -19,7 +19,7 @@ class IGraph
 {
 public:
     virtual ~IGraph() = default;
-    virtual const char *difference() const = 0;
+    virtual const char* difference() const = 0;
 };
 }
 #endif
@@ -31,7 +31,7 @@ using Graph = hipdnn::Graph;
 #endif
 
 /* The 64-bit FNV-1a hash of the name. */
-static constexpr int64_t hash_of(const char *text)
+static constexpr int64_t hash_of(const char* text)
 {
     uint64_t hash = 0xcbf29ce484222325;
     for (; *text != '\0'; text++)
@@ -46,7 +46,7 @@ static hipdnnCallback_t callback;
 static char state;
 static flatbuffers::FlatBufferBuilder details;
 
-static hipdnnPluginStatus_t refuse(const char *reason)
+static hipdnnPluginStatus_t refuse(const char* reason)
 {
     if (callback != nullptr)
     {
@@ -56,9 +56,9 @@ static hipdnnPluginStatus_t refuse(const char *reason)
 }
 
 /* Whether the bytes are well formed and an expected graph: the fused one, or that of the kind at the end of its name. */
-static const char *compare(const hipdnnPluginConstData_t *data)
+static const char* compare(const hipdnnPluginConstData_t* data)
 {
-    const auto *bytes = static_cast<const uint8_t *>(data->ptr);
+    const auto* bytes = static_cast<const uint8_t*>(data->ptr);
     flatbuffers::Verifier verifier(bytes, data->size);
     if (!verifier.VerifyBuffer<Graph>(nullptr))
     {
@@ -79,8 +79,8 @@ static const char *compare(const hipdnnPluginConstData_t *data)
 #else
     /* The backend gives a graph built from descriptors an id, and the version that it needs. */
     graph.id.reset();
-    if (graph.min_required_engine_api_version
-        && *graph.min_required_engine_api_version != hipdnn::EngineApiVersion(1, 0, 0))
+    if (graph.min_required_engine_api_version &&
+        *graph.min_required_engine_api_version != hipdnn::EngineApiVersion(1, 0, 0))
     {
         return "the graph is stamped with another version than 1.0.0";
     }
@@ -95,69 +95,51 @@ static const char *compare(const hipdnnPluginConstData_t *data)
 class Wrapper : public NAMESPACE::IGraph
 {
 public:
-    explicit Wrapper(const hipdnnPluginConstData_t *data)
-        : _data(data)
-    {
-    }
+    explicit Wrapper(const hipdnnPluginConstData_t* data) : _data(data) {}
 
-    const char *difference() const override
-    {
-        return compare(_data);
-    }
+    const char* difference() const override { return compare(_data); }
 
 private:
-    const hipdnnPluginConstData_t *_data;
+    const hipdnnPluginConstData_t* _data;
 };
 
 /* Not inlined: as with AMD's, what takes a graph knows only its interface. */
-__attribute__((noipa)) static const char *difference_of(const NAMESPACE::IGraph &graph)
-{
-    return graph.difference();
-}
+__attribute__((noipa)) static const char* difference_of(const NAMESPACE::IGraph& graph) { return graph.difference(); }
 
-static const char *difference(const hipdnnPluginConstData_t *data)
-{
-    return difference_of(Wrapper(data));
-}
+static const char* difference(const hipdnnPluginConstData_t* data) { return difference_of(Wrapper(data)); }
 #else
-static const char *difference(const hipdnnPluginConstData_t *data)
-{
-    return compare(data);
-}
+static const char* difference(const hipdnnPluginConstData_t* data) { return compare(data); }
 #endif
 
 extern "C" {
 
-hipdnnPluginStatus_t hipdnnPluginGetName(const char **name)
+hipdnnPluginStatus_t hipdnnPluginGetName(const char** name)
 {
     *name = "wire";
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
-hipdnnPluginStatus_t hipdnnPluginGetVersion(const char **version)
+hipdnnPluginStatus_t hipdnnPluginGetVersion(const char** version)
 {
     *version = "1.0.0";
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
 #ifdef VERSIONED
-hipdnnPluginStatus_t hipdnnPluginGetApiVersion(const char **version)
+hipdnnPluginStatus_t hipdnnPluginGetApiVersion(const char** version)
 {
     *version = "1.0.0";
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 #endif
 
-hipdnnPluginStatus_t hipdnnPluginGetType(hipdnnPluginType_t *type)
+hipdnnPluginStatus_t hipdnnPluginGetType(hipdnnPluginType_t* type)
 {
     *type = HIPDNN_PLUGIN_TYPE_ENGINE;
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
-void hipdnnPluginGetLastErrorString(const char **error)
-{
-    *error = "";
-}
+void hipdnnPluginGetLastErrorString(const char** error) { *error = ""; }
 
 hipdnnPluginStatus_t hipdnnPluginSetLoggingCallback(hipdnnCallback_t function)
 {
@@ -165,7 +147,7 @@ hipdnnPluginStatus_t hipdnnPluginSetLoggingCallback(hipdnnCallback_t function)
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
-hipdnnPluginStatus_t hipdnnEnginePluginGetAllEngineIds(int64_t *ids, uint32_t room, uint32_t *count)
+hipdnnPluginStatus_t hipdnnEnginePluginGetAllEngineIds(int64_t* ids, uint32_t room, uint32_t* count)
 {
     if (room > 0)
     {
@@ -176,23 +158,20 @@ hipdnnPluginStatus_t hipdnnEnginePluginGetAllEngineIds(int64_t *ids, uint32_t ro
 }
 
 #ifdef NAMED
-hipdnnPluginStatus_t hipdnnEnginePluginGetEngineName(int64_t, const char **name)
+hipdnnPluginStatus_t hipdnnEnginePluginGetEngineName(int64_t, const char** name)
 {
     *name = ENGINE;
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 #endif
 
-hipdnnPluginStatus_t hipdnnEnginePluginCreate(hipdnnEnginePluginHandle_t *handle)
+hipdnnPluginStatus_t hipdnnEnginePluginCreate(hipdnnEnginePluginHandle_t* handle)
 {
     *handle = reinterpret_cast<hipdnnEnginePluginHandle_t>(&state);
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
-hipdnnPluginStatus_t hipdnnEnginePluginDestroy(hipdnnEnginePluginHandle_t)
-{
-    return HIPDNN_PLUGIN_STATUS_SUCCESS;
-}
+hipdnnPluginStatus_t hipdnnEnginePluginDestroy(hipdnnEnginePluginHandle_t) { return HIPDNN_PLUGIN_STATUS_SUCCESS; }
 
 hipdnnPluginStatus_t hipdnnEnginePluginSetStream(hipdnnEnginePluginHandle_t, hipStream_t)
 {
@@ -200,16 +179,16 @@ hipdnnPluginStatus_t hipdnnEnginePluginSetStream(hipdnnEnginePluginHandle_t, hip
 }
 
 hipdnnPluginStatus_t hipdnnEnginePluginGetApplicableEngineIds(hipdnnEnginePluginHandle_t,
-                                                              const hipdnnPluginConstData_t *graph, int64_t *ids,
-                                                              uint32_t room, uint32_t *count)
+                                                              const hipdnnPluginConstData_t* graph, int64_t* ids,
+                                                              uint32_t room, uint32_t* count)
 {
     *count = 0;
-    const char *reason = difference(graph);
+    const char* reason = difference(graph);
     return reason == nullptr ? hipdnnEnginePluginGetAllEngineIds(ids, room, count) : refuse(reason);
 }
 
 hipdnnPluginStatus_t hipdnnEnginePluginGetEngineDetails(hipdnnEnginePluginHandle_t, int64_t engine,
-                                                        const hipdnnPluginConstData_t *, hipdnnPluginConstData_t *out)
+                                                        const hipdnnPluginConstData_t*, hipdnnPluginConstData_t* out)
 {
     hipdnn::EngineDetailsT content;
     content.engine_id = engine;
@@ -222,20 +201,20 @@ hipdnnPluginStatus_t hipdnnEnginePluginGetEngineDetails(hipdnnEnginePluginHandle
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
-hipdnnPluginStatus_t hipdnnEnginePluginDestroyEngineDetails(hipdnnEnginePluginHandle_t, hipdnnPluginConstData_t *)
+hipdnnPluginStatus_t hipdnnEnginePluginDestroyEngineDetails(hipdnnEnginePluginHandle_t, hipdnnPluginConstData_t*)
 {
     details.Clear();
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
 hipdnnPluginStatus_t hipdnnEnginePluginGetWorkspaceSize(hipdnnEnginePluginHandle_t,
-                                                        const hipdnnPluginConstData_t *config,
-                                                        const hipdnnPluginConstData_t *graph, size_t *size)
+                                                        const hipdnnPluginConstData_t* config,
+                                                        const hipdnnPluginConstData_t* graph, size_t* size)
 {
-    const auto *bytes = static_cast<const uint8_t *>(config->ptr);
+    const auto* bytes = static_cast<const uint8_t*>(config->ptr);
     flatbuffers::Verifier verifier(bytes, config->size);
-    if (!verifier.VerifyBuffer<hipdnn::EngineConfig>(nullptr)
-        || flatbuffers::GetRoot<hipdnn::EngineConfig>(bytes)->engine_id() != ENGINE_ID || difference(graph) != nullptr)
+    if (!verifier.VerifyBuffer<hipdnn::EngineConfig>(nullptr) ||
+        flatbuffers::GetRoot<hipdnn::EngineConfig>(bytes)->engine_id() != ENGINE_ID || difference(graph) != nullptr)
     {
         return HIPDNN_PLUGIN_STATUS_BAD_PARAM;
     }
@@ -263,9 +242,9 @@ hipdnnPluginStatus_t hipdnnEnginePluginGetWorkspaceSize(hipdnnEnginePluginHandle
 }
 
 hipdnnPluginStatus_t hipdnnEnginePluginCreateExecutionContext(hipdnnEnginePluginHandle_t,
-                                                              const hipdnnPluginConstData_t *,
-                                                              const hipdnnPluginConstData_t *,
-                                                              hipdnnEnginePluginExecutionContext_t *context)
+                                                              const hipdnnPluginConstData_t*,
+                                                              const hipdnnPluginConstData_t*,
+                                                              hipdnnEnginePluginExecutionContext_t* context)
 {
     *context = reinterpret_cast<hipdnnEnginePluginExecutionContext_t>(&state);
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
@@ -279,21 +258,21 @@ hipdnnPluginStatus_t hipdnnEnginePluginDestroyExecutionContext(hipdnnEnginePlugi
 
 hipdnnPluginStatus_t hipdnnEnginePluginGetWorkspaceSizeFromExecutionContext(hipdnnEnginePluginHandle_t,
                                                                             hipdnnEnginePluginExecutionContext_t,
-                                                                            size_t *size)
+                                                                            size_t* size)
 {
     *size = 123;
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
 hipdnnPluginStatus_t hipdnnEnginePluginExecuteOpGraph(hipdnnEnginePluginHandle_t, hipdnnEnginePluginExecutionContext_t,
-                                                      void *, const hipdnnPluginDeviceBuffer_t *, uint32_t)
+                                                      void*, const hipdnnPluginDeviceBuffer_t*, uint32_t)
 {
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
 #ifdef SAVES
 /* What a context is saved as: bytes of every value, so that nothing is lost on the way. */
-static const std::vector<uint8_t> &payload()
+static const std::vector<uint8_t>& payload()
 {
     static const std::vector<uint8_t> bytes = saved_payload();
     return bytes;
@@ -301,23 +280,24 @@ static const std::vector<uint8_t> &payload()
 
 hipdnnPluginStatus_t hipdnnEnginePluginSerializeExecutionContext(hipdnnEnginePluginHandle_t,
                                                                  hipdnnEnginePluginExecutionContext_t,
-                                                                 hipdnnPluginConstData_t *out)
+                                                                 hipdnnPluginConstData_t* out)
 {
     *out = {payload().data(), payload().size()};
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
 hipdnnPluginStatus_t hipdnnEnginePluginDestroySerializedExecutionContext(hipdnnEnginePluginHandle_t,
-                                                                         hipdnnPluginConstData_t *out)
+                                                                         hipdnnPluginConstData_t* out)
 {
     *out = {nullptr, 0};
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
-hipdnnPluginStatus_t hipdnnEnginePluginCreateExecutionContextFromSerialized(
-    hipdnnEnginePluginHandle_t, const hipdnnPluginConstData_t *saved, hipdnnEnginePluginExecutionContext_t *context)
+hipdnnPluginStatus_t
+hipdnnEnginePluginCreateExecutionContextFromSerialized(hipdnnEnginePluginHandle_t, const hipdnnPluginConstData_t* saved,
+                                                       hipdnnEnginePluginExecutionContext_t* context)
 {
-    const auto *bytes = static_cast<const uint8_t *>(saved->ptr);
+    const auto* bytes = static_cast<const uint8_t*>(saved->ptr);
     if (std::vector<uint8_t>(bytes, bytes + saved->size) != payload())
     {
         return HIPDNN_PLUGIN_STATUS_INVALID_VALUE;

@@ -17,9 +17,9 @@
 #include <iterator>
 
 template <typename Table>
-static const Table *verified(const hipdnnBackendFlatbufferData_t &data)
+static const Table* verified(const hipdnnBackendFlatbufferData_t& data)
 {
-    const auto *bytes = static_cast<const uint8_t *>(data.ptr);
+    const auto* bytes = static_cast<const uint8_t*>(data.ptr);
     flatbuffers::Verifier verifier(bytes, data.size);
     CHECK(verifier.VerifyBuffer<Table>(nullptr));
     return flatbuffers::GetRoot<Table>(bytes);
@@ -29,14 +29,14 @@ static const Table *verified(const hipdnnBackendFlatbufferData_t &data)
 static void exchange_knobs(hipdnnBackendDescriptor_t config)
 {
     hipdnnBackendDescriptor_t engine = nullptr;
-    REQUIRE_OK(hipdnnBackendGetAttribute(config, HIPDNN_ATTR_ENGINECFG_ENGINE, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1, nullptr,
-                                         &engine));
+    REQUIRE_OK(hipdnnBackendGetAttribute(config, HIPDNN_ATTR_ENGINECFG_ENGINE, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                                         nullptr, &engine));
     const auto expected = knobs();
     std::vector<hipdnnBackendFlatbufferData_t> bytes(expected.size() + 1);
     int64_t count = 0;
     REQUIRE_OK(hipdnnBackendGetAttribute(engine, HIPDNN_ATTR_KNOB_INFO_SERIALIZED_VALUE,
-                                         HIPDNN_TYPE_FLATBUFFER_DATA_STRUCT_EXT, static_cast<int64_t>(bytes.size()), &count,
-                                         bytes.data()));
+                                         HIPDNN_TYPE_FLATBUFFER_DATA_STRUCT_EXT, static_cast<int64_t>(bytes.size()),
+                                         &count, bytes.data()));
     REQUIRE(count == static_cast<int64_t>(expected.size()));
     for (size_t i = 0; i < expected.size(); i++)
     {
@@ -45,9 +45,9 @@ static void exchange_knobs(hipdnnBackendDescriptor_t config)
     }
 
     hipdnnBackendFlatbufferData_t prediction = {nullptr, 0};
-    REQUIRE_OK(hipdnnBackendGetAttribute(engine, HIPDNN_ATTR_ENGINE_PREDICTION_EXT, HIPDNN_TYPE_FLATBUFFER_DATA_STRUCT_EXT,
-                                         1, &count, &prediction));
-    const auto *unavailable = verified<hipdnn::EnginePrediction>(prediction);
+    REQUIRE_OK(hipdnnBackendGetAttribute(engine, HIPDNN_ATTR_ENGINE_PREDICTION_EXT,
+                                         HIPDNN_TYPE_FLATBUFFER_DATA_STRUCT_EXT, 1, &count, &prediction));
+    const auto* unavailable = verified<hipdnn::EnginePrediction>(prediction);
     int64_t id = 0;
     REQUIRE_OK(hipdnnBackendGetAttribute(engine, HIPDNN_ATTR_ENGINE_GLOBAL_INDEX, HIPDNN_TYPE_INT64, 1, nullptr, &id));
     CHECK(unavailable->engine_id() == id && unavailable->kind() == 0 && unavailable->status() == 0);
@@ -55,7 +55,7 @@ static void exchange_knobs(hipdnnBackendDescriptor_t config)
 
     std::vector<flatbuffers::FlatBufferBuilder> builders;
     std::vector<hipdnnBackendFlatbufferData_t> chosen;
-    for (const auto &setting : settings())
+    for (const auto& setting : settings())
     {
         builders.emplace_back();
         builders.back().Finish(hipdnn::KnobSetting::Pack(builders.back(), setting.get()));
@@ -66,7 +66,8 @@ static void exchange_knobs(hipdnnBackendDescriptor_t config)
     set(other, HIPDNN_ATTR_KNOB_CHOICE_SERIALIZED_VALUE, HIPDNN_TYPE_FLATBUFFER_DATA_STRUCT_EXT, chosen);
     finish(other);
     int64_t size = 0;
-    REQUIRE_OK(hipdnnBackendGetAttribute(other, HIPDNN_ATTR_ENGINECFG_WORKSPACE_SIZE, HIPDNN_TYPE_INT64, 1, nullptr, &size));
+    REQUIRE_OK(
+        hipdnnBackendGetAttribute(other, HIPDNN_ATTR_ENGINECFG_WORKSPACE_SIZE, HIPDNN_TYPE_INT64, 1, nullptr, &size));
     CHECK(size == 456);
     CHECK_OK(hipdnnBackendDestroyDescriptor(other));
     CHECK_OK(hipdnnBackendDestroyDescriptor(engine));
@@ -119,7 +120,7 @@ static int64_t engines(hipdnnBackendDescriptor_t graph, hipdnnHandle_t handle)
     return count;
 }
 
-static hipdnnBackendDescriptor_t make_tensor(const hipdnn::TensorAttributesT &tensor)
+static hipdnnBackendDescriptor_t make_tensor(const hipdnn::TensorAttributesT& tensor)
 {
     auto descriptor = make(HIPDNN_BACKEND_TENSOR_DESCRIPTOR);
     const auto type = tensor.data_type == hipdnn::DataType::HALF ? HIPDNN_DATA_HALF : HIPDNN_DATA_FLOAT;
@@ -129,7 +130,7 @@ static hipdnnBackendDescriptor_t make_tensor(const hipdnn::TensorAttributesT &te
     set(descriptor, HIPDNN_ATTR_TENSOR_DIMENSIONS, HIPDNN_TYPE_INT64, tensor.dims);
     set(descriptor, HIPDNN_ATTR_TENSOR_STRIDES, HIPDNN_TYPE_INT64, tensor.strides);
     set<uint8_t>(descriptor, HIPDNN_ATTR_TENSOR_IS_VIRTUAL, HIPDNN_TYPE_BOOLEAN, {tensor.virtual_});
-    if (const auto *value = tensor.value.AsFloat32Value())
+    if (const auto* value = tensor.value.AsFloat32Value())
     {
         const float number = value->value();
         REQUIRE_OK(hipdnnBackendSetAttribute(descriptor, HIPDNN_ATTR_TENSOR_VALUE_EXT, HIPDNN_TYPE_CHAR, sizeof number,
@@ -148,7 +149,7 @@ static hipdnnBackendDescriptor_t from_descriptors()
 {
     const std::vector<hipdnnDataType_t> floats = {HIPDNN_DATA_FLOAT};
     std::vector<hipdnnBackendDescriptor_t> t;
-    for (const auto &tensor : tensors())
+    for (const auto& tensor : tensors())
     {
         t.push_back(make_tensor(*tensor));
     }
@@ -245,7 +246,7 @@ static int64_t number_of(hipdnnBackendDescriptor_t plan, hipdnnBackendAttributeN
 
 /* The six fields that every library writes. */
 template <typename Plan>
-static void check_plan(const Plan &saved, int64_t engine)
+static void check_plan(const Plan& saved, int64_t engine)
 {
     CHECK(saved.version == 1);
     CHECK(saved.engine_id == engine);
@@ -258,7 +259,7 @@ static void check_plan(const Plan &saved, int64_t engine)
 
 /* Reads bytes by the schema of another library. */
 template <typename Table, typename Check>
-static void check_others(const std::vector<uint8_t> &bytes, const char *identifier, Check check)
+static void check_others(const std::vector<uint8_t>& bytes, const char* identifier, Check check)
 {
     flatbuffers::Verifier verifier(bytes.data(), bytes.size());
     REQUIRE(verifier.VerifyBuffer<Table>(identifier));
@@ -273,7 +274,7 @@ static void test_saved(hipdnnHandle_t handle)
     auto graph = from_bytes<hipdnn::Graph>(fused_g2());
     auto plan = plan_of(graph, handle);
     const int64_t engine = number_of(plan, HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_GLOBAL_INDEX_EXT);
-    const auto bytes = fetch([&](size_t room, size_t *size, uint8_t *to) {
+    const auto bytes = fetch([&](size_t room, size_t* size, uint8_t* to) {
         return hipdnnBackendGetSerializedExecutionPlan_ext(plan, room, size, to);
     });
     flatbuffers::Verifier verifier(bytes.data(), bytes.size());
@@ -284,13 +285,14 @@ static void test_saved(hipdnnHandle_t handle)
     CHECK(!saved.plugin_name.empty() && !saved.plugin_version.empty() && !saved.device.empty());
     CHECK(saved.tensor_alignments == std::vector<int64_t>(6, 16));
     CHECK(saved.checksum != 0);
-    check_others<others::SerializedExecutionPlan>(bytes, nullptr, [&](const auto &theirs) { check_plan(theirs, engine); });
-    check_others<others::LaterExecutionPlan>(bytes, nullptr, [&](const auto &theirs) {
+    check_others<others::SerializedExecutionPlan>(bytes, nullptr,
+                                                  [&](const auto& theirs) { check_plan(theirs, engine); });
+    check_others<others::LaterExecutionPlan>(bytes, nullptr, [&](const auto& theirs) {
         check_plan(theirs, engine);
         CHECK(theirs.tensor_alignments.empty() && theirs.engine_name.empty());
     });
 
-    const auto both = fetch([&](size_t room, size_t *size, uint8_t *to) {
+    const auto both = fetch([&](size_t room, size_t* size, uint8_t* to) {
         return hipdnnBackendGetSerializedBinaryGraphAndPlan_ext(graph, plan, room, size, to);
     });
     CHECK(flatbuffers::BufferHasIdentifier(both.data(), "HDGP"));
@@ -305,7 +307,7 @@ static void test_saved(hipdnnHandle_t handle)
     flatbuffers::GetRoot<hipdnn::Graph>(container.graph_blob.data())->UnPackTo(&content);
     CHECK(content == fused_g2());
     CHECK(container.checksum != 0);
-    const auto check_parts = [&](const auto &theirs) {
+    const auto check_parts = [&](const auto& theirs) {
         CHECK(theirs.graph_blob == container.graph_blob && theirs.plan_blob == bytes);
     };
     check_others<others::SerializedGraphAndPlan>(both, "HDGP", check_parts);
@@ -316,7 +318,7 @@ static void test_saved(hipdnnHandle_t handle)
 }
 
 template <typename Table>
-static std::vector<uint8_t> packed(const typename Table::NativeTableType &content, const char *identifier)
+static std::vector<uint8_t> packed(const typename Table::NativeTableType& content, const char* identifier)
 {
     flatbuffers::FlatBufferBuilder builder;
     builder.Finish(Table::Pack(builder, &content), identifier);
@@ -325,7 +327,7 @@ static std::vector<uint8_t> packed(const typename Table::NativeTableType &conten
 
 /* What other libraries write is loaded, with what they may append. */
 template <typename Plan, typename Container>
-static void test_foreign(hipdnnHandle_t handle, void (*append)(typename Plan::NativeTableType &))
+static void test_foreign(hipdnnHandle_t handle, void (*append)(typename Plan::NativeTableType&))
 {
     size_t engines = 0;
     int64_t engine = 0;
@@ -352,7 +354,7 @@ static void test_foreign(hipdnnHandle_t handle, void (*append)(typename Plan::Na
         int flags = 0;
         CHECK_OK(hipdnnBackendGetSerializedBinaryContents_ext(both.data(), both.size(), &flags));
         CHECK(flags == (HIPDNN_SERIALIZED_CONTENT_GRAPH | HIPDNN_SERIALIZED_CONTENT_EXECUTION_PLAN));
-        for (const auto &bytes : {plan_bytes, both})
+        for (const auto& bytes : {plan_bytes, both})
         {
             hipdnnBackendDescriptor_t plan = nullptr;
             REQUIRE_OK(hipdnnBackendCreateAndDeserializeExecutionPlan_ext(handle, &plan, bytes.data(), bytes.size()));
@@ -389,12 +391,12 @@ static void test_device()
     CHECK(device.architecture_name == "gfx942:sramecc+:xnack-");
 }
 
-int main(int count, char **arguments)
+int main(int count, char** arguments)
 {
     REQUIRE(count == 4);
-    const char *plugins[] = {arguments[1], arguments[2]};
+    const char* plugins[] = {arguments[1], arguments[2]};
     /* The only policy decides where it can read what it gets, and without it no engine is chosen. */
-    const char *policy[] = {arguments[3]};
+    const char* policy[] = {arguments[3]};
     REQUIRE(setenv("HIPDNN_HEUR_POLICY_ORDER", "Wire::Check", 1) == 0);
     REQUIRE_OK(hipdnnSetHeuristicPluginPaths_ext(1, policy, HIPDNN_PLUGIN_LOADING_ABSOLUTE));
     REQUIRE_OK(hipdnnSetEnginePluginPaths_ext(2, plugins, HIPDNN_PLUGIN_LOADING_ABSOLUTE));
@@ -412,8 +414,8 @@ int main(int count, char **arguments)
 
     test_device();
     test_saved(handle);
-    test_foreign<others::SerializedExecutionPlan, others::SerializedGraphAndPlan>(handle, [](auto &) {});
-    test_foreign<others::LaterExecutionPlan, others::LaterGraphAndPlan>(handle, [](auto &plan) {
+    test_foreign<others::SerializedExecutionPlan, others::SerializedGraphAndPlan>(handle, [](auto&) {});
+    test_foreign<others::LaterExecutionPlan, others::LaterGraphAndPlan>(handle, [](auto& plan) {
         plan.tensor_alignments = {16, 64};
         plan.engine_name = "an engine";
     });

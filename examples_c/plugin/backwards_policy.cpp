@@ -6,8 +6,11 @@ using namespace hipdnn_plugin;
 
 struct Backwards : Policy {
     const char* name() const override { return "Example::Backwards"; }
-    std::optional<std::vector<int64_t>> order(const Graph& graph, const std::vector<int64_t>& engines, const Device&) const override {
-        if (graph.nodes.size() != 1) return std::nullopt; // the next policy decides
+    std::optional<std::vector<int64_t>> order(const Graph& graph, const std::vector<int64_t>& engines,
+                                              const Device&) const override
+    {
+        if (graph.nodes.size() != 1)
+            return std::nullopt; // the next policy decides
         return std::vector<int64_t>(engines.rbegin(), engines.rend());
     }
 };

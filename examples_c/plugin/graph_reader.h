@@ -25,9 +25,8 @@
 #include <string.h>
 
 /* A table; an absent one has no bytes. */
-typedef struct
-{
-    const unsigned char *bytes;
+typedef struct {
+    const unsigned char* bytes;
     size_t size;
     /* Where it begins, where its list of slots begins, and how many bytes that has. */
     size_t at;
@@ -36,9 +35,8 @@ typedef struct
 } fb_table;
 
 /* A vector; an absent one is empty. */
-typedef struct
-{
-    const unsigned char *bytes;
+typedef struct {
+    const unsigned char* bytes;
     size_t size;
     /* Where its first element is. */
     size_t at;
@@ -46,7 +44,7 @@ typedef struct
 } fb_vector;
 
 /* Copies a number from the bytes; false where it would end behind them. */
-static inline bool fb_read(const unsigned char *bytes, size_t size, size_t at, void *number, size_t length)
+static inline bool fb_read(const unsigned char* bytes, size_t size, size_t at, void* number, size_t length)
 {
     if (at > size || size - at < length)
         return false;
@@ -54,7 +52,7 @@ static inline bool fb_read(const unsigned char *bytes, size_t size, size_t at, v
     return true;
 }
 
-static inline fb_table fb_table_at(const unsigned char *bytes, size_t size, size_t at)
+static inline fb_table fb_table_at(const unsigned char* bytes, size_t size, size_t at)
 {
     const fb_table absent = {NULL, 0, 0, 0, 0};
     int32_t back = 0;
@@ -71,7 +69,7 @@ static inline fb_table fb_table_at(const unsigned char *bytes, size_t size, size
 }
 
 /* The root table. */
-static inline fb_table fb_root(const void *bytes, size_t size)
+static inline fb_table fb_root(const void* bytes, size_t size)
 {
     uint32_t offset = 0;
     if (bytes == NULL || !fb_read(bytes, size, 0, &offset, sizeof offset))
@@ -79,13 +77,10 @@ static inline fb_table fb_root(const void *bytes, size_t size)
     return fb_table_at(bytes, size, offset);
 }
 
-static inline bool fb_is_there(fb_table table)
-{
-    return table.bytes != NULL;
-}
+static inline bool fb_is_there(fb_table table) { return table.bytes != NULL; }
 
 /* Copies field number `field`, counted from 0, of a table; false where it is absent, and then the number stays as it was. */
-static inline bool fb_field(fb_table table, unsigned field, void *number, size_t length)
+static inline bool fb_field(fb_table table, unsigned field, void* number, size_t length)
 {
     const size_t slot = 4 + 2 * (size_t)field;
     uint16_t offset = 0;
@@ -97,7 +92,7 @@ static inline bool fb_field(fb_table table, unsigned field, void *number, size_t
 }
 
 /* Where what a field refers to begins. */
-static inline bool fb_target(fb_table table, unsigned field, size_t *at)
+static inline bool fb_target(fb_table table, unsigned field, size_t* at)
 {
     uint16_t place = 0;
     uint32_t offset = 0;

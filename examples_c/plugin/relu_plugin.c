@@ -47,16 +47,14 @@ enum {
 };
 
 /* A graph made ready. */
-struct HipdnnEnginePluginExecutionContext
-{
+struct HipdnnEnginePluginExecutionContext {
     int64_t in, out;
     size_t length;
     float slope;
 };
 
 /* A handle needs an address of its own; this plugin has nothing to keep there. */
-struct HipdnnEnginePluginHandle
-{
+struct HipdnnEnginePluginHandle {
     hipStream_t stream;
 };
 
@@ -65,7 +63,7 @@ static hipdnnCallback_t logging;
 /* Why the last call of a thread failed. */
 static _Thread_local char last_error[256];
 
-static hipdnnPluginStatus_t fail(hipdnnPluginStatus_t status, const char *text)
+static hipdnnPluginStatus_t fail(hipdnnPluginStatus_t status, const char* text)
 {
     snprintf(last_error, sizeof last_error, "%s", text);
     return status;
@@ -75,7 +73,7 @@ static hipdnnPluginStatus_t fail(hipdnnPluginStatus_t status, const char *text)
 static int64_t engine_id(void)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (const char *c = ENGINE_NAME; *c != '\0'; ++c)
+    for (const char* c = ENGINE_NAME; *c != '\0'; ++c)
         hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
     int64_t id;
     memcpy(&id, &hash, sizeof id);
@@ -98,8 +96,9 @@ static size_t length_of(fb_table tensor)
 {
     const fb_vector dims = fb_elements(tensor, TENSOR_DIMS, 8);
     const fb_vector strides = fb_elements(tensor, TENSOR_STRIDES, 8);
-    const bool is_plain = fb_uint8(tensor, TENSOR_DATA_TYPE, 0) == DATA_TYPE_FLOAT && !fb_uint8(tensor, TENSOR_VIRTUAL, 0)
-        && !fb_uint8(tensor, TENSOR_VALUE_TYPE, 0) && !fb_uint8(tensor, TENSOR_PASS_BY_VALUE, 0);
+    const bool is_plain = fb_uint8(tensor, TENSOR_DATA_TYPE, 0) == DATA_TYPE_FLOAT &&
+                          !fb_uint8(tensor, TENSOR_VIRTUAL, 0) && !fb_uint8(tensor, TENSOR_VALUE_TYPE, 0) &&
+                          !fb_uint8(tensor, TENSOR_PASS_BY_VALUE, 0);
     if (!is_plain || dims.count == 0 || dims.count != strides.count)
         return 0;
     int64_t length = 1;
@@ -113,7 +112,7 @@ static size_t length_of(fb_table tensor)
 }
 
 /* Makes a graph ready, or answers why this engine does not compute it. */
-static const char *plan(const hipdnnPluginConstData_t *bytes, struct HipdnnEnginePluginExecutionContext *context)
+static const char* plan(const hipdnnPluginConstData_t* bytes, struct HipdnnEnginePluginExecutionContext* context)
 {
     const fb_table graph = bytes == NULL ? fb_table_at(NULL, 0, 0) : fb_root(bytes->ptr, bytes->size);
     const fb_vector nodes = fb_elements(graph, GRAPH_NODES, 4);
@@ -137,32 +136,32 @@ static const char *plan(const hipdnnPluginConstData_t *bytes, struct HipdnnEngin
     return NULL;
 }
 
-hipdnnPluginStatus_t hipdnnPluginGetName(const char **name)
+hipdnnPluginStatus_t hipdnnPluginGetName(const char** name)
 {
     *name = "Example in C";
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
-hipdnnPluginStatus_t hipdnnPluginGetVersion(const char **version)
+hipdnnPluginStatus_t hipdnnPluginGetVersion(const char** version)
 {
     *version = "1.0.0";
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
 /* With this function graphs come in the layout of the schema. */
-hipdnnPluginStatus_t hipdnnPluginGetApiVersion(const char **version)
+hipdnnPluginStatus_t hipdnnPluginGetApiVersion(const char** version)
 {
     *version = HIPDNN_ENGINE_API_VERSION;
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
-hipdnnPluginStatus_t hipdnnPluginGetType(hipdnnPluginType_t *type)
+hipdnnPluginStatus_t hipdnnPluginGetType(hipdnnPluginType_t* type)
 {
     *type = HIPDNN_PLUGIN_TYPE_ENGINE;
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
-void hipdnnPluginGetLastErrorString(const char **error_str)
+void hipdnnPluginGetLastErrorString(const char** error_str)
 {
     if (error_str != NULL)
         *error_str = last_error;
@@ -174,7 +173,7 @@ hipdnnPluginStatus_t hipdnnPluginSetLoggingCallback(hipdnnCallback_t callback)
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
-hipdnnPluginStatus_t hipdnnEnginePluginGetAllEngineIds(int64_t *engine_ids, uint32_t max_engines, uint32_t *num_engines)
+hipdnnPluginStatus_t hipdnnEnginePluginGetAllEngineIds(int64_t* engine_ids, uint32_t max_engines, uint32_t* num_engines)
 {
     if (max_engines > 0)
         engine_ids[0] = engine_id();
@@ -182,7 +181,7 @@ hipdnnPluginStatus_t hipdnnEnginePluginGetAllEngineIds(int64_t *engine_ids, uint
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
-hipdnnPluginStatus_t hipdnnEnginePluginGetEngineName(int64_t id, const char **name)
+hipdnnPluginStatus_t hipdnnEnginePluginGetEngineName(int64_t id, const char** name)
 {
     if (id != engine_id())
         return HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE;
@@ -190,10 +189,11 @@ hipdnnPluginStatus_t hipdnnEnginePluginGetEngineName(int64_t id, const char **na
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
-hipdnnPluginStatus_t hipdnnEnginePluginCreate(hipdnnEnginePluginHandle_t *handle)
+hipdnnPluginStatus_t hipdnnEnginePluginCreate(hipdnnEnginePluginHandle_t* handle)
 {
     *handle = calloc(1, sizeof **handle);
-    return *handle == NULL ? fail(HIPDNN_PLUGIN_STATUS_ALLOC_FAILED, "no memory for a handle") : HIPDNN_PLUGIN_STATUS_SUCCESS;
+    return *handle == NULL ? fail(HIPDNN_PLUGIN_STATUS_ALLOC_FAILED, "no memory for a handle")
+                           : HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
 hipdnnPluginStatus_t hipdnnEnginePluginDestroy(hipdnnEnginePluginHandle_t handle)
@@ -209,16 +209,14 @@ hipdnnPluginStatus_t hipdnnEnginePluginSetStream(hipdnnEnginePluginHandle_t hand
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
-hipdnnPluginStatus_t hipdnnEnginePluginGetApplicableEngineIds(
-    hipdnnEnginePluginHandle_t handle,
-    const hipdnnPluginConstData_t *op_graph,
-    int64_t *engine_ids,
-    uint32_t max_engines,
-    uint32_t *num_engines)
+hipdnnPluginStatus_t hipdnnEnginePluginGetApplicableEngineIds(hipdnnEnginePluginHandle_t handle,
+                                                              const hipdnnPluginConstData_t* op_graph,
+                                                              int64_t* engine_ids, uint32_t max_engines,
+                                                              uint32_t* num_engines)
 {
     (void)handle;
     struct HipdnnEnginePluginExecutionContext context;
-    const char *reason = plan(op_graph, &context);
+    const char* reason = plan(op_graph, &context);
     if (reason == NULL)
         return hipdnnEnginePluginGetAllEngineIds(engine_ids, max_engines, num_engines);
     /* The host shows this line to the user when no engine applies. */
@@ -231,17 +229,14 @@ hipdnnPluginStatus_t hipdnnEnginePluginGetApplicableEngineIds(
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
-hipdnnPluginStatus_t hipdnnEnginePluginGetEngineDetails(
-    hipdnnEnginePluginHandle_t handle,
-    int64_t id,
-    const hipdnnPluginConstData_t *op_graph,
-    hipdnnPluginConstData_t *engine_details)
+hipdnnPluginStatus_t hipdnnEnginePluginGetEngineDetails(hipdnnEnginePluginHandle_t handle, int64_t id,
+                                                        const hipdnnPluginConstData_t* op_graph,
+                                                        hipdnnPluginConstData_t* engine_details)
 {
     (void)handle;
     (void)op_graph;
     /* EngineDetails with nothing but the id: where the root is; its list of slots; the table. */
-    struct details
-    {
+    struct details {
         uint32_t root;
         uint16_t slots_size, table_size, engine_id, padding;
         int32_t back;
@@ -250,7 +245,7 @@ hipdnnPluginStatus_t hipdnnEnginePluginGetEngineDetails(
     const struct details details = {12, 6, 12, 4, 0, 8, id};
     if (id != engine_id())
         return fail(HIPDNN_PLUGIN_STATUS_BAD_PARAM, "no such engine");
-    struct details *copy = malloc(sizeof *copy);
+    struct details* copy = malloc(sizeof *copy);
     if (copy == NULL)
         return fail(HIPDNN_PLUGIN_STATUS_ALLOC_FAILED, "no memory for engine details");
     *copy = details;
@@ -259,22 +254,19 @@ hipdnnPluginStatus_t hipdnnEnginePluginGetEngineDetails(
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
-hipdnnPluginStatus_t hipdnnEnginePluginDestroyEngineDetails(
-    hipdnnEnginePluginHandle_t handle,
-    hipdnnPluginConstData_t *engine_details)
+hipdnnPluginStatus_t hipdnnEnginePluginDestroyEngineDetails(hipdnnEnginePluginHandle_t handle,
+                                                            hipdnnPluginConstData_t* engine_details)
 {
     (void)handle;
-    free((void *)engine_details->ptr);
+    free((void*)engine_details->ptr);
     engine_details->ptr = NULL;
     engine_details->size = 0;
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
-hipdnnPluginStatus_t hipdnnEnginePluginGetWorkspaceSize(
-    hipdnnEnginePluginHandle_t handle,
-    const hipdnnPluginConstData_t *engine_config,
-    const hipdnnPluginConstData_t *op_graph,
-    size_t *workspace_size)
+hipdnnPluginStatus_t hipdnnEnginePluginGetWorkspaceSize(hipdnnEnginePluginHandle_t handle,
+                                                        const hipdnnPluginConstData_t* engine_config,
+                                                        const hipdnnPluginConstData_t* op_graph, size_t* workspace_size)
 {
     (void)handle;
     (void)engine_config;
@@ -283,18 +275,18 @@ hipdnnPluginStatus_t hipdnnEnginePluginGetWorkspaceSize(
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
-hipdnnPluginStatus_t hipdnnEnginePluginCreateExecutionContext(
-    hipdnnEnginePluginHandle_t handle,
-    const hipdnnPluginConstData_t *engine_config,
-    const hipdnnPluginConstData_t *op_graph,
-    hipdnnEnginePluginExecutionContext_t *execution_context)
+hipdnnPluginStatus_t hipdnnEnginePluginCreateExecutionContext(hipdnnEnginePluginHandle_t handle,
+                                                              const hipdnnPluginConstData_t* engine_config,
+                                                              const hipdnnPluginConstData_t* op_graph,
+                                                              hipdnnEnginePluginExecutionContext_t* execution_context)
 {
     (void)handle;
-    const fb_table config = engine_config == NULL ? fb_table_at(NULL, 0, 0) : fb_root(engine_config->ptr, engine_config->size);
+    const fb_table config =
+        engine_config == NULL ? fb_table_at(NULL, 0, 0) : fb_root(engine_config->ptr, engine_config->size);
     if (fb_int64(config, CONFIG_ENGINE_ID, 0) != engine_id())
         return fail(HIPDNN_PLUGIN_STATUS_BAD_PARAM, "the configuration is of another engine");
     struct HipdnnEnginePluginExecutionContext context;
-    const char *reason = plan(op_graph, &context);
+    const char* reason = plan(op_graph, &context);
     if (reason != NULL)
         return fail(HIPDNN_PLUGIN_STATUS_INVALID_VALUE, reason);
     *execution_context = malloc(sizeof context);
@@ -304,9 +296,8 @@ hipdnnPluginStatus_t hipdnnEnginePluginCreateExecutionContext(
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
-hipdnnPluginStatus_t hipdnnEnginePluginDestroyExecutionContext(
-    hipdnnEnginePluginHandle_t handle,
-    hipdnnEnginePluginExecutionContext_t execution_context)
+hipdnnPluginStatus_t hipdnnEnginePluginDestroyExecutionContext(hipdnnEnginePluginHandle_t handle,
+                                                               hipdnnEnginePluginExecutionContext_t execution_context)
 {
     (void)handle;
     free(execution_context);
@@ -314,9 +305,7 @@ hipdnnPluginStatus_t hipdnnEnginePluginDestroyExecutionContext(
 }
 
 hipdnnPluginStatus_t hipdnnEnginePluginGetWorkspaceSizeFromExecutionContext(
-    hipdnnEnginePluginHandle_t handle,
-    hipdnnEnginePluginExecutionContext_t execution_context,
-    size_t *workspace_size)
+    hipdnnEnginePluginHandle_t handle, hipdnnEnginePluginExecutionContext_t execution_context, size_t* workspace_size)
 {
     (void)handle;
     (void)execution_context;
@@ -324,17 +313,15 @@ hipdnnPluginStatus_t hipdnnEnginePluginGetWorkspaceSizeFromExecutionContext(
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
-hipdnnPluginStatus_t hipdnnEnginePluginExecuteOpGraph(
-    hipdnnEnginePluginHandle_t handle,
-    hipdnnEnginePluginExecutionContext_t context,
-    void *workspace,
-    const hipdnnPluginDeviceBuffer_t *device_buffers,
-    uint32_t num_device_buffers)
+hipdnnPluginStatus_t hipdnnEnginePluginExecuteOpGraph(hipdnnEnginePluginHandle_t handle,
+                                                      hipdnnEnginePluginExecutionContext_t context, void* workspace,
+                                                      const hipdnnPluginDeviceBuffer_t* device_buffers,
+                                                      uint32_t num_device_buffers)
 {
     (void)handle;
     (void)workspace;
-    const float *in = NULL;
-    float *out = NULL;
+    const float* in = NULL;
+    float* out = NULL;
     for (uint32_t i = 0; i < num_device_buffers; ++i) {
         if (device_buffers[i].uid == context->in)
             in = device_buffers[i].ptr;

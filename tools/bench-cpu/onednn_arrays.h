@@ -38,16 +38,18 @@ struct Result {
 };
 
 class Arrays {
-  public:
-    void run() {
+public:
+    void run()
+    {
         for (auto& step : steps) {
             step.primitive.execute(stream, step.arguments);
         }
         stream.wait();
     }
 
-  protected:
-    explicit Arrays(std::istringstream& words) : engine(dnnl::engine::kind::cpu, 0), stream(engine) {
+protected:
+    explicit Arrays(std::istringstream& words) : engine(dnnl::engine::kind::cpu, 0), stream(engine)
+    {
         words >> kind;
         for (std::string word; words >> word;) {
             const auto at = word.find('=');
@@ -60,7 +62,8 @@ class Arrays {
         outputs = split(values["out"]);
     }
 
-    static std::vector<std::string> split(const std::string& text) {
+    static std::vector<std::string> split(const std::string& text)
+    {
         std::vector<std::string> parts;
         std::istringstream stream(text);
         for (std::string part; std::getline(stream, part, ',');) {
@@ -69,7 +72,8 @@ class Arrays {
         return parts;
     }
 
-    memory::dim number(const std::string& key) const {
+    memory::dim number(const std::string& key) const
+    {
         const auto found = values.find(key);
         if (found == values.end()) {
             throw std::runtime_error("missing: " + key);
@@ -77,7 +81,8 @@ class Arrays {
         return std::stoll(found->second);
     }
 
-    static memory::desc plain(const Dims& dims) {
+    static memory::desc plain(const Dims& dims)
+    {
         Dims strides(dims.size(), 1);
         for (size_t axis = dims.size() - 1; axis > 0; axis--) {
             strides[axis - 1] = strides[axis] * dims[axis];
@@ -86,10 +91,14 @@ class Arrays {
     }
 
     /// Images of a convolution: as the caller has them, or in the layout that oneDNN likes best.
-    memory::desc image(const Dims& dims) const { return values.count("images") != 0 && values.at("images") == "own" ? any(dims) : plain(dims); }
+    memory::desc image(const Dims& dims) const
+    {
+        return values.count("images") != 0 && values.at("images") == "own" ? any(dims) : plain(dims);
+    }
 
     /// Numbers with x between them.
-    Dims dims(const std::string& key) const {
+    Dims dims(const std::string& key) const
+    {
         const auto found = values.find(key);
         if (found == values.end()) {
             throw std::runtime_error("missing: " + key);
@@ -103,7 +112,8 @@ class Arrays {
     }
 
     /// Images as the caller has them: channels before or behind the spatial dimensions.
-    memory::desc laid_out(const Dims& dims) const {
+    memory::desc laid_out(const Dims& dims) const
+    {
         const auto layout = values.find("layout");
         if (layout == values.end() || layout->second != "last") {
             return plain(dims);
@@ -123,7 +133,8 @@ class Arrays {
     /// The next array, as the caller has it.
     memory read(const Dims& dims) { return read_as(plain(dims)); }
 
-    memory read_as(const memory::desc& as) {
+    memory read_as(const memory::desc& as)
+    {
         memory array(as, engine);
         if (next >= inputs.size()) {
             throw std::runtime_error("too few arrays");
@@ -139,7 +150,8 @@ class Arrays {
     /// The next array, laid out as a primitive wants it.
     memory read(const Dims& dims, const memory::desc& as) { return moved(read(dims), as); }
 
-    memory moved(memory from, const memory::desc& as) {
+    memory moved(memory from, const memory::desc& as)
+    {
         if (from.get_desc() == as) {
             return from;
         }
@@ -149,13 +161,15 @@ class Arrays {
         return to;
     }
 
-    memory made(const memory::desc& as, const memory::desc& like) {
+    memory made(const memory::desc& as, const memory::desc& like)
+    {
         memory array(as, engine);
         results.push_back({array, like});
         return array;
     }
 
-    void write() {
+    void write()
+    {
         for (size_t i = 0; i < outputs.size() && i < results.size(); i++) {
             const memory array = moved(results[i].from, results[i].plain);
             std::ofstream file(outputs[i], std::ios::binary);
@@ -164,20 +178,23 @@ class Arrays {
         }
     }
 
-    void scratch(Arguments& arguments, const memory::desc& as) {
+    void scratch(Arguments& arguments, const memory::desc& as)
+    {
         if (as.get_size() > 0) {
             arguments[DNNL_ARG_SCRATCHPAD] = memory(as, engine);
         }
     }
 
-    dnnl::primitive_attr attributes() {
+    dnnl::primitive_attr attributes()
+    {
         dnnl::primitive_attr made;
         made.set_scratchpad_mode(dnnl::scratchpad_mode::user);
         return made;
     }
 
     template <typename Primitive, typename Desc>
-    void add(const Primitive& primitive, const Desc& desc, Arguments arguments) {
+    void add(const Primitive& primitive, const Desc& desc, Arguments arguments)
+    {
         scratch(arguments, desc.scratchpad_desc());
         steps.push_back({primitive, arguments});
     }
@@ -192,4 +209,4 @@ class Arrays {
     std::vector<Result> results;
 };
 
-}  // namespace
+} // namespace

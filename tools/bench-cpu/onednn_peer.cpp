@@ -12,8 +12,9 @@
 namespace {
 
 class Case : public Problems {
-  public:
-    explicit Case(std::istringstream& words) : Problems(words) {
+public:
+    explicit Case(std::istringstream& words) : Problems(words)
+    {
         if (kind == "conv") {
             convolution();
         } else if (kind == "data_gradient") {
@@ -47,14 +48,15 @@ class Case : public Problems {
         write();
     }
 
-  private:
+private:
     // Sizes of a convolution.
     struct Sizes {
         Dims x, w, y, stride, pad;
         Dims plain_w;
     };
 
-    Sizes sizes() const {
+    Sizes sizes() const
+    {
         const auto n = number("n"), c = number("c"), h = number("h"), k = number("k"), r = number("r");
         const auto stride = number("stride"), pad = number("pad"), groups = number("groups");
         const auto p = (h + 2 * pad - r) / stride + 1;
@@ -69,7 +71,8 @@ class Case : public Problems {
     }
 
     dnnl::convolution_forward::primitive_desc forward(const Sizes& of, bool is_training,
-                                                      const dnnl::primitive_attr& attributes) {
+                                                      const dnnl::primitive_attr& attributes)
+    {
         return {engine,
                 is_training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference,
                 dnnl::algorithm::convolution_auto,
@@ -83,7 +86,8 @@ class Case : public Problems {
                 attributes};
     }
 
-    void convolution() {
+    void convolution()
+    {
         const auto of = sizes();
         const auto after = values["after"];
         auto attributes = this->attributes();
@@ -109,11 +113,12 @@ class Case : public Problems {
         steps.push_back({dnnl::convolution_forward(desc), arguments});
     }
 
-    void data_gradient() {
+    void data_gradient()
+    {
         const auto of = sizes();
         const dnnl::convolution_backward_data::primitive_desc desc(
-            engine, dnnl::algorithm::convolution_auto, image(of.x), any(of.w), image(of.y), of.stride, of.pad,
-            of.pad, forward(of, true, attributes()), attributes());
+            engine, dnnl::algorithm::convolution_auto, image(of.x), any(of.w), image(of.y), of.stride, of.pad, of.pad,
+            forward(of, true, attributes()), attributes());
         Arguments arguments{{DNNL_ARG_DIFF_DST, read(of.y, desc.diff_dst_desc())}};
         arguments[DNNL_ARG_WEIGHTS] = read(of.w, desc.weights_desc());
         arguments[DNNL_ARG_DIFF_SRC] = made(desc.diff_src_desc(), plain(of.x));
@@ -121,11 +126,12 @@ class Case : public Problems {
         steps.push_back({dnnl::convolution_backward_data(desc), arguments});
     }
 
-    void filter_gradient() {
+    void filter_gradient()
+    {
         const auto of = sizes();
         const dnnl::convolution_backward_weights::primitive_desc desc(
-            engine, dnnl::algorithm::convolution_auto, image(of.x), any(of.w), image(of.y), of.stride, of.pad,
-            of.pad, forward(of, true, attributes()), attributes());
+            engine, dnnl::algorithm::convolution_auto, image(of.x), any(of.w), image(of.y), of.stride, of.pad, of.pad,
+            forward(of, true, attributes()), attributes());
         Arguments arguments{{DNNL_ARG_SRC, read(of.x, desc.src_desc())}};
         arguments[DNNL_ARG_DIFF_DST] = read(of.y, desc.diff_dst_desc());
         arguments[DNNL_ARG_DIFF_WEIGHTS] = made(desc.diff_weights_desc(), plain(of.w));
@@ -133,7 +139,8 @@ class Case : public Problems {
         steps.push_back({dnnl::convolution_backward_weights(desc), arguments});
     }
 
-    void matmul() {
+    void matmul()
+    {
         const auto m = number("m"), k = number("k"), n = number("n");
         const auto after = values["after"];
         auto attributes = this->attributes();
@@ -154,37 +161,37 @@ class Case : public Problems {
         steps.push_back({dnnl::matmul(desc), arguments});
     }
 
-    void batchnorm() {
+    void batchnorm()
+    {
         const auto c = dims("x")[1];
         const auto image = laid_out(dims("x"));
         const auto flags = dnnl::normalization_flags::use_scale | dnnl::normalization_flags::use_shift;
-        const dnnl::batch_normalization_forward::primitive_desc forward(
-            engine, dnnl::prop_kind::forward_training, image, image, 1e-5F, flags, attributes());
+        const dnnl::batch_normalization_forward::primitive_desc forward(engine, dnnl::prop_kind::forward_training,
+                                                                        image, image, 1e-5F, flags, attributes());
         const dnnl::batch_normalization_backward::primitive_desc backward(
             engine, dnnl::prop_kind::backward, image, image, image, 1e-5F, flags, forward, attributes());
         const auto x = read_as(image), dy = read_as(image), scale = read({c}), shift = read({c});
         const memory mean(forward.mean_desc(), engine), variance(forward.variance_desc(), engine);
-        Arguments arguments{{DNNL_ARG_SRC, x},         {DNNL_ARG_SCALE, scale}, {DNNL_ARG_SHIFT, shift},
-                            {DNNL_ARG_MEAN, mean},     {DNNL_ARG_VARIANCE, variance},
-                            {DNNL_ARG_DST, made(image, image)}};
+        Arguments arguments{{DNNL_ARG_SRC, x},     {DNNL_ARG_SCALE, scale},       {DNNL_ARG_SHIFT, shift},
+                            {DNNL_ARG_MEAN, mean}, {DNNL_ARG_VARIANCE, variance}, {DNNL_ARG_DST, made(image, image)}};
         scratch(arguments, forward.scratchpad_desc());
         steps.push_back({dnnl::batch_normalization_forward(forward), arguments});
         const auto channel = plain({c});
-        Arguments back{{DNNL_ARG_SRC, x},           {DNNL_ARG_DIFF_DST, dy},
-                       {DNNL_ARG_SCALE, scale},     {DNNL_ARG_MEAN, mean},
-                       {DNNL_ARG_VARIANCE, variance}, {DNNL_ARG_DIFF_SRC, made(image, image)}};
+        Arguments back{{DNNL_ARG_SRC, x},     {DNNL_ARG_DIFF_DST, dy},       {DNNL_ARG_SCALE, scale},
+                       {DNNL_ARG_MEAN, mean}, {DNNL_ARG_VARIANCE, variance}, {DNNL_ARG_DIFF_SRC, made(image, image)}};
         back[DNNL_ARG_DIFF_SCALE] = made(channel, channel);
         back[DNNL_ARG_DIFF_SHIFT] = made(channel, channel);
         scratch(back, backward.scratchpad_desc());
         steps.push_back({dnnl::batch_normalization_backward(backward), back});
     }
 
-    void layernorm() {
+    void layernorm()
+    {
         const auto m = number("m"), n = number("n");
         const auto rows = plain({m, n});
         const auto flags = dnnl::normalization_flags::use_scale | dnnl::normalization_flags::use_shift;
-        const dnnl::layer_normalization_forward::primitive_desc desc(
-            engine, dnnl::prop_kind::forward_inference, rows, rows, 1e-5F, flags, attributes());
+        const dnnl::layer_normalization_forward::primitive_desc desc(engine, dnnl::prop_kind::forward_inference, rows,
+                                                                     rows, 1e-5F, flags, attributes());
         Arguments arguments{{DNNL_ARG_SRC, read({m, n})}};
         arguments[DNNL_ARG_SCALE] = read({n});
         arguments[DNNL_ARG_SHIFT] = read({n});
@@ -194,7 +201,8 @@ class Case : public Problems {
     }
 };
 
-double burst(Case& of, double seconds) {
+double burst(Case& of, double seconds)
+{
     using Clock = std::chrono::steady_clock;
     of.run();
     const auto start = Clock::now();
@@ -207,9 +215,10 @@ double burst(Case& of, double seconds) {
     }
 }
 
-}  // namespace
+} // namespace
 
-int main() {
+int main()
+{
     const auto* version = dnnl_version();
     std::printf("{\"ready\": \"oneDNN %d.%d.%d\"}\n", version->major, version->minor, version->patch);
     std::fflush(stdout);

@@ -7,10 +7,11 @@
 namespace {
 
 class Problems : public Arrays {
-  protected:
+protected:
     using Arrays::Arrays;
 
-    void softmax() {
+    void softmax()
+    {
         const auto x = plain(dims("x"));
         const dnnl::softmax_forward::primitive_desc desc(engine, dnnl::prop_kind::forward_inference,
                                                          dnnl::algorithm::softmax_accurate, x, x,
@@ -19,8 +20,10 @@ class Problems : public Arrays {
     }
 
     // A convolution of images with any number of spatial dimensions.
-    void images(const std::string& direction) {
-        const auto x = dims("x"), window = dims("window"), stride = dims("stride"), pre = dims("pre"), post = dims("post");
+    void images(const std::string& direction)
+    {
+        const auto x = dims("x"), window = dims("window"), stride = dims("stride"), pre = dims("pre"),
+                   post = dims("post");
         auto dilation = dims("dilation");
         const auto k = number("k"), groups = number("groups");
         Dims y{x[0], k}, w, own_w{k, x[1] / groups};
@@ -72,8 +75,10 @@ class Problems : public Arrays {
         }
     }
 
-    void pooling() {
-        const auto x = dims("x"), window = dims("window"), stride = dims("stride"), pre = dims("pre"), post = dims("post");
+    void pooling()
+    {
+        const auto x = dims("x"), window = dims("window"), stride = dims("stride"), pre = dims("pre"),
+                   post = dims("post");
         const bool trains = number("train") != 0;
         Dims y{x[0], x[1]};
         for (size_t axis = 0; axis < window.size(); axis++) {
@@ -105,7 +110,8 @@ class Problems : public Arrays {
         }
     }
 
-    void reduction() {
+    void reduction()
+    {
         const auto x = plain(dims("x")), y = plain(dims("y"));
         const std::map<std::string, dnnl::algorithm> algorithms{
             {"sum", dnnl::algorithm::reduction_sum},          {"mean", dnnl::algorithm::reduction_mean},
@@ -118,21 +124,23 @@ class Problems : public Arrays {
         add(dnnl::reduction(desc), desc, {{DNNL_ARG_SRC, read_as(x)}, {DNNL_ARG_DST, made(y, y)}});
     }
 
-    void eltwise() {
+    void eltwise()
+    {
         const auto x = plain(dims("x"));
         const std::map<std::string, dnnl::algorithm> algorithms{
-            {"relu", dnnl::algorithm::eltwise_relu},         {"gelu_erf", dnnl::algorithm::eltwise_gelu_erf},
-            {"tanh", dnnl::algorithm::eltwise_tanh},         {"logistic", dnnl::algorithm::eltwise_logistic},
-            {"elu", dnnl::algorithm::eltwise_elu},           {"soft_relu", dnnl::algorithm::eltwise_soft_relu},
-            {"exp", dnnl::algorithm::eltwise_exp},           {"log", dnnl::algorithm::eltwise_log},
-            {"sqrt", dnnl::algorithm::eltwise_sqrt},         {"abs", dnnl::algorithm::eltwise_abs}};
+            {"relu", dnnl::algorithm::eltwise_relu}, {"gelu_erf", dnnl::algorithm::eltwise_gelu_erf},
+            {"tanh", dnnl::algorithm::eltwise_tanh}, {"logistic", dnnl::algorithm::eltwise_logistic},
+            {"elu", dnnl::algorithm::eltwise_elu},   {"soft_relu", dnnl::algorithm::eltwise_soft_relu},
+            {"exp", dnnl::algorithm::eltwise_exp},   {"log", dnnl::algorithm::eltwise_log},
+            {"sqrt", dnnl::algorithm::eltwise_sqrt}, {"abs", dnnl::algorithm::eltwise_abs}};
         const float alpha = values["alg"] == "relu" ? 0.0F : 1.0F;
         const dnnl::eltwise_forward::primitive_desc desc(engine, dnnl::prop_kind::forward_inference,
                                                          algorithms.at(values["alg"]), x, x, alpha, 0.0F, attributes());
         add(dnnl::eltwise_forward(desc), desc, {{DNNL_ARG_SRC, read_as(x)}, {DNNL_ARG_DST, made(x, x)}});
     }
 
-    void binary() {
+    void binary()
+    {
         const auto a = plain(dims("a")), b = plain(dims("b"));
         const std::map<std::string, dnnl::algorithm> algorithms{
             {"add", dnnl::algorithm::binary_add}, {"sub", dnnl::algorithm::binary_sub},
@@ -146,7 +154,8 @@ class Problems : public Arrays {
     }
 
     // Products of matrices, with batch dimensions.
-    void matmuls() {
+    void matmuls()
+    {
         const auto a = dims("a"), b = dims("b");
         Dims y(a);
         for (size_t axis = 0; axis + 2 < a.size(); axis++) {
@@ -162,4 +171,4 @@ class Problems : public Arrays {
     }
 };
 
-}  // namespace
+} // namespace

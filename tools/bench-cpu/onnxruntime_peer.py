@@ -12,7 +12,6 @@ import sys
 import time
 
 import numpy as np
-import onnx
 import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 
@@ -63,10 +62,7 @@ class Session:
                 element = helper.np_dtype_to_tensor_dtype(array.dtype)
                 inputs.append(helper.make_tensor_value_info(entry["name"], element, array.shape))
                 arrays[entry["name"]] = array
-        nodes = [
-            helper.make_node(node["op"], node["in"], node["out"], **node["attributes"])
-            for node in model["nodes"]
-        ]
+        nodes = [helper.make_node(node["op"], node["in"], node["out"], **node["attributes"]) for node in model["nodes"]]
         names = [output["name"] for output, _ in self.outputs]
         kinds = {"uint8": TensorProto.UINT8, "int8": TensorProto.INT8}
         results = [
@@ -81,9 +77,7 @@ class Session:
         options.inter_op_num_threads = 1
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
         options.log_severity_level = 4
-        self.session = ort.InferenceSession(
-            whole.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
+        self.session = ort.InferenceSession(whole.SerializeToString(), options, providers=["CPUExecutionProvider"])
         self.binding = self.session.io_binding()
         self.values = {name: ort.OrtValue.ortvalue_from_numpy(array) for name, array in arrays.items()}
         for name, value in self.values.items():

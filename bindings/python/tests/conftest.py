@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import hipdnn
 import numpy as np
 import pytest
-
-import hipdnn
 
 
 @pytest.fixture
@@ -14,7 +13,9 @@ def random() -> np.random.Generator:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "smoke: each part of hipdnn.torch in short, for `cargo xtask test` where PyTorch is")
+    config.addinivalue_line(
+        "markers", "smoke: each part of hipdnn.torch in short, for `cargo xtask test` where PyTorch is"
+    )
 
 
 def pytest_report_header(config: object) -> str:

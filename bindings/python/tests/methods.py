@@ -6,24 +6,35 @@ import math
 import operator
 from typing import Any, Callable, NamedTuple
 
-import torch
-import torch.nn.functional as F
-
 import hipdnn
+import torch.nn.functional as F
 from hipdnn import norm_forward_phase, padding_mode, reduction_mode, resample_mode
+
+import torch
 
 #: What rounding to a type may make of a result, relative and absolute; sums are of single precision.
 TYPES = {torch.float32: 2e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
 
 #: Public names of a graph that compute nothing themselves, the steps from a graph to its plan, and what is tested in `test_cudnn.py`.
-NOT_OPERATIONS = frozenset(
-    "autotune build compile engine engines execute explain get_workspace_size knobs plan save tensor tensor_like to_json validate".split()
-).union(
-    name
-    for of in ("phases.Phases", "restored.Restored", "operands.Operands", "views.Views", "compositions.Compositions", "attention_fp8.Fp8Attention")
-    for name in vars(operator.attrgetter(of)(hipdnn))
-    if not name.startswith("_")
-).union("key query_tensor_attributes_of_uid serialize tensor_scalar".split())
+NOT_OPERATIONS = (
+    frozenset(
+        "autotune build compile engine engines execute explain get_workspace_size knobs plan save tensor tensor_like to_json validate".split()
+    )
+    .union(
+        name
+        for of in (
+            "phases.Phases",
+            "restored.Restored",
+            "operands.Operands",
+            "views.Views",
+            "compositions.Compositions",
+            "attention_fp8.Fp8Attention",
+        )
+        for name in vars(operator.attrgetter(of)(hipdnn))
+        if not name.startswith("_")
+    )
+    .union("key query_tensor_attributes_of_uid serialize tensor_scalar".split())
+)
 
 
 class Row(NamedTuple):

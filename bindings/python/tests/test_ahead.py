@@ -5,10 +5,9 @@ import platform
 import subprocess
 import sys
 
+import hipdnn
 import numpy as np
 import pytest
-
-import hipdnn
 
 ABSENT = "cpu:neon" if platform.machine() == "x86_64" else "cpu:avx512"
 
@@ -59,10 +58,18 @@ def test_a_device_without_a_plan_has_reasons():
 def test_a_program_that_knows_nothing_of_it_takes_the_plan(tmp_path):
     path, log = tmp_path / "plans.hdpk", tmp_path / "log"
     product().compile(["cpu"], path)
-    program = ("import sys; sys.path[:0] = sys.argv[1:]; import numpy as np, hipdnn; g = hipdnn.Graph(); "
-               "y = g.relu(g.matmul(g.tensor([1, 4, 8]), g.tensor([1, 8, 4]))); "
-               "print(g(np.ones((1, 4, 8), np.float32), np.ones((1, 8, 4), np.float32)).sum())")
+    program = (
+        "import sys; sys.path[:0] = sys.argv[1:]; import numpy as np, hipdnn; g = hipdnn.Graph(); "
+        "y = g.relu(g.matmul(g.tensor([1, 4, 8]), g.tensor([1, 8, 4]))); "
+        "print(g(np.ones((1, 4, 8), np.float32), np.ones((1, 8, 4), np.float32)).sum())"
+    )
     settings = {**os.environ, "HIPDNN_PLAN_PACKAGE": str(path), "HIPDNN_LOG_LEVEL": "info", "HIPDNN_LOG_FILE": str(log)}
-    done = subprocess.run([sys.executable, "-c", program, *filter(None, sys.path)], env=settings, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program, *filter(None, sys.path)],
+        env=settings,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout.strip() == "128.0"
     assert f"the plan was loaded from {path}" in log.read_text()

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import array as standard
 
+import hipdnn
 import numpy as np
 import pytest
-
-import hipdnn
 
 F32 = np.float32
 
@@ -143,7 +142,11 @@ class Liar:
         ("x", np.ones((2, 3), F32).T.copy().T, "strides [1, 2] (in elements), expected [3, 1]"),
         ("x", np.ones((2, 3), F32)[:, ::-1], "strides [3, -1]"),
         ("x", np.ones((4, 3), F32)[::2], "strides [6, 1]"),
-        ("x", np.frombuffer(bytes(30), np.dtype([("a", "f4"), ("b", "i1")]))["a"][:6].reshape(2, 3), "expected a multiple"),
+        (
+            "x",
+            np.frombuffer(bytes(30), np.dtype([("a", "f4"), ("b", "i1")]))["a"][:6].reshape(2, 3),
+            "expected a multiple",
+        ),
         ("x", big_endian(), "not known"),
         ("x", overlapping(), "strides [0, 1]"),
         ("z", read_only(), "read-only"),
@@ -194,7 +197,9 @@ def test_a_result_may_not_lie_over_an_operand(engine):
     c = graph.matmul(a, b).set_output(True)
     graph.build(engine=engine)
     kept = x.copy()
-    with pytest.raises(hipdnn.Error, match=f"tensor {c.uid}, which the graph writes, and tensor {a.uid}, which it reads"):
+    with pytest.raises(
+        hipdnn.Error, match=f"tensor {c.uid}, which the graph writes, and tensor {a.uid}, which it reads"
+    ):
         graph.execute({a: x, b: w, c: x})
     assert (x == kept).all()
     # Operands may be one array, and results lie between each other's rows.

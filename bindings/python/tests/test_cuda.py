@@ -324,7 +324,9 @@ def test_work_is_queued_on_the_current_stream():
         result = of[y] + 0
     side.synchronize()
     slept_for = began.elapsed_time(slept)
-    assert was_asleep and took < slept_for / 2, f"the execution took {took:.1f} ms, the work before it {slept_for:.1f} ms"
+    assert was_asleep and took < slept_for / 2, (
+        f"the execution took {took:.1f} ms, the work before it {slept_for:.1f} ms"
+    )
     assert (result == 11).all()
 
 
@@ -377,8 +379,8 @@ def test_executions_are_captured(wrap):
 
     def step():
         for _ in range(10):
-            graph.execute({t: WRAPPERS[wrap](array) for t, array in of.items()})
-            product.execute({t: WRAPPERS[wrap](array) for t, array in and_of.items()})
+            graph.execute({t: WRAPPERS[wrap](array) for t, array in of.items()})  # noqa: F821
+            product.execute({t: WRAPPERS[wrap](array) for t, array in and_of.items()})  # noqa: F821
 
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):

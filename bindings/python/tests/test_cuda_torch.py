@@ -10,13 +10,13 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
 if not torch.cuda.is_available() or torch.version.hip:
     pytest.skip("PyTorch finds no GPU of NVIDIA's", allow_module_level=True)
-import torch.nn.functional as F  # noqa: E402
-from torch import nn  # noqa: E402
-
 import hipdnn.torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
 from hipdnn import _native  # noqa: E402
 from hipdnn.torch.dispatch import KEYS  # noqa: E402
 from test_torch_functions import CALLS, network, with_gradients  # noqa: E402
+
+from torch import nn  # noqa: E402
 
 TOLERANCES = {torch.float32: 2e-4, torch.float16: 3e-2, torch.bfloat16: 2e-1}
 #: What is computed here of the calls with each type.
@@ -77,7 +77,9 @@ def test_the_share_that_is_computed_here(capsys):
         print(f"\n{ {kind: len(found) for kind, found in _routed.items()} }")
         for line in _routed["passed on"]:
             print(f"  passed on: {line[:700]}")
-    assert {"convolution", "mm", "bmm", "gelu", "native_layer_norm"} <= {line.split(": ")[1] for line in _routed["routed"]}
+    assert {"convolution", "mm", "bmm", "gelu", "native_layer_norm"} <= {
+        line.split(": ")[1] for line in _routed["routed"]
+    }
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
@@ -86,7 +88,10 @@ def test_autocast_is_pytorchs(dtype):
     other = copy.deepcopy(model)
     x = torch.randn(16, 3, 6, 6, device="cuda")
     results = []
-    for of, mode in ((model, lambda: hipdnn.torch.enable(timed=False)), (other, lambda: torch.autograd.set_detect_anomaly(False))):
+    for of, mode in (
+        (model, lambda: hipdnn.torch.enable(timed=False)),
+        (other, lambda: torch.autograd.set_detect_anomaly(False)),
+    ):
         seen = []
         hooks = [m.register_forward_hook(lambda m, i, o, seen=seen: seen.append(o.dtype)) for m in of]
         with mode(), torch.autocast("cuda", dtype):
@@ -291,7 +296,10 @@ def test_running_statistics_follow(momentum, dtype, layout):
 
 
 def test_gradients_are_computed_in_pytorchs_thread():
-    x, w = torch.randn(4, 8, 16, 16, device="cuda").half(), torch.randn(8, 8, 3, 3, device="cuda").half().requires_grad_()
+    x, w = (
+        torch.randn(4, 8, 16, 16, device="cuda").half(),
+        torch.randn(8, 8, 3, 3, device="cuda").half().requires_grad_(),
+    )
     with hipdnn.torch.enable(timed=False):
         F.conv2d(x, w).sum().backward()
     assert "convolution_backward" in {row.function for row in hipdnn.torch.report() if row.routed or row.passed_on}

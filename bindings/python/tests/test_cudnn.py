@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import hipdnn as cudnn
 import numpy as np
 import pytest
-
-import hipdnn as cudnn
 
 F32 = np.float32
 TRAINING = cudnn.norm_forward_phase.TRAINING
@@ -118,7 +117,10 @@ def reference(x, scale, bias, dy, axes, summed):
 
 @pytest.mark.parametrize(
     "name, shape, factors, axes, summed",
-    [("instancenorm", (3, 4, 5, 6), (1, 4, 1, 1), (2, 3), (0, 2, 3)), ("adalayernorm", (3, 5, 8), (3, 1, 8), (2,), (1,))],
+    [
+        ("instancenorm", (3, 4, 5, 6), (1, 4, 1, 1), (2, 3), (0, 2, 3)),
+        ("adalayernorm", (3, 5, 8), (3, 1, 8), (2,), (1,)),
+    ],
 )
 def test_norms_of_cudnn(random, name, shape, factors, axes, summed):
     x, dy = (random.normal(size=shape).astype(F32) for _ in range(2))
@@ -158,7 +160,10 @@ def test_other_shapes_of_what_is_given(random):
         (lambda g, t: g.slice(t, [slice(1, None), slice(None, None, 2), slice(2, 6)]), x[1:, ::2, 2:6]),
         (lambda g, t: g.transpose(t, [2, 0, 1]), x.transpose(2, 0, 1)),
         (lambda g, t: g.reshape(t).set_dim([24, 8]), x.reshape(24, 8)),
-        (lambda g, t: g.slice(g.transpose(t, [1, 0, 2]), [slice(3, 4), slice(None), slice(None)]), x.transpose(1, 0, 2)[3:4]),
+        (
+            lambda g, t: g.slice(g.transpose(t, [1, 0, 2]), [slice(3, 4), slice(None), slice(None)]),
+            x.transpose(1, 0, 2)[3:4],
+        ),
     ):
         graph = cudnn.Graph()
         graph.neg(build(graph, graph.tensor_like(x)))
@@ -213,7 +218,15 @@ def test_attention_takes_long_lengths(random):
     for kind in (np.int32, np.int64):
         lengths = np.array([3, 8], kind).reshape(2, 1, 1, 1)
         graph = cudnn.Graph()
-        o, _ = graph.sdpa(q, k, v, use_padding_mask=True, seq_len_q=lengths, seq_len_kv=lengths, implementation=cudnn.attention_implementation.AUTO)
+        o, _ = graph.sdpa(
+            q,
+            k,
+            v,
+            use_padding_mask=True,
+            seq_len_q=lengths,
+            seq_len_kv=lengths,
+            implementation=cudnn.attention_implementation.AUTO,
+        )
         o.set_output(True)
         results.append(graph(q, k, v, lengths))
     np.testing.assert_array_equal(*results)

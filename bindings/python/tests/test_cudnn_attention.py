@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import threading
 
+import hipdnn as cudnn
 import numpy as np
 import pytest
-
-import hipdnn as cudnn
 
 F32 = np.float32
 FLOAT = cudnn.data_type.FLOAT
@@ -86,7 +85,9 @@ def test_scores_have_their_largest_their_sum_and_a_sink():
         operands = [graph.tensor_like(array) for array in (q, k, v)]
         token = None if sunk is None else graph.tensor_like(sunk)
         most, total = (graph.tensor([2, 3, 5, 1], data_type="float").set_output(True) for _ in range(2))
-        o, _ = graph.sdpa(*operands, attn_scale=0.25, use_causal_mask=True, score_max=most, score_sum_exp=total, sink_token=token)
+        o, _ = graph.sdpa(
+            *operands, attn_scale=0.25, use_causal_mask=True, score_max=most, score_sum_exp=total, sink_token=token
+        )
         o.set_output(True)
         results = {tensor: np.empty((2, 3, 5, size), F32) for tensor, size in ((o, 8), (most, 1), (total, 1))}
         given = dict(zip(operands, (q, k, v)))
@@ -103,11 +104,20 @@ def test_eight_bits_with_scales():
     types = pytest.importorskip("ml_dtypes", reason="ml_dtypes is not installed: pip install ml_dtypes")
     small = types.float8_e4m3fn
     q, k, v = (array.astype(small) for array in heads(1, 2, 5, 16, seed=2))
-    factors = {"descale_q": 0.5, "descale_k": 2.0, "descale_v": 0.25, "descale_s": 1 / 64, "scale_s": 64.0, "scale_o": 8.0}
+    factors = {
+        "descale_q": 0.5,
+        "descale_k": 2.0,
+        "descale_v": 0.25,
+        "descale_s": 1 / 64,
+        "scale_s": 64.0,
+        "scale_o": 8.0,
+    }
     graph = made()
     operands = [graph.tensor_like(array) for array in (q, k, v)]
     scales = {name: graph.tensor([1, 1, 1, 1], data_type="float") for name in factors}
-    o, stats, amax_s, amax_o = graph.sdpa_fp8(*operands, **scales, attn_scale=0.25, generate_stats=True, use_causal_mask=True)
+    o, stats, amax_s, amax_o = graph.sdpa_fp8(
+        *operands, **scales, attn_scale=0.25, generate_stats=True, use_causal_mask=True
+    )
     for tensor in (o, stats, amax_s, amax_o):
         tensor.set_output(True)
     o.set_data_type(cudnn.data_type.FP8_E4M3)
@@ -135,7 +145,9 @@ def test_tables_of_pages_lie_one_after_the_other():
     first = np.array([0, 2, 5], np.int32).reshape(3, 1, 1, 1)
     graph = made()
     operands = [graph.tensor_like(array) for array in (q, *pages)]
-    one, table, begins, keys = (graph.tensor_like(array) for array in (np.ones((2, 1, 1, 1), np.int32), packed, first, lengths))
+    one, table, begins, keys = (
+        graph.tensor_like(array) for array in (np.ones((2, 1, 1, 1), np.int32), packed, first, lengths)
+    )
     table.set_ragged_offset(begins)
     o, _ = graph.sdpa(*operands, use_padding_mask=True, seq_len_q=one, seq_len_kv=keys, paged_attention_k_table=table,
                       paged_attention_v_table=table, paged_attention_max_seq_len_kv=8)  # fmt: skip
@@ -178,9 +190,16 @@ def test_threads_override_shapes():
         for at in range(20):
             rows = 2 + (number + at) % 5
             given, result = np.full((rows, 3), at / 10, F32), np.empty((rows, 3), F32)
-            graph.execute({x: given, y: result}, override_uids=[x.uid, y.uid], override_shapes=[[rows, 3]] * 2, override_strides=[[3, 1]] * 2)
+            graph.execute(
+                {x: given, y: result},
+                override_uids=[x.uid, y.uid],
+                override_shapes=[[rows, 3]] * 2,
+                override_strides=[[3, 1]] * 2,
+            )
             same = graph(plain)
-            if not (np.allclose(result, 2 * np.exp(given)) and same.shape == (4, 4) and np.allclose(same, 2 * np.exp(plain))):
+            if not (
+                np.allclose(result, 2 * np.exp(given)) and same.shape == (4, 4) and np.allclose(same, 2 * np.exp(plain))
+            ):
                 wrong.append((number, at))
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]

@@ -6,9 +6,8 @@ import ast
 import inspect
 from pathlib import Path
 
-import pytest
-
 import hipdnn
+import pytest
 from hipdnn import _native, saved
 from hipdnn.attention import Attention
 from hipdnn.node import _RESULTS, Operations
@@ -102,13 +101,17 @@ def test_the_stubs_name_what_the_module_has():
             assert arguments(stub, 0) == native_arguments(of, 0), name
 
 
-@pytest.mark.parametrize("stub", [node for node in STUBS.body if isinstance(node, ast.ClassDef)], ids=lambda node: node.name)
+@pytest.mark.parametrize(
+    "stub", [node for node in STUBS.body if isinstance(node, ast.ClassDef)], ids=lambda node: node.name
+)
 def test_the_stubs_name_what_its_classes_have(stub):
     of = getattr(_native, stub.name)
     if issubclass(of, Exception):
         return
     methods = {node.name: node for node in stub.body if isinstance(node, ast.FunctionDef)}
-    assert {name for name in vars(of) if not name.startswith("__")} == {name for name in methods if not name.startswith("__")}
+    assert {name for name in vars(of) if not name.startswith("__")} == {
+        name for name in methods if not name.startswith("__")
+    }
     for name, method in methods.items():
         assert hasattr(of, name), name
         is_property = any(isinstance(mark, ast.Name) and mark.id == "property" for mark in method.decorator_list)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import hipdnn
 import numpy as np
 import pytest
-
-import hipdnn
 
 F32 = np.float32
 
@@ -96,7 +95,9 @@ def test_norms():
     assert not results[4].any() and not results[5].any()
     # Tensors without elements have no statistics.
     graph = hipdnn.Graph()
-    graph.batchnorm(graph.tensor((0, 3, 4, 4)), graph.tensor((1, 3, 1, 1)), graph.tensor((1, 3, 1, 1)))[1].set_output(True)
+    graph.batchnorm(graph.tensor((0, 3, 4, 4)), graph.tensor((1, 3, 1, 1)), graph.tensor((1, 3, 1, 1)))[1].set_output(
+        True
+    )
     with pytest.raises(hipdnn.GraphError, match="x: has no elements, and mean has some"):
         graph.build()
 

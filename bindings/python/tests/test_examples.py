@@ -11,10 +11,9 @@ import sys
 import xml.etree.ElementTree as xml
 from pathlib import Path
 
+import hipdnn
 import numpy as np
 import pytest
-
-import hipdnn
 
 PACKAGE = Path(__file__).parent.parent
 EXAMPLES = PACKAGE.parent.parent / "examples_python"
@@ -83,7 +82,11 @@ def test_ten_lines(name, words, capsys):
 @pytest.mark.parametrize(
     "arguments, kinds, calls",
     [
-        (["train_gpt.py", "--layers", "2", "--size", "32"], ["norms", "linear layers", "attention"], [4 * 5, 4 * 9, 4 * 2]),
+        (
+            ["train_gpt.py", "--layers", "2", "--size", "32"],
+            ["norms", "linear layers", "attention"],
+            [4 * 5, 4 * 9, 4 * 2],
+        ),
         (["train_resnet.py", "--width", "4"], ["convolutions", "norms", "linear layers"], [4 * 20, 4 * 20, 4]),
         (
             ["train_resnet.py", "--width", "4", "--dtype", "float64", "--rate", "0.02"],

@@ -8,9 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import hipdnn
+import pytest
 
 ROOT = Path(__file__).parent.parent.parent.parent
 STUB = ["stub_plugin.c", "stub_details.c", "stub_identity.c", "stub_log.c", "stub_saving.c"]

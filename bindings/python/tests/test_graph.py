@@ -10,10 +10,9 @@ import subprocess
 import sys
 import threading
 
+import hipdnn
 import numpy as np
 import pytest
-
-import hipdnn
 from hipdnn import GraphError, NoEngineError, data_type
 
 F32 = np.float32
@@ -189,14 +188,20 @@ def test_knobs_are_searched_by_a_strategy():
     x, w = graph.tensor([1, 8, 16, 16]), graph.tensor([8, 8, 3, 3])
     y = graph.conv_fprop(x, w, padding=[1, 1]).set_output(True)
     rng = np.random.default_rng(1)
-    arrays = {x: rng.standard_normal((1, 8, 16, 16)).astype(F32), w: rng.standard_normal((8, 8, 3, 3)).astype(F32), y: np.empty((1, 8, 16, 16), F32)}
+    arrays = {
+        x: rng.standard_normal((1, 8, 16, 16)).astype(F32),
+        w: rng.standard_normal((8, 8, 3, 3)).astype(F32),
+        y: np.empty((1, 8, 16, 16), F32),
+    }
     graph.execute(arrays)
     right = arrays[y].copy()
     for strategy in ("halving", "exhaustive"):
         times = graph.autotune(arrays, budget=0.3, strategy=strategy, knobs=True, progress=False)
         tuned = graph.tuned
         assert set(times) == set(graph.engines()) and graph.engine == tuned.best.engine
-        assert tuned.gain >= 1 and any(trial.knobs for trial in tuned.trials) and all(trial.runs for trial in tuned.trials)
+        assert (
+            tuned.gain >= 1 and any(trial.knobs for trial in tuned.trials) and all(trial.runs for trial in tuned.trials)
+        )
         assert not any("constant_weights" in trial.knobs for trial in tuned.trials)
         graph.execute(arrays)
         assert np.allclose(arrays[y], right, atol=1e-4)

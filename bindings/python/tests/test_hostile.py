@@ -8,10 +8,9 @@ import subprocess
 import sys
 import threading
 
+import hipdnn
 import numpy as np
 import pytest
-
-import hipdnn
 
 F32 = np.float32
 

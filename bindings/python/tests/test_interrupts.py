@@ -12,10 +12,9 @@ import sys
 import threading
 import time
 
+import hipdnn
 import numpy as np
 import pytest
-
-import hipdnn
 
 F32 = np.float32
 COUNT = int(os.environ.get("HIPDNN_TEST_INTERRUPTS", "2000"))
@@ -160,7 +159,11 @@ def long_graph(size=512):
     a, b = graph.tensor([1, size, size]), graph.tensor([1, size, size])
     c = graph.matmul(a, b).set_output(True)
     graph.build(engine="CPU_REFERENCE_ENGINE")
-    return graph, {a: np.ones((1, size, size), F32), b: np.ones((1, size, size), F32), c: np.zeros((1, size, size), F32)}, c
+    return (
+        graph,
+        {a: np.ones((1, size, size), F32), b: np.ones((1, size, size), F32), c: np.zeros((1, size, size), F32)},
+        c,
+    )
 
 
 def test_a_long_execution_answers_an_interrupt(interrupted):
@@ -268,7 +271,9 @@ print("right")
 
 @pytest.mark.skipif(not hasattr(os, "fork") or sys.version_info < (3, 9), reason="no forks")
 def test_a_child_does_not_wait_for_its_parents_execution():
-    ended = subprocess.run([sys.executable, "-W", "ignore", "-c", FORK_AFTER], capture_output=True, text=True, timeout=120)
+    ended = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORK_AFTER], capture_output=True, text=True, timeout=120
+    )
     assert (ended.returncode, ended.stdout) == (0, "right\n"), ended.stdout + ended.stderr
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import enum
 import inspect
 
+import hipdnn
 import numpy as np
 import pytest
-
-import hipdnn
 from hipdnn import GraphError
 
 F32 = np.float32
@@ -98,7 +97,9 @@ GRAPH = {
     "get_knobs_for_engine": "engine",
     **dict.fromkeys("get_behavior_notes get_engine_count".split(), ""),
     "get_behavior_notes_for_plan_at_index": "index",
-    **dict.fromkeys("select_behavior_notes deselect_behavior_notes select_numeric_notes deselect_numeric_notes".split(), "notes"),
+    **dict.fromkeys(
+        "select_behavior_notes deselect_behavior_notes select_numeric_notes deselect_numeric_notes".split(), "notes"
+    ),
     **dict.fromkeys("populate_cuda_graph update_cuda_graph".split(), "handle, tensors, workspace, cuda_graph"),
     "block_scale_quantize": f"input, block_size, axis=None, transpose=False, {END}, *, data_type='fp8_e4m3', scale_data_type='fp8_e8m0'",
     "block_scale_dequantize": f"input, descale, block_size, is_negative_scale=False, {END}",
@@ -109,7 +110,8 @@ GRAPH = {
     "name='', uid=-1, ragged_offset_multiplier=1",
     "tensor_like": "input, name=''",
     **dict.fromkeys(
-        "validate build_operation_graph check_support engines explain get_execution_plan_count get_workspace_size".split(), ""
+        "validate build_operation_graph check_support engines explain get_execution_plan_count get_workspace_size".split(),
+        "",
     ),
     "create_execution_plans": "heur_modes=(A,)",
     "build": "heur_modes=None, *, engine=None, knobs=None, device=None",
@@ -128,7 +130,8 @@ GRAPH = {
 
 TENSOR = {
     **dict.fromkeys(
-        "get_data_type get_dim get_is_pass_by_value get_is_virtual get_name get_ragged_offset get_stride get_uid".split(), ""
+        "get_data_type get_dim get_is_pass_by_value get_is_virtual get_name get_ragged_offset get_stride get_uid".split(),
+        "",
     ),
     "set_data_type": "data_type",
     "set_dim": "dim",
@@ -277,7 +280,12 @@ def test_tensors_have_the_numbers_that_a_program_gives():
     graph.execute(arrays)
     np.testing.assert_array_equal(arrays[5], -arrays[2])
     np.testing.assert_array_equal(arrays[7], np.abs(arrays[2]))
-    for wrong, text in ((5, "the number of"), (-2, "an integer from 0"), ("a", "an integer from 0"), (1 << 63, "an integer")):
+    for wrong, text in (
+        (5, "the number of"),
+        (-2, "an integer from 0"),
+        ("a", "an integer from 0"),
+        (1 << 63, "an integer"),
+    ):
         with pytest.raises(GraphError, match=text):
             x.set_uid(wrong)
     with pytest.raises(GraphError, match="the number of"):

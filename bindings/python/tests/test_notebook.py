@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import hipdnn
 import numpy as np
 import pytest
-
-import hipdnn
 from hipdnn.tune import Progress
 
 NOTEBOOK = Path(__file__).parent.parent.parent.parent / "examples_python/graphs.ipynb"

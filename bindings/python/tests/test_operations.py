@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import itertools
 
+import hipdnn
 import numpy as np
 import pytest
-
-import hipdnn
 from hipdnn import norm_forward_phase, reduction_mode, resample_mode
 
 F32 = np.float32

@@ -5,10 +5,9 @@ from __future__ import annotations
 import inspect
 import re
 
+import hipdnn as cudnn
 import numpy as np
 import pytest
-
-import hipdnn as cudnn
 from hipdnn import GraphError, NoEngineError
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 
+import hipdnn
 import numpy as np
 import pytest
-
-import hipdnn
 
 erf = np.vectorize(math.erf, otypes=[float])
 sigmoid = lambda x: 1 / (1 + np.exp(-x))
@@ -99,7 +98,9 @@ def test_numbers_of_activations(method, numbers, wanted, random):
     check(run(method, [x], **numbers), wanted(x.astype(float)), np.float32)
 
 
-@pytest.mark.parametrize("method, of, number", [("elu", elu, "alpha"), ("softplus", softplus, "beta"), ("swish", swish, "swish_beta")])
+@pytest.mark.parametrize(
+    "method, of, number", [("elu", elu, "alpha"), ("softplus", softplus, "beta"), ("swish", swish, "swish_beta")]
+)
 def test_numbers_of_gradients(method, of, number, random):
     dy, x = (random.uniform(-2, 2, (2, 3, 4)).astype(np.float32) for _ in range(2))
     wanted = dy.astype(float) * slope(lambda x: of(x, 1.5))(x.astype(float))

@@ -5,10 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import hipdnn
 import numpy as np
 import pytest
-
-import hipdnn
 
 F32 = np.float32
 

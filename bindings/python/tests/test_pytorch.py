@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import hipdnn
 import numpy as np
 import pytest
-
-import hipdnn
 from hipdnn import norm_forward_phase
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")

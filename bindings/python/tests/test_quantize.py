@@ -1,9 +1,8 @@
 """Networks in few bits."""
 
+import hipdnn
 import numpy as np
 import pytest
-
-import hipdnn
 from hipdnn.quantization import RECIPES, Recipe
 from hipdnn.quantization.observe import rounded, scales
 
@@ -18,8 +17,11 @@ def network(rng, channels_last=False):
     w2 = graph.tensor([4, 8, 1, 1], name="w2")
     hidden = graph.relu(graph.add(graph.conv_fprop(x, w1, padding=[1, 1], name="first"), b1))
     graph.conv_fprop(hidden, w2, name="second").set_output(True)
-    arrays = {w1: rng.standard_normal((8, 3, 3, 3)).astype(F32) * np.geomspace(0.1, 10, 8, dtype=F32).reshape(8, 1, 1, 1),
-              b1: rng.standard_normal((1, 8, 1, 1)).astype(F32), w2: rng.standard_normal((4, 8, 1, 1)).astype(F32)}
+    arrays = {
+        w1: rng.standard_normal((8, 3, 3, 3)).astype(F32) * np.geomspace(0.1, 10, 8, dtype=F32).reshape(8, 1, 1, 1),
+        b1: rng.standard_normal((1, 8, 1, 1)).astype(F32),
+        w2: rng.standard_normal((4, 8, 1, 1)).astype(F32),
+    }
     samples = [rng.standard_normal((2, 3, 8, 8)).astype(F32) for _ in range(3)]
     return graph, arrays, samples
 
@@ -36,7 +38,9 @@ def decibels(right, found):
     return 10 * np.log10((right.astype(float) ** 2).sum() / ((found.astype(float) - right) ** 2).sum())
 
 
-@pytest.mark.parametrize("recipe, least", [("int8", 30), ("int8-percentile", 30), ("int8-mse", 30), ("int8-per-tensor", 20), ("fp8", 22)])
+@pytest.mark.parametrize(
+    "recipe, least", [("int8", 30), ("int8-percentile", 30), ("int8-mse", 30), ("int8-per-tensor", 20), ("fp8", 22)]
+)
 def test_layers_are_quantized_and_the_error_is_that_of_the_bits(recipe, least):
     if recipe == "fp8":
         pytest.importorskip("ml_dtypes")
@@ -58,10 +62,15 @@ def test_channels_of_different_sizes_need_scales_of_their_own():
     graph = hipdnn.Graph()
     x, w = graph.tensor([4, 16]), graph.tensor([16, 2])
     graph.matmul(x, w).set_output(True)
-    sample, weights = rng.standard_normal((4, 16)).astype(F32), rng.standard_normal((16, 2)).astype(F32) * np.array([0.02, 1], F32)
+    sample, weights = (
+        rng.standard_normal((4, 16)).astype(F32),
+        rng.standard_normal((16, 2)).astype(F32) * np.array([0.02, 1], F32),
+    )
     right = sample @ weights
-    found = {recipe: decibels(right[:, 0], hipdnn.quantize(graph, [sample], recipe, weights={w: weights})(sample)[:, 0])
-             for recipe in ("int8", "int8-per-tensor")}
+    found = {
+        recipe: decibels(right[:, 0], hipdnn.quantize(graph, [sample], recipe, weights={w: weights})(sample)[:, 0])
+        for recipe in ("int8", "int8-per-tensor")
+    }
     assert found["int8"] > 30 and found["int8-per-tensor"] < 25
 
 
@@ -71,7 +80,10 @@ def test_integers_are_those_of_the_formula():
     graph = hipdnn.Graph()
     x, w = graph.tensor([4, 16], name="x"), graph.tensor([16, 8], name="w")
     graph.matmul(x, w, name="product").set_output(True)
-    weights, samples = rng.standard_normal((16, 8)).astype(F32), [rng.standard_normal((4, 16)).astype(F32) for _ in range(2)]
+    weights, samples = (
+        rng.standard_normal((16, 8)).astype(F32),
+        [rng.standard_normal((4, 16)).astype(F32) for _ in range(2)],
+    )
     quantized = hipdnn.quantize(graph, samples, "int8", weights={w: weights})
     scale_x = F32(max(np.abs(sample).max() for sample in samples) / 127)
     scale_w = np.abs(weights).max(axis=0, keepdims=True) / F32(127)
@@ -97,12 +109,25 @@ def test_weights_of_four_bits_have_a_scale_for_each_group():
 
 def test_observers_find_other_ranges():
     values = np.append(np.random.default_rng(5).standard_normal(10_000).astype(F32), F32(100))
-    found = {name: float(scales(np, values, hipdnn.data_type.INT8, Recipe("r", hipdnn.data_type.INT8, hipdnn.data_type.INT8, observer=name), (0,))[0])
-             for name in ("min-max", "percentile", "mse")}
+    found = {
+        name: float(
+            scales(
+                np,
+                values,
+                hipdnn.data_type.INT8,
+                Recipe("r", hipdnn.data_type.INT8, hipdnn.data_type.INT8, observer=name),
+                (0,),
+            )[0]
+        )
+        for name in ("min-max", "percentile", "mse")
+    }
     assert found["min-max"] == pytest.approx(100 / 127)
     assert found["percentile"] < 0.1 * found["min-max"]
     # Neither one extreme nor the other.
-    error = {name: float(((rounded(np, values, scale, hipdnn.data_type.INT8) * scale - values) ** 2).mean()) for name, scale in found.items()}
+    error = {
+        name: float(((rounded(np, values, scale, hipdnn.data_type.INT8) * scale - values) ** 2).mean())
+        for name, scale in found.items()
+    }
     assert error["mse"] <= min(error.values()) * 1.0001
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import warnings
 
+import hipdnn
 import numpy as np
 import pytest
-
-import hipdnn
 from hipdnn import GraphError
 
 F32 = np.float32

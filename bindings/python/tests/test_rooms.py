@@ -32,7 +32,9 @@ def test_modules_import_what_is_below_them():
     assert set(files) | {"_native", "quantization"} == set(MODULES)
     for file in (PYTHON / "quantization").glob("*.py"):
         for other in imports(file, 2):
-            assert MODULES.index(other) < MODULES.index("quantization"), f"{file.name} imports {other}, which is above it"
+            assert MODULES.index(other) < MODULES.index("quantization"), (
+                f"{file.name} imports {other}, which is above it"
+            )
     for name, file in files.items():
         for other in imports(file):
             # Names of the package itself, which a program's entry takes.

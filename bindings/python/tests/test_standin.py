@@ -9,9 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import hipdnn
+import pytest
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent.parent

@@ -8,11 +8,11 @@ import contextlib
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
+import hipdnn.torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
-from torch import nn  # noqa: E402
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential  # noqa: E402
 
-import hipdnn.torch  # noqa: E402
+from torch import nn  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

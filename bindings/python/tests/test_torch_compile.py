@@ -7,11 +7,11 @@ import copy
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
-import torch.nn.functional as F  # noqa: E402
-from torch import nn  # noqa: E402
-
 import hipdnn.torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
 from test_torch_functions import network  # noqa: E402
+
+from torch import nn  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,9 @@ def with_gradients(model, x):
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last], ids=["first", "last"])
 @pytest.mark.parametrize("training", [False, True])
 def test_a_network_is_computed_as_by_pytorch(training, layout):
-    model = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 4, 1)).train(training)
+    model = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 4, 1)).train(
+        training
+    )
     model = model.to(memory_format=layout)
     x = torch.randn(2, 3, 8, 8).to(memory_format=layout)
     wanted = with_gradients(copy.deepcopy(model), x)

@@ -57,7 +57,10 @@ def train(how, folder):
     store = os.path.join(folder, how)
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", CODE, str(rank), store, how], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [sys.executable, "-c", CODE, str(rank), store, how],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         for rank in range(2)
     ]
@@ -82,4 +85,6 @@ def test_losses_agree(how, plain, tmp_path):
     # Both processes have the same weights.
     assert got[0][1] == got[1][1]
     if how == "routed":
-        assert {"native_batch_norm_backward", "native_layer_norm_backward", "mm", "max_pool2d_with_indices"} <= set(got[0][2])
+        assert {"native_batch_norm_backward", "native_layer_norm_backward", "mm", "max_pool2d_with_indices"} <= set(
+            got[0][2]
+        )

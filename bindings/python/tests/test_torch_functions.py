@@ -10,9 +10,8 @@ import sys
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
-import torch.nn.functional as F  # noqa: E402
-
 import hipdnn.torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
 
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 2e-4, torch.float16: 3e-2, torch.bfloat16: 2e-1}
 

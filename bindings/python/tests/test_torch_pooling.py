@@ -7,9 +7,8 @@ import itertools
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
-import torch.nn.functional as F  # noqa: E402
-
 import hipdnn.torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
 
 WINDOWS = list(itertools.product((2, 3), (1, 2, 3), (0, 1), (False, True)))
 LAYOUTS = [torch.contiguous_format, torch.channels_last]

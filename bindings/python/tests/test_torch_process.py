@@ -8,9 +8,8 @@ import threading
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
-import torch.nn.functional as F  # noqa: E402
-
 import hipdnn.torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
 
 X = torch.ones(2, 3)
 

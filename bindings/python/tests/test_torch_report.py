@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
-import torch.nn.functional as F  # noqa: E402
-
 import hipdnn.torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

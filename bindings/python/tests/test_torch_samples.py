@@ -23,7 +23,13 @@ nn.functional.max_pool1d nn.functional.max_pool2d nn.functional.max_pool3d nn.fu
 nn.functional.avg_pool3d nn.functional.adaptive_avg_pool1d nn.functional.adaptive_avg_pool2d nn.functional.adaptive_avg_pool3d
 nn.functional.adaptive_max_pool1d nn.functional.adaptive_max_pool2d nn.functional.adaptive_max_pool3d""".split()
 #: Those that are enough where all take too long.
-FEW = {"nn.functional.conv2d", "nn.functional.linear", "nn.functional.layer_norm", "nn.functional.avg_pool1d", "softmax"}
+FEW = {
+    "nn.functional.conv2d",
+    "nn.functional.linear",
+    "nn.functional.layer_norm",
+    "nn.functional.avg_pool1d",
+    "softmax",
+}
 SAMPLES = {f"{op.name}{op.variant_test_name}": op for op in database.op_db if op.name in NAMES}
 #: The samples of a function, at most: pooling has a thousand.
 MOST = 24

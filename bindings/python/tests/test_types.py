@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from hipdnn.device import device_name, to_device
 
 

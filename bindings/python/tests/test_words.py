@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import hipdnn
 import numpy as np
 import pytest
-
-import hipdnn
 
 F32 = np.float32
 
@@ -42,7 +41,9 @@ def test_masked_arrays_are_told(mask):
     b = graph.neg(a).set_output(True).set_name("b")
     y = np.zeros(3, F32)
     for of, name in (({a: masked, b: y}, "a"), ({a: y, b: masked}, "b")):
-        with pytest.raises(hipdnn.ArrayError, match=f'tensor "{name}": the array is masked, expected one without a mask'):
+        with pytest.raises(
+            hipdnn.ArrayError, match=f'tensor "{name}": the array is masked, expected one without a mask'
+        ):
             graph.execute(of)
     with pytest.raises(hipdnn.ArrayError, match="masked"):
         hipdnn.Graph().tensor_like(masked)
@@ -56,7 +57,10 @@ def test_unknown_knobs_are_told(named):
     graph.matmul(graph.tensor([1, 2, 3]), graph.tensor([1, 3, 2]))
     of = {"engine": "CPU_ENGINE"} if named else {}
     for knobs, words in (
-        ({"nonsense.knob": 99}, "build: knobs: has 'nonsense.knob', which CPU_ENGINE lacks, expected some of its knobs: .*threads"),
+        (
+            {"nonsense.knob": 99},
+            "build: knobs: has 'nonsense.knob', which CPU_ENGINE lacks, expected some of its knobs: .*threads",
+        ),
         ({"x": 1, "threads": 1}, "has 'x', which CPU_ENGINE lacks"),
         ({7: 1}, "has the key 7, expected the name of a knob"),
         ({"threads": [1]}, r"has \[1\] for threads, expected a number or a text"),
@@ -101,7 +105,9 @@ def test_arrays_begin_anywhere_that_their_elements_may(offset):
             np.testing.assert_array_equal(arrays[b], -arrays[a])
             continue
         name = next(iter(given)).name
-        with pytest.raises(hipdnn.ArrayError, match=f'"{name}": the array begins at the address 0x.*, expected a multiple of 4'):
+        with pytest.raises(
+            hipdnn.ArrayError, match=f'"{name}": the array begins at the address 0x.*, expected a multiple of 4'
+        ):
             graph.execute(arrays)
     # Bytes begin anywhere.
     graph = hipdnn.Graph()

@@ -9,9 +9,8 @@ import statistics
 import sys
 import time
 
-import onnxruntime as ort
-
 import networks
+import onnxruntime as ort
 import provider
 
 
@@ -55,9 +54,20 @@ def main():
                 for which, session in pair if turn % 2 == 0 else reversed(pair):
                     times[which].append(measure(session, feeds, arguments.seconds))
             ratio = statistics.median(b / a for a, b in zip(times["own"], times["plain"]))
-            row = [name, batch, *(round(statistics.median(times[of]), 2) for of in ("own", "plain")), round(ratio, 2), round(creation, 2)]
+            row = [
+                name,
+                batch,
+                *(round(statistics.median(times[of]), 2) for of in ("own", "plain")),
+                round(ratio, 2),
+                round(creation, 2),
+            ]
             rows.append(row)
-            print("{:16} batch {:2}: {:8} ms, CPUExecutionProvider {:8} ms, ratio {:5}, creation {:5} times as long".format(*row), flush=True)
+            print(
+                "{:16} batch {:2}: {:8} ms, CPUExecutionProvider {:8} ms, ratio {:5}, creation {:5} times as long".format(
+                    *row
+                ),
+                flush=True,
+            )
     mean = math.exp(statistics.mean(math.log(row[4]) for row in rows))
     print(f"geometric mean {mean:.2f}, least {min(row[4] for row in rows)}")
     if arguments.csv:

@@ -76,10 +76,13 @@ def bert():
 def whisper(part):
     from transformers import WhisperConfig, WhisperModel
 
-    config = WhisperConfig(encoder_layers=4, decoder_layers=4, d_model=384, encoder_attention_heads=6, decoder_attention_heads=6)
+    config = WhisperConfig(
+        encoder_layers=4, decoder_layers=4, d_model=384, encoder_attention_heads=6, decoder_attention_heads=6
+    )
     config.encoder_ffn_dim = config.decoder_ffn_dim = 1536
     model = WhisperModel(config)
     if part == "encoder":
+
         class Model(torch.nn.Module):
             def __init__(self):
                 super().__init__()
@@ -110,7 +113,9 @@ def t5():
             self.t5 = T5Model(T5Config())
 
         def forward(self, ids, mask, after):
-            return self.t5(input_ids=ids, attention_mask=mask, decoder_input_ids=after, use_cache=False).last_hidden_state
+            return self.t5(
+                input_ids=ids, attention_mask=mask, decoder_input_ids=after, use_cache=False
+            ).last_hidden_state
 
     ids = torch.randint(0, 32000, (2, 64))
     return Model(), (ids, torch.ones(2, 64, dtype=torch.int64), ids[:, :16].clone()), ["ids", "mask", "after"]
@@ -155,7 +160,17 @@ def main():
                 # A head of zeros would hide everything before it.
                 if weight.dim() > 1 and not weight.any():
                     torch.nn.init.normal_(weight, std=0.05)
-            torch.onnx.export(model, inputs, path + ".part", dynamo=True, opset_version=20, input_names=names, dynamic_shapes=shapes, external_data=False, verbose=False)
+            torch.onnx.export(
+                model,
+                inputs,
+                path + ".part",
+                dynamo=True,
+                opset_version=20,
+                input_names=names,
+                dynamic_shapes=shapes,
+                external_data=False,
+                verbose=False,
+            )
         os.rename(path + ".part", path)
         print(f"{name}: {os.path.getsize(path) >> 20} MiB", flush=True)
 

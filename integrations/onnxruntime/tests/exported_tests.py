@@ -9,7 +9,6 @@ import os
 import sys
 
 import numpy as np
-
 import provider
 
 #: Networks of images have at most so many subgraphs.
@@ -19,7 +18,19 @@ MOST_SUBGRAPHS = 3
 TOLERANCE = 1e-3
 
 #: Operators with nearly all operations of a network.
-HEAVY = {"Conv", "ConvTranspose", "Gemm", "MatMul", "Einsum", "Attention", "QLinearConv", "QLinearMatMul", "QGemm", "ConvInteger", "MatMulInteger"}
+HEAVY = {
+    "Conv",
+    "ConvTranspose",
+    "Gemm",
+    "MatMul",
+    "Einsum",
+    "Attention",
+    "QLinearConv",
+    "QLinearMatMul",
+    "QGemm",
+    "ConvInteger",
+    "MatMulInteger",
+}
 
 #: What is quantized: a convolutional network with plain activations, one with gates, a transformer, and an encoder with a decoder.
 QUANTIZED = ("resnet50", "mobilenet_v3", "vit_b_16", "unet")
@@ -74,7 +85,10 @@ def compare(name, path, failures, tolerance, batches=(1, 2)):
         for have, want in zip(own.run(None, feeds), plain.run(None, feeds)):
             worst = max(worst, provider.difference(have, want))
     taken = sum(node["subgraph"] is not None for node in nodes)
-    print(f"{name}: {parts} subgraphs, {taken} of {len(nodes)} nodes, {len(heavy) - len(left)} of {len(heavy)} products and convolutions, difference {worst:.1e}", flush=True)
+    print(
+        f"{name}: {parts} subgraphs, {taken} of {len(nodes)} nodes, {len(heavy) - len(left)} of {len(heavy)} products and convolutions, difference {worst:.1e}",
+        flush=True,
+    )
     for reason in sorted({f"{node['operator']}: {node['reason']}" for node in nodes if node["subgraph"] is None}):
         print(f"    left {reason}")
     if not worst <= tolerance:
@@ -95,7 +109,11 @@ def main():
     failures, count = [], 0
     for file in sorted(os.listdir(arguments.folder)):
         name = file.removesuffix(".onnx")
-        if not file.endswith(".onnx") or "." in name or (arguments.words and not any(word in name for word in arguments.words)):
+        if (
+            not file.endswith(".onnx")
+            or "." in name
+            or (arguments.words and not any(word in name for word in arguments.words))
+        ):
             continue
         count += 1
         path = os.path.join(arguments.folder, file)

@@ -9,7 +9,7 @@ import time
 import networks
 
 begun = time.perf_counter()
-import onnxruntime_ep_hipdnn as ep
+import onnxruntime_ep_hipdnn as ep  # noqa: E402
 
 imported = time.perf_counter() - begun
 

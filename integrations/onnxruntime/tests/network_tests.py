@@ -29,7 +29,10 @@ def main():
                 feeds = networks.inputs(shapes, size)
                 for have, want in zip(own.run(None, feeds), plain.run(None, feeds)):
                     worst = max(worst, provider.difference(have, want))
-            print(f"{name} batch {batch}: {parts} subgraphs, {len(nodes) - len(left)} of {len(nodes)} nodes, difference {worst:.1e}", flush=True)
+            print(
+                f"{name} batch {batch}: {parts} subgraphs, {len(nodes) - len(left)} of {len(nodes)} nodes, difference {worst:.1e}",
+                flush=True,
+            )
             for reason in sorted({f"{node['operator']}: {node['reason']}" for node in left}):
                 print(f"    left {reason}")
             if not worst < TOLERANCE:

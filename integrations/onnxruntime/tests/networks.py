@@ -35,11 +35,18 @@ class Maker:
         pad = size // 2 if pad is None else pad
         w = self.normal(channels_out, channels_in // groups, size, size, gain=gain)
         b = [self.weight(self.random.standard_normal(channels_out) * 0.1)] if bias else []
-        return self.node("Conv", x, w, *b, kernel_shape=[size, size], strides=[stride, stride], pads=[pad] * 4, group=groups)
+        return self.node(
+            "Conv", x, w, *b, kernel_shape=[size, size], strides=[stride, stride], pads=[pad] * 4, group=groups
+        )
 
     def batch_norm(self, x, channels):
         uniform = self.random.uniform
-        numbers = [uniform(0.8, 1.2, channels), uniform(-0.1, 0.1, channels), uniform(-0.1, 0.1, channels), uniform(0.8, 1.2, channels)]
+        numbers = [
+            uniform(0.8, 1.2, channels),
+            uniform(-0.1, 0.1, channels),
+            uniform(-0.1, 0.1, channels),
+            uniform(0.8, 1.2, channels),
+        ]
         return self.node("BatchNormalization", x, *[self.weight(of) for of in numbers])
 
     def linear(self, x, size_in, size_out, bias=True, gain=1.0):
@@ -226,7 +233,15 @@ def detector(batch):
         return unit(m.node("Concat", left, right, axis=1), a, a, 1)
 
     def larger(x):
-        return m.node("Resize", x, "", m.weight([1.0, 1.0, 2.0, 2.0]), mode="nearest", nearest_mode="floor", coordinate_transformation_mode="asymmetric")
+        return m.node(
+            "Resize",
+            x,
+            "",
+            m.weight([1.0, 1.0, 2.0, 2.0]),
+            mode="nearest",
+            nearest_mode="floor",
+            coordinate_transformation_mode="asymmetric",
+        )
 
     x = unit(unit("x", 3, 16, 3, 2), 16, 32, 3, 2)
     p3 = stage(unit(stage(x, 32, 1), 32, 64, 3, 2), 64, 2)

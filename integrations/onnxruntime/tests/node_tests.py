@@ -14,9 +14,8 @@ import warnings
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
-
 import provider
+from onnx import numpy_helper
 
 #: Share of the tests of operators on the list of which the provider computes every node of such an operator.
 LEAST_SHARE = 0.9
@@ -55,7 +54,9 @@ def data_cases(folders):
             sets = []
             for part in sorted(glob.glob(os.path.join(os.path.dirname(path), "test_data_set_*"))):
                 try:
-                    sets.append(([read(of) for of in numbered(part, "input")], [read(of) for of in numbered(part, "output")]))
+                    sets.append(
+                        ([read(of) for of in numbered(part, "input")], [read(of) for of in numbered(part, "output")])
+                    )
                 except Exception:
                     sets = None
                     break
@@ -79,7 +80,11 @@ def light_cases():
 
 def close(have, want, rtol, atol):
     if isinstance(want, (list, tuple)):
-        return isinstance(have, (list, tuple)) and len(have) == len(want) and all(map(lambda h, w: close(h, w, rtol, atol), have, want))
+        return (
+            isinstance(have, (list, tuple))
+            and len(have) == len(want)
+            and all(map(lambda h, w: close(h, w, rtol, atol), have, want))
+        )
     if want is None or have is None:
         return want is None and have is None
     have, want = np.asarray(have), np.asarray(want)
@@ -164,7 +169,11 @@ def main():
             print(f"{count:5} {reason}")
     if arguments.json:
         with open(arguments.json, "w", encoding="utf-8") as file:
-            json.dump({"counts": counts, "share": share, "failures": failures, "reasons": reasons, "tests": record}, file, indent=1)
+            json.dump(
+                {"counts": counts, "share": share, "failures": failures, "reasons": reasons, "tests": record},
+                file,
+                indent=1,
+            )
     for failure in failures:
         print("FAILED", failure)
     if counts["passed"] == 0:

@@ -4,12 +4,13 @@ import sys
 
 import numpy as np
 import onnxruntime as ort
+import provider
 from onnx import TensorProto, helper, numpy_helper
 
-import provider
-
 RANDOM = np.random.default_rng(1)
-KINDS = {np.dtype(of): helper.np_dtype_to_tensor_dtype(np.dtype(of)) for of in ("f4", "f2", "i8", "u1", "i1", "i4", "?")}
+KINDS = {
+    np.dtype(of): helper.np_dtype_to_tensor_dtype(np.dtype(of)) for of in ("f4", "f2", "i8", "u1", "i1", "i4", "?")
+}
 
 
 def model(nodes, feeds, outputs, weights):
@@ -36,7 +37,9 @@ def check(nodes, feeds, outputs, weights=None, tolerance=1e-5, steps=0):
     for name, have, want in zip(outputs, own.run(None, feeds), plain.run(None, feeds)):
         if want.dtype.kind in "iu" and steps:
             gap = np.abs(have.astype(np.int64) - want.astype(np.int64))
-            assert gap.max() <= steps and (gap > 0).mean() < 2e-3, f"{name}: off by {gap.max()}, {(gap > 0).mean()} of all"
+            assert gap.max() <= steps and (gap > 0).mean() < 2e-3, (
+                f"{name}: off by {gap.max()}, {(gap > 0).mean()} of all"
+            )
         else:
             gap = provider.difference(have, want)
             assert gap <= tolerance, f"{name} differs by {gap}"
@@ -57,7 +60,9 @@ def absent(inputs):
 
 
 def made(operator, inputs, outputs="y", domain="com.microsoft", **attributes):
-    return helper.make_node(operator, absent(inputs), absent(outputs), domain=domain, name=operator.lower(), **attributes)
+    return helper.make_node(
+        operator, absent(inputs), absent(outputs), domain=domain, name=operator.lower(), **attributes
+    )
 
 
 def test_bytes_and_back():
@@ -70,14 +75,36 @@ def test_bytes_and_back():
         check(nodes, {"x": x}, {"q": KINDS[zero.dtype], "y": TensorProto.FLOAT}, weights)
     # Exactly between two: to the even one.
     x = (np.arange(-40, 40) / 2).astype(np.float32)
-    check([made("QuantizeLinear", "x s z", "y", "")], {"x": x}, {"y": TensorProto.INT8}, {"s": np.float32(1), "z": np.int8(3)})
+    check(
+        [made("QuantizeLinear", "x s z", "y", "")],
+        {"x": x},
+        {"y": TensorProto.INT8},
+        {"s": np.float32(1), "z": np.int8(3)},
+    )
     # One scale for each channel, or for each block.
     weights = {"s": np.abs(floats(6)) + 0.01, "z": bytes_of("i1", 6)}
-    check([made("QuantizeLinear", "x s z", "y", "", axis=1)], {"x": floats(3, 6, 5) * 9}, {"y": TensorProto.INT8}, weights)
-    check([made("DequantizeLinear", "x s z", "y", "", axis=-2)], {"x": bytes_of("i1", 3, 6, 5)}, {"y": TensorProto.FLOAT}, weights)
+    check(
+        [made("QuantizeLinear", "x s z", "y", "", axis=1)], {"x": floats(3, 6, 5) * 9}, {"y": TensorProto.INT8}, weights
+    )
+    check(
+        [made("DequantizeLinear", "x s z", "y", "", axis=-2)],
+        {"x": bytes_of("i1", 3, 6, 5)},
+        {"y": TensorProto.FLOAT},
+        weights,
+    )
     weights = {"s": np.abs(floats(3, 2, 5)) + 0.01, "z": bytes_of("u1", 3, 2, 5)}
-    check([made("DequantizeLinear", "x s z", "y", "", axis=1, block_size=4)], {"x": bytes_of("u1", 3, 8, 5)}, {"y": TensorProto.FLOAT}, weights)
-    check([made("DequantizeLinear", "x s", "y", "")], {"x": np.array([2**31 - 1, -5], np.int32)}, {"y": TensorProto.FLOAT}, {"s": np.float32(0.5)})
+    check(
+        [made("DequantizeLinear", "x s z", "y", "", axis=1, block_size=4)],
+        {"x": bytes_of("u1", 3, 8, 5)},
+        {"y": TensorProto.FLOAT},
+        weights,
+    )
+    check(
+        [made("DequantizeLinear", "x s", "y", "")],
+        {"x": np.array([2**31 - 1, -5], np.int32)},
+        {"y": TensorProto.FLOAT},
+        {"s": np.float32(0.5)},
+    )
 
 
 def test_a_dynamic_scale():
@@ -88,8 +115,17 @@ def test_a_dynamic_scale():
 
 def test_convolutions_of_bytes():
     for of_x, of_w, channels, group, pads in (("u1", "i1", 8, 1, 1), ("i1", "i1", 8, 8, 0), ("u1", "u1", 8, 2, 1)):
-        weights = {"xs": np.float32(0.02), "xz": np.array(5, of_x), "w": bytes_of(of_w, 16, channels // group, 3, 3), "ys": np.float32(0.5)}
-        weights |= {"ws": (np.abs(floats(16)) + 1) * 0.01, "wz": np.zeros(16, of_w) + (128 if of_w == "u1" else 0), "yz": np.array(9, of_x)}
+        weights = {
+            "xs": np.float32(0.02),
+            "xz": np.array(5, of_x),
+            "w": bytes_of(of_w, 16, channels // group, 3, 3),
+            "ys": np.float32(0.5),
+        }
+        weights |= {
+            "ws": (np.abs(floats(16)) + 1) * 0.01,
+            "wz": np.zeros(16, of_w) + (128 if of_w == "u1" else 0),
+            "yz": np.array(9, of_x),
+        }
         weights |= {"b": RANDOM.integers(-999, 999, 16).astype(np.int32)}
         weights["wz"] = weights["wz"].astype(of_w)
         feeds = {"x": bytes_of(of_x, 2, channels, 9, 7)}
@@ -116,19 +152,43 @@ def test_products_of_bytes():
     call = made("QGemm", "a as az b bs bz c ys yz")
     check([call], {"a": a[0]}, {"y": TensorProto.UINT8}, {"b": b, **zeros, **scales}, steps=1)
     call = made("MatMulIntegerToFloat", "a b as bs az bz bias")
-    check([call], {"a": a}, {"y": TensorProto.FLOAT}, {"b": b, **zeros, "as": scales["as"], "bs": scales["bs"], "bias": floats(33)})
+    check(
+        [call],
+        {"a": a},
+        {"y": TensorProto.FLOAT},
+        {"b": b, **zeros, "as": scales["as"], "bs": scales["bs"], "bias": floats(33)},
+    )
     call = made("DynamicQuantizeMatMul", "x b bs bz bias")
-    check([call], {"x": floats(9, 70)}, {"y": TensorProto.FLOAT}, {"b": b, "bz": zeros["bz"], "bs": scales["bs"], "bias": floats(33)}, tolerance=5e-3)
+    check(
+        [call],
+        {"x": floats(9, 70)},
+        {"y": TensorProto.FLOAT},
+        {"b": b, "bz": zeros["bz"], "bs": scales["bs"], "bias": floats(33)},
+        tolerance=5e-3,
+    )
 
 
 def test_other_operators_on_bytes():
-    weights = {"as": np.float32(0.03), "az": np.uint8(100), "bs": np.float32(0.01), "bz": np.uint8(9), "ys": np.float32(0.0413), "yz": np.uint8(80)}
+    weights = {
+        "as": np.float32(0.03),
+        "az": np.uint8(100),
+        "bs": np.float32(0.01),
+        "bz": np.uint8(9),
+        "ys": np.float32(0.0413),
+        "yz": np.uint8(80),
+    }
     feeds = {"a": bytes_of("u1", 2, 8, 6, 6)}
     for operator in ("QLinearAdd", "QLinearMul"):
         call = made(operator, "a as az b bs bz ys yz")
         check([call], {**feeds, "b": bytes_of("u1", 2, 8, 6, 6)}, {"y": TensorProto.UINT8}, weights, steps=1)
     for operator in ("QLinearSigmoid", "QLinearLeakyRelu", "QLinearGlobalAveragePool"):
-        check([made(operator, "a as az ys yz")], feeds, {"y": TensorProto.UINT8}, {**weights, "ys": np.float32(0.02)}, steps=1)
+        check(
+            [made(operator, "a as az ys yz")],
+            feeds,
+            {"y": TensorProto.UINT8},
+            {**weights, "ys": np.float32(0.02)},
+            steps=1,
+        )
     call = made("QLinearConcat", "ys yz a as az b bs bz", axis=1)
     check([call], {**feeds, "b": bytes_of("u1", 2, 3, 6, 6)}, {"y": TensorProto.UINT8}, weights, steps=1)
 
@@ -151,24 +211,38 @@ def test_attention_of_many_heads():
     outputs, feeds = {"y": TensorProto.FLOAT}, {"q": q, "k": k, "v": v}
     check([made("MultiHeadAttention", "q k v", num_heads=4)], feeds, outputs)
     check([made("MultiHeadAttention", "q k v bias", num_heads=4)], feeds, outputs, {"bias": floats(112)})
-    check([made("MultiHeadAttention", "q k v - - bias", num_heads=4, scale=0.3)], {**feeds, "bias": floats(2, 4, 5, 7)}, outputs)
+    check(
+        [made("MultiHeadAttention", "q k v - - bias", num_heads=4, scale=0.3)],
+        {**feeds, "bias": floats(2, 4, 5, 7)},
+        outputs,
+    )
     mask = np.ones((2, 7), np.int32)
     mask[1, 4:] = 0
     check([made("MultiHeadAttention", "q k v - mask", num_heads=4)], {**feeds, "mask": mask}, outputs)
     past = {"pk": floats(2, 4, 3, 8), "pv": floats(2, 4, 3, 8)}
     outputs |= {"nk": TensorProto.FLOAT, "nv": TensorProto.FLOAT}
     check([made("MultiHeadAttention", "q q q - - - pk pv", "y nk nv", num_heads=4)], {"q": q, **past}, outputs)
-    check([made("MultiHeadAttention", "q q q - - - pk pv", "y nk nv", num_heads=4, unidirectional=1)], {"q": q, **past}, outputs)
+    check(
+        [made("MultiHeadAttention", "q q q - - - pk pv", "y nk nv", num_heads=4, unidirectional=1)],
+        {"q": q, **past},
+        outputs,
+    )
     # CPUExecutionProvider lacks the packed form.
     whole, outputs = floats(2, 5, 4, 3, 8), {"y": TensorProto.FLOAT}
     apart = {name: np.ascontiguousarray(whole[:, :, :, at]).reshape(2, 5, 32) for at, name in enumerate("qkv")}
-    have = provider.session(model([made("MultiHeadAttention", "q", num_heads=4)], {"q": whole}, outputs, {}), {"take": "all"})
+    have = provider.session(
+        model([made("MultiHeadAttention", "q", num_heads=4)], {"q": whole}, outputs, {}), {"take": "all"}
+    )
     want = provider.plain(model([made("MultiHeadAttention", "q k v", num_heads=4)], apart, outputs, {}))
     assert provider.difference(have.run(None, {"q": whole})[0], want.run(None, apart)[0]) < 1e-5
 
 
 def test_attention_of_an_encoder():
-    weights, feeds, outputs = {"w": floats(24, 96) * 0.2, "b": floats(96)}, {"x": floats(2, 6, 24)}, {"y": TensorProto.FLOAT}
+    weights, feeds, outputs = (
+        {"w": floats(24, 96) * 0.2, "b": floats(96)},
+        {"x": floats(2, 6, 24)},
+        {"y": TensorProto.FLOAT},
+    )
     check([made("Attention", "x w b", num_heads=4)], feeds, outputs, weights)
     check([made("Attention", "x w b", num_heads=4, unidirectional=1)], feeds, outputs, weights)
     mask = np.ones((2, 6), np.int32)
@@ -195,14 +269,24 @@ GROUPS = {"num_heads": 4, "kv_num_heads": 2}
 
 
 def group_feeds(batch, queries, lengths, room, size=16):
-    feeds = {"q": floats(batch, queries, 4 * size), "k": floats(batch, queries, 2 * size), "v": floats(batch, queries, 2 * size)}
+    feeds = {
+        "q": floats(batch, queries, 4 * size),
+        "k": floats(batch, queries, 2 * size),
+        "v": floats(batch, queries, 2 * size),
+    }
     feeds |= {"pk": floats(batch, 2, room, size), "pv": floats(batch, 2, room, size)}
     return feeds | {"last": np.asarray(lengths, np.int32) - 1, "total": np.array(max(lengths), np.int32)}
 
 
 def test_group_query_attention():
     outputs = {name: TensorProto.FLOAT for name in ("y", "nk", "nv")}
-    for attributes in ({}, {"local_window_size": 3}, {"scale": 0.5}, {"do_rotary": 1}, {"do_rotary": 1, "rotary_interleaved": 1}):
+    for attributes in (
+        {},
+        {"local_window_size": 3},
+        {"scale": 0.5},
+        {"do_rotary": 1},
+        {"do_rotary": 1, "rotary_interleaved": 1},
+    ):
         if provider.VERSION < 24 and "local_window_size" in attributes:
             # ONNX Runtime 1.23 counts one key more.
             continue

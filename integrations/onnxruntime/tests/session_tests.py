@@ -11,9 +11,8 @@ import time
 import numpy as np
 import onnx
 import onnxruntime as ort
-from onnx import TensorProto, helper, numpy_helper
-
 import provider
+from onnx import TensorProto, helper, numpy_helper
 
 RANDOM = np.random.default_rng(0)
 
@@ -124,7 +123,11 @@ def test_options():
     wrong = provider.session(data, {"take": "all", "knobs": "convolution=99"})
     refused(lambda: wrong.run(None, images(1, 8, 6, 6)), "subgraph", "convolution")
     plain = provider.plain(data)
-    for settings in ({"engine": "CPU_REFERENCE_ENGINE"}, {"deterministic": "1", "threads": "1"}, {"knobs": "convolution=1"}):
+    for settings in (
+        {"engine": "CPU_REFERENCE_ENGINE"},
+        {"deterministic": "1", "threads": "1"},
+        {"knobs": "convolution=1"},
+    ):
         agree(provider.session(data, {"take": "all", **settings}), plain, images(1, 8, 6, 6))
 
 
@@ -150,17 +153,26 @@ def compiled(data, folder, is_embedded, settings=None):
 
 def test_compiled_models():
     fixed = model(
-        [helper.make_node("Conv", ["x", "w"], ["c"], name="conv"), helper.make_node("Det", ["d"], ["e"], name="det"), helper.make_node("Mul", ["c", "e"], ["y"], name="mul")],
+        [
+            helper.make_node("Conv", ["x", "w"], ["c"], name="conv"),
+            helper.make_node("Det", ["d"], ["e"], name="det"),
+            helper.make_node("Mul", ["c", "e"], ["y"], name="mul"),
+        ],
         [("x", TensorProto.FLOAT, [1, 8, 6, 6]), ("d", TensorProto.FLOAT, [3, 3])],
         [("y", TensorProto.FLOAT)],
         [("w", RANDOM.standard_normal((64, 8, 3, 3)).astype(np.float32))],
     )
-    for data, feeds in ((fixed, {**images(1, 8, 6, 6), "d": np.eye(3, dtype=np.float32)}), (convolution(1), images(1, 8, 6, 6))):
+    for data, feeds in (
+        (fixed, {**images(1, 8, 6, 6), "d": np.eye(3, dtype=np.float32)}),
+        (convolution(1), images(1, 8, 6, 6)),
+    ):
         plain = provider.plain(data)
         for is_embedded in (True, False):
             with tempfile.TemporaryDirectory() as folder:
                 path = compiled(data, folder, is_embedded)
-                assert len(os.listdir(folder)) == (1 if is_embedded else 1 + sum(node.op_type == "EPContext" for node in onnx.load(path).graph.node))
+                assert len(os.listdir(folder)) == (
+                    1 if is_embedded else 1 + sum(node.op_type == "EPContext" for node in onnx.load(path).graph.node)
+                )
                 agree(provider.session(path), plain, feeds)
                 if data is fixed:
                     # Nothing is planned: that would fail.
@@ -184,7 +196,11 @@ def test_compiled_models_of_others():
         by_name["ep_cache_context"].s = text[: len(text) // 2]
         refused(lambda: provider.session(loaded.SerializeToString()), "EPContext", "damaged")
         by_name["ep_cache_context"].s = text.replace(b'"Conv"', b'"Conw"')
-        refused(lambda: provider.session(loaded.SerializeToString()).run(None, images(1, 8, 6, 6)), "Conw", "not computed here")
+        refused(
+            lambda: provider.session(loaded.SerializeToString()).run(None, images(1, 8, 6, 6)),
+            "Conw",
+            "not computed here",
+        )
         by_name["ep_cache_context"].s = b"../elsewhere.hipdnn"
         by_name["embed_mode"].i = 0
         refused(lambda: provider.session(loaded.SerializeToString()), "EPContext", "../elsewhere", "beside the model")
@@ -206,7 +222,9 @@ def test_a_profile_shows_what_is_computed():
     assert len(own) == 3, [event["name"] for event in events]
     runs = [event for event in events if event["name"] == "model_run"]
     for event in own:
-        assert any(run["ts"] <= event["ts"] <= event["ts"] + event["dur"] <= run["ts"] + run["dur"] + 1 for run in runs), event
+        assert any(
+            run["ts"] <= event["ts"] <= event["ts"] + event["dur"] <= run["ts"] + run["dur"] + 1 for run in runs
+        ), event
 
 
 def branches():
@@ -214,10 +232,15 @@ def branches():
 
     def graph(name, nodes, inputs, outputs):
         values = [helper.make_tensor_value_info(of, kind, dims) for of, kind, dims in inputs]
-        return helper.make_graph(nodes, name, values, [helper.make_tensor_value_info(of, kind, dims) for of, kind, dims in outputs])
+        return helper.make_graph(
+            nodes, name, values, [helper.make_tensor_value_info(of, kind, dims) for of, kind, dims in outputs]
+        )
 
     image = [1, 8, 6, 6]
-    conv = [helper.make_node("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1], name="conv"), helper.make_node("Relu", ["a"], ["z"], name="relu")]
+    conv = [
+        helper.make_node("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1], name="conv"),
+        helper.make_node("Relu", ["a"], ["z"], name="relu"),
+    ]
     other = [helper.make_node("Neg", ["x"], ["a2"], name="neg"), helper.make_node("Exp", ["a2"], ["z2"], name="exp")]
     whether = helper.make_node(
         "If", ["c"], ["u"], name="if",
@@ -230,12 +253,39 @@ def branches():
         helper.make_node("Identity", ["go"], ["go2"], name="go"),
     ]
     inputs = [("i", TensorProto.INT64, []), ("go", TensorProto.BOOL, []), ("s", TensorProto.FLOAT, image)]
-    loop = helper.make_node("Loop", ["n", "", "u"], ["v"], name="loop", body=graph("body", body, inputs, [("go2", TensorProto.BOOL, []), ("s2", TensorProto.FLOAT, image)]))
-    step = [helper.make_node("Conv", ["e", "w"], ["d"], pads=[1, 1, 1, 1], name="conv3"), helper.make_node("Add", ["d", "h"], ["h2"], name="add"), helper.make_node("Sigmoid", ["h2"], ["o"], name="sigmoid")]
+    loop = helper.make_node(
+        "Loop",
+        ["n", "", "u"],
+        ["v"],
+        name="loop",
+        body=graph("body", body, inputs, [("go2", TensorProto.BOOL, []), ("s2", TensorProto.FLOAT, image)]),
+    )
+    step = [
+        helper.make_node("Conv", ["e", "w"], ["d"], pads=[1, 1, 1, 1], name="conv3"),
+        helper.make_node("Add", ["d", "h"], ["h2"], name="add"),
+        helper.make_node("Sigmoid", ["h2"], ["o"], name="sigmoid"),
+    ]
     values = [("h", TensorProto.FLOAT, image), ("e", TensorProto.FLOAT, image)]
-    scan = helper.make_node("Scan", ["v", "xs"], ["w2", "y"], name="scan", num_scan_inputs=1, body=graph("step", step, values, [("h2", TensorProto.FLOAT, image), ("o", TensorProto.FLOAT, image)]))
-    inputs = [("x", TensorProto.FLOAT, image), ("xs", TensorProto.FLOAT, [3, *image]), ("c", TensorProto.BOOL, []), ("n", TensorProto.INT64, [])]
-    return model([whether, loop, scan], inputs, [("y", TensorProto.FLOAT)], [("w", RANDOM.standard_normal((8, 8, 3, 3)).astype(np.float32) * 0.2)])
+    scan = helper.make_node(
+        "Scan",
+        ["v", "xs"],
+        ["w2", "y"],
+        name="scan",
+        num_scan_inputs=1,
+        body=graph("step", step, values, [("h2", TensorProto.FLOAT, image), ("o", TensorProto.FLOAT, image)]),
+    )
+    inputs = [
+        ("x", TensorProto.FLOAT, image),
+        ("xs", TensorProto.FLOAT, [3, *image]),
+        ("c", TensorProto.BOOL, []),
+        ("n", TensorProto.INT64, []),
+    ]
+    return model(
+        [whether, loop, scan],
+        inputs,
+        [("y", TensorProto.FLOAT)],
+        [("w", RANDOM.standard_normal((8, 8, 3, 3)).astype(np.float32) * 0.2)],
+    )
 
 
 def test_bodies_of_control_flow():

@@ -19,7 +19,13 @@ def members(text, name):
     names = []
     for part in found.group(1).split(";") if found else []:
         part = re.sub(r"^\s*#.*$", "", part, flags=re.M).strip()
-        forms = (r"ORT_API2_STATUS\(\s*(\w+)", r"ORT_API_T\([^,]*,\s*(\w+)", r"ORT_CLASS_RELEASE2?\(\s*(\w+)", r"\(\s*ORT_API_CALL\s*\*\s*(?:NO_EXCEPTION\s+)?(\w+)", r"(\w+)\s*$")
+        forms = (
+            r"ORT_API2_STATUS\(\s*(\w+)",
+            r"ORT_API_T\([^,]*,\s*(\w+)",
+            r"ORT_CLASS_RELEASE2?\(\s*(\w+)",
+            r"\(\s*ORT_API_CALL\s*\*\s*(?:NO_EXCEPTION\s+)?(\w+)",
+            r"(\w+)\s*$",
+        )
         hit = next((hit for form in forms if (hit := re.search(form, part))), None)
         if part and hit and hit.group(1) != "not_defined_in_this_build":
             names.append(hit.group(1))
@@ -54,7 +60,9 @@ def main():
             if have not in (name, OTHERS.get(name)):
                 wrong.append(f"{table} {slot} is {name} here and {have} in the header")
     with open(os.path.join(SOURCES, "structs.rs"), encoding="utf-8") as source:
-        structs = re.findall(r"pub struct (OrtEp|OrtEpFactory|OrtNodeComputeInfo|OrtEpProfilerImpl) \{\n(.*?)\n\}", source.read(), re.S)
+        structs = re.findall(
+            r"pub struct (OrtEp|OrtEpFactory|OrtNodeComputeInfo|OrtEpProfilerImpl) \{\n(.*?)\n\}", source.read(), re.S
+        )
     for struct, body in structs:
         names = [snake(name) for name in members(headers, struct)]
         at = 0
@@ -62,7 +70,11 @@ def main():
             room = re.match(r"\[\*const c_void; (\d+)\]", kind)
             if at < len(names) and not room:
                 count += 1
-                words = {"compatibility": "get_compiled_model_compatibility_info", "validate_compiled_model": "validate_compiled_model_compatibility_info", "create_sync_stream": "create_sync_stream_for_device"}
+                words = {
+                    "compatibility": "get_compiled_model_compatibility_info",
+                    "validate_compiled_model": "validate_compiled_model_compatibility_info",
+                    "create_sync_stream": "create_sync_stream_for_device",
+                }
                 if names[at] != words.get(name, name):
                     wrong.append(f"{struct} {at} is {name} here and {names[at]} in the header")
             at += int(room.group(1)) if room else 1

@@ -43,12 +43,8 @@ static hipdnnBackendDescriptor_t our_descriptor(hipdnnBackendDescriptorType_t ki
     return made;
 }
 
-static void
-our_set(hipdnnBackendDescriptor_t descriptor,
-        hipdnnBackendAttributeName_t name,
-        hipdnnBackendAttributeType_t kind,
-        int64_t count,
-        const void* elements)
+static void our_set(hipdnnBackendDescriptor_t descriptor, hipdnnBackendAttributeName_t name,
+                    hipdnnBackendAttributeType_t kind, int64_t count, const void* elements)
 {
     ours_ok("hipdnnBackendSetAttribute", hipdnn.BackendSetAttribute(descriptor, name, kind, count, elements));
 }
@@ -74,15 +70,8 @@ static our_plan plan_ours(const char* json)
     our_set(made.plan, HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1, &config);
     ours_ok("finalize the plan", hipdnn.BackendFinalize(made.plan));
     int64_t count = 0;
-    ours_ok(
-        "size of the workspace",
-        hipdnn.BackendGetAttribute(
-            made.plan,
-            HIPDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
-            HIPDNN_TYPE_INT64,
-            1,
-            &count,
-            &made.workspace_size));
+    ours_ok("size of the workspace", hipdnn.BackendGetAttribute(made.plan, HIPDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+                                                                HIPDNN_TYPE_INT64, 1, &count, &made.workspace_size));
     const hipdnnBackendDescriptor_t parts[] = {config, engine, graph};
     for (int i = 0; i < 3; i++) {
         ours_ok("destroy", hipdnn.BackendDestroyDescriptor(parts[i]));
@@ -319,8 +308,9 @@ int main(int count, char** arguments)
     fprintf(stderr, "cuDNN %zu; medians of %d rounds of the device and %d of the host, in turns whose order changes\n",
             cudnn.GetVersion(), rounds, host_rounds);
     /* ResNet-50's convolutions: channels, filters, their size, the image's and the stride. */
-    static const int64_t CONVOLUTIONS[][5] = {{8, 64, 7, 224, 2},   {64, 64, 1, 56, 1},   {64, 64, 3, 56, 1},  {256, 64, 1, 56, 1},
-                                              {128, 128, 3, 28, 1}, {256, 256, 3, 14, 1}, {512, 512, 3, 7, 1}, {256, 512, 1, 56, 2}};
+    static const int64_t CONVOLUTIONS[][5] = {{8, 64, 7, 224, 2},  {64, 64, 1, 56, 1},   {64, 64, 3, 56, 1},
+                                              {256, 64, 1, 56, 1}, {128, 128, 3, 28, 1}, {256, 256, 3, 14, 1},
+                                              {512, 512, 3, 7, 1}, {256, 512, 1, 56, 2}};
     /* BERT's, base with 512 positions and with 4096, and large with 4096. */
     static const int64_t PRODUCTS[][3] = {{512, 3072, 768}, {4096, 3072, 768}, {4096, 4096, 1024}};
     convolution(&g, 1, 16, 16, 3, 8, 1);

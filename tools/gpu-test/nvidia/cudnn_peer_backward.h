@@ -22,14 +22,15 @@ static void attention_backward(graph* g, int64_t b, int64_t h, int64_t s, int64_
 {
     const int64_t dims[4] = {b, h, s, d}, strides[4] = {h * s * d, s * d, d, 1};
     const int64_t turned[4] = {b, h, d, s}, of_turned[4] = {h * s * d, s * d, 1, d};
-    const int64_t scores[4] = {b, h, s, s}, of_scores[4] = {h * s * s, s * s, s, 1}, by_keys[4] = {h * s * s, s * s, 1, s};
+    const int64_t scores[4] = {b, h, s, s}, of_scores[4] = {h * s * s, s * s, s, 1},
+                  by_keys[4] = {h * s * s, s * s, 1, s};
     const int64_t rows[4] = {b, h, s, 1}, of_rows[4] = {h * s, s, 1, 1}, one[4] = {1, 1, 1, 1};
     const int64_t of_product[4] = {h * s * d, s * d, h * d, 1};
     const cudnnDataType_t type = CUDNN_DATA_BFLOAT16;
     enum { Q, K, V, O, STATS, GRADIENT, DQ, DK, DV, SCALE, LOW, ONE };
     char name[100];
-    snprintf(name, sizeof name, "sdpa causal backward %lldx%lldx%lldx%lld bfloat16", (long long)b, (long long)h, (long long)s,
-             (long long)d);
+    snprintf(name, sizeof name, "sdpa causal backward %lldx%lldx%lldx%lld bfloat16", (long long)b, (long long)h,
+             (long long)s, (long long)d);
     begin(g, name);
     g->is_loose = 1;
     for (int i = Q; i <= DV; i++) {
@@ -44,10 +45,11 @@ static void attention_backward(graph* g, int64_t b, int64_t h, int64_t s, int64_
     }
     json(g, "], \"nodes\": [");
     json_node(g, "SdpaBackwardAttributes");
-    json(g, "\"inputs\": {\"q_tensor_uid\": 1, \"k_tensor_uid\": 2, \"v_tensor_uid\": 3, \"o_tensor_uid\": 4, "
-            "\"stats_tensor_uid\": 5, \"do_tensor_uid\": 6}, "
-            "\"outputs\": {\"dq_tensor_uid\": 7, \"dk_tensor_uid\": 8, \"dv_tensor_uid\": 9}, \"parameters\": "
-            "{\"causal_mask\": true, \"attn_scale_value\": %.9g, \"diagonal_alignment\": \"TOP_LEFT\"}}]}",
+    json(g,
+         "\"inputs\": {\"q_tensor_uid\": 1, \"k_tensor_uid\": 2, \"v_tensor_uid\": 3, \"o_tensor_uid\": 4, "
+         "\"stats_tensor_uid\": 5, \"do_tensor_uid\": 6}, "
+         "\"outputs\": {\"dq_tensor_uid\": 7, \"dk_tensor_uid\": 8, \"dv_tensor_uid\": 9}, \"parameters\": "
+         "{\"causal_mask\": true, \"attn_scale_value\": %.9g, \"diagonal_alignment\": \"TOP_LEFT\"}}]}",
          0.08838834764831845);
     for (int i = SCALE; i <= ONE; i++) {
         add(g, FLOAT, 4, one, one, VALUE);
@@ -57,14 +59,17 @@ static void attention_backward(graph* g, int64_t b, int64_t h, int64_t s, int64_
     g->tensors[ONE].value = 1.0f;
     const int product = add(g, FLOAT, 4, dims, of_product, VIRTUAL), summed = add(g, FLOAT, 4, rows, of_rows, VIRTUAL);
     const int row_sums = add(g, FLOAT, 4, rows, of_rows, SCRATCH);
-    const int again = add(g, FLOAT, 4, scores, of_scores, VIRTUAL), scaled = add(g, FLOAT, 4, scores, of_scores, VIRTUAL);
+    const int again = add(g, FLOAT, 4, scores, of_scores, VIRTUAL),
+              scaled = add(g, FLOAT, 4, scores, of_scores, VIRTUAL);
     const int below = add(g, FLOAT, 4, scores, of_scores, VIRTUAL);
     const int row = add(g, CUDNN_DATA_INT32, 4, scores, of_scores, VIRTUAL);
     const int column = add(g, CUDNN_DATA_INT32, 4, scores, of_scores, VIRTUAL);
     const int mask = add(g, CUDNN_DATA_BOOLEAN, 4, scores, of_scores, VIRTUAL);
-    const int masked = add(g, FLOAT, 4, scores, of_scores, VIRTUAL), weights = add(g, FLOAT, 4, scores, of_scores, VIRTUAL);
+    const int masked = add(g, FLOAT, 4, scores, of_scores, VIRTUAL),
+              weights = add(g, FLOAT, 4, scores, of_scores, VIRTUAL);
     const int weights_by_keys = add(g, type, 4, scores, by_keys, VIRTUAL);
-    const int of_weights = add(g, FLOAT, 4, scores, of_scores, VIRTUAL), less = add(g, FLOAT, 4, scores, of_scores, VIRTUAL);
+    const int of_weights = add(g, FLOAT, 4, scores, of_scores, VIRTUAL),
+              less = add(g, FLOAT, 4, scores, of_scores, VIRTUAL);
     const int times = add(g, FLOAT, 4, scores, of_scores, VIRTUAL), last = add(g, FLOAT, 4, scores, of_scores, VIRTUAL);
     const int last_by_keys = add(g, type, 4, scores, by_keys, VIRTUAL), keys = add(g, type, 4, dims, strides, VIRTUAL);
     const int sums = add(g, FLOAT, 4, dims, strides, SCRATCH);

@@ -50,9 +50,10 @@ __attribute__((format(printf, 1, 2), noreturn)) static void die(const char* form
 #define HIPDNN_MEMBER(name) __typeof__(&hipdnn##name) name;
 #define NAME(name) #name,
 
-static struct { CUDA_FUNCTIONS(CUDA_MEMBER) } cuda;
-static struct { CUDNN_LIST(CUDNN_MEMBER) } cudnn;
-static struct { HIPDNN_LIST(HIPDNN_MEMBER) } hipdnn;
+#define FUNCTIONS(of, LIST, MEMBER) static struct { LIST(MEMBER) } of
+FUNCTIONS(cuda, CUDA_FUNCTIONS, CUDA_MEMBER);
+FUNCTIONS(cudnn, CUDNN_LIST, CUDNN_MEMBER);
+FUNCTIONS(hipdnn, HIPDNN_LIST, HIPDNN_MEMBER);
 static const char* const CUDA_NAMES[] = {CUDA_FUNCTIONS(NAME) NULL};
 static const char* const CUDNN_FUNCTIONS[] = {CUDNN_LIST(NAME) NULL};
 static const char* const HIPDNN_FUNCTIONS[] = {HIPDNN_LIST(NAME) NULL};
@@ -123,8 +124,8 @@ typedef struct {
     cudnnBackendDescriptor_t object;
     size_t bytes; /* 0 for what is not in memory */
     int is_result, is_value, is_scratch;
-    int bound; /* the place among those in memory */
-    float value; /* of what cuDNN is given as a number, which the JSON has itself */
+    int bound;     /* the place among those in memory */
+    float value;   /* of what cuDNN is given as a number, which the JSON has itself */
     void* scratch; /* memory between operations, which this library's engine has itself */
 } tensor;
 
@@ -147,17 +148,14 @@ static cudnnBackendDescriptor_t make(cudnnBackendDescriptorType_t kind)
     return made;
 }
 
-static void
-set(cudnnBackendDescriptor_t object,
-    cudnnBackendAttributeName_t name,
-    cudnnBackendAttributeType_t kind,
-    int64_t count,
-    const void* elements)
+static void set(cudnnBackendDescriptor_t object, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t kind,
+                int64_t count, const void* elements)
 {
     cudnn_ok("cudnnBackendSetAttribute", cudnn.BackendSetAttribute(object, name, kind, count, elements));
 }
 
-static void set_object(cudnnBackendDescriptor_t object, cudnnBackendAttributeName_t name, cudnnBackendDescriptor_t value)
+static void set_object(cudnnBackendDescriptor_t object, cudnnBackendAttributeName_t name,
+                       cudnnBackendDescriptor_t value)
 {
     set(object, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
 }
@@ -186,8 +184,8 @@ static void begin(graph* g, const char* name)
 typedef enum { VIRTUAL, INPUT, RESULT, VALUE, SCRATCH } role;
 
 /* Adds a tensor to the JSON. */
-static void
-json_tensor(graph* g, int place, cudnnDataType_t type, int rank, const int64_t* dims, const int64_t* strides, int is_virtual)
+static void json_tensor(graph* g, int place, cudnnDataType_t type, int rank, const int64_t* dims,
+                        const int64_t* strides, int is_virtual)
 {
     const char* name = type == CUDNN_DATA_HALF ? "half" : type == CUDNN_DATA_BFLOAT16 ? "bfloat16" : "float";
     json(g, "%s{\"uid\": %d, \"name\": \"t\", \"data_type\": \"%s\"", place > 0 ? ", " : "", place + 1, name);
@@ -254,8 +252,8 @@ static void operation(graph* g, cudnnBackendDescriptor_t made)
 static const cudnnDataType_t FLOAT = CUDNN_DATA_FLOAT;
 
 /* y = mode(x, b), or with t where mode is a choice; an axis where it is an index. Places below 0 are for what is not there. */
-static void
-pointwise(graph* g, cudnnPointwiseMode_t mode, cudnnDataType_t compute, int x, int b, int t, int y, int64_t axis)
+static void pointwise(graph* g, cudnnPointwiseMode_t mode, cudnnDataType_t compute, int x, int b, int t, int y,
+                      int64_t axis)
 {
     if (cudnn.Create == NULL) {
         return;
@@ -328,8 +326,8 @@ static void convolution(graph* g, int64_t n, int64_t c, int64_t k, int64_t f, in
     const int64_t dims[3][4] = {{n, c, s, s}, {k, c, f, f}, {n, k, made_size, made_size}};
     int places[3];
     char name[100];
-    snprintf(name, sizeof name, "convolution %lldx%lldx%lldx%lld by %lldx%lldx%lld/%lld half", (long long)n, (long long)c,
-             (long long)s, (long long)s, (long long)k, (long long)f, (long long)f, (long long)step);
+    snprintf(name, sizeof name, "convolution %lldx%lldx%lldx%lld by %lldx%lldx%lld/%lld half", (long long)n,
+             (long long)c, (long long)s, (long long)s, (long long)k, (long long)f, (long long)f, (long long)step);
     begin(g, name);
     for (int i = 0; i < 3; i++) {
         const int64_t* d = dims[i];
@@ -339,8 +337,9 @@ static void convolution(graph* g, int64_t n, int64_t c, int64_t k, int64_t f, in
     json(g, "], \"nodes\": [");
     json_node(g, "ConvolutionFwdAttributes");
     json(g, "\"inputs\": {\"x_tensor_uid\": 1, \"w_tensor_uid\": 2}, \"outputs\": {\"y_tensor_uid\": 3}, ");
-    json(g, "\"parameters\": {\"pre_padding\": [%d, %d], \"post_padding\": [%d, %d], \"stride\": [%d, %d], "
-            "\"dilation\": [1, 1], \"conv_mode\": \"CROSS_CORRELATION\"}}]}",
+    json(g,
+         "\"parameters\": {\"pre_padding\": [%d, %d], \"post_padding\": [%d, %d], \"stride\": [%d, %d], "
+         "\"dilation\": [1, 1], \"conv_mode\": \"CROSS_CORRELATION\"}}]}",
          (int)pad[0], (int)pad[0], (int)pad[0], (int)pad[0], (int)step, (int)step);
     if (cudnn.Create == NULL) {
         return;
@@ -370,7 +369,8 @@ static void product(graph* g, int64_t m, int64_t n, int64_t k)
     const int64_t a[3] = {1, m, k}, b[3] = {1, k, n}, bias[3] = {1, 1, n}, c[3] = {1, m, n};
     const int64_t of_a[3] = {m * k, k, 1}, of_b[3] = {k * n, n, 1}, of_bias[3] = {n, n, 1}, of_c[3] = {m * n, n, 1};
     char name[100];
-    snprintf(name, sizeof name, "matmul + bias + gelu %lldx%lldx%lld bfloat16", (long long)m, (long long)n, (long long)k);
+    snprintf(name, sizeof name, "matmul + bias + gelu %lldx%lldx%lld bfloat16", (long long)m, (long long)n,
+             (long long)k);
     begin(g, name);
     both(g, CUDNN_DATA_BFLOAT16, 3, a, of_a, INPUT);
     both(g, CUDNN_DATA_BFLOAT16, 3, b, of_b, INPUT);
@@ -402,8 +402,8 @@ static void attention(graph* g, int64_t b, int64_t h, int64_t s, int64_t d)
     const cudnnDataType_t type = CUDNN_DATA_BFLOAT16;
     enum { Q, K, V, O, STATS, SCALE, LOW };
     char name[100];
-    snprintf(name, sizeof name, "sdpa causal forward %lldx%lldx%lldx%lld bfloat16", (long long)b, (long long)h, (long long)s,
-             (long long)d);
+    snprintf(name, sizeof name, "sdpa causal forward %lldx%lldx%lldx%lld bfloat16", (long long)b, (long long)h,
+             (long long)s, (long long)d);
     begin(g, name);
     both(g, type, 4, dims, strides, INPUT);
     json_tensor(g, K, type, 4, dims, strides, 0);
@@ -413,20 +413,23 @@ static void attention(graph* g, int64_t b, int64_t h, int64_t s, int64_t d)
     both(g, FLOAT, 4, rows, of_rows, RESULT);
     json(g, "], \"nodes\": [");
     json_node(g, "SdpaAttributes");
-    json(g, "\"inputs\": {\"q_tensor_uid\": 1, \"k_tensor_uid\": 2, \"v_tensor_uid\": 3}, "
-            "\"outputs\": {\"o_tensor_uid\": 4, \"stats_tensor_uid\": 5}, \"attributes\": {\"generate_stats\": true, "
-            "\"attn_scale_value\": %.9g, \"right_bound\": 0, \"diagonal_alignment\": \"TOP_LEFT\"}}]}",
+    json(g,
+         "\"inputs\": {\"q_tensor_uid\": 1, \"k_tensor_uid\": 2, \"v_tensor_uid\": 3}, "
+         "\"outputs\": {\"o_tensor_uid\": 4, \"stats_tensor_uid\": 5}, \"attributes\": {\"generate_stats\": true, "
+         "\"attn_scale_value\": %.9g, \"right_bound\": 0, \"diagonal_alignment\": \"TOP_LEFT\"}}]}",
          0.08838834764831845);
     add(g, FLOAT, 4, one, one, VALUE);
     g->tensors[SCALE].value = 0.08838834764831845f;
     add(g, FLOAT, 4, one, one, VALUE);
     g->tensors[LOW].value = -__builtin_inff();
-    const int product = add(g, FLOAT, 4, scores, of_scores, VIRTUAL), scaled = add(g, FLOAT, 4, scores, of_scores, VIRTUAL);
+    const int product = add(g, FLOAT, 4, scores, of_scores, VIRTUAL),
+              scaled = add(g, FLOAT, 4, scores, of_scores, VIRTUAL);
     const int row = add(g, CUDNN_DATA_INT32, 4, scores, of_scores, VIRTUAL);
     const int column = add(g, CUDNN_DATA_INT32, 4, scores, of_scores, VIRTUAL);
     const int mask = add(g, CUDNN_DATA_BOOLEAN, 4, scores, of_scores, VIRTUAL);
     const int masked = add(g, FLOAT, 4, scores, of_scores, VIRTUAL), most = add(g, FLOAT, 4, rows, of_rows, VIRTUAL);
-    const int below = add(g, FLOAT, 4, scores, of_scores, VIRTUAL), power = add(g, FLOAT, 4, scores, of_scores, VIRTUAL);
+    const int below = add(g, FLOAT, 4, scores, of_scores, VIRTUAL),
+              power = add(g, FLOAT, 4, scores, of_scores, VIRTUAL);
     const int sum = add(g, FLOAT, 4, rows, of_rows, VIRTUAL), logarithm = add(g, FLOAT, 4, rows, of_rows, VIRTUAL);
     const int weights = add(g, type, 4, scores, of_scores, VIRTUAL);
     matmul(g, Q, K, product);
@@ -463,7 +466,8 @@ static void plan(graph* g)
         found[i] = make(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
     }
     int64_t count = 0;
-    cudnn_ok("the engines", get(heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, MOST, &count, found));
+    cudnn_ok("the engines",
+             get(heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, MOST, &count, found));
     for (int i = 0; i < count && i < MOST; i++) {
         g->plan = make(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
         set(g->plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);

@@ -5,7 +5,15 @@
 #include <time.h>
 
 /* Rounds, and of one round: executions between two events and in a captured graph, and the nanoseconds that they are to take at most. */
-enum { ROUNDS = 25, HOST_ROUNDS = 101, LAUNCHES = 200, HOST_LAUNCHES = 64, CAPTURED = 20, LEAST = 4, MOST_SUBJECTS = 4 };
+enum {
+    ROUNDS = 25,
+    HOST_ROUNDS = 101,
+    LAUNCHES = 200,
+    HOST_LAUNCHES = 64,
+    CAPTURED = 20,
+    LEAST = 4,
+    MOST_SUBJECTS = 4
+};
 static const double ROUND_TIME = 10e6, HOST_ROUND_TIME = 4e6;
 
 static int rounds = ROUNDS, host_rounds = HOST_ROUNDS;
@@ -47,8 +55,8 @@ static void run_ours_whole(const measured* m, int set)
 /* Who takes turns. A program on cuDNN makes a pack for each execution. */
 enum { CUDNN, AGAIN, OURS, OURS_WHOLE };
 static const run RUNS[MOST_SUBJECTS] = {run_cudnn, run_again, run_ours, run_ours_whole};
-static const char* const SUBJECTS[MOST_SUBJECTS] = {
-    "cuDNN", "cuDNN again", "CUDNN_ENGINE", "CUDNN_ENGINE with a pack for each execution"};
+static const char* const SUBJECTS[MOST_SUBJECTS] = {"cuDNN", "cuDNN again", "CUDNN_ENGINE",
+                                                    "CUDNN_ENGINE with a pack for each execution"};
 
 static double now(void)
 {
@@ -187,7 +195,8 @@ static void measure(const char* name, const measured* m)
     }
     device_time(run_cudnn, m, SETS, events);
     const double estimate = device_time(run_cudnn, m, SETS, events);
-    const int launches = filling(estimate, ROUND_TIME, LAUNCHES), host_launches = filling(estimate, HOST_ROUND_TIME, HOST_LAUNCHES);
+    const int launches = filling(estimate, ROUND_TIME, LAUNCHES),
+              host_launches = filling(estimate, HOST_ROUND_TIME, HOST_LAUNCHES);
     for (int round = -1; round < host_rounds; round++) {
         for (int at = 0; at < MOST_SUBJECTS; at++) {
             const int who = turn(round + 1, at, MOST_SUBJECTS);

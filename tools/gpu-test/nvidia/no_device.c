@@ -28,14 +28,30 @@ MAKES(cuLibraryGetKernel) { return make(made); }
 DRIVER(cuLibraryUnload) { return SUCCESS; }
 MAKES(cuKernelGetFunction) { return make(made); }
 DRIVER(cuKernelSetAttribute) { return SUCCESS; }
-ANSWERS(cuKernelGetAttribute) { *answer = 0; return SUCCESS; }
-ANSWERS(cuOccupancyMaxPotentialClusterSize) { *answer = 8; return SUCCESS; }
+ANSWERS(cuKernelGetAttribute)
+{
+    *answer = 0;
+    return SUCCESS;
+}
+ANSWERS(cuOccupancyMaxPotentialClusterSize)
+{
+    *answer = 8;
+    return SUCCESS;
+}
 
 MAKES(cuCtxGetCurrent) { return make(made); }
 MAKES(cuCtxPopCurrent) { return make(made); }
 DRIVER(cuCtxPushCurrent) { return SUCCESS; }
-ANSWERS(cuDriverGetVersion) { *answer = 13000; return SUCCESS; }
-ANSWERS(cuDeviceGetCount) { *answer = 0; return SUCCESS; }
+ANSWERS(cuDriverGetVersion)
+{
+    *answer = 13000;
+    return SUCCESS;
+}
+ANSWERS(cuDeviceGetCount)
+{
+    *answer = 0;
+    return SUCCESS;
+}
 
 DRIVER(cuDeviceGet) { return NO_DEVICE; }
 DRIVER(cuCtxGetLimit) { return NO_DEVICE; }

@@ -28,9 +28,8 @@ import sys
 import time
 
 try:
-    import torch
-
     import nvidia_cases
+    import torch
     from hipdnn_plans import DATA_TYPES, Library
     from nvidia_report import write_picture
 
@@ -118,7 +117,9 @@ class Bench:
         if not self.wants(what, "torch compile"):
             return None
         if self.compile_seconds <= 0:
-            return self.without(what, "torch compile", "LEFT OUT", "the time for compiling is over, or it failed before")
+            return self.without(
+                what, "torch compile", "LEFT OUT", "the time for compiling is over, or it failed before"
+            )
         began = time.perf_counter()
         try:
             torch._dynamo.reset()
@@ -150,7 +151,10 @@ class Bench:
             self.bad += reason is None
             return self.without(what, who, "REFUSED" if reason else "FAILED", reason or error)
         note = f"plan {seconds * 1e3:.0f} ms; workspace {workspace}; {len(graph.sets)} sets"
-        errors = {name: max(relative_error(getattr(tensors, name), want) for tensors in ends) for name, want in results.items()}
+        errors = {
+            name: max(relative_error(getattr(tensors, name), want) for tensors in ends)
+            for name, want in results.items()
+        }
         allowed = {name: TOLERANCES[DATA_TYPES[str(want.dtype)]] for name, want in results.items()}
         if not all(error <= allowed[name] for name, error in errors.items()):  # NaN is wrong, too.
             self.bad += 1
@@ -169,12 +173,18 @@ def main():
     groups = {} if torch is None else nvidia_cases.GROUPS
     parser.add_argument("library", help="path of libhipdnn_backend.so, its plugins beside it")
     parser.add_argument("csv", help="path of the file to write")
-    parser.add_argument("--groups", nargs="+", choices=groups, default=list(groups), help="groups of cases, all unless told")
+    parser.add_argument(
+        "--groups", nargs="+", choices=groups, default=list(groups), help="groups of cases, all unless told"
+    )
     parser.add_argument("--seconds", type=float, default=0.1, help="device time of each of the three runs (0.1)")
-    parser.add_argument("--compile-seconds", type=float, default=60, help="time for torch.compile (60); 0 leaves it out")
+    parser.add_argument(
+        "--compile-seconds", type=float, default=60, help="time for torch.compile (60); 0 leaves it out"
+    )
     words = {"type": lambda text: text.split(","), "default": [""], "metavar": "WORD,WORD"}
     parser.add_argument("--only", help="run the cases whose names contain one of these words", **words)
-    parser.add_argument("--who", help="make the rows of those whose names contain one of these words, as NVRTC,torch", **words)
+    parser.add_argument(
+        "--who", help="make the rows of those whose names contain one of these words, as NVRTC,torch", **words
+    )
     parser.add_argument("--picture", help="path of a picture to write, SVG")
     options = parser.parse_args()
     if torch is None or not torch.cuda.is_available():

@@ -2,9 +2,8 @@
 
 import torch
 import torch.nn.functional as F
-from torch.nn.attention import SDPBackend, sdpa_kernel
-
 from hipdnn_plans import DATA_TYPES, Graph, Sets
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 # How NVRTC_ENGINE plans rows that are few and long.
 LONG = ("", "rows apart")
@@ -103,8 +102,13 @@ def convolutions(bench):
         tensors = {"x": x, "w": w, "dy": torch.randn_like(want), "bias": random(1, k, 1, 1, data_type=half)}
         makes = {name: torch.empty_like(like) for name, like in (("y", want), ("dx", x), ("dw", w))}
         flops = want.numel() * 2 * c * f * f
-        numbers = {"pre_padding": [pad] * 2, "post_padding": [pad] * 2, "stride": [stride] * 2, "dilation": [1, 1],
-                   "conv_mode": "CROSS_CORRELATION"}
+        numbers = {
+            "pre_padding": [pad] * 2,
+            "post_padding": [pad] * 2,
+            "stride": [stride] * 2,
+            "dilation": [1, 1],
+            "conv_mode": "CROSS_CORRELATION",
+        }
         what = f"conv fp16 NHWC 64x{c}x{size}x{size} {k}x{f}x{f}/{stride}"
 
         def compare(part, kind, inputs, output, want, peer):
@@ -126,8 +130,17 @@ def convolutions(bench):
 
         dy, like_x, like_w = tensors["dy"], makes["dx"], makes["dw"]
         dx, dw = gradient(dy, x, w, True, False)[0], gradient(dy, x, w, False, True)[1]
-        compare("data", "ConvolutionBwdAttributes", "dy w", "dx", dx, lambda s: gradient(s.dy, like_x, s.w, True, False)[0])
-        compare("filter", "ConvolutionWrwAttributes", "x dy", "dw", dw, lambda s: gradient(s.dy, s.x, like_w, False, True)[1])
+        compare(
+            "data", "ConvolutionBwdAttributes", "dy w", "dx", dx, lambda s: gradient(s.dy, like_x, s.w, True, False)[0]
+        )
+        compare(
+            "filter",
+            "ConvolutionWrwAttributes",
+            "x dy",
+            "dw",
+            dw,
+            lambda s: gradient(s.dy, s.x, like_w, False, True)[1],
+        )
         sets = Sets(x=x, w=w, bias=tensors["bias"], y=makes["y"])
         g = Graph(sets)
         product, total = g.virtual(want), g.virtual(want)
@@ -156,7 +169,7 @@ def memory(bench):
             g.pointwise("gelu_approx_tanh_fwd", [g.tensor("x")], g.tensor("y"))
 
         def chain(g):
-            scaled, total, positive = (g.virtual(x) for _ in range(3))
+            scaled, total, positive = (g.virtual(x) for _ in range(3))  # noqa: F821
             g.pointwise("mul", [g.tensor("x"), g.tensor("scale")], scaled)
             g.pointwise("add", [scaled, g.tensor("bias")], total)
             g.pointwise("relu_fwd", [total], positive)
@@ -198,7 +211,9 @@ def long_rows(bench):
         name = DATA_TYPES[str(data_type)]
         x = random(8192, 8192, data_type=data_type)
         sets = Sets(x=x, y=torch.empty_like(x))
-        bench.torch(f"copy {name} 8192x8192 again", sets, lambda s: s.y.copy_(s.x), bytes=2 * x.numel() * x.element_size())
+        bench.torch(
+            f"copy {name} 8192x8192 again", sets, lambda s: s.y.copy_(s.x), bytes=2 * x.numel() * x.element_size()
+        )
         del sets, x
         for rows, columns in ((1, 1 << 22), (4, 1 << 20), (16, 1 << 18)):
             x = random(rows, columns, data_type=data_type)

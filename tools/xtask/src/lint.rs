@@ -3,13 +3,15 @@
 use crate::Failure;
 use crate::process::{exists, run};
 use crate::steps::Steps;
+use crate::style;
 use crate::windows;
 use crate::workspace::Workspace;
 
-/// Runs clippy over every target, rustdoc and cargo-deny, with what the tests have compiled of macros and build scripts.
+/// Checks the style, and runs clippy over every target, rustdoc and cargo-deny, with what the tests have compiled of macros and build scripts.
 pub fn lint(workspace: &Workspace) -> Result<(), Failure> {
     let mut steps = Steps::new();
     steps.group("lint");
+    style::check(workspace, &mut steps);
     steps.run("cargo clippy --workspace --all-targets", || {
         run(&mut workspace.cargo([
             "clippy",

@@ -27,6 +27,7 @@ mod smoke;
 mod soak;
 mod split;
 mod steps;
+mod style;
 mod test;
 mod tools;
 mod userland;
@@ -89,8 +90,10 @@ enum Command {
         #[arg(value_name = "OPTION", trailing_var_arg = true, allow_hyphen_values = true)]
         options: Vec<String>,
     },
-    /// Run clippy and rustdoc, warnings as errors.
+    /// Check the style of every language, and run clippy and rustdoc, warnings as errors.
     Lint,
+    /// Write every file in the style that lint checks: rustfmt, clang-format, ruff.
+    Format,
     /// Run some graphs on the AMD GPU that is here, with a report to send back (exit status 2: there is none).
     AmdSmoke,
     /// Test the engines for AMD GPUs on AMD's libraries and an emulated device.
@@ -242,6 +245,7 @@ fn run(line: &Line) -> Result<(), Failure> {
         Command::Sanitize { name } => sanitize::sanitize(&workspace, name.as_deref()),
         Command::Soak { minutes } => soak::soak(&workspace, *minutes),
         Command::Lint => lint::lint(&workspace),
+        Command::Format => style::format(&workspace),
         Command::Generate { check: false } => {
             for path in generate::write(&workspace)? {
                 println!("wrote {}", workspace.relative(&path));

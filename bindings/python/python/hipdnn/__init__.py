@@ -13,6 +13,18 @@ Names and the order of arguments are those of cuDNN's Python graph API where an 
 
 from . import ops
 from ._native import __version__
+
+# Last: it has the name of the module that it hides.
+from .compat import (
+    backend_version,
+    backend_version_string,
+    create_device_properties,
+    create_kernel_cache,
+    get_last_error_string,
+    graph,
+    graph_cache,
+    jit,
+)  # isort: skip
 from .device import DeviceArray
 from .errors import (
     ArgumentError,
@@ -50,18 +62,6 @@ from .types import (
     scalar_type,
     tensor_reordering,
 )
-
-# Last: it has the name of the module that it hides.
-from .compat import (
-    backend_version,
-    backend_version_string,
-    create_device_properties,
-    create_kernel_cache,
-    get_last_error_string,
-    graph,
-    graph_cache,
-    jit,
-)  # isort: skip
 
 #: cuDNN's names of a graph and a tensor.
 pygraph = Graph

@@ -1,6 +1,7 @@
 """The extension module: libraries, graphs and plans."""
 
-from typing import Any, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 __version__: str
 
@@ -48,7 +49,9 @@ class OperationGraph:
         engines: Sequence[int],
         functions: tuple[Any, Any, Any],
     ) -> tuple[
-        list[tuple[tuple[int, list[tuple[str, int | float | str]]], float | None, int, float, str | None]], list[int], float
+        list[tuple[tuple[int, list[tuple[str, int | float | str]]], float | None, int, float, str | None]],
+        list[int],
+        float,
     ]: ...
 
 class Plan:

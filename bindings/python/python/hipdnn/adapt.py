@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import math
-from typing import Any, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any, Callable
 
 from . import _native
 from .address import Address
@@ -17,7 +18,11 @@ __all__ = ["adapted"]
 
 
 def adapted(
-    tensors: Mapping[Any, Any], known: Iterable[Tensor], type_of: Callable[[Tensor], str], device: Device, written: Iterable[Tensor]
+    tensors: Mapping[Any, Any],
+    known: Iterable[Tensor],
+    type_of: Callable[[Tensor], str],
+    device: Device,
+    written: Iterable[Tensor],
 ) -> tuple[dict[Any, Any], list[Callable[[], None]]] | None:
     """The arrays of a mapping without the key None, addresses as arrays of their tensors, and masks of bits as bytes; and what is to be
     done after the execution. None where all are arrays already."""

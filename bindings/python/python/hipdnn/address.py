@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from .device import Device
 from .errors import ArrayError
@@ -43,13 +44,25 @@ class Address:
             raise ArrayError(f"an address is given of elements of type {kind}, expected one of {', '.join(_TYPES)}")
         code, bits = _TYPES[kind]
         if not 0 < address < 1 << 64 or address % (bits // 8):
-            raise ArrayError(f"an address is {address:#x}, expected a multiple of an element's {bits // 8} bytes that is not 0")
+            raise ArrayError(
+                f"an address is {address:#x}, expected a multiple of an element's {bits // 8} bytes that is not 0"
+            )
         self._device, self._owner = device, owner
         # The capsule points to these.
         self._shape = (ctypes.c_int64 * len(dim))(*dim)
         self._strides = (ctypes.c_int64 * len(dim))(*stride)
         self._managed = _Managed(
-            address, *device, len(dim), code, bits, 1, ctypes.addressof(self._shape), ctypes.addressof(self._strides), 0, None, None
+            address,
+            *device,
+            len(dim),
+            code,
+            bits,
+            1,
+            ctypes.addressof(self._shape),
+            ctypes.addressof(self._strides),
+            0,
+            None,
+            None,
         )
 
     def __dlpack_device__(self) -> Device:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import Sequence
+from collections.abc import Sequence
 
 from . import _native
 from .errors import ArgumentError, NoEngineError

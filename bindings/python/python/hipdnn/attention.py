@@ -64,7 +64,11 @@ class Attention(Operations):
             settings["left_bound"] = int(settings["left_bound"]) - 1
             if settings["left_bound"] < 0:
                 argument = "diagonal_band_left_bound" if of.sliding_window_length is None else "sliding_window_length"
-                raise GraphError(node, argument, f"is {settings['left_bound'] + 1}, expected at least 1: the key of the query itself counts")
+                raise GraphError(
+                    node,
+                    argument,
+                    f"is {settings['left_bound'] + 1}, expected at least 1: the key of the query itself counts",
+                )
         scale = of.attn_scale
         inputs["scale"] = None
         if isinstance(scale, Tensor):
@@ -75,7 +79,11 @@ class Attention(Operations):
             inputs["scale"] = self._new_tensor(dim=one, stride=one, data_type=data_type.DOUBLE, value=float(scale))
         elif scale is not None:
             settings["attn_scale_value"] = float(scale)
-        optional = {"attn_mask": ("bias", of.bias), "seq_len_q": ("seq_len_q", of.seq_len_q), "seq_len_kv": ("seq_len_kv", of.seq_len_kv)}
+        optional = {
+            "attn_mask": ("bias", of.bias),
+            "seq_len_q": ("seq_len_q", of.seq_len_q),
+            "seq_len_kv": ("seq_len_kv", of.seq_len_kv),
+        }
         for key, (argument, tensor) in optional.items():
             inputs[key] = None if tensor is None else self._operand(node, argument, tensor)
         for key in ("seq_len_q", "seq_len_kv"):
@@ -107,7 +115,9 @@ class Attention(Operations):
         """A table of pages as engines take it."""
         raise NotImplementedError
 
-    def _by_scores(self, node: str, q: Tensor, k: Tensor, v: Tensor, scale: Any, score_mod: Any, compute: Any, stats: bool) -> list[Tensor | None]:
+    def _by_scores(
+        self, node: str, q: Tensor, k: Tensor, v: Tensor, scale: Any, score_mod: Any, compute: Any, stats: bool
+    ) -> list[Tensor | None]:
         """Attention whose scores a function changes."""
         raise NotImplementedError
 
@@ -175,8 +185,15 @@ class Attention(Operations):
         if score_mod is not None:
             others = (bias, block_mask, seq_len_q, seq_len_kv, dropout, rng_dump, sink_token, score_max, score_sum_exp, sliding_window_length,
                       paged_attention_k_table, diagonal_band_left_bound, diagonal_band_right_bound)  # fmt: skip
-            if any(other is not None for other in others) or use_alibi_mask or use_causal_mask or use_causal_mask_bottom_right:
-                raise UnsupportedError(node, "score_mod", "is given beside masks, a bias, dropout or pages, expected these in the function")
+            if (
+                any(other is not None for other in others)
+                or use_alibi_mask
+                or use_causal_mask
+                or use_causal_mask_bottom_right
+            ):
+                raise UnsupportedError(
+                    node, "score_mod", "is given beside masks, a bias, dropout or pages, expected these in the function"
+                )
             return self._by_scores(node, q, k, v, attn_scale, score_mod, compute_data_type, stats)
         beside, settings = self._attention(node, q, of)
         tables = {
@@ -192,7 +209,11 @@ class Attention(Operations):
         if stats:
             kind = data_type.DOUBLE if q.data_type is data_type.DOUBLE else data_type.FLOAT
             outputs["stats"] = self._output(node, "Stats", (*shape[:3], 1), None, kind)
-        given = {"rng_dump": ("rng_dump", rng_dump), "max": ("score_max", score_max), "sum_exp": ("score_sum_exp", score_sum_exp)}
+        given = {
+            "rng_dump": ("rng_dump", rng_dump),
+            "max": ("score_max", score_max),
+            "sum_exp": ("score_sum_exp", score_sum_exp),
+        }
         for key, (argument, tensor) in given.items():
             if tensor is not None:
                 outputs[key] = self._operand(node, argument, tensor)
@@ -245,10 +266,17 @@ class Attention(Operations):
         node = self._name("sdpa_backward", name)
         if rng_dump is not None:
             raise UnsupportedError(node, "rng_dump", "is given, expected None: only sdpa writes it")
-        beyond = {"score_mod": score_mod, "score_mod_bprop": score_mod_bprop, "sink_token": sink_token, "dSink_token": dSink_token}
+        beyond = {
+            "score_mod": score_mod,
+            "score_mod_bprop": score_mod_bprop,
+            "sink_token": sink_token,
+            "dSink_token": dSink_token,
+        }
         for key, value in beyond.items():
             if value is not None:
-                raise UnsupportedError(node, key, "is given, expected None: the gradients' operation has no such tensor")
+                raise UnsupportedError(
+                    node, key, "is given, expected None: the gradients' operation has no such tensor"
+                )
         if use_deterministic_algorithm:
             words = "is True, expected False: build with the knob of an engine, as cudnn.deterministic of CUDNN_ENGINE"
             raise UnsupportedError(node, "use_deterministic_algorithm", words)

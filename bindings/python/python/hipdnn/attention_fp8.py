@@ -105,7 +105,9 @@ class Fp8Attention(Attention):
         unfuse_fma: bool = False,
     ) -> list[Tensor | None]:
         """Raises cudnnGraphNotSupportedError for any shape and type: attention here has one scale for a tensor."""
-        words = "has a scale for each block, expected one for a tensor: dequantize with block_scale_dequantize before sdpa"
+        words = (
+            "has a scale for each block, expected one for a tensor: dequantize with block_scale_dequantize before sdpa"
+        )
         raise UnsupportedError(self._name("sdpa_mxfp8", name), "descale_q", words)
 
     def sdpa_fp8_backward(self, *args: Any, name: str = "", **named: Any) -> list[Tensor]:

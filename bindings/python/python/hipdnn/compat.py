@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-from typing import Any, Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any, Callable
 
 from .errors import UnsupportedError
 from .graph import Graph
@@ -47,7 +48,9 @@ def get_last_error_string() -> str:
 
 def create_device_properties(device: int | str) -> Any:
     """Raises cudnnGraphNotSupportedError: plans are made on the device that they are for."""
-    words = f"is {device!r}, expected no plans for devices of other machines: save graphs on the machine that executes them"
+    words = (
+        f"is {device!r}, expected no plans for devices of other machines: save graphs on the machine that executes them"
+    )
     raise UnsupportedError("create_device_properties", "device", words)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from .errors import UnsupportedError
 from .node import describe_results
@@ -37,12 +38,22 @@ class Compositions(Windows, Pointwise, Norms):
         return self.reduction(x, reduction_mode.ADD, compute, name).set_dim(dim)
 
     def _normalize(
-        self, node: str, phase: norm_forward_phase, x: Tensor, scale: Any, bias: Any, epsilon: Number, stats: Sequence[int], compute: Any
+        self,
+        node: str,
+        phase: norm_forward_phase,
+        x: Tensor,
+        scale: Any,
+        bias: Any,
+        epsilon: Number,
+        stats: Sequence[int],
+        compute: Any,
     ) -> list[Tensor | None]:
         """(x - mean) / sqrt(variance + epsilon) · scale + bias, with statistics of a shape; and these in training."""
         mean = self._mean(x, stats, compute, f"{node}_mean")
         centered = self.sub(x, mean, compute, f"{node}_centered")
-        variance = self._mean(self.mul(centered, centered, compute, f"{node}_squared"), stats, compute, f"{node}_variance")
+        variance = self._mean(
+            self.mul(centered, centered, compute, f"{node}_squared"), stats, compute, f"{node}_variance"
+        )
         inverse = self.rsqrt(self.add(variance, epsilon, compute, f"{node}_epsilon"), compute, f"{node}_rsqrt")
         y = self.mul(centered, inverse, compute, f"{node}_normalized")
         y = self.mul(y, scale, compute, f"{node}_scaled")
@@ -53,7 +64,15 @@ class Compositions(Windows, Pointwise, Norms):
         return [*self._in_order([y, mean.set_name(f"{node}::MEAN"), inverse.set_name(f"{node}::INV_VARIANCE")])]
 
     def _normalize_backward(
-        self, node: str, grad: Tensor, x: Tensor, scale: Tensor, mean: Any, inverse: Any, stats: Sequence[int], compute: Any
+        self,
+        node: str,
+        grad: Tensor,
+        x: Tensor,
+        scale: Tensor,
+        mean: Any,
+        inverse: Any,
+        stats: Sequence[int],
+        compute: Any,
     ) -> list[Tensor]:
         """The gradients of x, scale and bias of what `_normalize` computes."""
         if mean is None or inverse is None:
@@ -70,7 +89,9 @@ class Compositions(Windows, Pointwise, Norms):
         first = self._mean(scaled, stats, compute, f"{node}_first")
         second = self._mean(along, stats, compute, f"{node}_second")
         rest = self.sub(scaled, first, compute, f"{node}_less_first")
-        rest = self.sub(rest, self.mul(normalized, second, compute, f"{node}_projected"), compute, f"{node}_less_second")
+        rest = self.sub(
+            rest, self.mul(normalized, second, compute, f"{node}_projected"), compute, f"{node}_less_second"
+        )
         dx = self.mul(rest, inverse, compute, f"{node}_dx").set_name(f"{node}::DX")
         return self._in_order([dx, dscale, dbias])
 
@@ -155,7 +176,9 @@ class Compositions(Windows, Pointwise, Norms):
         """softmax(score_mod(q · kᵀ · scale)) · v, and the logarithms of the sums where they are asked for."""
         rows, keys = self._dims(node, "q", q, 4), self._dims(node, "k", k, 4)
         if rows[1] != keys[1]:
-            raise UnsupportedError(node, "score_mod", f"is given for {rows[1]} heads of q and {keys[1]} of k, expected as many")
+            raise UnsupportedError(
+                node, "score_mod", f"is given for {rows[1]} heads of q and {keys[1]} of k, expected as many"
+            )
         graph: Any = self
         turned = graph.transpose(k, (0, 1, 3, 2), None, f"{node}_k")
         scores = self.matmul(q, turned, compute_data_type=compute, name=f"{node}_qk")
@@ -170,7 +193,9 @@ class Compositions(Windows, Pointwise, Norms):
         o.set_data_type(q.data_type)
         if not stats:
             return [o, None]
-        logs = self.add(most, self.log(total, compute, f"{node}_log"), compute, f"{node}_stats").set_name(f"{node}::Stats")
+        logs = self.add(most, self.log(total, compute, f"{node}_log"), compute, f"{node}_stats").set_name(
+            f"{node}::Stats"
+        )
         return [*self._in_order([o, logs])]
 
     def genstats(self, input: Tensor, compute_data_type: Compute | None = None, name: str = "") -> list[Tensor]:
@@ -190,7 +215,9 @@ class Compositions(Windows, Pointwise, Norms):
 
     def mod(self, input0: Any, input1: Any, compute_data_type: Compute | None = None, name: str = "") -> Tensor:
         """Raises cudnnGraphNotSupportedError for any shape and type: engines have no remainder of divisions."""
-        raise UnsupportedError(self._name("mod", name), "input0", "expected another operation: engines have no remainder")
+        raise UnsupportedError(
+            self._name("mod", name), "input0", "expected another operation: engines have no remainder"
+        )
 
     def pow(self, input0: Any, input1: Any, compute_data_type: Compute | None = None, name: str = "") -> Tensor:
         """Raises cudnnGraphNotSupportedError for any shape and type: engines have no power; of positive numbers it is exp(input1 · log(input0))."""

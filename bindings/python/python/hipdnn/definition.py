@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from . import _native
 from .attention import Attention
@@ -166,7 +167,9 @@ class Definition(Operands, Views, Compositions, Fp8Attention):
         for tensor in self.tensors:
             if tensor.uid == uid:
                 return tensor
-        raise GraphError(self.name or "graph", "uid", f"is {uid!r}, expected one of {[tensor.uid for tensor in self.tensors]}")
+        raise GraphError(
+            self.name or "graph", "uid", f"is {uid!r}, expected one of {[tensor.uid for tensor in self.tensors]}"
+        )
 
     def tensor_scalar(self, value: float, scalar_type: scalar_type) -> Tensor:
         """A number, [1, 1, 1, 1] of type float: part of the graph, or with ``RUNTIME_PARAM`` given with each execution."""

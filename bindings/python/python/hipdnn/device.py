@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import importlib
 import sys
-from typing import Any, Sequence, Tuple, Union
+from collections.abc import Sequence
+from typing import Any, Union
 
 from . import _native
 
 #: Kind and number of a device, as DLPack has them.
-Device = Tuple[int, int]
+Device = tuple[int, int]
 #: What a device is named by: "cpu", "cuda", "cuda:1", "rocm:0", a device of PyTorch's, or kind and number as DLPack has them.
 DeviceLike = Union[str, Device, Any]
 

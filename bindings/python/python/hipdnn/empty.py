@@ -6,7 +6,8 @@ NumPy, PyTorch and ONNX give it.
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from .errors import GraphError
 from .node import Node

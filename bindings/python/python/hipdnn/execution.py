@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, Callable
 
 from . import _native
 from .adapt import adapted
 from .device import Device, device_of, empty_like
 from .errors import ArrayError, GraphError
 from .handle import Handle, to_handle
-from .infer import integers, strides_in_order
+from .infer import integers
+from .overridden import with_shapes
 from .planning import Choice, Planning
 from .tensor import Tensor
-from .overridden import with_shapes
 from .views import with_views
 
 __all__ = ["Execution"]
@@ -80,7 +81,9 @@ class Execution(Planning):
         changed = None
         if isinstance(error, (_native.ArrayError, TypeError)):
             types = self._types()
-            changed = adapted(tensors, self.tensors, lambda tensor: self._data_type(tensor, types), plan.device, self._outputs)
+            changed = adapted(
+                tensors, self.tensors, lambda tensor: self._data_type(tensor, types), plan.device, self._outputs
+            )
         if changed is None:
             if isinstance(error, TypeError) or not isinstance(error, _ELSEWHERE):
                 raise error
@@ -94,7 +97,9 @@ class Execution(Planning):
         for step in after:
             step()
 
-    def _execute_overridden(self, tensors: Mapping[Any, Any], handle: Any, uids: Any, shapes: Any, strides: Any) -> None:
+    def _execute_overridden(
+        self, tensors: Mapping[Any, Any], handle: Any, uids: Any, shapes: Any, strides: Any
+    ) -> None:
         """Executes with other shapes and strides of some tensors, and of those between nodes that have the shape of one of them."""
         if shapes is None or strides is None or not len(uids) == len(shapes) == len(strides):
             words = "are given without as many override_shapes and override_strides, expected one of each for a uid"
@@ -103,7 +108,11 @@ class Execution(Planning):
         other: dict[int, tuple[Any, Any]] = {}
         for uid, shape, stride in zip(uids, shapes, strides):
             if uid not in of_uid or len(shape) != len(of_uid[uid].dim or ()) or len(stride) != len(shape):
-                raise GraphError("execute", "override_uids", f"has {uid!r}, expected a tensor's, with as many sizes and strides as it has")
+                raise GraphError(
+                    "execute",
+                    "override_uids",
+                    f"has {uid!r}, expected a tensor's, with as many sizes and strides as it has",
+                )
             other[uid] = integers("execute", "override_shapes", shape), integers("execute", "override_strides", stride)
         if not self._inputs and not self._outputs:
             self._plan_of_first(tensors)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 import weakref
-from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Callable, NamedTuple
 
 from .errors import GraphError
 from .tensor import Tensor
@@ -141,7 +142,9 @@ class Operands:
                     raise GraphError("set_io_tuples", argument, f"lacks {tensor._label()}, which an execution needs")
             for tensor in tensors:
                 if not any(tensor is other for other in bound):
-                    raise GraphError("set_io_tuples", argument, f"{tensor._label()} is virtual or unused, expected one of {bound}")
+                    raise GraphError(
+                        "set_io_tuples", argument, f"{tensor._label()} is virtual or unused, expected one of {bound}"
+                    )
         self._io = found[0], found[1]
 
 

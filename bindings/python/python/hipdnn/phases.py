@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from .errors import Error, GraphError, UnsupportedError
 from .execution import Execution
 from .types import behavior_note, build_plan_policy, heur_mode, numerical_note
-
 
 #: What engines of a name do.
 _NOTES = {
@@ -42,7 +42,9 @@ class Phases(Execution):
     def create_execution_plans(self, heur_modes: Sequence[heur_mode] = (heur_mode.A,)) -> None:
         """Asks which engines can run the graph; raises NoEngineError with the reason of each where none can."""
         if not heur_modes or any(not isinstance(mode, heur_mode) for mode in heur_modes):
-            raise GraphError("create_execution_plans", "heur_modes", f"is {heur_modes!r}, expected members of heur_mode")
+            raise GraphError(
+                "create_execution_plans", "heur_modes", f"is {heur_modes!r}, expected members of heur_mode"
+            )
         self._candidates = self._offered(self._native_graph(self.to_json()), self._device)
 
     def check_support(self) -> None:
@@ -153,11 +155,15 @@ class Phases(Execution):
 
     def populate_cuda_graph(self, handle: Any, tensors: Mapping[Any, Any], workspace: Any, cuda_graph: Any) -> None:
         """Raises cudnnGraphNotSupportedError: capture a stream into a CUDA graph, in which executions work."""
-        raise UnsupportedError("populate_cuda_graph", "cuda_graph", "expected a stream that is captured, in which execute works")
+        raise UnsupportedError(
+            "populate_cuda_graph", "cuda_graph", "expected a stream that is captured, in which execute works"
+        )
 
     def update_cuda_graph(self, handle: Any, tensors: Mapping[Any, Any], workspace: Any, cuda_graph: Any) -> None:
         """Raises cudnnGraphNotSupportedError: capture a stream into a CUDA graph, in which executions work."""
-        raise UnsupportedError("update_cuda_graph", "cuda_graph", "expected a stream that is captured, in which execute works")
+        raise UnsupportedError(
+            "update_cuda_graph", "cuda_graph", "expected a stream that is captured, in which execute works"
+        )
 
     def _created(self) -> list[int]:
         if self._candidates is None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
-from typing import NamedTuple, Sequence
+from typing import NamedTuple
 
 from .node import Node
 from .tensor import Tensor

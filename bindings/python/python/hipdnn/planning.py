@@ -6,7 +6,8 @@ import operator
 import os
 import sys
 import warnings
-from typing import Any, Mapping, Tuple, Union
+from collections.abc import Mapping
+from typing import Any, Union
 
 from . import _native
 from .definition import Definition
@@ -19,7 +20,7 @@ from .plans import plans as _plans
 __all__ = ["Choice", "Planning", "Verdict"]
 
 #: An engine by its id, or None where the library chooses, and its knobs.
-Choice = Tuple[Union[int, None], Tuple[Tuple[str, Any], ...]]
+Choice = tuple[Union[int, None], tuple[tuple[str, Any], ...]]
 
 
 def _knobs(knobs: Mapping[str, Any] | None) -> tuple[tuple[str, int | float | str], ...]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from . import _native
 from .device import HOST, Device, device_name
@@ -30,7 +31,9 @@ class Restored(Phases):
         if isinstance(saved, str):
             raise UnsupportedError("deserialize", "pyobj", "is a text, expected the bytes that serialize answered")
         if self._nodes:
-            raise UnsupportedError("deserialize", "graph", f"has {len(self._nodes)} operations, expected an empty graph")
+            raise UnsupportedError(
+                "deserialize", "graph", f"has {len(self._nodes)} operations, expected an empty graph"
+            )
         self._restore(bytes(saved))
 
     def _restore(self, saved: bytes) -> None:
@@ -56,7 +59,9 @@ class Restored(Phases):
         for tensor, of in zip(self.tensors, graph["tensors"]):
             tensor.ragged_offset = of_uid.get(of.get("ragged_offset_tensor_uid"))
             tensor.ragged_offset_multiplier = of.get("ragged_offset_multiplier") or 1
-        read.update(of["ragged_offset_tensor_uid"] for of in graph["tensors"] if of.get("ragged_offset_tensor_uid") is not None)
+        read.update(
+            of["ragged_offset_tensor_uid"] for of in graph["tensors"] if of.get("ragged_offset_tensor_uid") is not None
+        )
         bound = [t for t in self.tensors if not t.is_virtual and t.value is None]
         self._outputs = [t for t in bound if t.uid in written]
         self._inputs = [t for t in bound if t.uid in read and t.uid not in written]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, Sequence
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 from ._native import TensorBase
 from .errors import GraphError, UnsupportedError
@@ -138,7 +139,9 @@ class Tensor(TensorBase):
     def set_reordering_type(self, reordering_type: tensor_reordering) -> Tensor:
         """How elements lie in blocks beside the strides; only ``tensor_reordering.NONE`` is known."""
         if reordering_type is not tensor_reordering.NONE:
-            raise UnsupportedError(self._label(), "reordering_type", f"is {reordering_type}, expected tensor_reordering.NONE")
+            raise UnsupportedError(
+                self._label(), "reordering_type", f"is {reordering_type}, expected tensor_reordering.NONE"
+            )
         return self
 
     def get_uid(self) -> int:

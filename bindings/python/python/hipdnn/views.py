@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import math
-from typing import Any, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from . import _native
 from .address import Address
@@ -44,9 +45,7 @@ class Views(Operations):
         view.packed_by = first
         return view
 
-    def reshape(
-        self, input: Tensor, name: str = "", reshape_mode: reshape_mode = reshape_mode.VIEW_ONLY
-    ) -> Tensor:
+    def reshape(self, input: Tensor, name: str = "", reshape_mode: reshape_mode = reshape_mode.VIEW_ONLY) -> Tensor:
         """The elements of a tensor that is given, of any shape and type, in the shape that ``set_dim`` of the result says (and
         ``set_stride``, where they lie otherwise than without gaps)."""
         node = self._name("reshape", name)
@@ -117,7 +116,9 @@ def with_views(tensors: Mapping[Any, Any], views: Sequence[Tensor], asked: Mappi
         if view.packed_by is not None:
             first = of_uid.get(view.packed_by.uid)
             if first is None:
-                raise ArrayError(f"{view.packed_by._label()}: no array is given, which says where the batches of {root._label()} begin")
+                raise ArrayError(
+                    f"{view.packed_by._label()}: no array is given, which says where the batches of {root._label()} begin"
+                )
             found[view] = _spread(plain(of_uid[root.uid]), plain(first), view)
             continue
         found[view] = _part(of_uid[root.uid], root, view, offset)
@@ -140,11 +141,15 @@ def _spread(array: Any, first: Any, view: Tensor) -> Any:
 def _part(array: Any, root: Tensor, view: Tensor, offset: int) -> Address:
     array = plain(array)
     dim, stride, kind, device, _ = _native.describe(array)
-    if list(dim) != list(root.dim or ()) or any(a != b for a, b, size in zip(stride, root.stride or (), dim) if size > 1):
+    if list(dim) != list(root.dim or ()) or any(
+        a != b for a, b, size in zip(stride, root.stride or (), dim) if size > 1
+    ):
         words = f"the array has the shape {list(dim)} and strides {list(stride)}, expected {list(root.dim or ())} and {list(root.stride or ())}"
         raise ArrayError(f"{root._label()}: {words}")
     size = {"double": 8, "int64": 8, "float": 4, "int32": 4, "half": 2, "bfloat16": 2}.get(kind, 1)
-    return Address(_address(array, root) + offset * size, view.dim or (), view.stride or (), kind, to_device(device), array)
+    return Address(
+        _address(array, root) + offset * size, view.dim or (), view.stride or (), kind, to_device(device), array
+    )
 
 
 def _address(array: Any, root: Tensor) -> int:
@@ -153,4 +158,6 @@ def _address(array: Any, root: Tensor) -> int:
     for name in ("__array_interface__", "__cuda_array_interface__"):
         if hasattr(array, name):
             return int(getattr(array, name)["data"][0])
-    raise ArrayError(f"{root._label()}: is of type {type(array).__name__}, expected an array of NumPy, PyTorch or CuPy, whose address is known")
+    raise ArrayError(
+        f"{root._label()}: is of type {type(array).__name__}, expected an array of NumPy, PyTorch or CuPy, whose address is known"
+    )

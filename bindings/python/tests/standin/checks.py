@@ -9,9 +9,8 @@ import threading
 import types
 from typing import Any
 
-import numpy as np
-
 import hipdnn
+import numpy as np
 from hipdnn import _native
 from kit import CURRENT, EXCHANGE, Array, Fast, buffers, calls, driver, executions, graph, told
 
@@ -200,7 +199,7 @@ def check_current_streams() -> None:
     assert executions(found)[-1]["stream"] == str(of_torch) and of[tensors[1]].told[-1] == of_torch
     assert f"cuStreamWaitEvent stream={streams[0]}" in found
     # A PyTorch that has not begun, or is AMD's, says nothing.
-    for ready, torch.version.hip in ((False, None), (True, "7.0")):
+    for ready, torch.version.hip in ((False, None), (True, "7.0")):  # noqa: B007
         made.execute({tensor: Array() for tensor in tensors})
         assert executions(calls())[-1]["stream"] == str(streams[0])
     del sys.modules["torch"], sys.modules["cupy"]

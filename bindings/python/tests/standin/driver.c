@@ -97,10 +97,7 @@ CUDA(standin_capture, void* at, int is_on)
 }
 
 /* Makes a device's context that of this thread; -1 is none. */
-CUDA(standin_context, int number)
-{
-    return cuCtxSetCurrent(number < 0 ? NULL : &devices[number]);
-}
+CUDA(standin_context, int number) { return cuCtxSetCurrent(number < 0 ? NULL : &devices[number]); }
 
 /* The bytes that are allocated. */
 size_t standin_allocated(void);

@@ -1,12 +1,12 @@
 """hipDNN's execution provider for ONNX Runtime 1.23 and newer.
 
-    import onnxruntime as ort, onnxruntime_ep_hipdnn as ep
+import onnxruntime as ort, onnxruntime_ep_hipdnn as ep
 
-    ort.register_execution_provider_library("hipdnn", ep.get_library_path())
-    options = ort.SessionOptions()
-    devices = [device for device in ort.get_ep_devices() if device.ep_name == ep.get_ep_name()]
-    options.add_provider_for_devices(devices, {})
-    session = ort.InferenceSession("model.onnx", options)
+ort.register_execution_provider_library("hipdnn", ep.get_library_path())
+options = ort.SessionOptions()
+devices = [device for device in ort.get_ep_devices() if device.ep_name == ep.get_ep_name()]
+options.add_provider_for_devices(devices, {})
+session = ort.InferenceSession("model.onnx", options)
 """
 
 import os

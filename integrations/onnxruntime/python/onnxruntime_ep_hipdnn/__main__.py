@@ -47,7 +47,9 @@ def _feeds(session: ort.InferenceSession) -> dict[str, Any]:
     return feeds
 
 
-def _time(sessions: list[ort.InferenceSession], feeds: dict[str, Any], rounds: int = 7, seconds: float = 0.3) -> list[float]:
+def _time(
+    sessions: list[ort.InferenceSession], feeds: dict[str, Any], rounds: int = 7, seconds: float = 0.3
+) -> list[float]:
     times: list[list[float]] = [[] for _ in sessions]
     for session in sessions:
         session.run(None, feeds)

@@ -33,7 +33,10 @@ def draw(nodes: list[dict[str, Any]]) -> str:
     top, parts, boxes = GAP, [], []
     for group, members in blocks:
         if group is None:
-            title, counts = "left to others", collections.Counter(f"{node['operator']}: {node['reason']}" for node in members)
+            title, counts = (
+                "left to others",
+                collections.Counter(f"{node['operator']}: {node['reason']}" for node in members),
+            )
         else:
             title, counts = f"hipDNN, subgraph {group}", collections.Counter(node["operator"] for node in members)
         lines = [f"{title}: {len(members)} nodes"] + [f"{count} {text}" for text, count in counts.most_common(8)]
@@ -46,12 +49,20 @@ def draw(nodes: list[dict[str, Any]]) -> str:
             parts.append(f'<text x="72" y="{top + LINE * (at + 1)}"{weight}>{escape(short)}</text>')
         boxes.append((top, height))
         top += height + GAP
-    edges = {(writer[name], at) for at, (_, members) in enumerate(blocks) for node in members for name in node["inputs"] if name in writer}
+    edges = {
+        (writer[name], at)
+        for at, (_, members) in enumerate(blocks)
+        for node in members
+        for name in node["inputs"]
+        if name in writer
+    }
     for a, b in sorted(edge for edge in edges if edge[0] != edge[1]):
         (begin, high), (end, _) = boxes[a], boxes[b]
         y, to = begin + high / 2, end + 10
         bend = 60 - min(50, 12 * abs(b - a))
-        parts.append(f'<path d="M60 {y} C {bend} {y} {bend} {to} 58 {to}" fill="none" stroke="#777" marker-end="url(#a)"/>')
+        parts.append(
+            f'<path d="M60 {y} C {bend} {y} {bend} {to} 58 {to}" fill="none" stroke="#777" marker-end="url(#a)"/>'
+        )
     head = '<marker id="a" markerWidth="8" markerHeight="8" refX="6" refY="3" orient="auto"><path d="M0 0 L6 3 L0 6 z" fill="#777"/></marker>'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH + 80}" height="{top}" font-family="sans-serif" font-size="12">'

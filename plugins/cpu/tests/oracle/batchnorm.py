@@ -28,36 +28,69 @@ def cases(random):
         case, tensor, parameter, like_x = begin("inference")
         x_uid, x = tensor(-2, 2)
         (mean_uid, mean), (inv_uid, inv), (scale_uid, scale), (bias_uid, bias) = (
-            parameter(-1, 1), parameter(0.5, 2), parameter(-2, 2), parameter(-1, 1))
-        case.node("BatchnormInferenceAttributes",
-                  inputs={"x": x_uid, "mean": mean_uid, "inv_variance": inv_uid, "scale": scale_uid, "bias": bias_uid},
-                  outputs={"y": like_x(scale * (x - mean) * inv + bias)})
+            parameter(-1, 1),
+            parameter(0.5, 2),
+            parameter(-2, 2),
+            parameter(-1, 1),
+        )
+        case.node(
+            "BatchnormInferenceAttributes",
+            inputs={"x": x_uid, "mean": mean_uid, "inv_variance": inv_uid, "scale": scale_uid, "bias": bias_uid},
+            outputs={"y": like_x(scale * (x - mean) * inv + bias)},
+        )
         yield case
 
         case, tensor, parameter, like_x = begin("inference_variance")
         x_uid, x = tensor(-2, 2)
         (mean_uid, mean), (var_uid, var), (scale_uid, scale), (bias_uid, bias) = (
-            parameter(-1, 1), parameter(0.25, 4), parameter(-2, 2), parameter(-1, 1))
-        case.node("BatchnormInferenceAttributesVarianceExt",
-                  inputs={"x": x_uid, "mean": mean_uid, "variance": var_uid, "scale": scale_uid, "bias": bias_uid,
-                          "epsilon": case.scalar(EPSILON)},
-                  outputs={"y": like_x(scale * (x - mean) / np.sqrt(var + epsilon) + bias)})
+            parameter(-1, 1),
+            parameter(0.25, 4),
+            parameter(-2, 2),
+            parameter(-1, 1),
+        )
+        case.node(
+            "BatchnormInferenceAttributesVarianceExt",
+            inputs={
+                "x": x_uid,
+                "mean": mean_uid,
+                "variance": var_uid,
+                "scale": scale_uid,
+                "bias": bias_uid,
+                "epsilon": case.scalar(EPSILON),
+            },
+            outputs={"y": like_x(scale * (x - mean) / np.sqrt(var + epsilon) + bias)},
+        )
         yield case
 
         case, tensor, parameter, like_x = begin("training")
         x_uid, x = tensor(-2, 3)
         (scale_uid, scale), (bias_uid, bias), (pm_uid, pm), (pv_uid, pv) = (
-            parameter(-2, 2), parameter(-1, 1), parameter(-1, 1), parameter(0.25, 4))
+            parameter(-2, 2),
+            parameter(-1, 1),
+            parameter(-1, 1),
+            parameter(0.25, 4),
+        )
         mean, var = x.mean(others, keepdims=True), x.var(others, keepdims=True)
         inv = 1 / np.sqrt(var + epsilon)
-        case.node("BatchnormAttributes", inputs={
-            "x": x_uid, "scale": scale_uid, "bias": bias_uid, "epsilon": case.scalar(EPSILON),
-            "prev_running_mean": pm_uid, "prev_running_variance": pv_uid, "momentum": case.scalar(MOMENTUM),
-        }, outputs={
-            "y": like_x(scale * (x - mean) * inv + bias), "mean": case.output(mean), "inv_variance": case.output(inv),
-            "next_running_mean": case.output((1 - MOMENTUM) * pm + MOMENTUM * mean),
-            "next_running_variance": case.output((1 - MOMENTUM) * pv + MOMENTUM * var * n / (n - 1)),
-        })
+        case.node(
+            "BatchnormAttributes",
+            inputs={
+                "x": x_uid,
+                "scale": scale_uid,
+                "bias": bias_uid,
+                "epsilon": case.scalar(EPSILON),
+                "prev_running_mean": pm_uid,
+                "prev_running_variance": pv_uid,
+                "momentum": case.scalar(MOMENTUM),
+            },
+            outputs={
+                "y": like_x(scale * (x - mean) * inv + bias),
+                "mean": case.output(mean),
+                "inv_variance": case.output(inv),
+                "next_running_mean": case.output((1 - MOMENTUM) * pm + MOMENTUM * mean),
+                "next_running_variance": case.output((1 - MOMENTUM) * pv + MOMENTUM * var * n / (n - 1)),
+            },
+        )
         case.nodes[-1]["inputs"]["peer_stats_tensor_uid"] = []
         yield case
 
@@ -72,9 +105,14 @@ def cases(random):
                 inv = 1 / np.sqrt(x.var(others, keepdims=True) + 1e-5)
             xhat = (x - mean) * inv
             dbias, dscale = dy.sum(others, keepdims=True), (dy * xhat).sum(others, keepdims=True)
-            case.node("BatchnormBackwardAttributes",
-                      inputs={"dy": dy_uid, "x": x_uid, "scale": scale_uid, "mean": mean_uid, "inv_variance": inv_uid},
-                      outputs={"dx": like_x(scale * inv * (dy - dbias / n - xhat * dscale / n)),
-                               "dscale": case.output(dscale), "dbias": case.output(dbias)})
+            case.node(
+                "BatchnormBackwardAttributes",
+                inputs={"dy": dy_uid, "x": x_uid, "scale": scale_uid, "mean": mean_uid, "inv_variance": inv_uid},
+                outputs={
+                    "dx": like_x(scale * inv * (dy - dbias / n - xhat * dscale / n)),
+                    "dscale": case.output(dscale),
+                    "dbias": case.output(dbias),
+                },
+            )
             case.nodes[-1]["inputs"]["peer_stats_tensor_uid"] = []
             yield case

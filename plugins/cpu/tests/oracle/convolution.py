@@ -12,7 +12,18 @@ PARAMETERS = [
     ("2d", (2, 4, 7, 6), (6, 4, 3, 3), (1, 1), (1, 1), (1, 1), (1, 1), False, "float", packed),
     ("2d_grouped_last", (2, 6, 8, 7), (4, 3, 3, 2), (2, 1), (1, 2), (0, 2), (3, 1), False, "float", channels_last),
     ("2d_mirrored_half", (1, 8, 6, 6), (8, 1, 2, 3), (1, 2), (2, 1), (1, 0), (0, 1), True, "half", channels_last),
-    ("3d_bfloat16", (1, 2, 4, 5, 4), (3, 2, 2, 3, 1), (1, 2, 1), (1, 1, 1), (0, 1, 0), (1, 1, 0), False, "bfloat16", packed),
+    (
+        "3d_bfloat16",
+        (1, 2, 4, 5, 4),
+        (3, 2, 2, 3, 1),
+        (1, 2, 1),
+        (1, 1, 1),
+        (0, 1, 0),
+        (1, 1, 0),
+        False,
+        "bfloat16",
+        packed,
+    ),
     ("2d_double", (1, 2, 5, 5), (2, 2, 3, 3), (1, 1), (1, 1), (1, 1), (1, 1), False, "double", packed),
 ]
 
@@ -37,8 +48,11 @@ def cases(random):
         groups = x_dims[1] // w_dims[1]
         per_in, per_out = w_dims[1], w_dims[0] // groups
         parameters = {
-            "conv_mode": "CONVOLUTION" if mirrored else "CROSS_CORRELATION", "dilation": dilation,
-            "post_padding": post, "pre_padding": pre, "stride": stride,
+            "conv_mode": "CONVOLUTION" if mirrored else "CROSS_CORRELATION",
+            "dilation": dilation,
+            "post_padding": post,
+            "pre_padding": pre,
+            "stride": stride,
         }
         compute = "double" if data_type == "double" else "float"
         for direction in ("forward", "data", "filter"):
@@ -64,9 +78,24 @@ def cases(random):
                     else:
                         w[ws] += y[ys].T @ x[xs]
             if direction == "forward":
-                case.node("ConvolutionFwdAttributes", inputs={"x": x_uid, "w": w_uid}, outputs={"y": wanted(y)}, parameters=parameters)
+                case.node(
+                    "ConvolutionFwdAttributes",
+                    inputs={"x": x_uid, "w": w_uid},
+                    outputs={"y": wanted(y)},
+                    parameters=parameters,
+                )
             elif direction == "data":
-                case.node("ConvolutionBwdAttributes", inputs={"dy": y_uid, "w": w_uid}, outputs={"dx": wanted(x)}, parameters=parameters)
+                case.node(
+                    "ConvolutionBwdAttributes",
+                    inputs={"dy": y_uid, "w": w_uid},
+                    outputs={"dx": wanted(x)},
+                    parameters=parameters,
+                )
             else:
-                case.node("ConvolutionWrwAttributes", inputs={"x": x_uid, "dy": y_uid}, outputs={"dw": wanted(w)}, parameters=parameters)
+                case.node(
+                    "ConvolutionWrwAttributes",
+                    inputs={"x": x_uid, "dy": y_uid},
+                    outputs={"dw": wanted(w)},
+                    parameters=parameters,
+                )
             yield case

@@ -8,8 +8,12 @@ import numpy as np
 SHORT = {"half": (5, 10), "bfloat16": (8, 7)}
 # How values are stored: NumPy's name and that of safetensors.
 ARRAY_TYPES = {
-    "double": ("<f8", "F64"), "int64": ("<i8", "I64"), "int32": ("<i4", "I32"), "int8": ("<i4", "I32"),
-    "uint8": ("<i4", "I32"), "boolean": ("<i4", "I32"),
+    "double": ("<f8", "F64"),
+    "int64": ("<i8", "I64"),
+    "int32": ("<i4", "I32"),
+    "int8": ("<i4", "I32"),
+    "uint8": ("<i4", "I32"),
+    "boolean": ("<i4", "I32"),
 }
 
 
@@ -51,10 +55,18 @@ class Case:
     def _tensor(self, dims, data_type, strides):
         uid = len(self.tensors) + 1
         dims = [int(dim) for dim in dims]
-        self.tensors.append({
-            "alignment": 16, "data_type": data_type, "dims": dims, "is_runtime_pass_by_value": False,
-            "name": f"t{uid}", "strides": strides or packed(dims), "uid": uid, "virtual": False,
-        })
+        self.tensors.append(
+            {
+                "alignment": 16,
+                "data_type": data_type,
+                "dims": dims,
+                "is_runtime_pass_by_value": False,
+                "name": f"t{uid}",
+                "strides": strides or packed(dims),
+                "uid": uid,
+                "virtual": False,
+            }
+        )
         return uid
 
     def input(self, values, data_type="float", strides=None):
@@ -92,8 +104,13 @@ class Case:
 
     def graph(self):
         graph = {
-            "compute_data_type": self.compute, "intermediate_data_type": "float", "io_data_type": "float",
-            "is_override_shape_enabled": False, "name": self.name, "nodes": self.nodes, "tensors": self.tensors,
+            "compute_data_type": self.compute,
+            "intermediate_data_type": "float",
+            "io_data_type": "float",
+            "is_override_shape_enabled": False,
+            "name": self.name,
+            "nodes": self.nodes,
+            "tensors": self.tensors,
         }
         return json.dumps(graph, sort_keys=True, separators=(",", ":"))
 
@@ -106,7 +123,9 @@ def save(path, cases):
             array_type, name = ARRAY_TYPES.get(data_type, ("<f4", "F32"))
             array = np.ascontiguousarray(values).astype(array_type).tobytes()
             header[f"{case.name}/{uid}"] = {
-                "dtype": name, "shape": values.shape, "data_offsets": [len(data), len(data) + len(array)],
+                "dtype": name,
+                "shape": values.shape,
+                "data_offsets": [len(data), len(data) + len(array)],
             }
             data += array
     text = json.dumps(header, separators=(",", ":")).encode()

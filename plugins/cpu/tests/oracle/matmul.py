@@ -17,7 +17,8 @@ def cases(random):
         transposed = packed(b_dims, [*range(rank - 2), rank - 1, rank - 2])
         (a_uid, a), (b_uid, b) = (
             case.input(random.uniform(-1, 1, a_dims), data_type),
-            case.input(random.uniform(-1, 1, b_dims), data_type, transposed))
+            case.input(random.uniform(-1, 1, b_dims), data_type, transposed),
+        )
         # Each matrix is repeated so often that its neighbours in the product follow one another.
         for axis in range(rank - 2):
             most = max(a.shape[axis], b.shape[axis])

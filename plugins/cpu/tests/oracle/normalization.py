@@ -10,7 +10,9 @@ EPSILON = 1e-3
 def cases(random):
     epsilon = float(np.float32(EPSILON))
     for name, dims, count, data_type in [
-        ("one_dim", (5, 12), 1, "float"), ("two_dims", (2, 3, 4, 6), 2, "half"), ("three_dims", (3, 4, 5, 2), 3, "bfloat16"),
+        ("one_dim", (5, 12), 1, "float"),
+        ("two_dims", (2, 3, 4, 6), 2, "half"),
+        ("three_dims", (3, 4, 5, 2), 3, "bfloat16"),
     ]:
         lead = len(dims) - count
         axes = tuple(range(lead, len(dims)))
@@ -33,13 +35,19 @@ def cases(random):
             direction = "forward"
             case, x_uid, x, scale_uid, scale, mean, inverse = values()
             bias_uid, bias = case.input(random.uniform(-1, 1, trailing))
-            outputs = {"y": case.output(scale * (x - mean) * inverse + bias, data_type), inverse_name: case.output(inverse)}
+            outputs = {
+                "y": case.output(scale * (x - mean) * inverse + bias, data_type),
+                inverse_name: case.output(inverse),
+            }
             if centered:
                 outputs["mean"] = case.output(mean)
             extra = {"forward_phase": 2, "normalized_dim_count": count} if centered else {"forward_phase": "TRAINING"}
-            case.node(f"{table}Attributes",
-                      inputs={"x": x_uid, "scale": scale_uid, "bias": bias_uid, "epsilon": case.scalar(EPSILON)},
-                      outputs=outputs, **extra)
+            case.node(
+                f"{table}Attributes",
+                inputs={"x": x_uid, "scale": scale_uid, "bias": bias_uid, "epsilon": case.scalar(EPSILON)},
+                outputs=outputs,
+                **extra,
+            )
             yield case
 
             for direction in ("backward", "backward_saved") if centered else ("backward_saved",):
@@ -56,8 +64,16 @@ def cases(random):
                     dx -= inverse * g.mean(axes, keepdims=True)
                 dscale, dbias = (dy * hat).sum(rows).reshape(trailing), dy.sum(rows).reshape(trailing)
                 extra = {"normalized_dim_count": count} if centered else {}
-                case.node(f"{table}BackwardAttributes", inputs=inputs, outputs={
-                    "dx": case.output(dx, data_type), "dscale": case.output(dscale), "dbias": case.output(dbias)}, **extra)
+                case.node(
+                    f"{table}BackwardAttributes",
+                    inputs=inputs,
+                    outputs={
+                        "dx": case.output(dx, data_type),
+                        "dscale": case.output(dscale),
+                        "dbias": case.output(dbias),
+                    },
+                    **extra,
+                )
                 if direction == "backward":
                     case.nodes[-1]["inputs"]["epsilon_uid"] = case.scalar(EPSILON)
                 yield case

@@ -5,7 +5,11 @@ import numpy as np
 from graph import Case
 
 MODES = {
-    "add": np.sum, "mul": np.prod, "min": np.min, "max": np.max, "avg": np.mean,
+    "add": np.sum,
+    "mul": np.prod,
+    "min": np.min,
+    "max": np.max,
+    "avg": np.mean,
     "amax": lambda x, axis, keepdims: np.max(np.abs(x), axis, keepdims=keepdims),
     "norm1": lambda x, axis, keepdims: np.sum(np.abs(x), axis, keepdims=keepdims),
     "norm2": lambda x, axis, keepdims: np.sqrt(np.sum(x * x, axis, keepdims=keepdims)),

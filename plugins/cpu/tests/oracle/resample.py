@@ -12,8 +12,10 @@ SHAPES = [  # name, x, window, stride, pre, post, type, layout
     ("3d", (1, 2, 4, 5, 3), (2, 2, 2), (2, 1, 1), (1, 0, 0), (0, 1, 1), "float", packed),
 ]
 MODES = [
-    ("maxpool", "neg_inf_pad"), ("maxpool", "zero_pad"),
-    ("avgpool_exclude_padding", "zero_pad"), ("avgpool_include_padding", "zero_pad"),
+    ("maxpool", "neg_inf_pad"),
+    ("maxpool", "zero_pad"),
+    ("avgpool_exclude_padding", "zero_pad"),
+    ("avgpool_include_padding", "zero_pad"),
 ]
 
 
@@ -28,8 +30,14 @@ def cases(random):
     for (name, dims, window, stride, pre, post, data_type, layout), (mode, padding) in itertools.product(SHAPES, MODES):
         spatial = dims[2:]
         pad = [(0, 0), (0, 0), *zip(pre, post)]
-        flags = {"pre_padding": pre, "post_padding": post, "stride": stride, "window": window,
-                 "resample_mode": mode, "padding_mode": padding}
+        flags = {
+            "pre_padding": pre,
+            "post_padding": post,
+            "stride": stride,
+            "window": window,
+            "resample_mode": mode,
+            "padding_mode": padding,
+        }
         out_dims = (*dims[:2], *[(n + a + b - w) // s + 1 for n, a, b, w, s in zip(spatial, pre, post, window, stride)])
         # Where each element of the padded array comes from: -1 from outside.
         origin = np.pad(np.arange(np.prod(spatial)).reshape(spatial), pad[2:], constant_values=-1)

@@ -15,15 +15,45 @@
 #include <string.h>
 #include <time.h>
 
-enum { SUCCESS = 0, NOT_SUPPORTED = 3000, BAD_PARAM = 2000, INTERNAL_ERROR = 4000, MOST_OPERATIONS = 2, WORKSPACE = 4096, RANK = 8, KEPT = 64 };
+enum {
+    SUCCESS = 0,
+    NOT_SUPPORTED = 3000,
+    BAD_PARAM = 2000,
+    INTERNAL_ERROR = 4000,
+    MOST_OPERATIONS = 2,
+    WORKSPACE = 4096,
+    RANK = 8,
+    KEPT = 64
+};
 /* Kinds of objects. */
 enum { PLAN = 5, GRAPH = 15, OPERATION_MATMUL = 19 };
 /* Attributes. */
 enum {
-    POINTWISE_MODE = 0, HEURISTIC_MODE = 200, HEURISTIC_GRAPH = 201, HEURISTIC_RESULTS = 202, CONFIG_ENGINE = 300, PLAN_CONFIG = 401,
-    PLAN_WORKSPACE = 402, PLAN_JSON = 405, OPERATION_DESCRIPTOR = 750, OPERATION_X = 751, OPERATION_B = 752, OPERATION_Y = 753,
-    GRAPH_OPERATIONS = 801, TENSOR_DIMS = 902, TENSOR_STRIDES = 903, TENSOR_UID = 906, TENSOR_IS_VIRTUAL = 907, PACK_UIDS = 1000,
-    PACK_POINTERS = 1001, PACK_WORKSPACE = 1003, ENGINE_NOTES = 1303, ENGINE_BEHAVIOR = 1305, MATMUL_A = 1520, MATMUL_B = 1521, MATMUL_C = 1522,
+    POINTWISE_MODE = 0,
+    HEURISTIC_MODE = 200,
+    HEURISTIC_GRAPH = 201,
+    HEURISTIC_RESULTS = 202,
+    CONFIG_ENGINE = 300,
+    PLAN_CONFIG = 401,
+    PLAN_WORKSPACE = 402,
+    PLAN_JSON = 405,
+    OPERATION_DESCRIPTOR = 750,
+    OPERATION_X = 751,
+    OPERATION_B = 752,
+    OPERATION_Y = 753,
+    GRAPH_OPERATIONS = 801,
+    TENSOR_DIMS = 902,
+    TENSOR_STRIDES = 903,
+    TENSOR_UID = 906,
+    TENSOR_IS_VIRTUAL = 907,
+    PACK_UIDS = 1000,
+    PACK_POINTERS = 1001,
+    PACK_WORKSPACE = 1003,
+    ENGINE_NOTES = 1303,
+    ENGINE_BEHAVIOR = 1305,
+    MATMUL_A = 1520,
+    MATMUL_B = 1521,
+    MATMUL_C = 1522,
 };
 enum { TANH = 101, SIGMOID = 102 };
 enum { TYPE_BOOLEAN = 2, TYPE_BACKEND_DESCRIPTOR = 15, TYPE_CHAR = 24, HEURISTIC_A = 3 };
@@ -83,7 +113,8 @@ static size_t size_of(int type)
 static attribute* find(const object* of, int name)
 {
     for (int i = 0; i < of->attributes; i++)
-        if (of->attribute[i].name == name) return (attribute*)&of->attribute[i];
+        if (of->attribute[i].name == name)
+            return (attribute*)&of->attribute[i];
     return NULL;
 }
 
@@ -98,7 +129,10 @@ static int64_t integer(const object* of, int name) { return *(int64_t*)find(of, 
 size_t cudnnGetVersion(void);
 size_t cudnnGetVersion(void) { return 91400; }
 const char* cudnnGetErrorString(int status);
-const char* cudnnGetErrorString(int status) { return status == SUCCESS ? "CUDNN_STATUS_SUCCESS" : "CUDNN_STATUS_STANDIN"; }
+const char* cudnnGetErrorString(int status)
+{
+    return status == SUCCESS ? "CUDNN_STATUS_SUCCESS" : "CUDNN_STATUS_STANDIN";
+}
 
 void cudnnGetLastErrorString(char* text, size_t size);
 void cudnnGetLastErrorString(char* text, size_t size)
@@ -116,8 +150,17 @@ int standin_allows(void);
 static int handles;
 int standin_handles(void);
 int standin_handles(void) { return handles; }
-CUDNN(cudnnCreate, void** handle) { *handle = malloc(1); handles++; return standin_allows() ? SUCCESS : INTERNAL_ERROR; }
-CUDNN(cudnnDestroy, void* handle) { free(handle); return SUCCESS; }
+CUDNN(cudnnCreate, void** handle)
+{
+    *handle = malloc(1);
+    handles++;
+    return standin_allows() ? SUCCESS : INTERNAL_ERROR;
+}
+CUDNN(cudnnDestroy, void* handle)
+{
+    free(handle);
+    return SUCCESS;
+}
 CUDNN(cudnnSetStream, void* handle, void* stream) { return handle == stream ? BAD_PARAM : SUCCESS; }
 
 CUDNN(cudnnBackendCreateDescriptor, int kind, object** made)
@@ -130,7 +173,8 @@ CUDNN(cudnnBackendCreateDescriptor, int kind, object** made)
 
 CUDNN(cudnnBackendDestroyDescriptor, object* ended)
 {
-    if (ended == NULL || --ended->references > 0) return SUCCESS;
+    if (ended == NULL || --ended->references > 0)
+        return SUCCESS;
     for (int i = 0; i < ended->attributes; i++) {
         attribute* own = &ended->attribute[i];
         for (int64_t j = 0; own->type == TYPE_BACKEND_DESCRIPTOR && j < own->count; j++)
@@ -155,7 +199,8 @@ CUDNN(cudnnBackendSetAttribute, object* of, int name, int type, int64_t count, c
     *own = (attribute){name, type, count, malloc(bytes + 1)};
     memcpy(own->values, values, bytes);
     ((char*)own->values)[bytes] = '\0';
-    for (int64_t i = 0; type == TYPE_BACKEND_DESCRIPTOR && i < count; i++) shared(((object* const*)values)[i]);
+    for (int64_t i = 0; type == TYPE_BACKEND_DESCRIPTOR && i < count; i++)
+        shared(((object* const*)values)[i]);
     return SUCCESS;
 }
 
@@ -163,14 +208,17 @@ CUDNN(cudnnBackendFinalize, object* of)
 {
     if (of->kind == GRAPH) {
         const int status = atomic_exchange(&graph_status, SUCCESS);
-        if (status != SUCCESS) pause_for(slowness);
+        if (status != SUCCESS)
+            pause_for(slowness);
         return status;
     }
-    if (of->kind != PLAN) return SUCCESS;
+    if (of->kind != PLAN)
+        return SUCCESS;
     const attribute* json = find(of, PLAN_JSON);
     if (json != NULL) {
         const int place = atoi(json->values);
-        if (place < 0 || place >= plan_count) return BAD_PARAM;
+        if (place < 0 || place >= plan_count)
+            return BAD_PARAM;
         loads++;
         of->of = shared(plans[place]->of);
         return SUCCESS;
@@ -190,22 +238,23 @@ CUDNN(cudnnBackendGetAttribute, object* of, int name, int type, int64_t room, in
             searches++;
             pause_for(slowness);
         }
-        if (*(int*)find(of, HEURISTIC_MODE)->values != HEURISTIC_A || find(graph, GRAPH_OPERATIONS)->count > MOST_OPERATIONS) {
+        if (*(int*)find(of, HEURISTIC_MODE)->values != HEURISTIC_A ||
+            find(graph, GRAPH_OPERATIONS)->count > MOST_OPERATIONS) {
             words = "{\"engineId\":0}\nWarning: CUDNN_STATUS_NOT_SUPPORTED; Reason: more than two operations\n";
             return SUCCESS;
         }
         *count = 1;
-        if (room > 0) (*(object**)values)->of = shared(graph);
+        if (room > 0)
+            (*(object**)values)->of = shared(graph);
         return SUCCESS;
     }
-    case CONFIG_ENGINE:
-        (*(object**)values)->of = shared(of->of);
-        return SUCCESS;
+    case CONFIG_ENGINE: (*(object**)values)->of = shared(of->of); return SUCCESS;
     case ENGINE_NOTES: return SUCCESS;
     case ENGINE_BEHAVIOR:
         /* What is fused it compiles: note 0. */
         *count = find(of->of, GRAPH_OPERATIONS)->count > 1;
-        if (*count > 0 && room > 0) *(int*)values = 0;
+        if (*count > 0 && room > 0)
+            *(int*)values = 0;
         return SUCCESS;
     case PLAN_WORKSPACE:
         *count = 1;
@@ -214,11 +263,15 @@ CUDNN(cudnnBackendGetAttribute, object* of, int name, int type, int64_t room, in
     case PLAN_JSON: {
         char text[16];
         int place = 0;
-        while (place < plan_count && plans[place]->of != of->of) place++;
-        if (place == KEPT) return NOT_SUPPORTED;
-        if (place == plan_count) plans[plan_count++] = shared(of);
+        while (place < plan_count && plans[place]->of != of->of)
+            place++;
+        if (place == KEPT)
+            return NOT_SUPPORTED;
+        if (place == plan_count)
+            plans[plan_count++] = shared(of);
         *count = snprintf(text, sizeof text, "%d", place);
-        if (room > 0) memcpy(values, text, (size_t)*count);
+        if (room > 0)
+            memcpy(values, text, (size_t)*count);
         return SUCCESS;
     }
     default: return BAD_PARAM;
@@ -248,10 +301,12 @@ static array read_tensor(const object* tensor, const object* pack)
     memcpy(read.strides, find(tensor, TENSOR_STRIDES)->values, (size_t)dims->count * 8);
     if (*(bool*)find(tensor, TENSOR_IS_VIRTUAL)->values) {
         int place = 0;
-        while (between[place].at != NULL && between[place].uid != uid) place++;
+        while (between[place].at != NULL && between[place].uid != uid)
+            place++;
         if (between[place].at == NULL) {
             int64_t extent = 1;
-            for (int i = 0; i < read.rank; i++) extent += (read.dims[i] - 1) * read.strides[i];
+            for (int i = 0; i < read.rank; i++)
+                extent += (read.dims[i] - 1) * read.strides[i];
             between[place].uid = uid;
             between[place].at = malloc((size_t)extent * sizeof(float));
         }
@@ -260,7 +315,8 @@ static array read_tensor(const object* tensor, const object* pack)
     }
     const attribute* uids = find(pack, PACK_UIDS);
     for (int64_t i = 0; i < uids->count; i++)
-        if (((int64_t*)uids->values)[i] == uid) read.at = ((float**)find(pack, PACK_POINTERS)->values)[i];
+        if (((int64_t*)uids->values)[i] == uid)
+            read.at = ((float**)find(pack, PACK_POINTERS)->values)[i];
     return read;
 }
 
@@ -268,7 +324,8 @@ static array read_tensor(const object* tensor, const object* pack)
 static float* element(const array* of, const int64_t index[RANK])
 {
     int64_t at = 0;
-    for (int i = 0; i < of->rank; i++) at += of->dims[i] == 1 ? 0 : index[i] * of->strides[i];
+    for (int i = 0; i < of->rank; i++)
+        at += of->dims[i] == 1 ? 0 : index[i] * of->strides[i];
     return of->at + at;
 }
 
@@ -284,7 +341,8 @@ static int compute(const object* operation, const object* pack)
     const array y = read_tensor(descriptor(operation, is_product ? MATMUL_C : OPERATION_Y), pack);
     const array x = read_tensor(descriptor(operation, is_product ? MATMUL_A : OPERATION_X), pack);
     const array b = second == NULL ? x : read_tensor(second, pack);
-    if (y.at == NULL || x.at == NULL || b.at == NULL) return BAD_PARAM;
+    if (y.at == NULL || x.at == NULL || b.at == NULL)
+        return BAD_PARAM;
     const int last = y.rank - 1;
     int64_t index[RANK] = {0};
     for (;;) {
@@ -303,8 +361,10 @@ static int compute(const object* operation, const object* pack)
             *element(&y, index) = computed(mode, *element(&x, index), *element(&b, index));
         }
         int axis = last;
-        while (axis >= 0 && ++index[axis] == y.dims[axis]) index[axis--] = 0;
-        if (axis < 0) return SUCCESS;
+        while (axis >= 0 && ++index[axis] == y.dims[axis])
+            index[axis--] = 0;
+        if (axis < 0)
+            return SUCCESS;
     }
 }
 

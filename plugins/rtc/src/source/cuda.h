@@ -71,4 +71,8 @@ DEVICE float quick_reciprocal(float x)
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
     return r;
 }
-template <class R> DEVICE R of_lane(R own, int step) { return __shfl_xor_sync(0xffffffffu, own, step); }
+template <class R>
+DEVICE R of_lane(R own, int step)
+{
+    return __shfl_xor_sync(0xffffffffu, own, step);
+}

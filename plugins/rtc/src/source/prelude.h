@@ -2,9 +2,11 @@
 typedef unsigned int index_t;
 
 // Toward zero; the nearest value in range where there is none, 0 where there is no number.
-template <class T, class R> DEVICE T saturated(R r, R below, R above, T least, T most)
+template <class T, class R>
+DEVICE T saturated(R r, R below, R above, T least, T most)
 {
-    if (r != r) return 0;
+    if (r != r)
+        return 0;
     return r <= below ? least : r >= above ? most : (T)r;
 }
 
@@ -20,30 +22,55 @@ DEVICE unsigned bfloats_made(float low, float high) { return bfloat_made(low) | 
 struct f32 {
     typedef float type;
     static DEVICE float load(type s) { return s; }
-    template <class R> static DEVICE type store(R r) { return (float)r; }
+    template <class R>
+    static DEVICE type store(R r)
+    {
+        return (float)r;
+    }
 };
 struct f64 {
     typedef double type;
     static DEVICE double load(type s) { return s; }
-    template <class R> static DEVICE type store(R r) { return (double)r; }
+    template <class R>
+    static DEVICE type store(R r)
+    {
+        return (double)r;
+    }
 };
 struct f16 {
     typedef unsigned short type;
     static DEVICE float load(type s) { return half_read(s); }
-    template <class R> static DEVICE type store(R r) { return half_made(r); }
-    template <class R> static DEVICE unsigned both(R low, R high) { return halves_made((float)low, (float)high); }
+    template <class R>
+    static DEVICE type store(R r)
+    {
+        return half_made(r);
+    }
+    template <class R>
+    static DEVICE unsigned both(R low, R high)
+    {
+        return halves_made((float)low, (float)high);
+    }
     static DEVICE unsigned both(double low, double high) { return half_made(low) | (unsigned)half_made(high) << 16; }
 };
 struct bf16 {
     typedef unsigned short type;
     static DEVICE float load(type s) { return float_of((unsigned)s << 16); }
-    template <class R> static DEVICE type store(R r) { return (type)both((float)r, 0.0f); }
-    template <class R> static DEVICE unsigned both(R low, R high) { return bfloats_made((float)low, (float)high); }
+    template <class R>
+    static DEVICE type store(R r)
+    {
+        return (type)both((float)r, 0.0f);
+    }
+    template <class R>
+    static DEVICE unsigned both(R low, R high)
+    {
+        return bfloats_made((float)low, (float)high);
+    }
 };
 struct i64 {
     typedef long long type;
     static DEVICE type load(type s) { return s; }
-    template <class R> static DEVICE type store(R r)
+    template <class R>
+    static DEVICE type store(R r)
     {
         const type most = 0x7fffffffffffffffLL;
         return saturated<type, R>(r, (R)-9223372036854775808.0, (R)9223372036854775808.0, -most - 1, most);
@@ -52,7 +79,8 @@ struct i64 {
 struct i32 {
     typedef int type;
     static DEVICE type load(type s) { return s; }
-    template <class R> static DEVICE type store(R r)
+    template <class R>
+    static DEVICE type store(R r)
     {
         return saturated<type, R>(r, (R)-2147483648.0, (R)2147483648.0, -2147483647 - 1, 2147483647);
     }
@@ -60,40 +88,58 @@ struct i32 {
 struct i8 {
     typedef signed char type;
     static DEVICE int load(type s) { return s; }
-    template <class R> static DEVICE type store(R r) { return saturated<type, R>(r, (R)-128, (R)128, -128, 127); }
+    template <class R>
+    static DEVICE type store(R r)
+    {
+        return saturated<type, R>(r, (R)-128, (R)128, -128, 127);
+    }
 };
 struct u8 {
     typedef unsigned char type;
     static DEVICE int load(type s) { return s; }
-    template <class R> static DEVICE type store(R r) { return saturated<type, R>(r, (R)0, (R)256, 0, 255); }
+    template <class R>
+    static DEVICE type store(R r)
+    {
+        return saturated<type, R>(r, (R)0, (R)256, 0, 255);
+    }
 };
 struct truth {
     typedef unsigned char type;
     static DEVICE int load(type s) { return s != 0; }
-    template <class R> static DEVICE type store(R r) { return r != (R)0; }
+    template <class R>
+    static DEVICE type store(R r)
+    {
+        return r != (R)0;
+    }
 };
 
 // Neighbouring elements, as they are read and written at once.
-template <class TAG, int N, int SIZE = sizeof(typename TAG::type)> struct alignas(SIZE * N) pack {
+template <class TAG, int N, int SIZE = sizeof(typename TAG::type)>
+struct alignas(SIZE* N) pack {
     typename TAG::type e[N];
     DEVICE auto at(int i) const { return TAG::load(e[i]); }
-    template <class R> static DEVICE pack of(const R *r)
+    template <class R>
+    static DEVICE pack of(const R* r)
     {
         pack made;
 #pragma unroll
-        for (int i = 0; i < N; i++) made.e[i] = TAG::store(r[i]);
+        for (int i = 0; i < N; i++)
+            made.e[i] = TAG::store(r[i]);
         return made;
     }
 };
 // Two to a word, in which they stay until they are numbers.
-template <class TAG, int N> struct alignas(2 * N) pack<TAG, N, 2> {
+template <class TAG, int N>
+struct alignas(2 * N) pack<TAG, N, 2> {
     unsigned e[N / 2];
     DEVICE float at(int i) const { return TAG::load((unsigned short)(e[i / 2] >> (i % 2 * 16))); }
-    template <class R> static DEVICE pack of(const R *r)
+    template <class R>
+    static DEVICE pack of(const R* r)
     {
         pack made;
 #pragma unroll
-        for (int i = 0; i < N / 2; i++) made.e[i] = TAG::both(r[2 * i], r[2 * i + 1]);
+        for (int i = 0; i < N / 2; i++)
+            made.e[i] = TAG::both(r[2 * i], r[2 * i + 1]);
         return made;
     }
 };
@@ -117,23 +163,43 @@ FUNCTION(erf)
 DEVICE float m_fma(float x, float y, float z) { return fmaf(x, y, z); }
 DEVICE double m_fma(double x, double y, double z) { return fma(x, y, z); }
 
-template <class R> DEVICE R sigmoid(R x) { return 1 / (1 + m_exp(-x)); }
+template <class R>
+DEVICE R sigmoid(R x)
+{
+    return 1 / (1 + m_exp(-x));
+}
 DEVICE float sigmoid(float x) { return quick_reciprocal(1 + m_exp(-x)); }
-template <class R> DEVICE R larger(R x, R y) { return x >= y || x != x ? x : y; }
-template <class R> DEVICE R smaller(R x, R y) { return x <= y || x != x ? x : y; }
+template <class R>
+DEVICE R larger(R x, R y)
+{
+    return x >= y || x != x ? x : y;
+}
+template <class R>
+DEVICE R smaller(R x, R y)
+{
+    return x <= y || x != x ? x : y;
+}
 DEVICE float larger(float x, float y) { return float_larger(x, y); }
 DEVICE float smaller(float x, float y) { return float_smaller(x, y); }
-template <class R> DEVICE R relu(R x, R lower, R upper, R slope)
+template <class R>
+DEVICE R relu(R x, R lower, R upper, R slope)
 {
-    if (x <= lower) return (slope == 0 ? (R)0 : slope * (x - lower)) + lower;
+    if (x <= lower)
+        return (slope == 0 ? (R)0 : slope * (x - lower)) + lower;
     return x >= upper ? upper : x;
 }
-template <class R> DEVICE R relu_slope(R dy, R x, R lower, R upper, R slope)
+template <class R>
+DEVICE R relu_slope(R dy, R x, R lower, R upper, R slope)
 {
-    if (x <= lower) return slope == 0 ? (R)0 : slope * dy;
+    if (x <= lower)
+        return slope == 0 ? (R)0 : slope * dy;
     return x > upper ? (R)0 : dy;
 }
-template <class R> DEVICE R gelu(R x) { return (R)0.5 * x * (1 + m_erf(x * (R)0.7071067811865476)); }
+template <class R>
+DEVICE R gelu(R x)
+{
+    return (R)0.5 * x * (1 + m_erf(x * (R)0.7071067811865476));
+}
 // x times the normal distribution up to x: Abramowitz and Stegun 7.1.26, off by at most 0.75e-7 and some roundings.
 DEVICE float gelu(float x)
 {
@@ -145,84 +211,140 @@ DEVICE float gelu(float x)
     above = above * t * quick_exp2(x * x * -0.7213475204f);
     return x * (x > 0 ? 1 - above : above);
 }
-template <class R> DEVICE R gelu_slope(R dy, R x)
+template <class R>
+DEVICE R gelu_slope(R dy, R x)
 {
     const R below = (R)0.5 * (1 + m_erf(x * (R)0.7071067811865476));
     return dy * (below + x * (m_exp(-((R)0.5 * x * x)) * (R)0.3989422804014327));
 }
-template <class R> DEVICE R gelu_argument(R x) { return (R)0.7978845608028654 * (x + (R)0.044715 * x * x * x); }
-template <class R> DEVICE R gelu_by_tanh(R x) { return (R)0.5 * x * (1 + m_tanh(gelu_argument(x))); }
+template <class R>
+DEVICE R gelu_argument(R x)
+{
+    return (R)0.7978845608028654 * (x + (R)0.044715 * x * x * x);
+}
+template <class R>
+DEVICE R gelu_by_tanh(R x)
+{
+    return (R)0.5 * x * (1 + m_tanh(gelu_argument(x)));
+}
 // The same as x / (1 + 2^-z), z = 2 log2(e) times the argument.
 DEVICE float gelu_by_tanh(float x)
 {
     const float z = x * fmaf(x * x, -0.10294324f, -2.302208198f);
     return x * quick_reciprocal(1 + quick_exp2(z));
 }
-template <class R> DEVICE R gelu_by_tanh_slope(R dy, R x)
+template <class R>
+DEVICE R gelu_by_tanh_slope(R dy, R x)
 {
     const R t = m_tanh(gelu_argument(x));
     const R inner = (R)0.7978845608028654 * (1 + (R)0.134145 * x * x);
     return dy * ((R)0.5 * (1 + t) + (R)0.5 * x * (1 - t * t) * inner);
 }
-template <class R> DEVICE R sigmoid_slope(R dy, R x)
+template <class R>
+DEVICE R sigmoid_slope(R dy, R x)
 {
     const R s = sigmoid(x);
     return dy * s * (1 - s);
 }
-template <class R> DEVICE R tanh_slope(R dy, R x)
+template <class R>
+DEVICE R tanh_slope(R dy, R x)
 {
     const R t = m_tanh(x);
     return dy * (1 - t * t);
 }
-template <class R> DEVICE R swish(R x, R beta) { return x / (1 + m_exp(-(beta * x))); }
+template <class R>
+DEVICE R swish(R x, R beta)
+{
+    return x / (1 + m_exp(-(beta * x)));
+}
 DEVICE float swish(float x, float beta) { return x * sigmoid(beta * x); }
-template <class R> DEVICE R swish_slope(R dy, R x, R beta)
+template <class R>
+DEVICE R swish_slope(R dy, R x, R beta)
 {
     const R s = sigmoid(beta * x);
     return dy * (s + beta * x * s * (1 - s));
 }
-template <class R> DEVICE R elu(R x, R alpha) { return x > 0 ? x : alpha * m_expm1(x); }
-template <class R> DEVICE R elu_slope(R dy, R x, R alpha) { return x > 0 ? dy : dy * alpha * m_exp(x); }
-template <class R> DEVICE R softplus(R x, R beta)
+template <class R>
+DEVICE R elu(R x, R alpha)
+{
+    return x > 0 ? x : alpha * m_expm1(x);
+}
+template <class R>
+DEVICE R elu_slope(R dy, R x, R alpha)
+{
+    return x > 0 ? dy : dy * alpha * m_exp(x);
+}
+template <class R>
+DEVICE R softplus(R x, R beta)
 {
     const R z = beta * x;
     return ((z > 0 ? z : (R)0) + m_log1p(m_exp(-m_fabs(z)))) / beta;
 }
 
-struct join_sum { template <class R> static DEVICE R of(R a, R b) { return a + b; } };
-struct join_product { template <class R> static DEVICE R of(R a, R b) { return a * b; } };
-struct join_largest { template <class R> static DEVICE R of(R a, R b) { return larger(a, b); } };
-struct join_smallest { template <class R> static DEVICE R of(R a, R b) { return smaller(a, b); } };
+struct join_sum {
+    template <class R>
+    static DEVICE R of(R a, R b)
+    {
+        return a + b;
+    }
+};
+struct join_product {
+    template <class R>
+    static DEVICE R of(R a, R b)
+    {
+        return a * b;
+    }
+};
+struct join_largest {
+    template <class R>
+    static DEVICE R of(R a, R b)
+    {
+        return larger(a, b);
+    }
+};
+struct join_smallest {
+    template <class R>
+    static DEVICE R of(R a, R b)
+    {
+        return smaller(a, b);
+    }
+};
 
 // Numbers of shared memory that `across` needs for each of COUNT numbers, which have the same ones where it ends with a barrier.
-template <int THREADS, int STRIDE, int BLOCK, int COUNT> struct shared_words {
+template <int THREADS, int STRIDE, int BLOCK, int COUNT>
+struct shared_words {
     static constexpr bool waves = STRIDE == 1 && WAVE > 1;
     static constexpr int step = waves ? (BLOCK + WAVE - 1) / WAVE : 0;
     static constexpr int all = waves ? step * COUNT : BLOCK;
 };
 
 // One number for the THREADS threads of a row, which lie STRIDE apart in the workgroup. `shared` is for this row alone, and this number.
-template <class JOIN, int THREADS, int STRIDE, class R> DEVICE R across(R own, R *shared, index_t lane)
+template <class JOIN, int THREADS, int STRIDE, class R>
+DEVICE R across(R own, R* shared, index_t lane)
 {
     const index_t at = threadIdx.x;
     if constexpr (STRIDE == 1 && WAVE > 1) {
 #pragma unroll
-        for (int step = (THREADS < WAVE ? THREADS : WAVE) / 2; step > 0; step /= 2) own = JOIN::of(own, of_lane(own, step));
+        for (int step = (THREADS < WAVE ? THREADS : WAVE) / 2; step > 0; step /= 2)
+            own = JOIN::of(own, of_lane(own, step));
         if constexpr (THREADS > WAVE) {
             constexpr int WAVES = THREADS / WAVE;
             const index_t first = (at - lane) / WAVE;
-            if (lane % WAVE == 0) shared[at / WAVE] = own;
+            if (lane % WAVE == 0)
+                shared[at / WAVE] = own;
             __syncthreads();
             own = shared[first + lane % WAVES];
 #pragma unroll
-            for (int step = WAVES / 2; step > 0; step /= 2) own = JOIN::of(own, of_lane(own, step));
+            for (int step = WAVES / 2; step > 0; step /= 2)
+                own = JOIN::of(own, of_lane(own, step));
         }
         return own;
     } else {
         shared[at] = own;
         __syncthreads();
         for (int half = THREADS / 2; half > 0; half /= 2) {
-            if (lane < half) shared[at] = JOIN::of(shared[at], shared[at + half * STRIDE]);
+            if (lane < half)
+                shared[at] = JOIN::of(shared[at], shared[at + half * STRIDE]);
             __syncthreads();
         }
         const R all = shared[at - lane * STRIDE];

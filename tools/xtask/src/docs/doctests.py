@@ -7,4 +7,6 @@ class Sessions(griffe.Extension):
     def on_instance(self, *, obj, **_):
         if obj.docstring:
             parts = obj.docstring.value.split("\n\n")
-            obj.docstring.value = "\n\n".join(f"```pycon\n{part}\n```" if part.startswith(">>>") else part for part in parts)
+            obj.docstring.value = "\n\n".join(
+                f"```pycon\n{part}\n```" if part.startswith(">>>") else part for part in parts
+            )

@@ -37,8 +37,8 @@ using error_code_t = ErrorCode;
 
 /* Types and modes. */
 using ::hipdnn::AttentionImplementation;
-using ::hipdnn::bfloat16;
 using ::hipdnn::BehaviorNote;
+using ::hipdnn::bfloat16;
 using ::hipdnn::BuildPlanPolicy;
 using ::hipdnn::ConvolutionMode;
 using ::hipdnn::DataType;
@@ -72,14 +72,6 @@ using ReductionMode_t = ReductionMode;
 using ResampleMode_t = ResampleMode;
 
 /* Knobs and autotuning. */
-using ::hipdnn::FloatConstraint;
-using ::hipdnn::IConstraint;
-using ::hipdnn::IntConstraint;
-using ::hipdnn::Knob;
-using ::hipdnn::KnobSetting;
-using ::hipdnn::KnobType_t;
-using ::hipdnn::KnobValueVariant;
-using ::hipdnn::StringConstraint;
 using ::hipdnn::AutotuneConfig;
 using ::hipdnn::AutotuneRankingFn;
 using ::hipdnn::AutotuneResult;
@@ -88,12 +80,20 @@ using ::hipdnn::AutotuneStrategy;
 using ::hipdnn::EngineConfigInfo;
 using ::hipdnn::EngineSweepSpec;
 using ::hipdnn::EngineVariant;
+using ::hipdnn::FloatConstraint;
+using ::hipdnn::IConstraint;
+using ::hipdnn::IntConstraint;
+using ::hipdnn::Knob;
+using ::hipdnn::KnobSetting;
 using ::hipdnn::KnobSweepAxis;
+using ::hipdnn::KnobType_t;
+using ::hipdnn::KnobValueVariant;
 using ::hipdnn::PrimingFailurePolicy;
+using ::hipdnn::StringConstraint;
 using ::hipdnn::TuneMode;
 
-inline const char *tuneModeToString(TuneMode mode) { return mode == TuneMode::EXHAUSTIVE ? "EXHAUSTIVE" : "STANDARD"; }
-inline const char *strategyToString(AutotuneStrategy strategy)
+inline const char* tuneModeToString(TuneMode mode) { return mode == TuneMode::EXHAUSTIVE ? "EXHAUSTIVE" : "STANDARD"; }
+inline const char* strategyToString(AutotuneStrategy strategy)
 {
     return strategy == AutotuneStrategy::SINGLE_SHOT     ? "SINGLE_SHOT"
            : strategy == AutotuneStrategy::FIXED_AVERAGE ? "FIXED_AVERAGE"
@@ -108,32 +108,56 @@ using ::hipdnn::HeuristicPolicyInfo;
 using ::hipdnn::PluginLoadingMode;
 using PluginLoadingMode_t = PluginLoadingMode;
 
-inline Error createHipdnnHandle(HipdnnHandlePtr &handle, hipStream_t stream = nullptr) { return ::hipdnn::create_handle(handle, stream); }
-inline std::pair<HipdnnHandlePtr, Error> createHipdnnHandle(hipStream_t stream = nullptr) { return ::hipdnn::create_handle(stream); }
-inline Error setHipdnnHandleStream(const HipdnnHandlePtr &handle, hipStream_t stream) { return ::hipdnn::set_handle_stream(handle, stream); }
-inline Error getHipdnnHandleStream(const HipdnnHandlePtr &handle, hipStream_t *stream) { return ::hipdnn::get_handle_stream(handle, stream); }
-inline Error create_hipdnn_handle(HipdnnHandlePtr &handle, hipStream_t stream = nullptr) { return ::hipdnn::create_handle(handle, stream); }
-inline std::pair<HipdnnHandlePtr, Error> create_hipdnn_handle(hipStream_t stream = nullptr) { return ::hipdnn::create_handle(stream); }
-inline Error set_hipdnn_handle_stream(const HipdnnHandlePtr &handle, hipStream_t stream) { return ::hipdnn::set_handle_stream(handle, stream); }
-inline Error get_hipdnn_handle_stream(const HipdnnHandlePtr &handle, hipStream_t *stream) { return ::hipdnn::get_handle_stream(handle, stream); }
+inline Error createHipdnnHandle(HipdnnHandlePtr& handle, hipStream_t stream = nullptr)
+{
+    return ::hipdnn::create_handle(handle, stream);
+}
+inline std::pair<HipdnnHandlePtr, Error> createHipdnnHandle(hipStream_t stream = nullptr)
+{
+    return ::hipdnn::create_handle(stream);
+}
+inline Error setHipdnnHandleStream(const HipdnnHandlePtr& handle, hipStream_t stream)
+{
+    return ::hipdnn::set_handle_stream(handle, stream);
+}
+inline Error getHipdnnHandleStream(const HipdnnHandlePtr& handle, hipStream_t* stream)
+{
+    return ::hipdnn::get_handle_stream(handle, stream);
+}
+inline Error create_hipdnn_handle(HipdnnHandlePtr& handle, hipStream_t stream = nullptr)
+{
+    return ::hipdnn::create_handle(handle, stream);
+}
+inline std::pair<HipdnnHandlePtr, Error> create_hipdnn_handle(hipStream_t stream = nullptr)
+{
+    return ::hipdnn::create_handle(stream);
+}
+inline Error set_hipdnn_handle_stream(const HipdnnHandlePtr& handle, hipStream_t stream)
+{
+    return ::hipdnn::set_handle_stream(handle, stream);
+}
+inline Error get_hipdnn_handle_stream(const HipdnnHandlePtr& handle, hipStream_t* stream)
+{
+    return ::hipdnn::get_handle_stream(handle, stream);
+}
 
 template <typename Container>
-Error setEnginePluginPaths(const Container &paths, PluginLoadingMode mode)
+Error setEnginePluginPaths(const Container& paths, PluginLoadingMode mode)
 {
     return ::hipdnn::set_engine_plugin_paths(paths, mode);
 }
 template <typename Container>
-Error set_engine_plugin_paths(const Container &paths, PluginLoadingMode mode)
+Error set_engine_plugin_paths(const Container& paths, PluginLoadingMode mode)
 {
     return ::hipdnn::set_engine_plugin_paths(paths, mode);
 }
 template <typename Path>
-Error getLoadedEnginePluginPaths(hipdnnHandle_t handle, std::vector<Path> &paths)
+Error getLoadedEnginePluginPaths(hipdnnHandle_t handle, std::vector<Path>& paths)
 {
     return ::hipdnn::get_loaded_engine_plugin_paths(handle, paths);
 }
 template <typename Path>
-Error get_loaded_engine_plugin_paths(hipdnnHandle_t handle, std::vector<Path> &paths)
+Error get_loaded_engine_plugin_paths(hipdnnHandle_t handle, std::vector<Path>& paths)
 {
     return ::hipdnn::get_loaded_engine_plugin_paths(handle, paths);
 }
@@ -147,8 +171,14 @@ inline std::pair<std::vector<HeuristicPolicyInfo>, Error> get_loaded_heuristic_p
 }
 
 #ifdef HIPDNN_FRONTEND_RUNTIME_LOAD_BACKEND
-HIPDNN_CPP_HIDDEN inline bool setBackendLibraryPath(const std::string &folder) { return ::hipdnn::set_backend_library_path(folder); }
-HIPDNN_CPP_HIDDEN inline bool setBackendLibraryPath_ext(const std::string &folder) { return ::hipdnn::set_backend_library_path(folder); }
+HIPDNN_CPP_HIDDEN inline bool setBackendLibraryPath(const std::string& folder)
+{
+    return ::hipdnn::set_backend_library_path(folder);
+}
+HIPDNN_CPP_HIDDEN inline bool setBackendLibraryPath_ext(const std::string& folder)
+{
+    return ::hipdnn::set_backend_library_path(folder);
+}
 #endif
 
 namespace graph
@@ -207,15 +237,16 @@ using SDPA_attributes = SdpaAttributes;
 using SDPA_backward_attributes = SdpaBackwardAttributes;
 
 /** A tensor by name, type, shape and strides. */
-inline std::shared_ptr<TensorAttributes> makeTensorAttributes(const std::string &name, DataType type, const std::vector<int64_t> &dims,
-                                                              const std::vector<int64_t> &strides)
+inline std::shared_ptr<TensorAttributes> makeTensorAttributes(const std::string& name, DataType type,
+                                                              const std::vector<int64_t>& dims,
+                                                              const std::vector<int64_t>& strides)
 {
     auto made = std::make_shared<TensorAttributes>();
     made->set_name(name).set_data_type(type).set_dim(dims).set_stride(strides);
     return made;
 }
-inline std::shared_ptr<TensorAttributes> makeTensorAttributes(const std::string &name, const std::vector<int64_t> &dims,
-                                                              const std::vector<int64_t> &strides)
+inline std::shared_ptr<TensorAttributes> makeTensorAttributes(const std::string& name, const std::vector<int64_t>& dims,
+                                                              const std::vector<int64_t>& strides)
 {
     return makeTensorAttributes(name, DataType::NOT_SET, dims, strides);
 }
@@ -231,7 +262,7 @@ public:
     /** Whether every tensor has a uid: ATTRIBUTE_NOT_SET with the first one that has none. */
     Error checkTensorUidsSet() const
     {
-        for (const auto &tensor : this->tensors())
+        for (const auto& tensor : this->tensors())
         {
             if (!tensor->has_uid())
             {
@@ -242,11 +273,14 @@ public:
     }
     /** Brings the operations into the order in which tensors are written before they are read. */
     Error topologicallySortGraph() { return this->sort(); }
-    std::unordered_map<int64_t, std::shared_ptr<TensorAttributes>> getTensorsByUid() const { return this->tensors_by_uid(); }
+    std::unordered_map<int64_t, std::shared_ptr<TensorAttributes>> getTensorsByUid() const
+    {
+        return this->tensors_by_uid();
+    }
     std::unordered_map<std::string, std::shared_ptr<TensorAttributes>> getTensorsByName() const
     {
         std::unordered_map<std::string, std::shared_ptr<TensorAttributes>> found;
-        for (const auto &tensor : this->tensors())
+        for (const auto& tensor : this->tensors())
         {
             found.emplace(tensor->get_name(), tensor);
         }

@@ -30,27 +30,27 @@ public:
     std::optional<int64_t> left_bound, right_bound;
     DiagonalAlignment diagonal_alignment = DiagonalAlignment::TOP_LEFT;
 
-    Self &set_alibi_mask(bool value) { return alibi_mask = value, self(); }
+    Self& set_alibi_mask(bool value) { return alibi_mask = value, self(); }
     /** Whether sequences end at seq_len_q and seq_len_kv. */
-    Self &set_padding_mask(bool value) { return padding_mask = value, self(); }
+    Self& set_padding_mask(bool value) { return padding_mask = value, self(); }
     /** Whether a query sees keys up to its own place only. */
-    Self &set_causal_mask(bool value) { return causal_mask = value, self(); }
-    Self &set_causal_mask_bottom_right(bool value) { return causal_mask_bottom_right = value, self(); }
+    Self& set_causal_mask(bool value) { return causal_mask = value, self(); }
+    Self& set_causal_mask_bottom_right(bool value) { return causal_mask_bottom_right = value, self(); }
     /** What products are multiplied by; 1 where neither a value nor a tensor is set. */
-    Self &set_attn_scale_value(float value) { return attn_scale_value = value, self(); }
-    Self &set_attn_scale(float value) { return set_attn_scale_value(value); }
+    Self& set_attn_scale_value(float value) { return attn_scale_value = value, self(); }
+    Self& set_attn_scale(float value) { return set_attn_scale_value(value); }
     /** A query sees so many keys before the diagonal, besides the one on it. */
-    Self &set_diagonal_band_left_bound(int64_t value) { return left_bound = value, self(); }
-    Self &set_sliding_window_length(int64_t value) { return set_diagonal_band_left_bound(value); }
-    Self &set_diagonal_band_right_bound(int64_t value) { return right_bound = value, self(); }
-    Self &set_diagonal_alignment(DiagonalAlignment value) { return diagonal_alignment = value, self(); }
+    Self& set_diagonal_band_left_bound(int64_t value) { return left_bound = value, self(); }
+    Self& set_sliding_window_length(int64_t value) { return set_diagonal_band_left_bound(value); }
+    Self& set_diagonal_band_right_bound(int64_t value) { return right_bound = value, self(); }
+    Self& set_diagonal_alignment(DiagonalAlignment value) { return diagonal_alignment = value, self(); }
 
     /** What a program asked for that hipDNN does not have; the graph is refused with it. */
-    Self &refuse(const char *reason) { return _refused = reason, self(); }
+    Self& refuse(const char* reason) { return _refused = reason, self(); }
 
 protected:
-    Error check_attention(const TensorPtr &q_tensor, const TensorPtr &k_tensor, const TensorPtr &v_tensor,
-                          const TensorPtr &mask) const
+    Error check_attention(const TensorPtr& q_tensor, const TensorPtr& k_tensor, const TensorPtr& v_tensor,
+                          const TensorPtr& mask) const
     {
         if (_refused != nullptr)
         {
@@ -77,9 +77,9 @@ protected:
     }
 
 private:
-    const char *_refused = nullptr;
+    const char* _refused = nullptr;
 
-    Self &self() { return static_cast<Self &>(*this); }
+    Self& self() { return static_cast<Self&>(*this); }
 };
 
 /** Attention; a class of its own derives from it where setters mean more than here. */
@@ -89,10 +89,28 @@ class SdpaForward : public AttentionAttributes<Derived>
     using Self = Derived;
 
 public:
-    enum class InputNames
-    {
-        Q, K, V, Attn_scale, Bias, SEQ_LEN_Q, SEQ_LEN_KV, Seed, Offset, Dropout_mask, Dropout_scale, Page_table_K,
-        Page_table_V, Block_mask, Descale_Q, Descale_K, Descale_V, Descale_S, Scale_S, Scale_O, SINK_TOKEN
+    enum class InputNames {
+        Q,
+        K,
+        V,
+        Attn_scale,
+        Bias,
+        SEQ_LEN_Q,
+        SEQ_LEN_KV,
+        Seed,
+        Offset,
+        Dropout_mask,
+        Dropout_scale,
+        Page_table_K,
+        Page_table_V,
+        Block_mask,
+        Descale_Q,
+        Descale_K,
+        Descale_V,
+        Descale_S,
+        Scale_S,
+        Scale_O,
+        SINK_TOKEN
     };
     enum class OutputNames { O, Stats, Max, Sum_exp, RNG_DUMP, Amax_S, Amax_O };
     using input_names = InputNames;
@@ -155,22 +173,28 @@ public:
     HIPDNN_CPP_SDPA_OUTPUT(Amax_O, amax_o)
 
     /** Whether the statistics that the gradient needs come out. */
-    Self &set_generate_stats(bool value) { return generate_stats = value, static_cast<Self &>(*this); }
-    Self &set_is_inference(bool value) { return set_generate_stats(!value); }
+    Self& set_generate_stats(bool value) { return generate_stats = value, static_cast<Self&>(*this); }
+    Self& set_is_inference(bool value) { return set_generate_stats(!value); }
     /** Drops elements with a probability, by Philox numbers of a seed and an offset (INT64, one element each). */
-    Self &set_dropout(float probability, TensorPtr seed, TensorPtr offset)
+    Self& set_dropout(float probability, TensorPtr seed, TensorPtr offset)
     {
         this->dropout_probability = probability;
         return set_seed(std::move(seed)).set_offset(std::move(offset));
     }
     /** Multiplies by a mask and a scale instead. */
-    Self &set_dropout(TensorPtr mask, TensorPtr scale)
+    Self& set_dropout(TensorPtr mask, TensorPtr scale)
     {
         return set_dropout_mask(std::move(mask)).set_dropout_scale(std::move(scale));
     }
-    Self &set_paged_attention_max_seq_len_kv(int32_t value) { return max_seq_len_kv = value, static_cast<Self &>(*this); }
-    Self &set_mma_core_mode(DataType value) { return mma_core_mode = value, static_cast<Self &>(*this); }
-    Self &set_implementation(AttentionImplementation value) { return implementation = value, static_cast<Self &>(*this); }
+    Self& set_paged_attention_max_seq_len_kv(int32_t value)
+    {
+        return max_seq_len_kv = value, static_cast<Self&>(*this);
+    }
+    Self& set_mma_core_mode(DataType value) { return mma_core_mode = value, static_cast<Self&>(*this); }
+    Self& set_implementation(AttentionImplementation value)
+    {
+        return implementation = value, static_cast<Self&>(*this);
+    }
 
     OperationKind kind() const override
     {
@@ -179,12 +203,12 @@ public:
     }
 
     template <typename Visitor>
-    void each(Visitor &visitor)
+    void each(Visitor& visitor)
     {
-        const auto input = [&](hipdnnBackendAttributeName_t name, InputNames key, const char *word, Role role) {
+        const auto input = [&](hipdnnBackendAttributeName_t name, InputNames key, const char* word, Role role) {
             visitor.tensor(name, inputs[key], word, role);
         };
-        const auto output = [&](hipdnnBackendAttributeName_t name, OutputNames key, const char *word, Role role) {
+        const auto output = [&](hipdnnBackendAttributeName_t name, OutputNames key, const char* word, Role role) {
             visitor.tensor(name, outputs[key], word, role);
         };
         input(HIPDNN_ATTR_OPERATION_SDPA_FWD_QDESC, InputNames::Q, "q", Role::Input);
@@ -210,7 +234,7 @@ public:
             {HIPDNN_ATTR_OPERATION_SDPA_FWD_DESCALE_S_EXT, InputNames::Descale_S},
             {HIPDNN_ATTR_OPERATION_SDPA_FWD_SCALE_S_EXT, InputNames::Scale_S},
             {HIPDNN_ATTR_OPERATION_SDPA_FWD_SCALE_O_EXT, InputNames::Scale_O}};
-        for (const auto &one : read)
+        for (const auto& one : read)
         {
             input(one.first, one.second, "an optional input", Role::OptionalInput);
         }
@@ -221,7 +245,7 @@ public:
             {HIPDNN_ATTR_OPERATION_SDPA_FWD_RNG_DUMP_EXT, OutputNames::RNG_DUMP},
             {HIPDNN_ATTR_OPERATION_SDPA_FWD_AMAX_S_EXT, OutputNames::Amax_S},
             {HIPDNN_ATTR_OPERATION_SDPA_FWD_AMAX_O_EXT, OutputNames::Amax_O}};
-        for (const auto &one : written)
+        for (const auto& one : written)
         {
             output(one.first, one.second, "an optional output", Role::OptionalOutput);
         }
@@ -230,7 +254,8 @@ public:
         visit_flag(visitor, HIPDNN_ATTR_SDPA_FWD_PADDING_MASK_EXT, this->padding_mask);
         visit_flag(visitor, HIPDNN_ATTR_SDPA_FWD_CAUSAL_MASK_EXT, this->causal_mask);
         visit_flag(visitor, HIPDNN_ATTR_SDPA_FWD_CAUSAL_MASK_BOTTOM_RIGHT_EXT, this->causal_mask_bottom_right);
-        visit_value(visitor, HIPDNN_ATTR_SDPA_FWD_DROPOUT_PROBABILITY_EXT, HIPDNN_TYPE_FLOAT, this->dropout_probability);
+        visit_value(visitor, HIPDNN_ATTR_SDPA_FWD_DROPOUT_PROBABILITY_EXT, HIPDNN_TYPE_FLOAT,
+                    this->dropout_probability);
         visit_value(visitor, HIPDNN_ATTR_SDPA_FWD_ATTN_SCALE_VALUE_EXT, HIPDNN_TYPE_FLOAT, this->attn_scale_value);
         visit_value(visitor, HIPDNN_ATTR_SDPA_FWD_LEFT_BOUND_EXT, HIPDNN_TYPE_INT64, this->left_bound);
         visit_value(visitor, HIPDNN_ATTR_SDPA_FWD_RIGHT_BOUND_EXT, HIPDNN_TYPE_INT64, this->right_bound);
@@ -238,26 +263,26 @@ public:
         visit_mode(visitor, HIPDNN_ATTR_SDPA_FWD_DIAGONAL_ALIGNMENT_EXT, HIPDNN_TYPE_DIAGONAL_ALIGNMENT_EXT,
                    this->diagonal_alignment, false);
         visit_type(visitor, HIPDNN_ATTR_SDPA_FWD_MMA_CORE_MODE_EXT, mma_core_mode);
-        visit_mode(visitor, HIPDNN_ATTR_SDPA_FWD_IMPLEMENTATION_EXT, HIPDNN_TYPE_ATTENTION_IMPLEMENTATION_EXT, implementation,
-                   false);
+        visit_mode(visitor, HIPDNN_ATTR_SDPA_FWD_IMPLEMENTATION_EXT, HIPDNN_TYPE_ATTENTION_IMPLEMENTATION_EXT,
+                   implementation, false);
     }
 
     template <typename = void>
     Error shapes()
     {
         HIPDNN_CPP_TRY(this->check_attention(get_q(), get_k(), get_v(), get_bias()));
-        const Dims &q = get_q()->get_dim();
+        const Dims& q = get_q()->get_dim();
         const Dims o = {q[0], q[1], q[2], get_v()->get_dim()[3]};
         HIPDNN_CPP_TRY(this->check_same("o", get_o(), o));
         fill_packed(get_o(), o);
-        for (const TensorPtr &tensor : {get_stats(), get_max(), get_sum_exp()})
+        for (const TensorPtr& tensor : {get_stats(), get_max(), get_sum_exp()})
         {
             if (tensor != nullptr)
             {
                 fill_packed(tensor, {q[0], q[1], q[2], 1});
             }
         }
-        for (const TensorPtr &tensor : {get_amax_s(), get_amax_o()})
+        for (const TensorPtr& tensor : {get_amax_s(), get_amax_o()})
         {
             if (tensor != nullptr)
             {
@@ -275,9 +300,21 @@ class SdpaBackward : public AttentionAttributes<Derived>
     using Self = Derived;
 
 public:
-    enum class InputNames
-    {
-        Q, K, V, O, dO, Stats, Attn_scale, Bias, SEQ_LEN_Q, SEQ_LEN_KV, Seed, Offset, Dropout_mask, Dropout_scale,
+    enum class InputNames {
+        Q,
+        K,
+        V,
+        O,
+        dO,
+        Stats,
+        Attn_scale,
+        Bias,
+        SEQ_LEN_Q,
+        SEQ_LEN_KV,
+        Seed,
+        Offset,
+        Dropout_mask,
+        Dropout_scale,
         Dropout_scale_inv
     };
     enum class OutputNames { dQ, dK, dV, dBias };
@@ -311,28 +348,30 @@ public:
 #undef HIPDNN_CPP_SDPA_INPUT
 #undef HIPDNN_CPP_SDPA_OUTPUT
 
-    Self &set_dropout(float probability, TensorPtr seed, TensorPtr offset)
+    Self& set_dropout(float probability, TensorPtr seed, TensorPtr offset)
     {
         this->dropout_probability = probability;
         return set_seed(std::move(seed)).set_offset(std::move(offset));
     }
-    Self &set_dropout(TensorPtr mask, TensorPtr scale, TensorPtr scale_inv)
+    Self& set_dropout(TensorPtr mask, TensorPtr scale, TensorPtr scale_inv)
     {
-        return set_dropout_mask(std::move(mask)).set_dropout_scale(std::move(scale)).set_dropout_scale_inv(std::move(scale_inv));
+        return set_dropout_mask(std::move(mask))
+            .set_dropout_scale(std::move(scale))
+            .set_dropout_scale_inv(std::move(scale_inv));
     }
     /** The engines' results do not depend on the order of threads, so there is nothing to choose. */
-    Self &set_deterministic_algorithm(bool) { return static_cast<Self &>(*this); }
+    Self& set_deterministic_algorithm(bool) { return static_cast<Self&>(*this); }
 
     OperationKind kind() const override
     {
-        return {"sdpa_backward", HIPDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR_EXT, HIPDNN_OPERATION_TYPE_SDPA_BACKWARD_EXT,
-                HIPDNN_ATTR_SDPA_BWD_COMP_TYPE_EXT};
+        return {"sdpa_backward", HIPDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR_EXT,
+                HIPDNN_OPERATION_TYPE_SDPA_BACKWARD_EXT, HIPDNN_ATTR_SDPA_BWD_COMP_TYPE_EXT};
     }
 
     template <typename Visitor>
-    void each(Visitor &visitor)
+    void each(Visitor& visitor)
     {
-        const std::tuple<hipdnnBackendAttributeName_t, InputNames, const char *> read[] = {
+        const std::tuple<hipdnnBackendAttributeName_t, InputNames, const char*> read[] = {
             {HIPDNN_ATTR_OPERATION_SDPA_BWD_Q_EXT, InputNames::Q, "q"},
             {HIPDNN_ATTR_OPERATION_SDPA_BWD_K_EXT, InputNames::K, "k"},
             {HIPDNN_ATTR_OPERATION_SDPA_BWD_V_EXT, InputNames::V, "v"},
@@ -348,20 +387,23 @@ public:
             {HIPDNN_ATTR_OPERATION_SDPA_BWD_DROPOUT_MASK_EXT, InputNames::Dropout_mask, ""},
             {HIPDNN_ATTR_OPERATION_SDPA_BWD_DROPOUT_SCALE_EXT, InputNames::Dropout_scale, ""},
             {HIPDNN_ATTR_OPERATION_SDPA_BWD_DROPOUT_SCALE_INV_EXT, InputNames::Dropout_scale_inv, ""}};
-        for (const auto &one : read)
+        for (const auto& one : read)
         {
-            const char *word = std::get<2>(one);
-            visitor.tensor(std::get<0>(one), inputs[std::get<1>(one)], word, *word != '\0' ? Role::Input : Role::OptionalInput);
+            const char* word = std::get<2>(one);
+            visitor.tensor(std::get<0>(one), inputs[std::get<1>(one)], word,
+                           *word != '\0' ? Role::Input : Role::OptionalInput);
         }
         visitor.tensor(HIPDNN_ATTR_OPERATION_SDPA_BWD_DQ_EXT, outputs[OutputNames::dQ], "dQ", Role::Output);
         visitor.tensor(HIPDNN_ATTR_OPERATION_SDPA_BWD_DK_EXT, outputs[OutputNames::dK], "dK", Role::Output);
         visitor.tensor(HIPDNN_ATTR_OPERATION_SDPA_BWD_DV_EXT, outputs[OutputNames::dV], "dV", Role::Output);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_SDPA_BWD_DBIAS_EXT, outputs[OutputNames::dBias], "dBias", Role::OptionalOutput);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_SDPA_BWD_DBIAS_EXT, outputs[OutputNames::dBias], "dBias",
+                       Role::OptionalOutput);
         visit_flag(visitor, HIPDNN_ATTR_SDPA_BWD_ALIBI_MASK_EXT, this->alibi_mask);
         visit_flag(visitor, HIPDNN_ATTR_SDPA_BWD_PADDING_MASK_EXT, this->padding_mask);
         visit_flag(visitor, HIPDNN_ATTR_SDPA_BWD_CAUSAL_MASK_EXT, this->causal_mask);
         visit_flag(visitor, HIPDNN_ATTR_SDPA_BWD_CAUSAL_MASK_BOTTOM_RIGHT_EXT, this->causal_mask_bottom_right);
-        visit_value(visitor, HIPDNN_ATTR_SDPA_BWD_DROPOUT_PROBABILITY_EXT, HIPDNN_TYPE_FLOAT, this->dropout_probability);
+        visit_value(visitor, HIPDNN_ATTR_SDPA_BWD_DROPOUT_PROBABILITY_EXT, HIPDNN_TYPE_FLOAT,
+                    this->dropout_probability);
         visit_value(visitor, HIPDNN_ATTR_SDPA_BWD_ATTN_SCALE_VALUE_EXT, HIPDNN_TYPE_FLOAT, this->attn_scale_value);
         visit_value(visitor, HIPDNN_ATTR_SDPA_BWD_LEFT_BOUND_EXT, HIPDNN_TYPE_INT64, this->left_bound);
         visit_value(visitor, HIPDNN_ATTR_SDPA_BWD_RIGHT_BOUND_EXT, HIPDNN_TYPE_INT64, this->right_bound);
@@ -376,7 +418,8 @@ public:
         fill_same(get_dq(), get_q());
         fill_same(get_dk(), get_k());
         fill_same(get_dv(), get_v());
-        return get_dbias() == nullptr || get_bias() == nullptr ? Error() : (fill_same(get_dbias(), get_bias()), Error());
+        return get_dbias() == nullptr || get_bias() == nullptr ? Error()
+                                                               : (fill_same(get_dbias(), get_bias()), Error());
     }
 };
 

@@ -23,21 +23,21 @@ public:
     ConvolutionMode math_mode = ConvolutionMode::CROSS_CORRELATION;
 
     /** @param padding elements in front of and behind each spatial dimension */
-    Self &set_padding(const Dims &padding) { return pre_padding = post_padding = padding, self(); }
-    Self &set_pre_padding(const Dims &padding) { return pre_padding = padding, self(); }
-    Self &set_post_padding(const Dims &padding) { return post_padding = padding, self(); }
-    Self &set_stride(const Dims &strides) { return stride = strides, self(); }
-    Self &set_dilation(const Dims &dilations) { return dilation = dilations, self(); }
-    Self &set_convolution_mode(ConvolutionMode mode) { return math_mode = mode, self(); }
-    const Dims &get_pre_padding() const { return pre_padding; }
-    const Dims &get_post_padding() const { return post_padding; }
-    const Dims &get_stride() const { return stride; }
-    const Dims &get_dilation() const { return dilation; }
+    Self& set_padding(const Dims& padding) { return pre_padding = post_padding = padding, self(); }
+    Self& set_pre_padding(const Dims& padding) { return pre_padding = padding, self(); }
+    Self& set_post_padding(const Dims& padding) { return post_padding = padding, self(); }
+    Self& set_stride(const Dims& strides) { return stride = strides, self(); }
+    Self& set_dilation(const Dims& dilations) { return dilation = dilations, self(); }
+    Self& set_convolution_mode(ConvolutionMode mode) { return math_mode = mode, self(); }
+    const Dims& get_pre_padding() const { return pre_padding; }
+    const Dims& get_post_padding() const { return post_padding; }
+    const Dims& get_stride() const { return stride; }
+    const Dims& get_dilation() const { return dilation; }
     ConvolutionMode get_convolution_mode() const { return math_mode; }
 
 protected:
     template <typename Visitor>
-    void visit_convolution(Visitor &visitor)
+    void visit_convolution(Visitor& visitor)
     {
         visitor.integers(HIPDNN_ATTR_CONVOLUTION_PRE_PADDINGS, pre_padding);
         visitor.integers(HIPDNN_ATTR_CONVOLUTION_POST_PADDINGS, post_padding);
@@ -54,9 +54,11 @@ protected:
     /** Checks the lists of numbers for an image of this rank. */
     Error check_windows(size_t rank) const
     {
-        const std::pair<const char *, const Dims *> lists[] = {
-            {"pre_padding", &pre_padding}, {"post_padding", &post_padding}, {"stride", &stride}, {"dilation", &dilation}};
-        for (const auto &list : lists)
+        const std::pair<const char*, const Dims*> lists[] = {{"pre_padding", &pre_padding},
+                                                             {"post_padding", &post_padding},
+                                                             {"stride", &stride},
+                                                             {"dilation", &dilation}};
+        for (const auto& list : lists)
         {
             if (list.second->empty())
             {
@@ -65,14 +67,15 @@ protected:
             const int64_t least = list.first[0] == 'p' ? 0 : 1;
             if (list.second->size() != rank - 2 || *std::min_element(list.second->begin(), list.second->end()) < least)
             {
-                return this->wrong({list.first, " is ", *list.second, ", expected ", rank - 2, " numbers of at least ", least});
+                return this->wrong(
+                    {list.first, " is ", *list.second, ", expected ", rank - 2, " numbers of at least ", least});
             }
         }
         return {};
     }
 
     /** Checks that images and filters have their channels in common, and answers the images that come out. */
-    Error output_of(const Dims &x, const Dims &w, Dims &y) const
+    Error output_of(const Dims& x, const Dims& w, Dims& y) const
     {
         if (x.size() != w.size())
         {
@@ -80,7 +83,8 @@ protected:
         }
         if (x[1] % w[1] != 0 || w[0] % (x[1] / w[1]) != 0)
         {
-            return this->wrong({"images of ", x[1], " channels and a filter of shape ", w, " do not fit, expected groups of equal size"});
+            return this->wrong({"images of ", x[1], " channels and a filter of shape ", w,
+                                " do not fit, expected groups of equal size"});
         }
         y = {x[0], w[0]};
         for (size_t i = 2; i < x.size(); i++)
@@ -95,17 +99,18 @@ protected:
         return {};
     }
 
-    Error check_image(const char *word, const TensorPtr &tensor) const
+    Error check_image(const char* word, const TensorPtr& tensor) const
     {
         if (!tensor->validate_dims_and_strides_set_and_positive() || tensor->get_dim().size() < 3)
         {
-            return this->wrong({word, " has shape ", tensor->get_dim(), " and strides ", tensor->get_stride(), ", expected at least 3 positive numbers each"});
+            return this->wrong({word, " has shape ", tensor->get_dim(), " and strides ", tensor->get_stride(),
+                                ", expected at least 3 positive numbers each"});
         }
         return {};
     }
 
 private:
-    Self &self() { return static_cast<Self &>(*this); }
+    Self& self() { return static_cast<Self&>(*this); }
 };
 
 } // namespace detail
@@ -134,7 +139,7 @@ public:
     }
 
     template <typename Visitor>
-    void each(Visitor &visitor)
+    void each(Visitor& visitor)
     {
         visitor.tensor(HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, inputs[InputNames::X], "x", detail::Role::Input);
         visitor.tensor(HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, inputs[InputNames::W], "w", detail::Role::Input);
@@ -180,11 +185,13 @@ public:
     }
 
     template <typename Visitor>
-    void each(Visitor &visitor)
+    void each(Visitor& visitor)
     {
-        visitor.tensor(HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, inputs[InputNames::DY], "dy", detail::Role::Input);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, inputs[InputNames::DY], "dy",
+                       detail::Role::Input);
         visitor.tensor(HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, inputs[InputNames::W], "w", detail::Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, outputs[OutputNames::DX], "dx", detail::Role::Output);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, outputs[OutputNames::DX], "dx",
+                       detail::Role::Output);
         visit_convolution(visitor);
     }
 
@@ -198,20 +205,21 @@ public:
         HIPDNN_CPP_TRY(check_windows(dy.size()));
         if (w.size() != dy.size() || w[0] != dy[1])
         {
-            return wrong({"the filter has shape ", w, ", expected as many dimensions as dy and ", dy[1], " output channels"});
+            return wrong(
+                {"the filter has shape ", w, ", expected as many dimensions as dy and ", dy[1], " output channels"});
         }
         if (get_dx()->get_dim().empty())
         {
             Dims dims = {dy[0], w[1]};
             for (size_t i = 2; i < dy.size(); i++)
             {
-                dims.push_back((dy[i] - 1) * stride[i - 2] + dilation[i - 2] * (w[i] - 1) + 1 - pre_padding[i - 2]
-                               - post_padding[i - 2]);
+                dims.push_back((dy[i] - 1) * stride[i - 2] + dilation[i - 2] * (w[i] - 1) + 1 - pre_padding[i - 2] -
+                               post_padding[i - 2]);
             }
             get_dx()->set_dim(dims);
         }
         Dims expected;
-        const Dims &dx = get_dx()->get_dim();
+        const Dims& dx = get_dx()->get_dim();
         if (dx.size() != dy.size() || !get_dx()->validate_dims_set_and_positive())
         {
             return wrong({"dx has shape ", dx, ", expected ", dy.size(), " positive numbers"});
@@ -247,11 +255,13 @@ public:
     }
 
     template <typename Visitor>
-    void each(Visitor &visitor)
+    void each(Visitor& visitor)
     {
         visitor.tensor(HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, inputs[InputNames::X], "x", detail::Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY, inputs[InputNames::DY], "dy", detail::Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, outputs[OutputNames::DW], "dw", detail::Role::Output);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY, inputs[InputNames::DY], "dy",
+                       detail::Role::Input);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, outputs[OutputNames::DW], "dw",
+                       detail::Role::Output);
         visit_convolution(visitor);
     }
 
@@ -282,7 +292,7 @@ public:
             get_dw()->set_dim(dims);
         }
         Dims expected;
-        const Dims &dw = get_dw()->get_dim();
+        const Dims& dw = get_dw()->get_dim();
         if (!get_dw()->validate_dims_set_and_positive() || dw.size() != x.size())
         {
             return wrong({"dw has shape ", dw, ", expected ", x.size(), " positive numbers"});
@@ -318,7 +328,7 @@ public:
     }
 
     template <typename Visitor>
-    void each(Visitor &visitor)
+    void each(Visitor& visitor)
     {
         visitor.tensor(HIPDNN_ATTR_OPERATION_MATMUL_ADESC, inputs[InputNames::A], "a", detail::Role::Input);
         visitor.tensor(HIPDNN_ATTR_OPERATION_MATMUL_BDESC, inputs[InputNames::B], "b", detail::Role::Input);
@@ -334,7 +344,8 @@ public:
         const size_t rank = a.size();
         if (b.size() != rank || a[rank - 1] != b[rank - 2])
         {
-            return wrong({"a has shape ", a, " and b ", b, ", expected as many dimensions and a's columns as b's rows"});
+            return wrong(
+                {"a has shape ", a, " and b ", b, ", expected as many dimensions and a's columns as b's rows"});
         }
         Dims c = a;
         c[rank - 1] = b[rank - 1];
@@ -342,7 +353,8 @@ public:
         {
             if (a[i] < 1 || b[i] < 1 || (a[i] % b[i] != 0 && b[i] % a[i] != 0))
             {
-                return wrong({"dimension ", i, " is ", a[i], " in a and ", b[i], " in b, expected one to divide the other"});
+                return wrong(
+                    {"dimension ", i, " is ", a[i], " in a and ", b[i], " in b, expected one to divide the other"});
             }
             c[i] = std::max(a[i], b[i]);
         }
@@ -385,7 +397,7 @@ public:
     }
 
     template <typename Visitor>
-    void each(Visitor &visitor)
+    void each(Visitor& visitor)
     {
         using detail::Role;
         visitor.tensor(HIPDNN_ATTR_OPERATION_POINTWISE_IN_0_EXT, inputs[InputNames::IN_0], "in_0", Role::Input);
@@ -396,7 +408,8 @@ public:
         detail::visit_value(visitor, HIPDNN_ATTR_POINTWISE_AXIS, HIPDNN_TYPE_INT64, axis);
         detail::visit_value(visitor, HIPDNN_ATTR_POINTWISE_RELU_LOWER_CLIP, HIPDNN_TYPE_FLOAT, relu_lower_clip);
         detail::visit_value(visitor, HIPDNN_ATTR_POINTWISE_RELU_UPPER_CLIP, HIPDNN_TYPE_FLOAT, relu_upper_clip);
-        detail::visit_value(visitor, HIPDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE, HIPDNN_TYPE_FLOAT, relu_lower_clip_slope);
+        detail::visit_value(visitor, HIPDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE, HIPDNN_TYPE_FLOAT,
+                            relu_lower_clip_slope);
         detail::visit_value(visitor, HIPDNN_ATTR_POINTWISE_SWISH_BETA, HIPDNN_TYPE_FLOAT, swish_beta);
         detail::visit_value(visitor, HIPDNN_ATTR_POINTWISE_ELU_ALPHA, HIPDNN_TYPE_FLOAT, elu_alpha);
         detail::visit_value(visitor, HIPDNN_ATTR_POINTWISE_SOFTPLUS_BETA, HIPDNN_TYPE_FLOAT, softplus_beta);
@@ -421,13 +434,14 @@ public:
         Dims dims;
         for (const auto name_of : {InputNames::IN_0, InputNames::IN_1, InputNames::IN_2})
         {
-            const TensorPtr &tensor = inputs.at(name_of);
+            const TensorPtr& tensor = inputs.at(name_of);
             if (tensor != nullptr && !detail::broadcast(dims, tensor->get_dim()))
             {
-                return wrong({"input \"", tensor->get_name(), "\" has shape ", tensor->get_dim(), ", which does not broadcast with ", dims});
+                return wrong({"input \"", tensor->get_name(), "\" has shape ", tensor->get_dim(),
+                              ", which does not broadcast with ", dims});
             }
         }
-        const TensorPtr &out = outputs[OutputNames::OUT_0];
+        const TensorPtr& out = outputs[OutputNames::OUT_0];
         Dims common = dims;
         if (!out->get_dim().empty() && (!detail::broadcast(common, out->get_dim()) || common != out->get_dim()))
         {
@@ -439,7 +453,7 @@ public:
         }
         for (const auto name_of : {InputNames::IN_0, InputNames::IN_1, InputNames::IN_2})
         {
-            const TensorPtr &tensor = inputs.at(name_of);
+            const TensorPtr& tensor = inputs.at(name_of);
             if (tensor != nullptr && out->get_stride().empty() && tensor->get_dim() == out->get_dim())
             {
                 out->set_stride(tensor->get_stride());

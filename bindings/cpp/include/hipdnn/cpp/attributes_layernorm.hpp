@@ -14,7 +14,7 @@ namespace detail
 {
 
 /** How many of the last dimensions a scale covers. */
-inline int64_t normalized_dims(const Dims &x, const Dims &scale)
+inline int64_t normalized_dims(const Dims& x, const Dims& scale)
 {
     if (scale.size() < x.size())
     {
@@ -54,7 +54,7 @@ public:
     HIPDNN_CPP_FIELD(NormFwdPhase, forward_phase, NormFwdPhase::NOT_SET)
     /* How many of the last dimensions are normalized; 0 follows the scale. */
     HIPDNN_CPP_FIELD(int64_t, normalized_dim_count, 0)
-    Self &set_epsilon(float value) { return set_epsilon(std::make_shared<Tensor>(value)); }
+    Self& set_epsilon(float value) { return set_epsilon(std::make_shared<Tensor>(value)); }
 
     OperationKind kind() const override
     {
@@ -63,20 +63,24 @@ public:
     }
 
     template <typename Visitor>
-    void each(Visitor &visitor)
+    void each(Visitor& visitor)
     {
         using detail::Role;
         visitor.tensor(HIPDNN_ATTR_OPERATION_LAYERNORM_X_EXT, inputs[InputNames::X], "x", Role::Input);
         visitor.tensor(HIPDNN_ATTR_OPERATION_LAYERNORM_SCALE_EXT, inputs[InputNames::SCALE], "scale", Role::Input);
         visitor.tensor(HIPDNN_ATTR_OPERATION_LAYERNORM_BIAS_EXT, inputs[InputNames::BIAS], "bias", Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_LAYERNORM_EPSILON_EXT, inputs[InputNames::EPSILON], "epsilon", Role::Input);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_LAYERNORM_EPSILON_EXT, inputs[InputNames::EPSILON], "epsilon",
+                       Role::Input);
         visitor.tensor(HIPDNN_ATTR_OPERATION_LAYERNORM_Y_EXT, outputs[OutputNames::Y], "y", Role::Output);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_LAYERNORM_MEAN_EXT, outputs[OutputNames::MEAN], "mean", Role::OptionalOutput);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_LAYERNORM_INV_VARIANCE_EXT, outputs[OutputNames::INV_VARIANCE], "inv_variance",
+        visitor.tensor(HIPDNN_ATTR_OPERATION_LAYERNORM_MEAN_EXT, outputs[OutputNames::MEAN], "mean",
                        Role::OptionalOutput);
-        detail::visit_mode(visitor, HIPDNN_ATTR_OPERATION_LAYERNORM_FWD_PHASE_EXT, HIPDNN_TYPE_NORM_FWD_PHASE, forward_phase);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_LAYERNORM_INV_VARIANCE_EXT, outputs[OutputNames::INV_VARIANCE],
+                       "inv_variance", Role::OptionalOutput);
+        detail::visit_mode(visitor, HIPDNN_ATTR_OPERATION_LAYERNORM_FWD_PHASE_EXT, HIPDNN_TYPE_NORM_FWD_PHASE,
+                           forward_phase);
         std::optional<int64_t> count = normalized_dim_count;
-        detail::visit_value(visitor, HIPDNN_ATTR_OPERATION_LAYERNORM_NORMALIZED_DIM_COUNT_EXT, HIPDNN_TYPE_INT64, count);
+        detail::visit_value(visitor, HIPDNN_ATTR_OPERATION_LAYERNORM_NORMALIZED_DIM_COUNT_EXT, HIPDNN_TYPE_INT64,
+                            count);
         normalized_dim_count = count.value_or(0);
     }
 
@@ -89,13 +93,13 @@ public:
         }
         HIPDNN_CPP_TRY(check_rank("x", get_x(), 1));
         HIPDNN_CPP_TRY(check_scalar("epsilon", get_epsilon()));
-        const Dims &x = get_x()->get_dim();
+        const Dims& x = get_x()->get_dim();
         HIPDNN_CPP_TRY(check_same("y", get_y(), x));
         Dims all = x;
         all[0] = 1;
         detail::fill_shape(get_scale(), all, get_x());
         detail::fill_shape(get_bias(), get_scale()->get_dim(), get_x());
-        const Dims &scale = get_scale()->get_dim();
+        const Dims& scale = get_scale()->get_dim();
         if (scale.size() > x.size())
         {
             return wrong({"scale has shape ", scale, ", expected at most the dimensions of x ", x});
@@ -106,7 +110,7 @@ public:
             normalized_dim_count = detail::normalized_dims(x, scale);
         }
         detail::fill_same(get_y(), get_x());
-        for (const TensorPtr &tensor : {get_mean(), get_inv_variance()})
+        for (const TensorPtr& tensor : {get_mean(), get_inv_variance()})
         {
             if (tensor != nullptr)
             {
@@ -140,7 +144,7 @@ public:
     HIPDNN_CPP_OUTPUT(DSCALE, dscale)
     HIPDNN_CPP_OUTPUT(DBIAS, dbias)
     HIPDNN_CPP_FIELD(int64_t, normalized_dim_count, 0)
-    Self &set_saved_mean_and_inv_variance(TensorPtr mean, TensorPtr inv_variance)
+    Self& set_saved_mean_and_inv_variance(TensorPtr mean, TensorPtr inv_variance)
     {
         return set_mean(std::move(mean)).set_inv_variance(std::move(inv_variance));
     }
@@ -152,12 +156,13 @@ public:
     }
 
     template <typename Visitor>
-    void each(Visitor &visitor)
+    void each(Visitor& visitor)
     {
         using detail::Role;
         visitor.tensor(HIPDNN_ATTR_OPERATION_LAYERNORM_BACKWARD_DY_EXT, inputs[InputNames::DY], "dy", Role::Input);
         visitor.tensor(HIPDNN_ATTR_OPERATION_LAYERNORM_BACKWARD_X_EXT, inputs[InputNames::X], "x", Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_LAYERNORM_BACKWARD_SCALE_EXT, inputs[InputNames::SCALE], "scale", Role::Input);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_LAYERNORM_BACKWARD_SCALE_EXT, inputs[InputNames::SCALE], "scale",
+                       Role::Input);
         visitor.tensor(HIPDNN_ATTR_OPERATION_LAYERNORM_BACKWARD_MEAN_EXT, inputs[InputNames::MEAN], "mean",
                        Role::OptionalInput);
         visitor.tensor(HIPDNN_ATTR_OPERATION_LAYERNORM_BACKWARD_INV_VARIANCE_EXT, inputs[InputNames::INV_VARIANCE],
@@ -167,7 +172,8 @@ public:
         visitor.tensor(HIPDNN_ATTR_OPERATION_LAYERNORM_BACKWARD_DX_EXT, outputs[OutputNames::DX], "dx", Role::Output);
         visitor.tensor(HIPDNN_ATTR_OPERATION_LAYERNORM_BACKWARD_DSCALE_EXT, outputs[OutputNames::DSCALE], "dscale",
                        Role::Output);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_LAYERNORM_BACKWARD_DBIAS_EXT, outputs[OutputNames::DBIAS], "dbias", Role::Output);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_LAYERNORM_BACKWARD_DBIAS_EXT, outputs[OutputNames::DBIAS], "dbias",
+                       Role::Output);
         std::optional<int64_t> count = normalized_dim_count;
         detail::visit_value(visitor, HIPDNN_ATTR_LAYERNORM_BACKWARD_NORMALIZED_DIM_COUNT_EXT, HIPDNN_TYPE_INT64, count);
         normalized_dim_count = count.value_or(0);
@@ -218,7 +224,7 @@ public:
     }
 
     template <typename Visitor>
-    void each(Visitor &visitor)
+    void each(Visitor& visitor)
     {
         using detail::Role;
         visitor.tensor(HIPDNN_ATTR_OPERATION_RMSNORM_X_EXT, inputs[InputNames::X], "x", Role::Input);
@@ -228,7 +234,8 @@ public:
         visitor.tensor(HIPDNN_ATTR_OPERATION_RMSNORM_Y_EXT, outputs[OutputNames::Y], "y", Role::Output);
         visitor.tensor(HIPDNN_ATTR_OPERATION_RMSNORM_INV_RMS_EXT, outputs[OutputNames::INV_RMS], "inv_rms",
                        Role::OptionalOutput);
-        detail::visit_mode(visitor, HIPDNN_ATTR_OPERATION_RMSNORM_FWD_PHASE_EXT, HIPDNN_TYPE_NORM_FWD_PHASE, forward_phase);
+        detail::visit_mode(visitor, HIPDNN_ATTR_OPERATION_RMSNORM_FWD_PHASE_EXT, HIPDNN_TYPE_NORM_FWD_PHASE,
+                           forward_phase);
     }
 
     template <typename = void>
@@ -282,7 +289,7 @@ public:
     HIPDNN_CPP_OUTPUT(DBIAS, dbias)
     HIPDNN_CPP_FIELD(bool, compute_dbias, false)
     /** The name that programs for cuDNN have for compute_dbias. */
-    Self &has_dbias(bool value) { return set_compute_dbias(value); }
+    Self& has_dbias(bool value) { return set_compute_dbias(value); }
 
     OperationKind kind() const override
     {
@@ -291,16 +298,18 @@ public:
     }
 
     template <typename Visitor>
-    void each(Visitor &visitor)
+    void each(Visitor& visitor)
     {
         using detail::Role;
         visitor.tensor(HIPDNN_ATTR_OPERATION_RMSNORM_BACKWARD_DY_EXT, inputs[InputNames::DY], "dy", Role::Input);
         visitor.tensor(HIPDNN_ATTR_OPERATION_RMSNORM_BACKWARD_X_EXT, inputs[InputNames::X], "x", Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_RMSNORM_BACKWARD_SCALE_EXT, inputs[InputNames::SCALE], "scale", Role::Input);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_RMSNORM_BACKWARD_SCALE_EXT, inputs[InputNames::SCALE], "scale",
+                       Role::Input);
         visitor.tensor(HIPDNN_ATTR_OPERATION_RMSNORM_BACKWARD_INV_RMS_EXT, inputs[InputNames::INV_RMS], "inv_rms",
                        Role::OptionalInput);
         visitor.tensor(HIPDNN_ATTR_OPERATION_RMSNORM_BACKWARD_DX_EXT, outputs[OutputNames::DX], "dx", Role::Output);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_RMSNORM_BACKWARD_DSCALE_EXT, outputs[OutputNames::DSCALE], "dscale", Role::Output);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_RMSNORM_BACKWARD_DSCALE_EXT, outputs[OutputNames::DSCALE], "dscale",
+                       Role::Output);
         visitor.tensor(HIPDNN_ATTR_OPERATION_RMSNORM_BACKWARD_DBIAS_EXT, outputs[OutputNames::DBIAS], "dbias",
                        Role::OptionalOutput);
         compute_dbias = get_dbias() != nullptr;

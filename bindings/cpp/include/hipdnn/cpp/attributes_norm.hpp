@@ -17,7 +17,7 @@ namespace detail
 {
 
 /** One element for each channel. */
-inline Dims channel_dims(const Dims &x)
+inline Dims channel_dims(const Dims& x)
 {
     Dims dims(x.size(), 1);
     if (x.size() > 1)
@@ -28,7 +28,7 @@ inline Dims channel_dims(const Dims &x)
 }
 
 /** Gives a tensor of channels its shape where it has none, channels last. */
-inline void fill_channels(const TensorPtr &tensor, const Dims &x)
+inline void fill_channels(const TensorPtr& tensor, const Dims& x)
 {
     if (tensor != nullptr)
     {
@@ -72,12 +72,14 @@ public:
     HIPDNN_CPP_OUTPUT(NEXT_RUNNING_MEAN, next_running_mean)
     HIPDNN_CPP_OUTPUT(NEXT_RUNNING_VARIANCE, next_running_variance)
 
-    const std::vector<TensorPtr> &get_peer_stats() const { return peer_stats; }
-    Self &set_peer_stats(std::vector<TensorPtr> value) { return peer_stats = std::move(value), *this; }
+    const std::vector<TensorPtr>& get_peer_stats() const { return peer_stats; }
+    Self& set_peer_stats(std::vector<TensorPtr> value) { return peer_stats = std::move(value), *this; }
     /** Statistics that are carried on: next = (1 - momentum) previous + momentum (the batch's). */
-    Self &set_previous_running_stats(TensorPtr mean, TensorPtr variance, TensorPtr momentum)
+    Self& set_previous_running_stats(TensorPtr mean, TensorPtr variance, TensorPtr momentum)
     {
-        return set_prev_running_mean(std::move(mean)).set_prev_running_variance(std::move(variance)).set_momentum(std::move(momentum));
+        return set_prev_running_mean(std::move(mean))
+            .set_prev_running_variance(std::move(variance))
+            .set_momentum(std::move(momentum));
     }
 
     OperationKind kind() const override
@@ -87,24 +89,26 @@ public:
     }
 
     template <typename Visitor>
-    void each(Visitor &visitor)
+    void each(Visitor& visitor)
     {
         using detail::Role;
         visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_X_EXT, inputs[InputNames::X], "x", Role::Input);
         visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_SCALE_EXT, inputs[InputNames::SCALE], "scale", Role::Input);
         visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_BIAS_EXT, inputs[InputNames::BIAS], "bias", Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_EPSILON_EXT, inputs[InputNames::EPSILON], "epsilon", Role::Input);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_EPSILON_EXT, inputs[InputNames::EPSILON], "epsilon",
+                       Role::Input);
         visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_PREV_RUNNING_MEAN_EXT, inputs[InputNames::PREV_RUNNING_MEAN],
                        "prev_running_mean", Role::OptionalInput);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_PREV_RUNNING_VARIANCE_EXT, inputs[InputNames::PREV_RUNNING_VARIANCE],
-                       "prev_running_variance", Role::OptionalInput);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_PREV_RUNNING_VARIANCE_EXT,
+                       inputs[InputNames::PREV_RUNNING_VARIANCE], "prev_running_variance", Role::OptionalInput);
         visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_MOMENTUM_EXT, inputs[InputNames::MOMENTUM], "momentum",
                        Role::OptionalInput);
         visitor.tensors(HIPDNN_ATTR_OPERATION_BATCHNORM_PEER_STATS_EXT, peer_stats, Role::OptionalInput);
         visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_Y_EXT, outputs[OutputNames::Y], "y", Role::Output);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_MEAN_EXT, outputs[OutputNames::MEAN], "mean", Role::OptionalOutput);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_INV_VARIANCE_EXT, outputs[OutputNames::INV_VARIANCE], "inv_variance",
+        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_MEAN_EXT, outputs[OutputNames::MEAN], "mean",
                        Role::OptionalOutput);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_INV_VARIANCE_EXT, outputs[OutputNames::INV_VARIANCE],
+                       "inv_variance", Role::OptionalOutput);
         visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_NEXT_RUNNING_MEAN_EXT, outputs[OutputNames::NEXT_RUNNING_MEAN],
                        "next_running_mean", Role::OptionalOutput);
         visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_NEXT_RUNNING_VARIANCE_EXT,
@@ -115,19 +119,20 @@ public:
     Error shapes()
     {
         HIPDNN_CPP_TRY(check_rank("x", get_x(), 2));
-        const Dims &x = get_x()->get_dim();
+        const Dims& x = get_x()->get_dim();
         HIPDNN_CPP_TRY(check_same("scale", get_scale(), detail::channel_dims(x)));
         HIPDNN_CPP_TRY(check_same("bias", get_bias(), detail::channel_dims(x)));
         HIPDNN_CPP_TRY(check_scalar("epsilon", get_epsilon()));
         HIPDNN_CPP_TRY(check_same("y", get_y(), x));
-        const int running = (get_prev_running_mean() != nullptr) + (get_prev_running_variance() != nullptr)
-                            + (get_next_running_mean() != nullptr) + (get_next_running_variance() != nullptr);
+        const int running = (get_prev_running_mean() != nullptr) + (get_prev_running_variance() != nullptr) +
+                            (get_next_running_mean() != nullptr) + (get_next_running_variance() != nullptr);
         if (running != 0 && running != 4)
         {
             return wrong({running, " tensors of running statistics, expected all 4 or none"});
         }
         detail::fill_same(get_y(), get_x());
-        for (const TensorPtr &tensor : {get_mean(), get_inv_variance(), get_next_running_mean(), get_next_running_variance()})
+        for (const TensorPtr& tensor :
+             {get_mean(), get_inv_variance(), get_next_running_mean(), get_next_running_variance()})
         {
             detail::fill_channels(tensor, x);
         }
@@ -158,9 +163,9 @@ public:
     HIPDNN_CPP_OUTPUT(DSCALE, dscale)
     HIPDNN_CPP_OUTPUT(DBIAS, dbias)
 
-    const std::vector<TensorPtr> &get_peer_stats() const { return peer_stats; }
-    Self &set_peer_stats(std::vector<TensorPtr> value) { return peer_stats = std::move(value), *this; }
-    Self &set_saved_mean_and_inv_variance(TensorPtr mean, TensorPtr inv_variance)
+    const std::vector<TensorPtr>& get_peer_stats() const { return peer_stats; }
+    Self& set_peer_stats(std::vector<TensorPtr> value) { return peer_stats = std::move(value), *this; }
+    Self& set_saved_mean_and_inv_variance(TensorPtr mean, TensorPtr inv_variance)
     {
         return set_mean(std::move(mean)).set_inv_variance(std::move(inv_variance));
     }
@@ -172,12 +177,13 @@ public:
     }
 
     template <typename Visitor>
-    void each(Visitor &visitor)
+    void each(Visitor& visitor)
     {
         using detail::Role;
         visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_DY_EXT, inputs[InputNames::DY], "dy", Role::Input);
         visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_X_EXT, inputs[InputNames::X], "x", Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_SCALE_EXT, inputs[InputNames::SCALE], "scale", Role::Input);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_SCALE_EXT, inputs[InputNames::SCALE], "scale",
+                       Role::Input);
         visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_MEAN_EXT, inputs[InputNames::MEAN], "mean",
                        Role::OptionalInput);
         visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_INV_VARIANCE_EXT, inputs[InputNames::INV_VARIANCE],
@@ -186,14 +192,15 @@ public:
         visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_DX_EXT, outputs[OutputNames::DX], "dx", Role::Output);
         visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_DSCALE_EXT, outputs[OutputNames::DSCALE], "dscale",
                        Role::Output);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_DBIAS_EXT, outputs[OutputNames::DBIAS], "dbias", Role::Output);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_DBIAS_EXT, outputs[OutputNames::DBIAS], "dbias",
+                       Role::Output);
     }
 
     template <typename = void>
     Error shapes()
     {
         HIPDNN_CPP_TRY(check_rank("x", get_x(), 2));
-        const Dims &x = get_x()->get_dim();
+        const Dims& x = get_x()->get_dim();
         HIPDNN_CPP_TRY(check_same("dy", get_dy(), x));
         HIPDNN_CPP_TRY(check_same("scale", get_scale(), detail::channel_dims(x)));
         detail::fill_same(get_dx(), get_x());
@@ -230,15 +237,18 @@ public:
     }
 
     template <typename Visitor>
-    void each(Visitor &visitor)
+    void each(Visitor& visitor)
     {
         using detail::Role;
         visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_X_EXT, inputs[InputNames::X], "x", Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_MEAN_EXT, inputs[InputNames::MEAN], "mean", Role::Input);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_MEAN_EXT, inputs[InputNames::MEAN], "mean",
+                       Role::Input);
         visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_INV_VARIANCE_EXT, inputs[InputNames::INV_VARIANCE],
                        "inv_variance", Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_SCALE_EXT, inputs[InputNames::SCALE], "scale", Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_BIAS_EXT, inputs[InputNames::BIAS], "bias", Role::Input);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_SCALE_EXT, inputs[InputNames::SCALE], "scale",
+                       Role::Input);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_BIAS_EXT, inputs[InputNames::BIAS], "bias",
+                       Role::Input);
         visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_Y_EXT, outputs[OutputNames::Y], "y", Role::Output);
     }
 
@@ -280,10 +290,11 @@ public:
     }
 
     template <typename Visitor>
-    void each(Visitor &visitor)
+    void each(Visitor& visitor)
     {
         using detail::Role;
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_X_EXT, inputs[InputNames::X], "x", Role::Input);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_X_EXT, inputs[InputNames::X], "x",
+                       Role::Input);
         visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_MEAN_EXT, inputs[InputNames::MEAN], "mean",
                        Role::Input);
         visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_VARIANCE_EXT, inputs[InputNames::VARIANCE],
@@ -292,9 +303,10 @@ public:
                        Role::Input);
         visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_BIAS_EXT, inputs[InputNames::BIAS], "bias",
                        Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_EPSILON_EXT, inputs[InputNames::EPSILON], "epsilon",
-                       Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_Y_EXT, outputs[OutputNames::Y], "y", Role::Output);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_EPSILON_EXT, inputs[InputNames::EPSILON],
+                       "epsilon", Role::Input);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_Y_EXT, outputs[OutputNames::Y], "y",
+                       Role::Output);
     }
 
     template <typename = void>

@@ -43,21 +43,23 @@ public:
     }
 
     template <typename Visitor>
-    void each(Visitor &visitor)
+    void each(Visitor& visitor)
     {
         using detail::Role;
-        visitor.tensor(HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_TOKEN_DESC, inputs[InputNames::TOKEN], "token", Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_WEIGHT_DESC, inputs[InputNames::WEIGHT], "weight", Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_FIRST_TOKEN_OFFSET_DESC, inputs[InputNames::FIRST_TOKEN_OFFSET],
-                       "first_token_offset", Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_TOKEN_INDEX_DESC, inputs[InputNames::TOKEN_INDEX], "token_index",
-                       Role::OptionalInput);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_TOKEN_DESC, inputs[InputNames::TOKEN], "token",
+                       Role::Input);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_WEIGHT_DESC, inputs[InputNames::WEIGHT], "weight",
+                       Role::Input);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_FIRST_TOKEN_OFFSET_DESC,
+                       inputs[InputNames::FIRST_TOKEN_OFFSET], "first_token_offset", Role::Input);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_TOKEN_INDEX_DESC, inputs[InputNames::TOKEN_INDEX],
+                       "token_index", Role::OptionalInput);
         visitor.tensor(HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_TOKEN_KS_DESC, inputs[InputNames::TOKEN_KS], "token_ks",
                        Role::OptionalInput);
         visitor.tensor(HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_OUTPUT_DESC, outputs[OutputNames::OUTPUT], "output",
                        Role::Output);
-        detail::visit_mode(visitor, HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_MODE, HIPDNN_TYPE_MOE_GROUPED_MATMUL_MODE, mode,
-                           false);
+        detail::visit_mode(visitor, HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_MODE, HIPDNN_TYPE_MOE_GROUPED_MATMUL_MODE,
+                           mode, false);
         std::optional<int32_t> ways = top_k;
         detail::visit_value(visitor, HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_TOP_K, HIPDNN_TYPE_INT32, ways);
         top_k = ways.value_or(0);
@@ -71,7 +73,8 @@ public:
         const Dims &token = get_token()->get_dim(), &weight = get_weight()->get_dim();
         if (token.size() != 3 || weight.size() != 3 || token[2] != weight[1])
         {
-            return wrong({"token has shape ", token, " and weight ", weight, ", expected [1, tokens, K] and [experts, K, N]"});
+            return wrong(
+                {"token has shape ", token, " and weight ", weight, ", expected [1, tokens, K] and [experts, K, N]"});
         }
         /* With token_index, the rows that are computed are as many as it has elements. */
         const bool gathers = mode == MoeGroupedMatmulMode::GATHER && get_token_index() != nullptr;
@@ -102,20 +105,22 @@ public:
     OperationKind kind() const override
     {
         return {"moe_grouped_matmul_bwd", HIPDNN_BACKEND_OPERATION_MOE_GROUPED_MATMUL_BWD_DESCRIPTOR,
-                HIPDNN_OPERATION_TYPE_MOE_GROUPED_MATMUL_BWD_EXT, HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_BWD_MATH_PREC};
+                HIPDNN_OPERATION_TYPE_MOE_GROUPED_MATMUL_BWD_EXT,
+                HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_BWD_MATH_PREC};
     }
 
     template <typename Visitor>
-    void each(Visitor &visitor)
+    void each(Visitor& visitor)
     {
         using detail::Role;
-        visitor.tensor(HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_BWD_DOUTPUT_DESC, inputs[InputNames::DOUTPUT], "doutput",
+        visitor.tensor(HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_BWD_DOUTPUT_DESC, inputs[InputNames::DOUTPUT],
+                       "doutput", Role::Input);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_BWD_TOKEN_DESC, inputs[InputNames::TOKEN], "token",
                        Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_BWD_TOKEN_DESC, inputs[InputNames::TOKEN], "token", Role::Input);
         visitor.tensor(HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_BWD_FIRST_TOKEN_OFFSET_DESC,
                        inputs[InputNames::FIRST_TOKEN_OFFSET], "first_token_offset", Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_BWD_DWEIGHT_DESC, outputs[OutputNames::DWEIGHT], "dweight",
-                       Role::Output);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_BWD_DWEIGHT_DESC, outputs[OutputNames::DWEIGHT],
+                       "dweight", Role::Output);
     }
 
     /** Without dweight's shape: as many experts as offsets, columns innermost as grouped matmuls read them. */
@@ -152,14 +157,14 @@ public:
     std::vector<uint8_t> data;
     std::string custom_op_id;
 
-    const std::vector<TensorPtr> &get_inputs() const { return inputs; }
-    const std::vector<TensorPtr> &get_outputs() const { return outputs; }
-    const std::vector<uint8_t> &get_data() const { return data; }
-    const std::string &get_custom_op_id() const { return custom_op_id; }
-    Self &set_inputs(std::vector<TensorPtr> value) { return inputs = std::move(value), *this; }
-    Self &set_outputs(std::vector<TensorPtr> value) { return outputs = std::move(value), *this; }
-    Self &set_data(std::vector<uint8_t> value) { return data = std::move(value), *this; }
-    Self &set_custom_op_id(const std::string &value) { return custom_op_id = value, *this; }
+    const std::vector<TensorPtr>& get_inputs() const { return inputs; }
+    const std::vector<TensorPtr>& get_outputs() const { return outputs; }
+    const std::vector<uint8_t>& get_data() const { return data; }
+    const std::string& get_custom_op_id() const { return custom_op_id; }
+    Self& set_inputs(std::vector<TensorPtr> value) { return inputs = std::move(value), *this; }
+    Self& set_outputs(std::vector<TensorPtr> value) { return outputs = std::move(value), *this; }
+    Self& set_data(std::vector<uint8_t> value) { return data = std::move(value), *this; }
+    Self& set_custom_op_id(const std::string& value) { return custom_op_id = value, *this; }
 
     OperationKind kind() const override
     {
@@ -168,7 +173,7 @@ public:
     }
 
     template <typename Visitor>
-    void each(Visitor &visitor)
+    void each(Visitor& visitor)
     {
         visitor.tensors(HIPDNN_ATTR_OPERATION_CUSTOM_OP_INPUTS_EXT, inputs, detail::Role::Input);
         visitor.tensors(HIPDNN_ATTR_OPERATION_CUSTOM_OP_OUTPUTS_EXT, outputs, detail::Role::Output);

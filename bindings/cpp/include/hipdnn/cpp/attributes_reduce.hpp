@@ -36,7 +36,7 @@ public:
     }
 
     template <typename Visitor>
-    void each(Visitor &visitor)
+    void each(Visitor& visitor)
     {
         visitor.tensor(HIPDNN_ATTR_OPERATION_REDUCTION_XDESC, inputs[InputNames::X], "x", detail::Role::Input);
         visitor.tensor(HIPDNN_ATTR_OPERATION_REDUCTION_YDESC, outputs[OutputNames::Y], "y", detail::Role::Output);
@@ -54,9 +54,9 @@ public:
             return wrong("the mode is not set", ErrorCode::ATTRIBUTE_NOT_SET);
         }
         HIPDNN_CPP_TRY(check_rank("x", get_x(), 1));
-        const Dims &x = get_x()->get_dim();
+        const Dims& x = get_x()->get_dim();
         detail::fill_packed(get_y(), Dims(x.size(), 1));
-        const Dims &y = get_y()->get_dim();
+        const Dims& y = get_y()->get_dim();
         bool fits = y.size() == x.size();
         for (size_t i = 0; fits && i < x.size(); i++)
         {
@@ -78,23 +78,23 @@ public:
     ResampleMode resample_mode = ResampleMode::NOT_SET;
     PaddingMode padding_mode = PaddingMode::NOT_SET;
 
-    const Dims &get_pre_padding() const { return pre_padding; }
-    const Dims &get_post_padding() const { return post_padding; }
-    const Dims &get_stride() const { return stride; }
-    const Dims &get_window() const { return window; }
+    const Dims& get_pre_padding() const { return pre_padding; }
+    const Dims& get_post_padding() const { return post_padding; }
+    const Dims& get_stride() const { return stride; }
+    const Dims& get_window() const { return window; }
     ResampleMode get_resample_mode() const { return resample_mode; }
     PaddingMode get_padding_mode() const { return padding_mode; }
-    Self &set_pre_padding(const Dims &value) { return pre_padding = value, self(); }
-    Self &set_post_padding(const Dims &value) { return post_padding = value, self(); }
-    Self &set_stride(const Dims &value) { return stride = value, self(); }
-    Self &set_window(const Dims &value) { return window = value, self(); }
-    Self &set_resample_mode(ResampleMode value) { return resample_mode = value, self(); }
-    Self &set_resampling_mode(ResampleMode value) { return resample_mode = value, self(); }
-    Self &set_padding_mode(PaddingMode value) { return padding_mode = value, self(); }
+    Self& set_pre_padding(const Dims& value) { return pre_padding = value, self(); }
+    Self& set_post_padding(const Dims& value) { return post_padding = value, self(); }
+    Self& set_stride(const Dims& value) { return stride = value, self(); }
+    Self& set_window(const Dims& value) { return window = value, self(); }
+    Self& set_resample_mode(ResampleMode value) { return resample_mode = value, self(); }
+    Self& set_resampling_mode(ResampleMode value) { return resample_mode = value, self(); }
+    Self& set_padding_mode(PaddingMode value) { return padding_mode = value, self(); }
 
 protected:
     template <typename Visitor>
-    void visit_pooling(Visitor &visitor)
+    void visit_pooling(Visitor& visitor)
     {
         visitor.integers(HIPDNN_ATTR_RESAMPLE_PRE_PADDINGS, pre_padding);
         visitor.integers(HIPDNN_ATTR_RESAMPLE_POST_PADDINGS, post_padding);
@@ -110,22 +110,23 @@ protected:
         {
             return this->unsupported("the mode is one that hipDNN does not have");
         }
-        const std::pair<const char *, const Dims *> lists[] = {
+        const std::pair<const char*, const Dims*> lists[] = {
             {"pre_padding", &pre_padding}, {"post_padding", &post_padding}, {"stride", &stride}, {"window", &window}};
-        for (const auto &list : lists)
+        for (const auto& list : lists)
         {
             const int64_t least = list.first[0] == 'p' ? 0 : 1;
-            if (rank < 3 || list.second->size() != rank - 2
-                || *std::min_element(list.second->begin(), list.second->end()) < least)
+            if (rank < 3 || list.second->size() != rank - 2 ||
+                *std::min_element(list.second->begin(), list.second->end()) < least)
             {
-                return this->wrong({list.first, " is ", *list.second, " for images of ", rank, " dimensions, expected one number for each but 2"});
+                return this->wrong({list.first, " is ", *list.second, " for images of ", rank,
+                                    " dimensions, expected one number for each but 2"});
             }
         }
         return {};
     }
 
 private:
-    Self &self() { return static_cast<Self &>(*this); }
+    Self& self() { return static_cast<Self&>(*this); }
 };
 
 } // namespace detail
@@ -147,7 +148,7 @@ public:
     HIPDNN_CPP_OUTPUT(Y, y)
     HIPDNN_CPP_OUTPUT(INDEX, index)
     HIPDNN_CPP_FIELD(bool, generate_index, false)
-    Self &set_is_inference(bool inference) { return set_generate_index(!inference); }
+    Self& set_is_inference(bool inference) { return set_generate_index(!inference); }
 
     OperationKind kind() const override
     {
@@ -156,12 +157,13 @@ public:
     }
 
     template <typename Visitor>
-    void each(Visitor &visitor)
+    void each(Visitor& visitor)
     {
         using detail::Role;
         visitor.tensor(HIPDNN_ATTR_OPERATION_RESAMPLE_FWD_XDESC, inputs[InputNames::X], "x", Role::Input);
         visitor.tensor(HIPDNN_ATTR_OPERATION_RESAMPLE_FWD_YDESC, outputs[OutputNames::Y], "y", Role::Output);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_RESAMPLE_FWD_IDXDESC, outputs[OutputNames::INDEX], "index", Role::OptionalOutput);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_RESAMPLE_FWD_IDXDESC, outputs[OutputNames::INDEX], "index",
+                       Role::OptionalOutput);
         visit_pooling(visitor);
         detail::visit_flag(visitor, HIPDNN_ATTR_RESAMPLE_GENERATE_INDEX_EXT, generate_index);
     }
@@ -169,7 +171,7 @@ public:
     template <typename = void>
     Error shapes()
     {
-        const Dims &x = get_x()->get_dim();
+        const Dims& x = get_x()->get_dim();
         HIPDNN_CPP_TRY(check_pooling(x.size()));
         if (generate_index && resample_mode == ResampleMode::MAXPOOL && get_index() == nullptr)
         {
@@ -212,16 +214,17 @@ public:
 
     OperationKind kind() const override
     {
-        return {"resample_bwd", HIPDNN_BACKEND_OPERATION_RESAMPLE_BWD_DESCRIPTOR, HIPDNN_OPERATION_TYPE_RESAMPLE_BWD_EXT,
-                HIPDNN_ATTR_RESAMPLE_COMP_TYPE};
+        return {"resample_bwd", HIPDNN_BACKEND_OPERATION_RESAMPLE_BWD_DESCRIPTOR,
+                HIPDNN_OPERATION_TYPE_RESAMPLE_BWD_EXT, HIPDNN_ATTR_RESAMPLE_COMP_TYPE};
     }
 
     template <typename Visitor>
-    void each(Visitor &visitor)
+    void each(Visitor& visitor)
     {
         using detail::Role;
         visitor.tensor(HIPDNN_ATTR_OPERATION_RESAMPLE_BWD_DYDESC, inputs[InputNames::DY], "dy", Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_RESAMPLE_BWD_IDXDESC, inputs[InputNames::INDEX], "index", Role::OptionalInput);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_RESAMPLE_BWD_IDXDESC, inputs[InputNames::INDEX], "index",
+                       Role::OptionalInput);
         visitor.tensor(HIPDNN_ATTR_OPERATION_RESAMPLE_BWD_DXDESC, outputs[OutputNames::DX], "dx", Role::Output);
         visit_pooling(visitor);
     }
@@ -230,7 +233,7 @@ public:
     template <typename = void>
     Error shapes()
     {
-        const Dims &dy = get_dy()->get_dim();
+        const Dims& dy = get_dy()->get_dim();
         HIPDNN_CPP_TRY(check_pooling(dy.size()));
         if (get_dx()->get_dim().empty())
         {
@@ -273,14 +276,15 @@ public:
     }
 
     template <typename Visitor>
-    void each(Visitor &visitor)
+    void each(Visitor& visitor)
     {
         using detail::Role;
         visitor.tensor(HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_XDESC, inputs[InputNames::X], "x", Role::Input);
         visitor.tensor(HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_YDESC, outputs[OutputNames::Y], "y", Role::Output);
         visitor.tensor(HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_SCALE_DESC, outputs[OutputNames::SCALE], "scale",
                        Role::Output);
-        detail::visit_value(visitor, HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_BLOCK_SIZE, HIPDNN_TYPE_INT32, block_size);
+        detail::visit_value(visitor, HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_BLOCK_SIZE, HIPDNN_TYPE_INT32,
+                            block_size);
         detail::visit_value(visitor, HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_AXIS_EXT, HIPDNN_TYPE_INT64, axis);
         detail::visit_flag(visitor, HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_TRANSPOSE_EXT, transpose);
     }
@@ -289,7 +293,7 @@ public:
     Error shapes()
     {
         HIPDNN_CPP_TRY(check_rank("x", get_x(), 1));
-        const Dims &x = get_x()->get_dim();
+        const Dims& x = get_x()->get_dim();
         if (block_size.has_value() && *block_size < 1)
         {
             return wrong({"block_size is ", *block_size, ", expected at least 1"});
@@ -303,7 +307,7 @@ public:
         if (block_size.has_value() && get_scale()->get_dim().empty())
         {
             Dims dims = x;
-            int64_t &along = dims[axis.has_value() ? static_cast<size_t>(*axis) : x.size() - 1];
+            int64_t& along = dims[axis.has_value() ? static_cast<size_t>(*axis) : x.size() - 1];
             along = (along + *block_size - 1) / *block_size;
             get_scale()->set_dim(dims);
         }
@@ -334,8 +338,8 @@ public:
     HIPDNN_CPP_OUTPUT(Y, y)
     HIPDNN_CPP_FIELD(bool, is_negative_scale, false)
 
-    const std::vector<int32_t> &get_block_size() const { return block_size; }
-    Self &set_block_size(int32_t value, int32_t index = 0)
+    const std::vector<int32_t>& get_block_size() const { return block_size; }
+    Self& set_block_size(int32_t value, int32_t index = 0)
     {
         if (index >= 0 && index < 64)
         {
@@ -344,7 +348,7 @@ public:
         }
         return *this;
     }
-    Self &set_block_size(const int32_t *values, int32_t length = 1)
+    Self& set_block_size(const int32_t* values, int32_t length = 1)
     {
         if (values != nullptr && length > 0)
         {
@@ -352,26 +356,29 @@ public:
         }
         return *this;
     }
-    Self &set_block_size(const std::vector<int32_t> &values) { return block_size = values, *this; }
+    Self& set_block_size(const std::vector<int32_t>& values) { return block_size = values, *this; }
 
     OperationKind kind() const override
     {
         return {"block_scale_dequantize", HIPDNN_BACKEND_OPERATION_BLOCK_SCALE_DEQUANTIZE_DESCRIPTOR,
-                HIPDNN_OPERATION_TYPE_BLOCK_SCALE_DEQUANTIZE_EXT, HIPDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_MATH_PREC};
+                HIPDNN_OPERATION_TYPE_BLOCK_SCALE_DEQUANTIZE_EXT,
+                HIPDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_MATH_PREC};
     }
 
     template <typename Visitor>
-    void each(Visitor &visitor)
+    void each(Visitor& visitor)
     {
         using detail::Role;
         visitor.tensor(HIPDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_XDESC, inputs[InputNames::X], "x", Role::Input);
-        visitor.tensor(HIPDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_SCALE_DESC, inputs[InputNames::SCALE], "scale", Role::Input);
+        visitor.tensor(HIPDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_SCALE_DESC, inputs[InputNames::SCALE], "scale",
+                       Role::Input);
         visitor.tensor(HIPDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_YDESC, outputs[OutputNames::Y], "y", Role::Output);
         /* At most as many as a tensor has dimensions. */
         int32_t sizes[64];
         auto count = static_cast<int64_t>(std::min<size_t>(block_size.size(), 64));
         std::copy_n(block_size.begin(), count, sizes);
-        visitor.values(HIPDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_BLOCK_SIZE, HIPDNN_TYPE_INT32, sizeof sizes, count, sizes);
+        visitor.values(HIPDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_BLOCK_SIZE, HIPDNN_TYPE_INT32, sizeof sizes, count,
+                       sizes);
         block_size.assign(sizes, sizes + count);
         detail::visit_flag(visitor, HIPDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_NEG_SCALE, is_negative_scale);
     }
@@ -384,9 +391,11 @@ public:
         {
             return wrong("block_size is not set", ErrorCode::ATTRIBUTE_NOT_SET);
         }
-        if (block_size.size() > get_x()->get_dim().size() || *std::min_element(block_size.begin(), block_size.end()) < 1)
+        if (block_size.size() > get_x()->get_dim().size() ||
+            *std::min_element(block_size.begin(), block_size.end()) < 1)
         {
-            return wrong({"block_size has ", block_size.size(), " numbers, expected at most ", get_x()->get_dim().size(), ", each at least 1"});
+            return wrong({"block_size has ", block_size.size(), " numbers, expected at most ",
+                          get_x()->get_dim().size(), ", each at least 1"});
         }
         HIPDNN_CPP_TRY(check_same("y", get_y(), get_x()->get_dim()));
         detail::fill_same(get_y(), get_x());

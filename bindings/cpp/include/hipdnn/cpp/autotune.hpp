@@ -19,10 +19,9 @@ namespace hipdnn
 enum class TuneMode { STANDARD = 0, AUTO = 0, EXHAUSTIVE = 1 };
 
 /** How often a candidate is timed. */
-enum class AutotuneStrategy
-{
-    SINGLE_SHOT,     ///< Once.
-    FIXED_AVERAGE,   ///< As often as timedIterations says.
+enum class AutotuneStrategy {
+    SINGLE_SHOT,   ///< Once.
+    FIXED_AVERAGE, ///< As often as timedIterations says.
     RUN_UNTIL_STABLE ///< Until the last windowSize times differ by less than stabilityThreshold, at most maxIterations times.
 };
 
@@ -57,7 +56,7 @@ struct AutotuneResultOf
 using AutotuneResult = AutotuneResultOf<void>;
 
 /** Sorts results, best first. */
-using AutotuneRankingFn = std::function<void(std::vector<AutotuneResult> &)>;
+using AutotuneRankingFn = std::function<void(std::vector<AutotuneResult>&)>;
 
 /** How candidates are timed. */
 template <typename>
@@ -86,14 +85,14 @@ struct AutotuneStorageConfigOf
     {
     public:
         Path() = default;
-        Path(const char *path) : _path(path) {}
+        Path(const char* path) : _path(path) {}
         Path(std::string path) : _path(std::move(path)) {}
-        template <typename Other, typename = decltype(std::declval<const Other &>().string())>
-        Path(const Other &path) : _path(path.string())
+        template <typename Other, typename = decltype(std::declval<const Other&>().string())>
+        Path(const Other& path) : _path(path.string())
         {
         }
         bool empty() const { return _path.empty(); }
-        const std::string &string() const { return _path; }
+        const std::string& string() const { return _path; }
 
     private:
         std::string _path;
@@ -148,7 +147,7 @@ namespace detail
 {
 
 /** The knob by which engines search on their own. */
-constexpr const char *BENCHMARKING_KNOB = "global.benchmarking";
+constexpr const char* BENCHMARKING_KNOB = "global.benchmarking";
 /** A sweep has at most so many combinations. */
 constexpr size_t MOST_COMBINATIONS = 10000;
 
@@ -163,7 +162,7 @@ struct CandidateOf
     std::vector<KnobSetting> list() const
     {
         std::vector<KnobSetting> made;
-        for (const auto &one : settings)
+        for (const auto& one : settings)
         {
             made.emplace_back(one.first, one.second);
         }
@@ -185,13 +184,12 @@ inline double root_of(double square)
 
 /** Executes something until its time is known; answers the times in milliseconds. */
 template <typename Once>
-Error take_times(const AutotuneConfig &config, const Once &once, std::vector<float> &times,
-                        bool &converged)
+Error take_times(const AutotuneConfig& config, const Once& once, std::vector<float>& times, bool& converged)
 {
     const bool until_stable = config.strategy == AutotuneStrategy::RUN_UNTIL_STABLE;
-    const int most = until_stable                                          ? config.maxIterations
+    const int most = until_stable                                         ? config.maxIterations
                      : config.strategy == AutotuneStrategy::FIXED_AVERAGE ? config.timedIterations
-                                                                           : 1;
+                                                                          : 1;
     converged = !until_stable;
     for (int i = 0; i < most && !(until_stable && converged); i++)
     {
@@ -217,14 +215,14 @@ Error take_times(const AutotuneConfig &config, const Once &once, std::vector<flo
 
 /** Writes the winner to a file of rules, one line for each; rules for the same operation and shapes are replaced. */
 template <typename Storage>
-Error write_rule(const Storage &storage, const std::string &operation, const std::string &tensors,
-                        const std::string &engine)
+Error write_rule(const Storage& storage, const std::string& operation, const std::string& tensors,
+                 const std::string& engine)
 {
     const std::string header = "{\"version\": 1, \"engine_overrides\": [", footer = "]}";
     const std::string key = "{\"op\": \"" + operation + "\", \"tensors\": [" + tensors + "], ";
     std::vector<std::string> rules;
-    const std::string &path = storage.filePath.string();
-    if (FILE *file = storage.deleteAllExistingFileContent ? nullptr : fopen(path.c_str(), "r"))
+    const std::string& path = storage.filePath.string();
+    if (FILE* file = storage.deleteAllExistingFileContent ? nullptr : fopen(path.c_str(), "r"))
     {
         std::string text;
         char part[4096];
@@ -247,7 +245,7 @@ Error write_rule(const Storage &storage, const std::string &operation, const std
         {
             return {ErrorCode::INVALID_VALUE, path + " was not written by autotune(), expected such a file or none"};
         }
-        for (std::string &line : lines)
+        for (std::string& line : lines)
         {
             if (line.rfind("{\"op\"", 0) == 0 && line.rfind(key, 0) != 0)
             {
@@ -257,7 +255,7 @@ Error write_rule(const Storage &storage, const std::string &operation, const std
         }
     }
     rules.push_back(key + "\"engine_name\": \"" + engine + "\"}");
-    FILE *file = fopen(path.c_str(), "w");
+    FILE* file = fopen(path.c_str(), "w");
     if (file == nullptr)
     {
         return {ErrorCode::INVALID_VALUE, path + " cannot be written"};

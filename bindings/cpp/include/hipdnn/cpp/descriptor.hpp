@@ -49,14 +49,14 @@ public:
             _raw = nullptr;
         }
     }
-    Descriptor(Descriptor &&other) noexcept : _raw(other._raw) { other._raw = nullptr; }
-    Descriptor &operator=(Descriptor &&other) noexcept
+    Descriptor(Descriptor&& other) noexcept : _raw(other._raw) { other._raw = nullptr; }
+    Descriptor& operator=(Descriptor&& other) noexcept
     {
         std::swap(_raw, other._raw);
         return *this;
     }
-    Descriptor(const Descriptor &) = delete;
-    Descriptor &operator=(const Descriptor &) = delete;
+    Descriptor(const Descriptor&) = delete;
+    Descriptor& operator=(const Descriptor&) = delete;
     ~Descriptor() { reset(); }
 
     void reset()
@@ -70,7 +70,7 @@ public:
 
     hipdnnBackendDescriptor_t get() const { return _raw; }
     /** Where a function may put a descriptor that it makes. */
-    hipdnnBackendDescriptor_t *place()
+    hipdnnBackendDescriptor_t* place()
     {
         reset();
         return &_raw;
@@ -78,24 +78,24 @@ public:
     bool valid() const { return _raw != nullptr; }
 
     hipdnnStatus_t set(hipdnnBackendAttributeName_t name, hipdnnBackendAttributeType_t type, int64_t count,
-                       const void *values) const
+                       const void* values) const
     {
         return HIPDNN_CPP_CALL(hipdnnBackendSetAttribute)(_raw, name, type, count, values);
     }
 
     hipdnnStatus_t get(hipdnnBackendAttributeName_t name, hipdnnBackendAttributeType_t type, int64_t count,
-                       int64_t *actual, void *values) const
+                       int64_t* actual, void* values) const
     {
         return HIPDNN_CPP_CALL(hipdnnBackendGetAttribute)(_raw, name, type, count, actual, values);
     }
 
-    Error set(hipdnnBackendAttributeName_t name, const Descriptor &value, const char *attempt) const
+    Error set(hipdnnBackendAttributeName_t name, const Descriptor& value, const char* attempt) const
     {
         const hipdnnBackendDescriptor_t raw = value.get();
         return backend_error(set(name, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1, &raw), attempt);
     }
 
-    hipdnnStatus_t set_text(hipdnnBackendAttributeName_t name, const std::string &text) const
+    hipdnnStatus_t set_text(hipdnnBackendAttributeName_t name, const std::string& text) const
     {
         return set(name, HIPDNN_TYPE_CHAR, static_cast<int64_t>(text.size()), text.data());
     }
@@ -105,7 +105,10 @@ public:
         return set(name, HIPDNN_TYPE_BOOLEAN, 1, &flag);
     }
 
-    Error finalize(const char *attempt) const { return backend_error(HIPDNN_CPP_CALL(hipdnnBackendFinalize)(_raw), attempt); }
+    Error finalize(const char* attempt) const
+    {
+        return backend_error(HIPDNN_CPP_CALL(hipdnnBackendFinalize)(_raw), attempt);
+    }
 
     /** A text, empty where it is not set. */
     std::string text(hipdnnBackendAttributeName_t name) const
@@ -141,7 +144,7 @@ public:
 
     /** One value; false where it is not set. */
     template <typename Value>
-    bool value(hipdnnBackendAttributeName_t name, hipdnnBackendAttributeType_t type, Value &value) const
+    bool value(hipdnnBackendAttributeName_t name, hipdnnBackendAttributeType_t type, Value& value) const
     {
         int64_t count = 0;
         return get(name, type, 1, &count, &value) == HIPDNN_STATUS_SUCCESS && count > 0;

@@ -24,24 +24,22 @@ namespace detail
 class Word
 {
 public:
-    Word(const char *text) : _text(text) {}
-    Word(const std::string &text) : _text(text.c_str()) {}
+    Word(const char* text) : _text(text) {}
+    Word(const std::string& text) : _text(text.c_str()) {}
     Word(int number) : _number(number) {}
     Word(int64_t number) : _number(number) {}
     Word(size_t number) : _number(static_cast<int64_t>(number)) {}
-    Word(const std::vector<int64_t> &list) : _list(&list) {}
+    Word(const std::vector<int64_t>& list) : _list(&list) {}
 
-    void append_to(std::string &message) const
+    void append_to(std::string& message) const
     {
         if (_text != nullptr)
         {
             message += _text;
-        }
-        else if (_list == nullptr)
+        } else if (_list == nullptr)
         {
             message += std::to_string(_number);
-        }
-        else
+        } else
         {
             for (size_t i = 0; i < _list->size(); i++)
             {
@@ -53,8 +51,8 @@ public:
     }
 
 private:
-    const char *_text = nullptr;
-    const std::vector<int64_t> *_list = nullptr;
+    const char* _text = nullptr;
+    const std::vector<int64_t>* _list = nullptr;
     int64_t _number = 0;
 };
 
@@ -64,7 +62,7 @@ using Words = std::initializer_list<Word>;
 inline std::string join(Words words)
 {
     std::string message;
-    for (const Word &word : words)
+    for (const Word& word : words)
     {
         word.append_to(message);
     }
@@ -74,8 +72,7 @@ inline std::string join(Words words)
 } // namespace detail
 
 /** The kinds of errors. */
-enum class ErrorCode
-{
+enum class ErrorCode {
     OK,                   ///< The call succeeded.
     INVALID_VALUE,        ///< An argument, a shape or the order of calls is wrong.
     HIPDNN_BACKEND_ERROR, ///< The backend library or one of its engines failed.
@@ -84,8 +81,15 @@ enum class ErrorCode
     /* Codes that programs for cuDNN compare with. The first two are ours; calls here do not answer the others. */
     CUDNN_BACKEND_API_FAILED = HIPDNN_BACKEND_ERROR,
     INVALID_VARIANT_PACK = INVALID_VALUE,
-    SHAPE_DEDUCTION_FAILED = 101, INVALID_TENSOR_NAME, GRAPH_EXECUTION_PLAN_CREATION_FAILED, GRAPH_EXECUTION_FAILED,
-    HEURISTIC_QUERY_FAILED, UNSUPPORTED_GRAPH_FORMAT, CUDA_API_FAILED, INVALID_CUDA_DEVICE, HANDLE_ERROR
+    SHAPE_DEDUCTION_FAILED = 101,
+    INVALID_TENSOR_NAME,
+    GRAPH_EXECUTION_PLAN_CREATION_FAILED,
+    GRAPH_EXECUTION_FAILED,
+    HEURISTIC_QUERY_FAILED,
+    UNSUPPORTED_GRAPH_FORMAT,
+    CUDA_API_FAILED,
+    INVALID_CUDA_DEVICE,
+    HANDLE_ERROR
 };
 
 /** The name of a code, as `INVALID_VALUE`. */
@@ -119,17 +123,20 @@ struct Error
 
     bool operator==(ErrorCode other) const { return code == other; }
     bool operator!=(ErrorCode other) const { return code != other; }
-    bool operator==(const Error &other) const { return code == other.code; }
-    bool operator!=(const Error &other) const { return code != other.code; }
+    bool operator==(const Error& other) const { return code == other.code; }
+    bool operator!=(const Error& other) const { return code != other.code; }
 };
 
 /** An error as an exception. */
 class Exception : public std::runtime_error
 {
 public:
-    explicit Exception(Error error) : std::runtime_error(to_string(error.code) + ": " + error.err_msg), _error(std::move(error)) {}
+    explicit Exception(Error error)
+        : std::runtime_error(to_string(error.code) + ": " + error.err_msg), _error(std::move(error))
+    {
+    }
 
-    const Error &error() const { return _error; }
+    const Error& error() const { return _error; }
 
 private:
     Error _error;
@@ -139,7 +146,7 @@ private:
  * Throws where a call failed: `hipdnn::check(graph.build(handle))`.
  * @throws Exception with the error
  */
-inline void check(const Error &error)
+inline void check(const Error& error)
 {
     if (error.is_bad())
     {
@@ -149,13 +156,13 @@ inline void check(const Error &error)
 
 /* Templates, so that a program that prints nothing need not compile streams. */
 template <typename Traits>
-std::basic_ostream<char, Traits> &operator<<(std::basic_ostream<char, Traits> &stream, ErrorCode code)
+std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& stream, ErrorCode code)
 {
     return stream << to_string(code).c_str();
 }
 
 template <typename Traits>
-std::basic_ostream<char, Traits> &operator<<(std::basic_ostream<char, Traits> &stream, const Error &error)
+std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& stream, const Error& error)
 {
     return stream << '{' << error.code << ", " << error.err_msg.c_str() << '}';
 }

@@ -13,7 +13,7 @@ namespace hipdnn
 {
 
 /** The id that the interface gives to an engine of this name. */
-inline int64_t engine_name_to_id(const std::string &name)
+inline int64_t engine_name_to_id(const std::string& name)
 {
     uint64_t hash = 0xcbf29ce484222325U;
     for (const char c : name)
@@ -41,39 +41,39 @@ protected:
     using Base::bar_workspaces_above;
 
 public:
-    Derived &set_name(const std::string &name) { return _name = name, self(); }
+    Derived& set_name(const std::string& name) { return _name = name, self(); }
     /** The type that operations compute with where they have none of their own. */
-    Derived &set_compute_data_type(DataType type) { return _types.compute = type, self(); }
+    Derived& set_compute_data_type(DataType type) { return _types.compute = type, self(); }
     /** The type of virtual tensors without one. */
-    Derived &set_intermediate_data_type(DataType type) { return _types.intermediate = type, self(); }
+    Derived& set_intermediate_data_type(DataType type) { return _types.intermediate = type, self(); }
     /** The type of other tensors without one. */
-    Derived &set_io_data_type(DataType type) { return _types.io = type, self(); }
+    Derived& set_io_data_type(DataType type) { return _types.io = type, self(); }
     /** The engine that is taken where it computes the graph. */
-    Derived &set_preferred_engine_id_ext(std::optional<int64_t> engine) { return _preferred = engine, self(); }
-    Derived &set_preferred_engine_id_ext(const std::string &engine)
+    Derived& set_preferred_engine_id_ext(std::optional<int64_t> engine) { return _preferred = engine, self(); }
+    Derived& set_preferred_engine_id_ext(const std::string& engine)
     {
         _preferred = engine.empty() ? std::nullopt : std::optional<int64_t>(engine_name_to_id(engine));
         return self();
     }
     std::optional<int64_t> get_preferred_engine_id_ext() const { return _preferred; }
     /** Whether executions may give tensors other shapes; set before the graph is built. */
-    Derived &set_override_shape_enabled(bool enabled) { return _overrides = enabled, self(); }
+    Derived& set_override_shape_enabled(bool enabled) { return _overrides = enabled, self(); }
     /** Plans that need more bytes of workspace are not built or chosen. */
-    Derived &deselect_workspace_greater_than(int64_t bytes) { return bar_workspaces_above(bytes), self(); }
+    Derived& deselect_workspace_greater_than(int64_t bytes) { return bar_workspaces_above(bytes), self(); }
     /** Plans of these engines are not built or chosen. */
-    Derived &deselect_engines(const std::vector<std::string> &names)
+    Derived& deselect_engines(const std::vector<std::string>& names)
     {
         std::vector<int64_t> ids;
-        for (const std::string &name : names)
+        for (const std::string& name : names)
         {
             ids.push_back(engine_name_to_id(name));
         }
         return bar_engines(ids), self();
     }
-    Derived &deselect_engines(const std::vector<int64_t> &ids) { return bar_engines(ids), self(); }
+    Derived& deselect_engines(const std::vector<int64_t>& ids) { return bar_engines(ids), self(); }
 
 protected:
-    Derived &self() { return static_cast<Derived &>(*this); }
+    Derived& self() { return static_cast<Derived&>(*this); }
 };
 
 } // namespace detail

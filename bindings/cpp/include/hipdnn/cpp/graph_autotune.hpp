@@ -20,40 +20,40 @@ class GraphAutotune : public GraphCandidates<Derived>
     using Base = GraphCandidates<Derived>;
 
 protected:
-    using Base::_plans;
     using Base::_active;
-    using Base::_operations;
+    using Base::_barred_engines;
     using Base::_candidates;
     using Base::_most_workspace;
-    using Base::_barred_engines;
-    using Base::check_no_candidates;
+    using Base::_operations;
+    using Base::_plans;
     using Base::by_uid;
-    using Base::run;
-    using Base::make_plan;
+    using Base::check_no_candidates;
     using Base::engine_name;
-    using Base::reset_plans;
     using Base::is_built;
+    using Base::make_plan;
     using Base::must_build;
+    using Base::reset_plans;
+    using Base::run;
     using Plan = typename Base::Plan;
 
 public:
-    using Base::tensors;
     using Base::get_knob_lookup_for_engine;
+    using Base::tensors;
 
     /**
      * Times the plans that build_plans(BuildPlanPolicy::ALL) built, and chooses the fastest.
      * @param pack memory of every tensor that is not virtual; what is computed is overwritten again and again
      * @param workspace as large as get_autotune_workspace_size()
      */
-    Error autotune(hipdnnHandle_t handle, const VariantPack &pack, void *workspace, const AutotuneConfig &config = {},
-                   const AutotuneStorageConfig &storage = {}, std::vector<AutotuneResult> *results = nullptr)
+    Error autotune(hipdnnHandle_t handle, const VariantPack& pack, void* workspace, const AutotuneConfig& config = {},
+                   const AutotuneStorageConfig& storage = {}, std::vector<AutotuneResult>* results = nullptr)
     {
         HIPDNN_CPP_TRY(check_no_candidates("autotune() without a size of the workspace"));
         return tune(handle, pack, workspace, -1, config, storage, results);
     }
-    Error autotune(hipdnnHandle_t handle, const std::unordered_map<TensorPtr, void *> &tensors, void *workspace,
-                   const AutotuneConfig &config = {}, const AutotuneStorageConfig &storage = {},
-                   std::vector<AutotuneResult> *results = nullptr)
+    Error autotune(hipdnnHandle_t handle, const std::unordered_map<TensorPtr, void*>& tensors, void* workspace,
+                   const AutotuneConfig& config = {}, const AutotuneStorageConfig& storage = {},
+                   std::vector<AutotuneResult>* results = nullptr)
     {
         VariantPack pack;
         HIPDNN_CPP_TRY(by_uid(tensors, pack));
@@ -61,19 +61,20 @@ public:
     }
 
     /** Times candidates, or plans that were built, that need at most so many bytes, and chooses the fastest. */
-    Error autotune(hipdnnHandle_t handle, const VariantPack &pack, void *workspace, int64_t workspace_size,
-                   const AutotuneConfig &config = {}, const AutotuneStorageConfig &storage = {},
-                   std::vector<AutotuneResult> *results = nullptr)
+    Error autotune(hipdnnHandle_t handle, const VariantPack& pack, void* workspace, int64_t workspace_size,
+                   const AutotuneConfig& config = {}, const AutotuneStorageConfig& storage = {},
+                   std::vector<AutotuneResult>* results = nullptr)
     {
         if (workspace_size < 0)
         {
-            return {ErrorCode::INVALID_VALUE, detail::join({"the size of the workspace is ", workspace_size, ", expected at least 0"})};
+            return {ErrorCode::INVALID_VALUE,
+                    detail::join({"the size of the workspace is ", workspace_size, ", expected at least 0"})};
         }
         return tune(handle, pack, workspace, workspace_size, config, storage, results);
     }
-    Error autotune(hipdnnHandle_t handle, const std::unordered_map<TensorPtr, void *> &tensors, void *workspace, int64_t workspace_size,
-                   const AutotuneConfig &config = {}, const AutotuneStorageConfig &storage = {},
-                   std::vector<AutotuneResult> *results = nullptr)
+    Error autotune(hipdnnHandle_t handle, const std::unordered_map<TensorPtr, void*>& tensors, void* workspace,
+                   int64_t workspace_size, const AutotuneConfig& config = {}, const AutotuneStorageConfig& storage = {},
+                   std::vector<AutotuneResult>* results = nullptr)
     {
         VariantPack pack;
         HIPDNN_CPP_TRY(by_uid(tensors, pack));
@@ -83,12 +84,17 @@ public:
 protected:
     void bar_workspaces_above(int64_t bytes) { _most_workspace = bytes; }
 
-    void bar_engines(const std::vector<int64_t> &engines) { _barred_engines.insert(_barred_engines.end(), engines.begin(), engines.end()); }
+    void bar_engines(const std::vector<int64_t>& engines)
+    {
+        _barred_engines.insert(_barred_engines.end(), engines.begin(), engines.end());
+    }
 
 private:
-    static Error check_config(const AutotuneConfig &config)
+    static Error check_config(const AutotuneConfig& config)
     {
-        const auto wrong = [](const char *what) { return Error(ErrorCode::INVALID_VALUE, detail::join({"autotune(): ", what})); };
+        const auto wrong = [](const char* what) {
+            return Error(ErrorCode::INVALID_VALUE, detail::join({"autotune(): ", what}));
+        };
         if (config.warmupIterations < 0 || config.timedIterations < 1 || config.maxIterations < 1)
         {
             return wrong("expected warmupIterations of at least 0, timedIterations and maxIterations of at least 1");
@@ -107,25 +113,29 @@ private:
         return {};
     }
 
-    Error check_pack(const VariantPack &pack) const
+    Error check_pack(const VariantPack& pack) const
     {
-        for (const TensorPtr &tensor : tensors())
+        for (const TensorPtr& tensor : tensors())
         {
             const bool has_default = tensor->has_value();
             if (!tensor->get_is_virtual() && !has_default && pack.count(tensor->get_uid()) == 0)
             {
-                return {ErrorCode::INVALID_VALUE, detail::join({"autotune(): the variant pack lacks tensor \"", tensor->get_name(), "\" with uid ", tensor->get_uid()})};
+                return {ErrorCode::INVALID_VALUE,
+                        detail::join({"autotune(): the variant pack lacks tensor \"", tensor->get_name(),
+                                      "\" with uid ", tensor->get_uid()})};
             }
         }
         return {};
     }
 
     /** The milliseconds of one execution, by the library's events. */
-    Error time_once(hipdnnHandle_t handle, const Plan &plan, const VariantPack &pack, void *workspace, float &milliseconds) const
+    Error time_once(hipdnnHandle_t handle, const Plan& plan, const VariantPack& pack, void* workspace,
+                    float& milliseconds) const
     {
         const Descriptor control(HIPDNN_BACKEND_PROFILING_CONTROL_EXT);
-        const char *attempt = "timing an execution";
-        HIPDNN_CPP_TRY(backend_error(control.set(HIPDNN_ATTR_PROFILING_HANDLE_EXT, HIPDNN_TYPE_HANDLE, 1, &handle), attempt));
+        const char* attempt = "timing an execution";
+        HIPDNN_CPP_TRY(
+            backend_error(control.set(HIPDNN_ATTR_PROFILING_HANDLE_EXT, HIPDNN_TYPE_HANDLE, 1, &handle), attempt));
         HIPDNN_CPP_TRY(backend_error(control.set_flag(HIPDNN_ATTR_PROFILING_START_EXT, true), attempt));
         HIPDNN_CPP_TRY(run(handle, plan, pack, workspace, nullptr));
         HIPDNN_CPP_TRY(backend_error(control.set_flag(HIPDNN_ATTR_PROFILING_STOP_EXT, true), attempt));
@@ -144,7 +154,8 @@ private:
     }
 
     /** Has the engine search on its own, where it can. */
-    Error prime(hipdnnHandle_t handle, const Candidate &candidate, const VariantPack &pack, void *workspace, AutotuneResult &result) const
+    Error prime(hipdnnHandle_t handle, const Candidate& candidate, const VariantPack& pack, void* workspace,
+                AutotuneResult& result) const
     {
         std::unordered_map<KnobType_t, Knob> knobs;
         HIPDNN_CPP_TRY(get_knob_lookup_for_engine(candidate.engine, knobs));
@@ -164,8 +175,8 @@ private:
     }
 
     /** Times a plan. */
-    void measure(hipdnnHandle_t handle, const Plan &plan, const VariantPack &pack, void *workspace, const AutotuneConfig &config,
-                 AutotuneResult &result) const
+    void measure(hipdnnHandle_t handle, const Plan& plan, const VariantPack& pack, void* workspace,
+                 const AutotuneConfig& config, AutotuneResult& result) const
     {
         Error error;
         wait_for_device(handle);
@@ -178,7 +189,8 @@ private:
         if (error.is_good())
         {
             error = take_times(
-                config, [&](float &time) { return time_once(handle, plan, pack, workspace, time); }, times, result.converged);
+                config, [&](float& time) { return time_once(handle, plan, pack, workspace, time); }, times,
+                result.converged);
         }
         result.iterationsRun = static_cast<int>(times.size());
         if (error.is_bad() || times.empty())
@@ -201,12 +213,13 @@ private:
     }
 
     /** Ranks results, those that failed behind the others. */
-    static void sort_results(const AutotuneConfig &config, std::vector<AutotuneResult> &results)
+    static void sort_results(const AutotuneConfig& config, std::vector<AutotuneResult>& results)
     {
-        const auto failed = std::stable_partition(results.begin(), results.end(), [](const AutotuneResult &one) { return one.succeeded; });
+        const auto failed = std::stable_partition(results.begin(), results.end(),
+                                                  [](const AutotuneResult& one) { return one.succeeded; });
         std::vector<AutotuneResult> good(results.begin(), failed);
         std::vector<AutotuneResult> bad(failed, results.end());
-        const auto faster = [](const AutotuneResult &a, const AutotuneResult &b) { return a.minTimeMs < b.minTimeMs; };
+        const auto faster = [](const AutotuneResult& a, const AutotuneResult& b) { return a.minTimeMs < b.minTimeMs; };
         std::stable_sort(good.begin(), good.end(), faster);
         if (config.rankingFn)
         {
@@ -215,8 +228,7 @@ private:
             {
                 config.rankingFn(ranked);
                 good = std::move(ranked);
-            }
-            catch (...)
+            } catch (...)
             {
                 /* The program's function failed: the order by time stays. */
             }
@@ -230,38 +242,39 @@ private:
     }
 
     /** Keeps the winner as a rule for later graphs of this kind. */
-    Error store(const AutotuneStorageConfig &storage, const AutotuneResult &winner) const
+    Error store(const AutotuneStorageConfig& storage, const AutotuneResult& winner) const
     {
-        const Operation *core = nullptr;
-        for (const auto &operation : _operations)
+        const Operation* core = nullptr;
+        for (const auto& operation : _operations)
         {
             const bool is_pointwise = std::string(operation->kind().word) == "pointwise";
-            core = core == nullptr || (std::string(core->kind().word) == "pointwise" && !is_pointwise) ? operation.get() : core;
+            core = core == nullptr || (std::string(core->kind().word) == "pointwise" && !is_pointwise) ? operation.get()
+                                                                                                       : core;
         }
         std::string tensors;
         TensorWalk walk;
-        const_cast<Operation *>(core)->visit(walk);
-        for (const TensorPtr &tensor : walk.inputs)
+        const_cast<Operation*>(core)->visit(walk);
+        for (const TensorPtr& tensor : walk.inputs)
         {
             const auto list = [](std::string numbers) {
                 numbers.front() = '[';
                 numbers.back() = ']';
                 return numbers;
             };
-            tensors += std::string(tensors.empty() ? "" : ", ") + "{\"dim\": " + list(text(tensor->get_dim())) + ", \"stride\": "
-                       + list(text(tensor->get_stride())) + "}";
+            tensors += std::string(tensors.empty() ? "" : ", ") + "{\"dim\": " + list(text(tensor->get_dim())) +
+                       ", \"stride\": " + list(text(tensor->get_stride())) + "}";
         }
         std::string word = core->kind().word;
-        word = word == "sdpa"                            ? "sdpa_fwd"
-               : word == "sdpa_backward"                 ? "sdpa_bwd"
-               : word == "batchnorm"                     ? "batchnorm_training"
-               : word == "batchnorm_inference_variance"  ? "batchnorm_inference_variance_ext"
-                                                         : word;
+        word = word == "sdpa"                           ? "sdpa_fwd"
+               : word == "sdpa_backward"                ? "sdpa_bwd"
+               : word == "batchnorm"                    ? "batchnorm_training"
+               : word == "batchnorm_inference_variance" ? "batchnorm_inference_variance_ext"
+                                                        : word;
         return write_rule(storage, word, tensors, winner.engineName);
     }
 
-    Error tune(hipdnnHandle_t handle, const VariantPack &pack, void *workspace, int64_t most, const AutotuneConfig &config,
-               const AutotuneStorageConfig &storage, std::vector<AutotuneResult> *answer)
+    Error tune(hipdnnHandle_t handle, const VariantPack& pack, void* workspace, int64_t most,
+               const AutotuneConfig& config, const AutotuneStorageConfig& storage, std::vector<AutotuneResult>* answer)
     {
         HIPDNN_CPP_TRY(check_config(config));
         if (handle == nullptr || pack.empty())
@@ -276,15 +289,16 @@ private:
         const bool exhaustive = config.mode == TuneMode::EXHAUSTIVE;
         if (_candidates == nullptr && (_plans.empty() || exhaustive))
         {
-            return {ErrorCode::INVALID_VALUE, exhaustive ? "autotune(): EXHAUSTIVE needs candidates, call add_engine...() first"
-                                                         : "autotune(): there are no candidates, call add_engine...() or "
-                                                           "build_plans(BuildPlanPolicy::ALL) first"};
+            return {ErrorCode::INVALID_VALUE,
+                    exhaustive ? "autotune(): EXHAUSTIVE needs candidates, call add_engine...() first"
+                               : "autotune(): there are no candidates, call add_engine...() or "
+                                 "build_plans(BuildPlanPolicy::ALL) first"};
         }
         std::vector<AutotuneResult> results;
         if (_candidates != nullptr)
         {
             reset_plans();
-            for (const Candidate &candidate : *_candidates)
+            for (const Candidate& candidate : *_candidates)
             {
                 Plan plan;
                 plan.engine = candidate.engine;
@@ -293,12 +307,12 @@ private:
             }
         }
         const auto wanted = [&config](int64_t engine) {
-            const auto &filter = config.engineIdFilter;
+            const auto& filter = config.engineIdFilter;
             return filter.empty() || std::find(filter.begin(), filter.end(), engine) != filter.end();
         };
         for (size_t i = 0; i < _plans.size(); i++)
         {
-            Plan &plan = _plans[i];
+            Plan& plan = _plans[i];
             if (!wanted(plan.engine))
             {
                 continue;
@@ -306,9 +320,9 @@ private:
             AutotuneResult result;
             result.engineId = plan.engine;
             result.engineName = engine_name(plan.engine);
-            result.knobSettings = _candidates != nullptr ? (*_candidates)[i].list()
+            result.knobSettings = _candidates != nullptr     ? (*_candidates)[i].list()
                                   : plan.settings != nullptr ? *plan.settings
-                                                              : std::vector<KnobSetting>();
+                                                             : std::vector<KnobSetting>();
             result.estimatedWorkspaceSize = plan.workspace;
             result.modeUsed = config.mode;
             result.strategyUsed = config.strategy;
@@ -316,11 +330,13 @@ private:
             if (exhaustive)
             {
                 error = prime(handle, (*_candidates)[i], pack, workspace, result);
-                const bool goes_on = config.continueOnPrimingFailure
-                                     || config.primingFailurePolicy == PrimingFailurePolicy::BENCHMARK_UNPRIMED;
+                const bool goes_on = config.continueOnPrimingFailure ||
+                                     config.primingFailurePolicy == PrimingFailurePolicy::BENCHMARK_UNPRIMED;
                 if (error.is_bad() && !goes_on)
                 {
-                    return {ErrorCode::HIPDNN_BACKEND_ERROR, detail::join({"autotune(): the search of engine ", result.engineName, " failed: ", error.err_msg})};
+                    return {ErrorCode::HIPDNN_BACKEND_ERROR,
+                            detail::join(
+                                {"autotune(): the search of engine ", result.engineName, " failed: ", error.err_msg})};
                 }
                 result.exhaustiveNotRunReason = error.is_bad() ? error.err_msg : result.exhaustiveNotRunReason;
                 error = {};
@@ -333,11 +349,13 @@ private:
             result.workspaceSize = std::max<int64_t>(plan.workspace, 0);
             if (error.is_good() && most >= 0 && plan.workspace > most)
             {
-                error = {ErrorCode::INVALID_VALUE, detail::join({"the plan needs ", plan.workspace, " bytes of workspace, expected at most ", most})};
+                error = {ErrorCode::INVALID_VALUE, detail::join({"the plan needs ", plan.workspace,
+                                                                 " bytes of workspace, expected at most ", most})};
             }
             if (error.is_good() && plan.workspace > 0 && workspace == nullptr)
             {
-                return {ErrorCode::INVALID_VALUE, detail::join({"autotune(): the workspace is null, expected ", plan.workspace, " bytes"})};
+                return {ErrorCode::INVALID_VALUE,
+                        detail::join({"autotune(): the workspace is null, expected ", plan.workspace, " bytes"})};
             }
             result.errorMessage = error.err_msg;
             if (error.is_good())
@@ -355,7 +373,8 @@ private:
         if (results.empty() || !results[0].succeeded)
         {
             return {results.empty() || most >= 0 ? ErrorCode::INVALID_VALUE : ErrorCode::HIPDNN_BACKEND_ERROR,
-                    detail::join({"autotune(): no candidate could be timed: ", results.empty() ? "all are filtered out" : results[0].errorMessage})};
+                    detail::join({"autotune(): no candidate could be timed: ",
+                                  results.empty() ? "all are filtered out" : results[0].errorMessage})};
         }
         _active = static_cast<size_t>(results[0].compiledPlanIndex);
         return storage.filePath.empty() ? Error() : store(storage, results[0]);

@@ -20,21 +20,22 @@ class GraphCandidates : public GraphPlans<Derived>
     using Base = GraphPlans<Derived>;
 
 protected:
-    using Base::_plans;
     using Base::_has_candidates;
-    using Base::rank;
+    using Base::_plans;
     using Base::engine_name;
-    using Base::make_plan;
     using Base::is_built;
+    using Base::make_plan;
     using Base::must_build;
+    using Base::rank;
     using Plan = typename Base::Plan;
 
 public:
-    using Base::get_knobs_for_engine;
     using Base::get_knob_lookup_for_engine;
+    using Base::get_knobs_for_engine;
 
     /** The engines that compute the graph, best first. */
-    Error get_engine_configs(std::vector<EngineConfigInfo> &found, const std::vector<HeuristicMode> &modes = {HeuristicMode::FALLBACK})
+    Error get_engine_configs(std::vector<EngineConfigInfo>& found,
+                             const std::vector<HeuristicMode>& modes = {HeuristicMode::FALLBACK})
     {
         found.clear();
         std::vector<Descriptor> configurations;
@@ -46,21 +47,22 @@ public:
             info.engineId = ids[i];
             info.engineName = engine_name(ids[i]);
             static_cast<void>(get_knobs_for_engine(ids[i], info.knobs));
-            for (const Knob &knob : info.knobs)
+            for (const Knob& knob : info.knobs)
             {
                 info.supportsExhaustive = info.supportsExhaustive || knob.knobId() == BENCHMARKING_KNOB;
             }
-            configurations[i].value(HIPDNN_ATTR_ENGINECFG_WORKSPACE_SIZE, HIPDNN_TYPE_INT64, info.estimatedWorkspaceSize);
+            configurations[i].value(HIPDNN_ATTR_ENGINECFG_WORKSPACE_SIZE, HIPDNN_TYPE_INT64,
+                                    info.estimatedWorkspaceSize);
             found.push_back(std::move(info));
         }
         return {};
     }
 
     /** Adds engines as they are. */
-    Error add_engine_configs(const std::vector<EngineConfigInfo> &engines)
+    Error add_engine_configs(const std::vector<EngineConfigInfo>& engines)
     {
         HIPDNN_CPP_TRY(check_candidates("add_engine_configs()", engines.size()));
-        for (const EngineConfigInfo &engine : engines)
+        for (const EngineConfigInfo& engine : engines)
         {
             add_candidate({engine.engineId, {}, engine.estimatedWorkspaceSize});
         }
@@ -68,7 +70,7 @@ public:
     }
 
     /** Adds all engines that compute the graph. */
-    Error add_all_engines(const std::vector<HeuristicMode> &modes = {HeuristicMode::FALLBACK})
+    Error add_all_engines(const std::vector<HeuristicMode>& modes = {HeuristicMode::FALLBACK})
     {
         HIPDNN_CPP_TRY(check_candidates("add_all_engines()", 1));
         std::vector<EngineConfigInfo> engines;
@@ -77,11 +79,11 @@ public:
     }
 
     /** Adds an engine with knobs set. */
-    Error add_engine(int64_t engine, const std::vector<KnobSetting> &settings = {})
+    Error add_engine(int64_t engine, const std::vector<KnobSetting>& settings = {})
     {
         HIPDNN_CPP_TRY(check_candidates("add_engine()", 1));
         Candidate candidate{engine, {}, 0};
-        for (const KnobSetting &setting : settings)
+        for (const KnobSetting& setting : settings)
         {
             candidate.settings.emplace(setting.knobId(), setting.value());
         }
@@ -89,7 +91,7 @@ public:
     }
 
     /** Adds engines as they are. */
-    Error add_engines(const std::vector<int64_t> &engines)
+    Error add_engines(const std::vector<int64_t>& engines)
     {
         HIPDNN_CPP_TRY(check_candidates("add_engines()", engines.size()));
         for (const int64_t engine : engines)
@@ -100,11 +102,11 @@ public:
     }
 
     /** Adds engines with knobs set; engines that do not compute the graph are passed over. */
-    Error add_engine_variants(const std::vector<EngineVariant> &variants)
+    Error add_engine_variants(const std::vector<EngineVariant>& variants)
     {
         HIPDNN_CPP_TRY(check_candidates("add_engine_variants()", variants.size()));
         std::vector<Knob> knobs;
-        for (const EngineVariant &variant : variants)
+        for (const EngineVariant& variant : variants)
         {
             if (get_knobs_for_engine(variant.engineId, knobs).is_good())
             {
@@ -115,35 +117,36 @@ public:
     }
 
     /** Adds all combinations of values of knobs; engines that do not compute the graph are passed over. */
-    Error add_engine_sweep(const std::vector<EngineSweepSpec> &sweeps)
+    Error add_engine_sweep(const std::vector<EngineSweepSpec>& sweeps)
     {
         HIPDNN_CPP_TRY(check_candidates("add_engine_sweep()", sweeps.size()));
         std::vector<Knob> knobs;
-        for (const EngineSweepSpec &sweep : sweeps)
+        for (const EngineSweepSpec& sweep : sweeps)
         {
             std::vector<std::map<KnobType_t, KnobValueVariant>> combinations = {sweep.fixedSettings};
-            for (const KnobSweepAxis &axis : sweep.axes)
+            for (const KnobSweepAxis& axis : sweep.axes)
             {
                 if (axis.knobId == BENCHMARKING_KNOB)
                 {
                     continue;
                 }
                 std::vector<std::map<KnobType_t, KnobValueVariant>> longer;
-                for (const auto &combination : combinations)
+                for (const auto& combination : combinations)
                 {
-                    for (const KnobValueVariant &value : axis.values)
+                    for (const KnobValueVariant& value : axis.values)
                     {
                         longer.push_back(combination);
                         longer.back()[axis.knobId] = value;
                     }
                     if (longer.size() > MOST_COMBINATIONS)
                     {
-                        return {ErrorCode::INVALID_VALUE, detail::join({"the sweep has more than ", MOST_COMBINATIONS, " combinations"})};
+                        return {ErrorCode::INVALID_VALUE,
+                                detail::join({"the sweep has more than ", MOST_COMBINATIONS, " combinations"})};
                     }
                 }
                 combinations = std::move(longer);
             }
-            for (auto &combination : combinations)
+            for (auto& combination : combinations)
             {
                 if (get_knobs_for_engine(sweep.engineId, knobs).is_good())
                 {
@@ -155,14 +158,14 @@ public:
     }
 
     /** @param bytes the most that any candidate is expected to need */
-    Error get_estimated_max_workspace_size(int64_t &bytes) const
+    Error get_estimated_max_workspace_size(int64_t& bytes) const
     {
         bytes = 0;
         if (_candidates == nullptr)
         {
             return {ErrorCode::INVALID_VALUE, "there are no candidates, call add_engine...() first"};
         }
-        for (const Candidate &candidate : *_candidates)
+        for (const Candidate& candidate : *_candidates)
         {
             bytes = std::max(bytes, candidate.workspace);
         }
@@ -173,11 +176,12 @@ protected:
     /** Behind a pointer, so that programs that tune nothing need not compile them. */
     std::shared_ptr<std::vector<Candidate>> _candidates;
 
-    Error check_candidates(const char *call, size_t count) const
+    Error check_candidates(const char* call, size_t count) const
     {
         if (!_plans.empty() && !_has_candidates)
         {
-            return {ErrorCode::INVALID_VALUE, detail::join({call, " after create_execution_plans() or build(), expected one of both"})};
+            return {ErrorCode::INVALID_VALUE,
+                    detail::join({call, " after create_execution_plans() or build(), expected one of both"})};
         }
         if (!is_built())
         {
@@ -192,7 +196,7 @@ protected:
         {
             _candidates = std::make_shared<std::vector<Candidate>>();
         }
-        for (const Candidate &other : *_candidates)
+        for (const Candidate& other : *_candidates)
         {
             if (other.engine == candidate.engine && other.settings == candidate.settings)
             {
@@ -213,12 +217,13 @@ protected:
         {
             return {ErrorCode::INVALID_VALUE, known.err_msg};
         }
-        for (const KnobSetting &setting : candidate.list())
+        for (const KnobSetting& setting : candidate.list())
         {
             const auto knob = knobs.find(setting.knobId());
             if (knob == knobs.end())
             {
-                return {ErrorCode::INVALID_VALUE, detail::join({"engine ", candidate.engine, " has no knob ", setting.knobId()})};
+                return {ErrorCode::INVALID_VALUE,
+                        detail::join({"engine ", candidate.engine, " has no knob ", setting.knobId()})};
             }
             HIPDNN_CPP_TRY(knob->second.validate(setting));
         }

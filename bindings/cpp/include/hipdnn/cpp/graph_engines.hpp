@@ -25,9 +25,9 @@ protected:
     using Base::_graph;
     using Base::_graph_finalized;
     using Base::_preferred;
+    using Base::finalize_graph;
     using Base::is_built;
     using Base::must_build;
-    using Base::finalize_graph;
 
 public:
     using Base::build_operation_graph;
@@ -36,19 +36,20 @@ public:
      * The engines that compute the graph, best first.
      * @return GRAPH_NOT_SUPPORTED with each engine's reason where none does
      */
-    Error get_ranked_engine_ids(std::vector<int64_t> &ids, const std::vector<HeuristicMode> &modes = {HeuristicMode::FALLBACK}) const
+    Error get_ranked_engine_ids(std::vector<int64_t>& ids,
+                                const std::vector<HeuristicMode>& modes = {HeuristicMode::FALLBACK}) const
     {
         std::vector<Descriptor> configurations;
         return rank(modes, configurations, ids);
     }
 
     /** The knobs of an engine for this graph. */
-    Error get_knobs_for_engine(int64_t engine, std::vector<Knob> &knobs) const
+    Error get_knobs_for_engine(int64_t engine, std::vector<Knob>& knobs) const
     {
         Descriptor descriptor;
         HIPDNN_CPP_TRY(make_engine(engine, descriptor));
         knobs.clear();
-        for (const Descriptor &info : descriptor.descriptors(HIPDNN_ATTR_ENGINE_KNOB_INFO))
+        for (const Descriptor& info : descriptor.descriptors(HIPDNN_ATTR_ENGINE_KNOB_INFO))
         {
             Knob knob;
             if (Knob::read(info, knob))
@@ -59,12 +60,12 @@ public:
         return {};
     }
 
-    Error get_knob_lookup_for_engine(int64_t engine, std::unordered_map<KnobType_t, Knob> &knobs) const
+    Error get_knob_lookup_for_engine(int64_t engine, std::unordered_map<KnobType_t, Knob>& knobs) const
     {
         std::vector<Knob> list;
         HIPDNN_CPP_TRY(get_knobs_for_engine(engine, list));
         knobs.clear();
-        for (Knob &knob : list)
+        for (Knob& knob : list)
         {
             const KnobType_t name = knob.knobId();
             knobs.emplace(name, std::move(knob));
@@ -72,22 +73,25 @@ public:
         return {};
     }
 
-    Error get_behavior_notes_for_engine(int64_t engine, std::vector<BehaviorNote> &notes) const
+    Error get_behavior_notes_for_engine(int64_t engine, std::vector<BehaviorNote>& notes) const
     {
         notes.clear();
         Descriptor descriptor;
         HIPDNN_CPP_TRY(make_engine(engine, descriptor));
         int64_t count = 0;
         const auto name = HIPDNN_ATTR_ENGINE_BEHAVIOR_NOTE;
-        HIPDNN_CPP_TRY(backend_error(descriptor.get(name, HIPDNN_TYPE_BEHAVIOR_NOTE, 0, &count, nullptr), "asking for notes"));
+        HIPDNN_CPP_TRY(
+            backend_error(descriptor.get(name, HIPDNN_TYPE_BEHAVIOR_NOTE, 0, &count, nullptr), "asking for notes"));
         std::vector<hipdnnBackendBehaviorNote_t> raw(static_cast<size_t>(std::max<int64_t>(count, 0)));
         if (!raw.empty())
         {
-            HIPDNN_CPP_TRY(backend_error(descriptor.get(name, HIPDNN_TYPE_BEHAVIOR_NOTE, count, &count, raw.data()), "asking for notes"));
+            HIPDNN_CPP_TRY(backend_error(descriptor.get(name, HIPDNN_TYPE_BEHAVIOR_NOTE, count, &count, raw.data()),
+                                         "asking for notes"));
         }
         for (const auto note : raw)
         {
-            notes.push_back(note < HIPDNN_BEHAVIOR_NOTE_TYPE_COUNT ? static_cast<BehaviorNote>(note) : BehaviorNote::NOT_SET);
+            notes.push_back(note < HIPDNN_BEHAVIOR_NOTE_TYPE_COUNT ? static_cast<BehaviorNote>(note)
+                                                                   : BehaviorNote::NOT_SET);
         }
         return {};
     }
@@ -96,7 +100,7 @@ public:
      * A plan for each engine that computes the graph, not built yet; the best one, or the preferred engine's, is chosen.
      * @return as get_ranked_engine_ids()
      */
-    Error create_execution_plans(const std::vector<HeuristicMode> &modes = {HeuristicMode::FALLBACK})
+    Error create_execution_plans(const std::vector<HeuristicMode>& modes = {HeuristicMode::FALLBACK})
     {
         HIPDNN_CPP_TRY(check_no_candidates("create_execution_plans()"));
         std::vector<Descriptor> configurations;
@@ -121,7 +125,7 @@ public:
      * A plan of one engine with knobs set. Knobs that the engine does not have are passed over.
      * @return INVALID_VALUE for a value that a knob does not take
      */
-    Error create_execution_plan_ext(int64_t engine, const std::vector<KnobSetting> &settings)
+    Error create_execution_plan_ext(int64_t engine, const std::vector<KnobSetting>& settings)
     {
         HIPDNN_CPP_TRY(check_no_candidates("create_execution_plan_ext()"));
         Plan plan;
@@ -137,18 +141,18 @@ public:
     /** Whether there is a plan to build. */
     Error check_support() const
     {
-        return active() == nullptr ? Error(ErrorCode::HIPDNN_BACKEND_ERROR, "there is no plan, call create_execution_plans() first")
-                                   : Error();
+        return active() == nullptr
+                   ? Error(ErrorCode::HIPDNN_BACKEND_ERROR, "there is no plan, call create_execution_plans() first")
+                   : Error();
     }
 
     /** Whether any engine computes the graph, which is built where it is not. */
-    Error is_supported_ext(hipdnnHandle_t handle, const std::vector<HeuristicMode> &modes = {HeuristicMode::FALLBACK})
+    Error is_supported_ext(hipdnnHandle_t handle, const std::vector<HeuristicMode>& modes = {HeuristicMode::FALLBACK})
     {
         if (!_graph.valid())
         {
             HIPDNN_CPP_TRY(build_operation_graph(handle));
-        }
-        else if (!_graph_finalized)
+        } else if (!_graph_finalized)
         {
             HIPDNN_CPP_TRY(finalize_graph(handle));
         }
@@ -182,7 +186,8 @@ public:
             }
             first = first.is_bad() ? first : error;
         }
-        return any ? Error() : Error(ErrorCode::HIPDNN_BACKEND_ERROR, detail::join({"no plan could be built: ", first.err_msg}));
+        return any ? Error()
+                   : Error(ErrorCode::HIPDNN_BACKEND_ERROR, detail::join({"no plan could be built: ", first.err_msg}));
     }
 
     /** Builds one of the plans and chooses it. */
@@ -195,7 +200,7 @@ public:
     }
 
     /** All steps from the graph to a plan that can be executed. */
-    Error build(hipdnnHandle_t handle, const std::vector<HeuristicMode> &modes = {HeuristicMode::FALLBACK},
+    Error build(hipdnnHandle_t handle, const std::vector<HeuristicMode>& modes = {HeuristicMode::FALLBACK},
                 BuildPlanPolicy policy = BuildPlanPolicy::HEURISTICS_CHOICE, bool multithreaded = false)
     {
         static_cast<void>(multithreaded);
@@ -209,9 +214,9 @@ public:
     int64_t get_execution_plan_count() const { return static_cast<int64_t>(_plans.size()); }
 
     /** @param bytes what the chosen plan needs besides its tensors, on the device that they are on */
-    Error get_workspace_size(int64_t &bytes) const
+    Error get_workspace_size(int64_t& bytes) const
     {
-        const Plan *plan = active();
+        const Plan* plan = active();
         if (plan == nullptr || !plan->ready())
         {
             return must_plan();
@@ -224,7 +229,7 @@ public:
     {
         return check_index(index).is_bad() ? -1 : _plans[static_cast<size_t>(index)].workspace;
     }
-    Error get_workspace_size_plan_at_index(int64_t index, int64_t &bytes) const
+    Error get_workspace_size_plan_at_index(int64_t index, int64_t& bytes) const
     {
         HIPDNN_CPP_TRY(check_index(index));
         bytes = _plans[static_cast<size_t>(index)].workspace;
@@ -234,7 +239,7 @@ public:
     int64_t get_autotune_workspace_size() const
     {
         int64_t most = 0;
-        for (const Plan &plan : _plans)
+        for (const Plan& plan : _plans)
         {
             most = plan.barred ? most : std::max(most, plan.workspace);
         }
@@ -242,8 +247,8 @@ public:
     }
 
     /** The name of the chosen plan's engine. */
-    Error get_plan_name(std::string &name) const { return get_plan_name_at_index(static_cast<int64_t>(_active), name); }
-    Error get_plan_name_at_index(int64_t index, std::string &name) const
+    Error get_plan_name(std::string& name) const { return get_plan_name_at_index(static_cast<int64_t>(_active), name); }
+    Error get_plan_name_at_index(int64_t index, std::string& name) const
     {
         HIPDNN_CPP_TRY(check_index(index));
         name = engine_name(_plans[static_cast<size_t>(index)].engine);
@@ -274,7 +279,10 @@ protected:
     /** Whether candidates for autotuning were added, which excludes plans made otherwise. */
     bool _has_candidates = false;
 
-    static Error must_plan() { return {ErrorCode::INVALID_VALUE, "there is no plan that can be executed, call build() first"}; }
+    static Error must_plan()
+    {
+        return {ErrorCode::INVALID_VALUE, "there is no plan that can be executed, call build() first"};
+    }
 
     bool is_barred(int64_t engine) const
     {
@@ -288,20 +296,25 @@ protected:
         return false;
     }
 
-    Error check_no_candidates(const char *call) const
+    Error check_no_candidates(const char* call) const
     {
-        return _has_candidates ? Error(ErrorCode::INVALID_VALUE, detail::join({call, " after add_engine...(), expected autotune()"}))
+        return _has_candidates ? Error(ErrorCode::INVALID_VALUE,
+                                       detail::join({call, " after add_engine...(), expected autotune()"}))
                                : Error();
     }
 
     Error check_index(int64_t index) const
     {
         return index < 0 || static_cast<size_t>(index) >= _plans.size()
-                   ? Error(ErrorCode::INVALID_VALUE, detail::join({"plan index ", index, ", expected 0 to below ", _plans.size()}))
+                   ? Error(ErrorCode::INVALID_VALUE,
+                           detail::join({"plan index ", index, ", expected 0 to below ", _plans.size()}))
                    : Error();
     }
 
-    const Plan *active() const { return _active < _plans.size() && !_plans[_active].barred ? &_plans[_active] : nullptr; }
+    const Plan* active() const
+    {
+        return _active < _plans.size() && !_plans[_active].barred ? &_plans[_active] : nullptr;
+    }
 
     void reset_plans()
     {
@@ -310,7 +323,7 @@ protected:
     }
 
     /** The number of engines that compute the graph, at least 1. */
-    Error ask(const std::vector<HeuristicMode> &, bool first_only, Descriptor &heuristic, int64_t &count) const
+    Error ask(const std::vector<HeuristicMode>&, bool first_only, Descriptor& heuristic, int64_t& count) const
     {
         if (!is_built())
         {
@@ -319,14 +332,16 @@ protected:
         heuristic = Descriptor(HIPDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
         const auto mode = HIPDNN_HEUR_MODE_FALLBACK;
         HIPDNN_CPP_TRY(heuristic.set(HIPDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, _graph, "asking for engines"));
-        HIPDNN_CPP_TRY(backend_error(heuristic.set(HIPDNN_ATTR_ENGINEHEUR_MODE, HIPDNN_TYPE_HEUR_MODE, 1, &mode), "asking for engines"));
+        HIPDNN_CPP_TRY(backend_error(heuristic.set(HIPDNN_ATTR_ENGINEHEUR_MODE, HIPDNN_TYPE_HEUR_MODE, 1, &mode),
+                                     "asking for engines"));
         if (first_only)
         {
             /* Only faster: a library without it answers with all. */
             static_cast<void>(heuristic.set_flag(HIPDNN_ATTR_ENGINEHEUR_FIND_FIRST_EXT, true));
         }
         HIPDNN_CPP_TRY(heuristic.finalize("asking for engines"));
-        const hipdnnStatus_t status = heuristic.get(HIPDNN_ATTR_ENGINEHEUR_RESULTS, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, nullptr);
+        const hipdnnStatus_t status =
+            heuristic.get(HIPDNN_ATTR_ENGINEHEUR_RESULTS, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, nullptr);
         if (status == HIPDNN_STATUS_SUCCESS && count <= 0)
         {
             char reasons[HIPDNN_ERROR_STRING_MAX_LENGTH] = "";
@@ -337,7 +352,8 @@ protected:
     }
 
     /** Finalized configurations, best first, and their engines. */
-    Error rank(const std::vector<HeuristicMode> &modes, std::vector<Descriptor> &configurations, std::vector<int64_t> &ids) const
+    Error rank(const std::vector<HeuristicMode>& modes, std::vector<Descriptor>& configurations,
+               std::vector<int64_t>& ids) const
     {
         Descriptor heuristic;
         int64_t count = 0;
@@ -351,12 +367,13 @@ protected:
             raw.push_back(configurations.back().get());
         }
         HIPDNN_CPP_TRY(backend_error(
-            heuristic.get(HIPDNN_ATTR_ENGINEHEUR_RESULTS, HIPDNN_TYPE_BACKEND_DESCRIPTOR, count, &count, raw.data()), "asking for engines"));
+            heuristic.get(HIPDNN_ATTR_ENGINEHEUR_RESULTS, HIPDNN_TYPE_BACKEND_DESCRIPTOR, count, &count, raw.data()),
+            "asking for engines"));
         while (static_cast<int64_t>(configurations.size()) > count && !configurations.empty())
         {
             configurations.pop_back();
         }
-        for (const Descriptor &configuration : configurations)
+        for (const Descriptor& configuration : configurations)
         {
             HIPDNN_CPP_TRY(configuration.finalize("finalizing an engine's configuration"));
             const Descriptor engine = configuration.one(HIPDNN_ATTR_ENGINECFG_ENGINE);
@@ -370,7 +387,7 @@ protected:
         return {};
     }
 
-    Error make_engine(int64_t engine, Descriptor &descriptor) const
+    Error make_engine(int64_t engine, Descriptor& descriptor) const
     {
         if (!is_built())
         {
@@ -379,7 +396,8 @@ protected:
         const std::string attempt = "engine " + std::to_string(engine);
         descriptor = Descriptor(HIPDNN_BACKEND_ENGINE_DESCRIPTOR);
         HIPDNN_CPP_TRY(descriptor.set(HIPDNN_ATTR_ENGINE_OPERATION_GRAPH, _graph, attempt.c_str()));
-        HIPDNN_CPP_TRY(backend_error(descriptor.set(HIPDNN_ATTR_ENGINE_GLOBAL_INDEX, HIPDNN_TYPE_INT64, 1, &engine), attempt));
+        HIPDNN_CPP_TRY(
+            backend_error(descriptor.set(HIPDNN_ATTR_ENGINE_GLOBAL_INDEX, HIPDNN_TYPE_INT64, 1, &engine), attempt));
         return descriptor.finalize(attempt.c_str());
     }
 
@@ -405,7 +423,7 @@ protected:
     }
 
     /** A plan of an engine, not built yet. */
-    Error make_plan(int64_t engine, const std::vector<KnobSetting> &settings, Plan &plan) const
+    Error make_plan(int64_t engine, const std::vector<KnobSetting>& settings, Plan& plan) const
     {
         Descriptor descriptor;
         HIPDNN_CPP_TRY(make_engine(engine, descriptor));
@@ -416,7 +434,7 @@ protected:
         plan.settings = std::make_shared<std::vector<KnobSetting>>();
         std::vector<Descriptor> choices;
         std::vector<hipdnnBackendDescriptor_t> raw;
-        for (const KnobSetting &setting : settings)
+        for (const KnobSetting& setting : settings)
         {
             const auto knob = knobs.find(setting.knobId());
             if (knob == knobs.end())
@@ -431,16 +449,17 @@ protected:
         }
         if (!raw.empty())
         {
-            HIPDNN_CPP_TRY(backend_error(plan.configuration.set(HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES, HIPDNN_TYPE_BACKEND_DESCRIPTOR,
-                                                                static_cast<int64_t>(raw.size()), raw.data()),
-                                         "setting knobs"));
+            HIPDNN_CPP_TRY(
+                backend_error(plan.configuration.set(HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES, HIPDNN_TYPE_BACKEND_DESCRIPTOR,
+                                                     static_cast<int64_t>(raw.size()), raw.data()),
+                              "setting knobs"));
         }
         plan.engine = engine;
         return plan.configuration.finalize("finalizing an engine's configuration");
     }
 
     /** Has the engine prepare a plan, and bars it where it was deselected. */
-    Error build(Plan &plan) const
+    Error build(Plan& plan) const
     {
         const std::string who = "the plan of engine " + std::to_string(plan.engine);
         plan.barred = plan.barred || is_barred(plan.engine);
@@ -451,7 +470,8 @@ protected:
         if (!plan.finalized)
         {
             plan.plan = Descriptor(HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-            HIPDNN_CPP_TRY(plan.plan.set(HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, plan.configuration, "making a plan"));
+            HIPDNN_CPP_TRY(
+                plan.plan.set(HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, plan.configuration, "making a plan"));
             HIPDNN_CPP_TRY(plan.plan.finalize(("building " + who).c_str()));
             plan.workspace = 0;
             plan.plan.value(HIPDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, HIPDNN_TYPE_INT64, plan.workspace);
@@ -460,7 +480,9 @@ protected:
         if (_most_workspace >= 0 && plan.workspace > _most_workspace)
         {
             plan.barred = true;
-            return {ErrorCode::INVALID_VALUE, detail::join({who, " needs ", plan.workspace, " bytes of workspace, expected at most ", _most_workspace})};
+            return {ErrorCode::INVALID_VALUE,
+                    detail::join(
+                        {who, " needs ", plan.workspace, " bytes of workspace, expected at most ", _most_workspace})};
         }
         return {};
     }

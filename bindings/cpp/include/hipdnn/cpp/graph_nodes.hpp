@@ -19,18 +19,18 @@ template <typename Derived>
 class GraphNodes
 {
 public:
-    GraphNodes(GraphNodes &&) = default;
-    GraphNodes &operator=(GraphNodes &&) = default;
+    GraphNodes(GraphNodes&&) = default;
+    GraphNodes& operator=(GraphNodes&&) = default;
 
-    const std::string &get_name() const { return _name; }
+    const std::string& get_name() const { return _name; }
     DataType get_compute_data_type() const { return _types.compute; }
     DataType get_intermediate_data_type() const { return _types.intermediate; }
     DataType get_io_data_type() const { return _types.io; }
 
     /** A tensor with these properties. */
-    static TensorPtr tensor(const Tensor &tensor) { return std::make_shared<Tensor>(tensor); }
+    static TensorPtr tensor(const Tensor& tensor) { return std::make_shared<Tensor>(tensor); }
     /** A tensor as another one, without its uid. */
-    static TensorPtr tensor_like(const TensorPtr &tensor, const std::string &name = "")
+    static TensorPtr tensor_like(const TensorPtr& tensor, const std::string& name = "")
     {
         TensorPtr made = std::make_shared<Tensor>(*tensor);
         made->clear_uid().set_name(name);
@@ -47,7 +47,7 @@ public:
     {
         HIPDNN_CPP_TRY(check_uids());
         HIPDNN_CPP_TRY(sort());
-        for (const auto &operation : _operations)
+        for (const auto& operation : _operations)
         {
             TensorWalk walk;
             operation->visit(walk);
@@ -60,17 +60,17 @@ public:
             {
                 operation->compute_data_type = _types.compute;
             }
-            for (const auto *list : {&walk.inputs, &walk.outputs})
+            for (const auto* list : {&walk.inputs, &walk.outputs})
             {
-                for (const TensorPtr &tensor : *list)
+                for (const TensorPtr& tensor : *list)
                 {
                     tensor->fill_from_context(_types);
                 }
             }
             HIPDNN_CPP_TRY(operation->infer());
-            for (const auto *list : {&walk.inputs, &walk.outputs})
+            for (const auto* list : {&walk.inputs, &walk.outputs})
             {
-                for (const TensorPtr &tensor : *list)
+                for (const TensorPtr& tensor : *list)
                 {
                     const Error error = tensor->validate();
                     if (error.is_bad())
@@ -87,7 +87,7 @@ public:
     std::unordered_map<int64_t, TensorPtr> tensors_by_uid() const
     {
         std::unordered_map<int64_t, TensorPtr> found;
-        for (const TensorPtr &tensor : tensors())
+        for (const TensorPtr& tensor : tensors())
         {
             if (tensor->has_uid())
             {
@@ -102,13 +102,13 @@ public:
     {
         std::vector<TensorPtr> found;
         Index seen;
-        for (const auto &operation : _operations)
+        for (const auto& operation : _operations)
         {
             TensorWalk walk;
             operation->visit(walk);
-            for (const auto *list : {&walk.inputs, &walk.outputs})
+            for (const auto* list : {&walk.inputs, &walk.outputs})
             {
-                for (const TensorPtr &tensor : *list)
+                for (const TensorPtr& tensor : *list)
                 {
                     if (put(seen, key_of(tensor.get()), nullptr))
                     {
@@ -120,7 +120,7 @@ public:
         return found;
     }
 
-    const std::vector<std::shared_ptr<Operation>> &operations() const { return _operations; }
+    const std::vector<std::shared_ptr<Operation>>& operations() const { return _operations; }
 
     /** Whether executions may give tensors other shapes than the graph has. Set before the graph is built. */
     bool is_override_shape_enabled() const { return _overrides; }
@@ -134,34 +134,37 @@ public:
     Error build_operation_graph(hipdnnHandle_t handle) { return lower_all(handle); }
 
     /** The graph as bytes, handed to the library first where that was not done. */
-    Error serialize(std::vector<uint8_t> &bytes)
+    Error serialize(std::vector<uint8_t>& bytes)
     {
         HIPDNN_CPP_TRY(ensure_lowered());
-        return static_cast<const GraphNodes &>(*this).serialize(bytes);
+        return static_cast<const GraphNodes&>(*this).serialize(bytes);
     }
-    Error serialize(std::vector<uint8_t> &bytes) const
+    Error serialize(std::vector<uint8_t>& bytes) const
     {
         HIPDNN_CPP_TRY(require_lowered());
         size_t size = 0;
-        HIPDNN_CPP_TRY(backend_error(
-            HIPDNN_CPP_CALL(hipdnnBackendGetSerializedBinaryGraph_ext)(_graph.get(), 0, &size, nullptr), "serializing the graph"));
+        HIPDNN_CPP_TRY(
+            backend_error(HIPDNN_CPP_CALL(hipdnnBackendGetSerializedBinaryGraph_ext)(_graph.get(), 0, &size, nullptr),
+                          "serializing the graph"));
         bytes.resize(size);
-        return backend_error(HIPDNN_CPP_CALL(hipdnnBackendGetSerializedBinaryGraph_ext)(_graph.get(), size, &size, bytes.data()),
-                             "serializing the graph");
+        return backend_error(
+            HIPDNN_CPP_CALL(hipdnnBackendGetSerializedBinaryGraph_ext)(_graph.get(), size, &size, bytes.data()),
+            "serializing the graph");
     }
 
     /** The graph as JSON. */
-    Error serialize(std::string &json)
+    Error serialize(std::string& json)
     {
         HIPDNN_CPP_TRY(ensure_lowered());
-        return static_cast<const GraphNodes &>(*this).serialize(json);
+        return static_cast<const GraphNodes&>(*this).serialize(json);
     }
-    Error serialize(std::string &json) const
+    Error serialize(std::string& json) const
     {
         HIPDNN_CPP_TRY(require_lowered());
         size_t size = 0;
-        HIPDNN_CPP_TRY(backend_error(
-            HIPDNN_CPP_CALL(hipdnnBackendGetSerializedJsonGraph_ext)(_graph.get(), 0, &size, nullptr), "writing the graph as JSON"));
+        HIPDNN_CPP_TRY(
+            backend_error(HIPDNN_CPP_CALL(hipdnnBackendGetSerializedJsonGraph_ext)(_graph.get(), 0, &size, nullptr),
+                          "writing the graph as JSON"));
         json.resize(size);
         HIPDNN_CPP_TRY(
             backend_error(HIPDNN_CPP_CALL(hipdnnBackendGetSerializedJsonGraph_ext)(_graph.get(), size, &size, &json[0]),
@@ -200,7 +203,10 @@ protected:
 
     GraphNodes() = default;
 
-    static Error must_build() { return {ErrorCode::INVALID_VALUE, "the graph is not built, call build_operation_graph() first"}; }
+    static Error must_build()
+    {
+        return {ErrorCode::INVALID_VALUE, "the graph is not built, call build_operation_graph() first"};
+    }
     bool is_built() const { return _graph.valid() && _graph_finalized; }
     Error require_lowered() const { return _graph.valid() ? Error() : must_build(); }
     Error ensure_lowered() { return _graph.valid() ? Error() : lower_all(nullptr); }
@@ -224,7 +230,8 @@ protected:
             hipdnnDataType_t type = HIPDNN_DATA_FLOAT;
             return graph.value(name, HIPDNN_TYPE_DATA_TYPE, type) ? from_c(type) : DataType::NOT_SET;
         };
-        _types = {type(HIPDNN_ATTR_OPERATIONGRAPH_COMPUTE_DATA_TYPE_EXT), type(HIPDNN_ATTR_OPERATIONGRAPH_INTERMEDIATE_DATA_TYPE_EXT),
+        _types = {type(HIPDNN_ATTR_OPERATIONGRAPH_COMPUTE_DATA_TYPE_EXT),
+                  type(HIPDNN_ATTR_OPERATIONGRAPH_INTERMEDIATE_DATA_TYPE_EXT),
                   type(HIPDNN_ATTR_OPERATIONGRAPH_IO_DATA_TYPE_EXT)};
         _name = graph.text(HIPDNN_ATTR_OPERATIONGRAPH_NAME_EXT);
         int64_t engine = 0;
@@ -243,7 +250,7 @@ protected:
     {
         const std::vector<TensorPtr> all = tensors();
         Index used;
-        for (const TensorPtr &tensor : all)
+        for (const TensorPtr& tensor : all)
         {
             if (tensor->has_uid())
             {
@@ -251,7 +258,7 @@ protected:
             }
         }
         int64_t next = 0;
-        for (const TensorPtr &tensor : all)
+        for (const TensorPtr& tensor : all)
         {
             if (!tensor->has_uid())
             {
@@ -267,12 +274,14 @@ protected:
     Error check_uids() const
     {
         Index seen;
-        for (const TensorPtr &tensor : tensors())
+        for (const TensorPtr& tensor : tensors())
         {
             if (tensor->has_uid() && !put(seen, tensor->get_uid(), tensor.get()))
             {
-                const auto *other = static_cast<const Tensor *>(seen.find(tensor->get_uid())->second);
-                return {ErrorCode::INVALID_VALUE, detail::join({"uid ", tensor->get_uid(), " belongs to tensor \"", other->get_name(), "\" and to \"", tensor->get_name(), "\", expected one of its own for each"})};
+                const auto* other = static_cast<const Tensor*>(seen.find(tensor->get_uid())->second);
+                return {ErrorCode::INVALID_VALUE,
+                        detail::join({"uid ", tensor->get_uid(), " belongs to tensor \"", other->get_name(),
+                                      "\" and to \"", tensor->get_name(), "\", expected one of its own for each"})};
             }
         }
         return {};
@@ -290,12 +299,12 @@ protected:
             TensorWalk walk;
             _operations[i]->visit(walk);
             parts[i] = static_cast<int64_t>(i);
-            for (const TensorPtr &tensor : walk.outputs)
+            for (const TensorPtr& tensor : walk.outputs)
             {
                 if (!put(writer_of, key_of(tensor.get()), &parts[i]))
                 {
-                    return {ErrorCode::INVALID_VALUE,
-                            detail::join({"tensor \"", tensor->get_name(), "\" is written by two operations, expected one"})};
+                    return {ErrorCode::INVALID_VALUE, detail::join({"tensor \"", tensor->get_name(),
+                                                                    "\" is written by two operations, expected one"})};
                 }
             }
         }
@@ -303,19 +312,20 @@ protected:
         {
             TensorWalk walk;
             _operations[i]->visit(walk);
-            for (const TensorPtr &tensor : walk.inputs)
+            for (const TensorPtr& tensor : walk.inputs)
             {
                 const auto found = writer_of.find(key_of(tensor.get()));
                 if (found == writer_of.end())
                 {
                     continue;
                 }
-                const int64_t writer = static_cast<const int64_t *>(found->second) - parts.data(), reader = static_cast<int64_t>(i);
+                const int64_t writer = static_cast<const int64_t*>(found->second) - parts.data(),
+                              reader = static_cast<int64_t>(i);
                 writers.push_back(writer);
                 readers.push_back(reader);
                 waits[i]++;
                 const int64_t part = parts[static_cast<size_t>(writer)], old = parts[i];
-                for (int64_t &other : parts)
+                for (int64_t& other : parts)
                 {
                     other = other == old ? part : other;
                 }
@@ -325,7 +335,8 @@ protected:
         {
             if (_one_component && part != parts[0])
             {
-                return {ErrorCode::INVALID_VALUE, "the graph has parts that share no tensor, expected a graph for each"};
+                return {ErrorCode::INVALID_VALUE,
+                        "the graph has parts that share no tensor, expected a graph for each"};
             }
         }
         std::vector<std::shared_ptr<Operation>> ordered;
@@ -338,7 +349,8 @@ protected:
             }
             if (next == count)
             {
-                return {ErrorCode::INVALID_VALUE, "the operations form a circle, expected tensors that are written before they are read"};
+                return {ErrorCode::INVALID_VALUE,
+                        "the operations form a circle, expected tensors that are written before they are read"};
             }
             /* Done: it waits for ever. */
             waits[next] = -1;
@@ -365,14 +377,14 @@ private:
         TensorDescriptors made;
         std::vector<Descriptor> operations;
         std::vector<hipdnnBackendDescriptor_t> raw;
-        for (const auto &operation : _operations)
+        for (const auto& operation : _operations)
         {
             operations.push_back(Descriptor());
             HIPDNN_CPP_TRY(lower(*operation, made, operations.back()));
             raw.push_back(operations.back().get());
         }
         Descriptor graph(HIPDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-        const char *attempt = "making the graph";
+        const char* attempt = "making the graph";
         HIPDNN_CPP_TRY(backend_error(graph.set(HIPDNN_ATTR_OPERATIONGRAPH_OPS, HIPDNN_TYPE_BACKEND_DESCRIPTOR,
                                                static_cast<int64_t>(raw.size()), raw.data()),
                                      attempt));
@@ -380,7 +392,7 @@ private:
             {HIPDNN_ATTR_OPERATIONGRAPH_COMPUTE_DATA_TYPE_EXT, _types.compute},
             {HIPDNN_ATTR_OPERATIONGRAPH_INTERMEDIATE_DATA_TYPE_EXT, _types.intermediate},
             {HIPDNN_ATTR_OPERATIONGRAPH_IO_DATA_TYPE_EXT, _types.io}};
-        for (const auto &type : types)
+        for (const auto& type : types)
         {
             if (const auto number = to_c(type.second))
             {
@@ -391,17 +403,19 @@ private:
         if (_preferred)
         {
             HIPDNN_CPP_TRY(backend_error(
-                graph.set(HIPDNN_ATTR_OPERATIONGRAPH_PREFERRED_ENGINE_ID_EXT, HIPDNN_TYPE_INT64, 1, &*_preferred), attempt));
+                graph.set(HIPDNN_ATTR_OPERATIONGRAPH_PREFERRED_ENGINE_ID_EXT, HIPDNN_TYPE_INT64, 1, &*_preferred),
+                attempt));
         }
         if (_overrides)
         {
-            HIPDNN_CPP_TRY(backend_error(graph.set_flag(HIPDNN_ATTR_OPERATIONGRAPH_IS_OVERRIDE_SHAPE_ENABLED_EXT, true), attempt));
+            HIPDNN_CPP_TRY(
+                backend_error(graph.set_flag(HIPDNN_ATTR_OPERATIONGRAPH_IS_OVERRIDE_SHAPE_ENABLED_EXT, true), attempt));
         }
         _graph = std::move(graph);
         _graph_finalized = false;
         _default_uids.clear();
         _default_values.clear();
-        for (const TensorPtr &tensor : tensors())
+        for (const TensorPtr& tensor : tensors())
         {
             if (tensor->get_is_runtime_pass_by_value() && tensor->has_value())
             {

@@ -77,8 +77,8 @@ public:
     TensorPtr pointwise(TensorPtr in_0, TensorPtr in_1, TensorPtr in_2, PointwiseAttributes attributes)
     {
         begin(attributes, "Pointwise_", {{in_0, "IN_0"}, {in_1, "IN_1"}, {in_2, "IN_2"}});
-        return finish(
-            std::move(attributes.set_input_0(std::move(in_0)).set_input_1(std::move(in_1)).set_input_2(std::move(in_2))));
+        return finish(std::move(
+            attributes.set_input_0(std::move(in_0)).set_input_1(std::move(in_1)).set_input_2(std::move(in_2))));
     }
 
     /** y has 1 in the dimensions that are joined; set its shape, or all are. */
@@ -120,18 +120,24 @@ public:
     std::array<TensorPtr, 5> batchnorm(TensorPtr x, TensorPtr scale, TensorPtr bias, BatchnormAttributes attributes)
     {
         begin(attributes, "Batchnorm_", {});
-        const bool runs = attributes.get_prev_running_mean() != nullptr && attributes.get_prev_running_variance() != nullptr
-                          && attributes.get_momentum() != nullptr;
-        std::array<TensorPtr, 5> made = {output(attributes, "Y"), output(attributes, "MEAN"), output(attributes, "INV_VARIANCE"),
+        const bool runs = attributes.get_prev_running_mean() != nullptr &&
+                          attributes.get_prev_running_variance() != nullptr && attributes.get_momentum() != nullptr;
+        std::array<TensorPtr, 5> made = {output(attributes, "Y"), output(attributes, "MEAN"),
+                                         output(attributes, "INV_VARIANCE"),
                                          runs ? output(attributes, "NEXT_RUNNING_MEAN") : nullptr,
                                          runs ? output(attributes, "NEXT_RUNNING_VARIANCE") : nullptr};
-        attributes.set_x(std::move(x)).set_scale(std::move(scale)).set_bias(std::move(bias)).set_y(made[0]).set_mean(made[1]);
+        attributes.set_x(std::move(x))
+            .set_scale(std::move(scale))
+            .set_bias(std::move(bias))
+            .set_y(made[0])
+            .set_mean(made[1]);
         attributes.set_inv_variance(made[2]).set_next_running_mean(made[3]).set_next_running_variance(made[4]);
         return add(std::move(attributes)), made;
     }
 
     /** dx, dscale, dbias. */
-    std::array<TensorPtr, 3> batchnorm_backward(TensorPtr dy, TensorPtr x, TensorPtr scale, BatchnormBackwardAttributes attributes)
+    std::array<TensorPtr, 3> batchnorm_backward(TensorPtr dy, TensorPtr x, TensorPtr scale,
+                                                BatchnormBackwardAttributes attributes)
     {
         begin(attributes, "BatchnormBackward_", {});
         return gradients(std::move(dy), std::move(x), std::move(scale), std::move(attributes));
@@ -149,12 +155,16 @@ public:
     }
 
     /** y = scale (x - mean) / sqrt(variance + epsilon) + bias. */
-    TensorPtr batchnorm_inference_variance_ext(TensorPtr x, TensorPtr mean, TensorPtr variance, TensorPtr scale, TensorPtr bias,
-                                               TensorPtr epsilon, BatchnormInferenceAttributesVarianceExt attributes)
+    TensorPtr batchnorm_inference_variance_ext(TensorPtr x, TensorPtr mean, TensorPtr variance, TensorPtr scale,
+                                               TensorPtr bias, TensorPtr epsilon,
+                                               BatchnormInferenceAttributesVarianceExt attributes)
     {
         begin(attributes, "BatchnormInferenceVarianceExt_", {});
         TensorPtr y = output(attributes, "Y");
-        attributes.set_x(std::move(x)).set_mean(std::move(mean)).set_variance(std::move(variance)).set_scale(std::move(scale));
+        attributes.set_x(std::move(x))
+            .set_mean(std::move(mean))
+            .set_variance(std::move(variance))
+            .set_scale(std::move(scale));
         attributes.set_bias(std::move(bias)).set_epsilon(std::move(epsilon)).set_y(y);
         return add(std::move(attributes)), y;
     }
@@ -162,7 +172,8 @@ public:
     /** y, and in training mean and inv_variance (else null). */
     std::array<TensorPtr, 3> layernorm(TensorPtr x, TensorPtr scale, TensorPtr bias, LayernormAttributes attributes)
     {
-        begin(attributes, "Layernorm_", {{x, "X"}, {scale, "SCALE"}, {bias, "BIAS"}, {attributes.get_epsilon(), "EPSILON"}});
+        begin(attributes, "Layernorm_",
+              {{x, "X"}, {scale, "SCALE"}, {bias, "BIAS"}, {attributes.get_epsilon(), "EPSILON"}});
         const bool trains = attributes.get_forward_phase() != NormFwdPhase::INFERENCE;
         std::array<TensorPtr, 3> made = {output(attributes, "Y"), trains ? output(attributes, "MEAN") : nullptr,
                                          trains ? output(attributes, "INV_VARIANCE") : nullptr};
@@ -172,7 +183,8 @@ public:
     }
 
     /** dx, dscale, dbias. */
-    std::array<TensorPtr, 3> layernorm_backward(TensorPtr dy, TensorPtr x, TensorPtr scale, LayernormBackwardAttributes attributes)
+    std::array<TensorPtr, 3> layernorm_backward(TensorPtr dy, TensorPtr x, TensorPtr scale,
+                                                LayernormBackwardAttributes attributes)
     {
         begin(attributes, "LayernormBackward_", {});
         return gradients(std::move(dy), std::move(x), std::move(scale), std::move(attributes));
@@ -195,7 +207,10 @@ public:
         begin(attributes, "RMSNormBackward_", {});
         std::array<TensorPtr, 3> made = {output(attributes, "DX"), output(attributes, "DSCALE"),
                                          attributes.get_compute_dbias() ? output(attributes, "DBIAS") : nullptr};
-        attributes.set_dy(std::move(dy)).set_x(std::move(x)).set_scale(std::move(scale)).set_inv_rms(std::move(inv_rms));
+        attributes.set_dy(std::move(dy))
+            .set_x(std::move(x))
+            .set_scale(std::move(scale))
+            .set_inv_rms(std::move(inv_rms));
         attributes.set_dx(made[0]).set_dscale(made[1]).set_dbias(made[2]);
         return add(std::move(attributes)), made;
     }
@@ -207,11 +222,11 @@ public:
     }
 
     /** dq, dk, dv. A gradient of the mask comes out where attributes.set_dbias has a tensor for it. */
-    std::array<TensorPtr, 3> sdpa_backward(TensorPtr q, TensorPtr k, TensorPtr v, TensorPtr o, TensorPtr d_o, TensorPtr stats,
-                                           SdpaBackwardAttributes attributes)
+    std::array<TensorPtr, 3> sdpa_backward(TensorPtr q, TensorPtr k, TensorPtr v, TensorPtr o, TensorPtr d_o,
+                                           TensorPtr stats, SdpaBackwardAttributes attributes)
     {
-        return attention_backward(std::move(q), std::move(k), std::move(v), std::move(o), std::move(d_o), std::move(stats),
-                                  std::move(attributes));
+        return attention_backward(std::move(q), std::move(k), std::move(v), std::move(o), std::move(d_o),
+                                  std::move(stats), std::move(attributes));
     }
 
     /** y and scale. */
@@ -238,7 +253,9 @@ public:
     {
         begin(attributes, "MoeGroupedMatmul_", {});
         TensorPtr made = output(attributes, "OUTPUT");
-        attributes.set_token(std::move(token)).set_weight(std::move(weight)).set_first_token_offset(std::move(first_token_offset));
+        attributes.set_token(std::move(token))
+            .set_weight(std::move(weight))
+            .set_first_token_offset(std::move(first_token_offset));
         if (token_index != nullptr)
         {
             attributes.set_token_index(std::move(token_index));
@@ -305,24 +322,29 @@ protected:
     }
 
     template <typename Attributes>
-    std::array<TensorPtr, 3> attention_backward(TensorPtr q, TensorPtr k, TensorPtr v, TensorPtr o, TensorPtr d_o, TensorPtr stats,
-                                                Attributes attributes)
+    std::array<TensorPtr, 3> attention_backward(TensorPtr q, TensorPtr k, TensorPtr v, TensorPtr o, TensorPtr d_o,
+                                                TensorPtr stats, Attributes attributes)
     {
         begin(attributes, "SdpaBwd_", {{q, "Q"}, {k, "K"}, {v, "V"}, {d_o, "dO"}});
         std::array<TensorPtr, 3> made = {output(attributes, "dQ"), output(attributes, "dK"), output(attributes, "dV")};
-        attributes.set_q(std::move(q)).set_k(std::move(k)).set_v(std::move(v)).set_o(std::move(o)).set_do(std::move(d_o));
+        attributes.set_q(std::move(q))
+            .set_k(std::move(k))
+            .set_v(std::move(v))
+            .set_o(std::move(o))
+            .set_do(std::move(d_o));
         attributes.set_stats(std::move(stats)).set_dq(made[0]).set_dk(made[1]).set_dv(made[2]);
         return add(std::move(attributes)), made;
     }
 
     /** Names an operation that has no name, and the inputs that have none after it. */
-    void begin(Operation &operation, const char *word, std::initializer_list<std::pair<TensorPtr, const char *>> inputs) const
+    void begin(Operation& operation, const char* word,
+               std::initializer_list<std::pair<TensorPtr, const char*>> inputs) const
     {
         if (operation.name.empty())
         {
             operation.name = word + std::to_string(_operations.size());
         }
-        for (const auto &input : inputs)
+        for (const auto& input : inputs)
         {
             if (input.first != nullptr && input.first->get_name().empty())
             {
@@ -331,7 +353,7 @@ protected:
         }
     }
 
-    static TensorPtr output(const Operation &operation, const char *word)
+    static TensorPtr output(const Operation& operation, const char* word)
     {
         TensorPtr made = std::make_shared<Tensor>();
         made->set_name(operation.name + "::" + word).set_is_virtual(true);
@@ -339,13 +361,13 @@ protected:
     }
 
     template <typename Attributes>
-    void add(Attributes &&attributes)
+    void add(Attributes&& attributes)
     {
         _operations.push_back(std::make_shared<std::decay_t<Attributes>>(std::forward<Attributes>(attributes)));
     }
 
 private:
-    TensorPtr finish(PointwiseAttributes &&attributes)
+    TensorPtr finish(PointwiseAttributes&& attributes)
     {
         TensorPtr out = output(attributes, "OUT_0");
         attributes.set_output_0(out);
@@ -361,7 +383,8 @@ private:
     template <typename Attributes>
     std::array<TensorPtr, 3> gradients(TensorPtr dy, TensorPtr x, TensorPtr scale, Attributes attributes)
     {
-        std::array<TensorPtr, 3> made = {output(attributes, "DX"), output(attributes, "DSCALE"), output(attributes, "DBIAS")};
+        std::array<TensorPtr, 3> made = {output(attributes, "DX"), output(attributes, "DSCALE"),
+                                         output(attributes, "DBIAS")};
         attributes.set_dy(std::move(dy)).set_x(std::move(x)).set_scale(std::move(scale));
         attributes.set_dx(made[0]).set_dscale(made[1]).set_dbias(made[2]);
         return add(std::move(attributes)), made;

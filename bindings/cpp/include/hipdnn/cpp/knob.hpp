@@ -25,13 +25,13 @@ namespace detail
 {
 
 template <typename Value>
-std::string value_text(const Value &value)
+std::string value_text(const Value& value)
 {
-    if (const auto *number = std::get_if<int64_t>(&value))
+    if (const auto* number = std::get_if<int64_t>(&value))
     {
         return std::to_string(*number);
     }
-    if (const auto *number = std::get_if<double>(&value))
+    if (const auto* number = std::get_if<double>(&value))
     {
         return std::to_string(*number);
     }
@@ -49,19 +49,19 @@ class KnobSettingOf
 public:
     KnobSettingOf(std::string knob, KnobValueVariant value) : _knob(std::move(knob)), _value(std::move(value)) {}
     template <typename T>
-    KnobSettingOf(std::string knob, const T &value) : _knob(std::move(knob)), _value(value)
+    KnobSettingOf(std::string knob, const T& value) : _knob(std::move(knob)), _value(value)
     {
     }
 
-    const std::string &knobId() const { return _knob; }
-    const KnobValueVariant &value() const { return _value; }
+    const std::string& knobId() const { return _knob; }
+    const KnobValueVariant& value() const { return _value; }
     template <typename T>
-    void setValue(const T &value)
+    void setValue(const T& value)
     {
         _value = value;
     }
     std::string toString() const { return "KnobSetting{" + _knob + "=" + detail::value_text(_value) + "}"; }
-    bool operator==(const KnobSettingOf &other) const { return _knob == other._knob && _value == other._value; }
+    bool operator==(const KnobSettingOf& other) const { return _knob == other._knob && _value == other._value; }
 
 private:
     std::string _knob;
@@ -76,7 +76,7 @@ class IConstraint
 public:
     virtual ~IConstraint() = default;
     /** @return INVALID_VALUE with the value and what was expected */
-    virtual Error validateKnobSetting(const KnobSetting &setting) const = 0;
+    virtual Error validateKnobSetting(const KnobSetting& setting) const = 0;
     virtual std::string toString() const = 0;
 };
 
@@ -90,9 +90,9 @@ public:
     {
     }
 
-    Error validateKnobSetting(const KnobSetting &setting) const override
+    Error validateKnobSetting(const KnobSetting& setting) const override
     {
-        const auto *value = std::get_if<int64_t>(&setting.value());
+        const auto* value = std::get_if<int64_t>(&setting.value());
         const std::string who = "knob " + setting.knobId() + ": the value is " + detail::value_text(setting.value());
         if (value == nullptr)
         {
@@ -101,17 +101,20 @@ public:
         const bool listed = _values.count(*value) > 0;
         const bool in_range = _least >= _most || (*value >= _least && *value <= _most);
         /* Unsigned, so that distant ends do not overflow. */
-        const bool in_step = _step <= 1 || (static_cast<uint64_t>(*value) - static_cast<uint64_t>(_least)) % static_cast<uint64_t>(_step) == 0;
-        return (_values.empty() ? in_range && in_step : listed) ? Error()
-                                                                : Error(ErrorCode::INVALID_VALUE, who + ", expected one of " + toString());
+        const bool in_step =
+            _step <= 1 ||
+            (static_cast<uint64_t>(*value) - static_cast<uint64_t>(_least)) % static_cast<uint64_t>(_step) == 0;
+        return (_values.empty() ? in_range && in_step : listed)
+                   ? Error()
+                   : Error(ErrorCode::INVALID_VALUE, who + ", expected one of " + toString());
     }
 
     std::string toString() const override
     {
         if (_values.empty())
         {
-            return "IntConstraint{min=" + std::to_string(_least) + ", max=" + std::to_string(_most) + ", step="
-                   + std::to_string(_step) + "}";
+            return "IntConstraint{min=" + std::to_string(_least) + ", max=" + std::to_string(_most) +
+                   ", step=" + std::to_string(_step) + "}";
         }
         std::vector<int64_t> sorted(_values.begin(), _values.end());
         std::sort(sorted.begin(), sorted.end());
@@ -126,7 +129,7 @@ public:
     int64_t getMinValue() const { return _least; }
     int64_t getMaxValue() const { return _most; }
     int64_t getStep() const { return _step; }
-    const std::unordered_set<int64_t> &getValidValues() const { return _values; }
+    const std::unordered_set<int64_t>& getValidValues() const { return _values; }
 
 private:
     int64_t _least, _most, _step;
@@ -142,13 +145,13 @@ class FloatConstraintOf : public IConstraint
 public:
     FloatConstraintOf(double least, double most) : _least(least), _most(most) {}
 
-    Error validateKnobSetting(const KnobSetting &setting) const override
+    Error validateKnobSetting(const KnobSetting& setting) const override
     {
-        const auto *value = std::get_if<double>(&setting.value());
+        const auto* value = std::get_if<double>(&setting.value());
         if (value == nullptr || (_least < _most && !(*value >= _least && *value <= _most)))
         {
-            return {ErrorCode::INVALID_VALUE,
-                    "knob " + setting.knobId() + ": the value is " + detail::value_text(setting.value()) + ", expected " + toString()};
+            return {ErrorCode::INVALID_VALUE, "knob " + setting.knobId() + ": the value is " +
+                                                  detail::value_text(setting.value()) + ", expected " + toString()};
         }
         return {};
     }
@@ -175,28 +178,30 @@ public:
     {
     }
 
-    Error validateKnobSetting(const KnobSetting &setting) const override
+    Error validateKnobSetting(const KnobSetting& setting) const override
     {
-        const auto *value = std::get_if<std::string>(&setting.value());
-        const bool fits = value != nullptr
-                          && (_values.empty() ? _longest <= 0 || value->size() <= static_cast<size_t>(_longest)
-                                              : _values.count(*value) > 0);
-        return fits ? Error() : Error(ErrorCode::INVALID_VALUE, "knob " + setting.knobId() + ": the value is "
-                                                                    + detail::value_text(setting.value()) + ", expected " + toString());
+        const auto* value = std::get_if<std::string>(&setting.value());
+        const bool fits =
+            value != nullptr && (_values.empty() ? _longest <= 0 || value->size() <= static_cast<size_t>(_longest)
+                                                 : _values.count(*value) > 0);
+        return fits ? Error()
+                    : Error(ErrorCode::INVALID_VALUE, "knob " + setting.knobId() + ": the value is " +
+                                                          detail::value_text(setting.value()) + ", expected " +
+                                                          toString());
     }
     std::string toString() const override
     {
         std::vector<std::string> sorted(_values.begin(), _values.end());
         std::sort(sorted.begin(), sorted.end());
         std::string list = "StringConstraint{maxLength=" + std::to_string(_longest);
-        for (const auto &value : sorted)
+        for (const auto& value : sorted)
         {
             list += ", " + value;
         }
         return list + "}";
     }
     int32_t getMaxLength() const { return _longest; }
-    const std::unordered_set<std::string> &getValidValues() const { return _values; }
+    const std::unordered_set<std::string>& getValidValues() const { return _values; }
 
 private:
     int32_t _longest;
@@ -210,25 +215,25 @@ template <typename>
 class KnobOf
 {
 public:
-    const std::string &knobId() const { return _name; }
-    const std::string &description() const { return _description; }
+    const std::string& knobId() const { return _name; }
+    const std::string& description() const { return _description; }
     bool isDeprecated() const { return _deprecated; }
-    const KnobValueVariant &defaultValue() const { return _default; }
+    const KnobValueVariant& defaultValue() const { return _default; }
     KnobValueType valueType() const { return static_cast<KnobValueType>(_default.index() + 1); }
-    const IConstraint *constraint() const { return _constraint.get(); }
-    Error validate(const KnobSetting &setting) const
+    const IConstraint* constraint() const { return _constraint.get(); }
+    Error validate(const KnobSetting& setting) const
     {
         return _constraint == nullptr ? Error() : _constraint->validateKnobSetting(setting);
     }
     std::string toString() const
     {
-        return "Knob{" + _name + ", \"" + _description + "\", default=" + detail::value_text(_default) + ", "
-               + (_constraint == nullptr ? "" : _constraint->toString()) + "}";
+        return "Knob{" + _name + ", \"" + _description + "\", default=" + detail::value_text(_default) + ", " +
+               (_constraint == nullptr ? "" : _constraint->toString()) + "}";
     }
 
     /** Reads what the library says of a knob; false where it is of an unknown type. */
     template <typename AnyDescriptor>
-    static bool read(const AnyDescriptor &info, KnobOf &knob)
+    static bool read(const AnyDescriptor& info, KnobOf& knob)
     {
         knob._name = info.text(HIPDNN_ATTR_KNOB_INFO_TYPE_EXT);
         knob._description = info.text(HIPDNN_ATTR_KNOB_INFO_DESCRIPTION_EXT);
@@ -244,8 +249,8 @@ public:
             info.value(HIPDNN_ATTR_KNOB_INFO_STRIDE_EXT, HIPDNN_TYPE_INT64, step);
             const Dims listed = info.integers(HIPDNN_ATTR_KNOB_INFO_VALID_VALUES_INT_EXT);
             knob._default = value;
-            knob._constraint = std::make_shared<IntConstraint>(least, most, step,
-                                                               std::unordered_set<int64_t>(listed.begin(), listed.end()));
+            knob._constraint = std::make_shared<IntConstraint>(
+                least, most, step, std::unordered_set<int64_t>(listed.begin(), listed.end()));
             return true;
         }
         if (type == HIPDNN_TYPE_DOUBLE)
@@ -293,20 +298,18 @@ namespace detail
 
 /** A finalized choice of a knob's value. */
 template <typename Setting>
-Error make_choice(const Setting &setting, Descriptor &choice)
+Error make_choice(const Setting& setting, Descriptor& choice)
 {
     choice = Descriptor(HIPDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
     choice.set_text(HIPDNN_ATTR_KNOB_CHOICE_KNOB_TYPE_EXT, setting.knobId());
     const auto name = HIPDNN_ATTR_KNOB_CHOICE_KNOB_VALUE_EXT;
-    if (const auto *integer = std::get_if<int64_t>(&setting.value()))
+    if (const auto* integer = std::get_if<int64_t>(&setting.value()))
     {
         choice.set(name, HIPDNN_TYPE_INT64, 1, integer);
-    }
-    else if (const auto *number = std::get_if<double>(&setting.value()))
+    } else if (const auto* number = std::get_if<double>(&setting.value()))
     {
         choice.set(name, HIPDNN_TYPE_DOUBLE, 1, number);
-    }
-    else
+    } else
     {
         choice.set_text(name, *std::get_if<std::string>(&setting.value()));
     }

@@ -76,9 +76,9 @@ struct Missing<hipdnnStatus_t (*)(Arguments...)>
 };
 
 template <typename... Arguments>
-struct Missing<const char *(*)(Arguments...)>
+struct Missing<const char* (*)(Arguments...)>
 {
-    static const char *call(Arguments...) { return "the function is missing in the backend library"; }
+    static const char* call(Arguments...) { return "the function is missing in the backend library"; }
 };
 
 template <typename... Arguments>
@@ -93,7 +93,7 @@ struct Functions
 #define HIPDNN_CPP_MEMBER(name) decltype(&::name) name = &Missing<decltype(&::name)>::call;
     HIPDNN_CPP_FUNCTIONS(HIPDNN_CPP_MEMBER)
 #undef HIPDNN_CPP_MEMBER
-    void *library = nullptr;
+    void* library = nullptr;
     /** The path that the library was opened by, empty where none was. */
     std::string path;
 };
@@ -107,14 +107,14 @@ struct Override
     bool used = false;
 };
 
-HIPDNN_CPP_HIDDEN inline Override &override_of_path()
+HIPDNN_CPP_HIDDEN inline Override& override_of_path()
 {
     static Override state;
     return state;
 }
 
 /** The folder of the file that an address lies in, empty where it cannot be told. */
-inline std::string folder_of(const void *address)
+inline std::string folder_of(const void* address)
 {
     Dl_info info;
     char whole[PATH_MAX];
@@ -135,9 +135,9 @@ inline std::string folder_of(const void *address)
 /** The folder of the HIP runtime, where it is loaded. */
 inline std::string hip_folder()
 {
-    for (const char *name : {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so"})
+    for (const char* name : {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so"})
     {
-        if (void *library = dlopen(name, RTLD_LAZY | RTLD_NOLOAD))
+        if (void* library = dlopen(name, RTLD_LAZY | RTLD_NOLOAD))
         {
             const std::string folder = folder_of(dlsym(library, "hipInit"));
             dlclose(library);
@@ -150,7 +150,7 @@ inline std::string hip_folder()
 HIPDNN_CPP_HIDDEN inline Functions load_functions();
 
 /** The functions of this module's backend; the first call finds it. */
-HIPDNN_CPP_HIDDEN inline const Functions &functions()
+HIPDNN_CPP_HIDDEN inline const Functions& functions()
 {
     static const Functions found = load_functions();
     return found;
@@ -160,7 +160,7 @@ HIPDNN_CPP_HIDDEN inline Functions load_functions()
 {
     Functions made;
     std::string tried;
-    const auto open = [&](const std::string &path, bool must_exist) {
+    const auto open = [&](const std::string& path, bool must_exist) {
         if (made.library != nullptr)
         {
             return;
@@ -173,13 +173,13 @@ HIPDNN_CPP_HIDDEN inline Functions load_functions()
         made.library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
         if (made.library == nullptr)
         {
-            const char *reason = dlerror();
+            const char* reason = dlerror();
             tried += "\n  " + (reason == nullptr ? path : std::string(reason));
             return;
         }
         made.path = path;
     };
-    const auto look_in = [&](const std::string &folder) {
+    const auto look_in = [&](const std::string& folder) {
         if (!folder.empty())
         {
             open(folder + "/libhipdnn_backend.so", true);
@@ -187,23 +187,23 @@ HIPDNN_CPP_HIDDEN inline Functions load_functions()
     };
     const bool secure = getauxval(AT_SECURE) != 0;
     {
-        Override &wanted = override_of_path();
+        Override& wanted = override_of_path();
         const std::lock_guard<std::mutex> lock(wanted.mutex);
         wanted.used = true;
-        const char *variable = secure || wanted.given ? nullptr : std::getenv("HIPDNN_BACKEND_LIBRARY_PATH");
+        const char* variable = secure || wanted.given ? nullptr : std::getenv("HIPDNN_BACKEND_LIBRARY_PATH");
         const std::string folder = wanted.given ? wanted.folder : variable == nullptr ? "" : variable;
         if (!folder.empty() && folder[0] == '/')
         {
             look_in(folder);
-        }
-        else if (wanted.given || variable != nullptr)
+        } else if (wanted.given || variable != nullptr)
         {
-            std::fprintf(stderr, "hipDNN: the folder of the backend is \"%s\", expected an absolute path\n", folder.c_str());
+            std::fprintf(stderr, "hipDNN: the folder of the backend is \"%s\", expected an absolute path\n",
+                         folder.c_str());
         }
     }
     if (!secure)
     {
-        const std::string module = folder_of(reinterpret_cast<const void *>(&load_functions));
+        const std::string module = folder_of(reinterpret_cast<const void*>(&load_functions));
         look_in(module);
         const std::string above = module.substr(0, module.rfind('/') == std::string::npos ? 0 : module.rfind('/'));
         look_in(module.empty() ? "" : above + "/lib");
@@ -232,9 +232,9 @@ HIPDNN_CPP_HIDDEN inline Functions load_functions()
  * Names the folder that has the backend, before this module first calls it.
  * @return false where the backend was looked for already; nothing changes then
  */
-HIPDNN_CPP_HIDDEN inline bool set_backend_library_path(const std::string &folder)
+HIPDNN_CPP_HIDDEN inline bool set_backend_library_path(const std::string& folder)
 {
-    detail::Override &wanted = detail::override_of_path();
+    detail::Override& wanted = detail::override_of_path();
     const std::lock_guard<std::mutex> lock(wanted.mutex);
     if (wanted.used)
     {

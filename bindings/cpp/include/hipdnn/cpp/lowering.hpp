@@ -16,15 +16,15 @@ namespace detail
 {
 
 /** Things by uid, or by address; of the one type that programs use for their memory, as each further one costs compile time. */
-using Index = std::unordered_map<int64_t, void *>;
+using Index = std::unordered_map<int64_t, void*>;
 
 /** Adds a thing under a key that is free; false if the key has one. The one place that adds, for the same reason. */
-inline bool put(Index &index, int64_t key, const void *thing)
+inline bool put(Index& index, int64_t key, const void* thing)
 {
-    return index.emplace(key, const_cast<void *>(thing)).second;
+    return index.emplace(key, const_cast<void*>(thing)).second;
 }
 
-inline int64_t key_of(const void *address) { return static_cast<int64_t>(reinterpret_cast<uintptr_t>(address)); }
+inline int64_t key_of(const void* address) { return static_cast<int64_t>(reinterpret_cast<uintptr_t>(address)); }
 
 /** The bytes of a scalar. */
 struct Scalar
@@ -35,15 +35,15 @@ struct Scalar
 
 /** The bytes of a scalar in its tensor's type, in which it may have been given as another one. */
 template <typename AnyTensor>
-Scalar value_bytes(const AnyTensor &tensor)
+Scalar value_bytes(const AnyTensor& tensor)
 {
-    const auto &given = tensor.get_value_variant();
+    const auto& given = tensor.get_value_variant();
     const DataType type = tensor.get_data_type();
     DataType given_type = DataType::NOT_SET;
     double number = 0;
     int64_t integer = 0;
     uint8_t native[8] = {};
-    const auto take = [&](const auto *value) {
+    const auto take = [&](const auto* value) {
         if (value != nullptr)
         {
             given_type = getDataTypeEnumFromType<std::decay_t<decltype(*value)>>();
@@ -87,9 +87,9 @@ class TensorWalkOf : public Visitor
 public:
     std::vector<TensorPtr> inputs, outputs;
     /** The first required tensor that is not there. */
-    const char *missing = nullptr;
+    const char* missing = nullptr;
 
-    void tensor(hipdnnBackendAttributeName_t, TensorPtr &tensor, const char *word, Role role) override
+    void tensor(hipdnnBackendAttributeName_t, TensorPtr& tensor, const char* word, Role role) override
     {
         if (tensor == nullptr)
         {
@@ -103,16 +103,16 @@ public:
             inputs.push_back(offset);
         }
     }
-    void tensors(hipdnnBackendAttributeName_t name, std::vector<TensorPtr> &list, Role role) override
+    void tensors(hipdnnBackendAttributeName_t name, std::vector<TensorPtr>& list, Role role) override
     {
-        for (auto &one : list)
+        for (auto& one : list)
         {
             tensor(name, one, "one of a list", is_input(role) ? Role::Input : Role::Output);
         }
     }
-    void integers(hipdnnBackendAttributeName_t, Dims &) override {}
-    void values(hipdnnBackendAttributeName_t, hipdnnBackendAttributeType_t, size_t, int64_t &, void *) override {}
-    void bytes(hipdnnBackendAttributeName_t, std::vector<uint8_t> &) override {}
+    void integers(hipdnnBackendAttributeName_t, Dims&) override {}
+    void values(hipdnnBackendAttributeName_t, hipdnnBackendAttributeType_t, size_t, int64_t&, void*) override {}
+    void bytes(hipdnnBackendAttributeName_t, std::vector<uint8_t>&) override {}
 };
 
 using TensorWalk = TensorWalkOf<void>;
@@ -129,12 +129,12 @@ template <typename>
 class WriterOf : public Visitor
 {
 public:
-    WriterOf(TensorDescriptors &tensors, const Descriptor &operation) : _tensors(tensors), _operation(operation) {}
+    WriterOf(TensorDescriptors& tensors, const Descriptor& operation) : _tensors(tensors), _operation(operation) {}
 
     /** What failed first. */
-    const Error &error() const { return _error; }
+    const Error& error() const { return _error; }
 
-    void tensor(hipdnnBackendAttributeName_t name, TensorPtr &tensor, const char *, Role) override
+    void tensor(hipdnnBackendAttributeName_t name, TensorPtr& tensor, const char*, Role) override
     {
         if (tensor != nullptr && _error.is_good())
         {
@@ -143,10 +143,10 @@ public:
         }
     }
 
-    void tensors(hipdnnBackendAttributeName_t name, std::vector<TensorPtr> &list, Role) override
+    void tensors(hipdnnBackendAttributeName_t name, std::vector<TensorPtr>& list, Role) override
     {
         std::vector<hipdnnBackendDescriptor_t> raw;
-        for (const auto &tensor : list)
+        for (const auto& tensor : list)
         {
             if (_error.is_good())
             {
@@ -159,13 +159,13 @@ public:
         }
     }
 
-    void integers(hipdnnBackendAttributeName_t name, Dims &values) override
+    void integers(hipdnnBackendAttributeName_t name, Dims& values) override
     {
         keep(_operation.set(name, HIPDNN_TYPE_INT64, static_cast<int64_t>(values.size()), values.data()));
     }
 
-    void values(hipdnnBackendAttributeName_t name, hipdnnBackendAttributeType_t type, size_t, int64_t &count,
-                void *data) override
+    void values(hipdnnBackendAttributeName_t name, hipdnnBackendAttributeType_t type, size_t, int64_t& count,
+                void* data) override
     {
         if (count > 0)
         {
@@ -173,7 +173,7 @@ public:
         }
     }
 
-    void bytes(hipdnnBackendAttributeName_t name, std::vector<uint8_t> &bytes) override
+    void bytes(hipdnnBackendAttributeName_t name, std::vector<uint8_t>& bytes) override
     {
         if (!bytes.empty())
         {
@@ -182,8 +182,8 @@ public:
     }
 
 private:
-    TensorDescriptors &_tensors;
-    const Descriptor &_operation;
+    TensorDescriptors& _tensors;
+    const Descriptor& _operation;
     Error _error;
 
     void keep(hipdnnStatus_t status)
@@ -194,7 +194,7 @@ private:
         }
     }
 
-    hipdnnBackendDescriptor_t descriptor_of(const Tensor &tensor)
+    hipdnnBackendDescriptor_t descriptor_of(const Tensor& tensor)
     {
         const auto found = _tensors.by_uid.find(tensor.get_uid());
         if (found != _tensors.by_uid.end())
@@ -227,11 +227,11 @@ private:
         if (tensor.get_is_runtime_pass_by_value())
         {
             keep(made.set_flag(HIPDNN_ATTR_TENSOR_IS_RUNTIME_PASS_BY_VALUE_EXT, true));
-        }
-        else if (tensor.has_value())
+        } else if (tensor.has_value())
         {
             const Scalar scalar = value_bytes(tensor);
-            keep(made.set(HIPDNN_ATTR_TENSOR_VALUE_EXT, HIPDNN_TYPE_CHAR, static_cast<int64_t>(scalar.count), scalar.bytes));
+            keep(made.set(HIPDNN_ATTR_TENSOR_VALUE_EXT, HIPDNN_TYPE_CHAR, static_cast<int64_t>(scalar.count),
+                          scalar.bytes));
         }
         if (_error.is_good())
         {
@@ -248,7 +248,7 @@ using Writer = WriterOf<void>;
 
 /** The finalized descriptor of an operation. */
 template <typename AnyOperation>
-Error lower(AnyOperation &operation, TensorDescriptors &tensors, Descriptor &descriptor)
+Error lower(AnyOperation& operation, TensorDescriptors& tensors, Descriptor& descriptor)
 {
     const OperationKind kind = operation.kind();
     const std::string attempt = std::string("lowering ") + kind.word + " \"" + operation.name + "\"";

@@ -25,19 +25,19 @@ class Visitor
 {
 public:
     virtual ~Visitor() = default;
-    virtual void tensor(hipdnnBackendAttributeName_t name, TensorPtr &tensor, const char *word, Role role) = 0;
-    virtual void tensors(hipdnnBackendAttributeName_t name, std::vector<TensorPtr> &tensors, Role role) = 0;
-    virtual void integers(hipdnnBackendAttributeName_t name, Dims &values) = 0;
+    virtual void tensor(hipdnnBackendAttributeName_t name, TensorPtr& tensor, const char* word, Role role) = 0;
+    virtual void tensors(hipdnnBackendAttributeName_t name, std::vector<TensorPtr>& tensors, Role role) = 0;
+    virtual void integers(hipdnnBackendAttributeName_t name, Dims& values) = 0;
     /** A single value, or several of one type; absent where count is 0. */
-    virtual void values(hipdnnBackendAttributeName_t name, hipdnnBackendAttributeType_t type, size_t size, int64_t &count,
-                        void *data) = 0;
+    virtual void values(hipdnnBackendAttributeName_t name, hipdnnBackendAttributeType_t type, size_t size,
+                        int64_t& count, void* data) = 0;
     /** Bytes or text of any length. */
-    virtual void bytes(hipdnnBackendAttributeName_t name, std::vector<uint8_t> &bytes) = 0;
+    virtual void bytes(hipdnnBackendAttributeName_t name, std::vector<uint8_t>& bytes) = 0;
 };
 
 template <typename Value>
-void visit_value(Visitor &visitor, hipdnnBackendAttributeName_t name, hipdnnBackendAttributeType_t type,
-                 std::optional<Value> &value)
+void visit_value(Visitor& visitor, hipdnnBackendAttributeName_t name, hipdnnBackendAttributeType_t type,
+                 std::optional<Value>& value)
 {
     Value one = value.value_or(Value());
     int64_t count = value.has_value() ? 1 : 0;
@@ -45,7 +45,7 @@ void visit_value(Visitor &visitor, hipdnnBackendAttributeName_t name, hipdnnBack
     value = count > 0 ? std::optional<Value>(one) : std::nullopt;
 }
 
-inline void visit_flag(Visitor &visitor, hipdnnBackendAttributeName_t name, bool &flag)
+inline void visit_flag(Visitor& visitor, hipdnnBackendAttributeName_t name, bool& flag)
 {
     int64_t count = 1;
     visitor.values(name, HIPDNN_TYPE_BOOLEAN, sizeof flag, count, &flag);
@@ -53,7 +53,7 @@ inline void visit_flag(Visitor &visitor, hipdnnBackendAttributeName_t name, bool
 
 /** A mode whose number here is the one of the C interface; left out where it is 0 and 0 stands for not set. */
 template <typename Enum>
-void visit_mode(Visitor &visitor, hipdnnBackendAttributeName_t name, hipdnnBackendAttributeType_t type, Enum &mode,
+void visit_mode(Visitor& visitor, hipdnnBackendAttributeName_t name, hipdnnBackendAttributeType_t type, Enum& mode,
                 bool zero_is_unset = true)
 {
     auto number = static_cast<int32_t>(mode);
@@ -62,7 +62,7 @@ void visit_mode(Visitor &visitor, hipdnnBackendAttributeName_t name, hipdnnBacke
     mode = count > 0 ? static_cast<Enum>(number) : Enum();
 }
 
-inline void visit_type(Visitor &visitor, hipdnnBackendAttributeName_t name, DataType &type)
+inline void visit_type(Visitor& visitor, hipdnnBackendAttributeName_t name, DataType& type)
 {
     const auto known = to_c(type);
     auto number = static_cast<int32_t>(known.value_or(HIPDNN_DATA_FLOAT));
@@ -76,15 +76,15 @@ template <typename Names, size_t Count>
 class Slots
 {
 public:
-    TensorPtr &operator[](Names name) { return _tensors[static_cast<size_t>(name)]; }
-    const TensorPtr &operator[](Names name) const { return _tensors[static_cast<size_t>(name)]; }
-    const TensorPtr &at(Names name) const { return _tensors[static_cast<size_t>(name)]; }
+    TensorPtr& operator[](Names name) { return _tensors[static_cast<size_t>(name)]; }
+    const TensorPtr& operator[](Names name) const { return _tensors[static_cast<size_t>(name)]; }
+    const TensorPtr& at(Names name) const { return _tensors[static_cast<size_t>(name)]; }
     size_t count(Names name) const { return _tensors[static_cast<size_t>(name)] != nullptr ? 1 : 0; }
     /** How many are set. */
     size_t size() const
     {
         size_t set = 0;
-        for (const auto &tensor : _tensors)
+        for (const auto& tensor : _tensors)
         {
             set += tensor != nullptr ? 1 : 0;
         }
@@ -100,7 +100,7 @@ private:
 /** The C interface's numbers for a kind of operation. */
 struct OperationKind
 {
-    const char *word;
+    const char* word;
     hipdnnBackendDescriptorType_t descriptor;
     hipdnnOperationType_ext_t type;
     hipdnnBackendAttributeName_t compute_type;
@@ -115,12 +115,12 @@ public:
 
     virtual ~Operation() = default;
 
-    const std::string &get_name() const { return name; }
+    const std::string& get_name() const { return name; }
     DataType get_compute_data_type() const { return compute_data_type; }
 
     virtual OperationKind kind() const = 0;
     /** Walks through all attributes but the name and the type to compute in. */
-    virtual void visit(detail::Visitor &visitor) = 0;
+    virtual void visit(detail::Visitor& visitor) = 0;
     /**
      * Checks the shapes of inputs, and gives outputs without shapes theirs.
      * @return INVALID_VALUE with the tensor, its shape and what was expected
@@ -129,23 +129,23 @@ public:
 
 protected:
     Operation() = default;
-    Operation(const Operation &) = default;
-    Operation(Operation &&) = default;
-    Operation &operator=(const Operation &) = default;
-    Operation &operator=(Operation &&) = default;
+    Operation(const Operation&) = default;
+    Operation(Operation&&) = default;
+    Operation& operator=(const Operation&) = default;
+    Operation& operator=(Operation&&) = default;
 
     /** An error about this operation. */
     Error wrong(detail::Words what, ErrorCode code = ErrorCode::INVALID_VALUE) const
     {
         return {code, detail::join({kind().word, " \"", name, "\": "}) + detail::join(what)};
     }
-    Error wrong(const char *what, ErrorCode code = ErrorCode::INVALID_VALUE) const { return wrong({what}, code); }
+    Error wrong(const char* what, ErrorCode code = ErrorCode::INVALID_VALUE) const { return wrong({what}, code); }
 
     /** What the operation cannot do although programs may ask for it. */
     Error unsupported(detail::Words what) const { return wrong(what, ErrorCode::GRAPH_NOT_SUPPORTED); }
-    Error unsupported(const char *what) const { return wrong({what}, ErrorCode::GRAPH_NOT_SUPPORTED); }
+    Error unsupported(const char* what) const { return wrong({what}, ErrorCode::GRAPH_NOT_SUPPORTED); }
 
-    Error check_rank(const char *word, const TensorPtr &tensor, size_t least) const
+    Error check_rank(const char* word, const TensorPtr& tensor, size_t least) const
     {
         if (tensor->get_dim().size() < least)
         {
@@ -154,7 +154,7 @@ protected:
         return {};
     }
 
-    Error check_same(const char *word, const TensorPtr &tensor, const Dims &expected) const
+    Error check_same(const char* word, const TensorPtr& tensor, const Dims& expected) const
     {
         if (!tensor->get_dim().empty() && tensor->get_dim() != expected)
         {
@@ -163,7 +163,7 @@ protected:
         return {};
     }
 
-    Error check_scalar(const char *word, const TensorPtr &tensor) const
+    Error check_scalar(const char* word, const TensorPtr& tensor) const
     {
         if (tensor != nullptr && !tensor->get_dim().empty() && tensor->get_volume() != 1)
         {
@@ -178,20 +178,20 @@ template <typename Self>
 class Attributes : public Operation
 {
 public:
-    Self &set_name(const std::string &value)
+    Self& set_name(const std::string& value)
     {
         name = value;
-        return static_cast<Self &>(*this);
+        return static_cast<Self&>(*this);
     }
-    Self &set_compute_data_type(DataType type)
+    Self& set_compute_data_type(DataType type)
     {
         compute_data_type = type;
-        return static_cast<Self &>(*this);
+        return static_cast<Self&>(*this);
     }
 
     /* What a kind does is in templates of its class, which cost nothing in programs without that kind. */
-    void visit(detail::Visitor &visitor) override { static_cast<Self &>(*this).each(visitor); }
-    Error infer() override { return static_cast<Self &>(*this).shapes(); }
+    void visit(detail::Visitor& visitor) override { static_cast<Self&>(*this).each(visitor); }
+    Error infer() override { return static_cast<Self&>(*this).shapes(); }
 };
 
 } // namespace hipdnn

@@ -28,27 +28,27 @@ template <typename>
 class ReaderOf : public Visitor
 {
 public:
-    ReaderOf(TensorsByUid &tensors, const Descriptor &operation) : _tensors(tensors), _operation(operation) {}
+    ReaderOf(TensorsByUid& tensors, const Descriptor& operation) : _tensors(tensors), _operation(operation) {}
 
-    void tensor(hipdnnBackendAttributeName_t name, TensorPtr &tensor, const char *, Role) override
+    void tensor(hipdnnBackendAttributeName_t name, TensorPtr& tensor, const char*, Role) override
     {
         const Descriptor found = _operation.one(name);
         tensor = found.valid() ? tensor_of(found) : nullptr;
     }
 
-    void tensors(hipdnnBackendAttributeName_t name, std::vector<TensorPtr> &list, Role) override
+    void tensors(hipdnnBackendAttributeName_t name, std::vector<TensorPtr>& list, Role) override
     {
         list.clear();
-        for (const Descriptor &one : _operation.descriptors(name))
+        for (const Descriptor& one : _operation.descriptors(name))
         {
             list.push_back(tensor_of(one));
         }
     }
 
-    void integers(hipdnnBackendAttributeName_t name, Dims &values) override { values = _operation.integers(name); }
+    void integers(hipdnnBackendAttributeName_t name, Dims& values) override { values = _operation.integers(name); }
 
-    void values(hipdnnBackendAttributeName_t name, hipdnnBackendAttributeType_t type, size_t size, int64_t &count,
-                void *data) override
+    void values(hipdnnBackendAttributeName_t name, hipdnnBackendAttributeType_t type, size_t size, int64_t& count,
+                void* data) override
     {
         const size_t each = type == HIPDNN_TYPE_INT64 ? 8 : type == HIPDNN_TYPE_BOOLEAN ? 1 : 4;
         int64_t actual = 0;
@@ -57,7 +57,7 @@ public:
         count = read ? std::min(actual, room) : 0;
     }
 
-    void bytes(hipdnnBackendAttributeName_t name, std::vector<uint8_t> &bytes) override
+    void bytes(hipdnnBackendAttributeName_t name, std::vector<uint8_t>& bytes) override
     {
         int64_t count = 0;
         bytes.clear();
@@ -69,14 +69,14 @@ public:
     }
 
 private:
-    TensorsByUid &_tensors;
-    const Descriptor &_operation;
+    TensorsByUid& _tensors;
+    const Descriptor& _operation;
 
-    TensorPtr tensor_of(const Descriptor &descriptor)
+    TensorPtr tensor_of(const Descriptor& descriptor)
     {
         int64_t uid = 0;
         descriptor.value(HIPDNN_ATTR_TENSOR_UNIQUE_ID, HIPDNN_TYPE_INT64, uid);
-        TensorPtr &known = _tensors[uid];
+        TensorPtr& known = _tensors[uid];
         if (known != nullptr)
         {
             return known;
@@ -112,7 +112,7 @@ private:
     }
 
     template <typename T>
-    static void store(Tensor &tensor, const uint8_t *bytes)
+    static void store(Tensor& tensor, const uint8_t* bytes)
     {
         const DataType type = tensor.get_data_type();
         T value;
@@ -120,13 +120,14 @@ private:
         tensor.set_value(value).set_data_type(type);
     }
 
-    static void read_value(const Descriptor &descriptor, Tensor &tensor)
+    static void read_value(const Descriptor& descriptor, Tensor& tensor)
     {
         uint8_t bytes[8] = {};
         int64_t count = 0;
         const size_t size = bytes_of(tensor.get_data_type());
-        if (descriptor.get(HIPDNN_ATTR_TENSOR_VALUE_EXT, HIPDNN_TYPE_CHAR, sizeof bytes, &count, bytes) != HIPDNN_STATUS_SUCCESS
-            || count <= 0 || static_cast<size_t>(count) != size)
+        if (descriptor.get(HIPDNN_ATTR_TENSOR_VALUE_EXT, HIPDNN_TYPE_CHAR, sizeof bytes, &count, bytes) !=
+                HIPDNN_STATUS_SUCCESS ||
+            count <= 0 || static_cast<size_t>(count) != size)
         {
             return;
         }
@@ -189,17 +190,18 @@ std::shared_ptr<Operation> make_operation(int32_t type)
 
 /** The operations of a graph's descriptor. */
 template <typename AnyDescriptor>
-Error read_operations(const AnyDescriptor &graph, std::vector<std::shared_ptr<Operation>> &operations)
+Error read_operations(const AnyDescriptor& graph, std::vector<std::shared_ptr<Operation>>& operations)
 {
     TensorsByUid tensors;
-    for (const Descriptor &descriptor : graph.descriptors(HIPDNN_ATTR_OPERATIONGRAPH_OPS))
+    for (const Descriptor& descriptor : graph.descriptors(HIPDNN_ATTR_OPERATIONGRAPH_OPS))
     {
         int32_t type = 0;
         descriptor.value(HIPDNN_ATTR_OPERATION_TYPE_EXT, HIPDNN_TYPE_OPERATION_TYPE_EXT, type);
         auto operation = make_operation(type);
         if (operation == nullptr)
         {
-            return {ErrorCode::HIPDNN_BACKEND_ERROR, detail::join({"reading a graph: its operation of type ", type, " is one that these headers do not know"})};
+            return {ErrorCode::HIPDNN_BACKEND_ERROR, detail::join({"reading a graph: its operation of type ", type,
+                                                                   " is one that these headers do not know"})};
         }
         Reader reader(tensors, descriptor);
         operation->visit(reader);

@@ -14,7 +14,7 @@ namespace hipdnn
 {
 
 /** The strides of elements without gaps, the last dimension innermost. */
-inline Dims packed_strides(const Dims &dims)
+inline Dims packed_strides(const Dims& dims)
 {
     Dims strides(dims.size(), 1);
     for (size_t i = dims.size(); i > 1; i--)
@@ -25,7 +25,7 @@ inline Dims packed_strides(const Dims &dims)
 }
 
 /** The order in which dimensions lie in memory, 0 for the innermost one: {3, 0, 2, 1} is channels last. */
-inline Dims stride_order(const Dims &strides)
+inline Dims stride_order(const Dims& strides)
 {
     const size_t count = strides.size();
     /* Channels count as innermost where they could be and a later dimension is farther out; else ties go to the last dimension. */
@@ -56,7 +56,7 @@ inline Dims stride_order(const Dims &strides)
 }
 
 /** The strides of elements without gaps in an order of dimensions, which has at least as many. */
-inline Dims strides_in_order(const Dims &dims, const Dims &order)
+inline Dims strides_in_order(const Dims& dims, const Dims& order)
 {
     Dims strides(dims.size(), 1);
     int64_t step = 1;
@@ -75,7 +75,7 @@ inline Dims strides_in_order(const Dims &dims, const Dims &order)
 }
 
 /** The strides of channels last: N, D, H, W, C in memory. */
-inline Dims channels_last_strides(const Dims &dims)
+inline Dims channels_last_strides(const Dims& dims)
 {
     Dims order(dims.size(), 0);
     for (size_t i = dims.size(); i > 2; i--)
@@ -92,10 +92,10 @@ inline Dims channels_last_strides(const Dims &dims)
 namespace detail
 {
 
-inline std::string text(const Dims &dims) { return join({dims}); }
+inline std::string text(const Dims& dims) { return join({dims}); }
 
 /** Gives a tensor its shape where it has none, and strides in the order of another tensor. */
-inline void fill_shape(const TensorPtr &tensor, const Dims &dims, const TensorPtr &like)
+inline void fill_shape(const TensorPtr& tensor, const Dims& dims, const TensorPtr& like)
 {
     if (tensor->get_dim().empty())
     {
@@ -103,14 +103,15 @@ inline void fill_shape(const TensorPtr &tensor, const Dims &dims, const TensorPt
     }
     if (tensor->get_stride().empty())
     {
-        const Dims &strides = like->get_stride();
-        tensor->set_stride(strides.size() == tensor->get_dim().size() ? strides_in_order(tensor->get_dim(), stride_order(strides))
-                                                                      : packed_strides(tensor->get_dim()));
+        const Dims& strides = like->get_stride();
+        tensor->set_stride(strides.size() == tensor->get_dim().size()
+                               ? strides_in_order(tensor->get_dim(), stride_order(strides))
+                               : packed_strides(tensor->get_dim()));
     }
 }
 
 /** Gives a tensor the shape and the strides of another where it has none. */
-inline void fill_same(const TensorPtr &tensor, const TensorPtr &like)
+inline void fill_same(const TensorPtr& tensor, const TensorPtr& like)
 {
     if (tensor->get_dim().empty())
     {
@@ -124,7 +125,7 @@ inline void fill_same(const TensorPtr &tensor, const TensorPtr &like)
 }
 
 /** Gives a tensor its shape where it has none, and packed strides. */
-inline void fill_packed(const TensorPtr &tensor, const Dims &dims)
+inline void fill_packed(const TensorPtr& tensor, const Dims& dims)
 {
     if (tensor->get_dim().empty())
     {
@@ -137,7 +138,7 @@ inline void fill_packed(const TensorPtr &tensor, const Dims &dims)
 }
 
 /** The shape that two shapes broadcast to, from the last dimension on; false where they do not. */
-inline bool broadcast(Dims &common, const Dims &other)
+inline bool broadcast(Dims& common, const Dims& other)
 {
     if (other.size() > common.size())
     {
@@ -146,7 +147,7 @@ inline bool broadcast(Dims &common, const Dims &other)
     const size_t offset = common.size() - other.size();
     for (size_t i = 0; i < other.size(); i++)
     {
-        int64_t &dim = common[offset + i];
+        int64_t& dim = common[offset + i];
         if (dim != other[i] && dim != 1 && other[i] != 1)
         {
             return false;
@@ -157,7 +158,7 @@ inline bool broadcast(Dims &common, const Dims &other)
 }
 
 /** The shape of what a normalization keeps: 1 where the scale has elements, else as its input. */
-inline Dims statistics_dims(const Dims &x, const Dims &scale)
+inline Dims statistics_dims(const Dims& x, const Dims& scale)
 {
     Dims dims(x.size(), 1);
     for (size_t i = 0; i < x.size(); i++)

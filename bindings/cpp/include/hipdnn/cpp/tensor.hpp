@@ -45,28 +45,28 @@ public:
 
     /** A scalar that is part of the graph. */
     template <typename T, typename = std::enable_if_t<getDataTypeEnumFromType<T>() != DataType::NOT_SET>>
-    Tensor(const T &scalar)
+    Tensor(const T& scalar)
     {
         set_value(scalar);
     }
 
     /** A scalar that is part of the graph, or a default for the one that comes with an execution. */
     template <typename T, typename = std::enable_if_t<getDataTypeEnumFromType<T>() != DataType::NOT_SET>>
-    Tensor(const T &scalar, ScalarType type)
+    Tensor(const T& scalar, ScalarType type)
     {
         set_value(scalar);
         _by_value = type == ScalarType::RUNTIME_PARAM;
     }
 
-    Tensor &set_name(const std::string &name) { return _name = name, *this; }
-    const std::string &get_name() const { return _name; }
+    Tensor& set_name(const std::string& name) { return _name = name, *this; }
+    const std::string& get_name() const { return _name; }
 
-    Tensor &set_data_type(DataType type) { return _type = type, *this; }
+    Tensor& set_data_type(DataType type) { return _type = type, *this; }
     DataType get_data_type() const { return _type; }
 
     /** @param dims sizes, each at least 1 */
-    Tensor &set_dim(const Dims &dims) { return _dims = dims, *this; }
-    const Dims &get_dim() const { return _dims; }
+    Tensor& set_dim(const Dims& dims) { return _dims = dims, *this; }
+    const Dims& get_dim() const { return _dims; }
     /** The number of elements. */
     int64_t get_volume() const
     {
@@ -79,54 +79,55 @@ public:
     }
 
     /** @param strides distances of neighbours in elements, one for each dimension */
-    Tensor &set_stride(const Dims &strides) { return _strides = strides, *this; }
-    const Dims &get_stride() const { return _strides; }
+    Tensor& set_stride(const Dims& strides) { return _strides = strides, *this; }
+    const Dims& get_stride() const { return _strides; }
 
     /** A number that is the tensor's alone in its graph; executions bind memory by it. */
-    Tensor &set_uid(int64_t uid) { return _uid = uid, _has_uid = true, *this; }
-    Tensor &clear_uid() { return _uid = 0, _has_uid = false, *this; }
+    Tensor& set_uid(int64_t uid) { return _uid = uid, _has_uid = true, *this; }
+    Tensor& clear_uid() { return _uid = 0, _has_uid = false, *this; }
     int64_t get_uid() const { return _uid; }
     bool has_uid() const { return _has_uid; }
 
     /** Whether the tensor lives only inside the graph, without memory of the caller's. */
-    Tensor &set_is_virtual(bool is_virtual) { return _virtual = is_virtual, *this; }
+    Tensor& set_is_virtual(bool is_virtual) { return _virtual = is_virtual, *this; }
     bool get_is_virtual() const { return _virtual; }
     /** Whether the caller gets the tensor, the opposite of virtual. */
-    Tensor &set_output(bool output) { return set_is_virtual(!output); }
+    Tensor& set_output(bool output) { return set_is_virtual(!output); }
 
     /** @param bytes what the address of its memory is a multiple of; 16 unless set */
-    Tensor &set_alignment(int64_t bytes) { return _alignment = bytes, *this; }
+    Tensor& set_alignment(int64_t bytes) { return _alignment = bytes, *this; }
     int64_t get_alignment() const { return _alignment; }
 
     /** The tensor of where each batch begins, for batches packed behind each other: INT32 or INT64, one more than batches. */
-    Tensor &set_ragged_offset(const std::shared_ptr<Tensor> &offset) { return _ragged_offset = offset, *this; }
+    Tensor& set_ragged_offset(const std::shared_ptr<Tensor>& offset) { return _ragged_offset = offset, *this; }
     std::shared_ptr<Tensor> get_ragged_offset() const { return _ragged_offset; }
     bool has_ragged_offset() const { return _ragged_offset != nullptr; }
     /** What the ragged offsets are multiplied by to give elements, 1 unless set. */
-    Tensor &set_ragged_offset_multiplier(int64_t factor) { return _ragged_multiplier = factor, *this; }
+    Tensor& set_ragged_offset_multiplier(int64_t factor) { return _ragged_multiplier = factor, *this; }
     int64_t get_ragged_offset_multiplier() const { return _ragged_multiplier; }
 
-    Tensor &set_reordering_type(TensorReordering type) { return _reordering = type, *this; }
+    Tensor& set_reordering_type(TensorReordering type) { return _reordering = type, *this; }
     TensorReordering get_reordering_type() const { return _reordering; }
 
     /** Makes the tensor a scalar of the graph: its type, dimension 1 and value. */
     template <typename T>
-    Tensor &set_value(T value)
+    Tensor& set_value(T value)
     {
-        static_assert(getDataTypeEnumFromType<T>() != DataType::NOT_SET, "not a type that a scalar of a graph can have");
+        static_assert(getDataTypeEnumFromType<T>() != DataType::NOT_SET,
+                      "not a type that a scalar of a graph can have");
         _value = value;
         _by_value = false;
         _type = getDataTypeEnumFromType<T>();
         _dims = _strides = {1};
         return *this;
     }
-    Tensor &clear_value() { return _value = {}, *this; }
-    const ValueVariant &get_value_variant() const { return _value; }
+    Tensor& clear_value() { return _value = {}, *this; }
+    const ValueVariant& get_value_variant() const { return _value; }
     bool has_value() const { return !std::holds_alternative<std::monostate>(_value); }
 
     /** Whether the scalar is read from host memory at each execution. */
-    Tensor &set_is_pass_by_value(bool by_value) { return _by_value = by_value, *this; }
-    Tensor &set_as_runtime_parameter() { return clear_value().set_is_pass_by_value(true); }
+    Tensor& set_is_pass_by_value(bool by_value) { return _by_value = by_value, *this; }
+    Tensor& set_as_runtime_parameter() { return clear_value().set_is_pass_by_value(true); }
     bool get_is_runtime_pass_by_value() const { return _by_value; }
     bool get_is_pass_by_value() const { return _by_value || has_value(); }
 
@@ -138,15 +139,15 @@ public:
     template <typename T>
     std::optional<T> get_pass_by_value() const
     {
-        const T *value = _by_value ? std::get_if<T>(&_value) : nullptr;
+        const T* value = _by_value ? std::get_if<T>(&_value) : nullptr;
         return value == nullptr ? std::nullopt : std::optional<T>(*value);
     }
 
     template <typename = void>
-    Tensor &set_compile_time_constant(const pass_by_values_t &value)
+    Tensor& set_compile_time_constant(const pass_by_values_t& value)
     {
         std::visit(
-            [this](const auto &scalar) {
+            [this](const auto& scalar) {
                 if constexpr (!std::is_same_v<std::decay_t<decltype(scalar)>, std::monostate>)
                 {
                     set_value(scalar);
@@ -163,12 +164,12 @@ public:
     template <typename T>
     std::optional<T> get_compile_time_constant() const
     {
-        const T *value = _by_value ? nullptr : std::get_if<T>(&_value);
+        const T* value = _by_value ? nullptr : std::get_if<T>(&_value);
         return value == nullptr ? std::nullopt : std::optional<T>(*value);
     }
 
     /** Takes over the type that the graph has for such tensors, where it has none. */
-    Tensor &fill_from_context(const GraphTypes &types)
+    Tensor& fill_from_context(const GraphTypes& types)
     {
         if (_type == DataType::NOT_SET)
         {
@@ -210,15 +211,19 @@ public:
         const std::string who = "tensor \"" + _name + "\"";
         if (_type == DataType::NOT_SET)
         {
-            return {ErrorCode::ATTRIBUTE_NOT_SET, detail::join({who, " has no data type, expected one of its own or of its graph"})};
+            return {ErrorCode::ATTRIBUTE_NOT_SET,
+                    detail::join({who, " has no data type, expected one of its own or of its graph"})};
         }
         if (!detail::to_c(_type))
         {
-            return {ErrorCode::GRAPH_NOT_SUPPORTED, detail::join({who, " has data type number ", static_cast<int>(_type), ", which hipDNN does not have"})};
+            return {
+                ErrorCode::GRAPH_NOT_SUPPORTED,
+                detail::join({who, " has data type number ", static_cast<int>(_type), ", which hipDNN does not have"})};
         }
         if (_virtual && (_by_value || has_value()))
         {
-            return {ErrorCode::INVALID_VALUE, detail::join({who, " is virtual and passed by value, expected one of both"})};
+            return {ErrorCode::INVALID_VALUE,
+                    detail::join({who, " is virtual and passed by value, expected one of both"})};
         }
         if (_dims.empty())
         {
@@ -226,7 +231,8 @@ public:
         }
         if (_dims.size() != _strides.size())
         {
-            return {ErrorCode::INVALID_VALUE, detail::join({who, " has ", _dims.size(), " dimensions and ", _strides.size(), " strides, expected as many"})};
+            return {ErrorCode::INVALID_VALUE, detail::join({who, " has ", _dims.size(), " dimensions and ",
+                                                            _strides.size(), " strides, expected as many"})};
         }
         if (!validate_dims_set_and_positive())
         {
@@ -234,11 +240,13 @@ public:
         }
         if (_alignment < 1)
         {
-            return {ErrorCode::INVALID_VALUE, detail::join({who, " has alignment ", _alignment, ", expected at least 1"})};
+            return {ErrorCode::INVALID_VALUE,
+                    detail::join({who, " has alignment ", _alignment, ", expected at least 1"})};
         }
         if (_reordering != TensorReordering::NONE)
         {
-            return {ErrorCode::GRAPH_NOT_SUPPORTED, detail::join({who, " has reordered elements, which hipDNN does not compute"})};
+            return {ErrorCode::GRAPH_NOT_SUPPORTED,
+                    detail::join({who, " has reordered elements, which hipDNN does not compute"})};
         }
         return {};
     }
@@ -247,18 +255,18 @@ public:
 
     /** The same but for names and uids. */
     template <typename = void>
-    bool logicallyEquals(const Tensor &other) const
+    bool logicallyEquals(const Tensor& other) const
     {
-        return _type == other._type && _dims == other._dims && _strides == other._strides && _virtual == other._virtual
-               && _by_value == other._by_value && _value == other._value;
+        return _type == other._type && _dims == other._dims && _strides == other._strides &&
+               _virtual == other._virtual && _by_value == other._by_value && _value == other._value;
     }
     template <typename = void>
-    bool operator==(const Tensor &other) const
+    bool operator==(const Tensor& other) const
     {
         return logicallyEquals(other) && _name == other._name && _has_uid == other._has_uid && _uid == other._uid;
     }
     template <typename = void>
-    bool operator!=(const Tensor &other) const
+    bool operator!=(const Tensor& other) const
     {
         return !(*this == other);
     }

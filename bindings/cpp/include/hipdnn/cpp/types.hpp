@@ -27,8 +27,7 @@ namespace hipdnn
 using Dims = std::vector<int64_t>;
 
 /** The type of a tensor's elements, or of the numbers that an operation computes with. */
-enum class DataType
-{
+enum class DataType {
     NOT_SET = 0,
     FLOAT = 1,
     HALF = 2,
@@ -60,15 +59,60 @@ enum class DataType
 };
 
 /** What a pointwise operation computes for each element. */
-enum class PointwiseMode
-{
-    NOT_SET = 0, ABS, ADD, ADD_SQUARE, BINARY_SELECT, CEIL, CMP_EQ, CMP_GE, CMP_GT, CMP_LE, CMP_LT, CMP_NEQ, DIV,
-    ELU_BWD, ELU_FWD, ERF, EXP, FLOOR, GELU_APPROX_TANH_BWD, GELU_APPROX_TANH_FWD, GELU_BWD, GELU_FWD, GEN_INDEX,
-    IDENTITY, LOG, LOGICAL_AND, LOGICAL_NOT, LOGICAL_OR, MAX, MIN, MUL, NEG, RECIPROCAL, RELU_BWD, RELU_FWD, RSQRT,
-    SIGMOID_BWD, SIGMOID_FWD, SIN, SOFTPLUS_BWD, SOFTPLUS_FWD, SQRT, SUB, SWISH_BWD, SWISH_FWD, TAN, TANH_BWD,
+enum class PointwiseMode {
+    NOT_SET = 0,
+    ABS,
+    ADD,
+    ADD_SQUARE,
+    BINARY_SELECT,
+    CEIL,
+    CMP_EQ,
+    CMP_GE,
+    CMP_GT,
+    CMP_LE,
+    CMP_LT,
+    CMP_NEQ,
+    DIV,
+    ELU_BWD,
+    ELU_FWD,
+    ERF,
+    EXP,
+    FLOOR,
+    GELU_APPROX_TANH_BWD,
+    GELU_APPROX_TANH_FWD,
+    GELU_BWD,
+    GELU_FWD,
+    GEN_INDEX,
+    IDENTITY,
+    LOG,
+    LOGICAL_AND,
+    LOGICAL_NOT,
+    LOGICAL_OR,
+    MAX,
+    MIN,
+    MUL,
+    NEG,
+    RECIPROCAL,
+    RELU_BWD,
+    RELU_FWD,
+    RSQRT,
+    SIGMOID_BWD,
+    SIGMOID_FWD,
+    SIN,
+    SOFTPLUS_BWD,
+    SOFTPLUS_FWD,
+    SQRT,
+    SUB,
+    SWISH_BWD,
+    SWISH_FWD,
+    TAN,
+    TANH_BWD,
     TANH_FWD,
     /* Modes that programs for cuDNN name and that hipDNN does not have: a graph with one is refused. */
-    POW = 101, MOD = 102, COS = 103, ATAN2 = 104
+    POW = 101,
+    MOD = 102,
+    COS = 103,
+    ATAN2 = 104
 };
 
 /** Whether the filter of a convolution is flipped. Networks use CROSS_CORRELATION, which does not flip it. */
@@ -78,11 +122,14 @@ enum class ConvolutionMode { NOT_SET = 0, CROSS_CORRELATION = 1, CONVOLUTION = 2
 enum class ReductionMode { NOT_SET = 0, ADD, MUL, MIN, MAX, AMAX, AVG, NORM1, NORM2, MUL_NO_ZEROS };
 
 /** What a pooling computes of a window. */
-enum class ResampleMode
-{
-    NOT_SET = 0, MAXPOOL = 1, AVGPOOL_EXCLUDE_PADDING = 2, AVGPOOL_INCLUDE_PADDING = 3,
+enum class ResampleMode {
+    NOT_SET = 0,
+    MAXPOOL = 1,
+    AVGPOOL_EXCLUDE_PADDING = 2,
+    AVGPOOL_INCLUDE_PADDING = 3,
     /* Modes that programs for cuDNN name and that hipDNN does not have: a graph with one is refused. */
-    BILINEAR = 101, NEAREST = 102
+    BILINEAR = 101,
+    NEAREST = 102
 };
 
 /** What a pooling finds outside of a tensor. */
@@ -98,11 +145,13 @@ enum class DiagonalAlignment { TOP_LEFT = 0, BOTTOM_RIGHT = 1 };
 enum class AttentionImplementation { AUTO = 0, COMPOSITE = 1, UNIFIED = 2 };
 
 /** How a grouped matmul reads its tokens and writes its results. */
-enum class MoeGroupedMatmulMode
-{
-    NONE = 0, GATHER = 1, SCATTER = 2,
+enum class MoeGroupedMatmulMode {
+    NONE = 0,
+    GATHER = 1,
+    SCATTER = 2,
     /* Of programs for cuDNN: the first is NONE, with the second a graph is refused. */
-    NOT_SET = NONE, COMBINE = 101
+    NOT_SET = NONE,
+    COMBINE = 101
 };
 
 /** How engines are ranked: in one way, whose name is FALLBACK; programs for cuDNN have other names for it. */
@@ -112,8 +161,7 @@ enum class HeuristicMode { FALLBACK = 0, A = 101, B = 102, OPENSOURCE = 103 };
 enum class BuildPlanPolicy { HEURISTICS_CHOICE = 0, ALL = 1 };
 
 /** Facts about an engine that a caller may choose by. */
-enum class BehaviorNote
-{
+enum class BehaviorNote {
     RUNTIME_COMPILATION = 0,
     REQUIRES_LAYOUT_TRANSFORM = 1,
     SUPPORTS_GRAPH_CAPTURE = 2,
@@ -144,8 +192,8 @@ public:
     {
     }
     operator float() const { return widen(bits); }
-    bool operator==(const SmallFloat &other) const { return float(*this) == float(other); }
-    bool operator!=(const SmallFloat &other) const { return float(*this) != float(other); }
+    bool operator==(const SmallFloat& other) const { return float(*this) == float(other); }
+    bool operator!=(const SmallFloat& other) const { return float(*this) != float(other); }
 
 private:
     static constexpr int BIAS = (1 << (Exponent - 1)) - 1;
@@ -186,16 +234,13 @@ private:
         if (exponent == (1U << Exponent) - 1)
         {
             wide = sign | 0x7f800000U | fraction << LOST;
-        }
-        else if (exponent != 0)
+        } else if (exponent != 0)
         {
             wide = sign | (exponent - BIAS + 127) << 23 | fraction << LOST;
-        }
-        else if (fraction == 0 || Exponent == 8)
+        } else if (fraction == 0 || Exponent == 8)
         {
             wide = sign | fraction << LOST;
-        }
-        else
+        } else
         {
             uint32_t shifted = 127 - BIAS + 1;
             while ((fraction & (1U << Mantissa)) == 0)
@@ -235,35 +280,36 @@ constexpr DataType getDataTypeEnumFromType()
 }
 
 /** The name of a type, as `fp32`. */
-inline const char *to_string(DataType type)
+inline const char* to_string(DataType type)
 {
-    static constexpr const char *names[] = {"unknown",  "fp32",     "fp16",     "bf16",     "fp64",     "uint8",   "int32",
-                                            "int8",     "fp8_e4m3", "fp8_e5m2", "fp8_e8m0", "fp4_e2m1", "int4",    "fp6_e2m3",
-                                            "fp6_e3m2", "int64",    "boolean",  "fp8_e4m3_fnuz", "fp8_e5m2_fnuz"};
+    static constexpr const char* names[] = {"unknown",  "fp32",     "fp16",          "bf16",         "fp64",
+                                            "uint8",    "int32",    "int8",          "fp8_e4m3",     "fp8_e5m2",
+                                            "fp8_e8m0", "fp4_e2m1", "int4",          "fp6_e2m3",     "fp6_e3m2",
+                                            "int64",    "boolean",  "fp8_e4m3_fnuz", "fp8_e5m2_fnuz"};
     const auto number = static_cast<size_t>(type);
     return number < sizeof names / sizeof names[0] ? names[number] : "unknown";
 }
 
-inline const char *to_string(ConvolutionMode mode)
+inline const char* to_string(ConvolutionMode mode)
 {
     return mode == ConvolutionMode::CROSS_CORRELATION ? "cross_correlation"
            : mode == ConvolutionMode::CONVOLUTION     ? "convolution"
                                                       : "not_set";
 }
 
-inline const char *to_string(BuildPlanPolicy policy)
+inline const char* to_string(BuildPlanPolicy policy)
 {
     return policy == BuildPlanPolicy::ALL ? "ALL" : "HEURISTICS_CHOICE";
 }
 
-inline const char *to_string(HeuristicMode) { return "FALLBACK"; }
+inline const char* to_string(HeuristicMode) { return "FALLBACK"; }
 
-inline const char *to_string(NormFwdPhase phase)
+inline const char* to_string(NormFwdPhase phase)
 {
     return phase == NormFwdPhase::INFERENCE ? "INFERENCE" : phase == NormFwdPhase::TRAINING ? "TRAINING" : "NOT_SET";
 }
 
-inline const char *to_string(KnobValueType type)
+inline const char* to_string(KnobValueType type)
 {
     return type == KnobValueType::INT64     ? "int64"
            : type == KnobValueType::FLOAT64 ? "float64"
@@ -274,7 +320,7 @@ inline const char *to_string(KnobValueType type)
 /** Prints any of the enumerations above that has a name. */
 template <typename Traits, typename Enum, typename = std::enable_if_t<std::is_enum_v<Enum>>,
           typename = decltype(*to_string(std::declval<Enum>()))>
-std::basic_ostream<char, Traits> &operator<<(std::basic_ostream<char, Traits> &stream, Enum value)
+std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& stream, Enum value)
 {
     return stream << to_string(value);
 }
@@ -321,10 +367,11 @@ namespace detail
 {
 
 constexpr hipdnnDataType_t DATA_TYPES[] = {
-    HIPDNN_DATA_FLOAT,    HIPDNN_DATA_FLOAT,        HIPDNN_DATA_HALF,     HIPDNN_DATA_BFLOAT16,      HIPDNN_DATA_DOUBLE,
-    HIPDNN_DATA_UINT8,    HIPDNN_DATA_INT32,        HIPDNN_DATA_INT8,     HIPDNN_DATA_FP8_E4M3,      HIPDNN_DATA_FP8_E5M2,
-    HIPDNN_DATA_FP8_E8M0, HIPDNN_DATA_FP4_E2M1,     HIPDNN_DATA_INT4,     HIPDNN_DATA_FP6_E2M3_EXT,  HIPDNN_DATA_FP6_E3M2_EXT,
-    HIPDNN_DATA_INT64,    HIPDNN_DATA_BOOLEAN,      HIPDNN_DATA_FP8_E4M3_FNUZ, HIPDNN_DATA_FP8_E5M2_FNUZ};
+    HIPDNN_DATA_FLOAT,    HIPDNN_DATA_FLOAT,         HIPDNN_DATA_HALF,         HIPDNN_DATA_BFLOAT16,
+    HIPDNN_DATA_DOUBLE,   HIPDNN_DATA_UINT8,         HIPDNN_DATA_INT32,        HIPDNN_DATA_INT8,
+    HIPDNN_DATA_FP8_E4M3, HIPDNN_DATA_FP8_E5M2,      HIPDNN_DATA_FP8_E8M0,     HIPDNN_DATA_FP4_E2M1,
+    HIPDNN_DATA_INT4,     HIPDNN_DATA_FP6_E2M3_EXT,  HIPDNN_DATA_FP6_E3M2_EXT, HIPDNN_DATA_INT64,
+    HIPDNN_DATA_BOOLEAN,  HIPDNN_DATA_FP8_E4M3_FNUZ, HIPDNN_DATA_FP8_E5M2_FNUZ};
 constexpr int DATA_TYPE_COUNT = sizeof DATA_TYPES / sizeof DATA_TYPES[0];
 
 /** The C type, nothing where it is not set or hipDNN does not have it. */

@@ -30,9 +30,10 @@ class Policy
 {
 public:
     virtual ~Policy() = default;
-    virtual const char *name() const = 0;
+    virtual const char* name() const = 0;
     /** The engines, best first, or nothing where the choice is left to the next policy. */
-    virtual std::optional<std::vector<int64_t>> order(const Graph &graph, const std::vector<int64_t> &engines, const Device &device) const = 0;
+    virtual std::optional<std::vector<int64_t>> order(const Graph& graph, const std::vector<int64_t>& engines,
+                                                      const Device& device) const = 0;
 };
 
 /** What a heuristic plugin consists of. */
@@ -40,9 +41,9 @@ class PolicyManager
 {
 public:
     virtual ~PolicyManager() = default;
-    virtual const char *name() const = 0;
-    virtual const char *version() const = 0;
-    virtual const std::vector<std::unique_ptr<Policy>> &policies() const = 0;
+    virtual const char* name() const = 0;
+    virtual const char* version() const = 0;
+    virtual const std::vector<std::unique_ptr<Policy>>& policies() const = 0;
 };
 
 /** A manager of policies that are made without arguments. HIPDNN_EXPORT_POLICIES names the plugin. */
@@ -51,14 +52,14 @@ class PoliciesOf : public PolicyManager
 {
 public:
     PoliciesOf() { (_policies.push_back(std::make_unique<Policies>()), ...); }
-    const std::vector<std::unique_ptr<Policy>> &policies() const override { return _policies; }
+    const std::vector<std::unique_ptr<Policy>>& policies() const override { return _policies; }
 
 private:
     std::vector<std::unique_ptr<Policy>> _policies;
 };
 
 /** The id of an engine of this name. */
-inline int64_t engine_id(const std::string &name) { return detail::id_of(name.c_str()); }
+inline int64_t engine_id(const std::string& name) { return detail::id_of(name.c_str()); }
 
 } // namespace hipdnn_plugin
 
@@ -71,8 +72,8 @@ struct HipdnnHeuristicHandle
 /** One choice. */
 struct HipdnnHeuristicPolicyDescriptor
 {
-    HipdnnHeuristicHandle *handle = nullptr;
-    const hipdnn_plugin::Policy *policy = nullptr;
+    HipdnnHeuristicHandle* handle = nullptr;
+    const hipdnn_plugin::Policy* policy = nullptr;
     std::vector<int64_t> engines, sorted;
     std::optional<hipdnn_plugin::Graph> graph;
 };
@@ -86,14 +87,14 @@ namespace detail
 template <typename Manager>
 struct HeuristicExports
 {
-    static const PolicyManager &manager()
+    static const PolicyManager& manager()
     {
         static const Manager made;
         return made;
     }
-    static const Policy &policy(int64_t id)
+    static const Policy& policy(int64_t id)
     {
-        for (const auto &one : manager().policies())
+        for (const auto& one : manager().policies())
         {
             if (id_of(one->name()) == id)
             {
@@ -102,44 +103,45 @@ struct HeuristicExports
         }
         throw Error(HIPDNN_PLUGIN_STATUS_BAD_PARAM, "policy " + std::to_string(id) + " is unknown to this plugin");
     }
-    static void all(int64_t *ids, uint32_t most, uint32_t *count)
+    static void all(int64_t* ids, uint32_t most, uint32_t* count)
     {
         require(count, "num_policies");
-        const auto &list = manager().policies();
+        const auto& list = manager().policies();
         *count = static_cast<uint32_t>(most == 0 ? list.size() : std::min<size_t>(most, list.size()));
         for (uint32_t i = 0; i < *count && most > 0; i++)
         {
             ids[i] = id_of(list[i]->name());
         }
     }
-    static void device(hipdnnHeuristicHandle_t handle, const hipdnnPluginConstData_t *bytes)
+    static void device(hipdnnHeuristicHandle_t handle, const hipdnnPluginConstData_t* bytes)
     {
         require(handle, "handle");
         require(bytes, "device_props_serialized");
-        const Table root = Table::root({static_cast<const uint8_t *>(bytes->ptr), bytes->size});
-        handle->device = {root.number<int32_t>(0, -1), root.number<int32_t>(1, 0), root.number<uint64_t>(2, 0), root.text(3)};
+        const Table root = Table::root({static_cast<const uint8_t*>(bytes->ptr), bytes->size});
+        handle->device = {root.number<int32_t>(0, -1), root.number<int32_t>(1, 0), root.number<uint64_t>(2, 0),
+                          root.text(3)};
     }
-    static void create(hipdnnHeuristicHandle_t handle, int64_t id, hipdnnHeuristicPolicyDescriptor_t *made)
+    static void create(hipdnnHeuristicHandle_t handle, int64_t id, hipdnnHeuristicPolicyDescriptor_t* made)
     {
         require(handle, "plugin_handle");
         require(made, "out_desc");
-        const Policy &one = policy(id);
+        const Policy& one = policy(id);
         *made = new HipdnnHeuristicPolicyDescriptor();
         (*made)->handle = handle;
         (*made)->policy = &one;
     }
-    static void engines(hipdnnHeuristicPolicyDescriptor_t choice, const int64_t *ids, size_t count)
+    static void engines(hipdnnHeuristicPolicyDescriptor_t choice, const int64_t* ids, size_t count)
     {
         require(choice, "desc");
         choice->engines.assign(ids, ids + count);
     }
-    static void graph(hipdnnHeuristicPolicyDescriptor_t choice, const hipdnnPluginConstData_t *bytes)
+    static void graph(hipdnnHeuristicPolicyDescriptor_t choice, const hipdnnPluginConstData_t* bytes)
     {
         require(choice, "desc");
         require(bytes, "serialized_graph");
         choice->graph = Graph::read(bytes->ptr, bytes->size);
     }
-    static void finalize(hipdnnHeuristicPolicyDescriptor_t choice, int32_t *applied)
+    static void finalize(hipdnnHeuristicPolicyDescriptor_t choice, int32_t* applied)
     {
         require(choice, "desc");
         require(applied, "out_applied");
@@ -156,13 +158,14 @@ struct HeuristicExports
             const auto at = std::find(left.begin(), left.end(), id);
             if (at == left.end())
             {
-                throw Error(HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR, std::string(choice->policy->name()) + " answers engine " + std::to_string(id)
-                                                                     + ", expected each engine that it was given at most once");
+                throw Error(HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR,
+                            std::string(choice->policy->name()) + " answers engine " + std::to_string(id) +
+                                ", expected each engine that it was given at most once");
             }
             left.erase(at);
         }
     }
-    static void sorted(hipdnnHeuristicPolicyDescriptor_t choice, int64_t *ids, size_t *count)
+    static void sorted(hipdnnHeuristicPolicyDescriptor_t choice, int64_t* ids, size_t* count)
     {
         require(choice, "desc");
         require(count, "num_engines");

@@ -40,14 +40,14 @@ struct Exports
     using Context = hipdnnEnginePluginExecutionContext_t;
     using Data = hipdnnPluginConstData_t;
 
-    static const EngineManager &manager()
+    static const EngineManager& manager()
     {
         static const Manager made;
         return made;
     }
-    static const Engine &engine(int64_t id)
+    static const Engine& engine(int64_t id)
     {
-        for (const auto &one : manager().engines())
+        for (const auto& one : manager().engines())
         {
             if (id_of(one->name()) == id)
             {
@@ -56,31 +56,32 @@ struct Exports
         }
         throw Error(HIPDNN_PLUGIN_STATUS_BAD_PARAM, "engine " + std::to_string(id) + " is unknown to this plugin");
     }
-    static Graph graph_of(const Data *bytes)
+    static Graph graph_of(const Data* bytes)
     {
         require(bytes, "op_graph");
         return Graph::read(bytes->ptr, bytes->size);
     }
-    static std::string refusal_of(const Engine &one, const Graph &graph)
+    static std::string refusal_of(const Engine& one, const Graph& graph)
     {
-        return graph.is_override_shape_enabled && !one.takes_overrides() ? "shapes may be replaced at execution" : one.refusal(graph);
+        return graph.is_override_shape_enabled && !one.takes_overrides() ? "shapes may be replaced at execution"
+                                                                         : one.refusal(graph);
     }
     /** Hands bytes out until the host gives them back. */
-    static void hand_out(const std::vector<uint8_t> &bytes, Data *data)
+    static void hand_out(const std::vector<uint8_t>& bytes, Data* data)
     {
-        uint8_t *copy = new uint8_t[bytes.size() + 1];
+        uint8_t* copy = new uint8_t[bytes.size() + 1];
         std::copy(bytes.begin(), bytes.end(), copy);
         data->ptr = copy;
         data->size = bytes.size();
     }
-    static void take_back(Data *data)
+    static void take_back(Data* data)
     {
         require(data, "the data");
-        delete[] static_cast<const uint8_t *>(data->ptr);
+        delete[] static_cast<const uint8_t*>(data->ptr);
         data->ptr = nullptr;
         data->size = 0;
     }
-    static void list(const std::vector<int64_t> &ids, int64_t *places, uint32_t most, uint32_t *count)
+    static void list(const std::vector<int64_t>& ids, int64_t* places, uint32_t most, uint32_t* count)
     {
         require(count, "num_engines");
         *count = static_cast<uint32_t>(ids.size());
@@ -91,20 +92,20 @@ struct Exports
             std::memcpy(places, ids.data(), *count * sizeof(int64_t));
         }
     }
-    static void all_engines(int64_t *places, uint32_t most, uint32_t *count)
+    static void all_engines(int64_t* places, uint32_t most, uint32_t* count)
     {
         std::vector<int64_t> ids;
-        for (const auto &one : manager().engines())
+        for (const auto& one : manager().engines())
         {
             ids.push_back(id_of(one->name()));
         }
         list(ids, places, most, count);
     }
-    static void applicable(const Data *bytes, int64_t *places, uint32_t most, uint32_t *count)
+    static void applicable(const Data* bytes, int64_t* places, uint32_t most, uint32_t* count)
     {
         const Graph graph = graph_of(bytes);
         std::vector<int64_t> ids;
-        for (const auto &one : manager().engines())
+        for (const auto& one : manager().engines())
         {
             const std::string reason = refusal_of(*one, graph);
             if (reason.empty())
@@ -116,9 +117,9 @@ struct Exports
         }
         list(ids, places, most, count);
     }
-    static std::unique_ptr<Plan> make_plan(const Data *config, const Data *bytes)
+    static std::unique_ptr<Plan> make_plan(const Data* config, const Data* bytes)
     {
-        const Engine &one = engine(configured_engine(config));
+        const Engine& one = engine(configured_engine(config));
         const Graph graph = graph_of(bytes);
         const std::string reason = refusal_of(one, graph);
         if (!reason.empty())
@@ -132,16 +133,17 @@ struct Exports
         require(plan.get(), "the engine's plan");
         return plan;
     }
-    static void load(const Data *bytes, Context *context)
+    static void load(const Data* bytes, Context* context)
     {
         require(bytes, "serialized_context");
         require(bytes->ptr, "serialized_context's bytes");
         require(context, "execution_context");
-        const auto *data = static_cast<const uint8_t *>(bytes->ptr);
+        const auto* data = static_cast<const uint8_t*>(bytes->ptr);
         const int64_t id = Bytes{data, bytes->size}.read<int64_t>(0);
-        *context = new HipdnnEnginePluginExecutionContext{id, checked(engine(id).load(std::vector<uint8_t>(data + 8, data + bytes->size)))};
+        *context = new HipdnnEnginePluginExecutionContext{
+            id, checked(engine(id).load(std::vector<uint8_t>(data + 8, data + bytes->size)))};
     }
-    static void save(Context context, Data *data)
+    static void save(Context context, Data* data)
     {
         require(context, "execution_context");
         require(data, "serialized_context");
@@ -151,7 +153,8 @@ struct Exports
         bytes.insert(bytes.end(), saved.begin(), saved.end());
         hand_out(bytes, data);
     }
-    static Execution execution(Handle handle, Context context, void *workspace, const hipdnnPluginDeviceBuffer_t *buffers, uint32_t count)
+    static Execution execution(Handle handle, Context context, void* workspace,
+                               const hipdnnPluginDeviceBuffer_t* buffers, uint32_t count)
     {
         require(handle, "handle");
         require(context, "execution_context");
@@ -161,8 +164,8 @@ struct Exports
         }
         return {handle->stream, workspace, buffers, count};
     }
-    static std::vector<ShapeOverride> overrides(uint32_t count, const int64_t *uids, const uint32_t *lengths, const int64_t *const *dims,
-                                                const int64_t *const *strides)
+    static std::vector<ShapeOverride> overrides(uint32_t count, const int64_t* uids, const uint32_t* lengths,
+                                                const int64_t* const* dims, const int64_t* const* strides)
     {
         std::vector<ShapeOverride> list;
         for (uint32_t i = 0; i < count; i++)
@@ -171,9 +174,9 @@ struct Exports
         }
         return list;
     }
-    static const char *api_version()
+    static const char* api_version()
     {
-        for (const auto &one : manager().engines())
+        for (const auto& one : manager().engines())
         {
             if (one->takes_overrides())
             {

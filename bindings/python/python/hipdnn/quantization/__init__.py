@@ -5,7 +5,8 @@ The numbers are those of torchao and of ONNX Runtime's quantizer where these are
 
 from __future__ import annotations
 
-from typing import Any, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, Callable
 
 from ..graph import Graph
 from ..tensor import Tensor

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any, Callable, Dict, Mapping, Sequence, Union
+from collections.abc import Mapping, Sequence
+from typing import Any, Callable, Union
 
 from ..errors import ArgumentError, UnsupportedError
 from ..graph import Graph
@@ -57,11 +58,23 @@ class _Reader:
         return made
 
 
-def _conv2d(reader: _Reader, node: Any, x: Any, w: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Tensor:
+def _conv2d(
+    reader: _Reader,
+    node: Any,
+    x: Any,
+    w: Any,
+    bias: Any = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Tensor:
     if isinstance(padding, str):
         raise UnsupportedError(node.name, "padding", f"is {padding!r}, expected numbers")
     two = lambda value: [value] * 2 if isinstance(value, int) else list(value) * (2 // len(value))  # noqa: E731
-    y = reader.graph.conv_fprop(reader.tensor(x), reader.tensor(w), two(padding), two(stride), two(dilation), name=node.name)
+    y = reader.graph.conv_fprop(
+        reader.tensor(x), reader.tensor(w), two(padding), two(stride), two(dilation), name=node.name
+    )
     return _biased(reader, node, y, bias, [1, -1, 1, 1])
 
 
@@ -87,7 +100,9 @@ def _linear(reader: _Reader, node: Any, x: Any, w: Any, bias: Any = None) -> Ten
     return _biased(reader, node, y, bias, [1] * (rank - 1) + [-1])
 
 
-def _batch_norm(reader: _Reader, node: Any, x: Any, weight: Any, bias: Any, mean: Any, variance: Any, *rest: Any) -> Tensor:
+def _batch_norm(
+    reader: _Reader, node: Any, x: Any, weight: Any, bias: Any, mean: Any, variance: Any, *rest: Any
+) -> Tensor:
     epsilon = next((value for value in reversed(rest) if isinstance(value, float)), 1e-5)
     if any(value is True for value in rest[:1]):
         raise UnsupportedError(node.name, "training", "is True, expected a module in evaluation")
@@ -96,11 +111,22 @@ def _batch_norm(reader: _Reader, node: Any, x: Any, weight: Any, bias: Any, mean
     scale = array(weight) / numpy.sqrt(array(variance) + epsilon)
     shift = array(bias) - array(mean) * scale
     shape = [1, -1, *[1] * (len(reader.tensor(x).dim or ()) - 2)]
-    scaled = reader.graph.mul(reader.tensor(x), reader.constant(scale.reshape(shape), f"{node.name} scale"), name=f"{node.name} scaled")
+    scaled = reader.graph.mul(
+        reader.tensor(x), reader.constant(scale.reshape(shape), f"{node.name} scale"), name=f"{node.name} scaled"
+    )
     return reader.graph.add(scaled, reader.constant(shift.reshape(shape), f"{node.name} shift"), name=node.name)
 
 
-def _max_pool(reader: _Reader, node: Any, x: Any, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Tensor:
+def _max_pool(
+    reader: _Reader,
+    node: Any,
+    x: Any,
+    kernel: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+) -> Tensor:
     two = lambda value: [value] * 2 if isinstance(value, int) else list(value) * (2 // len(value))  # noqa: E731
     if two(dilation) != [1, 1] or ceil_mode:
         raise UnsupportedError(node.name, "dilation", "expected 1, and sizes that are rounded down")
@@ -137,7 +163,7 @@ def _pooled(reader: _Reader, node: Any, x: Any, size: Any) -> Tensor | _Flat:
 
 
 #: What each operation of PyTorch's becomes.
-_CALLS: Dict[str, Callable[..., Union[Tensor, _Flat]]] = {
+_CALLS: dict[str, Callable[..., Union[Tensor, _Flat]]] = {  # noqa: UP007
     "conv2d.default": _conv2d,
     "linear.default": _linear,
     "batch_norm.default": _batch_norm,
@@ -185,12 +211,16 @@ def graph_of_module(
             if node.name in parameters:
                 reader.of[node.name] = held[parameters[node.name]]
             else:
-                reader.of[node.name] = reader.graph.tensor(list(node.meta["val"].shape), data_type="float", name=node.name)
+                reader.of[node.name] = reader.graph.tensor(
+                    list(node.meta["val"].shape), data_type="float", name=node.name
+                )
         elif node.op == "call_function":
             name = str(node.target).removeprefix("aten.")
             call = _CALLS.get(name)
             if call is None:
-                raise UnsupportedError(type(module).__name__, node.name, f"is {node.target}, expected one of {', '.join(_CALLS)}")
+                raise UnsupportedError(
+                    type(module).__name__, node.name, f"is {node.target}, expected one of {', '.join(_CALLS)}"
+                )
             made = call(reader, node, *node.args, **node.kwargs)
             is_flat = any(hasattr(of, "name") and isinstance(reader.of.get(of.name), _Flat) for of in node.args)
             reader.of[node.name] = _Flat(made) if is_flat and isinstance(made, Tensor) else made

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, Callable
 
 from ..errors import ArgumentError
 from ..graph import Graph
@@ -83,7 +84,9 @@ def _room(numpy: Any, tensor: Tensor) -> Any:
     return numpy.empty([dim[axis] for axis in order], kind).transpose(back)
 
 
-def _watched(graph: Graph, tensors: Sequence[Tensor], rewriter: Copy | None = None) -> tuple[Graph, dict[Tensor, Tensor]]:
+def _watched(
+    graph: Graph, tensors: Sequence[Tensor], rewriter: Copy | None = None
+) -> tuple[Graph, dict[Tensor, Tensor]]:
     """A copy of a graph, or the one that a rewriter made of it, which hands out these tensors besides its results."""
     if rewriter is None:
         rewriter = Copy(graph, graph.name)
@@ -105,7 +108,14 @@ def _execute(numpy: Any, graph: Graph, given: Mapping[Tensor, Any]) -> dict[Tens
     return results
 
 
-def _made(numpy: Any, graph: Graph, recipe: Recipe, weights: Mapping[Tensor, Any], found: Mapping[Tensor, float], layers: Sequence[Node]) -> Rewriter:
+def _made(
+    numpy: Any,
+    graph: Graph,
+    recipe: Recipe,
+    weights: Mapping[Tensor, Any],
+    found: Mapping[Tensor, float],
+    layers: Sequence[Node],
+) -> Rewriter:
     """A graph with these layers quantized."""
     rewriter = Rewriter(numpy, graph, recipe, weights, found)
     for node in graph._nodes:
@@ -157,15 +167,27 @@ def quantize_graph(
         if len(right) < _COMPARED:
             right.append({tensor: found[of[tensor]] for tensor in written})
     kind = recipe.activations
-    scales = {tensor: values.scale(numpy, kind, recipe) for tensor, values in ranges.items()} if kind is not None else {}
+    scales = (
+        {tensor: values.scale(numpy, kind, recipe) for tensor, values in ranges.items()} if kind is not None else {}
+    )
     together = _errors(numpy, graph, _made(numpy, graph, recipe, weights, scales, nodes), nodes, feeds, right)
     table = []
-    for node, tensor in zip(nodes, written):
+    for node in nodes:
         alone = _errors(numpy, graph, _made(numpy, graph, recipe, weights, scales, [node]), [node], feeds[:1], right)
         x = node.inputs[LAYERS[node.kind][0]]
         assert x is not None
         sqnr, worst = together[node.name]
-        table.append(report.Layer(node.name, node.kind.removesuffix("Attributes"), scales.get(x), ranges[x].amax, sqnr, worst, alone[node.name][0]))
+        table.append(
+            report.Layer(
+                node.name,
+                node.kind.removesuffix("Attributes"),
+                scales.get(x),
+                ranges[x].amax,
+                sqnr,
+                worst,
+                alone[node.name][0],
+            )
+        )
     rewriter = _made(numpy, graph, recipe, weights, scales, nodes)
     made = rewriter.finish()
     of_result = {rewriter.of[tensor]: shape for tensor, shape in (shapes or {}).items()}
@@ -176,7 +198,9 @@ def _feed(sample: Any, inputs: Sequence[Tensor]) -> dict[Tensor, Any]:
     """The arrays of a sample by their tensors."""
     if isinstance(sample, Mapping):
         if set(sample) != set(inputs):
-            raise ArgumentError(f"a sample has {len(sample)} arrays, expected one for each of {[t.name or t.uid for t in inputs]}")
+            raise ArgumentError(
+                f"a sample has {len(sample)} arrays, expected one for each of {[t.name or t.uid for t in inputs]}"
+            )
         return dict(sample)
     arrays = sample if isinstance(sample, (list, tuple)) else (sample,)
     if len(arrays) != len(inputs):
@@ -185,7 +209,12 @@ def _feed(sample: Any, inputs: Sequence[Tensor]) -> dict[Tensor, Any]:
 
 
 def _errors(
-    numpy: Any, graph: Graph, rewriter: Rewriter, nodes: Sequence[Node], feeds: Sequence[Mapping[Tensor, Any]], right: Sequence[Mapping[Tensor, Any]]
+    numpy: Any,
+    graph: Graph,
+    rewriter: Rewriter,
+    nodes: Sequence[Node],
+    feeds: Sequence[Mapping[Tensor, Any]],
+    right: Sequence[Mapping[Tensor, Any]],
 ) -> dict[str, tuple[float, float]]:
     """Of each layer the decibels between its result and its error, and the largest error."""
     written = {node.name: node.outputs[LAYERS[node.kind][2]] for node in nodes}

@@ -38,12 +38,18 @@ class Recipe:
 
     def __post_init__(self) -> None:
         if self.weights not in LARGEST or self.activations not in (*LARGEST, None):
-            raise ArgumentError(f"recipe {self.name!r}: the types are {self.weights} and {self.activations}, expected some of "
-                                f"{', '.join(kind.value for kind in LARGEST)}")
+            raise ArgumentError(
+                f"recipe {self.name!r}: the types are {self.weights} and {self.activations}, expected some of "
+                f"{', '.join(kind.value for kind in LARGEST)}"
+            )
         if self.observer not in OBSERVERS:
-            raise ArgumentError(f"recipe {self.name!r}: the observer is {self.observer!r}, expected one of {', '.join(OBSERVERS)}")
+            raise ArgumentError(
+                f"recipe {self.name!r}: the observer is {self.observer!r}, expected one of {', '.join(OBSERVERS)}"
+            )
         if not 0 < self.percentile <= 1:
-            raise ArgumentError(f"recipe {self.name!r}: the percentile is {self.percentile}, expected a part above 0 and up to 1")
+            raise ArgumentError(
+                f"recipe {self.name!r}: the percentile is {self.percentile}, expected a part above 0 and up to 1"
+            )
         if self.group is not None and self.group < 1:
             raise ArgumentError(f"recipe {self.name!r}: the group is {self.group}, expected at least 1")
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from html import escape
-from typing import Any, NamedTuple, Sequence
+from typing import Any, NamedTuple
 
 
 class Layer(NamedTuple):
@@ -41,7 +42,17 @@ def text(layers: Sequence[Layer]) -> str:
     rows = [head]
     for layer in layers:
         scale = "-" if layer.scale is None else f"{layer.scale:.4g}"
-        rows.append((layer.name, layer.kind, f"{layer.amax:.4g}", scale, f"{layer.sqnr:.1f}", f"{layer.alone:.1f}", f"{100 * layer.worst:.2f} %"))
+        rows.append(
+            (
+                layer.name,
+                layer.kind,
+                f"{layer.amax:.4g}",
+                scale,
+                f"{layer.sqnr:.1f}",
+                f"{layer.alone:.1f}",
+                f"{100 * layer.worst:.2f} %",
+            )
+        )
     widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
     return "\n".join(lines) + "\n"
@@ -66,5 +77,7 @@ def svg(title: str, layers: Sequence[Layer]) -> str:
             length = wide * max(0.0, min(value, 90.0)) / most
             parts.append(f'<rect x="{left}" y="{y + offset}" width="{length:.1f}" height="9" fill="{colour}"/>')
         words = "exact" if math.isinf(layer.sqnr) else f"{layer.sqnr:.1f} dB"
-        parts.append(f'<text x="{left + wide * max(0.0, min(layer.sqnr, 90.0)) / most + 6:.1f}" y="{y + 20}">{words}</text>')
+        parts.append(
+            f'<text x="{left + wide * max(0.0, min(layer.sqnr, 90.0)) / most + 6:.1f}" y="{y + 20}">{words}</text>'
+        )
     return "\n".join([*parts, "</svg>"]) + "\n"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, Callable, Mapping
+from collections.abc import Mapping
+from typing import Any, Callable
 
 from ..errors import ArgumentError
 from ..graph import Graph
@@ -34,7 +35,9 @@ class Copy:
 
     def __init__(self, graph: Graph, name: str) -> None:
         self.old = graph
-        self.new = Graph(name, compute_data_type=graph.compute_data_type, intermediate_data_type=graph.intermediate_data_type)
+        self.new = Graph(
+            name, compute_data_type=graph.compute_data_type, intermediate_data_type=graph.intermediate_data_type
+        )
         self.new.io_data_type = graph._types()["io"]
         #: The new tensor of each old one.
         self.of: dict[Tensor, Tensor] = {}
@@ -78,7 +81,12 @@ class Rewriter(Copy):
     """A graph whose layers read quantized tensors."""
 
     def __init__(
-        self, numpy: Any, graph: Graph, recipe: Recipe, weights: Mapping[Tensor, Any], activations: Mapping[Tensor, float]
+        self,
+        numpy: Any,
+        graph: Graph,
+        recipe: Recipe,
+        weights: Mapping[Tensor, Any],
+        activations: Mapping[Tensor, float],
     ) -> None:
         super().__init__(graph, f"{graph.name or 'graph'} ({recipe.name})")
         self.numpy, self.recipe, self.weights, self.activations = numpy, recipe, weights, activations
@@ -110,7 +118,9 @@ class Rewriter(Copy):
         try:
             import ml_dtypes
         except ImportError:
-            raise ArgumentError(f"weights of {kind.value} need the package ml_dtypes, whose types NumPy takes") from None
+            raise ArgumentError(
+                f"weights of {kind.value} need the package ml_dtypes, whose types NumPy takes"
+            ) from None
         return values.astype(getattr(ml_dtypes, _EXTENDED[kind]))
 
     def _nibbles(self, values: Any) -> Any:
@@ -160,7 +170,11 @@ class Rewriter(Copy):
             return
         is_integer = self.recipe.weights is data_type.INT8 and self.recipe.activations is data_type.INT8
         sums = self.new._new_tensor(
-            name=f"{node.name} sums", dim=y.dim, stride=y.stride, data_type=data_type.INT32 if is_integer else data_type.FLOAT, is_virtual=True
+            name=f"{node.name} sums",
+            dim=y.dim,
+            stride=y.stride,
+            data_type=data_type.INT32 if is_integer else data_type.FLOAT,
+            is_virtual=True,
         )
         sums.producer = node.name
         again.inputs = {x_key: self._activation(x), w_key: weight}
@@ -170,7 +184,11 @@ class Rewriter(Copy):
         self.new._nodes.append(again)
         channels = [1] * len(y.dim or ())
         channels[1 if axis == 0 else -1] = scale.size
-        factor = self._constant((scale.reshape(-1) * self.numpy.float32(self.activations[x])).reshape(channels), f"{node.name} scale", data_type.FLOAT)
+        factor = self._constant(
+            (scale.reshape(-1) * self.numpy.float32(self.activations[x])).reshape(channels),
+            f"{node.name} scale",
+            data_type.FLOAT,
+        )
         whole = self.new.mul(sums, factor, name=f"{node.name} whole")
         self._stand_for(whole, y)
 
@@ -196,7 +214,9 @@ class Rewriter(Copy):
         name = w.name or f"{node.name} weights"
         weight = self._weight(quantized, f"{name} quantized", w)
         factor = self._constant(scale.reshape(*batch, k // group, n), f"{name} scales", data_type.FLOAT)
-        whole = self.new.block_scale_dequantize(weight, factor, [group, 1], name=f"{name} whole").set_data_type(data_type.FLOAT)
+        whole = self.new.block_scale_dequantize(weight, factor, [group, 1], name=f"{name} whole").set_data_type(
+            data_type.FLOAT
+        )
         again = copy.copy(node)
         again.inputs, again.outputs = {x_key: self.tensor(x), w_key: whole}, {y_key: self.tensor(y)}
         self.new._change()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-from typing import Any, List, NamedTuple
+from typing import Any, NamedTuple
 
 from .. import _native
 from ..device import CUDA, HOST, ROCM, device_name
@@ -42,7 +42,7 @@ class Routed(NamedTuple):
     aside: bool = False
 
 
-class Report(List[Routed]):
+class Report(list[Routed]):
     """One entry for each kind of call; as text, or in a notebook, a table."""
 
     def _rows(self) -> list[tuple[str, ...]]:
@@ -89,7 +89,9 @@ def report() -> Report:
     every other call costs what the slower one takes.
     """
     return Report(
-        Routed(function, call, routed, passed_on, tuple(reasons), _ran(engine, plan, device) if routed else (), took, aside)
+        Routed(
+            function, call, routed, passed_on, tuple(reasons), _ran(engine, plan, device) if routed else (), took, aside
+        )
         for function, call, routed, passed_on, reasons, engine, plan, device, took, aside in _native.torch_report()
     )
 

@@ -78,7 +78,9 @@ class _Registration:
             # The library reads where to store plans when it loads its plugins. Those of the host are planned as fast as read.
             if torch.cuda.is_available() and (folder := stored.choose(os.environ)):
                 stored.trim(folder)
-            _native.torch_register(library(), keys, numbers[-1], major << 56 | minor << 48, torch.version.hip is not None)
+            _native.torch_register(
+                library(), keys, numbers[-1], major << 56 | minor << 48, torch.version.hip is not None
+            )
             self._ours = {key: set(_native.torch_operations(key == KEYS[1])) for key in KEYS}
         names = {name for name in {*_C._dispatch_get_all_op_names()} - self._known if _C._dispatch_has_kernel(name)}
         having = lambda *keys: {name for key in keys for name in _C._dispatch_get_registrations_for_dispatch_key(key)}  # noqa: E731

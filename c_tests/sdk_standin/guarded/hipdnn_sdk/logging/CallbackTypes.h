@@ -11,8 +11,7 @@ extern "C" {
 #ifndef HIPDNN_CALLBACK_TYPES_DEFINED
 #define HIPDNN_CALLBACK_TYPES_DEFINED
 
-typedef enum
-{
+typedef enum {
     HIPDNN_SEV_INFO = 0,
     HIPDNN_SEV_WARN = 1,
     HIPDNN_SEV_ERROR = 2,

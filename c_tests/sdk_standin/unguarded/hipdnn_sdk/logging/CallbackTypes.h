@@ -8,8 +8,7 @@
 extern "C" {
 #endif
 
-typedef enum
-{
+typedef enum {
     HIPDNN_SEV_INFO = 0,
     HIPDNN_SEV_WARN = 1,
     HIPDNN_SEV_ERROR = 2,

@@ -34,9 +34,12 @@ using ScalarType = ::hipdnn::ScalarType;
 using ::hipdnn::to_string;
 
 /** Facts about an engine. Engines here tell of the compilation at run time, and of other libraries that they call. */
-enum class BehaviorNote_t
-{
-    NOT_SET, RUNTIME_COMPILATION, REQUIRES_FILTER_INT8x32_REORDER, REQUIRES_BIAS_INT8x32_REORDER, SUPPORTS_CUDA_GRAPH_NATIVE_API,
+enum class BehaviorNote_t {
+    NOT_SET,
+    RUNTIME_COMPILATION,
+    REQUIRES_FILTER_INT8x32_REORDER,
+    REQUIRES_BIAS_INT8x32_REORDER,
+    SUPPORTS_CUDA_GRAPH_NATIVE_API,
     CUBLASLT_DEPENDENCY
 };
 
@@ -56,21 +59,30 @@ public:
 class DeviceProperties
 {
 public:
-    DeviceProperties &set_device_id(int32_t) { return *this; }
-    DeviceProperties &set_handle(hipdnnHandle_t) { return *this; }
+    DeviceProperties& set_device_id(int32_t) { return *this; }
+    DeviceProperties& set_handle(hipdnnHandle_t) { return *this; }
     error_t status() const { return build(); }
     error_t build() const { return {error_code_t::GRAPH_NOT_SUPPORTED, REASON}; }
-    error_t serialize(std::vector<uint8_t> &) const { return build(); }
-    error_t deserialize(const std::vector<uint8_t> &) const { return build(); }
+    error_t serialize(std::vector<uint8_t>&) const { return build(); }
+    error_t deserialize(const std::vector<uint8_t>&) const { return build(); }
 
-    static constexpr const char *REASON = "plans are made on the device that they are for, expected no properties of a device";
+    static constexpr const char* REASON =
+        "plans are made on the device that they are for, expected no properties of a device";
 };
 
 /** Facts about how an engine computes, which engines here do not tell. */
-enum class NumericalNote_t
-{
-    TENSOR_CORE, DOWN_CONVERT_INPUTS, REDUCED_PRECISION_REDUCTION, FFT, NONDETERMINISTIC, WINOGRAD, WINOGRAD_TILE_4x4,
-    WINOGRAD_TILE_6x6, WINOGRAD_TILE_13x13, STRICT_NAN_PROP, NOT_SET
+enum class NumericalNote_t {
+    TENSOR_CORE,
+    DOWN_CONVERT_INPUTS,
+    REDUCED_PRECISION_REDUCTION,
+    FFT,
+    NONDETERMINISTIC,
+    WINOGRAD,
+    WINOGRAD_TILE_4x4,
+    WINOGRAD_TILE_6x6,
+    WINOGRAD_TILE_13x13,
+    STRICT_NAN_PROP,
+    NOT_SET
 };
 
 namespace detail
@@ -115,9 +127,9 @@ class Rmsnorm_backward_attributes : public ::hipdnn::RMSNormBackwardAttributes
 {
 public:
     Rmsnorm_backward_attributes() { set_compute_dbias(true); }
-    Rmsnorm_backward_attributes &has_dbias(bool value) { return set_compute_dbias(value), *this; }
-    Rmsnorm_backward_attributes &set_name(const std::string &value) { return name = value, *this; }
-    Rmsnorm_backward_attributes &set_compute_data_type(DataType_t type) { return compute_data_type = type, *this; }
+    Rmsnorm_backward_attributes& has_dbias(bool value) { return set_compute_dbias(value), *this; }
+    Rmsnorm_backward_attributes& set_name(const std::string& value) { return name = value, *this; }
+    Rmsnorm_backward_attributes& set_compute_data_type(DataType_t type) { return compute_data_type = type, *this; }
 };
 
 class Graph;
@@ -150,17 +162,18 @@ public:
     AttentionScoreModifier_t score_mod;
 
     HIPDNN_COMPAT_ATTENTION_SETTERS(SDPA_attributes)
-    SDPA_attributes &set_score_mod(AttentionScoreModifier_t function) { return score_mod = std::move(function), *this; }
-    SDPA_attributes &_set_mma_core_mode(DataType_t type) { return set_mma_core_mode(type); }
-    SDPA_attributes &set_stats_use_log2(bool value)
+    SDPA_attributes& set_score_mod(AttentionScoreModifier_t function) { return score_mod = std::move(function), *this; }
+    SDPA_attributes& _set_mma_core_mode(DataType_t type) { return set_mma_core_mode(type); }
+    SDPA_attributes& set_stats_use_log2(bool value)
     {
-        return value ? refuse("statistics of base 2 are asked for (set_stats_use_log2), expected natural logarithms") : *this;
+        return value ? refuse("statistics of base 2 are asked for (set_stats_use_log2), expected natural logarithms")
+                     : *this;
     }
-    SDPA_attributes &set_cu_seq_len_q(const Tensor &) { return refuse_sums(); }
-    SDPA_attributes &set_cu_seq_len_kv(const Tensor &) { return refuse_sums(); }
+    SDPA_attributes& set_cu_seq_len_q(const Tensor&) { return refuse_sums(); }
+    SDPA_attributes& set_cu_seq_len_kv(const Tensor&) { return refuse_sums(); }
 
 private:
-    SDPA_attributes &refuse_sums()
+    SDPA_attributes& refuse_sums()
     {
         return refuse("sums of lengths are given (set_cu_seq_len_...), expected lengths and ragged offsets");
     }
@@ -171,21 +184,21 @@ class SDPA_backward_attributes : public ::hipdnn::detail::SdpaBackward<SDPA_back
 {
 public:
     HIPDNN_COMPAT_ATTENTION_SETTERS(SDPA_backward_attributes)
-    SDPA_backward_attributes &set_score_mod(const AttentionScoreModifier_t &) { return refuse_function(); }
-    SDPA_backward_attributes &set_score_mod_bprop(const AttentionScoreModifier_t &) { return refuse_function(); }
-    SDPA_backward_attributes &set_sink_token(const Tensor &) { return refuse_sink(); }
-    SDPA_backward_attributes &set_dsink_token(const Tensor &) { return refuse_sink(); }
-    SDPA_backward_attributes &set_rng_dump(const Tensor &)
+    SDPA_backward_attributes& set_score_mod(const AttentionScoreModifier_t&) { return refuse_function(); }
+    SDPA_backward_attributes& set_score_mod_bprop(const AttentionScoreModifier_t&) { return refuse_function(); }
+    SDPA_backward_attributes& set_sink_token(const Tensor&) { return refuse_sink(); }
+    SDPA_backward_attributes& set_dsink_token(const Tensor&) { return refuse_sink(); }
+    SDPA_backward_attributes& set_rng_dump(const Tensor&)
     {
         return refuse("the mask of dropout is asked for (set_rng_dump), expected it of the forward operation");
     }
 
 private:
-    SDPA_backward_attributes &refuse_function()
+    SDPA_backward_attributes& refuse_function()
     {
         return refuse("a function that changes scores (set_score_mod) is given, expected masks and a bias");
     }
-    SDPA_backward_attributes &refuse_sink()
+    SDPA_backward_attributes& refuse_sink()
     {
         return refuse("a sink token is given (set_sink_token), expected a gradient without one");
     }
@@ -207,11 +220,11 @@ public:
     std::string name;
     DataType_t compute_data_type = DataType_t::NOT_SET;
 
-    Self &set_name(const std::string &value) { return name = value, self(); }
-    Self &set_compute_data_type(DataType_t type) { return compute_data_type = type, self(); }
+    Self& set_name(const std::string& value) { return name = value, self(); }
+    Self& set_compute_data_type(DataType_t type) { return compute_data_type = type, self(); }
 
 protected:
-    Self &self() { return static_cast<Self &>(*this); }
+    Self& self() { return static_cast<Self&>(*this); }
 };
 
 /** A normalization whose statistics come out in training. */
@@ -222,8 +235,8 @@ public:
     NormFwdPhase_t forward_phase = NormFwdPhase_t::NOT_SET;
     Tensor epsilon;
 
-    Self &set_forward_phase(NormFwdPhase_t phase) { return forward_phase = phase, this->self(); }
-    Self &set_epsilon(Tensor value) { return epsilon = std::move(value), this->self(); }
+    Self& set_forward_phase(NormFwdPhase_t phase) { return forward_phase = phase, this->self(); }
+    Self& set_epsilon(Tensor value) { return epsilon = std::move(value), this->self(); }
 };
 
 /** A gradient of such a normalization, which needs its statistics. */
@@ -233,7 +246,7 @@ class ComposedNormBackward : public Composed<Self>
 public:
     Tensor mean, inv_variance;
 
-    Self &set_saved_mean_and_inv_variance(Tensor saved_mean, Tensor saved_inv_variance)
+    Self& set_saved_mean_and_inv_variance(Tensor saved_mean, Tensor saved_inv_variance)
     {
         mean = std::move(saved_mean);
         inv_variance = std::move(saved_inv_variance);
@@ -244,15 +257,27 @@ public:
 } // namespace detail
 
 /** Sums of channels. */
-class Genstats_attributes : public detail::Composed<Genstats_attributes> {};
+class Genstats_attributes : public detail::Composed<Genstats_attributes>
+{
+};
 /** Normalization over the last dimensions, with a scale and a bias for each of a batch. */
-class AdaLayernorm_attributes : public detail::ComposedNorm<AdaLayernorm_attributes> {};
-class AdaLayernorm_backward_attributes : public detail::ComposedNormBackward<AdaLayernorm_backward_attributes> {};
+class AdaLayernorm_attributes : public detail::ComposedNorm<AdaLayernorm_attributes>
+{
+};
+class AdaLayernorm_backward_attributes : public detail::ComposedNormBackward<AdaLayernorm_backward_attributes>
+{
+};
 /** Normalization of each channel of each image. */
-class Instancenorm_attributes : public detail::ComposedNorm<Instancenorm_attributes> {};
-class Instancenorm_backward_attributes : public detail::ComposedNormBackward<Instancenorm_backward_attributes> {};
+class Instancenorm_attributes : public detail::ComposedNorm<Instancenorm_attributes>
+{
+};
+class Instancenorm_backward_attributes : public detail::ComposedNormBackward<Instancenorm_backward_attributes>
+{
+};
 /** A product of numbers of eight bits with their scales. */
-class Matmul_fp8_attributes : public detail::Composed<Matmul_fp8_attributes> {};
+class Matmul_fp8_attributes : public detail::Composed<Matmul_fp8_attributes>
+{
+};
 
 /** Another order of dimensions. */
 class Transpose_attributes : public detail::Composed<Transpose_attributes>
@@ -260,8 +285,8 @@ class Transpose_attributes : public detail::Composed<Transpose_attributes>
 public:
     ::hipdnn::Dims permutation;
 
-    Transpose_attributes &set_permutation(const ::hipdnn::Dims &order) { return permutation = order, *this; }
-    const ::hipdnn::Dims &get_permutation() const { return permutation; }
+    Transpose_attributes& set_permutation(const ::hipdnn::Dims& order) { return permutation = order, *this; }
+    const ::hipdnn::Dims& get_permutation() const { return permutation; }
 };
 
 /** Another shape of the same elements. */
@@ -270,11 +295,11 @@ class Reshape_attributes : public detail::Composed<Reshape_attributes>
 public:
     ::hipdnn::Dims dim, stride;
 
-    Reshape_attributes &set_dim(const ::hipdnn::Dims &value) { return dim = value, *this; }
-    Reshape_attributes &set_stride(const ::hipdnn::Dims &value) { return stride = value, *this; }
-    Reshape_attributes &set_reshape_mode(ReshapeMode_t) { return *this; }
-    const ::hipdnn::Dims &get_dim() const { return dim; }
-    const ::hipdnn::Dims &get_stride() const { return stride; }
+    Reshape_attributes& set_dim(const ::hipdnn::Dims& value) { return dim = value, *this; }
+    Reshape_attributes& set_stride(const ::hipdnn::Dims& value) { return stride = value, *this; }
+    Reshape_attributes& set_reshape_mode(ReshapeMode_t) { return *this; }
+    const ::hipdnn::Dims& get_dim() const { return dim; }
+    const ::hipdnn::Dims& get_stride() const { return stride; }
 };
 
 /** A part of each dimension, from one index to below another, in steps. */
@@ -284,8 +309,11 @@ public:
     std::vector<std::pair<int64_t, int64_t>> slices;
     ::hipdnn::Dims strides;
 
-    Slice_attributes &set_slices(const std::vector<std::pair<int64_t, int64_t>> &value) { return slices = value, *this; }
-    Slice_attributes &set_strides(const ::hipdnn::Dims &value) { return strides = value, *this; }
+    Slice_attributes& set_slices(const std::vector<std::pair<int64_t, int64_t>>& value)
+    {
+        return slices = value, *this;
+    }
+    Slice_attributes& set_strides(const ::hipdnn::Dims& value) { return strides = value, *this; }
 };
 
 namespace detail
@@ -296,16 +324,16 @@ template <typename Tag>
 class Refused : public Composed<Refused<Tag>>
 {
 public:
-    Refused &set_axis(int64_t) { return *this; }
-    Refused &set_in_place_index(int64_t) { return *this; }
-    Refused &set_distribution(RngDistribution_t) { return *this; }
-    Refused &set_bernoulli_probability(double) { return *this; }
-    Refused &set_seed(int64_t) { return *this; }
-    Refused &set_dim(const ::hipdnn::Dims &) { return *this; }
-    Refused &set_stride(const ::hipdnn::Dims &) { return *this; }
-    Refused &set_output_scale(float) { return *this; }
-    Refused &set_rope_dim(int64_t) { return *this; }
-    Refused &set_previous_running_stats(Tensor, Tensor, Tensor) { return *this; }
+    Refused& set_axis(int64_t) { return *this; }
+    Refused& set_in_place_index(int64_t) { return *this; }
+    Refused& set_distribution(RngDistribution_t) { return *this; }
+    Refused& set_bernoulli_probability(double) { return *this; }
+    Refused& set_seed(int64_t) { return *this; }
+    Refused& set_dim(const ::hipdnn::Dims&) { return *this; }
+    Refused& set_stride(const ::hipdnn::Dims&) { return *this; }
+    Refused& set_output_scale(float) { return *this; }
+    Refused& set_rope_dim(int64_t) { return *this; }
+    Refused& set_previous_running_stats(Tensor, Tensor, Tensor) { return *this; }
 };
 
 } // namespace detail

@@ -28,7 +28,7 @@ public:
     using Base::tensor;
 
     /** Sums and sums of squares of each channel: a product and two reductions. */
-    List<2> genstats(Tensor x, const Genstats_attributes &attributes)
+    List<2> genstats(Tensor x, const Genstats_attributes& attributes)
     {
         Dims dims(shape_of(*x).size(), 1);
         if (dims.size() > 1)
@@ -37,31 +37,33 @@ public:
         }
         const Part part{attributes.name, attributes.compute_data_type};
         const Tensor plain = reduce(part, "SUM", ReductionMode_t::ADD, x, dims);
-        return {plain, reduce(part, "SQ_SUM", ReductionMode_t::ADD, combine(part, "SQUARE", PointwiseMode_t::MUL, x, x), dims)};
+        return {plain, reduce(part, "SQ_SUM", ReductionMode_t::ADD, combine(part, "SQUARE", PointwiseMode_t::MUL, x, x),
+                              dims)};
     }
 
     /** y, and in training mean and inv_variance (else null). */
-    List<3> instancenorm(Tensor x, Tensor scale, Tensor bias, const Instancenorm_attributes &attributes)
+    List<3> instancenorm(Tensor x, Tensor scale, Tensor bias, const Instancenorm_attributes& attributes)
     {
         return normalize(x, scale, bias, attributes, of_instances(*x));
     }
     /** dx, dscale, dbias. */
-    List<3> instancenorm_backward(Tensor dy, Tensor x, Tensor scale, const Instancenorm_backward_attributes &attributes)
+    List<3> instancenorm_backward(Tensor dy, Tensor x, Tensor scale, const Instancenorm_backward_attributes& attributes)
     {
         return normalize_backward(dy, x, scale, attributes, of_instances(*x));
     }
     /** y, and in training mean and inv_variance (else null); scale and bias have the batch and the last dimensions of x. */
-    List<3> adalayernorm(Tensor x, Tensor scale, Tensor bias, const AdaLayernorm_attributes &attributes)
+    List<3> adalayernorm(Tensor x, Tensor scale, Tensor bias, const AdaLayernorm_attributes& attributes)
     {
         return normalize(x, scale, bias, attributes, of_last(*x, *scale));
     }
-    List<3> adalayernorm_backward(Tensor dy, Tensor x, Tensor scale, const AdaLayernorm_backward_attributes &attributes)
+    List<3> adalayernorm_backward(Tensor dy, Tensor x, Tensor scale, const AdaLayernorm_backward_attributes& attributes)
     {
         return normalize_backward(dy, x, scale, attributes, of_last(*x, *scale));
     }
 
     /** c = a b descale_a descale_b scale_c, and the largest magnitude before scale_c. */
-    List<2> matmul_fp8(Tensor a, Tensor b, Tensor descale_a, Tensor descale_b, Tensor scale_c, const Matmul_fp8_attributes &attributes)
+    List<2> matmul_fp8(Tensor a, Tensor b, Tensor descale_a, Tensor descale_b, Tensor scale_c,
+                       const Matmul_fp8_attributes& attributes)
     {
         const Part part{attributes.name, attributes.compute_data_type};
         Matmul_attributes how;
@@ -75,23 +77,32 @@ public:
     }
 
     /* Operations that hipDNN does not have: their tensors can be used, and the graph is refused. */
-    List<6> bn_finalize(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, BN_finalize_attributes) { return refuse<6>("bn_finalize"); }
-    List<5> dbn_weight(Tensor, Tensor, Tensor, Tensor, Tensor, DBN_weight_attributes) { return refuse<5>("dbn_weight"); }
+    List<6> bn_finalize(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, BN_finalize_attributes)
+    {
+        return refuse<6>("bn_finalize");
+    }
+    List<5> dbn_weight(Tensor, Tensor, Tensor, Tensor, Tensor, DBN_weight_attributes)
+    {
+        return refuse<5>("dbn_weight");
+    }
     Tensor concatenate(std::vector<Tensor>, Concatenate_attributes) { return refuse<1>("concatenate")[0]; }
     Tensor rng(Tensor, Tensor, Rng_attributes) { return refuse<1>("rng")[0]; }
     Tensor rope(Tensor, Tensor, RoPE_attributes) { return refuse<1>("rope")[0]; }
     Tensor rope_backward(Tensor, Tensor, RoPE_backward_attributes) { return refuse<1>("rope_backward")[0]; }
     /** Attention with scales of blocks. */
-    List<3> sdpa_fp8(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, SDPA_fp8_attributes) { return refuse<3>("sdpa_fp8 with scales of blocks"); }
+    List<3> sdpa_fp8(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, SDPA_fp8_attributes)
+    {
+        return refuse<3>("sdpa_fp8 with scales of blocks");
+    }
     /** q, k, v, o, do, stats and twelve scales. */
-    List<7> sdpa_fp8_backward(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor,
-                              Tensor, Tensor, Tensor, Tensor, SDPA_fp8_backward_attributes)
+    List<7> sdpa_fp8_backward(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor,
+                              Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, SDPA_fp8_backward_attributes)
     {
         return refuse<7>("sdpa_fp8_backward");
     }
     /** The same with scales of blocks. */
-    List<6> sdpa_fp8_backward(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor,
-                              Tensor, Tensor, Tensor, SDPA_fp8_backward_attributes)
+    List<6> sdpa_fp8_backward(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor,
+                              Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, SDPA_fp8_backward_attributes)
     {
         return refuse<6>("sdpa_fp8_backward with scales of blocks");
     }
@@ -105,18 +116,18 @@ protected:
         std::string name;
         DataType_t compute;
 
-        std::string word(const char *step) const { return name.empty() ? std::string() : name + "::" + step; }
+        std::string word(const char* step) const { return name.empty() ? std::string() : name + "::" + step; }
     };
 
-    Tensor combine(const Part &part, const char *word, PointwiseMode_t mode, Tensor a, Tensor b)
+    Tensor combine(const Part& part, const char* word, PointwiseMode_t mode, Tensor a, Tensor b)
     {
         return Base::pointwise(std::move(a), std::move(b), how(part, word, mode));
     }
-    Tensor change(const Part &part, const char *word, PointwiseMode_t mode, Tensor a)
+    Tensor change(const Part& part, const char* word, PointwiseMode_t mode, Tensor a)
     {
         return Base::pointwise(std::move(a), how(part, word, mode));
     }
-    Tensor reduce(const Part &part, const char *word, ReductionMode_t mode, Tensor x, const Dims &dims)
+    Tensor reduce(const Part& part, const char* word, ReductionMode_t mode, Tensor x, const Dims& dims)
     {
         Reduction_attributes how;
         how.set_name(part.word(word)).set_mode(mode).set_compute_data_type(part.compute);
@@ -126,11 +137,11 @@ protected:
     }
 
     template <size_t Count>
-    List<Count> refuse(const char *operation)
+    List<Count> refuse(const char* operation)
     {
         _refused += (_refused.empty() ? "" : ", ") + std::string(operation);
         List<Count> made;
-        for (Tensor &one : made)
+        for (Tensor& one : made)
         {
             one = std::make_shared<Tensor_attributes>();
             one->set_is_virtual(true);
@@ -139,7 +150,7 @@ protected:
     }
 
 private:
-    static Pointwise_attributes how(const Part &part, const char *word, PointwiseMode_t mode)
+    static Pointwise_attributes how(const Part& part, const char* word, PointwiseMode_t mode)
     {
         Pointwise_attributes made;
         made.set_name(part.word(word)).set_mode(mode).set_compute_data_type(part.compute);
@@ -147,23 +158,24 @@ private:
     }
 
     /** The shape of a tensor, which follows from the operations before it where it is a result without one. */
-    const Dims &shape_of(const Tensor_attributes &x)
+    const Dims& shape_of(const Tensor_attributes& x)
     {
         if (x.get_dim().empty() && Base::validate().is_bad() && x.get_dim().empty())
         {
-            refuse<1>("the composition of a result without a shape (expected set_dim of it, or the types of the graph before)");
+            refuse<1>("the composition of a result without a shape (expected set_dim of it, or the types of the graph "
+                      "before)");
         }
         return x.get_dim();
     }
     /** The shape of statistics of each channel of each image. */
-    Dims of_instances(const Tensor_attributes &x)
+    Dims of_instances(const Tensor_attributes& x)
     {
         Dims dims = shape_of(x);
         std::fill(dims.begin() + std::min<std::ptrdiff_t>(2, static_cast<std::ptrdiff_t>(dims.size())), dims.end(), 1);
         return dims;
     }
     /** The shape of statistics over the dimensions that the scale has behind the batch. */
-    Dims of_last(const Tensor_attributes &x, const Tensor_attributes &scale)
+    Dims of_last(const Tensor_attributes& x, const Tensor_attributes& scale)
     {
         Dims dims = shape_of(x);
         bool scaled = false;
@@ -177,7 +189,7 @@ private:
 
     /** (x - mean) / sqrt(variance + epsilon) scale + bias. */
     template <typename Attributes>
-    List<3> normalize(const Tensor &x, Tensor scale, Tensor bias, const Attributes &attributes, const Dims &stats)
+    List<3> normalize(const Tensor& x, Tensor scale, Tensor bias, const Attributes& attributes, const Dims& stats)
     {
         const Part part{attributes.name, attributes.compute_data_type};
         const Tensor mean = reduce(part, "MEAN", ReductionMode_t::AVG, x, stats);
@@ -195,7 +207,8 @@ private:
 
     /** The gradients of what normalize() computes. */
     template <typename Attributes>
-    List<3> normalize_backward(const Tensor &dy, const Tensor &x, const Tensor &scale, const Attributes &attributes, const Dims &stats)
+    List<3> normalize_backward(const Tensor& dy, const Tensor& x, const Tensor& scale, const Attributes& attributes,
+                               const Dims& stats)
     {
         const Part part{attributes.name, attributes.compute_data_type};
         const Tensor centered = combine(part, "CENTERED", PointwiseMode_t::SUB, x, attributes.mean);

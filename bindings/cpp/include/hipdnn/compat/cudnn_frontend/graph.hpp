@@ -21,7 +21,7 @@ class Graph : public Views<Graph>
     using Base = Views<Graph>;
     using Handle = hipdnnHandle_t;
     using Pack = ::hipdnn::VariantPack;
-    using Memory = std::unordered_map<Tensor, void *>;
+    using Memory = std::unordered_map<Tensor, void*>;
 
 public:
     using Base::execute;
@@ -31,7 +31,7 @@ public:
 
     /** A scalar, part of the graph or given by value at each execution. */
     template <typename Scalar, typename = std::enable_if_t<!std::is_same_v<std::decay_t<Scalar>, Tensor_attributes>>>
-    Tensor tensor(const Scalar &scalar, ScalarType type)
+    Tensor tensor(const Scalar& scalar, ScalarType type)
     {
         Tensor made = std::make_shared<Tensor_attributes>(scalar);
         made->set_is_pass_by_value(type == ScalarType::RUNTIME_PARAM);
@@ -39,26 +39,29 @@ public:
     }
 
     /* Settings without a meaning here: plans are for the device that the handle has, and are compiled when they are built. */
-    Graph &set_dynamic_shape_enabled(bool) { return *this; }
-    Graph &set_sm_count(int32_t) { return *this; }
-    Graph &set_sm_version(int32_t) { return *this; }
-    Graph &set_kernel_cache(const std::shared_ptr<KernelCache> &) { return *this; }
+    Graph& set_dynamic_shape_enabled(bool) { return *this; }
+    Graph& set_sm_count(int32_t) { return *this; }
+    Graph& set_sm_version(int32_t) { return *this; }
+    Graph& set_kernel_cache(const std::shared_ptr<KernelCache>&) { return *this; }
     /** Refused: plans are made on the device that they are for. */
-    Graph &set_device_properties(const std::shared_ptr<const DeviceProperties> &)
+    Graph& set_device_properties(const std::shared_ptr<const DeviceProperties>&)
     {
         refuse<1>((std::string("set_device_properties: ") + DeviceProperties::REASON).c_str());
         return *this;
     }
-    Graph &deselect_shared_mem_greater_than(int64_t) { return *this; }
-    Graph &select_numeric_notes(const std::vector<NumericalNote_t> &) { return *this; }
-    Graph &deselect_numeric_notes(const std::vector<NumericalNote_t> &) { return *this; }
+    Graph& deselect_shared_mem_greater_than(int64_t) { return *this; }
+    Graph& select_numeric_notes(const std::vector<NumericalNote_t>&) { return *this; }
+    Graph& deselect_numeric_notes(const std::vector<NumericalNote_t>&) { return *this; }
     /** Plans of engines without one of these notes are not built or chosen. */
-    Graph &select_behavior_notes(const std::vector<BehaviorNote_t> &notes) { return bar_notes(notes, false), *this; }
+    Graph& select_behavior_notes(const std::vector<BehaviorNote_t>& notes) { return bar_notes(notes, false), *this; }
     /** Plans of engines with one of these notes are not built or chosen. */
-    Graph &deselect_behavior_notes(const std::vector<BehaviorNote_t> &notes) { return bar_notes(notes, true), *this; }
+    Graph& deselect_behavior_notes(const std::vector<BehaviorNote_t>& notes) { return bar_notes(notes, true), *this; }
 
     /* Operations whose calls differ from ours. */
-    Tensor pointwise(Tensor a, Pointwise_attributes attributes) { return Base::pointwise(std::move(a), compared(std::move(attributes))); }
+    Tensor pointwise(Tensor a, Pointwise_attributes attributes)
+    {
+        return Base::pointwise(std::move(a), compared(std::move(attributes)));
+    }
     Tensor pointwise(Tensor a, Tensor b, Pointwise_attributes attributes)
     {
         return Base::pointwise(std::move(a), std::move(b), compared(std::move(attributes)));
@@ -78,9 +81,11 @@ public:
         }
         return {resample_fwd(std::move(x), std::move(attributes)), index};
     }
-    List<3> rmsnorm_backward(Tensor dy, Tensor x, Tensor scale, Tensor inv_variance, Rmsnorm_backward_attributes attributes)
+    List<3> rmsnorm_backward(Tensor dy, Tensor x, Tensor scale, Tensor inv_variance,
+                             Rmsnorm_backward_attributes attributes)
     {
-        return Base::rmsnorm_backward(std::move(dy), std::move(x), std::move(scale), std::move(inv_variance), std::move(attributes));
+        return Base::rmsnorm_backward(std::move(dy), std::move(x), std::move(scale), std::move(inv_variance),
+                                      std::move(attributes));
     }
     List<2> sdpa(Tensor q, Tensor k, Tensor v, SDPA_attributes attributes)
     {
@@ -94,21 +99,25 @@ public:
     {
         return sdpa(std::move(q), std::move(k), std::move(v), std::move(attributes));
     }
-    List<3> sdpa_backward(Tensor q, Tensor k, Tensor v, Tensor o, Tensor d_o, Tensor stats, SDPA_backward_attributes attributes)
+    List<3> sdpa_backward(Tensor q, Tensor k, Tensor v, Tensor o, Tensor d_o, Tensor stats,
+                          SDPA_backward_attributes attributes)
     {
-        return attention_backward(std::move(q), std::move(k), std::move(v), std::move(o), std::move(d_o), std::move(stats), std::move(attributes));
+        return attention_backward(std::move(q), std::move(k), std::move(v), std::move(o), std::move(d_o),
+                                  std::move(stats), std::move(attributes));
     }
     /** o, stats (null without), amax_s, amax_o. */
-    List<4> sdpa_fp8(Tensor q, Tensor k, Tensor v, Tensor descale_q, Tensor descale_k, Tensor descale_v, Tensor descale_s, Tensor scale_s,
-                     Tensor scale_o, SDPA_fp8_attributes attributes)
+    List<4> sdpa_fp8(Tensor q, Tensor k, Tensor v, Tensor descale_q, Tensor descale_k, Tensor descale_v,
+                     Tensor descale_s, Tensor scale_s, Tensor scale_o, SDPA_fp8_attributes attributes)
     {
         List<2> amax;
-        for (Tensor &one : amax)
+        for (Tensor& one : amax)
         {
             one = std::make_shared<Tensor_attributes>();
             one->set_is_virtual(true).set_data_type(DataType_t::FLOAT);
         }
-        attributes.set_descale_q(std::move(descale_q)).set_descale_k(std::move(descale_k)).set_descale_v(std::move(descale_v));
+        attributes.set_descale_q(std::move(descale_q))
+            .set_descale_k(std::move(descale_k))
+            .set_descale_v(std::move(descale_v));
         attributes.set_descale_s(std::move(descale_s)).set_scale_s(std::move(scale_s)).set_scale_o(std::move(scale_o));
         attributes.set_amax_s(amax[0]).set_amax_o(amax[1]);
         const List<2> made = attention(std::move(q), std::move(k), std::move(v), std::move(attributes));
@@ -133,14 +142,17 @@ public:
     error_t build_operation_graph() { return build_operation_graph(_handle); }
     error_t check_support() const { return Base::check_support(); }
     error_t check_support(Handle) const { return Base::check_support(); }
-    error_t build_plans(BuildPlanPolicy_t policy = BuildPlanPolicy_t::HEURISTICS_CHOICE, bool = false) { return Base::build_plans(policy); }
+    error_t build_plans(BuildPlanPolicy_t policy = BuildPlanPolicy_t::HEURISTICS_CHOICE, bool = false)
+    {
+        return Base::build_plans(policy);
+    }
     error_t build_plans(Handle, BuildPlanPolicy_t policy = BuildPlanPolicy_t::HEURISTICS_CHOICE, bool = false)
     {
         return Base::build_plans(policy);
     }
     error_t build_plan_at_index(int64_t index) { return Base::build_plan_at_index(index); }
     error_t build_plan_at_index(Handle, int64_t index) { return Base::build_plan_at_index(index); }
-    error_t build(Handle handle, const std::vector<HeurMode_t> &modes = {HeurMode_t::A},
+    error_t build(Handle handle, const std::vector<HeurMode_t>& modes = {HeurMode_t::A},
                   BuildPlanPolicy_t policy = BuildPlanPolicy_t::HEURISTICS_CHOICE, bool = false)
     {
         HIPDNN_CPP_TRY(build_operation_graph(handle));
@@ -148,27 +160,33 @@ public:
         HIPDNN_CPP_TRY(check_support());
         return build_plans(policy);
     }
-    error_t build(const std::vector<HeurMode_t> &modes = {HeurMode_t::A},
+    error_t build(const std::vector<HeurMode_t>& modes = {HeurMode_t::A},
                   BuildPlanPolicy_t policy = BuildPlanPolicy_t::HEURISTICS_CHOICE, bool multithreaded = false)
     {
         return build(_handle, modes, policy, multithreaded);
     }
     error_t warmup(Handle) const { return Base::check_support(); }
 
-    error_t get_workspace_size(int64_t &bytes) const { return Base::get_workspace_size(bytes); }
+    error_t get_workspace_size(int64_t& bytes) const { return Base::get_workspace_size(bytes); }
     /** The bytes of the chosen plan, 0 without one. */
     int64_t get_workspace_size() const
     {
         int64_t bytes = 0;
         return Base::get_workspace_size(bytes).is_good() ? bytes : 0;
     }
-    int64_t get_workspace_size_plan_at_index(int64_t index) const { return std::max<int64_t>(Base::get_workspace_size_plan_at_index(index), 0); }
-    error_t get_workspace_size_plan_at_index(int64_t index, int64_t &bytes) const { return Base::get_workspace_size_plan_at_index(index, bytes); }
+    int64_t get_workspace_size_plan_at_index(int64_t index) const
+    {
+        return std::max<int64_t>(Base::get_workspace_size_plan_at_index(index), 0);
+    }
+    error_t get_workspace_size_plan_at_index(int64_t index, int64_t& bytes) const
+    {
+        return Base::get_workspace_size_plan_at_index(index, bytes);
+    }
 
     /* Engines by their rank: 0 is the best one of the graph. */
 
     /** The number of engines that compute the graph. */
-    error_t get_engine_count(int64_t &count) const
+    error_t get_engine_count(int64_t& count) const
     {
         std::vector<int64_t> ids;
         HIPDNN_CPP_TRY(get_ranked_engine_ids(ids));
@@ -176,7 +194,7 @@ public:
         return {};
     }
     /** The knobs of an engine that cuDNN's interface can express: integers, of a kind that it has. */
-    error_t get_knobs_for_engine(int64_t index, std::vector<Knob> &knobs) const
+    error_t get_knobs_for_engine(int64_t index, std::vector<Knob>& knobs) const
     {
         std::vector<::hipdnn::Knob> native;
         HIPDNN_CPP_TRY(native_knobs(index, native));
@@ -184,7 +202,7 @@ public:
         return {};
     }
     /** Adds a plan of an engine with knobs set to the plans. */
-    error_t create_execution_plan(int64_t index, const std::unordered_map<KnobType_t, int64_t> &values)
+    error_t create_execution_plan(int64_t index, const std::unordered_map<KnobType_t, int64_t>& values)
     {
         std::vector<::hipdnn::Knob> native;
         HIPDNN_CPP_TRY(native_knobs(index, native));
@@ -198,18 +216,19 @@ public:
         return {};
     }
     /** The engine of a plan by its rank, and its knobs that are set. */
-    error_t get_engine_and_knobs_at_index(int64_t plan, int64_t &engine, std::unordered_map<KnobType_t, int64_t> &values) const
+    error_t get_engine_and_knobs_at_index(int64_t plan, int64_t& engine,
+                                          std::unordered_map<KnobType_t, int64_t>& values) const
     {
         HIPDNN_CPP_TRY(check_index(plan));
-        const Plan &found = _plans[static_cast<size_t>(plan)];
+        const Plan& found = _plans[static_cast<size_t>(plan)];
         std::vector<int64_t> ids;
         HIPDNN_CPP_TRY(get_ranked_engine_ids(ids));
         engine = std::find(ids.begin(), ids.end(), found.engine) - ids.begin();
         values.clear();
-        for (const auto &one : found.settings == nullptr ? std::vector<::hipdnn::KnobSetting>() : *found.settings)
+        for (const auto& one : found.settings == nullptr ? std::vector<::hipdnn::KnobSetting>() : *found.settings)
         {
             const KnobType_t type = ::cudnn_frontend::detail::knob_type(one.knobId());
-            if (const auto *integer = std::get_if<int64_t>(&one.value()))
+            if (const auto* integer = std::get_if<int64_t>(&one.value()))
             {
                 values[type] = *integer;
             }
@@ -217,11 +236,11 @@ public:
         return {};
     }
     /** The notes of the chosen plan's engine that cuDNN has. */
-    error_t get_behavior_notes(std::vector<BehaviorNote_t> &notes) const
+    error_t get_behavior_notes(std::vector<BehaviorNote_t>& notes) const
     {
         return get_behavior_notes_for_plan_at_index(static_cast<int64_t>(_active), notes);
     }
-    error_t get_behavior_notes_for_plan_at_index(int64_t plan, std::vector<BehaviorNote_t> &notes) const
+    error_t get_behavior_notes_for_plan_at_index(int64_t plan, std::vector<BehaviorNote_t>& notes) const
     {
         HIPDNN_CPP_TRY(check_index(plan));
         std::vector<::hipdnn::BehaviorNote> native;
@@ -238,7 +257,10 @@ public:
     }
 
     /** A number that graphs of the same operations, shapes and settings have in common, whatever their uids and names. */
-    size_t key(bool without_shapes = false) const { return static_cast<size_t>(::cudnn_frontend::detail::key_of(*this, without_shapes)); }
+    size_t key(bool without_shapes = false) const
+    {
+        return static_cast<size_t>(::cudnn_frontend::detail::key_of(*this, without_shapes));
+    }
     /** The graph as JSON once it was built, its operations before. */
     std::string print() const
     {
@@ -246,20 +268,21 @@ public:
         if (!_graph.valid() || Base::serialize(text).is_bad())
         {
             text.clear();
-            for (const auto &operation : _operations)
+            for (const auto& operation : _operations)
             {
                 text += std::string(operation->kind().word) + " \"" + operation->name + "\"\n";
             }
         }
         return text;
     }
-    error_t query_tensor_attributes_of_uid(int64_t uid, Tensor_attributes &found) const
+    error_t query_tensor_attributes_of_uid(int64_t uid, Tensor_attributes& found) const
     {
         const auto all = tensors_by_uid();
         const auto one = all.find(uid);
         if (one == all.end())
         {
-            return {error_code_t::INVALID_VALUE, ::hipdnn::detail::join({"uid ", uid, ": the graph has no such tensor"})};
+            return {error_code_t::INVALID_VALUE,
+                    ::hipdnn::detail::join({"uid ", uid, ": the graph has no such tensor"})};
         }
         found = *one->second;
         return {};
@@ -267,7 +290,7 @@ public:
     std::vector<int64_t> get_variant_pack_uids_sorted() const
     {
         std::vector<int64_t> uids;
-        for (const Tensor &one : tensors())
+        for (const Tensor& one : tensors())
         {
             if (!one->get_is_virtual() && one->has_uid() && !one->get_has_compile_time_constant())
             {
@@ -277,25 +300,25 @@ public:
         std::sort(uids.begin(), uids.end());
         return uids;
     }
-    error_t execute(Handle handle, const Pack &pack, void *workspace) const
+    error_t execute(Handle handle, const Pack& pack, void* workspace) const
     {
         Pack all;
         HIPDNN_CPP_TRY(_views.empty() ? error_t() : with_views(pack, all));
         return Base::execute(handle, _views.empty() ? pack : all, workspace);
     }
-    error_t execute(Handle handle, const Memory &memory, void *workspace) const
+    error_t execute(Handle handle, const Memory& memory, void* workspace) const
     {
         Pack pack;
         HIPDNN_CPP_TRY(by_uid(memory, pack));
         return execute(handle, pack, workspace);
     }
-    error_t execute_plan_at_index(Handle handle, const Pack &pack, void *workspace, int64_t index) const
+    error_t execute_plan_at_index(Handle handle, const Pack& pack, void* workspace, int64_t index) const
     {
         Pack all;
         HIPDNN_CPP_TRY(_views.empty() ? error_t() : with_views(pack, all));
         return Base::execute_plan_at_index(handle, _views.empty() ? pack : all, workspace, index);
     }
-    error_t execute_plan_at_index(Handle handle, const Memory &memory, void *workspace, int64_t index) const
+    error_t execute_plan_at_index(Handle handle, const Memory& memory, void* workspace, int64_t index) const
     {
         Pack pack;
         HIPDNN_CPP_TRY(by_uid(memory, pack));
@@ -303,25 +326,23 @@ public:
     }
 
     /* CUDA graphs that are filled by hand are refused; executions on a stream that is captured become part of one. */
-    template <typename Tensors, typename CudaGraph>
-    error_t populate_cuda_graph(Handle, const Tensors &, void *, CudaGraph) const { return refuse_cuda_graph("populate_cuda_graph()"); }
-    template <typename Tensors, typename CudaGraph>
-    error_t update_cuda_graph(Handle, const Tensors &, void *, CudaGraph) const { return refuse_cuda_graph("update_cuda_graph()"); }
-    template <typename Tensors, typename CudaGraph>
-    error_t populate_cuda_graph_direct(Handle, const Tensors &, void *, CudaGraph) const { return refuse_cuda_graph("populate_cuda_graph_direct()"); }
-    template <typename Tensors, typename CudaGraph>
-    error_t update_cuda_graph_direct(Handle, const Tensors &, void *, CudaGraph) const { return refuse_cuda_graph("update_cuda_graph_direct()"); }
+    // clang-format off
+    template <typename... Any> error_t populate_cuda_graph(const Any&...) const { return refuse_cuda_graph("populate_cuda_graph"); }
+    template <typename... Any> error_t update_cuda_graph(const Any&...) const { return refuse_cuda_graph("update_cuda_graph"); }
+    template <typename... Any> error_t populate_cuda_graph_direct(const Any&...) const { return refuse_cuda_graph("populate_cuda_graph_direct"); }
+    template <typename... Any> error_t update_cuda_graph_direct(const Any&...) const { return refuse_cuda_graph("update_cuda_graph_direct"); }
+    // clang-format on
     bool cuda_graph_direct_population_eligible() const { return false; }
 
     /** Executes each plan and chooses the fastest one, for all of which the workspace has to do. */
-    error_t autotune(Handle handle, const Pack &pack, void *workspace, void *implementation = nullptr)
+    error_t autotune(Handle handle, const Pack& pack, void* workspace, void* implementation = nullptr)
     {
         static_cast<void>(implementation);
         Pack all;
         HIPDNN_CPP_TRY(with_views(pack, all));
         return Base::autotune(handle, all, workspace, ::hipdnn::AutotuneConfig());
     }
-    error_t autotune(Handle handle, const Memory &tensors, void *workspace, void *implementation = nullptr)
+    error_t autotune(Handle handle, const Memory& tensors, void* workspace, void* implementation = nullptr)
     {
         Pack pack;
         HIPDNN_CPP_TRY(by_uid(tensors, pack));
@@ -329,12 +350,12 @@ public:
     }
 
     /** The graph, its chosen plan and its views as bytes. */
-    error_t serialize(std::vector<uint8_t> &bytes) const
+    error_t serialize(std::vector<uint8_t>& bytes) const
     {
         ::cudnn_frontend::detail::Saved saved;
         HIPDNN_CPP_TRY(Base::serialize(saved.graph));
         HIPDNN_CPP_TRY(serialize_compiled_plan(saved.plan));
-        for (const View &one : _views)
+        for (const View& one : _views)
         {
             for (const int64_t number : {one.base->get_uid(), one.part->get_uid(), one.offset})
             {
@@ -345,7 +366,7 @@ public:
         return {};
     }
     /** A graph that executes at once. */
-    error_t deserialize(Handle handle, const std::vector<uint8_t> &bytes)
+    error_t deserialize(Handle handle, const std::vector<uint8_t>& bytes)
     {
         ::cudnn_frontend::detail::Saved saved;
         HIPDNN_CPP_TRY(saved.read(bytes));
@@ -372,32 +393,35 @@ private:
         case PointwiseMode_t::CMP_GE:
         case PointwiseMode_t::CMP_LT:
         case PointwiseMode_t::CMP_LE:
-            attributes.compute_data_type
-                = attributes.compute_data_type == DataType_t::BOOLEAN ? DataType_t::NOT_SET : attributes.compute_data_type;
+            attributes.compute_data_type = attributes.compute_data_type == DataType_t::BOOLEAN
+                                               ? DataType_t::NOT_SET
+                                               : attributes.compute_data_type;
             break;
         default: break;
         }
         return attributes;
     }
 
-    static error_t refuse_cuda_graph(const char *call)
+    static error_t refuse_cuda_graph(const char* call)
     {
-        return {error_code_t::GRAPH_NOT_SUPPORTED, std::string(call) + " is not supported, expected execute() on a stream that is captured"};
+        return {error_code_t::GRAPH_NOT_SUPPORTED,
+                std::string(call) + "() is not supported, expected execute() on a stream that is captured"};
     }
 
-    error_t native_knobs(int64_t index, std::vector<::hipdnn::Knob> &knobs) const
+    error_t native_knobs(int64_t index, std::vector<::hipdnn::Knob>& knobs) const
     {
         std::vector<int64_t> ids;
         HIPDNN_CPP_TRY(get_ranked_engine_ids(ids));
         if (index < 0 || static_cast<size_t>(index) >= ids.size())
         {
-            return {error_code_t::INVALID_VALUE, ::hipdnn::detail::join({"engine index ", index, ", expected 0 to below ", ids.size()})};
+            return {error_code_t::INVALID_VALUE,
+                    ::hipdnn::detail::join({"engine index ", index, ", expected 0 to below ", ids.size()})};
         }
         return Base::get_knobs_for_engine(ids[static_cast<size_t>(index)], knobs);
     }
 
     /** Bars the plans whose engines have one of these notes, or lack one. */
-    void bar_notes(const std::vector<BehaviorNote_t> &notes, bool having)
+    void bar_notes(const std::vector<BehaviorNote_t>& notes, bool having)
     {
         for (size_t i = 0; i < _plans.size(); i++)
         {
@@ -418,17 +442,21 @@ private:
     /** Attention whose products a function of the program changes: matmul, the function, a softmax, matmul. */
     List<2> attention_with_function(Tensor q, Tensor k, Tensor v, SDPA_attributes attributes)
     {
-        const bool plain = !attributes.padding_mask && !attributes.causal_mask && !attributes.causal_mask_bottom_right && !attributes.alibi_mask
-                           && !attributes.left_bound && !attributes.right_bound && attributes.inputs.size() <= (attributes.get_scale() ? 1U : 0U)
-                           && attributes.outputs.size() == 0;
-        if (!plain || k->get_dim().size() != 4 || q->get_dim().size() != 4 || q->get_dim()[1] != k->get_dim()[1] || k->get_is_virtual())
+        const bool plain = !attributes.padding_mask && !attributes.causal_mask &&
+                           !attributes.causal_mask_bottom_right && !attributes.alibi_mask && !attributes.left_bound &&
+                           !attributes.right_bound && attributes.inputs.size() <= (attributes.get_scale() ? 1U : 0U) &&
+                           attributes.outputs.size() == 0;
+        if (!plain || k->get_dim().size() != 4 || q->get_dim().size() != 4 || q->get_dim()[1] != k->get_dim()[1] ||
+            k->get_is_virtual())
         {
-            return refuse<2>("sdpa with set_score_mod beside masks, a bias, dropout or fewer heads of k (expected these in the function)");
+            return refuse<2>("sdpa with set_score_mod beside masks, a bias, dropout or fewer heads of k (expected "
+                             "these in the function)");
         }
         const Part part{attributes.name.empty() ? "sdpa" : attributes.name, attributes.compute_data_type};
         Matmul_attributes product;
         product.set_name(part.word("QK")).set_compute_data_type(part.compute);
-        const Tensor turned = transpose(k, Transpose_attributes().set_name(part.word("K")).set_permutation({0, 1, 3, 2}));
+        const Tensor turned =
+            transpose(k, Transpose_attributes().set_name(part.word("K")).set_permutation({0, 1, 3, 2}));
         Tensor scores = Base::matmul(q, turned, product);
         ::hipdnn::Dims rows = q->get_dim(), dims = rows;
         dims[3] = k->get_dim()[2];
@@ -436,26 +464,29 @@ private:
         scores->set_dim(dims).set_stride(::hipdnn::packed_strides(dims));
         if (attributes.attn_scale_value)
         {
-            scores = combine(part, "SCALED", PointwiseMode_t::MUL, scores, std::make_shared<Tensor_attributes>(*attributes.attn_scale_value));
-        }
-        else if (attributes.get_scale() != nullptr)
+            scores = combine(part, "SCALED", PointwiseMode_t::MUL, scores,
+                             std::make_shared<Tensor_attributes>(*attributes.attn_scale_value));
+        } else if (attributes.get_scale() != nullptr)
         {
             scores = combine(part, "SCALED", PointwiseMode_t::MUL, scores, attributes.get_scale());
         }
         /* The function adds to this graph, which it does not own. */
-        scores = attributes.score_mod(std::shared_ptr<Graph>(this, [](Graph *) {}), scores);
+        scores = attributes.score_mod(std::shared_ptr<Graph>(this, [](Graph*) {}), scores);
         const Tensor most = reduce(part, "MAX", ReductionMode_t::MAX, scores, rows);
-        const Tensor powers = change(part, "EXP", PointwiseMode_t::EXP, combine(part, "LESS_MAX", PointwiseMode_t::SUB, scores, most));
+        const Tensor powers =
+            change(part, "EXP", PointwiseMode_t::EXP, combine(part, "LESS_MAX", PointwiseMode_t::SUB, scores, most));
         const Tensor sum = reduce(part, "SUM", ReductionMode_t::ADD, powers, rows);
         product.set_name(part.word("PV"));
         const Tensor o = Base::matmul(combine(part, "P", PointwiseMode_t::DIV, powers, sum), std::move(v), product);
         const bool keeps = attributes.generate_stats.value_or(false);
-        return {o, keeps ? combine(part, "STATS", PointwiseMode_t::ADD, most, change(part, "LOG", PointwiseMode_t::LOG, sum)) : nullptr};
+        return {o, keeps ? combine(part, "STATS", PointwiseMode_t::ADD, most,
+                                   change(part, "LOG", PointwiseMode_t::LOG, sum))
+                         : nullptr};
     }
 };
 
 template <typename Traits>
-std::basic_ostream<char, Traits> &operator<<(std::basic_ostream<char, Traits> &stream, const Graph &graph)
+std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& stream, const Graph& graph)
 {
     return stream << graph.print().c_str();
 }

@@ -19,7 +19,7 @@ struct Saved
     std::vector<uint8_t> graph, plan;
     std::vector<int64_t> views; ///< Of each: the uid of the tensor, the uid of the part, the first element.
 
-    void write(std::vector<uint8_t> &bytes) const
+    void write(std::vector<uint8_t>& bytes) const
     {
         bytes.assign(MARK, MARK + sizeof MARK);
         append(bytes, static_cast<int64_t>(graph.size()));
@@ -32,14 +32,16 @@ struct Saved
         bytes.insert(bytes.end(), plan.begin(), plan.end());
     }
 
-    error_t read(const std::vector<uint8_t> &bytes)
+    error_t read(const std::vector<uint8_t>& bytes)
     {
-        const error_t wrong(error_code_t::INVALID_VALUE, "the bytes are no graph with a plan, expected what serialize() wrote");
+        const error_t wrong(error_code_t::INVALID_VALUE,
+                            "the bytes are no graph with a plan, expected what serialize() wrote");
         if (bytes.size() < BEGIN || std::memcmp(bytes.data(), MARK, sizeof MARK) != 0)
         {
             return wrong;
         }
-        const auto size = static_cast<uint64_t>(number(bytes, sizeof MARK)), count = static_cast<uint64_t>(number(bytes, sizeof MARK + 8));
+        const auto size = static_cast<uint64_t>(number(bytes, sizeof MARK)),
+                   count = static_cast<uint64_t>(number(bytes, sizeof MARK + 8));
         if (count > (bytes.size() - BEGIN) / 8 || count % 3 != 0 || size > bytes.size() - BEGIN - count * 8)
         {
             return wrong;
@@ -48,7 +50,8 @@ struct Saved
         {
             views.push_back(number(bytes, BEGIN + i * 8));
         }
-        const auto begin = bytes.begin() + static_cast<std::ptrdiff_t>(BEGIN + count * 8), middle = begin + static_cast<std::ptrdiff_t>(size);
+        const auto begin = bytes.begin() + static_cast<std::ptrdiff_t>(BEGIN + count * 8),
+                   middle = begin + static_cast<std::ptrdiff_t>(size);
         graph.assign(begin, middle);
         plan.assign(middle, bytes.end());
         return {};
@@ -58,14 +61,14 @@ private:
     static constexpr uint8_t MARK[8] = {'h', 'i', 'p', 'd', 'n', 'n', 'G', 'Q'};
     static constexpr size_t BEGIN = sizeof MARK + 16;
 
-    static void append(std::vector<uint8_t> &bytes, int64_t number)
+    static void append(std::vector<uint8_t>& bytes, int64_t number)
     {
         for (size_t i = 0; i < 8; i++)
         {
             bytes.push_back(static_cast<uint8_t>(static_cast<uint64_t>(number) >> (8 * i)));
         }
     }
-    static int64_t number(const std::vector<uint8_t> &bytes, size_t at)
+    static int64_t number(const std::vector<uint8_t>& bytes, size_t at)
     {
         uint64_t made = 0;
         for (size_t i = 0; i < 8; i++)
@@ -84,7 +87,8 @@ public:
     bool without_shapes = false;
 
     void add(int64_t number) { hash = (hash ^ static_cast<uint64_t>(number)) * 0x100000001b3U; }
-    void tensor(hipdnnBackendAttributeName_t name, ::hipdnn::TensorPtr &tensor, const char *, ::hipdnn::detail::Role) override
+    void tensor(hipdnnBackendAttributeName_t name, ::hipdnn::TensorPtr& tensor, const char*,
+                ::hipdnn::detail::Role) override
     {
         if (tensor == nullptr)
         {
@@ -94,7 +98,7 @@ public:
         add(_seen.emplace(tensor.get(), static_cast<int64_t>(_seen.size())).first->second);
         add(static_cast<int64_t>(tensor->get_data_type()));
         add(tensor->get_is_virtual() ? 1 : 0);
-        for (const ::hipdnn::Dims *list : {&tensor->get_dim(), &tensor->get_stride()})
+        for (const ::hipdnn::Dims* list : {&tensor->get_dim(), &tensor->get_stride()})
         {
             for (size_t i = 0; i < list->size() && !without_shapes; i++)
             {
@@ -107,14 +111,15 @@ public:
             values(name, HIPDNN_TYPE_CHAR, sizeof scalar.bytes, 1, scalar.bytes);
         }
     }
-    void tensors(hipdnnBackendAttributeName_t name, std::vector<::hipdnn::TensorPtr> &list, ::hipdnn::detail::Role role) override
+    void tensors(hipdnnBackendAttributeName_t name, std::vector<::hipdnn::TensorPtr>& list,
+                 ::hipdnn::detail::Role role) override
     {
-        for (auto &one : list)
+        for (auto& one : list)
         {
             tensor(name, one, "", role);
         }
     }
-    void integers(hipdnnBackendAttributeName_t name, ::hipdnn::Dims &numbers) override
+    void integers(hipdnnBackendAttributeName_t name, ::hipdnn::Dims& numbers) override
     {
         add(name);
         for (const int64_t number : numbers)
@@ -122,39 +127,45 @@ public:
             add(number);
         }
     }
-    void values(hipdnnBackendAttributeName_t name, hipdnnBackendAttributeType_t type, size_t size, int64_t &count, void *data) override
+    void values(hipdnnBackendAttributeName_t name, hipdnnBackendAttributeType_t type, size_t size, int64_t& count,
+                void* data) override
     {
-        values(name, type, size, static_cast<const int64_t &>(count), static_cast<const void *>(data));
+        values(name, type, size, static_cast<const int64_t&>(count), static_cast<const void*>(data));
     }
-    void bytes(hipdnnBackendAttributeName_t name, std::vector<uint8_t> &data) override
+    void bytes(hipdnnBackendAttributeName_t name, std::vector<uint8_t>& data) override
     {
         values(name, HIPDNN_TYPE_CHAR, data.size(), 1, data.data());
     }
 
 private:
-    std::unordered_map<const void *, int64_t> _seen;
+    std::unordered_map<const void*, int64_t> _seen;
 
-    void values(hipdnnBackendAttributeName_t name, hipdnnBackendAttributeType_t type, size_t size, const int64_t &count, const void *data)
+    void values(hipdnnBackendAttributeName_t name, hipdnnBackendAttributeType_t type, size_t size, const int64_t& count,
+                const void* data)
     {
-        const size_t each = type == HIPDNN_TYPE_INT64 ? 8 : type == HIPDNN_TYPE_BOOLEAN ? 1 : type == HIPDNN_TYPE_CHAR ? size : 4;
+        const size_t each = type == HIPDNN_TYPE_INT64     ? 8
+                            : type == HIPDNN_TYPE_BOOLEAN ? 1
+                            : type == HIPDNN_TYPE_CHAR    ? size
+                                                          : 4;
         add(name);
         for (size_t i = 0; i < std::min(size, each * static_cast<size_t>(count)); i++)
         {
-            add(static_cast<const uint8_t *>(data)[i]);
+            add(static_cast<const uint8_t*>(data)[i]);
         }
     }
 };
 
 template <typename Graph>
-uint64_t key_of(const Graph &graph, bool without_shapes)
+uint64_t key_of(const Graph& graph, bool without_shapes)
 {
     KeyVisitor visitor;
     visitor.without_shapes = without_shapes;
-    for (const DataType_t type : {graph.get_io_data_type(), graph.get_intermediate_data_type(), graph.get_compute_data_type()})
+    for (const DataType_t type :
+         {graph.get_io_data_type(), graph.get_intermediate_data_type(), graph.get_compute_data_type()})
     {
         visitor.add(static_cast<int64_t>(type));
     }
-    for (const auto &operation : graph.operations())
+    for (const auto& operation : graph.operations())
     {
         visitor.add(operation->kind().descriptor);
         visitor.add(static_cast<int64_t>(operation->compute_data_type));

@@ -23,13 +23,14 @@ class Views : public Compositions<Self>
 
 public:
     /** The tensor with its dimensions in another order, as they lie in memory unless the result gets strides. */
-    Tensor transpose(Tensor x, const Transpose_attributes &attributes)
+    Tensor transpose(Tensor x, const Transpose_attributes& attributes)
     {
-        const Dims &order = attributes.permutation;
+        const Dims& order = attributes.permutation;
         Dims seen(order.size(), 0), dims, strides;
         for (const int64_t at : order)
         {
-            const bool known = at >= 0 && static_cast<size_t>(at) < order.size() && seen[static_cast<size_t>(at)]++ == 0;
+            const bool known =
+                at >= 0 && static_cast<size_t>(at) < order.size() && seen[static_cast<size_t>(at)]++ == 0;
             if (!known || order.size() != x->get_dim().size() || order.size() != x->get_stride().size())
             {
                 return wrong("transpose", "the permutation has to have each dimension of the input once");
@@ -41,14 +42,15 @@ public:
     }
 
     /** The elements in the shape that the attributes or the result get, in the order that they lie in; channels last without strides. */
-    Tensor reshape(Tensor x, const Reshape_attributes &attributes)
+    Tensor reshape(Tensor x, const Reshape_attributes& attributes)
     {
         if (x->get_stride() != ::hipdnn::packed_strides(x->get_dim()))
         {
             return wrong("reshape", "the input has to lie in memory without gaps");
         }
-        const Dims &dim = attributes.dim;
-        Tensor made = view("reshape", attributes, std::move(x), dim, dim.empty() ? dim : ::hipdnn::packed_strides(dim), 0);
+        const Dims& dim = attributes.dim;
+        Tensor made =
+            view("reshape", attributes, std::move(x), dim, dim.empty() ? dim : ::hipdnn::packed_strides(dim), 0);
         made->set_dim(dim).set_stride(attributes.stride);
         if (!_views.empty() && _views.back().result == made)
         {
@@ -58,7 +60,7 @@ public:
     }
 
     /** A part of the tensor. */
-    Tensor slice(Tensor x, const Slice_attributes &attributes)
+    Tensor slice(Tensor x, const Slice_attributes& attributes)
     {
         Dims dims, strides;
         int64_t offset = 0;
@@ -96,7 +98,7 @@ protected:
     error_t settle_views()
     {
         int64_t next = int64_t{1} << 48;
-        for (View &one : _views)
+        for (View& one : _views)
         {
             if (!one.base->has_uid())
             {
@@ -104,10 +106,11 @@ protected:
             }
             one.base->fill_from_context(this->_types);
             one.part->set_data_type(one.base->get_data_type());
-            one.part->set_alignment(static_cast<int64_t>(std::max<size_t>(::hipdnn::detail::bytes_of(one.base->get_data_type()), 1)));
+            one.part->set_alignment(
+                static_cast<int64_t>(std::max<size_t>(::hipdnn::detail::bytes_of(one.base->get_data_type()), 1)));
             if (one.part->get_dim().empty())
             {
-                const Dims &dims = one.result->get_dim();
+                const Dims& dims = one.result->get_dim();
                 one.part->set_dim(dims).set_stride(::hipdnn::packed_strides(dims));
             }
             if (one.reshaped && one.result->get_stride().empty())
@@ -116,15 +119,16 @@ protected:
             }
             if (one.part->get_dim().empty() || one.part->get_volume() > one.base->get_volume())
             {
-                return {error_code_t::INVALID_VALUE, "reshape: the result has shape " + ::hipdnn::detail::text(one.part->get_dim())
-                                                         + ", expected as many elements as in " + ::hipdnn::detail::text(one.base->get_dim())};
+                return {error_code_t::INVALID_VALUE,
+                        "reshape: the result has shape " + ::hipdnn::detail::text(one.part->get_dim()) +
+                            ", expected as many elements as in " + ::hipdnn::detail::text(one.base->get_dim())};
             }
         }
         return {};
     }
 
     /** Views of a graph that was loaded, by uids. */
-    error_t load_views(const std::vector<int64_t> &numbers)
+    error_t load_views(const std::vector<int64_t>& numbers)
     {
         const auto known = this->tensors_by_uid();
         _views.clear();
@@ -133,7 +137,8 @@ protected:
             const auto part = known.find(numbers[i + 1]), base = known.find(numbers[i]);
             if (part == known.end() || numbers[i + 2] < 0)
             {
-                return {error_code_t::INVALID_VALUE, "the bytes name a tensor that the graph lacks, expected what serialize() wrote"};
+                return {error_code_t::INVALID_VALUE,
+                        "the bytes name a tensor that the graph lacks, expected what serialize() wrote"};
             }
             View one;
             one.part = part->second;
@@ -146,21 +151,22 @@ protected:
     }
 
     /** The memory of an execution with that of views, and without what only views read. */
-    error_t with_views(const Pack &given, Pack &all) const
+    error_t with_views(const Pack& given, Pack& all) const
     {
         all = given;
-        for (const View &one : _views)
+        for (const View& one : _views)
         {
             const auto memory = given.find(one.base->get_uid());
             if (memory == given.end() || memory->second == nullptr)
             {
-                return {error_code_t::INVALID_VALUE, "tensor \"" + one.base->get_name() + "\" has no memory, which another is a part of"};
+                return {error_code_t::INVALID_VALUE,
+                        "tensor \"" + one.base->get_name() + "\" has no memory, which another is a part of"};
             }
             const auto bytes = static_cast<int64_t>(::hipdnn::detail::bytes_of(one.base->get_data_type()));
-            all[one.part->get_uid()] = static_cast<char *>(memory->second) + one.offset * bytes;
+            all[one.part->get_uid()] = static_cast<char*>(memory->second) + one.offset * bytes;
         }
         const auto known = this->tensors_by_uid();
-        for (const View &one : _views)
+        for (const View& one : _views)
         {
             if (known.count(one.base->get_uid()) == 0)
             {
@@ -172,7 +178,8 @@ protected:
 
 private:
     template <typename Attributes>
-    Tensor view(const char *word, const Attributes &attributes, Tensor x, const Dims &dims, const Dims &strides, int64_t offset)
+    Tensor view(const char* word, const Attributes& attributes, Tensor x, const Dims& dims, const Dims& strides,
+                int64_t offset)
     {
         if (x->get_is_virtual() || x->get_is_pass_by_value())
         {
@@ -190,7 +197,7 @@ private:
         return made.result;
     }
 
-    Tensor wrong(const char *word, const char *reason)
+    Tensor wrong(const char* word, const char* reason)
     {
         return this->template refuse<1>((std::string(word) + " (" + reason + ")").c_str())[0];
     }

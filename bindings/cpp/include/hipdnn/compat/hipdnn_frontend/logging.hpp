@@ -14,18 +14,18 @@ namespace hipdnn_frontend
 {
 
 /** Receives lines: a level and a text. */
-using LoggingCallback = void (*)(hipdnnSeverity_t, const char *);
+using LoggingCallback = void (*)(hipdnnSeverity_t, const char*);
 
 namespace detail
 {
 
-inline LoggingCallback &logging_callback()
+inline LoggingCallback& logging_callback()
 {
     static LoggingCallback callback = nullptr;
     return callback;
 }
 
-inline void log_line(hipdnnSeverity_t severity, const std::string &line)
+inline void log_line(hipdnnSeverity_t severity, const std::string& line)
 {
     if (const LoggingCallback callback = logging_callback())
     {
@@ -34,7 +34,7 @@ inline void log_line(hipdnnSeverity_t severity, const std::string &line)
 }
 
 /** The library's own log. */
-inline void log_to_library(hipdnnSeverity_t severity, const char *line)
+inline void log_to_library(hipdnnSeverity_t severity, const char* line)
 {
     HIPDNN_CPP_CALL(hipdnnLoggingCallback_ext)(severity, line);
 }

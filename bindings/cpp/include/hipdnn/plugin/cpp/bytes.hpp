@@ -20,7 +20,7 @@ namespace detail
 /** Bytes that somebody else owns. */
 struct Bytes
 {
-    const uint8_t *data = nullptr;
+    const uint8_t* data = nullptr;
     size_t size = 0;
 
     template <typename Number>
@@ -104,7 +104,7 @@ public:
         }
         const size_t begin = _bytes.follow(at);
         const size_t length = counted(begin, 1);
-        return std::string(reinterpret_cast<const char *>(_bytes.data) + begin + 4, length);
+        return std::string(reinterpret_cast<const char*>(_bytes.data) + begin + 4, length);
     }
     std::vector<Table> tables(size_t field) const
     {
@@ -187,13 +187,13 @@ public:
     }
     /** Has an offset lead to a table, given by its first field. */
     void link_table(size_t from, size_t first_field) { put(from, static_cast<uint32_t>(first_field - 4 - from)); }
-    void text(size_t from, const std::string &value)
+    void text(size_t from, const std::string& value)
     {
         list(from, value.data(), value.size(), 1);
         bytes.push_back(0);
     }
     template <typename Number>
-    size_t numbers(size_t from, const std::vector<Number> &values)
+    size_t numbers(size_t from, const std::vector<Number>& values)
     {
         return list(from, values.data(), values.size(), sizeof(Number));
     }
@@ -207,7 +207,7 @@ private:
         put(bytes.size() - sizeof number, number);
     }
     /** A list behind all else, that an offset leads to; answers where its elements are. */
-    size_t list(size_t from, const void *values, size_t count, size_t width)
+    size_t list(size_t from, const void* values, size_t count, size_t width)
     {
         align(8);
         bytes.resize(bytes.size() + 4, 0);

@@ -22,7 +22,7 @@ namespace hipdnn_plugin
 class Error : public std::runtime_error
 {
 public:
-    Error(hipdnnPluginStatus_t status, const std::string &text) : std::runtime_error(text), _status(status) {}
+    Error(hipdnnPluginStatus_t status, const std::string& text) : std::runtime_error(text), _status(status) {}
     hipdnnPluginStatus_t status() const { return _status; }
 
 private:
@@ -49,19 +49,19 @@ public:
     std::map<std::string, KnobValue> values;
 
     template <typename Value>
-    const Value &get(const std::string &knob) const
+    const Value& get(const std::string& knob) const
     {
         const auto found = values.find(knob);
-        const Value *value = found == values.end() ? nullptr : std::get_if<Value>(&found->second);
+        const Value* value = found == values.end() ? nullptr : std::get_if<Value>(&found->second);
         if (value == nullptr)
         {
             throw Error(HIPDNN_PLUGIN_STATUS_INVALID_VALUE, "knob " + knob + " has no such value");
         }
         return *value;
     }
-    int64_t integer(const std::string &knob) const { return get<int64_t>(knob); }
-    double real(const std::string &knob) const { return get<double>(knob); }
-    const std::string &text(const std::string &knob) const { return get<std::string>(knob); }
+    int64_t integer(const std::string& knob) const { return get<int64_t>(knob); }
+    double real(const std::string& knob) const { return get<double>(knob); }
+    const std::string& text(const std::string& knob) const { return get<std::string>(knob); }
 };
 
 /** Other sizes and strides of a tensor, for one execution. */
@@ -75,19 +75,19 @@ struct ShapeOverride
 struct Execution
 {
     hipStream_t stream = nullptr;
-    void *workspace = nullptr;
-    const hipdnnPluginDeviceBuffer_t *buffers = nullptr;
+    void* workspace = nullptr;
+    const hipdnnPluginDeviceBuffer_t* buffers = nullptr;
     uint32_t count = 0;
 
     /** The memory of a tensor. @throws Error where the caller gave none */
     template <typename Element>
-    Element *memory(int64_t uid) const
+    Element* memory(int64_t uid) const
     {
         for (uint32_t i = 0; i < count; i++)
         {
             if (buffers[i].uid == uid && buffers[i].ptr != nullptr)
             {
-                return static_cast<Element *>(buffers[i].ptr);
+                return static_cast<Element*>(buffers[i].ptr);
             }
         }
         throw Error(HIPDNN_PLUGIN_STATUS_BAD_PARAM, "tensor " + std::to_string(uid) + " has no memory");
@@ -101,14 +101,17 @@ public:
     virtual ~Plan() = default;
     /** Bytes that an execution needs besides its tensors. */
     virtual size_t workspace_size() const { return 0; }
-    virtual void execute(const Execution &execution) const = 0;
+    virtual void execute(const Execution& execution) const = 0;
     /** The same with other shapes; called for graphs of engines with takes_overrides() only. */
-    virtual void execute_with_overrides(const Execution &, const std::vector<ShapeOverride> &) const
+    virtual void execute_with_overrides(const Execution&, const std::vector<ShapeOverride>&) const
     {
         throw Error(HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE, "the plan takes no other shapes");
     }
     /** The plan as bytes for Engine::load(); begin them with a version. */
-    virtual std::vector<uint8_t> save() const { throw Error(HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE, "the plan cannot be saved"); }
+    virtual std::vector<uint8_t> save() const
+    {
+        throw Error(HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE, "the plan cannot be saved");
+    }
 };
 
 /** Computes graphs. Calls come from any thread. */
@@ -117,16 +120,16 @@ class Engine
 public:
     virtual ~Engine() = default;
     /** A name of its own, which never changes: the engine's id is made of it. */
-    virtual const char *name() const = 0;
+    virtual const char* name() const = 0;
     /** Empty where the engine computes the graph, or else the first thing that it does not support. */
-    virtual std::string refusal(const Graph &graph) const = 0;
-    virtual std::vector<Knob> knobs(const Graph &) const { return {}; }
+    virtual std::string refusal(const Graph& graph) const = 0;
+    virtual std::vector<Knob> knobs(const Graph&) const { return {}; }
     /** Numbers of hipdnnBackendBehaviorNote_t. */
-    virtual std::vector<int32_t> behavior_notes(const Graph &) const { return {}; }
+    virtual std::vector<int32_t> behavior_notes(const Graph&) const { return {}; }
     /** Makes a plan of a graph that the engine supports, with checked settings. */
-    virtual std::unique_ptr<Plan> plan(const Graph &graph, const Settings &settings) const = 0;
+    virtual std::unique_ptr<Plan> plan(const Graph& graph, const Settings& settings) const = 0;
     /** Makes a plan of bytes, which may come from anywhere. */
-    virtual std::unique_ptr<Plan> load(const std::vector<uint8_t> &) const
+    virtual std::unique_ptr<Plan> load(const std::vector<uint8_t>&) const
     {
         throw Error(HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE, "the engine loads no plans");
     }
@@ -143,7 +146,7 @@ public:
     static_assert(std::is_trivially_copyable_v<Data>, "the data of a plan are saved as they lie in memory");
     Data data;
 
-    explicit DataPlan(const Data &plain) : data(plain) {}
+    explicit DataPlan(const Data& plain) : data(plain) {}
     std::vector<uint8_t> save() const override
     {
         std::vector<uint8_t> bytes(sizeof data);
@@ -160,25 +163,27 @@ public:
     using Data = typename PlanOfData::Data;
 
     /** The data of a graph that the engine supports, with checked settings. */
-    virtual Data data(const Graph &graph, const Settings &settings) const = 0;
+    virtual Data data(const Graph& graph, const Settings& settings) const = 0;
 
-    std::vector<int32_t> behavior_notes(const Graph &) const override { return {SAVES_PLANS}; }
-    std::unique_ptr<Plan> plan(const Graph &graph, const Settings &settings) const override
+    std::vector<int32_t> behavior_notes(const Graph&) const override { return {SAVES_PLANS}; }
+    std::unique_ptr<Plan> plan(const Graph& graph, const Settings& settings) const override
     {
         return std::make_unique<PlanOfData>(data(graph, settings));
     }
-    std::unique_ptr<Plan> load(const std::vector<uint8_t> &bytes) const override
+    std::unique_ptr<Plan> load(const std::vector<uint8_t>& bytes) const override
     {
         Data data{};
         if (bytes.size() != sizeof data)
         {
-            throw Error(HIPDNN_PLUGIN_STATUS_INVALID_VALUE, std::string(this->name()) + ": a plan has " + std::to_string(bytes.size())
-                                                                + " bytes, expected " + std::to_string(sizeof data));
+            throw Error(HIPDNN_PLUGIN_STATUS_INVALID_VALUE, std::string(this->name()) + ": a plan has " +
+                                                                std::to_string(bytes.size()) + " bytes, expected " +
+                                                                std::to_string(sizeof data));
         }
         std::memcpy(&data, bytes.data(), sizeof data);
         if (!data.fits())
         {
-            throw Error(HIPDNN_PLUGIN_STATUS_INVALID_VALUE, std::string(this->name()) + ": the bytes are no plan of this engine");
+            throw Error(HIPDNN_PLUGIN_STATUS_INVALID_VALUE,
+                        std::string(this->name()) + ": the bytes are no plan of this engine");
         }
         return std::make_unique<PlanOfData>(data);
     }
@@ -192,10 +197,10 @@ class EngineManager
 {
 public:
     virtual ~EngineManager() = default;
-    virtual const char *name() const = 0;
-    virtual const char *version() const = 0;
+    virtual const char* name() const = 0;
+    virtual const char* version() const = 0;
     /** The engines, best first; the same ones at each call. */
-    virtual const std::vector<std::unique_ptr<Engine>> &engines() const = 0;
+    virtual const std::vector<std::unique_ptr<Engine>>& engines() const = 0;
 };
 
 /** A manager of engines that are made without arguments, best first. HIPDNN_EXPORT_ENGINES names the plugin. */
@@ -204,7 +209,7 @@ class ManagerOf : public EngineManager
 {
 public:
     ManagerOf() { (_engines.push_back(std::make_unique<Engines>()), ...); }
-    const std::vector<std::unique_ptr<Engine>> &engines() const override { return _engines; }
+    const std::vector<std::unique_ptr<Engine>>& engines() const override { return _engines; }
 
 private:
     std::vector<std::unique_ptr<Engine>> _engines;
@@ -214,7 +219,7 @@ namespace detail
 {
 
 /** The id of an engine or a policy of this name. */
-inline int64_t id_of(const char *name)
+inline int64_t id_of(const char* name)
 {
     uint64_t hash = 0xcbf29ce484222325U;
     for (; *name != '\0'; name++)
@@ -226,17 +231,17 @@ inline int64_t id_of(const char *name)
     return id;
 }
 
-inline hipdnnCallback_t &log_callback()
+inline hipdnnCallback_t& log_callback()
 {
     static hipdnnCallback_t callback = nullptr;
     return callback;
 }
-inline hipdnnSeverity_t &log_level()
+inline hipdnnSeverity_t& log_level()
 {
     static hipdnnSeverity_t level = HIPDNN_SEV_INFO;
     return level;
 }
-inline std::string &last_error()
+inline std::string& last_error()
 {
     static thread_local std::string text;
     return text;
@@ -244,41 +249,36 @@ inline std::string &last_error()
 
 /** Runs a call of the interface: exceptions end here, as a status and a text. */
 template <typename Call>
-hipdnnPluginStatus_t guarded(const Call &call)
+hipdnnPluginStatus_t guarded(const Call& call)
 {
     try
     {
         call();
         return HIPDNN_PLUGIN_STATUS_SUCCESS;
-    }
-    catch (const Error &error)
+    } catch (const Error& error)
     {
         last_error() = error.what();
         return error.status();
-    }
-    catch (const std::bad_alloc &)
+    } catch (const std::bad_alloc&)
     {
         last_error() = "out of memory";
         return HIPDNN_PLUGIN_STATUS_ALLOC_FAILED;
-    }
-    catch (const std::invalid_argument &error)
+    } catch (const std::invalid_argument& error)
     {
         last_error() = error.what();
         return HIPDNN_PLUGIN_STATUS_INVALID_VALUE;
-    }
-    catch (const std::exception &error)
+    } catch (const std::exception& error)
     {
         last_error() = error.what();
         return HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR;
-    }
-    catch (...)
+    } catch (...)
     {
         last_error() = "the plugin threw something unknown";
         return HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR;
     }
 }
 
-inline void require(const void *pointer, const char *argument)
+inline void require(const void* pointer, const char* argument)
 {
     if (pointer == nullptr)
     {
@@ -289,7 +289,7 @@ inline void require(const void *pointer, const char *argument)
 } // namespace detail
 
 /** Writes a line to the host's log, where it has that level. */
-inline void log(hipdnnSeverity_t severity, const std::string &line)
+inline void log(hipdnnSeverity_t severity, const std::string& line)
 {
     if (detail::log_callback() != nullptr && severity >= detail::log_level())
     {

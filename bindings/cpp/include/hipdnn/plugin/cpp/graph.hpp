@@ -15,18 +15,54 @@ namespace hipdnn_plugin
 {
 
 /** Types of elements, by their numbers on the wire. */
-enum class DataType : int8_t
-{
-    UNSET, FLOAT, HALF, BFLOAT16, DOUBLE, UINT8, INT32, INT8, FP8_E4M3, FP8_E5M2, FP8_E8M0, FP4_E2M1, FP6_E2M3, FP6_E3M2, INT4, INT64,
-    BOOLEAN, FP8_E4M3_FNUZ, FP8_E5M2_FNUZ
+enum class DataType : int8_t {
+    UNSET,
+    FLOAT,
+    HALF,
+    BFLOAT16,
+    DOUBLE,
+    UINT8,
+    INT32,
+    INT8,
+    FP8_E4M3,
+    FP8_E5M2,
+    FP8_E8M0,
+    FP4_E2M1,
+    FP6_E2M3,
+    FP6_E3M2,
+    INT4,
+    INT64,
+    BOOLEAN,
+    FP8_E4M3_FNUZ,
+    FP8_E5M2_FNUZ
 };
 
 /** Kinds of operations, by their numbers on the wire. */
-enum class Kind : uint8_t
-{
-    NONE, BatchnormInference, Pointwise, BatchnormBackward, Batchnorm, ConvolutionFwd, ConvolutionBwd, ConvolutionWrw,
-    BatchnormInferenceVarianceExt, Matmul, RMSNorm, Layernorm, Sdpa, BlockScaleDequantize, BlockScaleQuantize, SdpaBackward, CustomOp,
-    RMSNormBackward, Reduction, ResampleFwd, LayernormBackward, ResampleBwd, MoeGroupedMatmul, MoeGroupedMatmulBwd
+enum class Kind : uint8_t {
+    NONE,
+    BatchnormInference,
+    Pointwise,
+    BatchnormBackward,
+    Batchnorm,
+    ConvolutionFwd,
+    ConvolutionBwd,
+    ConvolutionWrw,
+    BatchnormInferenceVarianceExt,
+    Matmul,
+    RMSNorm,
+    Layernorm,
+    Sdpa,
+    BlockScaleDequantize,
+    BlockScaleQuantize,
+    SdpaBackward,
+    CustomOp,
+    RMSNormBackward,
+    Reduction,
+    ResampleFwd,
+    LayernormBackward,
+    ResampleBwd,
+    MoeGroupedMatmul,
+    MoeGroupedMatmulBwd
 };
 
 /* Numbers of modes that an operation has on the wire: `operation` of Pointwise and `conv_mode` of convolutions. Others are in hipdnn.fbs. */
@@ -42,7 +78,7 @@ struct Tensor
     std::vector<int64_t> strides; ///< In elements, one for each dimension.
     std::vector<int64_t> dims;
     bool is_virtual = false;
-    std::optional<double> value;  ///< Of a scalar: its constant, or its value where an execution gives none.
+    std::optional<double> value;           ///< Of a scalar: its constant, or its value where an execution gives none.
     bool is_runtime_pass_by_value = false; ///< The memory at execution is the host's.
     std::optional<int64_t> ragged_offset_uid;
     int64_t alignment = 16; ///< Bytes.
@@ -58,7 +94,10 @@ struct Tensor
         return product;
     }
     /** Whether it is memory of a program's, of this type and rank and without gaps. */
-    bool is_plain(DataType of, size_t rank) const { return type == of && dims.size() == rank && is_packed() && !is_virtual && !value; }
+    bool is_plain(DataType of, size_t rank) const
+    {
+        return type == of && dims.size() == rank && is_packed() && !is_virtual && !value;
+    }
     /** Whether elements lie one after the other in the order of the dimensions. */
     bool is_packed() const
     {
@@ -87,19 +126,19 @@ struct Node
     std::map<std::string, std::string> texts;
 
     /** The uid of a tensor by the name of its field without `_tensor_uid`; absent where the operation has none. */
-    std::optional<int64_t> uid(const std::string &field) const { return integer(field + "_tensor_uid"); }
-    std::optional<int64_t> integer(const std::string &field) const
+    std::optional<int64_t> uid(const std::string& field) const { return integer(field + "_tensor_uid"); }
+    std::optional<int64_t> integer(const std::string& field) const
     {
         const auto found = integers.find(field);
         return found == integers.end() ? std::nullopt : std::optional<int64_t>(found->second);
     }
-    std::optional<double> real(const std::string &field) const
+    std::optional<double> real(const std::string& field) const
     {
         const auto found = reals.find(field);
         return found == reals.end() ? std::nullopt : std::optional<double>(found->second);
     }
     /** A list, empty where it is absent. */
-    std::vector<int64_t> list(const std::string &field) const
+    std::vector<int64_t> list(const std::string& field) const
     {
         const auto found = lists.find(field);
         return found == lists.end() ? std::vector<int64_t>() : found->second;
@@ -110,7 +149,7 @@ namespace detail
 {
 
 /** Fields in the order of the schema: l long, i int, b byte, f float, s text; upper case for lists; ? for optional ones. */
-inline const char *fields_of(Kind kind)
+inline const char* fields_of(Kind kind)
 {
 #define U "_tensor_uid:l "
 #define O "_tensor_uid:l? "
@@ -119,12 +158,13 @@ inline const char *fields_of(Kind kind)
     {
     case Kind::BatchnormInference: return "x" U "mean" U "inv_variance" U "scale" U "bias" U "y" U;
     case Kind::Pointwise:
-        return "operation:b relu_lower_clip:f? relu_upper_clip:f? relu_lower_clip_slope:f? axis" O "in_0" U "in_1" O "in_2" O "out_0" U
-               "swish_beta:f? elu_alpha:f? softplus_beta:f? ";
-    case Kind::BatchnormBackward: return "dy" U "x" U "mean" O "inv_variance" O "scale" U "peer_stats:L dx" U "dscale" U "dbias" U;
+        return "operation:b relu_lower_clip:f? relu_upper_clip:f? relu_lower_clip_slope:f? axis" O "in_0" U "in_1" O
+               "in_2" O "out_0" U "swish_beta:f? elu_alpha:f? softplus_beta:f? ";
+    case Kind::BatchnormBackward:
+        return "dy" U "x" U "mean" O "inv_variance" O "scale" U "peer_stats:L dx" U "dscale" U "dbias" U;
     case Kind::Batchnorm:
-        return "x" U "scale" U "bias" U "epsilon" U "peer_stats:L prev_running_mean" O "prev_running_variance" O "momentum" O "y" U "mean" O
-               "inv_variance" O "next_running_mean" O "next_running_variance" O;
+        return "x" U "scale" U "bias" U "epsilon" U "peer_stats:L prev_running_mean" O "prev_running_variance" O
+               "momentum" O "y" U "mean" O "inv_variance" O "next_running_mean" O "next_running_variance" O;
     case Kind::ConvolutionFwd: return "x" U "w" U "y" U PADS "dilation:L conv_mode:b ";
     case Kind::ConvolutionBwd: return "dy" U "w" U "dx" U PADS "dilation:L conv_mode:b ";
     case Kind::ConvolutionWrw: return "x" U "dy" U "dw" U PADS "dilation:L conv_mode:b ";
@@ -132,25 +172,33 @@ inline const char *fields_of(Kind kind)
     case Kind::Matmul: return "a" U "b" U "c" U;
     case Kind::RMSNorm: return "x" U "scale" U "epsilon" U "y" U "bias" O "inv_rms" O "forward_phase:b ";
     case Kind::Layernorm:
-        return "x" U "scale" U "bias" U "epsilon" U "y" U "normalized_dim_count:l mean" O "inv_variance" O "forward_phase:b ";
+        return "x" U "scale" U "bias" U "epsilon" U "y" U "normalized_dim_count:l mean" O "inv_variance" O
+               "forward_phase:b ";
     case Kind::Sdpa:
-        return "q" U "k" U "v" U "o" U "attn_mask" O "scale" O "seq_len_q" O "seq_len_kv" O "seed" O "offset" O "dropout_mask" O
-               "dropout_scale" O "page_table_k" O "page_table_v" O "block_mask" O "sink_token" O "descale_q" O "descale_k" O "descale_v" O
-               "descale_s" O "scale_s" O "scale_o" O "stats" O "max" O "sum_exp" O "rng_dump" O "amax_s" O "amax_o" O
-               "generate_stats:b? alibi_mask:b padding_mask:b causal_mask:b causal_mask_bottom_right:b dropout_probability:f? "
-               "attn_scale_value:f? left_bound:l? right_bound:l? max_seq_len_kv:i? diagonal_alignment:b mma_core_mode:b implementation:b ";
+        return "q" U "k" U "v" U "o" U "attn_mask" O "scale" O "seq_len_q" O "seq_len_kv" O "seed" O "offset" O
+               "dropout_mask" O "dropout_scale" O "page_table_k" O "page_table_v" O "block_mask" O "sink_token" O
+               "descale_q" O "descale_k" O "descale_v" O "descale_s" O "scale_s" O "scale_o" O "stats" O "max" O
+               "sum_exp" O "rng_dump" O "amax_s" O "amax_o" O
+               "generate_stats:b? alibi_mask:b padding_mask:b causal_mask:b causal_mask_bottom_right:b "
+               "dropout_probability:f? "
+               "attn_scale_value:f? left_bound:l? right_bound:l? max_seq_len_kv:i? diagonal_alignment:b "
+               "mma_core_mode:b implementation:b ";
     case Kind::BlockScaleDequantize: return "x" U "scale" U "y" U "block_size:I is_negative_scale:b ";
     case Kind::BlockScaleQuantize: return "x" U "y" U "scale" U "block_size:i axis:l? transpose:b ";
     case Kind::SdpaBackward:
-        return "q" U "k" U "v" U "o" U "do" U "stats" U "dq" U "dk" U "dv" U "scale" O "attn_mask" O "seq_len_q" O "seq_len_kv" O "seed" O
-               "offset" O "dropout_mask" O "dropout_scale" O "dropout_scale_inv" O "dbias" O "alibi_mask:b padding_mask:b causal_mask:b "
-               "causal_mask_bottom_right:b dropout_probability:f? attn_scale_value:f? left_bound:l? right_bound:l? diagonal_alignment:b ";
+        return "q" U "k" U "v" U "o" U "do" U "stats" U "dq" U "dk" U "dv" U "scale" O "attn_mask" O "seq_len_q" O
+               "seq_len_kv" O "seed" O "offset" O "dropout_mask" O "dropout_scale" O "dropout_scale_inv" O "dbias" O
+               "alibi_mask:b padding_mask:b causal_mask:b "
+               "causal_mask_bottom_right:b dropout_probability:f? attn_scale_value:f? left_bound:l? right_bound:l? "
+               "diagonal_alignment:b ";
     case Kind::CustomOp: return "custom_op_id:s input_tensor_uids:L output_tensor_uids:L data:B ";
     case Kind::RMSNormBackward: return "dy" U "x" U "scale" U "inv_rms" O "dx" U "dscale" U "dbias" O;
     case Kind::Reduction: return "mode:b in" U "out" U "is_deterministic:b ";
-    case Kind::ResampleFwd: return "x" U "y" U "index" O PADS "window:L resample_mode:b padding_mode:b generate_index:b? ";
+    case Kind::ResampleFwd:
+        return "x" U "y" U "index" O PADS "window:L resample_mode:b padding_mode:b generate_index:b? ";
     case Kind::LayernormBackward:
-        return "dy" U "x" U "scale" U "mean" O "inv_variance" O "epsilon" O "dx" U "dscale" U "dbias" U "normalized_dim_count:l ";
+        return "dy" U "x" U "scale" U "mean" O "inv_variance" O "epsilon" O "dx" U "dscale" U "dbias" U
+               "normalized_dim_count:l ";
     case Kind::ResampleBwd: return "dy" U "dx" U "index" O PADS "window:L resample_mode:b padding_mode:b ";
     case Kind::MoeGroupedMatmul:
         return "token" U "weight" U "first_token_offset" U "token_index" O "token_ks" O "output" U "mode:b top_k:i ";
@@ -160,19 +208,20 @@ inline const char *fields_of(Kind kind)
 #undef U
 #undef O
 #undef PADS
-    throw std::invalid_argument("operation " + std::to_string(static_cast<int>(kind)) + " is unknown, expected 1 to 23");
+    throw std::invalid_argument("operation " + std::to_string(static_cast<int>(kind)) +
+                                " is unknown, expected 1 to 23");
 }
 
 template <typename Number>
-std::vector<int64_t> widened(const std::vector<Number> &list)
+std::vector<int64_t> widened(const std::vector<Number>& list)
 {
     return std::vector<int64_t>(list.begin(), list.end());
 }
 
-inline void read_fields(const Table &table, Node &node)
+inline void read_fields(const Table& table, Node& node)
 {
     size_t slot = 0;
-    for (const char *at = fields_of(node.kind); *at != '\0'; slot++)
+    for (const char* at = fields_of(node.kind); *at != '\0'; slot++)
     {
         const char *colon = std::strchr(at, ':'), *space = std::strchr(colon, ' ');
         const std::string name(at, colon);
@@ -197,13 +246,16 @@ inline void read_fields(const Table &table, Node &node)
     }
 }
 
-inline std::optional<double> read_value(const Table &tensor)
+inline std::optional<double> read_value(const Table& tensor)
 {
     switch (tensor.number<uint8_t>(6, 0))
     {
     case 0: return std::nullopt;
-    case 1: case 2: case 3: return static_cast<double>(tensor.in_struct<float>(7));
-    case 4: case 8: return tensor.in_struct<uint8_t>(7);
+    case 1:
+    case 2:
+    case 3: return static_cast<double>(tensor.in_struct<float>(7));
+    case 4:
+    case 8: return tensor.in_struct<uint8_t>(7);
     case 5: return tensor.in_struct<int32_t>(7);
     case 6: return tensor.in_struct<double>(7);
     case 7: return static_cast<double>(tensor.in_struct<int64_t>(7));
@@ -223,11 +275,11 @@ struct Graph
     bool is_override_shape_enabled = false;
 
     /** The tensor that an operation has by the name of its field without `_tensor_uid`; null where it has none. */
-    const Tensor *tensor(const Node &node, const std::string &field) const { return tensor(node.uid(field)); }
+    const Tensor* tensor(const Node& node, const std::string& field) const { return tensor(node.uid(field)); }
     /** The tensor with a uid; null where the graph has none. */
-    const Tensor *tensor(std::optional<int64_t> uid) const
+    const Tensor* tensor(std::optional<int64_t> uid) const
     {
-        for (const Tensor &one : tensors)
+        for (const Tensor& one : tensors)
         {
             if (uid == one.uid)
             {
@@ -241,29 +293,30 @@ struct Graph
      * Reads a graph. What comes out is whole: every uid of an operation is one of a tensor, and sizes are positive.
      * @throws std::invalid_argument where the bytes are no graph
      */
-    static Graph read(const void *data, size_t size)
+    static Graph read(const void* data, size_t size)
     {
-        const detail::Table root = detail::Table::root({static_cast<const uint8_t *>(data), size});
+        const detail::Table root = detail::Table::root({static_cast<const uint8_t*>(data), size});
         Graph graph;
         graph.name = root.text(0);
         graph.compute_type = static_cast<DataType>(root.number<int8_t>(1, 0));
         graph.intermediate_type = static_cast<DataType>(root.number<int8_t>(2, 0));
         graph.io_type = static_cast<DataType>(root.number<int8_t>(3, 0));
         graph.is_override_shape_enabled = root.number<uint8_t>(7, 0) != 0;
-        for (const detail::Table &one : root.tables(4))
+        for (const detail::Table& one : root.tables(4))
         {
             graph.tensors.push_back(read_tensor(one));
         }
-        for (const detail::Table &one : root.tables(5))
+        for (const detail::Table& one : root.tables(5))
         {
             graph.nodes.push_back(read_node(one));
-            for (const auto &field : graph.nodes.back().integers)
+            for (const auto& field : graph.nodes.back().integers)
             {
-                const std::string &word = field.first;
+                const std::string& word = field.first;
                 const bool is_uid = word.size() > 11 && word.compare(word.size() - 11, 11, "_tensor_uid") == 0;
                 if (is_uid && graph.tensor(field.second) == nullptr)
                 {
-                    throw std::invalid_argument(word + " is " + std::to_string(field.second) + ", expected the uid of a tensor");
+                    throw std::invalid_argument(word + " is " + std::to_string(field.second) +
+                                                ", expected the uid of a tensor");
                 }
             }
         }
@@ -271,7 +324,7 @@ struct Graph
     }
 
 private:
-    static Tensor read_tensor(const detail::Table &table)
+    static Tensor read_tensor(const detail::Table& table)
     {
         Tensor made;
         made.uid = table.number<int64_t>(0, 0);
@@ -303,7 +356,7 @@ private:
     }
 
     /** A node of 2025 has its operation one place before one of 2026, whose operation is in the fourth place. */
-    static Node read_node(const detail::Table &table)
+    static Node read_node(const detail::Table& table)
     {
         const size_t kind = table.has(3) ? 2 : 1;
         Node made;

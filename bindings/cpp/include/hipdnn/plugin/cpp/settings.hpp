@@ -15,37 +15,35 @@ namespace hipdnn_plugin
 namespace detail
 {
 
-inline std::string in_words(const KnobValue &value)
+inline std::string in_words(const KnobValue& value)
 {
-    if (const auto *integer = std::get_if<int64_t>(&value))
+    if (const auto* integer = std::get_if<int64_t>(&value))
     {
         return std::to_string(*integer);
     }
-    const auto *real = std::get_if<double>(&value);
+    const auto* real = std::get_if<double>(&value);
     return real != nullptr ? std::to_string(*real) : "\"" + *std::get_if<std::string>(&value) + "\"";
 }
 
 /** Fills in a union of a value: its kind, and the table. */
-inline void write_value(Writer &writer, size_t kind_at, size_t table_at, const KnobValue &value)
+inline void write_value(Writer& writer, size_t kind_at, size_t table_at, const KnobValue& value)
 {
     writer.put(kind_at, static_cast<uint8_t>(value.index() + 1));
     const size_t table = writer.table(1, 1);
     writer.link_table(table_at, table);
-    if (const auto *integer = std::get_if<int64_t>(&value))
+    if (const auto* integer = std::get_if<int64_t>(&value))
     {
         writer.put(table, *integer);
-    }
-    else if (const auto *real = std::get_if<double>(&value))
+    } else if (const auto* real = std::get_if<double>(&value))
     {
         writer.put(table, *real);
-    }
-    else
+    } else
     {
         writer.text(table, *std::get_if<std::string>(&value));
     }
 }
 
-inline void write_constraint(Writer &writer, size_t at, const Knob &knob)
+inline void write_constraint(Writer& writer, size_t at, const Knob& knob)
 {
     if (std::holds_alternative<int64_t>(knob.default_value))
     {
@@ -54,15 +52,13 @@ inline void write_constraint(Writer &writer, size_t at, const Knob &knob)
         writer.put(table, static_cast<int64_t>(knob.least));
         writer.put(table + 8, static_cast<int64_t>(knob.most));
         writer.put(table + 16, knob.step);
-    }
-    else if (std::holds_alternative<double>(knob.default_value))
+    } else if (std::holds_alternative<double>(knob.default_value))
     {
         const size_t table = writer.table(2, 3);
         writer.link_table(at, table);
         writer.put(table, knob.least);
         writer.put(table + 8, knob.most);
-    }
-    else
+    } else
     {
         const size_t table = writer.table(2, 2);
         writer.link_table(at, table);
@@ -75,7 +71,7 @@ inline void write_constraint(Writer &writer, size_t at, const Knob &knob)
 }
 
 /** The bytes of an EngineDetails. */
-inline std::vector<uint8_t> write_details(const Engine &engine, const Graph &graph)
+inline std::vector<uint8_t> write_details(const Engine& engine, const Graph& graph)
 {
     Writer writer;
     const size_t root = writer.table(4, 15);
@@ -100,15 +96,15 @@ inline std::vector<uint8_t> write_details(const Engine &engine, const Graph &gra
 }
 
 /** Whether a knob takes a value. */
-inline bool takes(const Knob &knob, const KnobValue &value)
+inline bool takes(const Knob& knob, const KnobValue& value)
 {
     if (knob.default_value.index() != value.index())
     {
         return false;
     }
-    if (const auto *text = std::get_if<std::string>(&value))
+    if (const auto* text = std::get_if<std::string>(&value))
     {
-        for (const std::string &one : knob.texts)
+        for (const std::string& one : knob.texts)
         {
             if (one == *text)
             {
@@ -117,21 +113,22 @@ inline bool takes(const Knob &knob, const KnobValue &value)
         }
         return knob.texts.empty();
     }
-    const auto *integer = std::get_if<int64_t>(&value);
+    const auto* integer = std::get_if<int64_t>(&value);
     const double number = integer != nullptr ? static_cast<double>(*integer) : *std::get_if<double>(&value);
     const bool is_free = knob.least == 0 && knob.most == 0;
     const bool in_range = is_free ? std::isfinite(number) : number >= knob.least && number <= knob.most;
-    return in_range && (integer == nullptr || is_free || knob.step <= 1 || (*integer - static_cast<int64_t>(knob.least)) % knob.step == 0);
+    return in_range && (integer == nullptr || is_free || knob.step <= 1 ||
+                        (*integer - static_cast<int64_t>(knob.least)) % knob.step == 0);
 }
 
 /** An engine's id in the bytes of an EngineConfig. */
-inline int64_t configured_engine(const hipdnnPluginConstData_t *config)
+inline int64_t configured_engine(const hipdnnPluginConstData_t* config)
 {
     require(config, "engine_config");
-    return Table::root({static_cast<const uint8_t *>(config->ptr), config->size}).number<int64_t>(0, 0);
+    return Table::root({static_cast<const uint8_t*>(config->ptr), config->size}).number<int64_t>(0, 0);
 }
 
-inline KnobValue read_value_of(const Table &setting, const std::string &name)
+inline KnobValue read_value_of(const Table& setting, const std::string& name)
 {
     switch (setting.number<uint8_t>(1, 0))
     {
@@ -143,15 +140,15 @@ inline KnobValue read_value_of(const Table &setting, const std::string &name)
 }
 
 /** The settings of an EngineConfig with the defaults of the rest. A knob that the engine does not have is passed over. */
-inline Settings read_settings(const hipdnnPluginConstData_t *config, const std::vector<Knob> &knobs)
+inline Settings read_settings(const hipdnnPluginConstData_t* config, const std::vector<Knob>& knobs)
 {
     Settings settings;
-    const Table root = Table::root({static_cast<const uint8_t *>(config->ptr), config->size});
-    for (const Table &one : root.tables(1))
+    const Table root = Table::root({static_cast<const uint8_t*>(config->ptr), config->size});
+    for (const Table& one : root.tables(1))
     {
         const std::string name = one.text(0);
-        const Knob *knob = nullptr;
-        for (const Knob &known : knobs)
+        const Knob* knob = nullptr;
+        for (const Knob& known : knobs)
         {
             knob = known.name == name ? &known : knob;
         }
@@ -163,15 +160,16 @@ inline Settings read_settings(const hipdnnPluginConstData_t *config, const std::
         const KnobValue value = read_value_of(one, name);
         if (!takes(*knob, value))
         {
-            throw Error(HIPDNN_PLUGIN_STATUS_INVALID_VALUE, "knob " + name + ": the value is " + in_words(value) + ", expected one like "
-                                                                + in_words(knob->default_value) + " in its limits");
+            throw Error(HIPDNN_PLUGIN_STATUS_INVALID_VALUE, "knob " + name + ": the value is " + in_words(value) +
+                                                                ", expected one like " + in_words(knob->default_value) +
+                                                                " in its limits");
         }
         if (!settings.values.emplace(name, value).second)
         {
             throw Error(HIPDNN_PLUGIN_STATUS_INVALID_VALUE, "knob " + name + " is set twice");
         }
     }
-    for (const Knob &knob : knobs)
+    for (const Knob& knob : knobs)
     {
         settings.values.emplace(knob.name, knob.default_value);
     }
