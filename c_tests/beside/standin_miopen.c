@@ -155,14 +155,14 @@ MIOPEN(miopenRunSolution, void* handle, void* solution, size_t count, const argu
 MIOPEN(miopenGetSolutionWorkspaceSize, void* solution, size_t* size)
 {
     (void)solution;
-    *size = 0;
+    *size = may_lie("miopenGetSolutionWorkspaceSize", 0);
     return 0;
 }
 
 MIOPEN(miopenGetSolutionSize, void* solution, size_t* size)
 {
     (void)solution;
-    *size = 1;
+    *size = may_lie("miopenGetSolutionSize", 1);
     return 0;
 }
 

@@ -2,12 +2,14 @@
 
 /*
  * The engines for AMD GPUs where a function of a library throws a C++ exception, as the real ones do when they are short of memory: the
- * call that got there says so, and the process goes on.
+ * call that got there says so, and the process goes on. So it is where a function answers an absurd size.
  *
  * Everything here is a stand-in: standin_hip.c, and for the library that the program's word names standin_miopen.c, standin_hipblaslt.c
- * or standin_hiprtc.c. They throw in the function that STANDIN_THROWS names.
+ * or standin_hiprtc.c. They throw in the function that STANDIN_THROWS names, and lie in the
+ * one that STANDIN_LIES names.
  */
 #include "forwarding.h"
+#include "may_throw.h"
 
 #include <dlfcn.h>
 
@@ -21,7 +23,8 @@ typedef struct {
     const char* planning[MOST];
     const char* executing[MOST];
     const char* ending[MOST];
-    bool answers; /* whether an execution writes STANDIN_ANSWER */
+    const char* lying[MOST]; /* while a plan is made or saved */
+    bool answers;            /* whether an execution writes STANDIN_ANSWER */
 } library;
 
 static hipdnnBackendDescriptor_t graph_of_one(hipdnnHandle_t handle, hipdnnBackendDescriptor_t operation)
@@ -79,6 +82,7 @@ static const library LIBRARIES[] = {
      {"miopenFindSolutions"},
      {"miopenRunSolution"},
      {NULL},
+     {"miopenGetSolutionWorkspaceSize", "miopenGetSolutionSize"},
      true},
     {"hipblaslt",
      make_product,
@@ -88,6 +92,7 @@ static const library LIBRARIES[] = {
      {"hipblasLtMatmulDescCreate", "hipblasLtMatrixLayoutCreate"},
      {"hipblasLtMatmul"},
      {"hipblasLtMatmulDescDestroy", "hipblasLtMatrixLayoutDestroy"},
+     {NULL},
      true},
     {"hiprtc",
      make_relu,
@@ -96,6 +101,7 @@ static const library LIBRARIES[] = {
       "hipModuleLoadData", "hipModuleGetFunction"},
      {"hipModuleLaunchKernel"},
      {"hiprtcDestroyProgram", "hipModuleUnload"},
+     {"hiprtcGetCodeSize"},
      false},
 };
 
@@ -135,6 +141,34 @@ static void check_planning(hipdnnBackendDescriptor_t graph, const char* function
     }
     check_threw(status, function);
     unsetenv("STANDIN_THROWS");
+    drop(plan);
+    drop(config);
+}
+
+/* A size that memory could not hold is an error with the function's name and the size, and no reason to end the process. */
+static void check_lying(hipdnnBackendDescriptor_t graph, const char* function)
+{
+    char text[1 << 14] = "";
+    char size[30];
+    size_t bytes = 0;
+    snprintf(size, sizeof size, "%zu", (size_t)1 << LIE_BITS);
+    hipdnnBackendDescriptor_t config = open_config(graph);
+    hipdnnBackendDescriptor_t plan = make(HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    setenv("STANDIN_LIES", function, 1);
+    hipdnnStatus_t status = hipdnnBackendFinalize(config);
+    if (status == HIPDNN_STATUS_SUCCESS) {
+        put_descriptor(plan, HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
+        status = hipdnnBackendFinalize(plan);
+    }
+    if (status == HIPDNN_STATUS_SUCCESS) {
+        status = hipdnnBackendGetSerializedExecutionPlan_ext(plan, 0, &bytes, NULL);
+    }
+    unsetenv("STANDIN_LIES");
+    hipdnnGetLastErrorString(text, sizeof text);
+    if (status == HIPDNN_STATUS_SUCCESS || strstr(text, size) == NULL) {
+        fprintf(stderr, "%s: status %d, %zu bytes: %s\n", function, (int)status, bytes, text);
+        check_report(false, __FILE__, __LINE__, function);
+    }
     drop(plan);
     drop(config);
 }
@@ -192,6 +226,10 @@ int main(int count, char** words)
         unsetenv("STANDIN_THROWS");
         drop(make_plan(graph));
     }
+    for (int i = 0; i < MOST && it->lying[i] != NULL; i++) {
+        check_lying(graph, it->lying[i]);
+    }
+    drop(make_plan(graph));
     drop(graph);
     setenv("STANDIN_THROWS", "hipblasLtDestroy", 1);
     CHECK_OK(hipdnnDestroy(handle));

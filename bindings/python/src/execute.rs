@@ -208,7 +208,7 @@ impl Plan {
             let Some(at) = plan.tensors.iter().position(|tensor| tensor.uid == uid) else {
                 let key = shown(&key);
                 return Err(ArrayError::new_err(format!(
-                    "execute: no memory is bound to {key} of this graph"
+                    "execute: {key} takes no array: expected a tensor of this graph that is not virtual and has no value"
                 )));
             };
             plan.bind(&mut bound, at, &array)?;

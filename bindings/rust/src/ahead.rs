@@ -79,7 +79,7 @@ fn makes_plans_for(
     is_here: bool,
 ) -> std::result::Result<(), &'static str> {
     match (device.starts_with("cpu"), engine.plugin.as_str()) {
-        (true, "CPU") | (false, "RTC") => Ok(()),
+        (true, "CPU") | (false, "RTC" | "cuDNN") => Ok(()),
         (true, _) => Err("does not compute on processors"),
         (false, "CPU") => Err("does not compute on GPUs"),
         (false, _) if is_here => Ok(()),

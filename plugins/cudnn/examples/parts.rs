@@ -1,6 +1,6 @@
 //! Says into which parts graphs are divided for cuDNN, on a device that need not be there: cuDNN is asked for plans, none of which runs.
 //!
-//! `parts DEVICE FOLDER [NAME...]`: a file with the device's properties, as cuDNN writes them in JSON, and a folder of graphs in JSON. The exit
+//! `parts ARCHITECTURE FOLDER [NAME...]`: the architecture, such as `sm_90`, and a folder of graphs in JSON. The exit
 //! status is 1 where cuDNN fails otherwise than by having no engine, or has none for a graph whose name begins with one of the names. What is saved
 //! of plans lies beside the graphs then, and another process loads it: where it cannot read a file, or looks again for a plan whose kernels
 //! were compiled, that is a failure, too. Whether cuDNN compiles kernels when it loads a plan cannot be seen here.
@@ -10,13 +10,12 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
-use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use hipdnn_cudnn_plugin::compiled::{Maker, Target, properties};
-use hipdnn_cudnn_plugin::cudnn::Cudnn;
+use hipdnn_cudnn_plugin::ahead::Absent;
+use hipdnn_cudnn_plugin::compiled::Maker;
 use hipdnn_cudnn_plugin::knob::Options;
 use hipdnn_cudnn_plugin::part::{Part, parts};
 use hipdnn_plugin_planner::plan::Found;
@@ -27,13 +26,13 @@ use hipdnn_plugin_sdk::{PluginError, json};
 fn main() -> ExitCode {
     let mut arguments: Vec<PathBuf> = std::env::args().skip(1).map(PathBuf::from).collect();
     let is_second = arguments.pop_if(|last| last.as_os_str() == SECOND).is_some();
-    let [device, folder, names @ ..] = arguments.as_slice() else {
-        eprintln!("usage: parts DEVICE FOLDER [NAME...]");
+    let [architecture, folder, names @ ..] = arguments.as_slice() else {
+        eprintln!("usage: parts ARCHITECTURE FOLDER [NAME...]");
         return ExitCode::from(2);
     };
     let names: Vec<_> = names.iter().map(|name| name.to_string_lossy()).collect();
     let is_needed = |graph: &str| names.iter().any(|name| graph.starts_with(&**name));
-    let done = divided(device, folder, is_second, is_needed);
+    let done = divided(&architecture.to_string_lossy(), folder, is_second, is_needed);
     match done {
         Ok(0) if is_second => ExitCode::SUCCESS,
         Ok(0) => match again(&arguments) {
@@ -84,27 +83,23 @@ enum Outcome {
 
 /// Writes a line for each graph, and answers how many failed.
 fn divided(
-    device: &Path,
+    architecture: &str,
     folder: &Path,
     is_second: bool,
     is_needed: impl Fn(&str) -> bool + Sync,
 ) -> Result<usize, Box<dyn Error>> {
-    let cudnn = Cudnn::find()?;
-    let device = fs::read_to_string(device)?;
     let mut files: Vec<PathBuf> =
         fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
     files.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
     files.sort();
     let next = AtomicUsize::new(0);
     let work = || -> Result<Vec<(usize, Outcome, String)>, String> {
-        let properties = properties(cudnn, device.trim()).map_err(|error| error.to_string())?;
-        let target = Target::Properties(properties.get());
-        let maker = Maker { cudnn, target, device: 0, context: null_mut() };
+        let absent = Absent::new(architecture).map_err(|error| error.to_string())?;
         let mut done = Vec::new();
         loop {
             let place = next.fetch_add(1, Ordering::Relaxed);
             let Some(file) = files.get(place) else { return Ok(done) };
-            let (outcome, text) = plan(maker, file, is_second, &is_needed)?;
+            let (outcome, text) = plan(absent.maker(), file, is_second, &is_needed)?;
             done.push((place, outcome, text));
         }
     };

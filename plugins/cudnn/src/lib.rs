@@ -10,8 +10,11 @@
 //! `CUBLASLT_ENGINE`: a `chain` of nodes becomes one call of cuBLASLt with one of the algorithms of [`lt`]. Chains and `product`s are
 //! the planner's, which the engine of hipBLASLt has in common.
 //!
+//! Plans [`ahead`] are for a device that is not here.
+//!
 //! Parts and chains are the steps of a [`plan`], which runs on the stream of a [`handle`].
 
+pub mod ahead;
 pub mod compiled;
 pub mod cudnn;
 pub mod descriptor;

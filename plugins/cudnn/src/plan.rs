@@ -3,12 +3,15 @@
 use std::borrow::Cow;
 use std::ffi::c_void;
 
+use hipdnn_plugin_planner::ahead::{self as planner_ahead, Ahead};
 use hipdnn_plugin_planner::plan::{self, Call, Found, Placed, StepTensors};
 use hipdnn_plugin_planner::prepare::{Prepared, prepare};
+use hipdnn_plugin_planner::step::described;
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::payload::{Payload, Request};
 use hipdnn_plugin_sdk::{PluginError, Refusal};
 
+use crate::ahead;
 use crate::handle::{Handle, Ready, enter};
 use crate::knob::Options;
 use crate::knob::{CUBLASLT_ENGINE, CUDNN_ENGINE, LT};
@@ -21,7 +24,42 @@ pub const CUDNN_PLANS: Payload = Payload { mark: *b"CUDN", version: 2, owner: CU
 pub const LT_PLANS: Payload = Payload { mark: *b"CULT", version: 2, owner: CUBLASLT_ENGINE };
 
 /// A graph with every decision made.
-pub type Plan = plan::Plan<Step>;
+#[derive(Debug)]
+pub enum Plan {
+    /// On a device.
+    Here(plan::Plan<Step>),
+    /// For one that is not here, with the plan as bytes.
+    Ahead(Ahead, Vec<u8>),
+}
+
+impl Plan {
+    /// The same with the memory that it has itself, to be executed.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn with_memory(self) -> Result<Self, PluginError> {
+        match self {
+            Self::Here(plan) => plan.with_memory().map(Self::Here),
+            ahead => Ok(ahead),
+        }
+    }
+
+    /// Bytes of workspace that an execution is given.
+    pub fn workspace_size(&self) -> usize {
+        match self {
+            Self::Here(plan) => plan.workspace_size(),
+            Self::Ahead(plan, _) => plan.workspace_size,
+        }
+    }
+
+    /// What an execution does.
+    pub fn describe(&self) -> Option<Vec<hipdnn_plugin_sdk::Step>> {
+        match self {
+            Self::Here(plan) => plan.describe(),
+            Self::Ahead(plan, _) => Some(plan.steps.clone()),
+        }
+    }
+}
 
 /// A call of a library.
 #[derive(Debug)]
@@ -76,8 +114,10 @@ impl Call for Step {
 /// # Errors
 /// What the engine does not compute, and the libraries' own errors; they name the node.
 pub fn plan(handle: &Handle, engine: usize, request: Request, saved: &Found) -> Result<Plan, PluginError> {
+    if let Some(architecture) = planner_ahead::target("sm_")? {
+        return plan_ahead(architecture, engine, request, saved);
+    }
     let prepared = prepare(&request.graph).map_err(Refusal::new)?;
-    let Prepared { graph, unmarked, .. } = &prepared;
     let entered = enter(handle)?;
     let steps: Vec<Step> = if engine == LT {
         let options = Options::of_lt(&request.config.knobs);
@@ -90,10 +130,43 @@ pub fn plan(handle: &Handle, engine: usize, request: Request, saved: &Found) -> 
         let maker = || Ok(ready.insert(Ready::new(&entered)?).maker);
         parts(maker, &prepared, &options, saved)?.into_iter().map(Step::Part).collect()
     };
+    let (placed, scratch) = places(&prepared, &steps)?;
+    plan::Plan::new(entered.device, request, steps, placed, scratch).map(Plan::Here)
+}
+
+/// Where the steps find their tensors, and the bytes that the largest needs for itself.
+fn places(prepared: &Prepared, steps: &[Step]) -> Result<(Placed, usize), Refusal> {
     let tensors: Vec<StepTensors> = steps.iter().map(Step::tensors).collect();
-    let placed = Placed::new(graph, unmarked, tensors.iter()).map_err(Refusal::new)?;
+    let placed = Placed::new(&prepared.graph, &prepared.unmarked, tensors.iter()).map_err(Refusal::new)?;
     let scratch = steps.iter().try_fold(0, |most, step| step.scratch().map(|own| own.max(most)))?;
-    Plan::new(entered.device, request, steps, placed, scratch)
+    Ok((placed, scratch))
+}
+
+/// Plans a graph for an architecture whose device is not here.
+fn plan_ahead(
+    architecture: String,
+    engine: usize,
+    request: Request,
+    saved: &Found,
+) -> Result<Plan, PluginError> {
+    if engine == LT {
+        let reason =
+            format!("cuBLASLt chooses its algorithms on a device: plan for {architecture} where one is");
+        return Err(Refusal::new(reason).into());
+    }
+    let prepared = prepare(&request.graph).map_err(Refusal::new)?;
+    let options = Options::of_cudnn(&request.config.knobs);
+    // Alive until all is planned.
+    let mut absent = None;
+    let maker = || Ok(absent.insert(ahead::Absent::new(&architecture)?).maker());
+    let steps: Vec<Step> = parts(maker, &prepared, &options, saved)?.into_iter().map(Step::Part).collect();
+    let (placed, scratch) = places(&prepared, &steps)?;
+    let workspace_size = placed.workspace(scratch)?.asked();
+    let bytes = save_steps(&request, steps.iter())?;
+    let call =
+        |step: &Step| (step.nodes().to_vec(), step.library(), format!("{} for {architecture}", step.call()));
+    let steps = described(&request.graph, steps.iter().map(call)).unwrap_or_default();
+    Ok(Plan::Ahead(Ahead { architecture, request, workspace_size, steps }, bytes))
 }
 
 /// The plan as bytes.
@@ -101,9 +174,16 @@ pub fn plan(handle: &Handle, engine: usize, request: Request, saved: &Found) -> 
 /// # Errors
 /// When a part is larger than the form allows.
 pub fn save(plan: &Plan) -> Result<Vec<u8>, PluginError> {
+    match plan {
+        Plan::Here(plan) => save_steps(plan.request(), plan.steps()),
+        Plan::Ahead(_, bytes) => Ok(bytes.clone()),
+    }
+}
+
+fn save_steps<'a>(request: &Request, steps: impl Iterator<Item = &'a Step>) -> Result<Vec<u8>, PluginError> {
     let mut found = Found::default();
     let mut form = CUDNN_PLANS;
-    for step in plan.steps() {
+    for step in steps {
         let bytes = match step {
             Step::Part(part) => part.save()?,
             Step::Product(product) => {
@@ -113,12 +193,13 @@ pub fn save(plan: &Plan) -> Result<Vec<u8>, PluginError> {
         };
         found.add(step.nodes(), bytes);
     }
-    form.write_plan(plan.request(), &found.write()?)
+    form.write_plan(request, &found.write()?)
 }
 
-/// Whether kernels were compiled for a plan.
+/// Whether kernels were compiled for a plan on a device.
 pub fn is_runtime_compiled(plan: &Plan) -> bool {
-    plan.steps().any(|step| matches!(step, Step::Part(part) if part.is_runtime_compiled()))
+    let compiles = |step: &Step| matches!(step, Step::Part(part) if part.is_runtime_compiled());
+    matches!(plan, Plan::Here(plan) if plan.steps().any(compiles))
 }
 
 /// Puts the work of a plan on the handle's stream. Returns when the library has taken it, not when it is done.
@@ -134,6 +215,10 @@ pub unsafe fn execute(
     buffers: &[hipdnnPluginDeviceBuffer_t],
     workspace: *mut c_void,
 ) -> Result<(), PluginError> {
+    let plan = match plan {
+        Plan::Here(plan) => plan,
+        Plan::Ahead(plan, _) => return Err(plan.refusal()),
+    };
     let entered = enter(handle)?;
     let mut ready: Option<Ready> = None;
     let run = |step: &Step, tensors: &[*mut c_void], scratch| match step {

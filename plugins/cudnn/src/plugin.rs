@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 
+use hipdnn_plugin_planner::ahead::target;
 use hipdnn_plugin_planner::plan::Found;
 use hipdnn_plugin_sdk::engine_plugin::{
     EXTERNAL_LIBRARY, RUNTIME_COMPILATION, SUPPORTS_GRAPH_CAPTURE, SUPPORTS_SERIALIZATION,
@@ -48,11 +49,9 @@ impl EnginePlugin for CudnnPlugin {
     }
 
     fn supports(handle: &Handle, engine: usize, graph: &Graph) -> Result<(), Refusal> {
-        // What is missing comes first.
-        if engine == LT {
-            check_lt()?
-        } else {
-            check_cudnn()?
+        // What is missing comes first; a device need not be here for a plan ahead of time.
+        if target("sm_")?.is_none() {
+            if engine == LT { check_lt()? } else { check_cudnn()? }
         }
         // Only the libraries know what they have kernels for. What is found here need not be looked for again.
         plan(handle, engine, Self::request(engine, graph, &[]), &Found::default())
@@ -135,7 +134,7 @@ fn compiles(handle: &Handle, graph: &Graph) -> Result<bool, PluginError> {
 
 /// A plan with its memory, made while the device is the thread's.
 fn runnable(handle: &Handle, engine: usize, request: Request, saved: &Found) -> Result<Plan, PluginError> {
-    let _entered = enter(handle)?;
+    let _entered = target("sm_")?.is_none().then(|| enter(handle)).transpose()?;
     plan(handle, engine, request, saved)?.with_memory()
 }
 

@@ -2,8 +2,9 @@
 //!
 //! [`prepare`](prepare::prepare) resolves and checks a graph and says what each node asks for, one [`problem`] for each kind of
 //! node. [`layout`] has where the elements of a tensor lie, [`workspace`] the places of the tensors that exist only between nodes, and
-//! [`plan`] what plans for a GPU have in common.
+//! [`plan`] what plans for a GPU have in common; plans [`ahead`] are for one that is not here.
 
+pub mod ahead;
 pub mod chain;
 pub mod divide;
 pub mod layout;

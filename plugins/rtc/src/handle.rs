@@ -1,5 +1,6 @@
 //! The platforms of the engines, and what they need of a device.
 
+use hipdnn_plugin_planner::ahead;
 use hipdnn_plugin_sdk::cuda::Cuda;
 use hipdnn_plugin_sdk::gpu::handle::Entered;
 use hipdnn_plugin_sdk::{PluginError, Refusal, gpu};
@@ -52,13 +53,7 @@ impl Platform {
             Self::Hip => "gfx",
             Self::Cuda => "sm_",
         };
-        let named = std::env::var("HIPDNN_TARGET_DEVICE").ok().filter(|name| !name.is_empty());
-        match named {
-            Some(name) if !name.starts_with(prefix) => {
-                Err(Refusal::new(format!("plans are made for {name}, expected {prefix}…")))
-            }
-            named => Ok(named),
-        }
+        ahead::target(prefix)
     }
 
     /// What the language of kernels calls what they need.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::ffi::c_void;
 
 use half::{bf16, f16};
+use hipdnn_plugin_planner::ahead::Ahead;
 use hipdnn_plugin_planner::plan::{self, Call};
 use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::gpu::check_alignment;
@@ -13,7 +14,7 @@ use hipdnn_plugin_sdk::payload::{Payload, Request};
 use hipdnn_plugin_sdk::{PluginError, Refusal, log};
 
 use crate::cache::Cache;
-use crate::handle::{Platform, Target};
+use crate::handle::{Handle, Platform, Target, enter};
 use crate::knob::options;
 use crate::module::{Driver, Function, Module};
 use crate::source::generate_with;
@@ -40,13 +41,7 @@ enum Made {
     /// Kernels on a device.
     Loaded(plan::Plan<Step>),
     /// Code for a device that is not here.
-    Ahead {
-        /// What it is for.
-        architecture: String,
-        request: Request,
-        workspace_size: usize,
-        steps: Vec<hipdnn_plugin_sdk::Step>,
-    },
+    Ahead(Ahead),
 }
 
 /// A graph with compiled kernels.
@@ -186,16 +181,8 @@ impl Plan {
         };
         let steps = program.kernels.iter().map(step).collect();
         let workspace_size = program.placed.workspace(0)?.asked();
-        let made = Made::Ahead { architecture, request, workspace_size, steps };
+        let made = Made::Ahead(Ahead { architecture, request, workspace_size, steps });
         Ok(Self { made, code, platform, _module: None })
-    }
-
-    /// The architecture of a plan whose device is not here.
-    pub fn ahead_for(&self) -> Option<&str> {
-        match &self.made {
-            Made::Loaded(_) => None,
-            Made::Ahead { architecture, .. } => Some(architecture),
-        }
     }
 
     /// The plan as bytes.
@@ -205,7 +192,7 @@ impl Plan {
     pub fn save(&self) -> Result<Vec<u8>, PluginError> {
         let request = match &self.made {
             Made::Loaded(plan) => plan.request(),
-            Made::Ahead { request, .. } => request,
+            Made::Ahead(plan) => &plan.request,
         };
         PAYLOAD.write_plan(request, &self.code)
     }
@@ -214,24 +201,19 @@ impl Plan {
     pub fn describe(&self) -> Option<Vec<hipdnn_plugin_sdk::Step>> {
         match &self.made {
             Made::Loaded(plan) => plan.describe(),
-            Made::Ahead { steps, .. } => Some(steps.clone()),
+            Made::Ahead(plan) => Some(plan.steps.clone()),
         }
-    }
-
-    /// Whose devices the plan is for.
-    pub fn platform(&self) -> Platform {
-        self.platform
     }
 
     /// Bytes of device memory that callers of [`Plan::execute`] are asked for, at any address.
     pub fn workspace_size(&self) -> usize {
         match &self.made {
             Made::Loaded(plan) => plan.workspace_size(),
-            Made::Ahead { workspace_size, .. } => *workspace_size,
+            Made::Ahead(plan) => plan.workspace_size,
         }
     }
 
-    /// Puts the work of the graph on the stream of `entered`. Returns when the driver has taken it, not when it is done.
+    /// Puts the work of the graph on the stream of the handle. Returns when the driver has taken it, not when it is done.
     ///
     /// # Errors
     /// When the handle is another device's, a buffer is missing or not aligned, or the driver fails.
@@ -240,14 +222,15 @@ impl Plan {
     /// As for [`plan::Plan::execute`].
     pub unsafe fn execute(
         &self,
-        entered: &Entered<'_, Target>,
+        handle: &Handle,
         buffers: &[hipdnnPluginDeviceBuffer_t],
         workspace: *mut c_void,
     ) -> Result<(), PluginError> {
-        let Made::Loaded(plan) = &self.made else {
-            return Err(PluginError::internal("the plan has no kernels on a device"));
+        let plan = match &self.made {
+            Made::Loaded(plan) => plan,
+            Made::Ahead(plan) => return Err(plan.refusal()),
         };
-        let Entered { device, stream, .. } = entered;
+        let Entered { device, stream, .. } = &enter(handle, self.platform)?;
         let run = |step: &Step, tensors: &[*mut c_void], _| {
             // SAFETY: the tensors are valid until the work is done, as this function requires; the module is alive with the plan.
             unsafe { step.run(device.own.driver, *stream, tensors) }

@@ -109,13 +109,8 @@ impl EnginePlugin for RtcPlugin {
         workspace: *mut c_void,
         buffers: &[hipdnnPluginDeviceBuffer_t],
     ) -> Result<(), PluginError> {
-        if let Some(architecture) = plan.ahead_for() {
-            return Err(PluginError::not_applicable(format!(
-                "the plan was made ahead of time for {architecture}, and can be saved only"
-            )));
-        }
         // SAFETY: the host passes what the caller promised of the buffers and the workspace.
-        unsafe { plan.execute(&enter(handle, plan.platform())?, buffers, workspace) }
+        unsafe { plan.execute(handle, buffers, workspace) }
     }
 
     fn describe(plan: &Plan) -> Option<Vec<Step>> {

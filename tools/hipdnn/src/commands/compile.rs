@@ -1,7 +1,7 @@
 //! `hipdnn compile`
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 
 use hipdnn::ahead::{self, Entry};
 use hipdnn::{Backend, EngineInfo, Handle};
@@ -69,8 +69,40 @@ pub fn compile(
     Ok(Outcome { text, failure })
 }
 
-/// Has a process of its own make the plans for a device.
-fn for_device(cli: &crate::cli::Cli, arguments: &Compile, device: &str) -> Result<(Vec<Row>, Vec<Entry>)> {
+/// What became of graphs, and their plans.
+type Made = (Vec<Row>, Vec<Entry>);
+
+/// Has a process of its own make the plans for a device. Where a vendor's library ends the process, each graph gets its own one.
+fn for_device(cli: &crate::cli::Cli, arguments: &Compile, device: &str) -> Result<Made> {
+    let (mut rows, mut entries) = match in_process(cli, arguments, &arguments.graphs, device)? {
+        Ok(made) => return Ok(made),
+        Err(_) => Made::default(),
+    };
+    for path in &arguments.graphs {
+        match in_process(cli, arguments, std::slice::from_ref(path), device)? {
+            Ok((more, plans)) => {
+                rows.extend(more);
+                entries.extend(plans);
+            }
+            Err(end) => rows.push(Row {
+                graph: path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+                device: device.to_owned(),
+                engine: String::new(),
+                bytes: 0,
+                reasons: vec![format!("the process that planned it ended: {end}")],
+            }),
+        }
+    }
+    Ok((rows, entries))
+}
+
+/// Has a process make plans; the inner error is how it was ended, if it was.
+fn in_process(
+    cli: &crate::cli::Cli,
+    arguments: &Compile,
+    graphs: &[PathBuf],
+    device: &str,
+) -> Result<std::result::Result<Made, ExitStatus>> {
     // Where the system does not tell, the name that it was called by.
     let program = std::env::current_exe().ok().or_else(|| std::env::args_os().next().map(PathBuf::from));
     let program = program.ok_or_else(|| Failure::work("the program does not find itself"))?;
@@ -82,7 +114,7 @@ fn for_device(cli: &crate::cli::Cli, arguments: &Compile, device: &str) -> Resul
     for plugin in &cli.plugins {
         command.arg("--plugin").arg(plugin);
     }
-    command.arg("compile").args(&arguments.graphs).args(["--part", "--device", device]);
+    command.arg("compile").args(graphs).args(["--part", "--device", device]);
     command.arg("--output").arg(&part.0).env(ahead::TARGET, device);
     for engine in &arguments.engines {
         command.args(["--engine", engine]);
@@ -95,16 +127,17 @@ fn for_device(cli: &crate::cli::Cli, arguments: &Compile, device: &str) -> Resul
     if !output.status.success() {
         let words = String::from_utf8_lossy(&output.stderr);
         let words = words.trim().strip_prefix("hipdnn: ").unwrap_or(words.trim()).to_owned();
-        return Err(match output.status.code() {
-            Some(2) => Failure::input(words),
-            _ => Failure::work(format!("{device}: {words} ({})", output.status)),
-        });
+        return match output.status.code() {
+            Some(2) => Err(Failure::input(words)),
+            Some(_) => Err(Failure::work(format!("{device}: {words} ({})", output.status))),
+            None => Ok(Err(output.status)),
+        };
     }
     let rows = serde_json::from_slice(&output.stdout)
         .map_err(|error| Failure::work(format!("the process for {device} answered nonsense: {error}")))?;
     let bytes =
         std::fs::read(&part.0).map_err(|error| Failure::work(format!("{}: {error}", part.0.display())))?;
-    Ok((rows, ahead::read(&bytes)?))
+    Ok(Ok((rows, ahead::read(&bytes)?)))
 }
 
 /// A file that is removed when it is dropped.

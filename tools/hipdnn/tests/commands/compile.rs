@@ -5,7 +5,7 @@ use std::path::Path;
 use hipdnn::ahead;
 use hipdnn_plugin_sdk::wire::{self, Container};
 
-use crate::{Answer, Scratch, example, program, refuse};
+use crate::{Answer, Scratch, example, program, refuse, with_engine_of};
 
 /// The instruction set of another family of processors.
 const ABSENT: &str = if cfg!(target_arch = "x86_64") { "cpu:neon" } else { "cpu:avx512" };
@@ -32,6 +32,18 @@ fn said(scratch: &Scratch, package: &str, graph: &str) -> String {
     let text = std::fs::read_to_string(&log).unwrap();
     let of_package = |line: &&str| line.contains(package) && !line.contains("API called");
     text.lines().filter(of_package).map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn a_library_that_ends_the_process_costs_the_plans_of_one_graph() {
+    let scratch = Scratch::new("compile_ended");
+    let file = scratch.file("plans.hdpk");
+    let (norm, product) = (example("batchnorm"), example("matmul"));
+    let words = ["compile", &product, &norm, "--device", "cpu", "--engine", "CPU_ENGINE", "--output", &file];
+    let answer = with_engine_of("dies_of_matmul", &scratch, &words);
+    assert_eq!(answer.status, 1, "{}", answer.err);
+    let told = "\nmatmul for cpu: no plan\n  the process that planned it ended: signal: 8 (SIGFPE)";
+    assert!(answer.out.contains(told) && answer.out.contains("\n1 plans in "), "{}", answer.out);
 }
 
 #[test]

@@ -39,7 +39,7 @@ pub fn run(context: &Context, steps: &mut Steps) {
         steps.run(name, || forwarding(context, &scratch.join(taken), taken, others));
     }
     for (word, source, library, plugin) in THROWING {
-        steps.run(&format!("a HIP and a {source} that throw"), || {
+        steps.run(&format!("a HIP and a {source} that throw, and answer absurd sizes"), || {
             let folder = scratch.join("throwing").join(word);
             run_with_standins(context, &folder, "throwing", &[(source, library)], plugin, &[word])
         });
