@@ -15,10 +15,10 @@ use std::time::Duration;
 
 use crate::Failure;
 use crate::cache;
-use crate::gpu_program::{self, PROGRAM};
-use crate::install::{ENGINES, LIBRARY, PLUGINS, copy, files, remove};
+use crate::install::{self, ENGINES, GPU_PROGRAM as PROGRAM, LIBRARY, PLUGINS, copy, files, remove};
 use crate::plugin_host;
 use crate::process::{run, run_within};
+use crate::rust_tests;
 use crate::steps::{Check, Steps};
 use crate::userland::{Contents, Userland};
 use crate::workspace::Workspace;
@@ -69,9 +69,16 @@ pub enum Order {
 /// Runs the tests, or those whose names contain one of the words, and what needs no device.
 pub fn test(workspace: &Workspace, words: &[String], order: Order) -> Result<(), Failure> {
     let mut steps = Steps::new();
-    on_emulated_device(workspace, words, order, &mut steps)?;
-    crate::nvidia::check_kernels(workspace, &mut steps);
+    run_steps(workspace, words, order, &mut steps);
     steps.summary()
+}
+
+/// The steps of [`test`].
+pub fn run_steps(workspace: &Workspace, words: &[String], order: Order, steps: &mut Steps) {
+    if let Err(failure) = on_emulated_device(workspace, words, order, steps) {
+        steps.report("engines for AMD GPUs on an emulated device", Duration::ZERO, Err(failure));
+    }
+    crate::nvidia::check_kernels(workspace, steps);
 }
 
 fn on_emulated_device(
@@ -127,11 +134,8 @@ fn lanes<'a>(
             }),
         )
     };
-    let declared = |header: &str, package: &'static str, example: &'static str| -> Check<'a> {
-        (
-            format!("declarations as in {header}"),
-            Box::new(move || prototypes(workspace, userland, package, example)),
-        )
+    let declared = |header: &str, example: &'static str| -> Check<'a> {
+        (format!("declarations as in {header}"), Box::new(move || prototypes(workspace, userland, example)))
     };
     // Kernels are compiled anew, so that the compiler's calls are among those that fail.
     let calls = move || {
@@ -151,9 +155,9 @@ fn lanes<'a>(
         ("amd-smoke".to_owned(), Box::new(move || smoke::with_device(userland, second))),
         ("generated kernels for other devices".to_owned(), Box::new(move || architectures(userland, second))),
         ("plans made ahead of time".to_owned(), Box::new(move || ahead::plans(userland, second))),
-        declared("miopen.h", "hipdnn-miopen-plugin", "prototypes"),
-        declared("hip_runtime_api.h and hiprtc.h", "hipdnn-rtc-plugin", "hiprtc_prototypes"),
-        declared("hipblaslt.h and rocblas.h", "hipdnn-hipblaslt-plugin", "blas_prototypes"),
+        declared("miopen.h", "prototypes"),
+        declared("hip_runtime_api.h and hiprtc.h", "hiprtc_prototypes"),
+        declared("hipblaslt.h and rocblas.h", "blas_prototypes"),
         ("the same libraries without a device".to_owned(), Box::new(move || without_device(userland))),
         ("amd-smoke without a device".to_owned(), Box::new(move || smoke::without_device(userland))),
     ];
@@ -186,7 +190,7 @@ fn architectures(userland: &Userland, rig: &str) -> Result<String, Failure> {
 }
 
 fn build(workspace: &Workspace, userland: &Userland) -> Result<String, Failure> {
-    gpu_program::compile(workspace)?;
+    install::build_with(workspace, &[PROGRAM])?;
     let built = workspace.release_dir();
     let to = userland.path(INSIDE);
     let engines = to.join("lib").join(ENGINES);
@@ -232,24 +236,8 @@ fn inside(userland: &Userland, rig: &str, words: &[&str]) -> Command {
 }
 
 /// Compiles the declarations that an example of a plugin prints.
-fn prototypes(
-    workspace: &Workspace,
-    userland: &Userland,
-    package: &str,
-    example: &str,
-) -> Result<String, Failure> {
-    // As tests are built, and mostly were just before: link-time optimization takes longer than all the rest.
-    let program = run(&mut workspace.cargo([
-        "run",
-        "-q",
-        "--profile",
-        "ci",
-        "--locked",
-        "-p",
-        package,
-        "--example",
-        example,
-    ]))?;
+fn prototypes(workspace: &Workspace, userland: &Userland, example: &str) -> Result<String, Failure> {
+    let program = rust_tests::printed_by(workspace, example)?;
     fs::write(userland.path(INSIDE).join("prototypes.cpp"), &program)?;
     let file = format!("/{INSIDE}/prototypes.cpp");
     run(&mut userland.command(&["g++", "-std=c++17", "-w", "-fsyntax-only", &file]))?;

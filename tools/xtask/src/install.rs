@@ -23,6 +23,9 @@ pub const NOTICES: &str = "THIRD_PARTY_LICENSES";
 /// What is linked in, for programs.
 pub const BILL: &str = "hipdnn-backend.cdx.json";
 
+/// The program that compares the engines for GPUs with the reference: its package, and its file.
+pub const GPU_PROGRAM: &str = "gpu-test";
+
 /// The package of the tool.
 pub const TOOL_PACKAGE: &str = "hipdnn-tool";
 
@@ -80,14 +83,16 @@ pub const DOCUMENTS: &str = "share/doc/hipdnn-backend";
 
 /// Builds the library, its plugins and the programs for release, and answers what there is to say of it.
 pub fn build(workspace: &Workspace) -> Result<String, Failure> {
-    let mut cargo = workspace.release(["build", "--lib", "-p", "hipdnn-backend"]);
-    for plugin in PLUGINS {
-        cargo.args(["-p", plugin.package]);
-    }
-    cargo.args(["-p", TOOL_PACKAGE]);
-    for program in PROGRAMS {
-        cargo.args(["--bin", program]);
-    }
+    build_with(workspace, &[])
+}
+
+/// The same with more packages. Always together: for other packages cargo chooses other features of what they share, and compiles that
+/// again.
+pub fn build_with(workspace: &Workspace, packages: &[&str]) -> Result<String, Failure> {
+    let plugins = PLUGINS.iter().map(|plugin| plugin.package);
+    let all = ["hipdnn-backend", TOOL_PACKAGE].into_iter().chain(plugins).chain(packages.iter().copied());
+    let mut cargo = workspace.release(["build"]);
+    cargo.args(all.flat_map(|package| ["-p", package]));
     progress::build(workspace, &mut cargo)
 }
 

@@ -10,8 +10,14 @@ use crate::workspace::Workspace;
 /// Checks the style, and runs clippy over every target, rustdoc and cargo-deny, with what the tests have compiled of macros and build scripts.
 pub fn lint(workspace: &Workspace) -> Result<(), Failure> {
     let mut steps = Steps::new();
+    run_steps(workspace, &mut steps);
+    steps.summary()
+}
+
+/// The steps of [`lint`].
+pub fn run_steps(workspace: &Workspace, steps: &mut Steps) {
     steps.group("lint");
-    style::check(workspace, &mut steps);
+    style::check(workspace, steps);
     steps.run("cargo clippy --workspace --all-targets", || {
         run(&mut workspace.cargo([
             "clippy",
@@ -60,7 +66,6 @@ pub fn lint(workspace: &Workspace) -> Result<(), Failure> {
             }
         };
     }
-    steps.summary()
 }
 
 /// Systems for which only the types are checked here: nothing that runs them.

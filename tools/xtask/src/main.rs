@@ -10,7 +10,6 @@ mod docs;
 mod failure;
 mod fuzz;
 mod generate;
-mod gpu_program;
 mod install;
 mod lint;
 mod nvidia;
@@ -22,6 +21,7 @@ mod process;
 mod progress;
 mod python;
 mod reproducible;
+mod rust_tests;
 mod sanitize;
 mod smoke;
 mod soak;
@@ -71,6 +71,8 @@ enum Command {
         #[arg(value_name = "GROUP", value_parser = test::names(), hide_possible_values = true)]
         groups: Vec<String>,
     },
+    /// Run what must pass before a change is taken: test, and beside its last group lint and amd-test.
+    Ci,
     /// Run all tests of the Python package where PyTorch is, which is installed outside of the clone the first time (5.3 GB).
     TorchTest {
         /// Only tests whose names contain one of the words.
@@ -227,7 +229,8 @@ fn run(line: &Line) -> Result<(), Failure> {
     workspace.verbose = line.verbose;
     match &line.command {
         Command::Demo { arguments } => demo::run(&workspace, arguments),
-        Command::Test { groups } => test::run_groups(&workspace, groups),
+        Command::Test { groups } => test::run_groups(&workspace, groups, Vec::new()),
+        Command::Ci => ci(&workspace),
         Command::TorchTest { words } => test::with_torch(&workspace, words),
         Command::OrtTest { words } => ort::test(&workspace, words),
         Command::OrtBench { options } => ort::bench(&workspace, options),
@@ -328,6 +331,15 @@ fn stage(workspace: &Workspace, steps: &mut Steps) -> Option<PathBuf> {
     let laid_out = release_build(workspace, steps)
         && steps.run("laid out", || install::lay_out(workspace).map(|stage| workspace.relative(&stage)));
     laid_out.then(|| workspace.stage_dir())
+}
+
+/// Lint and the emulated GPU leave a core idle for most of their time.
+fn ci(workspace: &Workspace) -> Result<(), Failure> {
+    let others: Vec<test::Job> = vec![
+        Box::new(|steps| lint::run_steps(workspace, steps)),
+        Box::new(|steps| amd::run_steps(workspace, &[], amd::Order::Forward, steps)),
+    ];
+    test::run_groups(workspace, &[], others)
 }
 
 /// Each part runs, whatever came of those before it.

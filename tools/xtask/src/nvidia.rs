@@ -13,10 +13,10 @@ use std::time::Duration;
 use crate::Failure;
 use crate::c_program::{Language, STRICT};
 use crate::cache;
-use crate::gpu_program::{self, PROGRAM};
-use crate::install::{ENGINES, LIBRARY, PLUGINS, TOOL, TOOL_PACKAGE, copy, files, remove};
+use crate::install::{self, ENGINES, GPU_PROGRAM as PROGRAM, LIBRARY, PLUGINS, TOOL, copy, files, remove};
 use crate::process::{command, run, run_within, show};
 use crate::progress;
+use crate::rust_tests;
 use crate::steps::Steps;
 use crate::venv;
 use crate::workspace::Workspace;
@@ -84,7 +84,7 @@ pub fn test(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
             headers = includes(&venv)?;
             for (package, example) in DECLARED {
                 steps.run(&format!("declarations of {package} as in NVIDIA's headers"), || {
-                    declarations(workspace, &folder, &headers, package, example)
+                    declarations(workspace, &folder, &headers, example)
                 });
             }
             if built {
@@ -140,11 +140,11 @@ pub fn check_kernels(workspace: &Workspace, steps: &mut Steps) {
         Ok(found) => found,
         Err(missing) => return steps.leave_out("declarations and generated kernels", &missing.to_string()),
     };
-    let [(package, example), ..] = DECLARED else { return };
+    let [(_, example), ..] = DECLARED else { return };
     steps.run("declarations of CUDA as in NVIDIA's headers", || {
-        declarations(workspace, &folder, &headers, package, example)
+        declarations(workspace, &folder, &headers, example)
     });
-    if steps.run("the program that has the kernels", || gpu_program::compile(workspace)) {
+    if steps.run("the program that has the kernels", || install::build_with(workspace, &[PROGRAM])) {
         steps.run(&format!("declarations of {PROGRAM} as in NVIDIA's headers"), || {
             declarations_of_program(workspace, &folder, &headers)
         });
@@ -154,11 +154,7 @@ pub fn check_kernels(workspace: &Workspace, steps: &mut Steps) {
 }
 
 fn build(workspace: &Workspace) -> Result<String, Failure> {
-    let mut cargo = workspace.release(["build", "-p", "hipdnn-backend", "-p", PROGRAM]);
-    for plugin in PLUGINS {
-        cargo.args(["-p", plugin.package]);
-    }
-    progress::build(workspace, cargo.args(["-p", TOOL_PACKAGE, "-p", BENCH_CPU]))?;
+    install::build_with(workspace, &[PROGRAM, BENCH_CPU])?;
     progress::build(workspace, &mut workspace.release(["build", "-p", "hipdnn-backend", "--bench", SCALING]))
 }
 
@@ -180,11 +176,9 @@ fn declarations(
     workspace: &Workspace,
     folder: &Path,
     headers: &[PathBuf],
-    package: &str,
     example: &str,
 ) -> Result<String, Failure> {
-    let words = ["run", "-q", "--profile", "ci", "--locked", "-p", package, "--example", example];
-    agrees(folder, headers, example, &run(&mut workspace.cargo(words))?)
+    agrees(folder, headers, example, &rust_tests::printed_by(workspace, example)?)
 }
 
 /// Those of the test program, which calls more of the driver than engines do.

@@ -7,9 +7,8 @@ use std::process::Command;
 
 use crate::Failure;
 use crate::cache;
-use crate::install::{BILL, ENGINES, LIBRARY, NOTICES, PLUGINS, remove};
+use crate::install::{BILL, ENGINES, LIBRARY, NOTICES, PLUGINS, build_with, remove};
 use crate::process::{command, run};
-use crate::progress;
 use crate::python::{Environment, INSTALLS_TORCH};
 use crate::steps::{LEFT_OUT, Steps};
 use crate::venv;
@@ -50,7 +49,7 @@ const LARGEST: u64 = 25 << 20;
 
 /// Builds the library for release.
 pub fn build(workspace: &Workspace) -> Result<String, Failure> {
-    progress::build(workspace, &mut workspace.release(["build", "-p", PACKAGE]))
+    build_with(workspace, &[PACKAGE])
 }
 
 /// An environment of Python with a release of ONNX Runtime; or why there can be none.

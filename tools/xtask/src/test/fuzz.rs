@@ -1,9 +1,10 @@
 //! One fuzz target for a minute: another one with each commit, and with other mutations, because a minute for each of them would take half
 //! as long as all other tests.
 
-use super::{CARGO_TEST, Context, OTHERS};
+use super::Context;
 use crate::Failure;
 use crate::process::{command, run as run_program};
+use crate::rust_tests;
 use crate::steps::Steps;
 use crate::workspace::Workspace;
 
@@ -11,10 +12,9 @@ const SECONDS: &str = "60";
 
 pub fn run(context: &Context, steps: &mut Steps) {
     steps.run(&format!("one target for {SECONDS} seconds"), || {
-        // Of the packages that the Rust tests are compiled of, so that nothing is compiled with other features once more.
-        let words = ["--test", "mutations", "--", "--nocapture"];
-        let mut cargo = context.workspace.cargo(CARGO_TEST.iter().chain(OTHERS).chain(&words));
+        let mut cargo = rust_tests::one(context.workspace, "mutations");
         cargo
+            .args(["--", "--nocapture"])
             .env("HIPDNN_FUZZ_SECONDS", SECONDS)
             .env("HIPDNN_FUZZ_TURN", turn(context.workspace).to_string());
         let out = run_program(&mut cargo)?;

@@ -28,6 +28,7 @@ use crate::docs;
 use crate::generate;
 use crate::install::{build, lay_out};
 use crate::process::{command, run};
+use crate::rust_tests;
 use crate::steps::{Check, Done, Steps};
 use crate::tools::{
     self, CC, CMAKE, CXX, DPKG_DEB, FLATBUFFERS, FLATC, MAKE, OBJCOPY, PKG_CONFIG, PYTHON, Tool, VALGRIND, XZ,
@@ -203,8 +204,11 @@ pub fn about() -> String {
     format!("Test groups:{}", lines.collect::<String>())
 }
 
-/// Runs the groups named, or all.
-pub fn run_groups(workspace: &Workspace, names: &[String]) -> Result<(), Failure> {
+/// Steps that run beside others.
+pub type Job<'a> = Box<dyn Fn(&mut Steps) + Sync + 'a>;
+
+/// Runs the groups named, or all, and beside the last group what else is to be done with what was built.
+pub fn run_groups(workspace: &Workspace, names: &[String], others: Vec<Job>) -> Result<(), Failure> {
     let is_chosen = |group: &&Group| names.is_empty() || names.iter().any(|name| name == group.name);
     let chosen: Vec<&Group> = GROUPS.iter().filter(is_chosen).collect();
 
@@ -230,11 +234,13 @@ pub fn run_groups(workspace: &Workspace, names: &[String]) -> Result<(), Failure
     };
     // Most groups leave a core idle for most of their time. Those of cargo wait for each other; the last one lays out the tree anew
     // that the others use.
-    let (last, others): (Vec<&Group>, Vec<&Group>) = chosen.into_iter().partition(|group| group.name == LAST);
-    let (fuzz, others): (Vec<&Group>, Vec<&Group>) = others.into_iter().partition(|group| group.name == FUZZ);
-    let (cargo, others) = others.into_iter().partition(|group| CARGO.contains(&group.name));
-    steps.run_beside(&[cargo, others, fuzz], run);
-    last.iter().for_each(|group| run(group, &mut steps));
+    let (last, groups): (Vec<&Group>, Vec<&Group>) = chosen.into_iter().partition(|group| group.name == LAST);
+    let (fuzz, groups): (Vec<&Group>, Vec<&Group>) = groups.into_iter().partition(|group| group.name == FUZZ);
+    let (cargo, groups) = groups.into_iter().partition(|group| CARGO.contains(&group.name));
+    steps.run_beside(&[cargo, groups, fuzz], run);
+    let last = last.into_iter().map(|group| -> Job { Box::new(move |steps| run(&group, steps)) });
+    let last = [last.collect()].into_iter().chain(others.into_iter().map(|job| vec![job]));
+    steps.run_beside(&last.collect::<Vec<Vec<Job>>>(), |job, steps| job(steps));
     steps.summary()
 }
 
@@ -254,11 +260,8 @@ fn compilations(workspace: &Workspace, rust: bool) -> Vec<Vec<Check<'_>>> {
         lay_out(workspace)?;
         Ok(note)
     };
-    let tests = RUST.iter().filter(|_| rust).map(|(name, packages)| -> Check {
-        let compile = || {
-            let mut cargo = workspace.cargo(CARGO_TEST.iter().chain(*packages));
-            run(cargo.arg("--no-run")).map(|_| String::new())
-        };
+    let tests = rust_tests::PARTS.iter().filter(|_| rust).map(|(name, part)| -> Check {
+        let compile = || run(rust_tests::test(workspace, part).arg("--no-run")).map(|_| String::new());
         (format!("Rust tests of {name}: compilation"), Box::new(compile))
     });
     let release: Check = ("release build of the library and its plugins".to_owned(), Box::new(release));
@@ -296,18 +299,10 @@ fn pictures(context: &Context, steps: &mut Steps) {
     });
 }
 
-/// What cargo tests: the CPU plugin's library with its tests is compiled once, and without the library that programs load.
-const RUST: &[(&str, &[&str])] =
-    &[("the CPU plugin", &["-p", "hipdnn-cpu-plugin", "--lib"]), ("all other packages", OTHERS)];
-
-const OTHERS: &[&str] = &["--workspace", "--exclude", "hipdnn-cpu-plugin"];
-
-const CARGO_TEST: &[&str] = &["test", "--profile", "ci", "--locked"];
-
 fn rust(context: &Context, steps: &mut Steps) {
-    for (name, packages) in RUST {
+    for (name, part) in rust_tests::PARTS {
         steps.run(&format!("Rust tests of {name}"), || {
-            let mut cargo = context.workspace.cargo(CARGO_TEST.iter().chain(*packages));
+            let mut cargo = rust_tests::test(context.workspace, part);
             // The examples of the crate `hipdnn` look for a library here.
             let out = run(cargo.env("HIPDNN_BACKEND_LIBRARY_PATH", context.stage.join("lib")))?;
             let passed: usize = out
