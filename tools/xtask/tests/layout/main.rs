@@ -7,6 +7,7 @@
 
 mod c;
 mod circles;
+mod cpu_plugin;
 mod python;
 mod rust;
 mod unsafe_code;

@@ -86,6 +86,17 @@ pub fn uses(modules: &BTreeMap<String, String>) -> Uses {
     modules.iter().map(of).collect()
 }
 
+/// Adds that a module uses those it declares, so that none of these may use it.
+pub fn add_declared(modules: &BTreeMap<String, String>, uses: &mut Uses) {
+    for (name, code) in modules {
+        let declared = code.lines().filter_map(|line| line.split_once("mod ")?.1.strip_suffix(';'));
+        let declared =
+            declared.map(|child| format!("{name}::{child}").trim_start_matches("lib::").to_owned());
+        let declared = declared.filter(|child| modules.contains_key(child));
+        uses.entry(name.clone()).or_default().extend(declared);
+    }
+}
+
 #[test]
 fn paths_are_followed_from_the_root_and_from_the_parent() {
     let code = "use super::b::{C, d::E};\nuse crate::f as g;\nmod h {\n    use super::i::J;\n}\n";
