@@ -1,7 +1,6 @@
 //! What is measured: one convolution, through a plugin that does nothing.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use hipdnn_plugin_sdk::graph::operation::ConvolutionForward;
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Graph, Node, Tensor};
@@ -80,7 +79,7 @@ pub fn null_plugin() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let out = std::env::temp_dir().join(format!("libhipdnn_null_plugin_{}.so", std::process::id()));
     let include = root.join("include/hipdnn");
-    let status = Command::new("cc")
+    let status = stub_plugins::compiler(stub_plugins::Language::C)
         .args(["-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden"])
         .arg(format!("-I{}", include.join("backend").display()))
         .arg(format!("-I{}", include.join("plugin").display()))

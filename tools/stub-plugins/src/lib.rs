@@ -4,12 +4,16 @@
 //! [`library`] builds one when it is asked for and answers where it lies. What each one does is said in
 //! `c_tests/plugins/variants.txt` and, by its macros, in the source.
 
+mod compiler;
+
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::SystemTime;
-use std::{env, fs, process};
+use std::{fs, process};
+
+pub use compiler::{Language, compiler};
 
 /// The environment variable with the file that stub plugins append a line to for each call.
 pub const LOG: &str = "HIPDNN_STUB_LOG";
@@ -72,10 +76,8 @@ fn parse(text: &str) -> Vec<Variant> {
 
 /// For which system plugins are built, by which programs, and where they are put.
 pub struct System<'a> {
-    /// The compiler for C.
-    pub cc: &'a str,
-    /// The compiler for C++.
-    pub cxx: &'a str,
+    /// Its compiler for a language.
+    pub compiler: fn(Language) -> Command,
     /// What takes symbols away.
     pub strip: &'a str,
     /// The folder below that of all plugins; empty for that itself.
@@ -91,20 +93,10 @@ pub struct System<'a> {
 /// Builds the library with this name, unless it was built since its sources changed, and answers where it lies.
 ///
 /// # Errors
-/// When there is no such variant or a compiler fails: that for C (`CC`, or else `cc`), or for variants that throw or
-/// have threads also that for C++ (`CXX`, or else `c++`); or `strip`, for those that it is run on.
+/// When there is no such variant, or the [`compiler`] for C fails, that for C++ for variants that throw or have threads,
+/// or `strip` for those that it is run on.
 pub fn library(name: &str) -> Result<PathBuf, String> {
-    let of = |variable: &str, otherwise: &str| env::var(variable).unwrap_or_else(|_| otherwise.to_owned());
-    let (cc, cxx) = (of("CC", "cc"), of("CXX", "c++"));
-    let own = System {
-        cc: &cc,
-        cxx: &cxx,
-        strip: "strip",
-        folder: "",
-        prefix: "lib",
-        ending: ".so",
-        headers: None,
-    };
+    let own = System { compiler, strip: "strip", folder: "", prefix: "lib", ending: ".so", headers: None };
     library_for(&own, name)
 }
 
@@ -160,13 +152,13 @@ pub fn library_for(system: &System, name: &str) -> Result<PathBuf, String> {
     let mut objects = Vec::new();
     for file in &cxx {
         let object = folder.join(format!("{name}.{}.{build}.{file}.o", process::id()));
-        let mut compiler = Command::new(system.cxx);
+        let mut compiler = (system.compiler)(Language::Cxx);
         compiler.args(["-std=c++17", "-Wall", "-Wextra", "-pedantic", "-Werror", "-fPIC", "-c"]);
         compiler.arg("-fvisibility=hidden").args(&includes);
         run(compiler.arg(sources().join(file)).arg("-o").arg(&object))?;
         objects.push(object);
     }
-    let mut compiler = Command::new(system.cc);
+    let mut compiler = (system.compiler)(Language::C);
     compiler.args(["-std=c11", "-Wall", "-Wextra", "-pedantic", "-Werror", "-fPIC", "-shared"]);
     compiler.args(["-fvisibility=hidden", optimize]).args(&includes);
     compiler.args(defines.iter().map(|define| format!("-D{define}")));

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::Failure;
+use crate::c_program::Language;
 use crate::process::{command, run, run_within, show};
 use crate::workspace::Workspace;
 use crate::{demo, install, progress, tools, venv};
@@ -61,7 +62,8 @@ fn onednn(workspace: &Workspace, folder: &Path, venv: &Path) -> Result<PathBuf, 
     tools::require(&[&tools::CXX])?;
     let program = folder.join("onednn_peer");
     let libraries = venv.join("lib");
-    let mut compiler = command("g++", ["-std=c++17", "-O2", "-o"]);
+    let mut compiler = Language::Cxx.compiler();
+    compiler.args(["-O2", "-o"]);
     compiler.arg(&program).arg(workspace.path("tools/bench-cpu/onednn_peer.cpp"));
     compiler.arg("-I").arg(venv.join("include"));
     compiler.arg("-L").arg(&libraries).arg("-ldnnl");

@@ -1,5 +1,6 @@
 //! C and C++ programs, compiled strictly against the staged library.
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 
@@ -31,8 +32,8 @@ impl Language {
     /// The compiler, told the language's version.
     pub fn compiler(self) -> Command {
         match self {
-            Self::C => command("gcc", ["-std=c11"]),
-            Self::Cxx => command("g++", ["-std=c++17"]),
+            Self::C => found(stub_plugins::Language::C, "-std=c11"),
+            Self::Cxx => found(stub_plugins::Language::Cxx, "-std=c++17"),
         }
     }
 
@@ -43,6 +44,12 @@ impl Language {
             Self::Cxx => "C++17",
         }
     }
+}
+
+/// The machine's compiler, told a version.
+fn found(language: stub_plugins::Language, version: &str) -> Command {
+    let found = stub_plugins::compiler(language);
+    command(found.get_program(), found.get_args().chain([OsStr::new(version)]))
 }
 
 /// A program to compile.

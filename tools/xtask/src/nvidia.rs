@@ -195,7 +195,8 @@ fn declarations_of_program(
 fn agrees(folder: &Path, headers: &[PathBuf], name: &str, program: &str) -> Result<String, Failure> {
     let source = folder.join(format!("{name}.cpp"));
     fs::write(&source, program)?;
-    let mut compiler = command("g++", ["-std=c++17", "-w", "-fsyntax-only"]);
+    let mut compiler = Language::Cxx.compiler();
+    compiler.args(["-w", "-fsyntax-only"]);
     for include in headers {
         compiler.arg("-I").arg(include);
     }

@@ -1,7 +1,6 @@
 //! Stand-ins for NVIDIA's libraries.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use hipdnn_plugin_sdk::dynlib::Library;
 
@@ -12,13 +11,13 @@ pub fn open(libraries: &[(&str, &str)]) {
     for (source, name) in libraries {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
         let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}_{name}", std::process::id()));
-        let status = Command::new("cc")
+        let status = stub_plugins::compiler(stub_plugins::Language::C)
             .args(["-std=c11", "-Wall", "-Wextra", "-pedantic", "-Werror", "-shared", "-fPIC", "-o"])
             .args([&library, &source])
             .args(&made)
             .args([&format!("-Wl,-soname,{name}"), "-lm", "-ldl", "-lpthread"])
             .status();
-        assert!(status.is_ok_and(|status| status.success()), "cc does not compile {}", source.display());
+        assert!(status.is_ok_and(|status| status.success()), "the compiler refuses {}", source.display());
         let opened = Library::open(&library);
         std::mem::forget(opened.unwrap());
         made.push(library);

@@ -97,8 +97,9 @@ pub fn compile_and_run(
 pub fn plugins(workspace: &Workspace) -> Result<PathBuf, Failure> {
     let headers = workspace.path("c_tests/windows");
     let windows = stub_plugins::System {
-        cc: CC,
-        cxx: CXX,
+        compiler: |language| {
+            std::process::Command::new(if language == stub_plugins::Language::C { CC } else { CXX })
+        },
         strip: "x86_64-w64-mingw32-strip",
         folder: "windows",
         prefix: "",
