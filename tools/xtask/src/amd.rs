@@ -201,7 +201,7 @@ fn build(workspace: &Workspace, userland: &Userland) -> Result<String, Failure> 
     fs::copy(built.join(PROGRAM), to.join(PROGRAM))?;
     fs::copy(plugin_host::build(workspace)?, to.join("plugin_host"))?;
     smoke::carry(workspace, userland)?;
-    for plugin in PLUGINS {
+    for plugin in PLUGINS.iter() {
         fs::copy(built.join(plugin.file), engines.join(plugin.file))?;
     }
     Ok(String::new())

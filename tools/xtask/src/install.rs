@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use crate::Failure;
 use crate::progress;
@@ -40,32 +41,27 @@ pub struct Plugin {
     pub file: &'static str,
     /// The list of the symbols it exports, in c_tests.
     pub exports: &'static str,
+    /// What its engines compute on: `cpu`, `amd`, `nvidia`.
+    pub devices: Vec<&'static str>,
 }
 
-/// The plugins that are installed. CMakeLists.txt has the same list; a test compares the trees.
-pub const PLUGINS: &[Plugin] = &[
-    Plugin { package: "hipdnn-cpu-plugin", file: "libhipdnn_cpu_plugin.so", exports: "exports_plugin.txt" },
-    Plugin {
-        package: "hipdnn-miopen-plugin",
-        file: "libhipdnn_miopen_plugin.so",
-        exports: "exports_miopen_plugin.txt",
-    },
-    Plugin {
-        package: "hipdnn-rtc-plugin",
-        file: "libhipdnn_rtc_plugin.so",
-        exports: "exports_rtc_plugin.txt",
-    },
-    Plugin {
-        package: "hipdnn-hipblaslt-plugin",
-        file: "libhipdnn_hipblaslt_plugin.so",
-        exports: "exports_hipblaslt_plugin.txt",
-    },
-    Plugin {
-        package: "hipdnn-cudnn-plugin",
-        file: "libhipdnn_cudnn_plugin.so",
-        exports: "exports_cudnn_plugin.txt",
-    },
-];
+/// The plugins that are installed. CMakeLists.txt reads the same list.
+pub static PLUGINS: LazyLock<Vec<Plugin>> =
+    LazyLock::new(|| listed(include_str!("../../../plugins/shipped.txt")));
+
+fn listed(text: &'static str) -> Vec<Plugin> {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let plugin = |line: &'static str| {
+        let mut words = line.split_whitespace();
+        let package = words.next()?;
+        let name = package.replace('-', "_");
+        let short = name.strip_prefix("hipdnn_").unwrap_or(&name);
+        // The list is read once, and lives as long as the program.
+        let (file, exports) = (format!("lib{name}.so").leak(), format!("exports_{short}.txt").leak());
+        Some(Plugin { package, file, exports, devices: words.collect() })
+    };
+    lines.filter_map(plugin).collect()
+}
 
 /// The schema of graphs, the texts of licences and the list of what is linked in, in the project; and where they are installed.
 const SHARED: [(&str, &str); 4] = [
@@ -289,6 +285,16 @@ mod tests {
             "a 1 ${b}pub const TOOL_PACKAGE"
         );
         assert!(fill_in("@HIPDNN_Y@", &[("HIPDNN_X", "1")]).is_err());
+    }
+
+    #[test]
+    fn plugins_are_read_with_their_devices() {
+        let [one] = &listed("# comment\nhipdnn-rtc-plugin amd nvidia\n\n")[..] else {
+            panic!("one was expected")
+        };
+        assert_eq!((one.package, one.file), ("hipdnn-rtc-plugin", "libhipdnn_rtc_plugin.so"));
+        assert_eq!((one.exports, &one.devices[..]), ("exports_rtc_plugin.txt", &["amd", "nvidia"][..]));
+        assert!(PLUGINS.len() >= 5 && PLUGINS.iter().all(|plugin| !plugin.devices.is_empty()));
     }
 
     #[test]

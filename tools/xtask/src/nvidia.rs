@@ -13,7 +13,9 @@ use std::time::Duration;
 use crate::Failure;
 use crate::c_program::{Language, STRICT};
 use crate::cache;
-use crate::install::{self, ENGINES, GPU_PROGRAM as PROGRAM, LIBRARY, PLUGINS, TOOL, copy, files, remove};
+use crate::install::{
+    self, ENGINES, GPU_PROGRAM as PROGRAM, LIBRARY, PLUGINS, Plugin, TOOL, copy, files, remove,
+};
 use crate::process::{command, run, run_within, show};
 use crate::progress;
 use crate::rust_tests;
@@ -40,9 +42,6 @@ const BENCH_CPU: &str = "bench-cpu";
 
 /// The benchmark of what threads do at the same time.
 const SCALING: &str = "scaling";
-
-/// The plugins that a machine with an NVIDIA GPU is sent: the reference, and what runs there.
-const SENT: &[&str] = &["libhipdnn_cpu_plugin.so", "libhipdnn_rtc_plugin.so", "libhipdnn_cudnn_plugin.so"];
 
 /// The scripts that time the engines beside PyTorch, and try CPU_ENGINE with tensors of the GPU.
 const SCRIPTS: &[&str] =
@@ -251,7 +250,9 @@ fn pack(workspace: &Workspace, folder: &Path, headers: &[PathBuf]) -> Result<Str
     let built = workspace.release_dir();
     let engines = package.join("lib").join(ENGINES);
     copy(&built.join(LIBRARY), &package.join("lib").join(LIBRARY))?;
-    for plugin in PLUGINS.iter().filter(|plugin| SENT.contains(&plugin.file)) {
+    // The reference, and what runs there.
+    let is_sent = |plugin: &&Plugin| plugin.devices.iter().any(|device| ["cpu", "nvidia"].contains(device));
+    for plugin in PLUGINS.iter().filter(is_sent) {
         copy(&built.join(plugin.file), &engines.join(plugin.file))?;
     }
     copy(&benchmark(workspace, SCALING)?, &package.join("bin").join(SCALING))?;

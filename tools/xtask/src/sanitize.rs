@@ -106,7 +106,7 @@ fn lay_out(workspace: &Workspace, sanitizer: &str) -> Result<PathBuf, Failure> {
     install::remove(&stage)?;
     run(&mut command("cp", [Path::new("-r"), &plain, &stage]))?;
     std::fs::copy(built.join(LIBRARY), stage.join("lib").join(LIBRARY))?;
-    for plugin in PLUGINS.iter().filter(|plugin| plugin.package == "hipdnn-cpu-plugin") {
+    for plugin in PLUGINS.iter().filter(|plugin| plugin.devices == ["cpu"]) {
         std::fs::copy(built.join(plugin.file), stage.join("lib").join(ENGINES).join(plugin.file))?;
     }
     Ok(stage)

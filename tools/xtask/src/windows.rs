@@ -78,7 +78,7 @@ pub fn standard_library(workspace: &Workspace, target: &str) -> Result<(), Failu
 
 fn build(workspace: &Workspace) -> Result<String, Failure> {
     let mut cargo = workspace.release(["build", "--target", TARGET, "--lib", "-p", "hipdnn-backend"]);
-    for plugin in PLUGINS {
+    for plugin in PLUGINS.iter() {
         cargo.args(["-p", plugin.package]);
     }
     cargo.args(["-p", TOOL_PACKAGE]);

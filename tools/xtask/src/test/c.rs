@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::{Check, Context, run_all, without_settings};
 use crate::Failure;
 use crate::c_program::{Language, Program};
+use crate::install::PLUGINS;
 use crate::process::{command, run_within};
 use crate::steps::Steps;
 use crate::tools::{self, VALGRIND};
@@ -138,6 +139,10 @@ fn prepare(test: &mut Command, folder: &Path) -> Result<(), Failure> {
     without_settings(test);
     let plugins = stub_plugins::library(stub_plugins::NULL).map_err(Failure::new)?;
     let plugins = plugins.parent().unwrap_or(Path::new("."));
-    test.current_dir(folder).env("HIPDNN_TEST_PLUGINS", plugins);
+    let mut shipped: Vec<String> = PLUGINS.iter().map(|plugin| plugin.package.replace('-', "_")).collect();
+    shipped.sort_unstable();
+    test.current_dir(folder)
+        .env("HIPDNN_TEST_PLUGINS", plugins)
+        .env("HIPDNN_TEST_SHIPPED", shipped.join(" "));
     Ok(())
 }

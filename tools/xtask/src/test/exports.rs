@@ -30,7 +30,7 @@ pub fn run(context: &Context, steps: &mut Steps) {
     }
     let built = |file: &str| context.workspace.target_dir().join("release").join(file);
     steps.run(&format!("stack frames of {LIBRARY}"), || frames::check(&built(LIBRARY)));
-    for plugin in PLUGINS {
+    for plugin in PLUGINS.iter() {
         let path = context.stage.join("lib").join(ENGINES).join(plugin.file);
         steps.run(&format!("symbols of {}", plugin.file), || symbols(&path, &list(plugin.exports)));
         steps.run(&format!("functions of {} are bound to it", plugin.file), || {

@@ -22,10 +22,10 @@ pub fn run(context: &Context, steps: &mut Steps) {
         Ok(String::new())
     });
     let Some(host) = host else { return };
-    for plugin in PLUGINS {
+    for plugin in PLUGINS.iter() {
         let path = context.stage.join("lib").join(ENGINES).join(plugin.file);
         // The processor is there; the others need a device, and say so.
-        let on_cpu = plugin.package == "hipdnn-cpu-plugin";
+        let on_cpu = plugin.devices == ["cpu"];
         let expected = if on_cpu { "1" } else { "0" };
         steps.run(plugin.file, || load(&[], &host, &path, expected, false));
         // The engine that is compared with is for those who ask.

@@ -72,7 +72,7 @@ fn files(workspace: &Workspace, steps: &mut Steps, chosen: Chosen) {
     let library = stage.join("bin").join(LIBRARY);
     step(&format!("functions of {LIBRARY}"), &|| dll::exports(&library, &list("exports.txt")));
     step(&format!("version of {LIBRARY}"), &|| dll::version(&library, &workspace.version));
-    for plugin in PLUGINS {
+    for plugin in PLUGINS.iter() {
         let file = plugin_file(plugin.file);
         let path = stage.join("bin").join(crate::install::ENGINES).join(&file);
         step(&format!("functions of {file}"), &|| dll::exports(&path, &list(plugin.exports)));
