@@ -3,25 +3,43 @@
 use hipdnn_plugin_sdk::graph::PointwiseMode;
 
 use crate::conv::geometry::{Block, Strides};
-use crate::gemm::tile::RegisterEpilogue;
+use crate::gemm::tile::{RegisterEpilogue, TileFunction};
 use crate::pointwise::Epilogue;
+use crate::pointwise::activation::Activation;
 use crate::pointwise::chain::{Operation, Value};
 use crate::pointwise::elements::BlockEpilogue;
 use crate::simd::vector::Float;
 use crate::tensor::row_converter::is_compute_type;
 
-/// The usual epilogue: bias by channel, residual, RELU, each of them optional and in this order.
+/// The usual epilogue: bias by channel, residual, RELU, each of them optional and in this order. Instead of RELU, or before
+/// the residual, there may be another activation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct ChannelEpilogue {
     /// The bias: index among the kernel's pointers, and stride.
     pub(crate) bias: Option<(usize, usize)>,
     /// The residual: index among the kernel's pointers, and strides.
     pub(crate) residual: Option<(usize, Strides)>,
+    /// An activation.
+    pub(crate) activation: Option<Activation>,
+    /// Whether the residual is added to the activation's result, and not before.
+    pub(crate) residual_last: bool,
     /// Whether RELU follows.
     pub(crate) relu: bool,
 }
 
+impl TileFunction for Activation {
+    unsafe fn apply(&self, numbers: [f64; 2], values: *mut u8, len: usize) {
+        // SAFETY: the values, and the instructions are there, as this function requires.
+        unsafe { Self::apply(self, numbers, values, len) };
+    }
+}
+
 impl ChannelEpilogue {
+    /// The epilogue that a chain of operations is where it has no activation but RELU.
+    pub(crate) fn with_relu<T: Float>(epilogue: &Epilogue, spatial: usize) -> Option<Self> {
+        Self::of::<T>(epilogue, spatial).filter(|channel_epilogue| channel_epilogue.activation.is_none())
+    }
+
     /// The epilogue that a chain of operations is; `None` if it is another one, or if an intermediate result is
     /// stored in another dtype.
     pub(crate) fn of<T: Float>(epilogue: &Epilogue, spatial: usize) -> Option<Self> {
@@ -31,13 +49,16 @@ impl ChannelEpilogue {
         epilogue.chain.inputs.first().filter(|own| is_compute_type::<T>(own.data_type))?;
         // The convolution's result after the steps so far.
         let mut last = Value::Input(0);
-        for (index, step) in epilogue.chain.steps.iter().enumerate() {
+        let mut index = 0;
+        while let Some(step) = epilogue.chain.steps.get(index) {
             let Operation::Pointwise(mode, _) = &step.operation else { return None };
-            if step.one || !is_compute_type::<T>(step.stored) || channel_epilogue.relu {
+            let is_copy = *mode == PointwiseMode::Identity && step.operands == [last];
+            if step.one || !is_compute_type::<T>(step.stored) || (channel_epilogue.relu && !is_copy) {
                 return None;
             }
             match (mode, step.operands.as_slice()) {
                 (_, [value]) if *value == last && step.is_relu() => channel_epilogue.relu = true,
+                _ if is_copy => {}
                 (PointwiseMode::Add, [first, second]) if (*first == last) != (*second == last) => {
                     let Value::Input(other) = *(if *first == last { second } else { first }) else {
                         return None;
@@ -49,7 +70,8 @@ impl ChannelEpilogue {
                     }
                     let of_channel =
                         strides.iter().enumerate().all(|(axis, stride)| axis == 1 || *stride == 0);
-                    if of_channel && channel_epilogue.bias.is_none() {
+                    if of_channel && channel_epilogue.bias.is_none() && channel_epilogue.activation.is_none()
+                    {
                         channel_epilogue.bias = Some((input.slot, strides[1]));
                     } else {
                         let mut spatial_strides = [0; 3];
@@ -57,11 +79,19 @@ impl ChannelEpilogue {
                         let strides =
                             Strides { batch: strides[0], channel: strides[1], spatial: spatial_strides };
                         channel_epilogue.residual = Some((input.slot, strides));
+                        channel_epilogue.residual_last = channel_epilogue.activation.is_some();
                     }
+                }
+                _ if channel_epilogue.activation.is_none() => {
+                    let Epilogue { chain, compute, isa, .. } = *epilogue;
+                    let (activation, steps) = Activation::of(chain, (index, last), compute, isa)?;
+                    channel_epilogue.activation = Some(activation);
+                    index += steps - 1;
                 }
                 _ => return None,
             }
             last = Value::Step(index);
+            index += 1;
         }
         is_compute_type::<T>(epilogue.output.data_type).then_some(channel_epilogue)
     }
@@ -75,12 +105,17 @@ impl ChannelEpilogue {
         tensors: &[*mut u8],
         channel: usize,
         (residual, residual_stride): (*const T, usize),
-    ) -> RegisterEpilogue<T> {
+    ) -> RegisterEpilogue<'_, T> {
         let (bias, bias_stride) = self.bias.map_or((std::ptr::null(), 0), |(slot, stride)| {
             // SAFETY: the bias has a value for each channel.
             (unsafe { tensors[slot].cast::<T>().add(channel * stride).cast_const() }, stride)
         });
-        RegisterEpilogue { bias, bias_stride, residual, residual_stride, relu: self.relu }
+        let function = self.activation.as_ref().map(|activation| {
+            // SAFETY: the tensors are those of the operation.
+            (activation as &dyn TileFunction, unsafe { activation.numbers(tensors) })
+        });
+        let Self { residual_last, relu, .. } = *self;
+        RegisterEpilogue { bias, bias_stride, residual, residual_stride, function, residual_last, relu }
     }
 }
 

@@ -90,8 +90,16 @@ pub(crate) unsafe fn compute_column_again<T: Float>(
             if !epilogue.bias.is_null() {
                 sum = sum + epilogue.bias.add(row * epilogue.bias_stride).read_unaligned();
             }
-            if !epilogue.residual.is_null() {
-                sum = sum + epilogue.residual.add(row * epilogue.residual_stride + column).read_unaligned();
+            let residual = (!epilogue.residual.is_null())
+                .then(|| epilogue.residual.add(row * epilogue.residual_stride + column).read_unaligned());
+            if let (Some(residual), false) = (residual, epilogue.residual_last) {
+                sum = sum + residual;
+            }
+            if let Some((function, numbers)) = epilogue.function {
+                function.apply(numbers, (&raw mut sum).cast(), 1);
+            }
+            if let (Some(residual), true) = (residual, epilogue.residual_last) {
+                sum = sum + residual;
             }
             let sum = if epilogue.relu { relu(sum) } else { sum };
             tile.to.add(row * tile.to_stride + column).write_unaligned(sum);

@@ -87,6 +87,7 @@ impl Case {
                 residual: self.residual.as_ptr(),
                 residual_stride: *width,
                 relu: true,
+                ..RegisterEpilogue::NONE
             };
         }
         if keeps {

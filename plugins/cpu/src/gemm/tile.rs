@@ -43,7 +43,7 @@ pub(crate) struct Tile<'a, T> {
     /// Initial accumulators, and their row stride; null for zeros.
     pub(crate) from: *const T,
     pub(crate) from_stride: usize,
-    pub(crate) epilogue: RegisterEpilogue<T>,
+    pub(crate) epilogue: RegisterEpilogue<'a, T>,
     /// Where the results go; may be `from`.
     pub(crate) to: *mut T,
     pub(crate) to_stride: usize,
@@ -74,33 +74,48 @@ impl<T> Tile<'_, T> {
 
 /// What is computed on the accumulators of a tile before they are stored, in this order.
 #[derive(Clone, Copy)]
-pub(crate) struct RegisterEpilogue<T> {
+pub(crate) struct RegisterEpilogue<'a, T> {
     /// A value for each row, and the stride of these values; null for none.
     pub(crate) bias: *const T,
     pub(crate) bias_stride: usize,
     /// A tile that is added, and its row stride, which may be 0; null for none.
     pub(crate) residual: *const T,
     pub(crate) residual_stride: usize,
+    /// A function of each value, with its numbers.
+    pub(crate) function: Option<(&'a dyn TileFunction, [f64; 2])>,
+    /// Whether the residual is added to its result, and not before.
+    pub(crate) residual_last: bool,
     /// Whether RELU follows.
     pub(crate) relu: bool,
 }
 
-impl<T> RegisterEpilogue<T> {
+/// A function of the values of a tile.
+pub(crate) trait TileFunction: Sync {
+    /// Computes values in place.
+    ///
+    /// # Safety
+    /// There are `len` values of the type that the function is planned for, and the processor has its instructions.
+    unsafe fn apply(&self, numbers: [f64; 2], values: *mut u8, len: usize);
+}
+
+impl<T> RegisterEpilogue<'_, T> {
     pub(crate) const NONE: Self = Self {
         bias: std::ptr::null(),
         bias_stride: 0,
         residual: std::ptr::null(),
         residual_stride: 0,
+        function: None,
+        residual_last: false,
         relu: false,
     };
 
     /// Whether nothing is computed.
     pub(crate) fn is_none(&self) -> bool {
-        self.bias.is_null() && self.residual.is_null() && !self.relu
+        self.bias.is_null() && self.residual.is_null() && self.function.is_none() && !self.relu
     }
 }
 
-impl<T: Copy + 'static> RegisterEpilogue<T> {
+impl<T: Copy + 'static> RegisterEpilogue<'_, T> {
     /// Applies the epilogue to accumulators whose first column is `column`.
     ///
     /// # Safety
@@ -119,19 +134,49 @@ impl<T: Copy + 'static> RegisterEpilogue<T> {
                     row.iter_mut().for_each(|acc| *acc = acc.plus(bias));
                 }
             }
-            if !self.residual.is_null() {
-                for (r, row) in acc.iter_mut().enumerate() {
-                    let residual = load::<R, NR>(self.residual.add(r * self.residual_stride + column));
-                    for (acc, residual) in row.iter_mut().zip(residual) {
-                        *acc = acc.plus(residual);
-                    }
-                }
+            if !self.residual_last {
+                self.add_residual(acc, column);
+            }
+            if let Some((function, numbers)) = self.function {
+                // A copy, so that the accumulators stay in registers before.
+                let mut near = *acc;
+                function.apply(numbers, near.as_mut_ptr().cast(), MR * NR * R::LANES);
+                *acc = near;
+            }
+            if self.residual_last {
+                self.add_residual(acc, column);
             }
             if self.relu {
                 for row in acc {
                     for acc in row {
                         *acc = acc.relu();
                     }
+                }
+            }
+        }
+    }
+}
+
+impl<T: Copy + 'static> RegisterEpilogue<'_, T> {
+    /// Adds the residual, if there is one.
+    ///
+    /// # Safety
+    /// As [`Self::apply`].
+    #[inline(always)]
+    unsafe fn add_residual<R: Register<Word = T>, const MR: usize, const NR: usize>(
+        &self,
+        acc: &mut [[R; NR]; MR],
+        column: usize,
+    ) {
+        if self.residual.is_null() {
+            return;
+        }
+        for (r, row) in acc.iter_mut().enumerate() {
+            // SAFETY: the caller has the instructions and the tile.
+            unsafe {
+                let residual = load::<R, NR>(self.residual.add(r * self.residual_stride + column));
+                for (acc, residual) in row.iter_mut().zip(residual) {
+                    *acc = acc.plus(residual);
                 }
             }
         }

@@ -38,6 +38,8 @@ pub(crate) const MAX_ROWS: usize = 24;
 pub(crate) enum Applied<T> {
     /// A few instructions.
     Lanewise(Lanewise),
+    /// Between two bounds.
+    Clamp(T, T),
     /// A function, with its parameter.
     Smooth(Smooth, T),
 }
@@ -58,6 +60,12 @@ impl<T: Functions> Applied<T> {
             M::Neg => Lanewise::Neg,
             M::Identity => Lanewise::Identity,
             M::ReluFwd if step.is_relu() => Lanewise::Relu,
+            M::ReluFwd => {
+                let high = activation.upper_clip.map_or(T::LARGEST, T::from_single);
+                let low = T::from_single(activation.lower_clip);
+                let is_flat = activation.lower_clip_slope == 0.0;
+                return (is_flat && low <= high).then_some(Self::Clamp(low, high));
+            }
             M::Sqrt => Lanewise::Sqrt,
             _ => {
                 let smooth = Smooth::of(*mode, activation).filter(|smooth| T::in_registers(*smooth))?;
@@ -69,7 +77,7 @@ impl<T: Functions> Applied<T> {
     /// Estimated nanoseconds per element.
     pub(crate) fn time(&self) -> f64 {
         match self {
-            Self::Lanewise(_) => 0.1,
+            Self::Lanewise(_) | Self::Clamp(..) => 0.1,
             Self::Smooth(..) => T::TIME,
         }
     }
@@ -197,6 +205,11 @@ impl<T: Functions> VectorTask<T> for LineTask<'_, T> {
             unsafe { block::<T, V, TOGETHER>(links, memory, at, (V::LANES, None), &mut totals) };
             at += TOGETHER * V::LANES;
         }
+        if at + TOGETHER / 2 * V::LANES <= len {
+            // SAFETY: the vectors end at most at `len`.
+            unsafe { block::<T, V, { TOGETHER / 2 }>(links, memory, at, (V::LANES, None), &mut totals) };
+            at += TOGETHER / 2 * V::LANES;
+        }
         if at < len {
             // SAFETY: the range ends at `len`.
             unsafe { rest::<T, V>(links, memory, at..len, &mut totals) };
@@ -292,6 +305,11 @@ unsafe fn block<T: Functions, V: Vector<Scalar = T>, const K: usize>(
                     };
                 }
                 all!(Add, Sub, Mul, Div, Max, Min, Abs, Neg, Relu, Sqrt, NotBelow, NotAbove, Scale);
+            }
+            Link::Apply(Applied::Clamp(low, high), ..) => {
+                for vector in &mut vectors {
+                    *vector = vector.clamp(vector.broadcast(low), vector.broadcast(high));
+                }
             }
             Link::Apply(Applied::Smooth(smooth, parameter), side, other) => {
                 // SAFETY: the other operand has the vectors from `at` on, or the lanes of one.
@@ -393,7 +411,17 @@ unsafe fn functions<T: Functions, V: Vector<Scalar = T>, const K: usize>(
 }
 
 /// The function of some vectors, compiled once for all loops that use it.
-struct FunctionTask<'a, T, V>(&'a All<T>, PhantomData<V>);
+pub(crate) struct FunctionTask<'a, T, V>(&'a All<T>, PhantomData<V>);
+
+impl<'a, T, V> FunctionTask<'a, T, V> {
+    /// The function of vectors that are there as long as the task is.
+    ///
+    /// # Safety
+    /// As [`Functions::smooth`].
+    pub(crate) unsafe fn new(all: &'a All<T>) -> Self {
+        Self(all, PhantomData)
+    }
+}
 
 impl<T: Functions, V: Vector<Scalar = T>> IsaTask for FunctionTask<'_, T, V> {
     type Output = ();

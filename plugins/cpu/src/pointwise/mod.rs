@@ -5,6 +5,8 @@
     reason = "indices come from shapes that are checked when a node is planned; checks in the loops would hide nothing but cost time"
 )]
 
+pub(crate) mod activated;
+pub(crate) mod activation;
 pub(crate) mod chain;
 pub(crate) mod elements;
 pub(crate) mod float_functions;
@@ -27,6 +29,8 @@ pub(crate) mod transcendental;
 
 use crate::dtype::element::{Compute, with_compute};
 use crate::kernel::{Kernel, Refusal, boxed};
+use crate::pointwise::activated::Activated;
+use crate::pointwise::activation::SumsAndActivation;
 use crate::pointwise::chain::{Chain, MAX_INPUTS};
 use crate::pointwise::elements::{BlockEpilogue, Elements};
 use crate::pointwise::functions::Functions;
@@ -98,7 +102,12 @@ pub(crate) fn plan_epilogue(
     compute: Compute,
     isa: Isa,
 ) -> Result<Box<dyn BlockEpilogue>, Refusal> {
-    Ok(plan_elements(chain, output, compute, isa, Threads { most: 1, deterministic: false }, true)?)
+    let general: Box<dyn BlockEpilogue> =
+        plan_elements(chain, output, compute, isa, Threads { most: 1, deterministic: false }, true)?;
+    let Some(form) = SumsAndActivation::of(chain, output.data_type, compute, isa) else {
+        return Ok(general);
+    };
+    Ok(with_compute!(compute, T => Box::new(Activated::<T>::new(chain, output, form, general))))
 }
 
 /// Elements that a kernel computes before its epilogue runs on them: few enough to be still in the L1 or L2 cache.

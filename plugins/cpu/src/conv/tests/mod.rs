@@ -1,3 +1,4 @@
+mod activation;
 mod algorithms;
 mod as_matmul;
 mod bytes;
