@@ -15,6 +15,7 @@ pub(crate) mod gelu;
 pub(crate) mod line;
 pub(crate) mod mode;
 pub(crate) mod program;
+pub(crate) mod repeated;
 pub(crate) mod rows;
 pub(crate) mod scalar;
 pub(crate) mod schedule;
@@ -58,6 +59,9 @@ pub(crate) fn plan_chain(
     isa: Isa,
     threads: Threads,
 ) -> Result<Box<dyn Kernel>, Refusal> {
+    if let Some(kernel) = repeated::plan(chain, output, compute, isa, threads) {
+        return Ok(kernel);
+    }
     Ok(plan_elements(chain, output, compute, isa, threads, false)?)
 }
 

@@ -435,3 +435,32 @@ fn softmax_is_that_of_its_operations_at_every_isa() {
         }
     }
 }
+
+#[test]
+fn elements_that_repeat_side_by_side_are_copied() {
+    let mut random = Random::new(31);
+    for data_type in [DataType::Float, DataType::Double, DataType::Half] {
+        for times in [1, 2, 3, 17] {
+            let (height, width) = (random.within(1, 5) as i64, random.within(2, 40) as i64);
+            let dims = [2, height, random.of(&[1, 2]), width, times];
+            let from = [2, height, 1, width, 1];
+            let x = Array::new(1, data_type, &from, &strides(&from, &order(5, 0), random.of(&[0, 0, 3])));
+            let x = x.filled(|| random.whole());
+            for isa in Isa::available() {
+                let mut arrays =
+                    vec![x.clone(), Array::new(9, data_type, &dims, &strides(&dims, &order(5, 0), 0))];
+                let operation = Pointwise::new(PointwiseMode::Identity, 1, None, 9);
+                let compute = if data_type == DataType::Double { data_type } else { DataType::Float };
+                run(operation.into(), compute, *isa, &mut arrays).unwrap();
+                for index in arrays[1].indices() {
+                    let [n, h, _, w, _] = index[..] else { unreachable!() };
+                    assert_eq!(
+                        arrays[1].get(&index),
+                        x.get(&[n, h, 0, w, 0]),
+                        "{index:?} of {dims:?} at {isa:?}"
+                    );
+                }
+            }
+        }
+    }
+}
