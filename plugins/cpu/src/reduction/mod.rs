@@ -106,12 +106,13 @@ fn plan_in<T: Float>(
     let tasks = if by_rows { outputs } else { kept.runs() * kept.len.div_ceil(block) };
     let inner = if by_rows { reduced.inner_strides[0] } else { kept.inner_strides[0] };
     let direct = run.same && inner == 1;
+    let widens = !run.same && inner == 1 && x.data_type == DataType::Float;
     let elements = outputs as f64 * reduction.count as f64;
     let parts = (outputs.saturating_mul(reduction.count) / PART)
         .min(MAX_PARTS.div_ceil(tasks))
         .min(if is_short { 1 } else { reduction.count })
         .max(1);
-    let work = elements * if direct { 0.15 } else { 1.0 } + tasks as f64 * 10.0;
+    let work = elements * if direct || widens { 0.15 } else { 1.0 } + tasks as f64 * 10.0;
     let shape = Shape {
         isa,
         workers: threads.workers(work, tasks * parts),
@@ -123,6 +124,7 @@ fn plan_in<T: Float>(
         pack,
         block,
         direct,
+        widens,
         y_slot: y.slot,
         compute,
         y_single: Element::of(y.data_type)?,

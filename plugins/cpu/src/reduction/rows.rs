@@ -1,12 +1,15 @@
 //! Result by result: the fastest dimension is reduced.
 
 use crate::reduction::shape::{BUFFER, Task};
-use crate::simd::vector::{Float, Vector};
+use crate::simd::vector::{Float, MAX_LANES, Vector};
 use crate::tensor::combine::{Combine, fold_row};
 use crate::tensor::loop_nest::Elements;
 
 /// Values that are combined in the compute type before the total is combined in double precision.
 const EXACT: usize = 4096;
+
+/// Elements of a row up to which rows are reduced together.
+const TOGETHER: usize = 1024;
 
 impl<T: Float> Task<'_, T> {
     /// # Safety
@@ -16,12 +19,61 @@ impl<T: Float> Task<'_, T> {
         let parts = self.shape.parts;
         // SAFETY: the processor has the vector's instructions; the tasks' results are in the order of the totals.
         unsafe {
-            if parts == 1 {
+            if self.are_together::<J>() {
+                self.together::<V, J>();
+            } else if parts == 1 {
                 self.outputs::<V, J>(self.tasks.clone(), 0);
             } else {
                 for task in self.tasks.clone() {
                     self.outputs::<V, J>(task / parts..task / parts + 1, task % parts);
                 }
+            }
+        }
+    }
+
+    /// Whether the lanes of many results are combined at once: rows without gaps that are too short to hide what the combination of
+    /// lanes takes, and a kind for which zeros in the lanes behind a row change nothing.
+    fn are_together<J: Combine>(&self) -> bool {
+        let shape = self.shape;
+        let is_row = shape.direct && shape.parts == 1 && shape.reduced.runs() == 1;
+        is_row && shape.count <= TOGETHER && J::start::<f64>() == 0.0
+    }
+
+    /// Computes as many results as a vector has lanes at a time.
+    ///
+    /// # Safety
+    /// As [`Task::rows`].
+    #[inline(always)]
+    unsafe fn together<V: Vector<Scalar = T>, J: Combine>(&self) {
+        let shape = self.shape;
+        let (x, y) = (self.tensors[shape.x_slot], self.tensors[shape.y_slot]);
+        let mut at = Elements::new(&shape.kept, self.tasks.clone());
+        let mut done = self.tasks.start;
+        let mut places = [[0; 2]; MAX_LANES];
+        while done < self.tasks.end {
+            let count = V::LANES.min(self.tasks.end - done);
+            // SAFETY: this function requires the instructions.
+            let mut totals = unsafe { [V::zero(); MAX_LANES] };
+            for (total, place) in totals.iter_mut().zip(&mut places).take(count) {
+                *place = at.next().unwrap_or_default();
+                // SAFETY: the row of the result has as many elements.
+                *total =
+                    unsafe { lanes_of_row::<V, J>(x.add(place[0] * shape.run.size).cast(), shape.count) };
+            }
+            // Each step leaves half as many vectors, which have half as many lanes for each result.
+            let mut vectors = V::LANES;
+            while vectors > 1 {
+                vectors /= 2;
+                for i in 0..vectors {
+                    let (even, odd) = totals[2 * i].unzip(totals[2 * i + 1]);
+                    totals[i] = J::merge_vector(even, odd);
+                }
+            }
+            let values = totals[0].values();
+            for (value, [_, y_at]) in values.iter().zip(&places).take(count) {
+                // SAFETY: the offset is that of the result.
+                unsafe { shape.put(y, self.scratch, 0, (done, *y_at), value.to_f64()) };
+                done += 1;
             }
         }
     }
@@ -56,6 +108,12 @@ impl<T: Float> Task<'_, T> {
                     let from = x.add((base + position.offsets[0] + done * nest.inner_strides[0]) * size);
                     let values = if shape.direct {
                         from.cast_const().cast::<T>()
+                    } else if shape.widens {
+                        // Here the loop has the vector's instructions.
+                        for (i, value) in buffer[..len].iter_mut().enumerate() {
+                            *value = T::from_single(from.cast_const().cast::<f32>().add(i).read_unaligned());
+                        }
+                        buffer.as_ptr()
                     } else {
                         (shape.run.load)(from, nest.inner_strides[0], buffer.as_mut_ptr(), len);
                         buffer.as_ptr()
@@ -73,5 +131,33 @@ impl<T: Float> Task<'_, T> {
             unsafe { shape.put(y, self.scratch, part, (output, y_at), total) };
             output += 1;
         }
+    }
+}
+
+/// The totals of a row in each lane, where zeros change nothing.
+///
+/// # Safety
+/// The processor has the vector's instructions, and the row has `len` elements.
+#[inline(always)]
+unsafe fn lanes_of_row<V: Vector, J: Combine>(row: *const V::Scalar, len: usize) -> V {
+    // SAFETY: the vectors end at most at `len`, up to which this function requires the elements.
+    unsafe {
+        let mut totals = [V::zero(); 2];
+        let mut at = 0;
+        while at + 2 * V::LANES <= len {
+            for (i, total) in totals.iter_mut().enumerate() {
+                *total = J::vector(*total, V::load(row.add(at + i * V::LANES)));
+            }
+            at += 2 * V::LANES;
+        }
+        let [mut first, second] = totals;
+        if at + V::LANES <= len {
+            first = J::vector(first, V::load(row.add(at)));
+            at += V::LANES;
+        }
+        if at < len {
+            first = J::vector(first, V::load_lanes(row.add(at), V::lanes(0, len - at)));
+        }
+        J::merge_vector(first, second)
     }
 }

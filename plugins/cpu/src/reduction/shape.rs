@@ -29,6 +29,8 @@ pub(crate) struct Shape<T> {
     pub(crate) block: usize,
     /// Whether the innermost elements are read in place.
     pub(crate) direct: bool,
+    /// Whether they are contiguous values of single precision, and totals are not.
+    pub(crate) widens: bool,
     pub(crate) y_slot: usize,
     pub(crate) compute: Compute,
     /// The element of y from values of single, and of double precision.

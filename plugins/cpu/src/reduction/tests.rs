@@ -64,6 +64,7 @@ fn every_mode_along_any_dimensions() {
         &[33, 2, 2, 4],
         &[3, 1100],
         &[90, 3, 5],
+        &[37, 49],
         &[1, 6, 1, 50],
     ] {
         // Masks that reduce some dimension, not only ones of 1.
