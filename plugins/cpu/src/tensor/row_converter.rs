@@ -110,6 +110,9 @@ const TOGETHER: usize = 8;
 /// Elements from which on `memcpy` is faster.
 const COPIED: usize = 12;
 
+/// Every second element that is read together.
+const HALVES: usize = 8;
+
 /// Reads `len` elements with a stride of `stride` elements.
 ///
 /// # Safety
@@ -126,6 +129,18 @@ pub(crate) unsafe fn load_run<S: Stored, T: Float>(from: *const u8, stride: usiz
     if stride == 1 && has_vectors::<S, T>() {
         // SAFETY: the processor supports the instruction set, and both runs have `len` elements.
         i = unsafe { Isa::detect().run(Widen(from, to, len)) };
+    }
+    while stride == 2 && i + HALVES < len {
+        // SAFETY: the element behind the last one that is used is below the run's last one.
+        unsafe {
+            let elements = from.add(2 * i).cast::<[S; 2 * HALVES]>().read_unaligned();
+            let mut values = [T::ZERO; HALVES];
+            for (value, element) in values.iter_mut().zip(elements.iter().step_by(2)) {
+                *value = element.value();
+            }
+            to.add(i).cast::<[T; HALVES]>().write_unaligned(values);
+        }
+        i += HALVES;
     }
     // SAFETY: indices stay below `len`, up to which this function requires both runs.
     unsafe {
@@ -282,5 +297,23 @@ mod tests {
         convert(|bits| E5m2(bits as u8), |code| code.0.into());
         convert(|bits| E4m3Fnuz(bits as u8), |code| code.0.into());
         convert(|bits| E5m2Fnuz(bits as u8), |code| code.0.into());
+    }
+
+    #[test]
+    fn every_second_element_is_read() {
+        let elements: Vec<f32> = (0_u8..80).map(f32::from).collect();
+        let halves: Vec<f16> = elements.iter().map(|element| f16::from_f32(*element)).collect();
+        for len in 1..=40 {
+            let expected: Vec<f32> = elements.iter().copied().step_by(2).take(len).collect();
+            let (mut values, mut wider) = (vec![0.0_f32; len], vec![0.0_f32; len]);
+            // What lies behind the last element is not read.
+            let (elements, halves) = (elements[..2 * len - 1].to_vec(), halves[..2 * len - 1].to_vec());
+            // SAFETY: the runs end with their last element, and there is room for as many values.
+            unsafe {
+                load_run::<f32, f32>(elements.as_ptr().cast(), 2, values.as_mut_ptr(), len);
+                load_run::<f16, f32>(halves.as_ptr().cast(), 2, wider.as_mut_ptr(), len);
+            }
+            assert_eq!([&values, &wider], [&expected; 2]);
+        }
     }
 }

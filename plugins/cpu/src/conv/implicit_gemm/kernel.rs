@@ -20,7 +20,7 @@ use crate::settings::Settings;
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
 use crate::tensor::prepacked::Prepacked;
-use crate::tensor::row_converter::is_compute_type;
+use crate::tensor::row_converter::{all_finite, is_compute_type};
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::{Assignment, Workers};
 
@@ -287,6 +287,13 @@ impl<T: Float> ImplicitGemm<T> {
             // SAFETY: the tensors are those of the operation, as this function requires.
             unsafe { tile_epilogue.run(tensors, &block, first + rows.start..first + rows.end) };
         };
+        // Few weights are looked at once, and not the results of each tile.
+        let of_panels = panels.len() * planned.panel;
+        let is_checked = self.geometry.is_padded()
+            && !(self.weights_stride.is_none()
+                && of_panels <= panels.len() * self.kernel.rows * columns
+                // SAFETY: the panels are packed one after the other.
+                && unsafe { all_finite(share.weights.add(panels.start * planned.panel), of_panels) });
         for index in 0..panels.len() * tiles {
             let (panel, column) = if weights_stay {
                 (index % panels.len(), index / panels.len())
@@ -345,7 +352,7 @@ impl<T: Float> ImplicitGemm<T> {
                 }
                 self.kernel.run(&mut gemm_tile, height, vectors);
                 // A weight that is NaN or infinite times a zero of the padding is NaN.
-                if self.geometry.is_padded()
+                if is_checked
                     && has_nan(tile, (height, width), vectors * self.kernel.lanes)
                     && !are_finite(&gemm_tile, height)
                 {
