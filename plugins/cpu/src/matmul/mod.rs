@@ -13,6 +13,7 @@ pub(crate) mod epilogue;
 pub(crate) mod kernel;
 pub(crate) mod problem;
 pub(crate) mod scheme;
+pub(crate) mod small;
 #[cfg(test)]
 mod tests;
 
@@ -26,10 +27,12 @@ use crate::kernel::{Kernel, Refusal, boxed};
 use crate::matmul::kernel::Gemm;
 use crate::matmul::problem::Problem;
 use crate::matmul::scheme::Scheme;
+use crate::matmul::small::Small;
 use crate::pointwise::Epilogue;
 use crate::problem::matmul::Matmul;
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
+use crate::simd::vector::Float;
 use crate::tensor::converted::Copies;
 
 /// Integers up to this magnitude are exact in single precision.
@@ -88,10 +91,21 @@ pub(crate) fn plan_with(
     #[cfg(not(target_arch = "x86_64"))]
     let _ = pairs;
     let compute = exact([problem.a.data_type, problem.b.data_type], problem.k as f64, compute);
+    if epilogue.is_none()
+        && let Some(small) = with_compute!(compute, T => small::<T>(&problem, isa, settings))
+    {
+        return Ok(small);
+    }
     with_compute!(compute, T => boxed(|| {
         let scheme = Scheme::<T>::unpaired(&problem, isa, epilogue)?;
         Gemm::plan(problem, isa, settings, scheme)
     }))
+}
+
+/// Plans many products of narrow matrices; none for others.
+#[inline(never)]
+fn small<T: Float>(problem: &Problem, isa: Isa, settings: Settings) -> Option<Box<dyn Kernel>> {
+    Small::<T>::plan(problem, isa, settings.threads).map(|small| Box::new(small) as Box<dyn Kernel>)
 }
 
 /// The type in which `terms` products of these dtypes are summed: sums of bytes have to be exact, and single

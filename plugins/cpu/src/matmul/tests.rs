@@ -294,3 +294,23 @@ fn what_follows_a_product() {
         }
     }
 }
+
+#[test]
+fn many_products_of_narrow_matrices() {
+    let mut random = Random::new(77);
+    for seed in 0..40 {
+        let [m, n, k] = [random.within(1, 19), random.within(1, 17), random.within(1, 20)];
+        let data_type = random.of(&[DataType::Float, DataType::Double]);
+        let (first, second) = (random.within(1, 5) as i64, random.within(1, 5) as i64);
+        let mut array = |uid: i64, [rows, columns]: [usize; 2]| {
+            let shared = uid < 3 && random.within(0, 1) == 0;
+            let dims = [first, if shared { 1 } else { second }, rows as i64, columns as i64];
+            let order: [usize; 4] =
+                if uid == 1 && random.within(0, 1) == 0 { [0, 1, 3, 2] } else { [0, 1, 2, 3] };
+            Array::new(uid, data_type, &dims, &strides(&dims, &order, random.of(&[0, 3])))
+                .filled(|| random.whole())
+        };
+        let arrays = [array(1, [m, k]), array(2, [k, n]), array(3, [m, n])];
+        check(&format!("seed {seed}"), data_type, &arrays);
+    }
+}
