@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
+# What one test times must not choose for another; tests of what is stored name a folder.
+os.environ.setdefault("HIPDNN_PLAN_CACHE_DIR", "")
+
 import hipdnn
 import numpy as np
 import pytest

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use super::choices;
 use super::events::{Choice, Events, Pending};
+use super::functions::functions;
 use super::table::Entry;
 use crate::device::{Place, Stream};
 
@@ -36,7 +38,7 @@ impl Clock {
     /// Ends to time a call, and notes its time now or later.
     pub fn stop(self, entry: &Entry, by: Choice) {
         match self {
-            Self::Host(start) => entry.took(by, start.elapsed()),
+            Self::Host(start) => note(entry, by, start.elapsed()),
             Self::Gpu(events) => {
                 // SAFETY: event and stream are alive.
                 if unsafe { events.gpu.record(events.to, events.stream.raw()) }.is_ok() {
@@ -58,7 +60,17 @@ pub fn read(entry: &Entry) {
     for of in done {
         // SAFETY: both events are alive and have happened.
         if let Ok(time) = unsafe { of.events.gpu.milliseconds(of.events.from, of.events.to) } {
-            entry.took(of.by, Duration::from_secs_f32(time.max(0.0) / 1000.0));
+            note(entry, of.by, Duration::from_secs_f32(time.max(0.0) / 1000.0));
         }
+    }
+}
+
+/// Notes how long a call took; a choice that is made by that is stored.
+fn note(entry: &Entry, by: Choice, time: Duration) {
+    if let Some(times) = entry.took(by, time)
+        && let Ok(f) = functions()
+    {
+        let (words, device) = entry.arguments();
+        choices::store(f, entry.name, words, device, times);
     }
 }

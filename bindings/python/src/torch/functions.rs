@@ -136,6 +136,8 @@ functions! {
         fn delete = "_ZdlPv" in Cxx (*mut c_void);
     }
     optional {
+        /// How many threads PyTorch computes with.
+        fn threads = "torch_get_num_threads" in Cpu (*mut u32) -> i32;
         /// Frees what stands for an optional value.
         fn delete_value = "torch_delete_stable_ivalue" in Cpu (*mut u64) -> i32;
         /// The text of the last error.

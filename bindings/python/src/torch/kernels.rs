@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::arguments::{Arguments, CPU, CUDA, Kind, free, pointer};
+use super::choices;
 use super::clock::{self, Clock};
 use super::direct::{self, Direct, RESULTS};
 use super::events::Choice;
@@ -192,18 +193,20 @@ unsafe fn is_pytorchs(op: &Op, f: &Functions, stack: *const u64) -> bool {
             return false;
         }
     }
-    let is_left = device == CUDA && !ALWAYS.load(Ordering::Relaxed) && !f.must_not_vary();
+    let is_left = device == CUDA && !wants_all(f);
     keys::change(f, is_left);
     is_left && (op.class != Class::Faster || elements < LEAST_ON_GPU)
 }
 
 /// The entry of a call, planned where that may be now. None where nothing can be known of it while its stream is captured.
 fn find(op: &'static Op, f: &Functions, arguments: &Arguments, device: (i32, i32)) -> Option<Arc<Entry>> {
-    let is_aside = device.0 != CPU && !ALWAYS.load(Ordering::Relaxed) && !f.must_not_vary();
+    let is_aside = device.0 != CPU && !wants_all(f);
     // Planning allocates and measures, which ends captures. What ran before the capture has its plan.
-    let make = || (!is_captured(f, device)).then(|| Entry::new(&arguments.words));
+    let make = || (!is_captured(f, device)).then(|| new_entry(op, f, arguments, device));
     let entry = table::find(&arguments.words, make)?;
-    if entry.planned().is_some() || is_captured(f, device) {
+    // What an earlier process has left to PyTorch needs no plan.
+    let is_left = entry.is_stored && entry.choice() == Choice::Theirs && !wants_all(f);
+    if is_left || entry.planned().is_some() || is_captured(f, device) {
         return Some(entry);
     }
     if !is_aside {
@@ -212,6 +215,18 @@ fn find(op: &'static Op, f: &Functions, arguments: &Arguments, device: (i32, i32
         planning::plan_aside(op, f, arguments.values(), Arc::clone(&entry));
     }
     Some(entry)
+}
+
+/// Whether times choose nothing.
+fn wants_all(f: &Functions) -> bool {
+    ALWAYS.load(Ordering::Relaxed) || f.must_not_vary()
+}
+
+/// The entry of a call that is new in this process.
+fn new_entry(op: &Op, f: &Functions, arguments: &Arguments, device: (i32, i32)) -> Entry {
+    let words = arguments.words.get(..arguments.words.len().saturating_sub(2)).unwrap_or_default();
+    let known = if wants_all(f) { None } else { choices::find(f, op.name, words, device) };
+    Entry::new(op.name, &arguments.words, known)
 }
 
 /// Where a call goes.
@@ -237,6 +252,7 @@ fn is_captured(f: &Functions, device: (i32, i32)) -> bool {
 fn choose(entry: &Entry, f: &Functions, device: (i32, i32)) -> (Choice, Option<Clock>) {
     match entry.choice() {
         _ if ALWAYS.load(Ordering::Relaxed) => (Choice::Ours, None),
+        _ if entry.is_stored && f.must_not_vary() => (Choice::Ours, None),
         Choice::Open if f.must_not_vary() || is_captured(f, device) => (Choice::Ours, None),
         Choice::Open => {
             clock::read(entry);

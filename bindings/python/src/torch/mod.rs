@@ -5,6 +5,7 @@
 //! calls the operation again. PyTorch's own threads for gradients inherit the key from the thread that asks for them.
 
 mod arguments;
+mod choices;
 mod clock;
 mod direct;
 mod events;
@@ -20,6 +21,7 @@ mod table;
 mod worker;
 mod workspace;
 
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use pyo3::prelude::*;
@@ -27,6 +29,7 @@ use pyo3::prelude::*;
 use crate::error::Error;
 use crate::library::Library;
 use arguments::{Arguments, CPU, Value};
+use choices::Times;
 use events::Choice;
 use functions::functions;
 use kernels::NamedKey;
@@ -90,6 +93,20 @@ fn always(is_set: bool) {
     kernels::always(is_set);
 }
 
+/// Reads who was faster in earlier processes, and has this one's findings go to the same file.
+#[pyfunction]
+#[pyo3(name = "torch_choices")]
+fn choices_in(py: Python<'_>, path: PathBuf) {
+    py.detach(|| choices::open(path));
+}
+
+/// Tells the names of GPUs, which findings on them are stored with.
+#[pyfunction]
+#[pyo3(name = "torch_name_gpus")]
+fn name_gpus(names: Vec<String>) {
+    choices::name_gpus(names);
+}
+
 /// Drops all plans and workspaces.
 #[pyfunction]
 #[pyo3(name = "torch_clear")]
@@ -107,8 +124,9 @@ fn clear(py: Python<'_>) {
 }
 
 /// Operation, tensors and settings, calls computed here, calls computed by PyTorch, reasons, engine, plan as JSON, device type and index,
-/// milliseconds that planning took, and whether calls went on meanwhile.
-type Row = (String, String, u64, u64, Vec<String>, Option<String>, Option<String>, (i32, i32), f64, bool);
+/// milliseconds that planning took, whether calls went on meanwhile, and whether an earlier process chose who computes.
+type Row =
+    (String, String, u64, u64, Vec<String>, Option<String>, Option<String>, (i32, i32), f64, (bool, bool));
 
 /// One row for each kind of call.
 #[pyfunction]
@@ -118,18 +136,17 @@ fn report(py: Python<'_>) -> Vec<Row> {
 }
 
 fn row(entry: &table::Entry) -> Row {
-    let mut words = entry.words.to_vec();
-    let device = words.pop().unwrap_or_default();
-    let device = ((device >> 32) as i32, device as i32);
-    let name = words.pop().unwrap_or_default();
-    let name = ops::OPERATIONS.iter().find(|(op, _)| op.name.as_ptr().addr() as i64 == name);
-    let name = name.map_or_else(String::new, |(op, _)| op.name.to_string_lossy().replace("aten::", ""));
-    let arguments = Arguments { words, device: Some(device), ..Arguments::default() };
+    let (words, device) = entry.arguments();
+    let name = entry.name.to_string_lossy().replace("aten::", "");
+    let arguments = Arguments { words: words.to_vec(), device: Some(device), ..Arguments::default() };
     let text = arguments.values().iter().map(in_words).collect::<Vec<_>>().join(", ");
-    let (ours, theirs) = entry.times();
+    let Times { ours, theirs } = entry.times();
     let planned = entry.planned();
     let plan = planned.and_then(|planned| planned.plan.as_ref().ok());
     let reason = match planned.map(|planned| &planned.plan) {
+        None if entry.is_stored && entry.choice() == Choice::Theirs => {
+            Some(format!("PyTorch takes {} µs, hipDNN {} µs", theirs / 1000, ours / 1000))
+        }
         None => Some("hipDNN's plan is not made yet".to_owned()),
         Some(Err(reason)) => Some(reason.clone()),
         Some(Ok(_)) if entry.choice() == Choice::Theirs && ours != u64::MAX && theirs != u64::MAX => {
@@ -148,7 +165,7 @@ fn row(entry: &table::Entry) -> Row {
     let reasons = reason.into_iter().collect();
     let took = planned.map_or(0.0, |planned| planned.time.as_secs_f64() * 1000.0);
     let is_aside = planned.is_some_and(|planned| planned.is_aside);
-    (name, text, routed, passed, reasons, engine, description, device, took, is_aside)
+    (name, text, routed, passed, reasons, engine, description, device, took, (is_aside, entry.is_stored))
 }
 
 fn in_words(value: &Value) -> String {
@@ -179,6 +196,8 @@ pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(operations, module)?)?;
     module.add_function(wrap_pyfunction!(switch, module)?)?;
     module.add_function(wrap_pyfunction!(switch_process, module)?)?;
+    module.add_function(wrap_pyfunction!(choices_in, module)?)?;
+    module.add_function(wrap_pyfunction!(name_gpus, module)?)?;
     module.add_function(wrap_pyfunction!(wait, module)?)?;
     module.add_function(wrap_pyfunction!(end, module)?)?;
     module.add_function(wrap_pyfunction!(always, module)?)?;

@@ -2,11 +2,14 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::ffi::CStr;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::{Duration, Instant};
 
+use super::arguments::CPU;
+use super::choices::Times;
 use super::events::{Choice, Pending};
 use super::plan::CallPlan;
 use crate::forks::Lock;
@@ -29,7 +32,9 @@ pub struct Planned {
 
 /// One kind of call.
 pub struct Entry {
-    /// What is called, and with which tensors and settings.
+    /// The operation.
+    pub name: &'static CStr,
+    /// Tensors and settings, then the place of the operation's name and the device.
     pub words: Box<[i64]>,
     planned: OnceLock<Planned>,
     /// Whether a thread has taken it on to plan.
@@ -39,6 +44,8 @@ pub struct Entry {
     /// The shortest times in nanoseconds.
     ours: AtomicU64,
     theirs: AtomicU64,
+    /// Whether an earlier process has chosen.
+    pub is_stored: bool,
     /// Calls on a GPU that are timed and not done.
     pub pending: Lock<Vec<Pending>>,
     pub routed: AtomicU64,
@@ -54,20 +61,37 @@ const TRIES: u32 = 8;
 const MOST_TRIES: u32 = 16;
 
 impl Entry {
-    pub fn new(words: &[i64]) -> Self {
+    /// An entry; with times of an earlier process the choice is made.
+    pub fn new(name: &'static CStr, words: &[i64], known: Option<Times>) -> Self {
+        let choice = match known {
+            None => Choice::Open,
+            Some(times) if times.is_ours_faster() => Choice::Ours,
+            Some(_) => Choice::Theirs,
+        };
+        let times = known.unwrap_or(Times { ours: u64::MAX, theirs: u64::MAX });
         Self {
+            name,
             words: words.into(),
             planned: OnceLock::new(),
             is_taken: AtomicBool::new(false),
-            choice: AtomicU8::new(Choice::Open as u8),
+            choice: AtomicU8::new(choice as u8),
             tries: AtomicU32::new(0),
-            ours: AtomicU64::new(u64::MAX),
-            theirs: AtomicU64::new(u64::MAX),
+            ours: AtomicU64::new(times.ours),
+            theirs: AtomicU64::new(times.theirs),
+            is_stored: known.is_some(),
             pending: Lock::default(),
             routed: AtomicU64::new(0),
             passed_on: AtomicU64::new(0),
             used: AtomicU64::new(0),
             at: AtomicU64::new(0),
+        }
+    }
+
+    /// The words of tensors and settings, and the device.
+    pub fn arguments(&self) -> (&[i64], (i32, i32)) {
+        match self.words.as_ref() {
+            [words @ .., _, device] => (words, ((device >> 32) as i32, *device as i32)),
+            words => (words, (CPU, 0)),
         }
     }
 
@@ -90,7 +114,11 @@ impl Entry {
         self.planned.get_or_init(|| {
             let start = Instant::now();
             let (plan, choice) = make();
-            self.choose(if plan.is_ok() { choice } else { Choice::Theirs });
+            match plan {
+                Err(_) => self.choose(Choice::Theirs),
+                Ok(_) if self.choice() == Choice::Open => self.choose(choice),
+                Ok(_) => {}
+            }
             Planned { plan, time: start.elapsed(), is_aside }
         })
     }
@@ -113,11 +141,12 @@ impl Entry {
         (if at.is_multiple_of(2) { Choice::Ours } else { Choice::Theirs }, at >= 2)
     }
 
-    /// Notes how long a call took, and chooses once enough is known.
-    pub fn took(&self, by: Choice, time: Duration) {
+    /// Notes how long a call took, and chooses once enough is known: answers the times then.
+    pub fn took(&self, by: Choice, time: Duration) -> Option<Times> {
         let of = if by == Choice::Ours { &self.ours } else { &self.theirs };
         of.fetch_min(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
-        let (ours, theirs) = self.times();
+        let times = self.times();
+        let Times { ours, theirs } = times;
         let tries = self.tries.load(Ordering::Relaxed);
         let is_known = ours != u64::MAX && theirs != u64::MAX;
         let differ = |share: u64| ours.abs_diff(theirs) > ours.min(theirs) / 100 * share;
@@ -126,16 +155,16 @@ impl Entry {
             () if differ(25) => TRIES,
             () => MOST_TRIES,
         };
-        if is_known && tries >= needed {
-            // A twentieth is within the noise of so few calls, which is no reason to leave what the program had.
-            let is_faster = ours.saturating_add(ours / 20) < theirs;
-            self.choose(if is_faster { Choice::Ours } else { Choice::Theirs });
+        let is_decided = is_known && tries >= needed && self.choice() == Choice::Open;
+        if is_decided {
+            self.choose(if times.is_ours_faster() { Choice::Ours } else { Choice::Theirs });
         }
+        is_decided.then_some(times)
     }
 
     /// The shortest times so far, in nanoseconds.
-    pub fn times(&self) -> (u64, u64) {
-        (self.ours.load(Ordering::Relaxed), self.theirs.load(Ordering::Relaxed))
+    pub fn times(&self) -> Times {
+        Times { ours: self.ours.load(Ordering::Relaxed), theirs: self.theirs.load(Ordering::Relaxed) }
     }
 }
 

@@ -40,6 +40,8 @@ class Routed(NamedTuple):
     planning: float = 0.0
     #: Whether PyTorch computed meanwhile; else the first call waited.
     aside: bool = False
+    #: Whether an earlier process timed both, and so chose who computes.
+    stored: bool = False
 
 
 class Report(list[Routed]):
@@ -50,7 +52,7 @@ class Report(list[Routed]):
         for row in self:
             words = [*map(str, row.ran), *(f"PyTorch: {reason}" for reason in row.reasons)]
             first, *others = words or [""]
-            planned = f"{row.planning:.1f} ms{' aside' * row.aside}"
+            planned = f"{row.planning:.1f} ms{' aside' * row.aside}{', chosen before' * row.stored}"
             rows.append((row.function, row.call, str(row.routed), str(row.passed_on), planned, first))
             rows += [("", "", "", "", "", word) for word in others]
         return rows
@@ -86,13 +88,13 @@ def report() -> Report:
     """What was computed where, one entry for each kind of call, in the order of their first calls; printed, it is a table.
 
     First calls cost what planning takes (``planning``), unless PyTorch computes meanwhile (``aside``), and as long as both are timed in turns
-    every other call costs what the slower one takes.
+    every other call costs what the slower one takes. What an earlier process has timed is not timed again (``stored``).
     """
     return Report(
         Routed(
-            function, call, routed, passed_on, tuple(reasons), _ran(engine, plan, device) if routed else (), took, aside
+            function, call, routed, passed_on, tuple(reasons), _ran(engine, plan, device) if routed else (), took, *how
         )
-        for function, call, routed, passed_on, reasons, engine, plan, device, took, aside in _native.torch_report()
+        for function, call, routed, passed_on, reasons, engine, plan, device, took, how in _native.torch_report()
     )
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from .. import _native
+from .. import __version__, _native
 from ..library import library
 from . import stored
 
@@ -49,6 +49,7 @@ class _Registration:
         self._kept: set[str] = set()
         self._ours: dict[str, set[str]] = {}
         self._looked = float("-inf")
+        self._has_named = False
         #: Why there are none.
         self.missing: str | None = None
 
@@ -81,7 +82,13 @@ class _Registration:
             _native.torch_register(
                 library(), keys, numbers[-1], major << 56 | minor << 48, torch.version.hip is not None
             )
+            if folder := stored.find(os.environ):
+                _native.torch_choices(str(stored.choices(folder, (torch.__version__, __version__))))
             self._ours = {key: set(_native.torch_operations(key == KEYS[1])) for key in KEYS}
+        if not self._has_named and torch.cuda.is_initialized():
+            # Asked earlier, it would open the GPUs, which a forked child cannot use then.
+            _native.torch_name_gpus([torch.cuda.get_device_name(at) for at in range(torch.cuda.device_count())])
+            self._has_named = True
         names = {name for name in {*_C._dispatch_get_all_op_names()} - self._known if _C._dispatch_has_kernel(name)}
         having = lambda *keys: {name for key in keys for name in _C._dispatch_get_registrations_for_dispatch_key(key)}  # noqa: E731
         explicit, implicit, chosen = having(*_EXPLICIT), having(_IMPLICIT), having("BackendSelect")

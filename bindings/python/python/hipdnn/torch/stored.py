@@ -1,23 +1,53 @@
-"""Where plans of GPUs are stored for the next process, unless the program says it."""
+"""Where the next process finds plans for GPUs and who was faster in which calls, unless the program says it."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
-from collections.abc import MutableMapping
+import platform
+from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
 
 #: The most bytes of stored plans.
 MOST = 256 << 20
 
 
+#: Values of HIPDNN_DISABLE_CACHE that switch files off.
+_ON = ("1", "true", "on", "yes", "enable", "enabled")
+
+
 def choose(variables: MutableMapping[str, str]) -> Path | None:
     """Has the library store plans in the user's cache folder, and answers which; None where the program chose a folder or none."""
     if "HIPDNN_PLAN_CACHE_DIR" in variables:
         return None
+    folder = find(variables)
+    if folder is not None:
+        return folder
+
+
+def choices(folder: Path, versions: Sequence[str]) -> Path:
+    """The file in a folder that says who was faster, for these versions on this machine."""
+    about = [*versions, platform.machine(), _processor(), str(len(os.sched_getaffinity(0)))]
+    return folder / f"torch-choices-{hashlib.sha256(repr(about).encode()).hexdigest()[:16]}"
+
+
+def _processor() -> str:
+    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+        for line in file:
+            if line.lower().startswith(("model name", "cpu part")):
+                return line.partition(":")[2].strip()
+    return platform.processor()
+
+
+def find(variables: Mapping[str, str]) -> Path | None:
+    """The folder, made where it is missing; None where there is to be none, or others can write there."""
+    chosen = variables.get("HIPDNN_PLAN_CACHE_DIR")
+    if chosen == "" or variables.get("HIPDNN_DISABLE_CACHE", "").lower() in _ON:
+        return None
     cache = variables.get("HIPDNN_CACHE_DIR") or "~/.cache/hipdnn"
-    folder = Path(cache).expanduser() / "plans"
     try:
+        folder = Path(chosen) if chosen else Path(cache).expanduser() / "plans"
         # Whoever can write there could have this process run code.
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if folder.stat().st_uid != os.getuid() or folder.stat().st_mode & 0o022:

@@ -1,0 +1,120 @@
+//! Who was faster in which calls, also in earlier processes: a file is read once, and each decision adds a line to it.
+//!
+//! A line has the times of both in nanoseconds, and what was called: the operation, PyTorch's threads or the GPU, and the words of the
+//! arguments. A line that cannot be read is passed over: a wrong one costs time, and never a result.
+
+use std::collections::HashMap;
+use std::ffi::CStr;
+use std::fmt::Write as _;
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use super::arguments::CPU;
+use super::functions::Functions;
+use crate::forks::Lock;
+
+/// The most bytes of a file. A longer one loses its older half when it is read.
+const MOST: usize = 1 << 20;
+
+/// The shortest times of a kind of call, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Times {
+    pub ours: u64,
+    pub theirs: u64,
+}
+
+impl Times {
+    /// Whether hipDNN computes faster. A twentieth is within the noise of so few calls, which is no reason to leave what the program had.
+    pub fn is_ours_faster(self) -> bool {
+        self.ours.saturating_add(self.ours / 20) < self.theirs
+    }
+}
+
+/// A forked child begins without a file.
+#[derive(Default)]
+struct Store {
+    path: Option<PathBuf>,
+    known: HashMap<String, Times>,
+    /// The names of GPUs, in PyTorch's order.
+    gpus: Vec<String>,
+}
+
+static STORE: LazyLock<Lock<Store>> = LazyLock::new(Lock::default);
+
+/// Reads a file, and has later decisions go there.
+pub fn open(path: PathBuf) {
+    let text = fs::read(&path).unwrap_or_default();
+    let kept = if text.len() > MOST { newest(&path, &text) } else { &text };
+    let known = String::from_utf8_lossy(kept).lines().filter_map(parse).collect();
+    let mut store = STORE.lock();
+    store.known = known;
+    store.path = Some(path);
+}
+
+/// Has decisions on GPUs be stored, which need their names.
+pub fn name_gpus(names: Vec<String>) {
+    STORE.lock().gpus = names;
+}
+
+/// The lines in the second half of a file, which takes the place of the whole.
+fn newest<'a>(path: &Path, text: &'a [u8]) -> &'a [u8] {
+    let half = text.get(text.len() / 2..).unwrap_or_default();
+    let first = half.iter().position(|byte| *byte == b'\n').map_or(half.len(), |at| at + 1);
+    let kept = half.get(first..).unwrap_or_default();
+    let aside = path.with_extension(std::process::id().to_string());
+    // Where that fails the file stays long, and is read in part again.
+    if fs::write(&aside, kept).and_then(|()| fs::rename(&aside, path)).is_err() {
+        drop(fs::remove_file(&aside));
+    }
+    kept
+}
+
+fn parse(line: &str) -> Option<(String, Times)> {
+    let mut parts = line.splitn(3, ' ');
+    let mut time = || parts.next()?.parse().ok();
+    let times = Times { ours: time()?, theirs: time()? };
+    Some((parts.next()?.to_owned(), times))
+}
+
+/// What is known of a kind of call, given its words without those of the operation and the device.
+pub fn find(f: &Functions, name: &CStr, words: &[i64], device: (i32, i32)) -> Option<Times> {
+    let store = STORE.lock();
+    if store.known.is_empty() {
+        return None;
+    }
+    store.known.get(&store.key(f, name, words, device)?).copied()
+}
+
+/// Stores a decision, where there is a file.
+pub fn store(f: &Functions, name: &CStr, words: &[i64], device: (i32, i32), times: Times) {
+    let mut store = STORE.lock();
+    let Some(path) = store.path.clone() else { return };
+    let Some(key) = store.key(f, name, words, device) else { return };
+    let line = format!("{} {} {key}\n", times.ours, times.theirs);
+    store.known.insert(key, times);
+    drop(store);
+    // One write for a line, so that those of several processes stay whole. A folder that is full or gone is no error.
+    let file = OpenOptions::new().append(true).create(true).open(path);
+    drop(file.and_then(|mut file| file.write_all(line.as_bytes())));
+}
+
+impl Store {
+    fn key(&self, f: &Functions, name: &CStr, words: &[i64], device: (i32, i32)) -> Option<String> {
+        let mut key = name.to_string_lossy().into_owned();
+        if device.0 == CPU {
+            let mut threads = 0;
+            // SAFETY: the output is valid.
+            if unsafe { (f.threads?)(&raw mut threads) } != 0 {
+                return None;
+            }
+            write!(key, " {threads} threads").ok()?;
+        } else {
+            let name = self.gpus.get(usize::try_from(device.1).ok()?)?;
+            write!(key, " {}", name.replace([' ', '\n'], "_")).ok()?;
+        }
+        words.iter().try_for_each(|word| write!(key, " {word}")).ok()?;
+        Some(key)
+    }
+}
