@@ -91,6 +91,10 @@ CALLS = {
     "adaptive_avg_pool2d": (lambda x: F.adaptive_avg_pool2d(x, (2, None)), rand(2, 3, 8, 7)),
     "adaptive_max_pool2d": (lambda x: F.adaptive_max_pool2d(x, 2), rand(2, 3, 8, 6)),
     "softmax": (lambda x: F.softmax(x, dim=1), rand(3, 5, 4)),
+    "softmax of rows": (lambda x: F.softmax(x, dim=-1), rand(3, 5, 40)),
+    "log_softmax": (lambda x: F.log_softmax(x, dim=-1), rand(3, 5, 40)),
+    "log_softmax of columns": (lambda x: F.log_softmax(x, dim=0), rand(7, 5)),
+    "cross entropy": (lambda x: F.cross_entropy(x, torch.arange(6) % 5)[None], rand(6, 5)),
     "gelu": (F.gelu, rand(3, 5)),
     "gelu tanh": (lambda x: F.gelu(x, approximate="tanh"), rand(3, 5)),
     "silu": (F.silu, rand(3, 5)),
@@ -114,7 +118,10 @@ ROUTED = {
     "layer_norm": {"native_layer_norm", "native_layer_norm_backward"},
     **{name: {"gelu", "gelu_backward"} for name in ("gelu", "gelu tanh")},
     "silu": {"silu", "silu_backward"},
+    "softmax": {"_softmax"}, "softmax of rows": {"_softmax", "_softmax_backward_data"},
+    "log_softmax": {"_log_softmax", "_log_softmax_backward_data"},
     "max_pool2d": {"max_pool2d_with_indices"},
+    "cross entropy": {"_log_softmax"},
     **{name: {"avg_pool2d", "avg_pool2d_backward"} for name in ("avg_pool2d", "avg_pool2d without padding")},
     **{
         name: {f"_scaled_dot_product_flash_attention_for_cpu{end}" for end in ("", "_backward")}

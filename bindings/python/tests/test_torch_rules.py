@@ -78,6 +78,33 @@ def test_the_epsilon_is_pytorchs(dtype):
     torch.testing.assert_close(y, nn.RMSNorm(64, dtype=dtype)(x))
 
 
+@pytest.mark.parametrize("epsilon", [None, 0.1])
+@pytest.mark.parametrize("shape", [(4, 6, 32), (1, 5, 32), (2, 3, 16, 2)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64], ids=str)
+def test_the_rms_norm_of_gpus(dtype, shape, epsilon):
+    # PyTorch has it and its gradient on GPUs alone; called below autograd, tensors of the host come to the same kernel.
+    inner = list(shape[2:])
+    x, w, dy = torch.randn(shape).to(dtype), torch.rand(inner).add(0.5).to(dtype), torch.randn(shape).to(dtype)
+    of_x, of_w = x.double().requires_grad_(), w.double().requires_grad_()
+    least = torch.finfo(torch.float64 if dtype == torch.float64 else torch.float32).eps
+    wanted = F.rms_norm(of_x, inner, of_w, least if epsilon is None else epsilon)
+    gradients = torch.autograd.grad(wanted, (of_x, of_w), dy.double())
+    hipdnn.torch.reset()
+    with torch.inference_mode(), hipdnn.torch.enable(timed=False):
+        y, rstd = torch.ops.aten._fused_rms_norm(x, inner, w, epsilon)
+        got = torch.ops.aten._fused_rms_norm_backward(dy, x, inner, rstd, w, [True, True])
+    assert [(row.function, row.routed) for row in hipdnn.torch.report()] == [
+        ("_fused_rms_norm", 1), ("_fused_rms_norm_backward", 1)
+    ]  # fmt: skip
+    assert rstd.shape == (*shape[:2], *[1] * len(inner)) and rstd.dtype == (
+        torch.float64 if dtype == torch.float64 else torch.float32
+    )
+    tolerance = {torch.float32: 1e-5, torch.bfloat16: 3e-2, torch.float16: 4e-3, torch.float64: 1e-12}[dtype]
+    for of, exact in zip((y, *got), (wanted, *gradients)):
+        assert of.dtype == dtype
+        torch.testing.assert_close(of.double(), exact, rtol=tolerance, atol=tolerance * 4)
+
+
 def test_memory_stays():
     """Plans of many shapes are bounded by bytes."""
     code = """

@@ -8,7 +8,7 @@ use std::ffi::{CStr, c_char, c_void};
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
-use super::arguments::pointer;
+use super::arguments::{dtype, pointer};
 use super::functions::{Functions, RawTensor};
 
 /// The most results of an operation.
@@ -194,12 +194,12 @@ impl Pass for SymInts {
     }
 }
 
-/// `std::array` of three truth values.
+/// `std::array` of truth values.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Flags([bool; 3]);
+struct Flags<const N: usize>([bool; N]);
 
-impl Pass for Flags {
+impl<const N: usize> Pass for Flags<N> {
     type Raw = Self;
 
     unsafe fn hold(f: &Functions, value: u64) -> Option<Self> {
@@ -225,6 +225,60 @@ impl Pass for Flag {
 
     fn raw(&self) -> bool {
         self.0
+    }
+}
+
+struct Int(i64);
+
+impl Pass for Int {
+    type Raw = i64;
+
+    unsafe fn hold(_: &Functions, value: u64) -> Option<Self> {
+        Some(Self(value.cast_signed()))
+    }
+
+    fn raw(&self) -> i64 {
+        self.0
+    }
+}
+
+/// `c10::ScalarType`, of those types whose numbers the stable interface has as well.
+struct Dtype(i8);
+
+impl Pass for Dtype {
+    type Raw = i8;
+
+    unsafe fn hold(_: &Functions, value: u64) -> Option<Self> {
+        let number = i8::try_from(value & 0xffff_ffff).ok()?;
+        (i32::from(number) <= dtype::BFLOAT16).then_some(Self(number))
+    }
+
+    fn raw(&self) -> i8 {
+        self.0
+    }
+}
+
+/// `std::optional` of a number.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct MaybeFloat {
+    number: f64,
+    is_there: bool,
+}
+
+impl Pass for MaybeFloat {
+    type Raw = Self;
+
+    unsafe fn hold(_: &Functions, value: u64) -> Option<Self> {
+        if value == 0 {
+            return Some(Self { number: 0.0, is_there: false });
+        }
+        // SAFETY: an optional value that is not null points to the number's bits.
+        Some(Self { number: f64::from_bits(unsafe { pointer::<u64>(value).read() }), is_there: true })
+    }
+
+    fn raw(&self) -> Self {
+        *self
     }
 }
 
@@ -270,7 +324,7 @@ impl Pass for Text {
 
 /// Declares functions: the operation, the symbol, number of results, arguments.
 macro_rules! direct {
-    ($($operation:literal = $symbol:literal -> $results:literal ($($name:ident: $kind:ident),*);)*) => {
+    ($($operation:literal = $symbol:literal -> $results:literal ($($name:ident: $kind:ty),*);)*) => {
         /// The function of an operation, where this PyTorch exports it.
         fn find(operation: &CStr, library: &Library) -> Option<Direct> {
             $(if operation == $operation {
@@ -305,7 +359,7 @@ direct! {
         -> 1 (a: Tensor, b: Tensor, c: MaybeTensor, d: SymInts, e: SymInts, g: SymInts, h: Flag, i: SymInts, j: SymInt);
     c"aten::convolution_backward" =
         b"_ZN2at4_ops20convolution_backward4callERKNS_6TensorES4_S4_N3c1016OptionalArrayRefINS5_6SymIntEEENS5_8ArrayRefIS7_EESA_SA_bSA_S7_St5arrayIbLm3EE\0"
-        -> 3 (a: Tensor, b: Tensor, c: Tensor, d: MaybeInts, e: SymInts, g: SymInts, h: SymInts, i: Flag, j: SymInts, k: SymInt, l: Flags);
+        -> 3 (a: Tensor, b: Tensor, c: Tensor, d: MaybeInts, e: SymInts, g: SymInts, h: SymInts, i: Flag, j: SymInts, k: SymInt, l: Flags<3>);
     c"aten::mm" = b"_ZN2at4_ops2mm4callERKNS_6TensorES4_\0" -> 1 (a: Tensor, b: Tensor);
     c"aten::bmm" = b"_ZN2at4_ops3bmm4callERKNS_6TensorES4_\0" -> 1 (a: Tensor, b: Tensor);
     c"aten::native_layer_norm" =
@@ -313,13 +367,27 @@ direct! {
         -> 3 (a: Tensor, b: SymInts, c: MaybeTensor, d: MaybeTensor, e: Float);
     c"aten::native_layer_norm_backward" =
         b"_ZN2at4_ops26native_layer_norm_backward4callERKNS_6TensorES4_N3c108ArrayRefINS5_6SymIntEEES4_S4_RKSt8optionalIS2_ESC_St5arrayIbLm3EE\0"
-        -> 3 (a: Tensor, b: Tensor, c: SymInts, d: Tensor, e: Tensor, g: MaybeTensor, h: MaybeTensor, i: Flags);
+        -> 3 (a: Tensor, b: Tensor, c: SymInts, d: Tensor, e: Tensor, g: MaybeTensor, h: MaybeTensor, i: Flags<3>);
     c"aten::native_batch_norm" =
         b"_ZN2at4_ops17native_batch_norm4callERKNS_6TensorERKSt8optionalIS2_ES8_S8_S8_bdd\0"
         -> 3 (a: Tensor, b: MaybeTensor, c: MaybeTensor, d: MaybeTensor, e: MaybeTensor, g: Flag, h: Float, i: Float);
     c"aten::native_batch_norm_backward" =
         b"_ZN2at4_ops26native_batch_norm_backward4callERKNS_6TensorES4_RKSt8optionalIS2_ES8_S8_S8_S8_bdSt5arrayIbLm3EE\0"
-        -> 3 (a: Tensor, b: Tensor, c: MaybeTensor, d: MaybeTensor, e: MaybeTensor, g: MaybeTensor, h: MaybeTensor, i: Flag, j: Float, k: Flags);
+        -> 3 (a: Tensor, b: Tensor, c: MaybeTensor, d: MaybeTensor, e: MaybeTensor, g: MaybeTensor, h: MaybeTensor, i: Flag, j: Float, k: Flags<3>);
+    c"aten::_fused_rms_norm" =
+        b"_ZN2at4_ops15_fused_rms_norm4callERKNS_6TensorEN3c108ArrayRefIlEERKSt8optionalIS2_ES8_IdE\0"
+        -> 2 (a: Tensor, b: Ints, c: MaybeTensor, d: MaybeFloat);
+    c"aten::_fused_rms_norm_backward" =
+        b"_ZN2at4_ops24_fused_rms_norm_backward4callERKNS_6TensorES4_N3c108ArrayRefIlEES4_RKSt8optionalIS2_ESt5arrayIbLm2EE\0"
+        -> 2 (a: Tensor, b: Tensor, c: Ints, d: Tensor, e: MaybeTensor, g: Flags<2>);
+    c"aten::_softmax" = b"_ZN2at4_ops8_softmax4callERKNS_6TensorElb\0" -> 1 (a: Tensor, b: Int, c: Flag);
+    c"aten::_softmax_backward_data" =
+        b"_ZN2at4_ops22_softmax_backward_data4callERKNS_6TensorES4_lN3c1010ScalarTypeE\0"
+        -> 1 (a: Tensor, b: Tensor, c: Int, d: Dtype);
+    c"aten::_log_softmax" = b"_ZN2at4_ops12_log_softmax4callERKNS_6TensorElb\0" -> 1 (a: Tensor, b: Int, c: Flag);
+    c"aten::_log_softmax_backward_data" =
+        b"_ZN2at4_ops26_log_softmax_backward_data4callERKNS_6TensorES4_lN3c1010ScalarTypeE\0"
+        -> 1 (a: Tensor, b: Tensor, c: Int, d: Dtype);
     c"aten::gelu" = b"_ZN2at4_ops4gelu4callERKNS_6TensorESt17basic_string_viewIcSt11char_traitsIcEE\0" -> 1 (a: Tensor, b: Text);
     c"aten::gelu_backward" =
         b"_ZN2at4_ops13gelu_backward4callERKNS_6TensorES4_St17basic_string_viewIcSt11char_traitsIcEE\0"

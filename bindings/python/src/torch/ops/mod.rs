@@ -6,6 +6,7 @@ mod convolution;
 mod normalization;
 mod pooling;
 mod product;
+mod softmax;
 
 use std::sync::OnceLock;
 
@@ -50,12 +51,20 @@ operations! {
     c"aten::native_layer_norm_backward":
         [Tensor, Tensor, Ints, Tensor, Tensor, OptionalTensor, OptionalTensor, Bools]
         -> 3, Faster, normalization::layer_norm_backward;
+    c"aten::_fused_rms_norm": [Tensor, Ints, OptionalTensor, OptionalFloat]
+        -> 2, Faster, normalization::rms_norm;
+    c"aten::_fused_rms_norm_backward": [Tensor, Tensor, Ints, Tensor, OptionalTensor, Bools]
+        -> 2, Faster, normalization::rms_norm_backward;
     c"aten::native_batch_norm":
         [Tensor, OptionalTensor, OptionalTensor, OptionalTensor, OptionalTensor, Bool, Momentum, Float]
         -> 3, Faster, normalization::batch_norm;
     c"aten::native_batch_norm_backward":
         [Tensor, Tensor, OptionalTensor, OptionalTensor, OptionalTensor, OptionalTensor, OptionalTensor, Bool, Float, Bools]
         -> 3, Faster, normalization::batch_norm_backward;
+    c"aten::_softmax": [Tensor, Int, Bool] -> 1, Plain, softmax::forward;
+    c"aten::_softmax_backward_data": [Tensor, Tensor, Int, Int] -> 1, Plain, softmax::backward;
+    c"aten::_log_softmax": [Tensor, Int, Bool] -> 1, Plain, softmax::log_forward;
+    c"aten::_log_softmax_backward_data": [Tensor, Tensor, Int, Int] -> 1, Plain, softmax::log_backward;
     c"aten::gelu": [Tensor, Text] -> 1, Plain, activation::gelu;
     c"aten::gelu_backward": [Tensor, Tensor, Text] -> 1, Plain, activation::gelu_backward;
     c"aten::silu": [Tensor] -> 1, Plain, activation::silu;

@@ -1,12 +1,13 @@
-//! Layer and batch normalization, and their gradients.
+//! Layer, RMS and batch normalization, and their gradients.
 
 use hipdnn::graph::NormFwdPhase;
 use hipdnn::graph::operation::{
-    Batchnorm, BatchnormBackward, BatchnormInferenceVariance, Layernorm, LayernormBackward,
+    Batchnorm, BatchnormBackward, BatchnormInferenceVariance, Layernorm, LayernormBackward, RmsNorm,
+    RmsNormBackward,
 };
 
 use super::{float, int, ints, optional, product, require, same_type, tensor};
-use crate::torch::arguments::{CPU, TensorValue, Value};
+use crate::torch::arguments::{CPU, TensorValue, Value, dtype};
 use crate::torch::recipe::{Answer, Made, Reason, Recipe, Target, channels_last, lies_as, packed};
 
 /// Rows and the elements of each.
@@ -150,6 +151,69 @@ pub fn layer_norm_backward(values: &[Value]) -> Result<Recipe, Reason> {
         normalized_dim_count: 1,
     };
     recipe.node("layer_norm_backward", node);
+    Ok(recipe)
+}
+
+/// Leaves a factor of RMS normalization to PyTorch that has neither the type of the rows nor that of statistics.
+fn check_rms(x: &TensorValue, scale: &TensorValue, shape: &[i64]) -> Result<(), Reason> {
+    let fits = scale.dtype == x.dtype || scale.dtype == Recipe::statistics(x.dtype);
+    require(fits, "factors of another type")?;
+    require(scale.dims == shape, "shapes that do not fit")
+}
+
+pub fn rms_norm(values: &[Value]) -> Result<Recipe, Reason> {
+    let (x, shape, scale) = (tensor(values, 0)?, ints(values, 1)?, tensor(values, 2)?);
+    let rows = Rows::read(&[x], shape)?;
+    check_rms(x, scale, shape)?;
+    // Without a number PyTorch takes that of the type it computes in.
+    let least = if x.dtype == dtype::DOUBLE { f64::EPSILON } else { f64::from(f32::EPSILON) };
+    let mut recipe = Recipe::new("rms_norm", x)?;
+    let (of_x, of_scale) = (rows.input(&mut recipe, x)?, rows.factor(&mut recipe, scale)?);
+    let epsilon = recipe.number(float(values, 3).unwrap_or(least), 2);
+    let y = rows.output(&mut recipe, x)?;
+    let one = rows.of_rows();
+    let inv_rms = recipe.output_as(rows.of_statistics(x.dtype), &one, &packed(&one))?;
+    let node = RmsNorm {
+        x: of_x,
+        scale: of_scale,
+        epsilon,
+        y,
+        bias: None,
+        inv_rms: Some(inv_rms),
+        forward_phase: NormFwdPhase::Training,
+    };
+    recipe.node("rms_norm", node);
+    Ok(recipe)
+}
+
+pub fn rms_norm_backward(values: &[Value]) -> Result<Recipe, Reason> {
+    let (dy, x, shape) = (tensor(values, 0)?, tensor(values, 1)?, ints(values, 2)?);
+    let (inv, scale) = (tensor(values, 3)?, tensor(values, 4)?);
+    let rows = Rows::read(&[x, dy], shape)?;
+    same_type(&[dy, x])?;
+    check_factors(x, &[inv])?;
+    check_rms(x, scale, shape)?;
+    let one = rows.of_rows();
+    require(inv.is_packed() && inv.count() == product(&one), "shapes that do not fit")?;
+    require(ints(values, 5)? == [1, 1], "some of the gradients")?;
+    let mut recipe = Recipe::new("rms_norm_backward", x)?;
+    let (of_dy, of_x) = (rows.input(&mut recipe, dy)?, rows.input(&mut recipe, x)?);
+    let of_scale = rows.factor(&mut recipe, scale)?;
+    let of_inv = recipe.input_as(inv, &one, &packed(&one))?;
+    let dx = rows.output(&mut recipe, x)?;
+    let (wide, steps) = rows.of_factors();
+    let made = Made { dtype: scale.dtype, dims: scale.dims.clone(), strides: packed(&scale.dims) };
+    let dscale = recipe.output_as(made, &wide, &steps)?;
+    let node = RmsNormBackward {
+        dy: of_dy,
+        x: of_x,
+        scale: of_scale,
+        inv_rms: Some(of_inv),
+        dx,
+        dscale,
+        dbias: None,
+    };
+    recipe.node("rms_norm_backward", node);
     Ok(recipe)
 }
 
