@@ -359,3 +359,33 @@ def test_in_inference_mode():
     with hipdnn.torch.enable(timed=False), torch.inference_mode():
         y = layer(x)
     assert y.is_inference() and hipdnn.torch.report()[0].routed == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("scale", [None, 0.3])
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_the_gradient_of_attention_on_gpus(is_causal, scale, dtype):
+    # PyTorch has this operation on GPUs alone; tensors of the host come to the same kernel.
+    q, k, v = (torch.randn(2, 10, 3, 8).to(dtype).transpose(1, 2) for _ in range(3))
+    inputs = [x.double().requires_grad_() for x in (q, k, v)]
+    scores = inputs[0] @ inputs[1].mT * (8**-0.5 if scale is None else scale)
+    scores = scores.masked_fill(~torch.ones(10, 10, dtype=torch.bool).tril(), -torch.inf) if is_causal else scores
+    exact = scores.softmax(-1) @ inputs[2]
+    dy = torch.randn(2, 10, 3, 8).to(dtype).transpose(1, 2)
+    wanted = torch.autograd.grad(exact, inputs, dy.double())
+    o, lse = exact.detach().to(dtype), scores.logsumexp(-1).detach().float()
+    seed = torch.zeros(2, dtype=torch.int64)
+    backward = torch.ops.aten._scaled_dot_product_flash_attention_backward
+    call = lambda p=0.0: backward(dy, q, k, v, o, lse, None, None, 10, 10, p, is_causal, seed, seed, scale=scale)
+    hipdnn.torch.reset()
+    with torch.inference_mode(), hipdnn.torch.enable(timed=False):
+        got = call()
+        # What is left to PyTorch gets PyTorch's error: it has no such kernel here.
+        with pytest.raises((NotImplementedError, RuntimeError)):
+            call(0.5)
+    rows = [(row.routed, row.passed_on, row.reasons) for row in hipdnn.torch.report()]
+    assert rows == [(1, 0, ()), (0, 1, ("dropout",))]
+    tolerance = 1e-4 if dtype == torch.float32 else 5e-2
+    for g, w in zip(got, wanted):
+        assert g.dtype == dtype and g.shape == w.shape
+        torch.testing.assert_close(g.double(), w, rtol=tolerance, atol=tolerance)

@@ -9,6 +9,10 @@ use super::functions::{Functions, RawTensor};
 pub enum Kind {
     Tensor,
     OptionalTensor,
+    /// A tensor that is undefined where it is left out.
+    MaybeTensor,
+    /// A tensor that plans do not depend on.
+    UnusedTensor,
     Int,
     OptionalInt,
     Ints,
@@ -119,8 +123,12 @@ impl Arguments {
         match kind {
             // SAFETY: the value is a tensor's handle.
             Kind::Tensor => unsafe { self.add_tensor(f, pointer(inner)) },
+            Kind::UnusedTensor => {
+                self.words.push(NONE);
+                true
+            }
             // SAFETY: as a tensor. What is left out may come as an undefined one.
-            Kind::OptionalTensor => unsafe {
+            Kind::OptionalTensor | Kind::MaybeTensor => unsafe {
                 let mut defined = true;
                 if (f.is_defined)(pointer(inner), &raw mut defined) == 0 && !defined {
                     self.words.push(NONE);
@@ -300,7 +308,9 @@ unsafe fn free_one(f: &Functions, value: u64, kind: Kind) {
     unsafe {
         let inner = if is_optional { pointer::<u64>(value).read() } else { value };
         match kind {
-            Kind::Tensor | Kind::OptionalTensor => drop((f.delete_tensor)(pointer(inner))),
+            Kind::Tensor | Kind::OptionalTensor | Kind::MaybeTensor | Kind::UnusedTensor => {
+                drop((f.delete_tensor)(pointer(inner)))
+            }
             Kind::Ints | Kind::OptionalInts | Kind::Bools => drop((f.delete_list)(pointer(inner))),
             Kind::Text => drop((f.delete_text)(pointer(inner))),
             _ => {}

@@ -388,6 +388,10 @@ direct! {
     c"aten::_log_softmax_backward_data" =
         b"_ZN2at4_ops26_log_softmax_backward_data4callERKNS_6TensorES4_lN3c1010ScalarTypeE\0"
         -> 1 (a: Tensor, b: Tensor, c: Int, d: Dtype);
+    c"aten::_scaled_dot_product_flash_attention_backward" =
+        b"_ZN2at4_ops44_scaled_dot_product_flash_attention_backward4callERKNS_6TensorES4_S4_S4_S4_S4_S4_S4_N3c106SymIntES6_dbS4_S4_St8optionalIdE\0"
+        -> 3 (a: Tensor, b: Tensor, c: Tensor, d: Tensor, e: Tensor, g: Tensor, h: Tensor, i: Tensor, j: SymInt, k: SymInt,
+            l: Float, m: Flag, n: Tensor, o: Tensor, p: MaybeFloat);
     c"aten::gelu" = b"_ZN2at4_ops4gelu4callERKNS_6TensorESt17basic_string_viewIcSt11char_traitsIcEE\0" -> 1 (a: Tensor, b: Text);
     c"aten::gelu_backward" =
         b"_ZN2at4_ops13gelu_backward4callERKNS_6TensorES4_St17basic_string_viewIcSt11char_traitsIcEE\0"

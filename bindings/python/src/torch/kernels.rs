@@ -14,7 +14,7 @@ use super::events::Choice;
 use super::functions::{Functions, Kernel, functions};
 use super::keys;
 use super::owned::Owned;
-use super::planning::{self, Class, Op};
+use super::planning::{self, Op};
 use super::table::{self, Entry};
 use crate::device::{Place, Stream};
 use crate::session::Session;
@@ -43,7 +43,7 @@ pub struct About {
 
 /// Whether an operation has a kernel for threads that compute on GPUs, or for others.
 pub fn is_registered(op: &Op, on_gpus: bool) -> bool {
-    op.class == Class::Faster || !on_gpus
+    op.class.is_for_gpus() || !on_gpus
 }
 
 /// Registers the kernels under their dispatch keys.
@@ -195,7 +195,7 @@ unsafe fn is_pytorchs(op: &Op, f: &Functions, stack: *const u64) -> bool {
     }
     let is_left = device == CUDA && !wants_all(f);
     keys::change(f, is_left);
-    is_left && (op.class != Class::Faster || elements < LEAST_ON_GPU)
+    is_left && (!op.class.is_for_gpus() || elements < LEAST_ON_GPU)
 }
 
 /// The entry of a call, planned where that may be now. None where nothing can be known of it while its stream is captured.

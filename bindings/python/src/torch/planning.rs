@@ -22,7 +22,16 @@ pub enum Class {
     Product,
     /// Engines are faster than PyTorch on GPUs as well.
     Faster,
+    /// Attention, whose engines for GPUs are the vendor's.
+    FasterProduct,
     Plain,
+}
+
+impl Class {
+    /// Whether engines compute it faster than PyTorch on GPUs as well.
+    pub fn is_for_gpus(self) -> bool {
+        matches!(self, Self::Faster | Self::FasterProduct)
+    }
 }
 
 /// An operation of PyTorch's that kernels are registered for.
@@ -92,7 +101,7 @@ fn beside_captures<T>(values: &[Value], work: impl FnOnce() -> T) -> T {
 
 fn make(op: &Op, values: &[Value], is_exact: bool) -> (Result<CallPlan, Reason>, Choice) {
     let has = |kind: i32| values.iter().any(|of| matches!(of, Value::Tensor(of) if of.dtype == kind));
-    let is_product = op.class == Class::Product;
+    let is_product = matches!(op.class, Class::Product | Class::FasterProduct);
     let make = || {
         let session = SESSION.get().ok_or("no library is open")?;
         let recipe = (op.recipe)(values)?;

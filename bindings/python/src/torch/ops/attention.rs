@@ -1,4 +1,4 @@
-//! Attention as PyTorch computes it on CPUs, and its gradient.
+//! Attention as PyTorch computes it on CPUs, and its gradient; that on GPUs as well.
 
 use hipdnn::graph::DiagonalAlignment;
 use hipdnn::graph::operation::{Sdpa, SdpaBackward};
@@ -27,10 +27,10 @@ struct Settings {
 }
 
 impl Settings {
-    /// The dropout is the first of the arguments in question.
-    fn read(values: &[Value], first: usize, size: i64) -> Result<Self, Reason> {
+    /// The dropout is the first of the arguments in question, whether it is causal the next one.
+    fn read(values: &[Value], first: usize, scale: usize, size: i64) -> Result<Self, Reason> {
         require(float(values, first)? == 0.0, "dropout")?;
-        let scale = float(values, first + 3).unwrap_or(1.0 / (size as f64).sqrt());
+        let scale = float(values, scale).unwrap_or(1.0 / (size as f64).sqrt());
         Ok(Self { is_causal: int(values, first + 1)? != 0, scale })
     }
 }
@@ -58,7 +58,7 @@ pub fn forward(values: &[Value]) -> Result<Recipe, Reason> {
     let (of_q, of_k, of_v) = (heads(q)?, heads(k)?, heads(v)?);
     let ([batch, heads, length, size], [.., inner, _]) = (of_q, of_k);
     check(of_q, of_k, of_v)?;
-    let settings = Settings::read(values, 3, size)?;
+    let settings = Settings::read(values, 3, 6, size)?;
     require(!settings.is_causal || length == inner, "a causal mask of another shape")?;
     let dims = [batch, heads, length, *of_v.last().unwrap_or(&0)];
     let strides = if q.is_packed() {
@@ -96,6 +96,22 @@ fn check(q: [i64; 4], k: [i64; 4], v: [i64; 4]) -> Result<(), Reason> {
 }
 
 pub fn backward(values: &[Value]) -> Result<Recipe, Reason> {
+    gradients(values, 6, 9, optional(values, 8))
+}
+
+/// The gradients of attention by PyTorch's kernels on GPUs, which keep the same statistics as cuDNN: the logarithm of each row's sum.
+pub fn flash_backward(values: &[Value]) -> Result<Recipe, Reason> {
+    require(optional(values, 6).is_none() && optional(values, 7).is_none(), "sequences of several lengths")?;
+    gradients(values, 10, 14, None)
+}
+
+/// The gradients, given where the dropout and the scale are.
+fn gradients(
+    values: &[Value],
+    dropout: usize,
+    scale: usize,
+    bias: Option<&TensorValue>,
+) -> Result<Recipe, Reason> {
     let (d_o, q, k, v) = (tensor(values, 0)?, tensor(values, 1)?, tensor(values, 2)?, tensor(values, 3)?);
     let (o, stats) = (tensor(values, 4)?, tensor(values, 5)?);
     same_type(&[q, k, v, o, d_o])?;
@@ -104,7 +120,7 @@ pub fn backward(values: &[Value]) -> Result<Recipe, Reason> {
     check(of_q, of_k, of_v)?;
     heads(d_o)?;
     let ([batch, heads, length, size], [.., inner, _]) = (of_q, of_k);
-    let settings = Settings::read(values, 6, size)?;
+    let settings = Settings::read(values, dropout, scale, size)?;
     require(!settings.is_causal || length == inner, "a causal mask of another shape")?;
     require(stats.dims == [batch, heads, length] && o.dims == d_o.dims, "shapes that do not fit")?;
     let mut recipe = Recipe::new("attention_backward", q)?;
@@ -112,7 +128,7 @@ pub fn backward(values: &[Value]) -> Result<Recipe, Reason> {
     let (uid_o, uid_do) = (recipe.input(o)?, recipe.input(d_o)?);
     let wide: Vec<i64> = stats.strides.iter().copied().chain([1]).collect();
     let uid_stats = recipe.input_as(stats, &[batch, heads, length, 1], &wide)?;
-    let bias = optional(values, 8).map(|of| mask(&mut recipe, of, q)).transpose()?;
+    let bias = bias.map(|of| mask(&mut recipe, of, q)).transpose()?;
     let dq = recipe.output(q.dtype, &of_q, &by_row(&of_q))?;
     let dk = recipe.output(q.dtype, &of_k, &by_row(&of_k))?;
     let dv = recipe.output(q.dtype, &of_v, &by_row(&of_v))?;

@@ -80,6 +80,10 @@ operations! {
     c"aten::_scaled_dot_product_flash_attention_for_cpu_backward":
         [Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Float, Bool, OptionalTensor, OptionalFloat]
         -> 3, Product, attention::backward;
+    c"aten::_scaled_dot_product_flash_attention_backward":
+        [Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, MaybeTensor, MaybeTensor, Int, Int, Float, Bool,
+            UnusedTensor, UnusedTensor, OptionalFloat]
+        -> 3, FasterProduct, attention::flash_backward;
 }
 
 /// The argument at a place, which has to be a tensor.
