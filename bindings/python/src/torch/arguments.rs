@@ -307,14 +307,14 @@ unsafe fn free_one(f: &Functions, value: u64, kind: Kind) {
     // SAFETY: an optional value that is not null points to the value, and both are the kernel's to free.
     unsafe {
         let inner = if is_optional { pointer::<u64>(value).read() } else { value };
-        match kind {
+        let _ = match kind {
             Kind::Tensor | Kind::OptionalTensor | Kind::MaybeTensor | Kind::UnusedTensor => {
-                drop((f.delete_tensor)(pointer(inner)))
+                (f.delete_tensor)(pointer(inner))
             }
-            Kind::Ints | Kind::OptionalInts | Kind::Bools => drop((f.delete_list)(pointer(inner))),
-            Kind::Text => drop((f.delete_text)(pointer(inner))),
-            _ => {}
-        }
+            Kind::Ints | Kind::OptionalInts | Kind::Bools => (f.delete_list)(pointer(inner)),
+            Kind::Text => (f.delete_text)(pointer(inner)),
+            _ => 0,
+        };
         match f.delete_value {
             Some(delete) if is_optional => drop(delete(pointer(value))),
             None if is_optional => (f.delete)(pointer(value)),

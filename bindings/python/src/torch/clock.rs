@@ -11,7 +11,8 @@ use crate::device::{Place, Stream};
 /// A call that is being timed.
 pub enum Clock {
     Host(Instant),
-    Gpu(Events),
+    /// With the host's time as well.
+    Gpu(Events, Instant),
 }
 
 impl Clock {
@@ -32,17 +33,18 @@ impl Clock {
         let events = Events { gpu, stream, from, to };
         // SAFETY: event and stream are alive.
         unsafe { gpu.record(from, stream.raw()) }.ok()?;
-        Some(Self::Gpu(events))
+        Some(Self::Gpu(events, Instant::now()))
     }
 
     /// Ends to time a call, and notes its time now or later.
     pub fn stop(self, entry: &Entry, by: Choice) {
         match self {
             Self::Host(start) => note(entry, by, start.elapsed()),
-            Self::Gpu(events) => {
+            Self::Gpu(events, start) => {
+                let host = start.elapsed();
                 // SAFETY: event and stream are alive.
                 if unsafe { events.gpu.record(events.to, events.stream.raw()) }.is_ok() {
-                    entry.pending.lock().push(Pending { events, by });
+                    entry.pending.lock().push(Pending { events, by, host });
                 }
             }
         }
@@ -60,6 +62,7 @@ pub fn read(entry: &Entry) {
     for of in done {
         // SAFETY: both events are alive and have happened.
         if let Ok(time) = unsafe { of.events.gpu.milliseconds(of.events.from, of.events.to) } {
+            entry.queued(of.by, of.host);
             note(entry, of.by, Duration::from_secs_f32(time.max(0.0) / 1000.0));
         }
     }

@@ -1,5 +1,7 @@
 //! Calls on a GPU that are timed.
 
+use std::time::Duration;
+
 use hipdnn_plugin_sdk::gpu::{Event, Gpu};
 
 use crate::device::Stream;
@@ -26,6 +28,8 @@ pub struct Events {
 pub struct Pending {
     pub events: Events,
     pub by: Choice,
+    /// What the host needed to queue it.
+    pub host: Duration,
 }
 
 // SAFETY: events are names that any thread may use.

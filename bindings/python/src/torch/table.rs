@@ -44,6 +44,8 @@ pub struct Entry {
     /// The shortest times in nanoseconds.
     ours: AtomicU64,
     theirs: AtomicU64,
+    /// What the host needed to queue calls for a GPU, likewise.
+    queued: [AtomicU64; 2],
     /// Whether an earlier process has chosen.
     pub is_stored: bool,
     /// Calls on a GPU that are timed and not done.
@@ -78,6 +80,7 @@ impl Entry {
             tries: AtomicU32::new(0),
             ours: AtomicU64::new(times.ours),
             theirs: AtomicU64::new(times.theirs),
+            queued: [const { AtomicU64::new(u64::MAX) }; 2],
             is_stored: known.is_some(),
             pending: Lock::default(),
             routed: AtomicU64::new(0),
@@ -144,7 +147,7 @@ impl Entry {
     /// Notes how long a call took, and chooses once enough is known: answers the times then.
     pub fn took(&self, by: Choice, time: Duration) -> Option<Times> {
         let of = if by == Choice::Ours { &self.ours } else { &self.theirs };
-        of.fetch_min(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        of.fetch_min(nanoseconds(time), Ordering::Relaxed);
         let times = self.times();
         let Times { ours, theirs } = times;
         let tries = self.tries.load(Ordering::Relaxed);
@@ -162,10 +165,24 @@ impl Entry {
         is_decided.then_some(times)
     }
 
-    /// The shortest times so far, in nanoseconds.
-    pub fn times(&self) -> Times {
-        Times { ours: self.ours.load(Ordering::Relaxed), theirs: self.theirs.load(Ordering::Relaxed) }
+    /// Notes what the host needed to queue a call for a GPU.
+    pub fn queued(&self, by: Choice, time: Duration) {
+        let [ours, theirs] = &self.queued;
+        let of = if by == Choice::Ours { ours } else { theirs };
+        of.fetch_min(nanoseconds(time), Ordering::Relaxed);
     }
+
+    /// The shortest times so far, in nanoseconds. Where the host needs longer for ours, that counts twice: it may be what a step waits for.
+    pub fn times(&self) -> Times {
+        let [ours, theirs] = [&self.ours, &self.theirs].map(|of| of.load(Ordering::Relaxed));
+        let [of_ours, of_theirs] = self.queued.each_ref().map(|of| of.load(Ordering::Relaxed));
+        let more = if of_ours == u64::MAX { 0 } else { of_ours.saturating_sub(of_theirs) };
+        Times { ours: ours.saturating_add(more.saturating_mul(2)), theirs }
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Mixes words, which no stranger chooses.
